@@ -1,0 +1,35 @@
+#pragma once
+/// The closed list of what a kernel is specialised on besides its body. Everything else (extents, strides, offsets,
+/// scalars, block sizes) is an argument, so sizes within one class share one compiled kernel.
+
+#include <cstdint>
+#include <string_view>
+
+namespace lz::ir {
+
+/// How an operand moves along one axis.
+enum class StrideClass : uint8_t {
+    Broadcast,  ///< stride 0
+    Contiguous, ///< stride 1
+    Strided,    ///< stride is an argument
+};
+
+/// Tier of the extent of the vectorised axis.
+enum class InnerTier : uint8_t {
+    One,   ///< exactly 1: no inner loop
+    Tiny,  ///< 2 to 16
+    Any,   ///< everything else; tails are masks
+};
+
+/// Whether stores bypass the caches because the outputs will not fit the last level.
+enum class StoreTier : uint8_t { Cached, Streaming };
+
+std::string_view name(StrideClass c);
+std::string_view name(InnerTier t);
+std::string_view name(StoreTier t);
+
+constexpr InnerTier inner_tier(int64_t extent) {
+    return extent == 1 ? InnerTier::One : extent <= 16 && extent > 1 ? InnerTier::Tiny : InnerTier::Any;
+}
+
+} // namespace lz::ir

@@ -1,0 +1,100 @@
+#pragma once
+/// Program: what the executor runs. Buffers and steps with every size known; what may change between two runs of
+/// one Program (pointers, runtime attribute words) is referred to by position.
+
+#include "ir/graph.h"
+#include "ir/kernel.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lz::ir {
+
+enum class BufferKind : uint8_t {
+    Input,  ///< memory of graph parameter `index`
+    Result, ///< a block of its own for graph result `index`; with `donor` it is that input's memory
+    Arena,  ///< [offset, offset + bytes) of the device's arena of intermediates
+};
+
+struct BufferDesc {
+    BufferKind kind;
+    uint32_t index = 0;  ///< Input, Result
+    int64_t offset = 0;  ///< Arena
+    int64_t bytes = 0;
+    Device device;
+    int32_t donor = -1;  ///< Result: the buffer (an Input) whose memory it takes over
+    ValueId value = kNone; ///< of the graph it holds, kNone for scratch
+};
+
+/// An integer argument: constant + sum of coefficient * runtime word.
+struct ArgSpec {
+    int64_t constant = 0;
+    struct Term {
+        uint32_t word;
+        int64_t coefficient;
+    };
+    std::vector<Term> terms;
+};
+
+/// A scalar argument: a runtime word, read as double or int64 by the dtype of the value it was written for, rounded
+/// to that dtype, and put in the kernel's slot.
+struct ScalarSpec {
+    uint32_t word;
+    DType dtype;
+};
+
+/// One instance of a kernel's operands: several share a launch when clusters were merged sideways.
+struct Segment {
+    std::vector<uint32_t> buffers; ///< Program buffer of each kernel buffer (kNone for Worker)
+    std::vector<ArgSpec> args;
+    std::vector<ScalarSpec> scalars;
+    std::vector<int64_t> items; ///< work items of each phase
+};
+
+enum class StepKind : uint8_t { Launch, Library, Copy, RecordEvent, WaitEvent, HostCallback };
+
+/// Bytes [begin, end) of a buffer that a step touches.
+struct ByteRange {
+    uint32_t buffer;
+    int64_t begin, end;
+    bool write;
+};
+
+struct Step {
+    StepKind kind = StepKind::Launch;
+    Device device;
+    int32_t stream = 0; ///< index in Program::streams
+    uint32_t kernel = kNone; ///< Launch: index in Program::kernels
+    std::vector<Segment> segments;
+    int64_t worker_bytes = 0; ///< scratch of each worker
+    /// Work below which the step runs on the calling thread: bytes touched plus 8 * scalar operations, estimated.
+    int64_t cost = 0;
+    std::string symbol;              ///< Library: name in the library table (runtime/api/library.h)
+    std::vector<uint32_t> operands;  ///< Library, Copy: buffers, in the symbol's order
+    std::vector<ArgSpec> ints;       ///< Library: integer arguments, in the symbol's order
+    uint32_t event = kNone;          ///< RecordEvent, WaitEvent: index of the event
+    std::vector<ByteRange> accesses;
+    NodeId node = kNone;          ///< node of the graph it came from (the last of a cluster)
+    std::vector<uint32_t> recorded; ///< recorded indices of what is in it, ascending (for errors and profiles)
+    std::string label;            ///< for people: `softmax row: max, exp, sum, div`
+};
+
+struct Program {
+    std::string name = "main";
+    std::vector<Kernel> kernels; ///< distinct ones
+    std::vector<BufferDesc> buffers;
+    std::vector<Step> steps;
+    std::vector<int64_t> arena_bytes; ///< by device: cpu, cuda:0, ...
+    std::vector<uint32_t> results;    ///< buffer of each graph result
+    uint32_t num_runtime_words = 0;
+    uint32_t num_events = 0;
+    /// What `explain` says, in order; whole sentences.
+    std::vector<std::string> notes;
+};
+
+/// Well-formedness of a Program (indices, ranges inside buffers, arguments as the kernels want them).
+void verify(const Program &program);
+
+} // namespace lz::ir

@@ -1,0 +1,55 @@
+#pragma once
+/// A snapshot of what the compiler needs to know about the machine and the modes in force. Passes read this and
+/// nothing else: no environment, no runtime.
+
+#include "ir/type.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lz::ir {
+
+/// What the CPU's feature bits say (not its name).
+struct CpuIsa {
+    std::string triple;   ///< LLVM triple, for the kernel cache's key
+    std::string features; ///< LLVM feature string, "+avx512f,+fma,...", sorted
+    int vector_bytes = 16;    ///< preferred vector width
+    int vector_registers = 16;
+    bool fma = false;
+    bool avx512 = false;
+    bool avx512_bf16 = false;
+    bool amx_bf16 = false;
+};
+
+struct DeviceInfo {
+    Device device;
+    int64_t memory_bytes = 0;
+    int64_t cache_bytes = 0; ///< last level: where streaming stores start to pay
+    std::vector<uint8_t> peers; ///< cuda indices this device may address
+};
+
+struct Modes {
+    bool fuse = true;         ///< false: every op is its own cluster (tests of S29)
+    bool fast_math = false;   ///< LAZULI_FAST_MATH
+    bool streaming_stores = true;
+    bool verify = false;      ///< verify after every pass
+};
+
+struct Target {
+    CpuIsa cpu;
+    std::vector<DeviceInfo> devices; ///< devices[0] is the CPU
+    int threads = 1;
+    Modes modes;
+    int max_scalar_ops = 256; ///< of a cluster
+    int max_operands = 64;
+
+    const DeviceInfo &device(Device d) const;
+    /// Everything that makes two Targets compile differently, for keys.
+    std::string fingerprint() const;
+};
+
+/// A target for tests: AVX-512-like, two threads, 32 MiB cache, deterministic text.
+Target test_target();
+
+} // namespace lz::ir
