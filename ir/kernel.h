@@ -40,6 +40,8 @@
 
 namespace lz::ir {
 
+enum class Op : uint8_t; // ir/op.h
+
 enum class KOp : uint8_t {
 #define LZ_KOP(E, text, operands, cls) E,
 #include "ir/kernel_ops.def"
@@ -298,7 +300,7 @@ class KernelBuilder {
 };
 
 /// Appends the elementwise row's Kernel IR for operands that already have the compute dtype.
-KValue build_elementwise(KernelBuilder &b, enum class Op : uint8_t op, std::span<const KValue> operands);
+KValue build_elementwise(KernelBuilder &b, Op op, std::span<const KValue> operands);
 
 /// Replaces every instruction of class Math (and Philox) by arithmetic, in place of it. f32 and f64; at most 2 ULP
 /// against the correctly rounded result (Pow and Atan2 included). The one place where functions are approximated.

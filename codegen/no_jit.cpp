@@ -1,0 +1,42 @@
+#include "codegen/codegen.h"
+
+#if !LAZULI_CPU_JIT
+
+#include "ir/diagnostic.h"
+
+namespace lz::codegen {
+
+namespace {
+
+[[noreturn]] void fail(const std::string &kernel) {
+    throw ir::Failure(ir::ErrorKind::Compile,
+                      "Kernel " + kernel +
+                          " cannot be compiled: this Lazuli was built without LLVM "
+                          "(LAZULI_CPU_JIT=OFF); the CPU runs the interpreter instead.");
+}
+
+} // namespace
+
+ir::CompiledKernel compile_cpu(const ir::Kernel &kernel, const ir::CpuIsa &, const CompileOptions &) {
+    fail(kernel.name);
+}
+
+runtime::ModuleLoader cpu_loader() {
+    return [](const ir::CompiledKernel &kernel) -> std::unique_ptr<runtime::Module> { fail(kernel.name); };
+}
+
+ir::CpuIsa host_isa() {
+    return {};
+}
+
+std::string compiler_version() {
+    return "no jit";
+}
+
+bool cpu_jit_available() {
+    return false;
+}
+
+} // namespace lz::codegen
+
+#endif
