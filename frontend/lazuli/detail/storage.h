@@ -1,0 +1,30 @@
+#pragma once
+/// Memory of a ready value, shared by the nodes that hold it.
+
+#include "ir/type.h"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+namespace lz::detail {
+
+/// Dense row-major elements on one device. Counted by nodes; frees into the caching allocator, or calls the user's
+/// deleter for adopted memory.
+struct Storage {
+    std::atomic<uint32_t> refs{1};
+    void *data = nullptr;
+    int64_t bytes = 0;
+    ir::Device device;
+    bool adopted = false; ///< the user's memory: never written by the engine
+    std::atomic<bool> exposed{false}; ///< data() gave out a writable pointer: never donated or changed in place
+    std::function<void(void *)> deleter;
+
+    /// From the device's caching allocator; throws Failure(OutOfMemory).
+    static Storage *allocate(int64_t bytes, ir::Device device);
+    static Storage *adopt(void *data, int64_t bytes, std::function<void(void *)> deleter);
+    void retain() { refs.fetch_add(1, std::memory_order_relaxed); }
+    void release() noexcept;
+};
+
+} // namespace lz::detail

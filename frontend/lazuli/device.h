@@ -1,0 +1,61 @@
+#pragma once
+/// Devices: the CPU and, once there are GPUs (real or virtual), `cuda:0`, `cuda:1`, ...
+
+#include "lazuli/export.h"
+#include "lazuli/location.h"
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+namespace lz {
+
+enum class DeviceType : uint8_t { Cpu, Cuda };
+
+/// A place where tensors live. `Device("cuda")` has no index yet: it means the current GPU of the thread that uses
+/// it. Asking for a device that is not there throws DeviceError at its use, not here.
+class LZ_API Device {
+  public:
+    constexpr Device() = default; ///< the CPU
+    constexpr Device(DeviceType type, int index = -1) : type_(type), index_(type == DeviceType::Cpu ? 0 : index) {}
+    /// `cpu`, `cuda`, `cuda:1`. Throws DeviceError for anything else.
+    Device(std::string_view text, Location loc = Location::current());
+    Device(const char *text, Location loc = Location::current()) : Device(std::string_view(text), loc) {}
+
+    static constexpr Device cpu() { return {}; }
+    static constexpr Device cuda(int index = -1) { return {DeviceType::Cuda, index}; }
+
+    constexpr DeviceType type() const { return type_; }
+    /// -1: the current GPU.
+    constexpr int index() const { return index_; }
+    constexpr bool is_cpu() const { return type_ == DeviceType::Cpu; }
+    constexpr bool is_cuda() const { return type_ == DeviceType::Cuda; }
+    std::string str() const;
+
+    friend constexpr bool operator==(const Device &, const Device &) = default;
+
+  private:
+    DeviceType type_ = DeviceType::Cpu;
+    int index_ = 0;
+};
+LZ_API std::ostream &operator<<(std::ostream &out, const Device &device);
+
+namespace cuda {
+/// False: this build has no GPU backend yet.
+LZ_API bool is_available();
+/// 0 where there is no GPU.
+LZ_API int device_count();
+} // namespace cuda
+
+/// `cuda:index` where there is such a GPU, else the CPU (S10).
+LZ_API Device try_gpu(int index = 0);
+
+} // namespace lz
+
+template <> struct std::hash<lz::Device> {
+    size_t operator()(const lz::Device &d) const noexcept {
+        return static_cast<size_t>(d.type()) * 256 + static_cast<size_t>(d.index() + 1);
+    }
+};
