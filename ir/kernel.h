@@ -203,6 +203,7 @@ class KernelBuilder {
     uint16_t buffer(DType dtype, BufferMode mode, ArgId worker_offset = kNoArg);
     uint32_t scalar(DType dtype);
 
+    /// The reference is good until the next begin_phase.
     Phase &begin_phase(std::vector<AxisId> grid, bool vector_grid);
     void end_phase();
     uint32_t begin_loop(AxisId axis, LoopOrder order, int64_t chunk = 0, KValue begin = kNoValue,
@@ -217,7 +218,7 @@ class KernelBuilder {
 
     KValue constant(DType dtype, double value);
     KValue constant_int(DType dtype, int64_t value);
-    KValue scalar_value(uint32_t index);
+    KValue scalar_value(uint32_t index); ///< in the compute dtype of the scalar's dtype: f32 for the half types
     KValue arg_value(ArgId arg);
     KValue axis_index(AxisId axis);
     KValue load(const Access &access);
@@ -239,8 +240,8 @@ class KernelBuilder {
     KValue neg(KValue x) { return arith(KOp::Neg, x); }
     KValue abs(KValue x); ///< bool and u8: x itself
     KValue sign(KValue x);
-    KValue minimum(KValue x, KValue y) { return arith(KOp::Minimum, x, y); }
-    KValue maximum(KValue x, KValue y) { return arith(KOp::Maximum, x, y); }
+    KValue minimum(KValue x, KValue y); ///< bool: and
+    KValue maximum(KValue x, KValue y); ///< bool: or
     KValue eq(KValue x, KValue y) { return emit(KOp::Eq, DType::Bool, x, y); }
     KValue ne(KValue x, KValue y) { return emit(KOp::Ne, DType::Bool, x, y); }
     KValue lt(KValue x, KValue y) { return emit(KOp::Lt, DType::Bool, x, y); }
@@ -294,8 +295,13 @@ class KernelBuilder {
   private:
     KValue arith(KOp op, KValue x, KValue y = kNoValue) { return emit(op, dtype(x), x, y); }
 
+    KValue append(const Instr &instr);
+    Region &open_region();
+    uint32_t add_access(const Access &access);
+
     Kernel kernel_;
-    std::vector<Region *> open_; // innermost last; points into kernel_.phases / kernel_.loops by id (see kernel.cpp)
+    bool phase_open_ = false;
+    std::vector<uint32_t> open_loops_; // ids, innermost last; the open phase is the last one of the kernel
     uint32_t source_ = kNoValue;
 };
 
