@@ -1,0 +1,23 @@
+# Each public header compiles alone, in any order, with nothing but its own include root: no IR, LLVM, CUDA or private
+# header, and nothing that the user would have to include first.
+cmake_minimum_required(VERSION 3.25)
+include("${BUILD}/layers.cmake")
+file(GLOB headers "${SOURCE}/frontend/lazuli/*.h")
+if(NOT headers)
+    message(FATAL_ERROR "Found no public header in frontend/lazuli/.")
+endif()
+set(file "${BUILD}/public_header.cpp")
+foreach(header IN LISTS headers)
+    cmake_path(GET header FILENAME name)
+    file(WRITE "${file}" "#include <lazuli/${name}>\n#include <lazuli/${name}>\n")
+    execute_process(
+        COMMAND "${CXX}" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -H "-I${include_roots}/frontend" "${file}"
+        RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    if(NOT status EQUAL 0)
+        message(SEND_ERROR "<lazuli/${name}> does not compile alone:\n${output}")
+    elseif(output MATCHES "\n\\.+ ([^\n]*(lazuli/detail|/llvm|/fmt|/tbb|/oneapi|/nlohmann|cuda)[^\n]*\\.h[^\n]*)")
+        message(SEND_ERROR "<lazuli/${name}> includes ${CMAKE_MATCH_1}; public headers hide what is behind them.")
+    endif()
+endforeach()
+list(LENGTH headers count)
+message(STATUS "${count} public headers stand alone.")
