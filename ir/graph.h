@@ -3,16 +3,19 @@
 ///
 /// A Graph owns flat pools; nodes and values are named by dense ids. Node order is a valid execution order
 /// (operands come before uses), ids are positions. Nothing is ever deleted in place: a pass that removes or
-/// reorders builds a new Graph through GraphBuilder (see `rewrite.h` style helpers `clone_node`).
+/// reorders builds a new Graph through GraphBuilder, node by node (`clone_node`).
 
 #include "ir/location.h"
 #include "ir/op.h"
 
 #include <cstdint>
-#include <deque>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 namespace lz::ir {
@@ -39,8 +42,9 @@ struct Node {
     ValueId first_result = kNone;
     uint32_t result_count = 0;
     int32_t stream = kNoStream;
-    int32_t cluster = -1;       ///< index in Graph::clusters after `fuse`
-    uint32_t recorded = kNone;  ///< index in the canonical recording (what errors name), kNone if made by a pass
+    int32_t cluster = -1; ///< index in Graph::clusters after `fuse`
+    uint32_t recorded =
+        kNone; ///< index in the canonical recording (what errors name), kNone if made by a pass
 };
 
 /// How a parameter gets its data when a dump is replayed.
@@ -56,10 +60,22 @@ struct Param {
     int32_t storage = -1;         ///< parameters with the same non-negative number share memory
 };
 
-enum class ClusterKind : uint8_t { Loop, Row, Reduce, Contraction, Scan, Sort, Scatter, Call, Transfer, Effect };
+enum class ClusterKind : uint8_t {
+    Loop,
+    Row,
+    Reduce,
+    Contraction,
+    Scan,
+    Sort,
+    Scatter,
+    Call,
+    Transfer,
+    Effect
+};
 std::string_view name(ClusterKind kind);
 
-/// What `fuse` decided to make one kernel (or one library call). Its nodes carry its index and are consecutive.
+/// What `fuse` decided to make one kernel (or one library call). Its nodes carry its index and are
+/// consecutive.
 struct Cluster {
     ClusterKind kind = ClusterKind::Loop;
     /// Clusters with the same non-negative group are launched together as segments of one kernel.
@@ -67,7 +83,7 @@ struct Cluster {
 };
 
 class Graph {
-  public:
+public:
     std::string name = "main";
     std::vector<Param> params;
     std::vector<ValueId> results;
@@ -78,15 +94,19 @@ class Graph {
     std::span<const Value> values() const { return values_; }
     const Value &value(ValueId id) const { return values_[id]; }
     const TensorType &type(ValueId id) const { return values_[id].type; }
-    std::span<const ValueId> operands(const Node &n) const { return {operands_.data() + n.operand_begin, n.operand_count}; }
-    std::span<const NodeId> order(const Node &n) const { return {order_.data() + n.order_begin, n.order_count}; }
+    std::span<const ValueId> operands(const Node &n) const {
+        return {operands_.data() + n.operand_begin, n.operand_count};
+    }
+    std::span<const NodeId> order(const Node &n) const {
+        return {order_.data() + n.order_begin, n.order_count};
+    }
     AttrView attrs(const Node &n) const {
         return {n.op,
                 {structural_.data() + n.structural_begin, n.structural_count},
                 {runtime_.data() + n.runtime_begin, n.runtime_count}};
     }
-    /// All runtime attribute words of the graph. A node's are at Node::runtime_begin. On a repeated program the
-    /// engine passes another array of the same length: `Program` refers to positions in it.
+    /// All runtime attribute words of the graph. A node's are at Node::runtime_begin. On a repeated program
+    /// the engine passes another array of the same length: `Program` refers to positions in it.
     std::span<const int64_t> runtime_words() const { return runtime_; }
     ValueId result(const Node &n, uint32_t k = 0) const { return n.first_result + k; }
     /// The producer of a value, or nullptr for a parameter.
@@ -98,23 +118,31 @@ class Graph {
     void set_stream(NodeId id, int32_t stream) { nodes_[id].stream = stream; }
     void set_recorded(NodeId id, uint32_t recorded) { nodes_[id].recorded = recorded; }
 
-    /// Keeps a copy of a file name alive as long as the graph (for parsed locations).
+    /// Keeps a copy of a file name alive as long as this graph, its copies and what passes make of them (for
+    /// parsed locations).
     const char *intern(std::string_view file);
 
-  private:
+private:
     friend class GraphBuilder;
+    /// File names of parsed locations: shared by a graph and all that was cloned from it, only ever added to.
+    struct FilePool {
+        std::mutex mutex;
+        std::unordered_set<std::string> names;
+    };
+    void share_files(const Graph &from);
+
     std::vector<Node> nodes_;
     std::vector<Value> values_;
     std::vector<ValueId> operands_;
     std::vector<NodeId> order_;
     std::vector<int64_t> structural_, runtime_;
-    std::deque<std::string> files_;
+    std::shared_ptr<FilePool> files_;
 };
 
 /// Builds a Graph node by node; types are inferred (and so checked) by the op's rule. Passes, the parser, the
 /// recorder's conversion and gradients all write through it.
 class GraphBuilder {
-  public:
+public:
     GraphBuilder() = default;
     explicit GraphBuilder(std::string graph_name) { graph_.name = std::move(graph_name); }
 
@@ -122,20 +150,25 @@ class GraphBuilder {
     /// Copies everything of the parameter but its value id.
     ValueId clone_param(const Graph &from, const Param &param);
     /// Appends a node, infers its result types and returns its first result (kNone if it has none).
-    /// Throws Failure as `infer_types`, with `loc`.
+    /// Throws Failure as `infer_types`, with `loc`, and Failure(Internal) where `operands` or the words are
+    /// not what the op's row asks for; the graph is then as before.
     ValueId add(Op op, std::span<const ValueId> operands, std::span<const int64_t> structural = {},
                 std::span<const int64_t> runtime = {}, const Location &loc = {});
-    ValueId add(Op op, std::initializer_list<ValueId> operands, std::initializer_list<int64_t> structural = {},
-                std::initializer_list<int64_t> runtime = {}, const Location &loc = {}) {
-        return add(op, std::span(operands.begin(), operands.size()), std::span(structural.begin(), structural.size()),
+    ValueId add(Op op, std::initializer_list<ValueId> operands,
+                std::initializer_list<int64_t> structural = {}, std::initializer_list<int64_t> runtime = {},
+                const Location &loc = {}) {
+        return add(op, std::span(operands.begin(), operands.size()),
+                   std::span(structural.begin(), structural.size()),
                    std::span(runtime.begin(), runtime.size()), loc);
     }
-    /// The same op, attributes, location, stream and recorded index with other operands; types are inferred anew.
+    /// The same op, attributes, location, stream and recorded index with other operands; types are inferred
+    /// anew. Order edges and the cluster are not taken over: node ids and clusters are others here.
     ValueId clone_node(const Graph &from, const Node &node, std::span<const ValueId> operands);
     /// Marks the node added last.
     void set_stream(int32_t stream) { graph_.nodes_.back().stream = stream; }
     void set_recorded(uint32_t recorded) { graph_.nodes_.back().recorded = recorded; }
     void set_cluster(int32_t cluster) { graph_.nodes_.back().cluster = cluster; }
+    /// Orders the node added last after these earlier nodes.
     void add_order(std::span<const NodeId> before);
     NodeId last_node() const { return static_cast<NodeId>(graph_.nodes_.size() - 1); }
 
@@ -144,26 +177,34 @@ class GraphBuilder {
     Graph take() { return std::move(graph_); }
 
     // Spelled-out helpers for passes, gradients and tests.
-    ValueId binary(Op op, ValueId a, ValueId b, const Location &loc = {}) { return add(op, {a, b}, {}, {}, loc); }
+    ValueId binary(Op op, ValueId a, ValueId b, const Location &loc = {}) {
+        return add(op, {a, b}, {}, {}, loc);
+    }
     ValueId unary(Op op, ValueId a, const Location &loc = {}) { return add(op, {a}, {}, {}, loc); }
     ValueId cast(ValueId a, DType dtype, const Location &loc = {});
-    ValueId constant(DType dtype, double value, const Shape &shape = {}, Device device = kCpu, const Location &loc = {});
-    ValueId literal(DType dtype, double value, const Shape &shape = {}, Device device = kCpu, const Location &loc = {});
+    ValueId constant(DType dtype, double value, const Shape &shape = {}, Device device = kCpu,
+                     const Location &loc = {});
+    ValueId literal(DType dtype, double value, const Shape &shape = {}, Device device = kCpu,
+                    const Location &loc = {});
     ValueId reshape(ValueId a, const Shape &shape, const Location &loc = {});
     ValueId permute(ValueId a, std::span<const int64_t> axes, const Location &loc = {});
     ValueId broadcast(ValueId a, const Shape &shape, const Location &loc = {});
+    ValueId iota(DType dtype, const Shape &shape, int64_t axis, double start = 0, double step = 1,
+                 Device device = kCpu, const Location &loc = {});
+    ValueId transfer(ValueId a, Device to, const Location &loc = {});
     ValueId slice(ValueId a, std::span<const int64_t> starts, std::span<const int64_t> sizes,
                   std::span<const int64_t> steps, const Location &loc = {});
     ValueId reduce(Op op, ValueId a, std::span<const int64_t> axes, const Location &loc = {});
     ValueId matmul(ValueId a, ValueId b, const Location &loc = {}); ///< [m,k] x [k,n]
 
-  private:
+private:
     Graph graph_;
+    std::vector<const TensorType *> types_; // of the operands of the node that is being added
 };
 
-/// Well-formedness: ids in range, operands before uses, attribute words match the schema, types equal what the
-/// rules infer, results exist, clusters consecutive. Throws Failure(Internal) whose message names the node and
-/// carries the printed graph.
+/// Well-formedness: ids in range, operands before uses, attribute words match the schema, types equal what
+/// the rules infer, results exist, clusters consecutive. Throws Failure(Internal) whose message names the
+/// node and carries the printed graph.
 void verify(const Graph &graph);
 
 } // namespace lz::ir

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace lz::ir {
@@ -82,11 +83,15 @@ struct OpInfo {
 };
 
 const OpInfo &info(Op op);
-inline std::string_view name(Op op) { return info(op).name; }
+inline std::string_view name(Op op) {
+    return info(op).name;
+}
 std::optional<Op> op_from_name(std::string_view text);
 int num_ops();
 
-constexpr bool is_elementwise_row(Op op) { return static_cast<int>(op) < static_cast<int>(Op::Cast); }
+constexpr bool is_elementwise_row(Op op) {
+    return static_cast<int>(op) < static_cast<int>(Op::Cast);
+}
 
 /// The attributes of one node, read by position in the op's attribute list. A view: it owns nothing.
 struct AttrView {
@@ -105,12 +110,21 @@ struct AttrView {
     std::string_view string(int attr) const;
 };
 
-constexpr int64_t device_word(Device d) { return static_cast<int64_t>(d.kind) * 256 + d.index; }
+constexpr int64_t device_word(Device d) {
+    return static_cast<int64_t>(d.kind) * 256 + d.index;
+}
 constexpr Device device_from_word(int64_t w) {
     return {static_cast<DeviceKind>(w / 256), static_cast<uint8_t>(w % 256)};
 }
-inline int64_t scalar_word(double v) { return std::bit_cast<int64_t>(v); }
-inline double scalar_double(int64_t w) { return std::bit_cast<double>(w); }
+constexpr bool is_device_word(int64_t w) {
+    return w == 0 || (w >= 256 && w < 512);
+}
+inline int64_t scalar_word(double v) {
+    return std::bit_cast<int64_t>(v);
+}
+inline double scalar_double(int64_t w) {
+    return std::bit_cast<double>(w);
+}
 
 /// Positions in the attribute lists of ops.def, for AttrView.
 namespace attr {
@@ -131,13 +145,38 @@ inline constexpr int kTransferTo = 0;
 inline constexpr int kCallSymbol = 0, kCallWrites = 1, kCallResults = 2;
 } // namespace attr
 
-/// Type rules: what an op gives for operands of these types. Writes one TensorType a result and throws Failure
-/// (Shape, DType, Index) with a whole sentence and no location. Recorder, builder and verifier use this one function.
-/// Devices of operands are not compared here (that is `check_devices`): the result has the device of the first
-/// operand that is not a 0-dim CPU tensor (S05), else of the first operand, else of the `device` attribute.
-void infer_types(const AttrView &attrs, std::span<const TensorType *const> operands, std::span<TensorType> results);
+/// Type rules: what an op gives for operands of these types. Writes one TensorType a result and throws
+/// Failure (Shape, DType, Index) with a whole sentence and no location. Recorder, builder and verifier use
+/// this one function. Devices of operands are not compared here (that is `check_devices`): the result has the
+/// device of the first operand that is not a 0-dim CPU tensor (S05), else of the first operand, else of the
+/// `device` attribute.
+void infer_types(const AttrView &attrs, std::span<const TensorType *const> operands,
+                 std::span<TensorType> results);
 
 /// Number of results of an op with these attributes.
 int num_results(const AttrView &attrs);
+
+/// What is wrong with the words of a node (lengths, dtypes, devices against the op's schema), or an empty
+/// string. AttrView's accessors and `infer_types` rely on words for which this is empty.
+std::string attrs_error(const AttrView &attrs);
+
+/// Walks the types in a call's `results` attribute: for each result dtype, device word, rank, extents.
+class CallResults {
+public:
+    explicit CallResults(std::span<const int64_t> words) : words_(words) { read(); }
+    bool done() const { return words_.empty(); }
+    const TensorType &type() const { return type_; }
+    void next() {
+        words_ = words_.subspan(size_);
+        read();
+    }
+
+private:
+    void read();
+
+    std::span<const int64_t> words_;
+    size_t size_ = 0;
+    TensorType type_;
+};
 
 } // namespace lz::ir
