@@ -1,0 +1,27 @@
+#pragma once
+/// Facts about operations and steps: what they cost, what they move, what to call them. Rules of `fuse` and the
+/// sentences of `explain` are made of these.
+
+#include "ir/graph.h"
+#include "passes/lower_clusters.h"
+
+#include <string>
+
+namespace lz::passes {
+
+struct FusionNotes;
+
+/// Transcendental, division, random number or gather: fusion evaluates these at most twice as often as written.
+bool is_expensive(ir::Op op, ir::DType dtype);
+/// Scalar operations of one element of the op's result, roughly as many instructions as it becomes.
+int scalar_ops(ir::Op op, ir::DType dtype);
+/// Views that are index maps only, and makers: copied into every reader.
+bool is_free(ir::Op op);
+/// `softmax row: max, sub, exp, sum, div` style names: the cluster kind and its operations in order.
+std::string label_of(const ir::Graph &graph, ir::ClusterKind kind, std::span<const ir::NodeId> nodes);
+/// Whole sentences for `explain`: one a step with its operations, lines, bytes and scalar operations.
+std::vector<std::string> explain_steps(const ir::Graph &graph, std::span<const LoweredStep> steps);
+/// Whole sentences for `explain`: why neighbours are kernels of their own.
+std::vector<std::string> explain_fusion(const ir::Graph &graph, const FusionNotes &notes);
+
+} // namespace lz::passes

@@ -1,0 +1,66 @@
+#pragma once
+/// lower_clusters: makes Kernel IR with its schedule out of every cluster, or names the library call it is.
+///
+/// Property: the returned steps, run one after another, compute the graph's results; everything that a kernel needs
+/// is there as an argument, so that the Kernel itself holds no extent, stride, offset or scalar and is shared by all
+/// programs of one class. It stands after `fuse` (one step a cluster, or a group of them) and before memory is
+/// planned, because only here is it known which values are stored and how much scratch a step needs.
+
+#include "ir/graph.h"
+#include "ir/kernel.h"
+#include "ir/program.h"
+#include "ir/target.h"
+
+#include <string>
+#include <vector>
+
+namespace lz::passes {
+
+/// What a step's buffer is, before memory is planned.
+struct LoweredBuffer {
+    ir::BufferMode mode = ir::BufferMode::In;
+    /// In: the value that is read. Out: the value that is written. InOut: the value after the step; its memory must be
+    /// that of `replaces`. kNone for Temp and Worker.
+    ir::ValueId value = ir::kNone;
+    ir::ValueId replaces = ir::kNone; ///< InOut: the value whose memory is overwritten (nothing reads it later)
+    int64_t bytes = 0;                ///< of the whole buffer; Temp: bytes to be planned for the length of the step
+};
+
+struct LoweredSegment {
+    std::vector<LoweredBuffer> buffers; ///< one a Kernel buffer
+    std::vector<ir::ArgSpec> args;      ///< one a Kernel argument
+    std::vector<ir::ScalarSpec> scalars;
+    std::vector<int64_t> items; ///< work items of each phase
+};
+
+/// One step of the Program to be, in order. Its buffers are named by values of the graph.
+struct LoweredStep {
+    ir::StepKind kind = ir::StepKind::Launch;
+    ir::Device device;
+    int32_t stream = ir::kNoStream; ///< the user's, as Node::stream
+    // Launch
+    ir::Kernel kernel;
+    std::vector<LoweredSegment> segments;
+    int64_t worker_bytes = 0;
+    // Library and Copy: buffers in the symbol's order (Copy: from, to)
+    std::string symbol;
+    std::vector<LoweredBuffer> operands;
+    std::vector<ir::ArgSpec> ints;
+    // RecordEvent, WaitEvent, HostCallback: the event or callback; WaitStream: Library with symbol "wait_stream" and
+    // the stream in `ints`
+    ir::ArgSpec effect;
+
+    int64_t cost = 0;          ///< as Step::cost
+    int64_t bytes_read = 0;    ///< of distinct operands, whole or as far as they are read
+    int64_t bytes_written = 0;
+    int64_t flops = 0;         ///< scalar operations, transcendental ones counted once
+    ir::NodeId node = ir::kNone;    ///< the last node of the (last) cluster
+    std::vector<ir::NodeId> nodes;  ///< all of them, ascending
+    std::vector<uint32_t> recorded; ///< as Step::recorded
+    std::string label;              ///< as Step::label
+};
+
+/// Takes the graph as `fuse` left it. Throws Failure(Internal) for a graph without clusters.
+std::vector<LoweredStep> lower_clusters(const ir::Graph &graph, const ir::Target &target);
+
+} // namespace lz::passes
