@@ -66,7 +66,11 @@ int64_t work_items(const Kernel &kernel, const Phase &phase, std::span<const int
     for (size_t i = 0; i < phase.grid.size(); ++i) {
         const int64_t extent = value(kernel.axes[phase.grid[i]].extent);
         const bool last = i + 1 == phase.grid.size();
-        if (last && phase.vector_grid)
+        if (const auto &c = phase.contraction; c && phase.grid[i] == c->m)
+            items *= blocks(extent, contraction_arg(*c, ContractionArg::BlockM));
+        else if (c && phase.grid[i] == c->n)
+            items *= blocks(extent, contraction_arg(*c, ContractionArg::BlockN));
+        else if (last && phase.vector_grid)
             items *= blocks(extent, phase.block);
         else if (phase.tile_axis >= 0 && phase.grid[i] == phase.tile_axis)
             items *= blocks(extent, phase.tile_block);

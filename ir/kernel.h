@@ -145,17 +145,36 @@ struct Loop {
     std::vector<Reduction> reductions;
 };
 
+/// Block sizes and places in a worker's scratch of a contraction: consecutive arguments of the kernel, in this order.
+/// `passes/contraction_tile.h` chooses them; no value of them changes the bits of a result.
+enum class ContractionArg : uint8_t {
+    BlockM,     ///< rows of one work item
+    BlockN,     ///< columns of one work item, a multiple of nr unless there is one column block
+    InnerM,     ///< rows of lhs that are packed at a time
+    BlockK,     ///< depth of one pass over the panels, a multiple of 32
+    PackLhs,    ///< 0: rows of lhs are read where they are (never for operands that are converted)
+    PackRhs,    ///< 0: full panels of rhs are read where they are (only with n contiguous)
+    RhsOffset,  ///< bytes from the scratch's begin (where lhs is packed) to the packed rhs
+    SumsOffset, ///< bytes to the tiles of partial sums
+};
+inline constexpr int kContractionArgs = 8;
+
 /// A product lhs[b.., m, k] * rhs[b.., k, n] summed over k, tile by tile; the phase's body is the epilogue of one
-/// (b.., m, n) element, in which KOp::Product is the sum rounded to `dtype`.
+/// (b.., m, n) element, in which KOp::Product is the sum rounded to `dtype`. The phase's grid is (b.., m, n).
+/// Each element is summed in ascending k, with fused multiply-adds in `accumulate` where the ISA has them (bf16 in
+/// pairs along k where the ISA has dot products of them), so bits depend on k and the ISA only.
 struct Contraction {
     AxisId m, n, k;
     DType dtype;      ///< of both operands
     DType accumulate; ///< F32 or F64, I64 for integers
     Access lhs, rhs;  ///< affine, no terms, no predicate
-    int mr = 0, nr = 0; ///< register tile that the target's microkernel works on
-    /// Temp buffers of the packed operands (panels of mr x k and k x nr), or -1 where packing is not worth it.
-    int lhs_packed = -1, rhs_packed = -1;
+    int mr = 0, nr = 0;      ///< register tile that the target's microkernel works on
+    ArgId blocks = kNoArg;   ///< first of kContractionArgs arguments, see ContractionArg
+    uint16_t scratch = 0;    ///< Worker buffer: packed panels and partial sums
 };
+constexpr ArgId contraction_arg(const Contraction &c, ContractionArg which) {
+    return static_cast<ArgId>(c.blocks + static_cast<int>(which));
+}
 
 struct Phase {
     std::vector<AxisId> grid; ///< parallel axes, outermost first
@@ -188,7 +207,7 @@ struct Kernel {
 };
 
 /// Number of work items of a phase: the product of the grid's extents, the last (and the tile axis) counted in
-/// blocks. A contraction counts (batches) x tiles of mc x nc, see codegen/llvm/contraction.h.
+/// blocks. A contraction counts (batches) x ceil(m / BlockM) x ceil(n / BlockN), the column blocks innermost.
 int64_t work_items(const Kernel &kernel, const Phase &phase, std::span<const int64_t> args);
 
 /// Writes a Kernel. Values get their dtype from operands; constants fold nothing (that is for `simplify`).

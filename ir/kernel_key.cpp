@@ -138,8 +138,8 @@ private:
             write(c->rhs);
             put(c->mr);
             put(c->nr);
-            put(c->lhs_packed + 1);
-            put(c->rhs_packed + 1);
+            put(c->blocks);
+            put(c->scratch);
         }
         write(phase.body);
     }

@@ -201,11 +201,9 @@ private:
         line("{} {{", head);
         depth_ += 2;
         if (const auto &c = phase.contraction) {
-            const auto packed = [](int buffer) { return buffer < 0 ? "none" : fmt::format("b{}", buffer); };
-            line(
-                "contraction {} to {}, m i{}, n i{}, k i{}, lhs {} packed {}, rhs {} packed {}, tile {} x {}",
-                ir::name(c->dtype), ir::name(c->accumulate), c->m, c->n, c->k, access_text(c->lhs),
-                packed(c->lhs_packed), access_text(c->rhs), packed(c->rhs_packed), c->mr, c->nr);
+            line("contraction {} to {}, m i{}, n i{}, k i{}, lhs {}, rhs {}, tile {} x {}, blocks {}, scratch b{}",
+                 ir::name(c->dtype), ir::name(c->accumulate), c->m, c->n, c->k, access_text(c->lhs),
+                 access_text(c->rhs), c->mr, c->nr, arg_text(c->blocks), c->scratch);
         }
         print(phase.body);
         depth_ -= 2;

@@ -312,18 +312,20 @@ private:
         check(c.k < k_.axes.size() && !axis_[c.k], "the contraction's k is i{}, which the grid walks", c.k);
         check(c.mr > 0 && c.nr > 0, "the contraction's tile is {} x {}", c.mr, c.nr);
         axis_[c.k] = true;
-        for (const auto &[access, packed] :
-             {std::pair{&c.lhs, c.lhs_packed}, std::pair{&c.rhs, c.rhs_packed}}) {
+        for (const Access *access : {&c.lhs, &c.rhs}) {
             verify_access(*access, "an operand of the contraction");
             check(access->terms.empty() && access->predicate == kNoValue,
                   "an operand of the contraction is not affine in {} terms", access->terms.size());
             check(k_.buffers[access->buffer].dtype == c.dtype, "an operand of the contraction is {}, not {}",
                   ir::name(k_.buffers[access->buffer].dtype), ir::name(c.dtype));
-            check(packed < static_cast<int>(k_.buffers.size()), "an operand is packed into b{} of {}", packed,
-                  k_.buffers.size());
         }
         axis_[c.k] = false;
-        check(!phase.grid.empty(), "a contraction has no grid");
+        check(phase.grid.size() >= 2 && phase.grid.back() == c.n && phase.grid[phase.grid.size() - 2] == c.m,
+              "the grid of a contraction does not end in its m and n (i{}, i{})", c.m, c.n);
+        check(c.blocks + size_t{kContractionArgs} <= k_.args.size(),
+              "a contraction's {} block arguments start at a{} of {}", kContractionArgs, c.blocks, k_.args.size());
+        check(c.scratch < k_.buffers.size() && k_.buffers[c.scratch].mode == BufferMode::Worker,
+              "a contraction's scratch b{} is not a worker buffer", c.scratch);
     }
 
     void verify_phase(const Phase &phase) {
