@@ -14,12 +14,13 @@ namespace lz {
 
 enum class DeviceType : uint8_t { Cpu, Cuda };
 
-/// A place where tensors live. `Device("cuda")` has no index yet: it means the current GPU of the thread that uses
-/// it. Asking for a device that is not there throws DeviceError at its use, not here.
+/// A place where tensors live. `Device("cuda")` has no index yet: it means the current GPU of the thread that
+/// uses it. Asking for a device that is not there throws DeviceError at its use, not here.
 class LZ_API Device {
-  public:
+public:
     constexpr Device() = default; ///< the CPU
-    constexpr Device(DeviceType type, int index = -1) : type_(type), index_(type == DeviceType::Cpu ? 0 : index) {}
+    constexpr Device(DeviceType type, int index = -1)
+        : type_(type), index_(type == DeviceType::Cpu ? 0 : index) {}
     /// `cpu`, `cuda`, `cuda:1`. Throws DeviceError for anything else.
     Device(std::string_view text, Location loc = Location::current());
     Device(const char *text, Location loc = Location::current()) : Device(std::string_view(text), loc) {}
@@ -36,7 +37,7 @@ class LZ_API Device {
 
     friend constexpr bool operator==(const Device &, const Device &) = default;
 
-  private:
+private:
     DeviceType type_ = DeviceType::Cpu;
     int index_ = 0;
 };
@@ -54,7 +55,8 @@ LZ_API Device try_gpu(int index = 0);
 
 } // namespace lz
 
-template <> struct std::hash<lz::Device> {
+template <>
+struct std::hash<lz::Device> {
     size_t operator()(const lz::Device &d) const noexcept {
         return static_cast<size_t>(d.type()) * 256 + static_cast<size_t>(d.index() + 1);
     }

@@ -1,6 +1,6 @@
 #pragma once
-/// What Lazuli throws. Every message is a whole sentence with the values in it and ends with the user's own file and
-/// line where one is known.
+/// What Lazuli throws. Every message is a whole sentence with the values in it and ends with the user's own
+/// file and line where one is known.
 
 #include "lazuli/export.h"
 #include "lazuli/location.h"
@@ -12,7 +12,7 @@ namespace lz {
 
 /// Base of all errors.
 class LZ_API Error : public std::runtime_error {
-  public:
+public:
     /// `message`: without the location, which is appended as `, at file:line`.
     Error(const std::string &message, Location loc);
     ~Error() override;
@@ -20,16 +20,16 @@ class LZ_API Error : public std::runtime_error {
     const char *file() const noexcept { return loc_.file; }
     uint32_t line() const noexcept { return loc_.line; }
 
-  private:
+private:
     Location loc_;
 };
 
-#define LZ_ERROR_CLASS(Name, what)                                                                                     \
-    /** what */                                                                                                        \
-    class LZ_API Name : public Error {                                                                                 \
-      public:                                                                                                          \
-        using Error::Error;                                                                                            \
-        ~Name() override;                                                                                              \
+#define LZ_ERROR_CLASS(Name, what)                                                                           \
+    /** what */                                                                                              \
+    class LZ_API Name : public Error {                                                                       \
+    public:                                                                                                  \
+        using Error::Error;                                                                                  \
+        ~Name() override;                                                                                    \
     }
 LZ_ERROR_CLASS(ShapeError, "shapes that do not fit each other or the operation");
 LZ_ERROR_CLASS(DTypeError, "an element type that the operation does not take");
@@ -40,7 +40,8 @@ LZ_ERROR_CLASS(CompileError, "code that could not be generated or loaded");
 LZ_ERROR_CLASS(CudaError, "a failure that the CUDA driver reported");
 LZ_ERROR_CLASS(IoError, "a file that could not be read or written, or is damaged");
 LZ_ERROR_CLASS(StateError, "a call that makes no sense in the object's state");
-LZ_ERROR_CLASS(InternalError, "an invariant of Lazuli's own that broke: please report it with the IR it prints");
+LZ_ERROR_CLASS(InternalError,
+               "an invariant of Lazuli's own that broke: please report it with the IR it prints");
 #undef LZ_ERROR_CLASS
 
 } // namespace lz

@@ -6,16 +6,20 @@
 
 namespace lz {
 
-/// File and line of a call. Public functions take one as their last argument, by default the caller's own place.
+/// File and line of a call. Public functions take one as their last argument, by default the caller's own
+/// place.
 struct Location {
     const char *file = nullptr; ///< as the compiler spells it; a string literal
     uint32_t line = 0;
 
     constexpr Location() = default;
     constexpr Location(const char *file, uint32_t line) : file(file), line(line) {}
-    constexpr Location(const std::source_location &at) : file(at.file_name()), line(at.line()) {} // NOLINT: converts
+    constexpr Location(const std::source_location &at)
+        : file(at.file_name()), line(at.line()) {} // NOLINT: converts
 
-    static consteval Location current(const std::source_location &at = std::source_location::current()) { return at; }
+    static consteval Location current(const std::source_location &at = std::source_location::current()) {
+        return at;
+    }
 };
 
 } // namespace lz

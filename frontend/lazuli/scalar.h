@@ -10,7 +10,7 @@ namespace lz {
 
 /// Converts from any arithmetic type. Its category, not its width, takes part in type promotion (S62).
 class Scalar {
-  public:
+public:
     enum class Category : uint8_t { Bool, Integer, Float };
 
     constexpr Scalar() : Scalar(0) {}
@@ -32,7 +32,7 @@ class Scalar {
     /// Truncates a floating value.
     constexpr int64_t to_int() const { return is_float() ? static_cast<int64_t>(float_) : int_; }
 
-  private:
+private:
     Category category_;
     union {
         double float_;

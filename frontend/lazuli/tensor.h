@@ -22,13 +22,14 @@ namespace lz {
 namespace detail {
 struct Cell;
 struct Access;
-void drop_handle(Cell *cell) noexcept;
-void copy_handle(Cell *cell) noexcept;
+LZ_API void drop_handle(Cell *cell) noexcept;
+LZ_API void copy_handle(Cell *cell) noexcept;
 } // namespace detail
 
-/// Extents, axes or permutations given by the user. Converts from `{2, 3}`, vectors, spans and single integers.
+/// Extents, axes or permutations given by the user. Converts from `{2, 3}`, vectors, spans and single
+/// integers.
 class LZ_API Sizes {
-  public:
+public:
     Sizes() = default;
     Sizes(std::initializer_list<int64_t> values) : values_(values) {}
     Sizes(std::span<const int64_t> values) : values_(values.begin(), values.end()) {} // NOLINT: converts
@@ -44,18 +45,18 @@ class LZ_API Sizes {
     auto begin() const { return values_.begin(); }
     auto end() const { return values_.end(); }
 
-  private:
+private:
     std::vector<int64_t> values_;
 };
 
 class Tensor;
 class Operand;
 
-/// A tensor of rank 0 to 8. Copying a Tensor copies the handle: both see in-place changes (S24). Operations record;
-/// the first need of a value computes everything pending (S21). All functions may be used from any thread; changing
-/// one tensor in place from two threads at once is a race.
+/// A tensor of rank 0 to 8. Copying a Tensor copies the handle: both see in-place changes (S24). Operations
+/// record; the first need of a value computes everything pending (S21). All functions may be used from any
+/// thread; changing one tensor in place from two threads at once is a race.
 class LZ_API Tensor {
-  public:
+public:
     /// An empty handle: `defined()` is false and every use throws StateError.
     Tensor() noexcept = default;
     Tensor(const Tensor &other) noexcept : cell_(other.cell_) {
@@ -94,21 +95,25 @@ class LZ_API Tensor {
 
     // Sync points.
     /// The one element, converted. Throws StateError unless numel() is 1.
-    template <class T> T item(Location loc = Location::current()) const {
+    template <class T>
+    T item(Location loc = Location::current()) const {
         if constexpr (std::is_floating_point_v<T>)
             return static_cast<T>(item_double(loc));
         else
             return static_cast<T>(item_int(loc));
     }
     /// All elements in row-major order. Throws DTypeError unless T is the tensor's dtype.
-    template <Element T> std::vector<T> to_vector(Location loc = Location::current()) const;
-    /// The elements in memory, row-major, read-only; valid while a handle of this value lives. Throws DTypeError
-    /// unless T is the dtype (or void/std::byte).
-    template <class T> const T *data(Location loc = Location::current()) const {
+    template <Element T>
+    std::vector<T> to_vector(Location loc = Location::current()) const;
+    /// The elements in memory, row-major, read-only; valid while a handle of this value lives. Throws
+    /// DTypeError unless T is the dtype (or void/std::byte).
+    template <class T>
+    const T *data(Location loc = Location::current()) const {
         return static_cast<const T *>(read_pointer(dtype_or_any<T>(), loc));
     }
     /// The same for writing: the storage then stays with this tensor until its next in-place form (S33).
-    template <class T> T *mutable_data(Location loc = Location::current()) {
+    template <class T>
+    T *mutable_data(Location loc = Location::current()) {
         return static_cast<T *>(write_pointer(dtype_or_any<T>(), loc));
     }
     /// Computes this tensor (and what it needs) and stores it. Returns itself.
@@ -116,13 +121,14 @@ class LZ_API Tensor {
     /// PyTorch's way of printing (S64). Computes.
     std::string str(Location loc = Location::current()) const;
 
-#include "lazuli/tensor_methods.inc"
+    // Methods that record (each is the function of the same name in ops.h).
 
-  private:
+private:
     friend struct detail::Access;
     explicit Tensor(detail::Cell *cell) noexcept : cell_(cell) {} // takes over one handle
 
-    template <class T> static std::optional<DType> dtype_or_any() {
+    template <class T>
+    static std::optional<DType> dtype_or_any() {
         if constexpr (Element<T>)
             return dtype_of<T>;
         else
@@ -136,7 +142,8 @@ class LZ_API Tensor {
     detail::Cell *cell_ = nullptr;
 };
 
-template <Element T> std::vector<T> Tensor::to_vector(Location loc) const {
+template <Element T>
+std::vector<T> Tensor::to_vector(Location loc) const {
     const T *from = data<T>(loc);
     return std::vector<T>(from, from + numel());
 }
@@ -152,21 +159,22 @@ LZ_API void eval(std::span<const Tensor> tensors, Location loc = Location::curre
 /// An operand of a function that takes tensors or numbers. Its conversion captures the caller's line, so that
 /// operators know where they were written.
 class Operand {
-  public:
+public:
     Operand(const Tensor &tensor, Location loc = Location::current()) // NOLINT: converts
         : tensor_(&tensor), loc_(loc) {}
     template <class T>
         requires std::is_arithmetic_v<T>
     Operand(T number, Location loc = Location::current()) // NOLINT: converts
         : number_(number), loc_(loc) {}
-    Operand(const Scalar &number, Location loc = Location::current()) : number_(number), loc_(loc) {} // NOLINT
+    Operand(const Scalar &number, Location loc = Location::current())
+        : number_(number), loc_(loc) {} // NOLINT
 
     bool is_tensor() const { return tensor_ != nullptr; }
     const Tensor &tensor() const { return *tensor_; }
     const Scalar &number() const { return number_; }
     Location loc() const { return loc_; }
 
-  private:
+private:
     const Tensor *tensor_ = nullptr; ///< lives until the end of the caller's expression
     Scalar number_;
     Location loc_;

@@ -1,13 +1,14 @@
 #pragma once
 /// What recording makes: one Node an operation, one arena object each.
 ///
-/// **Ownership.** `refs` has two counts in one word. The low half are *uses* of the value: edges from consumers that
-/// are alive, and cells whose current version it is. When it falls to 0 nobody can reach the value: the node gives up
-/// its operands and storage and leaves its thread's pending list. The high half are *holds* of the memory: one while
-/// the uses are not 0, one while the embedded cell has handles. When both are 0 the memory goes back to the arena.
+/// **Ownership.** `refs` has two counts in one word. The low half are *uses* of the value: edges from
+/// consumers that are alive, and cells whose current version it is. When it falls to 0 nobody can reach the
+/// value: the node gives up its operands and storage and leaves its thread's pending list. The high half are
+/// *holds* of the memory: one while the uses are not 0, one while the embedded cell has handles. When both
+/// are 0 the memory goes back to the arena.
 ///
-/// **Threads.** Everything but the atomics is written before the node is published by a handle, or by the thread that
-/// claimed it (see sync.cpp). The pending list belongs to the recording thread.
+/// **Threads.** Everything but the atomics is written before the node is published by a handle, or by the
+/// thread that claimed it (see sync.cpp). The pending list belongs to the recording thread.
 
 #include "ir/location.h"
 #include "ir/op.h"
@@ -24,8 +25,8 @@ struct Storage;
 class Recorder;
 struct FailureRecord;
 
-/// What a tensor handle points to: a variable whose current version is a node. `b = a` shares the cell; an in-place
-/// form replaces `current`.
+/// What a tensor handle points to: a variable whose current version is a node. `b = a` shares the cell; an
+/// in-place form replaces `current`.
 struct Cell {
     std::atomic<uint32_t> handles{0};
     Node *current = nullptr;
@@ -45,14 +46,15 @@ struct Node {
     std::atomic<uint64_t> refs;
     Cell cell;
     Node *prev = nullptr, *next = nullptr; ///< pending list of `owner`
-    Recorder *owner = nullptr;             ///< nullptr when it is in no list
+    Recorder *owner = nullptr;             ///< whose list it is in; only that thread links and unlinks
+    Node *dead_next = nullptr;             ///< list of nodes that are being destroyed
     Storage *storage = nullptr;            ///< Ready
     FailureRecord *failure = nullptr;      ///< Failed
     ir::Location loc;
     int32_t stream = -1;
     std::atomic<State> state{State::Pending};
     ir::Op op;
-    uint8_t projection = 0;  ///< k > 0: result k of operand 0, which is a node with several results
+    uint8_t projection = 0; ///< k > 0: result k of operand 0, which is a node with several results
     uint8_t size_class = 0;
     uint16_t num_operands = 0, num_structural = 0, num_runtime = 0;
     // Scratch of the sync that looks at it, valid under the sync lock when mark equals the sync's epoch.
@@ -61,20 +63,22 @@ struct Node {
     uint64_t mark = 0;
     ir::TensorType type;
 
-    // Trailing: Node *operands[num_operands]; int64_t structural[num_structural]; int64_t runtime[num_runtime]
+    // Trailing: Node *operands[num_operands]; int64_t structural[num_structural]; int64_t
+    // runtime[num_runtime]
     Node **operand_data() { return reinterpret_cast<Node **>(this + 1); }
     int64_t *structural_data() { return reinterpret_cast<int64_t *>(operand_data() + num_operands); }
     int64_t *runtime_data() { return structural_data() + num_structural; }
     std::span<Node *> operands() { return {operand_data(), num_operands}; }
-    ir::AttrView attrs() {
-        return {op, {structural_data(), num_structural}, {runtime_data(), num_runtime}};
-    }
+    ir::AttrView attrs() { return {op, {structural_data(), num_structural}, {runtime_data(), num_runtime}}; }
     uint32_t uses() const { return static_cast<uint32_t>(refs.load(std::memory_order_acquire)); }
     bool pending() const { return state.load(std::memory_order_acquire) == State::Pending; }
 };
-static_assert(alignof(Node) == 8 && sizeof(Node) <= 248, "one size class holds a node with up to eight words of operands");
+static_assert(alignof(Node) == 8 && sizeof(Node) <= 248,
+              "one size class holds a node with up to eight words of operands");
 
-inline void add_use(Node *n) { n->refs.fetch_add(Node::kUse, std::memory_order_relaxed); }
+inline void add_use(Node *n) {
+    n->refs.fetch_add(Node::kUse, std::memory_order_relaxed);
+}
 /// May destroy the node, its operands and so on, without recursion.
 void drop_use(Node *n);
 /// Called when the last handle of the node's embedded cell goes.

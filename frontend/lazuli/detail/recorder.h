@@ -1,6 +1,9 @@
 #pragma once
-/// Recording: the one way by which operations come into being. Every function of the public API ends in `record`.
+/// Recording: the one way by which operations come into being. Every function of the public API ends in
+/// `record`.
 
+#include "ir/diagnostic.h"
+#include "ir/graph.h"
 #include "lazuli/detail/node.h"
 #include "lazuli/detail/storage.h"
 #include "lazuli/error.h"
@@ -11,35 +14,40 @@
 
 namespace lz::detail {
 
-/// Records one operation and returns a handle of its (first) result. Computes nothing; types are checked by the op's
-/// rule, whose failure is thrown as the public error with `loc`. Operands must be defined: an empty handle throws
-/// StateError naming the operation. Elementwise operands must have one dtype already; shapes broadcast.
-/// Attribute words as in ir/op.h.
+/// Records one operation and returns a handle of its (first) result. Computes nothing; types are checked by
+/// the op's rule, whose failure is thrown as the public error with `loc`. Operands must be defined: an empty
+/// handle throws StateError naming the operation. Elementwise operands must have one dtype already; shapes
+/// broadcast. Attribute words as in ir/op.h.
 Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<const int64_t> structural,
               std::span<const int64_t> runtime, Location loc);
 inline Tensor record(ir::Op op, std::initializer_list<const Tensor *> operands,
-                     std::initializer_list<int64_t> structural, std::initializer_list<int64_t> runtime, Location loc) {
-    return record(op, std::span(operands.begin(), operands.size()), std::span(structural.begin(), structural.size()),
+                     std::initializer_list<int64_t> structural, std::initializer_list<int64_t> runtime,
+                     Location loc) {
+    return record(op, std::span(operands.begin(), operands.size()),
+                  std::span(structural.begin(), structural.size()),
                   std::span(runtime.begin(), runtime.size()), loc);
 }
 /// The same for an operation with several results (sort): handles of all of them.
-std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operands, std::span<const int64_t> structural,
-                                std::span<const int64_t> runtime, Location loc);
+std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operands,
+                                std::span<const int64_t> structural, std::span<const int64_t> runtime,
+                                Location loc);
 
 /// A ready tensor that owns `storage` (one reference is taken over).
 Tensor make_ready(const ir::TensorType &type, Storage *storage, Location loc);
 
 /// A scalar of the user's (an argument of kernels: another value never compiles again).
 Tensor record_constant(DType dtype, double value, const ir::Shape &shape, ir::Device device, Location loc);
-Tensor record_constant_int(DType dtype, int64_t value, const ir::Shape &shape, ir::Device device, Location loc);
+Tensor record_constant_int(DType dtype, int64_t value, const ir::Shape &shape, ir::Device device,
+                           Location loc);
 /// A number that one of our own compositions writes; `simplify` sees it.
 Tensor record_literal(DType dtype, double value, const ir::Shape &shape, ir::Device device, Location loc);
 
-/// Makes `target`'s cell show `value` from now on (in-place forms). `value` must have target's shape, dtype and
-/// device; the caller has cast and checked.
+/// Makes `target`'s cell show `value` from now on (in-place forms). `value` must have target's shape, dtype
+/// and device; the caller has cast and checked.
 void replace(Tensor &target, const Tensor &value);
 
-/// The node behind a handle; throws StateError("`operation`: a tensor that was moved from ...") for an empty one.
+/// The node behind a handle; throws StateError("`operation`: a tensor that was moved from ...") for an empty
+/// one.
 Node *node_of(const Tensor &tensor, const char *operation, Location loc);
 /// Its type without a check.
 const ir::TensorType &type_of(const Tensor &tensor);
@@ -47,32 +55,44 @@ const ir::TensorType &type_of(const Tensor &tensor);
 /// Turns a failure of the engine into the public error. Never returns.
 [[noreturn]] void throw_public(const ir::Failure &failure, Location fallback);
 /// Runs f and does so for what it throws.
-template <class F> decltype(auto) translated(Location loc, F &&f);
+template <class F>
+decltype(auto) translated(Location loc, F &&f);
 
 /// Public to internal and back; the enums are equal by static_assert.
-constexpr ir::DType to_ir(DType t) { return static_cast<ir::DType>(t); }
-constexpr DType from_ir(ir::DType t) { return static_cast<DType>(t); }
+constexpr ir::DType to_ir(DType t) {
+    return static_cast<ir::DType>(t);
+}
+constexpr DType from_ir(ir::DType t) {
+    return static_cast<DType>(t);
+}
 /// Resolves an index of -1 and throws DeviceError for a device that is not there.
 ir::Device to_ir(const Device &device, Location loc);
 Device from_ir(ir::Device device);
-constexpr ir::Location to_ir(Location loc) { return {loc.file, loc.line}; }
-constexpr Location from_ir(ir::Location loc) { return {loc.file, loc.line}; }
+constexpr ir::Location to_ir(Location loc) {
+    return {loc.file, loc.line};
+}
+constexpr Location from_ir(ir::Location loc) {
+    return {loc.file, loc.line};
+}
 
-// --- Syncing (sync.cpp) -------------------------------------------------------------------------------------------
+// --- Syncing (sync.cpp)
+// -------------------------------------------------------------------------------------------
 
 /// Computes everything pending on this thread and waits (S21). Throws the first failure once (S26).
 void sync_all(Location loc);
 /// Computes what these tensors need and stores it; does not touch the rest of the pending work.
 void eval_nodes(std::span<Node *const> nodes, Location loc);
-/// Makes the node Ready (computing everything pending, as sync_all, if it is not) and returns its storage; throws
-/// the node's own failure.
+/// Makes the node Ready (computing everything pending, as sync_all, if it is not) and returns its storage;
+/// throws the node's own failure.
 Storage *materialize(Node *node, Location loc);
-/// The Graph of what is pending on this thread, or of what `node` needs, with locations: for dump and explain.
+/// The Graph of what is pending on this thread, or of what `node` needs, with locations: for dump and
+/// explain.
 ir::Graph pending_graph(Node *node);
 /// Operations recorded and not yet computed on this thread.
 int64_t pending_count();
 
-template <class F> decltype(auto) translated(Location loc, F &&f) {
+template <class F>
+decltype(auto) translated(Location loc, F &&f) {
     try {
         return f();
     } catch (const ir::Failure &failure) {

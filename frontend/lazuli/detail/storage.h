@@ -9,16 +9,20 @@
 
 namespace lz::detail {
 
-/// Dense row-major elements on one device. Counted by nodes; frees into the caching allocator, or calls the user's
-/// deleter for adopted memory.
+/// Dense row-major elements on one device. Counted by nodes; frees into the caching allocator, or calls the
+/// user's deleter for adopted memory.
 struct Storage {
     std::atomic<uint32_t> refs{1};
     void *data = nullptr;
     int64_t bytes = 0;
     ir::Device device;
     bool adopted = false; ///< the user's memory: never written by the engine
-    std::atomic<bool> exposed{false}; ///< data() gave out a writable pointer: never donated or changed in place
+    std::atomic<bool> exposed{
+        false}; ///< data() gave out a writable pointer: never donated or changed in place
     std::function<void(void *)> deleter;
+    // Scratch of a sync, under the sync lock: the first input that has this storage.
+    uint64_t mark = 0;
+    uint32_t first_input = 0;
 
     /// From the device's caching allocator; throws Failure(OutOfMemory).
     static Storage *allocate(int64_t bytes, ir::Device device);
