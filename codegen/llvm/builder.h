@@ -1,8 +1,8 @@
 #pragma once
 /// LLVM's IRBuilder behind a small face, so that emission code neither includes nor compiles LLVM's headers.
 ///
-/// A Value is a scalar or a vector; operations take operands of one type and work on both forms alike. One Builder
-/// writes one module. Not thread-safe; each compile has its own.
+/// A Value is a scalar or a vector; operations take operands of one type and work on both forms alike. One
+/// Builder writes one module. Not thread-safe; each compile has its own.
 
 #include "ir/dtype.h"
 
@@ -37,10 +37,29 @@ Elem ssa_elem(ir::DType t);
 Elem storage_elem(ir::DType t);
 int bytes_of(Elem e); ///< I1 counts as one byte
 
-enum class Pred : uint8_t { Eq, Ne, Slt, Sle, Sgt, Sge, Ult, Ule, Ugt, Uge, Oeq, Une, Olt, Ole, Ogt, Oge, Uno, Ord };
+enum class Pred : uint8_t {
+    Eq,
+    Ne,
+    Slt,
+    Sle,
+    Sgt,
+    Sge,
+    Ult,
+    Ule,
+    Ugt,
+    Uge,
+    Oeq,
+    Une,
+    Olt,
+    Ole,
+    Ogt,
+    Oge,
+    Uno,
+    Ord
+};
 
 class Builder {
-  public:
+public:
     explicit Builder(std::string_view module_name);
     ~Builder();
     Builder(const Builder &) = delete;
@@ -54,7 +73,8 @@ class Builder {
     std::unique_ptr<llvm::Module> take_module();
 
     // --- functions and control flow
-    /// Opens an external function with the type of ir::PhaseEntry and an entry block; returns its four parameters.
+    /// Opens an external function with the type of ir::PhaseEntry and an entry block; returns its four
+    /// parameters.
     std::vector<Value> begin_entry(const std::string &name, std::string_view features, int vector_bytes);
     /// Closes it: `ret void`.
     void end_entry();
@@ -68,8 +88,8 @@ class Builder {
     Value phi(Value like, Value from, Block block);
     Value phi_of(Elem e, int lanes);
     void add_incoming(Value phi, Value value, Block block);
-    /// Runs `body` with the insertion point at the end of the function's entry block, where everything that holds
-    /// for the whole call is put.
+    /// Runs `body` with the insertion point at the end of the function's entry block, where everything that
+    /// holds for the whole call is put.
     Value at_entry(const std::function<Value()> &body);
     /// Stack memory of the function, 64-byte aligned.
     Value stack(Elem e, int64_t count);
@@ -78,8 +98,8 @@ class Builder {
     void if_then(Value condition, const std::function<void()> &then, int likely = 0);
 
     using LoopBody = std::function<std::vector<Value>(Value index, std::span<const Value> carried)>;
-    /// for (i = lo; i < hi; i += step): lo and hi are i64, `step` positive. Returns the carried values after the
-    /// last iteration. `preheader` runs once, after the check that there is an iteration.
+    /// for (i = lo; i < hi; i += step): lo and hi are i64, `step` positive. Returns the carried values after
+    /// the last iteration. `preheader` runs once, after the check that there is an iteration.
     std::vector<Value> loop(Value lo, Value hi, Value step, std::vector<Value> carried, const LoopBody &body,
                             const std::function<void()> &preheader = {});
 
@@ -140,9 +160,9 @@ class Builder {
     Value fptosi(Value x, Elem to);     ///< out of range is poison
     Value fptosi_sat(Value x, Elem to); ///< NaN to 0
     Value fptoui_sat(Value x, Elem to);
-    Value fpcast(Value x, Elem to);     ///< between F32 and F64
-    Value bitcast(Value x, Elem to);    ///< same width
-    Value half_to_f32(Value bits);      ///< through LLVM's half: needs hardware
+    Value fpcast(Value x, Elem to);  ///< between F32 and F64
+    Value bitcast(Value x, Elem to); ///< same width
+    Value half_to_f32(Value bits);   ///< through LLVM's half: needs hardware
     Value f32_to_half(Value x);
 
     // --- vectors
@@ -152,7 +172,7 @@ class Builder {
     Value shuffle(Value x, Value y, std::span<const int> lanes);
     Value slice(Value v, int first, int count); ///< a scalar when count is 1
     Value concat(Value x, Value y);
-    Value any(Value mask);      ///< i1; a scalar is itself
+    Value any(Value mask);       ///< i1; a scalar is itself
     Value mask_bits(Value mask); ///< <n x i1> to an integer as i64, lane 0 lowest
 
     // --- memory; `align` in bytes
@@ -166,11 +186,12 @@ class Builder {
     Value pointer_to_int(Value address);
     void prefetch(Value address);
     void store_fence(); ///< orders non-temporal stores before what follows
-    Value compare_exchange_i32(Value address, Value expected, Value desired); ///< i1: whether it was exchanged
+    Value compare_exchange_i32(Value address, Value expected,
+                               Value desired); ///< i1: whether it was exchanged
 
     llvm::Type *type(Elem e, int lanes = 1);
 
-  private:
+private:
     Value intrinsic(unsigned id, std::span<const Value> operands);
 
     std::unique_ptr<llvm::LLVMContext> context_;

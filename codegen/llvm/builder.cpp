@@ -1,0 +1,543 @@
+#include "codegen/llvm/builder.h"
+
+#include "ir/diagnostic.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/IR/Module.h>
+
+namespace lz::codegen {
+
+using namespace llvm;
+using ir::DType;
+
+Elem ssa_elem(DType t) {
+    static constexpr Elem table[] = {Elem::I1,  Elem::I8,  Elem::I8,  Elem::I16, Elem::I32,
+                                     Elem::I64, Elem::I16, Elem::I16, Elem::F32, Elem::F64};
+    static_assert(std::size(table) == ir::kNumDTypes);
+    return table[static_cast<int>(t)];
+}
+
+Elem storage_elem(DType t) {
+    return t == DType::Bool ? Elem::I8 : ssa_elem(t);
+}
+
+int bytes_of(Elem e) {
+    static constexpr int table[] = {1, 1, 2, 4, 8, 4, 8, 8};
+    return table[static_cast<int>(e)];
+}
+
+Builder::Builder(std::string_view module_name)
+    : context_(std::make_unique<LLVMContext>()),
+      module_(std::make_unique<Module>(StringRef(module_name.data(), module_name.size()), *context_)),
+      ir_(std::make_unique<IRBuilder<>>(*context_)) {
+    // Names of values cost time and nobody reads them.
+    context_->setDiscardValueNames(true);
+}
+
+Builder::~Builder() = default;
+
+std::unique_ptr<Module> Builder::take_module() {
+    return std::move(module_);
+}
+
+// --- functions and control flow
+
+std::vector<Value> Builder::begin_entry(const std::string &name, std::string_view features,
+                                        int vector_bytes) {
+    auto *ptr = PointerType::get(*context_, 0);
+    auto *i64 = Type::getInt64Ty(*context_);
+    auto *signature = FunctionType::get(Type::getVoidTy(*context_), {ptr, i64, i64, ptr}, false);
+    function_ = Function::Create(signature, Function::ExternalLinkage, name, *module_);
+    function_->addFnAttr(Attribute::NoUnwind);
+    function_->addFnAttr("target-features", StringRef(features.data(), features.size()));
+    const std::string bits = std::to_string(vector_bytes * 8);
+    function_->addFnAttr("prefer-vector-width", bits);
+    function_->addFnAttr("min-legal-vector-width", bits);
+    function_->addFnAttr("no-trapping-math", "true");
+    entry_ = BasicBlock::Create(*context_, "entry", function_);
+    Block body = BasicBlock::Create(*context_, "body", function_);
+    ir_->SetInsertPoint(entry_);
+    ir_->CreateBr(body);
+    ir_->SetInsertPoint(body);
+    std::vector<Value> params;
+    for (Argument &a : function_->args())
+        params.push_back(&a);
+    return params;
+}
+
+void Builder::end_entry() {
+    ir_->CreateRetVoid();
+    function_ = nullptr;
+}
+
+Block Builder::block(const char *name) {
+    return BasicBlock::Create(*context_, name, function_);
+}
+Block Builder::current() const {
+    return ir_->GetInsertBlock();
+}
+void Builder::set_block(Block block) {
+    ir_->SetInsertPoint(block);
+}
+bool Builder::terminated() const {
+    return ir_->GetInsertBlock()->getTerminator() != nullptr;
+}
+void Builder::jump(Block to) {
+    ir_->CreateBr(to);
+}
+
+void Builder::branch(Value condition, Block yes, Block no, int likely) {
+    MDNode *weights = nullptr;
+    if (likely != 0)
+        weights = MDBuilder(*context_).createBranchWeights(likely > 0 ? 2000 : 1, likely > 0 ? 1 : 2000);
+    ir_->CreateCondBr(condition, yes, no, weights);
+}
+
+Value Builder::phi(Value like, Value from, Block block) {
+    auto *p = ir_->CreatePHI(like->getType(), 2);
+    p->addIncoming(from, block);
+    return p;
+}
+
+Value Builder::phi_of(Elem e, int lanes) {
+    return ir_->CreatePHI(type(e, lanes), 2);
+}
+
+void Builder::add_incoming(Value phi, Value value, Block block) {
+    cast<PHINode>(phi)->addIncoming(value, block);
+}
+
+Value Builder::at_entry(const std::function<Value()> &body) {
+    IRBuilderBase::InsertPointGuard guard(*ir_);
+    ir_->SetInsertPoint(entry_->getTerminator());
+    return body();
+}
+
+Value Builder::stack(Elem e, int64_t count) {
+    IRBuilderBase::InsertPointGuard guard(*ir_);
+    ir_->SetInsertPoint(entry_, entry_->begin());
+    auto *a = ir_->CreateAlloca(ArrayType::get(type(e), static_cast<uint64_t>(count)));
+    a->setAlignment(Align(64));
+    return a;
+}
+
+void Builder::if_then(Value condition, const std::function<void()> &then, int likely) {
+    Block yes = block("then");
+    Block after = block("after");
+    branch(condition, yes, after, likely);
+    set_block(yes);
+    then();
+    jump(after);
+    set_block(after);
+}
+
+std::vector<Value> Builder::loop(Value lo, Value hi, Value step, std::vector<Value> carried,
+                                 const LoopBody &body, const std::function<void()> &preheader) {
+    Block before = current();
+    Block pre = block("pre");
+    Block head = block("loop");
+    Block exit = block("exit");
+    ir_->CreateCondBr(ir_->CreateICmpSLT(lo, hi), pre, exit);
+    set_block(pre);
+    if (preheader)
+        preheader();
+    Block pre_end = current();
+    jump(head);
+    set_block(head);
+    auto *index = ir_->CreatePHI(lo->getType(), 2);
+    index->addIncoming(lo, pre_end);
+    std::vector<PHINode *> phis;
+    std::vector<Value> inside;
+    for (Value c : carried) {
+        phis.push_back(ir_->CreatePHI(c->getType(), 2));
+        phis.back()->addIncoming(c, pre_end);
+        inside.push_back(phis.back());
+    }
+    std::vector<Value> next = body(index, inside);
+    LZ_CHECK(next.size() == carried.size(), "a loop's body returns what it carries");
+    Value after = ir_->CreateNSWAdd(index, step);
+    Block latch = current();
+    index->addIncoming(after, latch);
+    for (size_t i = 0; i < phis.size(); ++i)
+        phis[i]->addIncoming(next[i], latch);
+    ir_->CreateCondBr(ir_->CreateICmpSLT(after, hi), head, exit);
+    set_block(exit);
+    std::vector<Value> result;
+    for (size_t i = 0; i < carried.size(); ++i) {
+        auto *p = ir_->CreatePHI(carried[i]->getType(), 2);
+        p->addIncoming(carried[i], before);
+        p->addIncoming(next[i], latch);
+        result.push_back(p);
+    }
+    return result;
+}
+
+// --- types and constants
+
+Type *Builder::type(Elem e, int lanes) {
+    Type *scalar = nullptr;
+    switch (e) {
+    case Elem::I1:
+        scalar = Type::getInt1Ty(*context_);
+        break;
+    case Elem::I8:
+        scalar = Type::getInt8Ty(*context_);
+        break;
+    case Elem::I16:
+        scalar = Type::getInt16Ty(*context_);
+        break;
+    case Elem::I32:
+        scalar = Type::getInt32Ty(*context_);
+        break;
+    case Elem::I64:
+        scalar = Type::getInt64Ty(*context_);
+        break;
+    case Elem::F32:
+        scalar = Type::getFloatTy(*context_);
+        break;
+    case Elem::F64:
+        scalar = Type::getDoubleTy(*context_);
+        break;
+    case Elem::Ptr:
+        scalar = PointerType::get(*context_, 0);
+        break;
+    }
+    return lanes == 1 ? scalar : FixedVectorType::get(scalar, static_cast<unsigned>(lanes));
+}
+
+Elem Builder::elem(Value v) const {
+    Type *t = v->getType()->getScalarType();
+    if (t->isFloatTy())
+        return Elem::F32;
+    if (t->isDoubleTy())
+        return Elem::F64;
+    if (t->isPointerTy())
+        return Elem::Ptr;
+    switch (t->getIntegerBitWidth()) {
+    case 1:
+        return Elem::I1;
+    case 8:
+        return Elem::I8;
+    case 16:
+        return Elem::I16;
+    case 32:
+        return Elem::I32;
+    default:
+        return Elem::I64;
+    }
+}
+
+int Builder::lanes(Value v) const {
+    auto *t = dyn_cast<FixedVectorType>(v->getType());
+    return t ? static_cast<int>(t->getNumElements()) : 1;
+}
+
+bool Builder::is_float(Value v) const {
+    return v->getType()->isFPOrFPVectorTy();
+}
+
+Value Builder::constant(Elem e, uint64_t bits, int lanes) {
+    Constant *c = nullptr;
+    Type *t = type(e);
+    if (e == Elem::F32)
+        c = ConstantFP::get(*context_, APFloat(APFloat::IEEEsingle(), APInt(32, bits & UINT32_MAX)));
+    else if (e == Elem::F64)
+        c = ConstantFP::get(*context_, APFloat(APFloat::IEEEdouble(), APInt(64, bits)));
+    else
+        c = ConstantInt::get(*context_, APInt(t->getIntegerBitWidth(), bits, false, true));
+    return lanes == 1 ? c : ConstantVector::getSplat(ElementCount::getFixed(static_cast<unsigned>(lanes)), c);
+}
+
+Value Builder::f32(float v, int lanes) {
+    auto *c = ConstantFP::get(*context_, APFloat(v));
+    return lanes == 1 ? c : ConstantVector::getSplat(ElementCount::getFixed(static_cast<unsigned>(lanes)), c);
+}
+
+Value Builder::f64(double v, int lanes) {
+    auto *c = ConstantFP::get(*context_, APFloat(v));
+    return lanes == 1 ? c : ConstantVector::getSplat(ElementCount::getFixed(static_cast<unsigned>(lanes)), c);
+}
+
+Value Builder::iota(Elem e, int lanes) {
+    if (lanes == 1)
+        return zero(e);
+    SmallVector<Constant *, 64> values;
+    for (int i = 0; i < lanes; ++i)
+        values.push_back(ConstantInt::get(type(e), static_cast<uint64_t>(i)));
+    return ConstantVector::get(values);
+}
+
+Value Builder::splat(Value scalar, int lanes) {
+    return lanes == 1 ? scalar : ir_->CreateVectorSplat(static_cast<unsigned>(lanes), scalar);
+}
+
+bool Builder::is_constant(Value v) const {
+    return isa<Constant>(v);
+}
+
+// --- arithmetic
+
+Value Builder::add(Value x, Value y) {
+    return is_float(x) ? ir_->CreateFAdd(x, y) : ir_->CreateAdd(x, y);
+}
+Value Builder::sub(Value x, Value y) {
+    return is_float(x) ? ir_->CreateFSub(x, y) : ir_->CreateSub(x, y);
+}
+Value Builder::mul(Value x, Value y) {
+    return is_float(x) ? ir_->CreateFMul(x, y) : ir_->CreateMul(x, y);
+}
+Value Builder::fdiv(Value x, Value y) {
+    return ir_->CreateFDiv(x, y);
+}
+Value Builder::sdiv(Value x, Value y) {
+    return ir_->CreateSDiv(x, y);
+}
+Value Builder::srem(Value x, Value y) {
+    return ir_->CreateSRem(x, y);
+}
+Value Builder::udiv(Value x, Value y) {
+    return ir_->CreateUDiv(x, y);
+}
+Value Builder::urem(Value x, Value y) {
+    return ir_->CreateURem(x, y);
+}
+
+Value Builder::intrinsic(unsigned id, std::span<const Value> operands) {
+    return ir_->CreateIntrinsic(static_cast<Intrinsic::ID>(id), {operands[0]->getType()},
+                                ArrayRef<Value>(operands.data(), operands.size()));
+}
+
+Value Builder::fma(Value x, Value y, Value z) {
+    return intrinsic(Intrinsic::fma, std::array{x, y, z});
+}
+Value Builder::neg(Value x) {
+    return is_float(x) ? ir_->CreateFNeg(x) : ir_->CreateNeg(x);
+}
+Value Builder::abs(Value x) {
+    return is_float(x) ? intrinsic(Intrinsic::fabs, std::array{x})
+                       : ir_->CreateBinaryIntrinsic(Intrinsic::abs, x, ir_->getFalse());
+}
+Value Builder::sqrt(Value x) {
+    return intrinsic(Intrinsic::sqrt, std::array{x});
+}
+Value Builder::floor(Value x) {
+    return intrinsic(Intrinsic::floor, std::array{x});
+}
+Value Builder::ceil(Value x) {
+    return intrinsic(Intrinsic::ceil, std::array{x});
+}
+Value Builder::trunc(Value x) {
+    return intrinsic(Intrinsic::trunc, std::array{x});
+}
+Value Builder::rint(Value x) {
+    return intrinsic(Intrinsic::rint, std::array{x});
+}
+Value Builder::smin(Value x, Value y) {
+    return intrinsic(Intrinsic::smin, std::array{x, y});
+}
+Value Builder::smax(Value x, Value y) {
+    return intrinsic(Intrinsic::smax, std::array{x, y});
+}
+Value Builder::umin(Value x, Value y) {
+    return intrinsic(Intrinsic::umin, std::array{x, y});
+}
+Value Builder::umax(Value x, Value y) {
+    return intrinsic(Intrinsic::umax, std::array{x, y});
+}
+Value Builder::bit_and(Value x, Value y) {
+    return ir_->CreateAnd(x, y);
+}
+Value Builder::bit_or(Value x, Value y) {
+    return ir_->CreateOr(x, y);
+}
+Value Builder::bit_xor(Value x, Value y) {
+    return ir_->CreateXor(x, y);
+}
+Value Builder::bit_not(Value x) {
+    return ir_->CreateNot(x);
+}
+Value Builder::shl(Value x, Value y) {
+    return ir_->CreateShl(x, y);
+}
+Value Builder::ashr(Value x, Value y) {
+    return ir_->CreateAShr(x, y);
+}
+Value Builder::lshr(Value x, Value y) {
+    return ir_->CreateLShr(x, y);
+}
+Value Builder::count_trailing_zeros(Value x) {
+    return ir_->CreateBinaryIntrinsic(Intrinsic::cttz, x, ir_->getFalse());
+}
+
+Value Builder::compare(Pred p, Value x, Value y) {
+    static constexpr CmpInst::Predicate table[] = {
+        CmpInst::ICMP_EQ,  CmpInst::ICMP_NE,  CmpInst::ICMP_SLT, CmpInst::ICMP_SLE, CmpInst::ICMP_SGT,
+        CmpInst::ICMP_SGE, CmpInst::ICMP_ULT, CmpInst::ICMP_ULE, CmpInst::ICMP_UGT, CmpInst::ICMP_UGE,
+        CmpInst::FCMP_OEQ, CmpInst::FCMP_UNE, CmpInst::FCMP_OLT, CmpInst::FCMP_OLE, CmpInst::FCMP_OGT,
+        CmpInst::FCMP_OGE, CmpInst::FCMP_UNO, CmpInst::FCMP_ORD};
+    return ir_->CreateCmp(table[static_cast<int>(p)], x, y);
+}
+
+Value Builder::select(Value condition, Value x, Value y) {
+    return ir_->CreateSelect(condition, x, y);
+}
+
+// --- conversions
+
+Value Builder::zext(Value x, Elem to) {
+    return ir_->CreateZExt(x, type(to, lanes(x)));
+}
+Value Builder::sext(Value x, Elem to) {
+    return ir_->CreateSExt(x, type(to, lanes(x)));
+}
+Value Builder::truncate(Value x, Elem to) {
+    return ir_->CreateTrunc(x, type(to, lanes(x)));
+}
+Value Builder::sitofp(Value x, Elem to) {
+    return ir_->CreateSIToFP(x, type(to, lanes(x)));
+}
+Value Builder::uitofp(Value x, Elem to) {
+    return ir_->CreateUIToFP(x, type(to, lanes(x)));
+}
+Value Builder::fptosi(Value x, Elem to) {
+    return ir_->CreateFPToSI(x, type(to, lanes(x)));
+}
+Value Builder::fptosi_sat(Value x, Elem to) {
+    return ir_->CreateIntrinsic(Intrinsic::fptosi_sat, {type(to, lanes(x)), x->getType()}, {x});
+}
+Value Builder::fptoui_sat(Value x, Elem to) {
+    return ir_->CreateIntrinsic(Intrinsic::fptoui_sat, {type(to, lanes(x)), x->getType()}, {x});
+}
+Value Builder::fpcast(Value x, Elem to) {
+    return ir_->CreateFPCast(x, type(to, lanes(x)));
+}
+Value Builder::bitcast(Value x, Elem to) {
+    return ir_->CreateBitCast(x, type(to, lanes(x)));
+}
+
+Value Builder::half_to_f32(Value bits) {
+    const int n = lanes(bits);
+    Type *half = Type::getHalfTy(*context_);
+    Type *as = n == 1 ? half : FixedVectorType::get(half, static_cast<unsigned>(n));
+    return ir_->CreateFPExt(ir_->CreateBitCast(bits, as), type(Elem::F32, n));
+}
+
+Value Builder::f32_to_half(Value x) {
+    const int n = lanes(x);
+    Type *half = Type::getHalfTy(*context_);
+    Type *as = n == 1 ? half : FixedVectorType::get(half, static_cast<unsigned>(n));
+    return ir_->CreateBitCast(ir_->CreateFPTrunc(x, as), type(Elem::I16, n));
+}
+
+// --- vectors
+
+Value Builder::extract(Value v, int lane) {
+    return lanes(v) == 1 ? v : ir_->CreateExtractElement(v, static_cast<uint64_t>(lane));
+}
+Value Builder::extract(Value v, Value lane) {
+    return lanes(v) == 1 ? v : ir_->CreateExtractElement(v, lane);
+}
+Value Builder::insert(Value v, Value scalar, int lane) {
+    return lanes(v) == 1 ? scalar : ir_->CreateInsertElement(v, scalar, static_cast<uint64_t>(lane));
+}
+Value Builder::shuffle(Value x, Value y, std::span<const int> lanes) {
+    return ir_->CreateShuffleVector(x, y, ArrayRef<int>(lanes.data(), lanes.size()));
+}
+
+Value Builder::slice(Value v, int first, int count) {
+    if (count == lanes(v))
+        return v;
+    if (count == 1)
+        return extract(v, first);
+    SmallVector<int, 64> picks;
+    for (int i = 0; i < count; ++i)
+        picks.push_back(first + i);
+    return ir_->CreateShuffleVector(v, picks);
+}
+
+Value Builder::concat(Value x, Value y) {
+    SmallVector<int, 64> picks;
+    for (int i = 0; i < 2 * lanes(x); ++i)
+        picks.push_back(i);
+    return ir_->CreateShuffleVector(x, y, picks);
+}
+
+Value Builder::any(Value mask) {
+    return lanes(mask) == 1 ? mask : ir_->CreateOrReduce(mask);
+}
+
+Value Builder::mask_bits(Value mask) {
+    const int n = lanes(mask);
+    Type *wide = Type::getInt64Ty(*context_);
+    if (n == 1)
+        return ir_->CreateZExt(mask, wide);
+    return ir_->CreateZExt(ir_->CreateBitCast(mask, Type::getIntNTy(*context_, static_cast<unsigned>(n))),
+                           wide);
+}
+
+// --- memory
+
+Value Builder::element(Elem e, Value base, Value index) {
+    return ir_->CreateGEP(type(e == Elem::I1 ? Elem::I8 : e), base, index);
+}
+
+Value Builder::load(Elem e, int lanes, Value address, int align) {
+    return ir_->CreateAlignedLoad(type(e, lanes), address, Align(static_cast<uint64_t>(align)));
+}
+
+void Builder::store(Value v, Value address, int align, bool nontemporal) {
+    auto *s = ir_->CreateAlignedStore(v, address, Align(static_cast<uint64_t>(align)));
+    if (nontemporal)
+        s->setMetadata(LLVMContext::MD_nontemporal,
+                       MDNode::get(*context_, ConstantAsMetadata::get(ir_->getInt32(1))));
+}
+
+Value Builder::masked_load(Elem e, Value address, Value mask, int align) {
+    Type *t = type(e, lanes(mask));
+    return ir_->CreateMaskedLoad(t, address, Align(static_cast<uint64_t>(align)), mask,
+                                 Constant::getNullValue(t));
+}
+
+void Builder::masked_store(Value v, Value address, Value mask, int align) {
+    ir_->CreateMaskedStore(v, address, Align(static_cast<uint64_t>(align)), mask);
+}
+
+Value Builder::gather(Elem e, Value addresses, Value mask, int align) {
+    Type *t = type(e, lanes(addresses));
+    return ir_->CreateMaskedGather(t, addresses, Align(static_cast<uint64_t>(align)), mask,
+                                   Constant::getNullValue(t));
+}
+
+void Builder::scatter(Value v, Value addresses, Value mask, int align) {
+    ir_->CreateMaskedScatter(v, addresses, Align(static_cast<uint64_t>(align)), mask);
+}
+
+Value Builder::pointer_to_int(Value address) {
+    return ir_->CreatePtrToInt(address, type(Elem::I64, lanes(address)));
+}
+
+void Builder::prefetch(Value address) {
+    ir_->CreateIntrinsic(Intrinsic::prefetch, {address->getType()},
+                         {address, ir_->getInt32(0), ir_->getInt32(3), ir_->getInt32(1)});
+}
+
+void Builder::store_fence() {
+#if defined(__x86_64__) || defined(__i386__)
+    ir_->CreateIntrinsic(Intrinsic::x86_sse_sfence, ArrayRef<Type *>{}, ArrayRef<Value>{});
+#else
+    ir_->CreateFence(AtomicOrdering::Release);
+#endif
+}
+
+Value Builder::compare_exchange_i32(Value address, Value expected, Value desired) {
+    auto *x = ir_->CreateAtomicCmpXchg(address, expected, desired, Align(4), AtomicOrdering::AcquireRelease,
+                                       AtomicOrdering::Acquire);
+    return ir_->CreateExtractValue(x, 1);
+}
+
+} // namespace lz::codegen
