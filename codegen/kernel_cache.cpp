@@ -1,0 +1,165 @@
+#include "codegen/kernel_cache.h"
+
+#include "codegen/disk_cache.h"
+#include "ir/diagnostic.h"
+#include "runtime/api/parallel.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <unordered_map>
+
+namespace lz::codegen {
+namespace {
+
+/// What a disk entry holds: the symbols and the object.
+std::vector<std::byte> serialise(const ir::CompiledKernel &kernel) {
+    std::string symbols;
+    for (const std::string &symbol : kernel.symbols)
+        symbols += symbol + '\n';
+    const uint64_t symbol_bytes = symbols.size();
+    std::vector<std::byte> bytes(sizeof symbol_bytes + symbols.size() + kernel.object.size());
+    std::memcpy(bytes.data(), &symbol_bytes, sizeof symbol_bytes);
+    std::memcpy(bytes.data() + sizeof symbol_bytes, symbols.data(), symbols.size());
+    std::memcpy(bytes.data() + sizeof symbol_bytes + symbols.size(), kernel.object.data(), kernel.object.size());
+    return bytes;
+}
+
+/// The checksum has been compared: the layout is ours.
+ir::CompiledKernel deserialise(std::span<const std::byte> bytes, const std::string &name) {
+    ir::CompiledKernel kernel;
+    kernel.name = name;
+    uint64_t symbol_bytes;
+    std::memcpy(&symbol_bytes, bytes.data(), sizeof symbol_bytes);
+    const std::string symbols(reinterpret_cast<const char *>(bytes.data()) + sizeof symbol_bytes, symbol_bytes);
+    for (size_t at = 0; at < symbols.size();) {
+        const size_t end = symbols.find('\n', at);
+        kernel.symbols.push_back(symbols.substr(at, end - at));
+        at = end + 1;
+    }
+    const auto object = bytes.subspan(sizeof symbol_bytes + symbol_bytes);
+    kernel.object.assign(object.begin(), object.end());
+    return kernel;
+}
+
+LoadedKernelPtr load(const runtime::ModuleLoader &loader, const ir::CompiledKernel &compiled) {
+    auto loaded = std::make_shared<LoadedKernel>();
+    loaded->module = loader(compiled);
+    for (const std::string &symbol : compiled.symbols)
+        loaded->phases.push_back(reinterpret_cast<ir::PhaseEntry>(loaded->module->entry(symbol)));
+    return loaded;
+}
+
+} // namespace
+
+struct KernelCache::Impl {
+    Impl(ir::CpuIsa isa_, KernelCacheOptions options_)
+        : isa(std::move(isa_)), options(std::move(options_)),
+          disk(options.directory, options.max_bytes, options.log), loader(cpu_loader()),
+          suffix(fmt::format("\n{}\n{}\n{}\nfast_math={}", isa.triple, isa.features, compiler_version(),
+                             options.compile.fast_math)) {}
+
+    /// An entry that one thread makes while others wait.
+    struct Entry {
+        LoadedKernelPtr loaded;
+        bool making = true;
+    };
+
+    LoadedKernelPtr get(const ir::Kernel &kernel);
+    LoadedKernelPtr make(const ir::Kernel &kernel, const std::string &key);
+
+    const ir::CpuIsa isa;
+    const KernelCacheOptions options;
+    DiskCache disk;
+    const runtime::ModuleLoader loader;
+    const std::string suffix;
+    std::mutex mutex;
+    std::condition_variable made;
+    std::unordered_map<std::string, Entry> entries;
+    std::atomic<int64_t> compiled{0}, from_memory{0}, from_disk{0};
+};
+
+LoadedKernelPtr KernelCache::Impl::get(const ir::Kernel &kernel) {
+    const std::string key = ir::cache_key(kernel) + suffix;
+    std::unique_lock lock(mutex);
+    for (;;) {
+        const auto [it, inserted] = entries.try_emplace(key);
+        if (inserted)
+            break;
+        if (!it->second.making) {
+            ++from_memory;
+            return it->second.loaded;
+        }
+        made.wait(lock);
+    }
+    lock.unlock();
+    LoadedKernelPtr loaded;
+    try {
+        loaded = make(kernel, key);
+    } catch (...) {
+        lock.lock();
+        entries.erase(key); // whoever waits tries by itself
+        made.notify_all();
+        throw;
+    }
+    lock.lock();
+    entries[key] = {loaded, false};
+    made.notify_all();
+    return loaded;
+}
+
+LoadedKernelPtr KernelCache::Impl::make(const ir::Kernel &kernel, const std::string &key) {
+    const auto key_bytes = std::as_bytes(std::span(key));
+    if (const auto stored = disk.find(key_bytes)) {
+        try {
+            LoadedKernelPtr loaded = load(loader, deserialise(*stored, kernel.name));
+            ++from_disk;
+            return loaded;
+        } catch (const ir::Failure &failure) {
+            if (options.log)
+                options.log(fmt::format("a cached kernel did not load ({}) and is compiled again", failure.message()));
+        }
+    }
+    ir::Kernel expanded = kernel;
+    ir::expand_math(expanded);
+    const ir::CompiledKernel result = compile_cpu(expanded, isa, options.compile);
+    ++compiled;
+    if (options.compiled)
+        options.compiled(expanded, result);
+    disk.store(key_bytes, serialise(result));
+    return load(loader, result);
+}
+
+KernelCache::KernelCache(ir::CpuIsa isa, KernelCacheOptions options)
+    : impl_(std::make_unique<Impl>(std::move(isa), std::move(options))) {}
+KernelCache::~KernelCache() = default;
+
+LoadedKernelPtr KernelCache::get(const ir::Kernel &kernel) { return impl_->get(kernel); }
+
+std::vector<LoadedKernelPtr> KernelCache::get_all(std::span<const ir::Kernel> kernels) {
+    std::vector<LoadedKernelPtr> loaded(kernels.size());
+    if (kernels.size() == 1) {
+        loaded[0] = get(kernels[0]);
+        return loaded;
+    }
+    runtime::parallel_for(static_cast<int64_t>(kernels.size()), 1, [&](int64_t begin, int64_t end) {
+        for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+            loaded[i] = get(kernels[i]);
+    });
+    return loaded;
+}
+
+KernelCacheStats KernelCache::stats() const { return {impl_->compiled, impl_->from_memory, impl_->from_disk}; }
+
+void KernelCache::reset_stats() { impl_->compiled = impl_->from_memory = impl_->from_disk = 0; }
+
+void KernelCache::clear() {
+    const std::lock_guard lock(impl_->mutex);
+    std::erase_if(impl_->entries, [](const auto &entry) { return !entry.second.making; });
+}
+
+} // namespace lz::codegen

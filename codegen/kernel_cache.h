@@ -1,0 +1,65 @@
+#pragma once
+/// Compiled kernels in memory and on disk. A kernel is looked up by its Kernel IR (no extent, stride or scalar is in
+/// it), the ISA, and the versions of compiler and Lazuli; so ten sizes of one class are one entry.
+///
+/// The disk part is one file an entry, named by a 128-bit hash of the key. A file holds the key itself and a checksum
+/// over everything: a damaged, foreign or outdated file is removed and made again. Files are written beside and
+/// renamed, so that processes can share a directory. When the files outgrow the limit those unused for longest go.
+/// A directory that cannot be written is done without, which is logged once.
+
+#include "codegen/codegen.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lz::codegen {
+
+struct KernelCacheOptions {
+    std::string directory; ///< empty: no disk cache
+    int64_t max_bytes = int64_t{512} << 20;
+    CompileOptions compile;
+    /// Called with a whole sentence for what the user may want to know (log lines).
+    std::function<void(const std::string &)> log;
+    /// Called with the kernel as it is compiled (after expand_math) and its result, for dumps; may be empty.
+    std::function<void(const ir::Kernel &, const ir::CompiledKernel &)> compiled;
+};
+
+struct KernelCacheStats {
+    int64_t compiled = 0;
+    int64_t from_memory = 0;
+    int64_t from_disk = 0;
+};
+
+/// Code of one kernel, loaded and ready to call.
+struct LoadedKernel {
+    std::unique_ptr<runtime::Module> module;
+    std::vector<ir::PhaseEntry> phases;
+};
+using LoadedKernelPtr = std::shared_ptr<const LoadedKernel>;
+
+class KernelCache {
+  public:
+    KernelCache(ir::CpuIsa isa, KernelCacheOptions options);
+    ~KernelCache();
+
+    /// The kernel's code, found or made. Two threads that ask for one kernel compile it once. Throws
+    /// Failure(Compile); a failure is not kept.
+    LoadedKernelPtr get(const ir::Kernel &kernel);
+    /// The same for many, compiled in parallel on the pool; results in order.
+    std::vector<LoadedKernelPtr> get_all(std::span<const ir::Kernel> kernels);
+
+    KernelCacheStats stats() const;
+    void reset_stats();
+    /// Forgets what is in memory (code in use stays loaded).
+    void clear();
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+} // namespace lz::codegen
