@@ -1,0 +1,186 @@
+#include "codegen/llvm/target.h"
+
+#include "codegen/codegen.h"
+#include "ir/diagnostic.h"
+
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/Config/llvm-config.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/TargetParser/Triple.h>
+#include <llvm/Transforms/Utils/Cloning.h>
+
+#if LAZULI_SANITIZE_ADDRESS || LAZULI_SANITIZE_THREAD
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Transforms/Instrumentation/AddressSanitizer.h>
+#include <llvm/Transforms/Instrumentation/ThreadSanitizer.h>
+#endif
+
+#include <map>
+#include <mutex>
+
+namespace lz::codegen {
+
+namespace {
+
+void initialize_llvm() {
+    static std::once_flag once;
+    std::call_once(once, [] {
+        llvm::InitializeNativeTarget();
+        llvm::InitializeNativeTargetAsmPrinter();
+        llvm::InitializeNativeTargetAsmParser();
+    });
+}
+
+/// Making one costs more than compiling a small kernel, and one may be used by a single thread at a time.
+llvm::TargetMachine &target_machine(const ir::CpuIsa &isa) {
+    thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
+    auto &machine = machines[isa.triple + isa.features];
+    if (machine)
+        return *machine;
+    initialize_llvm();
+    std::string error;
+    const llvm::Triple triple(isa.triple.empty() ? llvm::sys::getProcessTriple() : isa.triple);
+    const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+    if (!target)
+        throw ir::Failure(ir::ErrorKind::Compile, "LLVM has no code generator for " + triple.str() + ": " + error);
+    llvm::TargetOptions options;
+    options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+    options.NoTrappingFPMath = true;
+    machine.reset(target->createTargetMachine(triple, "", isa.features, options, llvm::Reloc::PIC_,
+                                              llvm::CodeModel::Small, llvm::CodeGenOptLevel::Less, true));
+    if (!machine)
+        throw ir::Failure(ir::ErrorKind::Compile, "LLVM cannot generate code for " + triple.str() + ".");
+    return *machine;
+}
+
+void prepare(llvm::Module &module, llvm::TargetMachine &machine) {
+    module.setTargetTriple(machine.getTargetTriple());
+    module.setDataLayout(machine.createDataLayout());
+}
+
+std::string emit(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type) {
+    llvm::SmallString<0> out;
+    llvm::raw_svector_ostream stream(out);
+    llvm::legacy::PassManager passes;
+    if (machine.addPassesToEmitFile(passes, stream, nullptr, type, true))
+        throw ir::Failure(ir::ErrorKind::Compile, "LLVM cannot write code for " + machine.getTargetTriple().str() + ".");
+    passes.run(module);
+    return std::string(out);
+}
+
+void verify_module(llvm::Module &module) {
+    std::string message;
+    llvm::raw_string_ostream stream(message);
+    if (!llvm::verifyModule(module, &stream))
+        return;
+    std::string text;
+    llvm::raw_string_ostream(text) << module;
+    throw ir::Failure(ir::ErrorKind::Internal, "The emitted LLVM module is malformed: " + message + "\n" + text);
+}
+
+#if LAZULI_SANITIZE_ADDRESS || LAZULI_SANITIZE_THREAD
+void instrument(llvm::Module &module) {
+    for (llvm::Function &f : module) {
+        if (f.isDeclaration())
+            continue;
+        f.addFnAttr(LAZULI_SANITIZE_THREAD ? llvm::Attribute::SanitizeThread : llvm::Attribute::SanitizeAddress);
+        f.addFnAttr("frame-pointer", "all");
+    }
+    llvm::PassBuilder builder;
+    llvm::LoopAnalysisManager loops;
+    llvm::FunctionAnalysisManager functions;
+    llvm::CGSCCAnalysisManager components;
+    llvm::ModuleAnalysisManager modules;
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(components);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, components, modules);
+    llvm::ModulePassManager passes;
+#if LAZULI_SANITIZE_THREAD
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::ThreadSanitizerPass()));
+#else
+    // Stack slots of kernels are indexed by constants only; globals are literals. Heap accesses are what can go wrong.
+    llvm::AddressSanitizerOptions options;
+    options.UseAfterReturn = llvm::AsanDetectStackUseAfterReturnMode::Never;
+    passes.addPass(llvm::AddressSanitizerPass(options, false, false, llvm::AsanDtorKind::None));
+#endif
+    passes.run(module, modules);
+}
+#endif
+
+} // namespace
+
+std::vector<std::byte> make_object(Builder &builder, const ir::CpuIsa &isa) {
+    llvm::TargetMachine &machine = target_machine(isa);
+    std::unique_ptr<llvm::Module> module = builder.take_module();
+    prepare(*module, machine);
+#if !defined(NDEBUG) || LAZULI_SANITIZE_ADDRESS || LAZULI_SANITIZE_THREAD
+    verify_module(*module);
+#else
+    (void)verify_module;
+#endif
+#if LAZULI_SANITIZE_ADDRESS || LAZULI_SANITIZE_THREAD
+    instrument(*module);
+#endif
+    const std::string bytes = emit(*module, machine, llvm::CodeGenFileType::ObjectFile);
+    const auto *data = reinterpret_cast<const std::byte *>(bytes.data());
+    return {data, data + bytes.size()};
+}
+
+std::string module_text(Builder &builder) {
+    std::string text;
+    llvm::raw_string_ostream(text) << builder.module();
+    return text;
+}
+
+std::string module_assembly(Builder &builder, const ir::CpuIsa &isa) {
+    llvm::TargetMachine &machine = target_machine(isa);
+    std::unique_ptr<llvm::Module> copy = llvm::CloneModule(builder.module());
+    prepare(*copy, machine);
+    return emit(*copy, machine, llvm::CodeGenFileType::AssemblyFile);
+}
+
+ir::CpuIsa host_isa() {
+    ir::CpuIsa isa;
+    isa.triple = llvm::sys::getProcessTriple();
+    const auto host = llvm::sys::getHostCPUFeatures();
+    std::map<std::string, bool> sorted;
+    for (const auto &feature : host)
+        sorted.emplace(feature.getKey().str(), feature.getValue());
+    const auto has = [&](const char *name) {
+        const auto it = sorted.find(name);
+        return it != sorted.end() && it->second;
+    };
+    for (const auto &[name, on] : sorted)
+        isa.features += (isa.features.empty() ? "" : ",") + std::string(on ? "+" : "-") + name;
+    isa.fma = has("fma");
+    isa.avx512 = has("avx512f") && has("avx512vl") && has("avx512bw") && has("avx512dq");
+    isa.avx512_bf16 = isa.avx512 && has("avx512bf16");
+    isa.amx_bf16 = has("amx-bf16") && has("amx-tile");
+    if (isa.avx512) {
+        isa.vector_bytes = 64;
+        isa.vector_registers = 32;
+    } else if (has("avx2")) {
+        isa.vector_bytes = 32;
+    }
+    const llvm::Triple triple(isa.triple);
+    if (triple.isAArch64()) {
+        isa.vector_registers = 32;
+        isa.fma = true;
+    }
+    return isa;
+}
+
+std::string compiler_version() { return "LLVM " LLVM_VERSION_STRING ", emitter 1"; }
+
+bool cpu_jit_available() { return true; }
+
+} // namespace lz::codegen
