@@ -1,0 +1,151 @@
+#include "engine/options.h"
+
+#include "engine/log.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+namespace lz::engine {
+namespace {
+
+/// A word of a list variable and the switch that it turns on.
+struct Word {
+    std::string_view text;
+    bool Dumps::*dump = nullptr;
+    bool Options::*option = nullptr;
+};
+
+constexpr std::array kDumpWords = {
+    Word{"graph", &Dumps::graph},     Word{"passes", &Dumps::passes}, Word{"kernel", &Dumps::kernel},
+    Word{"llvm", &Dumps::llvm},       Word{"asm", &Dumps::assembly},  Word{"program", &Dumps::program},
+    Word{"explain", &Dumps::explain}, Word{"dot", &Dumps::dot},
+};
+constexpr std::array kLogWords = {
+    Word{"compile", nullptr, &Options::log_compile},
+    Word{"run", nullptr, &Options::log_run},
+    Word{"memory", nullptr, &Options::log_memory},
+};
+
+struct Flag {
+    const char *variable;
+    bool Options::*option;
+};
+constexpr std::array kFlags = {
+    Flag{"LAZULI_VERIFY", &Options::verify},
+    Flag{"LAZULI_LAUNCH_BLOCKING", &Options::launch_blocking},
+    Flag{"CUDA_LAUNCH_BLOCKING", &Options::launch_blocking},
+    Flag{"LAZULI_FAST_MATH", &Options::fast_math},
+    Flag{"LAZULI_NO_MEMORY_CACHING", &Options::no_memory_caching},
+};
+
+std::optional<std::string_view> variable(const char *name) {
+    const char *value = std::getenv(name);
+    if (!value || !*value)
+        return std::nullopt;
+    return value;
+}
+
+void complain(std::string_view name, std::string_view value, const std::string &expected) {
+    log_line("options", fmt::format("{}={} is ignored: expected {}", name, value, expected));
+}
+
+template <size_t N>
+void read_words(const char *name, const std::array<Word, N> &words, Options &options) {
+    const auto value = variable(name);
+    if (!value)
+        return;
+    for (size_t at = 0; at <= value->size();) {
+        const size_t end = std::min(value->find_first_of(",|", at), value->size());
+        const std::string_view word = value->substr(at, end - at);
+        at = end + 1;
+        bool known = word.empty();
+        for (const Word &w : words) {
+            if (w.text != word)
+                continue;
+            known = true;
+            if (w.dump)
+                options.dump.*w.dump = true;
+            else
+                options.*w.option = true;
+        }
+        if (!known) {
+            std::string list;
+            for (const Word &w : words)
+                list += (list.empty() ? "" : ", ") + std::string(w.text);
+            complain(name, word, "one or more of " + list);
+        }
+    }
+}
+
+std::optional<bool> read_bool(const char *name) {
+    const auto value = variable(name);
+    if (!value)
+        return std::nullopt;
+    if (*value == "1" || *value == "true" || *value == "on")
+        return true;
+    if (*value == "0" || *value == "false" || *value == "off")
+        return false;
+    complain(name, *value, "0 or 1");
+    return std::nullopt;
+}
+
+/// `4096`, `64M`, `2G`.
+std::optional<int64_t> read_bytes(const char *name) {
+    const auto value = variable(name);
+    if (!value)
+        return std::nullopt;
+    int64_t number = 0;
+    const char *const end = value->data() + value->size();
+    const auto [at, error] = std::from_chars(value->data(), end, number);
+    const std::string_view unit(at, static_cast<size_t>(end - at));
+    const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
+    if (error != std::errc() || number < 0 || shift < 0 || number > (INT64_MAX >> shift)) {
+        complain(name, *value, "a number of bytes such as 4096, 64M or 2G");
+        return std::nullopt;
+    }
+    return number << shift;
+}
+
+std::string default_cache_dir() {
+    if (const auto xdg = variable("XDG_CACHE_HOME"))
+        return std::string(*xdg) + "/lazuli";
+    if (const auto home = variable("HOME"))
+        return std::string(*home) + "/.cache/lazuli";
+    return "";
+}
+
+} // namespace
+
+Options Options::from_environment() {
+    Options options;
+    read_words("LAZULI_DUMP", kDumpWords, options);
+    read_words("LAZULI_LOG", kLogWords, options);
+    for (const Flag &flag : kFlags)
+        if (const auto value = read_bool(flag.variable))
+            options.*flag.option |= *value;
+    if (const auto value = read_bool("LAZULI_FUSE"))
+        options.fuse = *value;
+    if (const auto value = variable("LAZULI_DUMP_DIR"))
+        options.dump_dir = *value;
+    if (const auto value = variable("LAZULI_ALLOC_CONF"))
+        options.alloc_conf = *value;
+    options.cache_dir = default_cache_dir();
+    if (const char *value = std::getenv("LAZULI_CACHE_DIR")) // set to nothing: no disk cache
+        options.cache_dir = std::string_view(value) == "off" ? "" : value;
+    if (const auto value = read_bytes("LAZULI_CACHE_SIZE"))
+        options.cache_bytes = *value;
+    if (const auto value = read_bytes("LAZULI_THREADS")) {
+        if (*value > 0 && *value <= 4096)
+            options.threads = static_cast<int>(*value);
+        else
+            complain("LAZULI_THREADS", *variable("LAZULI_THREADS"), "a number of threads from 1 to 4096");
+    }
+    return options;
+}
+
+} // namespace lz::engine

@@ -1,0 +1,26 @@
+#pragma once
+/// Why a value could not be computed; shared by all values that depend on it (S26).
+
+#include "ir/diagnostic.h"
+#include "lazuli/location.h"
+
+#include <atomic>
+#include <cstdint>
+
+namespace lz::detail {
+
+struct FailureRecord {
+    explicit FailureRecord(ir::Failure what, Location where) : failure(std::move(what)), loc(where) {}
+
+    std::atomic<uint32_t> refs{1};
+    const ir::Failure failure;
+    const Location loc; ///< of the operation that failed
+
+    void retain() { refs.fetch_add(1, std::memory_order_relaxed); }
+    void release() noexcept {
+        if (refs.fetch_sub(1, std::memory_order_acq_rel) == 1)
+            delete this;
+    }
+};
+
+} // namespace lz::detail

@@ -1,0 +1,320 @@
+#include "lazuli/detail/linearise.h"
+
+#include "ir/diagnostic.h"
+#include "lazuli/detail/failure_record.h"
+#include "lazuli/detail/storage.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <string>
+
+namespace lz::detail {
+namespace {
+
+std::mutex &sync_mutex() {
+    static std::mutex *const mutex = new std::mutex;
+    return *mutex;
+}
+uint64_t last_epoch = 0; // under the sync lock
+
+struct Waiting {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::atomic<int> waiters{0};
+    static Waiting &get() {
+        static Waiting *const waiting = new Waiting;
+        return *waiting;
+    }
+};
+
+/// Vectors that keep their room between the syncs of a thread. A sync inside a sync (a deleter that syncs)
+/// gets its own.
+struct Scratch {
+    std::vector<Recording::Operation> operations;
+    std::vector<Recording::Input> inputs;
+    std::vector<uint64_t> key;
+    std::vector<int64_t> words;
+    std::vector<uint32_t> wanted;
+    std::vector<Node *> awaited, stack;
+    Scratch *below = nullptr;
+};
+thread_local Scratch *idle_scratch = nullptr;
+struct ScratchOwner {
+    ~ScratchOwner() {
+        while (Scratch *s = idle_scratch) {
+            idle_scratch = s->below;
+            delete s;
+        }
+    }
+};
+
+thread_local Scratch *scratch_in_use = nullptr;
+
+Scratch &take_scratch() {
+    thread_local ScratchOwner owner;
+    (void)owner;
+    Scratch *s = idle_scratch;
+    if (s)
+        idle_scratch = s->below;
+    else
+        s = new Scratch;
+    s->below = scratch_in_use;
+    scratch_in_use = s;
+    return *s;
+}
+
+void return_scratch() {
+    Scratch *s = scratch_in_use;
+    scratch_in_use = s->below;
+    s->operations.clear();
+    s->inputs.clear();
+    s->key.clear();
+    s->words.clear();
+    s->wanted.clear();
+    s->awaited.clear();
+    s->stack.clear();
+    s->below = idle_scratch;
+    idle_scratch = s;
+}
+
+constexpr uint64_t kInputTag = 0xff;
+
+bool has_several_results(const Node *n) {
+    return n->op == ir::Op::Sort && n->projection == 0;
+}
+
+/// Fields of an operation's first key word.
+uint64_t operation_word(const Node *n) {
+    return static_cast<uint64_t>(n->op) | static_cast<uint64_t>(n->projection) << 8 |
+           static_cast<uint64_t>(n->num_operands) << 16 | static_cast<uint64_t>(n->num_structural) << 32 |
+           static_cast<uint64_t>(static_cast<uint16_t>(n->stream + 1)) << 48;
+}
+constexpr uint64_t kWantedBit = uint64_t{1} << 15;
+constexpr uint64_t kDonatedBit = uint64_t{1} << 63;
+
+void fail_from(Node *n, Node *cause) {
+    cause->failure->retain();
+    n->failure = cause->failure;
+    n->state.store(State::Failed, std::memory_order_release);
+}
+
+} // namespace
+
+Recording::Recording()
+    : operations(take_scratch().operations), inputs(scratch_in_use->inputs), key(scratch_in_use->key),
+      words(scratch_in_use->words), wanted(scratch_in_use->wanted), awaited(scratch_in_use->awaited),
+      stack(scratch_in_use->stack), lock_(sync_mutex()), epoch_(++last_epoch) {}
+
+Recording::~Recording() {
+    if (lock_.owns_lock())
+        lock_.unlock();
+    return_scratch();
+}
+
+void Recording::release_lock() {
+    lock_.unlock();
+}
+
+void Recording::add_input(Node *n) {
+    n->mark = epoch_;
+    n->index = next_index_++;
+    n->inner_uses = 0;
+    add_use(n);
+    int32_t group = -1;
+    if (n->state.load(std::memory_order_acquire) != State::Ready) {
+        awaited.push_back(n); // its storage does not exist yet, so nobody shares it
+    } else if (n->storage->mark == epoch_) {
+        group = static_cast<int32_t>(n->storage->first_input);
+    } else {
+        n->storage->mark = epoch_;
+        n->storage->first_input = static_cast<uint32_t>(inputs.size());
+    }
+    inputs.push_back({n, static_cast<uint32_t>(key.size()), group, false});
+    const ir::TensorType &t = n->type;
+    key.push_back(kInputTag | static_cast<uint64_t>(t.dtype) << 8 |
+                  static_cast<uint64_t>(t.shape.rank()) << 12 |
+                  static_cast<uint64_t>(ir::device_word(t.device)) << 16 |
+                  static_cast<uint64_t>(static_cast<uint32_t>(group + 1) & 0xffffff) << 32);
+    for (const int64_t extent : t.shape)
+        key.push_back(static_cast<uint64_t>(extent));
+}
+
+/// Every operand is numbered already, or is ready, failed or another sync's.
+void Recording::add_operation(Node *n) {
+    for (Node *operand : n->operands()) {
+        if (operand->mark == epoch_)
+            continue;
+        if (operand->state.load(std::memory_order_acquire) == State::Failed) [[unlikely]] {
+            fail_from(n, operand);
+            return;
+        }
+        add_input(operand);
+    }
+    const bool replay = n->state.load(std::memory_order_relaxed) == State::Ready;
+    operations.push_back({n, static_cast<uint32_t>(key.size()), false, replay});
+    key.push_back(operation_word(n));
+    uint64_t packed = 0;
+    uint32_t filled = 0;
+    for (Node *operand : n->operands()) {
+        ++operand->inner_uses;
+        packed |= static_cast<uint64_t>(operand->index) << (32 * filled);
+        if (++filled == 2) {
+            key.push_back(packed);
+            packed = 0;
+            filled = 0;
+        }
+    }
+    if (filled)
+        key.push_back(packed);
+    for (uint32_t i = 0; i < n->num_structural; ++i)
+        key.push_back(static_cast<uint64_t>(n->structural_data()[i]));
+    for (uint32_t i = 0; i < n->num_runtime; ++i)
+        words.push_back(n->runtime_data()[i]);
+    n->mark = epoch_;
+    n->index = next_index_++;
+    n->inner_uses = 0;
+    add_use(n);
+    if (!replay)
+        n->state.store(State::Claimed, std::memory_order_release);
+}
+
+bool Recording::needs_visit(const Node *user, const Node *operand) const {
+    if (operand->mark == epoch_)
+        return false;
+    const State state = operand->state.load(std::memory_order_acquire);
+    return state == State::Pending || (state == State::Ready && user->projection > 0);
+}
+
+void Recording::visit(Node *root) {
+    stack.push_back(root);
+    while (!stack.empty()) {
+        Node *const n = stack.back();
+        if (n->mark == epoch_) {
+            stack.pop_back();
+            continue;
+        }
+        const size_t before = stack.size();
+        for (Node *operand : n->operands())
+            if (needs_visit(n, operand))
+                stack.push_back(operand);
+        if (stack.size() != before) {
+            std::reverse(stack.begin() + static_cast<ptrdiff_t>(before), stack.end()); // first operand first
+            continue;
+        }
+        stack.pop_back();
+        add_operation(n);
+    }
+}
+
+void Recording::claim_list(Recorder &recorder, const Node *stop) {
+    recorder.drain_foreign_dead();
+    for (Node *n = recorder.head(); n && n != stop;) {
+        Node *const next = n->next;
+        const State state = n->state.load(std::memory_order_acquire);
+        if (state == State::Pending)
+            visit(n);
+        else if (state != State::Claimed)
+            recorder.unlink(n); // another thread's sync computed it
+        n = next;
+    }
+}
+
+void Recording::claim(Node *node) {
+    if (node->pending() && node->mark != epoch_)
+        visit(node);
+}
+
+void Recording::finish() {
+    for (uint32_t i = 0; i < operations.size(); ++i) {
+        Operation &o = operations[i];
+        // Uses beyond the edges inside the recording and this sync's own: somebody can still ask for the
+        // value.
+        if (!o.replay && o.node->uses() > o.node->inner_uses + 1) {
+            o.wanted = true;
+            key[o.key_at] |= kWantedBit;
+            wanted.push_back(i);
+        }
+    }
+    for (Input &input : inputs) {
+        Node *const n = input.node;
+        if (n->state.load(std::memory_order_acquire) != State::Ready || has_several_results(n))
+            continue;
+        const Storage *s = n->storage;
+        input.donated = n->uses() == n->inner_uses + 1 && s->refs.load(std::memory_order_acquire) == 1 &&
+                        !s->adopted && !s->exposed.load(std::memory_order_relaxed);
+        if (input.donated)
+            key[input.key_at] |= kDonatedBit;
+    }
+}
+
+bool Recording::wait() {
+    bool all_ready = true;
+    for (Node *n : awaited) {
+        wait_while_claimed(n);
+        all_ready &= n->state.load(std::memory_order_acquire) == State::Ready;
+    }
+    return all_ready;
+}
+
+void Recording::unclaim() {
+    for (const Operation &o : operations) {
+        if (!o.replay)
+            o.node->state.store(State::Pending, std::memory_order_release);
+    }
+    notify_waiters();
+    for (const Operation &o : operations)
+        drop_use(o.node);
+    for (const Input &input : inputs)
+        drop_use(input.node);
+}
+
+ir::Graph Recording::build_graph() const {
+    ir::GraphBuilder builder("main");
+    std::vector<ir::ValueId> values(next_index_);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        const Input &input = inputs[i];
+        values[input.node->index] = builder.param(input.node->type, "x" + std::to_string(i));
+        builder.graph().params.back().donated = input.donated;
+        builder.graph().params.back().storage = input.storage_group;
+    }
+    std::vector<ir::ValueId> operands;
+    for (size_t i = 0; i < operations.size(); ++i) {
+        Node *const n = operations[i].node;
+        if (n->projection > 0) {
+            values[n->index] = values[n->operand_data()[0]->index] + n->projection;
+        } else {
+            operands.clear();
+            for (const Node *operand : n->operands())
+                operands.push_back(values[operand->index]);
+            const ir::AttrView attrs = n->attrs();
+            values[n->index] = builder.add(n->op, operands, attrs.structural, attrs.runtime, n->loc);
+            builder.set_recorded(static_cast<uint32_t>(i));
+            builder.set_stream(n->stream);
+        }
+    }
+    for (const uint32_t i : wanted)
+        builder.graph().results.push_back(values[operations[i].node->index]);
+    return builder.take();
+}
+
+void notify_waiters() {
+    Waiting &waiting = Waiting::get();
+    std::atomic_thread_fence(std::memory_order_seq_cst); // the new states before the look at the waiters
+    if (waiting.waiters.load(std::memory_order_seq_cst) == 0)
+        return;
+    const std::lock_guard lock(waiting.mutex);
+    waiting.changed.notify_all();
+}
+
+void wait_while_claimed(Node *node) {
+    if (node->state.load(std::memory_order_acquire) != State::Claimed)
+        return;
+    Waiting &waiting = Waiting::get();
+    waiting.waiters.fetch_add(1, std::memory_order_seq_cst);
+    std::unique_lock lock(waiting.mutex);
+    waiting.changed.wait(lock, [&] { return node->state.load(std::memory_order_seq_cst) != State::Claimed; });
+    waiting.waiters.fetch_sub(1, std::memory_order_relaxed);
+}
+
+} // namespace lz::detail

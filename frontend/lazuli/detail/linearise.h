@@ -1,0 +1,82 @@
+#pragma once
+/// A recording in canonical form: what a sync claimed, in topological order, with the key by which its
+/// Program is found. Node numbers in the key are positions of first encounter, inputs and operations counted
+/// together.
+
+#include "ir/graph.h"
+#include "lazuli/detail/pending.h"
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace lz::detail {
+
+/// Claims and linearises under the process-wide sync lock. One object is one sync; its vectors are the
+/// thread's, so that a steady loop allocates nothing.
+class Recording {
+public:
+    struct Input {
+        Node *node;
+        uint32_t key_at;
+        int32_t storage_group; ///< the input with the same storage that came first, or -1
+        bool donated;
+    };
+    struct Operation {
+        Node *node;
+        uint32_t key_at;
+        bool wanted;
+        bool replay; ///< a ready node with several results, run again for a result that was not stored
+    };
+
+    /// Takes the sync lock; it is held until `release_lock` or the end.
+    Recording();
+    ~Recording();
+    Recording(const Recording &) = delete;
+    Recording &operator=(const Recording &) = delete;
+
+    /// Claims the calling thread's pending nodes up to (not including) `stop`, and what they need of other
+    /// threads'.
+    void claim_list(Recorder &recorder, const Node *stop);
+    /// Claims one node and what it needs.
+    void claim(Node *node);
+    /// After the claims: marks wanted results and donated inputs, finishes the key.
+    void finish();
+    void release_lock();
+
+    bool empty() const { return operations.empty(); }
+    /// Nodes claimed by other syncs; they are inputs here.
+    bool awaits() const { return !awaited.empty(); }
+    /// Blocks until they are done; false if one did not become ready (then unclaim and try again).
+    bool wait();
+    /// Gives every claimed node back as pending, in its list's place.
+    void unclaim();
+
+    /// The Graph of the recording (a Program miss, dumps).
+    ir::Graph build_graph() const;
+
+    std::vector<Operation> &operations;
+    std::vector<Input> &inputs;
+    std::vector<uint64_t> &key;
+    std::vector<int64_t> &words;
+    std::vector<uint32_t> &wanted; ///< positions in operations, in order
+
+private:
+    void visit(Node *root);
+    void add_operation(Node *node);
+    void add_input(Node *node);
+    bool needs_visit(const Node *user, const Node *operand) const;
+
+    std::vector<Node *> &awaited;
+    std::vector<Node *> &stack;
+    std::unique_lock<std::mutex> lock_;
+    uint64_t epoch_;
+    uint32_t next_index_ = 0;
+};
+
+/// Wakes syncs that wait for claimed nodes. Called after nodes changed state.
+void notify_waiters();
+/// Blocks until `node` is not claimed by anyone.
+void wait_while_claimed(Node *node);
+
+} // namespace lz::detail

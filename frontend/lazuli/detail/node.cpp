@@ -1,0 +1,130 @@
+#include "lazuli/detail/arena.h"
+#include "lazuli/detail/failure_record.h"
+#include "lazuli/detail/pending.h"
+#include "lazuli/detail/storage.h"
+#include "lazuli/tensor.h"
+
+#include <mutex>
+
+namespace lz::detail {
+
+thread_local Recorder *Recorder::current_ = nullptr;
+
+namespace {
+
+struct Idle {
+    std::mutex mutex;
+    Recorder *first = nullptr;
+    static Idle &get() {
+        static Idle *const idle = new Idle;
+        return *idle;
+    }
+};
+
+/// A node gives back its memory when the last hold goes.
+void drop_hold(Node *n) {
+    if (n->refs.fetch_sub(Node::kHold, std::memory_order_acq_rel) == Node::kHold) {
+        const uint8_t size_class = n->size_class;
+        n->~Node();
+        free_node(n, size_class);
+    }
+}
+
+/// Values that nobody can reach: gives up operands and storage, then theirs, through an explicit list.
+void destroy_values(Node *list) {
+    Recorder *const mine = Recorder::current_or_null();
+    while (list) {
+        Node *n = list;
+        list = n->dead_next;
+        for (Node *operand : n->operands()) {
+            if (static_cast<uint32_t>(operand->refs.fetch_sub(Node::kUse, std::memory_order_acq_rel)) == 1) {
+                operand->dead_next = list;
+                list = operand;
+            }
+        }
+        n->num_operands = 0;
+        if (n->storage) {
+            n->storage->release();
+            n->storage = nullptr;
+        }
+        if (n->failure) {
+            n->failure->release();
+            n->failure = nullptr;
+        }
+        if (Recorder *owner = n->owner) {
+            if (owner != mine) {
+                owner->push_foreign_dead(n); // takes over the hold
+                continue;
+            }
+            owner->unlink(n);
+        }
+        drop_hold(n);
+    }
+}
+
+} // namespace
+
+struct RecorderSlot {
+    RecorderSlot() = default;
+    ~RecorderSlot() {
+        Recorder *r = Recorder::current_;
+        if (!r)
+            return;
+        r->drain_foreign_dead();
+        Recorder::current_ = nullptr;
+        Idle &idle = Idle::get();
+        const std::lock_guard lock(idle.mutex);
+        r->next_idle_ = idle.first;
+        idle.first = r;
+    }
+    void touch() {}
+};
+
+Recorder &Recorder::attach() {
+    thread_local RecorderSlot slot;
+    slot.touch();
+    Idle &idle = Idle::get();
+    const std::lock_guard lock(idle.mutex);
+    if (Recorder *r = idle.first) {
+        idle.first = r->next_idle_;
+        current_ = r;
+    } else {
+        current_ = new Recorder; // kept for ever: nodes name it, and statics outlive threads
+    }
+    return *current_;
+}
+
+void Recorder::drain_foreign_dead() {
+    Node *dead = foreign_dead_.exchange(nullptr, std::memory_order_acquire);
+    while (dead) {
+        Node *next = dead->dead_next;
+        unlink(dead);
+        drop_hold(dead);
+        dead = next;
+    }
+}
+
+void drop_use(Node *n) {
+    if (static_cast<uint32_t>(n->refs.fetch_sub(Node::kUse, std::memory_order_acq_rel)) == 1) {
+        n->dead_next = nullptr;
+        destroy_values(n);
+    }
+}
+
+void copy_handle(Cell *cell) noexcept {
+    cell->handles.fetch_add(1, std::memory_order_relaxed);
+}
+
+void drop_handle(Cell *cell) noexcept {
+    if (cell->handles.fetch_sub(1, std::memory_order_acq_rel) == 1)
+        drop_cell(cell);
+}
+
+void drop_cell(Cell *cell) {
+    Node *const value = cell->current;
+    Node *const memory = home(cell);
+    drop_use(value);
+    drop_hold(memory);
+}
+
+} // namespace lz::detail

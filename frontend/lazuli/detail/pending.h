@@ -1,0 +1,78 @@
+#pragma once
+/// The recorder of a thread: its list of pending operations in the order they were written.
+///
+/// The list owns nothing: a node that nobody can reach any more leaves it. Only the owning thread links and
+/// unlinks; another thread that drops the last use of a node pushes it on `foreign_dead`, and the owner
+/// unlinks it later. When a thread ends with work pending, its recorder is kept and given to the next thread
+/// that starts recording.
+
+#include "lazuli/detail/node.h"
+#include "lazuli/location.h"
+
+#include <atomic>
+#include <cstdint>
+
+namespace lz::detail {
+
+class Recorder {
+public:
+    /// The calling thread's.
+    static Recorder &current() {
+        if (Recorder *r = current_) [[likely]]
+            return *r;
+        return attach();
+    }
+    /// The calling thread's, or nullptr when it never recorded (or is ending).
+    static Recorder *current_or_null() { return current_; }
+
+    void append(Node *node) {
+        node->owner = this;
+        node->prev = tail_;
+        (tail_ ? tail_->next : head_) = node;
+        tail_ = node;
+        ++count_;
+    }
+    void unlink(Node *node) {
+        (node->prev ? node->prev->next : head_) = node->next;
+        (node->next ? node->next->prev : tail_) = node->prev;
+        node->prev = node->next = nullptr;
+        node->owner = nullptr;
+        --count_;
+    }
+    /// Takes everything out of the list at once; the caller has unlinked each node's own fields.
+    void forget_all() {
+        head_ = tail_ = nullptr;
+        count_ = 0;
+    }
+    Node *head() const { return head_; }
+    Node *tail() const { return tail_; }
+    uint32_t count() const { return count_; }
+    int32_t stream() const { return stream_; }
+    void set_stream(int32_t stream) { stream_ = stream; }
+
+    /// Called by a foreign thread for a node of this list whose value is dead; keeps the node's memory held.
+    void push_foreign_dead(Node *node) {
+        node->dead_next = foreign_dead_.load(std::memory_order_relaxed);
+        while (!foreign_dead_.compare_exchange_weak(node->dead_next, node, std::memory_order_release,
+                                                    std::memory_order_relaxed)) {
+        }
+    }
+    /// Owner only: unlinks what other threads left.
+    void drain_foreign_dead();
+
+    /// S22: more pending nodes than this are launched on their own.
+    static constexpr uint32_t kMaxPending = 4096;
+
+private:
+    static Recorder &attach();
+    friend struct RecorderSlot;
+    static thread_local Recorder *current_;
+
+    Node *head_ = nullptr, *tail_ = nullptr;
+    uint32_t count_ = 0;
+    int32_t stream_ = -1;
+    std::atomic<Node *> foreign_dead_{nullptr};
+    Recorder *next_idle_ = nullptr;
+};
+
+} // namespace lz::detail

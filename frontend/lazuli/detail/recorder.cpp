@@ -1,0 +1,216 @@
+#include "lazuli/detail/recorder.h"
+
+#include "engine/engine.h"
+#include "lazuli/detail/access.h"
+#include "lazuli/detail/arena.h"
+#include "lazuli/detail/pending.h"
+#include "lazuli/detail/sync.h"
+
+#include <cstring>
+#include <new>
+#include <string>
+
+namespace lz::detail {
+namespace {
+
+constexpr size_t kInlineOperands = 16;
+
+size_t node_bytes(size_t operands, size_t structural, size_t runtime) {
+    return sizeof(Node) + 8 * (operands + structural + runtime);
+}
+
+/// A node with room for its words; one use and one hold (the caller's handle), plus the hold of the embedded
+/// cell.
+Node *make_node(ir::Op op, size_t operands, size_t structural, size_t runtime, Location loc) {
+    const size_t bytes = node_bytes(operands, structural, runtime);
+    const uint8_t size_class = size_class_of(bytes);
+    Node *n = new (allocate_node(size_class, bytes)) Node;
+    n->refs.store(Node::kUse + 2 * Node::kHold, std::memory_order_relaxed);
+    n->cell.handles.store(1, std::memory_order_relaxed);
+    n->cell.current = n;
+    n->loc = to_ir(loc);
+    n->op = op;
+    n->size_class = size_class;
+    n->num_operands = static_cast<uint16_t>(operands);
+    n->num_structural = static_cast<uint16_t>(structural);
+    n->num_runtime = static_cast<uint16_t>(runtime);
+    return n;
+}
+
+void copy_words(Node *n, std::span<const int64_t> structural, std::span<const int64_t> runtime) {
+    if (!structural.empty())
+        std::memcpy(n->structural_data(), structural.data(), structural.size_bytes());
+    if (!runtime.empty())
+        std::memcpy(n->runtime_data(), runtime.data(), runtime.size_bytes());
+}
+
+/// Hands out the handle of a finished node: it becomes pending and visible.
+Tensor publish(Node *n, Recorder &recorder) {
+    n->stream = recorder.stream();
+    recorder.append(n);
+    return Access::wrap(&n->cell);
+}
+
+/// What S22 and S25 ask for after each operation.
+void after_record(Recorder &recorder, Location loc) {
+    static const bool blocking = engine::Engine::get().options().launch_blocking;
+    if (recorder.count() >= Recorder::kMaxPending || blocking) [[unlikely]] {
+        if (blocking)
+            sync_all(loc);
+        else
+            launch_prefix(recorder, loc);
+    }
+}
+
+[[noreturn]] void throw_empty(ir::Op op, size_t which, Location loc) {
+    throw StateError(std::string(ir::name(op)) + ": operand " + std::to_string(which) +
+                         " is an empty tensor (default-constructed or moved from)",
+                     loc);
+}
+
+} // namespace
+
+Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<const int64_t> structural,
+              std::span<const int64_t> runtime, Location loc) {
+    Recorder &recorder = Recorder::current();
+    Node *n = make_node(op, operands.size(), structural.size(), runtime.size(), loc);
+    copy_words(n, structural, runtime);
+
+    const ir::TensorType *inline_types[kInlineOperands];
+    std::vector<const ir::TensorType *> many_types;
+    const ir::TensorType **types = inline_types;
+    if (operands.size() > kInlineOperands) {
+        many_types.resize(operands.size());
+        types = many_types.data();
+    }
+    auto abandon = [&] { // nothing has been published: the node is plain memory
+        const uint8_t size_class = n->size_class;
+        n->~Node();
+        free_node(n, size_class);
+    };
+    for (size_t i = 0; i < operands.size(); ++i) {
+        if (!operands[i]->defined()) [[unlikely]] {
+            abandon();
+            throw_empty(op, i, loc);
+        }
+        Node *operand = Access::node(*operands[i]);
+        n->operand_data()[i] = operand;
+        types[i] = &operand->type;
+    }
+    try {
+        ir::infer_types(n->attrs(), {types, operands.size()}, {&n->type, 1});
+    } catch (const ir::Failure &failure) {
+        abandon();
+        throw_public(failure, loc);
+    }
+    for (Node *operand : n->operands())
+        add_use(operand);
+    Tensor result = publish(n, recorder);
+    after_record(recorder, loc);
+    return result;
+}
+
+std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operands,
+                                std::span<const int64_t> structural, std::span<const int64_t> runtime,
+                                Location loc) {
+    Recorder &recorder = Recorder::current();
+    std::vector<const ir::TensorType *> types(operands.size());
+    for (size_t i = 0; i < operands.size(); ++i) {
+        if (!operands[i]->defined())
+            throw_empty(op, i, loc);
+        types[i] = &Access::node(*operands[i])->type;
+    }
+    const ir::AttrView attrs{op, structural, runtime};
+    std::vector<ir::TensorType> result_types(static_cast<size_t>(ir::num_results(attrs)));
+    translated(loc, [&] { ir::infer_types(attrs, types, result_types); });
+
+    std::vector<Tensor> results;
+    Node *primary = make_node(op, operands.size(), structural.size(), runtime.size(), loc);
+    copy_words(primary, structural, runtime);
+    for (size_t i = 0; i < operands.size(); ++i) {
+        primary->operand_data()[i] = Access::node(*operands[i]);
+        add_use(primary->operand_data()[i]);
+    }
+    primary->type = result_types[0];
+    results.push_back(publish(primary, recorder));
+    for (size_t k = 1; k < result_types.size(); ++k) {
+        Node *projection = make_node(op, 1, 0, 0, loc);
+        projection->projection = static_cast<uint8_t>(k);
+        projection->operand_data()[0] = primary;
+        add_use(primary);
+        projection->type = result_types[k];
+        results.push_back(publish(projection, recorder));
+    }
+    after_record(recorder, loc);
+    return results;
+}
+
+Tensor make_ready(const ir::TensorType &type, Storage *storage, Location loc) {
+    Node *n = make_node(ir::Op::Constant, 0, 0, 0, loc);
+    n->type = type;
+    n->storage = storage;
+    n->state.store(State::Ready, std::memory_order_release);
+    return Access::wrap(&n->cell);
+}
+
+namespace {
+
+Tensor record_filled(ir::Op op, DType dtype, int64_t word, const ir::Shape &shape, ir::Device device,
+                     Location loc) {
+    int64_t structural[4 + ir::kMaxRank];
+    size_t count = 0;
+    structural[count++] = static_cast<int64_t>(dtype);
+    structural[count++] = shape.rank();
+    for (const int64_t extent : shape)
+        structural[count++] = extent;
+    structural[count++] = ir::device_word(device);
+    if (op == ir::Op::Literal) {
+        structural[count++] = word;
+        return record(op, {}, std::span(structural, count), {}, loc);
+    }
+    return record(op, {}, std::span(structural, count), {&word, 1}, loc);
+}
+
+int64_t word_of(DType dtype, double value) {
+    return is_floating_point(dtype) ? ir::scalar_word(value) : static_cast<int64_t>(value);
+}
+
+} // namespace
+
+Tensor record_constant(DType dtype, double value, const ir::Shape &shape, ir::Device device, Location loc) {
+    return record_filled(ir::Op::Constant, dtype, word_of(dtype, value), shape, device, loc);
+}
+
+Tensor record_constant_int(DType dtype, int64_t value, const ir::Shape &shape, ir::Device device,
+                           Location loc) {
+    const int64_t word = is_floating_point(dtype) ? ir::scalar_word(static_cast<double>(value)) : value;
+    return record_filled(ir::Op::Constant, dtype, word, shape, device, loc);
+}
+
+Tensor record_literal(DType dtype, double value, const ir::Shape &shape, ir::Device device, Location loc) {
+    return record_filled(ir::Op::Literal, dtype, word_of(dtype, value), shape, device, loc);
+}
+
+void replace(Tensor &target, const Tensor &value) {
+    Cell *cell = Access::cell(target);
+    Node *const next = Access::node(value);
+    Node *const last = cell->current;
+    if (next == last)
+        return;
+    add_use(next);
+    cell->current = next;
+    drop_use(last);
+}
+
+Node *node_of(const Tensor &tensor, const char *operation, Location loc) {
+    if (!tensor.defined())
+        throw StateError(std::string(operation) + ": the tensor is empty (default-constructed or moved from)",
+                         loc);
+    return Access::node(tensor);
+}
+
+const ir::TensorType &type_of(const Tensor &tensor) {
+    return Access::node(tensor)->type;
+}
+
+} // namespace lz::detail

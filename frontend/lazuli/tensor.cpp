@@ -1,0 +1,162 @@
+#include "lazuli/tensor.h"
+
+#include "ir/type.h"
+#include "lazuli/detail/access.h"
+#include "lazuli/detail/failure_record.h"
+#include "lazuli/detail/recorder.h"
+#include "lazuli/detail/storage.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace lz {
+
+using detail::node_of;
+
+DType Tensor::dtype() const {
+    return detail::from_ir(node_of(*this, "dtype", {})->type.dtype);
+}
+Device Tensor::device() const {
+    return detail::from_ir(node_of(*this, "device", {})->type.device);
+}
+std::vector<int64_t> Tensor::sizes() const {
+    const ir::Shape &shape = node_of(*this, "sizes", {})->type.shape;
+    return {shape.begin(), shape.end()};
+}
+int64_t Tensor::dim() const {
+    return node_of(*this, "dim", {})->type.shape.rank();
+}
+int64_t Tensor::numel() const {
+    return node_of(*this, "numel", {})->type.numel();
+}
+
+int64_t Tensor::size(int64_t axis, Location loc) const {
+    const ir::TensorType &type = node_of(*this, "size", loc)->type;
+    const int64_t rank = type.shape.rank();
+    if (axis < -rank || axis >= rank)
+        throw IndexError("size: axis " + std::to_string(axis) + " is out of range for " +
+                             ir::to_string(type) + " (rank " + std::to_string(rank) + ")",
+                         loc);
+    return type.shape[static_cast<int>(axis < 0 ? axis + rank : axis)];
+}
+
+const Tensor &Tensor::eval(Location loc) const {
+    detail::Node *const node = node_of(*this, "eval", loc);
+    detail::eval_nodes({&node, 1}, loc);
+    if (node->state.load(std::memory_order_acquire) == detail::State::Failed)
+        detail::materialize(node, loc); // throws its failure
+    return *this;
+}
+
+namespace {
+
+void check_element(const Tensor &t, std::optional<DType> wanted, Location loc) {
+    if (wanted && *wanted != t.dtype())
+        throw DTypeError("data: the tensor holds " + std::string(name(t.dtype())) + ", not " +
+                             std::string(name(*wanted)) + "; convert it with to(" +
+                             std::string(name(*wanted)) + ")",
+                         loc);
+}
+
+/// The one element of a one-element tensor, in storage format.
+const void *single_element(const Tensor &t, Location loc) {
+    detail::Node *const node = node_of(t, "item", loc);
+    if (node->type.numel() != 1)
+        throw StateError("item: the tensor " + ir::to_string(node->type) + " has " +
+                             std::to_string(node->type.numel()) + " elements; item() needs exactly one",
+                         loc);
+    return detail::materialize(node, loc)->data;
+}
+
+template <class T>
+T load(const void *from) {
+    T value;
+    std::memcpy(&value, from, sizeof(T));
+    return value;
+}
+
+} // namespace
+
+double Tensor::item_double(Location loc) const {
+    const void *at = single_element(*this, loc);
+    switch (dtype()) {
+    case DType::F16:
+        return load<Half>(at);
+    case DType::BF16:
+        return load<BFloat>(at);
+    case DType::F32:
+        return load<float>(at);
+    case DType::F64:
+        return load<double>(at);
+    default:
+        return static_cast<double>(item_int(loc));
+    }
+}
+
+int64_t Tensor::item_int(Location loc) const {
+    const void *at = single_element(*this, loc);
+    switch (dtype()) {
+    case DType::Bool:
+        return load<uint8_t>(at) != 0;
+    case DType::U8:
+        return load<uint8_t>(at);
+    case DType::I8:
+        return load<int8_t>(at);
+    case DType::I16:
+        return load<int16_t>(at);
+    case DType::I32:
+        return load<int32_t>(at);
+    case DType::I64:
+        return load<int64_t>(at);
+    default: {
+        const double value = item_double(loc);
+        if (!(value >= -9223372036854775808.0 && value < 9223372036854775808.0))
+            throw StateError("item: " + std::to_string(value) + " does not fit an integer", loc);
+        return static_cast<int64_t>(value);
+    }
+    }
+}
+
+const void *Tensor::read_pointer(std::optional<DType> dtype, Location loc) const {
+    detail::Node *const node = node_of(*this, "data", loc);
+    check_element(*this, dtype, loc);
+    return detail::materialize(node, loc)->data;
+}
+
+void *Tensor::write_pointer(std::optional<DType> dtype, Location loc) {
+    detail::Node *node = node_of(*this, "mutable_data", loc);
+    check_element(*this, dtype, loc);
+    // Pending work that reads the value as it is now must run before the user writes to it.
+    detail::sync_all(loc);
+    detail::Storage *storage = detail::materialize(node, loc);
+    if (node->uses() > 1) { // other handles of this version keep theirs
+        auto *copy = detail::translated(
+            loc, [&] { return detail::Storage::allocate(storage->bytes, storage->device); });
+        std::memcpy(copy->data, storage->data, static_cast<size_t>(storage->bytes));
+        detail::replace(*this, detail::make_ready(node->type, copy, loc));
+        storage = copy;
+    }
+    storage->exposed.store(true, std::memory_order_relaxed);
+    return storage->data;
+}
+
+void sync(Location loc) {
+    detail::sync_all(loc);
+}
+
+void eval(std::span<const Tensor> tensors, Location loc) {
+    std::vector<detail::Node *> nodes;
+    for (const Tensor &t : tensors)
+        nodes.push_back(node_of(t, "eval", loc));
+    detail::eval_nodes(nodes, loc);
+    for (detail::Node *n : nodes)
+        if (n->state.load(std::memory_order_acquire) == detail::State::Failed)
+            detail::materialize(n, loc);
+}
+
+void eval(std::initializer_list<Tensor> tensors, Location loc) {
+    eval(std::span(tensors.begin(), tensors.size()), loc);
+}
+
+} // namespace lz
