@@ -163,6 +163,9 @@ public:
     }
     /// The same op, attributes, location, stream and recorded index with other operands; types are inferred
     /// anew. Order edges and the cluster are not taken over: node ids and clusters are others here.
+    /// The first graph cloned from (by clone_param or clone_node, before a node with runtime words is added)
+    /// hands over all its runtime words, and clones of its nodes keep their Node::runtime_begin. So positions
+    /// of words are those of the recording after any number of passes, which is what a Program refers to.
     ValueId clone_node(const Graph &from, const Node &node, std::span<const ValueId> operands);
     /// Marks the node added last.
     void set_stream(int32_t stream) { graph_.nodes_.back().stream = stream; }
@@ -198,7 +201,10 @@ public:
     ValueId matmul(ValueId a, ValueId b, const Location &loc = {}); ///< [m,k] x [k,n]
 
 private:
+    void adopt(const Graph &from);
+
     Graph graph_;
+    const Graph *words_of_ = nullptr; // the graph whose runtime words were taken over
     std::vector<const TensorType *> types_; // of the operands of the node that is being added
 };
 

@@ -42,8 +42,16 @@ ValueId GraphBuilder::param(const TensorType &type, std::string name) {
     return id;
 }
 
-ValueId GraphBuilder::clone_param(const Graph &from, const Param &param) {
+void GraphBuilder::adopt(const Graph &from) {
     graph_.share_files(from);
+    if (!words_of_ && graph_.runtime_.empty()) {
+        words_of_ = &from;
+        graph_.runtime_ = from.runtime_;
+    }
+}
+
+ValueId GraphBuilder::clone_param(const Graph &from, const Param &param) {
+    adopt(from);
     const ValueId id = count(graph_.values_.size());
     graph_.values_.push_back({from.type(param.value), kNone, count(graph_.params.size())});
     graph_.params.push_back(param);
@@ -98,7 +106,7 @@ ValueId GraphBuilder::add(Op op, std::span<const ValueId> operands, std::span<co
 }
 
 ValueId GraphBuilder::clone_node(const Graph &from, const Node &node, std::span<const ValueId> operands) {
-    graph_.share_files(from);
+    adopt(from);
     const AttrView attrs = from.attrs(node);
     Location loc = node.loc;
     // Names of another pool may go away with it; literals of the user's program are copied only to be safe.
@@ -107,6 +115,12 @@ ValueId GraphBuilder::clone_node(const Graph &from, const Node &node, std::span<
     const ValueId result = add(node.op, operands, attrs.structural, attrs.runtime, loc);
     set_stream(node.stream);
     set_recorded(node.recorded);
+    if (words_of_ == &from) {
+        // The words are here already: drop the copy that `add` made.
+        Node &added = graph_.nodes_.back();
+        graph_.runtime_.resize(added.runtime_begin);
+        added.runtime_begin = node.runtime_begin;
+    }
     return result;
 }
 
