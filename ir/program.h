@@ -51,6 +51,10 @@ struct Segment {
     std::vector<ArgSpec> args;
     std::vector<ScalarSpec> scalars;
     std::vector<int64_t> items; ///< work items of each phase
+    /// Recorded index (Node::recorded) of each instruction of class Check of the kernel, in the order of
+    /// Kernel::instrs: what a fault is blamed on. Kernels are shared, so their Instr::source cannot tell. Empty: the
+    /// last of Step::recorded is blamed.
+    std::vector<uint32_t> checks;
 };
 
 enum class StepKind : uint8_t { Launch, Library, Copy, RecordEvent, WaitEvent, HostCallback };

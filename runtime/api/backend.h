@@ -57,13 +57,18 @@ class Backend {
 
     virtual std::unique_ptr<Module> load(const CompiledKernel &kernel) = 0;
 
-    /// One phase over `items` work items with `frame`, in order on `stream`.
+    /// One phase over the work items of all segments, in order on `stream`. Segment s has the items
+    /// [ends[s - 1], ends[s]) of the launch, numbered from 0 for its own frame. What is pointed to lives until the
+    /// launch has run.
     struct Launch {
         void *entry;
-        const ir::KernelFrame *frame; ///< lives until the launch has run
-        int64_t items;
-        int64_t cost;         ///< Step::cost: small launches stay on the calling thread
-        size_t worker_bytes;  ///< scratch each worker needs
+        const ir::KernelFrame *frames; ///< one a segment
+        const int64_t *ends;           ///< items of segments 0..s together, one a segment
+        uint32_t segments;
+        int64_t cost;        ///< Step::cost: small launches stay on the calling thread
+        size_t worker_bytes; ///< scratch each worker needs
+
+        int64_t items() const { return ends[segments - 1]; }
     };
     virtual void launch(const Launch &launch, StreamId stream) = 0;
 };

@@ -1,0 +1,61 @@
+#pragma once
+/// Statistics of a caching allocator, with PyTorch's names and meanings.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lz::runtime {
+
+struct Stat {
+    int64_t current = 0;
+    int64_t peak = 0;
+    int64_t allocated = 0; ///< sum of all increases
+    int64_t freed = 0;     ///< sum of all decreases
+
+    void add(int64_t amount) {
+        current += amount;
+        allocated += amount;
+        if (current > peak)
+            peak = current;
+    }
+    void sub(int64_t amount) {
+        current -= amount;
+        freed += amount;
+    }
+};
+
+enum class StatPool : uint8_t { All, SmallPool, LargePool };
+/// One a pool.
+struct StatSet {
+    std::array<Stat, 3> pools;
+    Stat &operator[](StatPool pool) { return pools[static_cast<size_t>(pool)]; }
+    const Stat &operator[](StatPool pool) const { return pools[static_cast<size_t>(pool)]; }
+};
+
+struct AllocatorStats {
+    StatSet allocation;      ///< blocks handed out
+    StatSet segment;         ///< blocks of the driver's
+    StatSet active;          ///< blocks handed out or still used by a stream
+    StatSet inactive_split;  ///< free parts of split segments, which cannot go back to the driver
+    StatSet allocated_bytes; ///< memory_allocated
+    StatSet reserved_bytes;  ///< memory_reserved
+    StatSet active_bytes;
+    StatSet inactive_split_bytes;
+    StatSet requested_bytes;   ///< allocated_bytes before rounding
+    Stat oversize_allocations; ///< not smaller than max_split_size
+    Stat oversize_segments;
+    int64_t num_alloc_retries = 0; ///< the driver had none, the cache was given back and it was asked again
+    int64_t num_ooms = 0;
+    int64_t num_device_alloc = 0;
+    int64_t num_device_free = 0;
+    int64_t max_split_size = -1; ///< -1: none
+
+    /// Every number under its name in torch.cuda.memory_stats (`allocated_bytes.all.current`), sorted by
+    /// name.
+    std::vector<std::pair<std::string, int64_t>> named() const;
+};
+
+} // namespace lz::runtime

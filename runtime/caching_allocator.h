@@ -1,0 +1,69 @@
+#pragma once
+/// The caching allocator of a device: memory comes from the Backend in segments, is handed out in blocks, and
+/// stays here when it is freed. Rules, options and statistics are those of PyTorch's CUDACachingAllocator, so
+/// that what is known of one holds for the other.
+///
+/// Sizes are rounded up to 512 bytes. A request takes the smallest free block that holds it (of equal ones
+/// the one freed last, whose bytes may still be in a cache), split when enough is left; a freed block merges
+/// with its free neighbours. Requests up to 1 MiB live in segments of 2 MiB, below 10 MiB in segments of 20
+/// MiB, larger ones in segments of their own size rounded up to 2 MiB. Blocks belong to the stream they were
+/// asked for on and go back to it.
+
+#include "runtime/allocator_options.h"
+#include "runtime/allocator_stats.h"
+#include "runtime/api/backend.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace lz::runtime {
+
+class CachingAllocator {
+public:
+    /// The backend outlives the allocator. `options.caching == false` hands every request to the driver.
+    explicit CachingAllocator(Backend &backend, AllocatorOptions options = {});
+    /// Gives everything back to the driver, blocks in use too.
+    ~CachingAllocator();
+    CachingAllocator(const CachingAllocator &) = delete;
+    CachingAllocator &operator=(const CachingAllocator &) = delete;
+
+    // All functions may be called from any thread.
+
+    /// At least `bytes` bytes, aligned to 512, not initialised; nullptr for 0 bytes. When the driver has no
+    /// more, the cache is given back and the driver asked again; then throws Failure(OutOfMemory), which says
+    /// what was asked, what there is and what to try. Nothing is lost by that.
+    void *allocate(size_t bytes, StreamId stream = 0);
+    /// Takes back what `allocate` gave; nullptr is fine. Never waits for the device (S54).
+    void free(void *memory) noexcept;
+    /// The block is also used on `stream`: after its free it is reused only when that stream has passed the
+    /// point of the free.
+    void use_on(void *memory, StreamId stream);
+    /// Bytes that may be used at `memory`: what was asked, rounded up.
+    size_t usable_size(const void *memory) const;
+
+    /// Gives every segment without a block in use back to the driver (S51).
+    void empty_cache();
+    /// Caps what is reserved to this part of the device's memory; 0 < fraction <= 1, else throws
+    /// Failure(State).
+    void set_memory_fraction(double fraction);
+
+    Device device() const;
+    AllocatorStats stats() const;
+    void reset_peak_stats();
+    void reset_accumulated_stats();
+    /// The table of torch.cuda.memory_summary.
+    std::string memory_summary() const;
+    /// Segments and their blocks as JSON, in the form of torch.cuda.memory_snapshot, by address.
+    std::string memory_snapshot() const;
+
+    /// Tests: whether free lists, neighbours and statistics agree; the first thing that does not, or "".
+    std::string check_invariants() const;
+
+private:
+    class Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+} // namespace lz::runtime
