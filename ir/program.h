@@ -76,12 +76,16 @@ struct Step {
     /// Work below which the step runs on the calling thread: bytes touched plus 8 * scalar operations, estimated.
     int64_t cost = 0;
     std::string symbol;              ///< Library: name in the library table (runtime/api/library.h)
-    std::vector<uint32_t> operands;  ///< Library, Copy: buffers, in the symbol's order
+    std::vector<uint32_t> operands;  ///< Library: buffers, in the symbol's order; Copy: from, to (all bytes of `to`)
     std::vector<ArgSpec> ints;       ///< Library: integer arguments, in the symbol's order
     uint32_t event = kNone;          ///< RecordEvent, WaitEvent: index of the event
     std::vector<ByteRange> accesses;
     NodeId node = kNone;          ///< node of the graph it came from (the last of a cluster)
     std::vector<uint32_t> recorded; ///< recorded indices of what is in it, ascending (for errors and profiles)
+    /// Launch: recorded index of the operation behind each check of the kernel, by Fault::source. In the kernels of
+    /// a Program the checks are numbered 0, 1, ... in Instr::source, so that steps, programs and caches share code
+    /// and still name the line that failed. Library: one entry.
+    std::vector<uint32_t> checks;
     std::string label;            ///< for people: `softmax row: max, exp, sum, div`
 };
 
