@@ -1,0 +1,26 @@
+#pragma once
+/// Emission of products: a phase with `contraction` set.
+///
+/// A work item is BlockM x BlockN elements of one batch (ir::ContractionArg). Pseudo code of one:
+///
+///     for p0 in k step BlockK                       the sums go on from block to block
+///       for ib in rows step InnerM                  rows of lhs that stay in the second-level cache
+///         for panel of nr columns                   stays in the first-level cache
+///           (first ib) pack rhs[p0.., panel]        unless it is read in place
+///           for tile of at most mr rows
+///             (first panel) pack lhs[tile, p0..]    unless it is read in place
+///             microkernel: tile of sums in registers, one fused multiply-add an element and step of k
+///             (last p0) epilogue over the tile, row by row
+///
+/// The rows of a block are split evenly into tiles, for each of whose heights there is a microkernel; all sum
+/// an element in the same order, so neither blocks nor threads change bits.
+
+#include "codegen/llvm/emitter.h"
+#include "ir/target.h"
+
+namespace lz::codegen {
+
+/// Emits the phase at the insertion point of an open entry: walks work items [begin, end) of `params`.
+void emit_contraction(PhaseEmitter &emitter, const EntryParams &params, const ir::CpuIsa &isa);
+
+} // namespace lz::codegen
