@@ -52,8 +52,9 @@ struct Segment {
     std::vector<ScalarSpec> scalars;
     std::vector<int64_t> items; ///< work items of each phase
     /// Recorded index (Node::recorded) of each instruction of class Check of the kernel, in the order of
-    /// Kernel::instrs: what a fault is blamed on. Kernels are shared, so their Instr::source cannot tell. Empty: the
-    /// last of Step::recorded is blamed.
+    /// Kernel::instrs: what a fault is blamed on. Kernels are shared, so in a Program the Instr::source of their checks
+    /// is a number in this order (0, 1, ...: `build_program`), and so is Fault::source. Empty: the last of
+    /// Step::recorded is blamed.
     std::vector<uint32_t> checks;
 };
 
@@ -82,10 +83,6 @@ struct Step {
     std::vector<ByteRange> accesses;
     NodeId node = kNone;          ///< node of the graph it came from (the last of a cluster)
     std::vector<uint32_t> recorded; ///< recorded indices of what is in it, ascending (for errors and profiles)
-    /// Launch: recorded index of the operation behind each check of the kernel, by Fault::source. In the kernels of
-    /// a Program the checks are numbered 0, 1, ... in Instr::source, so that steps, programs and caches share code
-    /// and still name the line that failed. Library: one entry.
-    std::vector<uint32_t> checks;
     std::string label;            ///< for people: `softmax row: max, exp, sum, div`
 };
 
