@@ -171,6 +171,7 @@ public:
     void set_stream(int32_t stream) { graph_.nodes_.back().stream = stream; }
     void set_recorded(uint32_t recorded) { graph_.nodes_.back().recorded = recorded; }
     void set_cluster(int32_t cluster) { graph_.nodes_.back().cluster = cluster; }
+    void set_location(const Location &loc) { graph_.nodes_.back().loc = loc; }
     /// Orders the node added last after these earlier nodes.
     void add_order(std::span<const NodeId> before);
     NodeId last_node() const { return static_cast<NodeId>(graph_.nodes_.size() - 1); }
@@ -204,7 +205,7 @@ private:
     void adopt(const Graph &from);
 
     Graph graph_;
-    const Graph *words_of_ = nullptr; // the graph whose runtime words were taken over
+    const Graph *words_of_ = nullptr;       // the graph whose runtime words were taken over
     std::vector<const TensorType *> types_; // of the operands of the node that is being added
 };
 
