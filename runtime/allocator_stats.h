@@ -53,9 +53,49 @@ struct AllocatorStats {
     int64_t num_device_free = 0;
     int64_t max_split_size = -1; ///< -1: none
 
+    /// Calls f with each Stat.
+    template <class F>
+    void for_each(F f) {
+        for (StatSet *set : {&allocation, &segment, &active, &inactive_split, &allocated_bytes,
+                             &reserved_bytes, &active_bytes, &inactive_split_bytes, &requested_bytes})
+            for (Stat &stat : set->pools)
+                f(stat);
+        f(oversize_allocations);
+        f(oversize_segments);
+    }
+
     /// Every number under its name in torch.cuda.memory_stats (`allocated_bytes.all.current`), sorted by
     /// name.
     std::vector<std::pair<std::string, int64_t>> named() const;
 };
+
+enum class BlockState : uint8_t {
+    Allocated,   ///< handed out
+    PendingFree, ///< freed, and a stream is not done with it
+    Free,
+};
+
+struct BlockInfo {
+    uintptr_t address;
+    int64_t size;
+    int64_t requested; ///< 0 when free
+    BlockState state;
+};
+
+/// One block of the driver's, cut into blocks that follow each other.
+struct SegmentInfo {
+    uintptr_t address;
+    int64_t size;
+    int32_t stream;
+    bool small;
+    std::vector<BlockInfo> blocks;
+};
+
+/// `1.50 GiB`, `512 B`.
+std::string human_bytes(int64_t bytes);
+/// The table of torch.cuda.memory_summary.
+std::string memory_summary(const AllocatorStats &stats, const std::string &device);
+/// JSON in the form of torch.cuda.memory_snapshot.
+std::string memory_snapshot(const std::vector<SegmentInfo> &segments, int device_index);
 
 } // namespace lz::runtime

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace lz::runtime {
 
@@ -55,7 +56,9 @@ public:
     void reset_accumulated_stats();
     /// The table of torch.cuda.memory_summary.
     std::string memory_summary() const;
-    /// Segments and their blocks as JSON, in the form of torch.cuda.memory_snapshot, by address.
+    /// Segments with their blocks, by address.
+    std::vector<SegmentInfo> segments() const;
+    /// The same as JSON, in the form of torch.cuda.memory_snapshot.
     std::string memory_snapshot() const;
 
     /// Tests: whether free lists, neighbours and statistics agree; the first thing that does not, or "".

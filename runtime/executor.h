@@ -65,7 +65,7 @@ private:
     struct Layout;
     struct State;
     struct StatePool;
-    struct Blame;
+    class Run;
 
     RunReport run(const Bindings &bindings) const;
 

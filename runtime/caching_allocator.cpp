@@ -1,0 +1,585 @@
+#include "runtime/caching_allocator.h"
+
+#include "ir/diagnostic.h"
+#include "runtime/memory_block.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <mutex>
+
+namespace lz::runtime {
+
+namespace {
+
+// The sizes of PyTorch's c10/cuda/CUDACachingAllocator.cpp.
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kSmallSize = kMiB;        ///< requests up to this are of the small pool
+constexpr size_t kSmallSegment = 2 * kMiB; ///< its segments
+constexpr size_t kLargeSegment = 20 * kMiB;
+constexpr size_t kOwnSegment = 10 * kMiB; ///< requests from this on get a segment of their own size
+constexpr size_t kSegmentUnit = 2 * kMiB;
+
+size_t segment_size(size_t size) {
+    if (size <= kSmallSize)
+        return kSmallSegment;
+    if (size < kOwnSegment)
+        return kLargeSegment;
+    return (size + kSegmentUnit - 1) / kSegmentUnit * kSegmentUnit;
+}
+
+int64_t signed_bytes(size_t bytes) {
+    return static_cast<int64_t>(bytes);
+}
+
+} // namespace
+
+class CachingAllocator::Impl {
+public:
+    Impl(Backend &backend, AllocatorOptions options) : backend_(backend), options_(std::move(options)) {
+        if (options_.max_split_size != SIZE_MAX)
+            stats_.max_split_size = signed_bytes(options_.max_split_size);
+        total_ = backend_.total_memory();
+        allowed_ = total_;
+    }
+
+    ~Impl() {
+        for (const auto &[memory, first] : segments_)
+            backend_.free(memory, size_of_segment(first));
+    }
+
+    void *allocate(size_t requested, StreamId stream);
+    void free(void *memory) noexcept;
+    void use_on(void *memory, StreamId stream);
+    void empty_cache();
+    void set_fraction(double fraction);
+    std::string check_invariants() const;
+    std::vector<SegmentInfo> segments() const;
+
+    Backend &backend_;
+    AllocatorOptions options_;
+    mutable std::mutex mutex_;
+    AllocatorStats stats_;
+    BlockTable in_use_; ///< handed out
+
+private:
+    FreeBlocks &free_blocks(StreamId stream, bool small);
+    Block *find_free(size_t size, StreamId stream, bool small);
+    Block *new_segment(size_t size, size_t requested, StreamId stream, bool small);
+    Block *ask_driver(size_t bytes, StreamId stream, bool small);
+    [[noreturn]] void out_of_memory(size_t size, size_t requested);
+    void hand_out(Block *block, size_t size, size_t requested);
+    void take_back(Block *block);
+    void merge(Block *left, Block *right);
+    void change_inactive(bool small, int64_t blocks, int64_t bytes);
+
+    void collect_garbage();
+    bool give_back_oversize(size_t size);
+    void give_back_cache();
+    void give_back(Block *segment);
+    void process_events(bool wait);
+
+    static size_t size_of_segment(const Block *first) {
+        size_t bytes = 0;
+        for (const Block *b = first; b; b = b->after)
+            bytes += b->size;
+        return bytes;
+    }
+
+    void add(StatSet &set, bool small, int64_t amount) {
+        set[StatPool::All].add(amount);
+        set[small ? StatPool::SmallPool : StatPool::LargePool].add(amount);
+    }
+    void sub(StatSet &set, bool small, int64_t amount) {
+        set[StatPool::All].sub(amount);
+        set[small ? StatPool::SmallPool : StatPool::LargePool].sub(amount);
+    }
+
+    size_t total_ = 0, allowed_ = 0, reserved_ = 0;
+    bool fraction_set_ = false;
+    uint64_t requests_ = 0;
+    BlockArena blocks_;
+    std::vector<std::array<std::unique_ptr<FreeBlocks>, 2>> pools_; ///< by stream; large, small
+    std::map<char *, Block *> segments_;                            ///< first block of each, by address
+    struct Deferred {
+        EventId event;
+        Block *block;
+    };
+    std::map<StreamId, std::deque<Deferred>> deferred_; ///< of each stream, in its order
+};
+
+FreeBlocks &CachingAllocator::Impl::free_blocks(StreamId stream, bool small) {
+    auto index = static_cast<size_t>(stream);
+    if (index >= pools_.size())
+        pools_.resize(index + 1);
+    std::unique_ptr<FreeBlocks> &pool = pools_[index][small];
+    if (!pool)
+        pool = std::make_unique<FreeBlocks>();
+    return *pool;
+}
+
+void *CachingAllocator::Impl::allocate(size_t requested, StreamId stream) {
+    if (requested > SIZE_MAX / 2)
+        throw ir::Failure(ir::ErrorKind::OutOfMemory,
+                          fmt::format("{}: {} bytes are more than any device has.",
+                                      ir::to_string(backend_.device()), requested));
+    size_t size = options_.round(requested);
+    bool small = size <= kSmallSize;
+    std::lock_guard lock(mutex_);
+    ++requests_;
+    if (!deferred_.empty())
+        process_events(false);
+    Block *block = options_.caching ? find_free(size, stream, small) : nullptr;
+    if (!block)
+        block = new_segment(size, requested, stream, small);
+    hand_out(block, size, requested);
+    return block->memory;
+}
+
+Block *CachingAllocator::Impl::find_free(size_t size, StreamId stream, bool small) {
+    FreeBlocks &pool = free_blocks(stream, small);
+    Block *block = pool.best_fit(size);
+    if (!block)
+        return nullptr;
+    size_t limit = options_.max_split_size;
+    if (size < limit && block->size >= limit)
+        return nullptr;
+    if (size >= limit && block->size >= size + options_.max_non_split_rounding)
+        return nullptr;
+    pool.remove(block);
+    if (block->split())
+        change_inactive(small, -1, -signed_bytes(block->size));
+    return block;
+}
+
+/// A whole segment that holds `size`, in no free list.
+Block *CachingAllocator::Impl::new_segment(size_t size, size_t requested, StreamId stream, bool small) {
+    size_t bytes = options_.caching ? segment_size(size) : size;
+    if (options_.garbage_collection_threshold > 0)
+        collect_garbage();
+    if (Block *block = ask_driver(bytes, stream, small))
+        return block;
+    if (give_back_oversize(bytes))
+        if (Block *block = ask_driver(bytes, stream, small))
+            return block;
+    ++stats_.num_alloc_retries;
+    give_back_cache();
+    if (Block *block = ask_driver(bytes, stream, small))
+        return block;
+    // A segment for others besides this request is more than it needs: the last try is for it alone.
+    if (bytes > size)
+        if (Block *block = ask_driver(size, stream, small))
+            return block;
+    out_of_memory(size, requested);
+}
+
+Block *CachingAllocator::Impl::ask_driver(size_t bytes, StreamId stream, bool small) {
+    if (bytes > allowed_ || reserved_ > allowed_ - bytes)
+        return nullptr;
+    char *memory = nullptr;
+    try {
+        memory = static_cast<char *>(backend_.allocate(bytes));
+    } catch (const ir::Failure &failure) {
+        if (failure.kind() != ir::ErrorKind::OutOfMemory)
+            throw;
+        return nullptr;
+    }
+    Block *block = blocks_.make();
+    block->memory = memory;
+    block->size = bytes;
+    block->stream = stream;
+    block->small = small;
+    segments_.emplace(memory, block);
+    reserved_ += bytes;
+    ++stats_.num_device_alloc;
+    add(stats_.segment, small, 1);
+    add(stats_.reserved_bytes, small, signed_bytes(bytes));
+    if (bytes >= options_.max_split_size)
+        stats_.oversize_segments.add(1);
+    return block;
+}
+
+void CachingAllocator::Impl::out_of_memory(size_t size, size_t requested) {
+    ++stats_.num_ooms;
+    int64_t allocated = stats_.allocated_bytes[StatPool::All].current;
+    int64_t cached = signed_bytes(reserved_) - allocated;
+    std::string message =
+        fmt::format("{} is out of memory: {} were asked for; it has {} in total, {} of them free; this "
+                    "process has {} in live "
+                    "tensors and {} reserved.",
+                    ir::to_string(backend_.device()), human_bytes(signed_bytes(requested)),
+                    human_bytes(signed_bytes(total_)), human_bytes(signed_bytes(backend_.free_memory())),
+                    human_bytes(allocated), human_bytes(signed_bytes(reserved_)));
+    if (fraction_set_)
+        message += fmt::format(" It may reserve {} (set_per_process_memory_fraction).",
+                               human_bytes(signed_bytes(allowed_)));
+    if (cached >= signed_bytes(size))
+        message += fmt::format(
+            " {} are reserved but in pieces: max_split_size_mb in LAZULI_ALLOC_CONF works against "
+            "that.",
+            human_bytes(cached));
+    message += " Try to drop tensors that are no longer needed, or a smaller batch.";
+    throw ir::Failure(ir::ErrorKind::OutOfMemory, message);
+}
+
+/// Cuts what is too much off a block that is in no free list, and hands the rest out.
+void CachingAllocator::Impl::hand_out(Block *block, size_t size, size_t requested) {
+    bool small = block->small;
+    size_t rest = block->size - size;
+    bool cut = small ? rest >= kMinBlock : rest > kSmallSize && size < options_.max_split_size;
+    if (cut && options_.caching) {
+        Block *remaining = blocks_.make();
+        remaining->memory = block->memory + size;
+        remaining->size = rest;
+        remaining->stream = block->stream;
+        remaining->small = small;
+        remaining->freed_at = block->freed_at;
+        remaining->before = block;
+        remaining->after = block->after;
+        if (block->after)
+            block->after->before = remaining;
+        block->after = remaining;
+        block->size = size;
+        free_blocks(block->stream, small).insert(remaining);
+        change_inactive(small, 1, signed_bytes(rest));
+    }
+    block->in_use = true;
+    block->requested = requested;
+    in_use_.insert(block);
+    int64_t bytes = signed_bytes(block->size);
+    add(stats_.allocation, small, 1);
+    add(stats_.active, small, 1);
+    add(stats_.allocated_bytes, small, bytes);
+    add(stats_.active_bytes, small, bytes);
+    add(stats_.requested_bytes, small, signed_bytes(requested));
+    block->oversize = block->size >= options_.max_split_size;
+    if (block->oversize)
+        stats_.oversize_allocations.add(1);
+}
+
+void CachingAllocator::Impl::change_inactive(bool small, int64_t blocks, int64_t bytes) {
+    auto change = [&](StatSet &set, int64_t amount) {
+        amount > 0 ? add(set, small, amount) : sub(set, small, -amount);
+    };
+    change(stats_.inactive_split, blocks);
+    change(stats_.inactive_split_bytes, bytes);
+}
+
+void CachingAllocator::Impl::free(void *memory) noexcept {
+    std::lock_guard lock(mutex_);
+    Block *block = in_use_.take(memory);
+    if (!block) // not ours: a bug above, and nothing here can be done about it
+        return;
+    block->in_use = false;
+    sub(stats_.allocation, block->small, 1);
+    sub(stats_.allocated_bytes, block->small, signed_bytes(block->size));
+    sub(stats_.requested_bytes, block->small, signed_bytes(block->requested));
+    if (block->oversize)
+        stats_.oversize_allocations.sub(1);
+    if (block->uses.empty()) [[likely]] {
+        take_back(block);
+        return;
+    }
+    try {
+        for (StreamId stream : block->uses) {
+            deferred_[stream].push_back({backend_.record_event(stream), block});
+            ++block->events;
+        }
+    } catch (const std::exception &) {
+        ++block->events; // nobody can tell when that stream is done: never reused
+    }
+    block->uses.clear();
+}
+
+/// A block that nobody uses becomes free, and one with its free neighbours.
+void CachingAllocator::Impl::take_back(Block *block) {
+    bool small = block->small;
+    sub(stats_.active, small, 1);
+    sub(stats_.active_bytes, small, signed_bytes(block->size));
+    block->requested = 0;
+    block->freed_at = requests_;
+    if (!options_.caching) {
+        give_back(block);
+        return;
+    }
+    int64_t blocks = 0, bytes = 0; // net change of free parts of split segments
+    FreeBlocks &pool = free_blocks(block->stream, small);
+    auto absorb = [&](Block *neighbour) {
+        pool.remove(neighbour);
+        --blocks;
+        bytes -= signed_bytes(neighbour->size);
+    };
+    if (Block *right = block->after; right && right->free()) {
+        absorb(right);
+        merge(block, right);
+    }
+    if (Block *left = block->before; left && left->free()) {
+        absorb(left);
+        left->freed_at = block->freed_at;
+        merge(left, block);
+        block = left;
+    }
+    if (block->split()) {
+        ++blocks;
+        bytes += signed_bytes(block->size);
+    }
+    pool.insert(block);
+    if (blocks || bytes)
+        change_inactive(small, blocks, bytes);
+}
+
+/// `left` grows over its neighbour, which is no more. The first block of a segment stays the same one.
+void CachingAllocator::Impl::merge(Block *left, Block *right) {
+    left->size += right->size;
+    left->after = right->after;
+    if (right->after)
+        right->after->before = left;
+    blocks_.recycle(right);
+}
+
+void CachingAllocator::Impl::use_on(void *memory, StreamId stream) {
+    std::lock_guard lock(mutex_);
+    Block *block = in_use_.find(memory);
+    if (!block || block->stream == stream)
+        return;
+    if (std::ranges::find(block->uses, stream) == block->uses.end())
+        block->uses.push_back(stream);
+}
+
+/// Frees blocks whose streams have passed their events; with `wait`, all of them.
+void CachingAllocator::Impl::process_events(bool wait) {
+    for (auto it = deferred_.begin(); it != deferred_.end();) {
+        std::deque<Deferred> &queue = it->second;
+        while (!queue.empty()) {
+            Deferred first = queue.front();
+            if (wait)
+                backend_.synchronize_event(first.event);
+            else if (!backend_.query_event(first.event))
+                break;
+            queue.pop_front();
+            if (--first.block->events == 0)
+                take_back(first.block);
+        }
+        it = queue.empty() ? deferred_.erase(it) : std::next(it);
+    }
+}
+
+// --- giving memory back
+
+/// The segment, which is one free block in no free list, goes back to the driver.
+void CachingAllocator::Impl::give_back(Block *segment) {
+    backend_.free(segment->memory, segment->size);
+    segments_.erase(segment->memory);
+    reserved_ -= segment->size;
+    ++stats_.num_device_free;
+    sub(stats_.segment, segment->small, 1);
+    sub(stats_.reserved_bytes, segment->small, signed_bytes(segment->size));
+    if (segment->size >= options_.max_split_size)
+        stats_.oversize_segments.sub(1);
+    blocks_.recycle(segment);
+}
+
+void CachingAllocator::Impl::give_back_cache() {
+    process_events(true);
+    for (auto &stream : pools_)
+        for (auto &pool : stream)
+            if (pool)
+                pool->for_each([&](Block *block) {
+                    if (!block->split()) {
+                        pool->remove(block);
+                        give_back(block);
+                    }
+                });
+}
+
+/// Blocks past max_split_size that could not serve this request, largest first, until there is room for it.
+bool CachingAllocator::Impl::give_back_oversize(size_t size) {
+    if (options_.max_split_size == SIZE_MAX)
+        return false;
+    size_t freed = 0;
+    for (auto &stream : pools_)
+        while (FreeBlocks *pool = stream[0].get()) {
+            Block *block = pool->largest();
+            if (!block || block->size < options_.max_split_size || block->split() || freed >= size)
+                break;
+            freed += block->size;
+            pool->remove(block);
+            give_back(block);
+        }
+    return freed >= size;
+}
+
+/// PyTorch's garbage_collection_threshold: whole free segments of the large pool, the longest unused first
+/// (not younger than the average), until what is reserved falls below the threshold.
+void CachingAllocator::Impl::collect_garbage() {
+    auto threshold =
+        static_cast<size_t>(options_.garbage_collection_threshold * static_cast<double>(allowed_));
+    auto candidates = [&] {
+        std::vector<Block *> out;
+        for (auto &stream : pools_)
+            if (stream[0])
+                stream[0]->for_each([&](Block *block) {
+                    if (!block->split())
+                        out.push_back(block);
+                });
+        return out;
+    };
+    std::vector<Block *> blocks;
+    while (reserved_ > threshold && !(blocks = candidates()).empty()) {
+        uint64_t sum = 0;
+        for (const Block *block : blocks)
+            sum += requests_ - block->freed_at;
+        uint64_t average = sum / blocks.size();
+        for (Block *block : blocks)
+            if (reserved_ > threshold && requests_ - block->freed_at >= average) {
+                free_blocks(block->stream, false).remove(block);
+                give_back(block);
+            }
+    }
+}
+
+void CachingAllocator::Impl::empty_cache() {
+    std::lock_guard lock(mutex_);
+    give_back_cache();
+}
+
+void CachingAllocator::Impl::set_fraction(double fraction) {
+    if (!(fraction > 0 && fraction <= 1))
+        throw ir::Failure(ir::ErrorKind::State,
+                          fmt::format("A memory fraction is above 0 and at most 1; {} was given.", fraction));
+    std::lock_guard lock(mutex_);
+    allowed_ = static_cast<size_t>(fraction * static_cast<double>(total_));
+    fraction_set_ = fraction < 1;
+}
+
+// --- looking at it
+
+std::vector<SegmentInfo> CachingAllocator::Impl::segments() const {
+    std::lock_guard lock(mutex_);
+    std::vector<SegmentInfo> out;
+    for (const auto &[memory, first] : segments_) {
+        SegmentInfo &segment = out.emplace_back();
+        segment.address = reinterpret_cast<uintptr_t>(memory);
+        segment.size = signed_bytes(size_of_segment(first));
+        segment.stream = first->stream;
+        segment.small = first->small;
+        for (const Block *b = first; b; b = b->after)
+            segment.blocks.push_back({reinterpret_cast<uintptr_t>(b->memory), signed_bytes(b->size),
+                                      signed_bytes(b->requested),
+                                      b->in_use   ? BlockState::Allocated
+                                      : b->events ? BlockState::PendingFree
+                                                  : BlockState::Free});
+    }
+    return out;
+}
+
+std::string CachingAllocator::Impl::check_invariants() const {
+    std::lock_guard lock(mutex_);
+    int64_t allocated = 0, requested = 0, inactive = 0, reserved = 0;
+    size_t handed_out = 0, free_found = 0, free_listed = 0;
+    for (const auto &[memory, first] : segments_) {
+        const char *expected = memory;
+        for (const Block *b = first; b; b = b->after) {
+            if (b->memory != expected)
+                return "A block does not begin where its neighbour ends.";
+            if (b->after && b->after->before != b)
+                return "Neighbours do not know each other.";
+            if (b->after && b->free() && b->after->free())
+                return "Two free neighbours are not merged.";
+            if (b->size == 0 || b->size % kMinBlock)
+                return "A block's size is not a multiple of 512.";
+            expected += b->size;
+            reserved += signed_bytes(b->size);
+            if (b->in_use) {
+                ++handed_out;
+                allocated += signed_bytes(b->size);
+                requested += signed_bytes(b->requested);
+                if (in_use_.find(b->memory) != b)
+                    return "A block in use is not found by its address.";
+            } else if (b->free()) {
+                ++free_found;
+                inactive += b->split() ? signed_bytes(b->size) : 0;
+            }
+        }
+    }
+    for (const auto &stream : pools_)
+        for (const auto &pool : stream)
+            if (pool)
+                pool->for_each([&](Block *block) { free_listed += block->free(); });
+    auto all = [](const StatSet &set) { return set[StatPool::All].current; };
+    if (handed_out != in_use_.size() || signed_bytes(handed_out) != all(stats_.allocation))
+        return "The number of blocks in use is counted wrongly.";
+    if (free_found != free_listed)
+        return "A free block is in no list, or a list has another block.";
+    if (allocated != all(stats_.allocated_bytes) || requested != all(stats_.requested_bytes) ||
+        inactive != all(stats_.inactive_split_bytes) || reserved != all(stats_.reserved_bytes))
+        return "Bytes are counted wrongly.";
+    return "";
+}
+
+// --- the public face
+
+CachingAllocator::CachingAllocator(Backend &backend, AllocatorOptions options)
+    : impl_(std::make_unique<Impl>(backend, std::move(options))) {}
+CachingAllocator::~CachingAllocator() = default;
+
+void *CachingAllocator::allocate(size_t bytes, StreamId stream) {
+    return bytes == 0 ? nullptr : impl_->allocate(bytes, stream);
+}
+void CachingAllocator::free(void *memory) noexcept {
+    if (memory)
+        impl_->free(memory);
+}
+void CachingAllocator::use_on(void *memory, StreamId stream) {
+    impl_->use_on(memory, stream);
+}
+
+size_t CachingAllocator::usable_size(const void *memory) const {
+    std::lock_guard lock(impl_->mutex_);
+    const Block *block = impl_->in_use_.find(memory);
+    return block ? block->size : 0;
+}
+
+void CachingAllocator::empty_cache() {
+    impl_->empty_cache();
+}
+void CachingAllocator::set_memory_fraction(double fraction) {
+    impl_->set_fraction(fraction);
+}
+Device CachingAllocator::device() const {
+    return impl_->backend_.device();
+}
+
+AllocatorStats CachingAllocator::stats() const {
+    std::lock_guard lock(impl_->mutex_);
+    return impl_->stats_;
+}
+
+void CachingAllocator::reset_peak_stats() {
+    std::lock_guard lock(impl_->mutex_);
+    impl_->stats_.for_each([](Stat &stat) { stat.peak = stat.current; });
+}
+
+void CachingAllocator::reset_accumulated_stats() {
+    std::lock_guard lock(impl_->mutex_);
+    impl_->stats_.for_each([](Stat &stat) { stat.allocated = stat.freed = 0; });
+    impl_->stats_.num_alloc_retries = impl_->stats_.num_ooms = 0;
+    impl_->stats_.num_device_alloc = impl_->stats_.num_device_free = 0;
+}
+
+std::string CachingAllocator::memory_summary() const {
+    return runtime::memory_summary(stats(), ir::to_string(device()));
+}
+std::vector<SegmentInfo> CachingAllocator::segments() const {
+    return impl_->segments();
+}
+std::string CachingAllocator::memory_snapshot() const {
+    return runtime::memory_snapshot(segments(), device().index);
+}
+std::string CachingAllocator::check_invariants() const {
+    return impl_->check_invariants();
+}
+
+} // namespace lz::runtime

@@ -1,0 +1,139 @@
+#include "runtime/program_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lz::runtime {
+
+namespace {
+
+bool has_checks(const ir::Kernel &kernel) {
+    return std::ranges::any_of(kernel.instrs, [](const ir::Instr &instr) {
+        return instr.op == ir::KOp::CheckIndex || instr.op == ir::KOp::CheckNonzero;
+    });
+}
+
+} // namespace
+
+LoadedProgram::Layout::Layout(const ir::Program &program, const std::vector<LoadedKernel> &kernels,
+                              const std::vector<DeviceSlot> &devices)
+    : arena_streams(devices.size()) {
+    LZ_CHECK(kernels.size() == program.kernels.size(), "a Program is loaded with one module a kernel");
+    LZ_CHECK(program.arena_bytes.size() <= devices.size(), "a Program uses devices that are not there");
+    for (const ir::BufferDesc &buffer : program.buffers)
+        LZ_CHECK(device_slot(buffer.device) < devices.size(), "a buffer is on a device that is not there");
+    for (uint32_t s = 0; s < program.steps.size(); ++s) {
+        const ir::Step &step = program.steps[s];
+        size_t slot = device_slot(step.device);
+        LZ_CHECK(slot < devices.size(), fmt::format("step {} is on a device that is not there", s));
+        Backend *backend = devices[slot].backend;
+        auto &streams = arena_streams[slot];
+        if (step.stream > 0 && std::ranges::find(streams, step.stream) == streams.end())
+            streams.push_back(step.stream);
+        switch (step.kind) {
+        case ir::StepKind::Launch:
+            LZ_CHECK(step.kernel < kernels.size(), fmt::format("step {} names no kernel of the Program", s));
+            add_launch(program, s, kernels[step.kernel], backend);
+            break;
+        case ir::StepKind::Library:
+            add_call(program, s, backend);
+            break;
+        case ir::StepKind::Copy:
+            LZ_CHECK(step.operands.size() == 2, fmt::format("step {} copies one buffer to another", s));
+            actions.push_back({step.kind, s, backend, step.stream, add_pointers(step.operands)});
+            break;
+        case ir::StepKind::RecordEvent:
+        case ir::StepKind::WaitEvent:
+            LZ_CHECK(step.event < program.num_events,
+                     fmt::format("step {} names no event of the Program", s));
+            actions.push_back({step.kind, s, backend, step.stream, step.event});
+            break;
+        case ir::StepKind::HostCallback:
+            throw ir::Failure(
+                ir::ErrorKind::Internal,
+                fmt::format("Step {} is a host callback, and a Program carries none to call.", s));
+        }
+    }
+    // Faults of calls come after those of frames, whose number is known only now.
+    num_faults = static_cast<uint32_t>(frames.size());
+    for (Call &call : calls)
+        call.fault = num_faults++;
+    for (Action &action : actions)
+        if (action.kind == ir::StepKind::Library) {
+            action.faults = calls[action.index].fault;
+            action.end_faults = action.faults + 1;
+        }
+}
+
+void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, const LoadedKernel &code,
+                                       Backend *backend) {
+    const ir::Step &step = program.steps[s];
+    const ir::Kernel &kernel = program.kernels[step.kernel];
+    LZ_CHECK(code.symbols.size() == kernel.phases.size(),
+             fmt::format("kernel {} has {} phases and {} symbols", kernel.name, kernel.phases.size(),
+                         code.symbols.size()));
+    auto first_frame = static_cast<uint32_t>(frames.size());
+    for (const ir::Segment &segment : step.segments) {
+        LZ_CHECK(segment.buffers.size() == kernel.buffers.size() &&
+                     segment.args.size() == kernel.args.size() &&
+                     segment.scalars.size() == kernel.scalars.size() &&
+                     segment.items.size() == kernel.phases.size(),
+                 fmt::format("a segment of step {} does not fit kernel {}", s, kernel.name));
+        uint32_t pointers = add_pointers(segment.buffers);
+        uint32_t first_arg = add_args(segment.args);
+        frames.push_back({pointers, first_arg, static_cast<uint32_t>(scalars.size())});
+        scalars.insert(scalars.end(), segment.scalars.begin(), segment.scalars.end());
+    }
+    auto end_frame = static_cast<uint32_t>(frames.size());
+    bool checked = has_checks(kernel);
+    for (size_t p = 0; p < kernel.phases.size(); ++p) {
+        auto first_end = static_cast<uint32_t>(ends.size());
+        int64_t items = 0;
+        for (const ir::Segment &segment : step.segments)
+            ends.push_back(items += segment.items[p]);
+        if (items == 0) { // tensors without elements
+            ends.resize(first_end);
+            continue;
+        }
+        actions.push_back({step.kind, s, backend, step.stream, static_cast<uint32_t>(launches.size()),
+                           first_frame, checked ? end_frame : first_frame});
+        launches.push_back({code.module->entry(code.symbols[p]), first_frame, first_end,
+                            static_cast<uint32_t>(step.segments.size()), step.cost,
+                            static_cast<size_t>(step.worker_bytes)});
+    }
+}
+
+void LoadedProgram::Layout::add_call(const ir::Program &program, uint32_t s, Backend *backend) {
+    const ir::Step &step = program.steps[s];
+    LibraryFn function = step.device == ir::kCpu ? find_library(step.symbol) : nullptr;
+    LZ_CHECK(function, fmt::format("step {} calls `{}`, which the library of {} does not have", s,
+                                   step.symbol, ir::to_string(step.device)));
+    actions.push_back({step.kind, s, backend, step.stream, static_cast<uint32_t>(calls.size())});
+    uint32_t pointers = add_pointers(step.operands);
+    uint32_t first_arg = add_args(step.ints);
+    calls.push_back({function, pointers, static_cast<uint32_t>(step.operands.size()), first_arg,
+                     static_cast<uint32_t>(step.ints.size()), 0});
+}
+
+uint32_t LoadedProgram::Layout::add_pointers(const std::vector<uint32_t> &buffers) {
+    auto first = static_cast<uint32_t>(pointer_buffers.size());
+    pointer_buffers.insert(pointer_buffers.end(), buffers.begin(), buffers.end());
+    return first;
+}
+
+uint32_t LoadedProgram::Layout::add_args(const std::vector<ir::ArgSpec> &specs) {
+    auto first = static_cast<uint32_t>(args.size());
+    for (const ir::ArgSpec &spec : specs) {
+        if (!spec.terms.empty()) {
+            auto first_term = static_cast<uint32_t>(terms.size());
+            terms.insert(terms.end(), spec.terms.begin(), spec.terms.end());
+            patches.push_back(
+                {static_cast<uint32_t>(args.size()), first_term, static_cast<uint32_t>(terms.size())});
+        }
+        args.push_back(spec.constant);
+    }
+    return first;
+}
+
+} // namespace lz::runtime

@@ -1,0 +1,45 @@
+#pragma once
+/// The memory of one run of a LoadedProgram: frames and launches, laid out once and reused by later runs.
+
+#include "runtime/program_layout.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace lz::runtime {
+
+/// All of one run but its arenas. Belongs to one run at a time.
+struct LoadedProgram::State {
+    std::vector<void *> memory;            ///< of each Program buffer; the last, of none, is null
+    std::vector<void *> pointers;          ///< of frames, calls and copies
+    std::vector<uint32_t> pointer_buffers; ///< as in the Layout, kNone replaced by the last entry of `memory`
+    std::vector<int64_t> args;
+    std::vector<uint64_t> scalars;
+    std::unique_ptr<ir::Fault[]> faults; ///< all clear between runs
+    std::vector<ir::KernelFrame> frames;
+    std::vector<Backend::Launch> launches;
+    std::vector<EventId> events;
+    std::vector<void *> arenas; ///< by device
+    State *next = nullptr;      ///< of the pool
+
+    State(const ir::Program &program, const Layout &layout, size_t num_devices);
+    /// Fills in what the bindings say; the arenas are there.
+    void bind(const ir::Program &program, const Layout &layout, const Bindings &bindings);
+};
+
+/// States that no run has. Taking and giving back is one exchange unless two runs meet.
+struct LoadedProgram::StatePool {
+    ~StatePool();
+    /// nullptr when all are taken.
+    State *take();
+    void give_back(State *state);
+
+private:
+    std::atomic<State *> spare_{nullptr};
+    std::mutex mutex_;
+    State *more_ = nullptr;
+};
+
+} // namespace lz::runtime
