@@ -25,7 +25,8 @@ std::vector<std::byte> serialise(const ir::CompiledKernel &kernel) {
     std::vector<std::byte> bytes(sizeof symbol_bytes + symbols.size() + kernel.object.size());
     std::memcpy(bytes.data(), &symbol_bytes, sizeof symbol_bytes);
     std::memcpy(bytes.data() + sizeof symbol_bytes, symbols.data(), symbols.size());
-    std::memcpy(bytes.data() + sizeof symbol_bytes + symbols.size(), kernel.object.data(), kernel.object.size());
+    std::memcpy(bytes.data() + sizeof symbol_bytes + symbols.size(), kernel.object.data(),
+                kernel.object.size());
     return bytes;
 }
 
@@ -35,7 +36,8 @@ ir::CompiledKernel deserialise(std::span<const std::byte> bytes, const std::stri
     kernel.name = name;
     uint64_t symbol_bytes;
     std::memcpy(&symbol_bytes, bytes.data(), sizeof symbol_bytes);
-    const std::string symbols(reinterpret_cast<const char *>(bytes.data()) + sizeof symbol_bytes, symbol_bytes);
+    const std::string symbols(reinterpret_cast<const char *>(bytes.data()) + sizeof symbol_bytes,
+                              symbol_bytes);
     for (size_t at = 0; at < symbols.size();) {
         const size_t end = symbols.find('\n', at);
         kernel.symbols.push_back(symbols.substr(at, end - at));
@@ -49,8 +51,9 @@ ir::CompiledKernel deserialise(std::span<const std::byte> bytes, const std::stri
 LoadedKernelPtr load(const runtime::ModuleLoader &loader, const ir::CompiledKernel &compiled) {
     auto loaded = std::make_shared<LoadedKernel>();
     loaded->module = loader(compiled);
-    for (const std::string &symbol : compiled.symbols)
-        loaded->phases.push_back(reinterpret_cast<ir::PhaseEntry>(loaded->module->entry(symbol)));
+    loaded->symbols = compiled.symbols;
+    loaded->text = compiled.text;
+    loaded->assembly = compiled.assembly;
     return loaded;
 }
 
@@ -121,15 +124,14 @@ LoadedKernelPtr KernelCache::Impl::make(const ir::Kernel &kernel, const std::str
             return loaded;
         } catch (const ir::Failure &failure) {
             if (options.log)
-                options.log(fmt::format("a cached kernel did not load ({}) and is compiled again", failure.message()));
+                options.log(fmt::format("a cached kernel did not load ({}) and is compiled again",
+                                        failure.message()));
         }
     }
     ir::Kernel expanded = kernel;
     ir::expand_math(expanded);
     const ir::CompiledKernel result = compile_cpu(expanded, isa, options.compile);
     ++compiled;
-    if (options.compiled)
-        options.compiled(expanded, result);
     disk.store(key_bytes, serialise(result));
     return load(loader, result);
 }
@@ -138,7 +140,9 @@ KernelCache::KernelCache(ir::CpuIsa isa, KernelCacheOptions options)
     : impl_(std::make_unique<Impl>(std::move(isa), std::move(options))) {}
 KernelCache::~KernelCache() = default;
 
-LoadedKernelPtr KernelCache::get(const ir::Kernel &kernel) { return impl_->get(kernel); }
+LoadedKernelPtr KernelCache::get(const ir::Kernel &kernel) {
+    return impl_->get(kernel);
+}
 
 std::vector<LoadedKernelPtr> KernelCache::get_all(std::span<const ir::Kernel> kernels) {
     std::vector<LoadedKernelPtr> loaded(kernels.size());
@@ -153,9 +157,13 @@ std::vector<LoadedKernelPtr> KernelCache::get_all(std::span<const ir::Kernel> ke
     return loaded;
 }
 
-KernelCacheStats KernelCache::stats() const { return {impl_->compiled, impl_->from_memory, impl_->from_disk}; }
+KernelCacheStats KernelCache::stats() const {
+    return {impl_->compiled, impl_->from_memory, impl_->from_disk};
+}
 
-void KernelCache::reset_stats() { impl_->compiled = impl_->from_memory = impl_->from_disk = 0; }
+void KernelCache::reset_stats() {
+    impl_->compiled = impl_->from_memory = impl_->from_disk = 0;
+}
 
 void KernelCache::clear() {
     const std::lock_guard lock(impl_->mutex);

@@ -1,11 +1,12 @@
 #pragma once
-/// Compiled kernels in memory and on disk. A kernel is looked up by its Kernel IR (no extent, stride or scalar is in
-/// it), the ISA, and the versions of compiler and Lazuli; so ten sizes of one class are one entry.
+/// Compiled kernels in memory and on disk. A kernel is looked up by its Kernel IR (no extent, stride or
+/// scalar is in it), the ISA, and the versions of compiler and Lazuli; so ten sizes of one class are one
+/// entry.
 ///
-/// The disk part is one file an entry, named by a 128-bit hash of the key. A file holds the key itself and a checksum
-/// over everything: a damaged, foreign or outdated file is removed and made again. Files are written beside and
-/// renamed, so that processes can share a directory. When the files outgrow the limit those unused for longest go.
-/// A directory that cannot be written is done without, which is logged once.
+/// The disk part is one file an entry, named by a 128-bit hash of the key. A file holds the key itself and a
+/// checksum over everything: a damaged, foreign or outdated file is removed and made again. Files are written
+/// beside and renamed, so that processes can share a directory. When the files outgrow the limit those unused
+/// for longest go. A directory that cannot be written is done without, which is logged once.
 
 #include "codegen/codegen.h"
 
@@ -24,8 +25,6 @@ struct KernelCacheOptions {
     CompileOptions compile;
     /// Called with a whole sentence for what the user may want to know (log lines).
     std::function<void(const std::string &)> log;
-    /// Called with the kernel as it is compiled (after expand_math) and its result, for dumps; may be empty.
-    std::function<void(const ir::Kernel &, const ir::CompiledKernel &)> compiled;
 };
 
 struct KernelCacheStats {
@@ -36,13 +35,14 @@ struct KernelCacheStats {
 
 /// Code of one kernel, loaded and ready to call.
 struct LoadedKernel {
-    std::unique_ptr<runtime::Module> module;
-    std::vector<ir::PhaseEntry> phases;
+    std::shared_ptr<const runtime::Module> module;
+    std::vector<std::string> symbols; ///< one a phase
+    std::string text, assembly;       ///< as CompileOptions asked for; empty for kernels from disk
 };
 using LoadedKernelPtr = std::shared_ptr<const LoadedKernel>;
 
 class KernelCache {
-  public:
+public:
     KernelCache(ir::CpuIsa isa, KernelCacheOptions options);
     ~KernelCache();
 
@@ -57,7 +57,7 @@ class KernelCache {
     /// Forgets what is in memory (code in use stays loaded).
     void clear();
 
-  private:
+private:
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };

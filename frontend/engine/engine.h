@@ -86,6 +86,10 @@ public:
     /// runtime).
     runtime::CachingAllocator &allocator(ir::Device device);
 
+    int num_threads() const;
+    /// Throws Failure(State) unless n is at least 1.
+    void set_num_threads(int n);
+
     CompileStats stats() const;
     void reset_stats();
     /// Forgets compiled Programs and kernels in memory (tests; the disk cache stays).

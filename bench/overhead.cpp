@@ -1,0 +1,117 @@
+// What the engine itself costs: recording, looking a Program up, launching small work, and compiling.
+//
+//   bench_overhead --benchmark_repetitions=9
+#include <lazuli/lazuli.h>
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace {
+
+using lz::Tensor;
+
+/// 1000 operations on 8 elements: record, look up, launch; from the second time on. Counts the time of one
+/// operation.
+void small_operations(benchmark::State &state) {
+    const Tensor a = lz::rand({8}), b = lz::rand({8});
+    lz::sync();
+    const auto step = [&] {
+        Tensor x = a;
+        for (int i = 0; i < 500; ++i) {
+            x = x + b;
+            x = x * a;
+        }
+        x.eval();
+    };
+    step();
+    const int64_t compiled = lz::compile_stats().programs_compiled;
+    for (auto _ : state)
+        step();
+    if (lz::compile_stats().programs_compiled != compiled)
+        state.SkipWithError("a repeated program was compiled again");
+    state.counters["per_operation"] = benchmark::Counter(
+        1000.0, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(small_operations)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+/// The same with a number in every second operation: a number is an operation of its own in the graph.
+void small_operations_with_numbers(benchmark::State &state) {
+    const Tensor a = lz::rand({8});
+    lz::sync();
+    const auto step = [&] {
+        Tensor x = a;
+        for (int i = 0; i < 500; ++i) {
+            x = x + 0.5;
+            x = x * a;
+        }
+        x.eval();
+    };
+    step();
+    for (auto _ : state)
+        step();
+    state.counters["per_operation"] = benchmark::Counter(
+        1000.0, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(small_operations_with_numbers)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+/// One operation and a sync: the latency of the whole street on a hit.
+void one_operation(benchmark::State &state) {
+    const Tensor a = lz::rand({8}), b = lz::rand({8});
+    (a + b).eval();
+    for (auto _ : state)
+        (a + b).eval();
+}
+BENCHMARK(one_operation)->UseRealTime()->Unit(benchmark::kNanosecond);
+
+/// First compile of a kernel nobody has seen: passes and code generation are timed by the engine itself. A
+/// chain of operations that differs each round makes each kernel new.
+template <class F>
+void first_compile(benchmark::State &state, F &&make) {
+    uint64_t round = static_cast<uint64_t>(
+        std::chrono::steady_clock::now().time_since_epoch().count()); // kernels of earlier runs are on disk
+    for (auto _ : state) {
+        Tensor t = make(round++);
+        const lz::CompileStats before = lz::compile_stats();
+        t.eval();
+        const lz::CompileStats after = lz::compile_stats();
+        state.SetIterationTime(after.pass_seconds - before.pass_seconds + after.codegen_seconds -
+                               before.codegen_seconds);
+        if (after.kernels_compiled == before.kernels_compiled)
+            state.SkipWithError("the kernel was in the cache: nothing was compiled");
+    }
+}
+
+/// A chain of twelve operations that spells `round` in binary.
+Tensor spelled(Tensor x, uint64_t round) {
+    for (int bit = 0; bit < 24; ++bit)
+        x = (round >> bit & 1) != 0 ? lz::abs(x) + x : x * x;
+    return x;
+}
+
+void compile_loop(benchmark::State &state) {
+    const Tensor a = lz::rand({1000});
+    first_compile(state, [&](uint64_t round) { return spelled(lz::tanh(a) * 0.5 + a, round); });
+}
+BENCHMARK(compile_loop)->UseManualTime()->Iterations(15)->Unit(benchmark::kMillisecond);
+
+void compile_row(benchmark::State &state) {
+    const Tensor a = lz::rand({100, 1000});
+    first_compile(state, [&](uint64_t round) { return lz::softmax(spelled(a, round), -1); });
+}
+BENCHMARK(compile_row)->UseManualTime()->Iterations(15)->Unit(benchmark::kMillisecond);
+
+void compile_matmul(benchmark::State &state) {
+    const Tensor a = lz::rand({256, 256}), b = lz::rand({256, 256});
+    first_compile(state, [&](uint64_t round) { return spelled(lz::matmul(a, b), round); });
+}
+BENCHMARK(compile_matmul)->UseManualTime()->Iterations(15)->Unit(benchmark::kMillisecond);
+
+} // namespace
+
+BENCHMARK_MAIN();

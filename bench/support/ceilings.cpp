@@ -1,0 +1,175 @@
+#include "bench/support/ceilings.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace lz::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Free {
+    void operator()(float *p) const { std::free(p); }
+};
+using Array = std::unique_ptr<float[], Free>;
+
+Array make_array(int64_t count) {
+    const size_t bytes = (static_cast<size_t>(count) * sizeof(float) + 4095) / 4096 * 4096;
+    Array a(static_cast<float *>(std::aligned_alloc(4096, bytes)));
+    std::fill_n(a.get(), count, 1.0f);
+    return a;
+}
+
+/// Runs f(begin, end) on equal parts of [0, n), multiples of 64 elements, one a thread.
+void on_threads(int threads, int64_t n, const std::function<void(int64_t, int64_t)> &f) {
+    std::vector<std::thread> team;
+    const int64_t part = (n / threads + 63) / 64 * 64;
+    for (int t = 1; t < threads; ++t)
+        team.emplace_back([&, t] { f(std::min(n, t * part), std::min(n, (t + 1) * part)); });
+    f(0, std::min(n, part));
+    for (std::thread &thread : team)
+        thread.join();
+}
+
+double median_seconds(int repeats, const std::function<void()> &f) {
+    f();
+    std::vector<double> times;
+    for (int r = 0; r < repeats; ++r) {
+        const auto begin = Clock::now();
+        f();
+        times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    }
+    std::ranges::nth_element(times, times.begin() + repeats / 2);
+    return times[static_cast<size_t>(repeats / 2)];
+}
+
+// Written with the compiler's vectors where streaming stores exist, plainly elsewhere.
+#if defined(__x86_64__)
+[[gnu::target("avx2,fma")]] void triad(float *a, const float *b, const float *c, float s, int64_t i,
+                                       int64_t end) {
+    const __m256 scale = _mm256_set1_ps(s);
+    for (; i + 8 <= end; i += 8)
+        _mm256_stream_ps(a + i, _mm256_fmadd_ps(scale, _mm256_loadu_ps(c + i), _mm256_loadu_ps(b + i)));
+    _mm_sfence();
+}
+[[gnu::target("avx2,fma")]] void copy(float *a, const float *b, int64_t i, int64_t end) {
+    for (; i + 8 <= end; i += 8)
+        _mm256_stream_ps(a + i, _mm256_loadu_ps(b + i));
+    _mm_sfence();
+}
+[[gnu::target("avx2,fma")]] float sum(const float *a, int64_t i, int64_t end) {
+    __m256 s[8] = {};
+    for (; i + 64 <= end; i += 64)
+        for (int k = 0; k < 8; ++k)
+            s[k] = _mm256_add_ps(s[k], _mm256_loadu_ps(a + i + 8 * k));
+    float lanes[8], total = 0;
+    for (auto &k : s) {
+        _mm256_storeu_ps(lanes, k);
+        for (const float lane : lanes)
+            total += lane;
+    }
+    return total;
+}
+[[gnu::target("avx2,fma")]] double fma_chain(int64_t rounds) {
+    __m256 acc[12];
+    for (auto &a : acc)
+        a = _mm256_set1_ps(1.0f);
+    const __m256 m = _mm256_set1_ps(0.999f), d = _mm256_set1_ps(0.001f);
+    for (int64_t r = 0; r < rounds; ++r)
+        for (auto &a : acc)
+            a = _mm256_fmadd_ps(a, m, d);
+    __m256 total = _mm256_setzero_ps();
+    for (const auto &a : acc)
+        total = _mm256_add_ps(total, a);
+    return static_cast<double>(_mm256_cvtss_f32(total));
+}
+[[gnu::target("avx512f")]] double fma_chain_512(int64_t rounds) {
+    __m512 acc[12];
+    for (auto &a : acc)
+        a = _mm512_set1_ps(1.0f);
+    const __m512 m = _mm512_set1_ps(0.999f), d = _mm512_set1_ps(0.001f);
+    for (int64_t r = 0; r < rounds; ++r)
+        for (auto &a : acc)
+            a = _mm512_fmadd_ps(a, m, d);
+    __m512 total = _mm512_setzero_ps();
+    for (const auto &a : acc)
+        total = _mm512_add_ps(total, a);
+    return static_cast<double>(_mm512_cvtss_f32(total));
+}
+/// Rounds of 12 fused multiply-adds of the widest vectors; gives the operations of one round.
+int64_t run_fma_chain(int64_t rounds, double &sink) {
+    const bool wide = __builtin_cpu_supports("avx512f");
+    sink = wide ? fma_chain_512(rounds) : fma_chain(rounds);
+    return 12 * 2 * (wide ? 16 : 8);
+}
+#else
+void triad(float *a, const float *b, const float *c, float s, int64_t i, int64_t end) {
+    for (; i < end; ++i)
+        a[i] = b[i] + s * c[i];
+}
+void copy(float *a, const float *b, int64_t i, int64_t end) {
+    std::copy(b + i, b + end, a + i);
+}
+float sum(const float *a, int64_t i, int64_t end) {
+    float s[16] = {};
+    for (; i + 16 <= end; i += 16)
+        for (int k = 0; k < 16; ++k)
+            s[k] += a[i + k];
+    float total = 0;
+    for (const float k : s)
+        total += k;
+    return total;
+}
+double fma_chain(int64_t rounds) {
+    float acc[64];
+    std::fill_n(acc, 64, 1.0f);
+    for (int64_t r = 0; r < rounds; ++r)
+        for (float &a : acc)
+            a = a * 0.999f + 0.001f;
+    return static_cast<double>(acc[0]);
+}
+int64_t run_fma_chain(int64_t rounds, double &sink) {
+    sink = fma_chain(rounds);
+    return 64 * 2;
+}
+#endif
+
+} // namespace
+
+Ceilings measure_ceilings(int64_t bytes, int threads, int repeats) {
+    const int64_t n = bytes / 4 / 64 * 64;
+    const Array a = make_array(n), b = make_array(n), c = make_array(n);
+    std::atomic<float> sink = 0;
+    const auto each = [&](auto &&f) { return median_seconds(repeats, [&] { on_threads(threads, n, f); }); };
+    const double size = static_cast<double>(n) * 4;
+    const double copied = each([&](int64_t i, int64_t e) { copy(a.get(), b.get(), i, e); });
+    const double triads = each([&](int64_t i, int64_t e) { triad(a.get(), b.get(), c.get(), 3.0f, i, e); });
+    const double reads = each([&](int64_t i, int64_t e) { sink = sum(a.get(), i, e); });
+    return {2 * size / copied, 3 * size / triads, size / reads};
+}
+
+double measure_flops(int threads) {
+    constexpr int64_t kRounds = 4'000'000;
+    std::atomic<double> sink = 0;
+    std::atomic<int64_t> per_round = 0;
+    const double took = median_seconds(5, [&] {
+        on_threads(threads, 64 * threads, [&](int64_t, int64_t) {
+            double value = 0;
+            per_round = run_fma_chain(kRounds, value);
+            sink = value;
+        });
+    });
+    return static_cast<double>(kRounds * per_round) * threads / took;
+}
+
+} // namespace lz::bench

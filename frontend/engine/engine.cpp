@@ -1,0 +1,289 @@
+#include "engine/engine.h"
+
+#include "codegen/kernel_cache.h"
+#include "engine/compile_driver.h"
+#include "engine/dump.h"
+#include "engine/executable.h"
+#include "engine/log.h"
+#include "engine/program_cache.h"
+#include "ir/interpreter.h"
+#include "ir/text.h"
+#include "runtime/api/parallel.h"
+#include "runtime/caching_allocator.h"
+#include "runtime/cpu_backend.h"
+#include "runtime/executor.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+
+namespace lz::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+runtime::AllocatorOptions allocator_options(const Options &options) {
+    runtime::AllocatorOptions parsed;
+    try {
+        parsed = runtime::AllocatorOptions::parse(options.alloc_conf);
+    } catch (const ir::Failure &failure) {
+        log_line("options", fmt::format("LAZULI_ALLOC_CONF is ignored: {}", failure.message()));
+    }
+    parsed.caching = !options.no_memory_caching;
+    return parsed;
+}
+
+ir::Target host_target(const Options &options, const runtime::Backend &cpu) {
+    ir::Target target;
+    target.cpu = codegen::host_isa();
+    target.threads = runtime::num_threads();
+    target.devices.push_back({ir::kCpu, static_cast<int64_t>(cpu.total_memory()), host_cache_bytes(), {}});
+    target.modes.fuse = options.fuse;
+    target.modes.fast_math = options.fast_math;
+    target.modes.verify = options.verify;
+    return target;
+}
+
+codegen::KernelCacheOptions cache_options(const Options &options) {
+    codegen::KernelCacheOptions cache;
+    cache.directory = options.cache_dir;
+    cache.max_bytes = options.cache_bytes;
+    cache.compile.fast_math = options.fast_math;
+    cache.compile.want_text = options.dump.llvm;
+    cache.compile.want_assembly = options.dump.assembly;
+    if (options.dump.llvm || options.dump.assembly)
+        cache.directory.clear(); // what is dumped has to be made
+    cache.log = [](const std::string &sentence) { log_line("cache", sentence); };
+    return cache;
+}
+
+/// The pool's size is settled before anything asks for it.
+Options read_options() {
+    Options options = Options::from_environment();
+    if (options.threads > 0)
+        runtime::set_num_threads(options.threads);
+    return options;
+}
+
+} // namespace
+
+struct Engine::Impl {
+    Impl()
+        : options(read_options()), backend(codegen::cpu_jit_available() ? codegen::cpu_loader() : nullptr),
+          allocator(backend, allocator_options(options)), target(host_target(options, backend)),
+          kernels(target.cpu, cache_options(options)) {}
+
+    ExecutablePtr build(ir::Graph graph);
+    void load_kernels(Executable &executable, ir::Program program, const Dumper &dumper);
+    RunReport interpret(const Executable &executable, const Bindings &bindings);
+
+    const Options options;
+    runtime::CpuBackend backend;
+    runtime::CachingAllocator allocator;
+    mutable std::mutex target_mutex;
+    ir::Target target; ///< its modes may change, under the mutex
+    codegen::KernelCache kernels;
+    ProgramCache programs;
+    CompileReasons reasons;
+
+    std::atomic<uint64_t> modes_salt{0}; ///< part of every key: Programs of other modes are others
+    std::atomic<int64_t> compiled{0}, reused{0}, launches{0}, numbers{0};
+    std::atomic<double> pass_seconds{0}, codegen_seconds{0};
+};
+
+Engine::Engine() : impl_(std::make_unique<Impl>()) {}
+
+Engine &Engine::get() {
+    static Engine *const engine = new Engine; // tensors with static lifetime outlive every destructor (S68)
+    return *engine;
+}
+
+const Options &Engine::options() const {
+    return impl_->options;
+}
+
+const ir::Target &Engine::target() const {
+    return impl_->target;
+}
+
+ExecutablePtr Engine::find(std::span<const uint64_t> key, uint64_t hash) {
+    ExecutablePtr found = impl_->programs.find(key, hash ^ impl_->modes_salt.load(std::memory_order_relaxed));
+    if (found)
+        impl_->reused.fetch_add(1, std::memory_order_relaxed);
+    return found;
+}
+
+ExecutablePtr Engine::compile(std::span<const uint64_t> key, uint64_t hash, ir::Graph graph) {
+    return impl_->programs.find_or_make(key, hash ^ impl_->modes_salt.load(std::memory_order_relaxed),
+                                        [&] { return impl_->build(std::move(graph)); });
+}
+
+ExecutablePtr Engine::Impl::build(ir::Graph graph) {
+    const Clock::time_point begin = Clock::now();
+    auto executable = std::make_shared<Executable>();
+    executable->number = ++numbers;
+    const Dumper dumper(options, executable->number);
+    if (options.dump.graph)
+        dumper.write("graph", "lz", ir::print(graph));
+    ir::Target snapshot;
+    {
+        const std::lock_guard lock(target_mutex);
+        snapshot = target;
+    }
+    Compiled result = compile_graph(graph, snapshot, dumper);
+    pass_seconds = pass_seconds + seconds_since(begin);
+    ++compiled;
+    executable->explanation = std::move(result.explanation);
+    executable->donors = std::move(result.donors);
+    if (options.log_compile)
+        log_line("compile", fmt::format("program {} ({}): {} operations, {} kernels, passes {:.2f} ms",
+                                        executable->number, reasons.why(graph), graph.nodes().size(),
+                                        result.program.kernels.size(), seconds_since(begin) * 1e3));
+    if (codegen::cpu_jit_available())
+        load_kernels(*executable, std::move(result.program), dumper);
+    executable->graph = std::move(graph);
+    return executable;
+}
+
+void Engine::Impl::load_kernels(Executable &executable, ir::Program program, const Dumper &dumper) {
+    const Clock::time_point begin = Clock::now();
+    const codegen::KernelCacheStats before = kernels.stats();
+    std::vector<runtime::LoadedKernel> loaded;
+    const std::vector<codegen::LoadedKernelPtr> cached = kernels.get_all(program.kernels);
+    for (size_t k = 0; k < cached.size(); ++k) {
+        loaded.push_back({cached[k]->module, cached[k]->symbols});
+        if (dumper.wanted().llvm)
+            dumper.write(fmt::format("kernel-{}", k), "ll", cached[k]->text);
+        if (dumper.wanted().assembly)
+            dumper.write(fmt::format("kernel-{}", k), "s", cached[k]->assembly);
+    }
+    const double took = seconds_since(begin);
+    codegen_seconds = codegen_seconds + took;
+    if (options.log_compile) {
+        const codegen::KernelCacheStats after = kernels.stats();
+        log_line("compile",
+                 fmt::format("program {}: kernels {} compiled, {} from memory, {} from disk, {:.2f} ms",
+                             executable.number, after.compiled - before.compiled,
+                             after.from_memory - before.from_memory, after.from_disk - before.from_disk,
+                             took * 1e3));
+    }
+    executable.program = std::make_unique<runtime::LoadedProgram>(
+        std::move(program), std::move(loaded), std::vector<runtime::DeviceSlot>{{&backend, &allocator}});
+}
+
+int Engine::donor(const Executable &executable, size_t result) const {
+    return executable.donors[result];
+}
+
+RunReport Engine::run(const Executable &executable, const Bindings &bindings) {
+    if (!executable.program)
+        return impl_->interpret(executable, bindings);
+    runtime::RunReport ran =
+        runtime::run(*executable.program, {bindings.inputs, bindings.results, bindings.words});
+    impl_->launches.fetch_add(executable.program->launches(), std::memory_order_relaxed);
+    RunReport report;
+    for (auto &failed : ran.failures)
+        report.failures.push_back({std::move(failed.failure), std::move(failed.results)});
+    return report;
+}
+
+/// Builds without the JIT: the reference interpreter, one result after another into the caller's memory.
+RunReport Engine::Impl::interpret(const Executable &executable, const Bindings &bindings) {
+    const ir::Graph &graph = executable.graph;
+    RunReport report;
+    std::vector<uint32_t> all(graph.results.size());
+    for (size_t r = 0; r < all.size(); ++r)
+        all[r] = static_cast<uint32_t>(r);
+    try {
+        std::vector<ir::HostTensor> inputs;
+        for (size_t i = 0; i < graph.params.size(); ++i) {
+            ir::HostTensor input{graph.type(graph.params[i].value), {}};
+            const auto *bytes = static_cast<const std::byte *>(bindings.inputs[i]);
+            input.bytes.assign(bytes, bytes + input.type.bytes());
+            inputs.push_back(std::move(input));
+        }
+        const std::vector<ir::HostTensor> outputs = ir::interpret(graph, inputs, bindings.words);
+        for (size_t r = 0; r < outputs.size(); ++r)
+            std::memcpy(bindings.results[r], outputs[r].bytes.data(), outputs[r].bytes.size());
+    } catch (const ir::Failure &failure) {
+        report.failures.push_back({failure, std::move(all)});
+    }
+    return report;
+}
+
+std::string Engine::explain(const Executable &executable) const {
+    return executable.explanation;
+}
+
+std::string Engine::explain(ir::Graph graph) {
+    const Options quiet;
+    ir::Target snapshot;
+    {
+        const std::lock_guard lock(impl_->target_mutex);
+        snapshot = impl_->target;
+    }
+    return compile_graph(graph, snapshot, Dumper(quiet, 0)).explanation;
+}
+
+void *Engine::allocate(int64_t bytes, ir::Device device) {
+    return allocator(device).allocate(static_cast<size_t>(bytes));
+}
+
+void Engine::free(void *memory, ir::Device device) noexcept {
+    allocator(device).free(memory);
+}
+
+runtime::CachingAllocator &Engine::allocator(ir::Device device) {
+    LZ_CHECK(device == ir::kCpu, "this build has no device but the CPU");
+    return impl_->allocator;
+}
+
+int Engine::num_threads() const {
+    return runtime::num_threads();
+}
+void Engine::set_num_threads(int n) {
+    runtime::set_num_threads(n);
+}
+
+CompileStats Engine::stats() const {
+    const codegen::KernelCacheStats kernels = impl_->kernels.stats();
+    CompileStats stats;
+    stats.programs_compiled = impl_->compiled;
+    stats.programs_reused = impl_->reused;
+    stats.kernels_compiled = kernels.compiled;
+    stats.kernels_from_memory = kernels.from_memory;
+    stats.kernels_from_disk = kernels.from_disk;
+    stats.kernel_launches = impl_->launches;
+    stats.pass_seconds = impl_->pass_seconds;
+    stats.codegen_seconds = impl_->codegen_seconds;
+    return stats;
+}
+
+void Engine::reset_stats() {
+    impl_->compiled = impl_->reused = impl_->launches = 0;
+    impl_->pass_seconds = impl_->codegen_seconds = 0;
+    impl_->kernels.reset_stats();
+}
+
+void Engine::clear_caches() {
+    impl_->programs.clear();
+    impl_->kernels.clear();
+}
+
+void Engine::set_modes(const ir::Modes &modes) {
+    const std::lock_guard lock(impl_->target_mutex);
+    impl_->target.modes = modes;
+    const uint64_t bits = static_cast<uint64_t>(modes.fuse) | static_cast<uint64_t>(modes.fast_math) << 1 |
+                          static_cast<uint64_t>(modes.streaming_stores) << 2 |
+                          static_cast<uint64_t>(modes.verify) << 3;
+    impl_->modes_salt = (bits + 1) * 0x9e3779b97f4a7c15u;
+}
+
+} // namespace lz::engine

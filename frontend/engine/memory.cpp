@@ -1,0 +1,44 @@
+#include "engine/memory.h"
+
+#include "engine/engine.h"
+#include "runtime/caching_allocator.h"
+
+namespace lz::engine {
+namespace {
+
+runtime::CachingAllocator &allocator(ir::Device device) {
+    return Engine::get().allocator(device);
+}
+
+} // namespace
+
+MemoryUse memory_use(ir::Device device) {
+    const runtime::AllocatorStats stats = allocator(device).stats();
+    const runtime::Stat &allocated = stats.allocated_bytes[runtime::StatPool::All];
+    const runtime::Stat &reserved = stats.reserved_bytes[runtime::StatPool::All];
+    return {allocated.current, allocated.peak, reserved.current, reserved.peak};
+}
+
+void reset_peak_memory(ir::Device device) {
+    allocator(device).reset_peak_stats();
+}
+
+std::map<std::string, int64_t> memory_stats(ir::Device device) {
+    const auto named = allocator(device).stats().named();
+    return {named.begin(), named.end()};
+}
+
+std::string memory_summary(ir::Device device) {
+    return allocator(device).memory_summary();
+}
+std::string memory_snapshot(ir::Device device) {
+    return allocator(device).memory_snapshot();
+}
+void empty_cache(ir::Device device) {
+    allocator(device).empty_cache();
+}
+void set_memory_fraction(double fraction, ir::Device device) {
+    allocator(device).set_memory_fraction(fraction);
+}
+
+} // namespace lz::engine

@@ -1,0 +1,25 @@
+#pragma once
+/// The numbers and controls of a device's allocator, for the public API (which may not see the runtime).
+
+#include "ir/type.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace lz::engine {
+
+struct MemoryUse {
+    int64_t allocated = 0, max_allocated = 0, reserved = 0, max_reserved = 0; ///< bytes
+};
+
+MemoryUse memory_use(ir::Device device);
+void reset_peak_memory(ir::Device device);
+std::map<std::string, int64_t> memory_stats(ir::Device device);
+std::string memory_summary(ir::Device device);
+std::string memory_snapshot(ir::Device device);
+void empty_cache(ir::Device device);
+/// Throws Failure(State) unless 0 < fraction <= 1.
+void set_memory_fraction(double fraction, ir::Device device);
+
+} // namespace lz::engine

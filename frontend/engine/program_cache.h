@@ -1,0 +1,78 @@
+#pragma once
+/// Compiled Programs by the structure of the recording.
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace lz::engine {
+
+class Executable;
+using ExecutablePtr = std::shared_ptr<const Executable>;
+
+/// Keys are words; equal words are the same program. Bounded: of more than `limit` Programs those not used
+/// for longest are forgotten. Any thread.
+class ProgramCache {
+public:
+    explicit ProgramCache(size_t limit = 4096) : limit_(limit) {}
+
+    ExecutablePtr find(std::span<const uint64_t> key, uint64_t hash);
+    /// Calls make() and stores what it gives, unless another thread is at it: then waits for that one. A
+    /// failure of make() is thrown here and not kept.
+    template <class F>
+    ExecutablePtr find_or_make(std::span<const uint64_t> key, uint64_t hash, F &&make);
+    void clear();
+    size_t size() const;
+
+private:
+    struct Entry {
+        std::vector<uint64_t> key;
+        ExecutablePtr executable; ///< null while it is being made
+        uint64_t used = 0;
+    };
+    using Map = std::unordered_multimap<uint64_t, Entry>;
+
+    Map::iterator locate(std::span<const uint64_t> key, uint64_t hash);
+    void forget_oldest();
+
+    mutable std::mutex mutex_;
+    std::condition_variable made_;
+    Map entries_;
+    uint64_t clock_ = 0;
+    const size_t limit_;
+};
+
+template <class F>
+ExecutablePtr ProgramCache::find_or_make(std::span<const uint64_t> key, uint64_t hash, F &&make) {
+    std::unique_lock lock(mutex_);
+    for (auto it = locate(key, hash); it != entries_.end(); it = locate(key, hash)) {
+        if (it->second.executable) {
+            it->second.used = ++clock_;
+            return it->second.executable;
+        }
+        made_.wait(lock);
+    }
+    entries_.emplace(hash, Entry{{key.begin(), key.end()}, nullptr, ++clock_});
+    lock.unlock();
+    ExecutablePtr executable;
+    try {
+        executable = make();
+    } catch (...) {
+        lock.lock();
+        entries_.erase(locate(key, hash));
+        made_.notify_all();
+        throw;
+    }
+    lock.lock();
+    locate(key, hash)->second.executable = executable;
+    made_.notify_all();
+    if (entries_.size() > limit_)
+        forget_oldest();
+    return executable;
+}
+
+} // namespace lz::engine

@@ -1,0 +1,52 @@
+#include "lazuli/compile.h"
+
+#include "engine/engine.h"
+#include "ir/text.h"
+#include "lazuli/detail/recorder.h"
+
+namespace lz {
+
+std::string dump(const Tensor &tensor, Location loc) {
+    return ir::print(detail::pending_graph(detail::node_of(tensor, "dump", loc)));
+}
+
+std::string dump(Location) {
+    return ir::print(detail::pending_graph(nullptr));
+}
+
+std::string explain(const Tensor &tensor, Location loc) {
+    return detail::translated(loc, [&] {
+        return engine::Engine::get().explain(detail::pending_graph(detail::node_of(tensor, "explain", loc)));
+    });
+}
+
+std::string explain(Location loc) {
+    return detail::translated(loc,
+                              [] { return engine::Engine::get().explain(detail::pending_graph(nullptr)); });
+}
+
+CompileStats compile_stats() {
+    const engine::CompileStats s = engine::Engine::get().stats();
+    return {.programs_compiled = s.programs_compiled,
+            .programs_reused = s.programs_reused,
+            .kernels_compiled = s.kernels_compiled,
+            .kernels_from_memory = s.kernels_from_memory,
+            .kernels_from_disk = s.kernels_from_disk,
+            .kernel_launches = s.kernel_launches,
+            .pass_seconds = s.pass_seconds,
+            .codegen_seconds = s.codegen_seconds};
+}
+
+void reset_compile_stats() {
+    engine::Engine::get().reset_stats();
+}
+
+int num_threads() {
+    return engine::Engine::get().num_threads();
+}
+
+void set_num_threads(int n, Location loc) {
+    detail::translated(loc, [n] { engine::Engine::get().set_num_threads(n); });
+}
+
+} // namespace lz

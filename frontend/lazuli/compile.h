@@ -1,0 +1,43 @@
+#pragma once
+/// Looking at what the compiler does.
+
+#include "lazuli/tensor.h"
+
+#include <cstdint>
+#include <string>
+
+namespace lz {
+
+/// The Graph IR of what is pending for `tensor`, as `lz-opt` reads it. Computes nothing. A tensor that is
+/// ready gives a graph without operations.
+LZ_API std::string dump(const Tensor &tensor, Location loc = Location::current());
+/// The same for everything pending on this thread.
+LZ_API std::string dump(Location loc = Location::current());
+
+/// What the compiler makes of what is pending for `tensor`: kernels with what was fused into each, why a
+/// neighbour was not, bytes moved, floating-point operations, planned peak memory. Runs the passes; generates
+/// and computes nothing.
+LZ_API std::string explain(const Tensor &tensor, Location loc = Location::current());
+/// The same for everything pending on this thread.
+LZ_API std::string explain(Location loc = Location::current());
+
+/// Counts of the process since its start or the last reset (S27).
+struct CompileStats {
+    int64_t programs_compiled = 0;   ///< recordings that were new: the passes ran
+    int64_t programs_reused = 0;     ///< recordings whose Program was there
+    int64_t kernels_compiled = 0;    ///< kernels for which code was generated
+    int64_t kernels_from_memory = 0; ///< kernels of new programs that were there already
+    int64_t kernels_from_disk = 0;   ///< kernels loaded from the cache directory
+    int64_t kernel_launches = 0;
+    double pass_seconds = 0;    ///< time in compiler passes
+    double codegen_seconds = 0; ///< time in code generation and loading
+};
+LZ_API CompileStats compile_stats();
+LZ_API void reset_compile_stats();
+
+/// Threads of the pool: LAZULI_THREADS, else what the container allows (S67).
+LZ_API int num_threads();
+/// Throws StateError unless n is at least 1.
+LZ_API void set_num_threads(int n, Location loc = Location::current());
+
+} // namespace lz

@@ -1,0 +1,38 @@
+#pragma once
+/// Statistics and control of the caching allocators, one a device (S50 to S53). Memory queries launch
+/// nothing.
+
+#include "lazuli/device.h"
+#include "lazuli/export.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace lz {
+
+/// Bytes in live blocks: tensors that are ready, and the arenas of running programs.
+LZ_API int64_t memory_allocated(Device device = Device::cpu(), Location loc = Location::current());
+LZ_API int64_t max_memory_allocated(Device device = Device::cpu(), Location loc = Location::current());
+/// Bytes that the allocator holds from the system, in use or cached.
+LZ_API int64_t memory_reserved(Device device = Device::cpu(), Location loc = Location::current());
+LZ_API int64_t max_memory_reserved(Device device = Device::cpu(), Location loc = Location::current());
+/// The old names of the two above.
+LZ_API int64_t memory_cached(Device device = Device::cpu(), Location loc = Location::current());
+LZ_API int64_t max_memory_cached(Device device = Device::cpu(), Location loc = Location::current());
+/// Makes the peaks what is in use now.
+LZ_API void reset_peak_memory_stats(Device device = Device::cpu(), Location loc = Location::current());
+/// All counters under PyTorch's names, e.g. `allocated_bytes.all.peak`.
+LZ_API std::map<std::string, int64_t> memory_stats(Device device = Device::cpu(),
+                                                   Location loc = Location::current());
+/// The same as a table for people.
+LZ_API std::string memory_summary(Device device = Device::cpu(), Location loc = Location::current());
+/// Segments and blocks as JSON.
+LZ_API std::string memory_snapshot(Device device = Device::cpu(), Location loc = Location::current());
+/// Gives every unused segment back to the system; live tensors stay where they are.
+LZ_API void empty_cache(Device device = Device::cpu(), Location loc = Location::current());
+/// At most this share (0 to 1] of the device's memory may be reserved; more is OutOfMemoryError.
+LZ_API void set_per_process_memory_fraction(double fraction, Device device = Device::cpu(),
+                                            Location loc = Location::current());
+
+} // namespace lz

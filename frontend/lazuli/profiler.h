@@ -1,0 +1,28 @@
+#pragma once
+/// A timeline of what ran, for chrome://tracing or Perfetto.
+
+#include "lazuli/export.h"
+#include "lazuli/location.h"
+
+#include <string>
+
+namespace lz {
+
+/// Collects from its construction to `stop` or its end: recordings, compilations, kernels and library calls,
+/// each on its device and stream, kernels with what was fused into them and the user's lines. One at a time:
+/// a second throws StateError. Costs next to nothing when there is none.
+class LZ_API Profiler {
+public:
+    explicit Profiler(Location loc = Location::current());
+    ~Profiler();
+    Profiler(const Profiler &) = delete;
+    Profiler &operator=(const Profiler &) = delete;
+
+    void stop();
+    /// The trace as JSON in Chrome's trace event format. Stops first.
+    std::string json();
+    /// Writes it; throws IoError when the file cannot be written.
+    void save(const std::string &path, Location loc = Location::current());
+};
+
+} // namespace lz
