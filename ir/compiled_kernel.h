@@ -15,8 +15,7 @@ enum class FaultCode : int32_t { None = 0, IndexOutOfRange = 1, DivisionByZero =
 /// Filled by the first check that fails in a launch (others are dropped): S26.
 struct Fault {
     std::atomic<int32_t> code{0}; ///< FaultCode; claimed by compare-exchange from 0
-    /// Index in Kernel::instrs of the check. Never Instr::source: code is shared by kernels that differ in it.
-    uint32_t source = 0;
+    uint32_t source = 0;          ///< Instr::source of the check; in a Program its number (Segment::checks)
     int64_t value = 0;            ///< the index
     int64_t limit = 0;            ///< the extent
 };

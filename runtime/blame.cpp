@@ -37,16 +37,12 @@ std::vector<Use> uses(const ir::Program &program, const ir::Step &step, uint32_t
     return out;
 }
 
-/// The recorded operation of a check. Code says which instruction of the kernel it was.
-uint32_t blamed_node(const ir::Program &program, const ir::Step &step, uint32_t segment, uint32_t source) {
-    if (step.kind == ir::StepKind::Launch && !step.segments[segment].checks.empty()) {
-        const std::vector<ir::Instr> &instrs = program.kernels[step.kernel].instrs;
+/// The recorded operation of a check (Segment::checks).
+uint32_t blamed_node(const ir::Step &step, uint32_t segment, uint32_t source) {
+    if (step.kind == ir::StepKind::Launch) {
         const std::vector<uint32_t> &checks = step.segments[segment].checks;
-        size_t ordinal = 0;
-        for (size_t i = 0; i < instrs.size() && i < source; ++i)
-            ordinal += instrs[i].op == ir::KOp::CheckIndex || instrs[i].op == ir::KOp::CheckNonzero;
-        if (ordinal < checks.size() && checks[ordinal] != ir::kNone)
-            return checks[ordinal];
+        if (source < checks.size() && checks[source] != ir::kNone)
+            return checks[source];
     }
     return step.recorded.empty() ? ir::Failure::kNoNode : step.recorded.back();
 }
@@ -54,7 +50,7 @@ uint32_t blamed_node(const ir::Program &program, const ir::Step &step, uint32_t 
 } // namespace
 
 ir::Failure failure_of(const ir::Program &program, uint32_t step, uint32_t segment, const ir::Fault &fault) {
-    uint32_t node = blamed_node(program, program.steps[step], segment, fault.source);
+    uint32_t node = blamed_node(program.steps[step], segment, fault.source);
     switch (static_cast<ir::FaultCode>(fault.code.load(std::memory_order_acquire))) {
     case ir::FaultCode::IndexOutOfRange:
         return {ir::ErrorKind::Index,
