@@ -1,6 +1,6 @@
 #pragma once
-/// Facts about operations and steps: what they cost, what they move, what to call them. Rules of `fuse` and the
-/// sentences of `explain` are made of these.
+/// Facts about operations and steps: what they cost, what they move, what to call them. Rules of `fuse` and
+/// the sentences of `explain` are made of these.
 
 #include "ir/graph.h"
 #include "passes/lower_clusters.h"
@@ -11,7 +11,8 @@ namespace lz::passes {
 
 struct FusionNotes;
 
-/// Transcendental, division, random number or gather: fusion evaluates these at most twice as often as written.
+/// Transcendental, division, random number or gather: fusion evaluates these at most twice as often as
+/// written.
 bool is_expensive(ir::Op op, ir::DType dtype);
 /// Scalar operations of one element of the op's result, roughly as many instructions as it becomes.
 int scalar_ops(ir::Op op, ir::DType dtype);

@@ -1,10 +1,11 @@
 #pragma once
 /// lower_clusters: makes Kernel IR with its schedule out of every cluster, or names the library call it is.
 ///
-/// Property: the returned steps, run one after another, compute the graph's results; everything that a kernel needs
-/// is there as an argument, so that the Kernel itself holds no extent, stride, offset or scalar and is shared by all
-/// programs of one class. It stands after `fuse` (one step a cluster, or a group of them) and before memory is
-/// planned, because only here is it known which values are stored and how much scratch a step needs.
+/// Property: the returned steps, run one after another, compute the graph's results; everything that a kernel
+/// needs is there as an argument, so that the Kernel itself holds no extent, stride, offset or scalar and is
+/// shared by all programs of one class. It stands after `fuse` (one step a cluster, or a group of them) and
+/// before memory is planned, because only here is it known which values are stored and how much scratch a
+/// step needs.
 
 #include "ir/graph.h"
 #include "ir/kernel.h"
@@ -19,11 +20,12 @@ namespace lz::passes {
 /// What a step's buffer is, before memory is planned.
 struct LoweredBuffer {
     ir::BufferMode mode = ir::BufferMode::In;
-    /// In: the value that is read. Out: the value that is written. InOut: the value after the step; its memory must be
-    /// that of `replaces`. kNone for Temp and Worker.
+    /// In: the value that is read. Out: the value that is written. InOut: the value after the step; its
+    /// memory must be that of `replaces`. kNone for Temp and Worker.
     ir::ValueId value = ir::kNone;
-    ir::ValueId replaces = ir::kNone; ///< InOut: the value whose memory is overwritten (nothing reads it later)
-    int64_t bytes = 0;                ///< of the whole buffer; Temp: bytes to be planned for the length of the step
+    ir::ValueId replaces =
+        ir::kNone;     ///< InOut: the value whose memory is overwritten (nothing reads it later)
+    int64_t bytes = 0; ///< of the whole buffer; Temp: bytes to be planned for the length of the step
 };
 
 struct LoweredSegment {
@@ -46,14 +48,14 @@ struct LoweredStep {
     std::string symbol;
     std::vector<LoweredBuffer> operands;
     std::vector<ir::ArgSpec> ints;
-    // RecordEvent, WaitEvent, HostCallback: the event or callback; WaitStream: Library with symbol "wait_stream" and
-    // the stream in `ints`
+    // RecordEvent, WaitEvent, HostCallback: the event or callback; WaitStream: Library with symbol
+    // "wait_stream" and the stream in `ints`
     ir::ArgSpec effect;
 
-    int64_t cost = 0;          ///< as Step::cost
-    int64_t bytes_read = 0;    ///< of distinct operands, whole or as far as they are read
+    int64_t cost = 0;       ///< as Step::cost
+    int64_t bytes_read = 0; ///< of distinct operands, whole or as far as they are read
     int64_t bytes_written = 0;
-    int64_t flops = 0;         ///< scalar operations, transcendental ones counted once
+    int64_t flops = 0;              ///< scalar operations, transcendental ones counted once
     ir::NodeId node = ir::kNone;    ///< the last node of the (last) cluster
     std::vector<ir::NodeId> nodes;  ///< all of them, ascending
     std::vector<uint32_t> recorded; ///< as Step::recorded

@@ -1,0 +1,140 @@
+#include "passes/facts.h"
+
+#include "passes/fuse.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+namespace lz::passes {
+
+using namespace ir;
+
+namespace {
+
+struct Cost {
+    Op op;
+    int ops;
+};
+
+/// Instructions that `expand_math` makes of them, roughly. What is not listed is one.
+constexpr Cost kCosts[] = {
+    {Op::Div, 2},    {Op::FloorDiv, 8}, {Op::Remainder, 8}, {Op::Fmod, 8},    {Op::Pow, 12},
+    {Op::Atan2, 8},  {Op::Exp, 4},      {Op::Expm1, 6},     {Op::Log, 5},     {Op::Log1p, 6},
+    {Op::Log2, 5},   {Op::Sqrt, 2},     {Op::Rsqrt, 2},     {Op::Sin, 6},     {Op::Cos, 6},
+    {Op::Tan, 8},    {Op::Asin, 6},     {Op::Acos, 6},      {Op::Atan, 6},    {Op::Sinh, 6},
+    {Op::Cosh, 6},   {Op::Tanh, 5},     {Op::Erf, 6},       {Op::Sigmoid, 5}, {Op::Philox, 16},
+    {Op::Gather, 3}, {Op::Iota, 2},     {Op::Pad, 3},       {Op::Concat, 4},  {Op::UpdateSlice, 4},
+};
+
+constexpr size_t kNumOps = 256;
+
+constexpr std::array<uint8_t, kNumOps> cost_table() {
+    std::array<uint8_t, kNumOps> table{};
+    for (auto &entry : table)
+        entry = 1;
+    for (const Cost &c : kCosts)
+        table[static_cast<size_t>(c.op)] = static_cast<uint8_t>(c.ops);
+    return table;
+}
+constexpr auto kCostTable = cost_table();
+
+std::string bytes_text(int64_t bytes) {
+    if (bytes < 10 * 1024)
+        return fmt::format("{} bytes", bytes);
+    if (bytes < 10 * 1024 * 1024)
+        return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024);
+    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024 * 1024));
+}
+
+} // namespace
+
+int scalar_ops(Op op, DType) {
+    return kCostTable[static_cast<size_t>(op)];
+}
+
+bool is_expensive(Op op, DType dtype) {
+    switch (op) {
+    case Op::Pad:
+    case Op::Concat:
+    case Op::UpdateSlice:
+    case Op::Iota:
+        return false;
+    default:
+        return scalar_ops(op, dtype) > 1;
+    }
+}
+
+bool is_free(Op op) {
+    switch (op) {
+    case Op::Constant:
+    case Op::Literal:
+    case Op::Iota:
+    case Op::Reshape:
+    case Op::Permute:
+    case Op::Broadcast:
+    case Op::Slice:
+    case Op::Flip:
+        return true;
+    default:
+        return false;
+    }
+}
+
+std::string label_of(const Graph &graph, ClusterKind kind, std::span<const NodeId> nodes) {
+    std::string text(name(kind));
+    text += ':';
+    int shown = 0, left = 0;
+    for (const NodeId id : nodes) {
+        const Op op = graph.node(id).op;
+        if (is_free(op) && nodes.size() > 1)
+            continue;
+        if (shown == 12) {
+            ++left;
+            continue;
+        }
+        text += shown++ ? ", " : " ";
+        text += name(op);
+    }
+    if (left > 0)
+        text += fmt::format(", {} more", left);
+    return text;
+}
+
+std::vector<std::string> explain_steps(const Graph &graph, std::span<const LoweredStep> steps) {
+    std::vector<std::string> lines;
+    int number = 0;
+    for (const LoweredStep &step : steps) {
+        std::string where;
+        for (const NodeId id : step.nodes)
+            if (graph.node(id).loc.known()) {
+                where = fmt::format(", from {}", to_string(graph.node(id).loc));
+                break;
+            }
+        std::string many;
+        if (step.segments.size() > 1)
+            many = fmt::format(", {} of them in one launch", step.segments.size());
+        lines.push_back(fmt::format(
+            "Step {} is {}{}{}; it reads {}, writes {} and does {} scalar operations.", number++, step.label,
+            many, where, bytes_text(step.bytes_read), bytes_text(step.bytes_written), step.flops));
+    }
+    return lines;
+}
+
+std::vector<std::string> explain_fusion(const Graph &graph, const FusionNotes &notes) {
+    std::vector<std::string> lines;
+    for (const FusionNote &note : notes.kept_apart) {
+        const Node &p = graph.node(note.producer);
+        const Node &c = graph.node(note.consumer);
+        const auto where = [](const Node &n) {
+            return n.loc.known() ? " at " + to_string(n.loc) : std::string();
+        };
+        lines.push_back(fmt::format("{}{} is not in one kernel with {}{}: {}.", name(p.op), where(p),
+                                    name(c.op), where(c), note.reason));
+    }
+    return lines;
+}
+
+} // namespace lz::passes

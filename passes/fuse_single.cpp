@@ -1,0 +1,85 @@
+#include "passes/facts.h"
+#include "passes/fuse_partition.h"
+#include "passes/lower_clusters_dot.h"
+
+namespace lz::passes {
+
+using namespace ir;
+
+ClusterKind kind_alone(Op op) {
+    switch (info(op).family) {
+    case OpFamily::Reduction:
+        return ClusterKind::Reduce;
+    case OpFamily::Scan:
+        return ClusterKind::Scan;
+    case OpFamily::Contraction:
+        return ClusterKind::Contraction;
+    case OpFamily::Sort:
+        return ClusterKind::Sort;
+    case OpFamily::Transfer:
+        return ClusterKind::Transfer;
+    case OpFamily::Call:
+        return ClusterKind::Call;
+    case OpFamily::Effect:
+        return ClusterKind::Effect;
+    case OpFamily::Gather:
+        return op == Op::Scatter ? ClusterKind::Scatter : ClusterKind::Loop;
+    default:
+        return ClusterKind::Loop;
+    }
+}
+
+std::vector<bool> stored_views(const Graph &graph) {
+    std::vector<bool> stored(graph.nodes().size(), false);
+    const auto free_producer = [&](ValueId v) {
+        const Node *p = graph.producer(v);
+        return p && is_free(p->op);
+    };
+    const auto store = [&](ValueId v) {
+        if (free_producer(v))
+            stored[graph.value(v).producer] = true;
+    };
+    for (const ValueId r : graph.results)
+        store(r);
+    for (const Node &node : graph.nodes()) {
+        const auto operands = graph.operands(node);
+        switch (kind_alone(node.op)) {
+        case ClusterKind::Loop:
+        case ClusterKind::Reduce:
+            break;
+        case ClusterKind::Contraction:
+            for (int i = 0; i < 2; ++i)
+                if (const ValueId v = operands[static_cast<size_t>(i)];
+                    free_producer(v) && !dot_operand(graph, node, i, free_producer))
+                    store(v);
+            break;
+        default:
+            for (ValueId v : operands) {
+                // A reshape of what is in memory is in memory.
+                const ValueId whole = v;
+                while (free_producer(v) && graph.producer(v)->op == Op::Reshape)
+                    v = graph.operands(*graph.producer(v))[0];
+                if (free_producer(v))
+                    store(whole);
+            }
+            break;
+        }
+    }
+    return stored;
+}
+
+Partition partition_single(const Graph &graph) {
+    Partition p;
+    p.stored_view = stored_views(graph);
+    p.cluster.assign(graph.nodes().size(), kInlined);
+    for (NodeId n = 0; n < graph.nodes().size(); ++n) {
+        const Op op = graph.node(n).op;
+        if (is_free(op) && !p.stored_view[n])
+            continue;
+        p.cluster[n] = static_cast<int32_t>(p.kind.size());
+        p.kind.push_back(kind_alone(op));
+    }
+    return p;
+}
+
+} // namespace lz::passes

@@ -1,0 +1,167 @@
+#include "passes/lower_clusters.h"
+
+#include "ir/diagnostic.h"
+#include "passes/facts.h"
+#include "passes/lower_clusters_dot.h"
+#include "passes/lower_clusters_library.h"
+#include "passes/lower_clusters_nest.h"
+
+#include <algorithm>
+
+namespace lz::passes {
+
+using namespace ir;
+
+namespace {
+
+class Lowering {
+public:
+    Lowering(const Graph &graph, const Target &target) : graph_(graph), target_(target) {}
+
+    std::vector<LoweredStep> run() {
+        find_stored();
+        std::vector<LoweredStep> steps;
+        const auto nodes = graph_.nodes();
+        NodeId first = 0;
+        int32_t group = -1;
+        while (first < nodes.size()) {
+            const int32_t c = nodes[first].cluster;
+            LZ_CHECK(c >= 0 && static_cast<size_t>(c) < graph_.clusters.size(),
+                     "node " + std::to_string(first) + " has no cluster: `fuse` has not run");
+            NodeId end = first + 1;
+            while (end < nodes.size() && nodes[end].cluster == c)
+                ++end;
+            LoweredStep step = lower(first, end, graph_.clusters[static_cast<size_t>(c)].kind);
+            const int32_t own = graph_.clusters[static_cast<size_t>(c)].group;
+            if (own < 0 || own != group)
+                group_keys_.clear();
+            group = own;
+            if (own < 0 || !join(steps, step))
+                steps.push_back(std::move(step));
+            first = end;
+        }
+        return steps;
+    }
+
+private:
+    void find_stored() {
+        stored_.assign(graph_.values().size(), false);
+        for (const ValueId r : graph_.results)
+            stored_[r] = true;
+        for (const Node &n : graph_.nodes())
+            for (const ValueId v : graph_.operands(n)) {
+                const Node *p = graph_.producer(v);
+                if (p && p->cluster != n.cluster)
+                    stored_[v] = true;
+            }
+    }
+
+    LoweredStep lower(NodeId first, NodeId end, ClusterKind kind) {
+        LoweredStep step;
+        ClusterView view{&graph_, first, end, kind, {}};
+        for (NodeId n = first; n < end; ++n) {
+            const Node &node = graph_.node(n);
+            for (uint32_t k = 0; k < node.result_count; ++k)
+                if (stored_[graph_.result(node, k)])
+                    view.stored.push_back(graph_.result(node, k));
+            step.nodes.push_back(n);
+            if (node.recorded != kNone)
+                step.recorded.push_back(node.recorded);
+        }
+        std::sort(step.recorded.begin(), step.recorded.end());
+        step.recorded.erase(std::unique(step.recorded.begin(), step.recorded.end()), step.recorded.end());
+        const Node &last = graph_.node(end - 1);
+        step.node = end - 1;
+        step.stream = last.stream;
+        step.device = device(last);
+        step.label = label_of(graph_, kind, step.nodes);
+        switch (kind) {
+        case ClusterKind::Loop:
+        case ClusterKind::Row:
+        case ClusterKind::Reduce:
+            LZ_CHECK(!view.stored.empty(), "a cluster computes nothing that is used");
+            lower_nest(view, target_, step);
+            break;
+        case ClusterKind::Contraction:
+            lower_dot(view, target_, step);
+            break;
+        default:
+            lower_library(view, step);
+            break;
+        }
+        step.kernel.name = std::string(name(kind));
+        count(view, step);
+        return step;
+    }
+
+    Device device(const Node &node) const {
+        if (node.result_count > 0)
+            return graph_.type(graph_.result(node)).device;
+        return node.operand_count > 0 ? graph_.type(graph_.operands(node)[0]).device : kCpu;
+    }
+
+    void count(const ClusterView &view, LoweredStep &step) const {
+        const auto bytes = [&](const LoweredBuffer &b) {
+            if (b.mode == BufferMode::In || b.mode == BufferMode::InOut)
+                step.bytes_read += b.bytes;
+            if (b.mode == BufferMode::Out || b.mode == BufferMode::InOut)
+                step.bytes_written += b.bytes;
+        };
+        for (const LoweredSegment &s : step.segments)
+            for (const LoweredBuffer &b : s.buffers)
+                bytes(b);
+        for (const LoweredBuffer &b : step.operands)
+            bytes(b);
+        int64_t weighted = 0;
+        for (NodeId n = view.first; n < view.end; ++n) {
+            const Node &node = graph_.node(n);
+            if (node.result_count == 0 || is_free(node.op))
+                continue;
+            int64_t elements = graph_.type(graph_.result(node)).numel();
+            if (info(node.op).family == OpFamily::Reduction)
+                elements = graph_.type(graph_.operands(node)[0]).numel();
+            if (node.op == Op::Dot)
+                elements *= 2 * dot_dims(graph_, node).depth();
+            step.flops += elements;
+            weighted += elements * (node.op == Op::Dot ? 1 : scalar_ops(node.op, DType::F32));
+        }
+        step.cost = step.bytes_read + step.bytes_written + 8 * weighted;
+    }
+
+    /// Makes the step a segment of an earlier one of its group with the same kernel.
+    bool join(std::vector<LoweredStep> &steps, LoweredStep &step) {
+        const std::string key = cache_key(step.kernel);
+        for (const auto &[other, index] : group_keys_) {
+            LoweredStep &to = steps[index];
+            if (other != key || to.worker_bytes != step.worker_bytes)
+                continue;
+            to.segments.push_back(std::move(step.segments.front()));
+            to.nodes.insert(to.nodes.end(), step.nodes.begin(), step.nodes.end());
+            to.node = step.node;
+            std::vector<uint32_t> recorded;
+            std::set_union(to.recorded.begin(), to.recorded.end(), step.recorded.begin(), step.recorded.end(),
+                           std::back_inserter(recorded));
+            to.recorded = std::move(recorded);
+            to.cost += step.cost;
+            to.bytes_read += step.bytes_read;
+            to.bytes_written += step.bytes_written;
+            to.flops += step.flops;
+            return true;
+        }
+        group_keys_.emplace_back(key, steps.size());
+        return false;
+    }
+
+    const Graph &graph_;
+    const Target &target_;
+    std::vector<bool> stored_;
+    std::vector<std::pair<std::string, size_t>> group_keys_; // kernels of the group at hand, and their steps
+};
+
+} // namespace
+
+std::vector<LoweredStep> lower_clusters(const Graph &graph, const Target &target) {
+    return Lowering(graph, target).run();
+}
+
+} // namespace lz::passes
