@@ -1,0 +1,19 @@
+#pragma once
+/// build_program: joins steps and memory plan into the Program that the executor runs.
+///
+/// Property: the Program refers to memory by buffer and to numbers by runtime word only, so it can run any
+/// number of times with other pointers and words; equal kernels are there once; each step says which bytes it
+/// reads and writes.
+///
+/// It stands last of the passes that decide anything: nothing after it may change what runs, only check it.
+
+#include "ir/program.h"
+#include "passes/plan_memory.h"
+
+namespace lz::passes {
+
+/// Consumes the steps: their kernels move into the Program. Throws Failure(State) for the user's events and
+/// callbacks, which a Program of one stream a device has no place for.
+ir::Program build_program(const ir::Graph &graph, std::vector<LoweredStep> steps, const MemoryPlan &plan);
+
+} // namespace lz::passes

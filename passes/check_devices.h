@@ -1,0 +1,21 @@
+#pragma once
+/// check_devices: every operation's operands share a device, or one of the exceptions holds.
+///
+/// Property: of each node's operands all live on one device, but for 0-dim CPU tensors beside GPU operands,
+/// and GPU operands whose devices are peers in the Target (both S07). `transfer` takes its operand from
+/// anywhere.
+///
+/// Without it a kernel would be handed a pointer into another device's memory. It stands first: what it
+/// reports is the user's mistake, named by the operation that the user wrote, before any pass has changed it;
+/// nothing has been computed yet, and no tensor has changed (S06).
+
+#include "ir/graph.h"
+#include "ir/target.h"
+
+namespace lz::passes {
+
+/// Throws Failure(Device) at the first operation that mixes devices: the operation, each operand's device,
+/// shape and origin, and the call that would fix it. Its location and node are those of the operation.
+void check_devices(const ir::Graph &graph, const ir::Target &target);
+
+} // namespace lz::passes

@@ -1,0 +1,93 @@
+#include "passes/explain.h"
+
+#include "passes/facts.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace lz::passes {
+
+using namespace ir;
+
+namespace {
+
+std::string bytes_text(int64_t bytes) {
+    constexpr const char *kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+    if (bytes < 10 * 1024)
+        return fmt::format("{} bytes", bytes);
+    double value = static_cast<double>(bytes) / 1024;
+    size_t unit = 0;
+    for (; value >= 10 * 1024 && unit + 1 < std::size(kUnits); ++unit)
+        value /= 1024;
+    return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string plural(size_t n, std::string_view noun) {
+    return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+
+std::string summary(const Graph &graph, std::span<const LoweredStep> steps) {
+    size_t launches = 0, calls = 0, operations = 0;
+    for (const LoweredStep &step : steps) {
+        launches += step.kind == StepKind::Launch;
+        calls += step.kind == StepKind::Library;
+        operations += step.nodes.size();
+    }
+    std::string text = fmt::format("Graph {} became {}", graph.name, plural(launches, "kernel"));
+    if (calls != 0)
+        text += fmt::format(" and {}", plural(calls, "library call"));
+    return text + fmt::format(" out of {}.", plural(operations, "operation"));
+}
+
+void explain_memory(const MemoryPlan &plan, std::vector<std::string> &notes) {
+    int64_t inputs = 0, results = 0;
+    for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
+        const BufferDesc &buffer = plan.buffers[b];
+        if (buffer.kind == BufferKind::Input)
+            inputs += buffer.bytes;
+    }
+    for (uint32_t r : plan.results)
+        if (plan.buffers[r].donor < 0)
+            results += plan.buffers[r].bytes;
+    for (size_t d = 0; d < plan.arena_bytes.size(); ++d)
+        if (plan.arena_bytes[d] != 0)
+            notes.push_back(fmt::format(
+                "Intermediates share an arena of {} on {}; at the worst moment {} of it are live.",
+                bytes_text(plan.arena_bytes[d]), d == 0 ? "cpu" : fmt::format("cuda:{}", d - 1),
+                bytes_text(plan.live_bytes[d])));
+    int64_t arenas = 0;
+    for (int64_t bytes : plan.arena_bytes)
+        arenas += bytes;
+    notes.push_back(fmt::format("Planned peak: {} (inputs {}, results {}, intermediates {}).",
+                                bytes_text(inputs + results + arenas), bytes_text(inputs),
+                                bytes_text(results), bytes_text(arenas)));
+    if (plan.in_place_bytes != 0)
+        notes.push_back(fmt::format("{} are written over an operand that nothing reads later.",
+                                    bytes_text(plan.in_place_bytes)));
+    if (plan.donated_bytes != 0)
+        notes.push_back(
+            fmt::format("{} of results take over the memory of an input.", bytes_text(plan.donated_bytes)));
+    if (!plan.copies.empty())
+        notes.push_back(
+            fmt::format("{} of whole buffers: results that are inputs or wanted twice, and updates in place "
+                        "of values that live on.",
+                        plan.copies.size() == 1 ? "1 copy" : fmt::format("{} copies", plan.copies.size())));
+}
+
+void append(std::vector<std::string> &to, std::vector<std::string> more) {
+    to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+} // namespace
+
+std::vector<std::string> explain(const Graph &graph, const FusionNotes &fusion,
+                                 std::span<const LoweredStep> steps, const MemoryPlan &plan) {
+    std::vector<std::string> notes{summary(graph, steps)};
+    append(notes, explain_steps(graph, steps));
+    append(notes, explain_fusion(graph, fusion));
+    explain_memory(plan, notes);
+    return notes;
+}
+
+} // namespace lz::passes

@@ -1,0 +1,112 @@
+#include "passes/pipeline.h"
+
+#include "ir/diagnostic.h"
+#include "passes/build_program.h"
+#include "passes/check_devices.h"
+#include "passes/eliminate_common.h"
+#include "passes/eliminate_dead.h"
+#include "passes/explain.h"
+#include "passes/simplify.h"
+#include "passes/verify.h"
+#include "passes/verify_schedule.h"
+
+#include <algorithm>
+
+namespace lz::passes {
+
+using namespace ir;
+
+namespace {
+
+// The passes over graphs, in order.
+constexpr GraphPass kGraphPasses[] = {
+    {"check-devices",
+     [](Graph g, const PassContext &c) {
+         check_devices(g, c.target);
+         return g;
+     }},
+    // insert-transfers will stand here: after the check that every change of device is legal, and before
+    // `simplify` and `eliminate-common`, which merge transfers of one value. Until there are devices no graph
+    // needs one.
+    {"simplify", [](Graph g, const PassContext &) { return simplify(std::move(g)); }},
+    {"eliminate-common", [](Graph g, const PassContext &) { return eliminate_common(std::move(g)); }},
+    {"eliminate-dead", [](Graph g, const PassContext &) { return eliminate_dead(std::move(g)); }},
+    {"fuse", [](Graph g, const PassContext &c) { return fuse(g, c.target, c.fusion_notes); }},
+};
+
+/// Runs passes between the observer's calls and verifies what they leave.
+class Pipeline {
+public:
+    Pipeline(const Target &target, const PipelineObserver *observer) : target_(target), observer_(observer) {}
+
+    template <class Pass>
+    auto operator()(std::string_view name, Pass &&pass) {
+        if (observer_ && observer_->before)
+            observer_->before(name);
+        return pass();
+    }
+    /// Reports what the pass made and verifies it.
+    template <class Form>
+    void check(const PassOutput &output, const Form &form) {
+        if (target_.modes.verify)
+            verify_after(output.pass, form);
+        report(output);
+    }
+    void report(const PassOutput &output) {
+        if (observer_ && observer_->after)
+            observer_->after(output);
+    }
+
+private:
+    const Target &target_;
+    const PipelineObserver *observer_;
+};
+
+} // namespace
+
+CompileResult compile(Graph graph, const Target &target, const PipelineObserver *observer) {
+    Pipeline run(target, observer);
+    FusionNotes fusion_notes;
+    const PassContext context{target, &fusion_notes};
+    if (target.modes.verify)
+        verify_after("recording", graph);
+
+    for (const GraphPass &pass : kGraphPasses) {
+        graph = run(pass.name, [&] { return pass.run(std::move(graph), context); });
+        run.check({.pass = pass.name, .graph = &graph}, graph);
+    }
+
+    std::vector<LoweredStep> steps = run("lower-clusters", [&] { return lower_clusters(graph, target); });
+    run.check({.pass = "lower-clusters", .graph = &graph, .steps = steps},
+              std::span<const LoweredStep>(steps));
+
+    // assign-streams will stand here: it needs to know the steps, and memory must be planned for the overlap
+    // that it allows. Until then everything runs on stream 0 of its device, in order.
+
+    const MemoryPlan plan = run("plan-memory", [&] { return plan_memory(graph, steps); });
+    run.report({.pass = "plan-memory", .graph = &graph, .steps = steps, .plan = &plan});
+
+    // insert-syncs will stand here: MemoryPlan::reuses and the data edges between streams become events.
+
+    std::vector<std::string> notes = explain(graph, fusion_notes, steps, plan);
+    Program program = run("build-program", [&] { return build_program(graph, std::move(steps), plan); });
+    program.notes = std::move(notes);
+    run.check({.pass = "build-program", .graph = &graph, .plan = &plan, .program = &program}, program);
+
+    if (target.modes.verify) {
+        run("verify-schedule", [&] { verify_schedule(program); });
+        run.report({.pass = "verify-schedule", .graph = &graph, .plan = &plan, .program = &program});
+    }
+    return {std::move(program), std::move(graph)};
+}
+
+std::span<const GraphPass> graph_passes() {
+    return kGraphPasses;
+}
+
+const GraphPass *find_graph_pass(std::string_view name) {
+    const auto it = std::ranges::find(kGraphPasses, name, &GraphPass::name);
+    return it == std::end(kGraphPasses) ? nullptr : &*it;
+}
+
+} // namespace lz::passes

@@ -1,0 +1,380 @@
+#include "passes/plan_memory.h"
+
+#include "ir/diagnostic.h"
+#include "passes/arena_layout.h"
+#include "passes/write_over.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+namespace lz::passes {
+
+using namespace ir;
+
+namespace {
+
+size_t device_index(Device d) {
+    return d.kind == DeviceKind::Cpu ? 0 : size_t{1} + d.index;
+}
+
+int64_t aligned(int64_t bytes) {
+    return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
+/// Memory that one or more buffers have, one after another.
+struct Slot {
+    int64_t bytes = 0;
+    Device device;
+    uint32_t first = 0, last = 0; // steps
+    uint32_t param = kNone;       // an input's memory
+    uint32_t result = kNone;      // a result's block, perhaps in the memory of `param`
+    int64_t offset = 0;           // in the arena otherwise
+};
+
+bool can_fault(const LoweredStep &step) {
+    if (step.kind == StepKind::Library)
+        return true;
+    return std::ranges::any_of(step.kernel.instrs,
+                               [](const Instr &i) { return info(i.op).cls == KOpClass::Check; });
+}
+
+class Planner {
+public:
+    Planner(const Graph &graph, std::span<const LoweredStep> steps)
+        : graph_(graph), steps_(steps), end_(static_cast<uint32_t>(steps.size())) {}
+
+    MemoryPlan take() {
+        find_last_uses();
+        add_inputs();
+        for (uint32_t s = 0; s < end_; ++s)
+            plan_step(s);
+        plan_.step_begin.push_back(static_cast<uint32_t>(plan_.operands.size()));
+        add_results();
+        layout();
+        find_reuses();
+        for (uint32_t b = 0; b < plan_.buffers.size(); ++b)
+            finish(plan_.buffers[b], slots_[slot_of_[b]]);
+        return std::move(plan_);
+    }
+
+private:
+    template <class F>
+    static void for_operands(const LoweredStep &step, F &&f) {
+        for (const LoweredSegment &segment : step.segments)
+            for (const LoweredBuffer &buffer : segment.buffers)
+                f(buffer);
+        for (const LoweredBuffer &buffer : step.operands)
+            f(buffer);
+    }
+
+    void find_last_uses() {
+        last_use_.assign(graph_.values().size(), 0);
+        reads_.assign(graph_.values().size(), 0);
+        buffer_of_.assign(graph_.values().size(), kNone);
+        result_of_.assign(graph_.values().size(), kNone);
+        for (uint32_t s = 0; s < end_; ++s)
+            for_operands(steps_[s], [&](const LoweredBuffer &b) {
+                if (b.mode == BufferMode::In && b.value != kNone)
+                    last_use_[b.value] = s;
+                if (b.mode == BufferMode::InOut && b.replaces != kNone)
+                    last_use_[b.replaces] = s;
+            });
+        for (uint32_t r = 0; r < graph_.results.size(); ++r) {
+            const ValueId v = graph_.results[r];
+            last_use_[v] = end_;
+            if (result_of_[v] == kNone && graph_.value(v).producer != kNone)
+                result_of_[v] = r;
+        }
+    }
+
+    /// Inputs that share memory die together, and only if all of them may be overwritten.
+    void add_inputs() {
+        std::map<int32_t, std::pair<uint32_t, bool>> shared; // storage: last use, donated
+        for (const Param &p : graph_.params)
+            if (p.storage >= 0) {
+                auto &[last, donated] = shared.try_emplace(p.storage, 0u, true).first->second;
+                last = std::max(last, last_use_[p.value]);
+                donated = donated && p.donated;
+            }
+        for (uint32_t k = 0; k < graph_.params.size(); ++k) {
+            const Param &p = graph_.params[k];
+            const TensorType &type = graph_.type(p.value);
+            Slot slot{.bytes = type.bytes(), .device = type.device, .param = k};
+            bool donated = p.donated;
+            slot.last = last_use_[p.value];
+            if (p.storage >= 0) {
+                auto &group = shared[p.storage];
+                slot.last = group.first;
+                donated = group.second;
+                group.second = false; // its memory can be taken over once
+            }
+            slots_.push_back(slot);
+            buffer_of_[p.value] = add_buffer(k, slot.bytes, p.value);
+            if (donated && slot.last < end_ && slot.bytes > 0)
+                donors_.push_back(k);
+        }
+    }
+
+    uint32_t add_buffer(uint32_t slot, int64_t bytes, ValueId value) {
+        BufferDesc desc{};
+        desc.bytes = bytes;
+        desc.device = slots_[slot].device;
+        desc.value = value;
+        plan_.buffers.push_back(desc);
+        slot_of_.push_back(slot);
+        return static_cast<uint32_t>(plan_.buffers.size() - 1);
+    }
+
+    uint32_t add_slot(int64_t bytes, Device device, uint32_t step) {
+        slots_.push_back({.bytes = bytes, .device = device, .first = step, .last = step});
+        return static_cast<uint32_t>(slots_.size() - 1);
+    }
+
+    void plan_step(uint32_t s) {
+        const LoweredStep &step = steps_[s];
+        plan_.step_begin.push_back(static_cast<uint32_t>(plan_.operands.size()));
+        touched_.clear();
+        for_operands(step, [&](const LoweredBuffer &b) {
+            const ValueId read = b.mode == BufferMode::In      ? b.value
+                                 : b.mode == BufferMode::InOut ? b.replaces
+                                                               : kNone;
+            if (read != kNone) {
+                ++reads_[read];
+                touched_.push_back(read);
+            }
+        });
+        faults_.reset();
+        std::optional<WriteOver> write_over;
+        for (const LoweredSegment &segment : step.segments)
+            for (size_t k = 0; k < segment.buffers.size(); ++k)
+                plan_.operands.push_back(plan_operand(s, segment.buffers[k], [&](uint32_t bytes_slot) {
+                    return find_dying(s, segment, k, write_over, bytes_slot);
+                }));
+        for (const LoweredBuffer &operand : step.operands)
+            plan_.operands.push_back(plan_operand(s, operand, [](uint32_t) { return kNone; }));
+        for (ValueId v : touched_)
+            reads_[v] = 0;
+    }
+
+    /// The buffer of one operand of step `s`. `find_dying(result)` names an input that the output may be
+    /// written over.
+    template <class F>
+    uint32_t plan_operand(uint32_t s, const LoweredBuffer &b, F &&find_dying_input) {
+        switch (b.mode) {
+        case BufferMode::Worker:
+            return kNone;
+        case BufferMode::In:
+            LZ_CHECK(buffer_of_[b.value] != kNone, "a step reads a value that no step before it stores");
+            slots_[slot_of_[buffer_of_[b.value]]].last =
+                std::max(slots_[slot_of_[buffer_of_[b.value]]].last, s);
+            return buffer_of_[b.value];
+        case BufferMode::Temp:
+            return add_buffer(add_slot(b.bytes, steps_[s].device, s), b.bytes, kNone);
+        case BufferMode::Out:
+        case BufferMode::InOut:
+            break;
+        }
+        if (buffer_of_[b.value] != kNone) // another segment or phase writes the rest of it
+            return buffer_of_[b.value];
+        const uint32_t result = result_of_[b.value];
+        uint32_t slot = kNone;
+        if (b.mode == BufferMode::InOut)
+            slot = slot_of_dying(s, b.replaces, result);
+        else if (const ValueId dying = find_dying_input(result); dying != kNone) {
+            slot = slot_of_[buffer_of_[dying]];
+            plan_.in_place_bytes += b.bytes;
+        }
+        if (slot == kNone && result != kNone && b.mode == BufferMode::Out)
+            slot = find_donor(s, b.bytes, steps_[s].device);
+        const bool shared = slot != kNone;
+        if (!shared)
+            slot = add_slot(b.bytes, steps_[s].device, s);
+        const uint32_t buffer = add_buffer(slot, b.bytes, b.value);
+        slots_[slot].last = std::max(s, last_use_[b.value]);
+        if (result != kNone)
+            slots_[slot].result = result;
+        if (slots_[slot].param != kNone)
+            std::erase(donors_, slots_[slot].param);
+        if (b.mode == BufferMode::InOut && !shared) {
+            plan_.copies.push_back({s, buffer_of_[b.replaces], buffer});
+            Slot &from = slots_[slot_of_[buffer_of_[b.replaces]]];
+            from.last = std::max(from.last, s);
+        }
+        buffer_of_[b.value] = buffer;
+        return buffer;
+    }
+
+    /// The slot of a value that step `s` alone reads, for the last time, if it may be overwritten; else
+    /// kNone.
+    uint32_t slot_of_dying(uint32_t s, ValueId v, uint32_t result) {
+        if (last_use_[v] != s || reads_[v] != 1)
+            return kNone;
+        const uint32_t slot = slot_of_[buffer_of_[v]];
+        if (slots_[slot].param == kNone)
+            return slot;
+        // An input's memory is worth taking over for a result only: it is there anyway until the program
+        // ends. A step that can fail halfway must leave the old value whole (S26).
+        return result != kNone && slots_[slot].last <= s && is_donor(slots_[slot].param) && !step_can_fault(s)
+                   ? slot
+                   : kNone;
+    }
+
+    ValueId find_dying(uint32_t s, const LoweredSegment &segment, size_t out,
+                       std::optional<WriteOver> &write_over, uint32_t result) {
+        for (size_t in = 0; in < segment.buffers.size(); ++in) {
+            const LoweredBuffer &b = segment.buffers[in];
+            if (b.mode != BufferMode::In || b.bytes != segment.buffers[out].bytes || b.bytes == 0 ||
+                slot_of_dying(s, b.value, result) == kNone || graph_.type(b.value).bytes() != b.bytes)
+                continue;
+            if (!write_over)
+                write_over.emplace(steps_[s].kernel);
+            if (!write_over->allowed(segment, static_cast<uint16_t>(in), static_cast<uint16_t>(out)))
+                continue;
+            reads_[b.value] = 0; // taken
+            return b.value;
+        }
+        return kNone;
+    }
+
+    /// A donated input of this size that is dead before step `s`.
+    uint32_t find_donor(uint32_t s, int64_t bytes, Device device) {
+        for (uint32_t k : donors_)
+            if (slots_[k].last < s && last_read_before(k, s) && slots_[k].bytes == bytes &&
+                slots_[k].device == device && !step_can_fault(s))
+                return k;
+        return kNone;
+    }
+
+    bool last_read_before(uint32_t param, uint32_t s) const {
+        const ValueId v = graph_.params[param].value;
+        return last_use_[v] < s && reads_[v] == 0;
+    }
+
+    bool is_donor(uint32_t param) const { return std::ranges::find(donors_, param) != donors_.end(); }
+
+    bool step_can_fault(uint32_t s) {
+        if (!faults_)
+            faults_ = can_fault(steps_[s]);
+        return *faults_;
+    }
+
+    void add_results() {
+        plan_.results.assign(graph_.results.size(), kNone);
+        for (uint32_t r = 0; r < graph_.results.size(); ++r) {
+            const ValueId v = graph_.results[r];
+            LZ_CHECK(buffer_of_[v] != kNone, "no step stores result " + std::to_string(r));
+            if (result_of_[v] == r) {
+                plan_.results[r] = buffer_of_[v];
+                continue;
+            }
+            const TensorType &type = graph_.type(v);
+            const uint32_t slot = add_slot(type.bytes(), type.device, end_);
+            slots_[slot].result = r;
+            plan_.results[r] = add_buffer(slot, type.bytes(), v);
+            plan_.copies.push_back({end_, buffer_of_[v], plan_.results[r]});
+        }
+    }
+
+    static bool in_arena(const Slot &slot) {
+        return slot.param == kNone && slot.result == kNone && slot.bytes > 0;
+    }
+
+    void layout() {
+        size_t devices = 1;
+        for (const Slot &slot : slots_)
+            devices = std::max(devices, device_index(slot.device) + 1);
+        plan_.arena_bytes.assign(devices, 0);
+        plan_.live_bytes.assign(devices, 0);
+        for (size_t d = 0; d < devices; ++d) {
+            std::vector<ArenaBlock> blocks;
+            std::vector<uint32_t> ids;
+            // Slots are made in the order of their first steps.
+            for (uint32_t id = 0; id < slots_.size(); ++id)
+                if (in_arena(slots_[id]) && device_index(slots_[id].device) == d) {
+                    blocks.push_back({aligned(slots_[id].bytes), slots_[id].first, slots_[id].last});
+                    ids.push_back(id);
+                }
+            const ArenaLayout layout = layout_arena(blocks);
+            plan_.arena_bytes[d] = layout.bytes;
+            plan_.live_bytes[d] = layout.live_bytes;
+            for (size_t k = 0; k < blocks.size(); ++k)
+                slots_[ids[k]].offset = blocks[k].offset;
+        }
+    }
+
+    /// Who had the bytes of each slot before: a walk in order of time over the owner of each byte range.
+    void find_reuses() {
+        std::vector<uint32_t> latest(slots_.size(), kNone), first(slots_.size(), kNone);
+        for (uint32_t b = 0; b < slot_of_.size(); ++b) {
+            const uint32_t slot = slot_of_[b];
+            if (first[slot] == kNone)
+                first[slot] = b;
+            else
+                plan_.reuses.push_back({latest[slot], b});
+            latest[slot] = b;
+        }
+        struct Owner {
+            int64_t end;
+            uint32_t slot;
+        };
+        std::vector<std::map<int64_t, Owner>> owners(plan_.arena_bytes.size());
+        for (uint32_t id = 0; id < slots_.size(); ++id) {
+            const Slot &slot = slots_[id];
+            if (!in_arena(slot))
+                continue;
+            auto &map = owners[device_index(slot.device)];
+            const int64_t begin = slot.offset, end = slot.offset + aligned(slot.bytes);
+            auto it = map.lower_bound(begin);
+            if (it != map.begin() && std::prev(it)->second.end > begin)
+                --it;
+            while (it != map.end() && it->first < end) {
+                const auto [at, owner] = *it;
+                plan_.reuses.push_back({latest[owner.slot], first[id]});
+                it = map.erase(it);
+                if (at < begin)
+                    map.emplace(at, Owner{begin, owner.slot});
+                if (owner.end > end)
+                    it = map.emplace(end, owner).first;
+            }
+            map[begin] = {end, id};
+        }
+    }
+
+    void finish(BufferDesc &desc, const Slot &slot) {
+        if (slot.result != kNone) {
+            const bool is_input = slot.param != kNone && desc.value == graph_.params[slot.param].value;
+            desc.kind = is_input ? BufferKind::Input : BufferKind::Result;
+            desc.index = is_input ? slot.param : slot.result;
+            if (!is_input && slot.param != kNone) {
+                desc.donor = static_cast<int32_t>(slot.param);
+                plan_.donated_bytes += desc.bytes;
+            }
+        } else if (slot.param != kNone) {
+            desc.kind = BufferKind::Input;
+            desc.index = slot.param;
+        } else {
+            desc.kind = BufferKind::Arena;
+            desc.offset = slot.offset;
+        }
+    }
+
+    const Graph &graph_;
+    std::span<const LoweredStep> steps_;
+    uint32_t end_;
+    MemoryPlan plan_;
+    std::vector<Slot> slots_;                                        // those of inputs first
+    std::vector<uint32_t> slot_of_;                                  // by buffer
+    std::vector<uint32_t> buffer_of_, last_use_, reads_, result_of_; // by value
+    std::vector<uint32_t> donors_; // inputs whose memory may still be taken over
+    std::vector<ValueId> touched_;
+    std::optional<bool> faults_; // whether the current step can fail
+};
+
+} // namespace
+
+MemoryPlan plan_memory(const Graph &graph, std::span<const LoweredStep> steps) {
+    return Planner(graph, steps).take();
+}
+
+} // namespace lz::passes

@@ -1,0 +1,55 @@
+#pragma once
+/// plan_memory: gives every stored value and every kernel's scratch its bytes, before anything runs.
+///
+/// Property: each device has one arena; two buffers in it overlap only if one is dead before the other is
+/// written, or if the step that writes the one is proven to read the other first, element by element
+/// (WriteOver). Results are blocks of their own (a live result never keeps an arena, S55), or take over the
+/// memory of a donated input that is dead by then. Every reuse of bytes is listed as an order edge: whoever
+/// schedules steps on several streams must keep it.
+///
+/// Without it each intermediate would be an allocation of its own: slower, and the peak unknown before the
+/// run. It stands after `lower_clusters`, which knows what is stored and how much scratch a step needs, and
+/// (once there are streams) after `assign_streams` and before `insert_syncs`, which orders the reuses.
+
+#include "ir/program.h"
+#include "passes/lower_clusters.h"
+
+#include <vector>
+
+namespace lz::passes {
+
+/// All steps that touch `before` come before the first that touches `after`: it has some of the same bytes.
+struct Reuse {
+    uint32_t before, after; ///< buffers of the plan
+};
+
+/// A copy of a whole buffer that no cluster asked for: a result that is an input or is wanted twice, or an
+/// update in place whose operand lives on.
+struct PlannedCopy {
+    uint32_t before_step; ///< the number of steps: at the end
+    uint32_t from, to;    ///< buffers of the plan
+};
+
+struct MemoryPlan {
+    std::vector<ir::BufferDesc> buffers; ///< inputs first, in their order
+    /// Buffer of each operand: step by step, segment by segment (or Library and Copy operands), in the order
+    /// of the LoweredBuffers; kNone for Worker. Step s has those from step_begin[s] to step_begin[s + 1].
+    std::vector<uint32_t> operands;
+    std::vector<uint32_t> step_begin;
+    std::vector<uint32_t> results;   ///< buffer of each graph result
+    std::vector<PlannedCopy> copies; ///< in the order of their steps
+    std::vector<Reuse> reuses;
+    std::vector<int64_t> arena_bytes; ///< by device: cpu, cuda:0, ...
+    /// What intermediates would need at the worst moment if they could be moved freely: no plan is smaller.
+    std::vector<int64_t> live_bytes;
+    int64_t in_place_bytes = 0; ///< of outputs written over a dying input
+    int64_t donated_bytes = 0;  ///< of results in donated memory
+};
+
+/// Offsets are multiples of this: a CUDA access of any width, a cache line, a vector.
+inline constexpr int64_t kArenaAlignment = 256;
+
+/// Takes the graph and what `lower_clusters` made of it. Near linear in the number of operands.
+MemoryPlan plan_memory(const ir::Graph &graph, std::span<const LoweredStep> steps);
+
+} // namespace lz::passes

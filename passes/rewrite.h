@@ -1,0 +1,44 @@
+#pragma once
+/// What passes share that make a new version of a graph: where values and nodes of the old one are in the new
+/// one.
+
+#include "ir/graph.h"
+
+#include <vector>
+
+namespace lz::passes {
+
+/// Copies a graph node by node, in order, while the pass decides what becomes of each. Parameters are copied
+/// by the constructor, results by `finish`; runtime words keep their positions (GraphBuilder::clone_node).
+class Rewriter {
+public:
+    explicit Rewriter(const ir::Graph &from);
+
+    ir::GraphBuilder &builder() { return builder_; }
+    /// The new value of an old one; kNone when its node was dropped.
+    ir::ValueId value(ir::ValueId old) const { return values_[old]; }
+    /// The new values of a node's operands, good until the next call.
+    std::span<const ir::ValueId> operands(const ir::Node &node);
+    /// Copies the node with its mapped operands, order edges and stream.
+    void keep(ir::NodeId id);
+    /// Uses `now` wherever `old` was used; order edges to its node go to the node that makes `now`.
+    void replace(ir::ValueId old, ir::ValueId now);
+    /// Lets the node go; order edges to it are dropped.
+    void drop(ir::NodeId) {}
+    /// Maps the results and hands the new graph out.
+    ir::Graph finish();
+
+private:
+    const ir::Graph &from_;
+    ir::GraphBuilder builder_;
+    std::vector<ir::ValueId> values_;
+    std::vector<ir::NodeId> nodes_;
+    std::vector<ir::ValueId> operands_;
+    std::vector<ir::NodeId> order_;
+};
+
+/// A node that stands for something besides its results: the user's events and callbacks, and calls that
+/// write.
+bool has_effect(const ir::Graph &graph, const ir::Node &node);
+
+} // namespace lz::passes
