@@ -1,0 +1,360 @@
+#include "ir/interpreter.h"
+
+#include "ir/diagnostic.h"
+#include "ir/interpreter_ref.h"
+#include "ir/interpreter_tensor.h"
+#include "ir/uses.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace lz::ir {
+
+namespace {
+
+using InterpretOp = void (*)(const RefNode &);
+constexpr InterpretOp kInterpret[] = {
+#define LZ_OP(E, ...) interpret_##E,
+#include "ir/ops.def"
+};
+
+template <class T, class Visit>
+void for_each_stored(std::span<const std::byte> bytes, Visit visit) {
+    for (size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
+        T value;
+        std::memcpy(&value, bytes.data() + at, sizeof(T));
+        visit(value);
+    }
+}
+
+/// Calls `f` with a value of the type in which the dtype is stored.
+template <class F>
+void with_storage(DType dtype, F f) {
+    switch (dtype) {
+#define LZ_DTYPE(E, text, storage, bytes, kind, compute, acc)                                                \
+    case DType::E:                                                                                           \
+        return f(storage{});
+#include "ir/dtypes.def"
+    }
+}
+
+int64_t word_of_half(DType dtype, uint16_t bits) {
+    return scalar_word(
+        static_cast<double>(dtype == DType::F16 ? half_to_float(bits) : bfloat_to_float(bits)));
+}
+
+uint16_t half_of_word(DType dtype, int64_t word) {
+    const auto value = static_cast<float>(scalar_double(word));
+    return dtype == DType::F16 ? float_to_half(value) : float_to_bfloat(value);
+}
+
+/// Runs a graph node by node; a value is dropped after its last use.
+class Interpreter {
+public:
+    Interpreter(const Graph &graph, std::span<const int64_t> runtime)
+        : g_(graph), runtime_(runtime), values_(graph.values().size()), uses_(graph),
+          left_(graph.values().size()) {
+        for (ValueId v = 0; v < left_.size(); ++v)
+            left_[v] = uses_.count(v);
+    }
+
+    std::vector<HostTensor> run(std::span<const HostTensor> inputs) {
+        for (size_t i = 0; i < g_.params.size(); ++i)
+            if (left_[g_.params[i].value] > 0)
+                values_[g_.params[i].value] = decode(inputs[i]);
+        for (const Node &n : g_.nodes()) {
+            try {
+                node(n);
+            } catch (const Failure &f) {
+                throw Failure(f.kind(), std::string(name(n.op)) + ": " + f.message(), n.loc, n.recorded);
+            }
+        }
+        std::vector<HostTensor> results;
+        for (const ValueId v : g_.results) {
+            results.push_back(encode(values_[v]));
+            results.back().type = g_.type(v);
+        }
+        return results;
+    }
+
+private:
+    void node(const Node &n) {
+        AttrView attrs = g_.attrs(n);
+        attrs.runtime = runtime_.subspan(n.runtime_begin, n.runtime_count);
+        operands_.clear();
+        for (const ValueId v : g_.operands(n))
+            operands_.push_back(&values_[v]);
+        results_.assign(n.result_count, {});
+        for (uint32_t k = 0; k < n.result_count; ++k) {
+            results_[k].type = g_.type(g_.result(n, k));
+            results_[k].allocate();
+        }
+        const RefNode ref{attrs, operands_, results_};
+        if (is_elementwise_row(n.op))
+            interpret_elementwise(ref);
+        else
+            kInterpret[static_cast<int>(n.op) - static_cast<int>(Op::Cast)](ref);
+        for (uint32_t k = 0; k < n.result_count; ++k)
+            if (left_[g_.result(n, k)] > 0)
+                values_[g_.result(n, k)] = std::move(results_[k]);
+        for (const ValueId v : g_.operands(n))
+            if (--left_[v] == 0)
+                values_[v] = {};
+    }
+
+    const Graph &g_;
+    std::span<const int64_t> runtime_;
+    std::vector<RefTensor> values_;
+    Uses uses_;
+    std::vector<size_t> left_; ///< uses of each value that are still to come
+    std::vector<const RefTensor *> operands_;
+    std::vector<RefTensor> results_;
+};
+
+/// New runtime words have to keep to the rules as those did with which the graph was recorded.
+void check_runtime_words(const Graph &g, std::span<const int64_t> words) {
+    std::vector<const TensorType *> operands;
+    std::vector<TensorType> results;
+    for (const Node &n : g.nodes()) {
+        if (n.runtime_count == 0)
+            continue;
+        operands.clear();
+        for (const ValueId v : g.operands(n))
+            operands.push_back(&g.type(v));
+        results.resize(n.result_count);
+        AttrView attrs = g.attrs(n);
+        attrs.runtime = words.subspan(n.runtime_begin, n.runtime_count);
+        try {
+            infer_types(attrs, operands, results);
+        } catch (const Failure &f) {
+            throw Failure(f.kind(), f.message(), n.loc, n.recorded);
+        }
+    }
+}
+
+void check_inputs(const Graph &g, std::span<const HostTensor> inputs) {
+    if (inputs.size() != g.params.size())
+        throw Failure(ErrorKind::State, "The graph @" + g.name + " has " + std::to_string(g.params.size()) +
+                                            " parameters; " + std::to_string(inputs.size()) +
+                                            " tensors were given.");
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        const TensorType &want = g.type(g.params[i].value), &got = inputs[i].type;
+        if (want.dtype != got.dtype || !(want.shape == got.shape))
+            throw Failure(want.dtype != got.dtype ? ErrorKind::DType : ErrorKind::Shape,
+                          "The parameter %" + g.params[i].name + " is " + to_string(want) +
+                              "; the tensor given is " + to_string(got) + ".");
+        LZ_CHECK(static_cast<int64_t>(inputs[i].bytes.size()) == got.bytes(), "the bytes of an input");
+    }
+}
+
+/// Rounds the value of a scalar attribute to the dtype, as it reaches a kernel.
+int64_t scalar_of(const RefNode &node, int attr) {
+    const DType dtype = node.out().type.dtype;
+    const int64_t word = node.attrs.scalar_word(attr);
+    return is_float(dtype) ? scalar_word(round_to(dtype, scalar_double(word))) : wrap_to(dtype, word);
+}
+
+} // namespace
+
+double round_to(DType dtype, double value) {
+    switch (dtype) {
+    case DType::F16:
+        return static_cast<double>(half_to_float(float_to_half(static_cast<float>(value))));
+    case DType::BF16:
+        return static_cast<double>(bfloat_to_float(float_to_bfloat(static_cast<float>(value))));
+    case DType::F32:
+        return static_cast<double>(static_cast<float>(value));
+    default:
+        return value;
+    }
+}
+
+int64_t wrap_to(DType dtype, int64_t value) {
+    switch (dtype) {
+    case DType::Bool:
+        return value != 0;
+    case DType::U8:
+        return static_cast<uint8_t>(value);
+    case DType::I8:
+        return static_cast<int8_t>(value);
+    case DType::I16:
+        return static_cast<int16_t>(value);
+    case DType::I32:
+        return static_cast<int32_t>(value);
+    default:
+        return value;
+    }
+}
+
+int64_t cast_word(DType from, DType to, int64_t word) {
+    if (is_float(from)) {
+        const double value = scalar_double(word);
+        if (is_float(to))
+            return scalar_word(round_to(to, value));
+        if (to == DType::Bool)
+            return value != 0; // NaN is not zero
+        if (std::isnan(value))
+            return 0;
+        int64_t low = 0, high = 0;
+        with_storage(to, [&]<class T>(T) {
+            low = static_cast<int64_t>(std::numeric_limits<T>::min());
+            high = static_cast<int64_t>(std::numeric_limits<T>::max());
+        });
+        // The greatest int64 is no double: 2^63 and above saturate before the conversion.
+        if (value <= static_cast<double>(low))
+            return low;
+        return value >= static_cast<double>(high) ? high : static_cast<int64_t>(value);
+    }
+    if (!is_float(to))
+        return wrap_to(to, word);
+    // One rounding from int64 to f32, which goes through no double.
+    return scalar_word(to == DType::F64 ? static_cast<double>(word)
+                                        : round_to(to, static_cast<double>(static_cast<float>(word))));
+}
+
+RefTensor decode(const HostTensor &tensor) {
+    RefTensor out{tensor.type, {}};
+    out.words.reserve(static_cast<size_t>(tensor.type.numel()));
+    const DType dtype = tensor.type.dtype;
+    if (dtype == DType::Bool) // any byte, not only 0 and 1
+        for_each_stored<uint8_t>(tensor.bytes, [&](uint8_t v) { out.words.push_back(v != 0); });
+    else if (is_half(dtype))
+        for_each_stored<uint16_t>(tensor.bytes,
+                                  [&](uint16_t v) { out.words.push_back(word_of_half(dtype, v)); });
+    else
+        with_storage(dtype, [&]<class T>(T) {
+            for_each_stored<T>(tensor.bytes, [&](T v) {
+                if constexpr (std::is_floating_point_v<T>)
+                    out.words.push_back(scalar_word(static_cast<double>(v)));
+                else
+                    out.words.push_back(static_cast<int64_t>(v));
+            });
+        });
+    return out;
+}
+
+HostTensor encode(const RefTensor &tensor) {
+    HostTensor out{tensor.type, std::vector<std::byte>(static_cast<size_t>(tensor.type.bytes()))};
+    const DType dtype = tensor.type.dtype;
+    with_storage(dtype, [&]<class T>(T) {
+        for (size_t k = 0; k < tensor.words.size(); ++k) {
+            T value;
+            if constexpr (std::is_floating_point_v<T>)
+                value = static_cast<T>(scalar_double(tensor.words[k]));
+            else
+                value = is_half(dtype) ? static_cast<T>(half_of_word(dtype, tensor.words[k]))
+                                       : static_cast<T>(tensor.words[k]);
+            std::memcpy(out.bytes.data() + k * sizeof(T), &value, sizeof(T));
+        }
+    });
+    return out;
+}
+
+Affine broadcast_walk(const Shape &from, const Shape &to) {
+    Affine walk;
+    const auto strides = from.dense_strides();
+    const int skip = to.rank() - from.rank();
+    for (int axis = 0; axis < from.rank(); ++axis)
+        if (from[axis] != 1)
+            walk.strides[static_cast<size_t>(axis + skip)] = strides[static_cast<size_t>(axis)];
+    return walk;
+}
+
+std::vector<HostTensor> interpret(const Graph &graph, std::span<const HostTensor> inputs,
+                                  std::span<const int64_t> runtime_words) {
+    check_inputs(graph, inputs);
+    if (!runtime_words.empty()) {
+        LZ_CHECK(runtime_words.size() == graph.runtime_words().size(), "the number of runtime words");
+        check_runtime_words(graph, runtime_words);
+    }
+    return Interpreter(graph, runtime_words.empty() ? graph.runtime_words() : runtime_words).run(inputs);
+}
+
+HostTensor materialize_param(const Graph &graph, const Param &param) {
+    const TensorType &type = graph.type(param.value);
+    if (param.init == InitKind::Dense)
+        return {type, param.bytes};
+    if (param.init == InitKind::None)
+        throw Failure(ErrorKind::State,
+                      "The parameter %" + param.name +
+                          " has no data: give it some in the text, as `dense<...>` or `random(seed)`.");
+    RefTensor random{type, {}};
+    random.allocate();
+    // As many bits as the dtype holds exactly.
+    const int bits = type.dtype == DType::F64    ? 32
+                     : type.dtype == DType::F32  ? 24
+                     : type.dtype == DType::F16  ? 11
+                     : type.dtype == DType::BF16 ? 8
+                     : type.dtype == DType::Bool ? 1
+                                                 : 0;
+    for (size_t k = 0; k < random.words.size(); ++k) {
+        const uint32_t word = ref::philox_word(param.seed, 0, k);
+        if (is_float(type.dtype))
+            random.words[k] = scalar_word(std::ldexp(static_cast<double>(word >> (32 - bits)), -bits));
+        else
+            random.words[k] = type.dtype == DType::Bool ? word >> 31 : word % 10;
+    }
+    return encode(random);
+}
+
+std::vector<double> to_doubles(const HostTensor &tensor) {
+    std::vector<double> values;
+    for (const int64_t word : decode(tensor).words)
+        values.push_back(scalar_double(cast_word(tensor.type.dtype, DType::F64, word)));
+    return values;
+}
+
+HostTensor from_doubles(const TensorType &type, std::span<const double> values) {
+    LZ_CHECK(static_cast<int64_t>(values.size()) == type.numel(),
+             "the number of values of " + to_string(type));
+    RefTensor tensor{type, {}};
+    for (const double v : values)
+        tensor.words.push_back(cast_word(DType::F64, type.dtype, scalar_word(v)));
+    return encode(tensor);
+}
+
+void interpret_Constant(const RefNode &node) {
+    std::ranges::fill(node.out().words, scalar_of(node, attr::kMakerValue));
+}
+
+void interpret_Literal(const RefNode &node) {
+    interpret_Constant(node);
+}
+
+void interpret_Iota(const RefNode &node) {
+    const DType dtype = node.out().type.dtype;
+    const int64_t start = scalar_of(node, attr::kIotaStart), step = scalar_of(node, attr::kIotaStep);
+    const auto axis = static_cast<size_t>(node.attrs.integer(attr::kIotaAxis));
+    for_each_index(node.out().type.shape, [&](const Coordinates &i, size_t k) {
+        if (is_float(dtype))
+            node.out().words[k] = scalar_word(
+                round_to(dtype, scalar_double(start) + scalar_double(step) * static_cast<double>(i[axis])));
+        else
+            node.out().words[k] = wrap_to(dtype, ref::wrap_add(start, ref::wrap_mul(step, i[axis])));
+    });
+}
+
+void interpret_Philox(const RefNode &node) {
+    const auto seed = static_cast<uint64_t>(node.attrs.integer(attr::kPhiloxSeed));
+    const auto offset = static_cast<uint64_t>(node.attrs.integer(attr::kPhiloxOffset));
+    for (size_t k = 0; k < node.out().words.size(); ++k)
+        node.out().words[k] = static_cast<int32_t>(ref::philox_word(seed, offset, k));
+}
+
+void interpret_Transfer(const RefNode &node) {
+    node.out().words = node.in().words;
+}
+
+void interpret_Call(const RefNode &node) {
+    throw Failure(ErrorKind::State, "the interpreter has no implementation of `" +
+                                        std::string(node.attrs.string(attr::kCallSymbol)) + "`");
+}
+
+// One thread runs one node after another, so that effects, which only order, are there already.
+void interpret_RecordEvent(const RefNode &) {}
+void interpret_WaitEvent(const RefNode &) {}
+void interpret_WaitStream(const RefNode &) {}
+void interpret_HostCallback(const RefNode &) {}
+
+} // namespace lz::ir
