@@ -8,7 +8,12 @@ namespace lz::detail {
 
 struct Access {
     static Cell *cell(const Tensor &t) { return t.cell_; }
-    static Node *node(const Tensor &t) { return t.cell_->current; }
+    static Node *node(const Tensor &t) {
+        Node *n = t.cell_->current;
+        if (n->fallback && n->state.load(std::memory_order_acquire) == State::Failed) [[unlikely]]
+            return restore(t.cell_);
+        return n;
+    }
     /// Takes over one handle of the cell.
     static Tensor wrap(Cell *cell) { return Tensor(cell); }
 };

@@ -93,6 +93,26 @@ uint64_t operation_word(const Node *n) {
 constexpr uint64_t kWantedBit = uint64_t{1} << 15;
 constexpr uint64_t kDonatedBit = uint64_t{1} << 63;
 
+/// No count of uses equals it: keeps an input from being donated.
+constexpr uint32_t kNeverDonated = UINT32_MAX / 2;
+
+/// Operations with checks at run time: indices, integer divisors; and calls, which may do anything.
+bool may_fault(const Node *n) {
+    switch (n->op) {
+    case ir::Op::Gather:
+    case ir::Op::Scatter:
+    case ir::Op::Call:
+        return true;
+    case ir::Op::Div:
+    case ir::Op::FloorDiv:
+    case ir::Op::Remainder:
+    case ir::Op::Fmod:
+        return !ir::is_float(n->type.dtype);
+    default:
+        return false;
+    }
+}
+
 void fail_from(Node *n, Node *cause) {
     cause->failure->retain();
     n->failure = cause->failure;
@@ -152,6 +172,7 @@ void Recording::add_operation(Node *n) {
         add_input(operand);
     }
     const bool replay = n->state.load(std::memory_order_relaxed) == State::Ready;
+    may_fault_ |= may_fault(n);
     operations.push_back({n, static_cast<uint32_t>(key.size()), false, replay});
     key.push_back(operation_word(n));
     uint64_t packed = 0;
@@ -226,6 +247,14 @@ void Recording::claim(Node *node) {
 }
 
 void Recording::finish() {
+    // A version that is only kept for the case of failure is neither stored nor in the way of donation.
+    for (const Operation &o : operations) {
+        if (Node *fallback = o.node->fallback; fallback && fallback->mark == epoch_) {
+            ++fallback->inner_uses;
+            if (may_fault_ && fallback->state.load(std::memory_order_acquire) == State::Ready)
+                fallback->inner_uses = kNeverDonated;
+        }
+    }
     for (uint32_t i = 0; i < operations.size(); ++i) {
         Operation &o = operations[i];
         // Uses beyond the edges inside the recording and this sync's own: somebody can still ask for the

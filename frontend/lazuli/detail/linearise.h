@@ -72,6 +72,8 @@ private:
     std::unique_lock<std::mutex> lock_;
     uint64_t epoch_;
     uint32_t next_index_ = 0;
+    bool may_fault_ =
+        false; ///< an operation may fail while it runs: what handles go back to is not overwritten
 };
 
 /// Wakes syncs that wait for claimed nodes. Called after nodes changed state.

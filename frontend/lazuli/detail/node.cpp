@@ -5,6 +5,7 @@
 #include "lazuli/tensor.h"
 
 #include <mutex>
+#include <utility>
 
 namespace lz::detail {
 
@@ -36,13 +37,17 @@ void destroy_values(Node *list) {
     while (list) {
         Node *n = list;
         list = n->dead_next;
-        for (Node *operand : n->operands()) {
-            if (static_cast<uint32_t>(operand->refs.fetch_sub(Node::kUse, std::memory_order_acq_rel)) == 1) {
-                operand->dead_next = list;
-                list = operand;
+        const auto let_go = [&list](Node *held) {
+            if (static_cast<uint32_t>(held->refs.fetch_sub(Node::kUse, std::memory_order_acq_rel)) == 1) {
+                held->dead_next = list;
+                list = held;
             }
-        }
+        };
+        for (Node *operand : n->operands())
+            let_go(operand);
         n->num_operands = 0;
+        if (Node *fallback = std::exchange(n->fallback, nullptr))
+            let_go(fallback);
         if (n->storage) {
             n->storage->release();
             n->storage = nullptr;
@@ -118,6 +123,19 @@ void copy_handle(Cell *cell) noexcept {
 void drop_handle(Cell *cell) noexcept {
     if (cell->handles.fetch_sub(1, std::memory_order_acq_rel) == 1)
         drop_cell(cell);
+}
+
+Node *restore(Cell *cell) {
+    static std::mutex *const mutex = new std::mutex; // two readers of one failed tensor
+    const std::lock_guard lock(*mutex);
+    Node *const failed = cell->current;
+    Node *const version = failed->fallback;
+    if (!version || failed->state.load(std::memory_order_acquire) != State::Failed)
+        return failed;
+    add_use(version);
+    cell->current = version;
+    drop_use(failed);
+    return version;
 }
 
 void drop_cell(Cell *cell) {

@@ -50,6 +50,9 @@ struct Node {
     Node *dead_next = nullptr;             ///< list of nodes that are being destroyed
     Storage *storage = nullptr;            ///< Ready
     FailureRecord *failure = nullptr;      ///< Failed
+    /// The version that an in-place form replaced by this one (a use), until this one is ready: where the
+    /// handle goes back to should this one fail (S26).
+    Node *fallback = nullptr;
     ir::Location loc;
     int32_t stream = -1;
     std::atomic<State> state{State::Pending};
@@ -81,6 +84,9 @@ inline void add_use(Node *n) {
 }
 /// May destroy the node, its operands and so on, without recursion.
 void drop_use(Node *n);
+/// For a cell whose current version failed: goes back to the newest version that did not, if the failed one
+/// came of an in-place form. Gives the version that is current then.
+Node *restore(Cell *cell);
 /// Called when the last handle of the node's embedded cell goes.
 void drop_cell(Cell *cell);
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <utility>
 
 namespace lz::detail {
 namespace {
@@ -197,9 +198,21 @@ void replace(Tensor &target, const Tensor &value) {
     Node *const last = cell->current;
     if (next == last)
         return;
+    const bool fresh = next->uses() == 1 && next->pending(); // nobody but the caller's temporary knows it
     add_use(next);
     cell->current = next;
-    drop_use(last);
+    if (!fresh || next->fallback) {
+        drop_use(last);
+        return;
+    }
+    // The handle's use of the last version becomes the new version's. A pending version that nothing reads is
+    // passed over, so that a loop of in-place forms holds no chain of dead ones.
+    if (last->pending() && last->uses() == 1) {
+        next->fallback = std::exchange(last->fallback, nullptr);
+        drop_use(last);
+    } else {
+        next->fallback = last;
+    }
 }
 
 Node *node_of(const Tensor &tensor, const char *operation, Location loc) {

@@ -9,7 +9,7 @@
 
 #include <xxhash.h>
 
-#include <optional>
+#include <utility>
 #include <vector>
 
 namespace lz::detail {
@@ -108,6 +108,17 @@ private:
         record->release();
     }
 
+    /// Makes a failed version's fallback the newest one that has a value, or none.
+    static void keep_newest_fallback(Node *failed) {
+        Node *version = failed->fallback;
+        while (version && version->state.load(std::memory_order_acquire) != State::Ready)
+            version = version->fallback;
+        if (version)
+            add_use(version);
+        if (Node *last = std::exchange(failed->fallback, version))
+            drop_use(last);
+    }
+
     /// Gives results to their nodes, lets go of operands, and of the claims.
     void settle() {
         for (size_t r = 0; r < recording_.wanted.size(); ++r) {
@@ -116,6 +127,7 @@ private:
             if (node->failure) {
                 if (storage)
                     storage->release();
+                keep_newest_fallback(node);
                 node->state.store(State::Failed, std::memory_order_release);
             } else {
                 node->storage = storage;
@@ -127,6 +139,9 @@ private:
             Node *const node = o.node;
             if (node->owner == mine && mine)
                 mine->unlink(node);
+            if (o.wanted && !node->failure)
+                if (Node *fallback = std::exchange(node->fallback, nullptr))
+                    drop_use(fallback);
             // A node with several results keeps its operands: another result may be asked for later.
             if (o.wanted && node->op != ir::Op::Sort) {
                 const uint16_t count = node->num_operands;

@@ -1,0 +1,152 @@
+#pragma once
+/// What the functions of the public API are made of: the primitives with checked operands, and the numbers
+/// that they need. Dtypes and shapes here are the IR's.
+
+#include "ir/op.h"
+#include "lazuli/detail/access.h"
+#include "lazuli/detail/recorder.h"
+#include "lazuli/options.h"
+
+#include <string>
+
+namespace lz::detail {
+
+using ir::Op;
+using ir::Shape;
+
+/// The type of a defined tensor.
+inline const ir::TensorType &type(const Tensor &x) {
+    return Access::node(x)->type;
+}
+/// The same, but an empty tensor throws StateError naming `function`.
+inline const ir::TensorType &checked_type(const Tensor &x, const char *function, Location loc) {
+    return node_of(x, function, loc)->type;
+}
+
+/// Structural words of an operation, without the heap. Appends in the order of the op's attributes.
+class Words {
+public:
+    Words &word(int64_t value) {
+        room(1);
+        words_[count_++] = value;
+        return *this;
+    }
+    Words &ints(std::span<const int64_t> values) {
+        room(values.size() + 1);
+        words_[count_++] = static_cast<int64_t>(values.size());
+        for (const int64_t v : values)
+            words_[count_++] = v;
+        return *this;
+    }
+    operator std::span<const int64_t>() const { return {words_, count_}; } // NOLINT: converts
+
+private:
+    void room(size_t more) const {
+        LZ_CHECK(count_ + more <= std::size(words_), "an operation has too many attribute words");
+    }
+    int64_t words_[48];
+    size_t count_ = 0;
+};
+
+/// Records with a variable number of words.
+inline Tensor record(Op op, std::initializer_list<const Tensor *> operands, const Words &structural,
+                     Location loc, std::span<const int64_t> runtime = {}) {
+    return record(op, std::span(operands.begin(), operands.size()), structural, runtime, loc);
+}
+
+inline Tensor unary(Op op, const Tensor &x, Location loc) {
+    const Tensor *operand = &x;
+    return record(op, {&operand, 1}, {}, {}, loc);
+}
+/// Operands of one dtype.
+inline Tensor binary(Op op, const Tensor &a, const Tensor &b, Location loc) {
+    const Tensor *operands[] = {&a, &b};
+    return record(op, operands, {}, {}, loc);
+}
+inline Tensor select(const Tensor &condition, const Tensor &a, const Tensor &b, Location loc) {
+    const Tensor *operands[] = {&condition, &a, &b};
+    return record(Op::Select, operands, {}, {}, loc);
+}
+/// x itself where it has the dtype already.
+Tensor cast(const Tensor &x, ir::DType dtype, Location loc);
+/// A 0-dim number of ours with x's dtype, visible to `simplify`.
+Tensor literal(const Tensor &x, double value, Location loc);
+/// A 0-dim number that depends on the user's (values, sizes): never part of a program's structure.
+Tensor constant(const Tensor &x, double value, Location loc);
+Tensor constant(const Scalar &value, ir::DType dtype, ir::Device device, Location loc);
+/// A filled tensor of a user's number.
+Tensor filled(const Scalar &value, const ir::TensorType &like, Location loc);
+
+/// `exp(x)` for compositions: floats only.
+Tensor reduce(Op op, const Tensor &x, std::span<const int64_t> axes, bool keepdim, Location loc);
+Tensor reshape_to(const Tensor &x, const Shape &shape, Location loc);
+Tensor broadcast_to(const Tensor &x, const Shape &shape, Location loc);
+Tensor permute_to(const Tensor &x, std::span<const int64_t> axes, Location loc);
+/// One axis cut to [start, start + size) in steps of `step` > 0, which the caller has checked.
+Tensor cut(const Tensor &x, int axis, int64_t start, int64_t size, int64_t step, Location loc);
+Tensor iota(const ir::TensorType &like, int axis, double start, double step, Location loc);
+/// A new tensor with the value of x: for functions that have nothing to do but must not return x's own
+/// handle.
+Tensor fresh(const Tensor &x, Location loc);
+
+/// The axis, counted from 0. Throws IndexError.
+int normal_axis(int64_t axis, int rank, const char *function, const ir::TensorType &type, Location loc);
+/// Distinct axes, sorted; all of them when none is named.
+struct Axes {
+    int64_t axis[ir::kMaxRank];
+    size_t count = 0;
+    std::span<const int64_t> span() const { return {axis, count}; }
+    bool has(int a) const {
+        for (size_t i = 0; i < count; ++i)
+            if (axis[i] == a)
+                return true;
+        return false;
+    }
+};
+Axes normal_axes(const Sizes &axes, const char *function, const ir::TensorType &type, Location loc);
+/// Product of the extents of these axes.
+int64_t count_of(const Shape &shape, const Axes &axes);
+
+/// The shape that the user gave. Throws ShapeError for negative extents, more than eight axes, or a product
+/// that overflows.
+Shape checked_shape(const Sizes &sizes, ir::DType dtype, const char *function, Location loc);
+
+/// `[2,3]`.
+std::string text(std::span<const int64_t> values);
+/// `f32[2,3]`.
+std::string text(const ir::TensorType &type);
+
+/// Where tensors are made: the options, else the defaults; or else those of `like`.
+struct Target {
+    ir::DType dtype;
+    ir::Device device;
+};
+Target target_of(const TensorOptions &options, const char *function, Location loc);
+Target target_like(const Tensor &x, const TensorOptions &options, const char *function, Location loc);
+ir::DType default_dtype();
+ir::Device default_device(Location loc);
+
+/// PyTorch's promotion of an operand list (S62): the dtype in which they meet.
+ir::DType result_type(const Operand &a, const Operand &b, const char *function, Location loc);
+/// The operand as a tensor of this dtype: cast, or a constant on the device of `like`.
+Tensor as_tensor(const Operand &x, ir::DType dtype, const Tensor &like, Location loc);
+
+/// f16 and bf16 work in f32 inside a composition.
+inline ir::DType working_dtype(ir::DType t) {
+    return ir::is_half(t) ? ir::DType::F32 : t;
+}
+/// f(x) computed in f32 and rounded back for half types. Integers become the default dtype.
+template <class F>
+Tensor in_working_dtype(const Tensor &x, const char *function, Location loc, F &&f) {
+    ir::DType dtype = checked_type(x, function, loc).dtype;
+    if (!ir::is_float(dtype))
+        dtype = default_dtype();
+    return cast(f(cast(x, working_dtype(dtype), loc)), dtype, loc);
+}
+
+/// The last step of every in-place form: `value`, broadcast to and cast to what x is, becomes x's. Throws
+/// (and changes nothing) when the shapes do not fit, when a float would become an integer, or an integer a
+/// bool.
+Tensor &assign(Tensor &x, const Tensor &value, const char *function, Location loc);
+
+} // namespace lz::detail
