@@ -45,6 +45,12 @@ std::unique_ptr<Module> Builder::take_module() {
     return std::move(module_);
 }
 
+void Builder::allow_contraction() {
+    FastMathFlags flags;
+    flags.setAllowContract();
+    ir_->setFastMathFlags(flags);
+}
+
 // --- functions and control flow
 
 std::vector<Value> Builder::begin_entry(const std::string &name, std::string_view features,

@@ -72,6 +72,9 @@ public:
     /// Gives up the module; the Builder must outlive it.
     std::unique_ptr<llvm::Module> take_module();
 
+    /// From here on products and sums may be contracted (LAZULI_FAST_MATH).
+    void allow_contraction();
+
     // --- functions and control flow
     /// Opens an external function with the type of ir::PhaseEntry and an entry block; returns its four
     /// parameters.

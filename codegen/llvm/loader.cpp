@@ -29,12 +29,14 @@ Linker &linker() {
 }
 
 [[noreturn]] void fail(const std::string &kernel, const std::string &why) {
-    throw ir::Failure(ir::ErrorKind::Compile, "The code of kernel " + kernel + " could not be loaded: " + why + ".");
+    throw ir::Failure(ir::ErrorKind::Compile,
+                      "The code of kernel " + kernel + " could not be loaded: " + why + ".");
 }
 
 class JitModule final : public runtime::Module {
-  public:
-    JitModule(std::string name, JITLinkMemoryManager::FinalizedAlloc memory, std::map<std::string, void *> entries)
+public:
+    JitModule(std::string name, JITLinkMemoryManager::FinalizedAlloc memory,
+              std::map<std::string, void *> entries)
         : name_(std::move(name)), memory_(std::move(memory)), entries_(std::move(entries)) {}
 
     ~JitModule() override { llvm::consumeError(linker().memory->deallocate(std::move(memory_))); }
@@ -45,7 +47,7 @@ class JitModule final : public runtime::Module {
         return it->second;
     }
 
-  private:
+private:
     std::string name_;
     JITLinkMemoryManager::FinalizedAlloc memory_;
     std::map<std::string, void *> entries_;
@@ -54,7 +56,7 @@ class JitModule final : public runtime::Module {
 /// One link. JITLink works by continuations; in one process with this memory manager all of them run before
 /// `link` returns, so the results can be members.
 class Link final : public JITLinkContext {
-  public:
+public:
     struct Result {
         std::string error;
         JITLinkMemoryManager::FinalizedAlloc memory;
@@ -67,12 +69,14 @@ class Link final : public JITLinkContext {
 
     void notifyFailed(llvm::Error error) override { result_.error = llvm::toString(std::move(error)); }
 
-    void lookup(const LookupMap &symbols, std::unique_ptr<JITLinkAsyncLookupContinuation> continuation) override {
+    void lookup(const LookupMap &symbols,
+                std::unique_ptr<JITLinkAsyncLookupContinuation> continuation) override {
         AsyncLookupResult found;
         for (const auto &[name, flags] : symbols) {
             void *address = dlsym(RTLD_DEFAULT, (*name).str().c_str());
             if (!address && flags != SymbolLookupFlags::WeaklyReferencedSymbol) {
-                continuation->run(llvm::createStringError("there is no function " + *name + " in this process"));
+                continuation->run(
+                    llvm::createStringError("there is no function " + *name + " in this process"));
                 return;
             }
             found[name] = {ExecutorAddr::fromPtr(address), llvm::JITSymbolFlags::Exported};
@@ -87,9 +91,11 @@ class Link final : public JITLinkContext {
         return llvm::Error::success();
     }
 
-    void notifyFinalized(JITLinkMemoryManager::FinalizedAlloc memory) override { result_.memory = std::move(memory); }
+    void notifyFinalized(JITLinkMemoryManager::FinalizedAlloc memory) override {
+        result_.memory = std::move(memory);
+    }
 
-  private:
+private:
     Result &result_;
 };
 
@@ -107,6 +113,8 @@ std::unique_ptr<runtime::Module> load(const ir::CompiledKernel &kernel) {
 
 } // namespace
 
-runtime::ModuleLoader cpu_loader() { return load; }
+runtime::ModuleLoader cpu_loader() {
+    return load;
+}
 
 } // namespace lz::codegen

@@ -49,7 +49,8 @@ llvm::TargetMachine &target_machine(const ir::CpuIsa &isa) {
     const llvm::Triple triple(isa.triple.empty() ? llvm::sys::getProcessTriple() : isa.triple);
     const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
     if (!target)
-        throw ir::Failure(ir::ErrorKind::Compile, "LLVM has no code generator for " + triple.str() + ": " + error);
+        throw ir::Failure(ir::ErrorKind::Compile,
+                          "LLVM has no code generator for " + triple.str() + ": " + error);
     llvm::TargetOptions options;
     options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
     options.NoTrappingFPMath = true;
@@ -70,7 +71,8 @@ std::string emit(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeG
     llvm::raw_svector_ostream stream(out);
     llvm::legacy::PassManager passes;
     if (machine.addPassesToEmitFile(passes, stream, nullptr, type, true))
-        throw ir::Failure(ir::ErrorKind::Compile, "LLVM cannot write code for " + machine.getTargetTriple().str() + ".");
+        throw ir::Failure(ir::ErrorKind::Compile,
+                          "LLVM cannot write code for " + machine.getTargetTriple().str() + ".");
     passes.run(module);
     return std::string(out);
 }
@@ -82,7 +84,8 @@ void verify_module(llvm::Module &module) {
         return;
     std::string text;
     llvm::raw_string_ostream(text) << module;
-    throw ir::Failure(ir::ErrorKind::Internal, "The emitted LLVM module is malformed: " + message + "\n" + text);
+    throw ir::Failure(ir::ErrorKind::Internal,
+                      "The emitted LLVM module is malformed: " + message + "\n" + text);
 }
 
 #if LAZULI_SANITIZE_ADDRESS || LAZULI_SANITIZE_THREAD
@@ -90,7 +93,8 @@ void instrument(llvm::Module &module) {
     for (llvm::Function &f : module) {
         if (f.isDeclaration())
             continue;
-        f.addFnAttr(LAZULI_SANITIZE_THREAD ? llvm::Attribute::SanitizeThread : llvm::Attribute::SanitizeAddress);
+        f.addFnAttr(LAZULI_SANITIZE_THREAD ? llvm::Attribute::SanitizeThread
+                                           : llvm::Attribute::SanitizeAddress);
         f.addFnAttr("frame-pointer", "all");
     }
     llvm::PassBuilder builder;
@@ -107,7 +111,8 @@ void instrument(llvm::Module &module) {
 #if LAZULI_SANITIZE_THREAD
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::ThreadSanitizerPass()));
 #else
-    // Stack slots of kernels are indexed by constants only; globals are literals. Heap accesses are what can go wrong.
+    // Stack slots of kernels are indexed by constants only; globals are literals. Heap accesses are what can
+    // go wrong.
     llvm::AddressSanitizerOptions options;
     options.UseAfterReturn = llvm::AsanDetectStackUseAfterReturnMode::Never;
     passes.addPass(llvm::AddressSanitizerPass(options, false, false, llvm::AsanDtorKind::None));
@@ -179,8 +184,12 @@ ir::CpuIsa host_isa() {
     return isa;
 }
 
-std::string compiler_version() { return "LLVM " LLVM_VERSION_STRING ", emitter 1"; }
+std::string compiler_version() {
+    return "LLVM " LLVM_VERSION_STRING ", emitter 1";
+}
 
-bool cpu_jit_available() { return true; }
+bool cpu_jit_available() {
+    return true;
+}
 
 } // namespace lz::codegen

@@ -10,9 +10,9 @@
 
 namespace lz::codegen {
 
-/// Consumes the builder's module. In sanitizer builds the module is instrumented first. Throws Failure(Internal)
-/// with LLVM's diagnosis and the module when the module is malformed (checked in debug and sanitizer builds), and
-/// Failure(Compile) when LLVM cannot generate code for the ISA.
+/// Consumes the builder's module. In sanitizer builds the module is instrumented first. Throws
+/// Failure(Internal) with LLVM's diagnosis and the module when the module is malformed (checked in debug and
+/// sanitizer builds), and Failure(Compile) when LLVM cannot generate code for the ISA.
 std::vector<std::byte> make_object(Builder &builder, const ir::CpuIsa &isa);
 
 std::string module_text(Builder &builder);

@@ -1,0 +1,236 @@
+#include "codegen/llvm/emitter.h"
+
+#include "ir/diagnostic.h"
+
+#include <algorithm>
+
+namespace lz::codegen {
+
+using namespace ir;
+
+Value PhaseEmitter::prefix(const Access &access, uint32_t id, size_t level) {
+    if (level == 0)
+        return arg(access.offset);
+    const auto [axis, index] = bound_[level - 1];
+    const AxisStride *s = axis == ctx_.axis ? nullptr : stride_along(access, axis);
+    if (!s)
+        return prefix(access, id, level - 1);
+    for (auto m = memos_.rbegin(); m != memos_.rend(); ++m)
+        if (m->access == id && m->level == level)
+            return m->value;
+    Value before = prefix(access, id, level - 1);
+    Value moved = s->cls == StrideClass::Contiguous ? index : b_.mul(index, arg(s->stride));
+    Value sum = b_.add(before, moved);
+    if (id != kNoValue)
+        memos_.push_back({id, level, sum});
+    return sum;
+}
+
+Value PhaseEmitter::element_offset(const Access &access) {
+    return prefix(access, kNoValue, bound_.size());
+}
+
+Value PhaseEmitter::base_pointer(const Access &access, uint32_t id) {
+    const size_t level = bound_.size() - (ctx_.axis != kNoAxis && bound_.back().first == ctx_.axis ? 1 : 0);
+    for (auto m = memos_.rbegin(); m != memos_.rend(); ++m)
+        if (m->access == id && m->level == (level | kPointer))
+            return m->value;
+    const Elem e = storage_elem(k_.buffers[access.buffer].dtype);
+    Value pointer = b_.element(e, buffer(access.buffer), prefix(access, id, level));
+    memos_.push_back({id, level | kPointer, pointer});
+    return pointer;
+}
+
+PhaseEmitter::Address PhaseEmitter::address(const Access &access, uint32_t id, int part) {
+    const Elem e = storage_elem(k_.buffers[access.buffer].dtype);
+    Value pointer = base_pointer(access, id);
+    Value scattered = nullptr;
+    for (const IndexTerm &t : access.terms) {
+        if (!is_varying(t.index)) {
+            Value moved = t.stride == kNoArg ? scalar(t.index) : b_.mul(scalar(t.index), arg(t.stride));
+            pointer = b_.element(e, pointer, moved);
+            continue;
+        }
+        Value index = operand(t.index, part);
+        if (t.stride != kNoArg)
+            index = b_.mul(index, b_.splat(arg(t.stride), ctx_.width));
+        scattered = scattered ? b_.add(scattered, index) : index;
+    }
+    const AxisStride *s = ctx_.axis == kNoAxis ? nullptr : stride_along(access, ctx_.axis);
+    const int64_t skip = int64_t{part} * ctx_.width;
+    if (scattered) {
+        if (s && s->cls == StrideClass::Contiguous)
+            scattered = b_.add(scattered, lane_indices(part));
+        else if (s)
+            scattered = b_.add(scattered, b_.mul(lane_indices(part), b_.splat(arg(s->stride), ctx_.width)));
+        return {Address::Scattered, b_.element(e, pointer, scattered)};
+    }
+    if (!s)
+        return {Address::One, pointer};
+    if (s->cls == StrideClass::Contiguous)
+        return {Address::Contiguous, b_.element(e, b_.element(e, pointer, ctx_.first), b_.i64(skip))};
+    Value first = b_.add(ctx_.first, b_.i64(skip));
+    return {Address::Strided, b_.element(e, pointer, b_.mul(first, arg(s->stride))), arg(s->stride)};
+}
+
+Value PhaseEmitter::lane_pointers(const Address &a, Elem e, int width) {
+    switch (a.form) {
+    case Address::Scattered:
+        return a.pointer;
+    case Address::One:
+        return b_.splat(a.pointer, width);
+    case Address::Contiguous:
+        return b_.element(e, a.pointer, b_.iota(Elem::I64, width));
+    case Address::Strided:
+        break;
+    }
+    return b_.element(e, a.pointer, b_.mul(b_.iota(Elem::I64, width), b_.splat(a.stride, width)));
+}
+
+/// Live lanes whose predicate holds; null: all.
+Value PhaseEmitter::access_mask(const Access &access, int part) {
+    Value mask = live(part);
+    if (access.predicate == kNoValue)
+        return mask;
+    Value holds = operand(access.predicate, part);
+    return mask ? b_.bit_and(mask, holds) : holds;
+}
+
+Value PhaseEmitter::guarded_scalar_load(Value condition, Elem e, Value pointer) {
+    Value zero = b_.zero(e);
+    Block before = b_.current();
+    Block yes = b_.block("yes"), after = b_.block("after");
+    b_.branch(condition, yes, after);
+    b_.set_block(yes);
+    Value loaded = b_.load(e, 1, pointer, bytes_of(e));
+    b_.jump(after);
+    b_.set_block(after);
+    Value result = b_.phi(zero, zero, before);
+    b_.add_incoming(result, loaded, yes);
+    return result;
+}
+
+Slot PhaseEmitter::load(const Instr &instr) {
+    const Access &access = k_.accesses[instr.access];
+    const DType dtype = k_.buffers[access.buffer].dtype;
+    const Elem e = storage_elem(dtype);
+    const auto from_storage = [&](Value stored) {
+        return dtype == DType::Bool ? b_.compare(Pred::Ne, stored, b_.zero(e, b_.lanes(stored))) : stored;
+    };
+    const auto self = static_cast<KValue>(&instr - k_.instrs.data());
+    if (!is_varying(self)) {
+        const Address at = address(access, instr.access, 0);
+        Value stored = access.predicate == kNoValue
+                           ? b_.load(e, 1, at.pointer, bytes_of(e))
+                           : guarded_scalar_load(scalar(access.predicate), e, at.pointer);
+        return {{from_storage(stored)}, false};
+    }
+    return vary([&](int part) {
+        return from_storage(load_part(access, address(access, instr.access, part), e, part));
+    });
+}
+
+Value PhaseEmitter::load_part(const Access &access, const Address &at, Elem e, int part) {
+    const int width = ctx_.width, align = bytes_of(e);
+    Value mask = access_mask(access, part);
+    if (width == 1) {
+        Value pointer = at.pointer;
+        return mask ? guarded_scalar_load(mask, e, pointer) : b_.load(e, 1, pointer, align);
+    }
+    if (at.form == Address::Contiguous)
+        return mask ? b_.masked_load(e, at.pointer, mask, align) : b_.load(e, width, at.pointer, align);
+    if (at.form == Address::One) {
+        // Only the predicate varies.
+        Value one = guarded_scalar_load(b_.any(mask), e, at.pointer);
+        return b_.select(mask, b_.splat(one, width), b_.zero(e, width));
+    }
+    if (at.form == Address::Strided && !mask) {
+        // On x86 as many scalar loads are faster than a gather.
+        Value v = b_.zero(e, width), pointer = at.pointer;
+        for (int lane = 0; lane < width; ++lane) {
+            v = b_.insert(v, b_.load(e, 1, pointer, align), lane);
+            pointer = b_.element(e, pointer, at.stride);
+        }
+        return v;
+    }
+    if (!mask)
+        mask = b_.i1(true, width);
+    return b_.gather(e, lane_pointers(at, e, width), mask, align);
+}
+
+bool PhaseEmitter::nontemporal_store(const Access &access, Elem e) const {
+    const KBuffer &buffer = k_.buffers[access.buffer];
+    return ctx_.nontemporal && buffer.mode == BufferMode::Out && ctx_.width * bytes_of(e) >= 16;
+}
+
+void PhaseEmitter::store(const Instr &instr) {
+    const Access &access = k_.accesses[instr.access];
+    const DType dtype = k_.buffers[access.buffer].dtype;
+    const Elem e = storage_elem(dtype);
+    const KValue source = instr.operands[0];
+    const auto to_storage = [&](Value v) { return dtype == DType::Bool ? b_.zext(v, e) : v; };
+    const auto self = static_cast<KValue>(&instr - k_.instrs.data());
+    const int align = bytes_of(e);
+    if (!is_varying(self)) {
+        const Address at = address(access, instr.access, 0);
+        Value v = to_storage(scalar(source));
+        const auto put = [&] { b_.store(v, at.pointer, align); };
+        return access.predicate == kNoValue ? put() : b_.if_then(scalar(access.predicate), put);
+    }
+    const int width = ctx_.width;
+    for (int part = 0; part < ctx_.parts; ++part) {
+        const Address at = address(access, instr.access, part);
+        Value v = to_storage(operand(source, part));
+        Value mask = access_mask(access, part);
+        if (width == 1) {
+            const auto put = [&] { b_.store(v, at.pointer, align); };
+            mask ? b_.if_then(mask, put) : put();
+        } else if (at.form == Address::Contiguous && mask) {
+            b_.masked_store(v, at.pointer, mask, align);
+        } else if (at.form == Address::Contiguous) {
+            const bool past = nontemporal_store(access, e);
+            b_.store(v, at.pointer, past ? width * align : align, past);
+        } else if (at.form == Address::Strided && !mask) {
+            Value pointer = at.pointer;
+            for (int lane = 0; lane < width; ++lane) {
+                b_.store(b_.extract(v, lane), pointer, align);
+                pointer = b_.element(e, pointer, at.stride);
+            }
+        } else {
+            b_.scatter(v, lane_pointers(at, e, width), mask ? mask : b_.i1(true, width), align);
+        }
+    }
+}
+
+/// How many elements to go from `lo` until the results that the region stores contiguously along `axis` are
+/// aligned to their registers; `*aligned`: whether all of them are then. Null where the region stores no such
+/// result.
+Value PhaseEmitter::alignment_peel(const Region &region, AxisId axis, Value lo, Value hi, Value *aligned) {
+    Value peel = nullptr;
+    *aligned = b_.i1(true);
+    for (const Stmt &stmt : region) {
+        if (stmt.kind == Stmt::Loop || k_.instrs[stmt.id].op != KOp::Store)
+            continue;
+        const uint32_t id = k_.instrs[stmt.id].access;
+        const Access &access = k_.accesses[id];
+        const Elem e = storage_elem(k_.buffers[access.buffer].dtype);
+        const AxisStride *s = stride_along(access, axis);
+        const bool plain = access.terms.empty() && access.predicate == kNoValue && s &&
+                           s->cls == StrideClass::Contiguous &&
+                           k_.buffers[access.buffer].mode == BufferMode::Out;
+        if (!plain || width_ * bytes_of(e) < 16)
+            continue;
+        const int64_t bytes = int64_t{width_} * bytes_of(e);
+        Value place = b_.pointer_to_int(b_.element(e, base_pointer(access, id), lo));
+        if (!peel) {
+            Value missing = b_.bit_and(b_.neg(place), b_.i64(bytes - 1));
+            peel = b_.smin(b_.lshr(missing, b_.i64(bytes_of(e) == 8 ? 3 : bytes_of(e) / 2)), b_.sub(hi, lo));
+        }
+        Value then = b_.add(place, b_.mul(peel, b_.i64(bytes_of(e))));
+        Value fits = b_.compare(Pred::Eq, b_.bit_and(then, b_.i64(bytes - 1)), b_.i64(0));
+        *aligned = b_.bit_and(*aligned, fits);
+    }
+    return peel;
+}
+
+} // namespace lz::codegen

@@ -1,0 +1,122 @@
+#include "codegen/llvm/analysis.h"
+
+#include "ir/diagnostic.h"
+
+#include <algorithm>
+
+namespace lz::codegen {
+
+using namespace ir;
+
+namespace {
+
+uint64_t bit(AxisId axis) {
+    LZ_CHECK(axis < 64, "a kernel has at most 64 axes");
+    return uint64_t{1} << axis;
+}
+
+} // namespace
+
+const AxisStride *stride_along(const Access &access, AxisId axis) {
+    for (const AxisStride &s : access.strides)
+        if (s.axis == axis)
+            return &s;
+    return nullptr;
+}
+
+Analysis::Analysis(const Kernel &kernel, const Phase &phase)
+    : k_(kernel), axes_(kernel.instrs.size()), written_(kernel.buffers.size()) {
+    visit(phase.body);
+}
+
+void Analysis::visit(const Region &region) {
+    for (const Stmt &stmt : region) {
+        if (stmt.kind == Stmt::Loop) {
+            const Loop &loop = k_.loops[stmt.id];
+            if (loop.order == LoopOrder::Lanes) {
+                one_lanes_axis_ = one_lanes_axis_ && (lanes_axis_ == kNoAxis || lanes_axis_ == loop.axis);
+                lanes_axis_ = loop.axis;
+            }
+            visit(loop.body);
+            continue;
+        }
+        const Instr &instr = k_.instrs[stmt.id];
+        uint64_t set = 0;
+        for (const KValue v : instr.operands)
+            if (v != kNoValue)
+                set |= axes_[v];
+        if (instr.op == KOp::Axis)
+            set |= bit(static_cast<AxisId>(instr.index));
+        if (instr.op == KOp::Product)
+            set = ~uint64_t{0};
+        if (instr.access != kNoValue) {
+            const Access &access = k_.accesses[instr.access];
+            for (const AxisStride &s : access.strides)
+                set |= bit(s.axis);
+            for (const IndexTerm &t : access.terms)
+                set |= axes_[t.index];
+            if (access.predicate != kNoValue)
+                set |= axes_[access.predicate];
+            if (instr.op == KOp::Store)
+                written_[access.buffer] = true;
+        }
+        if (instr.op == KOp::LoopResult) {
+            const Loop &loop = k_.loops[instr.index];
+            const Reduction &r = loop.reductions[instr.bits / 2];
+            set |= axes_[r.value];
+            if (r.index != kNoValue)
+                set |= axes_[r.index];
+            set &= ~bit(loop.axis);
+            for (const KValue bound : {loop.begin, loop.end})
+                if (bound != kNoValue)
+                    set |= axes_[bound];
+        }
+        axes_[stmt.id] = set;
+    }
+}
+
+bool Analysis::pure(KValue v) const {
+    const Instr &instr = k_.instrs[v];
+    const bool traps = (instr.op == KOp::Div || instr.op == KOp::Rem) && !is_float(instr.dtype);
+    switch (info(instr.op).cls) {
+    case KOpClass::Leaf:
+    case KOpClass::Compare:
+    case KOpClass::Convert:
+        return true;
+    case KOpClass::Arith:
+        return !traps;
+    default:
+        return false;
+    }
+}
+
+int Analysis::cost(const Region &region, AxisId axis) const {
+    int n = 0;
+    for (const Stmt &stmt : region) {
+        if (stmt.kind == Stmt::Loop)
+            n += cost(k_.loops[stmt.id].body, axis) + static_cast<int>(k_.loops[stmt.id].reductions.size());
+        else if (depends(stmt.id, axis) && info(k_.instrs[stmt.id].op).cls != KOpClass::Leaf)
+            ++n;
+    }
+    return n;
+}
+
+int Analysis::widest(const Region &region, AxisId axis) const {
+    int bytes = 1;
+    for (const Stmt &stmt : region) {
+        if (stmt.kind == Stmt::Loop) {
+            bytes = std::max(bytes, widest(k_.loops[stmt.id].body, axis));
+            continue;
+        }
+        const Instr &instr = k_.instrs[stmt.id];
+        if (depends(stmt.id, axis))
+            bytes = std::max(bytes, size_of(instr.dtype));
+    }
+    return bytes;
+}
+
+bool Analysis::has_loop(const Region &region) {
+    return std::any_of(region.begin(), region.end(), [](const Stmt &s) { return s.kind == Stmt::Loop; });
+}
+
+} // namespace lz::codegen

@@ -1,0 +1,46 @@
+#pragma once
+/// Facts about one phase that decide where its values are computed and in which form.
+
+#include "ir/kernel.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace lz::codegen {
+
+inline constexpr ir::AxisId kNoAxis = UINT8_MAX;
+
+class Analysis {
+public:
+    Analysis(const ir::Kernel &kernel, const ir::Phase &phase);
+
+    /// The axes that a value depends on, one bit each. A loop's result does not depend on the loop's axis.
+    uint64_t axes(ir::KValue v) const { return axes_[v]; }
+    bool depends(ir::KValue v, ir::AxisId axis) const { return (axes_[v] >> axis & 1) != 0; }
+    /// Whether the phase stores to the buffer: loads from it stay where they are.
+    bool written(uint16_t buffer) const { return written_[buffer]; }
+    /// Computable anywhere where its operands are, at any time, without effect or fault.
+    bool pure(ir::KValue v) const;
+    /// Operations of the region, those of nested loops too, that work on vectors along `axis`.
+    int cost(const ir::Region &region, ir::AxisId axis) const;
+    /// Size of the largest value that varies along `axis`; indices into memory count as 4.
+    int widest(const ir::Region &region, ir::AxisId axis) const;
+    /// Whether a region holds a loop.
+    static bool has_loop(const ir::Region &region);
+    /// Whether every Lanes loop of the phase is over one axis, so that Phase::inner speaks of each.
+    bool one_lanes_axis() const { return one_lanes_axis_; }
+
+private:
+    void visit(const ir::Region &region);
+
+    const ir::Kernel &k_;
+    std::vector<uint64_t> axes_;
+    std::vector<bool> written_;
+    ir::AxisId lanes_axis_ = kNoAxis;
+    bool one_lanes_axis_ = true;
+};
+
+/// The stride of an access along an axis, or nullptr where it does not move along it.
+const ir::AxisStride *stride_along(const ir::Access &access, ir::AxisId axis);
+
+} // namespace lz::codegen

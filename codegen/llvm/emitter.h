@@ -1,0 +1,206 @@
+#pragma once
+/// Emission of one phase of a kernel: scalar SSA of the Kernel IR to scalars and vectors.
+///
+/// Code is emitted in a *context*: which axis is the vector, how many lanes a register has and how many
+/// registers (parts) one step works on, and which lanes are live. A value that depends on the vector axis is
+/// *varying*: one vector a part. All others are scalars; they are splat where a varying operation uses them.
+///
+/// What does not depend on a loop is emitted before it (`hoist`), so the emitted module needs no optimizing
+/// passes.
+
+#include "codegen/llvm/analysis.h"
+#include "codegen/llvm/builder.h"
+#include "codegen/llvm/ops.h"
+#include "ir/compiled_kernel.h"
+#include "ir/kernel.h"
+#include "ir/target.h"
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace lz::codegen {
+
+struct EmitOptions {
+    ir::CpuIsa isa;
+    bool fast_math = false;
+};
+
+/// A value in the current context: one scalar, or one vector a part.
+struct Slot {
+    std::vector<Value> parts; ///< empty: not emitted yet
+    bool varying = false;
+    Value splat = nullptr; ///< of a scalar, good in `splat_block` and, if that is null, everywhere
+    Block splat_block = nullptr;
+    bool empty() const { return parts.empty(); }
+};
+
+/// The parameters of a PhaseEntry.
+struct EntryParams {
+    Value frame, begin, end, worker;
+};
+
+class PhaseEmitter {
+public:
+    PhaseEmitter(Builder &builder, const ir::Kernel &kernel, const ir::Phase &phase,
+                 const EmitOptions &options, const EntryParams &params);
+
+    /// The whole phase, for phases that are not contractions: walks work items [begin, end).
+    void emit_grid();
+
+    // --- what the contraction emitter uses
+    Builder &builder() { return b_; }
+    const ir::Kernel &kernel() const { return k_; }
+    const ir::Phase &phase() const { return p_; }
+    Value arg(ir::ArgId id); ///< i64; kNoArg is 0
+    Value extent(ir::AxisId axis) { return arg(k_.axes[axis].extent); }
+    Value buffer(uint16_t index); ///< pointer
+    /// Element index of an access where the bound axes are; the vector axis and terms are left out.
+    Value element_offset(const ir::Access &access);
+
+    /// Gives an axis its index until the matching unbind; last bound, first unbound.
+    void bind_axis(ir::AxisId axis, Value index);
+    void unbind_axis(ir::AxisId axis);
+
+    /// Emits the phase's body once, for the points of the bound axes and, on `axis`, `parts` times `width`
+    /// indices from `first` on. `masks`: live lanes of each part, or empty when all are. `products`: what
+    /// KOp::Product is in each part (vectors of `width` lanes, in the SSA form of its dtype).
+    void emit_points(ir::AxisId axis, Value first, int width, std::span<const Value> masks,
+                     std::span<const Value> products, int parts);
+
+    /// Lanes of one register in this phase, for values of four bytes; more where all are narrower.
+    int width() const { return width_; }
+    /// Lanes below `count` (i64): a mask of `width` lanes.
+    Value lanes_below(Value count, int width);
+
+private:
+    struct Context {
+        ir::AxisId axis = kNoAxis; ///< the vector; kNoAxis: everything is scalar
+        int width = 1, parts = 1;
+        Value first = nullptr; ///< index of the first lane of the first part
+        std::vector<Value> masks;
+        std::vector<Value> products;
+        bool nontemporal = false; ///< plain stores of results bypass the caches
+    };
+    using Values = std::vector<Value>;
+    /// What `forget` goes back to.
+    struct Mark {
+        size_t defined, memos, splats;
+    };
+
+    // --- regions.cpp: values and where they are computed
+    void emit_region(const ir::Region &region);
+    void emit_instr(ir::KValue v);
+    Slot compute(ir::KValue v);
+    Slot vary(const std::function<Value(int part)> &of_part); ///< one Value a part
+    /// Emits what does not depend on axes that are not bound yet. `runs`: the region is certain to run.
+    void hoist(const ir::Region &region, bool runs);
+    bool can_hoist(ir::KValue v, bool runs) const;
+    /// Before a vector loop along `axis`: addresses and splats of scalars that it will use.
+    void prepare(const ir::Region &region, ir::AxisId axis);
+    bool is_varying(ir::KValue v) const { return ctx_.axis != kNoAxis && analysis_.depends(v, ctx_.axis); }
+    Mark mark() const { return {defined_.size(), memos_.size(), splats_.size()}; }
+    void forget(Mark mark);
+    Value scalar(ir::KValue v);            ///< of a value that does not vary
+    Value operand(ir::KValue v, int part); ///< in the form of the context
+    Value live(int part) const {
+        return ctx_.masks.empty() ? nullptr : ctx_.masks[static_cast<size_t>(part)];
+    }
+    Value lane_indices(int part); ///< i64 indices on the vector axis
+    Context vector_context(ir::AxisId axis, Value first, int width, int parts) const;
+
+    // --- access.cpp: addresses, loads and stores
+    struct Address {
+        enum Form { One, Contiguous, Strided, Scattered } form;
+        Value pointer; ///< of the element (One), of the first lane, or a vector of pointers (Scattered)
+        Value stride = nullptr; ///< Strided: elements between lanes
+    };
+    Slot load(const ir::Instr &instr);
+    void store(const ir::Instr &instr);
+    Address address(const ir::Access &access, uint32_t id, int part);
+    Value base_pointer(const ir::Access &access, uint32_t id);
+    Value prefix(const ir::Access &access, uint32_t id, size_t level);
+    Value lane_pointers(const Address &a, Elem e, int width);
+    Value access_mask(const ir::Access &access, int part);
+    Value load_part(const ir::Access &access, const Address &at, Elem e, int part);
+    Value guarded_scalar_load(Value condition, Elem e, Value pointer);
+    bool nontemporal_store(const ir::Access &access, Elem e) const;
+    Value alignment_peel(const ir::Region &region, ir::AxisId axis, Value lo, Value hi, Value *aligned);
+
+    // --- checks.cpp
+    Slot check(ir::KValue id);
+    void report_fault(ir::FaultCode code, uint32_t source, Value value, Value limit);
+
+    // --- loops.cpp: loops without vectors, and vector loops without reductions
+    void emit_loop(uint32_t id);
+    void emit_sequential(const ir::Loop &loop, uint32_t id, Value begin, Value end);
+    void vector_range(const ir::Region &region, ir::AxisId axis, Value lo, Value hi);
+    void masked_steps(const ir::Region &region, ir::AxisId axis, Value lo, Value hi);
+    void full_steps(const ir::Region &region, ir::AxisId axis, Value lo, Value hi, int parts,
+                    bool nontemporal);
+    void points(const ir::Region &region, Context context, const std::function<void()> &then = {});
+    int parts_for(const ir::Region &region, ir::AxisId axis) const;
+
+    // --- lanes.cpp: reductions along the vector
+    void emit_lanes(const ir::Loop &loop, uint32_t id, Value begin, Value end);
+    void emit_lanes_across(const ir::Loop &loop, uint32_t id, Value begin, Value end);
+    Values fold_chunk(const ir::Loop &loop, Value begin, Value end); ///< the results as scalars, in order
+    Values fold_tiny(const ir::Loop &loop, Value begin, Value end);
+    Values fold_in_registers(const ir::Loop &loop, Value begin, Value end);
+    Values fold_in_memory(const ir::Loop &loop, Value begin, Value end);
+    /// Accumulators of one reduction: `registers` values, and as many indices behind them for arg reductions.
+    using Partials = std::vector<Values>;
+    Partials identities(const ir::Loop &loop, int lanes,
+                        const std::function<size_t(const ir::Reduction &)> &registers);
+    void combine(const ir::Reduction &r, Value &best, Value *best_index, Value value, Value index,
+                 Value mask);
+    void combine(const ir::Reduction &r, Values &into, const Values &from);
+    Values halve(const ir::Loop &loop, Partials partials);
+    void put_register(Value v, Value place);
+    Value get_register(Elem e, Value place);
+    Value spill(const Values &registers);
+    Values reload(Value memory, const ir::Reduction &r);
+    void fold_masked(const ir::Loop &loop, std::span<const Value> memory, Value origin, Value begin,
+                     Value end);
+    static int lanes_of(const ir::Reduction &r) {
+        return static_cast<int>(ir::kLaneBytes / ir::size_of(r.dtype));
+    }
+    static bool is_arg(const ir::Reduction &r) { return r.op >= ir::ReduceOp::ArgMax; }
+
+    // --- grid.cpp, tiles.cpp
+    void walk(std::span<const Value> counts, const std::function<void(std::span<const Value> index)> &item);
+    Value blocks_of(ir::AxisId axis, ir::ArgId block);
+    void grid_line();
+    void grid_range(ir::AxisId axis, Value lo, Value hi);
+    void grid_rows();
+    void grid_scalars();
+    void grid_tiles();
+
+    Builder &b_;
+    const ir::Kernel &k_;
+    const ir::Phase &p_;
+    const EmitOptions &options_;
+    OpTarget target_;
+    EntryParams params_;
+    Analysis analysis_;
+    int width_ = 1;
+    Context ctx_;
+    std::vector<Slot> values_;
+    std::vector<ir::KValue> defined_; ///< in order of emission, for `forget`
+    std::vector<ir::KValue> splats_;  ///< values whose splat `prepare` made, likewise
+    /// Sums of addresses: of an access over the first `level` bound axes, or (level | kPointer) its pointer.
+    struct Memo {
+        uint32_t access;
+        size_t level;
+        Value value;
+    };
+    static constexpr size_t kPointer = size_t{1} << 32;
+    std::vector<Memo> memos_;
+    std::vector<std::pair<ir::AxisId, Value>> bound_;
+    std::vector<Value> args_, buffers_, scalars_;
+    std::vector<std::vector<Slot>> results_; ///< by loop: value and index of each reduction
+};
+
+} // namespace lz::codegen

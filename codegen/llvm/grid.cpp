@@ -1,0 +1,115 @@
+#include "codegen/llvm/emitter.h"
+
+#include "ir/diagnostic.h"
+
+namespace lz::codegen {
+
+using namespace ir;
+
+Value PhaseEmitter::blocks_of(AxisId axis, ArgId block) {
+    if (block == kNoArg)
+        return b_.i64(1);
+    Value size = arg(block);
+    return b_.udiv(b_.add(extent(axis), b_.sub(size, b_.i64(1))), size);
+}
+
+/// Calls `item` for the index of each work item; the first is divided out, the others follow by carrying.
+void PhaseEmitter::walk(std::span<const Value> counts,
+                        const std::function<void(std::span<const Value>)> &item) {
+    Values first(counts.size());
+    Value rest = params_.begin;
+    for (size_t i = counts.size(); i-- > 0;) {
+        first[i] = i == 0 ? rest : b_.urem(rest, counts[i]);
+        rest = i == 0 ? rest : b_.udiv(rest, counts[i]);
+    }
+    b_.loop(params_.begin, params_.end, b_.i64(1), first, [&](Value, std::span<const Value> index) {
+        const Values now(index.begin(), index.end());
+        item(now);
+        Values next = now;
+        Value carry = b_.i64(1);
+        for (size_t i = counts.size(); i-- > 0;) {
+            Value moved = b_.add(now[i], carry);
+            Value over = b_.compare(Pred::Eq, moved, counts[i]);
+            next[i] = i == 0 ? moved : b_.select(over, b_.i64(0), moved);
+            carry = b_.zext(over, Elem::I64);
+        }
+        return next;
+    });
+}
+
+void PhaseEmitter::emit_grid() {
+    hoist(p_.body, false);
+    b_.if_then(b_.compare(Pred::Slt, params_.begin, params_.end), [&] {
+        if (p_.grid.empty() || !p_.vector_grid)
+            grid_scalars();
+        else if (p_.tile_axis >= 0)
+            grid_tiles();
+        else if (p_.grid.size() == 1)
+            grid_line();
+        else
+            grid_rows();
+    });
+    if (p_.stores == StoreTier::Streaming)
+        b_.store_fence();
+}
+
+void PhaseEmitter::grid_scalars() {
+    Values counts;
+    for (const AxisId axis : p_.grid)
+        counts.push_back(extent(axis));
+    walk(counts, [&](std::span<const Value> index) {
+        const Mark before = mark();
+        for (size_t i = 0; i < index.size(); ++i)
+            bind_axis(p_.grid[i], index[i]);
+        hoist(p_.body, true);
+        emit_region(p_.body);
+        for (size_t i = index.size(); i-- > 0;)
+            unbind_axis(p_.grid[i]);
+        forget(before);
+    });
+}
+
+/// Work items of a single axis lie side by side: they are one range.
+void PhaseEmitter::grid_line() {
+    const AxisId axis = p_.grid[0];
+    Value size = p_.block == kNoArg ? extent(axis) : arg(p_.block);
+    Value lo = b_.mul(params_.begin, size);
+    Value hi = b_.smin(b_.mul(params_.end, size), extent(axis));
+    grid_range(axis, lo, hi);
+}
+
+void PhaseEmitter::grid_range(AxisId axis, Value lo, Value hi) {
+    const Mark before = mark();
+    b_.if_then(b_.compare(Pred::Slt, lo, hi), [&] {
+        if (p_.inner == InnerTier::One) {
+            bind_axis(axis, lo);
+            hoist(p_.body, true);
+            emit_region(p_.body);
+            unbind_axis(axis);
+        } else {
+            hoist(p_.body, true);
+            vector_range(p_.body, axis, lo, hi);
+        }
+    });
+    forget(before);
+}
+
+void PhaseEmitter::grid_rows() {
+    const size_t last = p_.grid.size() - 1;
+    Values counts;
+    for (size_t i = 0; i < last; ++i)
+        counts.push_back(extent(p_.grid[i]));
+    counts.push_back(blocks_of(p_.grid[last], p_.block));
+    walk(counts, [&](std::span<const Value> index) {
+        for (size_t i = 0; i < last; ++i)
+            bind_axis(p_.grid[i], index[i]);
+        Value lo = p_.block == kNoArg ? b_.i64(0) : b_.mul(index[last], arg(p_.block));
+        Value all = extent(p_.grid[last]);
+        Value hi = p_.block == kNoArg ? all : b_.smin(b_.add(lo, arg(p_.block)), all);
+        grid_range(p_.grid[last], lo, hi);
+        for (size_t i = last; i-- > 0;)
+            unbind_axis(p_.grid[i]);
+    });
+}
+
+} // namespace lz::codegen

@@ -1,0 +1,214 @@
+#include "codegen/llvm/emitter.h"
+
+#include "ir/diagnostic.h"
+
+#include <algorithm>
+
+namespace lz::codegen {
+
+using namespace ir;
+
+namespace {
+
+/// Operations from which on a step is long enough to hide the loop around it.
+constexpr int kLightCost = 6, kMediumCost = 16;
+/// Extents of InnerTier::Tiny fit one register of this many lanes.
+constexpr int kTinyLanes = 16;
+
+} // namespace
+
+void PhaseEmitter::emit_loop(uint32_t id) {
+    const Loop &loop = k_.loops[id];
+    Value begin = loop.begin == kNoValue ? b_.i64(0) : scalar(loop.begin);
+    Value end = loop.end == kNoValue ? extent(loop.axis) : scalar(loop.end);
+    const bool one = p_.inner == InnerTier::One && !p_.vector_grid && analysis_.one_lanes_axis();
+    const bool lanes = loop.order == LoopOrder::Lanes && !one;
+    if (lanes && ctx_.axis == kNoAxis)
+        emit_lanes(loop, id, begin, end);
+    else if (lanes && !loop.reductions.empty())
+        emit_lanes_across(loop, id, begin, end);
+    else
+        emit_sequential(loop, id, begin, end);
+}
+
+// --- reductions that are not along the vector
+
+void PhaseEmitter::combine(const Reduction &r, Value &best, Value *best_index, Value value, Value index,
+                           Value mask) {
+    if (!is_arg(r)) {
+        Value next = emit_combine(b_, target_, r.op, r.dtype, best, value);
+        best = mask ? b_.select(mask, next, best) : next;
+        return;
+    }
+    Value better = emit_better(b_, r.op, r.dtype, value, index, best, *best_index);
+    if (mask)
+        better = b_.bit_and(better, mask);
+    best = b_.select(better, value, best);
+    *best_index = b_.select(better, index, *best_index);
+}
+
+void PhaseEmitter::combine(const Reduction &r, Values &into, const Values &from) {
+    const size_t n = is_arg(r) ? into.size() / 2 : into.size();
+    for (size_t i = 0; i < n; ++i)
+        combine(r, into[i], is_arg(r) ? &into[n + i] : nullptr, from[i], is_arg(r) ? from[n + i] : nullptr,
+                nullptr);
+}
+
+namespace {
+
+std::vector<Value> flatten(const std::vector<std::vector<Value>> &groups) {
+    std::vector<Value> flat;
+    for (const auto &g : groups)
+        flat.insert(flat.end(), g.begin(), g.end());
+    return flat;
+}
+
+std::vector<std::vector<Value>> regroup(std::span<const Value> flat,
+                                        const std::vector<std::vector<Value>> &like) {
+    std::vector<std::vector<Value>> groups;
+    size_t at = 0;
+    for (const auto &g : like) {
+        groups.emplace_back(flat.begin() + static_cast<long>(at),
+                            flat.begin() + static_cast<long>(at + g.size()));
+        at += g.size();
+    }
+    return groups;
+}
+
+} // namespace
+
+void PhaseEmitter::emit_sequential(const Loop &loop, uint32_t id, Value begin, Value end) {
+    const Mark before = mark();
+    const auto varies = [&](const Reduction &r) {
+        return is_varying(r.value) || (r.index != kNoValue && is_varying(r.index));
+    };
+    // Scalars stay scalars: one register without lanes.
+    Partials start;
+    for (const Reduction &r : loop.reductions) {
+        const int lanes = varies(r) ? ctx_.width : 1;
+        const size_t n = varies(r) ? static_cast<size_t>(ctx_.parts) : 1;
+        Values values(n, emit_identity(b_, r.op, r.dtype, lanes));
+        if (is_arg(r))
+            values.insert(values.end(), n, b_.i64(INT64_MAX, lanes));
+        start.push_back(std::move(values));
+    }
+    const auto step = [&](Value index, std::span<const Value> carried) {
+        const Mark inside = mark();
+        Partials partials = regroup(carried, start);
+        bind_axis(loop.axis, index);
+        emit_region(loop.body);
+        for (size_t i = 0; i < partials.size(); ++i) {
+            const Reduction &r = loop.reductions[i];
+            const int n = varies(r) ? ctx_.parts : 1;
+            const auto get = [&](KValue v, int part) { return varies(r) ? operand(v, part) : scalar(v); };
+            Values element;
+            for (int part = 0; part < n; ++part)
+                element.push_back(get(r.value, part));
+            for (int part = 0; is_arg(r) && part < n; ++part)
+                element.push_back(get(r.index, part));
+            combine(r, partials[i], element);
+        }
+        unbind_axis(loop.axis);
+        forget(inside);
+        return flatten(partials);
+    };
+    const auto fold = [&](Value lo, Value hi, const std::function<void()> &preheader) {
+        return b_.loop(lo, hi, b_.i64(1), flatten(start), step, preheader);
+    };
+    const auto preheader = [&] { hoist(loop.body, true); };
+    Values flat;
+    if (loop.chunk == 0 || loop.reductions.empty()) {
+        flat = fold(begin, end, preheader);
+    } else {
+        const auto chunk = [&](Value lo, std::span<const Value> carried) {
+            Partials totals = regroup(carried, start);
+            const Partials part = regroup(fold(lo, b_.smin(b_.add(lo, b_.i64(loop.chunk)), end), {}), start);
+            for (size_t i = 0; i < totals.size(); ++i)
+                combine(loop.reductions[i], totals[i], part[i]);
+            return flatten(totals);
+        };
+        flat = b_.loop(begin, end, b_.i64(loop.chunk), flatten(start), chunk, preheader);
+    }
+    forget(before);
+    const Partials partials = regroup(flat, start);
+    std::vector<Slot> slots(2 * loop.reductions.size());
+    for (size_t i = 0; i < partials.size(); ++i) {
+        const Reduction &r = loop.reductions[i];
+        const auto n = static_cast<long>(varies(r) ? ctx_.parts : 1);
+        slots[2 * i] = {{partials[i].begin(), partials[i].begin() + n}, varies(r)};
+        slots[2 * i + 1] = {{partials[i].begin() + n, partials[i].end()}, varies(r)};
+    }
+    results_[id] = std::move(slots);
+}
+
+// --- vector loops
+
+int PhaseEmitter::parts_for(const Region &region, AxisId axis) const {
+    const int cost = analysis_.cost(region, axis);
+    int parts = cost <= kLightCost ? 4 : cost <= kMediumCost ? 2 : 1;
+    // Rows that are walked side by side: the wider a visit of a row, the fewer pages in flight.
+    if (Analysis::has_loop(region))
+        parts *= 2;
+    if (analysis_.widest(region, axis) == 8 && parts > 1)
+        parts /= 2;
+    if (options_.isa.vector_registers < 32 && parts > 1)
+        parts /= 2;
+    return parts;
+}
+
+void PhaseEmitter::full_steps(const Region &region, AxisId axis, Value lo, Value hi, int parts,
+                              bool nontemporal) {
+    b_.loop(lo, hi, b_.i64(int64_t{width_} * parts), {}, [&](Value index, std::span<const Value>) -> Values {
+        Context context = vector_context(axis, index, width_, parts);
+        context.nontemporal = nontemporal;
+        points(region, std::move(context));
+        return {};
+    });
+}
+
+void PhaseEmitter::masked_steps(const Region &region, AxisId axis, Value lo, Value hi) {
+    b_.loop(lo, hi, b_.i64(width_), {}, [&](Value index, std::span<const Value>) -> Values {
+        Context context = vector_context(axis, index, width_, 1);
+        context.masks = {lanes_below(b_.sub(hi, index), width_)};
+        points(region, std::move(context));
+        return {};
+    });
+}
+
+/// Runs the region for each index in [lo, hi), lo < hi; everything else is bound and hoisted.
+void PhaseEmitter::vector_range(const Region &region, AxisId axis, Value lo, Value hi) {
+    const Mark before = mark();
+    prepare(region, axis);
+    const bool speaks = p_.vector_grid || analysis_.one_lanes_axis();
+    const auto full = [&](Value from, int parts) {
+        const int64_t step = int64_t{width_} * parts;
+        return b_.add(from, b_.bit_and(b_.sub(hi, from), b_.i64(-step)));
+    };
+    if (p_.inner == InnerTier::Tiny && speaks && width_ >= kTinyLanes) {
+        Context context = vector_context(axis, lo, width_, 1);
+        context.masks = {lanes_below(b_.sub(hi, lo), width_)};
+        points(region, std::move(context));
+        return forget(before);
+    }
+    const int parts = parts_for(region, axis);
+    Value aligned = nullptr;
+    Value peel = p_.stores == StoreTier::Streaming ? alignment_peel(region, axis, lo, hi, &aligned) : nullptr;
+    if (!peel) {
+        Value end = full(lo, parts);
+        full_steps(region, axis, lo, end, parts, false);
+        masked_steps(region, axis, end, hi);
+        return forget(before);
+    }
+    // Two rounds of one code: masked up to the first aligned register, then full steps; masked to the end.
+    Value first = b_.add(lo, peel);
+    Value end = b_.select(aligned, full(first, parts), first);
+    b_.loop(b_.i64(0), b_.i64(2), b_.i64(1), {}, [&](Value round, std::span<const Value>) -> Values {
+        Value leading = b_.compare(Pred::Eq, round, b_.i64(0));
+        masked_steps(region, axis, b_.select(leading, lo, end), b_.select(leading, first, hi));
+        full_steps(region, axis, b_.select(leading, first, end), end, parts, true);
+        return {};
+    });
+    forget(before);
+}
+
+} // namespace lz::codegen

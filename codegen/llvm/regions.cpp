@@ -1,0 +1,286 @@
+#include "codegen/llvm/emitter.h"
+
+#include "ir/diagnostic.h"
+
+#include <algorithm>
+
+namespace lz::codegen {
+
+using namespace ir;
+
+namespace {
+
+/// The layout of KernelFrame.
+constexpr int64_t kFrameBuffers = 0, kFrameArgs = 8, kFrameScalars = 16;
+
+Elem scalar_elem(DType t) {
+    if (t == DType::F64)
+        return Elem::F64;
+    return is_float(t) ? Elem::F32 : Elem::I64;
+}
+
+} // namespace
+
+PhaseEmitter::PhaseEmitter(Builder &builder, const Kernel &kernel, const Phase &phase,
+                           const EmitOptions &options, const EntryParams &params)
+    : b_(builder), k_(kernel), p_(phase), options_(options), target_(op_target(options.isa.features)),
+      params_(params), analysis_(kernel, phase), values_(kernel.instrs.size()), args_(kernel.args.size()),
+      buffers_(kernel.buffers.size()), scalars_(kernel.scalars.size()), results_(kernel.loops.size()) {
+    int bytes = 1;
+    for (size_t axis = 0; axis < kernel.axes.size(); ++axis)
+        bytes = std::max(bytes, analysis_.widest(phase.body, static_cast<AxisId>(axis)));
+    // The lanes of a reduction's partial results are a multiple of a register's.
+    const int most = Analysis::has_loop(phase.body) ? static_cast<int>(kLaneBytes) / 8 : 64;
+    width_ = std::clamp(options.isa.vector_bytes / std::min(bytes, 4), 4, most);
+}
+
+Value PhaseEmitter::arg(ArgId id) {
+    if (id == kNoArg)
+        return b_.i64(0);
+    if (!args_[id])
+        args_[id] = b_.at_entry([&] {
+            Value table = b_.load(Elem::Ptr, 1, b_.element(Elem::I8, params_.frame, b_.i64(kFrameArgs)), 8);
+            return b_.load(Elem::I64, 1, b_.element(Elem::I64, table, b_.i64(id)), 8);
+        });
+    return args_[id];
+}
+
+Value PhaseEmitter::buffer(uint16_t index) {
+    if (buffers_[index])
+        return buffers_[index];
+    const KBuffer &buffer = k_.buffers[index];
+    if (buffer.mode == BufferMode::Worker) {
+        Value offset = arg(buffer.worker_offset);
+        return buffers_[index] = b_.at_entry([&] { return b_.element(Elem::I8, params_.worker, offset); });
+    }
+    return buffers_[index] = b_.at_entry([&] {
+        Value table = b_.load(Elem::Ptr, 1, b_.element(Elem::I8, params_.frame, b_.i64(kFrameBuffers)), 8);
+        return b_.load(Elem::Ptr, 1, b_.element(Elem::Ptr, table, b_.i64(index)), 8);
+    });
+}
+
+void PhaseEmitter::bind_axis(AxisId axis, Value index) {
+    bound_.emplace_back(axis, index);
+}
+
+void PhaseEmitter::unbind_axis(AxisId axis) {
+    LZ_CHECK(!bound_.empty() && bound_.back().first == axis, "axes are unbound in reverse order");
+    bound_.pop_back();
+    std::erase_if(memos_, [&](const Memo &m) { return (m.level & ~kPointer) > bound_.size(); });
+}
+
+void PhaseEmitter::forget(Mark mark) {
+    for (size_t i = mark.defined; i < defined_.size(); ++i)
+        values_[defined_[i]] = {};
+    defined_.resize(mark.defined);
+    if (memos_.size() > mark.memos)
+        memos_.resize(mark.memos);
+    for (size_t i = mark.splats; i < splats_.size(); ++i)
+        values_[splats_[i]].splat = nullptr;
+    splats_.resize(mark.splats);
+}
+
+Value PhaseEmitter::lanes_below(Value count, int width) {
+    if (width == 1)
+        return b_.compare(Pred::Sgt, count, b_.i64(0));
+    const Elem e = width >= 32 ? Elem::I8 : Elem::I32;
+    Value clamped = b_.truncate(b_.smin(count, b_.i64(width)), e);
+    return b_.compare(Pred::Ult, b_.iota(e, width), b_.splat(clamped, width));
+}
+
+PhaseEmitter::Context PhaseEmitter::vector_context(AxisId axis, Value first, int width, int parts) const {
+    Context context;
+    context.axis = axis;
+    context.first = first;
+    context.width = width;
+    context.parts = parts;
+    return context;
+}
+
+void PhaseEmitter::emit_points(AxisId axis, Value first, int width, std::span<const Value> masks,
+                               std::span<const Value> products, int parts) {
+    Context context = vector_context(axis, first, width, parts);
+    context.masks.assign(masks.begin(), masks.end());
+    context.products.assign(products.begin(), products.end());
+    if (width == 1 && parts == 1) // a scalar point: the axis is an index like the others
+        context.axis = kNoAxis;
+    points(p_.body, std::move(context));
+}
+
+void PhaseEmitter::points(const Region &region, Context context, const std::function<void()> &then) {
+    const Mark before = mark();
+    const AxisId axis = context.axis;
+    std::swap(ctx_, context);
+    if (axis != kNoAxis)
+        bind_axis(axis, ctx_.first);
+    emit_region(region);
+    if (then)
+        then();
+    if (axis != kNoAxis)
+        unbind_axis(axis);
+    std::swap(ctx_, context);
+    forget(before);
+}
+
+void PhaseEmitter::emit_region(const Region &region) {
+    for (const Stmt &stmt : region) {
+        if (stmt.kind == Stmt::Loop)
+            emit_loop(stmt.id);
+        else if (values_[stmt.id].empty())
+            emit_instr(stmt.id);
+    }
+}
+
+Slot PhaseEmitter::vary(const std::function<Value(int)> &of_part) {
+    Slot slot;
+    slot.varying = true;
+    for (int part = 0; part < ctx_.parts; ++part)
+        slot.parts.push_back(of_part(part));
+    return slot;
+}
+
+void PhaseEmitter::emit_instr(KValue v) {
+    const Instr &instr = k_.instrs[v];
+    if (instr.op == KOp::Store)
+        return store(instr);
+    values_[v] = compute(v);
+    defined_.push_back(v);
+}
+
+Slot PhaseEmitter::compute(KValue v) {
+    const Instr &instr = k_.instrs[v];
+    const auto one = [](Value value) { return Slot{{value}, false}; };
+    switch (instr.op) {
+    case KOp::Const:
+        return one(b_.constant(ssa_elem(instr.dtype), instr.bits));
+    case KOp::Arg:
+        return one(arg(static_cast<ArgId>(instr.index)));
+    case KOp::Scalar: {
+        Value &cached = scalars_[instr.index];
+        if (!cached)
+            cached = b_.at_entry([&] {
+                Value table =
+                    b_.load(Elem::Ptr, 1, b_.element(Elem::I8, params_.frame, b_.i64(kFrameScalars)), 8);
+                const Elem e = scalar_elem(instr.dtype);
+                Value slot = b_.load(e, 1, b_.element(Elem::I64, table, b_.i64(instr.index)), 8);
+                const DType held = e == Elem::I64 ? DType::I64 : e == Elem::F64 ? DType::F64 : DType::F32;
+                return emit_cast(b_, target_, slot, held, instr.dtype);
+            });
+        return one(cached);
+    }
+    case KOp::Axis: {
+        const auto axis = static_cast<AxisId>(instr.index);
+        if (axis == ctx_.axis)
+            return vary([&](int part) { return lane_indices(part); });
+        for (const auto &[id, index] : bound_)
+            if (id == axis)
+                return one(index);
+        internal_failure(__FILE__, __LINE__, "an axis is used outside of its loop");
+    }
+    case KOp::Load:
+        return load(instr);
+    case KOp::CheckIndex:
+    case KOp::CheckNonzero:
+        return check(v);
+    case KOp::LoopResult:
+        return results_[instr.index][instr.bits];
+    case KOp::Product:
+        LZ_CHECK(!ctx_.products.empty(), "a product stands in an epilogue only");
+        if (ctx_.axis == kNoAxis)
+            return one(ctx_.products[0]);
+        return vary([&](int part) { return ctx_.products[static_cast<size_t>(part)]; });
+    default:
+        break;
+    }
+    // Select's type is told by its values, that of all others by the first operand.
+    const DType from = k_.instrs[instr.operands[instr.op == KOp::Select ? 1 : 0]].dtype;
+    const auto of_part = [&](int part) {
+        Value x[3] = {};
+        for (int i = 0; i < 3; ++i)
+            if (instr.operands[i] != kNoValue)
+                x[i] = is_varying(v) ? operand(instr.operands[i], part) : scalar(instr.operands[i]);
+        return emit_op(b_, target_, instr.op, instr.dtype, from, x[0], x[1], x[2]);
+    };
+    return is_varying(v) ? vary(of_part) : one(of_part(0));
+}
+
+Value PhaseEmitter::lane_indices(int part) {
+    Value first = b_.add(ctx_.first, b_.i64(int64_t{part} * ctx_.width));
+    return ctx_.width == 1 ? first : b_.add(b_.splat(first, ctx_.width), b_.iota(Elem::I64, ctx_.width));
+}
+
+Value PhaseEmitter::scalar(KValue v) {
+    const Slot &slot = values_[v];
+    LZ_CHECK(!slot.empty() && !slot.varying, "value %" + std::to_string(v) + " is not a scalar here");
+    return slot.parts[0];
+}
+
+Value PhaseEmitter::operand(KValue v, int part) {
+    Slot &slot = values_[v];
+    LZ_CHECK(!slot.empty(), "value %" + std::to_string(v) + " is used before it is computed");
+    if (slot.varying)
+        return slot.parts[static_cast<size_t>(part)];
+    if (ctx_.width == 1)
+        return slot.parts[0];
+    const bool good = slot.splat && b_.lanes(slot.splat) == ctx_.width &&
+                      (!slot.splat_block || slot.splat_block == b_.current());
+    if (!good) {
+        slot.splat = b_.splat(slot.parts[0], ctx_.width);
+        slot.splat_block = b_.current();
+    }
+    return slot.splat;
+}
+
+bool PhaseEmitter::can_hoist(KValue v, bool runs) const {
+    const Instr &instr = k_.instrs[v];
+    uint64_t bound = 0;
+    for (const auto &[axis, index] : bound_)
+        bound |= uint64_t{1} << axis;
+    if ((analysis_.axes(v) & ~bound) != 0)
+        return false;
+    const auto ready = [&](KValue x) { return x == kNoValue || !values_[x].empty(); };
+    if (!std::all_of(std::begin(instr.operands), std::end(instr.operands), ready))
+        return false;
+    if (instr.op == KOp::Load) {
+        const Access &access = k_.accesses[instr.access];
+        return runs && !analysis_.written(access.buffer) && ready(access.predicate) &&
+               std::all_of(access.terms.begin(), access.terms.end(),
+                           [&](const IndexTerm &t) { return ready(t.index); });
+    }
+    return analysis_.pure(v) || (runs && info(instr.op).cls == KOpClass::Arith);
+}
+
+void PhaseEmitter::hoist(const Region &region, bool runs) {
+    for (const Stmt &stmt : region) {
+        if (stmt.kind == Stmt::Loop)
+            hoist(k_.loops[stmt.id].body, false);
+        else if (values_[stmt.id].empty() && can_hoist(stmt.id, runs))
+            emit_instr(stmt.id);
+    }
+}
+
+void PhaseEmitter::prepare(const Region &region, AxisId axis) {
+    for (const Stmt &stmt : region) {
+        if (stmt.kind == Stmt::Loop) {
+            prepare(k_.loops[stmt.id].body, axis);
+            continue;
+        }
+        const Instr &instr = k_.instrs[stmt.id];
+        if (instr.access != kNoValue) {
+            const Access &access = k_.accesses[instr.access];
+            base_pointer(access, instr.access);
+        }
+        if (!analysis_.depends(stmt.id, axis))
+            continue;
+        for (const KValue x : instr.operands) {
+            if (x == kNoValue || values_[x].empty() || values_[x].varying ||
+                b_.is_constant(values_[x].parts[0]))
+                continue;
+            values_[x].splat = b_.splat(values_[x].parts[0], width_);
+            values_[x].splat_block = nullptr;
+            splats_.push_back(x);
+        }
+    }
+}
+
+} // namespace lz::codegen

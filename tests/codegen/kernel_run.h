@@ -1,0 +1,180 @@
+#pragma once
+/// Runs a kernel compiled and interpreted on equal data; the interpreter is the oracle.
+
+#include "codegen/codegen.h"
+#include "ir/kernel.h"
+#include "ir/kernel_interpreter.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace lz::test {
+
+/// 64-byte aligned bytes with a guard behind them.
+class Bytes {
+public:
+    explicit Bytes(size_t n)
+        : size_(n), memory_(static_cast<std::byte *>(std::aligned_alloc(64, (n + 191) / 64 * 64))) {
+        std::memset(memory_.get(), 0x5a, (n + 191) / 64 * 64);
+    }
+    std::byte *data() { return memory_.get(); }
+    const std::byte *data() const { return memory_.get(); }
+    size_t size() const { return size_; }
+    bool guard_intact() const {
+        return std::all_of(data() + size_, data() + size_ + 64,
+                           [](std::byte b) { return b == std::byte{0x5a}; });
+    }
+    template <class T>
+    T *as() {
+        return reinterpret_cast<T *>(data());
+    }
+
+private:
+    struct Free {
+        void operator()(std::byte *p) const { std::free(p); }
+    };
+    size_t size_;
+    std::unique_ptr<std::byte, Free> memory_;
+};
+
+struct Launch {
+    ir::Kernel kernel;
+    std::vector<int64_t> args;
+    std::vector<uint64_t> scalars;
+    std::vector<int64_t> elements; ///< of each buffer
+    size_t worker_bytes = 0;
+};
+
+struct Outcome {
+    std::vector<Bytes> buffers;
+    int32_t fault = 0;
+    uint32_t fault_source = 0;
+    int64_t fault_value = 0, fault_limit = 0;
+};
+
+/// Fills a buffer: floats of moderate size with some NaN, infinities and zeros if `corners`, integers of both
+/// signs.
+inline void fill(ir::DType dtype, std::byte *to, int64_t n, uint64_t seed, bool corners) {
+    std::mt19937_64 random(seed);
+    std::normal_distribution<double> normal(0, 2);
+    const double special[] = {0.0,
+                              -0.0,
+                              1.0,
+                              std::numeric_limits<double>::infinity(),
+                              -std::numeric_limits<double>::infinity(),
+                              std::numeric_limits<double>::quiet_NaN(),
+                              1e-40,
+                              3e9,
+                              -3e9,
+                              1e30};
+    for (int64_t i = 0; i < n; ++i) {
+        const bool corner = corners && random() % 7 == 0;
+        const double v = corner ? special[random() % std::size(special)] : normal(random);
+        uint64_t bits = random();
+        if (ir::is_float(dtype)) {
+            const auto wide = std::bit_cast<uint64_t>(v);
+            bits = ir::evaluate(ir::KOp::Cast, dtype, ir::DType::F64, &wide);
+        } else if (dtype == ir::DType::Bool) {
+            bits &= 1;
+        } else if (!corner) {
+            bits = static_cast<uint64_t>(static_cast<int64_t>(v * 8));
+        }
+        std::memcpy(to + i * ir::size_of(dtype), &bits, static_cast<size_t>(ir::size_of(dtype)));
+    }
+}
+
+inline Outcome prepare(const Launch &l, uint64_t seed, bool corners) {
+    Outcome o;
+    for (size_t i = 0; i < l.kernel.buffers.size(); ++i) {
+        const ir::DType t = l.kernel.buffers[i].dtype;
+        o.buffers.emplace_back(static_cast<size_t>(l.elements[i] * ir::size_of(t)));
+        fill(t, o.buffers.back().data(), l.elements[i], seed + i, corners);
+    }
+    return o;
+}
+
+/// Runs `body(frame, worker)` over the outcome's buffers and takes over the fault.
+template <class Body>
+void with_frame(const Launch &l, Outcome &o, Body body) {
+    std::vector<void *> pointers;
+    for (Bytes &b : o.buffers)
+        pointers.push_back(b.data());
+    ir::Fault fault;
+    const ir::KernelFrame frame{pointers.data(), l.args.data(), l.scalars.data(), &fault};
+    Bytes worker(l.worker_bytes + 64);
+    body(frame, worker.data());
+    o.fault = fault.code;
+    o.fault_source = fault.source;
+    o.fault_value = fault.value;
+    o.fault_limit = fault.limit;
+}
+
+inline Outcome run_interpreted(const Launch &l, uint64_t seed = 1, bool corners = true) {
+    Outcome o = prepare(l, seed, corners);
+    with_frame(l, o, [&](const ir::KernelFrame &f, void *worker) { ir::interpret(l.kernel, f, worker); });
+    return o;
+}
+
+/// Work items in ranges of `grain`.
+inline Outcome run_compiled(const Launch &l, const ir::CpuIsa &isa, int64_t grain = 3, uint64_t seed = 1,
+                            bool corners = true) {
+    const ir::CompiledKernel compiled = codegen::compile_cpu(l.kernel, isa);
+    const auto module = codegen::cpu_loader()(compiled);
+    Outcome o = prepare(l, seed, corners);
+    with_frame(l, o, [&](const ir::KernelFrame &f, void *worker) {
+        for (size_t i = 0; i < l.kernel.phases.size(); ++i) {
+            const auto entry = reinterpret_cast<ir::PhaseEntry>(module->entry(compiled.symbols[i]));
+            const int64_t items = ir::work_items(l.kernel, l.kernel.phases[i], l.args);
+            for (int64_t at = 0; at < items; at += grain)
+                entry(&f, at, std::min(items, at + grain), worker);
+        }
+    });
+    return o;
+}
+
+inline ir::CpuIsa isa_with(int vector_bytes) {
+    ir::CpuIsa isa = codegen::host_isa();
+    isa.vector_bytes = std::min(isa.vector_bytes, vector_bytes);
+    return isa;
+}
+
+/// Empty, or where and how the buffers of two outcomes differ. NaNs are equal to each other.
+inline std::string difference(const Launch &l, const Outcome &a, const Outcome &b) {
+    for (size_t i = 0; i < l.kernel.buffers.size(); ++i) {
+        const ir::KBuffer &buffer = l.kernel.buffers[i];
+        if (buffer.mode == ir::BufferMode::Worker)
+            continue;
+        if (!b.buffers[i].guard_intact())
+            return "buffer " + std::to_string(i) + " was overrun";
+        const int bytes = ir::size_of(buffer.dtype);
+        for (int64_t e = 0; e < l.elements[i]; ++e) {
+            uint64_t x = 0, y = 0;
+            std::memcpy(&x, a.buffers[i].data() + e * bytes, static_cast<size_t>(bytes));
+            std::memcpy(&y, b.buffers[i].data() + e * bytes, static_cast<size_t>(bytes));
+            if (x == y)
+                continue;
+            const auto nan = [&](uint64_t v) {
+                uint64_t wide = ir::evaluate(ir::KOp::Cast, ir::DType::F64, buffer.dtype, &v);
+                return ir::is_float(buffer.dtype) &&
+                       std::bit_cast<double>(wide) != std::bit_cast<double>(wide);
+            };
+            if (nan(x) && nan(y))
+                continue;
+            char text[160];
+            std::snprintf(text, sizeof text, "buffer %zu element %lld: interpreter %llx, compiled %llx", i,
+                          static_cast<long long>(e), static_cast<unsigned long long>(x),
+                          static_cast<unsigned long long>(y));
+            return text;
+        }
+    }
+    if (a.fault != b.fault)
+        return "faults " + std::to_string(a.fault) + " and " + std::to_string(b.fault);
+    return "";
+}
+
+} // namespace lz::test
