@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <optional>
 
 namespace lz::runtime {
@@ -82,10 +83,10 @@ public:
                 for (; next < actions.size(); ++next)
                     perform_unharmed(actions[next]);
             } catch (const ir::Failure &failure) {
-                const Layout::Action &action = actions[next++];
-                lose_step(action.step, failure);
-                for (uint32_t f = action.faults; f < action.end_faults; ++f)
-                    state_.faults[f].code.store(0, std::memory_order_relaxed);
+                fail(actions[next++], failure);
+            } catch (const std::bad_alloc &) { // scratch of a library call
+                fail(actions[next++], ir::Failure(ir::ErrorKind::OutOfMemory,
+                                                  "The system has no memory for a step's scratch."));
             }
         }
         return blame_ ? blame_->report() : RunReport{};
@@ -141,7 +142,9 @@ private:
         state_.faults[index].code.store(0, std::memory_order_relaxed);
     }
 
-    void lose_step(uint32_t step, const ir::Failure &failure) {
+    /// All segments of the action's step are lost: it did not run, or not to its end.
+    void fail(const Layout::Action &action, const ir::Failure &failure) {
+        uint32_t step = action.step;
         const ir::Step &s = program_.steps[step];
         ir::Failure named(failure.kind(), failure.message(), failure.loc(),
                           s.recorded.empty() ? ir::Failure::kNoNode : s.recorded.back());
@@ -149,6 +152,8 @@ private:
         blame().lose(step, 0, named);
         for (uint32_t segment = 1; segment < segments; ++segment)
             blame().lose_with_last(step, segment);
+        for (uint32_t f = action.faults; f < action.end_faults; ++f)
+            state_.faults[f].code.store(0, std::memory_order_relaxed);
     }
 
     /// As perform and check, once something has failed: leaves out what depends on it, segment by segment.
