@@ -70,12 +70,17 @@ CompileResult compile(Graph graph, const Target &target, const PipelineObserver 
     const PassContext context{target, &fusion_notes};
     if (target.modes.verify)
         verify_after("recording", graph);
-
     for (const GraphPass &pass : kGraphPasses) {
         graph = run(pass.name, [&] { return pass.run(std::move(graph), context); });
         run.check({.pass = pass.name, .graph = &graph}, graph);
     }
+    Program program = lower(graph, target, fusion_notes, observer);
+    return {std::move(program), std::move(graph)};
+}
 
+Program lower(const Graph &graph, const Target &target, const FusionNotes &fusion_notes,
+              const PipelineObserver *observer) {
+    Pipeline run(target, observer);
     std::vector<LoweredStep> steps = run("lower-clusters", [&] { return lower_clusters(graph, target); });
     run.check({.pass = "lower-clusters", .graph = &graph, .steps = steps},
               std::span<const LoweredStep>(steps));
@@ -88,7 +93,8 @@ CompileResult compile(Graph graph, const Target &target, const PipelineObserver 
 
     // insert-syncs will stand here: MemoryPlan::reuses and the data edges between streams become events.
 
-    std::vector<std::string> notes = explain(graph, fusion_notes, steps, plan);
+    std::vector<std::string> notes =
+        run("explain", [&] { return explain(graph, fusion_notes, steps, plan); });
     Program program = run("build-program", [&] { return build_program(graph, std::move(steps), plan); });
     program.notes = std::move(notes);
     run.check({.pass = "build-program", .graph = &graph, .plan = &plan, .program = &program}, program);
@@ -97,7 +103,7 @@ CompileResult compile(Graph graph, const Target &target, const PipelineObserver 
         run("verify-schedule", [&] { verify_schedule(program); });
         run.report({.pass = "verify-schedule", .graph = &graph, .plan = &plan, .program = &program});
     }
-    return {std::move(program), std::move(graph)};
+    return program;
 }
 
 std::span<const GraphPass> graph_passes() {

@@ -41,6 +41,10 @@ struct CompileResult {
 /// Program can express yet, and Failure(Internal) for ours.
 CompileResult compile(ir::Graph graph, const ir::Target &target, const PipelineObserver *observer = nullptr);
 
+/// The second half of it: from a graph as `fuse` left it to its Program.
+ir::Program lower(const ir::Graph &graph, const ir::Target &target, const FusionNotes &fusion_notes = {},
+                  const PipelineObserver *observer = nullptr);
+
 struct PassContext {
     const ir::Target &target;
     FusionNotes *fusion_notes = nullptr; ///< filled by fuse if not null

@@ -93,7 +93,7 @@ std::vector<Touched> touched_by(const Program &program, const Kernel &kernel, co
 
 using Clock = std::vector<uint32_t>; // by stream: steps of it that have happened
 
-struct Access {
+struct Touch {
     uint32_t step = kNone;
     uint32_t buffer = kNone;
 };
@@ -101,8 +101,8 @@ struct Access {
 /// What is known about a run of bytes.
 struct Cell {
     int64_t end = 0;
-    Access writer;
-    std::vector<Access> readers; // since the last write, the latest of each stream
+    Touch writer;
+    std::vector<Touch> readers; // since the last write, the latest of each stream
 };
 
 /// The history of one memory: an input's, a result's, or an arena. Cells do not overlap; bytes outside of all
@@ -253,7 +253,7 @@ private:
             if (cell.writer.step != kNone && !happens_before(cell.writer.step, s))
                 fail_order(s, range, cell.writer, "reads", "writes");
             const size_t stream = clocks_[s].first;
-            std::erase_if(cell.readers, [&](const Access &a) { return clocks_[a.step].first == stream; });
+            std::erase_if(cell.readers, [&](const Touch &a) { return clocks_[a.step].first == stream; });
             cell.readers.push_back({s, range.buffer});
         }
     }
@@ -270,7 +270,7 @@ private:
                                     range.buffer));
             if (cell.writer.step != kNone && !happens_before(cell.writer.step, s))
                 fail_order(s, range, cell.writer, "writes", "writes");
-            for (const Access &reader : cell.readers)
+            for (const Touch &reader : cell.readers)
                 if (!happens_before(reader.step, s))
                     fail_order(s, range, reader, "writes", "reads");
             it = history.erase(it);
@@ -300,7 +300,7 @@ private:
         throw Failure(ErrorKind::Internal,
                       fmt::format("verify-schedule: step {} ({}) {}.", s, program_.steps[s].label, what));
     }
-    [[noreturn]] void fail_order(uint32_t s, const ByteRange &range, const Access &other,
+    [[noreturn]] void fail_order(uint32_t s, const ByteRange &range, const Touch &other,
                                  std::string_view does, std::string_view did) const {
         fail(s, fmt::format(
                     "{} bytes [{}, {}) of buffer {}, and nothing orders it after step {} ({}), which {} them "
