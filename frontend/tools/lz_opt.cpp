@@ -1,0 +1,289 @@
+// lz-opt: reads IR as text, runs named passes, prints any of its forms, or runs it.
+//
+//   lz-opt in.lz --passes=check-devices,simplify,fuse --print-after-all
+//   lz-opt in.lz --to=program          (the whole pipeline)
+//   lz-opt in.lz --run=check           (compiled against the interpreter)
+
+#include "lz_opt_run.h"
+
+#include "codegen/codegen.h"
+#include "ir/diagnostic.h"
+#include "ir/kernel.h"
+#include "ir/program.h"
+#include "ir/text.h"
+#include "passes/pipeline.h"
+#include "runtime/api/parallel.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <sstream>
+
+namespace lz::tools {
+namespace {
+
+using namespace ir;
+
+struct Options {
+    std::string input = "-";
+    std::vector<std::string> passes;
+    std::string to;
+    std::string run;
+    std::string target;
+    bool print_after_all = false;
+    bool verify = false;
+    bool no_fuse = false;
+    bool no_locations = false;
+};
+
+PrintOptions print_options(const Options &options) {
+    return {.locations = !options.no_locations};
+}
+
+std::string read_input(const std::string &path) {
+    std::ostringstream text;
+    if (path == "-") {
+        text << std::cin.rdbuf();
+        return text.str();
+    }
+    std::ifstream file(path, std::ios::binary);
+    if (!file)
+        throw Failure(ErrorKind::Io, fmt::format("Cannot open {}: {}.", path, std::strerror(errno)));
+    text << file.rdbuf();
+    return text.str();
+}
+
+/// The first word after comments and the `lazuli 1` line: `graph`, `kernel` or `program`.
+std::string first_block(const std::string &text) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        std::string word;
+        if (words >> word && !word.starts_with("//") && !word.starts_with("#") && word != "lazuli")
+            return word;
+    }
+    return "graph";
+}
+
+/// What this machine is, or the fixed target of tests. Running needs code for this machine.
+Target make_target(const Options &options) {
+    const bool runs = options.run == "compiled" || options.run == "check";
+    Target target = test_target();
+    if (options.target.empty() ? runs : options.target == "host") {
+        target.cpu = codegen::host_isa();
+        target.threads = runtime::num_threads();
+    }
+    target.modes.fuse = !options.no_fuse;
+    target.modes.verify = options.verify;
+    return target;
+}
+
+std::string describe(const passes::MemoryPlan &plan) {
+    std::string text;
+    for (size_t b = 0; b < plan.buffers.size(); ++b) {
+        const BufferDesc &buffer = plan.buffers[b];
+        const auto place = [&] {
+            switch (buffer.kind) {
+            case BufferKind::Input:
+                return fmt::format("input {}", buffer.index);
+            case BufferKind::Result:
+                return fmt::format("result {}", buffer.index) +
+                       (buffer.donor < 0 ? "" : fmt::format(" in the memory of buffer {}", buffer.donor));
+            case BufferKind::Arena:
+                return fmt::format("arena [{}, {})", buffer.offset, buffer.offset + buffer.bytes);
+            }
+            return std::string();
+        };
+        text += fmt::format("// buffer {}: {}, {} bytes on {}\n", b, place(), buffer.bytes,
+                            to_string(buffer.device));
+    }
+    for (const passes::Reuse &reuse : plan.reuses)
+        text += fmt::format("// reuse: buffer {} before buffer {}\n", reuse.before, reuse.after);
+    for (const passes::PlannedCopy &copy : plan.copies)
+        text += fmt::format("// copy: buffer {} to buffer {} before step {}\n", copy.from, copy.to,
+                            copy.before_step);
+    for (size_t d = 0; d < plan.arena_bytes.size(); ++d)
+        text += fmt::format("// arena of device {}: {} bytes, at most {} live\n", d, plan.arena_bytes[d],
+                            plan.live_bytes[d]);
+    return text;
+}
+
+/// Prints the newest form that a pass left.
+void print_after(const passes::PassOutput &output, const Options &options) {
+    std::cout << "// ---- after " << output.pass << "\n";
+    if (output.program)
+        std::cout << print(*output.program, print_options(options));
+    else if (output.plan)
+        std::cout << describe(*output.plan);
+    else if (!output.steps.empty()) {
+        for (const passes::LoweredStep &step : output.steps)
+            if (step.kind == StepKind::Launch)
+                std::cout << print(step.kernel, print_options(options));
+    } else if (output.graph) {
+        std::cout << print(*output.graph, print_options(options));
+    }
+}
+
+std::string pass_names() {
+    std::string names = "verify";
+    for (const passes::GraphPass &pass : passes::graph_passes())
+        names += fmt::format(", {}", pass.name);
+    return names;
+}
+
+Graph run_named_passes(Graph graph, const Target &target, const Options &options,
+                       passes::FusionNotes &notes) {
+    for (const std::string &name : options.passes) {
+        if (name == "verify") {
+            verify(graph);
+            continue;
+        }
+        const passes::GraphPass *pass = passes::find_graph_pass(name);
+        if (!pass)
+            throw Failure(ErrorKind::State,
+                          fmt::format("There is no pass `{}`; the passes are {}.", name, pass_names()));
+        graph = pass->run(std::move(graph), {target, &notes});
+        if (options.verify)
+            verify(graph);
+        if (options.print_after_all)
+            print_after({.pass = pass->name, .graph = &graph}, options);
+    }
+    return graph;
+}
+
+/// The Program of a graph: by the whole pipeline, or from where --passes left it.
+Program compile_graph(const Graph &graph, const Target &target, const Options &options,
+                      const passes::FusionNotes &notes) {
+    passes::PipelineObserver observer;
+    if (options.print_after_all)
+        observer.after = [&](const passes::PassOutput &output) { print_after(output, options); };
+    if (options.passes.empty())
+        return passes::compile(graph, target, &observer).program;
+    if (graph.clusters.empty() && !graph.nodes().empty())
+        throw Failure(ErrorKind::State,
+                      "What comes after --passes needs clusters: add `fuse` to the passes, or leave "
+                      "--passes out to run all of them.");
+    return passes::lower(graph, target, notes, &observer);
+}
+
+void print_program_as(const Program &program, const Target &target, const Options &options) {
+    if (options.to == "program") {
+        std::cout << print(program, print_options(options));
+    } else if (options.to == "explain") {
+        for (const std::string &note : program.notes)
+            std::cout << note << "\n";
+    } else if (options.to == "kernel") {
+        for (const Kernel &kernel : program.kernels)
+            std::cout << print(kernel, print_options(options));
+    } else {
+        for (Kernel kernel : program.kernels) {
+            expand_math(kernel);
+            const CompiledKernel compiled = codegen::compile_cpu(
+                kernel, target.cpu, {.want_text = true, .want_assembly = options.to == "asm"});
+            std::cout << (options.to == "asm" ? compiled.assembly : compiled.text);
+        }
+    }
+}
+
+void run_graph(const Graph &graph, const Target &target, const Options &options,
+               const passes::FusionNotes &notes) {
+    const std::vector<HostTensor> inputs = inputs_of(graph);
+    std::vector<HostTensor> expected, actual;
+    if (options.run != "compiled")
+        expected = interpret(graph, inputs);
+    if (options.run != "interpreter")
+        actual = run_program(graph, compile_graph(graph, target, options, notes), target, inputs);
+    std::cout << print_results(options.run == "interpreter" ? expected : actual);
+    if (options.run != "check")
+        return;
+    if (const std::string difference = compare_results(expected, actual); !difference.empty())
+        throw Failure(ErrorKind::Internal,
+                      "Compiled code disagrees with the interpreter: " + difference + ".");
+    std::cout << "compiled and interpreted results agree\n";
+}
+
+void process_graph(const std::string &text, const Options &options) {
+    const Target target = make_target(options);
+    Graph graph = parse_graph(text);
+    verify(graph);
+    passes::FusionNotes notes;
+    graph = run_named_passes(std::move(graph), target, options, notes);
+    if (!options.run.empty())
+        run_graph(graph, target, options, notes);
+    else if (options.to == "dot")
+        std::cout << to_dot(graph);
+    else if (!options.to.empty() && options.to != "graph")
+        print_program_as(compile_graph(graph, target, options, notes), target, options);
+    else if (!options.print_after_all || options.passes.empty())
+        std::cout << print(graph, print_options(options));
+}
+
+void process(const Options &options) {
+    const std::string text = read_input(options.input);
+    const std::string block = first_block(text);
+    if (block == "kernel") {
+        const Kernel kernel = parse_kernel(text);
+        verify(kernel);
+        if (options.to == "llvm" || options.to == "asm") {
+            Program program;
+            program.kernels.push_back(kernel);
+            print_program_as(program, make_target(options), options);
+        } else {
+            std::cout << print(kernel, print_options(options));
+        }
+    } else if (block == "program") {
+        const Program program = parse_program(text);
+        verify(program);
+        std::cout << print(program, print_options(options));
+    } else {
+        process_graph(text, options);
+    }
+}
+
+std::string location_suffix(const Failure &failure) {
+    return failure.loc().known() ? fmt::format(" (at {})", to_string(failure.loc())) : std::string();
+}
+
+} // namespace
+} // namespace lz::tools
+
+int main(int argc, char **argv) {
+    lz::tools::Options options;
+    CLI::App app(
+        "Reads Lazuli IR as text, runs passes over it, and prints it in any of its forms or runs it.",
+        "lz-opt");
+    app.add_option("input", options.input, "a .lz file; - is standard input");
+    app.add_option("--passes", options.passes, "passes over the graph, in order: " + lz::tools::pass_names())
+        ->delimiter(',');
+    app.add_option("--to", options.to, "the form to print; all but graph and dot go through the pipeline")
+        ->check(CLI::IsMember({"graph", "kernel", "llvm", "asm", "program", "dot", "explain"}));
+    app.add_option("--run", options.run, "run it on the data in its text; check compares both ways")
+        ->check(CLI::IsMember({"interpreter", "compiled", "check"}));
+    app.add_option("--target", options.target,
+                   "the machine to compile for: test (the same text everywhere) or host; default is test to "
+                   "print and "
+                   "host to run")
+        ->check(CLI::IsMember({"test", "host"}));
+    app.add_flag("--print-after-all", options.print_after_all, "print after every pass");
+    app.add_flag("--verify", options.verify, "verify after every pass, and the schedule of the Program");
+    app.add_flag("--no-fuse", options.no_fuse, "every operation its own kernel");
+    app.add_flag("--no-locations", options.no_locations, "print without loc(...)");
+    CLI11_PARSE(app, argc, argv);
+    try {
+        lz::tools::process(options);
+    } catch (const lz::ir::Failure &failure) {
+        std::cout << std::flush;
+        std::cerr << "lz-opt: " << failure.message() << lz::tools::location_suffix(failure) << "\n";
+        return 1;
+    } catch (const std::exception &error) {
+        std::cout << std::flush;
+        std::cerr << "lz-opt: " << error.what() << "\n";
+        return 1;
+    }
+    return 0;
+}

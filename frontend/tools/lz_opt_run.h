@@ -1,0 +1,29 @@
+#pragma once
+/// lz-opt --run: runs a graph on the data that its text tells, by the interpreter, compiled, or both.
+
+#include "ir/graph.h"
+#include "ir/interpreter.h"
+#include "ir/program.h"
+#include "ir/target.h"
+
+#include <string>
+#include <vector>
+
+namespace lz::tools {
+
+/// Data of every parameter; Failure(State) for one whose text tells none.
+std::vector<ir::HostTensor> inputs_of(const ir::Graph &graph);
+
+/// Runs a Program that was compiled for `target` on this machine, without the engine. `graph` is what it was
+/// compiled from. Throws what fails first.
+std::vector<ir::HostTensor> run_program(const ir::Graph &graph, const ir::Program &program,
+                                        const ir::Target &target, std::span<const ir::HostTensor> inputs);
+
+/// A line for each result: its type and its elements, shortened in the middle when they are many.
+std::string print_results(std::span<const ir::HostTensor> results);
+
+/// An empty string when `actual` is what the interpreter says, within the rounding that a compiled reduction
+/// may add (integers and bools exactly); else a sentence about the first element that is not.
+std::string compare_results(std::span<const ir::HostTensor> expected, std::span<const ir::HostTensor> actual);
+
+} // namespace lz::tools
