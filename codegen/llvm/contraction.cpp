@@ -102,6 +102,7 @@ private:
         lhs_panel_bytes_ = b_.mul(panel_steps, b_.i64(form_.mr * panel_bytes_));
         rhs_panel_bytes_ = b_.mul(panel_steps, b_.i64(form_.nr * panel_bytes_));
         panels_ = ceil_div(columns_, form_.nr);
+        tiles_ = b_.mul(ceil_div(rows_, inner_m), ceil_div(inner_m, form_.mr));
         one_pass_ = b_.compare(Pred::Sge, block_k, k_);
         // A product over nothing is 0: its epilogue runs as well.
         loop(b_.i64(0), b_.smax(k_, b_.i64(1)), block_k, [&](Value k) {
@@ -132,7 +133,7 @@ private:
                 tile_rows_ = b_.smin(b_.mul(height, b_.i64(form_.row_step)), b_.sub(rows, row));
                 tile_row_ = b_.add(inner, row);
                 lhs_panel(tile, b_.compare(Pred::Eq, panel, b_.i64(0)));
-                const Value place = b_.add(b_.mul(b_.add(first_tile, tile), panels_), panel);
+                const Value place = b_.add(b_.mul(panel, tiles_), b_.add(first_tile, tile));
                 emit_tile(height, b_.select(one_pass_, b_.i64(0), place));
             });
         });
@@ -239,7 +240,8 @@ private:
     // of the kernel
     Value m_ = nullptr, n_ = nullptr, k_ = nullptr, scratch_ = nullptr;
     // of the item
-    Value row_ = nullptr, rows_ = nullptr, column_ = nullptr, columns_ = nullptr, panels_ = nullptr;
+    Value row_ = nullptr, rows_ = nullptr, column_ = nullptr, columns_ = nullptr, panels_ = nullptr,
+          tiles_ = nullptr;
     Value lhs_panel_bytes_ = nullptr, rhs_panel_bytes_ = nullptr, one_pass_ = nullptr;
     Operand lhs_ = {}, rhs_ = {};
     // of the block of k

@@ -42,6 +42,11 @@ PanelForm panel_form(const ir::Contraction &c, const ir::CpuIsa &isa) {
     return form;
 }
 
+Value pairs_of(Builder &b, Value halves) {
+    return static_cast<llvm::IRBuilder<> &>(b.ir()).CreateBitCast(halves,
+                                                                  b.type(Elem::I32, b.lanes(halves) / 2));
+}
+
 Value round_sum(Builder &b, Value sum, ir::DType dtype) {
     const int lanes = b.lanes(sum);
     switch (dtype) {

@@ -131,7 +131,7 @@ private:
                 const Value address = b_.element(storage_, args_.from, b_.add(offset, k));
                 Value v = mask ? b_.masked_load(storage_, address, mask, bytes_)
                                : b_.load(storage_, depth, address, bytes_);
-                square.push_back(form_.pair == 1 ? convert(v) : b_.bitcast(v, Elem::I32));
+                square.push_back(form_.pair == 1 ? convert(v) : pairs_of(b_, v));
             }
             square.resize(static_cast<size_t>(lanes), square.back());
             transpose(square);

@@ -45,6 +45,9 @@ struct MicroArgs {
 };
 void emit_microkernel(Builder &b, const PanelForm &form, int rows, const MicroArgs &args);
 
+/// Pairs of neighbouring 16-bit lanes as lanes of 32 bits.
+Value pairs_of(Builder &b, Value halves);
+
 /// A register of sums rounded to `dtype`, in the form of SSA values.
 Value round_sum(Builder &b, Value sum, ir::DType dtype);
 

@@ -1,0 +1,137 @@
+#include "contraction_support.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace lz::test {
+namespace {
+
+#if LAZULI_CPU_JIT
+
+constexpr Lie kLies[] = {Lie::RowsApart, Lie::RowsTogether, Lie::Spread};
+constexpr Sizes kSizes[] = {{1, 1, 1, 1},      {1, 2, 3, 4},    {1, 17, 65, 33},
+                            {2, 64, 64, 64},   {1, 13, 31, 70}, {1, 29, 47, 130},
+                            {3, 100, 33, 257}, {1, 1, 200, 77}, {1, 200, 1, 77}};
+
+/// The order that Contraction documents: ascending k, one rounding a step.
+template <class T>
+std::vector<T> in_order(const Sizes &s, const std::vector<T> &lhs, const std::vector<T> &rhs, bool fused) {
+    std::vector<T> out;
+    for (int64_t b = 0; b < s.batches; ++b)
+        for (int64_t i = 0; i < s.m; ++i)
+            for (int64_t j = 0; j < s.n; ++j) {
+                T sum = 0;
+                for (int64_t p = 0; p < s.k; ++p) {
+                    const T x = lhs[static_cast<size_t>((b * s.m + i) * s.k + p)];
+                    const T y = rhs[static_cast<size_t>((b * s.k + p) * s.n + j)];
+                    if constexpr (std::is_floating_point_v<T>)
+                        sum = fused ? std::fma(x, y, sum) : sum + x * y;
+                    else
+                        sum = static_cast<T>(static_cast<uint64_t>(sum) +
+                                             static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
+                }
+                out.push_back(sum);
+            }
+    return out;
+}
+
+template <class T>
+void expect_in_order(DType dtype) {
+    const ir::CpuIsa isa = codegen::host_isa();
+    for (const Lie l : kLies)
+        for (const Lie r : kLies) {
+            const ProductKernel kernel(dtype, l, r, isa);
+            for (const Sizes &s : kSizes) {
+                const auto lhs = random_values<T>(s.batches * s.m * s.k, 1);
+                const auto rhs = random_values<T>(s.batches * s.k * s.n, 2);
+                EXPECT_EQ(kernel.run<T>(s, lhs, rhs), in_order(s, lhs, rhs, isa.fma))
+                    << ir::name(dtype) << " " << s.batches << "x" << s.m << "x" << s.n << "x" << s.k
+                    << " lies " << static_cast<int>(l) << static_cast<int>(r);
+            }
+            EXPECT_TRUE(kernel.scratch_kept());
+        }
+}
+
+TEST(Contraction, F32IsSummedInOrderInEveryLayout) {
+    expect_in_order<float>(DType::F32);
+}
+TEST(Contraction, F64IsSummedInOrderInEveryLayout) {
+    expect_in_order<double>(DType::F64);
+}
+TEST(Contraction, IntegersWrapInEveryLayout) {
+    expect_in_order<int64_t>(DType::I64);
+    expect_in_order<int32_t>(DType::I32);
+    expect_in_order<int8_t>(DType::I8);
+    expect_in_order<uint8_t>(DType::U8);
+}
+
+/// Halves are summed in f32: against a sum in f64, half a unit of the result's last place, and of f32 for
+/// each step.
+void expect_half(DType dtype, float (*widen)(uint16_t), uint16_t (*narrow)(float), double unit) {
+    for (const Lie l : kLies)
+        for (const Lie r : kLies) {
+            const ProductKernel kernel(dtype, l, r, codegen::host_isa());
+            for (const Sizes &s : kSizes) {
+                std::vector<uint16_t> lhs, rhs;
+                for (const float x : random_values<float>(s.batches * s.m * s.k, 3))
+                    lhs.push_back(narrow(x));
+                for (const float x : random_values<float>(s.batches * s.k * s.n, 4))
+                    rhs.push_back(narrow(x));
+                const auto got = kernel.run<uint16_t>(s, lhs, rhs);
+                size_t at = 0;
+                for (int64_t b = 0; b < s.batches; ++b)
+                    for (int64_t i = 0; i < s.m; ++i)
+                        for (int64_t j = 0; j < s.n; ++j, ++at) {
+                            double sum = 0, size = 0;
+                            for (int64_t p = 0; p < s.k; ++p) {
+                                const double x = widen(lhs[static_cast<size_t>((b * s.m + i) * s.k + p)]);
+                                const double y = widen(rhs[static_cast<size_t>((b * s.k + p) * s.n + j)]);
+                                sum += x * y;
+                                size += std::abs(x * y);
+                            }
+                            const double bound =
+                                std::abs(sum) * unit + size * static_cast<double>(s.k) * 0x1p-23 + 1e-7;
+                            ASSERT_NEAR(widen(got[at]), sum, bound) << s.m << "x" << s.n << "x" << s.k;
+                        }
+            }
+            EXPECT_TRUE(kernel.scratch_kept());
+        }
+}
+TEST(Contraction, F16IsSummedInF32) {
+    expect_half(DType::F16, ir::half_to_float, ir::float_to_half, 0x1p-11);
+}
+TEST(Contraction, BF16IsSummedInF32) {
+    expect_half(DType::BF16, ir::bfloat_to_float, ir::float_to_bfloat, 0x1p-8);
+}
+
+TEST(Contraction, AProductOverNothingIsZero) {
+    const ProductKernel kernel(DType::F32, Lie::RowsApart, Lie::RowsTogether, codegen::host_isa());
+    EXPECT_EQ(kernel.run<float>({2, 15, 33, 0}, {}, {}), std::vector<float>(2 * 15 * 33, 0.0f));
+}
+
+TEST(Contraction, NoRowsAreNoItems) {
+    const ProductKernel kernel(DType::F32, Lie::RowsApart, Lie::RowsTogether, codegen::host_isa());
+    EXPECT_TRUE(kernel.run<float>({1, 0, 8, 8}, {}, random_values<float>(64, 1)).empty());
+    EXPECT_EQ(kernel.items(), 0);
+}
+
+TEST(Contraction, NaNAndInfinityStayInTheirRow) {
+    const Sizes s{1, 17, 40, 9};
+    const ProductKernel kernel(DType::F32, Lie::RowsApart, Lie::RowsApart, codegen::host_isa());
+    auto lhs = random_values<float>(s.m * s.k, 1);
+    lhs[static_cast<size_t>(16 * s.k + 3)] = NAN;
+    const auto out = kernel.run<float>(s, lhs, random_values<float>(s.k * s.n, 2));
+    for (int64_t i = 0; i < s.m; ++i)
+        for (int64_t j = 0; j < s.n; ++j)
+            EXPECT_EQ(std::isnan(out[static_cast<size_t>(i * s.n + j)]), i == 16);
+}
+
+#else
+TEST(Contraction, NeedsTheJit) {
+    GTEST_SKIP() << "built without LLVM (LAZULI_CPU_JIT=OFF)";
+}
+#endif
+
+} // namespace
+} // namespace lz::test
