@@ -2,6 +2,7 @@
 
 #include "runtime/api/parallel.h"
 #include "runtime/blame.h"
+#include "runtime/profiler.h"
 #include "runtime/program_layout.h"
 #include "runtime/program_state.h"
 
@@ -14,6 +15,12 @@
 namespace lz::runtime {
 
 namespace {
+
+const char *category(ir::StepKind kind) {
+    constexpr const char *kNames[] = {"kernel",       "library",    "copy",
+                                      "record event", "wait event", "host callback"};
+    return kNames[static_cast<size_t>(kind)];
+}
 
 /// Arenas of one run: from the cache before its first launch, back when it ends (S55).
 class Arenas {
@@ -68,8 +75,9 @@ LoadedProgram::~LoadedProgram() = default;
 /// One run: walks the actions, and keeps account of what failed.
 class LoadedProgram::Run {
 public:
-    Run(const LoadedProgram &loaded, State &state)
-        : program_(loaded.program_), layout_(*loaded.layout_), state_(state) {}
+    Run(const LoadedProgram &loaded, State &state, const Bindings &bindings)
+        : program_(loaded.program_), layout_(*loaded.layout_), state_(state), bindings_(bindings),
+          profiling_(profiling()) {}
 
     RunReport all() {
         const auto &actions = layout_.actions;
@@ -77,7 +85,10 @@ public:
             try {
                 // The steady path: nothing has failed.
                 for (; next < actions.size() && !blame_; ++next) {
-                    perform(actions[next]);
+                    if (profiling_) [[unlikely]]
+                        perform_profiled(actions[next]);
+                    else
+                        perform(actions[next]);
                     check(actions[next]);
                 }
                 for (; next < actions.size(); ++next)
@@ -122,6 +133,33 @@ private:
         case ir::StepKind::HostCallback:
             break; // refused when the Program was loaded
         }
+    }
+
+    /// On a device that runs later the time is that of handing the work over.
+    void perform_profiled(const Layout::Action &action) {
+        const ir::Step &step = program_.steps[action.step];
+        ProfileEvent event;
+        event.name = step.label.empty() ? step.symbol : step.label;
+        event.category = category(step.kind);
+        event.device = step.device;
+        event.track = action.stream;
+        event.begin = profile_clock();
+        perform(action);
+        event.end = profile_clock();
+        event.args.emplace_back("program", program_.name);
+        if (step.kind == ir::StepKind::Launch) {
+            const Backend::Launch &launch = state_.launches[action.index];
+            event.args.emplace_back("kernel", program_.kernels[step.kernel].name);
+            event.args.emplace_back("work items", fmt::format("{}", launch.items()));
+            event.args.emplace_back("segments", fmt::format("{}", launch.segments));
+        }
+        std::string lines;
+        for (uint32_t recorded : step.recorded)
+            if (recorded < bindings_.lines.size())
+                lines += (lines.empty() ? "" : ", ") + ir::to_string(bindings_.lines[recorded]);
+        if (!lines.empty())
+            event.args.emplace_back("lines", lines);
+        record_event(std::move(event));
     }
 
     /// Looks for faults of what has just run. On a device that runs later it has to be waited for.
@@ -198,6 +236,8 @@ private:
     const ir::Program &program_;
     const Layout &layout_;
     State &state_;
+    const Bindings &bindings_;
+    const bool profiling_;
     std::optional<Blame> blame_;
 };
 
@@ -215,7 +255,7 @@ RunReport LoadedProgram::run(const Bindings &bindings) const {
     Taken taken{*states_, free ? free : new State(program_, *layout_, devices_.size())};
     Arenas arenas(program_, devices_, taken.state->arenas, layout_->arena_streams);
     taken.state->bind(program_, *layout_, bindings);
-    return Run(*this, *taken.state).all();
+    return Run(*this, *taken.state, bindings).all();
 }
 
 RunReport run(const LoadedProgram &program, const Bindings &bindings) {

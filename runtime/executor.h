@@ -21,6 +21,8 @@ struct Bindings {
     std::span<void *const> inputs;  ///< by graph parameter
     std::span<void *const> results; ///< by graph result; for a result with a donor, the donor's memory
     std::span<const int64_t> words; ///< the Program's runtime words
+    /// The user's lines by recorded index, for profiles; may be empty.
+    std::span<const ir::Location> lines = {};
 };
 
 /// What went wrong while a Program ran. Results that are not named are right.
