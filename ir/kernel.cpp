@@ -2,6 +2,7 @@
 
 #include "ir/diagnostic.h"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 
@@ -60,7 +61,7 @@ std::string_view name(StoreTier t) {
 int64_t work_items(const Kernel &kernel, const Phase &phase, std::span<const int64_t> args) {
     const auto value = [&](ArgId arg) { return args[arg]; };
     const auto blocks = [&](int64_t extent, ArgId block) {
-        return block == kNoArg ? extent : (extent + value(block) - 1) / value(block);
+        return block == kNoArg ? std::min<int64_t>(extent, 1) : (extent + value(block) - 1) / value(block);
     };
     int64_t items = 1;
     for (size_t i = 0; i < phase.grid.size(); ++i) {

@@ -183,7 +183,7 @@ struct Phase {
     bool vector_grid = true;
     InnerTier inner = InnerTier::Any; ///< of the vectorised axis
     StoreTier stores = StoreTier::Cached;
-    /// Elements of the last grid axis in one work item (vector_grid only).
+    /// Elements of the last grid axis in one work item (vector_grid only); kNoArg: all of them.
     ArgId block = kNoArg;
     /// A grid axis (not the last) along which some accesses are contiguous that are strided along the vector axis:
     /// the two axes are walked in square tiles, transposed in registers. -1: none. Then a work item is
