@@ -1,11 +1,15 @@
 #include "codegen/llvm/emitter.h"
 
+#include <algorithm>
+
 namespace lz::codegen {
 
 using namespace ir;
 
 void PhaseEmitter::grid_tiles() {
-    const size_t last = p_.grid.size() - 1, tile = static_cast<size_t>(p_.tile_axis);
+    const size_t last = p_.grid.size() - 1;
+    const auto tile =
+        static_cast<size_t>(std::find(p_.grid.begin(), p_.grid.end(), p_.tile_axis) - p_.grid.begin());
     Values counts;
     for (size_t i = 0; i < last; ++i)
         counts.push_back(i == tile ? blocks_of(p_.grid[i], p_.tile_block) : extent(p_.grid[i]));

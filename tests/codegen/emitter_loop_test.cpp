@@ -7,50 +7,249 @@ namespace {
 
 using namespace ir;
 
-Access contiguous(uint16_t buffer, AxisId axis) {
-    Access a;
-    a.buffer = buffer;
-    a.strides = {{axis, StrideClass::Contiguous, kNoArg}};
-    return a;
-}
-
-/// out[i] = f(inputs[i]...) over one axis.
-template <class F>
-Launch elementwise(std::vector<DType> inputs, int64_t n, int64_t block, F f) {
-    KernelBuilder b;
-    const AxisId axis = b.axis();
-    const ArgId size = b.arg(ArgRole::Block);
-    std::vector<uint16_t> in;
-    for (const DType t : inputs)
-        in.push_back(b.buffer(t, BufferMode::In));
-    Phase &phase = b.begin_phase({axis}, true);
-    phase.block = size;
-    std::vector<KValue> x;
-    for (const uint16_t i : in)
-        x.push_back(b.load(contiguous(i, axis)));
-    const KValue y = f(b, x);
-    const uint16_t out = b.buffer(b.dtype(y), BufferMode::Out);
-    b.store(contiguous(out, axis), y);
-    b.end_phase();
-    Launch l{b.take(), {n, block}, {}, {}, 0};
-    l.elements.assign(inputs.size() + 1, n);
-    return l;
-}
-
-void expect_equal(const Launch &l, const char *what) {
-    verify(l.kernel);
-    const Outcome oracle = run_interpreted(l);
-    for (const int bytes : {64, 32, 16})
-        EXPECT_EQ(difference(l, oracle, run_compiled(l, isa_with(bytes))), "")
-            << what << " with vectors of " << bytes << " bytes\n"
-            << codegen::compile_cpu(l.kernel, isa_with(bytes), {.want_text = true}).text;
-}
-
-TEST(EmitterLoop, FusedMultiplyAndAddGivesTheInterpretersBits) {
-    for (const int64_t n : {1, 2, 15, 16, 17, 64, 100, 1000})
+TEST(EmitterLoop, FusedChainGivesTheInterpretersBitsAtEveryLength) {
+    for (const int64_t n : {1, 2, 15, 16, 17, 63, 64, 65, 100, 1000})
         expect_equal(elementwise({DType::F32, DType::F32, DType::F32}, n, 64,
                                  [](KernelBuilder &b, auto &x) { return b.add(b.mul(x[0], x[1]), x[2]); }),
                      "a * b + c");
+}
+
+TEST(EmitterLoop, StreamingStoresGiveTheSameBitsWhereverARowBegins) {
+    for (const int64_t n : {1, 15, 16, 100, 1000}) {
+        Launch l = elementwise({DType::F32, DType::F32}, n, 64,
+                               [](KernelBuilder &b, auto &x) { return b.mul(x[0], x[1]); });
+        l.kernel.phases[0].stores = StoreTier::Streaming;
+        expect_equal(l, "streaming");
+    }
+    for (const DType t : {DType::F32, DType::F64, DType::BF16, DType::U8}) {
+        Launch l = rows(t, 7, 77, 77, [](KernelBuilder &, KValue x) { return x; });
+        l.kernel.phases[0].stores = StoreTier::Streaming;
+        expect_equal(l, "streaming rows");
+    }
+}
+
+TEST(EmitterLoop, EveryInnerTierGivesTheSameBits) {
+    for (const int64_t n : {1, 2, 7, 16}) {
+        Launch l = rows(DType::F32, 9, n, n + 2, [](KernelBuilder &b, KValue x) { return b.mul(x, x); });
+        expect_equal(l, "any");
+        l.kernel.phases[0].inner = inner_tier(n);
+        expect_equal(l, "own tier");
+    }
+}
+
+/// Each operation of a class on each dtype that it is defined on, over corner values.
+void expect_operation(KOp op, DType t) {
+    const int operands = info(op).operands;
+    std::vector<DType> inputs(static_cast<size_t>(operands), t);
+    if (op == KOp::Select)
+        inputs[0] = DType::Bool;
+    const Launch l = elementwise(inputs, 517, 128, [&](KernelBuilder &b, auto &x) {
+        x.resize(3, kNoValue);
+        KValue y = x[1];
+        if ((op == KOp::Div || op == KOp::Rem) && !is_float(t))
+            y = b.select(b.eq(y, b.constant_int(t, 0)), b.constant_int(t, 3), y);
+        const bool compares = info(op).cls == KOpClass::Compare;
+        return b.emit(op, compares ? DType::Bool : t, x[0], y, x[2]);
+    });
+    expect_equal(l, (std::string(info(op).name) + " on " + std::string(name(t))).c_str());
+}
+
+constexpr DType kIntegers[] = {DType::U8, DType::I8, DType::I16, DType::I32, DType::I64};
+constexpr DType kFloats[] = {DType::F32, DType::F64};
+
+TEST(EmitterOps, EveryFloatOperationGivesTheInterpretersBits) {
+    for (const KOp op : {KOp::Add,     KOp::Sub,     KOp::Mul,  KOp::Div,   KOp::Fma,  KOp::Neg,   KOp::Abs,
+                         KOp::Minimum, KOp::Maximum, KOp::Sqrt, KOp::Floor, KOp::Ceil, KOp::Trunc, KOp::Rint,
+                         KOp::Select,  KOp::Eq,      KOp::Ne,   KOp::Lt,    KOp::Le,   KOp::Gt,    KOp::Ge})
+        for (const DType t : kFloats)
+            expect_operation(op, t);
+}
+
+TEST(EmitterOps, EveryIntegerOperationGivesTheInterpretersBits) {
+    for (const KOp op :
+         {KOp::Add,     KOp::Sub, KOp::Mul, KOp::Div, KOp::Rem, KOp::Neg, KOp::Abs, KOp::Minimum,
+          KOp::Maximum, KOp::And, KOp::Or,  KOp::Xor, KOp::Not, KOp::Shl, KOp::Shr, KOp::LShr,
+          KOp::Select,  KOp::Eq,  KOp::Ne,  KOp::Lt,  KOp::Le,  KOp::Gt,  KOp::Ge})
+        for (const DType t : kIntegers)
+            if (t != DType::U8 || op != KOp::Abs)
+                expect_operation(op, t);
+    expect_operation(KOp::MulHiU, DType::I32);
+}
+
+TEST(EmitterOps, EveryBoolOperationGivesTheInterpretersBits) {
+    for (const KOp op : {KOp::And, KOp::Or, KOp::Xor, KOp::Not, KOp::Select, KOp::Eq, KOp::Ne})
+        expect_operation(op, DType::Bool);
+}
+
+TEST(EmitterOps, EveryCastGivesTheInterpretersBits) {
+    for (int from = 0; from < kNumDTypes; ++from)
+        for (int to = 0; to < kNumDTypes; ++to) {
+            const Launch l =
+                elementwise({static_cast<DType>(from)}, 517, 128, [&](KernelBuilder &b, auto &x) {
+                    return b.emit(KOp::Cast, static_cast<DType>(to), x[0]);
+                });
+            expect_equal(l, (std::string(name(static_cast<DType>(from))) + " to " +
+                             std::string(name(static_cast<DType>(to))))
+                                .c_str());
+        }
+}
+
+TEST(EmitterOps, HalfTypesAreConvertedWithoutHardwareToo) {
+    CpuIsa isa = isa_with(16);
+    isa.features = "";
+    for (const DType t : {DType::F16, DType::BF16}) {
+        const Launch l = elementwise({DType::F32, t}, 517, 128, [&](KernelBuilder &b, auto &x) {
+            return b.cast(b.add(x[0], b.cast(x[1], DType::F32)), t);
+        });
+        EXPECT_EQ(difference(l, run_interpreted(l), run_compiled(l, isa)), "");
+    }
+}
+
+TEST(EmitterOps, ReinterpretedBitsStayAsTheyAre) {
+    for (const auto &[from, to] :
+         {std::pair{DType::F32, DType::I32}, {DType::I64, DType::F64}, {DType::BF16, DType::I16}})
+        expect_equal(
+            elementwise({from}, 100, 64, [&](KernelBuilder &b, auto &x) { return b.bitcast(x[0], to); }),
+            "bitcast");
+}
+
+TEST(EmitterAccess, BroadcastStridedAndGatheredOperandsGiveTheInterpretersBits) {
+    KernelBuilder b;
+    const AxisId i = b.axis(), j = b.axis();
+    const ArgId block = b.arg(ArgRole::Block), stride = b.arg(ArgRole::Stride), row = b.arg(ArgRole::Stride);
+    const ArgId offset = b.arg(ArgRole::Offset);
+    const uint16_t along = b.buffer(DType::F32, BufferMode::In),
+                   across = b.buffer(DType::F32, BufferMode::In);
+    const uint16_t index = b.buffer(DType::I64, BufferMode::In), table = b.buffer(DType::F32, BufferMode::In);
+    const uint16_t out = b.buffer(DType::F32, BufferMode::Out),
+                   mirrored = b.buffer(DType::F32, BufferMode::Out);
+    const uint16_t scale = b.buffer(DType::F32, BufferMode::In);
+    const ArgId size = b.arg(ArgRole::Extent);
+    b.begin_phase({i, j}, true).block = block;
+    const KValue x = b.load({along, kNoArg, {{i, StrideClass::Contiguous, kNoArg}}, {}, kNoValue});
+    const KValue y = b.load({across,
+                             offset,
+                             {{j, StrideClass::Strided, stride}, {i, StrideClass::Contiguous, kNoArg}},
+                             {},
+                             kNoValue});
+    const KValue k = b.load({index, kNoArg, {{j, StrideClass::Contiguous, kNoArg}}, {}, kNoValue});
+    const KValue safe = b.rem(b.bit_and(k, b.constant_int(DType::I64, INT64_MAX)), b.arg_value(size));
+    const KValue z = b.load({table, kNoArg, {}, {{safe, kNoArg}}, kNoValue});
+    const KValue s = b.load({scale, kNoArg, {}, {}, kNoValue});
+    const KValue r = b.mul(b.add(b.add(x, y), z), s);
+    b.store(
+        {out, kNoArg, {{i, StrideClass::Strided, row}, {j, StrideClass::Contiguous, kNoArg}}, {}, kNoValue},
+        r);
+    b.store({mirrored,
+             kNoArg,
+             {{j, StrideClass::Strided, stride}, {i, StrideClass::Contiguous, kNoArg}},
+             {},
+             kNoValue},
+            y);
+    b.end_phase();
+    for (const int64_t n : {3, 16, 70}) {
+        const int64_t m = 5;
+        Launch l{b.kernel(), {}, {}, {m, m * n + 2, n, 37, m * n, m * n, 1}, 0};
+        l.args = {m, n, 32, m, n, 2, 37};
+        expect_equal(l, "mixed accesses");
+    }
+}
+
+TEST(EmitterAccess, PredicatesMaskLoadsAndStores) {
+    KernelBuilder b;
+    const AxisId i = b.axis(), j = b.axis();
+    const ArgId row = b.arg(ArgRole::Stride), pad = b.arg(ArgRole::Other);
+    const uint16_t in = b.buffer(DType::F32, BufferMode::In), out = b.buffer(DType::F32, BufferMode::InOut);
+    const uint16_t padded = b.buffer(DType::F32, BufferMode::Out);
+    b.begin_phase({i, j}, true);
+    const KValue from = b.sub(b.axis_index(j), b.arg_value(pad));
+    const KValue inside = b.bit_and(b.ge(from, b.constant_int(DType::I64, 0)),
+                                    b.lt(b.axis_index(j), b.sub(b.arg_value(row), b.arg_value(pad))));
+    const KValue even =
+        b.eq(b.bit_and(b.axis_index(i), b.constant_int(DType::I64, 1)), b.constant_int(DType::I64, 0));
+    const Access whole{
+        in, kNoArg, {{i, StrideClass::Strided, row}, {j, StrideClass::Contiguous, kNoArg}}, {}, inside};
+    const KValue x = b.load(whole);
+    const KValue first = b.load({in, kNoArg, {{i, StrideClass::Strided, row}}, {}, even});
+    const KValue perhaps = b.load({in, kNoArg, {{i, StrideClass::Strided, row}}, {}, inside});
+    const KValue sum = b.add(b.add(x, first), perhaps);
+    b.store({out, kNoArg, {{i, StrideClass::Strided, row}, {j, StrideClass::Contiguous, kNoArg}}, {}, inside},
+            sum);
+    b.store(
+        {padded, kNoArg, {{i, StrideClass::Strided, row}, {j, StrideClass::Contiguous, kNoArg}}, {}, even},
+        sum);
+    b.end_phase();
+    for (const int64_t n : {4, 30, 100}) {
+        const Launch l{b.kernel(), {6, n, n, 2}, {}, {6 * n, 6 * n, 6 * n}, 0};
+        expect_equal(l, "predicates");
+    }
+}
+
+TEST(EmitterAccess, ScalarsArriveInTheirComputeType) {
+    KernelBuilder b;
+    const AxisId i = b.axis();
+    const DType types[] = {DType::Bool, DType::U8, DType::I32, DType::F16, DType::F32, DType::F64};
+    std::vector<uint32_t> slots;
+    for (const DType t : types)
+        slots.push_back(b.scalar(t));
+    b.begin_phase({i}, true);
+    std::vector<KValue> values;
+    for (const uint32_t s : slots)
+        values.push_back(b.scalar_value(s));
+    for (const KValue v : values) {
+        const uint16_t out = b.buffer(b.dtype(v), BufferMode::Out);
+        b.store(contiguous(out, i), v);
+    }
+    b.end_phase();
+    Launch l{b.take(),
+             {20},
+             {1, 200, static_cast<uint64_t>(-7), std::bit_cast<uint32_t>(1.5F), std::bit_cast<uint32_t>(2.5F),
+              std::bit_cast<uint64_t>(3.5)},
+             {},
+             0};
+    l.elements.assign(6, 20);
+    expect_equal(l, "scalars");
+}
+
+TEST(EmitterChecks, AnIndexOutOfRangeIsReportedWithItsValueAndReadsTheFirstElement) {
+    KernelBuilder b;
+    const AxisId i = b.axis();
+    const ArgId size = b.arg(ArgRole::Extent);
+    const uint16_t index = b.buffer(DType::I64, BufferMode::In), table = b.buffer(DType::F32, BufferMode::In);
+    const uint16_t out = b.buffer(DType::F32, BufferMode::Out);
+    b.begin_phase({i}, true);
+    b.set_source(42);
+    const KValue k = b.check_index(b.load(contiguous(index, i)), b.arg_value(size));
+    b.store(contiguous(out, i), b.load({table, kNoArg, {}, {{k, kNoArg}}, kNoValue}));
+    b.end_phase();
+    const Launch l{b.take(), {21, 10}, {}, {21, 10, 21}, 0};
+    const auto module = codegen::cpu_loader()(codegen::compile_cpu(l.kernel, codegen::host_isa()));
+    for (const int64_t bad : {-1, 3, 10}) {
+        Outcome o = prepare(l, 1, false);
+        for (int64_t e = 0; e < 21; ++e)
+            o.buffers[0].as<int64_t>()[e] = e == 18 ? bad : e % 10;
+        with_frame(l, o, [&](const KernelFrame &f, void *worker) {
+            reinterpret_cast<PhaseEntry>(module->entry("phase0"))(&f, 0, 1, worker);
+        });
+        const bool faulty = bad != 3;
+        EXPECT_EQ(o.fault, static_cast<int32_t>(faulty ? FaultCode::IndexOutOfRange : FaultCode::None));
+        if (faulty) {
+            EXPECT_EQ(o.fault_source, 42U);
+            EXPECT_EQ(o.fault_value, bad);
+            EXPECT_EQ(o.fault_limit, 10);
+        }
+        EXPECT_EQ(o.buffers[2].as<float>()[18], o.buffers[1].as<float>()[faulty ? 0 : 3]);
+    }
+}
+
+TEST(EmitterChecks, DivisionByZeroIsReportedAndDividesByOne) {
+    for (const DType t : kIntegers) {
+        const Launch l =
+            elementwise({t, t}, 300, 128, [&](KernelBuilder &b, auto &x) { return b.div(x[0], x[1]); });
+        expect_equal(l, "division by zero");
+        EXPECT_EQ(run_compiled(l, codegen::host_isa()).fault,
+                  static_cast<int32_t>(FaultCode::DivisionByZero));
+    }
 }
 
 } // namespace

@@ -5,7 +5,11 @@
 #include "ir/kernel.h"
 #include "ir/kernel_interpreter.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <bit>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -175,6 +179,65 @@ inline std::string difference(const Launch &l, const Outcome &a, const Outcome &
     if (a.fault != b.fault)
         return "faults " + std::to_string(a.fault) + " and " + std::to_string(b.fault);
     return "";
+}
+
+inline ir::Access contiguous(uint16_t buffer, ir::AxisId axis) {
+    return {buffer, ir::kNoArg, {{axis, ir::StrideClass::Contiguous, ir::kNoArg}}, {}, ir::kNoValue};
+}
+
+/// out[i] = f(builder, inputs) over one axis of n elements.
+template <class F>
+Launch elementwise(const std::vector<ir::DType> &inputs, int64_t n, int64_t block, F f) {
+    ir::KernelBuilder b;
+    const ir::AxisId axis = b.axis();
+    const ir::ArgId size = b.arg(ir::ArgRole::Block);
+    std::vector<uint16_t> in;
+    for (const ir::DType t : inputs)
+        in.push_back(b.buffer(t, ir::BufferMode::In));
+    b.begin_phase({axis}, true).block = size;
+    std::vector<ir::KValue> x;
+    for (const uint16_t i : in)
+        x.push_back(b.load(contiguous(i, axis)));
+    const ir::KValue y = f(b, x);
+    const uint16_t out = b.buffer(b.dtype(y), ir::BufferMode::Out);
+    b.store(contiguous(out, axis), y);
+    b.end_phase();
+    Launch l{b.take(), {n, block}, {}, {}, 0};
+    l.elements.assign(inputs.size() + 1, n);
+    return l;
+}
+
+/// out[r, i] = f(builder, in[r, i]) over rows that lie `stride` elements apart.
+template <class F>
+Launch rows(ir::DType t, int64_t count, int64_t n, int64_t stride, F f) {
+    ir::KernelBuilder b;
+    const ir::AxisId r = b.axis(), i = b.axis();
+    const ir::ArgId step = b.arg(ir::ArgRole::Stride);
+    const uint16_t in = b.buffer(t, ir::BufferMode::In);
+    const auto at = [&](uint16_t buffer) {
+        ir::Access a = contiguous(buffer, i);
+        a.strides.push_back({r, ir::StrideClass::Strided, step});
+        return a;
+    };
+    b.begin_phase({r, i}, true);
+    const ir::KValue y = f(b, b.load(at(in)));
+    const uint16_t out = b.buffer(b.dtype(y), ir::BufferMode::Out);
+    b.store(at(out), y);
+    b.end_phase();
+    return {b.take(), {count, n, stride}, {}, {count * stride, count * stride}, 0};
+}
+
+/// Expects equal bits with vectors of 64, 32 and 16 bytes.
+inline void expect_equal(const Launch &l, const std::string &what) {
+    ir::verify(l.kernel);
+    const Outcome oracle = run_interpreted(l);
+    for (const int bytes : {64, 32, 16}) {
+        const std::string found = difference(l, oracle, run_compiled(l, isa_with(bytes)));
+        EXPECT_EQ(found, "")
+            << what << ", vectors of " << bytes << " bytes\n"
+            << (found.empty() ? ""
+                              : codegen::compile_cpu(l.kernel, isa_with(bytes), {.want_text = true}).text);
+    }
 }
 
 } // namespace lz::test

@@ -1,0 +1,235 @@
+#include "kernel_run.h"
+
+#include <gtest/gtest.h>
+
+namespace lz::test {
+namespace {
+
+using namespace ir;
+
+/// How a matrix is reduced: over its contiguous axis in rows, or over the other one.
+enum class Form { Row, Column, AcrossVector };
+
+struct Case {
+    ReduceOp op;
+    DType dtype;
+    int64_t rows, columns;
+    LoopOrder order = LoopOrder::Lanes;
+    int64_t chunk = 0;
+    bool bounds = false;
+    Form form = Form::Row;
+    InnerTier inner = InnerTier::Any;
+    int extra = 0; ///< operations before the reduction
+};
+
+Launch reduction(const Case &c) {
+    KernelBuilder b;
+    const AxisId r = b.axis(), i = b.axis();
+    const ArgId step = b.arg(ArgRole::Stride), block = b.arg(ArgRole::Block);
+    const ArgId from = b.arg(ArgRole::Other), to = b.arg(ArgRole::Other);
+    const uint16_t in = b.buffer(c.dtype, BufferMode::In);
+    const bool arg = c.op == ReduceOp::ArgMax || c.op == ReduceOp::ArgMin;
+    const uint16_t out = b.buffer(c.dtype, BufferMode::Out);
+    const uint16_t where = b.buffer(DType::I64, BufferMode::Out);
+    const AxisId kept = c.form == Form::Column ? i : r, folded = c.form == Form::Column ? r : i;
+    Phase &phase = b.begin_phase({kept}, c.form != Form::Row);
+    phase.inner = c.inner;
+    if (c.form != Form::Row)
+        phase.block = block;
+    const KValue begin = c.bounds ? b.arg_value(from) : kNoValue, end = c.bounds ? b.arg_value(to) : kNoValue;
+    const uint32_t loop = b.begin_loop(folded, c.order, c.chunk, begin, end);
+    KValue x = b.load(
+        {in, kNoArg, {{r, StrideClass::Strided, step}, {i, StrideClass::Contiguous, kNoArg}}, {}, kNoValue});
+    for (int e = 0; e < c.extra; ++e)
+        x = b.add(b.mul(x, x), b.constant(c.dtype, 0.25));
+    const KValue index = arg ? b.axis_index(folded) : kNoValue;
+    const uint32_t red = b.reduce(c.op, x, index);
+    b.end_loop();
+    b.store(contiguous(out, kept), b.loop_result(loop, red));
+    if (arg)
+        b.store(contiguous(where, kept), b.loop_result(loop, red, 1));
+    b.end_phase();
+    const int64_t length = c.form == Form::Column ? c.rows : c.columns;
+    Launch l{b.take(), {c.rows, c.columns, c.columns + 1, 48, length / 5, length - length / 7}, {}, {}, 0};
+    const int64_t outputs = c.form == Form::Column ? c.columns : c.rows;
+    l.elements = {c.rows * (c.columns + 1), outputs, outputs};
+    return l;
+}
+
+void expect_reduction(const Case &c) {
+    static constexpr const char *ops[] = {"add", "mul", "max", "min", "argmax", "argmin"};
+    expect_equal(reduction(c), std::string(ops[static_cast<int>(c.op)]) + " of " +
+                                   std::string(name(c.dtype)) + " " + std::to_string(c.rows) + "x" +
+                                   std::to_string(c.columns) +
+                                   (c.order == LoopOrder::Lanes ? " lanes" : " sequential"));
+}
+
+constexpr ReduceOp kOps[] = {ReduceOp::Add, ReduceOp::Mul,    ReduceOp::Max,
+                             ReduceOp::Min, ReduceOp::ArgMax, ReduceOp::ArgMin};
+constexpr DType kTypes[] = {DType::F32, DType::F64, DType::I64, DType::I32};
+
+TEST(EmitterReduce, LanesFoldInTheDocumentedOrderAtEveryLength) {
+    for (const int64_t n : {0, 1, 2, 15, 16, 17, 63, 64, 65, 200, 1000})
+        for (const DType t : {DType::F32, DType::F64})
+            expect_reduction({ReduceOp::Add, t, 3, n});
+    for (const ReduceOp op : kOps)
+        for (const DType t : kTypes)
+            expect_reduction({op, t, 3, 150});
+}
+
+TEST(EmitterReduce, LongBodiesFoldInTheSameOrder) {
+    for (const int64_t n : {1, 17, 64, 200})
+        for (const ReduceOp op : {ReduceOp::Add, ReduceOp::ArgMax})
+            expect_reduction(
+                {op, DType::F32, 3, n, LoopOrder::Lanes, 0, false, Form::Row, InnerTier::Any, 9});
+}
+
+TEST(EmitterReduce, ChunksAreFoldedByThemselvesFirst) {
+    for (const int64_t chunk : {50, 64, 128})
+        for (const ReduceOp op : {ReduceOp::Add, ReduceOp::ArgMin})
+            for (const LoopOrder order : {LoopOrder::Lanes, LoopOrder::Sequential})
+                for (const Form form : {Form::Row, Form::Column, Form::AcrossVector})
+                    expect_reduction({op, DType::F32, 70, 300, order, chunk, false, form});
+}
+
+TEST(EmitterReduce, BoundsCountElementsFromTheBegin) {
+    for (const Form form : {Form::Row, Form::Column, Form::AcrossVector})
+        for (const LoopOrder order : {LoopOrder::Lanes, LoopOrder::Sequential})
+            expect_reduction({ReduceOp::Add, DType::F32, 40, 300, order, 64, true, form});
+}
+
+TEST(EmitterReduce, ColumnsAreFoldedInVectors) {
+    for (const int64_t n : {1, 15, 16, 100, 300})
+        for (const ReduceOp op : kOps)
+            expect_reduction({op, DType::F32, 20, n, LoopOrder::Sequential, 0, false, Form::Column});
+    for (const DType t : kTypes)
+        expect_reduction({ReduceOp::Add, t, 20, 100, LoopOrder::Sequential, 0, false, Form::Column});
+}
+
+TEST(EmitterReduce, TinyRowsTakeOneRegister) {
+    for (const int64_t n : {2, 7, 16})
+        for (const ReduceOp op : kOps)
+            for (const DType t : {DType::F32, DType::F64})
+                expect_reduction({op, t, 5, n, LoopOrder::Lanes, 0, false, Form::Row, InnerTier::Tiny});
+    for (const ReduceOp op : kOps)
+        expect_reduction({op, DType::F32, 5, 1, LoopOrder::Lanes, 0, false, Form::Row, InnerTier::One});
+}
+
+TEST(EmitterReduce, BoolsAndSmallIntegersFoldToo) {
+    for (const DType t : {DType::Bool, DType::U8, DType::I8, DType::I16})
+        for (const ReduceOp op : {ReduceOp::Max, ReduceOp::Min})
+            for (const Form form : {Form::Row, Form::Column})
+                expect_reduction({op, t, 9, 300, form == Form::Row ? LoopOrder::Lanes : LoopOrder::Sequential,
+                                  0, false, form});
+}
+
+/// x / sum of x * x, over the row's larger elements: two dependent loops, a Worker buffer, then a loop that
+/// stores.
+TEST(EmitterRow, LoopsOfARowSeeEachOthersResultsAndBuffers) {
+    for (const int64_t n : {1, 16, 70, 333}) {
+        for (const StoreTier stores : {StoreTier::Cached, StoreTier::Streaming}) {
+            KernelBuilder b;
+            const AxisId r = b.axis(), i = b.axis();
+            const ArgId step = b.arg(ArgRole::Stride), scratch = b.arg(ArgRole::Offset);
+            const uint16_t in = b.buffer(DType::F32, BufferMode::In),
+                           out = b.buffer(DType::F32, BufferMode::Out);
+            const uint16_t row = b.buffer(DType::F32, BufferMode::Worker, scratch);
+            const uint16_t count = b.buffer(DType::I64, BufferMode::Out);
+            const auto at = [&](uint16_t buffer) {
+                return Access{buffer,
+                              kNoArg,
+                              {{r, StrideClass::Strided, step}, {i, StrideClass::Contiguous, kNoArg}},
+                              {},
+                              kNoValue};
+            };
+            b.begin_phase({r}, false).stores = stores;
+            const uint32_t first = b.begin_loop(i, LoopOrder::Lanes);
+            b.reduce(ReduceOp::Max, b.load(at(in)));
+            b.end_loop();
+            const KValue half = b.mul(b.loop_result(first, 0), b.constant(DType::F32, 0.5));
+            const uint32_t second = b.begin_loop(i, LoopOrder::Lanes, 128);
+            const KValue x = b.load(at(in));
+            const KValue large = b.gt(x, half);
+            const KValue picked = b.select(large, x, b.constant(DType::F32, 0.125));
+            b.store(contiguous(row, i), picked);
+            b.reduce(ReduceOp::Add, b.mul(picked, picked));
+            b.reduce(ReduceOp::Add, b.cast(large, DType::I64));
+            b.end_loop();
+            const KValue sum = b.loop_result(second, 0);
+            b.begin_loop(i, LoopOrder::Lanes);
+            b.store(at(out), b.div(b.load(contiguous(row, i)), sum));
+            b.end_loop();
+            b.store(contiguous(count, r), b.loop_result(second, 1));
+            b.end_phase();
+            const Launch l{b.take(),
+                           {7, n, n + 3, 64},
+                           {},
+                           {7 * (n + 3), 7 * (n + 3), n, 7},
+                           static_cast<size_t>(4 * n + 64)};
+            expect_equal(l, "row kernel");
+        }
+    }
+}
+
+TEST(EmitterRow, ALoopAroundLanesFoldsTwoAxes) {
+    for (const LoopOrder outer : {LoopOrder::Sequential}) {
+        KernelBuilder b;
+        const AxisId r = b.axis(), j = b.axis(), i = b.axis();
+        const ArgId step = b.arg(ArgRole::Stride), plane = b.arg(ArgRole::Stride);
+        const uint16_t in = b.buffer(DType::F32, BufferMode::In), out = b.buffer(DType::F32, BufferMode::Out);
+        b.begin_phase({r}, false);
+        const uint32_t around = b.begin_loop(j, outer);
+        const uint32_t inside = b.begin_loop(i, LoopOrder::Lanes);
+        b.reduce(ReduceOp::Add, b.load({in,
+                                        kNoArg,
+                                        {{r, StrideClass::Strided, plane},
+                                         {j, StrideClass::Strided, step},
+                                         {i, StrideClass::Contiguous, kNoArg}},
+                                        {},
+                                        kNoValue}));
+        b.end_loop();
+        b.reduce(ReduceOp::Add, b.loop_result(inside, 0));
+        b.end_loop();
+        b.store(contiguous(out, r), b.loop_result(around, 0));
+        b.end_phase();
+        expect_equal({b.take(), {4, 5, 100, 100, 500}, {}, {2000, 4}, 0}, "two axes");
+    }
+}
+
+TEST(EmitterRow, TwoPhasesGiveTheBitsOfOneLoopWithChunks) {
+    const auto whole = [](int64_t n) {
+        return reduction({ReduceOp::Add, DType::F32, 1, n, LoopOrder::Lanes, 128});
+    };
+    const auto split = [](int64_t n) {
+        KernelBuilder b;
+        const AxisId i = b.axis(), c = b.axis(), one = b.axis();
+        const uint16_t in = b.buffer(DType::F32, BufferMode::In), out = b.buffer(DType::F32, BufferMode::Out);
+        const uint16_t partials = b.buffer(DType::F32, BufferMode::Temp);
+        b.begin_phase({c}, false);
+        const KValue begin = b.mul(b.axis_index(c), b.constant_int(DType::I64, 128));
+        const KValue end =
+            b.minimum(b.add(begin, b.constant_int(DType::I64, 128)), b.arg_value(b.kernel().axes[i].extent));
+        const uint32_t first = b.begin_loop(i, LoopOrder::Lanes, 0, begin, end);
+        b.reduce(ReduceOp::Add, b.load(contiguous(in, i)));
+        b.end_loop();
+        b.store(contiguous(partials, c), b.loop_result(first, 0));
+        b.end_phase();
+        b.begin_phase({one}, false);
+        const uint32_t second = b.begin_loop(c, LoopOrder::Sequential);
+        b.reduce(ReduceOp::Add, b.load(contiguous(partials, c)));
+        b.end_loop();
+        b.store(contiguous(out, one), b.loop_result(second, 0));
+        b.end_phase();
+        return Launch{b.take(), {n, (n + 127) / 128, 1}, {}, {n + 1, 1, (n + 127) / 128}, 0};
+    };
+    for (const int64_t n : {1, 128, 1000}) {
+        const Launch two = split(n);
+        expect_equal(two, "two phases");
+        const Outcome a = run_compiled(whole(n), codegen::host_isa()),
+                      b = run_compiled(two, codegen::host_isa());
+        EXPECT_EQ(std::memcmp(a.buffers[1].data(), b.buffers[1].data(), 4), 0);
+    }
+}
+
+} // namespace
+} // namespace lz::test
