@@ -185,9 +185,22 @@ int Engine::donor(const Executable &executable, size_t result) const {
 RunReport Engine::run(const Executable &executable, const Bindings &bindings) {
     if (!executable.program)
         return impl_->interpret(executable, bindings);
+    const Clock::time_point begin = impl_->options.log_run ? Clock::now() : Clock::time_point();
     runtime::RunReport ran =
         runtime::run(*executable.program, {bindings.inputs, bindings.results, bindings.words});
     impl_->launches.fetch_add(executable.program->launches(), std::memory_order_relaxed);
+    if (impl_->options.log_run)
+        log_line("run", fmt::format("program {}: {} launches, {:.3f} ms{}", executable.number,
+                                    executable.program->launches(), seconds_since(begin) * 1e3,
+                                    ran.ok() ? "" : ", with failures"));
+    if (impl_->options.log_memory) {
+        const runtime::AllocatorStats stats = impl_->allocator.stats();
+        log_line("memory",
+                 fmt::format("after program {}: {} bytes allocated, {} reserved, peak {}", executable.number,
+                             stats.allocated_bytes[runtime::StatPool::All].current,
+                             stats.reserved_bytes[runtime::StatPool::All].current,
+                             stats.allocated_bytes[runtime::StatPool::All].peak));
+    }
     RunReport report;
     for (auto &failed : ran.failures)
         report.failures.push_back({std::move(failed.failure), std::move(failed.results)});

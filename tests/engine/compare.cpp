@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace lz::tests {
+namespace lz::test {
 namespace {
 
 double epsilon(ir::DType dtype) {
@@ -132,4 +132,4 @@ std::string check(const ir::Graph &graph, double tolerance) {
     }
 }
 
-} // namespace lz::tests
+} // namespace lz::test

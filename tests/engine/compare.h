@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace lz::tests {
+namespace lz::test {
 
 /// Inputs as the graph's parameters say (`random(seed)` where they say nothing).
 std::vector<ir::HostTensor> inputs_of(const ir::Graph &graph);
@@ -27,4 +27,4 @@ std::string different_values(const std::vector<ir::HostTensor> &got, const std::
 /// Compiles, runs, interprets, compares; "" or what is wrong with the printed graph.
 std::string check(const ir::Graph &graph, double tolerance = 64);
 
-} // namespace lz::tests
+} // namespace lz::test

@@ -10,7 +10,7 @@
 namespace {
 
 using namespace lz::ir;
-using lz::tests::check;
+using lz::test::check;
 
 TEST(Ops, ATwoOperationChain) {
     const Graph graph = parse_graph(R"(lazuli 1

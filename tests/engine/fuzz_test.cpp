@@ -1,0 +1,123 @@
+// Random programs: compiled code against the interpreter, and against itself unfused, bit by bit.
+//
+// LAZULI_FUZZ_PROGRAMS=n  how many (1000; 200 in sanitizer builds; 0: without end)
+// LAZULI_FUZZ_SEED=s      the first seed (1)
+#include "compare.h"
+#include "ir/text.h"
+#include "shrink.h"
+#include "tests/support/random_graph.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+using namespace lz;
+
+int64_t number_from(const char *variable, int64_t otherwise) {
+    const char *text = std::getenv(variable);
+    return text && *text ? std::atoll(text) : otherwise;
+}
+
+#if LAZULI_SANITIZE_ADDRESS || LAZULI_SANITIZE_THREAD
+constexpr int64_t kPrograms = 200;
+#else
+constexpr int64_t kPrograms = 1000;
+#endif
+
+/// Seeds choose the kind of program too: most are small; some long, some over large tensors, some over
+/// special values.
+test::RandomGraphOptions options_of(uint64_t seed) {
+    test::RandomGraphOptions options;
+    if (seed % 4 == 1)
+        options.max_nodes = 30;
+    if (seed % 8 == 2) {
+        options.max_extent = 80;
+        options.max_elements = 20000;
+    }
+    if (seed % 16 == 3) {
+        options.max_extent = 40000;
+        options.max_elements = 100000;
+        options.max_nodes = 6;
+    }
+    options.special_values = seed % 8 == 4;
+    return options;
+}
+
+/// Modes of the engine for a scope.
+class Unfused {
+public:
+    Unfused() : before_(engine::Engine::get().target().modes) {
+        ir::Modes modes = before_;
+        modes.fuse = false;
+        engine::Engine::get().set_modes(modes);
+    }
+    ~Unfused() { engine::Engine::get().set_modes(before_); }
+
+private:
+    ir::Modes before_;
+};
+
+/// "" or what is wrong. `tolerance` is empty when the graph was shrunk: then a result is wrong when it
+/// differs wildly.
+std::string wrong(const ir::Graph &graph, const std::vector<double> &tolerance) {
+    const std::vector<ir::HostTensor> inputs = test::inputs_of(graph);
+    std::vector<ir::HostTensor> want, got;
+    try {
+        want = ir::interpret(graph, inputs);
+    } catch (const ir::Failure &failure) {
+        return ""; // shrinking may make indices that are out of range
+    }
+    try {
+        got = test::run_compiled(graph, inputs);
+        const Unfused unfused;
+        const std::string difference = test::different_bits(got, test::run_compiled(graph, inputs));
+        if (!difference.empty())
+            return "fused and unfused differ: " + difference;
+    } catch (const std::exception &error) {
+        return error.what();
+    }
+    for (size_t r = 0; r < want.size(); ++r) {
+        const std::vector<double> x = ir::to_doubles(got[r]), y = ir::to_doubles(want[r]);
+        for (size_t i = 0; i < y.size(); ++i) {
+            const double allowed =
+                r < tolerance.size() ? tolerance[r] : 1e-2 * std::max(1.0, std::fabs(y[i]));
+            const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
+            const bool huge =
+                !std::isfinite(y[i]) || std::fabs(y[i]) > 1e4; // special values: see RandomGraph
+            if (!same && !(std::fabs(x[i] - y[i]) <= allowed) && !(huge && tolerance.empty()))
+                return fmt::format(
+                    "result {} ({}) differs at element {}: got {:.9g}, want {:.9g}, allowed {:.3g}", r,
+                    ir::to_string(want[r].type), i, x[i], y[i], allowed);
+        }
+    }
+    return "";
+}
+
+TEST(Fuzz, RandomProgramsComputeWhatTheInterpreterDoes) {
+    const int64_t programs = number_from("LAZULI_FUZZ_PROGRAMS", kPrograms);
+    const auto first = static_cast<uint64_t>(number_from("LAZULI_FUZZ_SEED", 1));
+    int failures = 0;
+    for (uint64_t seed = first; programs == 0 || seed < first + static_cast<uint64_t>(programs); ++seed) {
+        const test::RandomGraph random = test::random_graph(seed, options_of(seed));
+        const std::string what = wrong(random.graph, random.tolerance);
+        if (seed % 100 == 0)
+            engine::Engine::get().clear_caches(); // memory stays bounded in the mode without end
+        if (what.empty())
+            continue;
+        const ir::Graph small =
+            test::shrink(random.graph, [](const ir::Graph &g) { return !wrong(g, {}).empty(); });
+        const std::string small_what = wrong(small, {});
+        ADD_FAILURE() << "seed " << seed << ": " << what << "\nshrunk: " << small_what
+                      << "\nreplay with lz-opt --run=check:\n"
+                      << ir::print(small);
+        if (++failures == 5)
+            break;
+    }
+}
+
+} // namespace
