@@ -11,7 +11,7 @@ if(TARGET lz-opt)
 endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/frontend/lazuli/"
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lazuli"
-    FILES_MATCHING PATTERN "*.h" PATTERN "detail" EXCLUDE)
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "detail" EXCLUDE)
 install(EXPORT lazuliTargets NAMESPACE lazuli:: DESTINATION "${lazuli_cmake_folder}")
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/lazuliConfig.cmake.in"

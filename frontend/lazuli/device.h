@@ -5,7 +5,6 @@
 #include "lazuli/location.h"
 
 #include <cstdint>
-#include <functional>
 #include <iosfwd>
 #include <string>
 #include <string_view>

@@ -17,7 +17,8 @@ struct Location {
     constexpr Location(const std::source_location &at)
         : file(at.file_name()), line(at.line()) {} // NOLINT: converts
 
-    static consteval Location current(const std::source_location &at = std::source_location::current()) {
+    // Not consteval: GCC 12 would then take this line for the caller's.
+    static constexpr Location current(const std::source_location &at = std::source_location::current()) {
         return at;
     }
 };

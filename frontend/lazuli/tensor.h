@@ -6,6 +6,7 @@
 #include "lazuli/error.h"
 #include "lazuli/export.h"
 #include "lazuli/location.h"
+#include "lazuli/options.h"
 #include "lazuli/scalar.h"
 
 #include <cstdint>
@@ -51,6 +52,11 @@ private:
 
 class Tensor;
 class Operand;
+class Generator;
+class Index;
+class Nested;
+class Part;
+struct ValuesIndices;
 
 /// A tensor of rank 0 to 8. Copying a Tensor copies the handle: both see in-place changes (S24). Operations
 /// record; the first need of a value computes everything pending (S21). All functions may be used from any
@@ -122,6 +128,165 @@ public:
     std::string str(Location loc = Location::current()) const;
 
     // Methods that record (each is the function of the same name in ops.h).
+#define LZ_UNARY(name, ...)                                                                                  \
+    Tensor name(Location loc = Location::current()) const;                                                   \
+    Tensor &name##_(Location loc = Location::current()) &;
+#define LZ_UNARY_COMPOSED(name)                                                                              \
+    Tensor name(Location loc = Location::current()) const;                                                   \
+    Tensor &name##_(Location loc = Location::current()) &;
+#define LZ_BINARY(name, ...)                                                                                 \
+    Tensor name(const Operand &other, Location loc = Location::current()) const;                             \
+    Tensor &name##_(const Operand &other, Location loc = Location::current()) &;
+#define LZ_COMPARISON(name, ...) Tensor name(const Operand &other, Location loc = Location::current()) const;
+#include "lazuli/functions.def"
+    Tensor add(const Operand &other, const Scalar &alpha, Location loc = Location::current()) const;
+    Tensor sub(const Operand &other, const Scalar &alpha, Location loc = Location::current()) const;
+    Tensor isnan(Location loc = Location::current()) const;
+    Tensor isinf(Location loc = Location::current()) const;
+    Tensor isfinite(Location loc = Location::current()) const;
+    Tensor masked_fill(const Tensor &mask, const Operand &value, Location loc = Location::current()) const;
+    Tensor clamp(const std::optional<Scalar> &lower, const std::optional<Scalar> &upper = std::nullopt,
+                 Location loc = Location::current()) const;
+    Tensor lerp(const Tensor &end, const Operand &weight, Location loc = Location::current()) const;
+    bool allclose(const Tensor &other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
+                  Location loc = Location::current()) const;
+    bool equal(const Tensor &other, Location loc = Location::current()) const;
+
+    // In-place forms: every handle sees the change; dtype and shape stay. They do not compile on temporaries
+    // (S24).
+    Tensor &add_(const Operand &other, const Scalar &alpha, Location loc = Location::current()) &;
+    Tensor &sub_(const Operand &other, const Scalar &alpha, Location loc = Location::current()) &;
+    Tensor &addcmul_(const Tensor &a, const Tensor &b, const Scalar &value = 1,
+                     Location loc = Location::current()) &;
+    Tensor &addcdiv_(const Tensor &a, const Tensor &b, const Scalar &value = 1,
+                     Location loc = Location::current()) &;
+    Tensor &lerp_(const Tensor &end, const Operand &weight, Location loc = Location::current()) &;
+    Tensor &clamp_(const std::optional<Scalar> &lower, const std::optional<Scalar> &upper = std::nullopt,
+                   Location loc = Location::current()) &;
+    Tensor &masked_fill_(const Tensor &mask, const Operand &value, Location loc = Location::current()) &;
+    Tensor &scatter_(int64_t axis, const Tensor &index, const Operand &source,
+                     Location loc = Location::current()) &;
+    Tensor &scatter_add_(int64_t axis, const Tensor &index, const Tensor &source,
+                         Location loc = Location::current()) &;
+    Tensor &index_add_(int64_t axis, const Tensor &index, const Tensor &source,
+                       Location loc = Location::current()) &;
+    /// The values of `source`, broadcast, cast and moved to where this tensor is.
+    Tensor &copy_(const Tensor &source, Location loc = Location::current()) &;
+    Tensor &fill_(const Operand &value, Location loc = Location::current()) &;
+    Tensor &zero_(Location loc = Location::current()) &;
+    Tensor &uniform_(double from = 0, double to = 1, Location loc = Location::current()) &;
+    Tensor &uniform_(double from, double to, Generator &generator, Location loc = Location::current()) &;
+    Tensor &normal_(double mean = 0, double std = 1, Location loc = Location::current()) &;
+    Tensor &normal_(double mean, double std, Generator &generator, Location loc = Location::current()) &;
+    Tensor &bernoulli_(double p = 0.5, Location loc = Location::current()) &;
+
+    Tensor reshape(const Sizes &sizes, Location loc = Location::current()) const;
+    Tensor view(const Sizes &sizes, Location loc = Location::current()) const;
+    Tensor flatten(int64_t first_axis = 0, int64_t last_axis = -1, Location loc = Location::current()) const;
+    Tensor unflatten(int64_t axis, const Sizes &sizes, Location loc = Location::current()) const;
+    Tensor transpose(int64_t axis0, int64_t axis1, Location loc = Location::current()) const;
+    Tensor permute(const Sizes &axes, Location loc = Location::current()) const;
+    Tensor t(Location loc = Location::current()) const;
+    Tensor mT(Location loc = Location::current()) const;
+    Tensor squeeze(Location loc = Location::current()) const;
+    Tensor squeeze(const Sizes &axes, Location loc = Location::current()) const;
+    Tensor unsqueeze(int64_t axis, Location loc = Location::current()) const;
+    Tensor expand(const Sizes &sizes, Location loc = Location::current()) const;
+    Tensor expand_as(const Tensor &like, Location loc = Location::current()) const;
+    Tensor slice(int64_t axis, std::optional<int64_t> start = std::nullopt,
+                 std::optional<int64_t> stop = std::nullopt, int64_t step = 1,
+                 Location loc = Location::current()) const;
+    Tensor narrow(int64_t axis, int64_t start, int64_t length, Location loc = Location::current()) const;
+    Tensor select(int64_t axis, int64_t index, Location loc = Location::current()) const;
+    Tensor flip(const Sizes &axes, Location loc = Location::current()) const;
+    Tensor diagonal(int64_t offset = 0, int64_t axis0 = 0, int64_t axis1 = 1,
+                    Location loc = Location::current()) const;
+    std::vector<Tensor> split(int64_t size, int64_t axis = 0, Location loc = Location::current()) const;
+    std::vector<Tensor> split(std::initializer_list<int64_t> sizes, int64_t axis = 0,
+                              Location loc = Location::current()) const;
+    std::vector<Tensor> chunk(int64_t chunks, int64_t axis = 0, Location loc = Location::current()) const;
+    std::vector<Tensor> unbind(int64_t axis = 0, Location loc = Location::current()) const;
+    Tensor roll(const Sizes &shifts, const Sizes &axes = {}, Location loc = Location::current()) const;
+    Tensor tril(int64_t diagonal = 0, Location loc = Location::current()) const;
+    Tensor triu(int64_t diagonal = 0, Location loc = Location::current()) const;
+    Tensor repeat(const Sizes &repeats, Location loc = Location::current()) const;
+    Tensor clone(Location loc = Location::current()) const;
+    /// Stored values are dense: the tensor itself.
+    Tensor contiguous(Location loc = Location::current()) const;
+    Tensor to(DType dtype, Location loc = Location::current()) const;
+    Tensor to(const Device &device, Location loc = Location::current()) const;
+    Tensor to(const Device &device, DType dtype, Location loc = Location::current()) const;
+    Tensor cpu(Location loc = Location::current()) const;
+    Tensor cuda(int index = -1, Location loc = Location::current()) const;
+
+    /// `x.at({0, Slice(1, 5, 2), Ellipsis, None})`: the part as a tensor, which can be assigned to
+    /// (indexing.h).
+    Part at(std::initializer_list<Index> index, Location loc = Location::current()) const;
+    Part at(const Index &index, Location loc = Location::current()) const;
+    Part operator[](const Index &index) const; // knows no location: C++20 gives this operator one parameter
+    Tensor gather(int64_t axis, const Tensor &index, Location loc = Location::current()) const;
+    Tensor index_select(int64_t axis, const Tensor &index, Location loc = Location::current()) const;
+    Tensor take(const Tensor &index, Location loc = Location::current()) const;
+    Tensor scatter(int64_t axis, const Tensor &index, const Operand &source,
+                   Location loc = Location::current()) const;
+    Tensor scatter_add(int64_t axis, const Tensor &index, const Tensor &source,
+                       Location loc = Location::current()) const;
+
+    Tensor sum(const Sizes &axes = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt,
+               Location loc = Location::current()) const;
+    Tensor prod(const Sizes &axes = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt,
+                Location loc = Location::current()) const;
+    Tensor mean(const Sizes &axes = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt,
+                Location loc = Location::current()) const;
+    Tensor var(const Sizes &axes = {}, int64_t correction = 1, bool keepdim = false,
+               Location loc = Location::current()) const;
+    Tensor std(const Sizes &axes = {}, int64_t correction = 1, bool keepdim = false,
+               Location loc = Location::current()) const;
+    Tensor amax(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()) const;
+    Tensor amin(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()) const;
+    Tensor max(Location loc = Location::current()) const;
+    Tensor min(Location loc = Location::current()) const;
+    ValuesIndices max(int64_t axis, bool keepdim = false, Location loc = Location::current()) const;
+    ValuesIndices min(int64_t axis, bool keepdim = false, Location loc = Location::current()) const;
+    Tensor argmax(std::optional<int64_t> axis = std::nullopt, bool keepdim = false,
+                  Location loc = Location::current()) const;
+    Tensor argmin(std::optional<int64_t> axis = std::nullopt, bool keepdim = false,
+                  Location loc = Location::current()) const;
+    Tensor any(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()) const;
+    Tensor all(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()) const;
+    Tensor logsumexp(const Sizes &axes, bool keepdim = false, Location loc = Location::current()) const;
+    Tensor norm(double p = 2, const Sizes &axes = {}, bool keepdim = false,
+                Location loc = Location::current()) const;
+    Tensor softmax(int64_t axis, std::optional<DType> dtype = std::nullopt,
+                   Location loc = Location::current()) const;
+    Tensor log_softmax(int64_t axis, std::optional<DType> dtype = std::nullopt,
+                       Location loc = Location::current()) const;
+    Tensor cumsum(int64_t axis, std::optional<DType> dtype = std::nullopt,
+                  Location loc = Location::current()) const;
+    Tensor cumprod(int64_t axis, std::optional<DType> dtype = std::nullopt,
+                   Location loc = Location::current()) const;
+    ValuesIndices sort(int64_t axis = -1, bool descending = false, Location loc = Location::current()) const;
+    Tensor argsort(int64_t axis = -1, bool descending = false, Location loc = Location::current()) const;
+    ValuesIndices topk(int64_t k, int64_t axis = -1, bool largest = true,
+                       Location loc = Location::current()) const;
+
+    Tensor matmul(const Tensor &other, Location loc = Location::current()) const;
+    Tensor mm(const Tensor &other, Location loc = Location::current()) const;
+    Tensor mv(const Tensor &other, Location loc = Location::current()) const;
+    Tensor dot(const Tensor &other, Location loc = Location::current()) const;
+    Tensor bmm(const Tensor &other, Location loc = Location::current()) const;
+
+    // With this tensor's dtype and device unless the options say otherwise (S61).
+    Tensor new_tensor(const Nested &values, const TensorOptions &options = {},
+                      Location loc = Location::current()) const;
+    Tensor new_full(const Sizes &sizes, const Scalar &value, const TensorOptions &options = {},
+                    Location loc = Location::current()) const;
+    Tensor new_zeros(const Sizes &sizes, const TensorOptions &options = {},
+                     Location loc = Location::current()) const;
+    Tensor new_ones(const Sizes &sizes, const TensorOptions &options = {},
+                    Location loc = Location::current()) const;
+    Tensor new_empty(const Sizes &sizes, const TensorOptions &options = {},
+                     Location loc = Location::current()) const;
 
 private:
     friend struct detail::Access;

@@ -77,14 +77,14 @@ Tensor constant(const Scalar &value, ir::DType dtype, ir::Device device, Locatio
 /// A filled tensor of a user's number.
 Tensor filled(const Scalar &value, const ir::TensorType &like, Location loc);
 
-/// `exp(x)` for compositions: floats only.
 Tensor reduce(Op op, const Tensor &x, std::span<const int64_t> axes, bool keepdim, Location loc);
 Tensor reshape_to(const Tensor &x, const Shape &shape, Location loc);
 Tensor broadcast_to(const Tensor &x, const Shape &shape, Location loc);
 Tensor permute_to(const Tensor &x, std::span<const int64_t> axes, Location loc);
 /// One axis cut to [start, start + size) in steps of `step` > 0, which the caller has checked.
 Tensor cut(const Tensor &x, int axis, int64_t start, int64_t size, int64_t step, Location loc);
-Tensor iota(const ir::TensorType &like, int axis, double start, double step, Location loc);
+/// start + step * index along `axis`.
+Tensor iota(const ir::TensorType &type, int axis, const Scalar &start, const Scalar &step, Location loc);
 /// A new tensor with the value of x: for functions that have nothing to do but must not return x's own
 /// handle.
 Tensor fresh(const Tensor &x, Location loc);
@@ -103,6 +103,14 @@ struct Axes {
         return false;
     }
 };
+/// Python's start:stop:step of an axis, clipped to it: `size` positions from `start` in steps of `step` > 0,
+/// to be flipped when `backwards`. Throws IndexError for a step of 0.
+struct Range {
+    int64_t start = 0, size = 0, step = 1;
+    bool backwards = false;
+};
+Range clip(int64_t extent, std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step,
+           const char *function, Location loc);
 Axes normal_axes(const Sizes &axes, const char *function, const ir::TensorType &type, Location loc);
 /// Product of the extents of these axes.
 int64_t count_of(const Shape &shape, const Axes &axes);

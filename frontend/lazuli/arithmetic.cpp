@@ -1,0 +1,182 @@
+// Functions of two operands and the operators: promotion, then one record.
+#include "lazuli/detail/compose.h"
+#include "lazuli/elementwise.h"
+
+namespace lz {
+
+using detail::Op;
+
+namespace {
+
+/// What becomes of the operands before the op (see functions.def).
+enum class Rule : uint8_t { Numeric, Any, Bits, Float, Sum, Difference, Product, Quotient, Power, Truth };
+
+[[noreturn]] void fail_bool(const char *function, const char *instead, Location loc) {
+    throw DTypeError(std::string(function) + ": two bool operands have no difference; use " + instead, loc);
+}
+
+/// A bool pair's op, and the dtype to compute in, by rule.
+ir::DType adjust(Rule rule, Op &op, ir::DType dtype, const char *function, Location loc) {
+    const bool is_bool = dtype == ir::DType::Bool;
+    switch (rule) {
+    case Rule::Sum:
+        if (is_bool)
+            op = Op::Or;
+        break;
+    case Rule::Product:
+        if (is_bool)
+            op = Op::And;
+        break;
+    case Rule::Difference:
+        if (is_bool)
+            fail_bool(function, "^ (logical_xor)", loc);
+        break;
+    case Rule::Float:
+    case Rule::Quotient:
+        if (!ir::is_float(dtype))
+            return detail::default_dtype();
+        break;
+    case Rule::Truth:
+        return ir::DType::Bool;
+    case Rule::Numeric:
+    case Rule::Any:
+    case Rule::Bits:
+    case Rule::Power:
+        break;
+    }
+    return dtype;
+}
+
+/// The exponent is visible to `simplify`, which makes x * x of pow(x, 2).
+Tensor exponent(const Scalar &e, ir::DType dtype, const Tensor &base, Location loc) {
+    if (!ir::is_float(dtype) && e.to_int() < 0)
+        throw DTypeError("pow: integers to the negative power " + std::to_string(e.to_int()) +
+                             " are not integers; convert the base to a floating dtype",
+                         loc);
+    return detail::record_literal(detail::from_ir(dtype), e.to_double(), {}, detail::type(base).device, loc);
+}
+
+[[gnu::noinline]] Tensor promoted(Rule rule, Op op, const Operand &a, const Operand &b, const char *function,
+                                  Location loc) {
+    if (!a.is_tensor() && !b.is_tensor())
+        throw DTypeError(std::string(function) + ": one of the operands must be a tensor; both are numbers",
+                         loc);
+    const ir::DType dtype = adjust(rule, op, detail::result_type(a, b, function, loc), function, loc);
+    const Tensor &like = a.is_tensor() ? a.tensor() : b.tensor();
+    const Tensor x = detail::as_tensor(a, dtype, like, loc);
+    if (rule == Rule::Power && !b.is_tensor())
+        return detail::binary(op, x, exponent(b.number(), dtype, like, loc), loc);
+    return detail::binary(op, x, detail::as_tensor(b, dtype, like, loc), loc);
+}
+
+/// Two tensors of one floating dtype need nothing: this is the path that is counted in nanoseconds.
+inline Tensor record_binary(Rule rule, Op op, const Operand &a, const Operand &b, const char *function,
+                            Location loc) {
+    if (a.is_tensor() && b.is_tensor() && a.tensor().defined() && b.tensor().defined()) [[likely]] {
+        const ir::DType dtype = detail::type(a.tensor()).dtype;
+        if (dtype == detail::type(b.tensor()).dtype && ir::is_float(dtype) && rule != Rule::Truth) [[likely]]
+            return detail::binary(op, a.tensor(), b.tensor(), loc);
+    }
+    return promoted(rule, op, a, b, function, loc);
+}
+
+/// An in-place form: computed, then stored in x's dtype and shape.
+template <class F>
+Tensor &in_place(Tensor &x, F function, const Operand &other, const char *name, Location loc) {
+    return detail::assign(x, function(Operand(x, loc), other, loc), name, loc);
+}
+
+using Binary = Tensor (*)(const Operand &, const Operand &, Location);
+
+} // namespace
+
+#define LZ_BINARY(name, op, rule)                                                                            \
+    Tensor name(const Operand &a, const Operand &b, Location loc) {                                          \
+        return record_binary(Rule::rule, Op::op, a, b, #name, loc);                                          \
+    }                                                                                                        \
+    Tensor Tensor::name(const Operand &other, Location loc) const {                                          \
+        return record_binary(Rule::rule, Op::op, Operand(*this, loc), other, #name, loc);                    \
+    }                                                                                                        \
+    Tensor &Tensor::name##_(const Operand &other, Location loc) & {                                          \
+        return in_place(*this, static_cast<Binary>(lz::name), other, #name "_", loc);                        \
+    }
+#define LZ_COMPARISON(name, op)                                                                              \
+    Tensor name(const Operand &a, const Operand &b, Location loc) {                                          \
+        return record_binary(Rule::Any, Op::op, a, b, #name, loc);                                           \
+    }                                                                                                        \
+    Tensor Tensor::name(const Operand &other, Location loc) const {                                          \
+        return record_binary(Rule::Any, Op::op, Operand(*this, loc), other, #name, loc);                     \
+    }
+#include "lazuli/functions.def"
+
+Tensor add(const Operand &a, const Operand &b, const Scalar &alpha, Location loc) {
+    return add(a, mul(b, Operand(alpha, loc), loc), loc);
+}
+Tensor sub(const Operand &a, const Operand &b, const Scalar &alpha, Location loc) {
+    return sub(a, mul(b, Operand(alpha, loc), loc), loc);
+}
+Tensor addcmul(const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &value, Location loc) {
+    return add({x, loc}, mul(Operand(value, loc), mul({a, loc}, {b, loc}, loc), loc), loc);
+}
+Tensor addcdiv(const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &value, Location loc) {
+    return add({x, loc}, mul(Operand(value, loc), div({a, loc}, {b, loc}, loc), loc), loc);
+}
+
+Tensor Tensor::add(const Operand &other, const Scalar &alpha, Location loc) const {
+    return lz::add({*this, loc}, other, alpha, loc);
+}
+Tensor Tensor::sub(const Operand &other, const Scalar &alpha, Location loc) const {
+    return lz::sub({*this, loc}, other, alpha, loc);
+}
+Tensor &Tensor::add_(const Operand &other, const Scalar &alpha, Location loc) & {
+    return detail::assign(*this, lz::add({*this, loc}, other, alpha, loc), "add_", loc);
+}
+Tensor &Tensor::sub_(const Operand &other, const Scalar &alpha, Location loc) & {
+    return detail::assign(*this, lz::sub({*this, loc}, other, alpha, loc), "sub_", loc);
+}
+Tensor &Tensor::addcmul_(const Tensor &a, const Tensor &b, const Scalar &value, Location loc) & {
+    return detail::assign(*this, addcmul(*this, a, b, value, loc), "addcmul_", loc);
+}
+Tensor &Tensor::addcdiv_(const Tensor &a, const Tensor &b, const Scalar &value, Location loc) & {
+    return detail::assign(*this, addcdiv(*this, a, b, value, loc), "addcdiv_", loc);
+}
+
+#define LZ_OPERATOR(symbol, function)                                                                        \
+    Tensor operator symbol(const Operand &a, const Operand &b) {                                             \
+        return function(a, b, a.loc());                                                                      \
+    }
+LZ_OPERATOR(+, add)
+LZ_OPERATOR(-, sub)
+LZ_OPERATOR(*, mul)
+LZ_OPERATOR(/, div)
+LZ_OPERATOR(%, remainder)
+LZ_OPERATOR(==, eq)
+LZ_OPERATOR(!=, ne)
+LZ_OPERATOR(<, lt)
+LZ_OPERATOR(<=, le)
+LZ_OPERATOR(>, gt)
+LZ_OPERATOR(>=, ge)
+LZ_OPERATOR(&, bitwise_and)
+LZ_OPERATOR(|, bitwise_or)
+LZ_OPERATOR(^, bitwise_xor)
+LZ_OPERATOR(<<, bitwise_left_shift)
+LZ_OPERATOR(>>, bitwise_right_shift)
+#undef LZ_OPERATOR
+
+#define LZ_COMPOUND(symbol, function)                                                                        \
+    Tensor &operator symbol(Tensor &x, const Operand &y) {                                                   \
+        return x.function(y, y.loc());                                                                       \
+    }
+LZ_COMPOUND(+=, add_)
+LZ_COMPOUND(-=, sub_)
+LZ_COMPOUND(*=, mul_)
+LZ_COMPOUND(/=, div_)
+LZ_COMPOUND(%=, remainder_)
+LZ_COMPOUND(&=, bitwise_and_)
+LZ_COMPOUND(|=, bitwise_or_)
+LZ_COMPOUND(^=, bitwise_xor_)
+LZ_COMPOUND(<<=, bitwise_left_shift_)
+LZ_COMPOUND(>>=, bitwise_right_shift_)
+#undef LZ_COMPOUND
+
+} // namespace lz

@@ -1,0 +1,266 @@
+#include "lazuli/detail/compose.h"
+
+#include "lazuli/defaults.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lz::detail {
+
+Tensor cast(const Tensor &x, ir::DType dtype, Location loc) {
+    if (type(x).dtype == dtype)
+        return x;
+    return record(Op::Cast, {&x}, {static_cast<int64_t>(dtype)}, {}, loc);
+}
+
+Tensor literal(const Tensor &x, double value, Location loc) {
+    return record_literal(from_ir(type(x).dtype), value, {}, type(x).device, loc);
+}
+
+Tensor constant(const Tensor &x, double value, Location loc) {
+    return constant(Scalar(value), type(x).dtype, type(x).device, loc);
+}
+
+namespace {
+
+/// The value as an integer of this dtype: integers wrap, floats saturate, NaN is 0 (S66).
+int64_t integer_of(const Scalar &value, ir::DType dtype) {
+    const int bits = 8 * ir::size_of(dtype);
+    if (dtype == ir::DType::Bool)
+        return value.is_float() ? value.to_double() != 0 : value.to_int() != 0;
+    const bool is_signed = ir::is_signed(dtype);
+    if (value.is_float()) {
+        const double v = value.to_double();
+        const double top = std::ldexp(1.0, is_signed ? bits - 1 : bits);
+        const double low = is_signed ? -top : 0.0;
+        if (v != v)
+            return 0;
+        if (v >= top)
+            return bits == 64 ? INT64_MAX : static_cast<int64_t>(top - 1);
+        return v <= low ? static_cast<int64_t>(low) : static_cast<int64_t>(v);
+    }
+    const auto word = static_cast<uint64_t>(value.to_int());
+    if (bits == 64)
+        return value.to_int();
+    const uint64_t cut = word & ((uint64_t{1} << bits) - 1);
+    const bool negative = is_signed && (cut >> (bits - 1)) != 0;
+    return static_cast<int64_t>(negative ? cut | ~((uint64_t{1} << bits) - 1) : cut);
+}
+
+} // namespace
+
+Tensor filled(const Scalar &value, const ir::TensorType &like, Location loc) {
+    const DType dtype = from_ir(like.dtype);
+    if (ir::is_float(like.dtype))
+        return record_constant(dtype, value.to_double(), like.shape, like.device, loc);
+    return record_constant_int(dtype, integer_of(value, like.dtype), like.shape, like.device, loc);
+}
+
+Tensor constant(const Scalar &value, ir::DType dtype, ir::Device device, Location loc) {
+    return filled(value, {dtype, {}, device}, loc);
+}
+
+Tensor reduce(Op op, const Tensor &x, std::span<const int64_t> axes, bool keepdim, Location loc) {
+    const Shape shape = type(x).shape;
+    const Tensor reduced = record(op, {&x}, Words().ints(axes), loc);
+    if (!keepdim)
+        return reduced;
+    Shape kept = shape;
+    for (const int64_t axis : axes)
+        kept[static_cast<int>(axis)] = 1;
+    return reshape_to(reduced, kept, loc);
+}
+
+Tensor reshape_to(const Tensor &x, const Shape &shape, Location loc) {
+    if (type(x).shape == shape)
+        return x;
+    return record(Op::Reshape, {&x}, Words().ints(shape.extents()), loc);
+}
+
+Tensor fresh(const Tensor &x, Location loc) {
+    return record(Op::Reshape, {&x}, Words().ints(type(x).shape.extents()), loc);
+}
+
+Tensor broadcast_to(const Tensor &x, const Shape &shape, Location loc) {
+    if (type(x).shape == shape)
+        return x;
+    return record(Op::Broadcast, {&x}, Words().ints(shape.extents()), loc);
+}
+
+Tensor permute_to(const Tensor &x, std::span<const int64_t> axes, Location loc) {
+    return record(Op::Permute, {&x}, Words().ints(axes), loc);
+}
+
+Tensor cut(const Tensor &x, int axis, int64_t start, int64_t size, int64_t step, Location loc) {
+    const Shape &shape = type(x).shape;
+    int64_t starts[ir::kMaxRank] = {}, sizes[ir::kMaxRank], steps[ir::kMaxRank];
+    const auto rank = static_cast<size_t>(shape.rank());
+    std::ranges::copy(shape, sizes);
+    std::fill_n(steps, rank, 1);
+    const auto at = static_cast<size_t>(axis);
+    starts[at] = start;
+    sizes[at] = size;
+    steps[at] = step;
+    return record(Op::Slice, {&x}, Words().word(shape.rank()).ints({sizes, rank}).ints({steps, rank}), loc,
+                  {starts, rank});
+}
+
+namespace {
+
+Tensor record_iota(const ir::TensorType &type, int axis, int64_t start_word, int64_t step_word,
+                   Location loc) {
+    const int64_t runtime[] = {start_word, step_word};
+    return record(Op::Iota, {},
+                  Words()
+                      .word(static_cast<int64_t>(type.dtype))
+                      .ints(type.shape.extents())
+                      .word(ir::device_word(type.device))
+                      .word(axis),
+                  loc, runtime);
+}
+
+int64_t word_of(const Scalar &value, ir::DType dtype) {
+    return ir::is_float(dtype) ? ir::scalar_word(value.to_double()) : integer_of(value, dtype);
+}
+
+} // namespace
+
+Tensor iota(const ir::TensorType &type, int axis, const Scalar &start, const Scalar &step, Location loc) {
+    return record_iota(type, axis, word_of(start, type.dtype), word_of(step, type.dtype), loc);
+}
+
+std::string text(std::span<const int64_t> values) {
+    std::string out = "[";
+    for (size_t i = 0; i < values.size(); ++i)
+        out += (i ? "," : "") + std::to_string(values[i]);
+    return out += ']';
+}
+
+std::string text(const ir::TensorType &type) {
+    return std::string(ir::name(type.dtype)) + ir::to_string(type.shape);
+}
+
+int normal_axis(int64_t axis, int rank, const char *function, const ir::TensorType &type, Location loc) {
+    if (axis < -rank || axis >= rank)
+        throw IndexError(std::string(function) + ": axis " + std::to_string(axis) + " is out of range for " +
+                             text(type) + "; it must be from " + std::to_string(-rank) + " to " +
+                             std::to_string(rank - 1),
+                         loc);
+    return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+Axes normal_axes(const Sizes &axes, const char *function, const ir::TensorType &type, Location loc) {
+    Axes out;
+    const int rank = type.shape.rank();
+    if (axes.empty()) {
+        for (int a = 0; a < rank; ++a)
+            out.axis[out.count++] = a;
+        return out;
+    }
+    for (const int64_t given : axes) {
+        // PyTorch lets a 0-dim tensor be reduced over axis 0 or -1.
+        if (rank == 0 && (given == 0 || given == -1))
+            continue;
+        const int a = normal_axis(given, rank, function, type, loc);
+        if (out.has(a))
+            throw IndexError(std::string(function) + ": axis " + std::to_string(a) + " stands twice in " +
+                                 text(axes.span()),
+                             loc);
+        out.axis[out.count++] = a;
+    }
+    std::sort(out.axis, out.axis + out.count);
+    return out;
+}
+
+Range clip(int64_t extent, std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step,
+           const char *function, Location loc) {
+    if (step == 0 || step == INT64_MIN)
+        throw IndexError(std::string(function) + ": the step of a slice must not be " + std::to_string(step),
+                         loc);
+    const auto position = [&](int64_t p, int64_t low, int64_t high) {
+        return std::clamp(p < 0 ? p + extent : p, low, high);
+    };
+    Range r;
+    if (step > 0) {
+        const int64_t first = start ? position(*start, 0, extent) : 0;
+        const int64_t end = stop ? position(*stop, 0, extent) : extent;
+        r.step = step;
+        r.size = end > first ? (end - first - 1) / step + 1 : 0;
+        r.start = r.size > 0 ? first : 0;
+        return r;
+    }
+    const int64_t first = start ? position(*start, -1, extent - 1) : extent - 1;
+    const int64_t end = stop ? position(*stop, -1, extent - 1) : -1;
+    r.step = -step;
+    r.size = first > end ? (first - end - 1) / r.step + 1 : 0;
+    r.start = r.size > 0 ? first - (r.size - 1) * r.step : 0;
+    r.backwards = true;
+    return r;
+}
+
+int64_t count_of(const Shape &shape, const Axes &axes) {
+    int64_t count = 1;
+    for (const int64_t axis : axes.span())
+        count *= shape[static_cast<int>(axis)];
+    return count;
+}
+
+Shape checked_shape(const Sizes &sizes, ir::DType dtype, const char *function, Location loc) {
+    const std::string where = std::string(function) + ": the shape " + text(sizes.span());
+    if (sizes.size() > ir::kMaxRank)
+        throw ShapeError(where + " has " + std::to_string(sizes.size()) + " axes; at most " +
+                             std::to_string(ir::kMaxRank) + " are possible",
+                         loc);
+    int64_t bytes = ir::size_of(dtype);
+    for (const int64_t extent : sizes) {
+        if (extent < 0)
+            throw ShapeError(where + " has the negative extent " + std::to_string(extent), loc);
+        if (__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes))
+            throw ShapeError(where + " has more bytes of dtype " + std::string(ir::name(dtype)) +
+                                 " than fit a 64-bit number",
+                             loc);
+    }
+    return Shape(sizes.span());
+}
+
+Tensor as_tensor(const Operand &x, ir::DType dtype, const Tensor &like, Location loc) {
+    return x.is_tensor() ? cast(x.tensor(), dtype, loc) : constant(x.number(), dtype, type(like).device, loc);
+}
+
+namespace {
+
+/// bool < integers < floats.
+int category(ir::DType t) {
+    return t == ir::DType::Bool ? 0 : ir::is_float(t) ? 2 : 1;
+}
+
+} // namespace
+
+Tensor &assign(Tensor &x, const Tensor &value, const char *function, Location loc) {
+    const ir::TensorType &to = checked_type(x, function, loc);
+    const ir::TensorType &from = type(value);
+    if (category(from.dtype) > category(to.dtype))
+        throw DTypeError(std::string(function) + ": the result has dtype " +
+                             std::string(ir::name(from.dtype)) +
+                             " and cannot be stored in a tensor of dtype " + std::string(ir::name(to.dtype)),
+                         loc);
+    if (!(from.shape == to.shape)) {
+        Shape joined;
+        int axis = 0;
+        if (!ir::broadcast_shapes(to.shape, from.shape, joined, axis) || !(joined == to.shape))
+            throw ShapeError(std::string(function) + ": the result has shape " + ir::to_string(from.shape) +
+                                 ", which does not fit the tensor of shape " + ir::to_string(to.shape) +
+                                 " that is changed in place",
+                             loc);
+    }
+    if (!(from.device == to.device) && to.shape.rank() == 0)
+        throw DeviceError(std::string(function) + ": the result is on " + ir::to_string(from.device) +
+                              " and the tensor that is changed in place on " + ir::to_string(to.device) +
+                              "; move one with to()",
+                          loc);
+    const Shape shape = to.shape;
+    replace(x, broadcast_to(cast(value, to.dtype, loc), shape, loc));
+    return x;
+}
+
+} // namespace lz::detail

@@ -1,0 +1,319 @@
+#include "lazuli/creation.h"
+
+#include "lazuli/defaults.h"
+#include "lazuli/detail/compose.h"
+#include "lazuli/views.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace lz {
+
+using detail::Op;
+using detail::Target;
+
+namespace {
+
+/// Storage of this type on the CPU, filled by `fill(void *)`, then cast and moved to the target.
+template <class F>
+Tensor from_host(const ir::TensorType &type, const Target &target, Location loc, F &&fill) {
+    detail::Storage *storage =
+        detail::translated(loc, [&] { return detail::Storage::allocate(type.bytes(), ir::kCpu); });
+    if (type.numel() > 0)
+        fill(storage->data);
+    const Tensor made = detail::make_ready(type, storage, loc);
+    return to(detail::cast(made, target.dtype, loc), detail::from_ir(target.device), loc);
+}
+
+struct Leaves {
+    std::vector<int64_t> sizes;
+    bool any_float = false, all_bool = true;
+    std::vector<Scalar> values;
+};
+
+/// Walks the braces row by row; the first path down tells the shape.
+void collect(const Nested &nested, size_t depth, Leaves &out, Location loc) {
+    if (nested.is_number()) {
+        if (depth != out.sizes.size())
+            throw ShapeError("tensor: a number stands where a row of " + std::to_string(out.sizes[depth]) +
+                                 " is expected (depth " + std::to_string(depth) + ")",
+                             loc);
+        out.any_float |= nested.number().is_float();
+        out.all_bool &= nested.number().category() == Scalar::Category::Bool;
+        out.values.push_back(nested.number());
+        return;
+    }
+    const auto length = static_cast<int64_t>(nested.rows().size());
+    if (depth >= out.sizes.size())
+        throw ShapeError("tensor: a row of " + std::to_string(length) +
+                             " stands where a number is expected (depth " + std::to_string(depth) + ")",
+                         loc);
+    if (length != out.sizes[depth])
+        throw ShapeError("tensor: a row at depth " + std::to_string(depth) + " has " +
+                             std::to_string(length) + " entries and the first one " +
+                             std::to_string(out.sizes[depth]),
+                         loc);
+    for (const Nested &row : nested.rows())
+        collect(row, depth + 1, out, loc);
+}
+
+template <class T>
+void store(void *to, const std::vector<Scalar> &values) {
+    auto *out = static_cast<T *>(to);
+    for (size_t i = 0; i < values.size(); ++i)
+        out[i] = std::is_floating_point_v<T> ? static_cast<T>(values[i].to_double())
+                                             : static_cast<T>(values[i].to_int());
+}
+
+Tensor filled(const Sizes &sizes, const Scalar &value, const Target &target, const char *function,
+              Location loc) {
+    return detail::filled(
+        value, {target.dtype, detail::checked_shape(sizes, target.dtype, function, loc), target.device}, loc);
+}
+/// The same for a number of ours.
+Tensor literally(const Sizes &sizes, double value, const Target &target, const char *function, Location loc) {
+    return detail::record_literal(detail::from_ir(target.dtype), value,
+                                  detail::checked_shape(sizes, target.dtype, function, loc), target.device,
+                                  loc);
+}
+
+} // namespace
+
+Tensor tensor(const Nested &values, const TensorOptions &options, Location loc) {
+    Target target = detail::target_of(options, "tensor", loc);
+    Leaves leaves;
+    for (const Nested *at = &values; !at->is_number(); at = at->rows().data()) {
+        leaves.sizes.push_back(static_cast<int64_t>(at->rows().size()));
+        if (at->rows().empty())
+            break;
+    }
+    collect(values, 0, leaves, loc);
+    const bool none = leaves.values.empty();
+    const ir::DType natural = leaves.any_float || none ? detail::default_dtype()
+                              : leaves.all_bool        ? ir::DType::Bool
+                                                       : ir::DType::I64;
+    if (!options.dtype)
+        target.dtype = natural;
+    const detail::Shape shape = detail::checked_shape(leaves.sizes, target.dtype, "tensor", loc);
+    if (shape.rank() == 0)
+        return detail::constant(leaves.values[0], target.dtype, target.device, loc);
+    if (leaves.any_float)
+        return from_host({ir::DType::F64, shape, ir::kCpu}, target, loc,
+                         [&](void *to) { store<double>(to, leaves.values); });
+    if (leaves.all_bool)
+        return from_host({ir::DType::Bool, shape, ir::kCpu}, target, loc,
+                         [&](void *to) { store<uint8_t>(to, leaves.values); });
+    return from_host({ir::DType::I64, shape, ir::kCpu}, target, loc,
+                     [&](void *to) { store<int64_t>(to, leaves.values); });
+}
+
+namespace detail {
+
+Tensor tensor_from_memory(const void *data, int64_t count, DType dtype, const Sizes &sizes,
+                          const TensorOptions &options, const char *function, Location loc) {
+    Target target = target_of(options, function, loc);
+    if (!options.dtype)
+        target.dtype = to_ir(dtype);
+    const ir::TensorType type = {to_ir(dtype), checked_shape(sizes, to_ir(dtype), function, loc), ir::kCpu};
+    checked_shape(sizes, target.dtype, function, loc);
+    if (count >= 0 && type.numel() != count)
+        throw ShapeError(std::string(function) + ": " + std::to_string(count) +
+                             " elements were given for the shape " + ir::to_string(type.shape) +
+                             ", which has " + std::to_string(type.numel()),
+                         loc);
+    return from_host(type, target, loc,
+                     [&](void *to) { std::memcpy(to, data, static_cast<size_t>(type.bytes())); });
+}
+
+Tensor tensor_adopting(void *data, DType dtype, const Sizes &sizes, void (*deleter)(void *, void *),
+                       void *context, Location loc) {
+    const ir::TensorType type = {to_ir(dtype), checked_shape(sizes, to_ir(dtype), "from_blob", loc),
+                                 ir::kCpu};
+    return make_ready(
+        type,
+        Storage::adopt(data, type.bytes(), [deleter, context](void *memory) { deleter(memory, context); }),
+        loc);
+}
+
+} // namespace detail
+
+Tensor from_blob(const void *data, const Sizes &sizes, const TensorOptions &options, Location loc) {
+    const DType dtype = options.dtype ? *options.dtype : get_default_dtype();
+    return detail::tensor_from_memory(data, -1, dtype, sizes, options, "from_blob", loc);
+}
+
+Tensor full(const Sizes &sizes, const Scalar &value, const TensorOptions &options, Location loc) {
+    Target target = detail::target_of(options, "full", loc);
+    if (!options.dtype && !value.is_float())
+        target.dtype = value.category() == Scalar::Category::Bool ? ir::DType::Bool : ir::DType::I64;
+    return filled(sizes, value, target, "full", loc);
+}
+Tensor zeros(const Sizes &sizes, const TensorOptions &options, Location loc) {
+    return literally(sizes, 0, detail::target_of(options, "zeros", loc), "zeros", loc);
+}
+Tensor ones(const Sizes &sizes, const TensorOptions &options, Location loc) {
+    return literally(sizes, 1, detail::target_of(options, "ones", loc), "ones", loc);
+}
+// Zeros on demand: memory that is never read costs nothing, and what is read by mistake is the same every
+// time.
+Tensor empty(const Sizes &sizes, const TensorOptions &options, Location loc) {
+    return literally(sizes, 0, detail::target_of(options, "empty", loc), "empty", loc);
+}
+
+Tensor arange(const Scalar &start, const Scalar &end, const Scalar &step, const TensorOptions &options,
+              Location loc) {
+    Target target = detail::target_of(options, "arange", loc);
+    const bool integers = !start.is_float() && !end.is_float() && !step.is_float();
+    if (!options.dtype && integers)
+        target.dtype = ir::DType::I64;
+    const auto fail = [&](const std::string &what) {
+        const auto shown = [](const Scalar &s) {
+            return s.is_float() ? std::to_string(s.to_double()) : std::to_string(s.to_int());
+        };
+        throw ShapeError("arange: from " + shown(start) + " to " + shown(end) + " in steps of " +
+                             shown(step) + " " + what,
+                         loc);
+    };
+    const double first = start.to_double(), stop = end.to_double(), by = step.to_double();
+    if (by == 0 || !std::isfinite(first) || !std::isfinite(stop) || !std::isfinite(by))
+        fail("has no last number; the bounds must be finite and the step must not be 0");
+    if (stop != first && (stop > first) != (by > 0))
+        fail("goes the wrong way");
+    int64_t count = 0;
+    if (integers) {
+        const __int128 span = static_cast<__int128>(end.to_int()) - start.to_int(), s = step.to_int();
+        count = static_cast<int64_t>((span + s - (s > 0 ? 1 : -1)) / s);
+    } else {
+        const double exact = std::ceil((stop - first) / by);
+        if (exact >= 9.2e18)
+            fail("has more numbers than fit a 64-bit count");
+        count = static_cast<int64_t>(exact);
+    }
+    const ir::TensorType type = {target.dtype, detail::checked_shape(count, target.dtype, "arange", loc),
+                                 target.device};
+    // Fractions in integers: computed as floats, then cut, as PyTorch does.
+    if (!ir::is_float(target.dtype) && !integers)
+        return detail::cast(detail::iota({ir::DType::F64, type.shape, type.device}, 0, first, by, loc),
+                            target.dtype, loc);
+    return detail::iota(type, 0, start, step, loc);
+}
+Tensor arange(const Scalar &start, const Scalar &end, const TensorOptions &options, Location loc) {
+    return arange(start, end, 1, options, loc);
+}
+Tensor arange(const Scalar &end, const TensorOptions &options, Location loc) {
+    return arange(0, end, 1, options, loc);
+}
+
+Tensor linspace(const Scalar &start, const Scalar &end, int64_t steps, const TensorOptions &options,
+                Location loc) {
+    const Target target = detail::target_of(options, "linspace", loc);
+    if (steps < 0)
+        throw ShapeError(
+            "linspace: the number of steps is " + std::to_string(steps) + "; it must not be negative", loc);
+    const ir::DType work = ir::is_float(target.dtype) ? detail::working_dtype(target.dtype) : ir::DType::F64;
+    const ir::TensorType type = {work, detail::checked_shape(steps, work, "linspace", loc), target.device};
+    const double first = start.to_double(), last = end.to_double();
+    const double by = steps > 1 ? (last - first) / static_cast<double>(steps - 1) : 0;
+    // Counted from the nearer end, so that both ends are met exactly.
+    const Tensor up = detail::iota(type, 0, first, by, loc);
+    const Tensor back = detail::iota(type, 0, steps - 1, -1, loc);
+    const Tensor down =
+        detail::binary(Op::Sub, detail::constant(up, last, loc),
+                       detail::binary(Op::Mul, back, detail::constant(up, by, loc), loc), loc);
+    const Tensor upper_half = detail::binary(
+        Op::Lt, back, detail::constant(up, std::ceil(static_cast<double>(steps) / 2), loc), loc);
+    const Tensor exact = steps > 1 ? detail::select(upper_half, down, up, loc) : up;
+    return detail::cast(exact, target.dtype, loc);
+}
+
+Tensor eye(int64_t rows, int64_t columns, const TensorOptions &options, Location loc) {
+    const Target target = detail::target_of(options, "eye", loc);
+    const ir::TensorType type = {
+        ir::DType::I64, detail::checked_shape({rows, columns}, ir::DType::I64, "eye", loc), target.device};
+    const Tensor row = detail::iota(type, 0, 0, 1, loc), column = detail::iota(type, 1, 0, 1, loc);
+    return detail::cast(detail::binary(Op::Eq, row, column, loc), target.dtype, loc);
+}
+Tensor eye(int64_t rows, const TensorOptions &options, Location loc) {
+    return eye(rows, rows, options, loc);
+}
+
+Tensor full_like(const Tensor &x, const Scalar &value, const TensorOptions &options, Location loc) {
+    const Target target = detail::target_like(x, options, "full_like", loc);
+    return filled(x.sizes(), value, target, "full_like", loc);
+}
+Tensor zeros_like(const Tensor &x, const TensorOptions &options, Location loc) {
+    const Target target = detail::target_like(x, options, "zeros_like", loc);
+    return literally(x.sizes(), 0, target, "zeros_like", loc);
+}
+Tensor ones_like(const Tensor &x, const TensorOptions &options, Location loc) {
+    const Target target = detail::target_like(x, options, "ones_like", loc);
+    return literally(x.sizes(), 1, target, "ones_like", loc);
+}
+Tensor empty_like(const Tensor &x, const TensorOptions &options, Location loc) {
+    const Target target = detail::target_like(x, options, "empty_like", loc);
+    return literally(x.sizes(), 0, target, "empty_like", loc);
+}
+
+namespace {
+
+/// Options that name what x has where they name nothing.
+TensorOptions of(const Tensor &x, TensorOptions options, const char *function, Location loc) {
+    const Target target = detail::target_like(x, options, function, loc);
+    options.dtype = detail::from_ir(target.dtype);
+    options.device = detail::from_ir(target.device);
+    return options;
+}
+
+} // namespace
+
+Tensor Tensor::new_tensor(const Nested &values, const TensorOptions &options, Location loc) const {
+    return tensor(values, of(*this, options, "new_tensor", loc), loc);
+}
+Tensor Tensor::new_full(const Sizes &sizes, const Scalar &value, const TensorOptions &options,
+                        Location loc) const {
+    return full(sizes, value, of(*this, options, "new_full", loc), loc);
+}
+Tensor Tensor::new_zeros(const Sizes &sizes, const TensorOptions &options, Location loc) const {
+    return zeros(sizes, of(*this, options, "new_zeros", loc), loc);
+}
+Tensor Tensor::new_ones(const Sizes &sizes, const TensorOptions &options, Location loc) const {
+    return ones(sizes, of(*this, options, "new_ones", loc), loc);
+}
+Tensor Tensor::new_empty(const Sizes &sizes, const TensorOptions &options, Location loc) const {
+    return empty(sizes, of(*this, options, "new_empty", loc), loc);
+}
+
+Tensor &Tensor::fill_(const Operand &value, Location loc) & {
+    const ir::TensorType type = detail::checked_type(*this, "fill_", loc);
+    if (!value.is_tensor()) {
+        detail::replace(*this, detail::filled(value.number(), type, loc));
+        return *this;
+    }
+    if (detail::checked_type(value.tensor(), "fill_", loc).shape.rank() != 0)
+        throw ShapeError("fill_: the value is " + detail::text(detail::type(value.tensor())) +
+                             "; it must be one number",
+                         loc);
+    return copy_(value.tensor(), loc);
+}
+Tensor &Tensor::zero_(Location loc) & {
+    const ir::TensorType type = detail::checked_type(*this, "zero_", loc);
+    detail::replace(*this,
+                    detail::record_literal(detail::from_ir(type.dtype), 0, type.shape, type.device, loc));
+    return *this;
+}
+Tensor &Tensor::copy_(const Tensor &source, Location loc) & {
+    const ir::TensorType type = detail::checked_type(*this, "copy_", loc);
+    const ir::TensorType from = detail::checked_type(source, "copy_", loc);
+    detail::Shape joined;
+    int axis = 0;
+    if (!ir::broadcast_shapes(type.shape, from.shape, joined, axis) || !(joined == type.shape))
+        throw ShapeError("copy_: shape " + ir::to_string(from.shape) + " does not broadcast to " +
+                             ir::to_string(type.shape),
+                         loc);
+    const Tensor here = lz::to(source, detail::from_ir(type.device), loc);
+    const Tensor shaped = detail::broadcast_to(detail::cast(here, type.dtype, loc), type.shape, loc);
+    detail::replace(*this, shaped);
+    return *this;
+}
+
+} // namespace lz

@@ -1,0 +1,131 @@
+#pragma once
+/// Making tensors: from C++ data, and filled.
+
+#include "lazuli/options.h"
+#include "lazuli/tensor.h"
+
+#include <memory>
+
+namespace lz {
+
+/// Numbers in nested braces: `{{1, 2}, {3, 4}}`. Integers become i64, floating numbers the default dtype,
+/// bool stays.
+class LZ_API Nested {
+public:
+    template <class T>
+        requires std::is_arithmetic_v<T>
+    Nested(T value) : value_(value), leaf_(true) {} // NOLINT: converts as numbers do
+    Nested(std::initializer_list<Nested> rows) : rows_(rows) {}
+
+    bool is_number() const { return leaf_; }
+    const Scalar &number() const { return value_; }
+    std::span<const Nested> rows() const { return rows_; }
+
+private:
+    Scalar value_;
+    bool leaf_ = false;
+    std::vector<Nested> rows_;
+};
+
+/// Throws ShapeError when rows have different lengths.
+LZ_API Tensor tensor(const Nested &values, const TensorOptions &options = {},
+                     Location loc = Location::current());
+
+namespace detail {
+LZ_API Tensor tensor_from_memory(const void *data, int64_t count, DType dtype, const Sizes &sizes,
+                                 const TensorOptions &options, const char *function, Location loc);
+LZ_API Tensor tensor_adopting(void *data, DType dtype, const Sizes &sizes,
+                              void (*deleter)(void *data, void *context), void *context, Location loc);
+} // namespace detail
+
+/// Copies the elements; `sizes` is left out for one axis. The dtype is that of T unless the options name one.
+template <Element T>
+Tensor tensor(std::span<const T> values, const Sizes &sizes, const TensorOptions &options = {},
+              Location loc = Location::current()) {
+    return detail::tensor_from_memory(values.data(), static_cast<int64_t>(values.size()), dtype_of<T>, sizes,
+                                      options, "tensor", loc);
+}
+template <Element T>
+Tensor tensor(std::span<const T> values, const TensorOptions &options = {},
+              Location loc = Location::current()) {
+    return tensor<T>(values, Sizes(values.size()), options, loc);
+}
+template <Element T>
+Tensor tensor(const std::vector<T> &values, const Sizes &sizes, const TensorOptions &options = {},
+              Location loc = Location::current()) {
+    if constexpr (std::is_same_v<T, bool>) { // packed: has no data()
+        std::vector<uint8_t> bytes(values.begin(), values.end());
+        return detail::tensor_from_memory(bytes.data(), static_cast<int64_t>(bytes.size()), DType::Bool,
+                                          sizes, options, "tensor", loc);
+    } else {
+        return tensor<T>(std::span<const T>(values), sizes, options, loc);
+    }
+}
+template <Element T>
+Tensor tensor(const std::vector<T> &values, const TensorOptions &options = {},
+              Location loc = Location::current()) {
+    return tensor<T>(values, Sizes(values.size()), options, loc);
+}
+
+/// Copies the elements at `data`, row-major.
+template <Element T>
+Tensor from_blob(const T *data, const Sizes &sizes, const TensorOptions &options = {},
+                 Location loc = Location::current()) {
+    return detail::tensor_from_memory(data, -1, dtype_of<T>, sizes, options, "from_blob", loc);
+}
+LZ_API Tensor from_blob(const void *data, const Sizes &sizes, const TensorOptions &options,
+                        Location loc = Location::current());
+
+/// Adopts the memory: no copy. `deleter(data)` is called once, when no tensor uses the memory any more, by
+/// the thread that dropped it last. The engine never writes to it (S33).
+template <Element T, class Deleter>
+    requires std::is_invocable_v<Deleter &, void *>
+Tensor from_blob(T *data, const Sizes &sizes, Deleter deleter, Location loc = Location::current()) {
+    auto context = std::make_unique<Deleter>(std::move(deleter));
+    Tensor result = detail::tensor_adopting(
+        const_cast<std::remove_cv_t<T> *>(data), dtype_of<T>, sizes,
+        [](void *memory, void *c) {
+            const std::unique_ptr<Deleter> owned(static_cast<Deleter *>(c));
+            (*owned)(memory);
+        },
+        context.get(), loc);
+    context.release();
+    return result;
+}
+
+LZ_API Tensor full(const Sizes &sizes, const Scalar &value, const TensorOptions &options = {},
+                   Location loc = Location::current());
+LZ_API Tensor zeros(const Sizes &sizes, const TensorOptions &options = {},
+                    Location loc = Location::current());
+LZ_API Tensor ones(const Sizes &sizes, const TensorOptions &options = {}, Location loc = Location::current());
+/// Elements that nobody should rely on. Takes memory only when it is used as it is; a value that is
+/// overwritten whole
+/// (`empty(...).normal_()`) costs nothing.
+LZ_API Tensor empty(const Sizes &sizes, const TensorOptions &options = {},
+                    Location loc = Location::current());
+/// start, start + step, ... below `end` (above it for a negative step). i64 when all numbers are integers.
+LZ_API Tensor arange(const Scalar &start, const Scalar &end, const Scalar &step,
+                     const TensorOptions &options = {}, Location loc = Location::current());
+LZ_API Tensor arange(const Scalar &start, const Scalar &end, const TensorOptions &options = {},
+                     Location loc = Location::current());
+LZ_API Tensor arange(const Scalar &end, const TensorOptions &options = {},
+                     Location loc = Location::current());
+/// `steps` numbers from `start` to `end`, both included.
+LZ_API Tensor linspace(const Scalar &start, const Scalar &end, int64_t steps,
+                       const TensorOptions &options = {}, Location loc = Location::current());
+/// Ones on the diagonal; `columns` is `rows` unless given.
+LZ_API Tensor eye(int64_t rows, const TensorOptions &options = {}, Location loc = Location::current());
+LZ_API Tensor eye(int64_t rows, int64_t columns, const TensorOptions &options = {},
+                  Location loc = Location::current());
+
+// With the shape, dtype and device of `x`, unless the options say otherwise (S61).
+LZ_API Tensor full_like(const Tensor &x, const Scalar &value, const TensorOptions &options = {},
+                        Location loc = Location::current());
+LZ_API Tensor zeros_like(const Tensor &x, const TensorOptions &options = {},
+                         Location loc = Location::current());
+LZ_API Tensor ones_like(const Tensor &x, const TensorOptions &options = {},
+                        Location loc = Location::current());
+LZ_API Tensor empty_like(const Tensor &x, const TensorOptions &options = {},
+                         Location loc = Location::current());
+
+} // namespace lz

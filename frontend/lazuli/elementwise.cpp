@@ -1,0 +1,235 @@
+// Functions of one operand, selection, and comparisons of whole tensors.
+#include "lazuli/elementwise.h"
+
+#include "lazuli/detail/compose.h"
+#include "lazuli/reductions.h"
+
+namespace lz {
+
+using detail::Op;
+
+namespace {
+
+enum class Rule : uint8_t { Float, Rounding, Numeric, Bits };
+
+Tensor record_unary(Rule rule, Op op, const Tensor &x, const char *function, Location loc) {
+    const ir::DType dtype = detail::checked_type(x, function, loc).dtype;
+    if (!ir::is_float(dtype)) {
+        if (rule == Rule::Float)
+            return detail::unary(op, detail::cast(x, detail::default_dtype(), loc), loc);
+        if (rule == Rule::Rounding && dtype != ir::DType::Bool)
+            return detail::fresh(x, loc);
+    }
+    return detail::unary(op, x, loc);
+}
+
+} // namespace
+
+Tensor relu(const Tensor &x, Location loc) {
+    detail::checked_type(x, "relu", loc);
+    return detail::binary(Op::Maximum, x, detail::literal(x, 0, loc), loc);
+}
+Tensor silu(const Tensor &x, Location loc) {
+    return detail::in_working_dtype(x, "silu", loc, [&](const Tensor &v) {
+        return detail::binary(Op::Mul, v, detail::unary(Op::Sigmoid, v, loc), loc);
+    });
+}
+Tensor square(const Tensor &x, Location loc) {
+    return mul({x, loc}, {x, loc}, loc);
+}
+Tensor reciprocal(const Tensor &x, Location loc) {
+    return detail::in_working_dtype(x, "reciprocal", loc, [&](const Tensor &v) {
+        return detail::binary(Op::Div, detail::literal(v, 1, loc), v, loc);
+    });
+}
+Tensor logical_not(const Tensor &x, Location loc) {
+    detail::checked_type(x, "logical_not", loc);
+    return detail::unary(Op::Not, detail::cast(x, ir::DType::Bool, loc), loc);
+}
+
+#define LZ_UNARY(name, op, rule)                                                                             \
+    Tensor name(const Tensor &x, Location loc) {                                                             \
+        return record_unary(Rule::rule, Op::op, x, #name, loc);                                              \
+    }                                                                                                        \
+    Tensor Tensor::name(Location loc) const {                                                                \
+        return record_unary(Rule::rule, Op::op, *this, #name, loc);                                          \
+    }                                                                                                        \
+    Tensor &Tensor::name##_(Location loc) & {                                                                \
+        return detail::assign(*this, lz::name(*this, loc), #name "_", loc);                                  \
+    }
+#define LZ_UNARY_COMPOSED(name)                                                                              \
+    Tensor Tensor::name(Location loc) const {                                                                \
+        return lz::name(*this, loc);                                                                         \
+    }                                                                                                        \
+    Tensor &Tensor::name##_(Location loc) & {                                                                \
+        return detail::assign(*this, lz::name(*this, loc), #name "_", loc);                                  \
+    }
+#include "lazuli/functions.def"
+
+Tensor operator-(const Operand &x) {
+    return neg(x.tensor(), x.loc());
+}
+Tensor operator~(const Operand &x) {
+    return bitwise_not(x.tensor(), x.loc());
+}
+
+namespace {
+
+Tensor float_test(Op op, bool integers_are, const Tensor &x, const char *function, Location loc) {
+    const ir::TensorType &t = detail::checked_type(x, function, loc);
+    if (!ir::is_float(t.dtype))
+        return detail::record_literal(DType::Bool, integers_are, t.shape, t.device, loc);
+    return detail::unary(op, x, loc);
+}
+
+} // namespace
+
+Tensor isnan(const Tensor &x, Location loc) {
+    return float_test(Op::IsNan, false, x, "isnan", loc);
+}
+Tensor isinf(const Tensor &x, Location loc) {
+    return float_test(Op::IsInf, false, x, "isinf", loc);
+}
+Tensor isfinite(const Tensor &x, Location loc) {
+    return float_test(Op::IsFinite, true, x, "isfinite", loc);
+}
+
+Tensor where(const Tensor &condition, const Operand &a, const Operand &b, Location loc) {
+    if (detail::checked_type(condition, "where", loc).dtype != ir::DType::Bool)
+        throw DTypeError("where: the condition has dtype " + std::string(name(condition.dtype())) +
+                             "; it must be bool",
+                         loc);
+    const ir::DType dtype = detail::result_type(a, b, "where", loc);
+    const Tensor &like = a.is_tensor() ? a.tensor() : b.is_tensor() ? b.tensor() : condition;
+    return detail::select(condition, detail::as_tensor(a, dtype, like, loc),
+                          detail::as_tensor(b, dtype, like, loc), loc);
+}
+
+Tensor masked_fill(const Tensor &x, const Tensor &mask, const Operand &value, Location loc) {
+    const ir::TensorType &t = detail::checked_type(x, "masked_fill", loc);
+    if (detail::checked_type(mask, "masked_fill", loc).dtype != ir::DType::Bool)
+        throw DTypeError(
+            "masked_fill: the mask has dtype " + std::string(name(mask.dtype())) + "; it must be bool", loc);
+    if (value.is_tensor() && detail::checked_type(value.tensor(), "masked_fill", loc).shape.rank() != 0)
+        throw ShapeError("masked_fill: the value has shape " + detail::text(value.tensor().sizes()) +
+                             "; it must be one number",
+                         loc);
+    return detail::select(mask, detail::as_tensor(value, t.dtype, x, loc), x, loc);
+}
+
+Tensor clamp(const Tensor &x, const std::optional<Scalar> &lower, const std::optional<Scalar> &upper,
+             Location loc) {
+    detail::checked_type(x, "clamp", loc);
+    if (!lower && !upper)
+        throw StateError("clamp: neither a lower nor an upper bound is given", loc);
+    Tensor y = x;
+    if (lower)
+        y = maximum({y, loc}, {*lower, loc}, loc);
+    if (upper)
+        y = minimum({y, loc}, {*upper, loc}, loc);
+    return y;
+}
+Tensor clamp(const Tensor &x, const Tensor &lower, const Tensor &upper, Location loc) {
+    detail::checked_type(x, "clamp", loc);
+    if (!lower.defined() && !upper.defined())
+        throw StateError("clamp: neither a lower nor an upper bound is given", loc);
+    Tensor y = x;
+    if (lower.defined())
+        y = maximum({y, loc}, {lower, loc}, loc);
+    if (upper.defined())
+        y = minimum({y, loc}, {upper, loc}, loc);
+    return y;
+}
+
+Tensor lerp(const Tensor &start, const Tensor &end, const Operand &weight, Location loc) {
+    const ir::TensorType &t = detail::checked_type(start, "lerp", loc);
+    if (!ir::is_float(t.dtype) || detail::checked_type(end, "lerp", loc).dtype != t.dtype)
+        throw DTypeError("lerp: start is " + detail::text(t) + " and end " + detail::text(detail::type(end)) +
+                             "; both must have the same floating dtype",
+                         loc);
+    // Counted from the nearer end, so that both ends are met exactly.
+    const ir::DType work = detail::working_dtype(t.dtype);
+    const Tensor a = detail::cast(start, work, loc), b = detail::cast(end, work, loc);
+    const Tensor w = detail::as_tensor(weight, work, a, loc);
+    const Tensor step = detail::binary(Op::Sub, b, a, loc);
+    const Tensor from_start = detail::binary(Op::Add, a, detail::binary(Op::Mul, w, step, loc), loc);
+    const Tensor rest = detail::binary(Op::Sub, detail::literal(a, 1, loc), w, loc);
+    const Tensor from_end = detail::binary(Op::Sub, b, detail::binary(Op::Mul, step, rest, loc), loc);
+    const Tensor near_start =
+        detail::binary(Op::Lt, detail::unary(Op::Abs, w, loc), detail::literal(a, 0.5, loc), loc);
+    return detail::cast(detail::select(near_start, from_start, from_end, loc), t.dtype, loc);
+}
+
+Tensor isclose(const Tensor &a, const Tensor &b, double rtol, double atol, bool equal_nan, Location loc) {
+    const Tensor same = eq({a, loc}, {b, loc}, loc);
+    if (detail::type(a).dtype != detail::type(b).dtype)
+        throw DTypeError("isclose: the operands have dtypes " + std::string(name(a.dtype())) + " and " +
+                             std::string(name(b.dtype())) + "; cast one of them first",
+                         loc);
+    const ir::DType dtype = detail::type(a).dtype;
+    if (dtype == ir::DType::Bool)
+        return same;
+    // Integers are compared in f64.
+    const ir::DType work = ir::is_float(dtype) ? detail::working_dtype(dtype) : ir::DType::F64;
+    const Tensor x = detail::cast(a, work, loc), y = detail::cast(b, work, loc);
+    const Tensor allowed = add({mul({abs(y, loc), loc}, {rtol, loc}, loc), loc}, {atol, loc}, loc);
+    const Tensor distance = abs(sub({x, loc}, {y, loc}, loc), loc);
+    // An infinite bound must not let an infinite distance through.
+    Tensor close = logical_or(
+        {same, loc},
+        {logical_and({isfinite(distance, loc), loc}, {le({distance, loc}, {allowed, loc}, loc), loc}, loc),
+         loc},
+        loc);
+    if (equal_nan)
+        close = logical_or({close, loc}, {logical_and({isnan(x, loc), loc}, {isnan(y, loc), loc}, loc), loc},
+                           loc);
+    return close;
+}
+
+bool allclose(const Tensor &a, const Tensor &b, double rtol, double atol, bool equal_nan, Location loc) {
+    return all(isclose(a, b, rtol, atol, equal_nan, loc), {}, false, loc).item<bool>(loc);
+}
+
+bool equal(const Tensor &a, const Tensor &b, Location loc) {
+    if (!(detail::checked_type(a, "equal", loc).shape == detail::checked_type(b, "equal", loc).shape))
+        return false;
+    return all(eq({a, loc}, {b, loc}, loc), {}, false, loc).item<bool>(loc);
+}
+
+Tensor Tensor::isnan(Location loc) const {
+    return lz::isnan(*this, loc);
+}
+Tensor Tensor::isinf(Location loc) const {
+    return lz::isinf(*this, loc);
+}
+Tensor Tensor::isfinite(Location loc) const {
+    return lz::isfinite(*this, loc);
+}
+Tensor Tensor::masked_fill(const Tensor &mask, const Operand &value, Location loc) const {
+    return lz::masked_fill(*this, mask, value, loc);
+}
+Tensor Tensor::clamp(const std::optional<Scalar> &lower, const std::optional<Scalar> &upper,
+                     Location loc) const {
+    return lz::clamp(*this, lower, upper, loc);
+}
+Tensor Tensor::lerp(const Tensor &end, const Operand &weight, Location loc) const {
+    return lz::lerp(*this, end, weight, loc);
+}
+bool Tensor::allclose(const Tensor &other, double rtol, double atol, bool equal_nan, Location loc) const {
+    return lz::allclose(*this, other, rtol, atol, equal_nan, loc);
+}
+bool Tensor::equal(const Tensor &other, Location loc) const {
+    return lz::equal(*this, other, loc);
+}
+Tensor &Tensor::lerp_(const Tensor &end, const Operand &weight, Location loc) & {
+    return detail::assign(*this, lz::lerp(*this, end, weight, loc), "lerp_", loc);
+}
+Tensor &Tensor::clamp_(const std::optional<Scalar> &lower, const std::optional<Scalar> &upper,
+                       Location loc) & {
+    return detail::assign(*this, lz::clamp(*this, lower, upper, loc), "clamp_", loc);
+}
+Tensor &Tensor::masked_fill_(const Tensor &mask, const Operand &value, Location loc) & {
+    return detail::assign(*this, lz::masked_fill(*this, mask, value, loc), "masked_fill_", loc);
+}
+
+} // namespace lz

@@ -1,0 +1,124 @@
+#pragma once
+/// Indexing: `x.at({0, Slice(1, 5, 2), Ellipsis, None})` for reading and writing.
+
+#include "lazuli/tensor.h"
+
+namespace lz {
+
+struct NoneType {};
+/// In an index: a new axis of extent 1. In a Slice: not given.
+inline constexpr NoneType None;
+struct EllipsisType {};
+/// As many whole axes as are left.
+inline constexpr EllipsisType Ellipsis;
+
+/// Python's start:stop:step. A negative step goes backwards.
+class Slice {
+public:
+    class Bound {
+    public:
+        constexpr Bound(NoneType) {} // NOLINT: converts
+        template <class T>
+            requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+        constexpr Bound(T value) : value_(static_cast<int64_t>(value)) {} // NOLINT: converts
+        constexpr std::optional<int64_t> get() const { return value_; }
+
+    private:
+        std::optional<int64_t> value_;
+    };
+    constexpr Slice(Bound start = None, Bound stop = None, Bound step = None)
+        : start_(start.get()), stop_(stop.get()), step_(step.get().value_or(1)) {}
+    constexpr std::optional<int64_t> start() const { return start_; }
+    constexpr std::optional<int64_t> stop() const { return stop_; }
+    constexpr int64_t step() const { return step_; }
+
+private:
+    std::optional<int64_t> start_, stop_;
+    int64_t step_;
+};
+
+/// One entry of an index: an integer, a Slice, Ellipsis, None, a tensor of integers (its rows are picked), or
+/// a bool tensor (writing only: the elements where it is true).
+class Index {
+public:
+    enum class Kind : uint8_t { Integer, Slice, Ellipsis, None, Tensor };
+
+    template <class T>
+        requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+    Index(T value) : kind_(Kind::Integer), integer_(static_cast<int64_t>(value)) {} // NOLINT: converts
+    Index(Slice slice) : kind_(Kind::Slice), slice_(slice) {}                       // NOLINT: converts
+    Index(EllipsisType) : kind_(Kind::Ellipsis) {}                                  // NOLINT: converts
+    Index(NoneType) : kind_(Kind::None) {}                                          // NOLINT: converts
+    Index(Tensor positions) : kind_(Kind::Tensor), tensor_(std::move(positions)) {} // NOLINT: converts
+
+    Kind kind() const { return kind_; }
+    int64_t integer() const { return integer_; }
+    const Slice &slice() const { return slice_; }
+    const Tensor &tensor() const { return tensor_; }
+
+private:
+    Kind kind_;
+    int64_t integer_ = 0;
+    Slice slice_;
+    Tensor tensor_;
+};
+
+/// What `at` returns: the part as a tensor, and the way to change it in `x`. Assigning to it changes x; the
+/// value that is written broadcasts and takes x's dtype. Made for one expression: keep a Tensor, not a Part.
+class LZ_API Part : public Tensor {
+public:
+    Part(const Part &) = delete;
+
+    // Writing, on temporaries as well. The other in-place methods would change the copy only and are not
+    // there.
+    const Part &operator=(const Operand &value) const; // NOLINT: not a tensor's assignment
+    const Part &operator=(const Part &value) const;    // NOLINT
+    const Part &operator+=(const Operand &value) const;
+    const Part &operator-=(const Operand &value) const;
+    const Part &operator*=(const Operand &value) const;
+    const Part &operator/=(const Operand &value) const;
+    const Part &fill_(const Operand &value) const { return *this = value; }
+    const Part &copy_(const Tensor &value, Location loc = Location::current()) const {
+        return *this = Operand(value, loc);
+    }
+    const Part &zero_(Location loc = Location::current()) const { return *this = Operand(0, loc); }
+    const Part &add_(const Operand &value) const { return *this += value; }
+    const Part &sub_(const Operand &value) const { return *this -= value; }
+    const Part &mul_(const Operand &value) const { return *this *= value; }
+    const Part &div_(const Operand &value) const { return *this /= value; }
+#define LZ_UNARY(name, ...) void name##_() = delete;
+#define LZ_UNARY_COMPOSED(name) void name##_() = delete;
+#include "lazuli/functions.def"
+
+private:
+    friend class Tensor;
+    Part(const Tensor &base, std::span<const Index> index, Location loc);
+    void write(const Operand &value) const;
+
+    mutable Tensor base_; ///< shares the cell of x
+    std::vector<Index> index_;
+};
+
+/// out[i..] = x[.., index[i..], ..] along `axis`; `index` has x's rank and nowhere more elements but along
+/// `axis`. An index out of range is found when it runs (S26).
+LZ_API Tensor gather(const Tensor &x, int64_t axis, const Tensor &index, Location loc = Location::current());
+/// The positions of `axis` named by the one-dimensional `index`.
+LZ_API Tensor index_select(const Tensor &x, int64_t axis, const Tensor &index,
+                           Location loc = Location::current());
+/// Elements of x as one row; negative indices count from the end.
+LZ_API Tensor take(const Tensor &x, const Tensor &index, Location loc = Location::current());
+/// x with source[i..] put at (added to) place index[i..] along `axis`. Of equal places the last one counts.
+LZ_API Tensor scatter(const Tensor &x, int64_t axis, const Tensor &index, const Operand &source,
+                      Location loc = Location::current());
+LZ_API Tensor scatter_add(const Tensor &x, int64_t axis, const Tensor &index, const Tensor &source,
+                          Location loc = Location::current());
+/// x with the rows of `source` added at the positions of `axis` named by the one-dimensional `index`.
+LZ_API Tensor index_add(const Tensor &x, int64_t axis, const Tensor &index, const Tensor &source,
+                        Location loc = Location::current());
+/// Rows of `weight`, one for each element of `index`.
+LZ_API Tensor embedding(const Tensor &weight, const Tensor &index, Location loc = Location::current());
+/// i64: 1 at the class, else 0, along a new last axis. Without `classes` it is the largest class + 1 (then a
+/// sync point).
+LZ_API Tensor one_hot(const Tensor &index, int64_t classes = -1, Location loc = Location::current());
+
+} // namespace lz

@@ -1,0 +1,10 @@
+#pragma once
+/// Everything public.
+
+#include "lazuli/device.h"
+#include "lazuli/dtype.h"
+#include "lazuli/error.h"
+#include "lazuli/ops.h"
+#include "lazuli/options.h"
+#include "lazuli/scalar.h"
+#include "lazuli/tensor.h"

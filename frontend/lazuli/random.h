@@ -1,0 +1,80 @@
+#pragma once
+/// Random numbers: counter-based (Philox 4x32-10), so that one seed gives the same numbers on every device
+/// (S63).
+
+#include "lazuli/options.h"
+#include "lazuli/tensor.h"
+
+#include <atomic>
+
+namespace lz {
+
+/// A stream of random numbers: a seed and how far it has been used. Drawing advances it when it is recorded,
+/// so the order of recording decides which numbers a tensor gets. Any thread may draw.
+class LZ_API Generator {
+public:
+    struct State {
+        uint64_t seed = 0;
+        uint64_t offset = 0; ///< in blocks of four words
+        friend bool operator==(const State &, const State &) = default;
+    };
+    static constexpr uint64_t kDefaultSeed = 67280421310721;
+
+    explicit Generator(uint64_t seed = kDefaultSeed) : seed_(seed) {}
+    Generator(const Generator &) = delete;
+    Generator &operator=(const Generator &) = delete;
+
+    /// Starts again with this seed.
+    void manual_seed(uint64_t seed) { set_state({seed, 0}); }
+    uint64_t initial_seed() const { return seed_.load(std::memory_order_relaxed); }
+    State get_state() const { return {initial_seed(), offset_.load(std::memory_order_relaxed)}; }
+    void set_state(const State &state) {
+        seed_.store(state.seed, std::memory_order_relaxed);
+        offset_.store(state.offset, std::memory_order_relaxed);
+    }
+    /// Takes `words` 32-bit words: the state at which they begin.
+    State draw(int64_t words) {
+        return {initial_seed(),
+                offset_.fetch_add((static_cast<uint64_t>(words) + 3) / 4, std::memory_order_relaxed)};
+    }
+
+private:
+    std::atomic<uint64_t> seed_;
+    std::atomic<uint64_t> offset_{0};
+};
+
+/// The one that functions without a generator use.
+LZ_API Generator &default_generator();
+/// Seeds it.
+LZ_API void manual_seed(uint64_t seed);
+
+/// Uniform in [0, 1).
+LZ_API Tensor rand(const Sizes &sizes, const TensorOptions &options = {}, Location loc = Location::current());
+LZ_API Tensor rand(const Sizes &sizes, Generator &generator, const TensorOptions &options = {},
+                   Location loc = Location::current());
+/// Normal with mean 0 and deviation 1.
+LZ_API Tensor randn(const Sizes &sizes, const TensorOptions &options = {},
+                    Location loc = Location::current());
+LZ_API Tensor randn(const Sizes &sizes, Generator &generator, const TensorOptions &options = {},
+                    Location loc = Location::current());
+/// Integers (i64 unless told otherwise) in [low, high).
+LZ_API Tensor randint(int64_t low, int64_t high, const Sizes &sizes, const TensorOptions &options = {},
+                      Location loc = Location::current());
+LZ_API Tensor randint(int64_t high, const Sizes &sizes, const TensorOptions &options = {},
+                      Location loc = Location::current());
+LZ_API Tensor randint(int64_t low, int64_t high, const Sizes &sizes, Generator &generator,
+                      const TensorOptions &options = {}, Location loc = Location::current());
+/// The numbers below n in random order, i64.
+LZ_API Tensor randperm(int64_t n, const TensorOptions &options = {}, Location loc = Location::current());
+LZ_API Tensor randperm(int64_t n, Generator &generator, const TensorOptions &options = {},
+                       Location loc = Location::current());
+/// 1 with the probability that each element says, else 0; or with probability p everywhere, in x's shape.
+LZ_API Tensor bernoulli(const Tensor &probability, Location loc = Location::current());
+LZ_API Tensor bernoulli(const Tensor &probability, Generator &generator, Location loc = Location::current());
+LZ_API Tensor bernoulli(const Tensor &x, double p, Location loc = Location::current());
+LZ_API Tensor rand_like(const Tensor &x, const TensorOptions &options = {},
+                        Location loc = Location::current());
+LZ_API Tensor randn_like(const Tensor &x, const TensorOptions &options = {},
+                         Location loc = Location::current());
+
+} // namespace lz
