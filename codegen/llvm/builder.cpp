@@ -10,6 +10,8 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <utility>
+
 namespace lz::codegen {
 
 using namespace llvm;
@@ -79,6 +81,37 @@ std::vector<Value> Builder::begin_entry(const std::string &name, std::string_vie
 void Builder::end_entry() {
     ir_->CreateRetVoid();
     function_ = nullptr;
+}
+
+llvm::Function *Builder::outlined(const char *name, std::span<const Value> like,
+                                  const std::function<void(std::span<const Value>)> &body) {
+    IRBuilderBase::InsertPointGuard guard(*ir_);
+    Function *const open = function_;
+    const Block open_entry = entry_;
+    std::vector<Type *> types;
+    for (const Value v : like)
+        types.push_back(v->getType());
+    auto *signature = FunctionType::get(Type::getVoidTy(*context_), types, false);
+    function_ = Function::Create(signature, Function::InternalLinkage, name, *module_);
+    for (const Attribute a : open->getAttributes().getFnAttrs())
+        function_->addFnAttr(a);
+    function_->addFnAttr(Attribute::NoInline);
+    entry_ = BasicBlock::Create(*context_, "entry", function_);
+    Block inside = BasicBlock::Create(*context_, "body", function_);
+    ir_->SetInsertPoint(entry_);
+    ir_->CreateBr(inside);
+    ir_->SetInsertPoint(inside);
+    std::vector<Value> params;
+    for (Argument &a : function_->args())
+        params.push_back(&a);
+    body(params);
+    ir_->CreateRetVoid();
+    entry_ = open_entry;
+    return std::exchange(function_, open);
+}
+
+void Builder::call(llvm::Function *function, std::span<const Value> operands) {
+    ir_->CreateCall(function, ArrayRef<Value>(operands.data(), operands.size()));
 }
 
 Block Builder::block(const char *name) {

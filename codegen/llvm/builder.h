@@ -81,6 +81,11 @@ public:
     std::vector<Value> begin_entry(const std::string &name, std::string_view features, int vector_bytes);
     /// Closes it: `ret void`.
     void end_entry();
+    /// Emits a function of its own, which is never inlined, for values of the types of `like`, by `body` over its
+    /// parameters. What is open stays open. Code inside is optimised without regard to its callers.
+    llvm::Function *outlined(const char *name, std::span<const Value> like,
+                             const std::function<void(std::span<const Value>)> &body);
+    void call(llvm::Function *function, std::span<const Value> operands);
     Block block(const char *name = "");
     Block current() const;
     void set_block(Block block);

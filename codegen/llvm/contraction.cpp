@@ -162,12 +162,8 @@ private:
     void lhs_panel(Value tile, Value pack_now) {
         const Value slot = b_.element(Elem::I8, scratch_, b_.mul(tile, lhs_panel_bytes_));
         Value packed = b_.i1(true);
-        if (form_.in_place()) {
+        if (form_.in_place())
             packed = b_.compare(Pred::Ne, arg(ContractionArg::PackLhs), b_.i64(0));
-            if (form_.row_step > 1)
-                packed = b_.bit_or(
-                    packed, b_.compare(Pred::Ne, b_.urem(tile_rows_, b_.i64(form_.row_step)), b_.i64(0)));
-        }
         b_.if_then(b_.bit_and(pack_now, packed), [&] { pack(lhs_, slot, tile_row_, tile_rows_, form_.mr); });
         micro_.lhs = slot;
         micro_.lhs_row = b_.i64(1);
@@ -177,6 +173,7 @@ private:
             micro_.lhs_row = b_.select(packed, micro_.lhs_row, or_one(lhs_.stride_i));
             micro_.lhs_step = b_.select(packed, micro_.lhs_step, or_one(lhs_.stride_k));
         }
+        micro_.lhs_last = b_.mul(micro_.lhs_row, b_.sub(tile_rows_, b_.i64(1)));
     }
 
     void emit_tile(Value height, Value place) {
@@ -185,6 +182,7 @@ private:
                                  b_.add(arg(ContractionArg::SumsOffset), b_.mul(place, b_.i64(tile_bytes))));
         micro_.steps = steps_;
         micro_.first = first_pass_;
+        micro_.next_sums = b_.element(Elem::I8, micro_.sums, b_.i64(tile_bytes));
         const Block done = b_.block("tile");
         for (int rows = form_.mr; rows > 0; rows -= form_.row_step) {
             const Block here = b_.block("micro"), next = rows > form_.row_step ? b_.block("less") : done;

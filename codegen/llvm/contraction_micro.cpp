@@ -66,14 +66,16 @@ Value round_sum(Builder &b, Value sum, ir::DType dtype) {
     }
 }
 
-void emit_microkernel(Builder &b, const PanelForm &form, int rows, const MicroArgs &args) {
+namespace {
+
+void emit_body(Builder &b, const PanelForm &form, int rows, const MicroArgs &args) {
     const int columns = form.nr / form.lanes;
-    const auto sums_at = [&](int i, int j) {
-        return b.element(form.sum, args.sums, b.i64(i * form.nr + j * form.lanes));
+    const auto sums_at = [&](Value base, int i, int j) {
+        return b.element(form.sum, base, b.i64(i * form.nr + j * form.lanes));
     };
     std::vector<Value> offsets;
     for (int i = 0; i < rows; ++i)
-        offsets.push_back(b.mul(args.lhs_row, b.i64(i)));
+        offsets.push_back(i + 1 == rows && form.row_step > 1 ? args.lhs_last : b.mul(args.lhs_row, b.i64(i)));
 
     const Block start = b.current(), again = b.block("sums"), ready = b.block("ready");
     b.branch(args.first, ready, again);
@@ -81,7 +83,10 @@ void emit_microkernel(Builder &b, const PanelForm &form, int rows, const MicroAr
     std::vector<Value> before;
     for (int i = 0; i < rows; ++i)
         for (int j = 0; j < columns; ++j)
-            before.push_back(b.load(form.sum, form.lanes, sums_at(i, j), 64));
+            before.push_back(b.load(form.sum, form.lanes, sums_at(args.sums, i, j), 64));
+    for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < columns; ++j)
+            b.prefetch(sums_at(args.next_sums, i, j));
     b.jump(ready);
     b.set_block(ready);
     std::vector<Value> carried;
@@ -116,7 +121,28 @@ void emit_microkernel(Builder &b, const PanelForm &form, int rows, const MicroAr
     });
     for (int i = 0; i < rows; ++i)
         for (int j = 0; j < columns; ++j)
-            b.store(after[static_cast<size_t>(i * columns + j)], sums_at(i, j), 64);
+            b.store(after[static_cast<size_t>(i * columns + j)], sums_at(args.sums, i, j), 64);
+}
+
+} // namespace
+
+void emit_microkernel(Builder &b, const PanelForm &form, int rows, const MicroArgs &a) {
+    const Value operands[] = {a.lhs,      a.rhs,      a.sums,  a.steps,     a.lhs_row,
+                              a.lhs_step, a.rhs_step, a.first, a.next_sums, a.lhs_last};
+    auto *function = b.outlined("micro", operands, [&](std::span<const Value> p) {
+        emit_body(b, form, rows,
+                  {.lhs = p[0],
+                   .lhs_row = p[4],
+                   .lhs_step = p[5],
+                   .lhs_last = p[9],
+                   .rhs = p[1],
+                   .rhs_step = p[6],
+                   .steps = p[3],
+                   .sums = p[2],
+                   .next_sums = p[8],
+                   .first = p[7]});
+    });
+    b.call(function, operands);
 }
 
 } // namespace lz::codegen

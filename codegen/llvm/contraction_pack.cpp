@@ -33,8 +33,8 @@ private:
         }
         return b_.element(storage_, args_.from, index);
     }
-    Value target(Value step, int column) const {
-        return b_.element(form_.panel, args_.to, b_.add(b_.mul(step, b_.i64(width_)), b_.i64(column)));
+    Value target(Value step, Value column) const {
+        return b_.element(form_.panel, args_.to, b_.add(b_.mul(step, b_.i64(width_)), column));
     }
 
     /// A value as it lies in memory, in the type that is summed.
@@ -57,17 +57,16 @@ private:
         return b_.bit_or(b_.zext(low, Elem::I32), b_.shl(b_.zext(high, Elem::I32), b_.i32(16, lanes)));
     }
 
-    /// Lanes 0 to 15 of a register that holds columns [column, column + lanes) of a panel.
-    void store(Value v, Value step, int column) const {
-        const int lanes = b_.lanes(v), left = width_ - column;
+    /// A register that holds `rows` rows of a panel from `column` on.
+    void store(Value v, Value step, Value column, int rows) const {
+        const int lanes = b_.lanes(v);
+        const Value to = target(step, column);
         // A whole register may run over into the next step, which is written later.
-        if (left >= lanes || width_ <= lanes) {
-            b_.store(v, target(step, column), bytes_of(form_.panel));
-            return;
-        }
-        b_.masked_store(v, target(step, column),
-                        b_.compare(Pred::Slt, b_.iota(Elem::I32, lanes), b_.i32(left, lanes)),
-                        bytes_of(form_.panel));
+        if (rows == lanes || width_ <= lanes)
+            b_.store(v, to, bytes_of(form_.panel));
+        else
+            b_.masked_store(v, to, b_.compare(Pred::Slt, b_.iota(Elem::I32, lanes), b_.i32(rows, lanes)),
+                            bytes_of(form_.panel));
     }
 
     Value lane_mask(Value first, Value limit, int lanes) const {
@@ -90,7 +89,8 @@ private:
                         // A whole register past the last full one would read beyond the operand.
                         const bool fits = !masked && column + lanes <= width_;
                         const Value mask = fits ? nullptr : masks[static_cast<size_t>(column / lanes)];
-                        store(load_columns(step, column, mask), step, column);
+                        store(load_columns(step, column, mask), step, b_.i64(column),
+                              std::min(lanes, width_ - column));
                     }
                     return std::vector<Value>{};
                 });
@@ -113,39 +113,40 @@ private:
                     : b_.load(storage_, lanes, address, bytes_);
     }
 
-    /// The panel's rows lie apart, each contiguous along k: squares of registers are transposed.
+    /// The panel's rows lie apart, each contiguous along k: squares of registers are transposed. One square
+    /// is emitted for all columns and for the last elements of k too: shuffles are slow to compile.
     void transposed() {
-        for (int column = 0; column < width_; column += form_.lanes)
-            transpose_columns(column);
+        const int whole = width_ / form_.lanes * form_.lanes;
+        if (whole > 0)
+            b_.loop(b_.i64(0), b_.i64(whole), b_.i64(form_.lanes), {},
+                    [&](Value column, std::span<const Value>) {
+                        transpose_columns(column, form_.lanes);
+                        return std::vector<Value>{};
+                    });
+        if (whole < width_)
+            transpose_columns(b_.i64(whole), width_ - whole);
     }
-    void transpose_columns(int column) {
+    void transpose_columns(Value column, int rows) {
         const int lanes = form_.lanes, depth = lanes * form_.pair;
-        const int rows = std::min(lanes, width_ - column);
         const Value last = b_.sub(args_.count, b_.i64(1));
         std::vector<Value> offsets;
         for (int i = 0; i < rows; ++i) // rows past the end repeat the last one: nothing reads them
-            offsets.push_back(b_.mul(b_.smin(b_.i64(column + i), last), args_.stride_i));
-        const auto block = [&](Value k, Value mask) {
+            offsets.push_back(b_.mul(b_.smin(b_.add(column, b_.i64(i)), last), args_.stride_i));
+        b_.loop(b_.i64(0), args_.depth, b_.i64(depth), {}, [&](Value k, std::span<const Value>) {
+            const Value mask = lane_mask(k, args_.depth, depth);
             std::vector<Value> square;
             for (const Value offset : offsets) {
                 const Value address = b_.element(storage_, args_.from, b_.add(offset, k));
-                Value v = mask ? b_.masked_load(storage_, address, mask, bytes_)
-                               : b_.load(storage_, depth, address, bytes_);
+                const Value v = b_.masked_load(storage_, address, mask, bytes_);
                 square.push_back(form_.pair == 1 ? convert(v) : pairs_of(b_, v));
             }
             square.resize(static_cast<size_t>(lanes), square.back());
             transpose(square);
             const Value step = b_.udiv(k, b_.i64(form_.pair));
             for (int l = 0; l < lanes; ++l)
-                store(square[static_cast<size_t>(l)], b_.add(step, b_.i64(l)), column);
-        };
-        const Value whole = b_.mul(b_.udiv(args_.depth, b_.i64(depth)), b_.i64(depth));
-        b_.loop(b_.i64(0), whole, b_.i64(depth), {}, [&](Value k, std::span<const Value>) {
-            block(k, nullptr);
+                store(square[static_cast<size_t>(l)], b_.add(step, b_.i64(l)), column, rows);
             return std::vector<Value>{};
         });
-        b_.if_then(b_.compare(Pred::Slt, whole, args_.depth),
-                   [&] { block(whole, lane_mask(whole, args_.depth, depth)); });
     }
     /// Swaps ever smaller squares of half the size across the diagonal.
     void transpose(std::vector<Value> &square) const {
@@ -198,8 +199,21 @@ private:
 
 } // namespace
 
-void emit_pack(Builder &b, const PanelForm &form, int width, const PackArgs &args) {
-    Packer(b, form, width, args).emit();
+void emit_pack(Builder &b, const PanelForm &form, int width, const PackArgs &a) {
+    std::vector<Value> operands = {a.to, a.from, a.count, a.depth};
+    for (const Value stride : {a.stride_i, a.stride_k})
+        if (stride)
+            operands.push_back(stride);
+    auto *function = b.outlined("pack", operands, [&](std::span<const Value> p) {
+        PackArgs inside{p[0], p[1], p[2], p[3], nullptr, nullptr};
+        size_t next = 4;
+        if (a.stride_i)
+            inside.stride_i = p[next++];
+        if (a.stride_k)
+            inside.stride_k = p[next++];
+        Packer(b, form, width, inside).emit();
+    });
+    b.call(function, operands);
 }
 
 } // namespace lz::codegen

@@ -38,10 +38,13 @@ void emit_pack(Builder &b, const PanelForm &form, int width, const PackArgs &arg
 /// elements of the panels. `rows` is a multiple of row_step known now.
 struct MicroArgs {
     Value lhs, lhs_row, lhs_step; ///< address; elements from row to row and from step to step
-    Value rhs, rhs_step;          ///< address; elements from step to step
+    Value lhs_last; ///< elements to the last row that is read: the last one or, if it is not there, the one
+                    ///< before
+    Value rhs, rhs_step; ///< address; elements from step to step
     Value steps;
     Value sums;
-    Value first; ///< i1: start at zero, sums holds nothing yet
+    Value next_sums; ///< of the tile that probably follows
+    Value first;     ///< i1: start at zero, sums holds nothing yet
 };
 void emit_microkernel(Builder &b, const PanelForm &form, int rows, const MicroArgs &args);
 
