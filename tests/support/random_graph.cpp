@@ -1,0 +1,966 @@
+#include "tests/support/random_graph.h"
+
+#include "ir/interpreter.h"
+#include "ir/uses.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+
+namespace lz::test {
+
+using namespace ir;
+
+uint64_t Random::next() { // splitmix64
+    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+OpSet no_ops() {
+    return {};
+}
+
+OpSet ops_of(OpFamily family) {
+    OpSet set;
+    for (int op = 0; op < num_ops(); ++op)
+        set[static_cast<size_t>(op)] = info(static_cast<Op>(op)).family == family;
+    return set;
+}
+
+OpSet ops_of(std::initializer_list<Op> ops) {
+    OpSet set;
+    for (const Op op : ops)
+        set.set(static_cast<size_t>(op));
+    return set;
+}
+
+OpSet runnable_ops() {
+    OpSet set;
+    for (int op = 0; op < num_ops(); ++op)
+        set.set(static_cast<size_t>(op));
+    return set & ~ops_of(OpFamily::Call) & ~ops_of(OpFamily::Effect);
+}
+
+namespace {
+
+/// A value with bounds of what it holds and of how far two right implementations may be apart.
+struct Item {
+    ValueId id;
+    double low, high;
+    double error; ///< 0: equal bits
+    double magnitude() const { return std::max(std::fabs(low), std::fabs(high)); }
+};
+
+/// A unary function of floats: the domain to which operands are clamped, the results, and the greatest slope
+/// there.
+struct Function {
+    Op op;
+    double low, high;
+    double result_low, result_high, slope;
+    enum { Exact, Inexact, Jumps } kind;
+};
+constexpr double kFar = 1000;
+constexpr Function kFunctions[] = {
+    {Op::Neg, -kFar, kFar, -kFar, kFar, 1, Function::Exact},
+    {Op::Abs, -kFar, kFar, 0, kFar, 1, Function::Exact},
+    {Op::Sign, -kFar, kFar, -1, 1, 0, Function::Jumps},
+    {Op::Floor, -kFar, kFar, -kFar, kFar, 0, Function::Jumps},
+    {Op::Ceil, -kFar, kFar, -kFar, kFar, 0, Function::Jumps},
+    {Op::Round, -kFar, kFar, -kFar, kFar, 0, Function::Jumps},
+    {Op::Trunc, -kFar, kFar, -kFar, kFar, 0, Function::Jumps},
+    {Op::Exp, -6, 4, 0, 55, 55, Function::Inexact},
+    {Op::Expm1, -6, 4, -1, 55, 55, Function::Inexact},
+    {Op::Log, 0.25, kFar, -2, 7, 4, Function::Inexact},
+    {Op::Log1p, -0.75, kFar, -2, 7, 4, Function::Inexact},
+    {Op::Log2, 0.25, kFar, -2, 10, 6, Function::Inexact},
+    {Op::Sqrt, 0.0625, kFar, 0, 32, 2, Function::Exact},
+    {Op::Rsqrt, 0.25, kFar, 0, 2, 4, Function::Inexact},
+    {Op::Sin, -8, 8, -1, 1, 1, Function::Inexact},
+    {Op::Cos, -8, 8, -1, 1, 1, Function::Inexact},
+    {Op::Tan, -1, 1, -1.6, 1.6, 4, Function::Inexact},
+    {Op::Asin, -0.875, 0.875, -1.1, 1.1, 3, Function::Inexact},
+    {Op::Acos, -0.875, 0.875, 0, 2.7, 3, Function::Inexact},
+    {Op::Atan, -kFar, kFar, -1.6, 1.6, 1, Function::Inexact},
+    {Op::Sinh, -3, 3, -10.1, 10.1, 10.1, Function::Inexact},
+    {Op::Cosh, -3, 3, 1, 10.1, 10.1, Function::Inexact},
+    {Op::Tanh, -kFar, kFar, -1, 1, 1, Function::Inexact},
+    {Op::Erf, -kFar, kFar, -1, 1, 1.2, Function::Inexact},
+    {Op::Sigmoid, -kFar, kFar, 0, 1, 0.25, Function::Inexact},
+};
+
+/// Half the distance of 1 to the next number.
+double unit(DType dtype) {
+    switch (dtype) {
+    case DType::F16:
+        return 0x1p-11;
+    case DType::BF16:
+        return 0x1p-8;
+    case DType::F32:
+        return 0x1p-24;
+    default:
+        return 0x1p-53;
+    }
+}
+
+using Words = std::vector<int64_t>;
+
+Words counted(const Words &entries) {
+    Words words{static_cast<int64_t>(entries.size())};
+    words.insert(words.end(), entries.begin(), entries.end());
+    return words;
+}
+
+Words joined(std::initializer_list<Words> lists) {
+    Words words;
+    for (const Words &list : lists)
+        words.insert(words.end(), list.begin(), list.end());
+    return words;
+}
+
+class Generator {
+public:
+    Generator(uint64_t seed, const RandomGraphOptions &options) : o_(options), r_(seed), b_("random") {
+        for (int i = 0; i < kNumDTypes; ++i)
+            if (o_.dtypes.empty() || std::ranges::find(o_.dtypes, static_cast<DType>(i)) != o_.dtypes.end())
+                dtypes_.push_back(static_cast<DType>(i));
+        for (int op = 0; op < num_ops(); ++op)
+            if (o_.ops[static_cast<size_t>(op)])
+                ops_.push_back(static_cast<Op>(op));
+    }
+
+    RandomGraph run() {
+        device_ = r_.pick(o_.devices);
+        for (int64_t n = r_.between(1, 3); n > 0; --n)
+            parameter(r_.pick(dtypes_), shape());
+        const auto nodes = static_cast<size_t>(r_.between(1, o_.max_nodes));
+        for (int tries = 0; tries < 20 * o_.max_nodes && b_.graph().nodes().size() < nodes && !ops_.empty();
+             ++tries) {
+            device_ = r_.pick(o_.devices);
+            draw(r_.pick(ops_));
+        }
+        return finish();
+    }
+
+private:
+    const TensorType &type(const Item &x) const { return b_.graph().type(x.id); }
+    const Shape &shape_of(const Item &x) const { return type(x).shape; }
+
+    // --- leaves
+
+    Shape shape() {
+        Shape s;
+        int64_t elements = 1;
+        for (int64_t rank = r_.between(0, o_.max_rank); rank > 0; --rank) {
+            const int64_t most = std::max<int64_t>(
+                1, std::min(o_.max_extent, o_.max_elements / std::max<int64_t>(elements, 1)));
+            const int64_t e = o_.zero_size && r_.chance(4) ? 0 : r_.between(1, most);
+            elements *= std::max<int64_t>(e, 1);
+            s.push_back(e);
+        }
+        return s;
+    }
+
+    Item parameter(DType dtype, const Shape &s) {
+        const ValueId id = b_.param({dtype, s, device_}, "p" + std::to_string(b_.graph().params.size()));
+        Param &p = b_.graph().params.back();
+        p.init = InitKind::Random;
+        p.seed = r_.next() >> 40;
+        if (o_.special_values && is_float(dtype) && r_.chance(50))
+            special(p);
+        items_.push_back({id, 0, is_float(dtype) || dtype == DType::Bool ? 1.0 : 9.0, 0});
+        return items_.back();
+    }
+
+    void special(Param &p) {
+        const TensorType &t = b_.graph().type(p.value);
+        const double infinity = std::numeric_limits<double>::infinity();
+        const std::vector<double> pool{0.0,
+                                       -0.0,
+                                       1,
+                                       -1,
+                                       0.5,
+                                       -2.5,
+                                       1e-40,
+                                       6e-8,
+                                       65504,
+                                       3e38,
+                                       infinity,
+                                       -infinity,
+                                       std::numeric_limits<double>::quiet_NaN()};
+        std::vector<double> values;
+        for (int64_t k = 0; k < t.numel(); ++k)
+            values.push_back(r_.pick(pool));
+        p.init = InitKind::Dense;
+        p.bytes = from_doubles(t, values).bytes;
+    }
+
+    Item maker(Op op, DType dtype, const Shape &s) {
+        const double value = is_float(dtype)
+                                 ? static_cast<double>(r_.between(-32, 32)) / 8
+                                 : static_cast<double>(r_.between(dtype == DType::U8 ? 0 : -9, 9));
+        const double v = dtype == DType::Bool ? value > 0 : value;
+        note();
+        const ValueId id =
+            op == Op::Constant ? b_.constant(dtype, v, s, device_) : b_.literal(dtype, v, s, device_);
+        return keep(id, v, v, 0);
+    }
+
+    Item number(DType dtype, double value) {
+        return keep(b_.literal(dtype, value, {}, device_), value, value, 0, false);
+    }
+
+    /// A value of this dtype that `fits`, brought to the device of the node that is being made.
+    template <class Fits>
+    std::optional<Item> find(Fits fits) {
+        std::vector<Item> found;
+        for (const Item &x : items_)
+            if (fits(x))
+                found.push_back(x);
+        if (found.empty())
+            return std::nullopt;
+        return here(r_.pick(found));
+    }
+
+    Item here(const Item &x) {
+        if (type(x).device == device_)
+            return x;
+        return keep(b_.transfer(x.id, device_), x.low, x.high, x.error);
+    }
+
+    DType dtype_where(bool (*allowed)(DType)) {
+        std::vector<DType> some;
+        std::ranges::copy_if(dtypes_, std::back_inserter(some), allowed);
+        return some.empty() ? DType::Bool : r_.pick(some);
+    }
+
+    Item value_of(DType dtype, bool exact) {
+        const auto found =
+            r_.chance(85)
+                ? find([&](const Item &x) { return type(x).dtype == dtype && (!exact || x.error == 0); })
+                : std::nullopt;
+        return found ? *found : parameter(dtype, shape());
+    }
+
+    /// A second operand for x: an old value that broadcasts with it, or a new parameter.
+    Item partner(const Item &x, DType dtype, bool exact) {
+        const Shape wanted = shape_of(x);
+        const auto fits = [&](const Item &y) {
+            Shape out;
+            int axis = 0;
+            return type(y).dtype == dtype && (!exact || y.error == 0) &&
+                   broadcast_shapes(wanted, shape_of(y), out, axis) && out.numel() <= o_.max_elements;
+        };
+        if (r_.chance(80))
+            if (const auto found = find(fits))
+                return *found;
+        Shape s;
+        for (int axis = static_cast<int>(r_.below(wanted.rank() + 1)); axis < wanted.rank(); ++axis)
+            s.push_back(r_.chance(25) ? 1 : wanted[axis]);
+        return parameter(dtype, s);
+    }
+
+    // --- nodes
+
+    void note() { line_ += static_cast<uint32_t>(r_.between(1, 3)); }
+
+    /// Dresses the node added last and remembers its result.
+    Item keep(ValueId id, double low, double high, double error, bool offer = true) {
+        dress();
+        const DType dtype = b_.graph().type(id).dtype;
+        if (!is_float(dtype)) {
+            error = 0;
+            clip_to(dtype, low, high);
+        }
+        const Item item{id, low, high, error};
+        if (offer)
+            items_.push_back(item);
+        return item;
+    }
+
+    void dress() {
+        static constexpr const char *kFiles[] = {"model.cpp", "src/train.cpp", "a \"quoted\" name.cpp"};
+        b_.set_location({kFiles[r_.below(3)], line_ + 1});
+        b_.set_recorded(b_.last_node());
+        if (o_.streams > 0 && r_.chance(30))
+            b_.set_stream(static_cast<int32_t>(r_.below(o_.streams)));
+    }
+
+    /// An integer that may have wrapped can be anything of its dtype.
+    static void clip_to(DType dtype, double &low, double &high) {
+        const int bits = 8 * size_of(dtype) - (is_signed(dtype) ? 1 : 0);
+        const double most = dtype == DType::Bool ? 1 : std::ldexp(1.0, bits) - 1;
+        const double least = is_signed(dtype) ? -std::ldexp(1.0, bits) : 0;
+        if (!(low >= least && high <= most)) {
+            low = least;
+            high = most;
+        }
+    }
+
+    Item add(Op op, std::initializer_list<Item> operands, const Words &structural, const Words &runtime,
+             double low, double high, double error) {
+        std::vector<ValueId> ids;
+        for (const Item &x : operands)
+            ids.push_back(x.id);
+        note();
+        return keep(b_.add(op, ids, structural, runtime), low, high, error);
+    }
+
+    Item clamp(Item x, double low, double high) {
+        const DType dtype = type(x).dtype;
+        if (x.low < low || o_.special_values) {
+            const Item bound = number(dtype, low);
+            x = keep(b_.binary(Op::Maximum, x.id, bound.id), std::max(x.low, low), std::max(x.high, low),
+                     x.error);
+        }
+        if (x.high > high || o_.special_values) {
+            const Item bound = number(dtype, high);
+            x = keep(b_.binary(Op::Minimum, x.id, bound.id), std::min(x.low, high), std::min(x.high, high),
+                     x.error);
+        }
+        return x;
+    }
+
+    double rounding(const Item &x, double magnitude) const { return 2 * unit(type(x).dtype) * magnitude; }
+
+    void draw(Op op) {
+        if (is_elementwise_row(op))
+            elementwise(op);
+        else
+            kDraw[static_cast<size_t>(op) - static_cast<size_t>(Op::Cast)](*this, op);
+    }
+
+    void elementwise(Op op) {
+        const ElementwiseRule rule = info(op).rule;
+        const auto allowed = [](ElementwiseRule which) -> bool (*)(DType) {
+            switch (which) {
+            case ElementwiseRule::Numeric:
+                return [](DType t) { return t != DType::Bool; };
+            case ElementwiseRule::Float:
+            case ElementwiseRule::FloatTest:
+                return [](DType t) { return is_float(t); };
+            case ElementwiseRule::Integer:
+                return [](DType t) { return is_integer(t); };
+            case ElementwiseRule::Bits:
+                return [](DType t) { return !is_float(t); };
+            default:
+                return [](DType) { return true; };
+            }
+        }(rule);
+        const DType dtype = dtype_where(allowed);
+        if (!allowed(dtype))
+            return;
+        if (rule == ElementwiseRule::Select)
+            return select(dtype);
+        if (!is_float(dtype))
+            return integers(op, dtype);
+        const auto f = std::ranges::find(kFunctions, op, &Function::op);
+        if (f != std::end(kFunctions))
+            return function(*f, dtype);
+        floats(op, dtype);
+    }
+
+    void select(DType dtype) {
+        const Item c = value_of(DType::Bool, true), x = partner(c, dtype, false),
+                   y = partner(x, dtype, false);
+        Shape out;
+        int axis = 0;
+        // x and y both fit their partner, not always each other's.
+        if (!broadcast_shapes(shape_of(c), shape_of(x), out, axis) ||
+            !broadcast_shapes(out, shape_of(y), out, axis) || out.numel() > o_.max_elements)
+            return;
+        add(Op::Select, {c, x, y}, {}, {}, std::min(x.low, y.low), std::max(x.high, y.high),
+            std::max(x.error, y.error));
+    }
+
+    void integers(Op op, DType dtype) {
+        const Item x = value_of(dtype, true);
+        const bool compares = info(op).rule == ElementwiseRule::Compare;
+        const double inf = std::numeric_limits<double>::infinity();
+        if (info(op).min_operands == 1) {
+            add(op, {x}, {}, {}, -inf, inf, 0);
+            return;
+        }
+        Item y = partner(x, dtype, true);
+        const bool divides = op == Op::Div || op == Op::FloorDiv || op == Op::Remainder || op == Op::Fmod;
+        if (divides && !o_.faults) // x | 1 is not zero
+            y = keep(b_.binary(Op::Or, y.id, number(dtype, 1).id), -inf, inf, 0);
+        add(op, {x, y}, {}, {}, compares ? 0 : -inf, compares ? 1 : inf, 0);
+    }
+
+    void function(const Function &f, DType dtype) {
+        Item x = value_of(dtype, f.kind == Function::Jumps);
+        x = clamp(x, f.low, f.high);
+        const double error = f.kind != Function::Inexact && x.error == 0
+                                 ? 0
+                                 : f.slope * x.error + rounding(x, std::max(std::fabs(f.result_low),
+                                                                            std::fabs(f.result_high)));
+        double low = f.result_low, high = f.result_high;
+        if (f.result_high == kFar) { // as far as the operand is
+            high = std::min(kFar, x.magnitude() + 1);
+            low = f.result_low == 0 ? 0 : -high;
+        }
+        add(f.op, {x}, {}, {}, low, high, error);
+    }
+
+    void floats(Op op, DType dtype) {
+        const bool jumps = info(op).rule == ElementwiseRule::Compare ||
+                           info(op).rule == ElementwiseRule::FloatTest || op == Op::FloorDiv ||
+                           op == Op::Remainder || op == Op::Fmod || op == Op::Atan2;
+        Item x = value_of(dtype, jumps);
+        if (info(op).rule == ElementwiseRule::FloatTest) {
+            add(op, {x}, {}, {}, 0, 1, 0);
+            return;
+        }
+        Item y = partner(x, dtype, jumps);
+        if (info(op).rule == ElementwiseRule::Compare) {
+            add(op, {x, y}, {}, {}, 0, 1, 0);
+            return;
+        }
+        const bool exact = x.error == 0 && y.error == 0;
+        switch (op) {
+        case Op::Minimum:
+        case Op::Maximum:
+            add(op, {x, y}, {}, {}, std::min(x.low, y.low), std::max(x.high, y.high),
+                std::max(x.error, y.error));
+            return;
+        case Op::Add:
+        case Op::Sub: {
+            x = clamp(x, -kFar, kFar);
+            y = clamp(y, -kFar, kFar);
+            const double m = x.magnitude() + y.magnitude();
+            add(op, {x, y}, {}, {}, -m, m, exact ? 0 : x.error + y.error + rounding(x, m));
+            return;
+        }
+        case Op::Mul: {
+            x = clamp(x, -64, 64);
+            y = clamp(y, -64, 64);
+            const double m = x.magnitude() * y.magnitude();
+            add(op, {x, y}, {}, {}, -m, m,
+                exact
+                    ? 0
+                    : x.magnitude() * y.error + y.magnitude() * x.error + x.error * y.error + rounding(x, m));
+            return;
+        }
+        case Op::Pow:
+            x = clamp(x, 0.5, 2);
+            y = clamp(y, -2, 2);
+            add(op, {x, y}, {}, {}, 0, 4, 16 * x.error + 3 * y.error + rounding(x, 4));
+            return;
+        case Op::Atan2: // away from the branch cut, at which the sign of a zero would be seen
+            if (r_.chance(50))
+                x = clamp(x, 0.125, kFar);
+            else
+                y = clamp(y, 0.125, kFar);
+            add(op, {x, y}, {}, {}, -3.2, 3.2, rounding(x, 3.2));
+            return;
+        default: { // the divisions: divisors of one sign and away from zero
+            x = clamp(x, -kFar, kFar);
+            y = clamp(y, 0.25, kFar);
+            const double m = op == Op::Div || op == Op::FloorDiv ? 4 * x.magnitude() + 1 : y.magnitude();
+            const double error = 4 * x.error + 4 * m * y.error + rounding(x, m);
+            add(op, {x, y}, {}, {}, -m, m, exact && op != Op::FloorDiv ? 0 : error);
+        }
+        }
+    }
+
+    // --- the rows of ops.def
+
+    void draw_Cast(Op) {
+        const DType to = r_.pick(dtypes_);
+        const auto found =
+            find([&](const Item &x) { return type(x).dtype != to && (is_float(to) || x.error == 0); });
+        if (!found)
+            return;
+        Item x = *found;
+        if (is_float(to) && is_float(type(x).dtype) && x.magnitude() > kFar)
+            x = clamp(x, -kFar, kFar);
+        const double far = is_float(to) ? x.magnitude() : std::numeric_limits<double>::infinity();
+        add(Op::Cast, {x}, {static_cast<int64_t>(to)}, {}, std::min(x.low, -far), std::max(x.high, far),
+            x.error == 0 ? 0 : x.error + 2 * unit(to) * far);
+    }
+
+    void draw_Constant(Op op) { maker(op, r_.pick(dtypes_), shape()); }
+    void draw_Literal(Op op) { maker(op, r_.pick(dtypes_), shape()); }
+
+    void draw_Iota(Op) {
+        const DType dtype = dtype_where([](DType t) { return t != DType::Bool; });
+        const Shape s = shape();
+        if (dtype == DType::Bool || s.rank() == 0)
+            return;
+        const double start = static_cast<double>(r_.between(dtype == DType::U8 ? 0 : -5, 5));
+        const double step = static_cast<double>(r_.between(dtype == DType::U8 ? 0 : -3, 3));
+        const int64_t axis = r_.below(s.rank());
+        note();
+        const double far = 5 + 3 * static_cast<double>(o_.max_extent);
+        keep(b_.iota(dtype, s, axis, start, step, device_), -far, far, 0);
+    }
+
+    void draw_Philox(Op) { philox(shape()); }
+
+    Item philox(const Shape &s) {
+        Words words = counted({s.begin(), s.end()});
+        words.push_back(device_word(device_));
+        const double far = 0x1p31;
+        return add(Op::Philox, {}, words, {r_.below(1 << 20), r_.below(1 << 20)}, -far, far - 1, 0);
+    }
+
+    std::optional<Item> any(int min_rank = 0) {
+        return find([&](const Item &x) { return shape_of(x).rank() >= min_rank; });
+    }
+
+    Item same(Op op, const Item &x, const Words &structural, const Words &runtime = {}) {
+        return add(op, {x}, structural, runtime, x.low, x.high, x.error);
+    }
+
+    void draw_Reshape(Op op) {
+        const auto x = any();
+        if (!x)
+            return;
+        // The extents' prime factors, dealt to a new number of axes.
+        Words to(static_cast<size_t>(r_.between(0, o_.max_rank)), 1);
+        int64_t left = shape_of(*x).numel();
+        if (left == 0)
+            return void(to.empty() ? 0 : (to[0] = 0, same(op, *x, counted(to)), 0));
+        for (int64_t f = 2; left > 1; ++f)
+            for (; left % f == 0; left /= f) {
+                if (to.empty())
+                    to.push_back(1);
+                to[static_cast<size_t>(r_.below(static_cast<int64_t>(to.size())))] *= f;
+            }
+        same(op, *x, counted(to));
+    }
+
+    Words shuffled_axes(int rank) {
+        Words axes;
+        for (int i = 0; i < rank; ++i)
+            axes.insert(axes.begin() + r_.below(i + 1), i);
+        return axes;
+    }
+
+    /// Some axes, sorted; at least one if `one` and there is one.
+    Words some_axes(int rank, bool one) {
+        Words axes = shuffled_axes(rank);
+        axes.resize(static_cast<size_t>(r_.between(one && rank > 0, rank)));
+        std::ranges::sort(axes);
+        return axes;
+    }
+
+    void draw_Permute(Op op) {
+        if (const auto x = any(1))
+            same(op, *x, counted(shuffled_axes(shape_of(*x).rank())));
+    }
+
+    void draw_Broadcast(Op op) {
+        const auto x = any();
+        if (!x)
+            return;
+        Words to(shape_of(*x).begin(), shape_of(*x).end());
+        for (int64_t &e : to)
+            e = e == 1 ? r_.between(1, o_.max_extent) : e;
+        while (static_cast<int>(to.size()) < o_.max_rank && r_.chance(40))
+            to.insert(to.begin(), r_.between(1, o_.max_extent));
+        int64_t elements = 1;
+        for (const int64_t e : to)
+            elements *= e;
+        if (elements <= o_.max_elements)
+            same(op, *x, counted(to));
+    }
+
+    /// A range start, size, step within an extent.
+    std::array<int64_t, 3> range(int64_t extent) {
+        const int64_t step = r_.between(1, 3);
+        const int64_t start = r_.below(extent + 1);
+        const int64_t most = (extent - start + step - 1) / step;
+        const int64_t size = most == 0 ? 0 : r_.between(o_.zero_size && r_.chance(10) ? 0 : 1, most);
+        return {start, size, step};
+    }
+
+    void draw_Slice(Op op) {
+        const auto x = any(1);
+        if (!x)
+            return;
+        Words starts, sizes, steps;
+        for (const int64_t extent : shape_of(*x)) {
+            const auto [start, size, step] = extent > 0 && !o_.zero_size ? nonempty(extent) : range(extent);
+            starts.push_back(start);
+            sizes.push_back(size);
+            steps.push_back(step);
+        }
+        same(op, *x, joined({{static_cast<int64_t>(starts.size())}, counted(sizes), counted(steps)}), starts);
+    }
+
+    std::array<int64_t, 3> nonempty(int64_t extent) {
+        const int64_t step = r_.between(1, 3), start = r_.below(extent);
+        return {start, r_.between(1, (extent - start + step - 1) / step), step};
+    }
+
+    void draw_Flip(Op op) {
+        if (const auto x = any(1))
+            same(op, *x, counted(some_axes(shape_of(*x).rank(), true)));
+    }
+
+    void draw_Pad(Op op) {
+        const auto x = any(1);
+        if (!x)
+            return;
+        const Item fill = maker(Op::Constant, type(*x).dtype, {});
+        Words low, high;
+        int64_t elements = 1;
+        for (const int64_t extent : shape_of(*x)) {
+            low.push_back(r_.below(3));
+            high.push_back(r_.below(3));
+            elements *= extent + low.back() + high.back();
+        }
+        if (elements <= o_.max_elements)
+            add(op, {*x, fill}, joined({counted(low), counted(high)}), {}, std::min(x->low, fill.low),
+                std::max(x->high, fill.high), x->error);
+    }
+
+    void draw_Concat(Op op) {
+        const auto x = any(1);
+        if (!x)
+            return;
+        const int64_t axis = r_.below(shape_of(*x).rank());
+        std::vector<Item> parts{*x};
+        for (int64_t n = r_.between(0, 3); n > 0; --n) {
+            const auto other = find([&](const Item &y) {
+                bool fits = type(y).dtype == type(*x).dtype && shape_of(y).rank() == shape_of(*x).rank();
+                for (int i = 0; fits && i < shape_of(y).rank(); ++i)
+                    fits = i == axis || shape_of(y)[i] == shape_of(*x)[i];
+                return fits && shape_of(y).numel() * 4 <= o_.max_elements;
+            });
+            if (other)
+                parts.push_back(*other);
+        }
+        std::vector<ValueId> ids;
+        Item out = *x;
+        for (const Item &p : parts) {
+            ids.push_back(p.id);
+            out = {0, std::min(out.low, p.low), std::max(out.high, p.high), std::max(out.error, p.error)};
+        }
+        note();
+        keep(b_.add(op, ids, Words{axis}), out.low, out.high, out.error);
+    }
+
+    void draw_UpdateSlice(Op op) {
+        const auto x = any(1);
+        if (!x)
+            return;
+        Words starts, steps;
+        Shape s;
+        for (const int64_t extent : shape_of(*x)) {
+            const auto [start, size, step] = range(extent);
+            starts.push_back(start);
+            s.push_back(size);
+            steps.push_back(step);
+        }
+        const auto old =
+            find([&](const Item &y) { return type(y).dtype == type(*x).dtype && shape_of(y) == s; });
+        const Item update = old ? *old : parameter(type(*x).dtype, s);
+        add(op, {*x, update}, joined({{static_cast<int64_t>(starts.size())}, counted(steps)}), starts,
+            std::min(x->low, update.low), std::max(x->high, update.high), std::max(x->error, update.error));
+    }
+
+    /// A numeric value with terms that sum up within reach.
+    std::optional<Item> summand(int min_rank) {
+        auto x = find(
+            [&](const Item &v) { return type(v).dtype != DType::Bool && shape_of(v).rank() >= min_rank; });
+        if (x && is_float(type(*x).dtype))
+            x = clamp(*x, -16, 16);
+        return x;
+    }
+
+    /// Bounds of a float sum of n terms: any order, in f32 or wider but for f64.
+    void sum_bounds(const Item &x, double n, double &magnitude, double &error) const {
+        const DType dtype = type(x).dtype;
+        magnitude = n * x.magnitude();
+        error =
+            n <= 1 ? x.error : n * x.error + 2 * (n * unit(info(dtype).accumulate) + unit(dtype)) * magnitude;
+    }
+
+    void draw_ReduceSum(Op op) {
+        const auto x = summand(0);
+        if (!x)
+            return;
+        const Words axes = some_axes(shape_of(*x).rank(), r_.chance(90));
+        double magnitude = 0, error = 0;
+        sum_bounds(*x, terms(*x, axes), magnitude, error);
+        add(op, {*x}, counted(axes), {}, -magnitude, magnitude, error);
+    }
+
+    double terms(const Item &x, const Words &axes) const {
+        double n = 1;
+        for (const int64_t axis : axes)
+            n *= static_cast<double>(shape_of(x)[static_cast<int>(axis)]);
+        return n;
+    }
+
+    void draw_ReduceProd(Op op) {
+        auto x = summand(0);
+        if (!x)
+            return;
+        const Words axes = some_axes(shape_of(*x).rank(), true);
+        const double n = terms(*x, axes);
+        if (!is_float(type(*x).dtype)) {
+            add(op, {*x}, counted(axes), {}, -INFINITY, INFINITY, 0);
+            return;
+        }
+        if (n > 16)
+            return;
+        x = clamp(*x, 0.5, 1.5);
+        const double most = std::max(1.0, std::pow(1.5, n));
+        add(op, {*x}, counted(axes), {}, 0, most,
+            n <= 1 ? x->error : most * n * (2 * x->error + 2 * unit(type(*x).dtype)));
+    }
+
+    void draw_ReduceMax(Op op) {
+        const auto x = any();
+        if (!x)
+            return;
+        const Words axes = some_axes(shape_of(*x).rank(), true);
+        if (terms(*x, axes) > 0)
+            same(op, *x, counted(axes));
+    }
+    void draw_ReduceMin(Op op) { draw_ReduceMax(op); }
+
+    std::optional<Item> sortable() {
+        return find([&](const Item &x) { return shape_of(x).rank() >= 1 && x.error == 0; });
+    }
+
+    void draw_ArgMax(Op op) {
+        const auto x = sortable();
+        if (!x)
+            return;
+        const int64_t axis = r_.below(shape_of(*x).rank());
+        const int64_t extent = shape_of(*x)[static_cast<int>(axis)];
+        if (extent > 0)
+            add(op, {*x}, {axis}, {}, 0, static_cast<double>(extent - 1), 0);
+    }
+    void draw_ArgMin(Op op) { draw_ArgMax(op); }
+
+    void draw_CumSum(Op op) {
+        const auto x = summand(1);
+        if (!x)
+            return;
+        const int64_t axis = r_.below(shape_of(*x).rank());
+        double magnitude = 0, error = 0;
+        sum_bounds(*x, terms(*x, {axis}), magnitude, error);
+        add(op, {*x}, {axis}, {}, -magnitude, magnitude, error);
+    }
+
+    void draw_CumProd(Op op) {
+        auto x = summand(1);
+        if (!x)
+            return;
+        const int64_t axis = r_.below(shape_of(*x).rank());
+        if (!is_float(type(*x).dtype)) {
+            add(op, {*x}, {axis}, {}, -INFINITY, INFINITY, 0);
+            return;
+        }
+        const double n = terms(*x, {axis});
+        if (n > 16)
+            return;
+        x = clamp(*x, 0.5, 1.5);
+        const double most = std::max(1.5, std::pow(1.5, n));
+        add(op, {*x}, {axis}, {}, 0, most,
+            n <= 1 ? x->error : most * n * (2 * x->error + 2 * unit(type(*x).dtype)));
+    }
+
+    void draw_Dot(Op op) {
+        auto x = summand(0);
+        if (!x)
+            return;
+        if (is_float(type(*x).dtype))
+            x = clamp(*x, -8, 8);
+        const Shape s = shape_of(*x);
+        // Some axes of x are batch axes, some are summed; the right side is made to fit, in an order of its
+        // own.
+        Words batch, sum;
+        for (const int64_t axis : shuffled_axes(s.rank()))
+            (r_.chance(25) ? batch : r_.chance(50) ? sum : unused_).push_back(axis);
+        unused_.clear();
+        Words axes; // of the right side: k >= 0 stands for the left side's axis k, -1 for a new one
+        axes.insert(axes.end(), batch.begin(), batch.end());
+        axes.insert(axes.end(), sum.begin(), sum.end());
+        for (int64_t n = r_.below(2); n >= 0; --n)
+            axes.insert(axes.begin() + r_.below(static_cast<int64_t>(axes.size()) + 1), -1);
+        Shape t;
+        for (const int64_t k : axes)
+            t.push_back(k < 0 ? r_.between(1, o_.max_extent) : s[static_cast<int>(k)]);
+        const auto place = [&](const Words &of) {
+            Words places;
+            for (const int64_t k : of)
+                places.push_back(std::ranges::find(axes, k) - axes.begin());
+            return places;
+        };
+        const double n = terms(*x, sum);
+        if (static_cast<double>(s.numel()) * static_cast<double>(t.numel()) >
+                40 * static_cast<double>(o_.max_elements) ||
+            s.rank() + t.rank() - static_cast<int>(batch.size() + 2 * sum.size()) > o_.max_rank)
+            return;
+        const DType dtype = type(*x).dtype;
+        const auto old = find([&](const Item &y) { return type(y).dtype == dtype && shape_of(y) == t; });
+        Item y = old ? *old : parameter(dtype, t);
+        if (is_float(dtype))
+            y = clamp(y, -8, 8);
+        if (shape_elements(*x, y, batch, sum) > o_.max_elements)
+            return;
+        const double m = n * x->magnitude() * y.magnitude();
+        const double error = n * (x->magnitude() * y.error + y.magnitude() * x->error + x->error * y.error) +
+                             2 * (n * unit(info(dtype).accumulate) + unit(dtype)) * m;
+        add(op, {*x, y}, joined({counted(batch), counted(place(batch)), counted(sum), counted(place(sum))}),
+            {}, -m, m, error);
+    }
+
+    int64_t shape_elements(const Item &x, const Item &y, const Words &batch, const Words &sum) const {
+        double n = static_cast<double>(shape_of(x).numel()) * static_cast<double>(shape_of(y).numel());
+        const double shared = terms(x, batch), summed = terms(x, sum);
+        return n == 0 ? 0 : static_cast<int64_t>(n / shared / summed / summed);
+    }
+
+    /// Indices into an axis of this extent.
+    std::optional<Item> indices(const Shape &s, int64_t extent) {
+        if (o_.faults && r_.chance(30)) {
+            note();
+            return keep(b_.iota(DType::I64, s, 0, -1, 1, device_), -1, 1e3, 0);
+        }
+        if (extent == 0 && s.numel() > 0)
+            return std::nullopt;
+        Item i = philox(s);
+        if (r_.chance(50))
+            i = add(Op::Cast, {i}, {static_cast<int64_t>(DType::I64)}, {}, i.low, i.high, 0);
+        const Item n = number(type(i).dtype, static_cast<double>(std::max<int64_t>(extent, 1)));
+        return add(Op::Remainder, {i, n}, {}, {}, 0, static_cast<double>(extent), 0);
+    }
+
+    void draw_Gather(Op op) {
+        const auto x = any(1);
+        if (!x)
+            return;
+        const int64_t axis = r_.below(shape_of(*x).rank());
+        Shape s = shape_of(*x);
+        const int64_t extent = s[static_cast<int>(axis)];
+        s[static_cast<int>(axis)] = r_.between(1, std::max<int64_t>(extent, 1) + 1);
+        if (const auto index = indices(s, extent))
+            add(op, {*x, *index}, {axis}, {}, x->low, x->high, x->error);
+    }
+
+    void draw_Scatter(Op op) {
+        const bool adds = r_.chance(50);
+        const auto x = adds ? summand(1) : any(1);
+        if (!x)
+            return;
+        const int64_t axis = r_.below(shape_of(*x).rank());
+        Shape s = shape_of(*x);
+        const int64_t extent = s[static_cast<int>(axis)];
+        const int64_t count = r_.between(1, std::max<int64_t>(extent, 1));
+        s[static_cast<int>(axis)] = count;
+        const auto index = indices(s, extent);
+        if (!index)
+            return;
+        const DType dtype = type(*x).dtype;
+        const auto old = find([&](const Item &y) { return type(y).dtype == dtype && shape_of(y) == s; });
+        Item source = old ? *old : parameter(dtype, s);
+        if (adds && is_float(dtype))
+            source = clamp(source, -16, 16);
+        const auto n = static_cast<double>(count);
+        const double m =
+            adds ? x->magnitude() + n * source.magnitude() : std::max(x->magnitude(), source.magnitude());
+        const double error = adds ? x->error + n * source.error + 2 * (n + 1) * unit(dtype) * m
+                                  : std::max(x->error, source.error);
+        add(op, {*x, *index, source}, {axis, adds}, {}, -m, m, error);
+    }
+
+    void draw_Sort(Op op) {
+        const auto x = sortable();
+        if (!x)
+            return;
+        const int64_t axis = r_.below(shape_of(*x).rank());
+        const Item values = add(op, {*x}, {axis, r_.below(2)}, {}, x->low, x->high, 0);
+        items_.push_back({values.id + 1, 0, static_cast<double>(shape_of(*x)[static_cast<int>(axis)]), 0});
+    }
+
+    void draw_Transfer(Op op) {
+        if (const auto x = any())
+            same(op, *x, {device_word(r_.pick(o_.devices))});
+    }
+
+    void draw_Call(Op op) {
+        const auto x = any();
+        if (!x)
+            return;
+        const TensorType t = type(*x);
+        Words types{static_cast<int64_t>(t.dtype), device_word(t.device), t.shape.rank()};
+        types.insert(types.end(), t.shape.begin(), t.shape.end());
+        if (r_.chance(50))
+            types.insert(types.end(), {static_cast<int64_t>(DType::I64), 0, 1, 3});
+        const Words symbol{5, 0x6c6c6163 /* "call" */ + (int64_t{'.'} << 32)};
+        add(op, {*x}, joined({symbol, counted(r_.chance(50) ? Words{0} : Words{}), counted(types)}), {},
+            x->low, x->high, x->error);
+    }
+
+    void effect(Op op, std::span<const ValueId> operands, const Words &structural, const Words &runtime) {
+        note();
+        b_.add(op, operands, structural, runtime);
+        dress();
+        std::vector<NodeId> before;
+        for (int64_t n = r_.below(3); n > 0 && b_.last_node() > 0; --n)
+            before.push_back(static_cast<NodeId>(r_.below(b_.last_node())));
+        b_.add_order(before);
+    }
+    void draw_RecordEvent(Op op) { effect(op, {}, {}, {r_.below(4)}); }
+    void draw_WaitEvent(Op op) { effect(op, {}, {}, {r_.below(4)}); }
+    void draw_WaitStream(Op op) { effect(op, {}, {r_.below(4)}, {}); }
+    void draw_HostCallback(Op op) {
+        const auto x = any();
+        effect(op, x ? std::span(&x->id, 1) : std::span<const ValueId>(), {}, {r_.below(4)});
+    }
+
+    // One entry a row of ops.def: a row without a draw_ function does not compile.
+    static constexpr void (*kDraw[])(Generator &, Op) = {
+#define LZ_OP(E, ...) [](Generator &g, Op op) { g.draw_##E(op); },
+#include "ir/ops.def"
+    };
+
+    /// Everything that nothing uses is a result, so that no node is dead.
+    RandomGraph finish() {
+        RandomGraph out;
+        const Uses uses(b_.graph());
+        for (ValueId v = 0; v < b_.graph().values().size(); ++v) {
+            const auto item = std::ranges::find(items_, v, &Item::id);
+            const bool shown = uses.count(v) == 0 || (item != items_.end() && r_.chance(10));
+            if (!shown)
+                continue;
+            b_.graph().results.push_back(v);
+            out.tolerance.push_back(item == items_.end() ? 0 : item->error);
+        }
+        for (Param &p : b_.graph().params)
+            p.donated = r_.chance(20);
+        out.graph = b_.take();
+        verify(out.graph);
+        return out;
+    }
+
+    const RandomGraphOptions &o_;
+    Random r_;
+    GraphBuilder b_;
+    std::vector<DType> dtypes_;
+    std::vector<Op> ops_;
+    std::vector<Item> items_;
+    Device device_;
+    uint32_t line_ = 0;
+    Words unused_;
+};
+
+} // namespace
+
+RandomGraph random_graph(uint64_t seed, const RandomGraphOptions &options) {
+    return Generator(seed, options).run();
+}
+
+} // namespace lz::test
