@@ -1,0 +1,210 @@
+// The allocator against a model that keeps plain lists and searches them all.
+#include "fake_backend.h"
+#include "runtime/caching_allocator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace lz::runtime {
+namespace {
+
+using test::FakeBackend;
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+/// What the header promises, by exhaustive search. Which of equally large blocks is taken is the allocator's
+/// choice: the model is told the address and checks that it was one of the best.
+class Model {
+public:
+    struct Part {
+        uintptr_t at;
+        size_t size, requested;
+        bool used;
+    };
+    struct Segment {
+        bool small;
+        StreamId stream;
+        std::vector<Part> parts;
+    };
+
+    void allocated(uintptr_t at, size_t requested, StreamId stream,
+                   const std::map<uintptr_t, size_t> &driver) {
+        size_t size = (std::max<size_t>(requested, 1) + 511) / 512 * 512;
+        bool small = size <= kMiB;
+        size_t best = SIZE_MAX;
+        for (const auto &[begin, segment] : segments)
+            if (segment.small == small && segment.stream == stream)
+                for (const Part &part : segment.parts)
+                    if (!part.used && part.size >= size)
+                        best = std::min(best, part.size);
+        if (best == SIZE_MAX) {
+            best = small              ? 2 * kMiB
+                   : size < 10 * kMiB ? 20 * kMiB
+                                      : (size + 2 * kMiB - 1) / (2 * kMiB) * 2 * kMiB;
+            ASSERT_TRUE(driver.contains(at)) << "a new segment's first block begins where the segment does";
+            ASSERT_EQ(driver.at(at), best);
+            segments[at] = {small, stream, {{at, best, 0, false}}};
+        }
+        auto it = std::prev(segments.upper_bound(at));
+        ASSERT_EQ(it->second.small, small);
+        ASSERT_EQ(it->second.stream, stream);
+        auto &parts = it->second.parts;
+        auto part = std::ranges::find(parts, at, &Part::at);
+        ASSERT_NE(part, parts.end()) << "a block begins where a free one began";
+        ASSERT_FALSE(part->used) << "two live blocks overlap";
+        ASSERT_EQ(part->size, best) << "the fit is the best one";
+        size_t rest = best - size;
+        bool cut = small ? rest >= 512 : rest > kMiB;
+        part->used = true;
+        part->requested = requested;
+        if (cut) {
+            part->size = size;
+            parts.insert(std::next(part), {at + size, rest, 0, false});
+        }
+    }
+
+    void freed(uintptr_t at) {
+        auto &parts = std::prev(segments.upper_bound(at))->second.parts;
+        auto part = std::ranges::find(parts, at, &Part::at);
+        part->used = false;
+        part->requested = 0;
+        for (size_t i = 0; i + 1 < parts.size();)
+            if (!parts[i].used && !parts[i + 1].used) {
+                parts[i].size += parts[i + 1].size;
+                parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+            } else {
+                ++i;
+            }
+    }
+
+    void cache_emptied() {
+        std::erase_if(segments, [](const auto &entry) {
+            return entry.second.parts.size() == 1 && !entry.second.parts[0].used;
+        });
+    }
+
+    void compare(const CachingAllocator &allocator) const {
+        int64_t used = 0, requested = 0, blocks = 0, reserved = 0, split = 0, split_blocks = 0;
+        std::vector<SegmentInfo> real = allocator.segments();
+        ASSERT_EQ(real.size(), segments.size());
+        size_t s = 0;
+        for (const auto &[begin, segment] : segments) {
+            ASSERT_EQ(real[s].address, begin);
+            ASSERT_EQ(real[s].blocks.size(), segment.parts.size());
+            for (size_t p = 0; p < segment.parts.size(); ++p) {
+                const Part &part = segment.parts[p];
+                ASSERT_EQ(real[s].blocks[p].address, part.at);
+                ASSERT_EQ(real[s].blocks[p].size, static_cast<int64_t>(part.size));
+                ASSERT_EQ(real[s].blocks[p].state == BlockState::Allocated, part.used);
+                reserved += static_cast<int64_t>(part.size);
+                if (part.used) {
+                    ++blocks;
+                    used += static_cast<int64_t>(part.size);
+                    requested += static_cast<int64_t>(part.requested);
+                } else if (segment.parts.size() > 1) {
+                    ++split_blocks;
+                    split += static_cast<int64_t>(part.size);
+                }
+            }
+            ++s;
+        }
+        AllocatorStats stats = allocator.stats();
+        auto current = [](const StatSet &set) { return set[StatPool::All].current; };
+        EXPECT_EQ(current(stats.allocated_bytes), used);
+        EXPECT_EQ(current(stats.active_bytes), used);
+        EXPECT_EQ(current(stats.requested_bytes), requested);
+        EXPECT_EQ(current(stats.allocation), blocks);
+        EXPECT_EQ(current(stats.reserved_bytes), reserved);
+        EXPECT_EQ(current(stats.segment), static_cast<int64_t>(segments.size()));
+        EXPECT_EQ(current(stats.inactive_split), split_blocks);
+        EXPECT_EQ(current(stats.inactive_split_bytes), split);
+        EXPECT_EQ(allocator.check_invariants(), "");
+    }
+
+    std::map<uintptr_t, Segment> segments;
+};
+
+size_t random_size(std::mt19937_64 &random) {
+    switch (random() % 8) {
+    case 0:
+        return 1 + random() % 512;
+    case 1:
+    case 2:
+        return 1 + random() % (64 << 10);
+    case 3:
+        return 512 * (1 + random() % 4); // often the same
+    case 4:
+        return kMiB - 512 + random() % 1024; // where the pools meet
+    case 5:
+        return kMiB + random() % (9 * kMiB);
+    case 6:
+        return 10 * kMiB + random() % (30 * kMiB);
+    default:
+        return 1 + random() % (2 * kMiB);
+    }
+}
+
+class AllocatorTraces : public testing::TestWithParam<int> {};
+
+TEST_P(AllocatorTraces, AgreeWithAModelThatSearchesEverything) {
+    FakeBackend backend(size_t{64} << 30);
+    std::mt19937_64 random(static_cast<uint64_t>(GetParam()));
+    {
+        CachingAllocator allocator(backend);
+        Model model;
+        std::vector<void *> live;
+        size_t limit = 20 + random() % 300;
+        int64_t peak = 0;
+        for (int step = 0; step < 4000; ++step) {
+            bool grow = live.size() < limit && (live.empty() || random() % 16 < (step / 500 % 2 ? 7 : 9));
+            if (grow) {
+                size_t bytes = random_size(random);
+                StreamId stream = random() % 4 ? 0 : static_cast<StreamId>(1 + random() % 2);
+                void *memory = allocator.allocate(bytes, stream);
+                ASSERT_EQ(reinterpret_cast<uintptr_t>(memory) % 512, 0u);
+                ASSERT_GE(allocator.usable_size(memory), bytes);
+                model.allocated(reinterpret_cast<uintptr_t>(memory), bytes, stream, backend.segments);
+                live.push_back(memory);
+            } else if (!live.empty()) {
+                std::swap(live[random() % live.size()], live.back());
+                allocator.free(live.back());
+                model.freed(reinterpret_cast<uintptr_t>(live.back()));
+                live.pop_back();
+            }
+            peak = std::max(peak, allocator.stats().allocated_bytes[StatPool::All].current);
+            if (random() % 500 == 0) {
+                allocator.empty_cache();
+                model.cache_emptied();
+            }
+            if (step % 50 == 0)
+                model.compare(allocator);
+            if (HasFatalFailure())
+                return;
+        }
+        EXPECT_EQ(allocator.stats().allocated_bytes[StatPool::All].peak, peak);
+        for (void *memory : live) {
+            allocator.free(memory);
+            model.freed(reinterpret_cast<uintptr_t>(memory));
+        }
+        model.compare(allocator);
+        for (const SegmentInfo &segment : allocator.segments())
+            EXPECT_EQ(segment.blocks.size(), 1u) << "with nothing in use every segment is whole again";
+        allocator.empty_cache();
+        EXPECT_EQ(backend.used(), 0u);
+        AllocatorStats stats = allocator.stats();
+        for (const StatSet *set : {&stats.allocated_bytes, &stats.active_bytes, &stats.reserved_bytes,
+                                   &stats.allocation, &stats.requested_bytes, &stats.inactive_split_bytes})
+            for (const Stat &stat : set->pools) {
+                EXPECT_EQ(stat.current, 0);
+                EXPECT_EQ(stat.allocated, stat.freed);
+            }
+    }
+    EXPECT_EQ(backend.wrong_frees, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Random, AllocatorTraces, testing::Range(0, 12));
+
+} // namespace
+} // namespace lz::runtime
