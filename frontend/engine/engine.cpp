@@ -12,6 +12,7 @@
 #include "runtime/caching_allocator.h"
 #include "runtime/cpu_backend.h"
 #include "runtime/executor.h"
+#include "runtime/profiler.h"
 
 #include <fmt/format.h>
 
@@ -125,7 +126,40 @@ ExecutablePtr Engine::compile(std::span<const uint64_t> key, uint64_t hash, ir::
                                         [&] { return impl_->build(std::move(graph)); });
 }
 
+namespace {
+
+/// An event of the host's own work, from its construction to its end.
+class HostEvent {
+public:
+    HostEvent(const char *category, std::string name)
+        : on_(runtime::profiling()), category_(category), name_(on_ ? std::move(name) : std::string()),
+          begin_(on_ ? runtime::profile_clock() : 0) {}
+    ~HostEvent() {
+        if (!on_)
+            return;
+        runtime::ProfileEvent event;
+        event.name = std::move(name_);
+        event.category = category_;
+        event.host = true;
+        event.track = runtime::profile_thread();
+        event.begin = begin_;
+        event.end = runtime::profile_clock();
+        runtime::record_event(std::move(event));
+    }
+    HostEvent(const HostEvent &) = delete;
+    HostEvent &operator=(const HostEvent &) = delete;
+
+private:
+    bool on_;
+    const char *category_;
+    std::string name_;
+    int64_t begin_;
+};
+
+} // namespace
+
 ExecutablePtr Engine::Impl::build(ir::Graph graph) {
+    const HostEvent event("compile", "compile: passes and kernels");
     const Clock::time_point begin = Clock::now();
     auto executable = std::make_shared<Executable>();
     executable->number = ++numbers;
@@ -153,6 +187,7 @@ ExecutablePtr Engine::Impl::build(ir::Graph graph) {
 }
 
 void Engine::Impl::load_kernels(Executable &executable, ir::Program program, const Dumper &dumper) {
+    const HostEvent event("compile", "compile: kernels");
     const Clock::time_point begin = Clock::now();
     const codegen::KernelCacheStats before = kernels.stats();
     std::vector<runtime::LoadedKernel> loaded;

@@ -23,6 +23,10 @@ public:
     std::string json();
     /// Writes it; throws IoError when the file cannot be written.
     void save(const std::string &path, Location loc = Location::current());
+
+private:
+    bool running_ = true;
+    std::string trace_;
 };
 
 } // namespace lz
