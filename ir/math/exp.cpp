@@ -1,0 +1,143 @@
+/// exp and what is made of it.
+
+#include "ir/math/coefficients.h"
+#include "ir/math/functions.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace lz::ir::math {
+
+namespace {
+
+/// ln 2 in two parts of the format; the first has so few bits that its product with an exponent is exact.
+struct Ln2 {
+    double high, low;
+};
+Ln2 ln2(const Format &f) {
+    return f.wide ? Ln2{0x1.62e42fefa3800p-1, 0x1.ef35793c76730p-45} : Ln2{0x1.62e4p-1, 0x1.7f7d1cp-20};
+}
+
+/// 2^k for the integer k that the low bits of x hold: x + 1 as exponents. |k| below the bias.
+Expr power_of_two(Expr x, int64_t plus = 0) {
+    const Format f(x);
+    return ((x.as_int() << f.mantissa()) + (f.one() + (plus << f.mantissa()))).as_float();
+}
+
+/// x = r + 2k ln 2 with |r| <= ln 2: e^r, and k in the low bits of t. The scale 2^2k is the square of 2^k,
+/// which is normal also where the result overflows or is subnormal. No clamps.
+struct ExpParts {
+    Expr p, t;
+};
+ExpParts exp_parts(Expr x) {
+    const Format f(x);
+    const Ln2 c = ln2(f);
+    const Expr t = fma(x, std::numbers::log2e / 2, f.magic());
+    const Expr k = t - f.magic();
+    const Expr r = fma(k, -2 * c.low, fma(k, -2 * c.high, x));
+    const Expr tail = poly(r, f.wide ? std::span<const double>(kExpWideF64) : kExpWideF32);
+    return {fma(fma(tail, r, 1.0), r, 1.0), t};
+}
+
+/// exp(x) * 2^plus, where plus is 0 or -1.
+Expr exp_scaled(Expr x, int plus) {
+    const Format f(x);
+    const auto [p, t] = exp_parts(at_least(at_most(x, f.pick(90.0, 711.0)), f.pick(-104.0, -746.0)));
+    const Expr s = power_of_two(t);
+    return p * s * (plus == 0 ? s : power_of_two(t, plus));
+}
+
+/// x = r + k ln 2 with |r| <= ln(2) / 2: e^r - 1, and k in the low bits of t. No clamps.
+struct Expm1Parts {
+    Expr m, t;
+};
+Expm1Parts expm1_parts(Expr x) {
+    const Format f(x);
+    const Ln2 c = ln2(f);
+    const Expr t = fma(x, std::numbers::log2e, f.magic());
+    const Expr k = t - f.magic();
+    const Expr r = fma(k, -c.low, fma(k, -c.high, x));
+    const Expr tail = poly(r, f.wide ? std::span<const double>(kExpm1F64) : kExpm1F32);
+    return {fma(tail, r * r, r), t};
+}
+
+} // namespace
+
+Expr exp(Expr x) {
+    return exp_scaled(x, 0);
+}
+
+Expr expm1(Expr x) {
+    const Format f(x);
+    // 2^(k-1), so that it is finite where the result is; below the lower clamp the result is -1.
+    const auto [m, t] = expm1_parts(at_least(at_most(x, f.pick(89.0, 710.0)), f.pick(-18.0, -40.0)));
+    const Expr half = power_of_two(t, -1);
+    const Expr y = fma(m, half, half - 0.5);
+    // Keeps -0, and subnormals whole.
+    return select(abs(x) < f.pick(0x1p-25, 0x1p-54), x, y + y);
+}
+
+Expr cosh(Expr x) {
+    const Expr h = exp_scaled(abs(x), -1);
+    return h + 0.25 / h;
+}
+
+Expr sinh(Expr x) {
+    const Format f(x);
+    const Expr a = abs(x);
+    // A quarter of e^a, whose scale is finite where the result is.
+    const auto [m, t] = expm1_parts(at_most(a, f.pick(90.0, 711.0)));
+    const Expr h = (m + 1.0) * power_of_two(t, -2);
+    const Expr large = h - 0.0625 / h;
+    const Expr s = a * a;
+    const Expr small = fma(poly(s, f.wide ? std::span<const double>(kSinhF64) : kSinhF32), s * a, a);
+    return copy_sign(select(a < 1.0, small, large + large), x);
+}
+
+// Two ranges: x + x^3 P(x^2), and 1 - 2 / (e^2x + 1), where the exponential may be rough because it is
+// divided by.
+Expr tanh(Expr x) {
+    const Format f(x);
+    const Expr a = abs(x);
+    const Expr s = a * a;
+    const Expr small = fma(poly(s, f.wide ? std::span<const double>(kTanhF64) : kTanhF32), s * a, a);
+
+    const Expr c = at_most(a, f.pick(9.1, 19.1));
+    const Expr t = fma(c, 2 * std::numbers::log2e, f.magic());
+    const Expr r = fma(c, 2 * std::numbers::log2e, f.magic() - t);
+    const Expr p = fma(poly(r, f.wide ? std::span<const double>(kExp2F64) : kExp2F32), r, 1.0);
+    const Expr large = 1.0 - 1.0 / fma(p, power_of_two(t, -1), 0.5);
+    return copy_sign(select(a >= 0.55, large, small), x);
+}
+
+// 1 / (1 + e^-x), with both sides scaled down so that e^-x cannot overflow where the result is subnormal.
+Expr sigmoid(Expr x) {
+    const Format f(x);
+    const auto [m, t] = expm1_parts(at_least(at_most(-x, f.pick(105.0, 747.0)), f.pick(-20.0, -40.0)));
+    const int down = f.pick(-64, -512);
+    const double scale = std::ldexp(1.0, down);
+    // e^-x as s (p + rest): p's own rounding would be a whole unit of the result where p is little more
+    // than 1.
+    const Expr p = m + 1.0;
+    const Expr rest = (1.0 - p) + m;
+    const Expr s = power_of_two(t, down);
+    return 1.0 / fma(p, s, fma(rest, s, scale)) * scale;
+}
+
+// Two ranges: x + x P(x^2), and 1 - 2^-Q(|x|), where the exponential may be rough because it is small.
+Expr erf(Expr x) {
+    const Format f(x);
+    const Expr a = abs(x);
+    const Expr s = a * a;
+    const Expr small = fma(poly(s, f.wide ? std::span<const double>(kErfSmallF64) : kErfSmallF32), a, a);
+
+    const Expr q =
+        poly(at_most(a, f.pick(3.95, 5.95)), f.wide ? std::span<const double>(kErfLargeF64) : kErfLargeF32);
+    const Expr t = f.magic() - q;
+    const Expr r = (f.magic() - t) - q;
+    const Expr p = fma(poly(r, f.wide ? std::span<const double>(kExp2ShortF64) : kExp2F32), r, 1.0);
+    const Expr e = (p.as_int() + (t.as_int() << f.mantissa())).as_float();
+    return copy_sign(select(a >= f.pick(0.925, 0.995), 1.0 - e, small), x);
+}
+
+} // namespace lz::ir::math

@@ -1,0 +1,103 @@
+/// pow, as 2^(y log2 |x|). The product needs the logarithm to its absolute precision: f32 takes it in double,
+/// f64 in pairs of doubles.
+
+#include "ir/math/coefficients.h"
+#include "ir/math/functions.h"
+#include "ir/math/parts.h"
+
+#include <bit>
+#include <limits>
+
+namespace lz::ir::math {
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kMagic = 0x1.8p52;
+
+/// log2 at 0, infinity and NaN, where the arithmetic does not give it.
+Expr at_edges(Expr a, Expr log) {
+    return select(equal(a, 0.0), log.constant(-kInf), select(a < kInf, log, a));
+}
+
+/// 2^n p for the integer n that the low bits of t hold; both factors of the scale are normal for |n| < 2000.
+Expr scale(Expr p, Expr t) {
+    const Expr n = t.as_int() - std::bit_cast<int64_t>(kMagic);
+    const Expr half = n >> 1;
+    const auto power = [](Expr e) { return ((e + 1023) << 52).as_float(); };
+    return p * power(half) * power(n - half);
+}
+
+/// |x|^y for f32 operands, given as doubles.
+Expr magnitude_f32(Expr a, Expr y) {
+    const Expr bits = a.as_int(); // normal: a double has room for f32's subnormals
+    const Expr exponent = (bits - int64_t{0x3fe5555555555555}) & ~((int64_t{1} << 52) - 1);
+    const Expr f = (bits - exponent).as_float() - 1.0;
+    const Expr e = exponent.cast(DType::F64) * 0x1p-52;
+    const Expr log = at_edges(a, fma(poly(f, kPowLogF32), f, e));
+    const Expr product = select(equal(log, 0.0) | equal(y, 0.0), 0.0, y * log);
+    const Expr x = at_least(at_most(product, 200.0), -200.0);
+    const Expr t = x + kMagic;
+    const Expr r = x - (t - kMagic);
+    const Expr p = fma(poly(r, kExp2F32), r, 1.0);
+    return p * (((t.as_int() - std::bit_cast<int64_t>(kMagic)) + 1023) << 52).as_float();
+}
+
+/// log2(a) of a positive finite a, to about 2^-68 of itself: atanh's series in s = f / (2 + f), whose first
+/// three terms and their sums are pairs.
+Sum log2_pair(Expr a) {
+    const auto [e, f] = split(a);
+    const Expr d = f + 2.0;
+    const Expr d_rest = f - (d - 2.0);
+    const Expr s = f / d;
+    const Expr s_rest = (fma(-s, d, f) - s * d_rest) / d;
+    const Sum z = two_product(s, s);
+    const Expr z_rest = fma(s * 2.0, s_rest, z.error);
+    const auto next = [&](double high, double low, const Sum &inner) { // high + low + z * inner
+        const Sum p = two_product(z.value, inner.value);
+        const Expr rest = p.error + fma(z.value, inner.error, z_rest * inner.value);
+        const Sum sum = fast_two_sum(z.value.constant(high), p.value);
+        return Sum{sum.value, sum.error + (rest + low)};
+    };
+    const Expr q = z.value * poly(z.value, kPowLogF64);
+    const Sum first = fast_two_sum(q.constant(0x1.2776c50ef9bfep-1), q);
+    const Sum c2{first.value, first.error + 0x1.e4b29ccc535d4p-55};
+    const Sum c1 = next(0x1.ec709dc3a03fdp-1, 0x1.d27f05548af0cp-55, c2);
+    const Sum c0 = next(0x1.71547652b82fep+1, 0x1.777d0ffda0d24p-55, c1);
+    const Sum l = two_product(s, c0.value);
+    const Expr l_rest = l.error + fma(s, c0.error, s_rest * c0.value);
+    const Sum sum = fast_two_sum(e, l.value);
+    return {sum.value, sum.error + l_rest};
+}
+
+Expr magnitude_f64(Expr a, Expr y) {
+    const Sum log = log2_pair(a);
+    const Expr high = at_edges(a, log.value);
+    const Expr c = at_least(at_most(y, 0x1p80), -0x1p80); // so that no product overflows
+    const Expr product = select(equal(high, 0.0) | equal(y, 0.0), 0.0, c * high);
+    const Expr rest = fma(c, high, -product) + c * log.error;
+    const Expr x = at_least(at_most(product, 1100.0), -1100.0); // beyond, `rest` is large or NaN and left out
+    const Expr t = x + kMagic;
+    const Expr r = (x - (t - kMagic)) + select(abs(rest) < 1.0, rest, 0.0);
+    return scale(fma(poly(r, kExp2F64), r, 1.0), t);
+}
+
+} // namespace
+
+Expr rsqrt(Expr x) {
+    return 1.0 / sqrt(x);
+}
+
+Expr pow(Expr x, Expr y) {
+    const Expr a = abs(x);
+    const Expr magnitude = x.wide() ? magnitude_f64(a, y)
+                                    : magnitude_f32(a.cast(DType::F64), y.cast(DType::F64)).cast(DType::F32);
+    const Expr integral = equal(trunc(y), y); // infinities too
+    const Expr half = y * 0.5;
+    const Expr odd = integral & differ(trunc(half), half);
+    const Expr signed_ = (magnitude.as_int() ^ select(odd, sign_of(x), 0)).as_float();
+    const Expr undefined = (x < 0.0) & (a < kInf) & !integral;
+    return select(undefined, x.constant(std::numeric_limits<double>::quiet_NaN()), signed_);
+}
+
+} // namespace lz::ir::math

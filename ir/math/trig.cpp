@@ -1,0 +1,178 @@
+/// sin, cos and tan. Arguments are reduced by pi in units of half turns: x / pi = n + u with |u| <= 1/2,
+/// where u is as right for huge x as for small ones (Payne and Hanek 1983): only those bits of 1 / pi are
+/// multiplied that make neither a multiple of 2 nor something below the last place.
+
+#include "ir/math/coefficients.h"
+#include "ir/math/functions.h"
+#include "ir/math/parts.h"
+
+#include <numbers>
+
+namespace lz::ir::math {
+
+namespace {
+
+constexpr double kMagic = 0x1.8p52;
+
+/// u in [-1/2, 1/2] as high + low, and n's lowest bit as the sign bit of an i64. `low` is unused in f32.
+struct Turns {
+    Expr u, low, odd;
+};
+
+// --- f32: in double, where 24 bits of x times 106 bits of 1 / pi leave enough.
+
+/// 1 / pi without the bits that make multiples of 2 of an x >= from, in two doubles.
+struct Window {
+    double from, high, low;
+};
+constexpr Window kWindows[] = {
+    {0, 0x1.45f306dc9c883p-2, -0x1.6b01ec5417056p-56},
+    {0x1p51, 0x1.727220a94fe14p-28, -0x1.505c1596447e5p-82},
+    {0x1p77, 0x1.4a7f09d5f47d5p-55, -0x1.6447e493ad4cep-110},
+    {0x1p103, 0x1.abe8fa9a6ee07p-80, -0x1.275a99b0ef1bfp-135},
+};
+
+/// x / pi + shift, for an f32 x; shift is 0 or 1/2.
+Turns turns_f32(Expr x, double shift) {
+    const Expr a = abs(x);
+    const Expr v = x.cast(DType::F64);
+    Expr high = v.constant(kWindows[0].high), low = v.constant(kWindows[0].low);
+    for (const Window &w : std::span(kWindows).subspan(1)) {
+        const Expr beyond = a >= w.from;
+        high = select(beyond, v.constant(w.high), high);
+        low = select(beyond, v.constant(w.low), low);
+    }
+    const Expr t = shift == 0 ? fma(v, high, kMagic) : fma(v, high, shift) + kMagic;
+    const Expr u = fma(v, high, shift - (t - kMagic));
+    return {fma(v, low, u), v, t.as_int() << 63};
+}
+
+// --- f64
+
+/// 1 / pi in pieces of 53 bits, each as a fraction: 1 / pi = sum kPieces[j] 2^(-53 j).
+constexpr double kPieces[] = {
+    0x1.45f306dc9c882p-2, 0x1.4a7f09d5f47d4p-2, 0x1.a6ee06db14accp-2, 0x1.3c439041fe516p-2,
+    0x1.d5ef5de2b0db8p-4, 0x1.2371d2126e970p-3, 0x1.924bba8274600p-9, 0x1.21cfe1deb1cb0p-2,
+    0x1.29a73ee88235fp-1, 0x1.4baed1213a670p-2, 0x1.c09ad17df904ep-1, 0x1.91d639835339ep-2,
+    0x1.49c845f8bbdf9p-1, 0x1.41d8ffc4bffecp-3, 0x1.816603fbcbc46p-1, 0x1.6b414da3eda6cp-3,
+    0x1.fb3c9f2c26dd0p-3, 0x1.e8c7ecd3cbfd4p-1, 0x1.6ba93dd63f5f2p-2, 0x1.f17b3d0739f78p-2,
+    0x1.4a525d4d7f6bep-2, 0x1.623f1aba10ac0p-1, 0x1.98237e3db5d5ep-2, 0x1.867de104d7a1bp-1,
+};
+constexpr int kUsed = 5; // pieces that one argument is multiplied by
+
+Expr modulo_2(Expr v) {
+    return fma(rint(v * 0.5), -2.0, v);
+}
+
+/// Pieces index - 1 ... index + 3, by the bits of the index: a shifter instead of a table.
+std::vector<Expr> pieces_at(Expr x, Expr index) {
+    std::vector<Expr> list = {x.constant(0.0)};
+    for (const double piece : kPieces)
+        list.push_back(x.constant(piece));
+    for (int step = 16; step != 0; step /= 2) {
+        const Expr up = differ(index & step, 0);
+        const size_t wanted = static_cast<size_t>(kUsed + step - 1);
+        const size_t by = static_cast<size_t>(step);
+        std::vector<Expr> next;
+        for (size_t j = 0; j < std::min(wanted, list.size()); ++j)
+            next.push_back(j + by < list.size() ? select(up, list[j + by], list[j]) : list[j]);
+        list = std::move(next);
+    }
+    return list;
+}
+
+Turns turns_f64(Expr x, double shift) {
+    // x = y 2^(53 i), y in [1, 2^53) where i > 0.
+    const Expr exponent = (lshr(x.as_int(), 52) & 0x7ff) - 1023;
+    const Expr e = select(exponent < 0, 0, exponent);
+    const Expr index = lshr(e * 1237, 16); // e / 53
+    const Expr y = x * ((index.constant(1023) - index * 53) << 52).as_float();
+    const std::vector<Expr> f = pieces_at(x, index);
+    const Sum h1 = two_product(y * 0x1p53, f[0]);
+    const Sum h2 = two_product(y, f[1]);
+    const Sum h3 = two_product(y * 0x1p-53, f[2]);
+    const Sum h4 = two_product(y * 0x1p-106, f[3]);
+    const Expr h5 = (y * 0x1p-159) * f[4];
+    // Both parts of h1 have few enough bits left for an exact sum; the other sums keep their errors.
+    Expr whole = modulo_2(h1.value) + modulo_2(h1.error);
+    if (shift != 0)
+        whole = whole + shift;
+    const Sum s1 = two_sum(whole, modulo_2(h2.value));
+    const Sum s2 = two_sum(s1.value, h2.error);
+    const Sum s3 = two_sum(s2.value, h3.value);
+    const Sum l1 = two_sum(s1.error, s2.error);
+    const Sum l2 = two_sum(s3.error, h3.error);
+    const Sum l3 = two_sum(l1.value, l2.value);
+    const Sum l4 = two_sum(l3.value, h4.value);
+    const Expr rest = (l1.error + l2.error) + (l3.error + l4.error) + (h4.error + h5);
+    const Expr t = s3.value + kMagic;
+    const Sum u = two_sum(s3.value - (t - kMagic), l4.value);
+    return {u.value, u.error + rest, t.as_int() << 63};
+}
+
+Turns turns(Expr x, double shift) {
+    return x.wide() ? turns_f64(x, shift) : turns_f32(x, shift);
+}
+
+/// An angle of u half turns in radians, as r + low.
+struct Angle {
+    Expr r, low;
+};
+Angle angle_f64(Expr u, Expr low) {
+    const Sum p = two_product(u, u.constant(std::numbers::pi));
+    return {p.value, fma(low, std::numbers::pi, fma(u, 0x1.1a62633145c07p-53, p.error))};
+}
+
+/// r + r^3 P(r^2). An f32 function stays in double up to here: near pi/2 three roundings of the small part
+/// would show.
+Expr odd(Expr r, std::span<const double> coefficients) {
+    const Expr s = r * r;
+    return fma(poly(s, coefficients), s * r, r);
+}
+
+/// sin(pi (u + low)), its sign flipped by the sign bit of `odd`.
+Expr sine(Expr x, const Turns &t) {
+    const auto flipped = [&](Expr v) { return (v.as_int() ^ t.odd).as_float(); };
+    if (!x.wide())
+        return odd(flipped(t.u) * std::numbers::pi, kSinF32).cast(DType::F32);
+    const auto [r, low] = angle_f64(flipped(t.u), flipped(t.low));
+    const Expr s = r * r;
+    return r + fma(poly(s, kSinF64), s * r, low * fma(s, -0.5, 1.0));
+}
+
+} // namespace
+
+// Infinite x make NaN by themselves: inf * 0 or inf - inf occurs in every reduction.
+Expr sin(Expr x) {
+    const Expr y = sine(x, turns(x, 0));
+    return select(abs(x) < Format(x).pick(0x1p-12, 0x1p-27), x, y); // and -0
+}
+
+Expr cos(Expr x) {
+    return sine(x, turns(x, 0.5));
+}
+
+// tan(pi u) for |u| <= 1/4, else 1 / tan(pi (1/2 - u)). In f64 the tangent is kept as y + rest until it is
+// inverted.
+Expr tan(Expr x) {
+    const Turns t = turns(x, 0);
+    const Expr steep = abs(t.u) > 0.25;
+    const Expr u = select(steep, copy_sign(t.u.constant(0.5), t.u) - t.u, t.u);
+    const Expr tiny = abs(x) < Format(x).pick(0x1p-12, 0x1p-27);
+    if (!x.wide()) {
+        const Expr y = odd(u * std::numbers::pi, kTanF32);
+        return select(tiny, x, select(steep, 1.0 / y, y).cast(DType::F32));
+    }
+    const auto [r, low] = angle_f64(u, select(steep, -t.low, t.low));
+    const Expr s = r * r;
+    const Expr tail = poly(s, kTanF64) * (s * r);
+    const Expr first = r + tail;
+    const Expr small = fma(fma(first, first, 1.0), low, tail);
+    const Expr y = r + small;
+    const Expr rest = (r - y) + small;
+    const Expr q = 1.0 / y;
+    const Expr inverse = fma(-q, fma(q, y, -1.0) + q * rest, q);
+    return select(tiny, x, select(steep, inverse, y));
+}
+
+} // namespace lz::ir::math
