@@ -83,6 +83,20 @@ bool is_free(Op op) {
     }
 }
 
+bool reduces(const Graph &graph, const Node &node) {
+    if (info(node.op).family != OpFamily::Reduction)
+        return false;
+    return node.op == Op::ArgMax || node.op == Op::ArgMin || !graph.attrs(node).ints(attr::kAxes).empty();
+}
+
+std::vector<int64_t> reduced_axes(const Graph &graph, const Node &node) {
+    const AttrView attrs = graph.attrs(node);
+    if (node.op == Op::ArgMax || node.op == Op::ArgMin)
+        return {attrs.integer(attr::kAxis)};
+    const auto axes = attrs.ints(attr::kAxes);
+    return {axes.begin(), axes.end()};
+}
+
 std::string label_of(const Graph &graph, ClusterKind kind, std::span<const NodeId> nodes) {
     std::string text(name(kind));
     text += ':';

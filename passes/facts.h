@@ -18,6 +18,10 @@ bool is_expensive(ir::Op op, ir::DType dtype);
 int scalar_ops(ir::Op op, ir::DType dtype);
 /// Views that are index maps only, and makers: copied into every reader.
 bool is_free(ir::Op op);
+/// Whether the node is a reduction that reduces: one over no axes is a cast of its operand to its own dtype.
+bool reduces(const ir::Graph &graph, const ir::Node &node);
+/// The axes that a reduction reduces.
+std::vector<int64_t> reduced_axes(const ir::Graph &graph, const ir::Node &node);
 /// `softmax row: max, sub, exp, sum, div` style names: the cluster kind and its operations in order.
 std::string label_of(const ir::Graph &graph, ir::ClusterKind kind, std::span<const ir::NodeId> nodes);
 /// Whole sentences for `explain`: one a step with its operations, lines, bytes and scalar operations.

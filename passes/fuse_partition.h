@@ -18,6 +18,6 @@ Partition partition_fused(const ir::Graph &graph, const ir::Target &target, Fusi
 std::vector<bool> stored_views(const ir::Graph &graph);
 
 /// Kind of the cluster that a node makes alone.
-ir::ClusterKind kind_alone(ir::Op op);
+ir::ClusterKind kind_alone(const ir::Graph &graph, const ir::Node &node);
 
 } // namespace lz::passes

@@ -13,8 +13,9 @@ using namespace ir;
 
 namespace {
 
-bool reads_stored_views(ClusterKind kind) {
-    return kind != ClusterKind::Loop && kind != ClusterKind::Row && kind != ClusterKind::Reduce;
+bool is_library(ClusterKind kind) {
+    return kind != ClusterKind::Loop && kind != ClusterKind::Row && kind != ClusterKind::Reduce &&
+           kind != ClusterKind::Contraction;
 }
 
 class Rebuild {
@@ -55,13 +56,14 @@ private:
                 members_[next[static_cast<size_t>(c)]++] = n;
     }
 
-    /// Whether this cluster computes the value by a copy of its node.
-    bool copies(int32_t cluster, NodeId producer) const {
+    /// Whether this cluster computes what the user reads by a copy of its node. Products and library calls
+    /// read what had to be stored for them.
+    bool copies(int32_t cluster, NodeId user, NodeId producer) const {
         const int32_t home = partition_.cluster[producer];
         if (home == kInlined)
             return true;
-        return home != cluster && partition_.stored_view[producer] &&
-               !reads_stored_views(partition_.kind[static_cast<size_t>(cluster)]);
+        return home != cluster && partition_.stored_view[producer] && graph_.node(user).op != Op::Dot &&
+               !is_library(partition_.kind[static_cast<size_t>(cluster)]);
     }
 
     template <class F>
@@ -74,7 +76,7 @@ private:
                 const NodeId p = graph_.value(v).producer;
                 if (p == kNone)
                     continue;
-                if (!copies(cluster, p)) {
+                if (!copies(cluster, n, p)) {
                     f(p);
                 } else if (stamp_[p] != cluster) {
                     stamp_[p] = cluster;
@@ -180,7 +182,7 @@ private:
             bool waits = false;
             for (const ValueId v : graph_.operands(graph_.node(n))) {
                 const NodeId p = graph_.value(v).producer;
-                if (p != kNone && copies(cluster, p) && stamp_[p] != cluster) {
+                if (p != kNone && copies(cluster, n, p) && stamp_[p] != cluster) {
                     open_.push_back(p);
                     waits = true;
                 }
@@ -199,7 +201,7 @@ private:
         operands_.clear();
         for (const ValueId v : graph_.operands(node)) {
             const NodeId p = graph_.value(v).producer;
-            operands_.push_back(p != kNone && copies(cluster, p) ? copy_[p] : value_[v]);
+            operands_.push_back(p != kNone && copies(cluster, id, p) ? copy_[p] : value_[v]);
         }
         const ValueId first = builder_.clone_node(graph_, node, operands_);
         builder_.set_cluster(index);

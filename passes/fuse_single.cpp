@@ -6,10 +6,10 @@ namespace lz::passes {
 
 using namespace ir;
 
-ClusterKind kind_alone(Op op) {
-    switch (info(op).family) {
+ClusterKind kind_alone(const Graph &graph, const Node &node) {
+    switch (info(node.op).family) {
     case OpFamily::Reduction:
-        return ClusterKind::Reduce;
+        return reduces(graph, node) ? ClusterKind::Reduce : ClusterKind::Loop;
     case OpFamily::Scan:
         return ClusterKind::Scan;
     case OpFamily::Contraction:
@@ -23,7 +23,7 @@ ClusterKind kind_alone(Op op) {
     case OpFamily::Effect:
         return ClusterKind::Effect;
     case OpFamily::Gather:
-        return op == Op::Scatter ? ClusterKind::Scatter : ClusterKind::Loop;
+        return node.op == Op::Scatter ? ClusterKind::Scatter : ClusterKind::Loop;
     default:
         return ClusterKind::Loop;
     }
@@ -43,7 +43,7 @@ std::vector<bool> stored_views(const Graph &graph) {
         store(r);
     for (const Node &node : graph.nodes()) {
         const auto operands = graph.operands(node);
-        switch (kind_alone(node.op)) {
+        switch (kind_alone(graph, node)) {
         case ClusterKind::Loop:
         case ClusterKind::Reduce:
             break;
@@ -77,7 +77,7 @@ Partition partition_single(const Graph &graph) {
         if (is_free(op) && !p.stored_view[n])
             continue;
         p.cluster[n] = static_cast<int32_t>(p.kind.size());
-        p.kind.push_back(kind_alone(op));
+        p.kind.push_back(kind_alone(graph, graph.node(n)));
     }
     return p;
 }

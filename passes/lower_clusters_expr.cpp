@@ -149,6 +149,11 @@ ExprId ClusterExprs::compute(ValueId v, const Node &node, MapId map, ExprId pred
             return gather(node, map, predicate);
         break;
     case OpFamily::Reduction: {
+        if (!reduces(graph_, node)) {
+            const DType from = graph_.type(operands[0]).dtype, to = graph_.type(v).dtype;
+            const ExprId x = cast(pull(operands[0], map, predicate), info(from).compute);
+            return cast(cast(x, info(to).compute), to);
+        }
         const IndexMap at = maps_[map];
         return reduce(v, node, at);
     }

@@ -1,6 +1,7 @@
 #include "passes/lower_clusters_nest.h"
 
 #include "ir/diagnostic.h"
+#include "passes/facts.h"
 #include "passes/lower_clusters_domain.h"
 #include "passes/lower_clusters_emit.h"
 
@@ -20,18 +21,6 @@ constexpr int64_t kTileBlock = 128;
 constexpr int kKeepWeight = 12;
 /// With fewer rows than this, long rows are split among workers.
 constexpr int64_t kFewRows = 16;
-
-bool is_reduction(Op op) {
-    return info(op).family == OpFamily::Reduction;
-}
-
-std::vector<int64_t> reduced_axes(const Graph &graph, const Node &node) {
-    const AttrView attrs = graph.attrs(node);
-    if (node.op == Op::ArgMax || node.op == Op::ArgMin)
-        return {attrs.integer(attr::kAxis)};
-    const auto axes = attrs.ints(attr::kAxes);
-    return {axes.begin(), axes.end()};
-}
 
 /// Builds the kernel of one loop, row or reduce cluster.
 class NestLowering {
@@ -78,7 +67,7 @@ private:
 
     void find_reduction() {
         for (NodeId n = cluster_.first; n < cluster_.end; ++n)
-            if (is_reduction(graph_.node(n).op)) {
+            if (reduces(graph_, graph_.node(n))) {
                 reduction_ = &graph_.node(n);
                 reduced_ = reduced_axes(graph_, *reduction_);
                 fold_ = fold_of(graph_.type(graph_.operands(*reduction_)[0]).shape, reduced_);
@@ -91,9 +80,9 @@ private:
         std::vector<bool> row(cluster_.end - cluster_.first, false);
         for (NodeId n = cluster_.first; n < cluster_.end; ++n) {
             const Node &node = graph_.node(n);
-            bool is_row = is_reduction(node.op);
+            bool is_row = reduces(graph_, node);
             const OpFamily family = info(node.op).family;
-            if (family == OpFamily::Elementwise || node.op == Op::Reshape)
+            if (family == OpFamily::Elementwise || family == OpFamily::Reduction || node.op == Op::Reshape)
                 for (const ValueId v : graph_.operands(node))
                     is_row = is_row || (exprs_.inside(v) && row[graph_.value(v).producer - cluster_.first]);
             row[n - cluster_.first] = is_row;
@@ -123,7 +112,7 @@ private:
         }
         for (NodeId n = cluster_.first; n < cluster_.end; ++n) {
             const Node &node = graph_.node(n);
-            if (is_reduction(node.op))
+            if (reduces(graph_, node))
                 classify(graph_.type(graph_.operands(node)[0]).shape, false);
             if (node.op != Op::Reshape)
                 continue;

@@ -1,0 +1,719 @@
+#include "passes/fuse_partition.h"
+
+#include "passes/facts.h"
+#include "passes/fuse_state.h"
+
+#include <algorithm>
+#include <array>
+
+namespace lz::passes {
+
+using namespace ir;
+
+namespace {
+
+/// Clusters that are looked at before a circle is taken for granted: keeps the pass linear.
+constexpr int kSearchBudget = 256;
+/// Clusters that may become one through a value that all of them read.
+constexpr int kMaxUnions = 8;
+/// Cheap operations that a cluster may repeat along a broadcast instead of reading their result.
+constexpr int kMaxRepeatedOps = 8;
+/// One worker takes a whole row: rows longer than this need company.
+constexpr int64_t kLongRow = 65536;
+constexpr int64_t kFewRows = 4;
+
+constexpr const char *kReasons[] = {
+    "",
+    "its result is read on another stream, or across an effect",
+    "the kernel would have more than the allowed scalar operations or operands",
+    "something between them has to run first",
+    "it would be computed more than twice as often",
+    "it is read at other places than it is made, and others read it too",
+    "it reduces over other axes than its consumer",
+    "its consumer needs it in memory",
+    "a long row is shared by all workers, and what follows needs the whole row",
+    "one kernel holds one product, and no reduction beside it",
+    "it updates memory in place",
+};
+enum Reason : uint8_t {
+    kFits,
+    kOtherStream,
+    kTooBig,
+    kCircle,
+    kTooOften,
+    kOtherPlace,
+    kOtherAxes,
+    kNeedsMemory,
+    kLongRows,
+    kOneProduct,
+    kInPlace,
+};
+
+class Partitioner {
+public:
+    Partitioner(const Graph &graph, const Target &target, FusionNotes *notes)
+        : graph_(graph), target_(target), notes_(notes), stored_view_(stored_views(graph)),
+          first_demand_(graph.values().size(), kNone), cluster_of_(graph.nodes().size(), kInlined),
+          result_(graph.values().size(), false), order_head_(graph.nodes().size(), kNone) {
+        for (const ValueId r : graph.results)
+            result_[r] = true;
+        demands_.reserve(graph.values().size() * 2);
+        clusters_.reserve(graph.nodes().size());
+    }
+
+    Partition run() {
+        prepare();
+        for (NodeId n = static_cast<NodeId>(graph_.nodes().size()); n-- > 0;)
+            visit(n);
+        return finish();
+    }
+
+private:
+    struct Cluster {
+        uint32_t parent;
+        ClusterKind kind = ClusterKind::Loop;
+        FoldId fold = kNoFold;
+        int64_t numel = 0; ///< points
+        int ops = 0, repeated = 0;
+        int inputs = 0, outputs = 0;
+        int reductions = 0, full_outputs = 0, row_outputs = 0;
+        bool sealed = false;   ///< a library call: nothing joins
+        bool in_place = false; ///< an update in place: it stores nothing else
+        NodeId low = kNone, high = 0;
+        NodeId members = kNone, last_member = kNone;
+        uint32_t before = kNone, last_before = kNone; ///< list of clusters it reads from
+        uint32_t stamp = 0;
+    };
+    struct Demand {
+        uint32_t cluster;
+        Access access;
+        int64_t numel; ///< the cluster's points when it was noted
+        int64_t evals;
+        NodeId user;
+        uint32_t next;
+    };
+    struct Link {
+        uint32_t value, next;
+    };
+    /// What a node's readers ask of it, one entry a cluster.
+    struct Wish {
+        uint32_t cluster;
+        NodeId user;
+        std::array<int64_t, 5> evals = {-1, -1, -1, -1, -1}; ///< by Access::Kind, -1: not so
+        FoldId fold = kNoFold;                               ///< of rows and points
+        Reason reason = kFits;
+
+        bool full() const { return evals[Access::Full] >= 0; }
+        bool row() const { return evals[Access::Row] >= 0; }
+        bool point() const { return evals[Access::Point] >= 0; }
+        bool other() const { return evals[Access::Other] >= 0; }
+        bool stored() const { return evals[Access::Stored] >= 0; }
+        int64_t total() const {
+            int64_t sum = 0;
+            for (const int64_t e : evals)
+                sum += std::max<int64_t>(e, 0);
+            return sum;
+        }
+    };
+    /// How a node is computed in its cluster, and how often.
+    struct Ask {
+        Access access;
+        int64_t evals;
+    };
+
+    void prepare() {
+        const auto nodes = graph_.nodes();
+        epoch_.resize(nodes.size());
+        row_of_.assign(graph_.values().size(), kNoFold);
+        next_member_.assign(nodes.size(), kNone);
+        uint32_t epoch = 0;
+        for (NodeId n = 0; n < nodes.size(); ++n) {
+            const Node &node = nodes[n];
+            const OpFamily family = family_of(node);
+            epoch_[n] = family == OpFamily::Effect ? epoch++ : epoch;
+            if (family == OpFamily::Reduction) {
+                row_of_[graph_.result(node)] = fold(node);
+            } else if (family == OpFamily::Elementwise || node.op == Op::Reshape) {
+                for (const ValueId v : graph_.operands(node))
+                    if (row_of_[v] != kNoFold)
+                        row_of_[graph_.result(node)] = row_of_[v];
+            }
+        }
+    }
+
+    OpFamily family_of(const Node &node) const {
+        const OpFamily family = info(node.op).family;
+        return family == OpFamily::Reduction && !reduces(graph_, node) ? OpFamily::Elementwise : family;
+    }
+
+    FoldId fold(const Node &reduction) {
+        return folds_.intern(
+            fold_of(graph_.type(graph_.operands(reduction)[0]).shape, reduced_axes(graph_, reduction)));
+    }
+
+    // --- clusters
+
+    uint32_t find(uint32_t c) {
+        while (clusters_[c].parent != c)
+            c = clusters_[c].parent = clusters_[clusters_[c].parent].parent;
+        return c;
+    }
+
+    uint32_t add_cluster(ClusterKind kind, int64_t numel) {
+        const auto id = static_cast<uint32_t>(clusters_.size());
+        Cluster &c = clusters_.emplace_back();
+        c.parent = id;
+        c.kind = kind;
+        c.numel = numel;
+        return id;
+    }
+
+    void add_member(uint32_t cluster, NodeId n) {
+        Cluster &c = clusters_[cluster];
+        cluster_of_[n] = static_cast<int32_t>(cluster);
+        c.low = std::min(c.low, n);
+        c.high = std::max(c.high, n);
+        next_member_[n] = c.members;
+        c.members = n;
+        if (c.last_member == kNone)
+            c.last_member = n;
+        c.ops += scalar_ops(graph_.node(n).op, DType::F32);
+    }
+
+    void add_before(uint32_t cluster, uint32_t earlier) {
+        Cluster &c = clusters_[cluster];
+        if (c.before != kNone && links_[c.before].value == earlier)
+            return;
+        links_.push_back({earlier, c.before});
+        c.before = static_cast<uint32_t>(links_.size() - 1);
+        if (c.last_before == kNone)
+            c.last_before = c.before;
+    }
+
+    /// Whether a chain of clusters leads from `from` to `to` (true when the search grows too long).
+    bool leads(uint32_t from, uint32_t to) {
+        ++stamp_;
+        search_.assign(1, to);
+        int budget = kSearchBudget;
+        while (!search_.empty()) {
+            const uint32_t c = search_.back();
+            search_.pop_back();
+            for (uint32_t l = clusters_[c].before; l != kNone; l = links_[l].next) {
+                const uint32_t p = find(links_[l].value);
+                if (p == from)
+                    return true;
+                if (p == to || clusters_[p].stamp == stamp_ || clusters_[p].high < clusters_[from].low)
+                    continue;
+                if (--budget == 0)
+                    return true;
+                clusters_[p].stamp = stamp_;
+                search_.push_back(p);
+            }
+        }
+        return false;
+    }
+
+    /// Both live on the same device and stream, and no effect stands between them.
+    bool same_place(uint32_t cluster, NodeId n) const {
+        const NodeId m = clusters_[cluster].members;
+        const Node &a = graph_.node(m), &b = graph_.node(n);
+        return a.stream == b.stream && epoch_[m] == epoch_[n] &&
+               graph_.type(graph_.result(a)).device == graph_.type(graph_.result(b)).device;
+    }
+
+    Reason can_unite(uint32_t a, uint32_t b) {
+        const Cluster &x = clusters_[a], &y = clusters_[b];
+        if (x.sealed || y.sealed || x.in_place || y.in_place)
+            return kNeedsMemory;
+        if (x.numel != y.numel || (x.fold != y.fold && x.fold != kNoFold && y.fold != kNoFold))
+            return kOtherAxes;
+        const bool x_dot = x.kind == ClusterKind::Contraction, y_dot = y.kind == ClusterKind::Contraction;
+        if ((x_dot && (y_dot || y.fold != kNoFold)) || (y_dot && x.fold != kNoFold))
+            return kOneProduct;
+        if (x.ops + y.ops > target_.max_scalar_ops ||
+            x.inputs + y.inputs + x.outputs + y.outputs + 1 > target_.max_operands)
+            return kTooBig;
+        return !same_place(a, y.members) ? kOtherStream : leads(a, b) || leads(b, a) ? kCircle : kFits;
+    }
+
+    void unite(uint32_t into, uint32_t from) {
+        Cluster &a = clusters_[into], &b = clusters_[from];
+        b.parent = into;
+        if (b.kind == ClusterKind::Contraction)
+            a.kind = b.kind;
+        if (a.fold == kNoFold)
+            a.fold = b.fold;
+        a.ops += b.ops;
+        a.repeated += b.repeated;
+        a.inputs += b.inputs;
+        a.outputs += b.outputs;
+        a.reductions += b.reductions;
+        a.full_outputs += b.full_outputs;
+        a.row_outputs += b.row_outputs;
+        a.low = std::min(a.low, b.low);
+        a.high = std::max(a.high, b.high);
+        next_member_[a.last_member] = b.members;
+        a.last_member = b.last_member;
+        if (b.before != kNone) {
+            if (a.before == kNone)
+                a.before = b.before;
+            else
+                links_[a.last_before].next = b.before;
+            a.last_before = b.last_before;
+        }
+    }
+
+    // --- demands
+
+    void demand(ValueId v, uint32_t cluster, Access access, int64_t evals, NodeId user) {
+        int looked = 0;
+        for (uint32_t d = first_demand_[v]; d != kNone && looked < 4; d = demands_[d].next, ++looked) {
+            Demand &known = demands_[d];
+            if (find(known.cluster) != cluster || !(known.access == access) ||
+                known.numel != clusters_[cluster].numel)
+                continue;
+            // Other places may be other places each time; the rest is one place.
+            known.evals = access.kind == Access::Other || access.kind == Access::Point
+                              ? known.evals + evals
+                              : std::max(known.evals, evals);
+            return;
+        }
+        demands_.push_back({cluster, access, clusters_[cluster].numel, evals, user, first_demand_[v]});
+        first_demand_[v] = static_cast<uint32_t>(demands_.size() - 1);
+        ++clusters_[cluster].inputs;
+    }
+
+    /// The access as the cluster is now: it may have become the rows of a reduction since.
+    Access current(const Demand &d, uint32_t cluster) const {
+        const Cluster &c = clusters_[cluster];
+        if (d.numel == c.numel || d.access.kind == Access::Stored || d.access.kind == Access::Point)
+            return d.access;
+        if (d.access.kind == Access::Full && c.fold != kNoFold)
+            return {Access::Row, c.fold};
+        return {Access::Other, kNoFold};
+    }
+
+    void gather_wishes(const Node &node) {
+        wishes_.clear();
+        for (uint32_t k = 0; k < node.result_count; ++k) {
+            for (uint32_t i = first_demand_[graph_.result(node, k)]; i != kNone; i = demands_[i].next) {
+                const Demand &d = demands_[i];
+                const uint32_t c = find(d.cluster);
+                --clusters_[c].inputs;
+                auto at = std::find_if(wishes_.begin(), wishes_.end(),
+                                       [&](const Wish &w) { return w.cluster == c; });
+                if (at == wishes_.end()) {
+                    if (wishes_.size() > 64)
+                        at = std::find_if(wishes_.begin() + 64, wishes_.end(),
+                                          [&](const Wish &w) { return w.cluster == c; });
+                    at = wishes_.insert(wishes_.end(), Wish{.cluster = c, .user = d.user});
+                }
+                Access a = current(d, c);
+                int64_t evals = d.evals;
+                if (a.kind == Access::Row || a.kind == Access::Point) {
+                    if (at->fold != kNoFold && at->fold != a.fold)
+                        a = {Access::Other, kNoFold};
+                    else
+                        at->fold = a.fold;
+                }
+                if (a.kind == Access::Row && rows_of(clusters_[c], graph_.result(node, k)) == a.fold)
+                    evals = folds_[a.fold].rows();
+                int64_t &known = at->evals[a.kind];
+                known = std::max<int64_t>(known, 0) + evals;
+            }
+        }
+    }
+
+    /// The fold whose rows the cluster walks, or will walk when the reduction above the value joins.
+    FoldId rows_of(const Cluster &c, ValueId v) const { return c.fold != kNoFold ? c.fold : row_of_[v]; }
+
+    // --- nodes
+
+    void visit(NodeId n) {
+        const Node &node = graph_.node(n);
+        if (is_free(node.op)) {
+            if (stored_view_[n])
+                store_view(n);
+            pass_through(n);
+            return;
+        }
+        gather_wishes(node);
+        const ClusterKind kind = kind_alone(graph_, node);
+        const bool opaque =
+            kind != ClusterKind::Loop && kind != ClusterKind::Reduce && kind != ClusterKind::Contraction;
+        uint32_t home = kNone;
+        if (!opaque && !updates_in_place(node))
+            home = join(n, node);
+        else
+            for (Wish &w : wishes_)
+                w.reason = opaque ? kNeedsMemory : kInPlace;
+        asks_.clear();
+        if (home == kNone)
+            home = start(n, node, kind, opaque);
+        else
+            collect_asks(home);
+        settle(n, node, home);
+    }
+
+    bool updates_in_place(const Node &node) const {
+        if (node.op != Op::UpdateSlice)
+            return false;
+        const Node *x = graph_.producer(graph_.operands(node)[0]);
+        return !x || !is_free(x->op);
+    }
+
+    /// A cluster of its own for the view, beside the copies in its readers.
+    void store_view(NodeId n) {
+        const Node &node = graph_.node(n);
+        const int64_t numel = graph_.type(graph_.result(node)).numel();
+        const uint32_t c = add_cluster(ClusterKind::Loop, numel);
+        add_member(c, n);
+        clusters_[c].outputs = clusters_[c].full_outputs = 1;
+        // Readers from memory come after it.
+        uint32_t *link = &first_demand_[graph_.result(node)];
+        while (*link != kNone) {
+            Demand &d = demands_[*link];
+            const uint32_t reader = find(d.cluster);
+            if (d.access.kind == Access::Stored)
+                add_before(reader, c);
+            if (d.access.kind == Access::Stored && clusters_[reader].sealed)
+                *link = d.next;
+            else
+                link = &d.next;
+        }
+        if (node.operand_count > 0)
+            demand(graph_.operands(node)[0], c, through_view(graph_, node, {}, numel, folds_), numel, n);
+    }
+
+    /// An inlined node: its readers read its operand.
+    void pass_through(NodeId n) {
+        const Node &node = graph_.node(n);
+        for (uint32_t i = first_demand_[graph_.result(node)]; i != kNone; i = demands_[i].next) {
+            const Demand d = demands_[i];
+            const uint32_t c = find(d.cluster);
+            --clusters_[c].inputs;
+            if (node.operand_count == 0)
+                continue;
+            const Access at = through_view(graph_, node, current(d, c), clusters_[c].numel, folds_);
+            demand(graph_.operands(node)[0], c, at, d.evals, d.user);
+        }
+    }
+
+    uint32_t start(NodeId n, const Node &node, ClusterKind kind, bool opaque) {
+        int64_t numel = node.result_count > 0 ? graph_.type(graph_.result(node)).numel() : 0;
+        if (kind == ClusterKind::Reduce)
+            numel = graph_.type(graph_.operands(node)[0]).numel();
+        const bool in_place = updates_in_place(node);
+        if (in_place)
+            numel = graph_.type(graph_.operands(node)[1]).numel();
+        const uint32_t c = add_cluster(kind, numel);
+        clusters_[c].sealed = opaque;
+        clusters_[c].in_place = in_place;
+        if (kind == ClusterKind::Reduce)
+            clusters_[c].fold = fold(node);
+        add_member(c, n);
+        asks_.push_back(
+            {kind == ClusterKind::Reduce ? Access{Access::Row, clusters_[c].fold} : Access{}, numel});
+        return c;
+    }
+
+    /// Edges to readers that are other kernels, outputs, notes, and what the node asks of its operands.
+    void settle(NodeId n, const Node &node, uint32_t home) {
+        bool stored = false;
+        for (uint32_t k = 0; k < node.result_count; ++k)
+            stored = stored || result_[graph_.result(node, k)];
+        for (const Wish &w : wishes_) {
+            const uint32_t c = find(w.cluster);
+            if (c == home)
+                continue;
+            stored = true;
+            ++clusters_[c].inputs;
+            add_before(c, home);
+            if (notes_ && w.user != kNone)
+                notes_->kept_apart.push_back(
+                    {n, w.user, kReasons[w.reason == kFits ? kOtherPlace : w.reason]});
+        }
+        for (uint32_t l = order_head_[n]; l != kNone; l = links_[l].next)
+            if (const uint32_t c = find(links_[l].value); c != home)
+                add_before(c, home);
+        for (const NodeId before : graph_.order(node)) {
+            links_.push_back({home, order_head_[before]});
+            order_head_[before] = static_cast<uint32_t>(links_.size() - 1);
+        }
+        Cluster &c = clusters_[home];
+        if (stored) {
+            c.outputs += static_cast<int>(node.result_count);
+            ++(asks_.front().access.kind == Access::Row ? c.row_outputs : c.full_outputs);
+        }
+        c.reductions += family_of(node) == OpFamily::Reduction ? 1 : 0;
+        ask_operands(n, node, home);
+    }
+
+    void ask_operands(NodeId n, const Node &node, uint32_t home) {
+        const auto operands = graph_.operands(node);
+        const Cluster &c = clusters_[home];
+        const OpFamily family = family_of(node);
+        if (c.in_place && node.op == Op::UpdateSlice) {
+            demand(operands[0], home, {Access::Stored, kNoFold}, 0, n);
+            demand(operands[1], home, {Access::Full, kNoFold}, c.numel, n);
+            return;
+        }
+        if (c.sealed || family == OpFamily::Contraction) {
+            for (const ValueId v : operands)
+                demand(v, home, {Access::Stored, kNoFold}, 0, n);
+            return;
+        }
+        if (family == OpFamily::Reduction) {
+            demand(operands[0], home, {Access::Full, kNoFold}, c.numel, n);
+            return;
+        }
+        const Access other{Access::Other, kNoFold};
+        for (const auto &[access, evals] : asks_) {
+            for (size_t i = 0; i < operands.size(); ++i) {
+                Access at = access;
+                if (family == OpFamily::View || (family == OpFamily::Update && i == 1)) // Pad, Concat
+                    at = other;
+                else if (family == OpFamily::Gather && i == 0)
+                    at = through_gather(graph_, node, access, c.numel, folds_);
+                demand(operands[i], home, at, evals, n);
+            }
+        }
+    }
+
+    // --- joining
+
+    /// How a wish counts for this node: what can be stored, and with which reduction.
+    bool aligned(const Wish &w, const Node &node) {
+        const Cluster &c = clusters_[w.cluster];
+        if (w.stored() || c.sealed || c.in_place)
+            return false;
+        if (family_of(node) == OpFamily::Reduction) {
+            const FoldId own = fold(node);
+            if (c.kind == ClusterKind::Contraction)
+                return false;
+            if (w.row() && !w.full())
+                return w.fold == own && (c.fold == kNoFold || c.fold == own);
+            return w.full() && c.fold == kNoFold;
+        }
+        if (w.full())
+            return true;
+        return w.row() && c.kind != ClusterKind::Contraction && rows_of(c, graph_.result(node)) == w.fold;
+    }
+
+    Reason fits(const Wish &w, NodeId n, const Node &node) {
+        const Cluster &c = clusters_[w.cluster];
+        if (w.stored() || c.sealed)
+            return kNeedsMemory;
+        if (!same_place(w.cluster, n))
+            return kOtherStream;
+        if (c.ops + scalar_ops(node.op, DType::F32) > target_.max_scalar_ops ||
+            c.inputs + c.outputs + static_cast<int>(node.operand_count) + 1 > target_.max_operands)
+            return kTooBig;
+        const OpFamily family = family_of(node);
+        if (family == OpFamily::Contraction) {
+            if (!w.full() || w.other() || w.row() || w.point())
+                return kOtherPlace;
+            return c.kind == ClusterKind::Contraction || c.fold != kNoFold || c.in_place ? kOneProduct
+                                                                                         : kFits;
+        }
+        if (family == OpFamily::Reduction) {
+            if (!aligned(w, node) || w.other() || w.point() || (w.row() && w.full()))
+                return kOtherAxes;
+            const Fold &f = folds_[fold(node)];
+            return w.row() && f.rows() < kFewRows && f.reduced() > kLongRow ? kLongRows : kFits;
+        }
+        const int64_t numel = std::max<int64_t>(graph_.type(graph_.result(node)).numel(), 1);
+        if (w.total() > 2 * numel) {
+            if (is_expensive(node.op, graph_.type(graph_.result(node)).dtype))
+                return kTooOften;
+            if (c.repeated + scalar_ops(node.op, DType::F32) > kMaxRepeatedOps)
+                return kTooOften;
+        }
+        return kFits;
+    }
+
+    /// The cluster the node became part of, or kNone.
+    uint32_t join(NodeId n, const Node &node) {
+        if (wishes_.empty())
+            return kNone;
+        bool result = false;
+        for (uint32_t k = 0; k < node.result_count; ++k)
+            result = result || result_[graph_.result(node, k)];
+        bool can_store = false;
+        for (Wish &w : wishes_) {
+            w.reason = fits(w, n, node);
+            can_store = can_store || (w.reason == kFits && aligned(w, node));
+        }
+        const bool alone = wishes_.size() == 1 && !result && order_head_[n] == kNone;
+        if (!can_store) {
+            if (!alone || wishes_[0].reason != kFits)
+                return kNone;
+            return enter(wishes_[0], n, node);
+        }
+        // Rows of a reduction first: they save the most. Then the first that no other reader stands before.
+        std::stable_sort(wishes_.begin(), wishes_.end(), [](const Wish &a, const Wish &b) {
+            return a.row() && !a.full() && !(b.row() && !b.full());
+        });
+        uint32_t home = kNone;
+        int unions = 0;
+        for (Wish &w : wishes_) {
+            if (w.reason != kFits || !aligned(w, node))
+                continue;
+            if (home == kNone) {
+                if (!alone && after_a_reader(w.cluster, w.cluster, n))
+                    w.reason = kCircle;
+                else
+                    home = enter(w, n, node);
+                continue;
+            }
+            if (unions++ == kMaxUnions)
+                break;
+            // The value at every point of both, or at every row of both.
+            const uint32_t c = find(w.cluster);
+            if (after_a_reader(c, home, n)) {
+                w.reason = kCircle;
+                continue;
+            }
+            if (clusters_[c].numel != clusters_[home].numel && !become_rows(w, home)) {
+                w.reason = kOtherAxes;
+                continue;
+            }
+            w.reason = can_unite(home, c);
+            if (w.reason == kFits)
+                unite(home, c);
+        }
+        return home;
+    }
+
+    /// A reader of the node, in neither of the clusters, has to run before the first: then that cannot make
+    /// the node.
+    bool after_a_reader(uint32_t cluster, uint32_t home, NodeId n) {
+        int looked = 0;
+        for (const Wish &w : wishes_) {
+            const uint32_t reader = find(w.cluster);
+            if (reader == cluster || reader == home)
+                continue;
+            if (++looked > kMaxUnions * 4 || leads(reader, cluster))
+                return true;
+        }
+        for (uint32_t l = order_head_[n]; l != kNone; l = links_[l].next)
+            if (const uint32_t c = find(links_[l].value); c == cluster || leads(c, cluster))
+                return true;
+        return false;
+    }
+
+    /// A cluster over the rows joins one over everything: its points become rows.
+    bool become_rows(Wish &w, uint32_t home) {
+        Cluster &c = clusters_[w.cluster];
+        const Cluster &h = clusters_[home];
+        if (h.fold == kNoFold || h.reductions == 0 || c.fold != kNoFold ||
+            c.kind == ClusterKind::Contraction || c.numel != folds_[h.fold].rows() || !w.full() || w.row() ||
+            w.point())
+            return false;
+        const int64_t numel = c.numel;
+        c.numel = h.numel;
+        c.fold = h.fold;
+        if (can_unite(home, w.cluster) == kFits) {
+            std::swap(c.row_outputs, c.full_outputs);
+            w.fold = c.fold;
+            std::swap(w.evals[Access::Full], w.evals[Access::Row]);
+            return true;
+        }
+        c.numel = numel;
+        c.fold = kNoFold;
+        return false;
+    }
+
+    uint32_t enter(const Wish &w, NodeId n, const Node &node) {
+        Cluster &c = clusters_[w.cluster];
+        add_member(w.cluster, n);
+        const OpFamily family = family_of(node);
+        if (family == OpFamily::Contraction)
+            c.kind = ClusterKind::Contraction;
+        if (family == OpFamily::Reduction) {
+            c.fold = fold(node);
+            if (w.full()) {
+                // What the cluster did at each point it does at each row now.
+                c.numel = folds_[c.fold].numel();
+                std::swap(c.row_outputs, c.full_outputs);
+            }
+        } else if (c.fold == kNoFold && !w.full() && w.row() && aligned(w, node)) {
+            c.fold = w.fold;
+        }
+        if (w.total() > 2 * std::max<int64_t>(graph_.type(graph_.result(node)).numel(), 1))
+            c.repeated += scalar_ops(node.op, DType::F32);
+        return w.cluster;
+    }
+
+    /// In the cluster a node became part of, every way in which it is read there.
+    void collect_asks(uint32_t home) {
+        for (const Wish &w : wishes_) {
+            if (find(w.cluster) != home)
+                continue;
+            for (const Access::Kind kind : {Access::Full, Access::Row, Access::Point, Access::Other}) {
+                if (w.evals[kind] < 0)
+                    continue;
+                const bool folded = kind == Access::Row || kind == Access::Point;
+                asks_.push_back({{kind, folded ? w.fold : kNoFold}, w.evals[kind]});
+            }
+        }
+    }
+
+    Partition finish() {
+        Partition p;
+        p.stored_view = stored_view_;
+        p.cluster.assign(graph_.nodes().size(), kInlined);
+        std::vector<int32_t> number(clusters_.size(), -1);
+        for (NodeId n = 0; n < graph_.nodes().size(); ++n) {
+            if (cluster_of_[n] == kInlined)
+                continue;
+            const uint32_t c = find(static_cast<uint32_t>(cluster_of_[n]));
+            const Cluster &cluster = clusters_[c];
+            // Rows of a reduction that could not join after all: what was to be stored with them stands
+            // alone.
+            const bool broken = cluster.reductions == 0 && cluster.row_outputs > 0;
+            if (number[c] < 0 || broken) {
+                number[c] = static_cast<int32_t>(p.kind.size());
+                p.kind.push_back(broken ? kind_alone(graph_, graph_.node(n)) : kind_of(cluster));
+            }
+            p.cluster[n] = number[c];
+        }
+        return p;
+    }
+
+    static ClusterKind kind_of(const Cluster &c) {
+        if (c.sealed || c.kind == ClusterKind::Contraction)
+            return c.kind;
+        if (c.reductions == 0)
+            return ClusterKind::Loop;
+        return c.reductions > 1 || c.full_outputs > 0 ? ClusterKind::Row : ClusterKind::Reduce;
+    }
+
+    const Graph &graph_;
+    const Target &target_;
+    FusionNotes *notes_;
+    std::vector<bool> stored_view_;
+    std::vector<uint32_t> first_demand_;
+    std::vector<int32_t> cluster_of_;
+    std::vector<bool> result_;
+    std::vector<uint32_t> order_head_;
+    std::vector<uint32_t> epoch_;
+    std::vector<FoldId> row_of_;
+    std::vector<NodeId> next_member_;
+    std::vector<Cluster> clusters_;
+    std::vector<Demand> demands_;
+    std::vector<Link> links_;
+    std::vector<Wish> wishes_;
+    std::vector<uint32_t> search_;
+    uint32_t stamp_ = 0;
+    Folds folds_;
+    std::vector<Ask> asks_; // of the node at hand
+};
+
+} // namespace
+
+Partition partition_fused(const Graph &graph, const Target &target, FusionNotes *notes) {
+    return Partitioner(graph, target, notes).run();
+}
+
+} // namespace lz::passes

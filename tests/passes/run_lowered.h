@@ -1,0 +1,144 @@
+#pragma once
+/// Runs what `fuse` and `lower_clusters` make of a graph by the kernel interpreter: an oracle that needs no
+/// code generation, no memory plan and no runtime. Library steps are run by the graph interpreter.
+
+#include "ir/compiled_kernel.h"
+#include "ir/interpreter.h"
+#include "ir/kernel_interpreter.h"
+#include "passes/fuse.h"
+#include "passes/lower_clusters.h"
+
+#include <bit>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+
+namespace lz::test {
+
+class LoweredRun {
+public:
+    /// `graph` is what `fuse` returned.
+    LoweredRun(const ir::Graph &graph, std::span<const ir::HostTensor> inputs) : graph_(graph) {
+        for (size_t i = 0; i < graph.params.size(); ++i)
+            memory_[graph.params[i].value] = inputs[i].bytes;
+    }
+
+    std::vector<ir::HostTensor> run(std::span<const passes::LoweredStep> steps) {
+        for (const passes::LoweredStep &step : steps) {
+            if (step.kind == ir::StepKind::Launch)
+                for (const passes::LoweredSegment &segment : step.segments)
+                    launch(step, segment);
+            else
+                library(step);
+        }
+        std::vector<ir::HostTensor> results;
+        for (const ir::ValueId r : graph_.results)
+            results.push_back({graph_.type(r), at(r)});
+        return results;
+    }
+
+    ir::Fault fault;
+
+private:
+    std::vector<std::byte> &at(ir::ValueId v) {
+        const auto it = memory_.find(v);
+        if (it == memory_.end())
+            throw std::runtime_error("value " + std::to_string(v) + " is read before it is written");
+        return it->second;
+    }
+
+    int64_t word(uint32_t position) const { return graph_.runtime_words()[position]; }
+
+    uint64_t scalar(const ir::ScalarSpec &spec) const {
+        const int64_t w = word(spec.word);
+        if (!ir::is_float(spec.dtype))
+            return static_cast<uint64_t>(w);
+        const double value = ir::scalar_double(w);
+        if (spec.dtype == ir::DType::F64)
+            return std::bit_cast<uint64_t>(value);
+        auto rounded = static_cast<float>(value);
+        if (spec.dtype == ir::DType::F16)
+            rounded = ir::half_to_float(ir::float_to_half(rounded));
+        if (spec.dtype == ir::DType::BF16)
+            rounded = ir::bfloat_to_float(ir::float_to_bfloat(rounded));
+        return std::bit_cast<uint32_t>(rounded);
+    }
+
+    void launch(const passes::LoweredStep &step, const passes::LoweredSegment &segment) {
+        std::vector<void *> buffers;
+        std::vector<std::vector<std::byte>> temps;
+        temps.reserve(segment.buffers.size());
+        for (const passes::LoweredBuffer &b : segment.buffers) {
+            if (b.mode == ir::BufferMode::In) {
+                buffers.push_back(at(b.value).data());
+            } else if (b.mode == ir::BufferMode::Worker) {
+                buffers.push_back(nullptr);
+            } else {
+                // What is not written shows.
+                std::vector<std::byte> bytes(static_cast<size_t>(b.bytes) + 1, std::byte{0xa5});
+                if (b.mode == ir::BufferMode::InOut)
+                    std::memcpy(bytes.data(), at(b.replaces).data(), static_cast<size_t>(b.bytes));
+                if (b.mode == ir::BufferMode::Temp) {
+                    temps.push_back(std::move(bytes));
+                    buffers.push_back(temps.back().data());
+                } else {
+                    bytes.pop_back();
+                    bytes.reserve(bytes.size() + 1);
+                    buffers.push_back((memory_[b.value] = std::move(bytes)).data());
+                }
+            }
+        }
+        std::vector<int64_t> args;
+        for (const ir::ArgSpec &a : segment.args) {
+            args.push_back(a.constant);
+            for (const auto &t : a.terms)
+                args.back() += t.coefficient * word(t.word);
+        }
+        std::vector<uint64_t> scalars;
+        for (const ir::ScalarSpec &s : segment.scalars)
+            scalars.push_back(scalar(s));
+        std::vector<std::byte> worker(static_cast<size_t>(step.worker_bytes) + 64);
+        ir::KernelFrame frame{buffers.data(), args.data(), scalars.data(), &fault};
+        ir::interpret(step.kernel, frame, worker.data());
+    }
+
+    void library(const passes::LoweredStep &step) {
+        const ir::Node &node = graph_.node(step.node);
+        ir::GraphBuilder b;
+        std::vector<ir::ValueId> operands;
+        std::vector<ir::HostTensor> inputs;
+        for (size_t i = 0; i < node.operand_count; ++i) {
+            const ir::TensorType &type = graph_.type(graph_.operands(node)[i]);
+            operands.push_back(b.param(type, "x" + std::to_string(i)));
+            inputs.push_back({type, at(step.operands[i].value)});
+        }
+        const ir::ValueId first =
+            b.add(node.op, operands, graph_.attrs(node).structural, graph_.attrs(node).runtime);
+        for (uint32_t k = 0; k < node.result_count; ++k)
+            b.graph().results.push_back(first + k);
+        const auto results = ir::interpret(b.graph(), inputs);
+        for (uint32_t k = 0; k < node.result_count; ++k)
+            memory_[graph_.result(node, k)] = results[k].bytes;
+    }
+
+    const ir::Graph &graph_;
+    std::map<ir::ValueId, std::vector<std::byte>> memory_;
+};
+
+/// Fuses (or not), lowers, verifies and runs.
+inline std::vector<ir::HostTensor> run_lowered(const ir::Graph &graph, std::span<const ir::HostTensor> inputs,
+                                               bool fuse, int *launches = nullptr) {
+    ir::Target target = ir::test_target();
+    target.modes.fuse = fuse;
+    const ir::Graph fused = passes::fuse(graph, target);
+    ir::verify(fused);
+    const auto steps = passes::lower_clusters(fused, target);
+    for (const passes::LoweredStep &step : steps)
+        if (step.kind == ir::StepKind::Launch)
+            ir::verify(step.kernel);
+    if (launches)
+        *launches = static_cast<int>(steps.size());
+    return LoweredRun(fused, inputs).run(steps);
+}
+
+} // namespace lz::test
