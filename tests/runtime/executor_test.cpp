@@ -1,0 +1,382 @@
+#include "count_allocations.h"
+#include "program_support.h"
+
+#include "runtime/api/parallel.h"
+#include "runtime/fault_injection.h"
+#include "runtime/profiler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <bit>
+#include <numeric>
+
+namespace lz::runtime {
+namespace {
+
+using namespace test;
+using ir::BufferMode;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class Executor : public testing::Test {
+protected:
+    RunReport run(const LoadedProgram &program, std::span<const int64_t> words = {}) {
+        std::vector<void *> in, out;
+        for (auto &v : inputs)
+            in.push_back(v.data());
+        for (auto &v : results)
+            out.push_back(v.data());
+        return runtime::run(program, {in, out, words});
+    }
+
+    CpuBackend backend;
+    CachingAllocator allocator{backend};
+    ProgramBuilder b;
+    std::vector<std::vector<double>> inputs, results;
+};
+
+/// in + 1 -> arena, arena + 1 -> result
+TEST_F(Executor, RunsStepsInOrderThroughAnArenaThatGoesBackToTheCache) {
+    uint32_t in = b.input(4), middle = b.arena(4), out = b.result(4);
+    uint32_t k = b.kernel({BufferMode::In, BufferMode::Out}, 0, {}, {add_one});
+    b.launch(k, {{.buffers = {in, middle}, .items = {4}}});
+    b.launch(k, {{.buffers = {middle, out}, .items = {4}}});
+    inputs = {{1, 2, 3, 4}};
+    results = {std::vector<double>(4)};
+    auto program = b.load(backend, allocator);
+    EXPECT_EQ(program->launches(), 2);
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(run(*program).ok());
+        EXPECT_THAT(results[0], ElementsAre(3, 4, 5, 6));
+        inputs[0] = {1, 2, 3, 4};
+    }
+    AllocatorStats stats = allocator.stats();
+    EXPECT_EQ(stats.allocated_bytes[StatPool::All].current, 0) << "S55";
+    EXPECT_EQ(stats.allocated_bytes[StatPool::All].peak, 512)
+        << "S55: it is accounted while the program runs";
+    EXPECT_EQ(stats.num_device_alloc, 1);
+}
+
+TEST_F(Executor, ASecondRunAllocatesNothing) {
+    uint32_t in = b.input(4), middle = b.arena(4), out = b.result(4);
+    uint32_t k = b.kernel({BufferMode::In, BufferMode::Out}, 1, {ir::DType::F64}, {add_one});
+    for (int i = 0; i < 100; ++i)
+        b.launch(k, {{.buffers = {i ? middle : in, i == 99 ? out : middle},
+                      .args = {{0, {{0, 1}}}},
+                      .scalars = {{0, ir::DType::F64}},
+                      .items = {4}}});
+    b.program.num_runtime_words = 1;
+    auto program = b.load(backend, allocator);
+    std::vector<double> x(4), y(4);
+    void *in_memory = x.data(), *out_memory = y.data();
+    int64_t word = 1;
+    Bindings bindings{{&in_memory, 1}, {&out_memory, 1}, {&word, 1}};
+    ASSERT_TRUE(runtime::run(*program, bindings).ok());
+    int64_t before = allocations_of_this_thread();
+    bool ok = runtime::run(*program, bindings).ok();
+    EXPECT_EQ(allocations_of_this_thread(), before);
+    EXPECT_TRUE(ok);
+    EXPECT_EQ(y[0], 100);
+}
+
+TEST_F(Executor, ArgumentsAreConstantsAndSumsOfRuntimeWords) {
+    uint32_t out = b.result(3);
+    uint32_t k = b.kernel({BufferMode::Out}, 3, {}, {[](const ir::KernelFrame *f, int64_t, int64_t, void *) {
+                              for (int i = 0; i < 3; ++i)
+                                  doubles(f, 0)[i] = static_cast<double>(f->args[i]);
+                          }});
+    b.launch(k,
+             {{.buffers = {out}, .args = {{7, {}}, {10, {{1, 2}}}, {-1, {{0, 1}, {1, -3}}}}, .items = {1}}});
+    b.program.num_runtime_words = 2;
+    results = {std::vector<double>(3)};
+    auto program = b.load(backend, allocator);
+    EXPECT_TRUE(run(*program, std::vector<int64_t>{5, 100}).ok());
+    EXPECT_THAT(results[0], ElementsAre(7, 210, -296));
+    EXPECT_TRUE(run(*program, std::vector<int64_t>{6, 1}).ok());
+    EXPECT_THAT(results[0], ElementsAre(7, 12, 2));
+}
+
+TEST_F(Executor, ScalarsAreRoundedToTheirDtypeAndWidenedToTheirSlot) {
+    using enum ir::DType;
+    static std::vector<uint64_t> seen;
+    std::vector<ir::DType> dtypes{Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64};
+    std::vector<ir::ScalarSpec> specs;
+    for (uint32_t i = 0; i < dtypes.size(); ++i)
+        specs.push_back({i, dtypes[i]});
+    uint32_t k = b.kernel({}, 0, dtypes, {[](const ir::KernelFrame *f, int64_t, int64_t, void *) {
+                              seen.assign(f->scalars, f->scalars + 10);
+                          }});
+    b.launch(k, {{.scalars = specs, .items = {1}}});
+    b.program.num_runtime_words = 10;
+    auto program = b.load(backend, allocator);
+    auto word = [](double v) { return std::bit_cast<int64_t>(v); };
+    auto f32 = [](float v) -> uint64_t { return std::bit_cast<uint32_t>(v); };
+    run(*program, std::vector<int64_t>{5, 257, 129, 32769, (int64_t{1} << 31) + 1, -4, word(1.0004),
+                                       word(1.004), word(0.1), word(0.1)});
+    EXPECT_THAT(seen, ElementsAre(1u, 1u, static_cast<uint64_t>(-127), static_cast<uint64_t>(-32767),
+                                  static_cast<uint64_t>(-2147483647), static_cast<uint64_t>(-4), f32(1.0f),
+                                  f32(1.0078125f), f32(0.1f), std::bit_cast<uint64_t>(0.1)));
+}
+
+TEST_F(Executor, SegmentsShareALaunchAndEachItemRunsOnceWithItsOwnFrame) {
+    set_num_threads(4);
+    const std::vector<int64_t> sizes{1, 1000, 0, 37, 5000, 1};
+    uint32_t k = b.kernel({BufferMode::InOut}, 0, {},
+                          {[](const ir::KernelFrame *f, int64_t begin, int64_t end, void *) {
+                              for (int64_t i = begin; i < end; ++i)
+                                  doubles(f, 0)[i] += static_cast<double>(i) + 1;
+                          }});
+    std::vector<Part> segments;
+    for (int64_t size : sizes) {
+        segments.push_back({.buffers = {b.result(size)}, .items = {size}});
+        results.emplace_back(static_cast<size_t>(size) + 1); // one more, to see that it stays
+    }
+    b.launch(k, segments, int64_t{1} << 40);
+    auto program = b.load(backend, allocator);
+    EXPECT_EQ(program->launches(), 1);
+    EXPECT_TRUE(run(*program).ok());
+    for (size_t s = 0; s < sizes.size(); ++s) {
+        std::vector<double> expected(static_cast<size_t>(sizes[s]) + 1);
+        std::iota(expected.begin(), expected.end() - 1, 1);
+        EXPECT_EQ(results[s], expected);
+    }
+}
+
+TEST_F(Executor, PhasesRunOneAfterAnotherAndWorkersHaveScratch) {
+    set_num_threads(4);
+    uint32_t out = b.result(1000), temp = b.arena(1000);
+    uint32_t k = b.kernel({BufferMode::Temp, BufferMode::Out, BufferMode::Worker}, 0, {},
+                          {[](const ir::KernelFrame *f, int64_t begin, int64_t end, void *worker) {
+                               for (int64_t i = begin; i < end; ++i) {
+                                   static_cast<double *>(worker)[1] = static_cast<double>(i);
+                                   doubles(f, 0)[i] = static_cast<double *>(worker)[1];
+                               }
+                           },
+                           [](const ir::KernelFrame *f, int64_t begin, int64_t end, void *) {
+                               for (int64_t i = begin; i < end; ++i)
+                                   doubles(f, 1)[i] = doubles(f, 0)[999 - i];
+                           }});
+    b.launch(k, {{.buffers = {temp, out, ir::kNone}, .items = {1000, 1000}}}, int64_t{1} << 40).worker_bytes =
+        64;
+    results = {std::vector<double>(1000)};
+    auto program = b.load(backend, allocator);
+    EXPECT_TRUE(run(*program).ok());
+    for (size_t i = 0; i < 1000; ++i)
+        ASSERT_EQ(results[0][i], 999 - static_cast<double>(i));
+}
+
+TEST_F(Executor, CopiesAndLibraryCallsAreSteps) {
+    uint32_t in = b.input(4), middle = b.arena(4), out = b.result(4);
+    b.step(ir::StepKind::Copy).operands = {in, middle};
+    ir::Step &scan = b.step(ir::StepKind::Library);
+    scan.symbol = "cumsum";
+    scan.operands = {middle, out};
+    scan.ints = {{static_cast<int64_t>(ir::DType::F64), {}}, {1, {}}, {4, {}}, {1, {}}};
+    inputs = {{1, 2, 3, 4}};
+    results = {std::vector<double>(4)};
+    auto program = b.load(backend, allocator);
+    EXPECT_TRUE(run(*program).ok());
+    EXPECT_THAT(results[0], ElementsAre(1, 3, 6, 10));
+}
+
+/// Results: 0 by the step that may fail, 1 depends on it, 2 does not, 3 depends on 1 and an input.
+class Failing : public Executor {
+protected:
+    void SetUp() override {
+        uint32_t x = b.input(2), y = b.input(2), unharmed = b.arena(2);
+        uint32_t r0 = b.result(2), r1 = b.result(2), r2 = b.result(2), r3 = b.result(2);
+        uint32_t checked = b.kernel({BufferMode::In, BufferMode::Out}, 1, {}, {add_one_checked}, 2);
+        uint32_t plain = b.kernel({BufferMode::In, BufferMode::Out}, 0, {}, {add_one});
+        uint32_t sum = b.kernel({BufferMode::In, BufferMode::In, BufferMode::Out}, 0, {}, {add});
+        b.launch(plain, {{.buffers = {y, unharmed}, .items = {2}}});
+        b.launch(checked, {{.buffers = {x, r0}, .args = {{10, {}}}, .items = {2}, .checks = {41, 42}}});
+        b.launch(plain, {{.buffers = {r0, r1}, .items = {2}}});
+        b.launch(plain, {{.buffers = {unharmed, r2}, .items = {2}}});
+        b.launch(sum, {{.buffers = {y, r1, r3}, .items = {2}}});
+        inputs = {{1, 2}, {5, 6}};
+        results.assign(4, std::vector<double>(2));
+    }
+};
+
+TEST_F(Failing, AnIndexOutOfRangeNamesItsOperationAndTakesDownWhatDependsOnItOnly) {
+    auto program = b.load(backend, allocator);
+    EXPECT_TRUE(run(*program).ok());
+    EXPECT_THAT(results[3], ElementsAre(8, 10));
+    results.assign(4, std::vector<double>(2));
+    inputs[0] = {1, 77};
+    RunReport report = run(*program);
+    ASSERT_EQ(report.failures.size(), 1u);
+    EXPECT_EQ(report.failures[0].failure.kind(), ir::ErrorKind::Index);
+    EXPECT_EQ(report.failures[0].failure.message(), "Index 77 is out of range for an axis of extent 10.");
+    EXPECT_EQ(report.failures[0].failure.node(), 42u);
+    EXPECT_THAT(report.failures[0].results, ElementsAre(0, 1, 3));
+    EXPECT_THAT(results[2], ElementsAre(7, 8)) << "what does not depend on it ran";
+    EXPECT_THAT(results[3], ElementsAre(0, 0)) << "what depends on it did not";
+    EXPECT_EQ(allocator.stats().allocated_bytes[StatPool::All].current, 0);
+    inputs[0] = {1, 2};
+    EXPECT_TRUE(run(*program).ok()) << "nothing of the failure is left";
+    EXPECT_THAT(results[3], ElementsAre(8, 10));
+}
+
+TEST_F(Failing, ALaunchThatTheDeviceRefusesIsBlamedOnItsStep) {
+    for (int64_t n = 1; n <= 5; ++n) {
+        FaultInjectingBackend faulty(backend);
+        auto program = b.load(faulty, allocator);
+        faulty.fail_at(n);
+        RunReport report = run(*program);
+        ASSERT_EQ(report.failures.size(), 1u) << n;
+        EXPECT_EQ(report.failures[0].failure.kind(), ir::ErrorKind::Device);
+        EXPECT_EQ(report.failures[0].failure.node(), static_cast<uint32_t>(n - 1));
+        const std::vector<uint32_t> lost[] = {{2}, {0, 1, 3}, {1, 3}, {2}, {3}};
+        EXPECT_EQ(report.failures[0].results, lost[n - 1]);
+        EXPECT_TRUE(run(*program).ok());
+    }
+}
+
+TEST_F(Failing, TwoFailuresAreTwoReports) {
+    FaultInjectingBackend faulty(backend);
+    auto program = b.load(faulty, allocator);
+    inputs[0] = {1, 77};
+    faulty.fail_at(
+        3); // launches: y + 1, the checked one, unharmed + 1 (what depends on the checked one is left out)
+    RunReport report = run(*program);
+    ASSERT_EQ(report.failures.size(), 2u);
+    EXPECT_THAT(report.failures[0].results, ElementsAre(0, 1, 3));
+    EXPECT_THAT(report.failures[1].results, ElementsAre(2));
+    EXPECT_EQ(report.failures[1].failure.kind(), ir::ErrorKind::Device);
+}
+
+TEST_F(Executor, OneSegmentsFaultLosesItsResultsOnlyAndMergedStepsGoOnWithTheRest) {
+    uint32_t x = b.input(2), y = b.input(2), x1 = b.arena(2), y1 = b.arena(2), rx = b.result(2),
+             ry = b.result(2);
+    uint32_t checked = b.kernel({BufferMode::In, BufferMode::Out}, 1, {}, {add_one_checked}, 2);
+    uint32_t plain = b.kernel({BufferMode::In, BufferMode::Out}, 0, {}, {add_one});
+    b.launch(checked, {{.buffers = {x, x1}, .args = {{10, {}}}, .items = {2}, .checks = {1, 2}},
+                       {.buffers = {y, y1}, .args = {{10, {}}}, .items = {2}, .checks = {3, 4}}});
+    b.launch(plain, {{.buffers = {x1, rx}, .items = {2}}, {.buffers = {y1, ry}, .items = {2}}});
+    inputs = {{1, 2}, {3, 10}};
+    results.assign(2, std::vector<double>(2));
+    auto program = b.load(backend, allocator);
+    RunReport report = run(*program);
+    ASSERT_EQ(report.failures.size(), 1u);
+    EXPECT_EQ(report.failures[0].failure.node(), 4u);
+    EXPECT_THAT(report.failures[0].results, ElementsAre(1));
+    EXPECT_THAT(results[0], ElementsAre(3, 4));
+}
+
+TEST_F(Executor, BytesOfAnArenaThatHoldAnotherValueLaterAreNotLost) {
+    uint32_t x = b.input(2), y = b.input(2), first = b.arena(2, 0), second = b.arena(2, 0), out = b.result(2);
+    uint32_t checked = b.kernel({BufferMode::In, BufferMode::Out}, 1, {}, {add_one_checked}, 2);
+    uint32_t plain = b.kernel({BufferMode::In, BufferMode::Out}, 0, {}, {add_one});
+    b.launch(checked, {{.buffers = {x, first}, .args = {{10, {}}}, .items = {2}, .checks = {1, 2}}});
+    b.launch(plain, {{.buffers = {y, second}, .items = {2}}});
+    b.launch(plain, {{.buffers = {second, out}, .items = {2}}});
+    inputs = {{99, 99}, {1, 2}};
+    results = {std::vector<double>(2)};
+    RunReport report = run(*b.load(backend, allocator));
+    ASSERT_EQ(report.failures.size(), 1u);
+    EXPECT_TRUE(report.failures[0].results.empty());
+    EXPECT_THAT(results[0], ElementsAre(3, 4));
+}
+
+TEST_F(Executor, AScattersFaultIsBlamedOnItsStep) {
+    uint32_t x = b.input(2), index = b.input(1), source = b.input(1), out = b.result(2);
+    ir::Step &scatter = b.step(ir::StepKind::Library);
+    scatter.symbol = "scatter";
+    scatter.operands = {x, index, source, out};
+    scatter.recorded = {3, 17};
+    for (int64_t v : {static_cast<int64_t>(ir::DType::F64), static_cast<int64_t>(ir::DType::I64), int64_t{0},
+                      int64_t{0}, int64_t{5}, int64_t{1}, int64_t{2}, int64_t{1}})
+        scatter.ints.push_back({v, {}});
+    inputs = {{1, 2}, {std::bit_cast<double>(int64_t{-3})}, {9}};
+    results = {std::vector<double>(2)};
+    RunReport report = run(*b.load(backend, allocator));
+    ASSERT_EQ(report.failures.size(), 1u);
+    EXPECT_EQ(report.failures[0].failure.message(), "Index -3 is out of range for an axis of extent 2.");
+    EXPECT_EQ(report.failures[0].failure.node(), 17u);
+    EXPECT_THAT(report.failures[0].results, ElementsAre(0));
+}
+
+TEST_F(Executor, WithoutMemoryForTheArenaNothingRuns) {
+    static int ran = 0;
+    ran = 0;
+    uint32_t big = b.arena(int64_t{1} << 20);
+    uint32_t k = b.kernel({BufferMode::Out}, 0, {},
+                          {[](const ir::KernelFrame *, int64_t, int64_t, void *) { ++ran; }});
+    b.launch(k, {{.buffers = {big}, .items = {1}}});
+    CpuBackend little({}, size_t{1} << 20);
+    CachingAllocator cache(little);
+    auto program = b.load(little, cache);
+    try {
+        run(*program);
+        FAIL();
+    } catch (const ir::Failure &failure) {
+        EXPECT_EQ(failure.kind(), ir::ErrorKind::OutOfMemory);
+        EXPECT_THAT(failure.message(), HasSubstr("8.00 MiB were asked for"));
+    }
+    EXPECT_EQ(ran, 0);
+    EXPECT_EQ(cache.stats().allocated_bytes[StatPool::All].current, 0);
+}
+
+TEST_F(Executor, TensorsWithoutElementsLaunchNothing) {
+    uint32_t in = b.input(0), out = b.result(0);
+    uint32_t k = b.kernel({BufferMode::In, BufferMode::Out}, 0, {},
+                          {[](const ir::KernelFrame *, int64_t, int64_t, void *) { FAIL(); }});
+    b.launch(k, {{.buffers = {in, out}, .items = {0}}}, 1 << 30);
+    inputs.resize(1);
+    results.resize(1);
+    auto program = b.load(backend, allocator);
+    EXPECT_EQ(program->launches(), 0);
+    EXPECT_TRUE(run(*program).ok());
+}
+
+TEST_F(Executor, AProgramThatDoesNotFitIsRefusedWhenItIsLoaded) {
+    uint32_t in = b.input(2), out = b.result(2);
+    uint32_t k = b.kernel({BufferMode::In, BufferMode::Out}, 0, {}, {add_one});
+    b.launch(k, {{.buffers = {in}, .items = {2}}});
+    EXPECT_THROW(b.load(backend, allocator), ir::Failure);
+    b.program.steps.clear();
+    b.step(ir::StepKind::Library).symbol = "no such call";
+    EXPECT_THROW(b.load(backend, allocator), ir::Failure);
+    (void)out;
+}
+
+TEST_F(Failing, AProfileShowsEachStepWithTheUsersLines) {
+    auto program = b.load(backend, allocator);
+    std::vector<void *> in, out;
+    for (auto &v : inputs)
+        in.push_back(v.data());
+    for (auto &v : results)
+        out.push_back(v.data());
+    std::vector<ir::Location> lines{{"a/train.cpp", 10}, {"a/train.cpp", 11}};
+    start_profile();
+    EXPECT_THROW(start_profile(), ir::Failure);
+    EXPECT_TRUE(runtime::run(*program, {in, out, {}, lines}).ok());
+    std::vector<ProfileEvent> events = stop_profile();
+    EXPECT_TRUE(runtime::run(*program, {in, out, {}, lines}).ok());
+    EXPECT_TRUE(stop_profile().empty()) << "nothing is collected when it is off";
+    ASSERT_EQ(events.size(), 5u);
+    EXPECT_EQ(events[1].name, "step 1");
+    EXPECT_LE(events[0].end, events[1].begin);
+    events[0].arrow_out = events[4].arrow_in = profile_arrow();
+    events[2].name = "\xff not UTF-8";
+    auto trace = nlohmann::json::parse(trace_json(events));
+    int complete = 0, metadata = 0, arrows = 0;
+    for (const auto &event : trace["traceEvents"]) {
+        complete += event["ph"] == "X";
+        metadata += event["ph"] == "M";
+        arrows += event["ph"] == "s" || event["ph"] == "f";
+        if (event["name"] == "step 1") {
+            EXPECT_EQ(event["args"]["lines"], "train.cpp:11");
+            EXPECT_GE(event["ts"].get<double>(), 0);
+        }
+    }
+    EXPECT_EQ(complete, 5);
+    EXPECT_EQ(metadata, 2);
+    EXPECT_EQ(arrows, 2);
+}
+
+} // namespace
+} // namespace lz::runtime

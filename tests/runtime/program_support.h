@@ -1,0 +1,158 @@
+#pragma once
+/// Handwritten Programs whose kernels are C++ functions.
+
+#include "runtime/caching_allocator.h"
+#include "runtime/cpu_backend.h"
+#include "runtime/executor.h"
+
+#include <map>
+
+namespace lz::runtime::test {
+
+/// A module of C++ functions by symbol.
+class FunctionModule final : public Module {
+public:
+    explicit FunctionModule(std::map<std::string, ir::PhaseEntry> entries) : entries_(std::move(entries)) {}
+    void *entry(const std::string &symbol) const override {
+        auto it = entries_.find(symbol);
+        LZ_CHECK(it != entries_.end(), "no symbol " + symbol);
+        return reinterpret_cast<void *>(it->second);
+    }
+
+private:
+    std::map<std::string, ir::PhaseEntry> entries_;
+};
+
+/// An ir::Segment of which a test writes what it needs.
+struct Part {
+    std::vector<uint32_t> buffers = {};
+    std::vector<ir::ArgSpec> args = {};
+    std::vector<ir::ScalarSpec> scalars = {};
+    std::vector<int64_t> items = {};
+    std::vector<uint32_t> checks = {};
+};
+
+/// Puts a Program together; buffers are f64 arrays on the CPU.
+class ProgramBuilder {
+public:
+    ProgramBuilder() { program.arena_bytes = {0}; }
+
+    uint32_t input(int64_t elements) { return buffer(ir::BufferKind::Input, inputs_++, 0, elements); }
+    uint32_t result(int64_t elements) {
+        auto index = static_cast<uint32_t>(program.results.size());
+        program.results.push_back(buffer(ir::BufferKind::Result, index, 0, elements));
+        return program.results.back();
+    }
+    /// At `offset`, or behind all others.
+    uint32_t arena(int64_t elements, int64_t offset = -1) {
+        if (offset < 0)
+            offset = (program.arena_bytes[0] + 63) / 64 * 64;
+        program.arena_bytes[0] = std::max(program.arena_bytes[0], offset + elements * 8);
+        return buffer(ir::BufferKind::Arena, 0, offset, elements);
+    }
+
+    /// A kernel with these buffers, `args` arguments, f64 scalars, and one function a phase.
+    uint32_t kernel(std::vector<ir::BufferMode> modes, size_t args, std::vector<ir::DType> scalars,
+                    std::vector<ir::PhaseEntry> phases, int checks = 0) {
+        ir::Kernel k;
+        k.name = "k" + std::to_string(program.kernels.size());
+        for (ir::BufferMode mode : modes)
+            k.buffers.push_back({ir::DType::F64, mode});
+        k.args.resize(args);
+        for (ir::DType dtype : scalars)
+            k.scalars.push_back({dtype});
+        k.phases.resize(phases.size());
+        for (int c = 0; c < checks; ++c) {
+            ir::Instr instr{};
+            instr.op = ir::KOp::CheckIndex;
+            instr.dtype = ir::DType::I64;
+            instr.source = static_cast<uint32_t>(c);
+            k.instrs.push_back(instr);
+        }
+        LoadedKernel &loaded = kernels.emplace_back();
+        std::map<std::string, ir::PhaseEntry> entries;
+        for (size_t p = 0; p < phases.size(); ++p) {
+            loaded.symbols.push_back("phase" + std::to_string(p));
+            entries[loaded.symbols.back()] = phases[p];
+        }
+        loaded.module = std::make_shared<FunctionModule>(std::move(entries));
+        program.kernels.push_back(std::move(k));
+        return static_cast<uint32_t>(program.kernels.size() - 1);
+    }
+
+    ir::Step &step(ir::StepKind kind) {
+        ir::Step &s = program.steps.emplace_back();
+        s.kind = kind;
+        s.recorded = {static_cast<uint32_t>(program.steps.size() - 1)};
+        s.label = "step " + std::to_string(program.steps.size() - 1);
+        return s;
+    }
+    ir::Step &launch(uint32_t kernel, const std::vector<Part> &parts, int64_t cost = 0) {
+        ir::Step &s = step(ir::StepKind::Launch);
+        s.kernel = kernel;
+        for (const Part &part : parts) {
+            ir::Segment &segment = s.segments.emplace_back();
+            segment.buffers = part.buffers;
+            segment.args = part.args;
+            segment.scalars = part.scalars;
+            segment.items = part.items;
+            segment.checks = part.checks;
+        }
+        s.cost = cost;
+        return s;
+    }
+
+    std::unique_ptr<LoadedProgram> load(Backend &backend, CachingAllocator &allocator) {
+        return std::make_unique<LoadedProgram>(program, kernels,
+                                               std::vector<DeviceSlot>{{&backend, &allocator}});
+    }
+
+    ir::Program program;
+    std::vector<LoadedKernel> kernels;
+
+private:
+    uint32_t buffer(ir::BufferKind kind, uint32_t index, int64_t offset, int64_t elements) {
+        ir::BufferDesc desc{};
+        desc.kind = kind;
+        desc.index = index;
+        desc.offset = offset;
+        desc.bytes = elements * 8;
+        program.buffers.push_back(desc);
+        return static_cast<uint32_t>(program.buffers.size() - 1);
+    }
+    uint32_t inputs_ = 0;
+};
+
+/// The k-th buffer as doubles.
+inline double *doubles(const ir::KernelFrame *frame, int k) {
+    return static_cast<double *>(frame->buffers[k]);
+}
+
+/// out[i] = in[i] + 1
+inline void add_one(const ir::KernelFrame *frame, int64_t begin, int64_t end, void *) {
+    for (int64_t i = begin; i < end; ++i)
+        doubles(frame, 1)[i] = doubles(frame, 0)[i] + 1;
+}
+/// out[i] = a[i] + b[i]
+inline void add(const ir::KernelFrame *frame, int64_t begin, int64_t end, void *) {
+    for (int64_t i = begin; i < end; ++i)
+        doubles(frame, 2)[i] = doubles(frame, 0)[i] + doubles(frame, 1)[i];
+}
+/// As add_one, with a check of each element as an index: out of range from args[0] on.
+inline void add_one_checked(const ir::KernelFrame *frame, int64_t begin, int64_t end, void *) {
+    for (int64_t i = begin; i < end; ++i) {
+        auto index = static_cast<int64_t>(doubles(frame, 0)[i]);
+        if (index >= frame->args[0]) {
+            int32_t none = 0;
+            if (frame->fault->code.compare_exchange_strong(
+                    none, static_cast<int32_t>(ir::FaultCode::IndexOutOfRange))) {
+                frame->fault->source = 1;
+                frame->fault->value = index;
+                frame->fault->limit = frame->args[0];
+            }
+        }
+        doubles(frame, 1)[i] = doubles(frame, 0)[i] + 1;
+    }
+}
+
+} // namespace lz::runtime::test
