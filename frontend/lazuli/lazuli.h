@@ -1,10 +1,13 @@
 #pragma once
 /// Everything public.
 
+#include "lazuli/compile.h"
 #include "lazuli/device.h"
 #include "lazuli/dtype.h"
 #include "lazuli/error.h"
+#include "lazuli/memory.h"
 #include "lazuli/ops.h"
 #include "lazuli/options.h"
+#include "lazuli/profiler.h"
 #include "lazuli/scalar.h"
 #include "lazuli/tensor.h"
