@@ -1,5 +1,6 @@
 #include "ir/kernel_text.h"
 #include "ir/text.h"
+#include "ir/text_scanner.h"
 
 #include <bit>
 #include <cmath>
@@ -37,7 +38,7 @@ public:
         : kernel_(kernel), depth_(indent), sources_(sources), seen_(kernel.loops.size()) {}
 
     std::string take() {
-        line("kernel @{} {{", kernel_.name);
+        line("kernel @{} {{", is_word(kernel_.name) ? kernel_.name : quoted(kernel_.name));
         depth_ += 2;
         declare("args", "a", kernel_.args,
                 [](const KArg &a) { return std::string(word(kArgRoles, a.role)); });
@@ -201,7 +202,8 @@ private:
         line("{} {{", head);
         depth_ += 2;
         if (const auto &c = phase.contraction) {
-            line("contraction {} to {}, m i{}, n i{}, k i{}, lhs {}, rhs {}, tile {} x {}, blocks {}, scratch b{}",
+            line("contraction {} to {}, m i{}, n i{}, k i{}, lhs {}, rhs {}, tile {} x {}, blocks {}, "
+                 "scratch b{}",
                  ir::name(c->dtype), ir::name(c->accumulate), c->m, c->n, c->k, access_text(c->lhs),
                  access_text(c->rhs), c->mr, c->nr, arg_text(c->blocks), c->scratch);
         }

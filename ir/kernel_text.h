@@ -11,6 +11,8 @@
 
 namespace lz::ir {
 
+class TextScanner;
+
 inline constexpr std::array<std::string_view, 5> kArgRoles = {"extent", "stride", "offset", "block", "other"};
 inline constexpr std::array<std::string_view, 5> kBufferModes = {"in", "out", "inout", "temp", "worker"};
 inline constexpr std::array<std::string_view, 6> kReduceOps = {"add", "mul",    "max",
@@ -24,5 +26,8 @@ std::string constant_text(DType dtype, uint64_t bits);
 
 /// The block of a kernel without header, each line after `indent` spaces.
 std::string print_kernel_block(const Kernel &kernel, int indent, bool sources);
+
+/// Reads such a block, from the word `kernel` on.
+Kernel parse_kernel_block(TextScanner &scanner);
 
 } // namespace lz::ir

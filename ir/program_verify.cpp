@@ -1,0 +1,143 @@
+#include "ir/diagnostic.h"
+#include "ir/program.h"
+#include "ir/text.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace lz::ir {
+
+namespace {
+
+class ProgramVerifier {
+public:
+    explicit ProgramVerifier(const Program &program) : p_(program) {}
+
+    void run() {
+        for (const Kernel &kernel : p_.kernels) {
+            verify(kernel);
+            checks_.push_back(static_cast<size_t>(std::ranges::count_if(
+                kernel.instrs, [](const Instr &i) { return info(i.op).cls == KOpClass::Check; })));
+        }
+        for (size_t i = 0; i < p_.buffers.size(); ++i)
+            verify_buffer(i);
+        for (size_t i = 0; i < p_.steps.size(); ++i) {
+            where_ = fmt::format("step {}", i);
+            verify_step(p_.steps[i]);
+        }
+        where_ = "the results";
+        for (const uint32_t result : p_.results)
+            buffer(result);
+    }
+
+private:
+    template <class... Args>
+    void check(bool good, fmt::format_string<Args...> what, Args &&...args) const {
+        if (good) [[likely]]
+            return;
+        throw Failure(ErrorKind::Internal,
+                      fmt::format("The program is malformed, in {}: {}.\n{}", where_,
+                                  fmt::format(what, std::forward<Args>(args)...), print(p_)));
+    }
+
+    void buffer(uint32_t b) const {
+        check(b < p_.buffers.size(), "it names buffer b{} of {}", b, p_.buffers.size());
+    }
+    void word(uint32_t w) const {
+        check(w < p_.num_runtime_words, "it reads runtime word w{} of {}", w, p_.num_runtime_words);
+    }
+    void arg(const ArgSpec &a) const {
+        for (const ArgSpec::Term &t : a.terms)
+            word(t.word);
+    }
+
+    void verify_buffer(size_t i) {
+        const BufferDesc &b = p_.buffers[i];
+        where_ = fmt::format("buffer b{}", i);
+        check(b.bytes >= 0, "it has {} bytes", b.bytes);
+        if (b.kind == BufferKind::Arena) {
+            const size_t device = b.device.kind == DeviceKind::Cpu ? 0 : size_t{1} + b.device.index;
+            const int64_t arena = device < p_.arena_bytes.size() ? p_.arena_bytes[device] : 0;
+            check(b.offset >= 0 && b.bytes <= arena && b.offset <= arena - b.bytes,
+                  "bytes [{}, {} + {}) are not in the arena of {} bytes", b.offset, b.offset, b.bytes, arena);
+        }
+        if (b.donor >= 0) {
+            const auto donor = static_cast<size_t>(b.donor);
+            check(b.kind == BufferKind::Result, "only a result takes over memory, of b{} here", b.donor);
+            check(donor < p_.buffers.size() && p_.buffers[donor].kind == BufferKind::Input,
+                  "its donor b{} is not an input", b.donor);
+            check(p_.buffers[donor].bytes >= b.bytes && p_.buffers[donor].device == b.device,
+                  "its donor b{} has {} bytes on {}, it needs {} on {}", b.donor, p_.buffers[donor].bytes,
+                  to_string(p_.buffers[donor].device), b.bytes, to_string(b.device));
+        }
+    }
+
+    void verify_segment(const Segment &s, const Kernel &kernel, size_t checks) const {
+        const auto same = [&](size_t found, size_t wanted, std::string_view what) {
+            check(found == wanted, "a segment has {} {}, its kernel @{} wants {}", found, what, kernel.name,
+                  wanted);
+        };
+        same(s.buffers.size(), kernel.buffers.size(), "buffers");
+        same(s.args.size(), kernel.args.size(), "arguments");
+        same(s.scalars.size(), kernel.scalars.size(), "scalars");
+        same(s.items.size(), kernel.phases.size(), "counts of work items");
+        if (!s.checks.empty())
+            same(s.checks.size(), checks, "checks");
+        for (size_t i = 0; i < s.buffers.size(); ++i) {
+            const bool worker = kernel.buffers[i].mode == BufferMode::Worker;
+            check(worker == (s.buffers[i] == kNone),
+                  "buffer b{} of kernel @{} has to be none exactly when it is a worker's", i, kernel.name);
+            if (!worker)
+                buffer(s.buffers[i]);
+        }
+        for (const ArgSpec &a : s.args)
+            arg(a);
+        for (const ScalarSpec &v : s.scalars)
+            word(v.word);
+        for (const int64_t items : s.items)
+            check(items >= 0, "a phase has {} work items", items);
+    }
+
+    void verify_step(const Step &s) const {
+        const bool launch = s.kind == StepKind::Launch;
+        check(launch == (s.kernel != kNone), "a step has a kernel exactly when it is a launch");
+        if (launch) {
+            check(s.kernel < p_.kernels.size(), "it launches kernel k{} of {}", s.kernel, p_.kernels.size());
+            check(!s.segments.empty(), "it launches nothing");
+        }
+        check(launch || s.segments.empty(), "it has segments and is no launch");
+        for (const Segment &segment : s.segments)
+            verify_segment(segment, p_.kernels[s.kernel], checks_[s.kernel]);
+        check((s.kind == StepKind::Library) == !s.symbol.empty(),
+              "a step has a symbol exactly when it is a library call");
+        check(s.kind != StepKind::Copy || s.operands.size() == 2, "a copy has {} buffers, not 2",
+              s.operands.size());
+        for (const uint32_t b : s.operands)
+            buffer(b);
+        for (const ArgSpec &a : s.ints)
+            arg(a);
+        const bool event = s.kind == StepKind::RecordEvent || s.kind == StepKind::WaitEvent;
+        check(event == (s.event != kNone), "a step has an event exactly when it records or awaits one");
+        check(!event || s.event < p_.num_events, "it names event e{} of {}", s.event, p_.num_events);
+        check(s.stream >= 0, "it runs on stream {}", s.stream);
+        check(s.worker_bytes >= 0, "its workers have {} bytes of scratch", s.worker_bytes);
+        for (const ByteRange &r : s.accesses) {
+            buffer(r.buffer);
+            check(r.begin >= 0 && r.begin <= r.end && r.end <= p_.buffers[r.buffer].bytes,
+                  "it touches bytes [{}, {}) of b{}, which has {}", r.begin, r.end, r.buffer,
+                  p_.buffers[r.buffer].bytes);
+        }
+    }
+
+    const Program &p_;
+    std::vector<size_t> checks_; // instructions of class Check, by kernel
+    std::string where_;
+};
+
+} // namespace
+
+void verify(const Program &program) {
+    ProgramVerifier(program).run();
+}
+
+} // namespace lz::ir
