@@ -1,0 +1,301 @@
+// Library calls against naive loops, for every dtype.
+#include "runtime/api/library.h"
+#include "runtime/api/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <vector>
+
+namespace lz::runtime {
+namespace {
+
+using ir::DType;
+
+/// Elements of any dtype as bytes, read and written as doubles.
+class Array {
+public:
+    Array(DType dtype, int64_t n)
+        : dtype_(dtype), bytes_(static_cast<size_t>(n * ir::size_of(dtype))), n_(n) {}
+
+    int64_t size() const { return n_; }
+    void *data() { return bytes_.data(); }
+    const std::vector<std::byte> &bytes() const { return bytes_; }
+
+    double get(int64_t i) const {
+        switch (dtype_) {
+        case DType::Bool:
+        case DType::U8:
+            return read<uint8_t>(i);
+        case DType::I8:
+            return read<int8_t>(i);
+        case DType::I16:
+            return read<int16_t>(i);
+        case DType::I32:
+            return read<int32_t>(i);
+        case DType::I64:
+            return static_cast<double>(read<int64_t>(i));
+        case DType::F16:
+            return ir::half_to_float(read<uint16_t>(i));
+        case DType::BF16:
+            return ir::bfloat_to_float(read<uint16_t>(i));
+        case DType::F32:
+            return read<float>(i);
+        case DType::F64:
+            return read<double>(i);
+        }
+        return 0;
+    }
+    /// Integers wrap, floats round; f16 and bf16 by way of f32.
+    void set(int64_t i, double v) {
+        auto integer = static_cast<int64_t>(ir::is_float(dtype_) ? 0 : v);
+        switch (dtype_) {
+        case DType::Bool:
+            return write<uint8_t>(i, v != 0);
+        case DType::U8:
+        case DType::I8:
+            return write(i, static_cast<uint8_t>(integer));
+        case DType::I16:
+            return write(i, static_cast<int16_t>(integer));
+        case DType::I32:
+            return write(i, static_cast<int32_t>(integer));
+        case DType::I64:
+            return write(i, integer);
+        case DType::F16:
+            return write(i, ir::float_to_half(static_cast<float>(v)));
+        case DType::BF16:
+            return write(i, ir::float_to_bfloat(static_cast<float>(v)));
+        case DType::F32:
+            return write(i, static_cast<float>(v));
+        case DType::F64:
+            return write(i, v);
+        }
+    }
+
+private:
+    template <class T>
+    T read(int64_t i) const {
+        T value;
+        std::memcpy(&value, bytes_.data() + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
+        return value;
+    }
+    template <class T>
+    void write(int64_t i, T value) {
+        std::memcpy(bytes_.data() + i * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
+    }
+
+    DType dtype_;
+    std::vector<std::byte> bytes_;
+    int64_t n_;
+};
+
+ir::FaultCode call(const char *symbol, std::vector<void *> buffers, std::vector<int64_t> ints,
+                   ir::Fault *fault = nullptr) {
+    ir::Fault mine;
+    fault = fault ? fault : &mine;
+    find_library(symbol)({buffers, ints, fault});
+    return static_cast<ir::FaultCode>(fault->code.load());
+}
+
+int64_t number(DType dtype) {
+    return static_cast<int64_t>(dtype);
+}
+
+class Library : public testing::TestWithParam<DType> {
+protected:
+    void SetUp() override { set_num_threads(3); }
+    Array random(int64_t n, int low = -4, int high = 4) {
+        Array a(GetParam(), n);
+        bool negative = ir::is_signed(GetParam());
+        for (int64_t i = 0; i < n; ++i)
+            a.set(i, std::uniform_int_distribution(negative ? low : 0, high)(engine_));
+        return a;
+    }
+    std::mt19937 engine_{7};
+};
+
+TEST(LibraryTable, UnknownSymbolsAreNull) {
+    EXPECT_EQ(find_library("cumsums"), nullptr);
+}
+
+TEST_P(Library, ScansFoldAlongTheAxisFromTheFirstElementOn) {
+    for (bool product : {false, true})
+        for (auto [outer, extent, inner] : {std::array<int64_t, 3>{3, 7, 5},
+                                            {1, 1000, 1},
+                                            {19, 33, 1},
+                                            {2, 50, 700},
+                                            {1, 1, 1},
+                                            {0, 4, 4},
+                                            {3, 0, 2},
+                                            {1000, 40, 1}}) {
+            // Small whole numbers: f32 sums are exact, products stay within a few ones and twos.
+            Array in = product ? random(outer * extent * inner, -1, 1) : random(outer * extent * inner);
+            Array out(GetParam(), in.size());
+            call(product ? "cumprod" : "cumsum", {in.data(), out.data()},
+                 {number(GetParam()), outer, extent, inner});
+            Array expected(GetParam(), in.size());
+            for (int64_t o = 0; o < outer; ++o)
+                for (int64_t i = 0; i < inner; ++i) {
+                    double running = product ? 1 : 0;
+                    for (int64_t e = 0; e < extent; ++e) {
+                        int64_t at = (o * extent + e) * inner + i;
+                        running = product ? running * in.get(at) : running + in.get(at);
+                        expected.set(at, running);
+                        ASSERT_EQ(out.get(at), expected.get(at)) << at;
+                    }
+                }
+        }
+}
+
+TEST_P(Library, SortIsStableWithNaNLastOrFirstWhenDescending) {
+    const double nan = std::numeric_limits<double>::quiet_NaN(),
+                 inf = std::numeric_limits<double>::infinity();
+    for (bool descending : {false, true})
+        for (auto [outer, extent, inner] : {std::array<int64_t, 3>{3, 50, 4},
+                                            {1, 5000, 1},
+                                            {2, 3000, 3},
+                                            {40, 17, 1},
+                                            {1, 1, 1},
+                                            {0, 3, 3},
+                                            {2, 0, 2}}) {
+            Array in = random(outer * extent * inner, -100, 100);
+            if (ir::is_float(GetParam()))
+                for (int64_t i = 0; i < in.size(); i += 7)
+                    in.set(i, std::array{nan, -nan, inf, -inf, 0.0, -0.0,
+                                         1e-40}[static_cast<size_t>(i / 7 % 7)]);
+            Array values(GetParam(), in.size());
+            std::vector<int64_t> indices(static_cast<size_t>(in.size()));
+            call("sort", {in.data(), values.data(), indices.data()},
+                 {number(GetParam()), outer, extent, inner, descending});
+            for (int64_t o = 0; o < outer; ++o)
+                for (int64_t i = 0; i < inner; ++i) {
+                    auto at = [&](int64_t e) { return (o * extent + e) * inner + i; };
+                    std::vector<int64_t> order(static_cast<size_t>(extent));
+                    std::iota(order.begin(), order.end(), 0);
+                    std::ranges::stable_sort(order, [&](int64_t a, int64_t b) {
+                        double x = in.get(at(descending ? b : a)), y = in.get(at(descending ? a : b));
+                        return std::isnan(y) ? !std::isnan(x) : x < y;
+                    });
+                    for (int64_t e = 0; e < extent; ++e) {
+                        ASSERT_EQ(indices[static_cast<size_t>(at(e))], order[static_cast<size_t>(e)]);
+                        // Bit for bit: NaN payloads and signs of zero travel.
+                        auto size = static_cast<size_t>(ir::size_of(GetParam()));
+                        ASSERT_EQ(
+                            std::memcmp(values.bytes().data() + static_cast<size_t>(at(e)) * size,
+                                        in.bytes().data() +
+                                            static_cast<size_t>(at(order[static_cast<size_t>(e)])) * size,
+                                        size),
+                            0);
+                    }
+                }
+        }
+}
+
+TEST_P(Library, ScatterServesEqualPlacesInOrder) {
+    for (bool add : {false, true})
+        for (bool in_place : {false, true})
+            for (DType index_dtype : {DType::I32, DType::I64})
+                for (auto [outer, extent, count, inner] : {std::array<int64_t, 4>{2, 5, 40, 3},
+                                                           {1, 10, 3000, 1},
+                                                           {3, 4, 2, 500},
+                                                           {5, 3, 0, 2},
+                                                           {0, 3, 2, 2},
+                                                           {1, 50, 300, 64}}) {
+                    if (add && GetParam() == DType::Bool)
+                        continue;
+                    Array x = random(outer * extent * inner), source = random(outer * count * inner);
+                    Array index(index_dtype, source.size()), out(GetParam(), x.size());
+                    for (int64_t i = 0; i < index.size(); ++i)
+                        index.set(i, static_cast<double>(engine_() % static_cast<uint64_t>(extent)));
+                    std::vector<double> expected;
+                    for (int64_t i = 0; i < x.size(); ++i)
+                        expected.push_back(x.get(i));
+                    for (int64_t i = 0; i < index.size(); ++i) {
+                        int64_t o = i / (count * inner), column = i % inner;
+                        auto place = static_cast<size_t>(
+                            (o * extent + static_cast<int64_t>(index.get(i))) * inner + column);
+                        expected[place] = add ? expected[place] + source.get(i) : source.get(i);
+                    }
+                    Array &to = in_place ? x : out;
+                    auto code = call("scatter", {x.data(), index.data(), source.data(), to.data()},
+                                     {number(GetParam()), number(index_dtype), 1, add, 0, 3, outer, extent,
+                                      inner, outer, count, inner});
+                    EXPECT_EQ(code, ir::FaultCode::None);
+                    Array rounded(GetParam(), x.size());
+                    for (int64_t i = 0; i < x.size(); ++i) {
+                        rounded.set(i, expected[static_cast<size_t>(i)]);
+                        ASSERT_EQ(to.get(i), rounded.get(i)) << i;
+                    }
+                }
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, Library,
+                         testing::Values(DType::Bool, DType::U8, DType::I8, DType::I16, DType::I32,
+                                         DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64),
+                         [](const auto &param) { return std::string(ir::name(param.param)); });
+
+TEST(Semantics, S26_a_scatters_index_out_of_range_is_a_fault_and_touches_no_foreign_memory) {
+    for (int64_t bad : {int64_t{-1}, int64_t{3}, INT64_MAX, INT64_MIN}) {
+        std::vector<float> memory(5, -7), source{1, 2, 3};
+        std::vector<float> x{10, 20, 30};
+        std::vector<int64_t> index{0, bad, 2};
+        ir::Fault fault;
+        auto code = call("scatter", {x.data(), index.data(), source.data(), memory.data() + 1},
+                         {number(DType::F32), number(DType::I64), 0, 1, 99, 1, 3, 3}, &fault);
+        EXPECT_EQ(code, ir::FaultCode::IndexOutOfRange);
+        EXPECT_EQ(fault.value, bad);
+        EXPECT_EQ(fault.limit, 3);
+        EXPECT_EQ(fault.source, 99u);
+        EXPECT_EQ(memory, (std::vector<float>{-7, 11, 20, 33, -7}));
+    }
+}
+
+TEST(Semantics, S62_half_types_add_up_in_f32) {
+    // 1 + 4096 * 2^-12: with a rounding to f16 after each addition it would stay at 1.
+    uint16_t one = ir::float_to_half(1), small = ir::float_to_half(0x1p-12f), out = 0;
+    std::vector<int64_t> index(4096, 0);
+    std::vector<uint16_t> source(4096, small);
+    call("scatter", {&one, index.data(), source.data(), &out},
+         {number(DType::F16), number(DType::I64), 0, 1, 0, 1, 1, 4096});
+    EXPECT_EQ(ir::half_to_float(out), 2.0f);
+    std::vector<uint16_t> sums(4096);
+    call("cumsum", {source.data(), sums.data()}, {number(DType::F16), 1, 4096, 1});
+    EXPECT_EQ(ir::half_to_float(sums.back()), 1.0f);
+}
+
+TEST(Semantics, S29_library_results_do_not_depend_on_the_number_of_threads) {
+    std::mt19937 engine(3);
+    std::vector<float> in(300 * 257), source(in.size());
+    std::normal_distribution<float> normal;
+    for (float &v : in)
+        v = normal(engine);
+    source = in;
+    std::vector<int64_t> index(in.size());
+    for (int64_t &i : index)
+        i = static_cast<int64_t>(engine() % 300);
+    std::vector<std::vector<float>> sums, scattered;
+    for (int threads : {1, 2, 7}) {
+        set_num_threads(threads);
+        sums.emplace_back(in.size());
+        scattered.emplace_back(in.size());
+        call("cumsum", {in.data(), sums.back().data()}, {number(DType::F32), 1, 300, 257});
+        call("scatter", {in.data(), index.data(), source.data(), scattered.back().data()},
+             {number(DType::F32), number(DType::I64), 0, 1, 0, 2, 300, 257, 300, 257});
+    }
+    auto same_bits = [](const std::vector<float> &a, const std::vector<float> &b) {
+        return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+    };
+    for (size_t i = 1; i < sums.size(); ++i) {
+        EXPECT_TRUE(same_bits(sums[0], sums[i]));
+        EXPECT_TRUE(same_bits(scattered[0], scattered[i]));
+    }
+}
+
+} // namespace
+} // namespace lz::runtime

@@ -1,0 +1,191 @@
+// The runtime from many threads at once; also run under ThreadSanitizer.
+#include "runtime/api/parallel.h"
+#include "runtime/caching_allocator.h"
+#include "runtime/cpu_backend.h"
+#include "runtime/executor.h"
+#include "runtime/profiler.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace lz::runtime {
+namespace {
+
+template <class F>
+void on_threads(int n, F f) {
+    std::vector<std::thread> threads;
+    for (int t = 0; t < n; ++t)
+        threads.emplace_back([&f, t] { f(t); });
+    for (std::thread &thread : threads)
+        thread.join();
+}
+
+TEST(AllocatorThreads, BlocksOfThreadsNeverOverlapAndAllComeBack) {
+    CpuBackend backend;
+    CachingAllocator allocator(backend);
+    std::atomic<int> damaged{0};
+    on_threads(4, [&](int t) {
+        std::mt19937 random(static_cast<unsigned>(t));
+        struct Live {
+            char *memory;
+            size_t bytes;
+        };
+        std::vector<Live> live;
+        for (int i = 0; i < 2000; ++i) {
+            if (live.size() < 20 && random() % 2) {
+                size_t bytes = 1 + random() % (random() % 8 ? 4096 : 3 << 20);
+                auto *memory =
+                    static_cast<char *>(allocator.allocate(bytes, static_cast<StreamId>(random() % 2)));
+                memory[0] = memory[bytes - 1] = static_cast<char>(t);
+                live.push_back({memory, bytes});
+            } else if (!live.empty()) {
+                Live last = live.back();
+                live.pop_back();
+                if (last.memory[0] != t || last.memory[last.bytes - 1] != t)
+                    ++damaged;
+                allocator.free(last.memory);
+            }
+            if (i % 500 == 499)
+                allocator.empty_cache();
+        }
+        for (const Live &l : live)
+            allocator.free(l.memory);
+    });
+    EXPECT_EQ(damaged, 0);
+    EXPECT_EQ(allocator.stats().allocated_bytes[StatPool::All].current, 0);
+    EXPECT_EQ(allocator.check_invariants(), "");
+}
+
+TEST(AllocatorThreads, AThreadMayFreeWhatAnotherAllocated) {
+    CpuBackend backend;
+    CachingAllocator allocator(backend);
+    std::atomic<void *> slot{nullptr};
+    on_threads(2, [&](int t) {
+        for (int i = 0; i < 2000; ++i) {
+            if (t == 0) {
+                void *memory = allocator.allocate(1000);
+                if (void *unfetched = slot.exchange(memory))
+                    allocator.free(unfetched);
+            } else if (void *memory = slot.exchange(nullptr)) {
+                allocator.free(memory);
+            }
+        }
+    });
+    allocator.free(slot.load());
+    EXPECT_EQ(allocator.stats().allocated_bytes[StatPool::All].current, 0);
+    EXPECT_EQ(allocator.check_invariants(), "");
+}
+
+TEST(ParallelThreads, LoopsOfManyThreadsShareThePool) {
+    set_num_threads(3);
+    std::atomic<int64_t> wrong{0};
+    on_threads(4, [&](int t) {
+        for (int i = 0; i < 100; ++i) {
+            std::vector<int64_t> out(1000, 0); // written by workers, read here
+            parallel_for(1000, 10, [&](int64_t begin, int64_t end) {
+                for (int64_t k = begin; k < end; ++k)
+                    out[static_cast<size_t>(k)] = k + t;
+            });
+            for (int64_t k = 0; k < 1000; ++k)
+                wrong += out[static_cast<size_t>(k)] != k + t;
+        }
+    });
+    EXPECT_EQ(wrong, 0);
+}
+
+TEST(ParallelThreads, TheNumberOfThreadsMayChangeMeanwhile) {
+    std::atomic<int64_t> sum{0};
+    on_threads(3, [&](int t) {
+        for (int i = 0; i < 100; ++i) {
+            if (t == 0)
+                set_num_threads(1 + i % 4);
+            parallel_for(100, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+        }
+    });
+    EXPECT_EQ(sum, 3 * 100 * 100);
+}
+
+class AddWordModule final : public Module {
+public:
+    void *entry(const std::string &) const override {
+        ir::PhaseEntry entry = [](const ir::KernelFrame *f, int64_t begin, int64_t end, void *) {
+            auto *in = static_cast<int64_t *>(f->buffers[0]), *out = static_cast<int64_t *>(f->buffers[1]);
+            for (int64_t i = begin; i < end; ++i)
+                out[i] = in[i] + f->args[0];
+        };
+        return reinterpret_cast<void *>(entry);
+    }
+};
+
+TEST(ExecutorThreads, OneProgramRunsInManyThreadsAtOnceWithItsOwnBindingsInEach) {
+    set_num_threads(3);
+    CpuBackend backend;
+    CachingAllocator allocator(backend);
+    constexpr int64_t kElements = 500;
+    ir::Program program;
+    ir::Kernel kernel;
+    kernel.buffers = {{ir::DType::I64, ir::BufferMode::In}, {ir::DType::I64, ir::BufferMode::Out}};
+    kernel.args.resize(1);
+    kernel.phases.resize(1);
+    program.kernels = {kernel};
+    auto buffer = [&](ir::BufferKind kind) {
+        ir::BufferDesc desc{};
+        desc.kind = kind;
+        desc.bytes = kElements * 8;
+        program.buffers.push_back(desc);
+    };
+    buffer(ir::BufferKind::Input);
+    buffer(ir::BufferKind::Arena);
+    buffer(ir::BufferKind::Result);
+    program.results = {2};
+    program.arena_bytes = {kElements * 8};
+    program.num_runtime_words = 1;
+    for (uint32_t s = 0; s < 2; ++s) {
+        ir::Step &step = program.steps.emplace_back();
+        step.kernel = 0;
+        step.cost = int64_t{1} << 40; // shared between threads however small
+        ir::Segment &segment = step.segments.emplace_back();
+        segment.buffers = {s, s + 1};
+        segment.args = {{0, {{0, 1}}}};
+        segment.items = {kElements};
+    }
+    LoadedProgram loaded(program, {{std::make_shared<AddWordModule>(), {"phase0"}}},
+                         {{&backend, &allocator}});
+    std::atomic<int64_t> wrong{0};
+    on_threads(4, [&](int t) {
+        std::vector<int64_t> in(kElements, t), out(kElements);
+        void *in_memory = in.data(), *out_memory = out.data();
+        for (int64_t word = 0; word < 50; ++word) {
+            RunReport report = run(loaded, {{&in_memory, 1}, {&out_memory, 1}, {&word, 1}});
+            wrong += !report.ok();
+            for (int64_t v : out)
+                wrong += v != t + 2 * word;
+        }
+    });
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(allocator.stats().allocated_bytes[StatPool::All].current, 0);
+}
+
+TEST(ProfilerThreads, EventsOfAllThreadsAreCollected) {
+    start_profile();
+    on_threads(4, [&](int) {
+        for (int i = 0; i < 100; ++i) {
+            ProfileEvent event;
+            event.host = true;
+            event.track = profile_thread();
+            event.begin = profile_clock();
+            event.end = event.begin + 1;
+            record_event(std::move(event));
+        }
+    });
+    EXPECT_EQ(stop_profile().size(), 400u);
+}
+
+} // namespace
+} // namespace lz::runtime
