@@ -125,6 +125,12 @@ Slot PhaseEmitter::load(const Instr &instr) {
                            : guarded_scalar_load(scalar(access.predicate), e, at.pointer);
         return {{from_storage(stored)}, false};
     }
+    for (const auto &[turned, row] : turned_)
+        if (turned == self)
+            return vary([&, from = row](int part) {
+                Value place = b_.element(e, from, b_.i64(int64_t{part} * ctx_.width));
+                return from_storage(b_.load(e, ctx_.width, place, bytes_of(e)));
+            });
     return vary([&](int part) {
         return from_storage(load_part(access, address(access, instr.access, part), e, part));
     });

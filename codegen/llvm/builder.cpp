@@ -446,12 +446,6 @@ Value Builder::uitofp(Value x, Elem to) {
 Value Builder::fptosi(Value x, Elem to) {
     return ir_->CreateFPToSI(x, type(to, lanes(x)));
 }
-Value Builder::fptosi_sat(Value x, Elem to) {
-    return ir_->CreateIntrinsic(Intrinsic::fptosi_sat, {type(to, lanes(x)), x->getType()}, {x});
-}
-Value Builder::fptoui_sat(Value x, Elem to) {
-    return ir_->CreateIntrinsic(Intrinsic::fptoui_sat, {type(to, lanes(x)), x->getType()}, {x});
-}
 Value Builder::fpcast(Value x, Elem to) {
     return ir_->CreateFPCast(x, type(to, lanes(x)));
 }

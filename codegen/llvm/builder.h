@@ -81,8 +81,8 @@ public:
     std::vector<Value> begin_entry(const std::string &name, std::string_view features, int vector_bytes);
     /// Closes it: `ret void`.
     void end_entry();
-    /// Emits a function of its own, which is never inlined, for values of the types of `like`, by `body` over its
-    /// parameters. What is open stays open. Code inside is optimised without regard to its callers.
+    /// Emits a function of its own, which is never inlined, for values of the types of `like`, by `body` over
+    /// its parameters. What is open stays open. Code inside is optimised without regard to its callers.
     llvm::Function *outlined(const char *name, std::span<const Value> like,
                              const std::function<void(std::span<const Value>)> &body);
     void call(llvm::Function *function, std::span<const Value> operands);
@@ -165,9 +165,7 @@ public:
     Value truncate(Value x, Elem to);
     Value sitofp(Value x, Elem to);
     Value uitofp(Value x, Elem to);
-    Value fptosi(Value x, Elem to);     ///< out of range is poison
-    Value fptosi_sat(Value x, Elem to); ///< NaN to 0
-    Value fptoui_sat(Value x, Elem to);
+    Value fptosi(Value x, Elem to);  ///< out of range is poison
     Value fpcast(Value x, Elem to);  ///< between F32 and F64
     Value bitcast(Value x, Elem to); ///< same width
     Value half_to_f32(Value bits);   ///< through LLVM's half: needs hardware

@@ -177,6 +177,13 @@ private:
     void grid_rows();
     void grid_scalars();
     void grid_tiles();
+    bool turned(const ir::Instr &instr) const;
+    void turn(const ir::Instr &load, Value scratch, Value row, Value column, int columns);
+    void transpose(std::vector<Value> &rows);
+    void tile(Value row, Value column, int parts, std::span<const std::pair<ir::KValue, Value>> loads,
+              bool nontemporal);
+    void tile_edges(Value row_lo, Value row_hi, Value lo, Value hi, Value full_rows, Value full_columns);
+    Value tiles_aligned(Value row, Value column);
 
     Builder &b_;
     const ir::Kernel &k_;
@@ -200,6 +207,8 @@ private:
     std::vector<Memo> memos_;
     std::vector<std::pair<ir::AxisId, Value>> bound_;
     std::vector<Value> args_, buffers_, scalars_;
+    /// In a tile: loads whose values were transposed, and where those of the current row begin.
+    std::vector<std::pair<ir::KValue, Value>> turned_;
     std::vector<std::vector<Slot>> results_; ///< by loop: value and index of each reduction
 };
 

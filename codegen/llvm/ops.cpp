@@ -3,6 +3,7 @@
 #include "ir/diagnostic.h"
 
 #include <bit>
+#include <cmath>
 #include <limits>
 
 namespace lz::codegen {
@@ -167,6 +168,26 @@ Value f32_to_half(Builder &b, const OpTarget &t, Value x, DType to) {
     return t.hardware_half ? b.f32_to_half(x) : f32_to_half_by_integers(b, x);
 }
 
+/// Saturating, NaN to 0. LLVM's saturating conversion falls apart into scalars on x86. Values below the range
+/// are raised to its end, which is a float; those above it are replaced afterwards.
+Value float_to_integer(Builder &b, Value x, DType from, DType to) {
+    const int n = b.lanes(x);
+    const auto number = [&](double v) {
+        return from == DType::F64 ? b.f64(v, n) : b.f32(static_cast<float>(v), n);
+    };
+    const int width = bits_of(to) - (is_signed(to) ? 1 : 0); // without the sign
+    const double end = std::ldexp(1.0, width);
+    Value low = number(is_signed(to) ? -end : 0.0), high = number(end);
+    Value raised = b.select(b.compare(Pred::Ogt, x, low), x, low);
+    const Elem wide = size_of(to) == 8 ? Elem::I64 : Elem::I32;
+    Value converted = b.fptosi(raised, wide);
+    const Elem e = ssa_elem(to);
+    converted = wide == e ? converted : b.truncate(converted, e);
+    const uint64_t most = (uint64_t{1} << width) - 1;
+    Value capped = b.select(b.compare(Pred::Oge, x, high), b.constant(e, most, n), converted);
+    return b.select(b.compare(Pred::Uno, x, x), b.zero(e, n), capped);
+}
+
 /// Nothing computes in a half type, but a kernel may still say so: through f32 and back.
 Value half_op(Builder &b, const OpTarget &t, KOp op, DType dtype, DType from, Value x, Value y, Value z) {
     const auto widen = [&](Value v) { return v ? half_to_f32(b, t, v, from) : nullptr; };
@@ -199,7 +220,7 @@ Value emit_cast(Builder &b, const OpTarget &t, Value x, DType from, DType to) {
     if (is_float(from) && is_float(to))
         return b.fpcast(x, e);
     if (is_float(from))
-        return is_signed(to) ? b.fptosi_sat(x, e) : b.fptoui_sat(x, e);
+        return float_to_integer(b, x, from, to);
     if (from == DType::Bool && is_float(to))
         return b.select(x, emit_identity(b, ReduceOp::Mul, to, n), b.zero(e, n));
     if (is_float(to))
