@@ -124,7 +124,7 @@ private:
         out_ += value(p.value) + ": " + (p.value < g_.values().size() ? to_string(g_.type(p.value)) : "?");
         if (p.init == InitKind::Random)
             out_ += " = random(" + std::to_string(p.seed) + ")";
-        if (p.init == InitKind::Dense)
+        if (p.init == InitKind::Dense && p.value < g_.values().size())
             dense(p);
         if (p.donated)
             out_ += " donated";

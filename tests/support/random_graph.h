@@ -32,7 +32,7 @@ struct RandomGraphOptions {
     /// What is drawn. Leaves, clamps, index arithmetic and transfers that make an op safe are added whatever
     /// this says.
     OpSet ops = runnable_ops();
-    std::vector<ir::DType> dtypes;             ///< empty: all
+    std::vector<ir::DType> dtypes{};           ///< empty: all
     std::vector<ir::Device> devices{ir::kCpu}; ///< operands are brought to one device by explicit transfers
     int streams = 0;                           ///< some nodes get a user's stream below this number
     bool faults = false;                       ///< integer divisors may be zero, indices out of range
