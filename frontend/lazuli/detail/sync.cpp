@@ -7,6 +7,7 @@
 #include "lazuli/detail/recorder.h"
 #include "lazuli/detail/storage.h"
 
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <utility>
