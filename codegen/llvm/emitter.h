@@ -181,7 +181,7 @@ private:
     void turn(const ir::Instr &load, Value scratch, Value row, Value column, int columns);
     void transpose(std::vector<Value> &rows);
     void tile(Value row, Value column, int parts, std::span<const std::pair<ir::KValue, Value>> loads,
-              bool nontemporal);
+              Value aligned);
     void tile_edges(Value row_lo, Value row_hi, Value lo, Value hi, Value full_rows, Value full_columns);
     Value tiles_aligned(Value row, Value column);
 

@@ -80,30 +80,35 @@ void PhaseEmitter::turn(const Instr &load, Value scratch, Value row, Value colum
 }
 
 void PhaseEmitter::tile(Value row, Value column, int parts, std::span<const std::pair<KValue, Value>> loads,
-                        bool nontemporal) {
+                        Value aligned) {
     const auto axis = static_cast<AxisId>(p_.tile_axis);
     const int columns = parts * width_;
     for (const auto &[load, scratch] : loads)
         turn(k_.instrs[load], scratch, row, column, columns);
-    const Mark before = mark();
-    const auto one_row = [&](Value i, std::span<const Value>) -> Values {
-        const Mark inside = mark();
-        for (const auto &[load, scratch] : loads) {
-            const Elem e = storage_elem(k_.buffers[k_.accesses[k_.instrs[load].access].buffer].dtype);
-            turned_.emplace_back(load, b_.element(e, scratch, b_.mul(i, b_.i64(columns))));
-        }
-        bind_axis(axis, b_.add(row, i));
-        hoist(p_.body, true);
-        Context context = vector_context(p_.grid.back(), column, width_, parts);
-        context.nontemporal = nontemporal;
-        points(p_.body, std::move(context));
-        unbind_axis(axis);
-        turned_.clear();
-        forget(inside);
-        return {};
+    const auto rows = [&](bool nontemporal) {
+        b_.loop(b_.i64(0), b_.i64(width_), b_.i64(1), {}, [&](Value i, std::span<const Value>) -> Values {
+            const Mark before = mark();
+            for (const auto &[load, scratch] : loads) {
+                const Elem e = storage_elem(k_.buffers[k_.accesses[k_.instrs[load].access].buffer].dtype);
+                turned_.emplace_back(load, b_.element(e, scratch, b_.mul(i, b_.i64(columns))));
+            }
+            bind_axis(axis, b_.add(row, i));
+            hoist(p_.body, true);
+            Context context = vector_context(p_.grid.back(), column, width_, parts);
+            context.nontemporal = nontemporal;
+            points(p_.body, std::move(context));
+            unbind_axis(axis);
+            turned_.clear();
+            forget(before);
+            return {};
+        });
     };
-    b_.loop(b_.i64(0), b_.i64(width_), b_.i64(1), {}, one_row);
-    forget(before);
+    if (aligned) {
+        b_.if_then(aligned, [&] { rows(true); });
+        b_.if_then(b_.bit_not(aligned), [&] { rows(false); });
+    } else {
+        rows(false);
+    }
 }
 
 /// Whether the registers that the tiles store as results are aligned in every row.
@@ -138,9 +143,15 @@ void PhaseEmitter::tile_edges(Value row_lo, Value row_hi, Value lo, Value hi, Va
     const auto axis = static_cast<AxisId>(p_.tile_axis);
     b_.loop(row_lo, row_hi, b_.i64(1), {}, [&](Value row, std::span<const Value>) -> Values {
         Value from = b_.select(b_.compare(Pred::Slt, row, full_rows), full_columns, lo);
+        const Mark before = mark();
         bind_axis(axis, row);
-        grid_range(p_.grid.back(), from, hi);
+        b_.if_then(b_.compare(Pred::Slt, from, hi), [&] {
+            hoist(p_.body, true);
+            prepare(p_.body, p_.grid.back());
+            masked_steps(p_.body, p_.grid.back(), from, hi);
+        });
         unbind_axis(axis);
+        forget(before);
         return {};
     });
 }
@@ -179,23 +190,15 @@ void PhaseEmitter::grid_tiles() {
         };
         Value full_rows = whole(row_lo, row_hi, width_),
               full_columns = whole(lo, hi, int64_t{parts} * width_);
-        const auto tiles = [&](bool nontemporal) {
-            b_.loop(row_lo, full_rows, b_.i64(width_), {}, [&](Value row, std::span<const Value>) -> Values {
-                b_.loop(lo, full_columns, b_.i64(int64_t{parts} * width_), {},
-                        [&](Value column, std::span<const Value>) -> Values {
-                            tile(row, column, parts, loads, nontemporal);
-                            return {};
-                        });
+        Value aligned = p_.stores == StoreTier::Streaming ? tiles_aligned(row_lo, lo) : nullptr;
+        b_.loop(row_lo, full_rows, b_.i64(width_), {}, [&](Value row, std::span<const Value>) -> Values {
+            const Value step = b_.i64(int64_t{parts} * width_);
+            b_.loop(lo, full_columns, step, {}, [&](Value column, std::span<const Value>) -> Values {
+                tile(row, column, parts, loads, aligned);
                 return {};
             });
-        };
-        if (p_.stores == StoreTier::Streaming) {
-            Value aligned = tiles_aligned(row_lo, lo);
-            b_.if_then(aligned, [&] { tiles(true); });
-            b_.if_then(b_.bit_not(aligned), [&] { tiles(false); });
-        } else {
-            tiles(false);
-        }
+            return {};
+        });
         tile_edges(row_lo, row_hi, lo, hi, full_rows, full_columns);
         for (size_t i = last; i-- > 0;)
             if (i != across)
