@@ -1,10 +1,13 @@
 #include "passes/fuse.h"
 
 #include "passes/fuse_partition.h"
+#include "passes/fuse_products.h"
 
 namespace lz::passes {
 
-ir::Graph fuse(const ir::Graph &graph, const ir::Target &target, FusionNotes *notes) {
+ir::Graph fuse(const ir::Graph &recorded, const ir::Target &target, FusionNotes *notes) {
+    const std::optional<ir::Graph> permuted = permute_operands(recorded);
+    const ir::Graph &graph = permuted ? *permuted : recorded;
     const size_t known = notes ? notes->kept_apart.size() : 0;
     const Partition partition =
         target.modes.fuse ? partition_fused(graph, target, notes) : partition_single(graph);

@@ -86,7 +86,7 @@ private:
     };
     struct Demand {
         uint32_t cluster;
-        Access access;
+        Reading access;
         int64_t numel; ///< the cluster's points when it was noted
         int64_t evals;
         NodeId user;
@@ -99,15 +99,15 @@ private:
     struct Wish {
         uint32_t cluster;
         NodeId user;
-        std::array<int64_t, 5> evals = {-1, -1, -1, -1, -1}; ///< by Access::Kind, -1: not so
+        std::array<int64_t, 5> evals = {-1, -1, -1, -1, -1}; ///< by Reading::Kind, -1: not so
         FoldId fold = kNoFold;                               ///< of rows and points
         Reason reason = kFits;
 
-        bool full() const { return evals[Access::Full] >= 0; }
-        bool row() const { return evals[Access::Row] >= 0; }
-        bool point() const { return evals[Access::Point] >= 0; }
-        bool other() const { return evals[Access::Other] >= 0; }
-        bool stored() const { return evals[Access::Stored] >= 0; }
+        bool full() const { return evals[Reading::Full] >= 0; }
+        bool row() const { return evals[Reading::Row] >= 0; }
+        bool point() const { return evals[Reading::Point] >= 0; }
+        bool other() const { return evals[Reading::Other] >= 0; }
+        bool stored() const { return evals[Reading::Stored] >= 0; }
         int64_t total() const {
             int64_t sum = 0;
             for (const int64_t e : evals)
@@ -117,7 +117,7 @@ private:
     };
     /// How a node is computed in its cluster, and how often.
     struct Ask {
-        Access access;
+        Reading access;
         int64_t evals;
     };
 
@@ -135,7 +135,8 @@ private:
                 row_of_[graph_.result(node)] = fold(node);
             } else if (family == OpFamily::Elementwise || node.op == Op::Reshape) {
                 for (const ValueId v : graph_.operands(node))
-                    if (row_of_[v] != kNoFold)
+                    if (row_of_[v] != kNoFold &&
+                        graph_.type(v).numel() == graph_.type(graph_.result(node)).numel())
                         row_of_[graph_.result(node)] = row_of_[v];
             }
         }
@@ -265,7 +266,7 @@ private:
 
     // --- demands
 
-    void demand(ValueId v, uint32_t cluster, Access access, int64_t evals, NodeId user) {
+    void demand(ValueId v, uint32_t cluster, Reading access, int64_t evals, NodeId user) {
         int looked = 0;
         for (uint32_t d = first_demand_[v]; d != kNone && looked < 4; d = demands_[d].next, ++looked) {
             Demand &known = demands_[d];
@@ -273,7 +274,7 @@ private:
                 known.numel != clusters_[cluster].numel)
                 continue;
             // Other places may be other places each time; the rest is one place.
-            known.evals = access.kind == Access::Other || access.kind == Access::Point
+            known.evals = access.kind == Reading::Other || access.kind == Reading::Point
                               ? known.evals + evals
                               : std::max(known.evals, evals);
             return;
@@ -284,13 +285,13 @@ private:
     }
 
     /// The access as the cluster is now: it may have become the rows of a reduction since.
-    Access current(const Demand &d, uint32_t cluster) const {
+    Reading current(const Demand &d, uint32_t cluster) const {
         const Cluster &c = clusters_[cluster];
-        if (d.numel == c.numel || d.access.kind == Access::Stored || d.access.kind == Access::Point)
+        if (d.numel == c.numel || d.access.kind == Reading::Stored || d.access.kind == Reading::Point)
             return d.access;
-        if (d.access.kind == Access::Full && c.fold != kNoFold)
-            return {Access::Row, c.fold};
-        return {Access::Other, kNoFold};
+        if (d.access.kind == Reading::Full && c.fold != kNoFold)
+            return {Reading::Row, c.fold};
+        return {Reading::Other, kNoFold};
     }
 
     void gather_wishes(const Node &node) {
@@ -308,15 +309,15 @@ private:
                                           [&](const Wish &w) { return w.cluster == c; });
                     at = wishes_.insert(wishes_.end(), Wish{.cluster = c, .user = d.user});
                 }
-                Access a = current(d, c);
+                Reading a = current(d, c);
                 int64_t evals = d.evals;
-                if (a.kind == Access::Row || a.kind == Access::Point) {
+                if (a.kind == Reading::Row || a.kind == Reading::Point) {
                     if (at->fold != kNoFold && at->fold != a.fold)
-                        a = {Access::Other, kNoFold};
+                        a = {Reading::Other, kNoFold};
                     else
                         at->fold = a.fold;
                 }
-                if (a.kind == Access::Row && rows_of(clusters_[c], graph_.result(node, k)) == a.fold)
+                if (a.kind == Reading::Row && rows_of(clusters_[c], graph_.result(node, k)) == a.fold)
                     evals = folds_[a.fold].rows();
                 int64_t &known = at->evals[a.kind];
                 known = std::max<int64_t>(known, 0) + evals;
@@ -374,9 +375,9 @@ private:
         while (*link != kNone) {
             Demand &d = demands_[*link];
             const uint32_t reader = find(d.cluster);
-            if (d.access.kind == Access::Stored)
+            if (d.access.kind == Reading::Stored)
                 add_before(reader, c);
-            if (d.access.kind == Access::Stored && clusters_[reader].sealed)
+            if (d.access.kind == Reading::Stored && clusters_[reader].sealed)
                 *link = d.next;
             else
                 link = &d.next;
@@ -394,7 +395,7 @@ private:
             --clusters_[c].inputs;
             if (node.operand_count == 0)
                 continue;
-            const Access at = through_view(graph_, node, current(d, c), clusters_[c].numel, folds_);
+            const Reading at = through_view(graph_, node, current(d, c), clusters_[c].numel, folds_);
             demand(graph_.operands(node)[0], c, at, d.evals, d.user);
         }
     }
@@ -413,7 +414,7 @@ private:
             clusters_[c].fold = fold(node);
         add_member(c, n);
         asks_.push_back(
-            {kind == ClusterKind::Reduce ? Access{Access::Row, clusters_[c].fold} : Access{}, numel});
+            {kind == ClusterKind::Reduce ? Reading{Reading::Row, clusters_[c].fold} : Reading{}, numel});
         return c;
     }
 
@@ -443,7 +444,7 @@ private:
         Cluster &c = clusters_[home];
         if (stored) {
             c.outputs += static_cast<int>(node.result_count);
-            ++(asks_.front().access.kind == Access::Row ? c.row_outputs : c.full_outputs);
+            ++(asks_.front().access.kind == Reading::Row ? c.row_outputs : c.full_outputs);
         }
         c.reductions += family_of(node) == OpFamily::Reduction ? 1 : 0;
         ask_operands(n, node, home);
@@ -454,27 +455,30 @@ private:
         const Cluster &c = clusters_[home];
         const OpFamily family = family_of(node);
         if (c.in_place && node.op == Op::UpdateSlice) {
-            demand(operands[0], home, {Access::Stored, kNoFold}, 0, n);
-            demand(operands[1], home, {Access::Full, kNoFold}, c.numel, n);
+            demand(operands[0], home, {Reading::Stored, kNoFold}, 0, n);
+            demand(operands[1], home, {Reading::Full, kNoFold}, c.numel, n);
             return;
         }
         if (c.sealed || family == OpFamily::Contraction) {
             for (const ValueId v : operands)
-                demand(v, home, {Access::Stored, kNoFold}, 0, n);
+                demand(v, home, {Reading::Stored, kNoFold}, 0, n);
             return;
         }
         if (family == OpFamily::Reduction) {
-            demand(operands[0], home, {Access::Full, kNoFold}, c.numel, n);
+            demand(operands[0], home, {Reading::Full, kNoFold}, c.numel, n);
             return;
         }
-        const Access other{Access::Other, kNoFold};
+        const Reading other{Reading::Other, kNoFold};
         for (const auto &[access, evals] : asks_) {
             for (size_t i = 0; i < operands.size(); ++i) {
-                Access at = access;
+                Reading at = access;
                 if (family == OpFamily::View || (family == OpFamily::Update && i == 1)) // Pad, Concat
                     at = other;
                 else if (family == OpFamily::Gather && i == 0)
                     at = through_gather(graph_, node, access, c.numel, folds_);
+                else if (family == OpFamily::Elementwise)
+                    at = through_broadcast(graph_.type(graph_.result(node)).shape,
+                                           graph_.type(operands[i]).shape, access, c.numel, folds_);
                 demand(operands[i], home, at, evals, n);
             }
         }
@@ -616,7 +620,7 @@ private:
         if (can_unite(home, w.cluster) == kFits) {
             std::swap(c.row_outputs, c.full_outputs);
             w.fold = c.fold;
-            std::swap(w.evals[Access::Full], w.evals[Access::Row]);
+            std::swap(w.evals[Reading::Full], w.evals[Reading::Row]);
             return true;
         }
         c.numel = numel;
@@ -650,10 +654,10 @@ private:
         for (const Wish &w : wishes_) {
             if (find(w.cluster) != home)
                 continue;
-            for (const Access::Kind kind : {Access::Full, Access::Row, Access::Point, Access::Other}) {
+            for (const Reading::Kind kind : {Reading::Full, Reading::Row, Reading::Point, Reading::Other}) {
                 if (w.evals[kind] < 0)
                     continue;
-                const bool folded = kind == Access::Row || kind == Access::Point;
+                const bool folded = kind == Reading::Row || kind == Reading::Point;
                 asks_.push_back({{kind, folded ? w.fold : kNoFold}, w.evals[kind]});
             }
         }

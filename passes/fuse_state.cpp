@@ -36,8 +36,12 @@ bool keeps_order(const Shape &operand, std::span<const int64_t> axes) {
     return true;
 }
 
-Access through_broadcast_of(const Shape &result, const Shape &operand, Access at, int64_t numel,
-                            Folds &folds) {
+} // namespace
+
+Reading through_broadcast(const Shape &result, const Shape &operand, Reading at, int64_t numel,
+                          Folds &folds) {
+    if (result == operand || at.kind == Reading::Stored || at.kind == Reading::Other)
+        return at;
     std::array<int64_t, ir::kMaxRank> repeated{};
     size_t count = 0;
     const int skipped = result.rank() - operand.rank();
@@ -48,47 +52,46 @@ Access through_broadcast_of(const Shape &result, const Shape &operand, Access at
     }
     if (count == 0)
         return at;
-    if (at.kind != Access::Full && at.kind != Access::Point)
-        return {Access::Other, kNoFold};
+    if (at.kind != Reading::Full && at.kind != Reading::Point)
+        return {Reading::Other, kNoFold};
     const FoldId fold = folds.intern(fold_of(result, {repeated.data(), count}));
-    if (at.kind == Access::Full)
-        return {Access::Row, fold};
+    if (at.kind == Reading::Full)
+        return {Reading::Row, fold};
     if (fold != at.fold)
-        return {Access::Other, kNoFold};
-    return numel == folds[fold].numel() ? Access{Access::Row, fold} : Access{Access::Full, kNoFold};
+        return {Reading::Other, kNoFold};
+    return numel == folds[fold].numel() ? Reading{Reading::Row, fold} : Reading{Reading::Full, kNoFold};
 }
 
-} // namespace
-
-Access through_view(const Graph &graph, const Node &view, Access result, int64_t numel, Folds &folds) {
-    if (result.kind == Access::Stored || result.kind == Access::Other)
+Reading through_view(const Graph &graph, const Node &view, Reading result, int64_t numel, Folds &folds) {
+    if (result.kind == Reading::Stored || result.kind == Reading::Other)
         return result;
     const Shape &operand = graph.type(graph.operands(view)[0]).shape;
     switch (view.op) {
     case ir::Op::Reshape:
         return result;
     case ir::Op::Permute:
-        return keeps_order(operand, graph.attrs(view).ints(ir::attr::kAxes)) ? result
-                                                                             : Access{Access::Other, kNoFold};
+        return keeps_order(operand, graph.attrs(view).ints(ir::attr::kAxes))
+                   ? result
+                   : Reading{Reading::Other, kNoFold};
     case ir::Op::Broadcast:
-        return through_broadcast_of(graph.type(graph.result(view)).shape, operand, result, numel, folds);
+        return through_broadcast(graph.type(graph.result(view)).shape, operand, result, numel, folds);
     default:
-        return {Access::Other, kNoFold};
+        return {Reading::Other, kNoFold};
     }
 }
 
-Access through_gather(const Graph &graph, const Node &gather, Access result, int64_t numel, Folds &folds) {
+Reading through_gather(const Graph &graph, const Node &gather, Reading result, int64_t numel, Folds &folds) {
     const int64_t axis = graph.attrs(gather).integer(ir::attr::kAxis);
     const Shape &shape = graph.type(graph.result(gather)).shape;
     if (shape[static_cast<int>(axis)] != 1)
-        return {Access::Other, kNoFold};
+        return {Reading::Other, kNoFold};
     const FoldId fold =
         folds.intern(fold_of(graph.type(graph.operands(gather)[0]).shape, std::array<int64_t, 1>{axis}));
-    if (result.kind == Access::Full && numel == folds[fold].rows())
-        return {Access::Point, fold};
-    if (result.kind == Access::Row && result.fold == fold)
-        return {Access::Point, fold};
-    return {Access::Other, kNoFold};
+    if (result.kind == Reading::Full && numel == folds[fold].rows())
+        return {Reading::Point, fold};
+    if (result.kind == Reading::Row && result.fold == fold)
+        return {Reading::Point, fold};
+    return {Reading::Other, kNoFold};
 }
 
 } // namespace lz::passes

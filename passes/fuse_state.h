@@ -27,17 +27,21 @@ private:
 ///   Point   at the cluster's row, somewhere along what the fold reduces (a gather within the row)
 ///   Other   elsewhere: transposed, sliced, repeated; it can be computed there but not stored
 ///   Stored  from memory only
-struct Access {
+struct Reading {
     enum Kind : uint8_t { Full, Row, Point, Other, Stored } kind = Full;
     FoldId fold = kNoFold;
-    friend bool operator==(const Access &, const Access &) = default;
+    friend bool operator==(const Reading &, const Reading &) = default;
 };
 
 /// How the operand of a view is read when the view's result is read so. `numel` is the cluster's number of
 /// points.
-Access through_view(const ir::Graph &graph, const ir::Node &view, Access result, int64_t numel, Folds &folds);
+Reading through_view(const ir::Graph &graph, const ir::Node &view, Reading result, int64_t numel,
+                     Folds &folds);
+/// How an operand that is repeated by NumPy's rules is read when the result is read so.
+Reading through_broadcast(const ir::Shape &result, const ir::Shape &operand, Reading at, int64_t numel,
+                          Folds &folds);
 /// How the first operand of a gather is read.
-Access through_gather(const ir::Graph &graph, const ir::Node &gather, Access result, int64_t numel,
-                      Folds &folds);
+Reading through_gather(const ir::Graph &graph, const ir::Node &gather, Reading result, int64_t numel,
+                       Folds &folds);
 
 } // namespace lz::passes

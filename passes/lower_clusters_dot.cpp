@@ -50,8 +50,19 @@ std::optional<int64_t> joint_stride(const Index &address, std::span<const int64_
     return stride.value_or(begin < end ? address.axes[end - 1] : 0);
 }
 
+/// Pairs of contracted dimensions in the order in which lhs has them in memory.
+std::vector<size_t> depth_order(std::span<const int64_t> lhs_contract) {
+    std::vector<size_t> order(lhs_contract.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return lhs_contract[a] < lhs_contract[b]; });
+    return order;
+}
+
 bool step_through(const Graph &graph, const Node &node, std::span<const int64_t> extents, IndexMap &map,
                   IndexValues &values) {
+    if (node.operand_count == 0)
+        return false;
     const AttrView attrs = graph.attrs(node);
     const Shape &operand = graph.type(graph.operands(node)[0]).shape;
     switch (node.op) {
@@ -101,8 +112,8 @@ DotDims dot_dims(const Graph &graph, const Node &dot) {
     const auto rb = attrs.ints(attr::kDotRhsBatch), rc = attrs.ints(attr::kDotRhsContract);
     for (const int64_t d : lb)
         dims.batch.push_back(lhs[static_cast<int>(d)]);
-    for (const int64_t d : lc)
-        dims.k.push_back(lhs[static_cast<int>(d)]);
+    for (const size_t i : depth_order(lc))
+        dims.k.push_back(lhs[static_cast<int>(lc[i])]);
     for (int d = 0; d < lhs.rank(); ++d)
         if (!has(lb, d) && !has(lc, d))
             dims.m.push_back(lhs[d]);
@@ -135,8 +146,9 @@ std::optional<DotOperand> dot_operand(const Graph &graph, const Node &dot, int w
     };
     for (size_t i = 0; i < batch.size(); ++i)
         set(batch[i], i);
+    const auto order = depth_order(attrs.ints(attr::kDotLhsContract));
     for (size_t i = 0; i < contract.size(); ++i)
-        set(contract[i], k_begin + i);
+        set(contract[order[i]], k_begin + i);
     size_t next = free_begin;
     for (size_t d = 0; d < map.size(); ++d)
         if (!taken[d])

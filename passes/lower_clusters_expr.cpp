@@ -124,7 +124,7 @@ ExprId ClusterExprs::compute(ValueId v, const Node &node, MapId map, ExprId pred
         }
         Expr e{.kind = ExprKind::Elementwise, .dtype = result, .op = node.op};
         for (size_t i = 0; i < operands.size(); ++i) {
-            const ExprId x = pull(operands[i], map, predicate);
+            const ExprId x = pull(operands[i], repeated(v, operands[i], map), predicate);
             e.operands[i] = cast(x, info(exprs_[x].dtype).compute);
         }
         const DType computed =
@@ -161,15 +161,25 @@ ExprId ClusterExprs::compute(ValueId v, const Node &node, MapId map, ExprId pred
         const Index linear = linearize(maps_[map], graph_.type(v).shape, this);
         LZ_CHECK(same_place(linear, domain_.full) || graph_.type(v).numel() == 0,
                  "a product is read elsewhere than where it is made");
-        return add({.kind = ExprKind::Product,
-                    .dtype = graph_.type(v).dtype,
-                    .axes = (1u << domain_.extents.size()) - 1,
-                    .expensive = true});
+        const DType result = graph_.type(v).dtype;
+        const ExprId sum = add({.kind = ExprKind::Product,
+                                .dtype = info(result).compute,
+                                .axes = (1u << domain_.extents.size()) - 1,
+                                .expensive = true});
+        return cast(sum, result);
     }
     default:
         break;
     }
     internal_failure(__FILE__, __LINE__, std::string(name(node.op)) + " cannot stand inside a kernel");
+}
+
+/// Where an elementwise operand is read: NumPy's rules repeat it.
+ClusterExprs::MapId ClusterExprs::repeated(ValueId result, ValueId operand, MapId map) {
+    const Shape &shape = graph_.type(operand).shape;
+    if (shape == graph_.type(result).shape)
+        return map;
+    return intern(through_broadcast(maps_[map], shape));
 }
 
 ExprId ClusterExprs::view(const Node &node, MapId map, ExprId predicate) {

@@ -103,6 +103,7 @@ private:
     IndexMap full_map(const ir::Shape &shape);
     ExprId pull(ir::ValueId v, MapId map, ExprId predicate);
     ExprId compute(ir::ValueId v, const ir::Node &node, MapId map, ExprId predicate);
+    MapId repeated(ir::ValueId result, ir::ValueId operand, MapId map);
     ExprId view(const ir::Node &node, MapId map, ExprId predicate);
     ExprId pad(const ir::Node &node, const IndexMap &map, ExprId predicate);
     ExprId concat(const ir::Node &node, const IndexMap &map, ExprId predicate);

@@ -84,7 +84,8 @@ private:
             const OpFamily family = info(node.op).family;
             if (family == OpFamily::Elementwise || family == OpFamily::Reduction || node.op == Op::Reshape)
                 for (const ValueId v : graph_.operands(node))
-                    is_row = is_row || (exprs_.inside(v) && row[graph_.value(v).producer - cluster_.first]);
+                    is_row = is_row || (exprs_.inside(v) && row[graph_.value(v).producer - cluster_.first] &&
+                                        graph_.type(v).numel() == graph_.type(graph_.result(node)).numel());
             row[n - cluster_.first] = is_row;
         }
         return row;
