@@ -20,5 +20,9 @@ const char *__ubsan_default_options() { return "print_stacktrace=1"; }
 const char *__tsan_default_options();
 const char *__tsan_default_options() { return "halt_on_error=1:second_deadlock_stack=1:history_size=4"; }
 
+// oneTBB is not instrumented: what it tells memset and the like is ordered by atomics that cannot be seen here.
+const char *__tsan_default_suppressions();
+const char *__tsan_default_suppressions() { return "called_from_lib:libtbb.so\n"; }
+
 #endif
 }
