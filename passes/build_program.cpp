@@ -126,8 +126,10 @@ private:
             buffers.push_back(buffer);
             if (buffer == kNone)
                 continue;
-            if (b.mode == BufferMode::In || b.mode == BufferMode::InOut)
+            if (b.mode == BufferMode::In)
                 touch(step, buffer, false);
+            if (b.mode == BufferMode::InOut)
+                touch(step, plan_.continues[buffer] != kNone ? plan_.continues[buffer] : buffer, false);
             if (b.mode != BufferMode::In)
                 touch(step, buffer, true);
         }

@@ -122,6 +122,7 @@ private:
         desc.device = slots_[slot].device;
         desc.value = value;
         plan_.buffers.push_back(desc);
+        plan_.continues.push_back(kNone);
         slot_of_.push_back(slot);
         return static_cast<uint32_t>(plan_.buffers.size() - 1);
     }
@@ -196,6 +197,8 @@ private:
             slots_[slot].result = result;
         if (slots_[slot].param != kNone)
             std::erase(donors_, slots_[slot].param);
+        if (b.mode == BufferMode::InOut && shared)
+            plan_.continues[buffer] = buffer_of_[b.replaces];
         if (b.mode == BufferMode::InOut && !shared) {
             plan_.copies.push_back({s, buffer_of_[b.replaces], buffer});
             Slot &from = slots_[slot_of_[buffer_of_[b.replaces]]];

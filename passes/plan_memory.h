@@ -36,6 +36,8 @@ struct MemoryPlan {
     /// of the LoweredBuffers; kNone for Worker. Step s has those from step_begin[s] to step_begin[s + 1].
     std::vector<uint32_t> operands;
     std::vector<uint32_t> step_begin;
+    /// By buffer: the one that an update in place (BufferMode::InOut) continues in the same memory, or kNone.
+    std::vector<uint32_t> continues;
     std::vector<uint32_t> results;   ///< buffer of each graph result
     std::vector<PlannedCopy> copies; ///< in the order of their steps
     std::vector<Reuse> reuses;

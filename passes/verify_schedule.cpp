@@ -168,9 +168,9 @@ private:
                 if (segment.buffers[b] == kNone)
                     continue;
                 check_range(s, segment.buffers[b], touched[b].written, true);
-                // A scratch buffer is written and then read within the step.
-                if (kernel.buffers[b].mode != BufferMode::Temp && kernel.buffers[b].mode != BufferMode::Out)
-                    check_range(s, segment.buffers[b], touched[b].read, false);
+                // What the step itself wrote, or carried over from the buffer that it updates in place, it
+                // may also read.
+                check_range(s, segment.buffers[b], touched[b].read, kernel.buffers[b].mode != BufferMode::In);
             }
         }
     }
