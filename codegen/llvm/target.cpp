@@ -4,6 +4,10 @@
 #include "ir/diagnostic.h"
 
 #include <llvm/ADT/SmallVector.h>
+#include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/CodeGen/MachineModuleInfo.h>
+#include <llvm/CodeGen/Passes.h>
+#include <llvm/CodeGen/TargetPassConfig.h>
 #include <llvm/Config/llvm-config.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
@@ -66,13 +70,50 @@ void prepare(llvm::Module &module, llvm::TargetMachine &machine) {
     module.setDataLayout(machine.createDataLayout());
 }
 
+/// Opens what a TargetPassConfig keeps from its users.
+struct CoreSelection : llvm::TargetPassConfig {
+    static bool add(llvm::TargetPassConfig &config) {
+        return (config.*(&CoreSelection::addCoreISelPasses))();
+    }
+};
+
+/// LLVM's own pipeline of code generation, but for its optional passes over IR: they look for what compilers
+/// of languages leave behind, and loop strength reduction alone took a third of all time. What the emitter
+/// writes has its addresses in the form that it wants already.
+bool add_codegen_passes(llvm::legacy::PassManager &passes, llvm::TargetMachine &machine,
+                        llvm::MCContext **context) {
+    auto *module_info = new llvm::MachineModuleInfoWrapperPass(&machine);
+    *context = &module_info->getMMI().getContext();
+    llvm::TargetPassConfig *config = machine.createPassConfig(passes);
+    config->setDisableVerify(true);
+    passes.add(config);
+    passes.add(module_info);
+    passes.add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
+    passes.add(llvm::createPreISelIntrinsicLoweringPass());
+    const llvm::CodeGenOptLevel level = machine.getOptLevel();
+    machine.setOptLevel(llvm::CodeGenOptLevel::None);
+    config->addIRPasses();
+    machine.setOptLevel(level);
+    config->addCodeGenPrepare();
+    config->addPassesToHandleExceptions();
+    config->addISelPrepare();
+    if (CoreSelection::add(*config))
+        return false;
+    config->addMachinePasses();
+    config->setInitialized();
+    return true;
+}
+
 std::string emit(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type) {
     llvm::SmallString<0> out;
     llvm::raw_svector_ostream stream(out);
     llvm::legacy::PassManager passes;
-    if (machine.addPassesToEmitFile(passes, stream, nullptr, type, true))
+    llvm::MCContext *context = nullptr;
+    if (!add_codegen_passes(passes, machine, &context) ||
+        machine.addAsmPrinter(passes, stream, nullptr, type, *context))
         throw ir::Failure(ir::ErrorKind::Compile,
                           "LLVM cannot write code for " + machine.getTargetTriple().str() + ".");
+    passes.add(llvm::createFreeMachineFunctionPass());
     passes.run(module);
     return std::string(out);
 }
