@@ -60,8 +60,7 @@ private:
         const NodeId p = graph_.value(v).producer;
         if (p != kNone && partition_.cluster[p] == kInlined)
             return mix(h, node(p));
-        return mix(mix(h, static_cast<uint64_t>(graph_.type(v).dtype)),
-                   static_cast<uint64_t>(graph_.type(v).shape.rank()));
+        return mix(h, static_cast<uint64_t>(graph_.type(v).dtype));
     }
 
     const Graph &graph_;
