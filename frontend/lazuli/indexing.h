@@ -45,22 +45,28 @@ public:
 
     template <class T>
         requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
-    Index(T value) : kind_(Kind::Integer), integer_(static_cast<int64_t>(value)) {} // NOLINT: converts
-    Index(Slice slice) : kind_(Kind::Slice), slice_(slice) {}                       // NOLINT: converts
-    Index(EllipsisType) : kind_(Kind::Ellipsis) {}                                  // NOLINT: converts
-    Index(NoneType) : kind_(Kind::None) {}                                          // NOLINT: converts
-    Index(Tensor positions) : kind_(Kind::Tensor), tensor_(std::move(positions)) {} // NOLINT: converts
+    Index(T value, Location loc = Location::current()) // NOLINT: converts
+        : kind_(Kind::Integer), integer_(static_cast<int64_t>(value)), loc_(loc) {}
+    Index(lz::Slice slice, Location loc = Location::current()) // NOLINT: converts
+        : kind_(Kind::Slice), slice_(slice), loc_(loc) {}
+    Index(EllipsisType, Location loc = Location::current()) // NOLINT: converts
+        : kind_(Kind::Ellipsis), loc_(loc) {}
+    Index(NoneType, Location loc = Location::current()) : kind_(Kind::None), loc_(loc) {} // NOLINT: converts
+    Index(lz::Tensor positions, Location loc = Location::current())                       // NOLINT: converts
+        : kind_(Kind::Tensor), tensor_(std::move(positions)), loc_(loc) {}
 
     Kind kind() const { return kind_; }
     int64_t integer() const { return integer_; }
-    const Slice &slice() const { return slice_; }
-    const Tensor &tensor() const { return tensor_; }
+    const lz::Slice &slice() const { return slice_; }
+    const lz::Tensor &tensor() const { return tensor_; }
+    Location loc() const { return loc_; }
 
 private:
     Kind kind_;
     int64_t integer_ = 0;
-    Slice slice_;
-    Tensor tensor_;
+    lz::Slice slice_;
+    lz::Tensor tensor_;
+    Location loc_;
 };
 
 /// What `at` returns: the part as a tensor, and the way to change it in `x`. Assigning to it changes x; the
@@ -93,12 +99,14 @@ public:
 private:
     friend class Tensor;
     Part(const Tensor &base, std::span<const Index> index, Location loc);
-    void write(const Operand &value) const;
+    void write(const Tensor &value, Location loc) const;
 
     mutable Tensor base_; ///< shares the cell of x
     std::vector<Index> index_;
 };
 
+/// The elements where `mask`, of x's shape, is true, in a row. Sync point: their number is not known before.
+LZ_API Tensor masked_select(const Tensor &x, const Tensor &mask, Location loc = Location::current());
 /// out[i..] = x[.., index[i..], ..] along `axis`; `index` has x's rank and nowhere more elements but along
 /// `axis`. An index out of range is found when it runs (S26).
 LZ_API Tensor gather(const Tensor &x, int64_t axis, const Tensor &index, Location loc = Location::current());

@@ -223,7 +223,7 @@ public:
     /// (indexing.h).
     Part at(std::initializer_list<Index> index, Location loc = Location::current()) const;
     Part at(const Index &index, Location loc = Location::current()) const;
-    Part operator[](const Index &index) const; // knows no location: C++20 gives this operator one parameter
+    Part operator[](const Index &index) const;
     Tensor gather(int64_t axis, const Tensor &index, Location loc = Location::current()) const;
     Tensor index_select(int64_t axis, const Tensor &index, Location loc = Location::current()) const;
     Tensor take(const Tensor &index, Location loc = Location::current()) const;

@@ -134,6 +134,9 @@ Target target_like(const Tensor &x, const TensorOptions &options, const char *fu
 ir::DType default_dtype();
 ir::Device default_device(Location loc);
 
+/// Indices that count from the end where they are negative, all counted from the front (gather.cpp).
+Tensor from_front(const Tensor &index, int64_t extent, Location loc);
+
 /// PyTorch's promotion of an operand list (S62): the dtype in which they meet.
 ir::DType result_type(const Operand &a, const Operand &b, const char *function, Location loc);
 /// The operand as a tensor of this dtype: cast, or a constant on the device of `like`.
