@@ -8,17 +8,39 @@ using ir::ContractionArg;
 
 namespace {
 
-/// What blocks are fitted to: first- and second-level caches that every host of the last decade has at least
-/// half of.
+// Fitted on AVX-512 with 1 MiB of second-level cache a core; half of it costs little.
 constexpr int64_t kInnerBytes = 512 << 10; ///< packed lhs that stays in the second-level cache
-constexpr int64_t kBlockK = 256;
+constexpr int64_t kBlockK = 512;           ///< sums are read and written once for so many steps
 constexpr int64_t kItemRows = 2048, kItemColumns = 1024;
+constexpr int64_t kShortK = 128; ///< up to which the result is written row by row, not panel by panel
+constexpr int64_t kPlainRhsBytes = 256 << 10; ///< up to which an operand is as well read where it is
+constexpr int64_t kPlainLhsBytes = 1 << 20;
+constexpr int64_t kSerialWork = 96 * 96 * 96; ///< multiply-adds that are not worth a second thread
 
 constexpr int64_t ceil_div(int64_t x, int64_t y) {
     return (x + y - 1) / y;
 }
 constexpr int64_t round_up(int64_t x, int64_t y) {
     return ceil_div(x, y) * y;
+}
+
+/// Cuts items until there is one for each thread, and an even number of them each where that takes few more.
+void split(const ContractionSizes &sizes, int64_t mr, int64_t nr, int threads, int64_t &block_m,
+           int64_t &block_n) {
+    const auto items = [&] {
+        return sizes.batches * ceil_div(sizes.m, block_m) * ceil_div(sizes.n, block_n);
+    };
+    while (items() < threads || (items() < 4 * threads && items() % threads != 0)) {
+        // Halves of the longer side: the shorter panels are packed by both.
+        if (block_m >= block_n && block_m > mr)
+            block_m = round_up(ceil_div(block_m, 2), 2);
+        else if (block_n > nr)
+            block_n = round_up(ceil_div(block_n, 2), nr);
+        else if (block_m > mr)
+            block_m = round_up(ceil_div(block_m, 2), 2);
+        else
+            break;
+    }
 }
 
 } // namespace
@@ -41,20 +63,20 @@ ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::Cp
     const int64_t k = std::max<int64_t>(1, sizes.k);
     const int64_t bytes = ir::size_of(ir::info(sizes.dtype).accumulate);
 
-    const int64_t block_k = std::min(kBlockK, round_up(k, 32));
-    const int64_t inner_m = std::max<int64_t>(mr, kInnerBytes / (block_k * bytes) / mr * mr);
-    int64_t block_m = std::min(kItemRows, m), block_n = std::min<int64_t>(kItemColumns, round_up(n, nr));
-    if (sizes.batches < threads && m * n * k > 128 * 128 * 64) {
-        while (sizes.batches * ceil_div(m, block_m) * ceil_div(n, block_n) < threads) {
-            if (block_m >= block_n && block_m > mr)
-                block_m = round_up(ceil_div(block_m, 2), 2);
-            else if (block_n > nr)
-                block_n = round_up(ceil_div(block_n, 2), nr);
-            else
-                break;
-        }
-    }
+    const int64_t passes = ceil_div(k, kBlockK);
+    const int64_t block_k = round_up(ceil_div(k, passes), 32);
+    int64_t block_m = std::min(kItemRows, m), block_n = std::min(kItemColumns, round_up(n, nr));
+    if (sizes.batches * m * n * k > kSerialWork)
+        split(sizes, mr, nr, threads, block_m, block_n);
+    // A result that is finished at once is written in rows: panels of rhs stay in the second-level cache
+    // instead.
+    const int64_t inner_m =
+        k <= kShortK ? mr : std::max<int64_t>(mr, kInnerBytes / (block_k * bytes) / mr * mr);
     const int64_t inner = std::min(inner_m, round_up(block_m, mr));
+    const bool in_place = contraction_reads_in_place(sizes.dtype);
+    // A panel of rhs is used once for each tile of rows, a panel of lhs once for each panel of columns.
+    const bool plain_rhs = in_place && sizes.rhs_n == 1 && (k * n * bytes <= kPlainRhsBytes || m <= 3 * mr);
+    const bool plain_lhs = in_place && (m * k * bytes <= kPlainLhsBytes || n <= 3 * nr);
 
     ContractionBlocks blocks;
     const auto set = [&](ContractionArg which, int64_t value) {
@@ -68,8 +90,8 @@ ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::Cp
     set(ContractionArg::BlockN, block_n);
     set(ContractionArg::InnerM, inner);
     set(ContractionArg::BlockK, block_k);
-    set(ContractionArg::PackLhs, 1);
-    set(ContractionArg::PackRhs, 1);
+    set(ContractionArg::PackLhs, !plain_lhs);
+    set(ContractionArg::PackRhs, !plain_rhs);
     set(ContractionArg::RhsOffset, lhs_bytes);
     set(ContractionArg::SumsOffset, lhs_bytes + rhs_bytes);
     blocks.items = sizes.batches * ceil_div(sizes.m, block_m) * ceil_div(sizes.n, block_n);

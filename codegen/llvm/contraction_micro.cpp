@@ -42,6 +42,13 @@ PanelForm panel_form(const ir::Contraction &c, const ir::CpuIsa &isa) {
     return form;
 }
 
+void fetch_ahead(Builder &b, Value address) {
+    auto &ir = static_cast<llvm::IRBuilder<> &>(b.ir());
+    const auto flag = [&](uint32_t value) { return ir.getInt32(value); };
+    ir.CreateIntrinsic(llvm::Intrinsic::prefetch, {address->getType()},
+                       {address, flag(0), flag(2), flag(1)}); // to read, second level, data
+}
+
 Value pairs_of(Builder &b, Value halves) {
     return static_cast<llvm::IRBuilder<> &>(b.ir()).CreateBitCast(halves,
                                                                   b.type(Elem::I32, b.lanes(halves) / 2));

@@ -89,6 +89,7 @@ private:
                         // A whole register past the last full one would read beyond the operand.
                         const bool fits = !masked && column + lanes <= width_;
                         const Value mask = fits ? nullptr : masks[static_cast<size_t>(column / lanes)];
+                        fetch_ahead(b_, at(b_.i64(column + width_), b_.mul(step, b_.i64(form_.pair))));
                         store(load_columns(step, column, mask), step, b_.i64(column),
                               std::min(lanes, width_ - column));
                     }
@@ -135,8 +136,10 @@ private:
         b_.loop(b_.i64(0), args_.depth, b_.i64(depth), {}, [&](Value k, std::span<const Value>) {
             const Value mask = lane_mask(k, args_.depth, depth);
             std::vector<Value> square;
+            const Value next_panel = b_.mul(args_.stride_i, b_.i64(width_));
             for (const Value offset : offsets) {
                 const Value address = b_.element(storage_, args_.from, b_.add(offset, k));
+                fetch_ahead(b_, b_.element(storage_, address, next_panel));
                 const Value v = b_.masked_load(storage_, address, mask, bytes_);
                 square.push_back(form_.pair == 1 ? convert(v) : pairs_of(b_, v));
             }

@@ -48,6 +48,9 @@ struct MicroArgs {
 };
 void emit_microkernel(Builder &b, const PanelForm &form, int rows, const MicroArgs &args);
 
+/// Brings the line of an address, which need not be mapped, into the second-level cache.
+void fetch_ahead(Builder &b, Value address);
+
 /// Pairs of neighbouring 16-bit lanes as lanes of 32 bits.
 Value pairs_of(Builder &b, Value halves);
 
