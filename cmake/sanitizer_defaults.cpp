@@ -1,4 +1,5 @@
-// What the sanitizers are told in every test program, so that a test run by hand behaves as it does under ctest.
+// What the sanitizers are told in every test program, so that a test run by hand behaves as it does under
+// ctest.
 
 extern "C" {
 
@@ -13,16 +14,23 @@ const char *__asan_default_options() {
 }
 
 const char *__ubsan_default_options();
-const char *__ubsan_default_options() { return "print_stacktrace=1"; }
+const char *__ubsan_default_options() {
+    return "print_stacktrace=1";
+}
 
 #elif defined(LAZULI_SANITIZE_THREAD)
 
 const char *__tsan_default_options();
-const char *__tsan_default_options() { return "halt_on_error=1:second_deadlock_stack=1:history_size=4"; }
+const char *__tsan_default_options() {
+    return "halt_on_error=1:second_deadlock_stack=1:history_size=4";
+}
 
-// oneTBB is not instrumented: what it tells memset and the like is ordered by atomics that cannot be seen here.
+// oneTBB is not instrumented: what it tells memset and the like is ordered by atomics that cannot be seen
+// here.
 const char *__tsan_default_suppressions();
-const char *__tsan_default_suppressions() { return "called_from_lib:libtbb.so\n"; }
+const char *__tsan_default_suppressions() {
+    return "called_from_lib:libtbb.so\n";
+}
 
 #endif
 }

@@ -43,7 +43,8 @@ std::vector<std::byte> read_file(const std::string &path) {
 }
 
 /// The content if `file` is whole and holds this key.
-std::optional<std::vector<std::byte>> unpack(std::span<const std::byte> file, std::span<const std::byte> key) {
+std::optional<std::vector<std::byte>> unpack(std::span<const std::byte> file,
+                                             std::span<const std::byte> key) {
     Header header;
     if (file.size() < sizeof(Header) + sizeof(XXH128_canonical_t))
         return std::nullopt;
@@ -83,7 +84,8 @@ std::vector<std::byte> pack(std::span<const std::byte> key, std::span<const std:
 } // namespace
 
 DiskCache::DiskCache(std::string directory, int64_t max_bytes, std::function<void(const std::string &)> log)
-    : directory_(std::move(directory)), max_bytes_(max_bytes), log_(std::move(log)), usable_(!directory_.empty()) {
+    : directory_(std::move(directory)), max_bytes_(max_bytes), log_(std::move(log)),
+      usable_(!directory_.empty()) {
     if (!usable_)
         return;
     std::error_code error;
@@ -94,8 +96,9 @@ DiskCache::DiskCache(std::string directory, int64_t max_bytes, std::function<voi
 
 void DiskCache::give_up(const std::string &why) {
     if (usable_.exchange(false) && log_)
-        log_(fmt::format("the kernel cache directory {} is not used: {}; kernels are compiled anew in each process",
-                         directory_, why));
+        log_(fmt::format(
+            "the kernel cache directory {} is not used: {}; kernels are compiled anew in each process",
+            directory_, why));
 }
 
 std::string DiskCache::path_of(std::span<const std::byte> key) const {
@@ -153,8 +156,8 @@ void DiskCache::store(std::span<const std::byte> key, std::span<const std::byte>
         evict();
 }
 
-/// Counts the files and removes the least recently used until three quarters of the limit are left. Other processes
-/// may do the same at once: a file that is gone already is no error.
+/// Counts the files and removes the least recently used until three quarters of the limit are left. Other
+/// processes may do the same at once: a file that is gone already is no error.
 void DiskCache::evict() {
     struct File {
         fs::path path;

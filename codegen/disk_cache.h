@@ -14,18 +14,19 @@
 namespace lz::codegen {
 
 class DiskCache {
-  public:
+public:
     /// An empty directory name makes a cache that holds nothing. `log` gets whole sentences.
     DiskCache(std::string directory, int64_t max_bytes, std::function<void(const std::string &)> log);
 
-    /// The bytes stored under the key, or nothing. A file that is damaged or belongs to another key is removed.
+    /// The bytes stored under the key, or nothing. A file that is damaged or belongs to another key is
+    /// removed.
     std::optional<std::vector<std::byte>> find(std::span<const std::byte> key);
     /// Stores bytes under the key; when that is not possible says so once and goes on without.
     void store(std::span<const std::byte> key, std::span<const std::byte> content);
 
     const std::string &directory() const { return directory_; }
 
-  private:
+private:
     std::string path_of(std::span<const std::byte> key) const;
     void give_up(const std::string &why);
     void evict();
@@ -34,8 +35,8 @@ class DiskCache {
     const int64_t max_bytes_;
     const std::function<void(const std::string &)> log_;
     std::atomic<bool> usable_;
-    std::mutex mutex_;           ///< guards what follows
-    int64_t bytes_ = -1;         ///< estimate of what the files take, -1: not counted yet
+    std::mutex mutex_;   ///< guards what follows
+    int64_t bytes_ = -1; ///< estimate of what the files take, -1: not counted yet
     std::atomic<uint64_t> next_temporary_{0};
 };
 

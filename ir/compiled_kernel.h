@@ -1,6 +1,6 @@
 #pragma once
-/// Compiled code and the convention by which it is called. Emitters produce it, backends load it; neither knows the
-/// other.
+/// Compiled code and the convention by which it is called. Emitters produce it, backends load it; neither
+/// knows the other.
 
 #include <atomic>
 #include <cstddef>
@@ -29,8 +29,8 @@ struct KernelFrame {
 };
 static_assert(offsetof(KernelFrame, fault) == 24, "emitted code knows this layout");
 
-/// A phase: runs work items [begin, end). `worker` is scratch of the calling worker (may be null if the kernel has
-/// no Worker buffers), 64-byte aligned. Called from many threads at once with disjoint ranges.
+/// A phase: runs work items [begin, end). `worker` is scratch of the calling worker (may be null if the
+/// kernel has no Worker buffers), 64-byte aligned. Called from many threads at once with disjoint ranges.
 using PhaseEntry = void (*)(const KernelFrame *frame, int64_t begin, int64_t end, void *worker);
 
 /// Code of one kernel for one target.

@@ -1,7 +1,7 @@
 #pragma once
-/// Failures inside the engine. Below the frontend nothing knows the public error classes: a failure is thrown as
-/// `Failure` with its kind and, where one is known, the user's location or the node; the frontend turns it into
-/// `lz::ShapeError` and its siblings at the API boundary.
+/// Failures inside the engine. Below the frontend nothing knows the public error classes: a failure is thrown
+/// as `Failure` with its kind and, where one is known, the user's location or the node; the frontend turns it
+/// into `lz::ShapeError` and its siblings at the API boundary.
 
 #include "ir/location.h"
 
@@ -27,7 +27,7 @@ enum class ErrorKind : uint8_t {
 
 /// The failure of one operation or of the engine. `what()` is a whole sentence without the location.
 class Failure : public std::exception {
-  public:
+public:
     static constexpr uint32_t kNoNode = UINT32_MAX;
 
     Failure(ErrorKind kind, std::string message, Location loc = {}, uint32_t node = kNoNode)
@@ -40,7 +40,7 @@ class Failure : public std::exception {
     /// Index of the node (in the canonical order of the recording) whose execution failed, or kNoNode.
     uint32_t node() const { return node_; }
 
-  private:
+private:
     ErrorKind kind_;
     std::string message_;
     Location loc_;
@@ -53,8 +53,9 @@ class Failure : public std::exception {
 } // namespace lz::ir
 
 /// Checks an invariant of ours (never a mistake of the user's). Always on: it is cheap where it stands.
-#define LZ_CHECK(cond, what)                                                                                           \
-    do {                                                                                                               \
-        if (!(cond)) [[unlikely]]                                                                                      \
-            ::lz::ir::internal_failure(__FILE__, __LINE__, std::string("`" #cond "` does not hold: ") + (what));       \
+#define LZ_CHECK(cond, what)                                                                                 \
+    do {                                                                                                     \
+        if (!(cond)) [[unlikely]]                                                                            \
+            ::lz::ir::internal_failure(__FILE__, __LINE__,                                                   \
+                                       std::string("`" #cond "` does not hold: ") + (what));                 \
     } while (false)

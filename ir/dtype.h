@@ -24,22 +24,34 @@ struct DTypeInfo {
 };
 
 inline constexpr DTypeInfo kDTypes[] = {
-#define LZ_DTYPE(E, text, storage, bytes, kind, compute, acc)                                                          \
+#define LZ_DTYPE(E, text, storage, bytes, kind, compute, acc)                                                \
     {text, bytes, DTypeKind::kind, DType::compute, DType::acc},
 #include "ir/dtypes.def"
 };
 inline constexpr int kNumDTypes = sizeof(kDTypes) / sizeof(kDTypes[0]);
 
-constexpr const DTypeInfo &info(DType t) { return kDTypes[static_cast<int>(t)]; }
-constexpr std::string_view name(DType t) { return info(t).name; }
-constexpr int size_of(DType t) { return info(t).bytes; }
-constexpr bool is_float(DType t) { return info(t).kind == DTypeKind::Float; }
-constexpr bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
+constexpr const DTypeInfo &info(DType t) {
+    return kDTypes[static_cast<int>(t)];
+}
+constexpr std::string_view name(DType t) {
+    return info(t).name;
+}
+constexpr int size_of(DType t) {
+    return info(t).bytes;
+}
+constexpr bool is_float(DType t) {
+    return info(t).kind == DTypeKind::Float;
+}
+constexpr bool is_half(DType t) {
+    return t == DType::F16 || t == DType::BF16;
+}
 /// Integers proper: bool is not one.
 constexpr bool is_integer(DType t) {
     return info(t).kind == DTypeKind::Signed || info(t).kind == DTypeKind::Unsigned;
 }
-constexpr bool is_signed(DType t) { return info(t).kind == DTypeKind::Signed || is_float(t); }
+constexpr bool is_signed(DType t) {
+    return info(t).kind == DTypeKind::Signed || is_float(t);
+}
 
 /// The dtype with this text name ("f32"), or nothing.
 std::optional<DType> dtype_from_name(std::string_view text);

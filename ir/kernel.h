@@ -9,8 +9,8 @@
 ///                barrier between them
 ///     }
 ///
-/// The body of a phase is a region: instructions and loops in order. An instruction is scalar; which axis becomes
-/// the vector is the phase's schedule. Row kernel (softmax over the last axis), as pseudo code:
+/// The body of a phase is a region: instructions and loops in order. An instruction is scalar; which axis
+/// becomes the vector is the phase's schedule. Row kernel (softmax over the last axis), as pseudo code:
 ///
 ///     parallel i0:
 ///       m = loop i1 lanes: x = load(i0, i1); reduce max x
@@ -18,16 +18,18 @@
 ///       loop i1:           store out(i0, i1), load tmp(i1) / s
 ///
 /// **Order of a reduction** (S29). It depends on extents only, never on threads, fusion or the host's width:
-///  - a loop with `chunk` c > 0 folds elements [0,c), [c,2c), ... each by itself and then the chunks' results one
+///  - a loop with `chunk` c > 0 folds elements [0,c), [c,2c), ... each by itself and then the chunks' results
+///  one
 ///    after another, first to last;
 ///  - LoopOrder::Sequential folds its elements one after another, starting from the first;
-///  - LoopOrder::Lanes has L = kLaneBytes / size of the accumulation dtype lanes, all starting at the identity;
-///    element k of a chunk is folded into lane k mod L in ascending k; then for h = L/2, L/4, ..., 1 lane i (i < h)
-///    becomes op(lane i, lane i + h).
+///  - LoopOrder::Lanes has L = kLaneBytes / size of the accumulation dtype lanes, all starting at the
+///  identity;
+///    element k of a chunk is folded into lane k mod L in ascending k; then for h = L/2, L/4, ..., 1 lane i
+///    (i < h) becomes op(lane i, lane i + h).
 /// Identities: add -0.0 (0), mul 1, max -inf (lowest), min +inf (highest). min and max let NaN through. Arg
 /// reductions keep the first of equals, so their order cannot be seen.
-/// A split reduction (phase 0 makes one partial a chunk, phase 1 folds them sequentially) gives the same bits as
-/// one loop with that chunk.
+/// A split reduction (phase 0 makes one partial a chunk, phase 1 folds them sequentially) gives the same bits
+/// as one loop with that chunk.
 
 #include "ir/dtype.h"
 #include "ir/kernel_class.h"
@@ -107,7 +109,8 @@ struct Access {
     ArgId offset = kNoArg; ///< kNoArg: 0
     std::vector<AxisStride> strides;
     std::vector<IndexTerm> terms;
-    KValue predicate = kNoValue; ///< bool: where false a load gives 0 and touches nothing, a store does nothing
+    KValue predicate =
+        kNoValue; ///< bool: where false a load gives 0 and touches nothing, a store does nothing
 };
 
 struct Instr {
@@ -129,24 +132,25 @@ using Region = std::vector<Stmt>;
 enum class ReduceOp : uint8_t { Add, Mul, Max, Min, ArgMax, ArgMin };
 struct Reduction {
     ReduceOp op;
-    DType dtype;              ///< accumulation dtype; the value has it already
-    KValue value;             ///< in the loop's body
-    KValue index = kNoValue;  ///< ArgMax, ArgMin: i64 position that travels with the value
+    DType dtype;             ///< accumulation dtype; the value has it already
+    KValue value;            ///< in the loop's body
+    KValue index = kNoValue; ///< ArgMax, ArgMin: i64 position that travels with the value
 };
 enum class LoopOrder : uint8_t { Lanes, Sequential };
 
-/// A loop over (a part of) one axis inside the body of a grid point. Lanes loops are vectorised along their axis.
+/// A loop over (a part of) one axis inside the body of a grid point. Lanes loops are vectorised along their
+/// axis.
 struct Loop {
     AxisId axis;
     LoopOrder order = LoopOrder::Lanes;
-    int64_t chunk = 0;                      ///< 0: one chunk
+    int64_t chunk = 0;                       ///< 0: one chunk
     KValue begin = kNoValue, end = kNoValue; ///< uniform i64 bounds; kNoValue: 0 and the extent
     Region body;
     std::vector<Reduction> reductions;
 };
 
-/// Block sizes and places in a worker's scratch of a contraction: consecutive arguments of the kernel, in this order.
-/// `passes/contraction_tile.h` chooses them; no value of them changes the bits of a result.
+/// Block sizes and places in a worker's scratch of a contraction: consecutive arguments of the kernel, in
+/// this order. `passes/contraction_tile.h` chooses them; no value of them changes the bits of a result.
 enum class ContractionArg : uint8_t {
     BlockM,     ///< rows of one work item
     BlockN,     ///< columns of one work item, a multiple of nr unless there is one column block
@@ -159,18 +163,18 @@ enum class ContractionArg : uint8_t {
 };
 inline constexpr int kContractionArgs = 8;
 
-/// A product lhs[b.., m, k] * rhs[b.., k, n] summed over k, tile by tile; the phase's body is the epilogue of one
-/// (b.., m, n) element, in which KOp::Product is the sum rounded to `dtype`. The phase's grid is (b.., m, n).
-/// Each element is summed in ascending k, with fused multiply-adds in `accumulate` where the ISA has them (bf16 in
-/// pairs along k where the ISA has dot products of them), so bits depend on k and the ISA only.
+/// A product lhs[b.., m, k] * rhs[b.., k, n] summed over k, tile by tile; the phase's body is the epilogue of
+/// one (b.., m, n) element, in which KOp::Product is the sum rounded to `dtype`. The phase's grid is (b.., m,
+/// n). Each element is summed in ascending k, with fused multiply-adds in `accumulate` where the ISA has them
+/// (bf16 in pairs along k where the ISA has dot products of them), so bits depend on k and the ISA only.
 struct Contraction {
     AxisId m, n, k;
-    DType dtype;      ///< of both operands
-    DType accumulate; ///< F32 or F64, I64 for integers
-    Access lhs, rhs;  ///< affine, no terms, no predicate
-    int mr = 0, nr = 0;      ///< register tile that the target's microkernel works on
-    ArgId blocks = kNoArg;   ///< first of kContractionArgs arguments, see ContractionArg
-    uint16_t scratch = 0;    ///< Worker buffer: packed panels and partial sums
+    DType dtype;           ///< of both operands
+    DType accumulate;      ///< F32 or F64, I64 for integers
+    Access lhs, rhs;       ///< affine, no terms, no predicate
+    int mr = 0, nr = 0;    ///< register tile that the target's microkernel works on
+    ArgId blocks = kNoArg; ///< first of kContractionArgs arguments, see ContractionArg
+    uint16_t scratch = 0;  ///< Worker buffer: packed panels and partial sums
 };
 constexpr ArgId contraction_arg(const Contraction &c, ContractionArg which) {
     return static_cast<ArgId>(c.blocks + static_cast<int>(which));
@@ -178,15 +182,15 @@ constexpr ArgId contraction_arg(const Contraction &c, ContractionArg which) {
 
 struct Phase {
     std::vector<AxisId> grid; ///< parallel axes, outermost first
-    /// The last grid axis is the vector (loop kernels and reductions over outer axes). If false, loops in the body
-    /// with LoopOrder::Lanes are vectorised and a grid point is scalar outside them.
+    /// The last grid axis is the vector (loop kernels and reductions over outer axes). If false, loops in the
+    /// body with LoopOrder::Lanes are vectorised and a grid point is scalar outside them.
     bool vector_grid = true;
     InnerTier inner = InnerTier::Any; ///< of the vectorised axis
     StoreTier stores = StoreTier::Cached;
     /// Elements of the last grid axis in one work item (vector_grid only); kNoArg: all of them.
     ArgId block = kNoArg;
-    /// A grid axis (not the last) along which some accesses are contiguous that are strided along the vector axis:
-    /// the two axes are walked in square tiles, transposed in registers. -1: none. Then a work item is
+    /// A grid axis (not the last) along which some accesses are contiguous that are strided along the vector
+    /// axis: the two axes are walked in square tiles, transposed in registers. -1: none. Then a work item is
     /// `tile_block` x `block` elements.
     int tile_axis = -1;
     ArgId tile_block = kNoArg;
@@ -206,18 +210,19 @@ struct Kernel {
     std::vector<Phase> phases;
 };
 
-/// Number of work items of a phase: the product of the grid's extents, the last (and the tile axis) counted in
-/// blocks. A contraction counts (batches) x ceil(m / BlockM) x ceil(n / BlockN), the column blocks innermost.
+/// Number of work items of a phase: the product of the grid's extents, the last (and the tile axis) counted
+/// in blocks. A contraction counts (batches) x ceil(m / BlockM) x ceil(n / BlockN), the column blocks
+/// innermost.
 int64_t work_items(const Kernel &kernel, const Phase &phase, std::span<const int64_t> args);
 
 /// Writes a Kernel. Values get their dtype from operands; constants fold nothing (that is for `simplify`).
 /// Instructions are appended to the innermost open region.
 class KernelBuilder {
-  public:
+public:
     explicit KernelBuilder(std::string name = "k") { kernel_.name = std::move(name); }
 
     ArgId arg(ArgRole role);
-    AxisId axis();                     ///< a new axis with a new Extent argument
+    AxisId axis(); ///< a new axis with a new Extent argument
     AxisId axis(ArgId extent);
     uint16_t buffer(DType dtype, BufferMode mode, ArgId worker_offset = kNoArg);
     uint32_t scalar(DType dtype);
@@ -237,7 +242,8 @@ class KernelBuilder {
 
     KValue constant(DType dtype, double value);
     KValue constant_int(DType dtype, int64_t value);
-    KValue scalar_value(uint32_t index); ///< in the compute dtype of the scalar's dtype: f32 for the half types
+    KValue
+    scalar_value(uint32_t index); ///< in the compute dtype of the scalar's dtype: f32 for the half types
     KValue arg_value(ArgId arg);
     KValue axis_index(AxisId axis);
     KValue load(const Access &access);
@@ -304,14 +310,16 @@ class KernelBuilder {
     KValue tanh(KValue x) { return arith(KOp::Tanh, x); }
     KValue erf(KValue x) { return arith(KOp::Erf, x); }
     KValue sigmoid(KValue x) { return arith(KOp::Sigmoid, x); }
-    KValue check_index(KValue index, KValue extent) { return emit(KOp::CheckIndex, DType::I64, index, extent); }
+    KValue check_index(KValue index, KValue extent) {
+        return emit(KOp::CheckIndex, DType::I64, index, extent);
+    }
     KValue check_nonzero(KValue x) { return arith(KOp::CheckNonzero, x); }
 
     Kernel &kernel() { return kernel_; }
     const Kernel &kernel() const { return kernel_; }
     Kernel take() { return std::move(kernel_); }
 
-  private:
+private:
     KValue arith(KOp op, KValue x, KValue y = kNoValue) { return emit(op, dtype(x), x, y); }
 
     KValue append(const Instr &instr);
@@ -327,14 +335,16 @@ class KernelBuilder {
 /// Appends the elementwise row's Kernel IR for operands that already have the compute dtype.
 KValue build_elementwise(KernelBuilder &b, Op op, std::span<const KValue> operands);
 
-/// Replaces every instruction of class Math (and Philox) by arithmetic, in place of it. f32 and f64; at most 2 ULP
-/// against the correctly rounded result (Pow and Atan2 included). The one place where functions are approximated.
+/// Replaces every instruction of class Math (and Philox) by arithmetic, in place of it. f32 and f64; at most
+/// 2 ULP against the correctly rounded result (Pow and Atan2 included). The one place where functions are
+/// approximated.
 void expand_math(Kernel &kernel);
 
 /// Well-formedness; throws Failure(Internal) with the printed kernel.
 void verify(const Kernel &kernel);
 
-/// Bytes that two kernels share exactly when they may share compiled code: everything but the name and sources.
+/// Bytes that two kernels share exactly when they may share compiled code: everything but the name and
+/// sources.
 std::string cache_key(const Kernel &kernel);
 
 } // namespace lz::ir

@@ -1,6 +1,6 @@
 #pragma once
-/// The closed list of what a kernel is specialised on besides its body. Everything else (extents, strides, offsets,
-/// scalars, block sizes) is an argument, so sizes within one class share one compiled kernel.
+/// The closed list of what a kernel is specialised on besides its body. Everything else (extents, strides,
+/// offsets, scalars, block sizes) is an argument, so sizes within one class share one compiled kernel.
 
 #include <cstdint>
 #include <string_view>
@@ -16,9 +16,9 @@ enum class StrideClass : uint8_t {
 
 /// Tier of the extent of the vectorised axis.
 enum class InnerTier : uint8_t {
-    One,   ///< exactly 1: no inner loop
-    Tiny,  ///< 2 to 16
-    Any,   ///< everything else; tails are masks
+    One,  ///< exactly 1: no inner loop
+    Tiny, ///< 2 to 16
+    Any,  ///< everything else; tails are masks
 };
 
 /// Whether stores bypass the caches because the outputs will not fit the last level.

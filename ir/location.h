@@ -6,7 +6,8 @@
 
 namespace lz::ir {
 
-/// A line of the user's source. `file` is never owned here: it points to a string literal of the user's program
+/// A line of the user's source. `file` is never owned here: it points to a string literal of the user's
+/// program
 /// (`std::source_location`) or into the string pool of the Graph that was parsed.
 struct Location {
     const char *file = nullptr;

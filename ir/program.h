@@ -1,6 +1,6 @@
 #pragma once
-/// Program: what the executor runs. Buffers and steps with every size known; what may change between two runs of
-/// one Program (pointers, runtime attribute words) is referred to by position.
+/// Program: what the executor runs. Buffers and steps with every size known; what may change between two runs
+/// of one Program (pointers, runtime attribute words) is referred to by position.
 
 #include "ir/graph.h"
 #include "ir/kernel.h"
@@ -20,11 +20,11 @@ enum class BufferKind : uint8_t {
 
 struct BufferDesc {
     BufferKind kind;
-    uint32_t index = 0;  ///< Input, Result
-    int64_t offset = 0;  ///< Arena
+    uint32_t index = 0; ///< Input, Result
+    int64_t offset = 0; ///< Arena
     int64_t bytes = 0;
     Device device;
-    int32_t donor = -1;  ///< Result: the buffer (an Input) whose memory it takes over
+    int32_t donor = -1;    ///< Result: the buffer (an Input) whose memory it takes over
     ValueId value = kNone; ///< of the graph it holds, kNone for scratch
 };
 
@@ -38,8 +38,8 @@ struct ArgSpec {
     std::vector<Term> terms;
 };
 
-/// A scalar argument: a runtime word, read as double or int64 by the dtype of the value it was written for, rounded
-/// to that dtype, and put in the kernel's slot.
+/// A scalar argument: a runtime word, read as double or int64 by the dtype of the value it was written for,
+/// rounded to that dtype, and put in the kernel's slot.
 struct ScalarSpec {
     uint32_t word;
     DType dtype;
@@ -52,9 +52,9 @@ struct Segment {
     std::vector<ScalarSpec> scalars;
     std::vector<int64_t> items; ///< work items of each phase
     /// Recorded index (Node::recorded) of each instruction of class Check of the kernel, in the order of
-    /// Kernel::instrs: what a fault is blamed on. Kernels are shared, so in a Program the Instr::source of their checks
-    /// is a number in this order (0, 1, ...: `build_program`), and so is Fault::source. Empty: the last of
-    /// Step::recorded is blamed.
+    /// Kernel::instrs: what a fault is blamed on. Kernels are shared, so in a Program the Instr::source of
+    /// their checks is a number in this order (0, 1, ...: `build_program`), and so is Fault::source. Empty:
+    /// the last of Step::recorded is blamed.
     std::vector<uint32_t> checks;
 };
 
@@ -70,20 +70,23 @@ struct ByteRange {
 struct Step {
     StepKind kind = StepKind::Launch;
     Device device;
-    int32_t stream = 0; ///< index in Program::streams
+    int32_t stream = 0;      ///< index in Program::streams
     uint32_t kernel = kNone; ///< Launch: index in Program::kernels
     std::vector<Segment> segments;
     int64_t worker_bytes = 0; ///< scratch of each worker
-    /// Work below which the step runs on the calling thread: bytes touched plus 8 * scalar operations, estimated.
+    /// Work below which the step runs on the calling thread: bytes touched plus 8 * scalar operations,
+    /// estimated.
     int64_t cost = 0;
-    std::string symbol;              ///< Library: name in the library table (runtime/api/library.h)
-    std::vector<uint32_t> operands;  ///< Library: buffers, in the symbol's order; Copy: from, to (all bytes of `to`)
-    std::vector<ArgSpec> ints;       ///< Library: integer arguments, in the symbol's order
-    uint32_t event = kNone;          ///< RecordEvent, WaitEvent: index of the event
+    std::string symbol; ///< Library: name in the library table (runtime/api/library.h)
+    std::vector<uint32_t>
+        operands; ///< Library: buffers, in the symbol's order; Copy: from, to (all bytes of `to`)
+    std::vector<ArgSpec> ints; ///< Library: integer arguments, in the symbol's order
+    uint32_t event = kNone;    ///< RecordEvent, WaitEvent: index of the event
     std::vector<ByteRange> accesses;
-    NodeId node = kNone;          ///< node of the graph it came from (the last of a cluster)
-    std::vector<uint32_t> recorded; ///< recorded indices of what is in it, ascending (for errors and profiles)
-    std::string label;            ///< for people: `softmax row: max, exp, sum, div`
+    NodeId node = kNone; ///< node of the graph it came from (the last of a cluster)
+    std::vector<uint32_t>
+        recorded;      ///< recorded indices of what is in it, ascending (for errors and profiles)
+    std::string label; ///< for people: `softmax row: max, exp, sum, div`
 };
 
 struct Program {

@@ -1,6 +1,6 @@
 #pragma once
-/// A snapshot of what the compiler needs to know about the machine and the modes in force. Passes read this and
-/// nothing else: no environment, no runtime.
+/// A snapshot of what the compiler needs to know about the machine and the modes in force. Passes read this
+/// and nothing else: no environment, no runtime.
 
 #include "ir/type.h"
 
@@ -12,9 +12,9 @@ namespace lz::ir {
 
 /// What the CPU's feature bits say (not its name).
 struct CpuIsa {
-    std::string triple;   ///< LLVM triple, for the kernel cache's key
-    std::string features; ///< LLVM feature string, "+avx512f,+fma,...", sorted
-    int vector_bytes = 16;    ///< preferred vector width
+    std::string triple;    ///< LLVM triple, for the kernel cache's key
+    std::string features;  ///< LLVM feature string, "+avx512f,+fma,...", sorted
+    int vector_bytes = 16; ///< preferred vector width
     int vector_registers = 16;
     bool fma = false;
     bool avx512 = false;
@@ -25,15 +25,15 @@ struct CpuIsa {
 struct DeviceInfo {
     Device device;
     int64_t memory_bytes = 0;
-    int64_t cache_bytes = 0; ///< last level: where streaming stores start to pay
+    int64_t cache_bytes = 0;    ///< last level: where streaming stores start to pay
     std::vector<uint8_t> peers; ///< cuda indices this device may address
 };
 
 struct Modes {
-    bool fuse = true;         ///< false: every op is its own cluster (tests of S29)
-    bool fast_math = false;   ///< LAZULI_FAST_MATH
+    bool fuse = true;       ///< false: every op is its own cluster (tests of S29)
+    bool fast_math = false; ///< LAZULI_FAST_MATH
     bool streaming_stores = true;
-    bool verify = false;      ///< verify after every pass
+    bool verify = false; ///< verify after every pass
 };
 
 struct Target {

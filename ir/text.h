@@ -1,8 +1,8 @@
 #pragma once
 /// The textual form of the three IRs: `parse(print(x)) == x` for every verified module.
 ///
-/// A file is a header line `lazuli 1` and one or more `graph`, `kernel` and `program` blocks. The grammar is in
-/// docs/ir.md. Parsers throw Failure(Parse) with line and column and the offending text.
+/// A file is a header line `lazuli 1` and one or more `graph`, `kernel` and `program` blocks. The grammar is
+/// in docs/ir.md. Parsers throw Failure(Parse) with line and column and the offending text.
 
 #include "ir/graph.h"
 

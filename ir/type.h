@@ -15,10 +15,11 @@ inline constexpr int kMaxRank = 8;
 
 /// Extents of a tensor, outermost first; rank 0 to 8, stored inline. Extents are never negative.
 class Shape {
-  public:
+public:
     Shape() = default;
     Shape(std::initializer_list<int64_t> extents) : Shape(std::span(extents.begin(), extents.size())) {}
-    /// Precondition: at most kMaxRank extents (checked; the frontend reports longer ones as ShapeError first).
+    /// Precondition: at most kMaxRank extents (checked; the frontend reports longer ones as ShapeError
+    /// first).
     explicit Shape(std::span<const int64_t> extents);
 
     int rank() const { return rank_; }
@@ -35,7 +36,7 @@ class Shape {
 
     friend bool operator==(const Shape &a, const Shape &b);
 
-  private:
+private:
     std::array<int64_t, kMaxRank> extents_{};
     uint8_t rank_ = 0;
 };
@@ -43,8 +44,8 @@ class Shape {
 /// `[64,10]`; `[]` for rank 0.
 std::string to_string(const Shape &shape);
 
-/// NumPy broadcasting of two shapes. On success true and `out`; else false and `axis` of the result (counted from
-/// the left of the longer shape) where the extents disagree.
+/// NumPy broadcasting of two shapes. On success true and `out`; else false and `axis` of the result (counted
+/// from the left of the longer shape) where the extents disagree.
 bool broadcast_shapes(const Shape &a, const Shape &b, Shape &out, int &axis);
 
 enum class DeviceKind : uint8_t { Cpu, Cuda };

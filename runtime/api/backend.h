@@ -17,7 +17,7 @@ using ir::Device;
 
 /// Loaded code; unloads when destroyed. Immutable, usable from any thread.
 class Module {
-  public:
+public:
     virtual ~Module() = default;
     /// Address of a phase's entry point; throws Failure(Internal) for a symbol it does not have.
     virtual void *entry(const std::string &symbol) const = 0;
@@ -30,11 +30,11 @@ using ModuleLoader = std::function<std::unique_ptr<Module>(const CompiledKernel 
 using StreamId = int32_t;
 using EventId = uint64_t;
 
-/// Memory, copies, streams, events, modules and launches of one device. All functions may be called from any thread.
-/// Asynchronous functions return at once and are ordered on their stream; failures are Failure(OutOfMemory, Cuda,
-/// Device).
+/// Memory, copies, streams, events, modules and launches of one device. All functions may be called from any
+/// thread. Asynchronous functions return at once and are ordered on their stream; failures are
+/// Failure(OutOfMemory, Cuda, Device).
 class Backend {
-  public:
+public:
     virtual ~Backend() = default;
     virtual Device device() const = 0;
     virtual std::string name() const = 0;
@@ -58,8 +58,8 @@ class Backend {
     virtual std::unique_ptr<Module> load(const CompiledKernel &kernel) = 0;
 
     /// One phase over the work items of all segments, in order on `stream`. Segment s has the items
-    /// [ends[s - 1], ends[s]) of the launch, numbered from 0 for its own frame. What is pointed to lives until the
-    /// launch has run.
+    /// [ends[s - 1], ends[s]) of the launch, numbered from 0 for its own frame. What is pointed to lives
+    /// until the launch has run.
     struct Launch {
         void *entry;
         const ir::KernelFrame *frames; ///< one a segment

@@ -1,5 +1,6 @@
 #pragma once
-/// Operations that are library calls and not generated kernels. A step of kind Library names one by its symbol.
+/// Operations that are library calls and not generated kernels. A step of kind Library names one by its
+/// symbol.
 
 #include "ir/compiled_kernel.h"
 #include "ir/dtype.h"
@@ -21,7 +22,8 @@ using LibraryFn = void (*)(const LibraryArgs &);
 ///
 ///   cumsum, cumprod   in, out | dtype, outer, extent, inner
 ///   sort              in, values, indices(i64) | dtype, outer, extent, inner, descending
-///   scatter           x, index, source, out | dtype, index dtype, axis, reduce, source node, rank, x extents..,
+///   scatter           x, index, source, out | dtype, index dtype, axis, reduce, source node, rank, x
+///   extents..,
 ///                     index extents.. ; out may be x (in place)
 ///
 /// Arrays are dense; (outer, extent, inner) is the shape folded around the axis. Results are deterministic.

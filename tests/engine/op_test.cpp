@@ -1,7 +1,7 @@
 // Every elementwise row and a set of other graphs: compiled against interpreted, fused and not.
+#include "compare.h"
 #include "ir/op.h"
 #include "ir/text.h"
-#include "compare.h"
 
 #include <gtest/gtest.h>
 
