@@ -57,7 +57,7 @@ public:
     }
 
 private:
-    static constexpr size_t kExact = 4096, kPerPower = 16, kPowers = 40;
+    static constexpr size_t kExact = 4096, kPerPower = 16, kPowers = 44;
     static constexpr size_t kBins = kExact + kPerPower * kPowers;
     static constexpr size_t kWords = (kBins + 63) / 64;
     static constexpr size_t kTops = (kWords + 63) / 64;

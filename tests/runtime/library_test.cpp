@@ -178,9 +178,14 @@ TEST_P(Library, SortIsStableWithNaNLastOrFirstWhenDescending) {
                     auto at = [&](int64_t e) { return (o * extent + e) * inner + i; };
                     std::vector<int64_t> order(static_cast<size_t>(extent));
                     std::iota(order.begin(), order.end(), 0);
-                    std::ranges::stable_sort(order, [&](int64_t a, int64_t b) {
-                        double x = in.get(at(descending ? b : a)), y = in.get(at(descending ? a : b));
+                    auto before = [&](int64_t a, int64_t b) {
+                        double x = in.get(at(a)), y = in.get(at(b));
                         return std::isnan(y) ? !std::isnan(x) : x < y;
+                    };
+                    std::ranges::sort(order, [&](int64_t a, int64_t b) {
+                        if (before(a, b) || before(b, a))
+                            return descending ? before(b, a) : before(a, b);
+                        return a < b;
                     });
                     for (int64_t e = 0; e < extent; ++e) {
                         ASSERT_EQ(indices[static_cast<size_t>(at(e))], order[static_cast<size_t>(e)]);
