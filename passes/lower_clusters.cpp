@@ -7,6 +7,7 @@
 #include "passes/lower_clusters_nest.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace lz::passes {
 
@@ -31,13 +32,13 @@ public:
             NodeId end = first + 1;
             while (end < nodes.size() && nodes[end].cluster == c)
                 ++end;
-            LoweredStep step = lower(first, end, graph_.clusters[static_cast<size_t>(c)].kind);
+            std::optional<LoweredStep> step = lower(first, end, graph_.clusters[static_cast<size_t>(c)].kind);
             const int32_t own = graph_.clusters[static_cast<size_t>(c)].group;
             if (own < 0 || own != group)
                 group_keys_.clear();
             group = own;
-            if (own < 0 || !join(steps, step))
-                steps.push_back(std::move(step));
+            if (step && (own < 0 || !join(steps, *step)))
+                steps.push_back(std::move(*step));
             first = end;
         }
         return steps;
@@ -56,7 +57,7 @@ private:
             }
     }
 
-    LoweredStep lower(NodeId first, NodeId end, ClusterKind kind) {
+    std::optional<LoweredStep> lower(NodeId first, NodeId end, ClusterKind kind) {
         LoweredStep step;
         ClusterView view{&graph_, first, end, kind, {}};
         for (NodeId n = first; n < end; ++n) {
@@ -79,10 +80,13 @@ private:
         case ClusterKind::Loop:
         case ClusterKind::Row:
         case ClusterKind::Reduce:
-            LZ_CHECK(!view.stored.empty(), "a cluster computes nothing that is used");
+            if (view.stored.empty())
+                return std::nullopt; // dead nodes, if nobody eliminated them
             lower_nest(view, target_, step);
             break;
         case ClusterKind::Contraction:
+            if (view.stored.empty())
+                return std::nullopt;
             lower_dot(view, target_, step);
             break;
         default:
