@@ -64,10 +64,15 @@ public:
 
 private:
     void draw(Op op) {
-        if (is_elementwise_row(op))
-            elementwise(op);
-        else
-            kDraw[static_cast<size_t>(op) - static_cast<size_t>(Op::Cast)](*this, op);
+        switch (op) {
+            // A row without a draw_ function does not compile.
+#define LZ_OP(E, ...)                                                                                        \
+    case Op::E:                                                                                              \
+        return draw_##E(op);
+#include "ir/ops.def"
+        default:
+            return elementwise(op);
+        }
     }
 
     void draw_Cast(Op) {
@@ -520,12 +525,6 @@ private:
         const auto x = any();
         effect(op, x ? std::span(&x->id, 1) : std::span<const ValueId>(), {}, {r_.below(4)});
     }
-
-    // One entry a row of ops.def: a row without a draw_ function does not compile.
-    static constexpr void (*kDraw[])(Generator &, Op) = {
-#define LZ_OP(E, ...) [](Generator &g, Op op) { g.draw_##E(op); },
-#include "ir/ops.def"
-    };
 
     /// Everything that nothing uses is a result, so that no node is dead.
     RandomGraph finish() {
