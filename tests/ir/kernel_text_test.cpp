@@ -1,0 +1,209 @@
+/// Kernels as text: what is printed reads back as the same kernel, and nothing that is read can crash.
+
+#include "ir/diagnostic.h"
+#include "ir/text.h"
+#include "tests/support/kernel_samples.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <random>
+
+namespace lz::ir {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<Kernel> samples() {
+    std::vector<Kernel> all = {test::softmax(), test::gather(), test::arg_max(), test::product(),
+                               test::constants()};
+    Kernel expanded = test::softmax();
+    expand_math(expanded);
+    all.push_back(expanded);
+    return all;
+}
+
+TEST(KernelText, ReadsBackWhatItPrints) {
+    for (const Kernel &kernel : samples()) {
+        verify(kernel);
+        const std::string text = print(kernel);
+        const Kernel again = parse_kernel(text);
+        EXPECT_EQ(print(again), text);
+        EXPECT_EQ(cache_key(again), cache_key(kernel)) << text;
+        EXPECT_EQ(again.name, kernel.name);
+    }
+}
+
+TEST(KernelText, SaysWhatAKernelDoes) {
+    EXPECT_EQ(print(test::arg_max()), R"(lazuli 1
+kernel @argmax {
+  args a0: extent, a1: extent, a2: stride
+  buffers b0: in f32, b1: out i64, b2: out f32
+  axes i0: a0, i1: a1
+  phase [i0] scalar {
+    loop l0 i1 lanes {
+      %0 = load b0[i0 * a2 + i1] : f32
+      %1 = axis i1 : i64
+      reduce argmax %0 at %1 : f32
+    }
+    %2 = loop_result l0, 0, index : i64
+    store %2, b1[i0] : i64
+    %4 = loop_result l0, 0 : f32
+    store %4, b2[i0] : f32
+  }
+}
+)");
+}
+
+TEST(KernelText, ValuesAreNumberedAsTheKernelHasThem) {
+    const std::string text = R"(lazuli 1
+kernel @k {
+  args a0: extent
+  buffers b0: out f32
+  axes i0: a0
+  phase [i0] vector {
+    %2 = const 1 : f32
+    %0 = neg %2 : f32 !5
+    %1 = store %0, b0[i0] : f32 !6
+  }
+}
+)";
+    EXPECT_THAT(print(parse_kernel(text)), HasSubstr("%0 = neg %2 : f32 !5\n    store %0, b0[i0] : f32 !6"));
+}
+
+TEST(KernelText, NamesLineAndColumnOfAMistake) {
+    const auto error = [](std::string_view text) -> std::string {
+        try {
+            parse_kernel(text);
+        } catch (const Failure &failure) {
+            EXPECT_EQ(failure.kind(), ErrorKind::Parse);
+            return failure.message();
+        }
+        return "no failure";
+    };
+    EXPECT_THAT(error("kernel @k {\n  args a1: extent }"),
+                HasSubstr("2:8: the args are not numbered in order"));
+    EXPECT_THAT(error("kernel @k { args a0: size }"), HasSubstr("1:22: `size` is not an argument's role"));
+    EXPECT_THAT(error("kernel @k { phase [] scalar { %0 = sine %1 : f32 } }"),
+                HasSubstr("`sine` is no operation of a kernel"));
+    EXPECT_THAT(error("kernel @k { phase [] scalar { %0 = const 300 : u8 } }"),
+                HasSubstr("`300` is not a constant of dtype u8"));
+    EXPECT_THAT(error("kernel @k { phase [] scalar { %1 = const 3 : u8 } }"),
+                HasSubstr("values are not numbered from 0 to 0, each once"));
+    EXPECT_THAT(error("kernel @k { phase [] scalar { %0 = neg %0 : f32 } }"),
+                HasSubstr("is %0, which is not defined before it"));
+    EXPECT_THAT(error("kernel @k {} kernel"), HasSubstr("expected the end of the text"));
+    EXPECT_THAT(error("lazuli 2 kernel @k {}"), HasSubstr("the version"));
+}
+
+TEST(KernelText, NoTextCrashesTheParser) {
+    std::mt19937 random(1);
+    int parsed = 0, refused = 0;
+    const auto feed = [&](const std::string &text) {
+        try {
+            const Kernel kernel = parse_kernel(text);
+            EXPECT_EQ(print(parse_kernel(print(kernel))), print(kernel));
+            ++parsed;
+        } catch (const Failure &failure) {
+            EXPECT_EQ(failure.kind(), ErrorKind::Parse) << failure.message();
+            ++refused;
+        }
+    };
+    for (const Kernel &kernel : samples()) {
+        const std::string text = print(kernel);
+        for (int i = 0; i < 300; ++i) {
+            std::string broken = text;
+            const size_t at = random() % broken.size();
+            switch (random() % 4) {
+            case 0:
+                broken.resize(at);
+                break;
+            case 1:
+                broken.erase(at, 1 + random() % 8);
+                break;
+            case 2:
+                broken[at] = static_cast<char>(random());
+                break;
+            default: // a piece of it in another place
+                broken.insert(random() % broken.size(), text.substr(at, 1 + random() % 40));
+            }
+            feed(broken);
+        }
+    }
+    EXPECT_GT(parsed, 0);
+    EXPECT_GT(refused, 0);
+    std::string deep = "kernel @k { args a0: extent axes i0: a0 phase [] scalar {";
+    for (int i = 0; i < 100000; ++i)
+        deep += " loop l0 i0 lanes {";
+    feed(deep);
+}
+
+TEST(KernelKey, NamesAndSourcesDoNotCount) {
+    Kernel a = test::softmax(), b = test::softmax();
+    b.name = "another";
+    for (Instr &instr : b.instrs)
+        instr.source = 7;
+    EXPECT_EQ(cache_key(a), cache_key(b));
+}
+
+TEST(KernelKey, EveryPartOfABodyCounts) {
+    const std::string key = cache_key(test::softmax());
+    const auto differs = [&](auto change) {
+        Kernel kernel = test::softmax();
+        change(kernel);
+        EXPECT_NE(cache_key(kernel), key) << print(kernel);
+    };
+    differs([](Kernel &k) { k.loops[0].chunk = 0; });
+    differs([](Kernel &k) { k.loops[0].order = LoopOrder::Sequential; });
+    differs([](Kernel &k) { k.loops[1].reductions[0].op = ReduceOp::Mul; });
+    differs([](Kernel &k) { k.accesses[0].strides[0].stride = 1; });
+    differs([](Kernel &k) { k.accesses[0].offset = 0; });
+    differs([](Kernel &k) { k.buffers[0].dtype = DType::F64; });
+    differs([](Kernel &k) { k.buffers[1].mode = BufferMode::InOut; });
+    differs([](Kernel &k) { k.phases[0].inner = InnerTier::One; });
+    differs([](Kernel &k) { k.phases[0].stores = StoreTier::Streaming; });
+    differs([](Kernel &k) { k.instrs[3].operands[0] = k.instrs[3].operands[1]; });
+}
+
+TEST(KernelVerify, NamesWhatIsWrong) {
+    const auto error = [](Kernel kernel, auto change) -> std::string {
+        change(kernel);
+        try {
+            verify(kernel);
+        } catch (const Failure &failure) {
+            EXPECT_EQ(failure.kind(), ErrorKind::Internal);
+            EXPECT_THAT(failure.message(), HasSubstr("kernel @")) << "the message carries the kernel";
+            return failure.message();
+        }
+        return "no failure";
+    };
+    const Kernel s = test::softmax(), g = test::gather(), p = test::product();
+    EXPECT_THAT(error(s, [](Kernel &k) { k.instrs[3].operands[0] = 400; }),
+                HasSubstr("is %400, which is not defined"));
+    EXPECT_THAT(error(s, [](Kernel &k) { k.loops[1].axis = 0; }), HasSubstr("walked already"));
+    EXPECT_THAT(error(s, [](Kernel &k) { k.loops[0].reductions[0].dtype = DType::F64; }),
+                HasSubstr("of dtype f32, not f64"));
+    EXPECT_THAT(error(s, [](Kernel &k) { k.phases[0].body.push_back(k.phases[0].body[0]); }),
+                HasSubstr("or there twice"));
+    EXPECT_THAT(error(s, [](Kernel &k) { k.phases[0].body.pop_back(); }), HasSubstr("stands in no region"));
+    EXPECT_THAT(error(s, [](Kernel &k) { k.buffers[2].worker_offset = kNoArg; }),
+                HasSubstr("worker's scratch"));
+    EXPECT_THAT(error(s, [](Kernel &k) { k.buffers[1].mode = BufferMode::In; }), HasSubstr("read only"));
+    EXPECT_THAT(error(s, [](Kernel &k) { k.accesses[0].buffer = 9; }), HasSubstr("is of buffer b9 of 3"));
+    EXPECT_THAT(error(s, [](Kernel &k) { k.accesses[0].strides[0].stride = kNoArg; }),
+                HasSubstr("exactly when it is strided"));
+    EXPECT_THAT(error(s, [](Kernel &k) { k.phases[0].grid = {0, 0}; }), HasSubstr("there twice"));
+    EXPECT_THAT(error(s, [](Kernel &k) { k.phases[0].grid = {}; }),
+                HasSubstr("which no grid or loop around it walks"));
+    EXPECT_THAT(error(g, [](Kernel &k) { k.accesses[1].predicate = 0; }), HasSubstr("not bool"));
+    EXPECT_THAT(error(g, [](Kernel &k) { k.phases[0].tile_axis = 1; }), HasSubstr("tile axis"));
+    EXPECT_THAT(error(p, [](Kernel &k) { k.phases[0].contraction.reset(); }),
+                HasSubstr("without contraction"));
+    EXPECT_THAT(error(p, [](Kernel &k) { k.phases[0].contraction->blocks = 8; }),
+                HasSubstr("block arguments"));
+    // A region that holds itself ends.
+    EXPECT_THAT(error(s, [](Kernel &k) { k.loops[0].body.push_back({Stmt::Loop, 0}); }),
+                HasSubstr("or there twice"));
+}
+
+} // namespace
+} // namespace lz::ir

@@ -1,0 +1,154 @@
+/// Programs as text, and what their verifier refuses.
+
+#include "ir/diagnostic.h"
+#include "ir/program.h"
+#include "ir/text.h"
+#include "tests/support/kernel_samples.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <random>
+
+namespace lz::ir {
+namespace {
+
+using testing::HasSubstr;
+
+Program sample() {
+    Program p;
+    p.name = "step one";
+    p.kernels = {test::softmax(), test::gather()};
+    p.num_runtime_words = 4;
+    p.num_events = 1;
+    p.arena_bytes = {4096, 1024};
+    p.buffers = {
+        {.kind = BufferKind::Input, .index = 0, .bytes = 4096, .device = kCpu, .value = 0},
+        {.kind = BufferKind::Arena, .offset = 512, .bytes = 2048, .device = kCpu},
+        {.kind = BufferKind::Result, .index = 0, .bytes = 4096, .device = kCpu, .donor = 0, .value = 9},
+        {.kind = BufferKind::Arena, .offset = 0, .bytes = 1024, .device = {DeviceKind::Cuda, 0}},
+    };
+    Step launch;
+    launch.kernel = 0;
+    launch.worker_bytes = 256;
+    launch.cost = 12345;
+    launch.node = 7;
+    launch.recorded = {2, 3, 5};
+    launch.label = "softmax row: \"max\", exp, sum, div";
+    Segment s;
+    s.buffers = {0, 2, kNone};
+    s.args = {{8, {}}, {128, {}}, {128, {{0, 4}, {1, -1}}}, {0, {}}};
+    s.items = {8};
+    launch.segments = {s, s};
+    launch.accesses = {{0, 0, 4096, false}, {2, 0, 4096, true}};
+    Step gather;
+    gather.kernel = 1;
+    s.buffers = {0, 1, 1};
+    s.args.assign(7, {1, {}});
+    s.scalars = {{3, DType::F16}};
+    s.items = {1};
+    s.checks = {4};
+    gather.segments = {s};
+    Step library;
+    library.kind = StepKind::Library;
+    library.symbol = "cumsum";
+    library.operands = {0, 1};
+    library.ints = {{8, {}}, {-1, {{2, 1}}}};
+    Step copy;
+    copy.kind = StepKind::Copy;
+    copy.device = {DeviceKind::Cuda, 0};
+    copy.stream = 2;
+    copy.operands = {0, 3};
+    Step record, wait;
+    record.kind = StepKind::RecordEvent;
+    wait.kind = StepKind::WaitEvent;
+    record.event = wait.event = 0;
+    p.steps = {launch, gather, library, copy, record, wait};
+    p.results = {2};
+    p.notes = {"One kernel: `softmax`.", "a\nsecond line"};
+    return p;
+}
+
+TEST(ProgramText, ReadsBackWhatItPrints) {
+    const Program p = sample();
+    verify(p);
+    const std::string text = print(p);
+    const Program again = parse_program(text);
+    EXPECT_EQ(print(again), text);
+    EXPECT_EQ(again.steps[0].label, p.steps[0].label);
+    EXPECT_EQ(again.steps[0].segments[1].args[2].terms[1].coefficient, -1);
+    EXPECT_EQ(again.steps[0].recorded, p.steps[0].recorded);
+    EXPECT_EQ(again.buffers[2].donor, 0);
+    EXPECT_EQ(again.notes, p.notes);
+    EXPECT_EQ(cache_key(again.kernels[1]), cache_key(p.kernels[1]));
+    EXPECT_EQ(print(parse_program(print(Program()))), print(Program()));
+}
+
+TEST(ProgramText, NoTextCrashesTheParser) {
+    std::mt19937 random(2);
+    const std::string text = print(sample());
+    int refused = 0;
+    for (int i = 0; i < 1500; ++i) {
+        std::string broken = text;
+        const size_t at = random() % broken.size();
+        switch (random() % 4) {
+        case 0:
+            broken.resize(at);
+            break;
+        case 1:
+            broken.erase(at, 1 + random() % 8);
+            break;
+        case 2:
+            broken[at] = static_cast<char>(random());
+            break;
+        default:
+            broken.insert(random() % broken.size(), text.substr(at, 1 + random() % 40));
+        }
+        try {
+            const Program p = parse_program(broken);
+            EXPECT_EQ(print(parse_program(print(p))), print(p));
+        } catch (const Failure &failure) {
+            EXPECT_EQ(failure.kind(), ErrorKind::Parse) << failure.message();
+            ++refused;
+        }
+    }
+    EXPECT_GT(refused, 500);
+}
+
+TEST(ProgramVerify, NamesWhatIsWrong) {
+    const auto error = [](auto change) -> std::string {
+        Program p = sample();
+        change(p);
+        try {
+            verify(p);
+        } catch (const Failure &failure) {
+            EXPECT_EQ(failure.kind(), ErrorKind::Internal);
+            EXPECT_THAT(failure.message(), HasSubstr("program @")) << "the message carries the program";
+            return failure.message();
+        }
+        return "no failure";
+    };
+    EXPECT_THAT(error([](Program &p) { p.steps[0].kernel = 2; }),
+                HasSubstr("step 0: it launches kernel k2 of 2"));
+    EXPECT_THAT(error([](Program &p) { p.steps[0].segments[1].args.pop_back(); }),
+                HasSubstr("a segment has 3 arguments, its kernel @softmax wants 4"));
+    EXPECT_THAT(error([](Program &p) { p.steps[0].segments[0].buffers[2] = 1; }), HasSubstr("worker"));
+    EXPECT_THAT(error([](Program &p) { p.steps[0].segments[0].args[0].terms = {{4, 1}}; }),
+                HasSubstr("runtime word w4 of 4"));
+    EXPECT_THAT(error([](Program &p) { p.steps[1].segments[0].checks = {1, 2}; }), HasSubstr("2 checks"));
+    EXPECT_THAT(error([](Program &p) { p.steps[1].segments[0].items[0] = -1; }), HasSubstr("-1 work items"));
+    EXPECT_THAT(error([](Program &p) { p.steps[0].accesses[1].end = 4097; }),
+                HasSubstr("step 0: it touches bytes [0, 4097)"));
+    EXPECT_THAT(error([](Program &p) { p.buffers[1].offset = 2049; }), HasSubstr("arena of 4096 bytes"));
+    EXPECT_THAT(error([](Program &p) { p.buffers[2].donor = 1; }), HasSubstr("is not an input"));
+    EXPECT_THAT(error([](Program &p) { p.buffers[2].bytes = 8192; }), HasSubstr("it needs 8192"));
+    EXPECT_THAT(error([](Program &p) { p.steps[2].symbol.clear(); }), HasSubstr("library call"));
+    EXPECT_THAT(error([](Program &p) { p.steps[3].operands.pop_back(); }), HasSubstr("a copy has 1 buffers"));
+    EXPECT_THAT(error([](Program &p) { p.steps[4].event = 1; }), HasSubstr("event e1 of 1"));
+    EXPECT_THAT(error([](Program &p) { p.results = {4}; }), HasSubstr("buffer b4 of 4"));
+    Program p = sample();
+    p.kernels[0].loops[0].axis = 0;
+    EXPECT_THROW(verify(p), Failure) << "its kernels are verified too";
+}
+
+} // namespace
+} // namespace lz::ir
