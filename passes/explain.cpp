@@ -32,7 +32,8 @@ std::string summary(const Graph &graph, std::span<const LoweredStep> steps) {
     for (const LoweredStep &step : steps) {
         launches += step.kind == StepKind::Launch;
         calls += step.kind == StepKind::Library;
-        operations += step.nodes.size();
+        for (NodeId id : step.nodes)
+            operations += !is_free(graph.node(id).op);
     }
     std::string text = fmt::format("Graph {} became {}", graph.name, plural(launches, "kernel"));
     if (calls != 0)

@@ -140,7 +140,7 @@ TEST(VerifySchedule, AKernelThatTouchesMoreThanItsStepSaysIsFound) {
 /// Every arena buffer of random programs moved onto another that lives at the same time.
 TEST(VerifySchedule, MovedBuffersAreFound) {
     int moved = 0;
-    for (uint64_t seed = 0; seed < 250; ++seed) {
+    for (uint64_t seed = 0; seed < 400; ++seed) {
         test::RandomGraphOptions options;
         options.max_nodes = 24;
         options.zero_size = false;
