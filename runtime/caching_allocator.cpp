@@ -1,14 +1,11 @@
 #include "runtime/caching_allocator.h"
 
 #include "ir/diagnostic.h"
-#include "runtime/memory_block.h"
+#include "runtime/allocator_impl.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
-#include <map>
-#include <mutex>
 
 namespace lz::runtime {
 
@@ -30,85 +27,7 @@ size_t segment_size(size_t size) {
     return (size + kSegmentUnit - 1) / kSegmentUnit * kSegmentUnit;
 }
 
-int64_t signed_bytes(size_t bytes) {
-    return static_cast<int64_t>(bytes);
-}
-
 } // namespace
-
-class CachingAllocator::Impl {
-public:
-    Impl(Backend &backend, AllocatorOptions options) : backend_(backend), options_(std::move(options)) {
-        if (options_.max_split_size != SIZE_MAX)
-            stats_.max_split_size = signed_bytes(options_.max_split_size);
-        total_ = backend_.total_memory();
-        allowed_ = total_;
-    }
-
-    ~Impl() {
-        for (const auto &[memory, first] : segments_)
-            backend_.free(memory, size_of_segment(first));
-    }
-
-    void *allocate(size_t requested, StreamId stream);
-    void free(void *memory) noexcept;
-    void use_on(void *memory, StreamId stream);
-    void empty_cache();
-    void set_fraction(double fraction);
-    std::string check_invariants() const;
-    std::vector<SegmentInfo> segments() const;
-
-    Backend &backend_;
-    AllocatorOptions options_;
-    mutable std::mutex mutex_;
-    AllocatorStats stats_;
-    BlockTable in_use_; ///< handed out
-
-private:
-    FreeBlocks &free_blocks(StreamId stream, bool small);
-    Block *find_free(size_t size, StreamId stream, bool small);
-    Block *new_segment(size_t size, size_t requested, StreamId stream, bool small);
-    Block *ask_driver(size_t bytes, StreamId stream, bool small);
-    [[noreturn]] void out_of_memory(size_t size, size_t requested);
-    void hand_out(Block *block, size_t size, size_t requested);
-    void take_back(Block *block);
-    void merge(Block *left, Block *right);
-    void change_inactive(bool small, int64_t blocks, int64_t bytes);
-
-    void collect_garbage();
-    bool give_back_oversize(size_t size);
-    void give_back_cache();
-    void give_back(Block *segment);
-    void process_events(bool wait);
-
-    static size_t size_of_segment(const Block *first) {
-        size_t bytes = 0;
-        for (const Block *b = first; b; b = b->after)
-            bytes += b->size;
-        return bytes;
-    }
-
-    void add(StatSet &set, bool small, int64_t amount) {
-        set[StatPool::All].add(amount);
-        set[small ? StatPool::SmallPool : StatPool::LargePool].add(amount);
-    }
-    void sub(StatSet &set, bool small, int64_t amount) {
-        set[StatPool::All].sub(amount);
-        set[small ? StatPool::SmallPool : StatPool::LargePool].sub(amount);
-    }
-
-    size_t total_ = 0, allowed_ = 0, reserved_ = 0;
-    bool fraction_set_ = false;
-    uint64_t requests_ = 0;
-    BlockArena blocks_;
-    std::vector<std::array<std::unique_ptr<FreeBlocks>, 2>> pools_; ///< by stream; large, small
-    std::map<char *, Block *> segments_;                            ///< first block of each, by address
-    struct Deferred {
-        EventId event;
-        Block *block;
-    };
-    std::map<StreamId, std::deque<Deferred>> deferred_; ///< of each stream, in its order
-};
 
 FreeBlocks &CachingAllocator::Impl::free_blocks(StreamId stream, bool small) {
     auto index = static_cast<size_t>(stream);
@@ -366,85 +285,6 @@ void CachingAllocator::Impl::process_events(bool wait) {
     }
 }
 
-// --- giving memory back
-
-/// The segment, which is one free block in no free list, goes back to the driver.
-void CachingAllocator::Impl::give_back(Block *segment) {
-    backend_.free(segment->memory, segment->size);
-    segments_.erase(segment->memory);
-    reserved_ -= segment->size;
-    ++stats_.num_device_free;
-    sub(stats_.segment, segment->small, 1);
-    sub(stats_.reserved_bytes, segment->small, signed_bytes(segment->size));
-    if (segment->size >= options_.max_split_size)
-        stats_.oversize_segments.sub(1);
-    blocks_.recycle(segment);
-}
-
-void CachingAllocator::Impl::give_back_cache() {
-    process_events(true);
-    for (auto &stream : pools_)
-        for (auto &pool : stream)
-            if (pool)
-                pool->for_each([&](Block *block) {
-                    if (!block->split()) {
-                        pool->remove(block);
-                        give_back(block);
-                    }
-                });
-}
-
-/// Blocks past max_split_size that could not serve this request, largest first, until there is room for it.
-bool CachingAllocator::Impl::give_back_oversize(size_t size) {
-    if (options_.max_split_size == SIZE_MAX)
-        return false;
-    size_t freed = 0;
-    for (auto &stream : pools_)
-        while (FreeBlocks *pool = stream[0].get()) {
-            Block *block = pool->largest();
-            if (!block || block->size < options_.max_split_size || block->split() || freed >= size)
-                break;
-            freed += block->size;
-            pool->remove(block);
-            give_back(block);
-        }
-    return freed >= size;
-}
-
-/// PyTorch's garbage_collection_threshold: whole free segments of the large pool, the longest unused first
-/// (not younger than the average), until what is reserved falls below the threshold.
-void CachingAllocator::Impl::collect_garbage() {
-    auto threshold =
-        static_cast<size_t>(options_.garbage_collection_threshold * static_cast<double>(allowed_));
-    auto candidates = [&] {
-        std::vector<Block *> out;
-        for (auto &stream : pools_)
-            if (stream[0])
-                stream[0]->for_each([&](Block *block) {
-                    if (!block->split())
-                        out.push_back(block);
-                });
-        return out;
-    };
-    std::vector<Block *> blocks;
-    while (reserved_ > threshold && !(blocks = candidates()).empty()) {
-        uint64_t sum = 0;
-        for (const Block *block : blocks)
-            sum += requests_ - block->freed_at;
-        uint64_t average = sum / blocks.size();
-        for (Block *block : blocks)
-            if (reserved_ > threshold && requests_ - block->freed_at >= average) {
-                free_blocks(block->stream, false).remove(block);
-                give_back(block);
-            }
-    }
-}
-
-void CachingAllocator::Impl::empty_cache() {
-    std::lock_guard lock(mutex_);
-    give_back_cache();
-}
-
 void CachingAllocator::Impl::set_fraction(double fraction) {
     if (!(fraction > 0 && fraction <= 1))
         throw ir::Failure(ir::ErrorKind::State,
@@ -452,71 +292,6 @@ void CachingAllocator::Impl::set_fraction(double fraction) {
     std::lock_guard lock(mutex_);
     allowed_ = static_cast<size_t>(fraction * static_cast<double>(total_));
     fraction_set_ = fraction < 1;
-}
-
-// --- looking at it
-
-std::vector<SegmentInfo> CachingAllocator::Impl::segments() const {
-    std::lock_guard lock(mutex_);
-    std::vector<SegmentInfo> out;
-    for (const auto &[memory, first] : segments_) {
-        SegmentInfo &segment = out.emplace_back();
-        segment.address = reinterpret_cast<uintptr_t>(memory);
-        segment.size = signed_bytes(size_of_segment(first));
-        segment.stream = first->stream;
-        segment.small = first->small;
-        for (const Block *b = first; b; b = b->after)
-            segment.blocks.push_back({reinterpret_cast<uintptr_t>(b->memory), signed_bytes(b->size),
-                                      signed_bytes(b->requested),
-                                      b->in_use   ? BlockState::Allocated
-                                      : b->events ? BlockState::PendingFree
-                                                  : BlockState::Free});
-    }
-    return out;
-}
-
-std::string CachingAllocator::Impl::check_invariants() const {
-    std::lock_guard lock(mutex_);
-    int64_t allocated = 0, requested = 0, inactive = 0, reserved = 0;
-    size_t handed_out = 0, free_found = 0, free_listed = 0;
-    for (const auto &[memory, first] : segments_) {
-        const char *expected = memory;
-        for (const Block *b = first; b; b = b->after) {
-            if (b->memory != expected)
-                return "A block does not begin where its neighbour ends.";
-            if (b->after && b->after->before != b)
-                return "Neighbours do not know each other.";
-            if (b->after && b->free() && b->after->free())
-                return "Two free neighbours are not merged.";
-            if (b->size == 0 || b->size % kMinBlock)
-                return "A block's size is not a multiple of 512.";
-            expected += b->size;
-            reserved += signed_bytes(b->size);
-            if (b->in_use) {
-                ++handed_out;
-                allocated += signed_bytes(b->size);
-                requested += signed_bytes(b->requested);
-                if (in_use_.find(b->memory) != b)
-                    return "A block in use is not found by its address.";
-            } else if (b->free()) {
-                ++free_found;
-                inactive += b->split() ? signed_bytes(b->size) : 0;
-            }
-        }
-    }
-    for (const auto &stream : pools_)
-        for (const auto &pool : stream)
-            if (pool)
-                pool->for_each([&](Block *block) { free_listed += block->free(); });
-    auto all = [](const StatSet &set) { return set[StatPool::All].current; };
-    if (handed_out != in_use_.size() || signed_bytes(handed_out) != all(stats_.allocation))
-        return "The number of blocks in use is counted wrongly.";
-    if (free_found != free_listed)
-        return "A free block is in no list, or a list has another block.";
-    if (allocated != all(stats_.allocated_bytes) || requested != all(stats_.requested_bytes) ||
-        inactive != all(stats_.inactive_split_bytes) || reserved != all(stats_.reserved_bytes))
-        return "Bytes are counted wrongly.";
-    return "";
 }
 
 // --- the public face

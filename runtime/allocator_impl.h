@@ -1,0 +1,96 @@
+#pragma once
+/// The inside of CachingAllocator. Three files: handing out and taking back (caching_allocator.cpp), giving
+/// back to the driver (allocator_release.cpp), and looking at it (allocator_inspect.cpp). Everything private
+/// expects the lock.
+
+#include "runtime/caching_allocator.h"
+#include "runtime/memory_block.h"
+
+#include <array>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace lz::runtime {
+
+inline int64_t signed_bytes(size_t bytes) {
+    return static_cast<int64_t>(bytes);
+}
+
+class CachingAllocator::Impl {
+public:
+    Impl(Backend &backend, AllocatorOptions options) : backend_(backend), options_(std::move(options)) {
+        if (options_.max_split_size != SIZE_MAX)
+            stats_.max_split_size = signed_bytes(options_.max_split_size);
+        total_ = backend_.total_memory();
+        allowed_ = total_;
+    }
+
+    ~Impl() {
+        for (const auto &[memory, first] : segments_)
+            backend_.free(memory, size_of_segment(first));
+    }
+
+    void *allocate(size_t requested, StreamId stream);
+    void free(void *memory) noexcept;
+    void use_on(void *memory, StreamId stream);
+    void empty_cache();
+    void set_fraction(double fraction);
+    std::string check_invariants() const;
+    std::vector<SegmentInfo> segments() const;
+
+    Backend &backend_;
+    AllocatorOptions options_;
+    mutable std::mutex mutex_;
+    AllocatorStats stats_;
+    BlockTable in_use_; ///< handed out
+
+private:
+    FreeBlocks &free_blocks(StreamId stream, bool small);
+    Block *find_free(size_t size, StreamId stream, bool small);
+    Block *new_segment(size_t size, size_t requested, StreamId stream, bool small);
+    Block *ask_driver(size_t bytes, StreamId stream, bool small);
+    [[noreturn]] void out_of_memory(size_t size, size_t requested);
+    void hand_out(Block *block, size_t size, size_t requested);
+    void take_back(Block *block);
+    void merge(Block *left, Block *right);
+    void change_inactive(bool small, int64_t blocks, int64_t bytes);
+
+    void collect_garbage();
+    bool give_back_oversize(size_t size);
+    void give_back_cache();
+    void give_back(Block *segment);
+    void process_events(bool wait);
+
+    static size_t size_of_segment(const Block *first) {
+        size_t bytes = 0;
+        for (const Block *b = first; b; b = b->after)
+            bytes += b->size;
+        return bytes;
+    }
+
+    void add(StatSet &set, bool small, int64_t amount) {
+        set[StatPool::All].add(amount);
+        set[small ? StatPool::SmallPool : StatPool::LargePool].add(amount);
+    }
+    void sub(StatSet &set, bool small, int64_t amount) {
+        set[StatPool::All].sub(amount);
+        set[small ? StatPool::SmallPool : StatPool::LargePool].sub(amount);
+    }
+
+    size_t total_ = 0, allowed_ = 0, reserved_ = 0;
+    bool fraction_set_ = false;
+    uint64_t requests_ = 0;
+    BlockArena blocks_;
+    std::vector<std::array<std::unique_ptr<FreeBlocks>, 2>> pools_; ///< by stream; large, small
+    std::map<char *, Block *> segments_;                            ///< first block of each, by address
+    struct Deferred {
+        EventId event;
+        Block *block;
+    };
+    std::map<StreamId, std::deque<Deferred>> deferred_; ///< of each stream, in its order
+};
+
+} // namespace lz::runtime
