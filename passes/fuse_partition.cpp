@@ -497,7 +497,8 @@ private:
                 return false;
             if (w.row() && !w.full())
                 return w.fold == own && (c.fold == kNoFold || c.fold == own);
-            return w.full() && c.fold == kNoFold;
+            // Rows of one element are points too.
+            return w.full() && (c.fold == kNoFold || (c.fold == own && folds_[own].reduced() == 1));
         }
         if (w.full())
             return true;
@@ -635,8 +636,9 @@ private:
         if (family == OpFamily::Contraction)
             c.kind = ClusterKind::Contraction;
         if (family == OpFamily::Reduction) {
+            const bool first = c.fold == kNoFold;
             c.fold = fold(node);
-            if (w.full()) {
+            if (w.full() && first) {
                 // What the cluster did at each point it does at each row now.
                 c.numel = folds_[c.fold].numel();
                 std::swap(c.row_outputs, c.full_outputs);

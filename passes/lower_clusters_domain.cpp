@@ -77,8 +77,23 @@ void number_rows(Domain &domain) {
     domain.row_shape = rows;
 }
 
-bool all_equal(std::span<const Shape> shapes, const Shape &shape) {
-    return std::all_of(shapes.begin(), shapes.end(), [&](const Shape &s) { return s == shape; });
+/// The same dimensions but for extents of 1.
+bool similar(const Shape &a, const Shape &b) {
+    int i = 0, j = 0;
+    while (true) {
+        while (i < a.rank() && a[i] == 1)
+            ++i;
+        while (j < b.rank() && b[j] == 1)
+            ++j;
+        if (i == a.rank() || j == b.rank())
+            return i == a.rank() && j == b.rank();
+        if (a[i++] != b[j++])
+            return false;
+    }
+}
+
+bool all_similar(std::span<const Shape> shapes, const Shape &shape) {
+    return std::all_of(shapes.begin(), shapes.end(), [&](const Shape &s) { return similar(s, shape); });
 }
 
 } // namespace
@@ -126,7 +141,7 @@ Domain loop_domain(std::span<const Shape> shapes) {
         std::vector<int64_t> boundaries;
         for (const Shape &s : shapes)
             add_boundaries(s, boundaries);
-        if (!all_equal(shapes, shape) && shape.numel() > 1 && divisible(boundaries))
+        if (!all_similar(shapes, shape) && shape.numel() > 1 && divisible(boundaries))
             axis_per_boundary(domain, boundaries);
         else
             axis_per_dimension(domain, shape);
@@ -146,9 +161,9 @@ Domain row_domain(const Shape &operand, std::span<const int64_t> axes, std::span
             kept.push_back(operand[d]);
 
     std::vector<int64_t> boundaries;
-    bool plain = all_equal(full, operand);
+    bool plain = all_similar(full, operand);
     for (const Shape &s : rows) {
-        plain = plain && s == kept;
+        plain = plain && similar(s, kept);
         std::vector<int64_t> of_rows;
         add_boundaries(s, of_rows);
         for (const int64_t b : of_rows)

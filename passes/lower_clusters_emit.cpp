@@ -38,7 +38,11 @@ Collapsed collapse(const Domain &domain, std::span<const Index> addresses, bool 
     // them.
     while (a-- > 0) {
         const bool reduced = domain.reduced >> a & 1;
-        if (drop_units && !reduced && domain.extents[a] == 1 && order.empty() && a > 0)
+        // A trailing extent of 1 would be a vector of one; one that an access strides by 1 along looks
+        // contiguous.
+        const bool looks_contiguous =
+            std::any_of(addresses.begin(), addresses.end(), [&](const Index &i) { return i.axes[a] == 1; });
+        if (drop_units && !reduced && domain.extents[a] == 1 && (order.empty() ? a > 0 : looks_contiguous))
             continue;
         int64_t extent = domain.extents[a];
         uint32_t mask = 1u << a;

@@ -21,7 +21,8 @@ struct Collapsed {
     std::vector<uint32_t> members; ///< bit a: domain axis a is in it
 };
 
-/// Folds neighbouring axes of one kind. Trailing axes of extent 1 of the grid disappear if `drop_units`.
+/// Folds neighbouring axes of one kind. Axes of extent 1 that would change the class disappear if
+/// `drop_units`.
 Collapsed collapse(const Domain &domain, std::span<const Index> addresses, bool drop_units);
 
 class KernelEmitter {

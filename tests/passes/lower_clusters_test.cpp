@@ -1,0 +1,232 @@
+/// Kernels hold no extent, stride or scalar: sizes of one class share one. And what they compute, where
+/// random graphs are too small to go.
+
+#include "tests/passes/run_lowered.h"
+#include "tests/support/random_graph.h"
+
+#include "ir/diagnostic.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <set>
+
+namespace lz {
+namespace {
+
+using namespace ir;
+
+using Program = std::function<Graph(int64_t, int64_t)>;
+
+TensorType f32(Shape shape) {
+    return {DType::F32, shape, kCpu};
+}
+
+Graph finish(GraphBuilder &b, std::initializer_list<ValueId> results) {
+    for (const ValueId r : results)
+        b.graph().results.push_back(r);
+    return b.take();
+}
+
+std::vector<HostTensor> random_inputs(const Graph &graph) {
+    std::vector<HostTensor> inputs;
+    uint64_t seed = 1;
+    for (Param p : graph.params) {
+        p.init = InitKind::Random;
+        p.seed = seed++;
+        inputs.push_back(materialize_param(graph, p));
+    }
+    return inputs;
+}
+
+Graph elementwise(int64_t n, int64_t m) {
+    GraphBuilder b;
+    const ValueId x = b.param(f32({n, m}), "x"), y = b.param(f32({n, m}), "y");
+    return finish(b,
+                  {b.unary(Op::Tanh, b.binary(Op::Add, b.binary(Op::Mul, x, y), b.constant(DType::F32, 2)))});
+}
+
+Graph bias(int64_t n, int64_t m) {
+    GraphBuilder b;
+    const ValueId x = b.param(f32({n, m}), "x"), y = b.param(f32({m}), "y");
+    return finish(b, {b.binary(Op::Add, x, y)});
+}
+
+Graph softmax(int64_t n, int64_t m) {
+    GraphBuilder b;
+    const ValueId x = b.param(f32({n, m}), "x");
+    const int64_t axis[] = {1};
+    const auto repeated = [&](ValueId v) { return b.reshape(v, {n, 1}); };
+    const ValueId e = b.unary(Op::Exp, b.binary(Op::Sub, x, repeated(b.reduce(Op::ReduceMax, x, axis))));
+    return finish(b, {b.binary(Op::Div, e, repeated(b.reduce(Op::ReduceSum, e, axis)))});
+}
+
+Graph column_sum(int64_t n, int64_t m) {
+    GraphBuilder b;
+    const int64_t axis[] = {0};
+    return finish(b, {b.reduce(Op::ReduceSum, b.unary(Op::Exp, b.param(f32({n, m}), "x")), axis)});
+}
+
+Graph row_sum(int64_t n, int64_t m) {
+    GraphBuilder b;
+    const int64_t axis[] = {1};
+    return finish(b, {b.reduce(Op::ReduceSum, b.param(f32({n, m}), "x"), axis)});
+}
+
+Graph full_sum(int64_t n, int64_t m) {
+    GraphBuilder b;
+    const int64_t axes[] = {0, 1};
+    return finish(b, {b.reduce(Op::ReduceSum, b.param(f32({n, m}), "x"), axes)});
+}
+
+Graph product(int64_t n, int64_t m) {
+    GraphBuilder b;
+    const ValueId x = b.param(f32({n, 24}), "x"), w = b.param(f32({24, m}), "w"), c = b.param(f32({m}), "b");
+    return finish(b, {b.binary(Op::Add, b.matmul(x, w), c)});
+}
+
+Graph transposed(int64_t n, int64_t m) {
+    GraphBuilder b;
+    const ValueId x = b.param(f32({n, m}), "x"), y = b.param(f32({m, n}), "y");
+    return finish(b, {b.binary(Op::Add, x, b.permute(y, std::array<int64_t, 2>{1, 0}))});
+}
+
+/// Distinct kernels of the one step that the program is.
+size_t kernels(const Program &program, std::span<const std::pair<int64_t, int64_t>> sizes) {
+    std::set<std::string> keys;
+    for (const auto &[n, m] : sizes) {
+        const Graph fused = passes::fuse(program(n, m), test_target());
+        const auto steps = passes::lower_clusters(fused, test_target());
+        EXPECT_EQ(steps.size(), 1u) << n << " x " << m;
+        verify(steps[0].kernel);
+        keys.insert(cache_key(steps[0].kernel));
+    }
+    return keys.size();
+}
+
+struct Named {
+    const char *name;
+    Graph (*make)(int64_t, int64_t);
+};
+constexpr Named kPrograms[] = {
+    {"elementwise", elementwise}, {"bias", bias},         {"softmax", softmax}, {"column_sum", column_sum},
+    {"row_sum", row_sum},         {"full_sum", full_sum}, {"product", product}, {"transposed", transposed},
+};
+
+TEST(LowerClusters, TenSizesOfOneClassShareOneKernel) {
+    const std::pair<int64_t, int64_t> sizes[] = {{32, 100},  {33, 100}, {64, 65},   {100, 32}, {100, 100},
+                                                 {512, 512}, {65, 640}, {300, 128}, {18, 19},  {1000, 17}};
+    for (const Named &p : kPrograms)
+        EXPECT_LE(kernels(p.make, sizes), p.make == column_sum ? 2u : 1u) << p.name;
+}
+
+TEST(LowerClusters, AWideSweepOfSizesHasAtMostFourKernels) {
+    std::vector<std::pair<int64_t, int64_t>> sizes;
+    for (const int64_t n : {1, 2, 3, 16, 17, 64, 1000, 5000})
+        for (const int64_t m : {1, 2, 5, 16, 17, 100, 1024, 20000})
+            sizes.emplace_back(n, m);
+    for (const Named &p : kPrograms)
+        EXPECT_LE(kernels(p.make, sizes), 4u) << p.name;
+}
+
+TEST(LowerClusters, OtherScalarsStartsAndSeedsAreOtherWordsOfOneKernel) {
+    const auto program = [](double scale, int64_t start, int64_t seed) {
+        GraphBuilder b;
+        const ValueId x = b.param(f32({50, 40}), "x");
+        const int64_t starts[] = {start, 1}, sizes[] = {20, 30}, steps[] = {1, 1};
+        const ValueId part =
+            b.binary(Op::Mul, b.slice(x, starts, sizes, steps), b.constant(DType::F32, scale));
+        const ValueId noise = b.add(Op::Philox, {}, {2, 20, 30, 0}, {seed, 0});
+        return finish(b, {b.binary(Op::Add, part, b.cast(noise, DType::F32))});
+    };
+    std::set<std::string> keys;
+    for (const auto &[scale, start, seed] : {std::tuple(0.0, 0, 0), {1.0, 1, 1}, {2.5, 17, 99}}) {
+        const Graph fused = passes::fuse(program(scale, start, seed), test_target());
+        const auto steps = passes::lower_clusters(fused, test_target());
+        ASSERT_EQ(steps.size(), 1u);
+        keys.insert(cache_key(steps[0].kernel));
+        for (const ArgSpec &a : steps[0].segments[0].args)
+            for (const auto &t : a.terms)
+                EXPECT_LT(t.word, fused.runtime_words().size());
+    }
+    EXPECT_EQ(keys.size(), 1u);
+}
+
+/// Compares with the reference, fused and not.
+void check(const Graph &graph, double tolerance = 1e-4) {
+    verify(graph);
+    const auto inputs = random_inputs(graph);
+    const auto expected = interpret(graph, inputs);
+    for (const bool fuse : {true, false}) {
+        const auto got = test::run_lowered(graph, inputs, fuse);
+        for (size_t i = 0; i < expected.size(); ++i) {
+            const auto want = to_doubles(expected[i]), have = to_doubles(got[i]);
+            for (size_t k = 0; k < want.size(); ++k)
+                ASSERT_NEAR(have[k], want[k], tolerance * (1 + std::fabs(want[k])))
+                    << (fuse ? "fused" : "single") << ", result " << i << " at " << k;
+        }
+    }
+}
+
+TEST(LowerClusters, LongReductionsAreSplitAndRight) {
+    for (const auto &[n, m] :
+         {std::pair<int64_t, int64_t>{1, 40000}, {3, 50000}, {1030, 5}, {5000, 1}, {700, 70}})
+        for (const Named &p : {kPrograms[2], kPrograms[3], kPrograms[4], kPrograms[5]}) {
+            SCOPED_TRACE(std::string(p.name) + " " + std::to_string(n) + " x " + std::to_string(m));
+            check(p.make(n, m));
+        }
+}
+
+TEST(LowerClusters, SplitArgReductionsKeepTheFirstOfEquals) {
+    GraphBuilder b;
+    const ValueId x = b.cast(b.param({DType::I64, {40000}, kCpu}, "x"), DType::F32);
+    const ValueId y = b.param({DType::I64, {1200, 3}, kCpu}, "y");
+    check(finish(b, {b.add(Op::ArgMax, {x}, {0}), b.add(Op::ArgMin, {y}, {0})}));
+}
+
+TEST(LowerClusters, ReshapedAndBroadcastReductionsKeepTheirOrder) {
+    // The reduced dimensions do not lie together in memory: the loop over them stays one.
+    GraphBuilder b;
+    const ValueId x = b.param(f32({4, 6, 10}), "x"), y = b.param(f32({6, 1}), "y");
+    const int64_t axes[] = {1, 2};
+    check(finish(b, {b.reduce(Op::ReduceSum, b.binary(Op::Mul, x, y), axes)}));
+}
+
+TEST(LowerClusters, AnUpdateWritesOnlyItsSlice) {
+    GraphBuilder b;
+    const ValueId x = b.param(f32({30, 20}), "x"), y = b.param(f32({5, 4}), "y");
+    const ValueId r = b.add(Op::UpdateSlice, {x, b.unary(Op::Exp, y)}, {2, 2, 3, 1}, {4, 7});
+    const Graph graph = finish(b, {r});
+    check(graph);
+    const auto steps = passes::lower_clusters(passes::fuse(graph, test_target()), test_target());
+    ASSERT_EQ(steps.size(), 1u);
+    EXPECT_EQ(steps[0].segments[0].buffers[0].mode, BufferMode::InOut);
+}
+
+TEST(LowerClusters, ProductsReadTransposedAndStridedOperandsInPlace) {
+    GraphBuilder b;
+    const ValueId x = b.param(f32({3, 8, 5, 7}), "x"), w = b.param(f32({4, 14}), "w");
+    // x[:, ::2] as [3 * 4, 5, 7] batches times w[:, ::2] transposed.
+    const int64_t xs[] = {0, 1, 0, 0}, xn[] = {3, 4, 5, 7}, xd[] = {1, 2, 1, 1};
+    const int64_t ws[] = {0, 1}, wn[] = {4, 7}, wd[] = {1, 2};
+    const ValueId lhs = b.slice(x, xs, xn, xd);
+    const ValueId rhs = b.permute(b.slice(w, ws, wn, wd), std::array<int64_t, 2>{1, 0});
+    const ValueId y = b.add(Op::Dot, {lhs, rhs}, {0, 0, 1, 3, 1, 0});
+    const Graph graph = finish(b, {b.unary(Op::Tanh, y)});
+    check(graph);
+    EXPECT_LE(passes::lower_clusters(passes::fuse(graph, test_target()), test_target()).size(), 2u);
+}
+
+TEST(LowerClusters, RowsAreStreamedPastTheCachesWhenTheyDoNotFit) {
+    const auto stores = [](int64_t n) {
+        const auto steps =
+            passes::lower_clusters(passes::fuse(elementwise(n, 1024), test_target()), test_target());
+        return steps[0].kernel.phases[0].stores;
+    };
+    EXPECT_EQ(stores(64), StoreTier::Cached);
+    EXPECT_EQ(stores(16 * 1024), StoreTier::Streaming);
+}
+
+} // namespace
+} // namespace lz
