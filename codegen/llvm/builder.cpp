@@ -36,12 +36,16 @@ int bytes_of(Elem e) {
 Builder::Builder(std::string_view module_name)
     : context_(std::make_unique<LLVMContext>()),
       module_(std::make_unique<Module>(StringRef(module_name.data(), module_name.size()), *context_)),
-      ir_(std::make_unique<IRBuilder<>>(*context_)) {
+      ir_(new IRBuilder<>(*context_)) {
     // Names of values cost time and nobody reads them.
     context_->setDiscardValueNames(true);
 }
 
 Builder::~Builder() = default;
+
+void Builder::DeleteBuilder::operator()(IRBuilderBase *builder) const {
+    delete static_cast<IRBuilder<> *>(builder);
+}
 
 std::unique_ptr<Module> Builder::take_module() {
     return std::move(module_);

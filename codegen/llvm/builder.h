@@ -202,7 +202,10 @@ private:
 
     std::unique_ptr<llvm::LLVMContext> context_;
     std::unique_ptr<llvm::Module> module_;
-    std::unique_ptr<llvm::IRBuilderBase> ir_;
+    struct DeleteBuilder { ///< LLVM's base class has no virtual destructor
+        void operator()(llvm::IRBuilderBase *builder) const;
+    };
+    std::unique_ptr<llvm::IRBuilderBase, DeleteBuilder> ir_;
     llvm::Function *function_ = nullptr;
     Block entry_ = nullptr;
 };

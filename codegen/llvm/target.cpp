@@ -134,8 +134,11 @@ void instrument(llvm::Module &module) {
     for (llvm::Function &f : module) {
         if (f.isDeclaration())
             continue;
-        f.addFnAttr(LAZULI_SANITIZE_THREAD ? llvm::Attribute::SanitizeThread
-                                           : llvm::Attribute::SanitizeAddress);
+#if LAZULI_SANITIZE_THREAD
+        f.addFnAttr(llvm::Attribute::SanitizeThread);
+#else
+        f.addFnAttr(llvm::Attribute::SanitizeAddress);
+#endif
         f.addFnAttr("frame-pointer", "all");
     }
     llvm::PassBuilder builder;
@@ -152,11 +155,11 @@ void instrument(llvm::Module &module) {
 #if LAZULI_SANITIZE_THREAD
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::ThreadSanitizerPass()));
 #else
-    // Stack slots of kernels are indexed by constants only; globals are literals. Heap accesses are what can
-    // go wrong.
+    // Nothing runs constructors of a loaded kernel, and none is needed: its only globals are literals.
     llvm::AddressSanitizerOptions options;
     options.UseAfterReturn = llvm::AsanDetectStackUseAfterReturnMode::Never;
-    passes.addPass(llvm::AddressSanitizerPass(options, false, false, llvm::AsanDtorKind::None));
+    passes.addPass(llvm::AddressSanitizerPass(options, false, false, llvm::AsanDtorKind::None,
+                                              llvm::AsanCtorKind::None));
 #endif
     passes.run(module, modules);
 }
@@ -217,6 +220,9 @@ ir::CpuIsa host_isa() {
     } else if (has("avx2")) {
         isa.vector_bytes = 32;
     }
+#if LAZULI_SANITIZE_THREAD
+    isa.vector_bytes = 16; // the widest access that ThreadSanitizer sees
+#endif
     const llvm::Triple triple(isa.triple);
     if (triple.isAArch64()) {
         isa.vector_registers = 32;
