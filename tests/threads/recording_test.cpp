@@ -20,7 +20,7 @@ void on_threads(int count, const auto &f) {
 
 TEST(Semantics, S28_every_thread_may_record_and_sync) {
     on_threads(4, [](int t) {
-        Tensor x = lz::full({64}, t);
+        Tensor x = lz::full({64}, 1.0 * t);
         for (int i = 0; i < 50; ++i) {
             x = x + 1;
             if (i % 10 == 0) {
@@ -33,7 +33,7 @@ TEST(Semantics, S28_every_thread_may_record_and_sync) {
 
 TEST(Semantics, S28_pending_tensors_cross_threads_and_outlive_them) {
     std::vector<Tensor> made(4);
-    on_threads(4, [&](int t) { made[static_cast<size_t>(t)] = lz::full({8}, t) * 10; });
+    on_threads(4, [&](int t) { made[static_cast<size_t>(t)] = lz::full({8}, 1.0 * t) * 10; });
     const Tensor sum = made[0] + made[1] + made[2] + made[3];
     EXPECT_EQ(sum.to_vector<float>()[0], 60.0f);
     made.clear();
@@ -41,7 +41,7 @@ TEST(Semantics, S28_pending_tensors_cross_threads_and_outlive_them) {
 
 TEST(Semantics, S28_threads_that_sync_one_pending_value_all_get_it) {
     for (int round = 0; round < 20; ++round) {
-        const Tensor shared = lz::full({256}, round) * 2;
+        const Tensor shared = lz::full({256}, 1.0 * round) * 2;
         on_threads(4, [&](int t) {
             const Tensor mine = shared + t;
             EXPECT_EQ(mine.to_vector<float>()[255], static_cast<float>(round * 2 + t));
@@ -54,7 +54,7 @@ TEST(Semantics, S28_handles_may_be_dropped_on_other_threads) {
     for (int round = 0; round < 20; ++round) {
         std::vector<Tensor> pending;
         for (int i = 0; i < 40; ++i)
-            pending.push_back(lz::full({4}, i) + round);
+            pending.push_back(lz::full({4}, 1.0 * i) + round);
         on_threads(4, [&](int t) {
             for (size_t i = static_cast<size_t>(t); i < pending.size(); i += 4) {
                 if (i % 3 == 0) {
