@@ -11,7 +11,7 @@ namespace {
 // Fitted on AVX-512 with 1 MiB of second-level cache a core; half of it costs little.
 constexpr int64_t kInnerBytes = 512 << 10; ///< packed lhs that stays in the second-level cache
 constexpr int64_t kBlockK = 512;           ///< sums are read and written once for so many steps
-constexpr int64_t kItemRows = 2048, kItemColumns = 1024;
+constexpr int64_t kItemRows = 2048, kItemColumns = 2048;
 constexpr int64_t kShortK = 128; ///< up to which the result is written row by row, not panel by panel
 constexpr int64_t kPlainRhsBytes = 256 << 10; ///< up to which an operand is as well read where it is
 constexpr int64_t kPlainLhsBytes = 1 << 20;

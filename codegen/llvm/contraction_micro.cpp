@@ -91,9 +91,6 @@ void emit_body(Builder &b, const PanelForm &form, int rows, const MicroArgs &arg
     for (int i = 0; i < rows; ++i)
         for (int j = 0; j < columns; ++j)
             before.push_back(b.load(form.sum, form.lanes, sums_at(args.sums, i, j), 64));
-    for (int i = 0; i < rows; ++i)
-        for (int j = 0; j < columns; ++j)
-            b.prefetch(sums_at(args.next_sums, i, j));
     b.jump(ready);
     b.set_block(ready);
     std::vector<Value> carried;
@@ -107,8 +104,14 @@ void emit_body(Builder &b, const PanelForm &form, int rows, const MicroArgs &arg
     carried.push_back(args.rhs);
 
     const size_t tile = before.size();
-    const auto after = b.loop(b.i64(0), args.steps, b.i64(1), carried, [&](Value, std::span<const Value> in) {
+    int64_t ahead = 64;
+    while (ahead < int64_t{form.mr} * form.nr * bytes_of(form.sum))
+        ahead *= 2;
+    const auto after = b.loop(b.i64(0), args.steps, b.i64(1), carried, [&](Value step, std::span<const Value> in) {
         std::vector<Value> out(in.begin(), in.end());
+        // A line a step, again and again: the panels that stream through the cache would push them out.
+        const Value line = b.bit_and(b.shl(step, b.i64(6)), b.i64(ahead - 1));
+        b.prefetch(b.element(Elem::I8, args.next_sums, line));
         std::vector<Value> y;
         for (int j = 0; j < columns; ++j)
             y.push_back(b.load(form.panel, form.lanes,
