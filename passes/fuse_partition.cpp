@@ -556,9 +556,9 @@ private:
             return enter(wishes_[0], n, node);
         }
         // Rows of a reduction first: they save the most. Then the first that no other reader stands before.
-        std::stable_sort(wishes_.begin(), wishes_.end(), [](const Wish &a, const Wish &b) {
-            return a.row() && !a.full() && !(b.row() && !b.full());
-        });
+        for (size_t i = 0, rows = 0; i < wishes_.size(); ++i)
+            if (wishes_[i].row() && !wishes_[i].full())
+                std::swap(wishes_[i], wishes_[rows++]);
         uint32_t home = kNone;
         int unions = 0;
         for (Wish &w : wishes_) {
