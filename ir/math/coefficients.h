@@ -6,8 +6,6 @@ namespace lz::ir::math {
 inline constexpr double kExpWideF32[] = {0x1.00000c0000000p-1,  0x1.5555120000000p-3,
                                          0x1.5549d20000000p-5,  0x1.1126c00000000p-7,
                                          0x1.71c6d00000000p-10, 0x1.9bdf8a0000000p-13}; // error 2^-26.0
-inline constexpr double kExpF32[] = {0x1.fffffc0000000p-2, 0x1.55548c0000000p-3, 0x1.55585a0000000p-5,
-                                     0x1.123dec0000000p-7, 0x1.6ac5820000000p-10}; // error 2^-28.2
 inline constexpr double kExpm1F32[] = {0x1.0000000000000p-1,  0x1.5555540000000p-3,
                                        0x1.5554ea0000000p-5,  0x1.1113aa0000000p-7,
                                        0x1.6d4c900000000p-10, 0x1.9c64320000000p-13}; // error 2^-31.0
@@ -26,10 +24,6 @@ inline constexpr double kLog2F32[] = {-0x1.7154780000000p-1, 0x1.ec70a00000000p-
                                       0x1.7751560000000p-3}; // error 2^-29.7
 inline constexpr double kSinF32[] = {-0x1.5555560000000p-3, 0x1.1111060000000p-7, -0x1.a015d80000000p-13,
                                      0x1.71349c0000000p-19, -0x1.959a760000000p-26}; // error 2^-25.0
-inline constexpr double kSinqF32[] = {-0x1.5555460000000p-3, 0x1.1107780000000p-7,
-                                      -0x1.9953fe0000000p-13}; // error 2^-27.9
-inline constexpr double kCosqF32[] = {0x1.55554a0000000p-5, -0x1.6c0c280000000p-10,
-                                      0x1.99e83a0000000p-16}; // error 2^-33.0
 inline constexpr double kTanF32[] = {0x1.5555600000000p-2, 0x1.110d9e0000000p-3, 0x1.bada9a0000000p-5,
                                      0x1.5caefc0000000p-6, 0x1.63521e0000000p-7, 0x1.2f12d20000000p-14,
                                      0x1.1f913a0000000p-8}; // error 2^-29.4
@@ -53,10 +47,6 @@ inline constexpr double kExpWideF64[] = {0x1.0000000000000p-1,  0x1.555555555555
                                          0x1.a01a01a471f06p-16, 0x1.71de3cdd4696bp-19, 0x1.27e4f6ea76f90p-22,
                                          0x1.ae608ab94eb50p-26, 0x1.1ef1406829cd5p-29, 0x1.63fd5e64041a0p-33,
                                          0x1.92834d811c020p-37}; // error 2^-61.4
-inline constexpr double kExpF64[] = {0x1.000000000000ap-1,  0x1.5555555555502p-3,  0x1.55555555505ffp-5,
-                                     0x1.1111111125203p-7,  0x1.6c16c184af9dbp-10, 0x1.a01a013acd1d4p-13,
-                                     0x1.a01998e89403bp-16, 0x1.71df08867b20fp-19, 0x1.28ae35a5938dap-22,
-                                     0x1.ad9078ac87abbp-26}; // error 2^-57.0
 inline constexpr double kExpm1F64[] = {0x1.0000000000001p-1,  0x1.5555555555557p-3,  0x1.5555555554b10p-5,
                                        0x1.1111111110353p-7,  0x1.6c16c16fd55ffp-10, 0x1.a01a01aa66da0p-13,
                                        0x1.a019efc774fa1p-16, 0x1.71de06a2af5bdp-19, 0x1.280a23c1e933dp-22,
@@ -98,9 +88,6 @@ inline constexpr double kPowLogF32[] = {0x1.71547652bbdddp+0,  -0x1.7154764b331a
                                         0x1.a60b2c7483bb5p-3,  -0x1.724a766137026p-3, 0x1.49811cbc7c191p-3,
                                         -0x1.19851a1660c46p-3, 0x1.fa20a40de87fbp-4,  -0x1.542f960568d3ap-3,
                                         0x1.429edbd08efefp-3}; // error 2^-35.6
-inline constexpr double kSinF64[] = {-0x1.5555555555555p-3,  0x1.11111111110c8p-7,   -0x1.a01a01a014e03p-13,
-                                     0x1.71de3a52a97ddp-19,  -0x1.ae6454da58781p-26, 0x1.6123cedb00f30p-33,
-                                     -0x1.ae440e1fc9c87p-41, 0x1.88423fca670f9p-49}; // error 2^-61.3
 inline constexpr double kSinqF64[] = {-0x1.5555555555548p-3,  0x1.111111110f72fp-7,
                                       -0x1.a01a019bea03fp-13, 0x1.71de3556d7bedp-19,
                                       -0x1.ae5e4d9dcbe85p-26, 0x1.5d8c32a688c89p-33}; // error 2^-57.8

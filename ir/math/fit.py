@@ -106,11 +106,9 @@ def row(name, bits, **kw):
 
 for bits, tag in ((24, 'f32'), (53, 'f64')):
     f32 = bits == 24
-    # exp(r) = 1 + r + r^2 P(r), |r| <= ln2 (half-exponent reduction) and |r| <= ln2 / 2
+    # exp(r) = 1 + r + r^2 P(r), |r| <= ln2 (reduction by 2 ln2); expm1 for |r| <= ln2 / 2
     row(f'exp_wide_{tag}', bits, f=mp.exp, a=lambda x: 1 + x, b=lambda x: x * x, degree=5 if f32 else 12,
         lo=-LN2 * mp.mpf('1.0005'), hi=LN2 * mp.mpf('1.0005'))
-    row(f'exp_{tag}', bits, f=mp.exp, a=lambda x: 1 + x, b=lambda x: x * x, degree=4 if f32 else 9,
-        lo=-LN2 / 2 * mp.mpf('1.0005'), hi=LN2 / 2 * mp.mpf('1.0005'))
     row(f'expm1_{tag}', bits, f=mp.expm1, a=lambda x: x, b=lambda x: x * x, degree=5 if f32 else 10,
         lo=-LN2 / 2 * mp.mpf('1.0005'), hi=LN2 / 2 * mp.mpf('1.0005'))
     # 2^f = 1 + f P(f), |f| <= 1/2
@@ -137,10 +135,12 @@ for bits, tag in ((24, 'f32'), (53, 'f64')):
             hi=mp.mpf(1) / 3)
     # odd functions: x + x^3 P(x^2)
     odd = dict(a=lambda x: x, b=lambda x: x ** 3, u=lambda x: x * x)
-    row(f'sin_{tag}', bits, f=mp.sin, degree=4 if f32 else 7, lo='1e-6', hi='1.75' if f32 else mp.pi / 2 * mp.mpf('1.0001'), **odd)
-    row(f'sinq_{tag}', bits, f=mp.sin, degree=2 if f32 else 5, lo='1e-6', hi=mp.pi / 4 * mp.mpf('1.0001'), **odd)
-    row(f'cosq_{tag}', bits, f=mp.cos, a=lambda x: 1 - x * x / 2, b=lambda x: x ** 4, u=lambda x: x * x,
-        degree=2 if f32 else 5, lo='1e-6', hi=mp.pi / 4 * mp.mpf('1.0001'))
+    if f32:  # over half a turn, and a little more for what the reduction leaves
+        row('sin_f32', bits, f=mp.sin, degree=4, lo='1e-6', hi='1.75', **odd)
+    else:
+        row('sinq_f64', bits, f=mp.sin, degree=5, lo='1e-6', hi=mp.pi / 4 * mp.mpf('1.0001'), **odd)
+        row('cosq_f64', bits, f=mp.cos, a=lambda x: 1 - x * x / 2, b=lambda x: x ** 4, u=lambda x: x * x, degree=5,
+            lo='1e-6', hi=mp.pi / 4 * mp.mpf('1.0001'))
     row(f'tan_{tag}', bits, f=mp.tan, degree=6 if f32 else 14, lo='1e-6', hi=mp.pi / 4 * mp.mpf('1.0001'), **odd)
     row(f'asin_{tag}', bits, f=mp.asin, degree=4 if f32 else 12, lo='1e-6', hi='0.5000001', **odd)
     row(f'atan_{tag}', bits, f=mp.atan, degree=7 if f32 else 19, lo='1e-6', hi='1', **odd)

@@ -135,9 +135,17 @@ Expr sine(Expr x, const Turns &t) {
     const auto flipped = [&](Expr v) { return (v.as_int() ^ t.odd).as_float(); };
     if (!x.wide())
         return odd(flipped(t.u) * std::numbers::pi, kSinF32).cast(DType::F32);
-    const auto [r, low] = angle_f64(flipped(t.u), flipped(t.low));
+    // Beyond a quarter turn as the cosine of what is left to a half: there the sine's series rounds too much.
+    const Expr u = flipped(t.u), rest = flipped(t.low);
+    const Expr steep = abs(u) > 0.25;
+    const auto [r, low] =
+        angle_f64(select(steep, copy_sign(u.constant(0.5), u) - u, u), select(steep, -rest, rest));
     const Expr s = r * r;
-    return r + fma(poly(s, kSinF64), s * r, low * fma(s, -0.5, 1.0));
+    const Expr sin = r + fma(poly(s, kSinqF64), s * r, low * fma(s, -0.5, 1.0));
+    const Expr half = s * 0.5;
+    const Expr first = 1.0 - half;
+    const Expr cos = first + (((1.0 - first) - half) + fma(poly(s, kCosqF64), s * s, -(r * low)));
+    return select(steep, copy_sign(cos, u), sin);
 }
 
 } // namespace
