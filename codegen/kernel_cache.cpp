@@ -63,8 +63,8 @@ struct KernelCache::Impl {
     Impl(ir::CpuIsa isa_, KernelCacheOptions options_)
         : isa(std::move(isa_)), options(std::move(options_)),
           disk(options.directory, options.max_bytes, options.log), loader(cpu_loader()),
-          suffix(fmt::format("\n{}\n{}\n{}\nfast_math={}", isa.triple, isa.features, compiler_version(),
-                             options.compile.fast_math)) {}
+          suffix(fmt::format("\n{}\n{}\n{}\n{}\nfast_math={}", isa.triple, isa.features, isa.vector_bytes,
+                             compiler_version(), options.compile.fast_math)) {}
 
     /// An entry that one thread makes while others wait.
     struct Entry {

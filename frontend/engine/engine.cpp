@@ -221,8 +221,8 @@ RunReport Engine::run(const Executable &executable, const Bindings &bindings) {
     if (!executable.program)
         return impl_->interpret(executable, bindings);
     const Clock::time_point begin = impl_->options.log_run ? Clock::now() : Clock::time_point();
-    runtime::RunReport ran =
-        runtime::run(*executable.program, {bindings.inputs, bindings.results, bindings.words});
+    runtime::RunReport ran = runtime::run(
+        *executable.program, {bindings.inputs, bindings.results, bindings.words, bindings.lines});
     impl_->launches.fetch_add(executable.program->launches(), std::memory_order_relaxed);
     if (impl_->options.log_run)
         log_line("run", fmt::format("program {}: {} launches, {:.3f} ms{}", executable.number,
@@ -264,6 +264,10 @@ RunReport Engine::Impl::interpret(const Executable &executable, const Bindings &
         report.failures.push_back({failure, std::move(all)});
     }
     return report;
+}
+
+bool Engine::profiling() {
+    return runtime::profiling();
 }
 
 std::string Engine::explain(const Executable &executable) const {

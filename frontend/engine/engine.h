@@ -43,6 +43,8 @@ struct Bindings {
     std::span<void *const> inputs;
     std::span<void *const> results; ///< for a donated result: the donor's memory
     std::span<const int64_t> words; ///< runtime words, as Graph::runtime_words
+    /// The user's lines by recorded index, for profiles; needed only while `profiling()`.
+    std::span<const ir::Location> lines = {};
 };
 
 /// What went wrong while a Program ran; results not named are right.
@@ -73,6 +75,9 @@ public:
     int donor(const Executable &executable, size_t result) const;
     /// Runs to the end on the CPU. Never throws for the user's mistakes: they are in the report.
     RunReport run(const Executable &executable, const Bindings &bindings);
+
+    /// Whether a profile is on.
+    static bool profiling();
 
     /// What the passes decided, as text (`explain`), and the Program's own text.
     std::string explain(const Executable &executable) const;

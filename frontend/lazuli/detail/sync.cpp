@@ -83,7 +83,12 @@ private:
             }
             results_.push_back(storages_.back()->data);
         }
-        const engine::RunReport report = engine.run(*executable, {inputs_, results_, recording_.words});
+        std::vector<ir::Location> lines;
+        if (engine::Engine::profiling())
+            for (const Recording::Operation &o : recording_.operations)
+                lines.push_back(o.node->loc);
+        const engine::RunReport report =
+            engine.run(*executable, {inputs_, results_, recording_.words, lines});
         for (const auto &failed : report.failures) {
             auto *record = new FailureRecord(failed.failure, location_of(recording_, failed.failure, loc_));
             thrown.note(record);

@@ -1,0 +1,221 @@
+// The kernel cache: one compile a kernel, files that are checked, bounded and shared between processes.
+#include "codegen/disk_cache.h"
+#include "codegen/kernel_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using lz::codegen::DiskCache;
+
+std::span<const std::byte> bytes(const std::string &text) {
+    return std::as_bytes(std::span(text.data(), text.size()));
+}
+std::string text(const std::vector<std::byte> &b) {
+    return {reinterpret_cast<const char *>(b.data()), b.size()};
+}
+
+/// A directory of the test's own, gone with it.
+class CacheTest : public testing::Test {
+protected:
+    CacheTest()
+        : directory_(fs::temp_directory_path() /
+                     ("lazuli-cache-" + std::to_string(::getpid()) + "-" +
+                      testing::UnitTest::GetInstance()->current_test_info()->name())) {
+        fs::remove_all(directory_);
+    }
+    ~CacheTest() override { fs::remove_all(directory_); }
+
+    DiskCache open(int64_t limit = 1 << 20) {
+        return DiskCache(directory_.string(), limit,
+                         [this](const std::string &line) { log_.push_back(line); });
+    }
+    std::vector<fs::path> files() const {
+        std::vector<fs::path> found;
+        for (const auto &entry : fs::directory_iterator(directory_))
+            found.push_back(entry.path());
+        return found;
+    }
+    void change(const fs::path &file, const std::function<void(std::string &)> &edit) {
+        std::ifstream in(file, std::ios::binary);
+        std::string content((std::istreambuf_iterator<char>(in)), {});
+        in.close();
+        edit(content);
+        std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
+    }
+
+    fs::path directory_;
+    std::vector<std::string> log_;
+};
+
+TEST_F(CacheTest, WhatIsStoredIsFoundByAnotherProcessesCache) {
+    open().store(bytes("key"), bytes("content"));
+    DiskCache other = open();
+    EXPECT_EQ(text(other.find(bytes("key")).value()), "content");
+    EXPECT_FALSE(other.find(bytes("another key")).has_value());
+    EXPECT_TRUE(log_.empty());
+}
+
+TEST_F(CacheTest, ADamagedFileIsRemovedAndMadeAgain) {
+    const std::vector<std::function<void(std::string &)>> damages = {
+        [](std::string &s) { s[s.size() / 2] = static_cast<char>(s[s.size() / 2] ^ 1); }, // a bit turned
+        [](std::string &s) { s.resize(s.size() / 2); },                                   // cut short
+        [](std::string &s) { s.clear(); },                                                // empty
+        [](std::string &s) { s[7] = '0'; },                                               // an older format
+        [](std::string &s) { s += "more"; }, // longer than it says
+    };
+    for (const auto &damage : damages) {
+        DiskCache cache = open();
+        cache.store(bytes("key"), bytes("the content of a kernel"));
+        ASSERT_EQ(files().size(), 1u);
+        change(files()[0], damage);
+        EXPECT_FALSE(cache.find(bytes("key")).has_value());
+        EXPECT_TRUE(files().empty()) << "the damaged file is still there";
+        cache.store(bytes("key"), bytes("new"));
+        EXPECT_EQ(text(cache.find(bytes("key")).value()), "new");
+        fs::remove_all(directory_);
+    }
+}
+
+TEST_F(CacheTest, AFileUnderAnotherKeysNameIsNotBelieved) {
+    DiskCache cache = open();
+    cache.store(bytes("a"), bytes("content of a"));
+    const fs::path a = files()[0];
+    cache.store(bytes("b"), bytes("content of b"));
+    for (const fs::path &file : files())
+        if (file != a)
+            fs::copy_file(a, file, fs::copy_options::overwrite_existing); // a collision of names
+    EXPECT_FALSE(cache.find(bytes("b")).has_value());
+    EXPECT_EQ(text(cache.find(bytes("a")).value()), "content of a");
+}
+
+TEST_F(CacheTest, TheOldestGoWhenTheLimitIsPassed) {
+    DiskCache cache = open(40000);
+    const std::string big(10000, 'x');
+    for (int i = 0; i < 8; ++i) {
+        const std::string key = "key " + std::to_string(i);
+        cache.store(bytes(key), bytes(big));
+        // Ages in files' times, without waiting for a clock: key 0 is kept young.
+        for (const fs::path &file : files())
+            fs::last_write_time(file, fs::last_write_time(file) - std::chrono::seconds(10));
+        if (i > 0) {
+            EXPECT_TRUE(cache.find(bytes("key 0")).has_value())
+                << "used at every step, and gone at step " << i;
+        }
+    }
+    int64_t total = 0;
+    for (const fs::path &file : files())
+        total += static_cast<int64_t>(fs::file_size(file));
+    EXPECT_LE(total, 40000);
+    EXPECT_FALSE(cache.find(bytes("key 1")).has_value());
+    EXPECT_TRUE(cache.find(bytes("key 7")).has_value());
+}
+
+TEST_F(CacheTest, ADirectoryThatCannotBeMadeIsSaidOnceAndDoneWithout) {
+    std::ofstream(directory_.string()) << "a file in the way";
+    DiskCache cache = open();
+    cache.store(bytes("key"), bytes("content"));
+    cache.store(bytes("key"), bytes("content"));
+    EXPECT_FALSE(cache.find(bytes("key")).has_value());
+    ASSERT_EQ(log_.size(), 1u);
+    EXPECT_NE(log_[0].find(directory_.string()), std::string::npos) << log_[0];
+}
+
+TEST_F(CacheTest, ProcessesThatShareADirectoryNeverReadHalfAFile) {
+    const std::string content(20000, 'c');
+    std::vector<pid_t> children;
+    for (int process = 0; process < 4; ++process) {
+        const pid_t child = ::fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) {
+            DiskCache cache(directory_.string(), 100000, {});
+            for (int round = 0; round < 60; ++round) {
+                const std::string key = "key " + std::to_string((round + process) % 10);
+                if (const auto found = cache.find(bytes(key)); found && text(*found) != key + content)
+                    ::_exit(1);
+                cache.store(bytes(key), bytes(key + content));
+            }
+            ::_exit(0);
+        }
+        children.push_back(child);
+    }
+    for (const pid_t child : children) {
+        int status = 0;
+        ::waitpid(child, &status, 0);
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
+
+lz::ir::Kernel square() {
+    lz::ir::KernelBuilder b("square");
+    const lz::ir::AxisId i = b.axis();
+    const uint16_t out = b.buffer(lz::ir::DType::F32, lz::ir::BufferMode::Out);
+    const uint16_t in = b.buffer(lz::ir::DType::F32, lz::ir::BufferMode::In);
+    lz::ir::Phase &phase = b.begin_phase({i}, true);
+    phase.block = b.arg(lz::ir::ArgRole::Block);
+    const auto access = [&](uint16_t buffer) {
+        lz::ir::Access a;
+        a.buffer = buffer;
+        a.strides = {{i, lz::ir::StrideClass::Contiguous, lz::ir::kNoArg}};
+        return a;
+    };
+    const lz::ir::KValue x = b.load(access(in));
+    b.store(access(out), b.mul(x, x));
+    b.end_phase();
+    return b.take();
+}
+
+TEST_F(CacheTest, AKernelIsCompiledOnceAndThenComesFromMemoryAndFromDisk) {
+    if (!lz::codegen::cpu_jit_available())
+        GTEST_SKIP() << "this build has no CPU code generation";
+    lz::codegen::KernelCacheOptions options;
+    options.directory = directory_.string();
+    const lz::ir::Kernel kernel = square();
+    {
+        lz::codegen::KernelCache cache(lz::codegen::host_isa(), options);
+        std::vector<std::thread> threads;
+        for (int t = 0; t < 4; ++t)
+            threads.emplace_back([&] { EXPECT_TRUE(cache.get(kernel)); });
+        for (std::thread &thread : threads)
+            thread.join();
+        EXPECT_EQ(cache.stats().compiled, 1);
+        EXPECT_EQ(cache.stats().from_memory, 3);
+    }
+    lz::codegen::KernelCache cache(lz::codegen::host_isa(), options);
+    const lz::codegen::LoadedKernelPtr loaded = cache.get(kernel);
+    EXPECT_EQ(cache.stats().compiled, 0);
+    EXPECT_EQ(cache.stats().from_disk, 1);
+
+    const auto entry = reinterpret_cast<lz::ir::PhaseEntry>(loaded->module->entry(loaded->symbols[0]));
+    alignas(64) float in[20], out[20];
+    for (int i = 0; i < 20; ++i)
+        in[i] = static_cast<float>(i);
+    void *const buffers[] = {out, in};
+    const int64_t args[] = {20, 20};
+    lz::ir::Fault fault;
+    const lz::ir::KernelFrame frame{buffers, args, nullptr, &fault};
+    entry(&frame, 0, 1, nullptr);
+    EXPECT_EQ(out[7], 49.0f);
+    EXPECT_EQ(out[19], 361.0f);
+
+    // Another version of compiler or ISA is another key: nothing of the first is used.
+    lz::ir::CpuIsa other = lz::codegen::host_isa();
+    other.vector_bytes = 16;
+    other.features += ",-avx512vp2intersect";
+    lz::codegen::KernelCache skewed(other, options);
+    skewed.get(kernel);
+    EXPECT_EQ(skewed.stats().compiled, 1);
+}
+
+} // namespace
