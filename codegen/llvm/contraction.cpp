@@ -148,8 +148,7 @@ private:
         const bool may_stay = form_.in_place() && !rhs_.stride_i;
         Value packed = b_.i1(true);
         if (may_stay)
-            packed = b_.bit_or(b_.compare(Pred::Ne, arg(ContractionArg::PackRhs), b_.i64(0)),
-                               b_.compare(Pred::Slt, width_, b_.i64(form_.nr)));
+            packed = b_.bit_or(b_.compare(Pred::Ne, arg(ContractionArg::PackRhs), b_.i64(0)), ragged());
         b_.if_then(b_.bit_and(pack_now, packed), [&] { pack(rhs_, slot, first, width_, form_.nr); });
         micro_.rhs = slot;
         micro_.rhs_step = b_.i64(form_.nr);
@@ -157,6 +156,13 @@ private:
             micro_.rhs = b_.select(packed, slot, address(rhs_, first, k_first_));
             micro_.rhs_step = b_.select(packed, micro_.rhs_step, or_one(rhs_.stride_k));
         }
+    }
+
+    /// Whether the panel's columns can only be read from a packed panel, which has all of them.
+    Value ragged() {
+        const Value partial = b_.compare(Pred::Slt, width_, b_.i64(form_.nr));
+        return form_.masks ? b_.bit_and(partial, b_.compare(Pred::Sgt, width_, b_.i64(form_.lanes)))
+                           : partial;
     }
 
     void lhs_panel(Value tile, Value pack_now) {
@@ -183,14 +189,19 @@ private:
         micro_.steps = steps_;
         micro_.first = first_pass_;
         micro_.next_sums = b_.element(Elem::I8, micro_.sums, b_.i64(tile_bytes));
-        const Block done = b_.block("tile");
-        for (int rows = form_.mr; rows > 0; rows -= form_.row_step) {
-            const Block here = b_.block("micro"), next = rows > form_.row_step ? b_.block("less") : done;
-            b_.branch(b_.compare(Pred::Eq, height, b_.i64(rows / form_.row_step)), here, next);
-            b_.set_block(here);
-            emit_microkernel(b_, form_, rows, micro_);
-            b_.jump(done);
-            b_.set_block(next);
+        micro_.width = width_;
+        const Block done = b_.block("tile"), narrow = b_.block("narrow"), wide = b_.block("wide");
+        b_.branch(b_.compare(Pred::Sle, width_, b_.i64(form_.lanes)), narrow, wide);
+        for (const auto &[block, columns] : {std::pair{wide, form_.nr / form_.lanes}, std::pair{narrow, 1}}) {
+            b_.set_block(block);
+            for (int rows = form_.mr; rows > 0; rows -= form_.row_step) {
+                const Block here = b_.block("micro"), next = rows > form_.row_step ? b_.block("less") : done;
+                b_.branch(b_.compare(Pred::Eq, height, b_.i64(rows / form_.row_step)), here, next);
+                b_.set_block(here);
+                emit_microkernel(b_, form_, rows, columns, micro_);
+                b_.jump(done);
+                b_.set_block(next);
+            }
         }
         b_.if_then(last_pass_, [&] { emit_epilogue(); });
     }

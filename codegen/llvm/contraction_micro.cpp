@@ -35,6 +35,7 @@ PanelForm panel_form(const ir::Contraction &c, const ir::CpuIsa &isa) {
     form.mr = c.mr;
     form.nr = c.nr;
     form.row_step = c.mr > 8 ? 2 : 1;
+    form.masks = isa.vector_bytes >= 32;
     form.fma = isa.fma && ir::is_float(c.accumulate);
     LZ_CHECK(c.nr % form.lanes == 0 && c.mr % form.row_step == 0,
              "a register tile of " + std::to_string(c.mr) + " x " + std::to_string(c.nr) +
@@ -75,8 +76,18 @@ Value round_sum(Builder &b, Value sum, ir::DType dtype) {
 
 namespace {
 
-void emit_body(Builder &b, const PanelForm &form, int rows, const MicroArgs &args) {
-    const int columns = form.nr / form.lanes;
+Value load_columns(Builder &b, const PanelForm &form, Value rhs, int j, Value mask) {
+    const Value address = b.element(form.panel, rhs, b.i64(j * form.lanes));
+    const int align = bytes_of(form.panel);
+    return mask ? b.masked_load(form.panel, address, mask, align)
+                : b.load(form.panel, form.lanes, address, align);
+}
+
+void emit_body(Builder &b, const PanelForm &form, int rows, int columns, const MicroArgs &args) {
+    Value mask = nullptr;
+    if (form.masks && columns < form.nr / form.lanes)
+        mask = b.compare(Pred::Slt, b.iota(Elem::I32, form.lanes),
+                         b.splat(b.truncate(args.width, Elem::I32), form.lanes));
     const auto sums_at = [&](Value base, int i, int j) {
         return b.element(form.sum, base, b.i64(i * form.nr + j * form.lanes));
     };
@@ -107,28 +118,27 @@ void emit_body(Builder &b, const PanelForm &form, int rows, const MicroArgs &arg
     int64_t ahead = 64;
     while (ahead < int64_t{form.mr} * form.nr * bytes_of(form.sum))
         ahead *= 2;
-    const auto after = b.loop(b.i64(0), args.steps, b.i64(1), carried, [&](Value step, std::span<const Value> in) {
-        std::vector<Value> out(in.begin(), in.end());
-        // A line a step, again and again: the panels that stream through the cache would push them out.
-        const Value line = b.bit_and(b.shl(step, b.i64(6)), b.i64(ahead - 1));
-        b.prefetch(b.element(Elem::I8, args.next_sums, line));
-        std::vector<Value> y;
-        for (int j = 0; j < columns; ++j)
-            y.push_back(b.load(form.panel, form.lanes,
-                               b.element(form.panel, in[tile + 1], b.i64(j * form.lanes)),
-                               bytes_of(form.panel)));
-        for (int i = 0; i < rows; ++i) {
-            const Value address = b.element(form.panel, in[tile], offsets[static_cast<size_t>(i)]);
-            const Value x = b.splat(b.load(form.panel, 1, address, bytes_of(form.panel)), form.lanes);
-            for (int j = 0; j < columns; ++j) {
-                Value &sum = out[static_cast<size_t>(i * columns + j)];
-                sum = multiply_add(b, form, x, y[static_cast<size_t>(j)], sum);
+    const auto after =
+        b.loop(b.i64(0), args.steps, b.i64(1), carried, [&](Value step, std::span<const Value> in) {
+            std::vector<Value> out(in.begin(), in.end());
+            // A line a step, again and again: the panels that stream through the cache would push them out.
+            const Value line = b.bit_and(b.shl(step, b.i64(6)), b.i64(ahead - 1));
+            b.prefetch(b.element(Elem::I8, args.next_sums, line));
+            std::vector<Value> y;
+            for (int j = 0; j < columns; ++j)
+                y.push_back(load_columns(b, form, in[tile + 1], j, mask));
+            for (int i = 0; i < rows; ++i) {
+                const Value address = b.element(form.panel, in[tile], offsets[static_cast<size_t>(i)]);
+                const Value x = b.splat(b.load(form.panel, 1, address, bytes_of(form.panel)), form.lanes);
+                for (int j = 0; j < columns; ++j) {
+                    Value &sum = out[static_cast<size_t>(i * columns + j)];
+                    sum = multiply_add(b, form, x, y[static_cast<size_t>(j)], sum);
+                }
             }
-        }
-        out[tile] = b.element(form.panel, in[tile], args.lhs_step);
-        out[tile + 1] = b.element(form.panel, in[tile + 1], args.rhs_step);
-        return out;
-    });
+            out[tile] = b.element(form.panel, in[tile], args.lhs_step);
+            out[tile + 1] = b.element(form.panel, in[tile + 1], args.rhs_step);
+            return out;
+        });
     for (int i = 0; i < rows; ++i)
         for (int j = 0; j < columns; ++j)
             b.store(after[static_cast<size_t>(i * columns + j)], sums_at(args.sums, i, j), 64);
@@ -136,11 +146,11 @@ void emit_body(Builder &b, const PanelForm &form, int rows, const MicroArgs &arg
 
 } // namespace
 
-void emit_microkernel(Builder &b, const PanelForm &form, int rows, const MicroArgs &a) {
-    const Value operands[] = {a.lhs,      a.rhs,      a.sums,  a.steps,     a.lhs_row,
-                              a.lhs_step, a.rhs_step, a.first, a.next_sums, a.lhs_last};
+void emit_microkernel(Builder &b, const PanelForm &form, int rows, int columns, const MicroArgs &a) {
+    const Value operands[] = {a.lhs,      a.rhs,   a.sums,      a.steps,    a.lhs_row, a.lhs_step,
+                              a.rhs_step, a.first, a.next_sums, a.lhs_last, a.width};
     auto *function = b.outlined("micro", operands, [&](std::span<const Value> p) {
-        emit_body(b, form, rows,
+        emit_body(b, form, rows, columns,
                   {.lhs = p[0],
                    .lhs_row = p[4],
                    .lhs_step = p[5],
@@ -150,6 +160,7 @@ void emit_microkernel(Builder &b, const PanelForm &form, int rows, const MicroAr
                    .steps = p[3],
                    .sums = p[2],
                    .next_sums = p[8],
+                   .width = p[10],
                    .first = p[7]});
     });
     b.call(function, operands);

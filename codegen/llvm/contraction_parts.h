@@ -19,6 +19,7 @@ struct PanelForm {
     int mr = 0, nr = 0;
     int row_step = 1; ///< heights of microkernels are the multiples of it up to mr
     bool fma = false;
+    bool masks = false; ///< masked loads cost no more than others
 
     /// Whether operands can be read where they are.
     bool in_place() const { return pair == 1 && storage_elem(dtype) == panel; }
@@ -44,9 +45,10 @@ struct MicroArgs {
     Value steps;
     Value sums;
     Value next_sums; ///< of the tile that probably follows
-    Value first;     ///< i1: start at zero, sums holds nothing yet
+    Value width;
+    Value first; ///< i1: start at zero, sums holds nothing yet
 };
-void emit_microkernel(Builder &b, const PanelForm &form, int rows, const MicroArgs &args);
+void emit_microkernel(Builder &b, const PanelForm &form, int rows, int columns, const MicroArgs &args);
 
 /// Brings the line of an address, which need not be mapped, into the second-level cache.
 void fetch_ahead(Builder &b, Value address);
