@@ -47,6 +47,11 @@ void GraphBuilder::adopt(const Graph &from) {
     if (!words_of_ && graph_.runtime_.empty()) {
         words_of_ = &from;
         graph_.runtime_ = from.runtime_;
+        // A new version of a graph is about as large.
+        graph_.nodes_.reserve(from.nodes_.size());
+        graph_.values_.reserve(from.values_.size());
+        graph_.operands_.reserve(from.operands_.size());
+        graph_.structural_.reserve(from.structural_.size());
     }
 }
 
