@@ -67,6 +67,9 @@ void PhaseEmitter::turn(const Instr &load, Value scratch, Value row, Value colum
                 Values rows;
                 for (int i = 0; i < width_; ++i) {
                     rows.push_back(b_.load(e, width_, from, bytes_of(e)));
+                    // The lines that the tiles below will read: each is in a page of its own, where no
+                    // hardware looks ahead.
+                    b_.prefetch(b_.element(e, from, b_.i64(width_)));
                     from = b_.element(e, from, step);
                 }
                 transpose(rows);
