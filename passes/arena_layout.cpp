@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace lz::passes {
 
@@ -67,16 +68,16 @@ private:
     int64_t end_ = 0;
 };
 
-std::vector<uint32_t> sorted_ids(size_t n, auto less) {
+/// Ids of n blocks by ascending key, equal ones in order.
+std::vector<uint32_t> sorted_ids(size_t n, auto key) {
     std::vector<uint32_t> ids(n);
     std::iota(ids.begin(), ids.end(), 0u);
-    std::ranges::stable_sort(ids, less);
+    std::ranges::sort(ids, {}, [&](uint32_t id) { return std::pair(key(id), id); });
     return ids;
 }
 
 ArenaLayout by_time(std::span<ArenaBlock> blocks) {
-    const auto ends =
-        sorted_ids(blocks.size(), [&](uint32_t a, uint32_t b) { return blocks[a].last < blocks[b].last; });
+    const auto ends = sorted_ids(blocks.size(), [&](uint32_t id) { return blocks[id].last; });
     FreeList gaps;
     ArenaLayout layout;
     int64_t live = 0;
@@ -95,8 +96,7 @@ ArenaLayout by_time(std::span<ArenaBlock> blocks) {
 }
 
 int64_t by_size(std::span<const ArenaBlock> blocks, std::vector<int64_t> &offsets) {
-    const auto order =
-        sorted_ids(blocks.size(), [&](uint32_t a, uint32_t b) { return blocks[a].bytes > blocks[b].bytes; });
+    const auto order = sorted_ids(blocks.size(), [&](uint32_t id) { return -blocks[id].bytes; });
     std::vector<uint32_t> placed; // by offset
     int64_t total = 0;
     offsets.assign(blocks.size(), 0);

@@ -22,12 +22,14 @@ struct RuleIndex {
 
     RuleIndex() {
         const auto all = simplify_rules();
-        rules.assign(all.begin(), all.end());
-        std::ranges::stable_sort(rules, {}, &Rule::op);
-        for (const Rule &rule : rules)
+        for (const Rule &rule : all)
             ++begin[static_cast<size_t>(rule.op) + 1];
         for (size_t op = 0; op < kMaxOps; ++op)
             begin[op + 1] = static_cast<uint16_t>(begin[op + 1] + begin[op]);
+        rules.resize(all.size());
+        auto next = begin;
+        for (const Rule &rule : all)
+            rules[next[static_cast<size_t>(rule.op)]++] = rule;
     }
     std::span<const Rule> of(Op op) const {
         const size_t first = begin[static_cast<size_t>(op)], last = begin[static_cast<size_t>(op) + 1];
