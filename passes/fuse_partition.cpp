@@ -1,6 +1,7 @@
 #include "passes/fuse_partition.h"
 
 #include "passes/facts.h"
+#include "passes/fuse_clusters.h"
 #include "passes/fuse_state.h"
 
 #include <algorithm>
@@ -12,8 +13,6 @@ using namespace ir;
 
 namespace {
 
-/// Clusters that are looked at before a circle is taken for granted: keeps the pass linear.
-constexpr int kSearchBudget = 256;
 /// Clusters that may become one through a value that all of them read.
 constexpr int kMaxUnions = 8;
 /// Cheap operations that a cluster may repeat along a broadcast instead of reading their result.
@@ -22,43 +21,15 @@ constexpr int kMaxRepeatedOps = 8;
 constexpr int64_t kLongRow = 65536;
 constexpr int64_t kFewRows = 4;
 
-constexpr const char *kReasons[] = {
-    "",
-    "its result is read on another stream, or across an effect",
-    "the kernel would have more than the allowed scalar operations or operands",
-    "something between them has to run first",
-    "it would be computed more than twice as often",
-    "it is read at other places than it is made, and others read it too",
-    "it reduces over other axes than its consumer",
-    "its consumer needs it in memory",
-    "a long row is shared by all workers, and what follows needs the whole row",
-    "one kernel holds one product, and no reduction beside it",
-    "it updates memory in place",
-};
-enum Reason : uint8_t {
-    kFits,
-    kOtherStream,
-    kTooBig,
-    kCircle,
-    kTooOften,
-    kOtherPlace,
-    kOtherAxes,
-    kNeedsMemory,
-    kLongRows,
-    kOneProduct,
-    kInPlace,
-};
-
 class Partitioner {
 public:
     Partitioner(const Graph &graph, const Target &target, FusionNotes *notes)
         : graph_(graph), target_(target), notes_(notes), stored_view_(stored_views(graph)),
-          first_demand_(graph.values().size(), kNone), cluster_of_(graph.nodes().size(), kInlined),
+          first_demand_(graph.values().size(), kNone), clusters_(graph, target),
           result_(graph.values().size(), false), order_head_(graph.nodes().size(), kNone) {
         for (const ValueId r : graph.results)
             result_[r] = true;
         demands_.reserve(graph.values().size() * 2);
-        clusters_.reserve(graph.nodes().size());
     }
 
     Partition run() {
@@ -69,21 +40,7 @@ public:
     }
 
 private:
-    struct Cluster {
-        uint32_t parent;
-        ClusterKind kind = ClusterKind::Loop;
-        FoldId fold = kNoFold;
-        int64_t numel = 0; ///< points
-        int ops = 0, repeated = 0;
-        int inputs = 0, outputs = 0;
-        int reductions = 0, full_outputs = 0, row_outputs = 0;
-        bool sealed = false;   ///< a library call: nothing joins
-        bool in_place = false; ///< an update in place: it stores nothing else
-        NodeId low = kNone, high = 0;
-        NodeId members = kNone, last_member = kNone;
-        uint32_t before = kNone, last_before = kNone; ///< list of clusters it reads from
-        uint32_t stamp = 0;
-    };
+    using Cluster = FusionCluster;
     struct Demand {
         uint32_t cluster;
         Reading access;
@@ -93,7 +50,7 @@ private:
         uint32_t next;
     };
     struct Link {
-        uint32_t value, next;
+        uint32_t cluster, next;
     };
     /// What a node's readers ask of it, one entry a cluster.
     struct Wish {
@@ -123,14 +80,10 @@ private:
 
     void prepare() {
         const auto nodes = graph_.nodes();
-        epoch_.resize(nodes.size());
         row_of_.assign(graph_.values().size(), kNoFold);
-        next_member_.assign(nodes.size(), kNone);
-        uint32_t epoch = 0;
         for (NodeId n = 0; n < nodes.size(); ++n) {
             const Node &node = nodes[n];
             const OpFamily family = family_of(node);
-            epoch_[n] = family == OpFamily::Effect ? epoch++ : epoch;
             if (family == OpFamily::Reduction) {
                 row_of_[graph_.result(node)] = fold(node);
             } else if (family == OpFamily::Elementwise || node.op == Op::Reshape) {
@@ -152,125 +105,13 @@ private:
             fold_of(graph_.type(graph_.operands(reduction)[0]).shape, reduced_axes(graph_, reduction)));
     }
 
-    // --- clusters
-
-    uint32_t find(uint32_t c) {
-        while (clusters_[c].parent != c)
-            c = clusters_[c].parent = clusters_[clusters_[c].parent].parent;
-        return c;
-    }
-
-    uint32_t add_cluster(ClusterKind kind, int64_t numel) {
-        const auto id = static_cast<uint32_t>(clusters_.size());
-        Cluster &c = clusters_.emplace_back();
-        c.parent = id;
-        c.kind = kind;
-        c.numel = numel;
-        return id;
-    }
-
-    void add_member(uint32_t cluster, NodeId n) {
-        Cluster &c = clusters_[cluster];
-        cluster_of_[n] = static_cast<int32_t>(cluster);
-        c.low = std::min(c.low, n);
-        c.high = std::max(c.high, n);
-        next_member_[n] = c.members;
-        c.members = n;
-        if (c.last_member == kNone)
-            c.last_member = n;
-        c.ops += scalar_ops(graph_.node(n).op, DType::F32);
-    }
-
-    void add_before(uint32_t cluster, uint32_t earlier) {
-        Cluster &c = clusters_[cluster];
-        if (c.before != kNone && links_[c.before].value == earlier)
-            return;
-        links_.push_back({earlier, c.before});
-        c.before = static_cast<uint32_t>(links_.size() - 1);
-        if (c.last_before == kNone)
-            c.last_before = c.before;
-    }
-
-    /// Whether a chain of clusters leads from `from` to `to` (true when the search grows too long).
-    bool leads(uint32_t from, uint32_t to) {
-        ++stamp_;
-        search_.assign(1, to);
-        int budget = kSearchBudget;
-        while (!search_.empty()) {
-            const uint32_t c = search_.back();
-            search_.pop_back();
-            for (uint32_t l = clusters_[c].before; l != kNone; l = links_[l].next) {
-                const uint32_t p = find(links_[l].value);
-                if (p == from)
-                    return true;
-                if (p == to || clusters_[p].stamp == stamp_ || clusters_[p].high < clusters_[from].low)
-                    continue;
-                if (--budget == 0)
-                    return true;
-                clusters_[p].stamp = stamp_;
-                search_.push_back(p);
-            }
-        }
-        return false;
-    }
-
-    /// Both live on the same device and stream, and no effect stands between them.
-    bool same_place(uint32_t cluster, NodeId n) const {
-        const NodeId m = clusters_[cluster].members;
-        const Node &a = graph_.node(m), &b = graph_.node(n);
-        return a.stream == b.stream && epoch_[m] == epoch_[n] &&
-               graph_.type(graph_.result(a)).device == graph_.type(graph_.result(b)).device;
-    }
-
-    Reason can_unite(uint32_t a, uint32_t b) {
-        const Cluster &x = clusters_[a], &y = clusters_[b];
-        if (x.sealed || y.sealed || x.in_place || y.in_place)
-            return kNeedsMemory;
-        if (x.numel != y.numel || (x.fold != y.fold && x.fold != kNoFold && y.fold != kNoFold))
-            return kOtherAxes;
-        const bool x_dot = x.kind == ClusterKind::Contraction, y_dot = y.kind == ClusterKind::Contraction;
-        if ((x_dot && (y_dot || y.fold != kNoFold)) || (y_dot && x.fold != kNoFold))
-            return kOneProduct;
-        if (x.ops + y.ops > target_.max_scalar_ops ||
-            x.inputs + y.inputs + x.outputs + y.outputs + 1 > target_.max_operands)
-            return kTooBig;
-        return !same_place(a, y.members) ? kOtherStream : leads(a, b) || leads(b, a) ? kCircle : kFits;
-    }
-
-    void unite(uint32_t into, uint32_t from) {
-        Cluster &a = clusters_[into], &b = clusters_[from];
-        b.parent = into;
-        if (b.kind == ClusterKind::Contraction)
-            a.kind = b.kind;
-        if (a.fold == kNoFold)
-            a.fold = b.fold;
-        a.ops += b.ops;
-        a.repeated += b.repeated;
-        a.inputs += b.inputs;
-        a.outputs += b.outputs;
-        a.reductions += b.reductions;
-        a.full_outputs += b.full_outputs;
-        a.row_outputs += b.row_outputs;
-        a.low = std::min(a.low, b.low);
-        a.high = std::max(a.high, b.high);
-        next_member_[a.last_member] = b.members;
-        a.last_member = b.last_member;
-        if (b.before != kNone) {
-            if (a.before == kNone)
-                a.before = b.before;
-            else
-                links_[a.last_before].next = b.before;
-            a.last_before = b.last_before;
-        }
-    }
-
     // --- demands
 
     void demand(ValueId v, uint32_t cluster, Reading access, int64_t evals, NodeId user) {
         int looked = 0;
         for (uint32_t d = first_demand_[v]; d != kNone && looked < 4; d = demands_[d].next, ++looked) {
             Demand &known = demands_[d];
-            if (find(known.cluster) != cluster || !(known.access == access) ||
+            if (clusters_.find(known.cluster) != cluster || !(known.access == access) ||
                 known.numel != clusters_[cluster].numel)
                 continue;
             // Other places may be other places each time; the rest is one place.
@@ -299,7 +140,7 @@ private:
         for (uint32_t k = 0; k < node.result_count; ++k) {
             for (uint32_t i = first_demand_[graph_.result(node, k)]; i != kNone; i = demands_[i].next) {
                 const Demand &d = demands_[i];
-                const uint32_t c = find(d.cluster);
+                const uint32_t c = clusters_.find(d.cluster);
                 --clusters_[c].inputs;
                 auto at = std::find_if(wishes_.begin(), wishes_.end(),
                                        [&](const Wish &w) { return w.cluster == c; });
@@ -367,16 +208,16 @@ private:
     void store_view(NodeId n) {
         const Node &node = graph_.node(n);
         const int64_t numel = graph_.type(graph_.result(node)).numel();
-        const uint32_t c = add_cluster(ClusterKind::Loop, numel);
-        add_member(c, n);
+        const uint32_t c = clusters_.add(ClusterKind::Loop, numel);
+        clusters_.add_member(c, n);
         clusters_[c].outputs = clusters_[c].full_outputs = 1;
         // Readers from memory come after it.
         uint32_t *link = &first_demand_[graph_.result(node)];
         while (*link != kNone) {
             Demand &d = demands_[*link];
-            const uint32_t reader = find(d.cluster);
+            const uint32_t reader = clusters_.find(d.cluster);
             if (d.access.kind == Reading::Stored)
-                add_before(reader, c);
+                clusters_.add_before(reader, c);
             if (d.access.kind == Reading::Stored && clusters_[reader].sealed)
                 *link = d.next;
             else
@@ -391,7 +232,7 @@ private:
         const Node &node = graph_.node(n);
         for (uint32_t i = first_demand_[graph_.result(node)]; i != kNone; i = demands_[i].next) {
             const Demand d = demands_[i];
-            const uint32_t c = find(d.cluster);
+            const uint32_t c = clusters_.find(d.cluster);
             --clusters_[c].inputs;
             if (node.operand_count == 0)
                 continue;
@@ -407,12 +248,12 @@ private:
         const bool in_place = updates_in_place(node);
         if (in_place)
             numel = graph_.type(graph_.operands(node)[1]).numel();
-        const uint32_t c = add_cluster(kind, numel);
+        const uint32_t c = clusters_.add(kind, numel);
         clusters_[c].sealed = opaque;
         clusters_[c].in_place = in_place;
         if (kind == ClusterKind::Reduce)
             clusters_[c].fold = fold(node);
-        add_member(c, n);
+        clusters_.add_member(c, n);
         asks_.push_back(
             {kind == ClusterKind::Reduce ? Reading{Reading::Row, clusters_[c].fold} : Reading{}, numel});
         return c;
@@ -424,19 +265,19 @@ private:
         for (uint32_t k = 0; k < node.result_count; ++k)
             stored = stored || result_[graph_.result(node, k)];
         for (const Wish &w : wishes_) {
-            const uint32_t c = find(w.cluster);
+            const uint32_t c = clusters_.find(w.cluster);
             if (c == home)
                 continue;
             stored = true;
             ++clusters_[c].inputs;
-            add_before(c, home);
+            clusters_.add_before(c, home);
             if (notes_ && w.user != kNone)
                 notes_->kept_apart.push_back(
-                    {n, w.user, kReasons[w.reason == kFits ? kOtherPlace : w.reason]});
+                    {n, w.user, reason_text(w.reason == kFits ? kOtherPlace : w.reason)});
         }
         for (uint32_t l = order_head_[n]; l != kNone; l = links_[l].next)
-            if (const uint32_t c = find(links_[l].value); c != home)
-                add_before(c, home);
+            if (const uint32_t c = clusters_.find(links_[l].cluster); c != home)
+                clusters_.add_before(c, home);
         for (const NodeId before : graph_.order(node)) {
             links_.push_back({home, order_head_[before]});
             order_head_[before] = static_cast<uint32_t>(links_.size() - 1);
@@ -509,7 +350,7 @@ private:
         const Cluster &c = clusters_[w.cluster];
         if (w.stored() || c.sealed)
             return kNeedsMemory;
-        if (!same_place(w.cluster, n))
+        if (!clusters_.same_place(w.cluster, n))
             return kOtherStream;
         if (c.ops + scalar_ops(node.op, DType::F32) > target_.max_scalar_ops ||
             c.inputs + c.outputs + static_cast<int>(node.operand_count) + 1 > target_.max_operands)
@@ -574,7 +415,7 @@ private:
             if (unions++ == kMaxUnions)
                 break;
             // The value at every point of both, or at every row of both.
-            const uint32_t c = find(w.cluster);
+            const uint32_t c = clusters_.find(w.cluster);
             if (after_a_reader(c, home, n)) {
                 w.reason = kCircle;
                 continue;
@@ -583,9 +424,9 @@ private:
                 w.reason = kOtherAxes;
                 continue;
             }
-            w.reason = can_unite(home, c);
+            w.reason = clusters_.can_unite(home, c);
             if (w.reason == kFits)
-                unite(home, c);
+                clusters_.unite(home, c);
         }
         return home;
     }
@@ -595,14 +436,15 @@ private:
     bool after_a_reader(uint32_t cluster, uint32_t home, NodeId n) {
         int looked = 0;
         for (const Wish &w : wishes_) {
-            const uint32_t reader = find(w.cluster);
+            const uint32_t reader = clusters_.find(w.cluster);
             if (reader == cluster || reader == home)
                 continue;
-            if (++looked > kMaxUnions * 4 || leads(reader, cluster))
+            if (++looked > kMaxUnions * 4 || clusters_.leads(reader, cluster))
                 return true;
         }
         for (uint32_t l = order_head_[n]; l != kNone; l = links_[l].next)
-            if (const uint32_t c = find(links_[l].value); c == cluster || leads(c, cluster))
+            if (const uint32_t c = clusters_.find(links_[l].cluster);
+                c == cluster || clusters_.leads(c, cluster))
                 return true;
         return false;
     }
@@ -618,7 +460,7 @@ private:
         const int64_t numel = c.numel;
         c.numel = h.numel;
         c.fold = h.fold;
-        if (can_unite(home, w.cluster) == kFits) {
+        if (clusters_.can_unite(home, w.cluster) == kFits) {
             std::swap(c.row_outputs, c.full_outputs);
             w.fold = c.fold;
             std::swap(w.evals[Reading::Full], w.evals[Reading::Row]);
@@ -631,7 +473,7 @@ private:
 
     uint32_t enter(const Wish &w, NodeId n, const Node &node) {
         Cluster &c = clusters_[w.cluster];
-        add_member(w.cluster, n);
+        clusters_.add_member(w.cluster, n);
         const OpFamily family = family_of(node);
         if (family == OpFamily::Contraction)
             c.kind = ClusterKind::Contraction;
@@ -654,7 +496,7 @@ private:
     /// In the cluster a node became part of, every way in which it is read there.
     void collect_asks(uint32_t home) {
         for (const Wish &w : wishes_) {
-            if (find(w.cluster) != home)
+            if (clusters_.find(w.cluster) != home)
                 continue;
             for (const Reading::Kind kind : {Reading::Full, Reading::Row, Reading::Point, Reading::Other}) {
                 if (w.evals[kind] < 0)
@@ -671,9 +513,9 @@ private:
         p.cluster.assign(graph_.nodes().size(), kInlined);
         std::vector<int32_t> number(clusters_.size(), -1);
         for (NodeId n = 0; n < graph_.nodes().size(); ++n) {
-            if (cluster_of_[n] == kInlined)
+            const uint32_t c = clusters_.of(n);
+            if (c == kNone)
                 continue;
-            const uint32_t c = find(static_cast<uint32_t>(cluster_of_[n]));
             const Cluster &cluster = clusters_[c];
             // Rows of a reduction that could not join after all: what was to be stored with them stands
             // alone.
@@ -700,18 +542,13 @@ private:
     FusionNotes *notes_;
     std::vector<bool> stored_view_;
     std::vector<uint32_t> first_demand_;
-    std::vector<int32_t> cluster_of_;
+    ClusterSet clusters_;
     std::vector<bool> result_;
     std::vector<uint32_t> order_head_;
-    std::vector<uint32_t> epoch_;
     std::vector<FoldId> row_of_;
-    std::vector<NodeId> next_member_;
-    std::vector<Cluster> clusters_;
     std::vector<Demand> demands_;
     std::vector<Link> links_;
     std::vector<Wish> wishes_;
-    std::vector<uint32_t> search_;
-    uint32_t stamp_ = 0;
     Folds folds_;
     std::vector<Ask> asks_; // of the node at hand
 };

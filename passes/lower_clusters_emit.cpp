@@ -8,6 +8,11 @@ namespace lz::passes {
 
 using namespace ir;
 
+namespace {
+/// Enough for a work item to be worth handing out, little enough for the first-level cache.
+constexpr int64_t kItemBytes = 32 * 1024;
+} // namespace
+
 ReduceOp reduce_op(Op op) {
     switch (op) {
     case Op::ReduceSum:
@@ -346,6 +351,27 @@ void KernelEmitter::hoist(std::span<const ExprId> roots, uint32_t mask, int dept
         if (e.kind == ExprKind::Load || e.kind == ExprKind::Position)
             for (const Index::Term &t : exprs_.addresses()[e.payload].terms)
                 open.push_back(t.value);
+    }
+}
+
+int64_t loop_block(int64_t extent, int element_bytes) {
+    const int64_t elements = kItemBytes / std::max(element_bytes, 1);
+    return std::max<int64_t>(1, std::min(extent, elements));
+}
+
+std::vector<int64_t> constant_args(const LoweredSegment &segment) {
+    std::vector<int64_t> args;
+    for (const ArgSpec &a : segment.args)
+        args.push_back(a.constant);
+    return args;
+}
+
+void count_items(LoweredStep &step) {
+    for (LoweredSegment &segment : step.segments) {
+        const std::vector<int64_t> args = constant_args(segment);
+        segment.items.clear();
+        for (const Phase &phase : step.kernel.phases)
+            segment.items.push_back(work_items(step.kernel, phase, args));
     }
 }
 

@@ -95,7 +95,14 @@ private:
     std::vector<std::pair<ExprId, ir::Access>> accesses_; ///< loads that are emitted in several places
 };
 
-/// Scalar slot dtype etc. are the builder's; the reduction a graph op becomes.
+/// The reduction that a graph op becomes.
 ir::ReduceOp reduce_op(ir::Op op);
+
+/// Work items of each phase, from the kernel and the segment's arguments (extents and blocks are constants).
+void count_items(LoweredStep &step);
+/// The arguments as far as they are known without runtime words.
+std::vector<int64_t> constant_args(const LoweredSegment &segment);
+/// Elements of the last axis in one work item of an elementwise grid.
+int64_t loop_block(int64_t extent, int element_bytes);
 
 } // namespace lz::passes

@@ -13,7 +13,6 @@ using namespace ir;
 
 namespace {
 
-constexpr int64_t kItemBytes = 32 * 1024;
 /// Columns of a work item that folds rows: wide enough for whole pages of each row to be worth opening.
 constexpr int64_t kColumnBlock = 512;
 constexpr int64_t kTileBlock = 128;
@@ -587,27 +586,6 @@ private:
 };
 
 } // namespace
-
-int64_t loop_block(int64_t extent, int element_bytes) {
-    const int64_t elements = kItemBytes / std::max(element_bytes, 1);
-    return std::max<int64_t>(1, std::min(extent, elements));
-}
-
-std::vector<int64_t> constant_args(const LoweredSegment &segment) {
-    std::vector<int64_t> args;
-    for (const ArgSpec &a : segment.args)
-        args.push_back(a.constant);
-    return args;
-}
-
-void count_items(LoweredStep &step) {
-    for (LoweredSegment &segment : step.segments) {
-        const std::vector<int64_t> args = constant_args(segment);
-        segment.items.clear();
-        for (const Phase &phase : step.kernel.phases)
-            segment.items.push_back(work_items(step.kernel, phase, args));
-    }
-}
 
 void lower_nest(const ClusterView &cluster, const Target &target, LoweredStep &step) {
     NestLowering(cluster, target, step).run();

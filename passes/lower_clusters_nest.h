@@ -20,11 +20,4 @@ struct ClusterView {
 /// Fills kernel, the one segment and worker_bytes.
 void lower_nest(const ClusterView &cluster, const ir::Target &target, LoweredStep &step);
 
-/// Work items of each phase, from the kernel and the segment's arguments (extents and blocks are constants).
-void count_items(LoweredStep &step);
-/// The arguments as far as they are known without runtime words.
-std::vector<int64_t> constant_args(const LoweredSegment &segment);
-/// Elements of the last axis in one work item of an elementwise grid.
-int64_t loop_block(int64_t extent, int element_bytes);
-
 } // namespace lz::passes
