@@ -7,8 +7,9 @@ namespace lz::engine {
 void start_profile() {
     runtime::start_profile();
 }
-std::string stop_profile() {
-    return runtime::trace_json(runtime::stop_profile());
+Trace stop_profile() {
+    const std::vector<runtime::ProfileEvent> events = runtime::stop_profile();
+    return {runtime::trace_json(events), runtime::trace_svg(events)};
 }
 
 } // namespace lz::engine

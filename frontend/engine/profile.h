@@ -7,7 +7,12 @@ namespace lz::engine {
 
 /// Throws Failure(State) when a profile is on already.
 void start_profile();
-/// Ends the profile; its timeline as Chrome trace JSON.
-std::string stop_profile();
+/// The timeline in both forms.
+struct Trace {
+    std::string json; ///< Chrome's trace event format
+    std::string svg;  ///< a picture
+};
+/// Ends the profile.
+Trace stop_profile();
 
 } // namespace lz::engine

@@ -4,6 +4,7 @@
 #include "lazuli/detail/recorder.h"
 
 #include <fstream>
+#include <utility>
 
 namespace lz {
 
@@ -19,7 +20,9 @@ void Profiler::stop() {
     if (!running_)
         return;
     running_ = false;
-    trace_ = engine::stop_profile();
+    engine::Trace trace = engine::stop_profile();
+    trace_ = std::move(trace.json);
+    picture_ = std::move(trace.svg);
 }
 
 std::string Profiler::json() {
@@ -27,10 +30,15 @@ std::string Profiler::json() {
     return trace_;
 }
 
+std::string Profiler::svg() {
+    stop();
+    return picture_;
+}
+
 void Profiler::save(const std::string &path, Location loc) {
     stop();
     std::ofstream out(path);
-    out << trace_;
+    out << (path.ends_with(".svg") ? picture_ : trace_);
     out.close();
     if (!out)
         throw IoError("Profiler: the trace could not be written to " + path, loc);

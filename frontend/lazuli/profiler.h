@@ -21,12 +21,15 @@ public:
     void stop();
     /// The trace as JSON in Chrome's trace event format. Stops first.
     std::string json();
-    /// Writes it; throws IoError when the file cannot be written.
+    /// The timeline as a picture. Stops first.
+    std::string svg();
+    /// Writes the picture if the path ends in `.svg`, else the trace; throws IoError when the file cannot be
+    /// written.
     void save(const std::string &path, Location loc = Location::current());
 
 private:
     bool running_ = true;
-    std::string trace_;
+    std::string trace_, picture_;
 };
 
 } // namespace lz
