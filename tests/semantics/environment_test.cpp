@@ -1,0 +1,99 @@
+// The environment variables, as a process that starts with them sees them. Each test runs this program again,
+// with the variables set, as a child that runs one of the DISABLED_ tests below.
+#include <lazuli/lazuli.h>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <unistd.h>
+
+namespace {
+
+/// Standard error and output of this program running one disabled test under `variables`.
+std::string run_child(const std::string &variables, const std::string &test) {
+    const std::string command =
+        variables + " LAZULI_CACHE_DIR=off " + std::filesystem::read_symlink("/proc/self/exe").string() +
+        " --gtest_also_run_disabled_tests --gtest_filter=Child.DISABLED_" + test + " 2>&1";
+    FILE *pipe = ::popen(command.c_str(), "r");
+    std::string output;
+    std::array<char, 4096> block;
+    while (const size_t got = std::fread(block.data(), 1, block.size(), pipe))
+        output.append(block.data(), got);
+    EXPECT_EQ(::pclose(pipe), 0) << command << "\n" << output;
+    return output;
+}
+
+TEST(Child, DISABLED_Softmax) {
+    const lz::Tensor x = lz::ones({3, 5}) * 2;
+    EXPECT_NEAR(lz::softmax(x, -1).sum().item<double>(), 3, 1e-5);
+}
+
+TEST(Child, DISABLED_BadIndex) {
+    const lz::Tensor table = lz::arange(5);
+    try {
+        const lz::Tensor picked = lz::index_select(table, 0, lz::tensor({1, 9}));
+        FAIL() << "launch blocking: the failing line itself throws";
+    } catch (const lz::IndexError &error) {
+        EXPECT_EQ(error.line(), static_cast<uint32_t>(__LINE__ - 3));
+    }
+}
+
+TEST(Child, DISABLED_Threads) {
+    EXPECT_EQ(lz::num_threads(), 1);
+}
+
+TEST(Environment, DumpsShowEveryStage) {
+    const std::string output =
+        run_child("LAZULI_DUMP=graph,passes,kernel,llvm,asm,program,explain,dot", "Softmax");
+    for (const char *part :
+         {"graph @main", "after-fuse", "kernel @", "define ", "program", "became", "digraph", "ret"})
+        EXPECT_NE(output.find(part), std::string::npos) << part << " is missing in\n"
+                                                        << output.substr(0, 4000);
+}
+
+TEST(Environment, DumpsGoToADirectory) {
+    const auto directory =
+        std::filesystem::temp_directory_path() / ("lazuli-dump-" + std::to_string(::getpid()));
+    run_child("LAZULI_DUMP=graph,program LAZULI_DUMP_DIR=" + directory.string(), "Softmax");
+    EXPECT_TRUE(std::filesystem::exists(directory / "p0001-graph.lz"));
+    EXPECT_TRUE(std::filesystem::exists(directory / "p0001-program.lz"));
+    std::filesystem::remove_all(directory);
+}
+
+TEST(Environment, LogsSayWhyACompileHappenedAndWhatRan) {
+    const std::string output = run_child("LAZULI_LOG=compile,run,memory", "Softmax");
+    EXPECT_NE(output.find("lazuli compile: program 1 (a new sequence of operations)"), std::string::npos)
+        << output;
+    EXPECT_NE(output.find("lazuli run: program 1: "), std::string::npos) << output;
+    EXPECT_NE(output.find("lazuli memory: after program 1"), std::string::npos) << output;
+}
+
+TEST(Environment, ValuesThatMeanNothingAreNamedAndIgnored) {
+    const std::string output =
+        run_child("LAZULI_DUMP=grahp LAZULI_THREADS=many LAZULI_VERIFY=maybe", "Softmax");
+    EXPECT_NE(output.find("LAZULI_DUMP=grahp is ignored"), std::string::npos) << output;
+    EXPECT_NE(output.find("LAZULI_THREADS=many is ignored"), std::string::npos) << output;
+    EXPECT_NE(output.find("LAZULI_VERIFY=maybe is ignored"), std::string::npos) << output;
+}
+
+TEST(Semantics, S25_launch_blocking_throws_at_the_failing_line) {
+    run_child("LAZULI_LAUNCH_BLOCKING=1", "BadIndex");
+    run_child("CUDA_LAUNCH_BLOCKING=1", "Softmax");
+}
+
+TEST(Semantics, S67_threads_can_be_set) {
+    run_child("LAZULI_THREADS=1", "Threads");
+}
+
+TEST(Environment, EverythingRunsVerifiedUnfusedAndWithoutCachingMemory) {
+    run_child("LAZULI_VERIFY=1", "Softmax");
+    run_child("LAZULI_FUSE=0", "Softmax");
+    run_child("LAZULI_FAST_MATH=1", "Softmax");
+    run_child("LAZULI_NO_MEMORY_CACHING=1", "Softmax");
+    run_child("LAZULI_ALLOC_CONF=max_split_size_mb:64", "Softmax");
+}
+
+} // namespace
