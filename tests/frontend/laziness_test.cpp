@@ -143,6 +143,19 @@ TEST(Semantics, S26_an_index_out_of_range_names_its_line_and_spares_the_rest) {
     EXPECT_EQ((fine + 1).to_vector<int64_t>()[4], 9); // the engine goes on
 }
 
+TEST(Semantics, S26_a_handle_changed_in_place_goes_back_to_its_newest_good_version) {
+    Tensor a = lz::arange(3);
+    a.add_(1);
+    a.eval(); // 1 2 3
+    a.mul_(2);
+    const std::vector<int64_t> places{0, 1, 9};
+    a.add_(lz::index_select(a, 0, lz::tensor(places)));
+    EXPECT_THROW(lz::sync(), lz::IndexError);
+    EXPECT_EQ(a.to_vector<int64_t>(), (std::vector<int64_t>{1, 2, 3}));
+    a.add_(1);
+    EXPECT_EQ(a.to_vector<int64_t>(), (std::vector<int64_t>{2, 3, 4}));
+}
+
 TEST(Semantics, S66_integer_division_by_zero_is_an_error) {
     const Tensor a = lz::arange(4), zero = lz::zeros({4}, {.dtype = lz::i64});
     const Tensor q = lz::floor_divide(a, zero);
