@@ -8,7 +8,10 @@ namespace {
 
 std::string with_location(const std::string &message, Location loc) {
     const ir::Location at = detail::to_ir(loc);
-    return at.known() ? message + ", at " + ir::to_string(at) : message;
+    if (!at.known())
+        return message;
+    const bool stop = message.ends_with('.');
+    return message.substr(0, message.size() - stop) + ", at " + ir::to_string(at);
 }
 
 } // namespace

@@ -27,9 +27,6 @@ Tensor Tensor::t(Location loc) const {
 Tensor Tensor::mT(Location loc) const {
     return lz::mT(*this, loc);
 }
-Tensor Tensor::squeeze(Location loc) const {
-    return lz::squeeze(*this, loc);
-}
 Tensor Tensor::squeeze(const Sizes &axes, Location loc) const {
     return lz::squeeze(*this, axes, loc);
 }

@@ -188,8 +188,7 @@ public:
     Tensor permute(const Sizes &axes, Location loc = Location::current()) const;
     Tensor t(Location loc = Location::current()) const;
     Tensor mT(Location loc = Location::current()) const;
-    Tensor squeeze(Location loc = Location::current()) const;
-    Tensor squeeze(const Sizes &axes, Location loc = Location::current()) const;
+    Tensor squeeze(const Sizes &axes = {}, Location loc = Location::current()) const;
     Tensor unsqueeze(int64_t axis, Location loc = Location::current()) const;
     Tensor expand(const Sizes &sizes, Location loc = Location::current()) const;
     Tensor expand_as(const Tensor &like, Location loc = Location::current()) const;

@@ -151,16 +151,9 @@ Tensor mT(const Tensor &x, Location loc) {
     return transpose(x, -2, -1, loc);
 }
 
-Tensor squeeze(const Tensor &x, Location loc) {
-    Shape shape;
-    for (const int64_t e : detail::checked_type(x, "squeeze", loc).shape)
-        if (e != 1)
-            shape.push_back(e);
-    return detail::record(Op::Reshape, {&x}, Words().ints(shape.extents()), loc);
-}
 Tensor squeeze(const Tensor &x, const Sizes &axes, Location loc) {
     const ir::TensorType &type = detail::checked_type(x, "squeeze", loc);
-    const Axes drop = axes.empty() ? Axes() : detail::normal_axes(axes, "squeeze", type, loc);
+    const Axes drop = detail::normal_axes(axes, "squeeze", type, loc);
     Shape shape;
     for (int a = 0; a < type.shape.rank(); ++a)
         if (type.shape[a] != 1 || !drop.has(a))

@@ -22,8 +22,7 @@ LZ_API Tensor t(const Tensor &x, Location loc = Location::current());
 /// Swaps the last two axes.
 LZ_API Tensor mT(const Tensor &x, Location loc = Location::current());
 /// Removes all axes of extent 1, or those among the given ones.
-LZ_API Tensor squeeze(const Tensor &x, Location loc = Location::current());
-LZ_API Tensor squeeze(const Tensor &x, const Sizes &axes, Location loc = Location::current());
+LZ_API Tensor squeeze(const Tensor &x, const Sizes &axes = {}, Location loc = Location::current());
 LZ_API Tensor unsqueeze(const Tensor &x, int64_t axis, Location loc = Location::current());
 /// Broadcasts; -1 keeps an extent.
 LZ_API Tensor expand(const Tensor &x, const Sizes &sizes, Location loc = Location::current());
