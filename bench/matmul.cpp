@@ -1,0 +1,208 @@
+// Products beside OpenBLAS and oneDNN, where they are installed, and as fractions of what the machine
+// multiplies.
+//
+//   bench_matmul
+//
+// Each benchmark times all contenders in turn, in bursts, each after a while of its own that is not timed:
+// threads of another library spin for some time after its last call. Counters: GFLOP/s (medians of the
+// bursts), `ratio` to the better peer, `of_peak`. The time is ours. OpenBLAS chooses its kernels by the CPU's
+// name; OPENBLAS_CORETYPE=SkylakeX makes one that does not know the host use AVX-512.
+#include "bench/support/ceilings.h"
+
+#include <lazuli/lazuli.h>
+
+#include <benchmark/benchmark.h>
+#if LAZULI_BENCH_OPENBLAS
+#include <cblas.h>
+extern "C" void openblas_set_num_threads(int);
+#endif
+#if LAZULI_BENCH_ONEDNN
+#include <dnnl.hpp>
+#endif
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using lz::Tensor;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSettleSeconds = 4e-3, kBurstSeconds = 4e-3;
+constexpr int kBursts = 9;
+
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+struct Contender {
+    std::string name;
+    std::function<void()> run;
+    std::vector<double> seconds = {};
+
+    void burst() {
+        const auto settle = Clock::now();
+        int rounds = 0;
+        do {
+            run();
+            ++rounds;
+        } while (seconds_since(settle) < kSettleSeconds);
+        const double one = seconds_since(settle) / rounds;
+        rounds = std::max(1, static_cast<int>(kBurstSeconds / one));
+        const auto start = Clock::now();
+        for (int i = 0; i < rounds; ++i)
+            run();
+        seconds.push_back(seconds_since(start) / rounds);
+    }
+    double median() {
+        std::nth_element(seconds.begin(), seconds.begin() + static_cast<int64_t>(seconds.size() / 2),
+                         seconds.end());
+        return seconds[seconds.size() / 2];
+    }
+};
+
+/// The first contender is ours.
+void compete(benchmark::State &state, std::vector<Contender> contenders, double flops) {
+    static const double peak = lz::bench::measure_flops(lz::num_threads());
+    for (auto _ : state) {
+        for (Contender &c : contenders)
+            c.burst();
+        state.SetIterationTime(contenders[0].seconds.back());
+    }
+    const double ours = contenders[0].median();
+    double best_peer = 0;
+    for (Contender &c : contenders) {
+        state.counters[c.name] = flops / c.median() * 1e-9;
+        if (&c != contenders.data())
+            best_peer = std::max(best_peer, 1 / c.median());
+    }
+    if (best_peer > 0)
+        state.counters["ratio"] = 1 / ours / best_peer;
+    state.counters["of_peak"] = flops / ours / peak;
+}
+
+Tensor random(int64_t rows, int64_t columns, lz::DType dtype = lz::f32) {
+    Tensor t = (lz::rand({rows, columns}) * 2 - 1).to(dtype);
+    t.eval();
+    return t;
+}
+
+#if LAZULI_BENCH_OPENBLAS
+void openblas_product(const float *a, const float *b, bool transposed, float *out, int64_t m, int64_t n,
+                      int64_t k) {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, transposed ? CblasTrans : CblasNoTrans, static_cast<int>(m),
+                static_cast<int>(n), static_cast<int>(k), 1, a, static_cast<int>(k), b,
+                static_cast<int>(transposed ? k : n), 0, out, static_cast<int>(n));
+}
+#endif
+
+/// Whether a few elements are what a sum in f64 says.
+bool right(const Tensor &a, const Tensor &b, const float *out, int64_t m, int64_t n, int64_t k) {
+    const float *x = a.data<float>(), *y = b.data<float>();
+    for (int64_t s = 0; s < 64; ++s) {
+        const int64_t i = s * 7919 % m, j = s * 104729 % n;
+        double sum = 0, size = 0;
+        for (int64_t p = 0; p < k; ++p) {
+            const double term = static_cast<double>(x[i * k + p]) * y[p * n + j];
+            sum += term;
+            size += std::abs(term);
+        }
+        if (!(std::abs(sum - out[i * n + j]) <= size * static_cast<double>(k) * 0x1p-24))
+            return false;
+    }
+    return true;
+}
+
+/// Arguments: m, k, n.
+void matmul_f32(benchmark::State &state) {
+    const int64_t m = state.range(0), k = state.range(1), n = state.range(2);
+    const Tensor a = random(m, k), b = random(k, n);
+    Tensor checked = lz::matmul(a, b);
+    if (!right(a, b, checked.data<float>(), m, n, k)) {
+        state.SkipWithError("the product is wrong");
+        return;
+    }
+    std::vector<float> out(static_cast<size_t>(m * n));
+    std::vector<Contender> contenders;
+    contenders.push_back({"lazuli", [&] { lz::matmul(a, b).eval(); }});
+#if LAZULI_BENCH_OPENBLAS
+    openblas_set_num_threads(lz::num_threads());
+    const float *x = a.data<float>(), *y = b.data<float>();
+    contenders.push_back({"openblas", [&] { openblas_product(x, y, false, out.data(), m, n, k); }});
+#endif
+#if LAZULI_BENCH_ONEDNN
+    const float *l = a.data<float>(), *r = b.data<float>();
+    contenders.push_back({"onednn", [&] { dnnl_sgemm('N', 'N', m, n, k, 1, l, k, r, n, 0, out.data(), n); }});
+#endif
+    compete(state, std::move(contenders), 2.0 * static_cast<double>(m * n * k));
+}
+BENCHMARK(matmul_f32)
+    ->Args({64, 64, 64})
+    ->Args({128, 128, 128})
+    ->Args({256, 256, 256})
+    ->Args({512, 512, 512})
+    ->Args({1024, 1024, 1024})
+    ->Args({2048, 2048, 2048})
+    ->Args({4096, 4096, 4096})
+    ->Args({4096, 64, 4096})
+    ->Args({17, 33, 65})
+    ->Iterations(kBursts)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+
+void matmul_bf16(benchmark::State &state) {
+    const int64_t size = state.range(0);
+    const Tensor a = random(size, size, lz::bf16), b = random(size, size, lz::bf16);
+    std::vector<Contender> contenders;
+    contenders.push_back({"lazuli", [&] { lz::matmul(a, b).eval(); }});
+    lz::matmul(a, b).eval();
+#if LAZULI_BENCH_ONEDNN
+    using dnnl::memory;
+    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    dnnl::stream stream(engine);
+    const memory::desc desc({size, size}, memory::data_type::bf16, memory::format_tag::ab);
+    memory x(desc, engine), y(desc, engine), out(desc, engine);
+    for (memory *operand : {&x, &y}) // 0.5 and 1 are as fast as any other numbers
+        std::fill_n(static_cast<uint16_t *>(operand->get_data_handle()), size * size, uint16_t{0x3f00});
+    const dnnl::matmul multiply(dnnl::matmul::primitive_desc(dnnl::matmul::desc(desc, desc, desc), engine));
+    contenders.push_back({"onednn", [&] {
+                              multiply.execute(
+                                  stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, y}, {DNNL_ARG_DST, out}});
+                              stream.wait();
+                          }});
+#endif
+    compete(state, std::move(contenders), 2.0 * static_cast<double>(size * size * size));
+}
+BENCHMARK(matmul_bf16)
+    ->RangeMultiplier(2)
+    ->Range(256, 2048)
+    ->Iterations(kBursts)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+
+/// linear + bias + gelu as one kernel, against OpenBLAS's product alone.
+void linear_gelu(benchmark::State &state) {
+    const int64_t m = 512, k = 1024, n = 1024;
+    const Tensor a = random(m, k), weight = random(n, k), bias = random(1, n).reshape({n});
+    bias.eval();
+    lz::gelu(lz::linear(a, weight, bias)).eval();
+    std::vector<float> out(static_cast<size_t>(m * n));
+    std::vector<Contender> contenders;
+    contenders.push_back({"lazuli", [&] { lz::gelu(lz::linear(a, weight, bias)).eval(); }});
+#if LAZULI_BENCH_OPENBLAS
+    openblas_set_num_threads(lz::num_threads());
+    const float *x = a.data<float>(), *w = weight.data<float>();
+    contenders.push_back({"openblas_product", [&] { openblas_product(x, w, true, out.data(), m, n, k); }});
+#endif
+    compete(state, std::move(contenders), 2.0 * static_cast<double>(m * n * k));
+}
+BENCHMARK(linear_gelu)->Iterations(kBursts)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+} // namespace
+
+BENCHMARK_MAIN();
