@@ -1,6 +1,6 @@
 /// Kernel counts are contracts: what these programs cost must not grow.
 
-#include "tests/passes/run_lowered.h"
+#include "run_lowered.h"
 #include "tests/support/random_graph.h"
 
 #include "ir/diagnostic.h"

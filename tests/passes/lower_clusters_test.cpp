@@ -1,7 +1,7 @@
 /// Kernels hold no extent, stride or scalar: sizes of one class share one. And what they compute, where
 /// random graphs are too small to go.
 
-#include "tests/passes/run_lowered.h"
+#include "run_lowered.h"
 #include "tests/support/random_graph.h"
 
 #include "ir/diagnostic.h"
