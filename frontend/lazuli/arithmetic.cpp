@@ -76,6 +76,15 @@ inline Tensor record_binary(Rule rule, Op op, const Operand &a, const Operand &b
         const ir::DType dtype = detail::type(a.tensor()).dtype;
         if (dtype == detail::type(b.tensor()).dtype && ir::is_float(dtype) && rule != Rule::Truth) [[likely]]
             return detail::binary(op, a.tensor(), b.tensor(), loc);
+    } else if (rule != Rule::Truth && rule != Rule::Power && a.is_tensor() != b.is_tensor()) {
+        // Next to a float every number takes the float's dtype.
+        const Tensor &x = a.is_tensor() ? a.tensor() : b.tensor();
+        if (x.defined() && ir::is_float(detail::type(x).dtype)) [[likely]] {
+            const Scalar &number = a.is_tensor() ? b.number() : a.number();
+            const Tensor other = detail::record_constant(detail::from_ir(detail::type(x).dtype),
+                                                         number.to_double(), {}, detail::type(x).device, loc);
+            return a.is_tensor() ? detail::binary(op, x, other, loc) : detail::binary(op, other, x, loc);
+        }
     }
     return promoted(rule, op, a, b, function, loc);
 }
