@@ -13,6 +13,8 @@ constexpr int64_t kInnerBytes = 512 << 10; ///< packed lhs that stays in the sec
 constexpr int64_t kBlockK = 512;           ///< sums are read and written once for so many steps
 constexpr int64_t kItemRows = 2048, kItemColumns = 2048;
 constexpr int64_t kShortK = 128; ///< up to which the result is written row by row, not panel by panel
+constexpr int64_t kLargeResult =
+    1 << 20; ///< bytes; smaller ones stay in the cache, where their order is free
 constexpr int64_t kPlainRhsBytes = 256 << 10; ///< up to which an operand is as well read where it is
 constexpr int64_t kPlainLhsBytes = 1 << 20;
 constexpr int64_t kSerialWork = 96 * 96 * 96; ///< multiply-adds that are not worth a second thread
@@ -68,10 +70,10 @@ ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::Cp
     int64_t block_m = std::min(kItemRows, m), block_n = std::min(kItemColumns, round_up(n, nr));
     if (sizes.batches * m * n * k > kSerialWork)
         split(sizes, mr, nr, threads, block_m, block_n);
-    // A result that is finished at once is written in rows: panels of rhs stay in the second-level cache
-    // instead.
-    const int64_t inner_m =
-        k <= kShortK ? mr : std::max<int64_t>(mr, kInnerBytes / (block_k * bytes) / mr * mr);
+    // A large result that is finished at once is written in rows: panels of rhs stay in the second-level
+    // cache instead.
+    const bool by_rows = k <= kShortK && m * n * bytes >= kLargeResult;
+    const int64_t inner_m = by_rows ? mr : std::max<int64_t>(mr, kInnerBytes / (block_k * bytes) / mr * mr);
     const int64_t inner = std::min(inner_m, round_up(block_m, mr));
     const bool in_place = contraction_reads_in_place(sizes.dtype);
     // A panel of rhs is used once for each tile of rows, a panel of lhs once for each panel of columns.
