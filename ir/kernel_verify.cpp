@@ -323,7 +323,8 @@ private:
         check(phase.grid.size() >= 2 && phase.grid.back() == c.n && phase.grid[phase.grid.size() - 2] == c.m,
               "the grid of a contraction does not end in its m and n (i{}, i{})", c.m, c.n);
         check(c.blocks + size_t{kContractionArgs} <= k_.args.size(),
-              "a contraction's {} block arguments start at a{} of {}", kContractionArgs, c.blocks, k_.args.size());
+              "a contraction's {} block arguments start at a{} of {}", kContractionArgs, c.blocks,
+              k_.args.size());
         check(c.scratch < k_.buffers.size() && k_.buffers[c.scratch].mode == BufferMode::Worker,
               "a contraction's scratch b{} is not a worker buffer", c.scratch);
     }

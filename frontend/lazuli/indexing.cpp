@@ -292,7 +292,7 @@ const Part &Part::operator=(const Part &value) const {
 #define LZ_COMPOUND(symbol, function)                                                                        \
     const Part &Part::operator symbol(const Operand &value) const {                                          \
         const Location loc = value.loc();                                                                    \
-        Tensor changed = lz::clone(is_mask(index_) ? base_ : static_cast<const Tensor &>(*this), loc);                                    \
+        Tensor changed = lz::clone(is_mask(index_) ? base_ : static_cast<const Tensor &>(*this), loc);       \
         changed.function(value, loc);                                                                        \
         if (is_mask(index_))                                                                                 \
             detail::replace(base_, lz::where(mask_over(index_[0].tensor(), base_, loc), {changed, loc},      \
