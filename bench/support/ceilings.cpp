@@ -68,43 +68,72 @@ double median_seconds(int repeats, const std::function<void()> &f) {
     _mm_sfence();
 }
 [[gnu::target("avx2,fma")]] float sum(const float *a, int64_t i, int64_t end) {
-    __m256 s[8] = {};
-    for (; i + 64 <= end; i += 64)
-        for (int k = 0; k < 8; ++k)
-            s[k] = _mm256_add_ps(s[k], _mm256_loadu_ps(a + i + 8 * k));
-    float lanes[8], total = 0;
-    for (auto &k : s) {
-        _mm256_storeu_ps(lanes, k);
-        for (const float lane : lanes)
-            total += lane;
+    __m256 s0 = _mm256_setzero_ps(), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
+    for (; i + 64 <= end; i += 64) {
+        s0 = _mm256_add_ps(s0, _mm256_loadu_ps(a + i));
+        s1 = _mm256_add_ps(s1, _mm256_loadu_ps(a + i + 8));
+        s2 = _mm256_add_ps(s2, _mm256_loadu_ps(a + i + 16));
+        s3 = _mm256_add_ps(s3, _mm256_loadu_ps(a + i + 24));
+        s4 = _mm256_add_ps(s4, _mm256_loadu_ps(a + i + 32));
+        s5 = _mm256_add_ps(s5, _mm256_loadu_ps(a + i + 40));
+        s6 = _mm256_add_ps(s6, _mm256_loadu_ps(a + i + 48));
+        s7 = _mm256_add_ps(s7, _mm256_loadu_ps(a + i + 56));
     }
-    return total;
+    const __m256 low = _mm256_add_ps(_mm256_add_ps(s0, s1), _mm256_add_ps(s2, s3));
+    const __m256 high = _mm256_add_ps(_mm256_add_ps(s4, s5), _mm256_add_ps(s6, s7));
+    return _mm256_cvtss_f32(_mm256_add_ps(low, high));
 }
 [[gnu::target("avx2,fma")]] double fma_chain(int64_t rounds) {
-    __m256 acc[12];
-    for (auto &a : acc)
-        a = _mm256_set1_ps(1.0f);
+    // Twelve chains, each in a register of its own: written out, because a loop over an array may stay in
+    // memory.
+    __m256 c0 = _mm256_set1_ps(1.0f), c1 = c0, c2 = c0, c3 = c0, c4 = c0, c5 = c0, c6 = c0, c7 = c0, c8 = c0,
+           c9 = c0, c10 = c0, c11 = c0;
     const __m256 m = _mm256_set1_ps(0.999f), d = _mm256_set1_ps(0.001f);
-    for (int64_t r = 0; r < rounds; ++r)
-        for (auto &a : acc)
-            a = _mm256_fmadd_ps(a, m, d);
-    __m256 total = _mm256_setzero_ps();
-    for (const auto &a : acc)
-        total = _mm256_add_ps(total, a);
-    return static_cast<double>(_mm256_cvtss_f32(total));
+    for (int64_t r = 0; r < rounds; ++r) {
+        c0 = _mm256_fmadd_ps(c0, m, d);
+        c1 = _mm256_fmadd_ps(c1, m, d);
+        c2 = _mm256_fmadd_ps(c2, m, d);
+        c3 = _mm256_fmadd_ps(c3, m, d);
+        c4 = _mm256_fmadd_ps(c4, m, d);
+        c5 = _mm256_fmadd_ps(c5, m, d);
+        c6 = _mm256_fmadd_ps(c6, m, d);
+        c7 = _mm256_fmadd_ps(c7, m, d);
+        c8 = _mm256_fmadd_ps(c8, m, d);
+        c9 = _mm256_fmadd_ps(c9, m, d);
+        c10 = _mm256_fmadd_ps(c10, m, d);
+        c11 = _mm256_fmadd_ps(c11, m, d);
+    }
+    const __m256 low =
+        _mm256_add_ps(_mm256_add_ps(_mm256_add_ps(c0, c1), _mm256_add_ps(c2, c3)), _mm256_add_ps(c4, c5));
+    const __m256 high =
+        _mm256_add_ps(_mm256_add_ps(_mm256_add_ps(c6, c7), _mm256_add_ps(c8, c9)), _mm256_add_ps(c10, c11));
+    return static_cast<double>(_mm256_cvtss_f32(_mm256_add_ps(low, high)));
 }
 [[gnu::target("avx512f")]] double fma_chain_512(int64_t rounds) {
-    __m512 acc[12];
-    for (auto &a : acc)
-        a = _mm512_set1_ps(1.0f);
+    // Twelve chains, each in a register of its own: written out, because a loop over an array may stay in
+    // memory.
+    __m512 c0 = _mm512_set1_ps(1.0f), c1 = c0, c2 = c0, c3 = c0, c4 = c0, c5 = c0, c6 = c0, c7 = c0, c8 = c0,
+           c9 = c0, c10 = c0, c11 = c0;
     const __m512 m = _mm512_set1_ps(0.999f), d = _mm512_set1_ps(0.001f);
-    for (int64_t r = 0; r < rounds; ++r)
-        for (auto &a : acc)
-            a = _mm512_fmadd_ps(a, m, d);
-    __m512 total = _mm512_setzero_ps();
-    for (const auto &a : acc)
-        total = _mm512_add_ps(total, a);
-    return static_cast<double>(_mm512_cvtss_f32(total));
+    for (int64_t r = 0; r < rounds; ++r) {
+        c0 = _mm512_fmadd_ps(c0, m, d);
+        c1 = _mm512_fmadd_ps(c1, m, d);
+        c2 = _mm512_fmadd_ps(c2, m, d);
+        c3 = _mm512_fmadd_ps(c3, m, d);
+        c4 = _mm512_fmadd_ps(c4, m, d);
+        c5 = _mm512_fmadd_ps(c5, m, d);
+        c6 = _mm512_fmadd_ps(c6, m, d);
+        c7 = _mm512_fmadd_ps(c7, m, d);
+        c8 = _mm512_fmadd_ps(c8, m, d);
+        c9 = _mm512_fmadd_ps(c9, m, d);
+        c10 = _mm512_fmadd_ps(c10, m, d);
+        c11 = _mm512_fmadd_ps(c11, m, d);
+    }
+    const __m512 low =
+        _mm512_add_ps(_mm512_add_ps(_mm512_add_ps(c0, c1), _mm512_add_ps(c2, c3)), _mm512_add_ps(c4, c5));
+    const __m512 high =
+        _mm512_add_ps(_mm512_add_ps(_mm512_add_ps(c6, c7), _mm512_add_ps(c8, c9)), _mm512_add_ps(c10, c11));
+    return static_cast<double>(_mm512_cvtss_f32(_mm512_add_ps(low, high)));
 }
 /// Rounds of 12 fused multiply-adds of the widest vectors; gives the operations of one round.
 int64_t run_fma_chain(int64_t rounds, double &sink) {
