@@ -10,12 +10,9 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 namespace lz::ir {
@@ -118,25 +115,13 @@ public:
     void set_stream(NodeId id, int32_t stream) { nodes_[id].stream = stream; }
     void set_recorded(NodeId id, uint32_t recorded) { nodes_[id].recorded = recorded; }
 
-    /// Keeps a copy of a file name alive as long as this graph, its copies and what passes make of them (for
-    /// parsed locations).
-    const char *intern(std::string_view file);
-
 private:
     friend class GraphBuilder;
-    /// File names of parsed locations: shared by a graph and all that was cloned from it, only ever added to.
-    struct FilePool {
-        std::mutex mutex;
-        std::unordered_set<std::string> names;
-    };
-    void share_files(const Graph &from);
-
     std::vector<Node> nodes_;
     std::vector<Value> values_;
     std::vector<ValueId> operands_;
     std::vector<NodeId> order_;
     std::vector<int64_t> structural_, runtime_;
-    std::shared_ptr<FilePool> files_;
 };
 
 /// Builds a Graph node by node; types are inferred (and so checked) by the op's rule. Passes, the parser, the

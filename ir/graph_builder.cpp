@@ -43,7 +43,6 @@ ValueId GraphBuilder::param(const TensorType &type, std::string name) {
 }
 
 void GraphBuilder::adopt(const Graph &from) {
-    graph_.share_files(from);
     if (!words_of_ && graph_.runtime_.empty()) {
         words_of_ = &from;
         graph_.runtime_ = from.runtime_;
@@ -113,11 +112,7 @@ ValueId GraphBuilder::add(Op op, std::span<const ValueId> operands, std::span<co
 ValueId GraphBuilder::clone_node(const Graph &from, const Node &node, std::span<const ValueId> operands) {
     adopt(from);
     const AttrView attrs = from.attrs(node);
-    Location loc = node.loc;
-    // Names of another pool may go away with it; literals of the user's program are copied only to be safe.
-    if (loc.file && from.files_ && from.files_ != graph_.files_)
-        loc.file = graph_.intern(loc.file);
-    const ValueId result = add(node.op, operands, attrs.structural, attrs.runtime, loc);
+    const ValueId result = add(node.op, operands, attrs.structural, attrs.runtime, node.loc);
     set_stream(node.stream);
     set_recorded(node.recorded);
     if (words_of_ == &from) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 
@@ -457,7 +458,7 @@ private:
             s_.expect(':');
             const auto line = static_cast<uint32_t>(s_.integer_in("a line", 1, UINT32_MAX));
             s_.expect(')');
-            b_.set_location({b_.graph().intern(file), line});
+            b_.set_location({intern_file(file), line});
         }
     }
 

@@ -1,8 +1,20 @@
 #include "ir/location.h"
 
+#include <mutex>
 #include <string_view>
+#include <unordered_set>
 
 namespace lz::ir {
+
+const char *intern_file(std::string_view file) {
+    struct Pool {
+        std::mutex mutex;
+        std::unordered_set<std::string> names; // nodes of the set never move
+    };
+    static Pool *const pool = new Pool;
+    const std::lock_guard lock(pool->mutex);
+    return pool->names.emplace(file).first->c_str();
+}
 
 std::string to_string(const Location &loc) {
     if (!loc.known())

@@ -62,8 +62,9 @@ std::vector<HostTensor> run_naively(const Graph &graph, const Program &program,
 
     for (const Step &step : program.steps) {
         if (step.kind == StepKind::Copy) {
-            std::memmove(memory_of(step.operands[1]), memory_of(step.operands[0]),
-                         static_cast<size_t>(program.buffers[step.operands[1]].bytes));
+            if (const int64_t bytes = program.buffers[step.operands[1]].bytes; bytes > 0)
+                std::memmove(memory_of(step.operands[1]), memory_of(step.operands[0]),
+                             static_cast<size_t>(bytes));
             continue;
         }
         if (step.kind != StepKind::Launch)
