@@ -3,6 +3,8 @@
 #include "ir/interpreter_ref.h"
 #include "ir/interpreter_tensor.h"
 
+#include <algorithm>
+
 namespace lz::ir {
 
 namespace {

@@ -150,7 +150,7 @@ void Recording::add_input(Node *n) {
         n->storage->mark = epoch_;
         n->storage->first_input = static_cast<uint32_t>(inputs.size());
     }
-    inputs.push_back({n, static_cast<uint32_t>(key.size()), group, false});
+    inputs.push_back({n, n->index, static_cast<uint32_t>(key.size()), group, false});
     const ir::TensorType &t = n->type;
     key.push_back(kInputTag | static_cast<uint64_t>(t.dtype) << 8 |
                   static_cast<uint64_t>(t.shape.rank()) << 12 |
@@ -173,7 +173,7 @@ void Recording::add_operation(Node *n) {
     }
     const bool replay = n->state.load(std::memory_order_relaxed) == State::Ready;
     may_fault_ |= may_fault(n);
-    operations.push_back({n, static_cast<uint32_t>(key.size()), false, replay});
+    operations.push_back({n, next_index_, static_cast<uint32_t>(key.size()), false, replay});
     key.push_back(operation_word(n));
     uint64_t packed = 0;
     uint32_t filled = 0;
@@ -303,27 +303,28 @@ ir::Graph Recording::build_graph() const {
     std::vector<ir::ValueId> values(next_index_);
     for (size_t i = 0; i < inputs.size(); ++i) {
         const Input &input = inputs[i];
-        values[input.node->index] = builder.param(input.node->type, "x" + std::to_string(i));
+        values[input.index] = builder.param(input.node->type, "x" + std::to_string(i));
         builder.graph().params.back().donated = input.donated;
         builder.graph().params.back().storage = input.storage_group;
     }
     std::vector<ir::ValueId> operands;
     for (size_t i = 0; i < operations.size(); ++i) {
-        Node *const n = operations[i].node;
+        const Operation &o = operations[i];
+        Node *const n = o.node;
         if (n->projection > 0) {
-            values[n->index] = values[n->operand_data()[0]->index] + n->projection;
+            values[o.index] = values[operand_index(o, 0)] + n->projection;
         } else {
             operands.clear();
-            for (const Node *operand : n->operands())
-                operands.push_back(values[operand->index]);
+            for (size_t k = 0; k < n->num_operands; ++k)
+                operands.push_back(values[operand_index(o, k)]);
             const ir::AttrView attrs = n->attrs();
-            values[n->index] = builder.add(n->op, operands, attrs.structural, attrs.runtime, n->loc);
+            values[o.index] = builder.add(n->op, operands, attrs.structural, attrs.runtime, n->loc);
             builder.set_recorded(static_cast<uint32_t>(i));
             builder.set_stream(n->stream);
         }
     }
     for (const uint32_t i : wanted)
-        builder.graph().results.push_back(values[operations[i].node->index]);
+        builder.graph().results.push_back(values[operations[i].index]);
     return builder.take();
 }
 

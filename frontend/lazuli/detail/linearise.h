@@ -18,12 +18,14 @@ class Recording {
 public:
     struct Input {
         Node *node;
+        uint32_t index; ///< its number in the key
         uint32_t key_at;
         int32_t storage_group; ///< the input with the same storage that came first, or -1
         bool donated;
     };
     struct Operation {
         Node *node;
+        uint32_t index;
         uint32_t key_at;
         bool wanted;
         bool replay; ///< a ready node with several results, run again for a result that was not stored
@@ -52,7 +54,8 @@ public:
     /// Gives every claimed node back as pending, in its list's place.
     void unclaim();
 
-    /// The Graph of the recording (a Program miss, dumps).
+    /// The Graph of the recording (a Program miss, dumps). Needs no lock: it reads numbers from the key,
+    /// never the nodes' scratch, which belongs to whoever holds the lock.
     ir::Graph build_graph() const;
 
     std::vector<Operation> &operations;
@@ -62,6 +65,10 @@ public:
     std::vector<uint32_t> &wanted; ///< positions in operations, in order
 
 private:
+    /// Number of an operation's operand, from the key.
+    uint32_t operand_index(const Operation &operation, size_t operand) const {
+        return static_cast<uint32_t>(key[operation.key_at + 1 + operand / 2] >> (32 * (operand % 2)));
+    }
     void visit(Node *root);
     void add_operation(Node *node);
     void add_input(Node *node);
