@@ -46,7 +46,7 @@ struct Node {
     std::atomic<uint64_t> refs;
     Cell cell;
     Node *prev = nullptr, *next = nullptr; ///< pending list of `owner`
-    Recorder *owner = nullptr;             ///< whose list it is in; only that thread links and unlinks
+    Recorder *owner = nullptr;             ///< the recorder that made it, for good; nullptr if none did
     Node *dead_next = nullptr;             ///< list of nodes that are being destroyed
     Storage *storage = nullptr;            ///< Ready
     FailureRecord *failure = nullptr;      ///< Failed
@@ -59,6 +59,7 @@ struct Node {
     ir::Op op;
     uint8_t projection = 0; ///< k > 0: result k of operand 0, which is a node with several results
     uint8_t size_class = 0;
+    bool linked = false; ///< in the list of `owner`: that thread's business alone
     uint16_t num_operands = 0, num_structural = 0, num_runtime = 0;
     // Scratch of the sync that looks at it, valid under the sync lock when mark equals the sync's epoch.
     uint32_t index = 0;
