@@ -10,7 +10,7 @@ struct Access {
     static Cell *cell(const Tensor &t) { return t.cell_; }
     static Node *node(const Tensor &t) {
         Node *n = t.cell_->current;
-        if (n->fallback && n->state.load(std::memory_order_acquire) == State::Failed) [[unlikely]]
+        if (n->state.load(std::memory_order_acquire) == State::Failed && n->fallback) [[unlikely]]
             return restore(t.cell_);
         return n;
     }

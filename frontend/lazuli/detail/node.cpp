@@ -56,13 +56,12 @@ void destroy_values(Node *list) {
             n->failure->release();
             n->failure = nullptr;
         }
-        if (Recorder *owner = n->owner) {
-            if (owner != mine) {
-                owner->push_foreign_dead(n); // takes over the hold
-                continue;
-            }
-            owner->unlink(n);
+        if (n->owner && n->owner != mine) {
+            n->owner->push_foreign_dead(n); // takes over the hold
+            continue;
         }
+        if (n->linked)
+            mine->unlink(n);
         drop_hold(n);
     }
 }
@@ -103,7 +102,8 @@ void Recorder::drain_foreign_dead() {
     Node *dead = foreign_dead_.exchange(nullptr, std::memory_order_acquire);
     while (dead) {
         Node *next = dead->dead_next;
-        unlink(dead);
+        if (dead->linked)
+            unlink(dead);
         drop_hold(dead);
         dead = next;
     }

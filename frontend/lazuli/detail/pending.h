@@ -27,6 +27,7 @@ public:
 
     void append(Node *node) {
         node->owner = this;
+        node->linked = true;
         node->prev = tail_;
         (tail_ ? tail_->next : head_) = node;
         tail_ = node;
@@ -36,13 +37,8 @@ public:
         (node->prev ? node->prev->next : head_) = node->next;
         (node->next ? node->next->prev : tail_) = node->prev;
         node->prev = node->next = nullptr;
-        node->owner = nullptr;
+        node->linked = false;
         --count_;
-    }
-    /// Takes everything out of the list at once; the caller has unlinked each node's own fields.
-    void forget_all() {
-        head_ = tail_ = nullptr;
-        count_ = 0;
     }
     Node *head() const { return head_; }
     Node *tail() const { return tail_; }

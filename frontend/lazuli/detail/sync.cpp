@@ -143,7 +143,7 @@ private:
         Recorder *const mine = Recorder::current_or_null();
         for (const Recording::Operation &o : recording_.operations) {
             Node *const node = o.node;
-            if (node->owner == mine && mine)
+            if (mine && node->owner == mine && node->linked)
                 mine->unlink(node);
             if (o.wanted && !node->failure)
                 if (Node *fallback = std::exchange(node->fallback, nullptr))
