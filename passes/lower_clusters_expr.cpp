@@ -293,7 +293,18 @@ ExprId ClusterExprs::gather(const Node &node, MapId map, ExprId predicate) {
     IndexMap inner = maps_[map];
     inner[axis] = {};
     inner[axis].terms.push_back({safe, 1});
-    return pull(operands[0], intern(std::move(inner)), predicate);
+    const ExprId element = pull(operands[0], intern(std::move(inner)), predicate);
+    // An operand that is the same everywhere (a literal) does not look at the index; the check must stand all
+    // the same.
+    const uint32_t moves = exprs_[safe].axes;
+    if (moves != 0 && (exprs_[element].axes & moves) == moves)
+        return element;
+    const ExprId checked = add({.kind = ExprKind::Elementwise,
+                                .dtype = DType::Bool,
+                                .op = Op::Eq,
+                                .operands = {safe, safe},
+                                .weight = 1});
+    return choose(checked, element, element);
 }
 
 ExprId ClusterExprs::maker(const Node &node, const IndexMap &map) {

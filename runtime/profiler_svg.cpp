@@ -66,7 +66,7 @@ std::string trace_svg(const std::vector<ProfileEvent> &events) {
     std::string svg = fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" "
                                   "font-family=\"sans-serif\" font-size=\"11\">\n"
                                   "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-                                  kLeft + kWidth + 20, height);
+                                  kLeft + kWidth + 60, height);
     int y = kTop;
     for (const auto &[key, name] : rows) {
         svg += fmt::format("<text x=\"6\" y=\"{}\">{}</text>\n"

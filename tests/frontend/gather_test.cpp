@@ -72,6 +72,13 @@ TEST(Semantics, S26_an_index_out_of_range_is_thrown_at_the_sync_with_the_line_of
     line_of(x.at({lz::tensor({-3})}) + 0, __LINE__);
 }
 
+TEST(Semantics, S26_an_index_into_a_tensor_of_one_number_is_checked_too) {
+    EXPECT_THROW(lz::index_select(lz::ones({3}), 0, lz::tensor({7})).to_vector<float>(), lz::IndexError);
+    EXPECT_THROW(lz::gather(lz::full({3}, 2.0), 0, lz::tensor({0, 3, 1})).to_vector<float>(), lz::IndexError);
+    EXPECT_EQ(lz::gather(lz::full({3}, 2.0), 0, lz::tensor({0, 2})).to_vector<float>(),
+              (std::vector<float>{2, 2}));
+}
+
 TEST(Sorting, ValuesAndPositions) {
     const Tensor x = lz::tensor({{3.0, NAN, 1.0}, {2.0, 2.0, 5.0}});
     const auto [values, indices] = lz::sort(x);
