@@ -69,6 +69,9 @@ std::vector<Touched> touched_by(const Program &program, const Kernel &kernel, co
         if (buffer == kNone)
             return;
         const int64_t whole = program.buffers[buffer].bytes;
+        if (whole ==
+            0) // an axis of extent 0 is walked, which an access that does not move along it cannot tell
+            return;
         Bytes bytes = reach(kernel, segment, access).value_or(Bytes{0, whole});
         if (bytes.empty())
             return;
