@@ -139,11 +139,14 @@ Options Options::from_environment() {
         options.cache_dir = std::string_view(value) == "off" ? "" : value;
     if (const auto value = read_bytes("LAZULI_CACHE_SIZE"))
         options.cache_bytes = *value;
-    if (const auto value = read_bytes("LAZULI_THREADS")) {
-        if (*value > 0 && *value <= 4096)
-            options.threads = static_cast<int>(*value);
+    if (const auto value = variable("LAZULI_THREADS")) {
+        int threads = 0;
+        const char *const end = value->data() + value->size();
+        const auto [at, error] = std::from_chars(value->data(), end, threads);
+        if (error == std::errc() && at == end && threads > 0 && threads <= 4096)
+            options.threads = threads;
         else
-            complain("LAZULI_THREADS", *variable("LAZULI_THREADS"), "a number of threads from 1 to 4096");
+            complain("LAZULI_THREADS", *value, "a number of threads from 1 to 4096");
     }
     return options;
 }

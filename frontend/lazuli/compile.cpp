@@ -16,7 +16,10 @@ std::string dump(Location) {
 
 std::string explain(const Tensor &tensor, Location loc) {
     return detail::translated(loc, [&] {
-        return engine::Engine::get().explain(detail::pending_graph(detail::node_of(tensor, "explain", loc)));
+        const ir::Graph graph = detail::pending_graph(detail::node_of(tensor, "explain", loc));
+        if (graph.nodes().empty())
+            return std::string("The tensor is computed already: nothing is pending for it.\n");
+        return engine::Engine::get().explain(graph);
     });
 }
 

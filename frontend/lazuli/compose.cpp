@@ -62,7 +62,13 @@ Tensor constant(const Scalar &value, ir::DType dtype, ir::Device device, Locatio
 
 Tensor reduce(Op op, const Tensor &x, std::span<const int64_t> axes, bool keepdim, Location loc) {
     const Shape shape = type(x).shape;
-    const Tensor reduced = record(op, {&x}, Words().ints(axes), loc);
+    Tensor reduced = record(op, {&x}, Words().ints(axes), loc);
+    // A sum starts at -0, which changes no number that it is added to; over nothing it is 0 all the same.
+    const auto empty = [&](int64_t axis) { return shape[static_cast<int>(axis)] == 0; };
+    if (op == Op::ReduceSum && std::ranges::any_of(axes, empty)) {
+        const ir::TensorType sum = type(reduced);
+        reduced = record_literal(from_ir(sum.dtype), 0, sum.shape, sum.device, loc);
+    }
     if (!keepdim)
         return reduced;
     Shape kept = shape;

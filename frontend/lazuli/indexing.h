@@ -71,6 +71,9 @@ private:
 
 /// What `at` returns: the part as a tensor, and the way to change it in `x`. Assigning to it changes x; the
 /// value that is written broadcasts and takes x's dtype. Made for one expression: keep a Tensor, not a Part.
+/// A part of a part can be read, not written: write `x.at({0, 2}) = v`, for `x[0][2] = v` does not compile. A
+/// mask stands alone and is for writing one number; read with `masked_select`. At most one tensor can stand
+/// in an index.
 class LZ_API Part : public Tensor {
 public:
     Part(const Part &) = delete;
@@ -87,6 +90,13 @@ public:
     const Part &copy_(const Tensor &value, Location loc = Location::current()) const {
         return *this = Operand(value, loc);
     }
+    Tensor at(std::initializer_list<Index> index, Location loc = Location::current()) const {
+        return static_cast<const Tensor &>(*this).at(index, loc);
+    }
+    Tensor at(const Index &index, Location loc = Location::current()) const {
+        return static_cast<const Tensor &>(*this).at(index, loc);
+    }
+    Tensor operator[](const Index &index) const { return static_cast<const Tensor &>(*this)[index]; }
     const Part &zero_(Location loc = Location::current()) const { return *this = Operand(0, loc); }
     const Part &add_(const Operand &value) const { return *this += value; }
     const Part &sub_(const Operand &value) const { return *this -= value; }

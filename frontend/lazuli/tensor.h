@@ -99,7 +99,8 @@ public:
     /// True when both handles name one tensor (S08).
     bool same_tensor(const Tensor &other) const noexcept { return cell_ == other.cell_; }
 
-    // Sync points.
+    // Sync points. The first need of a value computes everything pending on the thread; if another pending
+    // operation fails, its error is thrown here, once, and the value asked for can be read afterwards (S26).
     /// The one element, converted. Throws StateError unless numel() is 1.
     template <class T>
     T item(Location loc = Location::current()) const {

@@ -112,4 +112,9 @@ TEST(Reductions, AnotherSizeIsNoOtherNumberInTheKernel) {
     EXPECT_EQ(lz::compile_stats().kernels_compiled, before.kernels_compiled);
 }
 
+TEST(Reductions, ASumOverNothingIsPlusZero) {
+    EXPECT_FALSE(std::signbit(lz::zeros({0}).sum().item<float>()));
+    EXPECT_FALSE(std::signbit(lz::zeros({2, 0}).sum(1).to_vector<float>()[1]));
+}
+
 } // namespace

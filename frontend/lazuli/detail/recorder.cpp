@@ -65,7 +65,8 @@ void after_record(Recorder &recorder, Location loc) {
 
 [[noreturn]] void throw_empty(ir::Op op, size_t which, Location loc) {
     throw StateError(std::string(ir::name(op)) + ": operand " + std::to_string(which) +
-                         " is an empty tensor (default-constructed or moved from)",
+                         " is an empty tensor (default-constructed, moved from, or read through a mask: use "
+                         "masked_select)",
                      loc);
 }
 
@@ -217,7 +218,9 @@ void replace(Tensor &target, const Tensor &value) {
 
 Node *node_of(const Tensor &tensor, const char *operation, Location loc) {
     if (!tensor.defined())
-        throw StateError(std::string(operation) + ": the tensor is empty (default-constructed or moved from)",
+        throw StateError(std::string(operation) +
+                             ": the tensor is empty (default-constructed, moved from, or "
+                             "read through a mask: use masked_select)",
                          loc);
     return Access::node(tensor);
 }
