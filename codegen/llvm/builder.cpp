@@ -291,8 +291,11 @@ Value Builder::constant(Elem e, uint64_t bits, int lanes) {
         c = ConstantFP::get(*context_, APFloat(APFloat::IEEEsingle(), APInt(32, bits & UINT32_MAX)));
     else if (e == Elem::F64)
         c = ConstantFP::get(*context_, APFloat(APFloat::IEEEdouble(), APInt(64, bits)));
-    else
-        c = ConstantInt::get(*context_, APInt(t->getIntegerBitWidth(), bits, false, true));
+    else {
+        const unsigned width = t->getIntegerBitWidth();
+        c = ConstantInt::get(*context_,
+                             APInt(width, width < 64 ? bits & ((uint64_t{1} << width) - 1) : bits));
+    }
     return lanes == 1 ? c : ConstantVector::getSplat(ElementCount::getFixed(static_cast<unsigned>(lanes)), c);
 }
 

@@ -1,6 +1,7 @@
 #include "codegen/codegen.h"
 #include "ir/diagnostic.h"
 
+#include <llvm/Config/llvm-config.h>
 #include <llvm/ExecutionEngine/JITLink/JITLink.h>
 #include <llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h>
 #include <llvm/ExecutionEngine/Orc/SymbolStringPool.h>
@@ -53,6 +54,14 @@ private:
     std::map<std::string, void *> entries_;
 };
 
+// Names of symbols are interned since LLVM 20; before, they were plain text.
+[[maybe_unused]] std::string text_of(const llvm::orc::SymbolStringPtr &name) {
+    return (*name).str();
+}
+[[maybe_unused]] std::string text_of(llvm::StringRef name) {
+    return name.str();
+}
+
 /// One link. JITLink works by continuations; in one process with this memory manager all of them run before
 /// `link` returns, so the results can be members.
 class Link final : public JITLinkContext {
@@ -73,10 +82,10 @@ public:
                 std::unique_ptr<JITLinkAsyncLookupContinuation> continuation) override {
         AsyncLookupResult found;
         for (const auto &[name, flags] : symbols) {
-            void *address = dlsym(RTLD_DEFAULT, (*name).str().c_str());
+            void *address = dlsym(RTLD_DEFAULT, text_of(name).c_str());
             if (!address && flags != SymbolLookupFlags::WeaklyReferencedSymbol) {
                 continuation->run(
-                    llvm::createStringError("there is no function " + *name + " in this process"));
+                    llvm::createStringError("there is no function " + text_of(name) + " in this process"));
                 return;
             }
             found[name] = {ExecutorAddr::fromPtr(address), llvm::JITSymbolFlags::Exported};
@@ -87,7 +96,7 @@ public:
     llvm::Error notifyResolved(LinkGraph &graph) override {
         for (Symbol *symbol : graph.defined_symbols())
             if (symbol->hasName() && symbol->getScope() != Scope::Local)
-                result_.entries[(*symbol->getName()).str()] = symbol->getAddress().toPtr<void *>();
+                result_.entries[text_of(symbol->getName())] = symbol->getAddress().toPtr<void *>();
         return llvm::Error::success();
     }
 
@@ -101,7 +110,11 @@ private:
 
 std::unique_ptr<runtime::Module> load(const ir::CompiledKernel &kernel) {
     const llvm::StringRef bytes(reinterpret_cast<const char *>(kernel.object.data()), kernel.object.size());
+#if LLVM_VERSION_MAJOR >= 20
     auto graph = createLinkGraphFromObject(llvm::MemoryBufferRef(bytes, kernel.name), linker().names);
+#else
+    auto graph = createLinkGraphFromObject(llvm::MemoryBufferRef(bytes, kernel.name));
+#endif
     if (!graph)
         fail(kernel.name, llvm::toString(graph.takeError()));
     Link::Result result;

@@ -42,6 +42,23 @@ void initialize_llvm() {
     });
 }
 
+// Triples are passed as such since LLVM 21, as text before; what generates code was a class of its own
+// until 20.
+#if LLVM_VERSION_MAJOR >= 21
+const llvm::Triple &spelled(const llvm::Triple &triple) {
+    return triple;
+}
+#else
+const std::string &spelled(const llvm::Triple &triple) {
+    return triple.str();
+}
+#endif
+#if LLVM_VERSION_MAJOR >= 20
+using CodegenMachine = llvm::TargetMachine;
+#else
+using CodegenMachine = llvm::LLVMTargetMachine;
+#endif
+
 /// Making one costs more than compiling a small kernel, and one may be used by a single thread at a time.
 llvm::TargetMachine &target_machine(const ir::CpuIsa &isa) {
     thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
@@ -51,14 +68,14 @@ llvm::TargetMachine &target_machine(const ir::CpuIsa &isa) {
     initialize_llvm();
     std::string error;
     const llvm::Triple triple(isa.triple.empty() ? llvm::sys::getProcessTriple() : isa.triple);
-    const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+    const llvm::Target *target = llvm::TargetRegistry::lookupTarget(spelled(triple), error);
     if (!target)
         throw ir::Failure(ir::ErrorKind::Compile,
                           "LLVM has no code generator for " + triple.str() + ": " + error);
     llvm::TargetOptions options;
     options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
     options.NoTrappingFPMath = true;
-    machine.reset(target->createTargetMachine(triple, "", isa.features, options, llvm::Reloc::PIC_,
+    machine.reset(target->createTargetMachine(spelled(triple), "", isa.features, options, llvm::Reloc::PIC_,
                                               llvm::CodeModel::Small, llvm::CodeGenOptLevel::Less, true));
     if (!machine)
         throw ir::Failure(ir::ErrorKind::Compile, "LLVM cannot generate code for " + triple.str() + ".");
@@ -66,7 +83,7 @@ llvm::TargetMachine &target_machine(const ir::CpuIsa &isa) {
 }
 
 void prepare(llvm::Module &module, llvm::TargetMachine &machine) {
-    module.setTargetTriple(machine.getTargetTriple());
+    module.setTargetTriple(spelled(machine.getTargetTriple()));
     module.setDataLayout(machine.createDataLayout());
 }
 
@@ -80,8 +97,9 @@ struct CoreSelection : llvm::TargetPassConfig {
 /// LLVM's own pipeline of code generation, but for its optional passes over IR: they look for what compilers
 /// of languages leave behind, and loop strength reduction alone took a third of all time. What the emitter
 /// writes has its addresses in the form that it wants already.
-bool add_codegen_passes(llvm::legacy::PassManager &passes, llvm::TargetMachine &machine,
+bool add_codegen_passes(llvm::legacy::PassManager &passes, llvm::TargetMachine &target,
                         llvm::MCContext **context) {
+    auto &machine = static_cast<CodegenMachine &>(target);
     auto *module_info = new llvm::MachineModuleInfoWrapperPass(&machine);
     *context = &module_info->getMMI().getContext();
     llvm::TargetPassConfig *config = machine.createPassConfig(passes);
@@ -110,7 +128,7 @@ std::string emit(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeG
     llvm::legacy::PassManager passes;
     llvm::MCContext *context = nullptr;
     if (!add_codegen_passes(passes, machine, &context) ||
-        machine.addAsmPrinter(passes, stream, nullptr, type, *context))
+        static_cast<CodegenMachine &>(machine).addAsmPrinter(passes, stream, nullptr, type, *context))
         throw ir::Failure(ir::ErrorKind::Compile,
                           "LLVM cannot write code for " + machine.getTargetTriple().str() + ".");
     passes.add(llvm::createFreeMachineFunctionPass());
