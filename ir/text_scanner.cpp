@@ -130,9 +130,10 @@ std::string_view TextScanner::number(std::string_view what) {
     return token;
 }
 
-int64_t TextScanner::integer(std::string_view what) {
+template <class T>
+T TextScanner::whole_number(std::string_view what) {
     const std::string_view token = number_token(what);
-    int64_t value = 0;
+    T value = 0;
     const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), value);
     if (error == std::errc::result_out_of_range)
         fail("expected " + std::string(what) + " that fits 64 bits");
@@ -142,16 +143,12 @@ int64_t TextScanner::integer(std::string_view what) {
     return value;
 }
 
+int64_t TextScanner::integer(std::string_view what) {
+    return whole_number<int64_t>(what);
+}
+
 uint64_t TextScanner::unsigned_integer(std::string_view what) {
-    const std::string_view token = number_token(what);
-    uint64_t value = 0;
-    const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), value);
-    if (error == std::errc::result_out_of_range)
-        fail("expected " + std::string(what) + " that fits 64 bits");
-    if (error != std::errc() || end != token.data() + token.size())
-        fail("expected " + std::string(what));
-    at_ += token.size();
-    return value;
+    return whole_number<uint64_t>(what);
 }
 
 int64_t TextScanner::integer_in(std::string_view what, int64_t low, int64_t high) {

@@ -54,6 +54,8 @@ public:
 
 private:
     void skip_space();
+    template <class T>
+    T whole_number(std::string_view what);
     std::string_view number_token(std::string_view what);
     template <class T>
     T real_number(std::string_view what);

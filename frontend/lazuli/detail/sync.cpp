@@ -10,6 +10,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <exception>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -55,6 +57,11 @@ public:
             launch(thrown);
         } catch (const ir::Failure &failure) {
             fail_all(failure, thrown);
+        } catch (const std::bad_alloc &) {
+            fail_all({ir::ErrorKind::OutOfMemory, "the host has no memory left to compile or launch this"},
+                     thrown);
+        } catch (const std::exception &error) { // whatever it is, nobody may wait for these nodes for ever
+            fail_all({ir::ErrorKind::Internal, error.what()}, thrown);
         }
         settle();
     }

@@ -1,0 +1,78 @@
+// What shows a user what happened: the profiler, memory statistics, dump and explain.
+#include <lazuli/lazuli.h>
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace {
+
+using lz::Tensor;
+
+bool contains(const std::string &text, const std::string &part) {
+    return text.find(part) != std::string::npos;
+}
+
+TEST(Profiler, NamesKernelsWithTheirLinesInTraceAndPicture) {
+    lz::sync();
+    const Tensor x = lz::ones({64, 64}) * 2;
+    lz::Profiler profiler;
+    const int line = __LINE__ + 1;
+    const Tensor y = lz::softmax(x, -1);
+    y.eval();
+    EXPECT_THROW(lz::Profiler(), lz::StateError) << "one at a time";
+    const std::string json = profiler.json(), svg = profiler.svg();
+    EXPECT_TRUE(contains(json, "exp")) << json;
+    EXPECT_TRUE(contains(json, "tools_test.cpp:" + std::to_string(line))) << json;
+    EXPECT_TRUE(contains(svg, "<svg") && contains(svg, "cpu stream 0") && contains(svg, "exp")) << svg;
+    EXPECT_THROW(profiler.save("/no/such/folder/trace.json"), lz::IoError);
+    EXPECT_NO_THROW(lz::Profiler()) << "the first one has stopped";
+}
+
+TEST(Semantics, S50_memory_is_counted) {
+    lz::sync();
+    const int64_t before = lz::memory_allocated();
+    lz::reset_peak_memory_stats();
+    {
+        const Tensor x = lz::ones({1 << 18}) + 1;
+        x.eval();
+        EXPECT_EQ(lz::memory_allocated() - before, 1 << 20);
+    }
+    EXPECT_EQ(lz::memory_allocated(), before);
+    EXPECT_EQ(lz::max_memory_allocated() - before, 1 << 20);
+    EXPECT_GE(lz::memory_reserved(), lz::memory_allocated());
+    EXPECT_EQ(lz::memory_cached(), lz::memory_reserved());
+    EXPECT_EQ(lz::memory_stats().at("allocated_bytes.all.current"), before);
+    EXPECT_FALSE(lz::memory_summary().empty());
+    EXPECT_EQ(lz::memory_snapshot().front(), '[');
+}
+
+TEST(Semantics, S51_empty_cache_spares_live_tensors) {
+    const Tensor live = lz::full({1 << 20}, 3.0).eval();
+    {
+        lz::full({1 << 22}, 1.0).eval();
+    }
+    const int64_t before = lz::memory_reserved();
+    lz::empty_cache();
+    EXPECT_LT(lz::memory_reserved(), before);
+    EXPECT_EQ(live.to_vector<float>()[12345], 3.0f);
+}
+
+TEST(Semantics, S53_the_fraction_must_make_sense) {
+    EXPECT_THROW(lz::set_per_process_memory_fraction(0), lz::StateError);
+    EXPECT_THROW(lz::set_per_process_memory_fraction(1.5), lz::StateError);
+    EXPECT_NO_THROW(lz::set_per_process_memory_fraction(1));
+}
+
+TEST(Explain, SaysWhatIsPendingAndComputesNothing) {
+    lz::sync();
+    const int64_t launches = lz::compile_stats().kernel_launches;
+    const Tensor y = lz::softmax(lz::ones({8, 8}) * 2, -1);
+    EXPECT_TRUE(contains(lz::explain(y), "1 kernel")) << lz::explain(y);
+    EXPECT_TRUE(contains(lz::dump(y), "exp")) << lz::dump(y);
+    EXPECT_EQ(lz::compile_stats().kernel_launches, launches);
+    EXPECT_NEAR(y.sum().item<double>(), 8, 1e-5); // still pending then, and right
+    EXPECT_TRUE(contains(lz::explain(y), "computed already")) << lz::explain(y);
+}
+
+} // namespace
