@@ -7,6 +7,7 @@
 
 #include "ir/location.h"
 #include "ir/op.h"
+#include "ir/stream.h"
 
 #include <cstdint>
 #include <initializer_list>
@@ -20,8 +21,6 @@ namespace lz::ir {
 using ValueId = uint32_t;
 using NodeId = uint32_t;
 inline constexpr uint32_t kNone = UINT32_MAX;
-/// No stream named by the user.
-inline constexpr int32_t kNoStream = -1;
 
 struct Value {
     TensorType type;

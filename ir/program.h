@@ -15,13 +15,26 @@ namespace lz::ir {
 enum class BufferKind : uint8_t {
     Input,  ///< memory of graph parameter `index`
     Result, ///< a block of its own for graph result `index`; with `donor` it is that input's memory
-    Arena,  ///< [offset, offset + bytes) of the device's arena of intermediates
+    Arena,  ///< [offset, offset + bytes) of an arena of intermediates
+};
+
+/// Memory for intermediates: one block while the program runs.
+struct ArenaDesc {
+    Device device;       ///< kCpu for pinned memory
+    bool pinned = false; ///< page-locked host memory, for staged copies
+    /// The stream (of `device`, for pinned memory of `home_device`) in whose order the block is taken and given
+    /// back: work on it may use the arena at once, work on other streams waits for the moment of the start.
+    int32_t home = kDefaultStream;
+    Device home_device; ///< `device`, unless pinned
+    int64_t bytes = 0;
+    friend bool operator==(const ArenaDesc &, const ArenaDesc &) = default;
 };
 
 struct BufferDesc {
     BufferKind kind;
     uint32_t index = 0; ///< Input, Result
     int64_t offset = 0; ///< Arena
+    uint32_t arena = 0; ///< Arena: index in Program::arenas
     int64_t bytes = 0;
     Device device;
     int32_t donor = -1;    ///< Result: the buffer (an Input) whose memory it takes over
@@ -67,21 +80,31 @@ struct ByteRange {
     bool write;
 };
 
+/// Bytes that a copy moves.
+struct CopyRange {
+    int64_t from_begin = 0, to_begin = 0, bytes = 0;
+};
+
 struct Step {
     StepKind kind = StepKind::Launch;
-    Device device;
-    int32_t stream = 0;      ///< index in Program::streams
+    Device device;           ///< whose stream runs it
+    int32_t stream = 0;      ///< of `device`, as in ir/stream.h
     uint32_t kernel = kNone; ///< Launch: index in Program::kernels
     std::vector<Segment> segments;
     int64_t worker_bytes = 0; ///< scratch of each worker
     /// Work below which the step runs on the calling thread: bytes touched plus 8 * scalar operations,
     /// estimated.
     int64_t cost = 0;
+    int64_t bytes = 0;  ///< read and written in memory, estimated
+    int64_t flops = 0;  ///< scalar operations, estimated
     std::string symbol; ///< Library: name in the library table (runtime/api/library.h)
     std::vector<uint32_t>
-        operands; ///< Library: buffers, in the symbol's order; Copy: from, to (all bytes of `to`)
+        operands; ///< Library: buffers, in the symbol's order; Copy: from, to
+    CopyRange copy;            ///< Copy
     std::vector<ArgSpec> ints; ///< Library: integer arguments, in the symbol's order
-    uint32_t event = kNone;    ///< RecordEvent, WaitEvent: index of the event
+    uint32_t event = kNone;    ///< RecordEvent, WaitEvent: index of the event; kNone: the user's, `effect`
+    /// HostCallback, and the user's RecordEvent and WaitEvent: the word that tells which (runtime/user_event.h).
+    ArgSpec effect;
     std::vector<ByteRange> accesses;
     NodeId node = kNone; ///< node of the graph it came from (the last of a cluster)
     std::vector<uint32_t>
@@ -94,7 +117,7 @@ struct Program {
     std::vector<Kernel> kernels; ///< distinct ones
     std::vector<BufferDesc> buffers;
     std::vector<Step> steps;
-    std::vector<int64_t> arena_bytes; ///< by device: cpu, cuda:0, ...
+    std::vector<ArenaDesc> arenas;
     std::vector<uint32_t> results;    ///< buffer of each graph result
     uint32_t num_runtime_words = 0;
     uint32_t num_events = 0;

@@ -26,7 +26,20 @@ struct DeviceInfo {
     Device device;
     int64_t memory_bytes = 0;
     int64_t cache_bytes = 0;    ///< last level: where streaming stores start to pay
-    std::vector<uint8_t> peers; ///< cuda indices this device may address
+    std::vector<uint8_t> peers; ///< cuda indices with peer access: this device may address their memory
+    // What a device can do, for estimates only: they decide where work goes and what memory is worth, never
+    // what is computed.
+    double memory_bandwidth = 2e10;  ///< bytes a second
+    double flops = 1e11;             ///< scalar operations a second
+    double link_bandwidth = 1e10;    ///< bytes a second between the device and the host
+    double peer_bandwidth = 1e10;    ///< between GPUs
+    double launch_seconds = 1e-6;    ///< to start a kernel
+};
+
+/// What happens when operands are on different devices (S06, S07).
+enum class TransferMode : uint8_t {
+    Explicit,  ///< an error, but for 0-dim CPU tensors and peers
+    Automatic, ///< the smaller side moves
 };
 
 struct Modes {
@@ -34,6 +47,7 @@ struct Modes {
     bool fast_math = false; ///< LAZULI_FAST_MATH
     bool streaming_stores = true;
     bool verify = false; ///< verify after every pass
+    TransferMode transfer = TransferMode::Explicit;
 };
 
 struct Target {

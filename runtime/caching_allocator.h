@@ -16,15 +16,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace lz::runtime {
 
+/// A moment that has to pass before freed memory is used again.
+struct Guard {
+    Backend *backend;
+    StreamId stream;
+    uint64_t tick;
+};
+
 class CachingAllocator {
 public:
-    /// The backend outlives the allocator. `options.caching == false` hands every request to the driver.
-    explicit CachingAllocator(Backend &backend, AllocatorOptions options = {});
+    /// The source outlives the allocator. `options.caching == false` hands every request to the driver.
+    explicit CachingAllocator(MemorySource &source, AllocatorOptions options = {});
     /// Gives everything back to the driver, blocks in use too.
     ~CachingAllocator();
     CachingAllocator(const CachingAllocator &) = delete;
@@ -36,11 +44,10 @@ public:
     /// more, the cache is given back and the driver asked again; then throws Failure(OutOfMemory), which says
     /// what was asked, what there is and what to try. Nothing is lost by that.
     void *allocate(size_t bytes, StreamId stream = 0);
-    /// Takes back what `allocate` gave; nullptr is fine. Never waits for the device (S54).
-    void free(void *memory) noexcept;
-    /// The block is also used on `stream`: after its free it is reused only when that stream has passed the
-    /// point of the free.
-    void use_on(void *memory, StreamId stream);
+    /// Takes back what `allocate` gave; nullptr is fine. Never waits for the device (S54). Work on the stream that
+    /// it was allocated on may still use it; work on other streams (of any device) too, up to `guards`: the block
+    /// is given out again when all of them have been reached.
+    void free(void *memory, std::span<const Guard> guards = {}) noexcept;
     /// Bytes that may be used at `memory`: what was asked, rounded up.
     size_t usable_size(const void *memory) const;
 

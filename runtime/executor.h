@@ -7,6 +7,7 @@
 #include "ir/program.h"
 #include "runtime/api/backend.h"
 #include "runtime/caching_allocator.h"
+#include "runtime/memory_use.h"
 
 #include <cstdint>
 #include <memory>
@@ -23,6 +24,10 @@ struct Bindings {
     std::span<const int64_t> words; ///< the Program's runtime words
     /// The user's lines by recorded index, for profiles; may be empty.
     std::span<const ir::Location> lines = {};
+    /// Earlier uses of the inputs' and results' memory, noted again by the run. Empty, or null for one: nothing
+    /// is pending. Results of a Program that runs on streams need theirs.
+    std::span<MemoryUse *const> input_uses = {};
+    std::span<MemoryUse *const> result_uses = {};
 };
 
 /// What went wrong while a Program ran. Results that are not named are right.
@@ -33,6 +38,27 @@ struct RunReport {
     };
     std::vector<Failed> failures; ///< in the order of the steps that failed
     bool ok() const { return failures.empty(); }
+};
+
+/// A run on streams in which something may still fail: it is looked at when it is over.
+class InFlight {
+public:
+    virtual ~InFlight() = default;
+    virtual bool done() = 0;
+    virtual void wait() = 0;
+    /// What went wrong, with what is lost because of these inputs. Call once, when it is done. `lost_inputs` are
+    /// parameters whose values turned out to be lost; what depends on them is in the first entry, whose failure
+    /// is theirs and not to be looked at.
+    virtual RunReport finish(std::span<const uint32_t> lost_inputs) = 0;
+};
+
+/// What a run left behind.
+struct Launched {
+    RunReport report; ///< what is known already
+    /// Not null when something may still show: an index out of range on a device, a lost input.
+    std::unique_ptr<InFlight> flight;
+    /// Everything that was put on streams is over after these; empty when nothing was.
+    std::vector<ir::Point> ends;
 };
 
 /// Code of one Program kernel: its module, and the symbol of each phase.
@@ -59,31 +85,39 @@ public:
 
     const ir::Program &program() const { return program_; }
 
+    /// The stream in whose order the block of a result has to be taken: that of the first step that writes it.
+    ir::StreamRef result_home(size_t result) const;
+    /// Whether all of it runs on the CPU: then a run with nothing pending is over when it returns.
+    bool cpu_only() const { return cpu_only_; }
+
     /// What `run` launches: kernel phases and library calls.
     int64_t launches() const { return launches_; }
 
 private:
-    friend RunReport run(const LoadedProgram &, const Bindings &);
+    friend Launched run(const LoadedProgram &, const Bindings &, bool);
     struct Layout;
     struct State;
     struct StatePool;
     class Run;
 
-    RunReport run(const Bindings &bindings) const;
+    Launched run(const Bindings &bindings, bool watch) const;
 
     ir::Program program_;
     std::vector<LoadedKernel> kernels_;
     std::vector<DeviceSlot> devices_;
     int64_t launches_ = 0;
+    bool cpu_only_ = true;
     std::unique_ptr<const Layout> layout_;
     std::unique_ptr<StatePool> states_;
 };
 
-/// Runs to the end on the CPU; on other devices returns when everything is in their streams. A step that
-/// fails (an index out of range, a division by zero, a launch that the device refuses) takes down the steps
-/// that read what it should have written, and no other: the report says which results are lost. Throws
+/// On the CPU alone, with nothing pending in the inputs, runs to the end on the calling thread; else puts
+/// everything on streams, in the order of the Program, and returns. A step that fails (an index out of range, a
+/// division by zero, a launch that the device refuses) takes down the steps that read what it should have
+/// written, and no other: the report, or later the flight, says which results are lost. `watch` asks for a
+/// flight although the Program itself cannot fail, because an input may turn out to be lost. Throws
 /// Failure(OutOfMemory) before the first launch when an arena cannot be had, and Failure(State) in a forked
 /// child (S65); nothing has run then.
-RunReport run(const LoadedProgram &program, const Bindings &bindings);
+Launched run(const LoadedProgram &program, const Bindings &bindings, bool watch = false);
 
 } // namespace lz::runtime

@@ -2,18 +2,22 @@
 /// The seam between compiled programs and a device. Three stand behind it: cpu, virtual GPUs and CUDA.
 
 #include "ir/compiled_kernel.h"
+#include "ir/stream.h"
 #include "ir/type.h"
+#include "runtime/api/library.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace lz::runtime {
 
 using ir::CompiledKernel;
 using ir::Device;
+using ir::Point;
 
 /// Loaded code; unloads when destroyed. Immutable, usable from any thread.
 class Module {
@@ -26,51 +30,122 @@ public:
 /// Turns bytes into code. Injected into the cpu and virtual backends by the engine (LLVM lives in codegen).
 using ModuleLoader = std::function<std::unique_ptr<Module>(const CompiledKernel &)>;
 
-/// Opaque ids: 0 is the device's default stream.
+/// Streams are numbered as in ir/stream.h. Those below kFirstUserStream are always there.
 using StreamId = int32_t;
-using EventId = uint64_t;
 
-/// Memory, copies, streams, events, modules and launches of one device. All functions may be called from any
-/// thread. Asynchronous functions return at once and are ordered on their stream; failures are
-/// Failure(OutOfMemory, Cuda, Device).
-class Backend {
+/// Where a caching allocator gets its memory: a device's own, or page-locked memory of the host.
+class MemorySource {
 public:
-    virtual ~Backend() = default;
-    virtual Device device() const = 0;
-    virtual std::string name() const = 0;
+    virtual ~MemorySource() = default;
+    virtual Device device() const = 0;  ///< kCpu for pinned memory
+    virtual std::string name() const = 0; ///< for people: `cuda:0`, `pinned`
 
-    // Memory as the driver gives it; the caching allocator is above.
     virtual void *allocate(size_t bytes) = 0; ///< aligned to 512; throws Failure(OutOfMemory)
     virtual void free(void *memory, size_t bytes) noexcept = 0;
     virtual size_t total_memory() const = 0;
     virtual size_t free_memory() const = 0;
+};
 
-    virtual void copy(void *to, const void *from, size_t bytes, StreamId stream) = 0;
+/// What a device is, for `get_device_properties` and for estimates.
+struct DeviceProperties {
+    std::string name; ///< `Lazuli virtual GPU 0`
+    int physical_index = 0; ///< before CUDA_VISIBLE_DEVICES
+    bool is_virtual = false;
+    int64_t total_memory = 0;
+    int major = 0, minor = 0; ///< compute capability
+    int multi_processor_count = 0;
+    int copy_engines = 0;
+    // As in ir::DeviceInfo.
+    double memory_bandwidth = 2e10, flops = 1e11, link_bandwidth = 1e10, peer_bandwidth = 1e10,
+           launch_seconds = 1e-6;
+};
 
+/// When something on a stream ran: nanoseconds of the device's clock, which is the profiler's clock, or the
+/// virtual one where a model is switched on.
+struct TimeSpan {
+    int64_t begin = 0, end = 0;
+};
+
+/// Called once, from any thread, when the work that it was given with has run (not when it failed). Empty
+/// where nobody asks.
+using OnDone = std::function<void(const TimeSpan &)>;
+
+/// A moment on a stream with its time, for Event::elapsed_time.
+class Timestamp {
+public:
+    virtual ~Timestamp() = default;
+    virtual bool reached() const = 0;
+    /// Nanoseconds of the device's clock; only when reached.
+    virtual int64_t time() const = 0;
+};
+
+/// Memory, copies, streams, modules and launches of one device. All functions may be called from any thread.
+/// What is put on a stream is done in order, by threads of the device; the calls return at once. Nothing but
+/// `wait` orders two streams. Failures are Failure(OutOfMemory, Cuda, Device), thrown at once, or, where only
+/// running shows them (an address that is not the device's, a lost device), by every later call that waits for
+/// or uses the device.
+class Backend : public MemorySource {
+public:
+    virtual DeviceProperties properties() const = 0;
+
+    /// Page-locked memory of the host that this device copies from and to without the host's help.
+    virtual void *allocate_pinned(size_t bytes) = 0; ///< aligned to 512; throws Failure(OutOfMemory)
+    virtual void free_pinned(void *memory, size_t bytes) noexcept = 0;
+
+    /// Whether the device can address the memory of `other`, a GPU of the same kind.
+    virtual bool can_access_peer(const Backend &other) const = 0;
+    /// Throws Failure(Device) where it cannot.
+    virtual void set_peer_access(Backend &other, bool enable) = 0;
+
+    /// Between any two of the host, this device and its peers. Host memory must stay until the copy is done.
+    virtual void copy(void *to, const void *from, size_t bytes, StreamId stream, OnDone done = {}) = 0;
+
+    /// A new stream of the user's, numbered from kFirstUserStream: the lowest number that is free. Lower
+    /// priorities are more urgent, as in CUDA: -1 is high, 0 is normal.
     virtual StreamId create_stream(int priority) = 0;
+    /// What is on it is done first; nobody waits for that.
     virtual void destroy_stream(StreamId stream) noexcept = 0;
-    virtual EventId record_event(StreamId stream) = 0;
-    virtual void wait_event(StreamId stream, EventId event) = 0;
-    virtual bool query_event(EventId event) = 0;
-    virtual void synchronize_event(EventId event) = 0;
-    virtual void synchronize_stream(StreamId stream) = 0;
+    /// The moment after everything put on the stream so far.
+    virtual uint64_t record(StreamId stream) = 0;
+    /// The same with its time.
+    virtual std::shared_ptr<Timestamp> record_time(StreamId stream) = 0;
+    /// `stream` goes on when `tick` of `other`'s stream `of` has been reached; `other` may be this backend.
+    virtual void wait(StreamId stream, Backend &other, StreamId of, uint64_t tick) = 0;
+    virtual bool reached(StreamId stream, uint64_t tick) = 0;
+    /// The caller waits until it is.
+    virtual void synchronize(StreamId stream, uint64_t tick) = 0;
+    /// Calls `callback` in the stream's order, on a thread that must not use the stream.
+    virtual void call_host(StreamId stream, std::function<void()> callback) = 0;
 
     virtual std::unique_ptr<Module> load(const CompiledKernel &kernel) = 0;
+    /// This device's implementation of a library symbol (runtime/api/library.h), or nullptr.
+    virtual LibraryFn find_library(std::string_view symbol) const = 0;
 
     /// One phase over the work items of all segments, in order on `stream`. Segment s has the items
-    /// [ends[s - 1], ends[s]) of the launch, numbered from 0 for its own frame. What is pointed to lives
-    /// until the launch has run.
+    /// [ends[s - 1], ends[s]) of the launch, numbered from 0 for its own frame. On a stream that runs later
+    /// everything that is pointed to is copied before the call returns, but for what frames[].fault points to,
+    /// which stays until the launch is done (it is host memory that the device can write).
     struct Launch {
         void *entry;
         const ir::KernelFrame *frames; ///< one a segment
         const int64_t *ends;           ///< items of segments 0..s together, one a segment
         uint32_t segments;
-        int64_t cost;        ///< Step::cost: small launches stay on the calling thread
-        size_t worker_bytes; ///< scratch each worker needs
+        uint32_t buffers, args, scalars; ///< of each frame
+        int64_t cost;                    ///< Step::cost: small launches stay on the calling thread
+        size_t worker_bytes;             ///< scratch each worker needs
+        int64_t bytes = 0, flops = 0;    ///< as Step, for the cost model
 
         int64_t items() const { return ends[segments - 1]; }
     };
-    virtual void launch(const Launch &launch, StreamId stream) = 0;
+    virtual void launch(const Launch &launch, StreamId stream, OnDone done = {}) = 0;
+
+    /// A library call, in order on `stream`. What `args` points to is copied, but for the fault.
+    struct Call {
+        LibraryFn function;
+        LibraryArgs args;
+        int64_t bytes = 0, flops = 0;
+    };
+    virtual void call(const Call &call, StreamId stream, OnDone done = {}) = 0;
 };
 
 } // namespace lz::runtime

@@ -1,0 +1,51 @@
+#pragma once
+/// Numbers of streams. They mean the same in every Program and on every device, so that a Program that was
+/// compiled once runs again without being bound to streams.
+
+#include "ir/type.h"
+
+#include <cstdint>
+#include <string>
+
+namespace lz::ir {
+
+/// Node::stream of work for which the user named no stream.
+inline constexpr int32_t kNoStream = -1;
+
+/// Streams that every GPU has. Unnamed work runs on 0 to kComputeStreams - 1; what the user calls the default
+/// stream is 0.
+inline constexpr int32_t kDefaultStream = 0;
+inline constexpr int32_t kComputeStreams = 4;
+inline constexpr int32_t kCopyInStream = 4;   ///< from the host
+inline constexpr int32_t kCopyOutStream = 5;  ///< to the host
+inline constexpr int32_t kCopyPeerStream = 6; ///< to another GPU, of the one that is read
+/// Streams that the user makes are numbered from here, below kMaxStreams; numbers of streams that are gone are
+/// given again.
+inline constexpr int32_t kFirstUserStream = 8;
+inline constexpr int32_t kMaxStreams = 72;
+
+/// Streams of the CPU: in Programs there is only 0. A run that has to wait for a GPU puts its CPU steps on 1,
+/// a thread of its own; else they run on the calling thread, where nothing is ever pending.
+inline constexpr int32_t kHostStream = 0;
+inline constexpr int32_t kHostWorkerStream = 1;
+
+/// A stream of a device.
+struct StreamRef {
+    Device device;
+    int32_t stream = kDefaultStream;
+    friend bool operator==(StreamRef, StreamRef) = default;
+};
+
+/// `cuda:0 stream 4`.
+inline std::string to_string(StreamRef s) {
+    return to_string(s.device) + " stream " + std::to_string(s.stream);
+}
+
+/// A moment on a stream: when the first `tick` things that were put on it have been done. Tick 0 is always
+/// past. Points of one stream are ordered by their ticks; nothing has to be given back.
+struct Point {
+    StreamRef stream;
+    uint64_t tick = 0;
+};
+
+} // namespace lz::ir
