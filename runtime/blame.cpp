@@ -78,6 +78,12 @@ void Blame::lose_with_last(uint32_t step, uint32_t segment) {
     mark(step, segment, static_cast<int32_t>(failures_.size()) - 1);
 }
 
+void Blame::lose_input(uint32_t param) {
+    for (size_t b = 0; b < buffers_.size(); ++b)
+        if (program_.buffers[b].kind == ir::BufferKind::Input && program_.buffers[b].index == param)
+            buffers_[b] = kFirstInput - static_cast<int32_t>(param);
+}
+
 bool Blame::harmed(uint32_t step, uint32_t segment) {
     // A written buffer that is lost: an earlier phase of this step failed, or another part of the same value.
     for (const Use &use : uses(program_, program_.steps[step], segment))
@@ -99,8 +105,10 @@ RunReport Blame::report() {
     for (ir::Failure &failure : failures_)
         report.failures.push_back({std::move(failure), {}});
     for (uint32_t r = 0; r < program_.results.size(); ++r)
-        if (int32_t f = buffers_[program_.results[r]]; f != kUnharmed)
+        if (int32_t f = buffers_[program_.results[r]]; f >= 0)
             report.failures[static_cast<size_t>(f)].results.push_back(r);
+        else if (f <= kFirstInput)
+            report.inherited.push_back({r, static_cast<uint32_t>(kFirstInput - f)});
     return report;
 }
 

@@ -22,6 +22,8 @@ public:
     void lose(uint32_t step, uint32_t segment, ir::Failure failure);
     /// Likewise, by the failure that was named last.
     void lose_with_last(uint32_t step, uint32_t segment);
+    /// The parameter's value turned out to be lost.
+    void lose_input(uint32_t param);
     /// Whether the segment reads what is lost, or was lost itself; then what it writes is lost as well.
     bool harmed(uint32_t step, uint32_t segment);
 
@@ -29,6 +31,8 @@ public:
 
 private:
     static constexpr int32_t kUnharmed = -1;
+    /// Lost by parameter p: kFirstInput - p.
+    static constexpr int32_t kFirstInput = -2;
 
     void mark(uint32_t step, uint32_t segment, int32_t failure);
 

@@ -1,36 +1,28 @@
 #include "runtime/executor.h"
 
 #include "runtime/api/parallel.h"
-#include "runtime/blame.h"
-#include "runtime/profiler.h"
-#include "runtime/program_layout.h"
-#include "runtime/program_state.h"
+#include "runtime/program_run.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <new>
-#include <optional>
+#include <utility>
 
 namespace lz::runtime {
 
-namespace {
-
-const char *category(ir::StepKind kind) {
-    constexpr const char *kNames[] = {"kernel",       "library",    "copy",
-                                      "record event", "wait event", "host callback"};
-    return kNames[static_cast<size_t>(kind)];
-}
-
-/// Arenas of one run: from the cache before its first launch, back when it ends (S55).
-class Arenas {
+/// Arenas of one run: from the cache before its first launch, back when everything has been issued (S55), to
+/// be given out again when the streams that use them have passed its end.
+class LoadedProgram::Arenas {
 public:
-    Arenas(const ir::Program &program, const std::vector<DeviceSlot> &devices, std::vector<void *> &arenas,
-           const std::vector<std::vector<StreamId>> &streams)
-        : devices_(devices), arenas_(arenas) {
+    Arenas(const LoadedProgram &loaded, State &state) : loaded_(loaded), state_(state) {
+        const auto &arenas = loaded.program_.arenas;
         try {
-            for (; count_ < program.arena_bytes.size(); ++count_)
-                acquire(count_, program.arena_bytes[count_], streams[count_]);
+            for (; count_ < arenas.size(); ++count_) {
+                const ir::ArenaDesc &arena = arenas[count_];
+                state.arenas[count_] = nullptr;
+                if (arena.bytes > 0)
+                    state.arenas[count_] =
+                        allocator(arena).allocate(static_cast<size_t>(arena.bytes), home(arena));
+            }
         } catch (...) {
             release();
             throw;
@@ -40,27 +32,131 @@ public:
     Arenas(const Arenas &) = delete;
     Arenas &operator=(const Arenas &) = delete;
 
+    /// The run was issued on streams, whose ends are in the state.
+    void on_streams() { on_streams_ = true; }
+
 private:
-    void acquire(size_t device, int64_t bytes, const std::vector<StreamId> &streams) {
-        arenas_[device] = nullptr;
-        if (bytes == 0)
-            return;
-        arenas_[device] = devices_[device].allocator->allocate(static_cast<size_t>(bytes));
-        for (StreamId stream : streams)
-            devices_[device].allocator->use_on(arenas_[device], stream);
+    CachingAllocator &allocator(const ir::ArenaDesc &arena) const {
+        return arena.pinned ? *loaded_.devices_[device_slot(arena.home_device)].pinned
+                            : *loaded_.devices_[device_slot(arena.device)].allocator;
     }
-    void release() noexcept {
-        for (size_t d = 0; d < count_; ++d)
-            if (arenas_[d])
-                devices_[d].allocator->free(arenas_[d]);
+    /// Memory of the host is taken when nothing is pending in it.
+    static StreamId home(const ir::ArenaDesc &arena) {
+        return arena.device == ir::kCpu ? ir::kHostStream : arena.home;
     }
 
-    const std::vector<DeviceSlot> &devices_;
-    std::vector<void *> &arenas_;
+    void release() noexcept {
+        for (size_t a = 0; a < count_; ++a) {
+            if (!state_.arenas[a])
+                continue;
+            const ir::ArenaDesc &arena = loaded_.program_.arenas[a];
+            state_.guards.clear();
+            if (on_streams_)
+                for (const uint32_t t : loaded_.layout_->arena_tracks[a]) {
+                    const Layout::Track &track = loaded_.layout_->tracks[t];
+                    if (track.stream != ir::StreamRef{arena.device, home(arena)})
+                        state_.guards.push_back({track.backend, track.stream.stream, state_.end_ticks[t]});
+                }
+            allocator(arena).free(state_.arenas[a], state_.guards);
+        }
+    }
+
+    const LoadedProgram &loaded_;
+    State &state_;
     size_t count_ = 0;
+    bool on_streams_ = false;
 };
 
-} // namespace
+/// A State that goes back to the pool.
+class LoadedProgram::Taken {
+public:
+    explicit Taken(const LoadedProgram &loaded) : pool_(*loaded.states_), state_(pool_.take()) {
+        if (!state_)
+            state_ = new State(loaded.program_, *loaded.layout_);
+    }
+    Taken(Taken &&other) noexcept : pool_(other.pool_), state_(std::exchange(other.state_, nullptr)) {}
+    Taken &operator=(Taken &&) = delete;
+    ~Taken() {
+        if (state_)
+            pool_.give_back(state_);
+    }
+    State &operator*() const { return *state_; }
+    State *operator->() const { return state_; }
+
+private:
+    StatePool &pool_;
+    State *state_;
+};
+
+/// Keeps the state of a run, in which faults may still appear.
+class LoadedProgram::Flight final : public InFlight {
+public:
+    Flight(const LoadedProgram &loaded, Taken state) : loaded_(loaded), state_(std::move(state)) {}
+    /// Nobody asked how it ended; the state must be quiet before another run has it.
+    ~Flight() override {
+        if (!finished_) {
+            try {
+                finish({});
+            } catch (...) { // a lost device: nothing runs on it any more
+            }
+        }
+    }
+
+    bool done() override {
+        const auto &tracks = loaded_.layout_->tracks;
+        for (size_t t = 0; t < tracks.size(); ++t)
+            if (!tracks[t].backend->reached(tracks[t].stream.stream, state_->end_ticks[t]))
+                return false;
+        return true;
+    }
+
+    void wait() override {
+        const auto &tracks = loaded_.layout_->tracks;
+        for (size_t t = 0; t < tracks.size(); ++t)
+            try {
+                tracks[t].backend->synchronize(tracks[t].stream.stream, state_->end_ticks[t]);
+            } catch (const ir::Failure &failure) {
+                if (!lost_)
+                    lost_ = failure;
+            }
+    }
+
+    RunReport finish(std::span<const uint32_t> lost_inputs) override {
+        wait();
+        finished_ = true;
+        Blame blame(loaded_.program_);
+        for (const uint32_t input : lost_inputs)
+            blame.lose_input(input);
+        for (const Layout::Action &action : loaded_.layout_->actions)
+            look_at(action, blame);
+        return blame.report();
+    }
+
+private:
+    void look_at(const Layout::Action &action, Blame &blame) {
+        const ir::Program &program = loaded_.program_;
+        const ir::Step &step = program.steps[action.step];
+        const size_t segments = std::max<size_t>(step.segments.size(), 1);
+        for (uint32_t segment = 0; segment < segments; ++segment) {
+            const uint32_t f = action.faults + segment;
+            const bool faulty = f < action.end_faults && state_->faults[f].code.load() != 0;
+            if (blame.harmed(action.step, segment)) {
+                // what it found in lost operands is no fault of its own
+            } else if (faulty) {
+                blame.lose(action.step, segment, failure_of(program, action.step, segment, state_->faults[f]));
+            } else if (lost_) {
+                blame.lose(action.step, segment, *lost_);
+            }
+            if (faulty)
+                state_->faults[f].code.store(0);
+        }
+    }
+
+    const LoadedProgram &loaded_;
+    Taken state_;
+    std::optional<ir::Failure> lost_; ///< the device itself
+    bool finished_ = false;
+};
 
 LoadedProgram::LoadedProgram(ir::Program program, std::vector<LoadedKernel> kernels,
                              std::vector<DeviceSlot> devices)
@@ -68,198 +164,49 @@ LoadedProgram::LoadedProgram(ir::Program program, std::vector<LoadedKernel> kern
       layout_(std::make_unique<const Layout>(program_, kernels_, devices_)),
       states_(std::make_unique<StatePool>()) {
     launches_ = static_cast<int64_t>(layout_->launches.size() + layout_->calls.size());
+    cpu_only_ = layout_->cpu_only;
 }
 
 LoadedProgram::~LoadedProgram() = default;
 
-/// One run: walks the actions, and keeps account of what failed.
-class LoadedProgram::Run {
-public:
-    Run(const LoadedProgram &loaded, State &state, const Bindings &bindings)
-        : program_(loaded.program_), layout_(*loaded.layout_), state_(state), bindings_(bindings),
-          profiling_(profiling()) {}
+ir::StreamRef LoadedProgram::result_home(size_t result) const {
+    return layout_->result_homes[result];
+}
 
-    RunReport all() {
-        const auto &actions = layout_.actions;
-        for (size_t next = 0; next < actions.size();) {
-            try {
-                // The steady path: nothing has failed.
-                for (; next < actions.size() && !blame_; ++next) {
-                    if (profiling_) [[unlikely]]
-                        perform_profiled(actions[next]);
-                    else
-                        perform(actions[next]);
-                    check(actions[next]);
-                }
-                for (; next < actions.size(); ++next)
-                    perform_unharmed(actions[next]);
-            } catch (const ir::Failure &failure) {
-                fail(actions[next++], failure);
-            } catch (const std::bad_alloc &) { // scratch of a library call
-                fail(actions[next++], ir::Failure(ir::ErrorKind::OutOfMemory,
-                                                  "The system has no memory for a step's scratch."));
-            }
-        }
-        return blame_ ? blame_->report() : RunReport{};
-    }
+/// Whether something that the run reads or overwrites is not there yet.
+bool LoadedProgram::pending(const Bindings &bindings) const {
+    bool found = false;
+    for (uint32_t i = 0; i < bindings.input_uses.size() && !found; ++i)
+        if (const MemoryUse *use = bindings.input_uses[i])
+            use->for_each(i < layout_->num_params && layout_->written[i], [&](const ir::Point &p) {
+                found = found || !devices_[device_slot(p.stream.device)].backend->reached(p.stream.stream,
+                                                                                          p.tick);
+            });
+    return found;
+}
 
-private:
-    void perform(const Layout::Action &action) {
-        switch (action.kind) {
-        case ir::StepKind::Launch:
-            action.backend->launch(state_.launches[action.index], action.stream);
-            break;
-        case ir::StepKind::Library: {
-            const Layout::Call &call = layout_.calls[action.index];
-            call.function({{state_.pointers.data() + call.pointers, call.num_pointers},
-                           {state_.args.data() + call.args, call.num_args},
-                           &state_.faults[call.fault]});
-            break;
-        }
-        case ir::StepKind::Copy: {
-            const ir::Step &step = program_.steps[action.step];
-            int64_t bytes =
-                std::min(program_.buffers[step.operands[0]].bytes, program_.buffers[step.operands[1]].bytes);
-            void *const *pointers = state_.pointers.data() + action.index;
-            action.backend->copy(pointers[1], pointers[0], static_cast<size_t>(bytes), action.stream);
-            break;
-        }
-        case ir::StepKind::RecordEvent:
-            state_.events[action.index] = action.backend->record_event(action.stream);
-            break;
-        case ir::StepKind::WaitEvent:
-            action.backend->wait_event(action.stream, state_.events[action.index]);
-            break;
-        case ir::StepKind::HostCallback:
-            break; // refused when the Program was loaded
-        }
-    }
-
-    /// On a device that runs later the time is that of handing the work over.
-    void perform_profiled(const Layout::Action &action) {
-        const ir::Step &step = program_.steps[action.step];
-        ProfileEvent event;
-        event.name = step.label.empty() ? step.symbol : step.label;
-        event.category = category(step.kind);
-        event.device = step.device;
-        event.track = action.stream;
-        event.begin = profile_clock();
-        perform(action);
-        event.end = profile_clock();
-        event.args.emplace_back("program", program_.name);
-        if (step.kind == ir::StepKind::Launch) {
-            const Backend::Launch &launch = state_.launches[action.index];
-            event.args.emplace_back("kernel", program_.kernels[step.kernel].name);
-            event.args.emplace_back("work items", fmt::format("{}", launch.items()));
-            event.args.emplace_back("segments", fmt::format("{}", launch.segments));
-        }
-        std::string lines;
-        for (uint32_t recorded : step.recorded)
-            if (recorded < bindings_.lines.size())
-                lines += (lines.empty() ? "" : ", ") + ir::to_string(bindings_.lines[recorded]);
-        if (!lines.empty())
-            event.args.emplace_back("lines", lines);
-        record_event(std::move(event));
-    }
-
-    /// Looks for faults of what has just run. On a device that runs later it has to be waited for.
-    void check(const Layout::Action &action) {
-        if (action.faults == action.end_faults)
-            return;
-        if (program_.steps[action.step].device != ir::kCpu)
-            action.backend->synchronize_stream(action.stream);
-        for (uint32_t f = action.faults; f < action.end_faults; ++f)
-            if (state_.faults[f].code.load(std::memory_order_relaxed) != 0) [[unlikely]]
-                fault(action, f);
-    }
-
-    void fault(const Layout::Action &action, uint32_t index) {
-        const ir::Fault &fault = state_.faults[index];
-        uint32_t segment = action.kind == ir::StepKind::Launch ? index - action.faults : 0;
-        blame().lose(action.step, segment, failure_of(program_, action.step, segment, fault));
-        state_.faults[index].code.store(0, std::memory_order_relaxed);
-    }
-
-    /// All segments of the action's step are lost: it did not run, or not to its end.
-    void fail(const Layout::Action &action, const ir::Failure &failure) {
-        uint32_t step = action.step;
-        const ir::Step &s = program_.steps[step];
-        ir::Failure named(failure.kind(), failure.message(), failure.loc(),
-                          s.recorded.empty() ? ir::Failure::kNoNode : s.recorded.back());
-        size_t segments = std::max<size_t>(s.segments.size(), 1);
-        blame().lose(step, 0, named);
-        for (uint32_t segment = 1; segment < segments; ++segment)
-            blame().lose_with_last(step, segment);
-        for (uint32_t f = action.faults; f < action.end_faults; ++f)
-            state_.faults[f].code.store(0, std::memory_order_relaxed);
-    }
-
-    /// As perform and check, once something has failed: leaves out what depends on it, segment by segment.
-    void perform_unharmed(const Layout::Action &action) {
-        const ir::Step &step = program_.steps[action.step];
-        if (step.kind == ir::StepKind::RecordEvent || step.kind == ir::StepKind::WaitEvent) {
-            perform(action);
-            return;
-        }
-        if (step.kind != ir::StepKind::Launch) {
-            if (blame_->harmed(action.step, 0))
-                return;
-            perform(action);
-            check(action);
-            return;
-        }
-        const Backend::Launch &whole = state_.launches[action.index];
-        for (uint32_t segment = 0; segment < whole.segments; ++segment) {
-            if (blame_->harmed(action.step, segment))
-                continue;
-            int64_t items = whole.ends[segment] - (segment ? whole.ends[segment - 1] : 0);
-            Backend::Launch one = whole;
-            one.frames += segment;
-            one.ends = &items;
-            one.segments = 1;
-            if (items > 0)
-                action.backend->launch(one, action.stream);
-            // `items` is read by the launch, and faults of this segment must not be mistaken for a later
-            // one's.
-            if (step.device != ir::kCpu)
-                action.backend->synchronize_stream(action.stream);
-        }
-        check(action);
-    }
-
-    Blame &blame() {
-        if (!blame_)
-            blame_.emplace(program_);
-        return *blame_;
-    }
-
-    const ir::Program &program_;
-    const Layout &layout_;
-    State &state_;
-    const Bindings &bindings_;
-    const bool profiling_;
-    std::optional<Blame> blame_;
-};
-
-RunReport LoadedProgram::run(const Bindings &bindings) const {
+Launched LoadedProgram::run(const Bindings &bindings, bool watch) const {
     check_not_forked();
     LZ_CHECK(
         bindings.words.size() >= program_.num_runtime_words,
         fmt::format("a run binds {} runtime words of {}", bindings.words.size(), program_.num_runtime_words));
-    struct Taken {
-        StatePool &pool;
-        State *state;
-        ~Taken() { pool.give_back(state); }
-    };
-    State *free = states_->take();
-    Taken taken{*states_, free ? free : new State(program_, *layout_, devices_.size())};
-    Arenas arenas(program_, devices_, taken.state->arenas, layout_->arena_streams);
-    taken.state->bind(program_, *layout_, bindings);
-    return Run(*this, *taken.state, bindings).all();
+    const bool on_streams = !cpu_only_ || (!bindings.input_uses.empty() && pending(bindings));
+    Taken state(*this);
+    Launched launched;
+    {
+        Arenas arenas(*this, *state);
+        (*state).bind(program_, *layout_, bindings);
+        launched.report = Run(*this, *state, bindings, on_streams).all();
+        if (on_streams)
+            arenas.on_streams();
+    }
+    if (on_streams && (watch || layout_->can_fault))
+        launched.flight = std::make_unique<Flight>(*this, std::move(state));
+    return launched;
 }
 
-RunReport run(const LoadedProgram &program, const Bindings &bindings) {
-    return program.run(bindings);
+Launched run(const LoadedProgram &program, const Bindings &bindings, bool watch) {
+    return program.run(bindings, watch);
 }
 
 } // namespace lz::runtime

@@ -28,6 +28,8 @@ struct Bindings {
     /// is pending. Results of a Program that runs on streams need theirs.
     std::span<MemoryUse *const> input_uses = {};
     std::span<MemoryUse *const> result_uses = {};
+    /// The moments after which everything that the run put on streams is over are appended here, if not null.
+    std::vector<ir::Point> *ends = nullptr;
 };
 
 /// What went wrong while a Program ran. Results that are not named are right.
@@ -37,7 +39,12 @@ struct RunReport {
         std::vector<uint32_t> results; ///< graph results that could not be computed because of it, ascending
     };
     std::vector<Failed> failures; ///< in the order of the steps that failed
-    bool ok() const { return failures.empty(); }
+    /// A result that is lost because an input was.
+    struct Inherited {
+        uint32_t result, input;
+    };
+    std::vector<Inherited> inherited;
+    bool ok() const { return failures.empty() && inherited.empty(); }
 };
 
 /// A run on streams in which something may still fail: it is looked at when it is over.
@@ -46,9 +53,8 @@ public:
     virtual ~InFlight() = default;
     virtual bool done() = 0;
     virtual void wait() = 0;
-    /// What went wrong, with what is lost because of these inputs. Call once, when it is done. `lost_inputs` are
-    /// parameters whose values turned out to be lost; what depends on them is in the first entry, whose failure
-    /// is theirs and not to be looked at.
+    /// What went wrong; call once, when it is done. `lost_inputs` are parameters whose values turned out to be
+    /// lost: what depends on them is lost too.
     virtual RunReport finish(std::span<const uint32_t> lost_inputs) = 0;
 };
 
@@ -57,8 +63,6 @@ struct Launched {
     RunReport report; ///< what is known already
     /// Not null when something may still show: an index out of range on a device, a lost input.
     std::unique_ptr<InFlight> flight;
-    /// Everything that was put on streams is over after these; empty when nothing was.
-    std::vector<ir::Point> ends;
 };
 
 /// Code of one Program kernel: its module, and the symbol of each phase.
@@ -71,12 +75,12 @@ struct LoadedKernel {
 struct DeviceSlot {
     Backend *backend;
     CachingAllocator *allocator;
+    CachingAllocator *pinned = nullptr; ///< of the host's memory that this device copies from and to
 };
 
 class LoadedProgram {
 public:
-    /// `kernels` as Program::kernels; `devices` as Program::arena_bytes (cpu, cuda:0, ...), they outlive this
-    /// object. Throws Failure(Internal) for a Program that does not fit them or names a library symbol that
+    /// `kernels` as Program::kernels; `devices` are cpu, cuda:0, ...; they outlive this object. Throws Failure(Internal) for a Program that does not fit them or names a library symbol that
     /// is not there.
     LoadedProgram(ir::Program program, std::vector<LoadedKernel> kernels, std::vector<DeviceSlot> devices);
     ~LoadedProgram();
@@ -99,7 +103,11 @@ private:
     struct State;
     struct StatePool;
     class Run;
+    class Arenas;
+    class Taken;
+    class Flight;
 
+    bool pending(const Bindings &bindings) const;
     Launched run(const Bindings &bindings, bool watch) const;
 
     ir::Program program_;

@@ -17,43 +17,19 @@ bool has_checks(const ir::Kernel &kernel) {
 } // namespace
 
 LoadedProgram::Layout::Layout(const ir::Program &program, const std::vector<LoadedKernel> &kernels,
-                              const std::vector<DeviceSlot> &devices)
-    : arena_streams(devices.size()) {
+                              const std::vector<DeviceSlot> &devices) {
     LZ_CHECK(kernels.size() == program.kernels.size(), "a Program is loaded with one module a kernel");
-    LZ_CHECK(program.arena_bytes.size() <= devices.size(), "a Program uses devices that are not there");
     for (const ir::BufferDesc &buffer : program.buffers)
         LZ_CHECK(device_slot(buffer.device) < devices.size(), "a buffer is on a device that is not there");
+    for (const ir::ArenaDesc &arena : program.arenas) {
+        size_t slot = device_slot(arena.pinned ? arena.home_device : arena.device);
+        LZ_CHECK(slot < devices.size(), "an arena is on a device that is not there");
+        LZ_CHECK(!arena.pinned || devices[slot].pinned, "a Program wants pinned memory where there is none");
+    }
     for (uint32_t s = 0; s < program.steps.size(); ++s) {
-        const ir::Step &step = program.steps[s];
-        size_t slot = device_slot(step.device);
+        size_t slot = device_slot(program.steps[s].device);
         LZ_CHECK(slot < devices.size(), fmt::format("step {} is on a device that is not there", s));
-        Backend *backend = devices[slot].backend;
-        auto &streams = arena_streams[slot];
-        if (step.stream > 0 && std::ranges::find(streams, step.stream) == streams.end())
-            streams.push_back(step.stream);
-        switch (step.kind) {
-        case ir::StepKind::Launch:
-            LZ_CHECK(step.kernel < kernels.size(), fmt::format("step {} names no kernel of the Program", s));
-            add_launch(program, s, kernels[step.kernel], backend);
-            break;
-        case ir::StepKind::Library:
-            add_call(program, s, backend);
-            break;
-        case ir::StepKind::Copy:
-            LZ_CHECK(step.operands.size() == 2, fmt::format("step {} copies one buffer to another", s));
-            actions.push_back({step.kind, s, backend, step.stream, add_pointers(step.operands)});
-            break;
-        case ir::StepKind::RecordEvent:
-        case ir::StepKind::WaitEvent:
-            LZ_CHECK(step.event < program.num_events,
-                     fmt::format("step {} names no event of the Program", s));
-            actions.push_back({step.kind, s, backend, step.stream, step.event});
-            break;
-        case ir::StepKind::HostCallback:
-            throw ir::Failure(
-                ir::ErrorKind::Internal,
-                fmt::format("Step {} is a host callback, and a Program carries none to call.", s));
-        }
+        add_step(program, s, kernels, devices[slot].backend);
     }
     // Faults of calls come after those of frames, whose number is known only now.
     num_faults = static_cast<uint32_t>(frames.size());
@@ -64,6 +40,50 @@ LoadedProgram::Layout::Layout(const ir::Program &program, const std::vector<Load
             action.faults = calls[action.index].fault;
             action.end_faults = action.faults + 1;
         }
+    can_fault = std::ranges::any_of(actions, [](const Action &a) { return a.faults != a.end_faults; });
+    order(program, devices);
+}
+
+void LoadedProgram::Layout::add_step(const ir::Program &program, uint32_t s,
+                                     const std::vector<LoadedKernel> &kernels, Backend *backend) {
+    const ir::Step &step = program.steps[s];
+    switch (step.kind) {
+    case ir::StepKind::Launch:
+        LZ_CHECK(step.kernel < kernels.size(), fmt::format("step {} names no kernel of the Program", s));
+        add_launch(program, s, kernels[step.kernel], backend);
+        break;
+    case ir::StepKind::Library:
+        add_call(program, s, backend);
+        break;
+    case ir::StepKind::Copy:
+        LZ_CHECK(step.operands.size() == 2, fmt::format("step {} copies one buffer to another", s));
+        add_action(step, s, backend, add_pointers(step.operands));
+        break;
+    case ir::StepKind::RecordEvent:
+    case ir::StepKind::WaitEvent:
+        LZ_CHECK(step.event == ir::kNone || step.event < program.num_events,
+                 fmt::format("step {} names no event of the Program", s));
+        add_action(step, s, backend, step.event == ir::kNone ? add_args({step.effect}) : step.event);
+        break;
+    case ir::StepKind::HostCallback:
+        add_action(step, s, backend, add_args({step.effect}));
+        break;
+    }
+}
+
+void LoadedProgram::Layout::add_action(const ir::Step &step, uint32_t s, Backend *backend, uint32_t index) {
+    const bool cpu = step.device == ir::kCpu;
+    const ir::StreamRef stream{step.device, cpu ? ir::kHostWorkerStream : step.stream};
+    cpu_only = cpu_only && cpu;
+    actions.push_back({step.kind, s, backend, stream.stream, index, track_of(backend, stream)});
+}
+
+uint32_t LoadedProgram::Layout::track_of(Backend *backend, ir::StreamRef stream) {
+    const auto found = std::ranges::find(tracks, stream, &Track::stream);
+    const auto index = static_cast<uint32_t>(found - tracks.begin());
+    if (found == tracks.end())
+        tracks.push_back({backend, stream, {}});
+    return index;
 }
 
 void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, const LoadedKernel &code,
@@ -96,24 +116,28 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
             ends.resize(first_end);
             continue;
         }
-        actions.push_back({step.kind, s, backend, step.stream, static_cast<uint32_t>(launches.size()),
-                           first_frame, checked ? end_frame : first_frame});
+        add_action(step, s, backend, static_cast<uint32_t>(launches.size()));
+        actions.back().faults = first_frame;
+        actions.back().end_faults = checked ? end_frame : first_frame;
         launches.push_back({code.module->entry(code.symbols[p]), first_frame, first_end,
-                            static_cast<uint32_t>(step.segments.size()), step.cost,
-                            static_cast<size_t>(step.worker_bytes)});
+                            static_cast<uint32_t>(step.segments.size()),
+                            static_cast<uint32_t>(kernel.buffers.size()),
+                            static_cast<uint32_t>(kernel.args.size()),
+                            static_cast<uint32_t>(kernel.scalars.size()), step.cost,
+                            static_cast<size_t>(step.worker_bytes), step.bytes, step.flops});
     }
 }
 
 void LoadedProgram::Layout::add_call(const ir::Program &program, uint32_t s, Backend *backend) {
     const ir::Step &step = program.steps[s];
-    LibraryFn function = step.device == ir::kCpu ? find_library(step.symbol) : nullptr;
+    const LibraryFn function = backend->find_library(step.symbol);
     LZ_CHECK(function, fmt::format("step {} calls `{}`, which the library of {} does not have", s,
                                    step.symbol, ir::to_string(step.device)));
-    actions.push_back({step.kind, s, backend, step.stream, static_cast<uint32_t>(calls.size())});
+    add_action(step, s, backend, static_cast<uint32_t>(calls.size()));
     uint32_t pointers = add_pointers(step.operands);
     uint32_t first_arg = add_args(step.ints);
     calls.push_back({function, pointers, static_cast<uint32_t>(step.operands.size()), first_arg,
-                     static_cast<uint32_t>(step.ints.size()), 0});
+                     static_cast<uint32_t>(step.ints.size()), 0, step.bytes, step.flops});
 }
 
 uint32_t LoadedProgram::Layout::add_pointers(const std::vector<uint32_t> &buffers) {

@@ -34,8 +34,10 @@ struct LoadedProgram::Layout {
     struct Launch {
         void *entry;
         uint32_t frames, ends, segments;
+        uint32_t buffers, args, scalars; ///< of each frame
         int64_t cost;
         size_t worker_bytes;
+        int64_t bytes, flops;
     };
     std::vector<Launch> launches;
 
@@ -43,35 +45,72 @@ struct LoadedProgram::Layout {
         LibraryFn function;
         uint32_t pointers, num_pointers, args, num_args;
         uint32_t fault;
+        int64_t bytes, flops;
     };
     std::vector<Call> calls;
+
+    /// Where a run may find earlier uses: memory of a parameter, or of a result that has no donor.
+    struct Touch {
+        uint32_t memory; ///< parameters first, then results
+        bool write;
+    };
 
     /// What a run walks through, in order.
     struct Action {
         ir::StepKind kind;
         uint32_t step;
         Backend *backend;
-        StreamId stream;
-        uint32_t index; ///< of launches, calls, or the event; Copy: of the first of two pointers
+        StreamId stream;  ///< of runs on streams
+        uint32_t index;   ///< of launches, calls, or the event; Copy: of the first of two pointers; effects: of args
+        uint32_t track;   ///< index in `tracks`
         uint32_t faults = 0, end_faults = 0; ///< to look at when the action has run
+        // Runs on streams: before the action, its stream waits for earlier runs' uses of this memory, and for
+        // the moments of the start of these homes.
+        uint32_t touches = 0, end_touches = 0;
+        uint32_t waits = 0, end_waits = 0;
     };
     std::vector<Action> actions;
 
-    /// Streams besides 0 on which a device's arena is used, by device.
-    std::vector<std::vector<StreamId>> arena_streams;
+    /// The streams that are used.
+    struct Track {
+        Backend *backend;
+        ir::StreamRef stream;
+        std::vector<Touch> uses; ///< memory that its steps use, noted when the run has been issued
+    };
+    std::vector<Track> tracks;
+    std::vector<Touch> touches;
+    std::vector<uint32_t> home_waits; ///< indices of homes
+    /// Streams in whose order arenas and results are taken, and on which somebody else waits for the start.
+    struct Home {
+        Backend *backend;
+        ir::StreamRef stream;
+    };
+    std::vector<Home> homes;
+    std::vector<std::vector<uint32_t>> arena_tracks; ///< by arena: the tracks whose steps use it
+    std::vector<ir::StreamRef> result_homes;
+    std::vector<bool> written; ///< by parameter: its memory is taken over
+    uint32_t num_params = 0;
+    bool cpu_only = true;
+    bool can_fault = false;
     uint32_t num_faults = 0; ///< frames first, then calls
 
     Layout(const ir::Program &program, const std::vector<LoadedKernel> &kernels,
            const std::vector<DeviceSlot> &devices);
 
 private:
+    class Order;
+    void order(const ir::Program &program, const std::vector<DeviceSlot> &devices); // program_order.cpp
+    void add_step(const ir::Program &program, uint32_t step, const std::vector<LoadedKernel> &kernels,
+                  Backend *backend);
     void add_launch(const ir::Program &program, uint32_t step, const LoadedKernel &code, Backend *backend);
     void add_call(const ir::Program &program, uint32_t step, Backend *backend);
+    void add_action(const ir::Step &step, uint32_t index_of_step, Backend *backend, uint32_t index);
+    uint32_t track_of(Backend *backend, ir::StreamRef stream);
     uint32_t add_pointers(const std::vector<uint32_t> &buffers);
     uint32_t add_args(const std::vector<ir::ArgSpec> &specs);
 };
 
-/// Position of a device in Program::arena_bytes.
+/// Position of a device in the list of devices: cpu, cuda:0, ...
 constexpr size_t device_slot(ir::Device device) {
     return device.kind == ir::DeviceKind::Cpu ? 0 : size_t{1} + device.index;
 }

@@ -39,11 +39,12 @@ static_assert(std::size(kToSlot) == ir::kNumDTypes && static_cast<int>(ir::DType
 
 } // namespace
 
-LoadedProgram::State::State(const ir::Program &program, const Layout &layout, size_t num_devices)
+LoadedProgram::State::State(const ir::Program &program, const Layout &layout)
     : memory(program.buffers.size() + 1), pointers(layout.pointer_buffers.size()),
       pointer_buffers(layout.pointer_buffers), args(layout.args), scalars(layout.scalars.size()),
-      faults(std::make_unique<ir::Fault[]>(layout.num_faults)), events(program.num_events),
-      arenas(num_devices) {
+      faults(std::make_unique<ir::Fault[]>(layout.num_faults)), event_ticks(program.num_events),
+      event_tracks(program.num_events), arenas(program.arenas.size()), home_ticks(layout.homes.size()),
+      end_ticks(layout.tracks.size()), noted(layout.num_params + program.results.size()) {
     for (uint32_t &buffer : pointer_buffers)
         if (buffer == ir::kNone)
             buffer = static_cast<uint32_t>(program.buffers.size());
@@ -54,7 +55,7 @@ LoadedProgram::State::State(const ir::Program &program, const Layout &layout, si
     launches.reserve(layout.launches.size());
     for (const Layout::Launch &l : layout.launches)
         launches.push_back({l.entry, frames.data() + l.frames, layout.ends.data() + l.ends, l.segments,
-                            l.cost, l.worker_bytes});
+                            l.buffers, l.args, l.scalars, l.cost, l.worker_bytes, l.bytes, l.flops});
 }
 
 void LoadedProgram::State::bind(const ir::Program &program, const Layout &layout, const Bindings &bindings) {
@@ -68,7 +69,7 @@ void LoadedProgram::State::bind(const ir::Program &program, const Layout &layout
             memory[b] = bindings.results[buffer.index];
             break;
         case ir::BufferKind::Arena:
-            memory[b] = static_cast<char *>(arenas[device_slot(buffer.device)]) + buffer.offset;
+            memory[b] = static_cast<char *>(arenas[buffer.arena]) + buffer.offset;
             break;
         }
     }

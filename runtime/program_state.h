@@ -20,11 +20,17 @@ struct LoadedProgram::State {
     std::unique_ptr<ir::Fault[]> faults; ///< all clear between runs
     std::vector<ir::KernelFrame> frames;
     std::vector<Backend::Launch> launches;
-    std::vector<EventId> events;
-    std::vector<void *> arenas; ///< by device
-    State *next = nullptr;      ///< of the pool
+    std::vector<uint64_t> event_ticks;  ///< of the Program's events, on their streams
+    std::vector<uint32_t> event_tracks; ///< by event: the track that records it
+    std::vector<void *> arenas;         ///< of the Program
+    std::vector<uint64_t> home_ticks;   ///< by Layout::Home: the start of the run
+    std::vector<uint64_t> end_ticks;    ///< by track
+    std::vector<bool> noted;            ///< scratch, by memory (Layout::Touch)
+    std::vector<Guard> guards;          ///< scratch
+    std::vector<ir::Point> points;      ///< scratch
+    State *next = nullptr; ///< of the pool
 
-    State(const ir::Program &program, const Layout &layout, size_t num_devices);
+    State(const ir::Program &program, const Layout &layout);
     /// Fills in what the bindings say; the arenas are there.
     void bind(const ir::Program &program, const Layout &layout, const Bindings &bindings);
 };

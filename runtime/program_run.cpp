@@ -1,0 +1,324 @@
+#include "runtime/program_run.h"
+
+#include "runtime/profiler.h"
+#include "runtime/user_event.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+
+namespace lz::runtime {
+
+namespace {
+
+const char *category(ir::StepKind kind) {
+    constexpr const char *kNames[] = {"kernel",       "library",    "copy",
+                                      "record event", "wait event", "host callback"};
+    return kNames[static_cast<size_t>(kind)];
+}
+
+bool is_work(ir::StepKind kind) {
+    return kind == ir::StepKind::Launch || kind == ir::StepKind::Library || kind == ir::StepKind::Copy;
+}
+
+template <class T>
+T *pointed_at(int64_t word) {
+    return reinterpret_cast<T *>(static_cast<intptr_t>(word));
+}
+
+} // namespace
+
+LoadedProgram::Run::Run(const LoadedProgram &loaded, State &state, const Bindings &bindings, bool on_streams)
+    : loaded_(loaded), program_(loaded.program_), layout_(*loaded.layout_), state_(state), bindings_(bindings),
+      on_streams_(on_streams), profiling_(profiling()) {}
+
+RunReport LoadedProgram::Run::all() {
+    const auto &actions = layout_.actions;
+    if (on_streams_)
+        start();
+    for (size_t next = 0; next < actions.size();) {
+        try {
+            // The steady path: nothing has failed.
+            for (; next < actions.size() && !blame_; ++next) {
+                if (on_streams_)
+                    wait_for_others(actions[next]);
+                if (profiling_) [[unlikely]]
+                    perform_profiled(actions[next]);
+                else
+                    perform(actions[next]);
+                check(actions[next]);
+            }
+            for (; next < actions.size(); ++next) {
+                if (on_streams_)
+                    wait_for_others(actions[next]);
+                perform_unharmed(actions[next]);
+            }
+        } catch (const ir::Failure &failure) {
+            fail(actions[next++], failure);
+        } catch (const std::bad_alloc &) { // scratch of a library call
+            fail(actions[next++],
+                 ir::Failure(ir::ErrorKind::OutOfMemory, "The system has no memory for a step's scratch."));
+        }
+    }
+    if (on_streams_)
+        end();
+    return blame_ ? blame_->report() : RunReport{};
+}
+
+void LoadedProgram::Run::start() {
+    for (size_t h = 0; h < layout_.homes.size(); ++h)
+        state_.home_ticks[h] = layout_.homes[h].backend->record(layout_.homes[h].stream.stream);
+    if (profiling_) {
+        arrows_.resize(layout_.tracks.size());
+        first_arrow_ = profile_arrow();
+        for (uint32_t e = 1; e < program_.num_events; ++e)
+            profile_arrow();
+    }
+}
+
+MemoryUse *LoadedProgram::Run::use_of(uint32_t memory) const {
+    const auto &uses = memory < layout_.num_params ? bindings_.input_uses : bindings_.result_uses;
+    const uint32_t index = memory < layout_.num_params ? memory : memory - layout_.num_params;
+    return index < uses.size() ? uses[index] : nullptr;
+}
+
+void LoadedProgram::Run::end() {
+    for (size_t t = 0; t < layout_.tracks.size(); ++t) {
+        const Layout::Track &track = layout_.tracks[t];
+        state_.end_ticks[t] = track.backend->record(track.stream.stream);
+        if (bindings_.ends)
+            bindings_.ends->push_back({track.stream, state_.end_ticks[t]});
+    }
+    // A memory's first writer of this run supersedes what was; reads of the others come after.
+    state_.noted.assign(state_.noted.size(), false);
+    for (const bool write : {true, false})
+        for (size_t t = 0; t < layout_.tracks.size(); ++t) {
+            const ir::Point end{layout_.tracks[t].stream, state_.end_ticks[t]};
+            for (const Layout::Touch &touch : layout_.tracks[t].uses) {
+                MemoryUse *const use = touch.write == write ? use_of(touch.memory) : nullptr;
+                if (!use)
+                    continue;
+                if (!write) {
+                    use->read(end);
+                } else if (state_.noted[touch.memory]) {
+                    use->also_written(end);
+                } else {
+                    use->written(end);
+                    state_.noted[touch.memory] = true;
+                }
+            }
+        }
+}
+
+/// Before the first use of memory on a stream: what earlier runs do with it, and the order that it was taken
+/// in.
+void LoadedProgram::Run::wait_for_others(const Layout::Action &action) {
+    for (uint32_t w = action.waits; w < action.end_waits; ++w) {
+        const uint32_t h = layout_.home_waits[w];
+        wait_for(action, *layout_.homes[h].backend, layout_.homes[h].stream, state_.home_ticks[h]);
+    }
+    for (uint32_t i = action.touches; i < action.end_touches; ++i) {
+        const Layout::Touch &touch = layout_.touches[i];
+        const MemoryUse *const use = use_of(touch.memory);
+        if (!use)
+            continue;
+        state_.points.clear(); // copied, because a wait may block while the stream is full
+        use->for_each(touch.write, [&](const Point &p) { state_.points.push_back(p); });
+        for (const Point &p : state_.points)
+            wait_for(action, *loaded_.devices_[device_slot(p.stream.device)].backend, p.stream, p.tick);
+    }
+}
+
+void LoadedProgram::Run::wait_for(const Layout::Action &action, Backend &backend, ir::StreamRef stream,
+                                  uint64_t tick) {
+    if (stream == layout_.tracks[action.track].stream || backend.reached(stream.stream, tick))
+        return;
+    action.backend->wait(action.stream, backend, stream.stream, tick);
+}
+
+void LoadedProgram::Run::perform(const Layout::Action &action, OnDone done) {
+    switch (action.kind) {
+    case ir::StepKind::Launch:
+        action.backend->launch(state_.launches[action.index], stream_of(action), std::move(done));
+        break;
+    case ir::StepKind::Library: {
+        const Layout::Call &call = layout_.calls[action.index];
+        action.backend->call({call.function,
+                              {{state_.pointers.data() + call.pointers, call.num_pointers},
+                               {state_.args.data() + call.args, call.num_args},
+                               &state_.faults[call.fault]},
+                              call.bytes,
+                              call.flops},
+                             stream_of(action), std::move(done));
+        break;
+    }
+    case ir::StepKind::Copy: {
+        const ir::CopyRange &range = program_.steps[action.step].copy;
+        void *const *pointers = state_.pointers.data() + action.index;
+        action.backend->copy(static_cast<char *>(pointers[1]) + range.to_begin,
+                             static_cast<char *>(pointers[0]) + range.from_begin,
+                             static_cast<size_t>(range.bytes), stream_of(action), std::move(done));
+        break;
+    }
+    case ir::StepKind::RecordEvent:
+        record(action);
+        break;
+    case ir::StepKind::WaitEvent:
+        wait(action);
+        break;
+    case ir::StepKind::HostCallback:
+        action.backend->call_host(stream_of(action),
+                                  pointed_at<UserCallback>(state_.args[action.index])->function);
+        break;
+    }
+}
+
+void LoadedProgram::Run::record(const Layout::Action &action) {
+    if (program_.steps[action.step].event != ir::kNone) {
+        state_.event_ticks[action.index] = action.backend->record(stream_of(action));
+        state_.event_tracks[action.index] = action.track;
+        return;
+    }
+    auto *const event = pointed_at<UserEvent>(state_.args[action.index]);
+    UserEvent::Moment moment;
+    moment.backend = action.backend;
+    if (event->timing())
+        moment.time = action.backend->record_time(stream_of(action));
+    moment.point = {{program_.steps[action.step].device, stream_of(action)},
+                    action.backend->record(stream_of(action))};
+    event->set(std::move(moment));
+}
+
+void LoadedProgram::Run::wait(const Layout::Action &action) {
+    if (program_.steps[action.step].event != ir::kNone) {
+        if (!on_streams_)
+            return;
+        const Layout::Track &from = layout_.tracks[state_.event_tracks[action.index]];
+        action.backend->wait(action.stream, *from.backend, from.stream.stream,
+                             state_.event_ticks[action.index]);
+        return;
+    }
+    const UserEvent::Moment moment = pointed_at<UserEvent>(state_.args[action.index])->get();
+    if (moment.backend) // an event that was never recorded has happened, as in CUDA
+        action.backend->wait(stream_of(action), *moment.backend, moment.point.stream.stream,
+                             moment.point.tick);
+}
+
+/// The event's times are those of the work, wherever and whenever it runs.
+void LoadedProgram::Run::perform_profiled(const Layout::Action &action) {
+    const ir::Step &step = program_.steps[action.step];
+    if (!is_work(action.kind)) {
+        if (on_streams_ && step.event != ir::kNone && action.kind == ir::StepKind::WaitEvent)
+            arrows_[action.track].push_back(first_arrow_ + step.event);
+        perform(action);
+        return;
+    }
+    ProfileEvent event;
+    event.name = step.label.empty() ? step.symbol : step.label;
+    event.category = category(step.kind);
+    event.device = step.device;
+    event.track = stream_of(action);
+    event.args.emplace_back("program", program_.name);
+    if (step.kind == ir::StepKind::Launch) {
+        const Backend::Launch &launch = state_.launches[action.index];
+        event.args.emplace_back("kernel", program_.kernels[step.kernel].name);
+        event.args.emplace_back("work items", fmt::format("{}", launch.items()));
+        event.args.emplace_back("segments", fmt::format("{}", launch.segments));
+    }
+    if (step.bytes != 0)
+        event.args.emplace_back("bytes", fmt::format("{}", step.bytes));
+    std::string lines;
+    for (uint32_t recorded : step.recorded)
+        if (recorded < bindings_.lines.size())
+            lines += (lines.empty() ? "" : ", ") + ir::to_string(bindings_.lines[recorded]);
+    if (!lines.empty())
+        event.args.emplace_back("lines", lines);
+    if (on_streams_) {
+        event.arrows_in = std::exchange(arrows_[action.track], {});
+        // The records that follow on this stream are drawn from here.
+        for (const Layout::Action *next = &action + 1; next != layout_.actions.data() + layout_.actions.size();
+             ++next) {
+            if (next->track != action.track)
+                continue;
+            const ir::Step &s = program_.steps[next->step];
+            if (next->kind != ir::StepKind::RecordEvent)
+                break;
+            if (s.event != ir::kNone)
+                event.arrows_out.push_back(first_arrow_ + s.event);
+        }
+    }
+    perform(action, [event = std::move(event)](const TimeSpan &span) mutable {
+        event.begin = span.begin;
+        event.end = span.end;
+        record_event(std::move(event));
+    });
+}
+
+/// Looks for faults of what has just run. On streams that is the flight's business.
+void LoadedProgram::Run::check(const Layout::Action &action) {
+    if (on_streams_)
+        return;
+    for (uint32_t f = action.faults; f < action.end_faults; ++f)
+        if (state_.faults[f].code.load(std::memory_order_relaxed) != 0) [[unlikely]]
+            fault(action, f);
+}
+
+void LoadedProgram::Run::fault(const Layout::Action &action, uint32_t index) {
+    const ir::Fault &fault = state_.faults[index];
+    uint32_t segment = action.kind == ir::StepKind::Launch ? index - action.faults : 0;
+    blame().lose(action.step, segment, failure_of(program_, action.step, segment, fault));
+    state_.faults[index].code.store(0, std::memory_order_relaxed);
+}
+
+/// All segments of the action's step are lost: it did not run, or not to its end.
+void LoadedProgram::Run::fail(const Layout::Action &action, const ir::Failure &failure) {
+    uint32_t step = action.step;
+    const ir::Step &s = program_.steps[step];
+    ir::Failure named(failure.kind(), failure.message(), failure.loc(),
+                      s.recorded.empty() ? ir::Failure::kNoNode : s.recorded.back());
+    size_t segments = std::max<size_t>(s.segments.size(), 1);
+    blame().lose(step, 0, named);
+    for (uint32_t segment = 1; segment < segments; ++segment)
+        blame().lose_with_last(step, segment);
+    if (!on_streams_)
+        for (uint32_t f = action.faults; f < action.end_faults; ++f)
+            state_.faults[f].code.store(0, std::memory_order_relaxed);
+}
+
+/// As perform and check, once something has failed: leaves out what depends on it, segment by segment.
+void LoadedProgram::Run::perform_unharmed(const Layout::Action &action) {
+    const ir::Step &step = program_.steps[action.step];
+    if (!is_work(step.kind)) {
+        perform(action);
+        return;
+    }
+    if (step.kind != ir::StepKind::Launch) {
+        if (blame_->harmed(action.step, 0))
+            return;
+        perform(action);
+        check(action);
+        return;
+    }
+    const Backend::Launch &whole = state_.launches[action.index];
+    for (uint32_t segment = 0; segment < whole.segments; ++segment) {
+        if (blame_->harmed(action.step, segment))
+            continue;
+        int64_t items = whole.ends[segment] - (segment ? whole.ends[segment - 1] : 0);
+        Backend::Launch one = whole;
+        one.frames += segment;
+        one.ends = &items;
+        one.segments = 1;
+        if (items > 0)
+            action.backend->launch(one, stream_of(action));
+    }
+    check(action);
+}
+
+Blame &LoadedProgram::Run::blame() {
+    if (!blame_)
+        blame_.emplace(program_);
+    return *blame_;
+}
+
+} // namespace lz::runtime

@@ -1,0 +1,52 @@
+#pragma once
+/// One run of a LoadedProgram: walks its actions, and keeps account of what failed.
+
+#include "runtime/blame.h"
+#include "runtime/program_state.h"
+
+#include <optional>
+
+namespace lz::runtime {
+
+class LoadedProgram::Run {
+public:
+    /// `on_streams`: every action is put on its stream; else all are run here, on the CPU.
+    Run(const LoadedProgram &loaded, State &state, const Bindings &bindings, bool on_streams);
+
+    /// Runs or issues everything; then, on streams, notes the ends of the tracks in the state and in the uses
+    /// of memory.
+    RunReport all();
+
+private:
+    void start();
+    void end();
+    void wait_for_others(const Layout::Action &action);
+    void wait_for(const Layout::Action &action, Backend &backend, ir::StreamRef stream, uint64_t tick);
+    MemoryUse *use_of(uint32_t memory) const;
+
+    void perform(const Layout::Action &action, OnDone done = {});
+    void perform_profiled(const Layout::Action &action);
+    void record(const Layout::Action &action);
+    void wait(const Layout::Action &action);
+    void check(const Layout::Action &action);
+    void fault(const Layout::Action &action, uint32_t index);
+    void fail(const Layout::Action &action, const ir::Failure &failure);
+    void perform_unharmed(const Layout::Action &action);
+    StreamId stream_of(const Layout::Action &action) const {
+        return on_streams_ ? action.stream : ir::kHostStream;
+    }
+    Blame &blame();
+
+    const LoadedProgram &loaded_;
+    const ir::Program &program_;
+    const Layout &layout_;
+    State &state_;
+    const Bindings &bindings_;
+    const bool on_streams_;
+    const bool profiling_;
+    uint64_t first_arrow_ = 0;                   ///< number of event 0's arrow
+    std::vector<std::vector<uint64_t>> arrows_; ///< by track: into its next action
+    std::optional<Blame> blame_;
+};
+
+} // namespace lz::runtime
