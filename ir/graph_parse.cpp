@@ -325,7 +325,7 @@ private:
             const auto found = std::ranges::find(row.attrs, name, &AttrInfo::name);
             if (found == row.attrs.end())
                 s_.fail_at(at, std::string(row.name) + " has no attribute `" + std::string(name) + "`");
-            if (implied(*found) != Implied::No)
+            if (implied(row, *found) != Implied::No)
                 s_.fail_at(at, "`" + std::string(name) + "` is told by the type and not written");
             Attribute &a = attributes_[static_cast<size_t>(found - row.attrs.begin())];
             if (a.given)
@@ -382,8 +382,8 @@ private:
         for (size_t i = 0; i < row.attrs.size(); ++i) {
             const AttrInfo &attr = row.attrs[i];
             Attribute &a = attributes_[i];
-            if (implied(attr) != Implied::No)
-                imply(implied(attr), a);
+            if (implied(row, attr) != Implied::No)
+                imply(implied(row, attr), a);
             else if (!a.given)
                 s_.fail_at(op_at,
                            std::string(row.name) + " needs the attribute `" + std::string(attr.name) + "`");

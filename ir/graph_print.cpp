@@ -8,7 +8,9 @@
 
 namespace lz::ir {
 
-Implied implied(const AttrInfo &attr) {
+Implied implied(const OpInfo &row, const AttrInfo &attr) {
+    if (row.results == 0)
+        return Implied::No; // effects have no type that would say it
     if (attr.name == "dtype")
         return Implied::DType;
     if (attr.name == "shape")
@@ -191,10 +193,11 @@ private:
 
     void attributes(const Node &n) {
         const AttrView view = g_.attrs(n);
-        const auto &schema = info(n.op).attrs;
+        const OpInfo &row = info(n.op);
+        const auto &schema = row.attrs;
         bool first = true;
         for (size_t i = 0; i < schema.size(); ++i) {
-            if (implied(schema[i]) != Implied::No)
+            if (implied(row, schema[i]) != Implied::No)
                 continue;
             out_ += first ? " {" : ", ";
             first = false;

@@ -12,7 +12,7 @@ namespace lz::ir {
 
 /// Attributes that the text does not repeat because the type after the colon says them.
 enum class Implied : uint8_t { No, DType, Shape, Device, Results };
-Implied implied(const AttrInfo &attr);
+Implied implied(const OpInfo &row, const AttrInfo &attr);
 
 /// Number printed after `%` of each value that is not a parameter, and after `!` of each node without
 /// results.

@@ -1,6 +1,7 @@
 // Type rules: dispatch, elementwise ops, makers, transfers, calls and effects. The path of an elementwise op
 // with equal shapes is walked once for every operation that a user records.
 #include "ir/infer_rules.h"
+#include "ir/stream.h"
 
 #include <algorithm>
 
@@ -225,7 +226,12 @@ void infer_Call(const InferCall &call) {
 
 void infer_RecordEvent(const InferCall &) {}
 void infer_WaitEvent(const InferCall &) {}
-void infer_WaitStream(const InferCall &) {}
+void infer_WaitStream(const InferCall &call) {
+    const int64_t stream = call.attrs.integer(attr::kWaitStreamStream);
+    if (stream < 0 || stream >= kMaxStreams)
+        fail_index(Op::WaitStream, "there is no stream " + std::to_string(stream) +
+                                       "; streams are numbered 0 to " + std::to_string(kMaxStreams - 1));
+}
 void infer_HostCallback(const InferCall &) {}
 
 } // namespace lz::ir

@@ -142,6 +142,10 @@ inline constexpr int kDotLhsBatch = 0, kDotRhsBatch = 1, kDotLhsContract = 2, kD
 inline constexpr int kScatterReduce = 1;
 inline constexpr int kSortDescending = 1;
 inline constexpr int kTransferTo = 0;
+inline constexpr int kEffectDevice = 0;
+inline constexpr int kEventWord = 1; // RecordEvent, WaitEvent
+inline constexpr int kWaitStreamOf = 1, kWaitStreamStream = 2;
+inline constexpr int kCallbackWord = 1;
 inline constexpr int kCallSymbol = 0, kCallWrites = 1, kCallResults = 2;
 } // namespace attr
 

@@ -2,6 +2,8 @@
 
 #include "ir/diagnostic.h"
 
+#include <bit>
+
 namespace lz::ir {
 
 const DeviceInfo &Target::device(Device d) const {
@@ -30,11 +32,15 @@ std::string Target::fingerprint() const {
         number("cache", d.cache_bytes);
         for (const uint8_t peer : d.peers)
             number("peer", peer);
+        for (const double estimate :
+             {d.memory_bandwidth, d.flops, d.link_bandwidth, d.peer_bandwidth, d.launch_seconds})
+            number("", std::bit_cast<int64_t>(estimate));
     }
     number("threads", threads);
     number("fuse", modes.fuse);
     number("fast_math", modes.fast_math);
     number("streaming", modes.streaming_stores);
+    number("transfer", static_cast<int64_t>(modes.transfer));
     number("scalar_ops", max_scalar_ops);
     number("operands", max_operands);
     return text;

@@ -29,11 +29,11 @@ struct DeviceInfo {
     std::vector<uint8_t> peers; ///< cuda indices with peer access: this device may address their memory
     // What a device can do, for estimates only: they decide where work goes and what memory is worth, never
     // what is computed.
-    double memory_bandwidth = 2e10;  ///< bytes a second
-    double flops = 1e11;             ///< scalar operations a second
-    double link_bandwidth = 1e10;    ///< bytes a second between the device and the host
-    double peer_bandwidth = 1e10;    ///< between GPUs
-    double launch_seconds = 1e-6;    ///< to start a kernel
+    double memory_bandwidth = 2e10; ///< bytes a second
+    double flops = 1e11;            ///< scalar operations a second
+    double link_bandwidth = 1e10;   ///< bytes a second between the device and the host
+    double peer_bandwidth = 1e10;   ///< between GPUs
+    double launch_seconds = 1e-6;   ///< to start a kernel
 };
 
 /// What happens when operands are on different devices (S06, S07).

@@ -99,6 +99,8 @@ private:
     }
 
     Device device(const Node &node) const {
+        if (info(node.op).family == OpFamily::Effect)
+            return graph_.attrs(node).device(attr::kEffectDevice);
         if (node.result_count > 0)
             return graph_.type(graph_.result(node)).device;
         return node.operand_count > 0 ? graph_.type(graph_.operands(node)[0]).device : kCpu;

@@ -49,7 +49,7 @@ struct LoweredStep {
     std::vector<LoweredBuffer> operands;
     std::vector<ir::ArgSpec> ints;
     // RecordEvent, WaitEvent, HostCallback: the event or callback; WaitStream: Library with symbol
-    // "wait_stream" and the stream in `ints`
+    // "wait_stream", and in `ints` the device word and the stream that are waited for
     ir::ArgSpec effect;
 
     int64_t cost = 0;       ///< as Step::cost

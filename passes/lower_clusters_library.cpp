@@ -44,7 +44,8 @@ public:
             write(0);
             break;
         case Op::WaitStream:
-            integer(attrs.integer(0));
+            integer(device_word(attrs.device(attr::kWaitStreamOf)));
+            integer(attrs.integer(attr::kWaitStreamStream));
             break;
         default:
             effect();

@@ -21,7 +21,7 @@ graph @f(%x: f32[2] = dense<[1, 2]>, %y: f32[2]) {
   %1 = mul %0, %x : f32[2] cluster(0)
   %2 = sum %1 {axes=[0]} : f32[] cluster(1)
   %3 = neg %0 : f32[2]
-  !0 = record_event {event=1} after(%3)
+  !0 = record_event {device=cpu, event=1} after(%3)
   return %2, %2
 })");
 }
@@ -111,7 +111,7 @@ graph @f(%x: f32[2]) {
   %1 = abs %0 : f32[2]
   %2 = exp %x : f32[2]
   %3 = sin %x : f32[2]
-  !0 = host_callback %3 {callback=1}
+  !0 = host_callback %3 {device=cpu, callback=1}
   %4 = call %x {symbol="a", writes=[]} : f32[2]
   %5 = call %x {symbol="a", writes=[0]} : f32[2]
   return %1
@@ -131,6 +131,8 @@ TEST(Target, FingerprintsSeeWhatChangesCode) {
         [](Target &t) { t.max_operands = 5; },
         [](Target &t) { t.devices[0].cache_bytes = 1; },
         [](Target &t) { t.devices.push_back({{DeviceKind::Cuda, 0}, 0, 0, {}}); },
+        [](Target &t) { t.devices[0].link_bandwidth *= 2; },
+        [](Target &t) { t.modes.transfer = TransferMode::Automatic; },
     };
     for (const auto &change : changes) {
         Target t = base;

@@ -69,7 +69,7 @@ graph @f(%x: f32[2] @cpu = random(7), %y: f32[2] @cpu) {
   cluster 0 = loop group(1)
   %0 = add %x, %y : f32[2] @cpu stream(1) cluster(0) rec(3) loc("a.cpp":3)
   %1 = constant {value=0.5} : f32[] @cpu
-  !0 = record_event {event=1} after(%0)
+  !0 = record_event {device=cpu, event=1} after(%0)
   return %0
 }
 )";
@@ -192,6 +192,7 @@ TEST(GraphText, MistakesAreNamedWithTheirPlace) {
         {"graph @f(%x: f32[2,3]) {\n  %0 = sum %x {axis=1} : f32[2]\n", "2:16: sum has no attribute `axis`"},
         {"graph @f() {\n  %0 = constant {value=1.5} : i32[]\n", "2:24: `1.5` is no value of dtype i32"},
         {"graph @f() {\n  %0 = constant {value=1, value=2} : i32[]\n", "2:27: `value` is given twice"},
+        {"graph @f() {\n  !0 = record_event {event=1}\n", "2:8: record_event needs the attribute `device`"},
         {"graph @f() {\n  cluster 1 = loop\n", "2:11: clusters are numbered 0, 1, ...; expected 0"},
         {"graph @f(%x: f32[2]) {\n  %0 = neg %x : f32[2] cluster(0)\n",
          "2:32: expected a cluster's number from 0 to -1, found \"0\""},

@@ -236,6 +236,12 @@ TEST(Infer, MistakesOfTheUserAreWholeSentencesWithTheValues) {
           {},
           "scatter: the source has shape [3] and the index [2]; they must be equal"}},
         {ErrorKind::Index,
+         {Op::WaitStream,
+          {},
+          {0, 256, 72},
+          {},
+          "wait_stream: there is no stream 72; streams are numbered 0 to 71"}},
+        {ErrorKind::Index,
          {Op::Sort, {{kF, {}}}, {0, 0}, {}, "sort: axis 0 is out of range for f32[] (rank 0)"}},
     };
     for (const Mistake &m : mistakes) {

@@ -518,12 +518,15 @@ private:
             before.push_back(static_cast<NodeId>(r_.below(b_.last_node())));
         b_.add_order(before);
     }
-    void draw_RecordEvent(Op op) { effect(op, {}, {}, {r_.below(4)}); }
-    void draw_WaitEvent(Op op) { effect(op, {}, {}, {r_.below(4)}); }
-    void draw_WaitStream(Op op) { effect(op, {}, {r_.below(4)}, {}); }
+    void draw_RecordEvent(Op op) { effect(op, {}, {device_word(device_)}, {r_.below(4)}); }
+    void draw_WaitEvent(Op op) { effect(op, {}, {device_word(device_)}, {r_.below(4)}); }
+    void draw_WaitStream(Op op) {
+        effect(op, {}, {device_word(device_), device_word(device_), r_.below(4)}, {});
+    }
     void draw_HostCallback(Op op) {
         const auto x = any();
-        effect(op, x ? std::span(&x->id, 1) : std::span<const ValueId>(), {}, {r_.below(4)});
+        effect(op, x ? std::span(&x->id, 1) : std::span<const ValueId>(), {device_word(device_)},
+               {r_.below(4)});
     }
 
     /// Everything that nothing uses is a result, so that no node is dead.
