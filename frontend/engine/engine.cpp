@@ -2,6 +2,7 @@
 
 #include "codegen/kernel_cache.h"
 #include "engine/compile_driver.h"
+#include "engine/devices.h"
 #include "engine/dump.h"
 #include "engine/executable.h"
 #include "engine/log.h"
@@ -9,13 +10,14 @@
 #include "ir/interpreter.h"
 #include "ir/text.h"
 #include "runtime/api/parallel.h"
-#include "runtime/caching_allocator.h"
-#include "runtime/cpu_backend.h"
 #include "runtime/executor.h"
+#include "runtime/memory_use.h"
 #include "runtime/profiler.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -30,25 +32,16 @@ double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-runtime::AllocatorOptions allocator_options(const Options &options) {
-    runtime::AllocatorOptions parsed;
-    try {
-        parsed = runtime::AllocatorOptions::parse(options.alloc_conf);
-    } catch (const ir::Failure &failure) {
-        log_line("options", fmt::format("LAZULI_ALLOC_CONF is ignored: {}", failure.message()));
-    }
-    parsed.caching = !options.no_memory_caching;
-    return parsed;
-}
-
-ir::Target host_target(const Options &options, const runtime::Backend &cpu) {
+ir::Target host_target(const Options &options, const Devices &devices) {
     ir::Target target;
     target.cpu = codegen::host_isa();
     target.threads = runtime::num_threads();
-    target.devices.push_back({ir::kCpu, static_cast<int64_t>(cpu.total_memory()), host_cache_bytes(), {}});
+    target.devices = devices.infos();
     target.modes.fuse = options.fuse;
     target.modes.fast_math = options.fast_math;
     target.modes.verify = options.verify;
+    if (options.automatic_transfer)
+        target.modes.transfer = ir::TransferMode::Automatic;
     return target;
 }
 
@@ -77,17 +70,18 @@ Options read_options() {
 
 struct Engine::Impl {
     Impl()
-        : options(read_options()), backend(codegen::cpu_jit_available() ? codegen::cpu_loader() : nullptr),
-          allocator(backend, allocator_options(options)), target(host_target(options, backend)),
+        : options(read_options()), devices(options), target(host_target(options, devices)),
           kernels(target.cpu, cache_options(options)) {}
+
+    void salt_keys();
 
     ExecutablePtr build(ir::Graph graph);
     void load_kernels(Executable &executable, ir::Program program, const Dumper &dumper);
     RunReport interpret(const Executable &executable, const Bindings &bindings);
+    void log_memory(int64_t number);
 
     const Options options;
-    runtime::CpuBackend backend;
-    runtime::CachingAllocator allocator;
+    Devices devices;
     mutable std::mutex target_mutex;
     ir::Target target; ///< its modes may change, under the mutex
     codegen::KernelCache kernels;
@@ -210,36 +204,80 @@ void Engine::Impl::load_kernels(Executable &executable, ir::Program program, con
                              took * 1e3));
     }
     executable.program = std::make_unique<runtime::LoadedProgram>(
-        std::move(program), std::move(loaded), std::vector<runtime::DeviceSlot>{{&backend, &allocator}});
+        std::move(program), std::move(loaded), devices.slots());
 }
 
 int Engine::donor(const Executable &executable, size_t result) const {
     return executable.donors[result];
 }
 
-RunReport Engine::run(const Executable &executable, const Bindings &bindings) {
-    if (!executable.program)
-        return impl_->interpret(executable, bindings);
-    const Clock::time_point begin = impl_->options.log_run ? Clock::now() : Clock::time_point();
-    runtime::RunReport ran = runtime::run(
-        *executable.program, {bindings.inputs, bindings.results, bindings.words, bindings.lines});
-    impl_->launches.fetch_add(executable.program->launches(), std::memory_order_relaxed);
-    if (impl_->options.log_run)
-        log_line("run", fmt::format("program {}: {} launches, {:.3f} ms{}", executable.number,
-                                    executable.program->launches(), seconds_since(begin) * 1e3,
-                                    ran.ok() ? "" : ", with failures"));
-    if (impl_->options.log_memory) {
-        const runtime::AllocatorStats stats = impl_->allocator.stats();
-        log_line("memory",
-                 fmt::format("after program {}: {} bytes allocated, {} reserved, peak {}", executable.number,
-                             stats.allocated_bytes[runtime::StatPool::All].current,
-                             stats.reserved_bytes[runtime::StatPool::All].current,
-                             stats.allocated_bytes[runtime::StatPool::All].peak));
-    }
+namespace {
+
+RunReport as_ours(runtime::RunReport ran) {
     RunReport report;
     for (auto &failed : ran.failures)
         report.failures.push_back({std::move(failed.failure), std::move(failed.results)});
+    for (const auto &inherited : ran.inherited)
+        report.inherited.push_back({inherited.result, inherited.input});
     return report;
+}
+
+/// Keeps the Program for as long as its run is in flight.
+class WatchedRun final : public Flight {
+public:
+    WatchedRun(ExecutablePtr executable, std::unique_ptr<runtime::InFlight> run)
+        : executable_(std::move(executable)), run_(std::move(run)) {}
+    bool done() override { return run_->done(); }
+    RunReport finish(std::span<const uint32_t> lost_inputs) override {
+        return as_ours(run_->finish(lost_inputs));
+    }
+
+private:
+    ExecutablePtr executable_;
+    std::unique_ptr<runtime::InFlight> run_;
+};
+
+} // namespace
+
+ir::StreamRef Engine::result_home(const Executable &executable, size_t result) const {
+    return executable.program ? executable.program->result_home(result) : ir::StreamRef{};
+}
+
+bool Engine::cpu_only(const Executable &executable) const {
+    return !executable.program || executable.program->cpu_only();
+}
+
+Launched Engine::run(const ExecutablePtr &executable, const Bindings &bindings, bool watch) {
+    if (!executable->program)
+        return {impl_->interpret(*executable, bindings), nullptr};
+    const Clock::time_point begin = impl_->options.log_run ? Clock::now() : Clock::time_point();
+    runtime::Launched launched =
+        runtime::run(*executable->program,
+                     {bindings.inputs, bindings.results, bindings.words, bindings.lines, bindings.input_uses,
+                      bindings.result_uses, bindings.ends},
+                     watch);
+    impl_->launches.fetch_add(executable->program->launches(), std::memory_order_relaxed);
+    if (impl_->options.log_run)
+        log_line("run", fmt::format("program {}: {} launches, {:.3f} ms{}", executable->number,
+                                    executable->program->launches(), seconds_since(begin) * 1e3,
+                                    launched.report.ok() ? "" : ", with failures"));
+    if (impl_->options.log_memory)
+        impl_->log_memory(executable->number);
+    Launched out{launched.report.ok() ? RunReport{} : as_ours(std::move(launched.report)), nullptr};
+    if (launched.flight)
+        out.flight = std::make_unique<WatchedRun>(executable, std::move(launched.flight));
+    return out;
+}
+
+void Engine::Impl::log_memory(int64_t number) {
+    for (const runtime::DeviceSlot &slot : devices.slots()) {
+        const runtime::AllocatorStats stats = slot.allocator->stats();
+        log_line("memory", fmt::format("after program {}: {}: {} bytes allocated, {} reserved, peak {}", number,
+                                       slot.backend->name(),
+                                       stats.allocated_bytes[runtime::StatPool::All].current,
+                                       stats.reserved_bytes[runtime::StatPool::All].current,
+                                       stats.allocated_bytes[runtime::StatPool::All].peak));
+    }
 }
 
 /// Builds without the JIT: the reference interpreter, one result after another into the caller's memory.
@@ -284,17 +322,106 @@ std::string Engine::explain(ir::Graph graph) {
     return compile_graph(graph, snapshot, Dumper(quiet, 0)).explanation;
 }
 
-void *Engine::allocate(int64_t bytes, ir::Device device) {
-    return allocator(device).allocate(static_cast<size_t>(bytes));
+Block Engine::allocate(int64_t bytes, ir::StreamRef home, bool pinned) {
+    Block block{nullptr, home, pinned};
+    const auto size = static_cast<size_t>(bytes);
+    if (!pinned) {
+        block.data = impl_->devices.allocator(home.device).allocate(size, home.stream);
+    } else if (runtime::CachingAllocator *const from = impl_->devices.pinned()) {
+        block.data = from->allocate(size);
+    } else {
+        throw ir::Failure(ir::ErrorKind::Device,
+                          "pinned memory is page-locked for a GPU. " + impl_->devices.why_no_gpu());
+    }
+    if (home.device != ir::kCpu)
+        track(block);
+    return block;
 }
 
-void Engine::free(void *memory, ir::Device device) noexcept {
-    allocator(device).free(memory);
+void Engine::track(Block &block) {
+    if (!block.use)
+        block.use = new runtime::MemoryUse;
+}
+
+void Engine::free(Block &block) noexcept {
+    Devices &devices = impl_->devices;
+    runtime::CachingAllocator &allocator =
+        block.pinned ? *devices.pinned() : devices.allocator(block.home.device);
+    std::array<runtime::Guard, 8> guards;
+    size_t count = 0;
+    std::vector<runtime::Guard> more;
+    if (block.use) {
+        block.use->for_each(true, [&](const ir::Point &p) {
+            if (p.stream == block.home)
+                return;
+            const runtime::Guard guard{&devices.backend(p.stream.device), p.stream.stream, p.tick};
+            if (count < guards.size())
+                guards[count++] = guard;
+            else
+                more.push_back(guard);
+        });
+        delete block.use;
+    }
+    if (more.empty()) {
+        allocator.free(block.data, {guards.data(), count});
+    } else {
+        more.insert(more.end(), guards.begin(), guards.end());
+        allocator.free(block.data, more);
+    }
+}
+
+bool Engine::is_idle(const Block &block, bool writer) const {
+    bool idle = true;
+    if (block.use)
+        block.use->for_each(writer, [&](const ir::Point &p) {
+            idle = idle && impl_->devices.backend(p.stream.device).reached(p.stream.stream, p.tick);
+        });
+    return idle;
+}
+
+void Engine::wait(const Block &block, bool writer) const {
+    if (!block.use)
+        return;
+    std::vector<ir::Point> points;
+    block.use->for_each(writer, [&](const ir::Point &p) { points.push_back(p); });
+    for (const ir::Point &p : points)
+        impl_->devices.backend(p.stream.device).synchronize(p.stream.stream, p.tick);
 }
 
 runtime::CachingAllocator &Engine::allocator(ir::Device device) {
-    LZ_CHECK(device == ir::kCpu, "this build has no device but the CPU");
-    return impl_->allocator;
+    return impl_->devices.allocator(device);
+}
+runtime::CachingAllocator *Engine::pinned_allocator() {
+    return impl_->devices.pinned();
+}
+const std::string &Engine::why_no_gpu() const {
+    return impl_->devices.why_no_gpu();
+}
+runtime::DeviceProperties Engine::properties(ir::Device device) const {
+    return impl_->devices.backend(device).properties();
+}
+
+bool Engine::can_access_peer(ir::Device from, ir::Device to) const {
+    return impl_->devices.backend(from).can_access_peer(impl_->devices.backend(to));
+}
+
+bool Engine::peer_access(ir::Device from, ir::Device to) const {
+    const std::lock_guard lock(impl_->target_mutex);
+    return std::ranges::count(impl_->target.device(from).peers, to.index) != 0;
+}
+
+void Engine::set_peer_access(ir::Device from, ir::Device to, bool enable) {
+    impl_->devices.backend(from).set_peer_access(impl_->devices.backend(to), enable);
+    const std::lock_guard lock(impl_->target_mutex);
+    std::vector<uint8_t> &peers = impl_->target.devices[size_t{1} + from.index].peers;
+    std::erase(peers, to.index);
+    if (enable)
+        peers.push_back(to.index);
+    impl_->salt_keys();
+}
+
+Devices &Engine::devices() {
+    return impl_->devices;
 }
 
 int Engine::num_threads() const {
@@ -332,10 +459,22 @@ void Engine::clear_caches() {
 void Engine::set_modes(const ir::Modes &modes) {
     const std::lock_guard lock(impl_->target_mutex);
     impl_->target.modes = modes;
-    const uint64_t bits = static_cast<uint64_t>(modes.fuse) | static_cast<uint64_t>(modes.fast_math) << 1 |
-                          static_cast<uint64_t>(modes.streaming_stores) << 2 |
-                          static_cast<uint64_t>(modes.verify) << 3;
-    impl_->modes_salt = (bits + 1) * 0x9e3779b97f4a7c15u;
+    impl_->salt_keys();
+}
+
+/// Programs that were compiled for other modes or peers are not found again.
+void Engine::Impl::salt_keys() {
+    const ir::Modes &modes = target.modes;
+    uint64_t salt = static_cast<uint64_t>(modes.fuse) | static_cast<uint64_t>(modes.fast_math) << 1 |
+                    static_cast<uint64_t>(modes.streaming_stores) << 2 |
+                    static_cast<uint64_t>(modes.verify) << 3 | static_cast<uint64_t>(modes.transfer) << 4;
+    for (const ir::DeviceInfo &device : target.devices) {
+        std::vector<uint8_t> peers = device.peers;
+        std::ranges::sort(peers);
+        for (const uint8_t peer : peers)
+            salt = (salt ^ (uint64_t{device.device.index} << 8 | peer | 1u << 16)) * 0x9e3779b97f4a7c15u;
+    }
+    modes_salt = (salt + 1) * 0x9e3779b97f4a7c15u;
 }
 
 } // namespace lz::engine

@@ -7,6 +7,7 @@
 #include "engine/options.h"
 #include "ir/diagnostic.h"
 #include "ir/graph.h"
+#include "ir/stream.h"
 #include "ir/target.h"
 
 #include <cstdint>
@@ -18,12 +19,15 @@
 
 namespace lz::runtime {
 class CachingAllocator;
+class MemoryUse;
+struct DeviceProperties;
 }
 
 namespace lz::engine {
 
 /// A Program with its kernels loaded, ready to run any number of times, from several threads at once.
 class Executable;
+class Devices;
 using ExecutablePtr = std::shared_ptr<const Executable>;
 
 /// Counts since the start or the last reset (S27).
@@ -45,6 +49,10 @@ struct Bindings {
     std::span<const int64_t> words; ///< runtime words, as Graph::runtime_words
     /// The user's lines by recorded index, for profiles; needed only while `profiling()`.
     std::span<const ir::Location> lines = {};
+    /// As runtime::Bindings: earlier uses of the memory on streams.
+    std::span<runtime::MemoryUse *const> input_uses = {};
+    std::span<runtime::MemoryUse *const> result_uses = {};
+    std::vector<ir::Point> *ends = nullptr;
 };
 
 /// What went wrong while a Program ran; results not named are right.
@@ -54,7 +62,34 @@ struct RunReport {
         std::vector<uint32_t> results; ///< results that could not be computed
     };
     std::vector<Failed> failures;
-    bool ok() const { return failures.empty(); }
+    /// Results that are lost because an input was.
+    struct Inherited {
+        uint32_t result, input;
+    };
+    std::vector<Inherited> inherited;
+    bool ok() const { return failures.empty() && inherited.empty(); }
+};
+
+/// A run on streams in which something may still fail.
+class Flight {
+public:
+    virtual ~Flight() = default;
+    virtual bool done() = 0;
+    /// Waits; then what went wrong. Once.
+    virtual RunReport finish(std::span<const uint32_t> lost_inputs) = 0;
+};
+
+struct Launched {
+    RunReport report;
+    std::unique_ptr<Flight> flight; ///< null when nothing more can show
+};
+
+/// Memory of a value: where it is, and in whose order it was taken.
+struct Block {
+    void *data = nullptr;
+    ir::StreamRef home; ///< of the CPU for host memory
+    bool pinned = false;
+    runtime::MemoryUse *use = nullptr; ///< owned; null while no stream has touched it
 };
 
 class Engine {
@@ -73,8 +108,12 @@ public:
     ExecutablePtr compile(std::span<const uint64_t> key, uint64_t hash, ir::Graph graph);
     /// The result's donor (an input index whose memory it takes over) or -1, and its size.
     int donor(const Executable &executable, size_t result) const;
-    /// Runs to the end on the CPU. Never throws for the user's mistakes: they are in the report.
-    RunReport run(const Executable &executable, const Bindings &bindings);
+    /// In whose order a result's memory has to be taken.
+    ir::StreamRef result_home(const Executable &executable, size_t result) const;
+    /// Whether all of it runs on the CPU.
+    bool cpu_only(const Executable &executable) const;
+    /// As runtime::run. Never throws for the user's mistakes: they are in the report.
+    Launched run(const ExecutablePtr &executable, const Bindings &bindings, bool watch = false);
 
     /// Whether a profile is on.
     static bool profiling();
@@ -84,12 +123,30 @@ public:
     /// Compiles (without caching the result under a key) and explains, for lz::explain.
     std::string explain(ir::Graph graph);
 
-    /// Memory from the device's caching allocator; throws Failure(OutOfMemory). Freeing never waits (S54).
-    void *allocate(int64_t bytes, ir::Device device);
-    void free(void *memory, ir::Device device) noexcept;
+    /// Memory from the home's caching allocator, or pinned memory of the host; throws Failure(OutOfMemory), and
+    /// Failure(Device) for pinned memory where there is no GPU. Blocks of GPUs come with a `use`.
+    Block allocate(int64_t bytes, ir::StreamRef home, bool pinned = false);
+    /// Never waits (S54).
+    void free(Block &block) noexcept;
+    /// The block is used on streams from now on: gives it a `use`.
+    static void track(Block &block);
+    /// Whether everything noted of it is over; for a reader, or a writer.
+    bool is_idle(const Block &block, bool writer) const;
+    /// Waits until it is.
+    void wait(const Block &block, bool writer) const;
     /// The allocator itself, for statistics (frontend/engine and tests only: its header belongs to the
     /// runtime).
     runtime::CachingAllocator &allocator(ir::Device device);
+    /// Of pinned memory; null where there is no GPU.
+    runtime::CachingAllocator *pinned_allocator();
+    /// Why there is no GPU, as a whole sentence; empty when there is one.
+    const std::string &why_no_gpu() const;
+    runtime::DeviceProperties properties(ir::Device device) const;
+    /// Whether `from` could address memory of `to`, and whether it may now.
+    bool can_access_peer(ir::Device from, ir::Device to) const;
+    bool peer_access(ir::Device from, ir::Device to) const;
+    /// Throws Failure(Device) where there is no link. Programs compiled before keep their ways.
+    void set_peer_access(ir::Device from, ir::Device to, bool enable);
 
     int num_threads() const;
     /// Throws Failure(State) unless n is at least 1.
@@ -102,6 +159,9 @@ public:
     /// Changes modes for tests and scopes (fusion off, threads, verify): Programs of other modes are not
     /// reused.
     void set_modes(const ir::Modes &modes);
+
+    /// The backends, for streams.h.
+    Devices &devices();
 
 private:
     Engine();

@@ -41,6 +41,7 @@ constexpr std::array kFlags = {
     Flag{"CUDA_LAUNCH_BLOCKING", &Options::launch_blocking},
     Flag{"LAZULI_FAST_MATH", &Options::fast_math},
     Flag{"LAZULI_NO_MEMORY_CACHING", &Options::no_memory_caching},
+    Flag{"LAZULI_CHECK_DEVICES", &Options::check_devices},
 };
 
 std::optional<std::string_view> variable(const char *name) {
@@ -111,6 +112,65 @@ std::optional<int64_t> read_bytes(const char *name) {
     return number << shift;
 }
 
+/// A whole number within bounds; `meaning` completes "expected ...".
+template <class T>
+std::optional<T> read_integer(const char *name, T low, T high, const char *meaning) {
+    const auto value = variable(name);
+    if (!value)
+        return std::nullopt;
+    T number{};
+    const char *const end = value->data() + value->size();
+    const auto [at, error] = std::from_chars(value->data(), end, number);
+    if (error == std::errc() && at == end && number >= low && number <= high)
+        return number;
+    complain(name, *value, meaning);
+    return std::nullopt;
+}
+
+/// Indices up to the first thing that is not one, as the CUDA driver reads them; set to nothing hides all.
+std::optional<std::vector<int>> read_visible_devices() {
+    const char *const text = std::getenv("CUDA_VISIBLE_DEVICES");
+    if (!text)
+        return std::nullopt;
+    std::vector<int> indices;
+    const std::string_view value = text;
+    for (size_t at = 0; at < value.size();) {
+        const size_t end = std::min(value.find(',', at), value.size());
+        int index = -1;
+        const auto [stop, error] = std::from_chars(value.data() + at, value.data() + end, index);
+        if (error != std::errc() || stop != value.data() + end || index < 0)
+            break;
+        indices.push_back(index);
+        at = end + 1;
+    }
+    return indices;
+}
+
+/// What Options::request_virtual_gpus said.
+struct Request {
+    int gpus = 0;
+    int64_t memory = 0;
+    std::string model;
+};
+Request &request() {
+    static Request request;
+    return request;
+}
+
+void read_virtual_gpus(Options &options) {
+    if (const auto count = read_integer("LAZULI_VIRTUAL_GPUS", 0, 16, "a number of GPUs from 0 to 16"))
+        options.virtual_gpus = *count;
+    else
+        options.virtual_gpus = request().gpus;
+    options.virtual_memory = read_bytes("LAZULI_VIRTUAL_MEMORY").value_or(request().memory);
+    options.virtual_peers = read_bool("LAZULI_VIRTUAL_PEERS").value_or(true);
+    options.virtual_delay = read_integer<uint64_t>("LAZULI_VIRTUAL_DELAY", 0, UINT64_MAX, "a seed");
+    options.virtual_model = request().model;
+    if (const auto value = variable("LAZULI_VIRTUAL_MODEL"))
+        options.virtual_model = *value;
+    options.visible_devices = read_visible_devices();
+}
+
 std::string default_cache_dir() {
     if (const auto xdg = variable("XDG_CACHE_HOME"))
         return std::string(*xdg) + "/lazuli";
@@ -120,6 +180,10 @@ std::string default_cache_dir() {
 }
 
 } // namespace
+
+void Options::request_virtual_gpus(int count, int64_t memory_bytes, std::string model) {
+    request() = {count, memory_bytes, std::move(model)};
+}
 
 Options Options::from_environment() {
     Options options;
@@ -139,15 +203,14 @@ Options Options::from_environment() {
         options.cache_dir = std::string_view(value) == "off" ? "" : value;
     if (const auto value = read_bytes("LAZULI_CACHE_SIZE"))
         options.cache_bytes = *value;
-    if (const auto value = variable("LAZULI_THREADS")) {
-        int threads = 0;
-        const char *const end = value->data() + value->size();
-        const auto [at, error] = std::from_chars(value->data(), end, threads);
-        if (error == std::errc() && at == end && threads > 0 && threads <= 4096)
-            options.threads = threads;
-        else
-            complain("LAZULI_THREADS", *value, "a number of threads from 1 to 4096");
+    if (const auto threads = read_integer("LAZULI_THREADS", 1, 4096, "a number of threads from 1 to 4096"))
+        options.threads = *threads;
+    if (const auto value = variable("LAZULI_TRANSFER")) {
+        options.automatic_transfer = *value == "automatic";
+        if (!options.automatic_transfer && *value != "explicit")
+            complain("LAZULI_TRANSFER", *value, "explicit or automatic");
     }
+    read_virtual_gpus(options);
     return options;
 }
 

@@ -2,7 +2,9 @@
 /// The environment variables, read once. Nothing below the engine reads the environment.
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace lz::engine {
 
@@ -23,7 +25,15 @@ struct Options {
     bool fast_math = false;         ///< LAZULI_FAST_MATH=1
     bool fuse = true;               ///< LAZULI_FUSE=0: every operation its own kernel
     bool no_memory_caching = false; ///< LAZULI_NO_MEMORY_CACHING=1
+    bool check_devices = false;     ///< LAZULI_CHECK_DEVICES=1: errors of S06 are thrown by the operation itself
+    bool automatic_transfer = false; ///< LAZULI_TRANSFER=explicit|automatic
     std::string alloc_conf;         ///< LAZULI_ALLOC_CONF
+    int virtual_gpus = 0;           ///< LAZULI_VIRTUAL_GPUS
+    int64_t virtual_memory = 0;     ///< LAZULI_VIRTUAL_MEMORY (bytes, or with K, M, G) of each; 0: a share of the host's
+    bool virtual_peers = true;      ///< LAZULI_VIRTUAL_PEERS=0: no links between them
+    std::optional<uint64_t> virtual_delay; ///< LAZULI_VIRTUAL_DELAY=seed: random delays, to show a missing sync
+    std::string virtual_model;      ///< LAZULI_VIRTUAL_MODEL=h200x4 or a JSON file: a virtual clock
+    std::optional<std::vector<int>> visible_devices; ///< CUDA_VISIBLE_DEVICES
     std::string
         cache_dir; ///< LAZULI_CACHE_DIR, default $XDG_CACHE_HOME/lazuli or ~/.cache/lazuli; "" or "off": none
     int64_t cache_bytes = int64_t{512} << 20; ///< LAZULI_CACHE_SIZE (bytes, or with K, M, G)
@@ -32,6 +42,8 @@ struct Options {
     /// Reads the environment; a value that means nothing is reported once on stderr as a whole sentence and
     /// ignored.
     static Options from_environment();
+    /// What the program asked for before the engine started, on top of the environment.
+    static void request_virtual_gpus(int count, int64_t memory_bytes, std::string model);
 };
 
 } // namespace lz::engine

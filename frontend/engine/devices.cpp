@@ -1,0 +1,119 @@
+#include "engine/devices.h"
+
+#include "codegen/kernel_cache.h"
+#include "engine/log.h"
+#include "ir/diagnostic.h"
+#include "runtime/virtual_backend.h"
+
+#include <fmt/format.h>
+
+namespace lz::engine {
+
+/// Page-locked memory as the first GPU gives it; all of them can use it.
+class Devices::PinnedMemory final : public runtime::MemorySource {
+public:
+    explicit PinnedMemory(runtime::Backend &gpu, runtime::Backend &cpu) : gpu_(gpu), cpu_(cpu) {}
+    ir::Device device() const override { return ir::kCpu; }
+    std::string name() const override { return "pinned"; }
+    void *allocate(size_t bytes) override { return gpu_.allocate_pinned(bytes); }
+    void free(void *memory, size_t bytes) noexcept override { gpu_.free_pinned(memory, bytes); }
+    size_t total_memory() const override { return cpu_.total_memory(); }
+    size_t free_memory() const override { return cpu_.free_memory(); }
+
+private:
+    runtime::Backend &gpu_, &cpu_;
+};
+
+namespace {
+
+runtime::AllocatorOptions allocator_options(const Options &options) {
+    runtime::AllocatorOptions parsed;
+    try {
+        parsed = runtime::AllocatorOptions::parse(options.alloc_conf);
+    } catch (const ir::Failure &failure) {
+        log_line("options", fmt::format("LAZULI_ALLOC_CONF is ignored: {}", failure.message()));
+    }
+    parsed.caching = !options.no_memory_caching;
+    return parsed;
+}
+
+/// CUDA_VISIBLE_DEVICES as the CUDA driver reads it: indices up to the first that is not one.
+std::vector<int> visible_devices(const Options &options, int count) {
+    std::vector<int> visible;
+    if (!options.visible_devices) {
+        for (int i = 0; i < count; ++i)
+            visible.push_back(i);
+        return visible;
+    }
+    for (const int index : *options.visible_devices) {
+        if (index < 0 || index >= count)
+            break;
+        visible.push_back(index);
+    }
+    return visible;
+}
+
+runtime::VirtualOptions virtual_options(const Options &options) {
+    runtime::VirtualOptions virtuals;
+    virtuals.count = options.virtual_gpus;
+    virtuals.visible = visible_devices(options, options.virtual_gpus);
+    virtuals.memory_bytes = static_cast<size_t>(options.virtual_memory);
+    virtuals.peers = options.virtual_peers;
+    virtuals.delay_seed = options.virtual_delay;
+    if (!options.virtual_model.empty())
+        try {
+            virtuals.model = runtime::VirtualModel::parse(options.virtual_model);
+        } catch (const ir::Failure &failure) {
+            log_line("options", fmt::format("LAZULI_VIRTUAL_MODEL is ignored: {}", failure.message()));
+        }
+    return virtuals;
+}
+
+} // namespace
+
+Devices::Devices(const Options &options)
+    : cpu_(codegen::cpu_jit_available() ? codegen::cpu_loader() : nullptr) {
+    if (options.virtual_gpus > 0 && !codegen::cpu_jit_available()) {
+        why_no_gpu_ = "Virtual GPUs need the CPU's JIT, which this build of Lazuli was made without.";
+    } else if (options.virtual_gpus > 0) {
+        gpus_ = runtime::make_virtual_gpus(virtual_options(options), codegen::cpu_loader());
+        if (gpus_.empty())
+            why_no_gpu_ = fmt::format("CUDA_VISIBLE_DEVICES hides all {} virtual GPUs.", options.virtual_gpus);
+    } else {
+        why_no_gpu_ = "This build of Lazuli has no CUDA backend; LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";
+    }
+
+    allocators_.push_back(std::make_unique<runtime::CachingAllocator>(cpu_, allocator_options(options)));
+    for (const auto &gpu : gpus_)
+        allocators_.push_back(std::make_unique<runtime::CachingAllocator>(*gpu, allocator_options(options)));
+    if (!gpus_.empty()) {
+        pinned_memory_ = std::make_unique<PinnedMemory>(*gpus_[0], cpu_);
+        pinned_ =
+            std::make_unique<runtime::CachingAllocator>(*pinned_memory_, allocator_options(options));
+    }
+    slots_.push_back({&cpu_, allocators_[0].get(), pinned_.get()});
+    for (size_t g = 0; g < gpus_.size(); ++g)
+        slots_.push_back({gpus_[g].get(), allocators_[g + 1].get(), pinned_.get()});
+}
+
+std::vector<ir::DeviceInfo> Devices::infos() const {
+    std::vector<ir::DeviceInfo> infos;
+    for (size_t i = 0; i < slots_.size(); ++i) {
+        ir::DeviceInfo info;
+        if (i > 0) {
+            info.device = {ir::DeviceKind::Cuda, static_cast<uint8_t>(i - 1)};
+            const runtime::DeviceProperties properties = slots_[i].backend->properties();
+            info.memory_bandwidth = properties.memory_bandwidth;
+            info.flops = properties.flops;
+            info.link_bandwidth = properties.link_bandwidth;
+            info.peer_bandwidth = properties.peer_bandwidth;
+            info.launch_seconds = properties.launch_seconds;
+        }
+        info.memory_bytes = static_cast<int64_t>(slots_[i].backend->total_memory());
+        info.cache_bytes = codegen::host_cache_bytes();
+        infos.push_back(std::move(info));
+    }
+    return infos;
+}
+
+} // namespace lz::engine

@@ -1,0 +1,49 @@
+#pragma once
+/// The devices of the process: their backends, allocators and what passes are told about them. Found once.
+
+#include "engine/options.h"
+#include "ir/target.h"
+#include "runtime/caching_allocator.h"
+#include "runtime/cpu_backend.h"
+#include "runtime/executor.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lz::engine {
+
+class Devices {
+public:
+    explicit Devices(const Options &options);
+
+    size_t gpus() const { return gpus_.size(); }
+    /// The device is there.
+    runtime::Backend &backend(ir::Device device) const { return *slots_[slot(device)].backend; }
+    runtime::CachingAllocator &allocator(ir::Device device) const { return *slots_[slot(device)].allocator; }
+    /// Page-locked memory; null where there is no GPU.
+    runtime::CachingAllocator *pinned() const { return pinned_.get(); }
+    const std::vector<runtime::DeviceSlot> &slots() const { return slots_; }
+    /// A whole sentence; empty when there is one (S11).
+    const std::string &why_no_gpu() const { return why_no_gpu_; }
+
+    /// devices[0] is the CPU; peers are empty.
+    std::vector<ir::DeviceInfo> infos() const;
+
+private:
+    class PinnedMemory;
+
+    static size_t slot(ir::Device device) {
+        return device.kind == ir::DeviceKind::Cpu ? 0 : size_t{1} + device.index;
+    }
+
+    runtime::CpuBackend cpu_;
+    std::vector<std::unique_ptr<runtime::Backend>> gpus_;
+    std::unique_ptr<PinnedMemory> pinned_memory_;
+    std::vector<std::unique_ptr<runtime::CachingAllocator>> allocators_; ///< cpu, cuda:0, ...
+    std::unique_ptr<runtime::CachingAllocator> pinned_;
+    std::vector<runtime::DeviceSlot> slots_;
+    std::string why_no_gpu_;
+};
+
+} // namespace lz::engine

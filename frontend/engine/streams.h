@@ -1,0 +1,64 @@
+#pragma once
+/// Streams, events and moments, for the frontend. All functions may be called from any thread; they concern
+/// work that has been launched, and launch nothing.
+
+#include "ir/stream.h"
+
+#include <functional>
+#include <memory>
+#include <span>
+
+namespace lz::engine {
+
+/// A stream of the user's, on a GPU that is there. Lower priorities are more urgent.
+int32_t create_stream(ir::Device device, int priority);
+/// Its number may be given again; what is on it runs first.
+void destroy_stream(ir::StreamRef stream) noexcept;
+
+/// The moment after everything that is on the stream.
+ir::Point record(ir::StreamRef stream);
+bool reached(const ir::Point &point);
+/// Waits; throws Failure(Cuda) when the device is lost.
+void synchronize(std::span<const ir::Point> points);
+/// Waits for everything on all streams of the device.
+void synchronize_device(ir::Device device);
+
+/// What the user's record_event and wait_event refer to.
+class Event {
+public:
+    explicit Event(bool timing);
+    ~Event();
+    Event(const Event &) = delete;
+    Event &operator=(const Event &) = delete;
+
+    /// The runtime word of the effect; the event must live until the effect has run.
+    int64_t word() const;
+    bool timing() const;
+    /// Whether a launched record has set it.
+    bool recorded() const;
+    /// True when it was never recorded, as in CUDA.
+    bool reached() const;
+    void synchronize() const;
+    /// Milliseconds from this one to `end`; both timed, recorded and reached.
+    double elapsed_ms(const Event &end) const;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+/// What a host_callback refers to.
+class Callback {
+public:
+    explicit Callback(std::function<void()> function);
+    ~Callback();
+    Callback(const Callback &) = delete;
+    Callback &operator=(const Callback &) = delete;
+    int64_t word() const;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+} // namespace lz::engine
