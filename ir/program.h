@@ -20,12 +20,13 @@ enum class BufferKind : uint8_t {
 
 /// Memory for intermediates: one block while the program runs.
 struct ArenaDesc {
-    Device device;       ///< kCpu for pinned memory
-    bool pinned = false; ///< page-locked host memory, for staged copies
-    /// The stream (of `device`, for pinned memory of `home_device`) in whose order the block is taken and given
-    /// back: work on it may use the arena at once, work on other streams waits for the moment of the start.
+    Device device = kCpu; ///< kCpu for pinned memory
+    bool pinned = false;  ///< page-locked host memory, for staged copies
+    /// The stream (of `device`, for pinned memory of `home_device`) in whose order the block is taken and
+    /// given back: work on it may use the arena at once, work on other streams waits for the moment of the
+    /// start.
     int32_t home = kDefaultStream;
-    Device home_device; ///< `device`, unless pinned
+    Device home_device = kCpu; ///< `device`, unless pinned
     int64_t bytes = 0;
     friend bool operator==(const ArenaDesc &, const ArenaDesc &) = default;
 };
@@ -34,7 +35,7 @@ struct BufferDesc {
     BufferKind kind;
     uint32_t index = 0; ///< Input, Result
     int64_t offset = 0; ///< Arena
-    uint32_t arena = 0; ///< Arena: index in Program::arenas
+    uint32_t arena = 0; ///< Arena: index in Program::arenas, unless the buffer is empty
     int64_t bytes = 0;
     Device device;
     int32_t donor = -1;    ///< Result: the buffer (an Input) whose memory it takes over
@@ -95,15 +96,15 @@ struct Step {
     /// Work below which the step runs on the calling thread: bytes touched plus 8 * scalar operations,
     /// estimated.
     int64_t cost = 0;
-    int64_t bytes = 0;  ///< read and written in memory, estimated
-    int64_t flops = 0;  ///< scalar operations, estimated
-    std::string symbol; ///< Library: name in the library table (runtime/api/library.h)
-    std::vector<uint32_t>
-        operands; ///< Library: buffers, in the symbol's order; Copy: from, to
-    CopyRange copy;            ///< Copy
-    std::vector<ArgSpec> ints; ///< Library: integer arguments, in the symbol's order
-    uint32_t event = kNone;    ///< RecordEvent, WaitEvent: index of the event; kNone: the user's, `effect`
-    /// HostCallback, and the user's RecordEvent and WaitEvent: the word that tells which (runtime/user_event.h).
+    int64_t bytes = 0;              ///< read and written in memory, estimated
+    int64_t flops = 0;              ///< scalar operations, estimated
+    std::string symbol;             ///< Library: name in the library table (runtime/api/library.h)
+    std::vector<uint32_t> operands; ///< Library: buffers, in the symbol's order; Copy: from, to
+    CopyRange copy;                 ///< Copy
+    std::vector<ArgSpec> ints;      ///< Library: integer arguments, in the symbol's order
+    uint32_t event = kNone; ///< RecordEvent, WaitEvent: index of the event; kNone: the user's, `effect`
+    /// HostCallback, and the user's RecordEvent and WaitEvent: the word that tells which
+    /// (runtime/user_event.h).
     ArgSpec effect;
     std::vector<ByteRange> accesses;
     NodeId node = kNone; ///< node of the graph it came from (the last of a cluster)
@@ -112,13 +113,19 @@ struct Step {
     std::string label; ///< for people: `softmax row: max, exp, sum, div`
 };
 
+/// Whether the step is an effect of the user's, which `effect` names.
+inline bool has_effect(const Step &step) {
+    return step.kind == StepKind::HostCallback ||
+           ((step.kind == StepKind::RecordEvent || step.kind == StepKind::WaitEvent) && step.event == kNone);
+}
+
 struct Program {
     std::string name = "main";
     std::vector<Kernel> kernels; ///< distinct ones
     std::vector<BufferDesc> buffers;
     std::vector<Step> steps;
     std::vector<ArenaDesc> arenas;
-    std::vector<uint32_t> results;    ///< buffer of each graph result
+    std::vector<uint32_t> results; ///< buffer of each graph result
     uint32_t num_runtime_words = 0;
     uint32_t num_events = 0;
     /// What `explain` says, in order; whole sentences.

@@ -28,7 +28,8 @@ public:
             p_.num_runtime_words = count("a number of words");
         if (s_.accept_word("events"))
             p_.num_events = count("a number of events");
-        many("arenas", [&] { p_.arena_bytes.push_back(size("bytes of an arena")); });
+        while (s_.accept_word("arena"))
+            arena();
         while (s_.accept_word("buffer"))
             buffer();
         while (peek_word("kernel"))
@@ -97,6 +98,24 @@ private:
         return {DeviceKind::Cuda, static_cast<uint8_t>(s_.integer_in("a device index", 0, 255))};
     }
 
+    void arena() {
+        const size_t at = s_.position();
+        if (id('a', "the next arena") != p_.arenas.size())
+            s_.fail_at(at, "the arenas are not numbered in order");
+        s_.expect(':');
+        ArenaDesc a;
+        a.bytes = size("bytes of an arena");
+        a.device = a.home_device = device();
+        a.pinned = s_.accept_word("pinned");
+        if (s_.accept_word("home"))
+            a.home = stream();
+        if (a.pinned)
+            a.home_device = device();
+        p_.arenas.push_back(a);
+    }
+
+    int32_t stream() { return static_cast<int32_t>(s_.integer_in("a stream", 0, INT32_MAX)); }
+
     void buffer() {
         const size_t at = s_.position();
         if (id('b', "the next buffer") != p_.buffers.size())
@@ -111,6 +130,10 @@ private:
         s_.expect_word("bytes");
         b.bytes = size("bytes of a buffer");
         b.device = device();
+        if (b.kind == BufferKind::Arena) {
+            s_.expect_word("in");
+            b.arena = id('a', "an arena");
+        }
         if (s_.accept_word("donor"))
             b.donor = static_cast<int32_t>(std::min<uint32_t>(id('b', "a buffer"), INT32_MAX));
         if (s_.accept_word("value"))
@@ -173,7 +196,7 @@ private:
             s.event = id('e', "an event");
         s.device = device();
         if (s_.accept_word("stream"))
-            s.stream = static_cast<int32_t>(s_.integer_in("a stream", 0, INT32_MAX));
+            s.stream = stream();
         if (s_.accept_word("node"))
             s.node = count("a node of the graph");
         s_.expect('{');
@@ -182,10 +205,26 @@ private:
         many("recorded", [&] { s.recorded.push_back(count("a recorded index")); });
         if (s_.accept_word("cost"))
             s.cost = s_.integer("a cost");
+        if (s_.accept_word("bytes"))
+            s.bytes = size("bytes");
+        if (s_.accept_word("flops"))
+            s.flops = size("operations");
         if (s_.accept_word("worker"))
             s.worker_bytes = size("bytes of a worker's scratch");
         many("operands", [&] { s.operands.push_back(id('b', "a buffer")); });
+        if (s.kind == StepKind::Copy) {
+            s_.expect_word("moves");
+            s.copy.bytes = size("bytes of a copy");
+            s_.expect_word("from");
+            s.copy.from_begin = size("the first byte");
+            s_.expect_word("to");
+            s.copy.to_begin = size("the first byte");
+        }
         many("ints", [&] { s.ints.push_back(arg()); });
+        if (has_effect(s)) {
+            s_.expect_word("effect");
+            s.effect = arg();
+        }
         while (s_.accept_word("segment"))
             s.segments.push_back(segment());
         while (!s_.accept('}')) {

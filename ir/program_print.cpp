@@ -55,7 +55,8 @@ public:
             line("words {}", p_.num_runtime_words);
         if (p_.num_events != 0)
             line("events {}", p_.num_events);
-        many("arenas", list(p_.arena_bytes, [](int64_t v) { return fmt::format("{}", v); }));
+        for (size_t i = 0; i < p_.arenas.size(); ++i)
+            print(i, p_.arenas[i]);
         for (size_t i = 0; i < p_.buffers.size(); ++i)
             print(i, p_.buffers[i]);
         for (const Kernel &kernel : p_.kernels)
@@ -82,10 +83,23 @@ private:
             line("{} {}", what, items);
     }
 
+    void print(size_t i, const ArenaDesc &a) {
+        std::string text = fmt::format("arena a{}: {} @{}", i, a.bytes, to_string(a.device));
+        if (a.pinned)
+            text += " pinned";
+        if (a.pinned || a.home != kDefaultStream)
+            text += fmt::format(" home {}", a.home);
+        if (a.pinned)
+            text += fmt::format(" @{}", to_string(a.home_device));
+        line("{}", text);
+    }
+
     void print(size_t i, const BufferDesc &b) {
         std::string text = fmt::format("buffer b{}: {} {}", i, word(kBufferKinds, b.kind),
                                        b.kind == BufferKind::Arena ? b.offset : int64_t{b.index});
         text += fmt::format(" bytes {} @{}", b.bytes, to_string(b.device));
+        if (b.kind == BufferKind::Arena)
+            text += fmt::format(" in a{}", b.arena);
         if (b.donor >= 0)
             text += fmt::format(" donor b{}", b.donor);
         if (b.value != kNone)
@@ -127,10 +141,18 @@ private:
         many("recorded", numbers(s.recorded));
         if (s.cost != 0)
             line("cost {}", s.cost);
+        if (s.bytes != 0)
+            line("bytes {}", s.bytes);
+        if (s.flops != 0)
+            line("flops {}", s.flops);
         if (s.worker_bytes != 0)
             line("worker {}", s.worker_bytes);
         many("operands", list(s.operands, buffer_text));
+        if (s.kind == StepKind::Copy)
+            line("moves {} from {} to {}", s.copy.bytes, s.copy.from_begin, s.copy.to_begin);
         many("ints", list(s.ints, arg_text));
+        if (has_effect(s))
+            line("effect {}", arg_text(s.effect));
         for (const Segment &segment : s.segments)
             print(segment);
         for (const ByteRange &r : s.accesses)

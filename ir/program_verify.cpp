@@ -19,6 +19,8 @@ public:
             checks_.push_back(static_cast<size_t>(std::ranges::count_if(
                 kernel.instrs, [](const Instr &i) { return info(i.op).cls == KOpClass::Check; })));
         }
+        for (size_t i = 0; i < p_.arenas.size(); ++i)
+            verify_arena(i);
         for (size_t i = 0; i < p_.buffers.size(); ++i)
             verify_buffer(i);
         for (size_t i = 0; i < p_.steps.size(); ++i) {
@@ -51,13 +53,32 @@ private:
             word(t.word);
     }
 
+    void stream(Device device, int32_t s) const {
+        check(s >= 0 && s < (device.kind == DeviceKind::Cpu ? kHostStream + 1 : kMaxStreams),
+              "{} has no stream {} in a program", to_string(device), s);
+    }
+
+    void verify_arena(size_t i) {
+        const ArenaDesc &a = p_.arenas[i];
+        where_ = fmt::format("arena a{}", i);
+        check(a.bytes >= 0, "it has {} bytes", a.bytes);
+        if (a.pinned)
+            check(a.device == kCpu, "it is pinned memory of {}; that is the host's", to_string(a.device));
+        else
+            check(a.home_device == a.device, "its home is a stream of {}, its memory is on {}",
+                  to_string(a.home_device), to_string(a.device));
+        stream(a.home_device, a.home);
+    }
+
     void verify_buffer(size_t i) {
         const BufferDesc &b = p_.buffers[i];
         where_ = fmt::format("buffer b{}", i);
         check(b.bytes >= 0, "it has {} bytes", b.bytes);
-        if (b.kind == BufferKind::Arena) {
-            const size_t device = b.device.kind == DeviceKind::Cpu ? 0 : size_t{1} + b.device.index;
-            const int64_t arena = device < p_.arena_bytes.size() ? p_.arena_bytes[device] : 0;
+        if (b.kind == BufferKind::Arena && b.bytes > 0) {
+            check(b.arena < p_.arenas.size(), "it is in arena a{} of {}", b.arena, p_.arenas.size());
+            check(p_.arenas[b.arena].device == b.device, "it is on {}, and arena a{} is on {}",
+                  to_string(b.device), b.arena, to_string(p_.arenas[b.arena].device));
+            const int64_t arena = p_.arenas[b.arena].bytes;
             check(b.offset >= 0 && b.bytes <= arena && b.offset <= arena - b.bytes,
                   "bytes [{}, {} + {}) are not in the arena of {} bytes", b.offset, b.offset, b.bytes, arena);
         }
@@ -98,6 +119,20 @@ private:
             check(items >= 0, "a phase has {} work items", items);
     }
 
+    void verify_copy(const Step &s) const {
+        check(s.operands.size() == 2, "a copy has {} buffers, not 2", s.operands.size());
+        const BufferDesc &from = p_.buffers[s.operands[0]], &to = p_.buffers[s.operands[1]];
+        const auto inside = [&](int64_t begin, const BufferDesc &b) {
+            check(
+                begin >= 0 && s.copy.bytes >= 0 && s.copy.bytes <= b.bytes && begin <= b.bytes - s.copy.bytes,
+                "it copies bytes [{}, {} + {}) of a buffer that has {}", begin, begin, s.copy.bytes, b.bytes);
+        };
+        inside(s.copy.from_begin, from);
+        inside(s.copy.to_begin, to);
+        check(s.device == from.device || s.device == to.device, "it copies from {} to {} on a stream of {}",
+              to_string(from.device), to_string(to.device), to_string(s.device));
+    }
+
     void verify_step(const Step &s) const {
         const bool launch = s.kind == StepKind::Launch;
         check(launch == (s.kernel != kNone), "a step has a kernel exactly when it is a launch");
@@ -110,16 +145,20 @@ private:
             verify_segment(segment, p_.kernels[s.kernel], checks_[s.kernel]);
         check((s.kind == StepKind::Library) == !s.symbol.empty(),
               "a step has a symbol exactly when it is a library call");
-        check(s.kind != StepKind::Copy || s.operands.size() == 2, "a copy has {} buffers, not 2",
-              s.operands.size());
         for (const uint32_t b : s.operands)
             buffer(b);
+        if (s.kind == StepKind::Copy)
+            verify_copy(s);
         for (const ArgSpec &a : s.ints)
             arg(a);
         const bool event = s.kind == StepKind::RecordEvent || s.kind == StepKind::WaitEvent;
-        check(event == (s.event != kNone), "a step has an event exactly when it records or awaits one");
-        check(!event || s.event < p_.num_events, "it names event e{} of {}", s.event, p_.num_events);
-        check(s.stream >= 0, "it runs on stream {}", s.stream);
+        check(event || s.event == kNone, "it has an event and neither records nor awaits one");
+        check(s.event == kNone || s.event < p_.num_events, "it names event e{} of {}", s.event,
+              p_.num_events);
+        arg(s.effect);
+        check(has_effect(s) || (s.effect.terms.empty() && s.effect.constant == 0),
+              "it has an effect and is none of the user's");
+        stream(s.device, s.stream);
         check(s.worker_bytes >= 0, "its workers have {} bytes of scratch", s.worker_bytes);
         for (const ByteRange &r : s.accesses) {
             buffer(r.buffer);

@@ -48,7 +48,7 @@ public:
         program_.name = graph.name;
         program_.buffers = plan.buffers;
         program_.results = plan.results;
-        program_.arena_bytes = plan.arena_bytes;
+        program_.arenas = plan.arenas;
         program_.num_runtime_words = static_cast<uint32_t>(graph.runtime_words().size());
         program_.steps.reserve(plan.step_begin.size() + plan.copies.size());
     }
@@ -58,6 +58,8 @@ public:
         step.kind = lowered.kind;
         step.device = lowered.device;
         step.cost = lowered.cost;
+        step.bytes = lowered.bytes_read + lowered.bytes_written;
+        step.flops = lowered.flops;
         step.node = lowered.node;
         step.recorded = std::move(lowered.recorded);
         step.label = std::move(lowered.label);
@@ -71,14 +73,15 @@ public:
             step.symbol = std::move(lowered.symbol);
             step.ints = std::move(lowered.ints);
             step.operands = take_operands(step, lowered.operands);
+            if (lowered.kind == StepKind::Copy)
+                step.copy.bytes = program_.buffers[step.operands[1]].bytes;
             break;
-        default:
-            throw Failure(
-                ErrorKind::State,
-                fmt::format("{}: events and callbacks of the user need streams, and a Program runs on one "
-                            "stream a device.",
-                            name(graph_.node(lowered.node).op)),
-                graph_.node(lowered.node).loc);
+        case StepKind::RecordEvent:
+        case StepKind::WaitEvent:
+        case StepKind::HostCallback:
+            step.effect = std::move(lowered.effect);
+            step.operands = take_operands(step, lowered.operands);
+            break;
         }
         LZ_CHECK(next_operand_ == plan_.step_begin[index + 1],
                  "the plan and step " + std::to_string(index) + " disagree about the number of operands");
@@ -89,7 +92,8 @@ public:
         const BufferDesc &to = program_.buffers[copy.to];
         step.kind = StepKind::Copy;
         step.device = to.device;
-        step.cost = 2 * to.bytes;
+        step.cost = step.bytes = 2 * to.bytes;
+        step.copy.bytes = to.bytes;
         step.operands = {copy.from, copy.to};
         touch(step, copy.from, false);
         touch(step, copy.to, true);

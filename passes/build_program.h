@@ -12,8 +12,7 @@
 
 namespace lz::passes {
 
-/// Consumes the steps: their kernels move into the Program. Throws Failure(State) for the user's events and
-/// callbacks, which a Program of one stream a device has no place for.
+/// Consumes the steps: their kernels move into the Program.
 ir::Program build_program(const ir::Graph &graph, std::vector<LoweredStep> steps, const MemoryPlan &plan);
 
 } // namespace lz::passes

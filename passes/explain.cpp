@@ -51,15 +51,14 @@ void explain_memory(const MemoryPlan &plan, std::vector<std::string> &notes) {
     for (uint32_t r : plan.results)
         if (plan.buffers[r].donor < 0)
             results += plan.buffers[r].bytes;
-    for (size_t d = 0; d < plan.arena_bytes.size(); ++d)
-        if (plan.arena_bytes[d] != 0)
-            notes.push_back(fmt::format(
-                "Intermediates share an arena of {} on {}; at the worst moment {} of it are live.",
-                bytes_text(plan.arena_bytes[d]), d == 0 ? "cpu" : fmt::format("cuda:{}", d - 1),
-                bytes_text(plan.live_bytes[d])));
     int64_t arenas = 0;
-    for (int64_t bytes : plan.arena_bytes)
-        arenas += bytes;
+    for (size_t a = 0; a < plan.arenas.size(); ++a) {
+        const ArenaDesc &arena = plan.arenas[a];
+        notes.push_back(
+            fmt::format("Intermediates share an arena of {} on {}; at the worst moment {} of it are live.",
+                        bytes_text(arena.bytes), to_string(arena.device), bytes_text(plan.live_bytes[a])));
+        arenas += arena.bytes;
+    }
     notes.push_back(fmt::format("Planned peak: {} (inputs {}, results {}, intermediates {}).",
                                 bytes_text(inputs + results + arenas), bytes_text(inputs),
                                 bytes_text(results), bytes_text(arenas)));

@@ -29,7 +29,8 @@ struct Slot {
     uint32_t first = 0, last = 0; // steps
     uint32_t param = kNone;       // an input's memory
     uint32_t result = kNone;      // a result's block, perhaps in the memory of `param`
-    int64_t offset = 0;           // in the arena otherwise
+    uint32_t arena = kNone;       // otherwise, unless it is empty
+    int64_t offset = 0;           // in it
 };
 
 bool can_fault(const LoweredStep &step) {
@@ -287,8 +288,6 @@ private:
         size_t devices = 1;
         for (const Slot &slot : slots_)
             devices = std::max(devices, device_index(slot.device) + 1);
-        plan_.arena_bytes.assign(devices, 0);
-        plan_.live_bytes.assign(devices, 0);
         for (size_t d = 0; d < devices; ++d) {
             std::vector<ArenaBlock> blocks;
             std::vector<uint32_t> ids;
@@ -298,11 +297,16 @@ private:
                     blocks.push_back({aligned(slots_[id].bytes), slots_[id].first, slots_[id].last});
                     ids.push_back(id);
                 }
+            if (blocks.empty())
+                continue;
             const ArenaLayout layout = layout_arena(blocks);
-            plan_.arena_bytes[d] = layout.bytes;
-            plan_.live_bytes[d] = layout.live_bytes;
-            for (size_t k = 0; k < blocks.size(); ++k)
+            const Device device = slots_[ids[0]].device;
+            for (size_t k = 0; k < blocks.size(); ++k) {
+                slots_[ids[k]].arena = static_cast<uint32_t>(plan_.arenas.size());
                 slots_[ids[k]].offset = blocks[k].offset;
+            }
+            plan_.arenas.push_back({.device = device, .home_device = device, .bytes = layout.bytes});
+            plan_.live_bytes.push_back(layout.live_bytes);
         }
     }
 
@@ -321,12 +325,12 @@ private:
             int64_t end;
             uint32_t slot;
         };
-        std::vector<std::map<int64_t, Owner>> owners(plan_.arena_bytes.size());
+        std::vector<std::map<int64_t, Owner>> owners(plan_.arenas.size());
         for (uint32_t id = 0; id < slots_.size(); ++id) {
             const Slot &slot = slots_[id];
             if (!in_arena(slot))
                 continue;
-            auto &map = owners[device_index(slot.device)];
+            auto &map = owners[slot.arena];
             const int64_t begin = slot.offset, end = slot.offset + aligned(slot.bytes);
             auto it = map.lower_bound(begin);
             if (it != map.begin() && std::prev(it)->second.end > begin)
@@ -358,7 +362,10 @@ private:
             desc.index = slot.param;
         } else {
             desc.kind = BufferKind::Arena;
-            desc.offset = slot.offset;
+            if (slot.arena != kNone) {
+                desc.arena = slot.arena;
+                desc.offset = slot.offset;
+            }
         }
     }
 

@@ -41,8 +41,9 @@ struct MemoryPlan {
     std::vector<uint32_t> results;   ///< buffer of each graph result
     std::vector<PlannedCopy> copies; ///< in the order of their steps
     std::vector<Reuse> reuses;
-    std::vector<int64_t> arena_bytes; ///< by device: cpu, cuda:0, ...
-    /// What intermediates would need at the worst moment if they could be moved freely: no plan is smaller.
+    std::vector<ir::ArenaDesc> arenas; ///< none is empty
+    /// By arena: what would be needed at the worst moment if intermediates could be moved freely: no plan is
+    /// smaller.
     std::vector<int64_t> live_bytes;
     int64_t in_place_bytes = 0; ///< of outputs written over a dying input
     int64_t donated_bytes = 0;  ///< of results in donated memory

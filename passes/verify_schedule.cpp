@@ -195,7 +195,7 @@ private:
     History &history_of(uint32_t buffer) {
         const BufferDesc &desc = program_.buffers[buffer];
         if (desc.kind == BufferKind::Arena)
-            return arenas_[{static_cast<uint8_t>(desc.device.kind), desc.device.index}];
+            return arenas_[desc.arena];
         if (desc.kind == BufferKind::Result && desc.donor < 0)
             return results_[desc.index];
         return inputs_[desc.kind == BufferKind::Input
@@ -318,8 +318,7 @@ private:
     std::vector<Clock> now_;                          // by stream
     std::vector<std::optional<Clock>> events_;        // what had happened when it was recorded
     std::vector<std::pair<size_t, uint32_t>> clocks_; // by step: its stream and its place in it
-    std::map<std::pair<uint8_t, uint8_t>, History> arenas_;
-    std::map<uint32_t, History> inputs_, results_;
+    std::map<uint32_t, History> arenas_, inputs_, results_;
 };
 
 } // namespace

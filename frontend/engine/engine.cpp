@@ -388,6 +388,11 @@ void Engine::wait(const Block &block, bool writer) const {
         impl_->devices.backend(p.stream.device).synchronize(p.stream.stream, p.tick);
 }
 
+void Engine::forget(Block &block) noexcept {
+    delete block.use;
+    block.use = nullptr;
+}
+
 runtime::CachingAllocator &Engine::allocator(ir::Device device) {
     return impl_->devices.allocator(device);
 }

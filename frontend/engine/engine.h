@@ -134,6 +134,8 @@ public:
     bool is_idle(const Block &block, bool writer) const;
     /// Waits until it is.
     void wait(const Block &block, bool writer) const;
+    /// Drops the notes of a block whose memory is not ours.
+    static void forget(Block &block) noexcept;
     /// The allocator itself, for statistics (frontend/engine and tests only: its header belongs to the
     /// runtime).
     runtime::CachingAllocator &allocator(ir::Device device);

@@ -95,7 +95,8 @@ std::string describe(const passes::MemoryPlan &plan) {
                 return fmt::format("result {}", buffer.index) +
                        (buffer.donor < 0 ? "" : fmt::format(" in the memory of buffer {}", buffer.donor));
             case BufferKind::Arena:
-                return fmt::format("arena [{}, {})", buffer.offset, buffer.offset + buffer.bytes);
+                return fmt::format("arena {} [{}, {})", buffer.arena, buffer.offset,
+                                   buffer.offset + buffer.bytes);
             }
             return std::string();
         };
@@ -107,9 +108,9 @@ std::string describe(const passes::MemoryPlan &plan) {
     for (const passes::PlannedCopy &copy : plan.copies)
         text += fmt::format("// copy: buffer {} to buffer {} before step {}\n", copy.from, copy.to,
                             copy.before_step);
-    for (size_t d = 0; d < plan.arena_bytes.size(); ++d)
-        text += fmt::format("// arena of device {}: {} bytes, at most {} live\n", d, plan.arena_bytes[d],
-                            plan.live_bytes[d]);
+    for (size_t a = 0; a < plan.arenas.size(); ++a)
+        text += fmt::format("// arena {} on {}: {} bytes, at most {} live\n", a,
+                            to_string(plan.arenas[a].device), plan.arenas[a].bytes, plan.live_bytes[a]);
     return text;
 }
 

@@ -15,22 +15,28 @@ namespace {
 using testing::HasSubstr;
 
 Program sample() {
+    constexpr Device cuda0{DeviceKind::Cuda, 0};
     Program p;
     p.name = "step one";
     p.kernels = {test::softmax(), test::gather()};
     p.num_runtime_words = 4;
     p.num_events = 1;
-    p.arena_bytes = {4096, 1024};
+    p.arenas = {{.bytes = 4096},
+                {.device = cuda0, .home = kCopyInStream, .home_device = cuda0, .bytes = 1024},
+                {.pinned = true, .home = kCopyOutStream, .home_device = cuda0, .bytes = 512}};
     p.buffers = {
         {.kind = BufferKind::Input, .index = 0, .bytes = 4096, .device = kCpu, .value = 0},
         {.kind = BufferKind::Arena, .offset = 512, .bytes = 2048, .device = kCpu},
         {.kind = BufferKind::Result, .index = 0, .bytes = 4096, .device = kCpu, .donor = 0, .value = 9},
-        {.kind = BufferKind::Arena, .offset = 0, .bytes = 1024, .device = {DeviceKind::Cuda, 0}},
+        {.kind = BufferKind::Arena, .offset = 0, .arena = 1, .bytes = 1024, .device = cuda0},
+        {.kind = BufferKind::Arena, .offset = 256, .arena = 2, .bytes = 256, .device = kCpu},
     };
     Step launch;
     launch.kernel = 0;
     launch.worker_bytes = 256;
     launch.cost = 12345;
+    launch.bytes = 8192;
+    launch.flops = 99;
     launch.node = 7;
     launch.recorded = {2, 3, 5};
     launch.label = "softmax row: \"max\", exp, sum, div";
@@ -55,14 +61,22 @@ Program sample() {
     library.ints = {{8, {}}, {-1, {{2, 1}}}};
     Step copy;
     copy.kind = StepKind::Copy;
-    copy.device = {DeviceKind::Cuda, 0};
+    copy.device = cuda0;
     copy.stream = 2;
     copy.operands = {0, 3};
+    copy.copy = {128, 256, 512};
     Step record, wait;
     record.kind = StepKind::RecordEvent;
     wait.kind = StepKind::WaitEvent;
     record.event = wait.event = 0;
-    p.steps = {launch, gather, library, copy, record, wait};
+    Step user_wait, callback;
+    user_wait.kind = StepKind::WaitEvent;
+    user_wait.device = cuda0;
+    user_wait.stream = kFirstUserStream;
+    user_wait.effect = {0, {{3, 1}}};
+    callback.kind = StepKind::HostCallback;
+    callback.effect = {0, {{2, 1}}};
+    p.steps = {launch, gather, library, copy, record, wait, user_wait, callback};
     p.results = {2};
     p.notes = {"One kernel: `softmax`.", "a\nsecond line"};
     return p;
@@ -78,6 +92,12 @@ TEST(ProgramText, ReadsBackWhatItPrints) {
     EXPECT_EQ(again.steps[0].segments[1].args[2].terms[1].coefficient, -1);
     EXPECT_EQ(again.steps[0].recorded, p.steps[0].recorded);
     EXPECT_EQ(again.buffers[2].donor, 0);
+    EXPECT_EQ(again.arenas, p.arenas);
+    EXPECT_EQ(again.buffers[3].arena, 1u);
+    EXPECT_EQ(again.steps[0].bytes, 8192);
+    EXPECT_EQ(again.steps[0].flops, 99);
+    EXPECT_EQ(again.steps[3].copy.to_begin, 256);
+    EXPECT_EQ(again.steps[6].effect.terms[0].word, 3u);
     EXPECT_EQ(again.notes, p.notes);
     EXPECT_EQ(cache_key(again.kernels[1]), cache_key(p.kernels[1]));
     EXPECT_EQ(print(parse_program(print(Program()))), print(Program()));
@@ -144,7 +164,24 @@ TEST(ProgramVerify, NamesWhatIsWrong) {
     EXPECT_THAT(error([](Program &p) { p.steps[2].symbol.clear(); }), HasSubstr("library call"));
     EXPECT_THAT(error([](Program &p) { p.steps[3].operands.pop_back(); }), HasSubstr("a copy has 1 buffers"));
     EXPECT_THAT(error([](Program &p) { p.steps[4].event = 1; }), HasSubstr("event e1 of 1"));
-    EXPECT_THAT(error([](Program &p) { p.results = {4}; }), HasSubstr("buffer b4 of 4"));
+    EXPECT_THAT(error([](Program &p) { p.results = {5}; }), HasSubstr("buffer b5 of 5"));
+    EXPECT_THAT(error([](Program &p) { p.arenas[0].device = {DeviceKind::Cuda, 0}; }),
+                HasSubstr("arena a0: its home is a stream of cpu, its memory is on cuda:0"));
+    EXPECT_THAT(error([](Program &p) { p.arenas[2].device = {DeviceKind::Cuda, 0}; }),
+                HasSubstr("arena a2: it is pinned memory of cuda:0"));
+    EXPECT_THAT(error([](Program &p) { p.buffers[1].arena = 3; }), HasSubstr("it is in arena a3 of 3"));
+    EXPECT_THAT(error([](Program &p) { p.buffers[1].arena = 1; }),
+                HasSubstr("it is on cpu, and arena a1 is on cuda:0"));
+    EXPECT_THAT(error([](Program &p) { p.steps[3].copy.to_begin = 513; }),
+                HasSubstr("it copies bytes [513, 513 + 512) of a buffer that has 1024"));
+    EXPECT_THAT(error([](Program &p) { p.steps[3].device = {DeviceKind::Cuda, 1}; }),
+                HasSubstr("it copies from cpu to cuda:0 on a stream of cuda:1"));
+    EXPECT_THAT(error([](Program &p) { p.steps[3].stream = kMaxStreams; }),
+                HasSubstr("cuda:0 has no stream 72 in a program"));
+    EXPECT_THAT(error([](Program &p) { p.steps[0].stream = 1; }),
+                HasSubstr("cpu has no stream 1 in a program"));
+    EXPECT_THAT(error([](Program &p) { p.steps[7].effect.terms[0].word = 4; }),
+                HasSubstr("runtime word w4 of 4"));
     Program p = sample();
     p.kernels[0].loops[0].axis = 0;
     EXPECT_THROW(verify(p), Failure) << "its kernels are verified too";

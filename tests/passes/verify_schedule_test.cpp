@@ -17,6 +17,7 @@ Step copy_step(uint32_t from, uint32_t to, int32_t stream = 0) {
     step.kind = StepKind::Copy;
     step.stream = stream;
     step.operands = {from, to};
+    step.copy.bytes = 64;
     step.accesses = {{from, 0, 64, false}, {to, 0, 64, true}};
     step.label = "copy";
     return step;
@@ -30,17 +31,17 @@ Step event_step(StepKind kind, uint32_t event, int32_t stream) {
     return step;
 }
 BufferDesc arena(int64_t offset) {
-    return {BufferKind::Arena, 0, offset, 64, kCpu, -1, kNone};
+    return {.kind = BufferKind::Arena, .offset = offset, .bytes = 64, .device = kCpu};
 }
 
 /// input 0 -> arena 1 -> arena 2 -> result 3
 Program chain() {
     Program program;
-    program.buffers = {{BufferKind::Input, 0, 0, 64, kCpu, -1, kNone},
+    program.buffers = {{.kind = BufferKind::Input, .bytes = 64, .device = kCpu},
                        arena(0),
                        arena(256),
-                       {BufferKind::Result, 0, 0, 64, kCpu, -1, kNone}};
-    program.arena_bytes = {512};
+                       {.kind = BufferKind::Result, .bytes = 64, .device = kCpu}};
+    program.arenas = {{.bytes = 512}};
     program.results = {3};
     program.steps = {copy_step(0, 1), copy_step(1, 2), copy_step(2, 3)};
     return program;
@@ -71,7 +72,7 @@ TEST(VerifySchedule, AReadBeforeTheWriteIsFound) {
 TEST(VerifySchedule, ReuseOfBytesThatAreStillWantedIsFound) {
     Program program = chain();
     program.buffers[2].offset = 32;
-    program.buffers.push_back({BufferKind::Result, 1, 0, 64, kCpu, -1, kNone});
+    program.buffers.push_back({.kind = BufferKind::Result, .index = 1, .bytes = 64, .device = kCpu});
     program.results.push_back(4);
     program.steps.push_back(copy_step(1, 4));
     EXPECT_EQ(complaint(program),

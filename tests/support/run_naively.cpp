@@ -48,12 +48,14 @@ std::vector<HostTensor> run_naively(const Graph &graph, const Program &program,
         input_memory.push_back(input.bytes);
     for (ValueId v : graph.results)
         result_memory.emplace_back(static_cast<size_t>(graph.type(v).bytes()), kGarbage);
-    Memory arena(static_cast<size_t>(program.arena_bytes[0]) + 1, kGarbage);
+    std::vector<Memory> arenas;
+    for (const ArenaDesc &arena : program.arenas)
+        arenas.emplace_back(static_cast<size_t>(arena.bytes) + 1, kGarbage);
 
     const auto memory_of = [&](uint32_t b) -> std::byte * {
         const BufferDesc &desc = program.buffers[b];
         if (desc.kind == BufferKind::Arena)
-            return arena.data() + desc.offset;
+            return desc.bytes == 0 ? nullptr : arenas[desc.arena].data() + desc.offset;
         if (desc.kind == BufferKind::Input)
             return input_memory[desc.index].data();
         return desc.donor >= 0 ? input_memory[program.buffers[static_cast<size_t>(desc.donor)].index].data()
@@ -62,11 +64,14 @@ std::vector<HostTensor> run_naively(const Graph &graph, const Program &program,
 
     for (const Step &step : program.steps) {
         if (step.kind == StepKind::Copy) {
-            if (const int64_t bytes = program.buffers[step.operands[1]].bytes; bytes > 0)
-                std::memmove(memory_of(step.operands[1]), memory_of(step.operands[0]),
-                             static_cast<size_t>(bytes));
+            if (step.copy.bytes > 0)
+                std::memmove(memory_of(step.operands[1]) + step.copy.to_begin,
+                             memory_of(step.operands[0]) + step.copy.from_begin,
+                             static_cast<size_t>(step.copy.bytes));
             continue;
         }
+        if (step.kind == StepKind::RecordEvent || step.kind == StepKind::WaitEvent)
+            continue;
         if (step.kind != StepKind::Launch)
             throw std::runtime_error("run_naively has no library");
         Memory worker(static_cast<size_t>(step.worker_bytes) + 1, kGarbage);

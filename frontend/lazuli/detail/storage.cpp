@@ -1,21 +1,19 @@
 #include "lazuli/detail/storage.h"
 
-#include "engine/engine.h"
 
 namespace lz::detail {
 
-Storage *Storage::allocate(int64_t bytes, ir::Device device) {
-    void *data = engine::Engine::get().allocate(bytes, device);
+Storage *Storage::allocate(int64_t bytes, ir::StreamRef home, bool pinned) {
+    const engine::Block block = engine::Engine::get().allocate(bytes, home, pinned);
     auto *s = new Storage;
-    s->data = data;
+    s->block = block;
     s->bytes = bytes;
-    s->device = device;
     return s;
 }
 
 Storage *Storage::adopt(void *data, int64_t bytes, std::function<void(void *)> deleter) {
     auto *s = new Storage;
-    s->data = data;
+    s->block.data = data;
     s->bytes = bytes;
     s->adopted = true;
     s->deleter = std::move(deleter);
@@ -25,11 +23,18 @@ Storage *Storage::adopt(void *data, int64_t bytes, std::function<void(void *)> d
 void Storage::release() noexcept {
     if (refs.fetch_sub(1, std::memory_order_acq_rel) != 1)
         return;
+    engine::Engine &engine = engine::Engine::get();
     if (adopted) {
+        // The user gets it back when no stream uses it any more: the only release that waits.
+        try {
+            engine.wait(block, true);
+        } catch (const ir::Failure &) { // a lost device does not use it either
+        }
+        engine.forget(block);
         if (deleter)
-            deleter(data);
+            deleter(block.data);
     } else {
-        engine::Engine::get().free(data, device);
+        engine.free(block);
     }
     delete this;
 }

@@ -1,7 +1,7 @@
 #pragma once
 /// Memory of a ready value, shared by the nodes that hold it.
 
-#include "ir/type.h"
+#include "engine/engine.h"
 
 #include <atomic>
 #include <cstdint>
@@ -13,9 +13,8 @@ namespace lz::detail {
 /// user's deleter for adopted memory.
 struct Storage {
     std::atomic<uint32_t> refs{1};
-    void *data = nullptr;
+    engine::Block block;
     int64_t bytes = 0;
-    ir::Device device;
     bool adopted = false; ///< the user's memory: never written by the engine
     std::atomic<bool> exposed{
         false}; ///< data() gave out a writable pointer: never donated or changed in place
@@ -24,8 +23,11 @@ struct Storage {
     uint64_t mark = 0;
     uint32_t first_input = 0;
 
-    /// From the device's caching allocator; throws Failure(OutOfMemory).
-    static Storage *allocate(int64_t bytes, ir::Device device);
+    void *data() const { return block.data; }
+    ir::Device device() const { return block.home.device; }
+
+    /// From the caching allocator of the home's device, or of pinned memory; throws Failure(OutOfMemory, Device).
+    static Storage *allocate(int64_t bytes, ir::StreamRef home, bool pinned = false);
     static Storage *adopt(void *data, int64_t bytes, std::function<void(void *)> deleter);
     void retain() { refs.fetch_add(1, std::memory_order_relaxed); }
     void release() noexcept;
