@@ -322,8 +322,7 @@ std::string Engine::explain(ir::Graph graph) {
     return compile_graph(graph, snapshot, Dumper(quiet, 0)).explanation;
 }
 
-Block Engine::allocate(int64_t bytes, ir::StreamRef home, bool pinned) {
-    Block block{nullptr, home, pinned};
+void Engine::allocate(Block &block, int64_t bytes, ir::StreamRef home, bool pinned) {
     const auto size = static_cast<size_t>(bytes);
     if (!pinned) {
         block.data = impl_->devices.allocator(home.device).allocate(size, home.stream);
@@ -333,14 +332,21 @@ Block Engine::allocate(int64_t bytes, ir::StreamRef home, bool pinned) {
         throw ir::Failure(ir::ErrorKind::Device,
                           "pinned memory is page-locked for a GPU. " + impl_->devices.why_no_gpu());
     }
+    block.home = home;
+    block.pinned = pinned;
     if (home.device != ir::kCpu)
         track(block);
-    return block;
 }
 
-void Engine::track(Block &block) {
-    if (!block.use)
-        block.use = new runtime::MemoryUse;
+runtime::MemoryUse *Engine::track(Block &block) {
+    runtime::MemoryUse *use = block.use.load(std::memory_order_acquire);
+    if (use)
+        return use;
+    auto *const made = new runtime::MemoryUse;
+    if (block.use.compare_exchange_strong(use, made, std::memory_order_acq_rel))
+        return made;
+    delete made;
+    return use;
 }
 
 void Engine::free(Block &block) noexcept {
@@ -350,8 +356,8 @@ void Engine::free(Block &block) noexcept {
     std::array<runtime::Guard, 8> guards;
     size_t count = 0;
     std::vector<runtime::Guard> more;
-    if (block.use) {
-        block.use->for_each(true, [&](const ir::Point &p) {
+    if (runtime::MemoryUse *const use = block.use.load(std::memory_order_acquire)) {
+        use->for_each(true, [&](const ir::Point &p) {
             if (p.stream == block.home)
                 return;
             const runtime::Guard guard{&devices.backend(p.stream.device), p.stream.stream, p.tick};
@@ -360,7 +366,7 @@ void Engine::free(Block &block) noexcept {
             else
                 more.push_back(guard);
         });
-        delete block.use;
+        delete use;
     }
     if (more.empty()) {
         allocator.free(block.data, {guards.data(), count});
@@ -372,25 +378,25 @@ void Engine::free(Block &block) noexcept {
 
 bool Engine::is_idle(const Block &block, bool writer) const {
     bool idle = true;
-    if (block.use)
-        block.use->for_each(writer, [&](const ir::Point &p) {
+    if (const runtime::MemoryUse *const use = block.use.load(std::memory_order_acquire))
+        use->for_each(writer, [&](const ir::Point &p) {
             idle = idle && impl_->devices.backend(p.stream.device).reached(p.stream.stream, p.tick);
         });
     return idle;
 }
 
 void Engine::wait(const Block &block, bool writer) const {
-    if (!block.use)
+    const runtime::MemoryUse *const use = block.use.load(std::memory_order_acquire);
+    if (!use)
         return;
     std::vector<ir::Point> points;
-    block.use->for_each(writer, [&](const ir::Point &p) { points.push_back(p); });
+    use->for_each(writer, [&](const ir::Point &p) { points.push_back(p); });
     for (const ir::Point &p : points)
         impl_->devices.backend(p.stream.device).synchronize(p.stream.stream, p.tick);
 }
 
 void Engine::forget(Block &block) noexcept {
-    delete block.use;
-    block.use = nullptr;
+    delete block.use.exchange(nullptr);
 }
 
 runtime::CachingAllocator &Engine::allocator(ir::Device device) {

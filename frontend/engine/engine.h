@@ -10,6 +10,7 @@
 #include "ir/stream.h"
 #include "ir/target.h"
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -84,12 +85,13 @@ struct Launched {
     std::unique_ptr<Flight> flight; ///< null when nothing more can show
 };
 
-/// Memory of a value: where it is, and in whose order it was taken.
+/// Memory of a value: where it is, in whose order it was taken, and what streams do with it.
 struct Block {
     void *data = nullptr;
     ir::StreamRef home; ///< of the CPU for host memory
     bool pinned = false;
-    runtime::MemoryUse *use = nullptr; ///< owned; null while no stream has touched it
+    /// Owned; null while no stream has touched it. Two threads may be the first to use it on streams.
+    std::atomic<runtime::MemoryUse *> use{nullptr};
 };
 
 class Engine {
@@ -125,11 +127,11 @@ public:
 
     /// Memory from the home's caching allocator, or pinned memory of the host; throws Failure(OutOfMemory), and
     /// Failure(Device) for pinned memory where there is no GPU. Blocks of GPUs come with a `use`.
-    Block allocate(int64_t bytes, ir::StreamRef home, bool pinned = false);
+    void allocate(Block &block, int64_t bytes, ir::StreamRef home, bool pinned = false);
     /// Never waits (S54).
     void free(Block &block) noexcept;
     /// The block is used on streams from now on: gives it a `use`.
-    static void track(Block &block);
+    static runtime::MemoryUse *track(Block &block);
     /// Whether everything noted of it is over; for a reader, or a writer.
     bool is_idle(const Block &block, bool writer) const;
     /// Waits until it is.

@@ -18,9 +18,9 @@ namespace {
 template <class F>
 Tensor from_host(const ir::TensorType &type, const Target &target, Location loc, F &&fill) {
     detail::Storage *storage =
-        detail::translated(loc, [&] { return detail::Storage::allocate(type.bytes(), ir::kCpu); });
+        detail::translated(loc, [&] { return detail::Storage::allocate(type.bytes(), {}, target.pinned); });
     if (type.numel() > 0)
-        fill(storage->data);
+        fill(storage->data());
     const Tensor made = detail::make_ready(type, storage, loc);
     return to(detail::cast(made, target.dtype, loc), detail::from_ir(target.device), loc);
 }

@@ -77,14 +77,14 @@ void check_pinned(const TensorOptions &options, const char *function, Location l
 Target target_of(const TensorOptions &options, const char *function, Location loc) {
     check_pinned(options, function, loc);
     return {options.dtype ? to_ir(*options.dtype) : default_dtype(),
-            options.device ? to_ir(*options.device, loc) : default_device(loc)};
+            options.device ? to_ir(*options.device, loc) : default_device(loc), options.pinned};
 }
 
 Target target_like(const Tensor &x, const TensorOptions &options, const char *function, Location loc) {
     const ir::TensorType &like = checked_type(x, function, loc);
     check_pinned(options, function, loc);
     return {options.dtype ? to_ir(*options.dtype) : like.dtype,
-            options.device ? to_ir(*options.device, loc) : like.device};
+            options.device ? to_ir(*options.device, loc) : like.device, options.pinned};
 }
 
 } // namespace detail

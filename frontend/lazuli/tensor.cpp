@@ -59,14 +59,14 @@ void check_element(const Tensor &t, std::optional<DType> wanted, Location loc) {
                          loc);
 }
 
-/// The one element of a one-element tensor, in storage format.
+/// The one element of a one-element tensor on the CPU, in storage format.
 const void *single_element(const Tensor &t, Location loc) {
     detail::Node *const node = node_of(t, "item", loc);
     if (node->type.numel() != 1)
         throw StateError("item: the tensor " + ir::to_string(node->type) + " has " +
                              std::to_string(node->type.numel()) + " elements; item() needs exactly one",
                          loc);
-    return detail::materialize(node, loc)->data;
+    return detail::materialize_now(node, loc)->data();
 }
 
 template <class T>
@@ -79,6 +79,8 @@ T load(const void *from) {
 } // namespace
 
 double Tensor::item_double(Location loc) const {
+    if (node_of(*this, "item", loc)->type.device != ir::kCpu && numel() == 1)
+        return cpu(loc).item_double(loc);
     const void *at = single_element(*this, loc);
     switch (dtype()) {
     case DType::F16:
@@ -95,6 +97,8 @@ double Tensor::item_double(Location loc) const {
 }
 
 int64_t Tensor::item_int(Location loc) const {
+    if (node_of(*this, "item", loc)->type.device != ir::kCpu && numel() == 1)
+        return cpu(loc).item_int(loc);
     const void *at = single_element(*this, loc);
     switch (dtype()) {
     case DType::Bool:
@@ -121,24 +125,36 @@ int64_t Tensor::item_int(Location loc) const {
 const void *Tensor::read_pointer(std::optional<DType> dtype, Location loc) const {
     detail::Node *const node = node_of(*this, "data", loc);
     check_element(*this, dtype, loc);
-    return detail::materialize(node, loc)->data;
+    return detail::materialize_now(node, loc)->data();
 }
+
+namespace {
+
+/// The same values in memory that only the result knows.
+Tensor private_copy(const Tensor &tensor, const detail::Storage *storage, Location loc) {
+    if (storage->device() != ir::kCpu)
+        return tensor.clone(loc);
+    detail::Storage *const copy = detail::translated(
+        loc, [&] { return detail::Storage::allocate(storage->bytes, {}, storage->block.pinned); });
+    std::memcpy(copy->data(), storage->data(), static_cast<size_t>(storage->bytes));
+    return detail::make_ready(detail::type_of(tensor), copy, loc);
+}
+
+} // namespace
 
 void *Tensor::write_pointer(std::optional<DType> dtype, Location loc) {
     detail::Node *node = node_of(*this, "mutable_data", loc);
     check_element(*this, dtype, loc);
     // Pending work that reads the value as it is now must run before the user writes to it.
     detail::sync_all(loc);
-    detail::Storage *storage = detail::materialize(node, loc);
+    detail::Storage *storage = detail::materialize_now(node, loc, true);
     if (node->uses() > 1) { // other handles of this version keep theirs
-        auto *copy = detail::translated(
-            loc, [&] { return detail::Storage::allocate(storage->bytes, storage->device); });
-        std::memcpy(copy->data, storage->data, static_cast<size_t>(storage->bytes));
-        detail::replace(*this, detail::make_ready(node->type, copy, loc));
-        storage = copy;
+        const Tensor copy = private_copy(*this, storage, loc);
+        storage = detail::materialize_now(detail::Access::node(copy), loc, true);
+        detail::replace(*this, copy);
     }
     storage->exposed.store(true, std::memory_order_relaxed);
-    return storage->data;
+    return storage->data();
 }
 
 void sync(Location loc) {

@@ -128,6 +128,7 @@ std::string text(const ir::TensorType &type);
 struct Target {
     ir::DType dtype;
     ir::Device device;
+    bool pinned = false;
 };
 Target target_of(const TensorOptions &options, const char *function, Location loc);
 Target target_like(const Tensor &x, const TensorOptions &options, const char *function, Location loc);

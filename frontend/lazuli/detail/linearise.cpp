@@ -1,12 +1,15 @@
 #include "lazuli/detail/linearise.h"
 
+#include "engine/engine.h"
 #include "ir/diagnostic.h"
 #include "lazuli/detail/failure_record.h"
+#include "lazuli/detail/flights.h"
 #include "lazuli/detail/storage.h"
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstring>
 #include <string>
 
 namespace lz::detail {
@@ -78,7 +81,7 @@ void return_scratch() {
     idle_scratch = s;
 }
 
-constexpr uint64_t kInputTag = 0xff;
+constexpr uint64_t kInputTag = 0xff, kArgumentTag = 0xfe;
 
 bool has_several_results(const Node *n) {
     return n->op == ir::Op::Sort && n->projection == 0;
@@ -92,6 +95,45 @@ uint64_t operation_word(const Node *n) {
 }
 constexpr uint64_t kWantedBit = uint64_t{1} << 15;
 constexpr uint64_t kDonatedBit = uint64_t{1} << 63;
+
+template <class T>
+int64_t integer_at(const void *memory) {
+    T value;
+    std::memcpy(&value, memory, sizeof(T));
+    return static_cast<int64_t>(value);
+}
+template <class T>
+T bits_at(const void *memory) {
+    T value;
+    std::memcpy(&value, memory, sizeof(T));
+    return value;
+}
+
+/// An element as the runtime word of a constant (ir/op.h).
+int64_t word_of_element(const void *memory, ir::DType dtype) {
+    switch (dtype) {
+    case ir::DType::Bool:
+    case ir::DType::U8:
+        return integer_at<uint8_t>(memory);
+    case ir::DType::I8:
+        return integer_at<int8_t>(memory);
+    case ir::DType::I16:
+        return integer_at<int16_t>(memory);
+    case ir::DType::I32:
+        return integer_at<int32_t>(memory);
+    case ir::DType::I64:
+        return integer_at<int64_t>(memory);
+    case ir::DType::F16:
+        return ir::scalar_word(ir::half_to_float(bits_at<uint16_t>(memory)));
+    case ir::DType::BF16:
+        return ir::scalar_word(ir::bfloat_to_float(bits_at<uint16_t>(memory)));
+    case ir::DType::F32:
+        return ir::scalar_word(bits_at<float>(memory));
+    case ir::DType::F64:
+        return ir::scalar_word(bits_at<double>(memory));
+    }
+    return 0;
+}
 
 /// No count of uses equals it: keeps an input from being donated.
 constexpr uint32_t kNeverDonated = UINT32_MAX / 2;
@@ -136,11 +178,36 @@ void Recording::release_lock() {
     lock_.unlock();
 }
 
-void Recording::add_input(Node *n) {
+/// A number that is there already is an argument of the GPU's kernels: no transfer, no wait.
+bool Recording::is_argument(const Node *n, const Node *user) const {
+    return user->type.device != ir::kCpu && n->type.shape.rank() == 0 && n->type.device == ir::kCpu &&
+           user->projection == 0 && n->state.load(std::memory_order_acquire) == State::Ready &&
+           !n->in_flight.load(std::memory_order_acquire) && n->storage &&
+           engine::Engine::get().is_idle(n->storage->block, false);
+}
+
+void Recording::add_argument(Node *n) {
+    const ir::DType dtype = n->type.dtype;
+    operations.push_back({n, next_index_, static_cast<uint32_t>(key.size()), false, true, true});
+    key.push_back(kArgumentTag | static_cast<uint64_t>(dtype) << 8);
+    words.push_back(word_of_element(n->storage->data(), dtype));
     n->mark = epoch_;
     n->index = next_index_++;
     n->inner_uses = 0;
     add_use(n);
+}
+
+void Recording::add_input(Node *n, const Node *user) {
+    if (is_argument(n, user)) {
+        add_argument(n);
+        return;
+    }
+    n->mark = epoch_;
+    n->index = next_index_++;
+    n->inner_uses = 0;
+    add_use(n);
+    // What it is computed from may still fail: what handles go back to is not overwritten.
+    may_fault_ |= n->in_flight.load(std::memory_order_acquire);
     int32_t group = -1;
     if (n->state.load(std::memory_order_acquire) != State::Ready) {
         awaited.push_back(n); // its storage does not exist yet, so nobody shares it
@@ -169,7 +236,7 @@ void Recording::add_operation(Node *n) {
             fail_from(n, operand);
             return;
         }
-        add_input(operand);
+        add_input(operand, n);
     }
     const bool replay = n->state.load(std::memory_order_relaxed) == State::Ready;
     may_fault_ |= may_fault(n);
@@ -259,7 +326,7 @@ void Recording::finish() {
         Operation &o = operations[i];
         // Uses beyond the edges inside the recording and this sync's own: somebody can still ask for the
         // value.
-        if (!o.replay && o.node->uses() > o.node->inner_uses + 1) {
+        if (!o.replay && !is_effect(o.node) && o.node->uses() > o.node->inner_uses + 1) {
             o.wanted = true;
             key[o.key_at] |= kWantedBit;
             wanted.push_back(i);
@@ -298,6 +365,45 @@ void Recording::unclaim() {
         drop_use(input.node);
 }
 
+namespace {
+
+/// Effects stand between what was recorded before and after them on their stream.
+class EffectOrder {
+public:
+    /// The node added last to the builder.
+    void add(ir::GraphBuilder &builder, Node *n) {
+        const ir::NodeId id = builder.last_node();
+        Track &track = track_of(device_of_work(n), n->stream);
+        if (is_effect(n)) {
+            if (track.effect != ir::kNone)
+                track.since.push_back(track.effect);
+            builder.add_order(track.since);
+            track.since.clear();
+            track.effect = id;
+            return;
+        }
+        if (track.effect != ir::kNone)
+            builder.add_order({&track.effect, 1});
+        track.since.push_back(id);
+    }
+
+private:
+    struct Track {
+        ir::StreamRef stream;
+        ir::NodeId effect = ir::kNone;  // the last one
+        std::vector<ir::NodeId> since; // nodes after it
+    };
+    Track &track_of(ir::Device device, int32_t stream) {
+        for (Track &t : tracks_)
+            if (t.stream == ir::StreamRef{device, stream})
+                return t;
+        return tracks_.emplace_back(Track{{device, stream}, ir::kNone, {}});
+    }
+    std::vector<Track> tracks_;
+};
+
+} // namespace
+
 ir::Graph Recording::build_graph() const {
     ir::GraphBuilder builder("main");
     std::vector<ir::ValueId> values(next_index_);
@@ -308,10 +414,20 @@ ir::Graph Recording::build_graph() const {
         builder.graph().params.back().storage = input.storage_group;
     }
     std::vector<ir::ValueId> operands;
+    size_t runtime_at = 0;
+    const bool has_effects =
+        std::ranges::any_of(operations, [](const Operation &o) { return is_effect(o.node); });
+    EffectOrder order;
     for (size_t i = 0; i < operations.size(); ++i) {
         const Operation &o = operations[i];
         Node *const n = o.node;
-        if (n->projection > 0) {
+        if (o.argument) {
+            const int64_t word = words[runtime_at];
+            const int64_t type[] = {static_cast<int64_t>(n->type.dtype), 0, ir::device_word(ir::kCpu)};
+            values[o.index] = builder.add(ir::Op::Constant, {}, type, {&word, 1}, n->loc);
+            builder.set_recorded(static_cast<uint32_t>(i));
+            ++runtime_at;
+        } else if (n->projection > 0) {
             values[o.index] = values[operand_index(o, 0)] + n->projection;
         } else {
             operands.clear();
@@ -321,6 +437,9 @@ ir::Graph Recording::build_graph() const {
             values[o.index] = builder.add(n->op, operands, attrs.structural, attrs.runtime, n->loc);
             builder.set_recorded(static_cast<uint32_t>(i));
             builder.set_stream(n->stream);
+            runtime_at += attrs.runtime.size();
+            if (has_effects)
+                order.add(builder, n);
         }
     }
     for (const uint32_t i : wanted)

@@ -28,7 +28,9 @@ public:
         uint32_t index;
         uint32_t key_at;
         bool wanted;
-        bool replay; ///< a ready node with several results, run again for a result that was not stored
+        bool replay; ///< a ready node: one with several results, run again for a result that was not stored, or
+                     ///< an argument
+        bool argument = false; ///< a number on the CPU beside operands on a GPU: its value goes into `words` (S07)
     };
 
     /// Takes the sync lock; it is held until `release_lock` or the end.
@@ -71,7 +73,9 @@ private:
     }
     void visit(Node *root);
     void add_operation(Node *node);
-    void add_input(Node *node);
+    void add_input(Node *node, const Node *user);
+    bool is_argument(const Node *node, const Node *user) const;
+    void add_argument(Node *node);
     bool needs_visit(const Node *user, const Node *operand) const;
 
     std::vector<Node *> &awaited;

@@ -109,6 +109,31 @@ void Recorder::drain_foreign_dead() {
     }
 }
 
+void Recorder::set_stream(ir::Device device, int32_t stream) {
+    if (device.index >= streams_.size())
+        streams_.resize(device.index + size_t{1}, ir::kNoStream);
+    int32_t &mine = streams_[device.index];
+    named_streams_ += (stream != ir::kNoStream) - (mine != ir::kNoStream);
+    mine = stream;
+}
+
+void Recorder::hold_effect(Cell *effect, std::shared_ptr<void> payload) {
+    effects_.push_back({effect, std::move(payload)});
+}
+
+void Recorder::drop_done_effects() {
+    std::vector<Effect> done;
+    std::erase_if(effects_, [&](Effect &e) {
+        const State state = e.cell->current->state.load(std::memory_order_acquire);
+        if (state == State::Pending || state == State::Claimed)
+            return false;
+        done.push_back(std::move(e));
+        return true;
+    });
+    for (const Effect &e : done)
+        drop_handle(e.cell);
+}
+
 void drop_use(Node *n) {
     if (static_cast<uint32_t>(n->refs.fetch_sub(Node::kUse, std::memory_order_acq_rel)) == 1) {
         n->dead_next = nullptr;

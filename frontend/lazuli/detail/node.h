@@ -60,6 +60,9 @@ struct Node {
     uint8_t projection = 0; ///< k > 0: result k of operand 0, which is a node with several results
     uint8_t size_class = 0;
     bool linked = false; ///< in the list of `owner`: that thread's business alone
+    bool pinned = false; ///< its value is wanted in page-locked memory
+    /// Ready, but what computes it may still fail (sync.cpp: flights).
+    std::atomic<bool> in_flight{false};
     uint16_t num_operands = 0, num_structural = 0, num_runtime = 0;
     // Scratch of the sync that looks at it, valid under the sync lock when mark equals the sync's epoch.
     uint32_t index = 0;
@@ -79,6 +82,13 @@ struct Node {
 };
 static_assert(alignof(Node) == 8 && sizeof(Node) <= 248,
               "one size class holds a node with up to eight words of operands");
+
+/// Whose streams run it: a transfer to the host is the GPU's work.
+inline ir::Device device_of_work(Node *n) {
+    return n->op == ir::Op::Transfer && n->num_operands == 1 && n->type.device == ir::kCpu
+               ? n->operand_data()[0]->type.device
+               : n->type.device;
+}
 
 inline void add_use(Node *n) {
     n->refs.fetch_add(Node::kUse, std::memory_order_relaxed);

@@ -7,11 +7,14 @@
 /// a node left the list. When a thread ends with work pending, its recorder is kept and given to the next
 /// thread that starts recording.
 
+#include "ir/stream.h"
 #include "lazuli/detail/node.h"
 #include "lazuli/location.h"
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 namespace lz::detail {
 
@@ -44,8 +47,21 @@ public:
     Node *head() const { return head_; }
     Node *tail() const { return tail_; }
     uint32_t count() const { return count_; }
-    int32_t stream() const { return stream_; }
-    void set_stream(int32_t stream) { stream_ = stream; }
+
+    /// The user's stream for work on a device, or kNoStream (S41).
+    int32_t stream(ir::Device device) const {
+        return named_streams_ == 0 || device == ir::kCpu ? ir::kNoStream : user_stream(device);
+    }
+    void set_stream(ir::Device device, int32_t stream);
+    /// Index of the GPU that `cuda` means (S03).
+    int current_gpu() const { return current_gpu_; }
+    void set_current_gpu(int index) { current_gpu_ = index; }
+
+    /// Effects have no handle: the recorder holds them, and what they refer to, until they have run.
+    void hold_effect(Cell *effect, std::shared_ptr<void> payload);
+    bool has_effects() const { return !effects_.empty(); }
+    /// Lets go of those that have run.
+    void drop_done_effects();
 
     /// Called by a foreign thread for a node of this list whose value is dead; keeps the node's memory held.
     void push_foreign_dead(Node *node) {
@@ -67,7 +83,19 @@ private:
 
     Node *head_ = nullptr, *tail_ = nullptr;
     uint32_t count_ = 0;
-    int32_t stream_ = -1;
+    int current_gpu_ = 0;
+    int named_streams_ = 0;
+    std::vector<int32_t> streams_; ///< by GPU
+    struct Effect {
+        Cell *cell;
+        std::shared_ptr<void> payload;
+    };
+    std::vector<Effect> effects_;
+
+    int32_t user_stream(ir::Device device) const {
+        return device.index < streams_.size() ? streams_[device.index] : ir::kNoStream;
+    }
+
     std::atomic<Node *> foreign_dead_{nullptr};
     Recorder *next_idle_ = nullptr;
 };

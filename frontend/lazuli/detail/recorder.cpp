@@ -47,7 +47,7 @@ void copy_words(Node *n, std::span<const int64_t> structural, std::span<const in
 
 /// Hands out the handle of a finished node: it becomes pending and visible.
 Tensor publish(Node *n, Recorder &recorder) {
-    n->stream = recorder.stream();
+    n->stream = recorder.stream(device_of_work(n));
     recorder.append(n);
     return Access::wrap(&n->cell);
 }
@@ -147,6 +147,18 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
     return results;
 }
 
+void record_effect(ir::Op op, ir::StreamRef stream, std::span<const int64_t> structural,
+                   std::span<const int64_t> runtime, std::shared_ptr<void> payload, Location loc) {
+    Recorder &recorder = Recorder::current();
+    Node *n = make_node(op, 0, structural.size(), runtime.size(), loc);
+    copy_words(n, structural, runtime);
+    n->type.device = stream.device;
+    n->stream = stream.stream == ir::kDefaultStream ? ir::kNoStream : stream.stream;
+    recorder.append(n);
+    recorder.hold_effect(&n->cell, std::move(payload));
+    after_record(recorder, loc);
+}
+
 Tensor make_ready(const ir::TensorType &type, Storage *storage, Location loc) {
     Node *n = make_node(ir::Op::Constant, 0, 0, 0, loc);
     n->type = type;
@@ -200,6 +212,8 @@ void replace(Tensor &target, const Tensor &value) {
     if (next == last)
         return;
     const bool fresh = next->uses() == 1 && next->pending(); // nobody but the caller's temporary knows it
+    if (fresh)
+        next->pinned = last->pinned;
     add_use(next);
     cell->current = next;
     if (!fresh || next->fallback) {

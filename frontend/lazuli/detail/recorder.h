@@ -10,6 +10,7 @@
 #include "lazuli/tensor.h"
 
 #include <initializer_list>
+#include <memory>
 #include <span>
 
 namespace lz::detail {
@@ -31,6 +32,11 @@ inline Tensor record(ir::Op op, std::initializer_list<const Tensor *> operands,
 std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operands,
                                 std::span<const int64_t> structural, std::span<const int64_t> runtime,
                                 Location loc);
+
+/// Records an effect on a stream of the user's (kNoStream: the default one) of a GPU. `payload` is what the runtime
+/// words refer to.
+void record_effect(ir::Op op, ir::StreamRef stream, std::span<const int64_t> structural,
+                   std::span<const int64_t> runtime, std::shared_ptr<void> payload, Location loc);
 
 /// A ready tensor that owns `storage` (one reference is taken over).
 Tensor make_ready(const ir::TensorType &type, Storage *storage, Location loc);
@@ -82,9 +88,15 @@ constexpr Location from_ir(ir::Location loc) {
 void sync_all(Location loc);
 /// Computes what these tensors need and stores it; does not touch the rest of the pending work.
 void eval_nodes(std::span<Node *const> nodes, Location loc);
-/// Makes the node Ready (computing everything pending, as sync_all, if it is not) and returns its storage;
-/// throws the node's own failure.
+/// Makes the node Ready (computing everything pending, as sync_all, if it is not) and returns its storage, which
+/// streams may still be writing; throws the node's own failure.
 Storage *materialize(Node *node, Location loc);
+/// The same, and waits until the bytes are there: for a reader on the host, or a writer.
+Storage *materialize_now(Node *node, Location loc, bool writer = false);
+/// Launches everything pending on this thread, without waiting.
+void launch_all(Location loc);
+/// Looks at what is in flight and over, and throws the first failure.
+void settle_done(Location loc);
 /// The Graph of what is pending on this thread, or of what `node` needs, with locations: for dump and
 /// explain.
 ir::Graph pending_graph(Node *node);

@@ -4,11 +4,10 @@
 namespace lz::detail {
 
 Storage *Storage::allocate(int64_t bytes, ir::StreamRef home, bool pinned) {
-    const engine::Block block = engine::Engine::get().allocate(bytes, home, pinned);
-    auto *s = new Storage;
-    s->block = block;
+    auto s = std::make_unique<Storage>();
+    engine::Engine::get().allocate(s->block, bytes, home, pinned);
     s->bytes = bytes;
-    return s;
+    return s.release();
 }
 
 Storage *Storage::adopt(void *data, int64_t bytes, std::function<void(void *)> deleter) {

@@ -1,8 +1,10 @@
 #include "lazuli/detail/sync.h"
 
 #include "engine/engine.h"
+#include "engine/streams.h"
 #include "lazuli/detail/access.h"
 #include "lazuli/detail/failure_record.h"
+#include "lazuli/detail/flights.h"
 #include "lazuli/detail/linearise.h"
 #include "lazuli/detail/recorder.h"
 #include "lazuli/detail/storage.h"
@@ -18,33 +20,22 @@
 namespace lz::detail {
 namespace {
 
-/// The first failure of a sync, to be thrown when everything else is in order.
-struct Thrown {
-    FailureRecord *record = nullptr;
+/// Where this thread's work on streams ends, the latest moment of each stream.
+std::vector<ir::Point> &issued() {
+    thread_local std::vector<ir::Point> points;
+    return points;
+}
 
-    void note(FailureRecord *r) {
-        if (record)
-            return;
-        r->retain();
-        record = r;
-    }
-    void raise() {
-        if (!record)
-            return;
-        const ir::Failure failure = record->failure;
-        const Location loc = record->loc;
-        record->release();
-        record = nullptr;
-        throw_public(failure, loc);
-    }
-};
-
-Location location_of(const Recording &recording, const ir::Failure &failure, Location fallback) {
-    if (failure.loc().known())
-        return from_ir(failure.loc());
-    if (failure.node() < recording.operations.size())
-        return from_ir(recording.operations[failure.node()].node->loc);
-    return fallback;
+/// Points from `added` on take the places of earlier ones of their streams.
+void keep_latest(std::vector<ir::Point> &points, size_t added) {
+    for (size_t i = added; i < points.size(); ++i)
+        for (size_t k = 0; k < added; ++k)
+            if (points[k].stream == points[i].stream) {
+                points[k] = points[i];
+                points[i--] = points.back();
+                points.pop_back();
+                break;
+            }
 }
 
 /// One claimed recording on its way through the engine. From here on every claimed node ends Ready or Failed.
@@ -75,67 +66,80 @@ private:
         if (!executable)
             executable = engine.compile(key, hash, recording_.build_graph());
 
+        const bool watch = bind_inputs(!engine.cpu_only(*executable));
+        bind_results(engine, *executable);
+        std::vector<ir::Location> lines;
+        if (engine::Engine::profiling())
+            for (const Recording::Operation &o : recording_.operations)
+                lines.push_back(o.node->loc);
+        const size_t ends_before = issued().size();
+        engine::Launched launched = engine.run(executable,
+                                               {inputs_, results_, recording_.words, lines, input_uses_,
+                                                result_uses_, &issued()},
+                                               watch);
+        keep_latest(issued(), ends_before);
+        for (const auto &failed : launched.report.failures) {
+            auto *record = new FailureRecord(failed.failure, location_of(recording_, failed.failure, loc_));
+            thrown.note(record);
+            for (const uint32_t r : failed.results)
+                fail(result(r), record);
+            record->release();
+        }
+        if (launched.flight)
+            watch_flight(recording_, std::move(launched.flight));
+    }
+
+    /// Whether an input may turn out to be lost. `on_streams`: the Program uses streams, so every use is noted.
+    bool bind_inputs(bool on_streams) {
         inputs_.clear();
-        for (const Recording::Input &input : recording_.inputs)
-            inputs_.push_back(input.node->storage->data);
-        for (size_t r = 0; r < recording_.wanted.size(); ++r) {
-            const int donor = engine.donor(*executable, r);
-            Node *const node = recording_.operations[recording_.wanted[r]].node;
+        input_uses_.clear();
+        bool watch = false, tracked = on_streams;
+        for (const Recording::Input &input : recording_.inputs) {
+            Node *const node = input.node;
+            inputs_.push_back(node->storage->data());
+            tracked = tracked || node->storage->block.use.load(std::memory_order_acquire);
+            watch = watch || node->in_flight.load(std::memory_order_acquire) ||
+                    node->state.load(std::memory_order_acquire) == State::Failed;
+        }
+        if (tracked)
+            for (const Recording::Input &input : recording_.inputs)
+                input_uses_.push_back(engine::Engine::track(input.node->storage->block));
+        tracked_ = tracked;
+        return watch;
+    }
+
+    void bind_results(engine::Engine &engine, const engine::Executable &executable) {
+        result_uses_.clear();
+        for (uint32_t r = 0; r < recording_.wanted.size(); ++r) {
+            const int donor = engine.donor(executable, r);
             if (donor >= 0) {
                 Storage *s = recording_.inputs[static_cast<size_t>(donor)].node->storage;
                 s->retain();
                 storages_.push_back(s);
             } else {
-                storages_.push_back(Storage::allocate(node->type.bytes(), node->type.device));
+                storages_.push_back(Storage::allocate(result(r)->type.bytes(), engine.result_home(executable, r),
+                                                      result(r)->pinned));
             }
-            results_.push_back(storages_.back()->data);
-        }
-        std::vector<ir::Location> lines;
-        if (engine::Engine::profiling())
-            for (const Recording::Operation &o : recording_.operations)
-                lines.push_back(o.node->loc);
-        const engine::RunReport report =
-            engine.run(*executable, {inputs_, results_, recording_.words, lines});
-        for (const auto &failed : report.failures) {
-            auto *record = new FailureRecord(failed.failure, location_of(recording_, failed.failure, loc_));
-            thrown.note(record);
-            for (const uint32_t r : failed.results)
-                fail(r, record);
-            record->release();
+            results_.push_back(storages_.back()->data());
+            if (tracked_)
+                result_uses_.push_back(engine::Engine::track(storages_.back()->block));
         }
     }
 
-    void fail(size_t result, FailureRecord *record) {
-        Node *const node = recording_.operations[recording_.wanted[result]].node;
-        if (node->failure)
-            return;
-        record->retain();
-        node->failure = record;
-    }
+    Node *result(uint32_t r) const { return recording_.operations[recording_.wanted[r]].node; }
 
     void fail_all(const ir::Failure &failure, Thrown &thrown) {
         auto *record = new FailureRecord(failure, location_of(recording_, failure, loc_));
         thrown.note(record);
-        for (size_t r = 0; r < recording_.wanted.size(); ++r)
-            fail(r, record);
+        for (uint32_t r = 0; r < recording_.wanted.size(); ++r)
+            fail(result(r), record);
         record->release();
-    }
-
-    /// Makes a failed version's fallback the newest one that has a value, or none.
-    static void keep_newest_fallback(Node *failed) {
-        Node *version = failed->fallback;
-        while (version && version->state.load(std::memory_order_acquire) != State::Ready)
-            version = version->fallback;
-        if (version)
-            add_use(version);
-        if (Node *last = std::exchange(failed->fallback, version))
-            drop_use(last);
     }
 
     /// Gives results to their nodes, lets go of operands, and of the claims.
     void settle() {
-        for (size_t r = 0; r < recording_.wanted.size(); ++r) {
-            Node *const node = recording_.operations[recording_.wanted[r]].node;
+        for (uint32_t r = 0; r < recording_.wanted.size(); ++r) {
+            Node *const node = result(r);
             Storage *const storage = r < storages_.size() ? storages_[r] : nullptr;
             if (node->failure) {
                 if (storage)
@@ -152,7 +156,9 @@ private:
             Node *const node = o.node;
             if (mine && node->owner == mine && node->linked)
                 mine->unlink(node);
-            if (o.wanted && !node->failure)
+            if (is_effect(node))
+                node->state.store(State::Ready, std::memory_order_release);
+            if (o.wanted && !node->failure && !node->in_flight.load(std::memory_order_acquire))
                 if (Node *fallback = std::exchange(node->fallback, nullptr))
                     drop_use(fallback);
             // A node with several results keeps its operands: another result may be asked for later.
@@ -172,16 +178,19 @@ private:
 
     Recording &recording_;
     Location loc_;
+    bool tracked_ = false;
     static thread_local std::vector<void *> inputs_;
+    static thread_local std::vector<runtime::MemoryUse *> input_uses_;
     std::vector<void *> results_;
+    std::vector<runtime::MemoryUse *> result_uses_;
     std::vector<Storage *> storages_;
 };
 thread_local std::vector<void *> Execution::inputs_;
+thread_local std::vector<runtime::MemoryUse *> Execution::input_uses_;
 
 /// Claims what `claims` says and runs it; again when another sync's node that it waited for did not come.
 template <class F>
-void claim_and_run(Location loc, F &&claims) {
-    Thrown thrown;
+void claim_and_run(Location loc, Thrown &thrown, F &&claims) {
     for (bool done = false; !done;) {
         Recording recording;
         claims(recording);
@@ -196,20 +205,46 @@ void claim_and_run(Location loc, F &&claims) {
         Execution(recording, loc).run(thrown);
         done = true;
     }
-    thrown.raise();
+    if (Recorder &recorder = Recorder::current(); recorder.has_effects()) [[unlikely]]
+        recorder.drop_done_effects();
+    settle_flights(Until::Done, nullptr, thrown);
 }
 
 } // namespace
 
+void launch_all(Location loc) {
+    Thrown thrown;
+    claim_and_run(loc, thrown, [](Recording &r) { r.claim_list(Recorder::current(), nullptr); });
+    thrown.raise();
+}
+
 void sync_all(Location loc) {
-    claim_and_run(loc, [](Recording &r) { r.claim_list(Recorder::current(), nullptr); });
+    Thrown thrown;
+    claim_and_run(loc, thrown, [](Recording &r) { r.claim_list(Recorder::current(), nullptr); });
+    if (!issued().empty()) {
+        const std::vector<ir::Point> points = std::exchange(issued(), {});
+        try {
+            engine::synchronize(points);
+        } catch (const ir::Failure &failure) {
+            settle_flights(Until::Landed, nullptr, thrown);
+            thrown.raise();
+            throw_public(failure, loc);
+        }
+    }
+    settle_flights(Until::Landed, nullptr, thrown);
+    thrown.raise();
 }
 
 void eval_nodes(std::span<Node *const> nodes, Location loc) {
-    claim_and_run(loc, [&](Recording &r) {
+    Thrown thrown;
+    claim_and_run(loc, thrown, [&](Recording &r) {
+        // Effects are ordered with what was recorded before and after them.
+        if (Recorder &recorder = Recorder::current(); recorder.has_effects())
+            r.claim_list(recorder, nullptr);
         for (Node *n : nodes)
             r.claim(n);
     });
+    thrown.raise();
     for (Node *n : nodes)
         wait_while_claimed(n);
 }
@@ -224,14 +259,35 @@ Storage *materialize(Node *node, Location loc) {
         case State::Claimed:
             wait_while_claimed(node);
             break;
-        case State::Pending:
-            claim_and_run(loc, [node](Recording &r) {
+        case State::Pending: {
+            Thrown thrown;
+            claim_and_run(loc, thrown, [node](Recording &r) {
                 r.claim_list(Recorder::current(), nullptr);
                 r.claim(node);
             });
+            thrown.raise();
             break;
         }
+        }
     }
+}
+
+Storage *materialize_now(Node *node, Location loc, bool writer) {
+    Storage *storage = materialize(node, loc);
+    translated(loc, [&] { engine::Engine::get().wait(storage->block, writer); });
+    if (node->in_flight.load(std::memory_order_acquire)) {
+        Thrown thrown;
+        settle_flights(Until::Node, node, thrown);
+        thrown.raise();
+        storage = materialize(node, loc); // throws if it failed
+    }
+    return storage;
+}
+
+void settle_done(Location) {
+    Thrown thrown;
+    settle_flights(Until::Done, nullptr, thrown);
+    thrown.raise();
 }
 
 ir::Graph pending_graph(Node *node) {
@@ -264,7 +320,9 @@ void launch_prefix(Recorder &recorder, Location loc) {
             break;
         }
     }
-    claim_and_run(loc, [&](Recording &r) { r.claim_list(recorder, cut); });
+    Thrown thrown;
+    claim_and_run(loc, thrown, [&](Recording &r) { r.claim_list(recorder, cut); });
+    thrown.raise();
 }
 
 } // namespace lz::detail
