@@ -96,6 +96,8 @@ Devices::Devices(const Options &options)
         slots_.push_back({gpus_[g].get(), allocators_[g + 1].get(), pinned_.get()});
 }
 
+Devices::~Devices() = default;
+
 std::vector<ir::DeviceInfo> Devices::infos() const {
     std::vector<ir::DeviceInfo> infos;
     for (size_t i = 0; i < slots_.size(); ++i) {

@@ -16,6 +16,7 @@ namespace lz::engine {
 class Devices {
 public:
     explicit Devices(const Options &options);
+    ~Devices();
 
     size_t gpus() const { return gpus_.size(); }
     /// The device is there.
