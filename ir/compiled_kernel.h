@@ -10,7 +10,12 @@
 
 namespace lz::ir {
 
-enum class FaultCode : int32_t { None = 0, IndexOutOfRange = 1, DivisionByZero = 2 };
+enum class FaultCode : int32_t {
+    None = 0,
+    IndexOutOfRange = 1,
+    DivisionByZero = 2,
+    OutOfMemory = 3, ///< of the host, for the scratch of a worker or a library call
+};
 
 /// Filled by the first check that fails in a launch (others are dropped): S26.
 struct Fault {

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 namespace lz::runtime {
@@ -21,27 +22,26 @@ inline int64_t signed_bytes(size_t bytes) {
 
 class CachingAllocator::Impl {
 public:
-    Impl(Backend &backend, AllocatorOptions options) : backend_(backend), options_(std::move(options)) {
+    Impl(MemorySource &source, AllocatorOptions options) : source_(source), options_(std::move(options)) {
         if (options_.max_split_size != SIZE_MAX)
             stats_.max_split_size = signed_bytes(options_.max_split_size);
-        total_ = backend_.total_memory();
+        total_ = source_.total_memory();
         allowed_ = total_;
     }
 
     ~Impl() {
         for (const auto &[memory, first] : segments_)
-            backend_.free(memory, size_of_segment(first));
+            source_.free(memory, size_of_segment(first));
     }
 
     void *allocate(size_t requested, StreamId stream);
-    void free(void *memory) noexcept;
-    void use_on(void *memory, StreamId stream);
+    void free(void *memory, std::span<const Guard> guards) noexcept;
     void empty_cache();
     void set_fraction(double fraction);
     std::string check_invariants() const;
     std::vector<SegmentInfo> segments() const;
 
-    Backend &backend_;
+    MemorySource &source_;
     AllocatorOptions options_;
     mutable std::mutex mutex_;
     AllocatorStats stats_;
@@ -50,7 +50,8 @@ public:
 private:
     FreeBlocks &free_blocks(StreamId stream, bool small);
     Block *find_free(size_t size, StreamId stream, bool small);
-    Block *new_segment(size_t size, size_t requested, StreamId stream, bool small);
+    Block *new_segment(std::unique_lock<std::mutex> &lock, size_t size, size_t requested, StreamId stream,
+                       bool small);
     Block *ask_driver(size_t bytes, StreamId stream, bool small);
     [[noreturn]] void out_of_memory(size_t size, size_t requested);
     void hand_out(Block *block, size_t size, size_t requested);
@@ -62,7 +63,9 @@ private:
     bool give_back_oversize(size_t size);
     void give_back_cache();
     void give_back(Block *segment);
-    void process_events(bool wait);
+    bool hold_back(Block *block, const Guard &guard) noexcept;
+    void poll_guards() noexcept;
+    bool wait_for_guards(std::unique_lock<std::mutex> &lock);
 
     static size_t size_of_segment(const Block *first) {
         size_t bytes = 0;
@@ -87,10 +90,17 @@ private:
     std::vector<std::array<std::unique_ptr<FreeBlocks>, 2>> pools_; ///< by stream; large, small
     std::map<char *, Block *> segments_;                            ///< first block of each, by address
     struct Deferred {
-        EventId event;
+        uint64_t tick;
         Block *block;
     };
-    std::map<StreamId, std::deque<Deferred>> deferred_; ///< of each stream, in its order
+    /// Freed blocks that wait for a stream, first freed first.
+    struct Pending {
+        Backend *backend;
+        StreamId stream;
+        std::deque<Deferred> blocks;
+    };
+    std::vector<Pending> pending_;
+    size_t num_pending_ = 0; ///< in all of them
 };
 
 } // namespace lz::runtime

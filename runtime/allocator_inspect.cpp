@@ -15,7 +15,7 @@ std::vector<SegmentInfo> CachingAllocator::Impl::segments() const {
             segment.blocks.push_back({reinterpret_cast<uintptr_t>(b->memory), signed_bytes(b->size),
                                       signed_bytes(b->requested),
                                       b->in_use   ? BlockState::Allocated
-                                      : b->events ? BlockState::PendingFree
+                                      : b->guards ? BlockState::PendingFree
                                                   : BlockState::Free});
     }
     return out;

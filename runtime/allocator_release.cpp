@@ -1,12 +1,14 @@
+#include "ir/diagnostic.h"
 #include "runtime/allocator_impl.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace lz::runtime {
 
 /// The segment, which is one free block in no free list, goes back to the driver.
 void CachingAllocator::Impl::give_back(Block *segment) {
-    backend_.free(segment->memory, segment->size);
+    source_.free(segment->memory, segment->size);
     segments_.erase(segment->memory);
     reserved_ -= segment->size;
     ++stats_.num_device_free;
@@ -18,7 +20,6 @@ void CachingAllocator::Impl::give_back(Block *segment) {
 }
 
 void CachingAllocator::Impl::give_back_cache() {
-    process_events(true);
     for (auto &stream : pools_)
         for (auto &pool : stream)
             if (pool)
@@ -77,8 +78,88 @@ void CachingAllocator::Impl::collect_garbage() {
 }
 
 void CachingAllocator::Impl::empty_cache() {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    wait_for_guards(lock);
     give_back_cache();
+}
+
+// --- freed blocks that streams are not done with
+
+namespace {
+
+enum class Passed : uint8_t { No, Yes };
+
+/// A device that is lost (Failure(Cuda)) uses nothing any more; any other failure says nothing, and the guard
+/// is asked again later.
+template <class Ask>
+Passed ask(Ask question) noexcept {
+    try {
+        return question() ? Passed::Yes : Passed::No;
+    } catch (const ir::Failure &failure) {
+        return failure.kind() == ir::ErrorKind::Cuda ? Passed::Yes : Passed::No;
+    } catch (const std::exception &) {
+        return Passed::No;
+    }
+}
+
+} // namespace
+
+/// False when the guard has passed.
+bool CachingAllocator::Impl::hold_back(Block *block, const Guard &guard) noexcept {
+    if (static_cast<MemorySource *>(guard.backend) == &source_ && guard.stream == block->stream)
+        return false; // what comes on that stream comes later
+    if (ask([&] { return guard.backend->reached(guard.stream, guard.tick); }) == Passed::Yes)
+        return false;
+    ++block->guards;
+    try {
+        auto same = [&](const Pending &p) { return p.backend == guard.backend && p.stream == guard.stream; };
+        auto found = std::ranges::find_if(pending_, same);
+        if (found == pending_.end())
+            found = pending_.insert(pending_.end(), {guard.backend, guard.stream, {}});
+        found->blocks.push_back({guard.tick, block});
+        ++num_pending_;
+    } catch (const std::bad_alloc &) {
+        // Nobody will tell when that stream is done: the block is never used again.
+    }
+    return true;
+}
+
+void CachingAllocator::Impl::poll_guards() noexcept {
+    for (Pending &pending : pending_)
+        while (!pending.blocks.empty()) {
+            const Deferred first = pending.blocks.front();
+            if (ask([&] { return pending.backend->reached(pending.stream, first.tick); }) == Passed::No)
+                break;
+            pending.blocks.pop_front();
+            --num_pending_;
+            if (--first.block->guards == 0)
+                take_back(first.block);
+        }
+}
+
+/// Waits until what is pending now has passed, without the lock: what a stream does meanwhile may free memory
+/// here. False when there was nothing to wait for.
+bool CachingAllocator::Impl::wait_for_guards(std::unique_lock<std::mutex> &lock) {
+    poll_guards();
+    if (num_pending_ == 0)
+        return false;
+    std::vector<Guard> last;
+    for (const Pending &pending : pending_)
+        if (!pending.blocks.empty()) {
+            uint64_t tick = 0;
+            for (const Deferred &deferred : pending.blocks)
+                tick = std::max(tick, deferred.tick);
+            last.push_back({pending.backend, pending.stream, tick});
+        }
+    lock.unlock();
+    for (const Guard &guard : last)
+        ask([&] {
+            guard.backend->synchronize(guard.stream, guard.tick);
+            return true;
+        });
+    lock.lock();
+    poll_guards();
+    return true;
 }
 
 } // namespace lz::runtime

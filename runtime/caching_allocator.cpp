@@ -41,18 +41,18 @@ FreeBlocks &CachingAllocator::Impl::free_blocks(StreamId stream, bool small) {
 
 void *CachingAllocator::Impl::allocate(size_t requested, StreamId stream) {
     if (requested > SIZE_MAX / 2)
-        throw ir::Failure(ir::ErrorKind::OutOfMemory,
-                          fmt::format("{}: {} bytes are more than any device has.",
-                                      ir::to_string(backend_.device()), requested));
+        throw ir::Failure(
+            ir::ErrorKind::OutOfMemory,
+            fmt::format("{}: {} bytes are more than any device has.", source_.name(), requested));
     size_t size = options_.round(requested);
     bool small = size <= kSmallSize;
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     ++requests_;
-    if (!deferred_.empty())
-        process_events(false);
+    if (num_pending_ != 0)
+        poll_guards();
     Block *block = options_.caching ? find_free(size, stream, small) : nullptr;
     if (!block)
-        block = new_segment(size, requested, stream, small);
+        block = new_segment(lock, size, requested, stream, small);
     hand_out(block, size, requested);
     return block->memory;
 }
@@ -73,8 +73,9 @@ Block *CachingAllocator::Impl::find_free(size_t size, StreamId stream, bool smal
     return block;
 }
 
-/// A whole segment that holds `size`, in no free list.
-Block *CachingAllocator::Impl::new_segment(size_t size, size_t requested, StreamId stream, bool small) {
+/// A block that holds `size`, in no free list: a whole segment, or one that came back while it waited.
+Block *CachingAllocator::Impl::new_segment(std::unique_lock<std::mutex> &lock, size_t size, size_t requested,
+                                           StreamId stream, bool small) {
     size_t bytes = options_.caching ? segment_size(size) : size;
     if (options_.garbage_collection_threshold > 0)
         collect_garbage();
@@ -84,6 +85,9 @@ Block *CachingAllocator::Impl::new_segment(size_t size, size_t requested, Stream
         if (Block *block = ask_driver(bytes, stream, small))
             return block;
     ++stats_.num_alloc_retries;
+    if (wait_for_guards(lock) && options_.caching)
+        if (Block *block = find_free(size, stream, small))
+            return block;
     give_back_cache();
     if (Block *block = ask_driver(bytes, stream, small))
         return block;
@@ -99,7 +103,7 @@ Block *CachingAllocator::Impl::ask_driver(size_t bytes, StreamId stream, bool sm
         return nullptr;
     char *memory = nullptr;
     try {
-        memory = static_cast<char *>(backend_.allocate(bytes));
+        memory = static_cast<char *>(source_.allocate(bytes));
     } catch (const ir::Failure &failure) {
         if (failure.kind() != ir::ErrorKind::OutOfMemory)
             throw;
@@ -128,9 +132,9 @@ void CachingAllocator::Impl::out_of_memory(size_t size, size_t requested) {
         fmt::format("{} is out of memory: {} were asked for; it has {} in total, {} of them free; this "
                     "process has {} in live "
                     "tensors and {} reserved.",
-                    ir::to_string(backend_.device()), human_bytes(signed_bytes(requested)),
-                    human_bytes(signed_bytes(total_)), human_bytes(signed_bytes(backend_.free_memory())),
-                    human_bytes(allocated), human_bytes(signed_bytes(reserved_)));
+                    source_.name(), human_bytes(signed_bytes(requested)), human_bytes(signed_bytes(total_)),
+                    human_bytes(signed_bytes(source_.free_memory())), human_bytes(allocated),
+                    human_bytes(signed_bytes(reserved_)));
     if (fraction_set_)
         message += fmt::format(" It may reserve {} (set_per_process_memory_fraction).",
                                human_bytes(signed_bytes(allowed_)));
@@ -186,7 +190,7 @@ void CachingAllocator::Impl::change_inactive(bool small, int64_t blocks, int64_t
     change(stats_.inactive_split_bytes, bytes);
 }
 
-void CachingAllocator::Impl::free(void *memory) noexcept {
+void CachingAllocator::Impl::free(void *memory, std::span<const Guard> guards) noexcept {
     std::lock_guard lock(mutex_);
     Block *block = in_use_.take(memory);
     if (!block) // not ours: a bug above, and nothing here can be done about it
@@ -197,19 +201,11 @@ void CachingAllocator::Impl::free(void *memory) noexcept {
     sub(stats_.requested_bytes, block->small, signed_bytes(block->requested));
     if (block->oversize)
         stats_.oversize_allocations.sub(1);
-    if (block->uses.empty()) [[likely]] {
+    bool held = false;
+    for (const Guard &guard : guards)
+        held |= hold_back(block, guard);
+    if (!held) [[likely]]
         take_back(block);
-        return;
-    }
-    try {
-        for (StreamId stream : block->uses) {
-            deferred_[stream].push_back({backend_.record_event(stream), block});
-            ++block->events;
-        }
-    } catch (const std::exception &) {
-        ++block->events; // nobody can tell when that stream is done: never reused
-    }
-    block->uses.clear();
 }
 
 /// A block that nobody uses becomes free, and one with its free neighbours.
@@ -258,33 +254,6 @@ void CachingAllocator::Impl::merge(Block *left, Block *right) {
     blocks_.recycle(right);
 }
 
-void CachingAllocator::Impl::use_on(void *memory, StreamId stream) {
-    std::lock_guard lock(mutex_);
-    Block *block = in_use_.find(memory);
-    if (!block || block->stream == stream)
-        return;
-    if (std::ranges::find(block->uses, stream) == block->uses.end())
-        block->uses.push_back(stream);
-}
-
-/// Frees blocks whose streams have passed their events; with `wait`, all of them.
-void CachingAllocator::Impl::process_events(bool wait) {
-    for (auto it = deferred_.begin(); it != deferred_.end();) {
-        std::deque<Deferred> &queue = it->second;
-        while (!queue.empty()) {
-            Deferred first = queue.front();
-            if (wait)
-                backend_.synchronize_event(first.event);
-            else if (!backend_.query_event(first.event))
-                break;
-            queue.pop_front();
-            if (--first.block->events == 0)
-                take_back(first.block);
-        }
-        it = queue.empty() ? deferred_.erase(it) : std::next(it);
-    }
-}
-
 void CachingAllocator::Impl::set_fraction(double fraction) {
     if (!(fraction > 0 && fraction <= 1))
         throw ir::Failure(ir::ErrorKind::State,
@@ -296,19 +265,16 @@ void CachingAllocator::Impl::set_fraction(double fraction) {
 
 // --- the public face
 
-CachingAllocator::CachingAllocator(Backend &backend, AllocatorOptions options)
-    : impl_(std::make_unique<Impl>(backend, std::move(options))) {}
+CachingAllocator::CachingAllocator(MemorySource &source, AllocatorOptions options)
+    : impl_(std::make_unique<Impl>(source, std::move(options))) {}
 CachingAllocator::~CachingAllocator() = default;
 
 void *CachingAllocator::allocate(size_t bytes, StreamId stream) {
     return bytes == 0 ? nullptr : impl_->allocate(bytes, stream);
 }
-void CachingAllocator::free(void *memory) noexcept {
+void CachingAllocator::free(void *memory, std::span<const Guard> guards) noexcept {
     if (memory)
-        impl_->free(memory);
-}
-void CachingAllocator::use_on(void *memory, StreamId stream) {
-    impl_->use_on(memory, stream);
+        impl_->free(memory, guards);
 }
 
 size_t CachingAllocator::usable_size(const void *memory) const {
@@ -324,7 +290,7 @@ void CachingAllocator::set_memory_fraction(double fraction) {
     impl_->set_fraction(fraction);
 }
 Device CachingAllocator::device() const {
-    return impl_->backend_.device();
+    return impl_->source_.device();
 }
 
 AllocatorStats CachingAllocator::stats() const {
@@ -345,7 +311,7 @@ void CachingAllocator::reset_accumulated_stats() {
 }
 
 std::string CachingAllocator::memory_summary() const {
-    return runtime::memory_summary(stats(), ir::to_string(device()));
+    return runtime::memory_summary(stats(), impl_->source_.name());
 }
 std::vector<SegmentInfo> CachingAllocator::segments() const {
     return impl_->segments();

@@ -44,9 +44,9 @@ public:
     /// more, the cache is given back and the driver asked again; then throws Failure(OutOfMemory), which says
     /// what was asked, what there is and what to try. Nothing is lost by that.
     void *allocate(size_t bytes, StreamId stream = 0);
-    /// Takes back what `allocate` gave; nullptr is fine. Never waits for the device (S54). Work on the stream that
-    /// it was allocated on may still use it; work on other streams (of any device) too, up to `guards`: the block
-    /// is given out again when all of them have been reached.
+    /// Takes back what `allocate` gave; nullptr is fine. Never waits for the device (S54). Work on the stream
+    /// that it was allocated on may still use it; work on other streams (of any device) too, up to `guards`:
+    /// the block is given out again when all of them have been reached.
     void free(void *memory, std::span<const Guard> guards = {}) noexcept;
     /// Bytes that may be used at `memory`: what was asked, rounded up.
     size_t usable_size(const void *memory) const;

@@ -2,97 +2,51 @@
 
 #include "ir/diagnostic.h"
 #include "runtime/api/parallel.h"
-#include "runtime/cgroup.h"
+#include "runtime/host_memory.h"
+#include "runtime/host_work.h"
+#include "runtime/real_timestamp.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <sys/mman.h>
-#include <unistd.h>
 
 namespace lz::runtime {
 
 namespace {
 
 constexpr size_t kAlignment = 512;
-constexpr size_t kHugePage = size_t{2} << 20;
-/// Blocks past this are compared with what the system says it has: overcommit would grant and then kill us.
-constexpr size_t kAskSystem = size_t{256} << 20;
 
-/// Units of Step::cost: about a byte moved in a tenth of a nanosecond. Handing a range to another thread
-/// costs about as much as this; a launch below twice that is faster alone.
-constexpr int64_t kRangeCost = 64 << 10;
-/// A copy of this many bytes is shared between threads.
-constexpr size_t kCopyRange = size_t{1} << 20;
-
-size_t round_up(size_t bytes, size_t unit) {
-    return (bytes + unit - 1) / unit * unit;
-}
-
-size_t physical_memory() {
-    auto bytes = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
-    return std::min(bytes, static_cast<size_t>(cgroup_memory().value_or(INT64_MAX)));
-}
-
-/// MemAvailable: what can be had without swapping.
-size_t available_memory() {
-    std::ifstream file("/proc/meminfo");
-    for (std::string key, unit; file >> key;) {
-        size_t kib = 0;
-        if (!(file >> kib))
-            break;
-        if (key == "MemAvailable:")
-            return kib << 10;
-        std::getline(file, unit);
-    }
-    return SIZE_MAX;
-}
-
-/// Maps a multiple of the huge page at a multiple of it; nullptr when the system refuses.
-void *map_huge(size_t bytes) {
-    size_t room = bytes + kHugePage;
-    if (room < bytes)
-        return nullptr;
-    void *memory =
-        mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        return nullptr;
-    auto *begin = static_cast<char *>(memory);
-    size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
-    if (before)
-        munmap(begin, before);
-    if (size_t after = room - before - bytes)
-        munmap(begin + before + bytes, after);
-    madvise(begin + before, bytes, MADV_HUGEPAGE); // refusal is fine
-    return begin + before;
-}
-
-/// Runs launch items [begin, end): the parts of the segments they fall into, each with its own numbering.
-void run_items(const Backend::Launch &launch, int64_t begin, int64_t end) {
-    auto entry = reinterpret_cast<ir::PhaseEntry>(launch.entry);
-    void *worker = launch.worker_bytes ? thread_scratch(launch.worker_bytes) : nullptr;
-    if (launch.segments == 1) {
-        entry(launch.frames, begin, end, worker);
+/// Runs `work` here and now.
+template <class F>
+void run_now(const OnDone &done, F work) {
+    if (!done) {
+        work();
         return;
     }
-    const int64_t *ends = launch.ends;
-    auto s = static_cast<size_t>(std::upper_bound(ends, ends + launch.segments, begin) - ends);
-    for (; begin < end; ++s) {
-        int64_t first = s ? ends[s - 1] : 0;
-        int64_t last = std::min(end, ends[s]);
-        if (begin < last)
-            entry(&launch.frames[s], begin - first, last - first, worker);
-        begin = last;
-    }
+    TimeSpan span;
+    span.begin = profile_clock();
+    work();
+    span.end = profile_clock();
+    done(span);
 }
 
 } // namespace
 
-CpuBackend::CpuBackend(ModuleLoader loader, size_t memory_limit)
-    : loader_(std::move(loader)), limit_(memory_limit ? memory_limit : physical_memory()) {}
+CpuBackend::CpuBackend(ModuleLoader loader, size_t memory_limit, StreamQueue::Options streams)
+    : loader_(std::move(loader)), limit_(memory_limit ? memory_limit : physical_memory()),
+      streams_(std::make_shared<StreamGroup>("cpu", ir::ErrorKind::Device), streams) {}
+
+CpuBackend::~CpuBackend() = default;
+
+DeviceProperties CpuBackend::properties() const {
+    DeviceProperties out;
+    out.name = "cpu";
+    out.total_memory = static_cast<int64_t>(limit_);
+    out.multi_processor_count = num_threads();
+    return out;
+}
 
 void *CpuBackend::allocate(size_t bytes) {
     auto refuse = [&](size_t there) {
@@ -137,32 +91,63 @@ size_t CpuBackend::free_memory() const {
     return std::min(limit_ - std::min(given, limit_), available_memory());
 }
 
-void CpuBackend::copy(void *to, const void *from, size_t bytes, StreamId) {
-    if (bytes < 2 * kCopyRange) {
-        if (bytes)
-            std::memcpy(to, from, bytes);
-        return;
-    }
-    parallel_for(static_cast<int64_t>(bytes), static_cast<int64_t>(kCopyRange),
-                 [&](int64_t begin, int64_t end) {
-                     std::memcpy(static_cast<char *>(to) + begin, static_cast<const char *>(from) + begin,
-                                 static_cast<size_t>(end - begin));
-                 });
+void CpuBackend::set_peer_access(Backend &other, bool) {
+    throw ir::Failure(ir::ErrorKind::Device,
+                      fmt::format("Peer access is between GPUs: cpu and {} were given.", other.name()));
 }
 
-StreamId CpuBackend::create_stream(int) {
-    return streams_.fetch_add(1, std::memory_order_relaxed) + 1;
+// --- streams
+
+uint64_t CpuBackend::record(StreamId stream) {
+    return stream == ir::kHostStream ? 0 : streams_.at(stream).ticks();
 }
-void CpuBackend::destroy_stream(StreamId) noexcept {}
-EventId CpuBackend::record_event(StreamId) {
-    return events_.fetch_add(1, std::memory_order_relaxed) + 1;
+
+std::shared_ptr<Timestamp> CpuBackend::record_time(StreamId stream) {
+    if (stream != ir::kHostStream)
+        return RealTimestamp::on(streams_.at(stream));
+    auto timestamp = std::make_shared<RealTimestamp>();
+    timestamp->take();
+    return timestamp;
 }
-void CpuBackend::wait_event(StreamId, EventId) {}
-bool CpuBackend::query_event(EventId) {
-    return true;
+
+void CpuBackend::wait(StreamId stream, Backend &other, StreamId of, uint64_t tick) {
+    if (&other == this && (stream == of || of == ir::kHostStream))
+        return;
+    if (stream == ir::kHostStream)
+        other.synchronize(of, tick);
+    else if (!other.reached(of, tick))
+        streams_.at(stream).put_wait(other, of, tick);
 }
-void CpuBackend::synchronize_event(EventId) {}
-void CpuBackend::synchronize_stream(StreamId) {}
+
+bool CpuBackend::reached(StreamId stream, uint64_t tick) {
+    return stream == ir::kHostStream || streams_.at(stream).reached(tick);
+}
+
+void CpuBackend::synchronize(StreamId stream, uint64_t tick) {
+    if (stream != ir::kHostStream)
+        streams_.at(stream).synchronize(tick);
+}
+
+void CpuBackend::call_host(StreamId stream, std::function<void()> callback) {
+    if (stream == ir::kHostStream)
+        callback();
+    else
+        streams_.at(stream).put(std::move(callback));
+}
+
+// --- work
+
+void CpuBackend::copy(void *to, const void *from, size_t bytes, StreamId stream, OnDone done) {
+    if (stream == ir::kHostStream) {
+        run_now(done, [&] { copy_bytes(to, from, bytes); });
+        return;
+    }
+    streams_.at(stream).put(StreamQueue::Kind::Copy, sizeof(PackedCopy), run_packed_copy, std::move(done),
+                            [&](void *packed) {
+                                *static_cast<PackedCopy *>(packed) = {to, from, bytes};
+                                return std::nullopt;
+                            });
+}
 
 std::unique_ptr<Module> CpuBackend::load(const CompiledKernel &kernel) {
     if (!loader_)
@@ -174,18 +159,28 @@ std::unique_ptr<Module> CpuBackend::load(const CompiledKernel &kernel) {
     return loader_(kernel);
 }
 
-void CpuBackend::launch(const Launch &launch, StreamId) {
-    int64_t items = launch.items();
-    if (launch.cost < 2 * kRangeCost || items == 1) {
-        if (items > 0)
-            run_items(launch, 0, items);
+void CpuBackend::launch(const Launch &launch, StreamId stream, OnDone done) {
+    if (stream == ir::kHostStream) {
+        run_now(done, [&] { run_launch(launch); });
         return;
     }
-    // Grain: as many items as cost kRangeCost, in doubles because cost * items may overflow.
-    double each = static_cast<double>(launch.cost) / static_cast<double>(std::max<int64_t>(items, 1));
-    auto grain = static_cast<int64_t>(static_cast<double>(kRangeCost) / std::max(each, 1e-9));
-    parallel_for(items, std::clamp<int64_t>(grain, 1, items),
-                 [&](int64_t begin, int64_t end) { run_items(launch, begin, end); });
+    streams_.at(stream).put(StreamQueue::Kind::Work, packed_size(launch), run_packed_launch, std::move(done),
+                            [&](void *packed) {
+                                pack(launch, packed);
+                                return std::nullopt;
+                            });
+}
+
+void CpuBackend::call(const Call &call, StreamId stream, OnDone done) {
+    if (stream == ir::kHostStream) {
+        run_now(done, [&] { call.function(call.args); });
+        return;
+    }
+    streams_.at(stream).put(StreamQueue::Kind::Work, packed_size(call), run_packed_call, std::move(done),
+                            [&](void *packed) {
+                                pack(call, packed);
+                                return std::nullopt;
+                            });
 }
 
 } // namespace lz::runtime

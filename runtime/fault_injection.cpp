@@ -10,51 +10,107 @@ void FaultInjectingBackend::fail_at(int64_t n, int64_t times) {
     last_ = n > 0 ? n + times - 1 : -1;
 }
 
+void FaultInjectingBackend::lose_at(int64_t n) {
+    calls_ = 0;
+    lose_ = n;
+    lost_ = false;
+}
+
 void FaultInjectingBackend::count(const char *call, ir::ErrorKind kind) {
-    int64_t number = calls_.fetch_add(1) + 1;
+    note(call, kind);
+    if (lost_)
+        throw_lost();
+}
+
+void FaultInjectingBackend::note(const char *call, ir::ErrorKind kind) {
+    const int64_t number = calls_.fetch_add(1) + 1;
+    if (lose_ > 0 && number >= lose_)
+        lost_ = true;
     if (number >= first_ && number <= last_)
         throw ir::Failure(kind, fmt::format("{}: call {} ({}) was made to fail.", name(), number, call));
+}
+
+void FaultInjectingBackend::throw_lost() const {
+    throw ir::Failure(ir::ErrorKind::Cuda,
+                      fmt::format("{} is lost: it was made to be. Nothing more can be done on it in this "
+                                  "process; other devices go on.",
+                                  name()));
+}
+
+/// Backends know their own kind, and none knows this one.
+Backend &FaultInjectingBackend::inside(Backend &backend) {
+    auto *injecting = dynamic_cast<FaultInjectingBackend *>(&backend);
+    return injecting ? injecting->backend_ : backend;
+}
+const Backend &FaultInjectingBackend::inside(const Backend &backend) {
+    const auto *injecting = dynamic_cast<const FaultInjectingBackend *>(&backend);
+    return injecting ? injecting->backend_ : backend;
 }
 
 void *FaultInjectingBackend::allocate(size_t bytes) {
     count("allocate", ir::ErrorKind::OutOfMemory);
     return backend_.allocate(bytes);
 }
-void FaultInjectingBackend::copy(void *to, const void *from, size_t bytes, StreamId stream) {
+void *FaultInjectingBackend::allocate_pinned(size_t bytes) {
+    count("allocate_pinned", ir::ErrorKind::OutOfMemory);
+    return backend_.allocate_pinned(bytes);
+}
+bool FaultInjectingBackend::can_access_peer(const Backend &other) const {
+    return backend_.can_access_peer(inside(other));
+}
+void FaultInjectingBackend::set_peer_access(Backend &other, bool enable) {
+    count("set_peer_access", ir::ErrorKind::Device);
+    backend_.set_peer_access(inside(other), enable);
+}
+void FaultInjectingBackend::copy(void *to, const void *from, size_t bytes, StreamId stream, OnDone done) {
     count("copy", ir::ErrorKind::Device);
-    backend_.copy(to, from, bytes, stream);
+    backend_.copy(to, from, bytes, stream, std::move(done));
 }
 StreamId FaultInjectingBackend::create_stream(int priority) {
     count("create_stream", ir::ErrorKind::Device);
     return backend_.create_stream(priority);
 }
-EventId FaultInjectingBackend::record_event(StreamId stream) {
-    count("record_event", ir::ErrorKind::Device);
-    return backend_.record_event(stream);
+uint64_t FaultInjectingBackend::record(StreamId stream) {
+    count("record", ir::ErrorKind::Device);
+    return backend_.record(stream);
 }
-void FaultInjectingBackend::wait_event(StreamId stream, EventId event) {
-    count("wait_event", ir::ErrorKind::Device);
-    backend_.wait_event(stream, event);
+std::shared_ptr<Timestamp> FaultInjectingBackend::record_time(StreamId stream) {
+    count("record_time", ir::ErrorKind::Device);
+    return backend_.record_time(stream);
 }
-bool FaultInjectingBackend::query_event(EventId event) {
-    count("query_event", ir::ErrorKind::Device);
-    return backend_.query_event(event);
+void FaultInjectingBackend::wait(StreamId stream, Backend &other, StreamId of, uint64_t tick) {
+    count("wait", ir::ErrorKind::Device);
+    backend_.wait(stream, inside(other), of, tick);
 }
-void FaultInjectingBackend::synchronize_event(EventId event) {
-    count("synchronize_event", ir::ErrorKind::Device);
-    backend_.synchronize_event(event);
+bool FaultInjectingBackend::reached(StreamId stream, uint64_t tick) {
+    note("reached", ir::ErrorKind::Device);
+    if (!backend_.reached(stream, tick))
+        return false; // what uses memory still is not hidden by a lost device
+    if (lost_)
+        throw_lost();
+    return true;
 }
-void FaultInjectingBackend::synchronize_stream(StreamId stream) {
-    count("synchronize_stream", ir::ErrorKind::Device);
-    backend_.synchronize_stream(stream);
+void FaultInjectingBackend::synchronize(StreamId stream, uint64_t tick) {
+    note("synchronize", ir::ErrorKind::Device);
+    backend_.synchronize(stream, tick);
+    if (lost_)
+        throw_lost();
+}
+void FaultInjectingBackend::call_host(StreamId stream, std::function<void()> callback) {
+    count("call_host", ir::ErrorKind::Device);
+    backend_.call_host(stream, std::move(callback));
 }
 std::unique_ptr<Module> FaultInjectingBackend::load(const CompiledKernel &kernel) {
     count("load", ir::ErrorKind::Compile);
     return backend_.load(kernel);
 }
-void FaultInjectingBackend::launch(const Launch &launch, StreamId stream) {
+void FaultInjectingBackend::launch(const Launch &launch, StreamId stream, OnDone done) {
     count("launch", ir::ErrorKind::Device);
-    backend_.launch(launch, stream);
+    backend_.launch(launch, stream, std::move(done));
+}
+void FaultInjectingBackend::call(const Call &call, StreamId stream, OnDone done) {
+    count("call", ir::ErrorKind::Device);
+    backend_.call(call, stream, std::move(done));
 }
 
 } // namespace lz::runtime

@@ -140,10 +140,7 @@ Block *BlockArena::make() {
 }
 
 void BlockArena::recycle(Block *block) {
-    std::vector<StreamId> uses = std::move(block->uses);
-    uses.clear();
     *block = Block{};
-    block->uses = std::move(uses);
     block->next = free_;
     free_ = block;
 }

@@ -24,13 +24,12 @@ struct Block {
     StreamId stream = 0;
     bool small = false; ///< of the small pool
     bool in_use = false;
-    bool oversize = false;      ///< not smaller than max_split_size when it was handed out
-    uint32_t events = 0;        ///< freed, and so many streams are not done with it
-    uint64_t freed_at = 0;      ///< count of the allocator's requests
-    std::vector<StreamId> uses; ///< other streams that use it
+    bool oversize = false; ///< not smaller than max_split_size when it was handed out
+    uint32_t guards = 0;   ///< freed, and so many streams are not done with it
+    uint64_t freed_at = 0; ///< count of the allocator's requests
 
     bool split() const { return before || after; }
-    bool free() const { return !in_use && events == 0; }
+    bool free() const { return !in_use && guards == 0; }
 };
 
 /// Free blocks of one pool of one stream. Sizes up to 2 MiB have a bin each, larger ones 16 bins a power of

@@ -1,6 +1,5 @@
 #include "fake_backend.h"
 #include "runtime/caching_allocator.h"
-#include "runtime/cpu_backend.h"
 #include "runtime/fault_injection.h"
 
 #include <gmock/gmock.h>
@@ -62,13 +61,13 @@ TEST(Allocator, ALoopAsksTheDriverOnce) {
 }
 
 TEST(Semantics, S45_memory_used_on_two_streams_is_reused_when_both_are_done) {
-    FakeBackend backend(kGiB);
+    FakeBackend backend(kGiB), other(kGiB, 2);
     CachingAllocator allocator(backend);
     void *a = allocator.allocate(4096);
-    allocator.use_on(a, 1);
-    allocator.use_on(a, 2);
-    allocator.use_on(a, 0); // its own: needs nothing
-    allocator.free(a);
+    const Guard guards[] = {{&backend, 1, backend.work(1)},
+                            {&other, 2, other.work(2)},
+                            {&backend, 0, backend.work(0)}}; // its own: needs nothing
+    allocator.free(a, guards);
     EXPECT_EQ(current(allocator.stats().allocated_bytes), 0);
     EXPECT_EQ(current(allocator.stats().active_bytes), 4096);
     void *b = allocator.allocate(4096);
@@ -78,10 +77,48 @@ TEST(Semantics, S45_memory_used_on_two_streams_is_reused_when_both_are_done) {
     EXPECT_NE(c, a);
     allocator.free(b);
     allocator.free(c);
-    backend.finish(2);
+    other.finish(2);
     EXPECT_EQ(allocator.allocate(4096), a);
-    EXPECT_EQ(backend.waits, 0) << "S54: freeing never waits";
+    EXPECT_EQ(backend.waits + other.waits, 0) << "S54: freeing never waits";
     EXPECT_EQ(allocator.check_invariants(), "");
+}
+
+TEST(Allocator, GuardsThatHavePassedHoldNothingBack) {
+    FakeBackend backend(kGiB);
+    CachingAllocator allocator(backend);
+    void *a = allocator.allocate(4096);
+    const Guard guard{&backend, 3, backend.work(3)};
+    backend.finish(3);
+    allocator.free(a, {&guard, 1});
+    EXPECT_EQ(current(allocator.stats().active_bytes), 0);
+    EXPECT_EQ(allocator.allocate(4096), a);
+}
+
+TEST(Semantics, S52_memory_that_streams_still_use_is_waited_for_before_the_cache_is_given_back) {
+    FakeBackend backend(100 * kMiB);
+    CachingAllocator allocator(backend);
+    void *a = allocator.allocate(80 * kMiB);
+    const Guard guard{&backend, 1, backend.work(1)};
+    allocator.free(a, {&guard, 1});
+    EXPECT_EQ(allocator.allocate(70 * kMiB), a) << "what came back is used, and the driver not asked again";
+    EXPECT_EQ(backend.waits, 1);
+    EXPECT_EQ(allocator.stats().num_device_free, 0);
+    allocator.free(a, {});
+    const Guard later{&backend, 2, backend.work(2)};
+    void *b = allocator.allocate(75 * kMiB);
+    allocator.free(b, {&later, 1});
+    EXPECT_NE(allocator.allocate(90 * kMiB), nullptr);
+    EXPECT_EQ(allocator.check_invariants(), "");
+}
+
+TEST(Semantics, S51_empty_cache_waits_for_streams_that_use_freed_memory) {
+    FakeBackend backend(kGiB);
+    CachingAllocator allocator(backend);
+    const Guard guard{&backend, 1, backend.work(1)};
+    allocator.free(allocator.allocate(50 * kMiB), {&guard, 1});
+    allocator.empty_cache();
+    EXPECT_EQ(backend.used(), 0u);
+    EXPECT_EQ(backend.waits, 1);
 }
 
 TEST(Semantics, S51_empty_cache_gives_back_what_is_unused_and_touches_nothing_live) {
@@ -285,32 +322,53 @@ TEST(Allocator, TheSummaryIsATableWhoseLinesAreEquallyLong) {
 }
 
 TEST(Allocator, ADriverThatFailsAtAnyCallLeaksNothing) {
-    CpuBackend cpu;
     for (int64_t n = 1;; ++n) {
-        FaultInjectingBackend backend(cpu);
+        FakeBackend fake(kGiB);
+        FaultInjectingBackend backend(fake);
         CachingAllocator allocator(backend);
-        backend.fail_at(n, 1);
         std::vector<void *> live;
         bool failed = false;
+        backend.fail_at(n, 1);
         for (size_t bytes : {size_t{100}, 3 * kMiB, 700 * size_t{1024}, 12 * kMiB, size_t{5}}) {
             try {
                 live.push_back(allocator.allocate(bytes));
-                allocator.use_on(live.back(), 1);
             } catch (const ir::Failure &) {
                 failed = true;
             }
             EXPECT_EQ(allocator.check_invariants(), "");
         }
+        const Guard guard{&backend, 1, fake.work(1)};
         for (void *memory : live)
-            allocator.free(memory);
+            allocator.free(memory, {&guard, 1});
         EXPECT_EQ(current(allocator.stats().allocated_bytes), 0);
         EXPECT_EQ(allocator.check_invariants(), "");
-        if (backend.calls() < n) {
+        fake.finish(1);
+        const bool all = backend.calls() < n;
+        allocator.free(allocator.allocate(100)); // asks the guards again
+        allocator.free(allocator.allocate(100));
+        EXPECT_EQ(current(allocator.stats().active_bytes), 0);
+        allocator.empty_cache();
+        EXPECT_EQ(fake.used(), 0u);
+        EXPECT_EQ(fake.wrong_frees, 0);
+        if (all) {
             EXPECT_FALSE(failed);
             EXPECT_GT(n, 5);
             break;
         }
     }
+}
+
+TEST(Allocator, ALostDeviceHoldsNoMemoryOfOthers) {
+    FakeBackend lost(kGiB), other(kGiB, 2);
+    FaultInjectingBackend backend(lost);
+    CachingAllocator allocator(other);
+    void *a = allocator.allocate(4096);
+    const Guard guard{&backend, 1, lost.work(1)};
+    allocator.free(a, {&guard, 1});
+    backend.lose_at(1);
+    EXPECT_NE(allocator.allocate(4096), a) << "what was put on it may still run";
+    lost.finish(1);
+    EXPECT_EQ(allocator.allocate(4096), a);
 }
 
 } // namespace

@@ -5,16 +5,16 @@
 #include "runtime/api/backend.h"
 
 #include <map>
-#include <set>
 
 namespace lz::runtime::test {
 
 class FakeBackend final : public Backend {
 public:
-    explicit FakeBackend(size_t capacity) : capacity_(capacity) {}
+    explicit FakeBackend(size_t capacity, uint8_t index = 1) : capacity_(capacity), index_(index) {}
 
-    Device device() const override { return {ir::DeviceKind::Cuda, 1}; }
-    std::string name() const override { return "fake"; }
+    Device device() const override { return {ir::DeviceKind::Cuda, index_}; }
+    std::string name() const override { return ir::to_string(device()); }
+    DeviceProperties properties() const override { return {}; }
 
     void *allocate(size_t bytes) override {
         if (used_ + bytes > capacity_)
@@ -37,27 +37,32 @@ public:
     }
     size_t total_memory() const override { return capacity_; }
     size_t free_memory() const override { return capacity_ - used_; }
-    void copy(void *, const void *, size_t, StreamId) override {}
-    StreamId create_stream(int) override { return ++streams_; }
-    void destroy_stream(StreamId) noexcept override {}
-    EventId record_event(StreamId stream) override {
-        events_[++event_] = stream;
-        return event_;
-    }
-    void wait_event(StreamId, EventId) override {}
-    bool query_event(EventId event) override { return !events_.contains(event); }
-    void synchronize_event(EventId event) override {
-        ++waits;
-        events_.erase(event);
-    }
-    void synchronize_stream(StreamId) override {}
-    std::unique_ptr<Module> load(const CompiledKernel &) override { return nullptr; }
-    void launch(const Launch &, StreamId) override {}
+    void *allocate_pinned(size_t bytes) override { return allocate(bytes); }
+    void free_pinned(void *memory, size_t bytes) noexcept override { free(memory, bytes); }
+    bool can_access_peer(const Backend &) const override { return false; }
+    void set_peer_access(Backend &, bool) override {}
 
-    /// All events recorded on the stream so far have happened.
-    void finish(StreamId stream) {
-        std::erase_if(events_, [&](const auto &entry) { return entry.second == stream; });
+    void copy(void *, const void *, size_t, StreamId stream, OnDone) override { ++streams_[stream].put; }
+    StreamId create_stream(int) override { return ir::kFirstUserStream + created_++; }
+    void destroy_stream(StreamId) noexcept override {}
+    uint64_t record(StreamId stream) override { return streams_[stream].put; }
+    std::shared_ptr<Timestamp> record_time(StreamId) override { return nullptr; }
+    void wait(StreamId stream, Backend &, StreamId, uint64_t) override { ++streams_[stream].put; }
+    bool reached(StreamId stream, uint64_t tick) override { return streams_[stream].done >= tick; }
+    void synchronize(StreamId stream, uint64_t tick) override {
+        ++waits;
+        streams_[stream].done = std::max(streams_[stream].done, tick);
     }
+    void call_host(StreamId stream, std::function<void()>) override { ++streams_[stream].put; }
+    std::unique_ptr<Module> load(const CompiledKernel &) override { return nullptr; }
+    LibraryFn find_library(std::string_view) const override { return nullptr; }
+    void launch(const Launch &, StreamId stream, OnDone) override { ++streams_[stream].put; }
+    void call(const Call &, StreamId stream, OnDone) override { ++streams_[stream].put; }
+
+    /// Something is put on the stream; the moment after it.
+    uint64_t work(StreamId stream) { return ++streams_[stream].put; }
+    /// Everything put on the stream so far is done.
+    void finish(StreamId stream) { streams_[stream].done = streams_[stream].put; }
 
     size_t used() const { return used_; }
     std::map<uintptr_t, size_t> segments;
@@ -65,11 +70,14 @@ public:
     int waits = 0;
 
 private:
+    struct Stream {
+        uint64_t put = 0, done = 0;
+    };
     size_t capacity_, used_ = 0;
+    uint8_t index_;
     uintptr_t next_ = uintptr_t{1} << 40;
-    StreamId streams_ = 0;
-    EventId event_ = 0;
-    std::map<EventId, StreamId> events_;
+    StreamId created_ = 0;
+    std::map<StreamId, Stream> streams_;
 };
 
 } // namespace lz::runtime::test
