@@ -28,8 +28,19 @@ struct Value {
     uint32_t result = 0;     ///< which result of the producer; for parameters: which parameter
 };
 
+/// Why there is a transfer, for `explain`.
+enum class TransferCause : uint8_t {
+    User,   ///< it was recorded
+    Scalar, ///< a 0-dim CPU tensor beside GPU operands
+    Peer,   ///< an operand on a GPU with peer access to the operation's
+    Side,   ///< TransferMode::Automatic: the smaller side of the operation
+    Return, ///< TransferMode::Automatic: the result of an operation that ran where its larger operand is
+};
+std::string_view name(TransferCause cause);
+
 struct Node {
     Op op;
+    TransferCause cause = TransferCause::User; ///< Transfer
     Location loc;
     uint32_t operand_begin = 0, operand_count = 0;
     uint32_t structural_begin = 0, structural_count = 0;
@@ -54,6 +65,7 @@ struct Param {
     std::vector<std::byte> bytes; ///< Dense: row-major elements in storage format
     bool donated = false;         ///< its memory may be overwritten by the program
     int32_t storage = -1;         ///< parameters with the same non-negative number share memory
+    Location loc;                 ///< where its value was recorded, if known
 };
 
 enum class ClusterKind : uint8_t {
@@ -151,10 +163,13 @@ public:
     /// hands over all its runtime words, and clones of its nodes keep their Node::runtime_begin. So positions
     /// of words are those of the recording after any number of passes, which is what a Program refers to.
     ValueId clone_node(const Graph &from, const Node &node, std::span<const ValueId> operands);
+    /// A maker (`constant`, `literal`, `iota`, `philox`) as clone_node copies it, on another device.
+    ValueId clone_maker(const Graph &from, const Node &maker, Device device);
     /// Marks the node added last.
     void set_stream(int32_t stream) { graph_.nodes_.back().stream = stream; }
     void set_recorded(uint32_t recorded) { graph_.nodes_.back().recorded = recorded; }
     void set_cluster(int32_t cluster) { graph_.nodes_.back().cluster = cluster; }
+    void set_cause(TransferCause cause) { graph_.nodes_.back().cause = cause; }
     void set_location(const Location &loc) { graph_.nodes_.back().loc = loc; }
     /// Orders the node added last after these earlier nodes.
     void add_order(std::span<const NodeId> before);
@@ -179,6 +194,7 @@ public:
     ValueId broadcast(ValueId a, const Shape &shape, const Location &loc = {});
     ValueId iota(DType dtype, const Shape &shape, int64_t axis, double start = 0, double step = 1,
                  Device device = kCpu, const Location &loc = {});
+    /// `a` itself where it is on that device already.
     ValueId transfer(ValueId a, Device to, const Location &loc = {});
     ValueId slice(ValueId a, std::span<const int64_t> starts, std::span<const int64_t> sizes,
                   std::span<const int64_t> steps, const Location &loc = {});
@@ -187,6 +203,8 @@ public:
 
 private:
     void adopt(const Graph &from);
+    ValueId clone(const Graph &from, const Node &node, std::span<const ValueId> operands,
+                  std::span<const int64_t> structural);
 
     Graph graph_;
     const Graph *words_of_ = nullptr;       // the graph whose runtime words were taken over

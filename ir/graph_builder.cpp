@@ -110,10 +110,25 @@ ValueId GraphBuilder::add(Op op, std::span<const ValueId> operands, std::span<co
 }
 
 ValueId GraphBuilder::clone_node(const Graph &from, const Node &node, std::span<const ValueId> operands) {
+    return clone(from, node, operands, from.attrs(node).structural);
+}
+
+ValueId GraphBuilder::clone_maker(const Graph &from, const Node &maker, Device device) {
+    LZ_CHECK(info(maker.op).family == OpFamily::Maker, std::string(name(maker.op)) + " is no maker");
+    const AttrView attrs = from.attrs(maker);
+    std::vector<int64_t> words(attrs.structural.begin(), attrs.structural.end());
+    // The device stands after the shape, which stands after the dtype where there is one.
+    const size_t shape = maker.op == Op::Philox ? 0 : 1;
+    words[shape + 1 + static_cast<size_t>(words[shape])] = device_word(device);
+    return clone(from, maker, {}, words);
+}
+
+ValueId GraphBuilder::clone(const Graph &from, const Node &node, std::span<const ValueId> operands,
+                            std::span<const int64_t> structural) {
     adopt(from);
-    const AttrView attrs = from.attrs(node);
-    const ValueId result = add(node.op, operands, attrs.structural, attrs.runtime, node.loc);
+    const ValueId result = add(node.op, operands, structural, from.attrs(node).runtime, node.loc);
     set_stream(node.stream);
+    set_cause(node.cause);
     set_recorded(node.recorded);
     if (words_of_ == &from) {
         // The words are here already: drop the copy that `add` made.
@@ -160,7 +175,7 @@ ValueId GraphBuilder::iota(DType dtype, const Shape &shape, int64_t axis, double
 }
 
 ValueId GraphBuilder::transfer(ValueId a, Device to, const Location &loc) {
-    return add(Op::Transfer, {a}, {device_word(to)}, {}, loc);
+    return graph_.type(a).device == to ? a : add(Op::Transfer, {a}, {device_word(to)}, {}, loc);
 }
 
 ValueId GraphBuilder::reshape(ValueId a, const Shape &shape, const Location &loc) {

@@ -49,13 +49,14 @@ private:
     bool params(const Param &p, const Param &q) const {
         return p.name == q.name && a_.type(p.value) == b_.type(q.value) && p.init == q.init &&
                (p.init != InitKind::Random || p.seed == q.seed) && p.bytes == q.bytes &&
-               p.donated == q.donated && std::max(p.storage, -1) == std::max(q.storage, -1);
+               p.donated == q.donated && std::max(p.storage, -1) == std::max(q.storage, -1) &&
+               equal_locations(p.loc, q.loc);
     }
 
     bool nodes(const Node &n, const Node &m) const {
         if (n.op != m.op || n.result_count != m.result_count || n.stream != m.stream ||
             std::max(n.cluster, -1) != std::max(m.cluster, -1) || n.recorded != m.recorded ||
-            !equal_locations(n.loc, m.loc) || !values(a_.operands(n), b_.operands(m)) ||
+            n.cause != m.cause || !equal_locations(n.loc, m.loc) || !values(a_.operands(n), b_.operands(m)) ||
             !std::ranges::equal(a_.order(n), b_.order(m)))
             return false;
         for (uint32_t k = 0; k < n.result_count; ++k)

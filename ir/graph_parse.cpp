@@ -139,6 +139,7 @@ private:
             p.storage = static_cast<int32_t>(s_.integer_in("a storage number", 0, INT32_MAX));
             s_.expect(')');
         }
+        location([&](const Location &loc) { p.loc = loc; });
     }
 
     void dense(const TensorType &t, std::vector<std::byte> &bytes) {
@@ -434,7 +435,9 @@ private:
 
     void annotations() {
         if (s_.accept_word("stream"))
-            b_.set_stream(static_cast<int32_t>(parenthesised("a stream's number", INT32_MAX)));
+            b_.set_stream(static_cast<int32_t>(parenthesised("a stream's number", kMaxStreams - 1)));
+        if (s_.accept_word("cause"))
+            cause();
         if (s_.accept_word("cluster")) {
             const auto last = static_cast<int64_t>(b_.graph().clusters.size()) - 1;
             b_.set_cluster(static_cast<int32_t>(parenthesised("a cluster's number", last)));
@@ -450,16 +453,33 @@ private:
         }
         if (s_.accept_word("rec"))
             b_.set_recorded(static_cast<uint32_t>(parenthesised("a recorded index", kNone - 1)));
-        if (s_.accept_word("loc")) {
-            s_.expect('(');
-            const std::string file = s_.string("a file's name");
-            if (file.find('\0') != std::string::npos)
-                s_.fail("a file's name holds no zero byte");
-            s_.expect(':');
-            const auto line = static_cast<uint32_t>(s_.integer_in("a line", 1, UINT32_MAX));
-            s_.expect(')');
-            b_.set_location({intern_file(file), line});
-        }
+        location([&](const Location &loc) { b_.set_location(loc); });
+    }
+
+    template <class Set>
+    void location(Set set) {
+        if (!s_.accept_word("loc"))
+            return;
+        s_.expect('(');
+        const std::string file = s_.string("a file's name");
+        if (file.find('\0') != std::string::npos)
+            s_.fail("a file's name holds no zero byte");
+        s_.expect(':');
+        const auto line = static_cast<uint32_t>(s_.integer_in("a line", 1, UINT32_MAX));
+        s_.expect(')');
+        set(Location{intern_file(file), line});
+    }
+
+    void cause() {
+        s_.expect('(');
+        const size_t at = s_.position();
+        const std::string_view text = s_.word("a cause");
+        for (int k = 0; k <= static_cast<int>(TransferCause::Return); ++k)
+            if (ir::name(static_cast<TransferCause>(k)) == text) {
+                b_.set_cause(static_cast<TransferCause>(k));
+                return s_.expect(')');
+            }
+        s_.fail_at(at, "`" + std::string(text) + "` is no cause of a transfer");
     }
 
     NodeId order_node() {

@@ -132,6 +132,7 @@ private:
             out_ += " donated";
         if (p.storage >= 0)
             out_ += " storage(" + std::to_string(p.storage) + ")";
+        location(p.loc);
     }
 
     void dense(const Param &p) {
@@ -170,6 +171,8 @@ private:
             out_ += (k ? ", " : " : ") + to_string(g_.type(g_.result(n, k)));
         if (n.stream != kNoStream)
             out_ += " stream(" + std::to_string(n.stream) + ")";
+        if (n.cause != TransferCause::User)
+            (((out_ += " cause(") += ir::name(n.cause)) += ')');
         if (n.cluster >= 0)
             out_ += " cluster(" + std::to_string(n.cluster) + ")";
         if (n.order_count > 0) {
@@ -181,9 +184,13 @@ private:
         }
         if (n.recorded != kNone)
             out_ += " rec(" + std::to_string(n.recorded) + ")";
-        if (options_.locations && n.loc.known())
-            out_ += " loc(" + quoted(n.loc.file) + ":" + std::to_string(n.loc.line) + ")";
+        location(n.loc);
         out_ += '\n';
+    }
+
+    void location(const Location &loc) {
+        if (options_.locations && loc.known())
+            out_ += " loc(" + quoted(loc.file) + ":" + std::to_string(loc.line) + ")";
     }
 
     std::string order_name(NodeId id) const {

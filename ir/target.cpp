@@ -1,16 +1,53 @@
 #include "ir/target.h"
 
-#include "ir/diagnostic.h"
-
+#include <algorithm>
 #include <bit>
 
 namespace lz::ir {
 
-const DeviceInfo &Target::device(Device d) const {
+const DeviceInfo *Target::find(Device d) const {
     for (const DeviceInfo &found : devices)
         if (found.device == d)
-            return found;
-    throw Failure(ErrorKind::Device, "The target has no device " + to_string(d) + ".");
+            return &found;
+    return nullptr;
+}
+
+const DeviceInfo &Target::device(Device d) const {
+    if (const DeviceInfo *found = find(d))
+        return *found;
+    throw missing_device(d);
+}
+
+bool Target::are_peers(Device a, Device b) const {
+    const auto reaches = [&](Device from, Device to) {
+        const DeviceInfo *info = find(from);
+        return info && std::ranges::find(info->peers, to.index) != info->peers.end();
+    };
+    return a.kind == DeviceKind::Cuda && b.kind == DeviceKind::Cuda && (reaches(a, b) || reaches(b, a));
+}
+
+Failure Target::missing_device(Device asked) const {
+    std::string text = "There is no device " + to_string(asked) + ": ";
+    if (devices.size() == 1) {
+        text += "the only device is " + to_string(devices[0].device) +
+                (no_gpu.empty() ? "" : ", because " + no_gpu);
+    } else {
+        text += "the devices are ";
+        for (size_t i = 0; i < devices.size(); ++i)
+            text += (i == 0 ? "" : i + 1 == devices.size() ? " and " : ", ") + to_string(devices[i].device);
+    }
+    return {ErrorKind::Device, text + "."};
+}
+
+double Target::transfer_seconds(Device from, Device to, int64_t bytes) const {
+    if (from == to)
+        return 0;
+    const auto n = static_cast<double>(bytes);
+    const auto link = [&](Device d) { return n / device(d).link_bandwidth; };
+    if (from == kCpu || to == kCpu)
+        return link(from == kCpu ? to : from);
+    return are_peers(from, to) ? n / std::min(device(from).peer_bandwidth, device(to).peer_bandwidth)
+                               : link(from) + link(to);
 }
 
 std::string Target::fingerprint() const {
@@ -46,7 +83,7 @@ std::string Target::fingerprint() const {
     return text;
 }
 
-Target test_target() {
+Target test_target(int gpus) {
     Target t;
     t.cpu.triple = "x86_64-unknown-linux-gnu";
     t.cpu.features = "+avx,+avx2,+avx512bw,+avx512dq,+avx512f,+avx512vl,+f16c,+fma";
@@ -55,6 +92,17 @@ Target test_target() {
     t.cpu.fma = true;
     t.cpu.avx512 = true;
     t.devices.push_back({kCpu, int64_t{8} << 30, int64_t{32} << 20, {}});
+    for (int i = 0; i < gpus; ++i) {
+        DeviceInfo &gpu = t.devices.emplace_back();
+        gpu.device = {DeviceKind::Cuda, static_cast<uint8_t>(i)};
+        gpu.memory_bytes = int64_t{141} << 30;
+        gpu.cache_bytes = int64_t{50} << 20;
+        gpu.memory_bandwidth = 4.8e12;
+        gpu.flops = 6.7e13;
+        gpu.link_bandwidth = 5.5e10;
+        gpu.peer_bandwidth = 4.5e11;
+        gpu.launch_seconds = 3e-6;
+    }
     t.threads = 2;
     t.modes.verify = true;
     return t;

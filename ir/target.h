@@ -2,6 +2,7 @@
 /// A snapshot of what the compiler needs to know about the machine and the modes in force. Passes read this
 /// and nothing else: no environment, no runtime.
 
+#include "ir/diagnostic.h"
 #include "ir/type.h"
 
 #include <cstdint>
@@ -58,12 +59,27 @@ struct Target {
     int max_scalar_ops = 256; ///< of a cluster
     int max_operands = 64;
 
+    /// Why there is no GPU (no driver, hidden by the environment, ...): a clause for messages, may be empty.
+    std::string no_gpu;
+
+    /// Throws missing_device where it is not there.
     const DeviceInfo &device(Device d) const;
+    /// The same, or nullptr.
+    const DeviceInfo *find(Device d) const;
+    /// Whether either of two GPUs may address the other's memory.
+    bool are_peers(Device a, Device b) const;
+    /// Failure(Device) for a device that is not there: lists those that are, and says why there is no GPU
+    /// (S11).
+    Failure missing_device(Device asked) const;
+    /// Seconds that moving so many bytes takes, estimated: over the link, between peers, or from one GPU to
+    /// another over the host.
+    double transfer_seconds(Device from, Device to, int64_t bytes) const;
     /// Everything that makes two Targets compile differently, for keys.
     std::string fingerprint() const;
 };
 
 /// A target for tests: AVX-512-like, two threads, 32 MiB cache, deterministic text.
-Target test_target();
+/// With `gpus` that many GPUs, estimated as H200s, no two of them peers.
+Target test_target(int gpus = 0);
 
 } // namespace lz::ir

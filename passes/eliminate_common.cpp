@@ -1,5 +1,7 @@
 #include "passes/eliminate_common.h"
 
+#include "ir/uses.h"
+#include "passes/places.h"
 #include "passes/rewrite.h"
 
 #include <algorithm>
@@ -68,11 +70,14 @@ bool may_merge(const Node &node) {
 
 Graph eliminate_common(Graph graph) {
     const auto count = static_cast<NodeId>(graph.nodes().size());
-    // Effects end an epoch.
+    // Effects end an epoch of their place, and calls that write one of all places.
+    const Places places(graph);
     std::vector<uint32_t> epochs(count);
-    uint32_t epoch = 0;
-    for (NodeId id = 0; id < count; ++id)
-        epochs[id] = has_effect(graph, graph.node(id)) ? epoch++ : epoch;
+    uint32_t calls = 0;
+    for (NodeId id = 0; id < count; ++id) {
+        calls += graph.node(id).op == Op::Call && has_effect(graph, graph.node(id));
+        epochs[id] = places.epoch(id) + calls;
+    }
 
     std::vector<ValueId> value_of(graph.values().size());
     for (ValueId v = 0; v < value_of.size(); ++v)

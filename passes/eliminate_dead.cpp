@@ -1,5 +1,6 @@
 #include "passes/eliminate_dead.h"
 
+#include "ir/uses.h"
 #include "passes/rewrite.h"
 
 #include <algorithm>

@@ -6,6 +6,7 @@
 #include "passes/eliminate_common.h"
 #include "passes/eliminate_dead.h"
 #include "passes/explain.h"
+#include "passes/insert_transfers.h"
 #include "passes/simplify.h"
 #include "passes/verify.h"
 #include "passes/verify_schedule.h"
@@ -25,9 +26,8 @@ constexpr GraphPass kGraphPasses[] = {
          check_devices(g, c.target);
          return g;
      }},
-    // insert-transfers will stand here: after the check that every change of device is legal, and before
-    // `simplify` and `eliminate-common`, which merge transfers of one value. Until there are devices no graph
-    // needs one.
+    {"insert-transfers",
+     [](Graph g, const PassContext &c) { return insert_transfers(std::move(g), c.target); }},
     {"simplify", [](Graph g, const PassContext &) { return simplify(std::move(g)); }},
     {"eliminate-common", [](Graph g, const PassContext &) { return eliminate_common(std::move(g)); }},
     {"eliminate-dead", [](Graph g, const PassContext &) { return eliminate_dead(std::move(g)); }},

@@ -23,8 +23,13 @@ std::span<const ValueId> Rewriter::operands(const Node &node) {
 }
 
 void Rewriter::keep(NodeId id) {
+    builder_.clone_node(from_, from_.node(id), operands(from_.node(id)));
+    kept(id);
+}
+
+void Rewriter::kept(NodeId id) {
     const Node &node = from_.node(id);
-    const ValueId first = builder_.clone_node(from_, node, operands(node));
+    const ValueId first = builder_.graph().node(builder_.last_node()).first_result;
     nodes_[id] = builder_.last_node();
     for (uint32_t k = 0; k < node.result_count; ++k)
         values_[node.first_result + k] = first + k;
@@ -49,12 +54,6 @@ Graph Rewriter::finish() {
         builder_.graph().results.push_back(values_[v]);
     }
     return builder_.take();
-}
-
-bool has_effect(const Graph &graph, const Node &node) {
-    if (info(node.op).family == OpFamily::Effect)
-        return true;
-    return node.op == Op::Call && !graph.attrs(node).ints(attr::kCallWrites).empty();
 }
 
 } // namespace lz::passes

@@ -21,6 +21,8 @@ public:
     std::span<const ir::ValueId> operands(const ir::Node &node);
     /// Copies the node with its mapped operands, order edges and stream.
     void keep(ir::NodeId id);
+    /// As `keep`, for a copy of the node that was just added with operands of the caller's choice.
+    void kept(ir::NodeId id);
     /// Uses `now` wherever `old` was used; order edges to its node go to the node that makes `now`.
     void replace(ir::ValueId old, ir::ValueId now);
     /// Lets the node go; order edges to it are dropped.
@@ -36,9 +38,5 @@ private:
     std::vector<ir::ValueId> operands_;
     std::vector<ir::NodeId> order_;
 };
-
-/// A node that stands for something besides its results: the user's events and callbacks, and calls that
-/// write.
-bool has_effect(const ir::Graph &graph, const ir::Node &node);
 
 } // namespace lz::passes
