@@ -59,6 +59,8 @@ ir::Failure failure_of(const ir::Program &program, uint32_t step, uint32_t segme
                 node};
     case ir::FaultCode::DivisionByZero:
         return {ir::ErrorKind::State, "An integer was divided by zero.", {}, node};
+    case ir::FaultCode::OutOfMemory:
+        return {ir::ErrorKind::OutOfMemory, "The system has no memory for a step's scratch.", {}, node};
     case ir::FaultCode::None:
         break;
     }

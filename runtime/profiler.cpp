@@ -112,20 +112,20 @@ std::string trace_json(const std::vector<ProfileEvent> &events) {
                        {"dur", static_cast<double>(event.end - event.begin) / 1000},
                        {"args", std::move(args)}});
         // Arrows bind to the event around them: out of its end, into its begin.
-        if (event.arrow_out)
+        for (const uint64_t arrow : event.arrows_out)
             out.push_back({{"name", "flow"},
                            {"cat", "flow"},
                            {"ph", "s"},
-                           {"id", event.arrow_out},
+                           {"id", arrow},
                            {"pid", process},
                            {"tid", event.track},
                            {"ts", microseconds(event.end)}});
-        if (event.arrow_in)
+        for (const uint64_t arrow : event.arrows_in)
             out.push_back({{"name", "flow"},
                            {"cat", "flow"},
                            {"ph", "f"},
                            {"bp", "e"},
-                           {"id", event.arrow_in},
+                           {"id", arrow},
                            {"pid", process},
                            {"tid", event.track},
                            {"ts", microseconds(event.begin)}});

@@ -1,9 +1,13 @@
 #include "engine/devices.h"
 
 #include "codegen/kernel_cache.h"
+#include "engine/compile_driver.h"
 #include "engine/log.h"
 #include "ir/diagnostic.h"
+#if __has_include("runtime/virtual_backend.h")
 #include "runtime/virtual_backend.h"
+#define HAVE_V
+#endif
 
 #include <fmt/format.h>
 
@@ -53,6 +57,7 @@ std::vector<int> visible_devices(const Options &options, int count) {
     return visible;
 }
 
+#ifdef HAVE_V
 runtime::VirtualOptions virtual_options(const Options &options) {
     runtime::VirtualOptions virtuals;
     virtuals.count = options.virtual_gpus;
@@ -68,6 +73,7 @@ runtime::VirtualOptions virtual_options(const Options &options) {
         }
     return virtuals;
 }
+#endif
 
 } // namespace
 
@@ -76,9 +82,11 @@ Devices::Devices(const Options &options)
     if (options.virtual_gpus > 0 && !codegen::cpu_jit_available()) {
         why_no_gpu_ = "Virtual GPUs need the CPU's JIT, which this build of Lazuli was made without.";
     } else if (options.virtual_gpus > 0) {
+#ifdef HAVE_V
         gpus_ = runtime::make_virtual_gpus(virtual_options(options), codegen::cpu_loader());
         if (gpus_.empty())
             why_no_gpu_ = fmt::format("CUDA_VISIBLE_DEVICES hides all {} virtual GPUs.", options.virtual_gpus);
+#endif
     } else {
         why_no_gpu_ = "This build of Lazuli has no CUDA backend; LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";
     }
@@ -112,7 +120,7 @@ std::vector<ir::DeviceInfo> Devices::infos() const {
             info.launch_seconds = properties.launch_seconds;
         }
         info.memory_bytes = static_cast<int64_t>(slots_[i].backend->total_memory());
-        info.cache_bytes = codegen::host_cache_bytes();
+        info.cache_bytes = host_cache_bytes();
         infos.push_back(std::move(info));
     }
     return infos;

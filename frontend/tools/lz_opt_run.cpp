@@ -84,7 +84,7 @@ std::vector<HostTensor> run_program(const Graph &graph, const Program &program, 
 
     runtime::CpuBackend backend(codegen::cpu_loader());
     runtime::CachingAllocator allocator(backend);
-    std::vector<runtime::DeviceSlot> devices(program.arena_bytes.size(), {&backend, &allocator});
+    std::vector<runtime::DeviceSlot> devices{{&backend, &allocator, nullptr}};
     const runtime::LoadedProgram loaded(program, std::move(kernels), std::move(devices));
 
     std::vector<Block> blocks;
@@ -105,7 +105,7 @@ std::vector<HostTensor> run_program(const Graph &graph, const Program &program, 
         result_memory.push_back(blocks.back().get());
     }
     const runtime::RunReport report =
-        runtime::run(loaded, {input_memory, result_memory, graph.runtime_words()});
+        runtime::run(loaded, {input_memory, result_memory, graph.runtime_words()}).report;
     if (!report.ok())
         throw report.failures.front().failure;
 

@@ -28,7 +28,7 @@ protected:
             in.push_back(v.data());
         for (auto &v : results)
             out.push_back(v.data());
-        return runtime::run(program, {in, out, words});
+        return runtime::run(program, {in, out, words}).report;
     }
 
     CpuBackend backend;
@@ -73,9 +73,9 @@ TEST_F(Executor, ASecondRunAllocatesNothing) {
     void *in_memory = x.data(), *out_memory = y.data();
     int64_t word = 1;
     Bindings bindings{{&in_memory, 1}, {&out_memory, 1}, {&word, 1}};
-    ASSERT_TRUE(runtime::run(*program, bindings).ok());
+    ASSERT_TRUE(runtime::run(*program, bindings).report.ok());
     int64_t before = allocations_of_this_thread();
-    bool ok = runtime::run(*program, bindings).ok();
+    bool ok = runtime::run(*program, bindings).report.ok();
     EXPECT_EQ(allocations_of_this_thread(), before);
     EXPECT_TRUE(ok);
     EXPECT_EQ(y[0], 100);
@@ -169,7 +169,9 @@ TEST_F(Executor, PhasesRunOneAfterAnotherAndWorkersHaveScratch) {
 
 TEST_F(Executor, CopiesAndLibraryCallsAreSteps) {
     uint32_t in = b.input(4), middle = b.arena(4), out = b.result(4);
-    b.step(ir::StepKind::Copy).operands = {in, middle};
+    ir::Step &copy = b.step(ir::StepKind::Copy);
+    copy.operands = {in, middle};
+    copy.copy = {0, 0, 32};
     ir::Step &scan = b.step(ir::StepKind::Library);
     scan.symbol = "cumsum";
     scan.operands = {middle, out};
@@ -353,14 +355,14 @@ TEST_F(Failing, AProfileShowsEachStepWithTheUsersLines) {
     std::vector<ir::Location> lines{{"a/train.cpp", 10}, {"a/train.cpp", 11}};
     start_profile();
     EXPECT_THROW(start_profile(), ir::Failure);
-    EXPECT_TRUE(runtime::run(*program, {in, out, {}, lines}).ok());
+    EXPECT_TRUE(runtime::run(*program, {in, out, {}, lines}).report.ok());
     std::vector<ProfileEvent> events = stop_profile();
-    EXPECT_TRUE(runtime::run(*program, {in, out, {}, lines}).ok());
+    EXPECT_TRUE(runtime::run(*program, {in, out, {}, lines}).report.ok());
     EXPECT_TRUE(stop_profile().empty()) << "nothing is collected when it is off";
     ASSERT_EQ(events.size(), 5u);
     EXPECT_EQ(events[1].name, "step 1");
     EXPECT_LE(events[0].end, events[1].begin);
-    events[0].arrow_out = events[4].arrow_in = profile_arrow();
+    events[0].arrows_out = events[4].arrows_in = {profile_arrow()};
     events[2].name = "\xff not UTF-8";
     auto trace = nlohmann::json::parse(trace_json(events));
     int complete = 0, metadata = 0, arrows = 0;

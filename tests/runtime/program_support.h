@@ -35,7 +35,7 @@ struct Part {
 /// Puts a Program together; buffers are f64 arrays on the CPU.
 class ProgramBuilder {
 public:
-    ProgramBuilder() { program.arena_bytes = {0}; }
+    ProgramBuilder() { program.arenas.resize(1); }
 
     uint32_t input(int64_t elements) { return buffer(ir::BufferKind::Input, inputs_++, 0, elements); }
     uint32_t result(int64_t elements) {
@@ -46,8 +46,8 @@ public:
     /// At `offset`, or behind all others.
     uint32_t arena(int64_t elements, int64_t offset = -1) {
         if (offset < 0)
-            offset = (program.arena_bytes[0] + 63) / 64 * 64;
-        program.arena_bytes[0] = std::max(program.arena_bytes[0], offset + elements * 8);
+            offset = (program.arenas[0].bytes + 63) / 64 * 64;
+        program.arenas[0].bytes = std::max(program.arenas[0].bytes, offset + elements * 8);
         return buffer(ir::BufferKind::Arena, 0, offset, elements);
     }
 
