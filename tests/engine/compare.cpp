@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <deque>
 
 namespace lz::test {
 namespace {
@@ -53,34 +54,58 @@ std::vector<ir::HostTensor> run_compiled(const ir::Graph &graph, const std::vect
     if (!executable)
         executable = engine.compile(key, hash, graph);
 
-    std::vector<ir::HostTensor> copies = inputs; // donated ones may be overwritten
-    std::vector<void *> in, out;
-    // Storage the way the engine has it: aligned.
-    std::vector<void *> owned;
-    for (const ir::HostTensor &t : copies) {
-        void *memory = engine.allocate(t.type.bytes(), ir::kCpu);
+    // Storage the way the engine has it: aligned, and known to streams where the program uses them. Parameters
+    // and results are on the CPU.
+    std::deque<engine::Block> blocks;
+    std::vector<engine::Block *> in, out;
+    for (const ir::HostTensor &t : inputs) {
+        engine::Block &block = blocks.emplace_back();
+        engine.allocate(block, t.type.bytes(), {});
         if (!t.bytes.empty())
-            std::memcpy(memory, t.bytes.data(), t.bytes.size());
-        owned.push_back(memory);
-        in.push_back(memory);
+            std::memcpy(block.data, t.bytes.data(), t.bytes.size());
+        in.push_back(&block);
     }
     for (size_t r = 0; r < graph.results.size(); ++r) {
         const int donor = engine.donor(*executable, r);
         if (donor < 0)
-            owned.push_back(engine.allocate(graph.type(graph.results[r]).bytes(), ir::kCpu));
-        out.push_back(donor < 0 ? owned.back() : in[static_cast<size_t>(donor)]);
+            engine.allocate(blocks.emplace_back(), graph.type(graph.results[r]).bytes(), {});
+        out.push_back(donor < 0 ? &blocks.back() : in[static_cast<size_t>(donor)]);
     }
-    const engine::RunReport report = engine.run(*executable, {in, out, graph.runtime_words()});
+    const bool on_streams = !engine.cpu_only(*executable);
+    const auto pointers = [](const std::vector<engine::Block *> &of) {
+        std::vector<void *> memory;
+        for (const engine::Block *block : of)
+            memory.push_back(block->data);
+        return memory;
+    };
+    const auto uses = [&](const std::vector<engine::Block *> &of) {
+        std::vector<runtime::MemoryUse *> all;
+        for (engine::Block *block : of)
+            if (on_streams)
+                all.push_back(engine::Engine::track(*block));
+        return all;
+    };
+    const std::vector<void *> in_memory = pointers(in), out_memory = pointers(out);
+    const std::vector<runtime::MemoryUse *> in_uses = uses(in), out_uses = uses(out);
+    engine::Launched launched = engine.run(
+        executable, {in_memory, out_memory, graph.runtime_words(), {}, in_uses, out_uses, nullptr});
+    engine::RunReport report = std::move(launched.report);
+    if (launched.flight) {
+        engine::RunReport later = launched.flight->finish({});
+        for (auto &failed : later.failures)
+            report.failures.push_back(std::move(failed));
+    }
     std::vector<ir::HostTensor> results;
     for (size_t r = 0; r < out.size(); ++r) {
+        engine.wait(*out[r], true);
         ir::HostTensor t{graph.type(graph.results[r]), {}};
         t.bytes.resize(static_cast<size_t>(t.type.bytes()));
         if (!t.bytes.empty())
-            std::memcpy(t.bytes.data(), out[r], t.bytes.size());
+            std::memcpy(t.bytes.data(), out[r]->data, t.bytes.size());
         results.push_back(std::move(t));
     }
-    for (void *memory : owned)
-        engine.free(memory, ir::kCpu);
+    for (engine::Block &block : blocks)
+        engine.free(block);
     if (!report.ok())
         throw report.failures[0].failure;
     return results;

@@ -144,7 +144,8 @@ TEST(ExecutorThreads, OneProgramRunsInManyThreadsAtOnceWithItsOwnBindingsInEach)
     buffer(ir::BufferKind::Arena);
     buffer(ir::BufferKind::Result);
     program.results = {2};
-    program.arena_bytes = {kElements * 8};
+    program.arenas.resize(1);
+    program.arenas[0].bytes = kElements * 8;
     program.num_runtime_words = 1;
     for (uint32_t s = 0; s < 2; ++s) {
         ir::Step &step = program.steps.emplace_back();
@@ -162,7 +163,7 @@ TEST(ExecutorThreads, OneProgramRunsInManyThreadsAtOnceWithItsOwnBindingsInEach)
         std::vector<int64_t> in(kElements, t), out(kElements);
         void *in_memory = in.data(), *out_memory = out.data();
         for (int64_t word = 0; word < 50; ++word) {
-            RunReport report = run(loaded, {{&in_memory, 1}, {&out_memory, 1}, {&word, 1}});
+            RunReport report = run(loaded, {{&in_memory, 1}, {&out_memory, 1}, {&word, 1}}).report;
             wrong += !report.ok();
             for (int64_t v : out)
                 wrong += v != t + 2 * word;
