@@ -62,6 +62,8 @@ private:
 
     void visit(const Action &action, const ir::ByteRange &access) {
         const ir::BufferDesc &buffer = program_.buffers[access.buffer];
+        if (buffer.bytes == 0)
+            return;
         const uint32_t memory = memory_of(buffer);
         Seen &seen = seen_[action.track][memory];
         const bool first = !seen.read && !seen.written, first_write = access.write && !seen.written;

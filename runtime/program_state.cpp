@@ -69,7 +69,9 @@ void LoadedProgram::State::bind(const ir::Program &program, const Layout &layout
             memory[b] = bindings.results[buffer.index];
             break;
         case ir::BufferKind::Arena:
-            memory[b] = static_cast<char *>(arenas[buffer.arena]) + buffer.offset;
+            // Empty values have a buffer even where there is no arena.
+            memory[b] = buffer.arena < arenas.size() ? static_cast<char *>(arenas[buffer.arena]) + buffer.offset
+                                                     : nullptr;
             break;
         }
     }

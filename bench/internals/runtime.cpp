@@ -167,7 +167,8 @@ void replayed_step(benchmark::State &state) {
     for (int64_t i = 0; i < 16; ++i)
         buffer(ir::BufferKind::Arena, i * 64);
     program.results = {1};
-    program.arena_bytes = {1024};
+    program.arenas.resize(1);
+    program.arenas[0].bytes = 1024;
     program.num_runtime_words = 4;
     for (uint32_t s = 0; s < 1000; ++s) {
         ir::Step &step = program.steps.emplace_back();
