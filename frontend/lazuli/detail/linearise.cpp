@@ -297,6 +297,7 @@ void Recording::visit(Node *root) {
 
 void Recording::claim_list(Recorder &recorder, const Node *stop) {
     recorder.drain_foreign_dead();
+    recorder.forget_reads();
     for (Node *n = recorder.head(); n && n != stop;) {
         Node *const next = n->next;
         const State state = n->state.load(std::memory_order_acquire);
@@ -445,6 +446,28 @@ ir::Graph Recording::build_graph() const {
     for (const uint32_t i : wanted)
         builder.graph().results.push_back(values[operations[i].index]);
     return builder.take();
+}
+
+int64_t kept_bytes(const Recorder &recorder) {
+    const std::lock_guard lock(sync_mutex());
+    const uint64_t epoch = ++last_epoch;
+    std::vector<Node *> read;
+    for (Node *n = recorder.head(); n; n = n->next)
+        for (Node *operand : n->operands()) {
+            if (operand->state.load(std::memory_order_acquire) != State::Ready || !operand->storage)
+                continue;
+            if (operand->mark != epoch) {
+                operand->mark = epoch;
+                operand->inner_uses = 0;
+                read.push_back(operand);
+            }
+            ++operand->inner_uses;
+        }
+    int64_t bytes = 0;
+    for (const Node *n : read)
+        if (n->uses() == n->inner_uses && n->storage->refs.load(std::memory_order_acquire) == 1)
+            bytes += n->storage->bytes;
+    return bytes;
 }
 
 void notify_waiters() {

@@ -87,6 +87,9 @@ private:
         false; ///< an operation may fail while it runs: what handles go back to is not overwritten
 };
 
+/// Bytes of stored values that nobody but the thread's pending operations keeps alive.
+int64_t kept_bytes(const Recorder &recorder);
+
 /// Wakes syncs that wait for claimed nodes. Called after nodes changed state.
 void notify_waiters();
 /// Blocks until `node` is not claimed by anyone.

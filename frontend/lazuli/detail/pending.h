@@ -76,6 +76,22 @@ public:
     /// S22: more pending nodes than this are launched on their own.
     static constexpr uint32_t kMaxPending = 4096;
 
+    /// A pending operation reads a stored value of this size.
+    void note_read(int64_t bytes) { read_bytes_ += bytes; }
+    /// S22: whether the pending operations may keep more memory alive than they should. What they read is an
+    /// upper bound of what they alone keep; the truth (kept_bytes) is looked for when that has grown enough.
+    bool may_keep_much() const { return read_bytes_ >= next_look_ && count_ >= next_look_count_; }
+    void looked(int64_t kept, int64_t limit) {
+        next_look_ = read_bytes_ + limit - kept;
+        next_look_count_ = count_ + kLookEvery;
+    }
+    /// What was pending has been launched.
+    void forget_reads() {
+        read_bytes_ = 0;
+        next_look_ = kFirstLook;
+        next_look_count_ = 0;
+    }
+
 private:
     static Recorder &attach();
     friend struct RecorderSlot;
@@ -83,6 +99,11 @@ private:
 
     Node *head_ = nullptr, *tail_ = nullptr;
     uint32_t count_ = 0;
+    static constexpr uint32_t kLookEvery = 64;
+    static constexpr int64_t kFirstLook = int64_t{1} << 20;
+    int64_t read_bytes_ = 0, next_look_ = kFirstLook;
+    uint32_t next_look_count_ = 0;
+
     int current_gpu_ = 0;
     int named_streams_ = 0;
     std::vector<int32_t> streams_; ///< by GPU

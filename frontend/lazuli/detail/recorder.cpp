@@ -3,9 +3,11 @@
 #include "engine/engine.h"
 #include "lazuli/detail/access.h"
 #include "lazuli/detail/arena.h"
+#include "lazuli/detail/linearise.h"
 #include "lazuli/detail/pending.h"
 #include "lazuli/detail/sync.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <string>
@@ -52,14 +54,28 @@ Tensor publish(Node *n, Recorder &recorder) {
     return Access::wrap(&n->cell);
 }
 
+/// S22: an eighth of the smallest device's memory.
+int64_t kept_limit() {
+    int64_t least = INT64_MAX;
+    for (const ir::DeviceInfo &device : engine::Engine::get().target().devices)
+        least = std::min(least, device.memory_bytes);
+    return std::max(least / 8, int64_t{1} << 20);
+}
+
 /// What S22 and S25 ask for after each operation.
 void after_record(Recorder &recorder, Location loc) {
     static const bool blocking = engine::Engine::get().options().launch_blocking;
-    if (recorder.count() >= Recorder::kMaxPending || blocking) [[unlikely]] {
-        if (blocking)
-            sync_all(loc);
-        else
+    if (blocking) [[unlikely]] {
+        sync_all(loc);
+    } else if (recorder.count() >= Recorder::kMaxPending) [[unlikely]] {
+        launch_prefix(recorder, loc);
+    } else if (recorder.may_keep_much()) [[unlikely]] {
+        static const int64_t limit = kept_limit();
+        const int64_t kept = kept_bytes(recorder);
+        if (kept > limit)
             launch_prefix(recorder, loc);
+        else
+            recorder.looked(kept, limit);
     }
 }
 
@@ -98,6 +114,8 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
         Node *operand = Access::node(*operands[i]);
         n->operand_data()[i] = operand;
         types[i] = &operand->type;
+        if (operand->state.load(std::memory_order_acquire) == State::Ready && operand->storage)
+            recorder.note_read(operand->storage->bytes);
     }
     try {
         ir::infer_types(n->attrs(), {types, operands.size()}, {&n->type, 1});
