@@ -112,23 +112,21 @@ std::string trace_json(const std::vector<ProfileEvent> &events) {
                        {"dur", static_cast<double>(event.end - event.begin) / 1000},
                        {"args", std::move(args)}});
         // Arrows bind to the event around them: out of its end, into its begin.
-        for (const uint64_t arrow : event.arrows_out)
-            out.push_back({{"name", "flow"},
-                           {"cat", "flow"},
-                           {"ph", "s"},
-                           {"id", arrow},
+        const auto arrow = [&](uint64_t number, const char *phase, int64_t at) {
+            out.push_back({{"name", "wait"},
+                           {"cat", "wait"},
+                           {"ph", phase},
+                           {"id", number},
                            {"pid", process},
                            {"tid", event.track},
-                           {"ts", microseconds(event.end)}});
-        for (const uint64_t arrow : event.arrows_in)
-            out.push_back({{"name", "flow"},
-                           {"cat", "flow"},
-                           {"ph", "f"},
-                           {"bp", "e"},
-                           {"id", arrow},
-                           {"pid", process},
-                           {"tid", event.track},
-                           {"ts", microseconds(event.begin)}});
+                           {"ts", microseconds(at)}});
+        };
+        for (const uint64_t number : event.arrows_out)
+            arrow(number, "s", event.end);
+        for (const uint64_t number : event.arrows_in) {
+            arrow(number, "f", event.begin);
+            out.back()["bp"] = "e";
+        }
     }
     Json trace = {{"displayTimeUnit", "ns"}, {"traceEvents", std::move(out)}};
     // User's labels may hold anything: what is not UTF-8 is replaced, not thrown over.

@@ -91,8 +91,6 @@ void StreamQueue::put(std::function<void()> callback) {
 }
 
 void StreamQueue::put_wait(std::shared_ptr<StreamQueue> other, uint64_t tick) {
-    if (other.get() == this || other->passed(tick))
-        return;
     std::unique_lock lock(sync_->mutex, std::defer_lock);
     Slot &slot = acquire(lock, 0);
     slot.kind = kWait;

@@ -63,7 +63,7 @@ public:
     }
     /// A function to be called in order.
     void put(std::function<void()> callback);
-    /// Goes on when `tick` of the other is reached.
+    /// Goes on when `tick` of the other is reached; the other is not this one.
     void put_wait(std::shared_ptr<StreamQueue> other, uint64_t tick);
     void put_wait(Backend &other, StreamId of, uint64_t tick);
 
