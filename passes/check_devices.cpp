@@ -8,6 +8,13 @@ using namespace ir;
 
 namespace {
 
+/// The failure of S11 as that of an operation.
+Failure missing(Op op, const Target &target, Device asked, const Location &loc, uint32_t node) {
+    std::string text = target.missing_device(asked).message();
+    text[0] = 't'; // in the middle of a sentence now
+    return {ErrorKind::Device, fmt::format("{}: {}", name(op), text), loc, node};
+}
+
 /// A few bytes that become a kernel argument or a small transfer.
 bool is_cpu_scalar(const TensorType &type) {
     return type.device == kCpu && type.shape.rank() == 0;
@@ -76,10 +83,7 @@ std::optional<Failure> device_error(Op op, std::span<const DeviceOperand> operan
                                     const Location &loc, uint32_t node, std::span<const int64_t> writes) {
     for (const DeviceOperand &operand : operands)
         if (!target.find(operand.type->device))
-            return Failure(
-                ErrorKind::Device,
-                fmt::format("{}: {}", name(op), target.missing_device(operand.type->device).message()), loc,
-                node);
+            return missing(op, target, operand.type->device, loc, node);
     if (operands.size() < 2 || takes_any_device(op))
         return std::nullopt;
     size_t home = operands.size();
@@ -113,9 +117,7 @@ namespace {
 void check_present(const Graph &graph, const Node &node, const Target &target, uint32_t blamed) {
     const auto check = [&](Device at) {
         if (!target.find(at))
-            throw Failure(ErrorKind::Device,
-                          fmt::format("{}: {}", name(node.op), target.missing_device(at).message()), node.loc,
-                          blamed);
+            throw missing(node.op, target, at, node.loc, blamed);
     };
     for (uint32_t k = 0; k < node.result_count; ++k)
         check(graph.type(graph.result(node, k)).device);

@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <iostream>
@@ -35,6 +36,9 @@ struct Options {
     std::string to;
     std::string run;
     std::string target;
+    std::string devices;
+    std::vector<std::string> peers;
+    std::string transfer = "explicit";
     bool print_after_all = false;
     bool verify = false;
     bool no_fuse = false;
@@ -70,10 +74,48 @@ std::string first_block(const std::string &text) {
     return "graph";
 }
 
+[[noreturn]] void bad_option(std::string_view option, std::string_view text, std::string_view wanted) {
+    throw Failure(ErrorKind::State, fmt::format("--{} is `{}`; it should be {}.", option, text, wanted));
+}
+
+/// The whole text as a number from 0 to 255, or -1.
+int small_number(std::string_view text) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size() && value >= 0 && value < 256 ? value : -1;
+}
+
+/// `cuda:4`: that many GPUs.
+int number_of_gpus(const Options &options) {
+    if (options.devices.empty())
+        return 0;
+    const int count =
+        options.devices.starts_with("cuda:") ? small_number(std::string_view(options.devices).substr(5)) : -1;
+    if (count < 0)
+        bad_option("devices", options.devices, "cuda:n for n GPUs");
+    return count;
+}
+
+/// `0-1`: these two GPUs have peer access to each other.
+void add_peers(Target &target, std::string_view pair) {
+    const size_t dash = pair.find('-');
+    const int a = small_number(pair.substr(0, dash));
+    const int b = dash == std::string_view::npos ? -1 : small_number(pair.substr(dash + 1));
+    const auto count = static_cast<int>(target.devices.size()) - 1;
+    if (a < 0 || b < 0 || a >= count || b >= count || a == b)
+        bad_option("peers", pair, fmt::format("i-j for two of the {} GPUs of --devices", count));
+    target.devices[static_cast<size_t>(a) + 1].peers.push_back(static_cast<uint8_t>(b));
+    target.devices[static_cast<size_t>(b) + 1].peers.push_back(static_cast<uint8_t>(a));
+}
+
 /// What this machine is, or the fixed target of tests. Running needs code for this machine.
 Target make_target(const Options &options) {
     const bool runs = options.run == "compiled" || options.run == "check";
-    Target target = test_target();
+    Target target = test_target(number_of_gpus(options));
+    for (const std::string &pair : options.peers)
+        add_peers(target, pair);
+    target.modes.transfer =
+        options.transfer == "automatic" ? TransferMode::Automatic : TransferMode::Explicit;
     if (options.target.empty() ? runs : options.target == "host") {
         target.cpu = codegen::host_isa();
         target.threads = runtime::num_threads();
@@ -270,6 +312,10 @@ int main(int argc, char **argv) {
                    "print and "
                    "host to run")
         ->check(CLI::IsMember({"test", "host"}));
+    app.add_option("--devices", options.devices, "the target's GPUs: cuda:4 for four, estimated as H200s");
+    app.add_option("--peers", options.peers, "GPUs with peer access, in pairs: 0-1,2-3")->delimiter(',');
+    app.add_option("--transfer", options.transfer, "what operands on different devices are")
+        ->check(CLI::IsMember({"explicit", "automatic"}));
     app.add_flag("--print-after-all", options.print_after_all, "print after every pass");
     app.add_flag("--verify", options.verify, "verify after every pass, and the schedule of the Program");
     app.add_flag("--no-fuse", options.no_fuse, "every operation its own kernel");

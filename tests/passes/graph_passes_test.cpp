@@ -79,9 +79,7 @@ TEST(EliminateCommon, RuntimeWordsOfTheRecordingStillDriveTheGraph) {
 TEST(CheckDevices, PeersMayBeMixed) {
     const Graph graph = parse_graph("lazuli 1\ngraph @g(%x: f32[4] @cuda:0, %y: f32[4] @cuda:1) {\n"
                                     "  %0 = add %x, %y : f32[4] @cuda:0\n  return %0\n}\n");
-    Target target = test_target();
-    target.devices.push_back({{DeviceKind::Cuda, 0}, int64_t{1} << 30, 0, {}});
-    target.devices.push_back({{DeviceKind::Cuda, 1}, int64_t{1} << 30, 0, {}});
+    Target target = test_target(2);
     EXPECT_THROW(check_devices(graph, target), Failure);
     target.devices[1].peers = {1};
     EXPECT_NO_THROW(check_devices(graph, target));
@@ -93,7 +91,7 @@ TEST(CheckDevices, TheFailureNamesTheRecordedOperation) {
                                     "  %1 = add %0, %y : f32[4] @cuda:0 rec(7) loc(\"train.cpp\":12)\n"
                                     "  return %1\n}\n");
     try {
-        check_devices(graph, test_target());
+        check_devices(graph, test_target(1));
         FAIL() << "devices are mixed";
     } catch (const Failure &f) {
         EXPECT_EQ(f.kind(), ErrorKind::Device);

@@ -58,6 +58,10 @@ public:
              ++tries) {
             device_ = r_.pick(o_.devices);
             draw(r_.pick(ops_));
+            if (o_.updates > 0 && r_.chance(o_.updates))
+                draw(Op::UpdateSlice);
+            if (o_.effects > 0 && r_.chance(o_.effects))
+                draw(r_.pick(effects_));
         }
         return finish();
     }
@@ -521,7 +525,10 @@ private:
     void draw_RecordEvent(Op op) { effect(op, {}, {device_word(device_)}, {r_.below(4)}); }
     void draw_WaitEvent(Op op) { effect(op, {}, {device_word(device_)}, {r_.below(4)}); }
     void draw_WaitStream(Op op) {
-        effect(op, {}, {device_word(device_), device_word(device_), r_.below(4)}, {});
+        effect(op, {},
+               {device_word(device_), device_word(o_.gpus > 0 ? r_.pick(o_.devices) : device_),
+                o_.first_stream + r_.below(4)},
+               {});
     }
     void draw_HostCallback(Op op) {
         const auto x = any();
@@ -548,6 +555,7 @@ private:
         return out;
     }
 
+    const std::vector<Op> effects_{Op::RecordEvent, Op::WaitEvent, Op::WaitStream, Op::HostCallback};
     std::vector<Op> ops_;
     Words unused_;
 };
@@ -555,7 +563,13 @@ private:
 } // namespace
 
 RandomGraph random_graph(uint64_t seed, const RandomGraphOptions &options) {
-    return Generator(seed, options).run();
+    if (options.gpus == 0)
+        return Generator(seed, options).run();
+    RandomGraphOptions many = options;
+    many.devices = {kCpu};
+    for (int i = 0; i < options.gpus; ++i)
+        many.devices.push_back({DeviceKind::Cuda, static_cast<uint8_t>(i)});
+    return Generator(seed, many).run();
 }
 
 } // namespace lz::test

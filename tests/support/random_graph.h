@@ -34,8 +34,16 @@ struct RandomGraphOptions {
     OpSet ops = runnable_ops();
     std::vector<ir::DType> dtypes{};           ///< empty: all
     std::vector<ir::Device> devices{ir::kCpu}; ///< operands are brought to one device by explicit transfers
-    int streams = 0;                           ///< some nodes get a user's stream below this number
-    bool faults = false;                       ///< integer divisors may be zero, indices out of range
+    int gpus = 0;                              ///< not 0: `devices` is the CPU and so many GPUs
+    /// Some 0-dim CPU values stand beside operands of GPUs as they are (S07).
+    bool cpu_scalars = false;
+    /// Some operands stay where they are: graphs for TransferMode::Automatic, or for GPUs that are peers.
+    bool mixed_devices = false;
+    int streams = 0;          ///< some nodes get one of so many user's streams
+    int32_t first_stream = 0; ///< the least of their numbers
+    int effects = 0;          ///< percent of effects of the user's between nodes, besides those of `ops`
+    int updates = 0;          ///< percent of update_slice besides those of `ops`
+    bool faults = false;      ///< integer divisors may be zero, indices out of range
     /// Some float parameters hold infinities, NaN, -0, subnormals and the greatest numbers. Tolerances then
     /// hold where the expected value is finite and no larger than 2 to the half of the dtype's greatest
     /// exponent.

@@ -118,9 +118,10 @@ protected:
                                  ? static_cast<double>(r_.between(-32, 32)) / 8
                                  : static_cast<double>(r_.between(dtype == DType::U8 ? 0 : -9, 9));
         const double v = dtype == DType::Bool ? value > 0 : value;
+        const Device device = o_.cpu_scalars && s.rank() == 0 && r_.chance(80) ? kCpu : device_;
         note();
         const ValueId id =
-            op == Op::Constant ? b_.constant(dtype, v, s, device_) : b_.literal(dtype, v, s, device_);
+            op == Op::Constant ? b_.constant(dtype, v, s, device) : b_.literal(dtype, v, s, device);
         return keep(id, v, v, 0);
     }
 
@@ -142,6 +143,9 @@ protected:
 
     Item here(const Item &x) {
         if (type(x).device == device_)
+            return x;
+        const bool scalar = o_.cpu_scalars && type(x).device == kCpu && shape_of(x).rank() == 0;
+        if ((scalar && r_.chance(80)) || (o_.mixed_devices && r_.chance(70)))
             return x;
         return keep(b_.transfer(x.id, device_), x.low, x.high, x.error);
     }
@@ -201,7 +205,7 @@ protected:
         b_.set_location({kFiles[r_.below(3)], line_ + 1});
         b_.set_recorded(b_.last_node());
         if (o_.streams > 0 && r_.chance(30))
-            b_.set_stream(static_cast<int32_t>(r_.below(o_.streams)));
+            b_.set_stream(o_.first_stream + static_cast<int32_t>(r_.below(o_.streams)));
     }
 
     /// An integer that may have wrapped can be anything of its dtype.
