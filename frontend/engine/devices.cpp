@@ -4,10 +4,7 @@
 #include "engine/compile_driver.h"
 #include "engine/log.h"
 #include "ir/diagnostic.h"
-#if __has_include("runtime/virtual_backend.h")
 #include "runtime/virtual_backend.h"
-#define HAVE_V
-#endif
 
 #include <fmt/format.h>
 
@@ -57,7 +54,6 @@ std::vector<int> visible_devices(const Options &options, int count) {
     return visible;
 }
 
-#ifdef HAVE_V
 runtime::VirtualOptions virtual_options(const Options &options) {
     runtime::VirtualOptions virtuals;
     virtuals.count = options.virtual_gpus;
@@ -73,7 +69,6 @@ runtime::VirtualOptions virtual_options(const Options &options) {
         }
     return virtuals;
 }
-#endif
 
 } // namespace
 
@@ -82,11 +77,9 @@ Devices::Devices(const Options &options)
     if (options.virtual_gpus > 0 && !codegen::cpu_jit_available()) {
         why_no_gpu_ = "Virtual GPUs need the CPU's JIT, which this build of Lazuli was made without.";
     } else if (options.virtual_gpus > 0) {
-#ifdef HAVE_V
         gpus_ = runtime::make_virtual_gpus(virtual_options(options), codegen::cpu_loader());
         if (gpus_.empty())
             why_no_gpu_ = fmt::format("CUDA_VISIBLE_DEVICES hides all {} virtual GPUs.", options.virtual_gpus);
-#endif
     } else {
         why_no_gpu_ = "This build of Lazuli has no CUDA backend; LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";
     }
