@@ -19,8 +19,8 @@ inline constexpr int32_t kComputeStreams = 4;
 inline constexpr int32_t kCopyInStream = 4;   ///< from the host
 inline constexpr int32_t kCopyOutStream = 5;  ///< to the host
 inline constexpr int32_t kCopyPeerStream = 6; ///< to another GPU, of the one that is read
-/// Streams that the user makes are numbered from here, below kMaxStreams; numbers of streams that are gone are
-/// given again.
+/// Streams that the user makes are numbered from here, below kMaxStreams; numbers of streams that are gone
+/// are given again.
 inline constexpr int32_t kFirstUserStream = 8;
 inline constexpr int32_t kMaxStreams = 72;
 

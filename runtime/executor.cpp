@@ -143,7 +143,8 @@ private:
             if (blame.harmed(action.step, segment)) {
                 // what it found in lost operands is no fault of its own
             } else if (faulty) {
-                blame.lose(action.step, segment, failure_of(program, action.step, segment, state_->faults[f]));
+                blame.lose(action.step, segment,
+                           failure_of(program, action.step, segment, state_->faults[f]));
             } else if (lost_) {
                 blame.lose(action.step, segment, *lost_);
             }
@@ -179,8 +180,8 @@ bool LoadedProgram::pending(const Bindings &bindings) const {
     for (uint32_t i = 0; i < bindings.input_uses.size() && !found; ++i)
         if (const MemoryUse *use = bindings.input_uses[i])
             use->for_each(i < layout_->num_params && layout_->written[i], [&](const ir::Point &p) {
-                found = found || !devices_[device_slot(p.stream.device)].backend->reached(p.stream.stream,
-                                                                                          p.tick);
+                found = found ||
+                        !devices_[device_slot(p.stream.device)].backend->reached(p.stream.stream, p.tick);
             });
     return found;
 }

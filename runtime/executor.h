@@ -24,8 +24,8 @@ struct Bindings {
     std::span<const int64_t> words; ///< the Program's runtime words
     /// The user's lines by recorded index, for profiles; may be empty.
     std::span<const ir::Location> lines = {};
-    /// Earlier uses of the inputs' and results' memory, noted again by the run. Empty, or null for one: nothing
-    /// is pending. Results of a Program that runs on streams need theirs.
+    /// Earlier uses of the inputs' and results' memory, noted again by the run. Empty, or null for one:
+    /// nothing is pending. Results of a Program that runs on streams need theirs.
     std::span<MemoryUse *const> input_uses = {};
     std::span<MemoryUse *const> result_uses = {};
     /// The moments after which everything that the run put on streams is over are appended here, if not null.
@@ -53,8 +53,8 @@ public:
     virtual ~InFlight() = default;
     virtual bool done() = 0;
     virtual void wait() = 0;
-    /// What went wrong; call once, when it is done. `lost_inputs` are parameters whose values turned out to be
-    /// lost: what depends on them is lost too.
+    /// What went wrong; call once, when it is done. `lost_inputs` are parameters whose values turned out to
+    /// be lost: what depends on them is lost too.
     virtual RunReport finish(std::span<const uint32_t> lost_inputs) = 0;
 };
 
@@ -80,8 +80,8 @@ struct DeviceSlot {
 
 class LoadedProgram {
 public:
-    /// `kernels` as Program::kernels; `devices` are cpu, cuda:0, ...; they outlive this object. Throws Failure(Internal) for a Program that does not fit them or names a library symbol that
-    /// is not there.
+    /// `kernels` as Program::kernels; `devices` are cpu, cuda:0, ...; they outlive this object. Throws
+    /// Failure(Internal) for a Program that does not fit them or names a library symbol that is not there.
     LoadedProgram(ir::Program program, std::vector<LoadedKernel> kernels, std::vector<DeviceSlot> devices);
     ~LoadedProgram();
     LoadedProgram(const LoadedProgram &) = delete;
@@ -89,7 +89,8 @@ public:
 
     const ir::Program &program() const { return program_; }
 
-    /// The stream in whose order the block of a result has to be taken: that of the first step that writes it.
+    /// The stream in whose order the block of a result has to be taken: that of the first step that writes
+    /// it.
     ir::StreamRef result_home(size_t result) const;
     /// Whether all of it runs on the CPU: then a run with nothing pending is over when it returns.
     bool cpu_only() const { return cpu_only_; }
@@ -120,8 +121,8 @@ private:
 };
 
 /// On the CPU alone, with nothing pending in the inputs, runs to the end on the calling thread; else puts
-/// everything on streams, in the order of the Program, and returns. A step that fails (an index out of range, a
-/// division by zero, a launch that the device refuses) takes down the steps that read what it should have
+/// everything on streams, in the order of the Program, and returns. A step that fails (an index out of range,
+/// a division by zero, a launch that the device refuses) takes down the steps that read what it should have
 /// written, and no other: the report, or later the flight, says which results are lost. `watch` asks for a
 /// flight although the Program itself cannot fail, because an input may turn out to be lost. Throws
 /// Failure(OutOfMemory) before the first launch when an arena cannot be had, and Failure(State) in a forked

@@ -1,7 +1,7 @@
 #pragma once
-/// What orders the uses of one block of memory by different runs: the moments after which it has been written,
-/// and those after which it has been read since. Only work on streams that run later is noted: what runs on
-/// the calling thread is over when the call returns.
+/// What orders the uses of one block of memory by different runs: the moments after which it has been
+/// written, and those after which it has been read since. Only work on streams that run later is noted: what
+/// runs on the calling thread is over when the call returns.
 
 #include "ir/stream.h"
 

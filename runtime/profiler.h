@@ -21,7 +21,8 @@ struct ProfileEvent {
     ir::Device device;          ///< unless host
     int32_t track = 0;          ///< the stream, or the thread's number (profile_thread)
     int64_t begin = 0, end = 0; ///< profile_clock
-    /// An arrow is drawn from the event that has a number in `arrows_out` to those that have it in `arrows_in`.
+    /// An arrow is drawn from the event that has a number in `arrows_out` to those that have it in
+    /// `arrows_in`.
     std::vector<uint64_t> arrows_out, arrows_in;
     std::vector<std::pair<std::string, std::string>> args; ///< shown when the event is clicked
 };

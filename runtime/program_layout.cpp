@@ -119,12 +119,11 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
         add_action(step, s, backend, static_cast<uint32_t>(launches.size()));
         actions.back().faults = first_frame;
         actions.back().end_faults = checked ? end_frame : first_frame;
-        launches.push_back({code.module->entry(code.symbols[p]), first_frame, first_end,
-                            static_cast<uint32_t>(step.segments.size()),
-                            static_cast<uint32_t>(kernel.buffers.size()),
-                            static_cast<uint32_t>(kernel.args.size()),
-                            static_cast<uint32_t>(kernel.scalars.size()), step.cost,
-                            static_cast<size_t>(step.worker_bytes), step.bytes, step.flops});
+        launches.push_back(
+            {code.module->entry(code.symbols[p]), first_frame, first_end,
+             static_cast<uint32_t>(step.segments.size()), static_cast<uint32_t>(kernel.buffers.size()),
+             static_cast<uint32_t>(kernel.args.size()), static_cast<uint32_t>(kernel.scalars.size()),
+             step.cost, static_cast<size_t>(step.worker_bytes), step.bytes, step.flops});
     }
 }
 

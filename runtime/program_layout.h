@@ -60,9 +60,10 @@ struct LoadedProgram::Layout {
         ir::StepKind kind;
         uint32_t step;
         Backend *backend;
-        StreamId stream;  ///< of runs on streams
-        uint32_t index;   ///< of launches, calls, or the event; Copy: of the first of two pointers; effects: of args
-        uint32_t track;   ///< index in `tracks`
+        StreamId stream; ///< of runs on streams
+        uint32_t
+            index; ///< of launches, calls, or the event; Copy: of the first of two pointers; effects: of args
+        uint32_t track;                      ///< index in `tracks`
         uint32_t faults = 0, end_faults = 0; ///< to look at when the action has run
         // Runs on streams: before the action, its stream waits for earlier runs' uses of this memory, and for
         // the moments of the start of these homes.

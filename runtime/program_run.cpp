@@ -30,8 +30,8 @@ T *pointed_at(int64_t word) {
 } // namespace
 
 LoadedProgram::Run::Run(const LoadedProgram &loaded, State &state, const Bindings &bindings, bool on_streams)
-    : loaded_(loaded), program_(loaded.program_), layout_(*loaded.layout_), state_(state), bindings_(bindings),
-      on_streams_(on_streams), profiling_(profiling()) {}
+    : loaded_(loaded), program_(loaded.program_), layout_(*loaded.layout_), state_(state),
+      bindings_(bindings), on_streams_(on_streams), profiling_(profiling()) {}
 
 RunReport LoadedProgram::Run::all() {
     const auto &actions = layout_.actions;
@@ -237,8 +237,8 @@ void LoadedProgram::Run::perform_profiled(const Layout::Action &action) {
     if (on_streams_) {
         event.arrows_in = std::exchange(arrows_[action.track], {});
         // The records that follow on this stream are drawn from here.
-        for (const Layout::Action *next = &action + 1; next != layout_.actions.data() + layout_.actions.size();
-             ++next) {
+        for (const Layout::Action *next = &action + 1;
+             next != layout_.actions.data() + layout_.actions.size(); ++next) {
             if (next->track != action.track)
                 continue;
             const ir::Step &s = program_.steps[next->step];

@@ -44,7 +44,7 @@ private:
     const Bindings &bindings_;
     const bool on_streams_;
     const bool profiling_;
-    uint64_t first_arrow_ = 0;                   ///< number of event 0's arrow
+    uint64_t first_arrow_ = 0;                  ///< number of event 0's arrow
     std::vector<std::vector<uint64_t>> arrows_; ///< by track: into its next action
     std::optional<Blame> blame_;
 };

@@ -28,7 +28,7 @@ struct LoadedProgram::State {
     std::vector<bool> noted;            ///< scratch, by memory (Layout::Touch)
     std::vector<Guard> guards;          ///< scratch
     std::vector<ir::Point> points;      ///< scratch
-    State *next = nullptr; ///< of the pool
+    State *next = nullptr;              ///< of the pool
 
     State(const ir::Program &program, const Layout &layout);
     /// Fills in what the bindings say; the arenas are there.

@@ -1,6 +1,6 @@
 #pragma once
-/// What effects of the user's refer to. The runtime word of a record_event, wait_event or host_callback is the
-/// address of one of these; whoever records the effect keeps it until the effect has run.
+/// What effects of the user's refer to. The runtime word of a record_event, wait_event or host_callback is
+/// the address of one of these; whoever records the effect keeps it until the effect has run.
 
 #include "runtime/api/backend.h"
 

@@ -79,7 +79,8 @@ Devices::Devices(const Options &options)
     } else if (options.virtual_gpus > 0) {
         gpus_ = runtime::make_virtual_gpus(virtual_options(options), codegen::cpu_loader());
         if (gpus_.empty())
-            why_no_gpu_ = fmt::format("CUDA_VISIBLE_DEVICES hides all {} virtual GPUs.", options.virtual_gpus);
+            why_no_gpu_ =
+                fmt::format("CUDA_VISIBLE_DEVICES hides all {} virtual GPUs.", options.virtual_gpus);
     } else {
         why_no_gpu_ = "This build of Lazuli has no CUDA backend; LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";
     }
@@ -89,8 +90,7 @@ Devices::Devices(const Options &options)
         allocators_.push_back(std::make_unique<runtime::CachingAllocator>(*gpu, allocator_options(options)));
     if (!gpus_.empty()) {
         pinned_memory_ = std::make_unique<PinnedMemory>(*gpus_[0], cpu_);
-        pinned_ =
-            std::make_unique<runtime::CachingAllocator>(*pinned_memory_, allocator_options(options));
+        pinned_ = std::make_unique<runtime::CachingAllocator>(*pinned_memory_, allocator_options(options));
     }
     slots_.push_back({&cpu_, allocators_[0].get(), pinned_.get()});
     for (size_t g = 0; g < gpus_.size(); ++g)

@@ -203,8 +203,8 @@ void Engine::Impl::load_kernels(Executable &executable, ir::Program program, con
                              after.from_memory - before.from_memory, after.from_disk - before.from_disk,
                              took * 1e3));
     }
-    executable.program = std::make_unique<runtime::LoadedProgram>(
-        std::move(program), std::move(loaded), devices.slots());
+    executable.program =
+        std::make_unique<runtime::LoadedProgram>(std::move(program), std::move(loaded), devices.slots());
 }
 
 int Engine::donor(const Executable &executable, size_t result) const {
@@ -272,11 +272,11 @@ Launched Engine::run(const ExecutablePtr &executable, const Bindings &bindings, 
 void Engine::Impl::log_memory(int64_t number) {
     for (const runtime::DeviceSlot &slot : devices.slots()) {
         const runtime::AllocatorStats stats = slot.allocator->stats();
-        log_line("memory", fmt::format("after program {}: {}: {} bytes allocated, {} reserved, peak {}", number,
-                                       slot.backend->name(),
-                                       stats.allocated_bytes[runtime::StatPool::All].current,
-                                       stats.reserved_bytes[runtime::StatPool::All].current,
-                                       stats.allocated_bytes[runtime::StatPool::All].peak));
+        log_line("memory",
+                 fmt::format("after program {}: {}: {} bytes allocated, {} reserved, peak {}", number,
+                             slot.backend->name(), stats.allocated_bytes[runtime::StatPool::All].current,
+                             stats.reserved_bytes[runtime::StatPool::All].current,
+                             stats.allocated_bytes[runtime::StatPool::All].peak));
     }
 }
 

@@ -22,7 +22,7 @@ namespace lz::runtime {
 class CachingAllocator;
 class MemoryUse;
 struct DeviceProperties;
-}
+} // namespace lz::runtime
 
 namespace lz::engine {
 
@@ -125,8 +125,8 @@ public:
     /// Compiles (without caching the result under a key) and explains, for lz::explain.
     std::string explain(ir::Graph graph);
 
-    /// Memory from the home's caching allocator, or pinned memory of the host; throws Failure(OutOfMemory), and
-    /// Failure(Device) for pinned memory where there is no GPU. Blocks of GPUs come with a `use`.
+    /// Memory from the home's caching allocator, or pinned memory of the host; throws Failure(OutOfMemory),
+    /// and Failure(Device) for pinned memory where there is no GPU. Blocks of GPUs come with a `use`.
     void allocate(Block &block, int64_t bytes, ir::StreamRef home, bool pinned = false);
     /// Never waits (S54).
     void free(Block &block) noexcept;

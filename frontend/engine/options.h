@@ -25,14 +25,16 @@ struct Options {
     bool fast_math = false;         ///< LAZULI_FAST_MATH=1
     bool fuse = true;               ///< LAZULI_FUSE=0: every operation its own kernel
     bool no_memory_caching = false; ///< LAZULI_NO_MEMORY_CACHING=1
-    bool check_devices = false;     ///< LAZULI_CHECK_DEVICES=1: errors of S06 are thrown by the operation itself
+    bool check_devices = false; ///< LAZULI_CHECK_DEVICES=1: errors of S06 are thrown by the operation itself
     bool automatic_transfer = false; ///< LAZULI_TRANSFER=explicit|automatic
-    std::string alloc_conf;         ///< LAZULI_ALLOC_CONF
-    int virtual_gpus = 0;           ///< LAZULI_VIRTUAL_GPUS
-    int64_t virtual_memory = 0;     ///< LAZULI_VIRTUAL_MEMORY (bytes, or with K, M, G) of each; 0: a share of the host's
-    bool virtual_peers = true;      ///< LAZULI_VIRTUAL_PEERS=0: no links between them
-    std::optional<uint64_t> virtual_delay; ///< LAZULI_VIRTUAL_DELAY=seed: random delays, to show a missing sync
-    std::string virtual_model;      ///< LAZULI_VIRTUAL_MODEL=h200x4 or a JSON file: a virtual clock
+    std::string alloc_conf;          ///< LAZULI_ALLOC_CONF
+    int virtual_gpus = 0;            ///< LAZULI_VIRTUAL_GPUS
+    int64_t virtual_memory =
+        0; ///< LAZULI_VIRTUAL_MEMORY (bytes, or with K, M, G) of each; 0: a share of the host's
+    bool virtual_peers = true; ///< LAZULI_VIRTUAL_PEERS=0: no links between them
+    std::optional<uint64_t>
+        virtual_delay;         ///< LAZULI_VIRTUAL_DELAY=seed: random delays, to show a missing sync
+    std::string virtual_model; ///< LAZULI_VIRTUAL_MODEL=h200x4 or a JSON file: a virtual clock
     std::optional<std::vector<int>> visible_devices; ///< CUDA_VISIBLE_DEVICES
     std::string
         cache_dir; ///< LAZULI_CACHE_DIR, default $XDG_CACHE_HOME/lazuli or ~/.cache/lazuli; "" or "off": none

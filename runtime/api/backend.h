@@ -37,7 +37,7 @@ using StreamId = int32_t;
 class MemorySource {
 public:
     virtual ~MemorySource() = default;
-    virtual Device device() const = 0;  ///< kCpu for pinned memory
+    virtual Device device() const = 0;    ///< kCpu for pinned memory
     virtual std::string name() const = 0; ///< for people: `cuda:0`, `pinned`
 
     virtual void *allocate(size_t bytes) = 0; ///< aligned to 512; throws Failure(OutOfMemory)
@@ -48,7 +48,7 @@ public:
 
 /// What a device is, for `get_device_properties` and for estimates.
 struct DeviceProperties {
-    std::string name; ///< `Lazuli virtual GPU 0`
+    std::string name;       ///< `Lazuli virtual GPU 0`
     int physical_index = 0; ///< before CUDA_VISIBLE_DEVICES
     bool is_virtual = false;
     int64_t total_memory = 0;
@@ -82,8 +82,8 @@ public:
 /// Memory, copies, streams, modules and launches of one device. All functions may be called from any thread.
 /// What is put on a stream is done in order, by threads of the device; the calls return at once. Nothing but
 /// `wait` orders two streams. Failures are Failure(OutOfMemory, Cuda, Device), thrown at once, or, where only
-/// running shows them (an address that is not the device's, a lost device), by every later call that waits for
-/// or uses the device.
+/// running shows them (an address that is not the device's, a lost device), by every later call that waits
+/// for or uses the device.
 class Backend : public MemorySource {
 public:
     virtual DeviceProperties properties() const = 0;
@@ -123,8 +123,8 @@ public:
 
     /// One phase over the work items of all segments, in order on `stream`. Segment s has the items
     /// [ends[s - 1], ends[s]) of the launch, numbered from 0 for its own frame. On a stream that runs later
-    /// everything that is pointed to is copied before the call returns, but for what frames[].fault points to,
-    /// which stays until the launch is done (it is host memory that the device can write).
+    /// everything that is pointed to is copied before the call returns, but for what frames[].fault points
+    /// to, which stays until the launch is done (it is host memory that the device can write).
     struct Launch {
         void *entry;
         const ir::KernelFrame *frames; ///< one a segment

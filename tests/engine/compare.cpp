@@ -54,8 +54,8 @@ std::vector<ir::HostTensor> run_compiled(const ir::Graph &graph, const std::vect
     if (!executable)
         executable = engine.compile(key, hash, graph);
 
-    // Storage the way the engine has it: aligned, and known to streams where the program uses them. Parameters
-    // and results are on the CPU.
+    // Storage the way the engine has it: aligned, and known to streams where the program uses them.
+    // Parameters and results are on the CPU.
     std::deque<engine::Block> blocks;
     std::vector<engine::Block *> in, out;
     for (const ir::HostTensor &t : inputs) {

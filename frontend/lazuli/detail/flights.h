@@ -1,6 +1,7 @@
 #pragma once
-/// Runs on streams in which something may still fail (S26): an index out of range on a GPU, or an input that comes
-/// of another such run. Their results are ready, and `in_flight`, until somebody has looked how it ended.
+/// Runs on streams in which something may still fail (S26): an index out of range on a GPU, or an input that
+/// comes of another such run. Their results are ready, and `in_flight`, until somebody has looked how it
+/// ended.
 
 #include "engine/engine.h"
 #include "lazuli/detail/failure_record.h"

@@ -391,7 +391,7 @@ public:
 private:
     struct Track {
         ir::StreamRef stream;
-        ir::NodeId effect = ir::kNone;  // the last one
+        ir::NodeId effect = ir::kNone; // the last one
         std::vector<ir::NodeId> since; // nodes after it
     };
     Track &track_of(ir::Device device, int32_t stream) {

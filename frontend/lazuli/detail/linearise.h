@@ -28,9 +28,10 @@ public:
         uint32_t index;
         uint32_t key_at;
         bool wanted;
-        bool replay; ///< a ready node: one with several results, run again for a result that was not stored, or
-                     ///< an argument
-        bool argument = false; ///< a number on the CPU beside operands on a GPU: its value goes into `words` (S07)
+        bool replay; ///< a ready node: one with several results, run again for a result that was not stored,
+                     ///< or an argument
+        bool argument =
+            false; ///< a number on the CPU beside operands on a GPU: its value goes into `words` (S07)
     };
 
     /// Takes the sync lock; it is held until `release_lock` or the end.

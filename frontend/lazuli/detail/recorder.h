@@ -33,8 +33,8 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
                                 std::span<const int64_t> structural, std::span<const int64_t> runtime,
                                 Location loc);
 
-/// Records an effect on a stream of the user's (kNoStream: the default one) of a GPU. `payload` is what the runtime
-/// words refer to.
+/// Records an effect on a stream of the user's (kNoStream: the default one) of a GPU. `payload` is what the
+/// runtime words refer to.
 void record_effect(ir::Op op, ir::StreamRef stream, std::span<const int64_t> structural,
                    std::span<const int64_t> runtime, std::shared_ptr<void> payload, Location loc);
 
@@ -88,8 +88,8 @@ constexpr Location from_ir(ir::Location loc) {
 void sync_all(Location loc);
 /// Computes what these tensors need and stores it; does not touch the rest of the pending work.
 void eval_nodes(std::span<Node *const> nodes, Location loc);
-/// Makes the node Ready (computing everything pending, as sync_all, if it is not) and returns its storage, which
-/// streams may still be writing; throws the node's own failure.
+/// Makes the node Ready (computing everything pending, as sync_all, if it is not) and returns its storage,
+/// which streams may still be writing; throws the node's own failure.
 Storage *materialize(Node *node, Location loc);
 /// The same, and waits until the bytes are there: for a reader on the host, or a writer.
 Storage *materialize_now(Node *node, Location loc, bool writer = false);

@@ -1,6 +1,5 @@
 #include "lazuli/detail/storage.h"
 
-
 namespace lz::detail {
 
 Storage *Storage::allocate(int64_t bytes, ir::StreamRef home, bool pinned) {

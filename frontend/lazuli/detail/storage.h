@@ -26,7 +26,8 @@ struct Storage {
     void *data() const { return block.data; }
     ir::Device device() const { return block.home.device; }
 
-    /// From the caching allocator of the home's device, or of pinned memory; throws Failure(OutOfMemory, Device).
+    /// From the caching allocator of the home's device, or of pinned memory; throws Failure(OutOfMemory,
+    /// Device).
     static Storage *allocate(int64_t bytes, ir::StreamRef home, bool pinned = false);
     static Storage *adopt(void *data, int64_t bytes, std::function<void(void *)> deleter);
     void retain() { refs.fetch_add(1, std::memory_order_relaxed); }

@@ -73,10 +73,9 @@ private:
             for (const Recording::Operation &o : recording_.operations)
                 lines.push_back(o.node->loc);
         const size_t ends_before = issued().size();
-        engine::Launched launched = engine.run(executable,
-                                               {inputs_, results_, recording_.words, lines, input_uses_,
-                                                result_uses_, &issued()},
-                                               watch);
+        engine::Launched launched = engine.run(
+            executable, {inputs_, results_, recording_.words, lines, input_uses_, result_uses_, &issued()},
+            watch);
         keep_latest(issued(), ends_before);
         for (const auto &failed : launched.report.failures) {
             auto *record = new FailureRecord(failed.failure, location_of(recording_, failed.failure, loc_));
@@ -89,7 +88,8 @@ private:
             watch_flight(recording_, std::move(launched.flight));
     }
 
-    /// Whether an input may turn out to be lost. `on_streams`: the Program uses streams, so every use is noted.
+    /// Whether an input may turn out to be lost. `on_streams`: the Program uses streams, so every use is
+    /// noted.
     bool bind_inputs(bool on_streams) {
         inputs_.clear();
         input_uses_.clear();
@@ -117,8 +117,8 @@ private:
                 s->retain();
                 storages_.push_back(s);
             } else {
-                storages_.push_back(Storage::allocate(result(r)->type.bytes(), engine.result_home(executable, r),
-                                                      result(r)->pinned));
+                storages_.push_back(Storage::allocate(result(r)->type.bytes(),
+                                                      engine.result_home(executable, r), result(r)->pinned));
             }
             results_.push_back(storages_.back()->data());
             if (tracked_)
