@@ -132,7 +132,10 @@ Slot PhaseEmitter::load(const Instr &instr) {
                 return from_storage(b_.load(e, ctx_.width, place, bytes_of(e)));
             });
     return vary([&](int part) {
-        return from_storage(load_part(access, address(access, instr.access, part), e, part));
+        const Address at = address(access, instr.access, part);
+        if (ctx_.masks.empty() && std::ranges::find(ahead_, instr.access) != ahead_.end())
+            b_.prefetch(b_.element(e, at.pointer, arg(stride_along(access, p_.grid.back())->stride)));
+        return from_storage(load_part(access, at, e, part));
     });
 }
 

@@ -148,7 +148,7 @@ private:
     void emit_lanes_across(const ir::Loop &loop, uint32_t id, Value begin, Value end);
     Values fold_chunk(const ir::Loop &loop, Value begin, Value end); ///< the results as scalars, in order
     Values fold_tiny(const ir::Loop &loop, Value begin, Value end);
-    Values fold_in_registers(const ir::Loop &loop, Value begin, Value end);
+    Values fold_in_registers(const ir::Loop &loop, Value begin, Value end, int parts);
     Values fold_in_memory(const ir::Loop &loop, Value begin, Value end);
     /// Accumulators of one reduction: `registers` values, and as many indices behind them for arg reductions.
     using Partials = std::vector<Values>;
@@ -176,6 +176,8 @@ private:
     void grid_range(ir::AxisId axis, Value lo, Value hi);
     void grid_rows();
     void grid_scalars();
+    void plan_ahead();
+    bool row_of_grid(const ir::Access &access, ir::AxisId axis) const;
     void grid_tiles();
     bool turned(const ir::Instr &instr) const;
     void turn(const ir::Instr &load, Value scratch, Value row, Value column, int columns);
@@ -207,6 +209,7 @@ private:
     std::vector<Memo> memos_;
     std::vector<std::pair<ir::AxisId, Value>> bound_;
     std::vector<Value> args_, buffers_, scalars_;
+    std::vector<uint32_t> ahead_; ///< accesses of loads that also ask for the next work item's element
     /// In a tile: loads whose values were transposed, and where those of the current row begin.
     std::vector<std::pair<ir::KValue, Value>> turned_;
     std::vector<std::vector<Slot>> results_; ///< by loop: value and index of each reduction

@@ -2,6 +2,8 @@
 
 #include "ir/diagnostic.h"
 
+#include <algorithm>
+
 namespace lz::codegen {
 
 using namespace ir;
@@ -53,7 +55,44 @@ void PhaseEmitter::emit_grid() {
         b_.store_fence();
 }
 
+/// Whether the access reads an input along `axis`, a row for each index of the last grid axis.
+bool PhaseEmitter::row_of_grid(const Access &access, AxisId axis) const {
+    const AxisStride *along = stride_along(access, axis), *next = stride_along(access, p_.grid.back());
+    return k_.buffers[access.buffer].mode == BufferMode::In && access.terms.empty() &&
+           access.predicate == kNoValue && along && along->cls == StrideClass::Contiguous && next &&
+           next->cls == StrideClass::Strided;
+}
+
+/// A row that is walked more than once waits for memory in the first walk only, and memory idles in the
+/// others. So the second walk asks for the row of the next work item, element by element; it computes most
+/// and does not stream results. Addresses behind the last row are asked for in vain.
+void PhaseEmitter::plan_ahead() {
+    if (p_.grid.empty())
+        return;
+    std::vector<std::pair<uint16_t, uint32_t>> first; // buffer, and the loop that walks it first
+    for (const Stmt &stmt : p_.body) {
+        if (stmt.kind != Stmt::Loop || k_.loops[stmt.id].order != LoopOrder::Lanes)
+            continue;
+        const Loop &loop = k_.loops[stmt.id];
+        for (const Stmt &inner : loop.body) {
+            const uint32_t id = inner.kind == Stmt::Loop ? kNoValue : k_.instrs[inner.id].access;
+            if (id == kNoValue || k_.instrs[inner.id].op != KOp::Load ||
+                !row_of_grid(k_.accesses[id], loop.axis))
+                continue;
+            const uint16_t buffer = k_.accesses[id].buffer;
+            const auto seen = std::ranges::find(first, buffer, &std::pair<uint16_t, uint32_t>::first);
+            if (seen == first.end()) {
+                first.emplace_back(buffer, stmt.id);
+            } else if (seen->second != stmt.id && seen->second != kNoValue) {
+                ahead_.push_back(id);
+                seen->second = kNoValue;
+            }
+        }
+    }
+}
+
 void PhaseEmitter::grid_scalars() {
+    plan_ahead();
     Values counts;
     for (const AxisId axis : p_.grid)
         counts.push_back(extent(axis));

@@ -10,9 +10,10 @@ using namespace ir;
 
 namespace {
 
-/// Bodies up to this cost are emitted once for each register of partial results; longer ones once, with the
-/// partial results in memory: their latency hides there, and code grows with the body only.
-constexpr int kRegisterCost = 12;
+/// Bodies up to this cost are emitted once for each register of partial results; longer ones for fewer, and
+/// the registers take turns. Only the longest, which need all registers themselves, keep partial results in
+/// memory.
+constexpr int kEachCost = 12, kTurnsCost = 64;
 constexpr int kMostRegisters = 8;
 constexpr int kTinyExtent = 16;
 
@@ -78,10 +79,10 @@ PhaseEmitter::Values PhaseEmitter::fold_chunk(const Loop &loop, Value begin, Val
     int registers = 0;
     for (const Reduction &r : loop.reductions)
         registers = std::max(registers, lanes_of(r) / width_);
-    const bool light =
-        analysis_.cost(loop.body, loop.axis) <= kRegisterCost && !Analysis::has_loop(loop.body);
-    return light && registers <= kMostRegisters ? fold_in_registers(loop, begin, end)
-                                                : fold_in_memory(loop, begin, end);
+    const int cost = analysis_.cost(loop.body, loop.axis);
+    if (cost > kTurnsCost || Analysis::has_loop(loop.body) || registers > kMostRegisters)
+        return fold_in_memory(loop, begin, end);
+    return fold_in_registers(loop, begin, end, cost <= kEachCost ? registers : 1);
 }
 
 /// All elements fit one register; the lanes behind it hold identities, which change nothing.
@@ -99,13 +100,15 @@ PhaseEmitter::Values PhaseEmitter::fold_tiny(const Loop &loop, Value begin, Valu
     return halve(loop, std::move(partials));
 }
 
-PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value begin, Value end) {
+/// A step works on `parts` registers of elements, at most as many as the widest reduction has for its lanes.
+/// The registers in front take them and go to the back; after `most` registers each is where it was.
+PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value begin, Value end, int parts) {
     const auto registers = [&](const Reduction &r) { return static_cast<size_t>(lanes_of(r) / width_); };
     Partials partials = identities(loop, width_, registers);
-    size_t parts = 0;
+    size_t most = 0;
     Values flat;
     for (size_t i = 0; i < partials.size(); ++i) {
-        parts = std::max(parts, registers(loop.reductions[i]));
+        most = std::max(most, registers(loop.reductions[i]));
         flat.insert(flat.end(), partials[i].begin(), partials[i].end());
     }
     const auto regroup = [&](std::span<const Value> all) {
@@ -114,18 +117,24 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
             for (Value &v : group)
                 v = all[at++];
     };
-    const int64_t step = static_cast<int64_t>(parts) * width_;
-    Value full = b_.add(begin, b_.bit_and(b_.sub(end, begin), b_.i64(-step)));
-    flat = b_.loop(begin, full, b_.i64(step), flat, [&](Value index, std::span<const Value> carried) {
+    Value full = b_.add(begin, b_.bit_and(b_.sub(end, begin), b_.i64(-static_cast<int64_t>(most) * width_)));
+    Value step = b_.i64(int64_t{parts} * width_);
+    flat = b_.loop(begin, full, step, flat, [&](Value index, std::span<const Value> carried) {
         regroup(carried);
-        points(loop.body, vector_context(loop.axis, index, width_, static_cast<int>(parts)), [&] {
+        points(loop.body, vector_context(loop.axis, index, width_, parts), [&] {
             for (size_t i = 0; i < partials.size(); ++i) {
                 const Reduction &r = loop.reductions[i];
                 const size_t n = registers(r);
-                for (size_t part = 0; part < parts; ++part)
-                    combine(r, partials[i][part % n], is_arg(r) ? &partials[i][n + part % n] : nullptr,
-                            operand(r.value, static_cast<int>(part)),
-                            is_arg(r) ? operand(r.index, static_cast<int>(part)) : nullptr, nullptr);
+                for (int part = 0; part < parts; ++part) {
+                    const size_t at = static_cast<size_t>(part) % n;
+                    combine(r, partials[i][at], is_arg(r) ? &partials[i][n + at] : nullptr,
+                            operand(r.value, part), is_arg(r) ? operand(r.index, part) : nullptr, nullptr);
+                }
+                const auto turns = static_cast<long>(static_cast<size_t>(parts) % n);
+                const auto half = partials[i].begin() + static_cast<long>(n);
+                std::rotate(partials[i].begin(), partials[i].begin() + turns, half);
+                if (is_arg(r))
+                    std::rotate(half, half + turns, partials[i].end());
             }
         });
         Values next;
