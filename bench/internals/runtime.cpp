@@ -188,7 +188,7 @@ void replayed_step(benchmark::State &state) {
     void *memory = data.data();
     const int64_t words[4] = {1, 2, 3, 0};
     for (auto _ : state)
-        benchmark::DoNotOptimize(runtime::run(loaded, {{&memory, 1}, {&memory, 1}, words}).ok());
+        benchmark::DoNotOptimize(runtime::run(loaded, {{&memory, 1}, {&memory, 1}, words}).report.ok());
     state.counters["per_step"] =
         benchmark::Counter(1000, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
