@@ -2,9 +2,9 @@
 //
 // LAZULI_FUZZ_PROGRAMS=n  how many (1000; 200 in sanitizer builds; 0: without end)
 // LAZULI_FUZZ_SEED=s      the first seed (1)
-#include "compare.h"
+#include "tests/support/compare.h"
 #include "ir/text.h"
-#include "shrink.h"
+#include "tests/support/shrink.h"
 #include "tests/support/random_graph.h"
 
 #include <fmt/format.h>

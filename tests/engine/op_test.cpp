@@ -1,5 +1,5 @@
 // Every elementwise row and a set of other graphs: compiled against interpreted, fused and not.
-#include "compare.h"
+#include "tests/support/compare.h"
 #include "ir/op.h"
 #include "ir/text.h"
 

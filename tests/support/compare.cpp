@@ -1,13 +1,14 @@
-#include "compare.h"
+#include "tests/support/compare.h"
 
+#include "engine/devices.h"
 #include "ir/text.h"
+#include "runtime/memory_use.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>
 
 #include <cmath>
 #include <cstring>
-#include <deque>
 
 namespace lz::test {
 namespace {
@@ -43,7 +44,7 @@ std::vector<ir::HostTensor> inputs_of(const ir::Graph &graph) {
     return inputs;
 }
 
-std::vector<ir::HostTensor> run_compiled(const ir::Graph &graph, const std::vector<ir::HostTensor> &inputs) {
+engine::ExecutablePtr compiled(const ir::Graph &graph) {
     engine::Engine &engine = engine::Engine::get();
     const std::string text = ir::print(graph);
     std::vector<uint64_t> key(text.size() / 8 + 2);
@@ -53,31 +54,76 @@ std::vector<ir::HostTensor> run_compiled(const ir::Graph &graph, const std::vect
     engine::ExecutablePtr executable = engine.find(key, hash);
     if (!executable)
         executable = engine.compile(key, hash, graph);
+    return executable;
+}
 
-    // Storage the way the engine has it: aligned, and known to streams where the program uses them.
-    // Parameters and results are on the CPU.
-    std::deque<engine::Block> blocks;
-    std::vector<engine::Block *> in, out;
+GraphRun::GraphRun(const ir::Graph &graph, const std::vector<ir::HostTensor> &inputs)
+    : graph_(graph), executable_(compiled(graph)), words_(graph.runtime_words().begin(),
+                                                         graph.runtime_words().end()) {
+    engine::Engine &engine = engine::Engine::get();
     for (const ir::HostTensor &t : inputs) {
-        engine::Block &block = blocks.emplace_back();
-        engine.allocate(block, t.type.bytes(), {});
-        if (!t.bytes.empty())
-            std::memcpy(block.data, t.bytes.data(), t.bytes.size());
-        in.push_back(&block);
+        engine::Block &block = blocks_.emplace_back();
+        engine.allocate(block, t.type.bytes(), {t.type.device, ir::kDefaultStream});
+        upload(t, block);
+        in_.push_back(&block);
     }
     for (size_t r = 0; r < graph.results.size(); ++r) {
-        const int donor = engine.donor(*executable, r);
+        const int donor = engine.donor(*executable_, r);
         if (donor < 0)
-            engine.allocate(blocks.emplace_back(), graph.type(graph.results[r]).bytes(), {});
-        out.push_back(donor < 0 ? &blocks.back() : in[static_cast<size_t>(donor)]);
+            engine.allocate(blocks_.emplace_back(), graph.type(graph.results[r]).bytes(),
+                            engine.result_home(*executable_, r));
+        out_.push_back(donor < 0 ? &blocks_.back() : in_[static_cast<size_t>(donor)]);
     }
-    const bool on_streams = !engine.cpu_only(*executable);
+    bind_effects();
+}
+
+GraphRun::~GraphRun() {
+    for (engine::Block &block : blocks_)
+        engine::Engine::get().free(block);
+}
+
+void GraphRun::upload(const ir::HostTensor &t, engine::Block &block) {
+    if (t.bytes.empty())
+        return;
+    if (t.type.device == ir::kCpu) {
+        std::memcpy(block.data, t.bytes.data(), t.bytes.size());
+        return;
+    }
+    // From memory that lives as long as the copy.
+    const ir::StreamRef stream{t.type.device, ir::kDefaultStream};
+    engine::Engine::get().devices().backend(t.type.device).copy(block.data, t.bytes.data(), t.bytes.size(), 0);
+    const ir::Point end = engine::record(stream);
+    engine::Engine::track(block)->written(end);
+    engine::synchronize({&end, 1});
+}
+
+/// Runtime words of effects are numbers in the graph's text and addresses when it runs.
+void GraphRun::bind_effects() {
+    for (const ir::Node &node : graph_.nodes()) {
+        if (node.op != ir::Op::RecordEvent && node.op != ir::Op::WaitEvent && node.op != ir::Op::HostCallback)
+            continue;
+        int64_t &word = words_[node.runtime_begin];
+        if (node.op == ir::Op::HostCallback) {
+            callbacks_.push_back(std::make_unique<engine::Callback>([this] { ++called_; }));
+            word = callbacks_.back()->word();
+        } else {
+            auto &event = events_[word];
+            if (!event)
+                event = std::make_unique<engine::Event>(false);
+            word = event->word();
+        }
+    }
+}
+
+void GraphRun::launch() {
     const auto pointers = [](const std::vector<engine::Block *> &of) {
         std::vector<void *> memory;
         for (const engine::Block *block : of)
             memory.push_back(block->data);
         return memory;
     };
+    engine::Engine &engine = engine::Engine::get();
+    const bool on_streams = !engine.cpu_only(*executable_);
     const auto uses = [&](const std::vector<engine::Block *> &of) {
         std::vector<runtime::MemoryUse *> all;
         for (engine::Block *block : of)
@@ -85,30 +131,42 @@ std::vector<ir::HostTensor> run_compiled(const ir::Graph &graph, const std::vect
                 all.push_back(engine::Engine::track(*block));
         return all;
     };
-    const std::vector<void *> in_memory = pointers(in), out_memory = pointers(out);
-    const std::vector<runtime::MemoryUse *> in_uses = uses(in), out_uses = uses(out);
-    engine::Launched launched = engine.run(
-        executable, {in_memory, out_memory, graph.runtime_words(), {}, in_uses, out_uses, nullptr});
-    engine::RunReport report = std::move(launched.report);
-    if (launched.flight) {
-        engine::RunReport later = launched.flight->finish({});
+    const std::vector<void *> in_memory = pointers(in_), out_memory = pointers(out_);
+    const std::vector<runtime::MemoryUse *> in_uses = uses(in_), out_uses = uses(out_);
+    launched_ = engine.run(executable_, {in_memory, out_memory, words_, {}, in_uses, out_uses, &ends_});
+}
+
+std::vector<ir::HostTensor> GraphRun::results() {
+    engine::Engine &engine = engine::Engine::get();
+    engine::synchronize(ends_);
+    if (launched_.flight) {
+        engine::RunReport later = launched_.flight->finish({});
         for (auto &failed : later.failures)
-            report.failures.push_back(std::move(failed));
+            launched_.report.failures.push_back(std::move(failed));
     }
+    if (!launched_.report.ok())
+        throw launched_.report.failures[0].failure;
     std::vector<ir::HostTensor> results;
-    for (size_t r = 0; r < out.size(); ++r) {
-        engine.wait(*out[r], true);
-        ir::HostTensor t{graph.type(graph.results[r]), {}};
+    for (size_t r = 0; r < out_.size(); ++r) {
+        ir::HostTensor t{graph_.type(graph_.results[r]), {}};
         t.bytes.resize(static_cast<size_t>(t.type.bytes()));
-        if (!t.bytes.empty())
-            std::memcpy(t.bytes.data(), out[r]->data, t.bytes.size());
+        if (t.bytes.empty()) {
+        } else if (t.type.device == ir::kCpu) {
+            std::memcpy(t.bytes.data(), out_[r]->data, t.bytes.size());
+        } else {
+            engine.devices().backend(t.type.device).copy(t.bytes.data(), out_[r]->data, t.bytes.size(), 0);
+            const ir::Point end = engine::record({t.type.device, ir::kDefaultStream});
+            engine::synchronize({&end, 1});
+        }
         results.push_back(std::move(t));
     }
-    for (engine::Block &block : blocks)
-        engine.free(block);
-    if (!report.ok())
-        throw report.failures[0].failure;
     return results;
+}
+
+std::vector<ir::HostTensor> run_compiled(const ir::Graph &graph, const std::vector<ir::HostTensor> &inputs) {
+    GraphRun run(graph, inputs);
+    run.launch();
+    return run.results();
 }
 
 std::string different_bits(const std::vector<ir::HostTensor> &a, const std::vector<ir::HostTensor> &b) {

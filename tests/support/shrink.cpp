@@ -1,4 +1,4 @@
-#include "shrink.h"
+#include "tests/support/shrink.h"
 
 #include "ir/diagnostic.h"
 

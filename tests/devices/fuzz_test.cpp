@@ -1,0 +1,161 @@
+// Random programs on four virtual GPUs whose streams are held up at random: transfers, 0-dim CPU operands, user
+// streams, events, callbacks, updates in place, several runs in flight, several threads. Each is compared with
+// the interpreter and its schedule is verified (LAZULI_VERIFY).
+//
+// LAZULI_FUZZ_PROGRAMS=n  how many (800; 150 in sanitizer builds; 0: without end)
+// LAZULI_FUZZ_SEED=s      the first seed (1)
+#include "engine/devices.h"
+#include "ir/text.h"
+#include "tests/support/compare.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/shrink.h"
+#include "virtual_gpus.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+namespace {
+
+using namespace lz;
+
+int64_t number_from(const char *variable, int64_t otherwise) {
+    const char *text = std::getenv(variable);
+    return text && *text ? std::atoll(text) : otherwise;
+}
+
+#if LAZULI_SANITIZE_ADDRESS || LAZULI_SANITIZE_THREAD
+constexpr int64_t kPrograms = 150;
+#else
+constexpr int64_t kPrograms = 800;
+#endif
+constexpr int kGpus = 4, kStreams = 2;
+
+/// Two streams of the user's on each GPU; their numbers are the first ones.
+void make_streams() {
+    static const bool made = [] {
+        for (uint8_t d = 0; d < kGpus; ++d)
+            for (int s = 0; s < kStreams; ++s)
+                engine::create_stream({ir::DeviceKind::Cuda, d}, 0);
+        return true;
+    }();
+    EXPECT_TRUE(made);
+}
+
+test::RandomGraphOptions options_of(uint64_t seed) {
+    test::RandomGraphOptions options;
+    options.gpus = 1 + static_cast<int>(seed % kGpus);
+    options.max_nodes = seed % 3 == 0 ? 40 : 16;
+    options.cpu_scalars = seed % 2 == 0;
+    options.updates = seed % 5 == 1 ? 10 : 0;
+    if (seed % 3 != 1) {
+        options.streams = kStreams;
+        options.first_stream = ir::kFirstUserStream;
+        options.effects = seed % 7 == 0 ? 0 : 15;
+    }
+    if (seed % 16 == 3) {
+        options.max_extent = 2000;
+        options.max_elements = 200000;
+        options.max_nodes = 10;
+    }
+    return options;
+}
+
+/// "" or what is wrong. `tolerance` is empty when the graph was shrunk.
+std::string wrong(const ir::Graph &graph, const std::vector<double> &tolerance, int runs) {
+    const std::vector<ir::HostTensor> inputs = test::inputs_of(graph);
+    std::vector<ir::HostTensor> want;
+    try {
+        want = ir::interpret(graph, inputs);
+    } catch (const ir::Failure &) {
+        return ""; // shrinking may make indices that are out of range
+    }
+    std::vector<std::vector<ir::HostTensor>> got;
+    try {
+        std::deque<test::GraphRun> in_flight;
+        for (int r = 0; r < runs; ++r)
+            in_flight.emplace_back(graph, inputs).launch();
+        for (test::GraphRun &run : in_flight)
+            got.push_back(run.results());
+    } catch (const std::exception &error) {
+        return error.what();
+    }
+    for (int r = 1; r < runs; ++r)
+        if (const std::string difference = test::different_bits(got[0], got[static_cast<size_t>(r)]);
+            !difference.empty())
+            return fmt::format("run {} of one program differs from run 0: {}", r, difference);
+    for (size_t r = 0; r < want.size(); ++r) {
+        const std::vector<double> x = ir::to_doubles(got[0][r]), y = ir::to_doubles(want[r]);
+        for (size_t i = 0; i < y.size(); ++i) {
+            const double allowed =
+                r < tolerance.size() ? tolerance[r] : 1e-2 * std::max(1.0, std::fabs(y[i]));
+            const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
+            if (!same && !(std::fabs(x[i] - y[i]) <= allowed))
+                return fmt::format("result {} ({}) differs at element {}: got {:.9g}, want {:.9g}, allowed {:.3g}",
+                                   r, ir::to_string(want[r].type), i, x[i], y[i], allowed);
+        }
+    }
+    return "";
+}
+
+int64_t allocated() {
+    int64_t bytes = 0;
+    engine::Engine &engine = engine::Engine::get();
+    for (const runtime::DeviceSlot &slot : engine.devices().slots())
+        bytes += slot.allocator->stats().allocated_bytes[runtime::StatPool::All].current;
+    return bytes + engine.pinned_allocator()->stats().allocated_bytes[runtime::StatPool::All].current;
+}
+
+/// What a seed's program shows, with the shrunk program.
+std::string report(uint64_t seed, const test::RandomGraph &random, const std::string &what) {
+    const auto fails = [](const ir::Graph &g) { return !wrong(g, {}, 2).empty(); };
+    const ir::Graph small = fails(random.graph) ? test::shrink(random.graph, fails) : random.graph;
+    return fmt::format("seed {}: {}\nshrunk: {}\n{}", seed, what, wrong(small, {}, 2), ir::print(small));
+}
+
+TEST(DevicesFuzz, RandomProgramsOnFourGpusComputeWhatTheInterpreterDoes) {
+    make_streams();
+    const int64_t programs = number_from("LAZULI_FUZZ_PROGRAMS", kPrograms);
+    const auto first = static_cast<uint64_t>(number_from("LAZULI_FUZZ_SEED", 1));
+    const int64_t before = allocated();
+    int failures = 0;
+    for (uint64_t seed = first; programs == 0 || seed < first + static_cast<uint64_t>(programs); ++seed) {
+        if (seed % 100 == 0)
+            engine::Engine::get().clear_caches(); // memory stays bounded in the mode without end
+        const test::RandomGraph random = test::random_graph(seed, options_of(seed));
+        const std::string what = wrong(random.graph, random.tolerance, 1 + static_cast<int>(seed % 3));
+        if (what.empty())
+            continue;
+        ADD_FAILURE() << report(seed, random, what);
+        if (++failures == 5)
+            break;
+    }
+    EXPECT_EQ(allocated(), before) << "everything was given back";
+}
+
+TEST(DevicesFuzz, FourThreadsRunProgramsOnTheSameGpusAtOnce) {
+    make_streams();
+    constexpr int kThreads = 4;
+    const int64_t each = std::max<int64_t>(1, number_from("LAZULI_FUZZ_PROGRAMS", kPrograms) / 40);
+    std::vector<std::string> found(kThreads);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t)
+        threads.emplace_back([&, t] {
+            for (int64_t i = 0; i < each && found[static_cast<size_t>(t)].empty(); ++i) {
+                const auto seed = static_cast<uint64_t>(1000003 + i * kThreads + t);
+                const test::RandomGraph random = test::random_graph(seed, options_of(seed));
+                if (const std::string what = wrong(random.graph, random.tolerance, 2); !what.empty())
+                    found[static_cast<size_t>(t)] = fmt::format("seed {}: {}", seed, what);
+            }
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    for (const std::string &what : found)
+        EXPECT_EQ(what, "");
+}
+
+} // namespace
