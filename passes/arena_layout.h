@@ -26,7 +26,7 @@ struct ArenaBlock {
     int64_t offset = 0; ///< found by layout_arena
     // Where steps run on several streams:
     double begin = 0; ///< of step `first`, estimated
-    LastUses uses;
+    LastUses uses{};
 };
 
 /// Whether a place in a stream is over when the first step of a block begins, because streams and dependences

@@ -14,7 +14,7 @@ using namespace ir;
 
 namespace {
 
-/// The two sides of a copy.
+/// The two devices of a copy.
 struct Sides {
     Device from, to;
 };
@@ -45,6 +45,12 @@ private:
                                            : Sides{step.device, step.device};
     }
 
+    /// Whether `from`'s streams can copy to memory of `to`.
+    bool addresses(Device from, Device to) const {
+        const DeviceInfo &info = info_of(target_, from);
+        return !on_gpu(to) || std::ranges::find(info.peers, to.index) != info.peers.end();
+    }
+
     void place_what_is_fixed() {
         seconds_.reserve(steps_.size());
         for (uint32_t s = 0; s < steps_.size(); ++s) {
@@ -61,9 +67,9 @@ private:
 
     /// Puts the step on its device, and says which stream it has there if the user named none: kNoStream
     /// where that is open.
-    static int32_t place(LoweredStep &step, const Sides &copy) {
+    int32_t place(LoweredStep &step, const Sides &copy) const {
         if (copy.from != copy.to) {
-            step.device = on_gpu(copy.from) ? copy.from : copy.to;
+            step.device = on_gpu(copy.from) && addresses(copy.from, copy.to) ? copy.from : copy.to;
             return !on_gpu(copy.from) ? kCopyInStream : !on_gpu(copy.to) ? kCopyOutStream : kCopyPeerStream;
         }
         const bool work = step.kind == StepKind::Launch || step.kind == StepKind::Copy ||

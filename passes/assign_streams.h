@@ -5,7 +5,7 @@
 ///  - What the user put on a stream is there, in order (S41); a transfer's stream is one of the GPU that it
 ///    copies to, or, between GPUs and to the host, of the one that it copies from.
 ///  - Other transfers are on the copy streams of ir/stream.h: from the host on the target's, to the host and
-///    to another GPU on the source's.
+///    to another GPU on the source's (the target's, where only that may address the other).
 ///  - Work of the CPU is on its one stream, and effects of the user's that name no stream on the default one.
 ///  - What is left, unnamed work on GPUs, is spread over up to kComputeStreams streams where it can overlap:
 ///    list scheduling by the Target's estimates, longest path to the end first (Graham's rule; Kwok and

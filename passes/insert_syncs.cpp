@@ -51,8 +51,8 @@ private:
         bool used = false;
         for (uint32_t k = 0; k < schedule_.streams.size(); ++k) {
             const StreamRef stream = schedule_.streams[k];
-            const bool unnamed = of.stream == kDefaultStream && stream.device == of.device &&
-                                 stream.stream < kFirstUserStream;
+            const bool unnamed =
+                of.stream == kDefaultStream && stream.device == of.device && stream.stream < kFirstUserStream;
             const uint32_t last = clocks_.last(k);
             if ((stream != of && !unnamed) || stream == own || last == UINT32_MAX)
                 continue;

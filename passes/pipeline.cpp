@@ -95,8 +95,7 @@ Program lower(const Graph &graph, const Target &target, const FusionNotes &fusio
     schedule = run("assign-streams", [&] { return assign_streams(graph, steps, by_value, target); });
     run.report({.pass = "assign-streams", .graph = &graph, .steps = steps, .schedule = &schedule});
 
-    const MemoryPlan plan =
-        run("plan-memory", [&] { return plan_memory(graph, steps, schedule, by_value); });
+    const MemoryPlan plan = run("plan-memory", [&] { return plan_memory(graph, steps, schedule, by_value); });
     run.report(
         {.pass = "plan-memory", .graph = &graph, .steps = steps, .schedule = &schedule, .plan = &plan});
 

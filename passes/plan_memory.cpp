@@ -28,13 +28,13 @@ struct Slot {
     int64_t bytes = 0;
     Device device;
     uint32_t first = 0, last = 0; // steps
-    LastUses uses;                // where there are several streams
+    LastUses uses{};              // where there are several streams
     uint32_t param = kNone;       // an input's memory
     uint32_t result = kNone;      // a result's block, perhaps in the memory of `param`
     uint32_t arena = kNone;       // otherwise, unless it is empty
     int64_t offset = 0;           // in it
     bool pinned = false;
-    StreamRef home; // in whose order its arena is taken
+    StreamRef home{}; // in whose order its arena is taken
 };
 
 /// A copy before a step, or behind the last one.
@@ -247,10 +247,10 @@ private:
             plan_.in_place_bytes += b.bytes;
         }
         if (slot == kNone && result != kNone && b.mode == BufferMode::Out)
-            slot = find_donor(s, b.bytes, steps_[s].device);
+            slot = find_donor(s, b.bytes, graph_.type(b.value).device);
         const bool shared = slot != kNone;
         if (!shared)
-            slot = add_slot(b.bytes, steps_[s].device, s);
+            slot = add_slot(b.bytes, graph_.type(b.value).device, s);
         const uint32_t buffer = add_buffer(slot, b.bytes, b.value);
         slots_[slot].last = std::max(s, last_use_[b.value]);
         if (result != kNone)
@@ -549,9 +549,9 @@ private:
     uint32_t end_;
     std::optional<StreamClocks> clocks_; // none on one stream
     MemoryPlan plan_;
-    std::vector<Slot> slots_;                                        // those of inputs first
-    std::vector<uint32_t> slot_of_;                                  // by buffer
-    std::vector<uint32_t> made_by_;                                  // by buffer: the step that writes it first
+    std::vector<Slot> slots_;       // those of inputs first
+    std::vector<uint32_t> slot_of_; // by buffer
+    std::vector<uint32_t> made_by_; // by buffer: the step that writes it first
     std::vector<uint32_t> buffer_of_, last_use_, reads_, result_of_; // by value
     std::vector<uint32_t> staging_; // buffers of pinned blocks, by their numbers
     std::vector<uint32_t> donors_;  // inputs whose memory may still be taken over
