@@ -39,6 +39,7 @@ struct BufferDesc {
     int64_t bytes = 0;
     Device device;
     int32_t donor = -1;    ///< Result: the buffer (an Input) whose memory it takes over
+    int32_t storage = -1;  ///< Input: those with the same non-negative number share memory
     ValueId value = kNone; ///< of the graph it holds, kNone for scratch
 };
 

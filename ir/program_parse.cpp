@@ -136,6 +136,8 @@ private:
         }
         if (s_.accept_word("donor"))
             b.donor = static_cast<int32_t>(std::min<uint32_t>(id('b', "a buffer"), INT32_MAX));
+        if (s_.accept_word("storage"))
+            b.storage = static_cast<int32_t>(s_.integer_in("a number of memory", 0, INT32_MAX));
         if (s_.accept_word("value"))
             b.value = count("a value of the graph");
         p_.buffers.push_back(b);

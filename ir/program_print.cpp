@@ -102,6 +102,8 @@ private:
             text += fmt::format(" in a{}", b.arena);
         if (b.donor >= 0)
             text += fmt::format(" donor b{}", b.donor);
+        if (b.storage >= 0)
+            text += fmt::format(" storage {}", b.storage);
         if (b.value != kNone)
             text += fmt::format(" value {}", b.value);
         line("{}", text);

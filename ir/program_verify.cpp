@@ -82,6 +82,8 @@ private:
             check(b.offset >= 0 && b.bytes <= arena && b.offset <= arena - b.bytes,
                   "bytes [{}, {} + {}) are not in the arena of {} bytes", b.offset, b.offset, b.bytes, arena);
         }
+        check(b.storage < 0 || b.kind == BufferKind::Input, "only inputs share memory by number, it has {}",
+              b.storage);
         if (b.donor >= 0) {
             const auto donor = static_cast<size_t>(b.donor);
             check(b.kind == BufferKind::Result, "only a result takes over memory, of b{} here", b.donor);

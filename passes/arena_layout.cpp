@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -10,60 +11,115 @@ namespace lz::passes {
 
 namespace {
 
+/// What a block has to know of the one that had its bytes.
+class Behind {
+public:
+    explicit Behind(const IsOver &is_over) : is_over_(is_over) {}
+
+    bool by_order(const ArenaBlock &block, const LastUses &before) const {
+        return !is_over_ ||
+               std::ranges::all_of(before.places, [&](StreamPosition p) { return is_over_(block, p); });
+    }
+    static bool by_time(const ArenaBlock &block, const LastUses &before) { return before.end <= block.begin; }
+    /// Whether bytes of `before` may be those of `block`.
+    bool operator()(const ArenaBlock &block, const ArenaBlock &before) const {
+        return before.last < block.first && (by_order(block, before.uses) || by_time(block, before.uses));
+    }
+
+private:
+    const IsOver &is_over_;
+};
+
 /// The gaps of an arena whose end can still grow.
 class FreeList {
 public:
-    int64_t take(int64_t bytes) {
-        if (const auto it = by_size_.lower_bound({bytes, 0}); it != by_size_.end()) {
-            const auto [size, offset] = *it;
-            remove(offset, size);
-            if (size > bytes)
-                insert(offset + bytes, size - bytes);
+    explicit FreeList(const Behind &behind) : behind_(behind) {}
+
+    int64_t take(const ArenaBlock &block) {
+        if (const auto found = find(block)) {
+            const int64_t offset = *found;
+            Gap gap = remove(offset);
+            if (gap.bytes > block.bytes)
+                insert(offset + block.bytes, {gap.bytes - block.bytes, std::move(gap.uses)});
             return offset;
         }
         int64_t offset = end_;
-        if (!by_offset_.empty()) {
-            const auto [last, size] = *by_offset_.rbegin();
-            if (last + size == end_) {
-                remove(last, size);
+        if (!gaps_.empty()) {
+            const auto &[last, gap] = *gaps_.rbegin();
+            if (last + gap.bytes == end_ && allowed(block, gap)) {
                 offset = last;
+                remove(last);
             }
         }
-        end_ = offset + bytes;
+        end_ = offset + block.bytes;
         return offset;
     }
 
-    void give_back(int64_t offset, int64_t bytes) {
-        auto next = by_offset_.lower_bound(offset);
-        if (next != by_offset_.end() && next->first == offset + bytes) {
-            bytes += next->second;
-            remove(next->first, next->second);
+    void give_back(const ArenaBlock &block) {
+        int64_t offset = block.offset;
+        Gap gap{block.bytes, block.uses};
+        auto next = gaps_.lower_bound(offset);
+        if (next != gaps_.end() && next->first == offset + gap.bytes) {
+            const Gap more = remove(next->first);
+            gap.bytes += more.bytes;
+            gap.uses.add(more.uses);
         }
-        next = by_offset_.lower_bound(offset);
-        if (next != by_offset_.begin()) {
-            const auto [before, size] = *std::prev(next);
-            if (before + size == offset) {
-                remove(before, size);
-                offset = before;
-                bytes += size;
+        next = gaps_.lower_bound(offset);
+        if (next != gaps_.begin()) {
+            const auto before = std::prev(next);
+            if (before->first + before->second.bytes == offset) {
+                offset = before->first;
+                const Gap more = remove(offset);
+                gap.bytes += more.bytes;
+                gap.uses.add(more.uses);
             }
         }
-        insert(offset, bytes);
+        insert(offset, std::move(gap));
     }
 
     int64_t end() const { return end_; }
 
 private:
-    void insert(int64_t offset, int64_t size) {
-        by_offset_.emplace(offset, size);
-        by_size_.emplace(size, offset);
-    }
-    void remove(int64_t offset, int64_t size) {
-        by_offset_.erase(offset);
-        by_size_.erase({size, offset});
+    struct Gap {
+        int64_t bytes;
+        LastUses uses;
+    };
+
+    bool allowed(const ArenaBlock &block, const Gap &gap) const {
+        return behind_.by_order(block, gap.uses) || Behind::by_time(block, gap.uses);
     }
 
-    std::map<int64_t, int64_t> by_offset_;
+    /// The smallest gap that fits and is behind in order, else one that is behind in time. Only a few are
+    /// looked at, so that the whole stays near linear.
+    std::optional<int64_t> find(const ArenaBlock &block) const {
+        constexpr int kLookAt = 24;
+        std::optional<int64_t> in_time;
+        int looked = 0;
+        for (auto it = by_size_.lower_bound({block.bytes, 0}); it != by_size_.end() && looked < kLookAt;
+             ++it, ++looked) {
+            const LastUses &uses = gaps_.find(it->second)->second.uses;
+            if (behind_.by_order(block, uses))
+                return it->second;
+            if (!in_time && Behind::by_time(block, uses))
+                in_time = it->second;
+        }
+        return in_time;
+    }
+
+    void insert(int64_t offset, Gap gap) {
+        by_size_.emplace(gap.bytes, offset);
+        gaps_.emplace(offset, std::move(gap));
+    }
+    Gap remove(int64_t offset) {
+        const auto it = gaps_.find(offset);
+        Gap gap = std::move(it->second);
+        by_size_.erase({gap.bytes, offset});
+        gaps_.erase(it);
+        return gap;
+    }
+
+    const Behind &behind_;
+    std::map<int64_t, Gap> gaps_; // by offset
     std::set<std::pair<int64_t, int64_t>> by_size_;
     int64_t end_ = 0;
 };
@@ -76,18 +132,18 @@ std::vector<uint32_t> sorted_ids(size_t n, auto key) {
     return ids;
 }
 
-ArenaLayout by_time(std::span<ArenaBlock> blocks) {
+ArenaLayout by_time(std::span<ArenaBlock> blocks, const Behind &behind) {
     const auto ends = sorted_ids(blocks.size(), [&](uint32_t id) { return blocks[id].last; });
-    FreeList gaps;
+    FreeList gaps(behind);
     ArenaLayout layout;
     int64_t live = 0;
     size_t ended = 0;
     for (ArenaBlock &block : blocks) {
         for (; blocks[ends[ended]].last < block.first; ++ended) {
-            gaps.give_back(blocks[ends[ended]].offset, blocks[ends[ended]].bytes);
+            gaps.give_back(blocks[ends[ended]]);
             live -= blocks[ends[ended]].bytes;
         }
-        block.offset = gaps.take(block.bytes);
+        block.offset = gaps.take(block);
         live += block.bytes;
         layout.live_bytes = std::max(layout.live_bytes, live);
     }
@@ -95,7 +151,7 @@ ArenaLayout by_time(std::span<ArenaBlock> blocks) {
     return layout;
 }
 
-int64_t by_size(std::span<const ArenaBlock> blocks, std::vector<int64_t> &offsets) {
+int64_t by_size(std::span<const ArenaBlock> blocks, const Behind &behind, std::vector<int64_t> &offsets) {
     const auto order = sorted_ids(blocks.size(), [&](uint32_t id) { return -blocks[id].bytes; });
     std::vector<uint32_t> placed; // by offset
     int64_t total = 0;
@@ -104,7 +160,7 @@ int64_t by_size(std::span<const ArenaBlock> blocks, std::vector<int64_t> &offset
         const ArenaBlock &block = blocks[id];
         int64_t best = -1, best_gap = INT64_MAX, end = 0;
         for (uint32_t other : placed) {
-            if (blocks[other].last < block.first || block.last < blocks[other].first)
+            if (behind(block, blocks[other]) || behind(blocks[other], block))
                 continue;
             const int64_t gap = offsets[other] - end;
             if (gap >= block.bytes && gap < best_gap) {
@@ -123,13 +179,29 @@ int64_t by_size(std::span<const ArenaBlock> blocks, std::vector<int64_t> &offset
 
 } // namespace
 
-ArenaLayout layout_arena(std::span<ArenaBlock> blocks) {
+void LastUses::add(StreamPosition place, double place_end) {
+    end = std::max(end, place_end);
+    for (StreamPosition &p : places)
+        if (p.stream == place.stream) {
+            p.position = std::max(p.position, place.position);
+            return;
+        }
+    places.push_back(place);
+}
+
+void LastUses::add(const LastUses &other) {
+    for (const StreamPosition &place : other.places)
+        add(place, other.end);
+}
+
+ArenaLayout layout_arena(std::span<ArenaBlock> blocks, const IsOver &is_over) {
     if (blocks.empty())
         return {};
-    ArenaLayout layout = by_time(blocks);
+    const Behind behind(is_over);
+    ArenaLayout layout = by_time(blocks, behind);
     if (layout.bytes > layout.live_bytes && blocks.size() <= kGreedyBlocks) {
         std::vector<int64_t> offsets;
-        if (const int64_t bytes = by_size(blocks, offsets); bytes < layout.bytes) {
+        if (const int64_t bytes = by_size(blocks, behind, offsets); bytes < layout.bytes) {
             layout.bytes = bytes;
             for (size_t k = 0; k < blocks.size(); ++k)
                 blocks[k].offset = offsets[k];

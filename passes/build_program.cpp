@@ -44,19 +44,22 @@ std::vector<uint32_t> number_checks(const Graph &graph, Kernel &kernel) {
 
 class ProgramBuilder {
 public:
-    ProgramBuilder(const Graph &graph, const MemoryPlan &plan) : graph_(graph), plan_(plan) {
+    ProgramBuilder(const Graph &graph, const MemoryPlan &plan, const Syncs &syncs)
+        : graph_(graph), plan_(plan) {
         program_.name = graph.name;
         program_.buffers = plan.buffers;
         program_.results = plan.results;
         program_.arenas = plan.arenas;
         program_.num_runtime_words = static_cast<uint32_t>(graph.runtime_words().size());
-        program_.steps.reserve(plan.step_begin.size() + plan.copies.size());
+        program_.num_events = syncs.num_events;
+        program_.steps.reserve(plan.step_begin.size() + syncs.waits.size() + syncs.num_events);
     }
 
     void add_step(LoweredStep &lowered, size_t index) {
         Step &step = program_.steps.emplace_back();
         step.kind = lowered.kind;
         step.device = lowered.device;
+        step.stream = lowered.stream;
         step.cost = lowered.cost;
         step.bytes = lowered.bytes_read + lowered.bytes_written;
         step.flops = lowered.flops;
@@ -69,12 +72,18 @@ public:
             add_launch(step, lowered);
             break;
         case StepKind::Library:
-        case StepKind::Copy:
             step.symbol = std::move(lowered.symbol);
             step.ints = std::move(lowered.ints);
             step.operands = take_operands(step, lowered.operands);
-            if (lowered.kind == StepKind::Copy)
-                step.copy.bytes = program_.buffers[step.operands[1]].bytes;
+            break;
+        case StepKind::Copy:
+            step.copy = lowered.copy;
+            for (size_t k = 0; k < 2; ++k) {
+                const uint32_t buffer = plan_.operands[next_operand_++];
+                const int64_t begin = k == 0 ? step.copy.from_begin : step.copy.to_begin;
+                step.operands.push_back(buffer);
+                touch(step, {buffer, begin, begin + step.copy.bytes, k == 1});
+            }
             break;
         case StepKind::RecordEvent:
         case StepKind::WaitEvent:
@@ -87,22 +96,13 @@ public:
                  "the plan and step " + std::to_string(index) + " disagree about the number of operands");
     }
 
-    void add_copy(const PlannedCopy &copy) {
+    /// An event of the Program's own, on a stream.
+    void add_event(StepKind kind, StreamRef stream, uint32_t event) {
         Step &step = program_.steps.emplace_back();
-        const BufferDesc &to = program_.buffers[copy.to];
-        step.kind = StepKind::Copy;
-        step.device = to.device;
-        step.cost = step.bytes = 2 * to.bytes;
-        step.copy.bytes = to.bytes;
-        step.operands = {copy.from, copy.to};
-        touch(step, copy.from, false);
-        touch(step, copy.to, true);
-        if (const Node *node = to.value == kNone ? nullptr : graph_.producer(to.value)) {
-            step.node = static_cast<NodeId>(node - graph_.nodes().data());
-            if (node->recorded != kNone)
-                step.recorded = {node->recorded};
-        }
-        step.label = "copy";
+        step.kind = kind;
+        step.device = stream.device;
+        step.stream = stream.stream;
+        step.event = event;
     }
 
     Program take() { return std::move(program_); }
@@ -141,8 +141,11 @@ private:
     }
 
     void touch(Step &step, uint32_t buffer, bool write) {
-        if (program_.buffers[buffer].bytes > 0)
-            step.accesses.push_back({buffer, 0, program_.buffers[buffer].bytes, write});
+        touch(step, {buffer, 0, program_.buffers[buffer].bytes, write});
+    }
+    static void touch(Step &step, const ByteRange &range) {
+        if (range.begin < range.end)
+            step.accesses.push_back(range);
     }
 
     const Graph &graph_;
@@ -154,14 +157,21 @@ private:
 
 } // namespace
 
-Program build_program(const Graph &graph, std::vector<LoweredStep> steps, const MemoryPlan &plan) {
-    ProgramBuilder builder(graph, plan);
-    size_t copy = 0;
-    for (size_t s = 0; s <= steps.size(); ++s) {
-        for (; copy < plan.copies.size() && plan.copies[copy].before_step == s; ++copy)
-            builder.add_copy(plan.copies[copy]);
-        if (s < steps.size())
+Program build_program(const Graph &graph, std::vector<LoweredStep> steps, const MemoryPlan &plan,
+                      const Syncs &syncs) {
+    ProgramBuilder builder(graph, plan, syncs);
+    size_t wait = 0, record = 0;
+    for (size_t s = 0; s < steps.size(); ++s) {
+        const StreamRef stream{steps[s].device, steps[s].stream};
+        for (; record < syncs.records.size() && syncs.records[record].before_step == s; ++record)
+            builder.add_event(StepKind::RecordEvent, syncs.records[record].stream,
+                              syncs.records[record].event);
+        for (; wait < syncs.waits.size() && syncs.waits[wait].before_step == s; ++wait)
+            builder.add_event(StepKind::WaitEvent, stream, syncs.waits[wait].event);
+        if (!is_wait_stream(steps[s]))
             builder.add_step(steps[s], s);
+        if (syncs.event_after[s] != kNone)
+            builder.add_event(StepKind::RecordEvent, stream, syncs.event_after[s]);
     }
     return builder.take();
 }

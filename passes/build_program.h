@@ -8,11 +8,13 @@
 /// It stands last of the passes that decide anything: nothing after it may change what runs, only check it.
 
 #include "ir/program.h"
+#include "passes/insert_syncs.h"
 #include "passes/plan_memory.h"
 
 namespace lz::passes {
 
 /// Consumes the steps: their kernels move into the Program.
-ir::Program build_program(const ir::Graph &graph, std::vector<LoweredStep> steps, const MemoryPlan &plan);
+ir::Program build_program(const ir::Graph &graph, std::vector<LoweredStep> steps, const MemoryPlan &plan,
+                          const Syncs &syncs);
 
 } // namespace lz::passes

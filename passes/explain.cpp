@@ -1,5 +1,6 @@
 #include "passes/explain.h"
 
+#include "passes/explain_schedule.h"
 #include "passes/facts.h"
 
 #include <fmt/format.h>
@@ -12,26 +13,11 @@ using namespace ir;
 
 namespace {
 
-std::string bytes_text(int64_t bytes) {
-    constexpr const char *kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
-    if (bytes < 10 * 1024)
-        return fmt::format("{} bytes", bytes);
-    double value = static_cast<double>(bytes) / 1024;
-    size_t unit = 0;
-    for (; value >= 10 * 1024 && unit + 1 < std::size(kUnits); ++unit)
-        value /= 1024;
-    return fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
-
-std::string plural(size_t n, std::string_view noun) {
-    return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
-}
-
 std::string summary(const Graph &graph, std::span<const LoweredStep> steps) {
     size_t launches = 0, calls = 0, operations = 0;
     for (const LoweredStep &step : steps) {
         launches += step.kind == StepKind::Launch;
-        calls += step.kind == StepKind::Library;
+        calls += step.kind == StepKind::Library && !is_wait_stream(step);
         for (NodeId id : step.nodes)
             operations += !is_free(graph.node(id).op);
     }
@@ -54,9 +40,12 @@ void explain_memory(const MemoryPlan &plan, std::vector<std::string> &notes) {
     int64_t arenas = 0;
     for (size_t a = 0; a < plan.arenas.size(); ++a) {
         const ArenaDesc &arena = plan.arenas[a];
-        notes.push_back(
-            fmt::format("Intermediates share an arena of {} on {}; at the worst moment {} of it are live.",
-                        bytes_text(arena.bytes), to_string(arena.device), bytes_text(plan.live_bytes[a])));
+        notes.push_back(fmt::format("{} share an arena of {} on {}; at the worst moment {} of it are live.",
+                                    arena.pinned                  ? "Copies between GPUs, in pinned memory,"
+                                    : arena.home == kCopyInStream ? "Values that come from the host"
+                                                                  : "Intermediates",
+                                    bytes_text(arena.bytes), to_string(arena.device),
+                                    bytes_text(plan.live_bytes[a])));
         arenas += arena.bytes;
     }
     notes.push_back(fmt::format("Planned peak: {} (inputs {}, results {}, intermediates {}).",
@@ -68,11 +57,11 @@ void explain_memory(const MemoryPlan &plan, std::vector<std::string> &notes) {
     if (plan.donated_bytes != 0)
         notes.push_back(
             fmt::format("{} of results take over the memory of an input.", bytes_text(plan.donated_bytes)));
-    if (!plan.copies.empty())
+    if (plan.copies != 0)
         notes.push_back(
             fmt::format("{} of whole buffers: results that are inputs or wanted twice, and updates in place "
                         "of values that live on.",
-                        plan.copies.size() == 1 ? "1 copy" : fmt::format("{} copies", plan.copies.size())));
+                        plan.copies == 1 ? "1 copy" : fmt::format("{} copies", plan.copies)));
 }
 
 void append(std::vector<std::string> &to, std::vector<std::string> more) {
@@ -82,10 +71,12 @@ void append(std::vector<std::string> &to, std::vector<std::string> more) {
 } // namespace
 
 std::vector<std::string> explain(const Graph &graph, const FusionNotes &fusion,
-                                 std::span<const LoweredStep> steps, const MemoryPlan &plan) {
+                                 std::span<const LoweredStep> steps, const MemoryPlan &plan,
+                                 const Schedule &schedule, const Syncs &syncs) {
     std::vector<std::string> notes{summary(graph, steps)};
     append(notes, explain_steps(graph, steps));
     append(notes, explain_fusion(graph, fusion));
+    append(notes, explain_schedule(graph, steps, schedule, syncs));
     explain_memory(plan, notes);
     return notes;
 }

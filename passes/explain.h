@@ -3,10 +3,12 @@
 ///
 /// Property: every step of the Program is named with the operations in it and the lines they came from, the
 /// bytes that it moves and the operations it does; every pair of neighbours that stayed apart with its
-/// reason; and the memory that a run will take, before it runs (S55). It reads what the passes found out and
-/// decides nothing.
+/// reason; every transfer with its cause; the streams and the waits between them; and the memory that a run
+/// will take, before it runs (S55). It reads what the passes found out and decides nothing.
 
+#include "passes/assign_streams.h"
 #include "passes/fuse.h"
+#include "passes/insert_syncs.h"
 #include "passes/lower_clusters.h"
 #include "passes/plan_memory.h"
 
@@ -17,6 +19,7 @@ namespace lz::passes {
 
 /// Program::notes. Takes the graph as `fuse` left it.
 std::vector<std::string> explain(const ir::Graph &graph, const FusionNotes &fusion,
-                                 std::span<const LoweredStep> steps, const MemoryPlan &plan);
+                                 std::span<const LoweredStep> steps, const MemoryPlan &plan,
+                                 const Schedule &schedule, const Syncs &syncs);
 
 } // namespace lz::passes

@@ -121,7 +121,7 @@ private:
         int64_t weighted = 0;
         for (NodeId n = view.first; n < view.end; ++n) {
             const Node &node = graph_.node(n);
-            if (node.result_count == 0 || is_free(node.op))
+            if (node.result_count == 0 || is_free(node.op) || node.op == Op::Transfer)
                 continue;
             int64_t elements = graph_.type(graph_.result(node)).numel();
             if (info(node.op).family == OpFamily::Reduction)

@@ -13,9 +13,13 @@
 #include "ir/target.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lz::passes {
+
+/// Symbol of the Library step that the user's wait_stream becomes.
+inline constexpr std::string_view kWaitStream = "wait_stream";
 
 /// What a step's buffer is, before memory is planned.
 struct LoweredBuffer {
@@ -26,6 +30,8 @@ struct LoweredBuffer {
     ir::ValueId replaces =
         ir::kNone;     ///< InOut: the value whose memory is overwritten (nothing reads it later)
     int64_t bytes = 0; ///< of the whole buffer; Temp: bytes to be planned for the length of the step
+    /// In and Out, with no value: a block of pinned host memory, by its number (stage_copies).
+    uint32_t staging = ir::kNone;
 };
 
 struct LoweredSegment {
@@ -47,6 +53,7 @@ struct LoweredStep {
     // Library and Copy: buffers in the symbol's order (Copy: from, to)
     std::string symbol;
     std::vector<LoweredBuffer> operands;
+    ir::CopyRange copy; ///< Copy: as Step::copy
     std::vector<ir::ArgSpec> ints;
     // RecordEvent, WaitEvent, HostCallback: the event or callback; WaitStream: Library with symbol
     // "wait_stream", and in `ints` the device word and the stream that are waited for
@@ -61,6 +68,16 @@ struct LoweredStep {
     std::vector<uint32_t> recorded; ///< as Step::recorded
     std::string label;              ///< as Step::label
 };
+
+/// Calls f(LoweredBuffer) for everything that a step touches: segment by segment, then operands.
+template <class F>
+void for_operands(const LoweredStep &step, F &&f) {
+    for (const LoweredSegment &segment : step.segments)
+        for (const LoweredBuffer &buffer : segment.buffers)
+            f(buffer);
+    for (const LoweredBuffer &buffer : step.operands)
+        f(buffer);
+}
 
 /// Takes the graph as `fuse` left it. Throws Failure(Internal) for a graph without clusters.
 std::vector<LoweredStep> lower_clusters(const ir::Graph &graph, const ir::Target &target);

@@ -42,6 +42,7 @@ public:
             step_.symbol.clear();
             read(0);
             write(0);
+            step_.copy.bytes = step_.operands[1].bytes;
             break;
         case Op::WaitStream:
             integer(device_word(attrs.device(attr::kWaitStreamOf)));

@@ -1,13 +1,16 @@
 #include "passes/pipeline.h"
 
 #include "ir/diagnostic.h"
+#include "passes/assign_streams.h"
 #include "passes/build_program.h"
 #include "passes/check_devices.h"
 #include "passes/eliminate_common.h"
 #include "passes/eliminate_dead.h"
 #include "passes/explain.h"
+#include "passes/insert_syncs.h"
 #include "passes/insert_transfers.h"
 #include "passes/simplify.h"
+#include "passes/stage_copies.h"
 #include "passes/verify.h"
 #include "passes/verify_schedule.h"
 
@@ -85,17 +88,24 @@ Program lower(const Graph &graph, const Target &target, const FusionNotes &fusio
     run.check({.pass = "lower-clusters", .graph = &graph, .steps = steps},
               std::span<const LoweredStep>(steps));
 
-    // assign-streams will stand here: it needs to know the steps, and memory must be planned for the overlap
-    // that it allows. Until then everything runs on stream 0 of its device, in order.
+    steps = run("stage-copies", [&] { return stage_copies(graph, std::move(steps), target); });
+    Schedule schedule;
+    const Dependences by_value =
+        run("dependences", [&] { return find_dependences(graph, std::span<const LoweredStep>(steps)); });
+    schedule = run("assign-streams", [&] { return assign_streams(graph, steps, by_value, target); });
+    run.report({.pass = "assign-streams", .graph = &graph, .steps = steps, .schedule = &schedule});
 
-    const MemoryPlan plan = run("plan-memory", [&] { return plan_memory(graph, steps); });
-    run.report({.pass = "plan-memory", .graph = &graph, .steps = steps, .plan = &plan});
+    const MemoryPlan plan = run("plan-memory", [&] { return plan_memory(graph, steps, schedule, by_value); });
+    run.report(
+        {.pass = "plan-memory", .graph = &graph, .steps = steps, .schedule = &schedule, .plan = &plan});
 
-    // insert-syncs will stand here: MemoryPlan::reuses and the data edges between streams become events.
-
+    const Syncs syncs = run("insert-syncs", [&] {
+        return insert_syncs(steps, schedule, find_dependences(graph, steps, plan, schedule));
+    });
     std::vector<std::string> notes =
-        run("explain", [&] { return explain(graph, fusion_notes, steps, plan); });
-    Program program = run("build-program", [&] { return build_program(graph, std::move(steps), plan); });
+        run("explain", [&] { return explain(graph, fusion_notes, steps, plan, schedule, syncs); });
+    Program program =
+        run("build-program", [&] { return build_program(graph, std::move(steps), plan, syncs); });
     program.notes = std::move(notes);
     run.check({.pass = "build-program", .graph = &graph, .plan = &plan, .program = &program}, program);
 

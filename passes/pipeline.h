@@ -5,6 +5,7 @@
 #include "ir/graph.h"
 #include "ir/program.h"
 #include "ir/target.h"
+#include "passes/assign_streams.h"
 #include "passes/fuse.h"
 #include "passes/lower_clusters.h"
 #include "passes/plan_memory.h"
@@ -21,6 +22,7 @@ struct PassOutput {
     std::string_view pass;
     const ir::Graph *graph = nullptr;
     std::span<const LoweredStep> steps = {}; ///< after lower-clusters
+    const Schedule *schedule = nullptr;      ///< after assign-streams, with the steps
     const MemoryPlan *plan = nullptr;        ///< after plan-memory
     const ir::Program *program = nullptr;    ///< after build-program
 };

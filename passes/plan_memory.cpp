@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 
 namespace lz::passes {
 
@@ -27,10 +28,19 @@ struct Slot {
     int64_t bytes = 0;
     Device device;
     uint32_t first = 0, last = 0; // steps
+    LastUses uses{};              // where there are several streams
     uint32_t param = kNone;       // an input's memory
     uint32_t result = kNone;      // a result's block, perhaps in the memory of `param`
     uint32_t arena = kNone;       // otherwise, unless it is empty
     int64_t offset = 0;           // in it
+    bool pinned = false;
+    StreamRef home{}; // in whose order its arena is taken
+};
+
+/// A copy before a step, or behind the last one.
+struct AddedCopy {
+    uint32_t before_step;
+    uint32_t from, to; // buffers
 };
 
 bool can_fault(const LoweredStep &step) {
@@ -42,8 +52,12 @@ bool can_fault(const LoweredStep &step) {
 
 class Planner {
 public:
-    Planner(const Graph &graph, std::span<const LoweredStep> steps)
-        : graph_(graph), steps_(steps), end_(static_cast<uint32_t>(steps.size())) {}
+    Planner(const Graph &graph, std::vector<LoweredStep> &steps, Schedule &schedule,
+            const Dependences &dependences)
+        : graph_(graph), steps_(steps), schedule_(schedule), end_(static_cast<uint32_t>(steps.size())) {
+        if (schedule.streams.size() > 1)
+            order_steps(dependences);
+    }
 
     MemoryPlan take() {
         find_last_uses();
@@ -56,17 +70,31 @@ public:
         find_reuses();
         for (uint32_t b = 0; b < plan_.buffers.size(); ++b)
             finish(plan_.buffers[b], slots_[slot_of_[b]]);
+        add_copies();
         return std::move(plan_);
     }
 
 private:
-    template <class F>
-    static void for_operands(const LoweredStep &step, F &&f) {
-        for (const LoweredSegment &segment : step.segments)
-            for (const LoweredBuffer &buffer : segment.buffers)
-                f(buffer);
-        for (const LoweredBuffer &buffer : step.operands)
-            f(buffer);
+    /// What streams and dependences order already.
+    void order_steps(const Dependences &dependences) {
+        clocks_.emplace(schedule_.streams.size(), end_);
+        for (uint32_t s = 0; s < end_; ++s) {
+            for (const Dependence &d : dependences.of(s))
+                clocks_->wait(schedule_.stream[s], d.step);
+            clocks_->add(schedule_.stream[s]);
+        }
+    }
+
+    void use(uint32_t slot, uint32_t s) {
+        if (clocks_)
+            slots_[slot].uses.add(clocks_->position(s), schedule_.end[s]);
+    }
+
+    /// Whether all uses so far are over when step `s` begins, in order or by the estimates.
+    bool is_over(uint32_t slot, uint32_t s) const {
+        const LastUses &uses = slots_[slot].uses;
+        return uses.places.empty() || uses.end <= schedule_.begin[s] ||
+               std::ranges::all_of(uses.places, [&](StreamPosition p) { return clocks_->over(s, p); });
     }
 
     void find_last_uses() {
@@ -94,6 +122,7 @@ private:
         std::map<int32_t, std::pair<uint32_t, bool>> shared; // storage: last use, donated
         for (const Param &p : graph_.params)
             if (p.storage >= 0) {
+                shares_memory_ = true;
                 auto &[last, donated] = shared.try_emplace(p.storage, 0u, true).first->second;
                 last = std::max(last, last_use_[p.value]);
                 donated = donated && p.donated;
@@ -125,11 +154,20 @@ private:
         plan_.buffers.push_back(desc);
         plan_.continues.push_back(kNone);
         slot_of_.push_back(slot);
+        made_by_.push_back(kNone);
         return static_cast<uint32_t>(plan_.buffers.size() - 1);
     }
 
     uint32_t add_slot(int64_t bytes, Device device, uint32_t step) {
-        slots_.push_back({.bytes = bytes, .device = device, .first = step, .last = step});
+        Slot slot;
+        slot.bytes = bytes;
+        slot.device = device;
+        slot.first = slot.last = step;
+        slot.home = {device, kDefaultStream};
+        if (step < end_ && steps_[step].kind == StepKind::Copy && steps_[step].device == device &&
+            steps_[step].stream == kCopyInStream)
+            slot.home.stream = kCopyInStream;
+        slots_.push_back(slot);
         return static_cast<uint32_t>(slots_.size() - 1);
     }
 
@@ -157,12 +195,33 @@ private:
             plan_.operands.push_back(plan_operand(s, operand, [](uint32_t) { return kNone; }));
         for (ValueId v : touched_)
             reads_[v] = 0;
+        if (clocks_)
+            for (uint32_t k = plan_.step_begin[s]; k < plan_.operands.size(); ++k)
+                if (plan_.operands[k] != kNone)
+                    use(slot_of_[plan_.operands[k]], s);
+    }
+
+    /// Pinned memory on the way between two GPUs.
+    uint32_t plan_staging(uint32_t s, const LoweredBuffer &b) {
+        if (b.staging >= staging_.size())
+            staging_.resize(b.staging + 1, kNone);
+        uint32_t &buffer = staging_[b.staging];
+        if (buffer == kNone) {
+            const uint32_t slot = add_slot(b.bytes, kCpu, s);
+            slots_[slot].pinned = true;
+            slots_[slot].home = {steps_[s].device, steps_[s].stream};
+            buffer = add_buffer(slot, b.bytes, kNone);
+        }
+        slots_[slot_of_[buffer]].last = s;
+        return buffer;
     }
 
     /// The buffer of one operand of step `s`. `find_dying(result)` names an input that the output may be
     /// written over.
     template <class F>
     uint32_t plan_operand(uint32_t s, const LoweredBuffer &b, F &&find_dying_input) {
+        if (b.staging != kNone)
+            return plan_staging(s, b);
         switch (b.mode) {
         case BufferMode::Worker:
             return kNone;
@@ -188,10 +247,10 @@ private:
             plan_.in_place_bytes += b.bytes;
         }
         if (slot == kNone && result != kNone && b.mode == BufferMode::Out)
-            slot = find_donor(s, b.bytes, steps_[s].device);
+            slot = find_donor(s, b.bytes, graph_.type(b.value).device);
         const bool shared = slot != kNone;
         if (!shared)
-            slot = add_slot(b.bytes, steps_[s].device, s);
+            slot = add_slot(b.bytes, graph_.type(b.value).device, s);
         const uint32_t buffer = add_buffer(slot, b.bytes, b.value);
         slots_[slot].last = std::max(s, last_use_[b.value]);
         if (result != kNone)
@@ -201,16 +260,18 @@ private:
         if (b.mode == BufferMode::InOut && shared)
             plan_.continues[buffer] = buffer_of_[b.replaces];
         if (b.mode == BufferMode::InOut && !shared) {
-            plan_.copies.push_back({s, buffer_of_[b.replaces], buffer});
-            Slot &from = slots_[slot_of_[buffer_of_[b.replaces]]];
-            from.last = std::max(from.last, s);
+            copies_.push_back({s, buffer_of_[b.replaces], buffer});
+            const uint32_t from = slot_of_[buffer_of_[b.replaces]];
+            slots_[from].last = std::max(slots_[from].last, s);
+            use(from, s);
         }
         buffer_of_[b.value] = buffer;
+        made_by_[buffer] = s;
         return buffer;
     }
 
-    /// The slot of a value that step `s` alone reads, for the last time, if it may be overwritten; else
-    /// kNone.
+    /// The slot of a value that step `s` alone reads, as the last in order, if it may be overwritten; else
+    /// kNone. Earlier readers may still run.
     uint32_t slot_of_dying(uint32_t s, ValueId v, uint32_t result) {
         if (last_use_[v] != s || reads_[v] != 1)
             return kNone;
@@ -229,7 +290,8 @@ private:
         for (size_t in = 0; in < segment.buffers.size(); ++in) {
             const LoweredBuffer &b = segment.buffers[in];
             if (b.mode != BufferMode::In || b.bytes != segment.buffers[out].bytes || b.bytes == 0 ||
-                slot_of_dying(s, b.value, result) == kNone || graph_.type(b.value).bytes() != b.bytes)
+                slot_of_dying(s, b.value, result) == kNone || graph_.type(b.value).bytes() != b.bytes ||
+                !is_over(slot_of_[buffer_of_[b.value]], s))
                 continue;
             if (!write_over)
                 write_over.emplace(steps_[s].kernel);
@@ -245,7 +307,7 @@ private:
     uint32_t find_donor(uint32_t s, int64_t bytes, Device device) {
         for (uint32_t k : donors_)
             if (slots_[k].last < s && last_read_before(k, s) && slots_[k].bytes == bytes &&
-                slots_[k].device == device && !step_can_fault(s))
+                slots_[k].device == device && !step_can_fault(s) && is_over(k, s) && group_is_over(k, s))
                 return k;
         return kNone;
     }
@@ -256,6 +318,23 @@ private:
     }
 
     bool is_donor(uint32_t param) const { return std::ranges::find(donors_, param) != donors_.end(); }
+
+    /// Calls f(parameter) for the others that share a parameter's memory.
+    template <class F>
+    void for_group(uint32_t param, F &&f) const {
+        const int32_t storage = graph_.params[param].storage;
+        if (storage < 0 || !shares_memory_)
+            return;
+        for (uint32_t k = 0; k < graph_.params.size(); ++k)
+            if (k != param && graph_.params[k].storage == storage)
+                f(k);
+    }
+
+    bool group_is_over(uint32_t param, uint32_t s) const {
+        bool over = true;
+        for_group(param, [&](uint32_t k) { over = over && is_over(k, s); });
+        return over;
+    }
 
     bool step_can_fault(uint32_t s) {
         if (!faults_)
@@ -276,7 +355,7 @@ private:
             const uint32_t slot = add_slot(type.bytes(), type.device, end_);
             slots_[slot].result = r;
             plan_.results[r] = add_buffer(slot, type.bytes(), v);
-            plan_.copies.push_back({end_, buffer_of_[v], plan_.results[r]});
+            copies_.push_back({end_, buffer_of_[v], plan_.results[r]});
         }
     }
 
@@ -285,29 +364,45 @@ private:
     }
 
     void layout() {
-        size_t devices = 1;
-        for (const Slot &slot : slots_)
-            devices = std::max(devices, device_index(slot.device) + 1);
-        for (size_t d = 0; d < devices; ++d) {
-            std::vector<ArenaBlock> blocks;
-            std::vector<uint32_t> ids;
-            // Slots are made in the order of their first steps.
-            for (uint32_t id = 0; id < slots_.size(); ++id)
-                if (in_arena(slots_[id]) && device_index(slots_[id].device) == d) {
-                    blocks.push_back({aligned(slots_[id].bytes), slots_[id].first, slots_[id].last});
-                    ids.push_back(id);
-                }
-            if (blocks.empty())
-                continue;
-            const ArenaLayout layout = layout_arena(blocks);
-            const Device device = slots_[ids[0]].device;
-            for (size_t k = 0; k < blocks.size(); ++k) {
-                slots_[ids[k]].arena = static_cast<uint32_t>(plan_.arenas.size());
-                slots_[ids[k]].offset = blocks[k].offset;
+        std::map<std::tuple<size_t, bool, size_t, int32_t>, std::vector<uint32_t>> arenas;
+        // Slots are made in the order of their first steps.
+        for (uint32_t id = 0; id < slots_.size(); ++id)
+            if (const Slot &slot = slots_[id]; in_arena(slot))
+                arenas[{device_index(slot.device), slot.pinned, device_index(slot.home.device),
+                        slot.home.stream}]
+                    .push_back(id);
+        for (const auto &[key, ids] : arenas)
+            layout(ids);
+    }
+
+    void layout(std::span<const uint32_t> ids) {
+        std::vector<ArenaBlock> blocks;
+        for (const uint32_t id : ids) {
+            Slot &slot = slots_[id];
+            ArenaBlock &block = blocks.emplace_back();
+            block.bytes = aligned(slot.bytes);
+            block.first = slot.first;
+            block.last = slot.last;
+            if (clocks_) {
+                block.begin = schedule_.begin[slot.first];
+                block.uses = std::move(slot.uses);
             }
-            plan_.arenas.push_back({.device = device, .home_device = device, .bytes = layout.bytes});
-            plan_.live_bytes.push_back(layout.live_bytes);
         }
+        IsOver is_over;
+        if (clocks_)
+            is_over = [&](const ArenaBlock &b, StreamPosition p) { return clocks_->over(b.first, p); };
+        const ArenaLayout layout = layout_arena(blocks, is_over);
+        for (size_t k = 0; k < blocks.size(); ++k) {
+            slots_[ids[k]].arena = static_cast<uint32_t>(plan_.arenas.size());
+            slots_[ids[k]].offset = blocks[k].offset;
+        }
+        const Slot &one = slots_[ids[0]];
+        plan_.arenas.push_back({.device = one.device,
+                                .pinned = one.pinned,
+                                .home = one.home.stream,
+                                .home_device = one.home.device,
+                                .bytes = layout.bytes});
+        plan_.live_bytes.push_back(layout.live_bytes);
     }
 
     /// Who had the bytes of each slot before: a walk in order of time over the owner of each byte range.
@@ -317,8 +412,11 @@ private:
             const uint32_t slot = slot_of_[b];
             if (first[slot] == kNone)
                 first[slot] = b;
-            else
+            else {
                 plan_.reuses.push_back({latest[slot], b});
+                if (latest[slot] == slots_[slot].param) // a donor dies with all that share its memory
+                    for_group(slots_[slot].param, [&](uint32_t k) { plan_.reuses.push_back({k, b}); });
+            }
             latest[slot] = b;
         }
         struct Owner {
@@ -353,6 +451,7 @@ private:
             const bool is_input = slot.param != kNone && desc.value == graph_.params[slot.param].value;
             desc.kind = is_input ? BufferKind::Input : BufferKind::Result;
             desc.index = is_input ? slot.param : slot.result;
+            desc.storage = is_input ? graph_.params[slot.param].storage : -1;
             if (!is_input && slot.param != kNone) {
                 desc.donor = static_cast<int32_t>(slot.param);
                 plan_.donated_bytes += desc.bytes;
@@ -360,6 +459,7 @@ private:
         } else if (slot.param != kNone) {
             desc.kind = BufferKind::Input;
             desc.index = slot.param;
+            desc.storage = graph_.params[slot.param].storage;
         } else {
             desc.kind = BufferKind::Arena;
             if (slot.arena != kNone) {
@@ -369,22 +469,103 @@ private:
         }
     }
 
+    /// Puts the copies among the steps, each on the stream of the step that it is for.
+    void add_copies() {
+        plan_.copies = static_cast<int64_t>(copies_.size());
+        if (copies_.empty())
+            return;
+        std::vector<LoweredStep> steps;
+        Schedule schedule{std::move(schedule_.streams), {}, {}, {}};
+        std::vector<uint32_t> operands, step_begin;
+        size_t copy = 0;
+        double end = 0;
+        for (uint32_t s = 0; s <= end_; ++s) {
+            for (; copy < copies_.size() && copies_[copy].before_step == s; ++copy) {
+                const double begin = s < end_ ? schedule_.begin[s] : end;
+                steps.push_back(copy_step(copies_[copy]));
+                schedule.stream.push_back(s < end_ ? schedule_.stream[s]
+                                                   : stream_for(copies_[copy], schedule));
+                const StreamRef stream = schedule.streams[schedule.stream.back()];
+                steps.back().device = stream.device;
+                steps.back().stream = stream.stream;
+                schedule.begin.push_back(begin);
+                schedule.end.push_back(begin);
+                step_begin.push_back(static_cast<uint32_t>(operands.size()));
+                operands.insert(operands.end(), {copies_[copy].from, copies_[copy].to});
+            }
+            if (s == end_)
+                break;
+            steps.push_back(std::move(steps_[s]));
+            schedule.stream.push_back(schedule_.stream[s]);
+            schedule.begin.push_back(schedule_.begin[s]);
+            schedule.end.push_back(schedule_.end[s]);
+            end = std::max(end, schedule_.end[s]);
+            step_begin.push_back(static_cast<uint32_t>(operands.size()));
+            operands.insert(operands.end(), plan_.operands.begin() + plan_.step_begin[s],
+                            plan_.operands.begin() + plan_.step_begin[s + 1]);
+        }
+        step_begin.push_back(static_cast<uint32_t>(operands.size()));
+        steps_ = std::move(steps);
+        schedule_ = std::move(schedule);
+        plan_.operands = std::move(operands);
+        plan_.step_begin = std::move(step_begin);
+    }
+
+    LoweredStep copy_step(const AddedCopy &copy) const {
+        const BufferDesc &from = plan_.buffers[copy.from], &to = plan_.buffers[copy.to];
+        LoweredStep step;
+        step.kind = StepKind::Copy;
+        step.operands = {{.mode = BufferMode::In, .value = from.value, .bytes = from.bytes},
+                         {.mode = BufferMode::Out, .value = to.value, .bytes = to.bytes}};
+        step.copy.bytes = step.bytes_read = step.bytes_written = to.bytes;
+        step.cost = 2 * to.bytes;
+        if (const Node *node = to.value == kNone ? nullptr : graph_.producer(to.value)) {
+            step.node = static_cast<NodeId>(node - graph_.nodes().data());
+            if (node->recorded != kNone)
+                step.recorded = {node->recorded};
+        }
+        step.label = "copy";
+        return step;
+    }
+
+    /// Of a copy behind the last step: where its operand was made, else the default stream.
+    uint32_t stream_for(const AddedCopy &copy, Schedule &schedule) const {
+        const Device device = plan_.buffers[copy.from].device;
+        if (const uint32_t s = made_by_[copy.from];
+            s != kNone && schedule.streams[schedule_.stream[s]].device == device)
+            return schedule_.stream[s];
+        const StreamRef wanted{device, kDefaultStream};
+        const auto it = std::ranges::find(schedule.streams, wanted);
+        if (it == schedule.streams.end()) {
+            schedule.streams.push_back(wanted);
+            return static_cast<uint32_t>(schedule.streams.size() - 1);
+        }
+        return static_cast<uint32_t>(it - schedule.streams.begin());
+    }
+
     const Graph &graph_;
-    std::span<const LoweredStep> steps_;
+    std::vector<LoweredStep> &steps_;
+    Schedule &schedule_;
     uint32_t end_;
+    std::optional<StreamClocks> clocks_; // none on one stream
     MemoryPlan plan_;
-    std::vector<Slot> slots_;                                        // those of inputs first
-    std::vector<uint32_t> slot_of_;                                  // by buffer
+    std::vector<Slot> slots_;       // those of inputs first
+    std::vector<uint32_t> slot_of_; // by buffer
+    std::vector<uint32_t> made_by_; // by buffer: the step that writes it first
     std::vector<uint32_t> buffer_of_, last_use_, reads_, result_of_; // by value
-    std::vector<uint32_t> donors_; // inputs whose memory may still be taken over
+    std::vector<uint32_t> staging_; // buffers of pinned blocks, by their numbers
+    std::vector<uint32_t> donors_;  // inputs whose memory may still be taken over
+    bool shares_memory_ = false;    // some inputs do
     std::vector<ValueId> touched_;
-    std::optional<bool> faults_; // whether the current step can fail
+    std::vector<AddedCopy> copies_; // in the order of their steps
+    std::optional<bool> faults_;    // whether the current step can fail
 };
 
 } // namespace
 
-MemoryPlan plan_memory(const Graph &graph, std::span<const LoweredStep> steps) {
-    return Planner(graph, steps).take();
+MemoryPlan plan_memory(const Graph &graph, std::vector<LoweredStep> &steps, Schedule &schedule,
+                       const Dependences &dependences) {
+    return Planner(graph, steps, schedule, dependences).take();
 }
 
 } // namespace lz::passes

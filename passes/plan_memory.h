@@ -1,17 +1,28 @@
 #pragma once
 /// plan_memory: gives every stored value and every kernel's scratch its bytes, before anything runs.
 ///
-/// Property: each device has one arena; two buffers in it overlap only if one is dead before the other is
-/// written, or if the step that writes the one is proven to read the other first, element by element
-/// (WriteOver). Results are blocks of their own (a live result never keeps an arena, S55), or take over the
-/// memory of a donated input that is dead by then. Every reuse of bytes is listed as an order edge: whoever
-/// schedules steps on several streams must keep it.
+/// Property: two buffers of an arena overlap only if one is dead before the other is written, or if the step
+/// that writes the one is proven to read the other first, element by element (WriteOver). Results are blocks
+/// of their own (a live result never keeps an arena, S55), or take over the memory of a donated input that is
+/// dead by then. Every reuse of bytes is listed as an order edge, which `insert_syncs` keeps.
+///
+/// On several streams "dead" means that streams and dependences order every use of the one before the other;
+/// or that by the estimates every use has ended when the other begins, so that the wait which the order edge
+/// then becomes costs less than the bytes (S45).
+///
+/// Each device has one arena in the order of its default stream; what copies bring in from the host has
+/// another one in the order of the copy stream, so that the copies of a next run need not wait for the
+/// kernels of this one; staged copies have pinned memory of the host, in the order of the stream that fills
+/// it.
 ///
 /// Without it each intermediate would be an allocation of its own: slower, and the peak unknown before the
 /// run. It stands after `lower_clusters`, which knows what is stored and how much scratch a step needs, and
-/// (once there are streams) after `assign_streams` and before `insert_syncs`, which orders the reuses.
+/// after `assign_streams`, which knows what runs at the same time; before `insert_syncs`, which orders the
+/// reuses.
 
 #include "ir/program.h"
+#include "passes/assign_streams.h"
+#include "passes/dependences.h"
 #include "passes/lower_clusters.h"
 
 #include <vector>
@@ -23,13 +34,6 @@ struct Reuse {
     uint32_t before, after; ///< buffers of the plan
 };
 
-/// A copy of a whole buffer that no cluster asked for: a result that is an input or is wanted twice, or an
-/// update in place whose operand lives on.
-struct PlannedCopy {
-    uint32_t before_step; ///< the number of steps: at the end
-    uint32_t from, to;    ///< buffers of the plan
-};
-
 struct MemoryPlan {
     std::vector<ir::BufferDesc> buffers; ///< inputs first, in their order
     /// Buffer of each operand: step by step, segment by segment (or Library and Copy operands), in the order
@@ -38,8 +42,10 @@ struct MemoryPlan {
     std::vector<uint32_t> step_begin;
     /// By buffer: the one that an update in place (BufferMode::InOut) continues in the same memory, or kNone.
     std::vector<uint32_t> continues;
-    std::vector<uint32_t> results;   ///< buffer of each graph result
-    std::vector<PlannedCopy> copies; ///< in the order of their steps
+    std::vector<uint32_t> results; ///< buffer of each graph result
+    /// Copies of whole buffers that no cluster asked for: a result that is an input or is wanted twice, an
+    /// update in place whose operand lives on.
+    int64_t copies = 0;
     std::vector<Reuse> reuses;
     std::vector<ir::ArenaDesc> arenas; ///< none is empty
     /// By arena: what would be needed at the worst moment if intermediates could be moved freely: no plan is
@@ -52,7 +58,9 @@ struct MemoryPlan {
 /// Offsets are multiples of this: a CUDA access of any width, a cache line, a vector.
 inline constexpr int64_t kArenaAlignment = 256;
 
-/// Takes the graph and what `lower_clusters` made of it. Near linear in the number of operands.
-MemoryPlan plan_memory(const ir::Graph &graph, std::span<const LoweredStep> steps);
+/// Takes the graph, its steps, where they run and (by values) what they come after. Adds the copies that it
+/// needs to the steps and to the schedule. Near linear in the number of operands.
+MemoryPlan plan_memory(const ir::Graph &graph, std::vector<LoweredStep> &steps, Schedule &schedule,
+                       const Dependences &dependences);
 
 } // namespace lz::passes

@@ -147,9 +147,6 @@ std::string describe(const passes::MemoryPlan &plan) {
     }
     for (const passes::Reuse &reuse : plan.reuses)
         text += fmt::format("// reuse: buffer {} before buffer {}\n", reuse.before, reuse.after);
-    for (const passes::PlannedCopy &copy : plan.copies)
-        text += fmt::format("// copy: buffer {} to buffer {} before step {}\n", copy.from, copy.to,
-                            copy.before_step);
     for (size_t a = 0; a < plan.arenas.size(); ++a)
         text += fmt::format("// arena {} on {}: {} bytes, at most {} live\n", a,
                             to_string(plan.arenas[a].device), plan.arenas[a].bytes, plan.live_bytes[a]);

@@ -25,7 +25,7 @@ Program sample() {
                 {.device = cuda0, .home = kCopyInStream, .home_device = cuda0, .bytes = 1024},
                 {.pinned = true, .home = kCopyOutStream, .home_device = cuda0, .bytes = 512}};
     p.buffers = {
-        {.kind = BufferKind::Input, .index = 0, .bytes = 4096, .device = kCpu, .value = 0},
+        {.kind = BufferKind::Input, .index = 0, .bytes = 4096, .device = kCpu, .storage = 3, .value = 0},
         {.kind = BufferKind::Arena, .offset = 512, .bytes = 2048, .device = kCpu},
         {.kind = BufferKind::Result, .index = 0, .bytes = 4096, .device = kCpu, .donor = 0, .value = 9},
         {.kind = BufferKind::Arena, .offset = 0, .arena = 1, .bytes = 1024, .device = cuda0},
@@ -94,6 +94,7 @@ TEST(ProgramText, ReadsBackWhatItPrints) {
     EXPECT_EQ(again.buffers[2].donor, 0);
     EXPECT_EQ(again.arenas, p.arenas);
     EXPECT_EQ(again.buffers[3].arena, 1u);
+    EXPECT_EQ(again.buffers[0].storage, 3);
     EXPECT_EQ(again.steps[0].bytes, 8192);
     EXPECT_EQ(again.steps[0].flops, 99);
     EXPECT_EQ(again.steps[3].copy.to_begin, 256);

@@ -1,0 +1,263 @@
+#include "passes/assign_streams.h"
+
+#include "passes/estimates.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <queue>
+
+namespace lz::passes {
+
+using namespace ir;
+
+namespace {
+
+/// The two devices of a copy.
+struct Sides {
+    Device from, to;
+};
+
+class Assigner {
+public:
+    Assigner(const Graph &graph, std::span<LoweredStep> steps, const Dependences &dependences,
+             const Target &target)
+        : graph_(graph), steps_(steps), dependences_(dependences), target_(target) {}
+
+    Schedule take() {
+        place_what_is_fixed();
+        Schedule best = simulate(stream_);
+        if (overlap_is_possible())
+            best = spread(std::move(best));
+        write(best);
+        return best;
+    }
+
+private:
+    static bool on_gpu(Device device) { return device.kind == DeviceKind::Cuda; }
+
+    Sides sides(const LoweredStep &step) const {
+        const auto device = [&](const LoweredBuffer &b) {
+            return b.staging != kNone ? kCpu : graph_.type(b.value).device;
+        };
+        return step.kind == StepKind::Copy ? Sides{device(step.operands[0]), device(step.operands[1])}
+                                           : Sides{step.device, step.device};
+    }
+
+    /// Whether `from`'s streams can copy to memory of `to`.
+    bool addresses(Device from, Device to) const {
+        const DeviceInfo &info = info_of(target_, from);
+        return !on_gpu(to) || std::ranges::find(info.peers, to.index) != info.peers.end();
+    }
+
+    void place_what_is_fixed() {
+        seconds_.reserve(steps_.size());
+        for (uint32_t s = 0; s < steps_.size(); ++s) {
+            LoweredStep &step = steps_[s];
+            const Sides copy = sides(step);
+            const int32_t unnamed = place(step, copy);
+            const bool named = step.stream != kNoStream && on_gpu(step.device);
+            if (unnamed == kNoStream && !named)
+                free_.push_back(s);
+            stream_.push_back(stream_id({step.device, named ? step.stream : std::max(unnamed, 0)}));
+            seconds_.push_back(estimate_seconds(step, target_, copy.from, copy.to));
+        }
+    }
+
+    /// Puts the step on its device, and says which stream it has there if the user named none: kNoStream
+    /// where that is open.
+    int32_t place(LoweredStep &step, const Sides &copy) const {
+        if (copy.from != copy.to) {
+            step.device = on_gpu(copy.from) && addresses(copy.from, copy.to) ? copy.from : copy.to;
+            return !on_gpu(copy.from) ? kCopyInStream : !on_gpu(copy.to) ? kCopyOutStream : kCopyPeerStream;
+        }
+        const bool work = step.kind == StepKind::Launch || step.kind == StepKind::Copy ||
+                          (step.kind == StepKind::Library && step.symbol != kWaitStream);
+        return work && on_gpu(step.device) ? kNoStream : kDefaultStream;
+    }
+
+    uint32_t stream_id(StreamRef stream) {
+        const int64_t key = device_word(stream.device) * kMaxStreams + stream.stream;
+        const auto [it, is_new] = stream_ids_.try_emplace(key, static_cast<uint32_t>(streams_.size()));
+        if (is_new)
+            streams_.push_back(stream);
+        return it->second;
+    }
+
+    /// What a step loses by waiting for another stream.
+    double sync_seconds(uint32_t s) const { return info_of(target_, steps_[s].device).launch_seconds; }
+
+    double ready(uint32_t s, uint32_t stream, const std::vector<uint32_t> &streams,
+                 const std::vector<double> &end) const {
+        double ready = 0;
+        for (const Dependence &d : dependences_.of(s))
+            ready = std::max(ready, end[d.step] + (streams[d.step] == stream ? 0 : sync_seconds(s)));
+        return ready;
+    }
+
+    /// In the order of the steps, each stream one after another.
+    Schedule simulate(const std::vector<uint32_t> &streams) const {
+        Schedule schedule{
+            {}, streams, std::vector<double>(steps_.size()), std::vector<double>(steps_.size())};
+        std::vector<double> free_at(streams_.size(), 0);
+        for (uint32_t s = 0; s < steps_.size(); ++s) {
+            double &at = free_at[streams[s]];
+            schedule.begin[s] = std::max(at, ready(s, streams[s], streams, schedule.end));
+            schedule.end[s] = at = schedule.begin[s] + seconds_[s];
+        }
+        return schedule;
+    }
+
+    /// Two steps whose stream is open that do not depend on each other, by a chain test that is cheap.
+    bool overlap_is_possible() const {
+        std::map<int64_t, std::pair<size_t, double>> work; // by device: steps, seconds
+        for (const uint32_t s : free_) {
+            auto &[count, seconds] = work[device_word(steps_[s].device)];
+            ++count;
+            seconds += seconds_[s] - sync_seconds(s);
+        }
+        return std::ranges::any_of(work, [&](const auto &entry) {
+            const DeviceInfo &device = info_of(target_, device_from_word(entry.first));
+            return entry.second.first > 1 &&
+                   entry.second.second > kWorthwhile.launches * device.launch_seconds;
+        });
+    }
+
+    Schedule spread(Schedule best) {
+        std::vector<uint32_t> streams = list_schedule();
+        Schedule schedule = simulate(streams);
+        if (!is_worth(schedule, best))
+            return best;
+        // A device that gains nothing of its own stays on one stream.
+        std::vector<int64_t> devices;
+        for (const uint32_t s : free_)
+            if (const int64_t d = device_word(steps_[s].device);
+                streams[s] != stream_[s] && std::ranges::find(devices, d) == devices.end())
+                devices.push_back(d);
+        if (devices.size() > 1)
+            for (const int64_t d : devices) {
+                std::vector<uint32_t> fewer = streams;
+                for (const uint32_t s : free_)
+                    if (device_word(steps_[s].device) == d)
+                        fewer[s] = stream_[s];
+                Schedule other = simulate(fewer);
+                if (!is_worth(schedule, other)) {
+                    schedule = std::move(other);
+                    streams = std::move(fewer);
+                }
+            }
+        return schedule;
+    }
+
+    bool is_worth(const Schedule &many, const Schedule &few) const {
+        const double gain = few.seconds() - many.seconds();
+        double launch = 0;
+        for (const uint32_t s : free_)
+            launch = std::max(launch, info_of(target_, steps_[s].device).launch_seconds);
+        return gain > kWorthwhile.part * few.seconds() && gain > kWorthwhile.launches * launch;
+    }
+
+    /// Streams for what is free: of the steps whose dependences are placed, the one with the longest way to
+    /// the end goes where it can begin first.
+    std::vector<uint32_t> list_schedule() {
+        const size_t n = steps_.size();
+        std::vector<double> way(seconds_);
+        std::vector<uint32_t> missing(n, 0), first(n + 1, 0);
+        for (uint32_t s = static_cast<uint32_t>(n); s-- > 0;)
+            for (const Dependence &d : dependences_.of(s)) {
+                way[d.step] = std::max(way[d.step], seconds_[d.step] + way[s]);
+                ++first[d.step + 1];
+            }
+        for (size_t s = 0; s < n; ++s)
+            first[s + 1] += first[s];
+        std::vector<uint32_t> next(first.begin(), first.end() - 1), after(first[n]);
+        std::priority_queue<std::pair<double, uint32_t>> waiting; // way, step counted from the end
+        const auto put = [&](uint32_t s) { waiting.emplace(way[s], static_cast<uint32_t>(n) - s); };
+        for (uint32_t s = 0; s < n; ++s) {
+            for (const Dependence &d : dependences_.of(s))
+                after[next[d.step]++] = s;
+            missing[s] = static_cast<uint32_t>(dependences_.of(s).size());
+        }
+        std::vector<uint32_t> choices(n, kNone);
+        for (const uint32_t s : free_)
+            choices[s] = compute_streams(steps_[s].device);
+        for (uint32_t s = 0; s < n; ++s)
+            if (missing[s] == 0)
+                put(s);
+
+        std::vector<uint32_t> streams = stream_;
+        std::vector<double> end(n, 0), free_at(streams_.size(), 0);
+        while (!waiting.empty()) {
+            const uint32_t s = static_cast<uint32_t>(n) - waiting.top().second;
+            waiting.pop();
+            double begin = std::max(free_at[streams[s]], ready(s, streams[s], streams, end));
+            if (choices[s] != kNone)
+                for (int32_t k = 1; k < kComputeStreams; ++k) {
+                    const uint32_t stream = compute_[choices[s]][static_cast<size_t>(k)];
+                    const double other = std::max(free_at[stream], ready(s, stream, streams, end));
+                    if (other < begin) {
+                        begin = other;
+                        streams[s] = stream;
+                    }
+                }
+            free_at[streams[s]] = end[s] = begin + seconds_[s];
+            for (uint32_t k = first[s]; k < first[s + 1]; ++k)
+                if (--missing[after[k]] == 0)
+                    put(after[k]);
+        }
+        return streams;
+    }
+
+    /// Which entry of `compute_` holds the device's streams.
+    uint32_t compute_streams(Device device) {
+        const int64_t key = device_word(device);
+        const auto [it, is_new] = compute_ids_.try_emplace(key, static_cast<uint32_t>(compute_.size()));
+        if (is_new) {
+            std::array<uint32_t, kComputeStreams> ids{};
+            for (int32_t k = 0; k < kComputeStreams; ++k)
+                ids[static_cast<size_t>(k)] = stream_id({device, k});
+            compute_.push_back(ids);
+        }
+        return it->second;
+    }
+
+    /// Names the streams in the steps, and keeps those that are in use.
+    void write(Schedule &schedule) {
+        std::vector<uint32_t> number(streams_.size(), kNone);
+        for (uint32_t s = 0; s < steps_.size(); ++s) {
+            const StreamRef stream = streams_[schedule.stream[s]];
+            steps_[s].stream = stream.stream;
+            uint32_t &id = number[schedule.stream[s]];
+            if (id == kNone) {
+                id = static_cast<uint32_t>(schedule.streams.size());
+                schedule.streams.push_back(stream);
+            }
+            schedule.stream[s] = id;
+        }
+    }
+
+    const Graph &graph_;
+    std::span<LoweredStep> steps_;
+    const Dependences &dependences_;
+    const Target &target_;
+    std::vector<StreamRef> streams_;
+    std::map<int64_t, uint32_t> stream_ids_, compute_ids_;
+    std::vector<std::array<uint32_t, kComputeStreams>> compute_;
+    std::vector<uint32_t> stream_; // by step: where it is, or would be on one compute stream
+    std::vector<uint32_t> free_;   // steps whose stream is open
+    std::vector<double> seconds_;  // by step
+};
+
+} // namespace
+
+double Schedule::seconds() const {
+    return end.empty() ? 0 : *std::ranges::max_element(end);
+}
+
+Schedule assign_streams(const Graph &graph, std::span<LoweredStep> steps, const Dependences &dependences,
+                        const Target &target) {
+    return Assigner(graph, steps, dependences, target).take();
+}
+
+} // namespace lz::passes

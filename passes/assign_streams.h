@@ -1,0 +1,50 @@
+#pragma once
+/// assign_streams: a stream of a device for each step.
+///
+/// Property: `device` and `stream` of each step name the stream that runs it, in the order of the steps.
+///  - What the user put on a stream is there, in order (S41); a transfer's stream is one of the GPU that it
+///    copies to, or, between GPUs and to the host, of the one that it copies from.
+///  - Other transfers are on the copy streams of ir/stream.h: from the host on the target's, to the host and
+///    to another GPU on the source's (the target's, where only that may address the other).
+///  - Work of the CPU is on its one stream, and effects of the user's that name no stream on the default one.
+///  - What is left, unnamed work on GPUs, is spread over up to kComputeStreams streams where it can overlap:
+///    list scheduling by the Target's estimates, longest path to the end first (Graham's rule; Kwok and
+///    Ahmad, "Static Scheduling Algorithms for Allocating Directed Task Graphs to Multiprocessors",
+///    section 4.2). It stays on the default stream where that gains less than kWorthwhile says: small
+///    programs and chains do.
+///
+/// Without it independent work would run one after the other, and copies would hold up the work around them.
+/// It needs to know the steps (`lower_clusters`), and stands before `plan_memory` because what may share
+/// bytes depends on what may run at the same time. The order of the steps stays that of the recording, in
+/// which memory lives shortest and failures are told.
+
+#include "ir/stream.h"
+#include "ir/target.h"
+#include "passes/dependences.h"
+
+#include <span>
+#include <vector>
+
+namespace lz::passes {
+
+/// Where steps run, and when by the estimates.
+struct Schedule {
+    std::vector<ir::StreamRef> streams; ///< in use, each once
+    std::vector<uint32_t> stream;       ///< by step: index in `streams`
+    std::vector<double> begin, end;     ///< by step: seconds from the start; on one stream never decreasing
+
+    double seconds() const;
+};
+
+/// Several compute streams are used when they save this part of the time, and this many launches.
+struct Worthwhile {
+    double part = 0.05;
+    double launches = 10;
+};
+inline constexpr Worthwhile kWorthwhile;
+
+/// `dependences` are those of the steps by values. Writes each step's device and stream.
+Schedule assign_streams(const ir::Graph &graph, std::span<LoweredStep> steps, const Dependences &dependences,
+                        const ir::Target &target);
+
+} // namespace lz::passes
