@@ -4,12 +4,14 @@
 #include "runtime/api/parallel.h"
 #include "runtime/host_memory.h"
 #include "runtime/host_work.h"
-#include "runtime/real_timestamp.h"
+#include "runtime/stream_threads.h"
+#include "runtime/timestamps.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <sys/mman.h>
 
 namespace lz::runtime {
@@ -18,9 +20,25 @@ namespace {
 
 constexpr size_t kAlignment = 512;
 
-/// Runs `work` here and now.
-template <class F>
-void run_now(const OnDone &done, F work) {
+constexpr ir::StreamRef on_cpu(StreamId stream) {
+    return {ir::kCpu, stream};
+}
+
+/// `clock` under a lock that is given up when it has answered.
+template <class Clock>
+auto unlocking(std::unique_lock<std::mutex> &lock, Clock clock) {
+    return [&lock, clock] {
+        const std::optional<TimeSpan> span = clock();
+        if (lock.owns_lock())
+            lock.unlock();
+        return span;
+    };
+}
+
+/// Runs `work` here and now; `clock()` says when that would be, if anything.
+template <class F, class Clock>
+void run_now(const OnDone &done, F work, Clock clock) {
+    const std::optional<TimeSpan> would_be = clock();
     if (!done) {
         work();
         return;
@@ -29,7 +47,7 @@ void run_now(const OnDone &done, F work) {
     span.begin = profile_clock();
     work();
     span.end = profile_clock();
-    done(span);
+    done(would_be.value_or(span));
 }
 
 } // namespace
@@ -98,11 +116,23 @@ void CpuBackend::set_peer_access(Backend &other, bool) {
 
 // --- streams
 
+std::unique_lock<std::mutex> CpuBackend::lock_clock() const {
+    return clock_ ? clock_->lock() : std::unique_lock<std::mutex>();
+}
+
 uint64_t CpuBackend::record(StreamId stream) {
     return stream == ir::kHostStream ? 0 : streams_.at(stream).ticks();
 }
 
 std::shared_ptr<Timestamp> CpuBackend::record_time(StreamId stream) {
+    if (clock_) {
+        const auto lock = lock_clock();
+        if (stream == ir::kHostStream)
+            return std::make_shared<VirtualTimestamp>(nullptr, 0, clock_->host());
+        StreamQueue &queue = streams_.at(stream);
+        return std::make_shared<VirtualTimestamp>(queue.shared_from_this(), queue.ticks(),
+                                                  clock_->now(on_cpu(stream)));
+    }
     if (stream != ir::kHostStream)
         return RealTimestamp::on(streams_.at(stream));
     auto timestamp = std::make_shared<RealTimestamp>();
@@ -113,10 +143,14 @@ std::shared_ptr<Timestamp> CpuBackend::record_time(StreamId stream) {
 void CpuBackend::wait(StreamId stream, Backend &other, StreamId of, uint64_t tick) {
     if (&other == this && (stream == of || of == ir::kHostStream))
         return;
-    if (stream == ir::kHostStream)
+    if (stream == ir::kHostStream) {
         other.synchronize(of, tick);
-    else if (!other.reached(of, tick))
+    } else if (clock_ || !other.reached(of, tick)) {
+        const auto lock = lock_clock();
         streams_.at(stream).put_wait(other, of, tick);
+        if (clock_)
+            clock_->wait(on_cpu(stream), {other.device(), of}, tick);
+    }
 }
 
 bool CpuBackend::reached(StreamId stream, uint64_t tick) {
@@ -124,28 +158,43 @@ bool CpuBackend::reached(StreamId stream, uint64_t tick) {
 }
 
 void CpuBackend::synchronize(StreamId stream, uint64_t tick) {
-    if (stream != ir::kHostStream)
-        streams_.at(stream).synchronize(tick);
+    if (stream == ir::kHostStream)
+        return;
+    if (clock_ && !on_stream_thread()) {
+        const auto lock = lock_clock();
+        clock_->synchronize(on_cpu(stream), tick);
+    }
+    streams_.at(stream).synchronize(tick);
 }
 
 void CpuBackend::call_host(StreamId stream, std::function<void()> callback) {
-    if (stream == ir::kHostStream)
+    if (stream == ir::kHostStream) {
         callback();
-    else
-        streams_.at(stream).put(std::move(callback));
+        return;
+    }
+    const auto lock = lock_clock();
+    streams_.at(stream).put(std::move(callback));
+    if (clock_)
+        clock_->pass(on_cpu(stream));
 }
 
 // --- work
 
 void CpuBackend::copy(void *to, const void *from, size_t bytes, StreamId stream, OnDone done) {
+    const auto clock = [&]() -> std::optional<TimeSpan> {
+        if (!clock_)
+            return std::nullopt;
+        return clock_->copy(on_cpu(stream), VirtualClock::Route::Inside, bytes, false);
+    };
+    auto lock = lock_clock();
     if (stream == ir::kHostStream) {
-        run_now(done, [&] { copy_bytes(to, from, bytes); });
+        run_now(done, [&] { copy_bytes(to, from, bytes); }, unlocking(lock, clock));
         return;
     }
     streams_.at(stream).put(StreamQueue::Kind::Copy, sizeof(PackedCopy), run_packed_copy, std::move(done),
                             [&](void *packed) {
                                 *static_cast<PackedCopy *>(packed) = {to, from, bytes};
-                                return std::nullopt;
+                                return clock();
                             });
 }
 
@@ -160,26 +209,31 @@ std::unique_ptr<Module> CpuBackend::load(const CompiledKernel &kernel) {
 }
 
 void CpuBackend::launch(const Launch &launch, StreamId stream, OnDone done) {
-    if (stream == ir::kHostStream) {
-        run_now(done, [&] { run_launch(launch); });
-        return;
-    }
-    streams_.at(stream).put(StreamQueue::Kind::Work, packed_size(launch), run_packed_launch, std::move(done),
-                            [&](void *packed) {
-                                pack(launch, packed);
-                                return std::nullopt;
-                            });
+    perform(launch, stream, std::move(done), run_packed_launch, [](const Launch &l) { run_launch(l); });
 }
 
 void CpuBackend::call(const Call &call, StreamId stream, OnDone done) {
+    perform(call, stream, std::move(done), run_packed_call, [](const Call &c) { c.function(c.args); });
+}
+
+/// A launch or a call.
+template <class Work, class RunNow>
+void CpuBackend::perform(const Work &work, StreamId stream, OnDone done, StreamQueue::RunFn run_packed,
+                         RunNow run) {
+    const auto clock = [&]() -> std::optional<TimeSpan> {
+        if (!clock_)
+            return std::nullopt;
+        return clock_->work(on_cpu(stream), work.bytes, work.flops);
+    };
+    auto lock = lock_clock();
     if (stream == ir::kHostStream) {
-        run_now(done, [&] { call.function(call.args); });
+        run_now(done, [&] { run(work); }, unlocking(lock, clock));
         return;
     }
-    streams_.at(stream).put(StreamQueue::Kind::Work, packed_size(call), run_packed_call, std::move(done),
+    streams_.at(stream).put(StreamQueue::Kind::Work, packed_size(work), run_packed, std::move(done),
                             [&](void *packed) {
-                                pack(call, packed);
-                                return std::nullopt;
+                                pack(work, packed);
+                                return clock();
                             });
 }
 

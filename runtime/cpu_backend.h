@@ -4,6 +4,7 @@
 
 #include "runtime/api/backend.h"
 #include "runtime/stream_table.h"
+#include "runtime/virtual_clock.h"
 
 #include <atomic>
 
@@ -51,10 +52,17 @@ public:
     void launch(const Launch &launch, StreamId stream, OnDone done = {}) override;
     void call(const Call &call, StreamId stream, OnDone done = {}) override;
 
+    /// From now on its work takes time of a virtual clock, too, which outlives it (VirtualBackend::clock).
+    void set_clock(VirtualClock *clock) { clock_ = clock; }
+
 private:
+    std::unique_lock<std::mutex> lock_clock() const;
+    template <class Work, class RunNow>
+    void perform(const Work &work, StreamId stream, OnDone done, StreamQueue::RunFn run_packed, RunNow run);
     ModuleLoader loader_;
     size_t limit_;
     std::atomic<size_t> given_{0};
+    VirtualClock *clock_ = nullptr;
     StreamTable streams_;
 };
 

@@ -4,8 +4,8 @@
 #include "runtime/api/parallel.h"
 #include "runtime/host_memory.h"
 #include "runtime/host_work.h"
-#include "runtime/real_timestamp.h"
 #include "runtime/stream_threads.h"
+#include "runtime/timestamps.h"
 #include "runtime/virtual_memory.h"
 
 #include <fmt/format.h>
@@ -33,20 +33,6 @@ constexpr size_t kGiB = size_t{1} << 30;
 [[noreturn]] void refuse(ir::ErrorKind kind, std::string message) {
     throw ir::Failure(kind, std::move(message));
 }
-
-/// A moment of the virtual clock, known when it is issued and reached when the stream has come to it.
-class VirtualTimestamp final : public Timestamp {
-public:
-    VirtualTimestamp(std::shared_ptr<StreamQueue> queue, uint64_t tick, int64_t time)
-        : queue_(std::move(queue)), tick_(tick), time_(time) {}
-    bool reached() const override { return queue_->passed(tick_); }
-    int64_t time() const override { return time_; }
-
-private:
-    const std::shared_ptr<StreamQueue> queue_;
-    const uint64_t tick_;
-    const int64_t time_;
-};
 
 /// The clock's lock, where there is a clock: an item is put while it is held.
 std::unique_lock<std::mutex> lock_of(VirtualClock *clock) {

@@ -64,7 +64,8 @@ std::string known_presets() {
 VirtualModel from_preset(std::string_view text) {
     std::string_view name = text;
     int devices = 0;
-    if (const size_t x = text.rfind('x'); x != std::string_view::npos && x + 1 < text.size()) {
+    const bool whole = std::ranges::find(kPresets, text, &Preset::name) != std::end(kPresets); // rtx4090
+    if (const size_t x = text.rfind('x'); !whole && x != std::string_view::npos && x + 1 < text.size()) {
         const char *const end = text.data() + text.size();
         if (auto [stop, error] = std::from_chars(text.data() + x + 1, end, devices);
             error == std::errc() && stop == end) {

@@ -1,5 +1,5 @@
 #pragma once
-/// A Timestamp of the profiler's clock, taken by a stream when it comes to it.
+/// Timestamps of streams that are threads.
 
 #include "runtime/profiler.h"
 #include "runtime/stream_queue.h"
@@ -8,6 +8,7 @@
 
 namespace lz::runtime {
 
+/// Of the profiler's clock, taken by a stream when it comes to it.
 class RealTimestamp final : public Timestamp {
 public:
     bool reached() const override { return time_.load(std::memory_order_acquire) != 0; }
@@ -22,6 +23,20 @@ public:
 
 private:
     std::atomic<int64_t> time_{0};
+};
+
+/// Of a virtual clock: known when it is issued, and reached when the stream (null: the host) has come to it.
+class VirtualTimestamp final : public Timestamp {
+public:
+    VirtualTimestamp(std::shared_ptr<StreamQueue> queue, uint64_t tick, int64_t time)
+        : queue_(std::move(queue)), tick_(tick), time_(time) {}
+    bool reached() const override { return !queue_ || queue_->passed(tick_); }
+    int64_t time() const override { return time_; }
+
+private:
+    const std::shared_ptr<StreamQueue> queue_;
+    const uint64_t tick_;
+    const int64_t time_;
 };
 
 } // namespace lz::runtime
