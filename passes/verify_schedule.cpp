@@ -139,7 +139,7 @@ private:
         const Step &step = program_.steps[s];
         const size_t stream = stream_of(step);
         Clock &clock = now_[stream];
-        if (step.kind == StepKind::WaitEvent) {
+        if (step.kind == StepKind::WaitEvent && step.event != kNone) {
             if (!events_[step.event])
                 fail(s, fmt::format("waits for event {}, which nothing before it records", step.event));
             for (size_t k = 0; k < streams_; ++k)
@@ -147,7 +147,7 @@ private:
         }
         ++clock[stream];
         clocks_[s] = {stream, clock[stream]};
-        if (step.kind == StepKind::RecordEvent)
+        if (step.kind == StepKind::RecordEvent && step.event != kNone)
             events_[step.event] = clock;
         check_declared(s);
         // Reads before writes: a step may read bytes that it then overwrites.

@@ -70,9 +70,8 @@ void LoadedProgram::State::bind(const ir::Program &program, const Layout &layout
             break;
         case ir::BufferKind::Arena:
             // Empty values have a buffer even where there is no arena.
-            memory[b] = buffer.arena < arenas.size()
-                            ? static_cast<char *>(arenas[buffer.arena]) + buffer.offset
-                            : nullptr;
+            memory[b] =
+                buffer.bytes > 0 ? static_cast<char *>(arenas[buffer.arena]) + buffer.offset : nullptr;
             break;
         }
     }

@@ -1,5 +1,6 @@
 #pragma once
-/// Four virtual GPUs with random delays, unless the environment says otherwise: include in one file of a binary.
+/// Four virtual GPUs with random delays, unless the environment says otherwise: include in one file of a
+/// binary.
 
 #include <cstdlib>
 

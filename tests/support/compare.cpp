@@ -58,8 +58,8 @@ engine::ExecutablePtr compiled(const ir::Graph &graph) {
 }
 
 GraphRun::GraphRun(const ir::Graph &graph, const std::vector<ir::HostTensor> &inputs)
-    : graph_(graph), executable_(compiled(graph)), words_(graph.runtime_words().begin(),
-                                                         graph.runtime_words().end()) {
+    : graph_(graph), executable_(compiled(graph)),
+      words_(graph.runtime_words().begin(), graph.runtime_words().end()) {
     engine::Engine &engine = engine::Engine::get();
     for (const ir::HostTensor &t : inputs) {
         engine::Block &block = blocks_.emplace_back();
@@ -91,7 +91,10 @@ void GraphRun::upload(const ir::HostTensor &t, engine::Block &block) {
     }
     // From memory that lives as long as the copy.
     const ir::StreamRef stream{t.type.device, ir::kDefaultStream};
-    engine::Engine::get().devices().backend(t.type.device).copy(block.data, t.bytes.data(), t.bytes.size(), 0);
+    engine::Engine::get()
+        .devices()
+        .backend(t.type.device)
+        .copy(block.data, t.bytes.data(), t.bytes.size(), 0);
     const ir::Point end = engine::record(stream);
     engine::Engine::track(block)->written(end);
     engine::synchronize({&end, 1});
