@@ -145,7 +145,9 @@ ValueId repeat(const Candidate &c) {
 }
 ValueId abs_neg(const Candidate &c) {
     const Node *inner = c.made_by(c.operand(), Op::Neg);
-    return inner ? c.make(Op::Abs, {c.operand_of(*inner)}) : kNone;
+    return inner && c.result_type().dtype != DType::U8 // there neg wraps and abs changes nothing
+               ? c.make(Op::Abs, {c.operand_of(*inner)})
+               : kNone;
 }
 ValueId same_operands(const Candidate &c) {
     return c.operand(0) == c.operand(1) ? c.operand(0) : kNone;

@@ -138,6 +138,15 @@ TEST(DevicesFuzz, RandomProgramsOnFourGpusComputeWhatTheInterpreterDoes) {
     EXPECT_EQ(allocated(), before) << "everything was given back";
 }
 
+/// Programs that were wrong once.
+TEST(DevicesFuzz, SeedsThatFoundErrorsStayRight) {
+    make_streams();
+    for (const uint64_t seed : {7u, 9u, 20u, 26u, 36u, 17368u}) {
+        const test::RandomGraph random = test::random_graph(seed, options_of(seed));
+        EXPECT_EQ(wrong(random.graph, random.tolerance, 2), "") << "seed " << seed;
+    }
+}
+
 TEST(DevicesFuzz, FourThreadsRunProgramsOnTheSameGpusAtOnce) {
     make_streams();
     constexpr int kThreads = 4;

@@ -136,6 +136,8 @@ constexpr Case kRefused[] = {
     {"an integer that f32 rounds", "%0 = cast %i : f32[2,3] %1 = cast %0 : f64[2,3]", "cast cast"},
     {"a broadcast hidden in a multiplication by one",
      "%0 = literal {value=1} : f32[4,2,3] %1 = mul %x, %0 : f32[4,2,3]", "literal mul"},
+    {"abs of what wrapped", "%0 = cast %i : u8[2,3] %1 = neg %0 : u8[2,3] %2 = abs %1 : u8[2,3]",
+     "cast neg abs"},
     {"a slice with a step", "%0 = slice %x {starts=[0,0], sizes=[1,2], steps=[1,2]} : f32[1,2]", "slice"},
 };
 
