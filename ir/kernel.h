@@ -292,6 +292,7 @@ public:
     KValue trunc(KValue x) { return arith(KOp::Trunc, x); }
     KValue rint(KValue x) { return arith(KOp::Rint, x); }
     KValue sqrt(KValue x) { return arith(KOp::Sqrt, x); }
+    KValue scalb(KValue x, KValue k) { return arith(KOp::Scalb, x, k); }
     KValue rsqrt(KValue x) { return arith(KOp::Rsqrt, x); }
     KValue exp(KValue x) { return arith(KOp::Exp, x); }
     KValue expm1(KValue x) { return arith(KOp::Expm1, x); }

@@ -150,6 +150,12 @@ void arith_float(KOp op, const Lanes &l, DType dtype) {
         return l.unary<T>([](T x) { return std::trunc(x); });
     case KOp::Rint:
         return l.unary<T>([](T x) { return std::nearbyint(x); });
+    case KOp::Scalb:
+        return l.binary<T>([](T x, T y) {
+            return std::isnan(x) || std::isnan(y)
+                       ? std::numeric_limits<T>::quiet_NaN()
+                       : std::ldexp(x, static_cast<int>(std::clamp(y, T(-2000), T(2000))));
+        });
     default:
         not_defined(op, dtype);
     }

@@ -19,6 +19,7 @@ Domain domain(KOp op) {
     case KOp::Ceil:
     case KOp::Trunc:
     case KOp::Rint:
+    case KOp::Scalb:
         return Domain::Real;
     case KOp::Add:
     case KOp::Sub:

@@ -361,6 +361,15 @@ Value Builder::intrinsic(unsigned id, std::span<const Value> operands) {
 Value Builder::fma(Value x, Value y, Value z) {
     return intrinsic(Intrinsic::fma, std::array{x, y, z});
 }
+Value Builder::scale_512(Value x, Value y) {
+    const bool wide = elem(x) == Elem::F64;
+    Value every = wide ? static_cast<Value>(ir_->getInt8(0xff)) : ir_->getInt16(0xffff);
+    constexpr uint32_t kCurrentRounding = 4;
+    return ir_->CreateIntrinsic(x->getType(),
+                                wide ? Intrinsic::x86_avx512_mask_scalef_pd_512
+                                     : Intrinsic::x86_avx512_mask_scalef_ps_512,
+                                {x, y, x, every, ir_->getInt32(kCurrentRounding)});
+}
 Value Builder::neg(Value x) {
     return is_float(x) ? ir_->CreateFNeg(x) : ir_->CreateNeg(x);
 }

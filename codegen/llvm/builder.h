@@ -137,6 +137,7 @@ public:
     Value udiv(Value x, Value y);
     Value urem(Value x, Value y);
     Value fma(Value x, Value y, Value z);
+    Value scale_512(Value x, Value y); ///< x * 2^floor(y) in vectors of 64 bytes: needs AVX-512
     Value neg(Value x);
     Value abs(Value x);
     Value sqrt(Value x);

@@ -188,6 +188,36 @@ Value float_to_integer(Builder &b, Value x, DType from, DType to) {
     return b.select(b.compare(Pred::Uno, x, x), b.zero(e, n), capped);
 }
 
+/// Elsewhere by two powers, of half the exponent each: the first product is exact, so that the second rounds
+/// alone.
+Value scale(Builder &b, const OpTarget &t, DType dtype, Value x, Value y) {
+    const int n = b.lanes(x), bytes = size_of(dtype);
+    const int whole = 64 / bytes;
+    if (t.scale_512 && n % whole == 0) {
+        Value all = nullptr;
+        for (int at = 0; at < n; at += whole) {
+            Value part =
+                n == whole ? b.scale_512(x, y) : b.scale_512(b.slice(x, at, whole), b.slice(y, at, whole));
+            all = all ? b.concat(all, part) : part;
+        }
+        return all;
+    }
+    const bool wide = bytes == 8;
+    const Elem e = wide ? Elem::I64 : Elem::I32;
+    const auto number = [&](int64_t v) { return b.constant(e, static_cast<uint64_t>(v), n); };
+    // The low bits of y + 1.5 * 2^mantissa hold y. Shifted up to where it is never negative.
+    const int64_t bias = wide ? 2048 : 256, one = wide ? 1023 : 127;
+    const int64_t magic = wide ? 0x4338000000000000 : 0x4b400000;
+    Value held = b.add(y, wide ? b.f64(0x1.8p52, n) : b.f32(0x1.8p23F, n));
+    Value raised = b.sub(b.bitcast(held, e), number(magic - bias));
+    Value half = b.lshr(raised, number(1));
+    const auto power = [&](Value of) {
+        Value exponent = b.add(of, number(one - bias / 2));
+        return b.bitcast(b.shl(exponent, number(wide ? 52 : 23)), ssa_elem(dtype));
+    };
+    return b.mul(b.mul(x, power(half)), power(b.sub(raised, half)));
+}
+
 /// Nothing computes in a half type, but a kernel may still say so: through f32 and back.
 Value half_op(Builder &b, const OpTarget &t, KOp op, DType dtype, DType from, Value x, Value y, Value z) {
     const auto widen = [&](Value v) { return v ? half_to_f32(b, t, v, from) : nullptr; };
@@ -198,11 +228,12 @@ Value half_op(Builder &b, const OpTarget &t, KOp op, DType dtype, DType from, Va
 
 } // namespace
 
-OpTarget op_target(const std::string &features) {
-    const auto has = [&](const char *name) { return features.find(name) != std::string::npos; };
+OpTarget op_target(const CpuIsa &isa) {
+    const auto has = [&](const char *name) { return isa.features.find(name) != std::string::npos; };
     OpTarget t;
     t.hardware_half = has("+f16c") || has("+fullfp16");
     t.vector_i64_to_float = has("+avx512dq");
+    t.scale_512 = has("+avx512f") && isa.vector_bytes >= 64;
     return t;
 }
 
@@ -276,6 +307,8 @@ Value emit_op(Builder &b, const OpTarget &t, KOp op, DType dtype, DType from, Va
         return b.trunc(x);
     case KOp::Rint:
         return b.rint(x);
+    case KOp::Scalb:
+        return scale(b, t, dtype, x, y);
     case KOp::And:
         return b.bit_and(x, y);
     case KOp::Or:

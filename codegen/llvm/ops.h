@@ -4,17 +4,17 @@
 
 #include "codegen/llvm/builder.h"
 #include "ir/kernel.h"
-
-#include <string>
+#include "ir/target.h"
 
 namespace lz::codegen {
 
-/// Which instructions conversions may use.
+/// Which instructions may be used.
 struct OpTarget {
     bool hardware_half = false; ///< conversions between f16 and f32
     bool vector_i64_to_float = false;
+    bool scale_512 = false; ///< Builder::scale_512
 };
-OpTarget op_target(const std::string &features);
+OpTarget op_target(const ir::CpuIsa &isa);
 
 /// Arith, Compare and Convert. `dtype` is the result's, `from` that of the first operand (the second for
 /// Select). Throws Failure(Internal) for others.

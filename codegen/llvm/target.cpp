@@ -250,7 +250,7 @@ ir::CpuIsa host_isa() {
 }
 
 std::string compiler_version() {
-    return "LLVM " LLVM_VERSION_STRING ", emitter 1";
+    return "LLVM " LLVM_VERSION_STRING ", emitter 2";
 }
 
 bool cpu_jit_available() {

@@ -94,8 +94,11 @@ Tensor over_axis(const Tensor &x, int64_t axis, std::optional<DType> dtype, cons
 
 Tensor softmax(const Tensor &x, int64_t axis, std::optional<DType> dtype, Location loc) {
     return over_axis(x, axis, dtype, "softmax", loc, [&](const Tensor &v, std::span<const int64_t> at) {
+        // One division a row instead of one an element.
         const Tensor powers = detail::unary(Op::Exp, shifted(v, at, loc), loc);
-        return detail::binary(Op::Div, powers, detail::reduce(Op::ReduceSum, powers, at, true, loc), loc);
+        const Tensor total = detail::reduce(Op::ReduceSum, powers, at, true, loc);
+        const Tensor part = detail::binary(Op::Div, detail::constant(total, 1.0, loc), total, loc);
+        return detail::binary(Op::Mul, powers, part, loc);
     });
 }
 

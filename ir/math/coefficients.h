@@ -3,9 +3,8 @@
 
 namespace lz::ir::math {
 
-inline constexpr double kExpWideF32[] = {0x1.00000c0000000p-1,  0x1.5555120000000p-3,
-                                         0x1.5549d20000000p-5,  0x1.1126c00000000p-7,
-                                         0x1.71c6d00000000p-10, 0x1.9bdf8a0000000p-13}; // error 2^-26.0
+inline constexpr double kExpF32[] = {0x1.fffffc0000000p-2, 0x1.55548c0000000p-3, 0x1.55585a0000000p-5,
+                                     0x1.123dec0000000p-7, 0x1.6ac5820000000p-10}; // error 2^-28.2
 inline constexpr double kExpm1F32[] = {0x1.0000000000000p-1,  0x1.5555540000000p-3,
                                        0x1.5554ea0000000p-5,  0x1.1113aa0000000p-7,
                                        0x1.6d4c900000000p-10, 0x1.9c64320000000p-13}; // error 2^-31.0
@@ -36,17 +35,16 @@ inline constexpr double kSinhF32[] = {0x1.5555560000000p-3, 0x1.1111340000000p-7
                                       0x1.7a15980000000p-19}; // error 2^-27.5
 inline constexpr double kTanhF32[] = {-0x1.5555480000000p-2, 0x1.110c5e0000000p-3, -0x1.b906ce0000000p-5,
                                       0x1.58280c0000000p-6, -0x1.95209e0000000p-8}; // error 2^-29.3
-inline constexpr double kErfSmallF32[] = {0x1.06eba60000000p-3, -0x1.8126e20000000p-2,
-                                          0x1.ce193e0000000p-4, -0x1.b6755c0000000p-6,
-                                          0x1.46a91c0000000p-8, -0x1.3792c40000000p-11}; // error 2^-25.6
-inline constexpr double kErfLargeF32[] = {0x1.3944bc0000000p-12, 0x1.a077680000000p+0,  0x1.d6b91a0000000p-1,
-                                          0x1.32db4a0000000p-3,  -0x1.063f820000000p-5, 0x1.1ed3180000000p-8,
-                                          -0x1.26e66e0000000p-12}; // error 2^-28.8
-inline constexpr double kExpWideF64[] = {0x1.0000000000000p-1,  0x1.5555555555550p-3,  0x1.5555555555555p-5,
-                                         0x1.1111111111ad3p-7,  0x1.6c16c16c1554fp-10, 0x1.a01a019e5619bp-13,
-                                         0x1.a01a01a471f06p-16, 0x1.71de3cdd4696bp-19, 0x1.27e4f6ea76f90p-22,
-                                         0x1.ae608ab94eb50p-26, 0x1.1ef1406829cd5p-29, 0x1.63fd5e64041a0p-33,
-                                         0x1.92834d811c020p-37}; // error 2^-61.4
+inline constexpr double kErfLogF32[] = {
+    0x1.06eba80000000p-3,   0x1.45f3000000000p-1,   0x1.a4f8c40000000p-4,
+    -0x1.39b7b40000000p-6,  -0x1.63c0560000000p-13, 0x1.b757500000000p-10,
+    -0x1.4e4af40000000p-11, 0x1.f2f4c60000000p-14,  -0x1.3b7c3c0000000p-17}; // error 2^-27.8
+inline constexpr double kExpm1DownF32[] = {0x1.ffffea0000000p-2, 0x1.55547c0000000p-3, 0x1.5568880000000p-5,
+                                           0x1.1248200000000p-7, 0x1.5e08f60000000p-10}; // error 2^-26.1
+inline constexpr double kExpF64[] = {0x1.000000000000ap-1,  0x1.5555555555502p-3,  0x1.55555555505ffp-5,
+                                     0x1.1111111125203p-7,  0x1.6c16c184af9dbp-10, 0x1.a01a013acd1d4p-13,
+                                     0x1.a01998e89403bp-16, 0x1.71df08867b20fp-19, 0x1.28ae35a5938dap-22,
+                                     0x1.ad9078ac87abbp-26}; // error 2^-57.0
 inline constexpr double kExpm1F64[] = {0x1.0000000000001p-1,  0x1.5555555555557p-3,  0x1.5555555554b10p-5,
                                        0x1.1111111110353p-7,  0x1.6c16c16fd55ffp-10, 0x1.a01a01aa66da0p-13,
                                        0x1.a019efc774fa1p-16, 0x1.71de06a2af5bdp-19, 0x1.280a23c1e933dp-22,

@@ -24,27 +24,15 @@ Expr power_of_two(Expr x, int64_t plus = 0) {
     return ((x.as_int() << f.mantissa()) + (f.one() + (plus << f.mantissa()))).as_float();
 }
 
-/// x = r + 2k ln 2 with |r| <= ln 2: e^r, and k in the low bits of t. The scale 2^2k is the square of 2^k,
-/// which is normal also where the result overflows or is subnormal. No clamps.
-struct ExpParts {
-    Expr p, t;
-};
-ExpParts exp_parts(Expr x) {
-    const Format f(x);
-    const Ln2 c = ln2(f);
-    const Expr t = fma(x, std::numbers::log2e / 2, f.magic());
-    const Expr k = t - f.magic();
-    const Expr r = fma(k, -2 * c.low, fma(k, -2 * c.high, x));
-    const Expr tail = poly(r, f.wide ? std::span<const double>(kExpWideF64) : kExpWideF32);
-    return {fma(fma(tail, r, 1.0), r, 1.0), t};
-}
-
-/// exp(x) * 2^plus, where plus is 0 or -1.
+/// exp(x) * 2^plus: x = r + k ln 2 with |r| <= ln(2) / 2, then e^r scaled by 2^k.
 Expr exp_scaled(Expr x, int plus) {
     const Format f(x);
-    const auto [p, t] = exp_parts(at_least(at_most(x, f.pick(90.0, 711.0)), f.pick(-104.0, -746.0)));
-    const Expr s = power_of_two(t);
-    return p * s * (plus == 0 ? s : power_of_two(t, plus));
+    const Ln2 c = ln2(f);
+    const Expr v = at_least(at_most(x, f.pick(90.0, 711.0)), f.pick(-104.0, -746.0));
+    const Expr k = fma(v, std::numbers::log2e, f.magic()) - f.magic();
+    const Expr r = fma(k, -c.low, fma(k, -c.high, v));
+    const Expr tail = poly(r, f.wide ? std::span<const double>(kExpF64) : kExpF32);
+    return scalb(fma(fma(tail, r, 1.0), r, 1.0), plus == 0 ? k : k + plus);
 }
 
 /// x = r + k ln 2 with |r| <= ln(2) / 2: e^r - 1, and k in the low bits of t. No clamps.
@@ -124,20 +112,40 @@ Expr sigmoid(Expr x) {
     return 1.0 / fma(p, s, fma(rest, s, scale)) * scale;
 }
 
+namespace {
+
 // Two ranges: x + x P(x^2), and 1 - 2^-Q(|x|), where the exponential may be rough because it is small.
-Expr erf(Expr x) {
+Expr erf_f64(Expr x) {
     const Format f(x);
     const Expr a = abs(x);
-    const Expr s = a * a;
-    const Expr small = fma(poly(s, f.wide ? std::span<const double>(kErfSmallF64) : kErfSmallF32), a, a);
+    const Expr small = fma(poly(a * a, kErfSmallF64), a, a);
 
-    const Expr q =
-        poly(at_most(a, f.pick(3.95, 5.95)), f.wide ? std::span<const double>(kErfLargeF64) : kErfLargeF32);
+    const Expr q = poly(at_most(a, 5.95), kErfLargeF64);
     const Expr t = f.magic() - q;
     const Expr r = (f.magic() - t) - q;
-    const Expr p = fma(poly(r, f.wide ? std::span<const double>(kExp2ShortF64) : kExp2F32), r, 1.0);
+    const Expr p = fma(poly(r, kExp2ShortF64), r, 1.0);
     const Expr e = (p.as_int() + (t.as_int() << f.mantissa())).as_float();
-    return copy_sign(select(a >= f.pick(0.925, 0.995), 1.0 - e, small), x);
+    return copy_sign(select(a >= 0.995, 1.0 - e, small), x);
+}
+
+// 1 - e^-q with q = -ln(erfc(|x|)), which is small where |x| is: one range, because e^r - 1 is not rounded as
+// e^r would be.
+Expr erf_f32(Expr x) {
+    const Format f(x);
+    const Expr a = at_most(abs(x), 3.92);
+    const Expr q = fma(poly(a, kErfLogF32), a, a);
+    const Expr t = fma(q, -std::numbers::log2e, f.magic());
+    const Expr r = fma(t - f.magic(), -std::numbers::ln2, -q);
+    const Expr square = r * r;
+    const Expr m = fma(poly_in_pairs(r, square, kExpm1DownF32), square, r);
+    const Expr s = power_of_two(t);
+    return copy_sign(fma(-m, s, 1.0 - s), x);
+}
+
+} // namespace
+
+Expr erf(Expr x) {
+    return x.wide() ? erf_f64(x) : erf_f32(x);
 }
 
 } // namespace lz::ir::math

@@ -110,6 +110,10 @@ inline Expr lshr(Expr x, Operand y) {
 inline Expr mulhiu(Expr x, Operand y) {
     return x.with(x.b->mulhiu(x.id, y.beside(x).id));
 }
+/// x * 2^k; see KOp::Scalb.
+inline Expr scalb(Expr x, Expr k) {
+    return x.with(x.b->scalb(x.id, k.id));
+}
 inline Expr fma(Expr x, Operand y, Operand z) {
     return x.with(x.b->fma(x.id, y.beside(x).id, z.beside(x).id));
 }
@@ -132,8 +136,22 @@ inline Expr at_least(Expr x, double limit) {
     return select(c > x, c, x);
 }
 
-/// c[0] + c[1] x + c[2] x^2 ..., by Horner's rule in Fma.
+/// c[0] + c[1] x + c[2] x^2 ... in pairs of terms, by Horner's rule in x^2 = `square`: one product more than
+/// by Horner's in x, and a chain half as long, which is what bounds long formulas.
+inline Expr poly_in_pairs(Expr x, Expr square, std::span<const double> c) {
+    const auto pair = [&](size_t i) { return i + 1 < c.size() ? fma(x, c[i + 1], c[i]) : x.constant(c[i]); };
+    size_t i = (c.size() - 1) / 2 * 2;
+    Expr r = pair(i);
+    while (i >= 2)
+        r = fma(r, square, pair(i -= 2));
+    return r;
+}
+
+/// The same, by Horner's rule where it is short.
 inline Expr poly(Expr x, std::span<const double> c) {
+    constexpr size_t kLong = 8;
+    if (c.size() >= kLong)
+        return poly_in_pairs(x, x * x, c);
     Expr r = x.constant(c.back());
     for (size_t i = c.size() - 1; i-- > 0;)
         r = fma(r, x, c[i]);

@@ -106,9 +106,9 @@ def row(name, bits, **kw):
 
 for bits, tag in ((24, 'f32'), (53, 'f64')):
     f32 = bits == 24
-    # exp(r) = 1 + r + r^2 P(r), |r| <= ln2 (reduction by 2 ln2); expm1 for |r| <= ln2 / 2
-    row(f'exp_wide_{tag}', bits, f=mp.exp, a=lambda x: 1 + x, b=lambda x: x * x, degree=5 if f32 else 12,
-        lo=-LN2 * mp.mpf('1.0005'), hi=LN2 * mp.mpf('1.0005'))
+    # exp(r) = 1 + r + r^2 P(r) and expm1(r) = r + r^2 P(r), |r| <= ln2 / 2
+    row(f'exp_{tag}', bits, f=mp.exp, a=lambda x: 1 + x, b=lambda x: x * x, degree=4 if f32 else 9,
+        lo=-LN2 / 2 * mp.mpf('1.0005'), hi=LN2 / 2 * mp.mpf('1.0005'))
     row(f'expm1_{tag}', bits, f=mp.expm1, a=lambda x: x, b=lambda x: x * x, degree=5 if f32 else 10,
         lo=-LN2 / 2 * mp.mpf('1.0005'), hi=LN2 / 2 * mp.mpf('1.0005'))
     # 2^f = 1 + f P(f), |f| <= 1/2
@@ -146,11 +146,19 @@ for bits, tag in ((24, 'f32'), (53, 'f64')):
     row(f'atan_{tag}', bits, f=mp.atan, degree=7 if f32 else 19, lo='1e-6', hi='1', **odd)
     row(f'sinh_{tag}', bits, f=mp.sinh, degree=3 if f32 else 7, lo='1e-6', hi='1', **odd)
     row(f'tanh_{tag}', bits, f=mp.tanh, degree=4 if f32 else 10, lo='1e-6', hi='0.56', **odd)
-    # erf near 0 as x + x P(x^2); -log2(erfc) beyond, where an error counts by erfc
-    row(f'erf_small_{tag}', bits, f=mp.erf, a=lambda x: x, b=lambda x: x, u=lambda x: x * x, degree=5 if f32 else 14,
-        lo='1e-6', hi='0.93' if f32 else '1.0')
-    row(f'erf_large_{tag}', bits, f=lambda x: -mp.log(mp.erfc(x)) / LN2, w=lambda x: 1 / mp.erfc(x),
-        degree=6 if f32 else 17, lo='0.92' if f32 else '0.99', hi='3.95' if f32 else '5.95')
+    if f32:
+        # -ln(erfc(x)) = x + x P(x), where an error counts by erfc and against erf; expm1 that is small only below 0
+        row('erf_log_f32', bits, f=lambda x: -mp.log(mp.erfc(x)), a=lambda x: x, b=lambda x: x,
+            w=lambda x: mp.erf(x) / mp.erfc(x), degree=8, lo='1e-6', hi='3.92')
+        row('expm1_down_f32', bits, f=mp.expm1, a=lambda x: x, b=lambda x: x * x,
+            w=lambda x: mp.expm1(x) if x < 0 else mp.mpf('0.5'), degree=4, lo=-LN2 / 2 * mp.mpf('1.0005'),
+            hi=LN2 / 2 * mp.mpf('1.0005'), points=300)
+    else:
+        # erf near 0 as x + x P(x^2); -log2(erfc) beyond, where an error counts by erfc
+        row('erf_small_f64', bits, f=mp.erf, a=lambda x: x, b=lambda x: x, u=lambda x: x * x, degree=14, lo='1e-6',
+            hi='1.0')
+        row('erf_large_f64', bits, f=lambda x: -mp.log(mp.erfc(x)) / LN2, w=lambda x: 1 / mp.erfc(x), degree=17,
+            lo='0.99', hi='5.95')
 
 if __name__ == '__main__':
     out = open('coefficients.h', 'w') if len(sys.argv) == 1 else None

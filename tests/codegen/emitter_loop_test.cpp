@@ -107,6 +107,18 @@ TEST(EmitterOps, ExpandedFunctionsGiveTheInterpretersBits) {
         }
 }
 
+TEST(EmitterOps, ScalingByPowersOfTwoRoundsOnceWithEveryVectorWidth) {
+    for (const DType t : kFloats) {
+        const double most = t == DType::F32 ? 250 : 2000;
+        Launch l = elementwise({t}, 501, 128, [&](KernelBuilder &b, auto &x) {
+            const KValue exponent = b.mul(b.cast(b.axis_index(0), t), b.constant(t, most / 250));
+            const KValue bounded = b.minimum(b.maximum(b.abs(x[0]), b.constant(t, 0.25)), b.constant(t, 4.0));
+            return b.scalb(bounded, b.sub(exponent, b.constant(t, most)));
+        });
+        expect_equal(l, "scalb on " + std::string(name(t)));
+    }
+}
+
 TEST(EmitterOps, HalfTypesAreConvertedWithoutHardwareToo) {
     CpuIsa isa = isa_with(16);
     isa.features = "";
