@@ -1,9 +1,12 @@
 #include "tests/support/run_naively.h"
 
 #include "ir/kernel_interpreter.h"
+#include "tests/support/random_graph.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <deque>
 #include <stdexcept>
 
 namespace lz::test {
@@ -37,67 +40,120 @@ uint64_t slot_of(const ScalarSpec &spec, const Graph &graph) {
 }
 
 using Memory = std::vector<std::byte>;
+constexpr std::byte kGarbage{0xA5};
 
-} // namespace
+class NaiveRun {
+public:
+    NaiveRun(const Graph &graph, const Program &program, std::span<const HostTensor> inputs)
+        : graph_(graph), program_(program) {
+        for (const HostTensor &input : inputs)
+            inputs_.push_back(input.bytes);
+        for (const ValueId v : graph.results)
+            results_.emplace_back(static_cast<size_t>(graph.type(v).bytes()), kGarbage);
+        for (const ArenaDesc &arena : program.arenas)
+            arenas_.emplace_back(static_cast<size_t>(arena.bytes) + 1, kGarbage);
+    }
 
-std::vector<HostTensor> run_naively(const Graph &graph, const Program &program,
-                                    std::span<const HostTensor> inputs) {
-    constexpr std::byte kGarbage{0xA5};
-    std::vector<Memory> input_memory, result_memory;
-    for (const HostTensor &input : inputs)
-        input_memory.push_back(input.bytes);
-    for (ValueId v : graph.results)
-        result_memory.emplace_back(static_cast<size_t>(graph.type(v).bytes()), kGarbage);
-    std::vector<Memory> arenas;
-    for (const ArenaDesc &arena : program.arenas)
-        arenas.emplace_back(static_cast<size_t>(arena.bytes) + 1, kGarbage);
-
-    const auto memory_of = [&](uint32_t b) -> std::byte * {
-        const BufferDesc &desc = program.buffers[b];
-        if (desc.kind == BufferKind::Arena)
-            return desc.bytes == 0 ? nullptr : arenas[desc.arena].data() + desc.offset;
-        if (desc.kind == BufferKind::Input)
-            return input_memory[desc.index].data();
-        return desc.donor >= 0 ? input_memory[program.buffers[static_cast<size_t>(desc.donor)].index].data()
-                               : result_memory[desc.index].data();
-    };
-
-    for (const Step &step : program.steps) {
+    void run(const Step &step) {
         if (step.kind == StepKind::Copy) {
             if (step.copy.bytes > 0)
                 std::memmove(memory_of(step.operands[1]) + step.copy.to_begin,
                              memory_of(step.operands[0]) + step.copy.from_begin,
                              static_cast<size_t>(step.copy.bytes));
-            continue;
-        }
-        if (step.kind == StepKind::RecordEvent || step.kind == StepKind::WaitEvent)
-            continue;
-        if (step.kind != StepKind::Launch)
+        } else if (step.kind == StepKind::Launch) {
+            for (const Segment &segment : step.segments)
+                launch(step, segment);
+        } else if (step.kind == StepKind::Library) {
             throw std::runtime_error("run_naively has no library");
-        Memory worker(static_cast<size_t>(step.worker_bytes) + 1, kGarbage);
-        for (const Segment &segment : step.segments) {
-            std::vector<void *> buffers;
-            for (uint32_t b : segment.buffers)
-                buffers.push_back(b == kNone ? nullptr : memory_of(b));
-            std::vector<int64_t> args;
-            for (const ArgSpec &arg : segment.args)
-                args.push_back(value_of(arg, graph));
-            std::vector<uint64_t> scalars;
-            for (const ScalarSpec &scalar : segment.scalars)
-                scalars.push_back(slot_of(scalar, graph));
-            Fault fault;
-            const KernelFrame frame{buffers.data(), args.data(), scalars.data(), &fault};
-            interpret(program.kernels[step.kernel], frame, worker.data());
         }
     }
 
-    std::vector<HostTensor> results;
-    for (size_t r = 0; r < graph.results.size(); ++r) {
-        const TensorType &type = graph.type(graph.results[r]);
-        const std::byte *from = memory_of(program.results[r]);
-        results.push_back({type, Memory(from, from + type.bytes())});
+    std::vector<HostTensor> results() {
+        std::vector<HostTensor> results;
+        for (size_t r = 0; r < graph_.results.size(); ++r) {
+            const TensorType &type = graph_.type(graph_.results[r]);
+            const std::byte *from = memory_of(program_.results[r]);
+            results.push_back({type, Memory(from, from + type.bytes())});
+        }
+        return results;
     }
-    return results;
+
+private:
+    std::byte *memory_of(uint32_t b) {
+        const BufferDesc &desc = program_.buffers[b];
+        if (desc.kind == BufferKind::Arena)
+            return desc.bytes == 0 ? nullptr : arenas_[desc.arena].data() + desc.offset;
+        if (desc.kind == BufferKind::Input)
+            return inputs_[desc.index].data();
+        return desc.donor >= 0 ? inputs_[program_.buffers[static_cast<size_t>(desc.donor)].index].data()
+                               : results_[desc.index].data();
+    }
+
+    void launch(const Step &step, const Segment &segment) {
+        Memory worker(static_cast<size_t>(step.worker_bytes) + 1, kGarbage);
+        std::vector<void *> buffers;
+        for (const uint32_t b : segment.buffers)
+            buffers.push_back(b == kNone ? nullptr : memory_of(b));
+        std::vector<int64_t> args;
+        for (const ArgSpec &arg : segment.args)
+            args.push_back(value_of(arg, graph_));
+        std::vector<uint64_t> scalars;
+        for (const ScalarSpec &scalar : segment.scalars)
+            scalars.push_back(slot_of(scalar, graph_));
+        Fault fault;
+        const KernelFrame frame{buffers.data(), args.data(), scalars.data(), &fault};
+        interpret(program_.kernels[step.kernel], frame, worker.data());
+    }
+
+    const Graph &graph_;
+    const Program &program_;
+    std::vector<Memory> inputs_, results_, arenas_;
+};
+
+} // namespace
+
+std::vector<HostTensor> run_naively(const Graph &graph, const Program &program,
+                                    std::span<const HostTensor> inputs) {
+    NaiveRun run(graph, program, inputs);
+    for (const Step &step : program.steps)
+        run.run(step);
+    return run.results();
+}
+
+std::vector<HostTensor> run_in_any_order(const Graph &graph, const Program &program,
+                                         std::span<const HostTensor> inputs, uint64_t seed) {
+    NaiveRun run(graph, program, inputs);
+    std::vector<std::pair<StreamRef, std::deque<const Step *>>> queues;
+    for (const Step &step : program.steps) {
+        const StreamRef stream{step.device, step.stream};
+        auto found = std::ranges::find(queues, stream, &decltype(queues)::value_type::first);
+        if (found == queues.end())
+            found = queues.insert(queues.end(), {stream, {}});
+        found->second.push_back(&step);
+    }
+    std::vector<bool> recorded(program.num_events, false);
+    Random random(seed);
+    for (size_t idle = 0; !queues.empty();) {
+        const auto at = static_cast<size_t>(random.below(static_cast<int64_t>(queues.size())));
+        auto &queue = queues[at].second;
+        bool moved = false;
+        for (bool more = true; more && !queue.empty(); more = more && random.chance(25)) {
+            const Step &step = *queue.front();
+            if (step.kind == StepKind::WaitEvent && step.event != kNone && !recorded[step.event])
+                break;
+            if (step.kind == StepKind::RecordEvent && step.event != kNone)
+                recorded[step.event] = true;
+            run.run(step);
+            queue.pop_front();
+            moved = true;
+        }
+        if (queue.empty())
+            queues.erase(queues.begin() + static_cast<std::ptrdiff_t>(at));
+        idle = moved ? 0 : idle + 1;
+        if (idle > 100000)
+            throw std::runtime_error("the streams of a Program wait for each other");
+    }
+    return run.results();
 }
 
 } // namespace lz::test

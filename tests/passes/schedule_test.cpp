@@ -1,0 +1,74 @@
+/// Programs on many devices and streams, from random graphs: ordered by their events alone, they give the
+/// interpreter's results whichever stream is faster.
+
+#include "slow_target.h"
+
+#include "ir/text.h"
+#include "passes/pipeline.h"
+#include "passes/verify_schedule.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/run_naively.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+namespace lz::passes {
+namespace {
+
+using namespace ir;
+
+test::RandomGraphOptions options_for(uint64_t seed) {
+    test::RandomGraphOptions options;
+    options.max_nodes = 30;
+    options.ops = test::runnable_ops() & ~test::ops_of(OpFamily::Scan) & ~test::ops_of(OpFamily::Sort) &
+                  ~test::ops_of({Op::Scatter});
+    for (uint8_t i = 0; i < seed % 4; ++i)
+        options.devices.push_back({DeviceKind::Cuda, i});
+    options.streams = seed % 3 == 0 ? 3 : 0;
+    options.first_stream = kFirstUserStream;
+    return options;
+}
+
+TEST(Schedule, RandomProgramsGiveTheInterpretersResultsWhicheverStreamIsFaster) {
+    std::set<int32_t> streams_seen;
+    size_t waits = 0;
+    for (uint64_t seed = 0; seed < 400; ++seed) {
+        const test::RandomGraph random = test::random_graph(seed, options_for(seed));
+        Graph graph = random.graph;
+        test::Random draw(seed + 99);
+        for (Param &p : graph.params)
+            p.donated = draw.chance(40);
+        std::vector<HostTensor> inputs;
+        for (const Param &p : graph.params)
+            inputs.push_back(materialize_param(graph, p));
+        Target target = slow_target(3, seed % 2 == 0);
+        target.modes.fuse = seed % 5 != 0;
+        const Program program = compile(graph, target).program;
+        EXPECT_NO_THROW(verify_schedule(program)) << "seed " << seed;
+        for (const Step &step : program.steps) {
+            streams_seen.insert(step.stream);
+            waits += step.kind == StepKind::WaitEvent;
+        }
+        const auto expected = interpret(graph, inputs);
+        for (uint64_t order = 0; order < 3; ++order) {
+            const auto actual = test::run_in_any_order(graph, program, inputs, seed * 10 + order);
+            for (size_t r = 0; r < expected.size(); ++r) {
+                const auto x = to_doubles(expected[r]), y = to_doubles(actual[r]);
+                for (size_t k = 0; k < x.size(); ++k)
+                    if (std::isfinite(x[k])) {
+                        ASSERT_LE(std::fabs(x[k] - y[k]), random.tolerance[r])
+                            << "seed " << seed << ", result " << r << ", element " << k << "\n"
+                            << print(graph) << print(program);
+                    }
+            }
+        }
+    }
+    EXPECT_GT(waits, 500u);
+    for (const int32_t stream : {0, 1, 2, kCopyInStream, kCopyOutStream, kCopyPeerStream, kFirstUserStream})
+        EXPECT_TRUE(streams_seen.contains(stream)) << stream;
+}
+
+} // namespace
+} // namespace lz::passes
