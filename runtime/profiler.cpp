@@ -1,6 +1,7 @@
 #include "runtime/profiler.h"
 
 #include "ir/diagnostic.h"
+#include "ir/stream.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,7 +15,8 @@ namespace lz::runtime {
 
 namespace detail {
 std::atomic<bool> profiling{false};
-}
+std::atomic<bool> virtual_times{false};
+} // namespace detail
 
 namespace {
 
@@ -36,6 +38,18 @@ int process_of(const ProfileEvent &event) {
     if (event.host)
         return 0;
     return event.device.kind == ir::DeviceKind::Cpu ? 1 : 2 + event.device.index;
+}
+
+std::string stream_name(ir::Device device, int32_t stream) {
+    if (device.kind != ir::DeviceKind::Cpu) {
+        if (stream == ir::kCopyInStream)
+            return "copies in";
+        if (stream == ir::kCopyOutStream)
+            return "copies out";
+        if (stream == ir::kCopyPeerStream)
+            return "copies to peers";
+    }
+    return fmt::format("stream {}", stream);
 }
 
 Json name_of(const char *what, int process, int track, const std::string &name) {
@@ -60,6 +74,10 @@ uint64_t profile_arrow() {
     return next.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
+void profile_virtual_times(bool on) {
+    detail::virtual_times.store(on, std::memory_order_relaxed);
+}
+
 void start_profile() {
     std::lock_guard lock(profile().mutex);
     if (detail::profiling.load(std::memory_order_relaxed))
@@ -80,9 +98,16 @@ std::vector<ProfileEvent> stop_profile() {
 }
 
 void record_event(ProfileEvent event) {
+    if (event.host && detail::virtual_times.load(std::memory_order_relaxed))
+        return;
     std::lock_guard lock(profile().mutex);
     if (detail::profiling.load(std::memory_order_relaxed))
         profile().events.push_back(std::move(event));
+}
+
+std::string row_name(const ProfileEvent &event) {
+    return event.host ? fmt::format("host thread {}", event.track)
+                      : ir::to_string(event.device) + " " + stream_name(event.device, event.track);
 }
 
 std::string trace_json(const std::vector<ProfileEvent> &events) {
@@ -99,7 +124,8 @@ std::string trace_json(const std::vector<ProfileEvent> &events) {
                                   event.host ? "host" : ir::to_string(event.device)));
         if (tracks.insert({process, event.track}).second)
             out.push_back(name_of("thread_name", process, event.track,
-                                  fmt::format("{} {}", event.host ? "thread" : "stream", event.track)));
+                                  event.host ? fmt::format("thread {}", event.track)
+                                             : stream_name(event.device, event.track)));
         Json args = Json::object();
         for (const auto &[key, value] : event.args)
             args[key] = value;

@@ -36,11 +36,16 @@ uint64_t profile_arrow();
 
 namespace detail {
 extern std::atomic<bool> profiling;
-}
+extern std::atomic<bool> virtual_times;
+} // namespace detail
 /// Whether a profile is on: one load. What is expensive to collect is collected only then.
 inline bool profiling() {
     return detail::profiling.load(std::memory_order_relaxed);
 }
+
+/// The times of streams are those of a virtual clock from now on, and beside them those of the host's own
+/// doings (ProfileEvent::host) mean nothing: they are left out.
+void profile_virtual_times(bool on);
 
 /// Throws Failure(State) when a profile is on already.
 void start_profile();
@@ -49,11 +54,13 @@ std::vector<ProfileEvent> stop_profile();
 /// Adds an event; dropped when no profile is on. From any thread.
 void record_event(ProfileEvent event);
 
+/// Where an event is drawn: `cuda:0 stream 1`, `cuda:0 copies in`, `host thread 0`.
+std::string row_name(const ProfileEvent &event);
 /// Chrome's trace event format: times in microseconds from the first event on, a process a device, a thread a
-/// stream.
+/// stream; arrows are flow events.
 std::string trace_json(const std::vector<ProfileEvent> &events);
 /// The same as a picture: a row a device and stream (and a host thread), a bar an event, coloured by
-/// category.
+/// category, and the arrows between them.
 std::string trace_svg(const std::vector<ProfileEvent> &events);
 
 } // namespace lz::runtime

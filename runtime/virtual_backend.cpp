@@ -4,6 +4,7 @@
 #include "runtime/api/parallel.h"
 #include "runtime/host_memory.h"
 #include "runtime/host_work.h"
+#include "runtime/profiler.h"
 #include "runtime/stream_threads.h"
 #include "runtime/timestamps.h"
 #include "runtime/virtual_memory.h"
@@ -16,6 +17,11 @@
 namespace lz::runtime {
 
 struct VirtualMachine {
+    ~VirtualMachine() {
+        if (clock)
+            profile_virtual_times(false);
+    }
+
     VirtualOptions options;
     ModuleLoader loader;
     std::vector<std::unique_ptr<DeviceSpace>> spaces;   ///< by device
@@ -375,7 +381,9 @@ std::vector<std::unique_ptr<Backend>> make_virtual_gpus(const VirtualOptions &op
     if (options.model) {
         machine->options.peers = options.peers && options.model->peers;
         machine->clock = std::make_unique<VirtualClock>(*options.model);
+        profile_virtual_times(true);
     }
+
     machine->memory = options.memory_bytes ? options.memory_bytes
                                            : physical_memory() / (static_cast<size_t>(options.count) + 1);
     // Addresses are cheap: with enough of them holes of any size are found.

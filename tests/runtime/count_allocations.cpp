@@ -7,6 +7,8 @@ namespace {
 thread_local int64_t g_allocations = 0;
 } // namespace
 
+// Sanitizers bring an operator new of their own: there nothing is counted.
+#if !defined(LAZULI_SANITIZE_THREAD) && !defined(LAZULI_SANITIZE_ADDRESS)
 void *operator new(size_t bytes) {
     ++g_allocations;
     if (void *memory = std::malloc(bytes))
@@ -19,6 +21,7 @@ void operator delete(void *memory) noexcept {
 void operator delete(void *memory, size_t) noexcept {
     std::free(memory);
 }
+#endif
 
 namespace lz::runtime::test {
 

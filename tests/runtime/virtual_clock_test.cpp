@@ -154,14 +154,13 @@ TEST(VirtualClock, PeerCopiesTakeBothEndsOfTheLink) {
         for (size_t o = 0; o < 3; ++o)
             if (d != o)
                 gpus[d].set_peer_access(gpus[o], true);
-    void *memory[3];
+    char *memory[3];
     for (size_t d = 0; d < 3; ++d)
-        memory[d] = gpus[d].allocate(4096);
+        memory[d] = static_cast<char *>(gpus[d].allocate(4096));
     TimeSpan a, b, c;
     gpus[0].copy(memory[2], memory[0], 1000, 6, [&](const TimeSpan &s) { a = s; });
-    gpus[1].copy(memory[2], memory[1], 1000, 6, [&](const TimeSpan &s) { b = s; });
-    gpus[2].copy(memory[0], static_cast<char *>(memory[2]) + 1000, 1000, 6,
-                 [&](const TimeSpan &s) { c = s; });
+    gpus[1].copy(memory[2] + 1024, memory[1], 1000, 6, [&](const TimeSpan &s) { b = s; });
+    gpus[2].copy(memory[0] + 1024, memory[2] + 2048, 1000, 6, [&](const TimeSpan &s) { c = s; });
     for (size_t d = 0; d < 3; ++d)
         finish(gpus[d], 6);
     EXPECT_SPAN(a, 2100, 4100);
