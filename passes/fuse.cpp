@@ -1,5 +1,6 @@
 #include "passes/fuse.h"
 
+#include "passes/fuse_effects.h"
 #include "passes/fuse_partition.h"
 #include "passes/fuse_products.h"
 
@@ -7,7 +8,8 @@ namespace lz::passes {
 
 ir::Graph fuse(const ir::Graph &recorded, const ir::Target &target, FusionNotes *notes) {
     const std::optional<ir::Graph> permuted = permute_operands(recorded);
-    const ir::Graph &graph = permuted ? *permuted : recorded;
+    const std::optional<ir::Graph> ordered = order_effects(permuted ? *permuted : recorded);
+    const ir::Graph &graph = ordered ? *ordered : permuted ? *permuted : recorded;
     const size_t known = notes ? notes->kept_apart.size() : 0;
     const Partition partition =
         target.modes.fuse ? partition_fused(graph, target, notes) : partition_single(graph);

@@ -35,12 +35,9 @@ const char *reason_text(Reason reason) {
 }
 
 ClusterSet::ClusterSet(const Graph &graph, const Target &target)
-    : graph_(graph), target_(target), of_(graph.nodes().size(), kNone),
-      next_member_(graph.nodes().size(), kNone), epoch_(graph.nodes().size()) {
+    : graph_(graph), target_(target), places_(graph), of_(graph.nodes().size(), kNone),
+      next_member_(graph.nodes().size(), kNone) {
     clusters_.reserve(graph.nodes().size());
-    uint32_t epoch = 0;
-    for (NodeId n = 0; n < graph.nodes().size(); ++n)
-        epoch_[n] = info(graph.node(n).op).family == OpFamily::Effect ? epoch++ : epoch;
 }
 
 uint32_t ClusterSet::find(uint32_t c) {
@@ -103,8 +100,7 @@ bool ClusterSet::leads(uint32_t from, uint32_t to) {
 bool ClusterSet::same_place(uint32_t cluster, NodeId n) const {
     const NodeId m = clusters_[cluster].members;
     const Node &a = graph_.node(m), &b = graph_.node(n);
-    return a.stream == b.stream && epoch_[m] == epoch_[n] &&
-           graph_.type(graph_.result(a)).device == graph_.type(graph_.result(b)).device;
+    return a.stream == b.stream && places_.of(m) == places_.of(n) && places_.epoch(m) == places_.epoch(n);
 }
 
 Reason ClusterSet::can_unite(uint32_t a, uint32_t b) {

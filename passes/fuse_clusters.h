@@ -3,6 +3,7 @@
 
 #include "ir/target.h"
 #include "passes/fuse_state.h"
+#include "passes/places.h"
 
 #include <vector>
 
@@ -74,7 +75,8 @@ private:
     const ir::Target &target_;
     std::vector<FusionCluster> clusters_;
     std::vector<Link> links_;
-    std::vector<uint32_t> of_, next_member_, epoch_; // by node
+    const Places places_;
+    std::vector<uint32_t> of_, next_member_; // by node
     std::vector<uint32_t> search_;
     uint32_t stamp_ = 0;
 };

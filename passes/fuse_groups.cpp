@@ -1,6 +1,7 @@
 #include "passes/fuse_groups.h"
 
 #include "passes/facts.h"
+#include "passes/places.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -30,8 +31,7 @@ public:
         uint64_t h = members.size();
         const Node &last = graph_.node(members.back());
         h = mix(h, static_cast<uint64_t>(static_cast<uint32_t>(last.stream)));
-        const Device device = last.result_count ? graph_.type(graph_.result(last)).device : kCpu;
-        h = mix(h, static_cast<uint64_t>(device_word(device)));
+        h = mix(h, static_cast<uint64_t>(device_word(device_of(graph_, last))));
         for (const NodeId n : members)
             h = mix(h, node(n));
         return h;
@@ -97,10 +97,7 @@ std::vector<int32_t> choose_groups(const Graph &graph, const Partition &partitio
         }
     }
     // Nothing crosses an effect of the user's: clusters before and after one are never one launch.
-    std::vector<uint32_t> effects(graph.nodes().size() + 1, 0);
-    for (NodeId i = 0; i < graph.nodes().size(); ++i)
-        effects[i + 1] = effects[i] + (info(graph.node(i).op).family == OpFamily::Effect ? 1 : 0);
-
+    const Places places(graph);
     Signature signature(graph, partition);
     struct Group {
         int32_t first;
@@ -112,7 +109,7 @@ std::vector<int32_t> choose_groups(const Graph &graph, const Partition &partitio
     for (size_t c = 0; c < n; ++c) {
         if (partition.kind[c] != ClusterKind::Loop)
             continue;
-        const uint64_t key = mix(mix(signature.of(nodes(c)), distance[c]), effects[nodes(c).back()]);
+        const uint64_t key = mix(mix(signature.of(nodes(c)), distance[c]), places.epoch(nodes(c).back()));
         const auto [it, fresh] = open.try_emplace(key, Group{static_cast<int32_t>(c)});
         Group &g = it->second;
         if (fresh)

@@ -211,6 +211,7 @@ private:
         const uint32_t c = clusters_.add(ClusterKind::Loop, numel);
         clusters_.add_member(c, n);
         clusters_[c].outputs = clusters_[c].full_outputs = 1;
+        keep_order(n, c);
         // Readers from memory come after it.
         uint32_t *link = &first_demand_[graph_.result(node)];
         while (*link != kNone) {
@@ -275,13 +276,7 @@ private:
                 notes_->kept_apart.push_back(
                     {n, w.user, reason_text(w.reason == kFits ? kOtherPlace : w.reason)});
         }
-        for (uint32_t l = order_head_[n]; l != kNone; l = links_[l].next)
-            if (const uint32_t c = clusters_.find(links_[l].cluster); c != home)
-                clusters_.add_before(c, home);
-        for (const NodeId before : graph_.order(node)) {
-            links_.push_back({home, order_head_[before]});
-            order_head_[before] = static_cast<uint32_t>(links_.size() - 1);
-        }
+        keep_order(n, home);
         Cluster &c = clusters_[home];
         if (stored) {
             c.outputs += static_cast<int>(node.result_count);
@@ -289,6 +284,17 @@ private:
         }
         c.reductions += family_of(node) == OpFamily::Reduction ? 1 : 0;
         ask_operands(n, node, home);
+    }
+
+    /// What is ordered after the node comes after its cluster, and that after what the node is ordered after.
+    void keep_order(NodeId n, uint32_t home) {
+        for (uint32_t l = order_head_[n]; l != kNone; l = links_[l].next)
+            if (const uint32_t c = clusters_.find(links_[l].cluster); c != home)
+                clusters_.add_before(c, home);
+        for (const NodeId before : graph_.order(graph_.node(n))) {
+            links_.push_back({home, order_head_[before]});
+            order_head_[before] = static_cast<uint32_t>(links_.size() - 1);
+        }
     }
 
     void ask_operands(NodeId n, const Node &node, uint32_t home) {

@@ -64,10 +64,10 @@ void rewrite(const Graph &graph, Rewriter &rewriter, NodeId id) {
     append(words, batch[1]);
     append(words, contract[0]);
     append(words, contract[1]);
-    const ValueId result = b.add(Op::Dot, operands, words, {}, dot.loc);
+    b.add(Op::Dot, operands, words, {}, dot.loc);
     b.set_stream(dot.stream);
     b.set_recorded(dot.recorded);
-    rewriter.replace(graph.result(dot), result);
+    rewriter.kept(id);
 }
 
 } // namespace

@@ -15,11 +15,20 @@ Device device_of(const Graph &graph, const Node &node) {
     return node.operand_count > 0 ? operand() : kCpu;
 }
 
+namespace {
+
+StreamRef normal(StreamRef place) {
+    const bool unnamed = place.stream == kNoStream || place.device == kCpu;
+    return unnamed ? StreamRef{place.device, kDefaultStream} : place;
+}
+
+} // namespace
+
 Places::Places(const Graph &graph) : place_(graph.nodes().size()), epoch_(graph.nodes().size()) {
     std::vector<uint32_t> epochs; // by place
     for (NodeId id = 0; id < place_.size(); ++id) {
         const Node &node = graph.node(id);
-        const StreamRef at{device_of(graph, node), node.stream};
+        const StreamRef at = normal({device_of(graph, node), node.stream});
         uint32_t place = find(at);
         if (place == kNone) {
             place = count();
@@ -36,7 +45,7 @@ Places::Places(const Graph &graph) : place_(graph.nodes().size()), epoch_(graph.
 uint32_t Places::find(StreamRef place) const {
     // There are few.
     for (uint32_t i = 0; i < count(); ++i)
-        if (known_[i] == place)
+        if (known_[i] == normal(place))
             return i;
     return kNone;
 }

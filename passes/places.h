@@ -11,7 +11,8 @@ namespace lz::passes {
 /// effect where it says.
 ir::Device device_of(const ir::Graph &graph, const ir::Node &node);
 
-/// The places (device and user's stream) of a graph, and how often effects of the user's stand in them.
+/// The places of a graph, and how often effects of the user's stand in them. A place is a device and a stream
+/// that the user named; unnamed work is in that of the default stream, and all work of the CPU in one.
 class Places {
 public:
     explicit Places(const ir::Graph &graph);
