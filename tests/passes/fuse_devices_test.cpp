@@ -5,6 +5,7 @@
 #include "tests/support/random_graph.h"
 
 #include "ir/text.h"
+#include "passes/eliminate_dead.h"
 #include "passes/facts.h"
 #include "passes/insert_transfers.h"
 #include "passes/places.h"
@@ -126,6 +127,37 @@ TEST(FuseDevices, EffectsStayBetweenWhatWasRecordedAroundThem) {
         }
     }
     EXPECT_GT(effects, 300u);
+}
+
+// Looking for a way from one cluster to another stopped at clusters that lie before it, although others that
+// they wait for reach over it.
+TEST(FuseDevices, ClustersOfLargeGraphsDoNotWaitForEachOther) {
+    constexpr int kDevices = 4;
+    GraphBuilder b("large");
+    test::Random r(3);
+    std::vector<std::vector<ValueId>> on(kDevices);
+    const auto device = [](size_t d) { return Device{DeviceKind::Cuda, static_cast<uint8_t>(d)}; };
+    const auto recent = [&](size_t d) {
+        const auto size = static_cast<int64_t>(on[d].size());
+        return on[d][static_cast<size_t>(size - 1 - r.below(std::min<int64_t>(8, size)))];
+    };
+    for (size_t d = 0; d < kDevices; ++d)
+        on[d].push_back(b.param({DType::F32, {1024}, device(d)}, "p" + std::to_string(d)));
+    const int64_t axis[] = {0};
+    while (b.graph().nodes().size() < 60000) {
+        const auto d = static_cast<size_t>(r.below(kDevices));
+        const ValueId x = recent(d);
+        const int64_t kind = r.below(20);
+        on[d].push_back(kind == 0  ? b.transfer(recent(static_cast<size_t>(r.below(kDevices))), device(d))
+                        : kind < 3 ? b.binary(Op::Sub, x, b.reduce(Op::ReduceSum, x, axis))
+                        : kind < 9 ? b.unary(Op::Neg, x)
+                                   : b.binary(Op::Add, x, recent(d)));
+        if (r.chance(20))
+            b.set_stream(kFirstUserStream);
+    }
+    for (const auto &values : on)
+        b.graph().results.push_back(values.back());
+    verify(passes::fuse(passes::eliminate_dead(b.take()), test_target(kDevices)));
 }
 
 } // namespace
