@@ -100,6 +100,11 @@ std::vector<int64_t> reduced_axes(const Graph &graph, const Node &node) {
 std::string label_of(const Graph &graph, ClusterKind kind, std::span<const NodeId> nodes) {
     std::string text(name(kind));
     text += ':';
+    if (kind == ClusterKind::Transfer) {
+        const Node &node = graph.node(nodes.back());
+        return fmt::format("{} {} to {}", text, to_string(graph.type(graph.operands(node)[0]).device),
+                           to_string(graph.type(graph.result(node)).device));
+    }
     int shown = 0, left = 0;
     for (const NodeId id : nodes) {
         const Op op = graph.node(id).op;

@@ -10,6 +10,8 @@ using namespace ir;
 
 namespace {
 
+/// Clusters that overlap in a row, from one to the next, before they are taken to go on for ever.
+constexpr int kMaxOverlaps = 8;
 /// Edges that are looked at before a circle is taken for granted.
 constexpr int kSearchBudget = 1024;
 
@@ -35,8 +37,8 @@ const char *reason_text(Reason reason) {
 }
 
 ClusterSet::ClusterSet(const Graph &graph, const Target &target)
-    : graph_(graph), target_(target), places_(graph), of_(graph.nodes().size(), kNone),
-      next_member_(graph.nodes().size(), kNone) {
+    : graph_(graph), target_(target), highest_(graph.nodes().size() + 1, 0), places_(graph),
+      of_(graph.nodes().size(), kNone), next_member_(graph.nodes().size(), kNone) {
     clusters_.reserve(graph.nodes().size());
 }
 
@@ -65,6 +67,34 @@ void ClusterSet::add_member(uint32_t cluster, NodeId n) {
     if (c.last_member == kNone)
         c.last_member = n;
     c.ops += scalar_ops(graph_.node(n).op, DType::F32);
+    note_span(c);
+}
+
+void ClusterSet::note_span(const FusionCluster &c) {
+    for (size_t i = size_t{c.low} + 1; i < highest_.size(); i += i & (~i + 1))
+        highest_[i] = std::max(highest_[i], c.high);
+}
+
+NodeId ClusterSet::highest_from(NodeId position) const {
+    NodeId highest = position;
+    for (size_t i = size_t{position} + 1; i > 0; i -= i & (~i + 1))
+        highest = std::max(highest, highest_[i]);
+    return highest;
+}
+
+/// Whether there is a place between the two over which no cluster reaches. Then whatever the earlier one has
+/// to wait for lies before it, because nodes come after what they read.
+bool ClusterSet::gap_between(uint32_t earlier, uint32_t later) const {
+    NodeId high = clusters_[earlier].high;
+    for (int k = 0; k < kMaxOverlaps; ++k) {
+        const NodeId next = highest_from(high);
+        if (next >= clusters_[later].low)
+            return false;
+        if (next == high)
+            return true;
+        high = next;
+    }
+    return false;
 }
 
 void ClusterSet::add_before(uint32_t cluster, uint32_t earlier) {
@@ -88,9 +118,11 @@ bool ClusterSet::leads(uint32_t from, uint32_t to) {
             const uint32_t p = find(links_[l].cluster);
             if (p == from || --budget == 0)
                 return true;
-            if (p == to || clusters_[p].stamp == stamp_ || clusters_[p].high < clusters_[from].low)
+            if (p == to || clusters_[p].stamp == stamp_)
                 continue;
             clusters_[p].stamp = stamp_;
+            if (gap_between(p, from))
+                continue;
             search_.push_back(p);
         }
     }
@@ -134,6 +166,7 @@ void ClusterSet::unite(uint32_t into, uint32_t from) {
     a.row_outputs += b.row_outputs;
     a.low = std::min(a.low, b.low);
     a.high = std::max(a.high, b.high);
+    note_span(a);
     next_member_[a.last_member] = b.members;
     a.last_member = b.last_member;
     if (b.before != kNone) {

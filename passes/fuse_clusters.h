@@ -71,9 +71,15 @@ private:
     struct Link {
         uint32_t cluster, next;
     };
+    void note_span(const FusionCluster &c);
+    ir::NodeId highest_from(ir::NodeId position) const;
+    bool gap_between(uint32_t earlier, uint32_t later) const;
+
     const ir::Graph &graph_;
     const ir::Target &target_;
     std::vector<FusionCluster> clusters_;
+    /// Highest node of all clusters that begin at or before a node: a Fenwick tree of maxima.
+    std::vector<ir::NodeId> highest_;
     std::vector<Link> links_;
     const Places places_;
     std::vector<uint32_t> of_, next_member_; // by node

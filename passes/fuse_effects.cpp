@@ -5,6 +5,7 @@
 #include "passes/rewrite.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 namespace lz::passes {
@@ -38,14 +39,18 @@ public:
             before_.clear();
             order_in_place(id);
             order_writes(id);
+            if (before_.empty())
+                continue;
             std::ranges::sort(before_);
             const auto twice = std::ranges::unique(before_);
             before_.erase(twice.begin(), twice.end());
             // Nodes keep their numbers.
+            const auto known = g_.order(g_.node(id));
+            known_.assign(known.begin(), known.end());
+            known_.push_back(id);
+            std::ranges::sort(known_);
             before.clear();
-            for (const NodeId b : before_)
-                if (b != id && std::ranges::find(g_.order(g_.node(id)), b) == g_.order(g_.node(id)).end())
-                    before.push_back(b);
+            std::ranges::set_difference(before_, known_, std::back_inserter(before));
             rewriter.builder().add_order(before);
         }
         return rewriter.finish();
@@ -118,7 +123,7 @@ private:
     std::vector<Place> here_;
     std::vector<ValueId> root_;
     std::map<ValueId, Written> written_;
-    std::vector<NodeId> before_; // of the node at hand
+    std::vector<NodeId> before_, known_; // of the node at hand
 };
 
 } // namespace

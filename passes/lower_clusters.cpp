@@ -5,6 +5,7 @@
 #include "passes/lower_clusters_dot.h"
 #include "passes/lower_clusters_library.h"
 #include "passes/lower_clusters_nest.h"
+#include "passes/places.h"
 
 #include <algorithm>
 #include <optional>
@@ -74,7 +75,7 @@ private:
         const Node &last = graph_.node(end - 1);
         step.node = end - 1;
         step.stream = last.stream;
-        step.device = device(last);
+        step.device = device_of(graph_, last);
         step.label = label_of(graph_, kind, step.nodes);
         switch (kind) {
         case ClusterKind::Loop:
@@ -98,14 +99,6 @@ private:
         return step;
     }
 
-    Device device(const Node &node) const {
-        if (info(node.op).family == OpFamily::Effect)
-            return graph_.attrs(node).device(attr::kEffectDevice);
-        if (node.result_count > 0)
-            return graph_.type(graph_.result(node)).device;
-        return node.operand_count > 0 ? graph_.type(graph_.operands(node)[0]).device : kCpu;
-    }
-
     void count(const ClusterView &view, LoweredStep &step) const {
         const auto bytes = [&](const LoweredBuffer &b) {
             if (b.mode == BufferMode::In || b.mode == BufferMode::InOut)
@@ -121,7 +114,7 @@ private:
         int64_t weighted = 0;
         for (NodeId n = view.first; n < view.end; ++n) {
             const Node &node = graph_.node(n);
-            if (node.result_count == 0 || is_free(node.op))
+            if (node.result_count == 0 || is_free(node.op) || node.op == Op::Transfer)
                 continue;
             int64_t elements = graph_.type(graph_.result(node)).numel();
             if (info(node.op).family == OpFamily::Reduction)
