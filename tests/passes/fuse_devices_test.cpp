@@ -129,35 +129,42 @@ TEST(FuseDevices, EffectsStayBetweenWhatWasRecordedAroundThem) {
     EXPECT_GT(effects, 300u);
 }
 
-// Looking for a way from one cluster to another stopped at clusters that lie before it, although others that
-// they wait for reach over it.
-TEST(FuseDevices, ClustersOfLargeGraphsDoNotWaitForEachOther) {
-    constexpr int kDevices = 4;
-    GraphBuilder b("large");
-    test::Random r(3);
+/// Work on two devices that reads what was made among the last `window` values, with a transfer now and then.
+Graph tangled(uint64_t seed, int64_t window, int64_t reductions) {
+    constexpr int64_t kDevices = 2;
+    GraphBuilder b("tangled");
+    test::Random r(seed);
     std::vector<std::vector<ValueId>> on(kDevices);
     const auto device = [](size_t d) { return Device{DeviceKind::Cuda, static_cast<uint8_t>(d)}; };
     const auto recent = [&](size_t d) {
         const auto size = static_cast<int64_t>(on[d].size());
-        return on[d][static_cast<size_t>(size - 1 - r.below(std::min<int64_t>(8, size)))];
+        return on[d][static_cast<size_t>(size - 1 - r.below(std::min(window, size)))];
     };
     for (size_t d = 0; d < kDevices; ++d)
         on[d].push_back(b.param({DType::F32, {1024}, device(d)}, "p" + std::to_string(d)));
     const int64_t axis[] = {0};
-    while (b.graph().nodes().size() < 60000) {
+    while (b.graph().nodes().size() < 300) {
         const auto d = static_cast<size_t>(r.below(kDevices));
         const ValueId x = recent(d);
         const int64_t kind = r.below(20);
-        on[d].push_back(kind == 0  ? b.transfer(recent(static_cast<size_t>(r.below(kDevices))), device(d))
-                        : kind < 3 ? b.binary(Op::Sub, x, b.reduce(Op::ReduceSum, x, axis))
-                        : kind < 9 ? b.unary(Op::Neg, x)
-                                   : b.binary(Op::Add, x, recent(d)));
-        if (r.chance(20))
-            b.set_stream(kFirstUserStream);
+        on[d].push_back(kind == 0 ? b.transfer(recent(static_cast<size_t>(r.below(kDevices))), device(d))
+                        : kind < reductions ? b.binary(Op::Sub, x, b.reduce(Op::ReduceSum, x, axis))
+                        : kind < 9          ? b.unary(Op::Neg, x)
+                                            : b.binary(Op::Add, x, recent(d)));
     }
     for (const auto &values : on)
         b.graph().results.push_back(values.back());
-    verify(passes::fuse(passes::eliminate_dead(b.take()), test_target(kDevices)));
+    return b.take();
+}
+
+// Looking for a way from one cluster to another stopped at clusters that lie before it, although others that
+// they wait for reach over it: a kernel would have waited for itself.
+TEST(FuseDevices, ClustersDoNotWaitForEachOtherInACircle) {
+    for (uint64_t seed = 0; seed < 60; ++seed)
+        for (const int64_t window : {8, 64})
+            for (const int64_t reductions : {1, 6})
+                verify(
+                    passes::fuse(passes::eliminate_dead(tangled(seed, window, reductions)), test_target(2)));
 }
 
 } // namespace
