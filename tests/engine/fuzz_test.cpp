@@ -2,10 +2,10 @@
 //
 // LAZULI_FUZZ_PROGRAMS=n  how many (1000; 200 in sanitizer builds; 0: without end)
 // LAZULI_FUZZ_SEED=s      the first seed (1)
-#include "tests/support/compare.h"
 #include "ir/text.h"
-#include "tests/support/shrink.h"
+#include "tests/support/compare.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/shrink.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

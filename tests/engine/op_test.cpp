@@ -1,7 +1,7 @@
 // Every elementwise row and a set of other graphs: compiled against interpreted, fused and not.
-#include "tests/support/compare.h"
 #include "ir/op.h"
 #include "ir/text.h"
+#include "tests/support/compare.h"
 
 #include <gtest/gtest.h>
 
