@@ -91,7 +91,8 @@ private:
 /// Keeps the state of a run, in which faults may still appear.
 class LoadedProgram::Flight final : public InFlight {
 public:
-    Flight(const LoadedProgram &loaded, Taken state) : loaded_(loaded), state_(std::move(state)) {}
+    Flight(const LoadedProgram &loaded, Taken state)
+        : loaded_(loaded), state_(std::move(state)), lost_(loaded.layout_->tracks.size()) {}
     /// Nobody asked how it ended; the state must be quiet before another run has it.
     ~Flight() override {
         if (!finished_) {
@@ -104,9 +105,12 @@ public:
 
     bool done() override {
         const auto &tracks = loaded_.layout_->tracks;
-        for (size_t t = 0; t < tracks.size(); ++t)
-            if (!tracks[t].backend->reached(tracks[t].stream.stream, state_->end_ticks[t]))
-                return false;
+        try {
+            for (size_t t = 0; t < tracks.size(); ++t)
+                if (!tracks[t].backend->reached(tracks[t].stream.stream, state_->end_ticks[t]))
+                    return false;
+        } catch (const ir::Failure &) { // finish() tells
+        }
         return true;
     }
 
@@ -116,8 +120,8 @@ public:
             try {
                 tracks[t].backend->synchronize(tracks[t].stream.stream, state_->end_ticks[t]);
             } catch (const ir::Failure &failure) {
-                if (!lost_)
-                    lost_ = failure;
+                if (!lost_[t])
+                    lost_[t] = failure;
             }
     }
 
@@ -145,8 +149,8 @@ private:
             } else if (faulty) {
                 blame.lose(action.step, segment,
                            failure_of(program, action.step, segment, state_->faults[f]));
-            } else if (lost_) {
-                blame.lose(action.step, segment, *lost_);
+            } else if (const auto &lost = lost_[action.track]) {
+                blame.lose(action.step, segment, *lost);
             }
             if (faulty)
                 state_->faults[f].code.store(0);
@@ -155,7 +159,7 @@ private:
 
     const LoadedProgram &loaded_;
     Taken state_;
-    std::optional<ir::Failure> lost_; ///< the device itself
+    std::vector<std::optional<ir::Failure>> lost_; ///< by track: the device itself
     bool finished_ = false;
 };
 
@@ -174,15 +178,26 @@ ir::StreamRef LoadedProgram::result_home(size_t result) const {
     return layout_->result_homes[result];
 }
 
+/// Calls f(backend, stream, tick) for what the run has to come after.
+template <class F>
+void LoadedProgram::for_each_use(const Bindings &bindings, F &&f) const {
+    for (uint32_t i = 0; i < bindings.input_uses.size(); ++i)
+        if (const MemoryUse *use = bindings.input_uses[i])
+            use->for_each(i < layout_->num_params && layout_->written[i], [&](const ir::Point &p) {
+                f(*devices_[device_slot(p.stream.device)].backend, p.stream.stream, p.tick);
+            });
+}
+
 /// Whether something that the run reads or overwrites is not there yet.
 bool LoadedProgram::pending(const Bindings &bindings) const {
     bool found = false;
-    for (uint32_t i = 0; i < bindings.input_uses.size() && !found; ++i)
-        if (const MemoryUse *use = bindings.input_uses[i])
-            use->for_each(i < layout_->num_params && layout_->written[i], [&](const ir::Point &p) {
-                found = found ||
-                        !devices_[device_slot(p.stream.device)].backend->reached(p.stream.stream, p.tick);
-            });
+    for_each_use(bindings, [&](Backend &backend, StreamId stream, uint64_t tick) {
+        try {
+            found = found || !backend.reached(stream, tick);
+        } catch (const ir::Failure &) { // the stream that waits for it will see
+            found = true;
+        }
+    });
     return found;
 }
 
@@ -191,7 +206,11 @@ Launched LoadedProgram::run(const Bindings &bindings, bool watch) const {
     LZ_CHECK(
         bindings.words.size() >= program_.num_runtime_words,
         fmt::format("a run binds {} runtime words of {}", bindings.words.size(), program_.num_runtime_words));
-    const bool on_streams = !cpu_only_ || (!bindings.input_uses.empty() && pending(bindings));
+    const bool on_streams = !cpu_only_ || watch || pending(bindings);
+    if (!on_streams) // a clock of another machine's has to hear that the host comes after these
+        for_each_use(bindings, [](Backend &backend, StreamId stream, uint64_t tick) {
+            backend.synchronize(stream, tick);
+        });
     Taken state(*this);
     Launched launched;
     {

@@ -109,6 +109,8 @@ private:
     class Flight;
 
     bool pending(const Bindings &bindings) const;
+    template <class F>
+    void for_each_use(const Bindings &bindings, F &&f) const;
     Launched run(const Bindings &bindings, bool watch) const;
 
     ir::Program program_;

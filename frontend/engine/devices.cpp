@@ -72,6 +72,11 @@ runtime::VirtualOptions virtual_options(const Options &options) {
 
 } // namespace
 
+Devices::Wrap &Devices::wrap() {
+    static Wrap wrap;
+    return wrap;
+}
+
 Devices::Devices(const Options &options)
     : cpu_(codegen::cpu_jit_available() ? codegen::cpu_loader() : nullptr) {
     if (options.virtual_gpus > 0 && !codegen::cpu_jit_available()) {
@@ -85,6 +90,9 @@ Devices::Devices(const Options &options)
         why_no_gpu_ = "This build of Lazuli has no CUDA backend; LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";
     }
 
+    if (wrap())
+        for (auto &gpu : gpus_)
+            gpu = wrap()(std::move(gpu));
     allocators_.push_back(std::make_unique<runtime::CachingAllocator>(cpu_, allocator_options(options)));
     for (const auto &gpu : gpus_)
         allocators_.push_back(std::make_unique<runtime::CachingAllocator>(*gpu, allocator_options(options)));

@@ -7,6 +7,7 @@
 #include "runtime/cpu_backend.h"
 #include "runtime/executor.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,10 @@ namespace lz::engine {
 
 class Devices {
 public:
+    /// Tests: what stands between the engine and a GPU's backend. Set before the engine starts.
+    using Wrap = std::function<std::unique_ptr<runtime::Backend>(std::unique_ptr<runtime::Backend>)>;
+    static Wrap &wrap();
+
     explicit Devices(const Options &options);
     ~Devices();
 

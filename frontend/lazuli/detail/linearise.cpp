@@ -413,6 +413,7 @@ ir::Graph Recording::build_graph() const {
         values[input.index] = builder.param(input.node->type, "x" + std::to_string(i));
         builder.graph().params.back().donated = input.donated;
         builder.graph().params.back().storage = input.storage_group;
+        builder.graph().params.back().loc = input.node->loc;
     }
     std::vector<ir::ValueId> operands;
     size_t runtime_at = 0;

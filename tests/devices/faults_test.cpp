@@ -1,0 +1,137 @@
+// Every call of every GPU's backend fails in turn, over a set of programs: the user sees a typed error with a
+// line of the program, or the right answer; nothing hangs, nothing leaks, and the engine goes on.
+#include "engine/devices.h"
+#include "runtime/fault_injection.h"
+#include "virtual_gpus.h"
+
+#include <lazuli/lazuli.h>
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace lz;
+
+/// A backend that fails on demand and keeps the one behind it.
+struct Behind {
+    std::unique_ptr<runtime::Backend> backend;
+};
+class Faulty final : private Behind, public runtime::FaultInjectingBackend {
+public:
+    explicit Faulty(std::unique_ptr<runtime::Backend> backend)
+        : Behind{std::move(backend)}, FaultInjectingBackend(*Behind::backend) {}
+};
+
+std::vector<Faulty *> &faulty_gpus() {
+    static std::vector<Faulty *> gpus;
+    return gpus;
+}
+const bool wrapped = [] {
+    engine::Devices::wrap() = [](std::unique_ptr<runtime::Backend> backend) {
+        auto faulty = std::make_unique<Faulty>(std::move(backend));
+        faulty_gpus().push_back(faulty.get());
+        return faulty;
+    };
+    return true;
+}();
+
+using Numbers = std::vector<float>;
+struct Program {
+    const char *name;
+    Numbers (*run)();
+};
+
+Tensor numbers(int64_t n) {
+    return arange(n).to(f32) * 0.25;
+}
+
+const Program kPrograms[] = {
+    {"there and back", [] { return (numbers(64).to("cuda:0") * 2 + 1).to_vector<float>(); }},
+    {"two devices",
+     [] {
+         const Tensor x = numbers(4096);
+         const Tensor a = exp(x.to("cuda:0") * 1e-3), b = x.to("cuda:1") + 2;
+         return (a.to("cuda:1") + b).sum().cpu().to_vector<float>();
+     }},
+    {"a product and a sort",
+     [] {
+         const Tensor x = numbers(256).reshape({16, 16}).to("cuda:0");
+         return std::get<0>(sort(matmul(x, x).flatten(), 0)).to_vector<float>();
+     }},
+    {"values that stay on the device between programs",
+     [] {
+         Tensor x = numbers(1000).to("cuda:1");
+         for (int i = 0; i < 3; ++i) {
+             x = x * 0.5 + 1;
+             x.eval();
+         }
+         return x.to_vector<float>();
+     }},
+    {"a gather whose indices are checked",
+     [] {
+         const Tensor x = numbers(100).to("cuda:0"), index = tensor({3, 1, 4, 1, 5}).to("cuda:0");
+         return (x.index_select(0, index) + 1).to_vector<float>();
+     }},
+};
+
+int64_t allocated() {
+    engine::Engine &engine = engine::Engine::get();
+    int64_t bytes = 0;
+    for (const runtime::DeviceSlot &slot : engine.devices().slots())
+        bytes += slot.allocator->stats().allocated_bytes[runtime::StatPool::All].current;
+    return bytes + engine.pinned_allocator()->stats().allocated_bytes[runtime::StatPool::All].current;
+}
+
+/// Runs the program; an error must be typed, of a kind that a device gives, and name a line of this file.
+void run_with_fault(const Program &program, const Numbers &right, const std::string &what) {
+    try {
+        EXPECT_EQ(program.run(), right) << what;
+    } catch (const Error &error) {
+        EXPECT_TRUE(dynamic_cast<const DeviceError *>(&error) || dynamic_cast<const CudaError *>(&error) ||
+                    dynamic_cast<const OutOfMemoryError *>(&error) ||
+                    dynamic_cast<const CompileError *>(&error))
+            << what << ": " << error.what();
+        EXPECT_TRUE(error.file() && std::strstr(error.file(), "faults_test.cpp"))
+            << what << ": " << error.what();
+    }
+    for (int again = 0; again < 2; ++again)
+        try { // what a fault left for the next sync
+            lz::sync();
+        } catch (const Error &) {
+        }
+}
+
+TEST(Faults, EveryCallOfABackendFailsInTurnAndNothingIsLost) {
+    ASSERT_TRUE(cuda::is_available());
+    ASSERT_EQ(faulty_gpus().size(), 4u);
+    for (const Program &program : kPrograms) {
+        const Numbers right = program.run();
+        EXPECT_EQ(program.run(), right);
+        for (size_t gpu = 0; gpu < 2; ++gpu) {
+            Faulty &faulty = *faulty_gpus()[gpu];
+            faulty.fail_at(0);
+            program.run();
+            const int64_t calls = faulty.calls();
+            const int64_t before = allocated();
+            for (int64_t n = 1; n <= calls + 2; ++n) {
+                const std::string what = std::string(program.name) + ", call " + std::to_string(n) +
+                                         " of cuda:" + std::to_string(gpu);
+                // With a cold cache too, so that memory is asked for.
+                if (n % 2 == 0)
+                    cuda::is_available(), empty_cache(Device::cuda(static_cast<int>(gpu)));
+                faulty.fail_at(n);
+                run_with_fault(program, right, what);
+                faulty.fail_at(0);
+                EXPECT_EQ(allocated(), before) << what << ": memory was lost";
+                EXPECT_EQ(program.run(), right) << what << ": the engine does not go on";
+            }
+        }
+    }
+}
+
+} // namespace
