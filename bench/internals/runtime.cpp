@@ -1,16 +1,15 @@
-// What the runtime itself costs: a pair of allocation and free against malloc, on the trace of a training
-// loop and on one block; a launched step of a Program in replay; a parallel loop.
+// What the runtime itself costs: a launched step of a Program in replay, on the CPU and on a stream of a
+// virtual GPU, where the backend's own call is measured beside it; a parallel loop.
 //
 //   bench_runtime --benchmark_repetitions=9
 #include "runtime/api/parallel.h"
 #include "runtime/caching_allocator.h"
 #include "runtime/cpu_backend.h"
 #include "runtime/executor.h"
+#include "runtime/virtual_backend.h"
 
 #include <benchmark/benchmark.h>
 
-#include <cstdlib>
-#include <random>
 #include <vector>
 
 namespace {
@@ -18,119 +17,6 @@ namespace {
 using namespace lz;
 using runtime::CachingAllocator;
 using runtime::CpuBackend;
-
-/// One step of a training loop: blocks are allocated and freed by number.
-struct Event {
-    size_t block;
-    size_t bytes; ///< 0: free
-};
-struct Trace {
-    std::vector<Event> events;
-    size_t blocks = 0;
-};
-
-/// A forward pass that keeps activations, a backward pass that frees them last first beside gradients that
-/// live to the optimizer's step; a dozen layers, a batch whose size changes, and small things (losses,
-/// scalars) in between.
-Trace training_loop() {
-    std::mt19937 random(1);
-    Trace trace;
-    auto allocate = [&](size_t bytes) {
-        trace.events.push_back({trace.blocks, bytes});
-        return trace.blocks++;
-    };
-    auto free = [&](size_t block) { trace.events.push_back({block, 0}); };
-    for (int step = 0; step < 50; ++step) {
-        size_t batch = 32 + random() % 33;
-        std::vector<size_t> activations, gradients;
-        for (size_t layer = 0; layer < 12; ++layer) {
-            size_t width = 128 << layer % 4;
-            activations.push_back(allocate(batch * width * 4));
-            size_t scratch = allocate(batch * 4);
-            activations.push_back(allocate(batch * width * 4));
-            free(scratch);
-        }
-        size_t loss = allocate(4);
-        size_t upstream = allocate(batch * 1024 * 4);
-        for (size_t layer = 12; layer-- > 0;) {
-            size_t width = 128 << layer % 4;
-            size_t next = allocate(batch * width * 4);
-            gradients.push_back(allocate(width * 1024 * 4));
-            gradients.push_back(allocate(width * 4));
-            free(upstream);
-            upstream = next;
-            free(activations.back());
-            activations.pop_back();
-            free(activations.back());
-            activations.pop_back();
-        }
-        free(upstream);
-        for (size_t gradient : gradients)
-            free(gradient);
-        free(loss);
-    }
-    return trace;
-}
-
-template <class Allocate, class Free>
-void replay(benchmark::State &state, const Trace &trace, Allocate allocate, Free free) {
-    std::vector<void *> blocks(trace.blocks);
-    for (auto _ : state)
-        for (const Event &event : trace.events) {
-            if (event.bytes)
-                blocks[event.block] = allocate(event.bytes);
-            else
-                free(blocks[event.block]);
-        }
-    state.counters["per_call"] =
-        benchmark::Counter(static_cast<double>(trace.events.size()),
-                           benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
-}
-
-void training_trace_cached(benchmark::State &state) {
-    CpuBackend backend;
-    CachingAllocator allocator(backend);
-    Trace trace = training_loop();
-    replay(
-        state, trace, [&](size_t bytes) { return allocator.allocate(bytes); },
-        [&](void *memory) { allocator.free(memory); });
-    runtime::AllocatorStats stats = allocator.stats();
-    auto all = [](const runtime::StatSet &set) { return set[runtime::StatPool::All]; };
-    state.counters["reuse"] = 1 - static_cast<double>(stats.num_device_alloc) /
-                                      static_cast<double>(all(stats.allocation).allocated);
-    state.counters["fragmentation"] = 1 - static_cast<double>(all(stats.allocated_bytes).peak) /
-                                              static_cast<double>(all(stats.reserved_bytes).peak);
-    state.counters["peak_MiB"] = static_cast<double>(all(stats.allocated_bytes).peak) / (1 << 20);
-}
-BENCHMARK(training_trace_cached)->UseRealTime();
-
-void training_trace_malloc(benchmark::State &state) {
-    Trace trace = training_loop();
-    replay(
-        state, trace, [](size_t bytes) { return std::malloc(bytes); },
-        [](void *memory) { std::free(memory); });
-}
-BENCHMARK(training_trace_malloc)->UseRealTime();
-
-void one_block_cached(benchmark::State &state) {
-    CpuBackend backend;
-    CachingAllocator allocator(backend);
-    for (auto _ : state) {
-        void *memory = allocator.allocate(static_cast<size_t>(state.range(0)));
-        benchmark::DoNotOptimize(memory);
-        allocator.free(memory);
-    }
-}
-BENCHMARK(one_block_cached)->Arg(512)->Arg(1 << 16)->Arg(4 << 20)->Arg(64 << 20)->UseRealTime();
-
-void one_block_malloc(benchmark::State &state) {
-    for (auto _ : state) {
-        void *memory = std::malloc(static_cast<size_t>(state.range(0)));
-        benchmark::DoNotOptimize(memory);
-        std::free(memory);
-    }
-}
-BENCHMARK(one_block_malloc)->Arg(512)->Arg(1 << 16)->Arg(4 << 20)->Arg(64 << 20)->UseRealTime();
 
 // --- the executor
 
@@ -142,11 +28,8 @@ public:
     }
 };
 
-/// Host cost of a launched step: 1000 steps whose kernel does nothing, with two arguments and a scalar from
-/// runtime words in each.
-void replayed_step(benchmark::State &state) {
-    CpuBackend backend;
-    CachingAllocator allocator(backend);
+/// 1000 steps whose kernel does nothing, with two arguments and a scalar from runtime words in each.
+ir::Program thousand_steps(ir::Device device) {
     ir::Program program;
     ir::Kernel kernel;
     kernel.buffers.assign(3, {ir::DType::F32, ir::BufferMode::In});
@@ -160,6 +43,7 @@ void replayed_step(benchmark::State &state) {
         desc.kind = kind;
         desc.offset = offset;
         desc.bytes = 32;
+        desc.device = device;
         program.buffers.push_back(desc);
     };
     buffer(ir::BufferKind::Input, 0);
@@ -169,10 +53,12 @@ void replayed_step(benchmark::State &state) {
     program.results = {1};
     program.arenas.resize(1);
     program.arenas[0].bytes = 1024;
+    program.arenas[0].device = program.arenas[0].home_device = device;
     program.num_runtime_words = 4;
     for (uint32_t s = 0; s < 1000; ++s) {
         ir::Step &step = program.steps.emplace_back();
         step.kernel = 0;
+        step.device = device;
         step.cost = 96;
         ir::Segment &segment = step.segments.emplace_back();
         segment.buffers = {0, 2 + s % 16, 2 + (s + 1) % 16};
@@ -182,17 +68,91 @@ void replayed_step(benchmark::State &state) {
         segment.scalars = {{3, ir::DType::F32}};
         segment.items = {1};
     }
-    runtime::LoadedProgram loaded(program, {{std::make_shared<NothingModule>(), {"phase0"}}},
+    return program;
+}
+
+void per_step(benchmark::State &state) {
+    state.counters["per_step"] =
+        benchmark::Counter(1000, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+/// On the calling thread.
+void replayed_step(benchmark::State &state) {
+    CpuBackend backend;
+    CachingAllocator allocator(backend);
+    runtime::LoadedProgram loaded(thousand_steps(ir::kCpu), {{std::make_shared<NothingModule>(), {"phase0"}}},
                                   {{&backend, &allocator}});
     std::vector<float> data(8);
     void *memory = data.data();
     const int64_t words[4] = {1, 2, 3, 0};
     for (auto _ : state)
         benchmark::DoNotOptimize(runtime::run(loaded, {{&memory, 1}, {&memory, 1}, words}).report.ok());
-    state.counters["per_step"] =
-        benchmark::Counter(1000, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+    per_step(state);
 }
 BENCHMARK(replayed_step)->UseRealTime();
+
+/// A virtual GPU whose streams hold more than is issued at a time, so that nobody waits for the worker. The
+/// worker runs when time is not measured, unless there is a core for it.
+struct Gpu {
+    Gpu() {
+        runtime::VirtualOptions options;
+        options.memory_bytes = size_t{64} << 20;
+        options.max_queued = 2048;
+        all = runtime::make_virtual_gpus(options, {});
+        backend = all[0].get();
+    }
+    void drain(benchmark::State &state) {
+        state.PauseTiming();
+        backend->synchronize(0, backend->record(0));
+        state.ResumeTiming();
+    }
+    std::vector<std::unique_ptr<runtime::Backend>> all;
+    runtime::Backend *backend;
+};
+
+/// The same on a stream: what the host pays to issue a step.
+void replayed_step_on_a_stream(benchmark::State &state) {
+    Gpu gpu;
+    CpuBackend cpu;
+    CachingAllocator cpu_allocator(cpu), allocator(*gpu.backend);
+    const ir::Device device = gpu.backend->device();
+    runtime::LoadedProgram loaded(thousand_steps(device), {{std::make_shared<NothingModule>(), {"phase0"}}},
+                                  {{&cpu, &cpu_allocator}, {gpu.backend, &allocator}});
+    void *memory = allocator.allocate(32);
+    const int64_t words[4] = {1, 2, 3, 0};
+    runtime::MemoryUse use;
+    runtime::MemoryUse *uses[] = {&use};
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(
+            runtime::run(loaded, {{&memory, 1}, {&memory, 1}, words, {}, uses, uses}).report.ok());
+        gpu.drain(state);
+    }
+    allocator.free(memory);
+    per_step(state);
+}
+BENCHMARK(replayed_step_on_a_stream)->UseRealTime();
+
+/// The backend's own call for such a step.
+void virtual_launch(benchmark::State &state) {
+    Gpu gpu;
+    const NothingModule module;
+    char *memory = static_cast<char *>(gpu.backend->allocate(4096));
+    void *const buffers[] = {memory, memory + 512, memory + 1024};
+    const int64_t args[6] = {};
+    const uint64_t scalar = 0;
+    ir::Fault fault;
+    const ir::KernelFrame frame{buffers, args, &scalar, &fault};
+    const int64_t end = 1;
+    const runtime::Backend::Launch launch{module.entry(""), &frame, &end, 1, 3, 6, 1, 96, 0};
+    for (auto _ : state) {
+        for (int step = 0; step < 1000; ++step)
+            gpu.backend->launch(launch, 0);
+        gpu.drain(state);
+    }
+    gpu.backend->free(memory, 4096);
+    per_step(state);
+}
+BENCHMARK(virtual_launch)->UseRealTime();
 
 /// A parallel loop of empty ranges: what handing work to the pool costs.
 void empty_loop(benchmark::State &state) {

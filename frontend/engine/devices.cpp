@@ -83,6 +83,9 @@ Devices::Devices(const Options &options)
         why_no_gpu_ = "Virtual GPUs need the CPU's JIT, which this build of Lazuli was made without.";
     } else if (options.virtual_gpus > 0) {
         gpus_ = runtime::make_virtual_gpus(virtual_options(options), codegen::cpu_loader());
+        // Where a model is switched on, the CPU's work takes time of the same clock.
+        if (!gpus_.empty())
+            cpu_.set_clock(static_cast<const runtime::VirtualBackend &>(*gpus_[0]).clock());
         if (gpus_.empty())
             why_no_gpu_ =
                 fmt::format("CUDA_VISIBLE_DEVICES hides all {} virtual GPUs.", options.virtual_gpus);

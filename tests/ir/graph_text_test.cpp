@@ -65,11 +65,12 @@ TEST(GraphText, RandomGraphsAreTheSameForOneSeed) {
 
 TEST(GraphText, EqualSeesEveryPartOfAGraph) {
     const std::string text = R"(lazuli 1
-graph @f(%x: f32[2] @cpu = random(7), %y: f32[2] @cpu) {
+graph @f(%x: f32[2] @cpu = random(7), %z: f32[2] @cpu loc("c.cpp":8), %y: f32[2] @cpu) {
   cluster 0 = loop group(1)
   %0 = add %x, %y : f32[2] @cpu stream(1) cluster(0) rec(3) loc("a.cpp":3)
   %1 = constant {value=0.5} : f32[] @cpu
   !0 = record_event {device=cpu, event=1} after(%0)
+  %2 = transfer %z {to=cuda:0} : f32[2] @cuda:0 cause(peer)
   return %0
 }
 )";
@@ -94,6 +95,11 @@ graph @f(%x: f32[2] @cpu = random(7), %y: f32[2] @cpu) {
         {"0.5", "-0.5"},
         {"event=1", "event=2"},
         {"after(%0)", ""},
+        {"device=cpu", "device=cuda:1"},
+        {"cause(peer)", "cause(side)"},
+        {"cause(peer)", ""},
+        {"loc(\"c.cpp\":8)", "loc(\"c.cpp\":9)"},
+        {"loc(\"c.cpp\":8)", ""},
         {"return %0", "return %1"},
         {"return %0", "return"},
     };
@@ -198,6 +204,10 @@ TEST(GraphText, MistakesAreNamedWithTheirPlace) {
          "2:32: expected a cluster's number from 0 to -1, found \"0\""},
         {"graph @f(%x: f32[2]) {\n  %0 = neg %x : f32[2] after(%0)\n",
          "2:30: expected the result of an earlier node"},
+        {"graph @f(%x: f32[2]) {\n  %0 = transfer %x {to=cuda:0} : f32[2] @cuda:0 cause(love)\n",
+         "2:55: `love` is no cause of a transfer"},
+        {"graph @f(%x: f32[2]) {\n  %0 = neg %x : f32[2] stream(72)\n",
+         "2:31: expected a stream's number from 0 to 71, found \"72\""},
         {"graph @f(%x: f32[2]) {\n  return %x\n}\n x", "4:2: expected nothing after the graph, found \"x\""},
         {"graph @f(%x: f32[2]) {\n  %0 = neg %x : f32[2] loc(\"a\\q\":1)\n",
          "2:30: an escape is one of \\\", \\\\ and \\xHH"},

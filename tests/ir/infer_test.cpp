@@ -84,6 +84,57 @@ TEST(Infer, TypesOfResults) {
         EXPECT_EQ(Bench(c.operands).add(c.op, c.structural, c.runtime), c.result) << name(c.op);
 }
 
+// S05: of the first operand that is no 0-dim CPU tensor, whatever the operation and however its operands are
+// mixed.
+TEST(Infer, ResultsLiveWhereTheFirstOperandDoesThatIsNoCpuScalar) {
+    const Operand scalar{kF, {}}, gpu_scalar{kF, {}, kGpu}, cpu{kF, {4}}, gpu{kF, {4}, kGpu},
+        other{kF, {4}, {DeviceKind::Cuda, 2}}, index{DType::I64, {4}}, gpu_index{DType::I64, {4}, kGpu},
+        truth{DType::Bool, {}}, gpu_truth{DType::Bool, {4}, kGpu};
+    const Case cases[] = {
+        {Op::Add, {scalar, scalar}, {}, {}, "f32[] @cpu"},
+        {Op::Add, {scalar, gpu_scalar}, {}, {}, "f32[] @cuda:1"},
+        {Op::Sub, {cpu, gpu}, {}, {}, "f32[4] @cpu"},
+        {Op::Mul, {scalar, gpu}, {}, {}, "f32[4] @cuda:1"},
+        {Op::Lt, {scalar, other}, {}, {}, "bool[4] @cuda:2"},
+        {Op::Select, {truth, scalar, gpu}, {}, {}, "f32[4] @cuda:1"},
+        {Op::Select, {truth, other, gpu}, {}, {}, "f32[4] @cuda:2"},
+        {Op::Select, {gpu_truth, scalar, scalar}, {}, {}, "f32[4] @cuda:1"},
+        {Op::Cast, {gpu}, {static_cast<int64_t>(DType::I8)}, {}, "i8[4] @cuda:1"},
+        {Op::Reshape, {gpu_scalar}, {1, 1}, {}, "f32[1] @cuda:1"},
+        {Op::Broadcast, {gpu_scalar}, {1, 4}, {}, "f32[4] @cuda:1"},
+        {Op::Pad, {gpu, scalar}, {1, 1, 1, 0}, {}, "f32[5] @cuda:1"},
+        {Op::Pad, {scalar, gpu_scalar}, {0, 0}, {}, "f32[] @cuda:1"},
+        {Op::Pad, {cpu, gpu_scalar}, {1, 1, 1, 0}, {}, "f32[5] @cpu"},
+        {Op::Concat, {gpu, cpu, other}, {0}, {}, "f32[12] @cuda:1"},
+        {Op::UpdateSlice, {gpu, other}, {1, 1, 1}, {0}, "f32[4] @cuda:1"},
+        {Op::UpdateSlice, {scalar, gpu_scalar}, {0, 0}, {}, "f32[] @cuda:1"},
+        {Op::ReduceSum, {gpu}, {1, 0}, {}, "f32[] @cuda:1"},
+        {Op::ArgMax, {gpu}, {0}, {}, "i64[] @cuda:1"},
+        {Op::CumSum, {gpu}, {0}, {}, "f32[4] @cuda:1"},
+        {Op::Dot, {scalar, gpu}, {0, 0, 0, 0}, {}, "f32[4] @cuda:1"},
+        {Op::Dot, {other, gpu}, {0, 0, 1, 0, 1, 0}, {}, "f32[] @cuda:2"},
+        {Op::Gather, {cpu, gpu_index}, {0}, {}, "f32[4] @cpu"},
+        {Op::Gather, {gpu, index}, {0}, {}, "f32[4] @cuda:1"},
+        {Op::Scatter, {gpu, index, cpu}, {0, 0}, {}, "f32[4] @cuda:1"},
+        {Op::Sort, {gpu}, {0, 0}, {}, "f32[4] @cuda:1"},
+    };
+    for (const Case &c : cases)
+        EXPECT_EQ(Bench(c.operands).add(c.op, c.structural, c.runtime), c.result) << name(c.op);
+    Bench sort({gpu});
+    sort.add(Op::Sort, {0, 0});
+    EXPECT_EQ(to_string(sort.b.graph().type(2)), "i64[4] @cuda:1");
+}
+
+TEST(GraphBuilder, ATransferToWhereAValueIsIsTheValue) { // S08
+    GraphBuilder b("f");
+    const ValueId x = b.param({kF, {4}, kGpu}, "x");
+    EXPECT_EQ(b.transfer(x, kGpu), x);
+    const ValueId y = b.transfer(x, kCpu);
+    EXPECT_NE(y, x);
+    EXPECT_EQ(b.transfer(y, kCpu), y);
+    EXPECT_EQ(b.graph().nodes().size(), 1u);
+}
+
 struct Mistake {
     ErrorKind kind;
     Case what;
