@@ -32,7 +32,13 @@ inline constexpr int32_t kHostWorkerStream = 1;
 /// A stream of a device.
 struct StreamRef {
     Device device;
+    /// Fills what would be padding: clang 22 passes the struct in one register, and took all of it for undefined
+    /// where its padding was (at -O1 with ThreadSanitizer).
+    uint16_t zero = 0;
     int32_t stream = kDefaultStream;
+
+    constexpr StreamRef() = default;
+    constexpr StreamRef(Device d, int32_t s) : device(d), stream(s) {}
     friend bool operator==(StreamRef, StreamRef) = default;
 };
 

@@ -13,7 +13,7 @@ namespace lz::runtime {
 /// noexcept, and questions that need no device, are passed on uncounted. Failures are those the call's
 /// contract names: OutOfMemory from `allocate` and `allocate_pinned`, Compile from `load`, Cuda when the
 /// device is lost, and Device from the rest.
-class FaultInjectingBackend final : public Backend {
+class FaultInjectingBackend : public Backend {
 public:
     explicit FaultInjectingBackend(Backend &backend) : backend_(backend) {}
 

@@ -1,6 +1,7 @@
 // Every call of every GPU's backend fails in turn, over a set of programs: the user sees a typed error with a
 // line of the program, or the right answer; nothing hangs, nothing leaks, and the engine goes on.
 #include "engine/devices.h"
+#include "engine/engine.h"
 #include "runtime/fault_injection.h"
 #include "virtual_gpus.h"
 
@@ -61,7 +62,7 @@ const Program kPrograms[] = {
     {"a product and a sort",
      [] {
          const Tensor x = numbers(256).reshape({16, 16}).to("cuda:0");
-         return std::get<0>(sort(matmul(x, x).flatten(), 0)).to_vector<float>();
+         return sort(matmul(x, x).flatten(), 0).values.to_vector<float>();
      }},
     {"values that stay on the device between programs",
      [] {
