@@ -29,14 +29,16 @@ bool Target::are_peers(Device a, Device b) const {
 Failure Target::missing_device(Device asked) const {
     std::string text = "There is no device " + to_string(asked) + ": ";
     if (devices.size() == 1) {
-        text += "the only device is " + to_string(devices[0].device) +
-                (no_gpu.empty() ? "" : ", because " + no_gpu);
+        text += "the only device is " + to_string(devices[0].device);
     } else {
         text += "the devices are ";
         for (size_t i = 0; i < devices.size(); ++i)
             text += (i == 0 ? "" : i + 1 == devices.size() ? " and " : ", ") + to_string(devices[i].device);
     }
-    return {ErrorKind::Device, text + "."};
+    text += '.';
+    if (devices.size() == 1 && !no_gpu.empty())
+        text += ' ' + no_gpu;
+    return {ErrorKind::Device, text};
 }
 
 double Target::transfer_seconds(Device from, Device to, int64_t bytes) const {

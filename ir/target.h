@@ -59,7 +59,8 @@ struct Target {
     int max_scalar_ops = 256; ///< of a cluster
     int max_operands = 64;
 
-    /// Why there is no GPU (no driver, hidden by the environment, ...): a clause for messages, may be empty.
+    /// Why there is no GPU (no driver, hidden by the environment, ...): a whole sentence for messages, may be
+    /// empty.
     std::string no_gpu;
 
     /// Throws missing_device where it is not there.

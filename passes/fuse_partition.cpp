@@ -272,7 +272,8 @@ private:
             stored = true;
             ++clusters_[c].inputs;
             clusters_.add_before(c, home);
-            if (notes_ && w.user != kNone)
+            // Transfers and effects have their own sentences.
+            if (notes_ && w.user != kNone && !stands_alone(node.op) && !stands_alone(graph_.node(w.user).op))
                 notes_->kept_apart.push_back(
                     {n, w.user, reason_text(w.reason == kFits ? kOtherPlace : w.reason)});
         }
@@ -285,6 +286,8 @@ private:
         c.reductions += family_of(node) == OpFamily::Reduction ? 1 : 0;
         ask_operands(n, node, home);
     }
+
+    static bool stands_alone(Op op) { return op == Op::Transfer || info(op).family == OpFamily::Effect; }
 
     /// What is ordered after the node comes after its cluster, and that after what the node is ordered after.
     void keep_order(NodeId n, uint32_t home) {

@@ -15,7 +15,8 @@ namespace {
 
 /// Columns of a work item that folds rows: wide enough for whole pages of each row to be worth opening.
 constexpr int64_t kColumnBlock = 512;
-constexpr int64_t kTileBlock = 128;
+/// Of a work item of tiles: they go down its rows, so that what is read ahead is used.
+constexpr int64_t kTileColumns = 128, kTileRows = 512;
 /// A chain of this many scalar operations is kept for a later loop and not computed again.
 constexpr int kKeepWeight = 12;
 /// With fewer rows than this, long rows are split among workers.
@@ -264,13 +265,13 @@ private:
         phase.stores = store_tier();
         if (vector_grid) {
             const int64_t inner = grid_.empty() ? 1 : extent(grid_.back());
-            const int64_t block = tile >= 0    ? kTileBlock
+            const int64_t block = tile >= 0    ? kTileColumns
                                   : reduction_ ? std::max<int64_t>(1, std::min(inner, kColumnBlock))
                                                : loop_block(inner, element_bytes());
             phase.block = emitter_->arg(ArgRole::Block, block);
             if (tile >= 0) {
                 phase.tile_axis = emitter_->axis(tile);
-                phase.tile_block = emitter_->arg(ArgRole::Block, kTileBlock);
+                phase.tile_block = emitter_->arg(ArgRole::Block, kTileRows);
             }
             if (grid_.size() > 1 && inner_tier(inner) == InnerTier::Tiny)
                 phase.inner = InnerTier::Tiny;

@@ -8,6 +8,13 @@ namespace lz::codegen {
 
 using namespace ir;
 
+namespace {
+
+/// Bytes ahead that a stream is asked for. Nearer, the processor stops looking ahead by itself.
+constexpr int64_t kStreamAhead = 4096;
+
+} // namespace
+
 Value PhaseEmitter::prefix(const Access &access, uint32_t id, size_t level) {
     if (level == 0)
         return arg(access.offset);
@@ -133,10 +140,25 @@ Slot PhaseEmitter::load(const Instr &instr) {
             });
     return vary([&](int part) {
         const Address at = address(access, instr.access, part);
-        if (ctx_.masks.empty() && std::ranges::find(ahead_, instr.access) != ahead_.end())
-            b_.prefetch(b_.element(e, at.pointer, arg(stride_along(access, p_.grid.back())->stride)));
+        if (ctx_.masks.empty() && at.form == Address::Contiguous)
+            fetch_ahead(instr.access, at.pointer);
         return from_storage(load_part(access, at, e, part));
     });
+}
+
+/// Asks for what the next work item's row, the tile below or a later step will read in place of `pointer`.
+void PhaseEmitter::fetch_ahead(uint32_t id, Value pointer) {
+    const Access &access = k_.accesses[id];
+    const Elem e = storage_elem(k_.buffers[access.buffer].dtype);
+    if (id == ctx_.stream) {
+        b_.prefetch(b_.element(Elem::I8, pointer, b_.i64(kStreamAhead)));
+    } else if (std::ranges::find(ahead_, id) != ahead_.end()) {
+        b_.prefetch(b_.element(e, pointer, arg(stride_along(access, p_.grid.back())->stride)));
+    } else if (!turned_.empty()) {
+        const AxisStride *down = stride_along(access, static_cast<AxisId>(p_.tile_axis));
+        if (down && down->cls == StrideClass::Strided)
+            b_.prefetch(b_.element(e, pointer, b_.mul(arg(down->stride), b_.i64(width_))), false);
+    }
 }
 
 Value PhaseEmitter::load_part(const Access &access, const Address &at, Elem e, int part) {

@@ -570,9 +570,9 @@ Value Builder::pointer_to_int(Value address) {
     return ir_->CreatePtrToInt(address, type(Elem::I64, lanes(address)));
 }
 
-void Builder::prefetch(Value address) {
+void Builder::prefetch(Value address, bool near) {
     ir_->CreateIntrinsic(Intrinsic::prefetch, {address->getType()},
-                         {address, ir_->getInt32(0), ir_->getInt32(3), ir_->getInt32(1)});
+                         {address, ir_->getInt32(0), ir_->getInt32(near ? 3 : 2), ir_->getInt32(1)});
 }
 
 void Builder::store_fence() {

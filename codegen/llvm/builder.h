@@ -191,7 +191,8 @@ public:
     Value gather(Elem e, Value addresses, Value mask, int align);
     void scatter(Value v, Value addresses, Value mask, int align);
     Value pointer_to_int(Value address);
-    void prefetch(Value address);
+    /// Into the first-level cache, or the second-level one only.
+    void prefetch(Value address, bool near = true);
     void store_fence(); ///< orders non-temporal stores before what follows
     Value compare_exchange_i32(Value address, Value expected,
                                Value desired); ///< i1: whether it was exchanged

@@ -82,7 +82,8 @@ private:
         Value first = nullptr; ///< index of the first lane of the first part
         std::vector<Value> masks;
         std::vector<Value> products;
-        bool nontemporal = false; ///< plain stores of results bypass the caches
+        bool nontemporal = false;       ///< plain stores of results bypass the caches
+        uint32_t stream = ir::kNoValue; ///< access whose loads also ask for what follows
     };
     using Values = std::vector<Value>;
     /// What `forget` goes back to.
@@ -118,6 +119,7 @@ private:
         Value stride = nullptr; ///< Strided: elements between lanes
     };
     Slot load(const ir::Instr &instr);
+    void fetch_ahead(uint32_t id, Value pointer);
     void store(const ir::Instr &instr);
     Address address(const ir::Access &access, uint32_t id, int part);
     Value base_pointer(const ir::Access &access, uint32_t id);
@@ -142,6 +144,7 @@ private:
                     bool nontemporal);
     void points(const ir::Region &region, Context context, const std::function<void()> &then = {});
     int parts_for(const ir::Region &region, ir::AxisId axis) const;
+    uint32_t lone_stream(const ir::Region &region, ir::AxisId axis) const;
 
     // --- lanes.cpp: reductions along the vector
     void emit_lanes(const ir::Loop &loop, uint32_t id, Value begin, Value end);

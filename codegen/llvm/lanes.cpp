@@ -82,7 +82,7 @@ PhaseEmitter::Values PhaseEmitter::fold_chunk(const Loop &loop, Value begin, Val
     const int cost = analysis_.cost(loop.body, loop.axis);
     if (cost > kTurnsCost || Analysis::has_loop(loop.body) || registers > kMostRegisters)
         return fold_in_memory(loop, begin, end);
-    return fold_in_registers(loop, begin, end, cost <= kEachCost ? registers : 1);
+    return fold_in_registers(loop, begin, end, cost <= kEachCost ? registers : std::min(2, registers));
 }
 
 /// All elements fit one register; the lanes behind it hold identities, which change nothing.

@@ -10,8 +10,9 @@ using namespace ir;
 
 namespace {
 
-/// Operations from which on a step is long enough to hide the loop around it.
-constexpr int kLightCost = 6, kMediumCost = 16;
+/// Operations up to which a step works on four, and on two registers. Short ones hide the loop around them
+/// so; long ones are chains, of which two side by side keep the processor busier than one behind the other.
+constexpr int kLightCost = 6, kMediumCost = 64;
 /// Extents of InnerTier::Tiny fit one register of this many lanes.
 constexpr int kTinyLanes = 16;
 
@@ -156,11 +157,30 @@ int PhaseEmitter::parts_for(const Region &region, AxisId axis) const {
     return parts;
 }
 
+/// The only input that a long body reads along `axis`, or kNoValue. The processor by itself asks for too
+/// little of one stream, where a step takes long; of two or more it asks for enough.
+uint32_t PhaseEmitter::lone_stream(const Region &region, AxisId axis) const {
+    uint32_t found = kNoValue;
+    for (const Stmt &stmt : region) {
+        if (stmt.kind == Stmt::Loop)
+            return kNoValue;
+        const Instr &instr = k_.instrs[stmt.id];
+        if (instr.op != KOp::Load || !analysis_.depends(stmt.id, axis))
+            continue;
+        if (found != kNoValue || k_.buffers[k_.accesses[instr.access].buffer].mode != BufferMode::In)
+            return kNoValue;
+        found = instr.access;
+    }
+    return analysis_.cost(region, axis) > kLightCost ? found : kNoValue;
+}
+
 void PhaseEmitter::full_steps(const Region &region, AxisId axis, Value lo, Value hi, int parts,
                               bool nontemporal) {
+    const uint32_t stream = nontemporal ? lone_stream(region, axis) : kNoValue;
     b_.loop(lo, hi, b_.i64(int64_t{width_} * parts), {}, [&](Value index, std::span<const Value>) -> Values {
         Context context = vector_context(axis, index, width_, parts);
         context.nontemporal = nontemporal;
+        context.stream = stream;
         points(region, std::move(context));
         return {};
     });

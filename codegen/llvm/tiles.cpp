@@ -16,6 +16,7 @@ using namespace ir;
 //       for each row
 //         the body, with vectors along the last axis
 //
+// Tiles follow each other down the rows, and ask for what those below them will read.
 // A tile's row is several registers wide, so that stores fill pages in longer runs.
 
 namespace {
@@ -67,9 +68,9 @@ void PhaseEmitter::turn(const Instr &load, Value scratch, Value row, Value colum
                 Values rows;
                 for (int i = 0; i < width_; ++i) {
                     rows.push_back(b_.load(e, width_, from, bytes_of(e)));
-                    // The lines that the tiles below will read: each is in a page of its own, where no
-                    // hardware looks ahead.
-                    b_.prefetch(b_.element(e, from, b_.i64(width_)));
+                    // The lines that the tile after the next will read: each is in a page of its own, where
+                    // no hardware looks ahead. Such lines share few sets of the first-level cache.
+                    b_.prefetch(b_.element(e, from, b_.i64(2 * width_)), false);
                     from = b_.element(e, from, step);
                 }
                 transpose(rows);
@@ -194,9 +195,9 @@ void PhaseEmitter::grid_tiles() {
         Value full_rows = whole(row_lo, row_hi, width_),
               full_columns = whole(lo, hi, int64_t{parts} * width_);
         Value aligned = p_.stores == StoreTier::Streaming ? tiles_aligned(row_lo, lo) : nullptr;
-        b_.loop(row_lo, full_rows, b_.i64(width_), {}, [&](Value row, std::span<const Value>) -> Values {
-            const Value step = b_.i64(int64_t{parts} * width_);
-            b_.loop(lo, full_columns, step, {}, [&](Value column, std::span<const Value>) -> Values {
+        const Value step = b_.i64(int64_t{parts} * width_);
+        b_.loop(lo, full_columns, step, {}, [&](Value column, std::span<const Value>) -> Values {
+            b_.loop(row_lo, full_rows, b_.i64(width_), {}, [&](Value row, std::span<const Value>) -> Values {
                 tile(row, column, parts, loads, aligned);
                 return {};
             });

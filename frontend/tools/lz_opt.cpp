@@ -39,6 +39,7 @@ struct Options {
     std::string devices;
     std::vector<std::string> peers;
     std::string transfer = "explicit";
+    std::optional<uint64_t> delay;
     bool print_after_all = false;
     bool verify = false;
     bool no_fuse = false;
@@ -237,7 +238,8 @@ void run_graph(const Graph &graph, const Target &target, const Options &options,
     if (options.run != "compiled")
         expected = interpret(graph, inputs);
     if (options.run != "interpreter")
-        actual = run_program(graph, compile_graph(graph, target, options, notes), target, inputs);
+        actual =
+            run_program(graph, compile_graph(graph, target, options, notes), target, inputs, options.delay);
     std::cout << print_results(options.run == "interpreter" ? expected : actual);
     if (options.run != "check")
         return;
@@ -313,6 +315,7 @@ int main(int argc, char **argv) {
     app.add_option("--peers", options.peers, "GPUs with peer access, in pairs: 0-1,2-3")->delimiter(',');
     app.add_option("--transfer", options.transfer, "what operands on different devices are")
         ->check(CLI::IsMember({"explicit", "automatic"}));
+    app.add_option("--delay", options.delay, "run with random waits of streams, by this seed");
     app.add_flag("--print-after-all", options.print_after_all, "print after every pass");
     app.add_flag("--verify", options.verify, "verify after every pass, and the schedule of the Program");
     app.add_flag("--no-fuse", options.no_fuse, "every operation its own kernel");

@@ -2,17 +2,20 @@
 
 #include "codegen/codegen.h"
 #include "codegen/kernel_cache.h"
+#include "engine/devices.h"
 #include "ir/diagnostic.h"
-#include "runtime/caching_allocator.h"
-#include "runtime/cpu_backend.h"
 #include "runtime/executor.h"
+#include "runtime/user_event.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <utility>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <memory>
 
 namespace lz::tools {
 
@@ -20,19 +23,94 @@ using namespace ir;
 
 namespace {
 
-/// Memory of the allocator for as long as a run needs it.
+/// Memory for as long as a run needs it, with who uses it.
 class Block {
 public:
-    Block(runtime::CachingAllocator &allocator, int64_t bytes)
-        : allocator_(&allocator), memory_(allocator.allocate(static_cast<size_t>(bytes))) {}
-    Block(Block &&other) noexcept
-        : allocator_(other.allocator_), memory_(std::exchange(other.memory_, nullptr)) {}
+    Block(runtime::CachingAllocator &allocator, int64_t bytes, runtime::StreamId stream)
+        : allocator_(&allocator), memory_(allocator.allocate(static_cast<size_t>(bytes), stream)) {}
+    Block(const Block &) = delete;
+    Block &operator=(const Block &) = delete;
     ~Block() { allocator_->free(memory_); }
     void *get() const { return memory_; }
+    runtime::MemoryUse &use() { return use_; }
 
 private:
     runtime::CachingAllocator *allocator_;
     void *memory_;
+    runtime::MemoryUse use_;
+};
+
+engine::Options machine_options(const Target &target, std::optional<uint64_t> delay) {
+    engine::Options options;
+    options.virtual_gpus = static_cast<int>(target.devices.size()) - 1;
+    options.virtual_delay = delay;
+    return options;
+}
+
+/// The target's devices, its peers and the streams that a Program names.
+class Machine {
+public:
+    Machine(const Target &target, const Program &program, std::optional<uint64_t> delay)
+        : devices_(machine_options(target, delay)) {
+        for (const DeviceInfo &a : target.devices)
+            for (const DeviceInfo &b : target.devices)
+                if (a.device != b.device && target.are_peers(a.device, b.device))
+                    backend(a.device).set_peer_access(backend(b.device), true);
+        int32_t last = kFirstUserStream - 1;
+        for (const Step &step : program.steps)
+            last = std::max(last, step.stream);
+        for (const runtime::DeviceSlot &slot : devices_.slots())
+            for (int32_t s = kFirstUserStream; slot.backend->device() != kCpu && s <= last; ++s)
+                slot.backend->create_stream(0);
+    }
+
+    runtime::Backend &backend(Device device) { return devices_.backend(device); }
+    runtime::CachingAllocator &allocator(Device device) { return devices_.allocator(device); }
+    const std::vector<runtime::DeviceSlot> &slots() const { return devices_.slots(); }
+
+    void copy(void *to, const void *from, int64_t bytes, Device device) {
+        if (bytes == 0)
+            return;
+        if (device == kCpu) {
+            std::memcpy(to, from, static_cast<size_t>(bytes));
+            return;
+        }
+        backend(device).copy(to, from, static_cast<size_t>(bytes), kDefaultStream);
+        wait({{device, kDefaultStream}, backend(device).record(kDefaultStream)});
+    }
+    void wait(const Point &point) {
+        backend(point.stream.device).synchronize(point.stream.stream, point.tick);
+    }
+
+private:
+    engine::Devices devices_;
+};
+
+/// Runtime words of effects are numbers in the text and addresses when it runs.
+class Effects {
+public:
+    explicit Effects(const Graph &graph)
+        : words_(graph.runtime_words().begin(), graph.runtime_words().end()) {
+        for (const Node &node : graph.nodes()) {
+            if (node.op != Op::RecordEvent && node.op != Op::WaitEvent && node.op != Op::HostCallback)
+                continue;
+            int64_t &word = words_[node.runtime_begin];
+            if (node.op == Op::HostCallback) {
+                word = runtime::effect_word(&callback_);
+            } else {
+                auto &event = events_[graph.runtime_words()[node.runtime_begin]];
+                if (!event)
+                    event = std::make_unique<runtime::UserEvent>(false);
+                word = runtime::effect_word(event.get());
+            }
+        }
+    }
+    std::span<const int64_t> words() const { return words_; }
+
+private:
+    std::vector<int64_t> words_;
+    std::map<int64_t, std::unique_ptr<runtime::UserEvent>> events_;
+    runtime::UserCallback callback_{[] {}};
 };
 
 constexpr size_t kPrinted = 64;
@@ -76,46 +154,63 @@ std::vector<HostTensor> inputs_of(const Graph &graph) {
 }
 
 std::vector<HostTensor> run_program(const Graph &graph, const Program &program, const Target &target,
-                                    std::span<const HostTensor> inputs) {
+                                    std::span<const HostTensor> inputs, std::optional<uint64_t> delay) {
     codegen::KernelCache cache(target.cpu, {});
     std::vector<runtime::LoadedKernel> kernels;
     for (const codegen::LoadedKernelPtr &kernel : cache.get_all(program.kernels))
         kernels.push_back({kernel->module, kernel->symbols});
 
-    runtime::CpuBackend backend(codegen::cpu_loader());
-    runtime::CachingAllocator allocator(backend);
-    std::vector<runtime::DeviceSlot> devices{{&backend, &allocator, nullptr}};
-    const runtime::LoadedProgram loaded(program, std::move(kernels), std::move(devices));
+    Machine machine(target, program, delay);
+    const Effects effects(graph);
+    const runtime::LoadedProgram loaded(program, std::move(kernels), machine.slots());
 
-    std::vector<Block> blocks;
-    blocks.reserve(inputs.size() + graph.results.size());
+    std::deque<Block> blocks;
     std::vector<void *> input_memory, result_memory;
+    std::vector<runtime::MemoryUse *> input_uses, result_uses;
     for (const HostTensor &input : inputs) {
-        blocks.emplace_back(allocator, input.type.bytes());
-        if (!input.bytes.empty())
-            std::memcpy(blocks.back().get(), input.bytes.data(), input.bytes.size());
-        input_memory.push_back(blocks.back().get());
+        const Device device = input.type.device;
+        Block &block = blocks.emplace_back(machine.allocator(device), input.type.bytes(), kDefaultStream);
+        machine.copy(block.get(), input.bytes.data(), input.type.bytes(), device);
+        input_memory.push_back(block.get());
+        input_uses.push_back(&block.use());
     }
     for (size_t r = 0; r < graph.results.size(); ++r) {
         if (const int donor = program.buffers[program.results[r]].donor; donor >= 0) {
-            result_memory.push_back(input_memory[program.buffers[static_cast<size_t>(donor)].index]);
+            const uint32_t input = program.buffers[static_cast<size_t>(donor)].index;
+            result_memory.push_back(input_memory[input]);
+            result_uses.push_back(input_uses[input]);
             continue;
         }
-        blocks.emplace_back(allocator, graph.type(graph.results[r]).bytes());
-        result_memory.push_back(blocks.back().get());
+        const TensorType &type = graph.type(graph.results[r]);
+        Block &block =
+            blocks.emplace_back(machine.allocator(type.device), type.bytes(), loaded.result_home(r).stream);
+        result_memory.push_back(block.get());
+        result_uses.push_back(&block.use());
     }
-    const runtime::RunReport report =
-        runtime::run(loaded, {input_memory, result_memory, graph.runtime_words()}).report;
-    if (!report.ok())
-        throw report.failures.front().failure;
+    std::vector<Point> ends;
+    runtime::Bindings bindings{input_memory, result_memory, effects.words()};
+    if (!loaded.cpu_only()) {
+        bindings.input_uses = input_uses;
+        bindings.result_uses = result_uses;
+        bindings.ends = &ends;
+    }
+    runtime::Launched launched = runtime::run(loaded, bindings);
+    for (const Point &end : ends)
+        machine.wait(end);
+    if (launched.flight) {
+        launched.flight->wait();
+        runtime::RunReport later = launched.flight->finish({});
+        std::ranges::move(later.failures, std::back_inserter(launched.report.failures));
+    }
+    if (!launched.report.ok())
+        throw launched.report.failures.front().failure;
 
     std::vector<HostTensor> results;
     for (size_t r = 0; r < graph.results.size(); ++r) {
         const TensorType &type = graph.type(graph.results[r]);
         HostTensor &result =
             results.emplace_back(type, std::vector<std::byte>(static_cast<size_t>(type.bytes())));
-        if (!result.bytes.empty())
-            std::memcpy(result.bytes.data(), result_memory[r], result.bytes.size());
+        machine.copy(result.bytes.data(), result_memory[r], type.bytes(), type.device);
     }
     return results;
 }

@@ -6,6 +6,7 @@
 #include "ir/program.h"
 #include "ir/target.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,13 @@ namespace lz::tools {
 /// Data of every parameter; Failure(State) for one whose text tells none.
 std::vector<ir::HostTensor> inputs_of(const ir::Graph &graph);
 
-/// Runs a Program that was compiled for `target` on this machine, without the engine. `graph` is what it was
-/// compiled from. Throws what fails first.
+/// Runs a Program that was compiled for `target` on this machine; the target's GPUs are virtual ones. `graph`
+/// is what it was compiled from. With `delay` streams wait random moments, so that a missing sync shows.
+/// Numbers of events and callbacks in the graph are those of events and callbacks of the run's own. Throws
+/// what fails first.
 std::vector<ir::HostTensor> run_program(const ir::Graph &graph, const ir::Program &program,
-                                        const ir::Target &target, std::span<const ir::HostTensor> inputs);
+                                        const ir::Target &target, std::span<const ir::HostTensor> inputs,
+                                        std::optional<uint64_t> delay = {});
 
 /// A line for each result: its type and its elements, shortened in the middle when they are many.
 std::string print_results(std::span<const ir::HostTensor> results);

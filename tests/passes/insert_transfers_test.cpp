@@ -178,9 +178,9 @@ TEST(CheckDevices, OneOperationIsCheckedWithTheSameWords) {
     EXPECT_EQ(device_error(Op::Neg, stranger, target)->message(),
               "neg: there is no device cuda:9: the devices are cpu, cuda:0 and cuda:1.");
     Target none = test_target();
-    none.no_gpu = "no driver is installed";
+    none.no_gpu = "No driver is installed.";
     EXPECT_EQ(none.missing_device({DeviceKind::Cuda, 0}).message(),
-              "There is no device cuda:0: the only device is cpu, because no driver is installed.");
+              "There is no device cuda:0: the only device is cpu. No driver is installed.");
 }
 
 } // namespace
