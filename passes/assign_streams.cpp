@@ -57,12 +57,23 @@ private:
             LoweredStep &step = steps_[s];
             const Sides copy = sides(step);
             const int32_t unnamed = place(step, copy);
-            const bool named = step.stream != kNoStream && on_gpu(step.device);
+            const bool named =
+                step.stream != kNoStream && on_gpu(step.device) && step.device == stream_owner(step);
             if (unnamed == kNoStream && !named)
                 free_.push_back(s);
             stream_.push_back(stream_id({step.device, named ? step.stream : std::max(unnamed, 0)}));
             seconds_.push_back(estimate_seconds(step, target_, copy.from, copy.to));
         }
+    }
+
+    /// The device on which a stream that the user named for the step is one. Pieces of a staged copy that are
+    /// done elsewhere run on streams of ours.
+    Device stream_owner(const LoweredStep &step) const {
+        const Node *const node = step.node == kNone ? nullptr : &graph_.node(step.node);
+        if (!node || node->op != Op::Transfer)
+            return step.device;
+        const Device from = graph_.type(graph_.operands(*node)[0]).device;
+        return on_gpu(from) ? from : graph_.type(graph_.result(*node)).device;
     }
 
     /// Puts the step on its device, and says which stream it has there if the user named none: kNoStream

@@ -9,6 +9,7 @@
 #include "engine/program_cache.h"
 #include "ir/interpreter.h"
 #include "ir/text.h"
+#include "passes/check_devices.h"
 #include "runtime/api/parallel.h"
 #include "runtime/executor.h"
 #include "runtime/memory_use.h"
@@ -95,8 +96,19 @@ struct Engine::Impl {
 
 Engine::Engine() : impl_(std::make_unique<Impl>()) {}
 
+namespace {
+std::atomic<bool> has_started{false};
+}
+
+bool Engine::started() {
+    return has_started.load(std::memory_order_acquire);
+}
+
 Engine &Engine::get() {
-    static Engine *const engine = new Engine; // tensors with static lifetime outlive every destructor (S68)
+    static Engine *const engine = [] {
+        has_started.store(true, std::memory_order_release);
+        return new Engine;
+    }(); // tensors with static lifetime outlive every destructor (S68)
     return *engine;
 }
 
@@ -412,8 +424,18 @@ runtime::CachingAllocator *Engine::pinned_allocator() {
 const std::string &Engine::why_no_gpu() const {
     return impl_->devices.why_no_gpu();
 }
-runtime::DeviceProperties Engine::properties(ir::Device device) const {
-    return impl_->devices.backend(device).properties();
+GpuProperties Engine::properties(ir::Device device) const {
+    const runtime::DeviceProperties p = impl_->devices.backend(device).properties();
+    return {p.name, p.is_virtual, p.total_memory, p.major, p.minor, p.multi_processor_count, p.copy_engines};
+}
+
+std::optional<ir::Failure> Engine::device_error(ir::Op op, std::span<const Operand> operands,
+                                                const ir::Location &loc) const {
+    std::vector<passes::DeviceOperand> named;
+    for (const Operand &operand : operands)
+        named.push_back({operand.type, operand.made_by, {}, operand.loc});
+    const std::lock_guard lock(impl_->target_mutex);
+    return passes::device_error(op, named, impl_->target, loc);
 }
 
 bool Engine::can_access_peer(ir::Device from, ir::Device to) const {

@@ -14,14 +14,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lz::runtime {
 class CachingAllocator;
 class MemoryUse;
-struct DeviceProperties;
 } // namespace lz::runtime
 
 namespace lz::engine {
@@ -85,6 +86,22 @@ struct Launched {
     std::unique_ptr<Flight> flight; ///< null when nothing more can show
 };
 
+/// What a GPU is, for people.
+struct GpuProperties {
+    std::string name;
+    bool is_virtual = false;
+    int64_t total_memory = 0;
+    int major = 0, minor = 0;
+    int multi_processor_count = 0, copy_engines = 0;
+};
+
+/// An operand of an operation that is about to be recorded: the name of what made it, and where.
+struct Operand {
+    const ir::TensorType *type = nullptr;
+    std::string_view made_by; ///< empty for an input
+    ir::Location loc;
+};
+
 /// Memory of a value: where it is, in whose order it was taken, and what streams do with it.
 struct Block {
     void *data = nullptr;
@@ -98,6 +115,8 @@ class Engine {
 public:
     /// Made at first use with the options of the environment; never destroyed (S68).
     static Engine &get();
+    /// Whether anything has used it yet: from then on its options stand.
+    static bool started();
 
     const Options &options() const;
     /// The snapshot passes see: devices, ISA, threads, modes.
@@ -145,10 +164,13 @@ public:
     runtime::CachingAllocator *pinned_allocator();
     /// Why there is no GPU, as a whole sentence; empty when there is one.
     const std::string &why_no_gpu() const;
-    runtime::DeviceProperties properties(ir::Device device) const;
+    GpuProperties properties(ir::Device device) const;
     /// Whether `from` could address memory of `to`, and whether it may now.
     bool can_access_peer(ir::Device from, ir::Device to) const;
     bool peer_access(ir::Device from, ir::Device to) const;
+    /// What is wrong with the devices of these operands, as the compiler would say it (S06); or nothing.
+    std::optional<ir::Failure> device_error(ir::Op op, std::span<const Operand> operands,
+                                            const ir::Location &loc) const;
     /// Throws Failure(Device) where there is no link. Programs compiled before keep their ways.
     void set_peer_access(ir::Device from, ir::Device to, bool enable);
 

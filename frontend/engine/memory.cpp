@@ -37,6 +37,19 @@ std::string memory_snapshot(ir::Device device) {
 void empty_cache(ir::Device device) {
     allocator(device).empty_cache();
 }
+
+std::map<std::string, int64_t> host_memory_stats() {
+    const runtime::CachingAllocator *const pinned = Engine::get().pinned_allocator();
+    if (!pinned)
+        return {};
+    const auto named = pinned->stats().named();
+    return {named.begin(), named.end()};
+}
+void empty_host_cache() {
+    if (runtime::CachingAllocator *const pinned = Engine::get().pinned_allocator())
+        pinned->empty_cache();
+}
+
 void set_memory_fraction(double fraction, ir::Device device) {
     allocator(device).set_memory_fraction(fraction);
 }

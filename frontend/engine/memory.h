@@ -22,4 +22,8 @@ void empty_cache(ir::Device device);
 /// Throws Failure(State) unless 0 < fraction <= 1.
 void set_memory_fraction(double fraction, ir::Device device);
 
+/// Of pinned memory of the host; empty where there is no GPU.
+std::map<std::string, int64_t> host_memory_stats();
+void empty_host_cache();
+
 } // namespace lz::engine

@@ -22,7 +22,8 @@ Tensor from_host(const ir::TensorType &type, const Target &target, Location loc,
     if (type.numel() > 0)
         fill(storage->data());
     const Tensor made = detail::make_ready(type, storage, loc);
-    return to(detail::cast(made, target.dtype, loc), detail::from_ir(target.device), loc);
+    return detail::placed(to(detail::cast(made, target.dtype, loc), detail::from_ir(target.device), loc),
+                          target, loc);
 }
 
 struct Leaves {
@@ -67,14 +68,15 @@ void store(void *to, const std::vector<Scalar> &values) {
 
 Tensor filled(const Sizes &sizes, const Scalar &value, const Target &target, const char *function,
               Location loc) {
-    return detail::filled(
-        value, {target.dtype, detail::checked_shape(sizes, target.dtype, function, loc), target.device}, loc);
+    const ir::TensorType type = {target.dtype, detail::checked_shape(sizes, target.dtype, function, loc),
+                                 target.device};
+    return detail::placed(detail::filled(value, type, loc), target, loc);
 }
 /// The same for a number of ours.
 Tensor literally(const Sizes &sizes, double value, const Target &target, const char *function, Location loc) {
-    return detail::record_literal(detail::from_ir(target.dtype), value,
-                                  detail::checked_shape(sizes, target.dtype, function, loc), target.device,
-                                  loc);
+    const detail::Shape shape = detail::checked_shape(sizes, target.dtype, function, loc);
+    return detail::placed(
+        detail::record_literal(detail::from_ir(target.dtype), value, shape, target.device, loc), target, loc);
 }
 
 } // namespace
@@ -96,7 +98,8 @@ Tensor tensor(const Nested &values, const TensorOptions &options, Location loc) 
         target.dtype = natural;
     const detail::Shape shape = detail::checked_shape(leaves.sizes, target.dtype, "tensor", loc);
     if (shape.rank() == 0)
-        return detail::constant(leaves.values[0], target.dtype, target.device, loc);
+        return detail::placed(detail::constant(leaves.values[0], target.dtype, target.device, loc), target,
+                              loc);
     if (leaves.any_float)
         return from_host({ir::DType::F64, shape, ir::kCpu}, target, loc,
                          [&](void *to) { store<double>(to, leaves.values); });
@@ -193,9 +196,11 @@ Tensor arange(const Scalar &start, const Scalar &end, const Scalar &step, const 
                                  target.device};
     // Fractions in integers: computed as floats, then cut, as PyTorch does.
     if (!ir::is_float(target.dtype) && !integers)
-        return detail::cast(detail::iota({ir::DType::F64, type.shape, type.device}, 0, first, by, loc),
-                            target.dtype, loc);
-    return detail::iota(type, 0, start, step, loc);
+        return detail::placed(
+            detail::cast(detail::iota({ir::DType::F64, type.shape, type.device}, 0, first, by, loc),
+                         target.dtype, loc),
+            target, loc);
+    return detail::placed(detail::iota(type, 0, start, step, loc), target, loc);
 }
 Tensor arange(const Scalar &start, const Scalar &end, const TensorOptions &options, Location loc) {
     return arange(start, end, 1, options, loc);
@@ -223,7 +228,7 @@ Tensor linspace(const Scalar &start, const Scalar &end, int64_t steps, const Ten
     const Tensor upper_half = detail::binary(
         Op::Lt, back, detail::constant(up, std::ceil(static_cast<double>(steps) / 2), loc), loc);
     const Tensor exact = steps > 1 ? detail::select(upper_half, down, up, loc) : up;
-    return detail::cast(exact, target.dtype, loc);
+    return detail::placed(detail::cast(exact, target.dtype, loc), target, loc);
 }
 
 Tensor eye(int64_t rows, int64_t columns, const TensorOptions &options, Location loc) {
@@ -231,7 +236,8 @@ Tensor eye(int64_t rows, int64_t columns, const TensorOptions &options, Location
     const ir::TensorType type = {
         ir::DType::I64, detail::checked_shape({rows, columns}, ir::DType::I64, "eye", loc), target.device};
     const Tensor row = detail::iota(type, 0, 0, 1, loc), column = detail::iota(type, 1, 0, 1, loc);
-    return detail::cast(detail::binary(Op::Eq, row, column, loc), target.dtype, loc);
+    return detail::placed(detail::cast(detail::binary(Op::Eq, row, column, loc), target.dtype, loc), target,
+                          loc);
 }
 Tensor eye(int64_t rows, const TensorOptions &options, Location loc) {
     return eye(rows, rows, options, loc);
@@ -312,7 +318,9 @@ Tensor &Tensor::copy_(const Tensor &source, Location loc) & {
                          loc);
     const Tensor here = lz::to(source, detail::from_ir(type.device), loc);
     const Tensor shaped = detail::broadcast_to(detail::cast(here, type.dtype, loc), type.shape, loc);
-    detail::replace(*this, shaped);
+    // Pinned memory stays pinned, so the value cannot be shared with a source that is not.
+    const bool own = is_pinned() && !shaped.is_pinned();
+    detail::replace(*this, own ? detail::fresh(shaped, loc) : shaped);
     return *this;
 }
 

@@ -65,26 +65,28 @@ ir::Device default_device(Location loc) {
 
 namespace {
 
-void check_pinned(const TensorOptions &options, const char *function, Location loc) {
-    if (options.pinned && !cuda::is_available())
-        throw DeviceError(std::string(function) +
-                              ": pinned memory is page-locked for a GPU, and there is none on this machine",
-                          loc);
+Target checked(const Target &target, const char *function, Location loc) {
+    if (target.pinned)
+        check_pinned(target.device, function, loc);
+    return target;
 }
 
 } // namespace
 
 Target target_of(const TensorOptions &options, const char *function, Location loc) {
-    check_pinned(options, function, loc);
-    return {options.dtype ? to_ir(*options.dtype) : default_dtype(),
-            options.device ? to_ir(*options.device, loc) : default_device(loc), options.pinned};
+    // What is pinned is the host's, whatever the default device.
+    const ir::Device device = options.device   ? to_ir(*options.device, loc)
+                              : options.pinned ? ir::kCpu
+                                               : default_device(loc);
+    return checked({options.dtype ? to_ir(*options.dtype) : default_dtype(), device, options.pinned},
+                   function, loc);
 }
 
 Target target_like(const Tensor &x, const TensorOptions &options, const char *function, Location loc) {
     const ir::TensorType &like = checked_type(x, function, loc);
-    check_pinned(options, function, loc);
-    return {options.dtype ? to_ir(*options.dtype) : like.dtype,
-            options.device ? to_ir(*options.device, loc) : like.device, options.pinned};
+    return checked({options.dtype ? to_ir(*options.dtype) : like.dtype,
+                    options.device ? to_ir(*options.device, loc) : like.device, options.pinned},
+                   function, loc);
 }
 
 } // namespace detail

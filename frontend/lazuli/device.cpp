@@ -1,6 +1,7 @@
 #include "lazuli/device.h"
 
 #include "engine/engine.h"
+#include "lazuli/detail/pending.h"
 #include "lazuli/detail/recorder.h"
 
 #include <charconv>
@@ -9,10 +10,12 @@
 namespace lz {
 namespace {
 
+/// `cpu, cuda:0 and cuda:1`.
 std::string listed_devices() {
+    const std::vector<ir::DeviceInfo> &devices = engine::Engine::get().target().devices;
     std::string text;
-    for (const ir::DeviceInfo &info : engine::Engine::get().target().devices)
-        text += (text.empty() ? "" : ", ") + ir::to_string(info.device);
+    for (size_t i = 0; i < devices.size(); ++i)
+        text += (i == 0 ? "" : i + 1 == devices.size() ? " and " : ", ") + ir::to_string(devices[i].device);
     return text;
 }
 
@@ -63,7 +66,16 @@ bool is_available() {
 } // namespace cuda
 
 Device try_gpu(int index) {
-    return index < cuda::device_count() ? Device::cuda(index) : Device::cpu();
+    return index >= 0 && index < cuda::device_count() ? Device::cuda(index) : Device::cpu();
+}
+
+std::vector<Device> try_all_gpus() {
+    std::vector<Device> devices;
+    for (int i = 0; i < cuda::device_count(); ++i)
+        devices.push_back(Device::cuda(i));
+    if (devices.empty())
+        devices.push_back(Device::cpu());
+    return devices;
 }
 
 namespace detail {
@@ -71,12 +83,14 @@ namespace detail {
 ir::Device to_ir(const Device &device, Location loc) {
     if (device.is_cpu())
         return ir::kCpu;
-    const int index = device.index() < 0 ? 0 : device.index();
-    if (index >= cuda::device_count())
-        throw DeviceError("device " + device.str() + " is not there; the devices are: " + listed_devices() +
-                              (cuda::device_count() == 0 ? " (this build of Lazuli has no GPU backend)" : ""),
-                          loc);
-    return {ir::DeviceKind::Cuda, static_cast<uint8_t>(index)};
+    const int index = device.index() == -1 ? Recorder::current().current_gpu() : device.index();
+    if (index >= 0 && index < cuda::device_count())
+        return {ir::DeviceKind::Cuda, static_cast<uint8_t>(index)};
+    const std::string &why = engine::Engine::get().why_no_gpu();
+    throw DeviceError(why.empty()
+                          ? "There is no device " + device.str() + ": the devices are " + listed_devices()
+                          : "There is no device " + device.str() + ": the only device is cpu. " + why,
+                      loc);
 }
 
 Device from_ir(ir::Device device) {

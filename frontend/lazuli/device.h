@@ -1,5 +1,5 @@
 #pragma once
-/// Devices: the CPU and, once there are GPUs (real or virtual), `cuda:0`, `cuda:1`, ...
+/// Devices: the CPU, and the GPUs `cuda:0`, `cuda:1`, ... (virtual ones too: cuda.h).
 
 #include "lazuli/export.h"
 #include "lazuli/location.h"
@@ -8,6 +8,7 @@
 #include <iosfwd>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lz {
 
@@ -43,14 +44,16 @@ private:
 LZ_API std::ostream &operator<<(std::ostream &out, const Device &device);
 
 namespace cuda {
-/// False: this build has no GPU backend yet.
+/// Whether there is a GPU.
 LZ_API bool is_available();
-/// 0 where there is no GPU.
+/// 0 where there is none.
 LZ_API int device_count();
 } // namespace cuda
 
 /// `cuda:index` where there is such a GPU, else the CPU (S10).
 LZ_API Device try_gpu(int index = 0);
+/// Every GPU, or the CPU alone where there is none; never empty.
+LZ_API std::vector<Device> try_all_gpus();
 
 } // namespace lz
 

@@ -2,6 +2,7 @@
 /// Everything public.
 
 #include "lazuli/compile.h"
+#include "lazuli/cuda.h"
 #include "lazuli/device.h"
 #include "lazuli/dtype.h"
 #include "lazuli/error.h"
@@ -10,4 +11,5 @@
 #include "lazuli/options.h"
 #include "lazuli/profiler.h"
 #include "lazuli/scalar.h"
+#include "lazuli/stream.h"
 #include "lazuli/tensor.h"

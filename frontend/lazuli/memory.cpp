@@ -40,6 +40,12 @@ void reset_peak_memory_stats(Device device, Location loc) {
 std::map<std::string, int64_t> memory_stats(Device device, Location loc) {
     return engine::memory_stats(detail::to_ir(device, loc));
 }
+std::map<std::string, int64_t> host_memory_stats() {
+    return engine::host_memory_stats();
+}
+void empty_host_cache() {
+    engine::empty_host_cache();
+}
 std::string memory_summary(Device device, Location loc) {
     return engine::memory_summary(detail::to_ir(device, loc));
 }

@@ -29,6 +29,10 @@ LZ_API std::map<std::string, int64_t> memory_stats(Device device = Device::cpu()
 LZ_API std::string memory_summary(Device device = Device::cpu(), Location loc = Location::current());
 /// Segments and blocks as JSON.
 LZ_API std::string memory_snapshot(Device device = Device::cpu(), Location loc = Location::current());
+/// The counters of page-locked memory (S31), under the same names; empty where there is no GPU.
+LZ_API std::map<std::string, int64_t> host_memory_stats();
+/// Gives page-locked memory that nothing uses back to the system.
+LZ_API void empty_host_cache();
 /// Gives every unused segment back to the system; live tensors stay where they are.
 LZ_API void empty_cache(Device device = Device::cpu(), Location loc = Location::current());
 /// At most this share (0 to 1] of the device's memory may be reserved; more is OutOfMemoryError.

@@ -91,6 +91,15 @@ Tensor Tensor::to(const Device &device, Location loc) const {
 Tensor Tensor::to(const Device &device, DType dtype, Location loc) const {
     return lz::to(*this, device, dtype, loc);
 }
+Tensor Tensor::to(const Device &device, const CopyOptions &options, Location loc) const {
+    return lz::to(*this, device, options, loc);
+}
+Tensor Tensor::to(const Device &device, DType dtype, const CopyOptions &options, Location loc) const {
+    return lz::to(*this, device, dtype, options, loc);
+}
+Tensor Tensor::pin_memory(Location loc) const {
+    return lz::pin_memory(*this, loc);
+}
 Tensor Tensor::gather(int64_t axis, const Tensor &index, Location loc) const {
     return lz::gather(*this, axis, index, loc);
 }

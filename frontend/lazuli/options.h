@@ -13,8 +13,16 @@ namespace lz {
 struct TensorOptions {
     std::optional<DType> dtype = std::nullopt;
     std::optional<Device> device = std::nullopt;
-    /// Page-locked memory (S31). Throws DeviceError where there is no GPU.
+    /// Page-locked memory of the host (S31): for tensors on the CPU. Throws DeviceError where there is no GPU.
     bool pinned = false;
+};
+
+/// How a copy between devices is made. Copies never make the host wait and are always ordered with what reads
+/// and writes either side (S30, S33), so that the option changes no result.
+struct CopyOptions {
+    /// A copy to the CPU then goes to pinned memory, which the GPU writes without the host's help. From
+    /// pinned memory copies to a GPU overlap with work in any case; from other memory they may (S32).
+    bool non_blocking = false;
 };
 
 /// How a loss becomes one number.

@@ -224,7 +224,7 @@ std::string Tensor::str(Location loc) const {
     const DType type = dtype();
     std::vector<std::string> suffixes;
     std::string text(kPrefix);
-    if (!(device() == Device::cpu()))
+    if (detail::type(*this).device != detail::default_device(loc))
         suffixes.push_back("device='" + device().str() + "'");
     const std::string dtype_suffix = "dtype=" + std::string(name(type));
     if (numel() == 0) {

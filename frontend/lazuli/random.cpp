@@ -83,8 +83,9 @@ Tensor draw(Distribution distribution, const Sizes &sizes, Generator &generator,
         throw DTypeError(std::string(function) + ": gives floats, not " + std::string(ir::name(target.dtype)),
                          loc);
     const Shape shape = detail::checked_shape(sizes, ir::DType::F64, function, loc);
-    return rounded(distribution(shape, detail::working_dtype(target.dtype), target.device, generator, loc),
-                   target.dtype, distribution, loc);
+    const Tensor drawn =
+        distribution(shape, detail::working_dtype(target.dtype), target.device, generator, loc);
+    return detail::placed(rounded(drawn, target.dtype, distribution, loc), target, loc);
 }
 
 /// An in-place form: scale * draw + shift in x's dtype.
@@ -158,7 +159,7 @@ Tensor randint(int64_t low, int64_t high, const Sizes &sizes, Generator &generat
     const Tensor drawn = below(shape, range, target.device, generator, loc);
     const Tensor shifted = detail::binary(
         Op::Add, drawn, detail::record_constant_int(DType::I64, low, {}, target.device, loc), loc);
-    return detail::cast(shifted, target.dtype, loc);
+    return detail::placed(detail::cast(shifted, target.dtype, loc), target, loc);
 }
 Tensor randint(int64_t low, int64_t high, const Sizes &sizes, const TensorOptions &options, Location loc) {
     return randint(low, high, sizes, default_generator(), options, loc);
@@ -174,7 +175,7 @@ Tensor randperm(int64_t n, Generator &generator, const TensorOptions &options, L
     const Shape shape = detail::checked_shape(n, ir::DType::I64, "randperm", loc);
     // 62 bits each: equal keys, which would favour the smaller index, do not occur in practice.
     const Tensor keys = below(shape, uint64_t{1} << 62, target.device, generator, loc);
-    return detail::cast(argsort(keys, 0, false, loc), target.dtype, loc);
+    return detail::placed(detail::cast(argsort(keys, 0, false, loc), target.dtype, loc), target, loc);
 }
 Tensor randperm(int64_t n, const TensorOptions &options, Location loc) {
     return randperm(n, default_generator(), options, loc);
@@ -230,6 +231,14 @@ Tensor &Tensor::normal_(double mean, double std, Generator &generator, Location 
 }
 Tensor &Tensor::normal_(double mean, double std, Location loc) & {
     return normal_(mean, std, default_generator(), loc);
+}
+Tensor Tensor::uniform_(double from, double to, Location loc) && {
+    uniform_(from, to, loc);
+    return std::move(*this);
+}
+Tensor Tensor::normal_(double mean, double std, Location loc) && {
+    normal_(mean, std, loc);
+    return std::move(*this);
 }
 Tensor &Tensor::bernoulli_(double p, Location loc) & {
     return detail::assign(*this, lz::bernoulli(*this, p, loc), "bernoulli_", loc);

@@ -24,6 +24,9 @@ std::vector<int64_t> Tensor::sizes() const {
     const ir::Shape &shape = node_of(*this, "sizes", {})->type.shape;
     return {shape.begin(), shape.end()};
 }
+bool Tensor::is_pinned() const {
+    return node_of(*this, "is_pinned", {})->pinned;
+}
 int64_t Tensor::dim() const {
     return node_of(*this, "dim", {})->type.shape.rank();
 }

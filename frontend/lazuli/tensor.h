@@ -96,6 +96,10 @@ public:
     int64_t dim() const;
     int64_t numel() const;
     bool is_cuda() const { return device().is_cuda(); }
+    /// Index of its GPU, -1 on the CPU.
+    int get_device() const { return is_cuda() ? device().index() : -1; }
+    /// Whether its memory is page-locked (S31).
+    bool is_pinned() const;
     /// True when both handles name one tensor (S08).
     bool same_tensor(const Tensor &other) const noexcept { return cell_ == other.cell_; }
 
@@ -113,7 +117,8 @@ public:
     template <Element T>
     std::vector<T> to_vector(Location loc = Location::current()) const;
     /// The elements in memory, row-major, read-only; valid while a handle of this value lives. Throws
-    /// DTypeError unless T is the dtype (or void/std::byte).
+    /// DTypeError unless T is the dtype (or void/std::byte). Of a tensor on a GPU it is an address of that
+    /// GPU, which the host cannot read: `to_vector` and `cpu()` copy.
     template <class T>
     const T *data(Location loc = Location::current()) const {
         return static_cast<const T *>(read_pointer(dtype_or_any<T>(), loc));
@@ -180,6 +185,9 @@ public:
     Tensor &normal_(double mean = 0, double std = 1, Location loc = Location::current()) &;
     Tensor &normal_(double mean, double std, Generator &generator, Location loc = Location::current()) &;
     Tensor &bernoulli_(double p = 0.5, Location loc = Location::current()) &;
+    // On a new tensor: `empty({2, 3}).normal_()` (S42). The other in-place forms do not take temporaries.
+    [[nodiscard]] Tensor uniform_(double from = 0, double to = 1, Location loc = Location::current()) &&;
+    [[nodiscard]] Tensor normal_(double mean = 0, double std = 1, Location loc = Location::current()) &&;
 
     Tensor reshape(const Sizes &sizes, Location loc = Location::current()) const;
     Tensor view(const Sizes &sizes, Location loc = Location::current()) const;
@@ -216,8 +224,15 @@ public:
     Tensor to(DType dtype, Location loc = Location::current()) const;
     Tensor to(const Device &device, Location loc = Location::current()) const;
     Tensor to(const Device &device, DType dtype, Location loc = Location::current()) const;
+    Tensor to(const Device &device, const CopyOptions &options, Location loc = Location::current()) const;
+    Tensor to(const Device &device, DType dtype, const CopyOptions &options,
+              Location loc = Location::current()) const;
     Tensor cpu(Location loc = Location::current()) const;
+    /// On `cuda:index`, or on the current GPU. The tensor itself where it is there already (S08).
     Tensor cuda(int index = -1, Location loc = Location::current()) const;
+    /// The same values in page-locked memory; the tensor itself where it has such memory. Throws DeviceError
+    /// for a tensor on a GPU, or where there is no GPU.
+    Tensor pin_memory(Location loc = Location::current()) const;
 
     /// `x.at({0, Slice(1, 5, 2), Ellipsis, None})`: the part as a tensor, which can be assigned to
     /// (indexing.h).
@@ -309,8 +324,9 @@ private:
 
 template <Element T>
 std::vector<T> Tensor::to_vector(Location loc) const {
-    const T *from = data<T>(loc);
-    return std::vector<T>(from, from + numel());
+    const Tensor here = is_cuda() ? cpu(loc) : *this;
+    const T *from = here.data<T>(loc);
+    return std::vector<T>(from, from + here.numel());
 }
 
 LZ_API std::ostream &operator<<(std::ostream &out, const Tensor &tensor);

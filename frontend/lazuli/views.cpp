@@ -281,19 +281,4 @@ Tensor clone(const Tensor &x, Location loc) {
     return detail::fresh(x, loc);
 }
 
-Tensor to(const Tensor &x, DType dtype, Location loc) {
-    detail::checked_type(x, "to", loc);
-    return detail::cast(x, detail::to_ir(dtype), loc);
-}
-Tensor to(const Tensor &x, const Device &device, Location loc) {
-    const ir::TensorType &type = detail::checked_type(x, "to", loc);
-    const ir::Device target = detail::to_ir(device, loc);
-    if (type.device == target)
-        return x;
-    return detail::record(Op::Transfer, {&x}, Words().word(ir::device_word(target)), loc);
-}
-Tensor to(const Tensor &x, const Device &device, DType dtype, Location loc) {
-    return to(to(x, dtype, loc), device, loc);
-}
-
 } // namespace lz

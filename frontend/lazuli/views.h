@@ -83,5 +83,11 @@ LZ_API Tensor clone(const Tensor &x, Location loc = Location::current());
 LZ_API Tensor to(const Tensor &x, DType dtype, Location loc = Location::current());
 LZ_API Tensor to(const Tensor &x, const Device &device, Location loc = Location::current());
 LZ_API Tensor to(const Tensor &x, const Device &device, DType dtype, Location loc = Location::current());
+LZ_API Tensor to(const Tensor &x, const Device &device, const CopyOptions &options,
+                 Location loc = Location::current());
+LZ_API Tensor to(const Tensor &x, const Device &device, DType dtype, const CopyOptions &options,
+                 Location loc = Location::current());
+/// The same values in page-locked memory of the host (Tensor::pin_memory).
+LZ_API Tensor pin_memory(const Tensor &x, Location loc = Location::current());
 
 } // namespace lz

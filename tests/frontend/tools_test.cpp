@@ -24,37 +24,41 @@ TEST(Profiler, NamesKernelsWithTheirLinesInTraceAndPicture) {
     const std::string json = profiler.json(), svg = profiler.svg();
     EXPECT_TRUE(contains(json, "exp")) << json;
     EXPECT_TRUE(contains(json, "tools_test.cpp:" + std::to_string(line))) << json;
-    EXPECT_TRUE(contains(svg, "<svg") && contains(svg, "cpu stream 0") && contains(svg, "exp")) << svg;
+    EXPECT_TRUE(contains(svg, "<svg") && contains(svg, y.device().str() + " stream 0") &&
+                contains(svg, "exp"))
+        << svg;
     EXPECT_THROW(profiler.save("/no/such/folder/trace.json"), lz::IoError);
     EXPECT_NO_THROW(lz::Profiler()) << "the first one has stopped";
 }
 
 TEST(Semantics, S50_memory_is_counted) {
     lz::sync();
-    const int64_t before = lz::memory_allocated();
-    lz::reset_peak_memory_stats();
+    const lz::Device here = lz::get_default_device();
+    const int64_t before = lz::memory_allocated(here);
+    lz::reset_peak_memory_stats(here);
     {
         const Tensor x = lz::ones({1 << 18}) + 1;
         x.eval();
-        EXPECT_EQ(lz::memory_allocated() - before, 1 << 20);
+        EXPECT_EQ(lz::memory_allocated(here) - before, 1 << 20);
     }
-    EXPECT_EQ(lz::memory_allocated(), before);
-    EXPECT_EQ(lz::max_memory_allocated() - before, 1 << 20);
-    EXPECT_GE(lz::memory_reserved(), lz::memory_allocated());
-    EXPECT_EQ(lz::memory_cached(), lz::memory_reserved());
-    EXPECT_EQ(lz::memory_stats().at("allocated_bytes.all.current"), before);
-    EXPECT_FALSE(lz::memory_summary().empty());
-    EXPECT_EQ(lz::memory_snapshot().front(), '[');
+    EXPECT_EQ(lz::memory_allocated(here), before);
+    EXPECT_EQ(lz::max_memory_allocated(here) - before, 1 << 20);
+    EXPECT_GE(lz::memory_reserved(here), lz::memory_allocated(here));
+    EXPECT_EQ(lz::memory_cached(here), lz::memory_reserved(here));
+    EXPECT_EQ(lz::memory_stats(here).at("allocated_bytes.all.current"), before);
+    EXPECT_FALSE(lz::memory_summary(here).empty());
+    EXPECT_EQ(lz::memory_snapshot(here).front(), '[');
 }
 
 TEST(Semantics, S51_empty_cache_spares_live_tensors) {
     const Tensor live = lz::full({1 << 20}, 3.0).eval();
+    const lz::Device here = live.device();
     {
         lz::full({1 << 24}, 1.0).eval(); // 64 MiB: a segment of its own
     }
-    const int64_t before = lz::memory_reserved();
-    lz::empty_cache();
-    EXPECT_LT(lz::memory_reserved(), before);
+    const int64_t before = lz::memory_reserved(here);
+    lz::empty_cache(here);
+    EXPECT_LT(lz::memory_reserved(here), before);
     EXPECT_EQ(live.to_vector<float>()[12345], 3.0f);
 }
 

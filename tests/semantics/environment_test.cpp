@@ -1,30 +1,14 @@
 // The environment variables, as a process that starts with them sees them. Each test runs this program again,
 // with the variables set, as a child that runs one of the DISABLED_ tests below.
-#include <lazuli/lazuli.h>
+#include "support.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <unistd.h>
 
 namespace {
 
-/// Standard error and output of this program running one disabled test under `variables`.
-std::string run_child(const std::string &variables, const std::string &test) {
-    const std::string command =
-        variables + " LAZULI_CACHE_DIR=off " + std::filesystem::read_symlink("/proc/self/exe").string() +
-        " --gtest_also_run_disabled_tests --gtest_filter=Child.DISABLED_" + test + " 2>&1";
-    FILE *pipe = ::popen(command.c_str(), "r");
-    std::string output;
-    std::array<char, 4096> block;
-    while (const size_t got = std::fread(block.data(), 1, block.size(), pipe))
-        output.append(block.data(), got);
-    EXPECT_EQ(::pclose(pipe), 0) << command << "\n" << output;
-    return output;
-}
+using lz::test::run_child;
 
 TEST(Child, DISABLED_Softmax) {
     const lz::Tensor x = lz::ones({3, 5}) * 2;

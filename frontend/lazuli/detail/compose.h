@@ -130,6 +130,14 @@ struct Target {
     ir::Device device;
     bool pinned = false;
 };
+/// Throws DeviceError for memory that cannot be page-locked.
+void check_pinned(ir::Device device, const char *function, Location loc);
+/// A tensor on the CPU that only the caller knows yet, in page-locked memory.
+Tensor in_pinned_memory(const Tensor &made, Location loc);
+/// The last step of a factory: pinned where the options ask for it.
+inline Tensor placed(const Tensor &made, const Target &target, Location loc) {
+    return target.pinned ? in_pinned_memory(made, loc) : made;
+}
 Target target_of(const TensorOptions &options, const char *function, Location loc);
 Target target_like(const Tensor &x, const TensorOptions &options, const char *function, Location loc);
 ir::DType default_dtype();

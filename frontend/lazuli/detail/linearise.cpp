@@ -10,6 +10,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <map>
 #include <string>
 
 namespace lz::detail {
@@ -40,6 +41,7 @@ struct Scratch {
     std::vector<int64_t> words;
     std::vector<uint32_t> wanted;
     std::vector<Node *> awaited, stack;
+    std::vector<int64_t> events;
     Scratch *below = nullptr;
 };
 thread_local Scratch *idle_scratch = nullptr;
@@ -77,6 +79,7 @@ void return_scratch() {
     s->wanted.clear();
     s->awaited.clear();
     s->stack.clear();
+    s->events.clear();
     s->below = idle_scratch;
     idle_scratch = s;
 }
@@ -166,7 +169,8 @@ void fail_from(Node *n, Node *cause) {
 Recording::Recording()
     : operations(take_scratch().operations), inputs(scratch_in_use->inputs), key(scratch_in_use->key),
       words(scratch_in_use->words), wanted(scratch_in_use->wanted), awaited(scratch_in_use->awaited),
-      stack(scratch_in_use->stack), lock_(sync_mutex()), epoch_(++last_epoch) {}
+      stack(scratch_in_use->stack), events(scratch_in_use->events), lock_(sync_mutex()),
+      epoch_(++last_epoch) {}
 
 Recording::~Recording() {
     if (lock_.owns_lock())
@@ -259,12 +263,23 @@ void Recording::add_operation(Node *n) {
         key.push_back(static_cast<uint64_t>(n->structural_data()[i]));
     for (uint32_t i = 0; i < n->num_runtime; ++i)
         words.push_back(n->runtime_data()[i]);
+    // Which waits wait for which records is structure, although the events themselves are not.
+    if (n->op == ir::Op::RecordEvent || n->op == ir::Op::WaitEvent) [[unlikely]]
+        key.push_back(event_number(n->runtime_data()[0]));
     n->mark = epoch_;
     n->index = next_index_++;
     n->inner_uses = 0;
     add_use(n);
     if (!replay)
         n->state.store(State::Claimed, std::memory_order_release);
+}
+
+uint64_t Recording::event_number(int64_t word) {
+    const auto at = std::ranges::find(events, word);
+    const auto number = static_cast<uint64_t>(at - events.begin());
+    if (at == events.end())
+        events.push_back(word);
+    return number;
 }
 
 bool Recording::needs_visit(const Node *user, const Node *operand) const {
@@ -333,13 +348,15 @@ void Recording::finish() {
             wanted.push_back(i);
         }
     }
+    const bool pins = std::ranges::any_of(wanted, [&](uint32_t i) { return operations[i].node->pinned; });
     for (Input &input : inputs) {
         Node *const n = input.node;
         if (n->state.load(std::memory_order_acquire) != State::Ready || has_several_results(n))
             continue;
         const Storage *s = n->storage;
         input.donated = n->uses() == n->inner_uses + 1 && s->refs.load(std::memory_order_acquire) == 1 &&
-                        !s->adopted && !s->exposed.load(std::memory_order_relaxed);
+                        !s->adopted && (!pins || s->block.pinned) &&
+                        !s->exposed.load(std::memory_order_relaxed);
         if (input.donated)
             key[input.key_at] |= kDonatedBit;
     }
@@ -356,7 +373,7 @@ bool Recording::wait() {
 
 void Recording::unclaim() {
     for (const Operation &o : operations) {
-        if (!o.replay)
+        if (!o.replay && !o.node->failure)
             o.node->state.store(State::Pending, std::memory_order_release);
     }
     notify_waiters();
@@ -368,7 +385,8 @@ void Recording::unclaim() {
 
 namespace {
 
-/// Effects stand between what was recorded before and after them on their stream.
+/// Effects stand between what was recorded before and after them on their stream; waits for events and for
+/// streams, after what they wait for too.
 class EffectOrder {
 public:
     /// The node added last to the builder.
@@ -376,11 +394,26 @@ public:
         const ir::NodeId id = builder.last_node();
         Track &track = track_of(device_of_work(n), n->stream);
         if (is_effect(n)) {
-            if (track.effect != ir::kNone)
-                track.since.push_back(track.effect);
-            builder.add_order(track.since);
-            track.since.clear();
-            track.effect = id;
+            std::vector<ir::NodeId> before;
+            append(before, track);
+            if (n->op == ir::Op::WaitStream) {
+                const ir::AttrView attrs = n->attrs();
+                const auto stream = static_cast<int32_t>(attrs.integer(ir::attr::kWaitStreamStream));
+                append(before, track_of(attrs.device(ir::attr::kWaitStreamOf),
+                                        stream == ir::kDefaultStream ? ir::kNoStream : stream));
+            } else if (n->op == ir::Op::WaitEvent) {
+                if (const auto record = records_.find(n->runtime_data()[0]); record != records_.end())
+                    before.push_back(record->second);
+            } else if (n->op == ir::Op::RecordEvent) {
+                records_[n->runtime_data()[0]] = id;
+            }
+            std::ranges::sort(before);
+            const auto doubles = std::ranges::unique(before);
+            before.erase(doubles.begin(), doubles.end());
+            builder.add_order(before);
+            Track &own = track_of(device_of_work(n), n->stream); // the other one's place may have been made
+            own.since.clear();
+            own.effect = id;
             return;
         }
         if (track.effect != ir::kNone)
@@ -394,6 +427,11 @@ private:
         ir::NodeId effect = ir::kNone; // the last one
         std::vector<ir::NodeId> since; // nodes after it
     };
+    static void append(std::vector<ir::NodeId> &to, const Track &track) {
+        to.insert(to.end(), track.since.begin(), track.since.end());
+        if (track.effect != ir::kNone)
+            to.push_back(track.effect);
+    }
     Track &track_of(ir::Device device, int32_t stream) {
         for (Track &t : tracks_)
             if (t.stream == ir::StreamRef{device, stream})
@@ -401,6 +439,7 @@ private:
         return tracks_.emplace_back(Track{{device, stream}, ir::kNone, {}});
     }
     std::vector<Track> tracks_;
+    std::map<int64_t, ir::NodeId> records_; // by event: the last record
 };
 
 } // namespace
@@ -411,6 +450,7 @@ ir::Graph Recording::build_graph() const {
     for (size_t i = 0; i < inputs.size(); ++i) {
         const Input &input = inputs[i];
         values[input.index] = builder.param(input.node->type, "x" + std::to_string(i));
+        builder.graph().params.back().loc = input.node->loc;
         builder.graph().params.back().donated = input.donated;
         builder.graph().params.back().storage = input.storage_group;
         builder.graph().params.back().loc = input.node->loc;

@@ -54,7 +54,7 @@ public:
     bool awaits() const { return !awaited.empty(); }
     /// Blocks until they are done; false if one did not become ready (then unclaim and try again).
     bool wait();
-    /// Gives every claimed node back as pending, in its list's place.
+    /// Gives every claimed node that has not failed back as pending, in its list's place.
     void unclaim();
 
     /// The Graph of the recording (a Program miss, dumps). Needs no lock: it reads numbers from the key,
@@ -77,10 +77,13 @@ private:
     void add_input(Node *node, const Node *user);
     bool is_argument(const Node *node, const Node *user) const;
     void add_argument(Node *node);
+    /// A number for an event of the user's, in the order of first encounter.
+    uint64_t event_number(int64_t word);
     bool needs_visit(const Node *user, const Node *operand) const;
 
     std::vector<Node *> &awaited;
     std::vector<Node *> &stack;
+    std::vector<int64_t> &events;
     std::unique_lock<std::mutex> lock_;
     uint64_t epoch_;
     uint32_t next_index_ = 0;

@@ -4,6 +4,7 @@
 #include "lazuli/detail/storage.h"
 #include "lazuli/tensor.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -75,6 +76,7 @@ struct RecorderSlot {
         if (!r)
             return;
         r->drain_foreign_dead();
+        r->reset();
         Recorder::current_ = nullptr;
         Idle &idle = Idle::get();
         const std::lock_guard lock(idle.mutex);
@@ -109,19 +111,29 @@ void Recorder::drain_foreign_dead() {
     }
 }
 
-void Recorder::set_stream(ir::Device device, int32_t stream) {
+void Recorder::set_stream(ir::Device device, int32_t stream, std::shared_ptr<void> handle) {
     if (device.index >= streams_.size())
-        streams_.resize(device.index + size_t{1}, ir::kNoStream);
-    int32_t &mine = streams_[device.index];
-    named_streams_ += (stream != ir::kNoStream) - (mine != ir::kNoStream);
-    mine = stream;
+        streams_.resize(device.index + size_t{1});
+    NamedStream &mine = streams_[device.index];
+    named_streams_ += (stream != ir::kNoStream) - (mine.number != ir::kNoStream);
+    mine.number = stream;
+    mine.handle.swap(handle);
+    if (handle && count_ > 0 && std::ranges::find(held_, handle) == held_.end())
+        held_.push_back(std::move(handle));
+}
+
+/// The next thread that gets this recorder starts like any other.
+void Recorder::reset() {
+    current_gpu_ = 0;
+    for (size_t i = 0; i < streams_.size(); ++i)
+        set_stream({ir::DeviceKind::Cuda, static_cast<uint8_t>(i)}, ir::kNoStream, nullptr);
 }
 
 void Recorder::hold_effect(Cell *effect, std::shared_ptr<void> payload) {
     effects_.push_back({effect, std::move(payload)});
 }
 
-void Recorder::drop_done_effects() {
+void Recorder::drop_done() {
     std::vector<Effect> done;
     std::erase_if(effects_, [&](Effect &e) {
         const State state = e.cell->current->state.load(std::memory_order_acquire);
@@ -132,6 +144,8 @@ void Recorder::drop_done_effects() {
     });
     for (const Effect &e : done)
         drop_handle(e.cell);
+    if (count_ == 0)
+        std::exchange(held_, {}).clear();
 }
 
 void drop_use(Node *n) {

@@ -52,7 +52,13 @@ public:
     int32_t stream(ir::Device device) const {
         return named_streams_ == 0 || device == ir::kCpu ? ir::kNoStream : user_stream(device);
     }
-    void set_stream(ir::Device device, int32_t stream);
+    /// kNoStream: none. `handle` keeps the stream alive; it is held until what was recorded on the stream
+    /// has been launched.
+    void set_stream(ir::Device device, int32_t stream, std::shared_ptr<void> handle);
+    /// The handle of the user's stream, null where there is none.
+    std::shared_ptr<void> stream_handle(ir::Device device) const {
+        return device.index < streams_.size() ? streams_[device.index].handle : nullptr;
+    }
     /// Index of the GPU that `cuda` means (S03).
     int current_gpu() const { return current_gpu_; }
     void set_current_gpu(int index) { current_gpu_ = index; }
@@ -60,8 +66,10 @@ public:
     /// Effects have no handle: the recorder holds them, and what they refer to, until they have run.
     void hold_effect(Cell *effect, std::shared_ptr<void> payload);
     bool has_effects() const { return !effects_.empty(); }
-    /// Lets go of those that have run.
-    void drop_done_effects();
+    /// Whether something is held for the sake of pending work.
+    bool holds() const { return !effects_.empty() || !held_.empty(); }
+    /// Lets go of what has been launched.
+    void drop_done();
 
     /// Called by a foreign thread for a node of this list whose value is dead; keeps the node's memory held.
     void push_foreign_dead(Node *node) {
@@ -94,6 +102,7 @@ public:
 
 private:
     static Recorder &attach();
+    void reset();
     friend struct RecorderSlot;
     static thread_local Recorder *current_;
 
@@ -106,7 +115,12 @@ private:
 
     int current_gpu_ = 0;
     int named_streams_ = 0;
-    std::vector<int32_t> streams_; ///< by GPU
+    struct NamedStream {
+        int32_t number = ir::kNoStream;
+        std::shared_ptr<void> handle;
+    };
+    std::vector<NamedStream> streams_;        ///< by GPU
+    std::vector<std::shared_ptr<void>> held_; ///< streams of pending work that are not current any more
     struct Effect {
         Cell *cell;
         std::shared_ptr<void> payload;
@@ -114,7 +128,7 @@ private:
     std::vector<Effect> effects_;
 
     int32_t user_stream(ir::Device device) const {
-        return device.index < streams_.size() ? streams_[device.index] : ir::kNoStream;
+        return device.index < streams_.size() ? streams_[device.index].number : ir::kNoStream;
     }
 
     std::atomic<Node *> foreign_dead_{nullptr};

@@ -79,6 +79,22 @@ void after_record(Recorder &recorder, Location loc) {
     }
 }
 
+/// LAZULI_CHECK_DEVICES: what the compiler would say of the devices, at the operation (S06).
+void check_devices(ir::Op op, std::span<Node *const> operands, Location loc) {
+    bool mixed = false;
+    for (const Node *operand : operands)
+        mixed = mixed || operand->type.device != operands[0]->type.device;
+    if (!mixed)
+        return;
+    std::vector<engine::Operand> named;
+    for (const Node *operand : operands) {
+        const bool made = operand->state.load(std::memory_order_acquire) == State::Pending;
+        named.push_back({&operand->type, made ? ir::name(operand->op) : std::string_view(), operand->loc});
+    }
+    if (const auto failure = engine::Engine::get().device_error(op, named, to_ir(loc)))
+        throw_public(*failure, loc);
+}
+
 [[noreturn]] void throw_empty(ir::Op op, size_t which, Location loc) {
     throw StateError(std::string(ir::name(op)) + ": operand " + std::to_string(which) +
                          " is an empty tensor (default-constructed, moved from, or read through a mask: use "
@@ -117,11 +133,17 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
         if (operand->state.load(std::memory_order_acquire) == State::Ready && operand->storage)
             recorder.note_read(operand->storage->bytes);
     }
+    static const bool checked = engine::Engine::get().options().check_devices;
     try {
         ir::infer_types(n->attrs(), {types, operands.size()}, {&n->type, 1});
+        if (checked) [[unlikely]]
+            check_devices(op, n->operands(), loc);
     } catch (const ir::Failure &failure) {
         abandon();
         throw_public(failure, loc);
+    } catch (...) {
+        abandon();
+        throw;
     }
     for (Node *operand : n->operands())
         add_use(operand);
@@ -181,6 +203,7 @@ Tensor make_ready(const ir::TensorType &type, Storage *storage, Location loc) {
     Node *n = make_node(ir::Op::Constant, 0, 0, 0, loc);
     n->type = type;
     n->storage = storage;
+    n->pinned = storage->block.pinned;
     n->state.store(State::Ready, std::memory_order_release);
     return Access::wrap(&n->cell);
 }

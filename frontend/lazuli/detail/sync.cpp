@@ -47,6 +47,11 @@ public:
         try {
             launch(thrown);
         } catch (const ir::Failure &failure) {
+            if (failure.kind() == ir::ErrorKind::Device && storages_.empty() &&
+                failure.node() < recording_.operations.size()) {
+                reject(failure, thrown);
+                return;
+            }
             fail_all(failure, thrown);
         } catch (const std::bad_alloc &) {
             fail_all({ir::ErrorKind::OutOfMemory, "the host has no memory left to compile or launch this"},
@@ -136,6 +141,41 @@ private:
         record->release();
     }
 
+    /// The compiler rejected an operation, and nothing has run: it and what depends on it fail, and
+    /// everything else is pending again (S06).
+    void reject(const ir::Failure &failure, Thrown &thrown) {
+        auto *const record = new FailureRecord(failure, location_of(recording_, failure, loc_));
+        thrown.note(record);
+        std::vector<Node *> failed;
+        for (size_t i = 0; i < recording_.operations.size(); ++i) {
+            const Recording::Operation &o = recording_.operations[i];
+            if (o.replay)
+                continue;
+            bool lost = i == failure.node();
+            for (const Node *operand : o.node->operands())
+                lost = lost || operand->failure;
+            if (lost) {
+                fail(o.node, record);
+                failed.push_back(o.node);
+            }
+        }
+        record->release();
+        Recorder *const mine = Recorder::current_or_null();
+        for (Node *const node : failed) {
+            Node *version = node->fallback;
+            while (version && version->failure)
+                version = version->fallback;
+            if (version)
+                add_use(version);
+            if (Node *const last = std::exchange(node->fallback, version))
+                drop_use(last);
+            if (mine && node->owner == mine && node->linked)
+                mine->unlink(node);
+            node->state.store(State::Failed, std::memory_order_release);
+        }
+        recording_.unclaim();
+    }
+
     /// Gives results to their nodes, lets go of operands, and of the claims.
     void settle() {
         for (uint32_t r = 0; r < recording_.wanted.size(); ++r) {
@@ -205,8 +245,8 @@ void claim_and_run(Location loc, Thrown &thrown, F &&claims) {
         Execution(recording, loc).run(thrown);
         done = true;
     }
-    if (Recorder &recorder = Recorder::current(); recorder.has_effects()) [[unlikely]]
-        recorder.drop_done_effects();
+    if (Recorder &recorder = Recorder::current(); recorder.holds()) [[unlikely]]
+        recorder.drop_done();
     settle_flights(Until::Done, nullptr, thrown);
 }
 

@@ -1,0 +1,73 @@
+#pragma once
+/// GPUs: which there are, which is the current one, and what they can reach. "GPU" is a CUDA device or a
+/// virtual one; both are `cuda:N` and behave alike.
+
+#include "lazuli/device.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace lz {
+
+/// What `use_virtual_gpus` may be told.
+struct VirtualGpuOptions {
+    int64_t memory_bytes = 0; ///< of each; 0: a share of the host's
+    /// Hardware whose times a virtual clock keeps (`h200`, `h200x4`, or the path of a JSON file); empty: the
+    /// host's own clock.
+    std::string model = {};
+};
+
+/// Makes `cuda:0` to `cuda:count-1` out of threads of the host, for this process. To be called before the
+/// first tensor is made or device asked for: throws StateError afterwards. Variables of the
+/// environment (LAZULI_VIRTUAL_GPUS, LAZULI_VIRTUAL_MEMORY, LAZULI_VIRTUAL_MODEL) win over what is said here.
+LZ_API void use_virtual_gpus(int count, const VirtualGpuOptions &options = {},
+                             Location loc = Location::current());
+
+namespace cuda {
+
+/// Index of the GPU that `cuda` means to the calling thread: 0 at its start (S03).
+LZ_API int current_device();
+/// From now on, for this thread. Throws DeviceError for a GPU that is not there.
+LZ_API void set_device(int index, Location loc = Location::current());
+LZ_API void set_device(const Device &device, Location loc = Location::current());
+
+/// Another current GPU for this thread until the end of the scope. With a CPU device it changes nothing, so
+/// that one source runs on both.
+class LZ_API DeviceGuard {
+public:
+    explicit DeviceGuard(int index, Location loc = Location::current());
+    explicit DeviceGuard(const Device &device, Location loc = Location::current());
+    ~DeviceGuard();
+    DeviceGuard(const DeviceGuard &) = delete;
+    DeviceGuard &operator=(const DeviceGuard &) = delete;
+
+private:
+    int before_;
+};
+
+struct DeviceProperties {
+    std::string name;
+    bool is_virtual = false;
+    int64_t total_memory = 0; ///< bytes
+    int major = 0, minor = 0; ///< compute capability
+    int multi_processor_count = 0;
+    int copy_engines = 0;
+};
+LZ_API DeviceProperties get_device_properties(const Device &device = Device::cuda(),
+                                              Location loc = Location::current());
+LZ_API std::string get_device_name(const Device &device = Device::cuda(), Location loc = Location::current());
+
+/// Whether `device` could address the memory of `peer`: two different GPUs with a link between them (S12).
+LZ_API bool can_device_access_peer(const Device &device, const Device &peer,
+                                   Location loc = Location::current());
+/// Lets `device` address the memory of `peer`: operations may then mix their tensors (S07), and copies
+/// between them go straight. Read when a graph is compiled. Throws DeviceError where there is no link.
+LZ_API void enable_peer_access(const Device &device, const Device &peer, Location loc = Location::current());
+LZ_API void disable_peer_access(const Device &device, const Device &peer, Location loc = Location::current());
+
+/// Launches everything pending on this thread and waits for all streams of the device. For the CPU: `sync()`.
+LZ_API void synchronize(const Device &device = Device::cuda(), Location loc = Location::current());
+
+} // namespace cuda
+} // namespace lz

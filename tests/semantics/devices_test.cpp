@@ -1,0 +1,332 @@
+// S01 to S12: devices, where tensors are made and where results live.
+#include "support.h"
+
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+#include <unordered_set>
+
+namespace {
+
+using namespace lz::test;
+using lz::Device;
+using lz::Tensor;
+
+TEST(Semantics, S01_devices_compare_hash_and_print) {
+    EXPECT_EQ(Device("cpu"), Device::cpu());
+    EXPECT_EQ(Device("cuda:1"), Device::cuda(1));
+    EXPECT_NE(Device::cuda(1), Device::cuda(2));
+    EXPECT_NE(Device("cuda"), Device("cuda:0")) << "`cuda` is the current GPU, whichever that is";
+    const std::unordered_set<Device> set = {Device("cpu"), Device("cuda:1"), Device::cuda(1)};
+    EXPECT_EQ(set.size(), 2u);
+    std::ostringstream out;
+    out << Device("cuda:1") << ' ' << Device("cpu") << ' ' << Device("cuda");
+    EXPECT_EQ(out.str(), "cuda:1 cpu cuda");
+    EXPECT_TRUE(caught<lz::DeviceError>([] { Device("gpu:1"); }).has("\"gpu:1\" is not a device"));
+}
+
+TEST(Semantics, S01_a_tensors_device_has_its_index) {
+    EXPECT_EQ(lz::zeros({2}, {.device = "cuda"}).device(), kGpu0);
+    const lz::cuda::DeviceGuard guard(3);
+    EXPECT_EQ(lz::zeros({2}, {.device = "cuda"}).device(), Device::cuda(3));
+}
+
+TEST(Semantics, S02_the_default_device_can_be_a_gpu) {
+    EXPECT_EQ(lz::zeros({2}).device(), Device::cpu());
+    {
+        const lz::DefaultDeviceGuard guard("cuda:2");
+        const Tensor x = lz::arange(4) * 2;
+        EXPECT_EQ(x.device(), kGpu2);
+        EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{0, 2, 4, 6}));
+        EXPECT_EQ(lz::tensor({1.5, 2.5}).device(), kGpu2);
+    }
+    EXPECT_EQ(lz::zeros({2}).device(), Device::cpu());
+    lz::set_default_device(kGpu1);
+    EXPECT_EQ(lz::randn({2}).device(), kGpu1);
+    lz::set_default_device(Device::cpu());
+}
+
+TEST(Semantics, S03_the_current_gpu_is_per_thread_guards_nest_and_exceptions_restore_it) {
+    EXPECT_EQ(lz::cuda::current_device(), 0);
+    {
+        const lz::cuda::DeviceGuard outer(1);
+        EXPECT_EQ(lz::cuda::current_device(), 1);
+        {
+            const lz::cuda::DeviceGuard inner("cuda:3");
+            EXPECT_EQ(lz::cuda::current_device(), 3);
+            std::thread([] { EXPECT_EQ(lz::cuda::current_device(), 0); }).join();
+        }
+        EXPECT_EQ(lz::cuda::current_device(), 1);
+        try {
+            const lz::cuda::DeviceGuard inner(2);
+            throw std::runtime_error("away");
+        } catch (const std::runtime_error &) {
+        }
+        EXPECT_EQ(lz::cuda::current_device(), 1);
+        const lz::cuda::DeviceGuard on_cpu(Device::cpu()); // one source for both
+        EXPECT_EQ(lz::cuda::current_device(), 1);
+    }
+    EXPECT_EQ(lz::cuda::current_device(), 0);
+}
+
+TEST(Semantics, S03_a_new_thread_starts_with_gpu_0_whatever_a_thread_before_it_did) {
+    std::thread([] { lz::cuda::set_device(2); }).join();
+    std::thread([] { EXPECT_EQ(lz::cuda::current_device(), 0); }).join();
+    EXPECT_EQ(lz::cuda::current_device(), 0);
+}
+
+TEST(Semantics, S03_set_device_stays_until_it_is_changed) {
+    lz::cuda::set_device(2);
+    EXPECT_EQ(lz::ones({1}, {.device = "cuda"}).device(), kGpu2);
+    lz::cuda::set_device(0);
+    EXPECT_TRUE(caught<lz::DeviceError>([] { lz::cuda::set_device(9); }).has("There is no device cuda:9"));
+    EXPECT_EQ(lz::cuda::current_device(), 0);
+}
+
+TEST(Semantics, S04_factories_and_moves_use_the_current_gpu_unless_an_index_is_named) {
+    const Tensor x = lz::ones({3});
+    const lz::cuda::DeviceGuard guard(1);
+    EXPECT_EQ(lz::ones({3}, {.device = Device::cuda()}).device(), kGpu1);
+    EXPECT_EQ(lz::ones({3}, {.device = "cuda:2"}).device(), kGpu2);
+    EXPECT_EQ(x.cuda().device(), kGpu1);
+    EXPECT_EQ(x.cuda(2).device(), kGpu2);
+    EXPECT_EQ(x.to("cuda").device(), kGpu1);
+    EXPECT_EQ(x.to(kGpu0).device(), kGpu0);
+    EXPECT_EQ(x.cuda().cpu().device(), Device::cpu());
+    EXPECT_EQ(values(x.cuda(2).cuda(3) + 1), (std::vector<float>{2, 2, 2}));
+}
+
+TEST(Semantics, S05_a_result_lives_where_its_operands_live) {
+    const Tensor a = lz::full({2}, 3.0, {.device = kGpu1}), b = lz::full({2}, 4.0, {.device = kGpu1});
+    const lz::cuda::DeviceGuard guard(2);
+    const Tensor c = a * b, d = lz::softmax(c, 0);
+    EXPECT_EQ(c.device(), kGpu1);
+    EXPECT_EQ(d.device(), kGpu1);
+    EXPECT_EQ(values(c), (std::vector<float>{12, 12}));
+    const Tensor scalar = lz::tensor(2.0);
+    EXPECT_EQ((scalar * a).device(), kGpu1) << "0-dim CPU tensors do not decide";
+    EXPECT_EQ(lz::where(a > 0, scalar, b).device(), kGpu1);
+    {
+        const Tensor illegal = a + lz::ones({2}, {.device = kGpu0});
+        EXPECT_EQ(illegal.device(), kGpu1) << "the first operand's, before anything is checked";
+    }
+}
+
+TEST(Semantics, S06_cross_device_add_is_rejected) {
+    const Tensor x = lz::full({2, 3}, 1.0, {.device = kGpu0});
+    const uint32_t made_at = __LINE__ + 1;
+    const Tensor y = lz::full({2, 3}, 2.0, {.device = kGpu1});
+    lz::sync();
+    const Tensor legal = x * 3;
+    Tensor changed = lz::full({3}, 5.0, {.device = kGpu0});
+    changed += 1;
+    const uint32_t line = __LINE__ + 1;
+    const Tensor z = x + y;
+    const Tensor after = z * 2;
+    EXPECT_EQ(z.device(), kGpu0);
+    const Caught error = caught<lz::DeviceError>([] { lz::sync(); });
+    EXPECT_TRUE(error.has("add: ")) << error.what;
+    EXPECT_TRUE(error.has("f32[2,3] on cuda:0")) << error.what;
+    EXPECT_TRUE(error.has("f32[2,3] on cuda:1")) << error.what;
+    EXPECT_TRUE(error.has("b.to(a.device())")) << error.what;
+    EXPECT_TRUE(error.has("devices_test.cpp:" + std::to_string(made_at))) << error.what;
+    EXPECT_EQ(error.line, line) << error.what;
+    // Nothing else has changed, and the sync threw once.
+    EXPECT_EQ(values(legal), std::vector<float>(6, 3));
+    EXPECT_EQ(values(changed), std::vector<float>(3, 6));
+    EXPECT_EQ(values(x), std::vector<float>(6, 1));
+    EXPECT_EQ(values(y), std::vector<float>(6, 2));
+    EXPECT_EQ(caught<lz::DeviceError>([&] { after.to_vector<float>(); }).line, line);
+    EXPECT_EQ(values(x + y.to(x.device())), std::vector<float>(6, 3));
+}
+
+TEST(Semantics, S06_a_handle_changed_in_place_by_an_illegal_operation_keeps_its_value) {
+    Tensor x = lz::full({2}, 1.0, {.device = kGpu0});
+    x += 1;
+    const uint32_t line = __LINE__ + 1;
+    x += lz::ones({2}, {.device = kGpu1});
+    EXPECT_EQ(caught<lz::DeviceError>([&] { x.to_vector<float>(); }).line, line);
+    EXPECT_EQ(values(x), (std::vector<float>{2, 2}));
+    x += 1;
+    EXPECT_EQ(values(x), (std::vector<float>{3, 3}));
+}
+
+TEST(Semantics, S06_cpu_and_gpu_do_not_mix_either) {
+    const Tensor x = lz::ones({2, 2}, {.device = kGpu1}), w = lz::ones({2, 2});
+    const Caught product = caught<lz::DeviceError>([&] { lz::matmul(x, w).to_vector<float>(); });
+    EXPECT_TRUE(product.has("f32[2,2] on cpu")) << product.what;
+}
+
+TEST(Semantics, S06_an_illegal_result_that_is_dropped_is_not_reported) {
+    const Tensor x = lz::ones({2}, {.device = kGpu0}), y = lz::ones({2}, {.device = kGpu1});
+    {
+        const Tensor z = x + y;
+    }
+    EXPECT_NO_THROW(lz::sync());
+}
+
+TEST(Child, DISABLED_IllegalAdd) {
+    const Tensor x = lz::ones({2}, {.device = kGpu0}), y = lz::ones({2}, {.device = kGpu1});
+    uint32_t line = 0;
+    const Caught error = caught<lz::DeviceError>([&] {
+        line = __LINE__ + 1;
+        const Tensor z = x + y;
+    });
+    EXPECT_EQ(error.line, line);
+    EXPECT_TRUE(error.has("operands are on different devices")) << error.what;
+    EXPECT_EQ(values(x), (std::vector<float>{1, 1}));
+}
+
+TEST(Semantics, S06_the_error_can_be_had_at_the_operation) {
+    run_child("LAZULI_CHECK_DEVICES=1", "IllegalAdd");
+    run_child("LAZULI_LAUNCH_BLOCKING=1", "IllegalAdd");
+}
+
+TEST(Semantics, S07_0_dim_cpu_tensors_go_with_gpu_operands) {
+    const Tensor x = lz::full({3}, 2.0, {.device = kGpu1});
+    const Tensor a = lz::tensor(10.0), b = lz::tensor(100.0);
+    lz::sync();
+    EXPECT_EQ(values(x * a + b), std::vector<float>(3, 120));
+    const Tensor pending = lz::ones({4}).sum(); // not known when the graph is compiled
+    EXPECT_EQ(values(lz::where(x > a, x, pending) * b), std::vector<float>(3, 400));
+    const Tensor on_gpu = lz::ones({2}, {.device = kGpu0}).sum().cpu();
+    EXPECT_EQ(values(x + on_gpu), std::vector<float>(3, 4));
+    EXPECT_EQ((on_gpu + x).device(), kGpu1);
+}
+
+TEST(Semantics, S07_copies_go_between_any_two_devices) {
+    const Tensor x = lz::arange(6, {.dtype = lz::f32});
+    Tensor y = lz::zeros({6}, {.device = kGpu2});
+    y.copy_(x);
+    EXPECT_EQ(y.device(), kGpu2);
+    EXPECT_EQ(values(y), values(x));
+    Tensor z = lz::zeros({2, 6}, {.dtype = lz::f64, .device = kGpu1});
+    z.copy_(y);
+    EXPECT_EQ(z.device(), kGpu1);
+    EXPECT_EQ(z.dtype(), lz::f64);
+    EXPECT_EQ(values(z.at({1})), values(x));
+}
+
+TEST(Semantics, S07_peers_may_be_mixed_while_access_is_enabled) {
+    const Tensor x = lz::full({5}, 1.0, {.device = kGpu0}), y = lz::full({5}, 2.0, {.device = kGpu1});
+    lz::sync();
+    lz::cuda::enable_peer_access(kGpu0, kGpu1);
+    const Tensor z = x + y;
+    EXPECT_EQ(z.device(), kGpu0);
+    EXPECT_EQ(values(z), std::vector<float>(5, 3));
+    lz::cuda::disable_peer_access(kGpu0, kGpu1);
+    EXPECT_THROW(values(x + y), lz::DeviceError);
+}
+
+TEST(Semantics, S08_moving_to_where_it_is_gives_the_tensor_itself) {
+    const Tensor x = lz::ones({64}, {.device = kGpu1});
+    lz::sync();
+    const int64_t before = lz::memory_allocated(kGpu1);
+    EXPECT_TRUE(x.cuda(1).same_tensor(x));
+    EXPECT_TRUE(x.to(kGpu1).same_tensor(x));
+    EXPECT_TRUE(x.to(kGpu1, {.non_blocking = true}).same_tensor(x));
+    EXPECT_TRUE(x.to(kGpu1, lz::f32).same_tensor(x));
+    EXPECT_EQ(lz::memory_allocated(kGpu1), before);
+    Tensor moved = x.cuda(2);
+    EXPECT_FALSE(moved.same_tensor(x));
+    moved += 1;
+    EXPECT_EQ(x.device(), kGpu1);
+    EXPECT_EQ(values(x), std::vector<float>(64, 1));
+    EXPECT_EQ(values(moved), std::vector<float>(64, 2));
+    EXPECT_TRUE(x.is_cuda());
+    EXPECT_EQ(x.get_device(), 1);
+    EXPECT_FALSE(x.cpu().is_cuda());
+    EXPECT_EQ(x.cpu().get_device(), -1);
+}
+
+TEST(Child, DISABLED_TwoVisible) {
+    ASSERT_EQ(lz::cuda::device_count(), 2);
+    EXPECT_NE(lz::cuda::get_device_name(kGpu0).find('2'), std::string::npos)
+        << lz::cuda::get_device_name(kGpu0);
+    EXPECT_NE(lz::cuda::get_device_name(kGpu1).find('0'), std::string::npos)
+        << lz::cuda::get_device_name(kGpu1);
+    EXPECT_EQ(values(lz::ones({2}, {.device = kGpu1}) + 1), (std::vector<float>{2, 2}));
+    const Caught error = caught<lz::DeviceError>([] { lz::ones({2}, {.device = kGpu2}); });
+    EXPECT_TRUE(error.has("the devices are cpu, cuda:0 and cuda:1")) << error.what;
+}
+TEST(Child, DISABLED_NoneVisible) {
+    EXPECT_FALSE(lz::cuda::is_available());
+    EXPECT_EQ(lz::try_gpu(), Device::cpu());
+    EXPECT_EQ(lz::try_all_gpus(), std::vector<Device>{Device::cpu()});
+    const Caught error = caught<lz::DeviceError>([] { lz::ones({2}, {.device = "cuda"}); });
+    EXPECT_TRUE(error.has("the only device is cpu")) << error.what;
+    EXPECT_TRUE(error.has("CUDA_VISIBLE_DEVICES hides")) << error.what;
+    EXPECT_TRUE(caught<lz::DeviceError>([] { lz::ones({2}).pin_memory(); }).has("page-locked")) << error.what;
+}
+TEST(Child, DISABLED_NoneThere) {
+    EXPECT_EQ(lz::cuda::device_count(), 0);
+    const Caught error = caught<lz::DeviceError>([] { lz::ones({2}, {.device = "cuda:1"}); });
+    EXPECT_TRUE(error.has("There is no device cuda:1: the only device is cpu.")) << error.what;
+    EXPECT_TRUE(error.has("LAZULI_VIRTUAL_GPUS")) << error.what;
+}
+
+TEST(Semantics, S09_cuda_visible_devices_hides_orders_and_renumbers) {
+    run_child("CUDA_VISIBLE_DEVICES=2,0", "TwoVisible");
+    run_child("CUDA_VISIBLE_DEVICES=", "NoneVisible");
+}
+
+TEST(Semantics, S10_programs_find_out_what_there_is) {
+    EXPECT_TRUE(lz::cuda::is_available());
+    EXPECT_EQ(lz::cuda::device_count(), 4);
+    EXPECT_NE(lz::cuda::get_device_name(kGpu1).find("virtual"), std::string::npos);
+    const lz::cuda::DeviceProperties properties = lz::cuda::get_device_properties(kGpu1);
+    EXPECT_TRUE(properties.is_virtual);
+    EXPECT_EQ(properties.total_memory, int64_t{256} << 20);
+    EXPECT_EQ(lz::try_gpu(3), Device::cuda(3));
+    EXPECT_EQ(lz::try_gpu(10), Device::cpu());
+    EXPECT_EQ(lz::try_gpu(-1), Device::cpu());
+    EXPECT_EQ(lz::try_all_gpus().size(), 4u);
+    run_child("CUDA_VISIBLE_DEVICES=", "NoneVisible");
+}
+
+TEST(Semantics, S11_a_device_that_is_not_there_is_an_error_that_lists_those_that_are) {
+    const uint32_t line = __LINE__ + 1;
+    const Caught error = caught<lz::DeviceError>([] { lz::ones({2}, {.device = "cuda:7"}); });
+    EXPECT_EQ(error.line, line);
+    EXPECT_TRUE(
+        error.has("There is no device cuda:7: the devices are cpu, cuda:0, cuda:1, cuda:2 and cuda:3"))
+        << error.what;
+    EXPECT_THROW(lz::ones({2}).cuda(4), lz::DeviceError);
+    EXPECT_THROW(lz::ones({2}).to("cuda:99"), lz::DeviceError);
+    run_child("LAZULI_VIRTUAL_GPUS=0", "NoneThere");
+}
+
+TEST(Child, DISABLED_NoLinks) {
+    EXPECT_FALSE(lz::cuda::can_device_access_peer(kGpu0, kGpu1));
+    EXPECT_THROW(lz::cuda::enable_peer_access(kGpu0, kGpu1), lz::DeviceError);
+    const Tensor x = lz::arange(100000, {.dtype = lz::f32}), y = x.cuda(0).cuda(1) * 2;
+    EXPECT_EQ(y.device(), kGpu1);
+    EXPECT_EQ(values(y), values(x * 2));
+}
+
+TEST(Semantics, S12_copies_without_peer_access_are_staged_and_right) {
+    EXPECT_TRUE(lz::cuda::can_device_access_peer(kGpu0, kGpu1));
+    EXPECT_FALSE(lz::cuda::can_device_access_peer(kGpu0, kGpu0));
+    const Tensor x = lz::randn({300000}, {.device = kGpu2});
+    EXPECT_EQ(values(x.cuda(3)), values(x));
+    lz::cuda::enable_peer_access(kGpu2, kGpu3);
+    EXPECT_EQ(values(x.cuda(3) + 0), values(x));
+    lz::cuda::disable_peer_access(kGpu2, kGpu3);
+    EXPECT_THROW(lz::cuda::enable_peer_access(kGpu0, kGpu0), lz::DeviceError);
+    run_child("LAZULI_VIRTUAL_PEERS=0", "NoLinks");
+}
+
+TEST(Child, DISABLED_AskedFor) {
+    lz::use_virtual_gpus(2, {.memory_bytes = int64_t{64} << 20});
+    EXPECT_EQ(lz::cuda::device_count(), 2);
+    EXPECT_EQ(lz::cuda::get_device_properties(kGpu1).total_memory, int64_t{64} << 20);
+}
+
+TEST(Devices, VirtualGpusCanBeAskedForBeforeTheFirstUse) {
+    lz::sync();
+    lz::ones({1}).eval();
+    EXPECT_TRUE(caught<lz::StateError>([] { lz::use_virtual_gpus(2); }).has("has started already"));
+    run_child("-u LAZULI_VIRTUAL_GPUS -u LAZULI_VIRTUAL_MEMORY LAZULI_TEST_PLAIN=1", "AskedFor");
+}
+
+} // namespace

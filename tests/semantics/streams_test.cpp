@@ -1,0 +1,253 @@
+// S40 to S46: streams, events and the order of work.
+#include "support.h"
+
+#include <atomic>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+namespace {
+
+using namespace lz::test;
+using lz::Device;
+using lz::Tensor;
+
+TEST(Semantics, S40_independent_work_gives_what_serial_order_gives) {
+    lz::manual_seed(3);
+    const Tensor x = lz::randn({400, 400});
+    const auto branches = [&](const Device &place) {
+        const Tensor here = x.to(place);
+        Tensor sum = lz::zeros({400}, {.device = place});
+        for (int i = 0; i < 6; ++i) // independent of each other, large enough to spread
+            sum = sum + lz::cumsum(lz::cumsum(here * (i + 1), 0) * 1e-3, 1).amax(1);
+        return values(sum.cpu());
+    };
+    const auto expected = branches(Device::cpu()), found = branches(kGpu1);
+    ASSERT_EQ(expected.size(), found.size());
+    for (size_t i = 0; i < expected.size(); ++i)
+        EXPECT_NEAR(expected[i], found[i], 1e-3 * (1 + std::abs(expected[i]))); // sums in other orders
+}
+
+TEST(Semantics, S41_guards_set_and_restore_the_current_stream_and_device) {
+    const lz::Stream one(kGpu1), two(kGpu2);
+    EXPECT_EQ(lz::current_stream(kGpu1), lz::default_stream(kGpu1));
+    {
+        const lz::StreamGuard guard(one);
+        EXPECT_EQ(lz::current_stream(), one) << "of the current device, which is the stream's";
+        EXPECT_EQ(lz::cuda::current_device(), 1);
+        try {
+            const lz::StreamGuard inner(two);
+            EXPECT_EQ(lz::current_stream(), two);
+            EXPECT_EQ(lz::current_stream(kGpu1), one);
+            throw std::runtime_error("away");
+        } catch (const std::runtime_error &) {
+        }
+        EXPECT_EQ(lz::cuda::current_device(), 1);
+        EXPECT_EQ(lz::current_stream(kGpu2), lz::default_stream(kGpu2));
+        std::thread([&] { EXPECT_EQ(lz::current_stream(kGpu1), lz::default_stream(kGpu1)); }).join();
+    }
+    EXPECT_EQ(lz::cuda::current_device(), 0);
+    EXPECT_EQ(lz::current_stream(kGpu1), lz::default_stream(kGpu1));
+    EXPECT_NE(one, two);
+    EXPECT_NE(one, lz::Stream(kGpu1));
+    EXPECT_EQ(one.device(), kGpu1);
+    EXPECT_EQ(lz::Stream(kGpu1, -1).priority(), -1);
+    EXPECT_EQ(lz::default_stream(kGpu2).id(), 0);
+    std::ostringstream out;
+    out << lz::default_stream(kGpu2);
+    EXPECT_EQ(out.str(), "<stream 0 of cuda:2>");
+    EXPECT_TRUE(caught<lz::DeviceError>([] { lz::Stream("cpu"); }).has("streams belong to GPUs"));
+}
+
+TEST(Semantics, S41_work_under_a_guard_runs_on_that_stream_in_order) {
+    const lz::Stream stream(kGpu1, -1);
+    Tensor x = lz::zeros({64}, {.device = kGpu1});
+    lz::Profiler profiler;
+    {
+        const lz::StreamGuard guard(stream);
+        for (int i = 0; i < 8; ++i)
+            x = lz::cumsum(x, 0) + 1;
+        EXPECT_FALSE(x.same_tensor(x * 1));
+        stream.synchronize();
+        EXPECT_TRUE(stream.query());
+    }
+    const std::string row = "cuda:1 stream " + std::to_string(stream.id());
+    EXPECT_NE(profiler.svg().find(row), std::string::npos) << row;
+    Tensor expected = lz::zeros({64});
+    for (int i = 0; i < 8; ++i)
+        expected = lz::cumsum(expected, 0) + 1;
+    EXPECT_EQ(values(x), values(expected));
+}
+
+TEST(Semantics, S41_a_stream_may_go_before_its_work_has_run) {
+    Tensor x;
+    for (int i = 0; i < 200; ++i) { // more than there are at a time
+        const lz::Stream stream(kGpu0);
+        const lz::StreamGuard guard(stream);
+        x = lz::ones({16}, {.device = "cuda"}) * i;
+        if (i % 50 == 0)
+            lz::eval({x});
+        if (i % 40 == 0)
+            lz::sync();
+    }
+    EXPECT_EQ(values(x), std::vector<float>(16, 199));
+}
+
+TEST(Semantics, S41_the_users_own_waits_are_honoured) {
+    const lz::Stream a(kGpu0), b(kGpu1);
+    std::vector<int> order;
+    Tensor x = lz::zeros({2048}, {.device = kGpu0});
+    {
+        const lz::StreamGuard guard(a);
+        for (int i = 0; i < 20; ++i)
+            x = lz::cumsum(x, 0) + 1;
+        a.add_callback([&] { order.push_back(1); });
+    }
+    b.wait_stream(a);
+    b.add_callback([&] { order.push_back(2); });
+    const lz::Event reached = b.record_event();
+    a.wait_event(reached);
+    a.add_callback([&] { order.push_back(3); });
+    a.synchronize();
+    EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
+}
+
+TEST(Semantics, S41_waiting_for_the_default_stream_waits_for_all_unnamed_work) {
+    const lz::Stream s(kGpu0);
+    std::atomic<bool> first{false}, after{false};
+    Tensor x = lz::zeros({4096}, {.device = kGpu0});
+    for (int i = 0; i < 10; ++i)
+        x = lz::cumsum(x, 0) + 1;
+    lz::default_stream(kGpu0).add_callback([&] { first = true; });
+    s.wait_stream(lz::default_stream(kGpu0));
+    s.add_callback([&] { after = first.load(); });
+    s.synchronize();
+    EXPECT_TRUE(after);
+}
+
+TEST(Semantics, S42_user_streams_need_no_wait) {
+    const lz::Stream s(kGpu0);
+    for (const bool waits : {false, true}) {
+        lz::manual_seed(11);
+        const Tensor a = lz::empty({100, 100}, {.device = "cuda"}).normal_();
+        Tensor b;
+        {
+            if (waits)
+                s.wait_stream(lz::current_stream());
+            const lz::StreamGuard guard(s);
+            b = lz::sum(a);
+        }
+        lz::manual_seed(11);
+        const Tensor expected = lz::sum(lz::empty({100, 100}, {.device = "cuda"}).normal_());
+        EXPECT_EQ(b.item<float>(), expected.item<float>());
+    }
+}
+
+TEST(Semantics, S42_dependences_between_two_streams_and_devices_are_synchronised) {
+    const lz::Stream s(kGpu0), t(kGpu1);
+    Tensor x = lz::ones({3000}, {.device = kGpu0});
+    for (int i = 0; i < 10; ++i) {
+        Tensor y;
+        {
+            const lz::StreamGuard guard(s);
+            x = x + 1;
+            y = x.cuda(1);
+        }
+        {
+            const lz::StreamGuard guard(t);
+            y *= 2;
+        }
+        x = y.cuda(0) - x;
+        if (i % 4 == 0)
+            lz::eval({x});
+    }
+    EXPECT_EQ(values(x), std::vector<float>(3000, 11));
+}
+
+TEST(Semantics, S43_events_are_recorded_waited_for_and_asked) {
+    const lz::Event never;
+    EXPECT_TRUE(never.query()) << "an event that was never recorded has happened, as in CUDA";
+    EXPECT_NO_THROW(never.synchronize());
+
+    const lz::Stream s(kGpu0);
+    const lz::Event begin({.timing = true}), end({.timing = true});
+    begin.record(s);
+    Tensor x = lz::ones({20000}, {.device = kGpu0});
+    {
+        const lz::StreamGuard guard(s);
+        for (int i = 0; i < 10; ++i)
+            x = lz::cumsum(x, 0) * 0.5;
+        end.record();
+    }
+    end.synchronize();
+    EXPECT_TRUE(end.query());
+    EXPECT_TRUE(begin.query());
+    const double milliseconds = begin.elapsed_time(end);
+    EXPECT_GT(milliseconds, 0);
+    EXPECT_LT(milliseconds, 60000);
+    EXPECT_LE(end.elapsed_time(begin), 0);
+}
+
+TEST(Semantics, S43_elapsed_time_needs_timed_and_recorded_events) {
+    const lz::Event plain, timed({.timing = true}), other({.timing = true});
+    EXPECT_TRUE(caught<lz::StateError>([&] { (void)plain.elapsed_time(timed); }).has("timing"));
+    EXPECT_TRUE(caught<lz::StateError>([&] { (void)timed.elapsed_time(other); }).has("recorded"));
+}
+
+TEST(Semantics, S43_an_event_can_be_recorded_again_and_go_before_it_is_reached) {
+    const lz::Stream s(kGpu2);
+    Tensor x = lz::zeros({64}, {.device = kGpu2});
+    for (int i = 0; i < 50; ++i) {
+        const lz::Event event = s.record_event();
+        event.record(s);
+        event.wait(lz::default_stream(kGpu2));
+        x += 1;
+    }
+    EXPECT_EQ(values(x), std::vector<float>(64, 50));
+}
+
+TEST(Semantics, S45_memory_used_on_several_streams_is_not_reused_too_early) {
+    const lz::Stream s(kGpu0);
+    std::vector<Tensor> sums;
+    for (int i = 0; i < 30; ++i) {
+        Tensor x = lz::full({1 << 16}, i, {.dtype = lz::f32, .device = kGpu0});
+        lz::eval({x});
+        {
+            const lz::StreamGuard guard(s);
+            Tensor y = x;
+            for (int k = 0; k < 3; ++k)
+                y = lz::cumsum(y, 0) * 0;
+            sums.push_back((y + x).sum());
+            lz::eval({sums.back()});
+        }
+        // x is dropped here while the stream may still read it; the next round takes memory again.
+    }
+    for (size_t i = 0; i < sums.size(); ++i)
+        EXPECT_EQ(sums[i].item<double>(), static_cast<double>(i) * (1 << 16));
+}
+
+TEST(Child, DISABLED_ManyDevices) {
+    Tensor x = lz::arange(1000, {.dtype = lz::f32, .device = kGpu0}) * 2;
+    const lz::Stream s(kGpu1);
+    Tensor y;
+    {
+        const lz::StreamGuard guard(s);
+        y = lz::softmax(x.cuda(1), 0);
+    }
+    x += y.cuda(0);
+    EXPECT_NEAR(x.sum().item<double>(), 999 * 1000 + 1, 1);
+    {
+        const lz::StreamGuard guard(s);
+        x = (x.cuda(1) * 2).cuda(0).cpu().cuda(1);
+    }
+    EXPECT_NEAR(x.sum().item<double>(), 2 * (999 * 1000 + 1), 2);
+}
+
+TEST(Semantics, S46_every_program_can_be_checked_with_random_delays_too) {
+    run_child("LAZULI_VERIFY=1", "ManyDevices");
+    run_child("LAZULI_VERIFY=1 LAZULI_VIRTUAL_PEERS=0", "ManyDevices");
+    for (const char *seed : {"1", "2", "3"})
+        run_child(std::string("LAZULI_VERIFY=1 LAZULI_VIRTUAL_DELAY=") + seed, "ManyDevices");
+}
+
+} // namespace

@@ -1,0 +1,47 @@
+#pragma once
+/// What the tests of semantics.md share. The process has four virtual GPUs and verifies every schedule
+/// (setup.cpp).
+
+#include <lazuli/lazuli.h>
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace lz::test {
+
+inline const Device kGpu0 = Device::cuda(0), kGpu1 = Device::cuda(1), kGpu2 = Device::cuda(2),
+                    kGpu3 = Device::cuda(3);
+/// Where every row has to hold.
+inline const std::vector<Device> kPlaces = {Device::cpu(), kGpu0, kGpu3};
+
+inline std::vector<float> values(const Tensor &t) {
+    return t.to(f32).to_vector<float>();
+}
+
+/// Standard error and output of this program running the disabled test Child.DISABLED_<test> under
+/// `variables`. Fails unless the child passes.
+std::string run_child(const std::string &variables, const std::string &test);
+
+/// The message and line of the E that f throws; fails when it throws none.
+struct Caught {
+    std::string what;
+    uint32_t line = 0;
+    bool has(const std::string &part) const { return what.find(part) != std::string::npos; }
+};
+template <class E, class F>
+Caught caught(F &&f) {
+    try {
+        f();
+    } catch (const E &error) {
+        return {error.what(), error.line()};
+    } catch (const std::exception &error) {
+        ADD_FAILURE() << "another error: " << error.what();
+        return {};
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return {};
+}
+
+} // namespace lz::test
