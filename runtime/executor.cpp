@@ -150,7 +150,9 @@ private:
                 blame.lose(action.step, segment,
                            failure_of(program, action.step, segment, state_->faults[f]));
             } else if (const auto &lost = lost_[action.track]) {
-                blame.lose(action.step, segment, *lost);
+                blame.lose(action.step, segment,
+                           ir::Failure(lost->kind(), lost->message(), lost->loc(),
+                                       step.recorded.empty() ? ir::Failure::kNoNode : step.recorded.back()));
             }
             if (faulty)
                 state_->faults[f].code.store(0);

@@ -135,4 +135,32 @@ TEST(Faults, EveryCallOfABackendFailsInTurnAndNothingIsLost) {
     }
 }
 
+TEST(Faults, ALostDeviceSaysSoAndTheOthersGoOn) {
+    ASSERT_EQ(faulty_gpus().size(), 4u);
+    const auto on = [](int gpu) { return (numbers(512).to(Device::cuda(gpu)) * 3).to_vector<float>(); };
+    const Numbers right = on(2);
+    const Tensor kept = numbers(16).to("cuda:3");
+    kept.eval();
+    lz::sync();
+    faulty_gpus()[3]->lose_at(1);
+    for (int again = 0; again < 3; ++again) {
+        try {
+            on(3);
+            ADD_FAILURE() << "a lost device computed something";
+        } catch (const CudaError &error) {
+            EXPECT_NE(std::string(error.what()).find("lost"), std::string::npos) << error.what();
+        }
+        EXPECT_EQ(on(2), right);
+        EXPECT_EQ(numbers(512).to_vector<float>().size(), 512u);
+    }
+    EXPECT_THROW((kept + 1).to_vector<float>(), CudaError);
+    EXPECT_THROW(kept.to_vector<float>(), CudaError);
+    faulty_gpus()[3]->lose_at(0);
+    try { // what was left for the next sync
+        lz::sync();
+    } catch (const Error &) {
+    }
+    EXPECT_EQ(on(3), right);
+}
+
 } // namespace

@@ -68,6 +68,10 @@ struct Watched {
     std::vector<Location> lines;         ///< by recorded index
 
     void settle(Thrown &thrown);
+
+private:
+    /// For failures that no operation is to blame for.
+    Location last_line() const { return lines.empty() ? Location{} : lines.back(); }
 };
 
 struct Flights {
@@ -89,7 +93,7 @@ void Watched::settle(Thrown &thrown) {
     const engine::RunReport report = flight->finish(lost);
     for (const auto &failed : report.failures) {
         const uint32_t at = failed.failure.node();
-        auto *record = new FailureRecord(failed.failure, at < lines.size() ? lines[at] : Location{});
+        auto *record = new FailureRecord(failed.failure, at < lines.size() ? lines[at] : last_line());
         thrown.note(record);
         for (const uint32_t r : failed.results)
             fail(results[r], record);
