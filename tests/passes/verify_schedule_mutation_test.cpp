@@ -106,6 +106,13 @@ TEST(VerifyScheduleMutation, EverySyncThatMatteredIsMissed) {
         const Program program = random_program(seed, effects);
         ASSERT_FALSE(objects(program)) << "seed " << seed;
         ASSERT_FALSE(find_race(program)) << "seed " << seed << "\n" << print(program);
+        // A wait for an event of the user's finds what was recorded before it.
+        uint32_t last = 0;
+        for (const Step &step : program.steps)
+            if (step.kind != StepKind::HostCallback && has_effect(step)) {
+                EXPECT_LE(last, step.effect.terms.at(0).word) << "seed " << seed;
+                last = step.effect.terms[0].word;
+            }
         for (size_t s = 0; s < program.steps.size(); ++s) {
             if (program.steps[s].kind != StepKind::WaitEvent || program.steps[s].event == kNone)
                 continue;
