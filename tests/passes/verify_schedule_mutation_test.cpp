@@ -20,6 +20,8 @@ namespace {
 
 using namespace ir;
 
+constexpr uint64_t kSeeds = 500;
+
 /// One memory: kind, number.
 std::pair<int, int64_t> memory_of(const Program &program, uint32_t buffer) {
     const BufferDesc &b = program.buffers[buffer];
@@ -88,8 +90,8 @@ Program random_program(uint64_t seed, bool effects) {
         options.devices.push_back({DeviceKind::Cuda, i});
     options.streams = seed % 2 == 0 ? 3 : 0;
     options.first_stream = kFirstUserStream;
-    if (effects)
-        options.ops |= test::ops_of(OpFamily::Effect);
+    options.effects = effects ? 15 : 0;
+    options.updates = seed % 5 == 1 ? 10 : 0;
     Graph graph = test::random_graph(seed, options).graph;
     test::Random draw(seed + 7);
     for (Param &p : graph.params)
@@ -101,7 +103,7 @@ Program random_program(uint64_t seed, bool effects) {
 
 TEST(VerifyScheduleMutation, EverySyncThatMatteredIsMissed) {
     size_t mattered = 0, idle = 0;
-    for (uint64_t seed = 0; seed < 500; ++seed) {
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
         const bool effects = seed % 4 == 3;
         const Program program = random_program(seed, effects);
         ASSERT_FALSE(objects(program)) << "seed " << seed;
