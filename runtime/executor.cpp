@@ -5,7 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace lz::runtime {
 
@@ -105,8 +108,12 @@ public:
     bool done() override {
         const auto &tracks = loaded_.layout_->tracks;
         for (size_t t = 0; t < tracks.size(); ++t)
-            if (!tracks[t].backend->reached(tracks[t].stream.stream, state_->end_ticks[t]))
-                return false;
+            try {
+                if (!tracks[t].backend->reached(tracks[t].stream.stream, state_->end_ticks[t]))
+                    return false;
+            } catch (const ir::Failure &) {
+                // The device is lost, and this has passed: finish says so.
+            }
         return true;
     }
 
@@ -116,8 +123,8 @@ public:
             try {
                 tracks[t].backend->synchronize(tracks[t].stream.stream, state_->end_ticks[t]);
             } catch (const ir::Failure &failure) {
-                if (!lost_)
-                    lost_ = failure;
+                if (!lost(tracks[t].backend))
+                    lost_.push_back({tracks[t].backend, failure, {}});
             }
     }
 
@@ -133,6 +140,17 @@ public:
     }
 
 private:
+    /// A device that is lost, and with it what this run did there.
+    struct Lost {
+        Backend *backend;
+        ir::Failure failure;
+        std::optional<uint32_t> number; ///< of the failure in the blame
+    };
+    Lost *lost(const Backend *backend) {
+        const auto found = std::ranges::find(lost_, backend, &Lost::backend);
+        return found == lost_.end() ? nullptr : &*found;
+    }
+
     void look_at(const Layout::Action &action, Blame &blame) {
         const ir::Program &program = loaded_.program_;
         const ir::Step &step = program.steps[action.step];
@@ -145,8 +163,10 @@ private:
             } else if (faulty) {
                 blame.lose(action.step, segment,
                            failure_of(program, action.step, segment, state_->faults[f]));
-            } else if (lost_) {
-                blame.lose(action.step, segment, *lost_);
+            } else if (Lost *const device = lost(action.backend)) {
+                if (!device->number)
+                    device->number = blame.lose(action.step, segment, device->failure);
+                blame.lose_by(action.step, segment, *device->number);
             }
             if (faulty)
                 state_->faults[f].code.store(0);
@@ -155,7 +175,7 @@ private:
 
     const LoadedProgram &loaded_;
     Taken state_;
-    std::optional<ir::Failure> lost_; ///< the device itself
+    std::vector<Lost> lost_;
     bool finished_ = false;
 };
 
