@@ -53,6 +53,8 @@ private:
         step.operands[out ? 1 : 0] = {
             .mode = out ? BufferMode::Out : BufferMode::In, .bytes = block_bytes, .staging = block};
         step.copy = {out ? range.from_begin : 0, out ? 0 : range.to_begin, range.bytes};
+        if (out)
+            step.ints = whole.ints;
         step.bytes_read = step.bytes_written = range.bytes;
         step.cost = 2 * range.bytes;
         step.node = whole.node;

@@ -158,8 +158,9 @@ void LoadedProgram::Run::perform(const Layout::Action &action, OnDone done) {
     case ir::StepKind::Copy: {
         const ir::CopyRange &range = program_.steps[action.step].copy;
         void *const *pointers = state_.pointers.data() + action.index;
+        const int64_t skip = action.skip == ir::kNone ? 0 : state_.args[action.skip];
         action.backend->copy(static_cast<char *>(pointers[1]) + range.to_begin,
-                             static_cast<char *>(pointers[0]) + range.from_begin,
+                             static_cast<char *>(pointers[0]) + range.from_begin + skip,
                              static_cast<size_t>(range.bytes), stream_of(action), std::move(done));
         break;
     }
