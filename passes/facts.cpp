@@ -167,6 +167,8 @@ std::vector<std::string> explain_fusion(const Graph &graph, const FusionNotes &n
     for (const FusionNote &note : notes.kept_apart) {
         const Node &p = graph.node(note.producer);
         const Node &c = graph.node(note.consumer);
+        if (p.op == Op::Transfer || c.op == Op::Transfer)
+            continue; // no kernel to be in
         const auto where = [](const Node &n) {
             return n.loc.known() ? " at " + to_string(n.loc) : std::string();
         };
