@@ -102,7 +102,9 @@ struct Step {
     std::string symbol;             ///< Library: name in the library table (runtime/api/library.h)
     std::vector<uint32_t> operands; ///< Library: buffers, in the symbol's order; Copy: from, to
     CopyRange copy;                 ///< Copy
-    std::vector<ArgSpec> ints;      ///< Library: integer arguments, in the symbol's order
+    /// Library: integer arguments, in the symbol's order. Copy: nothing, or one number of bytes that come on
+    /// top of copy.from_begin: where a slice begins.
+    std::vector<ArgSpec> ints;
     uint32_t event = kNone; ///< RecordEvent, WaitEvent: index of the event; kNone: the user's, `effect`
     /// HostCallback, and the user's RecordEvent and WaitEvent: the word that tells which
     /// (runtime/user_event.h).

@@ -131,6 +131,7 @@ private:
         };
         inside(s.copy.from_begin, from);
         inside(s.copy.to_begin, to);
+        check(s.ints.size() <= 1, "a copy has {} numbers, not one at most", s.ints.size());
         check(s.device == from.device || s.device == to.device, "it copies from {} to {} on a stream of {}",
               to_string(from.device), to_string(to.device), to_string(s.device));
     }

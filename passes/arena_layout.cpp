@@ -23,7 +23,7 @@ public:
     static bool by_time(const ArenaBlock &block, const LastUses &before) { return before.end <= block.begin; }
     /// Whether bytes of `before` may be those of `block`.
     bool operator()(const ArenaBlock &block, const ArenaBlock &before) const {
-        return before.last < block.first && (by_order(block, before.uses) || by_time(block, before.uses));
+        return before.last < block.first && (by_time(block, before.uses) || by_order(block, before.uses));
     }
 
 private:

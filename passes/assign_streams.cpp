@@ -80,8 +80,16 @@ private:
     /// where that is open.
     int32_t place(LoweredStep &step, const Sides &copy) const {
         if (copy.from != copy.to) {
-            step.device = on_gpu(copy.from) && addresses(copy.from, copy.to) ? copy.from : copy.to;
-            return !on_gpu(copy.from) ? kCopyInStream : !on_gpu(copy.to) ? kCopyOutStream : kCopyPeerStream;
+            if (!on_gpu(copy.from) || !on_gpu(copy.to)) {
+                step.device = on_gpu(copy.from) ? copy.from : copy.to;
+                return on_gpu(copy.from) ? kCopyOutStream : kCopyInStream;
+            }
+            if (step.stream != kNoStream && addresses(copy.to, copy.from)) {
+                step.device = copy.to;
+                return kDefaultStream;
+            }
+            step.device = addresses(copy.from, copy.to) ? copy.from : copy.to;
+            return kCopyPeerStream;
         }
         const bool work = step.kind == StepKind::Launch || step.kind == StepKind::Copy ||
                           (step.kind == StepKind::Library && step.symbol != kWaitStream);
@@ -163,10 +171,12 @@ private:
 
     bool is_worth(const Schedule &many, const Schedule &few) const {
         const double gain = few.seconds() - many.seconds();
-        double launch = 0;
-        for (const uint32_t s : free_)
-            launch = std::max(launch, info_of(target_, steps_[s].device).launch_seconds);
-        return gain > kWorthwhile.part * few.seconds() && gain > kWorthwhile.launches * launch;
+        double launch = 0, work = 0;
+        for (const uint32_t s : free_) {
+            launch = std::max(launch, sync_seconds(s));
+            work += seconds_[s];
+        }
+        return gain > kWorthwhile.part * work && gain > kWorthwhile.launches * launch;
     }
 
     /// Streams for what is free: of the steps whose dependences are placed, the one with the longest way to

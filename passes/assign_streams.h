@@ -3,7 +3,7 @@
 ///
 /// Property: `device` and `stream` of each step name the stream that runs it, in the order of the steps.
 ///  - What the user put on a stream is there, in order (S41); a transfer's stream is one of the GPU that it
-///    copies to, or, between GPUs and to the host, of the one that it copies from.
+///    copies to, or, to the host, of the one that it copies from.
 ///  - Other transfers are on the copy streams of ir/stream.h: from the host on the target's, to the host and
 ///    to another GPU on the source's (the target's, where only that may address the other).
 ///  - Work of the CPU is on its one stream, and effects of the user's that name no stream on the default one.
@@ -36,7 +36,8 @@ struct Schedule {
     double seconds() const;
 };
 
-/// Several compute streams are used when they save this part of the time, and this many launches.
+/// Several compute streams are used when they save this part of the time that the work with open streams
+/// takes, and this many launches.
 struct Worthwhile {
     double part = 0.05;
     double launches = 10;

@@ -78,11 +78,15 @@ public:
             break;
         case StepKind::Copy:
             step.copy = lowered.copy;
+            step.ints = std::move(lowered.ints);
             for (size_t k = 0; k < 2; ++k) {
                 const uint32_t buffer = plan_.operands[next_operand_++];
                 const int64_t begin = k == 0 ? step.copy.from_begin : step.copy.to_begin;
                 step.operands.push_back(buffer);
-                touch(step, {buffer, begin, begin + step.copy.bytes, k == 1});
+                if (k == 0 && !step.ints.empty()) // any part of it
+                    touch(step, {buffer, 0, plan_.buffers[buffer].bytes, false});
+                else
+                    touch(step, {buffer, begin, begin + step.copy.bytes, k == 1});
             }
             break;
         case StepKind::RecordEvent:

@@ -148,7 +148,7 @@ Dependences find_dependences(const Graph &graph, std::span<const LoweredStep> st
         uint32_t k = plan.step_begin[s];
         for_operands(steps[s], [&](const LoweredBuffer &b) {
             const uint32_t buffer = plan.operands[k++];
-            if (buffer != kNone)
+            if (buffer != kNone && plan.buffers[buffer].bytes > 0)
                 f(b.mode, buffer);
         });
     };

@@ -83,6 +83,26 @@ bool is_free(Op op) {
     }
 }
 
+std::optional<ArgSpec> begin_of_run(const Graph &graph, const Node &node) {
+    if (node.op != Op::Slice)
+        return std::nullopt;
+    const AttrView attrs = graph.attrs(node);
+    const Shape &from = graph.type(graph.operands(node)[0]).shape, &to = graph.type(graph.result(node)).shape;
+    const auto steps = attrs.ints(attr::kSliceSteps);
+    const auto strides = from.dense_strides();
+    const auto starts = node.runtime_begin + static_cast<uint32_t>(attrs.runtime_index(attr::kSliceStarts));
+    ArgSpec begin;
+    bool one_place = true; // on the axes so far
+    for (int axis = 0; axis < from.rank(); ++axis) {
+        if ((!one_place && to[axis] != from[axis]) || (to[axis] > 1 && steps[static_cast<size_t>(axis)] != 1))
+            return std::nullopt;
+        if (to[axis] != from[axis]) // a whole axis starts at 0, whatever the word will be
+            begin.terms.push_back({starts + static_cast<uint32_t>(axis), strides[static_cast<size_t>(axis)]});
+        one_place = one_place && to[axis] == 1;
+    }
+    return begin;
+}
+
 bool reduces(const Graph &graph, const Node &node) {
     if (info(node.op).family != OpFamily::Reduction)
         return false;
@@ -147,6 +167,8 @@ std::vector<std::string> explain_fusion(const Graph &graph, const FusionNotes &n
     for (const FusionNote &note : notes.kept_apart) {
         const Node &p = graph.node(note.producer);
         const Node &c = graph.node(note.consumer);
+        if (p.op == Op::Transfer || c.op == Op::Transfer)
+            continue; // no kernel to be in
         const auto where = [](const Node &n) {
             return n.loc.known() ? " at " + to_string(n.loc) : std::string();
         };

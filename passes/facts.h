@@ -5,6 +5,7 @@
 #include "ir/graph.h"
 #include "passes/lower_clusters.h"
 
+#include <optional>
 #include <string>
 
 namespace lz::passes {
@@ -18,6 +19,9 @@ bool is_expensive(ir::Op op, ir::DType dtype);
 int scalar_ops(ir::Op op, ir::DType dtype);
 /// Views that are index maps only, and makers: copied into every reader.
 bool is_free(ir::Op op);
+/// Where the elements of a slice begin in the dense memory of its operand, in elements, if they are one run
+/// there: then it need not be written to memory of its own to be copied. Nothing for other nodes.
+std::optional<ir::ArgSpec> begin_of_run(const ir::Graph &graph, const ir::Node &node);
 /// Whether the node is a reduction that reduces: one over no axes is a cast of its operand to its own dtype.
 bool reduces(const ir::Graph &graph, const ir::Node &node);
 /// The axes that a reduction reduces.

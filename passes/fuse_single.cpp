@@ -55,9 +55,11 @@ std::vector<bool> stored_views(const Graph &graph) {
             break;
         default:
             for (ValueId v : operands) {
-                // A reshape of what is in memory is in memory.
+                // A reshape of what is in memory is in memory, and so is one run of it for a copy.
                 const ValueId whole = v;
-                while (free_producer(v) && graph.producer(v)->op == Op::Reshape)
+                while (free_producer(v) &&
+                       (graph.producer(v)->op == Op::Reshape ||
+                        (node.op == Op::Transfer && begin_of_run(graph, *graph.producer(v)))))
                     v = graph.operands(*graph.producer(v))[0];
                 if (free_producer(v))
                     store(whole);

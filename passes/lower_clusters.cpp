@@ -111,6 +111,8 @@ private:
                 bytes(b);
         for (const LoweredBuffer &b : step.operands)
             bytes(b);
+        if (step.kind == StepKind::Copy)
+            step.bytes_read = step.copy.bytes;
         int64_t weighted = 0;
         for (NodeId n = view.first; n < view.end; ++n) {
             const Node &node = graph_.node(n);

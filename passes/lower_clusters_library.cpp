@@ -1,6 +1,7 @@
 #include "passes/lower_clusters_library.h"
 
 #include "ir/diagnostic.h"
+#include "passes/facts.h"
 
 namespace lz::passes {
 
@@ -39,10 +40,7 @@ public:
             break;
         case Op::Transfer:
             step_.kind = StepKind::Copy;
-            step_.symbol.clear();
-            read(0);
-            write(0);
-            step_.copy.bytes = step_.operands[1].bytes;
+            copy();
             break;
         case Op::WaitStream:
             integer(device_word(attrs.device(attr::kWaitStreamOf)));
@@ -63,6 +61,29 @@ private:
                 return v;
             v = graph_.operands(graph_.node(p))[0];
         }
+    }
+    /// Of one run of what is stored only that is copied.
+    void copy() {
+        step_.symbol.clear();
+        ValueId v = graph_.operands(node_)[0];
+        const int64_t size = size_of(graph_.type(v).dtype);
+        ArgSpec skipped;
+        while (true) {
+            const NodeId p = graph_.value(v).producer;
+            if (p == kNone || p < first_)
+                break;
+            if (const auto begin = begin_of_run(graph_, graph_.node(p)))
+                for (const ArgSpec::Term &t : begin->terms)
+                    skipped.terms.push_back({t.word, t.coefficient * size});
+            else if (graph_.node(p).op != Op::Reshape)
+                break;
+            v = graph_.operands(graph_.node(p))[0];
+        }
+        step_.operands.push_back({BufferMode::In, v, kNone, graph_.type(v).bytes()});
+        write(0);
+        step_.copy.bytes = step_.operands[1].bytes;
+        if (!skipped.terms.empty())
+            step_.ints.push_back(std::move(skipped));
     }
     void read(size_t operand) {
         const ValueId v = stored(graph_.operands(node_)[operand]);

@@ -65,6 +65,17 @@ private:
     const PipelineObserver *observer_;
 };
 
+/// The user's lines by recorded index.
+std::vector<Location> lines_of(const Graph &graph) {
+    std::vector<Location> lines;
+    for (const Node &node : graph.nodes())
+        if (node.recorded != kNone) {
+            lines.resize(std::max<size_t>(lines.size(), node.recorded + size_t{1}));
+            lines[node.recorded] = node.loc;
+        }
+    return lines;
+}
+
 } // namespace
 
 CompileResult compile(Graph graph, const Target &target, const PipelineObserver *observer) {
@@ -89,10 +100,9 @@ Program lower(const Graph &graph, const Target &target, const FusionNotes &fusio
               std::span<const LoweredStep>(steps));
 
     steps = run("stage-copies", [&] { return stage_copies(graph, std::move(steps), target); });
-    Schedule schedule;
     const Dependences by_value =
         run("dependences", [&] { return find_dependences(graph, std::span<const LoweredStep>(steps)); });
-    schedule = run("assign-streams", [&] { return assign_streams(graph, steps, by_value, target); });
+    Schedule schedule = run("assign-streams", [&] { return assign_streams(graph, steps, by_value, target); });
     run.report({.pass = "assign-streams", .graph = &graph, .steps = steps, .schedule = &schedule});
 
     const MemoryPlan plan = run("plan-memory", [&] { return plan_memory(graph, steps, schedule, by_value); });
@@ -110,7 +120,7 @@ Program lower(const Graph &graph, const Target &target, const FusionNotes &fusio
     run.check({.pass = "build-program", .graph = &graph, .plan = &plan, .program = &program}, program);
 
     if (target.modes.verify) {
-        run("verify-schedule", [&] { verify_schedule(program); });
+        run("verify-schedule", [&] { verify_schedule(program, lines_of(graph)); });
         run.report({.pass = "verify-schedule", .graph = &graph, .plan = &plan, .program = &program});
     }
     return program;

@@ -2,6 +2,7 @@
 
 #include "ir/diagnostic.h"
 #include "passes/arena_layout.h"
+#include "passes/plan_memory_copies.h"
 #include "passes/write_over.h"
 
 #include <algorithm>
@@ -37,12 +38,6 @@ struct Slot {
     StreamRef home{}; // in whose order its arena is taken
 };
 
-/// A copy before a step, or behind the last one.
-struct AddedCopy {
-    uint32_t before_step;
-    uint32_t from, to; // buffers
-};
-
 bool can_fault(const LoweredStep &step) {
     if (step.kind == StepKind::Library)
         return true;
@@ -70,7 +65,7 @@ public:
         find_reuses();
         for (uint32_t b = 0; b < plan_.buffers.size(); ++b)
             finish(plan_.buffers[b], slots_[slot_of_[b]]);
-        add_copies();
+        add_copies(graph_, copies_, plan_, steps_, schedule_);
         return std::move(plan_);
     }
 
@@ -260,7 +255,7 @@ private:
         if (b.mode == BufferMode::InOut && shared)
             plan_.continues[buffer] = buffer_of_[b.replaces];
         if (b.mode == BufferMode::InOut && !shared) {
-            copies_.push_back({s, buffer_of_[b.replaces], buffer});
+            copies_.push_back({s, buffer_of_[b.replaces], buffer, s});
             const uint32_t from = slot_of_[buffer_of_[b.replaces]];
             slots_[from].last = std::max(slots_[from].last, s);
             use(from, s);
@@ -355,7 +350,7 @@ private:
             const uint32_t slot = add_slot(type.bytes(), type.device, end_);
             slots_[slot].result = r;
             plan_.results[r] = add_buffer(slot, type.bytes(), v);
-            copies_.push_back({end_, buffer_of_[v], plan_.results[r]});
+            copies_.push_back({end_, buffer_of_[v], plan_.results[r], made_by_[buffer_of_[v]]});
         }
     }
 
@@ -469,80 +464,6 @@ private:
         }
     }
 
-    /// Puts the copies among the steps, each on the stream of the step that it is for.
-    void add_copies() {
-        plan_.copies = static_cast<int64_t>(copies_.size());
-        if (copies_.empty())
-            return;
-        std::vector<LoweredStep> steps;
-        Schedule schedule{std::move(schedule_.streams), {}, {}, {}};
-        std::vector<uint32_t> operands, step_begin;
-        size_t copy = 0;
-        double end = 0;
-        for (uint32_t s = 0; s <= end_; ++s) {
-            for (; copy < copies_.size() && copies_[copy].before_step == s; ++copy) {
-                const double begin = s < end_ ? schedule_.begin[s] : end;
-                steps.push_back(copy_step(copies_[copy]));
-                schedule.stream.push_back(s < end_ ? schedule_.stream[s]
-                                                   : stream_for(copies_[copy], schedule));
-                const StreamRef stream = schedule.streams[schedule.stream.back()];
-                steps.back().device = stream.device;
-                steps.back().stream = stream.stream;
-                schedule.begin.push_back(begin);
-                schedule.end.push_back(begin);
-                step_begin.push_back(static_cast<uint32_t>(operands.size()));
-                operands.insert(operands.end(), {copies_[copy].from, copies_[copy].to});
-            }
-            if (s == end_)
-                break;
-            steps.push_back(std::move(steps_[s]));
-            schedule.stream.push_back(schedule_.stream[s]);
-            schedule.begin.push_back(schedule_.begin[s]);
-            schedule.end.push_back(schedule_.end[s]);
-            end = std::max(end, schedule_.end[s]);
-            step_begin.push_back(static_cast<uint32_t>(operands.size()));
-            operands.insert(operands.end(), plan_.operands.begin() + plan_.step_begin[s],
-                            plan_.operands.begin() + plan_.step_begin[s + 1]);
-        }
-        step_begin.push_back(static_cast<uint32_t>(operands.size()));
-        steps_ = std::move(steps);
-        schedule_ = std::move(schedule);
-        plan_.operands = std::move(operands);
-        plan_.step_begin = std::move(step_begin);
-    }
-
-    LoweredStep copy_step(const AddedCopy &copy) const {
-        const BufferDesc &from = plan_.buffers[copy.from], &to = plan_.buffers[copy.to];
-        LoweredStep step;
-        step.kind = StepKind::Copy;
-        step.operands = {{.mode = BufferMode::In, .value = from.value, .bytes = from.bytes},
-                         {.mode = BufferMode::Out, .value = to.value, .bytes = to.bytes}};
-        step.copy.bytes = step.bytes_read = step.bytes_written = to.bytes;
-        step.cost = 2 * to.bytes;
-        if (const Node *node = to.value == kNone ? nullptr : graph_.producer(to.value)) {
-            step.node = static_cast<NodeId>(node - graph_.nodes().data());
-            if (node->recorded != kNone)
-                step.recorded = {node->recorded};
-        }
-        step.label = "copy";
-        return step;
-    }
-
-    /// Of a copy behind the last step: where its operand was made, else the default stream.
-    uint32_t stream_for(const AddedCopy &copy, Schedule &schedule) const {
-        const Device device = plan_.buffers[copy.from].device;
-        if (const uint32_t s = made_by_[copy.from];
-            s != kNone && schedule.streams[schedule_.stream[s]].device == device)
-            return schedule_.stream[s];
-        const StreamRef wanted{device, kDefaultStream};
-        const auto it = std::ranges::find(schedule.streams, wanted);
-        if (it == schedule.streams.end()) {
-            schedule.streams.push_back(wanted);
-            return static_cast<uint32_t>(schedule.streams.size() - 1);
-        }
-        return static_cast<uint32_t>(it - schedule.streams.begin());
-    }
-
     const Graph &graph_;
     std::vector<LoweredStep> &steps_;
     Schedule &schedule_;
@@ -557,8 +478,8 @@ private:
     std::vector<uint32_t> donors_;  // inputs whose memory may still be taken over
     bool shares_memory_ = false;    // some inputs do
     std::vector<ValueId> touched_;
-    std::vector<AddedCopy> copies_; // in the order of their steps
-    std::optional<bool> faults_;    // whether the current step can fail
+    std::vector<PlannedCopy> copies_; // in the order of their steps
+    std::optional<bool> faults_;      // whether the current step can fail
 };
 
 } // namespace

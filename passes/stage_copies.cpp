@@ -47,18 +47,20 @@ private:
         LoweredStep step;
         step.kind = StepKind::Copy;
         step.device = device(whole.operands[out ? 0 : 1]);
-        // The user's stream is one of the GPU that is read; the other half has no user.
-        step.stream = out ? whole.stream : kNoStream;
+        // The user's stream is one of the GPU that is copied to; the other half has no user.
+        step.stream = out ? kNoStream : whole.stream;
         step.operands = {whole.operands[0], whole.operands[1]};
         step.operands[out ? 1 : 0] = {
             .mode = out ? BufferMode::Out : BufferMode::In, .bytes = block_bytes, .staging = block};
         step.copy = {out ? range.from_begin : 0, out ? 0 : range.to_begin, range.bytes};
+        if (out)
+            step.ints = whole.ints;
         step.bytes_read = step.bytes_written = range.bytes;
         step.cost = 2 * range.bytes;
         step.node = whole.node;
         step.nodes = whole.nodes;
         step.recorded = whole.recorded;
-        step.label = fmt::format("{}{} the host", whole.label, out ? " to" : " from");
+        step.label = fmt::format("{}, {}", whole.label, out ? "out" : "in");
         if (pieces > 1)
             step.label += fmt::format(", piece {} of {}", k + 1, pieces);
         return step;

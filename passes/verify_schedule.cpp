@@ -1,10 +1,12 @@
 #include "passes/verify_schedule.h"
 
 #include "ir/diagnostic.h"
+#include "passes/verify_schedule_accesses.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -14,85 +16,6 @@ namespace lz::passes {
 using namespace ir;
 
 namespace {
-
-// ---- which bytes a step touches, from its kernel
-
-struct Bytes {
-    int64_t begin = INT64_MAX, end = INT64_MIN;
-    bool empty() const { return begin >= end; }
-    void add(int64_t from, int64_t to) {
-        begin = std::min(begin, from);
-        end = std::max(end, to);
-    }
-};
-
-struct Touched {
-    Bytes read, written;
-};
-
-/// A known integer, or nothing where a runtime word decides.
-std::optional<int64_t> known(const Segment &segment, ArgId arg, int64_t absent) {
-    if (arg == kNoArg)
-        return absent;
-    const ArgSpec &spec = segment.args[arg];
-    return spec.terms.empty() ? std::optional(spec.constant) : std::nullopt;
-}
-
-/// The elements that an access can reach: the corners of its affine map, or the whole buffer where the map is
-/// not known before the run. Gathered indices are checked by the kernel itself, within the buffer.
-std::optional<Bytes> reach(const Kernel &kernel, const Segment &segment, const Access &access) {
-    if (!access.terms.empty())
-        return std::nullopt;
-    const auto offset = known(segment, access.offset, 0);
-    if (!offset)
-        return std::nullopt;
-    int64_t low = *offset, high = *offset;
-    for (const AxisStride &s : access.strides) {
-        const auto stride = known(segment, s.stride, 1),
-                   extent = known(segment, kernel.axes[s.axis].extent, 0);
-        if (!stride || !extent)
-            return std::nullopt;
-        if (*extent == 0)
-            return Bytes{};
-        const int64_t span = *stride * (*extent - 1);
-        (span < 0 ? low : high) += span;
-    }
-    const int64_t size = size_of(kernel.buffers[access.buffer].dtype);
-    return Bytes{low * size, (high + 1) * size};
-}
-
-/// Everything one segment touches, by kernel buffer.
-std::vector<Touched> touched_by(const Program &program, const Kernel &kernel, const Segment &segment) {
-    std::vector<Touched> touched(kernel.buffers.size());
-    const auto add = [&](const Access &access, bool write) {
-        const uint32_t buffer = segment.buffers[access.buffer];
-        if (buffer == kNone)
-            return;
-        const int64_t whole = program.buffers[buffer].bytes;
-        if (whole ==
-            0) // an axis of extent 0 is walked, which an access that does not move along it cannot tell
-            return;
-        Bytes bytes = reach(kernel, segment, access).value_or(Bytes{0, whole});
-        if (bytes.empty())
-            return;
-        // With a predicate the corners may lie outside; the elements that are touched do not.
-        if (access.predicate != kNoValue)
-            bytes = {std::clamp<int64_t>(bytes.begin, 0, whole), std::clamp<int64_t>(bytes.end, 0, whole)};
-        Touched &t = touched[access.buffer];
-        (write ? t.written : t.read).add(bytes.begin, bytes.end);
-    };
-    for (const Instr &instr : kernel.instrs)
-        if (instr.op == KOp::Load || instr.op == KOp::Store)
-            add(kernel.accesses[instr.access], instr.op == KOp::Store);
-    for (const Phase &phase : kernel.phases)
-        if (phase.contraction) {
-            add(phase.contraction->lhs, false);
-            add(phase.contraction->rhs, false);
-        }
-    return touched;
-}
-
-// ---- who touched each byte last
 
 using Clock = std::vector<uint32_t>; // by stream: steps of it that have happened
 
@@ -112,9 +35,13 @@ struct Cell {
 /// of them have not been touched.
 using History = std::map<int64_t, Cell>;
 
+/// Of steps that have no label.
+constexpr std::array<std::string_view, 6> kKindNames = {"launch", "library", "copy",
+                                                        "record", "wait",    "callback"};
+
 class Verifier {
 public:
-    explicit Verifier(const Program &program) : program_(program) {}
+    Verifier(const Program &program, std::span<const Location> lines) : program_(program), lines_(lines) {}
 
     void run() {
         for (const Step &step : program_.steps)
@@ -147,8 +74,11 @@ private:
         }
         ++clock[stream];
         clocks_[s] = {stream, clock[stream]};
-        if (step.kind == StepKind::RecordEvent && step.event != kNone)
+        if (step.kind == StepKind::RecordEvent && step.event != kNone) {
+            if (events_[step.event])
+                fail(s, fmt::format("records event {} again", step.event));
             events_[step.event] = clock;
+        }
         check_declared(s);
         // Reads before writes: a step may read bytes that it then overwrites.
         for (const ByteRange &a : step.accesses)
@@ -159,11 +89,32 @@ private:
                 write(s, a);
     }
 
-    /// What the kernel touches is among what the step says it touches.
+    /// What the step touches is among what it says it touches.
     void check_declared(uint32_t s) {
         const Step &step = program_.steps[s];
-        if (step.kind != StepKind::Launch)
-            return;
+        switch (step.kind) {
+        case StepKind::Launch:
+            check_launch(s);
+            break;
+        case StepKind::Copy:
+            check_range(s, step.operands[0], {step.copy.from_begin, step.copy.from_begin + step.copy.bytes},
+                        false);
+            check_range(s, step.operands[1], {step.copy.to_begin, step.copy.to_begin + step.copy.bytes},
+                        true);
+            break;
+        case StepKind::Library:
+        case StepKind::HostCallback:
+            for (const uint32_t b : step.operands)
+                check_touched(s, b);
+            break;
+        case StepKind::RecordEvent:
+        case StepKind::WaitEvent:
+            break;
+        }
+    }
+
+    void check_launch(uint32_t s) {
+        const Step &step = program_.steps[s];
         const Kernel &kernel = program_.kernels[step.kernel];
         for (const Segment &segment : step.segments) {
             const std::vector<Touched> touched = touched_by(program_, kernel, segment);
@@ -176,6 +127,16 @@ private:
                 check_range(s, segment.buffers[b], touched[b].read, kernel.buffers[b].mode != BufferMode::In);
             }
         }
+    }
+
+    /// A library may read or write all of an operand.
+    void check_touched(uint32_t s, uint32_t buffer) {
+        const int64_t bytes = program_.buffers[buffer].bytes;
+        const auto covers = [&](const ByteRange &a) {
+            return a.buffer == buffer && a.begin <= 0 && bytes <= a.end;
+        };
+        if (bytes > 0 && std::ranges::none_of(program_.steps[s].accesses, covers))
+            fail(s, fmt::format("has buffer {} as an operand and does not say that it touches it", buffer));
     }
 
     void check_range(uint32_t s, uint32_t buffer, const Bytes &bytes, bool write) {
@@ -198,9 +159,9 @@ private:
             return arenas_[desc.arena];
         if (desc.kind == BufferKind::Result && desc.donor < 0)
             return results_[desc.index];
-        return inputs_[desc.kind == BufferKind::Input
-                           ? desc.index
-                           : program_.buffers[static_cast<uint32_t>(desc.donor)].index];
+        const BufferDesc &input =
+            desc.kind == BufferKind::Input ? desc : program_.buffers[static_cast<uint32_t>(desc.donor)];
+        return input.storage >= 0 ? shared_[input.storage] : inputs_[input.index];
     }
 
     int64_t base_of(uint32_t buffer) const {
@@ -299,32 +260,43 @@ private:
                                     : fmt::format("hold buffer {} at the end", it->second.writer.buffer)));
     }
 
+    /// `step 3 (softmax row: max, exp) at train.cpp:31`.
+    std::string name_of(uint32_t s) const {
+        const Step &step = program_.steps[s];
+        const std::string_view label =
+            !step.label.empty() ? std::string_view(step.label) : kKindNames[static_cast<size_t>(step.kind)];
+        std::string text = fmt::format("step {} ({})", s, label);
+        for (const uint32_t recorded : step.recorded)
+            if (recorded < lines_.size() && lines_[recorded].known())
+                return text + " at " + to_string(lines_[recorded]);
+        return text;
+    }
     [[noreturn]] void fail(uint32_t s, const std::string &what) const {
-        throw Failure(ErrorKind::Internal,
-                      fmt::format("verify-schedule: step {} ({}) {}.", s, program_.steps[s].label, what));
+        throw Failure(ErrorKind::Internal, fmt::format("verify-schedule: {} {}.", name_of(s), what));
     }
     [[noreturn]] void fail_order(uint32_t s, const ByteRange &range, const Touch &other,
                                  std::string_view does, std::string_view did) const {
-        fail(s, fmt::format(
-                    "{} bytes [{}, {}) of buffer {}, and nothing orders it after step {} ({}), which {} them "
-                    "as buffer {}",
-                    does, range.begin, range.end, range.buffer, other.step, program_.steps[other.step].label,
-                    did, other.buffer));
+        fail(s,
+             fmt::format("{} bytes [{}, {}) of buffer {}, and nothing orders it after {}, which {} them as "
+                         "buffer {}",
+                         does, range.begin, range.end, range.buffer, name_of(other.step), did, other.buffer));
     }
 
     const Program &program_;
+    std::span<const Location> lines_; // by recorded index
     size_t streams_ = 0;
     std::map<std::tuple<DeviceKind, uint8_t, int32_t>, size_t> stream_ids_;
     std::vector<Clock> now_;                          // by stream
     std::vector<std::optional<Clock>> events_;        // what had happened when it was recorded
     std::vector<std::pair<size_t, uint32_t>> clocks_; // by step: its stream and its place in it
     std::map<uint32_t, History> arenas_, inputs_, results_;
+    std::map<int32_t, History> shared_; // inputs, by the number of their memory
 };
 
 } // namespace
 
-void verify_schedule(const Program &program) {
-    Verifier(program).run();
+void verify_schedule(const Program &program, std::span<const Location> lines) {
+    Verifier(program, lines).run();
 }
 
 } // namespace lz::passes

@@ -71,13 +71,19 @@ ir::Failure failure_of(const ir::Program &program, uint32_t step, uint32_t segme
         node};
 }
 
-void Blame::lose(uint32_t step, uint32_t segment, ir::Failure failure) {
+uint32_t Blame::lose(uint32_t step, uint32_t segment, ir::Failure failure) {
+    const auto number = static_cast<uint32_t>(failures_.size());
     failures_.push_back(std::move(failure));
-    lose_with_last(step, segment);
+    lose_by(step, segment, number);
+    return number;
 }
 
-void Blame::lose_with_last(uint32_t step, uint32_t segment) {
-    mark(step, segment, static_cast<int32_t>(failures_.size()) - 1);
+void Blame::lose_by(uint32_t step, uint32_t segment, uint32_t failure) {
+    ir::Failure &f = failures_[failure];
+    const std::vector<uint32_t> &recorded = program_.steps[step].recorded;
+    if (f.node() == ir::Failure::kNoNode && !recorded.empty())
+        f = ir::Failure(f.kind(), f.message(), f.loc(), recorded.back());
+    mark(step, segment, static_cast<int32_t>(failure));
 }
 
 void Blame::lose_input(uint32_t param) {

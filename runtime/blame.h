@@ -18,10 +18,10 @@ public:
     explicit Blame(const ir::Program &program)
         : program_(program), buffers_(program.buffers.size(), kUnharmed) {}
 
-    /// Segment `segment` of `step` failed by itself: what it writes is lost.
-    void lose(uint32_t step, uint32_t segment, ir::Failure failure);
-    /// Likewise, by the failure that was named last.
-    void lose_with_last(uint32_t step, uint32_t segment);
+    /// Segment `segment` of `step` failed by itself: what it writes is lost. Returns the failure's number.
+    uint32_t lose(uint32_t step, uint32_t segment, ir::Failure failure);
+    /// Likewise, by a failure that was named before. If it names no operation yet, it now names this one.
+    void lose_by(uint32_t step, uint32_t segment, uint32_t failure);
     /// The parameter's value turned out to be lost.
     void lose_input(uint32_t param);
     /// Whether the segment reads what is lost, or was lost itself; then what it writes is lost as well.

@@ -5,7 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace lz::runtime {
 
@@ -91,8 +94,7 @@ private:
 /// Keeps the state of a run, in which faults may still appear.
 class LoadedProgram::Flight final : public InFlight {
 public:
-    Flight(const LoadedProgram &loaded, Taken state)
-        : loaded_(loaded), state_(std::move(state)), lost_(loaded.layout_->tracks.size()) {}
+    Flight(const LoadedProgram &loaded, Taken state) : loaded_(loaded), state_(std::move(state)) {}
     /// Nobody asked how it ended; the state must be quiet before another run has it.
     ~Flight() override {
         if (!finished_) {
@@ -105,12 +107,13 @@ public:
 
     bool done() override {
         const auto &tracks = loaded_.layout_->tracks;
-        try {
-            for (size_t t = 0; t < tracks.size(); ++t)
+        for (size_t t = 0; t < tracks.size(); ++t)
+            try {
                 if (!tracks[t].backend->reached(tracks[t].stream.stream, state_->end_ticks[t]))
                     return false;
-        } catch (const ir::Failure &) { // finish() tells
-        }
+            } catch (const ir::Failure &) {
+                // The device is lost, and this has passed: finish says so.
+            }
         return true;
     }
 
@@ -120,8 +123,8 @@ public:
             try {
                 tracks[t].backend->synchronize(tracks[t].stream.stream, state_->end_ticks[t]);
             } catch (const ir::Failure &failure) {
-                if (!lost_[t])
-                    lost_[t] = failure;
+                if (!lost(tracks[t].backend))
+                    lost_.push_back({tracks[t].backend, failure, {}});
             }
     }
 
@@ -137,6 +140,17 @@ public:
     }
 
 private:
+    /// A device that is lost, and with it what this run did there.
+    struct Lost {
+        Backend *backend;
+        ir::Failure failure;
+        std::optional<uint32_t> number; ///< of the failure in the blame
+    };
+    Lost *lost(const Backend *backend) {
+        const auto found = std::ranges::find(lost_, backend, &Lost::backend);
+        return found == lost_.end() ? nullptr : &*found;
+    }
+
     void look_at(const Layout::Action &action, Blame &blame) {
         const ir::Program &program = loaded_.program_;
         const ir::Step &step = program.steps[action.step];
@@ -149,10 +163,10 @@ private:
             } else if (faulty) {
                 blame.lose(action.step, segment,
                            failure_of(program, action.step, segment, state_->faults[f]));
-            } else if (const auto &lost = lost_[action.track]) {
-                blame.lose(action.step, segment,
-                           ir::Failure(lost->kind(), lost->message(), lost->loc(),
-                                       step.recorded.empty() ? ir::Failure::kNoNode : step.recorded.back()));
+            } else if (Lost *const device = lost(action.backend)) {
+                if (!device->number)
+                    device->number = blame.lose(action.step, segment, device->failure);
+                blame.lose_by(action.step, segment, *device->number);
             }
             if (faulty)
                 state_->faults[f].code.store(0);
@@ -161,7 +175,7 @@ private:
 
     const LoadedProgram &loaded_;
     Taken state_;
-    std::vector<std::optional<ir::Failure>> lost_; ///< by track: the device itself
+    std::vector<Lost> lost_;
     bool finished_ = false;
 };
 

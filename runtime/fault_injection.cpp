@@ -17,15 +17,11 @@ void FaultInjectingBackend::lose_at(int64_t n) {
 }
 
 void FaultInjectingBackend::count(const char *call, ir::ErrorKind kind) {
-    note(call, kind);
-    if (lost_)
-        throw_lost();
-}
-
-void FaultInjectingBackend::note(const char *call, ir::ErrorKind kind) {
     const int64_t number = calls_.fetch_add(1) + 1;
     if (lose_ > 0 && number >= lose_)
         lost_ = true;
+    if (lost_)
+        throw_lost();
     if (number >= first_ && number <= last_)
         throw ir::Failure(kind, fmt::format("{}: call {} ({}) was made to fail.", name(), number, call));
 }
@@ -70,10 +66,6 @@ StreamId FaultInjectingBackend::create_stream(int priority) {
     count("create_stream", ir::ErrorKind::Device);
     return backend_.create_stream(priority);
 }
-uint64_t FaultInjectingBackend::record(StreamId stream) {
-    count("record", ir::ErrorKind::Device);
-    return backend_.record(stream);
-}
 std::shared_ptr<Timestamp> FaultInjectingBackend::record_time(StreamId stream) {
     count("record_time", ir::ErrorKind::Device);
     return backend_.record_time(stream);
@@ -83,7 +75,6 @@ void FaultInjectingBackend::wait(StreamId stream, Backend &other, StreamId of, u
     backend_.wait(stream, inside(other), of, tick);
 }
 bool FaultInjectingBackend::reached(StreamId stream, uint64_t tick) {
-    note("reached", ir::ErrorKind::Device);
     if (!backend_.reached(stream, tick))
         return false; // what uses memory still is not hidden by a lost device
     if (lost_)
@@ -91,7 +82,6 @@ bool FaultInjectingBackend::reached(StreamId stream, uint64_t tick) {
     return true;
 }
 void FaultInjectingBackend::synchronize(StreamId stream, uint64_t tick) {
-    note("synchronize", ir::ErrorKind::Device);
     backend_.synchronize(stream, tick);
     if (lost_)
         throw_lost();

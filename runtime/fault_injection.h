@@ -9,10 +9,11 @@
 namespace lz::runtime {
 
 /// Passes every call on to another Backend, which outlives it, but for one that fails: the `fail_at`-th from
-/// now, of those that may fail; or all from then on (`lose_at`), as if the device had gone. Calls that are
-/// noexcept, and questions that need no device, are passed on uncounted. Failures are those the call's
-/// contract names: OutOfMemory from `allocate` and `allocate_pinned`, Compile from `load`, Cuda when the
-/// device is lost, and Device from the rest.
+/// now, of those that may fail; or all from then on (`lose_at`), as if the device had gone. Calls that do not
+/// fail (noexcept ones, `record`, questions that need no device) are passed on uncounted, and so are
+/// `reached` and `synchronize` until the device is lost. Failures are those the call's contract names:
+/// OutOfMemory from `allocate` and `allocate_pinned`, Compile from `load`, Cuda when the device is lost, and
+/// Device from the rest.
 class FaultInjectingBackend : public Backend {
 public:
     explicit FaultInjectingBackend(Backend &backend) : backend_(backend) {}
@@ -39,7 +40,7 @@ public:
     void copy(void *to, const void *from, size_t bytes, StreamId stream, OnDone done = {}) override;
     StreamId create_stream(int priority) override;
     void destroy_stream(StreamId stream) noexcept override { backend_.destroy_stream(stream); }
-    uint64_t record(StreamId stream) override;
+    uint64_t record(StreamId stream) override { return backend_.record(stream); }
     std::shared_ptr<Timestamp> record_time(StreamId stream) override;
     void wait(StreamId stream, Backend &other, StreamId of, uint64_t tick) override;
     bool reached(StreamId stream, uint64_t tick) override;
@@ -52,7 +53,6 @@ public:
 
 private:
     void count(const char *call, ir::ErrorKind kind);
-    void note(const char *call, ir::ErrorKind kind);
     [[noreturn]] void throw_lost() const;
     static Backend &inside(Backend &backend);
     static const Backend &inside(const Backend &backend);

@@ -58,6 +58,8 @@ void LoadedProgram::Layout::add_step(const ir::Program &program, uint32_t s,
     case ir::StepKind::Copy:
         LZ_CHECK(step.operands.size() == 2, fmt::format("step {} copies one buffer to another", s));
         add_action(step, s, backend, add_pointers(step.operands));
+        if (!step.ints.empty())
+            actions.back().skip = add_args(step.ints);
         break;
     case ir::StepKind::RecordEvent:
     case ir::StepKind::WaitEvent:

@@ -64,6 +64,7 @@ struct LoadedProgram::Layout {
         uint32_t
             index; ///< of launches, calls, or the event; Copy: of the first of two pointers; effects: of args
         uint32_t track;                      ///< index in `tracks`
+        uint32_t skip = ir::kNone;           ///< Copy of a part: of args, the bytes before it
         uint32_t faults = 0, end_faults = 0; ///< to look at when the action has run
         // Runs on streams: before the action, its stream waits for earlier runs' uses of this memory, and for
         // the moments of the start of these homes.

@@ -125,6 +125,7 @@ uint64_t LoadedProgram::Run::end_of(const Layout::Track &track) noexcept {
 /// Before the first use of memory on a stream: what earlier runs do with it, and the order that it was taken
 /// in.
 void LoadedProgram::Run::wait_for_others(const Layout::Action &action) {
+    ordering_ = true;
     for (uint32_t w = action.waits; w < action.end_waits; ++w) {
         const uint32_t h = layout_.home_waits[w];
         wait_for(action, *layout_.homes[h].backend, layout_.homes[h].stream, state_.home_ticks[h]);
@@ -139,6 +140,7 @@ void LoadedProgram::Run::wait_for_others(const Layout::Action &action) {
         for (const Point &p : state_.points)
             wait_for(action, *loaded_.devices_[device_slot(p.stream.device)].backend, p.stream, p.tick);
     }
+    ordering_ = false;
 }
 
 void LoadedProgram::Run::wait_for(const Layout::Action &action, Backend &backend, ir::StreamRef stream,
@@ -166,8 +168,9 @@ void LoadedProgram::Run::perform(const Layout::Action &action, OnDone done) {
     case ir::StepKind::Copy: {
         const ir::CopyRange &range = program_.steps[action.step].copy;
         void *const *pointers = state_.pointers.data() + action.index;
+        const int64_t skip = action.skip == ir::kNone ? 0 : state_.args[action.skip];
         action.backend->copy(static_cast<char *>(pointers[1]) + range.to_begin,
-                             static_cast<char *>(pointers[0]) + range.from_begin,
+                             static_cast<char *>(pointers[0]) + range.from_begin + skip,
                              static_cast<size_t>(range.bytes), stream_of(action), std::move(done));
         break;
     }
@@ -201,6 +204,12 @@ void LoadedProgram::Run::record(const Layout::Action &action) {
 }
 
 void LoadedProgram::Run::wait(const Layout::Action &action) {
+    ordering_ = true;
+    wait_in_order(action);
+    ordering_ = false;
+}
+
+void LoadedProgram::Run::wait_in_order(const Layout::Action &action) {
     if (program_.steps[action.step].event != ir::kNone) {
         if (!on_streams_)
             return;
@@ -283,22 +292,33 @@ void LoadedProgram::Run::fault(const Layout::Action &action, uint32_t index) {
 
 /// All segments of the action's step are lost: it did not run, or not to its end.
 void LoadedProgram::Run::fail(const Layout::Action &action, const ir::Failure &failure) {
-    uint32_t step = action.step;
-    const ir::Step &s = program_.steps[step];
-    ir::Failure named(failure.kind(), failure.message(), failure.loc(),
-                      s.recorded.empty() ? ir::Failure::kNoNode : s.recorded.back());
-    size_t segments = std::max<size_t>(s.segments.size(), 1);
-    blame().lose(step, 0, named);
-    for (uint32_t segment = 1; segment < segments; ++segment)
-        blame().lose_with_last(step, segment);
+    const uint32_t number = blame().lose(
+        action.step, 0, ir::Failure(failure.kind(), failure.message(), failure.loc(), ir::Failure::kNoNode));
+    lose_by(action, number);
+    // A stream that could not be told to wait does no more work in this run.
+    if (std::exchange(ordering_, false) && on_streams_) {
+        unordered_.resize(layout_.tracks.size());
+        unordered_[action.track] = number;
+    }
     if (!on_streams_)
         for (uint32_t f = action.faults; f < action.end_faults; ++f)
             state_.faults[f].code.store(0, std::memory_order_relaxed);
 }
 
+void LoadedProgram::Run::lose_by(const Layout::Action &action, uint32_t failure) {
+    const size_t segments = std::max<size_t>(program_.steps[action.step].segments.size(), 1);
+    for (uint32_t segment = 0; segment < segments; ++segment)
+        blame_->lose_by(action.step, segment, failure);
+}
+
 /// As perform and check, once something has failed: leaves out what depends on it, segment by segment.
 void LoadedProgram::Run::perform_unharmed(const Layout::Action &action) {
     const ir::Step &step = program_.steps[action.step];
+    const bool unordered = !unordered_.empty() && unordered_[action.track];
+    if (unordered && (is_work(step.kind) || step.kind == ir::StepKind::HostCallback)) {
+        lose_by(action, *unordered_[action.track]);
+        return;
+    }
     if (!is_work(step.kind)) {
         perform(action);
         return;

@@ -29,10 +29,12 @@ private:
     void perform_profiled(const Layout::Action &action);
     void record(const Layout::Action &action);
     void wait(const Layout::Action &action);
+    void wait_in_order(const Layout::Action &action);
     void check(const Layout::Action &action);
     void fault(const Layout::Action &action, uint32_t index);
     void fail(const Layout::Action &action, const ir::Failure &failure);
     void perform_unharmed(const Layout::Action &action);
+    void lose_by(const Layout::Action &action, uint32_t failure);
     StreamId stream_of(const Layout::Action &action) const {
         return on_streams_ ? action.stream : ir::kHostStream;
     }
@@ -48,6 +50,9 @@ private:
     uint64_t first_arrow_ = 0;                  ///< number of event 0's arrow
     std::vector<std::vector<uint64_t>> arrows_; ///< by track: into its next action
     std::optional<Blame> blame_;
+    bool ordering_ = false; ///< what is going on is a wait, not work
+    /// By track, once a wait failed: the failure by which the order of what comes on it is not known.
+    std::vector<std::optional<uint32_t>> unordered_;
 };
 
 } // namespace lz::runtime

@@ -246,7 +246,7 @@ StreamId VirtualBackend::create_stream(int priority) {
 }
 
 uint64_t VirtualBackend::record(StreamId stream) {
-    return queue(stream).ticks();
+    return streams_.at(stream).ticks();
 }
 
 std::shared_ptr<Timestamp> VirtualBackend::record_time(StreamId stream) {

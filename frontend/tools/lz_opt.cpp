@@ -12,6 +12,7 @@
 #include "ir/program.h"
 #include "ir/text.h"
 #include "passes/pipeline.h"
+#include "passes/verify_schedule.h"
 #include "runtime/api/parallel.h"
 
 #include <CLI/CLI.hpp>
@@ -154,6 +155,15 @@ std::string describe(const passes::MemoryPlan &plan) {
     return text;
 }
 
+std::string describe(std::span<const passes::LoweredStep> steps, const passes::Schedule &schedule) {
+    std::string text;
+    for (size_t s = 0; s < steps.size(); ++s)
+        text += fmt::format("// step {} on {}, {:.1f} to {:.1f} us: {}\n", s,
+                            to_string(schedule.streams[schedule.stream[s]]), schedule.begin[s] * 1e6,
+                            schedule.end[s] * 1e6, steps[s].label);
+    return text;
+}
+
 /// Prints the newest form that a pass left.
 void print_after(const passes::PassOutput &output, const Options &options) {
     std::cout << "// ---- after " << output.pass << "\n";
@@ -161,6 +171,8 @@ void print_after(const passes::PassOutput &output, const Options &options) {
         std::cout << print(*output.program, print_options(options));
     else if (output.plan)
         std::cout << describe(*output.plan);
+    else if (output.schedule)
+        std::cout << describe(output.steps, *output.schedule);
     else if (!output.steps.empty()) {
         for (const passes::LoweredStep &step : output.steps)
             if (step.kind == StepKind::Launch)
@@ -281,6 +293,8 @@ void process(const Options &options) {
     } else if (block == "program") {
         const Program program = parse_program(text);
         verify(program);
+        if (options.verify)
+            passes::verify_schedule(program);
         std::cout << print(program, print_options(options));
     } else {
         process_graph(text, options);

@@ -105,14 +105,17 @@ public:
     virtual StreamId create_stream(int priority) = 0;
     /// What is on it is done first; nobody waits for that.
     virtual void destroy_stream(StreamId stream) noexcept = 0;
-    /// The moment after everything put on the stream so far.
+    /// The moment after everything put on the stream so far. Does not fail for a stream that there is, not even
+    /// when the device is lost.
     virtual uint64_t record(StreamId stream) = 0;
     /// The same with its time.
     virtual std::shared_ptr<Timestamp> record_time(StreamId stream) = 0;
     /// `stream` goes on when `tick` of `other`'s stream `of` has been reached; `other` may be this backend.
     virtual void wait(StreamId stream, Backend &other, StreamId of, uint64_t tick) = 0;
+    /// Fails only when the device is lost, and not before `tick` has passed: then nothing that was put on the
+    /// stream up to it runs any more, and memory that it used is free.
     virtual bool reached(StreamId stream, uint64_t tick) = 0;
-    /// The caller waits until it is.
+    /// The caller waits until it is; fails likewise.
     virtual void synchronize(StreamId stream, uint64_t tick) = 0;
     /// Calls `callback` in the stream's order, on a thread that must not use the stream.
     virtual void call_host(StreamId stream, std::function<void()> callback) = 0;

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace lz::passes {
 namespace {
 
@@ -66,6 +68,45 @@ TEST(LowerClusters, ViewsAreInMemoryBeforeTheyCross) {
     EXPECT_EQ(steps[1].kind, StepKind::Launch);
     EXPECT_EQ(steps[1].device, (Device{DeviceKind::Cuda, 0}));
     EXPECT_EQ(steps[2].kind, StepKind::Copy);
+}
+
+TEST(LowerClusters, OneRunOfWhatIsInMemoryIsCopiedFromThere) {
+    Graph g;
+    const auto steps =
+        lowered("graph @g(%x: f32[6,8,4] @cpu) {\n"
+                "  %0 = slice %x {starts=[3,2,0], sizes=[1,5,4], steps=[1,1,1]} : f32[1,5,4] @cpu\n"
+                "  %1 = reshape %0 : f32[20] @cpu\n"
+                "  %2 = slice %1 {starts=[4], sizes=[8], steps=[1]} : f32[8] @cpu\n"
+                "  %3 = transfer %2 {to=cuda:0} : f32[8] @cuda:0\n"
+                "  %4 = slice %x {starts=[0,2,0], sizes=[2,1,4], steps=[1,1,1]} : f32[2,1,4] @cpu\n"
+                "  %5 = transfer %4 {to=cuda:0} : f32[2,1,4] @cuda:0\n"
+                "  %6 = slice %x {starts=[1,0,0], sizes=[2,8,4], steps=[3,1,1]} : f32[2,8,4] @cpu\n"
+                "  %7 = transfer %6 {to=cuda:0} : f32[2,8,4] @cuda:0\n"
+                "  %8 = slice %x {starts=[5,0,0], sizes=[1,8,4], steps=[3,1,1]} : f32[1,8,4] @cpu\n"
+                "  %9 = transfer %8 {to=cuda:0} : f32[1,8,4] @cuda:0\n"
+                "  return %3, %5, %7, %9\n}\n",
+                g);
+    // Only what is no run, %4 and %6, is written first.
+    ASSERT_EQ(std::ranges::count(steps, StepKind::Launch, &LoweredStep::kind), 2);
+    const auto copy_of = [&](size_t result) -> const LoweredStep & {
+        return *std::ranges::find_if(steps, [&](const LoweredStep &s) {
+            return s.kind == StepKind::Copy && s.operands[1].value == g.results[result];
+        });
+    };
+    const auto begin_of = [&](const LoweredStep &s) {
+        int64_t begin = s.copy.from_begin;
+        for (const ArgSpec::Term &t : s.ints.at(0).terms)
+            begin += t.coefficient * g.runtime_words()[t.word];
+        return begin;
+    };
+    EXPECT_EQ(copy_of(0).operands[0].value, g.params[0].value);
+    EXPECT_EQ(copy_of(0).copy.bytes, 8 * 4);
+    EXPECT_EQ(copy_of(0).bytes_read, 8 * 4);
+    EXPECT_EQ(begin_of(copy_of(0)), 4 * (3 * 32 + 2 * 4 + 4));
+    EXPECT_NE(copy_of(1).operands[0].value, g.params[0].value);
+    EXPECT_TRUE(copy_of(1).ints.empty());
+    EXPECT_EQ(copy_of(3).operands[0].value, g.params[0].value);
+    EXPECT_EQ(begin_of(copy_of(3)), 4 * 5 * 32);
 }
 
 TEST(LowerClusters, EffectsKeepTheirDeviceStreamAndWord) {

@@ -28,6 +28,8 @@ public:
             if (step.kind == ir::StepKind::Launch)
                 for (const passes::LoweredSegment &segment : step.segments)
                     launch(step, segment);
+            else if (step.kind == ir::StepKind::Copy)
+                copy(step);
             else
                 library(step);
         }
@@ -89,17 +91,29 @@ private:
             }
         }
         std::vector<int64_t> args;
-        for (const ir::ArgSpec &a : segment.args) {
-            args.push_back(a.constant);
-            for (const auto &t : a.terms)
-                args.back() += t.coefficient * word(t.word);
-        }
+        for (const ir::ArgSpec &a : segment.args)
+            args.push_back(number(a));
         std::vector<uint64_t> scalars;
         for (const ir::ScalarSpec &s : segment.scalars)
             scalars.push_back(scalar(s));
         std::vector<std::byte> worker(static_cast<size_t>(step.worker_bytes) + 64);
         ir::KernelFrame frame{buffers.data(), args.data(), scalars.data(), &fault};
         ir::interpret(step.kernel, frame, worker.data());
+    }
+
+    int64_t number(const ir::ArgSpec &a) const {
+        int64_t sum = a.constant;
+        for (const auto &t : a.terms)
+            sum += t.coefficient * word(t.word);
+        return sum;
+    }
+
+    void copy(const passes::LoweredStep &step) {
+        const std::vector<std::byte> &from = at(step.operands[0].value);
+        const int64_t begin = step.copy.from_begin + (step.ints.empty() ? 0 : number(step.ints[0]));
+        if (begin < 0 || begin + step.copy.bytes > static_cast<int64_t>(from.size()))
+            throw std::runtime_error("a copy reads past the end");
+        memory_[step.operands[1].value] = {from.begin() + begin, from.begin() + begin + step.copy.bytes};
     }
 
     void library(const passes::LoweredStep &step) {

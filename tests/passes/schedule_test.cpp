@@ -19,6 +19,8 @@ namespace {
 
 using namespace ir;
 
+constexpr uint64_t kSeeds = 400;
+
 test::RandomGraphOptions options_for(uint64_t seed) {
     test::RandomGraphOptions options;
     options.max_nodes = 30;
@@ -28,13 +30,16 @@ test::RandomGraphOptions options_for(uint64_t seed) {
         options.devices.push_back({DeviceKind::Cuda, i});
     options.streams = seed % 3 == 0 ? 3 : 0;
     options.first_stream = kFirstUserStream;
+    options.effects = seed % 6 == 0 ? 15 : 0;
+    options.updates = seed % 5 == 1 ? 10 : 0;
+    options.cpu_scalars = seed % 4 == 2;
     return options;
 }
 
 TEST(Schedule, RandomProgramsGiveTheInterpretersResultsWhicheverStreamIsFaster) {
     std::set<int32_t> streams_seen;
     size_t waits = 0;
-    for (uint64_t seed = 0; seed < 400; ++seed) {
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
         const test::RandomGraph random = test::random_graph(seed, options_for(seed));
         Graph graph = random.graph;
         test::Random draw(seed + 99);

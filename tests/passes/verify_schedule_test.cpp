@@ -100,6 +100,69 @@ TEST(VerifySchedule, TwoStreamsNeedAnEvent) {
     EXPECT_EQ(complaint(program), "");
 }
 
+TEST(VerifySchedule, BothStepsAreToldWithTheUsersLines) {
+    Program program = chain();
+    program.steps[1].stream = 1;
+    program.steps[0].recorded = {0};
+    program.steps[1].recorded = {1, 2};
+    const Location lines[] = {{"train.cpp", 30}, {}, {"train.cpp", 32}};
+    try {
+        verify_schedule(program, lines);
+        FAIL() << "no complaint";
+    } catch (const Failure &f) {
+        EXPECT_EQ(
+            f.message(),
+            "verify-schedule: step 1 (copy) at train.cpp:32 reads bytes [0, 64) of buffer 1, and nothing "
+            "orders it after step 0 (copy) at train.cpp:30, which writes them as buffer 1.");
+    }
+}
+
+TEST(VerifySchedule, ACopyThatMovesMoreThanItSaysIsFound) {
+    Program program = chain();
+    program.steps[1].copy.bytes = 32;
+    EXPECT_EQ(complaint(program), "") << "less is fine";
+    program.steps[1].copy.bytes = 64;
+    program.steps[1].accesses[0].end = 32;
+    EXPECT_EQ(complaint(program),
+              "verify-schedule: step 1 (copy) reads bytes [0, 64) of buffer 1 without saying so.");
+}
+
+TEST(VerifySchedule, AnOperandThatIsNotDeclaredIsFound) {
+    Program program = chain();
+    Step call = copy_step(2, 3);
+    call.kind = StepKind::Library;
+    call.symbol = call.label = "call";
+    call.operands = {1, 2, 3};
+    program.steps.push_back(call);
+    EXPECT_EQ(complaint(program),
+              "verify-schedule: step 3 (call) has buffer 1 as an operand and does not say "
+              "that it touches it.");
+}
+
+TEST(VerifySchedule, InputsThatShareMemoryAreOne) {
+    Program program = chain();
+    program.buffers[0].storage = 5;
+    program.buffers.push_back(
+        {.kind = BufferKind::Input, .index = 1, .bytes = 64, .device = kCpu, .storage = 5});
+    program.buffers.push_back(
+        {.kind = BufferKind::Result, .index = 1, .bytes = 64, .device = kCpu, .donor = 4});
+    program.results.push_back(5);
+    program.steps.push_back(copy_step(2, 5));
+    EXPECT_EQ(complaint(program), "");
+    program.steps = {copy_step(0, 1), copy_step(1, 2), copy_step(2, 5), copy_step(0, 3)};
+    EXPECT_EQ(complaint(program),
+              "verify-schedule: step 3 (copy) reads bytes [0, 64) of buffer 0, which step 2 "
+              "has overwritten with buffer 5.");
+}
+
+TEST(VerifySchedule, UserEventsProveNothing) {
+    Program program = chain();
+    program.steps[1].stream = program.steps[2].stream = 1;
+    program.steps.insert(program.steps.begin() + 1, {event_step(StepKind::RecordEvent, kNone, 0),
+                                                     event_step(StepKind::WaitEvent, kNone, 1)});
+    EXPECT_NE(complaint(program).find("nothing orders it after"), std::string::npos);
+}
+
 TEST(VerifySchedule, AWriteOverAReadOnAnotherStreamNeedsAnEvent) {
     Program program = chain();
     program.num_events = 2;

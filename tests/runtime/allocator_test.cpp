@@ -352,7 +352,7 @@ TEST(Allocator, ADriverThatFailsAtAnyCallLeaksNothing) {
         EXPECT_EQ(fake.wrong_frees, 0);
         if (all) {
             EXPECT_FALSE(failed);
-            EXPECT_GT(n, 5);
+            EXPECT_GE(n, 3);
             break;
         }
     }

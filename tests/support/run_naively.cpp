@@ -58,7 +58,8 @@ public:
         if (step.kind == StepKind::Copy) {
             if (step.copy.bytes > 0)
                 std::memmove(memory_of(step.operands[1]) + step.copy.to_begin,
-                             memory_of(step.operands[0]) + step.copy.from_begin,
+                             memory_of(step.operands[0]) + step.copy.from_begin +
+                                 (step.ints.empty() ? 0 : value_of(step.ints[0], graph_)),
                              static_cast<size_t>(step.copy.bytes));
         } else if (step.kind == StepKind::Launch) {
             for (const Segment &segment : step.segments)

@@ -1,0 +1,240 @@
+/// How many events and waits the schedules of well-known graphs need, exactly.
+
+#include "slow_target.h"
+
+#include "ir/text.h"
+#include "passes/pipeline.h"
+#include "passes/stage_copies.h"
+#include "passes/verify_schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <ostream>
+
+namespace lz::passes {
+namespace {
+
+using namespace ir;
+
+struct Pairs {
+    size_t records = 0, waits = 0;
+    friend bool operator==(const Pairs &, const Pairs &) = default;
+    friend void PrintTo(const Pairs &p, std::ostream *out) {
+        *out << p.records << " records, " << p.waits << " waits";
+    }
+};
+
+Pairs pairs(const Program &program) {
+    Pairs found;
+    for (const Step &step : program.steps) {
+        found.records += step.kind == StepKind::RecordEvent && step.event != kNone;
+        found.waits += step.kind == StepKind::WaitEvent && step.event != kNone;
+    }
+    return found;
+}
+
+/// Every operation a kernel of its own. `%x` and `%y` are f32[64,64] on cuda:0.
+Program compile_body(const std::string &body, bool peers = true) {
+    Target target = slow_target(2, peers);
+    target.modes.fuse = false;
+    Program program =
+        compile(parse_graph("lazuli 1\ngraph @g(%x: f32[64,64] @cuda:0, %y: f32[64,64] @cuda:0) {\n" + body +
+                            "}\n"),
+                target)
+            .program;
+    verify_schedule(program);
+    return program;
+}
+
+bool says(const Program &program, const std::string &what) {
+    return std::ranges::any_of(program.notes,
+                               [&](const std::string &note) { return note.find(what) != std::string::npos; });
+}
+
+std::string unary(const std::string &to, const std::string &op, const std::string &from, int stream = -1) {
+    return "  %" + to + " = " + op + " %" + from + " : f32[64,64] @cuda:0" +
+           (stream < 0 ? "" : " stream(" + std::to_string(stream) + ")") + "\n";
+}
+std::string add(const std::string &to, const std::string &a, const std::string &b, int stream = -1) {
+    return "  %" + to + " = add %" + a + ", %" + b + " : f32[64,64] @cuda:0" +
+           (stream < 0 ? "" : " stream(" + std::to_string(stream) + ")") + "\n";
+}
+
+TEST(InsertSyncs, AChainNeedsNone) {
+    EXPECT_EQ(pairs(compile_body(unary("0", "exp", "x") + unary("1", "tanh", "0") + unary("2", "sin", "1") +
+                                 "  return %2\n")),
+              (Pairs{0, 0}));
+}
+
+TEST(InsertSyncs, ADiamondNeedsTwo) {
+    EXPECT_EQ(pairs(compile_body(unary("0", "exp", "x") + unary("1", "tanh", "0") + unary("2", "sin", "0") +
+                                 add("3", "1", "2") + "  return %3\n")),
+              (Pairs{2, 2}));
+}
+
+TEST(InsertSyncs, AFanOutOfEightNeedsOneEventAndAWaitForEachOtherStream) {
+    std::string body = unary("0", "exp", "x"), results;
+    for (int i = 0; i < 8; ++i) {
+        body +=
+            "  %c" + std::to_string(i) + " = constant {value=" + std::to_string(i) + "} : f32[] @cuda:0\n";
+        body +=
+            "  %b" + std::to_string(i) + " = broadcast %c" + std::to_string(i) + " : f32[64,64] @cuda:0\n";
+        body += add("r" + std::to_string(i), "0", "b" + std::to_string(i));
+        results += (i ? ", %r" : " %r") + std::to_string(i);
+    }
+    EXPECT_EQ(pairs(compile_body(body + "  return" + results + "\n")), (Pairs{1, 3}));
+}
+
+TEST(InsertSyncs, AChainOfCopiesNeedsOneBetweenTwo) {
+    const std::string chain =
+        "  %0 = transfer %x {to=cuda:1} : f32[64,64] @cuda:1\n"
+        "  %1 = transfer %0 {to=cpu} : f32[64,64] @cpu\n"
+        "  %2 = transfer %1 {to=cuda:0} : f32[64,64] @cuda:0\n"
+        "  %3 = transfer %2 {to=cuda:1} : f32[64,64] @cuda:1\n  return %0, %1, %2, %3\n";
+    Target target = slow_target(2);
+    // `simplify` would see through the round trip, so the second half begins at the lowering.
+    const Graph graph =
+        fuse(parse_graph("lazuli 1\ngraph @g(%x: f32[64,64] @cuda:0) {\n" + chain + "}\n"), target);
+    const Program program = lower(graph, target);
+    verify_schedule(program);
+    EXPECT_EQ(pairs(program), (Pairs{3, 3}));
+}
+
+TEST(InsertSyncs, TwoUserStreamsThatCrossNeedTwo) {
+    EXPECT_EQ(pairs(compile_body(unary("0", "exp", "x", 8) + unary("1", "tanh", "y", 9) +
+                                 add("2", "0", "1", 8) + add("3", "1", "0", 9) + "  return %2, %3\n")),
+              (Pairs{2, 2}));
+}
+
+TEST(InsertSyncs, WhatAStreamHasWaitedForIsNotAwaitedAgain) {
+    EXPECT_EQ(
+        pairs(compile_body(unary("0", "exp", "x", 8) + unary("1", "tanh", "0", 8) + add("2", "1", "y", 9) +
+                           add("3", "0", "2", 9) + add("4", "0", "3", 9) + "  return %4\n")),
+        (Pairs{1, 1}));
+}
+
+/// %0 and %5 are dead before the result of their stream is there, and as large as each other.
+std::string two_users(const std::string &late) {
+    return "  %0 = permute %x {axes=[1,0]} : f32[64,64] @cuda:0 stream(8)\n" + add("1", "0", "x", 8) +
+           "  %2 = permute %1 {axes=[1,0]} : f32[64,64] @cuda:0 stream(8)\n" + add("3", "2", "x", 8) + late +
+           "  %5 = permute %4 {axes=[1,0]} : f32[64,64] @cuda:0 stream(9)\n" + add("6", "5", "y", 9) +
+           "  %7 = permute %6 {axes=[1,0]} : f32[64,64] @cuda:0 stream(9)\n" + add("8", "7", "y", 9) +
+           "  return %3, %8\n";
+}
+
+TEST(InsertSyncs, StreamsThatOverlapShareNoMemory) {
+    const Program program =
+        compile_body(two_users("  %4 = permute %y {axes=[1,0]} : f32[64,64] @cuda:0 stream(9)\n"));
+    EXPECT_EQ(pairs(program), (Pairs{0, 0}));
+    EXPECT_EQ(program.arenas.at(0).bytes, 2 * 64 * 64 * 4);
+}
+
+TEST(InsertSyncs, MemoryIsUsedAgainWhereTheDataOrdersItAnyway) {
+    const Program program = compile_body(two_users(add("4", "3", "y", 9)));
+    EXPECT_EQ(pairs(program), (Pairs{1, 1}));
+    EXPECT_FALSE(says(program, "used the same bytes"));
+}
+
+TEST(InsertSyncs, MemoryIsUsedAgainAcrossStreamsWhereAWaitCostsNothing) {
+    // The other stream has more to do before it comes to its intermediates.
+    const std::string late =
+        "  %m = dot %y, %y {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : "
+        "f32[64,64] @cuda:0 stream(9)\n" +
+        add("4", "m", "y", 9);
+    const Program program = compile_body(two_users(late));
+    EXPECT_EQ(pairs(program), (Pairs{1, 1}));
+    EXPECT_TRUE(says(program, "1 of the waits is there only because another stream used the same bytes"));
+}
+
+TEST(InsertSyncs, TheUsersWaitStreamIsOnePair) {
+    const Program program = compile_body(
+        unary("0", "exp", "x", 8) + "  !0 = wait_stream {device=cuda:0, of=cuda:0, stream=8} stream(9)\n" +
+        unary("1", "tanh", "y", 9) + "  return %0, %1\n");
+    EXPECT_EQ(pairs(program), (Pairs{1, 1}));
+    EXPECT_EQ(program.steps.size(), 4u);
+}
+
+TEST(InsertSyncs, WaitStreamWaitsForEarlierRunsToo) {
+    const Program program =
+        compile_body("  !0 = wait_stream {device=cuda:0, of=cuda:1, stream=8} stream(9)\n" +
+                     unary("1", "tanh", "y", 9) + "  return %1\n");
+    ASSERT_EQ(program.steps.size(), 3u);
+    EXPECT_EQ(program.steps[0].kind, StepKind::RecordEvent);
+    EXPECT_EQ(program.steps[0].device, (Device{DeviceKind::Cuda, 1}));
+    EXPECT_EQ(program.steps[0].stream, 8);
+    EXPECT_EQ(program.steps[1].kind, StepKind::WaitEvent);
+    EXPECT_EQ(program.steps[1].stream, 9);
+}
+
+TEST(StageCopies, PiecesTakeTurnsInTwoBlocksOfPinnedMemory) {
+    Target target = test_target(2);
+    const Program program =
+        compile(parse_graph("lazuli 1\ngraph @g(%x: f32[4096,1024] @cuda:0) {\n"
+                            "  %0 = transfer %x {to=cuda:1} : f32[4096,1024] @cuda:1\n  return %0\n}\n"),
+                target)
+            .program;
+    ASSERT_EQ(program.arenas.size(), 1u);
+    EXPECT_TRUE(program.arenas[0].pinned);
+    EXPECT_EQ(program.arenas[0].bytes, 2 * kStagedPiece);
+    EXPECT_EQ(program.arenas[0].home, kCopyOutStream);
+    size_t out = 0, in = 0;
+    int64_t moved = 0;
+    for (const Step &step : program.steps)
+        if (step.kind == StepKind::Copy) {
+            out += step.device.index == 0 && step.stream == kCopyOutStream;
+            in += step.device.index == 1 && step.stream == kCopyInStream;
+            moved += step.copy.bytes;
+        }
+    EXPECT_EQ(out, 4u);
+    EXPECT_EQ(in, 4u);
+    EXPECT_EQ(moved, 2 * 4096 * 1024 * 4);
+    // Each piece in waits for its piece out; the third and fourth pieces out wait for their block.
+    EXPECT_EQ(pairs(program), (Pairs{6, 6}));
+}
+
+TEST(AssignStreams, SmallWorkStaysOnOneStream) {
+    Target target = test_target(1);
+    target.modes.fuse = false;
+    const Program program =
+        compile(parse_graph("lazuli 1\ngraph @g(%x: f32[64] @cuda:0) {\n"
+                            "  %0 = exp %x : f32[64] @cuda:0\n  %1 = tanh %x : f32[64] @cuda:0\n"
+                            "  %2 = sin %x : f32[64] @cuda:0\n  return %0, %1, %2\n}\n"),
+                target)
+            .program;
+    for (const Step &step : program.steps)
+        EXPECT_EQ(step.stream, kDefaultStream);
+    EXPECT_EQ(pairs(program), (Pairs{0, 0}));
+}
+
+TEST(AssignStreams, TheLongestChainIsNotHeldUp) {
+    // Four short steps are recorded before a long chain; with four streams nothing is before the chain.
+    std::string body, results;
+    for (int i = 0; i < 4; ++i) {
+        const std::string n = std::to_string(i);
+        body += "  %c" + n + " = constant {value=" + n + "} : f32[] @cuda:0\n  %b" + n + " = broadcast %c" +
+                n + " : f32[64,64] @cuda:0\n" + add("s" + n, "x", "b" + n);
+        results += "%s" + n + ", ";
+    }
+    body += "  %l0 = dot %y, %y {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : "
+            "f32[64,64] @cuda:0\n"
+            "  %l1 = dot %l0, %y {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : "
+            "f32[64,64] @cuda:0\n";
+    const Program program = compile_body(body + "  return " + results + "%l1\n");
+    std::optional<int32_t> chain;
+    for (const Step &step : program.steps)
+        if (step.label.find("dot") != std::string::npos) {
+            EXPECT_EQ(chain.value_or(step.stream), step.stream);
+            chain = step.stream;
+        }
+    for (const Step &step : program.steps) {
+        if (step.label.find("add") != std::string::npos) {
+            EXPECT_NE(step.stream, chain) << print(program);
+        }
+    }
+    EXPECT_EQ(pairs(program), (Pairs{0, 0}));
+}
+
+} // namespace
+} // namespace lz::passes
