@@ -2,6 +2,7 @@
 
 #include "engine/devices.h"
 #include "engine/engine.h"
+#include "runtime/api/parallel.h"
 #include "runtime/user_event.h"
 
 #include <array>
@@ -28,6 +29,7 @@ struct LiveStreams {
 } // namespace
 
 int32_t create_stream(ir::Device device, int priority) {
+    runtime::check_not_forked();
     const int32_t stream = backend(device).create_stream(priority);
     LiveStreams &streams = LiveStreams::get();
     const std::lock_guard lock(streams.mutex);
@@ -58,6 +60,7 @@ void synchronize(std::span<const ir::Point> points) {
 }
 
 void synchronize_device(ir::Device device) {
+    runtime::check_not_forked();
     std::vector<int32_t> streams;
     for (int32_t s = 0; s < ir::kFirstUserStream; ++s)
         streams.push_back(s);

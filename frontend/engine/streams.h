@@ -10,7 +10,8 @@
 
 namespace lz::engine {
 
-/// A stream of the user's, on a GPU that is there. Lower priorities are more urgent.
+/// A stream of the user's, on a GPU that is there. Lower priorities are more urgent. Throws Failure(Device)
+/// when there are too many, and Failure(State) in a forked child.
 int32_t create_stream(ir::Device device, int priority);
 /// Its number may be given again; what is on it runs first.
 void destroy_stream(ir::StreamRef stream) noexcept;
@@ -20,7 +21,8 @@ ir::Point record(ir::StreamRef stream);
 bool reached(const ir::Point &point);
 /// Waits; throws Failure(Cuda) when the device is lost.
 void synchronize(std::span<const ir::Point> points);
-/// Waits for everything on all streams of the device.
+/// Waits for everything on all streams of the device. Throws as `synchronize`, and Failure(State) in a forked
+/// child.
 void synchronize_device(ir::Device device);
 
 /// What the user's record_event and wait_event refer to.

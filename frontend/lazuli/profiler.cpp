@@ -1,6 +1,8 @@
 #include "lazuli/profiler.h"
 
+#include "engine/engine.h"
 #include "engine/profile.h"
+#include "engine/streams.h"
 #include "lazuli/detail/recorder.h"
 
 #include <fstream>
@@ -20,6 +22,12 @@ void Profiler::stop() {
     if (!running_)
         return;
     running_ = false;
+    for (const ir::DeviceInfo &info : engine::Engine::get().target().devices)
+        if (info.device != ir::kCpu)
+            try {
+                engine::synchronize_device(info.device);
+            } catch (const ir::Failure &) { // a lost device runs nothing more; its error is the next sync's
+            }
     engine::Trace trace = engine::stop_profile();
     trace_ = std::move(trace.json);
     picture_ = std::move(trace.svg);

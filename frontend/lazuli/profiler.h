@@ -18,6 +18,7 @@ public:
     Profiler(const Profiler &) = delete;
     Profiler &operator=(const Profiler &) = delete;
 
+    /// Waits for what has been launched on GPUs, and launches nothing.
     void stop();
     /// The trace as JSON in Chrome's trace event format. Stops first.
     std::string json();

@@ -21,10 +21,10 @@ TEST(Semantics, S30_copies_are_ordered_with_what_reads_and_writes_either_side) {
     x += 1; // after the copy has read
     const Tensor after = x.cuda(1), back = after.cpu();
     x.zero_();
-    EXPECT_EQ(values(before), counting(5000));
-    EXPECT_EQ(values(back), counting(5000, 1));
-    EXPECT_EQ(values(after * 2 - back.cuda(1)), counting(5000, 1));
-    EXPECT_EQ(values(x), std::vector<float>(5000, 0));
+    EXPECT_EQ(floats(before), counting(5000));
+    EXPECT_EQ(floats(back), counting(5000, 1));
+    EXPECT_EQ(floats(after * 2 - back.cuda(1)), counting(5000, 1));
+    EXPECT_EQ(floats(x), std::vector<float>(5000, 0));
 }
 
 TEST(Semantics, S30_in_loops_too) {
@@ -37,8 +37,8 @@ TEST(Semantics, S30_in_loops_too) {
         if (i % 3 == 0)
             lz::eval({a, b});
     }
-    EXPECT_EQ(values(a), std::vector<float>(1000, 20));
-    EXPECT_EQ(values(b), std::vector<float>(1000, 40));
+    EXPECT_EQ(floats(a), std::vector<float>(1000, 20));
+    EXPECT_EQ(floats(b), std::vector<float>(1000, 40));
 }
 
 TEST(Semantics, S31_pinned_memory_is_a_property_of_tensors_on_the_cpu) {
@@ -48,7 +48,7 @@ TEST(Semantics, S31_pinned_memory_is_a_property_of_tensors_on_the_cpu) {
     EXPECT_TRUE(p.is_pinned());
     EXPECT_FALSE(x.is_pinned());
     EXPECT_TRUE(p.pin_memory().same_tensor(p));
-    EXPECT_EQ(values(p), counting(10));
+    EXPECT_EQ(floats(p), counting(10));
     EXPECT_EQ(p.device(), Device::cpu());
     EXPECT_TRUE(p.is_pinned());
     const Device any = Device::cpu();
@@ -93,11 +93,11 @@ TEST(Semantics, S31_filling_pinned_memory_keeps_it_pinned) {
     p += 1;
     lz::sync();
     EXPECT_TRUE(p.is_pinned());
-    EXPECT_EQ(values(p), counting(6, 1));
+    EXPECT_EQ(floats(p), counting(6, 1));
     float *const at = p.mutable_data<float>();
     at[0] = 100;
     EXPECT_TRUE(p.is_pinned());
-    EXPECT_EQ(values(p.cuda())[0], 100);
+    EXPECT_EQ(floats(p.cuda())[0], 100);
 }
 
 TEST(Semantics, S32_non_blocking_copies_are_right_from_pinned_and_from_pageable_memory) {
@@ -106,10 +106,10 @@ TEST(Semantics, S32_non_blocking_copies_are_right_from_pinned_and_from_pageable_
     for (const Tensor &source : {pageable, pinned}) {
         const Tensor there = source.to(kGpu1, {.non_blocking = true});
         const Tensor result = there * 2;
-        EXPECT_EQ(values(result - there), counting(100000));
+        EXPECT_EQ(floats(result - there), counting(100000));
         const Tensor back = result.to("cpu", {.non_blocking = true});
         EXPECT_TRUE(back.is_pinned());
-        EXPECT_EQ(values(back / 2), counting(100000));
+        EXPECT_EQ(floats(back / 2), counting(100000));
     }
 }
 
@@ -159,7 +159,7 @@ TEST(Semantics, S33_reading_the_result_of_a_copy_waits_for_it) {
     const Tensor copy = x.to("cpu", {.non_blocking = true});
     copy.eval(); // launched, not awaited
     const float *const read = copy.data<float>();
-    const std::vector<float> expected = values(x);
+    const std::vector<float> expected = floats(x);
     EXPECT_EQ(std::vector<float>(read, read + (1 << 18)), expected);
 }
 
@@ -188,10 +188,10 @@ TEST(Semantics, S33_adopted_memory_is_never_written_and_is_given_back_after_the_
         there = x.to(kGpu1, {.non_blocking = true});
         there.eval();
         x += 1;
-        EXPECT_EQ(values(x)[0], 1);
+        EXPECT_EQ(floats(x)[0], 1);
     }
     EXPECT_EQ(mine, counting(4096));
-    EXPECT_EQ(values(there), counting(4096));
+    EXPECT_EQ(floats(there), counting(4096));
     EXPECT_TRUE(given_back);
 }
 

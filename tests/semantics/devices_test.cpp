@@ -93,7 +93,7 @@ TEST(Semantics, S04_factories_and_moves_use_the_current_gpu_unless_an_index_is_n
     EXPECT_EQ(x.to("cuda").device(), kGpu1);
     EXPECT_EQ(x.to(kGpu0).device(), kGpu0);
     EXPECT_EQ(x.cuda().cpu().device(), Device::cpu());
-    EXPECT_EQ(values(x.cuda(2).cuda(3) + 1), (std::vector<float>{2, 2, 2}));
+    EXPECT_EQ(floats(x.cuda(2).cuda(3) + 1), (std::vector<float>{2, 2, 2}));
 }
 
 TEST(Semantics, S05_a_result_lives_where_its_operands_live) {
@@ -102,7 +102,7 @@ TEST(Semantics, S05_a_result_lives_where_its_operands_live) {
     const Tensor c = a * b, d = lz::softmax(c, 0);
     EXPECT_EQ(c.device(), kGpu1);
     EXPECT_EQ(d.device(), kGpu1);
-    EXPECT_EQ(values(c), (std::vector<float>{12, 12}));
+    EXPECT_EQ(floats(c), (std::vector<float>{12, 12}));
     const Tensor scalar = lz::tensor(2.0);
     EXPECT_EQ((scalar * a).device(), kGpu1) << "0-dim CPU tensors do not decide";
     EXPECT_EQ(lz::where(a > 0, scalar, b).device(), kGpu1);
@@ -132,12 +132,12 @@ TEST(Semantics, S06_cross_device_add_is_rejected) {
     EXPECT_TRUE(error.has("devices_test.cpp:" + std::to_string(made_at))) << error.what;
     EXPECT_EQ(error.line, line) << error.what;
     // Nothing else has changed, and the sync threw once.
-    EXPECT_EQ(values(legal), std::vector<float>(6, 3));
-    EXPECT_EQ(values(changed), std::vector<float>(3, 6));
-    EXPECT_EQ(values(x), std::vector<float>(6, 1));
-    EXPECT_EQ(values(y), std::vector<float>(6, 2));
+    EXPECT_EQ(floats(legal), std::vector<float>(6, 3));
+    EXPECT_EQ(floats(changed), std::vector<float>(3, 6));
+    EXPECT_EQ(floats(x), std::vector<float>(6, 1));
+    EXPECT_EQ(floats(y), std::vector<float>(6, 2));
     EXPECT_EQ(caught<lz::DeviceError>([&] { after.to_vector<float>(); }).line, line);
-    EXPECT_EQ(values(x + y.to(x.device())), std::vector<float>(6, 3));
+    EXPECT_EQ(floats(x + y.to(x.device())), std::vector<float>(6, 3));
 }
 
 TEST(Semantics, S06_a_handle_changed_in_place_by_an_illegal_operation_keeps_its_value) {
@@ -146,9 +146,9 @@ TEST(Semantics, S06_a_handle_changed_in_place_by_an_illegal_operation_keeps_its_
     const uint32_t line = __LINE__ + 1;
     x += lz::ones({2}, {.device = kGpu1});
     EXPECT_EQ(caught<lz::DeviceError>([&] { x.to_vector<float>(); }).line, line);
-    EXPECT_EQ(values(x), (std::vector<float>{2, 2}));
+    EXPECT_EQ(floats(x), (std::vector<float>{2, 2}));
     x += 1;
-    EXPECT_EQ(values(x), (std::vector<float>{3, 3}));
+    EXPECT_EQ(floats(x), (std::vector<float>{3, 3}));
 }
 
 TEST(Semantics, S06_cpu_and_gpu_do_not_mix_either) {
@@ -174,7 +174,7 @@ TEST(Child, DISABLED_IllegalAdd) {
     });
     EXPECT_EQ(error.line, line);
     EXPECT_TRUE(error.has("operands are on different devices")) << error.what;
-    EXPECT_EQ(values(x), (std::vector<float>{1, 1}));
+    EXPECT_EQ(floats(x), (std::vector<float>{1, 1}));
 }
 
 TEST(Semantics, S06_the_error_can_be_had_at_the_operation) {
@@ -186,11 +186,11 @@ TEST(Semantics, S07_0_dim_cpu_tensors_go_with_gpu_operands) {
     const Tensor x = lz::full({3}, 2.0, {.device = kGpu1});
     const Tensor a = lz::tensor(10.0), b = lz::tensor(100.0);
     lz::sync();
-    EXPECT_EQ(values(x * a + b), std::vector<float>(3, 120));
+    EXPECT_EQ(floats(x * a + b), std::vector<float>(3, 120));
     const Tensor pending = lz::ones({4}).sum(); // not known when the graph is compiled
-    EXPECT_EQ(values(lz::where(x > a, x, pending) * b), std::vector<float>(3, 400));
+    EXPECT_EQ(floats(lz::where(x > a, x, pending) * b), std::vector<float>(3, 400));
     const Tensor on_gpu = lz::ones({2}, {.device = kGpu0}).sum().cpu();
-    EXPECT_EQ(values(x + on_gpu), std::vector<float>(3, 4));
+    EXPECT_EQ(floats(x + on_gpu), std::vector<float>(3, 4));
     EXPECT_EQ((on_gpu + x).device(), kGpu1);
 }
 
@@ -199,12 +199,12 @@ TEST(Semantics, S07_copies_go_between_any_two_devices) {
     Tensor y = lz::zeros({6}, {.device = kGpu2});
     y.copy_(x);
     EXPECT_EQ(y.device(), kGpu2);
-    EXPECT_EQ(values(y), values(x));
+    EXPECT_EQ(floats(y), floats(x));
     Tensor z = lz::zeros({2, 6}, {.dtype = lz::f64, .device = kGpu1});
     z.copy_(y);
     EXPECT_EQ(z.device(), kGpu1);
     EXPECT_EQ(z.dtype(), lz::f64);
-    EXPECT_EQ(values(z.at({1})), values(x));
+    EXPECT_EQ(floats(z.at({1})), floats(x));
 }
 
 TEST(Semantics, S07_peers_may_be_mixed_while_access_is_enabled) {
@@ -213,9 +213,9 @@ TEST(Semantics, S07_peers_may_be_mixed_while_access_is_enabled) {
     lz::cuda::enable_peer_access(kGpu0, kGpu1);
     const Tensor z = x + y;
     EXPECT_EQ(z.device(), kGpu0);
-    EXPECT_EQ(values(z), std::vector<float>(5, 3));
+    EXPECT_EQ(floats(z), std::vector<float>(5, 3));
     lz::cuda::disable_peer_access(kGpu0, kGpu1);
-    EXPECT_THROW(values(x + y), lz::DeviceError);
+    EXPECT_THROW(floats(x + y), lz::DeviceError);
 }
 
 TEST(Semantics, S08_moving_to_where_it_is_gives_the_tensor_itself) {
@@ -231,8 +231,8 @@ TEST(Semantics, S08_moving_to_where_it_is_gives_the_tensor_itself) {
     EXPECT_FALSE(moved.same_tensor(x));
     moved += 1;
     EXPECT_EQ(x.device(), kGpu1);
-    EXPECT_EQ(values(x), std::vector<float>(64, 1));
-    EXPECT_EQ(values(moved), std::vector<float>(64, 2));
+    EXPECT_EQ(floats(x), std::vector<float>(64, 1));
+    EXPECT_EQ(floats(moved), std::vector<float>(64, 2));
     EXPECT_TRUE(x.is_cuda());
     EXPECT_EQ(x.get_device(), 1);
     EXPECT_FALSE(x.cpu().is_cuda());
@@ -245,7 +245,7 @@ TEST(Child, DISABLED_TwoVisible) {
         << lz::cuda::get_device_name(kGpu0);
     EXPECT_NE(lz::cuda::get_device_name(kGpu1).find('0'), std::string::npos)
         << lz::cuda::get_device_name(kGpu1);
-    EXPECT_EQ(values(lz::ones({2}, {.device = kGpu1}) + 1), (std::vector<float>{2, 2}));
+    EXPECT_EQ(floats(lz::ones({2}, {.device = kGpu1}) + 1), (std::vector<float>{2, 2}));
     const Caught error = caught<lz::DeviceError>([] { lz::ones({2}, {.device = kGpu2}); });
     EXPECT_TRUE(error.has("the devices are cpu, cuda:0 and cuda:1")) << error.what;
 }
@@ -301,16 +301,16 @@ TEST(Child, DISABLED_NoLinks) {
     EXPECT_THROW(lz::cuda::enable_peer_access(kGpu0, kGpu1), lz::DeviceError);
     const Tensor x = lz::arange(100000, {.dtype = lz::f32}), y = x.cuda(0).cuda(1) * 2;
     EXPECT_EQ(y.device(), kGpu1);
-    EXPECT_EQ(values(y), values(x * 2));
+    EXPECT_EQ(floats(y), floats(x * 2));
 }
 
 TEST(Semantics, S12_copies_without_peer_access_are_staged_and_right) {
     EXPECT_TRUE(lz::cuda::can_device_access_peer(kGpu0, kGpu1));
     EXPECT_FALSE(lz::cuda::can_device_access_peer(kGpu0, kGpu0));
     const Tensor x = lz::randn({300000}, {.device = kGpu2});
-    EXPECT_EQ(values(x.cuda(3)), values(x));
+    EXPECT_EQ(floats(x.cuda(3)), floats(x));
     lz::cuda::enable_peer_access(kGpu2, kGpu3);
-    EXPECT_EQ(values(x.cuda(3) + 0), values(x));
+    EXPECT_EQ(floats(x.cuda(3) + 0), floats(x));
     lz::cuda::disable_peer_access(kGpu2, kGpu3);
     EXPECT_THROW(lz::cuda::enable_peer_access(kGpu0, kGpu0), lz::DeviceError);
     run_child("LAZULI_VIRTUAL_PEERS=0", "NoLinks");

@@ -20,7 +20,7 @@ TEST(Semantics, S40_independent_work_gives_what_serial_order_gives) {
         Tensor sum = lz::zeros({400}, {.device = place});
         for (int i = 0; i < 6; ++i) // independent of each other, large enough to spread
             sum = sum + lz::cumsum(lz::cumsum(here * (i + 1), 0) * 1e-3, 1).amax(1);
-        return values(sum.cpu());
+        return floats(sum.cpu());
     };
     const auto expected = branches(Device::cpu()), found = branches(kGpu1);
     ASSERT_EQ(expected.size(), found.size());
@@ -76,7 +76,7 @@ TEST(Semantics, S41_work_under_a_guard_runs_on_that_stream_in_order) {
     Tensor expected = lz::zeros({64});
     for (int i = 0; i < 8; ++i)
         expected = lz::cumsum(expected, 0) + 1;
-    EXPECT_EQ(values(x), values(expected));
+    EXPECT_EQ(floats(x), floats(expected));
 }
 
 TEST(Semantics, S41_a_stream_may_go_before_its_work_has_run) {
@@ -90,7 +90,7 @@ TEST(Semantics, S41_a_stream_may_go_before_its_work_has_run) {
         if (i % 40 == 0)
             lz::sync();
     }
-    EXPECT_EQ(values(x), std::vector<float>(16, 199));
+    EXPECT_EQ(floats(x), std::vector<float>(16, 199));
 }
 
 TEST(Semantics, S41_the_users_own_waits_are_honoured) {
@@ -161,7 +161,7 @@ TEST(Semantics, S42_dependences_between_two_streams_and_devices_are_synchronised
         if (i % 4 == 0)
             lz::eval({x});
     }
-    EXPECT_EQ(values(x), std::vector<float>(3000, 11));
+    EXPECT_EQ(floats(x), std::vector<float>(3000, 11));
 }
 
 TEST(Semantics, S43_events_are_recorded_waited_for_and_asked) {
@@ -203,7 +203,7 @@ TEST(Semantics, S43_an_event_can_be_recorded_again_and_go_before_it_is_reached) 
         event.wait(lz::default_stream(kGpu2));
         x += 1;
     }
-    EXPECT_EQ(values(x), std::vector<float>(64, 50));
+    EXPECT_EQ(floats(x), std::vector<float>(64, 50));
 }
 
 TEST(Semantics, S45_memory_used_on_several_streams_is_not_reused_too_early) {

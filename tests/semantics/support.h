@@ -16,7 +16,7 @@ inline const Device kGpu0 = Device::cuda(0), kGpu1 = Device::cuda(1), kGpu2 = De
 /// Where every row has to hold.
 inline const std::vector<Device> kPlaces = {Device::cpu(), kGpu0, kGpu3};
 
-inline std::vector<float> values(const Tensor &t) {
+inline std::vector<float> floats(const Tensor &t) {
     return t.to(f32).to_vector<float>();
 }
 

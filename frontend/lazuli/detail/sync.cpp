@@ -47,8 +47,7 @@ public:
         try {
             launch(thrown);
         } catch (const ir::Failure &failure) {
-            if (failure.kind() == ir::ErrorKind::Device && storages_.empty() &&
-                failure.node() < recording_.operations.size()) {
+            if (!launched_ && failure.node() < recording_.operations.size()) {
                 reject(failure, thrown);
                 return;
             }
@@ -78,6 +77,7 @@ private:
             for (const Recording::Operation &o : recording_.operations)
                 lines.push_back(o.node->loc);
         const size_t ends_before = issued().size();
+        launched_ = true;
         engine::Launched launched = engine.run(
             executable, {inputs_, results_, recording_.words, lines, input_uses_, result_uses_, &issued()},
             watch);
@@ -122,12 +122,19 @@ private:
                 s->retain();
                 storages_.push_back(s);
             } else {
-                storages_.push_back(Storage::allocate(result(r)->type.bytes(),
-                                                      engine.result_home(executable, r), result(r)->pinned));
+                storages_.push_back(allocate(r, engine.result_home(executable, r)));
             }
             results_.push_back(storages_.back()->data());
             if (tracked_)
                 result_uses_.push_back(engine::Engine::track(storages_.back()->block));
+        }
+    }
+
+    Storage *allocate(uint32_t r, ir::StreamRef home) const {
+        try {
+            return Storage::allocate(result(r)->type.bytes(), home, result(r)->pinned);
+        } catch (const ir::Failure &failure) {
+            throw ir::Failure(failure.kind(), failure.message(), {}, recording_.wanted[r]);
         }
     }
 
@@ -141,9 +148,11 @@ private:
         record->release();
     }
 
-    /// The compiler rejected an operation, and nothing has run: it and what depends on it fail, and
-    /// everything else is pending again (S06).
+    /// Nothing has run, because the compiler rejected an operation (S06) or there is no memory for its
+    /// result: it and what depends on it fail, and everything else is pending again.
     void reject(const ir::Failure &failure, Thrown &thrown) {
+        for (Storage *const storage : storages_)
+            storage->release();
         auto *const record = new FailureRecord(failure, location_of(recording_, failure, loc_));
         thrown.note(record);
         std::vector<Node *> failed;
@@ -218,7 +227,7 @@ private:
 
     Recording &recording_;
     Location loc_;
-    bool tracked_ = false;
+    bool tracked_ = false, launched_ = false;
     static thread_local std::vector<void *> inputs_;
     static thread_local std::vector<runtime::MemoryUse *> input_uses_;
     std::vector<void *> results_;
