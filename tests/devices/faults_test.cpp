@@ -136,6 +136,7 @@ TEST(Faults, EveryCallOfABackendFailsInTurnAndNothingIsLost) {
 }
 
 TEST(Faults, ALostDeviceSaysSoAndTheOthersGoOn) {
+    ASSERT_TRUE(cuda::is_available());
     ASSERT_EQ(faulty_gpus().size(), 4u);
     const auto on = [](int gpu) { return (numbers(512).to(Device::cuda(gpu)) * 3).to_vector<float>(); };
     const Numbers right = on(2);
