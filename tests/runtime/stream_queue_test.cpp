@@ -1,4 +1,5 @@
 // Streams that are threads: order, waiting, priorities, backpressure, and their ends.
+#include "count_allocations.h"
 #include "runtime/cpu_backend.h"
 #include "virtual_support.h"
 
@@ -179,6 +180,36 @@ TEST(Streams, AFullOneHoldsUpWhoPuts) {
     finish(gpus[0], 0);
     EXPECT_EQ(watch.done, 200u);
     EXPECT_LE(watch.most, 4u);
+}
+
+TEST(Streams, PuttingAnItemAllocatesNothingOnceTheRingIsWarm) {
+    VirtualOptions options;
+    options.max_queued = 8;
+    Gpus gpus(1, options);
+    void *value = gpus[0].allocate(16);
+    const std::vector<void *> buffers = {value};
+    const std::vector<int64_t> args = {1};
+    const ir::KernelFrame frame{buffers.data(), args.data(), nullptr, nullptr};
+    const int64_t end = 1;
+    Backend::Launch l{};
+    const ir::PhaseEntry nothing = [](const ir::KernelFrame *, int64_t, int64_t, void *) {};
+    l.entry = reinterpret_cast<void *>(nothing);
+    l.frames = &frame;
+    l.ends = &end;
+    l.segments = l.buffers = l.args = 1;
+    const auto some = [&] {
+        for (int i = 0; i < 20; ++i) {
+            gpus[0].launch(l, 0);
+            gpus[0].wait(1, gpus[0], 0, gpus[0].record(0));
+            gpus[0].copy(static_cast<char *>(value) + 8, value, 8, 1);
+        }
+    };
+    some();
+    const int64_t before = allocations_of_this_thread();
+    some();
+    EXPECT_EQ(allocations_of_this_thread(), before);
+    finish(gpus[0], 0);
+    finish(gpus[0], 1);
 }
 
 TEST(Streams, TellWhenSomethingRanBeforeItsTickIsReached) {
