@@ -133,8 +133,13 @@ private:
     }
 
     Schedule spread(Schedule best) {
-        std::vector<uint32_t> streams = list_schedule();
+        std::vector<uint32_t> streams = place_longest_first();
         Schedule schedule = simulate(streams);
+        std::vector<uint32_t> in_order = place_in_order();
+        if (Schedule other = simulate(in_order); other.seconds() <= schedule.seconds()) {
+            schedule = std::move(other);
+            streams = std::move(in_order);
+        }
         if (!is_worth(schedule, best))
             return best;
         // A device that gains nothing of its own stays on one stream.
@@ -168,9 +173,45 @@ private:
         return gain > kWorthwhile.part * work && gain > kWorthwhile.launches * launch;
     }
 
-    /// Streams for what is free: of the steps whose dependences are placed, the one with the longest way to
-    /// the end goes where it can begin first.
-    std::vector<uint32_t> list_schedule() {
+    /// Streams for what is free, as they are found.
+    struct Placing {
+        std::vector<uint32_t> stream; // by step
+        std::vector<double> end;
+        std::vector<double> free_at; // by stream
+    };
+    Placing nothing_placed() {
+        choices_.assign(steps_.size(), kNone);
+        for (const uint32_t s : free_)
+            choices_[s] = compute_streams(steps_[s].device);
+        return {stream_, std::vector<double>(steps_.size(), 0), std::vector<double>(streams_.size(), 0)};
+    }
+
+    /// Puts a step where it can begin first.
+    void place(uint32_t s, Placing &p) const {
+        const auto begin_on = [&](uint32_t stream) {
+            return std::max(p.free_at[stream], ready(s, stream, p.stream, p.end));
+        };
+        double begin = begin_on(p.stream[s]);
+        if (choices_[s] != kNone)
+            for (const uint32_t stream : compute_[choices_[s]])
+                if (const double other = begin_on(stream); other < begin) {
+                    begin = other;
+                    p.stream[s] = stream;
+                }
+        p.free_at[p.stream[s]] = p.end[s] = begin + seconds_[s];
+    }
+
+    /// In the order of the steps, which is that of each stream.
+    std::vector<uint32_t> place_in_order() {
+        Placing placing = nothing_placed();
+        for (uint32_t s = 0; s < steps_.size(); ++s)
+            place(s, placing);
+        return std::move(placing.stream);
+    }
+
+    /// Of the steps whose dependences are placed, the one with the longest way to the end is next, and then
+    /// the longest way on from there, as far as it waits for nothing else.
+    std::vector<uint32_t> place_longest_first() {
         const size_t n = steps_.size();
         std::vector<double> way(seconds_);
         std::vector<uint32_t> missing(n, 0), first(n + 1, 0);
@@ -189,34 +230,30 @@ private:
                 after[next[d.step]++] = s;
             missing[s] = static_cast<uint32_t>(dependences_.of(s).size());
         }
-        std::vector<uint32_t> choices(n, kNone);
-        for (const uint32_t s : free_)
-            choices[s] = compute_streams(steps_[s].device);
         for (uint32_t s = 0; s < n; ++s)
             if (missing[s] == 0)
                 put(s);
 
-        std::vector<uint32_t> streams = stream_;
-        std::vector<double> end(n, 0), free_at(streams_.size(), 0);
+        Placing placing = nothing_placed();
         while (!waiting.empty()) {
-            const uint32_t s = static_cast<uint32_t>(n) - waiting.top().second;
+            uint32_t s = static_cast<uint32_t>(n) - waiting.top().second;
             waiting.pop();
-            double begin = std::max(free_at[streams[s]], ready(s, streams[s], streams, end));
-            if (choices[s] != kNone)
-                for (int32_t k = 1; k < kComputeStreams; ++k) {
-                    const uint32_t stream = compute_[choices[s]][static_cast<size_t>(k)];
-                    const double other = std::max(free_at[stream], ready(s, stream, streams, end));
-                    if (other < begin) {
-                        begin = other;
-                        streams[s] = stream;
-                    }
+            while (s != kNone) {
+                place(s, placing);
+                uint32_t longest = kNone;
+                for (uint32_t k = first[s]; k < first[s + 1]; ++k) {
+                    uint32_t open = after[k];
+                    if (--missing[open] != 0)
+                        continue;
+                    if (longest == kNone || way[open] > way[longest])
+                        std::swap(open, longest);
+                    if (open != kNone)
+                        put(open);
                 }
-            free_at[streams[s]] = end[s] = begin + seconds_[s];
-            for (uint32_t k = first[s]; k < first[s + 1]; ++k)
-                if (--missing[after[k]] == 0)
-                    put(after[k]);
+                s = longest;
+            }
         }
-        return streams;
+        return std::move(placing.stream);
     }
 
     /// Which entry of `compute_` holds the device's streams.
@@ -254,9 +291,10 @@ private:
     std::vector<StreamRef> streams_;
     std::map<int64_t, uint32_t> stream_ids_, compute_ids_;
     std::vector<std::array<uint32_t, kComputeStreams>> compute_;
-    std::vector<uint32_t> stream_; // by step: where it is, or would be on one compute stream
-    std::vector<uint32_t> free_;   // steps whose stream is open
-    std::vector<double> seconds_;  // by step
+    std::vector<uint32_t> stream_;  // by step: where it is, or would be on one compute stream
+    std::vector<uint32_t> free_;    // steps whose stream is open
+    std::vector<uint32_t> choices_; // by step: entry of `compute_`, or kNone
+    std::vector<double> seconds_;   // by step
 };
 
 } // namespace
