@@ -21,16 +21,16 @@ struct Sides {
 
 class Assigner {
 public:
-    Assigner(const Graph &graph, std::span<LoweredStep> steps, const Dependences &dependences,
+    Assigner(const Graph &graph, std::span<const LoweredStep> steps, const Dependences &dependences,
              const Target &target)
         : graph_(graph), steps_(steps), dependences_(dependences), target_(target) {}
 
-    Schedule take() {
+    Schedule take(Overlap overlap) {
         place_what_is_fixed();
         Schedule best = simulate(stream_);
-        if (overlap_is_possible())
+        if (overlap == Overlap::Yes && overlap_is_possible())
             best = spread(std::move(best));
-        write(best);
+        keep_used_streams(best);
         return best;
     }
 
@@ -54,35 +54,34 @@ private:
     void place_what_is_fixed() {
         seconds_.reserve(steps_.size());
         for (uint32_t s = 0; s < steps_.size(); ++s) {
-            LoweredStep &step = steps_[s];
+            const LoweredStep &step = steps_[s];
             const Sides copy = sides(step);
-            const int32_t unnamed = place(step, copy);
-            const bool named = step.stream != kNoStream && on_gpu(step.device) && unnamed != kCopyPeerStream;
-            if (unnamed == kNoStream && !named)
+            const StreamRef unnamed = place(step, copy);
+            const bool named =
+                step.stream != kNoStream && on_gpu(unnamed.device) && unnamed.stream != kCopyPeerStream;
+            if (unnamed.stream == kNoStream && !named)
                 free_.push_back(s);
-            stream_.push_back(stream_id({step.device, named ? step.stream : std::max(unnamed, 0)}));
-            seconds_.push_back(estimate_seconds(step, target_, copy.from, copy.to));
+            stream_.push_back(
+                stream_id({unnamed.device, named ? step.stream : std::max(unnamed.stream, kDefaultStream)}));
+            seconds_.push_back(estimate_seconds(step, info_of(target_, unnamed.device), copy.from, copy.to));
         }
     }
 
-    /// Puts the step on its device, and says which stream it has there if the user named none: kNoStream
-    /// where that is open.
-    int32_t place(LoweredStep &step, const Sides &copy) const {
+    /// The device whose stream runs the step, and which stream if the user named none: kNoStream where that
+    /// is open.
+    StreamRef place(const LoweredStep &step, const Sides &copy) const {
         if (copy.from != copy.to) {
-            if (!on_gpu(copy.from) || !on_gpu(copy.to)) {
-                step.device = on_gpu(copy.from) ? copy.from : copy.to;
-                return on_gpu(copy.from) ? kCopyOutStream : kCopyInStream;
-            }
-            if (step.stream != kNoStream && addresses(copy.to, copy.from)) {
-                step.device = copy.to;
-                return kDefaultStream;
-            }
-            step.device = addresses(copy.from, copy.to) ? copy.from : copy.to;
-            return kCopyPeerStream;
+            if (!on_gpu(copy.from))
+                return {copy.to, kCopyInStream};
+            if (!on_gpu(copy.to))
+                return {copy.from, kCopyOutStream};
+            if (step.stream != kNoStream && addresses(copy.to, copy.from))
+                return {copy.to, kDefaultStream};
+            return {addresses(copy.from, copy.to) ? copy.from : copy.to, kCopyPeerStream};
         }
         const bool work = step.kind == StepKind::Launch || step.kind == StepKind::Copy ||
                           (step.kind == StepKind::Library && step.symbol != kWaitStream);
-        return work && on_gpu(step.device) ? kNoStream : kDefaultStream;
+        return {step.device, work && on_gpu(step.device) ? kNoStream : kDefaultStream};
     }
 
     uint32_t stream_id(StreamRef stream) {
@@ -94,7 +93,9 @@ private:
     }
 
     /// What a step loses by waiting for another stream.
-    double sync_seconds(uint32_t s) const { return info_of(target_, steps_[s].device).launch_seconds; }
+    double sync_seconds(uint32_t s) const {
+        return info_of(target_, streams_[stream_[s]].device).launch_seconds;
+    }
 
     double ready(uint32_t s, uint32_t stream, const std::vector<uint32_t> &streams,
                  const std::vector<double> &end) const {
@@ -269,23 +270,20 @@ private:
         return it->second;
     }
 
-    /// Names the streams in the steps, and keeps those that are in use.
-    void write(Schedule &schedule) {
+    void keep_used_streams(Schedule &schedule) {
         std::vector<uint32_t> number(streams_.size(), kNone);
-        for (uint32_t s = 0; s < steps_.size(); ++s) {
-            const StreamRef stream = streams_[schedule.stream[s]];
-            steps_[s].stream = stream.stream;
-            uint32_t &id = number[schedule.stream[s]];
+        for (uint32_t &stream : schedule.stream) {
+            uint32_t &id = number[stream];
             if (id == kNone) {
                 id = static_cast<uint32_t>(schedule.streams.size());
-                schedule.streams.push_back(stream);
+                schedule.streams.push_back(streams_[stream]);
             }
-            schedule.stream[s] = id;
+            stream = id;
         }
     }
 
     const Graph &graph_;
-    std::span<LoweredStep> steps_;
+    std::span<const LoweredStep> steps_;
     const Dependences &dependences_;
     const Target &target_;
     std::vector<StreamRef> streams_;
@@ -303,9 +301,17 @@ double Schedule::seconds() const {
     return end.empty() ? 0 : *std::ranges::max_element(end);
 }
 
-Schedule assign_streams(const Graph &graph, std::span<LoweredStep> steps, const Dependences &dependences,
-                        const Target &target) {
-    return Assigner(graph, steps, dependences, target).take();
+Schedule assign_streams(const Graph &graph, std::span<const LoweredStep> steps,
+                        const Dependences &dependences, const Target &target, Overlap overlap) {
+    return Assigner(graph, steps, dependences, target).take(overlap);
+}
+
+void name_streams(std::span<LoweredStep> steps, const Schedule &schedule) {
+    for (size_t s = 0; s < steps.size(); ++s) {
+        const StreamRef stream = schedule.streams[schedule.stream[s]];
+        steps[s].device = stream.device;
+        steps[s].stream = stream.stream;
+    }
 }
 
 } // namespace lz::passes

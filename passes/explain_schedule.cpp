@@ -62,6 +62,10 @@ std::vector<std::string> explain_schedule(const Graph &graph, std::span<const Lo
         }
         s = end;
     }
+    if (schedule.bytes_saved > 0)
+        notes.push_back(
+            fmt::format("Unnamed work stays on one stream of each GPU: overlapped it would need {} more.",
+                        bytes_text(schedule.bytes_saved)));
     if (schedule.streams.size() < 2)
         return notes;
     std::vector<size_t> count(schedule.streams.size(), 0);
