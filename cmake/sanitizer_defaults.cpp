@@ -25,8 +25,8 @@ const char *__tsan_default_options() {
     return "halt_on_error=1:second_deadlock_stack=1:history_size=4";
 }
 
-// oneTBB and LLVM are not instrumented: what they do is ordered by atomics that cannot be seen here (memset and
-// the like in the one, statics whose counts our inlined copies of LLVM's headers touch in the other).
+// oneTBB and LLVM are not instrumented: what they do is ordered by atomics that cannot be seen here (memset
+// and the like in the one, statics whose counts our inlined copies of LLVM's headers touch in the other).
 const char *__tsan_default_suppressions();
 const char *__tsan_default_suppressions() {
     return "called_from_lib:libtbb.so\n"

@@ -32,8 +32,8 @@ inline constexpr int32_t kHostWorkerStream = 1;
 /// A stream of a device.
 struct StreamRef {
     Device device;
-    /// Fills what would be padding: clang 22 passes the struct in one register, and took all of it for undefined
-    /// where its padding was (at -O1 with ThreadSanitizer).
+    /// Fills what would be padding: clang 22 passes the struct in one register, and took all of it for
+    /// undefined where its padding was (at -O1 with ThreadSanitizer).
     uint16_t zero = 0;
     int32_t stream = kDefaultStream;
 

@@ -36,7 +36,10 @@ public:
     explicit FreeList(const Behind &behind) : behind_(behind) {}
 
     int64_t take(const ArenaBlock &block) {
-        if (const auto found = find(block)) {
+        auto found = find(block);
+        if (!found)
+            found = join_for(block);
+        if (found) {
             const int64_t offset = *found;
             Gap gap = remove(offset);
             if (gap.bytes > block.bytes)
@@ -56,25 +59,15 @@ public:
     }
 
     void give_back(const ArenaBlock &block) {
-        int64_t offset = block.offset;
-        Gap gap{block.bytes, block.uses};
-        auto next = gaps_.lower_bound(offset);
-        if (next != gaps_.end() && next->first == offset + gap.bytes) {
-            const Gap more = remove(next->first);
-            gap.bytes += more.bytes;
-            gap.uses.add(more.uses);
-        }
-        next = gaps_.lower_bound(offset);
-        if (next != gaps_.begin()) {
-            const auto before = std::prev(next);
-            if (before->first + before->second.bytes == offset) {
-                offset = before->first;
-                const Gap more = remove(offset);
-                gap.bytes += more.bytes;
-                gap.uses.add(more.uses);
-            }
-        }
-        insert(offset, std::move(gap));
+        insert(block.offset, {block.bytes, block.uses});
+        const auto at = gaps_.find(block.offset);
+        const auto next = std::next(at);
+        if (next != gaps_.end() && touches(*at, *next) && same_streams(at->second, next->second))
+            join(at, next);
+        if (at != gaps_.begin())
+            if (const auto before = std::prev(at);
+                touches(*before, *at) && same_streams(before->second, at->second))
+                join(before, at);
     }
 
     int64_t end() const { return end_; }
@@ -84,6 +77,60 @@ private:
         int64_t bytes;
         LastUses uses;
     };
+
+    using Gaps = std::map<int64_t, Gap>; // by offset
+
+    static bool touches(const Gaps::value_type &a, const Gaps::value_type &b) {
+        return a.first + a.second.bytes == b.first;
+    }
+    /// Gaps of other streams stay apart, so that one which is behind in order is not lost in one that is not.
+    static bool same_streams(const Gap &a, const Gap &b) {
+        return a.uses.places.size() == b.uses.places.size() &&
+               std::ranges::all_of(a.uses.places, [&](StreamPosition p) {
+                   return std::ranges::find(b.uses.places, p.stream, &StreamPosition::stream) !=
+                          b.uses.places.end();
+               });
+    }
+    void join(Gaps::iterator a, Gaps::iterator b) {
+        by_size_.erase({a->second.bytes, a->first});
+        by_size_.erase({b->second.bytes, b->first});
+        a->second.bytes += b->second.bytes;
+        a->second.uses.add(b->second.uses);
+        by_size_.emplace(a->second.bytes, a->first);
+        gaps_.erase(b);
+    }
+
+    /// Joins neighbours around one of the largest gaps, if that makes room.
+    std::optional<int64_t> join_for(const ArenaBlock &block) {
+        constexpr int kLookAt = 4;
+        int looked = 0;
+        for (auto it = by_size_.rbegin(); it != by_size_.rend() && looked < kLookAt; ++it, ++looked) {
+            auto first = gaps_.find(it->second), last = first;
+            if (!allowed(block, first->second))
+                continue;
+            int64_t bytes = first->second.bytes;
+            while (bytes < block.bytes && first != gaps_.begin() && touches(*std::prev(first), *first) &&
+                   allowed(block, std::prev(first)->second))
+                bytes += (--first)->second.bytes;
+            for (auto next = std::next(last); bytes < block.bytes && next != gaps_.end() &&
+                                              touches(*last, *next) && allowed(block, next->second);
+                 ++next) {
+                bytes += next->second.bytes;
+                last = next;
+            }
+            if (bytes < block.bytes)
+                continue;
+            const int64_t offset = first->first;
+            while (first != last) {
+                const bool done = std::next(first) == last;
+                join(first, std::next(first));
+                if (done)
+                    break;
+            }
+            return offset;
+        }
+        return std::nullopt;
+    }
 
     bool allowed(const ArenaBlock &block, const Gap &gap) const {
         return behind_.by_order(block, gap.uses) || Behind::by_time(block, gap.uses);
@@ -119,7 +166,7 @@ private:
     }
 
     const Behind &behind_;
-    std::map<int64_t, Gap> gaps_; // by offset
+    Gaps gaps_;
     std::set<std::pair<int64_t, int64_t>> by_size_;
     int64_t end_ = 0;
 };
@@ -201,7 +248,9 @@ ArenaLayout layout_arena(std::span<ArenaBlock> blocks, const IsOver &is_over) {
     ArenaLayout layout = by_time(blocks, behind);
     if (layout.bytes > layout.live_bytes && blocks.size() <= kGreedyBlocks) {
         std::vector<int64_t> offsets;
-        if (const int64_t bytes = by_size(blocks, behind, offsets); bytes < layout.bytes) {
+        // Placed by size, blocks of different streams take turns more often, and each turn is a wait.
+        const int64_t worthwhile = is_over ? layout.bytes - layout.bytes / 8 : layout.bytes - 1;
+        if (const int64_t bytes = by_size(blocks, behind, offsets); bytes <= worthwhile) {
             layout.bytes = bytes;
             for (size_t k = 0; k < blocks.size(); ++k)
                 blocks[k].offset = offsets[k];

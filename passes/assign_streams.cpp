@@ -21,16 +21,16 @@ struct Sides {
 
 class Assigner {
 public:
-    Assigner(const Graph &graph, std::span<LoweredStep> steps, const Dependences &dependences,
+    Assigner(const Graph &graph, std::span<const LoweredStep> steps, const Dependences &dependences,
              const Target &target)
         : graph_(graph), steps_(steps), dependences_(dependences), target_(target) {}
 
-    Schedule take() {
+    Schedule take(Overlap overlap) {
         place_what_is_fixed();
         Schedule best = simulate(stream_);
-        if (overlap_is_possible())
+        if (overlap == Overlap::Yes && overlap_is_possible())
             best = spread(std::move(best));
-        write(best);
+        keep_used_streams(best);
         return best;
     }
 
@@ -54,18 +54,27 @@ private:
     void place_what_is_fixed() {
         seconds_.reserve(steps_.size());
         for (uint32_t s = 0; s < steps_.size(); ++s) {
-            LoweredStep &step = steps_[s];
+            const LoweredStep &step = steps_[s];
             const Sides copy = sides(step);
+<<<<<<< HEAD
             const int32_t unnamed = place(step, copy);
             const bool named =
                 step.stream != kNoStream && on_gpu(step.device) && step.device == stream_owner(step);
             if (unnamed == kNoStream && !named)
+=======
+            const StreamRef unnamed = place(step, copy);
+            const bool named =
+                step.stream != kNoStream && on_gpu(unnamed.device) && unnamed.stream != kCopyPeerStream;
+            if (unnamed.stream == kNoStream && !named)
+>>>>>>> main
                 free_.push_back(s);
-            stream_.push_back(stream_id({step.device, named ? step.stream : std::max(unnamed, 0)}));
-            seconds_.push_back(estimate_seconds(step, target_, copy.from, copy.to));
+            stream_.push_back(
+                stream_id({unnamed.device, named ? step.stream : std::max(unnamed.stream, kDefaultStream)}));
+            seconds_.push_back(estimate_seconds(step, info_of(target_, unnamed.device), copy.from, copy.to));
         }
     }
 
+<<<<<<< HEAD
     /// The device on which a stream that the user named for the step is one. Pieces of a staged copy that are
     /// done elsewhere run on streams of ours.
     Device stream_owner(const LoweredStep &step) const {
@@ -79,21 +88,23 @@ private:
     /// Puts the step on its device, and says which stream it has there if the user named none: kNoStream
     /// where that is open.
     int32_t place(LoweredStep &step, const Sides &copy) const {
+=======
+    /// The device whose stream runs the step, and which stream if the user named none: kNoStream where that
+    /// is open.
+    StreamRef place(const LoweredStep &step, const Sides &copy) const {
+>>>>>>> main
         if (copy.from != copy.to) {
-            if (!on_gpu(copy.from) || !on_gpu(copy.to)) {
-                step.device = on_gpu(copy.from) ? copy.from : copy.to;
-                return on_gpu(copy.from) ? kCopyOutStream : kCopyInStream;
-            }
-            if (step.stream != kNoStream && addresses(copy.to, copy.from)) {
-                step.device = copy.to;
-                return kDefaultStream;
-            }
-            step.device = addresses(copy.from, copy.to) ? copy.from : copy.to;
-            return kCopyPeerStream;
+            if (!on_gpu(copy.from))
+                return {copy.to, kCopyInStream};
+            if (!on_gpu(copy.to))
+                return {copy.from, kCopyOutStream};
+            if (step.stream != kNoStream && addresses(copy.to, copy.from))
+                return {copy.to, kDefaultStream};
+            return {addresses(copy.from, copy.to) ? copy.from : copy.to, kCopyPeerStream};
         }
         const bool work = step.kind == StepKind::Launch || step.kind == StepKind::Copy ||
                           (step.kind == StepKind::Library && step.symbol != kWaitStream);
-        return work && on_gpu(step.device) ? kNoStream : kDefaultStream;
+        return {step.device, work && on_gpu(step.device) ? kNoStream : kDefaultStream};
     }
 
     uint32_t stream_id(StreamRef stream) {
@@ -105,7 +116,9 @@ private:
     }
 
     /// What a step loses by waiting for another stream.
-    double sync_seconds(uint32_t s) const { return info_of(target_, steps_[s].device).launch_seconds; }
+    double sync_seconds(uint32_t s) const {
+        return info_of(target_, streams_[stream_[s]].device).launch_seconds;
+    }
 
     double ready(uint32_t s, uint32_t stream, const std::vector<uint32_t> &streams,
                  const std::vector<double> &end) const {
@@ -144,8 +157,13 @@ private:
     }
 
     Schedule spread(Schedule best) {
-        std::vector<uint32_t> streams = list_schedule();
+        std::vector<uint32_t> streams = place_longest_first();
         Schedule schedule = simulate(streams);
+        std::vector<uint32_t> in_order = place_in_order();
+        if (Schedule other = simulate(in_order); other.seconds() <= schedule.seconds()) {
+            schedule = std::move(other);
+            streams = std::move(in_order);
+        }
         if (!is_worth(schedule, best))
             return best;
         // A device that gains nothing of its own stays on one stream.
@@ -179,9 +197,45 @@ private:
         return gain > kWorthwhile.part * work && gain > kWorthwhile.launches * launch;
     }
 
-    /// Streams for what is free: of the steps whose dependences are placed, the one with the longest way to
-    /// the end goes where it can begin first.
-    std::vector<uint32_t> list_schedule() {
+    /// Streams for what is free, as they are found.
+    struct Placing {
+        std::vector<uint32_t> stream; // by step
+        std::vector<double> end;
+        std::vector<double> free_at; // by stream
+    };
+    Placing nothing_placed() {
+        choices_.assign(steps_.size(), kNone);
+        for (const uint32_t s : free_)
+            choices_[s] = compute_streams(steps_[s].device);
+        return {stream_, std::vector<double>(steps_.size(), 0), std::vector<double>(streams_.size(), 0)};
+    }
+
+    /// Puts a step where it can begin first.
+    void place(uint32_t s, Placing &p) const {
+        const auto begin_on = [&](uint32_t stream) {
+            return std::max(p.free_at[stream], ready(s, stream, p.stream, p.end));
+        };
+        double begin = begin_on(p.stream[s]);
+        if (choices_[s] != kNone)
+            for (const uint32_t stream : compute_[choices_[s]])
+                if (const double other = begin_on(stream); other < begin) {
+                    begin = other;
+                    p.stream[s] = stream;
+                }
+        p.free_at[p.stream[s]] = p.end[s] = begin + seconds_[s];
+    }
+
+    /// In the order of the steps, which is that of each stream.
+    std::vector<uint32_t> place_in_order() {
+        Placing placing = nothing_placed();
+        for (uint32_t s = 0; s < steps_.size(); ++s)
+            place(s, placing);
+        return std::move(placing.stream);
+    }
+
+    /// Of the steps whose dependences are placed, the one with the longest way to the end is next, and then
+    /// the longest way on from there, as far as it waits for nothing else.
+    std::vector<uint32_t> place_longest_first() {
         const size_t n = steps_.size();
         std::vector<double> way(seconds_);
         std::vector<uint32_t> missing(n, 0), first(n + 1, 0);
@@ -200,34 +254,30 @@ private:
                 after[next[d.step]++] = s;
             missing[s] = static_cast<uint32_t>(dependences_.of(s).size());
         }
-        std::vector<uint32_t> choices(n, kNone);
-        for (const uint32_t s : free_)
-            choices[s] = compute_streams(steps_[s].device);
         for (uint32_t s = 0; s < n; ++s)
             if (missing[s] == 0)
                 put(s);
 
-        std::vector<uint32_t> streams = stream_;
-        std::vector<double> end(n, 0), free_at(streams_.size(), 0);
+        Placing placing = nothing_placed();
         while (!waiting.empty()) {
-            const uint32_t s = static_cast<uint32_t>(n) - waiting.top().second;
+            uint32_t s = static_cast<uint32_t>(n) - waiting.top().second;
             waiting.pop();
-            double begin = std::max(free_at[streams[s]], ready(s, streams[s], streams, end));
-            if (choices[s] != kNone)
-                for (int32_t k = 1; k < kComputeStreams; ++k) {
-                    const uint32_t stream = compute_[choices[s]][static_cast<size_t>(k)];
-                    const double other = std::max(free_at[stream], ready(s, stream, streams, end));
-                    if (other < begin) {
-                        begin = other;
-                        streams[s] = stream;
-                    }
+            while (s != kNone) {
+                place(s, placing);
+                uint32_t longest = kNone;
+                for (uint32_t k = first[s]; k < first[s + 1]; ++k) {
+                    uint32_t open = after[k];
+                    if (--missing[open] != 0)
+                        continue;
+                    if (longest == kNone || way[open] > way[longest])
+                        std::swap(open, longest);
+                    if (open != kNone)
+                        put(open);
                 }
-            free_at[streams[s]] = end[s] = begin + seconds_[s];
-            for (uint32_t k = first[s]; k < first[s + 1]; ++k)
-                if (--missing[after[k]] == 0)
-                    put(after[k]);
+                s = longest;
+            }
         }
-        return streams;
+        return std::move(placing.stream);
     }
 
     /// Which entry of `compute_` holds the device's streams.
@@ -243,31 +293,29 @@ private:
         return it->second;
     }
 
-    /// Names the streams in the steps, and keeps those that are in use.
-    void write(Schedule &schedule) {
+    void keep_used_streams(Schedule &schedule) {
         std::vector<uint32_t> number(streams_.size(), kNone);
-        for (uint32_t s = 0; s < steps_.size(); ++s) {
-            const StreamRef stream = streams_[schedule.stream[s]];
-            steps_[s].stream = stream.stream;
-            uint32_t &id = number[schedule.stream[s]];
+        for (uint32_t &stream : schedule.stream) {
+            uint32_t &id = number[stream];
             if (id == kNone) {
                 id = static_cast<uint32_t>(schedule.streams.size());
-                schedule.streams.push_back(stream);
+                schedule.streams.push_back(streams_[stream]);
             }
-            schedule.stream[s] = id;
+            stream = id;
         }
     }
 
     const Graph &graph_;
-    std::span<LoweredStep> steps_;
+    std::span<const LoweredStep> steps_;
     const Dependences &dependences_;
     const Target &target_;
     std::vector<StreamRef> streams_;
     std::map<int64_t, uint32_t> stream_ids_, compute_ids_;
     std::vector<std::array<uint32_t, kComputeStreams>> compute_;
-    std::vector<uint32_t> stream_; // by step: where it is, or would be on one compute stream
-    std::vector<uint32_t> free_;   // steps whose stream is open
-    std::vector<double> seconds_;  // by step
+    std::vector<uint32_t> stream_;  // by step: where it is, or would be on one compute stream
+    std::vector<uint32_t> free_;    // steps whose stream is open
+    std::vector<uint32_t> choices_; // by step: entry of `compute_`, or kNone
+    std::vector<double> seconds_;   // by step
 };
 
 } // namespace
@@ -276,9 +324,17 @@ double Schedule::seconds() const {
     return end.empty() ? 0 : *std::ranges::max_element(end);
 }
 
-Schedule assign_streams(const Graph &graph, std::span<LoweredStep> steps, const Dependences &dependences,
-                        const Target &target) {
-    return Assigner(graph, steps, dependences, target).take();
+Schedule assign_streams(const Graph &graph, std::span<const LoweredStep> steps,
+                        const Dependences &dependences, const Target &target, Overlap overlap) {
+    return Assigner(graph, steps, dependences, target).take(overlap);
+}
+
+void name_streams(std::span<LoweredStep> steps, const Schedule &schedule) {
+    for (size_t s = 0; s < steps.size(); ++s) {
+        const StreamRef stream = schedule.streams[schedule.stream[s]];
+        steps[s].device = stream.device;
+        steps[s].stream = stream.stream;
+    }
 }
 
 } // namespace lz::passes

@@ -1,7 +1,7 @@
 #pragma once
 /// assign_streams: a stream of a device for each step.
 ///
-/// Property: `device` and `stream` of each step name the stream that runs it, in the order of the steps.
+/// Property: the Schedule names the stream that runs each step, in the order of the steps.
 ///  - What the user put on a stream is there, in order (S41); a transfer's stream is one of the GPU that it
 ///    copies to, or, to the host, of the one that it copies from.
 ///  - Other transfers are on the copy streams of ir/stream.h: from the host on the target's, to the host and
@@ -32,6 +32,8 @@ struct Schedule {
     std::vector<ir::StreamRef> streams; ///< in use, each once
     std::vector<uint32_t> stream;       ///< by step: index in `streams`
     std::vector<double> begin, end;     ///< by step: seconds from the start; on one stream never decreasing
+    /// What more memory the work would need if it overlapped; 0 where it does, or where that is not why.
+    int64_t bytes_saved = 0;
 
     double seconds() const;
 };
@@ -44,8 +46,15 @@ struct Worthwhile {
 };
 inline constexpr Worthwhile kWorthwhile;
 
-/// `dependences` are those of the steps by values. Writes each step's device and stream.
-Schedule assign_streams(const ir::Graph &graph, std::span<LoweredStep> steps, const Dependences &dependences,
-                        const ir::Target &target);
+/// Whether unnamed work may be on several streams of a GPU.
+enum class Overlap : uint8_t { No, Yes };
+
+/// `dependences` are those of the steps by values.
+Schedule assign_streams(const ir::Graph &graph, std::span<const LoweredStep> steps,
+                        const Dependences &dependences, const ir::Target &target,
+                        Overlap overlap = Overlap::Yes);
+
+/// Writes each step's device and stream.
+void name_streams(std::span<LoweredStep> steps, const Schedule &schedule);
 
 } // namespace lz::passes

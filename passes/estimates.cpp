@@ -12,8 +12,7 @@ const DeviceInfo &info_of(const Target &target, Device device) {
     return found ? *found : kUnknown;
 }
 
-double estimate_seconds(const LoweredStep &step, const Target &target, Device from, Device to) {
-    const DeviceInfo &device = info_of(target, step.device);
+double estimate_seconds(const LoweredStep &step, const DeviceInfo &device, Device from, Device to) {
     switch (step.kind) {
     case StepKind::RecordEvent:
     case StepKind::WaitEvent:

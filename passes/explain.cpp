@@ -57,11 +57,11 @@ void explain_memory(const MemoryPlan &plan, std::vector<std::string> &notes) {
     if (plan.donated_bytes != 0)
         notes.push_back(
             fmt::format("{} of results take over the memory of an input.", bytes_text(plan.donated_bytes)));
-    if (plan.copies != 0)
+    if (!plan.copies.empty())
         notes.push_back(
             fmt::format("{} of whole buffers: results that are inputs or wanted twice, and updates in place "
                         "of values that live on.",
-                        plan.copies == 1 ? "1 copy" : fmt::format("{} copies", plan.copies)));
+                        plan.copies.size() == 1 ? "1 copy" : fmt::format("{} copies", plan.copies.size())));
 }
 
 void append(std::vector<std::string> &to, std::vector<std::string> more) {

@@ -1,10 +1,11 @@
 #include "passes/explain_schedule.h"
 
+#include "passes/facts.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 
 namespace lz::passes {
 
@@ -62,6 +63,10 @@ std::vector<std::string> explain_schedule(const Graph &graph, std::span<const Lo
         }
         s = end;
     }
+    if (schedule.bytes_saved > 0)
+        notes.push_back(
+            fmt::format("Unnamed work stays on one stream of each GPU: overlapped it would need {} more.",
+                        bytes_text(schedule.bytes_saved)));
     if (schedule.streams.size() < 2)
         return notes;
     std::vector<size_t> count(schedule.streams.size(), 0);
@@ -81,21 +86,6 @@ std::vector<std::string> explain_schedule(const Graph &graph, std::span<const Lo
                         "estimates that is over by then, and the bytes are saved.",
                         memory == 1 ? "1 of the waits is" : fmt::format("{} of the waits are", memory)));
     return notes;
-}
-
-std::string bytes_text(int64_t bytes) {
-    constexpr const char *kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
-    if (bytes < 10 * 1024)
-        return fmt::format("{} bytes", bytes);
-    double value = static_cast<double>(bytes) / 1024;
-    size_t unit = 0;
-    for (; value >= 10 * 1024 && unit + 1 < std::size(kUnits); ++unit)
-        value /= 1024;
-    return fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
-
-std::string plural(size_t n, std::string_view noun) {
-    return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 
 } // namespace lz::passes

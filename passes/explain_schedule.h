@@ -13,9 +13,4 @@ namespace lz::passes {
 std::vector<std::string> explain_schedule(const ir::Graph &graph, std::span<const LoweredStep> steps,
                                           const Schedule &schedule, const Syncs &syncs);
 
-/// `4096 bytes`, `12.0 KiB`.
-std::string bytes_text(int64_t bytes);
-/// `1 kernel`, `2 kernels`.
-std::string plural(size_t n, std::string_view noun);
-
 } // namespace lz::passes

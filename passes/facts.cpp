@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 
 namespace lz::passes {
@@ -40,14 +41,6 @@ constexpr std::array<uint8_t, kNumOps> cost_table() {
     return table;
 }
 constexpr auto kCostTable = cost_table();
-
-std::string bytes_text(int64_t bytes) {
-    if (bytes < 10 * 1024)
-        return fmt::format("{} bytes", bytes);
-    if (bytes < 10 * 1024 * 1024)
-        return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024);
-    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024 * 1024));
-}
 
 } // namespace
 
@@ -176,6 +169,21 @@ std::vector<std::string> explain_fusion(const Graph &graph, const FusionNotes &n
                                     name(c.op), where(c), note.reason));
     }
     return lines;
+}
+
+std::string bytes_text(int64_t bytes) {
+    constexpr const char *kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+    if (bytes < int64_t{10} * 1024)
+        return fmt::format("{} bytes", bytes);
+    double value = static_cast<double>(bytes) / 1024;
+    size_t unit = 0;
+    for (; value >= 10 * 1024 && unit + 1 < std::size(kUnits); ++unit)
+        value /= 1024;
+    return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string plural(size_t n, std::string_view noun) {
+    return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 
 } // namespace lz::passes

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace lz::passes {
 
@@ -32,5 +33,10 @@ std::string label_of(const ir::Graph &graph, ir::ClusterKind kind, std::span<con
 std::vector<std::string> explain_steps(const ir::Graph &graph, std::span<const LoweredStep> steps);
 /// Whole sentences for `explain`: why neighbours are kernels of their own.
 std::vector<std::string> explain_fusion(const ir::Graph &graph, const FusionNotes &notes);
+
+/// `4096 bytes`, `12.0 KiB`.
+std::string bytes_text(int64_t bytes);
+/// `1 kernel`, `2 kernels`.
+std::string plural(size_t n, std::string_view noun);
 
 } // namespace lz::passes

@@ -53,7 +53,7 @@ struct LoweredStep {
     // Library and Copy: buffers in the symbol's order (Copy: from, to)
     std::string symbol;
     std::vector<LoweredBuffer> operands;
-    ir::CopyRange copy; ///< Copy: as Step::copy
+    ir::CopyRange copy;            ///< Copy: as Step::copy
     std::vector<ir::ArgSpec> ints; ///< as Step::ints
     // RecordEvent, WaitEvent, HostCallback: the event or callback; WaitStream: Library with symbol
     // "wait_stream", and in `ints` the device word and the stream that are waited for

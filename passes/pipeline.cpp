@@ -76,6 +76,41 @@ std::vector<Location> lines_of(const Graph &graph) {
     return lines;
 }
 
+/// Overlap needs memory. Where it would take more than this part of a GPU's, work that names no stream stays
+/// on one.
+constexpr double kMemoryForOverlap = 0.5;
+
+bool fits(const MemoryPlan &plan, const Target &target) {
+    return std::ranges::all_of(target.devices, [&](const DeviceInfo &device) {
+        return device.device == kCpu || device.memory_bytes == 0 ||
+               static_cast<double>(planned_bytes(plan, device.device)) <=
+                   kMemoryForOverlap * static_cast<double>(device.memory_bytes);
+    });
+}
+
+int64_t arena_bytes(const MemoryPlan &plan) {
+    int64_t bytes = 0;
+    for (const ArenaDesc &arena : plan.arenas)
+        bytes += arena.bytes;
+    return bytes;
+}
+
+/// `schedule` becomes one without overlap where that is what makes the plan fit.
+MemoryPlan plan_memory_that_fits(const Graph &graph, std::span<const LoweredStep> steps, Schedule &schedule,
+                                 const Dependences &by_value, const Target &target) {
+    MemoryPlan plan = plan_memory(graph, steps, schedule, by_value);
+    if (fits(plan, target))
+        return plan;
+    Schedule narrow = assign_streams(graph, steps, by_value, target, Overlap::No);
+    MemoryPlan other = plan_memory(graph, steps, narrow, by_value);
+    const int64_t saved = arena_bytes(plan) - arena_bytes(other);
+    if (saved <= 0)
+        return plan;
+    schedule = std::move(narrow);
+    schedule.bytes_saved = saved;
+    return other;
+}
+
 } // namespace
 
 CompileResult compile(Graph graph, const Target &target, const PipelineObserver *observer) {
@@ -105,7 +140,10 @@ Program lower(const Graph &graph, const Target &target, const FusionNotes &fusio
     Schedule schedule = run("assign-streams", [&] { return assign_streams(graph, steps, by_value, target); });
     run.report({.pass = "assign-streams", .graph = &graph, .steps = steps, .schedule = &schedule});
 
-    const MemoryPlan plan = run("plan-memory", [&] { return plan_memory(graph, steps, schedule, by_value); });
+    MemoryPlan plan =
+        run("plan-memory", [&] { return plan_memory_that_fits(graph, steps, schedule, by_value, target); });
+    add_copies(graph, plan, steps, schedule);
+    name_streams(steps, schedule);
     run.report(
         {.pass = "plan-memory", .graph = &graph, .steps = steps, .schedule = &schedule, .plan = &plan});
 

@@ -2,7 +2,6 @@
 
 #include "ir/diagnostic.h"
 #include "passes/arena_layout.h"
-#include "passes/plan_memory_copies.h"
 #include "passes/write_over.h"
 
 #include <algorithm>
@@ -47,7 +46,7 @@ bool can_fault(const LoweredStep &step) {
 
 class Planner {
 public:
-    Planner(const Graph &graph, std::vector<LoweredStep> &steps, Schedule &schedule,
+    Planner(const Graph &graph, std::span<const LoweredStep> steps, const Schedule &schedule,
             const Dependences &dependences)
         : graph_(graph), steps_(steps), schedule_(schedule), end_(static_cast<uint32_t>(steps.size())) {
         if (schedule.streams.size() > 1)
@@ -65,7 +64,6 @@ public:
         find_reuses();
         for (uint32_t b = 0; b < plan_.buffers.size(); ++b)
             finish(plan_.buffers[b], slots_[slot_of_[b]]);
-        add_copies(graph_, copies_, plan_, steps_, schedule_);
         return std::move(plan_);
     }
 
@@ -79,6 +77,8 @@ private:
             clocks_->add(schedule_.stream[s]);
         }
     }
+
+    StreamRef stream_of(uint32_t s) const { return schedule_.streams[schedule_.stream[s]]; }
 
     void use(uint32_t slot, uint32_t s) {
         if (clocks_)
@@ -159,8 +159,8 @@ private:
         slot.device = device;
         slot.first = slot.last = step;
         slot.home = {device, kDefaultStream};
-        if (step < end_ && steps_[step].kind == StepKind::Copy && steps_[step].device == device &&
-            steps_[step].stream == kCopyInStream)
+        if (step < end_ && steps_[step].kind == StepKind::Copy &&
+            stream_of(step) == StreamRef{device, kCopyInStream})
             slot.home.stream = kCopyInStream;
         slots_.push_back(slot);
         return static_cast<uint32_t>(slots_.size() - 1);
@@ -204,7 +204,7 @@ private:
         if (buffer == kNone) {
             const uint32_t slot = add_slot(b.bytes, kCpu, s);
             slots_[slot].pinned = true;
-            slots_[slot].home = {steps_[s].device, steps_[s].stream};
+            slots_[slot].home = stream_of(s);
             buffer = add_buffer(slot, b.bytes, kNone);
         }
         slots_[slot_of_[buffer]].last = s;
@@ -255,7 +255,7 @@ private:
         if (b.mode == BufferMode::InOut && shared)
             plan_.continues[buffer] = buffer_of_[b.replaces];
         if (b.mode == BufferMode::InOut && !shared) {
-            copies_.push_back({s, buffer_of_[b.replaces], buffer, s});
+            plan_.copies.push_back({s, buffer_of_[b.replaces], buffer, s});
             const uint32_t from = slot_of_[buffer_of_[b.replaces]];
             slots_[from].last = std::max(slots_[from].last, s);
             use(from, s);
@@ -350,7 +350,7 @@ private:
             const uint32_t slot = add_slot(type.bytes(), type.device, end_);
             slots_[slot].result = r;
             plan_.results[r] = add_buffer(slot, type.bytes(), v);
-            copies_.push_back({end_, buffer_of_[v], plan_.results[r], made_by_[buffer_of_[v]]});
+            plan_.copies.push_back({end_, buffer_of_[v], plan_.results[r], made_by_[buffer_of_[v]]});
         }
     }
 
@@ -465,8 +465,8 @@ private:
     }
 
     const Graph &graph_;
-    std::vector<LoweredStep> &steps_;
-    Schedule &schedule_;
+    std::span<const LoweredStep> steps_;
+    const Schedule &schedule_;
     uint32_t end_;
     std::optional<StreamClocks> clocks_; // none on one stream
     MemoryPlan plan_;
@@ -478,15 +478,23 @@ private:
     std::vector<uint32_t> donors_;  // inputs whose memory may still be taken over
     bool shares_memory_ = false;    // some inputs do
     std::vector<ValueId> touched_;
-    std::vector<PlannedCopy> copies_; // in the order of their steps
-    std::optional<bool> faults_;      // whether the current step can fail
+    std::optional<bool> faults_; // whether the current step can fail
 };
 
 } // namespace
 
-MemoryPlan plan_memory(const Graph &graph, std::vector<LoweredStep> &steps, Schedule &schedule,
+MemoryPlan plan_memory(const Graph &graph, std::span<const LoweredStep> steps, const Schedule &schedule,
                        const Dependences &dependences) {
     return Planner(graph, steps, schedule, dependences).take();
+}
+
+int64_t planned_bytes(const MemoryPlan &plan, Device device) {
+    int64_t bytes = 0;
+    for (const ArenaDesc &arena : plan.arenas)
+        bytes += arena.device == device ? arena.bytes : 0;
+    for (const BufferDesc &b : plan.buffers)
+        bytes += b.device == device && b.kind != BufferKind::Arena && b.donor < 0 ? b.bytes : 0;
+    return bytes;
 }
 
 } // namespace lz::passes

@@ -34,6 +34,14 @@ struct Reuse {
     uint32_t before, after; ///< buffers of the plan
 };
 
+/// A copy of a whole buffer that no cluster asked for: a result that is an input or is wanted twice, or an
+/// update in place whose operand lives on.
+struct PlannedCopy {
+    uint32_t before_step; ///< the number of steps: at the end
+    uint32_t from, to;    ///< buffers of the plan
+    uint32_t with;        ///< a step on whose stream it may run, or kNone
+};
+
 struct MemoryPlan {
     std::vector<ir::BufferDesc> buffers; ///< inputs first, in their order
     /// Buffer of each operand: step by step, segment by segment (or Library and Copy operands), in the order
@@ -42,10 +50,8 @@ struct MemoryPlan {
     std::vector<uint32_t> step_begin;
     /// By buffer: the one that an update in place (BufferMode::InOut) continues in the same memory, or kNone.
     std::vector<uint32_t> continues;
-    std::vector<uint32_t> results; ///< buffer of each graph result
-    /// Copies of whole buffers that no cluster asked for: a result that is an input or is wanted twice, an
-    /// update in place whose operand lives on.
-    int64_t copies = 0;
+    std::vector<uint32_t> results;   ///< buffer of each graph result
+    std::vector<PlannedCopy> copies; ///< in the order of their steps
     std::vector<Reuse> reuses;
     std::vector<ir::ArenaDesc> arenas; ///< none is empty
     /// By arena: what would be needed at the worst moment if intermediates could be moved freely: no plan is
@@ -58,9 +64,17 @@ struct MemoryPlan {
 /// Offsets are multiples of this: a CUDA access of any width, a cache line, a vector.
 inline constexpr int64_t kArenaAlignment = 256;
 
-/// Takes the graph, its steps, where they run and (by values) what they come after. Adds the copies that it
-/// needs to the steps and to the schedule. Near linear in the number of operands.
-MemoryPlan plan_memory(const ir::Graph &graph, std::vector<LoweredStep> &steps, Schedule &schedule,
+/// Takes the graph, its steps, where they run and (by values) what they come after. Near linear in the number
+/// of operands.
+MemoryPlan plan_memory(const ir::Graph &graph, std::span<const LoweredStep> steps, const Schedule &schedule,
                        const Dependences &dependences);
+
+/// Bytes of a device that a run holds at most: arenas, inputs and results.
+int64_t planned_bytes(const MemoryPlan &plan, ir::Device device);
+
+/// Puts the plan's copies among the steps, each on the stream of a step that it has to do with, else on the
+/// default stream of its device. The plan's operands and the schedule follow.
+void add_copies(const ir::Graph &graph, MemoryPlan &plan, std::vector<LoweredStep> &steps,
+                Schedule &schedule);
 
 } // namespace lz::passes

@@ -1,4 +1,4 @@
-#include "passes/plan_memory_copies.h"
+#include "passes/plan_memory.h"
 
 #include <algorithm>
 
@@ -43,8 +43,6 @@ public:
     void add(const PlannedCopy &copy) {
         LoweredStep step = copy_step(graph_, plan_, copy);
         const uint32_t stream = stream_of(copy);
-        step.device = merged_.streams[stream].device;
-        step.stream = merged_.streams[stream].stream;
         const double at = copy.before_step < steps_.size() ? schedule_.begin[copy.before_step] : end_;
         const uint32_t operands[] = {copy.from, copy.to};
         append(std::move(step), stream, at, at, std::begin(operands), std::end(operands));
@@ -93,9 +91,8 @@ private:
 
 } // namespace
 
-void add_copies(const Graph &graph, std::span<const PlannedCopy> copies, MemoryPlan &plan,
-                std::vector<LoweredStep> &steps, Schedule &schedule) {
-    plan.copies = static_cast<int64_t>(copies.size());
+void add_copies(const Graph &graph, MemoryPlan &plan, std::vector<LoweredStep> &steps, Schedule &schedule) {
+    const std::span<const PlannedCopy> copies = plan.copies;
     if (copies.empty())
         return;
     const auto end = static_cast<uint32_t>(steps.size());

@@ -21,7 +21,7 @@ public:
                !target_.are_peers(from, to);
     }
 
-    void split(LoweredStep step, std::vector<LoweredStep> &out) {
+    void split(const LoweredStep &step, std::vector<LoweredStep> &out) {
         const int64_t bytes = step.copy.bytes;
         const int64_t wanted = (bytes + kStagedPiece - 1) / kStagedPiece;
         const int64_t pieces = bytes <= kStagedAtOnce ? 1 : std::clamp<int64_t>(wanted, 2, kMostStagedPieces);
@@ -81,7 +81,7 @@ std::vector<LoweredStep> stage_copies(const Graph &graph, std::vector<LoweredSte
     std::vector<LoweredStep> staged;
     for (LoweredStep &step : steps) {
         if (stager.is_staged(step))
-            stager.split(std::move(step), staged);
+            stager.split(step, staged);
         else
             staged.push_back(std::move(step));
     }

@@ -119,7 +119,8 @@ std::string memory_summary(const AllocatorStats &stats, const std::string &devic
     return out + bold;
 }
 
-std::string memory_snapshot(const std::vector<SegmentInfo> &segments, int device_index) {
+std::string memory_snapshot(const std::vector<SegmentInfo> &segments, int device_index,
+                            const std::string &source) {
     constexpr const char *kStates[] = {"active_allocated", "active_pending_free", "inactive"};
     nlohmann::ordered_json out = nlohmann::ordered_json::array();
     for (const SegmentInfo &segment : segments) {
@@ -135,6 +136,7 @@ std::string memory_snapshot(const std::vector<SegmentInfo> &segments, int device
                               {"state", kStates[static_cast<size_t>(block.state)]}});
         }
         out.push_back({{"device", device_index},
+                       {"source", source},
                        {"address", segment.address},
                        {"total_size", segment.size},
                        {"allocated_size", allocated},

@@ -95,7 +95,8 @@ struct SegmentInfo {
 std::string human_bytes(int64_t bytes);
 /// The table of torch.cuda.memory_summary.
 std::string memory_summary(const AllocatorStats &stats, const std::string &device);
-/// JSON in the form of torch.cuda.memory_snapshot.
-std::string memory_snapshot(const std::vector<SegmentInfo> &segments, int device_index);
+/// JSON in the form of torch.cuda.memory_snapshot; `source` is whose memory it is (`cuda:0`, `pinned`).
+std::string memory_snapshot(const std::vector<SegmentInfo> &segments, int device_index,
+                            const std::string &source);
 
 } // namespace lz::runtime

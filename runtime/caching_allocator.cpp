@@ -317,7 +317,7 @@ std::vector<SegmentInfo> CachingAllocator::segments() const {
     return impl_->segments();
 }
 std::string CachingAllocator::memory_snapshot() const {
-    return runtime::memory_snapshot(segments(), device().index);
+    return runtime::memory_snapshot(segments(), device().index, impl_->source_.name());
 }
 std::string CachingAllocator::check_invariants() const {
     return impl_->check_invariants();

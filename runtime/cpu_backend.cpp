@@ -209,10 +209,18 @@ std::unique_ptr<Module> CpuBackend::load(const CompiledKernel &kernel) {
 }
 
 void CpuBackend::launch(const Launch &launch, StreamId stream, OnDone done) {
+    if (stream == ir::kHostStream && !done && !clock_) [[likely]] { // the hot path of programs on the CPU
+        run_launch(launch);
+        return;
+    }
     perform(launch, stream, std::move(done), run_packed_launch, [](const Launch &l) { run_launch(l); });
 }
 
 void CpuBackend::call(const Call &call, StreamId stream, OnDone done) {
+    if (stream == ir::kHostStream && !done && !clock_) [[likely]] {
+        call.function(call.args);
+        return;
+    }
     perform(call, stream, std::move(done), run_packed_call, [](const Call &c) { c.function(c.args); });
 }
 

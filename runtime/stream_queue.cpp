@@ -73,6 +73,12 @@ StreamQueue::Slot &StreamQueue::acquire(std::unique_lock<std::mutex> &lock, size
     return slot;
 }
 
+void StreamQueue::make_room() {
+    const uint64_t put = ticks();
+    if (put - done_.load() >= options_.max_queued)
+        await(put - options_.max_queued + 1);
+}
+
 void StreamQueue::commit(std::unique_lock<std::mutex> &lock) {
     put_.fetch_add(1, std::memory_order_release);
     const bool wake = idle_;

@@ -67,6 +67,8 @@ public:
     void put_wait(std::shared_ptr<StreamQueue> other, uint64_t tick);
     void put_wait(Backend &other, StreamId of, uint64_t tick);
 
+    /// Waits until there is room for an item, for callers that put one while they hold a lock.
+    void make_room();
     /// Items put so far.
     uint64_t ticks() const { return put_.load(std::memory_order_acquire); }
     /// Whether so many items have been done (or, on a lost device, dropped).

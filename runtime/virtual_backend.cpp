@@ -40,9 +40,12 @@ constexpr size_t kGiB = size_t{1} << 30;
     throw ir::Failure(kind, std::move(message));
 }
 
-/// The clock's lock, where there is a clock: an item is put while it is held.
-std::unique_lock<std::mutex> lock_of(VirtualClock *clock) {
-    return clock ? clock->lock() : std::unique_lock<std::mutex>();
+/// The clock's lock, where there is a clock: an item is put on the queue while it is held.
+std::unique_lock<std::mutex> lock_of(VirtualClock *clock, StreamQueue &queue) {
+    if (!clock)
+        return {};
+    queue.make_room();
+    return clock->lock();
 }
 
 } // namespace
@@ -253,7 +256,7 @@ std::shared_ptr<Timestamp> VirtualBackend::record_time(StreamId stream) {
     StreamQueue &on = queue(stream);
     if (!clock())
         return RealTimestamp::on(on);
-    const auto lock = lock_of(clock());
+    const auto lock = lock_of(clock(), on);
     return std::make_shared<VirtualTimestamp>(on.shared_from_this(), on.ticks(), clock()->now(ref(stream)));
 }
 
@@ -263,7 +266,7 @@ void VirtualBackend::wait(StreamId stream, Backend &other, StreamId of, uint64_t
         StreamQueue &target = gpu->queue(of);
         if (&target == &on || (!clock() && target.passed(tick)))
             return;
-        const auto lock = lock_of(clock());
+        const auto lock = lock_of(clock(), on);
         on.put_wait(target.shared_from_this(), tick);
         if (clock())
             clock()->wait(ref(stream), {other.device(), of}, tick);
@@ -271,7 +274,7 @@ void VirtualBackend::wait(StreamId stream, Backend &other, StreamId of, uint64_t
     }
     if (!clock() && other.reached(of, tick))
         return;
-    const auto lock = lock_of(clock());
+    const auto lock = lock_of(clock(), on);
     on.put_wait(other, of, tick);
     if (clock())
         clock()->wait(ref(stream), {other.device(), of}, tick);
@@ -288,7 +291,7 @@ void VirtualBackend::synchronize(StreamId stream, uint64_t tick) {
 
 void VirtualBackend::call_host(StreamId stream, std::function<void()> callback) {
     StreamQueue &on = queue(stream);
-    const auto lock = lock_of(clock());
+    const auto lock = lock_of(clock(), on);
     on.put(std::move(callback));
     if (clock())
         clock()->pass(ref(stream));
@@ -299,7 +302,7 @@ void VirtualBackend::call_host(StreamId stream, std::function<void()> callback) 
 void VirtualBackend::copy(void *to, const void *from, size_t bytes, StreamId stream, OnDone done) {
     StreamQueue &on = queue(stream);
     const Place target = find("copy", to, bytes), source = find("copy", from, bytes);
-    const auto lock = lock_of(clock());
+    const auto lock = lock_of(clock(), on);
     on.put(StreamQueue::Kind::Copy, sizeof(PackedCopy), run_packed_copy, std::move(done),
            [&](void *packed) -> std::optional<TimeSpan> {
                *static_cast<PackedCopy *>(packed) = {target.bytes, source.bytes, bytes};
@@ -333,7 +336,7 @@ std::unique_ptr<Module> VirtualBackend::load(const CompiledKernel &kernel) {
 
 void VirtualBackend::launch(const Launch &launch, StreamId stream, OnDone done) {
     StreamQueue &on = queue(stream);
-    const auto lock = lock_of(clock());
+    const auto lock = lock_of(clock(), on);
     on.put(StreamQueue::Kind::Work, packed_size(launch), run_packed_launch, std::move(done),
            [&](void *packed) -> std::optional<TimeSpan> {
                translate("launch", pack(launch, packed));
@@ -345,7 +348,7 @@ void VirtualBackend::launch(const Launch &launch, StreamId stream, OnDone done) 
 
 void VirtualBackend::call(const Call &call, StreamId stream, OnDone done) {
     StreamQueue &on = queue(stream);
-    const auto lock = lock_of(clock());
+    const auto lock = lock_of(clock(), on);
     on.put(StreamQueue::Kind::Work, packed_size(call), run_packed_call, std::move(done),
            [&](void *packed) -> std::optional<TimeSpan> {
                translate("library call", pack(call, packed));

@@ -13,7 +13,8 @@ namespace lz {
 struct TensorOptions {
     std::optional<DType> dtype = std::nullopt;
     std::optional<Device> device = std::nullopt;
-    /// Page-locked memory of the host (S31): for tensors on the CPU. Throws DeviceError where there is no GPU.
+    /// Page-locked memory of the host (S31): for tensors on the CPU. Throws DeviceError where there is no
+    /// GPU.
     bool pinned = false;
 };
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <optional>
 #include <ostream>
+#include <set>
 
 namespace lz::passes {
 namespace {
@@ -234,6 +235,52 @@ TEST(AssignStreams, TheLongestChainIsNotHeldUp) {
         }
     }
     EXPECT_EQ(pairs(program), (Pairs{0, 0}));
+}
+
+/// `chains` chains of `length` steps, none of which can work in place, and their sum.
+std::string chains(int chains, int length) {
+    constexpr const char *kOps[] = {"exp", "sin", "tanh", "cos"};
+    std::string body, sum;
+    for (int c = 0; c < chains; ++c) {
+        std::string before = c % 2 ? "x" : "y";
+        for (int k = 0; k < length; ++k) {
+            const std::string id = std::to_string(c) + "_" + std::to_string(k);
+            body += "  %p" + id + " = permute %" + before + " {axes=[1,0]} : f32[64,64] @cuda:0\n";
+            body += unary("a" + id, kOps[c], "p" + id);
+            before = "a" + id;
+        }
+        if (!sum.empty())
+            body += add("s" + std::to_string(c), sum, before);
+        sum = sum.empty() ? before : "s" + std::to_string(c);
+    }
+    return body + "  return %" + sum + "\n";
+}
+
+TEST(AssignStreams, AChainKeepsToOneStream) {
+    const Program program = compile_body(chains(4, 6));
+    std::set<int32_t> used;
+    for (size_t s = 0; s < program.steps.size(); ++s)
+        used.insert(program.steps[s].stream);
+    EXPECT_EQ(used.size(), 4u);
+    EXPECT_EQ(pairs(program), (Pairs{3, 3}));
+}
+
+TEST(AssignStreams, OverlapThatWouldNotFitIsGivenUp) {
+    const std::string body = chains(4, 6);
+    const auto compile_with = [&](int64_t memory) {
+        Target target = slow_target(1);
+        target.modes.fuse = false;
+        target.devices[1].memory_bytes = memory;
+        return compile(parse_graph("lazuli 1\ngraph @g(%x: f32[64,64] @cuda:0, %y: f32[64,64] @cuda:0) {\n" +
+                                   body + "}\n"),
+                       target)
+            .program;
+    };
+    const Program wide = compile_with(int64_t{1} << 30), narrow = compile_with(200 << 10);
+    EXPECT_GT(wide.arenas.at(0).bytes, narrow.arenas.at(0).bytes);
+    EXPECT_EQ(pairs(narrow), (Pairs{0, 0}));
+    EXPECT_TRUE(says(narrow, "Unnamed work stays on one stream of each GPU: overlapped it would need"));
+    EXPECT_FALSE(says(wide, "Unnamed work stays"));
 }
 
 } // namespace

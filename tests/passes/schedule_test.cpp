@@ -75,5 +75,23 @@ TEST(Schedule, RandomProgramsGiveTheInterpretersResultsWhicheverStreamIsFaster) 
         EXPECT_TRUE(streams_seen.contains(stream)) << stream;
 }
 
+TEST(Schedule, StagedPiecesArriveWholeInAnyOrder) {
+    const Graph graph = parse_graph("lazuli 1\ngraph @g(%x: f64[1100,1000] @cuda:0 = random(3)) {\n"
+                                    "  %0 = transfer %x {to=cuda:1} : f64[1100,1000] @cuda:1\n"
+                                    "  %1 = transfer %0 {to=cuda:2} : f64[1100,1000] @cuda:2\n"
+                                    "  return %0, %1\n}\n");
+    const Program program = compile(graph, test_target(3)).program;
+    const HostTensor input = materialize_param(graph, graph.params[0]);
+    size_t copies = 0;
+    for (const Step &step : program.steps)
+        copies += step.kind == StepKind::Copy;
+    EXPECT_EQ(copies, 12u) << "two transfers of three pieces, in and out";
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+        const auto results = test::run_in_any_order(graph, program, std::span(&input, 1), seed);
+        EXPECT_EQ(results[0].bytes, input.bytes) << seed;
+        EXPECT_EQ(results[1].bytes, input.bytes) << seed;
+    }
+}
+
 } // namespace
 } // namespace lz::passes

@@ -299,6 +299,7 @@ TEST(Allocator, TheSnapshotIsPyTorchsJson) {
     auto json = nlohmann::json::parse(allocator.memory_snapshot());
     ASSERT_EQ(json.size(), 1u);
     EXPECT_EQ(json[0]["device"], 1);
+    EXPECT_EQ(json[0]["source"], "cuda:1");
     EXPECT_EQ(json[0]["segment_type"], "small");
     EXPECT_EQ(json[0]["total_size"], 2 * kMiB);
     EXPECT_EQ(json[0]["allocated_size"], 1024);

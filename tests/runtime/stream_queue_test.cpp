@@ -1,10 +1,12 @@
 // Streams that are threads: order, waiting, priorities, backpressure, and their ends.
+#include "count_allocations.h"
+#include "runtime/caching_allocator.h"
 #include "runtime/cpu_backend.h"
 #include "virtual_support.h"
 
 #include <gmock/gmock.h>
 
-#include <csignal>
+#include <algorithm>
 #include <cstdlib>
 #include <sys/wait.h>
 #include <thread>
@@ -181,6 +183,36 @@ TEST(Streams, AFullOneHoldsUpWhoPuts) {
     EXPECT_LE(watch.most, 4u);
 }
 
+TEST(Streams, PuttingAnItemAllocatesNothingOnceTheRingIsWarm) {
+    VirtualOptions options;
+    options.max_queued = 8;
+    Gpus gpus(1, options);
+    void *value = gpus[0].allocate(16);
+    const std::vector<void *> buffers = {value};
+    const std::vector<int64_t> args = {1};
+    const ir::KernelFrame frame{buffers.data(), args.data(), nullptr, nullptr};
+    const int64_t end = 1;
+    Backend::Launch l{};
+    const ir::PhaseEntry nothing = [](const ir::KernelFrame *, int64_t, int64_t, void *) {};
+    l.entry = reinterpret_cast<void *>(nothing);
+    l.frames = &frame;
+    l.ends = &end;
+    l.segments = l.buffers = l.args = 1;
+    const auto some = [&] {
+        for (int i = 0; i < 20; ++i) {
+            gpus[0].launch(l, 0);
+            gpus[0].wait(1, gpus[0], 0, gpus[0].record(0));
+            gpus[0].copy(static_cast<char *>(value) + 8, value, 8, 1);
+        }
+    };
+    some();
+    const int64_t before = allocations_of_this_thread();
+    some();
+    EXPECT_EQ(allocations_of_this_thread(), before);
+    finish(gpus[0], 0);
+    finish(gpus[0], 1);
+}
+
 TEST(Streams, TellWhenSomethingRanBeforeItsTickIsReached) {
     Gpus gpus(1);
     std::vector<TimeSpan> spans;
@@ -240,6 +272,57 @@ TEST(Streams, TheCallingThreadIsStream0OfTheCpu) {
            {}, {word(&value)});
     cpu.wait(ir::kHostStream, gpus[0], 0, gpus[0].record(0));
     EXPECT_EQ(value, 7) << "waiting waits here";
+}
+
+// --- many threads
+
+/// 64 numbers, all of them args[0].
+void fill(const ir::KernelFrame *frame, int64_t, int64_t, void *) {
+    std::fill_n(static_cast<int64_t *>(frame->buffers[0]), 64, frame->args[0]);
+}
+/// Counts in args[1] those that are not args[0].
+void check(const ir::KernelFrame *frame, int64_t, int64_t, void *) {
+    for (int i = 0; i < 64; ++i)
+        at_word<std::atomic<int64_t>>(frame, 1) +=
+            static_cast<int64_t *>(frame->buffers[0])[i] != frame->args[0];
+}
+
+TEST(Semantics, S45_blocks_are_not_reused_while_any_stream_reads_them) {
+    VirtualOptions options;
+    options.delay_seed = 3;
+    options.max_queued = 16;
+    Gpus gpus(2, options);
+    gpus[1].set_peer_access(gpus[0], true);
+    CachingAllocator allocator(gpus[0]);
+    std::atomic<int64_t> wrong{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t)
+        threads.emplace_back([&, t] {
+            for (int64_t i = 0; i < 120; ++i) {
+                // Written on a stream of cuda:0, read on another and on one of cuda:1.
+                const auto home = static_cast<StreamId>((i + t) % 3);
+                const StreamId reader = (home + 1) % 3;
+                void *block = allocator.allocate(512, home);
+                const int64_t value = 1000 * t + i;
+                launch(gpus[0], home, fill, {block}, {value});
+                const uint64_t written = gpus[0].record(home);
+                std::vector<Guard> guards;
+                for (Backend *gpu : {gpus.all[0].get(), gpus.all[1].get()}) {
+                    gpu->wait(reader, gpus[0], home, written);
+                    launch(*gpu, reader, check, {block}, {value, word(&wrong)});
+                    guards.push_back({gpu, reader, gpu->record(reader)});
+                }
+                allocator.free(block, guards);
+            }
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    for (size_t g = 0; g < 2; ++g)
+        for (StreamId s = 0; s < 3; ++s)
+            finish(gpus[g], s);
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(allocator.stats().num_device_alloc, 3) << "a segment for each home; blocks were reused";
+    EXPECT_EQ(allocator.check_invariants(), "");
 }
 
 // --- errors
