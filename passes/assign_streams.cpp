@@ -56,17 +56,10 @@ private:
         for (uint32_t s = 0; s < steps_.size(); ++s) {
             const LoweredStep &step = steps_[s];
             const Sides copy = sides(step);
-<<<<<<< HEAD
-            const int32_t unnamed = place(step, copy);
-            const bool named =
-                step.stream != kNoStream && on_gpu(step.device) && step.device == stream_owner(step);
-            if (unnamed == kNoStream && !named)
-=======
             const StreamRef unnamed = place(step, copy);
             const bool named =
                 step.stream != kNoStream && on_gpu(unnamed.device) && unnamed.stream != kCopyPeerStream;
             if (unnamed.stream == kNoStream && !named)
->>>>>>> main
                 free_.push_back(s);
             stream_.push_back(
                 stream_id({unnamed.device, named ? step.stream : std::max(unnamed.stream, kDefaultStream)}));
@@ -74,25 +67,9 @@ private:
         }
     }
 
-<<<<<<< HEAD
-    /// The device on which a stream that the user named for the step is one. Pieces of a staged copy that are
-    /// done elsewhere run on streams of ours.
-    Device stream_owner(const LoweredStep &step) const {
-        const Node *const node = step.node == kNone ? nullptr : &graph_.node(step.node);
-        if (!node || node->op != Op::Transfer)
-            return step.device;
-        const Device from = graph_.type(graph_.operands(*node)[0]).device;
-        return on_gpu(from) ? from : graph_.type(graph_.result(*node)).device;
-    }
-
-    /// Puts the step on its device, and says which stream it has there if the user named none: kNoStream
-    /// where that is open.
-    int32_t place(LoweredStep &step, const Sides &copy) const {
-=======
     /// The device whose stream runs the step, and which stream if the user named none: kNoStream where that
     /// is open.
     StreamRef place(const LoweredStep &step, const Sides &copy) const {
->>>>>>> main
         if (copy.from != copy.to) {
             if (!on_gpu(copy.from))
                 return {copy.to, kCopyInStream};
