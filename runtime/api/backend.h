@@ -105,8 +105,8 @@ public:
     virtual StreamId create_stream(int priority) = 0;
     /// What is on it is done first; nobody waits for that.
     virtual void destroy_stream(StreamId stream) noexcept = 0;
-    /// The moment after everything put on the stream so far. Does not fail for a stream that there is, not even
-    /// when the device is lost.
+    /// The moment after everything put on the stream so far. Does not fail for a stream that there is, not
+    /// even when the device is lost.
     virtual uint64_t record(StreamId stream) = 0;
     /// The same with its time.
     virtual std::shared_ptr<Timestamp> record_time(StreamId stream) = 0;
