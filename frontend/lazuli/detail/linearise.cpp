@@ -366,45 +366,6 @@ void Recording::unclaim() {
         drop_use(input.node);
 }
 
-namespace {
-
-/// Effects stand between what was recorded before and after them on their stream.
-class EffectOrder {
-public:
-    /// The node added last to the builder.
-    void add(ir::GraphBuilder &builder, Node *n) {
-        const ir::NodeId id = builder.last_node();
-        Track &track = track_of(device_of_work(n), n->stream);
-        if (is_effect(n)) {
-            if (track.effect != ir::kNone)
-                track.since.push_back(track.effect);
-            builder.add_order(track.since);
-            track.since.clear();
-            track.effect = id;
-            return;
-        }
-        if (track.effect != ir::kNone)
-            builder.add_order({&track.effect, 1});
-        track.since.push_back(id);
-    }
-
-private:
-    struct Track {
-        ir::StreamRef stream;
-        ir::NodeId effect = ir::kNone; // the last one
-        std::vector<ir::NodeId> since; // nodes after it
-    };
-    Track &track_of(ir::Device device, int32_t stream) {
-        for (Track &t : tracks_)
-            if (t.stream == ir::StreamRef{device, stream})
-                return t;
-        return tracks_.emplace_back(Track{{device, stream}, ir::kNone, {}});
-    }
-    std::vector<Track> tracks_;
-};
-
-} // namespace
-
 ir::Graph Recording::build_graph() const {
     ir::GraphBuilder builder("main");
     std::vector<ir::ValueId> values(next_index_);
@@ -413,12 +374,10 @@ ir::Graph Recording::build_graph() const {
         values[input.index] = builder.param(input.node->type, "x" + std::to_string(i));
         builder.graph().params.back().donated = input.donated;
         builder.graph().params.back().storage = input.storage_group;
+        builder.graph().params.back().loc = input.node->loc;
     }
     std::vector<ir::ValueId> operands;
     size_t runtime_at = 0;
-    const bool has_effects =
-        std::ranges::any_of(operations, [](const Operation &o) { return is_effect(o.node); });
-    EffectOrder order;
     for (size_t i = 0; i < operations.size(); ++i) {
         const Operation &o = operations[i];
         Node *const n = o.node;
@@ -439,8 +398,6 @@ ir::Graph Recording::build_graph() const {
             builder.set_recorded(static_cast<uint32_t>(i));
             builder.set_stream(n->stream);
             runtime_at += attrs.runtime.size();
-            if (has_effects)
-                order.add(builder, n);
         }
     }
     for (const uint32_t i : wanted)
