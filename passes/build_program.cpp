@@ -18,34 +18,34 @@ class KernelPool {
 public:
     explicit KernelPool(std::vector<Kernel> &kernels) : kernels_(kernels) {}
 
-    uint32_t add(Kernel kernel) {
-        const auto [it, is_new] = ids_.try_emplace(cache_key(kernel), static_cast<uint32_t>(kernels_.size()));
-        if (is_new)
-            kernels_.push_back(std::move(kernel));
-        return it->second;
+    uint32_t add(const SharedKernel &kernel) {
+        const auto [known, is_new] = ids_.try_emplace(kernel.operator->(), 0);
+        if (!is_new)
+            return known->second;
+        const auto next = static_cast<uint32_t>(kernels_.size());
+        known->second = by_key_.try_emplace(cache_key(kernel), next).first->second;
+        if (known->second == next)
+            number_checks(kernels_.emplace_back(kernel));
+        return known->second;
     }
 
 private:
-    std::vector<Kernel> &kernels_;
-    std::unordered_map<std::string, uint32_t> ids_;
-};
-
-/// Numbers the kernel's checks and says which recorded operation each of them was written for.
-std::vector<uint32_t> number_checks(const Graph &graph, Kernel &kernel) {
-    std::vector<uint32_t> recorded;
-    for (Instr &instr : kernel.instrs) {
-        if (info(instr.op).cls != KOpClass::Check)
-            continue;
-        recorded.push_back(instr.source == kNoValue ? kNone : graph.node(instr.source).recorded);
-        instr.source = static_cast<uint32_t>(recorded.size() - 1);
+    /// Steps say which recorded operation each check was written for.
+    static void number_checks(Kernel &kernel) {
+        uint32_t number = 0;
+        for (Instr &instr : kernel.instrs)
+            if (info(instr.op).cls == KOpClass::Check)
+                instr.source = number++;
     }
-    return recorded;
-}
+
+    std::vector<Kernel> &kernels_;
+    std::unordered_map<const Kernel *, uint32_t> ids_;
+    std::unordered_map<std::string, uint32_t> by_key_;
+};
 
 class ProgramBuilder {
 public:
-    ProgramBuilder(const Graph &graph, const MemoryPlan &plan, const Syncs &syncs)
-        : graph_(graph), plan_(plan) {
+    ProgramBuilder(const Graph &graph, const MemoryPlan &plan, const Syncs &syncs) : plan_(plan) {
         program_.name = graph.name;
         program_.buffers = plan.buffers;
         program_.results = plan.results;
@@ -113,8 +113,7 @@ public:
 
 private:
     void add_launch(Step &step, LoweredStep &lowered) {
-        const std::vector<uint32_t> checks = number_checks(graph_, lowered.kernel);
-        step.kernel = kernels_.add(std::move(lowered.kernel));
+        step.kernel = kernels_.add(lowered.kernel);
         step.worker_bytes = lowered.worker_bytes;
         for (LoweredSegment &from : lowered.segments) {
             Segment &segment = step.segments.emplace_back();
@@ -122,7 +121,7 @@ private:
             segment.args = std::move(from.args);
             segment.scalars = std::move(from.scalars);
             segment.items = std::move(from.items);
-            segment.checks = checks;
+            segment.checks = lowered.checks;
         }
     }
 
@@ -152,7 +151,6 @@ private:
             step.accesses.push_back(range);
     }
 
-    const Graph &graph_;
     const MemoryPlan &plan_;
     Program program_;
     KernelPool kernels_{program_.kernels};

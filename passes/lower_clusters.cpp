@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <unordered_map>
 
 namespace lz::passes {
 
@@ -36,7 +38,7 @@ public:
             std::optional<LoweredStep> step = lower(first, end, graph_.clusters[static_cast<size_t>(c)].kind);
             const int32_t own = graph_.clusters[static_cast<size_t>(c)].group;
             if (own < 0 || own != group)
-                group_keys_.clear();
+                group_steps_.clear();
             group = own;
             if (step && (own < 0 || !join(steps, *step)))
                 steps.push_back(std::move(*step));
@@ -94,9 +96,19 @@ private:
             lower_library(view, step);
             break;
         }
-        step.kernel.name = std::string(name(kind));
         count(view, step);
+        share(step);
         return step;
+    }
+
+    /// Gives the step the kernel of an earlier one, if it is equal but for what it was written for.
+    void share(LoweredStep &step) {
+        if (step.kind != StepKind::Launch)
+            return;
+        for (const Instr &instr : step.kernel->instrs)
+            if (info(instr.op).cls == KOpClass::Check)
+                step.checks.push_back(instr.source == kNoValue ? kNone : graph_.node(instr.source).recorded);
+        step.kernel = kernels_.try_emplace(cache_key(step.kernel), step.kernel).first->second;
     }
 
     void count(const ClusterView &view, LoweredStep &step) const {
@@ -131,10 +143,9 @@ private:
 
     /// Makes the step a segment of an earlier one of its group with the same kernel.
     bool join(std::vector<LoweredStep> &steps, LoweredStep &step) {
-        const std::string key = cache_key(step.kernel);
-        for (const auto &[other, index] : group_keys_) {
+        for (const size_t index : group_steps_) {
             LoweredStep &to = steps[index];
-            if (other != key || to.worker_bytes != step.worker_bytes)
+            if (to.kernel != step.kernel || to.worker_bytes != step.worker_bytes)
                 continue;
             to.segments.push_back(std::move(step.segments.front()));
             to.nodes.insert(to.nodes.end(), step.nodes.begin(), step.nodes.end());
@@ -149,14 +160,15 @@ private:
             to.flops += step.flops;
             return true;
         }
-        group_keys_.emplace_back(key, steps.size());
+        group_steps_.push_back(steps.size());
         return false;
     }
 
     const Graph &graph_;
     const Target &target_;
     std::vector<bool> stored_;
-    std::vector<std::pair<std::string, size_t>> group_keys_; // kernels of the group at hand, and their steps
+    std::vector<size_t> group_steps_; // of the group at hand, one a kernel
+    std::unordered_map<std::string, SharedKernel> kernels_;
 };
 
 } // namespace

@@ -12,8 +12,10 @@
 #include "ir/program.h"
 #include "ir/target.h"
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lz::passes {
@@ -41,13 +43,34 @@ struct LoweredSegment {
     std::vector<int64_t> items; ///< work items of each phase
 };
 
+/// A kernel that steps share: large graphs have few distinct ones, and many steps. Empty where a step
+/// launches none.
+class SharedKernel {
+public:
+    SharedKernel() = default;
+    SharedKernel(ir::Kernel kernel) : held_(std::make_shared<const ir::Kernel>(std::move(kernel))) {}
+
+    operator const ir::Kernel &() const { return *held_; } // NOLINT: it stands for the kernel
+    const ir::Kernel *operator->() const { return held_.get(); }
+    /// Whether it is the same object.
+    bool operator==(const SharedKernel &other) const = default;
+
+private:
+    static std::shared_ptr<const ir::Kernel> none() {
+        static const auto empty = std::make_shared<const ir::Kernel>();
+        return empty;
+    }
+    std::shared_ptr<const ir::Kernel> held_ = none();
+};
+
 /// One step of the Program to be, in order. Its buffers are named by values of the graph.
 struct LoweredStep {
     ir::StepKind kind = ir::StepKind::Launch;
     ir::Device device;
     int32_t stream = ir::kNoStream; ///< the user's, as Node::stream
     // Launch
-    ir::Kernel kernel;
+    SharedKernel kernel;
+    std::vector<uint32_t> checks; ///< as Segment::checks, of all segments
     std::vector<LoweredSegment> segments;
     int64_t worker_bytes = 0;
     // Library and Copy: buffers in the symbol's order (Copy: from, to)

@@ -314,6 +314,7 @@ private:
         for (size_t i = 0; i < outputs_.size(); ++i)
             e.store(buffers[i], exprs_.domain().full, outputs_[i].second);
         b.end_phase();
+        b.kernel().name = name(cluster_.kind);
         step_.kernel = b.take();
         step_.segments.push_back(std::move(segment));
         count_items(step_);

@@ -370,7 +370,7 @@ void count_items(LoweredStep &step) {
     for (LoweredSegment &segment : step.segments) {
         const std::vector<int64_t> args = constant_args(segment);
         segment.items.clear();
-        for (const Phase &phase : step.kernel.phases)
+        for (const Phase &phase : step.kernel->phases)
             segment.items.push_back(work_items(step.kernel, phase, args));
     }
 }

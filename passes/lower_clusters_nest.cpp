@@ -44,6 +44,7 @@ public:
         else
             emit_single();
         step_.worker_bytes = emitter.worker_bytes();
+        emitter.builder().kernel().name = name(cluster_.kind);
         step_.kernel = emitter.builder().take();
         step_.segments.push_back(std::move(emitter.segment()));
         count_items(step_);

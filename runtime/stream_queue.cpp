@@ -13,6 +13,9 @@ namespace lz::runtime {
 
 namespace {
 
+/// What most launches need: a slot that held a wait first has room for one.
+constexpr size_t kUsualBytes = 256;
+
 /// splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators).
 uint64_t next_random(uint64_t &state) {
     uint64_t z = state += 0x9E3779B97F4A7C15u;
@@ -66,9 +69,10 @@ StreamQueue::Slot &StreamQueue::acquire(std::unique_lock<std::mutex> &lock, size
         lock.lock();
     }
     Slot &slot = ring_[put_.load(std::memory_order_relaxed) % ring_.size()];
-    if (slot.capacity < bytes) {
-        slot.arguments = std::make_unique<std::byte[]>(bytes);
-        slot.capacity = bytes;
+    if (slot.capacity < bytes || slot.capacity == 0) {
+        const size_t capacity = std::max(bytes, kUsualBytes);
+        slot.arguments = std::make_unique<std::byte[]>(capacity);
+        slot.capacity = capacity;
     }
     return slot;
 }

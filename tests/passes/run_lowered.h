@@ -78,7 +78,7 @@ private:
             } else {
                 // What is not written shows.
                 std::vector<std::byte> bytes(static_cast<size_t>(b.bytes) + 1, std::byte{0xa5});
-                if (b.mode == ir::BufferMode::InOut)
+                if (b.mode == ir::BufferMode::InOut && b.bytes > 0)
                     std::memcpy(bytes.data(), at(b.replaces).data(), static_cast<size_t>(b.bytes));
                 if (b.mode == ir::BufferMode::Temp) {
                     temps.push_back(std::move(bytes));

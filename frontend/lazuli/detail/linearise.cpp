@@ -385,60 +385,20 @@ void Recording::unclaim() {
 
 namespace {
 
-/// Effects stand between what was recorded before and after them on their stream; waits for events and for
-/// streams, after what they wait for too.
-class EffectOrder {
+/// Which event a record or a wait is about is a runtime word; that a wait comes after its record is structure.
+/// (What effects hold back on their streams is the passes' business: order_effects.)
+class EventOrder {
 public:
     /// The node added last to the builder.
     void add(ir::GraphBuilder &builder, Node *n) {
-        const ir::NodeId id = builder.last_node();
-        Track &track = track_of(device_of_work(n), n->stream);
-        if (is_effect(n)) {
-            std::vector<ir::NodeId> before;
-            append(before, track);
-            if (n->op == ir::Op::WaitStream) {
-                const ir::AttrView attrs = n->attrs();
-                const auto stream = static_cast<int32_t>(attrs.integer(ir::attr::kWaitStreamStream));
-                append(before, track_of(attrs.device(ir::attr::kWaitStreamOf),
-                                        stream == ir::kDefaultStream ? ir::kNoStream : stream));
-            } else if (n->op == ir::Op::WaitEvent) {
-                if (const auto record = records_.find(n->runtime_data()[0]); record != records_.end())
-                    before.push_back(record->second);
-            } else if (n->op == ir::Op::RecordEvent) {
-                records_[n->runtime_data()[0]] = id;
-            }
-            std::ranges::sort(before);
-            const auto doubles = std::ranges::unique(before);
-            before.erase(doubles.begin(), doubles.end());
-            builder.add_order(before);
-            Track &own = track_of(device_of_work(n), n->stream); // the other one's place may have been made
-            own.since.clear();
-            own.effect = id;
-            return;
-        }
-        if (track.effect != ir::kNone)
-            builder.add_order({&track.effect, 1});
-        track.since.push_back(id);
+        if (n->op == ir::Op::RecordEvent)
+            records_[n->runtime_data()[0]] = builder.last_node();
+        else if (n->op == ir::Op::WaitEvent)
+            if (const auto record = records_.find(n->runtime_data()[0]); record != records_.end())
+                builder.add_order({&record->second, 1});
     }
 
 private:
-    struct Track {
-        ir::StreamRef stream;
-        ir::NodeId effect = ir::kNone; // the last one
-        std::vector<ir::NodeId> since; // nodes after it
-    };
-    static void append(std::vector<ir::NodeId> &to, const Track &track) {
-        to.insert(to.end(), track.since.begin(), track.since.end());
-        if (track.effect != ir::kNone)
-            to.push_back(track.effect);
-    }
-    Track &track_of(ir::Device device, int32_t stream) {
-        for (Track &t : tracks_)
-            if (t.stream == ir::StreamRef{device, stream})
-                return t;
-        return tracks_.emplace_back(Track{{device, stream}, ir::kNone, {}});
-    }
-    std::vector<Track> tracks_;
     std::map<int64_t, ir::NodeId> records_; // by event: the last record
 };
 
@@ -450,16 +410,13 @@ ir::Graph Recording::build_graph() const {
     for (size_t i = 0; i < inputs.size(); ++i) {
         const Input &input = inputs[i];
         values[input.index] = builder.param(input.node->type, "x" + std::to_string(i));
-        builder.graph().params.back().loc = input.node->loc;
         builder.graph().params.back().donated = input.donated;
         builder.graph().params.back().storage = input.storage_group;
         builder.graph().params.back().loc = input.node->loc;
     }
     std::vector<ir::ValueId> operands;
     size_t runtime_at = 0;
-    const bool has_effects =
-        std::ranges::any_of(operations, [](const Operation &o) { return is_effect(o.node); });
-    EffectOrder order;
+    EventOrder events;
     for (size_t i = 0; i < operations.size(); ++i) {
         const Operation &o = operations[i];
         Node *const n = o.node;
@@ -480,8 +437,7 @@ ir::Graph Recording::build_graph() const {
             builder.set_recorded(static_cast<uint32_t>(i));
             builder.set_stream(n->stream);
             runtime_at += attrs.runtime.size();
-            if (has_effects)
-                order.add(builder, n);
+            events.add(builder, n);
         }
     }
     for (const uint32_t i : wanted)
