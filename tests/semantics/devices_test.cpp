@@ -322,6 +322,23 @@ TEST(Child, DISABLED_AskedFor) {
     EXPECT_EQ(lz::cuda::get_device_properties(kGpu1).total_memory, int64_t{64} << 20);
 }
 
+TEST(Child, DISABLED_Modelled) {
+    EXPECT_EQ(lz::cuda::device_count(), 3);
+    EXPECT_NE(lz::cuda::get_device_name(kGpu2).find("h100"), std::string::npos);
+}
+TEST(Devices, AModelMaySayHowManyGpusThereAre) {
+    run_child("-u LAZULI_VIRTUAL_GPUS LAZULI_TEST_PLAIN=1 LAZULI_VIRTUAL_MODEL=h100x3", "Modelled");
+}
+
+TEST(Child, DISABLED_TooLarge) {
+    EXPECT_FALSE(lz::cuda::is_available());
+    EXPECT_TRUE(caught<lz::DeviceError>([] { lz::ones({1}, {.device = "cuda"}); }).has("could not be made"));
+    EXPECT_EQ(floats(lz::ones({2}) + 1), (std::vector<float>{2, 2}));
+}
+TEST(Devices, VirtualGpusThatCannotBeMadeAreSaidToBeAbsent) {
+    run_child("LAZULI_VIRTUAL_MEMORY=8000000G", "TooLarge");
+}
+
 TEST(Devices, VirtualGpusCanBeAskedForBeforeTheFirstUse) {
     lz::sync();
     lz::ones({1}).eval();
