@@ -57,14 +57,24 @@ private:
             const LoweredStep &step = steps_[s];
             const Sides copy = sides(step);
             const StreamRef unnamed = place(step, copy);
-            const bool named =
-                step.stream != kNoStream && on_gpu(unnamed.device) && unnamed.stream != kCopyPeerStream;
+            const bool named = step.stream != kNoStream && on_gpu(unnamed.device) &&
+                               unnamed.device == stream_owner(step) && unnamed.stream != kCopyPeerStream;
             if (unnamed.stream == kNoStream && !named)
                 free_.push_back(s);
             stream_.push_back(
                 stream_id({unnamed.device, named ? step.stream : std::max(unnamed.stream, kDefaultStream)}));
             seconds_.push_back(estimate_seconds(step, info_of(target_, unnamed.device), copy.from, copy.to));
         }
+    }
+
+    /// The device of the stream that the user named for the step. Pieces of a staged copy that the other
+    /// device makes run on a stream of ours.
+    Device stream_owner(const LoweredStep &step) const {
+        const Node *const node = step.node == kNone ? nullptr : &graph_.node(step.node);
+        if (!node || node->op != Op::Transfer)
+            return step.device;
+        const Device to = graph_.type(graph_.result(*node)).device;
+        return on_gpu(to) ? to : graph_.type(graph_.operands(*node)[0]).device;
     }
 
     /// The device whose stream runs the step, and which stream if the user named none: kNoStream where that

@@ -8,4 +8,5 @@ bin=build/release/bin
 work=$(mktemp -d)
 "$bin/profile" "$work"
 cp "$work/timeline.svg" docs/pictures/timeline.svg
+"$bin/overlap" docs/pictures/overlap.svg
 rm -r "$work"

@@ -57,16 +57,18 @@ std::vector<int> visible_devices(const Options &options, int count) {
 runtime::VirtualOptions virtual_options(const Options &options) {
     runtime::VirtualOptions virtuals;
     virtuals.count = options.virtual_gpus;
-    virtuals.visible = visible_devices(options, options.virtual_gpus);
     virtuals.memory_bytes = static_cast<size_t>(options.virtual_memory);
     virtuals.peers = options.virtual_peers;
     virtuals.delay_seed = options.virtual_delay;
     if (!options.virtual_model.empty())
         try {
             virtuals.model = runtime::VirtualModel::parse(options.virtual_model);
+            if (virtuals.count == 0) // `h200x4`, and no other number
+                virtuals.count = virtuals.model->devices;
         } catch (const ir::Failure &failure) {
             log_line("options", fmt::format("LAZULI_VIRTUAL_MODEL is ignored: {}", failure.message()));
         }
+    virtuals.visible = visible_devices(options, virtuals.count);
     return virtuals;
 }
 
@@ -79,16 +81,20 @@ Devices::Wrap &Devices::wrap() {
 
 Devices::Devices(const Options &options)
     : cpu_(codegen::cpu_jit_available() ? codegen::cpu_loader() : nullptr) {
-    if (options.virtual_gpus > 0 && !codegen::cpu_jit_available()) {
+    const runtime::VirtualOptions virtuals = virtual_options(options);
+    if (virtuals.count > 0 && !codegen::cpu_jit_available()) {
         why_no_gpu_ = "Virtual GPUs need the CPU's JIT, which this build of Lazuli was made without.";
-    } else if (options.virtual_gpus > 0) {
-        gpus_ = runtime::make_virtual_gpus(virtual_options(options), codegen::cpu_loader());
+    } else if (virtuals.count > 0) {
+        try {
+            gpus_ = runtime::make_virtual_gpus(virtuals, codegen::cpu_loader());
+            if (gpus_.empty())
+                why_no_gpu_ = fmt::format("CUDA_VISIBLE_DEVICES hides all {} virtual GPUs.", virtuals.count);
+        } catch (const ir::Failure &failure) {
+            why_no_gpu_ = "The virtual GPUs could not be made: " + failure.message();
+        }
         // Where a model is switched on, the CPU's work takes time of the same clock.
         if (!gpus_.empty())
             cpu_.set_clock(static_cast<const runtime::VirtualBackend &>(*gpus_[0]).clock());
-        if (gpus_.empty())
-            why_no_gpu_ =
-                fmt::format("CUDA_VISIBLE_DEVICES hides all {} virtual GPUs.", options.virtual_gpus);
     } else {
         why_no_gpu_ = "This build of Lazuli has no CUDA backend; LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";
     }

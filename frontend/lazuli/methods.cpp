@@ -209,6 +209,11 @@ Tensor Tensor::contiguous(Location loc) const {
 Tensor Tensor::cpu(Location loc) const {
     return lz::to(*this, Device::cpu(), loc);
 }
+Tensor Tensor::cuda(const Device &device, Location loc) const {
+    if (device.is_cpu())
+        throw DeviceError("cuda: the device given is cpu; cpu() moves there", loc);
+    return lz::to(*this, device, loc);
+}
 Tensor Tensor::cuda(int index, Location loc) const {
     return lz::to(*this, Device::cuda(index), loc);
 }

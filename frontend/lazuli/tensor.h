@@ -230,6 +230,7 @@ public:
     Tensor cpu(Location loc = Location::current()) const;
     /// On `cuda:index`, or on the current GPU. The tensor itself where it is there already (S08).
     Tensor cuda(int index = -1, Location loc = Location::current()) const;
+    Tensor cuda(const Device &device, Location loc = Location::current()) const;
     /// The same values in page-locked memory; the tensor itself where it has such memory. Throws DeviceError
     /// for a tensor on a GPU, or where there is no GPU.
     Tensor pin_memory(Location loc = Location::current()) const;

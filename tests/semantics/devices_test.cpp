@@ -182,11 +182,28 @@ TEST(Semantics, S06_the_error_can_be_had_at_the_operation) {
     run_child("LAZULI_LAUNCH_BLOCKING=1", "IllegalAdd");
 }
 
+TEST(Child, DISABLED_Automatic) {
+    const Tensor small = lz::full({2, 1}, 2, {.dtype = lz::f32, .device = kGpu1});
+    const Tensor large = lz::full({2, 500}, 3, {.dtype = lz::f32, .device = kGpu0});
+    lz::sync();
+    const Tensor sum = small + large;
+    EXPECT_EQ(sum.device(), kGpu1) << "the first operand's, wherever it is computed";
+    EXPECT_NE(lz::explain(sum).find("the smaller side of an operation moves"), std::string::npos)
+        << lz::explain(sum);
+    EXPECT_EQ(floats(sum), std::vector<float>(1000, 5));
+    EXPECT_EQ(floats(large * lz::ones({500})), std::vector<float>(1000, 3)) << "the CPU's too";
+}
+TEST(Semantics, S06_operands_are_brought_together_where_that_is_asked_for) {
+    run_child("LAZULI_TRANSFER=automatic", "Automatic");
+}
+
 TEST(Semantics, S07_0_dim_cpu_tensors_go_with_gpu_operands) {
     const Tensor x = lz::full({3}, 2.0, {.device = kGpu1});
     const Tensor a = lz::tensor(10.0), b = lz::tensor(100.0);
     lz::sync();
-    EXPECT_EQ(floats(x * a + b), std::vector<float>(3, 120));
+    const Tensor scaled = x * a + b;
+    EXPECT_EQ(lz::explain(scaled).find("transfer"), std::string::npos) << "arguments of the kernel";
+    EXPECT_EQ(floats(scaled), std::vector<float>(3, 120));
     const Tensor pending = lz::ones({4}).sum(); // not known when the graph is compiled
     EXPECT_EQ(floats(lz::where(x > a, x, pending) * b), std::vector<float>(3, 400));
     const Tensor on_gpu = lz::ones({2}, {.device = kGpu0}).sum().cpu();
@@ -320,6 +337,23 @@ TEST(Child, DISABLED_AskedFor) {
     lz::use_virtual_gpus(2, {.memory_bytes = int64_t{64} << 20});
     EXPECT_EQ(lz::cuda::device_count(), 2);
     EXPECT_EQ(lz::cuda::get_device_properties(kGpu1).total_memory, int64_t{64} << 20);
+}
+
+TEST(Child, DISABLED_Modelled) {
+    EXPECT_EQ(lz::cuda::device_count(), 3);
+    EXPECT_NE(lz::cuda::get_device_name(kGpu2).find("h100"), std::string::npos);
+}
+TEST(Devices, AModelMaySayHowManyGpusThereAre) {
+    run_child("-u LAZULI_VIRTUAL_GPUS LAZULI_TEST_PLAIN=1 LAZULI_VIRTUAL_MODEL=h100x3", "Modelled");
+}
+
+TEST(Child, DISABLED_TooLarge) {
+    EXPECT_FALSE(lz::cuda::is_available());
+    EXPECT_TRUE(caught<lz::DeviceError>([] { lz::ones({1}, {.device = "cuda"}); }).has("could not be made"));
+    EXPECT_EQ(floats(lz::ones({2}) + 1), (std::vector<float>{2, 2}));
+}
+TEST(Devices, VirtualGpusThatCannotBeMadeAreSaidToBeAbsent) {
+    run_child("LAZULI_VIRTUAL_MEMORY=8000000G", "TooLarge");
 }
 
 TEST(Devices, VirtualGpusCanBeAskedForBeforeTheFirstUse) {

@@ -83,14 +83,11 @@ struct Node {
 static_assert(alignof(Node) == 8 && sizeof(Node) <= 248,
               "one size class holds a node with up to eight words of operands");
 
-/// Whose streams run it: a transfer is the work of the GPU that is read, or else of the one that is written.
+/// Whose streams run it: a transfer is the work of the GPU that is written, or of the one that is read.
 inline ir::Device device_of_work(Node *n) {
-    if (n->op == ir::Op::Transfer && n->num_operands == 1) {
-        const ir::Device from = n->operand_data()[0]->type.device;
-        if (from != ir::kCpu)
-            return from;
-    }
-    return n->type.device;
+    return n->op == ir::Op::Transfer && n->num_operands == 1 && n->type.device == ir::kCpu
+               ? n->operand_data()[0]->type.device
+               : n->type.device;
 }
 
 inline void add_use(Node *n) {
