@@ -40,6 +40,8 @@ public:
     void set_fraction(double fraction);
     std::string check_invariants() const;
     std::vector<SegmentInfo> segments() const;
+    /// Expects the lock, as everything private does.
+    void poll_guards() noexcept;
 
     MemorySource &source_;
     AllocatorOptions options_;
@@ -64,7 +66,6 @@ private:
     void give_back_cache();
     void give_back(Block *segment);
     bool hold_back(Block *block, const Guard &guard) noexcept;
-    void poll_guards() noexcept;
     bool wait_for_guards(std::unique_lock<std::mutex> &lock);
 
     static size_t size_of_segment(const Block *first) {

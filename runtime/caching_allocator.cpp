@@ -295,6 +295,7 @@ Device CachingAllocator::device() const {
 
 AllocatorStats CachingAllocator::stats() const {
     std::lock_guard lock(impl_->mutex_);
+    impl_->poll_guards(); // what streams are done with is not held any more
     return impl_->stats_;
 }
 

@@ -385,8 +385,8 @@ void Recording::unclaim() {
 
 namespace {
 
-/// Which event a record or a wait is about is a runtime word; that a wait comes after its record is structure.
-/// (What effects hold back on their streams is the passes' business: order_effects.)
+/// Which event a record or a wait is about is a runtime word; that a wait comes after its record is
+/// structure. (What effects hold back on their streams is the passes' business: order_effects.)
 class EventOrder {
 public:
     /// The node added last to the builder.
