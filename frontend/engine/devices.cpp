@@ -80,7 +80,8 @@ Devices::Wrap &Devices::wrap() {
 }
 
 Devices::Devices(const Options &options)
-    : cpu_(codegen::cpu_jit_available() ? codegen::cpu_loader() : nullptr) {
+    : cpu_(codegen::cpu_jit_available() ? codegen::cpu_loader() : nullptr, 0,
+           {.delay_seed = options.virtual_delay}) {
     const runtime::VirtualOptions virtuals = virtual_options(options);
     if (virtuals.count > 0 && !codegen::cpu_jit_available()) {
         why_no_gpu_ = "Virtual GPUs need the CPU's JIT, which this build of Lazuli was made without.";
