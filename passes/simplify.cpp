@@ -38,7 +38,7 @@ struct RuleIndex {
 };
 
 const RuleIndex &rule_index() {
-    static const RuleIndex index;
+    static const RuleIndex &index = *new RuleIndex; // programs are compiled in destructors of statics too
     return index;
 }
 

@@ -181,7 +181,7 @@ bool StreamQueue::perform(Slot &slot) {
         }
     }
     slot.run = nullptr;
-    slot.done = nullptr;
+    slot.done = {};
     slot.callback = nullptr;
     slot.other.reset();
     slot.foreign = nullptr;

@@ -38,6 +38,7 @@ ir::Target host_target(const Options &options, const Devices &devices) {
     target.cpu = codegen::host_isa();
     target.threads = runtime::num_threads();
     target.devices = devices.infos();
+    target.no_gpu = devices.why_no_gpu();
     target.modes.fuse = options.fuse;
     target.modes.fast_math = options.fast_math;
     target.modes.verify = options.verify;

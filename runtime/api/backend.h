@@ -12,6 +12,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 namespace lz::runtime {
 
@@ -66,9 +68,21 @@ struct TimeSpan {
     int64_t begin = 0, end = 0;
 };
 
-/// Called once, from any thread, when the work that it was given with has run (not when it failed). Empty
-/// where nobody asks.
-using OnDone = std::function<void(const TimeSpan &)>;
+/// Called once, from any thread, when the work that it was given with has run (not when it failed). Empty, and
+/// one pointer, where nobody asks.
+class OnDone {
+public:
+    OnDone() = default;
+    template <class F>
+        requires(std::is_invocable_v<F &, const TimeSpan &> && !std::is_same_v<F, OnDone>)
+    OnDone(F f) : call_(std::make_unique<std::function<void(const TimeSpan &)>>(std::move(f))) {} // NOLINT
+
+    explicit operator bool() const { return call_ != nullptr; }
+    void operator()(const TimeSpan &span) const { (*call_)(span); }
+
+private:
+    std::unique_ptr<std::function<void(const TimeSpan &)>> call_;
+};
 
 /// A moment on a stream with its time, for Event::elapsed_time.
 class Timestamp {
