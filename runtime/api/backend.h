@@ -68,8 +68,8 @@ struct TimeSpan {
     int64_t begin = 0, end = 0;
 };
 
-/// Called once, from any thread, when the work that it was given with has run (not when it failed). Empty, and
-/// one pointer, where nobody asks.
+/// Called once, from any thread, when the work that it was given with has run (not when it failed). Empty,
+/// and one pointer, where nobody asks.
 class OnDone {
 public:
     OnDone() = default;

@@ -56,9 +56,9 @@ void keep_newest_fallback(Node *failed) {
         drop_use(last);
 }
 
-bool is_effect(const Node *node) {
-    return ir::info(node->op).family == ir::OpFamily::Effect;
-}
+static_assert(static_cast<int>(ir::Op::RecordEvent) + 1 == static_cast<int>(ir::Op::WaitEvent) &&
+                  static_cast<int>(ir::Op::WaitStream) + 1 == static_cast<int>(ir::Op::HostCallback),
+              "is_effect knows the order of the op table");
 
 namespace {
 

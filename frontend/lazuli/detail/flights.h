@@ -29,7 +29,10 @@ Location location_of(const Recording &recording, const ir::Failure &failure, Loc
 void fail(Node *node, FailureRecord *record);
 /// Makes a failed version's fallback the newest one that has a value, or none.
 void keep_newest_fallback(Node *failed);
-bool is_effect(const Node *node);
+/// Effects are the last rows of the op table.
+inline bool is_effect(const Node *node) {
+    return node->op >= ir::Op::RecordEvent;
+}
 
 /// Watches over a run: called between the run and the moment when its results become ready.
 void watch_flight(const Recording &recording, std::unique_ptr<engine::Flight> flight);

@@ -192,7 +192,9 @@ bool Recording::is_argument(const Node *n, const Node *user) const {
 
 void Recording::add_argument(Node *n) {
     const ir::DType dtype = n->type.dtype;
-    operations.push_back({n, next_index_, static_cast<uint32_t>(key.size()), false, true, true});
+    operations.insert(operations.end(),
+                      Operation{n, next_index_, static_cast<uint32_t>(key.size()), false, true,
+                                true}); // not push_back, which is inlined where it is hot
     key.push_back(kArgumentTag | static_cast<uint64_t>(dtype) << 8);
     words.push_back(word_of_element(n->storage->data(), dtype));
     n->mark = epoch_;

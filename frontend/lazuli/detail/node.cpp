@@ -1,3 +1,4 @@
+#include "engine/engine.h"
 #include "lazuli/detail/arena.h"
 #include "lazuli/detail/failure_record.h"
 #include "lazuli/detail/pending.h"
@@ -96,6 +97,10 @@ Recorder &Recorder::attach() {
         current_ = r;
     } else {
         current_ = new Recorder; // kept for ever: nodes name it, and statics outlive threads
+        const engine::Options &options = engine::Engine::get().options();
+        current_->modes_ = {options.launch_blocking, options.check_devices};
+        if (options.launch_blocking)
+            current_->max_pending_ = 0;
     }
     return *current_;
 }

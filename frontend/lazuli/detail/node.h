@@ -12,6 +12,7 @@
 
 #include "ir/location.h"
 #include "ir/op.h"
+#include "ir/stream.h"
 
 #include <atomic>
 #include <cstdint>
@@ -54,7 +55,7 @@ struct Node {
     /// handle goes back to should this one fail (S26).
     Node *fallback = nullptr;
     ir::Location loc;
-    int32_t stream = -1;
+    int16_t stream = ir::kNoStream;
     std::atomic<State> state{State::Pending};
     ir::Op op;
     uint8_t projection = 0; ///< k > 0: result k of operand 0, which is a node with several results
@@ -80,8 +81,9 @@ struct Node {
     uint32_t uses() const { return static_cast<uint32_t>(refs.load(std::memory_order_acquire)); }
     bool pending() const { return state.load(std::memory_order_acquire) == State::Pending; }
 };
-static_assert(alignof(Node) == 8 && sizeof(Node) <= 248,
-              "one size class holds a node with up to eight words of operands");
+static_assert(alignof(Node) == 8 && sizeof(Node) <= 216,
+              "one size class holds a node with five words of operands and attributes");
+static_assert(offsetof(Node, type) == 128, "the type begins a cache line: nodes are 64-byte aligned");
 
 /// Whose streams run it: a transfer is the work of the GPU that is written, or of the one that is read.
 inline ir::Device device_of_work(Node *n) {

@@ -48,6 +48,8 @@ public:
     Node *tail() const { return tail_; }
     uint32_t count() const { return count_; }
 
+    /// Whether the user names streams now.
+    bool names_streams() const { return named_streams_ != 0; }
     /// The user's stream for work on a device, or kNoStream (S41).
     int32_t stream(ir::Device device) const {
         return named_streams_ == 0 || device == ir::kCpu ? ir::kNoStream : user_stream(device);
@@ -89,6 +91,14 @@ public:
     /// S22: whether the pending operations may keep more memory alive than they should. What they read is an
     /// upper bound of what they alone keep; the truth (kept_bytes) is looked for when that has grown enough.
     bool may_keep_much() const { return read_bytes_ >= next_look_ && count_ >= next_look_count_; }
+    /// Nothing is to be done after an operation was recorded: the usual case.
+    bool is_within_limits() const { return count_ < max_pending_ && !may_keep_much(); }
+    /// What the environment asks of every operation.
+    struct Modes {
+        bool launch_blocking = false, check_devices = false;
+    };
+    const Modes &modes() const { return modes_; }
+
     void looked(int64_t kept, int64_t limit) {
         next_look_ = read_bytes_ + limit - kept;
         next_look_count_ = count_ + kLookEvery;
@@ -110,6 +120,8 @@ private:
     uint32_t count_ = 0;
     static constexpr uint32_t kLookEvery = 64;
     static constexpr int64_t kFirstLook = int64_t{1} << 20;
+    Modes modes_;
+    uint32_t max_pending_ = kMaxPending;
     int64_t read_bytes_ = 0, next_look_ = kFirstLook;
     uint32_t next_look_count_ = 0;
 

@@ -49,7 +49,8 @@ void copy_words(Node *n, std::span<const int64_t> structural, std::span<const in
 
 /// Hands out the handle of a finished node: it becomes pending and visible.
 Tensor publish(Node *n, Recorder &recorder) {
-    n->stream = recorder.stream(device_of_work(n));
+    if (recorder.names_streams()) [[unlikely]]
+        n->stream = static_cast<int16_t>(recorder.stream(device_of_work(n)));
     recorder.append(n);
     return Access::wrap(&n->cell);
 }
@@ -64,12 +65,13 @@ int64_t kept_limit() {
 
 /// What S22 and S25 ask for after each operation.
 void after_record(Recorder &recorder, Location loc) {
-    static const bool blocking = engine::Engine::get().options().launch_blocking;
-    if (blocking) [[unlikely]] {
+    if (recorder.is_within_limits()) [[likely]]
+        return;
+    if (recorder.modes().launch_blocking) {
         sync_all(loc);
-    } else if (recorder.count() >= Recorder::kMaxPending) [[unlikely]] {
+    } else if (recorder.count() >= Recorder::kMaxPending) {
         launch_prefix(recorder, loc);
-    } else if (recorder.may_keep_much()) [[unlikely]] {
+    } else if (recorder.may_keep_much()) {
         static const int64_t limit = kept_limit();
         const int64_t kept = kept_bytes(recorder);
         if (kept > limit)
@@ -133,10 +135,9 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
         if (operand->state.load(std::memory_order_acquire) == State::Ready && operand->storage)
             recorder.note_read(operand->storage->bytes);
     }
-    static const bool checked = engine::Engine::get().options().check_devices;
     try {
         ir::infer_types(n->attrs(), {types, operands.size()}, {&n->type, 1});
-        if (checked) [[unlikely]]
+        if (recorder.modes().check_devices) [[unlikely]]
             check_devices(op, n->operands(), loc);
     } catch (const ir::Failure &failure) {
         abandon();
@@ -193,7 +194,7 @@ void record_effect(ir::Op op, ir::StreamRef stream, std::span<const int64_t> str
     Node *n = make_node(op, 0, structural.size(), runtime.size(), loc);
     copy_words(n, structural, runtime);
     n->type.device = stream.device;
-    n->stream = stream.stream == ir::kDefaultStream ? ir::kNoStream : stream.stream;
+    n->stream = static_cast<int16_t>(stream.stream == ir::kDefaultStream ? ir::kNoStream : stream.stream);
     recorder.append(n);
     recorder.hold_effect(&n->cell, std::move(payload));
     after_record(recorder, loc);

@@ -20,10 +20,15 @@
 namespace lz::detail {
 namespace {
 
-/// Where this thread's work on streams ends, the latest moment of each stream.
-std::vector<ir::Point> &issued() {
-    thread_local std::vector<ir::Point> points;
-    return points;
+/// What a thread keeps between its syncs.
+struct PerThread {
+    std::vector<void *> inputs; ///< room for those of one run
+    std::vector<runtime::MemoryUse *> input_uses;
+    std::vector<ir::Point> issued; ///< where its work on streams ends, the latest moment of each stream
+};
+PerThread &per_thread() {
+    thread_local PerThread mine;
+    return mine;
 }
 
 /// Points from `added` on take the places of earlier ones of their streams.
@@ -76,12 +81,12 @@ private:
         if (engine::Engine::profiling())
             for (const Recording::Operation &o : recording_.operations)
                 lines.push_back(o.node->loc);
-        const size_t ends_before = issued().size();
+        const size_t ends_before = thread_.issued.size();
         launched_ = true;
         engine::Launched launched = engine.run(
-            executable, {inputs_, results_, recording_.words, lines, input_uses_, result_uses_, &issued()},
-            watch);
-        keep_latest(issued(), ends_before);
+            executable,
+            {inputs_, results_, recording_.words, lines, input_uses_, result_uses_, &thread_.issued}, watch);
+        keep_latest(thread_.issued, ends_before);
         for (const auto &failed : launched.report.failures) {
             auto *record = new FailureRecord(failed.failure, location_of(recording_, failed.failure, loc_));
             thrown.note(record);
@@ -228,14 +233,13 @@ private:
     Recording &recording_;
     Location loc_;
     bool tracked_ = false, launched_ = false;
-    static thread_local std::vector<void *> inputs_;
-    static thread_local std::vector<runtime::MemoryUse *> input_uses_;
+    PerThread &thread_ = per_thread();
+    std::vector<void *> &inputs_ = thread_.inputs;
+    std::vector<runtime::MemoryUse *> &input_uses_ = thread_.input_uses;
     std::vector<void *> results_;
     std::vector<runtime::MemoryUse *> result_uses_;
     std::vector<Storage *> storages_;
 };
-thread_local std::vector<void *> Execution::inputs_;
-thread_local std::vector<runtime::MemoryUse *> Execution::input_uses_;
 
 /// Claims what `claims` says and runs it; again when another sync's node that it waited for did not come.
 template <class F>
@@ -270,8 +274,8 @@ void launch_all(Location loc) {
 void sync_all(Location loc) {
     Thrown thrown;
     claim_and_run(loc, thrown, [](Recording &r) { r.claim_list(Recorder::current(), nullptr); });
-    if (!issued().empty()) {
-        const std::vector<ir::Point> points = std::exchange(issued(), {});
+    if (std::vector<ir::Point> &issued = per_thread().issued; !issued.empty()) {
+        const std::vector<ir::Point> points = std::exchange(issued, {});
         try {
             engine::synchronize(points);
         } catch (const ir::Failure &failure) {
