@@ -318,9 +318,13 @@ Tensor &Tensor::copy_(const Tensor &source, Location loc) & {
                          loc);
     const Tensor here = lz::to(source, detail::from_ir(type.device), loc);
     const Tensor shaped = detail::broadcast_to(detail::cast(here, type.dtype, loc), type.shape, loc);
+    if (!is_pinned() || shaped.is_pinned()) {
+        detail::replace(*this, shaped);
+        return *this;
+    }
     // Pinned memory stays pinned, so the value cannot be shared with a source that is not.
-    const bool own = is_pinned() && !shaped.is_pinned();
-    detail::replace(*this, own ? detail::fresh(shaped, loc) : shaped);
+    const Tensor own = shaped.same_tensor(source) ? detail::fresh(shaped, loc) : shaped;
+    detail::replace(*this, detail::in_pinned_memory(own, loc));
     return *this;
 }
 

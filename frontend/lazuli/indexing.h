@@ -87,8 +87,10 @@ public:
     const Part &operator*=(const Operand &value) const;
     const Part &operator/=(const Operand &value) const;
     const Part &fill_(const Operand &value) const { return *this = value; }
+    /// The value may be on another device.
     const Part &copy_(const Tensor &value, Location loc = Location::current()) const {
-        return *this = Operand(value, loc);
+        const Tensor here = value.to(device(), loc);
+        return *this = Operand(here, loc);
     }
     Tensor at(std::initializer_list<Index> index, Location loc = Location::current()) const {
         return static_cast<const Tensor &>(*this).at(index, loc);

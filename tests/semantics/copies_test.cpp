@@ -93,6 +93,11 @@ TEST(Semantics, S31_filling_pinned_memory_keeps_it_pinned) {
     p += 1;
     lz::sync();
     EXPECT_TRUE(p.is_pinned());
+    Tensor q = lz::empty({6}, {.pinned = true});
+    q.copy_(p.cuda(1) * 2); // straight from the GPU
+    EXPECT_TRUE(q.is_pinned());
+    EXPECT_EQ(floats(q), (std::vector<float>{2, 4, 6, 8, 10, 12}));
+    EXPECT_TRUE(q.is_pinned());
     EXPECT_EQ(floats(p), counting(6, 1));
     float *const at = p.mutable_data<float>();
     at[0] = 100;

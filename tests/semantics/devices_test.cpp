@@ -222,6 +222,9 @@ TEST(Semantics, S07_copies_go_between_any_two_devices) {
     EXPECT_EQ(z.device(), kGpu1);
     EXPECT_EQ(z.dtype(), lz::f64);
     EXPECT_EQ(floats(z.at({1})), floats(x));
+    z.at({0}).copy_(x * 2); // into a part
+    EXPECT_EQ(floats(z.at({0})), floats(x * 2));
+    EXPECT_EQ(floats(z.at({1})), floats(x));
 }
 
 TEST(Semantics, S07_peers_may_be_mixed_while_access_is_enabled) {

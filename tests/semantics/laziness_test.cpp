@@ -185,7 +185,7 @@ TEST(Semantics, S28_threads_record_and_sync_on_devices_of_their_own) {
     for (int t = 0; t < 4; ++t)
         threads.emplace_back([&, t] {
             lz::cuda::set_device(t);
-            Tensor mine = shared.cuda();
+            Tensor mine = shared.cuda() + 0; // a tensor of its own, on GPU 0 too
             for (int i = 0; i < 5; ++i)
                 mine += t;
             const std::vector<float> v = floats(mine);

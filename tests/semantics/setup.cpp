@@ -17,6 +17,14 @@ const bool has_devices = [] {
     return true;
 }();
 
+#if !LAZULI_CPU_JIT
+class NeedsDevices : public testing::Environment {
+public:
+    void SetUp() override { GTEST_SKIP() << "Virtual GPUs need the CPU's JIT, and this build has none."; }
+};
+const testing::Environment *const needs_devices = testing::AddGlobalTestEnvironment(new NeedsDevices);
+#endif
+
 } // namespace
 
 namespace lz::test {

@@ -132,8 +132,6 @@ struct Target {
 };
 /// Throws DeviceError for memory that cannot be page-locked.
 void check_pinned(ir::Device device, const char *function, Location loc);
-/// A tensor on the CPU that only the caller knows yet, in page-locked memory.
-Tensor in_pinned_memory(const Tensor &made, Location loc);
 /// The last step of a factory: pinned where the options ask for it.
 inline Tensor placed(const Tensor &made, const Target &target, Location loc) {
     return target.pinned ? in_pinned_memory(made, loc) : made;

@@ -253,6 +253,10 @@ void replace(Tensor &target, const Tensor &value) {
     Node *const last = cell->current;
     if (next == last)
         return;
+    if (last->pinned && !next->pinned && !next->pending()) [[unlikely]] { // launch blocking: it has run
+        replace(target, in_pinned_memory(value, from_ir(next->loc)));
+        return;
+    }
     const bool fresh = next->uses() == 1 && next->pending(); // nobody but the caller's temporary knows it
     if (fresh)
         next->pinned = last->pinned;

@@ -52,6 +52,10 @@ Tensor record_literal(DType dtype, double value, const ir::Shape &shape, ir::Dev
 /// and device; the caller has cast and checked.
 void replace(Tensor &target, const Tensor &value);
 
+/// A tensor on the CPU that only the caller knows yet, in page-locked memory; copied there if it has run
+/// (copies.cpp).
+Tensor in_pinned_memory(const Tensor &made, Location loc);
+
 /// The node behind a handle; throws StateError("`operation`: a tensor that was moved from ...") for an empty
 /// one.
 Node *node_of(const Tensor &tensor, const char *operation, Location loc);
