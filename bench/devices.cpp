@@ -1,10 +1,11 @@
-// Many devices by the virtual clock of modelled hardware (nothing here depends on this machine's speed but that it
-// runs): what the compiler's transfers, streams and syncs let overlap.
+// Many devices by the virtual clock of modelled hardware (nothing here depends on this machine's speed but
+// that it runs): what the compiler's transfers, streams and syncs let overlap.
 //
 //   bench_devices
 //
-// The model is a GPU whose kernels and copies take milliseconds for small tensors, so that little is computed in
-// earnest: 2 GB/s of memory, 1 GB/s of link. A batch is copied in the time in which it is read and written once.
+// The model is a GPU whose kernels and copies take milliseconds for small tensors, so that little is computed
+// in earnest: 2 GB/s of memory, 1 GB/s of link. A batch is copied in the time in which it is read and written
+// once.
 #include <lazuli/lazuli.h>
 
 #include <benchmark/benchmark.h>
@@ -53,7 +54,8 @@ Tensor chain(Tensor x) {
 
 /// Two independent chains on two GPUs in one program; `ratio` against one after the other.
 void two_chains(benchmark::State &state) {
-    const Tensor a = lz::rand({kElements}, {.device = kGpus[0]}), b = lz::rand({kElements}, {.device = kGpus[1]});
+    const Tensor a = lz::rand({kElements}, {.device = kGpus[0]}),
+                 b = lz::rand({kElements}, {.device = kGpus[1]});
     lz::eval({a, b});
     double together = 0, apart = 0;
     for (auto _ : state) {
