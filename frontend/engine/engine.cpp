@@ -325,6 +325,30 @@ std::string Engine::explain(const Executable &executable) const {
     return executable.explanation;
 }
 
+std::string Engine::verify_schedule(ir::Graph graph) {
+    const Options quiet;
+    ir::Target snapshot;
+    {
+        const std::lock_guard lock(impl_->target_mutex);
+        snapshot = impl_->target;
+    }
+    snapshot.modes.verify = true;
+    const ir::Program program = compile_graph(graph, snapshot, Dumper(quiet, 0)).program;
+    std::vector<ir::StreamRef> streams;
+    size_t accesses = 0, waits = 0;
+    for (const ir::Step &step : program.steps) {
+        accesses += step.accesses.size();
+        waits += step.kind == ir::StepKind::WaitEvent;
+        const ir::StreamRef stream{step.device, step.stream};
+        if (std::ranges::find(streams, stream) == streams.end())
+            streams.push_back(stream);
+    }
+    return fmt::format(
+        "Every two conflicting accesses are ordered: {} steps on {} streams, {} accesses to {} "
+        "buffers, {} waits.",
+        program.steps.size(), streams.size(), accesses, program.buffers.size(), waits);
+}
+
 std::string Engine::explain(ir::Graph graph) {
     const Options quiet;
     ir::Target snapshot;

@@ -28,6 +28,18 @@ std::string explain(Location loc) {
                               [] { return engine::Engine::get().explain(detail::pending_graph(nullptr)); });
 }
 
+std::string verify_schedule(const Tensor &tensor, Location loc) {
+    return detail::translated(loc, [&] {
+        return engine::Engine::get().verify_schedule(
+            detail::pending_graph(detail::node_of(tensor, "verify_schedule", loc)));
+    });
+}
+
+std::string verify_schedule(Location loc) {
+    return detail::translated(
+        loc, [] { return engine::Engine::get().verify_schedule(detail::pending_graph(nullptr)); });
+}
+
 CompileStats compile_stats() {
     const engine::CompileStats s = engine::Engine::get().stats();
     return {.programs_compiled = s.programs_compiled,

@@ -21,6 +21,14 @@ LZ_API std::string explain(const Tensor &tensor, Location loc = Location::curren
 /// The same for everything pending on this thread.
 LZ_API std::string explain(Location loc = Location::current());
 
+/// Compiles what is pending for `tensor` and proves that its Program orders every two accesses that conflict,
+/// to the byte, reuse of memory included, and every pass's output well-formed (S46). Returns a sentence that
+/// says what was checked; computes nothing. Throws InternalError with both accesses and your lines of them
+/// where a sync is missing, which is a bug of ours.
+LZ_API std::string verify_schedule(const Tensor &tensor, Location loc = Location::current());
+/// The same for everything pending on this thread.
+LZ_API std::string verify_schedule(Location loc = Location::current());
+
 /// Counts of the process since its start or the last reset (S27).
 struct CompileStats {
     int64_t programs_compiled = 0;   ///< recordings that were new: the passes ran

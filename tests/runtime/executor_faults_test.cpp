@@ -1,6 +1,7 @@
 // A Program on two virtual GPUs and the CPU in which every call of every backend is made to fail in turn, and
 // every device is lost at every call: whatever is not reported as lost is right, nothing leaks or hangs, and
 // the next run is right again.
+#include "count_allocations.h"
 #include "program_support.h"
 #include "runtime/fault_injection.h"
 #include "virtual_support.h"
@@ -85,7 +86,7 @@ struct Built {
         step(StepKind::WaitEvent, to, to_stream).event = p.num_events++;
     }
 
-    Built() {
+    explicit Built(bool can_fault = true) {
         p.arenas.clear();
         const uint32_t x = buffer(BufferKind::Input, 0, ir::kCpu), y = buffer(BufferKind::Input, 1, ir::kCpu);
         const uint32_t first = buffer(BufferKind::Result, 0, ir::kCpu),
@@ -99,14 +100,17 @@ struct Built {
         const uint32_t x0 = in_arena(a, 0), plus = in_arena(a, 1), sums = in_arena(a, 2);
         const uint32_t there = in_arena(c, 0), more = in_arena(c, 1);
         const uint32_t y1 = in_arena(d, 0), y2 = in_arena(d, 1);
-        const uint32_t k = b.kernel({BufferMode::In, BufferMode::Out}, 0, {}, {add_one_slowly}, 1);
+        const uint32_t k = b.kernel({BufferMode::In, BufferMode::Out}, 0, {}, {add_one_slowly}, can_fault);
         copy(kGpu0, ir::kCopyInStream, x, x0);
         copy(kGpu1, ir::kCopyInStream, y, y1);
         then(kGpu0, ir::kCopyInStream, kGpu0, 0);
         then(kGpu1, ir::kCopyInStream, kGpu1, 1);
         launch(kGpu0, 0, k, x0, plus);
         launch(kGpu1, 1, k, y1, y2);
-        cumsum(kGpu0, 0, plus, sums);
+        if (can_fault)
+            cumsum(kGpu0, 0, plus, sums);
+        else
+            launch(kGpu0, 0, k, plus, sums);
         then(kGpu0, 0, kGpu0, ir::kCopyPeerStream);
         copy(kGpu0, ir::kCopyPeerStream, sums, there);
         then(kGpu0, ir::kCopyPeerStream, kGpu1, 0);
@@ -242,6 +246,43 @@ TEST_F(ExecutorFaults, EveryDeviceMayBeLostAtEveryCall) {
             if (calls < n || HasFailure())
                 break;
         }
+}
+
+// A Program that is run again is put on its streams without a heap allocation.
+TEST(ExecutorOnStreams, ASecondRunAllocatesNothing) {
+    Gpus gpus(2);
+    gpus[0].set_peer_access(gpus[1], true);
+    CpuBackend cpu;
+    CachingAllocator cpu_memory{cpu}, memory0{gpus[0]}, memory1{gpus[1]};
+    Built built(false);
+    const LoadedProgram program(
+        built.p, built.b.kernels,
+        std::vector<DeviceSlot>{{&cpu, &cpu_memory}, {&gpus[0], &memory0}, {&gpus[1], &memory1}});
+    std::vector<double> x(kElements, 1), y(kElements, 2), first(kElements), second(kElements);
+    void *in_memory[] = {x.data(), y.data()}, *out_memory[] = {first.data(), second.data()};
+    MemoryUse use[4];
+    MemoryUse *in_uses[] = {&use[0], &use[1]}, *out_uses[] = {&use[2], &use[3]};
+    std::vector<Point> ends;
+    const auto issue = [&] {
+        ends.clear();
+        const Launched launched = run(program, {in_memory, out_memory, {}, {}, in_uses, out_uses, &ends});
+        EXPECT_TRUE(launched.report.ok());
+        EXPECT_EQ(launched.flight, nullptr);
+    };
+    const auto finish_all = [&] {
+        for (const Point &end : ends)
+            gpus[end.stream.device.index].synchronize(end.stream.stream, end.tick);
+    };
+    for (int warm = 0; warm < 8; ++warm) {
+        issue();
+        finish_all();
+    }
+    const int64_t before = allocations_of_this_thread();
+    issue();
+    EXPECT_EQ(allocations_of_this_thread(), before);
+    finish_all();
+    EXPECT_EQ(first, std::vector<double>(kElements, 1 + 3));
+    EXPECT_EQ(second, std::vector<double>(kElements, 2 + 1));
 }
 
 } // namespace

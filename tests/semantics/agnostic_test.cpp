@@ -185,9 +185,22 @@ TEST(Child, DISABLED_LeavesMainWithWorkPending) {
     event.record(stream);
     std::thread([] { static const Tensor other = lz::ones({10}, {.device = kGpu2}) * 2; }).join();
 }
+/// Computes, compiling anew, when main has been left.
+struct ComputesAtTheEnd {
+    ~ComputesAtTheEnd() {
+        for (const Device &device : {Device::cpu(), Device(kGpu1)})
+            if ((lz::ones({123}, {.device = device}) * 2 + 1).sum().item<float>() != 369)
+                std::_Exit(7);
+    }
+};
+TEST(Child, DISABLED_ComputesInDestructorsOfStatics) {
+    static const ComputesAtTheEnd late;
+    EXPECT_EQ((lz::rand({64}) * 0 + 1).sum().item<float>(), 64);
+}
 TEST(Semantics, S68_leaving_main_with_work_pending_and_statics_on_gpus_is_safe) {
     for (int i = 0; i < 3; ++i)
         run_child("LAZULI_VERIFY=0", "LeavesMainWithWorkPending");
+    run_child("LAZULI_VERIFY=0", "ComputesInDestructorsOfStatics");
 }
 
 } // namespace

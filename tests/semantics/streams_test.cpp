@@ -243,6 +243,17 @@ TEST(Child, DISABLED_ManyDevices) {
     EXPECT_NEAR(x.sum().item<double>(), 2 * (999 * 1000 + 1), 2);
 }
 
+TEST(Semantics, S46_what_is_pending_can_be_checked_before_it_runs) {
+    lz::sync();
+    const Tensor x = lz::rand({64, 64}, {.device = kGpu0});
+    const Tensor y = (lz::matmul(x, x).to(kGpu1) + 1).cpu();
+    const std::string checked = lz::verify_schedule(y);
+    EXPECT_NE(checked.find("Every two conflicting accesses are ordered"), std::string::npos) << checked;
+    EXPECT_EQ(checked.find(" 0 waits"), std::string::npos) << checked;
+    EXPECT_EQ(lz::verify_schedule(), checked) << "nothing has been computed by it";
+    EXPECT_EQ(y.dim(), 2);
+}
+
 TEST(Semantics, S46_every_program_can_be_checked_with_random_delays_too) {
     run_child("LAZULI_VERIFY=1", "ManyDevices");
     run_child("LAZULI_VERIFY=1 LAZULI_VIRTUAL_PEERS=0", "ManyDevices");

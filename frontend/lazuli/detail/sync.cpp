@@ -26,9 +26,19 @@ struct PerThread {
     std::vector<runtime::MemoryUse *> input_uses;
     std::vector<ir::Point> issued; ///< where its work on streams ends, the latest moment of each stream
 };
+/// Made anew for what destructors of statics compute, after the thread's own have run (S68).
 PerThread &per_thread() {
-    thread_local PerThread mine;
-    return mine;
+    thread_local PerThread *mine = nullptr;
+    if (!mine) [[unlikely]] {
+        struct Owner {
+            ~Owner() { delete std::exchange(*thread, nullptr); }
+            PerThread **thread;
+        };
+        mine = new PerThread;
+        thread_local const Owner owner{&mine};
+        (void)owner;
+    }
+    return *mine;
 }
 
 /// Points from `added` on take the places of earlier ones of their streams.
