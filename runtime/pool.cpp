@@ -37,7 +37,19 @@ struct Pool {
 class Pools {
 public:
     static Pools &get() {
-        static Pools *pools = new Pools;
+        // Not a static with a guard: ThreadSanitizer does not always see what libstdc++'s guards order when
+        // two threads meet at the first use.
+        static constinit std::atomic<Pools *> made{nullptr};
+        static constinit std::mutex making;
+        Pools *pools = made.load(std::memory_order_acquire);
+        if (!pools) [[unlikely]] {
+            const std::lock_guard lock(making);
+            pools = made.load(std::memory_order_relaxed);
+            if (!pools) {
+                pools = new Pools;
+                made.store(pools, std::memory_order_release);
+            }
+        }
         return *pools;
     }
 

@@ -69,6 +69,22 @@ TEST(Semantics, S22_a_loop_without_sync_is_cut_on_a_gpu_too) {
     EXPECT_EQ(floats(x), std::vector<float>(16, 2));
 }
 
+/// Batches that only pending work keeps alive, on devices of 64 MiB: 1 MiB each, 200 of them, no sync.
+TEST(Child, DISABLED_RecordsWithoutSync) {
+    const std::vector<float> numbers(1 << 18, 0.5f);
+    Tensor total = lz::zeros({});
+    lz::sync();
+    lz::reset_peak_memory_stats();
+    const int64_t before = lz::memory_allocated();
+    for (int i = 0; i < 200; ++i)
+        total = total + lz::from_blob(numbers.data(), {1 << 18}).sum();
+    EXPECT_EQ(total.item<float>(), 200 * (1 << 17));
+    EXPECT_LT(lz::max_memory_allocated() - before, 24 << 20);
+}
+TEST(Semantics, S22_pending_work_does_not_keep_much_memory_alive) {
+    run_child("LAZULI_VIRTUAL_MEMORY=64M", "RecordsWithoutSync");
+}
+
 TEST(Semantics, S23_intermediates_are_not_stored_on_a_gpu_either) {
     const Tensor x = lz::ones({1 << 20}, {.device = kGpu1});
     lz::sync();

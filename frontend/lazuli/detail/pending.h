@@ -118,7 +118,7 @@ private:
 
     Node *head_ = nullptr, *tail_ = nullptr;
     uint32_t count_ = 0;
-    static constexpr uint32_t kLookEvery = 64;
+    static constexpr uint32_t kLookEvery = 16;
     static constexpr int64_t kFirstLook = int64_t{1} << 20;
     Modes modes_;
     uint32_t max_pending_ = kMaxPending;
