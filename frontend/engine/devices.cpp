@@ -103,12 +103,13 @@ Devices::Devices(const Options &options)
     if (wrap())
         for (auto &gpu : gpus_)
             gpu = wrap()(std::move(gpu));
-    allocators_.push_back(std::make_unique<runtime::CachingAllocator>(cpu_, allocator_options(options)));
+    const runtime::AllocatorOptions allocation = allocator_options(options);
+    allocators_.push_back(std::make_unique<runtime::CachingAllocator>(cpu_, allocation));
     for (const auto &gpu : gpus_)
-        allocators_.push_back(std::make_unique<runtime::CachingAllocator>(*gpu, allocator_options(options)));
+        allocators_.push_back(std::make_unique<runtime::CachingAllocator>(*gpu, allocation));
     if (!gpus_.empty()) {
         pinned_memory_ = std::make_unique<PinnedMemory>(*gpus_[0], cpu_);
-        pinned_ = std::make_unique<runtime::CachingAllocator>(*pinned_memory_, allocator_options(options));
+        pinned_ = std::make_unique<runtime::CachingAllocator>(*pinned_memory_, allocation);
     }
     slots_.push_back({&cpu_, allocators_[0].get(), pinned_.get()});
     for (size_t g = 0; g < gpus_.size(); ++g)

@@ -257,6 +257,8 @@ void Part::write(const Tensor &value, Location loc) const {
         detail::replace(base_, detail::select(mask_over(mask, base_, loc), cast, base_, loc));
         return;
     }
+    // From here on a number is a tensor with the part's axes, which has to be where the base is.
+    const Tensor there = lz::to(cast, detail::from_ir(type.device), loc);
     const Plan plan = Planner(type, index_, loc).run();
     const Shape part(picked_shape(plan));
     const Shape &from = detail::type(cast).shape;
@@ -272,7 +274,7 @@ void Part::write(const Tensor &value, Location loc) const {
                              " does not broadcast to the part of shape " + ir::to_string(part) + " of " +
                              detail::text(type),
                          loc);
-    const Tensor whole = detail::broadcast_to(detail::reshape_to(cast, trimmed, loc), part, loc);
+    const Tensor whole = detail::broadcast_to(detail::reshape_to(there, trimmed, loc), part, loc);
     detail::replace(base_, written(base_, plan, whole, loc));
     detail::replace(const_cast<Part &>(*this), detail::fresh(whole, loc)); // a second use of the Part sees it
 }

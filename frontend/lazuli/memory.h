@@ -39,4 +39,33 @@ LZ_API void empty_cache(Device device = Device::cpu(), Location loc = Location::
 LZ_API void set_per_process_memory_fraction(double fraction, Device device = Device::cpu(),
                                             Location loc = Location::current());
 
+/// The same of a GPU, by PyTorch's names: of the current one unless told.
+namespace cuda {
+inline int64_t memory_allocated(Device device = Device::cuda(), Location loc = Location::current()) {
+    return lz::memory_allocated(device, loc);
+}
+inline int64_t max_memory_allocated(Device device = Device::cuda(), Location loc = Location::current()) {
+    return lz::max_memory_allocated(device, loc);
+}
+inline int64_t memory_reserved(Device device = Device::cuda(), Location loc = Location::current()) {
+    return lz::memory_reserved(device, loc);
+}
+inline int64_t max_memory_reserved(Device device = Device::cuda(), Location loc = Location::current()) {
+    return lz::max_memory_reserved(device, loc);
+}
+inline void reset_peak_memory_stats(Device device = Device::cuda(), Location loc = Location::current()) {
+    lz::reset_peak_memory_stats(device, loc);
+}
+inline std::map<std::string, int64_t> memory_stats(Device device = Device::cuda(),
+                                                   Location loc = Location::current()) {
+    return lz::memory_stats(device, loc);
+}
+inline std::string memory_summary(Device device = Device::cuda(), Location loc = Location::current()) {
+    return lz::memory_summary(device, loc);
+}
+inline void empty_cache(Device device = Device::cuda(), Location loc = Location::current()) {
+    lz::empty_cache(device, loc);
+}
+} // namespace cuda
+
 } // namespace lz

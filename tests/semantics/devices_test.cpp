@@ -238,6 +238,15 @@ TEST(Semantics, S07_peers_may_be_mixed_while_access_is_enabled) {
     EXPECT_THROW(floats(x + y), lz::DeviceError);
 }
 
+TEST(Semantics, S07_a_number_on_the_cpu_is_written_to_a_part_on_a_gpu) {
+    Tensor w = lz::zeros({4}, {.device = kGpu0});
+    const Tensor s = lz::tensor(3.0f).clone(), v = lz::arange(3).to(lz::f32);
+    lz::sync();
+    w.at({1}) = s;
+    w.at({2}) = v.select(0, 2);
+    EXPECT_EQ(floats(w), (std::vector<float>{0, 3, 2, 0}));
+}
+
 TEST(Semantics, S08_moving_to_where_it_is_gives_the_tensor_itself) {
     const Tensor x = lz::ones({64}, {.device = kGpu1});
     lz::sync();

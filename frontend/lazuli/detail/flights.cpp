@@ -5,6 +5,7 @@
 #include <atomic>
 #include <deque>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,13 @@ Location location_of(const Recording &recording, const ir::Failure &failure, Loc
     return fallback;
 }
 
+ir::Failure of_operation(const ir::Failure &failure, ir::Op op) {
+    if (failure.kind() != ir::ErrorKind::Index && failure.kind() != ir::ErrorKind::State)
+        return failure;
+    return {failure.kind(), std::string(ir::name(op)) + ": " + failure.message(), failure.loc(),
+            failure.node()};
+}
+
 void fail(Node *node, FailureRecord *record) {
     if (node->failure)
         return;
@@ -66,6 +74,7 @@ struct Watched {
     std::unique_ptr<engine::Flight> flight;
     std::vector<Node *> inputs, results; ///< a use of each
     std::vector<Location> lines;         ///< by recorded index
+    std::vector<ir::Op> ops;
 
     void settle(Thrown &thrown);
 
@@ -93,7 +102,8 @@ void Watched::settle(Thrown &thrown) {
     const engine::RunReport report = flight->finish(lost);
     for (const auto &failed : report.failures) {
         const uint32_t at = failed.failure.node();
-        auto *record = new FailureRecord(failed.failure, at < lines.size() ? lines[at] : last_line());
+        auto *record = at < lines.size() ? new FailureRecord(of_operation(failed.failure, ops[at]), lines[at])
+                                         : new FailureRecord(failed.failure, last_line());
         thrown.note(record);
         for (const uint32_t r : failed.results)
             fail(results[r], record);
@@ -131,8 +141,10 @@ void watch_flight(const Recording &recording, std::unique_ptr<engine::Flight> fl
         node->in_flight.store(true, std::memory_order_release);
         watched.results.push_back(node);
     }
-    for (const Recording::Operation &o : recording.operations)
+    for (const Recording::Operation &o : recording.operations) {
         watched.lines.push_back(from_ir(o.node->loc));
+        watched.ops.push_back(o.node->op);
+    }
     Flights &flights = Flights::get();
     const std::lock_guard lock(flights.mutex);
     flights.list.push_back(std::move(watched));

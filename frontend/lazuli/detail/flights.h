@@ -25,6 +25,8 @@ private:
 
 /// The user's line of what failed in a recording.
 Location location_of(const Recording &recording, const ir::Failure &failure, Location fallback);
+/// What a check found while the operation ran, with the operation's name in front.
+ir::Failure of_operation(const ir::Failure &failure, ir::Op op);
 /// Gives the node this failure unless it has one.
 void fail(Node *node, FailureRecord *record);
 /// Makes a failed version's fallback the newest one that has a value, or none.

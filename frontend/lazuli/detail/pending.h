@@ -36,6 +36,7 @@ public:
         (tail_ ? tail_->next : head_) = node;
         tail_ = node;
         ++count_;
+        ++recorded_;
     }
     void unlink(Node *node) {
         (node->prev ? node->prev->next : head_) = node->next;
@@ -90,7 +91,7 @@ public:
     void note_read(int64_t bytes) { read_bytes_ += bytes; }
     /// S22: whether the pending operations may keep more memory alive than they should. What they read is an
     /// upper bound of what they alone keep; the truth (kept_bytes) is looked for when that has grown enough.
-    bool may_keep_much() const { return read_bytes_ >= next_look_ && count_ >= next_look_count_; }
+    bool may_keep_much() const { return read_bytes_ >= next_look_ && recorded_ >= next_look_at_; }
     /// Nothing is to be done after an operation was recorded: the usual case.
     bool is_within_limits() const { return count_ < max_pending_ && !may_keep_much(); }
     /// What the environment asks of every operation.
@@ -101,13 +102,14 @@ public:
 
     void looked(int64_t kept, int64_t limit) {
         next_look_ = read_bytes_ + limit - kept;
-        next_look_count_ = count_ + kLookEvery;
+        // What is read again and again by many is not looked at each time.
+        next_look_at_ = recorded_ + (kept > limit / 4 ? 1 : kLookEvery);
     }
     /// What was pending has been launched.
     void forget_reads() {
         read_bytes_ = 0;
         next_look_ = kFirstLook;
-        next_look_count_ = 0;
+        next_look_at_ = 0;
     }
 
 private:
@@ -123,7 +125,7 @@ private:
     Modes modes_;
     uint32_t max_pending_ = kMaxPending;
     int64_t read_bytes_ = 0, next_look_ = kFirstLook;
-    uint32_t next_look_count_ = 0;
+    uint64_t recorded_ = 0, next_look_at_ = 0; ///< operations so far
 
     int current_gpu_ = 0;
     int named_streams_ = 0;

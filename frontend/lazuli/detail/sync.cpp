@@ -12,6 +12,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <array>
 #include <exception>
 #include <new>
 #include <utility>
@@ -25,6 +26,9 @@ struct PerThread {
     std::vector<void *> inputs; ///< room for those of one run
     std::vector<runtime::MemoryUse *> input_uses;
     std::vector<ir::Point> issued; ///< where its work on streams ends, the latest moment of each stream
+    /// The ends of its latest runs on streams, in turn.
+    std::array<std::vector<ir::Point>, 16> ahead;
+    size_t runs = 0;
 };
 /// Made anew for what destructors of statics compute, after the thread's own have run (S68).
 PerThread &per_thread() {
@@ -96,9 +100,15 @@ private:
         engine::Launched launched = engine.run(
             executable,
             {inputs_, results_, recording_.words, lines, input_uses_, result_uses_, &thread_.issued}, watch);
+        if (thread_.issued.size() != ends_before)
+            hold_back(ends_before);
         keep_latest(thread_.issued, ends_before);
         for (const auto &failed : launched.report.failures) {
-            auto *record = new FailureRecord(failed.failure, location_of(recording_, failed.failure, loc_));
+            const uint32_t at = failed.failure.node();
+            const ir::Failure failure = at < recording_.operations.size()
+                                            ? of_operation(failed.failure, recording_.operations[at].node->op)
+                                            : failed.failure;
+            auto *record = new FailureRecord(failure, location_of(recording_, failure, loc_));
             thrown.note(record);
             for (const uint32_t r : failed.results)
                 fail(result(r), record);
@@ -106,6 +116,17 @@ private:
         }
         if (launched.flight)
             watch_flight(recording_, std::move(launched.flight));
+    }
+
+    /// Backpressure: a thread is as many runs ahead of its devices as there are places in `ahead`, so that
+    /// memory that they are still using does not pile up.
+    void hold_back(size_t first_end) {
+        std::vector<ir::Point> &place = thread_.ahead[thread_.runs++ % thread_.ahead.size()];
+        try {
+            engine::synchronize(place);
+        } catch (const ir::Failure &) { // who reads what was lost will see
+        }
+        place.assign(thread_.issued.begin() + static_cast<ptrdiff_t>(first_end), thread_.issued.end());
     }
 
     /// Whether an input may turn out to be lost. `on_streams`: the Program uses streams, so every use is
@@ -202,6 +223,7 @@ private:
 
     /// Gives results to their nodes, lets go of operands, and of the claims.
     void settle() {
+        int64_t stored = 0;
         for (uint32_t r = 0; r < recording_.wanted.size(); ++r) {
             Node *const node = result(r);
             Storage *const storage = r < storages_.size() ? storages_[r] : nullptr;
@@ -213,6 +235,7 @@ private:
             } else {
                 node->storage = storage;
                 node->state.store(State::Ready, std::memory_order_release);
+                stored += storage->bytes;
             }
         }
         Recorder *const mine = Recorder::current_or_null();
@@ -233,6 +256,8 @@ private:
                     drop_use(node->operand_data()[i]);
             }
         }
+        if (mine && mine->count() > 0) // what is still pending may read these, and alone keep them (S22)
+            mine->note_read(stored);
         notify_waiters();
         for (const Recording::Operation &o : recording_.operations)
             drop_use(o.node);
