@@ -7,7 +7,6 @@
 #include "runtime/memory_block.h"
 
 #include <array>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -98,7 +97,16 @@ private:
     struct Pending {
         Backend *backend;
         StreamId stream;
-        std::deque<Deferred> blocks;
+        std::vector<Deferred> blocks; ///< those from `first` on; keeps its room, unlike a deque
+        size_t first = 0;
+
+        bool empty() const { return first == blocks.size(); }
+        void pop() {
+            if (++first * 2 >= blocks.size()) {
+                blocks.erase(blocks.begin(), blocks.begin() + static_cast<ptrdiff_t>(first));
+                first = 0;
+            }
+        }
     };
     std::vector<Pending> pending_;
     size_t num_pending_ = 0; ///< in all of them

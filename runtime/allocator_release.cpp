@@ -115,7 +115,7 @@ bool CachingAllocator::Impl::hold_back(Block *block, const Guard &guard) noexcep
         auto same = [&](const Pending &p) { return p.backend == guard.backend && p.stream == guard.stream; };
         auto found = std::ranges::find_if(pending_, same);
         if (found == pending_.end())
-            found = pending_.insert(pending_.end(), {guard.backend, guard.stream, {}});
+            found = pending_.insert(pending_.end(), {guard.backend, guard.stream, {}, 0});
         found->blocks.push_back({guard.tick, block});
         ++num_pending_;
     } catch (const std::bad_alloc &) {
@@ -126,11 +126,11 @@ bool CachingAllocator::Impl::hold_back(Block *block, const Guard &guard) noexcep
 
 void CachingAllocator::Impl::poll_guards() noexcept {
     for (Pending &pending : pending_)
-        while (!pending.blocks.empty()) {
-            const Deferred first = pending.blocks.front();
+        while (!pending.empty()) {
+            const Deferred first = pending.blocks[pending.first];
             if (ask([&] { return pending.backend->reached(pending.stream, first.tick); }) == Passed::No)
                 break;
-            pending.blocks.pop_front();
+            pending.pop();
             --num_pending_;
             if (--first.block->guards == 0)
                 take_back(first.block);
@@ -145,7 +145,7 @@ bool CachingAllocator::Impl::wait_for_guards(std::unique_lock<std::mutex> &lock)
         return false;
     std::vector<Guard> last;
     for (const Pending &pending : pending_)
-        if (!pending.blocks.empty()) {
+        if (!pending.empty()) {
             uint64_t tick = 0;
             for (const Deferred &deferred : pending.blocks)
                 tick = std::max(tick, deferred.tick);
