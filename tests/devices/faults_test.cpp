@@ -73,6 +73,28 @@ const Program kPrograms[] = {
          }
          return x.to_vector<float>();
      }},
+    {"streams, events and updates in place",
+     [] {
+         const lz::Stream stream(Device::cuda(0));
+         const lz::Event event;
+         Tensor x = numbers(300).to("cuda:0"), y;
+         {
+             const lz::StreamGuard guard(stream);
+             y = x * 3;
+             event.record(stream);
+         }
+         event.wait(lz::default_stream(Device::cuda(0)));
+         x += y;
+         x.at({0}) = 7;
+         stream.wait_stream(lz::default_stream(Device::cuda(1)));
+         return (x + y).to_vector<float>();
+     }},
+    {"pinned memory and a staged copy",
+     [] {
+         const Tensor host = numbers(5000).pin_memory();
+         const Tensor x = host.to("cuda:0", {.non_blocking = true}) + 1;
+         return x.to("cuda:1").to(Device::cpu(), {.non_blocking = true}).to_vector<float>();
+     }},
     {"a gather whose indices are checked",
      [] {
          const Tensor x = numbers(100).to("cuda:0"), index = tensor({3, 1, 4, 1, 5}).to("cuda:0");

@@ -111,6 +111,20 @@ TEST(Semantics, S23_intermediates_are_not_stored_on_a_gpu_either) {
     EXPECT_EQ(lz::max_memory_allocated(kGpu1) - before, 4 << 20);
 }
 
+TEST(Semantics, S26_a_handle_goes_back_to_a_version_that_was_pending_too) {
+    for (const lz::Device &device : {lz::Device::cpu(), lz::Device(kGpu1)}) {
+        lz::sync();
+        const Tensor table = lz::arange(4).to(lz::f32).to(device);
+        const Tensor bad = lz::tensor({0, 9, 1}).to(device);
+        Tensor w = lz::zeros({3}, {.device = device});
+        w += lz::index_select(table, 0, bad);
+        EXPECT_THROW(lz::sync(), lz::IndexError);
+        EXPECT_EQ(floats(w), std::vector<float>(3, 0));
+        w += 1;
+        EXPECT_EQ(floats(w), std::vector<float>(3, 1));
+    }
+}
+
 TEST(Semantics, S24_handles_are_references_on_a_gpu_too) {
     Tensor a = lz::zeros({2, 3}, {.device = kGpu2});
     Tensor b = a;

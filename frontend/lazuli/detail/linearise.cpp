@@ -331,6 +331,22 @@ void Recording::claim(Node *node) {
         visit(node);
 }
 
+/// A handle that was changed in place and has no stored version to go back to (S26) keeps the one before, as
+/// if somebody could still ask for it.
+void Recording::keep_versions() {
+    for (const Operation &o : operations) {
+        Node *const last = o.node->fallback;
+        const bool shown = !o.replay && o.node->uses() > o.node->inner_uses + 1;
+        if (!shown || !last || last->mark != epoch_)
+            continue;
+        bool stored = false;
+        for (const Node *v = last; v && !stored; v = v->fallback)
+            stored = v->state.load(std::memory_order_acquire) == State::Ready;
+        if (!stored)
+            --last->inner_uses;
+    }
+}
+
 void Recording::finish() {
     // A version that is only kept for the case of failure is neither stored nor in the way of donation.
     for (const Operation &o : operations) {
@@ -340,6 +356,8 @@ void Recording::finish() {
                 fallback->inner_uses = kNeverDonated;
         }
     }
+    if (may_fault_)
+        keep_versions();
     for (uint32_t i = 0; i < operations.size(); ++i) {
         Operation &o = operations[i];
         // Uses beyond the edges inside the recording and this sync's own: somebody can still ask for the

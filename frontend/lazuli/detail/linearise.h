@@ -75,6 +75,7 @@ private:
     void visit(Node *root);
     void add_operation(Node *node);
     void add_input(Node *node, const Node *user);
+    void keep_versions();
     bool is_argument(const Node *node, const Node *user) const;
     void add_argument(Node *node);
     /// A number for an event of the user's, in the order of first encounter.
