@@ -130,6 +130,7 @@ void run_with_fault(const Program &program, const Numbers &right, const std::str
 }
 
 TEST(Faults, EveryCallOfABackendFailsInTurnAndNothingIsLost) {
+    LZ_NEEDS_GPUS();
     ASSERT_TRUE(cuda::is_available());
     ASSERT_EQ(faulty_gpus().size(), 4u);
     for (const Program &program : kPrograms) {
@@ -158,6 +159,7 @@ TEST(Faults, EveryCallOfABackendFailsInTurnAndNothingIsLost) {
 }
 
 TEST(Faults, ALostDeviceSaysSoAndTheOthersGoOn) {
+    LZ_NEEDS_GPUS();
     ASSERT_TRUE(cuda::is_available());
     ASSERT_EQ(faulty_gpus().size(), 4u);
     const auto on = [](int gpu) { return (numbers(512).to(Device::cuda(gpu)) * 3).to_vector<float>(); };

@@ -119,6 +119,7 @@ std::string report(uint64_t seed, const test::RandomGraph &random, const std::st
 }
 
 TEST(DevicesFuzz, RandomProgramsOnFourGpusComputeWhatTheInterpreterDoes) {
+    LZ_NEEDS_GPUS();
     make_streams();
     const int64_t programs = number_from("LAZULI_FUZZ_PROGRAMS", kPrograms);
     const auto first = static_cast<uint64_t>(number_from("LAZULI_FUZZ_SEED", 1));
@@ -140,6 +141,7 @@ TEST(DevicesFuzz, RandomProgramsOnFourGpusComputeWhatTheInterpreterDoes) {
 
 /// Programs that were wrong once.
 TEST(DevicesFuzz, SeedsThatFoundErrorsStayRight) {
+    LZ_NEEDS_GPUS();
     make_streams();
     for (const uint64_t seed : {7u, 9u, 20u, 26u, 36u, 17368u}) {
         const test::RandomGraph random = test::random_graph(seed, options_of(seed));
@@ -148,6 +150,7 @@ TEST(DevicesFuzz, SeedsThatFoundErrorsStayRight) {
 }
 
 TEST(DevicesFuzz, FourThreadsRunProgramsOnTheSameGpusAtOnce) {
+    LZ_NEEDS_GPUS();
     make_streams();
     constexpr int kThreads = 4;
     const int64_t each = std::max<int64_t>(1, number_from("LAZULI_FUZZ_PROGRAMS", kPrograms) / 40);

@@ -2,7 +2,12 @@
 /// Four virtual GPUs with random delays, unless the environment says otherwise: include in one file of a
 /// binary.
 
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
 #include <cstdlib>
+#include <string>
 
 namespace lz::test {
 
@@ -13,5 +18,10 @@ inline const bool virtual_gpus_asked_for = [] {
     setenv("LAZULI_VERIFY", "1", 0);
     return true;
 }();
+
+/// First line of a test that needs them: skips aloud where there can be none (builds without the JIT).
+#define LZ_NEEDS_GPUS()                                                                                      \
+    if (const std::string &why = engine::Engine::get().why_no_gpu(); !why.empty())                           \
+    GTEST_SKIP() << why
 
 } // namespace lz::test
