@@ -28,6 +28,35 @@ TEST(Semantics, S40_independent_work_gives_what_serial_order_gives) {
         EXPECT_NEAR(expected[i], found[i], 1e-3 * (1 + std::abs(expected[i]))); // sums in other orders
 }
 
+// Compiled and not run: what the schedule is.
+TEST(Semantics, S40_large_independent_work_is_spread_over_streams_and_a_chain_is_not) {
+    const Tensor x = lz::rand({1024, 1024}, {.device = kGpu1});
+    const auto half = [&](double factor) { return lz::cumsum(lz::cumsum(x * factor, 0), 1).sum(); };
+    const std::string chain = lz::verify_schedule(half(1));
+    EXPECT_NE(chain.find(" on 1 streams"), std::string::npos) << chain;
+    const std::string both = lz::verify_schedule(half(1) + half(2));
+    EXPECT_EQ(both.find(" on 1 streams"), std::string::npos) << both;
+    EXPECT_EQ(both.find(" 0 waits"), std::string::npos) << both;
+}
+
+TEST(Semantics, S42_the_compiler_waits_between_user_streams_only_for_what_is_needed) {
+    const lz::Stream s(kGpu0), t(kGpu0);
+    const Tensor x = lz::ones({64}, {.device = kGpu0});
+    x.eval();
+    const auto on = [](const lz::Stream &stream, const Tensor &operand) {
+        const lz::StreamGuard guard(stream);
+        return operand * 2;
+    };
+    const Tensor a = on(s, x), b = on(t, x);
+    const std::string apart = lz::verify_schedule();
+    EXPECT_NE(apart.find(" on 2 streams"), std::string::npos) << apart;
+    EXPECT_NE(apart.find(" 0 waits"), std::string::npos) << apart;
+    const Tensor c = on(t, a);
+    const std::string together = lz::verify_schedule();
+    EXPECT_NE(together.find(" 1 waits"), std::string::npos) << together;
+    EXPECT_EQ(floats(c), std::vector<float>(64, 4));
+}
+
 TEST(Semantics, S41_guards_set_and_restore_the_current_stream_and_device) {
     const lz::Stream one(kGpu1), two(kGpu2);
     EXPECT_EQ(lz::current_stream(kGpu1), lz::default_stream(kGpu1));
