@@ -86,7 +86,7 @@ MemoryUse *LoadedProgram::Run::use_of(uint32_t memory) const {
 void LoadedProgram::Run::end() {
     for (size_t t = 0; t < layout_.tracks.size(); ++t) {
         const Layout::Track &track = layout_.tracks[t];
-        state_.end_ticks[t] = end_of(track);
+        state_.end_ticks[t] = track.backend->record(track.stream.stream);
         if (bindings_.ends)
             bindings_.ends->push_back({track.stream, state_.end_ticks[t]});
     }
@@ -109,17 +109,6 @@ void LoadedProgram::Run::end() {
                 }
             }
         }
-}
-
-/// Memory may be used until the end of the track, so the device is asked again when it does not tell. One
-/// that never does is lost, and uses nothing any more.
-uint64_t LoadedProgram::Run::end_of(const Layout::Track &track) noexcept {
-    for (int attempt = 0; attempt < 3; ++attempt)
-        try {
-            return track.backend->record(track.stream.stream);
-        } catch (const ir::Failure &) {
-        }
-    return 0;
 }
 
 /// Before the first use of memory on a stream: what earlier runs do with it, and the order that it was taken

@@ -20,7 +20,6 @@ public:
 private:
     void start();
     void end();
-    static uint64_t end_of(const Layout::Track &track) noexcept;
     void wait_for_others(const Layout::Action &action);
     void wait_for(const Layout::Action &action, Backend &backend, ir::StreamRef stream, uint64_t tick);
     MemoryUse *use_of(uint32_t memory) const;
