@@ -173,7 +173,7 @@ public:
     /// What is wrong with the devices of these operands, as the compiler would say it (S06); or nothing.
     std::optional<ir::Failure> device_error(ir::Op op, std::span<const Operand> operands,
                                             const ir::Location &loc) const;
-    /// Throws Failure(Device) where there is no link. Programs compiled before keep their ways.
+    /// Throws Failure(Device) where there is no link. Programs that were compiled before are not found again.
     void set_peer_access(ir::Device from, ir::Device to, bool enable);
 
     int num_threads() const;

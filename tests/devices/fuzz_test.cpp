@@ -7,6 +7,7 @@
 #include "engine/devices.h"
 #include "ir/text.h"
 #include "tests/support/compare.h"
+#include "tests/support/environment.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/shrink.h"
 #include "virtual_gpus.h"
@@ -15,18 +16,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <string>
 #include <thread>
 
 namespace {
 
 using namespace lz;
-
-int64_t number_from(const char *variable, int64_t otherwise) {
-    const char *text = std::getenv(variable);
-    return text && *text ? std::atoll(text) : otherwise;
-}
+using test::number_from;
 
 #if LAZULI_SANITIZE_ADDRESS || LAZULI_SANITIZE_THREAD
 constexpr int64_t kPrograms = 150;

@@ -4,6 +4,7 @@
 // LAZULI_FUZZ_SEED=s      the first seed (1)
 #include "ir/text.h"
 #include "tests/support/compare.h"
+#include "tests/support/environment.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/shrink.h"
 
@@ -11,17 +12,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <string>
 
 namespace {
 
 using namespace lz;
-
-int64_t number_from(const char *variable, int64_t otherwise) {
-    const char *text = std::getenv(variable);
-    return text && *text ? std::atoll(text) : otherwise;
-}
+using test::number_from;
 
 #if LAZULI_SANITIZE_ADDRESS || LAZULI_SANITIZE_THREAD
 constexpr int64_t kPrograms = 200;
