@@ -91,7 +91,7 @@ struct Engine::Impl {
     CompileReasons reasons;
 
     std::atomic<uint64_t> modes_salt{0}; ///< part of every key: Programs of other modes are others
-    std::atomic<int64_t> compiled{0}, reused{0}, launches{0}, numbers{0};
+    std::atomic<int64_t> compiled{0}, launches{0}, numbers{0};
     std::atomic<double> pass_seconds{0}, codegen_seconds{0};
 };
 
@@ -122,10 +122,7 @@ const ir::Target &Engine::target() const {
 }
 
 ExecutablePtr Engine::find(std::span<const uint64_t> key, uint64_t hash) {
-    ExecutablePtr found = impl_->programs.find(key, hash ^ impl_->modes_salt.load(std::memory_order_relaxed));
-    if (found)
-        impl_->reused.fetch_add(1, std::memory_order_relaxed);
-    return found;
+    return impl_->programs.find(key, hash ^ impl_->modes_salt.load(std::memory_order_relaxed));
 }
 
 ExecutablePtr Engine::compile(std::span<const uint64_t> key, uint64_t hash, ir::Graph graph) {
@@ -497,7 +494,7 @@ CompileStats Engine::stats() const {
     const codegen::KernelCacheStats kernels = impl_->kernels.stats();
     CompileStats stats;
     stats.programs_compiled = impl_->compiled;
-    stats.programs_reused = impl_->reused;
+    stats.programs_reused = impl_->programs.hits();
     stats.kernels_compiled = kernels.compiled;
     stats.kernels_from_memory = kernels.from_memory;
     stats.kernels_from_disk = kernels.from_disk;
@@ -508,7 +505,8 @@ CompileStats Engine::stats() const {
 }
 
 void Engine::reset_stats() {
-    impl_->compiled = impl_->reused = impl_->launches = 0;
+    impl_->compiled = impl_->launches = 0;
+    impl_->programs.forget_hits();
     impl_->pass_seconds = impl_->codegen_seconds = 0;
     impl_->kernels.reset_stats();
 }

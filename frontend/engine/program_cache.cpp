@@ -18,6 +18,7 @@ ExecutablePtr ProgramCache::find(std::span<const uint64_t> key, uint64_t hash) {
     if (it == entries_.end() || !it->second.executable)
         return nullptr;
     it->second.used = ++clock_;
+    hits_.store(hits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return it->second.executable;
 }
 
@@ -36,6 +37,11 @@ void ProgramCache::forget_oldest() {
 void ProgramCache::clear() {
     const std::lock_guard lock(mutex_);
     std::erase_if(entries_, [](const auto &item) { return item.second.executable != nullptr; });
+}
+
+void ProgramCache::forget_hits() {
+    const std::lock_guard lock(mutex_);
+    hits_.store(0, std::memory_order_relaxed);
 }
 
 size_t ProgramCache::size() const {

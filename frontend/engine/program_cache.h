@@ -1,6 +1,7 @@
 #pragma once
 /// Compiled Programs by the structure of the recording.
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,9 @@ public:
     ExecutablePtr find_or_make(std::span<const uint64_t> key, uint64_t hash, F &&make);
     void clear();
     size_t size() const;
+    /// How often `find` found one.
+    int64_t hits() const { return hits_.load(std::memory_order_relaxed); }
+    void forget_hits();
 
 private:
     struct Entry {
@@ -43,6 +47,7 @@ private:
     std::condition_variable made_;
     Map entries_;
     uint64_t clock_ = 0;
+    std::atomic<int64_t> hits_{0}; ///< written under the mutex
     const size_t limit_;
 };
 

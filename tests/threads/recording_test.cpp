@@ -68,4 +68,24 @@ TEST(Semantics, S28_handles_may_be_dropped_on_other_threads) {
     }
 }
 
+// The last handle of a pending tensor goes on one thread while the thread that recorded it syncs.
+TEST(Semantics, S28_a_pending_handle_may_be_dropped_while_its_thread_syncs) {
+    for (int round = 0; round < 30; ++round) {
+        const Tensor a = lz::full({4}, 1.0 * round);
+        std::vector<Tensor> given;
+        Tensor kept = a;
+        for (int i = 0; i < 60; ++i) {
+            kept = kept + 1;
+            given.push_back(kept * 2 + i);
+        }
+        std::thread dropper([&] {
+            for (Tensor &t : given)
+                t = Tensor();
+        });
+        lz::sync();
+        dropper.join();
+        EXPECT_EQ(kept.to_vector<float>()[3], static_cast<float>(round + 60));
+    }
+}
+
 } // namespace

@@ -1,5 +1,7 @@
 #include "lazuli/detail/arena.h"
 
+#include "lazuli/detail/hot_tls.h"
+
 #include <array>
 #include <mutex>
 #include <new>
@@ -31,29 +33,42 @@ constexpr uint32_t kKept = 16384;
 struct ThreadLists {
     std::array<FreeBlock *, kNodeClasses> lists{};
     std::array<uint32_t, kNodeClasses> freed{}; ///< since the list was last shared or made
-    ~ThreadLists();
 };
 
-// After a thread's lists are gone (static destructors still free nodes), blocks go straight to the exchange.
-thread_local bool lists_gone = false;
-thread_local ThreadLists thread_lists;
+/// Null before a thread's first node, and again when its lists are gone: what static destructors free goes
+/// straight to the exchange.
+LZ_HOT_TLS constinit thread_local ThreadLists *thread_lists = nullptr;
+LZ_HOT_TLS constinit thread_local bool lists_gone = false;
 
 /// Gives the calling thread's list of a class to all threads.
 void share_list(size_t c) {
     Exchange &exchange = Exchange::get();
     const std::lock_guard lock(exchange.mutex);
-    while (FreeBlock *block = thread_lists.lists[c]) {
-        thread_lists.lists[c] = block->next;
+    while (FreeBlock *block = thread_lists->lists[c]) {
+        thread_lists->lists[c] = block->next;
         block->next = exchange.lists[c];
         exchange.lists[c] = block;
     }
-    thread_lists.freed[c] = 0;
+    thread_lists->freed[c] = 0;
 }
 
-ThreadLists::~ThreadLists() {
-    for (size_t c = 0; c < lists.size(); ++c)
-        share_list(c);
-    lists_gone = true;
+struct ListsOwner {
+    ThreadLists lists;
+    ~ListsOwner() {
+        for (size_t c = 0; c < kNodeClasses; ++c)
+            share_list(c);
+        thread_lists = nullptr;
+        lists_gone = true;
+    }
+};
+
+/// The thread's, made at its first node; nullptr when they are gone.
+ThreadLists *lists_of_thread() {
+    if (!thread_lists && !lists_gone) {
+        thread_local ListsOwner owner;
+        thread_lists = &owner.lists;
+    }
+    return thread_lists;
 }
 
 FreeBlock *take_from_exchange(size_t c) {
@@ -82,12 +97,13 @@ FreeBlock *carve_slab(size_t c) {
 }
 
 void *refill(size_t c) {
+    ThreadLists *const mine = lists_of_thread();
     FreeBlock *list = take_from_exchange(c);
-    if (lists_gone)
+    if (!mine)
         return list ? list : ::operator new(kSmallestNode << c, kAlign);
     if (!list)
         list = carve_slab(c);
-    thread_lists.lists[c] = list->next;
+    mine->lists[c] = list->next;
     return list;
 }
 
@@ -96,10 +112,10 @@ void *refill(size_t c) {
 void *allocate_node(uint8_t size_class, size_t bytes) {
     if (size_class == kHeapClass) [[unlikely]]
         return ::operator new(bytes, kAlign);
-    if (!lists_gone) [[likely]] {
-        if (FreeBlock *block = thread_lists.lists[size_class]) [[likely]] {
-            thread_lists.lists[size_class] = block->next;
-            thread_lists.freed[size_class] -= thread_lists.freed[size_class] != 0;
+    if (ThreadLists *const mine = thread_lists) [[likely]] {
+        if (FreeBlock *block = mine->lists[size_class]) [[likely]] {
+            mine->lists[size_class] = block->next;
+            mine->freed[size_class] -= mine->freed[size_class] != 0;
             return block;
         }
     }
@@ -112,16 +128,17 @@ void free_node(void *memory, uint8_t size_class) noexcept {
         return;
     }
     auto *block = static_cast<FreeBlock *>(memory);
-    if (lists_gone) [[unlikely]] {
+    ThreadLists *const mine = thread_lists ? thread_lists : lists_of_thread();
+    if (!mine) [[unlikely]] {
         Exchange &exchange = Exchange::get();
         const std::lock_guard lock(exchange.mutex);
         block->next = exchange.lists[size_class];
         exchange.lists[size_class] = block;
         return;
     }
-    block->next = thread_lists.lists[size_class];
-    thread_lists.lists[size_class] = block;
-    if (++thread_lists.freed[size_class] > kKept) [[unlikely]]
+    block->next = mine->lists[size_class];
+    mine->lists[size_class] = block;
+    if (++mine->freed[size_class] > kKept) [[unlikely]]
         share_list(size_class);
 }
 

@@ -4,6 +4,7 @@
 #include "ir/diagnostic.h"
 #include "lazuli/detail/failure_record.h"
 #include "lazuli/detail/flights.h"
+#include "lazuli/detail/hot_tls.h"
 #include "lazuli/detail/storage.h"
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace lz::detail {
 namespace {
@@ -31,58 +33,6 @@ struct Waiting {
         return *waiting;
     }
 };
-
-/// Vectors that keep their room between the syncs of a thread. A sync inside a sync (a deleter that syncs)
-/// gets its own.
-struct Scratch {
-    std::vector<Recording::Operation> operations;
-    std::vector<Recording::Input> inputs;
-    std::vector<uint64_t> key;
-    std::vector<int64_t> words;
-    std::vector<uint32_t> wanted;
-    std::vector<Node *> awaited, stack;
-    std::vector<int64_t> events;
-    Scratch *below = nullptr;
-};
-thread_local Scratch *idle_scratch = nullptr;
-struct ScratchOwner {
-    ~ScratchOwner() {
-        while (Scratch *s = idle_scratch) {
-            idle_scratch = s->below;
-            delete s;
-        }
-    }
-};
-
-thread_local Scratch *scratch_in_use = nullptr;
-
-Scratch &take_scratch() {
-    thread_local ScratchOwner owner;
-    (void)owner;
-    Scratch *s = idle_scratch;
-    if (s)
-        idle_scratch = s->below;
-    else
-        s = new Scratch;
-    s->below = scratch_in_use;
-    scratch_in_use = s;
-    return *s;
-}
-
-void return_scratch() {
-    Scratch *s = scratch_in_use;
-    scratch_in_use = s->below;
-    s->operations.clear();
-    s->inputs.clear();
-    s->key.clear();
-    s->words.clear();
-    s->wanted.clear();
-    s->awaited.clear();
-    s->stack.clear();
-    s->events.clear();
-    s->below = idle_scratch;
-    idle_scratch = s;
-}
 
 constexpr uint64_t kInputTag = 0xff, kArgumentTag = 0xfe;
 
@@ -166,16 +116,73 @@ void fail_from(Node *n, Node *cause) {
 
 } // namespace
 
-Recording::Recording()
-    : operations(take_scratch().operations), inputs(scratch_in_use->inputs), key(scratch_in_use->key),
-      words(scratch_in_use->words), wanted(scratch_in_use->wanted), awaited(scratch_in_use->awaited),
-      stack(scratch_in_use->stack), events(scratch_in_use->events), lock_(sync_mutex()),
-      epoch_(++last_epoch) {}
+/// Vectors that keep their room between the syncs of a thread. A sync inside a sync (a deleter that syncs)
+/// gets its own.
+struct Recording::Scratch {
+    std::vector<Operation> operations;
+    std::vector<Input> inputs;
+    std::vector<uint64_t> key;
+    std::vector<int64_t> words;
+    std::vector<uint32_t> wanted;
+    std::vector<Node *> awaited, stack, spare;
+    std::vector<int64_t> events;
+    Bound bound;
+    Scratch *below = nullptr; ///< of those that are idle
+
+    LZ_HOT_TLS static constinit thread_local Scratch *idle;
+    struct Owner {
+        ~Owner() {
+            while (Scratch *s = idle) {
+                idle = s->below;
+                delete s;
+            }
+        }
+    };
+};
+LZ_HOT_TLS constinit thread_local Recording::Scratch *Recording::Scratch::idle = nullptr;
+
+Recording::Scratch &Recording::take_scratch() {
+    if (Scratch *const s = Scratch::idle) [[likely]] {
+        Scratch::idle = s->below;
+        return *s;
+    }
+    thread_local const Scratch::Owner owner;
+    (void)owner;
+    return *new Scratch;
+}
+
+void Recording::return_scratch(Scratch *s) {
+    s->operations.clear();
+    s->inputs.clear();
+    s->key.clear();
+    s->words.clear();
+    s->wanted.clear();
+    s->awaited.clear();
+    s->stack.clear();
+    s->spare.clear();
+    s->events.clear();
+    s->bound.inputs.clear();
+    s->bound.results.clear();
+    s->bound.input_uses.clear();
+    s->bound.result_uses.clear();
+    s->bound.storages.clear();
+    s->below = Scratch::idle;
+    Scratch::idle = s;
+}
+
+Recording::Recording() : Recording(take_scratch()) {}
+
+Recording::Recording(Scratch &s)
+    : operations(s.operations), inputs(s.inputs), key(s.key), words(s.words), wanted(s.wanted),
+      bound(s.bound), awaited(s.awaited), stack(s.stack), events(s.events), spare(s.spare), scratch_(s),
+      lock_(sync_mutex()), epoch_(++last_epoch) {}
 
 Recording::~Recording() {
     if (lock_.owns_lock())
         lock_.unlock();
-    return_scratch();
+    for (Node *const node : spare)
+        drop_use(node);
+    return_scratch(&scratch_);
 }
 
 void Recording::release_lock() {
@@ -208,10 +215,9 @@ void Recording::add_input(Node *n, const Node *user) {
         add_argument(n);
         return;
     }
-    n->mark = epoch_;
+    n->mark = epoch_; // the operation that reads it keeps it
     n->index = next_index_++;
     n->inner_uses = 0;
-    add_use(n);
     // What it is computed from may still fail: what handles go back to is not overwritten.
     may_fault_ |= n->in_flight.load(std::memory_order_acquire);
     int32_t group = -1;
@@ -271,7 +277,10 @@ void Recording::add_operation(Node *n) {
     n->mark = epoch_;
     n->index = next_index_++;
     n->inner_uses = 0;
-    add_use(n);
+    if (n == held_)
+        held_ = nullptr;
+    else
+        add_use(n);
     if (!replay)
         n->state.store(State::Claimed, std::memory_order_release);
 }
@@ -318,10 +327,16 @@ void Recording::claim_list(Recorder &recorder, const Node *stop) {
     for (Node *n = recorder.head(); n && n != stop;) {
         Node *const next = n->next;
         const State state = n->state.load(std::memory_order_acquire);
-        if (state == State::Pending)
-            visit(n);
-        else if (state != State::Claimed)
+        if (state == State::Pending) {
+            if (try_add_use(n)) { // else its last handle has just gone, on another thread
+                held_ = n;
+                visit(n);
+                if (Node *const unclaimed = std::exchange(held_, nullptr))
+                    spare.push_back(unclaimed);
+            }
+        } else if (state != State::Claimed) {
             recorder.unlink(n); // another thread's sync computed it
+        }
         n = next;
     }
 }
@@ -374,7 +389,7 @@ void Recording::finish() {
         if (n->state.load(std::memory_order_acquire) != State::Ready || has_several_results(n))
             continue;
         const Storage *s = n->storage;
-        input.donated = n->uses() == n->inner_uses + 1 && s->refs.load(std::memory_order_acquire) == 1 &&
+        input.donated = n->uses() == n->inner_uses && s->refs.load(std::memory_order_acquire) == 1 &&
                         !s->adopted && (!pins || s->block.pinned) &&
                         !s->exposed.load(std::memory_order_relaxed);
         if (input.donated)
@@ -399,8 +414,6 @@ void Recording::unclaim() {
     notify_waiters();
     for (const Operation &o : operations)
         drop_use(o.node);
-    for (const Input &input : inputs)
-        drop_use(input.node);
 }
 
 namespace {
@@ -466,10 +479,13 @@ ir::Graph Recording::build_graph() const {
 }
 
 int64_t kept_bytes(const Recorder &recorder) {
-    const std::lock_guard lock(sync_mutex());
+    std::vector<Node *> held, read;
+    std::unique_lock lock(sync_mutex());
     const uint64_t epoch = ++last_epoch;
-    std::vector<Node *> read;
-    for (Node *n = recorder.head(); n; n = n->next)
+    for (Node *n = recorder.head(); n; n = n->next) {
+        if (!try_add_use(n)) // its last handle has just gone, on another thread
+            continue;
+        held.push_back(n);
         for (Node *operand : n->operands()) {
             if (operand->state.load(std::memory_order_acquire) != State::Ready || !operand->storage)
                 continue;
@@ -480,10 +496,14 @@ int64_t kept_bytes(const Recorder &recorder) {
             }
             ++operand->inner_uses;
         }
+    }
     int64_t bytes = 0;
     for (const Node *n : read)
         if (n->uses() == n->inner_uses && n->storage->refs.load(std::memory_order_acquire) == 1)
             bytes += n->storage->bytes;
+    lock.unlock();
+    for (Node *const n : held)
+        drop_use(n);
     return bytes;
 }
 

@@ -3,6 +3,7 @@
 /// Program is found. Node numbers in the key are positions of first encounter, inputs and operations counted
 /// together.
 
+#include "engine/engine.h"
 #include "ir/graph.h"
 #include "lazuli/detail/pending.h"
 
@@ -15,6 +16,8 @@ namespace lz::detail {
 /// Claims and linearises under the process-wide sync lock. One object is one sync; its vectors are the
 /// thread's, so that a steady loop allocates nothing.
 class Recording {
+    struct Scratch;
+
 public:
     struct Input {
         Node *node;
@@ -32,6 +35,13 @@ public:
                      ///< or an argument
         bool argument =
             false; ///< a number on the CPU beside operands on a GPU: its value goes into `words` (S07)
+    };
+
+    /// Room for what a run of it binds.
+    struct Bound {
+        std::vector<void *> inputs, results;
+        std::vector<runtime::MemoryUse *> input_uses, result_uses;
+        std::vector<Storage *> storages; ///< of the results
     };
 
     /// Takes the sync lock; it is held until `release_lock` or the end.
@@ -66,8 +76,13 @@ public:
     std::vector<uint64_t> &key;
     std::vector<int64_t> &words;
     std::vector<uint32_t> &wanted; ///< positions in operations, in order
+    Bound &bound;
 
 private:
+    explicit Recording(Scratch &scratch);
+    static Scratch &take_scratch();
+    static void return_scratch(Scratch *scratch);
+
     /// Number of an operation's operand, from the key.
     uint32_t operand_index(const Operation &operation, size_t operand) const {
         return static_cast<uint32_t>(key[operation.key_at + 1 + operand / 2] >> (32 * (operand % 2)));
@@ -85,6 +100,9 @@ private:
     std::vector<Node *> &awaited;
     std::vector<Node *> &stack;
     std::vector<int64_t> &events;
+    std::vector<Node *> &spare; ///< uses of nodes that were not claimed after all
+    Scratch &scratch_;
+    Node *held_ = nullptr; ///< its use is taken already
     std::unique_lock<std::mutex> lock_;
     uint64_t epoch_;
     uint32_t next_index_ = 0;

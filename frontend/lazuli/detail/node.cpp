@@ -11,7 +11,7 @@
 
 namespace lz::detail {
 
-thread_local Recorder *Recorder::current_ = nullptr;
+LZ_HOT_TLS constinit thread_local Recorder *Recorder::current_ = nullptr;
 
 namespace {
 
@@ -24,23 +24,42 @@ struct Idle {
     }
 };
 
+void free_memory(Node *n) {
+    const uint8_t size_class = n->size_class;
+    n->~Node();
+    free_node(n, size_class);
+}
+
 /// A node gives back its memory when the last hold goes.
 void drop_hold(Node *n) {
-    if (n->refs.fetch_sub(Node::kHold, std::memory_order_acq_rel) == Node::kHold) {
-        const uint8_t size_class = n->size_class;
-        n->~Node();
-        free_node(n, size_class);
-    }
+    if (n->refs.fetch_sub(Node::kHold, std::memory_order_acq_rel) == Node::kHold)
+        free_memory(n);
+}
+
+/// Takes off the hold of a value that is destroyed, and its last use where that is still counted. Counters
+/// that only the caller can still reach are not written, only read.
+void drop_last_hold(Node *n) {
+    const uint64_t seen = n->refs.load(std::memory_order_acquire);
+    const uint64_t last = Node::kHold + (seen & (Node::kHold - 1));
+    if (seen == last || n->refs.fetch_sub(last, std::memory_order_acq_rel) == last)
+        free_memory(n);
+}
+
+/// Whether the caller's use of a node is the last one. If it is, it need not be taken off: whoever holds the
+/// only use of a node that no other thread has in its list is the only one who can add another.
+bool is_last_use(Node *n, const Recorder *mine) {
+    if (n->uses() == 1 && (n->owner == mine || !n->owner))
+        return true;
+    return static_cast<uint32_t>(n->refs.fetch_sub(Node::kUse, std::memory_order_acq_rel)) == 1;
 }
 
 /// Values that nobody can reach: gives up operands and storage, then theirs, through an explicit list.
-void destroy_values(Node *list) {
-    Recorder *const mine = Recorder::current_or_null();
+void destroy_values(Node *list, Recorder *const mine) {
     while (list) {
         Node *n = list;
         list = n->dead_next;
-        const auto let_go = [&list](Node *held) {
-            if (static_cast<uint32_t>(held->refs.fetch_sub(Node::kUse, std::memory_order_acq_rel)) == 1) {
+        const auto let_go = [&list, mine](Node *held) {
+            if (is_last_use(held, mine)) {
                 held->dead_next = list;
                 list = held;
             }
@@ -64,7 +83,7 @@ void destroy_values(Node *list) {
         }
         if (n->linked)
             mine->unlink(n);
-        drop_hold(n);
+        drop_last_hold(n);
     }
 }
 
@@ -154,9 +173,10 @@ void Recorder::drop_done() {
 }
 
 void drop_use(Node *n) {
-    if (static_cast<uint32_t>(n->refs.fetch_sub(Node::kUse, std::memory_order_acq_rel)) == 1) {
+    Recorder *const mine = Recorder::current_or_null();
+    if (is_last_use(n, mine)) {
         n->dead_next = nullptr;
-        destroy_values(n);
+        destroy_values(n, mine);
     }
 }
 
@@ -165,7 +185,9 @@ void copy_handle(Cell *cell) noexcept {
 }
 
 void drop_handle(Cell *cell) noexcept {
-    if (cell->handles.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    // Nobody can copy a handle but who has one: of the last, the count need not be written.
+    if (cell->handles.load(std::memory_order_acquire) == 1 ||
+        cell->handles.fetch_sub(1, std::memory_order_acq_rel) == 1)
         drop_cell(cell);
 }
 
@@ -185,8 +207,23 @@ Node *restore(Cell *cell) {
 void drop_cell(Cell *cell) {
     Node *const value = cell->current;
     Node *const memory = home(cell);
-    drop_use(value);
-    drop_hold(memory);
+    if (value != memory) {
+        drop_use(value);
+        drop_hold(memory);
+        return;
+    }
+    Recorder *const mine = Recorder::current_or_null();
+    constexpr uint64_t kBoth = Node::kUse + Node::kHold;
+    uint64_t refs = value->refs.load(std::memory_order_acquire);
+    if (refs == kBoth + Node::kHold && (value->owner == mine || !value->owner)) {
+        value->refs.store(kBoth, std::memory_order_relaxed);
+    } else {
+        refs = value->refs.fetch_sub(kBoth, std::memory_order_acq_rel);
+        if (static_cast<uint32_t>(refs) != 1)
+            return;
+    }
+    value->dead_next = nullptr;
+    destroy_values(value, mine);
 }
 
 } // namespace lz::detail

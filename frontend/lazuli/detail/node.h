@@ -95,6 +95,14 @@ inline ir::Device device_of_work(Node *n) {
 inline void add_use(Node *n) {
     n->refs.fetch_add(Node::kUse, std::memory_order_relaxed);
 }
+/// A use of a node that the caller knows from its own list alone: false, and none taken, if its last one has
+/// gone meanwhile.
+inline bool try_add_use(Node *n) {
+    if (static_cast<uint32_t>(n->refs.fetch_add(Node::kUse, std::memory_order_acquire)) != 0)
+        return true;
+    n->refs.fetch_sub(Node::kUse, std::memory_order_relaxed);
+    return false;
+}
 /// May destroy the node, its operands and so on, without recursion.
 void drop_use(Node *n);
 /// For a cell whose current version failed: goes back to the newest version that did not, if the failed one

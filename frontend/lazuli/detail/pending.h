@@ -8,6 +8,7 @@
 /// thread that starts recording.
 
 #include "ir/stream.h"
+#include "lazuli/detail/hot_tls.h"
 #include "lazuli/detail/node.h"
 #include "lazuli/location.h"
 
@@ -116,7 +117,7 @@ private:
     static Recorder &attach();
     void reset();
     friend struct RecorderSlot;
-    static thread_local Recorder *current_;
+    LZ_HOT_TLS static constinit thread_local Recorder *current_;
 
     Node *head_ = nullptr, *tail_ = nullptr;
     uint32_t count_ = 0;

@@ -1,6 +1,16 @@
 #include "lazuli/detail/storage.h"
 
+#include "lazuli/detail/arena.h"
+
 namespace lz::detail {
+
+void *Storage::operator new(size_t bytes) {
+    return allocate_node(size_class_of(sizeof(Storage)), bytes);
+}
+
+void Storage::operator delete(void *memory) noexcept {
+    free_node(memory, size_class_of(sizeof(Storage)));
+}
 
 Storage *Storage::allocate(int64_t bytes, ir::StreamRef home, bool pinned) {
     auto s = std::make_unique<Storage>();

@@ -30,6 +30,10 @@ struct Storage {
     /// Device).
     static Storage *allocate(int64_t bytes, ir::StreamRef home, bool pinned = false);
     static Storage *adopt(void *data, int64_t bytes, std::function<void(void *)> deleter);
+    /// A Storage comes and goes with nearly every result: its own memory is the nodes' (arena.h).
+    static void *operator new(size_t bytes);
+    static void operator delete(void *memory) noexcept;
+
     void retain() { refs.fetch_add(1, std::memory_order_relaxed); }
     void release() noexcept;
 };

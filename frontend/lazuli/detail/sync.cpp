@@ -5,6 +5,7 @@
 #include "lazuli/detail/access.h"
 #include "lazuli/detail/failure_record.h"
 #include "lazuli/detail/flights.h"
+#include "lazuli/detail/hot_tls.h"
 #include "lazuli/detail/linearise.h"
 #include "lazuli/detail/recorder.h"
 #include "lazuli/detail/storage.h"
@@ -23,23 +24,20 @@ namespace {
 
 /// What a thread keeps between its syncs.
 struct PerThread {
-    std::vector<void *> inputs; ///< room for those of one run
-    std::vector<runtime::MemoryUse *> input_uses;
     std::vector<ir::Point> issued; ///< where its work on streams ends, the latest moment of each stream
     /// The ends of its latest runs on streams, in turn.
     std::array<std::vector<ir::Point>, 16> ahead;
     size_t runs = 0;
 };
 /// Made anew for what destructors of statics compute, after the thread's own have run (S68).
+LZ_HOT_TLS constinit thread_local PerThread *mine = nullptr;
 PerThread &per_thread() {
-    thread_local PerThread *mine = nullptr;
     if (!mine) [[unlikely]] {
         struct Owner {
-            ~Owner() { delete std::exchange(*thread, nullptr); }
-            PerThread **thread;
+            ~Owner() { delete std::exchange(mine, nullptr); }
         };
         mine = new PerThread;
-        thread_local const Owner owner{&mine};
+        thread_local const Owner owner;
         (void)owner;
     }
     return *mine;
@@ -132,8 +130,6 @@ private:
     /// Whether an input may turn out to be lost. `on_streams`: the Program uses streams, so every use is
     /// noted.
     bool bind_inputs(bool on_streams) {
-        inputs_.clear();
-        input_uses_.clear();
         bool watch = false, tracked = on_streams;
         for (const Recording::Input &input : recording_.inputs) {
             Node *const node = input.node;
@@ -150,7 +146,6 @@ private:
     }
 
     void bind_results(engine::Engine &engine, const engine::Executable &executable) {
-        result_uses_.clear();
         for (uint32_t r = 0; r < recording_.wanted.size(); ++r) {
             const int donor = engine.donor(executable, r);
             if (donor >= 0) {
@@ -261,19 +256,17 @@ private:
         notify_waiters();
         for (const Recording::Operation &o : recording_.operations)
             drop_use(o.node);
-        for (const Recording::Input &input : recording_.inputs)
-            drop_use(input.node);
     }
 
     Recording &recording_;
     Location loc_;
     bool tracked_ = false, launched_ = false;
     PerThread &thread_ = per_thread();
-    std::vector<void *> &inputs_ = thread_.inputs;
-    std::vector<runtime::MemoryUse *> &input_uses_ = thread_.input_uses;
-    std::vector<void *> results_;
-    std::vector<runtime::MemoryUse *> result_uses_;
-    std::vector<Storage *> storages_;
+    std::vector<void *> &inputs_ = recording_.bound.inputs;
+    std::vector<runtime::MemoryUse *> &input_uses_ = recording_.bound.input_uses;
+    std::vector<void *> &results_ = recording_.bound.results;
+    std::vector<runtime::MemoryUse *> &result_uses_ = recording_.bound.result_uses;
+    std::vector<Storage *> &storages_ = recording_.bound.storages;
 };
 
 /// Claims what `claims` says and runs it; again when another sync's node that it waited for did not come.
@@ -385,6 +378,7 @@ ir::Graph pending_graph(Node *node) {
     else
         recording.claim_list(Recorder::current(), nullptr);
     recording.finish();
+    recording.release_lock(); // letting go may call a deleter of the user's, and that may sync
     ir::Graph graph = recording.build_graph();
     recording.unclaim();
     return graph;
