@@ -64,6 +64,7 @@ struct Param {
     uint64_t seed = 0;            ///< Random: uniform in [0, 1) for floats, small integers else
     std::vector<std::byte> bytes; ///< Dense: row-major elements in storage format
     bool donated = false;         ///< its memory may be overwritten by the program
+    uint32_t heir = kNone;        ///< donated: the result that alone may have its memory; kNone: any
     int32_t storage = -1;         ///< parameters with the same non-negative number share memory
     Location loc;                 ///< where its value was recorded, if known
 };

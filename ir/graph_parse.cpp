@@ -134,6 +134,8 @@ private:
             }
         }
         p.donated = s_.accept_word("donated");
+        if (p.donated && s_.accept_word("to"))
+            p.heir = static_cast<uint32_t>(s_.integer_in("the number of a result", 0, INT32_MAX));
         if (s_.accept_word("storage")) {
             s_.expect('(');
             p.storage = static_cast<int32_t>(s_.integer_in("a storage number", 0, INT32_MAX));

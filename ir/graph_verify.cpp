@@ -44,6 +44,11 @@ private:
             if (p.value >= g_.values().size() || g_.value(p.value).producer != kNone ||
                 g_.value(p.value).result != i)
                 return who + " is not the parameter that its value says it is.";
+            if (p.heir != kNone && !p.donated)
+                return who + " names an heir of its memory and is not donated.";
+            if (p.heir != kNone && p.heir >= g_.results.size())
+                return who + " names result " + std::to_string(p.heir) + " of " +
+                       std::to_string(g_.results.size()) + " as the heir of its memory.";
             const auto bytes = static_cast<int64_t>(p.bytes.size());
             const int64_t expected = p.init == InitKind::Dense ? g_.type(p.value).bytes() : 0;
             if (bytes != expected)

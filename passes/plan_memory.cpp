@@ -30,6 +30,7 @@ struct Slot {
     uint32_t first = 0, last = 0; // steps
     LastUses uses{};              // where there are several streams
     uint32_t param = kNone;       // an input's memory
+    bool read = false;            // an input that a step reads
     uint32_t result = kNone;      // a result's block, perhaps in the memory of `param`
     uint32_t arena = kNone;       // otherwise, unless it is empty
     int64_t offset = 0;           // in it
@@ -92,17 +93,23 @@ private:
                std::ranges::all_of(uses.places, [&](StreamPosition p) { return clocks_->over(s, p); });
     }
 
+    static ValueId read_by(const LoweredBuffer &b) {
+        return b.mode == BufferMode::In ? b.value : b.mode == BufferMode::InOut ? b.replaces : kNone;
+    }
+
     void find_last_uses() {
         last_use_.assign(graph_.values().size(), 0);
+        is_read_.assign(graph_.values().size(), false);
         reads_.assign(graph_.values().size(), 0);
         buffer_of_.assign(graph_.values().size(), kNone);
         result_of_.assign(graph_.values().size(), kNone);
         for (uint32_t s = 0; s < end_; ++s)
             for_operands(steps_[s], [&](const LoweredBuffer &b) {
-                if (b.mode == BufferMode::In && b.value != kNone)
-                    last_use_[b.value] = s;
-                if (b.mode == BufferMode::InOut && b.replaces != kNone)
-                    last_use_[b.replaces] = s;
+                const ValueId read = read_by(b);
+                if (read == kNone)
+                    return;
+                last_use_[read] = s;
+                is_read_[read] = true;
             });
         for (uint32_t r = 0; r < graph_.results.size(); ++r) {
             const ValueId v = graph_.results[r];
@@ -114,13 +121,18 @@ private:
 
     /// Inputs that share memory die together, and only if all of them may be overwritten.
     void add_inputs() {
-        std::map<int32_t, std::pair<uint32_t, bool>> shared; // storage: last use, donated
+        struct Group {
+            uint32_t last = 0;
+            bool donated = true, read = false;
+        };
+        std::map<int32_t, Group> shared; // by storage
         for (const Param &p : graph_.params)
             if (p.storage >= 0) {
                 shares_memory_ = true;
-                auto &[last, donated] = shared.try_emplace(p.storage, 0u, true).first->second;
-                last = std::max(last, last_use_[p.value]);
-                donated = donated && p.donated;
+                Group &group = shared[p.storage];
+                group.last = std::max(group.last, last_use_[p.value]);
+                group.donated = group.donated && p.donated;
+                group.read = group.read || is_read_[p.value];
             }
         for (uint32_t k = 0; k < graph_.params.size(); ++k) {
             const Param &p = graph_.params[k];
@@ -128,11 +140,13 @@ private:
             Slot slot{.bytes = type.bytes(), .device = type.device, .param = k};
             bool donated = p.donated;
             slot.last = last_use_[p.value];
+            slot.read = is_read_[p.value];
             if (p.storage >= 0) {
-                auto &group = shared[p.storage];
-                slot.last = group.first;
-                donated = group.second;
-                group.second = false; // its memory can be taken over once
+                Group &group = shared[p.storage];
+                slot.last = group.last;
+                slot.read = group.read;
+                donated = group.donated;
+                group.donated = false; // its memory can be taken over once
             }
             slots_.push_back(slot);
             buffer_of_[p.value] = add_buffer(k, slot.bytes, p.value);
@@ -171,10 +185,7 @@ private:
         plan_.step_begin.push_back(static_cast<uint32_t>(plan_.operands.size()));
         touched_.clear();
         for_operands(step, [&](const LoweredBuffer &b) {
-            const ValueId read = b.mode == BufferMode::In      ? b.value
-                                 : b.mode == BufferMode::InOut ? b.replaces
-                                                               : kNone;
-            if (read != kNone) {
+            if (const ValueId read = read_by(b); read != kNone) {
                 ++reads_[read];
                 touched_.push_back(read);
             }
@@ -242,7 +253,7 @@ private:
             plan_.in_place_bytes += b.bytes;
         }
         if (slot == kNone && result != kNone && b.mode == BufferMode::Out)
-            slot = find_donor(s, b.bytes, graph_.type(b.value).device);
+            slot = find_donor(s, result, graph_.type(b.value));
         const bool shared = slot != kNone;
         if (!shared)
             slot = add_slot(b.bytes, graph_.type(b.value).device, s);
@@ -275,7 +286,8 @@ private:
             return slot;
         // An input's memory is worth taking over for a result only: it is there anyway until the program
         // ends. A step that can fail halfway must leave the old value whole (S26).
-        return result != kNone && slots_[slot].last <= s && is_donor(slots_[slot].param) && !step_can_fault(s)
+        return result != kNone && slots_[slot].last <= s && is_donor(slots_[slot].param) &&
+                       is_heir(slots_[slot].param, result) && !step_can_fault(s)
                    ? slot
                    : kNone;
     }
@@ -298,13 +310,41 @@ private:
         return kNone;
     }
 
-    /// A donated input of this size that is dead before step `s`.
-    uint32_t find_donor(uint32_t s, int64_t bytes, Device device) {
+    /// A donated input of this size that is dead before step `s`: no step reads it, because an in-place form
+    /// writes another value in its place, or those that do have.
+    uint32_t find_donor(uint32_t s, uint32_t result, const TensorType &type) {
         for (uint32_t k : donors_)
-            if (slots_[k].last < s && last_read_before(k, s) && slots_[k].bytes == bytes &&
-                slots_[k].device == device && !step_can_fault(s) && is_over(k, s) && group_is_over(k, s))
+            if (suits(k, result, type) && is_dead_before(k, s) && !step_can_fault(s))
                 return k;
         return kNone;
+    }
+
+    /// Whether the donor may be overwritten with this result, and has its size.
+    bool suits(uint32_t param, uint32_t result, const TensorType &type) const {
+        return slots_[param].bytes == type.bytes() && slots_[param].device == type.device &&
+               is_heir(param, result);
+    }
+    bool is_heir(uint32_t param, uint32_t result) const {
+        const uint32_t heir = graph_.params[param].heir;
+        return heir == kNone || heir == result;
+    }
+
+    /// The same for a copy after all steps; on several streams one that no step reads, so that nothing waits.
+    uint32_t find_donor_at_end(uint32_t result, const TensorType &type) {
+        const auto fits = [&](uint32_t k) { return suits(k, result, type) && (!clocks_ || !slots_[k].read); };
+        const auto found = std::ranges::find_if(donors_, fits);
+        if (found == donors_.end())
+            return kNone;
+        const uint32_t param = *found;
+        donors_.erase(found);
+        return param;
+    }
+
+    bool is_dead_before(uint32_t param, uint32_t s) const {
+        if (!slots_[param].read)
+            return true;
+        return slots_[param].last < s && last_read_before(param, s) && is_over(param, s) &&
+               group_is_over(param, s);
     }
 
     bool last_read_before(uint32_t param, uint32_t s) const {
@@ -347,7 +387,10 @@ private:
                 continue;
             }
             const TensorType &type = graph_.type(v);
-            const uint32_t slot = add_slot(type.bytes(), type.device, end_);
+            uint32_t slot = find_donor_at_end(r, type);
+            if (slot == kNone)
+                slot = add_slot(type.bytes(), type.device, end_);
+            slots_[slot].last = end_;
             slots_[slot].result = r;
             plan_.results[r] = add_buffer(slot, type.bytes(), v);
             plan_.copies.push_back({end_, buffer_of_[v], plan_.results[r], made_by_[buffer_of_[v]]});
@@ -474,6 +517,7 @@ private:
     std::vector<uint32_t> slot_of_; // by buffer
     std::vector<uint32_t> made_by_; // by buffer: the step that writes it first
     std::vector<uint32_t> buffer_of_, last_use_, reads_, result_of_; // by value
+    std::vector<bool> is_read_;                                      // by value: by a step
     std::vector<uint32_t> staging_; // buffers of pinned blocks, by their numbers
     std::vector<uint32_t> donors_;  // inputs whose memory may still be taken over
     bool shares_memory_ = false;    // some inputs do

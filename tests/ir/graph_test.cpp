@@ -30,6 +30,13 @@ TEST(Verify, NamesWhatIsWrongAndCarriesTheGraph) {
     const std::pair<std::function<void(Graph &)>, const char *> cases[] = {
         {[](Graph &g) { g.name = "a b"; }, "The graph's name \"a b\" is no word."},
         {[](Graph &g) { g.params[1].name = "x"; }, "Parameter \"x\" has the name of another one."},
+        {[](Graph &g) { g.params[0].heir = 0; },
+         "Parameter \"x\" names an heir of its memory and is not donated."},
+        {[](Graph &g) {
+             g.params[0].donated = true;
+             g.params[0].heir = 7;
+         },
+         "Parameter \"x\" names result 7 of 2 as the heir of its memory."},
         {[](Graph &g) { g.params[0].name = "0"; }, "Parameter \"0\" has a name that is no word."},
         {[](Graph &g) { g.params[0].value = 1; },
          "Parameter \"x\" is not the parameter that its value says it is."},

@@ -82,6 +82,7 @@ graph @f(%x: f32[2] @cpu = random(7), %z: f32[2] @cpu loc("c.cpp":8), %y: f32[2]
         {"= random(7)", ""},
         {"%x: f32", "%x: f32"},
         {"@cpu) {", "@cpu donated) {"},
+        {"@cpu) {", "@cpu donated to 0) {"},
         {"@cpu) {", "@cpu storage(2)) {"},
         {"= loop", "= row"},
         {"group(1)", ""},

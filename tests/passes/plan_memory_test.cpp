@@ -98,6 +98,9 @@ Graph random_program(uint64_t seed) {
         graph.results.push_back(graph.params[0].value);
     if (random.chance(20))
         graph.results.push_back(graph.results[0]);
+    for (Param &p : graph.params)
+        if (p.donated && !graph.results.empty() && random.chance(30))
+            p.heir = static_cast<uint32_t>(random.below(graph.results.size()));
     return graph;
 }
 
@@ -199,6 +202,32 @@ TEST(PlanMemory, AResultTakesADonatedInputsMemory) {
                                          "  return %1\n}\n");
     EXPECT_EQ(program.buffers[program.results[0]].kind, BufferKind::Result);
     EXPECT_EQ(program.buffers[program.results[0]].donor, 0);
+}
+
+TEST(PlanMemory, AnOverwrittenValuesMemoryIsItsHeirsFromTheFirstStepOn) {
+    const Program program = compile_text("graph @g(%x: f32[64] @cpu donated to 1, %y: f32[64] @cpu) {\n"
+                                         "  %0 = exp %y : f32[64] @cpu\n"
+                                         "  %1 = constant {value=2} : f32[64] @cpu\n"
+                                         "  return %0, %1\n}\n");
+    EXPECT_EQ(program.buffers[program.results[0]].donor, -1);
+    EXPECT_EQ(program.buffers[program.results[1]].donor, 0);
+}
+
+TEST(PlanMemory, AnInputWithAnHeirIsWrittenOverByNobodyElse) {
+    const Program program = compile_text("graph @g(%x: f32[64] @cpu donated to 1) {\n"
+                                         "  %0 = exp %x : f32[64] @cpu\n"
+                                         "  %1 = constant {value=2} : f32[8] @cpu\n"
+                                         "  return %0, %1\n}\n");
+    EXPECT_EQ(program.buffers[program.results[0]].donor, -1);
+}
+
+TEST(PlanMemory, EqualValuesOfOverwrittenOnesAreInTheMemoryOfEach) {
+    const Program program =
+        compile_text("graph @g(%x: f32[64] @cpu donated to 0, %y: f32[64] @cpu donated to 1) {\n"
+                     "  %0 = constant {value=2} : f32[64] @cpu\n"
+                     "  return %0, %0\n}\n");
+    EXPECT_EQ(program.buffers[program.results[0]].donor, 0);
+    EXPECT_EQ(program.buffers[program.results[1]].donor, 1);
 }
 
 TEST(PlanMemory, AnInputThatIsNotDonatedIsLeftAlone) {

@@ -45,6 +45,9 @@ TEST(Schedule, RandomProgramsGiveTheInterpretersResultsWhicheverStreamIsFaster) 
         test::Random draw(seed + 99);
         for (Param &p : graph.params)
             p.donated = draw.chance(40);
+        for (Param &p : graph.params)
+            if (p.donated && draw.chance(30))
+                p.heir = static_cast<uint32_t>(draw.below(graph.results.size()));
         std::vector<HostTensor> inputs;
         for (const Param &p : graph.params)
             inputs.push_back(materialize_param(graph, p));

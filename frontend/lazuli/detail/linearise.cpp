@@ -34,7 +34,7 @@ struct Waiting {
     }
 };
 
-constexpr uint64_t kInputTag = 0xff, kArgumentTag = 0xfe;
+constexpr uint64_t kInputTag = 0xff, kArgumentTag = 0xfe, kOverwrittenTag = 0xfd;
 
 bool has_several_results(const Node *n) {
     return n->op == ir::Op::Sort && n->projection == 0;
@@ -229,12 +229,15 @@ void Recording::add_input(Node *n, const Node *user) {
         n->storage->mark = epoch_;
         n->storage->first_input = static_cast<uint32_t>(inputs.size());
     }
+    append_input(n, kInputTag | static_cast<uint64_t>(static_cast<uint32_t>(group + 1) & 0xffffff) << 32,
+                 group);
+}
+
+void Recording::append_input(Node *n, uint64_t tag, int32_t group) {
     inputs.push_back({n, n->index, static_cast<uint32_t>(key.size()), group, false});
     const ir::TensorType &t = n->type;
-    key.push_back(kInputTag | static_cast<uint64_t>(t.dtype) << 8 |
-                  static_cast<uint64_t>(t.shape.rank()) << 12 |
-                  static_cast<uint64_t>(ir::device_word(t.device)) << 16 |
-                  static_cast<uint64_t>(static_cast<uint32_t>(group + 1) & 0xffffff) << 32);
+    key.push_back(tag | static_cast<uint64_t>(t.dtype) << 8 | static_cast<uint64_t>(t.shape.rank()) << 12 |
+                  static_cast<uint64_t>(ir::device_word(t.device)) << 16);
     for (const int64_t extent : t.shape)
         key.push_back(static_cast<uint64_t>(extent));
 }
@@ -346,6 +349,26 @@ void Recording::claim(Node *node) {
         visit(node);
 }
 
+bool Recording::is_claimed_here(const Node *n) const {
+    return n->mark == epoch_ && n->state.load(std::memory_order_acquire) == State::Claimed &&
+           std::ranges::find(awaited, n) == awaited.end();
+}
+
+/// The version before an overwriting form (`x.zero_()`), which is no operand of the new one: when the handle
+/// alone keeps it, in case the new one fails, the new one may have its memory. No operation reads the input.
+[[gnu::cold]] void Recording::add_overwritten(Node *n, uint32_t heir) {
+    const Storage *const s = n->storage;
+    if (n->uses() != 1 || n->state.load(std::memory_order_acquire) != State::Ready ||
+        has_several_results(n) || !s || s->refs.load(std::memory_order_acquire) != 1 || s->adopted ||
+        s->exposed.load(std::memory_order_relaxed))
+        return;
+    n->mark = epoch_; // the version that replaces it keeps it
+    n->index = next_index_++;
+    n->inner_uses = 1;
+    append_input(n, kOverwrittenTag | static_cast<uint64_t>(heir) << 32, -1);
+    inputs.back().heir = heir;
+}
+
 /// A handle that was changed in place and has no stored version to go back to (S26) keeps the one before, as
 /// if somebody could still ask for it.
 void Recording::keep_versions() {
@@ -382,6 +405,14 @@ void Recording::finish() {
             key[o.key_at] |= kWantedBit;
             wanted.push_back(i);
         }
+    }
+    // Of several versions that are stored, the first takes the memory: later ones go back to that.
+    for (uint32_t r = 0; r < wanted.size() && !may_fault_; ++r) {
+        Node *version = operations[wanted[r]].node->fallback;
+        while (version && is_claimed_here(version))
+            version = version->fallback;
+        if (version && version->mark != epoch_) [[unlikely]]
+            add_overwritten(version, r);
     }
     const bool pins = std::ranges::any_of(wanted, [&](uint32_t i) { return operations[i].node->pinned; });
     for (Input &input : inputs) {
@@ -444,6 +475,8 @@ ir::Graph Recording::build_graph() const {
         const Input &input = inputs[i];
         values[input.index] = builder.param(input.node->type, "x" + std::to_string(i));
         builder.graph().params.back().donated = input.donated;
+        if (input.donated)
+            builder.graph().params.back().heir = input.heir;
         builder.graph().params.back().storage = input.storage_group;
         builder.graph().params.back().loc = input.node->loc;
     }

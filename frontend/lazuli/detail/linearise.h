@@ -25,6 +25,7 @@ public:
         uint32_t key_at;
         int32_t storage_group; ///< the input with the same storage that came first, or -1
         bool donated;
+        uint32_t heir = ir::kNone; ///< as ir::Param::heir
     };
     struct Operation {
         Node *node;
@@ -90,7 +91,11 @@ private:
     void visit(Node *root);
     void add_operation(Node *node);
     void add_input(Node *node, const Node *user);
+    void append_input(Node *node, uint64_t tag, int32_t storage_group);
+    void add_overwritten(Node *node, uint32_t heir);
     void keep_versions();
+    /// As an operation: its fields are this sync's alone.
+    bool is_claimed_here(const Node *node) const;
     bool is_argument(const Node *node, const Node *user) const;
     void add_argument(Node *node);
     /// A number for an event of the user's, in the order of first encounter.
