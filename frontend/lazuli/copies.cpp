@@ -21,8 +21,7 @@ Tensor in_pinned_memory(const Tensor &made, Location loc) {
     }
     // It has run already: launch blocking, or a pending graph that was cut here.
     const Storage *const from = materialize_now(node, loc);
-    Storage *const to =
-        translated(loc, [&] { return Storage::allocate(from->bytes, ir::StreamRef{ir::kCpu, 0}, true); });
+    Storage *const to = allocate_on_host(from->bytes, true, loc);
     std::memcpy(to->data(), from->data(), static_cast<size_t>(from->bytes));
     return make_ready(type(made), to, loc);
 }

@@ -17,8 +17,7 @@ namespace {
 /// Storage of this type on the CPU, filled by `fill(void *)`, then cast and moved to the target.
 template <class F>
 Tensor from_host(const ir::TensorType &type, const Target &target, Location loc, F &&fill) {
-    detail::Storage *storage =
-        detail::translated(loc, [&] { return detail::Storage::allocate(type.bytes(), {}, target.pinned); });
+    detail::Storage *const storage = detail::allocate_on_host(type.bytes(), target.pinned, loc);
     if (type.numel() > 0)
         fill(storage->data());
     const Tensor made = detail::make_ready(type, storage, loc);

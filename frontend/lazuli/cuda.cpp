@@ -96,7 +96,7 @@ void synchronize(const Device &device, Location loc) {
     }
     detail::launch_all(loc);
     detail::translated(loc, [&] { engine::synchronize_device(at); });
-    detail::settle_done(loc);
+    detail::settle_done();
 }
 
 } // namespace cuda

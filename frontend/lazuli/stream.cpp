@@ -69,7 +69,7 @@ template <class F>
 auto launched(Location loc, F &&look) {
     detail::launch_all(loc);
     auto seen = detail::translated(loc, std::forward<F>(look));
-    detail::settle_done(loc);
+    detail::settle_done();
     return seen;
 }
 

@@ -137,8 +137,7 @@ namespace {
 Tensor private_copy(const Tensor &tensor, const detail::Storage *storage, Location loc) {
     if (storage->device() != ir::kCpu)
         return tensor.clone(loc);
-    detail::Storage *const copy = detail::translated(
-        loc, [&] { return detail::Storage::allocate(storage->bytes, {}, storage->block.pinned); });
+    detail::Storage *const copy = detail::allocate_on_host(storage->bytes, storage->block.pinned, loc);
     std::memcpy(copy->data(), storage->data(), static_cast<size_t>(storage->bytes));
     return detail::make_ready(detail::type_of(tensor), copy, loc);
 }

@@ -53,6 +53,8 @@ TEST(Semantics, S51_empty_cache_of_a_gpu_gives_back_what_is_unused) {
 
 TEST(Semantics, S52_out_of_memory_of_a_gpu_names_the_line_and_the_engine_goes_on) {
     lz::sync(); // each GPU of these tests has 256 MiB
+    lz::cuda::synchronize(kGpu3);
+    lz::empty_cache(kGpu3);
     const int64_t before = lz::memory_allocated(kGpu3);
     Tensor kept = megabytes(16, kGpu3);
     kept += 1;

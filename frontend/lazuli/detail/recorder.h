@@ -100,7 +100,11 @@ Storage *materialize_now(Node *node, Location loc, bool writer = false);
 /// Launches everything pending on this thread, without waiting.
 void launch_all(Location loc);
 /// Looks at what is in flight and over, and throws the first failure.
-void settle_done(Location loc);
+void settle_done();
+/// Memory of the host for a value that no Program computes. Where there is none, everything pending is
+/// launched and waited for, because it may keep memory alive (S52), and it is tried once more; failures of
+/// that are thrown as by `sync_all`.
+Storage *allocate_on_host(int64_t bytes, bool pinned, Location loc);
 /// The Graph of what is pending on this thread, or of what `node` needs, with locations: for dump and
 /// explain.
 ir::Graph pending_graph(Node *node);

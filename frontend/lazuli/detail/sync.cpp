@@ -60,13 +60,19 @@ class Execution {
 public:
     Execution(Recording &recording, Location loc) : recording_(recording), loc_(loc) {}
 
-    void run(Thrown &thrown) {
+    /// False: there is no memory for it, and nothing has changed. `last`: that is a failure, too.
+    bool run(Thrown &thrown, bool last) {
         try {
             launch(thrown);
         } catch (const ir::Failure &failure) {
+            if (!last && failure.kind() == ir::ErrorKind::OutOfMemory) { // as ever before the first launch
+                release_results();
+                recording_.unclaim();
+                return false;
+            }
             if (!launched_ && failure.node() < recording_.operations.size()) {
                 reject(failure, thrown);
-                return;
+                return true;
             }
             fail_all(failure, thrown);
         } catch (const std::bad_alloc &) {
@@ -76,6 +82,7 @@ public:
             fail_all({ir::ErrorKind::Internal, error.what()}, thrown);
         }
         settle();
+        return true;
     }
 
 private:
@@ -182,8 +189,7 @@ private:
     /// Nothing has run, because the compiler rejected an operation (S06) or there is no memory for its
     /// result: it and what depends on it fail, and everything else is pending again.
     void reject(const ir::Failure &failure, Thrown &thrown) {
-        for (Storage *const storage : storages_)
-            storage->release();
+        release_results();
         auto *const record = new FailureRecord(failure, location_of(recording_, failure, loc_));
         thrown.note(record);
         std::vector<Node *> failed;
@@ -212,8 +218,25 @@ private:
             if (mine && node->owner == mine && node->linked)
                 mine->unlink(node);
             node->state.store(State::Failed, std::memory_order_release);
+            let_go_of_operands(node);
         }
         recording_.unclaim();
+    }
+
+    /// A node with several results keeps its operands: another result may be asked for later.
+    static void let_go_of_operands(Node *node) {
+        if (node->op == ir::Op::Sort)
+            return;
+        const uint16_t count = node->num_operands;
+        node->num_operands = 0;
+        for (uint16_t i = 0; i < count; ++i)
+            drop_use(node->operand_data()[i]);
+    }
+
+    void release_results() {
+        for (Storage *const storage : storages_)
+            storage->release();
+        storages_.clear();
     }
 
     /// Gives results to their nodes, lets go of operands, and of the claims.
@@ -243,13 +266,8 @@ private:
             if (o.wanted && !node->failure && !node->in_flight.load(std::memory_order_acquire))
                 if (Node *fallback = std::exchange(node->fallback, nullptr))
                     drop_use(fallback);
-            // A node with several results keeps its operands: another result may be asked for later.
-            if (o.wanted && node->op != ir::Op::Sort) {
-                const uint16_t count = node->num_operands;
-                node->num_operands = 0;
-                for (uint16_t i = 0; i < count; ++i)
-                    drop_use(node->operand_data()[i]);
-            }
+            if (o.wanted)
+                let_go_of_operands(node);
         }
         if (mine && mine->count() > 0) // what is still pending may read these, and alone keep them (S22)
             mine->note_read(stored);
@@ -270,22 +288,98 @@ private:
 };
 
 /// Claims what `claims` says and runs it; again when another sync's node that it waited for did not come.
+/// False unless it is the `last` try: there is no memory for it, and it is pending as before.
 template <class F>
-void claim_and_run(Location loc, Thrown &thrown, F &&claims) {
-    for (bool done = false; !done;) {
+bool try_to_run(Location loc, Thrown &thrown, F &&claims, bool last) {
+    for (;;) {
         Recording recording;
         claims(recording);
         if (recording.empty())
-            break;
+            return true;
         recording.finish();
         recording.release_lock();
-        if (recording.awaits() && !recording.wait()) {
-            recording.unclaim();
-            continue;
-        }
-        Execution(recording, loc).run(thrown);
-        done = true;
+        if (!recording.awaits() || recording.wait())
+            return Execution(recording, loc).run(thrown, last);
+        recording.unclaim();
     }
+}
+
+/// Nodes that stay, pending or not, while this does.
+class Held {
+public:
+    Held() = default;
+    Held(const Held &) = delete;
+    Held &operator=(const Held &) = delete;
+    ~Held() {
+        for (Node *const node : nodes_)
+            if (node)
+                drop_use(node);
+    }
+    void add(Node *node) {
+        add_use(node);
+        nodes_.push_back(node);
+    }
+    /// Lets go of those for which `f` holds, in their order; whether there was one.
+    template <class F>
+    bool drop_if(F &&f) {
+        for (Node *&node : nodes_)
+            if (f(node))
+                drop_use(std::exchange(node, nullptr));
+        return std::erase(nodes_, nullptr) != 0;
+    }
+    bool empty() const { return nodes_.empty(); }
+
+private:
+    std::vector<Node *> nodes_;
+};
+
+/// There is no memory for a Program that computes all that `claims` says. One value after the other, in the
+/// order of recording, may fit: what one reads and nobody else needs is given back before the next, as in a
+/// library that computes at once. False when one is left that does not fit.
+template <class F>
+bool run_apart(Location loc, Thrown &thrown, F &&claims) {
+    Held values;
+    {
+        Recording recording;
+        claims(recording);
+        recording.finish();
+        for (const uint32_t i : recording.wanted)
+            values.add(recording.operations[i].node);
+        recording.release_lock();
+        recording.unclaim();
+    }
+    Recorder &mine = Recorder::current();
+    const auto fits = [&](Node *value) {
+        const auto up_to_value = [&](Recording &r) {
+            // Effects are ordered with what was recorded before and after them.
+            if (mine.has_effects() && value->owner == &mine && value->linked)
+                r.claim_list(mine, value->next);
+            else
+                r.claim(value);
+        };
+        return try_to_run(loc, thrown, up_to_value, false);
+    };
+    while (!values.empty())
+        if (!values.drop_if(fits))
+            return false;
+    return true;
+}
+
+/// S52: a Program's memory cannot be had. What runs still hold may come back, and what pending work holds
+/// when that is launched: first what was asked for, then all of this thread's.
+template <class F>
+void make_room_and_run(Location loc, Thrown &thrown, F &&claims) {
+    settle_flights(Until::Landed, nullptr, thrown);
+    if (!run_apart(loc, thrown, claims))
+        run_apart(loc, thrown, [](Recording &r) { r.claim_list(Recorder::current(), nullptr); });
+    try_to_run(loc, thrown, claims, true);
+}
+
+/// Claims what `claims` says and runs it, whatever becomes of it.
+template <class F>
+void claim_and_run(Location loc, Thrown &thrown, F &&claims) {
+    if (!try_to_run(loc, thrown, claims, false)) [[unlikely]]
+        make_room_and_run(loc, thrown, claims);
     if (Recorder &recorder = Recorder::current(); recorder.holds()) [[unlikely]]
         recorder.drop_done();
     settle_flights(Until::Done, nullptr, thrown);
@@ -365,7 +459,18 @@ Storage *materialize_now(Node *node, Location loc, bool writer) {
     return storage;
 }
 
-void settle_done(Location) {
+Storage *allocate_on_host(int64_t bytes, bool pinned, Location loc) {
+    try {
+        return Storage::allocate(bytes, {}, pinned);
+    } catch (const ir::Failure &failure) {
+        if (failure.kind() != ir::ErrorKind::OutOfMemory)
+            throw_public(failure, loc);
+    }
+    sync_all(loc);
+    return translated(loc, [&] { return Storage::allocate(bytes, {}, pinned); });
+}
+
+void settle_done() {
     Thrown thrown;
     settle_flights(Until::Done, nullptr, thrown);
     thrown.raise();

@@ -1,0 +1,140 @@
+// S52: what pending work keeps in memory comes back before anything fails for want of it. Each GPU has 256
+// MiB.
+#include "support.h"
+
+#include "engine/devices.h"
+#include "engine/engine.h"
+#include "runtime/caching_allocator.h"
+
+#include <optional>
+#include <vector>
+
+namespace {
+
+using namespace lz::test;
+using lz::Tensor;
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+Tensor filled(int64_t mebibytes, double value, lz::Location loc = lz::Location::current()) {
+    return lz::full({mebibytes * kMiB / 4}, value, {.dtype = lz::f32, .device = kGpu3}, loc);
+}
+
+/// 0, 1, 2, ... in f32, which has them all.
+Tensor counted(int64_t mebibytes) {
+    return lz::arange(mebibytes * kMiB / 4, {.dtype = lz::f32, .device = kGpu3});
+}
+
+void start() {
+    lz::sync();
+    lz::cuda::synchronize(kGpu3);
+    lz::empty_cache(kGpu3);
+    ASSERT_LE(lz::memory_allocated(kGpu3), kMiB);
+}
+
+TEST(Semantics, S52_eval_launches_other_pending_work_that_keeps_memory) {
+    start();
+    Tensor large = filled(150, 2).eval();
+    const Tensor total = large.sum();
+    large = Tensor(); // the sum alone needs it now
+    const Tensor wanted = filled(200, 3);
+    EXPECT_NO_THROW(wanted.eval());
+    EXPECT_EQ(wanted.max().item<double>(), 3);
+    EXPECT_EQ(total.item<double>(), 2.0 * 150 * kMiB / 4);
+}
+
+TEST(Semantics, S52_pending_work_that_has_no_memory_either_stays_pending) {
+    start();
+    Tensor large = filled(150, 2).eval();
+    const Tensor total = large.sum();
+    large = Tensor();
+    const uint32_t line = __LINE__ + 1;
+    const Tensor never = filled(512, 1);
+    const Tensor wanted = filled(200, 3);
+    EXPECT_NO_THROW(wanted.eval());
+    EXPECT_EQ(caught<lz::OutOfMemoryError>([] { lz::sync(); }).line, line);
+    EXPECT_EQ(wanted.max().item<double>(), 3);
+    EXPECT_EQ(total.item<double>(), 2.0 * 150 * kMiB / 4);
+    EXPECT_THROW(never.eval(), lz::OutOfMemoryError);
+}
+
+/// Three operands of 60 MiB whose last readers give 30 MiB each: 270 MiB at once, 210 one after the other.
+std::vector<Tensor> halves(bool with_event) {
+    std::vector<Tensor> whole, half;
+    for (int i = 0; i < 3; ++i)
+        whole.push_back((counted(60) + i).eval());
+    lz::cuda::synchronize(kGpu3);
+    for (int i = 0; i < 3; ++i) {
+        half.push_back(whole[static_cast<size_t>(i)].slice(0, 0, 30 * kMiB / 4) * 0.5 + i);
+        if (with_event && i == 1)
+            lz::Event().record(lz::default_stream(kGpu3));
+    }
+    return half;
+}
+
+TEST(Semantics, S52_values_that_do_not_fit_together_are_computed_one_after_the_other) {
+    for (const bool with_event : {false, true}) {
+        start();
+        const std::vector<Tensor> half = halves(with_event);
+        EXPECT_NO_THROW(lz::sync());
+        for (int i = 0; i < 3; ++i) {
+            const Tensor expected = counted(30) * 0.5 + 1.5 * i;
+            EXPECT_EQ((half[static_cast<size_t>(i)] - expected).abs().max().item<double>(), 0) << i;
+        }
+    }
+}
+
+TEST(Semantics, S52_of_values_that_do_not_fit_the_first_to_find_no_room_is_named) {
+    start();
+    const Tensor first = filled(150, 1);
+    const uint32_t line = __LINE__ + 1;
+    const Tensor second = filled(150, 2);
+    const Tensor small = filled(10, 3);
+    EXPECT_EQ(caught<lz::OutOfMemoryError>([] { lz::sync(); }).line, line);
+    EXPECT_EQ(first.max().item<double>(), 1);
+    EXPECT_EQ(small.max().item<double>(), 3);
+    EXPECT_THROW(second.max().item<double>(), lz::OutOfMemoryError);
+}
+
+TEST(Semantics, S52_a_failed_value_keeps_no_operands) {
+    start();
+    Tensor source = filled(100, 1).eval();
+    const Tensor never = source.unsqueeze(0).expand({4, -1}) + 1; // 400 MiB
+    source = Tensor();
+    EXPECT_THROW(lz::sync(), lz::OutOfMemoryError);
+    EXPECT_LE(lz::memory_allocated(kGpu3), kMiB);
+    EXPECT_NO_THROW(filled(250, 1).eval());
+    EXPECT_THROW(never.eval(), lz::OutOfMemoryError);
+}
+
+/// Gives the host so much more than is reserved now, while it lives.
+class HostLimit {
+public:
+    explicit HostLimit(int64_t more) {
+        lz::engine::Devices &devices = lz::engine::Engine::get().devices();
+        const auto total = static_cast<double>(devices.slots()[0].backend->total_memory());
+        const auto allowed = static_cast<double>(lz::memory_reserved(lz::Device::cpu()) + more);
+        lz::set_per_process_memory_fraction(allowed / total, lz::Device::cpu());
+    }
+    ~HostLimit() { lz::set_per_process_memory_fraction(1, lz::Device::cpu()); }
+};
+
+TEST(Semantics, S52_memory_for_host_data_is_tried_again_when_pending_work_has_run) {
+    start();
+    lz::empty_cache(lz::Device::cpu());
+    const std::vector<float> data(60 * kMiB / 4, 1.5F);
+    const auto size = static_cast<int64_t>(data.size());
+    const HostLimit limit(100 * kMiB);
+    const Tensor there = lz::from_blob(data.data(), {size}).to(kGpu3); // the copy waits for the transfer
+    std::optional<Tensor> second;
+    EXPECT_NO_THROW(second = lz::from_blob(data.data(), {size}));
+    EXPECT_EQ(there.min().item<double>(), 1.5);
+    // What fails meanwhile is thrown as by any sync.
+    const uint32_t line = __LINE__ + 1;
+    const Tensor bad = second->index_select(0, lz::tensor({3, -size - 1}));
+    second.reset();
+    EXPECT_EQ(caught<lz::IndexError>([&] { lz::from_blob(data.data(), {size}); }).line, line);
+    EXPECT_NO_THROW(lz::from_blob(data.data(), {size}));
+}
+
+} // namespace
