@@ -65,7 +65,9 @@ private:
     void give_back_cache();
     void give_back(Block *segment);
     bool hold_back(Block *block, const Guard &guard) noexcept;
-    bool wait_for_guards(std::unique_lock<std::mutex> &lock);
+    bool wait_for_oldest_guard(std::unique_lock<std::mutex> &lock);
+    void wait_for_guards(std::unique_lock<std::mutex> &lock);
+    void wait_for(const Guard &guard, std::unique_lock<std::mutex> &lock) noexcept;
 
     static size_t size_of_segment(const Block *first) {
         size_t bytes = 0;
@@ -101,6 +103,7 @@ private:
         size_t first = 0;
 
         bool empty() const { return first == blocks.size(); }
+        const Deferred &front() const { return blocks[first]; }
         void pop() {
             if (++first * 2 >= blocks.size()) {
                 blocks.erase(blocks.begin(), blocks.begin() + static_cast<ptrdiff_t>(first));

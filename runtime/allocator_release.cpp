@@ -111,6 +111,7 @@ bool CachingAllocator::Impl::hold_back(Block *block, const Guard &guard) noexcep
     if (ask([&] { return guard.backend->reached(guard.stream, guard.tick); }) == Passed::Yes)
         return false;
     ++block->guards;
+    block->freed_at = requests_;
     try {
         auto same = [&](const Pending &p) { return p.backend == guard.backend && p.stream == guard.stream; };
         auto found = std::ranges::find_if(pending_, same);
@@ -127,7 +128,7 @@ bool CachingAllocator::Impl::hold_back(Block *block, const Guard &guard) noexcep
 void CachingAllocator::Impl::poll_guards() noexcept {
     for (Pending &pending : pending_)
         while (!pending.empty()) {
-            const Deferred first = pending.blocks[pending.first];
+            const Deferred first = pending.front();
             if (ask([&] { return pending.backend->reached(pending.stream, first.tick); }) == Passed::No)
                 break;
             pending.pop();
@@ -137,12 +138,37 @@ void CachingAllocator::Impl::poll_guards() noexcept {
         }
 }
 
-/// Waits until what is pending now has passed, without the lock: what a stream does meanwhile may free memory
-/// here. False when there was nothing to wait for.
-bool CachingAllocator::Impl::wait_for_guards(std::unique_lock<std::mutex> &lock) {
+/// Without the lock: what a stream does meanwhile may free memory here.
+void CachingAllocator::Impl::wait_for(const Guard &guard, std::unique_lock<std::mutex> &lock) noexcept {
+    lock.unlock();
+    ask([&] {
+        guard.backend->synchronize(guard.stream, guard.tick);
+        return true;
+    });
+    lock.lock();
+}
+
+/// Waits for what holds back the block that was freed first. False when there is none, or no end to that.
+bool CachingAllocator::Impl::wait_for_oldest_guard(std::unique_lock<std::mutex> &lock) {
     poll_guards();
-    if (num_pending_ == 0)
+    size_t oldest = pending_.size();
+    for (size_t i = 0; i < pending_.size(); ++i)
+        if (!pending_[i].empty() &&
+            (oldest == pending_.size() ||
+             pending_[i].front().block->freed_at < pending_[oldest].front().block->freed_at))
+            oldest = i;
+    if (oldest == pending_.size())
         return false;
+    const Deferred waited = pending_[oldest].front();
+    wait_for({pending_[oldest].backend, pending_[oldest].stream, waited.tick}, lock);
+    poll_guards();
+    const Pending &now = pending_[oldest]; // streams are never taken off the list
+    return now.empty() || now.front().block != waited.block || now.front().tick != waited.tick;
+}
+
+/// Waits until what is pending now has passed.
+void CachingAllocator::Impl::wait_for_guards(std::unique_lock<std::mutex> &lock) {
+    poll_guards();
     std::vector<Guard> last;
     for (const Pending &pending : pending_)
         if (!pending.empty()) {
@@ -151,15 +177,9 @@ bool CachingAllocator::Impl::wait_for_guards(std::unique_lock<std::mutex> &lock)
                 tick = std::max(tick, deferred.tick);
             last.push_back({pending.backend, pending.stream, tick});
         }
-    lock.unlock();
     for (const Guard &guard : last)
-        ask([&] {
-            guard.backend->synchronize(guard.stream, guard.tick);
-            return true;
-        });
-    lock.lock();
+        wait_for(guard, lock);
     poll_guards();
-    return true;
 }
 
 } // namespace lz::runtime

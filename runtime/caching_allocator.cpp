@@ -85,8 +85,10 @@ Block *CachingAllocator::Impl::new_segment(std::unique_lock<std::mutex> &lock, s
         if (Block *block = ask_driver(bytes, stream, small))
             return block;
     ++stats_.num_alloc_retries;
-    if (wait_for_guards(lock) && options_.caching)
-        if (Block *block = find_free(size, stream, small))
+    // The host is ahead of its devices: it waits until they are done with enough, and no longer.
+    while (wait_for_oldest_guard(lock))
+        if (Block *block =
+                options_.caching ? find_free(size, stream, small) : ask_driver(bytes, stream, small))
             return block;
     give_back_cache();
     if (Block *block = ask_driver(bytes, stream, small))

@@ -111,6 +111,27 @@ TEST(Semantics, S52_memory_that_streams_still_use_is_waited_for_before_the_cache
     EXPECT_EQ(allocator.check_invariants(), "");
 }
 
+TEST(Allocator, AFullDeviceIsWaitedForUntilThereIsEnoughAndNoLonger) {
+    FakeBackend backend(100 * kMiB);
+    CachingAllocator allocator(backend);
+    void *const a = allocator.allocate(30 * kMiB), *const b = allocator.allocate(30 * kMiB),
+                *const c = allocator.allocate(30 * kMiB);
+    const Guard first{&backend, 2, backend.work(2)}, second{&backend, 1, backend.work(1)},
+        third{&backend, 2, backend.work(2)};
+    allocator.free(a, {&first, 1});
+    allocator.allocate(512); // time passes by requests
+    allocator.free(b, {&second, 1});
+    allocator.allocate(512);
+    allocator.free(c, {&third, 1});
+    EXPECT_EQ(allocator.allocate(30 * kMiB), a);
+    EXPECT_TRUE(backend.reached(2, first.tick));
+    EXPECT_FALSE(backend.reached(1, second.tick));
+    EXPECT_FALSE(backend.reached(2, third.tick));
+    EXPECT_EQ(allocator.allocate(30 * kMiB), b);
+    EXPECT_FALSE(backend.reached(2, third.tick));
+    EXPECT_EQ(allocator.check_invariants(), "");
+}
+
 TEST(Semantics, S51_empty_cache_waits_for_streams_that_use_freed_memory) {
     FakeBackend backend(kGiB);
     CachingAllocator allocator(backend);
