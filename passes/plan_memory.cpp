@@ -125,6 +125,7 @@ private:
             uint32_t last = 0;
             bool donated = true, read = false;
         };
+        left_to_.assign(graph_.results.size(), kNone);
         std::map<int32_t, Group> shared; // by storage
         for (const Param &p : graph_.params)
             if (p.storage >= 0) {
@@ -151,7 +152,7 @@ private:
             slots_.push_back(slot);
             buffer_of_[p.value] = add_buffer(k, slot.bytes, p.value);
             if (donated && slot.last < end_ && slot.bytes > 0)
-                donors_.push_back(k);
+                add_donor(k);
         }
     }
 
@@ -262,7 +263,7 @@ private:
         if (result != kNone)
             slots_[slot].result = result;
         if (slots_[slot].param != kNone)
-            std::erase(donors_, slots_[slot].param);
+            remove_donor(slots_[slot].param);
         if (b.mode == BufferMode::InOut && shared)
             plan_.continues[buffer] = buffer_of_[b.replaces];
         if (b.mode == BufferMode::InOut && !shared) {
@@ -286,8 +287,8 @@ private:
             return slot;
         // An input's memory is worth taking over for a result only: it is there anyway until the program
         // ends. A step that can fail halfway must leave the old value whole (S26).
-        return result != kNone && slots_[slot].last <= s && is_donor(slots_[slot].param) &&
-                       is_heir(slots_[slot].param, result) && !step_can_fault(s)
+        return result != kNone && slots_[slot].last <= s && is_donor(slots_[slot].param, result) &&
+                       !step_can_fault(s)
                    ? slot
                    : kNone;
     }
@@ -310,34 +311,45 @@ private:
         return kNone;
     }
 
+    void add_donor(uint32_t param) {
+        const uint32_t heir = graph_.params[param].heir;
+        if (heir == kNone)
+            donors_.push_back(param);
+        else
+            left_to_[heir] = param;
+    }
+    void remove_donor(uint32_t param) {
+        const uint32_t heir = graph_.params[param].heir;
+        if (heir == kNone)
+            std::erase(donors_, param);
+        else
+            left_to_[heir] = kNone;
+    }
+    bool is_donor(uint32_t param, uint32_t result) const {
+        return left_to_[result] == param || std::ranges::find(donors_, param) != donors_.end();
+    }
+    /// The first input for which `f` holds whose memory the result may take over.
+    template <class F>
+    uint32_t find_donor_if(uint32_t result, const TensorType &type, F &&f) const {
+        const auto fits = [&](uint32_t k) {
+            return slots_[k].bytes == type.bytes() && slots_[k].device == type.device && f(k);
+        };
+        if (left_to_[result] != kNone && fits(left_to_[result]))
+            return left_to_[result];
+        const auto found = std::ranges::find_if(donors_, fits);
+        return found == donors_.end() ? kNone : *found;
+    }
+
     /// A donated input of this size that is dead before step `s`: no step reads it, because an in-place form
     /// writes another value in its place, or those that do have.
     uint32_t find_donor(uint32_t s, uint32_t result, const TensorType &type) {
-        for (uint32_t k : donors_)
-            if (suits(k, result, type) && is_dead_before(k, s) && !step_can_fault(s))
-                return k;
-        return kNone;
-    }
-
-    /// Whether the donor may be overwritten with this result, and has its size.
-    bool suits(uint32_t param, uint32_t result, const TensorType &type) const {
-        return slots_[param].bytes == type.bytes() && slots_[param].device == type.device &&
-               is_heir(param, result);
-    }
-    bool is_heir(uint32_t param, uint32_t result) const {
-        const uint32_t heir = graph_.params[param].heir;
-        return heir == kNone || heir == result;
+        return find_donor_if(result, type,
+                             [&](uint32_t k) { return is_dead_before(k, s) && !step_can_fault(s); });
     }
 
     /// The same for a copy after all steps; on several streams one that no step reads, so that nothing waits.
-    uint32_t find_donor_at_end(uint32_t result, const TensorType &type) {
-        const auto fits = [&](uint32_t k) { return suits(k, result, type) && (!clocks_ || !slots_[k].read); };
-        const auto found = std::ranges::find_if(donors_, fits);
-        if (found == donors_.end())
-            return kNone;
-        const uint32_t param = *found;
-        donors_.erase(found);
-        return param;
+    uint32_t find_donor_at_end(uint32_t result, const TensorType &type) const {
+        return find_donor_if(result, type, [&](uint32_t k) { return !clocks_ || !slots_[k].read; });
     }
 
     bool is_dead_before(uint32_t param, uint32_t s) const {
@@ -351,8 +363,6 @@ private:
         const ValueId v = graph_.params[param].value;
         return last_use_[v] < s && reads_[v] == 0;
     }
-
-    bool is_donor(uint32_t param) const { return std::ranges::find(donors_, param) != donors_.end(); }
 
     /// Calls f(parameter) for the others that share a parameter's memory.
     template <class F>
@@ -388,7 +398,9 @@ private:
             }
             const TensorType &type = graph_.type(v);
             uint32_t slot = find_donor_at_end(r, type);
-            if (slot == kNone)
+            if (slot != kNone)
+                remove_donor(slot);
+            else
                 slot = add_slot(type.bytes(), type.device, end_);
             slots_[slot].last = end_;
             slots_[slot].result = r;
@@ -519,7 +531,8 @@ private:
     std::vector<uint32_t> buffer_of_, last_use_, reads_, result_of_; // by value
     std::vector<bool> is_read_;                                      // by value: by a step
     std::vector<uint32_t> staging_; // buffers of pinned blocks, by their numbers
-    std::vector<uint32_t> donors_;  // inputs whose memory may still be taken over
+    std::vector<uint32_t> donors_;  // inputs whose memory any result may still take over
+    std::vector<uint32_t> left_to_; // by result: the input whose memory it alone may
     bool shares_memory_ = false;    // some inputs do
     std::vector<ValueId> touched_;
     std::optional<bool> faults_; // whether the current step can fail

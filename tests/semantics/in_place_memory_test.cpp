@@ -271,6 +271,29 @@ TEST(Semantics, S26_an_overwritten_handle_goes_back_when_the_new_value_fails) {
         EXPECT_THROW(lz::sync(), lz::IndexError) << place;
         EXPECT_EQ(floats(x), std::vector<float>(4, 5.0F)) << place;
         EXPECT_EQ(floats(y), std::vector<float>(4, 0.0F)) << place;
+        // The first of them was overwritten before what failed: it goes back to what is stored.
+        x.zero_();
+        x += table.index_select(0, index);
+        EXPECT_THROW(lz::sync(), lz::IndexError) << place;
+        EXPECT_EQ(floats(x), std::vector<float>(4, 5.0F)) << place;
+    }
+}
+
+TEST(Semantics, S26_an_operation_that_may_fail_costs_others_in_place_no_memory) {
+    for (const Device &place : kPlaces) {
+        Tensor x = lz::ones({kElements}, {.device = place}).eval();
+        const Tensor table = lz::arange(10, {.dtype = lz::f32, .device = place});
+        const Tensor index = lz::tensor({0, 1, 2}).to(place).eval();
+        table.eval();
+        settle();
+        const int64_t before = lz::memory_allocated(place);
+        lz::reset_peak_memory_stats(place);
+        const Tensor taken = table.index_select(0, index) + 1;
+        x.zero_();
+        settle();
+        EXPECT_LE(lz::max_memory_allocated(place) - before, 64 * 1024) << place;
+        EXPECT_EQ(floats(taken), (std::vector<float>{1, 2, 3})) << place;
+        EXPECT_EQ(x.max().item<double>(), 0) << place;
     }
 }
 

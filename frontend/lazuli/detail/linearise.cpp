@@ -354,6 +354,23 @@ bool Recording::is_claimed_here(const Node *n) const {
            std::ranges::find(awaited, n) == awaited.end();
 }
 
+/// By number: whether it may turn out while the Program runs that there is no such value, because a check
+/// fails, or because an input was lost.
+[[gnu::cold]] std::vector<bool> Recording::find_losable() const {
+    std::vector<bool> losable(next_index_);
+    for (const Input &input : inputs)
+        losable[input.index] = input.node->state.load(std::memory_order_acquire) != State::Ready ||
+                               input.node->in_flight.load(std::memory_order_acquire);
+    for (const Operation &o : operations) {
+        bool may_be_lost = may_fault(o.node);
+        if (!o.argument)
+            for (const Node *operand : o.node->operands())
+                may_be_lost = may_be_lost || losable[operand->index];
+        losable[o.index] = may_be_lost;
+    }
+    return losable;
+}
+
 /// The version before an overwriting form (`x.zero_()`), which is no operand of the new one: when the handle
 /// alone keeps it, in case the new one fails, the new one may have its memory. No operation reads the input.
 [[gnu::cold]] void Recording::add_overwritten(Node *n, uint32_t heir) {
@@ -407,11 +424,17 @@ void Recording::finish() {
         }
     }
     // Of several versions that are stored, the first takes the memory: later ones go back to that.
-    for (uint32_t r = 0; r < wanted.size() && !may_fault_; ++r) {
-        Node *version = operations[wanted[r]].node->fallback;
+    std::vector<bool> losable;
+    for (uint32_t r = 0; r < wanted.size(); ++r) {
+        const Operation &o = operations[wanted[r]];
+        Node *version = o.node->fallback;
         while (version && is_claimed_here(version))
             version = version->fallback;
-        if (version && version->mark != epoch_) [[unlikely]]
+        if (!version || version->mark == epoch_) [[likely]]
+            continue;
+        if (may_fault_ && losable.empty())
+            losable = find_losable();
+        if (!may_fault_ || !losable[o.index])
             add_overwritten(version, r);
     }
     const bool pins = std::ranges::any_of(wanted, [&](uint32_t i) { return operations[i].node->pinned; });

@@ -94,6 +94,7 @@ private:
     void append_input(Node *node, uint64_t tag, int32_t storage_group);
     void add_overwritten(Node *node, uint32_t heir);
     void keep_versions();
+    std::vector<bool> find_losable() const;
     /// As an operation: its fields are this sync's alone.
     bool is_claimed_here(const Node *node) const;
     bool is_argument(const Node *node, const Node *user) const;
