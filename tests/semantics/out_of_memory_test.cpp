@@ -7,6 +7,7 @@
 #include "runtime/caching_allocator.h"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace {
@@ -82,6 +83,17 @@ TEST(Semantics, S52_values_that_do_not_fit_together_are_computed_one_after_the_o
             EXPECT_EQ((half[static_cast<size_t>(i)] - expected).abs().max().item<double>(), 0) << i;
         }
     }
+}
+
+TEST(Child, DISABLED_DoesNotFitAtOnce) {
+    const std::vector<Tensor> half = halves(false);
+    EXPECT_NO_THROW(lz::sync());
+}
+TEST(Semantics, S52_the_log_says_when_values_are_computed_one_after_the_other) {
+    EXPECT_NE(run_child("LAZULI_LOG=memory", "DoesNotFitAtOnce").find("value by value"), std::string::npos);
+    EXPECT_EQ(
+        run_child("LAZULI_LOG=memory LAZULI_VIRTUAL_MEMORY=1G", "DoesNotFitAtOnce").find("value by value"),
+        std::string::npos);
 }
 
 TEST(Semantics, S52_of_values_that_do_not_fit_the_first_to_find_no_room_is_named) {

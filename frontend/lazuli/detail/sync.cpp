@@ -1,6 +1,7 @@
 #include "lazuli/detail/sync.h"
 
 #include "engine/engine.h"
+#include "engine/log.h"
 #include "engine/streams.h"
 #include "lazuli/detail/access.h"
 #include "lazuli/detail/failure_record.h"
@@ -369,6 +370,10 @@ bool run_apart(Location loc, Thrown &thrown, F &&claims) {
 /// when that is launched: first what was asked for, then all of this thread's.
 template <class F>
 void make_room_and_run(Location loc, Thrown &thrown, F &&claims) {
+    if (engine::Engine::get().options().log_memory)
+        engine::log_line("memory",
+                         "a program finds no memory: what is pending on its thread is computed value "
+                         "by value");
     settle_flights(Until::Landed, nullptr, thrown);
     if (!run_apart(loc, thrown, claims))
         run_apart(loc, thrown, [](Recording &r) { r.claim_list(Recorder::current(), nullptr); });
