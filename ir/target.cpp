@@ -71,8 +71,8 @@ std::string Target::fingerprint() const {
         number("cache", d.cache_bytes);
         for (const uint8_t peer : d.peers)
             number("peer", peer);
-        for (const double estimate :
-             {d.memory_bandwidth, d.flops, d.link_bandwidth, d.peer_bandwidth, d.launch_seconds})
+        for (const double estimate : {d.memory_bandwidth, d.flops, d.link_bandwidth, d.peer_bandwidth,
+                                      d.launch_seconds, d.submit_seconds, d.wave_seconds})
             number("", std::bit_cast<int64_t>(estimate));
     }
     number("threads", threads);
@@ -104,6 +104,7 @@ Target test_target(int gpus) {
         gpu.link_bandwidth = 5.5e10;
         gpu.peer_bandwidth = 4.5e11;
         gpu.launch_seconds = 3e-6;
+        gpu.submit_seconds = 1e-6;
     }
     t.threads = 2;
     t.modes.verify = true;

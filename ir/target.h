@@ -35,6 +35,10 @@ struct DeviceInfo {
     double link_bandwidth = 1e10;   ///< bytes a second between the device and the host
     double peer_bandwidth = 1e10;   ///< between GPUs
     double launch_seconds = 1e-6;   ///< to start a kernel
+    double submit_seconds = 5e-7;   ///< of the host, for each kernel or copy
+    /// Of the shortest kernel. One that would be over sooner with the whole device uses a part of it, so that
+    /// others can run beside it (estimates.h).
+    double wave_seconds = 2e-6;
 };
 
 /// What happens when operands are on different devices (S06, S07).

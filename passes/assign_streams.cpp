@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <queue>
@@ -52,7 +53,9 @@ private:
     }
 
     void place_what_is_fixed() {
-        seconds_.reserve(steps_.size());
+        needs_.reserve(steps_.size());
+        issued_.reserve(steps_.size());
+        double host_seconds = 0;
         for (uint32_t s = 0; s < steps_.size(); ++s) {
             const LoweredStep &step = steps_[s];
             const Sides copy = sides(step);
@@ -63,7 +66,12 @@ private:
                 free_.push_back(s);
             stream_.push_back(
                 stream_id({unnamed.device, named ? step.stream : std::max(unnamed.stream, kDefaultStream)}));
-            seconds_.push_back(estimate_seconds(step, info_of(target_, unnamed.device), copy.from, copy.to));
+            const DeviceInfo &device = info_of(target_, unnamed.device);
+            needs_.push_back(estimate(step, device, copy.from, copy.to));
+            // The host issues the steps one after another.
+            if (needs_.back().engine != Engine::None && on_gpu(unnamed.device))
+                host_seconds += device.submit_seconds;
+            issued_.push_back(host_seconds + (on_gpu(unnamed.device) ? device.launch_seconds : 0));
         }
     }
 
@@ -102,6 +110,28 @@ private:
         return it->second;
     }
 
+    /// The steps that depend on each, in order; made once.
+    void find_successors() {
+        const size_t n = steps_.size();
+        if (!first_successor_.empty())
+            return;
+        first_successor_.assign(n + 1, 0);
+        for (uint32_t s = 0; s < n; ++s)
+            for (const Dependence &d : dependences_.of(s))
+                ++first_successor_[d.step + 1];
+        for (size_t s = 0; s < n; ++s)
+            first_successor_[s + 1] += first_successor_[s];
+        std::vector<uint32_t> next(first_successor_.begin(), first_successor_.end() - 1);
+        successors_.resize(first_successor_[n]);
+        for (uint32_t s = 0; s < n; ++s)
+            for (const Dependence &d : dependences_.of(s))
+                successors_[next[d.step]++] = s;
+    }
+    std::span<const uint32_t> successors_of(uint32_t s) const {
+        return std::span(successors_)
+            .subspan(first_successor_[s], first_successor_[s + 1] - first_successor_[s]);
+    }
+
     /// What a step loses by waiting for another stream.
     double sync_seconds(uint32_t s) const {
         return info_of(target_, streams_[stream_[s]].device).launch_seconds;
@@ -109,21 +139,46 @@ private:
 
     double ready(uint32_t s, uint32_t stream, const std::vector<uint32_t> &streams,
                  const std::vector<double> &end) const {
-        double ready = 0;
+        double ready = issued_[s];
         for (const Dependence &d : dependences_.of(s))
             ready = std::max(ready, end[d.step] + (streams[d.step] == stream ? 0 : sync_seconds(s)));
         return ready;
     }
 
-    /// In the order of the steps, each stream one after another.
-    Schedule simulate(const std::vector<uint32_t> &streams) const {
-        Schedule schedule{
-            {}, streams, std::vector<double>(steps_.size()), std::vector<double>(steps_.size())};
+    /// Each stream does its steps one after another, and the engines of a device what comes to them first.
+    Schedule simulate(const std::vector<uint32_t> &streams) {
+        find_successors();
+        const auto n = static_cast<uint32_t>(steps_.size());
+        Schedule schedule{{}, streams, std::vector<double>(n), std::vector<double>(n)};
+        std::vector<uint32_t> next_on_stream(n, kNone), last(streams_.size(), kNone), missing(n);
+        for (uint32_t s = 0; s < n; ++s) {
+            missing[s] = static_cast<uint32_t>(dependences_.of(s).size());
+            if (const uint32_t before = last[streams[s]]; before != kNone) {
+                next_on_stream[before] = s;
+                ++missing[s];
+            }
+            last[streams[s]] = s;
+        }
+        using Ready = std::pair<double, uint32_t>;
+        std::priority_queue<Ready, std::vector<Ready>, std::greater<>> waiting;
         std::vector<double> free_at(streams_.size(), 0);
-        for (uint32_t s = 0; s < steps_.size(); ++s) {
-            double &at = free_at[streams[s]];
-            schedule.begin[s] = std::max(at, ready(s, streams[s], streams, schedule.end));
-            schedule.end[s] = at = schedule.begin[s] + seconds_[s];
+        const auto put = [&](uint32_t s) {
+            waiting.emplace(std::max(free_at[streams[s]], ready(s, streams[s], streams, schedule.end)), s);
+        };
+        for (uint32_t s = 0; s < n; ++s)
+            if (missing[s] == 0)
+                put(s);
+        EngineTimes engines;
+        while (!waiting.empty()) {
+            const auto [at, s] = waiting.top();
+            waiting.pop();
+            schedule.begin[s] = engines.begin(streams_[streams[s]].device, needs_[s], at);
+            schedule.end[s] = free_at[streams[s]] = schedule.begin[s] + needs_[s].seconds;
+            for (const uint32_t after : successors_of(s))
+                if (--missing[after] == 0)
+                    put(after);
+            if (const uint32_t after = next_on_stream[s]; after != kNone && --missing[after] == 0)
+                put(after);
         }
         return schedule;
     }
@@ -134,7 +189,7 @@ private:
         for (const uint32_t s : free_) {
             auto &[count, seconds] = work[device_word(steps_[s].device)];
             ++count;
-            seconds += seconds_[s] - sync_seconds(s);
+            seconds += needs_[s].seconds;
         }
         return std::ranges::any_of(work, [&](const auto &entry) {
             const DeviceInfo &device = info_of(target_, device_from_word(entry.first));
@@ -179,7 +234,7 @@ private:
         double launch = 0, work = 0;
         for (const uint32_t s : free_) {
             launch = std::max(launch, sync_seconds(s));
-            work += seconds_[s];
+            work += needs_[s].seconds;
         }
         return gain > kWorthwhile.part * work && gain > kWorthwhile.launches * launch;
     }
@@ -209,7 +264,7 @@ private:
                     begin = other;
                     p.stream[s] = stream;
                 }
-        p.free_at[p.stream[s]] = p.end[s] = begin + seconds_[s];
+        p.free_at[p.stream[s]] = p.end[s] = begin + needs_[s].seconds;
     }
 
     /// In the order of the steps, which is that of each stream.
@@ -224,23 +279,16 @@ private:
     /// the longest way on from there, as far as it waits for nothing else.
     std::vector<uint32_t> place_longest_first() {
         const size_t n = steps_.size();
-        std::vector<double> way(seconds_);
-        std::vector<uint32_t> missing(n, 0), first(n + 1, 0);
-        for (uint32_t s = static_cast<uint32_t>(n); s-- > 0;)
-            for (const Dependence &d : dependences_.of(s)) {
-                way[d.step] = std::max(way[d.step], seconds_[d.step] + way[s]);
-                ++first[d.step + 1];
-            }
-        for (size_t s = 0; s < n; ++s)
-            first[s + 1] += first[s];
-        std::vector<uint32_t> next(first.begin(), first.end() - 1), after(first[n]);
-        std::priority_queue<std::pair<double, uint32_t>> waiting; // way, step counted from the end
-        const auto put = [&](uint32_t s) { waiting.emplace(way[s], static_cast<uint32_t>(n) - s); };
-        for (uint32_t s = 0; s < n; ++s) {
+        std::vector<double> way(n);
+        std::vector<uint32_t> missing(n);
+        for (uint32_t s = static_cast<uint32_t>(n); s-- > 0;) {
+            way[s] += needs_[s].seconds;
             for (const Dependence &d : dependences_.of(s))
-                after[next[d.step]++] = s;
+                way[d.step] = std::max(way[d.step], way[s]);
             missing[s] = static_cast<uint32_t>(dependences_.of(s).size());
         }
+        std::priority_queue<std::pair<double, uint32_t>> waiting; // way, step counted from the end
+        const auto put = [&](uint32_t s) { waiting.emplace(way[s], static_cast<uint32_t>(n) - s); };
         for (uint32_t s = 0; s < n; ++s)
             if (missing[s] == 0)
                 put(s);
@@ -252,8 +300,7 @@ private:
             while (s != kNone) {
                 place(s, placing);
                 uint32_t longest = kNone;
-                for (uint32_t k = first[s]; k < first[s + 1]; ++k) {
-                    uint32_t open = after[k];
+                for (uint32_t open : successors_of(s)) {
                     if (--missing[open] != 0)
                         continue;
                     if (longest == kNone || way[open] > way[longest])
@@ -302,7 +349,9 @@ private:
     std::vector<uint32_t> stream_;  // by step: where it is, or would be on one compute stream
     std::vector<uint32_t> free_;    // steps whose stream is open
     std::vector<uint32_t> choices_; // by step: entry of `compute_`, or kNone
-    std::vector<double> seconds_;   // by step
+    std::vector<Need> needs_;       // by step
+    std::vector<double> issued_;    // by step: when it can begin, as far as the host is concerned
+    std::vector<uint32_t> first_successor_, successors_;
 };
 
 } // namespace

@@ -11,7 +11,9 @@
 ///    list scheduling by the Target's estimates, longest path to the end first (Graham's rule; Kwok and
 ///    Ahmad, "Static Scheduling Algorithms for Allocating Directed Task Graphs to Multiprocessors",
 ///    section 4.2). It stays on the default stream where that gains less than kWorthwhile says: small
-///    programs and chains do.
+///    programs, chains, and kernels each of which fills the device do, because kernels that run at the same
+///    time share it (estimates.h). What is gained is what small kernels leave free of it, and the time in
+///    which work stands behind other work that waits for a copy.
 ///
 /// Without it independent work would run one after the other, and copies would hold up the work around them.
 /// It needs to know the steps (`lower_clusters`), and stands before `plan_memory` because what may share

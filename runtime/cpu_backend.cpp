@@ -157,6 +157,13 @@ bool CpuBackend::reached(StreamId stream, uint64_t tick) {
     return stream == ir::kHostStream || streams_.at(stream).reached(tick);
 }
 
+bool CpuBackend::pending(StreamId stream, uint64_t tick) {
+    if (!clock_ || stream == ir::kHostStream)
+        return !reached(stream, tick);
+    const auto lock = lock_clock();
+    return clock_->is_ahead(on_cpu(stream), tick);
+}
+
 void CpuBackend::synchronize(StreamId stream, uint64_t tick) {
     if (stream == ir::kHostStream)
         return;

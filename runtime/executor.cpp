@@ -109,7 +109,7 @@ public:
         const auto &tracks = loaded_.layout_->tracks;
         for (size_t t = 0; t < tracks.size(); ++t)
             try {
-                if (!tracks[t].backend->reached(tracks[t].stream.stream, state_->end_ticks[t]))
+                if (tracks[t].backend->pending(tracks[t].stream.stream, state_->end_ticks[t]))
                     return false;
             } catch (const ir::Failure &) {
                 // The device is lost, and this has passed: finish says so.
@@ -209,7 +209,7 @@ bool LoadedProgram::pending(const Bindings &bindings) const {
     bool found = false;
     for_each_use(bindings, [&](Backend &backend, StreamId stream, uint64_t tick) {
         try {
-            found = found || !backend.reached(stream, tick);
+            found = found || backend.pending(stream, tick);
         } catch (const ir::Failure &) { // the stream that waits for it will see
             found = true;
         }
@@ -223,11 +223,15 @@ Launched LoadedProgram::run(const Bindings &bindings, bool watch) const {
         bindings.words.size() >= program_.num_runtime_words,
         fmt::format("a run binds {} runtime words of {}", bindings.words.size(), program_.num_runtime_words));
     const bool on_streams = !cpu_only_ || watch || pending(bindings);
-    if (!on_streams) // a clock of another machine's has to hear that the host comes after these
-        for_each_use(bindings, [](Backend &backend, StreamId stream, uint64_t tick) {
-            backend.synchronize(stream, tick);
-        });
     Taken state(*this);
+    if (!on_streams) { // what is over by a model's clock, which has to hear that the host comes after it
+        state->points.clear();
+        for_each_use(bindings, [&](Backend &backend, StreamId stream, uint64_t tick) {
+            state->points.push_back({{backend.device(), stream}, tick});
+        });
+        for (const ir::Point &p : state->points)
+            devices_[device_slot(p.stream.device)].backend->synchronize(p.stream.stream, p.tick);
+    }
     Launched launched;
     {
         Arenas arenas(*this, *state);

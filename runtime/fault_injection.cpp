@@ -81,6 +81,13 @@ bool FaultInjectingBackend::reached(StreamId stream, uint64_t tick) {
         throw_lost();
     return true;
 }
+bool FaultInjectingBackend::pending(StreamId stream, uint64_t tick) {
+    if (backend_.pending(stream, tick))
+        return true;
+    if (lost_)
+        throw_lost();
+    return false;
+}
 void FaultInjectingBackend::synchronize(StreamId stream, uint64_t tick) {
     backend_.synchronize(stream, tick);
     if (lost_)

@@ -11,9 +11,9 @@ namespace lz::runtime {
 /// Passes every call on to another Backend, which outlives it, but for one that fails: the `fail_at`-th from
 /// now, of those that may fail; or all from then on (`lose_at`), as if the device had gone. Calls that do not
 /// fail (noexcept ones, `record`, questions that need no device) are passed on uncounted, and so are
-/// `reached` and `synchronize` until the device is lost. Failures are those the call's contract names:
-/// OutOfMemory from `allocate` and `allocate_pinned`, Compile from `load`, Cuda when the device is lost, and
-/// Device from the rest.
+/// `reached`, `pending` and `synchronize` until the device is lost. Failures are those the call's contract
+/// names: OutOfMemory from `allocate` and `allocate_pinned`, Compile from `load`, Cuda when the device is
+/// lost, and Device from the rest.
 class FaultInjectingBackend : public Backend {
 public:
     explicit FaultInjectingBackend(Backend &backend) : backend_(backend) {}
@@ -44,6 +44,7 @@ public:
     std::shared_ptr<Timestamp> record_time(StreamId stream) override;
     void wait(StreamId stream, Backend &other, StreamId of, uint64_t tick) override;
     bool reached(StreamId stream, uint64_t tick) override;
+    bool pending(StreamId stream, uint64_t tick) override;
     void synchronize(StreamId stream, uint64_t tick) override;
     void call_host(StreamId stream, std::function<void()> callback) override;
     std::unique_ptr<Module> load(const CompiledKernel &kernel) override;

@@ -85,6 +85,8 @@ DeviceProperties VirtualBackend::properties() const {
         out.link_bandwidth = model->link_bandwidth;
         out.peer_bandwidth = model->peer_bandwidth;
         out.launch_seconds = model->launch_seconds;
+        out.submit_seconds = model->submit_seconds;
+        out.wave_seconds = model->wave_seconds;
     }
     return out;
 }
@@ -278,6 +280,14 @@ void VirtualBackend::wait(StreamId stream, Backend &other, StreamId of, uint64_t
     on.put_wait(other, of, tick);
     if (clock())
         clock()->wait(ref(stream), {other.device(), of}, tick);
+}
+
+bool VirtualBackend::pending(StreamId stream, uint64_t tick) {
+    if (!clock())
+        return !reached(stream, tick);
+    streams_.group().check();
+    const auto lock = clock()->lock();
+    return clock()->is_ahead(ref(stream), tick);
 }
 
 void VirtualBackend::synchronize(StreamId stream, uint64_t tick) {

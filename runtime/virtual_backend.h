@@ -72,6 +72,7 @@ public:
     std::shared_ptr<Timestamp> record_time(StreamId stream) override;
     void wait(StreamId stream, Backend &other, StreamId of, uint64_t tick) override;
     bool reached(StreamId stream, uint64_t tick) override { return streams_.at(stream).reached(tick); }
+    bool pending(StreamId stream, uint64_t tick) override;
     void synchronize(StreamId stream, uint64_t tick) override;
     void call_host(StreamId stream, std::function<void()> callback) override;
 

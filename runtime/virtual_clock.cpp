@@ -29,33 +29,58 @@ int64_t duration(int64_t amount, double rate) {
 
 // --- engines
 
-int64_t VirtualClock::Engine::gap(int64_t start, int64_t duration) const {
-    auto next = std::ranges::upper_bound(busy_, start, {}, &TimeSpan::end);
+int64_t VirtualClock::Engine::gap(int64_t start, int64_t duration, int64_t part) const {
+    auto next = std::ranges::upper_bound(busy_, start, {}, &Busy::end);
     for (; next != busy_.end() && next->begin < start + std::max<int64_t>(duration, 1); ++next)
-        start = std::max(start, next->end);
+        if (next->part + part > kWhole)
+            start = next->end;
     return start;
 }
 
-void VirtualClock::Engine::take(int64_t begin, int64_t end) {
+/// The first entry that begins at `at` or later, when the one that spans `at` has been cut there.
+size_t VirtualClock::Engine::split(int64_t at) {
+    auto next = std::ranges::upper_bound(busy_, at, {}, &Busy::end);
+    if (next != busy_.end() && next->begin < at) {
+        const Busy first{next->begin, at, next->part};
+        next->begin = at;
+        next = busy_.insert(next, first) + 1;
+    }
+    return static_cast<size_t>(next - busy_.begin());
+}
+
+void VirtualClock::Engine::take(int64_t begin, int64_t end, int64_t part) {
     if (begin == end)
         return;
-    auto next = std::ranges::upper_bound(busy_, begin, {}, &TimeSpan::begin);
-    const bool extends = next != busy_.begin() && std::prev(next)->end == begin;
-    const bool joins = next != busy_.end() && next->begin == end;
-    if (extends && joins) {
-        std::prev(next)->end = next->end;
-        busy_.erase(next);
-    } else if (extends) {
-        std::prev(next)->end = end;
-    } else if (joins) {
-        next->begin = begin;
-    } else {
-        busy_.insert(next, {begin, end});
+    const size_t first = split(begin), last = split(end);
+    // What is there between the two moments is shared from now on; the rest is this one's alone.
+    std::vector<Busy> now;
+    int64_t at = begin;
+    const auto add = [&](Busy busy) {
+        if (busy.begin == busy.end)
+            return;
+        if (!now.empty() && now.back().end == busy.begin && now.back().part == busy.part)
+            now.back().end = busy.end;
+        else
+            now.push_back(busy);
+    };
+    if (first > 0)
+        now.push_back(busy_[first - 1]);
+    for (size_t i = first; i < last; ++i) {
+        add({at, busy_[i].begin, part});
+        add({busy_[i].begin, busy_[i].end, busy_[i].part + part});
+        at = busy_[i].end;
     }
+    add({at, end, part});
+    if (last < busy_.size())
+        add(busy_[last]);
+    const auto from = busy_.begin() + static_cast<ptrdiff_t>(first > 0 ? first - 1 : 0);
+    const auto to = busy_.begin() + static_cast<ptrdiff_t>(std::min(last + 1, busy_.size()));
+    const auto place = busy_.erase(from, to);
+    busy_.insert(place, now.begin(), now.end());
 }
 
 void VirtualClock::Engine::forget(int64_t before) {
-    const auto past = std::ranges::upper_bound(busy_, before, {}, &TimeSpan::end);
+    const auto past = std::ranges::upper_bound(busy_, before, {}, &Busy::end);
     busy_.erase(busy_.begin(), past);
 }
 
@@ -98,18 +123,23 @@ TimeSpan VirtualClock::finish(Stream &stream, int64_t begin, int64_t duration) {
 
 TimeSpan VirtualClock::work(ir::StreamRef stream, int64_t bytes, int64_t flops) {
     const bool cpu = stream.device == ir::kCpu;
-    const int64_t takes = std::max(duration(bytes, cpu ? model_.host_bandwidth : model_.memory_bandwidth),
-                                   duration(flops, cpu ? model_.host_flops : model_.flops));
+    int64_t takes = std::max(duration(bytes, cpu ? model_.host_bandwidth : model_.memory_bandwidth),
+                             duration(flops, cpu ? model_.host_flops : model_.flops));
     if (is_host(stream)) {
         host_ += takes;
         return {host_ - takes, host_};
     }
     host_ += cpu ? 0 : duration(model_.submit_seconds);
+    int64_t part = Engine::kWhole;
+    if (const int64_t wave = cpu ? 0 : duration(model_.wave_seconds); takes < wave) {
+        part = std::max<int64_t>((takes * Engine::kWhole + wave - 1) / wave, 1);
+        takes = wave;
+    }
     Engine &engine = engines(stream.device).compute;
     Stream &s = at(stream);
     const int64_t issued = host_ + (cpu ? 0 : duration(model_.launch_seconds));
-    const int64_t begin = engine.gap(std::max(s.time, issued), takes);
-    engine.take(begin, begin + takes);
+    const int64_t begin = engine.gap(std::max(s.time, issued), takes, part);
+    engine.take(begin, begin + takes, part);
     return finish(s, begin, takes);
 }
 

@@ -4,17 +4,21 @@
 /// timeline on a laptop and on a loaded server.
 ///
 /// The host has a clock, which each call moves by what the call costs, and which waiting for a stream moves
-/// to the moment waited for. Each stream has one, too. A device has these engines, each of which does one
-/// thing at a time: kernels (which so share its bandwidth and its arithmetic; launch latencies overlap),
-/// copies in, copies out, and peer copies in and out. Work takes the first gap of its engine after the host
-/// has issued it (and its latency has passed) and its stream has come to it. A kernel or library call takes
-/// the longer of its bytes at the device's bandwidth and its operations at its rate; a copy its bytes at the
-/// slower end of its route. Copies from or to pageable memory keep the host.
+/// to the moment waited for. Each stream has one, too. A device has these engines: kernels, copies in, copies
+/// out, and peer copies in and out. Work takes the first gap of its engine after the host has issued it (and
+/// its latency has passed) and its stream has come to it. Copy engines do one thing at a time; a copy takes
+/// its bytes at the slower end of its route. Copies from or to pageable memory keep the host.
 ///
-/// What this does not model: caches, clocks and occupancy (small kernels run at the device's full rate),
-/// tensor cores, several kernels that share a device finer than one after the other, priorities of streams,
-/// contention of several GPUs for the host's memory or for one link, page faults, the host's own work between
-/// calls (recording, compiling, the user's code), and questions that do not wait (`query`).
+/// Kernels share the device's bandwidth and arithmetic. A kernel or library call needs the whole device for
+/// the longer of its bytes at the bandwidth and its operations at the rate, and nothing else runs meanwhile.
+/// Where that is shorter than a wave of blocks (VirtualModel::wave_seconds) it takes a wave, and of the
+/// device only the part that gives it its rate: such kernels run side by side as far as their parts add up to
+/// no more than one device. Launch latencies overlap.
+///
+/// What this does not model: caches, clocks and occupancy beyond that, tensor cores, the last wave of a large
+/// kernel, into which another could begin, priorities of streams, contention of several GPUs for the host's
+/// memory or for one link, page faults, the host's own work between calls (recording, compiling, the user's
+/// code), and questions that do not wait (`query`).
 
 #include "ir/stream.h"
 #include "runtime/api/backend.h"
@@ -50,22 +54,32 @@ public:
     int64_t pass(ir::StreamRef stream);
     /// The moment at which the stream would come to an item issued now.
     int64_t now(ir::StreamRef stream) const;
+    /// Whether a tick is after the host's time.
+    bool is_ahead(ir::StreamRef of, uint64_t tick) const { return time_of(of, tick) > host_; }
     /// The host waits for a tick.
     void synchronize(ir::StreamRef of, uint64_t tick);
     int64_t host() const { return host_; }
 
 private:
-    /// Something that does one thing at a time; what it will be busy with, in order.
+    /// Something that does one thing at a time, or several that each need a part of it; what it will be busy
+    /// with.
     class Engine {
     public:
-        /// The first moment from `start` on at which it is free for so long.
-        int64_t gap(int64_t start, int64_t duration) const;
-        void take(int64_t begin, int64_t end);
+        static constexpr int64_t kWhole = 1 << 20;
+        /// The first moment from `start` on at which so large a part of it is free for so long.
+        int64_t gap(int64_t start, int64_t duration, int64_t part = kWhole) const;
+        /// A part that is free.
+        void take(int64_t begin, int64_t end, int64_t part = kWhole);
         /// Nothing will be asked before this moment.
         void forget(int64_t before);
 
     private:
-        std::vector<TimeSpan> busy_; ///< apart from each other
+        struct Busy {
+            int64_t begin, end, part;
+        };
+        size_t split(int64_t at);
+
+        std::vector<Busy> busy_; ///< in order, apart from each other; neighbours that touch have other parts
     };
     struct Engines {
         Engine compute, in, out, peer_in, peer_out;

@@ -48,6 +48,7 @@ constexpr Rate kRates[] = {
     {"submit_seconds", &VirtualModel::submit_seconds, true},
     {"launch_seconds", &VirtualModel::launch_seconds, true},
     {"copy_seconds", &VirtualModel::copy_seconds, true},
+    {"wave_seconds", &VirtualModel::wave_seconds, true},
 };
 
 [[noreturn]] void refuse(const std::string &message) {

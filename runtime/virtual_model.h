@@ -23,8 +23,11 @@ struct VirtualModel {
     double submit_seconds = 1.5e-6; ///< of the host, for each launch, library call or copy
     double launch_seconds = 3.5e-6; ///< from the end of that until a kernel can start on an idle stream
     double copy_seconds = 5e-6;     ///< likewise for a copy
-    bool peers = true;              ///< whether GPUs can address each other's memory
-    int major = 0, minor = 0;       ///< compute capability
+    /// Of the shortest kernel: a wave of blocks over the device. A kernel that would be over sooner at the
+    /// device's full rate fills a part of a wave, and leaves the rest to others.
+    double wave_seconds = 2e-6;
+    bool peers = true;        ///< whether GPUs can address each other's memory
+    int major = 0, minor = 0; ///< compute capability
     int multi_processor_count = 0;
 
     /// `h100`, `h200`, `b200`, `a100` (connected by NVLink), `l40s`, `rtx4090`, `pcie` (by PCIe, no peer

@@ -93,7 +93,7 @@ Target gpu_target() {
     Target target = test_target(kGpus);
     target.modes.verify = false;
     for (DeviceInfo &device : target.devices)
-        device.launch_seconds = 1e-8; // so that overlap is worth its events
+        device.launch_seconds = device.submit_seconds = 1e-8; // so that overlap is worth its events
     target.devices[1].peers = {1};
     target.devices[2].peers = {0};
     return target;

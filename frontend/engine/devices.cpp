@@ -130,6 +130,8 @@ std::vector<ir::DeviceInfo> Devices::infos() const {
             info.link_bandwidth = properties.link_bandwidth;
             info.peer_bandwidth = properties.peer_bandwidth;
             info.launch_seconds = properties.launch_seconds;
+            info.submit_seconds = properties.submit_seconds;
+            info.wave_seconds = properties.wave_seconds;
         }
         info.memory_bytes = static_cast<int64_t>(slots_[i].backend->total_memory());
         info.cache_bytes = host_cache_bytes();

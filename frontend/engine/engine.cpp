@@ -411,15 +411,21 @@ void Engine::free(Block &block) noexcept {
 }
 
 bool Engine::is_idle(const Block &block, bool writer) const {
-    bool idle = true;
-    if (const runtime::MemoryUse *const use = block.use.load(std::memory_order_acquire))
+    const runtime::MemoryUse *const use = block.use.load(std::memory_order_acquire);
+    if (!use)
+        return true;
+    bool idle = true, late = false; // over by a model's clock, and not in earnest
+    try {
         use->for_each(writer, [&](const ir::Point &p) {
-            try {
-                idle = idle && impl_->devices.backend(p.stream.device).reached(p.stream.stream, p.tick);
-            } catch (const ir::Failure &) { // who waits for it will see
-                idle = false;
-            }
+            runtime::Backend &backend = impl_->devices.backend(p.stream.device);
+            idle = idle && !backend.pending(p.stream.stream, p.tick);
+            late = late || !backend.reached(p.stream.stream, p.tick);
         });
+        if (idle && late)
+            wait(block, writer);
+    } catch (const ir::Failure &) { // who waits for it will see
+        idle = false;
+    }
     return idle;
 }
 

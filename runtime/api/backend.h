@@ -59,7 +59,7 @@ struct DeviceProperties {
     int copy_engines = 0;
     // As in ir::DeviceInfo.
     double memory_bandwidth = 2e10, flops = 1e11, link_bandwidth = 1e10, peer_bandwidth = 1e10,
-           launch_seconds = 1e-6;
+           launch_seconds = 1e-6, submit_seconds = 5e-7, wave_seconds = 2e-6;
 };
 
 /// When something on a stream ran: nanoseconds of the device's clock, which is the profiler's clock, or the
@@ -129,6 +129,10 @@ public:
     /// Fails only when the device is lost, and not before `tick` has passed: then nothing that was put on the
     /// stream up to it runs any more, and memory that it used is free.
     virtual bool reached(StreamId stream, uint64_t tick) = 0;
+    /// Whether the host would have to wait for `tick`, for decisions of the engine's: the contrary of
+    /// `reached`, but by the clock of a model where one is on, so that they depend on the program alone. What
+    /// is over by that clock may still take the host a real moment to wait for.
+    virtual bool pending(StreamId stream, uint64_t tick) { return !reached(stream, tick); }
     /// The caller waits until it is; fails likewise.
     virtual void synchronize(StreamId stream, uint64_t tick) = 0;
     /// Calls `callback` in the stream's order, on a thread that must not use the stream.

@@ -4,7 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <fstream>
+#include <random>
 
 namespace lz::runtime {
 namespace {
@@ -25,6 +27,13 @@ VirtualModel simple_model() {
     model.submit_seconds = 100e-9;
     model.launch_seconds = 1000e-9;
     model.copy_seconds = 2000e-9;
+    model.wave_seconds = 0;
+    return model;
+}
+/// The same, where no kernel is shorter than 10 us.
+VirtualModel model_with_waves() {
+    VirtualModel model = simple_model();
+    model.wave_seconds = 10'000e-9;
     return model;
 }
 
@@ -84,6 +93,67 @@ TEST(VirtualClock, LaunchLatenciesOverlapAndKernelsOfOneDeviceShareIt) {
     EXPECT_SPAN(spans[0], 1100, 2100);
     EXPECT_SPAN(spans[1], 2100, 3100);
     EXPECT_SPAN(spans[2], 3100, 4100);
+}
+
+TEST(VirtualClock, SmallKernelsRunSideBySideAsFarAsTheyFillTheDevice) {
+    Machine gpus(1, model_with_waves());
+    TimeSpan spans[4];
+    for (StreamId s = 0; s < 4; ++s) // each a part of 0.4
+        kernel(gpus[0], s, 4000, 0, spans[s]);
+    for (StreamId s = 0; s < 4; ++s)
+        finish(gpus[0], s);
+    EXPECT_SPAN(spans[0], 1100, 11'100);
+    EXPECT_SPAN(spans[1], 1200, 11'200);
+    EXPECT_SPAN(spans[2], 11'100, 21'100); // two at a time
+    EXPECT_SPAN(spans[3], 11'200, 21'200);
+}
+
+TEST(VirtualClock, AKernelThatFillsTheDeviceRunsAlone) {
+    Machine gpus(1, model_with_waves());
+    TimeSpan small, large, after;
+    kernel(gpus[0], 0, 1000, 0, small);
+    kernel(gpus[0], 1, 10, 20'000, large);
+    kernel(gpus[0], 2, 1000, 0, after);
+    for (StreamId s = 0; s < 3; ++s)
+        finish(gpus[0], s);
+    EXPECT_SPAN(small, 1100, 11'100);
+    EXPECT_SPAN(large, 11'100, 31'100);
+    EXPECT_SPAN(after, 31'100, 41'100); // beside the first it would not be over before the large one begins
+}
+
+/// Looked at moment by moment.
+TEST(VirtualClock, PartsOfADeviceNeverAddUpToMoreThanOne) {
+    std::mt19937 random(7);
+    for (int round = 0; round < 20; ++round) {
+        Machine gpus(1, model_with_waves());
+        constexpr size_t kKernels = 60;
+        constexpr int64_t kStep = 100;
+        TimeSpan spans[kKernels];
+        double parts[kKernels];
+        for (size_t k = 0; k < kKernels; ++k) {
+            const auto bytes = static_cast<int64_t>(random() % 14 * 1000);
+            parts[k] = std::min(1.0, static_cast<double>(bytes) / 10'000);
+            kernel(gpus[0], static_cast<StreamId>(random() % 4), bytes, 0, spans[k]);
+        }
+        for (StreamId s = 0; s < 4; ++s)
+            finish(gpus[0], s);
+        int64_t end = 0;
+        for (const TimeSpan &span : spans)
+            end = std::max(end, span.end);
+        double most = 0;
+        for (int64_t at = 0; at < end; at += kStep) {
+            double used = 0;
+            for (size_t k = 0; k < kKernels; ++k)
+                used += spans[k].begin <= at && at < spans[k].end ? parts[k] : 0;
+            EXPECT_LE(used, 1 + 1e-4) << "round " << round << " at " << at;
+            most = std::max(most, used);
+        }
+        EXPECT_GT(most, 0.5);
+        double work = 0;
+        for (size_t k = 0; k < kKernels; ++k)
+            work += parts[k] * static_cast<double>(spans[k].end - spans[k].begin);
+        EXPECT_GT(work, 0.4 * static_cast<double>(end)) << "the device is not left idle";
+    }
 }
 
 TEST(VirtualClock, TwoDevicesRunSideBySide) {

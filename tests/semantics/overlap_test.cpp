@@ -1,0 +1,172 @@
+// S42 in time: what runs at the same time on user streams, by the clock of modelled hardware, and without one
+// by work that meets other work on the way.
+#include "support.h"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <latch>
+#include <sstream>
+
+namespace {
+
+using namespace lz::test;
+using lz::Device;
+using lz::Tensor;
+
+/// Milliseconds of the model's clock until two streams have done what is given to them from the same moment
+/// on.
+template <class F, class G>
+double both_ms(const lz::Stream &a, F &&work_of_a, const lz::Stream &b, G &&work_of_b) {
+    lz::sync();
+    const lz::Event begin({.timing = true}), end_a({.timing = true}), end_b({.timing = true});
+    begin.record(lz::default_stream(kGpu0));
+    lz::sync();
+    Tensor x, y;
+    {
+        const lz::StreamGuard guard(a);
+        x = work_of_a();
+        end_a.record();
+    }
+    {
+        const lz::StreamGuard guard(b);
+        y = work_of_b();
+        end_b.record();
+    }
+    return std::max(begin.elapsed_time(end_a), begin.elapsed_time(end_b));
+}
+
+Tensor nothing() {
+    return {};
+}
+
+/// The model: 1 GB/s of memory and link, calls that cost nothing, and no kernel shorter than 8 ms.
+TEST(Child, DISABLED_UserStreams) {
+    const lz::Stream s(kGpu0), t(kGpu0);
+    const Tensor small = lz::rand({1 << 17}, {.device = kGpu0}); // 512 KiB: a kernel fills 1/8 of the device
+    const Tensor large = lz::rand({1 << 21}, {.device = kGpu0}); // 8 MiB: 17 ms of the whole device
+    const Tensor pinned = lz::rand({1 << 22}, {.pinned = true}); // 17 ms of the link
+    lz::sync();
+    const auto half = [](const Tensor &x) { return [x] { return lz::cumsum(x, 0); }; };
+    const auto copy = [&] { return pinned.to(kGpu0, {.non_blocking = true}); };
+
+    const double one = both_ms(s, half(small), t, nothing);
+    EXPECT_NEAR(one, 8, 0.1);
+    EXPECT_NEAR(both_ms(s, half(small), t, half(small)), one, 0.1) << "beside each other";
+    EXPECT_NEAR(both_ms(s, half(small), s, half(small)), 2 * one, 0.1) << "one stream is in order";
+
+    const double whole = both_ms(s, half(large), t, nothing);
+    EXPECT_NEAR(whole, 16.8, 0.2);
+    EXPECT_NEAR(both_ms(s, half(large), t, half(large)), 2 * whole, 0.2) << "each fills the device";
+
+    EXPECT_NEAR(both_ms(s, half(large), t, copy), whole, 0.2) << "copies have engines of their own";
+    EXPECT_NEAR(both_ms(s, half(large), s, copy), 2 * whole, 0.2);
+
+    // A dependence between them is kept, with no wait of the user's.
+    lz::sync();
+    const lz::Event begin({.timing = true}), end({.timing = true});
+    begin.record(lz::default_stream(kGpu0));
+    lz::sync();
+    Tensor x;
+    {
+        const lz::StreamGuard guard(s);
+        x = lz::cumsum(small, 0);
+    }
+    {
+        const lz::StreamGuard guard(t);
+        x = lz::cumsum(x, 0);
+        end.record();
+    }
+    EXPECT_NEAR(begin.elapsed_time(end), 2 * one, 0.1);
+}
+
+std::string wide_model() {
+    const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "lazuli_wide_model.json";
+    std::ofstream(path) << R"({"name": "wide", "memory_bandwidth": 1e9, "flops": 1e12, "link_bandwidth": 1e9,
+                               "submit_seconds": 0, "launch_seconds": 0, "copy_seconds": 0, "wave_seconds": 8e-3})";
+    return path.string();
+}
+
+TEST(Semantics, S42_work_on_two_user_streams_takes_the_time_of_one_where_the_model_has_room) {
+    run_child("LAZULI_VIRTUAL_MODEL=" + wide_model(), "UserStreams");
+}
+
+TEST(Semantics, S42_two_user_streams_are_under_way_at_the_same_time) {
+    const lz::Stream s(kGpu0), t(kGpu0);
+    const Tensor x = lz::arange(1000, {.dtype = lz::f32, .device = kGpu0});
+    // Each stream comes to its callback after work of its own, and goes on when the other has come, too: if
+    // one waited for the other's end, neither would.
+    std::latch both(2);
+    std::array<Tensor, 2> results;
+    for (size_t i = 0; i < 2; ++i) {
+        const lz::StreamGuard guard(i ? t : s);
+        results[i] = lz::cumsum(x, 0) + static_cast<double>(i);
+        (i ? t : s).add_callback([&both] { both.arrive_and_wait(); });
+        results[i] = results[i] * 2;
+    }
+    lz::sync();
+    EXPECT_TRUE(both.try_wait());
+    for (size_t i = 0; i < 2; ++i)
+        EXPECT_EQ(results[i][999].item<double>(), 2.0 * (499500 + static_cast<double>(i)));
+}
+
+// --- the model's clock depends on the program alone
+
+/// Work whose order in earnest differs from run to run: CPU programs on what a GPU has just made, numbers of
+/// the CPU as operands on a GPU, indices that are checked while they are used, several streams and devices.
+TEST(Child, DISABLED_Timeline) {
+    const lz::Stream s(kGpu0), t(kGpu1);
+    const lz::Event begin({.timing = true});
+    begin.record(lz::default_stream(kGpu0));
+    std::ostringstream times;
+    Tensor x = lz::rand({1 << 14}, {.device = kGpu0}), y = lz::rand({1 << 14}, {.device = kGpu1});
+    Tensor host = lz::ones({1 << 12}), number = lz::ones({});
+    const Tensor index = lz::arange(1 << 14, {.dtype = lz::i64, .device = kGpu0});
+    for (int i = 0; i < 40; ++i) {
+        {
+            const lz::StreamGuard guard(s);
+            x = lz::gather(lz::cumsum(x, 0), 0, index) * 0.5;
+            x.eval();
+        }
+        const Tensor copy = x.slice(0, 0, 1 << 12).to("cpu", {.non_blocking = true});
+        copy.eval();
+        host = host * 0.5 + copy; // a CPU program: inline, or where it waits for the copy
+        host.eval();
+        number = host.mean();
+        number.eval();
+        {
+            const lz::StreamGuard guard(t);
+            y = y * number + 1; // an argument where it is known, else a copy
+            y.eval();
+        }
+        if (i % 8 == 7)
+            (void)host.sum().item<double>();
+        const lz::Event a({.timing = true}), b({.timing = true});
+        a.record(s);
+        b.record(t);
+        lz::eval({x, y});
+        times << begin.elapsed_time(a) << ' ' << begin.elapsed_time(b) << ' ';
+    }
+    std::printf("timeline: %s\n", times.str().c_str());
+}
+
+TEST(Semantics, S43_by_a_models_clock_a_program_has_the_same_times_however_fast_its_threads_are) {
+    std::string first;
+    for (const char *delay : {"", "1", "2", "3", "4"}) {
+        std::string variables = "LAZULI_VIRTUAL_MODEL=h200x2 LAZULI_VIRTUAL_GPUS=2";
+        if (*delay)
+            variables += std::string(" LAZULI_VIRTUAL_DELAY=") + delay;
+        const std::string output = run_child(variables, "Timeline");
+        const size_t at = output.find("timeline: ");
+        ASSERT_NE(at, std::string::npos) << output;
+        const std::string times = output.substr(at, output.find('\n', at) - at);
+        EXPECT_GT(times.size(), 200u) << times;
+        if (first.empty())
+            first = times;
+        EXPECT_EQ(times, first) << "delays of seed " << delay;
+    }
+}
+
+} // namespace
