@@ -15,6 +15,7 @@ enum class FaultCode : int32_t {
     IndexOutOfRange = 1,
     DivisionByZero = 2,
     OutOfMemory = 3, ///< of the host, for the scratch of a worker or a library call
+    CallFailed = 4,  ///< what is registered for a `call` threw: `value` is CallErrors's number (ir/calls.h)
 };
 
 /// Filled by the first check that fails in a launch (others are dropped): S26.

@@ -25,8 +25,8 @@ struct HostTensor {
 /// Runs a verified graph. `inputs` are its parameters in order; their dtypes and shapes must be those of the
 /// parameters (else Failure Shape or DType). `runtime_words` replaces the graph's own if it is not empty and
 /// has their length; it is checked against the type rules. Throws Failure(Index) for an index out of range,
-/// Failure(State) for an integer division by zero and for a `call`, each with the node's location and
-/// recorded index. Inputs are never changed, donated or not.
+/// Failure(State) for an integer division by zero and for a `call` that is not registered (ir/calls.h) or
+/// throws, each with the node's location and recorded index. Inputs are never changed, donated or not.
 std::vector<HostTensor> interpret(const Graph &graph, std::span<const HostTensor> inputs,
                                   std::span<const int64_t> runtime_words = {});
 

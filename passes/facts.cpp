@@ -129,6 +129,8 @@ std::string label_of(const Graph &graph, ClusterKind kind, std::span<const NodeI
         }
         text += shown++ ? ", " : " ";
         text += name(op);
+        if (op == Op::Call)
+            text += fmt::format(" {}", graph.attrs(graph.node(id)).string(attr::kCallSymbol));
     }
     if (left > 0)
         text += fmt::format(", {} more", left);

@@ -1,5 +1,6 @@
 #include "passes/lower_clusters_library.h"
 
+#include "ir/calls.h"
 #include "ir/diagnostic.h"
 #include "passes/facts.h"
 
@@ -127,7 +128,13 @@ private:
 
     /// Operands in order, those that are written as InOut of themselves, then results.
     void call(const AttrView &attrs) {
-        step_.symbol = attrs.string(attr::kCallSymbol);
+        step_.symbol = std::string(kCallPrefix) + std::string(attrs.string(attr::kCallSymbol));
+        integer(node_.operand_count);
+        integer(node_.result_count);
+        for (const ValueId v : graph_.operands(node_))
+            type(graph_.type(v));
+        for (uint32_t k = 0; k < node_.result_count; ++k)
+            type(graph_.type(graph_.result(node_, k)));
         for (size_t i = 0; i < node_.operand_count; ++i)
             read(i);
         for (const int64_t w : attrs.ints(attr::kCallWrites)) {
@@ -137,8 +144,12 @@ private:
         }
         for (uint32_t k = 0; k < node_.result_count; ++k)
             write(k);
-        for (uint32_t w = 0; w < node_.runtime_count; ++w)
-            step_.ints.push_back({0, {{node_.runtime_begin + w, 1}}});
+    }
+    void type(const TensorType &type) {
+        integer(static_cast<int64_t>(type.dtype));
+        integer(type.shape.rank());
+        for (const int64_t extent : type.shape)
+            integer(extent);
     }
 
     void effect() {

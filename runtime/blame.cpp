@@ -1,5 +1,7 @@
 #include "runtime/blame.h"
 
+#include "ir/calls.h"
+
 #include <fmt/format.h>
 
 namespace lz::runtime {
@@ -61,6 +63,8 @@ ir::Failure failure_of(const ir::Program &program, uint32_t step, uint32_t segme
         return {ir::ErrorKind::State, "An integer was divided by zero.", {}, node};
     case ir::FaultCode::OutOfMemory:
         return {ir::ErrorKind::OutOfMemory, "The system has no memory for a step's scratch.", {}, node};
+    case ir::FaultCode::CallFailed:
+        return {ir::ErrorKind::State, ir::call_error(fault.value), {}, node};
     case ir::FaultCode::None:
         break;
     }

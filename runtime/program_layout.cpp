@@ -1,5 +1,7 @@
 #include "runtime/program_layout.h"
 
+#include "ir/calls.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -132,6 +134,11 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
 void LoadedProgram::Layout::add_call(const ir::Program &program, uint32_t s, Backend *backend) {
     const ir::Step &step = program.steps[s];
     const LibraryFn function = backend->find_library(step.symbol);
+    if (!function && step.symbol.starts_with(ir::kCallPrefix)) {
+        const ir::Failure unknown = ir::unknown_call(step.symbol.substr(ir::kCallPrefix.size()));
+        throw ir::Failure(unknown.kind(), unknown.message(), {},
+                          step.recorded.empty() ? ir::Failure::kNoNode : step.recorded.back());
+    }
     LZ_CHECK(function, fmt::format("step {} calls `{}`, which the library of {} does not have", s,
                                    step.symbol, ir::to_string(step.device)));
     add_action(step, s, backend, static_cast<uint32_t>(calls.size()));

@@ -1,6 +1,7 @@
 #pragma once
 /// Everything public.
 
+#include "lazuli/call.h"
 #include "lazuli/compile.h"
 #include "lazuli/cuda.h"
 #include "lazuli/device.h"

@@ -154,7 +154,7 @@ std::vector<HostTensor> inputs_of(const Graph &graph) {
 }
 
 std::vector<HostTensor> run_program(const Graph &graph, const Program &program, const Target &target,
-                                    std::span<const HostTensor> inputs, std::optional<uint64_t> delay) {
+                                    std::span<const HostTensor> inputs, std::optional<uint64_t> delay) try {
     codegen::KernelCache cache(target.cpu, {});
     std::vector<runtime::LoadedKernel> kernels;
     for (const codegen::LoadedKernelPtr &kernel : cache.get_all(program.kernels))
@@ -213,6 +213,11 @@ std::vector<HostTensor> run_program(const Graph &graph, const Program &program, 
         machine.copy(result.bytes.data(), result_memory[r], type.bytes(), type.device);
     }
     return results;
+} catch (const Failure &failure) { // with the line of the operation to blame
+    for (const Node &node : graph.nodes())
+        if (!failure.loc().known() && node.recorded != kNone && node.recorded == failure.node())
+            throw Failure(failure.kind(), failure.message(), node.loc, failure.node());
+    throw;
 }
 
 std::string print_results(std::span<const HostTensor> results) {

@@ -5,9 +5,11 @@
 #include "ir/compiled_kernel.h"
 #include "ir/dtype.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 namespace lz::runtime {
 
@@ -16,15 +18,37 @@ struct LibraryArgs {
     std::span<const int64_t> ints;
     ir::Fault *fault;
 };
-using LibraryFn = void (*)(const LibraryArgs &);
 
-/// The cpu implementation of a symbol, or nullptr. Symbols, with buffers and ints in order:
+/// A function, or nothing.
+class LibraryFn {
+public:
+    using Plain = void (*)(const LibraryArgs &);
+    using Bound = void (*)(const void *self, const LibraryArgs &);
+    LibraryFn(std::nullptr_t = nullptr) {} // NOLINT: stands for a pointer
+    template <class F>
+        requires(std::is_convertible_v<F, Plain> && !std::is_same_v<F, std::nullptr_t>)
+    LibraryFn(F plain) : plain_(plain) {}                                    // NOLINT: likewise
+    LibraryFn(Bound bound, const void *self) : bound_(bound), self_(self) {} ///< `self` stays
+
+    explicit operator bool() const { return plain_ || bound_; }
+    friend bool operator==(const LibraryFn &, const LibraryFn &) = default;
+    void operator()(const LibraryArgs &args) const { plain_ ? plain_(args) : bound_(self_, args); }
+
+private:
+    Plain plain_ = nullptr;
+    Bound bound_ = nullptr;
+    const void *self_ = nullptr;
+};
+
+/// The cpu implementation of a symbol, or nothing. Symbols, with buffers and ints in order:
 ///
 ///   cumsum, cumprod   in, out | dtype, outer, extent, inner
 ///   sort              in, values, indices(i64) | dtype, outer, extent, inner, descending
 ///   scatter           x, index, source, out | dtype, index dtype, axis, reduce, source node, rank, x
 ///   extents..,
 ///                     index extents.. ; out may be x (in place)
+///   call:<name>       operands.., results.. | number of operands, of results, and of each of both its dtype,
+///                     rank, extents.. ; what is registered under that name (ir/calls.h)
 ///
 /// Arrays are dense; (outer, extent, inner) is the shape folded around the axis. Results are deterministic.
 LibraryFn find_library(std::string_view symbol);

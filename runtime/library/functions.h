@@ -10,4 +10,7 @@ void cumprod(const LibraryArgs &args);
 void sort(const LibraryArgs &args);
 void scatter(const LibraryArgs &args);
 
+/// What is registered for `call` under this name, or nothing.
+LibraryFn find_registered_call(std::string_view name);
+
 } // namespace lz::runtime

@@ -1,5 +1,6 @@
 #include "runtime/api/library.h"
 
+#include "ir/calls.h"
 #include "runtime/library/functions.h"
 
 #include <algorithm>
@@ -8,14 +9,17 @@
 namespace lz::runtime {
 
 LibraryFn find_library(std::string_view symbol) {
-    static constexpr std::pair<std::string_view, LibraryFn> kSymbols[] = {
+    static constexpr std::pair<std::string_view, LibraryFn::Plain> kSymbols[] = {
         {"cumsum", cumsum},
         {"cumprod", cumprod},
         {"sort", sort},
         {"scatter", scatter},
     };
-    const auto *found = std::ranges::find(kSymbols, symbol, &std::pair<std::string_view, LibraryFn>::first);
-    return found == std::end(kSymbols) ? nullptr : found->second;
+    if (symbol.starts_with(ir::kCallPrefix))
+        return find_registered_call(symbol.substr(ir::kCallPrefix.size()));
+    const auto *found =
+        std::ranges::find(kSymbols, symbol, &std::pair<std::string_view, LibraryFn::Plain>::first);
+    return found == std::end(kSymbols) ? LibraryFn() : LibraryFn(found->second);
 }
 
 } // namespace lz::runtime

@@ -1,3 +1,4 @@
+#include "ir/calls.h"
 #include "ir/diagnostic.h"
 #include "ir/interpreter.h"
 #include "ir/interpreter_ref.h"
@@ -8,6 +9,7 @@
 
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 namespace lz::ir {
 namespace {
@@ -300,7 +302,61 @@ graph @f(%x: i32[2] = dense<[1, 2]>, %y: i32[2] = dense<[1, 0]>) {
             parse_graph("graph @f() {\n  %0 = call {symbol=\"mine\", writes=[]} : f32[2]\n  return %0\n}"),
             message),
         ErrorKind::State);
-    EXPECT_EQ(message, "<unknown>: call: the interpreter has no implementation of `mine`");
+    EXPECT_EQ(message.substr(0, message.find(';')), "<unknown>: call: No call is registered as `mine`");
+}
+
+TEST(Interpreter, CallsRunWhatIsRegistered) {
+    register_call("interpreter_test.scale",
+                  [](std::span<const CallTensor> in, std::span<const CallTensor> out) {
+                      auto *x = static_cast<float *>(in[0].data), *y = static_cast<float *>(out[0].data);
+                      ASSERT_EQ(in[0].shape.size(), 2u);
+                      EXPECT_EQ(in[0].strides[0], 3);
+                      EXPECT_EQ(out[0].shape[0], 6);
+                      for (int i = 0; i < 6; ++i) {
+                          y[i] = x[i] * static_cast<float>(*static_cast<const int64_t *>(in[1].data));
+                          x[i] = -x[i];
+                      }
+                  });
+    // %2 was read before the call, %3 and the view of %0 after it.
+    const auto results = run(parse_graph(R"(
+graph @f(%x: f32[2,3] = dense<[1, 2, 3, 4, 5, 6]>, %n: i64[1] = dense<[10]>) {
+  %0 = add %x, %x : f32[2,3]
+  %1 = reshape %0 : f32[6]
+  %2 = neg %1 : f32[6]
+  %3 = call %0, %n {symbol="interpreter_test.scale", writes=[0]} : f32[6]
+  %4 = add %1, %3 : f32[6]
+  return %2, %3, %4, %x
+})"));
+    expect_same(to_doubles(results[0]), {-2, -4, -6, -8, -10, -12}, "before");
+    expect_same(to_doubles(results[1]), {20, 40, 60, 80, 100, 120}, "result");
+    expect_same(to_doubles(results[2]), {18, 36, 54, 72, 90, 108}, "after");
+    expect_same(to_doubles(results[3]), {1, 2, 3, 4, 5, 6}, "another value");
+
+    register_call("interpreter_test.throw", [](auto, auto) { throw std::runtime_error("not on a Monday"); });
+    std::string message;
+    EXPECT_EQ(
+        failure_of(parse_graph("graph @f() {\n  %0 = call {symbol=\"interpreter_test.throw\", writes=[]} : "
+                               "f32[2] loc(\"a.cpp\":3)\n  return %0\n}"),
+                   message),
+        ErrorKind::State);
+    EXPECT_EQ(message, "a.cpp:3: call: `interpreter_test.throw` threw: not on a Monday");
+}
+
+TEST(Calls, NamesAreTakenOnceAndErrorsAreKeptByNumber) {
+    const CallFn nothing = [](auto, auto) {};
+    register_call("calls_test.once", nothing);
+    EXPECT_NE(find_call("calls_test.once"), nullptr);
+    EXPECT_EQ(find_call("calls_test.twice"), nullptr);
+    EXPECT_THROW(register_call("calls_test.once", nothing), Failure);
+    EXPECT_THROW(register_call("", nothing), Failure);
+    EXPECT_THROW(register_call("calls_test.none", {}), Failure);
+    EXPECT_NE(unknown_call("x").message().find("`calls_test.once`"), std::string::npos);
+    const int64_t first = keep_call_error("first");
+    EXPECT_EQ(call_error(first), "first");
+    for (int i = 0; i < 300; ++i)
+        (void)keep_call_error(std::to_string(i));
+    EXPECT_NE(call_error(first).find("forgotten"), std::string::npos);
+    EXPECT_EQ(call_error(first + 300), "299");
 }
 
 TEST(Interpreter, RuntimeWordsReplaceTheRecordedOnesAndAreChecked) {

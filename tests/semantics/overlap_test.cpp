@@ -2,6 +2,9 @@
 // by work that meets other work on the way.
 #include "support.h"
 
+#include <lazuli/call.h>
+
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -110,6 +113,27 @@ TEST(Semantics, S42_two_user_streams_are_under_way_at_the_same_time) {
     EXPECT_TRUE(both.try_wait());
     for (size_t i = 0; i < 2; ++i)
         EXPECT_EQ(results[i][999].item<double>(), 2.0 * (499500 + static_cast<double>(i)));
+}
+
+/// Two kernels that meet, one on each stream: neither ends before the other has begun.
+TEST(Semantics, S42_kernels_of_two_user_streams_run_at_the_same_time) {
+    static std::latch both(2);
+    lz::register_call(
+        "overlap_test.meet", [](std::span<const lz::CallType> in) { return std::vector{in[0]}; },
+        [](std::span<const lz::CallInput> in, std::span<const lz::CallOutput> out) {
+            both.arrive_and_wait();
+            std::ranges::copy(in[0].values<float>(), out[0].values<float>().begin());
+        });
+    const lz::Stream s(kGpu0), t(kGpu0);
+    const Tensor x = lz::arange(10, {.dtype = lz::f32, .device = kGpu0});
+    std::array<Tensor, 2> results;
+    for (size_t i = 0; i < 2; ++i) {
+        const lz::StreamGuard guard(i ? t : s);
+        results[i] = lz::call("overlap_test.meet", {x * static_cast<double>(i + 1)})[0] + 1;
+    }
+    lz::sync();
+    EXPECT_EQ(results[0][9].item<double>(), 10);
+    EXPECT_EQ(results[1][9].item<double>(), 19);
 }
 
 // --- the model's clock depends on the program alone

@@ -36,10 +36,6 @@ struct Waiting {
 
 constexpr uint64_t kInputTag = 0xff, kArgumentTag = 0xfe, kOverwrittenTag = 0xfd;
 
-bool has_several_results(const Node *n) {
-    return n->op == ir::Op::Sort && n->projection == 0;
-}
-
 /// Fields of an operation's first key word.
 uint64_t operation_word(const Node *n) {
     return static_cast<uint64_t>(n->op) | static_cast<uint64_t>(n->projection) << 8 |
@@ -376,7 +372,7 @@ bool Recording::is_claimed_here(const Node *n) const {
 [[gnu::cold]] void Recording::add_overwritten(Node *n, uint32_t heir) {
     const Storage *const s = n->storage;
     if (n->uses() != 1 || n->state.load(std::memory_order_acquire) != State::Ready ||
-        has_several_results(n) || !s || s->refs.load(std::memory_order_acquire) != 1 || s->adopted ||
+        n->several || !s || s->refs.load(std::memory_order_acquire) != 1 || s->adopted ||
         s->exposed.load(std::memory_order_relaxed))
         return;
     n->mark = epoch_; // the version that replaces it keeps it
@@ -440,7 +436,7 @@ void Recording::finish() {
     const bool pins = std::ranges::any_of(wanted, [&](uint32_t i) { return operations[i].node->pinned; });
     for (Input &input : inputs) {
         Node *const n = input.node;
-        if (n->state.load(std::memory_order_acquire) != State::Ready || has_several_results(n))
+        if (n->state.load(std::memory_order_acquire) != State::Ready || n->several)
             continue;
         const Storage *s = n->storage;
         input.donated = n->uses() == n->inner_uses && s->refs.load(std::memory_order_acquire) == 1 &&

@@ -59,6 +59,7 @@ struct Node {
     std::atomic<State> state{State::Pending};
     ir::Op op;
     uint8_t projection = 0; ///< k > 0: result k of operand 0, which is a node with several results
+    bool several = false;   ///< has results beyond its own, which projections of it are
     uint8_t size_class = 0;
     bool linked = false; ///< in the list of `owner`: that thread's business alone
     bool pinned = false; ///< its value is wanted in page-locked memory

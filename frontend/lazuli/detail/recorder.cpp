@@ -166,6 +166,12 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
     const ir::AttrView attrs{op, structural, runtime};
     std::vector<ir::TensorType> result_types(static_cast<size_t>(ir::num_results(attrs)));
     translated(loc, [&] { ir::infer_types(attrs, types, result_types); });
+    if (recorder.modes().check_devices) [[unlikely]] {
+        std::vector<Node *> nodes;
+        for (const Tensor *operand : operands)
+            nodes.push_back(Access::node(*operand));
+        check_devices(op, nodes, loc);
+    }
 
     std::vector<Tensor> results;
     Node *primary = make_node(op, operands.size(), structural.size(), runtime.size(), loc);
@@ -175,6 +181,7 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
         add_use(primary->operand_data()[i]);
     }
     primary->type = result_types[0];
+    primary->several = result_types.size() > 1;
     results.push_back(publish(primary, recorder));
     for (size_t k = 1; k < result_types.size(); ++k) {
         Node *projection = make_node(op, 1, 0, 0, loc);

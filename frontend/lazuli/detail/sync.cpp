@@ -226,7 +226,7 @@ private:
 
     /// A node with several results keeps its operands: another result may be asked for later.
     static void let_go_of_operands(Node *node) {
-        if (node->op == ir::Op::Sort)
+        if (node->several || node->projection > 0)
             return;
         const uint16_t count = node->num_operands;
         node->num_operands = 0;

@@ -1,0 +1,57 @@
+// Functions that are registered for the op `call`, as library calls.
+#include "runtime/library/functions.h"
+
+#include "ir/calls.h"
+#include "ir/diagnostic.h"
+#include "ir/type.h"
+
+#include <array>
+#include <vector>
+
+namespace lz::runtime {
+
+namespace {
+
+struct Dims {
+    std::array<int64_t, ir::kMaxRank> shape{}, strides{};
+};
+
+void call(const void *self, const LibraryArgs &args) {
+    const auto &registered = *static_cast<const ir::RegisteredCall *>(self);
+    const auto operands = static_cast<size_t>(args.ints[0]), results = static_cast<size_t>(args.ints[1]);
+    const int64_t *word = args.ints.data() + 2;
+    std::vector<Dims> dims(operands + results);
+    std::vector<ir::CallTensor> tensors;
+    for (size_t i = 0; i < dims.size(); ++i) {
+        const auto dtype = static_cast<ir::DType>(*word++);
+        const auto rank = static_cast<size_t>(*word++);
+        int64_t stride = 1;
+        for (size_t d = rank; d-- > 0;) {
+            dims[i].shape[d] = word[d];
+            dims[i].strides[d] = stride;
+            stride *= word[d];
+        }
+        word += rank;
+        tensors.push_back({args.buffers[i], dtype, std::span(dims[i].shape).first(rank),
+                           std::span(dims[i].strides).first(rank)});
+    }
+    const std::span all = tensors;
+    std::string error = ir::run_call(registered, all.first(operands), all.subspan(operands));
+    if (error.empty())
+        return;
+    if (!args.fault)
+        throw ir::Failure(ir::ErrorKind::State, error);
+    int32_t none = 0;
+    const int64_t number = ir::keep_call_error(std::move(error));
+    if (args.fault->code.compare_exchange_strong(none, static_cast<int32_t>(ir::FaultCode::CallFailed)))
+        args.fault->value = number;
+}
+
+} // namespace
+
+LibraryFn find_registered_call(std::string_view name) {
+    const ir::RegisteredCall *found = ir::find_call(name);
+    return found ? LibraryFn(call, found) : LibraryFn();
+}
+
+} // namespace lz::runtime
