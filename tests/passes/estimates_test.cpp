@@ -1,0 +1,108 @@
+/// How long steps are said to take, and how they share a device.
+
+#include "passes/estimates.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+namespace lz::passes {
+namespace {
+
+using namespace ir;
+
+const Device kGpu{DeviceKind::Cuda, 0};
+
+/// A byte of memory and an operation take 1 s, a byte of a link 2, between GPUs 4; no kernel less than 10.
+DeviceInfo round_numbers() {
+    DeviceInfo info;
+    info.device = kGpu;
+    info.memory_bandwidth = info.flops = 1;
+    info.link_bandwidth = 0.5;
+    info.peer_bandwidth = 0.25;
+    info.wave_seconds = 10;
+    return info;
+}
+
+Need of_kernel(int64_t read, int64_t written, int64_t flops, const DeviceInfo &device = round_numbers()) {
+    LoweredStep step;
+    step.bytes_read = read;
+    step.bytes_written = written;
+    step.flops = flops;
+    return estimate(step, device);
+}
+
+TEST(Estimates, AKernelNeedsTheDeviceOrAPartOfItForAWave) {
+    const Need bytes = of_kernel(30, 10, 5), operations = of_kernel(3, 1, 50), small = of_kernel(3, 1, 2);
+    EXPECT_EQ(bytes.seconds, 40);
+    EXPECT_EQ(bytes.part, 1);
+    EXPECT_EQ(operations.seconds, 50);
+    EXPECT_EQ(small.seconds, 10);
+    EXPECT_DOUBLE_EQ(small.part, 0.4);
+    EXPECT_EQ(small.engine, Engine::Compute);
+    DeviceInfo host = round_numbers();
+    host.device = kCpu;
+    EXPECT_EQ(of_kernel(3, 1, 2, host).seconds, 4) << "the CPU's kernels have no waves";
+}
+
+TEST(Estimates, CopiesHaveEnginesOfTheirOwn) {
+    LoweredStep copy;
+    copy.kind = StepKind::Copy;
+    copy.copy.bytes = 6;
+    copy.bytes_read = copy.bytes_written = 6;
+    const Device other{DeviceKind::Cuda, 1};
+    const auto expect = [&](Device from, Device to, double seconds, Engine engine) {
+        const Need need = estimate(copy, round_numbers(), from, to);
+        EXPECT_EQ(need.seconds, seconds);
+        EXPECT_EQ(need.engine, engine);
+    };
+    expect(kCpu, kGpu, 12, Engine::CopyIn);
+    expect(kGpu, kCpu, 12, Engine::CopyOut);
+    expect(kGpu, other, 24, Engine::CopyPeer);
+    expect(kGpu, kGpu, 12, Engine::Compute);
+    LoweredStep event;
+    event.kind = StepKind::RecordEvent;
+    EXPECT_EQ(estimate(event, round_numbers()).engine, Engine::None);
+}
+
+/// Looked at moment by moment.
+TEST(Estimates, WhatRunsAtATimeNeedsNoMoreThanOneDeviceAndNothingWaitsWithoutNeed) {
+    std::mt19937 random(5);
+    for (int round = 0; round < 50; ++round) {
+        struct Run {
+            double begin, end, part;
+        };
+        std::vector<Run> runs;
+        EngineTimes times;
+        double ready = 0, last = 0;
+        for (int k = 0; k < 40; ++k) {
+            ready += static_cast<double>(random() % 8);
+            const Need need = of_kernel(static_cast<int64_t>(random() % 20), 0, 0);
+            const double begin = times.begin(kGpu, need, ready);
+            EXPECT_GE(begin, std::max(ready, last));
+            const auto used = [&](double at) {
+                double sum = 0;
+                for (const Run &run : runs)
+                    sum += run.begin <= at && at < run.end ? run.part : 0;
+                return sum;
+            };
+            EXPECT_LE(used(begin) + need.part, 1 + 1e-6);
+            if (begin > std::max(ready, last)) { // just before there was no room
+                EXPECT_GT(used(begin - 0.5) + need.part, 1 - 1e-6) << "round " << round << ", kernel " << k;
+            }
+            runs.push_back({begin, begin + need.seconds, need.part});
+            last = begin;
+        }
+    }
+    EngineTimes times;
+    const Need whole = of_kernel(100, 0, 0);
+    EXPECT_EQ(times.begin(kGpu, whole, 0), 0);
+    EXPECT_EQ(times.begin({DeviceKind::Cuda, 1}, whole, 0), 0) << "another device";
+    EXPECT_EQ(times.begin(kGpu, {5, 1, Engine::CopyIn}, 0), 0) << "another engine";
+    EXPECT_EQ(times.begin(kGpu, whole, 1), 100);
+}
+
+} // namespace
+} // namespace lz::passes
