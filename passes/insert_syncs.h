@@ -4,7 +4,8 @@
 /// Property: every dependence between two steps holds by the order of streams and by events alone, and no
 /// event could be left out (a transitive reduction over vector clocks): a step waits for another only if
 /// nothing that its stream did or waited for before implies it, and all that wait for one step wait for one
-/// event. The host never waits. The user's wait_stream becomes such waits too. What the user's own events
+/// event. The host never waits. The user's wait_stream becomes such waits too, for the default stream one on
+/// each stream that unnamed work may be on, where earlier runs may have left some. What the user's own events
 /// order is not known here, so nothing relies on it.
 ///
 /// Without it steps would read what is not written yet, or write over what is still read. It stands after

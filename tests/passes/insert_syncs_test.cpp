@@ -169,6 +169,24 @@ TEST(InsertSyncs, WaitStreamWaitsForEarlierRunsToo) {
     EXPECT_EQ(program.steps[1].stream, 9);
 }
 
+TEST(InsertSyncs, WaitingForTheDefaultStreamWaitsForAllUnnamedWorkOfEarlierRuns) {
+    const std::string wait = " = wait_stream {device=cuda:0, of=cuda:0, stream=0} stream(";
+    const Program program =
+        compile_body("  !0" + wait + "9)\n" + unary("1", "tanh", "x", 9) + "  !1" + wait + "9)\n  !2" + wait +
+                     "10)\n" + unary("2", "exp", "y", 10) + "  return %1, %2\n");
+    std::vector<int32_t> recorded;
+    std::vector<uint32_t> first, second;
+    for (const Step &step : program.steps) {
+        if (step.kind == StepKind::RecordEvent)
+            recorded.push_back(step.stream);
+        else if (step.kind == StepKind::WaitEvent)
+            (step.stream == 9 ? first : second).push_back(step.event);
+    }
+    EXPECT_EQ(recorded, (std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7})) << "where unnamed work may be";
+    EXPECT_EQ(first, (std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 6, 7})) << "once, though it is asked for twice";
+    EXPECT_EQ(second, first) << "of the same events";
+}
+
 TEST(StageCopies, PiecesTakeTurnsInTwoBlocksOfPinnedMemory) {
     Target target = test_target(2);
     const Program program =

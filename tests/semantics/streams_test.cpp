@@ -161,6 +161,28 @@ TEST(Semantics, S41_waiting_for_the_default_stream_waits_for_all_unnamed_work) {
     EXPECT_TRUE(after);
 }
 
+TEST(Child, DISABLED_WaitsForUnnamedWorkOfEarlierRuns) {
+    const lz::Stream s(kGpu0);
+    for (int i = 0; i < 20; ++i) {
+        std::vector<Tensor> results; // of independent chains: on several streams, and on those for copies
+        for (int chain = 0; chain < 4; ++chain) {
+            Tensor x = lz::full({300, 300}, chain, {.device = kGpu0});
+            for (int k = 0; k < 3; ++k)
+                x = lz::cumsum(lz::sin(x), 0);
+            results.push_back(x.to(Device::cpu(), {.non_blocking = true}));
+            results.push_back(x);
+        }
+        lz::eval(results);
+        s.wait_stream(lz::default_stream(kGpu0));
+        s.synchronize();
+        EXPECT_TRUE(lz::default_stream(kGpu0).query()) << "unnamed work of an earlier run goes on";
+    }
+}
+TEST(Semantics, S41_waiting_for_the_default_stream_waits_for_unnamed_work_of_earlier_runs) {
+    for (const char *seed : {"1", "2", "3"})
+        run_child(std::string("LAZULI_VIRTUAL_DELAY=") + seed, "WaitsForUnnamedWorkOfEarlierRuns");
+}
+
 TEST(Semantics, S42_user_streams_need_no_wait) {
     const lz::Stream s(kGpu0);
     for (const bool waits : {false, true}) {
