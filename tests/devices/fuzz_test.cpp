@@ -15,7 +15,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <deque>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -61,42 +62,21 @@ test::RandomGraphOptions options_of(uint64_t seed) {
     return options;
 }
 
-/// "" or what is wrong. `tolerance` is empty when the graph was shrunk.
+/// "" or what is wrong with any of several runs in flight.
 std::string wrong(const ir::Graph &graph, const std::vector<double> &tolerance, int runs) {
-    const std::vector<ir::HostTensor> inputs = test::inputs_of(graph);
-    std::vector<ir::HostTensor> want;
-    try {
-        want = ir::interpret(graph, inputs);
-    } catch (const ir::Failure &) {
-        return ""; // shrinking may make indices that are out of range
-    }
-    std::vector<std::vector<ir::HostTensor>> got;
-    try {
+    return test::wrong(graph, tolerance, [&](const std::vector<ir::HostTensor> &inputs) {
         std::deque<test::GraphRun> in_flight;
         for (int r = 0; r < runs; ++r)
             in_flight.emplace_back(graph, inputs).launch();
-        for (test::GraphRun &run : in_flight)
-            got.push_back(run.results());
-    } catch (const std::exception &error) {
-        return error.what();
-    }
-    for (int r = 1; r < runs; ++r)
-        if (const std::string difference = test::different_bits(got[0], got[static_cast<size_t>(r)]);
-            !difference.empty())
-            return fmt::format("run {} of one program differs from run 0: {}", r, difference);
-    for (size_t r = 0; r < want.size(); ++r) {
-        const std::vector<double> x = ir::to_doubles(got[0][r]), y = ir::to_doubles(want[r]);
-        for (size_t i = 0; i < y.size(); ++i) {
-            const double allowed =
-                r < tolerance.size() ? tolerance[r] : 1e-2 * std::max(1.0, std::fabs(y[i]));
-            const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
-            if (!same && !(std::fabs(x[i] - y[i]) <= allowed))
-                return fmt::format(
-                    "result {} ({}) differs at element {}: got {:.9g}, want {:.9g}, allowed {:.3g}", r,
-                    ir::to_string(want[r].type), i, x[i], y[i], allowed);
-        }
-    }
-    return "";
+        std::vector<ir::HostTensor> first = in_flight[0].results();
+        for (int r = 1; r < runs; ++r)
+            if (const std::string difference =
+                    test::different_bits(first, in_flight[static_cast<size_t>(r)].results());
+                !difference.empty())
+                throw std::runtime_error(
+                    fmt::format("run {} of one program differs from run 0: {}", r, difference));
+        return first;
+    });
 }
 
 int64_t allocated() {

@@ -8,10 +8,9 @@
 #include "tests/support/random_graph.h"
 #include "tests/support/shrink.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <stdexcept>
 #include <string>
 
 namespace {
@@ -58,40 +57,16 @@ private:
     ir::Modes before_;
 };
 
-/// "" or what is wrong. `tolerance` is empty when the graph was shrunk: then a result is wrong when it
-/// differs wildly.
+/// "" or what is wrong, fused or not.
 std::string wrong(const ir::Graph &graph, const std::vector<double> &tolerance) {
-    const std::vector<ir::HostTensor> inputs = test::inputs_of(graph);
-    std::vector<ir::HostTensor> want, got;
-    try {
-        want = ir::interpret(graph, inputs);
-    } catch (const ir::Failure &failure) {
-        return ""; // shrinking may make indices that are out of range
-    }
-    try {
-        got = test::run_compiled(graph, inputs);
+    return test::wrong(graph, tolerance, [&](const std::vector<ir::HostTensor> &inputs) {
+        std::vector<ir::HostTensor> fused = test::run_compiled(graph, inputs);
         const Unfused unfused;
-        const std::string difference = test::different_bits(got, test::run_compiled(graph, inputs));
+        const std::string difference = test::different_bits(fused, test::run_compiled(graph, inputs));
         if (!difference.empty())
-            return "fused and unfused differ: " + difference;
-    } catch (const std::exception &error) {
-        return error.what();
-    }
-    for (size_t r = 0; r < want.size(); ++r) {
-        const std::vector<double> x = ir::to_doubles(got[r]), y = ir::to_doubles(want[r]);
-        for (size_t i = 0; i < y.size(); ++i) {
-            const double allowed =
-                r < tolerance.size() ? tolerance[r] : 1e-2 * std::max(1.0, std::fabs(y[i]));
-            const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
-            const bool huge =
-                !std::isfinite(y[i]) || std::fabs(y[i]) > 1e4; // special values: see RandomGraph
-            if (!same && !(std::fabs(x[i] - y[i]) <= allowed) && !(huge && tolerance.empty()))
-                return fmt::format(
-                    "result {} ({}) differs at element {}: got {:.9g}, want {:.9g}, allowed {:.3g}", r,
-                    ir::to_string(want[r].type), i, x[i], y[i], allowed);
-        }
-    }
-    return "";
+            throw std::runtime_error("fused and unfused differ: " + difference);
+        return fused;
+    });
 }
 
 TEST(Fuzz, RandomProgramsComputeWhatTheInterpreterDoes) {

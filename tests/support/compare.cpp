@@ -207,6 +207,37 @@ std::string different_values(const std::vector<ir::HostTensor> &got, const std::
     return "";
 }
 
+std::string
+wrong(const ir::Graph &graph, const std::vector<double> &tolerance,
+      const std::function<std::vector<ir::HostTensor>(const std::vector<ir::HostTensor> &)> &run) {
+    const std::vector<ir::HostTensor> inputs = inputs_of(graph);
+    std::vector<ir::HostTensor> want, got;
+    try {
+        want = ir::interpret(graph, inputs);
+    } catch (const ir::Failure &) {
+        return "";
+    }
+    try {
+        got = run(inputs);
+    } catch (const std::exception &error) {
+        return error.what();
+    }
+    for (size_t r = 0; r < want.size(); ++r) {
+        const std::vector<double> x = ir::to_doubles(got[r]), y = ir::to_doubles(want[r]);
+        for (size_t i = 0; i < y.size(); ++i) {
+            const double allowed =
+                r < tolerance.size() ? tolerance[r] : 1e-2 * std::max(1.0, std::fabs(y[i]));
+            const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
+            const bool huge = !std::isfinite(y[i]) || std::fabs(y[i]) > 1e4; // see RandomGraph
+            if (!same && !(std::fabs(x[i] - y[i]) <= allowed) && !(huge && tolerance.empty()))
+                return fmt::format(
+                    "result {} ({}) differs at element {}: got {:.9g}, want {:.9g}, allowed {:.3g}", r,
+                    ir::to_string(want[r].type), i, x[i], y[i], allowed);
+        }
+    }
+    return "";
+}
+
 std::string check(const ir::Graph &graph, double tolerance) {
     try {
         const std::vector<ir::HostTensor> inputs = inputs_of(graph);

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -63,6 +64,13 @@ std::string different_bits(const std::vector<ir::HostTensor> &a, const std::vect
 /// to the dtype's precision; integers and bools equal, NaN where NaN, infinities equal.
 std::string different_values(const std::vector<ir::HostTensor> &got, const std::vector<ir::HostTensor> &want,
                              double tolerance = 64);
+
+/// What is wrong with a random graph: what `run` throws, or the first element of its results that is further
+/// from the interpreter's than `tolerance` says, by result; "" if nothing, or if the interpreter fails (then
+/// shrinking made indices that are out of range). Without tolerances (the graph was shrunk) an element is
+/// wrong when it is wildly off, and not among the huge numbers that special values lead to.
+std::string wrong(const ir::Graph &graph, const std::vector<double> &tolerance,
+                  const std::function<std::vector<ir::HostTensor>(const std::vector<ir::HostTensor> &)> &run);
 
 /// Compiles, runs, interprets, compares; "" or what is wrong with the printed graph.
 std::string check(const ir::Graph &graph, double tolerance = 64);
