@@ -9,7 +9,8 @@ namespace lz::ir {
 namespace {
 
 bool equal_locations(const Location &a, const Location &b) {
-    return a.known() == b.known() && (!a.known() || (a.line == b.line && std::strcmp(a.file, b.file) == 0));
+    return a.known() == b.known() &&
+           (!a.known() || (a.line == b.line && a.function == b.function && std::strcmp(a.file, b.file) == 0));
 }
 
 /// Compares two graphs whose values may be numbered differently: a parameter may stand between nodes, where

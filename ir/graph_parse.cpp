@@ -468,8 +468,19 @@ private:
             s_.fail("a file's name holds no zero byte");
         s_.expect(':');
         const auto line = static_cast<uint32_t>(s_.integer_in("a line", 1, UINT32_MAX));
+        const uint16_t function = s_.accept_word("in") ? function_called() : uint16_t{0};
         s_.expect(')');
-        set(Location{intern_file(file), line});
+        set(Location{intern_file(file), line, function});
+    }
+
+    uint16_t function_called() {
+        const std::string name = s_.string("a function's name");
+        if (name.empty())
+            s_.fail("a function's name is not empty");
+        const uint16_t number = intern_function(name);
+        if (number == 0)
+            s_.fail("there are more names of functions than the 65535 that can be told apart");
+        return number;
     }
 
     void cause() {

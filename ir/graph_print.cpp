@@ -191,8 +191,12 @@ private:
     }
 
     void location(const Location &loc) {
-        if (options_.locations && loc.known())
-            out_ += " loc(" + quoted(loc.file) + ":" + std::to_string(loc.line) + ")";
+        if (!options_.locations || !loc.known())
+            return;
+        out_ += " loc(" + quoted(loc.file) + ":" + std::to_string(loc.line);
+        if (loc.function != 0)
+            out_ += " in " + quoted(function_name(loc.function));
+        out_ += ')';
     }
 
     std::string order_name(NodeId id) const {

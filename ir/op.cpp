@@ -173,4 +173,20 @@ std::string attrs_error(const AttrView &view) {
     return {};
 }
 
+std::string_view called(Op op, const Location &loc) {
+    return loc.function != 0 ? function_name(loc.function) : name(op);
+}
+
+Failure called_as(const Failure &failure, Op op, const Location &loc) {
+    const std::string head = std::string(called(op, loc)) + ": ";
+    const std::string own = std::string(name(op)) + ": ";
+    std::string_view what = failure.message();
+    for (const std::string_view said : {std::string_view(head), std::string_view(own)})
+        if (what.starts_with(said)) {
+            what.remove_prefix(said.size());
+            break;
+        }
+    return {failure.kind(), head + std::string(what), failure.loc(), failure.node()};
+}
+
 } // namespace lz::ir

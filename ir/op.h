@@ -16,6 +16,7 @@
 /// A Scalar word holds the bits of a double when the op's result dtype is a float, else an int64_t.
 /// A Device word is kind * 256 + index.
 
+#include "ir/location.h"
 #include "ir/type.h"
 
 #include <bit>
@@ -26,6 +27,8 @@
 #include <string_view>
 
 namespace lz::ir {
+
+class Failure;
 
 enum class Op : uint8_t {
 #define LZ_ELEMENTWISE(E, text, arity, rule, kernel, fref, iref) E,
@@ -156,6 +159,12 @@ inline constexpr int kCallSymbol = 0, kCallWrites = 1, kCallResults = 2;
 /// `device` attribute.
 void infer_types(const AttrView &attrs, std::span<const TensorType *const> operands,
                  std::span<TensorType> results);
+
+/// What the user called: the function that `loc` names, else the operation.
+std::string_view called(Op op, const Location &loc);
+/// The failure of a type rule, or of a step, with the name of what the user called before its message; a name
+/// of the operation that stands there already gives way.
+Failure called_as(const Failure &failure, Op op, const Location &loc);
 
 /// Number of results of an op with these attributes.
 int num_results(const AttrView &attrs);

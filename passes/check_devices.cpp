@@ -1,19 +1,17 @@
 #include "passes/check_devices.h"
 
+#include "ir/diagnostic.h"
+
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
 
 namespace lz::passes {
 
 using namespace ir;
 
 namespace {
-
-/// The failure of S11 as that of an operation.
-Failure missing(Op op, const Target &target, Device asked, const Location &loc, uint32_t node) {
-    std::string text = target.missing_device(asked).message();
-    text[0] = 't'; // in the middle of a sentence now
-    return {ErrorKind::Device, fmt::format("{}: {}", name(op), text), loc, node};
-}
 
 /// A few bytes that become a kernel argument or a small transfer.
 bool is_cpu_scalar(const TensorType &type) {
@@ -24,138 +22,185 @@ bool takes_any_device(Op op) {
     return op == Op::Transfer || info(op).family == OpFamily::Effect;
 }
 
-/// `from dot at train.cpp:30`, `an input recorded at train.cpp:3`, `the input %x`.
-std::string origin(const DeviceOperand &operand) {
-    const std::string where = operand.loc.known() ? to_string(operand.loc) : std::string();
-    if (!operand.made_by.empty())
-        return fmt::format("from {}{}{}", operand.made_by, where.empty() ? "" : " at ", where);
-    const std::string name = operand.input.empty() ? "an input" : fmt::format("the input %{}", operand.input);
-    return where.empty() ? name : fmt::format("{} recorded at {}", name, where);
-}
-
-/// `a`, `b`, ... as in the call that the message proposes.
+/// `a`, `b`, ... as in the call that a message proposes.
 std::string letter(size_t operand) {
     return operand < 26 ? std::string(1, static_cast<char>('a' + operand)) : fmt::format("x{}", operand);
 }
 
-std::string list_of(std::span<const DeviceOperand> operands) {
-    std::string text;
-    for (size_t k = 0; k < operands.size(); ++k) {
-        const TensorType &type = *operands[k].type;
-        text += fmt::format("{}{} is {}{} on {} ({})", k == 0 ? "" : ", ", letter(k), name(type.dtype),
-                            to_string(type.shape), to_string(type.device), origin(operands[k]));
+/// Two operands that cannot meet: the one where the operation runs, and one that is elsewhere.
+struct Clash {
+    size_t home, stranger;
+};
+
+class Checker {
+public:
+    Checker(const Graph &graph, const Target &target) : graph_(graph), target_(target) {}
+
+    void run() {
+        for (NodeId id = 0; id < graph_.nodes().size(); ++id) {
+            const Node &node = graph_.node(id);
+            node_ = &node;
+            blamed_ = node.recorded != kNone ? node.recorded : id;
+            check_present();
+            // Most nodes are right: more is looked at only for those that mix.
+            const auto operands = graph_.operands(node);
+            const auto elsewhere = [&](ValueId v) { return device(v) != device(operands[0]); };
+            if (takes_any_device(node.op) || std::ranges::none_of(operands, elsewhere))
+                continue;
+            check_writes(operands);
+            if (target_.modes.transfer != TransferMode::Automatic && clash_of(operands))
+                throw mixed();
+        }
     }
-    return text;
-}
 
-/// `b.to(a.device()) and c.to(a.device())`: brings to `home` whatever is elsewhere.
-std::string moves_to(std::span<const DeviceOperand> operands, size_t home) {
-    std::vector<size_t> strangers;
-    for (size_t k = 0; k < operands.size(); ++k)
-        if (!is_cpu_scalar(*operands[k].type) && operands[k].type->device != operands[home].type->device)
-            strangers.push_back(k);
-    std::string text;
-    for (size_t i = 0; i < strangers.size(); ++i)
-        text += fmt::format("{}{}.to({}.device())",
-                            i == 0                      ? ""
-                            : i + 1 == strangers.size() ? " and "
-                                                        : ", ",
-                            letter(strangers[i]), letter(home));
-    return text;
-}
+private:
+    Device device(ValueId v) const { return graph_.type(v).device; }
 
-Failure mixed(Op op, std::span<const DeviceOperand> operands, size_t home, size_t stranger,
-              const Location &loc, uint32_t node) {
-    // What is on the CPU is most often what was forgotten there (S73).
-    std::string fix = moves_to(operands, home);
-    if (operands[home].type->device == kCpu)
-        fix = fmt::format("{}, or {}", moves_to(operands, stranger), fix);
-    return {
-        ErrorKind::Device,
-        fmt::format("{}: operands are on different devices: {}. Bring them together, for instance with {}.",
-                    name(op), list_of(operands), fix),
-        loc, node};
-}
-
-} // namespace
-
-std::optional<Failure> device_error(Op op, std::span<const DeviceOperand> operands, const Target &target,
-                                    const Location &loc, uint32_t node, std::span<const int64_t> writes) {
-    for (const DeviceOperand &operand : operands)
-        if (!target.find(operand.type->device))
-            return missing(op, target, operand.type->device, loc, node);
-    if (operands.size() < 2 || takes_any_device(op))
-        return std::nullopt;
-    size_t home = operands.size();
-    for (size_t k = 0; k < operands.size() && home == operands.size(); ++k)
-        if (!is_cpu_scalar(*operands[k].type))
-            home = k;
-    if (home == operands.size())
-        return std::nullopt;
-    const Device at = operands[home].type->device;
-    for (const int64_t written : writes)
-        if (operands[static_cast<size_t>(written)].type->device != at)
-            return Failure(ErrorKind::Device,
-                           fmt::format("{}: it runs on {} and changes {}, which is elsewhere: {}. Move that "
-                                       "tensor before the call.",
-                                       name(op), to_string(at), letter(static_cast<size_t>(written)),
-                                       list_of(operands)),
-                           loc, node);
-    if (target.modes.transfer == TransferMode::Automatic)
-        return std::nullopt;
-    for (size_t k = home + 1; k < operands.size(); ++k) {
-        const TensorType &type = *operands[k].type;
-        if (type.device != at && !is_cpu_scalar(type) && !target.are_peers(at, type.device))
-            return mixed(op, operands, home, k, loc, node);
+    Failure failure(const std::string &what) const {
+        return {ErrorKind::Device, fmt::format("{}: {}", called(node_->op, node_->loc), what), node_->loc,
+                blamed_};
     }
-    return std::nullopt;
-}
 
-namespace {
+    /// S11: what the node reads, makes or names is on a device that is there.
+    void check_present() const {
+        const auto check = [&](Device at) {
+            if (target_.find(at))
+                return;
+            std::string text = target_.missing_device(at).message();
+            text[0] = 't'; // in the middle of a sentence now
+            throw failure(text);
+        };
+        for (const ValueId v : graph_.operands(*node_))
+            check(device(v));
+        for (uint32_t k = 0; k < node_->result_count; ++k)
+            check(device(graph_.result(*node_, k)));
+        if (info(node_->op).family == OpFamily::Effect)
+            check(graph_.attrs(*node_).device(attr::kEffectDevice));
+        if (node_->op == Op::WaitStream)
+            check(graph_.attrs(*node_).device(attr::kWaitStreamOf));
+    }
 
-/// Fails if the node makes something on, or names, a device that is not there.
-void check_present(const Graph &graph, const Node &node, const Target &target, uint32_t blamed) {
-    const auto check = [&](Device at) {
-        if (!target.find(at))
-            throw missing(node.op, target, at, node.loc, blamed);
-    };
-    for (uint32_t k = 0; k < node.result_count; ++k)
-        check(graph.type(graph.result(node, k)).device);
-    if (info(node.op).family == OpFamily::Effect)
-        check(graph.attrs(node).device(attr::kEffectDevice));
-    if (node.op == Op::WaitStream)
-        check(graph.attrs(node).device(attr::kWaitStreamOf));
-}
+    /// Position of the operand where the operation runs; their count if all are numbers on the CPU.
+    size_t home_of(std::span<const ValueId> operands) const {
+        return static_cast<size_t>(
+            std::ranges::find_if(operands, [&](ValueId v) { return !is_cpu_scalar(graph_.type(v)); }) -
+            operands.begin());
+    }
+
+    void check_writes(std::span<const ValueId> operands) const {
+        const size_t home = home_of(operands);
+        if (node_->op != Op::Call || home == operands.size())
+            return;
+        const Device at = device(operands[home]);
+        for (const int64_t word : graph_.attrs(*node_).ints(attr::kCallWrites))
+            if (const auto written = static_cast<size_t>(word); device(operands[written]) != at)
+                throw failure(fmt::format("it runs on {} and changes {}, which is elsewhere: {}. Move that "
+                                          "tensor before the call.",
+                                          to_string(at), letter(written), list_of(operands)));
+    }
+
+    std::optional<Clash> clash_of(std::span<const ValueId> operands) const {
+        const size_t home = home_of(operands);
+        for (size_t k = home + 1; k < operands.size(); ++k) {
+            const TensorType &type = graph_.type(operands[k]);
+            const Device at = device(operands[home]);
+            if (type.device != at && !is_cpu_scalar(type) && !target_.are_peers(at, type.device))
+                return Clash{home, k};
+        }
+        return std::nullopt;
+    }
+
+    /// The tensors that went into the call of which the node is a part: for `linear(x, w, b)` these, although
+    /// the node that mixes adds b to a product that the user never named.
+    std::vector<ValueId> handed_in() const {
+        std::vector<ValueId> found, stack;
+        std::vector<bool> seen(graph_.values().size());
+        const auto push = [&](const Node &n) {
+            const auto operands = graph_.operands(n);
+            stack.insert(stack.end(), operands.rbegin(), operands.rend()); // the first is looked at first
+        };
+        push(*node_);
+        while (!stack.empty()) {
+            const ValueId v = stack.back();
+            stack.pop_back();
+            if (seen[v])
+                continue;
+            seen[v] = true;
+            const Node *const producer = graph_.producer(v);
+            if (producer && same_call(producer->loc, node_->loc))
+                push(*producer);
+            else
+                found.push_back(v);
+        }
+        return found;
+    }
+
+    Failure mixed() const {
+        std::vector<ValueId> operands = handed_in();
+        std::optional<Clash> clash = clash_of(operands);
+        if (!clash) { // the call itself made what is elsewhere
+            const auto own = graph_.operands(*node_);
+            operands.assign(own.begin(), own.end());
+            clash = clash_of(operands);
+        }
+        // What is on the CPU is most often what was forgotten there (S73).
+        std::string fix = moves_to(operands, clash->home);
+        if (device(operands[clash->home]) == kCpu)
+            fix = fmt::format("{}, or {}", moves_to(operands, clash->stranger), fix);
+        return failure(
+            fmt::format("operands are on different devices: {}. Bring them together, for instance with {}.",
+                        list_of(operands), fix));
+    }
+
+    /// `made by randn at train.cpp:30`; for text without lines `the input %x`.
+    std::string origin(ValueId v) const {
+        const Node *const producer = graph_.producer(v);
+        const Param *const param = producer ? nullptr : &graph_.params[graph_.value(v).result];
+        const Location &loc = producer ? producer->loc : param->loc;
+        if (!producer && !loc.known())
+            return param->name.empty() ? "an input" : fmt::format("the input %{}", param->name);
+        std::string text = "made";
+        if (producer || loc.function != 0)
+            text += fmt::format(" by {}", producer ? called(producer->op, loc) : function_name(loc.function));
+        return loc.known() ? fmt::format("{} at {}", text, to_string(loc)) : text;
+    }
+
+    std::string list_of(std::span<const ValueId> operands) const {
+        std::string text;
+        for (size_t k = 0; k < operands.size(); ++k) {
+            const TensorType &type = graph_.type(operands[k]);
+            text += fmt::format("{}{} is {}{} on {} ({})", k == 0 ? "" : ", ", letter(k), name(type.dtype),
+                                to_string(type.shape), to_string(type.device), origin(operands[k]));
+        }
+        return text;
+    }
+
+    /// `b.to(a.device()) and c.to(a.device())`: brings to `home` whatever is elsewhere.
+    std::string moves_to(std::span<const ValueId> operands, size_t home) const {
+        std::vector<size_t> strangers;
+        for (size_t k = 0; k < operands.size(); ++k)
+            if (!is_cpu_scalar(graph_.type(operands[k])) && device(operands[k]) != device(operands[home]))
+                strangers.push_back(k);
+        std::string text;
+        for (size_t i = 0; i < strangers.size(); ++i)
+            text += fmt::format("{}{}.to({}.device())",
+                                i == 0                      ? ""
+                                : i + 1 == strangers.size() ? " and "
+                                                            : ", ",
+                                letter(strangers[i]), letter(home));
+        return text;
+    }
+
+    const Graph &graph_;
+    const Target &target_;
+    const Node *node_ = nullptr;
+    uint32_t blamed_ = 0;
+};
 
 } // namespace
 
 void check_devices(const Graph &graph, const Target &target) {
-    std::vector<DeviceOperand> operands;
-    for (NodeId id = 0; id < graph.nodes().size(); ++id) {
-        const Node &node = graph.node(id);
-        const uint32_t blamed = node.recorded != kNone ? node.recorded : id;
-        check_present(graph, node, target, blamed);
-        // Most nodes are right: the message's parts are gathered only for those that mix.
-        const auto values = graph.operands(node);
-        bool mixed = false;
-        for (const ValueId v : values)
-            mixed = mixed || graph.type(v).device != graph.type(values[0]).device;
-        if (!mixed && (node.operand_count == 0 || target.find(graph.type(values[0]).device)))
-            continue;
-        operands.clear();
-        for (const ValueId v : values) {
-            if (const Node *p = graph.producer(v)) {
-                operands.push_back({&graph.type(v), name(p->op), {}, p->loc});
-            } else {
-                const Param &param = graph.params[graph.value(v).result];
-                operands.push_back({&graph.type(v), {}, param.name, param.loc});
-            }
-        }
-        const auto writes =
-            node.op == Op::Call ? graph.attrs(node).ints(attr::kCallWrites) : std::span<const int64_t>();
-        if (const auto failure = device_error(node.op, operands, target, node.loc, blamed, writes))
-            throw *failure;
-    }
+    Checker(graph, target).run();
 }
 
 } // namespace lz::passes

@@ -56,11 +56,11 @@ ir::Failure failure_of(const ir::Program &program, uint32_t step, uint32_t segme
     switch (static_cast<ir::FaultCode>(fault.code.load(std::memory_order_acquire))) {
     case ir::FaultCode::IndexOutOfRange:
         return {ir::ErrorKind::Index,
-                fmt::format("Index {} is out of range for an axis of extent {}.", fault.value, fault.limit),
+                fmt::format("index {} is out of range for an axis of extent {}.", fault.value, fault.limit),
                 {},
                 node};
     case ir::FaultCode::DivisionByZero:
-        return {ir::ErrorKind::State, "An integer was divided by zero.", {}, node};
+        return {ir::ErrorKind::State, "an integer was divided by zero.", {}, node};
     case ir::FaultCode::OutOfMemory:
         return {ir::ErrorKind::OutOfMemory, "The system has no memory for a step's scratch.", {}, node};
     case ir::FaultCode::CallFailed:

@@ -457,13 +457,9 @@ GpuProperties Engine::properties(ir::Device device) const {
     return {p.name, p.is_virtual, p.total_memory, p.major, p.minor, p.multi_processor_count, p.copy_engines};
 }
 
-std::optional<ir::Failure> Engine::device_error(ir::Op op, std::span<const Operand> operands,
-                                                const ir::Location &loc) const {
-    std::vector<passes::DeviceOperand> named;
-    for (const Operand &operand : operands)
-        named.push_back({operand.type, operand.made_by, {}, operand.loc});
+void Engine::check_devices(const ir::Graph &graph) const {
     const std::lock_guard lock(impl_->target_mutex);
-    return passes::device_error(op, named, impl_->target, loc);
+    passes::check_devices(graph, impl_->target);
 }
 
 bool Engine::can_access_peer(ir::Device from, ir::Device to) const {

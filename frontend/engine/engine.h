@@ -95,13 +95,6 @@ struct GpuProperties {
     int multi_processor_count = 0, copy_engines = 0;
 };
 
-/// An operand of an operation that is about to be recorded: the name of what made it, and where.
-struct Operand {
-    const ir::TensorType *type = nullptr;
-    std::string_view made_by; ///< empty for an input
-    ir::Location loc;
-};
-
 /// Memory of a value: where it is, in whose order it was taken, and what streams do with it.
 struct Block {
     void *data = nullptr;
@@ -170,9 +163,8 @@ public:
     /// Whether `from` could address memory of `to`, and whether it may now.
     bool can_access_peer(ir::Device from, ir::Device to) const;
     bool peer_access(ir::Device from, ir::Device to) const;
-    /// What is wrong with the devices of these operands, as the compiler would say it (S06); or nothing.
-    std::optional<ir::Failure> device_error(ir::Op op, std::span<const Operand> operands,
-                                            const ir::Location &loc) const;
+    /// Throws what the compiler would say of the devices in this graph (S06).
+    void check_devices(const ir::Graph &graph) const;
     /// Throws Failure(Device) where there is no link. Programs that were compiled before are not found again.
     void set_peer_access(ir::Device from, ir::Device to, bool enable);
 

@@ -57,7 +57,8 @@ Tensor exponent(const Scalar &e, ir::DType dtype, const Tensor &base, Location l
 }
 
 [[gnu::noinline]] Tensor promoted(Rule rule, Op op, const Operand &a, const Operand &b, const char *function,
-                                  Location loc) {
+                                  uint16_t number, Location loc) {
+    loc = detail::in(number, loc);
     if (!a.is_tensor() && !b.is_tensor())
         throw DTypeError(std::string(function) + ": one of the operands must be a tensor; both are numbers",
                          loc);
@@ -71,7 +72,7 @@ Tensor exponent(const Scalar &e, ir::DType dtype, const Tensor &base, Location l
 
 /// Two tensors of one floating dtype need nothing: this is the path that is counted in nanoseconds.
 inline Tensor record_binary(Rule rule, Op op, const Operand &a, const Operand &b, const char *function,
-                            Location loc) {
+                            uint16_t number, Location loc) {
     if (a.is_tensor() && b.is_tensor() && a.tensor().defined() && b.tensor().defined()) [[likely]] {
         const ir::DType dtype = detail::type(a.tensor()).dtype;
         if (dtype == detail::type(b.tensor()).dtype && ir::is_float(dtype) && rule != Rule::Truth) [[likely]]
@@ -86,7 +87,7 @@ inline Tensor record_binary(Rule rule, Op op, const Operand &a, const Operand &b
             return a.is_tensor() ? detail::binary(op, x, other, loc) : detail::binary(op, other, x, loc);
         }
     }
-    return promoted(rule, op, a, b, function, loc);
+    return promoted(rule, op, a, b, function, number, loc);
 }
 
 /// An in-place form: computed, then stored in x's dtype and shape.
@@ -101,33 +102,39 @@ using Binary = Tensor (*)(const Operand &, const Operand &, Location);
 
 #define LZ_BINARY(name, op, rule)                                                                            \
     Tensor name(const Operand &a, const Operand &b, Location loc) {                                          \
-        return record_binary(Rule::rule, Op::op, a, b, #name, loc);                                          \
+        return record_binary(Rule::rule, Op::op, a, b, #name, detail::kFunction<#name>, loc);                \
     }                                                                                                        \
     Tensor Tensor::name(const Operand &other, Location loc) const {                                          \
-        return record_binary(Rule::rule, Op::op, Operand(*this, loc), other, #name, loc);                    \
+        return record_binary(Rule::rule, Op::op, Operand(*this, loc), other, #name,                          \
+                             detail::kFunction<#name>, loc);                                                 \
     }                                                                                                        \
     Tensor &Tensor::name##_(const Operand &other, Location loc) & {                                          \
         return in_place(*this, static_cast<Binary>(lz::name), other, #name "_", loc);                        \
     }
 #define LZ_COMPARISON(name, op)                                                                              \
     Tensor name(const Operand &a, const Operand &b, Location loc) {                                          \
-        return record_binary(Rule::Any, Op::op, a, b, #name, loc);                                           \
+        return record_binary(Rule::Any, Op::op, a, b, #name, detail::kFunction<#name>, loc);                 \
     }                                                                                                        \
     Tensor Tensor::name(const Operand &other, Location loc) const {                                          \
-        return record_binary(Rule::Any, Op::op, Operand(*this, loc), other, #name, loc);                     \
+        return record_binary(Rule::Any, Op::op, Operand(*this, loc), other, #name, detail::kFunction<#name>, \
+                             loc);                                                                           \
     }
 #include "lazuli/functions.def"
 
 Tensor add(const Operand &a, const Operand &b, const Scalar &alpha, Location loc) {
+    loc = detail::in<"add">(loc);
     return add(a, mul(b, Operand(alpha, loc), loc), loc);
 }
 Tensor sub(const Operand &a, const Operand &b, const Scalar &alpha, Location loc) {
+    loc = detail::in<"sub">(loc);
     return sub(a, mul(b, Operand(alpha, loc), loc), loc);
 }
 Tensor addcmul(const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &value, Location loc) {
+    loc = detail::in<"addcmul">(loc);
     return add({x, loc}, mul(Operand(value, loc), mul({a, loc}, {b, loc}, loc), loc), loc);
 }
 Tensor addcdiv(const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &value, Location loc) {
+    loc = detail::in<"addcdiv">(loc);
     return add({x, loc}, mul(Operand(value, loc), div({a, loc}, {b, loc}, loc), loc), loc);
 }
 
@@ -144,9 +151,11 @@ Tensor &Tensor::sub_(const Operand &other, const Scalar &alpha, Location loc) & 
     return detail::assign(*this, lz::sub({*this, loc}, other, alpha, loc), "sub_", loc);
 }
 Tensor &Tensor::addcmul_(const Tensor &a, const Tensor &b, const Scalar &value, Location loc) & {
+    loc = detail::in<"addcmul_">(loc);
     return detail::assign(*this, addcmul(*this, a, b, value, loc), "addcmul_", loc);
 }
 Tensor &Tensor::addcdiv_(const Tensor &a, const Tensor &b, const Scalar &value, Location loc) & {
+    loc = detail::in<"addcdiv_">(loc);
     return detail::assign(*this, addcdiv(*this, a, b, value, loc), "addcdiv_", loc);
 }
 

@@ -117,6 +117,7 @@ std::vector<std::string> registered_calls() {
 }
 
 std::vector<Tensor> call(std::string_view name, std::span<const Tensor> operands, Location loc) {
+    loc = detail::in(ir::intern_function(name), loc);
     std::vector<CallType> in;
     std::vector<const Tensor *> handles;
     for (const Tensor &operand : operands) {

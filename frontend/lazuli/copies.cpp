@@ -40,10 +40,12 @@ void check_pinned(ir::Device device, const char *function, Location loc) {
 } // namespace detail
 
 Tensor to(const Tensor &x, DType dtype, Location loc) {
+    loc = detail::in<"to">(loc);
     detail::checked_type(x, "to", loc);
     return detail::cast(x, detail::to_ir(dtype), loc);
 }
 Tensor to(const Tensor &x, const Device &device, const CopyOptions &options, Location loc) {
+    loc = detail::in<"to">(loc);
     const ir::TensorType &type = detail::checked_type(x, "to", loc);
     const ir::Device target = detail::to_ir(device, loc);
     if (type.device == target)
@@ -57,6 +59,7 @@ Tensor to(const Tensor &x, const Device &device, Location loc) {
 }
 // Converted where it is smaller, so that fewer bytes travel.
 Tensor to(const Tensor &x, const Device &device, DType dtype, const CopyOptions &options, Location loc) {
+    loc = detail::in<"to">(loc);
     const ir::DType from = detail::checked_type(x, "to", loc).dtype;
     if (ir::size_of(detail::to_ir(dtype)) <= ir::size_of(from))
         return to(to(x, dtype, loc), device, options, loc);
@@ -70,6 +73,7 @@ Tensor to(const Tensor &x, const Device &device, DType dtype, Location loc) {
 }
 
 Tensor pin_memory(const Tensor &x, Location loc) {
+    loc = detail::in<"pin_memory">(loc);
     detail::check_pinned(detail::checked_type(x, "pin_memory", loc).device, "pin_memory", loc);
     return x.is_pinned() ? x : detail::in_pinned_memory(detail::fresh(x, loc), loc);
 }

@@ -81,6 +81,7 @@ Tensor literally(const Sizes &sizes, double value, const Target &target, const c
 } // namespace
 
 Tensor tensor(const Nested &values, const TensorOptions &options, Location loc) {
+    loc = detail::in<"tensor">(loc);
     Target target = detail::target_of(options, "tensor", loc);
     Leaves leaves;
     for (const Nested *at = &values; !at->is_number(); at = at->rows().data()) {
@@ -113,6 +114,7 @@ namespace detail {
 
 Tensor tensor_from_memory(const void *data, int64_t count, DType dtype, const Sizes &sizes,
                           const TensorOptions &options, const char *function, Location loc) {
+    loc = in(ir::intern_function(function), loc);
     Target target = target_of(options, function, loc);
     if (!options.dtype)
         target.dtype = to_ir(dtype);
@@ -129,6 +131,7 @@ Tensor tensor_from_memory(const void *data, int64_t count, DType dtype, const Si
 
 Tensor tensor_adopting(void *data, DType dtype, const Sizes &sizes, void (*deleter)(void *, void *),
                        void *context, Location loc) {
+    loc = in<"from_blob">(loc);
     const ir::TensorType type = {to_ir(dtype), checked_shape(sizes, to_ir(dtype), "from_blob", loc),
                                  ir::kCpu};
     return make_ready(
@@ -140,30 +143,36 @@ Tensor tensor_adopting(void *data, DType dtype, const Sizes &sizes, void (*delet
 } // namespace detail
 
 Tensor from_blob(const void *data, const Sizes &sizes, const TensorOptions &options, Location loc) {
+    loc = detail::in<"from_blob">(loc);
     const DType dtype = options.dtype ? *options.dtype : get_default_dtype();
     return detail::tensor_from_memory(data, -1, dtype, sizes, options, "from_blob", loc);
 }
 
 Tensor full(const Sizes &sizes, const Scalar &value, const TensorOptions &options, Location loc) {
+    loc = detail::in<"full">(loc);
     Target target = detail::target_of(options, "full", loc);
     if (!options.dtype && !value.is_float())
         target.dtype = value.category() == Scalar::Category::Bool ? ir::DType::Bool : ir::DType::I64;
     return filled(sizes, value, target, "full", loc);
 }
 Tensor zeros(const Sizes &sizes, const TensorOptions &options, Location loc) {
+    loc = detail::in<"zeros">(loc);
     return literally(sizes, 0, detail::target_of(options, "zeros", loc), "zeros", loc);
 }
 Tensor ones(const Sizes &sizes, const TensorOptions &options, Location loc) {
+    loc = detail::in<"ones">(loc);
     return literally(sizes, 1, detail::target_of(options, "ones", loc), "ones", loc);
 }
 // Zeros on demand: memory that is never read costs nothing, and what is read by mistake is the same every
 // time.
 Tensor empty(const Sizes &sizes, const TensorOptions &options, Location loc) {
+    loc = detail::in<"empty">(loc);
     return literally(sizes, 0, detail::target_of(options, "empty", loc), "empty", loc);
 }
 
 Tensor arange(const Scalar &start, const Scalar &end, const Scalar &step, const TensorOptions &options,
               Location loc) {
+    loc = detail::in<"arange">(loc);
     Target target = detail::target_of(options, "arange", loc);
     const bool integers = !start.is_float() && !end.is_float() && !step.is_float();
     if (!options.dtype && integers)
@@ -210,6 +219,7 @@ Tensor arange(const Scalar &end, const TensorOptions &options, Location loc) {
 
 Tensor linspace(const Scalar &start, const Scalar &end, int64_t steps, const TensorOptions &options,
                 Location loc) {
+    loc = detail::in<"linspace">(loc);
     const Target target = detail::target_of(options, "linspace", loc);
     if (steps < 0)
         throw ShapeError(
@@ -231,6 +241,7 @@ Tensor linspace(const Scalar &start, const Scalar &end, int64_t steps, const Ten
 }
 
 Tensor eye(int64_t rows, int64_t columns, const TensorOptions &options, Location loc) {
+    loc = detail::in<"eye">(loc);
     const Target target = detail::target_of(options, "eye", loc);
     const ir::TensorType type = {
         ir::DType::I64, detail::checked_shape({rows, columns}, ir::DType::I64, "eye", loc), target.device};
@@ -243,18 +254,22 @@ Tensor eye(int64_t rows, const TensorOptions &options, Location loc) {
 }
 
 Tensor full_like(const Tensor &x, const Scalar &value, const TensorOptions &options, Location loc) {
+    loc = detail::in<"full_like">(loc);
     const Target target = detail::target_like(x, options, "full_like", loc);
     return filled(x.sizes(), value, target, "full_like", loc);
 }
 Tensor zeros_like(const Tensor &x, const TensorOptions &options, Location loc) {
+    loc = detail::in<"zeros_like">(loc);
     const Target target = detail::target_like(x, options, "zeros_like", loc);
     return literally(x.sizes(), 0, target, "zeros_like", loc);
 }
 Tensor ones_like(const Tensor &x, const TensorOptions &options, Location loc) {
+    loc = detail::in<"ones_like">(loc);
     const Target target = detail::target_like(x, options, "ones_like", loc);
     return literally(x.sizes(), 1, target, "ones_like", loc);
 }
 Tensor empty_like(const Tensor &x, const TensorOptions &options, Location loc) {
+    loc = detail::in<"empty_like">(loc);
     const Target target = detail::target_like(x, options, "empty_like", loc);
     return literally(x.sizes(), 0, target, "empty_like", loc);
 }
@@ -272,23 +287,29 @@ TensorOptions of(const Tensor &x, TensorOptions options, const char *function, L
 } // namespace
 
 Tensor Tensor::new_tensor(const Nested &values, const TensorOptions &options, Location loc) const {
+    loc = detail::in<"new_tensor">(loc);
     return tensor(values, of(*this, options, "new_tensor", loc), loc);
 }
 Tensor Tensor::new_full(const Sizes &sizes, const Scalar &value, const TensorOptions &options,
                         Location loc) const {
+    loc = detail::in<"new_full">(loc);
     return full(sizes, value, of(*this, options, "new_full", loc), loc);
 }
 Tensor Tensor::new_zeros(const Sizes &sizes, const TensorOptions &options, Location loc) const {
+    loc = detail::in<"new_zeros">(loc);
     return zeros(sizes, of(*this, options, "new_zeros", loc), loc);
 }
 Tensor Tensor::new_ones(const Sizes &sizes, const TensorOptions &options, Location loc) const {
+    loc = detail::in<"new_ones">(loc);
     return ones(sizes, of(*this, options, "new_ones", loc), loc);
 }
 Tensor Tensor::new_empty(const Sizes &sizes, const TensorOptions &options, Location loc) const {
+    loc = detail::in<"new_empty">(loc);
     return empty(sizes, of(*this, options, "new_empty", loc), loc);
 }
 
 Tensor &Tensor::fill_(const Operand &value, Location loc) & {
+    loc = detail::in<"fill_">(loc);
     const ir::TensorType type = detail::checked_type(*this, "fill_", loc);
     if (!value.is_tensor()) {
         detail::replace(*this, detail::filled(value.number(), type, loc));
@@ -301,12 +322,14 @@ Tensor &Tensor::fill_(const Operand &value, Location loc) & {
     return copy_(value.tensor(), loc);
 }
 Tensor &Tensor::zero_(Location loc) & {
+    loc = detail::in<"zero_">(loc);
     const ir::TensorType type = detail::checked_type(*this, "zero_", loc);
     detail::replace(*this,
                     detail::record_literal(detail::from_ir(type.dtype), 0, type.shape, type.device, loc));
     return *this;
 }
 Tensor &Tensor::copy_(const Tensor &source, Location loc) & {
+    loc = detail::in<"copy_">(loc);
     const ir::TensorType type = detail::checked_type(*this, "copy_", loc);
     const ir::TensorType from = detail::checked_type(source, "copy_", loc);
     detail::Shape joined;

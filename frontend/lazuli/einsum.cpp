@@ -269,6 +269,7 @@ private:
 } // namespace
 
 Tensor einsum(std::string_view equation, std::span<const Tensor> operands, Location loc) {
+    loc = detail::in<"einsum">(loc);
     return Einsum(equation, operands, loc).run();
 }
 Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands, Location loc) {

@@ -12,7 +12,10 @@ namespace {
 
 enum class Rule : uint8_t { Float, Rounding, Numeric, Bits };
 
-Tensor record_unary(Rule rule, Op op, const Tensor &x, const char *function, Location loc) {
+inline Tensor record_unary(Rule rule, Op op, const Tensor &x, const char *function, uint16_t number,
+                           Location loc) {
+    if (rule == Rule::Bits)
+        loc = detail::in(number, loc); // the operation is called `not`
     const ir::DType dtype = detail::checked_type(x, function, loc).dtype;
     if (!ir::is_float(dtype)) {
         if (rule == Rule::Float)
@@ -26,33 +29,38 @@ Tensor record_unary(Rule rule, Op op, const Tensor &x, const char *function, Loc
 } // namespace
 
 Tensor relu(const Tensor &x, Location loc) {
+    loc = detail::in<"relu">(loc);
     detail::checked_type(x, "relu", loc);
     return detail::binary(Op::Maximum, x, detail::literal(x, 0, loc), loc);
 }
 Tensor silu(const Tensor &x, Location loc) {
+    loc = detail::in<"silu">(loc);
     return detail::in_working_dtype(x, "silu", loc, [&](const Tensor &v) {
         return detail::binary(Op::Mul, v, detail::unary(Op::Sigmoid, v, loc), loc);
     });
 }
 Tensor square(const Tensor &x, Location loc) {
+    loc = detail::in<"square">(loc);
     return mul({x, loc}, {x, loc}, loc);
 }
 Tensor reciprocal(const Tensor &x, Location loc) {
+    loc = detail::in<"reciprocal">(loc);
     return detail::in_working_dtype(x, "reciprocal", loc, [&](const Tensor &v) {
         return detail::binary(Op::Div, detail::literal(v, 1, loc), v, loc);
     });
 }
 Tensor logical_not(const Tensor &x, Location loc) {
+    loc = detail::in<"logical_not">(loc);
     detail::checked_type(x, "logical_not", loc);
     return detail::unary(Op::Not, detail::cast(x, ir::DType::Bool, loc), loc);
 }
 
 #define LZ_UNARY(name, op, rule)                                                                             \
     Tensor name(const Tensor &x, Location loc) {                                                             \
-        return record_unary(Rule::rule, Op::op, x, #name, loc);                                              \
+        return record_unary(Rule::rule, Op::op, x, #name, detail::kFunction<#name>, loc);                    \
     }                                                                                                        \
     Tensor Tensor::name(Location loc) const {                                                                \
-        return record_unary(Rule::rule, Op::op, *this, #name, loc);                                          \
+        return record_unary(Rule::rule, Op::op, *this, #name, detail::kFunction<#name>, loc);                \
     }                                                                                                        \
     Tensor &Tensor::name##_(Location loc) & {                                                                \
         return detail::assign(*this, lz::name(*this, loc), #name "_", loc);                                  \
@@ -85,16 +93,20 @@ Tensor float_test(Op op, bool integers_are, const Tensor &x, const char *functio
 } // namespace
 
 Tensor isnan(const Tensor &x, Location loc) {
+    loc = detail::in<"isnan">(loc);
     return float_test(Op::IsNan, false, x, "isnan", loc);
 }
 Tensor isinf(const Tensor &x, Location loc) {
+    loc = detail::in<"isinf">(loc);
     return float_test(Op::IsInf, false, x, "isinf", loc);
 }
 Tensor isfinite(const Tensor &x, Location loc) {
+    loc = detail::in<"isfinite">(loc);
     return float_test(Op::IsFinite, true, x, "isfinite", loc);
 }
 
 Tensor where(const Tensor &condition, const Operand &a, const Operand &b, Location loc) {
+    loc = detail::in<"where">(loc);
     if (detail::checked_type(condition, "where", loc).dtype != ir::DType::Bool)
         throw DTypeError("where: the condition has dtype " + std::string(name(condition.dtype())) +
                              "; it must be bool",
@@ -106,6 +118,7 @@ Tensor where(const Tensor &condition, const Operand &a, const Operand &b, Locati
 }
 
 Tensor masked_fill(const Tensor &x, const Tensor &mask, const Operand &value, Location loc) {
+    loc = detail::in<"masked_fill">(loc);
     const ir::TensorType &t = detail::checked_type(x, "masked_fill", loc);
     if (detail::checked_type(mask, "masked_fill", loc).dtype != ir::DType::Bool)
         throw DTypeError(
@@ -119,6 +132,7 @@ Tensor masked_fill(const Tensor &x, const Tensor &mask, const Operand &value, Lo
 
 Tensor clamp(const Tensor &x, const std::optional<Scalar> &lower, const std::optional<Scalar> &upper,
              Location loc) {
+    loc = detail::in<"clamp">(loc);
     detail::checked_type(x, "clamp", loc);
     if (!lower && !upper)
         throw StateError("clamp: neither a lower nor an upper bound is given", loc);
@@ -130,6 +144,7 @@ Tensor clamp(const Tensor &x, const std::optional<Scalar> &lower, const std::opt
     return y;
 }
 Tensor clamp(const Tensor &x, const Tensor &lower, const Tensor &upper, Location loc) {
+    loc = detail::in<"clamp">(loc);
     detail::checked_type(x, "clamp", loc);
     if (!lower.defined() && !upper.defined())
         throw StateError("clamp: neither a lower nor an upper bound is given", loc);
@@ -142,6 +157,7 @@ Tensor clamp(const Tensor &x, const Tensor &lower, const Tensor &upper, Location
 }
 
 Tensor lerp(const Tensor &start, const Tensor &end, const Operand &weight, Location loc) {
+    loc = detail::in<"lerp">(loc);
     const ir::TensorType &t = detail::checked_type(start, "lerp", loc);
     if (!ir::is_float(t.dtype) || detail::checked_type(end, "lerp", loc).dtype != t.dtype)
         throw DTypeError("lerp: start is " + detail::text(t) + " and end " + detail::text(detail::type(end)) +
@@ -161,6 +177,7 @@ Tensor lerp(const Tensor &start, const Tensor &end, const Operand &weight, Locat
 }
 
 Tensor isclose(const Tensor &a, const Tensor &b, double rtol, double atol, bool equal_nan, Location loc) {
+    loc = detail::in<"isclose">(loc);
     const Tensor same = eq({a, loc}, {b, loc}, loc);
     if (detail::type(a).dtype != detail::type(b).dtype)
         throw DTypeError("isclose: the operands have dtypes " + std::string(name(a.dtype())) + " and " +
@@ -187,10 +204,12 @@ Tensor isclose(const Tensor &a, const Tensor &b, double rtol, double atol, bool 
 }
 
 bool allclose(const Tensor &a, const Tensor &b, double rtol, double atol, bool equal_nan, Location loc) {
+    loc = detail::in<"allclose">(loc);
     return all(isclose(a, b, rtol, atol, equal_nan, loc), {}, false, loc).item<bool>(loc);
 }
 
 bool equal(const Tensor &a, const Tensor &b, Location loc) {
+    loc = detail::in<"equal">(loc);
     if (!(detail::checked_type(a, "equal", loc).shape == detail::checked_type(b, "equal", loc).shape))
         return false;
     return all(eq({a, loc}, {b, loc}, loc), {}, false, loc).item<bool>(loc);

@@ -6,12 +6,22 @@
 namespace lz {
 namespace {
 
+/// Messages begin with the name of the function that noticed. What the user called may be another one, which
+/// is made of that.
+std::string as_called(const std::string &message, const ir::Location &at) {
+    const size_t name =
+        message.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    if (at.function == 0 || name == std::string::npos || name == 0 || message.compare(name, 2, ": ") != 0)
+        return message;
+    return std::string(ir::function_name(at.function)) + message.substr(name);
+}
+
 std::string with_location(const std::string &message, Location loc) {
     const ir::Location at = detail::to_ir(loc);
     if (!at.known())
         return message;
     const bool stop = message.ends_with('.');
-    return message.substr(0, message.size() - stop) + ", at " + ir::to_string(at);
+    return as_called(message.substr(0, message.size() - stop), at) + ", at " + ir::to_string(at);
 }
 
 } // namespace
@@ -61,6 +71,24 @@ void throw_public(const ir::Failure &failure, Location fallback) {
         break;
     }
     throw InternalError(message, loc);
+}
+
+namespace {
+
+template <class... Classes>
+[[noreturn]] void throw_same(const Error &error, const std::string &message, Location loc) {
+    ((dynamic_cast<const Classes *>(&error) ? throw Classes(message, loc) : void()), ...);
+    throw Error(message, loc);
+}
+
+} // namespace
+
+void throw_again(const Error &error, const std::string &during, Location loc) {
+    std::string message = error.what();
+    if (message.ends_with('.'))
+        message.pop_back();
+    throw_same<ShapeError, DTypeError, IndexError, DeviceError, OutOfMemoryError, CompileError, CudaError,
+               IoError, StateError, InternalError>(error, message + ", " + during, loc);
 }
 
 } // namespace detail

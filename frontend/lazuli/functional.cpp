@@ -30,6 +30,7 @@ Tensor times(const Tensor &a, double number, Location loc) {
 } // namespace
 
 Tensor gelu(const Tensor &x, Gelu approximation, Location loc) {
+    loc = detail::in<"gelu">(loc);
     return detail::in_working_dtype(x, "gelu", loc, [&](const Tensor &v) {
         Tensor inner;
         if (approximation == Gelu::Erf) {
@@ -45,6 +46,7 @@ Tensor gelu(const Tensor &x, Gelu approximation, Location loc) {
 }
 
 Tensor softplus(const Tensor &x, const Scalar &beta, const Scalar &threshold, Location loc) {
+    loc = detail::in<"softplus">(loc);
     return detail::in_working_dtype(x, "softplus", loc, [&](const Tensor &v) {
         const Tensor b = detail::constant(v, beta.to_double(), loc);
         const Tensor scaled = detail::binary(Op::Mul, v, b, loc);
@@ -57,6 +59,7 @@ Tensor softplus(const Tensor &x, const Scalar &beta, const Scalar &threshold, Lo
 }
 
 Tensor leaky_relu(const Tensor &x, const Scalar &slope, Location loc) {
+    loc = detail::in<"leaky_relu">(loc);
     return detail::in_working_dtype(x, "leaky_relu", loc, [&](const Tensor &v) {
         const Tensor scaled = detail::binary(Op::Mul, v, detail::constant(v, slope.to_double(), loc), loc);
         return detail::select(with_number(Op::Gt, v, 0, loc), v, scaled, loc);
@@ -93,6 +96,7 @@ Tensor over_axis(const Tensor &x, int64_t axis, std::optional<DType> dtype, cons
 } // namespace
 
 Tensor softmax(const Tensor &x, int64_t axis, std::optional<DType> dtype, Location loc) {
+    loc = detail::in<"softmax">(loc);
     return over_axis(x, axis, dtype, "softmax", loc, [&](const Tensor &v, std::span<const int64_t> at) {
         // One division a row instead of one an element.
         const Tensor powers = detail::unary(Op::Exp, shifted(v, at, loc), loc);
@@ -103,6 +107,7 @@ Tensor softmax(const Tensor &x, int64_t axis, std::optional<DType> dtype, Locati
 }
 
 Tensor log_softmax(const Tensor &x, int64_t axis, std::optional<DType> dtype, Location loc) {
+    loc = detail::in<"log_softmax">(loc);
     return over_axis(x, axis, dtype, "log_softmax", loc, [&](const Tensor &v, std::span<const int64_t> at) {
         const Tensor low = shifted(v, at, loc);
         const Tensor total = detail::reduce(Op::ReduceSum, detail::unary(Op::Exp, low, loc), at, true, loc);
@@ -153,6 +158,7 @@ Tensor with_parameter(Op op, const Tensor &x, const Tensor &parameter, Location 
 
 Tensor layer_norm(const Tensor &x, const Sizes &shape, const Tensor &weight, const Tensor &bias, double eps,
                   Location loc) {
+    loc = detail::in<"layer_norm">(loc);
     const Axes axes = normalized_axes(x, shape, {&weight, &bias}, "layer_norm", loc);
     return detail::in_working_dtype(x, "layer_norm", loc, [&](const Tensor &v) {
         const Tensor off = detail::binary(Op::Sub, v, mean_over(v, axes, loc), loc);
@@ -166,6 +172,7 @@ Tensor layer_norm(const Tensor &x, const Sizes &shape, const Tensor &weight, con
 
 Tensor rms_norm(const Tensor &x, const Sizes &shape, const Tensor &weight, std::optional<double> eps,
                 Location loc) {
+    loc = detail::in<"rms_norm">(loc);
     const Axes axes = normalized_axes(x, shape, {&weight}, "rms_norm", loc);
     const bool is_f64 = detail::type(x).dtype == ir::DType::F64;
     const double small = eps      ? *eps
@@ -262,6 +269,7 @@ void check_smoothing(const CrossEntropyOptions &options, const char *function, L
 
 Tensor nll_loss(const Tensor &log_probabilities, const Tensor &target, const CrossEntropyOptions &options,
                 Location loc) {
+    loc = detail::in<"nll_loss">(loc);
     check_smoothing(options, "nll_loss", loc);
     const Samples s = samples_of(log_probabilities, target, true, "nll_loss", loc);
     const Classes classes = classes_of(target, options.ignore_index, "nll_loss", loc);
@@ -271,6 +279,7 @@ Tensor nll_loss(const Tensor &log_probabilities, const Tensor &target, const Cro
 
 Tensor cross_entropy(const Tensor &logits, const Tensor &target, const CrossEntropyOptions &options,
                      Location loc) {
+    loc = detail::in<"cross_entropy">(loc);
     check_smoothing(options, "cross_entropy", loc);
     const bool probabilities = ir::is_float(detail::checked_type(target, "cross_entropy", loc).dtype);
     const Samples s = samples_of(logits, target, !probabilities, "cross_entropy", loc);
@@ -309,6 +318,7 @@ Tensor cross_entropy(const Tensor &logits, const Tensor &target, const CrossEntr
 }
 
 Tensor mse_loss(const Tensor &x, const Tensor &target, Reduction reduction, Location loc) {
+    loc = detail::in<"mse_loss">(loc);
     const Tensor off = sub({x, loc}, {target, loc}, loc);
     const Tensor squares = detail::in_working_dtype(
         off, "mse_loss", loc, [&](const Tensor &v) { return detail::binary(Op::Mul, v, v, loc); });

@@ -105,6 +105,7 @@ Tensor store(const Tensor &x, int64_t axis, const Tensor &index, const Tensor &s
 } // namespace
 
 Tensor gather(const Tensor &x, int64_t axis, const Tensor &index, Location loc) {
+    loc = detail::in<"gather">(loc);
     detail::checked_type(x, "gather", loc);
     check_index(index, "gather", loc);
     const Tensor from = as_row(x, loc), at = as_row(index, loc);
@@ -117,6 +118,7 @@ Tensor gather(const Tensor &x, int64_t axis, const Tensor &index, Location loc) 
 }
 
 Tensor index_select(const Tensor &x, int64_t axis, const Tensor &index, Location loc) {
+    loc = detail::in<"index_select">(loc);
     const ir::TensorType type = detail::checked_type(x, "index_select", loc);
     check_row(index, "index_select", loc);
     const int a = detail::normal_axis(axis, type.shape.rank(), "index_select", type, loc);
@@ -125,6 +127,7 @@ Tensor index_select(const Tensor &x, int64_t axis, const Tensor &index, Location
 }
 
 Tensor take(const Tensor &x, const Tensor &index, Location loc) {
+    loc = detail::in<"take">(loc);
     const int64_t count = detail::checked_type(x, "take", loc).numel();
     check_index(index, "take", loc);
     const Shape row({count}), flat({detail::type(index).numel()});
@@ -135,6 +138,7 @@ Tensor take(const Tensor &x, const Tensor &index, Location loc) {
 }
 
 Tensor scatter(const Tensor &x, int64_t axis, const Tensor &index, const Operand &source, Location loc) {
+    loc = detail::in<"scatter">(loc);
     const ir::TensorType &type = detail::checked_type(x, "scatter", loc);
     check_index(index, "scatter", loc);
     if (source.is_tensor())
@@ -145,10 +149,12 @@ Tensor scatter(const Tensor &x, int64_t axis, const Tensor &index, const Operand
 }
 
 Tensor scatter_add(const Tensor &x, int64_t axis, const Tensor &index, const Tensor &source, Location loc) {
+    loc = detail::in<"scatter_add">(loc);
     return store(x, axis, index, source, true, "scatter_add", loc);
 }
 
 Tensor index_add(const Tensor &x, int64_t axis, const Tensor &index, const Tensor &source, Location loc) {
+    loc = detail::in<"index_add">(loc);
     const ir::TensorType type = detail::checked_type(x, "index_add", loc);
     check_row(index, "index_add", loc);
     const int a = detail::normal_axis(axis, type.shape.rank(), "index_add", type, loc);
@@ -162,6 +168,7 @@ Tensor index_add(const Tensor &x, int64_t axis, const Tensor &index, const Tenso
 }
 
 Tensor embedding(const Tensor &weight, const Tensor &index, Location loc) {
+    loc = detail::in<"embedding">(loc);
     const ir::TensorType type = detail::checked_type(weight, "embedding", loc);
     check_index(index, "embedding", loc);
     if (type.shape.rank() != 2)
@@ -174,6 +181,7 @@ Tensor embedding(const Tensor &weight, const Tensor &index, Location loc) {
 }
 
 Tensor one_hot(const Tensor &index, int64_t classes, Location loc) {
+    loc = detail::in<"one_hot">(loc);
     check_index(index, "one_hot", loc);
     const ir::TensorType type = detail::type(index);
     if (classes == -1) {
@@ -193,6 +201,7 @@ Tensor one_hot(const Tensor &index, int64_t classes, Location loc) {
 }
 
 Tensor masked_select(const Tensor &x, const Tensor &mask, Location loc) {
+    loc = detail::in<"masked_select">(loc);
     const ir::TensorType type = detail::checked_type(x, "masked_select", loc);
     const ir::TensorType chosen = detail::checked_type(mask, "masked_select", loc);
     if (chosen.dtype != ir::DType::Bool || !(chosen.shape == type.shape))

@@ -242,9 +242,10 @@ Tensor initial(const Tensor &base, std::span<const Index> index, Location loc) {
 } // namespace
 
 Part::Part(const Tensor &base, std::span<const Index> index, Location loc)
-    : Tensor(initial(base, index, loc)), base_(base), index_(index.begin(), index.end()) {}
+    : Tensor(initial(base, index, detail::in<"at">(loc))), base_(base), index_(index.begin(), index.end()) {}
 
 void Part::write(const Tensor &value, Location loc) const {
+    loc = detail::in<"at">(loc);
     const ir::TensorType type = detail::type(base_);
     const Tensor here =
         detail::type(value).shape.rank() == 0 ? value : lz::to(value, detail::from_ir(type.device), loc);

@@ -35,6 +35,7 @@ std::vector<Tensor> one_dtype(std::span<const Tensor> tensors, const char *funct
 } // namespace
 
 Tensor cat(std::span<const Tensor> tensors, int64_t axis, Location loc) {
+    loc = detail::in<"cat">(loc);
     std::vector<Tensor> parts = one_dtype(tensors, "cat", loc);
     // PyTorch lets an empty row join anything.
     const auto nothing = [](const Tensor &x) {
@@ -65,6 +66,7 @@ Tensor cat(std::initializer_list<Tensor> tensors, int64_t axis, Location loc) {
 }
 
 Tensor stack(std::span<const Tensor> tensors, int64_t axis, Location loc) {
+    loc = detail::in<"stack">(loc);
     std::vector<Tensor> parts = one_dtype(tensors, "stack", loc);
     const ir::TensorType first = detail::type(parts[0]);
     const int a = detail::normal_axis(axis, first.shape.rank() + 1, "stack", first, loc);
@@ -83,6 +85,7 @@ Tensor stack(std::initializer_list<Tensor> tensors, int64_t axis, Location loc) 
 }
 
 std::vector<Tensor> split_with_sizes(const Tensor &x, const Sizes &sizes, int64_t axis, Location loc) {
+    loc = detail::in<"split_with_sizes">(loc);
     const ir::TensorType type = detail::checked_type(x, "split", loc);
     const int a = detail::normal_axis(axis, type.shape.rank(), "split", type, loc);
     int64_t total = 0;
@@ -105,10 +108,13 @@ std::vector<Tensor> split_with_sizes(const Tensor &x, const Sizes &sizes, int64_
     return out;
 }
 std::vector<Tensor> split(const Tensor &x, std::initializer_list<int64_t> sizes, int64_t axis, Location loc) {
+    loc = detail::in<"split">(loc);
+    loc = detail::in<"split">(loc);
     return split_with_sizes(x, sizes, axis, loc);
 }
 
 std::vector<Tensor> split(const Tensor &x, int64_t size, int64_t axis, Location loc) {
+    loc = detail::in<"split">(loc);
     const ir::TensorType type = detail::checked_type(x, "split", loc);
     const int a = detail::normal_axis(axis, type.shape.rank(), "split", type, loc);
     const int64_t extent = type.shape[a];
@@ -126,6 +132,7 @@ std::vector<Tensor> split(const Tensor &x, int64_t size, int64_t axis, Location 
 }
 
 std::vector<Tensor> chunk(const Tensor &x, int64_t chunks, int64_t axis, Location loc) {
+    loc = detail::in<"chunk">(loc);
     const ir::TensorType type = detail::checked_type(x, "chunk", loc);
     const int a = detail::normal_axis(axis, type.shape.rank(), "chunk", type, loc);
     if (chunks < 1)
@@ -139,6 +146,7 @@ std::vector<Tensor> chunk(const Tensor &x, int64_t chunks, int64_t axis, Locatio
 }
 
 std::vector<Tensor> unbind(const Tensor &x, int64_t axis, Location loc) {
+    loc = detail::in<"unbind">(loc);
     const ir::TensorType type = detail::checked_type(x, "unbind", loc);
     const int a = detail::normal_axis(axis, type.shape.rank(), "unbind", type, loc);
     std::vector<Tensor> out;
@@ -148,6 +156,7 @@ std::vector<Tensor> unbind(const Tensor &x, int64_t axis, Location loc) {
 }
 
 Tensor pad(const Tensor &x, const Sizes &pairs, const Scalar &value, Location loc) {
+    loc = detail::in<"pad">(loc);
     const ir::TensorType type = detail::checked_type(x, "pad", loc);
     const int rank = type.shape.rank();
     if (pairs.size() % 2 != 0 || pairs.size() > 2 * static_cast<size_t>(rank))
@@ -176,6 +185,7 @@ Tensor pad(const Tensor &x, const Sizes &pairs, const Scalar &value, Location lo
 }
 
 Tensor roll(const Tensor &x, const Sizes &shifts, const Sizes &axes, Location loc) {
+    loc = detail::in<"roll">(loc);
     const ir::TensorType type = detail::checked_type(x, "roll", loc);
     if (axes.empty() && shifts.size() == 1) {
         const Tensor flat = roll(flatten(x, 0, -1, loc), shifts, {0}, loc);
@@ -218,13 +228,16 @@ Tensor triangle(Op compare, const Tensor &x, int64_t diagonal, const char *funct
 } // namespace
 
 Tensor tril(const Tensor &x, int64_t diagonal, Location loc) {
+    loc = detail::in<"tril">(loc);
     return triangle(Op::Le, x, diagonal, "tril", loc);
 }
 Tensor triu(const Tensor &x, int64_t diagonal, Location loc) {
+    loc = detail::in<"triu">(loc);
     return triangle(Op::Ge, x, diagonal, "triu", loc);
 }
 
 Tensor repeat(const Tensor &x, const Sizes &repeats, Location loc) {
+    loc = detail::in<"repeat">(loc);
     const ir::TensorType type = detail::checked_type(x, "repeat", loc);
     const auto rank = static_cast<size_t>(type.shape.rank());
     if (repeats.size() < rank)

@@ -105,27 +105,33 @@ Tensor product(const char *function, const Tensor &a, const Tensor &b, Location 
 } // namespace
 
 Tensor matmul(const Tensor &a, const Tensor &b, Location loc) {
+    loc = detail::in<"matmul">(loc);
     return product("matmul", a, b, loc);
 }
 Tensor mm(const Tensor &a, const Tensor &b, Location loc) {
+    loc = detail::in<"mm">(loc);
     check_ranks("mm", a, 2, b, 2, loc);
     return product("mm", a, b, loc);
 }
 Tensor mv(const Tensor &a, const Tensor &b, Location loc) {
+    loc = detail::in<"mv">(loc);
     check_ranks("mv", a, 2, b, 1, loc);
     return product("mv", a, b, loc);
 }
 Tensor dot(const Tensor &a, const Tensor &b, Location loc) {
+    loc = detail::in<"dot">(loc);
     check_ranks("dot", a, 1, b, 1, loc);
     return product("dot", a, b, loc);
 }
 Tensor outer(const Tensor &a, const Tensor &b, Location loc) {
+    loc = detail::in<"outer">(loc);
     if (detail::checked_type(a, "outer", loc).shape.rank() != 1 ||
         detail::checked_type(b, "outer", loc).shape.rank() != 1)
         fail_shapes("outer", detail::type(a), detail::type(b), "it takes two vectors", loc);
     return mul({unsqueeze(a, 1, loc), loc}, {b, loc}, loc);
 }
 Tensor bmm(const Tensor &a, const Tensor &b, Location loc) {
+    loc = detail::in<"bmm">(loc);
     check_ranks("bmm", a, 3, b, 3, loc);
     const ir::TensorType &x = detail::type(a), &y = detail::type(b);
     if (x.shape[0] != y.shape[0])
@@ -137,6 +143,7 @@ Tensor bmm(const Tensor &a, const Tensor &b, Location loc) {
 }
 
 Tensor linear(const Tensor &x, const Tensor &weight, const Tensor &bias, Location loc) {
+    loc = detail::in<"linear">(loc);
     check_dtypes("linear", x, weight, loc);
     const ir::TensorType &input = detail::type(x), &w = detail::type(weight);
     const int rank = input.shape.rank();

@@ -11,6 +11,8 @@ namespace lz {
 struct Location {
     const char *file = nullptr; ///< as the compiler spells it; a string literal
     uint32_t line = 0;
+    /// Of the library: which function was called there, for what it is made of (ir/location.h).
+    uint16_t function = 0, call = 0;
 
     constexpr Location() = default;
     constexpr Location(const char *file, uint32_t line) : file(file), line(line) {}

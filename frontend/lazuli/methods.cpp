@@ -1,6 +1,8 @@
 // Methods that are the function of the same name.
 #include "lazuli/ops.h"
 
+#include "lazuli/detail/compose.h"
+
 namespace lz {
 
 Tensor Tensor::reshape(const Sizes &sizes, Location loc) const {
@@ -207,15 +209,15 @@ Tensor Tensor::contiguous(Location loc) const {
     return lz::to(*this, dtype(), loc);
 }
 Tensor Tensor::cpu(Location loc) const {
-    return lz::to(*this, Device::cpu(), loc);
+    return lz::to(*this, Device::cpu(), detail::in<"cpu">(loc));
 }
 Tensor Tensor::cuda(const Device &device, Location loc) const {
     if (device.is_cpu())
         throw DeviceError("cuda: the device given is cpu; cpu() moves there", loc);
-    return lz::to(*this, device, loc);
+    return lz::to(*this, device, detail::in<"cuda">(loc));
 }
 Tensor Tensor::cuda(int index, Location loc) const {
-    return lz::to(*this, Device::cuda(index), loc);
+    return lz::to(*this, Device::cuda(index), detail::in<"cuda">(loc));
 }
 
 } // namespace lz

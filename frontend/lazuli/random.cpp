@@ -124,28 +124,33 @@ Tensor below(const Shape &shape, uint64_t range, ir::Device device, Generator &g
 } // namespace
 
 Tensor rand(const Sizes &sizes, Generator &generator, const TensorOptions &options, Location loc) {
+    loc = detail::in<"rand">(loc);
     return draw(uniform, sizes, generator, detail::target_of(options, "rand", loc), "rand", loc);
 }
 Tensor rand(const Sizes &sizes, const TensorOptions &options, Location loc) {
     return rand(sizes, default_generator(), options, loc);
 }
 Tensor randn(const Sizes &sizes, Generator &generator, const TensorOptions &options, Location loc) {
+    loc = detail::in<"randn">(loc);
     return draw(normal, sizes, generator, detail::target_of(options, "randn", loc), "randn", loc);
 }
 Tensor randn(const Sizes &sizes, const TensorOptions &options, Location loc) {
     return randn(sizes, default_generator(), options, loc);
 }
 Tensor rand_like(const Tensor &x, const TensorOptions &options, Location loc) {
+    loc = detail::in<"rand_like">(loc);
     const Target target = detail::target_like(x, options, "rand_like", loc);
     return draw(uniform, x.sizes(), default_generator(), target, "rand_like", loc);
 }
 Tensor randn_like(const Tensor &x, const TensorOptions &options, Location loc) {
+    loc = detail::in<"randn_like">(loc);
     const Target target = detail::target_like(x, options, "randn_like", loc);
     return draw(normal, x.sizes(), default_generator(), target, "randn_like", loc);
 }
 
 Tensor randint(int64_t low, int64_t high, const Sizes &sizes, Generator &generator,
                const TensorOptions &options, Location loc) {
+    loc = detail::in<"randint">(loc);
     Target target = detail::target_of(options, "randint", loc);
     if (!options.dtype)
         target.dtype = ir::DType::I64;
@@ -169,6 +174,7 @@ Tensor randint(int64_t high, const Sizes &sizes, const TensorOptions &options, L
 }
 
 Tensor randperm(int64_t n, Generator &generator, const TensorOptions &options, Location loc) {
+    loc = detail::in<"randperm">(loc);
     Target target = detail::target_of(options, "randperm", loc);
     if (!options.dtype)
         target.dtype = ir::DType::I64;
@@ -199,6 +205,7 @@ void check_probability(double p, const char *function, Location loc) {
 } // namespace
 
 Tensor bernoulli(const Tensor &probability, Generator &generator, Location loc) {
+    loc = detail::in<"bernoulli">(loc);
     const ir::TensorType type = detail::checked_type(probability, "bernoulli", loc);
     if (!ir::is_float(type.dtype))
         throw DTypeError("bernoulli: probabilities must be floats, not " + detail::text(type), loc);
@@ -208,6 +215,7 @@ Tensor bernoulli(const Tensor &probability, Location loc) {
     return bernoulli(probability, default_generator(), loc);
 }
 Tensor bernoulli(const Tensor &x, double p, Location loc) {
+    loc = detail::in<"bernoulli">(loc);
     const ir::TensorType type = detail::checked_type(x, "bernoulli", loc);
     check_probability(p, "bernoulli", loc);
     return bernoulli_of(detail::constant(p, ir::DType::F64, type.device, loc), type, default_generator(),
@@ -215,6 +223,7 @@ Tensor bernoulli(const Tensor &x, double p, Location loc) {
 }
 
 Tensor &Tensor::uniform_(double from, double to, Generator &generator, Location loc) & {
+    loc = detail::in<"uniform_">(loc);
     if (!(from <= to))
         throw IndexError("uniform_: the bounds " + std::to_string(from) + " and " + std::to_string(to) +
                              " are not in order",
@@ -225,6 +234,7 @@ Tensor &Tensor::uniform_(double from, double to, Location loc) & {
     return uniform_(from, to, default_generator(), loc);
 }
 Tensor &Tensor::normal_(double mean, double std, Generator &generator, Location loc) & {
+    loc = detail::in<"normal_">(loc);
     if (!(std >= 0))
         throw IndexError("normal_: the deviation " + std::to_string(std) + " is negative", loc);
     return draw_into(*this, normal, mean, std, generator, "normal_", loc);
@@ -233,10 +243,12 @@ Tensor &Tensor::normal_(double mean, double std, Location loc) & {
     return normal_(mean, std, default_generator(), loc);
 }
 Tensor Tensor::uniform_(double from, double to, Location loc) && {
+    loc = detail::in<"uniform_">(loc);
     uniform_(from, to, loc);
     return std::move(*this);
 }
 Tensor Tensor::normal_(double mean, double std, Location loc) && {
+    loc = detail::in<"normal_">(loc);
     normal_(mean, std, loc);
     return std::move(*this);
 }

@@ -134,13 +134,16 @@ Tensor scan(Op op, const Tensor &x, int64_t axis, std::optional<DType> dtype, co
 } // namespace
 
 Tensor sum(const Tensor &x, const Sizes &axes, bool keepdim, std::optional<DType> dtype, Location loc) {
+    loc = detail::in<"sum">(loc);
     return sum_like(Op::ReduceSum, x, axes, keepdim, dtype, "sum", loc);
 }
 Tensor prod(const Tensor &x, const Sizes &axes, bool keepdim, std::optional<DType> dtype, Location loc) {
+    loc = detail::in<"prod">(loc);
     return sum_like(Op::ReduceProd, x, axes, keepdim, dtype, "prod", loc);
 }
 
 Tensor mean(const Tensor &x, const Sizes &axes, bool keepdim, std::optional<DType> dtype, Location loc) {
+    loc = detail::in<"mean">(loc);
     ir::TensorType type = detail::checked_type(x, "mean", loc);
     if (dtype)
         type.dtype = detail::to_ir(*dtype);
@@ -151,50 +154,65 @@ Tensor mean(const Tensor &x, const Sizes &axes, bool keepdim, std::optional<DTyp
 }
 
 Tensor var(const Tensor &x, const Sizes &axes, int64_t correction, bool keepdim, Location loc) {
+    loc = detail::in<"var">(loc);
     return variance(x, axes, correction, keepdim, false, "var", loc);
 }
 Tensor std(const Tensor &x, const Sizes &axes, int64_t correction, bool keepdim, Location loc) {
+    loc = detail::in<"std">(loc);
     return variance(x, axes, correction, keepdim, true, "std", loc);
 }
 
 Tensor amax(const Tensor &x, const Sizes &axes, bool keepdim, Location loc) {
+    loc = detail::in<"amax">(loc);
     return extreme(Op::ReduceMax, x, axes, keepdim, "amax", loc);
 }
 Tensor amin(const Tensor &x, const Sizes &axes, bool keepdim, Location loc) {
+    loc = detail::in<"amin">(loc);
     return extreme(Op::ReduceMin, x, axes, keepdim, "amin", loc);
 }
 Tensor max(const Tensor &x, Location loc) {
+    loc = detail::in<"max">(loc);
     return extreme(Op::ReduceMax, x, {}, false, "max", loc);
 }
 Tensor min(const Tensor &x, Location loc) {
+    loc = detail::in<"min">(loc);
     return extreme(Op::ReduceMin, x, {}, false, "min", loc);
 }
 ValuesIndices max(const Tensor &x, int64_t axis, bool keepdim, Location loc) {
+    loc = detail::in<"max">(loc);
     return extreme_along(Op::ReduceMax, Op::ArgMax, x, axis, keepdim, "max", loc);
 }
 ValuesIndices min(const Tensor &x, int64_t axis, bool keepdim, Location loc) {
+    loc = detail::in<"min">(loc);
     return extreme_along(Op::ReduceMin, Op::ArgMin, x, axis, keepdim, "min", loc);
 }
 Tensor max(const Tensor &a, const Tensor &b, Location loc) {
+    loc = detail::in<"max">(loc);
     return maximum({a, loc}, {b, loc}, loc);
 }
 Tensor min(const Tensor &a, const Tensor &b, Location loc) {
+    loc = detail::in<"min">(loc);
     return minimum({a, loc}, {b, loc}, loc);
 }
 Tensor argmax(const Tensor &x, std::optional<int64_t> axis, bool keepdim, Location loc) {
+    loc = detail::in<"argmax">(loc);
     return arg_extreme(Op::ArgMax, x, axis, keepdim, "argmax", loc);
 }
 Tensor argmin(const Tensor &x, std::optional<int64_t> axis, bool keepdim, Location loc) {
+    loc = detail::in<"argmin">(loc);
     return arg_extreme(Op::ArgMin, x, axis, keepdim, "argmin", loc);
 }
 Tensor any(const Tensor &x, const Sizes &axes, bool keepdim, Location loc) {
+    loc = detail::in<"any">(loc);
     return truth(Op::ReduceMax, x, axes, keepdim, "any", loc);
 }
 Tensor all(const Tensor &x, const Sizes &axes, bool keepdim, Location loc) {
+    loc = detail::in<"all">(loc);
     return truth(Op::ReduceMin, x, axes, keepdim, "all", loc);
 }
 
 Tensor logsumexp(const Tensor &x, const Sizes &axes, bool keepdim, Location loc) {
+    loc = detail::in<"logsumexp">(loc);
     const ir::TensorType type = detail::checked_type(x, "logsumexp", loc);
     const Axes reduced = detail::normal_axes(axes, "logsumexp", type, loc);
     return detail::in_working_dtype(x, "logsumexp", loc, [&](const Tensor &v) {
@@ -213,6 +231,7 @@ Tensor logsumexp(const Tensor &x, const Sizes &axes, bool keepdim, Location loc)
 }
 
 Tensor norm(const Tensor &x, double p, const Sizes &axes, bool keepdim, Location loc) {
+    loc = detail::in<"norm">(loc);
     const ir::TensorType type = detail::checked_type(x, "norm", loc);
     check_float(type, "norm", loc);
     const Axes reduced = detail::normal_axes(axes, "norm", type, loc);
@@ -236,9 +255,11 @@ Tensor norm(const Tensor &x, double p, const Sizes &axes, bool keepdim, Location
 }
 
 Tensor cumsum(const Tensor &x, int64_t axis, std::optional<DType> dtype, Location loc) {
+    loc = detail::in<"cumsum">(loc);
     return scan(Op::CumSum, x, axis, dtype, "cumsum", loc);
 }
 Tensor cumprod(const Tensor &x, int64_t axis, std::optional<DType> dtype, Location loc) {
+    loc = detail::in<"cumprod">(loc);
     return scan(Op::CumProd, x, axis, dtype, "cumprod", loc);
 }
 

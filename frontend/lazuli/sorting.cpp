@@ -30,14 +30,17 @@ ValuesIndices sorted_axis(const Tensor &x, int64_t axis, bool descending, const 
 } // namespace
 
 ValuesIndices sort(const Tensor &x, int64_t axis, bool descending, Location loc) {
+    loc = detail::in<"sort">(loc);
     return sorted_axis(x, axis, descending, "sort", loc);
 }
 
 Tensor argsort(const Tensor &x, int64_t axis, bool descending, Location loc) {
+    loc = detail::in<"argsort">(loc);
     return sorted_axis(x, axis, descending, "argsort", loc).indices;
 }
 
 ValuesIndices topk(const Tensor &x, int64_t k, int64_t axis, bool largest, Location loc) {
+    loc = detail::in<"topk">(loc);
     const ir::TensorType type = detail::checked_type(x, "topk", loc);
     const int rank = type.shape.rank();
     const int a = rank == 0 ? 0 : detail::normal_axis(axis, rank, "topk", type, loc);

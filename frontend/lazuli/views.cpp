@@ -44,10 +44,12 @@ Tensor reshape(const Tensor &x, const Sizes &sizes, Location loc) {
     return detail::record(Op::Reshape, {&x}, Words().ints(shape.extents()), loc);
 }
 Tensor view(const Tensor &x, const Sizes &sizes, Location loc) {
+    loc = detail::in<"view">(loc);
     return reshape(x, sizes, loc);
 }
 
 Tensor flatten(const Tensor &x, int64_t first_axis, int64_t last_axis, Location loc) {
+    loc = detail::in<"flatten">(loc);
     const ir::TensorType &type = detail::checked_type(x, "flatten", loc);
     const int rank = type.shape.rank();
     if (rank == 0)
@@ -71,6 +73,7 @@ Tensor flatten(const Tensor &x, int64_t first_axis, int64_t last_axis, Location 
 }
 
 Tensor unflatten(const Tensor &x, int64_t axis, const Sizes &sizes, Location loc) {
+    loc = detail::in<"unflatten">(loc);
     const ir::TensorType &type = detail::checked_type(x, "unflatten", loc);
     const int at = detail::normal_axis(axis, type.shape.rank(), "unflatten", type, loc);
     std::vector<int64_t> parts(sizes.begin(), sizes.end()), extents;
@@ -90,6 +93,7 @@ Tensor unflatten(const Tensor &x, int64_t axis, const Sizes &sizes, Location loc
 }
 
 Tensor transpose(const Tensor &x, int64_t axis0, int64_t axis1, Location loc) {
+    loc = detail::in<"transpose">(loc);
     const ir::TensorType &type = detail::checked_type(x, "transpose", loc);
     const int rank = type.shape.rank();
     if (rank == 0 && (axis0 == 0 || axis0 == -1) && (axis1 == 0 || axis1 == -1))
@@ -123,6 +127,7 @@ Tensor permute(const Tensor &x, const Sizes &axes, Location loc) {
 }
 
 Tensor movedim(const Tensor &x, int64_t from, int64_t to, Location loc) {
+    loc = detail::in<"movedim">(loc);
     const ir::TensorType &type = detail::checked_type(x, "movedim", loc);
     const int rank = type.shape.rank();
     const int a = detail::normal_axis(from, rank, "movedim", type, loc);
@@ -136,6 +141,7 @@ Tensor movedim(const Tensor &x, int64_t from, int64_t to, Location loc) {
 }
 
 Tensor t(const Tensor &x, Location loc) {
+    loc = detail::in<"t">(loc);
     const ir::TensorType &type = detail::checked_type(x, "t", loc);
     if (type.shape.rank() > 2)
         throw ShapeError("t: " + detail::text(type) + " has " + std::to_string(type.shape.rank()) +
@@ -145,6 +151,7 @@ Tensor t(const Tensor &x, Location loc) {
 }
 
 Tensor mT(const Tensor &x, Location loc) {
+    loc = detail::in<"mT">(loc);
     const ir::TensorType &type = detail::checked_type(x, "mT", loc);
     if (type.shape.rank() < 2)
         throw ShapeError("mT: " + detail::text(type) + " has no two axes to swap", loc);
@@ -152,6 +159,7 @@ Tensor mT(const Tensor &x, Location loc) {
 }
 
 Tensor squeeze(const Tensor &x, const Sizes &axes, Location loc) {
+    loc = detail::in<"squeeze">(loc);
     const ir::TensorType &type = detail::checked_type(x, "squeeze", loc);
     const Axes drop = detail::normal_axes(axes, "squeeze", type, loc);
     Shape shape;
@@ -162,6 +170,7 @@ Tensor squeeze(const Tensor &x, const Sizes &axes, Location loc) {
 }
 
 Tensor unsqueeze(const Tensor &x, int64_t axis, Location loc) {
+    loc = detail::in<"unsqueeze">(loc);
     const ir::TensorType &type = detail::checked_type(x, "unsqueeze", loc);
     const int at = detail::normal_axis(axis, type.shape.rank() + 1, "unsqueeze", type, loc);
     std::vector<int64_t> extents(type.shape.begin(), type.shape.end());
@@ -170,6 +179,7 @@ Tensor unsqueeze(const Tensor &x, int64_t axis, Location loc) {
 }
 
 Tensor expand(const Tensor &x, const Sizes &sizes, Location loc) {
+    loc = detail::in<"expand">(loc);
     const ir::TensorType &type = detail::checked_type(x, "expand", loc);
     std::vector<int64_t> extents(sizes.begin(), sizes.end());
     const auto skip = static_cast<int64_t>(extents.size()) - type.shape.rank();
@@ -182,12 +192,15 @@ Tensor expand(const Tensor &x, const Sizes &sizes, Location loc) {
     return detail::record(Op::Broadcast, {&x}, Words().ints(shape.extents()), loc);
 }
 Tensor expand_as(const Tensor &x, const Tensor &like, Location loc) {
+    loc = detail::in<"expand_as">(loc);
     return expand(x, Sizes(detail::checked_type(like, "expand_as", loc).shape.extents()), loc);
 }
 Tensor broadcast_to(const Tensor &x, const Sizes &sizes, Location loc) {
+    loc = detail::in<"broadcast_to">(loc);
     return expand(x, sizes, loc);
 }
 std::vector<Tensor> broadcast_tensors(std::span<const Tensor> tensors, Location loc) {
+    loc = detail::in<"broadcast_tensors">(loc);
     Shape joined;
     for (const Tensor &x : tensors) {
         const Shape &shape = detail::checked_type(x, "broadcast_tensors", loc).shape;
@@ -208,6 +221,7 @@ std::vector<Tensor> broadcast_tensors(std::span<const Tensor> tensors, Location 
 
 Tensor slice(const Tensor &x, int64_t axis, std::optional<int64_t> start, std::optional<int64_t> stop,
              int64_t step, Location loc) {
+    loc = detail::in<"slice">(loc);
     const ir::TensorType &type = detail::checked_type(x, "slice", loc);
     const int a = detail::normal_axis(axis, type.shape.rank(), "slice", type, loc);
     const detail::Range range = detail::clip(type.shape[a], start, stop, step, "slice", loc);
@@ -217,6 +231,7 @@ Tensor slice(const Tensor &x, int64_t axis, std::optional<int64_t> start, std::o
 }
 
 Tensor narrow(const Tensor &x, int64_t axis, int64_t start, int64_t length, Location loc) {
+    loc = detail::in<"narrow">(loc);
     const ir::TensorType &type = detail::checked_type(x, "narrow", loc);
     const int a = detail::normal_axis(axis, type.shape.rank(), "narrow", type, loc);
     const int64_t extent = type.shape[a];
@@ -229,6 +244,7 @@ Tensor narrow(const Tensor &x, int64_t axis, int64_t start, int64_t length, Loca
 }
 
 Tensor select(const Tensor &x, int64_t axis, int64_t index, Location loc) {
+    loc = detail::in<"select">(loc);
     const ir::TensorType &type = detail::checked_type(x, "select", loc);
     const int a = detail::normal_axis(axis, type.shape.rank(), "select", type, loc);
     const int64_t extent = type.shape[a];
@@ -252,6 +268,7 @@ Tensor flip(const Tensor &x, const Sizes &axes, Location loc) {
 }
 
 Tensor diagonal(const Tensor &x, int64_t offset, int64_t axis0, int64_t axis1, Location loc) {
+    loc = detail::in<"diagonal">(loc);
     const ir::TensorType &type = detail::checked_type(x, "diagonal", loc);
     const int rank = type.shape.rank();
     const int a = detail::normal_axis(axis0, rank, "diagonal", type, loc);
@@ -277,6 +294,7 @@ Tensor diagonal(const Tensor &x, int64_t offset, int64_t axis0, int64_t axis1, L
 }
 
 Tensor clone(const Tensor &x, Location loc) {
+    loc = detail::in<"clone">(loc);
     detail::checked_type(x, "clone", loc);
     return detail::fresh(x, loc);
 }

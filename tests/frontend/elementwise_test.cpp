@@ -313,4 +313,17 @@ TEST(Elementwise, OperatorsKnowTheirLine) {
     EXPECT_EQ(line_of([&] { lz::sum(a, 4); }), __LINE__);
 }
 
+TEST(Elementwise, TypeErrorsNameWhatWasCalled) {
+    const Tensor a = lz::ones({2}), b = lz::ones({3}), whole = lz::ones({2}, {.dtype = lz::i64});
+    expect_error<lz::ShapeError>([&] { lz::where(a > 0, a, b); },
+                                 {"where: shapes [2] and [3] do not broadcast (axis 0: 2 against 3), at "});
+    expect_error<lz::ShapeError>([&] { lz::logical_and(a, b); }, {"logical_and: shapes [2] and [3]"});
+    expect_error<lz::ShapeError>([&] { lz::floor_divide(whole, b.to(lz::i64)); },
+                                 {"floor_divide: shapes [2] and [3]"});
+    expect_error<lz::ShapeError>([&] { lz::mse_loss(a, b); }, {"mse_loss: shapes [2] and [3]"});
+    expect_error<lz::DTypeError>([&] { ~a; }, {"bitwise_not: takes bool or integers, not f32"});
+    expect_error<lz::DTypeError>([&] { a & a; }, {"and: takes bool or integers"});
+    expect_error<lz::StateError>([&] { lz::addcmul(a, Tensor(), a); }, {"addcmul: the tensor is empty"});
+}
+
 } // namespace

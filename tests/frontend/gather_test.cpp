@@ -57,19 +57,41 @@ TEST(Gather, WhatDoesNotFitIsSaid) {
 
 TEST(Semantics, S26_an_index_out_of_range_is_thrown_at_the_sync_with_the_line_of_the_operation) {
     const Tensor x = lz::arange(6).reshape({2, 3}).to(lz::f32).eval();
-    const auto line_of = [](const Tensor &t, int expected) {
+    const auto says = [](const Tensor &t, const std::string &message, int line) {
         try {
             t.to_vector<float>();
             ADD_FAILURE() << "no error";
         } catch (const lz::IndexError &error) {
-            EXPECT_EQ(static_cast<int>(error.line()), expected) << error.what();
+            EXPECT_EQ(error.what(), message + ", at gather_test.cpp:" + std::to_string(line));
+            EXPECT_EQ(static_cast<int>(error.line()), line);
         }
     };
-    line_of(lz::index_select(x, 0, lz::tensor({0, 2})), __LINE__);
-    line_of(lz::gather(x, 1, lz::tensor({{-1}})), __LINE__);
-    line_of(lz::scatter(x, 0, lz::tensor({{5}}), 1), __LINE__);
-    line_of(lz::one_hot(lz::tensor({3}), 3).to(lz::f32), __LINE__);
-    line_of(x.at({lz::tensor({-3})}) + 0, __LINE__);
+    says(lz::index_select(x, 0, lz::tensor({0, 2})),
+         "index_select: index 2 is out of range for an axis of extent 2", __LINE__ - 1);
+    says(lz::gather(x, 1, lz::tensor({{-1}})), "gather: index -1 is out of range for an axis of extent 3",
+         __LINE__ - 1);
+    says(lz::scatter(x, 0, lz::tensor({{5}}), 1), "scatter: index 5 is out of range for an axis of extent 2",
+         __LINE__ - 1);
+    says(lz::one_hot(lz::tensor({3}), 3).to(lz::f32),
+         "one_hot: index 3 is out of range for an axis of extent 3", __LINE__ - 1);
+    says(x.at({lz::tensor({4})}) + 0, "at: index 4 is out of range for an axis of extent 2", __LINE__);
+    says(lz::embedding(x, lz::tensor({4})), "embedding: index 4 is out of range for an axis of extent 2",
+         __LINE__ - 1);
+    says(lz::take(x, lz::tensor({6})), "take: index 6 is out of range for an axis of extent 6", __LINE__);
+    says(lz::cross_entropy(x, lz::tensor({0, 3})),
+         "cross_entropy: index 3 is out of range for an axis of extent 3", __LINE__ - 1);
+}
+
+TEST(Semantics, S26_a_division_by_zero_names_the_function) {
+    const uint32_t line = __LINE__ + 1;
+    const Tensor divided = lz::floor_divide(lz::tensor({1, 2}), lz::tensor({1, 0}));
+    try {
+        divided.to_vector<int64_t>();
+        FAIL() << "nothing was thrown";
+    } catch (const lz::StateError &error) {
+        EXPECT_EQ(error.what(),
+                  "floor_divide: an integer was divided by zero, at gather_test.cpp:" + std::to_string(line));
+    }
 }
 
 TEST(Semantics, S26_an_index_into_a_tensor_of_one_number_is_checked_too) {

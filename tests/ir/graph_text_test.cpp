@@ -67,7 +67,7 @@ TEST(GraphText, EqualSeesEveryPartOfAGraph) {
     const std::string text = R"(lazuli 1
 graph @f(%x: f32[2] @cpu = random(7), %z: f32[2] @cpu loc("c.cpp":8), %y: f32[2] @cpu) {
   cluster 0 = loop group(1)
-  %0 = add %x, %y : f32[2] @cpu stream(1) cluster(0) rec(3) loc("a.cpp":3)
+  %0 = add %x, %y : f32[2] @cpu stream(1) cluster(0) rec(3) loc("a.cpp":3 in "softmax")
   %1 = constant {value=0.5} : f32[] @cpu
   !0 = record_event {device=cpu, event=1} after(%0)
   %2 = transfer %z {to=cuda:0} : f32[2] @cuda:0 cause(peer)
@@ -93,6 +93,8 @@ graph @f(%x: f32[2] @cpu = random(7), %z: f32[2] @cpu loc("c.cpp":8), %y: f32[2]
         {"rec(3)", "rec(4)"},
         {"\"a.cpp\":3", "\"b.cpp\":3"},
         {"\"a.cpp\":3", "\"a.cpp\":4"},
+        {" in \"softmax\"", ""},
+        {"softmax", "relu"},
         {"0.5", "-0.5"},
         {"event=1", "event=2"},
         {"after(%0)", ""},
@@ -101,6 +103,7 @@ graph @f(%x: f32[2] @cpu = random(7), %z: f32[2] @cpu loc("c.cpp":8), %y: f32[2]
         {"cause(peer)", ""},
         {"loc(\"c.cpp\":8)", "loc(\"c.cpp\":9)"},
         {"loc(\"c.cpp\":8)", ""},
+        {"loc(\"c.cpp\":8)", "loc(\"c.cpp\":8 in \"randn\")"},
         {"return %0", "return %1"},
         {"return %0", "return"},
     };
@@ -212,6 +215,10 @@ TEST(GraphText, MistakesAreNamedWithTheirPlace) {
         {"graph @f(%x: f32[2]) {\n  return %x\n}\n x", "4:2: expected nothing after the graph, found \"x\""},
         {"graph @f(%x: f32[2]) {\n  %0 = neg %x : f32[2] loc(\"a\\q\":1)\n",
          "2:30: an escape is one of \\\", \\\\ and \\xHH"},
+        {"graph @f(%x: f32[2]) {\n  %0 = neg %x : f32[2] loc(\"a\":1 in \"\")\n",
+         "2:39: a function's name is not empty, found \")\""},
+        {"graph @f(%x: f32[2]) {\n  %0 = neg %x : f32[2] loc(\"a\":1 in softmax)\n",
+         "2:37: expected a function's name in quotes, found \"softmax\""},
     };
     for (const auto &[text, message] : cases)
         EXPECT_EQ(parse_error(text), message) << text;

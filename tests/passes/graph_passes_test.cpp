@@ -85,6 +85,58 @@ TEST(CheckDevices, PeersMayBeMixed) {
     EXPECT_NO_THROW(check_devices(graph, target));
 }
 
+std::string device_error_of(const Graph &graph, const Target &target) {
+    try {
+        check_devices(graph, target);
+    } catch (const Failure &f) {
+        EXPECT_EQ(f.kind(), ErrorKind::Device);
+        return f.message();
+    }
+    ADD_FAILURE() << "nothing is wrong with the devices";
+    return {};
+}
+
+TEST(CheckDevices, CallsOfOneFunctionInOneLineAreToldApart) {
+    const Device gpu0{DeviceKind::Cuda, 0}, gpu1{DeviceKind::Cuda, 1};
+    GraphBuilder b("g");
+    const ValueId x = b.param({DType::F32, {4}, gpu0}, "x"), last = b.param({DType::F32, {4}, gpu1}, "last");
+    Location loc{"loop.cpp", 9, intern_function("layer"), 0};
+    ValueId v = x;
+    for (int i = 0; i < 3; ++i) { // for (...) v = layer(v, w)
+        loc.call = static_cast<uint16_t>(i);
+        const ValueId w = i == 2 ? last : b.unary(Op::Neg, x, {"loop.cpp", 5});
+        v = b.binary(Op::Add, b.unary(Op::Exp, v, loc), w, loc);
+    }
+    b.graph().results = {v};
+    EXPECT_EQ(
+        device_error_of(b.take(), test_target(2)),
+        "layer: operands are on different devices: a is f32[4] on cuda:0 (made by layer at loop.cpp:9), b is "
+        "f32[4] on cuda:1 (the input %last). Bring them together, for instance with b.to(a.device()).");
+}
+
+TEST(CheckDevices, WhatTheCallMadeItselfIsNamedWhereItIsAtFault) {
+    const Device gpu0{DeviceKind::Cuda, 0}, gpu1{DeviceKind::Cuda, 1};
+    GraphBuilder b("g");
+    const Location loc{"a.cpp", 3, intern_function("mine"), 0};
+    const ValueId x = b.param({DType::F32, {2}, gpu0}, "x");
+    const ValueId made = b.literal(DType::F32, 0, {2}, gpu1, loc);
+    b.graph().results = {b.binary(Op::Add, x, made, loc)};
+    EXPECT_EQ(device_error_of(b.take(), test_target(2)),
+              "mine: operands are on different devices: a is f32[2] on cuda:0 (the input %x), b is f32[2] on "
+              "cuda:1 "
+              "(made by mine at a.cpp:3). Bring them together, for instance with b.to(a.device()).");
+}
+
+TEST(CheckDevices, WhyThereIsNoGpuIsSaid) {
+    Target none = test_target();
+    none.no_gpu = "No driver is installed.";
+    GraphBuilder b("g");
+    b.graph().results = {b.param({DType::F32, {2}, {DeviceKind::Cuda, 0}}, "x")};
+    b.graph().results = {b.unary(Op::Neg, b.graph().results[0])};
+    EXPECT_EQ(device_error_of(b.take(), none),
+              "neg: there is no device cuda:0: the only device is cpu. No driver is installed.");
+}
+
 TEST(CheckDevices, TheFailureNamesTheRecordedOperation) {
     const Graph graph = parse_graph("lazuli 1\ngraph @g(%x: f32[4] @cuda:0, %y: f32[4] @cpu) {\n"
                                     "  %0 = exp %x : f32[4] @cuda:0 rec(4)\n"

@@ -152,36 +152,5 @@ TEST(InsertTransfers, LongChainsOfViewsAreNoProblem) {
     EXPECT_EQ(std::ranges::count(after.nodes(), Op::Transfer, &Node::op), 1);
 }
 
-TEST(CheckDevices, OneOperationIsCheckedWithTheSameWords) {
-    const Target target = test_target(2);
-    const TensorType x{DType::F32, {4}, {DeviceKind::Cuda, 0}}, y{DType::F32, {4}, kCpu},
-        s{DType::F32, {}, kCpu};
-    const DeviceOperand operands[] = {
-        {&x, "exp", "", {"a.cpp", 3}}, {&y, "", "", {"a.cpp", 1}}, {&s, "", "", {}}};
-    const auto failure = device_error(Op::Add, std::span(operands).first(2), target, {"a.cpp", 5}, 7);
-    ASSERT_TRUE(failure);
-    EXPECT_EQ(failure->kind(), ErrorKind::Device);
-    EXPECT_EQ(failure->node(), 7u);
-    EXPECT_EQ(to_string(failure->loc()), "a.cpp:5");
-    EXPECT_EQ(
-        failure->message(),
-        "add: operands are on different devices: a is f32[4] on cuda:0 (from exp at a.cpp:3), b is f32[4] on "
-        "cpu (an input recorded at a.cpp:1). Bring them together, for instance with b.to(a.device()).");
-    const DeviceOperand legal[] = {operands[2], operands[0], operands[2]};
-    EXPECT_FALSE(device_error(Op::Select, legal, target));
-    EXPECT_FALSE(device_error(Op::Transfer, std::span(operands).first(1), target));
-    Target automatic = target;
-    automatic.modes.transfer = TransferMode::Automatic;
-    EXPECT_FALSE(device_error(Op::Add, std::span(operands).first(2), automatic));
-    const TensorType far{DType::F32, {4}, {DeviceKind::Cuda, 9}};
-    const DeviceOperand stranger[] = {{&far, "", "", {}}};
-    EXPECT_EQ(device_error(Op::Neg, stranger, target)->message(),
-              "neg: there is no device cuda:9: the devices are cpu, cuda:0 and cuda:1.");
-    Target none = test_target();
-    none.no_gpu = "No driver is installed.";
-    EXPECT_EQ(none.missing_device({DeviceKind::Cuda, 0}).message(),
-              "There is no device cuda:0: the only device is cpu. No driver is installed.");
-}
-
 } // namespace
 } // namespace lz::passes

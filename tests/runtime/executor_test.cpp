@@ -211,7 +211,7 @@ TEST_F(Failing, AnIndexOutOfRangeNamesItsOperationAndTakesDownWhatDependsOnItOnl
     RunReport report = run(*program);
     ASSERT_EQ(report.failures.size(), 1u);
     EXPECT_EQ(report.failures[0].failure.kind(), ir::ErrorKind::Index);
-    EXPECT_EQ(report.failures[0].failure.message(), "Index 77 is out of range for an axis of extent 10.");
+    EXPECT_EQ(report.failures[0].failure.message(), "index 77 is out of range for an axis of extent 10.");
     EXPECT_EQ(report.failures[0].failure.node(), 42u);
     EXPECT_THAT(report.failures[0].results, ElementsAre(0, 1, 3));
     EXPECT_THAT(results[2], ElementsAre(7, 8)) << "what does not depend on it ran";
@@ -296,7 +296,7 @@ TEST_F(Executor, AScattersFaultIsBlamedOnItsStep) {
     results = {std::vector<double>(2)};
     RunReport report = run(*b.load(backend, allocator));
     ASSERT_EQ(report.failures.size(), 1u);
-    EXPECT_EQ(report.failures[0].failure.message(), "Index -3 is out of range for an axis of extent 2.");
+    EXPECT_EQ(report.failures[0].failure.message(), "index -3 is out of range for an axis of extent 2.");
     EXPECT_EQ(report.failures[0].failure.node(), 17u);
     EXPECT_THAT(report.failures[0].results, ElementsAre(0));
 }

@@ -157,6 +157,64 @@ TEST(Semantics, S06_cpu_and_gpu_do_not_mix_either) {
     EXPECT_TRUE(product.has("f32[2,2] on cpu")) << product.what;
 }
 
+std::string place(uint32_t line) {
+    return "devices_test.cpp:" + std::to_string(line);
+}
+
+TEST(Semantics, S06_functions_made_of_several_operations_are_named_and_so_are_their_operands) {
+    const uint32_t line = __LINE__;
+    const Tensor x = lz::randn({3, 4}, {.device = kGpu0}), w = lz::rand({2, 4}, {.device = kGpu0});
+    const Tensor b = lz::tensor({1.0f, 2.0f}, {.device = kGpu1});
+    const Tensor mask = x > 0, far = x.cuda(1) * 2;
+    const Tensor index = lz::zeros({3}, {.dtype = lz::i64, .device = kGpu1});
+    lz::eval({b, w}); // stored, while the others are pending
+    const std::string of_x = "f32[3,4] on cuda:0 (made by randn at " + place(line + 1) + ")",
+                      of_index = "i64[3] on cuda:1 (made by zeros at " + place(line + 4) + ")",
+                      of_far = "f32[3,4] on cuda:1 (made by mul at " + place(line + 3) + ")";
+    const auto says = [&](const std::string &call, const std::string &operands, const std::string &fix,
+                          uint32_t at, auto &&f) {
+        EXPECT_EQ(caught<lz::DeviceError>(f).what, call + ": operands are on different devices: " + operands +
+                                                       ". Bring them together, for instance with " + fix +
+                                                       ", at " + place(at));
+    };
+    says("linear",
+         "a is " + of_x + ", b is f32[2,4] on cuda:0 (made by rand at " + place(line + 1) +
+             "), c is f32[2] on cuda:1 (made by tensor at " + place(line + 2) + ")",
+         "c.to(a.device())", __LINE__, [&] { lz::linear(x, w, b).to_vector<float>(); });
+    says("where",
+         "a is bool[3,4] on cuda:0 (made by gt at " + place(line + 3) + "), b is " + of_x + ", c is " +
+             of_far,
+         "c.to(a.device())", __LINE__, [&] { lz::where(mask, x, far).to_vector<float>(); });
+    says("matmul", "a is " + of_x + ", b is f32[4,3] on cuda:1 (made by t at " + place(__LINE__ + 1) + ")",
+         "b.to(a.device())", __LINE__, [&] { lz::matmul(x, far.t()).to_vector<float>(); });
+    says("embedding", "a is " + of_x + ", b is " + of_index, "b.to(a.device())", __LINE__ + 1,
+         [&] { lz::embedding(x, index).to_vector<float>(); });
+    says("at", "a is " + of_x + ", b is " + of_index, "b.to(a.device())", __LINE__ + 1,
+         [&] { x.at({index}).to_vector<float>(); });
+    says("cross_entropy", "a is " + of_x + ", b is " + of_index, "b.to(a.device())", __LINE__ + 1,
+         [&] { lz::cross_entropy(x, index).item<float>(); });
+    says("cat", "a is " + of_x + ", b is " + of_far, "b.to(a.device())", __LINE__ + 1,
+         [&] { lz::cat({x, far}).to_vector<float>(); });
+    const Tensor column = index.unsqueeze(1); // i64: converted by the addition itself
+    says("add",
+         "a is " + of_x + ", b is i64[3,1] on cuda:1 (made by unsqueeze at " + place(__LINE__ - 2) + ")",
+         "b.to(a.device())", __LINE__, [&] { (x + column).to_vector<float>(); });
+}
+
+TEST(Semantics, S06_a_call_in_a_loop_names_its_own_operands_only) {
+    Tensor x = lz::ones({2, 2}, {.device = kGpu0});
+    std::vector<Tensor> weights;
+    for (const Device &device : {kGpu0, kGpu0, kGpu1})
+        weights.push_back(lz::ones({2, 2}, {.device = device}));
+    const uint32_t line = __LINE__ + 2;
+    for (const Tensor &w : weights)
+        x = lz::matmul(x, w);
+    EXPECT_EQ(caught<lz::DeviceError>([&] { x.to_vector<float>(); }).what,
+              "matmul: operands are on different devices: a is f32[2,2] on cuda:0 (made by matmul at " +
+                  place(line) + "), b is f32[2,2] on cuda:1 (made by ones at " + place(line - 3) +
+                  "). Bring them together, for instance with b.to(a.device()), at " + place(line));
+}
+
 TEST(Semantics, S06_an_illegal_result_that_is_dropped_is_not_reported) {
     const Tensor x = lz::ones({2}, {.device = kGpu0}), y = lz::ones({2}, {.device = kGpu1});
     {
@@ -174,6 +232,10 @@ TEST(Child, DISABLED_IllegalAdd) {
     });
     EXPECT_EQ(error.line, line);
     EXPECT_TRUE(error.has("operands are on different devices")) << error.what;
+    const Caught chosen = caught<lz::DeviceError>([&] { (void)lz::where(x > 0, x, y); });
+    EXPECT_TRUE(chosen.has("where: operands are on different devices: a is bool[2] on cuda:0 (made"))
+        << chosen.what;
+    EXPECT_TRUE(chosen.has("c is f32[2] on cuda:1 (made by ones at devices_test.cpp:")) << chosen.what;
     EXPECT_EQ(floats(x), (std::vector<float>{1, 1}));
 }
 

@@ -4,9 +4,11 @@
 
 #include "ir/op.h"
 #include "lazuli/detail/access.h"
+#include "lazuli/detail/pending.h"
 #include "lazuli/detail/recorder.h"
 #include "lazuli/options.h"
 
+#include <algorithm>
 #include <string>
 
 namespace lz::detail {
@@ -21,6 +23,29 @@ inline const ir::TensorType &type(const Tensor &x) {
 /// The same, but an empty tensor throws StateError naming `function`.
 inline const ir::TensorType &checked_type(const Tensor &x, const char *function, Location loc) {
     return node_of(x, function, loc)->type;
+}
+
+/// A function's name as a template argument.
+template <size_t N>
+struct FunctionName {
+    char text[N];
+    consteval FunctionName(const char (&name)[N]) { std::copy_n(name, N, text); } // NOLINT: converts
+};
+template <FunctionName name>
+inline const uint16_t kFunction = ir::intern_function({name.text, sizeof(name.text) - 1});
+
+/// `loc` for all that a public function records, so that errors name it and its operands, and not
+/// the primitives that it is made of (S06). Within another function's call `loc` stays that function's.
+inline Location in(uint16_t function, Location loc) {
+    if (loc.function == 0) {
+        loc.function = function;
+        loc.call = static_cast<uint16_t>(Recorder::current().recorded());
+    }
+    return loc;
+}
+template <FunctionName name>
+Location in(Location loc) {
+    return in(kFunction<name>, loc);
 }
 
 /// Structural words of an operation, without the heap. Appends in the order of the op's attributes.

@@ -40,11 +40,15 @@ Location location_of(const Recording &recording, const ir::Failure &failure, Loc
     return fallback;
 }
 
-ir::Failure of_operation(const ir::Failure &failure, ir::Op op) {
-    if (failure.kind() != ir::ErrorKind::Index && failure.kind() != ir::ErrorKind::State)
+ir::Failure of_operation(const ir::Failure &failure, ir::Op op, Location loc) {
+    return failure.kind() == ir::ErrorKind::Internal ? failure : ir::called_as(failure, op, to_ir(loc));
+}
+
+ir::Failure of_operation(const ir::Failure &failure, const Recording &recording) {
+    if (failure.node() >= recording.operations.size())
         return failure;
-    return {failure.kind(), std::string(ir::name(op)) + ": " + failure.message(), failure.loc(),
-            failure.node()};
+    const Node *const node = recording.operations[failure.node()].node;
+    return of_operation(failure, node->op, from_ir(node->loc));
 }
 
 void fail(Node *node, FailureRecord *record) {
@@ -102,8 +106,9 @@ void Watched::settle(Thrown &thrown) {
     const engine::RunReport report = flight->finish(lost);
     for (const auto &failed : report.failures) {
         const uint32_t at = failed.failure.node();
-        auto *record = at < lines.size() ? new FailureRecord(of_operation(failed.failure, ops[at]), lines[at])
-                                         : new FailureRecord(failed.failure, last_line());
+        auto *record = at < lines.size()
+                           ? new FailureRecord(of_operation(failed.failure, ops[at], lines[at]), lines[at])
+                           : new FailureRecord(failed.failure, last_line());
         thrown.note(record);
         for (const uint32_t r : failed.results)
             fail(results[r], record);

@@ -25,8 +25,11 @@ private:
 
 /// The user's line of what failed in a recording.
 Location location_of(const Recording &recording, const ir::Failure &failure, Location fallback);
-/// What a check found while the operation ran, with the operation's name in front.
-ir::Failure of_operation(const ir::Failure &failure, ir::Op op);
+/// What failed while the operation ran, or when its result was to get memory, with the name of what the user
+/// called in front.
+ir::Failure of_operation(const ir::Failure &failure, ir::Op op, Location loc);
+/// The same where the failure says which operation of the recording it was.
+ir::Failure of_operation(const ir::Failure &failure, const Recording &recording);
 /// Gives the node this failure unless it has one.
 void fail(Node *node, FailureRecord *record);
 /// Makes a failed version's fallback the newest one that has a value, or none.

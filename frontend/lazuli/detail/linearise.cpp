@@ -5,6 +5,7 @@
 #include "lazuli/detail/failure_record.h"
 #include "lazuli/detail/flights.h"
 #include "lazuli/detail/hot_tls.h"
+#include "lazuli/detail/recorder.h"
 #include "lazuli/detail/storage.h"
 
 #include <algorithm>
@@ -497,7 +498,7 @@ ir::Graph Recording::build_graph() const {
         if (input.donated)
             builder.graph().params.back().heir = input.heir;
         builder.graph().params.back().storage = input.storage_group;
-        builder.graph().params.back().loc = input.node->loc;
+        builder.graph().params.back().loc = origin_of(input.node);
     }
     std::vector<ir::ValueId> operands;
     size_t runtime_at = 0;

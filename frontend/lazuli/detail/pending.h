@@ -49,6 +49,8 @@ public:
     Node *head() const { return head_; }
     Node *tail() const { return tail_; }
     uint32_t count() const { return count_; }
+    /// How many operations this recorder has seen.
+    uint64_t recorded() const { return recorded_; }
 
     /// Whether the user names streams now.
     bool names_streams() const { return named_streams_ != 0; }

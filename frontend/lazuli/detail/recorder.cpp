@@ -81,27 +81,30 @@ void after_record(Recorder &recorder, Location loc) {
     }
 }
 
-/// LAZULI_CHECK_DEVICES: what the compiler would say of the devices, at the operation (S06).
-void check_devices(ir::Op op, std::span<Node *const> operands, Location loc) {
-    bool mixed = false;
-    for (const Node *operand : operands)
-        mixed = mixed || operand->type.device != operands[0]->type.device;
-    if (!mixed)
-        return;
-    std::vector<engine::Operand> named;
-    for (const Node *operand : operands) {
-        const bool made = operand->state.load(std::memory_order_acquire) == State::Pending;
-        named.push_back({&operand->type, made ? ir::name(operand->op) : std::string_view(), operand->loc});
-    }
-    if (const auto failure = engine::Engine::get().device_error(op, named, to_ir(loc)))
-        throw_public(*failure, loc);
+/// LAZULI_CHECK_DEVICES: what the compiler would say of the devices, at the operation (S06). `n` is not
+/// published yet; of what it needs only what is pending is looked through, as the compiler does.
+void check_devices(Node *n) {
+    const auto operands = n->operands();
+    const auto elsewhere = [&](const Node *o) { return o->type.device != operands[0]->type.device; };
+    const auto failed = [](const Node *o) {
+        return o->state.load(std::memory_order_acquire) == State::Failed;
+    };
+    if (std::ranges::any_of(operands, elsewhere) && std::ranges::none_of(operands, failed))
+        engine::Engine::get().check_devices(pending_graph(n));
 }
 
 [[noreturn]] void throw_empty(ir::Op op, size_t which, Location loc) {
-    throw StateError(std::string(ir::name(op)) + ": operand " + std::to_string(which) +
+    throw StateError(std::string(ir::called(op, to_ir(loc))) + ": operand " + std::to_string(which) +
                          " is an empty tensor (default-constructed, moved from, or read through a mask: use "
                          "masked_select)",
                      loc);
+}
+
+/// Nothing has been published: the node is plain memory.
+void abandon(Node *n) {
+    const uint8_t size_class = n->size_class;
+    n->~Node();
+    free_node(n, size_class);
 }
 
 } // namespace
@@ -119,14 +122,9 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
         many_types.resize(operands.size());
         types = many_types.data();
     }
-    auto abandon = [&] { // nothing has been published: the node is plain memory
-        const uint8_t size_class = n->size_class;
-        n->~Node();
-        free_node(n, size_class);
-    };
     for (size_t i = 0; i < operands.size(); ++i) {
         if (!operands[i]->defined()) [[unlikely]] {
-            abandon();
+            abandon(n);
             throw_empty(op, i, loc);
         }
         Node *operand = Access::node(*operands[i]);
@@ -138,12 +136,12 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
     try {
         ir::infer_types(n->attrs(), {types, operands.size()}, {&n->type, 1});
         if (recorder.modes().check_devices) [[unlikely]]
-            check_devices(op, n->operands(), loc);
+            check_devices(n);
     } catch (const ir::Failure &failure) {
-        abandon();
-        throw_public(failure, loc);
+        abandon(n);
+        throw_public(ir::called_as(failure, op, to_ir(loc)), loc);
     } catch (...) {
-        abandon();
+        abandon(n);
         throw;
     }
     for (Node *operand : n->operands())
@@ -165,23 +163,26 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
     }
     const ir::AttrView attrs{op, structural, runtime};
     std::vector<ir::TensorType> result_types(static_cast<size_t>(ir::num_results(attrs)));
-    translated(loc, [&] { ir::infer_types(attrs, types, result_types); });
-    if (recorder.modes().check_devices) [[unlikely]] {
-        std::vector<Node *> nodes;
-        for (const Tensor *operand : operands)
-            nodes.push_back(Access::node(*operand));
-        check_devices(op, nodes, loc);
-    }
-
     std::vector<Tensor> results;
     Node *primary = make_node(op, operands.size(), structural.size(), runtime.size(), loc);
     copy_words(primary, structural, runtime);
-    for (size_t i = 0; i < operands.size(); ++i) {
+    for (size_t i = 0; i < operands.size(); ++i)
         primary->operand_data()[i] = Access::node(*operands[i]);
-        add_use(primary->operand_data()[i]);
+    try {
+        ir::infer_types(attrs, types, result_types);
+        primary->type = result_types[0];
+        primary->several = result_types.size() > 1;
+        if (recorder.modes().check_devices) [[unlikely]]
+            check_devices(primary);
+    } catch (const ir::Failure &failure) {
+        abandon(primary);
+        throw_public(ir::called_as(failure, op, to_ir(loc)), loc);
+    } catch (...) {
+        abandon(primary);
+        throw;
     }
-    primary->type = result_types[0];
-    primary->several = result_types.size() > 1;
+    for (Node *operand : primary->operands())
+        add_use(operand);
     results.push_back(publish(primary, recorder));
     for (size_t k = 1; k < result_types.size(); ++k) {
         Node *projection = make_node(op, 1, 0, 0, loc);
@@ -290,6 +291,13 @@ Node *node_of(const Tensor &tensor, const char *operation, Location loc) {
                              "read through a mask: use masked_select)",
                          loc);
     return Access::node(tensor);
+}
+
+ir::Location origin_of(const Node *node) {
+    ir::Location loc = node->loc;
+    if (loc.function == 0 && node->op != ir::Op::Constant)
+        loc.function = ir::intern_function(ir::name(node->op));
+    return loc;
 }
 
 const ir::TensorType &type_of(const Tensor &tensor) {

@@ -59,11 +59,16 @@ Tensor in_pinned_memory(const Tensor &made, Location loc);
 /// The node behind a handle; throws StateError("`operation`: a tensor that was moved from ...") for an empty
 /// one.
 Node *node_of(const Tensor &tensor, const char *operation, Location loc);
+/// Where a value was made and, as the location's function, what the user called there. What the user brought
+/// bears the name of the function that took it.
+ir::Location origin_of(const Node *node);
 /// Its type without a check.
 const ir::TensorType &type_of(const Tensor &tensor);
 
 /// Turns a failure of the engine into the public error. Never returns.
 [[noreturn]] void throw_public(const ir::Failure &failure, Location fallback);
+/// Throws an error of the same class whose message ends with `during` and this location. Never returns.
+[[noreturn]] void throw_again(const Error &error, const std::string &during, Location loc);
 /// Runs f and does so for what it throws.
 template <class F>
 decltype(auto) translated(Location loc, F &&f);
@@ -79,10 +84,13 @@ constexpr DType from_ir(ir::DType t) {
 ir::Device to_ir(const Device &device, Location loc);
 Device from_ir(ir::Device device);
 constexpr ir::Location to_ir(Location loc) {
-    return {loc.file, loc.line};
+    return {loc.file, loc.line, loc.function, loc.call};
 }
 constexpr Location from_ir(ir::Location loc) {
-    return {loc.file, loc.line};
+    Location out(loc.file, loc.line);
+    out.function = loc.function;
+    out.call = loc.call;
+    return out;
 }
 
 // --- Syncing (sync.cpp)

@@ -110,10 +110,7 @@ private:
             hold_back(ends_before);
         keep_latest(thread_.issued, ends_before);
         for (const auto &failed : launched.report.failures) {
-            const uint32_t at = failed.failure.node();
-            const ir::Failure failure = at < recording_.operations.size()
-                                            ? of_operation(failed.failure, recording_.operations[at].node->op)
-                                            : failed.failure;
+            const ir::Failure failure = of_operation(failed.failure, recording_);
             auto *record = new FailureRecord(failure, location_of(recording_, failure, loc_));
             thrown.note(record);
             for (const uint32_t r : failed.results)
@@ -180,7 +177,8 @@ private:
     Node *result(uint32_t r) const { return recording_.operations[recording_.wanted[r]].node; }
 
     void fail_all(const ir::Failure &failure, Thrown &thrown) {
-        auto *record = new FailureRecord(failure, location_of(recording_, failure, loc_));
+        auto *record =
+            new FailureRecord(of_operation(failure, recording_), location_of(recording_, failure, loc_));
         thrown.note(record);
         for (uint32_t r = 0; r < recording_.wanted.size(); ++r)
             fail(result(r), record);
@@ -191,7 +189,8 @@ private:
     /// result: it and what depends on it fail, and everything else is pending again.
     void reject(const ir::Failure &failure, Thrown &thrown) {
         release_results();
-        auto *const record = new FailureRecord(failure, location_of(recording_, failure, loc_));
+        auto *const record =
+            new FailureRecord(of_operation(failure, recording_), location_of(recording_, failure, loc_));
         thrown.note(record);
         std::vector<Node *> failed;
         for (size_t i = 0; i < recording_.operations.size(); ++i) {
