@@ -1,6 +1,7 @@
 #include "codegen/kernel_cache.h"
 
 #include "codegen/disk_cache.h"
+#include "codegen/late_kernels.h"
 #include "ir/diagnostic.h"
 #include "runtime/api/parallel.h"
 
@@ -116,10 +117,20 @@ LoadedKernelPtr KernelCache::Impl::get(const ir::Kernel &kernel) {
 }
 
 LoadedKernelPtr KernelCache::Impl::make(const ir::Kernel &kernel, const std::string &key) {
+    if (llvm_is_gone()) {
+        auto loaded = std::make_shared<LoadedKernel>();
+        ir::Kernel expanded = kernel;
+        ir::expand_math(expanded);
+        loaded->module = load_interpreted(expanded);
+        for (size_t phase = 0; phase < kernel.phases.size(); ++phase)
+            loaded->symbols.push_back("phase" + std::to_string(phase));
+        return loaded;
+    }
     const auto key_bytes = std::as_bytes(std::span(key));
     if (const auto stored = disk.find(key_bytes)) {
         try {
             LoadedKernelPtr loaded = load(loader, deserialise(*stored, kernel.name));
+            note_llvm_use();
             ++from_disk;
             return loaded;
         } catch (const ir::Failure &failure) {
@@ -133,7 +144,9 @@ LoadedKernelPtr KernelCache::Impl::make(const ir::Kernel &kernel, const std::str
     const ir::CompiledKernel result = compile_cpu(expanded, isa, options.compile);
     ++compiled;
     disk.store(key_bytes, serialise(result));
-    return load(loader, result);
+    LoadedKernelPtr loaded = load(loader, result);
+    note_llvm_use();
+    return loaded;
 }
 
 KernelCache::KernelCache(ir::CpuIsa isa, KernelCacheOptions options)

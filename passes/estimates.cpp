@@ -7,7 +7,7 @@ namespace lz::passes {
 using namespace ir;
 
 const DeviceInfo &info_of(const Target &target, Device device) {
-    static const DeviceInfo kUnknown{};
+    static const DeviceInfo &kUnknown = *new DeviceInfo;
     const DeviceInfo *found = target.find(device);
     return found ? *found : kUnknown;
 }

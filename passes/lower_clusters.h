@@ -57,7 +57,8 @@ public:
 
 private:
     static std::shared_ptr<const ir::Kernel> none() {
-        static const auto empty = std::make_shared<const ir::Kernel>();
+        // Never destroyed: programs are compiled in destructors of statics too.
+        static const auto &empty = *new auto(std::make_shared<const ir::Kernel>());
         return empty;
     }
     std::shared_ptr<const ir::Kernel> held_ = none();

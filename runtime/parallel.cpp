@@ -1,6 +1,7 @@
 #include "runtime/api/parallel.h"
 
 #include "ir/diagnostic.h"
+#include "ir/per_thread.h"
 #include "runtime/pool.h"
 
 #include <fmt/format.h>
@@ -114,13 +115,18 @@ void parallel_for(int64_t n, int64_t grain, RangeFn fn) {
     loop.join();
 }
 
+namespace {
+
+struct Scratch {
+    void *memory = nullptr;
+    size_t bytes = 0;
+    ~Scratch() { std::free(memory); }
+};
+
+} // namespace
+
 void *thread_scratch(size_t bytes) {
-    struct Scratch {
-        void *memory = nullptr;
-        size_t bytes = 0;
-        ~Scratch() { std::free(memory); }
-    };
-    thread_local Scratch scratch;
+    Scratch &scratch = ir::per_thread<Scratch>();
     if (bytes > scratch.bytes || !scratch.memory) {
         size_t rounded = (std::max<size_t>(bytes, 4096) + 63) / 64 * 64;
         void *memory = std::aligned_alloc(64, rounded);

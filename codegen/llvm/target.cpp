@@ -2,6 +2,7 @@
 
 #include "codegen/codegen.h"
 #include "ir/diagnostic.h"
+#include "ir/per_thread.h"
 
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
@@ -59,10 +60,11 @@ using CodegenMachine = llvm::TargetMachine;
 using CodegenMachine = llvm::LLVMTargetMachine;
 #endif
 
+using Machines = std::map<std::string, std::unique_ptr<llvm::TargetMachine>>;
+
 /// Making one costs more than compiling a small kernel, and one may be used by a single thread at a time.
 llvm::TargetMachine &target_machine(const ir::CpuIsa &isa) {
-    thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
-    auto &machine = machines[isa.triple + isa.features];
+    auto &machine = ir::per_thread<Machines>()[isa.triple + isa.features];
     if (machine)
         return *machine;
     initialize_llvm();

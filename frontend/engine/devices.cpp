@@ -75,7 +75,7 @@ runtime::VirtualOptions virtual_options(const Options &options) {
 } // namespace
 
 Devices::Wrap &Devices::wrap() {
-    static Wrap wrap;
+    static Wrap &wrap = *new Wrap; // the engine may start in a destructor of a static
     return wrap;
 }
 

@@ -153,7 +153,7 @@ struct Request {
     std::string model;
 };
 Request &request() {
-    static Request request;
+    static Request &request = *new Request; // the engine may start in a destructor of a static
     return request;
 }
 

@@ -248,8 +248,20 @@ std::string Tensor::str(Location loc) const {
     return text + ")";
 }
 
+/// `<<` cannot take the caller's line. What fails without one names the line where the tensor was made.
 std::ostream &operator<<(std::ostream &out, const Tensor &tensor) {
-    return out << tensor.str({});
+    std::string text;
+    try {
+        text = tensor.str({});
+    } catch (const Error &error) {
+        if (error.file())
+            throw;
+        const ir::Location made = detail::origin_of(detail::Access::node(tensor));
+        const std::string by =
+            made.function != 0 ? " by " + std::string(ir::function_name(made.function)) : "";
+        detail::throw_again(error, "while printing the tensor that was made" + by, detail::from_ir(made));
+    }
+    return out << text;
 }
 
 } // namespace lz

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdint>
 #include <limits>
+#include <sstream>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -132,6 +133,34 @@ TEST(Semantics, S65_a_gpu_in_a_forked_child_is_a_clear_error) {
     run_child("LAZULI_THREADS=2", "Forks");
 }
 
+/// Printing has no line of its own, so that the message names the one where the tensor was made.
+void print_expecting(const Tensor &x, const std::string &made_by, uint32_t line) {
+    try {
+        std::ostringstream out;
+        out << x;
+    } catch (const lz::StateError &error) {
+        if (std::string(error.what())
+                .ends_with("start the child with exec, while printing the tensor that was "
+                           "made by " +
+                           made_by + ", at agnostic_test.cpp:" + std::to_string(line)) &&
+            error.line() == line)
+            throw;
+    }
+}
+TEST(Child, DISABLED_ForksAndPrints) {
+    const uint32_t line = __LINE__;
+    const Tensor ready = lz::softmax(lz::ones({100}, {.device = kGpu0}), 0).eval();
+    const Tensor pending = lz::ones({100}) + 1;
+    const Tensor brought = lz::tensor({1.5, 2.5}, {.device = kGpu1});
+    lz::eval({brought});
+    EXPECT_EQ(in_child([&] { print_expecting(ready, "softmax", line + 1); }), 42);
+    EXPECT_EQ(in_child([&] { print_expecting(pending, "add", line + 2); }), 42);
+    EXPECT_EQ(in_child([&] { print_expecting(brought, "tensor", line + 3); }), 42);
+}
+TEST(Semantics, S65_printing_in_a_forked_child_names_where_the_tensor_was_made) {
+    run_child("LAZULI_THREADS=2", "ForksAndPrints");
+}
+
 TEST(Semantics, S66_corners_are_the_same_on_every_device) {
     const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
     for (const Device &place : kPlaces) {
@@ -185,15 +214,20 @@ TEST(Child, DISABLED_LeavesMainWithWorkPending) {
     event.record(stream);
     std::thread([] { static const Tensor other = lz::ones({10}, {.device = kGpu2}) * 2; }).join();
 }
-/// What main has computed is computed again when main has been left. (New programs are not compiled then:
-/// LLVM's own statics are gone.)
+/// What main has computed is computed again when main has been left, and what it has not is compiled.
 float compute_on(const Device &device) {
     return (lz::ones({123}, {.device = device}) * 2 + 1).sum().item<float>();
+}
+/// Several kernels, one of them a product with scratch for each thread.
+float compute_anew_on(const Device &device) {
+    const Tensor x = lz::full({300, 200}, 0.5, {.device = device});
+    const Tensor product = lz::matmul(x, lz::exp(x.t() * 0)) / 50;
+    return product.sum(0).select(0, 7).item<float>();
 }
 struct ComputesAtTheEnd {
     ~ComputesAtTheEnd() {
         for (const Device &device : {Device::cpu(), Device(kGpu1)})
-            if (compute_on(device) != 369)
+            if (compute_on(device) != 369 || compute_anew_on(device) != 2 * 300)
                 std::_Exit(7);
     }
 };
@@ -202,10 +236,30 @@ TEST(Child, DISABLED_ComputesInDestructorsOfStatics) {
     for (const Device &device : {Device::cpu(), Device(kGpu1)})
         EXPECT_EQ(compute_on(device), 369);
 }
+/// Nothing has been computed before: the first of these compiles with LLVM, which is gone for the second.
+struct StartsAtTheEnd {
+    explicit StartsAtTheEnd(Device device) : device(device) {}
+    ~StartsAtTheEnd() {
+        if (compute_anew_on(device) != 2 * 300 || compute_on(device) != 369)
+            std::_Exit(7);
+        try { // its line is told all the same
+            (void)lz::embedding(lz::ones({3, 2}), lz::tensor({5})).to_vector<float>();
+            std::_Exit(8);
+        } catch (const lz::IndexError &error) {
+            if (std::string(error.what()).find("embedding: index 5") != 0)
+                std::_Exit(9);
+        }
+    }
+    const Device device;
+};
+TEST(Child, DISABLED_StartsInDestructorsOfStatics) {
+    static const StartsAtTheEnd second(Device::cpu()), first(kGpu1);
+}
 TEST(Semantics, S68_leaving_main_with_work_pending_and_statics_on_gpus_is_safe) {
     for (int i = 0; i < 3; ++i)
         run_child("LAZULI_VERIFY=0", "LeavesMainWithWorkPending");
     run_child("LAZULI_VERIFY=0", "ComputesInDestructorsOfStatics");
+    run_child("LAZULI_VERIFY=0", "StartsInDestructorsOfStatics");
 }
 
 } // namespace
