@@ -32,6 +32,19 @@ std::vector<int64_t> maker_words(DType dtype, const Shape &shape, Device device)
 
 } // namespace
 
+GraphBuilder::GraphBuilder(std::string graph_name, Graph room) : graph_(std::move(room)) {
+    graph_.name = std::move(graph_name);
+    graph_.params.clear();
+    graph_.results.clear();
+    graph_.clusters.clear();
+    graph_.nodes_.clear();
+    graph_.values_.clear();
+    graph_.operands_.clear();
+    graph_.order_.clear();
+    graph_.structural_.clear();
+    graph_.runtime_.clear();
+}
+
 ValueId GraphBuilder::param(const TensorType &type, std::string name) {
     const ValueId id = count(graph_.values_.size());
     graph_.values_.push_back({type, kNone, count(graph_.params.size())});
@@ -47,10 +60,11 @@ void GraphBuilder::adopt(const Graph &from) {
         words_of_ = &from;
         graph_.runtime_ = from.runtime_;
         // A new version of a graph is about as large.
-        graph_.nodes_.reserve(from.nodes_.size());
-        graph_.values_.reserve(from.values_.size());
-        graph_.operands_.reserve(from.operands_.size());
-        graph_.structural_.reserve(from.structural_.size());
+        const auto about = [](size_t size) { return size + size / 4; };
+        graph_.nodes_.reserve(about(from.nodes_.size()));
+        graph_.values_.reserve(about(from.values_.size()));
+        graph_.operands_.reserve(about(from.operands_.size()));
+        graph_.structural_.reserve(about(from.structural_.size()));
     }
 }
 

@@ -68,7 +68,7 @@ bool may_merge(const Node &node) {
 
 } // namespace
 
-Graph eliminate_common(Graph graph) {
+Graph eliminate_common(Graph graph, Graph *room) {
     const auto count = static_cast<NodeId>(graph.nodes().size());
     // Effects end an epoch of their place, and calls that write one of all places.
     const Places places(graph);
@@ -97,17 +97,19 @@ Graph eliminate_common(Graph graph) {
     if (!changed)
         return graph;
 
-    Rewriter rewriter(graph);
-    for (NodeId id = 0; id < count; ++id) {
-        const Node &node = graph.node(id);
-        if (first_equal[id] == id) {
-            rewriter.keep(id);
-            continue;
+    return remade(graph, room, [&](Graph memory) {
+        Rewriter rewriter(graph, std::move(memory));
+        for (NodeId id = 0; id < count; ++id) {
+            const Node &node = graph.node(id);
+            if (first_equal[id] == id) {
+                rewriter.keep(id);
+                continue;
+            }
+            for (uint32_t k = 0; k < node.result_count; ++k)
+                rewriter.replace(node.first_result + k, rewriter.value(value_of[node.first_result + k]));
         }
-        for (uint32_t k = 0; k < node.result_count; ++k)
-            rewriter.replace(node.first_result + k, rewriter.value(value_of[node.first_result + k]));
-    }
-    return rewriter.finish();
+        return rewriter.finish();
+    });
 }
 
 } // namespace lz::passes

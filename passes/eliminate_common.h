@@ -14,7 +14,8 @@
 
 namespace lz::passes {
 
-/// Gives the graph back as it is when nothing is equal. Linear in the size of the graph.
-ir::Graph eliminate_common(ir::Graph graph);
+/// Gives the graph back as it is when nothing is equal. Linear in the size of the graph. `room`: as
+/// PassContext::room.
+ir::Graph eliminate_common(ir::Graph graph, ir::Graph *room = nullptr);
 
 } // namespace lz::passes

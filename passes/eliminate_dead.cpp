@@ -9,7 +9,7 @@ namespace lz::passes {
 
 using namespace ir;
 
-Graph eliminate_dead(Graph graph) {
+Graph eliminate_dead(Graph graph, Graph *room) {
     const size_t count = graph.nodes().size();
     std::vector<char> live(count, 0);
     for (ValueId v : graph.results)
@@ -28,11 +28,13 @@ Graph eliminate_dead(Graph graph) {
     if (std::all_of(live.begin(), live.end(), [](char l) { return l != 0; }))
         return graph;
 
-    Rewriter rewriter(graph);
-    for (NodeId id = 0; id < count; ++id)
-        if (live[id])
-            rewriter.keep(id);
-    return rewriter.finish();
+    return remade(graph, room, [&](Graph memory) {
+        Rewriter rewriter(graph, std::move(memory));
+        for (NodeId id = 0; id < count; ++id)
+            if (live[id])
+                rewriter.keep(id);
+        return rewriter.finish();
+    });
 }
 
 } // namespace lz::passes

@@ -3,10 +3,11 @@
 #include "passes/fuse_effects.h"
 #include "passes/fuse_partition.h"
 #include "passes/fuse_products.h"
+#include "passes/rewrite.h"
 
 namespace lz::passes {
 
-ir::Graph fuse(const ir::Graph &recorded, const ir::Target &target, FusionNotes *notes) {
+ir::Graph fuse(ir::Graph recorded, const ir::Target &target, FusionNotes *notes, ir::Graph *room) {
     const std::optional<ir::Graph> permuted = permute_operands(recorded);
     const std::optional<ir::Graph> ordered = order_effects(permuted ? *permuted : recorded);
     const ir::Graph &graph = ordered ? *ordered : permuted ? *permuted : recorded;
@@ -14,7 +15,9 @@ ir::Graph fuse(const ir::Graph &recorded, const ir::Target &target, FusionNotes 
     const Partition partition =
         target.modes.fuse ? partition_fused(graph, target, notes) : partition_single(graph);
     std::vector<ir::NodeId> node_of;
-    ir::Graph fused = rebuild(graph, partition, target.modes.fuse, node_of);
+    ir::Graph fused = remade(recorded, room, [&](ir::Graph memory) {
+        return rebuild(graph, partition, target.modes.fuse, node_of, std::move(memory));
+    });
     if (notes)
         for (size_t i = known; i < notes->kept_apart.size(); ++i) {
             FusionNote &note = notes->kept_apart[i];

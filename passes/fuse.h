@@ -34,7 +34,8 @@ struct FusionNotes {
 
 /// Takes a verified graph without dead nodes. With `target.modes.fuse` false each operation is its own
 /// cluster (views and makers are still inlined). Notes are gathered only when asked for. Linear in the size
-/// of the graph.
-ir::Graph fuse(const ir::Graph &graph, const ir::Target &target, FusionNotes *notes = nullptr);
+/// of the graph. `room`: as PassContext::room.
+ir::Graph fuse(ir::Graph graph, const ir::Target &target, FusionNotes *notes = nullptr,
+               ir::Graph *room = nullptr);
 
 } // namespace lz::passes

@@ -20,9 +20,10 @@ bool is_library(ClusterKind kind) {
 
 class Rebuild {
 public:
-    Rebuild(const Graph &graph, const Partition &partition, std::vector<NodeId> &node_of)
-        : graph_(graph), partition_(partition), node_of_(node_of), stamp_(graph.nodes().size(), -1),
-          copy_(graph.nodes().size(), kNone), value_(graph.values().size(), kNone) {}
+    Rebuild(const Graph &graph, const Partition &partition, std::vector<NodeId> &node_of, Graph room)
+        : graph_(graph), partition_(partition), node_of_(node_of), builder_(graph.name, std::move(room)),
+          stamp_(graph.nodes().size(), -1), copy_(graph.nodes().size(), kNone),
+          value_(graph.values().size(), kNone) {}
 
     Graph run(bool group) {
         gather_members();
@@ -156,7 +157,6 @@ private:
     }
 
     Graph write(std::span<const int32_t> order) {
-        builder_.graph().name = graph_.name;
         for (const Param &p : graph_.params)
             value_[p.value] = builder_.clone_param(graph_, p);
         node_of_.assign(graph_.nodes().size(), kNone);
@@ -237,8 +237,9 @@ private:
 
 } // namespace
 
-Graph rebuild(const Graph &graph, const Partition &partition, bool group, std::vector<NodeId> &node_of) {
-    return Rebuild(graph, partition, node_of).run(group);
+Graph rebuild(const Graph &graph, const Partition &partition, bool group, std::vector<NodeId> &node_of,
+              Graph room) {
+    return Rebuild(graph, partition, node_of, std::move(room)).run(group);
 }
 
 } // namespace lz::passes

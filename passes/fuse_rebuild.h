@@ -20,8 +20,8 @@ struct Partition {
 
 /// Clusters in an order that dependences and order edges allow, groups chosen for sideways merging, inlined
 /// nodes copied to their readers. `node_of` gets, for each old node, a new one that computes it (kNone if
-/// nothing does).
+/// nothing does). `room`: see GraphBuilder.
 ir::Graph rebuild(const ir::Graph &graph, const Partition &partition, bool group,
-                  std::vector<ir::NodeId> &node_of);
+                  std::vector<ir::NodeId> &node_of, ir::Graph room = {});
 
 } // namespace lz::passes

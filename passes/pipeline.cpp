@@ -31,10 +31,12 @@ constexpr GraphPass kGraphPasses[] = {
      }},
     {"insert-transfers",
      [](Graph g, const PassContext &c) { return insert_transfers(std::move(g), c.target); }},
-    {"simplify", [](Graph g, const PassContext &) { return simplify(std::move(g)); }},
-    {"eliminate-common", [](Graph g, const PassContext &) { return eliminate_common(std::move(g)); }},
-    {"eliminate-dead", [](Graph g, const PassContext &) { return eliminate_dead(std::move(g)); }},
-    {"fuse", [](Graph g, const PassContext &c) { return fuse(g, c.target, c.fusion_notes); }},
+    {"simplify", [](Graph g, const PassContext &c) { return simplify(std::move(g), c.room); }},
+    {"eliminate-common",
+     [](Graph g, const PassContext &c) { return eliminate_common(std::move(g), c.room); }},
+    {"eliminate-dead", [](Graph g, const PassContext &c) { return eliminate_dead(std::move(g), c.room); }},
+    {"fuse",
+     [](Graph g, const PassContext &c) { return fuse(std::move(g), c.target, c.fusion_notes, c.room); }},
 };
 
 /// Runs passes between the observer's calls and verifies what they leave.
@@ -116,7 +118,8 @@ MemoryPlan plan_memory_that_fits(const Graph &graph, std::span<const LoweredStep
 CompileResult compile(Graph graph, const Target &target, const PipelineObserver *observer) {
     Pipeline run(target, observer);
     FusionNotes fusion_notes;
-    const PassContext context{target, &fusion_notes};
+    Graph room;
+    const PassContext context{target, &fusion_notes, &room};
     if (target.modes.verify)
         verify_after("recording", graph);
     for (const GraphPass &pass : kGraphPasses) {

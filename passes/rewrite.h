@@ -12,7 +12,8 @@ namespace lz::passes {
 /// by the constructor, results by `finish`; runtime words keep their positions (GraphBuilder::clone_node).
 class Rewriter {
 public:
-    explicit Rewriter(const ir::Graph &from);
+    /// `room`: see GraphBuilder.
+    explicit Rewriter(const ir::Graph &from, ir::Graph room = {});
 
     ir::GraphBuilder &builder() { return builder_; }
     /// The new value of an old one; kNone when its node was dropped.
@@ -38,5 +39,15 @@ private:
     std::vector<ir::ValueId> operands_;
     std::vector<ir::NodeId> order_;
 };
+
+/// A pass that makes a new version of its graph, as passes of the pipeline take turns with two graphs'
+/// memory: `make(room)` is the new one, and what is left of the old one is the next pass's room.
+template <class Make>
+ir::Graph remade(ir::Graph &graph, ir::Graph *room, Make &&make) {
+    ir::Graph made = make(room ? std::move(*room) : ir::Graph());
+    if (room)
+        *room = std::move(graph);
+    return made;
+}
 
 } // namespace lz::passes

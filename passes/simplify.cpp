@@ -47,7 +47,7 @@ const RuleIndex &rule_index() {
 /// Walks the old graph and makes the new one.
 class Simplifier {
 public:
-    explicit Simplifier(const Graph &from) : rewriter_(from), from_(from) {}
+    Simplifier(const Graph &from, Graph room) : rewriter_(from, std::move(room)), from_(from) {}
 
     Graph run() {
         for (NodeId id = 0; id < from_.nodes().size(); ++id) {
@@ -151,10 +151,14 @@ ValueId Candidate::make_literal(const TensorType &type, int64_t word) const {
     return make(Op::Literal, {}, words);
 }
 
-Graph simplify(Graph graph) {
-    Simplifier simplifier(graph);
-    Graph simplified = simplifier.run();
-    return simplifier.changed() ? std::move(simplified) : std::move(graph);
+Graph simplify(Graph graph, Graph *room) {
+    return remade(graph, room, [&](Graph memory) {
+        Simplifier simplifier(graph, std::move(memory));
+        Graph simplified = simplifier.run();
+        if (!simplifier.changed())
+            std::swap(simplified, graph);
+        return simplified;
+    });
 }
 
 std::vector<std::string_view> simplify_rule_names() {
