@@ -6,7 +6,8 @@
 #
 # %s is the test, %S its folder, %t a file name of its own for output; `not` expects failure (a crash is none); a line
 # that ends in a backslash goes on in the next RUN line. Each line is a bash command with pipefail.
-# LZ_OPT, FILECHECK and TEST_OUTPUT come from ctest. Exit status 77: skipped, a tool is missing.
+# A line `// REQUIRES: jit` skips the test in builds without the JIT (LZ_JIT=0).
+# LZ_OPT, FILECHECK, LZ_JIT and TEST_OUTPUT come from ctest. Exit status 77: skipped, a tool is missing.
 set -u
 
 test=$(realpath "$1")
@@ -26,6 +27,10 @@ for tool in LZ_OPT FILECHECK; do
     fi
 done
 export LZ_OPT FILECHECK
+if [ "${LZ_JIT:-1}" = 0 ] && grep -q '^// REQUIRES: jit$' "$test"; then
+    echo "SKIPPED: $test runs compiled code, and this build has no JIT (LAZULI_CPU_JIT=OFF)."
+    exit 77
+fi
 
 lz-opt() { "$LZ_OPT" "$@"; }
 FileCheck() { "$FILECHECK" --dump-input-filter=all "$@"; }

@@ -1,4 +1,6 @@
 // What shows a user what happened: the profiler, memory statistics, dump and explain.
+#include "tests/support/environment.h"
+
 #include <lazuli/lazuli.h>
 
 #include <gtest/gtest.h>
@@ -14,6 +16,7 @@ bool contains(const std::string &text, const std::string &part) {
 }
 
 TEST(Profiler, NamesKernelsWithTheirLinesInTraceAndPicture) {
+    LZ_NEEDS_JIT();
     lz::sync();
     const Tensor x = lz::ones({64, 64}) * 2;
     lz::Profiler profiler;

@@ -12,4 +12,12 @@ inline int64_t number_from(const char *variable, int64_t otherwise) {
     return text && *text ? std::atoll(text) : otherwise;
 }
 
+/// First line of a test about what only compiled code does: skips aloud in builds without the JIT.
+#if LAZULI_CPU_JIT
+#define LZ_NEEDS_JIT() static_assert(true)
+#else
+#define LZ_NEEDS_JIT()                                                                                       \
+    GTEST_SKIP() << "It is about compiled code, and this build has no JIT (LAZULI_CPU_JIT=OFF)."
+#endif
+
 } // namespace lz::test

@@ -372,8 +372,8 @@ bool Recording::is_claimed_here(const Node *n) const {
 /// alone keeps it, in case the new one fails, the new one may have its memory. No operation reads the input.
 [[gnu::cold]] void Recording::add_overwritten(Node *n, uint32_t heir) {
     const Storage *const s = n->storage;
-    if (n->uses() != 1 || n->state.load(std::memory_order_acquire) != State::Ready ||
-        n->several || !s || s->refs.load(std::memory_order_acquire) != 1 || s->adopted ||
+    if (n->uses() != 1 || n->state.load(std::memory_order_acquire) != State::Ready || n->several || !s ||
+        s->refs.load(std::memory_order_acquire) != 1 || s->adopted ||
         s->exposed.load(std::memory_order_relaxed))
         return;
     n->mark = epoch_; // the version that replaces it keeps it
