@@ -86,10 +86,17 @@ void infer_CumProd(const InferCall &call) {
 
 void infer_Dot(const InferCall &call) {
     const TensorType &lhs = call.in(0), &rhs = call.in(1);
-    const auto lhs_batch = call.attrs.ints(attr::kDotLhsBatch),
-               rhs_batch = call.attrs.ints(attr::kDotRhsBatch);
-    const auto lhs_sum = call.attrs.ints(attr::kDotLhsContract),
-               rhs_sum = call.attrs.ints(attr::kDotRhsContract);
+    // Its attributes are four lists: read in one walk, because small products are recorded often.
+    static_assert(attr::kDotLhsBatch == 0 && attr::kDotRhsBatch == 1 && attr::kDotLhsContract == 2 &&
+                  attr::kDotRhsContract == 3);
+    std::span<const int64_t> words = call.attrs.structural;
+    const auto next_list = [&words] {
+        const auto list = words.subspan(1, static_cast<size_t>(words[0]));
+        words = words.subspan(1 + list.size());
+        return list;
+    };
+    const auto lhs_batch = next_list(), rhs_batch = next_list();
+    const auto lhs_sum = next_list(), rhs_sum = next_list();
     check_not_bool(call);
     check_same_dtype(Op::Dot, lhs, rhs);
     const uint32_t lb = check_axes(Op::Dot, lhs_batch, lhs), rb = check_axes(Op::Dot, rhs_batch, rhs);

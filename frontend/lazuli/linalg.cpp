@@ -73,7 +73,7 @@ Tensor with_batch(const Tensor &x, const Shape &batch, Location loc) {
 
 Tensor product(const char *function, const Tensor &a, const Tensor &b, Location loc) {
     check_dtypes(function, a, b, loc);
-    const ir::TensorType x = detail::type(a), y = detail::type(b);
+    const ir::TensorType &x = detail::type(a), &y = detail::type(b);
     const int rank_a = x.shape.rank(), rank_b = y.shape.rank();
     if (rank_a == 0 || rank_b == 0)
         fail_shapes(function, x, y, "a product takes at least one axis on both sides (use * for numbers)",

@@ -51,6 +51,7 @@ Location in(Location loc) {
 /// Structural words of an operation, without the heap. Appends in the order of the op's attributes.
 class Words {
 public:
+    Words() {} // NOLINT(modernize-use-equals-default): `= default` would have Words() clear the array
     Words &word(int64_t value) {
         room(1);
         words_[count_++] = value;
