@@ -104,7 +104,7 @@ private:
         std::string text;
         for (int i = 0; i < info(instr.op).operands; ++i)
             text += (i == 0 ? "" : ", ") + value_text(instr.operands[i]);
-        const auto with_access = [&](std::string first) {
+        const auto with_access = [&](const std::string &first) {
             if (instr.access >= kernel_.accesses.size())
                 return first + fmt::format("access {} that is not there", instr.access);
             return first + access_text(kernel_.accesses[instr.access]);

@@ -34,12 +34,10 @@ void split(const ContractionSizes &sizes, int64_t mr, int64_t nr, int threads, i
     };
     while (items() < threads || (items() < 4 * threads && items() % threads != 0)) {
         // Halves of the longer side: the shorter panels are packed by both.
-        if (block_m >= block_n && block_m > mr)
+        if (block_m > mr && (block_m >= block_n || block_n <= nr))
             block_m = round_up(ceil_div(block_m, 2), 2);
         else if (block_n > nr)
             block_n = round_up(ceil_div(block_n, 2), nr);
-        else if (block_m > mr)
-            block_m = round_up(ceil_div(block_m, 2), 2);
         else
             break;
     }

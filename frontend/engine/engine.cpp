@@ -322,7 +322,7 @@ std::string Engine::explain(const Executable &executable) const {
     return executable.explanation;
 }
 
-std::string Engine::verify_schedule(ir::Graph graph) {
+std::string Engine::verify_schedule(const ir::Graph &graph) {
     const Options quiet;
     ir::Target snapshot;
     {
@@ -346,7 +346,7 @@ std::string Engine::verify_schedule(ir::Graph graph) {
         program.steps.size(), streams.size(), accesses, program.buffers.size(), waits);
 }
 
-std::string Engine::explain(ir::Graph graph) {
+std::string Engine::explain(const ir::Graph &graph) {
     const Options quiet;
     ir::Target snapshot;
     {

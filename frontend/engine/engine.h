@@ -135,9 +135,9 @@ public:
     /// What the passes decided, as text (`explain`), and the Program's own text.
     std::string explain(const Executable &executable) const;
     /// Compiles (without caching the result under a key) and explains, for lz::explain.
-    std::string explain(ir::Graph graph);
+    std::string explain(const ir::Graph &graph);
     /// Likewise, with every check on; for lz::verify_schedule.
-    std::string verify_schedule(ir::Graph graph);
+    std::string verify_schedule(const ir::Graph &graph);
 
     /// Memory from the home's caching allocator, or pinned memory of the host; throws Failure(OutOfMemory),
     /// and Failure(Device) for pinned memory where there is no GPU. Blocks of GPUs come with a `use`.

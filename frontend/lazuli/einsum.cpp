@@ -135,7 +135,7 @@ private:
         std::array<int, 128> count{};
         for (const Term &term : terms_)
             for (const char label : term.labels)
-                ++count[static_cast<size_t>(label)];
+                ++count[static_cast<unsigned char>(label)];
         for (size_t c = 'A'; c <= 'z'; ++c)
             if (count[c] == 1)
                 output_ += static_cast<char>(c);

@@ -178,7 +178,7 @@ Tensor lerp(const Tensor &start, const Tensor &end, const Operand &weight, Locat
 
 Tensor isclose(const Tensor &a, const Tensor &b, double rtol, double atol, bool equal_nan, Location loc) {
     loc = detail::in<"isclose">(loc);
-    const Tensor same = eq({a, loc}, {b, loc}, loc);
+    Tensor same = eq({a, loc}, {b, loc}, loc);
     if (detail::type(a).dtype != detail::type(b).dtype)
         throw DTypeError("isclose: the operands have dtypes " + std::string(name(a.dtype())) + " and " +
                              std::string(name(b.dtype())) + "; cast one of them first",

@@ -156,7 +156,7 @@ Tensor linear(const Tensor &x, const Tensor &weight, const Tensor &bias, Locatio
                     "the input has " + std::to_string(input.shape[rank - 1]) +
                         " features and the weight takes " + std::to_string(w.shape[w.shape.rank() - 1]),
                     loc);
-    const Tensor y = detail::contract(x, weight, {}, {}, x_sum, w_sum, loc);
+    Tensor y = detail::contract(x, weight, {}, {}, x_sum, w_sum, loc);
     if (!bias.defined())
         return y;
     check_dtypes("linear", x, bias, loc);

@@ -49,7 +49,7 @@ ValuesIndices topk(const Tensor &x, int64_t k, int64_t axis, bool largest, Locat
         throw IndexError("topk: k is " + std::to_string(k) + "; axis " + std::to_string(a) + " of " +
                              detail::text(type) + " has " + std::to_string(extent) + " elements",
                          loc);
-    const ValuesIndices all = sorted_axis(x, axis, largest, "topk", loc);
+    ValuesIndices all = sorted_axis(x, axis, largest, "topk", loc);
     if (rank == 0)
         return all;
     return {detail::cut(all.values, a, 0, k, 1, loc), detail::cut(all.indices, a, 0, k, 1, loc)};
