@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include <sys/mman.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -23,35 +24,80 @@ struct Free {
 };
 using Array = std::unique_ptr<float[], Free>;
 
+constexpr size_t kHugePage = size_t{2} << 20;
+
+/// In huge pages where the system gives them, as the engine's own memory is.
 Array make_array(int64_t count) {
-    const size_t bytes = (static_cast<size_t>(count) * sizeof(float) + 4095) / 4096 * 4096;
-    Array a(static_cast<float *>(std::aligned_alloc(4096, bytes)));
+    const size_t bytes = (static_cast<size_t>(count) * sizeof(float) + kHugePage - 1) / kHugePage * kHugePage;
+    Array a(static_cast<float *>(std::aligned_alloc(kHugePage, bytes)));
+    madvise(a.get(), bytes, MADV_HUGEPAGE);
     std::fill_n(a.get(), count, 1.0f);
     return a;
 }
 
-/// Runs f(begin, end) on equal parts of [0, n), multiples of 64 elements, one a thread.
-void on_threads(int threads, int64_t n, const std::function<void(int64_t, int64_t)> &f) {
-    std::vector<std::thread> team;
-    const int64_t part = (n / threads + 63) / 64 * 64;
-    for (int t = 1; t < threads; ++t)
-        team.emplace_back([&, t] { f(std::min(n, t * part), std::min(n, (t + 1) * part)); });
-    f(0, std::min(n, part));
-    for (std::thread &thread : team)
-        thread.join();
+double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-double median_seconds(int repeats, const std::function<void()> &f) {
-    f();
-    std::vector<double> times;
-    for (int r = 0; r < repeats; ++r) {
-        const auto begin = Clock::now();
-        f();
-        times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+} // namespace
+
+/// Threads that stay: starting them would count as time of a pass.
+class Team {
+public:
+    using Part = std::function<void(int64_t, int64_t)>;
+
+    explicit Team(int threads) : threads_(threads) {
+        for (int t = 1; t < threads; ++t)
+            workers_.emplace_back([this, t] { work(t); });
     }
-    std::ranges::nth_element(times, times.begin() + repeats / 2);
-    return times[static_cast<size_t>(repeats / 2)];
-}
+    ~Team() {
+        part_ = nullptr;
+        start();
+        for (std::thread &worker : workers_)
+            worker.join();
+    }
+    Team(const Team &) = delete;
+    Team &operator=(const Team &) = delete;
+
+    /// Runs f(begin, end) on equal parts of [0, n), multiples of 64 elements, one a thread.
+    void run(int64_t n, const Part &f) {
+        part_ = &f;
+        size_ = n;
+        busy_.store(threads_ - 1, std::memory_order_relaxed);
+        start();
+        run_part(0);
+        for (int left = busy_.load(); left != 0; left = busy_.load())
+            busy_.wait(left);
+    }
+
+private:
+    void start() {
+        round_.fetch_add(1);
+        round_.notify_all();
+    }
+    void run_part(int t) {
+        const int64_t part = (size_ / threads_ + 63) / 64 * 64;
+        (*part_)(std::min(size_, t * part), std::min(size_, (t + 1) * part));
+    }
+    void work(int t) {
+        for (int seen = 0;; ++seen) {
+            round_.wait(seen);
+            if (!part_)
+                return;
+            run_part(t);
+            busy_.fetch_sub(1);
+            busy_.notify_all();
+        }
+    }
+
+    const int threads_;
+    const Part *part_ = nullptr;
+    int64_t size_ = 0;
+    std::atomic<int> round_ = 0, busy_ = 0;
+    std::vector<std::thread> workers_;
+};
+
+namespace {
 
 // Written with the compiler's vectors where streaming stores exist, plainly elsewhere.
 #if defined(__x86_64__)
@@ -175,30 +221,57 @@ int64_t run_fma_chain(int64_t rounds, double &sink) {
 
 } // namespace
 
-Ceilings measure_ceilings(int64_t bytes, int threads, int repeats) {
-    const int64_t n = bytes / 4 / 64 * 64;
-    const Array a = make_array(n), b = make_array(n), c = make_array(n);
+struct MemoryMeter::Arrays {
+    Arrays(int64_t n, int threads)
+        : size(n), a(make_array(n)), b(make_array(n)), c(make_array(n)), team(threads) {}
+    int64_t size;
+    Array a, b, c;
     std::atomic<float> sink = 0;
-    const auto each = [&](auto &&f) { return median_seconds(repeats, [&] { on_threads(threads, n, f); }); };
-    const double size = static_cast<double>(n) * 4;
-    const double copied = each([&](int64_t i, int64_t e) { copy(a.get(), b.get(), i, e); });
-    const double triads = each([&](int64_t i, int64_t e) { triad(a.get(), b.get(), c.get(), 3.0f, i, e); });
-    const double reads = each([&](int64_t i, int64_t e) { sink = sum(a.get(), i, e); });
-    return {2 * size / copied, 3 * size / triads, size / reads};
+    Team team;
+};
+
+MemoryMeter::MemoryMeter(int64_t bytes, int threads)
+    : arrays_(std::make_unique<Arrays>(bytes / 4 / 64 * 64, threads)) {}
+MemoryMeter::~MemoryMeter() = default;
+
+double MemoryMeter::pass(Traffic traffic) {
+    Arrays &x = *arrays_;
+    const auto seconds = [&](const Team::Part &f) {
+        const auto begin = Clock::now();
+        x.team.run(x.size, f);
+        return seconds_since(begin);
+    };
+    const double size = static_cast<double>(x.size) * 4;
+    switch (traffic) {
+    case Traffic::Copy:
+        return 2 * size / seconds([&](int64_t i, int64_t e) { copy(x.a.get(), x.b.get(), i, e); });
+    case Traffic::Triad:
+        return 3 * size /
+               seconds([&](int64_t i, int64_t e) { triad(x.a.get(), x.b.get(), x.c.get(), 3.0f, i, e); });
+    case Traffic::Read:
+        break;
+    }
+    return size / seconds([&](int64_t i, int64_t e) { x.sink = sum(x.a.get(), i, e); });
 }
 
 double measure_flops(int threads) {
     constexpr int64_t kRounds = 4'000'000;
     std::atomic<double> sink = 0;
     std::atomic<int64_t> per_round = 0;
-    const double took = median_seconds(5, [&] {
-        on_threads(threads, 64 * threads, [&](int64_t, int64_t) {
+    Team team(threads);
+    std::vector<double> times;
+    for (int repeat = 0; repeat < 6; ++repeat) {
+        const auto begin = Clock::now();
+        team.run(64 * int64_t{threads}, [&](int64_t, int64_t) {
             double value = 0;
             per_round = run_fma_chain(kRounds, value);
             sink = value;
         });
-    });
-    return static_cast<double>(kRounds * per_round) * threads / took;
+        times.push_back(seconds_since(begin));
+    }
+    times.erase(times.begin()); // warms up
+    std::ranges::sort(times);
+    return static_cast<double>(kRounds * per_round) * threads / times[times.size() / 2];
 }
 
 } // namespace lz::bench

@@ -3,17 +3,33 @@
 /// of.
 
 #include <cstdint>
+#include <memory>
 
 namespace lz::bench {
 
-struct Ceilings {
-    double copy;  ///< bytes per second, read plus written, streaming stores
-    double triad; ///< bytes per second of a = b + s * c, streaming stores
-    double read;  ///< bytes per second of a sum over one array
+enum class Traffic {
+    Copy,  ///< a = b, streaming stores: bytes read plus written
+    Triad, ///< a = b + s * c, streaming stores
+    Read,  ///< the sum of one array
 };
 
-/// Medians over `repeats` passes with all threads of the process, arrays of `bytes` each. f32.
-Ceilings measure_ceilings(int64_t bytes, int threads, int repeats = 9);
+/// Passes over arrays of the meter's own with all threads of the process, f32. One pass is short, so that it
+/// can take turns with what is compared to it: other users of the machine's memory meet both.
+class MemoryMeter {
+public:
+    /// Arrays of `bytes` each.
+    MemoryMeter(int64_t bytes, int threads);
+    ~MemoryMeter();
+    MemoryMeter(const MemoryMeter &) = delete;
+    MemoryMeter &operator=(const MemoryMeter &) = delete;
+
+    /// Bytes a second of one pass.
+    double pass(Traffic traffic);
+
+private:
+    struct Arrays;
+    std::unique_ptr<Arrays> arrays_;
+};
 
 /// Fused multiply-adds per second of the whole machine in f32, times two.
 double measure_flops(int threads);
