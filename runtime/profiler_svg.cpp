@@ -124,7 +124,9 @@ private:
         const double step = tick_step(span_);
         const char *unit = span_ < 1e4 ? "ns" : span_ < 1e7 ? "us" : "ms";
         const double scale = span_ < 1e4 ? 1 : span_ < 1e7 ? 1e3 : 1e6;
-        for (double at = 0; at <= span_ * 1.0001; at += step) {
+        const int last = static_cast<int>(span_ * 1.0001 / step);
+        for (int tick = 0; tick <= last; ++tick) {
+            const double at = tick * step;
             const double x = kLeft + at / span_ * kWidth;
             out_ +=
                 fmt::format("<line x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" y2=\"{2}\" stroke=\"#d5d8dd\" "

@@ -24,7 +24,7 @@ bool is_work(ir::StepKind kind) {
 
 template <class T>
 T *pointed_at(int64_t word) {
-    return reinterpret_cast<T *>(static_cast<intptr_t>(word));
+    return reinterpret_cast<T *>(static_cast<intptr_t>(word)); // NOLINT(performance-no-int-to-ptr)
 }
 
 } // namespace
