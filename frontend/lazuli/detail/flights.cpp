@@ -2,6 +2,7 @@
 
 #include "lazuli/detail/recorder.h"
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <mutex>
@@ -58,10 +59,55 @@ void fail(Node *node, FailureRecord *record) {
     node->failure = record;
 }
 
-void keep_newest_fallback(Node *failed) {
+namespace {
+
+/// Calls f for the node and everything of its recording that goes into it and was not stored, until f says
+/// no.
+template <class F>
+bool walk_unstored(Node *from, F &&f) {
+    std::vector<Node *> seen{from};
+    for (size_t i = 0; i < seen.size(); ++i) {
+        if (!f(seen[i]))
+            return false;
+        if (seen[i]->state.load(std::memory_order_acquire) == State::Claimed)
+            for (Node *const operand : seen[i]->operands())
+                if (std::ranges::find(seen, operand) == seen.end())
+                    seen.push_back(operand);
+    }
+    return true;
+}
+
+bool can_be_computed_again(Node *version, const Culprits &culprits) {
+    return !culprits.unknown && walk_unstored(version, [&](const Node *n) {
+        return n->state.load(std::memory_order_acquire) != State::Failed &&
+               std::ranges::find(culprits.nodes, n) == culprits.nodes.end();
+    });
+}
+
+void make_pending(Node *version) {
+    std::vector<Node *> claimed;
+    walk_unstored(version, [&](Node *n) {
+        if (n->state.load(std::memory_order_acquire) == State::Claimed)
+            claimed.push_back(n);
+        return true;
+    });
+    for (Node *const n : claimed)
+        n->state.store(State::Pending, std::memory_order_release);
+}
+
+} // namespace
+
+void keep_newest_fallback(Node *failed, const Culprits &culprits) {
     Node *version = failed->fallback;
-    while (version && version->state.load(std::memory_order_acquire) != State::Ready)
-        version = version->fallback;
+    for (; version; version = version->fallback) {
+        const State state = version->state.load(std::memory_order_acquire);
+        if (state == State::Ready || state == State::Pending)
+            break;
+        if (state == State::Claimed && can_be_computed_again(version, culprits)) {
+            make_pending(version);
+            break;
+        }
+    }
     if (version)
         add_use(version);
     if (Node *last = std::exchange(failed->fallback, version))
@@ -72,53 +118,90 @@ static_assert(static_cast<int>(ir::Op::RecordEvent) + 1 == static_cast<int>(ir::
                   static_cast<int>(ir::Op::WaitStream) + 1 == static_cast<int>(ir::Op::HostCallback),
               "is_effect knows the order of the op table");
 
-namespace {
-
 struct Watched {
     std::unique_ptr<engine::Flight> flight;
+    const Recorder *owner = nullptr;     ///< whose thread launched it; null: that has ended
     std::vector<Node *> inputs, results; ///< a use of each
     std::vector<Location> lines;         ///< by recorded index
     std::vector<ir::Op> ops;
+    std::vector<const Node *> nodes; ///< to be compared with only
 
-    void settle(Thrown &thrown);
+    /// Calls told(record) for each failure.
+    template <class F>
+    void settle(F &&told);
 
 private:
     /// For failures that no operation is to blame for.
     Location last_line() const { return lines.empty() ? Location{} : lines.back(); }
 };
 
+void WatchedDeleter::operator()(Watched *watched) const {
+    delete watched;
+}
+
+namespace {
+
 struct Flights {
+    struct Untold {
+        const Recorder *owner;
+        FailureRecord *record; ///< a reference
+    };
+
     std::mutex settling; ///< held while one is looked at: they end in order
-    std::mutex mutex;    ///< of the list
-    std::deque<Watched> list;
+    std::mutex mutex;    ///< of the rest
+    std::deque<WatchedPtr> list;
+    std::vector<Untold> untold; ///< failures of threads that have not synced since
     std::atomic<bool> any{false};
+
+    /// Takes out what `f` holds for. The caller has the mutex.
+    template <class F>
+    std::vector<FailureRecord *> take_untold(F &&f) {
+        std::vector<FailureRecord *> taken;
+        std::erase_if(untold, [&](const Untold &u) {
+            if (f(u))
+                taken.push_back(u.record);
+            return f(u);
+        });
+        return taken;
+    }
+    void forget_if_empty() { any.store(!list.empty() || !untold.empty(), std::memory_order_release); }
     static Flights &get() {
         static Flights *const flights = new Flights;
         return *flights;
     }
 };
 
-void Watched::settle(Thrown &thrown) {
+} // namespace
+
+template <class F>
+void Watched::settle(F &&told) {
     std::vector<uint32_t> lost;
     for (uint32_t i = 0; i < inputs.size(); ++i)
         if (inputs[i]->state.load(std::memory_order_acquire) == State::Failed)
             lost.push_back(i);
     const engine::RunReport report = flight->finish(lost);
+    Culprits culprits;
     for (const auto &failed : report.failures) {
         const uint32_t at = failed.failure.node();
+        culprits.unknown |= at >= nodes.size();
+        if (at < nodes.size())
+            culprits.nodes.push_back(nodes[at]);
         auto *record = at < lines.size()
                            ? new FailureRecord(of_operation(failed.failure, ops[at], lines[at]), lines[at])
                            : new FailureRecord(failed.failure, last_line());
-        thrown.note(record);
+        told(record);
         for (const uint32_t r : failed.results)
             fail(results[r], record);
         record->release();
     }
     for (const auto &inherited : report.inherited)
         fail(results[inherited.result], inputs[inherited.input]->failure);
+    for (const Node *const node : results)
+        if (node->failure)
+            culprits.nodes.push_back(node);
     for (Node *const node : results) {
         if (node->failure) {
-            keep_newest_fallback(node);
+            keep_newest_fallback(node, culprits);
             node->state.store(State::Failed, std::memory_order_release);
         } else if (Node *const fallback = std::exchange(node->fallback, nullptr)) {
             drop_use(fallback);
@@ -131,25 +214,29 @@ void Watched::settle(Thrown &thrown) {
         drop_use(node);
 }
 
-} // namespace
-
-void watch_flight(const Recording &recording, std::unique_ptr<engine::Flight> flight) {
-    Watched watched;
-    watched.flight = std::move(flight);
+WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<engine::Flight> flight) {
+    WatchedPtr watched(new Watched);
+    watched->flight = std::move(flight);
+    watched->owner = Recorder::current_or_null();
     for (const Recording::Input &input : recording.inputs) {
         add_use(input.node);
-        watched.inputs.push_back(input.node);
+        watched->inputs.push_back(input.node);
     }
     for (const uint32_t w : recording.wanted) {
         Node *const node = recording.operations[w].node;
         add_use(node);
         node->in_flight.store(true, std::memory_order_release);
-        watched.results.push_back(node);
+        watched->results.push_back(node);
     }
     for (const Recording::Operation &o : recording.operations) {
-        watched.lines.push_back(from_ir(o.node->loc));
-        watched.ops.push_back(o.node->op);
+        watched->lines.push_back(from_ir(o.node->loc));
+        watched->ops.push_back(o.node->op);
+        watched->nodes.push_back(o.node);
     }
+    return watched;
+}
+
+void hand_over(WatchedPtr watched) {
     Flights &flights = Flights::get();
     const std::lock_guard lock(flights.mutex);
     flights.list.push_back(std::move(watched));
@@ -160,24 +247,56 @@ void settle_flights(Until until, const Node *node, Thrown &thrown) {
     Flights &flights = Flights::get();
     if (!flights.any.load(std::memory_order_acquire))
         return;
+    const Recorder *const mine = Recorder::current_or_null();
     const std::lock_guard settling(flights.settling);
     for (;;) {
         if (until == Until::Node && !node->in_flight.load(std::memory_order_acquire))
             return;
-        Watched watched;
+        WatchedPtr watched;
+        std::vector<FailureRecord *> told;
         {
             const std::lock_guard lock(flights.mutex);
-            if (flights.list.empty()) {
-                flights.any.store(false, std::memory_order_release);
+            told = flights.take_untold([&](const Flights::Untold &u) { return u.owner == mine; });
+            if (flights.list.empty())
+                flights.forget_if_empty();
+            else if (until != Until::Done || flights.list.front()->flight->done()) {
+                watched = std::move(flights.list.front());
+                flights.list.pop_front();
+            }
+        }
+        for (FailureRecord *const record : told) {
+            thrown.note(record);
+            record->release();
+        }
+        if (!watched)
+            return;
+        const bool ours = !watched->owner || watched->owner == mine;
+        watched->settle([&](FailureRecord *record) {
+            if (ours) {
+                thrown.note(record);
                 return;
             }
-            if (until == Until::Done && !flights.list.front().flight->done())
-                return;
-            watched = std::move(flights.list.front());
-            flights.list.pop_front();
-        }
-        watched.settle(thrown);
+            record->retain();
+            const std::lock_guard lock(flights.mutex);
+            flights.untold.push_back({watched->owner, record});
+        });
     }
+}
+
+void forget_failures(const Recorder *recorder) {
+    Flights &flights = Flights::get();
+    if (!flights.any.load(std::memory_order_acquire))
+        return;
+    std::vector<FailureRecord *> forgotten;
+    {
+        const std::lock_guard lock(flights.mutex);
+        for (const WatchedPtr &watched : flights.list)
+            if (watched->owner == recorder)
+                watched->owner = nullptr;
+        forgotten = flights.take_untold([&](const Flights::Untold &u) { return u.owner == recorder; });
+    }
+    for (FailureRecord *const record : forgotten)
+        record->release();
 }
 
 } // namespace lz::detail

@@ -32,22 +32,41 @@ ir::Failure of_operation(const ir::Failure &failure, ir::Op op, Location loc);
 ir::Failure of_operation(const ir::Failure &failure, const Recording &recording);
 /// Gives the node this failure unless it has one.
 void fail(Node *node, FailureRecord *record);
-/// Makes a failed version's fallback the newest one that has a value, or none.
-void keep_newest_fallback(Node *failed);
+/// What failed while a recording ran.
+struct Culprits {
+    std::vector<const Node *>
+        nodes;            ///< the operations, and results that could not be computed because of them
+    bool unknown = false; ///< something failed, and nobody knows what
+};
+/// Makes a failed version's fallback the newest one that did not fail, or none (S26): one that has a value,
+/// or one of the same recording that nobody had asked for and that nothing of what failed goes into. That one
+/// is pending again.
+void keep_newest_fallback(Node *failed, const Culprits &culprits);
 /// Effects are the last rows of the op table.
 inline bool is_effect(const Node *node) {
     return node->op >= ir::Op::RecordEvent;
 }
 
-/// Watches over a run: called between the run and the moment when its results become ready.
-void watch_flight(const Recording &recording, std::unique_ptr<engine::Flight> flight);
+/// A run that is watched. Nobody looks at it before it is handed over.
+struct Watched;
+struct WatchedDeleter {
+    void operator()(Watched *watched) const;
+};
+using WatchedPtr = std::unique_ptr<Watched, WatchedDeleter>;
+/// Called between the run and the moment when its results become ready: from here on they are in flight.
+WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<engine::Flight> flight);
+/// Called when they are ready.
+void hand_over(WatchedPtr watched);
 
 enum class Until {
     Done,   ///< those that are over already, in the order of their launches
     Node,   ///< until the node is not in flight any more
     Landed, ///< all; waits
 };
-/// Looks how runs ended: results that failed become Failed, and what depends on them.
+/// Looks how runs ended: results that failed become Failed, and what depends on them. A failure is thrown by
+/// a sync of the thread that launched the run, whoever settled it.
 void settle_flights(Until until, const Node *node, Thrown &thrown);
+/// The thread of this recorder ends: nobody is left to be told what failed.
+void forget_failures(const Recorder *recorder);
 
 } // namespace lz::detail

@@ -143,9 +143,13 @@ Recording::Scratch &Recording::take_scratch() {
         Scratch::idle = s->below;
         return *s;
     }
+    prepare_thread();
+    return *new Scratch;
+}
+
+void Recording::prepare_thread() {
     thread_local const Scratch::Owner owner;
     (void)owner;
-    return *new Scratch;
 }
 
 void Recording::return_scratch(Scratch *s) {
@@ -188,9 +192,10 @@ void Recording::release_lock() {
 
 /// A number that is there already is an argument of the GPU's kernels: no transfer, no wait.
 bool Recording::is_argument(const Node *n, const Node *user) const {
+    // In flight first: when another thread has just found that it failed, that is seen in its state.
     return user->type.device != ir::kCpu && n->type.shape.rank() == 0 && n->type.device == ir::kCpu &&
-           user->projection == 0 && n->state.load(std::memory_order_acquire) == State::Ready &&
-           !n->in_flight.load(std::memory_order_acquire) && n->storage &&
+           user->projection == 0 && !n->in_flight.load(std::memory_order_acquire) &&
+           n->state.load(std::memory_order_acquire) == State::Ready && n->storage &&
            engine::Engine::get().is_idle(n->storage->block, false);
 }
 
@@ -383,20 +388,20 @@ bool Recording::is_claimed_here(const Node *n) const {
     inputs.back().heir = heir;
 }
 
-/// A handle that was changed in place and has no stored version to go back to (S26) keeps the one before, as
-/// if somebody could still ask for it.
-void Recording::keep_versions() {
-    for (const Operation &o : operations) {
-        Node *const last = o.node->fallback;
-        const bool shown = !o.replay && o.node->uses() > o.node->inner_uses + 1;
-        if (!shown || !last || last->mark != epoch_)
-            continue;
-        bool stored = false;
-        for (const Node *v = last; v && !stored; v = v->fallback)
-            stored = v->state.load(std::memory_order_acquire) == State::Ready;
-        if (!stored)
-            --last->inner_uses;
-    }
+/// A version that was changed in place, and not stored, is computed again if a later one turns out to have
+/// failed (S26): what it is computed from is not overwritten.
+[[gnu::cold]] void Recording::keep_versions() {
+    std::vector<bool> kept(next_index_);
+    for (const Operation &o : operations)
+        for (Node *v = o.replay ? nullptr : o.node->fallback; v && is_claimed_here(v); v = v->fallback)
+            kept[v->index] = true;
+    for (size_t i = operations.size(); i-- > 0;)
+        if (kept[operations[i].index] && !operations[i].argument)
+            for (const Node *operand : operations[i].node->operands())
+                kept[operand->index] = true;
+    for (const Input &input : inputs)
+        if (kept[input.index])
+            input.node->inner_uses = kNeverDonated;
 }
 
 void Recording::finish() {

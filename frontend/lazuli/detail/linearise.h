@@ -45,6 +45,9 @@ public:
         std::vector<Storage *> storages; ///< of the results
     };
 
+    /// Makes what a thread keeps for its syncs.
+    static void prepare_thread();
+
     /// Takes the sync lock; it is held until `release_lock` or the end.
     Recording();
     ~Recording();

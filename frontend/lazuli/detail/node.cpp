@@ -1,7 +1,9 @@
 #include "engine/engine.h"
 #include "lazuli/detail/arena.h"
 #include "lazuli/detail/failure_record.h"
+#include "lazuli/detail/flights.h"
 #include "lazuli/detail/pending.h"
+#include "lazuli/detail/recorder.h"
 #include "lazuli/detail/storage.h"
 #include "lazuli/tensor.h"
 
@@ -95,8 +97,9 @@ struct RecorderSlot {
         Recorder *r = Recorder::current_;
         if (!r)
             return;
-        r->drain_foreign_dead();
+        r->leave();
         r->reset();
+        forget_failures(r);
         Recorder::current_ = nullptr;
         Idle &idle = Idle::get();
         const std::lock_guard lock(idle.mutex);
@@ -107,6 +110,9 @@ struct RecorderSlot {
 };
 
 Recorder &Recorder::attach() {
+    // Made before the slot, and so destroyed after it: a thread that ends may have something to launch.
+    Recording::prepare_thread();
+    prepare_sync_of_thread();
     thread_local RecorderSlot slot;
     slot.touch();
     Idle &idle = Idle::get();
@@ -144,6 +150,20 @@ void Recorder::set_stream(ir::Device device, int32_t stream, std::shared_ptr<voi
     mine.handle.swap(handle);
     if (handle && count_ > 0 && std::ranges::find(held_, handle) == held_.end())
         held_.push_back(std::move(handle));
+}
+
+/// The thread ends. What it told streams to do is done; values that are still pending belong to whoever reads
+/// them.
+void Recorder::leave() noexcept {
+    if (has_effects())
+        try {
+            launch_all({});
+        } catch (...) { // nobody is left to be told, and who reads what failed will see
+        }
+    drain_foreign_dead();
+    while (head_)
+        unlink(head_);
+    forget_reads();
 }
 
 /// The next thread that gets this recorder starts like any other.

@@ -4,8 +4,8 @@
 /// The list owns nothing: a node that nobody can reach any more leaves it. Only the owning thread links and
 /// unlinks; another thread that drops the last use of a node pushes it on `foreign_dead`, and the owner
 /// unlinks and frees it later, pending or not: Node::owner never changes, so that nobody has to agree on when
-/// a node left the list. When a thread ends with work pending, its recorder is kept and given to the next
-/// thread that starts recording.
+/// a node left the list. When a thread ends, what it told streams to do is launched, other pending values are
+/// left to whoever reads them, and its recorder is kept for the next thread that starts recording.
 
 #include "ir/stream.h"
 #include "lazuli/detail/hot_tls.h"
@@ -117,6 +117,7 @@ public:
 
 private:
     static Recorder &attach();
+    void leave() noexcept;
     void reset();
     friend struct RecorderSlot;
     LZ_HOT_TLS static constinit thread_local Recorder *current_;

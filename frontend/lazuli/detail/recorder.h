@@ -105,6 +105,8 @@ void eval_nodes(std::span<Node *const> nodes, Location loc);
 Storage *materialize(Node *node, Location loc);
 /// The same, and waits until the bytes are there: for a reader on the host, or a writer.
 Storage *materialize_now(Node *node, Location loc, bool writer = false);
+/// Makes what a thread keeps between its syncs.
+void prepare_sync_of_thread();
 /// Launches everything pending on this thread, without waiting.
 void launch_all(Location loc);
 /// Looks at what is in flight and over, and throws the first failure.

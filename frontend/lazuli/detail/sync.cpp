@@ -17,6 +17,7 @@
 #include <array>
 #include <exception>
 #include <new>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -83,6 +84,8 @@ public:
             fail_all({ir::ErrorKind::Internal, error.what()}, thrown);
         }
         settle();
+        if (watched_)
+            hand_over(std::move(watched_));
         return true;
     }
 
@@ -116,9 +119,13 @@ private:
             for (const uint32_t r : failed.results)
                 fail(result(r), record);
             record->release();
+            const uint32_t at = failed.failure.node();
+            culprits_.unknown |= at >= recording_.operations.size();
+            if (at < recording_.operations.size())
+                culprits_.nodes.push_back(recording_.operations[at].node);
         }
         if (launched.flight)
-            watch_flight(recording_, std::move(launched.flight));
+            watched_ = watch_flight(recording_, std::move(launched.flight));
     }
 
     /// Backpressure: a thread is as many runs ahead of its devices as there are places in `ahead`, so that
@@ -183,6 +190,7 @@ private:
         for (uint32_t r = 0; r < recording_.wanted.size(); ++r)
             fail(result(r), record);
         record->release();
+        culprits_.unknown = true;
     }
 
     /// Nothing has run, because the compiler rejected an operation (S06) or there is no memory for its
@@ -239,23 +247,33 @@ private:
         storages_.clear();
     }
 
+    /// Failed results: their handles go back to the newest version that did not fail.
+    void go_back() {
+        for (uint32_t r = 0; r < recording_.wanted.size(); ++r)
+            if (Node *const node = result(r); node->failure) {
+                keep_newest_fallback(node, culprits_);
+                node->state.store(State::Failed, std::memory_order_release);
+            }
+    }
+
     /// Gives results to their nodes, lets go of operands, and of the claims.
     void settle() {
         int64_t stored = 0;
         for (uint32_t r = 0; r < recording_.wanted.size(); ++r) {
             Node *const node = result(r);
             Storage *const storage = r < storages_.size() ? storages_[r] : nullptr;
-            if (node->failure) {
+            if (node->failure) [[unlikely]] {
                 if (storage)
                     storage->release();
-                keep_newest_fallback(node);
-                node->state.store(State::Failed, std::memory_order_release);
+                culprits_.nodes.push_back(node);
             } else {
                 node->storage = storage;
                 node->state.store(State::Ready, std::memory_order_release);
                 stored += storage->bytes;
             }
         }
+        if (!culprits_.nodes.empty()) [[unlikely]] // when it is known what has a value
+            go_back();
         Recorder *const mine = Recorder::current_or_null();
         for (const Recording::Operation &o : recording_.operations) {
             Node *const node = o.node;
@@ -279,6 +297,8 @@ private:
     Recording &recording_;
     Location loc_;
     bool tracked_ = false, launched_ = false;
+    Culprits culprits_;
+    WatchedPtr watched_;
     PerThread &thread_ = per_thread();
     std::vector<void *> &inputs_ = recording_.bound.inputs;
     std::vector<runtime::MemoryUse *> &input_uses_ = recording_.bound.input_uses;
@@ -391,6 +411,10 @@ void claim_and_run(Location loc, Thrown &thrown, F &&claims) {
 
 } // namespace
 
+void prepare_sync_of_thread() {
+    per_thread();
+}
+
 void launch_all(Location loc) {
     Thrown thrown;
     claim_and_run(loc, thrown, [](Recording &r) { r.claim_list(Recorder::current(), nullptr); });
@@ -452,15 +476,16 @@ Storage *materialize(Node *node, Location loc) {
 }
 
 Storage *materialize_now(Node *node, Location loc, bool writer) {
-    Storage *storage = materialize(node, loc);
+    Storage *const storage = materialize(node, loc);
     translated(loc, [&] { engine::Engine::get().wait(storage->block, writer); });
-    if (node->in_flight.load(std::memory_order_acquire)) {
+    while (node->in_flight.load(std::memory_order_acquire)) {
         Thrown thrown;
         settle_flights(Until::Node, node, thrown);
         thrown.raise();
-        storage = materialize(node, loc); // throws if it failed
+        if (node->in_flight.load(std::memory_order_acquire)) // its thread is about to hand the flight over
+            std::this_thread::yield();
     }
-    return storage;
+    return materialize(node, loc); // throws if it failed, whoever found out
 }
 
 Storage *allocate_on_host(int64_t bytes, bool pinned, Location loc) {
