@@ -123,7 +123,8 @@ public:
     const T *data(Location loc = Location::current()) const {
         return static_cast<const T *>(read_pointer(dtype_or_any<T>(), loc));
     }
-    /// The same for writing: the storage then stays with this tensor until its next in-place form (S33).
+    /// The same for writing: the storage then stays with this tensor until its next in-place form (S33). What is
+    /// recorded from this tensor and has not run yet reads what is written later: call sync() before writing.
     template <class T>
     T *mutable_data(Location loc = Location::current()) {
         return static_cast<T *>(write_pointer(dtype_or_any<T>(), loc));
