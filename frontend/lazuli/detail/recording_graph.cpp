@@ -1,0 +1,73 @@
+#include "lazuli/detail/linearise.h"
+#include "lazuli/detail/recorder.h"
+
+#include <map>
+#include <string>
+
+namespace lz::detail {
+
+namespace {
+
+/// Which event a record or a wait is about is a runtime word; that a wait comes after its record is
+/// structure. (What effects hold back on their streams is the passes' business: order_effects.)
+class EventOrder {
+public:
+    /// The node added last to the builder.
+    void add(ir::GraphBuilder &builder, Node *n) {
+        if (n->op == ir::Op::RecordEvent)
+            records_[n->runtime_data()[0]] = builder.last_node();
+        else if (n->op == ir::Op::WaitEvent)
+            if (const auto record = records_.find(n->runtime_data()[0]); record != records_.end())
+                builder.add_order({&record->second, 1});
+    }
+
+private:
+    std::map<int64_t, ir::NodeId> records_; // by event: the last record
+};
+
+} // namespace
+
+ir::Graph Recording::build_graph() const {
+    ir::GraphBuilder builder("main");
+    std::vector<ir::ValueId> values(next_index_);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        const Input &input = inputs[i];
+        values[input.index] = builder.param(input.node->type, "x" + std::to_string(i));
+        builder.graph().params.back().donated = input.donated;
+        if (input.donated)
+            builder.graph().params.back().heir = input.heir;
+        builder.graph().params.back().storage = input.storage_group;
+        builder.graph().params.back().loc = origin_of(input.node);
+    }
+    std::vector<ir::ValueId> operands;
+    size_t runtime_at = 0;
+    EventOrder events;
+    for (size_t i = 0; i < operations.size(); ++i) {
+        const Operation &o = operations[i];
+        Node *const n = o.node;
+        if (o.argument) {
+            const int64_t word = words[runtime_at];
+            const int64_t type[] = {static_cast<int64_t>(n->type.dtype), 0, ir::device_word(ir::kCpu)};
+            values[o.index] = builder.add(ir::Op::Constant, {}, type, {&word, 1}, n->loc);
+            builder.set_recorded(static_cast<uint32_t>(i));
+            ++runtime_at;
+        } else if (n->projection > 0) {
+            values[o.index] = values[operand_index(o, 0)] + n->projection;
+        } else {
+            operands.clear();
+            for (size_t k = 0; k < n->num_operands; ++k)
+                operands.push_back(values[operand_index(o, k)]);
+            const ir::AttrView attrs = n->attrs();
+            values[o.index] = builder.add(n->op, operands, attrs.structural, attrs.runtime, n->loc);
+            builder.set_recorded(static_cast<uint32_t>(i));
+            builder.set_stream(n->stream);
+            runtime_at += attrs.runtime.size();
+            events.add(builder, n);
+        }
+    }
+    for (const uint32_t i : wanted)
+        builder.graph().results.push_back(values[operations[i].index]);
+    return builder.take();
+}
+
+} // namespace lz::detail
