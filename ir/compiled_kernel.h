@@ -18,7 +18,8 @@ enum class FaultCode : int32_t {
     CallFailed = 4,  ///< what is registered for a `call` threw: `value` is CallErrors's number (ir/calls.h)
 };
 
-/// Filled by the first check that fails in a launch (others are dropped): S26.
+/// Filled when a check fails in a launch, by the first of its failures (others are dropped): S26. The kernel
+/// goes on, with a harmless operand in place of the bad one.
 struct Fault {
     std::atomic<int32_t> code{0}; ///< FaultCode; claimed by compare-exchange from 0
     uint32_t source = 0;          ///< Instr::source of the check; in a Program its number (Segment::checks)
@@ -31,7 +32,7 @@ struct KernelFrame {
     void *const *buffers;    ///< one pointer a Kernel buffer (unused for Worker buffers)
     const int64_t *args;     ///< one value a Kernel argument
     const uint64_t *scalars; ///< one slot a Kernel scalar, see KScalar
-    Fault *fault;
+    Fault *fault; ///< one a check, in the order of Kernel::instrs; at least one, for the launch itself
 };
 static_assert(offsetof(KernelFrame, fault) == 24, "emitted code knows this layout");
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
 namespace lz::ir {
 
@@ -24,31 +25,65 @@ class Interpreter {
 public:
     Interpreter(const Graph &graph, std::span<const int64_t> runtime)
         : g_(graph), runtime_(runtime), values_(graph.values().size()), uses_(graph),
-          left_(graph.values().size()) {
+          left_(graph.values().size()), lost_(graph.values().size(), kUnharmed) {
         for (ValueId v = 0; v < left_.size(); ++v)
             left_[v] = uses_.count(v);
     }
 
-    std::vector<HostTensor> run(std::span<const HostTensor> inputs) {
+    Interpreted run(std::span<const HostTensor> inputs) {
+        Interpreted out;
         for (size_t i = 0; i < g_.params.size(); ++i)
             if (left_[g_.params[i].value] > 0)
                 values_[g_.params[i].value] = decode(inputs[i]);
         for (const Node &n : g_.nodes()) {
+            size_t lost = kUnharmed;
+            for (const ValueId v : g_.operands(n))
+                lost = std::min(lost, lost_[v]);
             try {
-                node(n);
+                if (lost == kUnharmed)
+                    node(n);
             } catch (const Failure &f) {
-                throw Failure(f.kind(), std::string(name(n.op)) + ": " + f.message(), n.loc, n.recorded);
+                lost = out.failures.size();
+                out.failures.push_back(
+                    {Failure(f.kind(), std::string(name(n.op)) + ": " + f.message(), n.loc, n.recorded), {}});
             }
+            if (lost != kUnharmed)
+                lose(n, lost);
         }
-        std::vector<HostTensor> results;
-        for (const ValueId v : g_.results) {
-            results.push_back(encode(values_[v]));
-            results.back().type = g_.type(v);
+        for (uint32_t r = 0; r < g_.results.size(); ++r) {
+            const ValueId v = g_.results[r];
+            out.results.push_back(lost_[v] == kUnharmed ? encode(values_[v]) : HostTensor());
+            out.results.back().type = g_.type(v);
+            if (lost_[v] != kUnharmed)
+                out.failures[lost_[v]].results.push_back(r);
         }
-        return results;
+        return out;
     }
 
 private:
+    static constexpr size_t kUnharmed = SIZE_MAX;
+
+    /// What the node makes and writes is lost.
+    void lose(const Node &n, size_t failure) {
+        for (uint32_t k = 0; k < n.result_count; ++k)
+            lost_[g_.result(n, k)] = failure;
+        if (n.op != Op::Call)
+            return;
+        std::vector<bool> stale(values_.size(), false);
+        for (const int64_t w : g_.attrs(n).ints(attr::kCallWrites))
+            stale[g_.operands(n)[static_cast<size_t>(w)]] = true;
+        for (const Node &view : g_.nodes()) {
+            if (&view == &n)
+                break;
+            if (info(view.op).family == OpFamily::View && view.operand_count == 1 &&
+                stale[g_.operands(view)[0]])
+                stale[g_.result(view)] = true;
+        }
+        for (ValueId v = 0; v < stale.size(); ++v)
+            if (stale[v])
+                lost_[v] = std::min(lost_[v], failure);
+    }
+
     void node(const Node &n) {
         AttrView attrs = g_.attrs(n);
         attrs.runtime = runtime_.subspan(n.runtime_begin, n.runtime_count);
@@ -138,6 +173,7 @@ private:
     std::vector<RefTensor> values_;
     Uses uses_;
     std::vector<size_t> left_; ///< uses of each value that are still to come
+    std::vector<size_t> lost_; ///< number of the failure by which each value is lost
     std::vector<const RefTensor *> operands_;
     std::vector<RefTensor> results_;
 };
@@ -197,14 +233,22 @@ Affine broadcast_walk(const Shape &from, const Shape &to) {
     return walk;
 }
 
-std::vector<HostTensor> interpret(const Graph &graph, std::span<const HostTensor> inputs,
-                                  std::span<const int64_t> runtime_words) {
+Interpreted interpret_all(const Graph &graph, std::span<const HostTensor> inputs,
+                          std::span<const int64_t> runtime_words) {
     check_inputs(graph, inputs);
     if (!runtime_words.empty()) {
         LZ_CHECK(runtime_words.size() == graph.runtime_words().size(), "the number of runtime words");
         check_runtime_words(graph, runtime_words);
     }
     return Interpreter(graph, runtime_words.empty() ? graph.runtime_words() : runtime_words).run(inputs);
+}
+
+std::vector<HostTensor> interpret(const Graph &graph, std::span<const HostTensor> inputs,
+                                  std::span<const int64_t> runtime_words) {
+    Interpreted all = interpret_all(graph, inputs, runtime_words);
+    if (!all.failures.empty())
+        throw all.failures[0].failure;
+    return std::move(all.results);
 }
 
 HostTensor materialize_param(const Graph &graph, const Param &param) {

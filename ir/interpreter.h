@@ -6,6 +6,7 @@
 /// f32, as the compiled code does); reductions, scans and products accumulate in double. Integers are
 /// computed in int64 and wrap to their dtype.
 
+#include "ir/diagnostic.h"
 #include "ir/graph.h"
 
 #include <cstddef>
@@ -29,6 +30,21 @@ struct HostTensor {
 /// throws, each with the node's location and recorded index. Inputs are never changed, donated or not.
 std::vector<HostTensor> interpret(const Graph &graph, std::span<const HostTensor> inputs,
                                   std::span<const int64_t> runtime_words = {});
+
+/// What interpret_all found: results that are lost have no bytes.
+struct Interpreted {
+    std::vector<HostTensor> results;
+    struct Failed {
+        Failure failure;
+        std::vector<uint32_t> results; ///< those that depend on the operation that failed, ascending
+    };
+    std::vector<Failed> failures; ///< in the order of the graph
+};
+
+/// As interpret, but goes on after an operation that fails, with all that does not depend on it (S26). Of two
+/// failures a result is lost by the one that comes first in the graph.
+Interpreted interpret_all(const Graph &graph, std::span<const HostTensor> inputs,
+                          std::span<const int64_t> runtime_words = {});
 
 /// The data with which a dump is replayed. Random ones are Philox words of the parameter's seed: floats are
 /// multiples of a power of two, uniform in [0, 1) and exact in their dtype; integers are uniform in 0 to 9,

@@ -115,14 +115,17 @@ private:
         return base(a.buffer) + element * size_of(k_.buffers[a.buffer].dtype);
     }
 
-    void fault(FaultCode code, uint32_t source, int64_t found, int64_t limit) const {
-        int32_t none = 0;
-        if (frame_.fault == nullptr ||
-            !frame_.fault->code.compare_exchange_strong(none, static_cast<int32_t>(code)))
+    void fault(FaultCode code, const Instr &instr, int64_t found, int64_t limit) const {
+        if (frame_.fault == nullptr)
             return;
-        frame_.fault->source = source;
-        frame_.fault->value = found;
-        frame_.fault->limit = limit;
+        Fault &fault = frame_.fault[std::count_if(
+            k_.instrs.data(), &instr, [](const Instr &i) { return info(i.op).cls == KOpClass::Check; })];
+        int32_t none = 0;
+        if (!fault.code.compare_exchange_strong(none, static_cast<int32_t>(code)))
+            return;
+        fault.source = instr.source;
+        fault.value = found;
+        fault.limit = limit;
     }
 
     uint64_t scalar(const Instr &instr) const {
@@ -157,7 +160,7 @@ private:
             if (instr.op == KOp::CheckNonzero) {
                 current_[lane] = x == 0 ? 1 : x;
                 if (x == 0)
-                    fault(FaultCode::DivisionByZero, instr.source, 0, 0);
+                    fault(FaultCode::DivisionByZero, instr, 0, 0);
                 continue;
             }
             const uint64_t limit = value(instr.operands[1])[lane];
@@ -165,7 +168,7 @@ private:
             const bool good = index >= 0 && index < static_cast<int64_t>(limit);
             current_[lane] = good ? x : 0;
             if (!good)
-                fault(FaultCode::IndexOutOfRange, instr.source, index, static_cast<int64_t>(limit));
+                fault(FaultCode::IndexOutOfRange, instr, index, static_cast<int64_t>(limit));
         }
     }
 

@@ -13,7 +13,7 @@ namespace lz::ir {
 /// Runs all phases one after another on the calling thread. Precondition: `verify(kernel)` passes and the
 /// frame has a pointer for each buffer, an argument and a scalar slot for each of the kernel's; pointers of
 /// Worker buffers are not read (scratch is `worker`, as large as the kernel's offsets ask for). Checks record
-/// their fault in `frame.fault`, which may be null when the kernel has none.
+/// their faults in `frame.fault`, which may be null when the kernel has none.
 void interpret(const Kernel &kernel, const KernelFrame &frame, void *worker = nullptr);
 
 /// One phase only, over all of its grid.

@@ -284,16 +284,24 @@ ExprId ClusterExprs::gather(const Node &node, MapId map, ExprId predicate) {
     const auto axis = static_cast<size_t>(graph_.attrs(node).integer(attr::kAxis));
     const auto operands = graph_.operands(node);
     const ExprId index = cast(pull(operands[1], map, predicate), DType::I64);
+    const int64_t extent = graph_.type(operands[0]).shape[static_cast<int>(axis)];
     const ExprId safe = add({.kind = ExprKind::Bounded,
                              .dtype = DType::I64,
                              .operands = {index, kNoExpr, kNoExpr},
-                             .number = graph_.type(operands[0]).shape[static_cast<int>(axis)],
+                             .number = extent,
                              .weight = 2});
     exprs_[safe].expensive = true;
     IndexMap inner = maps_[map];
     inner[axis] = {};
     inner[axis].terms.push_back({safe, 1});
-    const ExprId element = pull(operands[0], intern(std::move(inner)), predicate);
+    ExprId source = predicate;
+    if (extent == 0) // there is no element to read in place of one that is out of range
+        source = both(predicate, add({.kind = ExprKind::Elementwise,
+                                      .dtype = DType::Bool,
+                                      .op = Op::Ne,
+                                      .operands = {safe, safe},
+                                      .weight = 1}));
+    const ExprId element = pull(operands[0], intern(std::move(inner)), source);
     // An operand that is the same everywhere (a literal) does not look at the index; the check must stand all
     // the same.
     const uint32_t moves = exprs_[safe].axes;

@@ -94,7 +94,9 @@ private:
 /// Keeps the state of a run, in which faults may still appear.
 class LoadedProgram::Flight final : public InFlight {
 public:
-    Flight(const LoadedProgram &loaded, Taken state) : loaded_(loaded), state_(std::move(state)) {}
+    /// `blame`: what failed when it was issued.
+    Flight(const LoadedProgram &loaded, Taken state, std::optional<Blame> blame)
+        : loaded_(loaded), state_(std::move(state)), issued_(std::move(blame)) {}
     /// Nobody asked how it ended; the state must be quiet before another run has it.
     ~Flight() override {
         if (!finished_) {
@@ -131,7 +133,7 @@ public:
     RunReport finish(std::span<const uint32_t> lost_inputs) override {
         wait();
         finished_ = true;
-        Blame blame(loaded_.program_);
+        Blame blame = issued_ ? std::move(*issued_) : Blame(loaded_.program_);
         for (const uint32_t input : lost_inputs)
             blame.lose_input(input);
         for (const Layout::Action &action : loaded_.layout_->actions)
@@ -152,29 +154,25 @@ private:
     }
 
     void look_at(const Layout::Action &action, Blame &blame) {
-        const ir::Program &program = loaded_.program_;
-        const ir::Step &step = program.steps[action.step];
-        const size_t segments = std::max<size_t>(step.segments.size(), 1);
+        if (action.settles)
+            blame.settle(action.step,
+                         {state_->faults.get() + action.faults, state_->faults.get() + action.end_faults});
+        Lost *const device = lost(action.backend);
+        if (!device)
+            return;
+        const size_t segments = std::max<size_t>(loaded_.program_.steps[action.step].segments.size(), 1);
         for (uint32_t segment = 0; segment < segments; ++segment) {
-            const uint32_t f = action.faults + segment;
-            const bool faulty = f < action.end_faults && state_->faults[f].code.load() != 0;
-            if (blame.harmed(action.step, segment)) {
-                // what it found in lost operands is no fault of its own
-            } else if (faulty) {
-                blame.lose(action.step, segment,
-                           failure_of(program, action.step, segment, state_->faults[f]));
-            } else if (Lost *const device = lost(action.backend)) {
-                if (!device->number)
-                    device->number = blame.lose(action.step, segment, device->failure);
-                blame.lose_by(action.step, segment, *device->number);
-            }
-            if (faulty)
-                state_->faults[f].code.store(0);
+            if (blame.harmed(action.step, segment))
+                continue;
+            if (!device->number)
+                device->number = blame.lose(action.step, segment, device->failure);
+            blame.lose_by(action.step, segment, *device->number);
         }
     }
 
     const LoadedProgram &loaded_;
     Taken state_;
+    std::optional<Blame> issued_;
     std::vector<Lost> lost_;
     bool finished_ = false;
 };
@@ -233,15 +231,18 @@ Launched LoadedProgram::run(const Bindings &bindings, bool watch) const {
             devices_[device_slot(p.stream.device)].backend->synchronize(p.stream.stream, p.tick);
     }
     Launched launched;
+    std::optional<Blame> blame;
     {
         Arenas arenas(*this, *state);
         (*state).bind(program_, *layout_, bindings);
-        launched.report = Run(*this, *state, bindings, on_streams).all();
+        Run run(*this, *state, bindings, on_streams);
+        launched.report = run.all();
+        blame = run.take_blame();
         if (on_streams)
             arenas.on_streams();
     }
     if (on_streams && (watch || layout_->can_fault))
-        launched.flight = std::make_unique<Flight>(*this, std::move(state));
+        launched.flight = std::make_unique<Flight>(*this, std::move(state), std::move(blame));
     return launched;
 }
 

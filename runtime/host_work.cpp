@@ -40,8 +40,8 @@ void run_items(const Backend::Launch &launch, int64_t begin, int64_t end) {
 template <class F>
 void run_or_fault(ir::Fault *fault, F work) {
     auto out_of_memory = [fault] {
-        int32_t none = 0;
-        fault->code.compare_exchange_strong(none, static_cast<int32_t>(ir::FaultCode::OutOfMemory));
+        // Whatever else was found: not all has run.
+        fault->code.store(static_cast<int32_t>(ir::FaultCode::OutOfMemory), std::memory_order_release);
     };
     try {
         work();

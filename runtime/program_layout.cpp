@@ -10,10 +10,9 @@ namespace lz::runtime {
 
 namespace {
 
-bool has_checks(const ir::Kernel &kernel) {
-    return std::ranges::any_of(kernel.instrs, [](const ir::Instr &instr) {
-        return instr.op == ir::KOp::CheckIndex || instr.op == ir::KOp::CheckNonzero;
-    });
+uint32_t checks_of(const ir::Kernel &kernel) {
+    return static_cast<uint32_t>(std::ranges::count_if(
+        kernel.instrs, [](const ir::Instr &instr) { return ir::info(instr.op).cls == ir::KOpClass::Check; }));
 }
 
 } // namespace
@@ -33,15 +32,6 @@ LoadedProgram::Layout::Layout(const ir::Program &program, const std::vector<Load
         LZ_CHECK(slot < devices.size(), fmt::format("step {} is on a device that is not there", s));
         add_step(program, s, kernels, devices[slot].backend);
     }
-    // Faults of calls come after those of frames, whose number is known only now.
-    num_faults = static_cast<uint32_t>(frames.size());
-    for (Call &call : calls)
-        call.fault = num_faults++;
-    for (Action &action : actions)
-        if (action.kind == ir::StepKind::Library) {
-            action.faults = calls[action.index].fault;
-            action.end_faults = action.faults + 1;
-        }
     can_fault = std::ranges::any_of(actions, [](const Action &a) { return a.faults != a.end_faults; });
     order(program, devices);
 }
@@ -80,6 +70,7 @@ void LoadedProgram::Layout::add_action(const ir::Step &step, uint32_t s, Backend
     const ir::StreamRef stream{step.device, cpu ? ir::kHostWorkerStream : step.stream};
     cpu_only = cpu_only && cpu;
     actions.push_back({step.kind, s, backend, stream.stream, index, track_of(backend, stream)});
+    actions.back().settles = step.kind == ir::StepKind::Library || step.kind == ir::StepKind::Copy;
 }
 
 uint32_t LoadedProgram::Layout::track_of(Backend *backend, ir::StreamRef stream) {
@@ -97,7 +88,9 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
     LZ_CHECK(code.symbols.size() == kernel.phases.size(),
              fmt::format("kernel {} has {} phases and {} symbols", kernel.name, kernel.phases.size(),
                          code.symbols.size()));
-    auto first_frame = static_cast<uint32_t>(frames.size());
+    const auto first_frame = static_cast<uint32_t>(frames.size());
+    const size_t first_action = actions.size();
+    const uint32_t checks = checks_of(kernel), first_fault = num_faults;
     for (const ir::Segment &segment : step.segments) {
         LZ_CHECK(segment.buffers.size() == kernel.buffers.size() &&
                      segment.args.size() == kernel.args.size() &&
@@ -106,11 +99,10 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
                  fmt::format("a segment of step {} does not fit kernel {}", s, kernel.name));
         uint32_t pointers = add_pointers(segment.buffers);
         uint32_t first_arg = add_args(segment.args);
-        frames.push_back({pointers, first_arg, static_cast<uint32_t>(scalars.size())});
+        frames.push_back({pointers, first_arg, static_cast<uint32_t>(scalars.size()), num_faults});
+        num_faults += std::max(checks, 1u);
         scalars.insert(scalars.end(), segment.scalars.begin(), segment.scalars.end());
     }
-    auto end_frame = static_cast<uint32_t>(frames.size());
-    bool checked = has_checks(kernel);
     for (size_t p = 0; p < kernel.phases.size(); ++p) {
         auto first_end = static_cast<uint32_t>(ends.size());
         int64_t items = 0;
@@ -121,14 +113,17 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
             continue;
         }
         add_action(step, s, backend, static_cast<uint32_t>(launches.size()));
-        actions.back().faults = first_frame;
-        actions.back().end_faults = checked ? end_frame : first_frame;
         launches.push_back(
             {code.module->entry(code.symbols[p]), first_frame, first_end,
              static_cast<uint32_t>(step.segments.size()), static_cast<uint32_t>(kernel.buffers.size()),
              static_cast<uint32_t>(kernel.args.size()), static_cast<uint32_t>(kernel.scalars.size()),
              step.cost, static_cast<size_t>(step.worker_bytes), step.bytes, step.flops});
     }
+    if (actions.size() == first_action)
+        return;
+    actions.back().settles = true;
+    actions.back().faults = first_fault;
+    actions.back().end_faults = checks > 0 ? num_faults : first_fault;
 }
 
 void LoadedProgram::Layout::add_call(const ir::Program &program, uint32_t s, Backend *backend) {
@@ -145,7 +140,9 @@ void LoadedProgram::Layout::add_call(const ir::Program &program, uint32_t s, Bac
     uint32_t pointers = add_pointers(step.operands);
     uint32_t first_arg = add_args(step.ints);
     calls.push_back({function, pointers, static_cast<uint32_t>(step.operands.size()), first_arg,
-                     static_cast<uint32_t>(step.ints.size()), 0, step.bytes, step.flops});
+                     static_cast<uint32_t>(step.ints.size()), num_faults, step.bytes, step.flops});
+    actions.back().faults = num_faults;
+    actions.back().end_faults = ++num_faults;
 }
 
 uint32_t LoadedProgram::Layout::add_pointers(const std::vector<uint32_t> &buffers) {

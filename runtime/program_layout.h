@@ -24,9 +24,10 @@ struct LoadedProgram::Layout {
 
     std::vector<ir::ScalarSpec> scalars; ///< one a slot
 
-    /// Offsets of a frame's arrays. Each frame has a fault of its own.
+    /// Offsets of a frame's arrays. Each frame has faults of its own, as KernelFrame::fault says.
     struct Frame {
         uint32_t pointers, args, scalars;
+        uint32_t faults = 0;
     };
     std::vector<Frame> frames;
 
@@ -65,7 +66,8 @@ struct LoadedProgram::Layout {
             index; ///< of launches, calls, or the event; Copy: of the first of two pointers; effects: of args
         uint32_t track;                      ///< index in `tracks`
         uint32_t skip = ir::kNone;           ///< Copy of a part: of args, the bytes before it
-        uint32_t faults = 0, end_faults = 0; ///< to look at when the action has run
+        bool settles = false;                ///< the last of its step: what was lost is known after it
+        uint32_t faults = 0, end_faults = 0; ///< of all segments, to look at when the step has run
         // Runs on streams: before the action, its stream waits for earlier runs' uses of this memory, and for
         // the moments of the start of these homes.
         uint32_t touches = 0, end_touches = 0;
@@ -94,7 +96,7 @@ struct LoadedProgram::Layout {
     uint32_t num_params = 0;
     bool cpu_only = true;
     bool can_fault = false;
-    uint32_t num_faults = 0; ///< frames first, then calls
+    uint32_t num_faults = 0;
 
     Layout(const ir::Program &program, const std::vector<LoadedKernel> &kernels,
            const std::vector<DeviceSlot> &devices);

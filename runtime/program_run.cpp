@@ -63,7 +63,11 @@ RunReport LoadedProgram::Run::all() {
     }
     if (on_streams_)
         end();
-    return blame_ ? blame_->report() : RunReport{};
+    if (!blame_)
+        return {};
+    RunReport report = blame_->report();
+    blame_->forget_failures();
+    return report;
 }
 
 void LoadedProgram::Run::start() {
@@ -267,20 +271,21 @@ void LoadedProgram::Run::perform_profiled(const Layout::Action &action) {
     });
 }
 
-/// Looks for faults of what has just run. On streams that is the flight's business.
+/// Looks for faults of the step that has just run. On streams that is the flight's business.
 void LoadedProgram::Run::check(const Layout::Action &action) {
     if (on_streams_)
         return;
     for (uint32_t f = action.faults; f < action.end_faults; ++f)
-        if (state_.faults[f].code.load(std::memory_order_relaxed) != 0) [[unlikely]]
-            fault(action, f);
+        if (state_.faults[f].code.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+            settle(action);
+            return;
+        }
 }
 
-void LoadedProgram::Run::fault(const Layout::Action &action, uint32_t index) {
-    const ir::Fault &fault = state_.faults[index];
-    uint32_t segment = action.kind == ir::StepKind::Launch ? index - action.faults : 0;
-    blame().lose(action.step, segment, failure_of(program_, action.step, segment, fault));
-    state_.faults[index].code.store(0, std::memory_order_relaxed);
+void LoadedProgram::Run::settle(const Layout::Action &action) {
+    if (!action.settles)
+        return;
+    blame().settle(action.step, on_streams_ ? std::span<ir::Fault>() : faults_of(action));
 }
 
 /// All segments of the action's step are lost: it did not run, or not to its end.
@@ -294,8 +299,8 @@ void LoadedProgram::Run::fail(const Layout::Action &action, const ir::Failure &f
         unordered_[action.track] = number;
     }
     if (!on_streams_)
-        for (uint32_t f = action.faults; f < action.end_faults; ++f)
-            state_.faults[f].code.store(0, std::memory_order_relaxed);
+        for (ir::Fault &fault : faults_of(action))
+            fault.code.store(0, std::memory_order_relaxed);
 }
 
 void LoadedProgram::Run::lose_by(const Layout::Action &action, uint32_t failure) {
@@ -304,7 +309,8 @@ void LoadedProgram::Run::lose_by(const Layout::Action &action, uint32_t failure)
         blame_->lose_by(action.step, segment, failure);
 }
 
-/// As perform and check, once something has failed: leaves out what depends on it, segment by segment.
+/// As perform and check, once something has failed: leaves out what is of no use any more, segment by
+/// segment.
 void LoadedProgram::Run::perform_unharmed(const Layout::Action &action) {
     const ir::Step &step = program_.steps[action.step];
     const bool unordered = !unordered_.empty() && unordered_[action.track];
@@ -317,10 +323,9 @@ void LoadedProgram::Run::perform_unharmed(const Layout::Action &action) {
         return;
     }
     if (step.kind != ir::StepKind::Launch) {
-        if (blame_->harmed(action.step, 0))
-            return;
-        perform(action);
-        check(action);
+        if (!blame_->harmed(action.step, 0))
+            perform(action);
+        settle(action);
         return;
     }
     const Backend::Launch &whole = state_.launches[action.index];
@@ -335,7 +340,7 @@ void LoadedProgram::Run::perform_unharmed(const Layout::Action &action) {
         if (items > 0)
             action.backend->launch(one, stream_of(action));
     }
-    check(action);
+    settle(action);
 }
 
 Blame &LoadedProgram::Run::blame() {

@@ -16,6 +16,8 @@ public:
     /// Runs or issues everything; then, on streams, notes the ends of the tracks in the state and in the uses
     /// of memory.
     RunReport all();
+    /// After `all`: what is lost of it, for the flight; nothing if nothing failed.
+    std::optional<Blame> take_blame() { return std::move(blame_); }
 
 private:
     void start();
@@ -30,7 +32,7 @@ private:
     void wait(const Layout::Action &action);
     void wait_in_order(const Layout::Action &action);
     void check(const Layout::Action &action);
-    void fault(const Layout::Action &action, uint32_t index);
+    void settle(const Layout::Action &action);
     void fail(const Layout::Action &action, const ir::Failure &failure);
     void perform_unharmed(const Layout::Action &action);
     void lose_by(const Layout::Action &action, uint32_t failure);
@@ -38,6 +40,9 @@ private:
         return on_streams_ ? action.stream : ir::kHostStream;
     }
     Blame &blame();
+    std::span<ir::Fault> faults_of(const Layout::Action &action) {
+        return {state_.faults.get() + action.faults, state_.faults.get() + action.end_faults};
+    }
 
     const LoadedProgram &loaded_;
     const ir::Program &program_;

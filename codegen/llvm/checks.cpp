@@ -2,6 +2,8 @@
 
 #include "ir/diagnostic.h"
 
+#include <algorithm>
+
 namespace lz::codegen {
 
 using namespace ir;
@@ -40,7 +42,7 @@ Slot PhaseEmitter::check(KValue id) {
                     limit = n == 1 ? bound : b_.extract(bound, lane);
                 }
                 const FaultCode code = is_index ? FaultCode::IndexOutOfRange : FaultCode::DivisionByZero;
-                report_fault(code, instr.source, value, limit);
+                report_fault(code, id, value, limit);
             },
             -1);
         return safe;
@@ -48,9 +50,15 @@ Slot PhaseEmitter::check(KValue id) {
     return varying ? vary(of_part) : Slot{{of_part(0)}, false};
 }
 
-/// The first to claim `code` fills in the rest; the launch reads it when all have returned.
-void PhaseEmitter::report_fault(FaultCode code, uint32_t source, Value value, Value limit) {
-    Value fault = b_.load(Elem::Ptr, 1, b_.element(Elem::I8, params_.frame, b_.i64(kFrameFault)), 8);
+/// Each check has a fault of its own. The first to claim its `code` fills in the rest; the launch reads it
+/// when all have returned.
+void PhaseEmitter::report_fault(FaultCode code, KValue check, Value value, Value limit) {
+    const auto number = std::count_if(k_.instrs.begin(), k_.instrs.begin() + check, [](const Instr &instr) {
+        return info(instr.op).cls == KOpClass::Check;
+    });
+    const uint32_t source = k_.instrs[check].source;
+    Value faults = b_.load(Elem::Ptr, 1, b_.element(Elem::I8, params_.frame, b_.i64(kFrameFault)), 8);
+    Value fault = b_.element(Elem::I8, faults, b_.i64(number * static_cast<int64_t>(sizeof(Fault))));
     Value mine = b_.compare_exchange_i32(fault, b_.i32(0), b_.i32(static_cast<int32_t>(code)));
     b_.if_then(mine, [&] {
         b_.store(b_.i32(static_cast<int32_t>(source)), b_.element(Elem::I8, fault, b_.i64(4)), 4);

@@ -133,7 +133,7 @@ private:
 
     // --- checks.cpp
     Slot check(ir::KValue id);
-    void report_fault(ir::FaultCode code, uint32_t source, Value value, Value limit);
+    void report_fault(ir::FaultCode code, ir::KValue check, Value value, Value limit);
 
     // --- loops.cpp: loops without vectors, and vector loops without reductions
     void emit_loop(uint32_t id);

@@ -24,6 +24,7 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <numeric>
 
 namespace lz::engine {
 namespace {
@@ -291,13 +292,10 @@ void Engine::Impl::log_memory(int64_t number) {
     }
 }
 
-/// Builds without the JIT: the reference interpreter, one result after another into the caller's memory.
+/// Builds without the JIT: the reference interpreter, into the caller's memory.
 RunReport Engine::Impl::interpret(const Executable &executable, const Bindings &bindings) {
     const ir::Graph &graph = executable.graph;
     RunReport report;
-    std::vector<uint32_t> all(graph.results.size());
-    for (size_t r = 0; r < all.size(); ++r)
-        all[r] = static_cast<uint32_t>(r);
     try {
         std::vector<ir::HostTensor> inputs;
         for (size_t i = 0; i < graph.params.size(); ++i) {
@@ -306,10 +304,15 @@ RunReport Engine::Impl::interpret(const Executable &executable, const Bindings &
             input.bytes.assign(bytes, bytes + input.type.bytes());
             inputs.push_back(std::move(input));
         }
-        const std::vector<ir::HostTensor> outputs = ir::interpret(graph, inputs, bindings.words);
-        for (size_t r = 0; r < outputs.size(); ++r)
-            std::memcpy(bindings.results[r], outputs[r].bytes.data(), outputs[r].bytes.size());
+        ir::Interpreted all = ir::interpret_all(graph, inputs, bindings.words);
+        for (size_t r = 0; r < all.results.size(); ++r)
+            if (const std::vector<std::byte> &bytes = all.results[r].bytes; !bytes.empty())
+                std::memcpy(bindings.results[r], bytes.data(), bytes.size());
+        for (ir::Interpreted::Failed &failed : all.failures)
+            report.failures.push_back({std::move(failed.failure), std::move(failed.results)});
     } catch (const ir::Failure &failure) {
+        std::vector<uint32_t> all(graph.results.size());
+        std::iota(all.begin(), all.end(), 0U);
         report.failures.push_back({failure, std::move(all)});
     }
     return report;

@@ -267,6 +267,25 @@ TEST(EmitterChecks, AnIndexOutOfRangeIsReportedWithItsValueAndReadsTheFirstEleme
     }
 }
 
+TEST(EmitterChecks, EachCheckHasAFaultOfItsOwn) {
+    const Launch l =
+        elementwise({DType::I32, DType::I32, DType::I32}, 300, 128, [&](KernelBuilder &b, auto &x) {
+            b.set_source(7);
+            const KValue first = b.div(x[0], b.bit_or(x[1], b.constant_int(DType::I32, 1)));
+            b.set_source(8);
+            const KValue second = b.div(first, b.mul(x[1], b.constant_int(DType::I32, 0)));
+            b.set_source(9);
+            return b.div(second, b.mul(x[2], b.constant_int(DType::I32, 0)));
+        });
+    expect_equal(l, "three divisions");
+    const auto none = static_cast<int32_t>(FaultCode::None),
+               zero = static_cast<int32_t>(FaultCode::DivisionByZero);
+    const Outcome o = run_compiled(l, codegen::host_isa());
+    EXPECT_EQ(o.faults, (std::vector<int32_t>{none, zero, zero, none})) << "the last is of no check";
+    EXPECT_EQ(o.fault_source, 8U);
+    EXPECT_EQ(run_interpreted(l).faults, o.faults);
+}
+
 TEST(EmitterChecks, DivisionByZeroIsReportedAndDividesByOne) {
     for (const DType t : kIntegers) {
         const Launch l =

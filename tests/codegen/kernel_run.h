@@ -56,9 +56,10 @@ struct Launch {
 
 struct Outcome {
     std::vector<Bytes> buffers;
-    int32_t fault = 0;
+    int32_t fault = 0; ///< of the first check that failed, in the order of Kernel::instrs
     uint32_t fault_source = 0;
     int64_t fault_value = 0, fault_limit = 0;
+    std::vector<int32_t> faults; ///< codes, by check
 };
 
 /// Fills a buffer: floats of moderate size with some NaN, infinities and zeros if `corners`, integers of both
@@ -108,10 +109,16 @@ void with_frame(const Launch &l, Outcome &o, Body body) {
     std::vector<void *> pointers;
     for (Bytes &b : o.buffers)
         pointers.push_back(b.data());
-    ir::Fault fault;
-    const ir::KernelFrame frame{pointers.data(), l.args.data(), l.scalars.data(), &fault};
+    const auto checks = static_cast<size_t>(std::ranges::count_if(
+        l.kernel.instrs, [](const ir::Instr &i) { return ir::info(i.op).cls == ir::KOpClass::Check; }));
+    std::vector<ir::Fault> faults(checks + 1);
+    const ir::KernelFrame frame{pointers.data(), l.args.data(), l.scalars.data(), faults.data()};
     Bytes worker(l.worker_bytes + 64);
     body(frame, worker.data());
+    for (const ir::Fault &f : faults)
+        o.faults.push_back(f.code);
+    const ir::Fault &fault = *std::ranges::find_if(
+        faults, [&](const ir::Fault &f) { return f.code != 0 || &f == &faults.back(); });
     o.fault = fault.code;
     o.fault_source = fault.source;
     o.fault_value = fault.value;

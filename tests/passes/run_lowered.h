@@ -39,8 +39,6 @@ public:
         return results;
     }
 
-    ir::Fault fault;
-
 private:
     std::vector<std::byte> &at(ir::ValueId v) {
         const auto it = memory_.find(v);
@@ -97,7 +95,8 @@ private:
         for (const ir::ScalarSpec &s : segment.scalars)
             scalars.push_back(scalar(s));
         std::vector<std::byte> worker(static_cast<size_t>(step.worker_bytes) + 64);
-        ir::KernelFrame frame{buffers.data(), args.data(), scalars.data(), &fault};
+        std::vector<ir::Fault> faults(step.kernel->instrs.size()); // enough for its checks
+        ir::KernelFrame frame{buffers.data(), args.data(), scalars.data(), faults.data()};
         ir::interpret(step.kernel, frame, worker.data());
     }
 

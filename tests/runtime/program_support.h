@@ -62,13 +62,7 @@ public:
         for (ir::DType dtype : scalars)
             k.scalars.push_back({dtype});
         k.phases.resize(phases.size());
-        for (int c = 0; c < checks; ++c) {
-            ir::Instr instr{};
-            instr.op = ir::KOp::CheckIndex;
-            instr.dtype = ir::DType::I64;
-            instr.source = static_cast<uint32_t>(c);
-            k.instrs.push_back(instr);
-        }
+        add_body(k, checks);
         LoadedKernel &loaded = kernels.emplace_back();
         std::map<std::string, ir::PhaseEntry> entries;
         for (size_t p = 0; p < phases.size(); ++p) {
@@ -111,6 +105,38 @@ public:
     std::vector<LoadedKernel> kernels;
 
 private:
+    /// What the functions are taken to do: each result depends on all operands and checks.
+    static void add_body(ir::Kernel &k, int checks) {
+        if (k.phases.empty())
+            return;
+        const auto add = [&](ir::Instr instr) {
+            k.phases.back().body.push_back({ir::Stmt::Instruction, static_cast<uint32_t>(k.instrs.size())});
+            k.instrs.push_back(instr);
+            return static_cast<ir::KValue>(k.instrs.size() - 1);
+        };
+        ir::KValue last = add({.op = ir::KOp::Const, .dtype = ir::DType::F64});
+        const auto access = [&](ir::KOp op, size_t buffer) {
+            k.accesses.emplace_back().buffer = static_cast<uint16_t>(buffer);
+            return add({.op = op,
+                        .dtype = ir::DType::F64,
+                        .operands = {op == ir::KOp::Store ? last : ir::kNoValue, ir::kNoValue, ir::kNoValue},
+                        .access = static_cast<uint32_t>(k.accesses.size() - 1)});
+        };
+        for (size_t b = 0; b < k.buffers.size(); ++b)
+            if (k.buffers[b].mode == ir::BufferMode::In || k.buffers[b].mode == ir::BufferMode::InOut)
+                last = add({.op = ir::KOp::Add,
+                            .dtype = ir::DType::F64,
+                            .operands = {last, access(ir::KOp::Load, b), ir::kNoValue}});
+        for (int c = 0; c < checks; ++c)
+            last = add({.op = ir::KOp::CheckIndex,
+                        .dtype = ir::DType::I64,
+                        .operands = {last, ir::kNoValue, ir::kNoValue},
+                        .source = static_cast<uint32_t>(c)});
+        for (size_t b = 0; b < k.buffers.size(); ++b)
+            if (k.buffers[b].mode != ir::BufferMode::In)
+                access(ir::KOp::Store, b);
+    }
+
     uint32_t buffer(ir::BufferKind kind, uint32_t index, int64_t offset, int64_t elements) {
         ir::BufferDesc desc{};
         desc.kind = kind;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -139,7 +140,7 @@ void GraphRun::launch() {
     launched_ = engine.run(executable_, {in_memory, out_memory, words_, {}, in_uses, out_uses, &ends_});
 }
 
-std::vector<ir::HostTensor> GraphRun::results() {
+ir::Interpreted GraphRun::outcome() {
     engine::Engine &engine = engine::Engine::get();
     engine::synchronize(ends_);
     if (launched_.flight) {
@@ -147,11 +148,17 @@ std::vector<ir::HostTensor> GraphRun::results() {
         for (auto &failed : later.failures)
             launched_.report.failures.push_back(std::move(failed));
     }
-    if (!launched_.report.ok())
-        throw launched_.report.failures[0].failure;
-    std::vector<ir::HostTensor> results;
+    ir::Interpreted out;
+    std::vector<bool> lost(out_.size(), false);
+    for (const auto &[failure, results] : launched_.report.failures) {
+        out.failures.push_back({failure, results});
+        for (const uint32_t r : results)
+            lost[r] = true;
+    }
     for (size_t r = 0; r < out_.size(); ++r) {
-        ir::HostTensor t{graph_.type(graph_.results[r]), {}};
+        ir::HostTensor &t = out.results.emplace_back(ir::HostTensor{graph_.type(graph_.results[r]), {}});
+        if (lost[r])
+            continue;
         t.bytes.resize(static_cast<size_t>(t.type.bytes()));
         if (t.bytes.empty()) {
         } else if (t.type.device == ir::kCpu) {
@@ -161,9 +168,15 @@ std::vector<ir::HostTensor> GraphRun::results() {
             const ir::Point end = engine::record({t.type.device, ir::kDefaultStream});
             engine::synchronize({&end, 1});
         }
-        results.push_back(std::move(t));
     }
-    return results;
+    return out;
+}
+
+std::vector<ir::HostTensor> GraphRun::results() {
+    ir::Interpreted all = outcome();
+    if (!all.failures.empty())
+        throw all.failures[0].failure;
+    return std::move(all.results);
 }
 
 std::vector<ir::HostTensor> run_compiled(const ir::Graph &graph, const std::vector<ir::HostTensor> &inputs) {
@@ -207,6 +220,26 @@ std::string different_values(const std::vector<ir::HostTensor> &got, const std::
     return "";
 }
 
+namespace {
+
+/// "" or how result `r` differs by more than is allowed.
+std::string wrong_result(size_t r, const ir::HostTensor &got, const ir::HostTensor &want,
+                         const std::vector<double> &tolerance) {
+    const std::vector<double> x = ir::to_doubles(got), y = ir::to_doubles(want);
+    for (size_t i = 0; i < y.size(); ++i) {
+        const double allowed = r < tolerance.size() ? tolerance[r] : 1e-2 * std::max(1.0, std::fabs(y[i]));
+        const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
+        const bool huge = !std::isfinite(y[i]) || std::fabs(y[i]) > 1e4; // see RandomGraph
+        if (!same && !(std::fabs(x[i] - y[i]) <= allowed) && !(huge && tolerance.empty()))
+            return fmt::format(
+                "result {} ({}) differs at element {}: got {:.9g}, want {:.9g}, allowed {:.3g}", r,
+                ir::to_string(want.type), i, x[i], y[i], allowed);
+    }
+    return "";
+}
+
+} // namespace
+
 std::string
 wrong(const ir::Graph &graph, const std::vector<double> &tolerance,
       const std::function<std::vector<ir::HostTensor>(const std::vector<ir::HostTensor> &)> &run) {
@@ -222,17 +255,47 @@ wrong(const ir::Graph &graph, const std::vector<double> &tolerance,
     } catch (const std::exception &error) {
         return error.what();
     }
-    for (size_t r = 0; r < want.size(); ++r) {
-        const std::vector<double> x = ir::to_doubles(got[r]), y = ir::to_doubles(want[r]);
-        for (size_t i = 0; i < y.size(); ++i) {
-            const double allowed =
-                r < tolerance.size() ? tolerance[r] : 1e-2 * std::max(1.0, std::fabs(y[i]));
-            const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
-            const bool huge = !std::isfinite(y[i]) || std::fabs(y[i]) > 1e4; // see RandomGraph
-            if (!same && !(std::fabs(x[i] - y[i]) <= allowed) && !(huge && tolerance.empty()))
-                return fmt::format(
-                    "result {} ({}) differs at element {}: got {:.9g}, want {:.9g}, allowed {:.3g}", r,
-                    ir::to_string(want[r].type), i, x[i], y[i], allowed);
+    for (size_t r = 0; r < want.size(); ++r)
+        if (const std::string what = wrong_result(r, got[r], want[r], tolerance); !what.empty())
+            return what;
+    return "";
+}
+
+std::string wrong_losses(const ir::Graph &graph, const std::vector<double> &tolerance,
+                         const std::function<ir::Interpreted(const std::vector<ir::HostTensor> &)> &run,
+                         int &failed) {
+    const std::vector<ir::HostTensor> inputs = inputs_of(graph);
+    const ir::Interpreted want = ir::interpret_all(graph, inputs);
+    ir::Interpreted got;
+    try {
+        got = run(inputs);
+    } catch (const std::exception &error) {
+        return error.what();
+    }
+    failed += !want.failures.empty();
+    const auto reasons = [](const ir::Interpreted &of, uint32_t result) {
+        std::vector<uint32_t> nodes;
+        for (const ir::Interpreted::Failed &f : of.failures)
+            if (std::ranges::find(f.results, result) != f.results.end())
+                nodes.push_back(f.failure.node());
+        return nodes;
+    };
+    for (uint32_t r = 0; r < want.results.size(); ++r) {
+        const std::vector<uint32_t> why = reasons(got, r), expected = reasons(want, r);
+        if (why.size() > 1)
+            return fmt::format("result {} is lost twice", r);
+        if (why.size() != expected.size())
+            return fmt::format("result {} ({}) is {}: {}", r, ir::to_string(want.results[r].type),
+                               why.empty() ? "not lost" : "lost, though it depends on nothing that failed",
+                               (why.empty() ? want : got).failures[0].failure.message());
+        if (why.empty()) {
+            const std::string what = wrong_result(r, got.results[r], want.results[r], tolerance);
+            if (!what.empty())
+                return what;
+        } else if (std::ranges::none_of(want.failures, [&](const ir::Interpreted::Failed &f) {
+                       return f.failure.node() == why[0];
+                   })) {
+            return fmt::format("result {} is lost by operation {}, which did not fail", r, why[0]);
         }
     }
     return "";

@@ -35,6 +35,8 @@ public:
     void launch();
     /// Waits. Throws the first failure of the run.
     std::vector<ir::HostTensor> results();
+    /// Waits. Results that are lost have no bytes; `failures` says why.
+    ir::Interpreted outcome();
     /// How many host callbacks have been called.
     int called() const { return called_; }
 
@@ -71,6 +73,13 @@ std::string different_values(const std::vector<ir::HostTensor> &got, const std::
 /// wrong when it is wildly off, and not among the huge numbers that special values lead to.
 std::string wrong(const ir::Graph &graph, const std::vector<double> &tolerance,
                   const std::function<std::vector<ir::HostTensor>(const std::vector<ir::HostTensor> &)> &run);
+
+/// What is wrong with a random graph some of whose operations may fail: a result that `run` lost and the
+/// interpreter, operation by operation, did not, or the other way round; a failure of an operation that did
+/// not fail; a result that is there and wrong. `failed` counts the graphs in which something did fail.
+std::string wrong_losses(const ir::Graph &graph, const std::vector<double> &tolerance,
+                         const std::function<ir::Interpreted(const std::vector<ir::HostTensor> &)> &run,
+                         int &failed);
 
 /// Compiles, runs, interprets, compares; "" or what is wrong with the printed graph.
 std::string check(const ir::Graph &graph, double tolerance = 64);

@@ -101,8 +101,8 @@ private:
         std::vector<uint64_t> scalars;
         for (const ScalarSpec &scalar : segment.scalars)
             scalars.push_back(slot_of(scalar, graph_));
-        Fault fault;
-        const KernelFrame frame{buffers.data(), args.data(), scalars.data(), &fault};
+        std::vector<Fault> faults(program_.kernels[step.kernel].instrs.size()); // enough for its checks
+        const KernelFrame frame{buffers.data(), args.data(), scalars.data(), faults.data()};
         interpret(program_.kernels[step.kernel], frame, worker.data());
     }
 
