@@ -62,8 +62,7 @@ TEST_P(FusedS26, a_bad_index_spares_a_sum_over_what_it_was_fused_with) {
     EXPECT_EQ(a.to_vector<float>(), Floats(3000, 2));
     EXPECT_EQ(sum.item<float>(), 6000);
     EXPECT_EQ(scaled.to_vector<float>(), Floats(3000, 2.0f / 6000));
-    EXPECT_TRUE(
-        has(message_of<lz::IndexError>(bad), "index 3000 is out of range for an axis of extent 3000"));
+    EXPECT_TRUE(has(message_of<lz::IndexError>(bad), "index 3000 is out of range"));
     EXPECT_TRUE(has(message_of<lz::IndexError>(bad_sum), "index 3000"));
 }
 
@@ -98,7 +97,7 @@ TEST_P(FusedS26, an_index_into_an_axis_without_elements_reads_nothing) {
     const Tensor fine = w + 1, bad = fine - empty.gather(0, index);
     sync_that_fails();
     EXPECT_EQ(fine.to_vector<float>(), Floats{2});
-    EXPECT_TRUE(has(message_of<lz::IndexError>(bad), "extent 0"));
+    EXPECT_TRUE(has(message_of<lz::IndexError>(bad), "index 0 is out of range"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Semantics, FusedS26, testing::Values("cpu", "cuda:1"),
