@@ -6,6 +6,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -35,13 +36,13 @@ std::vector<size_t> held_out_last(size_t count) {
     return order;
 }
 
-/// One number of a line; moves `at` past it and the comma behind it.
-int parse_number(const char *&at, const char *end, const std::string &path, size_t line) {
+/// One number of the line that begins at `begin`; moves `at` past it and the comma behind it.
+int parse_number(const char *begin, const char *&at, const char *end, const std::string &path, size_t line) {
     int value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
     if (error != std::errc())
         throw std::runtime_error(path + " is damaged: line " + std::to_string(line) +
-                                 " has no number at column " + std::to_string(at - end + 1));
+                                 " has no number at column " + std::to_string(at - begin + 1));
     at = next < end && *next == ',' ? next + 1 : next;
     return value;
 }
@@ -64,10 +65,11 @@ Digits read_digits(const std::string &path) {
     std::vector<int64_t> labels;
     for (size_t at = 0, line = 1; at < text.size(); ++line) {
         const size_t stop = std::min(text.find('\n', at), text.size());
-        const char *cursor = text.data() + at, *const end = text.data() + stop;
+        const char *const begin = text.data() + at, *const end = text.data() + stop;
+        const char *cursor = begin;
         for (int64_t p = 0; p < kPixels; ++p)
-            pixels.push_back(static_cast<float>(parse_number(cursor, end, path, line)) / 16.0f);
-        const int label = parse_number(cursor, end, path, line);
+            pixels.push_back(static_cast<float>(parse_number(begin, cursor, end, path, line)) / 16.0f);
+        const int label = parse_number(begin, cursor, end, path, line);
         if (label < 0 || label >= kClasses || cursor != end)
             throw std::runtime_error(path + " is damaged: line " + std::to_string(line) +
                                      " is not 64 pixels and a label from 0 to 9");
@@ -155,10 +157,10 @@ double train(Model model, const Digits &digits, int epochs) {
         const lz::Tensor order = lz::argsort(lz::rand({trained}));
         order.eval();
         lz::Tensor total = lz::zeros({});
-        int64_t batch = 32;
-        for (int64_t begin = 0; begin < trained;
-             begin += batch, batch = 32 + (begin / 7) % 48) { // sizes change
-            const int64_t count = std::min(batch, trained - begin);
+        for (int64_t begin = 0, count = 0; begin < trained; begin += count) {
+            // Sizes change. A small rest goes with the last batch: the gradient of one image is a jump.
+            const int64_t left = trained - begin, batch = 32 + (begin / 7) % 48;
+            count = left < batch + 16 ? left : batch;
             const lz::Tensor rows = order.narrow(0, begin, count);
             const lz::Tensor x = lz::index_select(digits.images, 0, rows);
             const lz::Tensor y = lz::index_select(targets, 0, rows);
