@@ -21,6 +21,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -57,6 +58,8 @@ std::string read_input(const std::string &path) {
         text << std::cin.rdbuf();
         return text.str();
     }
+    if (std::filesystem::is_directory(path))
+        throw Failure(ErrorKind::Io, fmt::format("Cannot read {}: it is a directory.", path));
     std::ifstream file(path, std::ios::binary);
     if (!file)
         throw Failure(ErrorKind::Io, fmt::format("Cannot open {}: {}.", path, std::strerror(errno)));
@@ -277,9 +280,32 @@ void process_graph(const std::string &text, const Options &options) {
         std::cout << print(graph, print_options(options));
 }
 
+/// Kernels and Programs have no data to run on, no passes, and few other forms.
+void check_options(const Options &options, std::string_view block) {
+    const auto refuse = [&](std::string_view option, std::string_view what) {
+        throw Failure(ErrorKind::State,
+                      fmt::format("--{} {}; {} holds a {}.", option, what, options.input, block));
+    };
+    if (!options.run.empty())
+        refuse("run", "runs graphs, which name their data");
+    if (!options.passes.empty())
+        refuse("passes", "works on graphs");
+    if (options.to.empty() || options.to == block)
+        return;
+    if (block == "program" || (options.to != "llvm" && options.to != "asm"))
+        refuse("to=" + options.to,
+               "is made of graphs" +
+                   std::string(options.to == "llvm" || options.to == "asm" ? " and kernels" : ""));
+}
+
 void process(const Options &options) {
+    if (!options.run.empty() && !options.to.empty())
+        throw Failure(ErrorKind::State, fmt::format("--to={} prints and --run={} runs: give one of the two.",
+                                                    options.to, options.run));
     const std::string text = read_input(options.input);
     const std::string block = first_block(text);
+    if (block == "kernel" || block == "program")
+        check_options(options, block);
     if (block == "kernel") {
         const Kernel kernel = parse_kernel(text);
         verify(kernel);
