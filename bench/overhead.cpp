@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -112,6 +113,59 @@ void compile_matmul(benchmark::State &state) {
 }
 BENCHMARK(compile_matmul)->UseManualTime()->Iterations(15)->Unit(benchmark::kMillisecond);
 
+Tensor loop_of(uint64_t round) {
+    const Tensor a = lz::rand({1000});
+    a.eval();
+    return spelled(lz::tanh(a) * 0.5 + a, round);
+}
+
+/// In a process of its own, which has compiled nothing: prints the seconds that the kernel took and whether
+/// it came from disk.
+int load_from_disk(uint64_t round) {
+    const Tensor t = loop_of(round);
+    const lz::CompileStats before = lz::compile_stats();
+    t.eval();
+    const lz::CompileStats after = lz::compile_stats();
+    std::printf("%.9f %d\n", after.codegen_seconds - before.codegen_seconds,
+                after.kernels_from_disk > before.kernels_from_disk ? 1 : 0);
+    return 0;
+}
+
+/// A loop kernel that another process has compiled: read from the cache directory, checked and loaded.
+void compile_from_disk(benchmark::State &state) {
+    const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+    const auto round = std::chrono::steady_clock::now().time_since_epoch().count();
+    const std::string command = "'" + program + "' --load-from-disk " + std::to_string(round);
+    const auto run = [&](double &seconds) {
+        int from_disk = 0;
+        FILE *const output = popen(command.c_str(), "r");
+        if (!output || std::fscanf(output, "%lf %d", &seconds, &from_disk) != 2)
+            from_disk = 0;
+        if (output)
+            pclose(output);
+        return from_disk != 0;
+    };
+    double seconds = 0;
+    run(seconds); // compiles it
+    for (auto _ : state) {
+        if (!run(seconds)) {
+            state.SkipWithError("no kernel came from disk: LAZULI_CACHE_DIR must not be off");
+            break;
+        }
+        state.SetIterationTime(seconds);
+    }
+}
+BENCHMARK(compile_from_disk)->UseManualTime()->Iterations(15)->Unit(benchmark::kMillisecond);
+
 } // namespace
 
-BENCHMARK_MAIN();
+int main(int argc, char **argv) {
+    if (argc == 3 && std::string(argv[1]) == "--load-from-disk")
+        return load_from_disk(std::strtoull(argv[2], nullptr, 10));
+    benchmark::Initialize(&argc, argv);
+    if (benchmark::ReportUnrecognizedArguments(argc, argv))
+        return 1;
+    benchmark::RunSpecifiedBenchmarks();
+    benchmark::Shutdown();
+    return 0;
+}
