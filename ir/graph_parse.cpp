@@ -119,20 +119,9 @@ private:
         const TensorType t = type();
         define(at, name, b_.param(t, std::string(name)));
         Param &p = b_.graph().params.back();
-        if (s_.accept('=')) {
-            if (s_.accept_word("random")) {
-                s_.expect('(');
-                p.init = InitKind::Random;
-                p.seed = s_.unsigned_integer("a seed");
-                s_.expect(')');
-            } else {
-                s_.expect_word("dense");
-                p.init = InitKind::Dense;
-                s_.expect('<');
-                dense(t, p.bytes);
-                s_.expect('>');
-            }
-        }
+        const bool has_data = s_.accept('=');
+        if (has_data)
+            data(t, p);
         p.donated = s_.accept_word("donated");
         if (p.donated && s_.accept_word("to"))
             p.heir = static_cast<uint32_t>(s_.integer_in("the number of a result", 0, INT32_MAX));
@@ -142,6 +131,23 @@ private:
             s_.expect(')');
         }
         location([&](const Location &loc) { p.loc = loc; });
+        if (!has_data && s_.accept('=')) // written by hand at the end of a dumped line
+            data(t, p);
+    }
+
+    void data(const TensorType &t, Param &p) {
+        if (s_.accept_word("random")) {
+            s_.expect('(');
+            p.init = InitKind::Random;
+            p.seed = s_.unsigned_integer("a seed");
+            s_.expect(')');
+        } else {
+            s_.expect_word("dense");
+            p.init = InitKind::Dense;
+            s_.expect('<');
+            dense(t, p.bytes);
+            s_.expect('>');
+        }
     }
 
     void dense(const TensorType &t, std::vector<std::byte> &bytes) {
@@ -161,17 +167,18 @@ private:
             }
             return;
         }
-        s_.expect('[');
+        const bool bracketed = s_.accept('[');
+        const char end = bracketed ? ']' : '>';
         int64_t elements = 0;
-        if (!s_.accept(']')) {
+        if (s_.peek() != end) {
             do {
                 if (++elements > t.numel())
                     break;
                 element(t.dtype, bytes);
             } while (s_.accept(','));
-            if (elements <= t.numel())
-                s_.expect(']');
         }
+        if (bracketed && elements <= t.numel())
+            s_.expect(']');
         if (elements != t.numel())
             s_.fail_at(at, to_string(t) + " has " + std::to_string(t.numel()) + " elements, the list has " +
                                (elements > t.numel() ? "more" : std::to_string(elements)));

@@ -142,6 +142,23 @@ TEST(GraphText, DenseDataKeepsEveryBit) {
         }
 }
 
+TEST(GraphText, DataMayStandAtTheEndOfADumpedLineAndWithoutBrackets) {
+    const auto graph = [](const std::string &param) {
+        return parse_graph("graph @f(%x: i64[3] @cpu" + param + ") {\n  return %x\n}\n");
+    };
+    const Graph wanted = graph(" = dense<[1, -2, 3]> loc(\"a.cpp\":7)");
+    EXPECT_EQ(wanted.params[0].bytes.size(), 24u);
+    EXPECT_TRUE(equal(wanted, graph(" = dense<1, -2, 3> loc(\"a.cpp\":7)")));
+    EXPECT_TRUE(equal(wanted, graph(" loc(\"a.cpp\":7) = dense<1, -2, 3>")));
+    EXPECT_TRUE(equal(graph(" = random(3) donated"), graph(" donated = random(3)")));
+    EXPECT_EQ(parse_graph("graph @f(%x: f32[0] = dense<>) {\n  return %x\n}\n").params[0].init,
+              InitKind::Dense);
+    EXPECT_THROW(graph(" = random(1) loc(\"a.cpp\":7) = random(2)"), Failure);
+    EXPECT_THROW(graph(" = dense<1, 2>"), Failure);
+    EXPECT_THROW(graph(" = dense<[1, 2, 3>"), Failure);
+    EXPECT_THROW(graph(" = dense<1, 2, 3]>"), Failure);
+}
+
 TEST(GraphText, CommentsAndTheHeaderMayBeLeftOutOrIn) {
     const char *body = "graph @f(%x: f32[2]) { // comment\n  %a = neg %x : f32[2] @cpu\n  return %a\n}\n";
     EXPECT_TRUE(
