@@ -56,6 +56,48 @@ Tensor exponent(const Scalar &e, ir::DType dtype, const Tensor &base, Location l
     return detail::record_literal(detail::from_ir(dtype), e.to_double(), {}, detail::type(base).device, loc);
 }
 
+/// A number that the integer dtype of the other operand does not have. Sums, products and bits wrap like
+/// everything (S66); elsewhere the number counts and not its low bits.
+Tensor beside_large_number(Op op, const Operand &a, const Operand &b, ir::DType dtype, const char *function,
+                           Location loc) {
+    const Scalar &number = a.is_tensor() ? b.number() : a.number();
+    const Tensor &x = a.is_tensor() ? a.tensor() : b.tensor();
+    const auto meet = [&](const Scalar &value, ir::DType in) {
+        const Tensor other = detail::constant(value, in, detail::type(x).device, loc);
+        const Tensor self = detail::cast(x, in, loc);
+        return a.is_tensor() ? detail::binary(op, self, other, loc) : detail::binary(op, other, self, loc);
+    };
+    switch (op) {
+    case Op::Eq:
+    case Op::Ne:
+    case Op::Lt:
+    case Op::Le:
+    case Op::Gt:
+    case Op::Ge:
+        return meet(number, ir::DType::I64);
+    case Op::Minimum:
+    case Op::Maximum:
+        return meet(detail::saturated(number, dtype), dtype);
+    case Op::Shl:
+    case Op::Shr: // past the width as before
+        return meet(a.is_tensor() && number.to_int() > 0 ? detail::saturated(number, dtype) : number, dtype);
+    case Op::FloorDiv:
+    case Op::Remainder:
+    case Op::Fmod:
+        break;
+    case Op::Pow:
+        if (!a.is_tensor())
+            return meet(number, dtype);
+        break;
+    default:
+        return meet(number, dtype);
+    }
+    throw DTypeError(std::string(function) + ": the number " + std::to_string(number.to_int()) +
+                         " does not fit dtype " + std::string(ir::name(dtype)) +
+                         ", in which the result is; convert the tensor to a wider dtype",
+                     loc);
+}
+
 [[gnu::noinline]] Tensor promoted(Rule rule, Op op, const Operand &a, const Operand &b, const char *function,
                                   uint16_t number, Location loc) {
     loc = detail::in(number, loc);
@@ -64,6 +106,9 @@ Tensor exponent(const Scalar &e, ir::DType dtype, const Tensor &base, Location l
                          loc);
     const ir::DType dtype = adjust(rule, op, detail::result_type(a, b, function, loc), function, loc);
     const Tensor &like = a.is_tensor() ? a.tensor() : b.tensor();
+    if (a.is_tensor() != b.is_tensor() && !detail::holds(dtype, a.is_tensor() ? b.number() : a.number()) &&
+        !(rule == Rule::Power && a.is_tensor() && b.number().to_int() < 0))
+        return beside_large_number(op, a, b, dtype, function, loc);
     const Tensor x = detail::as_tensor(a, dtype, like, loc);
     if (rule == Rule::Power && !b.is_tensor())
         return detail::binary(op, x, exponent(b.number(), dtype, like, loc), loc);
@@ -73,6 +118,10 @@ Tensor exponent(const Scalar &e, ir::DType dtype, const Tensor &base, Location l
 /// Two tensors of one floating dtype need nothing: this is the path that is counted in nanoseconds.
 inline Tensor record_binary(Rule rule, Op op, const Operand &a, const Operand &b, const char *function,
                             uint16_t number, Location loc) {
+    if (rule == Rule::Bits) // not of floats, which the error says by the function's name
+        return promoted(rule, op, a, b, function, number, loc);
+    if (op == Op::FloorDiv) // the operation bears another name
+        loc = detail::in(number, loc);
     if (a.is_tensor() && b.is_tensor() && a.tensor().defined() && b.tensor().defined()) [[likely]] {
         const ir::DType dtype = detail::type(a.tensor()).dtype;
         if (dtype == detail::type(b.tensor()).dtype && ir::is_float(dtype) && rule != Rule::Truth) [[likely]]
@@ -90,10 +139,18 @@ inline Tensor record_binary(Rule rule, Op op, const Operand &a, const Operand &b
     return promoted(rule, op, a, b, function, number, loc);
 }
 
-/// An in-place form: computed, then stored in x's dtype and shape.
+/// An in-place form: computed, then stored in x's dtype and shape. Its name is looked for where it fails
+/// only.
 template <class F>
 Tensor &in_place(Tensor &x, F function, const Operand &other, const char *name, Location loc) {
-    return detail::assign(x, function(Operand(x, loc), other, loc), name, loc);
+    const Tensor value = [&] {
+        try {
+            return function(Operand(x, loc), other, loc);
+        } catch (const Error &error) {
+            detail::throw_in_place(error, name, loc);
+        }
+    }();
+    return detail::assign(x, value, name, loc);
 }
 
 using Binary = Tensor (*)(const Operand &, const Operand &, Location);

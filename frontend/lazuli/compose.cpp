@@ -23,6 +23,55 @@ Tensor constant(const Tensor &x, double value, Location loc) {
 
 namespace {
 
+struct IntegerRange {
+    int64_t low, high;
+};
+
+IntegerRange range_of(ir::DType dtype) {
+    const int bits = 8 * ir::size_of(dtype);
+    if (!ir::is_signed(dtype))
+        return {0, (int64_t{1} << bits) - 1}; // u8
+    const int64_t high = static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
+    return {-high - 1, high};
+}
+
+} // namespace
+
+bool holds(ir::DType dtype, const Scalar &value) {
+    if (dtype == ir::DType::Bool || ir::is_float(dtype))
+        return true;
+    const IntegerRange range = range_of(dtype);
+    if (!value.is_float())
+        return value.to_int() >= range.low && value.to_int() <= range.high;
+    // 2^63 - 1 is 2^63 as a double, which does not fit.
+    const double v = value.to_double(), high = static_cast<double>(range.high);
+    return v >= static_cast<double>(range.low) && (dtype == ir::DType::I64 ? v < high : v <= high);
+}
+
+Scalar saturated(const Scalar &value, ir::DType dtype) {
+    const IntegerRange range = range_of(dtype);
+    return std::clamp(value.to_int(), range.low, range.high);
+}
+
+void check_fits(const Scalar &value, ir::DType dtype, const char *function, Location loc) {
+    const bool wraps = dtype == ir::DType::U8 && !value.is_float() && value.to_int() >= -255;
+    if (holds(dtype, value) || (wraps && value.to_int() < 0))
+        return;
+    const std::string number =
+        value.is_float() ? std::to_string(value.to_double()) : std::to_string(value.to_int());
+    throw DTypeError(std::string(function) + ": the number " + number + " does not fit dtype " +
+                         std::string(ir::name(dtype)),
+                     loc);
+}
+
+Tensor stored(const Operand &x, ir::DType dtype, const Tensor &like, const char *function, Location loc) {
+    if (!x.is_tensor())
+        check_fits(x.number(), dtype, function, loc);
+    return as_tensor(x, dtype, like, loc);
+}
+
+namespace {
+
 /// The value as an integer of this dtype: integers wrap, floats saturate, NaN is 0 (S66).
 int64_t integer_of(const Scalar &value, ir::DType dtype) {
     const int bits = 8 * ir::size_of(dtype);
@@ -211,13 +260,14 @@ int64_t count_of(const Shape &shape, const Axes &axes) {
     return count;
 }
 
-Shape checked_shape(const Sizes &sizes, ir::DType dtype, const char *function, Location loc) {
+Shape checked_shape(const Sizes &sizes, ir::DType dtype, const char *function, Location loc,
+                    int64_t element_bytes) {
     const std::string where = std::string(function) + ": the shape " + text(sizes.span());
     if (sizes.size() > ir::kMaxRank)
         throw ShapeError(where + " has " + std::to_string(sizes.size()) + " axes; at most " +
                              std::to_string(ir::kMaxRank) + " are possible",
                          loc);
-    int64_t bytes = ir::size_of(dtype);
+    int64_t bytes = std::max<int64_t>(ir::size_of(dtype), element_bytes);
     for (const int64_t extent : sizes) {
         if (extent < 0)
             throw ShapeError(where + " has the negative extent " + std::to_string(extent), loc);

@@ -67,6 +67,7 @@ void store(void *to, const std::vector<Scalar> &values) {
 
 Tensor filled(const Sizes &sizes, const Scalar &value, const Target &target, const char *function,
               Location loc) {
+    detail::check_fits(value, target.dtype, function, loc);
     const ir::TensorType type = {target.dtype, detail::checked_shape(sizes, target.dtype, function, loc),
                                  target.device};
     return detail::placed(detail::filled(value, type, loc), target, loc);
@@ -96,6 +97,8 @@ Tensor tensor(const Nested &values, const TensorOptions &options, Location loc) 
                                                        : ir::DType::I64;
     if (!options.dtype)
         target.dtype = natural;
+    for (const Scalar &value : leaves.values)
+        detail::check_fits(value, target.dtype, "tensor", loc);
     const detail::Shape shape = detail::checked_shape(leaves.sizes, target.dtype, "tensor", loc);
     if (shape.rank() == 0)
         return detail::placed(detail::constant(leaves.values[0], target.dtype, target.device, loc), target,
@@ -193,7 +196,10 @@ Tensor arange(const Scalar &start, const Scalar &end, const Scalar &step, const 
     int64_t count = 0;
     if (integers) {
         const __int128 span = static_cast<__int128>(end.to_int()) - start.to_int(), s = step.to_int();
-        count = static_cast<int64_t>((span + s - (s > 0 ? 1 : -1)) / s);
+        const __int128 exact = (span + s - (s > 0 ? 1 : -1)) / s;
+        if (exact > INT64_MAX)
+            fail("has more numbers than fit a 64-bit count");
+        count = static_cast<int64_t>(exact);
     } else {
         const double exact = std::ceil((stop - first) / by);
         if (exact >= 9.2e18)
@@ -243,9 +249,16 @@ Tensor linspace(const Scalar &start, const Scalar &end, int64_t steps, const Ten
 Tensor eye(int64_t rows, int64_t columns, const TensorOptions &options, Location loc) {
     loc = detail::in<"eye">(loc);
     const Target target = detail::target_of(options, "eye", loc);
-    const ir::TensorType type = {
-        ir::DType::I64, detail::checked_shape({rows, columns}, ir::DType::I64, "eye", loc), target.device};
-    const Tensor row = detail::iota(type, 0, 0, 1, loc), column = detail::iota(type, 1, 0, 1, loc);
+    if (rows < 0 || columns < 0)
+        throw ShapeError(
+            "eye: the number of " +
+                (rows < 0 ? "rows is " + std::to_string(rows) : "columns is " + std::to_string(columns)) +
+                "; it must not be negative",
+            loc);
+    detail::checked_shape({rows, columns}, target.dtype, "eye", loc);
+    const Tensor row = detail::iota({ir::DType::I64, detail::Shape({rows, 1}), target.device}, 0, 0, 1, loc);
+    const Tensor column =
+        detail::iota({ir::DType::I64, detail::Shape({1, columns}), target.device}, 1, 0, 1, loc);
     return detail::placed(detail::cast(detail::binary(Op::Eq, row, column, loc), target.dtype, loc), target,
                           loc);
 }
@@ -312,6 +325,7 @@ Tensor &Tensor::fill_(const Operand &value, Location loc) & {
     loc = detail::in<"fill_">(loc);
     const ir::TensorType type = detail::checked_type(*this, "fill_", loc);
     if (!value.is_tensor()) {
+        detail::check_fits(value.number(), type.dtype, "fill_", loc);
         detail::replace(*this, detail::filled(value.number(), type, loc));
         return *this;
     }

@@ -90,6 +90,9 @@ private:
     }
 
     Labels labels_of(const std::string &part, const Tensor &x, size_t which, int &ellipsis_rank) const {
+        for (const char c : part)
+            if (c != '.' && std::isalpha(static_cast<unsigned char>(c)) == 0)
+                fail("has the character '" + std::string(1, c) + "' where a letter is expected");
         const ir::TensorType &type = detail::type(x);
         const auto letters = static_cast<int>(
             std::ranges::count_if(part, [](unsigned char c) { return std::isalpha(c) != 0; }));

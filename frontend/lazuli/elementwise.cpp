@@ -20,7 +20,8 @@ inline Tensor record_unary(Rule rule, Op op, const Tensor &x, const char *functi
     if (!ir::is_float(dtype)) {
         if (rule == Rule::Float)
             return detail::unary(op, detail::cast(x, detail::default_dtype(), loc), loc);
-        if (rule == Rule::Rounding && dtype != ir::DType::Bool)
+        if ((rule == Rule::Rounding && dtype != ir::DType::Bool) ||
+            (op == Op::Sign && dtype == ir::DType::Bool))
             return detail::fresh(x, loc);
     }
     return detail::unary(op, x, loc);
@@ -41,6 +42,8 @@ Tensor silu(const Tensor &x, Location loc) {
 }
 Tensor square(const Tensor &x, Location loc) {
     loc = detail::in<"square">(loc);
+    if (detail::checked_type(x, "square", loc).dtype == ir::DType::Bool) // as PyTorch: x to the power of 2
+        return square(detail::cast(x, ir::DType::I64, loc), loc);
     return mul({x, loc}, {x, loc}, loc);
 }
 Tensor reciprocal(const Tensor &x, Location loc) {
@@ -113,8 +116,8 @@ Tensor where(const Tensor &condition, const Operand &a, const Operand &b, Locati
                          loc);
     const ir::DType dtype = detail::result_type(a, b, "where", loc);
     const Tensor &like = a.is_tensor() ? a.tensor() : b.is_tensor() ? b.tensor() : condition;
-    return detail::select(condition, detail::as_tensor(a, dtype, like, loc),
-                          detail::as_tensor(b, dtype, like, loc), loc);
+    return detail::select(condition, detail::stored(a, dtype, like, "where", loc),
+                          detail::stored(b, dtype, like, "where", loc), loc);
 }
 
 Tensor masked_fill(const Tensor &x, const Tensor &mask, const Operand &value, Location loc) {
@@ -127,7 +130,7 @@ Tensor masked_fill(const Tensor &x, const Tensor &mask, const Operand &value, Lo
         throw ShapeError("masked_fill: the value has shape " + detail::text(value.tensor().sizes()) +
                              "; it must be one number",
                          loc);
-    return detail::select(mask, detail::as_tensor(value, t.dtype, x, loc), x, loc);
+    return detail::select(mask, detail::stored(value, t.dtype, x, "masked_fill", loc), x, loc);
 }
 
 Tensor clamp(const Tensor &x, const std::optional<Scalar> &lower, const std::optional<Scalar> &upper,
@@ -146,12 +149,12 @@ Tensor clamp(const Tensor &x, const std::optional<Scalar> &lower, const std::opt
 Tensor clamp(const Tensor &x, const Tensor &lower, const Tensor &upper, Location loc) {
     loc = detail::in<"clamp">(loc);
     detail::checked_type(x, "clamp", loc);
-    if (!lower.defined() && !upper.defined())
+    if (!detail::Access::given(lower) && !detail::Access::given(upper))
         throw StateError("clamp: neither a lower nor an upper bound is given", loc);
     Tensor y = x;
-    if (lower.defined())
+    if (detail::Access::given(lower))
         y = maximum({y, loc}, {lower, loc}, loc);
-    if (upper.defined())
+    if (detail::Access::given(upper))
         y = minimum({y, loc}, {upper, loc}, loc);
     return y;
 }
@@ -212,6 +215,10 @@ bool equal(const Tensor &a, const Tensor &b, Location loc) {
     loc = detail::in<"equal">(loc);
     if (!(detail::checked_type(a, "equal", loc).shape == detail::checked_type(b, "equal", loc).shape))
         return false;
+    if (a.dtype() != b.dtype())
+        throw DTypeError("equal: the operands have dtypes " + std::string(name(a.dtype())) + " and " +
+                             std::string(name(b.dtype())) + "; cast one of them first",
+                         loc);
     return all(eq({a, loc}, {b, loc}, loc), {}, false, loc).item<bool>(loc);
 }
 

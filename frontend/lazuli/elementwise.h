@@ -1,6 +1,9 @@
 #pragma once
 /// Elementwise functions and operators. Operands broadcast; dtypes are promoted as PyTorch does (S62); one
-/// operand may be a number, of which another value never compiles again.
+/// operand may be a number, of which another value never compiles again. A number that the other's integer
+/// dtype does not have wraps in sums, products and bits (S66), compares as it is, saturates in `minimum`,
+/// `maximum` and `clamp`, and is a DTypeError where it divides, is an exponent, or is stored (`where`,
+/// `masked_fill`, `full`, ...).
 
 #include "lazuli/tensor.h"
 
@@ -51,7 +54,7 @@ LZ_API Tensor isclose(const Tensor &a, const Tensor &b, double rtol = 1e-5, doub
 /// Whether all elements are close. Sync point.
 LZ_API bool allclose(const Tensor &a, const Tensor &b, double rtol = 1e-5, double atol = 1e-8,
                      bool equal_nan = false, Location loc = Location::current());
-/// Whether shapes and all elements are equal. Sync point.
+/// Whether shapes and all elements are equal; the dtypes have to be. Sync point.
 LZ_API bool equal(const Tensor &a, const Tensor &b, Location loc = Location::current());
 
 // Operators take no location: their operands' conversions know it.

@@ -3,6 +3,8 @@
 #include "ir/location.h"
 #include "lazuli/detail/recorder.h"
 
+#include <cstring>
+
 namespace lz {
 namespace {
 
@@ -81,14 +83,28 @@ template <class... Classes>
     throw Error(message, loc);
 }
 
+[[noreturn]] void throw_with(const Error &error, const std::string &message, Location loc) {
+    throw_same<ShapeError, DTypeError, IndexError, DeviceError, OutOfMemoryError, CompileError, CudaError,
+               IoError, StateError, InternalError>(error, message, loc);
+}
+
 } // namespace
 
 void throw_again(const Error &error, const std::string &during, Location loc) {
     std::string message = error.what();
     if (message.ends_with('.'))
         message.pop_back();
-    throw_same<ShapeError, DTypeError, IndexError, DeviceError, OutOfMemoryError, CompileError, CudaError,
-               IoError, StateError, InternalError>(error, message + ", " + during, loc);
+    throw_with(error, message + ", " + during, loc);
+}
+
+void throw_in_place(const Error &error, const char *name, Location loc) {
+    std::string message = error.what();
+    const std::string function(name, std::strlen(name) - 1);
+    const std::string where = ", at " + ir::to_string(to_ir(loc));
+    if (loc.function != 0 || !message.starts_with(function + ": ") || !message.ends_with(where))
+        throw;
+    message.resize(message.size() - where.size());
+    throw_with(error, name + message.substr(function.size()), loc);
 }
 
 } // namespace detail

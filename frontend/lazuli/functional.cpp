@@ -131,7 +131,7 @@ Axes normalized_axes(const Tensor &x, const Sizes &shape, std::initializer_list<
     if (!ir::is_float(type.dtype))
         throw DTypeError(std::string(function) + ": takes floats, not " + detail::text(type), loc);
     for (const Tensor *p : parameters)
-        if (p->defined() && !(detail::type(*p).shape == wanted))
+        if (detail::Access::given(*p) && !(detail::checked_type(*p, function, loc).shape == wanted))
             throw ShapeError(std::string(function) + ": a parameter has shape " +
                                  ir::to_string(detail::type(*p).shape) + "; it must be " +
                                  ir::to_string(wanted),
@@ -281,7 +281,14 @@ Tensor cross_entropy(const Tensor &logits, const Tensor &target, const CrossEntr
                      Location loc) {
     loc = detail::in<"cross_entropy">(loc);
     check_smoothing(options, "cross_entropy", loc);
-    const bool probabilities = ir::is_float(detail::checked_type(target, "cross_entropy", loc).dtype);
+    const ir::TensorType &given = detail::checked_type(target, "cross_entropy", loc);
+    const bool probabilities = ir::is_float(given.dtype);
+    const Shape &scores = detail::checked_type(logits, "cross_entropy", loc).shape;
+    if (probabilities && given.shape.rank() + 1 == scores.rank())
+        throw DTypeError("cross_entropy: the target is " + detail::text(given) +
+                             "; classes must be i64 or i32, and probabilities have the shape " +
+                             ir::to_string(scores) + " of the scores",
+                         loc);
     const Samples s = samples_of(logits, target, !probabilities, "cross_entropy", loc);
     const int64_t axis[] = {s.axis};
     const Shape &shape = detail::type(s.scores).shape;

@@ -16,9 +16,15 @@ Tensor from_front(const Tensor &index, int64_t extent, Location loc) {
     const ir::TensorType &t = type(index);
     const Tensor size = constant(Scalar(extent), t.dtype, t.device, loc);
     const Tensor negative = binary(Op::Lt, index, literal(index, 0, loc), loc);
-    const Tensor counted = select(negative, binary(Op::Add, index, size, loc), index, loc);
-    // Out of range stays what the user wrote, for the message.
-    return select(binary(Op::Lt, counted, literal(index, 0, loc), loc), index, counted, loc);
+    return select(negative, binary(Op::Add, index, size, loc), index, loc);
+}
+
+Tensor positions_where(const Tensor &mask, Location loc) {
+    const Tensor flat = reshape_to(mask, Shape({type(mask).numel()}), loc);
+    // A stable sort puts the positions that are true first, in their order.
+    const Tensor order = argsort(flat, 0, true, loc);
+    const int64_t count = sum(flat, {}, false, std::nullopt, loc).item<int64_t>(loc);
+    return cut(order, 0, 0, count, 1, loc);
 }
 
 } // namespace detail
@@ -145,6 +151,7 @@ Tensor scatter(const Tensor &x, int64_t axis, const Tensor &index, const Operand
     check_index(index, "scatter", loc);
     if (source.is_tensor())
         return store(x, axis, index, source.tensor(), false, "scatter", loc);
+    detail::check_fits(source.number(), type.dtype, "scatter", loc);
     const Tensor number = detail::constant(source.number(), type.dtype, type.device, loc);
     return store(x, axis, index, detail::broadcast_to(number, detail::type(index).shape, loc), false,
                  "scatter", loc);
@@ -210,12 +217,8 @@ Tensor masked_select(const Tensor &x, const Tensor &mask, Location loc) {
         throw ShapeError("masked_select: the mask is " + detail::text(chosen) + "; for " +
                              detail::text(type) + " it must be bool" + ir::to_string(type.shape),
                          loc);
-    const Shape row({type.numel()});
-    const Tensor flat = detail::reshape_to(mask, row, loc);
-    // A stable sort puts the positions that are true first, in their order.
-    const Tensor order = argsort(flat, 0, true, loc);
-    const int64_t count = sum(flat, {}, false, std::nullopt, loc).item<int64_t>(loc);
-    return index_select(detail::reshape_to(x, row, loc), 0, detail::cut(order, 0, 0, count, 1, loc), loc);
+    const Tensor row = detail::reshape_to(x, Shape({type.numel()}), loc);
+    return index_select(row, 0, detail::positions_where(mask, loc), loc);
 }
 
 Tensor &Tensor::scatter_(int64_t axis, const Tensor &index, const Operand &source, Location loc) & {

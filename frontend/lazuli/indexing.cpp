@@ -223,7 +223,16 @@ Tensor mask_over(const Tensor &mask, const Tensor &x, Location loc) {
     return detail::reshape_to(mask, shape, loc);
 }
 
-/// A mask's part has no shape before it is computed: there is nothing to read.
+/// x with one axis for all those of the mask.
+Tensor rows_under(const Tensor &mask, const Tensor &x, Location loc) {
+    const Shape &shape = detail::type(x).shape;
+    Shape rows({detail::type(mask).numel()});
+    for (int a = detail::type(mask).shape.rank(); a < shape.rank(); ++a)
+        rows.push_back(shape[a]);
+    return detail::reshape_to(x, rows, loc);
+}
+
+/// A mask's part has no shape before it is computed: it is read when it is needed.
 Tensor initial(const Tensor &base, std::span<const Index> index, Location loc) {
     const ir::TensorType &type = detail::checked_type(base, "at", loc);
     if (!is_mask(index))
@@ -242,7 +251,69 @@ Tensor initial(const Tensor &base, std::span<const Index> index, Location loc) {
 } // namespace
 
 Part::Part(const Tensor &base, std::span<const Index> index, Location loc)
-    : Tensor(initial(base, index, detail::in<"at">(loc))), base_(base), index_(index.begin(), index.end()) {}
+    : Tensor(initial(base, index, detail::in<"at">(loc))), base_(base), index_(index.begin(), index.end()),
+      loc_(loc) {
+    if (is_mask(index))
+        detail::Access::set_unread(*this);
+}
+
+void Part::read() const {
+    if (!detail::Access::unread(*this))
+        return;
+    const Location loc = detail::in<"at">(loc_);
+    const Tensor &mask = index_[0].tensor();
+    static_cast<Tensor &>(const_cast<Part &>(*this)) = // NOLINT: a Part is never a constant
+        lz::index_select(rows_under(mask, base_, loc), 0, detail::positions_where(mask, loc), loc);
+}
+
+void detail::read_mask(const Tensor &part) {
+    static_cast<const Part &>(part).read(); // only a Part is unread
+}
+
+Tensor::Tensor(const Part &part) : Tensor((part.read(), static_cast<const Tensor &>(part))) {}
+
+void Tensor::read_copy(const Tensor &part) {
+    cell_ = nullptr;
+    detail::read_mask(part);
+    *this = part;
+}
+
+Tensor &Tensor::operator=(const Part &part) & {
+    return *this = Tensor(part);
+}
+
+void Part::write_masked(const Tensor &value, Location loc) const {
+    const Tensor &mask = index_[0].tensor();
+    const Tensor rows = rows_under(mask, base_, loc);
+    const ir::TensorType type = detail::type(rows);
+    const Shape &from = detail::type(value).shape;
+    // Axes of extent 1 before those of a row say nothing; what then broadcasts to a row is written to each.
+    int first = 0;
+    while (from.rank() - first > type.shape.rank() - 1 && first < from.rank() && from[first] == 1)
+        ++first;
+    const Shape trimmed(from.extents().subspan(static_cast<size_t>(first)));
+    const Shape row(type.shape.extents().subspan(1));
+    Shape joined;
+    int axis = 0;
+    if (ir::broadcast_shapes(row, trimmed, joined, axis) && joined == row) {
+        const Tensor cut = detail::reshape_to(value, trimmed, loc);
+        detail::replace(base_, detail::select(mask_over(mask, base_, loc), cut, base_, loc));
+    } else {
+        const Index positions(detail::positions_where(mask, loc), loc);
+        Shape part = type.shape;
+        part[0] = detail::type(positions.tensor()).numel();
+        if (!ir::broadcast_shapes(part, trimmed, joined, axis) || !(joined == part))
+            throw ShapeError("at: a value of shape " + ir::to_string(from) +
+                                 " does not broadcast to the part of shape " + ir::to_string(part) +
+                                 " that the mask selects of " + detail::text(detail::type(base_)),
+                             loc);
+        const Tensor whole = detail::broadcast_to(detail::reshape_to(value, trimmed, loc), part, loc);
+        const Plan plan = Planner(type, {&positions, 1}, loc).run();
+        const Tensor changed = written(rows, plan, whole, loc);
+        detail::replace(base_, detail::reshape_to(changed, detail::type(base_).shape, loc));
+    }
+    detail::Access::set_unread(const_cast<Part &>(*this)); // a second use of the Part sees it
+}
 
 void Part::write(const Tensor &value, Location loc) const {
     loc = detail::in<"at">(loc);
@@ -250,14 +321,8 @@ void Part::write(const Tensor &value, Location loc) const {
     const Tensor here =
         detail::type(value).shape.rank() == 0 ? value : lz::to(value, detail::from_ir(type.device), loc);
     const Tensor cast = detail::cast(here, type.dtype, loc);
-    if (is_mask(index_)) {
-        const Tensor &mask = index_[0].tensor();
-        if (detail::type(cast).shape.rank() != 0)
-            throw ShapeError(
-                "at: through a mask one number can be written, not " + detail::text(detail::type(cast)), loc);
-        detail::replace(base_, detail::select(mask_over(mask, base_, loc), cast, base_, loc));
-        return;
-    }
+    if (is_mask(index_))
+        return write_masked(cast, loc);
     // From here on a number is a tensor with the part's axes, which has to be where the base is.
     const Tensor there = lz::to(cast, detail::from_ir(type.device), loc);
     const Plan plan = Planner(type, index_, loc).run();
@@ -284,7 +349,7 @@ const Part &Part::operator=(const Operand &value) const {
     const Location loc = value.loc();
     if (value.is_tensor())
         detail::checked_type(value.tensor(), "at", loc);
-    write(detail::as_tensor(value, detail::type(base_).dtype, base_, loc), loc);
+    write(detail::stored(value, detail::type(base_).dtype, base_, "at", loc), loc);
     return *this;
 }
 const Part &Part::operator=(const Part &value) const {
@@ -292,16 +357,28 @@ const Part &Part::operator=(const Part &value) const {
     return *this = Operand(static_cast<const Tensor &>(value), loc);
 }
 
+namespace {
+
+/// Whether all elements meet the same number, so that a mask needs not be read.
+bool is_number(const Operand &value, Location loc) {
+    return !value.is_tensor() || detail::checked_type(value.tensor(), "at", loc).shape.rank() == 0;
+}
+
+} // namespace
+
 #define LZ_COMPOUND(symbol, function)                                                                        \
     const Part &Part::operator symbol(const Operand &value) const {                                          \
         const Location loc = value.loc();                                                                    \
-        Tensor changed = lz::clone(is_mask(index_) ? base_ : static_cast<const Tensor &>(*this), loc);       \
+        const bool everywhere = is_mask(index_) && is_number(value, loc);                                    \
+        Tensor changed = lz::clone(everywhere ? base_ : static_cast<const Tensor &>(*this), loc);            \
         changed.function(value, loc);                                                                        \
-        if (is_mask(index_))                                                                                 \
+        if (everywhere) {                                                                                    \
             detail::replace(base_, lz::where(mask_over(index_[0].tensor(), base_, loc), {changed, loc},      \
                                              {base_, loc}, loc));                                            \
-        else                                                                                                 \
+            detail::Access::set_unread(const_cast<Part &>(*this));                                           \
+        } else {                                                                                             \
             write(changed, loc);                                                                             \
+        }                                                                                                    \
         return *this;                                                                                        \
     }
 

@@ -5,6 +5,10 @@
 
 namespace lz {
 
+namespace detail {
+void read_mask(const Tensor &part);
+}
+
 struct NoneType {};
 /// In an index: a new axis of extent 1. In a Slice: not given.
 inline constexpr NoneType None;
@@ -38,7 +42,7 @@ private:
 };
 
 /// One entry of an index: an integer, a Slice, Ellipsis, None, a tensor of integers (its rows are picked), or
-/// a bool tensor (writing only: the elements where it is true).
+/// a bool tensor (the elements, or rows, where it is true).
 class Index {
 public:
     enum class Kind : uint8_t { Integer, Slice, Ellipsis, None, Tensor };
@@ -71,12 +75,14 @@ private:
 
 /// What `at` returns: the part as a tensor, and the way to change it in `x`. Assigning to it changes x; the
 /// value that is written broadcasts and takes x's dtype. Made for one expression: keep a Tensor, not a Part.
-/// A part of a part can be read, not written: write `x.at({0, 2}) = v`, for `x[0][2] = v` does not compile. A
-/// mask stands alone and is for writing one number; read with `masked_select`. At most one tensor can stand
-/// in an index.
+/// A part of a part can be read, not written: write `x.at({0, 2}) = v`, for `x[0][2] = v` does not compile.
+/// At most one tensor can stand in an index, and a mask stands alone. Reading through a mask is a sync point,
+/// for the number of elements is not known before; so is writing as many rows as it selects. Writing a
+/// number, or what broadcasts to each of the rows, is not.
 class LZ_API Part : public Tensor {
 public:
     Part(const Part &) = delete;
+    bool defined() const noexcept { return true; }
 
     // Writing, on temporaries as well. The other in-place methods would change the copy only and are not
     // there.
@@ -89,7 +95,7 @@ public:
     const Part &fill_(const Operand &value) const { return *this = value; }
     /// The value may be on another device.
     const Part &copy_(const Tensor &value, Location loc = Location::current()) const {
-        const Tensor here = value.to(device(), loc);
+        const Tensor here = value.to(base_.device(loc), loc);
         return *this = Operand(here, loc);
     }
     Tensor at(std::initializer_list<Index> index, Location loc = Location::current()) const {
@@ -110,11 +116,15 @@ public:
 
 private:
     friend class Tensor;
+    friend void detail::read_mask(const Tensor &part);
     Part(const Tensor &base, std::span<const Index> index, Location loc);
+    void read() const;
     void write(const Tensor &value, Location loc) const;
+    void write_masked(const Tensor &value, Location loc) const;
 
     mutable Tensor base_; ///< shares the cell of x
     std::vector<Index> index_;
+    Location loc_;
 };
 
 /// The elements where `mask`, of x's shape, is true, in a row. Sync point: their number is not known before.

@@ -179,6 +179,7 @@ Tensor pad(const Tensor &x, const Sizes &pairs, const Scalar &value, Location lo
         low[a] = std::max<int64_t>(0, before);
         high[a] = std::max<int64_t>(0, after);
     }
+    detail::check_fits(value, type.dtype, "pad", loc);
     const Tensor fill = detail::constant(value, type.dtype, type.device, loc);
     const auto count = static_cast<size_t>(rank);
     return detail::record(Op::Pad, {&y, &fill}, Words().ints({low, count}).ints({high, count}), loc);

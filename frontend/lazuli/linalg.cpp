@@ -157,7 +157,7 @@ Tensor linear(const Tensor &x, const Tensor &weight, const Tensor &bias, Locatio
                         " features and the weight takes " + std::to_string(w.shape[w.shape.rank() - 1]),
                     loc);
     Tensor y = detail::contract(x, weight, {}, {}, x_sum, w_sum, loc);
-    if (!bias.defined())
+    if (!detail::Access::given(bias))
         return y;
     check_dtypes("linear", x, bias, loc);
     return add({y, loc}, {bias, loc}, loc);

@@ -218,7 +218,7 @@ std::string size_tuple(const std::vector<int64_t> &sizes) {
 } // namespace
 
 std::string Tensor::str(Location loc) const {
-    if (!defined())
+    if (!detail::Access::given(*this))
         return "tensor(<empty handle>)";
     static constexpr std::string_view kPrefix = "tensor(";
     const DType type = dtype();

@@ -82,7 +82,7 @@ Tensor draw(Distribution distribution, const Sizes &sizes, Generator &generator,
     if (!ir::is_float(target.dtype))
         throw DTypeError(std::string(function) + ": gives floats, not " + std::string(ir::name(target.dtype)),
                          loc);
-    const Shape shape = detail::checked_shape(sizes, ir::DType::F64, function, loc);
+    const Shape shape = detail::checked_shape(sizes, target.dtype, function, loc, 8);
     const Tensor drawn =
         distribution(shape, detail::working_dtype(target.dtype), target.device, generator, loc);
     return detail::placed(rounded(drawn, target.dtype, distribution, loc), target, loc);
@@ -160,7 +160,9 @@ Tensor randint(int64_t low, int64_t high, const Sizes &sizes, Generator &generat
                              " up to but without " + std::to_string(high) +
                              " (at most 2^63 - 1 are possible)",
                          loc);
-    const Shape shape = detail::checked_shape(sizes, ir::DType::I64, "randint", loc);
+    detail::check_fits(low, target.dtype, "randint", loc);
+    detail::check_fits(high - 1, target.dtype, "randint", loc);
+    const Shape shape = detail::checked_shape(sizes, target.dtype, "randint", loc, 8);
     const Tensor drawn = below(shape, range, target.device, generator, loc);
     const Tensor shifted = detail::binary(
         Op::Add, drawn, detail::record_constant_int(DType::I64, low, {}, target.device, loc), loc);
@@ -178,7 +180,7 @@ Tensor randperm(int64_t n, Generator &generator, const TensorOptions &options, L
     Target target = detail::target_of(options, "randperm", loc);
     if (!options.dtype)
         target.dtype = ir::DType::I64;
-    const Shape shape = detail::checked_shape(n, ir::DType::I64, "randperm", loc);
+    const Shape shape = detail::checked_shape(n, target.dtype, "randperm", loc, 8);
     // 62 bits each: equal keys, which would favour the smaller index, do not occur in practice.
     const Tensor keys = below(shape, uint64_t{1} << 62, target.device, generator, loc);
     return detail::placed(detail::cast(argsort(keys, 0, false, loc), target.dtype, loc), target, loc);

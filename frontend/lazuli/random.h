@@ -57,7 +57,7 @@ LZ_API Tensor randn(const Sizes &sizes, const TensorOptions &options = {},
                     Location loc = Location::current());
 LZ_API Tensor randn(const Sizes &sizes, Generator &generator, const TensorOptions &options = {},
                     Location loc = Location::current());
-/// Integers (i64 unless told otherwise) in [low, high).
+/// Integers (i64 unless told otherwise) in [low, high), which the dtype must have.
 LZ_API Tensor randint(int64_t low, int64_t high, const Sizes &sizes, const TensorOptions &options = {},
                       Location loc = Location::current());
 LZ_API Tensor randint(int64_t high, const Sizes &sizes, const TensorOptions &options = {},
@@ -68,7 +68,8 @@ LZ_API Tensor randint(int64_t low, int64_t high, const Sizes &sizes, Generator &
 LZ_API Tensor randperm(int64_t n, const TensorOptions &options = {}, Location loc = Location::current());
 LZ_API Tensor randperm(int64_t n, Generator &generator, const TensorOptions &options = {},
                        Location loc = Location::current());
-/// 1 with the probability that each element says, else 0; or with probability p everywhere, in x's shape.
+/// 1 with the probability that each element says, else 0; or with probability p everywhere, in x's shape. An
+/// element of 0 or less, or NaN, gives 0, and of 1 or more 1; a number p out of [0, 1] is an IndexError.
 LZ_API Tensor bernoulli(const Tensor &probability, Location loc = Location::current());
 LZ_API Tensor bernoulli(const Tensor &probability, Generator &generator, Location loc = Location::current());
 LZ_API Tensor bernoulli(const Tensor &x, double p, Location loc = Location::current());

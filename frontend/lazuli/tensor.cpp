@@ -1,7 +1,7 @@
 #include "lazuli/tensor.h"
 
 #include "ir/type.h"
-#include "lazuli/detail/access.h"
+#include "lazuli/detail/compose.h"
 #include "lazuli/detail/failure_record.h"
 #include "lazuli/detail/recorder.h"
 #include "lazuli/detail/storage.h"
@@ -14,24 +14,24 @@ namespace lz {
 
 using detail::node_of;
 
-DType Tensor::dtype() const {
-    return detail::from_ir(node_of(*this, "dtype", {})->type.dtype);
+DType Tensor::dtype(Location loc) const {
+    return detail::from_ir(node_of(*this, "dtype", loc)->type.dtype);
 }
-Device Tensor::device() const {
-    return detail::from_ir(node_of(*this, "device", {})->type.device);
+Device Tensor::device(Location loc) const {
+    return detail::from_ir(node_of(*this, "device", loc)->type.device);
 }
-std::vector<int64_t> Tensor::sizes() const {
-    const ir::Shape &shape = node_of(*this, "sizes", {})->type.shape;
+std::vector<int64_t> Tensor::sizes(Location loc) const {
+    const ir::Shape &shape = node_of(*this, "sizes", loc)->type.shape;
     return {shape.begin(), shape.end()};
 }
-bool Tensor::is_pinned() const {
-    return node_of(*this, "is_pinned", {})->pinned;
+bool Tensor::is_pinned(Location loc) const {
+    return node_of(*this, "is_pinned", loc)->pinned;
 }
-int64_t Tensor::dim() const {
-    return node_of(*this, "dim", {})->type.shape.rank();
+int64_t Tensor::dim(Location loc) const {
+    return node_of(*this, "dim", loc)->type.shape.rank();
 }
-int64_t Tensor::numel() const {
-    return node_of(*this, "numel", {})->type.numel();
+int64_t Tensor::numel(Location loc) const {
+    return node_of(*this, "numel", loc)->type.numel();
 }
 
 int64_t Tensor::size(int64_t axis, Location loc) const {
@@ -95,15 +95,19 @@ double Tensor::item_double(Location loc) const {
     case DType::F64:
         return load<double>(at);
     default:
-        return static_cast<double>(item_int(loc));
+        return static_cast<double>(item_int(true, 8, loc));
     }
 }
 
-int64_t Tensor::item_int(Location loc) const {
-    if (node_of(*this, "item", loc)->type.device != ir::kCpu && numel() == 1)
-        return cpu(loc).item_int(loc);
-    const void *at = single_element(*this, loc);
-    switch (dtype()) {
+bool Tensor::item_bool(Location loc) const {
+    const ir::DType dtype = node_of(*this, "item", loc)->type.dtype;
+    return ir::is_float(dtype) ? item_double(loc) != 0 : item_int(true, 8, loc) != 0;
+}
+
+namespace {
+
+int64_t stored_integer(const void *at, DType dtype) {
+    switch (dtype) {
     case DType::Bool:
         return load<uint8_t>(at) != 0;
     case DType::U8:
@@ -114,21 +118,48 @@ int64_t Tensor::item_int(Location loc) const {
         return load<int16_t>(at);
     case DType::I32:
         return load<int32_t>(at);
-    case DType::I64:
+    default:
         return load<int64_t>(at);
-    default: {
-        const double value = item_double(loc);
-        if (!(value >= -9223372036854775808.0 && value < 9223372036854775808.0))
-            throw StateError("item: " + std::to_string(value) + " does not fit an integer", loc);
-        return static_cast<int64_t>(value);
     }
+}
+
+[[noreturn]] void fail_integer(const std::string &number, bool is_signed, int bytes, Location loc) {
+    throw StateError("item: " + number + " does not fit " + (is_signed ? "a signed" : "an unsigned") +
+                         " integer of " + std::to_string(8 * bytes) + " bits",
+                     loc);
+}
+
+} // namespace
+
+int64_t Tensor::item_int(bool is_signed, int bytes, Location loc) const {
+    if (node_of(*this, "item", loc)->type.device != ir::kCpu && numel(loc) == 1)
+        return cpu(loc).item_int(is_signed, bytes, loc);
+    const void *at = single_element(*this, loc);
+    int64_t value = 0;
+    if (is_floating_point(dtype())) {
+        const double number = item_double(loc);
+        if (!(number >= -0x1p63 && number < 0x1p63))
+            fail_integer(std::to_string(number), is_signed, bytes, loc);
+        value = static_cast<int64_t>(number);
+    } else {
+        value = stored_integer(at, dtype());
     }
+    const int64_t high = bytes == 8 ? INT64_MAX : (int64_t{1} << (8 * bytes - is_signed)) - 1;
+    if (value > high || value < (is_signed ? -high - 1 : 0))
+        fail_integer(std::to_string(value), is_signed, bytes, loc);
+    return value;
 }
 
 const void *Tensor::read_pointer(std::optional<DType> dtype, Location loc) const {
     detail::Node *const node = node_of(*this, "data", loc);
     check_element(*this, dtype, loc);
     return detail::materialize_now(node, loc)->data();
+}
+
+const void *Tensor::host_pointer(DType dtype, Tensor &held, Location loc) const {
+    loc = detail::in<"to_vector">(loc);
+    held = is_cuda(loc) ? cpu(loc) : *this;
+    return held.read_pointer(dtype, loc);
 }
 
 namespace {

@@ -65,12 +65,17 @@ class LZ_API Tensor {
 public:
     /// An empty handle: `defined()` is false and every use throws StateError.
     Tensor() noexcept = default;
-    Tensor(const Tensor &other) noexcept : cell_(other.cell_) {
-        if (cell_)
+    Tensor(const Tensor &other) : cell_(other.cell_) {
+        if (defined())
             detail::copy_handle(cell_);
+        else if (cell_)
+            read_copy(other);
     }
-    Tensor(Tensor &&other) noexcept : cell_(std::exchange(other.cell_, nullptr)) {}
-    Tensor &operator=(const Tensor &other) & noexcept {
+    Tensor(Tensor &&other) noexcept
+        : cell_(other.defined() ? std::exchange(other.cell_, nullptr) : nullptr) {}
+    /// What a part of a tensor is (indexing.h). Of a mask's part: a sync point.
+    Tensor(const Part &part); // NOLINT: converts
+    Tensor &operator=(const Tensor &other) & {
         Tensor copy(other);
         std::swap(cell_, copy.cell_);
         return *this;
@@ -80,38 +85,44 @@ public:
         std::swap(cell_, moved.cell_);
         return *this;
     }
+    Tensor &operator=(const Part &part) &;
     ~Tensor() {
-        if (cell_)
+        if (defined())
             detail::drop_handle(cell_);
     }
 
-    bool defined() const noexcept { return cell_ != nullptr; }
+    bool defined() const noexcept { return reinterpret_cast<uintptr_t>(cell_) > kUnread; }
 
     // Metadata: never computes.
-    DType dtype() const;
-    Device device() const;
-    std::vector<int64_t> sizes() const;
+    DType dtype(Location loc = Location::current()) const;
+    Device device(Location loc = Location::current()) const;
+    std::vector<int64_t> sizes(Location loc = Location::current()) const;
     /// Extent of one axis; negative axes count from the end. Throws IndexError.
     int64_t size(int64_t axis, Location loc = Location::current()) const;
-    int64_t dim() const;
-    int64_t numel() const;
-    bool is_cuda() const { return device().is_cuda(); }
+    int64_t dim(Location loc = Location::current()) const;
+    int64_t numel(Location loc = Location::current()) const;
+    bool is_cuda(Location loc = Location::current()) const { return device(loc).is_cuda(); }
     /// Index of its GPU, -1 on the CPU.
-    int get_device() const { return is_cuda() ? device().index() : -1; }
+    int get_device(Location loc = Location::current()) const {
+        return is_cuda(loc) ? device(loc).index() : -1;
+    }
     /// Whether its memory is page-locked (S31).
-    bool is_pinned() const;
+    bool is_pinned(Location loc = Location::current()) const;
     /// True when both handles name one tensor (S08).
     bool same_tensor(const Tensor &other) const noexcept { return cell_ == other.cell_; }
 
     // Sync points. The first need of a value computes everything pending on the thread; if another pending
     // operation fails, its error is thrown here, once, and the value asked for can be read afterwards (S26).
-    /// The one element, converted. Throws StateError unless numel() is 1.
+    /// The one element, converted: a bool is whether it is not 0, an integer loses its fraction. Throws
+    /// StateError unless numel() is 1, and for a number that an integer T does not have, NaN among them.
     template <class T>
     T item(Location loc = Location::current()) const {
-        if constexpr (std::is_floating_point_v<T>)
+        if constexpr (std::is_same_v<T, bool>)
+            return item_bool(loc);
+        else if constexpr (std::is_floating_point_v<T>)
             return static_cast<T>(item_double(loc));
         else
-            return static_cast<T>(item_int(loc));
+            return static_cast<T>(item_int(std::is_signed_v<T>, static_cast<int>(sizeof(T)), loc));
     }
     /// All elements in row-major order. Throws DTypeError unless T is the tensor's dtype.
     template <Element T>
@@ -123,8 +134,9 @@ public:
     const T *data(Location loc = Location::current()) const {
         return static_cast<const T *>(read_pointer(dtype_or_any<T>(), loc));
     }
-    /// The same for writing: the storage then stays with this tensor until its next in-place form (S33). What is
-    /// recorded from this tensor and has not run yet reads what is written later: call sync() before writing.
+    /// The same for writing: the storage then stays with this tensor until its next in-place form (S33). What
+    /// is recorded from this tensor and has not run yet reads what is written later: call sync() before
+    /// writing.
     template <class T>
     T *mutable_data(Location loc = Location::current()) {
         return static_cast<T *>(write_pointer(dtype_or_any<T>(), loc));
@@ -316,9 +328,19 @@ private:
         else
             return std::nullopt;
     }
+    /// In the place of a cell: this is a Part through a mask that has not been read yet.
+    static constexpr uintptr_t kUnread = 1;
+
+    /// Becomes a handle of what the unread part selects.
+    void read_copy(const Tensor &part);
+
+    bool item_bool(Location loc) const;
     double item_double(Location loc) const;
-    int64_t item_int(Location loc) const;
+    /// Throws StateError for what an integer of so many bytes does not have.
+    int64_t item_int(bool is_signed, int bytes, Location loc) const;
     const void *read_pointer(std::optional<DType> dtype, Location loc) const;
+    /// The same for `to_vector`, of a copy on the CPU if this is on a GPU; `held` keeps the memory.
+    const void *host_pointer(DType dtype, Tensor &held, Location loc) const;
     void *write_pointer(std::optional<DType> dtype, Location loc);
 
     detail::Cell *cell_ = nullptr;
@@ -326,9 +348,9 @@ private:
 
 template <Element T>
 std::vector<T> Tensor::to_vector(Location loc) const {
-    const Tensor here = is_cuda() ? cpu(loc) : *this;
-    const T *from = here.data<T>(loc);
-    return std::vector<T>(from, from + here.numel());
+    Tensor held;
+    const T *from = static_cast<const T *>(host_pointer(dtype_of<T>, held, loc));
+    return std::vector<T>(from, from + held.numel());
 }
 
 LZ_API std::ostream &operator<<(std::ostream &out, const Tensor &tensor);

@@ -78,6 +78,11 @@ TEST(Creation, Sequences) {
 }
 
 TEST(Creation, ShapesThatCannotBe) {
+    expect_error<lz::ShapeError>([] { lz::arange(INT64_MIN, 10); }, {"arange", "64-bit count"});
+    expect_error<lz::ShapeError>([] { lz::eye(int64_t{1} << 40); }, {"eye", "dtype f32"});
+    expect_error<lz::ShapeError>([] { lz::rand({int64_t{1} << 62}); }, {"rand", "dtype f32"});
+    expect_error<lz::ShapeError>([] { lz::eye(-1); }, {"eye: the number of rows is -1"});
+    expect_error<lz::ShapeError>([] { lz::eye(2, -3); }, {"eye: the number of columns is -3"});
     expect_error<lz::ShapeError>([] { lz::zeros({2, -3}); }, {"zeros", "[2,-3]", "negative"});
     expect_error<lz::ShapeError>([] { lz::ones({1, 1, 1, 1, 1, 1, 1, 1, 1}); }, {"ones", "9", "8"});
     const int64_t big = int64_t{1} << 40;

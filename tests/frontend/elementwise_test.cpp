@@ -168,6 +168,13 @@ TEST(Elementwise, BoolAddsAsOrAndMultipliesAsAnd) {
     expect_error<lz::DTypeError>([&] { a - b; }, {"sub", "bool", "logical_xor"});
 }
 
+TEST(Elementwise, PowersOfBoolAreIntegers) {
+    const Tensor b = lz::tensor({true, false});
+    expect_tensor(b.square(), {2}, lz::i64, {1, 0});
+    expect_tensor(b.pow(2), {2}, lz::i64, {1, 0});
+    expect_tensor(b.sign(), {2}, lz::boolean, {1, 0});
+}
+
 TEST(Elementwise, LogicLooksAtWhetherElementsAreZero) {
     const Tensor a = lz::tensor({0.0, 0.5, 2.0}), b = lz::tensor({1, 0, 3});
     expect_tensor(lz::logical_and(a, b), {3}, lz::boolean, {0, 0, 1});
@@ -223,6 +230,12 @@ TEST(Elementwise, WholeTensorsAreCompared) {
     EXPECT_FALSE(lz::ones({2}).equal(lz::zeros({2})));
 }
 
+TEST(Elementwise, EqualAndAllcloseTakeOneDtype) {
+    const Tensor i = lz::tensor({1, 2}), f = lz::tensor({1.0, 2.0});
+    expect_error<lz::DTypeError>([&] { lz::equal(i, f); }, {"equal", "i64", "f32"});
+    expect_error<lz::DTypeError>([&] { lz::allclose(i, f); }, {"allclose", "i64", "f32"});
+}
+
 TEST(Elementwise, AlphaAndScaledProducts) {
     const Tensor x = lz::tensor({1.0, 2.0}), a = lz::tensor({3.0, 4.0}), b = lz::tensor({2.0, 8.0});
     expect_values(lz::add(x, a, 2), {7, 10});
@@ -274,7 +287,9 @@ TEST(Semantics, S24_in_place_forms_on_a_temporary_do_not_compile) {
 
 TEST(Elementwise, AnInPlaceFormThatFailsChangesNothing) {
     Tensor a = lz::tensor({1.0, 2.0}), n = lz::tensor({1, 2});
-    expect_error<lz::ShapeError>([&] { a.add_(lz::ones({3})); }, {"add", "[2]", "[3]"});
+    expect_error<lz::ShapeError>([&] { a.add_(lz::ones({3})); }, {"add_: shapes [2] and [3]"});
+    expect_error<lz::ShapeError>([&] { a *= lz::ones({3}); }, {"mul_: shapes [2] and [3]"});
+    expect_error<lz::StateError>([&] { a -= Tensor(); }, {"sub_: ", "empty"});
     expect_error<lz::ShapeError>([&] { a.add_(lz::ones({2, 2})); }, {"add_", "[2,2]", "[2]"});
     expect_error<lz::DTypeError>([&] { n.add_(0.5); }, {"add_", "f32", "i64"});
     expect_error<lz::DTypeError>([&] { n /= 2; }, {"div_", "f32", "i64"});
@@ -322,7 +337,9 @@ TEST(Elementwise, TypeErrorsNameWhatWasCalled) {
                                  {"floor_divide: shapes [2] and [3]"});
     expect_error<lz::ShapeError>([&] { lz::mse_loss(a, b); }, {"mse_loss: shapes [2] and [3]"});
     expect_error<lz::DTypeError>([&] { ~a; }, {"bitwise_not: takes bool or integers, not f32"});
-    expect_error<lz::DTypeError>([&] { a & a; }, {"and: takes bool or integers"});
+    expect_error<lz::DTypeError>([&] { a & a; }, {"bitwise_and: takes bool or integers"});
+    expect_error<lz::DTypeError>([&] { a << 2; }, {"bitwise_left_shift: takes integers"});
+    expect_error<lz::ShapeError>([&] { lz::floor_divide(a, b); }, {"floor_divide: shapes [2] and [3]"});
     expect_error<lz::StateError>([&] { lz::addcmul(a, Tensor(), a); }, {"addcmul: the tensor is empty"});
 }
 

@@ -95,6 +95,11 @@ TEST(Functional, CrossEntropy) {
     }
 }
 
+TEST(Functional, CrossEntropySaysThatClassesAreIntegers) {
+    expect_error<lz::DTypeError>([] { lz::cross_entropy(lz::ones({3, 5}), lz::ones({3})); },
+                                 {"cross_entropy", "f32[3]", "i64", "[3,5]"});
+}
+
 TEST(Functional, MeanSquares) {
     const Tensor x = lz::tensor({1.0, 2.0}), y = lz::tensor({0.0, 4.0});
     expect_values(lz::mse_loss(x, y), {2.5});

@@ -1,5 +1,7 @@
 // Laziness as the user sees it: S20 to S27.
 #include "tests/support/environment.h"
+#include "tests/support/tensor_values.h"
+
 #include <lazuli/lazuli.h>
 
 #include <gtest/gtest.h>
@@ -229,6 +231,43 @@ TEST(Tensor, EmptyHandlesThrowAndDoNotCrash) {
     EXPECT_THROW(a + b, lz::StateError);
     EXPECT_THROW(a.item<float>(), lz::StateError);
     EXPECT_THROW((void)a.dtype(), lz::StateError);
+}
+
+TEST(Tensor, EmptyHandlesAreNamedWithTheLine) {
+    const Tensor none;
+    const auto says = [](const char *name, const std::function<void()> &f) {
+        lz::test::expect_error<lz::StateError>(f, {std::string(name) + ": the tensor is empty"});
+    };
+    says("sizes", [&] { none.sizes(); });
+    says("dtype", [&] { none.dtype(); });
+    says("device", [&] { none.device(); });
+    says("numel", [&] { none.numel(); });
+    says("dim", [&] { none.dim(); });
+    says("is_pinned", [&] { none.is_pinned(); });
+    says("to_vector", [&] { none.to_vector<float>(); });
+    says("item", [&] { none.item<bool>(); });
+    lz::test::expect_error<lz::DTypeError>([] { lz::ones({1}).to_vector<double>(); }, {"to_vector", "f32"});
+}
+
+TEST(Tensor, ItemIsTheNumberOrAnError) {
+    const auto refuses = [](const char *number, const std::function<void()> &f) {
+        lz::test::expect_error<lz::StateError>(f, {"item", number, "does not fit"});
+    };
+    EXPECT_TRUE(lz::tensor(0.5).item<bool>());
+    EXPECT_TRUE(lz::tensor(NAN).item<bool>());
+    EXPECT_TRUE(lz::tensor(256).item<bool>());
+    EXPECT_FALSE(lz::tensor(-0.0).item<bool>());
+    EXPECT_EQ(lz::tensor(255).item<uint8_t>(), 255);
+    EXPECT_EQ(lz::tensor(-128).item<int8_t>(), -128);
+    EXPECT_EQ(lz::tensor(-2.7).item<int>(), -2);
+    EXPECT_EQ(lz::tensor(INT64_MIN).item<int64_t>(), INT64_MIN);
+    EXPECT_EQ(lz::tensor(INT64_MAX).item<uint64_t>(), static_cast<uint64_t>(INT64_MAX));
+    refuses("300", [] { (void)lz::tensor(300).item<uint8_t>(); });
+    refuses("70000", [] { (void)lz::tensor(70000).item<int16_t>(); });
+    refuses("-1", [] { (void)lz::tensor(-1).item<uint32_t>(); });
+    refuses("-1", [] { (void)lz::tensor(-1).item<uint64_t>(); });
+    refuses("2147483648", [] { (void)lz::tensor(2147483648.0).item<int>(); });
+    refuses("nan", [] { (void)lz::tensor(NAN).item<int64_t>(); });
 }
 
 TEST(Tensor, ItemOfManyElementsIsAStateError) {

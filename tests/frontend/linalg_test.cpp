@@ -94,6 +94,7 @@ TEST(Linalg, Einsum) {
 }
 
 TEST(Linalg, WhatDoesNotFitIsSaid) {
+    expect_error<lz::ShapeError>([] { lz::einsum("i1", {lz::ones({2, 2})}); }, {"einsum", "'1'", "letter"});
     const Tensor a = lz::ones({2, 3});
     expect_error<lz::ShapeError>([&] { lz::matmul(a, a); }, {"matmul", "[2,3]", "axis 1", "3", "2"});
     expect_error<lz::ShapeError>([&] { lz::matmul(a, lz::tensor(1.0)); }, {"matmul", "at least one axis"});

@@ -69,7 +69,47 @@ TEST(Semantics, S66_floats_become_integers_by_saturation) {
     expect_tensor(x.to(lz::i8), {5}, lz::i8, {1, -1, 127, -128, 0});
     expect_tensor(x.to(lz::u8), {5}, lz::u8, {1, 0, 255, 0, 0});
     expect_tensor(x.to(lz::boolean), {5}, lz::boolean, {1, 1, 1, 1, 1});
-    expect_tensor(lz::full({1}, 1e30, {.dtype = lz::i32}), {1}, lz::i32, {2147483647});
+}
+
+TEST(Promotion, ANumberThatADtypeDoesNotHaveCountsAsItIs) {
+    const Tensor u = lz::tensor({0, 5, 9, 255}, {.dtype = lz::u8});
+    const Tensor i = lz::tensor({-128, -1, 0, 127}, {.dtype = lz::i8});
+    expect_tensor(u.clamp(-1, 5), {4}, lz::u8, {0, 5, 5, 5}); // was 5, 5, 5, 5: -1 became 255
+    expect_tensor(u.clamp(0, 300), {4}, lz::u8, {0, 5, 9, 255});
+    expect_tensor(i.clamp(-1, 200), {4}, lz::i8, {-1, -1, 0, 127});
+    expect_tensor(lz::minimum(300, u), {4}, lz::u8, {0, 5, 9, 255});
+    expect_tensor(u.maximum(-1), {4}, lz::u8, {0, 5, 9, 255});
+    expect_tensor(u < -1, {4}, lz::boolean, {0, 0, 0, 0});
+    expect_tensor(u == 300, {4}, lz::boolean, {0, 0, 0, 0});
+    expect_tensor(u != -1, {4}, lz::boolean, {1, 1, 1, 1});
+    expect_tensor(300 > u, {4}, lz::boolean, {1, 1, 1, 1});
+    expect_tensor(i >= -129, {4}, lz::boolean, {1, 1, 1, 1});
+    expect_tensor(lz::tensor({1, 2}, {.dtype = lz::i32}) == (int64_t{1} << 32) + 1, {2}, lz::boolean, {0, 0});
+    expect_tensor(u << 256, {4}, lz::u8, {0, 0, 0, 0}); // past the width
+    expect_error<lz::DTypeError>([&] { lz::floor_divide(u, 300); }, {"floor_divide", "300", "u8"});
+    expect_error<lz::DTypeError>([&] { u % 300; }, {"remainder", "300", "u8"});
+    expect_error<lz::DTypeError>([&] { lz::pow(u, 256); }, {"pow", "256", "u8"});
+}
+
+TEST(Promotion, ANumberThatIsStoredHasToFit) {
+    Tensor u = lz::tensor({0, 5, 9}, {.dtype = lz::u8});
+    const Tensor some = u > 3;
+    expect_error<lz::DTypeError>([&] { lz::where(some, u, 300); }, {"where", "300", "u8"});
+    expect_error<lz::DTypeError>([&] { u.masked_fill(some, 300); }, {"masked_fill", "300", "u8"});
+    expect_error<lz::DTypeError>([&] { u.masked_fill(some, NAN); }, {"masked_fill", "nan", "u8"});
+    expect_error<lz::DTypeError>([&] { u.fill_(-256); }, {"fill_", "-256", "u8"});
+    expect_error<lz::DTypeError>([&] { u.at({0}) = 256; }, {"at", "256", "u8"});
+    expect_error<lz::DTypeError>([&] { u.at(some) = 256; }, {"at", "256", "u8"});
+    expect_error<lz::DTypeError>([&] { lz::scatter(u, 0, lz::tensor({0}), 256); }, {"scatter", "256"});
+    expect_error<lz::DTypeError>([] { lz::full({2}, 300, {.dtype = lz::u8}); }, {"full", "300", "u8"});
+    expect_error<lz::DTypeError>([] { lz::full({1}, 1e30, {.dtype = lz::i32}); }, {"full", "i32"});
+    expect_error<lz::DTypeError>([] { lz::full({1}, 0x1p63, {.dtype = lz::i64}); }, {"full", "i64"});
+    expect_error<lz::DTypeError>([] { lz::tensor({1, 300}, {.dtype = lz::u8}); }, {"tensor", "300", "u8"});
+    expect_error<lz::DTypeError>([] { lz::randint(0, 300, {2}, {.dtype = lz::u8}); }, {"randint", "299"});
+    expect_tensor(u, {3}, lz::u8, {0, 5, 9});
+    expect_tensor(u.masked_fill(some, 2.7), {3}, lz::u8, {0, 2, 2});
+    expect_tensor(lz::full({1}, -1, {.dtype = lz::u8}), {1}, lz::u8, {255}); // as PyTorch
+    EXPECT_EQ(lz::randint(0, 256, {2}, {.dtype = lz::u8}).dtype(), lz::u8);
 }
 
 TEST(Promotion, NothingThatWouldLoseTheCategoryIsPossible) {

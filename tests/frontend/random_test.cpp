@@ -108,6 +108,10 @@ TEST(Random, AnotherSeedOrOffsetDoesNotCompile) {
     EXPECT_EQ(lz::compile_stats().programs_compiled, before.programs_compiled);
 }
 
+TEST(Random, ProbabilitiesOutOfRangeAreTheNearestOnes) {
+    expect_values(lz::bernoulli(lz::tensor({-0.5, 0.0, NAN, 1.0, 1.5})), {0, 0, 0, 1, 1});
+}
+
 TEST(Random, WhatCannotBeDrawnIsSaid) {
     expect_error<lz::DTypeError>([] { lz::rand({2}, {.dtype = lz::i32}); }, {"rand", "i32"});
     expect_error<lz::IndexError>([] { lz::randint(3, 3, {2}); }, {"randint", "3"});

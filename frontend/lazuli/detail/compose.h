@@ -142,8 +142,9 @@ Axes normal_axes(const Sizes &axes, const char *function, const ir::TensorType &
 int64_t count_of(const Shape &shape, const Axes &axes);
 
 /// The shape that the user gave. Throws ShapeError for negative extents, more than eight axes, or a product
-/// that overflows.
-Shape checked_shape(const Sizes &sizes, ir::DType dtype, const char *function, Location loc);
+/// that overflows, in bytes of the dtype or of `element_bytes` that a step on the way takes.
+Shape checked_shape(const Sizes &sizes, ir::DType dtype, const char *function, Location loc,
+                    int64_t element_bytes = 0);
 
 /// `[2,3]`.
 std::string text(std::span<const int64_t> values);
@@ -170,10 +171,23 @@ ir::Device default_device(Location loc);
 /// Indices that count from the end where they are negative, all counted from the front (gather.cpp).
 Tensor from_front(const Tensor &index, int64_t extent, Location loc);
 
+/// Where a bool tensor is true: positions in row-major order, in a row. Sync point (gather.cpp).
+Tensor positions_where(const Tensor &mask, Location loc);
+
 /// PyTorch's promotion of an operand list (S62): the dtype in which they meet.
 ir::DType result_type(const Operand &a, const Operand &b, const char *function, Location loc);
 /// The operand as a tensor of this dtype: cast, or a constant on the device of `like`.
 Tensor as_tensor(const Operand &x, ir::DType dtype, const Tensor &like, Location loc);
+
+/// Whether the dtype has this number; bool and floats take every one.
+bool holds(ir::DType dtype, const Scalar &value);
+/// The nearest number that an integer dtype has.
+Scalar saturated(const Scalar &value, ir::DType dtype);
+/// Throws DTypeError for a number that cannot be stored as an integer dtype; u8 takes -255 to -1 as well,
+/// which wrap, as in PyTorch.
+void check_fits(const Scalar &value, ir::DType dtype, const char *function, Location loc);
+/// As `as_tensor`, of what is stored in a tensor of this dtype: a number has to fit.
+Tensor stored(const Operand &x, ir::DType dtype, const Tensor &like, const char *function, Location loc);
 
 /// f16 and bf16 work in f32 inside a composition.
 inline ir::DType working_dtype(ir::DType t) {

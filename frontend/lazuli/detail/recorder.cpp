@@ -95,8 +95,7 @@ void check_devices(Node *n) {
 
 [[noreturn]] void throw_empty(ir::Op op, size_t which, Location loc) {
     throw StateError(std::string(ir::called(op, to_ir(loc))) + ": operand " + std::to_string(which) +
-                         " is an empty tensor (default-constructed, moved from, or read through a mask: use "
-                         "masked_select)",
+                         " is an empty tensor (default-constructed or moved from)",
                      loc);
 }
 
@@ -125,7 +124,10 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
     for (size_t i = 0; i < operands.size(); ++i) {
         if (!operands[i]->defined()) [[unlikely]] {
             abandon(n);
-            throw_empty(op, i, loc);
+            if (!Access::unread(*operands[i]))
+                throw_empty(op, i, loc);
+            read_mask(*operands[i]);
+            return record(op, operands, structural, runtime, loc);
         }
         Node *operand = Access::node(*operands[i]);
         n->operand_data()[i] = operand;
@@ -157,6 +159,8 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
     Recorder &recorder = Recorder::current();
     std::vector<const ir::TensorType *> types(operands.size());
     for (size_t i = 0; i < operands.size(); ++i) {
+        if (Access::unread(*operands[i]))
+            read_mask(*operands[i]);
         if (!operands[i]->defined())
             throw_empty(op, i, loc);
         types[i] = &Access::node(*operands[i])->type;
@@ -285,11 +289,12 @@ void replace(Tensor &target, const Tensor &value) {
 }
 
 Node *node_of(const Tensor &tensor, const char *operation, Location loc) {
-    if (!tensor.defined())
-        throw StateError(std::string(operation) +
-                             ": the tensor is empty (default-constructed, moved from, or "
-                             "read through a mask: use masked_select)",
-                         loc);
+    if (!tensor.defined()) {
+        if (!Access::unread(tensor))
+            throw StateError(
+                std::string(operation) + ": the tensor is empty (default-constructed or moved from)", loc);
+        read_mask(tensor);
+    }
     return Access::node(tensor);
 }
 

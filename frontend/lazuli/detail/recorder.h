@@ -69,7 +69,10 @@ const ir::TensorType &type_of(const Tensor &tensor);
 [[noreturn]] void throw_public(const ir::Failure &failure, Location fallback);
 /// Throws an error of the same class whose message ends with `during` and this location. Never returns.
 [[noreturn]] void throw_again(const Error &error, const std::string &during, Location loc);
-/// Runs f and does so for what it throws.
+/// While `error` is handled: throws it again, with the name of the in-place form `name_` where it is about
+/// the function `name` of this line. Never returns.
+[[noreturn]] void throw_in_place(const Error &error, const char *name, Location loc);
+/// Turns what f throws into public errors.
 template <class F>
 decltype(auto) translated(Location loc, F &&f);
 
