@@ -123,6 +123,21 @@ TEST(Semantics, S28_what_a_thread_told_a_stream_is_done_although_the_thread_ende
     EXPECT_EQ(event.elapsed_time(event), 0.0);
 }
 
+TEST(Semantics, S28_an_event_of_a_thread_that_ended_is_reached_although_another_operation_was_rejected) {
+    const Device gpu("cuda:0");
+    const lz::Stream stream(gpu);
+    lz::Event event;
+    const Tensor a = lz::ones({3}, {.device = gpu}), b = lz::ones({3}, {.device = "cuda:1"});
+    Tensor wrong;
+    std::thread([&] {
+        wrong = a + b;
+        event.record(stream);
+    }).join();
+    event.synchronize();
+    EXPECT_TRUE(event.query());
+    EXPECT_THROW(wrong.to_vector<float>(), lz::DeviceError);
+}
+
 TEST(Semantics, S28_a_thread_does_not_inherit_what_another_left_pending) {
     Tensor left;
     std::thread([&] { left = lz::ones({2}) + lz::ones({2}, {.device = "cuda:0"}); }).join();

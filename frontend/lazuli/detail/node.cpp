@@ -155,14 +155,19 @@ void Recorder::set_stream(ir::Device device, int32_t stream, std::shared_ptr<voi
 /// The thread ends. What it told streams to do is done; values that are still pending belong to whoever reads
 /// them.
 void Recorder::leave() noexcept {
-    if (has_effects())
+    // What fails leaves the list, and everything else is tried again.
+    for (uint32_t before = count_ + 1; has_effects() && count_ < before;) {
+        before = count_;
         try {
             launch_all({});
         } catch (...) { // nobody is left to be told, and who reads what failed will see
         }
+    }
     drain_foreign_dead();
     while (head_)
         unlink(head_);
+    for (const Effect &e : std::exchange(effects_, {}))
+        drop_handle(e.cell);
     forget_reads();
 }
 
