@@ -270,9 +270,10 @@ void settle_flights(Until until, const Node *node, Thrown &thrown) {
         }
         if (!watched)
             return;
-        const bool ours = !watched->owner || watched->owner == mine;
         watched->settle([&](FailureRecord *record) {
-            if (ours) {
+            if (!watched->owner) // its thread has ended: who reads what failed will see
+                return;
+            if (watched->owner == mine) {
                 thrown.note(record);
                 return;
             }
