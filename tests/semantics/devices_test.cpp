@@ -288,21 +288,20 @@ TEST(Semantics, S06_operands_are_named_in_the_order_in_which_they_were_passed) {
                                                        ", at " + place(at));
     };
     const std::string fix = "b.to(a.device())";
-    const auto copy = [&] { return x.clone(); };
-    const std::string cloned = "f32[3] on cuda:0 (made by clone at " + place(__LINE__ - 1) + ")";
     says("masked_fill", {of_x, of_mask}, fix, __LINE__, [&] { lz::masked_fill(x, mask, 3).eval(); });
-    says("masked_fill", {of_x, of_mask, of_number}, fix, __LINE__,
+    says("masked_fill", {of_x, of_mask, of_number}, fix, __LINE__ + 1,
          [&] { lz::masked_fill(x, mask, number).eval(); });
     says("masked_select", {of_x, of_mask}, fix, __LINE__, [&] { lz::masked_select(x, mask); });
     says("lerp", {of_x, of_y}, fix, __LINE__, [&] { lz::lerp(x, y, 0.5).eval(); });
-    says("addcmul", {of_x, of_y, of_c}, "b.to(a.device()) and c.to(a.device())", __LINE__,
+    says("addcmul", {of_x, of_y, of_c}, "b.to(a.device()) and c.to(a.device())", __LINE__ + 1,
          [&] { lz::addcmul(x, y, c).eval(); });
-    says("clamp", {of_x, of_number, of_y}, "c.to(a.device())", __LINE__,
+    says("clamp", {of_x, of_number, of_y}, "c.to(a.device())", __LINE__ + 1,
          [&] { lz::clamp(x, number, y).eval(); });
-    says("stack", {of_x, of_y, of_c}, "b.to(a.device()) and c.to(a.device())", __LINE__,
+    says("stack", {of_x, of_y, of_c}, "b.to(a.device()) and c.to(a.device())", __LINE__ + 1,
          [&] { lz::stack({x, y, c}).eval(); });
-    says("masked_fill_", {cloned, of_mask}, fix, __LINE__, [&] { copy().masked_fill_(mask, 3).eval(); });
-    Tensor z = copy();
+    Tensor z = x.clone();
+    const std::string cloned = "f32[3] on cuda:0 (made by clone at " + place(__LINE__ - 1) + ")";
+    says("masked_fill_", {cloned, of_mask}, fix, __LINE__, [&] { z.masked_fill_(mask, 3).eval(); });
     says("lerp_", {cloned, of_y}, fix, __LINE__, [&] { z.lerp_(y, 0.5).eval(); });
     says("add_", {cloned, of_y}, fix, __LINE__, [&] { (z += y).eval(); });
     says("at", {cloned, of_mask}, fix, __LINE__ + 1, [&] {
@@ -319,11 +318,11 @@ TEST(Semantics, S06_operands_are_named_in_the_order_in_which_they_were_passed) {
     });
     // What is changed in place stays where it is, also a number on the CPU.
     Tensor own = c.clone(), sum = number.clone();
-    says("add_", {"f32[3] on cpu (made by clone at " + place(__LINE__ - 1) + ")", of_y}, fix, __LINE__,
+    says("add_", {"f32[3] on cpu (made by clone at " + place(__LINE__ - 1) + ")", of_y}, fix, __LINE__ + 1,
          [&] { (own += y).eval(); });
     const Tensor g = lz::tensor(2.0, {.device = kGpu0});
     says("add_",
-         {"f32[] on cpu (made by clone at " + place(__LINE__ - 4) + ")",
+         {"f32[] on cpu (made by clone at " + place(__LINE__ - 5) + ")",
           "f32[] on cuda:0 (made by tensor at " + place(__LINE__ - 3) + ")"},
          fix, __LINE__, [&] { (sum += g).eval(); });
     EXPECT_EQ(sum.item<float>(), 1);
