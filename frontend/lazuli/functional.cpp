@@ -160,13 +160,14 @@ Tensor layer_norm(const Tensor &x, const Sizes &shape, const Tensor &weight, con
                   Location loc) {
     loc = detail::in<"layer_norm">(loc);
     const Axes axes = normalized_axes(x, shape, {&weight, &bias}, "layer_norm", loc);
-    return detail::in_working_dtype(x, "layer_norm", loc, [&](const Tensor &v) {
+    const auto all = detail::together(loc, x, weight, bias);
+    return detail::in_working_dtype(all[0], "layer_norm", loc, [&](const Tensor &v) {
         const Tensor off = detail::binary(Op::Sub, v, mean_over(v, axes, loc), loc);
         const Tensor variance = mean_over(detail::binary(Op::Mul, off, off, loc), axes, loc);
         const Tensor scale = detail::unary(
             Op::Rsqrt, detail::binary(Op::Add, variance, detail::constant(v, eps, loc), loc), loc);
         const Tensor normal = detail::binary(Op::Mul, off, scale, loc);
-        return with_parameter(Op::Add, with_parameter(Op::Mul, normal, weight, loc), bias, loc);
+        return with_parameter(Op::Add, with_parameter(Op::Mul, normal, all[1], loc), all[2], loc);
     });
 }
 
@@ -178,11 +179,12 @@ Tensor rms_norm(const Tensor &x, const Sizes &shape, const Tensor &weight, std::
     const double small = eps      ? *eps
                          : is_f64 ? std::numeric_limits<double>::epsilon()
                                   : static_cast<double>(std::numeric_limits<float>::epsilon());
-    return detail::in_working_dtype(x, "rms_norm", loc, [&](const Tensor &v) {
+    const auto all = detail::together(loc, x, weight);
+    return detail::in_working_dtype(all[0], "rms_norm", loc, [&](const Tensor &v) {
         const Tensor squares = mean_over(detail::binary(Op::Mul, v, v, loc), axes, loc);
         const Tensor scale = detail::unary(
             Op::Rsqrt, detail::binary(Op::Add, squares, detail::constant(v, small, loc), loc), loc);
-        return with_parameter(Op::Mul, detail::binary(Op::Mul, v, scale, loc), weight, loc);
+        return with_parameter(Op::Mul, detail::binary(Op::Mul, v, scale, loc), all[1], loc);
     });
 }
 

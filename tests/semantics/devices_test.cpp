@@ -297,6 +297,8 @@ TEST(Semantics, S06_operands_are_named_in_the_order_in_which_they_were_passed) {
          [&] { lz::addcmul(x, y, c).eval(); });
     says("clamp", {of_x, of_number, of_y}, "c.to(a.device())", __LINE__ + 1,
          [&] { lz::clamp(x, number, y).eval(); });
+    says("layer_norm", {of_x, of_y, of_c}, "b.to(a.device()) and c.to(a.device())", __LINE__ + 1,
+         [&] { lz::layer_norm(x, {3}, y, c).eval(); });
     says("stack", {of_x, of_y, of_c}, "b.to(a.device()) and c.to(a.device())", __LINE__ + 1,
          [&] { lz::stack({x, y, c}).eval(); });
     Tensor z = x.clone();
