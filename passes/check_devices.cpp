@@ -18,8 +18,8 @@ bool is_cpu_scalar(const TensorType &type) {
     return type.device == kCpu && type.shape.rank() == 0;
 }
 
-bool takes_any_device(Op op) {
-    return op == Op::Transfer || info(op).family == OpFamily::Effect;
+bool takes_any_device(const Node &node) {
+    return (node.op == Op::Transfer && node.operand_count == 1) || info(node.op).family == OpFamily::Effect;
 }
 
 /// `a`, `b`, ... as in the call that a message proposes.
@@ -43,10 +43,11 @@ public:
             blamed_ = node.recorded != kNone ? node.recorded : id;
             check_present();
             // Most nodes are right: more is looked at only for those that mix.
-            const auto operands = graph_.operands(node);
+            const auto operands = operands_of(node);
             const auto elsewhere = [&](ValueId v) { return device(v) != device(operands[0]); };
-            if (takes_any_device(node.op) || std::ranges::none_of(operands, elsewhere))
+            if (takes_any_device(node) || std::ranges::none_of(operands, elsewhere))
                 continue;
+            home_ = home_device(operands);
             check_writes(operands);
             if (target_.modes.transfer != TransferMode::Automatic && clash_of(operands))
                 throw mixed();
@@ -55,6 +56,13 @@ public:
 
 private:
     Device device(ValueId v) const { return graph_.type(v).device; }
+
+    /// The operands that meet in a node. Those of an operation for which a transfer moves one of them stand
+    /// behind that one.
+    std::span<const ValueId> operands_of(const Node &node) const {
+        const auto operands = graph_.operands(node);
+        return node.op == Op::Transfer && operands.size() > 1 ? operands.subspan(1) : operands;
+    }
 
     Failure failure(const std::string &what) const {
         return {ErrorKind::Device, fmt::format("{}: {}", called(node_->op, node_->loc), what), node_->loc,
@@ -80,34 +88,40 @@ private:
             check(graph_.attrs(*node_).device(attr::kWaitStreamOf));
     }
 
-    /// Position of the operand where the operation runs; their count if all are numbers on the CPU.
-    size_t home_of(std::span<const ValueId> operands) const {
-        return static_cast<size_t>(
-            std::ranges::find_if(operands, [&](ValueId v) { return !is_cpu_scalar(graph_.type(v)); }) -
-            operands.begin());
+    /// Where the operation runs.
+    Device home_device(std::span<const ValueId> operands) const {
+        if (node_->op == Op::Transfer)
+            return device(graph_.result(*node_));
+        const auto home =
+            std::ranges::find_if(operands, [&](ValueId v) { return !is_cpu_scalar(graph_.type(v)); });
+        return home == operands.end() ? kCpu : device(*home);
     }
+    bool stays_away(ValueId v) const { return device(v) != home_ && !is_cpu_scalar(graph_.type(v)); }
 
     void check_writes(std::span<const ValueId> operands) const {
-        const size_t home = home_of(operands);
-        if (node_->op != Op::Call || home == operands.size())
+        if (node_->op != Op::Call ||
+            std::ranges::none_of(operands, [&](ValueId v) { return !is_cpu_scalar(graph_.type(v)); }))
             return;
-        const Device at = device(operands[home]);
         for (const int64_t word : graph_.attrs(*node_).ints(attr::kCallWrites))
-            if (const auto written = static_cast<size_t>(word); device(operands[written]) != at)
+            if (const auto written = static_cast<size_t>(word); device(operands[written]) != home_)
                 throw failure(fmt::format("it runs on {} and changes {}, which is elsewhere: {}. Move that "
                                           "tensor before the call.",
-                                          to_string(at), letter(written), list_of(operands)));
+                                          to_string(home_), letter(written), list_of(operands)));
     }
 
     std::optional<Clash> clash_of(std::span<const ValueId> operands) const {
-        const size_t home = home_of(operands);
-        for (size_t k = home + 1; k < operands.size(); ++k) {
-            const TensorType &type = graph_.type(operands[k]);
-            const Device at = device(operands[home]);
-            if (type.device != at && !is_cpu_scalar(type) && !target_.are_peers(at, type.device))
-                return Clash{home, k};
-        }
-        return std::nullopt;
+        const auto there = [&](ValueId v) { return device(v) == home_; };
+        // Above all what decided: not a number on the CPU, unless nothing else is there.
+        auto home = std::ranges::find_if(
+            operands, [&](ValueId v) { return there(v) && !is_cpu_scalar(graph_.type(v)); });
+        if (home == operands.end())
+            home = std::ranges::find_if(operands, there);
+        const auto stranger = std::ranges::find_if(
+            operands, [&](ValueId v) { return stays_away(v) && !target_.are_peers(home_, device(v)); });
+        if (home == operands.end() || stranger == operands.end())
+            return std::nullopt;
+        return Clash{static_cast<size_t>(home - operands.begin()),
+                     static_cast<size_t>(stranger - operands.begin())};
     }
 
     /// The tensors that went into the call of which the node is a part: for `linear(x, w, b)` these, although
@@ -116,7 +130,7 @@ private:
         std::vector<ValueId> found, stack;
         std::vector<bool> seen(graph_.values().size());
         const auto push = [&](const Node &n) {
-            const auto operands = graph_.operands(n);
+            const auto operands = operands_of(n);
             stack.insert(stack.end(), operands.rbegin(), operands.rend()); // the first is looked at first
         };
         push(*node_);
@@ -139,13 +153,15 @@ private:
         std::vector<ValueId> operands = handed_in();
         std::optional<Clash> clash = clash_of(operands);
         if (!clash) { // the call itself made what is elsewhere
-            const auto own = graph_.operands(*node_);
+            const auto own = operands_of(*node_);
             operands.assign(own.begin(), own.end());
             clash = clash_of(operands);
         }
         // What is on the CPU is most often what was forgotten there (S73).
         std::string fix = moves_to(operands, clash->home);
-        if (device(operands[clash->home]) == kCpu)
+        // A tensor that is changed in place cannot be moved.
+        const bool in_place = called(node_->op, node_->loc).ends_with('_');
+        if (home_ == kCpu && !in_place)
             fix = fmt::format("{}, or {}", moves_to(operands, clash->stranger), fix);
         return failure(
             fmt::format("operands are on different devices: {}. Bring them together, for instance with {}.",
@@ -195,6 +211,7 @@ private:
     const Target &target_;
     const Node *node_ = nullptr;
     uint32_t blamed_ = 0;
+    Device home_ = kCpu; ///< where the node runs
 };
 
 } // namespace

@@ -24,9 +24,14 @@ bool is_maker(const Node *node) {
 bool is_cpu_scalar(const TensorType &type) {
     return type.device == kCpu && type.shape.rank() == 0;
 }
+/// A transfer that the user did not ask for: of an operand to where its operation runs.
+bool is_for_operation(const Node &node) {
+    return node.op == Op::Transfer && node.operand_count > 1;
+}
 bool one_device(const Graph &graph) {
     const auto values = graph.values();
-    return std::ranges::all_of(values,
+    return std::ranges::none_of(graph.nodes(), is_for_operation) &&
+           std::ranges::all_of(values,
                                [&](const Value &v) { return v.type.device == values[0].type.device; });
 }
 
@@ -49,7 +54,9 @@ public:
     Graph run() {
         for (NodeId id = 0; id < g_.nodes().size(); ++id) {
             const Node &node = g_.node(id);
-            if (node.op == Op::Transfer)
+            if (is_for_operation(node))
+                bring_operand(node);
+            else if (node.op == Op::Transfer)
                 transfer(id);
             else if (node.op == Op::Slice && sent_[g_.operands(node)[0]])
                 slice_before_transfer(id);
@@ -156,6 +163,18 @@ private:
 
     // --- operands that are apart
 
+    void bring_operand(const Node &node) {
+        const ValueId x = g_.operands(node)[0], y = g_.result(node);
+        const Device to = g_.type(y).device;
+        if (written_[x] || written_[y]) { // the copy must be one of its own
+            const ValueId v = move_uncached(rewriter_.value(x), to, {node, cause(x, to)});
+            rewriter_.replace(y, v);
+            add_copy(y, v);
+            return;
+        }
+        root_[y] = root_[x];
+        rewriter_.replace(y, at(y, to, {node, cause(x, to)}));
+    }
     bool is_mixed(const Node &node) {
         if (info(node.op).family == OpFamily::Effect)
             return false;

@@ -15,6 +15,8 @@
 /// A transfer that the pass inserts carries the operation that needed it: its location, its recorded index,
 /// and the cause. With TransferMode::Automatic an operation whose operands are apart runs where the fewest
 /// seconds of transfer are, and its result goes back to the device that it was recorded with (S05).
+/// A `transfer` that was recorded for an operation, with its operands, is one of the pass's own: it loses
+/// them.
 ///
 /// Values that a call writes are left out of all this: each of their transfers stays where it was recorded.
 ///

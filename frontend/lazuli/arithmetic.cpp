@@ -143,14 +143,21 @@ inline Tensor record_binary(Rule rule, Op op, const Operand &a, const Operand &b
 /// only.
 template <class F>
 Tensor &in_place(Tensor &x, F function, const Operand &other, const char *name, Location loc) {
-    const Tensor value = [&] {
+    const auto compute = [&](const Operand &y) {
         try {
-            return function(Operand(x, loc), other, loc);
+            return function(Operand(x, loc), y, loc);
         } catch (const Error &error) {
             detail::throw_in_place(error, name, loc);
         }
-    }();
-    return detail::assign(x, value, name, loc);
+    };
+    if (x.defined() && other.is_tensor() && other.tensor().defined() &&
+        detail::type(x).device != detail::type(other.tensor()).device) [[unlikely]] {
+        // A number on the CPU does not decide where an operation runs, but it stays where it is.
+        loc = detail::in(ir::intern_function(name), loc);
+        const auto [_, here] = detail::together_with(x, loc, other.tensor());
+        return detail::assign(x, compute({here, loc}), name, loc);
+    }
+    return detail::assign(x, compute(other), name, loc);
 }
 
 using Binary = Tensor (*)(const Operand &, const Operand &, Location);
@@ -188,11 +195,13 @@ Tensor sub(const Operand &a, const Operand &b, const Scalar &alpha, Location loc
 }
 Tensor addcmul(const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &value, Location loc) {
     loc = detail::in<"addcmul">(loc);
-    return add({x, loc}, mul(Operand(value, loc), mul({a, loc}, {b, loc}, loc), loc), loc);
+    const auto [y, c, d] = detail::together(loc, x, a, b);
+    return add({y, loc}, mul(Operand(value, loc), mul({c, loc}, {d, loc}, loc), loc), loc);
 }
 Tensor addcdiv(const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &value, Location loc) {
     loc = detail::in<"addcdiv">(loc);
-    return add({x, loc}, mul(Operand(value, loc), div({a, loc}, {b, loc}, loc), loc), loc);
+    const auto [y, c, d] = detail::together(loc, x, a, b);
+    return add({y, loc}, mul(Operand(value, loc), div({c, loc}, {d, loc}, loc), loc), loc);
 }
 
 Tensor Tensor::add(const Operand &other, const Scalar &alpha, Location loc) const {
@@ -202,9 +211,11 @@ Tensor Tensor::sub(const Operand &other, const Scalar &alpha, Location loc) cons
     return lz::sub({*this, loc}, other, alpha, loc);
 }
 Tensor &Tensor::add_(const Operand &other, const Scalar &alpha, Location loc) & {
+    loc = detail::in<"add_">(loc);
     return detail::assign(*this, lz::add({*this, loc}, other, alpha, loc), "add_", loc);
 }
 Tensor &Tensor::sub_(const Operand &other, const Scalar &alpha, Location loc) & {
+    loc = detail::in<"sub_">(loc);
     return detail::assign(*this, lz::sub({*this, loc}, other, alpha, loc), "sub_", loc);
 }
 Tensor &Tensor::addcmul_(const Tensor &a, const Tensor &b, const Scalar &value, Location loc) & {

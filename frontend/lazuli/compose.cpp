@@ -283,6 +283,30 @@ Tensor as_tensor(const Operand &x, ir::DType dtype, const Tensor &like, Location
     return x.is_tensor() ? cast(x.tensor(), dtype, loc) : constant(x.number(), dtype, type(like).device, loc);
 }
 
+ir::Device home_of(std::span<const Tensor> operands) {
+    for (const Tensor &x : operands)
+        if (x.defined() && (type(x).device != ir::kCpu || type(x).shape.rank() != 0))
+            return type(x).device;
+    return ir::kCpu;
+}
+
+void bring_together(std::span<Tensor> operands, ir::Device home, Location loc) {
+    const auto is_away = [&](const Tensor &x) { return x.defined() && type(x).device != home; };
+    if (std::ranges::none_of(operands, is_away)) [[likely]]
+        return;
+    const std::vector<Tensor> given(operands.begin(), operands.end());
+    std::vector<const Tensor *> words = {nullptr};
+    for (const Tensor &x : given)
+        if (x.defined())
+            words.push_back(&x);
+    for (Tensor &x : operands) {
+        if (!is_away(x))
+            continue;
+        words[0] = &given[static_cast<size_t>(&x - operands.data())];
+        x = record(Op::Transfer, words, Words().word(ir::device_word(home)), {}, loc);
+    }
+}
+
 namespace {
 
 /// bool < integers < floats.
@@ -309,13 +333,14 @@ Tensor &assign(Tensor &x, const Tensor &value, const char *function, Location lo
                                  " that is changed in place",
                              loc);
     }
-    if (!(from.device == to.device) && to.shape.rank() == 0)
-        throw DeviceError(std::string(function) + ": the result is on " + ir::to_string(from.device) +
-                              " and the tensor that is changed in place on " + ir::to_string(to.device) +
-                              "; move one with to()",
-                          loc);
     const Shape shape = to.shape;
-    replace(x, broadcast_to(cast(value, to.dtype, loc), shape, loc));
+    if (from.device == to.device) [[likely]] {
+        replace(x, broadcast_to(cast(value, to.dtype, loc), shape, loc));
+        return x;
+    }
+    const Location named = in(ir::intern_function(function), loc);
+    const Tensor here = together_with(x, named, value)[1];
+    replace(x, broadcast_to(cast(here, to.dtype, named), shape, named));
     return x;
 }
 

@@ -130,7 +130,9 @@ Tensor masked_fill(const Tensor &x, const Tensor &mask, const Operand &value, Lo
         throw ShapeError("masked_fill: the value has shape " + detail::text(value.tensor().sizes()) +
                              "; it must be one number",
                          loc);
-    return detail::select(mask, detail::stored(value, t.dtype, x, "masked_fill", loc), x, loc);
+    const auto [y, chosen, number] = detail::together(loc, x, mask, detail::tensor_or_none(value));
+    return detail::select(
+        chosen, detail::stored(detail::replaced(value, number), t.dtype, y, "masked_fill", loc), y, loc);
 }
 
 Tensor clamp(const Tensor &x, const std::optional<Scalar> &lower, const std::optional<Scalar> &upper,
@@ -151,11 +153,12 @@ Tensor clamp(const Tensor &x, const Tensor &lower, const Tensor &upper, Location
     detail::checked_type(x, "clamp", loc);
     if (!detail::Access::given(lower) && !detail::Access::given(upper))
         throw StateError("clamp: neither a lower nor an upper bound is given", loc);
-    Tensor y = x;
-    if (detail::Access::given(lower))
-        y = maximum({y, loc}, {lower, loc}, loc);
-    if (detail::Access::given(upper))
-        y = minimum({y, loc}, {upper, loc}, loc);
+    // A copy of what a mask selects has been read.
+    auto [y, low, high] = detail::together(loc, x, lower, upper);
+    if (low.defined())
+        y = maximum({y, loc}, {low, loc}, loc);
+    if (high.defined())
+        y = minimum({y, loc}, {high, loc}, loc);
     return y;
 }
 
@@ -168,8 +171,9 @@ Tensor lerp(const Tensor &start, const Tensor &end, const Operand &weight, Locat
                          loc);
     // Counted from the nearer end, so that both ends are met exactly.
     const ir::DType work = detail::working_dtype(t.dtype);
-    const Tensor a = detail::cast(start, work, loc), b = detail::cast(end, work, loc);
-    const Tensor w = detail::as_tensor(weight, work, a, loc);
+    const auto [from, to, part] = detail::together(loc, start, end, detail::tensor_or_none(weight));
+    const Tensor a = detail::cast(from, work, loc), b = detail::cast(to, work, loc);
+    const Tensor w = detail::as_tensor(detail::replaced(weight, part), work, a, loc);
     const Tensor step = detail::binary(Op::Sub, b, a, loc);
     const Tensor from_start = detail::binary(Op::Add, a, detail::binary(Op::Mul, w, step, loc), loc);
     const Tensor rest = detail::binary(Op::Sub, detail::literal(a, 1, loc), w, loc);
@@ -248,6 +252,7 @@ bool Tensor::equal(const Tensor &other, Location loc) const {
     return lz::equal(*this, other, loc);
 }
 Tensor &Tensor::lerp_(const Tensor &end, const Operand &weight, Location loc) & {
+    loc = detail::in<"lerp_">(loc);
     return detail::assign(*this, lz::lerp(*this, end, weight, loc), "lerp_", loc);
 }
 Tensor &Tensor::clamp_(const std::optional<Scalar> &lower, const std::optional<Scalar> &upper,
@@ -255,6 +260,7 @@ Tensor &Tensor::clamp_(const std::optional<Scalar> &lower, const std::optional<S
     return detail::assign(*this, lz::clamp(*this, lower, upper, loc), "clamp_", loc);
 }
 Tensor &Tensor::masked_fill_(const Tensor &mask, const Operand &value, Location loc) & {
+    loc = detail::in<"masked_fill_">(loc);
     return detail::assign(*this, lz::masked_fill(*this, mask, value, loc), "masked_fill_", loc);
 }
 

@@ -160,13 +160,14 @@ Tensor layer_norm(const Tensor &x, const Sizes &shape, const Tensor &weight, con
                   Location loc) {
     loc = detail::in<"layer_norm">(loc);
     const Axes axes = normalized_axes(x, shape, {&weight, &bias}, "layer_norm", loc);
-    return detail::in_working_dtype(x, "layer_norm", loc, [&](const Tensor &v) {
+    const auto all = detail::together(loc, x, weight, bias);
+    return detail::in_working_dtype(all[0], "layer_norm", loc, [&](const Tensor &v) {
         const Tensor off = detail::binary(Op::Sub, v, mean_over(v, axes, loc), loc);
         const Tensor variance = mean_over(detail::binary(Op::Mul, off, off, loc), axes, loc);
         const Tensor scale = detail::unary(
             Op::Rsqrt, detail::binary(Op::Add, variance, detail::constant(v, eps, loc), loc), loc);
         const Tensor normal = detail::binary(Op::Mul, off, scale, loc);
-        return with_parameter(Op::Add, with_parameter(Op::Mul, normal, weight, loc), bias, loc);
+        return with_parameter(Op::Add, with_parameter(Op::Mul, normal, all[1], loc), all[2], loc);
     });
 }
 
@@ -178,11 +179,12 @@ Tensor rms_norm(const Tensor &x, const Sizes &shape, const Tensor &weight, std::
     const double small = eps      ? *eps
                          : is_f64 ? std::numeric_limits<double>::epsilon()
                                   : static_cast<double>(std::numeric_limits<float>::epsilon());
-    return detail::in_working_dtype(x, "rms_norm", loc, [&](const Tensor &v) {
+    const auto all = detail::together(loc, x, weight);
+    return detail::in_working_dtype(all[0], "rms_norm", loc, [&](const Tensor &v) {
         const Tensor squares = mean_over(detail::binary(Op::Mul, v, v, loc), axes, loc);
         const Tensor scale = detail::unary(
             Op::Rsqrt, detail::binary(Op::Add, squares, detail::constant(v, small, loc), loc), loc);
-        return with_parameter(Op::Mul, detail::binary(Op::Mul, v, scale, loc), weight, loc);
+        return with_parameter(Op::Mul, detail::binary(Op::Mul, v, scale, loc), all[1], loc);
     });
 }
 
@@ -199,6 +201,7 @@ Tensor reduced(const Tensor &losses, Reduction reduction, const Tensor &count, L
 /// Scores of samples by class with the class axis last: [n.., classes]; a single sample has no n.
 struct Samples {
     Tensor scores; ///< in the working dtype
+    Tensor target; ///< beside them
     int axis;
     ir::DType dtype;
 };
@@ -223,7 +226,8 @@ Samples samples_of(const Tensor &scores, const Tensor &target, bool classes, con
                              "; for scores " + ir::to_string(type.shape) + " it must be " +
                              ir::to_string(wanted),
                          loc);
-    return {detail::cast(scores, detail::working_dtype(type.dtype), loc), axis, type.dtype};
+    const auto [x, there] = detail::together(loc, scores, target);
+    return {detail::cast(x, detail::working_dtype(type.dtype), loc), there, axis, type.dtype};
 }
 
 /// The number of samples whose class counts; classes that do not are replaced by 0, so that they can be
@@ -272,7 +276,7 @@ Tensor nll_loss(const Tensor &log_probabilities, const Tensor &target, const Cro
     loc = detail::in<"nll_loss">(loc);
     check_smoothing(options, "nll_loss", loc);
     const Samples s = samples_of(log_probabilities, target, true, "nll_loss", loc);
-    const Classes classes = classes_of(target, options.ignore_index, "nll_loss", loc);
+    const Classes classes = classes_of(s.target, options.ignore_index, "nll_loss", loc);
     const Tensor losses = detail::unary(Op::Neg, picked(s.scores, classes.index, s.axis, loc), loc);
     return detail::cast(loss_of(losses, classes, options, loc), s.dtype, loc);
 }
@@ -296,7 +300,7 @@ Tensor cross_entropy(const Tensor &logits, const Tensor &target, const CrossEntr
     const double smooth = options.label_smoothing;
 
     if (probabilities) {
-        Tensor p = detail::cast(target, detail::type(s.scores).dtype, loc);
+        Tensor p = detail::cast(s.target, detail::type(s.scores).dtype, loc);
         if (smooth > 0)
             p = detail::binary(Op::Add, detail::binary(Op::Mul, p, detail::constant(p, 1 - smooth, loc), loc),
                                detail::binary(Op::Div, detail::constant(p, smooth, loc), classes_count, loc),
@@ -310,7 +314,7 @@ Tensor cross_entropy(const Tensor &logits, const Tensor &target, const CrossEntr
                             s.dtype, loc);
     }
     // The score of the class is looked up before the softmax: in memory, not in what is computed from it.
-    const Classes classes = classes_of(target, options.ignore_index, "cross_entropy", loc);
+    const Classes classes = classes_of(s.target, options.ignore_index, "cross_entropy", loc);
     const Tensor total = logsumexp(s.scores, s.axis, false, loc);
     Tensor losses = detail::binary(Op::Sub, total, picked(s.scores, classes.index, s.axis, loc), loc);
     if (smooth > 0) {

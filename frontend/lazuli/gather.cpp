@@ -91,10 +91,11 @@ Tensor store(const Tensor &x, int64_t axis, const Tensor &index, const Tensor &s
         throw DTypeError(std::string(function) + ": the source is " + detail::text(detail::type(source)) +
                              " and the tensor " + detail::text(type) + "; both must have the same dtype",
                          loc);
-    const Tensor into = as_row(x, loc), at = as_row(index, loc);
+    const auto [target, positions, values] = detail::together(loc, x, index, source);
+    const Tensor into = as_row(target, loc), at = as_row(positions, loc);
     const Shape shape = detail::type(into).shape;
     const int a = detail::normal_axis(axis, shape.rank(), function, detail::type(into), loc);
-    const Tensor from = as_row(source, loc);
+    const Tensor from = as_row(values, loc);
     check_inside(at, "the index", into, a, function, loc);
     check_inside(at, "the index", from, -1, function, loc);
     const Shape extents = detail::type(at).shape;
@@ -116,7 +117,8 @@ Tensor gather(const Tensor &x, int64_t axis, const Tensor &index, Location loc) 
     loc = detail::in<"gather">(loc);
     detail::checked_type(x, "gather", loc);
     check_index(index, "gather", loc);
-    const Tensor from = as_row(x, loc), at = as_row(index, loc);
+    const auto [source, positions] = detail::together(loc, x, index);
+    const Tensor from = as_row(source, loc), at = as_row(positions, loc);
     const int a =
         detail::normal_axis(axis, detail::type(from).shape.rank(), "gather", detail::type(from), loc);
     check_inside(at, "the index", from, a, "gather", loc);
@@ -130,8 +132,9 @@ Tensor index_select(const Tensor &x, int64_t axis, const Tensor &index, Location
     const ir::TensorType type = detail::checked_type(x, "index_select", loc);
     check_row(index, "index_select", loc);
     const int a = detail::normal_axis(axis, type.shape.rank(), "index_select", type, loc);
-    const Tensor at = spread(index, type.shape, a, loc);
-    return detail::record(Op::Gather, {&x, &at}, {a}, {}, loc);
+    const auto [from, row] = detail::together(loc, x, index);
+    const Tensor at = spread(row, type.shape, a, loc);
+    return detail::record(Op::Gather, {&from, &at}, {a}, {}, loc);
 }
 
 Tensor take(const Tensor &x, const Tensor &index, Location loc) {
@@ -139,8 +142,9 @@ Tensor take(const Tensor &x, const Tensor &index, Location loc) {
     const int64_t count = detail::checked_type(x, "take", loc).numel();
     check_index(index, "take", loc);
     const Shape row({count}), flat({detail::type(index).numel()});
-    const Tensor from = detail::reshape_to(x, row, loc);
-    const Tensor at = detail::reshape_to(detail::from_front(index, count, loc), flat, loc);
+    const auto [source, positions] = detail::together(loc, x, index);
+    const Tensor from = detail::reshape_to(source, row, loc);
+    const Tensor at = detail::reshape_to(detail::from_front(positions, count, loc), flat, loc);
     return detail::reshape_to(detail::record(Op::Gather, {&from, &at}, {0}, {}, loc),
                               detail::type(index).shape, loc);
 }
@@ -173,7 +177,8 @@ Tensor index_add(const Tensor &x, int64_t axis, const Tensor &index, const Tenso
         throw ShapeError("index_add: the source has shape " + ir::to_string(detail::type(source).shape) +
                              "; it must be " + ir::to_string(wanted),
                          loc);
-    return store(x, a, spread(index, type.shape, a, loc), source, true, "index_add", loc);
+    const auto [into, row, from] = detail::together(loc, x, index, source);
+    return store(into, a, spread(row, type.shape, a, loc), from, true, "index_add", loc);
 }
 
 Tensor embedding(const Tensor &weight, const Tensor &index, Location loc) {
@@ -185,8 +190,9 @@ Tensor embedding(const Tensor &weight, const Tensor &index, Location loc) {
     const Shape &shape = detail::type(index).shape;
     std::vector<int64_t> extents(shape.begin(), shape.end());
     extents.push_back(type.shape[1]);
-    const Tensor row = detail::reshape_to(index, Shape({shape.numel()}), loc);
-    return reshape(index_select(weight, 0, row, loc), extents, loc);
+    const auto [rows, positions] = detail::together(loc, weight, index);
+    const Tensor row = detail::reshape_to(positions, Shape({shape.numel()}), loc);
+    return reshape(index_select(rows, 0, row, loc), extents, loc);
 }
 
 Tensor one_hot(const Tensor &index, int64_t classes, Location loc) {
@@ -217,17 +223,21 @@ Tensor masked_select(const Tensor &x, const Tensor &mask, Location loc) {
         throw ShapeError("masked_select: the mask is " + detail::text(chosen) + "; for " +
                              detail::text(type) + " it must be bool" + ir::to_string(type.shape),
                          loc);
-    const Tensor row = detail::reshape_to(x, Shape({type.numel()}), loc);
-    return index_select(row, 0, detail::positions_where(mask, loc), loc);
+    const auto [from, chosen_by] = detail::together(loc, x, mask);
+    const Tensor row = detail::reshape_to(from, Shape({type.numel()}), loc);
+    return index_select(row, 0, detail::positions_where(chosen_by, loc), loc);
 }
 
 Tensor &Tensor::scatter_(int64_t axis, const Tensor &index, const Operand &source, Location loc) & {
+    loc = detail::in<"scatter_">(loc);
     return detail::assign(*this, lz::scatter(*this, axis, index, source, loc), "scatter_", loc);
 }
 Tensor &Tensor::scatter_add_(int64_t axis, const Tensor &index, const Tensor &source, Location loc) & {
+    loc = detail::in<"scatter_add_">(loc);
     return detail::assign(*this, lz::scatter_add(*this, axis, index, source, loc), "scatter_add_", loc);
 }
 Tensor &Tensor::index_add_(int64_t axis, const Tensor &index, const Tensor &source, Location loc) & {
+    loc = detail::in<"index_add_">(loc);
     return detail::assign(*this, lz::index_add(*this, axis, index, source, loc), "index_add_", loc);
 }
 

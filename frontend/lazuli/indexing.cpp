@@ -158,10 +158,11 @@ Tensor cut_of(const Tensor &x, const Plan &plan, Location loc) {
     return flip_back(part, plan, loc);
 }
 
-/// Positions as one row, counted from 0.
-Tensor row_of_positions(const Plan &plan, Location loc) {
+/// Positions as one row beside x, counted from 0.
+Tensor row_of_positions(const Tensor &x, const Plan &plan, Location loc) {
     const int64_t extent = plan.sizes[plan.picked_axis];
-    return detail::reshape_to(detail::from_front(*plan.positions, extent, loc),
+    const Tensor here = detail::together_with(x, loc, *plan.positions)[1];
+    return detail::reshape_to(detail::from_front(here, extent, loc),
                               Shape({detail::type(*plan.positions).numel()}), loc);
 }
 
@@ -179,7 +180,8 @@ std::vector<int64_t> picked_shape(const Plan &plan) {
 Tensor read(const Tensor &x, const Plan &plan, Location loc) {
     Tensor part = cut_of(x, plan, loc);
     if (plan.positions)
-        part = index_select(part, static_cast<int64_t>(plan.picked_axis), row_of_positions(plan, loc), loc);
+        part =
+            index_select(part, static_cast<int64_t>(plan.picked_axis), row_of_positions(x, plan, loc), loc);
     const Shape shape = detail::checked_shape(picked_shape(plan), detail::type(x).dtype, "at", loc);
     return detail::record(Op::Reshape, {&part}, Words().ints(shape.extents()), loc);
 }
@@ -189,7 +191,7 @@ Tensor written(const Tensor &x, const Plan &plan, const Tensor &value, Location 
     Shape cut_shape(std::span(plan.sizes, plan.rank));
     Tensor update;
     if (plan.positions) {
-        const Tensor row = row_of_positions(plan, loc);
+        const Tensor row = row_of_positions(x, plan, loc);
         const auto axis = static_cast<int>(plan.picked_axis);
         Shape source = cut_shape;
         source[axis] = detail::type(row).numel();
@@ -261,9 +263,9 @@ void Part::read() const {
     if (!detail::Access::unread(*this))
         return;
     const Location loc = detail::in<"at">(loc_);
-    const Tensor &mask = index_[0].tensor();
+    const auto [base, mask] = detail::together_with(base_, loc, index_[0].tensor());
     static_cast<Tensor &>(const_cast<Part &>(*this)) = // NOLINT: a Part is never a constant
-        lz::index_select(rows_under(mask, base_, loc), 0, detail::positions_where(mask, loc), loc);
+        lz::index_select(rows_under(mask, base, loc), 0, detail::positions_where(mask, loc), loc);
 }
 
 void detail::read_mask(const Tensor &part) {
@@ -297,9 +299,11 @@ void Part::write_masked(const Tensor &value, Location loc) const {
     int axis = 0;
     if (ir::broadcast_shapes(row, trimmed, joined, axis) && joined == row) {
         const Tensor cut = detail::reshape_to(value, trimmed, loc);
-        detail::replace(base_, detail::select(mask_over(mask, base_, loc), cut, base_, loc));
+        const auto [base, chosen, number] = detail::together_with(base_, loc, mask, cut);
+        detail::replace(base_, detail::select(mask_over(chosen, base, loc), number, base, loc));
     } else {
-        const Index positions(detail::positions_where(mask, loc), loc);
+        const Tensor here = detail::together_with(base_, loc, mask)[1];
+        const Index positions(detail::positions_where(here, loc), loc);
         Shape part = type.shape;
         part[0] = detail::type(positions.tensor()).numel();
         if (!ir::broadcast_shapes(part, trimmed, joined, axis) || !(joined == part))
@@ -346,7 +350,7 @@ void Part::write(const Tensor &value, Location loc) const {
 }
 
 const Part &Part::operator=(const Operand &value) const {
-    const Location loc = value.loc();
+    const Location loc = detail::in<"at">(value.loc());
     if (value.is_tensor())
         detail::checked_type(value.tensor(), "at", loc);
     write(detail::stored(value, detail::type(base_).dtype, base_, "at", loc), loc);
@@ -368,13 +372,13 @@ bool is_number(const Operand &value, Location loc) {
 
 #define LZ_COMPOUND(symbol, function)                                                                        \
     const Part &Part::operator symbol(const Operand &value) const {                                          \
-        const Location loc = value.loc();                                                                    \
+        const Location loc = detail::in<"at">(value.loc());                                                  \
         const bool everywhere = is_mask(index_) && is_number(value, loc);                                    \
         Tensor changed = lz::clone(everywhere ? base_ : static_cast<const Tensor &>(*this), loc);            \
         changed.function(value, loc);                                                                        \
         if (everywhere) {                                                                                    \
-            detail::replace(base_, lz::where(mask_over(index_[0].tensor(), base_, loc), {changed, loc},      \
-                                             {base_, loc}, loc));                                            \
+            const auto [base, mask] = detail::together_with(base_, loc, index_[0].tensor());                 \
+            detail::replace(base_, detail::select(mask_over(mask, base, loc), changed, base, loc));          \
             detail::Access::set_unread(const_cast<Part &>(*this));                                           \
         } else {                                                                                             \
             write(changed, loc);                                                                             \

@@ -26,9 +26,10 @@ std::vector<Tensor> one_dtype(std::span<const Tensor> tensors, const char *funct
     ir::DType dtype = detail::checked_type(tensors[0], function, loc).dtype;
     for (const Tensor &x : tensors)
         dtype = ir::promote(dtype, detail::checked_type(x, function, loc).dtype);
-    std::vector<Tensor> out;
-    for (const Tensor &x : tensors)
-        out.push_back(detail::cast(x, dtype, loc));
+    std::vector<Tensor> out(tensors.begin(), tensors.end());
+    detail::bring_together(out, detail::home_of(out), loc);
+    for (Tensor &x : out)
+        x = detail::cast(x, dtype, loc);
     return out;
 }
 
@@ -108,7 +109,6 @@ std::vector<Tensor> split_with_sizes(const Tensor &x, const Sizes &sizes, int64_
     return out;
 }
 std::vector<Tensor> split(const Tensor &x, std::initializer_list<int64_t> sizes, int64_t axis, Location loc) {
-    loc = detail::in<"split">(loc);
     loc = detail::in<"split">(loc);
     return split_with_sizes(x, sizes, axis, loc);
 }

@@ -71,6 +71,7 @@ graph @f(%x: f32[2] @cpu = random(7), %z: f32[2] @cpu loc("c.cpp":8), %y: f32[2]
   %1 = constant {value=0.5} : f32[] @cpu
   !0 = record_event {device=cpu, event=1} after(%0)
   %2 = transfer %z {to=cuda:0} : f32[2] @cuda:0 cause(peer)
+  %3 = transfer %z, %x, %z {to=cuda:0} : f32[2] @cuda:0
   return %0
 }
 )";
@@ -88,6 +89,8 @@ graph @f(%x: f32[2] @cpu = random(7), %z: f32[2] @cpu loc("c.cpp":8), %y: f32[2]
         {"group(1)", ""},
         {"add %x", "sub %x"},
         {"%x, %y", "%y, %x"},
+        {"%x, %z {", "%x, %y {"},
+        {"%x, %z {", "%x {"},
         {"stream(1)", ""},
         {"cluster(0)", ""},
         {"rec(3)", "rec(4)"},

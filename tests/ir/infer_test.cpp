@@ -79,6 +79,7 @@ TEST(Infer, TypesOfResults) {
         {Op::Scatter, {{kF, {4, 3}}, {DType::I64, {9, 3}}, {kF, {9, 3}}}, {0, 1}, {}, "f32[4,3] @cpu"},
         {Op::Sort, {{DType::U8, {4, 3}}}, {1, 0}, {}, "u8[4,3] @cpu"},
         {Op::Transfer, {{kF, {2}}}, {257}, {}, "f32[2] @cuda:1"},
+        {Op::Transfer, {{kF, {2}}, {DType::Bool, {3}, kGpu}, {kF, {}}}, {257}, {}, "f32[2] @cuda:1"},
     };
     for (const Case &c : cases)
         EXPECT_EQ(Bench(c.operands).add(c.op, c.structural, c.runtime), c.result) << name(c.op);

@@ -1,6 +1,7 @@
 // S01 to S12: devices, where tensors are made and where results live.
 #include "support.h"
 
+#include <functional>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -112,6 +113,72 @@ TEST(Semantics, S05_a_result_lives_where_its_operands_live) {
     }
 }
 
+TEST(Semantics, S05_the_first_operand_that_the_user_passed_decides) {
+    const Tensor x = lz::ones({2, 3}, {.device = kGpu0}), y = lz::ones({2, 3}, {.device = kGpu1});
+    const Tensor mask = y > 0, cpu = lz::ones({2, 3}), classes = lz::zeros({2}, {.dtype = lz::i64});
+    const Tensor index = lz::zeros({2, 3}, {.dtype = lz::i64, .device = kGpu1});
+    // Each is illegal, and dropped before anything is checked.
+    EXPECT_EQ(lz::masked_fill(x, mask, 3).device(), kGpu0);
+    EXPECT_EQ(lz::masked_fill(cpu, mask, 3).device(), Device::cpu());
+    EXPECT_EQ(lz::nll_loss(x, classes).device(), kGpu0);
+    EXPECT_EQ(lz::cross_entropy(x, classes).device(), kGpu0);
+    EXPECT_EQ(lz::cross_entropy(x, y).device(), kGpu0);
+    EXPECT_EQ(lz::lerp(x, y, 0.5).device(), kGpu0);
+    EXPECT_EQ(lz::lerp(x, x, y).device(), kGpu0);
+    EXPECT_EQ(lz::where(mask, x, x).device(), kGpu1);
+    EXPECT_EQ(lz::where(mask, 1.0, x).device(), kGpu1);
+    EXPECT_EQ(lz::addcmul(x, y, cpu).device(), kGpu0);
+    EXPECT_EQ(lz::clamp(x, y, Tensor()).device(), kGpu0);
+    EXPECT_EQ(lz::take(x, classes).device(), kGpu0);
+    EXPECT_EQ(lz::scatter(x, 1, index, y).device(), kGpu0);
+    EXPECT_EQ(lz::gather(cpu, 1, index).device(), Device::cpu());
+    EXPECT_EQ(lz::cat({lz::ones({0}, {.device = kGpu0}), y.reshape({6})}).device(), kGpu0)
+        << "a row of nothing has a device too";
+    const Tensor number = lz::tensor(2.0), of_gpu = lz::tensor(3.0, {.device = kGpu1});
+    EXPECT_EQ(lz::stack({number, of_gpu}).device(), kGpu1) << "0-dim CPU tensors do not decide";
+    EXPECT_EQ(lz::masked_fill(number, of_gpu > 0, 1).device(), kGpu1);
+}
+
+TEST(Semantics, S05_a_form_in_place_never_moves_its_tensor) {
+    const Tensor mask = lz::tensor({true, false, true}, {.device = kGpu1}),
+                 y = lz::full({3}, 5.0, {.device = kGpu1});
+    const Tensor index = lz::zeros({1}, {.dtype = lz::i64, .device = kGpu1});
+    struct Form {
+        const char *name;
+        std::function<void(Tensor &)> change;
+        std::vector<float> result;
+    };
+    const Form forms[] = {
+        {"masked_fill_", [&](Tensor &x) { x.masked_fill_(mask, 2); }, {2, 1, 2}},
+        {"at(mask) =", [&](Tensor &x) { x.at(mask) = 5; }, {5, 1, 5}},
+        {"at(mask) +=", [&](Tensor &x) { x.at(mask) += 5; }, {6, 1, 6}},
+        {"at(positions) =", [&](Tensor &x) { x.at({index}) = 7; }, {7, 1, 1}},
+        {"+=", [&](Tensor &x) { x += y; }, {6, 6, 6}},
+        {"lerp_", [&](Tensor &x) { x.lerp_(y, 0.5); }, {3, 3, 3}},
+        {"addcmul_", [&](Tensor &x) { x.addcmul_(y, y); }, {26, 26, 26}},
+        {"index_add_", [&](Tensor &x) { x.index_add_(0, index, y.slice(0, 0, 1)); }, {6, 1, 1}},
+        {"scatter_", [&](Tensor &x) { x.scatter_(0, index, 9); }, {9, 1, 1}},
+    };
+    for (const Form &form : forms) {
+        SCOPED_TRACE(form.name);
+        Tensor x = lz::ones({3}, {.device = kGpu0});
+        const Tensor alias = x;
+        lz::sync();
+        form.change(x);
+        EXPECT_EQ(x.device(), kGpu0) << "before it is found to be illegal";
+        EXPECT_THROW(lz::sync(), lz::DeviceError);
+        EXPECT_EQ(x.device(), kGpu0);
+        EXPECT_EQ(floats(x), std::vector<float>(3, 1)) << "and it has not changed";
+        lz::cuda::enable_peer_access(kGpu0, kGpu1);
+        form.change(x);
+        EXPECT_EQ(x.device(), kGpu0);
+        EXPECT_EQ(floats(x), form.result);
+        EXPECT_EQ(alias.device(), kGpu0);
+        EXPECT_EQ(floats(alias), form.result);
+        lz::cuda::disable_peer_access(kGpu0, kGpu1);
+    }
+}
+
 TEST(Semantics, S06_cross_device_add_is_rejected) {
     const Tensor x = lz::full({2, 3}, 1.0, {.device = kGpu0});
     const uint32_t made_at = __LINE__ + 1;
@@ -201,6 +268,69 @@ TEST(Semantics, S06_functions_made_of_several_operations_are_named_and_so_are_th
          "b.to(a.device())", __LINE__, [&] { (x + column).to_vector<float>(); });
 }
 
+TEST(Semantics, S06_operands_are_named_in_the_order_in_which_they_were_passed) {
+    const uint32_t line = __LINE__;
+    const Tensor x = lz::ones({3}, {.device = kGpu0}), y = lz::full({3}, 2.0, {.device = kGpu1});
+    const Tensor c = lz::arange(3).to(lz::f32), mask = y > 0, number = lz::tensor(1.0);
+    lz::sync();
+    const std::string of_x = "f32[3] on cuda:0 (made by ones at " + place(line + 1) + ")",
+                      of_y = "f32[3] on cuda:1 (made by full at " + place(line + 1) + ")",
+                      of_c = "f32[3] on cpu (made by to at " + place(line + 2) + ")",
+                      of_mask = "bool[3] on cuda:1 (made by gt at " + place(line + 2) + ")",
+                      of_number = "f32[] on cpu (made by tensor at " + place(line + 2) + ")";
+    const auto says = [&](const std::string &call, const std::vector<std::string> &operands,
+                          const std::string &fix, uint32_t at, auto &&f) {
+        std::string list;
+        for (size_t k = 0; k < operands.size(); ++k)
+            list += std::string(k > 0 ? ", " : "") + static_cast<char>('a' + k) + " is " + operands[k];
+        EXPECT_EQ(caught<lz::DeviceError>(f).what, call + ": operands are on different devices: " + list +
+                                                       ". Bring them together, for instance with " + fix +
+                                                       ", at " + place(at));
+    };
+    const std::string fix = "b.to(a.device())";
+    says("masked_fill", {of_x, of_mask}, fix, __LINE__, [&] { lz::masked_fill(x, mask, 3).eval(); });
+    says("masked_fill", {of_x, of_mask, of_number}, fix, __LINE__ + 1,
+         [&] { lz::masked_fill(x, mask, number).eval(); });
+    says("masked_select", {of_x, of_mask}, fix, __LINE__, [&] { lz::masked_select(x, mask); });
+    says("lerp", {of_x, of_y}, fix, __LINE__, [&] { lz::lerp(x, y, 0.5).eval(); });
+    says("addcmul", {of_x, of_y, of_c}, "b.to(a.device()) and c.to(a.device())", __LINE__ + 1,
+         [&] { lz::addcmul(x, y, c).eval(); });
+    says("clamp", {of_x, of_number, of_y}, "c.to(a.device())", __LINE__ + 1,
+         [&] { lz::clamp(x, number, y).eval(); });
+    says("layer_norm", {of_x, of_y, of_c}, "b.to(a.device()) and c.to(a.device())", __LINE__ + 1,
+         [&] { lz::layer_norm(x, {3}, y, c).eval(); });
+    says("stack", {of_x, of_y, of_c}, "b.to(a.device()) and c.to(a.device())", __LINE__ + 1,
+         [&] { lz::stack({x, y, c}).eval(); });
+    Tensor z = x.clone();
+    const std::string cloned = "f32[3] on cuda:0 (made by clone at " + place(__LINE__ - 1) + ")";
+    says("masked_fill_", {cloned, of_mask}, fix, __LINE__, [&] { z.masked_fill_(mask, 3).eval(); });
+    says("lerp_", {cloned, of_y}, fix, __LINE__, [&] { z.lerp_(y, 0.5).eval(); });
+    says("add_", {cloned, of_y}, fix, __LINE__, [&] { (z += y).eval(); });
+    says("at", {cloned, of_mask}, fix, __LINE__ + 1, [&] {
+        z.at(mask) = 0;
+        z.eval();
+    });
+    says("at", {cloned, of_mask, of_number}, fix, __LINE__ + 1, [&] {
+        z.at(mask) = number;
+        z.eval();
+    });
+    says("at", {cloned, of_mask}, fix, __LINE__ + 1, [&] {
+        z.at(mask) -= 1;
+        z.eval();
+    });
+    // What is changed in place stays where it is, also a number on the CPU.
+    Tensor own = c.clone(), sum = number.clone();
+    says("add_", {"f32[3] on cpu (made by clone at " + place(__LINE__ - 1) + ")", of_y}, fix, __LINE__ + 1,
+         [&] { (own += y).eval(); });
+    const Tensor g = lz::tensor(2.0, {.device = kGpu0});
+    says("add_",
+         {"f32[] on cpu (made by clone at " + place(__LINE__ - 5) + ")",
+          "f32[] on cuda:0 (made by tensor at " + place(__LINE__ - 3) + ")"},
+         fix, __LINE__, [&] { (sum += g).eval(); });
+    EXPECT_EQ(sum.item<float>(), 1);
+    EXPECT_EQ(floats(z), std::vector<float>(3, 1));
+}
+
 TEST(Semantics, S06_a_call_in_a_loop_names_its_own_operands_only) {
     Tensor x = lz::ones({2, 2}, {.device = kGpu0});
     std::vector<Tensor> weights;
@@ -254,6 +384,18 @@ TEST(Child, DISABLED_Automatic) {
         << lz::explain(sum);
     EXPECT_EQ(floats(sum), std::vector<float>(1000, 5));
     EXPECT_EQ(floats(large * lz::ones({500})), std::vector<float>(1000, 3)) << "the CPU's too";
+    Tensor x = lz::ones({3}, {.device = kGpu0});
+    const Tensor mask = lz::tensor({true, false, true}, {.device = kGpu1});
+    x.masked_fill_(mask, 2);
+    x.at(lz::tensor({false, true, false})) = 7;
+    x += lz::ones({3}, {.device = kGpu2});
+    EXPECT_EQ(x.device(), kGpu0) << "in place is in place";
+    EXPECT_EQ(floats(x), (std::vector<float>{3, 8, 3}));
+    Tensor number = lz::tensor(1.0);
+    number += lz::tensor(2.0, {.device = kGpu1});
+    EXPECT_EQ(number.device(), Device::cpu());
+    EXPECT_EQ(number.item<float>(), 3);
+    EXPECT_EQ(lz::nll_loss(-lz::ones({2, 3}, {.device = kGpu1}), lz::tensor({0, 1})).device(), kGpu1);
 }
 TEST(Semantics, S06_operands_are_brought_together_where_that_is_asked_for) {
     run_child("LAZULI_TRANSFER=automatic", "Automatic");
@@ -271,6 +413,31 @@ TEST(Semantics, S07_0_dim_cpu_tensors_go_with_gpu_operands) {
     const Tensor on_gpu = lz::ones({2}, {.device = kGpu0}).sum().cpu();
     EXPECT_EQ(floats(x + on_gpu), std::vector<float>(3, 4));
     EXPECT_EQ((on_gpu + x).device(), kGpu1);
+}
+
+TEST(Semantics, S07_0_dim_cpu_tensors_that_get_axes_go_with_gpu_operands_too) {
+    Tensor x = lz::arange(3, {.dtype = lz::f32, .device = kGpu1});
+    const Tensor at = lz::tensor(1), weight = lz::tensor(0.5), eight = lz::tensor(8.0);
+    for (const bool pending : {false, true}) { // known when the graph is compiled, and not
+        SCOPED_TRACE(pending);
+        const Tensor i = pending ? lz::ones({2}, {.dtype = lz::i64}).sum() : at + 1;
+        if (!pending)
+            lz::sync();
+        EXPECT_EQ(floats(x.at({i})), std::vector<float>{2});
+        EXPECT_EQ(floats(lz::take(x, i)), std::vector<float>{2});
+        EXPECT_EQ(floats(lz::index_select(x, 0, i)), std::vector<float>{2});
+        EXPECT_EQ(floats(lz::gather(x, 0, i)), std::vector<float>{2});
+        EXPECT_EQ(floats(lz::scatter(x, 0, i, eight)), (std::vector<float>{0, 1, 8}));
+        const Tensor both = lz::stack({i.to(lz::f32), x.select(0, 1)});
+        EXPECT_EQ(both.device(), kGpu1);
+        EXPECT_EQ(floats(both), (std::vector<float>{2, 1}));
+        EXPECT_EQ(floats(lz::lerp(x, x + i, weight)), (std::vector<float>{1, 2, 3}));
+    }
+    x.at({at}) = eight;
+    EXPECT_EQ(floats(x), (std::vector<float>{0, 8, 2}));
+    x.at(x > 1) = weight;
+    EXPECT_EQ(x.device(), kGpu1);
+    EXPECT_EQ(floats(x), (std::vector<float>{0, 0.5, 0.5}));
 }
 
 TEST(Semantics, S07_copies_go_between_any_two_devices) {

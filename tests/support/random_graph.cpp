@@ -495,8 +495,15 @@ private:
     }
 
     void draw_Transfer(Op op) {
-        if (const auto x = any())
-            same(op, *x, {device_word(r_.pick(o_.devices))});
+        const auto x = any();
+        if (!x)
+            return;
+        std::vector<Item> operands = {*x};
+        if (o_.mixed_devices && r_.chance(50)) // moved for an operation of these
+            for (int k = 0; k < 3; ++k)
+                if (const auto other = any())
+                    operands.push_back(*other);
+        add(op, operands, {device_word(r_.pick(o_.devices))}, {}, x->low, x->high, x->error);
     }
 
     void draw_Call(Op op) {

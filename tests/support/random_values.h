@@ -219,7 +219,7 @@ protected:
         }
     }
 
-    Item add(Op op, std::initializer_list<Item> operands, const Words &structural, const Words &runtime,
+    Item add(Op op, const std::vector<Item> &operands, const Words &structural, const Words &runtime,
              double low, double high, double error) {
         std::vector<ValueId> ids;
         for (const Item &x : operands)

@@ -9,6 +9,7 @@
 #include "lazuli/options.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 namespace lz::detail {
@@ -174,6 +175,36 @@ Tensor from_front(const Tensor &index, int64_t extent, Location loc);
 /// Where a bool tensor is true: positions in row-major order, in a row. Sync point (gather.cpp).
 Tensor positions_where(const Tensor &mask, Location loc);
 
+/// Where a call of these operands runs (S05): on the device of the first that is not a 0-dim CPU tensor.
+ir::Device home_of(std::span<const Tensor> operands);
+/// Brings a call's operands, in the order in which the user passed them, to `home`. Those that are elsewhere
+/// become transfers which the compiler rejects, naming all of these operands, unless they are numbers on the
+/// CPU, have peer access, or are to be moved automatically (S06, S07). Undefined tensors stay so.
+void bring_together(std::span<Tensor> operands, ir::Device home, Location loc);
+/// The operands where the call runs. A function begins with it where the first primitive that mixes would not
+/// decide the device as S05 does, would not see all that the user passed, or would give axes to a number.
+template <class... T>
+std::array<Tensor, sizeof...(T)> together(Location loc, const T &...operands) {
+    std::array<Tensor, sizeof...(T)> all = {operands...};
+    bring_together(all, home_of(all), loc);
+    return all;
+}
+/// The same for what changes the first operand in place, which stays where it is.
+template <class... T>
+std::array<Tensor, 1 + sizeof...(T)> together_with(const Tensor &x, Location loc, const T &...operands) {
+    std::array<Tensor, 1 + sizeof...(T)> all = {x, operands...};
+    bring_together(all, type(x).device, loc);
+    return all;
+}
+/// An operand's tensor; undefined for a number.
+inline Tensor tensor_or_none(const Operand &x) {
+    return x.is_tensor() ? x.tensor() : Tensor();
+}
+/// A tensor from `together` in the place of the operand that it came from.
+inline Operand replaced(const Operand &x, const Tensor &now) {
+    return x.is_tensor() ? Operand(now, x.loc()) : x;
+}
+
 /// PyTorch's promotion of an operand list (S62): the dtype in which they meet.
 ir::DType result_type(const Operand &a, const Operand &b, const char *function, Location loc);
 /// The operand as a tensor of this dtype: cast, or a constant on the device of `like`.
@@ -204,7 +235,7 @@ Tensor in_working_dtype(const Tensor &x, const char *function, Location loc, F &
 
 /// The last step of every in-place form: `value`, broadcast to and cast to what x is, becomes x's. Throws
 /// (and changes nothing) when the shapes do not fit, when a float would become an integer, or an integer a
-/// bool.
+/// bool. A value on another device is one of S06 and S07: x never leaves its own.
 Tensor &assign(Tensor &x, const Tensor &value, const char *function, Location loc);
 
 } // namespace lz::detail

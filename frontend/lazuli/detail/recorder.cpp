@@ -265,6 +265,7 @@ void replace(Tensor &target, const Tensor &value) {
     Node *const last = cell->current;
     if (next == last)
         return;
+    LZ_CHECK(next->type.device == last->type.device, "an in-place form would move its tensor");
     if (last->pinned && !next->pinned && !next->pending()) [[unlikely]] { // launch blocking: it has run
         replace(target, in_pinned_memory(value, from_ir(next->loc)));
         return;
