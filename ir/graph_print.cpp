@@ -2,6 +2,7 @@
 #include "ir/text.h"
 #include "ir/text_scanner.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -220,10 +221,24 @@ private:
             out_ += '}';
     }
 
-    std::string attribute(const Node &n, const AttrView &view, AttrType type, int i) const {
+    bool names_word(Op op, int i) const {
+        return options_.number_effects &&
+               (op == Op::HostCallback ||
+                ((op == Op::RecordEvent || op == Op::WaitEvent) && i == attr::kEventWord));
+    }
+    int64_t number_of(Op op, int64_t word) {
+        std::vector<int64_t> &seen = op == Op::HostCallback ? callbacks_ : events_;
+        const auto at = std::ranges::find(seen, word);
+        const auto number = at - seen.begin();
+        if (at == seen.end())
+            seen.push_back(word);
+        return number;
+    }
+
+    std::string attribute(const Node &n, const AttrView &view, AttrType type, int i) {
         switch (type) {
         case AttrType::Int:
-            return std::to_string(view.integer(i));
+            return std::to_string(names_word(n.op, i) ? number_of(n.op, view.integer(i)) : view.integer(i));
         case AttrType::Ints: {
             std::string text = "[";
             for (const int64_t entry : view.ints(i))
@@ -255,6 +270,7 @@ private:
     const Graph &g_;
     const PrintOptions &options_;
     std::vector<uint32_t> numbers_, effects_;
+    std::vector<int64_t> events_, callbacks_; ///< words by their numbers
     std::string out_;
 };
 

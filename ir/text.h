@@ -18,6 +18,9 @@ struct Program;
 struct PrintOptions {
     bool locations = true;
     bool header = true; ///< the `lazuli 1` line
+    /// Events and callbacks as 0, 1, .. in the order in which a graph names them first: in what a process
+    /// records their words are addresses.
+    bool number_effects = false;
 };
 
 std::string print(const Graph &graph, const PrintOptions &options = {});

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
 namespace lz::passes {
@@ -18,8 +19,10 @@ std::string summary(const Graph &graph, std::span<const LoweredStep> steps) {
     for (const LoweredStep &step : steps) {
         launches += step.kind == StepKind::Launch;
         calls += step.kind == StepKind::Library && !is_wait_stream(step);
-        for (NodeId id : step.nodes)
-            operations += !is_free(graph.node(id).op);
+        const auto named =
+            std::ranges::count_if(step.nodes, [&](NodeId id) { return !is_free(graph.node(id).op); });
+        // What makes or moves a value, and nothing else, is the operation of its kernel.
+        operations += named == 0 && !step.nodes.empty() ? 1 : static_cast<size_t>(named);
     }
     std::string text = fmt::format("Graph {} became {}", graph.name, plural(launches, "kernel"));
     if (calls != 0)

@@ -4,6 +4,7 @@
 
 #include "runtime/api/backend.h"
 
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -30,10 +31,33 @@ public:
         return moment_;
     }
 
+    /// The user has recorded it, and nobody has launched that yet. `resolve` follows once for each: when the
+    /// record has been launched, or will never be.
+    void expect() {
+        const std::lock_guard lock(mutex_);
+        ++expected_;
+    }
+    void resolve() {
+        const std::lock_guard lock(mutex_);
+        if (--expected_ == 0)
+            resolved_.notify_all();
+    }
+    bool expected() const {
+        const std::lock_guard lock(mutex_);
+        return expected_ > 0;
+    }
+    /// Waits until no record is expected. Whoever records must be about to launch on its own.
+    void await_records() const {
+        std::unique_lock lock(mutex_);
+        resolved_.wait(lock, [this] { return expected_ == 0; });
+    }
+
 private:
     const bool timing_;
     mutable std::mutex mutex_;
+    mutable std::condition_variable resolved_;
     Moment moment_;
+    int64_t expected_ = 0;
 };
 
 struct UserCallback {

@@ -33,7 +33,6 @@ struct VirtualMachine {
 
 namespace {
 
-constexpr int kMaxDevices = 64;
 constexpr size_t kGiB = size_t{1} << 30;
 
 [[noreturn]] void refuse(ir::ErrorKind kind, std::string message) {
@@ -371,9 +370,9 @@ void VirtualBackend::call(const Call &call, StreamId stream, OnDone done) {
 // --- the machine
 
 std::vector<std::unique_ptr<Backend>> make_virtual_gpus(const VirtualOptions &options, ModuleLoader loader) {
-    if (options.count < 0 || options.count > kMaxDevices)
+    if (options.count < 0 || options.count > kMaxVirtualGpus)
         refuse(ir::ErrorKind::Device, fmt::format("A machine has 0 to {} virtual GPUs; {} were asked for.",
-                                                  kMaxDevices, options.count));
+                                                  kMaxVirtualGpus, options.count));
     std::vector<int> visible;
     if (options.visible)
         visible = *options.visible;

@@ -25,8 +25,10 @@
 
 namespace lz::runtime {
 
+inline constexpr int kMaxVirtualGpus = 16;
+
 struct VirtualOptions {
-    int count = 1;
+    int count = 1; ///< 0 to kMaxVirtualGpus
     /// Which of them there are, in this order (CUDA_VISIBLE_DEVICES): cuda:i is number visible[i]. Not set:
     /// all.
     std::optional<std::vector<int>> visible = {};

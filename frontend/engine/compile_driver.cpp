@@ -11,7 +11,8 @@ namespace {
 void dump_pass(const Dumper &dumper, const passes::PassOutput &output) {
     const Dumps &wanted = dumper.wanted();
     if (wanted.passes && output.graph && !output.program)
-        dumper.write(fmt::format("after-{}", output.pass), "lz", ir::print(*output.graph));
+        dumper.write(fmt::format("after-{}", output.pass), "lz",
+                     ir::print(*output.graph, {.number_effects = true}));
     if (wanted.dot && output.pass == "fuse" && output.graph)
         dumper.write("clusters", "dot", ir::to_dot(*output.graph));
 }

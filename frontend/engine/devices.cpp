@@ -54,7 +54,10 @@ std::vector<int> visible_devices(const Options &options, int count) {
     return visible;
 }
 
-runtime::VirtualOptions virtual_options(const Options &options) {
+static_assert(kMaxVirtualGpus == runtime::kMaxVirtualGpus);
+
+/// `wrong` says what is the matter with the model, if anything is.
+runtime::VirtualOptions virtual_options(const Options &options, std::string &wrong) {
     runtime::VirtualOptions virtuals;
     virtuals.count = options.virtual_gpus;
     virtuals.memory_bytes = static_cast<size_t>(options.virtual_memory);
@@ -66,7 +69,8 @@ runtime::VirtualOptions virtual_options(const Options &options) {
             if (virtuals.count == 0) // `h200x4`, and no other number
                 virtuals.count = virtuals.model->devices;
         } catch (const ir::Failure &failure) {
-            log_line("options", fmt::format("LAZULI_VIRTUAL_MODEL is ignored: {}", failure.message()));
+            wrong = failure.message();
+            log_line("options", fmt::format("LAZULI_VIRTUAL_MODEL is ignored: {}", wrong));
         }
     virtuals.visible = visible_devices(options, virtuals.count);
     return virtuals;
@@ -82,7 +86,8 @@ Devices::Wrap &Devices::wrap() {
 Devices::Devices(const Options &options)
     : cpu_(codegen::cpu_jit_available() ? codegen::cpu_loader() : nullptr, 0,
            {.delay_seed = options.virtual_delay}) {
-    const runtime::VirtualOptions virtuals = virtual_options(options);
+    std::string wrong_model;
+    const runtime::VirtualOptions virtuals = virtual_options(options, wrong_model);
     if (virtuals.count > 0 && !codegen::cpu_jit_available()) {
         why_no_gpu_ = "Virtual GPUs need the CPU's JIT, which this build of Lazuli was made without.";
     } else if (virtuals.count > 0) {
@@ -96,6 +101,8 @@ Devices::Devices(const Options &options)
         // Where a model is switched on, the CPU's work takes time of the same clock.
         if (!gpus_.empty())
             cpu_.set_clock(static_cast<const runtime::VirtualBackend &>(*gpus_[0]).clock());
+    } else if (!wrong_model.empty()) {
+        why_no_gpu_ = "LAZULI_VIRTUAL_MODEL is ignored: " + wrong_model;
     } else {
         why_no_gpu_ = "This build of Lazuli has no CUDA backend; LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";
     }

@@ -10,6 +10,7 @@
 #include "ir/interpreter.h"
 #include "ir/text.h"
 #include "passes/check_devices.h"
+#include "passes/facts.h"
 #include "runtime/api/parallel.h"
 #include "runtime/executor.h"
 #include "runtime/memory_use.h"
@@ -170,7 +171,7 @@ ExecutablePtr Engine::Impl::build(ir::Graph graph) {
     executable->number = ++numbers;
     const Dumper dumper(options, executable->number);
     if (options.dump.graph)
-        dumper.write("graph", "lz", ir::print(graph));
+        dumper.write("graph", "lz", ir::print(graph, {.number_effects = true}));
     ir::Target snapshot;
     {
         const std::lock_guard lock(target_mutex);
@@ -343,10 +344,11 @@ std::string Engine::verify_schedule(const ir::Graph &graph) {
         if (std::ranges::find(streams, stream) == streams.end())
             streams.push_back(stream);
     }
-    return fmt::format(
-        "Every two conflicting accesses are ordered: {} steps on {} streams, {} accesses to {} "
-        "buffers, {} waits.",
-        program.steps.size(), streams.size(), accesses, program.buffers.size(), waits);
+    using passes::plural;
+    return fmt::format("Every two conflicting accesses are ordered: {} on {}, {} to {}, {}.",
+                       plural(program.steps.size(), "step"), plural(streams.size(), "stream"),
+                       accesses == 1 ? "1 access" : fmt::format("{} accesses", accesses),
+                       plural(program.buffers.size(), "buffer"), plural(waits, "wait"));
 }
 
 std::string Engine::explain(const ir::Graph &graph) {
@@ -475,6 +477,13 @@ bool Engine::peer_access(ir::Device from, ir::Device to) const {
 }
 
 void Engine::set_peer_access(ir::Device from, ir::Device to, bool enable) {
+    if (!can_access_peer(from, to))
+        throw ir::Failure(ir::ErrorKind::Device,
+                          fmt::format("{} cannot have access to the memory of {}: {}.", ir::to_string(from),
+                                      ir::to_string(to),
+                                      impl_->options.virtual_peers
+                                          ? "this hardware has no link between the two"
+                                          : "LAZULI_VIRTUAL_PEERS=0 says that there are no links"));
     impl_->devices.backend(from).set_peer_access(impl_->devices.backend(to), enable);
     const std::lock_guard lock(impl_->target_mutex);
     std::vector<uint8_t> &peers = impl_->target.devices[size_t{1} + from.index].peers;

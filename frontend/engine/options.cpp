@@ -128,6 +128,7 @@ std::optional<T> read_integer(const char *name, T low, T high, const char *meani
 }
 
 /// Indices up to the first thing that is not one, as the CUDA driver reads them; set to nothing hides all.
+/// Blanks around them mean nothing.
 std::optional<std::vector<int>> read_visible_devices() {
     const char *const text = std::getenv("CUDA_VISIBLE_DEVICES");
     if (!text)
@@ -136,9 +137,13 @@ std::optional<std::vector<int>> read_visible_devices() {
     const std::string_view value = text;
     for (size_t at = 0; at < value.size();) {
         const size_t end = std::min(value.find(',', at), value.size());
+        std::string_view entry = value.substr(at, end - at);
+        constexpr std::string_view blanks = " \t";
+        entry.remove_prefix(std::min(entry.find_first_not_of(blanks), entry.size()));
+        entry = entry.substr(0, entry.find_last_not_of(blanks) + 1);
         int index = -1;
-        const auto [stop, error] = std::from_chars(value.data() + at, value.data() + end, index);
-        if (error != std::errc() || stop != value.data() + end || index < 0)
+        const auto [stop, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
+        if (error != std::errc() || stop != entry.data() + entry.size() || index < 0)
             break;
         indices.push_back(index);
         at = end + 1;
@@ -158,7 +163,8 @@ Request &request() {
 }
 
 void read_virtual_gpus(Options &options) {
-    if (const auto count = read_integer("LAZULI_VIRTUAL_GPUS", 0, 16, "a number of GPUs from 0 to 16"))
+    if (const auto count =
+            read_integer("LAZULI_VIRTUAL_GPUS", 0, kMaxVirtualGpus, "a number of GPUs from 0 to 16"))
         options.virtual_gpus = *count;
     else
         options.virtual_gpus = request().gpus;

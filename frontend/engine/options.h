@@ -8,6 +8,8 @@
 
 namespace lz::engine {
 
+inline constexpr int kMaxVirtualGpus = 16;
+
 struct Dumps {
     bool graph = false, passes = false, kernel = false, llvm = false, assembly = false, program = false,
          explain = false, dot = false;

@@ -92,11 +92,23 @@ bool Event::timing() const {
 bool Event::recorded() const {
     return impl_->event.get().backend != nullptr;
 }
+void Event::expect() {
+    impl_->event.expect();
+}
+void Event::resolve() {
+    impl_->event.resolve();
+}
 bool Event::reached() const {
+    if (impl_->event.expected())
+        return false;
     const runtime::UserEvent::Moment moment = impl_->event.get();
     return !moment.backend || moment.backend->reached(moment.point.stream.stream, moment.point.tick);
 }
 void Event::synchronize() const {
+    if (impl_->event.expected()) {
+        runtime::check_not_forked();
+        impl_->event.await_records();
+    }
     const runtime::UserEvent::Moment moment = impl_->event.get();
     if (moment.backend)
         moment.backend->synchronize(moment.point.stream.stream, moment.point.tick);

@@ -36,10 +36,15 @@ public:
     /// The runtime word of the effect; the event must live until the effect has run.
     int64_t word() const;
     bool timing() const;
+    /// A record of it is pending; `resolve` says that it has been launched or given up.
+    void expect();
+    void resolve();
     /// Whether a launched record has set it.
     bool recorded() const;
-    /// True when it was never recorded, as in CUDA.
+    /// True when it was never recorded, as in CUDA; false while a record is pending on any thread.
     bool reached() const;
+    /// Waits until no record is pending and the last one has been reached. Throws Failure(State) in a forked
+    /// child, where the threads are not that have to launch.
     void synchronize() const;
     /// Milliseconds from this one to `end`; both timed, recorded and reached.
     double elapsed_ms(const Event &end) const;

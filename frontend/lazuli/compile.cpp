@@ -2,21 +2,38 @@
 
 #include "engine/engine.h"
 #include "ir/text.h"
+#include "lazuli/detail/failure_record.h"
 #include "lazuli/detail/recorder.h"
 
 namespace lz {
+namespace {
+
+std::string failed_text(const detail::FailureRecord &record) {
+    const ir::Failure &failure = record.failure;
+    const ir::Location at = failure.loc().known() ? failure.loc() : detail::to_ir(record.loc);
+    std::string text =
+        "The tensor could not be computed, and nothing is pending for it: " + failure.message();
+    if (text.ends_with('.'))
+        text.pop_back();
+    return text + (at.known() ? ", at " + ir::to_string(at) + ".\n" : ".\n");
+}
+
+} // namespace
 
 std::string dump(const Tensor &tensor, Location loc) {
-    return ir::print(detail::pending_graph(detail::node_of(tensor, "dump", loc)));
+    return ir::print(detail::pending_graph(detail::node_of(tensor, "dump", loc)), {.number_effects = true});
 }
 
 std::string dump(Location) {
-    return ir::print(detail::pending_graph(nullptr));
+    return ir::print(detail::pending_graph(nullptr), {.number_effects = true});
 }
 
 std::string explain(const Tensor &tensor, Location loc) {
     return detail::translated(loc, [&] {
-        const ir::Graph graph = detail::pending_graph(detail::node_of(tensor, "explain", loc));
+        detail::Node *const node = detail::node_of(tensor, "explain", loc);
+        if (node->state.load(std::memory_order_acquire) == detail::State::Failed)
+            return failed_text(*node->failure);
+        const ir::Graph graph = detail::pending_graph(node);
         if (graph.nodes().empty())
             return std::string("The tensor is computed already: nothing is pending for it.\n");
         return engine::Engine::get().explain(graph);

@@ -9,9 +9,14 @@
 namespace lz {
 
 void use_virtual_gpus(int count, const VirtualGpuOptions &options, Location loc) {
-    if (count < 0 || count > 16)
+    if (count < 0 || count > engine::kMaxVirtualGpus)
         throw DeviceError("use_virtual_gpus: " + std::to_string(count) +
-                              " virtual GPUs were asked for; there can be 0 to 16",
+                              " virtual GPUs were asked for; there can be 0 to " +
+                              std::to_string(engine::kMaxVirtualGpus),
+                          loc);
+    if (options.memory_bytes < 0)
+        throw DeviceError("use_virtual_gpus: a GPU cannot have " + std::to_string(options.memory_bytes) +
+                              " bytes of memory; 0 means a share of the host's",
                           loc);
     if (engine::Engine::started())
         throw StateError("use_virtual_gpus: the engine has started already; call it before the first tensor "
@@ -44,7 +49,13 @@ void set_peer_access(const Device &device, const Device &peer, bool enable, cons
         throw DeviceError(std::string(function) + ": " + ir::to_string(from) +
                               " always reaches its own memory; peers are two different GPUs",
                           loc);
-    detail::translated(loc, [&] { engine::Engine::get().set_peer_access(from, to, enable); });
+    detail::translated(loc, [&] {
+        try {
+            engine::Engine::get().set_peer_access(from, to, enable);
+        } catch (const ir::Failure &failure) {
+            throw ir::Failure(failure.kind(), std::string(function) + ": " + failure.message());
+        }
+    });
 }
 
 } // namespace

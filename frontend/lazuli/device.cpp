@@ -34,7 +34,7 @@ Device::Device(std::string_view text, Location loc) {
         const char *const end = rest.data() + rest.size();
         if (rest[0] == ':' && rest.size() > 1) {
             const auto [at, error] = std::from_chars(rest.data() + 1, end, index);
-            if (error == std::errc() && at == end && index >= 0 && index < 256) {
+            if (error == std::errc() && at == end && index >= 0) {
                 *this = cuda(index);
                 return;
             }
@@ -47,7 +47,7 @@ Device::Device(std::string_view text, Location loc) {
 std::string Device::str() const {
     if (is_cpu())
         return "cpu";
-    return index_ < 0 ? "cuda" : "cuda:" + std::to_string(index_);
+    return index_ == -1 ? "cuda" : "cuda:" + std::to_string(index_);
 }
 
 std::ostream &operator<<(std::ostream &out, const Device &device) {

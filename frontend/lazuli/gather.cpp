@@ -16,7 +16,9 @@ Tensor from_front(const Tensor &index, int64_t extent, Location loc) {
     const ir::TensorType &t = type(index);
     const Tensor size = constant(Scalar(extent), t.dtype, t.device, loc);
     const Tensor negative = binary(Op::Lt, index, literal(index, 0, loc), loc);
-    return select(negative, binary(Op::Add, index, size, loc), index, loc);
+    const Tensor counted = select(negative, binary(Op::Add, index, size, loc), index, loc);
+    // Out of range stays what the user wrote, for the message.
+    return select(binary(Op::Lt, counted, literal(index, 0, loc), loc), index, counted, loc);
 }
 
 Tensor positions_where(const Tensor &mask, Location loc) {

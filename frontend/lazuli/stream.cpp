@@ -78,11 +78,24 @@ struct Held {
     std::shared_ptr<void> first, second;
 };
 
-void record_effect_of(const std::shared_ptr<EventState> &event, const std::shared_ptr<StreamState> &stream,
+/// A record that is pending; gone when it has been launched.
+struct PendingRecord {
+    PendingRecord(std::shared_ptr<EventState> of, std::shared_ptr<StreamState> on)
+        : event(std::move(of)), stream(std::move(on)) {
+        event->event.expect();
+    }
+    ~PendingRecord() { event->event.resolve(); }
+    PendingRecord(const PendingRecord &) = delete;
+    PendingRecord &operator=(const PendingRecord &) = delete;
+
+    std::shared_ptr<EventState> event;
+    std::shared_ptr<StreamState> stream;
+};
+
+void record_effect_of(const EventState &event, const StreamState &stream, std::shared_ptr<void> held,
                       ir::Op op, Location loc) {
-    const int64_t device = ir::device_word(stream->ref.device), word = event->event.word();
-    detail::record_effect(op, stream->ref, {&device, 1}, {&word, 1},
-                          std::make_shared<Held>(Held{event, stream}), loc);
+    const int64_t device = ir::device_word(stream.ref.device), word = event.event.word();
+    detail::record_effect(op, stream.ref, {&device, 1}, {&word, 1}, std::move(held), loc);
 }
 
 } // namespace
@@ -187,13 +200,15 @@ void Event::record(Location loc) const {
     record(current_stream(Device::cuda(), loc), loc);
 }
 void Event::record(const Stream &stream, Location loc) const {
-    record_effect_of(state_, stream.state_, ir::Op::RecordEvent, loc);
+    record_effect_of(*state_, *stream.state_, std::make_shared<PendingRecord>(state_, stream.state_),
+                     ir::Op::RecordEvent, loc);
 }
 void Event::wait(Location loc) const {
     wait(current_stream(Device::cuda(), loc), loc);
 }
 void Event::wait(const Stream &stream, Location loc) const {
-    record_effect_of(state_, stream.state_, ir::Op::WaitEvent, loc);
+    record_effect_of(*state_, *stream.state_, std::make_shared<Held>(Held{state_, stream.state_}),
+                     ir::Op::WaitEvent, loc);
 }
 
 void Event::synchronize(Location loc) const {
@@ -211,10 +226,10 @@ double Event::elapsed_time(const Event &end, Location loc) const {
         throw StateError("elapsed_time: both events must be made with timing, as Event({.timing = true})",
                          loc);
     return launched(loc, [&] {
-        if (!state_->event.recorded() || !end.state_->event.recorded())
-            throw StateError("elapsed_time: both events must have been recorded", loc);
         state_->event.synchronize();
         end.state_->event.synchronize();
+        if (!state_->event.recorded() || !end.state_->event.recorded())
+            throw StateError("elapsed_time: both events must have been recorded", loc);
         return state_->event.elapsed_ms(end.state_->event);
     });
 }

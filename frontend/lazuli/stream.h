@@ -31,8 +31,8 @@ struct EventOptions {
 };
 
 /// A queue of a GPU: what is recorded on it runs in order, and may overlap with other streams. Copies of a
-/// Stream are the same stream; it is gone when the last one is, and what was recorded on it has run. Throws
-/// DeviceError for a CPU.
+/// Stream are the same stream; it is gone when the last one is, and what was recorded on it has run. A device
+/// has at most 64 of them at a time. Throws DeviceError for a CPU, and when there are too many.
 class LZ_API Stream {
 public:
     /// A new stream. Lower priorities are more urgent: -1 is high, 0 is normal.
@@ -51,12 +51,16 @@ public:
     bool query(Location loc = Location::current()) const;
     /// What is recorded on this stream from now on runs after what has been recorded on the other one.
     void wait_stream(const Stream &other, Location loc = Location::current()) const;
-    /// ... after the last record of the event. An event that was never recorded has happened.
+    /// ... after the last record of the event: of this thread's before here, and of other threads' that have
+    /// been launched when this is launched, as in CUDA. A record that is pending on another thread is not
+    /// waited for: that thread has to sync first, or this one to call `event.synchronize()`. An event that
+    /// was never recorded has happened.
     void wait_event(const Event &event, Location loc = Location::current()) const;
     void record_event(const Event &event, Location loc = Location::current()) const;
     Event record_event(const EventOptions &options = {}, Location loc = Location::current()) const;
     /// Calls it on a thread of the runtime when what was recorded on the stream before has run; what is
-    /// recorded after it waits. It must not throw, and not use Lazuli.
+    /// recorded after it waits. It must not throw, and not use Lazuli. One that nobody has synced when `main`
+    /// returns need not be called: `synchronize` before.
     void add_callback(std::function<void()> function, Location loc = Location::current()) const;
 
     friend LZ_API bool operator==(const Stream &a, const Stream &b);
@@ -107,12 +111,15 @@ public:
     /// The stream goes on after the last record: as Stream::wait_event.
     void wait(Location loc = Location::current()) const;
     void wait(const Stream &stream, Location loc = Location::current()) const;
-    /// Waits until it has been reached; returns at once when it was never recorded.
+    /// Waits until it has been reached; returns at once when it was never recorded. A record that is pending
+    /// on another thread is waited for until that thread launches it (with a sync, `query` or `synchronize`
+    /// of its own): do not call this where that thread is waiting for the caller.
     void synchronize(Location loc = Location::current()) const;
-    /// Whether it has been reached; true when it was never recorded.
+    /// Whether it has been reached; true when it was never recorded, false while a record is pending on
+    /// another thread.
     bool query(Location loc = Location::current()) const;
-    /// Milliseconds from this event to `end`, by the device's clock; waits for both. Throws StateError unless
-    /// both were made with `timing` and have been recorded.
+    /// Milliseconds from this event to `end`, by the device's clock; waits for both as `synchronize` does.
+    /// Throws StateError unless both were made with `timing` and have been recorded.
     double elapsed_time(const Event &end, Location loc = Location::current()) const;
 
 private:

@@ -180,6 +180,30 @@ TEST(Call, WhatItThrowsIsTheErrorOfItsLineAtTheSync) {
     expect_values(lz::call("call_test.refuse_negative", {good})[0], {2, 3});
 }
 
+// The README's words; what it leaves out computes.
+TEST(Call, TheReadmesFunctionCompilesAndRuns) {
+    lz::register_call(
+        "demo.mandelbrot",
+        [](std::span<const lz::CallType> in) {
+            if (in[0].dtype != lz::f32)
+                throw lz::DTypeError("it takes f32", {});
+            return std::vector<lz::CallType>{{lz::i32, in[0].shape}};
+        },
+        [](std::span<const lz::CallInput> in, std::span<const lz::CallOutput> out) {
+            std::span<const float> x = in[0].values<float>();
+            std::span<int32_t> steps = out[0].values<int32_t>();
+            for (size_t i = 0; i < x.size(); ++i) {
+                float z = 0;
+                for (steps[i] = 0; steps[i] < 9 && std::abs(z) <= 2; ++steps[i])
+                    z = z * z + x[i];
+            }
+        });
+    const Tensor points = lz::tensor({0.0F, 3.0F, 1.0F});
+    lz::Tensor steps = lz::call("demo.mandelbrot", {points})[0];
+    expect_tensor(steps, {3}, lz::i32, {9, 1, 3}); // 1: 1, 2, 5
+    expect_error<lz::DTypeError>([&] { lz::call("demo.mandelbrot", {lz::tensor({1})}); }, {"it takes f32"});
+}
+
 TEST(Call, OperandsOnDifferentDevicesAreRejected) {
     if (!lz::cuda::is_available())
         GTEST_SKIP() << "needs a GPU";

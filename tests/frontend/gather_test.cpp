@@ -74,6 +74,8 @@ TEST(Semantics, S26_an_index_out_of_range_is_thrown_at_the_sync_with_the_line_of
     says(lz::scatter(x, 0, lz::tensor({{5}}), 1), "scatter: index 5 is out of range for ", __LINE__);
     says(lz::one_hot(lz::tensor({3}), 3).to(lz::f32), "one_hot: index 3 is out of range for ", __LINE__);
     says(x.at({lz::tensor({4})}) + 0, "at: index 4 is out of range for ", __LINE__);
+    says(x.at({lz::tensor({-3})}) + 0, "at: index -3 is out of range for ", __LINE__);
+    says(lz::take(x, lz::tensor({-7})), "take: index -7 is out of range for ", __LINE__);
     says(lz::embedding(x, lz::tensor({4})), "embedding: index 4 is out of range for ", __LINE__);
     says(lz::take(x, lz::tensor({6})), "take: index 6 is out of range for ", __LINE__);
     says(lz::cross_entropy(x, lz::tensor({0, 3})), "cross_entropy: index 3 is out of range for ",

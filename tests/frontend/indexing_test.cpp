@@ -139,6 +139,8 @@ TEST(Indexing, AValueTakesTheDtypeOfTheWhole) {
 TEST(Indexing, WhatIsWrongIsSaidAndNothingChanges) {
     Tensor x = counting(2, 3);
     expect_error<lz::IndexError>([&] { x.at({2}); }, {"at", "index 2", "axis 0", "f32[2,3]"});
+    expect_error<lz::IndexError>([&] { x.at({-3}); }, {"at", "index -3", "axis 0", "f32[2,3]"});
+    expect_error<lz::IndexError>([&] { x[-3] = 1; }, {"at", "index -3", "axis 0", "f32[2,3]"});
     expect_error<lz::IndexError>([&] { x.at({0, 0, 0}); }, {"at", "3 axes"});
     expect_error<lz::IndexError>([&] { x.at({Ellipsis, Ellipsis}); }, {"Ellipsis"});
     expect_error<lz::IndexError>([&] { x.at({Slice(0, 1, 0)}); }, {"step"});

@@ -80,6 +80,21 @@ TEST(Explain, SaysWhatIsPendingAndComputesNothing) {
     EXPECT_EQ(lz::compile_stats().kernel_launches, launches);
     EXPECT_NEAR(y.sum().item<double>(), 8, 1e-5); // still pending then, and right
     EXPECT_TRUE(contains(lz::explain(y), "computed already")) << lz::explain(y);
+    // What only makes or moves values is one operation for each kernel.
+    const Tensor moved = lz::arange(6).reshape({2, 3}).transpose(0, 1).contiguous();
+    EXPECT_TRUE(contains(lz::explain(moved), "became 1 kernel out of 1 operation.")) << lz::explain(moved);
+    EXPECT_TRUE(contains(lz::verify_schedule(moved), "1 step on 1 stream,")) << lz::verify_schedule(moved);
+}
+
+TEST(Explain, SaysHowATensorFailed) {
+    const int line = __LINE__ + 1;
+    const Tensor y = lz::index_select(lz::ones({2}), 0, lz::tensor({5}));
+    EXPECT_THROW((void)y.to_vector<float>(), lz::IndexError);
+    const std::string said = lz::explain(y);
+    EXPECT_TRUE(contains(said, "The tensor could not be computed")) << said;
+    EXPECT_TRUE(contains(said, "index 5 is out of range")) << said;
+    EXPECT_TRUE(contains(said, "tools_test.cpp:" + std::to_string(line))) << said;
+    EXPECT_FALSE(contains(said, "computed already")) << said;
 }
 
 } // namespace

@@ -525,6 +525,7 @@ TEST(Child, DISABLED_NoneThere) {
 
 TEST(Semantics, S09_cuda_visible_devices_hides_orders_and_renumbers) {
     run_child("CUDA_VISIBLE_DEVICES=2,0", "TwoVisible");
+    run_child("CUDA_VISIBLE_DEVICES='2, 0'", "TwoVisible");
     run_child("CUDA_VISIBLE_DEVICES=", "NoneVisible");
 }
 
@@ -551,12 +552,23 @@ TEST(Semantics, S11_a_device_that_is_not_there_is_an_error_that_lists_those_that
         << error.what;
     EXPECT_THROW(lz::ones({2}).cuda(4), lz::DeviceError);
     EXPECT_THROW(lz::ones({2}).to("cuda:99"), lz::DeviceError);
+    for (const int absent : {-2, 256, 300}) {
+        const std::string named =
+            "There is no device cuda:" + std::to_string(absent) + ": the devices are cpu,";
+        const Caught number = caught<lz::DeviceError>([&] { lz::ones({2}).cuda(absent); });
+        EXPECT_TRUE(number.has(named)) << number.what;
+    }
+    const Caught text = caught<lz::DeviceError>([] { lz::ones({2}).to("cuda:300"); });
+    EXPECT_TRUE(text.has("There is no device cuda:300: the devices are cpu,")) << text.what;
     run_child("LAZULI_VIRTUAL_GPUS=0", "NoneThere");
 }
 
 TEST(Child, DISABLED_NoLinks) {
     EXPECT_FALSE(lz::cuda::can_device_access_peer(kGpu0, kGpu1));
-    EXPECT_THROW(lz::cuda::enable_peer_access(kGpu0, kGpu1), lz::DeviceError);
+    const Caught refused = caught<lz::DeviceError>([] { lz::cuda::enable_peer_access(kGpu0, kGpu1); });
+    EXPECT_TRUE(refused.has("enable_peer_access: cuda:0 cannot have access to the memory of cuda:1"))
+        << refused.what;
+    EXPECT_TRUE(refused.has("LAZULI_VIRTUAL_PEERS=0")) << refused.what;
     const Tensor x = lz::arange(100000, {.dtype = lz::f32}), y = x.cuda(0).cuda(1) * 2;
     EXPECT_EQ(y.device(), kGpu1);
     EXPECT_EQ(floats(y), floats(x * 2));
@@ -586,6 +598,25 @@ TEST(Child, DISABLED_Modelled) {
 }
 TEST(Devices, AModelMaySayHowManyGpusThereAre) {
     run_child("-u LAZULI_VIRTUAL_GPUS LAZULI_TEST_PLAIN=1 LAZULI_VIRTUAL_MODEL=h100x3", "Modelled");
+}
+
+TEST(Child, DISABLED_UnknownModel) {
+    const Caught error = caught<lz::DeviceError>([] { lz::ones({1}, {.device = "cuda"}); });
+    EXPECT_TRUE(error.has("There is no virtual model `h300x4`")) << error.what;
+}
+TEST(Child, DISABLED_TooMany) {
+    const Caught error = caught<lz::DeviceError>([] { lz::ones({1}, {.device = "cuda"}); });
+    EXPECT_TRUE(error.has("A machine has 0 to 16 virtual GPUs; 99 were asked for")) << error.what;
+}
+TEST(Devices, AModelThatMakesNoGpusIsTheReasonWhyThereAreNone) {
+    const std::string plain = "-u LAZULI_VIRTUAL_GPUS LAZULI_TEST_PLAIN=1 LAZULI_VIRTUAL_MODEL=";
+    run_child(plain + "h300x4", "UnknownModel");
+    run_child(plain + "h200x99", "TooMany");
+}
+
+TEST(Devices, VirtualGpusCannotHaveLessThanNoMemory) {
+    const Caught error = caught<lz::DeviceError>([] { lz::use_virtual_gpus(2, {.memory_bytes = -5}); });
+    EXPECT_TRUE(error.has("use_virtual_gpus: a GPU cannot have -5 bytes")) << error.what;
 }
 
 TEST(Child, DISABLED_TooLarge) {
