@@ -113,7 +113,7 @@ public:
     void wait(const Stream &stream, Location loc = Location::current()) const;
     /// Waits until it has been reached; returns at once when it was never recorded. A record that is pending
     /// on another thread is waited for until that thread launches it (with a sync, `query` or `synchronize`
-    /// of its own): do not call this where that thread is waiting for the caller.
+    /// of its own, or when it ends): do not call this where that thread is waiting for the caller.
     void synchronize(Location loc = Location::current()) const;
     /// Whether it has been reached; true when it was never recorded, false while a record is pending on
     /// another thread.

@@ -305,6 +305,19 @@ TEST(Semantics, S43_a_wait_sees_what_another_thread_has_launched) {
     EXPECT_TRUE(ran_before);
 }
 
+TEST(Semantics, S43_a_thread_that_ends_leaves_no_record_behind) {
+    const lz::Stream s(kGpu0);
+    const lz::Event event;
+    std::atomic<bool> ran = false;
+    std::thread([&] {
+        s.add_callback([&] { ran = true; });
+        event.record(s);
+    }).join();
+    event.synchronize();
+    EXPECT_TRUE(ran);
+    EXPECT_TRUE(event.query());
+}
+
 TEST(Semantics, S43_a_record_that_is_recorded_beside_a_failure_holds_nobody_up) {
     const lz::Stream s(kGpu0);
     const lz::Event event;
