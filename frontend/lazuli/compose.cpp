@@ -132,14 +132,15 @@ Tensor reshape_to(const Tensor &x, const Shape &shape, Location loc) {
     return record(Op::Reshape, {&x}, Words().ints(shape.extents()), loc);
 }
 
-Tensor fresh(const Tensor &x, Location loc) {
-    return record(Op::Reshape, {&x}, Words().ints(type(x).shape.extents()), loc);
-}
-
 Tensor broadcast_to(const Tensor &x, const Shape &shape, Location loc) {
     if (type(x).shape == shape)
         return x;
     return record(Op::Broadcast, {&x}, Words().ints(shape.extents()), loc);
+}
+
+Tensor fitted(const Tensor &x, const ir::TensorType &type, Location loc) {
+    const Tensor same_dtype = cast(x, type.dtype, loc);
+    return broadcast_to(same_dtype, type.shape, loc);
 }
 
 Tensor permute_to(const Tensor &x, std::span<const int64_t> axes, Location loc) {
@@ -333,14 +334,12 @@ Tensor &assign(Tensor &x, const Tensor &value, const char *function, Location lo
                                  " that is changed in place",
                              loc);
     }
-    const Shape shape = to.shape;
-    if (from.device == to.device) [[likely]] {
-        replace(x, broadcast_to(cast(value, to.dtype, loc), shape, loc));
+    if (from == to) [[likely]] {
+        replace(x, value);
         return x;
     }
     const Location named = in(ir::intern_function(function), loc);
-    const Tensor here = together_with(x, named, value)[1];
-    replace(x, broadcast_to(cast(here, to.dtype, named), shape, named));
+    replace(x, fitted(from.device == to.device ? value : together_with(x, named, value)[1], to, named));
     return x;
 }
 

@@ -352,8 +352,7 @@ Tensor &Tensor::copy_(const Tensor &source, Location loc) & {
         throw ShapeError("copy_: shape " + ir::to_string(from.shape) + " does not broadcast to " +
                              ir::to_string(type.shape),
                          loc);
-    const Tensor here = lz::to(source, detail::from_ir(type.device), loc);
-    const Tensor shaped = detail::broadcast_to(detail::cast(here, type.dtype, loc), type.shape, loc);
+    const Tensor shaped = detail::fitted(lz::to(source, detail::from_ir(type.device), loc), type, loc);
     if (!is_pinned() || shaped.is_pinned()) {
         detail::replace(*this, shaped);
         return *this;

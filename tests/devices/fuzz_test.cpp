@@ -8,6 +8,7 @@
 #include "ir/text.h"
 #include "tests/support/compare.h"
 #include "tests/support/environment.h"
+#include "tests/support/losses.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/shrink.h"
 #include "virtual_gpus.h"
@@ -120,37 +121,8 @@ TEST(DevicesFuzz, RandomProgramsOnFourGpusComputeWhatTheInterpreterDoes) {
 TEST(DevicesFuzz, RandomProgramsThatFailLoseWhatTheInterpreterLoses) {
     LZ_NEEDS_GPUS();
     make_streams();
-    const int64_t programs = number_from("LAZULI_FUZZ_PROGRAMS", kPrograms) / 4;
-    const auto first = static_cast<uint64_t>(number_from("LAZULI_FUZZ_SEED", 1));
-    int found = 0, failed = 0;
-    const auto losses = [&](const ir::Graph &graph, const std::vector<double> &tolerance) {
-        return test::wrong_losses(
-            graph, tolerance,
-            [&](const std::vector<ir::HostTensor> &inputs) {
-                test::GraphRun run(graph, inputs);
-                run.launch();
-                return run.outcome();
-            },
-            failed);
-    };
-    for (uint64_t seed = first; seed < first + static_cast<uint64_t>(programs); ++seed) {
-        test::RandomGraphOptions options = options_of(seed);
-        options.zero_size = false;
-        options.faults = true;
-        const test::RandomGraph random = test::random_graph(seed, options);
-        const std::string what = losses(random.graph, random.tolerance);
-        if (seed % 100 == 0)
-            engine::Engine::get().clear_caches();
-        if (what.empty())
-            continue;
-        const ir::Graph small =
-            test::shrink(random.graph, [&](const ir::Graph &g) { return !losses(g, {}).empty(); });
-        ADD_FAILURE() << "seed " << seed << ": " << what << "\nshrunk: " << losses(small, {}) << "\n"
-                      << ir::print(small);
-        if (++found == 5)
-            break;
-    }
-    EXPECT_GT(failed, programs / 10) << "too few of the programs fail";
+    test::expect_right_losses(number_from("LAZULI_FUZZ_PROGRAMS", kPrograms) / 4,
+                              static_cast<uint64_t>(number_from("LAZULI_FUZZ_SEED", 1)), options_of);
 }
 
 /// Programs that were wrong once.

@@ -45,6 +45,51 @@ TEST_P(S26, a_handle_goes_back_to_a_version_that_was_never_stored) {
     EXPECT_EQ(added.to_vector<float>(), std::vector<float>(4, 2.0f));
 }
 
+TEST_P(S26, a_version_that_nothing_reads_is_one_to_go_back_to) {
+    Tensor w = lz::ones({2}, {.device = device()});
+    const Tensor lost = missing(w);
+    w += 1;
+    w.copy_(lost.expand({2}));
+    EXPECT_THROW(lz::sync(), lz::IndexError);
+    EXPECT_EQ(w.to_vector<float>(), std::vector<float>(2, 2.0f));
+}
+
+TEST_P(S26, a_copy_of_a_value_that_fails_leaves_that_value_failed) {
+    const Tensor lost = missing(lz::ones({2}, {.device = device()})).expand({2}) + 1;
+    Tensor w = lz::ones({2}, {.device = device()});
+    w.copy_(lost);
+    EXPECT_THROW(lz::sync(), lz::IndexError);
+    EXPECT_EQ(w.to_vector<float>(), std::vector<float>(2, 1.0f));
+    EXPECT_THROW(lost.to_vector<float>(), lz::IndexError);
+}
+
+TEST_P(S26, a_failure_that_nobody_was_told_of_does_not_show_in_later_updates) {
+    for (const int updates : {10, 5000}) { // of the second part, much is launched on its own (S22)
+        Tensor w = lz::ones({2}, {.device = device()});
+        w += 1;
+        w += missing(w);
+        for (int i = 0; i < updates; ++i) {
+            w += 1;
+            if (i == 5)
+                std::thread([] { lz::ones({1}).item<float>(); }).join(); // another thread looks at what ended
+        }
+        EXPECT_THROW(lz::sync(), lz::IndexError);
+        EXPECT_EQ(w.to_vector<float>(), std::vector<float>(2, 2.0f));
+        w += 1;
+        EXPECT_EQ(w.to_vector<float>(), std::vector<float>(2, 3.0f));
+    }
+}
+
+TEST_P(S26, thousands_of_updates_after_the_one_that_failed_are_taken_back) {
+    Tensor w = lz::ones({2}, {.device = device()});
+    w += 1;
+    w += missing(w);
+    for (int i = 0; i < 3500; ++i)
+        w += 1;
+    EXPECT_THROW(lz::sync(), lz::IndexError);
+    EXPECT_EQ(w.to_vector<float>(), std::vector<float>(2, 2.0f));
+}
+
 TEST_P(S26, random_numbers_are_the_same_when_a_version_is_computed_again) {
     lz::manual_seed(3);
     Tensor w = lz::randn({5}, {.device = device()});

@@ -220,9 +220,6 @@ std::string different_values(const std::vector<ir::HostTensor> &got, const std::
     return "";
 }
 
-namespace {
-
-/// "" or how result `r` differs by more than is allowed.
 std::string wrong_result(size_t r, const ir::HostTensor &got, const ir::HostTensor &want,
                          const std::vector<double> &tolerance) {
     const std::vector<double> x = ir::to_doubles(got), y = ir::to_doubles(want);
@@ -237,8 +234,6 @@ std::string wrong_result(size_t r, const ir::HostTensor &got, const ir::HostTens
     }
     return "";
 }
-
-} // namespace
 
 std::string
 wrong(const ir::Graph &graph, const std::vector<double> &tolerance,
@@ -258,46 +253,6 @@ wrong(const ir::Graph &graph, const std::vector<double> &tolerance,
     for (size_t r = 0; r < want.size(); ++r)
         if (const std::string what = wrong_result(r, got[r], want[r], tolerance); !what.empty())
             return what;
-    return "";
-}
-
-std::string wrong_losses(const ir::Graph &graph, const std::vector<double> &tolerance,
-                         const std::function<ir::Interpreted(const std::vector<ir::HostTensor> &)> &run,
-                         int &failed) {
-    const std::vector<ir::HostTensor> inputs = inputs_of(graph);
-    const ir::Interpreted want = ir::interpret_all(graph, inputs);
-    ir::Interpreted got;
-    try {
-        got = run(inputs);
-    } catch (const std::exception &error) {
-        return error.what();
-    }
-    failed += !want.failures.empty();
-    const auto reasons = [](const ir::Interpreted &of, uint32_t result) {
-        std::vector<uint32_t> nodes;
-        for (const ir::Interpreted::Failed &f : of.failures)
-            if (std::ranges::find(f.results, result) != f.results.end())
-                nodes.push_back(f.failure.node());
-        return nodes;
-    };
-    for (uint32_t r = 0; r < want.results.size(); ++r) {
-        const std::vector<uint32_t> why = reasons(got, r), expected = reasons(want, r);
-        if (why.size() > 1)
-            return fmt::format("result {} is lost twice", r);
-        if (why.size() != expected.size())
-            return fmt::format("result {} ({}) is {}: {}", r, ir::to_string(want.results[r].type),
-                               why.empty() ? "not lost" : "lost, though it depends on nothing that failed",
-                               (why.empty() ? want : got).failures[0].failure.message());
-        if (why.empty()) {
-            const std::string what = wrong_result(r, got.results[r], want.results[r], tolerance);
-            if (!what.empty())
-                return what;
-        } else if (std::ranges::none_of(want.failures, [&](const ir::Interpreted::Failed &f) {
-                       return f.failure.node() == why[0];
-                   })) {
-            return fmt::format("result {} is lost by operation {}, which did not fail", r, why[0]);
-        }
-    }
     return "";
 }
 

@@ -67,19 +67,16 @@ std::string different_bits(const std::vector<ir::HostTensor> &a, const std::vect
 std::string different_values(const std::vector<ir::HostTensor> &got, const std::vector<ir::HostTensor> &want,
                              double tolerance = 64);
 
+/// "" or how result number `r` of a random graph differs by more than `tolerance` allows, see `wrong`.
+std::string wrong_result(size_t r, const ir::HostTensor &got, const ir::HostTensor &want,
+                         const std::vector<double> &tolerance);
+
 /// What is wrong with a random graph: what `run` throws, or the first element of its results that is further
 /// from the interpreter's than `tolerance` says, by result; "" if nothing, or if the interpreter fails (then
 /// shrinking made indices that are out of range). Without tolerances (the graph was shrunk) an element is
 /// wrong when it is wildly off, and not among the huge numbers that special values lead to.
 std::string wrong(const ir::Graph &graph, const std::vector<double> &tolerance,
                   const std::function<std::vector<ir::HostTensor>(const std::vector<ir::HostTensor> &)> &run);
-
-/// What is wrong with a random graph some of whose operations may fail: a result that `run` lost and the
-/// interpreter, operation by operation, did not, or the other way round; a failure of an operation that did
-/// not fail; a result that is there and wrong. `failed` counts the graphs in which something did fail.
-std::string wrong_losses(const ir::Graph &graph, const std::vector<double> &tolerance,
-                         const std::function<ir::Interpreted(const std::vector<ir::HostTensor> &)> &run,
-                         int &failed);
 
 /// Compiles, runs, interprets, compares; "" or what is wrong with the printed graph.
 std::string check(const ir::Graph &graph, double tolerance = 64);

@@ -13,8 +13,8 @@ struct Access {
     static Cell *cell(const Tensor &t) { return t.cell_; }
     static Node *node(const Tensor &t) {
         Node *n = t.cell_->current;
-        if (n->state.load(std::memory_order_acquire) == State::Failed && n->fallback) [[unlikely]]
-            return restore(t.cell_);
+        if (n->state.load(std::memory_order_acquire) == State::Failed) [[unlikely]]
+            return newest_that_did_not_fail(n);
         return n;
     }
     /// Whether `t` is a Part through a mask, whose elements have not been selected yet; it is not `defined`.

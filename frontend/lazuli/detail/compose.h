@@ -107,14 +107,13 @@ Tensor filled(const Scalar &value, const ir::TensorType &like, Location loc);
 Tensor reduce(Op op, const Tensor &x, std::span<const int64_t> axes, bool keepdim, Location loc);
 Tensor reshape_to(const Tensor &x, const Shape &shape, Location loc);
 Tensor broadcast_to(const Tensor &x, const Shape &shape, Location loc);
+/// Cast and broadcast to the type.
+Tensor fitted(const Tensor &x, const ir::TensorType &type, Location loc);
 Tensor permute_to(const Tensor &x, std::span<const int64_t> axes, Location loc);
 /// One axis cut to [start, start + size) in steps of `step` > 0, which the caller has checked.
 Tensor cut(const Tensor &x, int axis, int64_t start, int64_t size, int64_t step, Location loc);
 /// start + step * index along `axis`.
 Tensor iota(const ir::TensorType &type, int axis, const Scalar &start, const Scalar &step, Location loc);
-/// A new tensor with the value of x: for functions that have nothing to do but must not return x's own
-/// handle.
-Tensor fresh(const Tensor &x, Location loc);
 
 /// The axis, counted from 0. Throws IndexError.
 int normal_axis(int64_t axis, int rank, const char *function, const ir::TensorType &type, Location loc);

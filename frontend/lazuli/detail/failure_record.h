@@ -15,6 +15,9 @@ struct FailureRecord {
     std::atomic<uint32_t> refs{1};
     const ir::Failure failure;
     const Location loc; ///< of the operation that failed
+    /// Whether the thread that launched the operation knows. Until then its handles are as they would be if
+    /// nobody had looked yet: when that happens does not show in results.
+    std::atomic<bool> told{false};
 
     void retain() { refs.fetch_add(1, std::memory_order_relaxed); }
     void release() noexcept {

@@ -13,24 +13,22 @@
 namespace lz::detail {
 
 Thrown::~Thrown() {
-    if (record_)
-        record_->release();
+    for (FailureRecord *const record : records_)
+        record->release();
 }
 
 void Thrown::note(FailureRecord *record) {
-    if (record_)
-        return;
     record->retain();
-    record_ = record;
+    records_.push_back(record);
 }
 
 void Thrown::raise() {
-    if (!record_)
+    if (records_.empty())
         return;
-    const ir::Failure failure = record_->failure;
-    const Location loc = record_->loc;
-    std::exchange(record_, nullptr)->release();
-    throw_public(failure, loc);
+    for (FailureRecord *const record : records_)
+        record->told.store(true, std::memory_order_release);
+    const ir::Failure failure = records_.front()->failure;
+    throw_public(failure, records_.front()->loc);
 }
 
 Location location_of(const Recording &recording, const ir::Failure &failure, Location fallback) {
@@ -61,49 +59,61 @@ void fail(Node *node, FailureRecord *record) {
 
 namespace {
 
-/// Calls f for the node and everything of its recording that goes into it and was not stored, until f says
-/// no.
-template <class F>
-bool walk_unstored(Node *from, F &&f) {
-    std::vector<Node *> seen{from};
-    for (size_t i = 0; i < seen.size(); ++i) {
-        if (!f(seen[i]))
-            return false;
-        if (seen[i]->state.load(std::memory_order_acquire) == State::Claimed)
-            for (Node *const operand : seen[i]->operands())
-                if (std::ranges::find(seen, operand) == seen.end())
-                    seen.push_back(operand);
-    }
-    return true;
-}
-
-bool can_be_computed_again(Node *version, const Culprits &culprits) {
-    return !culprits.unknown && walk_unstored(version, [&](const Node *n) {
-        return n->state.load(std::memory_order_acquire) != State::Failed &&
-               std::ranges::find(culprits.nodes, n) == culprits.nodes.end();
-    });
-}
-
 void make_pending(Node *version) {
-    std::vector<Node *> claimed;
-    walk_unstored(version, [&](Node *n) {
-        if (n->state.load(std::memory_order_acquire) == State::Claimed)
-            claimed.push_back(n);
-        return true;
-    });
-    for (Node *const n : claimed)
+    std::vector<Node *> claimed{version};
+    while (!claimed.empty()) {
+        Node *const n = claimed.back();
+        claimed.pop_back();
+        if (n->state.load(std::memory_order_acquire) != State::Claimed)
+            continue;
         n->state.store(State::Pending, std::memory_order_release);
+        claimed.insert(claimed.end(), n->operands().begin(), n->operands().end());
+    }
 }
 
 } // namespace
 
-void keep_newest_fallback(Node *failed, const Culprits &culprits) {
+void Culprits::add(const Node *node) {
+    lost_[node] = true;
+}
+
+/// Each node is looked at once, however many versions are asked for: chains of updates may be long.
+bool Culprits::harm(Node *version) {
+    if (unknown)
+        return true;
+    std::vector<Node *> stack{version};
+    while (!stack.empty()) {
+        Node *const n = stack.back();
+        if (lost_.contains(n)) {
+            stack.pop_back();
+            continue;
+        }
+        const State state = n->state.load(std::memory_order_acquire);
+        bool lost = state == State::Failed, known = true;
+        if (state == State::Claimed)
+            for (Node *const operand : n->operands()) {
+                if (const auto found = lost_.find(operand); found != lost_.end()) {
+                    lost = lost || found->second;
+                } else {
+                    stack.push_back(operand);
+                    known = false;
+                }
+            }
+        if (known) {
+            lost_[n] = lost;
+            stack.pop_back();
+        }
+    }
+    return lost_[version];
+}
+
+void keep_newest_fallback(Node *failed, Culprits &culprits) {
     Node *version = failed->fallback;
     for (; version; version = version->fallback) {
         const State state = version->state.load(std::memory_order_acquire);
         if (state == State::Ready || state == State::Pending)
             break;
-        if (state == State::Claimed && can_be_computed_again(version, culprits)) {
+        if (state == State::Claimed && !culprits.harm(version)) {
             make_pending(version);
             break;
         }
@@ -169,6 +179,12 @@ struct Flights {
         static Flights *const flights = new Flights;
         return *flights;
     }
+    /// Takes over the reference.
+    void tell_later(const Recorder *owner, FailureRecord *record) {
+        const std::lock_guard lock(mutex);
+        untold.push_back({owner, record});
+        any.store(true, std::memory_order_release);
+    }
 };
 
 } // namespace
@@ -185,7 +201,7 @@ void Watched::settle(F &&told) {
         const uint32_t at = failed.failure.node();
         culprits.unknown |= at >= nodes.size();
         if (at < nodes.size())
-            culprits.nodes.push_back(nodes[at]);
+            culprits.add(nodes[at]);
         auto *record = at < lines.size()
                            ? new FailureRecord(of_operation(failed.failure, ops[at], lines[at]), lines[at])
                            : new FailureRecord(failed.failure, last_line());
@@ -198,7 +214,7 @@ void Watched::settle(F &&told) {
         fail(results[inherited.result], inputs[inherited.input]->failure);
     for (const Node *const node : results)
         if (node->failure)
-            culprits.nodes.push_back(node);
+            culprits.add(node);
     for (Node *const node : results) {
         if (node->failure) {
             keep_newest_fallback(node, culprits);
@@ -212,6 +228,11 @@ void Watched::settle(F &&told) {
         drop_use(node);
     for (Node *const node : inputs)
         drop_use(node);
+}
+
+void Thrown::postpone() {
+    for (FailureRecord *const record : std::exchange(records_, {}))
+        Flights::get().tell_later(Recorder::current_or_null(), record);
 }
 
 WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<engine::Flight> flight) {
@@ -271,15 +292,16 @@ void settle_flights(Until until, const Node *node, Thrown &thrown) {
         if (!watched)
             return;
         watched->settle([&](FailureRecord *record) {
-            if (!watched->owner) // its thread has ended: who reads what failed will see
+            if (!watched->owner) { // its thread has ended: who reads what failed will see
+                record->told.store(true, std::memory_order_release);
                 return;
+            }
             if (watched->owner == mine) {
                 thrown.note(record);
                 return;
             }
             record->retain();
-            const std::lock_guard lock(flights.mutex);
-            flights.untold.push_back({watched->owner, record});
+            flights.tell_later(watched->owner, record);
         });
     }
 }
@@ -290,14 +312,17 @@ void forget_failures(const Recorder *recorder) {
         return;
     std::vector<FailureRecord *> forgotten;
     {
+        const std::lock_guard settling(flights.settling); // who looks at one may be about to add a failure
         const std::lock_guard lock(flights.mutex);
         for (const WatchedPtr &watched : flights.list)
             if (watched->owner == recorder)
                 watched->owner = nullptr;
         forgotten = flights.take_untold([&](const Flights::Untold &u) { return u.owner == recorder; });
     }
-    for (FailureRecord *const record : forgotten)
+    for (FailureRecord *const record : forgotten) {
+        record->told.store(true, std::memory_order_release);
         record->release();
+    }
 }
 
 } // namespace lz::detail

@@ -8,19 +8,25 @@
 #include "lazuli/detail/linearise.h"
 
 #include <memory>
+#include <unordered_map>
 
 namespace lz::detail {
 
-/// The first failure of a sync, to be thrown when everything else is in order.
+/// The failures of a sync, of which the first is thrown when everything else is in order.
 class Thrown {
 public:
+    Thrown() = default;
+    Thrown(const Thrown &) = delete;
+    Thrown &operator=(const Thrown &) = delete;
     ~Thrown();
     void note(FailureRecord *record);
-    /// Throws the public error, if there is one.
+    /// Throws the public error of the first, if there is one. All are told then.
     void raise();
+    /// Leaves them to this thread's next sync.
+    void postpone();
 
 private:
-    FailureRecord *record_ = nullptr;
+    std::vector<FailureRecord *> records_;
 };
 
 /// The user's line of what failed in a recording.
@@ -33,15 +39,23 @@ ir::Failure of_operation(const ir::Failure &failure, const Recording &recording)
 /// Gives the node this failure unless it has one.
 void fail(Node *node, FailureRecord *record);
 /// What failed while a recording ran.
-struct Culprits {
-    std::vector<const Node *>
-        nodes;            ///< the operations, and results that could not be computed because of them
+class Culprits {
+public:
     bool unknown = false; ///< something failed, and nobody knows what
+    /// An operation that failed, or a result that could not be computed because of one. Before the first
+    /// `harm`.
+    void add(const Node *node);
+    bool none() const { return lost_.empty(); }
+    /// Whether what failed goes into a version of the recording that was not stored.
+    bool harm(Node *version);
+
+private:
+    std::unordered_map<const Node *, bool> lost_; ///< by node, of those that were looked at
 };
 /// Makes a failed version's fallback the newest one that did not fail, or none (S26): one that has a value,
 /// or one of the same recording that nobody had asked for and that nothing of what failed goes into. That one
 /// is pending again.
-void keep_newest_fallback(Node *failed, const Culprits &culprits);
+void keep_newest_fallback(Node *failed, Culprits &culprits);
 /// Effects are the last rows of the op table.
 inline bool is_effect(const Node *node) {
     return node->op >= ir::Op::RecordEvent;

@@ -77,27 +77,18 @@ int64_t word_of_element(const void *memory, ir::DType dtype) {
 /// No count of uses equals it: keeps an input from being donated.
 constexpr uint32_t kNeverDonated = UINT32_MAX / 2;
 
-/// Operations with checks at run time: indices, integer divisors; and calls, which may do anything.
-bool may_fault(const Node *n) {
-    switch (n->op) {
-    case ir::Op::Gather:
-    case ir::Op::Scatter:
-    case ir::Op::Call:
-        return true;
-    case ir::Op::Div:
-    case ir::Op::FloorDiv:
-    case ir::Op::Remainder:
-    case ir::Op::Fmod:
-        return !ir::is_float(n->type.dtype);
-    default:
-        return false;
-    }
-}
-
-void fail_from(Node *n, Node *cause) {
+/// What it gives back is to be let go of when the lock is not held.
+[[nodiscard]] Node *fail_from(Node *n, Node *cause) {
     cause->failure->retain();
     n->failure = cause->failure;
+    Node *version = n->fallback;
+    while (version && version->state.load(std::memory_order_acquire) == State::Failed)
+        version = version->fallback;
+    if (version)
+        add_use(version);
+    Node *const last = std::exchange(n->fallback, version);
     n->state.store(State::Failed, std::memory_order_release);
+    return last;
 }
 
 } // namespace
@@ -239,13 +230,14 @@ void Recording::add_operation(Node *n) {
         if (operand->mark == epoch_)
             continue;
         if (operand->state.load(std::memory_order_acquire) == State::Failed) [[unlikely]] {
-            fail_from(n, operand);
+            if (Node *const last = fail_from(n, operand))
+                spare.push_back(last);
             return;
         }
         add_input(operand, n);
     }
     const bool replay = n->state.load(std::memory_order_relaxed) == State::Ready;
-    may_fault_ |= may_fault(n);
+    may_fault_ |= has_checks(n);
     operations.push_back({n, next_index_, static_cast<uint32_t>(key.size()), false, replay});
     key.push_back(operation_word(n));
     uint64_t packed = 0;
@@ -353,7 +345,7 @@ bool Recording::is_claimed_here(const Node *n) const {
         losable[input.index] = input.node->state.load(std::memory_order_acquire) != State::Ready ||
                                input.node->in_flight.load(std::memory_order_acquire);
     for (const Operation &o : operations) {
-        bool may_be_lost = may_fault(o.node);
+        bool may_be_lost = has_checks(o.node);
         if (!o.argument)
             for (const Node *operand : o.node->operands())
                 may_be_lost = may_be_lost || losable[operand->index];

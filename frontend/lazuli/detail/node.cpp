@@ -216,16 +216,11 @@ void drop_handle(Cell *cell) noexcept {
         drop_cell(cell);
 }
 
-Node *restore(Cell *cell) {
-    static std::mutex *const mutex = new std::mutex; // two readers of one failed tensor
-    const std::lock_guard lock(*mutex);
-    Node *const failed = cell->current;
-    Node *const version = failed->fallback;
-    if (!version || failed->state.load(std::memory_order_acquire) != State::Failed)
-        return failed;
-    add_use(version);
-    cell->current = version;
-    drop_use(failed);
+Node *newest_that_did_not_fail(Node *failed) {
+    Node *version = failed;
+    while (version->state.load(std::memory_order_acquire) == State::Failed && version->fallback &&
+           version->failure->told.load(std::memory_order_acquire))
+        version = version->fallback;
     return version;
 }
 

@@ -59,10 +59,12 @@ struct Node {
     std::atomic<State> state{State::Pending};
     ir::Op op;
     uint8_t projection = 0; ///< k > 0: result k of operand 0, which is a node with several results
-    bool several = false;   ///< has results beyond its own, which projections of it are
     uint8_t size_class = 0;
-    bool linked = false; ///< in the list of `owner`: that thread's business alone
-    bool pinned = false; ///< its value is wanted in page-locked memory
+    // Written before anybody else knows the node.
+    bool several : 1 = false;  ///< has results beyond its own, which projections of it are
+    bool pinned : 1 = false;   ///< its value is wanted in page-locked memory
+    bool may_fail : 1 = false; ///< it itself, or what it is computed from, has checks at run time
+    bool linked = false;       ///< in the list of `owner`: that thread's business alone
     /// Ready, but what computes it may still fail (sync.cpp: flights).
     std::atomic<bool> in_flight{false};
     uint16_t num_operands = 0, num_structural = 0, num_runtime = 0;
@@ -93,6 +95,23 @@ inline ir::Device device_of_work(Node *n) {
                : n->type.device;
 }
 
+/// Operations with checks at run time: indices, integer divisors; and calls, which may do anything.
+inline bool has_checks(const Node *n) {
+    switch (n->op) {
+    case ir::Op::Gather:
+    case ir::Op::Scatter:
+    case ir::Op::Call:
+        return true;
+    case ir::Op::Div:
+    case ir::Op::FloorDiv:
+    case ir::Op::Remainder:
+    case ir::Op::Fmod:
+        return !ir::is_float(n->type.dtype);
+    default:
+        return false;
+    }
+}
+
 inline void add_use(Node *n) {
     n->refs.fetch_add(Node::kUse, std::memory_order_relaxed);
 }
@@ -106,9 +125,10 @@ inline bool try_add_use(Node *n) {
 }
 /// May destroy the node, its operands and so on, without recursion.
 void drop_use(Node *n);
-/// For a cell whose current version failed: goes back to the newest version that did not, if the failed one
-/// came of an in-place form. Gives the version that is current then.
-Node *restore(Cell *cell);
+/// What a handle means whose current version failed (S26): the newest version that did not, if there is one
+/// and the thread that launched it knows of the failure; else the failed one. The cell is not changed, so
+/// that several threads may read it; it keeps both versions.
+Node *newest_that_did_not_fail(Node *failed);
 /// Called when the last handle of the node's embedded cell goes.
 void drop_cell(Cell *cell);
 

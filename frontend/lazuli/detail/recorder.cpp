@@ -93,6 +93,11 @@ void check_devices(Node *n) {
         engine::Engine::get().check_devices(pending_graph(n));
 }
 
+void inherit_may_fail(Node *n, const Node *operand) {
+    n->may_fail |= operand->may_fail && (operand->state.load(std::memory_order_acquire) != State::Ready ||
+                                         operand->in_flight.load(std::memory_order_acquire));
+}
+
 [[noreturn]] void throw_empty(ir::Op op, size_t which, Location loc) {
     throw StateError(std::string(ir::called(op, to_ir(loc))) + ": operand " + std::to_string(which) +
                          " is an empty tensor (default-constructed or moved from)",
@@ -134,9 +139,11 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
         types[i] = &operand->type;
         if (operand->state.load(std::memory_order_acquire) == State::Ready && operand->storage)
             recorder.note_read(operand->storage->bytes);
+        inherit_may_fail(n, operand);
     }
     try {
         ir::infer_types(n->attrs(), {types, operands.size()}, {&n->type, 1});
+        n->may_fail |= has_checks(n);
         if (recorder.modes().check_devices) [[unlikely]]
             check_devices(n);
     } catch (const ir::Failure &failure) {
@@ -170,12 +177,15 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
     std::vector<Tensor> results;
     Node *primary = make_node(op, operands.size(), structural.size(), runtime.size(), loc);
     copy_words(primary, structural, runtime);
-    for (size_t i = 0; i < operands.size(); ++i)
+    for (size_t i = 0; i < operands.size(); ++i) {
         primary->operand_data()[i] = Access::node(*operands[i]);
+        inherit_may_fail(primary, primary->operand_data()[i]);
+    }
     try {
         ir::infer_types(attrs, types, result_types);
         primary->type = result_types[0];
         primary->several = result_types.size() > 1;
+        primary->may_fail |= has_checks(primary);
         if (recorder.modes().check_devices) [[unlikely]]
             check_devices(primary);
     } catch (const ir::Failure &failure) {
@@ -194,6 +204,7 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
         projection->operand_data()[0] = primary;
         add_use(primary);
         projection->type = result_types[k];
+        projection->may_fail = primary->may_fail;
         results.push_back(publish(projection, recorder));
     }
     after_record(recorder, loc);
@@ -259,6 +270,15 @@ Tensor record_literal(DType dtype, double value, const ir::Shape &shape, ir::Dev
     return record_filled(ir::Op::Literal, dtype, word_of(dtype, value), shape, device, loc);
 }
 
+Tensor fresh(const Tensor &x, Location loc) {
+    const ir::Shape &shape = Access::node(x)->type.shape;
+    int64_t words[1 + ir::kMaxRank];
+    words[0] = shape.rank();
+    std::ranges::copy(shape, words + 1);
+    const Tensor *const operand = &x;
+    return record(ir::Op::Reshape, {&operand, 1}, {words, static_cast<size_t>(1 + shape.rank())}, {}, loc);
+}
+
 void replace(Tensor &target, const Tensor &value) {
     Cell *cell = Access::cell(target);
     Node *const next = Access::node(value);
@@ -270,18 +290,26 @@ void replace(Tensor &target, const Tensor &value) {
         replace(target, in_pinned_memory(value, from_ir(next->loc)));
         return;
     }
-    const bool fresh = next->uses() == 1 && next->pending(); // nobody but the caller's temporary knows it
-    if (fresh)
-        next->pinned = last->pinned;
-    add_use(next);
-    cell->current = next;
-    if (!fresh || next->fallback) {
+    const State state = next->state.load(std::memory_order_acquire);
+    if (state == State::Ready && !next->in_flight.load(std::memory_order_acquire)) {
+        add_use(next);
+        cell->current = next;
         drop_use(last);
         return;
     }
+    // The fallback is a version's own: of a value that may fail and that others know, or may look at, the
+    // handle gets a version of its own.
+    const bool mine = Access::cell(value)->handles.load(std::memory_order_acquire) == 1 && next->uses() == 1;
+    if (!mine || (state != State::Pending && state != State::Failed)) [[unlikely]] {
+        replace(target, fresh(value, from_ir(next->loc)));
+        return;
+    }
+    next->pinned = last->pinned;
+    add_use(next);
+    cell->current = next;
     // The handle's use of the last version becomes the new version's. A pending version that nothing reads is
-    // passed over, so that a loop of in-place forms holds no chain of dead ones.
-    if (last->pending() && last->uses() == 1) {
+    // passed over, so that a loop of in-place forms holds no chain of dead ones, unless the new one may fail.
+    if (!next->may_fail && last->pending() && last->uses() == 1) {
         next->fallback = std::exchange(last->fallback, nullptr);
         drop_use(last);
     } else {

@@ -48,6 +48,10 @@ Tensor record_constant_int(DType dtype, int64_t value, const ir::Shape &shape, i
 /// A number that one of our own compositions writes; `simplify` sees it.
 Tensor record_literal(DType dtype, double value, const ir::Shape &shape, ir::Device device, Location loc);
 
+/// A new tensor with the value of x: for functions that have nothing to do but must not return x's own
+/// handle.
+Tensor fresh(const Tensor &x, Location loc);
+
 /// Makes `target`'s cell show `value` from now on (in-place forms). `value` must have target's shape, dtype
 /// and device; the caller has cast and checked.
 void replace(Tensor &target, const Tensor &value);

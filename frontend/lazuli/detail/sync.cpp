@@ -122,7 +122,7 @@ private:
             const uint32_t at = failed.failure.node();
             culprits_.unknown |= at >= recording_.operations.size();
             if (at < recording_.operations.size())
-                culprits_.nodes.push_back(recording_.operations[at].node);
+                culprits_.add(recording_.operations[at].node);
         }
         if (launched.flight)
             watched_ = watch_flight(recording_, std::move(launched.flight));
@@ -265,14 +265,14 @@ private:
             if (node->failure) [[unlikely]] {
                 if (storage)
                     storage->release();
-                culprits_.nodes.push_back(node);
+                culprits_.add(node);
             } else {
                 node->storage = storage;
                 node->state.store(State::Ready, std::memory_order_release);
                 stored += storage->bytes;
             }
         }
-        if (!culprits_.nodes.empty()) [[unlikely]] // when it is known what has a value
+        if (!culprits_.none()) [[unlikely]] // when it is known what has a value
             go_back();
         Recorder *const mine = Recorder::current_or_null();
         for (const Recording::Operation &o : recording_.operations) {
@@ -457,8 +457,12 @@ Storage *materialize(Node *node, Location loc) {
         switch (node->state.load(std::memory_order_acquire)) {
         case State::Ready:
             return node->storage;
-        case State::Failed:
+        case State::Failed: {
+            Thrown thrown; // this thread may not have been told yet
+            settle_flights(Until::Done, nullptr, thrown);
+            thrown.raise();
             throw_public(node->failure->failure, node->failure->loc);
+        }
         case State::Claimed:
             wait_while_claimed(node);
             break;
@@ -538,7 +542,7 @@ void launch_prefix(Recorder &recorder, Location loc) {
     }
     Thrown thrown;
     claim_and_run(loc, thrown, [&](Recording &r) { r.claim_list(recorder, cut); });
-    thrown.raise();
+    thrown.postpone(); // nobody asked for a value yet (S26)
 }
 
 } // namespace lz::detail
