@@ -52,7 +52,8 @@ public:
         program_.arenas = plan.arenas;
         program_.num_runtime_words = static_cast<uint32_t>(graph.runtime_words().size());
         program_.num_events = syncs.num_events;
-        program_.steps.reserve(plan.step_begin.size() + syncs.waits.size() + syncs.num_events);
+        program_.steps.reserve(plan.step_begin.size() + syncs.waits.size() + syncs.num_events +
+                               syncs.holds.size());
     }
 
     void add_step(LoweredStep &lowered, size_t index) {
@@ -162,7 +163,7 @@ private:
 Program build_program(const Graph &graph, std::vector<LoweredStep> steps, const MemoryPlan &plan,
                       const Syncs &syncs) {
     ProgramBuilder builder(graph, plan, syncs);
-    size_t wait = 0, record = 0;
+    size_t wait = 0, record = 0, hold = 0;
     for (size_t s = 0; s < steps.size(); ++s) {
         const StreamRef stream{steps[s].device, steps[s].stream};
         for (; record < syncs.records.size() && syncs.records[record].before_step == s; ++record)
@@ -174,6 +175,8 @@ Program build_program(const Graph &graph, std::vector<LoweredStep> steps, const 
             builder.add_step(steps[s], s);
         if (syncs.event_after[s] != kNone)
             builder.add_event(StepKind::RecordEvent, stream, syncs.event_after[s]);
+        for (; hold < syncs.holds.size() && syncs.holds[hold].after_step == s; ++hold)
+            builder.add_event(StepKind::WaitEvent, syncs.holds[hold].stream, syncs.holds[hold].event);
     }
     return builder.take();
 }

@@ -78,7 +78,8 @@ std::vector<std::string> explain_schedule(const Graph &graph, std::span<const Lo
             streams += fmt::format("{}{} ({})", streams.empty() ? "" : ", ", to_string(schedule.streams[k]),
                                    count[k]);
     notes.push_back(fmt::format("Steps by stream: {}; {} on {} order them.", streams,
-                                plural(syncs.waits.size(), "wait"), plural(syncs.num_events, "event")));
+                                plural(syncs.waits.size() + syncs.holds.size(), "wait"),
+                                plural(syncs.num_events, "event")));
     const auto memory = static_cast<size_t>(std::ranges::count_if(syncs.waits, &Syncs::Wait::memory));
     if (memory != 0)
         notes.push_back(

@@ -24,40 +24,76 @@ public:
                 wait(s, d.step, d.memory);
             if (is_wait_stream(steps_[s]))
                 wait_stream(s);
+            else if (is_effect_on_default_stream(s) && steps_[s].kind != StepKind::WaitEvent)
+                wait_for_unnamed_work_of(steps_[s].device, s);
             clocks_.add(schedule_.stream[s]);
+            if (is_effect_on_default_stream(s) && steps_[s].kind != StepKind::RecordEvent)
+                hold_back_unnamed_work(s);
         }
         return std::move(syncs_);
     }
 
 private:
+    StreamRef own(uint32_t s) const { return {steps_[s].device, steps_[s].stream}; }
+    /// Its number in the schedule, or kNone.
+    uint32_t find(StreamRef stream) const {
+        const auto found = std::ranges::find(schedule_.streams, stream);
+        return found == schedule_.streams.end() ? kNone
+                                                : static_cast<uint32_t>(found - schedule_.streams.begin());
+    }
+
+    uint32_t event_after(uint32_t s) {
+        uint32_t &event = syncs_.event_after[s];
+        if (event == kNone)
+            event = syncs_.num_events++;
+        return event;
+    }
+
     void wait(uint32_t s, uint32_t before, bool memory) {
         if (clocks_.covers(schedule_.stream[s], before))
             return;
-        uint32_t &event = syncs_.event_after[before];
-        if (event == kNone)
-            event = syncs_.num_events++;
-        syncs_.waits.push_back({s, event, memory});
+        syncs_.waits.push_back({s, event_after(before), memory});
         clocks_.wait(schedule_.stream[s], before);
     }
 
-    /// Everything that is on the other stream so far, of earlier runs too; on the default stream: all unnamed
-    /// work, wherever it runs.
+    /// Everything that is on the other stream so far, of earlier runs too.
     void wait_stream(uint32_t s) {
         const auto &ints = steps_[s].ints;
         const StreamRef of{device_from_word(ints[0].constant), static_cast<int32_t>(ints[1].constant)};
-        const StreamRef own{steps_[s].device, steps_[s].stream};
-        if (of == own || of.device.kind == DeviceKind::Cpu)
+        if (of == own(s) || of.device.kind == DeviceKind::Cpu)
             return;
-        const bool unnamed = of.stream == kDefaultStream;
-        for (int32_t number = of.stream; number < (unnamed ? kFirstUserStream : of.stream + 1); ++number)
-            if (const StreamRef stream{of.device, number}; stream != own)
+        if (of.stream == kDefaultStream)
+            wait_for_unnamed_work_of(of.device, s);
+        else
+            wait_for_all_on(of, s);
+    }
+
+    bool is_effect_on_default_stream(uint32_t s) const {
+        const StepKind kind = steps_[s].kind;
+        return steps_[s].device.kind != DeviceKind::Cpu && steps_[s].stream == kDefaultStream &&
+               (kind == StepKind::RecordEvent || kind == StepKind::WaitEvent ||
+                kind == StepKind::HostCallback || is_wait_stream(steps_[s]));
+    }
+
+    void wait_for_unnamed_work_of(Device device, uint32_t s) {
+        for (int32_t number = kDefaultStream; number < kFirstUserStream; ++number)
+            if (const StreamRef stream{device, number}; stream != own(s))
                 wait_for_all_on(stream, s);
     }
 
+    void hold_back_unnamed_work(uint32_t s) {
+        const uint32_t event = event_after(s);
+        for (int32_t number = kDefaultStream + 1; number < kFirstUserStream; ++number) {
+            const StreamRef stream{steps_[s].device, number};
+            syncs_.holds.push_back({s, stream, event});
+            if (const uint32_t k = find(stream); k != kNone)
+                clocks_.wait(k, s);
+        }
+    }
+
     void wait_for_all_on(StreamRef stream, uint32_t s) {
-        const auto found = std::ranges::find(schedule_.streams, stream);
-        const auto number = static_cast<uint32_t>(found - schedule_.streams.begin());
-        if (found != schedule_.streams.end() && clocks_.last(number) != UINT32_MAX)
+        const uint32_t number = find(stream);
+        if (number != kNone && clocks_.last(number) != UINT32_MAX)
             wait(s, clocks_.last(number), false);
         else
             wait_for_earlier_runs(stream, s);

@@ -4,9 +4,12 @@
 /// Property: every dependence between two steps holds by the order of streams and by events alone, and no
 /// event could be left out (a transitive reduction over vector clocks): a step waits for another only if
 /// nothing that its stream did or waited for before implies it, and all that wait for one step wait for one
-/// event. The host never waits. The user's wait_stream becomes such waits too, for the default stream one on
-/// each stream that unnamed work may be on, where earlier runs may have left some. What the user's own events
-/// order is not known here, so nothing relies on it.
+/// event. The host never waits. What the user's own events order is not known here, so nothing relies on it.
+///
+/// The user's wait_stream becomes such waits too. An effect on the default stream is about all unnamed work
+/// of the device, also of earlier and later runs, and so about every stream that such work may be on:
+///  - what waits for the default stream, and a record or a callback on it, comes after all of them;
+///  - all of them go on after a wait or a callback on it (Hold).
 ///
 /// Without it steps would read what is not written yet, or write over what is still read. It stands after
 /// `plan_memory`, whose reuses of bytes are dependences like any other.
@@ -31,9 +34,16 @@ struct Syncs {
         ir::StreamRef stream;
         uint32_t event;
     };
+    /// A stream that goes on after an effect of another one.
+    struct Hold {
+        uint32_t after_step;
+        ir::StreamRef stream;
+        uint32_t event; ///< event_after of the step
+    };
     std::vector<uint32_t> event_after; ///< by step: recorded right behind it on its stream, or kNone
     std::vector<Wait> waits;           ///< in the order of the steps, on their streams
     std::vector<Record> records;       ///< in the order of the steps
+    std::vector<Hold> holds;           ///< in the order of the steps, behind the records of their events
     uint32_t num_events = 0;
 };
 

@@ -189,10 +189,6 @@ void LoadedProgram::Run::record(const Layout::Action &action) {
     auto *const event = pointed_at<UserEvent>(state_.args[action.index]);
     UserEvent::Moment moment;
     moment.backend = action.backend;
-    // What the user calls the default stream is all unnamed work, of earlier runs too.
-    if (on_streams_ && action.stream == ir::kDefaultStream)
-        for (StreamId other = 1; other < ir::kFirstUserStream; ++other)
-            action.backend->wait(action.stream, *action.backend, other, action.backend->record(other));
     if (event->timing())
         moment.time = action.backend->record_time(stream_of(action));
     moment.point = {{program_.steps[action.step].device, stream_of(action)},

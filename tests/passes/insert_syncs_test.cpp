@@ -187,6 +187,70 @@ TEST(InsertSyncs, WaitingForTheDefaultStreamWaitsForAllUnnamedWorkOfEarlierRuns)
     EXPECT_EQ(second, first) << "of the same events";
 }
 
+/// The streams of cuda:0 that unnamed work may be on, but for the default stream.
+const std::vector<int32_t> kOtherUnnamed = {1, 2, 3, 4, 5, 6, 7};
+
+/// What stands before and behind the one effect of the user's in a program: streams that are recorded and
+/// that wait.
+struct Around {
+    std::vector<int32_t> recorded_before, waits_before, recorded_behind, wait_behind;
+};
+Around around_the_effect(const Program &program) {
+    Around found;
+    bool behind = false;
+    for (const Step &step : program.steps) {
+        behind = behind || has_effect(step);
+        if (step.kind == StepKind::RecordEvent && step.event != kNone)
+            (behind ? found.recorded_behind : found.recorded_before).push_back(step.stream);
+        if (step.kind == StepKind::WaitEvent && step.event != kNone)
+            (behind ? found.wait_behind : found.waits_before).push_back(step.stream);
+    }
+    EXPECT_TRUE(behind) << print(program);
+    return found;
+}
+
+TEST(InsertSyncs, AllUnnamedWorkOfLaterRunsComesAfterAWaitOfTheDefaultStream) {
+    const Around event =
+        around_the_effect(compile_body("  !0 = wait_event {device=cuda:0, event=0}\n  return\n"));
+    EXPECT_EQ(event.waits_before, std::vector<int32_t>());
+    EXPECT_EQ(event.recorded_behind, std::vector<int32_t>{0});
+    EXPECT_EQ(event.wait_behind, kOtherUnnamed);
+
+    const Program stream =
+        compile_body("  !0 = wait_stream {device=cuda:0, of=cuda:0, stream=8}\n  return\n");
+    std::vector<int32_t> recorded, waiting;
+    for (const Step &step : stream.steps)
+        (step.kind == StepKind::RecordEvent ? recorded : waiting).push_back(step.stream);
+    EXPECT_EQ(recorded, (std::vector<int32_t>{8, 0}));
+    EXPECT_EQ(waiting, (std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+    EXPECT_EQ(stream.steps.at(1).event, stream.steps[0].event);
+    EXPECT_EQ(stream.steps.at(3).event, stream.steps[2].event);
+}
+
+TEST(InsertSyncs, ACallbackOnTheDefaultStreamStandsBetweenAllUnnamedWork) {
+    const Around callback =
+        around_the_effect(compile_body("  !0 = host_callback {device=cuda:0, callback=0}\n  return\n"));
+    EXPECT_EQ(callback.recorded_before, kOtherUnnamed);
+    EXPECT_EQ(callback.waits_before, std::vector<int32_t>(7, 0));
+    EXPECT_EQ(callback.recorded_behind, std::vector<int32_t>{0});
+    EXPECT_EQ(callback.wait_behind, kOtherUnnamed);
+}
+
+TEST(InsertSyncs, ARecordOnTheDefaultStreamComesAfterAllUnnamedWorkAndHoldsNothingBack) {
+    const Around record =
+        around_the_effect(compile_body("  !0 = record_event {device=cuda:0, event=0}\n  return\n"));
+    EXPECT_EQ(record.recorded_before, kOtherUnnamed);
+    EXPECT_EQ(record.waits_before, std::vector<int32_t>(7, 0));
+    EXPECT_EQ(record.wait_behind, std::vector<int32_t>());
+}
+
+TEST(InsertSyncs, EffectsOnUserStreamsConcernNoOther) {
+    for (const char *effect : {"wait_event {device=cuda:0, event=0}", "record_event {device=cuda:0, event=0}",
+                               "host_callback {device=cuda:0, callback=0}"})
+        EXPECT_EQ(pairs(compile_body(std::string("  !0 = ") + effect + " stream(8)\n  return\n")),
+                  (Pairs{0, 0}));
+}
+
 TEST(StageCopies, PiecesTakeTurnsInTwoBlocksOfPinnedMemory) {
     Target target = test_target(2);
     const Program program =

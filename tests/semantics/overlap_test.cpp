@@ -136,6 +136,55 @@ TEST(Semantics, S42_kernels_of_two_user_streams_run_at_the_same_time) {
     EXPECT_EQ(results[1][9].item<double>(), 19);
 }
 
+/// By the model's clock, unnamed work that is recorded when the default stream has been told to wait for 32
+/// ms of work comes after that, on each compute stream and on the one for copies.
+template <class F>
+void expect_unnamed_work_is_held_back(F &&tell_default_stream_to_wait) {
+    const lz::Stream s(kGpu0);
+    const std::array readers = {lz::Stream(kGpu0), lz::Stream(kGpu0), lz::Stream(kGpu0)};
+    const Tensor a = lz::rand({1 << 17}, {.device = kGpu0}), b = lz::rand({1 << 17}, {.device = kGpu0});
+    const Tensor pinned = lz::rand({1 << 17}, {.pinned = true}); // half a millisecond of the link
+    Tensor x = a;
+    lz::sync();
+    const lz::Event begin({.timing = true});
+    begin.record(s);
+    {
+        const lz::StreamGuard guard(s);
+        for (int i = 0; i < 4; ++i)
+            x = lz::cumsum(x, 0); // 8 ms and an eighth of the device
+    }
+    tell_default_stream_to_wait(s);
+    EXPECT_FALSE(s.query()) << "launched, in a program of its own";
+
+    std::array results = {lz::cumsum(a, 0), lz::cumsum(b, 0), pinned.to(kGpu0, {.non_blocking = true})};
+    const std::string schedule = lz::verify_schedule();
+    EXPECT_NE(schedule.find(" on 3 streams, "), std::string::npos) << schedule;
+    lz::eval(results);
+    std::array ends = {lz::Event({.timing = true}), lz::Event({.timing = true}), lz::Event({.timing = true})};
+    for (size_t i = 0; i < results.size(); ++i) { // on streams that wait only for what they read
+        const lz::StreamGuard guard(readers[i]);
+        results[i] = lz::cumsum(results[i], 0);
+        ends[i].record();
+    }
+    EXPECT_NEAR(begin.elapsed_time(ends[0]), 48, 1);
+    EXPECT_NEAR(begin.elapsed_time(ends[1]), 48, 1) << "unnamed work on another compute stream did not wait";
+    EXPECT_NEAR(begin.elapsed_time(ends[2]), 40.5, 1) << "an unnamed copy did not wait";
+}
+
+TEST(Child, DISABLED_DefaultStreamWaits) {
+    expect_unnamed_work_is_held_back([](const lz::Stream &s) { lz::default_stream(kGpu0).wait_stream(s); });
+    expect_unnamed_work_is_held_back(
+        [](const lz::Stream &s) { lz::default_stream(kGpu0).wait_event(s.record_event()); });
+    expect_unnamed_work_is_held_back([](const lz::Stream &s) {
+        lz::default_stream(kGpu0).wait_stream(s);
+        lz::default_stream(kGpu0).add_callback([] {});
+    });
+}
+
+TEST(Semantics, S41_all_unnamed_work_of_later_runs_comes_after_what_the_default_stream_waited_for) {
+    run_child("LAZULI_VIRTUAL_MODEL=" + wide_model(), "DefaultStreamWaits");
+}
+
 // --- the model's clock depends on the program alone
 
 /// Work whose order in earnest differs from run to run: CPU programs on what a GPU has just made, numbers of

@@ -1,6 +1,9 @@
 // S40 to S46: streams, events and the order of work.
 #include "support.h"
 
+#include <lazuli/call.h>
+
+#include <algorithm>
 #include <atomic>
 #include <sstream>
 #include <stdexcept>
@@ -28,13 +31,14 @@ TEST(Semantics, S40_independent_work_gives_what_serial_order_gives) {
         EXPECT_NEAR(expected[i], found[i], 1e-3 * (1 + std::abs(expected[i]))); // sums in other orders
 }
 
+Tensor chain(Tensor x, double factor) {
+    for (int i = 0; i < 30; ++i)
+        x = lz::cumsum(x * factor, 0);
+    return x.sum();
+}
+
 // Compiled and not run: what the schedule is.
 TEST(Semantics, S40_independent_work_is_spread_over_streams_where_it_leaves_room_and_a_chain_is_not) {
-    const auto chain = [](Tensor x, double factor) {
-        for (int i = 0; i < 30; ++i)
-            x = lz::cumsum(x * factor, 0);
-        return x.sum();
-    };
     const Tensor small = lz::rand({1024}, {.device = kGpu1}), large = lz::rand({1 << 20}, {.device = kGpu1});
     const std::string alone = lz::verify_schedule(chain(small, 1));
     EXPECT_NE(alone.find(" on 1 stream,"), std::string::npos) << alone;
@@ -161,17 +165,24 @@ TEST(Semantics, S41_waiting_for_the_default_stream_waits_for_all_unnamed_work) {
     EXPECT_TRUE(after);
 }
 
+/// Unnamed work on as many streams as there are, and on those for copies.
+std::vector<Tensor> spread_work() {
+    const Tensor x = lz::full({1024}, 1, {.device = kGpu0});
+    x.eval();
+    std::vector<Tensor> results;
+    for (int i = 0; i < 4; ++i) {
+        results.push_back(chain(x, 0.1 * i));
+        results.push_back(results.back().to(Device::cpu(), {.non_blocking = true}));
+    }
+    const std::string schedule = lz::verify_schedule();
+    EXPECT_NE(schedule.find(" on 5 streams,"), std::string::npos) << schedule;
+    return results;
+}
+
 TEST(Child, DISABLED_WaitsForUnnamedWorkOfEarlierRuns) {
     const lz::Stream s(kGpu0);
     for (int i = 0; i < 20; ++i) {
-        std::vector<Tensor> results; // of independent chains: on several streams, and on those for copies
-        for (int chain = 0; chain < 4; ++chain) {
-            Tensor x = lz::full({300, 300}, chain, {.device = kGpu0});
-            for (int k = 0; k < 3; ++k)
-                x = lz::cumsum(lz::sin(x), 0);
-            results.push_back(x.to(Device::cpu(), {.non_blocking = true}));
-            results.push_back(x);
-        }
+        const std::vector<Tensor> results = spread_work();
         lz::eval(results);
         s.wait_stream(lz::default_stream(kGpu0));
         s.synchronize();
@@ -181,6 +192,52 @@ TEST(Child, DISABLED_WaitsForUnnamedWorkOfEarlierRuns) {
 TEST(Semantics, S41_waiting_for_the_default_stream_waits_for_unnamed_work_of_earlier_runs) {
     for (const char *seed : {"1", "2", "3"})
         run_child(std::string("LAZULI_VIRTUAL_DELAY=") + seed, "WaitsForUnnamedWorkOfEarlierRuns");
+}
+
+/// Four chains of unnamed work that may each be on a stream of its own; `function` is called at their ends.
+std::vector<Tensor> chains_with_calls(const Tensor &x, const char *function) {
+    std::vector<Tensor> results;
+    for (int i = 0; i < 4; ++i)
+        results.push_back(lz::call(function, {chain(x, 0.1 * i)})[0]);
+    const std::string schedule = lz::verify_schedule();
+    EXPECT_NE(schedule.find(" on 4 streams,"), std::string::npos) << schedule;
+    return results;
+}
+
+TEST(Child, DISABLED_CallbacksStandBetweenUnnamedWorkOfTwoRuns) {
+    static std::atomic<int> before = 0, after = 0;
+    const auto counting = [](std::atomic<int> &count) {
+        return [&count](std::span<const lz::CallInput>, std::span<const lz::CallOutput> out) {
+            out[0].values<float>()[0] = 0;
+            ++count;
+        };
+    };
+    const auto same = [](std::span<const lz::CallType> in) { return std::vector{in[0]}; };
+    lz::register_call("streams_test.before", same, counting(before));
+    lz::register_call("streams_test.after", same, counting(after));
+    const Tensor x = lz::full({1024}, 1, {.device = kGpu0});
+    lz::sync();
+    for (int i = 0; i < 20; ++i) {
+        before = after = 0;
+        int before_seen = -1, after_seen = -1;
+        const std::vector<Tensor> first = chains_with_calls(x, "streams_test.before");
+        lz::eval(first);
+        lz::default_stream(kGpu0).add_callback([&] {
+            before_seen = before;
+            after_seen = after;
+        });
+        (void)lz::default_stream(kGpu0).query(); // launches it, in a program of its own
+        const std::vector<Tensor> second = chains_with_calls(x, "streams_test.after");
+        lz::eval(second);
+        lz::default_stream(kGpu0).synchronize();
+        EXPECT_EQ(before_seen, 4);
+        EXPECT_EQ(after_seen, 0);
+        EXPECT_EQ(after, 4);
+    }
+}
+TEST(Semantics, S41_a_callback_on_the_default_stream_stands_between_unnamed_work_of_two_runs) {
+    for (const char *seed : {"1", "2", "3"})
+        run_child(std::string("LAZULI_VIRTUAL_DELAY=") + seed, "CallbacksStandBetweenUnnamedWorkOfTwoRuns");
 }
 
 TEST(Semantics, S42_user_streams_need_no_wait) {
