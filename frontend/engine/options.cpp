@@ -1,6 +1,8 @@
 #include "engine/options.h"
 
 #include "engine/log.h"
+#include "ir/diagnostic.h"
+#include "runtime/virtual_model.h"
 
 #include <fmt/format.h>
 
@@ -188,6 +190,12 @@ std::string default_cache_dir() {
 } // namespace
 
 void Options::request_virtual_gpus(int count, int64_t memory_bytes, std::string model) {
+    if (!model.empty())
+        try {
+            runtime::VirtualModel::parse(model);
+        } catch (const ir::Failure &failure) {
+            throw ir::Failure(ir::ErrorKind::Device, "use_virtual_gpus: " + failure.message());
+        }
     request() = {count, memory_bytes, std::move(model)};
 }
 

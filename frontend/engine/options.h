@@ -46,7 +46,8 @@ struct Options {
     /// Reads the environment; a value that means nothing is reported once on stderr as a whole sentence and
     /// ignored.
     static Options from_environment();
-    /// What the program asked for before the engine started, on top of the environment.
+    /// What the program asked for before the engine started, on top of the environment. Throws
+    /// Failure(Device) for a model that there is not, or whose file cannot be read or is wrong.
     static void request_virtual_gpus(int count, int64_t memory_bytes, std::string model);
 };
 

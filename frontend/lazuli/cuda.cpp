@@ -22,7 +22,8 @@ void use_virtual_gpus(int count, const VirtualGpuOptions &options, Location loc)
         throw StateError("use_virtual_gpus: the engine has started already; call it before the first tensor "
                          "is made or device asked for",
                          loc);
-    engine::Options::request_virtual_gpus(count, options.memory_bytes, options.model);
+    detail::translated(
+        loc, [&] { engine::Options::request_virtual_gpus(count, options.memory_bytes, options.model); });
 }
 
 namespace cuda {

@@ -1,6 +1,7 @@
 // S09 to S12: which devices there are, and what links them.
 #include "support.h"
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -130,6 +131,41 @@ TEST(Devices, AModelThatMakesNoGpusIsTheReasonWhyThereAreNone) {
 TEST(Devices, VirtualGpusCannotHaveLessThanNoMemory) {
     const Caught error = caught<lz::DeviceError>([] { lz::use_virtual_gpus(2, {.memory_bytes = -5}); });
     EXPECT_TRUE(error.has("use_virtual_gpus: a GPU cannot have -5 bytes")) << error.what;
+}
+
+TEST(Child, DISABLED_WrongModels) {
+    const std::string file = testing::TempDir() + "lazuli_wrong_model.json";
+    const auto asked_for = [](const std::string &model) {
+        const auto ask = [&] { lz::use_virtual_gpus(2, {.model = model}); };
+        const uint32_t line = __LINE__ - 1;
+        const Caught error = caught<lz::DeviceError>(ask);
+        EXPECT_EQ(error.line, line);
+        EXPECT_TRUE(error.what.starts_with("use_virtual_gpus: ")) << error.what;
+        EXPECT_TRUE(error.has("visible_devices_test.cpp:")) << error.what;
+        return error.what;
+    };
+    const auto has = [](const std::string &text, const std::string &part) {
+        EXPECT_NE(text.find(part), std::string::npos) << text;
+    };
+    const std::string unknown = asked_for("h300");
+    has(unknown, "There is no virtual model `h300`");
+    for (const char *known : {"a100", "h200", "rtx4090"})
+        has(unknown, known);
+    has(asked_for("/nowhere/at_all.json"), "/nowhere/at_all.json cannot be read");
+    std::ofstream(file) << "{\"base\": ";
+    has(asked_for(file), "is not JSON");
+    std::ofstream(file) << "{\"flops\": -1}";
+    has(asked_for(file), "`flops` is -1, and should be a number above 0");
+    std::ofstream(file) << "{\"flips\": 1}";
+    has(asked_for(file), "a virtual model has no `flips`; it has base, name");
+
+    std::ofstream(file) << "{\"base\": \"h200\", \"name\": \"mine\"}";
+    lz::use_virtual_gpus(2, {.model = file});
+    EXPECT_EQ(lz::cuda::device_count(), 2);
+    EXPECT_NE(lz::cuda::get_device_name(kGpu1).find("mine"), std::string::npos);
+}
+TEST(Devices, AModelThatIsAskedForAndIsNotThereIsAnErrorThatNamesTheOnesThatAre) {
+    run_child("-u LAZULI_VIRTUAL_GPUS LAZULI_TEST_PLAIN=1", "WrongModels");
 }
 
 TEST(Child, DISABLED_TooLarge) {
