@@ -10,7 +10,8 @@ const int lazuli_sanitizer_defaults = 1; // the linker takes this file for it, s
 
 const char *__asan_default_options();
 const char *__asan_default_options() {
-    return "detect_stack_use_after_return=1:strict_init_order=1:check_initialization_order=1";
+    return "detect_stack_use_after_return=1:strict_init_order=1:check_initialization_order=1:"
+           "allocator_may_return_null=1" /* tests ask for more than there is */;
 }
 
 const char *__ubsan_default_options();
@@ -22,7 +23,7 @@ const char *__ubsan_default_options() {
 
 const char *__tsan_default_options();
 const char *__tsan_default_options() {
-    return "halt_on_error=1:second_deadlock_stack=1:history_size=4";
+    return "halt_on_error=1:second_deadlock_stack=1:history_size=4:allocator_may_return_null=1";
 }
 
 // oneTBB and LLVM are not instrumented: what they do is ordered by atomics that cannot be seen here (memset

@@ -32,7 +32,7 @@ struct KernelFrame {
     void *const *buffers;    ///< one pointer a Kernel buffer (unused for Worker buffers)
     const int64_t *args;     ///< one value a Kernel argument
     const uint64_t *scalars; ///< one slot a Kernel scalar, see KScalar
-    Fault *fault; ///< one a check, in the order of Kernel::instrs; at least one, for the launch itself
+    Fault *fault; ///< one a check, in the order of Kernel::instrs, the first for scratch too; or null
 };
 static_assert(offsetof(KernelFrame, fault) == 24, "emitted code knows this layout");
 

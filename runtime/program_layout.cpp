@@ -90,7 +90,10 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
                          code.symbols.size()));
     const auto first_frame = static_cast<uint32_t>(frames.size());
     const size_t first_action = actions.size();
-    const uint32_t checks = checks_of(kernel), first_fault = num_faults;
+    // One for each check. The first also says that a worker has no scratch; who has neither has none, so that
+    // nobody has to look at it.
+    const uint32_t faults = std::max(checks_of(kernel), step.worker_bytes > 0 ? 1u : 0u);
+    const uint32_t first_fault = num_faults;
     for (const ir::Segment &segment : step.segments) {
         LZ_CHECK(segment.buffers.size() == kernel.buffers.size() &&
                      segment.args.size() == kernel.args.size() &&
@@ -99,8 +102,9 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
                  fmt::format("a segment of step {} does not fit kernel {}", s, kernel.name));
         uint32_t pointers = add_pointers(segment.buffers);
         uint32_t first_arg = add_args(segment.args);
-        frames.push_back({pointers, first_arg, static_cast<uint32_t>(scalars.size()), num_faults});
-        num_faults += std::max(checks, 1u);
+        frames.push_back({pointers, first_arg, static_cast<uint32_t>(scalars.size()),
+                          faults > 0 ? num_faults : ir::kNone});
+        num_faults += faults;
         scalars.insert(scalars.end(), segment.scalars.begin(), segment.scalars.end());
     }
     for (size_t p = 0; p < kernel.phases.size(); ++p) {
@@ -123,7 +127,7 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
         return;
     actions.back().settles = true;
     actions.back().faults = first_fault;
-    actions.back().end_faults = checks > 0 ? num_faults : first_fault;
+    actions.back().end_faults = num_faults;
 }
 
 void LoadedProgram::Layout::add_call(const ir::Program &program, uint32_t s, Backend *backend) {

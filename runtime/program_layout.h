@@ -24,10 +24,10 @@ struct LoadedProgram::Layout {
 
     std::vector<ir::ScalarSpec> scalars; ///< one a slot
 
-    /// Offsets of a frame's arrays. Each frame has faults of its own, as KernelFrame::fault says.
+    /// Offsets of a frame's arrays. A frame that has faults has its own, as KernelFrame::fault says.
     struct Frame {
         uint32_t pointers, args, scalars;
-        uint32_t faults = 0;
+        uint32_t faults = ir::kNone; ///< kNone: it has none
     };
     std::vector<Frame> frames;
 

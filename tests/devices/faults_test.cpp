@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -18,7 +19,8 @@ namespace {
 
 using namespace lz;
 
-/// A backend that fails on demand and keeps the one behind it.
+/// A backend that fails on demand and keeps the one behind it; on demand its kernels want more scratch than
+/// there is.
 struct Behind {
     std::unique_ptr<runtime::Backend> backend;
 };
@@ -26,6 +28,17 @@ class Faulty final : private Behind, public runtime::FaultInjectingBackend {
 public:
     explicit Faulty(std::unique_ptr<runtime::Backend> backend)
         : Behind{std::move(backend)}, FaultInjectingBackend(*Behind::backend) {}
+
+    void launch(const Launch &launch, runtime::StreamId stream, runtime::OnDone done = {}) override {
+        Launch wanted = launch;
+        if (starve && launch.worker_bytes > 0) {
+            wanted.worker_bytes = size_t{1} << 60;
+            ++starved;
+        }
+        FaultInjectingBackend::launch(wanted, stream, std::move(done));
+    }
+    std::atomic<bool> starve = false;
+    std::atomic<int> starved = 0;
 };
 
 std::vector<Faulty *> &faulty_gpus() {
@@ -156,6 +169,47 @@ TEST(Faults, EveryCallOfABackendFailsInTurnAndNothingIsLost) {
             }
         }
     }
+}
+
+TEST(Faults, AKernelWithoutChecksWhoseScratchCannotBeHadFailsAtTheNextSyncWithItsLine) {
+    LZ_NEEDS_GPUS();
+    ASSERT_TRUE(cuda::is_available());
+    Faulty &faulty = *faulty_gpus()[0];
+    const Tensor x = numbers(256).reshape({16, 16}).to("cuda:0");
+    const Numbers right = matmul(x, x).to_vector<float>();
+    const int64_t before = allocated();
+    for (const bool on_user_stream : {false, true}) {
+        Tensor product, dependent, independent;
+        uint32_t line = 0;
+        {
+            const lz::Stream stream(Device::cuda(0));
+            const lz::StreamGuard guard(on_user_stream ? stream : lz::default_stream(Device::cuda(0)));
+            faulty.starve = true;
+            faulty.starved = 0;
+            product = matmul(x, x), line = __LINE__;
+            dependent = product.cuda(1) + 1;
+            independent = x + 3;
+            lz::eval({product, dependent, independent}); // runs later
+        }
+        const auto fails = [&](auto &&f) {
+            try {
+                f();
+                ADD_FAILURE() << "a value that could not be computed was read";
+            } catch (const OutOfMemoryError &error) {
+                EXPECT_EQ(error.line(), line) << error.what();
+                EXPECT_NE(std::string(error.what()).find("scratch"), std::string::npos) << error.what();
+            }
+        };
+        fails([] { lz::sync(); });
+        faulty.starve = false;
+        EXPECT_EQ(faulty.starved, 1) << "the product has no scratch, and this test shows nothing";
+        fails([&] { product.to_vector<float>(); });
+        fails([&] { (dependent * 2).to_vector<float>(); });
+        EXPECT_EQ(independent.to_vector<float>(), (x + 3).to_vector<float>());
+        EXPECT_NO_THROW(lz::sync());
+        EXPECT_EQ(matmul(x, x).to_vector<float>(), right) << "the engine does not go on";
+    }
+    EXPECT_EQ(allocated(), before);
 }
 
 TEST(Faults, ALostDeviceSaysSoAndTheOthersGoOn) {

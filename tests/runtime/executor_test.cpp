@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <bit>
+#include <latch>
 #include <numeric>
 
 namespace lz::runtime {
@@ -165,6 +166,41 @@ TEST_F(Executor, PhasesRunOneAfterAnotherAndWorkersHaveScratch) {
     EXPECT_TRUE(run(*program).ok());
     for (size_t i = 0; i < 1000; ++i)
         ASSERT_EQ(results[0][i], 999 - static_cast<double>(i));
+}
+
+// A run that waits for something, and so is over later; and one on the calling thread.
+TEST_F(Executor, AWorkersScratchThatCannotBeHadFailsItsStepWhereverItRuns) {
+    uint32_t x = b.input(2), r0 = b.result(2), r1 = b.result(2), r2 = b.result(2);
+    uint32_t greedy = b.kernel({BufferMode::In, BufferMode::Out, BufferMode::Worker}, 0, {}, {add_one});
+    uint32_t plain = b.kernel({BufferMode::In, BufferMode::Out}, 0, {}, {add_one});
+    b.launch(greedy, {{.buffers = {x, r0, ir::kNone}, .items = {2}}}).worker_bytes = int64_t{1} << 60;
+    b.launch(plain, {{.buffers = {r0, r1}, .items = {2}}});
+    b.launch(plain, {{.buffers = {x, r2}, .items = {2}}});
+    inputs = {{1, 2}};
+    auto program = b.load(backend, allocator);
+    for (const bool later : {false, true}) {
+        results.assign(3, std::vector<double>(2));
+        std::latch gate(later ? 1 : 0);
+        MemoryUse uses[4];
+        backend.call_host(ir::kHostWorkerStream, [&gate] { gate.wait(); });
+        uses[0].written({{ir::kCpu, ir::kHostWorkerStream}, backend.record(ir::kHostWorkerStream)});
+        if (!later)
+            backend.synchronize(ir::kHostWorkerStream, backend.record(ir::kHostWorkerStream));
+        void *in[] = {inputs[0].data()}, *out[] = {results[0].data(), results[1].data(), results[2].data()};
+        MemoryUse *in_uses[] = {&uses[0]}, *out_uses[] = {&uses[1], &uses[2], &uses[3]};
+        Launched launched = runtime::run(*program, {in, out, {}, {}, in_uses, out_uses});
+        if (later) {
+            EXPECT_TRUE(launched.report.ok());
+            gate.count_down();
+            ASSERT_TRUE(launched.flight) << "nobody will look at how it ended";
+            launched.report = launched.flight->finish({});
+        }
+        ASSERT_EQ(launched.report.failures.size(), 1u);
+        EXPECT_EQ(launched.report.failures[0].failure.kind(), ir::ErrorKind::OutOfMemory);
+        EXPECT_EQ(launched.report.failures[0].failure.node(), 0u);
+        EXPECT_THAT(launched.report.failures[0].results, ElementsAre(0, 1));
+        EXPECT_THAT(results[2], ElementsAre(2, 3)) << "what does not depend on it ran";
+    }
 }
 
 TEST_F(Executor, CopiesAndLibraryCallsAreSteps) {
