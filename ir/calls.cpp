@@ -63,7 +63,13 @@ Failure unknown_call(std::string_view name) {
 
 std::string run_call(const RegisteredCall &call, std::span<const CallTensor> operands,
                      std::span<const CallTensor> results) {
-    const auto threw = [&](const std::string &what) { return "`" + call.name + "` threw: " + what; };
+    // Messages begin with the name of what failed; who says it himself need not hear it twice.
+    const auto threw = [&](std::string_view what) {
+        const std::string head = call.name + ": ";
+        if (what.starts_with(head))
+            what.remove_prefix(head.size());
+        return head + "the registered function threw: " + std::string(what);
+    };
     try {
         call.function(operands, results);
     } catch (const std::bad_alloc &) {

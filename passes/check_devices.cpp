@@ -124,8 +124,9 @@ private:
                      static_cast<size_t>(stranger - operands.begin())};
     }
 
-    /// The tensors that went into the call of which the node is a part: for `linear(x, w, b)` these, although
-    /// the node that mixes adds b to a product that the user never named.
+    /// The tensors that went into the call of which the node is a part: for `linear(x, w, b)` these, whether
+    /// the node that mixes is the product, which b has no part in, or adds b to a product that the user never
+    /// named.
     std::vector<ValueId> handed_in() const {
         std::vector<ValueId> found, stack;
         std::vector<bool> seen(graph_.values().size());
@@ -133,19 +134,27 @@ private:
             const auto operands = operands_of(n);
             stack.insert(stack.end(), operands.rbegin(), operands.rend()); // the first is looked at first
         };
-        push(*node_);
-        while (!stack.empty()) {
-            const ValueId v = stack.back();
-            stack.pop_back();
-            if (seen[v])
-                continue;
-            seen[v] = true;
-            const Node *const producer = graph_.producer(v);
-            if (producer && same_call(producer->loc, node_->loc))
-                push(*producer);
-            else
-                found.push_back(v);
-        }
+        const auto gather = [&](const Node &last) {
+            push(last);
+            while (!stack.empty()) {
+                const ValueId v = stack.back();
+                stack.pop_back();
+                if (seen[v])
+                    continue;
+                seen[v] = true;
+                const Node *const producer = graph_.producer(v);
+                if (producer && same_call(producer->loc, node_->loc))
+                    push(*producer);
+                else
+                    found.push_back(v);
+            }
+        };
+        gather(*node_);
+        for (auto later = static_cast<size_t>(node_ - graph_.nodes().data()) + 1;
+             later < graph_.nodes().size(); ++later)
+            if (const Node &n = graph_.node(static_cast<NodeId>(later));
+                same_call(n.loc, node_->loc) && !takes_any_device(n))
+                gather(n);
         return found;
     }
 

@@ -51,7 +51,9 @@ CallTypes find_types(std::string_view name, Location loc) {
 /// What the user's function says, or what it throws, with its name and the line of the call.
 std::vector<CallType> result_types(std::string_view name, std::span<const CallType> operands, Location loc) {
     const CallTypes types = find_types(name, loc);
-    const auto named = [&](const char *what) { return std::string(name) + ": " + what; };
+    const auto named = [head = std::string(name) + ": "](std::string_view what) {
+        return what.starts_with(head) ? std::string(what) : head + std::string(what);
+    };
     try {
         return types(operands);
     } catch (const ShapeError &error) {

@@ -168,16 +168,41 @@ TEST(Call, WhatItThrowsIsTheErrorOfItsLineAtTheSync) {
             ADD_FAILURE();
         } catch (const lz::StateError &error) {
             EXPECT_EQ(error.line(), line) << error.what();
-            EXPECT_NE(
-                std::string(error.what()).find("`call_test.refuse_negative` threw: element 1 is negative"),
-                std::string::npos)
-                << error.what();
+            EXPECT_EQ(std::string(error.what()),
+                      "call_test.refuse_negative: the registered function threw: element 1 is negative, at "
+                      "call_test.cpp:" +
+                          std::to_string(line));
         }
     expect_values(fine, {2, 3});
     expect_error<lz::StateError>(
         [&] { (void)lz::call("call_test.wrong_dtype", {good})[0].to_vector<float>(); },
-        {"`call_test.wrong_dtype` threw", "f64", "f32"});
+        {"call_test.wrong_dtype: the registered function threw: ", "f64", "f32"});
     expect_values(lz::call("call_test.refuse_negative", {good})[0], {2, 3});
+}
+
+TEST(Call, AFunctionThatSaysItsNameIsNamedOnce) {
+    LZ_NEEDS_JIT();
+    lz::register_call(
+        "call_test.polite",
+        [](std::span<const CallType> in) {
+            if (in.size() != 1)
+                throw lz::ShapeError("call_test.polite: it takes one operand", {});
+            return std::vector{in[0]};
+        },
+        [](std::span<const CallInput>, std::span<const CallOutput>) {
+            throw std::runtime_error("call_test.polite: not today");
+        });
+    const auto says = [](auto &&f, const std::string &what) {
+        try {
+            f();
+            ADD_FAILURE() << "nothing was thrown";
+        } catch (const lz::Error &error) {
+            EXPECT_TRUE(std::string(error.what()).starts_with(what + ", at call_test.cpp:")) << error.what();
+        }
+    };
+    says([] { lz::call("call_test.polite", {}); }, "call_test.polite: it takes one operand");
+    says([] { lz::call("call_test.polite", {lz::ones({1})})[0].item<float>(); },
+         "call_test.polite: the registered function threw: not today");
 }
 
 // The README's words; what it leaves out computes.

@@ -339,7 +339,8 @@ graph @f(%x: f32[2,3] = dense<[1, 2, 3, 4, 5, 6]>, %n: i64[1] = dense<[10]>) {
                                "f32[2] loc(\"a.cpp\":3)\n  return %0\n}"),
                    message),
         ErrorKind::State);
-    EXPECT_EQ(message, "a.cpp:3: call: `interpreter_test.throw` threw: not on a Monday");
+    EXPECT_EQ(message,
+              "a.cpp:3: call: interpreter_test.throw: the registered function threw: not on a Monday");
 }
 
 TEST(Calls, NamesAreTakenOnceAndErrorsAreKeptByNumber) {

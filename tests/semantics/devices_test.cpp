@@ -248,6 +248,15 @@ TEST(Semantics, S06_functions_made_of_several_operations_are_named_and_so_are_th
          "a is " + of_x + ", b is f32[2,4] on cuda:0 (made by rand at " + place(line + 1) +
              "), c is f32[2] on cuda:1 (made by tensor at " + place(line + 2) + ")",
          "c.to(a.device())", __LINE__, [&] { lz::linear(x, w, b).to_vector<float>(); });
+    const Tensor far_w = w.cuda(1), near_b = b.cuda(0);
+    const std::string moved = "(made by cuda at " + place(__LINE__ - 1) + ")";
+    says("linear",
+         "a is " + of_x + ", b is f32[2,4] on cuda:1 " + moved +
+             ", c is f32[2] on cuda:1 (made by tensor at " + place(line + 2) + ")",
+         "b.to(a.device()) and c.to(a.device())", __LINE__ + 1,
+         [&] { lz::linear(x, far_w, b).to_vector<float>(); });
+    says("linear", "a is " + of_x + ", b is f32[2,4] on cuda:1 " + moved + ", c is f32[2] on cuda:0 " + moved,
+         "b.to(a.device())", __LINE__, [&] { lz::linear(x, far_w, near_b).to_vector<float>(); });
     says("where",
          "a is bool[3,4] on cuda:0 (made by gt at " + place(line + 3) + "), b is " + of_x + ", c is " +
              of_far,
