@@ -326,16 +326,27 @@ bool Builder::is_constant(Value v) const {
     return isa<Constant>(v);
 }
 
-// --- arithmetic
+// --- arithmetic. Integers: LLVM would find the neutral ones, but late, and until then each costs time.
+
+static bool is_number(Value v, uint64_t number) {
+    const auto *c = dyn_cast<ConstantInt>(v);
+    return c && c->getValue() == number;
+}
 
 Value Builder::add(Value x, Value y) {
-    return is_float(x) ? ir_->CreateFAdd(x, y) : ir_->CreateAdd(x, y);
+    if (is_float(x))
+        return ir_->CreateFAdd(x, y);
+    return is_number(x, 0) ? y : is_number(y, 0) ? x : ir_->CreateAdd(x, y);
 }
 Value Builder::sub(Value x, Value y) {
-    return is_float(x) ? ir_->CreateFSub(x, y) : ir_->CreateSub(x, y);
+    if (is_float(x))
+        return ir_->CreateFSub(x, y);
+    return is_number(y, 0) ? x : ir_->CreateSub(x, y);
 }
 Value Builder::mul(Value x, Value y) {
-    return is_float(x) ? ir_->CreateFMul(x, y) : ir_->CreateMul(x, y);
+    if (is_float(x))
+        return ir_->CreateFMul(x, y);
+    return is_number(x, 1) ? y : is_number(y, 1) ? x : ir_->CreateMul(x, y);
 }
 Value Builder::fdiv(Value x, Value y) {
     return ir_->CreateFDiv(x, y);
@@ -532,7 +543,7 @@ Value Builder::mask_bits(Value mask) {
 // --- memory
 
 Value Builder::element(Elem e, Value base, Value index) {
-    return ir_->CreateGEP(type(e == Elem::I1 ? Elem::I8 : e), base, index);
+    return is_number(index, 0) ? base : ir_->CreateGEP(type(e == Elem::I1 ? Elem::I8 : e), base, index);
 }
 
 Value Builder::load(Elem e, int lanes, Value address, int align) {

@@ -15,6 +15,7 @@
 #include "ir/kernel.h"
 #include "ir/target.h"
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <span>
@@ -54,7 +55,8 @@ public:
     Builder &builder() { return b_; }
     const ir::Kernel &kernel() const { return k_; }
     const ir::Phase &phase() const { return p_; }
-    Value arg(ir::ArgId id); ///< i64; kNoArg is 0
+    Value table(int64_t offset); ///< pointer of the frame at so many bytes
+    Value arg(ir::ArgId id);     ///< i64; kNoArg is 0
     Value extent(ir::AxisId axis) { return arg(k_.axes[axis].extent); }
     Value buffer(uint16_t index); ///< pointer
     /// Element index of an access where the bound axes are; the vector axis and terms are left out.
@@ -212,6 +214,7 @@ private:
     std::vector<Memo> memos_;
     std::vector<std::pair<ir::AxisId, Value>> bound_;
     std::vector<Value> args_, buffers_, scalars_;
+    std::array<Value, 3> tables_{};
     std::vector<uint32_t> ahead_; ///< accesses of loads that also ask for the next work item's element
     /// In a tile: loads whose values were transposed, and where those of the current row begin.
     std::vector<std::pair<ir::KValue, Value>> turned_;

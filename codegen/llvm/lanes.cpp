@@ -13,7 +13,7 @@ namespace {
 /// Bodies up to this cost are emitted once for each register of partial results; longer ones for fewer, and
 /// the registers take turns. Only the longest, which need all registers themselves, keep partial results in
 /// memory.
-constexpr int kEachCost = 12, kTurnsCost = 64;
+constexpr int kEachCost = 12, kTurnsCost = 32;
 constexpr int kMostRegisters = 8;
 constexpr int kTinyExtent = 16;
 

@@ -34,14 +34,20 @@ PhaseEmitter::PhaseEmitter(Builder &builder, const Kernel &kernel, const Phase &
     width_ = std::clamp(options.isa.vector_bytes / std::min(bytes, 4), 4, most);
 }
 
+/// The insertion point is in the entry block.
+Value PhaseEmitter::table(int64_t offset) {
+    Value &cached = tables_[static_cast<size_t>(offset) / sizeof(void *)];
+    if (!cached)
+        cached = b_.load(Elem::Ptr, 1, b_.element(Elem::I8, params_.frame, b_.i64(offset)), 8);
+    return cached;
+}
+
 Value PhaseEmitter::arg(ArgId id) {
     if (id == kNoArg)
         return b_.i64(0);
     if (!args_[id])
-        args_[id] = b_.at_entry([&] {
-            Value table = b_.load(Elem::Ptr, 1, b_.element(Elem::I8, params_.frame, b_.i64(kFrameArgs)), 8);
-            return b_.load(Elem::I64, 1, b_.element(Elem::I64, table, b_.i64(id)), 8);
-        });
+        args_[id] = b_.at_entry(
+            [&] { return b_.load(Elem::I64, 1, b_.element(Elem::I64, table(kFrameArgs), b_.i64(id)), 8); });
     return args_[id];
 }
 
@@ -54,8 +60,7 @@ Value PhaseEmitter::buffer(uint16_t index) {
         return buffers_[index] = b_.at_entry([&] { return b_.element(Elem::I8, params_.worker, offset); });
     }
     return buffers_[index] = b_.at_entry([&] {
-        Value table = b_.load(Elem::Ptr, 1, b_.element(Elem::I8, params_.frame, b_.i64(kFrameBuffers)), 8);
-        return b_.load(Elem::Ptr, 1, b_.element(Elem::Ptr, table, b_.i64(index)), 8);
+        return b_.load(Elem::Ptr, 1, b_.element(Elem::Ptr, table(kFrameBuffers), b_.i64(index)), 8);
     });
 }
 
@@ -159,10 +164,9 @@ Slot PhaseEmitter::compute(KValue v) {
         Value &cached = scalars_[instr.index];
         if (!cached)
             cached = b_.at_entry([&] {
-                Value table =
-                    b_.load(Elem::Ptr, 1, b_.element(Elem::I8, params_.frame, b_.i64(kFrameScalars)), 8);
                 const Elem e = scalar_elem(instr.dtype);
-                Value slot = b_.load(e, 1, b_.element(Elem::I64, table, b_.i64(instr.index)), 8);
+                Value slot =
+                    b_.load(e, 1, b_.element(Elem::I64, table(kFrameScalars), b_.i64(instr.index)), 8);
                 const DType held = e == Elem::I64 ? DType::I64 : e == Elem::F64 ? DType::F64 : DType::F32;
                 return emit_cast(b_, target_, slot, held, instr.dtype);
             });
