@@ -63,7 +63,8 @@ LoadedKernelPtr load(const runtime::ModuleLoader &loader, const ir::CompiledKern
 struct KernelCache::Impl {
     Impl(ir::CpuIsa isa_, KernelCacheOptions options_)
         : isa(std::move(isa_)), options(std::move(options_)),
-          disk(options.directory, options.max_bytes, options.log), loader(cpu_loader()),
+          disk(options.directory, options.max_bytes, options.log),
+          loader(options.loader ? options.loader : cpu_loader()),
           suffix(fmt::format("\n{}\n{}\n{}\n{}\nfast_math={}", isa.triple, isa.features, isa.vector_bytes,
                              compiler_version(), options.compile.fast_math)) {}
 
@@ -73,8 +74,9 @@ struct KernelCache::Impl {
         bool making = true;
     };
 
-    LoadedKernelPtr get(const ir::Kernel &kernel);
-    LoadedKernelPtr make(const ir::Kernel &kernel, const std::string &key);
+    using CalledThis = std::function<std::string()>;
+    LoadedKernelPtr get(const ir::Kernel &kernel, const CalledThis &called);
+    LoadedKernelPtr make(const ir::Kernel &kernel, const std::string &key, const std::string &called);
 
     const ir::CpuIsa isa;
     const KernelCacheOptions options;
@@ -87,7 +89,7 @@ struct KernelCache::Impl {
     std::atomic<int64_t> compiled{0}, from_memory{0}, from_disk{0};
 };
 
-LoadedKernelPtr KernelCache::Impl::get(const ir::Kernel &kernel) {
+LoadedKernelPtr KernelCache::Impl::get(const ir::Kernel &kernel, const CalledThis &called) {
     const std::string key = ir::cache_key(kernel) + suffix;
     std::unique_lock lock(mutex);
     for (;;) {
@@ -103,7 +105,7 @@ LoadedKernelPtr KernelCache::Impl::get(const ir::Kernel &kernel) {
     lock.unlock();
     LoadedKernelPtr loaded;
     try {
-        loaded = make(kernel, key);
+        loaded = make(kernel, key, called());
     } catch (...) {
         lock.lock();
         entries.erase(key); // whoever waits tries by itself
@@ -116,11 +118,13 @@ LoadedKernelPtr KernelCache::Impl::get(const ir::Kernel &kernel) {
     return loaded;
 }
 
-LoadedKernelPtr KernelCache::Impl::make(const ir::Kernel &kernel, const std::string &key) {
+LoadedKernelPtr KernelCache::Impl::make(const ir::Kernel &kernel, const std::string &key,
+                                        const std::string &called) {
     if (llvm_is_gone()) {
         auto loaded = std::make_shared<LoadedKernel>();
         ir::Kernel expanded = kernel;
         ir::expand_math(expanded);
+        expanded.name = called;
         loaded->module = load_interpreted(expanded);
         for (size_t phase = 0; phase < kernel.phases.size(); ++phase)
             loaded->symbols.push_back("phase" + std::to_string(phase));
@@ -129,7 +133,7 @@ LoadedKernelPtr KernelCache::Impl::make(const ir::Kernel &kernel, const std::str
     const auto key_bytes = std::as_bytes(std::span(key));
     if (const auto stored = disk.find(key_bytes)) {
         try {
-            LoadedKernelPtr loaded = load(loader, deserialise(*stored, kernel.name));
+            LoadedKernelPtr loaded = load(loader, deserialise(*stored, called));
             note_llvm_use();
             ++from_disk;
             return loaded;
@@ -141,7 +145,8 @@ LoadedKernelPtr KernelCache::Impl::make(const ir::Kernel &kernel, const std::str
     }
     ir::Kernel expanded = kernel;
     ir::expand_math(expanded);
-    const ir::CompiledKernel result = compile_cpu(expanded, isa, options.compile);
+    ir::CompiledKernel result = compile_cpu(expanded, isa, options.compile);
+    result.name = called;
     ++compiled;
     disk.store(key_bytes, serialise(result));
     LoadedKernelPtr loaded = load(loader, result);
@@ -154,18 +159,27 @@ KernelCache::KernelCache(ir::CpuIsa isa, KernelCacheOptions options)
 KernelCache::~KernelCache() = default;
 
 LoadedKernelPtr KernelCache::get(const ir::Kernel &kernel) {
-    return impl_->get(kernel);
+    return impl_->get(kernel, [&] { return kernel.name; });
 }
 
-std::vector<LoadedKernelPtr> KernelCache::get_all(std::span<const ir::Kernel> kernels) {
+std::vector<LoadedKernelPtr> KernelCache::get_all(std::span<const ir::Kernel> kernels, const Called &called) {
     std::vector<LoadedKernelPtr> loaded(kernels.size());
+    const auto get_one = [&](size_t i) {
+        try {
+            loaded[i] = impl_->get(kernels[i], [&] { return called ? called(i) : kernels[i].name; });
+        } catch (const ir::Failure &failure) {
+            if (failure.kind() != ir::ErrorKind::Compile)
+                throw;
+            throw KernelFailure(failure, i);
+        }
+    };
     if (kernels.size() == 1) {
-        loaded[0] = get(kernels[0]);
+        get_one(0);
         return loaded;
     }
     runtime::parallel_for(static_cast<int64_t>(kernels.size()), 1, [&](int64_t begin, int64_t end) {
         for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-            loaded[i] = get(kernels[i]);
+            get_one(i);
     });
     return loaded;
 }

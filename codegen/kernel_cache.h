@@ -9,6 +9,7 @@
 /// for longest go. A directory that cannot be written is done without, which is logged once.
 
 #include "codegen/codegen.h"
+#include "ir/diagnostic.h"
 
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,7 @@ struct KernelCacheOptions {
     std::string directory; ///< empty: no disk cache
     int64_t max_bytes = int64_t{512} << 20;
     CompileOptions compile;
+    runtime::ModuleLoader loader; ///< of what was compiled; empty: cpu_loader
     /// Called with a whole sentence for what the user may want to know (log lines).
     std::function<void(const std::string &)> log;
 };
@@ -41,16 +43,30 @@ struct LoadedKernel {
 };
 using LoadedKernelPtr = std::shared_ptr<const LoadedKernel>;
 
+/// A kernel that could not be compiled or loaded: which of those that were asked for.
+class KernelFailure : public ir::Failure {
+public:
+    KernelFailure(const ir::Failure &failure, size_t kernel) : Failure(failure), kernel_(kernel) {}
+    size_t kernel() const { return kernel_; }
+
+private:
+    size_t kernel_;
+};
+
 class KernelCache {
 public:
+    /// What failures call a kernel of get_all: its own name is one of ours.
+    using Called = std::function<std::string(size_t kernel)>;
+
     KernelCache(ir::CpuIsa isa, KernelCacheOptions options);
     ~KernelCache();
 
     /// The kernel's code, found or made. Two threads that ask for one kernel compile it once. Throws
     /// Failure(Compile); a failure is not kept.
     LoadedKernelPtr get(const ir::Kernel &kernel);
-    /// The same for many, compiled in parallel on the pool; results in order.
-    std::vector<LoadedKernelPtr> get_all(std::span<const ir::Kernel> kernels);
+    /// The same for many, compiled in parallel on the pool; results in order. Throws KernelFailure for one of
+    /// those that could not be made. `called` is asked from several threads.
+    std::vector<LoadedKernelPtr> get_all(std::span<const ir::Kernel> kernels, const Called &called = {});
 
     KernelCacheStats stats() const;
     void reset_stats();

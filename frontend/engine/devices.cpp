@@ -83,6 +83,11 @@ Devices::Wrap &Devices::wrap() {
     return wrap;
 }
 
+Devices::WrapLoader &Devices::wrap_loader() {
+    static WrapLoader &wrap = *new WrapLoader;
+    return wrap;
+}
+
 Devices::Devices(const Options &options)
     : cpu_(codegen::cpu_jit_available() ? codegen::cpu_loader() : nullptr, 0,
            {.delay_seed = options.virtual_delay}) {

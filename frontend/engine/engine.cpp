@@ -2,6 +2,7 @@
 
 #include "codegen/kernel_cache.h"
 #include "engine/compile_driver.h"
+#include "engine/compile_failure.h"
 #include "engine/devices.h"
 #include "engine/dump.h"
 #include "engine/executable.h"
@@ -58,6 +59,8 @@ codegen::KernelCacheOptions cache_options(const Options &options) {
     cache.compile.want_assembly = options.dump.assembly;
     if (options.dump.llvm || options.dump.assembly)
         cache.directory.clear(); // what is dumped has to be made
+    if (Devices::wrap_loader())
+        cache.loader = Devices::wrap_loader()(codegen::cpu_loader());
     cache.log = [](const std::string &sentence) { log_line("cache", sentence); };
     return cache;
 }
@@ -80,7 +83,8 @@ struct Engine::Impl {
     void salt_keys();
 
     ExecutablePtr build(ir::Graph graph);
-    void load_kernels(Executable &executable, ir::Program program, const Dumper &dumper);
+    void load_kernels(Executable &executable, const ir::Graph &graph, ir::Program program,
+                      const Dumper &dumper);
     RunReport interpret(const Executable &executable, const Bindings &bindings);
     void log_memory(int64_t number);
 
@@ -187,17 +191,23 @@ ExecutablePtr Engine::Impl::build(ir::Graph graph) {
                                         executable->number, reasons.why(graph), graph.nodes().size(),
                                         result.program.kernels.size(), seconds_since(begin) * 1e3));
     if (codegen::cpu_jit_available())
-        load_kernels(*executable, std::move(result.program), dumper);
+        load_kernels(*executable, graph, std::move(result.program), dumper);
     executable->graph = std::move(graph);
     return executable;
 }
 
-void Engine::Impl::load_kernels(Executable &executable, ir::Program program, const Dumper &dumper) {
+void Engine::Impl::load_kernels(Executable &executable, const ir::Graph &graph, ir::Program program,
+                                const Dumper &dumper) {
     const HostEvent event("compile", "compile: kernels");
     const Clock::time_point begin = Clock::now();
     const codegen::KernelCacheStats before = kernels.stats();
     std::vector<runtime::LoadedKernel> loaded;
-    const std::vector<codegen::LoadedKernelPtr> cached = kernels.get_all(program.kernels);
+    std::vector<codegen::LoadedKernelPtr> cached;
+    try {
+        cached = kernels.get_all(program.kernels, [&](size_t k) { return kernel_called(graph, program, k); });
+    } catch (const codegen::KernelFailure &failure) {
+        throw compile_failure(failure, graph, program);
+    }
     for (size_t k = 0; k < cached.size(); ++k) {
         loaded.push_back({cached[k]->module, cached[k]->symbols});
         if (dumper.wanted().llvm)

@@ -218,4 +218,28 @@ TEST_F(CacheTest, AKernelIsCompiledOnceAndThenComesFromMemoryAndFromDisk) {
     EXPECT_EQ(skewed.stats().compiled, 1);
 }
 
+TEST_F(CacheTest, AKernelThatCannotBeLoadedIsToldByItsPlaceAndByTheNameThatWasGiven) {
+    if (!lz::codegen::cpu_jit_available())
+        GTEST_SKIP() << "this build has no CPU code generation";
+    std::vector<lz::ir::Kernel> kernels = {square(), square()};
+    kernels[1].buffers[0].dtype = kernels[1].buffers[1].dtype = lz::ir::DType::F64;
+    for (lz::ir::Instr &instr : kernels[1].instrs)
+        instr.dtype = lz::ir::DType::F64;
+    lz::codegen::KernelCacheOptions options;
+    options.loader = [](const lz::ir::CompiledKernel &kernel) -> std::unique_ptr<lz::runtime::Module> {
+        if (kernel.name == "the first")
+            return lz::codegen::cpu_loader()(kernel);
+        throw lz::ir::Failure(lz::ir::ErrorKind::Compile, kernel.name + " is not wanted.");
+    };
+    lz::codegen::KernelCache cache(lz::codegen::host_isa(), options);
+    try {
+        cache.get_all(kernels, [](size_t k) { return k == 0 ? "the first" : "the second"; });
+        FAIL() << "it was loaded";
+    } catch (const lz::codegen::KernelFailure &failure) {
+        EXPECT_EQ(failure.kernel(), 1u);
+        EXPECT_EQ(failure.message(), "the second is not wanted.");
+    }
+    EXPECT_TRUE(cache.get_all(std::span(kernels).first(1)).at(0)) << "the other one is there";
+}
+
 } // namespace
