@@ -44,8 +44,7 @@ public:
                     node(n);
             } catch (const Failure &f) {
                 lost = out.failures.size();
-                out.failures.push_back(
-                    {Failure(f.kind(), std::string(name(n.op)) + ": " + f.message(), n.loc, n.recorded), {}});
+                out.failures.push_back({Failure(f.kind(), f.message(), n.loc, n.recorded), {}, n.op});
             }
             if (lost != kUnharmed)
                 lose(n, lost);
@@ -246,8 +245,10 @@ Interpreted interpret_all(const Graph &graph, std::span<const HostTensor> inputs
 std::vector<HostTensor> interpret(const Graph &graph, std::span<const HostTensor> inputs,
                                   std::span<const int64_t> runtime_words) {
     Interpreted all = interpret_all(graph, inputs, runtime_words);
-    if (!all.failures.empty())
-        throw all.failures[0].failure;
+    if (!all.failures.empty()) {
+        const Interpreted::Failed &first = all.failures[0];
+        throw called_as(first.failure, first.op, first.failure.loc());
+    }
     return std::move(all.results);
 }
 

@@ -35,8 +35,9 @@ std::vector<HostTensor> interpret(const Graph &graph, std::span<const HostTensor
 struct Interpreted {
     std::vector<HostTensor> results;
     struct Failed {
-        Failure failure;
+        Failure failure;               ///< without the name of the operation
         std::vector<uint32_t> results; ///< those that depend on the operation that failed, ascending
+        Op op{};
     };
     std::vector<Failed> failures; ///< in the order of the graph
 };

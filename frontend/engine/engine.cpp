@@ -302,6 +302,15 @@ void Engine::Impl::log_memory(int64_t number) {
     }
 }
 
+namespace {
+
+/// The graph at hand is the one that was compiled, and its lines are those of that recording.
+ir::Failure of_any_recording(const ir::Failure &failure) {
+    return {failure.kind(), failure.message(), {}, failure.node()};
+}
+
+} // namespace
+
 /// Builds without the JIT: the reference interpreter, into the caller's memory.
 RunReport Engine::Impl::interpret(const Executable &executable, const Bindings &bindings) {
     const ir::Graph &graph = executable.graph;
@@ -319,11 +328,11 @@ RunReport Engine::Impl::interpret(const Executable &executable, const Bindings &
             if (const std::vector<std::byte> &bytes = all.results[r].bytes; !bytes.empty())
                 std::memcpy(bindings.results[r], bytes.data(), bytes.size());
         for (ir::Interpreted::Failed &failed : all.failures)
-            report.failures.push_back({std::move(failed.failure), std::move(failed.results)});
+            report.failures.push_back({of_any_recording(failed.failure), std::move(failed.results)});
     } catch (const ir::Failure &failure) {
         std::vector<uint32_t> all(graph.results.size());
         std::iota(all.begin(), all.end(), 0U);
-        report.failures.push_back({failure, std::move(all)});
+        report.failures.push_back({of_any_recording(failure), std::move(all)});
     }
     return report;
 }

@@ -1,5 +1,4 @@
 // Functions of the user's own as operations, against plain C++.
-#include "tests/support/environment.h"
 #include "tests/support/tensor_values.h"
 
 #include <lazuli/call.h>
@@ -156,7 +155,6 @@ TEST(Call, MistakesAreThrownAtItsLine) {
 }
 
 TEST(Call, WhatItThrowsIsTheErrorOfItsLineAtTheSync) {
-    LZ_NEEDS_JIT(); // the interpreter stops at the first failure
     const Tensor good = lz::tensor({4.0, 9.0}), bad = lz::tensor({4.0, -9.0});
     const Tensor fine = lz::call("call_test.refuse_negative", {good})[0];
     const uint32_t line = __LINE__ + 1;
@@ -181,7 +179,6 @@ TEST(Call, WhatItThrowsIsTheErrorOfItsLineAtTheSync) {
 }
 
 TEST(Call, AFunctionThatSaysItsNameIsNamedOnce) {
-    LZ_NEEDS_JIT();
     lz::register_call(
         "call_test.polite",
         [](std::span<const CallType> in) {
