@@ -326,7 +326,9 @@ Tensor &Tensor::fill_(const Operand &value, Location loc) & {
     const ir::TensorType type = detail::checked_type(*this, "fill_", loc);
     if (!value.is_tensor()) {
         detail::check_fits(value.number(), type.dtype, "fill_", loc);
+        detail::Overwriting form(loc);
         detail::replace(*this, detail::filled(value.number(), type, loc));
+        form.launch();
         return *this;
     }
     if (detail::checked_type(value.tensor(), "fill_", loc).shape.rank() != 0)
@@ -338,8 +340,10 @@ Tensor &Tensor::fill_(const Operand &value, Location loc) & {
 Tensor &Tensor::zero_(Location loc) & {
     loc = detail::in<"zero_">(loc);
     const ir::TensorType type = detail::checked_type(*this, "zero_", loc);
+    detail::Overwriting form(loc);
     detail::replace(*this,
                     detail::record_literal(detail::from_ir(type.dtype), 0, type.shape, type.device, loc));
+    form.launch();
     return *this;
 }
 Tensor &Tensor::copy_(const Tensor &source, Location loc) & {
@@ -352,14 +356,16 @@ Tensor &Tensor::copy_(const Tensor &source, Location loc) & {
         throw ShapeError("copy_: shape " + ir::to_string(from.shape) + " does not broadcast to " +
                              ir::to_string(type.shape),
                          loc);
-    const Tensor shaped = detail::fitted(lz::to(source, detail::from_ir(type.device), loc), type, loc);
-    if (!is_pinned() || shaped.is_pinned()) {
-        detail::replace(*this, shaped);
-        return *this;
+    detail::Overwriting form(loc);
+    {
+        Tensor value = detail::fitted(lz::to(source, detail::from_ir(type.device), loc), type, loc);
+        // Pinned memory stays pinned, so the value cannot be shared with a source that is not.
+        if (is_pinned() && !value.is_pinned())
+            value =
+                detail::in_pinned_memory(value.same_tensor(source) ? detail::fresh(value, loc) : value, loc);
+        detail::replace(*this, value);
     }
-    // Pinned memory stays pinned, so the value cannot be shared with a source that is not.
-    const Tensor own = shaped.same_tensor(source) ? detail::fresh(shaped, loc) : shaped;
-    detail::replace(*this, detail::in_pinned_memory(own, loc));
+    form.launch();
     return *this;
 }
 

@@ -88,20 +88,27 @@ Tensor draw(Distribution distribution, const Sizes &sizes, Generator &generator,
     return detail::placed(rounded(drawn, target.dtype, distribution, loc), target, loc);
 }
 
-/// An in-place form: scale * draw + shift in x's dtype.
+/// scale * draw + shift.
+Tensor drawn(const ir::TensorType &type, Distribution distribution, double shift, double scale,
+             Generator &generator, Location loc) {
+    const Tensor y = distribution(type.shape, detail::working_dtype(type.dtype), type.device, generator, loc);
+    if (shift == 0 && scale == 1)
+        return rounded(y, type.dtype, distribution, loc);
+    return detail::binary(Op::Add, detail::binary(Op::Mul, y, detail::constant(y, scale, loc), loc),
+                          detail::constant(y, shift, loc), loc);
+}
+
+/// An in-place form: the same in x's dtype.
 Tensor &draw_into(Tensor &x, Distribution distribution, double shift, double scale, Generator &generator,
                   const char *function, Location loc) {
     const ir::TensorType type = detail::checked_type(x, function, loc);
     if (!ir::is_float(type.dtype))
         throw DTypeError(std::string(function) + ": gives floats and the tensor is " + detail::text(type),
                          loc);
-    const Tensor y = distribution(type.shape, detail::working_dtype(type.dtype), type.device, generator, loc);
-    const bool plain = shift == 0 && scale == 1;
-    const Tensor placed =
-        plain ? y
-              : detail::binary(Op::Add, detail::binary(Op::Mul, y, detail::constant(y, scale, loc), loc),
-                               detail::constant(y, shift, loc), loc);
-    return detail::assign(x, plain ? rounded(placed, type.dtype, distribution, loc) : placed, function, loc);
+    detail::Overwriting form(loc);
+    detail::assign(x, drawn(type, distribution, shift, scale, generator, loc), function, loc);
+    form.launch();
+    return x;
 }
 
 /// Integers in [0, range) from 32 bits, or from 63 where the range needs them: the high part of bits * range.
@@ -255,7 +262,10 @@ Tensor Tensor::normal_(double mean, double std, Location loc) && {
     return std::move(*this);
 }
 Tensor &Tensor::bernoulli_(double p, Location loc) & {
-    return detail::assign(*this, lz::bernoulli(*this, p, loc), "bernoulli_", loc);
+    detail::Overwriting form(loc);
+    detail::assign(*this, lz::bernoulli(*this, p, loc), "bernoulli_", loc);
+    form.launch();
+    return *this;
 }
 
 } // namespace lz

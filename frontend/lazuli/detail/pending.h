@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace lz::detail {
@@ -102,6 +103,9 @@ public:
         bool launch_blocking = false, check_devices = false;
     };
     const Modes &modes() const { return modes_; }
+    /// Under launch blocking: nothing is launched until it is set back. What it was before.
+    bool set_overwriting(bool overwriting) { return std::exchange(overwriting_, overwriting); }
+    bool overwriting() const { return overwriting_; }
 
     void looked(int64_t kept, int64_t limit) {
         next_look_ = read_bytes_ + limit - kept;
@@ -128,6 +132,7 @@ private:
     static constexpr int64_t kFirstLook = int64_t{1} << 20;
     Modes modes_;
     uint32_t max_pending_ = kMaxPending;
+    bool overwriting_ = false;
     int64_t read_bytes_ = 0, next_look_ = kFirstLook;
     uint64_t recorded_ = 0, next_look_at_ = 0; ///< operations so far
 

@@ -68,7 +68,8 @@ void after_record(Recorder &recorder, Location loc) {
     if (recorder.is_within_limits()) [[likely]]
         return;
     if (recorder.modes().launch_blocking) {
-        sync_all(loc);
+        if (!recorder.overwriting()) // else Overwriting does
+            sync_all(loc);
     } else if (recorder.count() >= Recorder::kMaxPending) {
         launch_prefix(recorder, loc);
     } else if (recorder.may_keep_much()) {
@@ -315,6 +316,17 @@ void replace(Tensor &target, const Tensor &value) {
     } else {
         next->fallback = last;
     }
+}
+
+Overwriting::Overwriting(Location loc) : loc_(loc), inner_(Recorder::current().set_overwriting(true)) {}
+
+Overwriting::~Overwriting() {
+    Recorder::current().set_overwriting(inner_);
+}
+
+void Overwriting::launch() {
+    if (!inner_ && Recorder::current().modes().launch_blocking)
+        sync_all(loc_);
 }
 
 Node *node_of(const Tensor &tensor, const char *operation, Location loc) {

@@ -56,6 +56,25 @@ Tensor fresh(const Tensor &x, Location loc);
 /// and device; the caller has cast and checked.
 void replace(Tensor &target, const Tensor &value);
 
+/// While a form that overwrites a tensor is recorded. Under S25 it is launched when `replace` has been
+/// called, and not while the tensor shows its old value still: the new one may then have that one's memory.
+/// Such forms may be made of each other.
+class Overwriting {
+public:
+    explicit Overwriting(Location loc);
+    ~Overwriting();
+    Overwriting(const Overwriting &) = delete;
+    Overwriting &operator=(const Overwriting &) = delete;
+
+    /// Under S25 launches it, and throws what failed. After `replace`, when the caller has let go of all that
+    /// the new value is made of; else nothing is launched.
+    void launch();
+
+private:
+    const Location loc_;
+    const bool inner_; ///< a part of another one
+};
+
 /// A tensor on the CPU that only the caller knows yet, in page-locked memory; copied there if it has run
 /// (copies.cpp).
 Tensor in_pinned_memory(const Tensor &made, Location loc);
