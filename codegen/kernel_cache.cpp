@@ -164,23 +164,26 @@ LoadedKernelPtr KernelCache::get(const ir::Kernel &kernel) {
 
 std::vector<LoadedKernelPtr> KernelCache::get_all(std::span<const ir::Kernel> kernels, const Called &called) {
     std::vector<LoadedKernelPtr> loaded(kernels.size());
+    std::vector<std::exception_ptr> failed(kernels.size()); // told when all are done, the first one
     const auto get_one = [&](size_t i) {
         try {
             loaded[i] = impl_->get(kernels[i], [&] { return called ? called(i) : kernels[i].name; });
         } catch (const ir::Failure &failure) {
-            if (failure.kind() != ir::ErrorKind::Compile)
-                throw;
-            throw KernelFailure(failure, i);
+            failed[i] = failure.kind() == ir::ErrorKind::Compile
+                            ? std::make_exception_ptr(KernelFailure(failure, i))
+                            : std::current_exception();
         }
     };
-    if (kernels.size() == 1) {
+    if (kernels.size() == 1)
         get_one(0);
-        return loaded;
-    }
-    runtime::parallel_for(static_cast<int64_t>(kernels.size()), 1, [&](int64_t begin, int64_t end) {
-        for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-            get_one(i);
-    });
+    else
+        runtime::parallel_for(static_cast<int64_t>(kernels.size()), 1, [&](int64_t begin, int64_t end) {
+            for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+                get_one(i);
+        });
+    for (const std::exception_ptr &failure : failed)
+        if (failure)
+            std::rethrow_exception(failure);
     return loaded;
 }
 

@@ -64,8 +64,8 @@ public:
     /// The kernel's code, found or made. Two threads that ask for one kernel compile it once. Throws
     /// Failure(Compile); a failure is not kept.
     LoadedKernelPtr get(const ir::Kernel &kernel);
-    /// The same for many, compiled in parallel on the pool; results in order. Throws KernelFailure for one of
-    /// those that could not be made. `called` is asked from several threads.
+    /// The same for many, compiled in parallel on the pool; results in order. Throws KernelFailure for the
+    /// first of those that could not be made. `called` is asked from several threads.
     std::vector<LoadedKernelPtr> get_all(std::span<const ir::Kernel> kernels, const Called &called = {});
 
     KernelCacheStats stats() const;
