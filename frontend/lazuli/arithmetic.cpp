@@ -116,8 +116,8 @@ Tensor beside_large_number(Op op, const Operand &a, const Operand &b, ir::DType 
 }
 
 /// Two tensors of one floating dtype need nothing: this is the path that is counted in nanoseconds.
-inline Tensor record_binary(Rule rule, Op op, const Operand &a, const Operand &b, const char *function,
-                            uint16_t number, Location loc) {
+inline Tensor promoted_if_needed(Rule rule, Op op, const Operand &a, const Operand &b, const char *function,
+                                 uint16_t number, Location loc) {
     if (rule == Rule::Bits) // not of floats, which the error says by the function's name
         return promoted(rule, op, a, b, function, number, loc);
     if (op == Op::FloorDiv) // the operation bears another name
@@ -139,6 +139,21 @@ inline Tensor record_binary(Rule rule, Op op, const Operand &a, const Operand &b
     return promoted(rule, op, a, b, function, number, loc);
 }
 
+inline Tensor record_binary(Rule rule, Op op, const Operand &a, const Operand &b, const char *function,
+                            uint16_t number, Location loc) {
+    Tensor made = promoted_if_needed(rule, op, a, b, function, number, loc);
+    detail::let_go(a);
+    detail::let_go(b);
+    return made;
+}
+
+#define LZ_BINARY(name, op, rule)                                                                            \
+    inline Tensor record_##name(const Operand &a, const Operand &b, Location loc) {                          \
+        return record_binary(Rule::rule, Op::op, a, b, #name, detail::kFunction<#name>, loc);                \
+    }
+#define LZ_COMPARISON(name, op) LZ_BINARY(name, op, Any)
+#include "lazuli/functions.def"
+
 /// An in-place form: computed, then stored in x's dtype and shape. Its name is looked for where it fails
 /// only.
 template <class F>
@@ -157,41 +172,40 @@ Tensor &in_place(Tensor &x, F function, const Operand &other, const char *name, 
         const auto [_, here] = detail::together_with(x, loc, other.tensor());
         return detail::assign(x, compute({here, loc}), name, loc);
     }
-    return detail::assign(x, compute(other), name, loc);
+    detail::assign(x, compute(other), name, loc);
+    if (other.is_tensor() && &other.tensor() != &x)
+        detail::let_go(other);
+    return x;
 }
 
-using Binary = Tensor (*)(const Operand &, const Operand &, Location);
+using Binary = Tensor (*)(Operand, Operand, Location);
 
 } // namespace
 
-#define LZ_BINARY(name, op, rule)                                                                            \
-    Tensor name(const Operand &a, const Operand &b, Location loc) {                                          \
-        return record_binary(Rule::rule, Op::op, a, b, #name, detail::kFunction<#name>, loc);                \
-    }                                                                                                        \
-    Tensor Tensor::name(const Operand &other, Location loc) const {                                          \
-        return record_binary(Rule::rule, Op::op, Operand(*this, loc), other, #name,                          \
-                             detail::kFunction<#name>, loc);                                                 \
-    }                                                                                                        \
-    Tensor &Tensor::name##_(const Operand &other, Location loc) & {                                          \
-        return in_place(*this, static_cast<Binary>(lz::name), other, #name "_", loc);                        \
-    }
 #define LZ_COMPARISON(name, op)                                                                              \
-    Tensor name(const Operand &a, const Operand &b, Location loc) {                                          \
-        return record_binary(Rule::Any, Op::op, a, b, #name, detail::kFunction<#name>, loc);                 \
+    Tensor name(Operand a, Operand b, Location loc) {                                                        \
+        return record_##name(a, b, loc);                                                                     \
     }                                                                                                        \
-    Tensor Tensor::name(const Operand &other, Location loc) const {                                          \
-        return record_binary(Rule::Any, Op::op, Operand(*this, loc), other, #name, detail::kFunction<#name>, \
-                             loc);                                                                           \
+    Tensor Tensor::name(Operand other, Location loc) const & {                                               \
+        return record_##name({*this, loc}, other, loc);                                                      \
+    }                                                                                                        \
+    Tensor Tensor::name(Operand other, Location loc) && {                                                    \
+        return record_##name({std::move(*this), loc}, other, loc);                                           \
+    }
+#define LZ_BINARY(name, op, rule)                                                                            \
+    LZ_COMPARISON(name, op)                                                                                  \
+    Tensor &Tensor::name##_(Operand other, Location loc) & {                                                 \
+        return in_place(*this, static_cast<Binary>(lz::name), other, #name "_", loc);                        \
     }
 #include "lazuli/functions.def"
 
-Tensor add(const Operand &a, const Operand &b, const Scalar &alpha, Location loc) {
+Tensor add(Operand a, Operand b, const Scalar &alpha, Location loc) {
     loc = detail::in<"add">(loc);
-    return add(a, mul(b, Operand(alpha, loc), loc), loc);
+    return detail::consumed(add(a, mul(b, Operand(alpha, loc), loc), loc), a, b);
 }
-Tensor sub(const Operand &a, const Operand &b, const Scalar &alpha, Location loc) {
+Tensor sub(Operand a, Operand b, const Scalar &alpha, Location loc) {
     loc = detail::in<"sub">(loc);
-    return sub(a, mul(b, Operand(alpha, loc), loc), loc);
+    return detail::consumed(sub(a, mul(b, Operand(alpha, loc), loc), loc), a, b);
 }
 Tensor addcmul(const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &value, Location loc) {
     loc = detail::in<"addcmul">(loc);
@@ -204,17 +218,23 @@ Tensor addcdiv(const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &
     return add({y, loc}, mul(Operand(value, loc), div({c, loc}, {d, loc}, loc), loc), loc);
 }
 
-Tensor Tensor::add(const Operand &other, const Scalar &alpha, Location loc) const {
-    return lz::add({*this, loc}, other, alpha, loc);
+Tensor Tensor::add(Operand other, const Scalar &alpha, Location loc) const & {
+    return lz::add({*this, loc}, std::move(other), alpha, loc);
 }
-Tensor Tensor::sub(const Operand &other, const Scalar &alpha, Location loc) const {
-    return lz::sub({*this, loc}, other, alpha, loc);
+Tensor Tensor::add(Operand other, const Scalar &alpha, Location loc) && {
+    return lz::add({std::move(*this), loc}, std::move(other), alpha, loc);
 }
-Tensor &Tensor::add_(const Operand &other, const Scalar &alpha, Location loc) & {
+Tensor Tensor::sub(Operand other, const Scalar &alpha, Location loc) const & {
+    return lz::sub({*this, loc}, std::move(other), alpha, loc);
+}
+Tensor Tensor::sub(Operand other, const Scalar &alpha, Location loc) && {
+    return lz::sub({std::move(*this), loc}, std::move(other), alpha, loc);
+}
+Tensor &Tensor::add_(Operand other, const Scalar &alpha, Location loc) & {
     loc = detail::in<"add_">(loc);
     return detail::assign(*this, lz::add({*this, loc}, other, alpha, loc), "add_", loc);
 }
-Tensor &Tensor::sub_(const Operand &other, const Scalar &alpha, Location loc) & {
+Tensor &Tensor::sub_(Operand other, const Scalar &alpha, Location loc) & {
     loc = detail::in<"sub_">(loc);
     return detail::assign(*this, lz::sub({*this, loc}, other, alpha, loc), "sub_", loc);
 }
@@ -228,8 +248,8 @@ Tensor &Tensor::addcdiv_(const Tensor &a, const Tensor &b, const Scalar &value, 
 }
 
 #define LZ_OPERATOR(symbol, function)                                                                        \
-    Tensor operator symbol(const Operand &a, const Operand &b) {                                             \
-        return function(a, b, a.loc());                                                                      \
+    Tensor operator symbol(Operand a, Operand b) {                                                           \
+        return record_##function(a, b, a.loc());                                                             \
     }
 LZ_OPERATOR(+, add)
 LZ_OPERATOR(-, sub)
@@ -250,8 +270,9 @@ LZ_OPERATOR(>>, bitwise_right_shift)
 #undef LZ_OPERATOR
 
 #define LZ_COMPOUND(symbol, function)                                                                        \
-    Tensor &operator symbol(Tensor &x, const Operand &y) {                                                   \
-        return x.function(y, y.loc());                                                                       \
+    Tensor &operator symbol(Tensor &x, Operand y) {                                                          \
+        const Location loc = y.loc();                                                                        \
+        return x.function(std::move(y), loc);                                                                \
     }
 LZ_COMPOUND(+=, add_)
 LZ_COMPOUND(-=, sub_)

@@ -321,7 +321,7 @@ Tensor Tensor::new_empty(const Sizes &sizes, const TensorOptions &options, Locat
     return empty(sizes, of(*this, options, "new_empty", loc), loc);
 }
 
-Tensor &Tensor::fill_(const Operand &value, Location loc) & {
+Tensor &Tensor::fill_(Operand value, Location loc) & {
     loc = detail::in<"fill_">(loc);
     const ir::TensorType type = detail::checked_type(*this, "fill_", loc);
     if (!value.is_tensor()) {

@@ -58,30 +58,31 @@ Tensor logical_not(const Tensor &x, Location loc) {
     return detail::unary(Op::Not, detail::cast(x, ir::DType::Bool, loc), loc);
 }
 
+#define LZ_UNARY_COMPOSED(name)                                                                              \
+    Tensor name(Tensor &&x, Location loc) {                                                                  \
+        return detail::consumed(name(std::as_const(x), loc), x);                                             \
+    }                                                                                                        \
+    Tensor Tensor::name(Location loc) const & {                                                              \
+        return lz::name(*this, loc);                                                                         \
+    }                                                                                                        \
+    Tensor Tensor::name(Location loc) && {                                                                   \
+        return lz::name(std::move(*this), loc);                                                              \
+    }                                                                                                        \
+    Tensor &Tensor::name##_(Location loc) & {                                                                \
+        return detail::assign(*this, lz::name(*this, loc), #name "_", loc);                                  \
+    }
 #define LZ_UNARY(name, op, rule)                                                                             \
     Tensor name(const Tensor &x, Location loc) {                                                             \
         return record_unary(Rule::rule, Op::op, x, #name, detail::kFunction<#name>, loc);                    \
     }                                                                                                        \
-    Tensor Tensor::name(Location loc) const {                                                                \
-        return record_unary(Rule::rule, Op::op, *this, #name, detail::kFunction<#name>, loc);                \
-    }                                                                                                        \
-    Tensor &Tensor::name##_(Location loc) & {                                                                \
-        return detail::assign(*this, lz::name(*this, loc), #name "_", loc);                                  \
-    }
-#define LZ_UNARY_COMPOSED(name)                                                                              \
-    Tensor Tensor::name(Location loc) const {                                                                \
-        return lz::name(*this, loc);                                                                         \
-    }                                                                                                        \
-    Tensor &Tensor::name##_(Location loc) & {                                                                \
-        return detail::assign(*this, lz::name(*this, loc), #name "_", loc);                                  \
-    }
+    LZ_UNARY_COMPOSED(name)
 #include "lazuli/functions.def"
 
-Tensor operator-(const Operand &x) {
-    return neg(x.tensor(), x.loc());
+Tensor operator-(Operand x) {
+    return detail::consumed(neg(x.tensor(), x.loc()), x);
 }
-Tensor operator~(const Operand &x) {
-    return bitwise_not(x.tensor(), x.loc());
+Tensor operator~(Operand x) {
+    return detail::consumed(bitwise_not(x.tensor(), x.loc()), x);
 }
 
 namespace {
@@ -108,7 +109,7 @@ Tensor isfinite(const Tensor &x, Location loc) {
     return float_test(Op::IsFinite, true, x, "isfinite", loc);
 }
 
-Tensor where(const Tensor &condition, const Operand &a, const Operand &b, Location loc) {
+Tensor where(const Tensor &condition, Operand a, Operand b, Location loc) {
     loc = detail::in<"where">(loc);
     if (detail::checked_type(condition, "where", loc).dtype != ir::DType::Bool)
         throw DTypeError("where: the condition has dtype " + std::string(name(condition.dtype())) +
@@ -116,11 +117,12 @@ Tensor where(const Tensor &condition, const Operand &a, const Operand &b, Locati
                          loc);
     const ir::DType dtype = detail::result_type(a, b, "where", loc);
     const Tensor &like = a.is_tensor() ? a.tensor() : b.is_tensor() ? b.tensor() : condition;
-    return detail::select(condition, detail::stored(a, dtype, like, "where", loc),
-                          detail::stored(b, dtype, like, "where", loc), loc);
+    return detail::consumed(detail::select(condition, detail::stored(a, dtype, like, "where", loc),
+                                           detail::stored(b, dtype, like, "where", loc), loc),
+                            a, b);
 }
 
-Tensor masked_fill(const Tensor &x, const Tensor &mask, const Operand &value, Location loc) {
+Tensor masked_fill(const Tensor &x, const Tensor &mask, Operand value, Location loc) {
     loc = detail::in<"masked_fill">(loc);
     const ir::TensorType &t = detail::checked_type(x, "masked_fill", loc);
     if (detail::checked_type(mask, "masked_fill", loc).dtype != ir::DType::Bool)
@@ -131,8 +133,8 @@ Tensor masked_fill(const Tensor &x, const Tensor &mask, const Operand &value, Lo
                              "; it must be one number",
                          loc);
     const auto [y, chosen, number] = detail::together(loc, x, mask, detail::tensor_or_none(value));
-    return detail::select(
-        chosen, detail::stored(detail::replaced(value, number), t.dtype, y, "masked_fill", loc), y, loc);
+    const Tensor fill = detail::stored(detail::replaced(value, number), t.dtype, y, "masked_fill", loc);
+    return detail::consumed(detail::select(chosen, fill, y, loc), value);
 }
 
 Tensor clamp(const Tensor &x, const std::optional<Scalar> &lower, const std::optional<Scalar> &upper,
@@ -162,7 +164,7 @@ Tensor clamp(const Tensor &x, const Tensor &lower, const Tensor &upper, Location
     return y;
 }
 
-Tensor lerp(const Tensor &start, const Tensor &end, const Operand &weight, Location loc) {
+Tensor lerp(const Tensor &start, const Tensor &end, Operand weight, Location loc) {
     loc = detail::in<"lerp">(loc);
     const ir::TensorType &t = detail::checked_type(start, "lerp", loc);
     if (!ir::is_float(t.dtype) || detail::checked_type(end, "lerp", loc).dtype != t.dtype)
@@ -180,7 +182,8 @@ Tensor lerp(const Tensor &start, const Tensor &end, const Operand &weight, Locat
     const Tensor from_end = detail::binary(Op::Sub, b, detail::binary(Op::Mul, step, rest, loc), loc);
     const Tensor near_start =
         detail::binary(Op::Lt, detail::unary(Op::Abs, w, loc), detail::literal(a, 0.5, loc), loc);
-    return detail::cast(detail::select(near_start, from_start, from_end, loc), t.dtype, loc);
+    return detail::consumed(detail::cast(detail::select(near_start, from_start, from_end, loc), t.dtype, loc),
+                            weight);
 }
 
 Tensor isclose(const Tensor &a, const Tensor &b, double rtol, double atol, bool equal_nan, Location loc) {
@@ -226,32 +229,13 @@ bool equal(const Tensor &a, const Tensor &b, Location loc) {
     return all(eq({a, loc}, {b, loc}, loc), {}, false, loc).item<bool>(loc);
 }
 
-Tensor Tensor::isnan(Location loc) const {
-    return lz::isnan(*this, loc);
-}
-Tensor Tensor::isinf(Location loc) const {
-    return lz::isinf(*this, loc);
-}
-Tensor Tensor::isfinite(Location loc) const {
-    return lz::isfinite(*this, loc);
-}
-Tensor Tensor::masked_fill(const Tensor &mask, const Operand &value, Location loc) const {
-    return lz::masked_fill(*this, mask, value, loc);
-}
-Tensor Tensor::clamp(const std::optional<Scalar> &lower, const std::optional<Scalar> &upper,
-                     Location loc) const {
-    return lz::clamp(*this, lower, upper, loc);
-}
-Tensor Tensor::lerp(const Tensor &end, const Operand &weight, Location loc) const {
-    return lz::lerp(*this, end, weight, loc);
-}
 bool Tensor::allclose(const Tensor &other, double rtol, double atol, bool equal_nan, Location loc) const {
     return lz::allclose(*this, other, rtol, atol, equal_nan, loc);
 }
 bool Tensor::equal(const Tensor &other, Location loc) const {
     return lz::equal(*this, other, loc);
 }
-Tensor &Tensor::lerp_(const Tensor &end, const Operand &weight, Location loc) & {
+Tensor &Tensor::lerp_(const Tensor &end, Operand weight, Location loc) & {
     loc = detail::in<"lerp_">(loc);
     return detail::assign(*this, lz::lerp(*this, end, weight, loc), "lerp_", loc);
 }
@@ -259,7 +243,7 @@ Tensor &Tensor::clamp_(const std::optional<Scalar> &lower, const std::optional<S
                        Location loc) & {
     return detail::assign(*this, lz::clamp(*this, lower, upper, loc), "clamp_", loc);
 }
-Tensor &Tensor::masked_fill_(const Tensor &mask, const Operand &value, Location loc) & {
+Tensor &Tensor::masked_fill_(const Tensor &mask, Operand value, Location loc) & {
     loc = detail::in<"masked_fill_">(loc);
     return detail::assign(*this, lz::masked_fill(*this, mask, value, loc), "masked_fill_", loc);
 }

@@ -9,48 +9,40 @@
 
 namespace lz {
 
-#define LZ_UNARY(name, ...) LZ_API Tensor name(const Tensor &x, Location loc = Location::current());
-#define LZ_UNARY_COMPOSED(name) LZ_API Tensor name(const Tensor &x, Location loc = Location::current());
-#define LZ_BINARY(name, ...)                                                                                 \
-    LZ_API Tensor name(const Operand &a, const Operand &b, Location loc = Location::current());
-#define LZ_COMPARISON(name, ...)                                                                             \
-    LZ_API Tensor name(const Operand &a, const Operand &b, Location loc = Location::current());
+#define LZ_UNARY(name, ...) LZ_FUNCTION(Tensor name, x, Location loc = Location::current());
+#define LZ_UNARY_COMPOSED(name) LZ_FUNCTION(Tensor name, x, Location loc = Location::current());
+#define LZ_BINARY(name, ...) LZ_API Tensor name(Operand a, Operand b, Location loc = Location::current());
+#define LZ_COMPARISON(name, ...) LZ_API Tensor name(Operand a, Operand b, Location loc = Location::current());
 #include "lazuli/functions.def"
 
 /// a + alpha * b and a - alpha * b.
-LZ_API Tensor add(const Operand &a, const Operand &b, const Scalar &alpha,
-                  Location loc = Location::current());
-LZ_API Tensor sub(const Operand &a, const Operand &b, const Scalar &alpha,
-                  Location loc = Location::current());
+LZ_API Tensor add(Operand a, Operand b, const Scalar &alpha, Location loc = Location::current());
+LZ_API Tensor sub(Operand a, Operand b, const Scalar &alpha, Location loc = Location::current());
 /// x + value * a * b and x + value * a / b.
-LZ_API Tensor addcmul(const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &value = 1,
-                      Location loc = Location::current());
-LZ_API Tensor addcdiv(const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &value = 1,
-                      Location loc = Location::current());
+LZ_FUNCTION(Tensor addcmul, x, const Tensor &a, const Tensor &b, const Scalar &value = 1,
+            Location loc = Location::current());
+LZ_FUNCTION(Tensor addcdiv, x, const Tensor &a, const Tensor &b, const Scalar &value = 1,
+            Location loc = Location::current());
 
 /// False everywhere for integers (isfinite: true).
-LZ_API Tensor isnan(const Tensor &x, Location loc = Location::current());
-LZ_API Tensor isinf(const Tensor &x, Location loc = Location::current());
-LZ_API Tensor isfinite(const Tensor &x, Location loc = Location::current());
+LZ_FUNCTION(Tensor isnan, x, Location loc = Location::current());
+LZ_FUNCTION(Tensor isinf, x, Location loc = Location::current());
+LZ_FUNCTION(Tensor isfinite, x, Location loc = Location::current());
 
 /// condition ? a : b; `condition` is bool.
-LZ_API Tensor where(const Tensor &condition, const Operand &a, const Operand &b,
-                    Location loc = Location::current());
+LZ_FUNCTION(Tensor where, condition, Operand a, Operand b, Location loc = Location::current());
 /// x where mask is false, value where it is true. The result has x's dtype.
-LZ_API Tensor masked_fill(const Tensor &x, const Tensor &mask, const Operand &value,
-                          Location loc = Location::current());
+LZ_FUNCTION(Tensor masked_fill, x, const Tensor &mask, Operand value, Location loc = Location::current());
 /// min(max(x, lower), upper); a bound that is left out does not bind. NaN stays NaN.
-LZ_API Tensor clamp(const Tensor &x, const std::optional<Scalar> &lower,
-                    const std::optional<Scalar> &upper = std::nullopt, Location loc = Location::current());
-LZ_API Tensor clamp(const Tensor &x, const Tensor &lower, const Tensor &upper,
-                    Location loc = Location::current());
+LZ_FUNCTION(Tensor clamp, x, const std::optional<Scalar> &lower,
+            const std::optional<Scalar> &upper = std::nullopt, Location loc = Location::current());
+LZ_FUNCTION(Tensor clamp, x, const Tensor &lower, const Tensor &upper, Location loc = Location::current());
 /// start + weight * (end - start), exact at both ends.
-LZ_API Tensor lerp(const Tensor &start, const Tensor &end, const Operand &weight,
-                   Location loc = Location::current());
+LZ_FUNCTION(Tensor lerp, start, const Tensor &end, Operand weight, Location loc = Location::current());
 
 /// |a - b| <= atol + rtol * |b|; infinities are close to themselves, NaN to NaN if `equal_nan`.
-LZ_API Tensor isclose(const Tensor &a, const Tensor &b, double rtol = 1e-5, double atol = 1e-8,
-                      bool equal_nan = false, Location loc = Location::current());
+LZ_FUNCTION(Tensor isclose, a, const Tensor &b, double rtol = 1e-5, double atol = 1e-8,
+            bool equal_nan = false, Location loc = Location::current());
 /// Whether all elements are close. Sync point.
 LZ_API bool allclose(const Tensor &a, const Tensor &b, double rtol = 1e-5, double atol = 1e-8,
                      bool equal_nan = false, Location loc = Location::current());
@@ -58,38 +50,38 @@ LZ_API bool allclose(const Tensor &a, const Tensor &b, double rtol = 1e-5, doubl
 LZ_API bool equal(const Tensor &a, const Tensor &b, Location loc = Location::current());
 
 // Operators take no location: their operands' conversions know it.
-LZ_API Tensor operator+(const Operand &a, const Operand &b);
-LZ_API Tensor operator-(const Operand &a, const Operand &b);
-LZ_API Tensor operator*(const Operand &a, const Operand &b);
+LZ_API Tensor operator+(Operand a, Operand b);
+LZ_API Tensor operator-(Operand a, Operand b);
+LZ_API Tensor operator*(Operand a, Operand b);
 /// True division: integers give the default dtype.
-LZ_API Tensor operator/(const Operand &a, const Operand &b);
+LZ_API Tensor operator/(Operand a, Operand b);
 /// The remainder with the divisor's sign, as in Python.
-LZ_API Tensor operator%(const Operand &a, const Operand &b);
-LZ_API Tensor operator==(const Operand &a, const Operand &b);
-LZ_API Tensor operator!=(const Operand &a, const Operand &b);
-LZ_API Tensor operator<(const Operand &a, const Operand &b);
-LZ_API Tensor operator<=(const Operand &a, const Operand &b);
-LZ_API Tensor operator>(const Operand &a, const Operand &b);
-LZ_API Tensor operator>=(const Operand &a, const Operand &b);
-LZ_API Tensor operator&(const Operand &a, const Operand &b);
-LZ_API Tensor operator|(const Operand &a, const Operand &b);
-LZ_API Tensor operator^(const Operand &a, const Operand &b);
-LZ_API Tensor operator<<(const Operand &a, const Operand &b);
-LZ_API Tensor operator>>(const Operand &a, const Operand &b);
-LZ_API Tensor operator-(const Operand &x);
+LZ_API Tensor operator%(Operand a, Operand b);
+LZ_API Tensor operator==(Operand a, Operand b);
+LZ_API Tensor operator!=(Operand a, Operand b);
+LZ_API Tensor operator<(Operand a, Operand b);
+LZ_API Tensor operator<=(Operand a, Operand b);
+LZ_API Tensor operator>(Operand a, Operand b);
+LZ_API Tensor operator>=(Operand a, Operand b);
+LZ_API Tensor operator&(Operand a, Operand b);
+LZ_API Tensor operator|(Operand a, Operand b);
+LZ_API Tensor operator^(Operand a, Operand b);
+LZ_API Tensor operator<<(Operand a, Operand b);
+LZ_API Tensor operator>>(Operand a, Operand b);
+LZ_API Tensor operator-(Operand x);
 /// Logical not of bool, bitwise not of integers.
-LZ_API Tensor operator~(const Operand &x);
+LZ_API Tensor operator~(Operand x);
 
 // In place (S24): every handle of the tensor sees the change; its dtype and shape stay.
-LZ_API Tensor &operator+=(Tensor &x, const Operand &y);
-LZ_API Tensor &operator-=(Tensor &x, const Operand &y);
-LZ_API Tensor &operator*=(Tensor &x, const Operand &y);
-LZ_API Tensor &operator/=(Tensor &x, const Operand &y);
-LZ_API Tensor &operator%=(Tensor &x, const Operand &y);
-LZ_API Tensor &operator&=(Tensor &x, const Operand &y);
-LZ_API Tensor &operator|=(Tensor &x, const Operand &y);
-LZ_API Tensor &operator^=(Tensor &x, const Operand &y);
-LZ_API Tensor &operator<<=(Tensor &x, const Operand &y);
-LZ_API Tensor &operator>>=(Tensor &x, const Operand &y);
+LZ_API Tensor &operator+=(Tensor &x, Operand y);
+LZ_API Tensor &operator-=(Tensor &x, Operand y);
+LZ_API Tensor &operator*=(Tensor &x, Operand y);
+LZ_API Tensor &operator/=(Tensor &x, Operand y);
+LZ_API Tensor &operator%=(Tensor &x, Operand y);
+LZ_API Tensor &operator&=(Tensor &x, Operand y);
+LZ_API Tensor &operator|=(Tensor &x, Operand y);
+LZ_API Tensor &operator^=(Tensor &x, Operand y);
+LZ_API Tensor &operator<<=(Tensor &x, Operand y);
+LZ_API Tensor &operator>>=(Tensor &x, Operand y);
 
 } // namespace lz

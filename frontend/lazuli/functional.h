@@ -8,21 +8,21 @@ namespace lz {
 
 enum class Gelu : uint8_t { Erf, Tanh };
 
-LZ_API Tensor gelu(const Tensor &x, Gelu approximation = Gelu::Erf, Location loc = Location::current());
+LZ_FUNCTION(Tensor gelu, x, Gelu approximation = Gelu::Erf, Location loc = Location::current());
 /// log(1 + exp(beta x)) / beta, and x itself where beta x > threshold.
-LZ_API Tensor softplus(const Tensor &x, const Scalar &beta = 1, const Scalar &threshold = 20,
-                       Location loc = Location::current());
-LZ_API Tensor leaky_relu(const Tensor &x, const Scalar &slope = 0.01, Location loc = Location::current());
-LZ_API Tensor softmax(const Tensor &x, int64_t axis, std::optional<DType> dtype = std::nullopt,
-                      Location loc = Location::current());
-LZ_API Tensor log_softmax(const Tensor &x, int64_t axis, std::optional<DType> dtype = std::nullopt,
-                          Location loc = Location::current());
+LZ_FUNCTION(Tensor softplus, x, const Scalar &beta = 1, const Scalar &threshold = 20,
+            Location loc = Location::current());
+LZ_FUNCTION(Tensor leaky_relu, x, const Scalar &slope = 0.01, Location loc = Location::current());
+LZ_FUNCTION(Tensor softmax, x, int64_t axis, std::optional<DType> dtype = std::nullopt,
+            Location loc = Location::current());
+LZ_FUNCTION(Tensor log_softmax, x, int64_t axis, std::optional<DType> dtype = std::nullopt,
+            Location loc = Location::current());
 /// Over the last axes, whose extents are `shape`; weight and bias have that shape or are left out.
-LZ_API Tensor layer_norm(const Tensor &x, const Sizes &shape, const Tensor &weight = {},
-                         const Tensor &bias = {}, double eps = 1e-5, Location loc = Location::current());
+LZ_FUNCTION(Tensor layer_norm, x, const Sizes &shape, const Tensor &weight = {}, const Tensor &bias = {},
+            double eps = 1e-5, Location loc = Location::current());
 /// x / sqrt(mean(x^2) + eps) * weight. Without `eps`: the distance from 1 to the next number of x's dtype.
-LZ_API Tensor rms_norm(const Tensor &x, const Sizes &shape, const Tensor &weight = {},
-                       std::optional<double> eps = std::nullopt, Location loc = Location::current());
+LZ_FUNCTION(Tensor rms_norm, x, const Sizes &shape, const Tensor &weight = {},
+            std::optional<double> eps = std::nullopt, Location loc = Location::current());
 
 struct CrossEntropyOptions {
     Reduction reduction = Reduction::Mean;
@@ -31,12 +31,12 @@ struct CrossEntropyOptions {
 };
 /// `logits` are [classes], [n, classes] or [n, classes, ...]; `target` holds classes (i32 or i64) without
 /// that axis, or probabilities in the shape of `logits`. A class out of range is found when it runs (S26).
-LZ_API Tensor cross_entropy(const Tensor &logits, const Tensor &target,
-                            const CrossEntropyOptions &options = {}, Location loc = Location::current());
+LZ_FUNCTION(Tensor cross_entropy, logits, const Tensor &target, const CrossEntropyOptions &options = {},
+            Location loc = Location::current());
 /// `log_probabilities` as logits above.
-LZ_API Tensor nll_loss(const Tensor &log_probabilities, const Tensor &target,
-                       const CrossEntropyOptions &options = {}, Location loc = Location::current());
-LZ_API Tensor mse_loss(const Tensor &x, const Tensor &target, Reduction reduction = Reduction::Mean,
-                       Location loc = Location::current());
+LZ_FUNCTION(Tensor nll_loss, log_probabilities, const Tensor &target, const CrossEntropyOptions &options = {},
+            Location loc = Location::current());
+LZ_FUNCTION(Tensor mse_loss, x, const Tensor &target, Reduction reduction = Reduction::Mean,
+            Location loc = Location::current());
 
 } // namespace lz

@@ -151,12 +151,12 @@ Tensor take(const Tensor &x, const Tensor &index, Location loc) {
                               detail::type(index).shape, loc);
 }
 
-Tensor scatter(const Tensor &x, int64_t axis, const Tensor &index, const Operand &source, Location loc) {
+Tensor scatter(const Tensor &x, int64_t axis, const Tensor &index, Operand source, Location loc) {
     loc = detail::in<"scatter">(loc);
     const ir::TensorType &type = detail::checked_type(x, "scatter", loc);
     check_index(index, "scatter", loc);
     if (source.is_tensor())
-        return store(x, axis, index, source.tensor(), false, "scatter", loc);
+        return detail::consumed(store(x, axis, index, source.tensor(), false, "scatter", loc), source);
     detail::check_fits(source.number(), type.dtype, "scatter", loc);
     const Tensor number = detail::constant(source.number(), type.dtype, type.device, loc);
     return store(x, axis, index, detail::broadcast_to(number, detail::type(index).shape, loc), false,
@@ -230,7 +230,7 @@ Tensor masked_select(const Tensor &x, const Tensor &mask, Location loc) {
     return index_select(row, 0, detail::positions_where(chosen_by, loc), loc);
 }
 
-Tensor &Tensor::scatter_(int64_t axis, const Tensor &index, const Operand &source, Location loc) & {
+Tensor &Tensor::scatter_(int64_t axis, const Tensor &index, Operand source, Location loc) & {
     loc = detail::in<"scatter_">(loc);
     return detail::assign(*this, lz::scatter(*this, axis, index, source, loc), "scatter_", loc);
 }

@@ -128,27 +128,26 @@ private:
 };
 
 /// The elements where `mask`, of x's shape, is true, in a row. Sync point: their number is not known before.
-LZ_API Tensor masked_select(const Tensor &x, const Tensor &mask, Location loc = Location::current());
+LZ_FUNCTION(Tensor masked_select, x, const Tensor &mask, Location loc = Location::current());
 /// out[i..] = x[.., index[i..], ..] along `axis`; `index` has x's rank and nowhere more elements but along
 /// `axis`. An index out of range is found when it runs (S26).
-LZ_API Tensor gather(const Tensor &x, int64_t axis, const Tensor &index, Location loc = Location::current());
+LZ_FUNCTION(Tensor gather, x, int64_t axis, const Tensor &index, Location loc = Location::current());
 /// The positions of `axis` named by the one-dimensional `index`.
-LZ_API Tensor index_select(const Tensor &x, int64_t axis, const Tensor &index,
-                           Location loc = Location::current());
+LZ_FUNCTION(Tensor index_select, x, int64_t axis, const Tensor &index, Location loc = Location::current());
 /// Elements of x as one row; negative indices count from the end.
-LZ_API Tensor take(const Tensor &x, const Tensor &index, Location loc = Location::current());
+LZ_FUNCTION(Tensor take, x, const Tensor &index, Location loc = Location::current());
 /// x with source[i..] put at (added to) place index[i..] along `axis`. Of equal places the last one counts.
-LZ_API Tensor scatter(const Tensor &x, int64_t axis, const Tensor &index, const Operand &source,
-                      Location loc = Location::current());
-LZ_API Tensor scatter_add(const Tensor &x, int64_t axis, const Tensor &index, const Tensor &source,
-                          Location loc = Location::current());
+LZ_FUNCTION(Tensor scatter, x, int64_t axis, const Tensor &index, Operand source,
+            Location loc = Location::current());
+LZ_FUNCTION(Tensor scatter_add, x, int64_t axis, const Tensor &index, const Tensor &source,
+            Location loc = Location::current());
 /// x with the rows of `source` added at the positions of `axis` named by the one-dimensional `index`.
-LZ_API Tensor index_add(const Tensor &x, int64_t axis, const Tensor &index, const Tensor &source,
-                        Location loc = Location::current());
+LZ_FUNCTION(Tensor index_add, x, int64_t axis, const Tensor &index, const Tensor &source,
+            Location loc = Location::current());
 /// Rows of `weight`, one for each element of `index`.
-LZ_API Tensor embedding(const Tensor &weight, const Tensor &index, Location loc = Location::current());
+LZ_FUNCTION(Tensor embedding, weight, const Tensor &index, Location loc = Location::current());
 /// i64: 1 at the class, else 0, along a new last axis. Without `classes` it is the largest class + 1 (then a
 /// sync point).
-LZ_API Tensor one_hot(const Tensor &index, int64_t classes = -1, Location loc = Location::current());
+LZ_FUNCTION(Tensor one_hot, index, int64_t classes = -1, Location loc = Location::current());
 
 } // namespace lz

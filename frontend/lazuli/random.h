@@ -70,9 +70,9 @@ LZ_API Tensor randperm(int64_t n, Generator &generator, const TensorOptions &opt
                        Location loc = Location::current());
 /// 1 with the probability that each element says, else 0; or with probability p everywhere, in x's shape. An
 /// element of 0 or less, or NaN, gives 0, and of 1 or more 1; a number p out of [0, 1] is an IndexError.
-LZ_API Tensor bernoulli(const Tensor &probability, Location loc = Location::current());
-LZ_API Tensor bernoulli(const Tensor &probability, Generator &generator, Location loc = Location::current());
-LZ_API Tensor bernoulli(const Tensor &x, double p, Location loc = Location::current());
+LZ_FUNCTION(Tensor bernoulli, probability, Location loc = Location::current());
+LZ_FUNCTION(Tensor bernoulli, probability, Generator &generator, Location loc = Location::current());
+LZ_FUNCTION(Tensor bernoulli, x, double p, Location loc = Location::current());
 LZ_API Tensor rand_like(const Tensor &x, const TensorOptions &options = {},
                         Location loc = Location::current());
 LZ_API Tensor randn_like(const Tensor &x, const TensorOptions &options = {},

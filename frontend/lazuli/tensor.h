@@ -58,6 +58,17 @@ class Nested;
 class Part;
 struct ValuesIndices;
 
+/// What records is declared twice: a temporary, or a tensor that was moved, lets go of its handle when the
+/// operation is recorded, so that what no other handle can reach is not stored (S23). It is empty afterwards;
+/// if the call throws, it is what it was. `x` names a function's first parameter. An index or a second tensor
+/// that is no Operand (`matmul(a, b * 2)`) keeps its handle to the end of the expression.
+#define LZ_METHOD(...)                                                                                       \
+    __VA_ARGS__ const &;                                                                                     \
+    __VA_ARGS__ &&
+#define LZ_FUNCTION(function, x, ...)                                                                        \
+    LZ_API function(const Tensor &x, __VA_ARGS__);                                                           \
+    LZ_API function(Tensor &&x, __VA_ARGS__)
+
 /// A tensor of rank 0 to 8. Copying a Tensor copies the handle: both see in-place changes (S24). Operations
 /// record; the first need of a value computes everything pending (S21). All functions may be used from any
 /// thread; changing one tensor in place from two threads at once is a race.
@@ -146,52 +157,51 @@ public:
     /// PyTorch's way of printing (S64). Computes.
     std::string str(Location loc = Location::current()) const;
 
-    // Methods that record (each is the function of the same name in ops.h).
+    // Methods that record (each is the function of the same name in ops.h). `std::move(t).sum()` leaves t
+    // empty, as `t.sum()` does not.
 #define LZ_UNARY(name, ...)                                                                                  \
-    Tensor name(Location loc = Location::current()) const;                                                   \
+    LZ_METHOD(Tensor name(Location loc = Location::current()));                                              \
     Tensor &name##_(Location loc = Location::current()) &;
-#define LZ_UNARY_COMPOSED(name)                                                                              \
-    Tensor name(Location loc = Location::current()) const;                                                   \
-    Tensor &name##_(Location loc = Location::current()) &;
+#define LZ_UNARY_COMPOSED(name) LZ_UNARY(name)
 #define LZ_BINARY(name, ...)                                                                                 \
-    Tensor name(const Operand &other, Location loc = Location::current()) const;                             \
-    Tensor &name##_(const Operand &other, Location loc = Location::current()) &;
-#define LZ_COMPARISON(name, ...) Tensor name(const Operand &other, Location loc = Location::current()) const;
+    LZ_METHOD(Tensor name(Operand other, Location loc = Location::current()));                               \
+    Tensor &name##_(Operand other, Location loc = Location::current()) &;
+#define LZ_COMPARISON(name, ...) LZ_METHOD(Tensor name(Operand other, Location loc = Location::current()));
 #include "lazuli/functions.def"
-    Tensor add(const Operand &other, const Scalar &alpha, Location loc = Location::current()) const;
-    Tensor sub(const Operand &other, const Scalar &alpha, Location loc = Location::current()) const;
-    Tensor isnan(Location loc = Location::current()) const;
-    Tensor isinf(Location loc = Location::current()) const;
-    Tensor isfinite(Location loc = Location::current()) const;
-    Tensor masked_fill(const Tensor &mask, const Operand &value, Location loc = Location::current()) const;
-    Tensor clamp(const std::optional<Scalar> &lower, const std::optional<Scalar> &upper = std::nullopt,
-                 Location loc = Location::current()) const;
-    Tensor lerp(const Tensor &end, const Operand &weight, Location loc = Location::current()) const;
+    LZ_METHOD(Tensor add(Operand other, const Scalar &alpha, Location loc = Location::current()));
+    LZ_METHOD(Tensor sub(Operand other, const Scalar &alpha, Location loc = Location::current()));
+    LZ_METHOD(Tensor isnan(Location loc = Location::current()));
+    LZ_METHOD(Tensor isinf(Location loc = Location::current()));
+    LZ_METHOD(Tensor isfinite(Location loc = Location::current()));
+    LZ_METHOD(Tensor masked_fill(const Tensor &mask, Operand value, Location loc = Location::current()));
+    LZ_METHOD(Tensor clamp(const std::optional<Scalar> &lower,
+                           const std::optional<Scalar> &upper = std::nullopt,
+                           Location loc = Location::current()));
+    LZ_METHOD(Tensor lerp(const Tensor &end, Operand weight, Location loc = Location::current()));
     bool allclose(const Tensor &other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
                   Location loc = Location::current()) const;
     bool equal(const Tensor &other, Location loc = Location::current()) const;
 
     // In-place forms: every handle sees the change; dtype and shape stay. They do not compile on temporaries
     // (S24).
-    Tensor &add_(const Operand &other, const Scalar &alpha, Location loc = Location::current()) &;
-    Tensor &sub_(const Operand &other, const Scalar &alpha, Location loc = Location::current()) &;
+    Tensor &add_(Operand other, const Scalar &alpha, Location loc = Location::current()) &;
+    Tensor &sub_(Operand other, const Scalar &alpha, Location loc = Location::current()) &;
     Tensor &addcmul_(const Tensor &a, const Tensor &b, const Scalar &value = 1,
                      Location loc = Location::current()) &;
     Tensor &addcdiv_(const Tensor &a, const Tensor &b, const Scalar &value = 1,
                      Location loc = Location::current()) &;
-    Tensor &lerp_(const Tensor &end, const Operand &weight, Location loc = Location::current()) &;
+    Tensor &lerp_(const Tensor &end, Operand weight, Location loc = Location::current()) &;
     Tensor &clamp_(const std::optional<Scalar> &lower, const std::optional<Scalar> &upper = std::nullopt,
                    Location loc = Location::current()) &;
-    Tensor &masked_fill_(const Tensor &mask, const Operand &value, Location loc = Location::current()) &;
-    Tensor &scatter_(int64_t axis, const Tensor &index, const Operand &source,
-                     Location loc = Location::current()) &;
+    Tensor &masked_fill_(const Tensor &mask, Operand value, Location loc = Location::current()) &;
+    Tensor &scatter_(int64_t axis, const Tensor &index, Operand source, Location loc = Location::current()) &;
     Tensor &scatter_add_(int64_t axis, const Tensor &index, const Tensor &source,
                          Location loc = Location::current()) &;
     Tensor &index_add_(int64_t axis, const Tensor &index, const Tensor &source,
                        Location loc = Location::current()) &;
     /// The values of `source`, broadcast, cast and moved to where this tensor is.
     Tensor &copy_(const Tensor &source, Location loc = Location::current()) &;
-    Tensor &fill_(const Operand &value, Location loc = Location::current()) &;
+    Tensor &fill_(Operand value, Location loc = Location::current()) &;
     Tensor &zero_(Location loc = Location::current()) &;
     Tensor &uniform_(double from = 0, double to = 1, Location loc = Location::current()) &;
     Tensor &uniform_(double from, double to, Generator &generator, Location loc = Location::current()) &;
@@ -202,108 +212,112 @@ public:
     [[nodiscard]] Tensor uniform_(double from = 0, double to = 1, Location loc = Location::current()) &&;
     [[nodiscard]] Tensor normal_(double mean = 0, double std = 1, Location loc = Location::current()) &&;
 
-    Tensor reshape(const Sizes &sizes, Location loc = Location::current()) const;
-    Tensor view(const Sizes &sizes, Location loc = Location::current()) const;
-    Tensor flatten(int64_t first_axis = 0, int64_t last_axis = -1, Location loc = Location::current()) const;
-    Tensor unflatten(int64_t axis, const Sizes &sizes, Location loc = Location::current()) const;
-    Tensor transpose(int64_t axis0, int64_t axis1, Location loc = Location::current()) const;
-    Tensor permute(const Sizes &axes, Location loc = Location::current()) const;
-    Tensor t(Location loc = Location::current()) const;
-    Tensor mT(Location loc = Location::current()) const;
-    Tensor squeeze(const Sizes &axes = {}, Location loc = Location::current()) const;
-    Tensor unsqueeze(int64_t axis, Location loc = Location::current()) const;
-    Tensor expand(const Sizes &sizes, Location loc = Location::current()) const;
-    Tensor expand_as(const Tensor &like, Location loc = Location::current()) const;
-    Tensor slice(int64_t axis, std::optional<int64_t> start = std::nullopt,
-                 std::optional<int64_t> stop = std::nullopt, int64_t step = 1,
-                 Location loc = Location::current()) const;
-    Tensor narrow(int64_t axis, int64_t start, int64_t length, Location loc = Location::current()) const;
-    Tensor select(int64_t axis, int64_t index, Location loc = Location::current()) const;
-    Tensor flip(const Sizes &axes, Location loc = Location::current()) const;
-    Tensor diagonal(int64_t offset = 0, int64_t axis0 = 0, int64_t axis1 = 1,
-                    Location loc = Location::current()) const;
-    std::vector<Tensor> split(int64_t size, int64_t axis = 0, Location loc = Location::current()) const;
-    std::vector<Tensor> split(std::initializer_list<int64_t> sizes, int64_t axis = 0,
-                              Location loc = Location::current()) const;
-    std::vector<Tensor> chunk(int64_t chunks, int64_t axis = 0, Location loc = Location::current()) const;
-    std::vector<Tensor> unbind(int64_t axis = 0, Location loc = Location::current()) const;
-    Tensor roll(const Sizes &shifts, const Sizes &axes = {}, Location loc = Location::current()) const;
-    Tensor tril(int64_t diagonal = 0, Location loc = Location::current()) const;
-    Tensor triu(int64_t diagonal = 0, Location loc = Location::current()) const;
-    Tensor repeat(const Sizes &repeats, Location loc = Location::current()) const;
-    Tensor clone(Location loc = Location::current()) const;
+    LZ_METHOD(Tensor reshape(const Sizes &sizes, Location loc = Location::current()));
+    LZ_METHOD(Tensor view(const Sizes &sizes, Location loc = Location::current()));
+    LZ_METHOD(Tensor flatten(int64_t first_axis = 0, int64_t last_axis = -1,
+                             Location loc = Location::current()));
+    LZ_METHOD(Tensor unflatten(int64_t axis, const Sizes &sizes, Location loc = Location::current()));
+    LZ_METHOD(Tensor transpose(int64_t axis0, int64_t axis1, Location loc = Location::current()));
+    LZ_METHOD(Tensor permute(const Sizes &axes, Location loc = Location::current()));
+    LZ_METHOD(Tensor t(Location loc = Location::current()));
+    LZ_METHOD(Tensor mT(Location loc = Location::current()));
+    LZ_METHOD(Tensor squeeze(const Sizes &axes = {}, Location loc = Location::current()));
+    LZ_METHOD(Tensor unsqueeze(int64_t axis, Location loc = Location::current()));
+    LZ_METHOD(Tensor expand(const Sizes &sizes, Location loc = Location::current()));
+    LZ_METHOD(Tensor expand_as(const Tensor &like, Location loc = Location::current()));
+    LZ_METHOD(Tensor slice(int64_t axis, std::optional<int64_t> start = std::nullopt,
+                           std::optional<int64_t> stop = std::nullopt, int64_t step = 1,
+                           Location loc = Location::current()));
+    LZ_METHOD(Tensor narrow(int64_t axis, int64_t start, int64_t length, Location loc = Location::current()));
+    LZ_METHOD(Tensor select(int64_t axis, int64_t index, Location loc = Location::current()));
+    LZ_METHOD(Tensor flip(const Sizes &axes, Location loc = Location::current()));
+    LZ_METHOD(Tensor diagonal(int64_t offset = 0, int64_t axis0 = 0, int64_t axis1 = 1,
+                              Location loc = Location::current()));
+    LZ_METHOD(std::vector<Tensor> split(int64_t size, int64_t axis = 0, Location loc = Location::current()));
+    LZ_METHOD(std::vector<Tensor> split(std::initializer_list<int64_t> sizes, int64_t axis = 0,
+                                        Location loc = Location::current()));
+    LZ_METHOD(std::vector<Tensor> chunk(int64_t chunks, int64_t axis = 0,
+                                        Location loc = Location::current()));
+    LZ_METHOD(std::vector<Tensor> unbind(int64_t axis = 0, Location loc = Location::current()));
+    LZ_METHOD(Tensor roll(const Sizes &shifts, const Sizes &axes = {}, Location loc = Location::current()));
+    LZ_METHOD(Tensor tril(int64_t diagonal = 0, Location loc = Location::current()));
+    LZ_METHOD(Tensor triu(int64_t diagonal = 0, Location loc = Location::current()));
+    LZ_METHOD(Tensor repeat(const Sizes &repeats, Location loc = Location::current()));
+    LZ_METHOD(Tensor clone(Location loc = Location::current()));
     /// Stored values are dense: the tensor itself.
-    Tensor contiguous(Location loc = Location::current()) const;
-    Tensor to(DType dtype, Location loc = Location::current()) const;
-    Tensor to(const Device &device, Location loc = Location::current()) const;
-    Tensor to(const Device &device, DType dtype, Location loc = Location::current()) const;
-    Tensor to(const Device &device, const CopyOptions &options, Location loc = Location::current()) const;
-    Tensor to(const Device &device, DType dtype, const CopyOptions &options,
-              Location loc = Location::current()) const;
-    Tensor cpu(Location loc = Location::current()) const;
+    LZ_METHOD(Tensor contiguous(Location loc = Location::current()));
+    LZ_METHOD(Tensor to(DType dtype, Location loc = Location::current()));
+    LZ_METHOD(Tensor to(const Device &device, Location loc = Location::current()));
+    LZ_METHOD(Tensor to(const Device &device, DType dtype, Location loc = Location::current()));
+    LZ_METHOD(Tensor to(const Device &device, const CopyOptions &options,
+                        Location loc = Location::current()));
+    LZ_METHOD(Tensor to(const Device &device, DType dtype, const CopyOptions &options,
+                        Location loc = Location::current()));
+    LZ_METHOD(Tensor cpu(Location loc = Location::current()));
     /// On `cuda:index`, or on the current GPU. The tensor itself where it is there already (S08).
-    Tensor cuda(int index = -1, Location loc = Location::current()) const;
-    Tensor cuda(const Device &device, Location loc = Location::current()) const;
+    LZ_METHOD(Tensor cuda(int index = -1, Location loc = Location::current()));
+    LZ_METHOD(Tensor cuda(const Device &device, Location loc = Location::current()));
     /// The same values in page-locked memory; the tensor itself where it has such memory. Throws DeviceError
     /// for a tensor on a GPU, or where there is no GPU.
-    Tensor pin_memory(Location loc = Location::current()) const;
+    LZ_METHOD(Tensor pin_memory(Location loc = Location::current()));
 
     /// `x.at({0, Slice(1, 5, 2), Ellipsis, None})`: the part as a tensor, which can be assigned to
     /// (indexing.h).
     Part at(std::initializer_list<Index> index, Location loc = Location::current()) const;
     Part at(const Index &index, Location loc = Location::current()) const;
     Part operator[](const Index &index) const;
-    Tensor gather(int64_t axis, const Tensor &index, Location loc = Location::current()) const;
-    Tensor index_select(int64_t axis, const Tensor &index, Location loc = Location::current()) const;
-    Tensor take(const Tensor &index, Location loc = Location::current()) const;
-    Tensor scatter(int64_t axis, const Tensor &index, const Operand &source,
-                   Location loc = Location::current()) const;
-    Tensor scatter_add(int64_t axis, const Tensor &index, const Tensor &source,
-                       Location loc = Location::current()) const;
+    LZ_METHOD(Tensor gather(int64_t axis, const Tensor &index, Location loc = Location::current()));
+    LZ_METHOD(Tensor index_select(int64_t axis, const Tensor &index, Location loc = Location::current()));
+    LZ_METHOD(Tensor take(const Tensor &index, Location loc = Location::current()));
+    LZ_METHOD(Tensor scatter(int64_t axis, const Tensor &index, Operand source,
+                             Location loc = Location::current()));
+    LZ_METHOD(Tensor scatter_add(int64_t axis, const Tensor &index, const Tensor &source,
+                                 Location loc = Location::current()));
 
-    Tensor sum(const Sizes &axes = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt,
-               Location loc = Location::current()) const;
-    Tensor prod(const Sizes &axes = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt,
-                Location loc = Location::current()) const;
-    Tensor mean(const Sizes &axes = {}, bool keepdim = false, std::optional<DType> dtype = std::nullopt,
-                Location loc = Location::current()) const;
-    Tensor var(const Sizes &axes = {}, int64_t correction = 1, bool keepdim = false,
-               Location loc = Location::current()) const;
-    Tensor std(const Sizes &axes = {}, int64_t correction = 1, bool keepdim = false,
-               Location loc = Location::current()) const;
-    Tensor amax(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()) const;
-    Tensor amin(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()) const;
-    Tensor max(Location loc = Location::current()) const;
-    Tensor min(Location loc = Location::current()) const;
-    ValuesIndices max(int64_t axis, bool keepdim = false, Location loc = Location::current()) const;
-    ValuesIndices min(int64_t axis, bool keepdim = false, Location loc = Location::current()) const;
-    Tensor argmax(std::optional<int64_t> axis = std::nullopt, bool keepdim = false,
-                  Location loc = Location::current()) const;
-    Tensor argmin(std::optional<int64_t> axis = std::nullopt, bool keepdim = false,
-                  Location loc = Location::current()) const;
-    Tensor any(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()) const;
-    Tensor all(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()) const;
-    Tensor logsumexp(const Sizes &axes, bool keepdim = false, Location loc = Location::current()) const;
-    Tensor norm(double p = 2, const Sizes &axes = {}, bool keepdim = false,
-                Location loc = Location::current()) const;
-    Tensor softmax(int64_t axis, std::optional<DType> dtype = std::nullopt,
-                   Location loc = Location::current()) const;
-    Tensor log_softmax(int64_t axis, std::optional<DType> dtype = std::nullopt,
-                       Location loc = Location::current()) const;
-    Tensor cumsum(int64_t axis, std::optional<DType> dtype = std::nullopt,
-                  Location loc = Location::current()) const;
-    Tensor cumprod(int64_t axis, std::optional<DType> dtype = std::nullopt,
-                   Location loc = Location::current()) const;
-    ValuesIndices sort(int64_t axis = -1, bool descending = false, Location loc = Location::current()) const;
-    Tensor argsort(int64_t axis = -1, bool descending = false, Location loc = Location::current()) const;
-    ValuesIndices topk(int64_t k, int64_t axis = -1, bool largest = true,
-                       Location loc = Location::current()) const;
+    LZ_METHOD(Tensor sum(const Sizes &axes = {}, bool keepdim = false,
+                         std::optional<DType> dtype = std::nullopt, Location loc = Location::current()));
+    LZ_METHOD(Tensor prod(const Sizes &axes = {}, bool keepdim = false,
+                          std::optional<DType> dtype = std::nullopt, Location loc = Location::current()));
+    LZ_METHOD(Tensor mean(const Sizes &axes = {}, bool keepdim = false,
+                          std::optional<DType> dtype = std::nullopt, Location loc = Location::current()));
+    LZ_METHOD(Tensor var(const Sizes &axes = {}, int64_t correction = 1, bool keepdim = false,
+                         Location loc = Location::current()));
+    LZ_METHOD(Tensor std(const Sizes &axes = {}, int64_t correction = 1, bool keepdim = false,
+                         Location loc = Location::current()));
+    LZ_METHOD(Tensor amax(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()));
+    LZ_METHOD(Tensor amin(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()));
+    LZ_METHOD(Tensor max(Location loc = Location::current()));
+    LZ_METHOD(Tensor min(Location loc = Location::current()));
+    LZ_METHOD(ValuesIndices max(int64_t axis, bool keepdim = false, Location loc = Location::current()));
+    LZ_METHOD(ValuesIndices min(int64_t axis, bool keepdim = false, Location loc = Location::current()));
+    LZ_METHOD(Tensor argmax(std::optional<int64_t> axis = std::nullopt, bool keepdim = false,
+                            Location loc = Location::current()));
+    LZ_METHOD(Tensor argmin(std::optional<int64_t> axis = std::nullopt, bool keepdim = false,
+                            Location loc = Location::current()));
+    LZ_METHOD(Tensor any(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()));
+    LZ_METHOD(Tensor all(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()));
+    LZ_METHOD(Tensor logsumexp(const Sizes &axes, bool keepdim = false, Location loc = Location::current()));
+    LZ_METHOD(Tensor norm(double p = 2, const Sizes &axes = {}, bool keepdim = false,
+                          Location loc = Location::current()));
+    LZ_METHOD(Tensor softmax(int64_t axis, std::optional<DType> dtype = std::nullopt,
+                             Location loc = Location::current()));
+    LZ_METHOD(Tensor log_softmax(int64_t axis, std::optional<DType> dtype = std::nullopt,
+                                 Location loc = Location::current()));
+    LZ_METHOD(Tensor cumsum(int64_t axis, std::optional<DType> dtype = std::nullopt,
+                            Location loc = Location::current()));
+    LZ_METHOD(Tensor cumprod(int64_t axis, std::optional<DType> dtype = std::nullopt,
+                             Location loc = Location::current()));
+    LZ_METHOD(ValuesIndices sort(int64_t axis = -1, bool descending = false,
+                                 Location loc = Location::current()));
+    LZ_METHOD(Tensor argsort(int64_t axis = -1, bool descending = false, Location loc = Location::current()));
+    LZ_METHOD(ValuesIndices topk(int64_t k, int64_t axis = -1, bool largest = true,
+                                 Location loc = Location::current()));
 
-    Tensor matmul(const Tensor &other, Location loc = Location::current()) const;
-    Tensor mm(const Tensor &other, Location loc = Location::current()) const;
-    Tensor mv(const Tensor &other, Location loc = Location::current()) const;
-    Tensor dot(const Tensor &other, Location loc = Location::current()) const;
-    Tensor bmm(const Tensor &other, Location loc = Location::current()) const;
+    LZ_METHOD(Tensor matmul(const Tensor &other, Location loc = Location::current()));
+    LZ_METHOD(Tensor mm(const Tensor &other, Location loc = Location::current()));
+    LZ_METHOD(Tensor mv(const Tensor &other, Location loc = Location::current()));
+    LZ_METHOD(Tensor dot(const Tensor &other, Location loc = Location::current()));
+    LZ_METHOD(Tensor bmm(const Tensor &other, Location loc = Location::current()));
 
     // With this tensor's dtype and device unless the options say otherwise (S61).
     Tensor new_tensor(const Nested &values, const TensorOptions &options = {},
@@ -362,17 +376,24 @@ LZ_API void eval(std::initializer_list<Tensor> tensors, Location loc = Location:
 LZ_API void eval(std::span<const Tensor> tensors, Location loc = Location::current());
 
 /// An operand of a function that takes tensors or numbers. Its conversion captures the caller's line, so that
-/// operators know where they were written.
+/// operators know where they were written, and whether the tensor is a temporary (or was moved), which lets
+/// go of its handle when the operation is recorded (S23). A copy of an operand does not know it: what a
+/// function of yours passes on stays.
 class Operand {
 public:
     Operand(const Tensor &tensor, Location loc = Location::current()) // NOLINT: converts
         : tensor_(&tensor), loc_(loc) {}
+    Operand(Tensor &&tensor, Location loc = Location::current()) // NOLINT: converts
+        : tensor_(&tensor), temporary_(&tensor), loc_(loc) {}
     template <class T>
         requires std::is_arithmetic_v<T>
     Operand(T number, Location loc = Location::current()) // NOLINT: converts
         : number_(number), loc_(loc) {}
     Operand(const Scalar &number, Location loc = Location::current())
         : number_(number), loc_(loc) {} // NOLINT
+    Operand(const Operand &other) : tensor_(other.tensor_), number_(other.number_), loc_(other.loc_) {}
+    Operand(Operand &&other) noexcept = default;
+    Operand &operator=(const Operand &) = delete;
 
     bool is_tensor() const { return tensor_ != nullptr; }
     const Tensor &tensor() const { return *tensor_; }
@@ -380,11 +401,15 @@ public:
     Location loc() const { return loc_; }
 
 private:
+    friend struct detail::Access;
     const Tensor *tensor_ = nullptr; ///< lives until the end of the caller's expression
+    Tensor *temporary_ = nullptr;    ///< the same, if nobody else names it
     Scalar number_;
     Location loc_;
 };
 
 } // namespace lz
+
+#undef LZ_METHOD
 
 #include "lazuli/ops.h"

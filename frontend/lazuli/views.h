@@ -7,42 +7,40 @@
 namespace lz {
 
 /// One extent may be -1: it is found from the number of elements.
-LZ_API Tensor reshape(const Tensor &x, const Sizes &sizes, Location loc = Location::current());
-LZ_API Tensor view(const Tensor &x, const Sizes &sizes, Location loc = Location::current());
-LZ_API Tensor flatten(const Tensor &x, int64_t first_axis = 0, int64_t last_axis = -1,
-                      Location loc = Location::current());
-LZ_API Tensor unflatten(const Tensor &x, int64_t axis, const Sizes &sizes,
-                        Location loc = Location::current());
-LZ_API Tensor transpose(const Tensor &x, int64_t axis0, int64_t axis1, Location loc = Location::current());
+LZ_FUNCTION(Tensor reshape, x, const Sizes &sizes, Location loc = Location::current());
+LZ_FUNCTION(Tensor view, x, const Sizes &sizes, Location loc = Location::current());
+LZ_FUNCTION(Tensor flatten, x, int64_t first_axis = 0, int64_t last_axis = -1,
+            Location loc = Location::current());
+LZ_FUNCTION(Tensor unflatten, x, int64_t axis, const Sizes &sizes, Location loc = Location::current());
+LZ_FUNCTION(Tensor transpose, x, int64_t axis0, int64_t axis1, Location loc = Location::current());
 /// Result axis i is axis axes[i] of x.
-LZ_API Tensor permute(const Tensor &x, const Sizes &axes, Location loc = Location::current());
-LZ_API Tensor movedim(const Tensor &x, int64_t from, int64_t to, Location loc = Location::current());
+LZ_FUNCTION(Tensor permute, x, const Sizes &axes, Location loc = Location::current());
+LZ_FUNCTION(Tensor movedim, x, int64_t from, int64_t to, Location loc = Location::current());
 /// Transposes a matrix; a tensor of rank 0 or 1 is returned as it is.
-LZ_API Tensor t(const Tensor &x, Location loc = Location::current());
+LZ_FUNCTION(Tensor t, x, Location loc = Location::current());
 /// Swaps the last two axes.
-LZ_API Tensor mT(const Tensor &x, Location loc = Location::current());
+LZ_FUNCTION(Tensor mT, x, Location loc = Location::current());
 /// Removes all axes of extent 1, or those among the given ones.
-LZ_API Tensor squeeze(const Tensor &x, const Sizes &axes = {}, Location loc = Location::current());
-LZ_API Tensor unsqueeze(const Tensor &x, int64_t axis, Location loc = Location::current());
+LZ_FUNCTION(Tensor squeeze, x, const Sizes &axes = {}, Location loc = Location::current());
+LZ_FUNCTION(Tensor unsqueeze, x, int64_t axis, Location loc = Location::current());
 /// Broadcasts; -1 keeps an extent.
-LZ_API Tensor expand(const Tensor &x, const Sizes &sizes, Location loc = Location::current());
-LZ_API Tensor expand_as(const Tensor &x, const Tensor &like, Location loc = Location::current());
-LZ_API Tensor broadcast_to(const Tensor &x, const Sizes &sizes, Location loc = Location::current());
+LZ_FUNCTION(Tensor expand, x, const Sizes &sizes, Location loc = Location::current());
+LZ_FUNCTION(Tensor expand_as, x, const Tensor &like, Location loc = Location::current());
+LZ_FUNCTION(Tensor broadcast_to, x, const Sizes &sizes, Location loc = Location::current());
 LZ_API std::vector<Tensor> broadcast_tensors(std::span<const Tensor> tensors,
                                              Location loc = Location::current());
 
 /// Positions start, start + step, ... below stop; both are clipped to the axis. A negative step goes
 /// backwards from `start`.
-LZ_API Tensor slice(const Tensor &x, int64_t axis, std::optional<int64_t> start = std::nullopt,
-                    std::optional<int64_t> stop = std::nullopt, int64_t step = 1,
-                    Location loc = Location::current());
-LZ_API Tensor narrow(const Tensor &x, int64_t axis, int64_t start, int64_t length,
-                     Location loc = Location::current());
+LZ_FUNCTION(Tensor slice, x, int64_t axis, std::optional<int64_t> start = std::nullopt,
+            std::optional<int64_t> stop = std::nullopt, int64_t step = 1, Location loc = Location::current());
+LZ_FUNCTION(Tensor narrow, x, int64_t axis, int64_t start, int64_t length,
+            Location loc = Location::current());
 /// One position of an axis, which goes away.
-LZ_API Tensor select(const Tensor &x, int64_t axis, int64_t index, Location loc = Location::current());
-LZ_API Tensor flip(const Tensor &x, const Sizes &axes, Location loc = Location::current());
-LZ_API Tensor diagonal(const Tensor &x, int64_t offset = 0, int64_t axis0 = 0, int64_t axis1 = 1,
-                       Location loc = Location::current());
+LZ_FUNCTION(Tensor select, x, int64_t axis, int64_t index, Location loc = Location::current());
+LZ_FUNCTION(Tensor flip, x, const Sizes &axes, Location loc = Location::current());
+LZ_FUNCTION(Tensor diagonal, x, int64_t offset = 0, int64_t axis0 = 0, int64_t axis1 = 1,
+            Location loc = Location::current());
 
 /// Joins along an axis; dtypes are promoted.
 LZ_API Tensor cat(std::span<const Tensor> tensors, int64_t axis = 0, Location loc = Location::current());
@@ -54,40 +52,37 @@ LZ_API Tensor stack(std::initializer_list<Tensor> tensors, int64_t axis = 0,
                     Location loc = Location::current());
 /// Parts of `size` positions (the last may be smaller), or of the sizes given, which must add up to the
 /// extent.
-LZ_API std::vector<Tensor> split(const Tensor &x, int64_t size, int64_t axis = 0,
-                                 Location loc = Location::current());
-LZ_API std::vector<Tensor> split(const Tensor &x, std::initializer_list<int64_t> sizes, int64_t axis = 0,
-                                 Location loc = Location::current());
-LZ_API std::vector<Tensor> split_with_sizes(const Tensor &x, const Sizes &sizes, int64_t axis = 0,
-                                            Location loc = Location::current());
+LZ_FUNCTION(std::vector<Tensor> split, x, int64_t size, int64_t axis = 0, Location loc = Location::current());
+LZ_FUNCTION(std::vector<Tensor> split, x, std::initializer_list<int64_t> sizes, int64_t axis = 0,
+            Location loc = Location::current());
+LZ_FUNCTION(std::vector<Tensor> split_with_sizes, x, const Sizes &sizes, int64_t axis = 0,
+            Location loc = Location::current());
 /// `chunks` parts of equal size (the last may be smaller, and there may be fewer).
-LZ_API std::vector<Tensor> chunk(const Tensor &x, int64_t chunks, int64_t axis = 0,
-                                 Location loc = Location::current());
-LZ_API std::vector<Tensor> unbind(const Tensor &x, int64_t axis = 0, Location loc = Location::current());
+LZ_FUNCTION(std::vector<Tensor> chunk, x, int64_t chunks, int64_t axis = 0,
+            Location loc = Location::current());
+LZ_FUNCTION(std::vector<Tensor> unbind, x, int64_t axis = 0, Location loc = Location::current());
 /// Pairs (before, after), the last axis first; a negative number cuts.
-LZ_API Tensor pad(const Tensor &x, const Sizes &pairs, const Scalar &value = 0,
-                  Location loc = Location::current());
+LZ_FUNCTION(Tensor pad, x, const Sizes &pairs, const Scalar &value = 0, Location loc = Location::current());
 /// What leaves an axis at its end comes in at its start. Without axes the elements are rolled as one row.
-LZ_API Tensor roll(const Tensor &x, const Sizes &shifts, const Sizes &axes = {},
-                   Location loc = Location::current());
+LZ_FUNCTION(Tensor roll, x, const Sizes &shifts, const Sizes &axes = {}, Location loc = Location::current());
 /// The elements on and below (above) the diagonal, else 0.
-LZ_API Tensor tril(const Tensor &x, int64_t diagonal = 0, Location loc = Location::current());
-LZ_API Tensor triu(const Tensor &x, int64_t diagonal = 0, Location loc = Location::current());
+LZ_FUNCTION(Tensor tril, x, int64_t diagonal = 0, Location loc = Location::current());
+LZ_FUNCTION(Tensor triu, x, int64_t diagonal = 0, Location loc = Location::current());
 /// Copies beside each other along each axis.
-LZ_API Tensor repeat(const Tensor &x, const Sizes &repeats, Location loc = Location::current());
+LZ_FUNCTION(Tensor repeat, x, const Sizes &repeats, Location loc = Location::current());
 
 /// A new tensor of the same value.
-LZ_API Tensor clone(const Tensor &x, Location loc = Location::current());
+LZ_FUNCTION(Tensor clone, x, Location loc = Location::current());
 /// The tensor itself where nothing would change, else a converted or moved copy. Floats become integers by
 /// saturation.
-LZ_API Tensor to(const Tensor &x, DType dtype, Location loc = Location::current());
-LZ_API Tensor to(const Tensor &x, const Device &device, Location loc = Location::current());
-LZ_API Tensor to(const Tensor &x, const Device &device, DType dtype, Location loc = Location::current());
-LZ_API Tensor to(const Tensor &x, const Device &device, const CopyOptions &options,
-                 Location loc = Location::current());
-LZ_API Tensor to(const Tensor &x, const Device &device, DType dtype, const CopyOptions &options,
-                 Location loc = Location::current());
+LZ_FUNCTION(Tensor to, x, DType dtype, Location loc = Location::current());
+LZ_FUNCTION(Tensor to, x, const Device &device, Location loc = Location::current());
+LZ_FUNCTION(Tensor to, x, const Device &device, DType dtype, Location loc = Location::current());
+LZ_FUNCTION(Tensor to, x, const Device &device, const CopyOptions &options,
+            Location loc = Location::current());
+LZ_FUNCTION(Tensor to, x, const Device &device, DType dtype, const CopyOptions &options,
+            Location loc = Location::current());
 /// The same values in page-locked memory of the host (Tensor::pin_memory).
-LZ_API Tensor pin_memory(const Tensor &x, Location loc = Location::current());
+LZ_FUNCTION(Tensor pin_memory, x, Location loc = Location::current());
 
 } // namespace lz

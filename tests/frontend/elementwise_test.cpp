@@ -12,7 +12,7 @@ using Unary = Tensor (*)(const Tensor &, lz::Location);
 struct UnaryCase {
     const char *name;
     Unary function;
-    Tensor (Tensor::*method)(lz::Location) const;
+    Tensor (Tensor::*method)(lz::Location) const &;
     Tensor &(Tensor::*in_place)(lz::Location) &;
     std::function<double(double)> oracle;
     Values inputs;

@@ -25,6 +25,8 @@ struct Access {
     }
     /// Whether an argument that may be left out is there.
     static bool given(const Tensor &t) { return t.defined() || unread(t); }
+    /// The operand's tensor where it is a temporary, else nullptr.
+    static Tensor *temporary(const Operand &x) { return x.temporary_; }
     /// Takes over one handle of the cell.
     static Tensor wrap(Cell *cell) { return Tensor(cell); }
 };

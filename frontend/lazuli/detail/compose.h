@@ -204,6 +204,21 @@ inline Operand replaced(const Operand &x, const Tensor &now) {
     return x.is_tensor() ? Operand(now, x.loc()) : x;
 }
 
+/// A temporary gives up its handle when what it was for has been recorded (S23), not where that failed.
+inline void let_go(Tensor &x) noexcept {
+    x = Tensor();
+}
+inline void let_go(const Operand &x) noexcept {
+    if (Tensor *const temporary = Access::temporary(x))
+        let_go(*temporary);
+}
+/// What was made of these, which let go.
+template <class R, class... T>
+R consumed(R made, T &...operands) {
+    (let_go(operands), ...);
+    return made;
+}
+
 /// PyTorch's promotion of an operand list (S62): the dtype in which they meet.
 ir::DType result_type(const Operand &a, const Operand &b, const char *function, Location loc);
 /// The operand as a tensor of this dtype: cast, or a constant on the device of `like`.
