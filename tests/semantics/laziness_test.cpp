@@ -111,6 +111,28 @@ TEST(Semantics, S23_intermediates_are_not_stored_on_a_gpu_either) {
     EXPECT_EQ(lz::max_memory_allocated(kGpu1) - before, 4 << 20);
 }
 
+TEST(Semantics, S23_temporaries_are_not_stored_on_a_gpu_either) {
+    const Tensor x = lz::ones({1 << 20}, {.device = kGpu1}), other = lz::ones({1 << 20}, {.device = kGpu1});
+    lz::sync();
+    lz::reset_peak_memory_stats(kGpu1);
+    const int64_t before = lz::memory_allocated(kGpu1);
+    EXPECT_EQ((x * 2 - other).exp().log().sum().item<double>(), 1 << 20);
+    EXPECT_EQ(lz::mean(lz::square(x + other)).cpu().item<double>(), 4);
+    EXPECT_LT(lz::max_memory_allocated(kGpu1) - before, 1 << 20);
+}
+
+TEST(Semantics, S23_errors_name_a_temporary_that_has_let_go) {
+    const int line = __LINE__ + 2;
+    const auto mixed = [] {
+        const Tensor sum = (lz::ones({2}, {.device = kGpu0}) * 2).neg() + lz::ones({2}, {.device = kGpu1});
+        lz::sync();
+    };
+    const Caught error = caught<lz::DeviceError>(mixed);
+    const std::string at = "laziness_test.cpp:" + std::to_string(line);
+    EXPECT_TRUE(error.has("made by neg at ") && error.has(at + ")")) << error.what;
+    EXPECT_TRUE(error.has("made by ones at ")) << error.what;
+}
+
 TEST(Semantics, S26_a_handle_goes_back_to_a_version_that_was_pending_too) {
     for (const lz::Device &device : {lz::Device::cpu(), lz::Device(kGpu1)}) {
         lz::sync();
