@@ -60,8 +60,9 @@ struct ValuesIndices;
 
 /// What records is declared twice: a temporary, or a tensor that was moved, lets go of its handle when the
 /// operation is recorded, so that what no other handle can reach is not stored (S23). It is empty afterwards;
-/// if the call throws, it is what it was. `x` names a function's first parameter. An index or a second tensor
-/// that is no Operand (`matmul(a, b * 2)`) keeps its handle to the end of the expression.
+/// if the call throws, it is what it was. A second tensor that is no Operand (`matmul(a, b * 2)`), a list,
+/// and what `at` takes a part of keep their handles to the end of the expression. `x` is the name of a
+/// function's first parameter.
 #define LZ_METHOD(...)                                                                                       \
     __VA_ARGS__ const &;                                                                                     \
     __VA_ARGS__ &&
