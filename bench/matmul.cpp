@@ -1,12 +1,12 @@
-// Products beside OpenBLAS and oneDNN, where they are installed, and as fractions of what the machine
-// multiplies.
+// Products beside OpenBLAS, oneDNN and (eager) LibTorch, where they are installed, and as fractions of what
+// the machine multiplies.
 //
 //   bench_matmul
 //
 // Each benchmark times all contenders in turn, in bursts, each after a while of its own that is not timed:
 // threads of another library spin for some time after its last call. Counters: GFLOP/s (medians of the
-// bursts), `ratio` to the better peer, `of_peak`. The time is ours. OpenBLAS chooses its kernels by the CPU's
-// name; OPENBLAS_CORETYPE=SkylakeX makes one that does not know the host use AVX-512.
+// bursts), `ratio` to the better of the first two peers, `of_peak`. The time is ours. OpenBLAS chooses its
+// kernels by the CPU's name; OPENBLAS_CORETYPE=SkylakeX makes one that does not know the host use AVX-512.
 #include "bench/support/ceilings.h"
 
 #include <lazuli/lazuli.h>
@@ -15,6 +15,9 @@
 #if LAZULI_BENCH_OPENBLAS
 #include <cblas.h>
 extern "C" void openblas_set_num_threads(int);
+#endif
+#if LAZULI_BENCH_TORCH
+#include "bench/peers/torch.h"
 #endif
 #if LAZULI_BENCH_ONEDNN
 #include <dnnl.hpp>
@@ -44,6 +47,7 @@ double seconds_since(Clock::time_point start) {
 struct Contender {
     std::string name;
     std::function<void()> run;
+    bool rated = true; ///< our ratio is to the best of those
     std::vector<double> seconds = {};
 
     void burst() {
@@ -83,7 +87,7 @@ void compete(benchmark::State &state, std::vector<Contender> contenders, double 
     double best_peer = 0;
     for (Contender &c : contenders) {
         state.counters[c.name] = flops / c.median() * 1e-9;
-        if (&c != contenders.data())
+        if (&c != contenders.data() && c.rated)
             best_peer = std::max(best_peer, 1 / c.median());
     }
     if (best_peer > 0) {
@@ -146,6 +150,10 @@ void matmul_f32(benchmark::State &state) {
 #if LAZULI_BENCH_ONEDNN
     const float *l = a.data<float>(), *r = b.data<float>();
     contenders.push_back({"onednn", [&] { dnnl_sgemm('N', 'N', m, n, k, 1, l, k, r, n, 0, out.data(), n); }});
+#endif
+#if LAZULI_BENCH_TORCH
+    lz::bench::torch::set_threads(lz::num_threads());
+    contenders.push_back({"torch", lz::bench::torch::matmul(m, k, n), false});
 #endif
     compete(state, std::move(contenders), 2.0 * static_cast<double>(m * n * k), &ratios_of_f32);
 }

@@ -1,5 +1,5 @@
 // Kernels that memory bounds: elementwise chains, reductions, rows and transposition, as fractions of what
-// the machine's memory gives (copy, triad, read), and beside Eigen where it is installed.
+// the machine's memory gives (copy, triad, read), and beside Eigen and LibTorch where they are installed.
 //
 //   bench_memory_bound --benchmark_enable_random_interleaving=true --benchmark_repetitions=9
 //
@@ -13,6 +13,9 @@
 #include <benchmark/benchmark.h>
 #if LAZULI_BENCH_EIGEN
 #include <Eigen/Core>
+#endif
+#if LAZULI_BENCH_TORCH
+#include "bench/peers/torch.h"
 #endif
 
 #include <algorithm>
@@ -179,6 +182,31 @@ void eigen_sum_all(benchmark::State &state) {
     compare(state, [&] { benchmark::DoNotOptimize(x.sum()); }, kElements * 4.0, Traffic::Read);
 }
 BENCHMARK(eigen_sum_all)->UseManualTime()->Unit(benchmark::kMillisecond);
+#endif
+
+#if LAZULI_BENCH_TORCH
+namespace peer = lz::bench::torch;
+
+void torch_eager(benchmark::State &state, peer::Round (*make)(int64_t), int64_t extent, double bytes,
+                 Traffic ceiling) {
+    peer::set_threads(lz::num_threads());
+    compare(state, make(extent), kElements * bytes, ceiling);
+}
+#define LZ_TORCH(row, extent, bytes, ceiling)                                                                \
+    BENCHMARK_CAPTURE(torch_eager, row, &peer::row, extent, bytes, Traffic::ceiling)                         \
+        ->UseManualTime()                                                                                    \
+        ->Unit(benchmark::kMillisecond)
+LZ_TORCH(multiply_add, kElements, 16.0, Triad);
+LZ_TORCH(tanh_chain, kElements, 12.0, Triad);
+LZ_TORCH(gelu, kElements, 8.0, Copy);
+LZ_TORCH(sum_all, kSide, 4.0, Read);
+LZ_TORCH(sum_axis0, kSide, 4.0, Read);
+LZ_TORCH(sum_axis1, kSide, 4.0, Read);
+LZ_TORCH(softmax, kSide, 8.0, Copy);
+LZ_TORCH(log_softmax, kSide, 8.0, Copy);
+LZ_TORCH(layer_norm, kSide, 8.0, Copy);
+LZ_TORCH(transpose_add, kSide, 12.0, Triad);
+#undef LZ_TORCH
 #endif
 
 /// Results are right before their time is taken.

@@ -4,6 +4,9 @@
 #include <lazuli/lazuli.h>
 
 #include <benchmark/benchmark.h>
+#if LAZULI_BENCH_TORCH
+#include "bench/peers/torch.h"
+#endif
 
 #include <algorithm>
 #include <chrono>
@@ -40,6 +43,19 @@ void small_operations(benchmark::State &state) {
         1000.0, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(small_operations)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+#if LAZULI_BENCH_TORCH
+void torch_small_operations(benchmark::State &state) {
+    lz::bench::torch::set_threads(lz::num_threads());
+    const auto step = lz::bench::torch::small_operations();
+    step();
+    for (auto _ : state)
+        step();
+    state.counters["per_operation"] = benchmark::Counter(
+        1000.0, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(torch_small_operations)->UseRealTime()->Unit(benchmark::kMicrosecond);
+#endif
 
 /// The same with a number in every second operation: a number is an operation of its own in the graph.
 void small_operations_with_numbers(benchmark::State &state) {

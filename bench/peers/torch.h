@@ -1,0 +1,32 @@
+#pragma once
+/// LibTorch's eager forms of the rows that are measured, over random f32 tensors of its own. Each function
+/// makes the tensors and gives the round to be timed. Without gradients, on as many threads as it is told.
+
+#include <cstdint>
+#include <functional>
+
+namespace lz::bench::torch {
+
+using Round = std::function<void()>;
+
+void set_threads(int threads);
+
+// Over `n` elements.
+Round multiply_add(int64_t n);
+Round tanh_chain(int64_t n);
+Round gelu(int64_t n);
+// Over n x n elements.
+Round sum_all(int64_t n);
+Round sum_axis0(int64_t n);
+Round sum_axis1(int64_t n);
+Round softmax(int64_t n);
+Round log_softmax(int64_t n);
+Round layer_norm(int64_t n);
+Round transpose_add(int64_t n);
+
+/// 1000 operations on 8 elements.
+Round small_operations();
+/// An m x k by k x n product.
+Round matmul(int64_t m, int64_t k, int64_t n);
+
+} // namespace lz::bench::torch
