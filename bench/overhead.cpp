@@ -20,6 +20,12 @@ namespace {
 
 using lz::Tensor;
 
+/// Each round is 1000 operations.
+void count_operations(benchmark::State &state) {
+    state.counters["per_operation"] = benchmark::Counter(
+        1000.0, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
 /// 1000 operations on 8 elements: record, look up, launch; from the second time on. Counts the time of one
 /// operation.
 void small_operations(benchmark::State &state) {
@@ -39,8 +45,7 @@ void small_operations(benchmark::State &state) {
         step();
     if (lz::compile_stats().programs_compiled != compiled)
         state.SkipWithError("a repeated program was compiled again");
-    state.counters["per_operation"] = benchmark::Counter(
-        1000.0, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+    count_operations(state);
 }
 BENCHMARK(small_operations)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
@@ -51,8 +56,7 @@ void torch_small_operations(benchmark::State &state) {
     step();
     for (auto _ : state)
         step();
-    state.counters["per_operation"] = benchmark::Counter(
-        1000.0, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+    count_operations(state);
 }
 BENCHMARK(torch_small_operations)->UseRealTime()->Unit(benchmark::kMicrosecond);
 #endif
@@ -72,8 +76,7 @@ void small_operations_with_numbers(benchmark::State &state) {
     step();
     for (auto _ : state)
         step();
-    state.counters["per_operation"] = benchmark::Counter(
-        1000.0, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+    count_operations(state);
 }
 BENCHMARK(small_operations_with_numbers)->UseRealTime()->Unit(benchmark::kMicrosecond);
 

@@ -326,7 +326,7 @@ bool Builder::is_constant(Value v) const {
     return isa<Constant>(v);
 }
 
-// --- arithmetic. Integers: LLVM would find the neutral ones, but late, and until then each costs time.
+// --- arithmetic. Neutral integers are left out: LLVM drops them anyway, but a dump is read.
 
 static bool is_number(Value v, uint64_t number) {
     const auto *c = dyn_cast<ConstantInt>(v);
