@@ -181,16 +181,6 @@ TEST(Faults, AKernelWithoutChecksWhoseScratchCannotBeHadFailsAtTheNextSyncWithIt
     for (const bool on_user_stream : {false, true}) {
         Tensor product, dependent, independent;
         uint32_t line = 0;
-        {
-            const lz::Stream stream(Device::cuda(0));
-            const lz::StreamGuard guard(on_user_stream ? stream : lz::default_stream(Device::cuda(0)));
-            faulty.starve = true;
-            faulty.starved = 0;
-            product = matmul(x, x), line = __LINE__;
-            dependent = product.cuda(1) + 1;
-            independent = x + 3;
-            lz::eval({product, dependent, independent}); // runs later
-        }
         const auto fails = [&](auto &&f) {
             try {
                 f();
@@ -200,7 +190,19 @@ TEST(Faults, AKernelWithoutChecksWhoseScratchCannotBeHadFailsAtTheNextSyncWithIt
                 EXPECT_NE(std::string(error.what()).find("scratch"), std::string::npos) << error.what();
             }
         };
-        fails([] { lz::sync(); });
+        {
+            const lz::Stream stream(Device::cuda(0));
+            const lz::StreamGuard guard(on_user_stream ? stream : lz::default_stream(Device::cuda(0)));
+            faulty.starve = true;
+            faulty.starved = 0;
+            product = matmul(x, x), line = __LINE__;
+            dependent = product.cuda(1) + 1;
+            independent = x + 3;
+            fails([&] {
+                lz::eval({product, dependent, independent}); // runs later, or is over and told at once
+                lz::sync();
+            });
+        }
         faulty.starve = false;
         EXPECT_EQ(faulty.starved, 1) << "the product has no scratch, and this test shows nothing";
         fails([&] { product.to_vector<float>(); });
