@@ -140,7 +140,7 @@ Slot PhaseEmitter::load(const Instr &instr) {
             });
     return vary([&](int part) {
         const Address at = address(access, instr.access, part);
-        if (ctx_.masks.empty() && at.form == Address::Contiguous)
+        if (at.form == Address::Contiguous)
             fetch_ahead(instr.access, at.pointer);
         return from_storage(load_part(access, at, e, part));
     });

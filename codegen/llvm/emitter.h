@@ -74,8 +74,6 @@ public:
 
     /// Lanes of one register in this phase, for values of four bytes; more where all are narrower.
     int width() const { return width_; }
-    /// Lanes below `count` (i64): a mask of `width` lanes.
-    Value lanes_below(Value count, int width);
 
 private:
     struct Context {
@@ -141,7 +139,10 @@ private:
     void emit_loop(uint32_t id);
     void emit_sequential(const ir::Loop &loop, uint32_t id, Value begin, Value end);
     void vector_range(const ir::Region &region, ir::AxisId axis, Value lo, Value hi);
-    void masked_steps(const ir::Region &region, ir::AxisId axis, Value lo, Value hi);
+    void masked_steps(const ir::Region &region, ir::AxisId axis, Value lo, Value hi, int parts = 1);
+    bool masks_are_free(const ir::Region &region, ir::AxisId axis) const;
+    /// Masks of so many registers, one behind the other: the lanes below `count` (i64, may be negative).
+    Values lanes_below(Value count, int parts);
     void full_steps(const ir::Region &region, ir::AxisId axis, Value lo, Value hi, int parts,
                     bool nontemporal);
     void points(const ir::Region &region, Context context, const std::function<void()> &then = {});
@@ -153,7 +154,7 @@ private:
     void emit_lanes_across(const ir::Loop &loop, uint32_t id, Value begin, Value end);
     Values fold_chunk(const ir::Loop &loop, Value begin, Value end); ///< the results as scalars, in order
     Values fold_tiny(const ir::Loop &loop, Value begin, Value end);
-    Values fold_in_registers(const ir::Loop &loop, Value begin, Value end, int parts);
+    Values fold_in_registers(const ir::Loop &loop, Value begin, Value end, int parts, bool masked);
     Values fold_in_memory(const ir::Loop &loop, Value begin, Value end);
     /// Accumulators of one reduction: `registers` values, and as many indices behind them for arg reductions.
     using Partials = std::vector<Values>;

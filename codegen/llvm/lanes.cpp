@@ -82,14 +82,16 @@ PhaseEmitter::Values PhaseEmitter::fold_chunk(const Loop &loop, Value begin, Val
     const int cost = analysis_.cost(loop.body, loop.axis);
     if (cost > kTurnsCost || Analysis::has_loop(loop.body) || registers > kMostRegisters)
         return fold_in_memory(loop, begin, end);
-    return fold_in_registers(loop, begin, end, cost <= kEachCost ? registers : std::min(2, registers));
+    const bool light = cost <= kEachCost;
+    return fold_in_registers(loop, begin, end, light ? registers : std::min(2, registers),
+                             !light && masks_are_free(loop.body, loop.axis));
 }
 
 /// All elements fit one register; the lanes behind it hold identities, which change nothing.
 PhaseEmitter::Values PhaseEmitter::fold_tiny(const Loop &loop, Value begin, Value end) {
     Partials partials = identities(loop, width_, [](const Reduction &) { return size_t{1}; });
     Context context = vector_context(loop.axis, begin, width_, 1);
-    context.masks = {lanes_below(b_.sub(end, begin), width_)};
+    context.masks = lanes_below(b_.sub(end, begin), 1);
     points(loop.body, std::move(context), [&] {
         for (size_t i = 0; i < partials.size(); ++i) {
             const Reduction &r = loop.reductions[i];
@@ -101,8 +103,11 @@ PhaseEmitter::Values PhaseEmitter::fold_tiny(const Loop &loop, Value begin, Valu
 }
 
 /// A step works on `parts` registers of elements, at most as many as the widest reduction has for its lanes.
-/// The registers in front take them and go to the back; after `most` registers each is where it was.
-PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value begin, Value end, int parts) {
+/// The registers in front take them and go to the back; after `most` registers each is where it was. Where
+/// masks are free, the last steps of long bodies are masked like all others, up to such a place; elsewhere
+/// the elements that are left go to partial results in memory, one register after the other.
+PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value begin, Value end, int parts,
+                                                     bool masked) {
     const auto registers = [&](const Reduction &r) { return static_cast<size_t>(lanes_of(r) / width_); };
     Partials partials = identities(loop, width_, registers);
     size_t most = 0;
@@ -117,18 +122,24 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
             for (Value &v : group)
                 v = all[at++];
     };
-    Value full = b_.add(begin, b_.bit_and(b_.sub(end, begin), b_.i64(-static_cast<int64_t>(most) * width_)));
+    const int64_t whole = static_cast<int64_t>(most) * width_;
+    Value count = b_.sub(end, begin);
+    Value walked = b_.bit_and(masked ? b_.add(count, b_.i64(whole - 1)) : count, b_.i64(-whole));
+    Value last = b_.add(begin, walked);
     Value step = b_.i64(int64_t{parts} * width_);
-    flat = b_.loop(begin, full, step, flat, [&](Value index, std::span<const Value> carried) {
+    flat = b_.loop(begin, last, step, flat, [&](Value index, std::span<const Value> carried) {
         regroup(carried);
-        points(loop.body, vector_context(loop.axis, index, width_, parts), [&] {
+        Context context = vector_context(loop.axis, index, width_, parts);
+        if (masked)
+            context.masks = lanes_below(b_.sub(end, index), parts);
+        points(loop.body, std::move(context), [&] {
             for (size_t i = 0; i < partials.size(); ++i) {
                 const Reduction &r = loop.reductions[i];
                 const size_t n = registers(r);
                 for (int part = 0; part < parts; ++part) {
                     const size_t at = static_cast<size_t>(part) % n;
                     combine(r, partials[i][at], is_arg(r) ? &partials[i][n + at] : nullptr,
-                            operand(r.value, part), is_arg(r) ? operand(r.index, part) : nullptr, nullptr);
+                            operand(r.value, part), is_arg(r) ? operand(r.index, part) : nullptr, live(part));
                 }
                 const auto turns = static_cast<long>(static_cast<size_t>(parts) % n);
                 const auto half = partials[i].begin() + static_cast<long>(n);
@@ -143,12 +154,14 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
         return next;
     });
     regroup(flat);
-    Values memory;
-    for (const Values &group : partials)
-        memory.push_back(spill(group));
-    fold_masked(loop, memory, begin, full, end);
-    for (size_t i = 0; i < partials.size(); ++i)
-        partials[i] = reload(memory[i], loop.reductions[i]);
+    if (!masked) {
+        Values memory;
+        for (const Values &group : partials)
+            memory.push_back(spill(group));
+        fold_masked(loop, memory, begin, last, end);
+        for (size_t i = 0; i < partials.size(); ++i)
+            partials[i] = reload(memory[i], loop.reductions[i]);
+    }
     return halve(loop, std::move(partials));
 }
 
@@ -208,7 +221,7 @@ void PhaseEmitter::fold_masked(const Loop &loop, std::span<const Value> memory, 
                                Value end) {
     b_.loop(begin, end, b_.i64(width_), {}, [&](Value index, std::span<const Value>) -> Values {
         Context context = vector_context(loop.axis, index, width_, 1);
-        context.masks = {lanes_below(b_.sub(end, index), width_)};
+        context.masks = lanes_below(b_.sub(end, index), 1);
         Value element = b_.sub(index, origin);
         points(loop.body, std::move(context), [&] {
             for (size_t i = 0; i < loop.reductions.size(); ++i) {

@@ -13,6 +13,9 @@ namespace {
 /// Operations up to which a step works on four, and on two registers. Short ones hide the loop around them
 /// so; long ones are chains, of which two side by side keep the processor busier than one behind the other.
 constexpr int kLightCost = 6, kMediumCost = 64;
+/// Operations from which on one body under masks, where they are free, does for full steps and for the last:
+/// what it takes longer is little beside such a body, and half as much again need not be compiled.
+constexpr int kOneBodyCost = 32;
 /// Extents of InnerTier::Tiny fit one register of this many lanes.
 constexpr int kTinyLanes = 16;
 
@@ -174,6 +177,37 @@ uint32_t PhaseEmitter::lone_stream(const Region &region, AxisId axis) const {
     return analysis_.cost(region, axis) > kLightCost ? found : kNoValue;
 }
 
+/// Whether steps of all elements may run under masks as well: for AVX-512 a mask is an operand like others.
+/// Not for what is read or written apart, which takes one move a lane, and under masks a gather or scatter.
+bool PhaseEmitter::masks_are_free(const Region &region, AxisId axis) const {
+    return options_.isa.avx512 && std::ranges::all_of(region, [&](const Stmt &stmt) {
+               if (stmt.kind == Stmt::Loop)
+                   return false;
+               const uint32_t id = k_.instrs[stmt.id].access;
+               if (id == kNoValue || !analysis_.depends(stmt.id, axis))
+                   return true;
+               const AxisStride *along = stride_along(k_.accesses[id], axis);
+               return along && along->cls == StrideClass::Contiguous;
+           });
+}
+
+/// One comparison a part, with one splat for all where their lanes' numbers fit the type of one.
+PhaseEmitter::Values PhaseEmitter::lanes_below(Value count, int parts) {
+    const Elem e = width_ >= 32 ? Elem::I8 : Elem::I32;
+    const int together = e == Elem::I8 ? 1 : parts;
+    Values masks;
+    for (int part = 0; part < parts; part += together) {
+        Value rest = b_.sub(count, b_.i64(int64_t{part} * width_));
+        Value most = b_.smin(rest, b_.i64(int64_t{together} * width_));
+        Value splat = b_.splat(b_.truncate(e == Elem::I8 ? b_.smax(most, b_.i64(0)) : most, e), width_);
+        for (int i = 0; i < together; ++i) {
+            Value first = b_.constant(e, static_cast<uint64_t>(i) * static_cast<uint64_t>(width_), width_);
+            masks.push_back(b_.compare(Pred::Slt, b_.add(b_.iota(e, width_), first), splat));
+        }
+    }
+    return masks;
+}
+
 void PhaseEmitter::full_steps(const Region &region, AxisId axis, Value lo, Value hi, int parts,
                               bool nontemporal) {
     const uint32_t stream = nontemporal ? lone_stream(region, axis) : kNoValue;
@@ -186,10 +220,10 @@ void PhaseEmitter::full_steps(const Region &region, AxisId axis, Value lo, Value
     });
 }
 
-void PhaseEmitter::masked_steps(const Region &region, AxisId axis, Value lo, Value hi) {
-    b_.loop(lo, hi, b_.i64(width_), {}, [&](Value index, std::span<const Value>) -> Values {
-        Context context = vector_context(axis, index, width_, 1);
-        context.masks = {lanes_below(b_.sub(hi, index), width_)};
+void PhaseEmitter::masked_steps(const Region &region, AxisId axis, Value lo, Value hi, int parts) {
+    b_.loop(lo, hi, b_.i64(int64_t{width_} * parts), {}, [&](Value index, std::span<const Value>) -> Values {
+        Context context = vector_context(axis, index, width_, parts);
+        context.masks = lanes_below(b_.sub(hi, index), parts);
         points(region, std::move(context));
         return {};
     });
@@ -206,13 +240,17 @@ void PhaseEmitter::vector_range(const Region &region, AxisId axis, Value lo, Val
     };
     if (p_.inner == InnerTier::Tiny && speaks && width_ >= kTinyLanes) {
         Context context = vector_context(axis, lo, width_, 1);
-        context.masks = {lanes_below(b_.sub(hi, lo), width_)};
+        context.masks = lanes_below(b_.sub(hi, lo), 1);
         points(region, std::move(context));
         return forget(before);
     }
     const int parts = parts_for(region, axis);
     Value aligned = nullptr;
     Value peel = p_.stores == StoreTier::Streaming ? alignment_peel(region, axis, lo, hi, &aligned) : nullptr;
+    if (!peel && analysis_.cost(region, axis) > kOneBodyCost && masks_are_free(region, axis)) {
+        masked_steps(region, axis, lo, hi, parts);
+        return forget(before);
+    }
     if (!peel) {
         Value end = full(lo, parts);
         full_steps(region, axis, lo, end, parts, false);

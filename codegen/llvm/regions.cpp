@@ -85,14 +85,6 @@ void PhaseEmitter::forget(Mark mark) {
     splats_.resize(mark.splats);
 }
 
-Value PhaseEmitter::lanes_below(Value count, int width) {
-    if (width == 1)
-        return b_.compare(Pred::Sgt, count, b_.i64(0));
-    const Elem e = width >= 32 ? Elem::I8 : Elem::I32;
-    Value clamped = b_.truncate(b_.smin(count, b_.i64(width)), e);
-    return b_.compare(Pred::Ult, b_.iota(e, width), b_.splat(clamped, width));
-}
-
 PhaseEmitter::Context PhaseEmitter::vector_context(AxisId axis, Value first, int width, int parts) const {
     Context context;
     context.axis = axis;

@@ -252,7 +252,7 @@ ir::CpuIsa host_isa() {
 }
 
 std::string compiler_version() {
-    return "LLVM " LLVM_VERSION_STRING ", emitter 4";
+    return "LLVM " LLVM_VERSION_STRING ", emitter 5";
 }
 
 bool cpu_jit_available() {

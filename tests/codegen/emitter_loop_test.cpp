@@ -14,6 +14,19 @@ TEST(EmitterLoop, FusedChainGivesTheInterpretersBitsAtEveryLength) {
                      "a * b + c");
 }
 
+TEST(EmitterLoop, LongBodiesGiveTheSameBitsAtEveryLength) {
+    for (const int64_t n : {1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1000})
+        for (const DType t : {DType::F32, DType::F64, DType::I64, DType::I16, DType::U8}) {
+            const Launch l = elementwise({t, t}, n, 128, [&](KernelBuilder &b, auto &x) {
+                KValue y = x[0];
+                for (int i = 0; i < 20; ++i)
+                    y = b.add(b.mul(y, x[1]), x[0]);
+                return y;
+            });
+            expect_equal(l, "40 operations on " + std::string(name(t)));
+        }
+}
+
 TEST(EmitterLoop, StreamingStoresGiveTheSameBitsWhereverARowBegins) {
     for (const int64_t n : {1, 15, 16, 100, 1000}) {
         Launch l = elementwise({DType::F32, DType::F32}, n, 64,

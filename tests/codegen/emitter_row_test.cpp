@@ -78,10 +78,20 @@ TEST(EmitterReduce, LanesFoldInTheDocumentedOrderAtEveryLength) {
 }
 
 TEST(EmitterReduce, LongBodiesFoldInTheSameOrder) {
-    for (const int64_t n : {1, 17, 64, 200})
-        for (const ReduceOp op : {ReduceOp::Add, ReduceOp::ArgMax})
-            expect_reduction(
-                {op, DType::F32, 3, n, LoopOrder::Lanes, 0, false, Form::Row, InnerTier::Any, 9});
+    const auto fold = [](ReduceOp op, DType t, int64_t n, int64_t chunk, int extra) {
+        expect_reduction({op, t, 3, n, LoopOrder::Lanes, chunk, false, Form::Row, InnerTier::Any, extra});
+    };
+    for (const int extra : {9, 20}) {
+        for (const int64_t n : {0, 1, 17, 63, 64, 65, 127, 200, 1000})
+            for (const ReduceOp op : {ReduceOp::Add, ReduceOp::ArgMax})
+                fold(op, DType::F32, n, 0, extra);
+        for (const DType t : {DType::F64, DType::I64, DType::I32, DType::I16, DType::U8, DType::I8})
+            for (const ReduceOp op : {ReduceOp::Max, ReduceOp::Min})
+                fold(op, t, 301, 0, extra);
+        for (const DType t : kTypes)
+            for (const ReduceOp op : kOps)
+                fold(op, t, 301, 100, extra);
+    }
 }
 
 TEST(EmitterReduce, ChunksAreFoldedByThemselvesFirst) {
