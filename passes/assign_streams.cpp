@@ -32,6 +32,7 @@ public:
         if (overlap == Overlap::Yes && overlap_is_possible())
             best = spread(std::move(best));
         keep_used_streams(best);
+        best.peer_copies = std::move(peer_copies_);
         return best;
     }
 
@@ -64,6 +65,8 @@ private:
                                unnamed.device == stream_owner(step) && unnamed.stream != kCopyPeerStream;
             if (unnamed.stream == kNoStream && !named)
                 free_.push_back(s);
+            if (!named && unnamed.stream == kCopyPeerStream)
+                peer_copies_.push_back({s, unnamed.device == copy.from ? copy.to : copy.from});
             stream_.push_back(
                 stream_id({unnamed.device, named ? step.stream : std::max(unnamed.stream, kDefaultStream)}));
             const DeviceInfo &device = info_of(target_, unnamed.device);
@@ -346,8 +349,9 @@ private:
     std::vector<StreamRef> streams_;
     std::map<int64_t, uint32_t> stream_ids_, compute_ids_;
     std::vector<std::array<uint32_t, kComputeStreams>> compute_;
-    std::vector<uint32_t> stream_;  // by step: where it is, or would be on one compute stream
-    std::vector<uint32_t> free_;    // steps whose stream is open
+    std::vector<uint32_t> stream_; // by step: where it is, or would be on one compute stream
+    std::vector<uint32_t> free_;   // steps whose stream is open
+    std::vector<PeerCopy> peer_copies_;
     std::vector<uint32_t> choices_; // by step: entry of `compute_`, or kNone
     std::vector<Need> needs_;       // by step
     std::vector<double> issued_;    // by step: when it can begin, as far as the host is concerned

@@ -29,11 +29,18 @@
 
 namespace lz::passes {
 
+/// A copy between two GPUs for which the user named no stream: the work of both.
+struct PeerCopy {
+    uint32_t step;
+    ir::Device other; ///< the one of the two that does not make the copy
+};
+
 /// Where steps run, and when by the estimates.
 struct Schedule {
     std::vector<ir::StreamRef> streams; ///< in use, each once
     std::vector<uint32_t> stream;       ///< by step: index in `streams`
     std::vector<double> begin, end;     ///< by step: seconds from the start; on one stream never decreasing
+    std::vector<PeerCopy> peer_copies;  ///< in the order of the steps
     /// What more memory the work would need if it overlapped; 0 where it does, or where that is not why.
     int64_t bytes_saved = 0;
 

@@ -3,6 +3,9 @@
 #include "passes/stream_clocks.h"
 
 #include <algorithm>
+#include <ranges>
+
+#include <algorithm>
 
 namespace lz::passes {
 
@@ -18,6 +21,7 @@ public:
 
     Syncs take() {
         syncs_.event_after.assign(steps_.size(), kNone);
+        auto copy = schedule_.peer_copies.begin();
         for (uint32_t s = 0; s < steps_.size(); ++s) {
             // The latest first: what they waited for themselves needs no wait of its own.
             for (const Dependence &d : dependences_.of(s))
@@ -29,7 +33,10 @@ public:
             clocks_.add(schedule_.stream[s]);
             if (is_effect_on_default_stream(s) && steps_[s].kind != StepKind::RecordEvent)
                 hold_back_unnamed_work(s);
+            if (copy != schedule_.peer_copies.end() && copy->step == s)
+                note_peer_copy(*copy++);
         }
+        leave_peer_copies_to_later_runs();
         return std::move(syncs_);
     }
 
@@ -75,7 +82,34 @@ private:
                 kind == StepKind::HostCallback || is_wait_stream(steps_[s]));
     }
 
+    void note_peer_copy(const PeerCopy &copy) {
+        const auto earlier = std::ranges::find_if(peers_, [&](const PeerCopy &c) {
+            return c.other == copy.other && schedule_.stream[c.step] == schedule_.stream[copy.step];
+        });
+        if (earlier == peers_.end())
+            peers_.push_back(copy);
+        else
+            *earlier = copy;
+    }
+
+    /// Nothing has to be done where unnamed work of the other device waits for the copy anyway.
+    void leave_peer_copies_to_later_runs() {
+        for (const PeerCopy &copy : peers_) {
+            const auto waits = [&](int32_t number) {
+                const uint32_t stream = find({copy.other, number});
+                return stream != kNone && clocks_.covers(stream, copy.step);
+            };
+            if (std::ranges::none_of(std::views::iota(kDefaultStream, kFirstUserStream), waits))
+                syncs_.holds.push_back({static_cast<uint32_t>(steps_.size() - 1),
+                                        {copy.other, kPeersCopyStream},
+                                        event_after(copy.step)});
+        }
+    }
+
     void wait_for_unnamed_work_of(Device device, uint32_t s) {
+        for (const PeerCopy &copy : peers_)
+            if (copy.other == device)
+                wait(s, copy.step, false);
         for (int32_t number = kDefaultStream; number < kFirstUserStream; ++number)
             if (const StreamRef stream{device, number}; stream != own(s))
                 wait_for_all_on(stream, s);
@@ -125,6 +159,7 @@ private:
     const Dependences &dependences_;
     StreamClocks clocks_;
     std::vector<Earlier> earlier_;
+    std::vector<PeerCopy> peers_; ///< the last ones so far, one for each stream and other device
     Syncs syncs_;
 };
 

@@ -9,7 +9,10 @@
 /// The user's wait_stream becomes such waits too. An effect on the default stream is about all unnamed work
 /// of the device, also of earlier and later runs, and so about every stream that such work may be on:
 ///  - what waits for the default stream, and a record or a callback on it, comes after all of them;
-///  - all of them go on after a wait or a callback on it (Hold).
+///  - all of them go on after a wait or a callback on it (Hold);
+///  - an unnamed copy between two GPUs is work of both: on the one that does not make it a stream where
+///  nothing
+///    else is waits for it (Hold), if no unnamed work does.
 ///
 /// Without it steps would read what is not written yet, or write over what is still read. It stands after
 /// `plan_memory`, whose reuses of bytes are dependences like any other.
@@ -34,7 +37,7 @@ struct Syncs {
         ir::StreamRef stream;
         uint32_t event;
     };
-    /// A stream that goes on after an effect of another one.
+    /// A stream that goes on after a step of another one.
     struct Hold {
         uint32_t after_step;
         ir::StreamRef stream;

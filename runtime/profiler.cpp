@@ -48,6 +48,8 @@ std::string stream_name(ir::Device device, int32_t stream) {
             return "copies out";
         if (stream == ir::kCopyPeerStream)
             return "copies to peers";
+        if (stream == ir::kPeersCopyStream)
+            return "copies of peers";
     }
     return fmt::format("stream {}", stream);
 }

@@ -81,7 +81,7 @@ LZ_API std::ostream &operator<<(std::ostream &out, const Stream &stream);
 /// The stream of work for which no stream is named. The compiler may spread such work over several queues;
 /// the default stream stands for all of them: waiting for it waits for each, a callback on it stands between
 /// all work of before and after, and what it waits for comes before all of its later work, in later runs too.
-/// A copy between two GPUs is work of the one that is read.
+/// A copy between two GPUs is work of both; it waits for what the one that is read waits for.
 LZ_API Stream default_stream(const Device &device = Device::cuda(), Location loc = Location::current());
 /// The stream on which the calling thread records work of the device.
 LZ_API Stream current_stream(const Device &device = Device::cuda(), Location loc = Location::current());

@@ -100,7 +100,33 @@ TEST(InsertSyncs, AChainOfCopiesNeedsOneBetweenTwo) {
         fuse(parse_graph("lazuli 1\ngraph @g(%x: f32[64,64] @cuda:0) {\n" + chain + "}\n"), target);
     const Program program = lower(graph, target);
     verify_schedule(program);
-    EXPECT_EQ(pairs(program), (Pairs{3, 3}));
+    // And one says to cuda:1, which does not use the last copy, that it is there.
+    EXPECT_EQ(pairs(program), (Pairs{4, 4}));
+}
+
+TEST(InsertSyncs, AnUnnamedCopyBetweenGpusIsWorkOfBoth) {
+    const auto waits_of_peer = [](const std::string &body) {
+        const Target target = slow_target(2);
+        const Graph graph =
+            fuse(parse_graph("lazuli 1\ngraph @g(%x: f32[64,64] @cuda:0) {\n" + body + "}\n"), target);
+        const Program program = lower(graph, target);
+        verify_schedule(program);
+        return std::ranges::count_if(program.steps, [](const Step &step) {
+            return step.kind == StepKind::WaitEvent &&
+                   StreamRef{step.device, step.stream} ==
+                       StreamRef{Device{DeviceKind::Cuda, 1}, kPeersCopyStream};
+        });
+    };
+    const std::string copy = "  %0 = transfer %x {to=cuda:1} : f32[64,64] @cuda:1\n";
+    EXPECT_EQ(waits_of_peer(copy + "  return %0\n"), 1);
+    // Unnamed work that uses the copy waits for it by itself.
+    EXPECT_EQ(waits_of_peer(copy + "  %1 = exp %0 : f32[64,64] @cuda:1\n  return %1\n"), 0);
+    EXPECT_EQ(waits_of_peer(copy + "  %1 = exp %0 : f32[64,64] @cuda:1 stream(8)\n  return %1\n"), 1);
+    // The last of several says it for all.
+    EXPECT_EQ(waits_of_peer("  %0 = exp %x : f32[64,64] @cuda:0\n"
+                            "  %1 = transfer %x {to=cuda:1} : f32[64,64] @cuda:1\n"
+                            "  %2 = transfer %0 {to=cuda:1} : f32[64,64] @cuda:1\n  return %1, %2\n"),
+              1);
 }
 
 TEST(InsertSyncs, TwoUserStreamsThatCrossNeedTwo) {

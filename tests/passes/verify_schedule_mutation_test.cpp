@@ -123,9 +123,11 @@ TEST(VerifyScheduleMutation, EverySyncThatMatteredIsMissed) {
             const bool race = find_race(broken).has_value();
             EXPECT_EQ(objects(broken), race) << "seed " << seed << " without step " << s << "\n"
                                              << print(program);
-            // Only what the user ordered may be there without a conflict.
-            EXPECT_TRUE(race || effects) << "seed " << seed << ": step " << s << " is a wait too many\n"
-                                         << print(program);
+            // Only what the user ordered may be there without a conflict, and what the user may yet wait for.
+            const bool peers = program.steps[s].stream == kPeersCopyStream;
+            EXPECT_TRUE(race || effects || peers)
+                << "seed " << seed << ": step " << s << " is a wait too many\n"
+                << print(program);
             (race ? mattered : idle) += 1;
         }
     }

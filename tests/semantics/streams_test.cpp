@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -238,6 +240,41 @@ TEST(Child, DISABLED_CallbacksStandBetweenUnnamedWorkOfTwoRuns) {
 TEST(Semantics, S41_a_callback_on_the_default_stream_stands_between_unnamed_work_of_two_runs) {
     for (const char *seed : {"1", "2", "3"})
         run_child(std::string("LAZULI_VIRTUAL_DELAY=") + seed, "CallbacksStandBetweenUnnamedWorkOfTwoRuns");
+}
+
+TEST(Semantics, S41_an_unnamed_copy_between_gpus_is_work_of_both) {
+    lz::cuda::enable_peer_access(kGpu0, kGpu1);
+    const Tensor x = lz::ones({64}, {.device = kGpu0});
+    x.eval();
+    const lz::Stream s(kGpu1);
+    for (const bool launched_before : {false, true}) {
+        std::promise<void> gate;
+        std::atomic<bool> passed{false}, seen{false};
+        lz::default_stream(kGpu0).add_callback([&, open = gate.get_future().share()] {
+            open.wait();
+            passed = true;
+        });
+        const Tensor y = x.to(kGpu1, {.non_blocking = true});
+        if (launched_before)
+            (void)lz::default_stream(kGpu0).query();
+        const lz::Event event = lz::default_stream(kGpu1).record_event();
+        s.wait_stream(lz::default_stream(kGpu1));
+        s.add_callback([&] { seen = passed.load(); });
+        EXPECT_FALSE(event.query());
+        EXPECT_FALSE(s.query());
+        EXPECT_FALSE(lz::default_stream(kGpu1).query());
+        std::thread opens([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            gate.set_value();
+        });
+        lz::cuda::synchronize(kGpu1);
+        EXPECT_TRUE(passed);
+        EXPECT_TRUE(event.query());
+        s.synchronize();
+        EXPECT_TRUE(seen);
+        opens.join();
+    }
+    lz::cuda::disable_peer_access(kGpu0, kGpu1);
 }
 
 TEST(Semantics, S42_user_streams_need_no_wait) {
