@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 5> kCauses = {
     "it was asked for",
     "a 0-dim CPU tensor stands beside operands on a GPU",
     "an operand is on a GPU with peer access",
-    "the smaller side of an operation moves",
+    "the smaller side of an operation moves, its result's way home counted",
     "its operation ran where the larger operand is",
 };
 static_assert(kCauses.size() == static_cast<size_t>(TransferCause::Return) + 1);

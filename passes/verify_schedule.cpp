@@ -82,10 +82,10 @@ private:
         check_declared(s);
         // Reads before writes: a step may read bytes that it then overwrites.
         for (const ByteRange &a : step.accesses)
-            if (!a.write)
+            if (!a.write && a.begin < a.end)
                 read(s, a);
         for (const ByteRange &a : step.accesses)
-            if (a.write)
+            if (a.write && a.begin < a.end)
                 write(s, a);
     }
 
@@ -97,8 +97,7 @@ private:
             check_launch(s);
             break;
         case StepKind::Copy:
-            check_range(s, step.operands[0], {step.copy.from_begin, step.copy.from_begin + step.copy.bytes},
-                        false);
+            check_range(s, step.operands[0], copied_from(step), false);
             check_range(s, step.operands[1], {step.copy.to_begin, step.copy.to_begin + step.copy.bytes},
                         true);
             break;
@@ -111,6 +110,13 @@ private:
         case StepKind::WaitEvent:
             break;
         }
+    }
+
+    /// Any part of the buffer where the run says from where on.
+    Bytes copied_from(const Step &step) const {
+        if (step.copy.bytes > 0 && !step.ints.empty())
+            return {0, program_.buffers[step.operands[0]].bytes};
+        return {step.copy.from_begin, step.copy.from_begin + step.copy.bytes};
     }
 
     void check_launch(uint32_t s) {

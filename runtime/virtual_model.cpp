@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 namespace lz::runtime {
 
@@ -141,7 +143,8 @@ void set(VirtualModel &model, const std::string &path, const std::string &key, c
 
 VirtualModel from_file(const std::string &path) {
     std::ifstream file(path);
-    if (!file)
+    std::error_code none;
+    if (!file || std::filesystem::is_directory(path, none)) // which can be opened, and throws when it is read
         throw ir::Failure(ir::ErrorKind::Io, fmt::format("The virtual model {} cannot be read.", path));
     nlohmann::json json;
     try {

@@ -127,6 +127,27 @@ TEST(VerifySchedule, ACopyThatMovesMoreThanItSaysIsFound) {
               "verify-schedule: step 1 (copy) reads bytes [0, 64) of buffer 1 without saying so.");
 }
 
+TEST(VerifySchedule, ACopyFromWhereverTheRunSaysReadsAnyPart) {
+    Program program = chain();
+    program.num_runtime_words = 1;
+    program.steps[1].copy.bytes = 32;
+    program.steps[1].ints = {{0, {{0, 1}}}};
+    EXPECT_EQ(complaint(program), "");
+    program.steps[1].accesses[0].end = 32;
+    EXPECT_EQ(complaint(program),
+              "verify-schedule: step 1 (copy) reads bytes [0, 64) of buffer 1 without saying so.");
+}
+
+TEST(VerifySchedule, ATouchOfNoBytesIsNone) {
+    Program program = chain();
+    program.buffers.push_back(arena(0)); // in the place of buffer 1, which is still wanted
+    Step nothing = copy_step(0, 4);
+    nothing.copy.bytes = 0;
+    nothing.accesses = {{0, 64, 64, false}, {4, 0, 0, true}};
+    program.steps.insert(program.steps.begin() + 1, nothing);
+    EXPECT_EQ(complaint(program), "");
+}
+
 TEST(VerifySchedule, AnOperandThatIsNotDeclaredIsFound) {
     Program program = chain();
     Step call = copy_step(2, 3);

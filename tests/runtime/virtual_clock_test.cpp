@@ -357,6 +357,8 @@ TEST(VirtualModel, FilesChangeWhatTheyName) {
     }
     std::remove(path.c_str());
     EXPECT_EQ(failure_of([&] { VirtualModel::parse(path); }).kind(), ir::ErrorKind::Io);
+    EXPECT_EQ(failure_of([&] { VirtualModel::parse(testing::TempDir()); }).kind(), ir::ErrorKind::Io)
+        << "a directory";
 }
 
 TEST(VirtualModel, UnknownNamesAreAnsweredWithTheKnownOnes) {
