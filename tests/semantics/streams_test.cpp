@@ -121,6 +121,25 @@ TEST(Semantics, S41_work_under_a_guard_runs_on_that_stream_in_order) {
     EXPECT_EQ(floats(x), floats(expected));
 }
 
+TEST(Semantics, S41_work_under_a_guard_is_in_the_order_of_its_recording_whatever_asks_for_it) {
+    const Tensor x = lz::rand({64}, {.device = kGpu1});
+    x.eval();
+    const lz::Stream stream(kGpu1);
+    Tensor sum;
+    {
+        const lz::StreamGuard guard(stream);
+        const Tensor first = lz::cumsum(x, 0), second = lz::sort(x, 0).values;
+        sum = second + first;
+    }
+    lz::Profiler profiler;
+    lz::eval({sum});
+    const std::string trace = profiler.json();
+    const size_t first = trace.find("cumsum"), second = trace.find("sort");
+    ASSERT_NE(first, std::string::npos);
+    ASSERT_NE(second, std::string::npos);
+    EXPECT_LT(first, second) << trace;
+}
+
 TEST(Semantics, S41_a_stream_may_go_before_its_work_has_run) {
     Tensor x;
     for (int i = 0; i < 200; ++i) { // more than there are at a time

@@ -332,6 +332,37 @@ void Recording::claim(Node *node) {
         visit(node);
 }
 
+void Recording::claim_in_order(Recorder &recorder, std::span<Node *const> nodes) {
+    recorder.drain_foreign_dead();
+    const uint64_t needed = ++last_epoch; // a mark that says no more than that
+    size_t missing = 0;
+    const auto need = [&](Node *n) {
+        if (n->pending() && n->mark != needed) {
+            n->mark = needed;
+            missing += n->owner == &recorder && n->linked;
+            stack.push_back(n);
+        }
+    };
+    for (Node *const node : nodes)
+        need(node);
+    while (!stack.empty()) {
+        Node *const n = stack.back();
+        stack.pop_back();
+        for (Node *const operand : n->operands())
+            need(operand);
+    }
+    std::vector<Node *> latest_first;
+    for (Node *n = recorder.tail(); n && missing > 0; n = n->prev)
+        if (n->mark == needed) {
+            latest_first.push_back(n);
+            --missing;
+        }
+    for (size_t i = latest_first.size(); i-- > 0;)
+        claim(latest_first[i]);
+    for (Node *const node : nodes) // what other threads recorded
+        claim(node);
+}
+
 bool Recording::is_claimed_here(const Node *n) const {
     return n->mark == epoch_ && n->state.load(std::memory_order_acquire) == State::Claimed &&
            std::ranges::find(awaited, n) == awaited.end();

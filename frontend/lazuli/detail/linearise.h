@@ -59,6 +59,9 @@ public:
     void claim_list(Recorder &recorder, const Node *stop);
     /// Claims one node and what it needs.
     void claim(Node *node);
+    /// The same for several, the calling thread's in the order in which they were recorded, which is that of
+    /// the user's streams (S41).
+    void claim_in_order(Recorder &recorder, std::span<Node *const> nodes);
     /// After the claims: marks wanted results and donated inputs, finishes the key.
     void finish();
     void release_lock();

@@ -442,10 +442,14 @@ void eval_nodes(std::span<Node *const> nodes, Location loc) {
     Thrown thrown;
     claim_and_run(loc, thrown, [&](Recording &r) {
         // Effects are ordered with what was recorded before and after them.
-        if (Recorder &recorder = Recorder::current(); recorder.has_effects())
+        Recorder &recorder = Recorder::current();
+        if (recorder.has_effects())
             r.claim_list(recorder, nullptr);
-        for (Node *n : nodes)
-            r.claim(n);
+        if (recorder.names_streams() || recorder.holds())
+            r.claim_in_order(recorder, nodes);
+        else
+            for (Node *n : nodes)
+                r.claim(n);
     });
     thrown.raise();
     for (Node *n : nodes)
