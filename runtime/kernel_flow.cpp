@@ -22,6 +22,8 @@ public:
                 check_of_[i] = checks++;
         none_.assign(flow_.buffers + checks, false);
         flow_.stored.assign(flow_.buffers, none_);
+        for (size_t b = 0; b < flow_.buffers; ++b) // what an update does not store stays
+            flow_.stored[b][b] = kernel.buffers[b].mode == ir::BufferMode::InOut;
         flow_.written.assign(flow_.buffers, false);
         flow_.checks.assign(checks, none_);
         values_.assign(kernel.instrs.size(), none_);

@@ -109,5 +109,14 @@ TEST_F(KernelFlowTest, WhatIsReadBeforeAnUpdateInPlaceIsTheOldValue) {
     EXPECT_EQ(of(flow, flow.stored[two]), (Is{x, updated, 100}));
 }
 
+TEST_F(KernelFlowTest, AnUpdateOfAPartKeepsTheRestOfTheOldValue) {
+    const uint16_t updated = b.buffer(DType::I64, BufferMode::InOut);
+    b.begin_phase({i}, true);
+    b.store(at(updated, i), b.load(at(x, i)));
+    b.end_phase();
+    const KernelFlow flow = flow_of(b.take());
+    EXPECT_EQ(of(flow, flow.stored[updated]), (Is{x, updated}));
+}
+
 } // namespace
 } // namespace lz::runtime
