@@ -265,6 +265,10 @@ ValueId update_whole(const Candidate &c) {
     const auto steps = c.attrs.ints(attr::kUpdateSteps);
     return std::ranges::all_of(steps, [](int64_t s) { return s == 1; }) ? c.same_type(c.operand(1)) : kNone;
 }
+/// No kernel would run for it, by which a failure of the operand could be passed on.
+ValueId update_nothing(const Candidate &c) {
+    return c.type_of(c.operand(1)).numel() == 0 ? c.operand() : kNone;
+}
 ValueId flip_units(const Candidate &c) {
     const Shape &shape = c.operand_type().shape;
     const auto axes = c.attrs.ints(attr::kAxes);
@@ -434,6 +438,7 @@ constexpr Rule kRules[] = {
     {"broadcast-broadcast", Op::Broadcast, broadcast_broadcast},
     {"slice-whole", Op::Slice, slice_whole},
     {"update-whole", Op::UpdateSlice, update_whole},
+    {"update-nothing", Op::UpdateSlice, update_nothing}, // of a part without elements
     {"flip-units", Op::Flip, flip_units},
     {"flip-flip", Op::Flip, flip_flip},
     {"pad-nothing", Op::Pad, pad_nothing},

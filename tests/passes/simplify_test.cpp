@@ -107,6 +107,8 @@ constexpr Case kCases[] = {
     {"broadcast-broadcast", "%0 = broadcast %u : f32[2,4,3] %1 = broadcast %0 : f32[5,2,4,3]", "broadcast"},
     {"slice-whole", "%0 = slice %x {starts=[0,0], sizes=[2,3], steps=[1,1]} : f32[2,3]", ""},
     {"update-whole", "%0 = update_slice %x, %y {starts=[0,0], steps=[1,1]} : f32[2,3]", ""},
+    {"update-nothing",
+     "%0 = add %x, %y : f32[2,3] %1 = update_slice %0, %e {starts=[1,0], steps=[2,1]} : f32[2,3]", "add"},
     {"flip-units", "%0 = flip %u {axes=[1]} : f32[2,1,3]", ""},
     {"flip-flip", "%0 = flip %x {axes=[0,1]} : f32[2,3] %1 = flip %0 {axes=[0,1]} : f32[2,3]", ""},
     {"pad-nothing", "%0 = literal {value=4} : f32[] %1 = pad %x, %0 {low=[0,0], high=[0,0]} : f32[2,3]", ""},

@@ -104,11 +104,13 @@ TEST_P(FusedS26, writing_to_a_part_of_a_lost_value_does_not_bring_it_back) {
     const Tensor x = ints({1, 2, 3}), zero = ints({1, 0, 1}), place = ints({2}), seven = ints({7});
     lz::eval({x, zero, place, seven});
     Tensor bad = lz::floor_divide(x, zero), moved = lz::floor_divide(x, zero).cpu();
+    Tensor untouched = lz::floor_divide(x, zero);
     const Tensor scattered = bad.scatter(0, place, seven);
     bad.at({lz::Slice(2, 3)}) = seven;
     moved.at({2}) = 7;
+    untouched.at({lz::Slice(2, 2)}) = 7;
     sync_that_fails();
-    for (const Tensor &t : {bad, scattered, moved})
+    for (const Tensor &t : {bad, scattered, moved, untouched})
         EXPECT_TRUE(has(message_of<lz::Error>(t), "divided by zero")) << message_of<lz::Error>(t);
 }
 
