@@ -31,13 +31,16 @@ struct EventOptions {
 };
 
 /// A queue of a GPU: what is recorded on it runs in order, and may overlap with other streams. Copies of a
-/// Stream are the same stream; it is gone when the last one is, and what was recorded on it has run. A device
-/// has at most 64 of them at a time. Throws DeviceError for a CPU, and when there are too many.
+/// Stream are the same stream, and moving copies: there is no empty one. It is gone when the last copy is,
+/// and what was recorded on it has run. A device has at most 64 of them at a time. Throws DeviceError for a
+/// CPU, and when there are too many.
 class LZ_API Stream {
 public:
     /// A new stream. Lower priorities are more urgent: -1 is high, 0 is normal.
     explicit Stream(const Device &device = Device::cuda(), int priority = 0,
                     Location loc = Location::current());
+    Stream(const Stream &) = default;
+    Stream &operator=(const Stream &) = default;
 
     Device device() const;
     int priority() const;
@@ -101,11 +104,13 @@ private:
     int device_before_;
 };
 
-/// A moment on a stream. Copies of an Event are the same event. It can be recorded again: the last record
-/// counts.
+/// A moment on a stream. Copies of an Event are the same event, and moving copies. It can be recorded again:
+/// the last record counts.
 class LZ_API Event {
 public:
     explicit Event(const EventOptions &options = {});
+    Event(const Event &) = default;
+    Event &operator=(const Event &) = default;
 
     /// On the current stream of the current device, or the given one.
     void record(Location loc = Location::current()) const;

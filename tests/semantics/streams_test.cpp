@@ -101,6 +101,18 @@ TEST(Semantics, S41_guards_set_and_restore_the_current_stream_and_device) {
     EXPECT_TRUE(caught<lz::DeviceError>([] { lz::Stream("cpu"); }).has("streams belong to GPUs"));
 }
 
+TEST(Semantics, S41_streams_and_events_that_were_moved_from_are_what_they_were) {
+    lz::Stream stream(kGpu1);
+    const lz::Stream moved(std::move(stream));
+    EXPECT_EQ(stream, moved); // NOLINT(bugprone-use-after-move): this is about that
+    stream.synchronize();
+    lz::Event event;
+    const lz::Event same(std::move(event));
+    event.record(stream); // NOLINT(bugprone-use-after-move)
+    same.synchronize();
+    EXPECT_TRUE(event.query());
+}
+
 TEST(Semantics, S41_work_under_a_guard_runs_on_that_stream_in_order) {
     const lz::Stream stream(kGpu1, -1);
     Tensor x = lz::zeros({64}, {.device = kGpu1});
