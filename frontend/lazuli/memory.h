@@ -53,6 +53,12 @@ inline int64_t memory_reserved(Device device = Device::cuda(), Location loc = Lo
 inline int64_t max_memory_reserved(Device device = Device::cuda(), Location loc = Location::current()) {
     return lz::max_memory_reserved(device, loc);
 }
+inline int64_t memory_cached(Device device = Device::cuda(), Location loc = Location::current()) {
+    return lz::memory_cached(device, loc);
+}
+inline int64_t max_memory_cached(Device device = Device::cuda(), Location loc = Location::current()) {
+    return lz::max_memory_cached(device, loc);
+}
 inline void reset_peak_memory_stats(Device device = Device::cuda(), Location loc = Location::current()) {
     lz::reset_peak_memory_stats(device, loc);
 }
@@ -63,8 +69,15 @@ inline std::map<std::string, int64_t> memory_stats(Device device = Device::cuda(
 inline std::string memory_summary(Device device = Device::cuda(), Location loc = Location::current()) {
     return lz::memory_summary(device, loc);
 }
+inline std::string memory_snapshot(Device device = Device::cuda(), Location loc = Location::current()) {
+    return lz::memory_snapshot(device, loc);
+}
 inline void empty_cache(Device device = Device::cuda(), Location loc = Location::current()) {
     lz::empty_cache(device, loc);
+}
+inline void set_per_process_memory_fraction(double fraction, Device device = Device::cuda(),
+                                            Location loc = Location::current()) {
+    lz::set_per_process_memory_fraction(fraction, device, loc);
 }
 } // namespace cuda
 

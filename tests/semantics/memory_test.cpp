@@ -39,6 +39,24 @@ TEST(Semantics, S50_every_device_counts_its_own_memory) {
     }
 }
 
+TEST(Semantics, S50_names_in_cuda_mean_the_current_gpu) {
+    lz::sync();
+    const Tensor live = megabytes(3, kGpu1).eval();
+    lz::cuda::synchronize(kGpu1);
+    const lz::cuda::DeviceGuard guard(1);
+    lz::cuda::empty_cache();
+    EXPECT_GE(lz::cuda::memory_allocated(), 3 * kMiB);
+    EXPECT_EQ(lz::cuda::memory_allocated(), lz::memory_allocated(kGpu1));
+    EXPECT_EQ(lz::cuda::max_memory_allocated(), lz::max_memory_allocated(kGpu1));
+    EXPECT_EQ(lz::cuda::memory_cached(), lz::memory_reserved(kGpu1));
+    EXPECT_EQ(lz::cuda::max_memory_cached(), lz::cuda::max_memory_reserved());
+    EXPECT_EQ(lz::cuda::memory_snapshot(), lz::memory_snapshot(kGpu1));
+    lz::cuda::set_per_process_memory_fraction(0.25); // 64 MiB
+    EXPECT_THROW(megabytes(80, kGpu1).eval(), lz::OutOfMemoryError);
+    lz::cuda::set_per_process_memory_fraction(1);
+    EXPECT_NO_THROW(megabytes(80, kGpu1).eval());
+}
+
 TEST(Semantics, S51_empty_cache_of_a_gpu_gives_back_what_is_unused) {
     lz::sync();
     const Tensor live = megabytes(1, kGpu1) * 3;
