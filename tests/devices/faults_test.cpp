@@ -113,6 +113,39 @@ const Program kPrograms[] = {
          const Tensor x = numbers(100).to("cuda:0"), index = tensor({3, 1, 4, 1, 5}).to("cuda:0");
          return (x.index_select(0, index) + 1).to_vector<float>();
      }},
+    {"peers that mix",
+     [] {
+         struct Peers {
+             Peers() { cuda::enable_peer_access("cuda:0", "cuda:1"); }
+             ~Peers() { // a call that fails leaves them as they were
+                 for (int tries = 0; tries < 2; ++tries)
+                     try {
+                         cuda::disable_peer_access("cuda:0", "cuda:1");
+                         return;
+                     } catch (const Error &) { // a device that is lost: the next run does it
+                     }
+             }
+         } peers;
+         const Tensor x = numbers(200).to("cuda:0"), y = numbers(200).to("cuda:1");
+         return (x + y).to_vector<float>();
+     }},
+    {"timed events and a callback",
+     [] {
+         const lz::Stream stream(Device::cuda(1), -1);
+         const lz::Event begin({.timing = true}), end({.timing = true});
+         const auto called = std::make_shared<std::atomic<float>>(0.0f);
+         const lz::StreamGuard guard(stream);
+         begin.record();
+         const Tensor x = numbers(40).to("cuda:1") * 2;
+         stream.add_callback([called] { *called += 1; });
+         end.record();
+         const bool in_order = begin.elapsed_time(end) >= 0;
+         Numbers out = x.to_vector<float>();
+         stream.synchronize();
+         out.push_back(*called);
+         out.push_back(in_order ? 1 : 0);
+         return out;
+     }},
 };
 
 int64_t allocated() {
@@ -164,6 +197,32 @@ TEST(Faults, EveryCallOfABackendFailsInTurnAndNothingIsLost) {
                 faulty.fail_at(n);
                 run_with_fault(program, right, what);
                 faulty.fail_at(0);
+                EXPECT_EQ(allocated(), before) << what << ": memory was lost";
+                EXPECT_EQ(program.run(), right) << what << ": the engine does not go on";
+            }
+        }
+    }
+}
+
+TEST(Faults, ADeviceIsLostAtEveryCallInTurnAndNothingElseIs) {
+    LZ_NEEDS_GPUS();
+    ASSERT_TRUE(cuda::is_available());
+    ASSERT_EQ(faulty_gpus().size(), 4u);
+    for (const Program &program : kPrograms) {
+        const Numbers right = program.run();
+        for (size_t gpu = 0; gpu < 2; ++gpu) {
+            Faulty &faulty = *faulty_gpus()[gpu];
+            faulty.fail_at(0);
+            program.run();
+            const int64_t calls = faulty.calls();
+            const int64_t before = allocated();
+            for (int64_t n = 1; n <= calls + 2; ++n) {
+                const std::string what = std::string(program.name) + ", cuda:" + std::to_string(gpu) +
+                                         " lost at call " + std::to_string(n);
+                faulty.lose_at(n);
+                run_with_fault(program, right, what);
+                faulty.lose_at(0);
+                run_with_fault(program, right, what); // tells what was left
                 EXPECT_EQ(allocated(), before) << what << ": memory was lost";
                 EXPECT_EQ(program.run(), right) << what << ": the engine does not go on";
             }
