@@ -124,7 +124,11 @@ AllocatorOptions AllocatorOptions::parse(std::string_view text) {
         size_t colon = rest.find(':');
         std::string_view name = rest.substr(0, colon);
         const Setter *setter = std::ranges::find(kSetters, name, &Setter::name);
-        if (colon == std::string_view::npos || setter == std::end(kSetters))
+        if (colon == std::string_view::npos && setter != std::end(kSetters))
+            throw ir::Failure(
+                ir::ErrorKind::State,
+                fmt::format("Allocator option {} has no value; it is written {}:value.", name, name));
+        if (setter == std::end(kSetters))
             throw ir::Failure(ir::ErrorKind::State,
                               fmt::format("The allocator has no option `{}`; it has max_split_size_mb, "
                                           "max_non_split_rounding_mb, garbage_collection_threshold and "

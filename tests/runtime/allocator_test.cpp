@@ -277,7 +277,7 @@ TEST(AllocatorOptions, WhatCannotBeReadIsNamed) {
     for (auto [text, word] : {std::pair("max_split_sizes:1", "max_split_sizes"),
                               {"max_split_size_mb:x", "`x`"},
                               {"max_split_size_mb:1", "above 20"},
-                              {"max_split_size_mb", "name:value"},
+                              {"max_split_size_mb", "has no value; it is written max_split_size_mb:value"},
                               {"garbage_collection_threshold:1.5", "between 0 and 1"},
                               {"roundup_power2_divisions:3", "powers of two"},
                               {"roundup_power2_divisions:[1:2", "ends with ]"},
