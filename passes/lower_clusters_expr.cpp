@@ -280,6 +280,33 @@ ExprId ClusterExprs::update_slice(const Node &node, MapId map, ExprId predicate)
     return choose(replaced, fresh, pull(operands[0], map, predicate));
 }
 
+/// Whether `e` cannot be computed without `part`. Reductions are not looked into: one of no elements reads
+/// nothing.
+bool ClusterExprs::reads(ExprId e, ExprId part) const {
+    std::vector<bool> seen(e + 1 - std::min(e, part)); // what came before `part` does not read it
+    std::vector<ExprId> open;
+    const auto visit = [&](ExprId next) {
+        if (next == kNoExpr || next < part || seen[next - part])
+            return;
+        seen[next - part] = true;
+        open.push_back(next);
+    };
+    visit(e);
+    while (!open.empty()) {
+        const ExprId id = open.back();
+        const Expr &expr = exprs_[id];
+        if (id == part)
+            return true;
+        open.pop_back();
+        for (const ExprId operand : expr.operands)
+            visit(operand);
+        if (expr.kind == ExprKind::Load || expr.kind == ExprKind::Position)
+            for (const Index::Term &term : addresses_[expr.payload].terms)
+                visit(term.value);
+    }
+    return false;
+}
+
 ExprId ClusterExprs::gather(const Node &node, MapId map, ExprId predicate) {
     const auto axis = static_cast<size_t>(graph_.attrs(node).integer(attr::kAxis));
     const auto operands = graph_.operands(node);
@@ -302,10 +329,9 @@ ExprId ClusterExprs::gather(const Node &node, MapId map, ExprId predicate) {
                                       .operands = {safe, safe},
                                       .weight = 1}));
     const ExprId element = pull(operands[0], intern(std::move(inner)), source);
-    // An operand that is the same everywhere (a literal) does not look at the index; the check must stand all
-    // the same.
-    const uint32_t moves = exprs_[safe].axes;
-    if (moves != 0 && (exprs_[element].axes & moves) == moves)
+    // An operand that is the same along the axis does not look at the index; the check must stand all the
+    // same.
+    if (reads(element, safe))
         return element;
     const ExprId checked = add({.kind = ExprKind::Elementwise,
                                 .dtype = DType::Bool,

@@ -109,6 +109,7 @@ private:
     ExprId concat(const ir::Node &node, const IndexMap &map, ExprId predicate);
     ExprId update_slice(const ir::Node &node, MapId map, ExprId predicate);
     ExprId gather(const ir::Node &node, MapId map, ExprId predicate);
+    bool reads(ExprId e, ExprId part) const;
     ExprId maker(const ir::Node &node, const IndexMap &map);
     ExprId reduce(ir::ValueId v, const ir::Node &node, const IndexMap &map);
     ExprId load(ir::ValueId v, const IndexMap &map, ExprId predicate);

@@ -116,6 +116,11 @@ const Node *Candidate::made_by(ValueId v, Op op) const {
     return node && node->op == op ? node : nullptr;
 }
 
+bool Candidate::is_made(ValueId v) const {
+    const Node *node = simplifier.graph().producer(v);
+    return node && node->operand_count == 0;
+}
+
 ValueId Candidate::operand_of(const Node &node, size_t k) const {
     return simplifier.graph().operands(node)[k];
 }

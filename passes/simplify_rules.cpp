@@ -1,7 +1,8 @@
 // The table of rules: each a line at the end of this file, a function of a few lines, and a test of its name.
 // A rule is here only if it gives the same bits for every operand; what looks obvious and is missing changes
 // some: x * 0 (NaN, -0), x + 0.0 (-0.0), x - x (NaN), x * -1 (the sign of NaN), pow(x, 0.5) (-0.0 and -inf),
-// (x + a) + b (rounding).
+// (x + a) + b (rounding). Nor does a rule forget an operand of which the result does not depend by its
+// numbers, such as i * 0 or i - i: what depends on a failed value fails with it (S26).
 #include "passes/simplify_rules.h"
 
 #include <algorithm>
@@ -64,24 +65,12 @@ ValueId add_zero(const Candidate &c) {
 ValueId sub_zero(const Candidate &c) {
     return first_operand(c, is_subtracted_zero);
 }
-ValueId integer_mul_zero(const Candidate &c) {
-    for (size_t k = 0; k < 2; ++k)
-        if (const auto literal = c.literal(c.operand(k)); literal && is_integer_zero(*literal))
-            return c.make_literal(c.result_type(), 0);
-    return kNone;
-}
 ValueId integer_zero_sub(const Candidate &c) {
     const auto literal = c.literal(c.operand(0));
     if (!literal || !is_integer_zero(*literal) || c.operand_type(1) != c.result_type())
         return kNone;
     return c.make(Op::Neg, {c.operand(1)});
 }
-ValueId integer_sub_self(const Candidate &c) {
-    return c.operand(0) == c.operand(1) && !is_float(c.operand_type().dtype)
-               ? c.make_literal(c.result_type(), 0)
-               : kNone;
-}
-
 /// Dividing by a power of two rounds the same real number as multiplying by its reciprocal, if that is exact.
 ValueId div_power_of_two(const Candidate &c) {
     const auto literal = c.literal(c.operand(1));
@@ -117,13 +106,6 @@ ValueId shift_zero(const Candidate &c) {
 }
 
 // The exponent of `pow` is structural where the user wrote a number, so every cut of a program sees the same.
-ValueId pow_zero(const Candidate &c) {
-    const auto exponent = c.literal(c.operand(1));
-    if (!exponent || !exponent->is(0))
-        return kNone;
-    const TensorType type = c.result_type();
-    return c.make_literal(type, is_float(type.dtype) ? scalar_word(1.0) : 1);
-}
 ValueId pow_one(const Candidate &c) {
     return first_operand(c, is_one);
 }
@@ -155,12 +137,11 @@ ValueId same_operands(const Candidate &c) {
 
 // ---- selection and truth
 
+/// Only where nothing can be lost with the other one.
 ValueId select_literal(const Candidate &c) {
     const auto condition = c.literal(c.operand(0));
-    return condition ? c.same_type(c.operand(condition->integer != 0 ? 1 : 2)) : kNone;
-}
-ValueId select_same(const Candidate &c) {
-    return c.operand(1) == c.operand(2) ? c.same_type(c.operand(1)) : kNone;
+    const size_t taken = condition && condition->integer != 0 ? 1 : 2;
+    return condition && c.is_made(c.operand(3 - taken)) ? c.same_type(c.operand(taken)) : kNone;
 }
 ValueId select_not(const Candidate &c) {
     const Node *inner = c.made_by(c.operand(0), Op::Not);
@@ -393,27 +374,22 @@ constexpr Rule kRules[] = {
     {"view-of-literal", Op::Transfer, view_of_literal},
     // arithmetic
     {"mul-one", Op::Mul, mul_one},                       // x * 1 -> x
-    {"integer-mul-zero", Op::Mul, integer_mul_zero},     // i * 0 -> 0
     {"div-one", Op::Div, div_one},                       // x / 1 -> x
     {"div-power-of-two", Op::Div, div_power_of_two},     // x / 4.0 -> x * 0.25
     {"add-zero", Op::Add, add_zero},                     // x + -0.0 -> x, i + 0 -> i
     {"sub-zero", Op::Sub, sub_zero},                     // x - 0.0 -> x
     {"integer-zero-sub", Op::Sub, integer_zero_sub},     // 0 - i -> neg i
-    {"integer-sub-self", Op::Sub, integer_sub_self},     // i - i -> 0
     {"minimum-infinity", Op::Minimum, minimum_infinity}, // minimum(x, inf) -> x
     {"maximum-infinity", Op::Maximum, maximum_infinity}, // maximum(x, -inf) -> x
     {"minimum-same", Op::Minimum, same_operands},
     {"maximum-same", Op::Maximum, same_operands},
     {"or-zero", Op::Or, or_zero}, // i | 0 -> i
     {"xor-zero", Op::Xor, or_zero},
-    {"xor-self", Op::Xor, integer_sub_self}, // i ^ i -> 0
-    {"and-ones", Op::And, and_ones},         // i & -1 -> i
-    {"and-zero", Op::And, integer_mul_zero}, // i & 0 -> 0
+    {"and-ones", Op::And, and_ones}, // i & -1 -> i
     {"and-same", Op::And, same_operands},
     {"or-same", Op::Or, same_operands},
     {"shift-zero", Op::Shl, shift_zero},
     {"shift-zero", Op::Shr, shift_zero},
-    {"pow-zero", Op::Pow, pow_zero}, // pow(x, 0) -> 1, NaN too
     {"pow-one", Op::Pow, pow_one},
     {"pow-two", Op::Pow, pow_two}, // pow(x, 2) -> x * x
     {"neg-neg", Op::Neg, undo},
@@ -422,7 +398,6 @@ constexpr Rule kRules[] = {
     {"abs-neg", Op::Abs, abs_neg}, // abs(neg x) -> abs x
     // selection and truth
     {"select-literal", Op::Select, select_literal},
-    {"select-same", Op::Select, select_same},
     {"select-not", Op::Select, select_not}, // select(not c, x, y) -> select(c, y, x)
     {"eq-true", Op::Eq, compare_truth<1>},
     {"ne-false", Op::Ne, compare_truth<0>},

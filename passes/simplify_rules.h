@@ -38,6 +38,8 @@ struct Candidate {
     ir::ValueId operand_of(const ir::Node &node, size_t k = 0) const;
     ir::AttrView attrs_of(const ir::Node &node) const;
     std::optional<LiteralValue> literal(ir::ValueId v) const;
+    /// Whether it is made of nothing, and so can neither fail nor be lost.
+    bool is_made(ir::ValueId v) const;
 
     // What a rule may make; each is simplified itself.
     ir::ValueId make(ir::Op op, std::initializer_list<ir::ValueId> operands,

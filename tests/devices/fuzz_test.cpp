@@ -133,6 +133,7 @@ TEST(DevicesFuzz, SeedsThatFoundErrorsStayRight) {
         const test::RandomGraph random = test::random_graph(seed, options_of(seed));
         EXPECT_EQ(wrong(random.graph, random.tolerance, 2), "") << "seed " << seed;
     }
+    test::expect_right_losses(1, 770160, options_of);
 }
 
 TEST(DevicesFuzz, FourThreadsRunProgramsOnTheSameGpusAtOnce) {

@@ -99,4 +99,9 @@ TEST(Fuzz, RandomProgramsThatFailLoseWhatTheInterpreterLoses) {
                               static_cast<uint64_t>(number_from("LAZULI_FUZZ_SEED", 1)), options_of);
 }
 
+/// Programs that failed wrongly once.
+TEST(Fuzz, SeedsThatLostTooLittleStayRight) {
+    test::expect_right_losses(1, 770300, options_of);
+}
+
 } // namespace

@@ -1,6 +1,9 @@
 // Looking up and storing by index, sorting.
 #include "tests/support/tensor_values.h"
 
+#include <functional>
+#include <vector>
+
 namespace {
 
 using namespace lz::test;
@@ -94,9 +97,24 @@ TEST(Semantics, S26_a_division_by_zero_names_the_function) {
     }
 }
 
+TEST(Semantics, S26_what_a_failed_value_makes_no_difference_to_fails_with_it) {
+    const Tensor zero = lz::zeros({2}, {.dtype = lz::i64}), yes = lz::ones({2}, {.dtype = lz::boolean});
+    const auto bad = [&] { return lz::tensor({1, 2}) % zero; };
+    for (const auto &of : std::vector<std::function<Tensor(Tensor)>>{
+             [](const Tensor &x) { return x - x; }, [](const Tensor &x) { return x * 0; },
+             [](const Tensor &x) { return lz::pow(x, 0); },
+             [&](const Tensor &x) { return lz::where(yes, zero, x); }})
+        EXPECT_THROW(of(bad()).to_vector<int64_t>(), lz::StateError);
+}
+
 TEST(Semantics, S26_an_index_into_a_tensor_of_one_number_is_checked_too) {
     EXPECT_THROW(lz::index_select(lz::ones({3}), 0, lz::tensor({7})).to_vector<float>(), lz::IndexError);
     EXPECT_THROW(lz::gather(lz::full({3}, 2.0), 0, lz::tensor({0, 3, 1})).to_vector<float>(), lz::IndexError);
+    // Values that do not change along the axis, but along others, do not look at the index either.
+    const Tensor rows = lz::arange(3).reshape({3, 1}).expand({3, 5}) * 2;
+    EXPECT_THROW(lz::gather(rows, 1, lz::arange(3).reshape({3, 1}) + 3).to_vector<int64_t>(), lz::IndexError);
+    EXPECT_EQ(lz::gather(rows, 1, lz::arange(3).reshape({3, 1}) + 2).to_vector<int64_t>(),
+              (std::vector<int64_t>{0, 2, 4}));
     EXPECT_EQ(lz::gather(lz::full({3}, 2.0), 0, lz::tensor({0, 2})).to_vector<float>(),
               (std::vector<float>{2, 2}));
 }
