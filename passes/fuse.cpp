@@ -16,7 +16,7 @@ ir::Graph fuse(ir::Graph recorded, const ir::Target &target, FusionNotes *notes,
         target.modes.fuse ? partition_fused(graph, target, notes) : partition_single(graph);
     std::vector<ir::NodeId> node_of;
     ir::Graph fused = remade(recorded, room, [&](ir::Graph memory) {
-        return rebuild(graph, partition, target.modes.fuse, node_of, std::move(memory));
+        return rebuild(graph, partition, target, node_of, std::move(memory));
     });
     if (notes)
         for (size_t i = known; i < notes->kept_apart.size(); ++i) {

@@ -14,6 +14,8 @@ namespace {
 
 /// More segments than this make a table that is walked for long.
 constexpr int kMaxSegments = 256;
+/// What a group keeps in memory for later clusters is at most this part of its device's.
+constexpr double kMemoryOfGroup = 1.0 / 16;
 
 uint64_t mix(uint64_t h, uint64_t v) {
     h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
@@ -72,7 +74,8 @@ private:
 
 std::vector<int32_t> choose_groups(const Graph &graph, const Partition &partition,
                                    std::span<const uint32_t> members_begin, std::span<const NodeId> members,
-                                   std::span<const uint32_t> edges_begin, std::span<const int32_t> edges) {
+                                   std::span<const uint32_t> edges_begin, std::span<const int32_t> edges,
+                                   std::span<const int64_t> kept, const Target &target) {
     const size_t n = partition.kind.size();
     std::vector<int32_t> groups(n, -1);
     const auto nodes = [&](size_t c) {
@@ -101,8 +104,15 @@ std::vector<int32_t> choose_groups(const Graph &graph, const Partition &partitio
     Signature signature(graph, partition);
     struct Group {
         int32_t first;
+        int64_t kept;
         int32_t id = -1;
         int count = 1;
+    };
+    const auto has_room = [&](const Group &group, size_t c) {
+        const DeviceInfo *const device = target.find(device_of(graph, graph.node(nodes(c).back())));
+        return !device || device->memory_bytes == 0 || kept[c] == 0 ||
+               static_cast<double>(group.kept + kept[c]) <=
+                   kMemoryOfGroup * static_cast<double>(device->memory_bytes);
     };
     std::unordered_map<uint64_t, Group> open;
     int32_t next = 0;
@@ -110,12 +120,12 @@ std::vector<int32_t> choose_groups(const Graph &graph, const Partition &partitio
         if (partition.kind[c] != ClusterKind::Loop)
             continue;
         const uint64_t key = mix(mix(signature.of(nodes(c)), distance[c]), places.epoch(nodes(c).back()));
-        const auto [it, fresh] = open.try_emplace(key, Group{static_cast<int32_t>(c)});
+        const auto [it, fresh] = open.try_emplace(key, Group{static_cast<int32_t>(c), kept[c]});
         Group &g = it->second;
         if (fresh)
             continue;
-        if (g.count == kMaxSegments) {
-            g = Group{static_cast<int32_t>(c)};
+        if (g.count == kMaxSegments || !has_room(g, c)) {
+            g = Group{static_cast<int32_t>(c), kept[c]};
             continue;
         }
         if (g.id < 0) {
@@ -123,6 +133,7 @@ std::vector<int32_t> choose_groups(const Graph &graph, const Partition &partitio
             groups[static_cast<size_t>(g.first)] = g.id;
         }
         groups[c] = g.id;
+        g.kept += kept[c];
         ++g.count;
     }
     return groups;

@@ -25,11 +25,12 @@ public:
           stamp_(graph.nodes().size(), -1), copy_(graph.nodes().size(), kNone),
           value_(graph.values().size(), kNone) {}
 
-    Graph run(bool group) {
+    Graph run(const Target &target) {
         gather_members();
         gather_edges();
-        if (group)
-            groups_ = choose_groups(graph_, partition_, members_begin_, members_, edges_begin_, edges_);
+        if (target.modes.fuse)
+            groups_ = choose_groups(graph_, partition_, members_begin_, members_, edges_begin_, edges_,
+                                    kept_bytes(), target);
         else
             groups_.assign(partition_.kind.size(), -1);
         const std::vector<int32_t> order = sort();
@@ -87,7 +88,22 @@ private:
         }
     }
 
+    /// Of each cluster, what it stores for others; results are stored anyway.
+    std::vector<int64_t> kept_bytes() const {
+        std::vector<bool> result(graph_.values().size());
+        for (const ValueId v : graph_.results)
+            result[v] = true;
+        std::vector<int64_t> kept(clusters());
+        for (NodeId n = 0; n < graph_.nodes().size(); ++n)
+            if (const Node &node = graph_.node(n); read_[n])
+                for (uint32_t k = 0; k < node.result_count; ++k)
+                    if (const ValueId v = graph_.result(node, k); !result[v])
+                        kept[static_cast<size_t>(partition_.cluster[n])] += graph_.type(v).bytes();
+        return kept;
+    }
+
     void gather_edges() {
+        read_.assign(graph_.nodes().size(), false);
         edges_begin_.assign(1, 0);
         std::vector<int32_t> seen(clusters(), -1);
         for (int32_t c = 0; c < static_cast<int32_t>(clusters()); ++c) {
@@ -99,7 +115,10 @@ private:
                 edges_.push_back(d);
             };
             for (const NodeId n : members(c)) {
-                for_each_source(c, n, from);
+                for_each_source(c, n, [&](NodeId p) {
+                    read_[p] = read_[p] || partition_.cluster[p] != c;
+                    from(p);
+                });
                 for (const NodeId before : graph_.order(graph_.node(n)))
                     from(before);
             }
@@ -230,6 +249,7 @@ private:
     std::vector<uint32_t> members_begin_, edges_begin_;
     std::vector<NodeId> members_;
     std::vector<int32_t> edges_, groups_;
+    std::vector<bool> read_;     // by node: by another cluster than its own
     std::vector<int32_t> stamp_; // cluster that a copy was last made for
     std::vector<ValueId> copy_, value_, operands_;
     std::vector<NodeId> open_, before_;
@@ -237,9 +257,9 @@ private:
 
 } // namespace
 
-Graph rebuild(const Graph &graph, const Partition &partition, bool group, std::vector<NodeId> &node_of,
-              Graph room) {
-    return Rebuild(graph, partition, node_of, std::move(room)).run(group);
+Graph rebuild(const Graph &graph, const Partition &partition, const Target &target,
+              std::vector<NodeId> &node_of, Graph room) {
+    return Rebuild(graph, partition, node_of, std::move(room)).run(target);
 }
 
 } // namespace lz::passes

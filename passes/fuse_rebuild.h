@@ -2,6 +2,7 @@
 /// The second half of `fuse`: writes a graph anew, cluster by cluster.
 
 #include "ir/graph.h"
+#include "ir/target.h"
 
 #include <cstdint>
 #include <vector>
@@ -18,10 +19,10 @@ struct Partition {
     std::vector<bool> stored_view;
 };
 
-/// Clusters in an order that dependences and order edges allow, groups chosen for sideways merging, inlined
-/// nodes copied to their readers. `node_of` gets, for each old node, a new one that computes it (kNone if
-/// nothing does). `room`: see GraphBuilder.
-ir::Graph rebuild(const ir::Graph &graph, const Partition &partition, bool group,
+/// Clusters in an order that dependences and order edges allow, groups chosen for sideways merging (where the
+/// target's mode is to fuse), inlined nodes copied to their readers. `node_of` gets, for each old node, a new
+/// one that computes it (kNone if nothing does). `room`: see GraphBuilder.
+ir::Graph rebuild(const ir::Graph &graph, const Partition &partition, const ir::Target &target,
                   std::vector<ir::NodeId> &node_of, ir::Graph room = {});
 
 } // namespace lz::passes
