@@ -3,6 +3,8 @@
 #include "ir/diagnostic.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace lz::passes {
 
@@ -40,11 +42,42 @@ void join_quotients(Index &index, const IndexValues &values) {
     }
 }
 
+/// An index as high * unit + low with 0 <= low < unit, so that a quotient by a multiple of the unit is one of
+/// `high` alone.
+struct Parts {
+    Index high, low;
+};
+std::optional<Parts> apart(const Index &index, int64_t unit, std::span<const int64_t> extents) {
+    if (!index.words.empty() || index.constant < 0)
+        return std::nullopt;
+    Parts parts;
+    parts.high.constant = index.constant / unit;
+    parts.low.constant = index.constant % unit;
+    for (const auto &[value, coefficient] : index.terms) {
+        if (coefficient % unit != 0)
+            return std::nullopt;
+        parts.high.terms.push_back({value, coefficient / unit});
+    }
+    // Terms that are multiples of the unit are high if what is left stays below it.
+    int64_t reach = 0;
+    for (size_t a = 0; a < extents.size(); ++a) {
+        const int64_t c = index.axes[a];
+        if (c < 0)
+            return std::nullopt;
+        if (c % unit == 0 && (extents[a] > 1 || c / unit > 0)) {
+            parts.high.axes[a] = c / unit;
+        } else {
+            parts.low.axes[a] = c;
+            reach += c * std::max<int64_t>(extents[a] - 1, 0);
+        }
+    }
+    return parts.low.constant + reach < unit ? std::optional(std::move(parts)) : std::nullopt;
+}
+
 /// Writes into `map` the indices of dimensions [begin, end) of `shape` for an element number among them.
 void split(const Index &linear, const Shape &shape, int begin, int end, std::span<const int64_t> extents,
            IndexValues &values, IndexMap &map) {
     const auto at = [&](int d) -> Index & { return map[static_cast<size_t>(d)]; };
-    int last = end - 1;
     if (end - begin == 1) {
         at(begin) = linear;
         return;
@@ -54,43 +87,34 @@ void split(const Index &linear, const Shape &shape, int begin, int end, std::spa
     for (int d = begin + 1; d < end; ++d)
         stride *= shape[d];
     for (int d = begin; d < end; ++d) {
-        if (d == last) {
+        if (d + 1 == end || stride == 1) { // what comes after it is units
             at(d) = rest;
             break;
         }
         if (stride == 0)
             break; // an empty value: nothing is ever read
-        // Terms that are multiples of the stride belong to this dimension if what is left stays below the
-        // stride.
-        Index high, low;
-        int64_t reach = 0;
-        bool exact = rest.words.empty() && rest.terms.empty() && rest.constant >= 0;
-        high.constant = rest.constant / stride;
-        low.constant = rest.constant % stride;
-        for (size_t a = 0; a < extents.size() && exact; ++a) {
-            const int64_t c = rest.axes[a];
-            exact = c >= 0;
-            if (c % stride == 0 && (extents[a] > 1 || d + 1 == end || c / stride > 0)) {
-                high.axes[a] = c / stride;
-            } else {
-                low.axes[a] = c;
-                reach += c * std::max<int64_t>(extents[a] - 1, 0);
-            }
+        const int64_t next = stride / std::max<int64_t>(shape[d + 1], 1);
+        if (auto exact = apart(rest, stride, extents)) {
+            at(d) = std::move(exact->high);
+            rest = std::move(exact->low);
+        } else if (shape[d] != 1) {
+            // In the largest unit of the dimensions after it, so that reading the same elements in another
+            // shape finds the same quotients.
+            Parts parts{rest, {}};
+            int64_t unit = 1;
+            for (int64_t u = next, e = d + 2; u > 1; u /= std::max<int64_t>(shape[static_cast<int>(e++)], 1))
+                if (auto found = apart(rest, u, extents)) {
+                    parts = std::move(*found);
+                    unit = u;
+                    break;
+                }
+            Index whole;
+            whole.terms.push_back({values.quotient(parts.high, stride / unit), 1});
+            at(d) = std::move(whole);
+            rest = std::move(parts.low);
+            rest.terms.push_back({values.remainder(parts.high, stride / unit), unit});
         }
-        if (exact && low.constant + reach < stride) {
-            at(d) = high;
-            rest = low;
-        } else {
-            const Index whole = rest;
-            const auto term = [](ExprId value) {
-                Index index;
-                index.terms.push_back({value, 1});
-                return index;
-            };
-            at(d) = term(values.quotient(whole, stride));
-            rest = term(values.remainder(whole, stride));
-        }
-        stride /= std::max<int64_t>(shape[d + 1], 1);
+        stride = next;
     }
 }
 

@@ -193,6 +193,32 @@ TEST(LowerClusters, ReshapedAndBroadcastReductionsKeepTheirOrder) {
     check(finish(b, {b.reduce(Op::ReduceSum, b.binary(Op::Mul, x, y), axes)}));
 }
 
+TEST(LowerClusters, ReductionsAreReadInShapesThatCutTheirDimensionsOtherwise) {
+    struct Case {
+        Shape operand;
+        int64_t axis;
+        Shape read;
+    };
+    for (const auto &[operand, axis, read] : {Case{{3, 4, 5}, 2, {2, 6, 1}},
+                                              {{2, 6, 3, 4}, 0, {6, 2, 6, 1}},
+                                              {{6, 4, 2}, 2, {4, 6}},
+                                              {{12, 6, 3, 3}, 3, {8, 3, 9, 1, 1}},
+                                              {{12, 12, 2, 1}, 2, {8, 1, 2, 9}},
+                                              {{4, 9, 1}, 2, {6, 6, 1}}}) {
+        SCOPED_TRACE(to_string(operand) + " as " + to_string(read));
+        GraphBuilder b;
+        const ValueId x = b.param(f32(operand), "x");
+        const ValueId max = b.reduce(Op::ReduceMax, b.unary(Op::Exp, x), {&axis, 1});
+        const ValueId cut = b.reshape(max, read);
+        Shape wider = read;
+        wider.push_back(1);
+        const ValueId column = b.reshape(cut, wider);
+        wider[wider.rank() - 1] = 3;
+        check(finish(
+            b, {max, cut, b.unary(Op::Neg, b.broadcast(column, wider)), b.add(Op::ArgMin, {x}, {axis})}));
+    }
+}
+
 TEST(LowerClusters, AnUpdateWritesOnlyItsSlice) {
     GraphBuilder b;
     const ValueId x = b.param(f32({30, 20}), "x"), y = b.param(f32({5, 4}), "y");
