@@ -7,6 +7,7 @@
 #include "passes/eliminate_common.h"
 #include "passes/eliminate_dead.h"
 #include "passes/explain.h"
+#include "passes/facts.h"
 #include "passes/insert_syncs.h"
 #include "passes/insert_transfers.h"
 #include "passes/simplify.h"
@@ -14,7 +15,10 @@
 #include "passes/verify.h"
 #include "passes/verify_schedule.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <functional>
 
 namespace lz::passes {
 
@@ -85,9 +89,32 @@ constexpr double kMemoryForOverlap = 0.5;
 bool fits(const MemoryPlan &plan, const Target &target) {
     return std::ranges::all_of(target.devices, [&](const DeviceInfo &device) {
         return device.device == kCpu || device.memory_bytes == 0 ||
-               static_cast<double>(planned_bytes(plan, device.device)) <=
+               static_cast<double>(planned_bytes(plan.arenas, plan.buffers, plan.results, device.device)) <=
                    kMemoryForOverlap * static_cast<double>(device.memory_bytes);
     });
+}
+
+/// Bytes beyond the memory of GPUs.
+int64_t excess(const Target &target, const std::function<int64_t(Device)> &needed) {
+    int64_t bytes = 0;
+    for (const DeviceInfo &device : target.devices)
+        if (device.device != kCpu && device.memory_bytes > 0)
+            bytes += std::max<int64_t>(needed(device.device) - device.memory_bytes, 0);
+    return bytes;
+}
+int64_t excess(const Program &program, const Target &target) {
+    return excess(target, [&](Device device) {
+        return planned_bytes(program.arenas, program.buffers, program.results, device);
+    });
+}
+/// The same if every value were kept.
+bool might_not_fit(const Graph &graph, const Target &target) {
+    return excess(target, [&](Device device) {
+               int64_t bytes = 0;
+               for (const Value &v : graph.values())
+                   bytes += v.type.device == device ? v.type.bytes() : 0;
+               return bytes;
+           }) > 0;
 }
 
 int64_t arena_bytes(const MemoryPlan &plan) {
@@ -122,11 +149,28 @@ CompileResult compile(Graph graph, const Target &target, const PipelineObserver 
     const PassContext context{target, &fusion_notes, &room};
     if (target.modes.verify)
         verify_after("recording", graph);
+    Graph unfused;
     for (const GraphPass &pass : kGraphPasses) {
+        if (&pass == std::end(kGraphPasses) - 1 && target.modes.fuse && might_not_fit(graph, target))
+            unfused = graph;
         graph = run(pass.name, [&] { return pass.run(std::move(graph), context); });
         run.check({.pass = pass.name, .graph = &graph}, graph);
     }
     Program program = lower(graph, target, fusion_notes, observer);
+    if (const int64_t bytes = excess(program, target); bytes > 0 && !unfused.nodes().empty()) {
+        // A kernel needs all its operands at once. One operation after the other may fit (S52).
+        Target apart = target;
+        apart.modes.fuse = false;
+        unfused = run("fuse", [&] { return fuse(std::move(unfused), apart); });
+        run.check({.pass = "fuse", .graph = &unfused}, unfused);
+        Program other = lower(unfused, apart, {}, observer);
+        if (excess(other, target) < bytes) {
+            other.notes.push_back(fmt::format("Every operation is its own kernel, because fused they would "
+                                              "need {} more than GPUs have.",
+                                              bytes_text(bytes)));
+            return {std::move(other), std::move(unfused)};
+        }
+    }
     return {std::move(program), std::move(graph)};
 }
 

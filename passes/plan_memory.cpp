@@ -545,12 +545,16 @@ MemoryPlan plan_memory(const Graph &graph, std::span<const LoweredStep> steps, c
     return Planner(graph, steps, schedule, dependences).take();
 }
 
-int64_t planned_bytes(const MemoryPlan &plan, Device device) {
+int64_t planned_bytes(std::span<const ArenaDesc> arenas, std::span<const BufferDesc> buffers,
+                      std::span<const uint32_t> results, Device device) {
     int64_t bytes = 0;
-    for (const ArenaDesc &arena : plan.arenas)
+    for (const ArenaDesc &arena : arenas)
         bytes += arena.device == device ? arena.bytes : 0;
-    for (const BufferDesc &b : plan.buffers)
-        bytes += b.device == device && b.kind != BufferKind::Arena && b.donor < 0 ? b.bytes : 0;
+    for (const BufferDesc &b : buffers)
+        bytes += b.device == device && b.kind == BufferKind::Input ? b.bytes : 0;
+    for (const uint32_t r : results) // a block holds other values before its result
+        if (const BufferDesc &b = buffers[r]; b.device == device && b.kind == BufferKind::Result)
+            bytes += b.donor < 0 ? b.bytes : 0;
     return bytes;
 }
 

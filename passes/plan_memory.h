@@ -70,7 +70,8 @@ MemoryPlan plan_memory(const ir::Graph &graph, std::span<const LoweredStep> step
                        const Dependences &dependences);
 
 /// Bytes of a device that a run holds at most: arenas, inputs and results.
-int64_t planned_bytes(const MemoryPlan &plan, ir::Device device);
+int64_t planned_bytes(std::span<const ir::ArenaDesc> arenas, std::span<const ir::BufferDesc> buffers,
+                      std::span<const uint32_t> results, ir::Device device);
 
 /// Puts the plan's copies among the steps, each on the stream of a step that it has to do with, else on the
 /// default stream of its device. The plan's operands and the schedule follow.

@@ -391,5 +391,31 @@ TEST(AssignStreams, OverlapThatWouldNotFitIsGivenUp) {
     EXPECT_FALSE(says(wide, "Unnamed work stays"));
 }
 
+TEST(Pipeline, WhatDoesNotFitFusedIsOneKernelAnOperationWhereThatFits) {
+    std::string body, sum = "x";
+    for (int i = 0; i < 8; ++i) {
+        const std::string id = std::to_string(i);
+        body += unary("a" + id, i % 2 ? "sin" : "exp", sum == "x" ? "y" : "c" + std::to_string(i - 1));
+        body += "  %c" + id + " = cumsum %a" + id + " {axis=0} : f32[64,64] @cuda:0\n";
+        body += add("s" + id, sum, "c" + id);
+        sum = "s" + id;
+    }
+    const std::string text =
+        "lazuli 1\ngraph @g(%x: f32[64,64] @cuda:0, %y: f32[64,64] @cuda:0) {\n" + body + "  return %s7\n}\n";
+    const auto compile_with = [&](int64_t memory) {
+        Target target = test_target(1);
+        target.devices[1].memory_bytes = memory;
+        return compile(parse_graph(text), target).program;
+    };
+    // Fused, one kernel adds them all at the end.
+    const Program wide = compile_with(int64_t{1} << 30), narrow = compile_with(7 * (16 << 10));
+    EXPECT_GE(wide.arenas.at(0).bytes, 8 * (16 << 10));
+    EXPECT_LE(narrow.arenas.at(0).bytes, 4 * (16 << 10));
+    EXPECT_TRUE(says(narrow, "Every operation is its own kernel, because fused they would need"));
+    EXPECT_FALSE(says(wide, "its own kernel"));
+    const Program hopeless = compile_with(16 << 10);
+    EXPECT_LE(hopeless.arenas.at(0).bytes, narrow.arenas.at(0).bytes) << "as little as can be";
+}
+
 } // namespace
 } // namespace lz::passes
