@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 namespace lz::passes {
 
@@ -86,11 +87,12 @@ std::vector<Location> lines_of(const Graph &graph) {
 /// on one.
 constexpr double kMemoryForOverlap = 0.5;
 
-bool fits(const MemoryPlan &plan, const Target &target) {
+/// Whether the plan takes no more than this part of a GPU's memory.
+bool fits(const MemoryPlan &plan, const Target &target, double part) {
     return std::ranges::all_of(target.devices, [&](const DeviceInfo &device) {
         return device.device == kCpu || device.memory_bytes == 0 ||
                static_cast<double>(planned_bytes(plan.arenas, plan.buffers, plan.results, device.device)) <=
-                   kMemoryForOverlap * static_cast<double>(device.memory_bytes);
+                   part * static_cast<double>(device.memory_bytes);
     });
 }
 
@@ -128,10 +130,19 @@ int64_t arena_bytes(const MemoryPlan &plan) {
 MemoryPlan plan_memory_that_fits(const Graph &graph, std::span<const LoweredStep> steps, Schedule &schedule,
                                  const Dependences &by_value, const Target &target) {
     MemoryPlan plan = plan_memory(graph, steps, schedule, by_value);
-    if (fits(plan, target))
+    if (fits(plan, target, kMemoryForOverlap))
         return plan;
     Schedule narrow = assign_streams(graph, steps, by_value, target, Overlap::No);
     MemoryPlan other = plan_memory(graph, steps, narrow, by_value);
+    if (!fits(other, target, 1)) {
+        // As if each step began when all before it are over: copies wait for memory, too.
+        Schedule serial = narrow;
+        std::iota(serial.begin.begin(), serial.begin.end(), 0);
+        std::iota(serial.end.begin(), serial.end.end(), 1);
+        if (MemoryPlan least = plan_memory(graph, steps, serial, by_value);
+            arena_bytes(least) < arena_bytes(other))
+            other = std::move(least);
+    }
     const int64_t saved = arena_bytes(plan) - arena_bytes(other);
     if (saved <= 0)
         return plan;

@@ -417,5 +417,33 @@ TEST(Pipeline, WhatDoesNotFitFusedIsOneKernelAnOperationWhereThatFits) {
     EXPECT_LE(hopeless.arenas.at(0).bytes, narrow.arenas.at(0).bytes) << "as little as can be";
 }
 
+TEST(Pipeline, CopiesWaitForMemoryWhereTheyWouldNotFitAtOnce) {
+    std::string params = "%x: f32[64,64] @cuda:0", body, sum = "x";
+    for (int i = 0; i < 8; ++i) {
+        const std::string id = std::to_string(i);
+        params += ", %h" + id + ": f32[64,64] @cpu";
+        body += "  %t" + id + " = transfer %h" + id + " {to=cuda:0} : f32[64,64] @cuda:0\n";
+        body += "  %c" + id + " = cumsum %t" + id + " {axis=0} : f32[64,64] @cuda:0\n";
+        body += "  %d" + id + " = cumsum %t" + id + " {axis=1} : f32[64,64] @cuda:0\n";
+        body += add("e" + id, "c" + id, "d" + id) + add("s" + id, sum, "e" + id);
+        sum = "s" + id;
+    }
+    const auto needed = [&](int64_t memory) {
+        Target target = slow_target(1);
+        target.devices[1].memory_bytes = memory;
+        const Program program =
+            compile(parse_graph("lazuli 1\ngraph @g(" + params + ") {\n" + body + "  return %s7\n}\n"),
+                    target)
+                .program;
+        verify_schedule(program);
+        int64_t bytes = 0;
+        for (const ArenaDesc &arena : program.arenas)
+            bytes += arena.bytes;
+        return bytes;
+    };
+    EXPECT_GE(needed(int64_t{1} << 30), 8 * (16 << 10));
+    EXPECT_LE(needed(8 * (16 << 10)), 6 * (16 << 10));
+}
+
 } // namespace
 } // namespace lz::passes
