@@ -28,6 +28,7 @@ constexpr const char *kReasons[] = {
     "a long row is shared by all workers, and what follows needs the whole row",
     "one kernel holds one product, and no reduction beside it",
     "it updates memory in place",
+    "it is checked as a whole, and its consumer reads a part of it",
 };
 
 } // namespace

@@ -22,6 +22,7 @@ enum Reason : uint8_t {
     kLongRows,
     kOneProduct,
     kInPlace,
+    kChecked,
 };
 /// A clause for FusionNote::reason.
 const char *reason_text(Reason reason);

@@ -1,5 +1,6 @@
 #include "passes/fuse_partition.h"
 
+#include "ir/checks.h"
 #include "passes/facts.h"
 #include "passes/fuse_clusters.h"
 #include "passes/fuse_state.h"
@@ -57,6 +58,7 @@ private:
         uint32_t cluster;
         NodeId user;
         std::array<int64_t, 5> evals = {-1, -1, -1, -1, -1}; ///< by Reading::Kind, -1: not so
+        std::array<bool, 5> whole = {};                      ///< likewise: all elements are read
         FoldId fold = kNoFold;                               ///< of rows and points
         Reason reason = kFits;
 
@@ -111,9 +113,10 @@ private:
         int looked = 0;
         for (uint32_t d = first_demand_[v]; d != kNone && looked < 4; d = demands_[d].next, ++looked) {
             Demand &known = demands_[d];
-            if (clusters_.find(known.cluster) != cluster || !(known.access == access) ||
-                known.numel != clusters_[cluster].numel)
+            if (clusters_.find(known.cluster) != cluster || known.access.kind != access.kind ||
+                known.access.fold != access.fold || known.numel != clusters_[cluster].numel)
                 continue;
+            known.access.partial = known.access.partial && access.partial;
             // Other places may be other places each time; the rest is one place.
             known.evals = access.kind == Reading::Other || access.kind == Reading::Point
                               ? known.evals + evals
@@ -131,8 +134,8 @@ private:
         if (d.numel == c.numel || d.access.kind == Reading::Stored || d.access.kind == Reading::Point)
             return d.access;
         if (d.access.kind == Reading::Full && c.fold != kNoFold)
-            return {Reading::Row, c.fold};
-        return {Reading::Other, kNoFold};
+            return {Reading::Row, c.fold, d.access.partial};
+        return {Reading::Other, kNoFold, d.access.partial};
     }
 
     void gather_wishes(const Node &node) {
@@ -154,7 +157,7 @@ private:
                 int64_t evals = d.evals;
                 if (a.kind == Reading::Row || a.kind == Reading::Point) {
                     if (at->fold != kNoFold && at->fold != a.fold)
-                        a = {Reading::Other, kNoFold};
+                        a = {Reading::Other, kNoFold, a.partial};
                     else
                         at->fold = a.fold;
                 }
@@ -162,6 +165,7 @@ private:
                     evals = folds_[a.fold].rows();
                 int64_t &known = at->evals[a.kind];
                 known = std::max<int64_t>(known, 0) + evals;
+                at->whole[a.kind] = at->whole[a.kind] || !a.partial;
             }
         }
     }
@@ -318,12 +322,13 @@ private:
             demand(operands[0], home, {Reading::Full, kNoFold}, c.numel, n);
             return;
         }
-        const Reading other{Reading::Other, kNoFold};
         for (const auto &[access, evals] : asks_) {
             for (size_t i = 0; i < operands.size(); ++i) {
                 Reading at = access;
                 if (family == OpFamily::View || (family == OpFamily::Update && i == 1)) // Pad, Concat
-                    at = other;
+                    at = {Reading::Other, kNoFold, access.partial};
+                else if (family == OpFamily::Update)
+                    at.partial = true; // where the update is not
                 else if (family == OpFamily::Gather && i == 0)
                     at = through_gather(graph_, node, access, c.numel, folds_);
                 else if (family == OpFamily::Elementwise)
@@ -377,6 +382,10 @@ private:
             const Fold &f = folds_[fold(node)];
             return w.row() && f.rows() < kFewRows && f.reduced() > kLongRow ? kLongRows : kFits;
         }
+        // It fails or not by all of its elements, whoever reads it (S26).
+        if (std::ranges::find(w.whole, true) == w.whole.end() &&
+            has_checks(node.op, graph_.type(graph_.result(node)).dtype))
+            return kChecked;
         const int64_t numel = std::max<int64_t>(graph_.type(graph_.result(node)).numel(), 1);
         if (w.total() > 2 * numel) {
             if (is_expensive(node.op, graph_.type(graph_.result(node)).dtype))
@@ -473,6 +482,7 @@ private:
             std::swap(c.row_outputs, c.full_outputs);
             w.fold = c.fold;
             std::swap(w.evals[Reading::Full], w.evals[Reading::Row]);
+            std::swap(w.whole[Reading::Full], w.whole[Reading::Row]);
             return true;
         }
         c.numel = numel;
@@ -511,7 +521,7 @@ private:
                 if (w.evals[kind] < 0)
                     continue;
                 const bool folded = kind == Reading::Row || kind == Reading::Point;
-                asks_.push_back({{kind, folded ? w.fold : kNoFold}, w.evals[kind]});
+                asks_.push_back({{kind, folded ? w.fold : kNoFold, !w.whole[kind]}, w.evals[kind]});
             }
         }
     }

@@ -40,6 +40,7 @@ bool keeps_order(const Shape &operand, std::span<const int64_t> axes) {
 
 Reading through_broadcast(const Shape &result, const Shape &operand, Reading at, int64_t numel,
                           Folds &folds) {
+    const Reading other{Reading::Other, kNoFold, at.partial};
     if (result == operand || at.kind == Reading::Stored || at.kind == Reading::Other)
         return at;
     std::array<int64_t, ir::kMaxRank> repeated{};
@@ -53,16 +54,20 @@ Reading through_broadcast(const Shape &result, const Shape &operand, Reading at,
     if (count == 0)
         return at;
     if (at.kind != Reading::Full && at.kind != Reading::Point)
-        return {Reading::Other, kNoFold};
+        return other;
     const FoldId fold = folds.intern(fold_of(result, {repeated.data(), count}));
     if (at.kind == Reading::Full)
-        return {Reading::Row, fold};
+        return {Reading::Row, fold, at.partial};
     if (fold != at.fold)
-        return {Reading::Other, kNoFold};
+        return other;
+    // What is the same along the row is read whole.
     return numel == folds[fold].numel() ? Reading{Reading::Row, fold} : Reading{Reading::Full, kNoFold};
 }
 
-Reading through_view(const Graph &graph, const Node &view, Reading result, int64_t numel, Folds &folds) {
+namespace {
+
+Reading through_whole_view(const Graph &graph, const Node &view, Reading result, int64_t numel,
+                           Folds &folds) {
     if (result.kind == Reading::Stored || result.kind == Reading::Other)
         return result;
     const Shape &operand = graph.type(graph.operands(view)[0]).shape;
@@ -80,18 +85,28 @@ Reading through_view(const Graph &graph, const Node &view, Reading result, int64
     }
 }
 
+} // namespace
+
+Reading through_view(const Graph &graph, const Node &view, Reading result, int64_t numel, Folds &folds) {
+    Reading at = through_whole_view(graph, view, result, numel, folds);
+    if (at.kind == Reading::Other)
+        at.partial = result.partial || view.op == ir::Op::Slice;
+    return at;
+}
+
 Reading through_gather(const Graph &graph, const Node &gather, Reading result, int64_t numel, Folds &folds) {
     const int64_t axis = graph.attrs(gather).integer(ir::attr::kAxis);
     const Shape &shape = graph.type(graph.result(gather)).shape;
+    const Reading other{Reading::Other, kNoFold, true};
     if (shape[static_cast<int>(axis)] != 1)
-        return {Reading::Other, kNoFold};
+        return other;
     const FoldId fold =
         folds.intern(fold_of(graph.type(graph.operands(gather)[0]).shape, std::array<int64_t, 1>{axis}));
     if (result.kind == Reading::Full && numel == folds[fold].rows())
-        return {Reading::Point, fold};
+        return {Reading::Point, fold, true};
     if (result.kind == Reading::Row && result.fold == fold)
-        return {Reading::Point, fold};
-    return {Reading::Other, kNoFold};
+        return {Reading::Point, fold, true};
+    return other;
 }
 
 } // namespace lz::passes

@@ -30,6 +30,7 @@ private:
 struct Reading {
     enum Kind : uint8_t { Full, Row, Point, Other, Stored } kind = Full;
     FoldId fold = kNoFold;
+    bool partial = false; ///< some of its elements may be left out
     friend bool operator==(const Reading &, const Reading &) = default;
 };
 

@@ -10,6 +10,7 @@
 /// **Threads.** Everything but the atomics is written before the node is published by a handle, or by the
 /// thread that claimed it (see sync.cpp). The pending list belongs to the recording thread.
 
+#include "ir/checks.h"
 #include "ir/location.h"
 #include "ir/op.h"
 #include "ir/stream.h"
@@ -95,21 +96,8 @@ inline ir::Device device_of_work(Node *n) {
                : n->type.device;
 }
 
-/// Operations with checks at run time: indices, integer divisors; and calls, which may do anything.
 inline bool has_checks(const Node *n) {
-    switch (n->op) {
-    case ir::Op::Gather:
-    case ir::Op::Scatter:
-    case ir::Op::Call:
-        return true;
-    case ir::Op::Div:
-    case ir::Op::FloorDiv:
-    case ir::Op::Remainder:
-    case ir::Op::Fmod:
-        return !ir::is_float(n->type.dtype);
-    default:
-        return false;
-    }
+    return ir::has_checks(n->op, n->type.dtype);
 }
 
 inline void add_use(Node *n) {
