@@ -10,6 +10,9 @@
 /// stands after `eliminate_common` and `eliminate_dead`, which find what clusters would hide, and after
 /// transfers are explicit, because a cluster has one device. Nothing after it may add or move nodes.
 ///
+/// An operation with checks (indices, integer divisors) is computed whole, so that whether it fails does not
+/// depend on who reads a part of it (S26).
+///
 /// Fusion never changes bits (S29): what may depend on it is how often something cheap is computed, never in
 /// which order something is summed.
 
