@@ -152,7 +152,7 @@ private:
     Schedule simulate(const std::vector<uint32_t> &streams) {
         find_successors();
         const auto n = static_cast<uint32_t>(steps_.size());
-        Schedule schedule{{}, streams, std::vector<double>(n), std::vector<double>(n)};
+        Schedule schedule{{}, streams, std::vector<double>(n), std::vector<double>(n), {}};
         std::vector<uint32_t> next_on_stream(n, kNone), last(streams_.size(), kNone), missing(n);
         for (uint32_t s = 0; s < n; ++s) {
             missing[s] = static_cast<uint32_t>(dependences_.of(s).size());
