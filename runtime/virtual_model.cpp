@@ -34,11 +34,13 @@ constexpr Preset kPresets[] = {
     {"pcie", 1.0e12, 20e12, 2.5e10, 2.5e10, false, 8, 6, 84},
 };
 
+/// Bytes or operations a second, or (`is_time`) seconds. Their bounds keep the clock's nanoseconds in range.
 struct Rate {
     const char *name;
     double VirtualModel::*field;
-    bool may_be_zero;
+    bool is_time;
 };
+constexpr double kLeastRate = 1000, kMostRate = 1e30, kMostSeconds = 3600;
 constexpr Rate kRates[] = {
     {"memory_bandwidth", &VirtualModel::memory_bandwidth, false},
     {"flops", &VirtualModel::flops, false},
@@ -113,8 +115,9 @@ void set(VirtualModel &model, const std::string &path, const std::string &key, c
     const auto *rate = std::ranges::find_if(kRates, [&](const Rate &r) { return key == r.name; });
     if (rate != std::end(kRates)) {
         const double number = value.is_number() ? value.get<double>() : -1;
-        if (!(number >= 0) || number > 1e30 || (number == 0 && !rate->may_be_zero))
-            wanted(rate->may_be_zero ? "a number, 0 or more" : "a number above 0");
+        const double least = rate->is_time ? 0 : kLeastRate, most = rate->is_time ? kMostSeconds : kMostRate;
+        if (!(number >= least && number <= most))
+            wanted(rate->is_time ? "a number from 0 to 3600" : "a number, 1000 or more");
         model.*rate->field = number;
     } else if (key == "name") {
         if (!value.is_string())

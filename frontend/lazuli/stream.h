@@ -125,8 +125,8 @@ public:
     /// Whether it has been reached; true when it was never recorded, false while a record is pending on
     /// another thread.
     bool query(Location loc = Location::current()) const;
-    /// Milliseconds from this event to `end`, by the device's clock; waits for both as `synchronize` does.
-    /// Throws StateError unless both were made with `timing` and have been recorded.
+    /// Milliseconds from this event to `end`, by the device's clock, which virtual GPUs share; waits for both
+    /// as `synchronize` does. Throws StateError unless both were made with `timing` and have been recorded.
     double elapsed_time(const Event &end, Location loc = Location::current()) const;
 
 private:

@@ -343,8 +343,10 @@ TEST(VirtualModel, FilesChangeWhatTheyName) {
     EXPECT_FALSE(model.peers);
     EXPECT_EQ(model.minor, 1);
     for (const auto &[text, words] : {std::pair("{\"bandwidth\": 1}", "has no `bandwidth`"),
-                                      {"{\"flops\": 0}", "a number above 0"},
-                                      {"{\"flops\": \"many\"}", "a number above 0"},
+                                      {"{\"flops\": 0}", "a number, 1000 or more"},
+                                      {"{\"flops\": 1e-320}", "a number, 1000 or more"},
+                                      {"{\"copy_seconds\": 1e25}", "a number from 0 to 3600"},
+                                      {"{\"flops\": \"many\"}", "a number, 1000 or more"},
                                       {"{\"peers\": 1}", "true or false"},
                                       {"{\"devices\": 0}", "1 or more"},
                                       {"{\"compute_capability\": 9}", "a pair"},
