@@ -54,7 +54,8 @@ private:
     Block *new_segment(std::unique_lock<std::mutex> &lock, size_t size, size_t requested, StreamId stream,
                        bool small);
     Block *ask_driver(size_t bytes, StreamId stream, bool small);
-    [[noreturn]] void out_of_memory(size_t size, size_t requested);
+    [[noreturn]] void out_of_memory(size_t size, size_t requested, StreamId stream);
+    size_t largest_of_others(StreamId stream) const;
     void hand_out(Block *block, size_t size, size_t requested);
     void take_back(Block *block);
     void merge(Block *left, Block *right);

@@ -97,7 +97,7 @@ Block *CachingAllocator::Impl::new_segment(std::unique_lock<std::mutex> &lock, s
     if (bytes > size)
         if (Block *block = ask_driver(size, stream, small))
             return block;
-    out_of_memory(size, requested);
+    out_of_memory(size, requested, stream);
 }
 
 Block *CachingAllocator::Impl::ask_driver(size_t bytes, StreamId stream, bool small) {
@@ -126,7 +126,17 @@ Block *CachingAllocator::Impl::ask_driver(size_t bytes, StreamId stream, bool sm
     return block;
 }
 
-void CachingAllocator::Impl::out_of_memory(size_t size, size_t requested) {
+/// The largest free block that stream's allocations cannot have, because another stream's segment holds it.
+size_t CachingAllocator::Impl::largest_of_others(StreamId stream) const {
+    size_t most = 0;
+    for (size_t s = 0; s < pools_.size(); ++s)
+        if (const FreeBlocks *large = pools_[s][0].get(); large && static_cast<StreamId>(s) != stream)
+            if (const Block *block = large->largest())
+                most = std::max(most, block->size);
+    return most;
+}
+
+void CachingAllocator::Impl::out_of_memory(size_t size, size_t requested, StreamId stream) {
     ++stats_.num_ooms;
     int64_t allocated = stats_.allocated_bytes[StatPool::All].current;
     int64_t cached = signed_bytes(reserved_) - allocated;
@@ -140,7 +150,12 @@ void CachingAllocator::Impl::out_of_memory(size_t size, size_t requested) {
     if (fraction_set_)
         message += fmt::format(" It may reserve {} (set_per_process_memory_fraction).",
                                human_bytes(signed_bytes(allowed_)));
-    if (cached >= signed_bytes(size))
+    if (const size_t other = largest_of_others(stream); other >= size)
+        message +=
+            fmt::format(" {} in one piece are cached for another stream, and serve this one only when all "
+                        "of their segment is free.",
+                        human_bytes(signed_bytes(other)));
+    else if (cached >= signed_bytes(size))
         message += fmt::format(
             " {} are reserved but in pieces: max_split_size_mb in LAZULI_ALLOC_CONF works against "
             "that.",

@@ -189,6 +189,19 @@ TEST(Semantics, S52_out_of_memory_says_what_was_asked_and_what_there_is_and_lose
     EXPECT_EQ(allocator.check_invariants(), "");
 }
 
+TEST(Semantics, S52_out_of_memory_says_what_is_cached_for_another_stream) {
+    FakeBackend backend(32 * kMiB);
+    CachingAllocator allocator(backend);
+    void *whole = allocator.allocate(30 * kMiB, 0);
+    allocator.free(whole);
+    void *a = allocator.allocate(10 * kMiB, 0); // a part of that segment, which so cannot be given back
+    const std::string message = failure_of([&] { allocator.allocate(16 * kMiB, 4); }).message();
+    EXPECT_THAT(message, HasSubstr("20.00 MiB in one piece are cached for another stream"));
+    EXPECT_THAT(message, testing::Not(HasSubstr("max_split_size_mb")));
+    EXPECT_NE(allocator.allocate(16 * kMiB, 0), nullptr);
+    allocator.free(a);
+}
+
 TEST(Allocator, SizesThatNoDeviceHasAreRefusedWithoutOverflow) {
     FakeBackend backend(kGiB);
     CachingAllocator allocator(backend);
