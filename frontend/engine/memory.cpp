@@ -1,5 +1,6 @@
 #include "engine/memory.h"
 
+#include "engine/devices.h"
 #include "engine/engine.h"
 #include "runtime/caching_allocator.h"
 
@@ -17,6 +18,11 @@ MemoryUse memory_use(ir::Device device) {
     const runtime::Stat &allocated = stats.allocated_bytes[runtime::StatPool::All];
     const runtime::Stat &reserved = stats.reserved_bytes[runtime::StatPool::All];
     return {allocated.current, allocated.peak, reserved.current, reserved.peak};
+}
+
+std::pair<int64_t, int64_t> memory_info(ir::Device device) {
+    const runtime::Backend &backend = Engine::get().devices().backend(device);
+    return {static_cast<int64_t>(backend.free_memory()), static_cast<int64_t>(backend.total_memory())};
 }
 
 void reset_peak_memory(ir::Device device) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace lz::engine {
 
@@ -15,6 +16,8 @@ struct MemoryUse {
 
 MemoryUse memory_use(ir::Device device);
 void reset_peak_memory(ir::Device device);
+/// Bytes that the system could still give, and all that the device has.
+std::pair<int64_t, int64_t> memory_info(ir::Device device);
 std::map<std::string, int64_t> memory_stats(ir::Device device);
 std::string memory_summary(ir::Device device);
 std::string memory_snapshot(ir::Device device);

@@ -3,6 +3,7 @@
 #include "engine/devices.h"
 #include "engine/engine.h"
 #include "runtime/api/parallel.h"
+#include "runtime/stream_group.h"
 #include "runtime/user_event.h"
 
 #include <array>
@@ -27,6 +28,10 @@ struct LiveStreams {
 };
 
 } // namespace
+
+int stream_priority(int asked) {
+    return runtime::StreamGroup::clamp_priority(asked);
+}
 
 int32_t create_stream(ir::Device device, int priority) {
     runtime::check_not_forked();

@@ -13,6 +13,8 @@ namespace lz::engine {
 /// A stream of the user's, on a GPU that is there. Lower priorities are more urgent. Throws Failure(Device)
 /// when there are too many, and Failure(State) in a forked child.
 int32_t create_stream(ir::Device device, int priority);
+/// The priority that a stream has for which this one was asked.
+int stream_priority(int asked);
 /// Its number may be given again; what is on it runs first.
 void destroy_stream(ir::StreamRef stream) noexcept;
 

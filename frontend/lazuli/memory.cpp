@@ -33,6 +33,10 @@ int64_t max_memory_cached(Device device, Location loc) {
     return use(device, loc).max_reserved;
 }
 
+std::pair<int64_t, int64_t> mem_get_info(Device device, Location loc) {
+    return engine::memory_info(detail::to_ir(device, loc));
+}
+
 void reset_peak_memory_stats(Device device, Location loc) {
     engine::reset_peak_memory(detail::to_ir(device, loc));
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace lz {
 
@@ -20,6 +21,9 @@ LZ_API int64_t max_memory_reserved(Device device = Device::cpu(), Location loc =
 /// The old names of the two above.
 LZ_API int64_t memory_cached(Device device = Device::cpu(), Location loc = Location::current());
 LZ_API int64_t max_memory_cached(Device device = Device::cpu(), Location loc = Location::current());
+/// Bytes that the device's system could still give, to this allocator and to others, and all that it has.
+LZ_API std::pair<int64_t, int64_t> mem_get_info(Device device = Device::cpu(),
+                                                Location loc = Location::current());
 /// Makes the peaks what is in use now.
 LZ_API void reset_peak_memory_stats(Device device = Device::cpu(), Location loc = Location::current());
 /// All counters under PyTorch's names, e.g. `allocated_bytes.all.peak`.
@@ -58,6 +62,10 @@ inline int64_t memory_cached(Device device = Device::cuda(), Location loc = Loca
 }
 inline int64_t max_memory_cached(Device device = Device::cuda(), Location loc = Location::current()) {
     return lz::max_memory_cached(device, loc);
+}
+inline std::pair<int64_t, int64_t> mem_get_info(Device device = Device::cuda(),
+                                                Location loc = Location::current()) {
+    return lz::mem_get_info(device, loc);
 }
 inline void reset_peak_memory_stats(Device device = Device::cuda(), Location loc = Location::current()) {
     lz::reset_peak_memory_stats(device, loc);

@@ -51,7 +51,7 @@ ir::Device gpu(const Device &device, const char *function, Location loc) {
 
 std::shared_ptr<StreamState> make_stream(ir::Device device, int priority, Location loc) {
     const int32_t number = detail::translated(loc, [&] { return engine::create_stream(device, priority); });
-    return std::make_shared<StreamState>(ir::StreamRef{device, number}, priority);
+    return std::make_shared<StreamState>(ir::StreamRef{device, number}, engine::stream_priority(priority));
 }
 
 /// The moment after everything on it; the default stream stands for all of those that the user did not make.

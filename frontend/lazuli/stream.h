@@ -36,7 +36,8 @@ struct EventOptions {
 /// CPU, and when there are too many.
 class LZ_API Stream {
 public:
-    /// A new stream. Lower priorities are more urgent: -1 is high, 0 is normal.
+    /// A new stream. Lower priorities are more urgent: -1 is high, 0 is normal; what is beyond -5 to 0 counts
+    /// as the nearest of them.
     explicit Stream(const Device &device = Device::cuda(), int priority = 0,
                     Location loc = Location::current());
     Stream(const Stream &) = default;

@@ -51,6 +51,9 @@ TEST(Semantics, S50_names_in_cuda_mean_the_current_gpu) {
     EXPECT_EQ(lz::cuda::memory_cached(), lz::memory_reserved(kGpu1));
     EXPECT_EQ(lz::cuda::max_memory_cached(), lz::cuda::max_memory_reserved());
     EXPECT_EQ(lz::cuda::memory_snapshot(), lz::memory_snapshot(kGpu1));
+    const auto [free, total] = lz::cuda::mem_get_info();
+    EXPECT_EQ(total, lz::cuda::get_device_properties(kGpu1).total_memory);
+    EXPECT_EQ(free, total - lz::memory_reserved(kGpu1));
     lz::cuda::set_per_process_memory_fraction(0.25); // 64 MiB
     EXPECT_THROW(megabytes(80, kGpu1).eval(), lz::OutOfMemoryError);
     lz::cuda::set_per_process_memory_fraction(1);

@@ -94,6 +94,8 @@ TEST(Semantics, S41_guards_set_and_restore_the_current_stream_and_device) {
     EXPECT_NE(one, lz::Stream(kGpu1));
     EXPECT_EQ(one.device(), kGpu1);
     EXPECT_EQ(lz::Stream(kGpu1, -1).priority(), -1);
+    EXPECT_EQ(lz::Stream(kGpu1, -99).priority(), -5);
+    EXPECT_EQ(lz::Stream(kGpu1, 99).priority(), 0);
     EXPECT_EQ(lz::default_stream(kGpu2).id(), 0);
     std::ostringstream out;
     out << lz::default_stream(kGpu2);
