@@ -31,7 +31,6 @@ struct Reading {
     enum Kind : uint8_t { Full, Row, Point, Other, Stored } kind = Full;
     FoldId fold = kNoFold;
     bool partial = false; ///< some of its elements may be left out
-    friend bool operator==(const Reading &, const Reading &) = default;
 };
 
 /// How the operand of a view is read when the view's result is read so. `numel` is the cluster's number of

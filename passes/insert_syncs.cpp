@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <ranges>
 
-#include <algorithm>
-
 namespace lz::passes {
 
 using namespace ir;

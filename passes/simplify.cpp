@@ -1,5 +1,6 @@
 #include "passes/simplify.h"
 
+#include "ir/checks.h"
 #include "ir/diagnostic.h"
 #include "passes/rewrite.h"
 #include "passes/simplify_rules.h"
@@ -118,7 +119,7 @@ const Node *Candidate::made_by(ValueId v, Op op) const {
 
 bool Candidate::is_made(ValueId v) const {
     const Node *node = simplifier.graph().producer(v);
-    return node && node->operand_count == 0;
+    return node && node->operand_count == 0 && !has_checks(node->op, type_of(v).dtype); // a call may fail
 }
 
 ValueId Candidate::operand_of(const Node &node, size_t k) const {

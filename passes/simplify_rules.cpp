@@ -1,8 +1,8 @@
 // The table of rules: each a line at the end of this file, a function of a few lines, and a test of its name.
 // A rule is here only if it gives the same bits for every operand; what looks obvious and is missing changes
 // some: x * 0 (NaN, -0), x + 0.0 (-0.0), x - x (NaN), x * -1 (the sign of NaN), pow(x, 0.5) (-0.0 and -inf),
-// (x + a) + b (rounding). Nor does a rule forget an operand of which the result does not depend by its
-// numbers, such as i * 0 or i - i: what depends on a failed value fails with it (S26).
+// (x + a) + b (rounding). Nor does a rule forget an operand whose numbers make no difference, as in i * 0 or
+// i - i: what depends on a failed value fails with it (S26). What is written over whole is no such operand.
 #include "passes/simplify_rules.h"
 
 #include <algorithm>
@@ -71,6 +71,7 @@ ValueId integer_zero_sub(const Candidate &c) {
         return kNone;
     return c.make(Op::Neg, {c.operand(1)});
 }
+
 /// Dividing by a power of two rounds the same real number as multiplying by its reciprocal, if that is exact.
 ValueId div_power_of_two(const Candidate &c) {
     const auto literal = c.literal(c.operand(1));

@@ -168,8 +168,7 @@ private:
     Value get_register(Elem e, Value place);
     Value spill(const Values &registers);
     Values reload(Value memory, const ir::Reduction &r);
-    void fold_masked(const ir::Loop &loop, std::span<const Value> memory, Value origin, Value begin,
-                     Value end);
+    void fold_masked(const ir::Loop &loop, Partials &partials, Value origin, Value begin, Value end);
     static int lanes_of(const ir::Reduction &r) {
         return static_cast<int>(ir::kLaneBytes / ir::size_of(r.dtype));
     }

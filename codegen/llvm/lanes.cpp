@@ -154,26 +154,15 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
         return next;
     });
     regroup(flat);
-    if (!masked) {
-        Values memory;
-        for (const Values &group : partials)
-            memory.push_back(spill(group));
-        fold_masked(loop, memory, begin, last, end);
-        for (size_t i = 0; i < partials.size(); ++i)
-            partials[i] = reload(memory[i], loop.reductions[i]);
-    }
+    if (!masked)
+        fold_masked(loop, partials, begin, last, end);
     return halve(loop, std::move(partials));
 }
 
 PhaseEmitter::Values PhaseEmitter::fold_in_memory(const Loop &loop, Value begin, Value end) {
     Partials partials = identities(
         loop, width_, [&](const Reduction &r) { return static_cast<size_t>(lanes_of(r) / width_); });
-    Values memory;
-    for (const Values &group : partials)
-        memory.push_back(spill(group));
-    fold_masked(loop, memory, begin, begin, end);
-    for (size_t i = 0; i < partials.size(); ++i)
-        partials[i] = reload(memory[i], loop.reductions[i]);
+    fold_masked(loop, partials, begin, begin, end);
     return halve(loop, std::move(partials));
 }
 
@@ -216,9 +205,12 @@ PhaseEmitter::Values PhaseEmitter::reload(Value memory, const Reduction &r) {
     return registers;
 }
 
-/// Elements [begin, end) of a chunk that began at `origin`, a register at a time.
-void PhaseEmitter::fold_masked(const Loop &loop, std::span<const Value> memory, Value origin, Value begin,
-                               Value end) {
+/// Elements [begin, end) of a chunk that began at `origin`, a register at a time, the partial results being
+/// in memory meanwhile.
+void PhaseEmitter::fold_masked(const Loop &loop, Partials &partials, Value origin, Value begin, Value end) {
+    Values memory;
+    for (const Values &group : partials)
+        memory.push_back(spill(group));
     b_.loop(begin, end, b_.i64(width_), {}, [&](Value index, std::span<const Value>) -> Values {
         Context context = vector_context(loop.axis, index, width_, 1);
         context.masks = lanes_below(b_.sub(end, index), 1);
@@ -245,6 +237,8 @@ void PhaseEmitter::fold_masked(const Loop &loop, std::span<const Value> memory, 
         });
         return {};
     });
+    for (size_t i = 0; i < partials.size(); ++i)
+        partials[i] = reload(memory[i], loop.reductions[i]);
 }
 
 /// Lane i with lane i + h, for h from half of the lanes down: first whole registers, then within one.

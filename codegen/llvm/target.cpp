@@ -96,8 +96,8 @@ struct CoreSelection : llvm::TargetPassConfig {
     }
 };
 
-/// Passes over machine code that leave kernels as they are, or whose changes take and save no time: a twelfth
-/// of all compile time. They serve exceptions, garbage collection, debuggers, tracing and patching,
+/// Passes over machine code that leave kernels as they are, or whose changes take and save no time: a
+/// twentieth of all compile time. They serve exceptions, garbage collection, debuggers, tracing and patching,
 /// subregisters and frames that kernels do not have, and early exits; the scheduler orders what was moved
 /// before it anyway.
 void leave_out_idle_passes(llvm::TargetPassConfig &config) {

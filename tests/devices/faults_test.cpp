@@ -7,10 +7,12 @@
 
 #include <lazuli/lazuli.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -175,8 +177,11 @@ void run_with_fault(const Program &program, const Numbers &right, const std::str
         }
 }
 
-TEST(Faults, EveryCallOfABackendFailsInTurnAndNothingIsLost) {
-    LZ_NEEDS_GPUS();
+/// Each program once for each call that it makes to one of two GPUs. `disturb` runs it with something wrong
+/// at call `n`; afterwards nothing is lost, and the engine goes on.
+void at_every_call(
+    const char *wrong,
+    const std::function<void(Faulty &faulty, int64_t n, const std::function<void()> &run)> &disturb) {
     ASSERT_TRUE(cuda::is_available());
     ASSERT_EQ(faulty_gpus().size(), 4u);
     for (const Program &program : kPrograms) {
@@ -189,14 +194,12 @@ TEST(Faults, EveryCallOfABackendFailsInTurnAndNothingIsLost) {
             const int64_t calls = faulty.calls();
             const int64_t before = allocated();
             for (int64_t n = 1; n <= calls + 2; ++n) {
-                const std::string what = std::string(program.name) + ", call " + std::to_string(n) +
-                                         " of cuda:" + std::to_string(gpu);
+                const std::string what =
+                    fmt::format("{}, cuda:{} {} at call {}", program.name, gpu, wrong, n);
                 // With a cold cache too, so that memory is asked for.
                 if (n % 2 == 0)
                     cuda::is_available(), empty_cache(Device::cuda(static_cast<int>(gpu)));
-                faulty.fail_at(n);
-                run_with_fault(program, right, what);
-                faulty.fail_at(0);
+                disturb(faulty, n, [&] { run_with_fault(program, right, what); });
                 EXPECT_EQ(allocated(), before) << what << ": memory was lost";
                 EXPECT_EQ(program.run(), right) << what << ": the engine does not go on";
             }
@@ -204,30 +207,23 @@ TEST(Faults, EveryCallOfABackendFailsInTurnAndNothingIsLost) {
     }
 }
 
+TEST(Faults, EveryCallOfABackendFailsInTurnAndNothingIsLost) {
+    LZ_NEEDS_GPUS();
+    at_every_call("failing", [](Faulty &faulty, int64_t n, const std::function<void()> &run) {
+        faulty.fail_at(n);
+        run();
+        faulty.fail_at(0);
+    });
+}
+
 TEST(Faults, ADeviceIsLostAtEveryCallInTurnAndNothingElseIs) {
     LZ_NEEDS_GPUS();
-    ASSERT_TRUE(cuda::is_available());
-    ASSERT_EQ(faulty_gpus().size(), 4u);
-    for (const Program &program : kPrograms) {
-        const Numbers right = program.run();
-        for (size_t gpu = 0; gpu < 2; ++gpu) {
-            Faulty &faulty = *faulty_gpus()[gpu];
-            faulty.fail_at(0);
-            program.run();
-            const int64_t calls = faulty.calls();
-            const int64_t before = allocated();
-            for (int64_t n = 1; n <= calls + 2; ++n) {
-                const std::string what = std::string(program.name) + ", cuda:" + std::to_string(gpu) +
-                                         " lost at call " + std::to_string(n);
-                faulty.lose_at(n);
-                run_with_fault(program, right, what);
-                faulty.lose_at(0);
-                run_with_fault(program, right, what); // tells what was left
-                EXPECT_EQ(allocated(), before) << what << ": memory was lost";
-                EXPECT_EQ(program.run(), right) << what << ": the engine does not go on";
-            }
-        }
-    }
+    at_every_call("lost", [](Faulty &faulty, int64_t n, const std::function<void()> &run) {
+        faulty.lose_at(n);
+        run();
+        faulty.lose_at(0);
+        run(); // tells what was left
+    });
 }
 
 TEST(Faults, AKernelWithoutChecksWhoseScratchCannotBeHadFailsAtTheNextSyncWithItsLine) {

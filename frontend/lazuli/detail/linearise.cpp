@@ -101,7 +101,7 @@ struct Recording::Scratch {
     std::vector<uint64_t> key;
     std::vector<int64_t> words;
     std::vector<uint32_t> wanted;
-    std::vector<Node *> awaited, stack, spare;
+    std::vector<Node *> awaited, stack, spare, latest_first;
     std::vector<int64_t> events;
     Bound bound;
     Scratch *below = nullptr; ///< of those that are idle
@@ -141,6 +141,7 @@ void Recording::return_scratch(Scratch *s) {
     s->awaited.clear();
     s->stack.clear();
     s->spare.clear();
+    s->latest_first.clear();
     s->events.clear();
     s->bound.inputs.clear();
     s->bound.results.clear();
@@ -351,7 +352,7 @@ void Recording::claim_in_order(Recorder &recorder, std::span<Node *const> nodes)
         for (Node *const operand : n->operands())
             need(operand);
     }
-    std::vector<Node *> latest_first;
+    std::vector<Node *> &latest_first = scratch_.latest_first;
     for (Node *n = recorder.tail(); n && missing > 0; n = n->prev)
         if (n->mark == needed) {
             latest_first.push_back(n);
