@@ -127,9 +127,6 @@ Block Builder::current() const {
 void Builder::set_block(Block block) {
     ir_->SetInsertPoint(block);
 }
-bool Builder::terminated() const {
-    return ir_->GetInsertBlock()->getTerminator() != nullptr;
-}
 void Builder::jump(Block to) {
     ir_->CreateBr(to);
 }
@@ -354,9 +351,6 @@ Value Builder::fdiv(Value x, Value y) {
 Value Builder::sdiv(Value x, Value y) {
     return ir_->CreateSDiv(x, y);
 }
-Value Builder::srem(Value x, Value y) {
-    return ir_->CreateSRem(x, y);
-}
 Value Builder::udiv(Value x, Value y) {
     return ir_->CreateUDiv(x, y);
 }
@@ -466,9 +460,6 @@ Value Builder::truncate(Value x, Elem to) {
 }
 Value Builder::sitofp(Value x, Elem to) {
     return ir_->CreateSIToFP(x, type(to, lanes(x)));
-}
-Value Builder::uitofp(Value x, Elem to) {
-    return ir_->CreateUIToFP(x, type(to, lanes(x)));
 }
 Value Builder::fptosi(Value x, Elem to) {
     return ir_->CreateFPToSI(x, type(to, lanes(x)));

@@ -89,7 +89,6 @@ public:
     Block block(const char *name = "");
     Block current() const;
     void set_block(Block block);
-    bool terminated() const;
     void jump(Block to);
     /// `likely`: 1 yes, -1 no, 0 unknown.
     void branch(Value condition, Block yes, Block no, int likely = 0);
@@ -133,7 +132,6 @@ public:
     Value mul(Value x, Value y);
     Value fdiv(Value x, Value y);
     Value sdiv(Value x, Value y);
-    Value srem(Value x, Value y);
     Value udiv(Value x, Value y);
     Value urem(Value x, Value y);
     Value fma(Value x, Value y, Value z);
@@ -165,7 +163,6 @@ public:
     Value sext(Value x, Elem to);
     Value truncate(Value x, Elem to);
     Value sitofp(Value x, Elem to);
-    Value uitofp(Value x, Elem to);
     Value fptosi(Value x, Elem to);  ///< out of range is poison
     Value fpcast(Value x, Elem to);  ///< between F32 and F64
     Value bitcast(Value x, Elem to); ///< same width
