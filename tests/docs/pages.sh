@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# What the pages name exists: files and folders, links and their sections, and for every promise of docs/semantics.md a
+# test; and every promise that the code names is one of that page.
+#
+#   pages.sh SOURCE
+set -uo pipefail
+cd "$1" || exit 1
+failed=0
+wrong() { echo "$1"; failed=1; }
+
+pages=($(find . -maxdepth 1 -name '*.md') $(find docs -name '*.md' | sort))
+
+# A page about what is planned says so in a comment, and may name files that are not there yet.
+folders='bench|cmake|codegen|docs|examples|frontend|ir|passes|runtime|tests|\.ci'
+for page in "${pages[@]}"; do
+    if ! grep -q '^<!-- names planned files -->$' "$page"; then
+        while read -r path; do
+            [ -e "$path" ] || wrong "$page names $path, which does not exist."
+        done < <(grep -oE "\`($folders)/[A-Za-z0-9_./-]*\`" "$page" | tr -d '`' | sort -u)
+    fi
+    while read -r target; do
+        file=${target%%#*}
+        section=
+        [[ $target == *#* ]] && section=${target#*#}
+        path=$page
+        if [ -n "$file" ]; then
+            path=$(dirname "$page")/$file
+            [ -e "$path" ] || { wrong "$page links to $target, which does not exist."; continue; }
+        fi
+        if [ -n "$section" ]; then # as most sites make the name of a section: small letters, dashes for spaces
+            sed -n 's/^#\+ //p' "$path" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g' |
+                grep -qxF -- "$section" || wrong "$page links to $target, and $path has no such section."
+        fi
+    done < <(sed '/^```/,/^```$/d' "$page" | grep -oE '\]\([^)]+\)' | sed 's/^](//; s/)$//' | grep -vE '^(https?|mailto):' | sort -u)
+done
+
+# Promises: `| S01 | ...` is a row, and a test is TEST(Semantics, S01_...).
+rows=$(grep -oE '^\| S[0-9]+ \|' docs/semantics.md | grep -oE 'S[0-9]+')
+[ "$(wc -l <<<"$rows")" -ge 60 ] || wrong "docs/semantics.md has less than 60 rows: the page has another form now."
+unbuilt=$(sed -n 's/^Not built yet: //p' docs/semantics.md | grep -oE 'S[0-9]+')
+tested=$(grep -rhE '^TEST(_F|_P)?\(' tests --include='*.cpp' | grep -oE '[ _]S[0-9]{2}_' | grep -oE 'S[0-9]+' | sort -u)
+named=$(grep -rhoE '\bS[0-9]{2}\b' --include='*.h' --include='*.cpp' --include='*.def' \
+    frontend ir passes codegen runtime tests examples bench | sort -u)
+has() { grep -qx "$2" <<<"$1"; }
+for row in $rows; do
+    if has "$unbuilt" "$row"; then
+        has "$tested" "$row" && wrong "docs/semantics.md says that $row is not built yet, and it has a test."
+    else
+        has "$tested" "$row" || wrong "$row has no test: TEST(Semantics, ${row}_...)."
+    fi
+done
+for row in $unbuilt; do
+    has "$rows" "$row" || wrong "docs/semantics.md says that $row is not built yet, and has no such row."
+done
+[ "$(sort <<<"$rows" | uniq -d)" = "" ] || wrong "Rows stand twice: $(sort <<<"$rows" | uniq -d | xargs)."
+for row in $named; do
+    has "$rows" "$row" || wrong "The code names $row, which is no row of docs/semantics.md."
+done
+[ $failed -eq 0 ] && echo "${#pages[@]} pages, $(wc -l <<<"$rows") promises, $(wc -l <<<"$tested") of them with tests."
+exit $failed
