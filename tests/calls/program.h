@@ -1,0 +1,57 @@
+#pragma once
+/// A random program as a value: statements over numbered handles, each a row of the table of calls (rows.h).
+
+#include "array.h"
+
+#include <lazuli/scalar.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lz::test::calls {
+
+struct Row;
+
+/// An operand: the tensor that a handle names, or a number.
+struct Arg {
+    int handle = -1;
+    Scalar number;
+    static Arg of(int handle) { return {handle, {}}; }
+};
+
+/// One entry of an index (`at`).
+struct Entry {
+    enum class Kind : uint8_t { Integer, Slice, Ellipsis, None, Tensor } kind = Kind::Integer;
+    int64_t integer = 0;
+    std::optional<int64_t> start, stop, step;
+    int handle = -1;
+};
+
+struct Statement {
+    const Row *row = nullptr;
+    std::vector<Arg> args;
+    std::vector<Scalar> numbers;
+    std::vector<int64_t> ints;
+    std::vector<Extents> sizes;
+    std::vector<Entry> index;
+    DType dtype = DType::F32;
+    int device = -1;
+    uint64_t seed = 0; ///< of the elements of a new tensor
+    std::vector<int> out;
+};
+
+/// What stays the same while a program runs.
+struct Program {
+    uint64_t seed = 0;
+    int handles = 0; ///< x0, x1, ...
+    int gpus = 0;
+    std::vector<Statement> statements;
+};
+
+/// A `main` that does it all and prints each observed value: compiles as it stands.
+std::string print(const Program &program);
+/// A number as C++ spells it.
+std::string print(const Scalar &x);
+
+} // namespace lz::test::calls
