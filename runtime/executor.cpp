@@ -12,11 +12,13 @@
 
 namespace lz::runtime {
 
-/// Arenas of one run: from the cache before its first launch, back when everything has been issued (S55), to
-/// be given out again when the streams that use them have passed its end.
+/// Arenas of one run: from the cache before its first launch, back when everything has been issued (S55), or
+/// as much of it as could be, to be given out again when the streams that use them have passed its end.
 class LoadedProgram::Arenas {
 public:
-    Arenas(const LoadedProgram &loaded, State &state) : loaded_(loaded), state_(state) {
+    /// `on_streams`: the ends of what has been issued are in the state when this is destroyed.
+    Arenas(const LoadedProgram &loaded, State &state, bool on_streams)
+        : loaded_(loaded), state_(state), on_streams_(on_streams) {
         const auto &arenas = loaded.program_.arenas;
         try {
             for (; count_ < arenas.size(); ++count_) {
@@ -34,9 +36,6 @@ public:
     ~Arenas() { release(); }
     Arenas(const Arenas &) = delete;
     Arenas &operator=(const Arenas &) = delete;
-
-    /// The run was issued on streams, whose ends are in the state.
-    void on_streams() { on_streams_ = true; }
 
 private:
     CachingAllocator &allocator(const ir::ArenaDesc &arena) const {
@@ -67,7 +66,7 @@ private:
     const LoadedProgram &loaded_;
     State &state_;
     size_t count_ = 0;
-    bool on_streams_ = false;
+    const bool on_streams_;
 };
 
 /// A State that goes back to the pool.
@@ -94,17 +93,21 @@ private:
 /// Keeps the state of a run, in which faults may still appear.
 class LoadedProgram::Flight final : public InFlight {
 public:
-    /// `blame`: what failed when it was issued.
-    Flight(const LoadedProgram &loaded, Taken state, std::optional<Blame> blame)
-        : loaded_(loaded), state_(std::move(state)), issued_(std::move(blame)) {}
+    /// Made before the first launch, so that there is somebody to wait whatever fails after it.
+    Flight(const LoadedProgram &loaded, Taken state) : loaded_(loaded), state_(std::move(state)) {}
+    /// What failed when it was issued.
+    void issued(std::optional<Blame> blame) { issued_ = std::move(blame); }
     /// Nobody asked how it ended; the state must be quiet before another run has it.
     ~Flight() override {
-        if (!finished_) {
+        if (finished_)
+            return;
+        const auto &tracks = loaded_.layout_->tracks;
+        for (size_t t = 0; t < tracks.size(); ++t)
             try {
-                finish({});
+                tracks[t].backend->synchronize(tracks[t].stream.stream, state_->end_ticks[t]);
             } catch (...) { // a lost device: nothing runs on it any more
             }
-        }
+        state_->clear_faults();
     }
 
     bool done() override {
@@ -132,13 +135,14 @@ public:
 
     RunReport finish(std::span<const uint32_t> lost_inputs) override {
         wait();
-        finished_ = true;
         Blame blame = issued_ ? std::move(*issued_) : Blame(loaded_.program_);
         for (const uint32_t input : lost_inputs)
             blame.lose_input(input);
         for (const Layout::Action &action : loaded_.layout_->actions)
             look_at(action, blame);
-        return blame.report();
+        RunReport report = blame.report();
+        finished_ = true;
+        return report;
     }
 
 private:
@@ -186,7 +190,18 @@ LoadedProgram::LoadedProgram(ir::Program program, std::vector<LoadedKernel> kern
     cpu_only_ = layout_->cpu_only;
 }
 
-LoadedProgram::~LoadedProgram() = default;
+/// Its code may be unloaded with it: what was put on streams has to be over. Runs that are looked at (Flight)
+/// hold their Program; the ends of all others are in their states.
+LoadedProgram::~LoadedProgram() {
+    states_->for_each([&](const State &state) {
+        for (size_t t = 0; t < layout_->tracks.size(); ++t)
+            try {
+                const Layout::Track &track = layout_->tracks[t];
+                track.backend->synchronize(track.stream.stream, state.end_ticks[t]);
+            } catch (...) { // a lost device does not run it any more, and nothing runs in a forked child
+            }
+    });
+}
 
 ir::StreamRef LoadedProgram::result_home(size_t result) const {
     return layout_->result_homes[result];
@@ -221,7 +236,8 @@ Launched LoadedProgram::run(const Bindings &bindings, bool watch) const {
         bindings.words.size() >= program_.num_runtime_words,
         fmt::format("a run binds {} runtime words of {}", bindings.words.size(), program_.num_runtime_words));
     const bool on_streams = !cpu_only_ || watch || pending(bindings);
-    Taken state(*this);
+    Taken taken(*this);
+    State *const state = &*taken;
     if (!on_streams) { // what is over by a model's clock, which has to hear that the host comes after it
         state->points.clear();
         for_each_use(bindings, [&](Backend &backend, StreamId stream, uint64_t tick) {
@@ -230,19 +246,21 @@ Launched LoadedProgram::run(const Bindings &bindings, bool watch) const {
         for (const ir::Point &p : state->points)
             devices_[device_slot(p.stream.device)].backend->synchronize(p.stream.stream, p.tick);
     }
+    std::unique_ptr<Flight> flight;
+    if (on_streams && (watch || layout_->can_fault)) {
+        std::ranges::fill(state->end_ticks, 0);
+        flight = std::make_unique<Flight>(*this, std::move(taken));
+    }
     Launched launched;
-    std::optional<Blame> blame;
     {
-        Arenas arenas(*this, *state);
-        (*state).bind(program_, *layout_, bindings);
+        Arenas arenas(*this, *state, on_streams);
+        state->bind(program_, *layout_, bindings);
         Run run(*this, *state, bindings, on_streams);
         launched.report = run.all();
-        blame = run.take_blame();
-        if (on_streams)
-            arenas.on_streams();
+        if (flight)
+            flight->issued(run.take_blame());
     }
-    if (on_streams && (watch || layout_->can_fault))
-        launched.flight = std::make_unique<Flight>(*this, std::move(state), std::move(blame));
+    launched.flight = std::move(flight);
     return launched;
 }
 

@@ -83,6 +83,7 @@ public:
     /// `kernels` as Program::kernels; `devices` are cpu, cuda:0, ...; they outlive this object. Throws
     /// Failure(Internal) for a Program that does not fit them or names a library symbol that is not there.
     LoadedProgram(ir::Program program, std::vector<LoadedKernel> kernels, std::vector<DeviceSlot> devices);
+    /// Waits until what it has put on streams is over: its code may go with it.
     ~LoadedProgram();
     LoadedProgram(const LoadedProgram &) = delete;
     LoadedProgram &operator=(const LoadedProgram &) = delete;

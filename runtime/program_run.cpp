@@ -34,9 +34,25 @@ LoadedProgram::Run::Run(const LoadedProgram &loaded, State &state, const Binding
       bindings_(bindings), on_streams_(on_streams), profiling_(profiling()) {}
 
 RunReport LoadedProgram::Run::all() {
-    const auto &actions = layout_.actions;
     if (on_streams_)
         start();
+    struct Ending {
+        ~Ending() {
+            if (run.on_streams_)
+                run.end();
+            else if (!whole) // a later run of the state finds none
+                run.state_.clear_faults();
+        }
+        Run &run;
+        bool whole = false;
+    } ending{*this};
+    RunReport report = issue();
+    ending.whole = true;
+    return report;
+}
+
+RunReport LoadedProgram::Run::issue() {
+    const auto &actions = layout_.actions;
     for (size_t next = 0; next < actions.size();) {
         try {
             // The steady path: nothing has failed.
@@ -61,8 +77,6 @@ RunReport LoadedProgram::Run::all() {
                  ir::Failure(ir::ErrorKind::OutOfMemory, "The system has no memory for a step's scratch."));
         }
     }
-    if (on_streams_)
-        end();
     if (!blame_)
         return {};
     RunReport report = blame_->report();
@@ -73,6 +87,9 @@ RunReport LoadedProgram::Run::all() {
 void LoadedProgram::Run::start() {
     for (size_t h = 0; h < layout_.homes.size(); ++h)
         state_.home_ticks[h] = layout_.homes[h].backend->record(layout_.homes[h].stream.stream);
+    // Makes streams that are not there yet, which may fail; so that their ends are there to be had.
+    for (size_t t = 0; t < layout_.tracks.size(); ++t)
+        state_.end_ticks[t] = layout_.tracks[t].backend->record(layout_.tracks[t].stream.stream);
     if (profiling_) {
         arrows_.resize(layout_.tracks.size());
         first_arrow_ = profile_arrow();
@@ -87,32 +104,55 @@ MemoryUse *LoadedProgram::Run::use_of(uint32_t memory) const {
     return index < uses.size() ? uses[index] : nullptr;
 }
 
-void LoadedProgram::Run::end() {
+/// From here on what was issued has ends that memory waits for. Where the host has no memory to note one,
+/// this waits for it here and now.
+void LoadedProgram::Run::end() noexcept {
     for (size_t t = 0; t < layout_.tracks.size(); ++t) {
         const Layout::Track &track = layout_.tracks[t];
         state_.end_ticks[t] = track.backend->record(track.stream.stream);
-        if (bindings_.ends)
-            bindings_.ends->push_back({track.stream, state_.end_ticks[t]});
     }
-    // A memory's first writer of this run supersedes what was; reads of the others come after.
     state_.noted.assign(state_.noted.size(), false);
-    for (const bool write : {true, false})
-        for (size_t t = 0; t < layout_.tracks.size(); ++t) {
-            const ir::Point end{layout_.tracks[t].stream, state_.end_ticks[t]};
-            for (const Layout::Touch &touch : layout_.tracks[t].uses) {
-                MemoryUse *const use = touch.write == write ? use_of(touch.memory) : nullptr;
-                if (!use)
-                    continue;
-                if (!write) {
-                    use->read(end);
-                } else if (state_.noted[touch.memory]) {
-                    use->also_written(end);
-                } else {
-                    use->written(end);
-                    state_.noted[touch.memory] = true;
-                }
-            }
+    const auto tracks = static_cast<uint32_t>(layout_.tracks.size());
+    for (uint32_t t = 0; t < tracks; ++t)
+        try {
+            if (bindings_.ends)
+                bindings_.ends->push_back({layout_.tracks[t].stream, state_.end_ticks[t]});
+        } catch (const std::bad_alloc &) {
+            wait_for_track(t);
         }
+    // A memory's first writer of this run supersedes what was; reads of the others come after.
+    for (const bool write : {true, false})
+        for (uint32_t t = 0; t < tracks; ++t)
+            try {
+                note_uses(t, write);
+            } catch (const std::bad_alloc &) {
+                wait_for_track(t);
+            }
+}
+
+void LoadedProgram::Run::note_uses(uint32_t track, bool write) {
+    const ir::Point end{layout_.tracks[track].stream, state_.end_ticks[track]};
+    for (const Layout::Touch &touch : layout_.tracks[track].uses) {
+        MemoryUse *const use = touch.write == write ? use_of(touch.memory) : nullptr;
+        if (!use)
+            continue;
+        if (!write) {
+            use->read(end);
+        } else if (state_.noted[touch.memory]) {
+            use->also_written(end);
+        } else {
+            use->written(end);
+            state_.noted[touch.memory] = true;
+        }
+    }
+}
+
+void LoadedProgram::Run::wait_for_track(uint32_t track) noexcept {
+    try {
+        layout_.tracks[track].backend->synchronize(layout_.tracks[track].stream.stream,
+                                                   state_.end_ticks[track]);
+    } catch (...) { // a lost device has done with it, too
+    }
 }
 
 /// Before the first use of memory on a stream: what earlier runs do with it, and the order that it was taken

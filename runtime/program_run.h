@@ -14,14 +14,18 @@ public:
     Run(const LoadedProgram &loaded, State &state, const Bindings &bindings, bool on_streams);
 
     /// Runs or issues everything; then, on streams, notes the ends of the tracks in the state and in the uses
-    /// of memory.
+    /// of memory. Also when it throws (std::bad_alloc): what has been issued by then is noted before memory
+    /// can be given back.
     RunReport all();
     /// After `all`: what is lost of it, for the flight; nothing if nothing failed.
     std::optional<Blame> take_blame() { return std::move(blame_); }
 
 private:
     void start();
-    void end();
+    RunReport issue();
+    void end() noexcept;
+    void note_uses(uint32_t track, bool write);
+    void wait_for_track(uint32_t track) noexcept;
     void wait_for_others(const Layout::Action &action);
     void wait_for(const Layout::Action &action, Backend &backend, ir::StreamRef stream, uint64_t tick);
     MemoryUse *use_of(uint32_t memory) const;

@@ -44,7 +44,9 @@ LoadedProgram::State::State(const ir::Program &program, const Layout &layout)
       pointer_buffers(layout.pointer_buffers), args(layout.args), scalars(layout.scalars.size()),
       faults(std::make_unique<ir::Fault[]>(layout.num_faults)), event_ticks(program.num_events),
       event_tracks(program.num_events), arenas(program.arenas.size()), home_ticks(layout.homes.size()),
-      end_ticks(layout.tracks.size()), noted(layout.num_params + program.results.size()) {
+      end_ticks(layout.tracks.size()), noted(layout.num_params + program.results.size()),
+      num_faults(layout.num_faults) {
+    guards.reserve(layout.tracks.size());
     for (uint32_t &buffer : pointer_buffers)
         if (buffer == ir::kNone)
             buffer = static_cast<uint32_t>(program.buffers.size());

@@ -26,13 +26,19 @@ struct LoadedProgram::State {
     std::vector<uint64_t> home_ticks;   ///< by Layout::Home: the start of the run
     std::vector<uint64_t> end_ticks;    ///< by track
     std::vector<bool> noted;            ///< scratch, by memory (Layout::Touch)
-    std::vector<Guard> guards;          ///< scratch
+    std::vector<Guard> guards;          ///< scratch, with room for all tracks
     std::vector<ir::Point> points;      ///< scratch
     State *next = nullptr;              ///< of the pool
+    uint32_t num_faults;
 
     State(const ir::Program &program, const Layout &layout);
     /// Fills in what the bindings say; the arenas are there.
     void bind(const ir::Program &program, const Layout &layout, const Bindings &bindings);
+    /// As between runs, when nobody writes faults any more.
+    void clear_faults() noexcept {
+        for (uint32_t f = 0; f < num_faults; ++f)
+            faults[f].code.store(0, std::memory_order_relaxed);
+    }
 };
 
 /// States that no run has. Taking and giving back is one exchange unless two runs meet.
@@ -41,6 +47,14 @@ struct LoadedProgram::StatePool {
     /// nullptr when all are taken.
     State *take();
     void give_back(State *state);
+    /// Calls f(state) for each that is not taken.
+    template <class F>
+    void for_each(F &&f) const {
+        if (const State *state = spare_.load(std::memory_order_acquire))
+            f(*state);
+        for (const State *state = more_; state; state = state->next)
+            f(*state);
+    }
 
 private:
     std::atomic<State *> spare_{nullptr};

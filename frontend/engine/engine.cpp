@@ -380,20 +380,36 @@ std::string Engine::explain(const ir::Graph &graph) {
     return compile_graph(graph, snapshot, Dumper(quiet, 0)).explanation;
 }
 
+namespace {
+
+void wait_for(const runtime::Guard &guard) noexcept {
+    try {
+        guard.backend->synchronize(guard.stream, guard.tick);
+    } catch (...) { // a lost device has done with it, too
+    }
+}
+
+} // namespace
+
 void Engine::allocate(Block &block, int64_t bytes, ir::StreamRef home, bool pinned) {
     const auto size = static_cast<size_t>(bytes);
-    if (!pinned) {
-        block.data = impl_->devices.allocator(home.device).allocate(size, home.stream);
-    } else if (runtime::CachingAllocator *const from = impl_->devices.pinned()) {
-        block.data = from->allocate(size);
-    } else {
-        throw ir::Failure(ir::ErrorKind::Device,
-                          "pinned memory is page-locked for a GPU. " + impl_->devices.why_no_gpu());
-    }
     block.home = home;
     block.pinned = pinned;
     if (home.device != ir::kCpu)
         track(block);
+    try {
+        if (!pinned) {
+            block.data = impl_->devices.allocator(home.device).allocate(size, home.stream);
+        } else if (runtime::CachingAllocator *const from = impl_->devices.pinned()) {
+            block.data = from->allocate(size);
+        } else {
+            throw ir::Failure(ir::ErrorKind::Device,
+                              "pinned memory is page-locked for a GPU. " + impl_->devices.why_no_gpu());
+        }
+    } catch (...) {
+        forget(block);
+        throw;
+    }
 }
 
 runtime::MemoryUse *Engine::track(Block &block) {
@@ -411,27 +427,30 @@ void Engine::free(Block &block) noexcept {
     Devices &devices = impl_->devices;
     runtime::CachingAllocator &allocator =
         block.pinned ? *devices.pinned() : devices.allocator(block.home.device);
-    std::array<runtime::Guard, 8> guards;
+    std::array<runtime::Guard, 8> usual;
     size_t count = 0;
-    std::vector<runtime::Guard> more;
+    std::vector<runtime::Guard> many;
     if (runtime::MemoryUse *const use = block.use.load(std::memory_order_acquire)) {
         use->for_each(true, [&](const ir::Point &p) {
             if (p.stream == block.home)
                 return;
             const runtime::Guard guard{&devices.backend(p.stream.device), p.stream.stream, p.tick};
-            if (count < guards.size())
-                guards[count++] = guard;
-            else
-                more.push_back(guard);
+            if (many.empty() && count < usual.size()) {
+                usual[count++] = guard;
+                return;
+            }
+            try {
+                if (many.empty())
+                    many.assign(usual.begin(), usual.end());
+                many.push_back(guard);
+            } catch (const std::bad_alloc &) { // waiting needs no memory
+                wait_for(guard);
+            }
         });
         delete use;
     }
-    if (more.empty()) {
-        allocator.free(block.data, {guards.data(), count});
-    } else {
-        more.insert(more.end(), guards.begin(), guards.end());
-        allocator.free(block.data, more);
-    }
+    allocator.free(block.data, many.empty() ? std::span<const runtime::Guard>(usual.data(), count)
+                                            : std::span<const runtime::Guard>(many));
 }
 
 bool Engine::is_idle(const Block &block, bool writer) const {
@@ -457,10 +476,17 @@ void Engine::wait(const Block &block, bool writer) const {
     const runtime::MemoryUse *const use = block.use.load(std::memory_order_acquire);
     if (!use)
         return;
-    std::vector<ir::Point> points;
-    use->for_each(writer, [&](const ir::Point &p) { points.push_back(p); });
-    for (const ir::Point &p : points)
+    const auto synchronize_with = [&](const ir::Point &p) {
         impl_->devices.backend(p.stream.device).synchronize(p.stream.stream, p.tick);
+    };
+    std::vector<ir::Point> points; // copied, because others note their uses meanwhile
+    try {
+        use->for_each(writer, [&](const ir::Point &p) { points.push_back(p); });
+    } catch (const std::bad_alloc &) { // they wait, too
+        use->for_each(writer, synchronize_with);
+        return;
+    }
+    std::ranges::for_each(points, synchronize_with);
 }
 
 void Engine::forget(Block &block) noexcept {

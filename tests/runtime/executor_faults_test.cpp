@@ -1,12 +1,15 @@
-// A Program on two virtual GPUs and the CPU in which every call of every backend is made to fail in turn, and
-// every device is lost at every call: whatever is not reported as lost is right, nothing leaks or hangs, and
-// the next run is right again.
+// A Program on two virtual GPUs and the CPU in which every call of every backend is made to fail in turn,
+// every device is lost at every call, and every allocation of the host's fails: whatever is not reported as
+// lost is right, nothing leaks or hangs, and the next run is right again. With and without the cache of
+// memory: without it what is given back too early is gone.
 #include "count_allocations.h"
 #include "program_support.h"
 #include "runtime/fault_injection.h"
 #include "virtual_support.h"
 
 #include <gmock/gmock.h>
+
+#include <optional>
 
 namespace lz::runtime {
 namespace {
@@ -122,7 +125,13 @@ struct Built {
     }
 };
 
-class ExecutorFaults : public testing::Test {
+AllocatorOptions caching(bool on) {
+    AllocatorOptions options;
+    options.caching = on;
+    return options;
+}
+
+class ExecutorFaults : public testing::TestWithParam<bool> {
 protected:
     ExecutorFaults() {
         gpus[0].set_peer_access(gpus[1], true);
@@ -158,10 +167,26 @@ protected:
             }
         };
         try {
-            Launched launched = run(*program, {in_memory, out_memory, {}, {}, in_uses, out_uses}, true);
-            look(launched.report);
-            if (launched.flight)
-                look(launched.flight->finish({}));
+            std::optional<FailingAllocation> failing;
+            if (fail_allocation > 0)
+                failing.emplace(fail_allocation);
+            const auto none_fails = [&] {
+                allocation_failed = failing && failing->failed();
+                failing.reset();
+            };
+            try {
+                Launched launched = run(*program, {in_memory, out_memory, {}, {}, in_uses, out_uses}, true);
+                const RunReport late = launched.flight ? launched.flight->finish({}) : RunReport{};
+                none_fails();
+                look(launched.report);
+                look(late);
+            } catch (...) {
+                none_fails();
+                throw;
+            }
+        } catch (const std::bad_alloc &) {
+            failed = lost[0] = lost[1] = true;
+            EXPECT_TRUE(allocation_failed);
         } catch (const ir::Failure &failure) {
             failed = lost[0] = lost[1] = true;
             EXPECT_TRUE(expected(failure.kind())) << failure.message();
@@ -192,24 +217,27 @@ protected:
 
     std::vector<double> x, y, want[2];
     double sum = 0;
+    int64_t fail_allocation = 0; ///< of the next run, from 1
+    bool allocation_failed = false;
     Gpus gpus{2, delayed()};
     CpuBackend cpu;
     FaultInjectingBackend cpu_calls{cpu}, calls0{gpus[0]}, calls1{gpus[1]};
-    CachingAllocator cpu_memory{cpu_calls}, memory0{calls0}, memory1{calls1};
+    CachingAllocator cpu_memory{cpu_calls, caching(GetParam())}, memory0{calls0, caching(GetParam())},
+        memory1{calls1, caching(GetParam())};
     Built built;
     std::unique_ptr<LoadedProgram> program = std::make_unique<LoadedProgram>(
         built.p, built.b.kernels,
         std::vector<DeviceSlot>{{&cpu_calls, &cpu_memory}, {&calls0, &memory0}, {&calls1, &memory1}});
 };
 
-TEST_F(ExecutorFaults, NoneHappensByItself) {
+TEST_P(ExecutorFaults, NoneHappensByItself) {
     const auto none = [](ir::ErrorKind) { return false; };
     for (int i = 0; i < 10; ++i)
         EXPECT_FALSE(run_and_compare(none));
     EXPECT_EQ(allocated(), 0);
 }
 
-TEST_F(ExecutorFaults, EveryCallMayFail) {
+TEST_P(ExecutorFaults, EveryCallMayFail) {
     const auto expected = [](ir::ErrorKind kind) {
         return kind == ir::ErrorKind::Device || kind == ir::ErrorKind::OutOfMemory;
     };
@@ -229,7 +257,7 @@ TEST_F(ExecutorFaults, EveryCallMayFail) {
         }
 }
 
-TEST_F(ExecutorFaults, EveryDeviceMayBeLostAtEveryCall) {
+TEST_P(ExecutorFaults, EveryDeviceMayBeLostAtEveryCall) {
     const auto expected = [](ir::ErrorKind kind) { return kind == ir::ErrorKind::Cuda; };
     for (FaultInjectingBackend *backend : {&calls0, &calls1})
         for (int64_t n = 1;; ++n) {
@@ -246,6 +274,107 @@ TEST_F(ExecutorFaults, EveryDeviceMayBeLostAtEveryCall) {
             if (calls < n || HasFailure())
                 break;
         }
+}
+
+TEST_P(ExecutorFaults, EveryAllocationMayFail) {
+    if (!FailingAllocation::possible())
+        GTEST_SKIP() << "operator new is the sanitizer's own";
+    const auto expected = [](ir::ErrorKind kind) { return kind == ir::ErrorKind::OutOfMemory; };
+    for (const bool warm : {false, true})
+        for (int64_t n = 1;; ++n) {
+            SCOPED_TRACE(testing::Message() << "allocation " << n << (warm ? " of a run that is not" : " of")
+                                            << " the first run");
+            program = std::make_unique<LoadedProgram>(
+                built.p, built.b.kernels,
+                std::vector<DeviceSlot>{{&cpu_calls, &cpu_memory}, {&calls0, &memory0}, {&calls1, &memory1}});
+            if (warm) {
+                EXPECT_FALSE(run_and_compare(expected));
+            }
+            fail_allocation = n;
+            run_and_compare(expected);
+            fail_allocation = 0;
+            EXPECT_EQ(allocated(), 0);
+            EXPECT_FALSE(run_and_compare(expected)) << "the next run is right";
+            if (!allocation_failed || HasFailure())
+                break;
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, ExecutorFaults, testing::Bool(),
+                         [](const auto &info) { return info.param ? "Cached" : "NotCached"; });
+
+/// Memory of the CPU, of which nothing may be given back while a run on the worker stream uses it.
+class WatchedCpu final : public FaultInjectingBackend {
+public:
+    explicit WatchedCpu(CpuBackend &cpu) : FaultInjectingBackend(cpu), cpu_(cpu) {}
+    void free(void *memory, size_t bytes) noexcept override {
+        frees_in_use += !cpu_.reached(ir::kHostWorkerStream, cpu_.record(ir::kHostWorkerStream));
+        FaultInjectingBackend::free(memory, bytes);
+    }
+    int frees_in_use = 0;
+
+private:
+    CpuBackend &cpu_;
+};
+
+// What the user saw: LAZULI_NO_MEMORY_CACHING=1, a launch that ran out of the host's memory after its first
+// step, and a crash in that step.
+TEST(ExecutorOnStreams, ALaunchThatFailsHalfWayFreesNoMemoryThatLaunchedStepsUse) {
+    if (!FailingAllocation::possible())
+        GTEST_SKIP() << "operator new is the sanitizer's own";
+    constexpr int64_t kMany = 20'000;
+    ProgramBuilder b;
+    const uint32_t x = b.input(kMany), first = b.arena(kMany), second = b.arena(kMany), y = b.result(kMany);
+    const uint32_t k = b.kernel({BufferMode::In, BufferMode::Out}, 0, {}, {add_one_slowly}, true);
+    for (const auto &[from, to] : {std::pair(x, first), {first, second}, {second, y}})
+        b.launch(k, {{.buffers = {from, to}, .items = {kMany}}}).accesses = {{from, 0, kMany * 8, false},
+                                                                             {to, 0, kMany * 8, true}};
+    int launches_that_failed = 0;
+    for (const bool cached : {false, true})
+        for (const bool fails_in_call : {false, true})
+            for (int64_t n = 1;; ++n) {
+                SCOPED_TRACE(testing::Message() << (fails_in_call ? "call " : "allocation ") << n);
+                CpuBackend real;
+                WatchedCpu cpu(real);
+                CachingAllocator memory(cpu, caching(cached));
+                const auto program = b.load(cpu, memory);
+                std::vector<double> in(kMany, 1);
+                void *const in_memory[] = {in.data()}, *const out_memory[] = {memory.allocate(kMany * 8)};
+                bool done = false, lost = false;
+                {
+                    MemoryUse use[2];
+                    MemoryUse *in_uses[] = {&use[0]}, *out_uses[] = {&use[1]};
+                    std::vector<Point> ends;
+                    if (fails_in_call)
+                        cpu.fail_at(n);
+                    const auto run_once = [&] {
+                        const FailingAllocation failing(fails_in_call ? int64_t{1} << 40 : n);
+                        try {
+                            const Launched launched = run(
+                                *program, {in_memory, out_memory, {}, {}, in_uses, out_uses, &ends}, true);
+                            lost = !launched.report.ok();
+                        } catch (const std::bad_alloc &) {
+                            lost = true;
+                        } catch (const ir::Failure &) {
+                            lost = true;
+                        }
+                        done = fails_in_call ? cpu.calls() < n : !failing.failed();
+                    };
+                    run_once();
+                    std::vector<Guard> guards; // as the engine frees a result
+                    use[1].for_each(
+                        true, [&](const Point &p) { guards.push_back({&cpu, p.stream.stream, p.tick}); });
+                    memory.free(out_memory[0], guards);
+                }
+                real.synchronize(ir::kHostWorkerStream, real.record(ir::kHostWorkerStream));
+                memory.free(memory.allocate(512)); // asks the guards again
+                EXPECT_EQ(cpu.frees_in_use, 0);
+                EXPECT_EQ(memory.stats().active_bytes[StatPool::All].current, 0);
+                launches_that_failed += lost;
+                if (done || HasFailure())
+                    break;
+            }
+    EXPECT_GT(launches_that_failed, 8);
 }
 
 // A Program that is run again is put on its streams without a heap allocation.
