@@ -1,7 +1,7 @@
 #pragma once
-/// The inside of CachingAllocator. Three files: handing out and taking back (caching_allocator.cpp), giving
-/// back to the driver (allocator_release.cpp), and looking at it (allocator_inspect.cpp). Everything private
-/// expects the lock.
+/// The inside of CachingAllocator. Four files: handing out and taking back (caching_allocator.cpp), what is
+/// done when the driver has no more (allocator_full.cpp), giving back to the driver (allocator_release.cpp),
+/// and looking at it (allocator_inspect.cpp). Everything private expects the lock.
 
 #include "runtime/caching_allocator.h"
 #include "runtime/memory_block.h"
@@ -15,17 +15,22 @@
 
 namespace lz::runtime {
 
+inline constexpr size_t kSmallSize = size_t{1} << 20; ///< requests up to this are of the small pool
+/// What max_split_size_mb cannot be below.
+inline constexpr size_t kSmallestMaxSplit = size_t{20} << 20;
+
 inline int64_t signed_bytes(size_t bytes) {
     return static_cast<int64_t>(bytes);
 }
 
 class CachingAllocator::Impl {
 public:
-    Impl(MemorySource &source, AllocatorOptions options) : source_(source), options_(std::move(options)) {
+    Impl(MemorySource &source, AllocatorOptions options)
+        : source_(source), options_(std::move(options)), backend_(dynamic_cast<Backend *>(&source)) {
         if (options_.max_split_size != SIZE_MAX)
             stats_.max_split_size = signed_bytes(options_.max_split_size);
         total_ = source_.total_memory();
-        allowed_ = total_;
+        allow(total_);
     }
 
     ~Impl() {
@@ -50,12 +55,24 @@ public:
 
 private:
     FreeBlocks &free_blocks(StreamId stream, bool small);
+    /// The pool of a block: found or made when it was handed out.
+    FreeBlocks &pool_of(const Block *block) {
+        return *pools_[static_cast<size_t>(block->stream)][block->small];
+    }
+    void make_room();
     Block *find_free(size_t size, StreamId stream, bool small);
     Block *new_segment(std::unique_lock<std::mutex> &lock, size_t size, size_t requested, StreamId stream,
                        bool small);
     Block *ask_driver(size_t bytes, StreamId stream, bool small);
-    [[noreturn]] void out_of_memory(size_t size, size_t requested, StreamId stream);
-    size_t largest_of_others(StreamId stream) const;
+    Block *ask_driver_for_less(size_t bytes, size_t size, StreamId stream, bool small);
+    Block *find_elsewhere(size_t size, StreamId stream, bool small);
+    bool is_busy(StreamId stream) const noexcept;
+    void order_after_owner(std::unique_lock<std::mutex> &lock, Block *block);
+    bool take_home(Block *block) noexcept;
+    [[noreturn]] void out_of_memory(size_t size, size_t requested);
+    size_t largest_free() const;
+    void allow(size_t bytes);
+    size_t segment_size(size_t size) const;
     void hand_out(Block *block, size_t size, size_t requested);
     void take_back(Block *block);
     void merge(Block *left, Block *right);
@@ -66,6 +83,7 @@ private:
     void give_back_cache();
     void give_back(Block *segment);
     bool hold_back(Block *block, const Guard &guard) noexcept;
+    void let_go(Block *block) noexcept;
     bool wait_for_oldest_guard(std::unique_lock<std::mutex> &lock);
     void wait_for_guards(std::unique_lock<std::mutex> &lock);
     void wait_for(const Guard &guard, std::unique_lock<std::mutex> &lock) noexcept;
@@ -86,7 +104,10 @@ private:
         set[small ? StatPool::SmallPool : StatPool::LargePool].sub(amount);
     }
 
+    Backend *const backend_; ///< the source as one; null where it has no streams (pinned memory)
     size_t total_ = 0, allowed_ = 0, reserved_ = 0;
+    size_t small_segment_ = 0, large_segment_ = 0; ///< sizes of segments that several blocks share
+    size_t refused_ = SIZE_MAX; ///< what the driver has not given since something was given back to it
     bool fraction_set_ = false;
     uint64_t requests_ = 0;
     BlockArena blocks_;
@@ -113,7 +134,14 @@ private:
         }
     };
     std::vector<Pending> pending_;
-    size_t num_pending_ = 0; ///< in all of them
+    size_t num_pending_ = 0; ///< in all of them, and of those below
+    /// For those for whom the host had no memory.
+    struct Stray {
+        Guard guard;
+        Block *block;
+    };
+    std::array<Stray, 64> strays_;
+    size_t num_strays_ = 0;
 };
 
 } // namespace lz::runtime

@@ -11,6 +11,7 @@ void CachingAllocator::Impl::give_back(Block *segment) {
     source_.free(segment->memory, segment->size);
     segments_.erase(segment->memory);
     reserved_ -= segment->size;
+    refused_ = SIZE_MAX;
     ++stats_.num_device_free;
     sub(stats_.segment, segment->small, 1);
     sub(stats_.reserved_bytes, segment->small, signed_bytes(segment->size));
@@ -120,7 +121,10 @@ bool CachingAllocator::Impl::hold_back(Block *block, const Guard &guard) noexcep
         found->blocks.push_back({guard.tick, block});
         ++num_pending_;
     } catch (const std::bad_alloc &) {
-        // Nobody will tell when that stream is done: the block is never used again.
+        if (num_strays_ < strays_.size()) {
+            strays_[num_strays_++] = {guard, block};
+            ++num_pending_;
+        } // Else nobody will tell when that stream is done: the block is never used again.
     }
     return true;
 }
@@ -132,10 +136,22 @@ void CachingAllocator::Impl::poll_guards() noexcept {
             if (ask([&] { return pending.backend->reached(pending.stream, first.tick); }) == Passed::No)
                 break;
             pending.pop();
-            --num_pending_;
-            if (--first.block->guards == 0)
-                take_back(first.block);
+            let_go(first.block);
         }
+    for (size_t i = num_strays_; i-- > 0;) {
+        const auto [guard, block] = strays_[i];
+        if (ask([&] { return guard.backend->reached(guard.stream, guard.tick); }) == Passed::No)
+            continue;
+        strays_[i] = strays_[--num_strays_];
+        let_go(block);
+    }
+}
+
+/// One of the streams that use the block is done with it.
+void CachingAllocator::Impl::let_go(Block *block) noexcept {
+    --num_pending_;
+    if (--block->guards == 0)
+        take_back(block);
 }
 
 /// Without the lock: what a stream does meanwhile may free memory here.
@@ -157,8 +173,14 @@ bool CachingAllocator::Impl::wait_for_oldest_guard(std::unique_lock<std::mutex> 
             (oldest == pending_.size() ||
              pending_[i].front().block->freed_at < pending_[oldest].front().block->freed_at))
             oldest = i;
-    if (oldest == pending_.size())
-        return false;
+    if (oldest == pending_.size()) {
+        if (num_strays_ == 0)
+            return false;
+        const Stray stray = strays_[0];
+        wait_for(stray.guard, lock);
+        poll_guards();
+        return num_strays_ == 0 || strays_[0].block != stray.block;
+    }
     const Deferred waited = pending_[oldest].front();
     wait_for({pending_[oldest].backend, pending_[oldest].stream, waited.tick}, lock);
     poll_guards();
@@ -177,6 +199,8 @@ void CachingAllocator::Impl::wait_for_guards(std::unique_lock<std::mutex> &lock)
                 tick = std::max(tick, deferred.tick);
             last.push_back({pending.backend, pending.stream, tick});
         }
+    for (size_t i = 0; i < num_strays_; ++i)
+        last.push_back(strays_[i].guard);
     for (const Guard &guard : last)
         wait_for(guard, lock);
     poll_guards();

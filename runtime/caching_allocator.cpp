@@ -13,21 +13,35 @@ namespace {
 
 // The sizes of PyTorch's c10/cuda/CUDACachingAllocator.cpp.
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr size_t kSmallSize = kMiB;        ///< requests up to this are of the small pool
-constexpr size_t kSmallSegment = 2 * kMiB; ///< its segments
+constexpr size_t kSmallSegment = 2 * kMiB; ///< segments of the small pool
 constexpr size_t kLargeSegment = 20 * kMiB;
 constexpr size_t kOwnSegment = 10 * kMiB; ///< requests from this on get a segment of their own size
 constexpr size_t kSegmentUnit = 2 * kMiB;
 
-size_t segment_size(size_t size) {
-    if (size <= kSmallSize)
-        return kSmallSegment;
-    if (size < kOwnSegment)
-        return kLargeSegment;
-    return (size + kSegmentUnit - 1) / kSegmentUnit * kSegmentUnit;
-}
+// Each stream has segments of its own. Where there is little memory they are parts of it: the streams that
+// the engine uses by itself (ir/stream.h) together may not take up the device by their first requests.
+constexpr size_t kSmallParts = 128, kLargeParts = 16;
+constexpr size_t kLeastSegment = kMiB / 16;
 
 } // namespace
+
+/// From here on so much may be reserved.
+void CachingAllocator::Impl::allow(size_t bytes) {
+    allowed_ = bytes;
+    const auto part = [&](size_t parts, size_t most) {
+        return std::clamp(bytes / parts / kLeastSegment * kLeastSegment, kLeastSegment, most);
+    };
+    small_segment_ = part(kSmallParts, kSmallSegment);
+    large_segment_ = part(kLargeParts, kLargeSegment);
+}
+
+size_t CachingAllocator::Impl::segment_size(size_t size) const {
+    if (size <= kSmallSize)
+        return std::max(size, small_segment_);
+    if (size < kOwnSegment)
+        return std::max(size, large_segment_);
+    return (size + kSegmentUnit - 1) / kSegmentUnit * kSegmentUnit;
+}
 
 FreeBlocks &CachingAllocator::Impl::free_blocks(StreamId stream, bool small) {
     auto index = static_cast<size_t>(stream);
@@ -50,11 +64,15 @@ void *CachingAllocator::Impl::allocate(size_t requested, StreamId stream) {
     ++requests_;
     if (num_pending_ != 0)
         poll_guards();
+    make_room();
     Block *block = options_.caching ? find_free(size, stream, small) : nullptr;
     if (!block)
         block = new_segment(lock, size, requested, stream, small);
     hand_out(block, size, requested);
-    return block->memory;
+    void *const memory = block->memory;
+    if (block->lent_to != kNotLent) [[unlikely]]
+        order_after_owner(lock, block);
+    return memory;
 }
 
 Block *CachingAllocator::Impl::find_free(size_t size, StreamId stream, bool small) {
@@ -73,50 +91,89 @@ Block *CachingAllocator::Impl::find_free(size_t size, StreamId stream, bool smal
     return block;
 }
 
-/// A block that holds `size`, in no free list: a whole segment, or one that came back while it waited.
+/// For what one request adds to the tables: when it has been chosen, nothing fails any more.
+void CachingAllocator::Impl::make_room() {
+    blocks_.make_room();
+    in_use_.make_room();
+}
+
+/// A block that holds `size`, in no free list: a whole segment, one of another stream's, or one that came
+/// back while it waited.
 Block *CachingAllocator::Impl::new_segment(std::unique_lock<std::mutex> &lock, size_t size, size_t requested,
                                            StreamId stream, bool small) {
     size_t bytes = options_.caching ? segment_size(size) : size;
     if (options_.garbage_collection_threshold > 0)
         collect_garbage();
+    const bool refused = size >= refused_;
+    if (refused) // nothing has changed since: the driver is asked in vain
+        if (Block *block = find_elsewhere(size, stream, small))
+            return block;
     if (Block *block = ask_driver(bytes, stream, small))
         return block;
     if (give_back_oversize(bytes))
         if (Block *block = ask_driver(bytes, stream, small))
             return block;
+    if (Block *block = ask_driver_for_less(bytes, size, stream, small))
+        return block;
+    if (!refused)
+        if (Block *block = find_elsewhere(size, stream, small))
+            return block;
     ++stats_.num_alloc_retries;
     // The host is ahead of its devices: it waits until they are done with enough, and no longer.
-    while (wait_for_oldest_guard(lock))
-        if (Block *block =
-                options_.caching ? find_free(size, stream, small) : ask_driver(bytes, stream, small))
+    while (wait_for_oldest_guard(lock)) {
+        make_room(); // others allocated meanwhile
+        Block *block = options_.caching ? find_free(size, stream, small) : ask_driver(bytes, stream, small);
+        if (!block)
+            block = find_elsewhere(size, stream, small);
+        if (block)
             return block;
+    }
+    make_room();
     give_back_cache();
     if (Block *block = ask_driver(bytes, stream, small))
         return block;
-    // A segment for others besides this request is more than it needs: the last try is for it alone.
-    if (bytes > size)
-        if (Block *block = ask_driver(size, stream, small))
+    if (Block *block = ask_driver_for_less(bytes, size, stream, small))
+        return block;
+    if (Block *block = find_elsewhere(size, stream, small)) // freed while this waited
+        return block;
+    out_of_memory(size, requested);
+}
+
+/// A segment for others besides a request is more than it needs.
+Block *CachingAllocator::Impl::ask_driver_for_less(size_t bytes, size_t size, StreamId stream, bool small) {
+    while (bytes > size) {
+        bytes = std::max(bytes / 4 / kLeastSegment * kLeastSegment, size);
+        if (Block *block = ask_driver(bytes, stream, small))
             return block;
-    out_of_memory(size, requested, stream);
+    }
+    return nullptr;
 }
 
 Block *CachingAllocator::Impl::ask_driver(size_t bytes, StreamId stream, bool small) {
-    if (bytes > allowed_ || reserved_ > allowed_ - bytes)
+    if (bytes > allowed_ || reserved_ > allowed_ - bytes) {
+        refused_ = std::min(refused_, bytes);
         return nullptr;
+    }
     char *memory = nullptr;
     try {
         memory = static_cast<char *>(source_.allocate(bytes));
     } catch (const ir::Failure &failure) {
         if (failure.kind() != ir::ErrorKind::OutOfMemory)
             throw;
+        refused_ = std::min(refused_, bytes);
         return nullptr;
     }
-    Block *block = blocks_.make();
+    try {
+        segments_.try_emplace(memory);
+    } catch (...) {
+        source_.free(memory, bytes);
+        throw;
+    }
+    Block *block = segments_[memory] = blocks_.make();
     block->memory = memory;
     block->size = bytes;
     block->stream = stream;
     block->small = small;
-    segments_.emplace(memory, block);
     reserved_ += bytes;
     ++stats_.num_device_alloc;
     add(stats_.segment, small, 1);
@@ -126,49 +183,12 @@ Block *CachingAllocator::Impl::ask_driver(size_t bytes, StreamId stream, bool sm
     return block;
 }
 
-/// The largest free block that stream's allocations cannot have, because another stream's segment holds it.
-size_t CachingAllocator::Impl::largest_of_others(StreamId stream) const {
-    size_t most = 0;
-    for (size_t s = 0; s < pools_.size(); ++s)
-        if (const FreeBlocks *large = pools_[s][0].get(); large && static_cast<StreamId>(s) != stream)
-            if (const Block *block = large->largest())
-                most = std::max(most, block->size);
-    return most;
-}
-
-void CachingAllocator::Impl::out_of_memory(size_t size, size_t requested, StreamId stream) {
-    ++stats_.num_ooms;
-    int64_t allocated = stats_.allocated_bytes[StatPool::All].current;
-    int64_t cached = signed_bytes(reserved_) - allocated;
-    std::string message =
-        fmt::format("{} is out of memory: {} were asked for; it has {} in total, {} of them free; this "
-                    "process has {} in live "
-                    "tensors and {} reserved.",
-                    source_.name(), human_bytes(signed_bytes(requested)), human_bytes(signed_bytes(total_)),
-                    human_bytes(signed_bytes(source_.free_memory())), human_bytes(allocated),
-                    human_bytes(signed_bytes(reserved_)));
-    if (fraction_set_)
-        message += fmt::format(" It may reserve {} (set_per_process_memory_fraction).",
-                               human_bytes(signed_bytes(allowed_)));
-    if (const size_t other = largest_of_others(stream); other >= size)
-        message +=
-            fmt::format(" {} in one piece are cached for another stream, and serve this one only when all "
-                        "of their segment is free.",
-                        human_bytes(signed_bytes(other)));
-    else if (cached >= signed_bytes(size))
-        message += fmt::format(
-            " {} are reserved but in pieces: max_split_size_mb in LAZULI_ALLOC_CONF works against "
-            "that.",
-            human_bytes(cached));
-    message += " Try to drop tensors that are no longer needed, or a smaller batch.";
-    throw ir::Failure(ir::ErrorKind::OutOfMemory, message);
-}
-
 /// Cuts what is too much off a block that is in no free list, and hands the rest out.
 void CachingAllocator::Impl::hand_out(Block *block, size_t size, size_t requested) {
     bool small = block->small;
     size_t rest = block->size - size;
-    bool cut = small ? rest >= kMinBlock : rest > kSmallSize && size < options_.max_split_size;
+    bool cut =
+        small || size <= kSmallSize ? rest >= kMinBlock : rest > kSmallSize && size < options_.max_split_size;
     if (cut && options_.caching) {
         Block *remaining = blocks_.make();
         remaining->memory = block->memory + size;
@@ -182,7 +202,7 @@ void CachingAllocator::Impl::hand_out(Block *block, size_t size, size_t requeste
             block->after->before = remaining;
         block->after = remaining;
         block->size = size;
-        free_blocks(block->stream, small).insert(remaining);
+        pool_of(block).insert(remaining);
         change_inactive(small, 1, signed_bytes(rest));
     }
     block->in_use = true;
@@ -221,6 +241,8 @@ void CachingAllocator::Impl::free(void *memory, std::span<const Guard> guards) n
     bool held = false;
     for (const Guard &guard : guards)
         held |= hold_back(block, guard);
+    if (block->lent_to != kNotLent) [[unlikely]]
+        held |= take_home(block);
     if (!held) [[likely]]
         take_back(block);
 }
@@ -237,7 +259,7 @@ void CachingAllocator::Impl::take_back(Block *block) {
         return;
     }
     int64_t blocks = 0, bytes = 0; // net change of free parts of split segments
-    FreeBlocks &pool = free_blocks(block->stream, small);
+    FreeBlocks &pool = pool_of(block);
     auto absorb = [&](Block *neighbour) {
         pool.remove(neighbour);
         --blocks;
@@ -276,7 +298,8 @@ void CachingAllocator::Impl::set_fraction(double fraction) {
         throw ir::Failure(ir::ErrorKind::State,
                           fmt::format("A memory fraction is above 0 and at most 1; {} was given.", fraction));
     std::lock_guard lock(mutex_);
-    allowed_ = static_cast<size_t>(fraction * static_cast<double>(total_));
+    allow(static_cast<size_t>(fraction * static_cast<double>(total_)));
+    refused_ = SIZE_MAX;
     fraction_set_ = fraction < 1;
 }
 

@@ -6,8 +6,10 @@
 /// Sizes are rounded up to 512 bytes. A request takes the smallest free block that holds it (of equal ones
 /// the one freed last, whose bytes may still be in a cache), split when enough is left; a freed block merges
 /// with its free neighbours. Requests up to 1 MiB live in segments of 2 MiB, below 10 MiB in segments of 20
-/// MiB, larger ones in segments of their own size rounded up to 2 MiB. Blocks belong to the stream they were
-/// asked for on and go back to it.
+/// MiB, larger ones in segments of their own size rounded up to 2 MiB; where less than 320 MiB may be
+/// reserved the segments are smaller. Blocks belong to the stream they were asked for on and go back to it.
+/// When the driver has no more, a free block of another stream is lent: the stream that asked waits for the
+/// other, and the block's own stream has it again when that is done with it.
 
 #include "runtime/allocator_options.h"
 #include "runtime/allocator_stats.h"
@@ -40,9 +42,10 @@ public:
 
     // All functions may be called from any thread.
 
-    /// At least `bytes` bytes, aligned to 512, not initialised; nullptr for 0 bytes. When the driver has no
-    /// more, the cache is given back and the driver asked again; then throws Failure(OutOfMemory), which says
-    /// what was asked, what there is and what to try. Nothing is lost by that.
+    /// At least `bytes` bytes, aligned to 512, not initialised; nullptr for 0 bytes. What was put on `stream`
+    /// before may still use them. When the driver has no more, free memory of other streams is taken, then
+    /// the cache is given back and the driver asked again; then throws Failure(OutOfMemory), which says what
+    /// was asked, what there is and what to try. Nothing is lost by that, nor by std::bad_alloc.
     void *allocate(size_t bytes, StreamId stream = 0);
     /// Takes back what `allocate` gave; nullptr is fine. Never waits for the device (S54). Work on the stream
     /// that it was allocated on may still use it; work on other streams (of any device) too, up to `guards`:

@@ -93,9 +93,7 @@ size_t BlockTable::position(const void *memory) const {
     return at;
 }
 
-void BlockTable::insert(Block *block) {
-    if (2 * (count_ + 1) > slots_.size())
-        grow();
+void BlockTable::insert(Block *block) noexcept {
     slots_[position(block->memory)] = block;
     ++count_;
 }
@@ -130,16 +128,19 @@ void BlockTable::grow() {
             slots_[position(block->memory)] = block;
 }
 
-Block *BlockArena::make() {
-    if (!free_)
-        return &blocks_.emplace_back();
+void BlockArena::grow() {
+    for (int i = 0; i < 2; ++i)
+        recycle(&blocks_.emplace_back());
+}
+
+Block *BlockArena::make() noexcept {
     Block *block = free_;
     free_ = block->next;
     block->next = nullptr;
     return block;
 }
 
-void BlockArena::recycle(Block *block) {
+void BlockArena::recycle(Block *block) noexcept {
     *block = Block{};
     block->next = free_;
     free_ = block;

@@ -13,6 +13,7 @@
 namespace lz::runtime {
 
 inline constexpr size_t kMinBlock = 512; ///< unit of sizes and addresses
+inline constexpr StreamId kNotLent = -1;
 
 /// A run of bytes of one segment. Neighbours that are free are always merged.
 struct Block {
@@ -22,7 +23,8 @@ struct Block {
     Block *before = nullptr, *after = nullptr;  ///< neighbours in the segment
     Block *previous = nullptr, *next = nullptr; ///< in the bin of a FreeBlocks
     StreamId stream = 0;
-    bool small = false; ///< of the small pool
+    StreamId lent_to = kNotLent; ///< in use on this stream, which is not its own
+    bool small = false;          ///< of the small pool
     bool in_use = false;
     bool oversize = false; ///< not smaller than max_split_size when it was handed out
     uint32_t guards = 0;   ///< freed, and so many streams are not done with it
@@ -74,7 +76,13 @@ private:
 class BlockTable {
 public:
     BlockTable() : slots_(1024) {}
-    void insert(Block *block);
+    /// Makes room for one more; the only thing here that may throw.
+    void make_room() {
+        if (2 * (count_ + 1) > slots_.size()) [[unlikely]]
+            grow();
+    }
+    /// There is room.
+    void insert(Block *block) noexcept;
     /// The block at this address, or nullptr.
     Block *find(const void *memory) const;
     /// Likewise, and forgets it.
@@ -97,10 +105,18 @@ private:
 /// Where Blocks live; they are reused and never given back before the end.
 class BlockArena {
 public:
-    Block *make();
-    void recycle(Block *block);
+    /// Sees to it that two can be made; the only thing here that may throw.
+    void make_room() {
+        if (!free_ || !free_->next) [[unlikely]]
+            grow();
+    }
+    /// There is room.
+    Block *make() noexcept;
+    void recycle(Block *block) noexcept;
 
 private:
+    void grow();
+
     std::deque<Block> blocks_;
     Block *free_ = nullptr; ///< linked by `next`
 };

@@ -1,3 +1,4 @@
+#include "count_allocations.h"
 #include "fake_backend.h"
 #include "runtime/caching_allocator.h"
 #include "runtime/fault_injection.h"
@@ -189,17 +190,148 @@ TEST(Semantics, S52_out_of_memory_says_what_was_asked_and_what_there_is_and_lose
     EXPECT_EQ(allocator.check_invariants(), "");
 }
 
-TEST(Semantics, S52_out_of_memory_says_what_is_cached_for_another_stream) {
+TEST(Semantics, S52_free_memory_of_another_stream_is_found_before_anybody_is_told_no) {
     FakeBackend backend(32 * kMiB);
     CachingAllocator allocator(backend);
-    void *whole = allocator.allocate(30 * kMiB, 0);
+    void *const whole = allocator.allocate(30 * kMiB, 0);
     allocator.free(whole);
-    void *a = allocator.allocate(10 * kMiB, 0); // a part of that segment, which so cannot be given back
-    const std::string message = failure_of([&] { allocator.allocate(16 * kMiB, 4); }).message();
-    EXPECT_THAT(message, HasSubstr("20.00 MiB in one piece are cached for another stream"));
-    EXPECT_THAT(message, testing::Not(HasSubstr("max_split_size_mb")));
-    EXPECT_NE(allocator.allocate(16 * kMiB, 0), nullptr);
+    void *const a = allocator.allocate(10 * kMiB, 0); // a part of that segment, which so cannot be given back
+    const uint64_t tick = backend.work(0);
+    void *const b = allocator.allocate(16 * kMiB, 4);
+    EXPECT_EQ(b, static_cast<char *>(a) + 10 * kMiB);
+    EXPECT_THAT(backend.ordered, testing::ElementsAre(FakeBackend::Ordered{4, 0, tick}))
+        << "stream 0 may still use what it freed";
+    EXPECT_EQ(backend.waits, 0) << "the host does not wait";
+    backend.work(4);
+    allocator.free(b);
+    EXPECT_EQ(allocator.check_invariants(), "");
+    EXPECT_EQ(current(allocator.stats().active_bytes), static_cast<int64_t>(10 * kMiB + 16 * kMiB))
+        << "stream 4 may still use what was lent to it";
     allocator.free(a);
+    backend.finish(4);
+    EXPECT_EQ(allocator.allocate(30 * kMiB, 0), whole) << "it is its own stream's again, in one piece";
+    EXPECT_EQ(allocator.check_invariants(), "");
+}
+
+TEST(Semantics, S52_of_other_streams_one_that_is_idle_lends_first) {
+    FakeBackend backend(32 * kMiB);
+    CachingAllocator allocator(backend);
+    void *const busy = allocator.allocate(15 * kMiB, 1), *const idle = allocator.allocate(15 * kMiB, 2);
+    allocator.free(busy);
+    allocator.free(idle);
+    allocator.allocate(5 * kMiB, 1); // so that neither segment can be given back
+    allocator.allocate(5 * kMiB, 2);
+    backend.work(1);
+    void *const c = allocator.allocate(8 * kMiB, 0);
+    EXPECT_EQ(c, static_cast<char *>(idle) + 5 * kMiB);
+}
+
+TEST(Semantics, S52_small_tensors_find_room_in_large_segments) {
+    FakeBackend backend(32 * kMiB);
+    CachingAllocator allocator(backend);
+    void *const a = allocator.allocate(30 * kMiB, 0);
+    allocator.free(a);
+    allocator.allocate(2 * kMiB, 0);
+    std::vector<void *> small;
+    for (int i = 0; i < 1000; ++i) // more than fit in the two MiB beside the segment
+        small.push_back(allocator.allocate(4096, i % 3));
+    EXPECT_EQ(allocator.check_invariants(), "");
+    for (void *memory : small)
+        allocator.free(memory);
+    EXPECT_EQ(allocator.check_invariants(), "");
+    EXPECT_EQ(current(allocator.stats().allocated_bytes), static_cast<int64_t>(2 * kMiB));
+}
+
+TEST(Semantics, S52_a_stream_that_cannot_wait_for_the_owner_gets_nothing) {
+    FakeBackend fake(32 * kMiB);
+    FaultInjectingBackend backend(fake);
+    CachingAllocator allocator(backend);
+    allocator.free(allocator.allocate(30 * kMiB, 0));
+    void *const a = allocator.allocate(10 * kMiB, 0);
+    fake.work(0);
+    backend.fail_at(1);
+    EXPECT_EQ(failure_of([&] { allocator.allocate(16 * kMiB, 4); }).kind(), ir::ErrorKind::Device);
+    backend.fail_at(0);
+    EXPECT_EQ(current(allocator.stats().allocated_bytes), static_cast<int64_t>(10 * kMiB));
+    EXPECT_EQ(allocator.check_invariants(), "");
+    fake.finish(4);
+    EXPECT_NE(allocator.allocate(16 * kMiB, 4), nullptr);
+    allocator.free(a);
+}
+
+TEST(Allocator, SegmentsOfASmallDeviceLeaveRoomForEveryStream) {
+    FakeBackend backend(20 * kMiB);
+    CachingAllocator allocator(backend);
+    for (StreamId s = 0; s < ir::kFirstUserStream; ++s) {
+        EXPECT_NE(allocator.allocate(100, s), nullptr);
+        EXPECT_NE(allocator.allocate(2'000'000, s), nullptr) << s;
+    }
+    EXPECT_TRUE(backend.ordered.empty()) << "none lends to another";
+    EXPECT_EQ(allocator.check_invariants(), "");
+}
+
+TEST(Semantics, S52_the_advice_is_true) {
+    FakeBackend backend(64 * kMiB);
+    CachingAllocator allocator(backend);
+    const auto message = [&](size_t bytes) {
+        return failure_of([&] { allocator.allocate(bytes); }).message();
+    };
+    EXPECT_THAT(message(65 * kMiB), testing::AllOf(HasSubstr("less than was asked for, whatever is freed"),
+                                                   testing::Not(HasSubstr("drop tensors"))));
+    // Four blocks of 15 MiB in one segment, every other one free: 30 MiB, in two pieces.
+    allocator.free(allocator.allocate(60 * kMiB));
+    std::vector<void *> quarters;
+    for (int i = 0; i < 4; ++i)
+        quarters.push_back(allocator.allocate(15 * kMiB));
+    allocator.free(quarters[0]);
+    allocator.free(quarters[2]);
+    EXPECT_THAT(message(28 * kMiB),
+                testing::AllOf(HasSubstr("30.00 MiB are cached, in pieces between live tensors, the largest "
+                                         "of 15.00 MiB"),
+                               HasSubstr("max_split_size_mb")));
+    EXPECT_THAT(message(16 * kMiB), testing::Not(HasSubstr("max_split_size_mb")))
+        << "no value of it keeps 20 MiB together";
+    EXPECT_THAT(message(32 * kMiB), testing::Not(HasSubstr("pieces"))) << "there is less than that";
+    allocator.free(quarters[1]); // what the advice says helps
+    EXPECT_NE(allocator.allocate(28 * kMiB), nullptr);
+}
+
+TEST(Allocator, WithoutMemoryOfTheHostsNothingIsLost) {
+    if (!test::FailingAllocation::possible())
+        GTEST_SKIP() << "operator new is the sanitizer's own";
+    for (int64_t n = 1;; ++n) {
+        FakeBackend backend(64 * kMiB);
+        bool failed = false;
+        {
+            CachingAllocator allocator(backend);
+            std::vector<void *> live;
+            live.reserve(4000);
+            const test::FailingAllocation failing(n);
+            for (int i = 0; i < 4000; ++i) {
+                try {
+                    live.push_back(allocator.allocate(i % 7 == 0 ? 2 * kMiB + 512 : 700, i % 5));
+                    if (i % 7 == 0) {
+                        allocator.free(live.back());
+                        live.pop_back();
+                    }
+                } catch (const std::bad_alloc &) {
+                    failed = true;
+                }
+            }
+            EXPECT_EQ(allocator.check_invariants(), "") << n;
+            EXPECT_EQ(current(allocator.stats().allocation), static_cast<int64_t>(live.size())) << n;
+            for (void *memory : live)
+                allocator.free(memory);
+            EXPECT_EQ(current(allocator.stats().allocated_bytes), 0);
+            EXPECT_EQ(allocator.check_invariants(), "");
+        }
+        EXPECT_EQ(backend.used(), 0u) << n;
+        EXPECT_EQ(backend.wrong_frees, 0);
+        if (!failed || HasFailure()) {
+            EXPECT_GT(n, 20);
+            break;
+        }
+    }
 }
 
 TEST(Allocator, SizesThatNoDeviceHasAreRefusedWithoutOverflow) {

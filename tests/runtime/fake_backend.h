@@ -5,6 +5,7 @@
 #include "runtime/api/backend.h"
 
 #include <map>
+#include <vector>
 
 namespace lz::runtime::test {
 
@@ -19,11 +20,11 @@ public:
     void *allocate(size_t bytes) override {
         if (used_ + bytes > capacity_)
             throw ir::Failure(ir::ErrorKind::OutOfMemory, "fake: full.");
+        const uintptr_t address = next_;
+        segments[address] = bytes;
         used_ += bytes;
         // A gap, so that segments never touch and merging across them shows.
-        uintptr_t address = next_;
         next_ += bytes + (size_t{1} << 21);
-        segments[address] = bytes;
         return reinterpret_cast<void *>(address);
     }
     void free(void *memory, size_t bytes) noexcept override {
@@ -47,7 +48,10 @@ public:
     void destroy_stream(StreamId) noexcept override {}
     uint64_t record(StreamId stream) override { return streams_[stream].put; }
     std::shared_ptr<Timestamp> record_time(StreamId) override { return nullptr; }
-    void wait(StreamId stream, Backend &, StreamId, uint64_t) override { ++streams_[stream].put; }
+    void wait(StreamId stream, Backend &, StreamId of, uint64_t tick) override {
+        ++streams_[stream].put;
+        ordered.push_back({stream, of, tick});
+    }
     bool reached(StreamId stream, uint64_t tick) override { return streams_[stream].done >= tick; }
     void synchronize(StreamId stream, uint64_t tick) override {
         ++waits;
@@ -67,7 +71,13 @@ public:
     size_t used() const { return used_; }
     std::map<uintptr_t, size_t> segments;
     int wrong_frees = 0;
-    int waits = 0;
+    int waits = 0; ///< of the host
+    struct Ordered {
+        StreamId stream, of;
+        uint64_t tick;
+        friend bool operator==(const Ordered &, const Ordered &) = default;
+    };
+    std::vector<Ordered> ordered; ///< waits of streams for others
 
 private:
     struct Stream {

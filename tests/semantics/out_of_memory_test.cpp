@@ -119,6 +119,39 @@ TEST(Semantics, S52_a_failed_value_keeps_no_operands) {
     EXPECT_THROW(never.eval(), lz::OutOfMemoryError);
 }
 
+// What the user saw: OutOfMemory with 1.9 MiB live, because a segment of 20 MiB was the copy stream's.
+TEST(Child, DISABLED_UsesASmallDevice) {
+    const auto device = lz::Device::cuda(0);
+    constexpr int64_t kCount = 500'000;
+    const std::vector<float> data(kCount, 1.5F);
+    const Tensor x = lz::tensor(data).cuda();
+    x.eval();
+    const Tensor y = x + 1;
+    EXPECT_NO_THROW(y.eval());
+    EXPECT_EQ(y.sum().item<double>(), 2.5 * kCount);
+    // As much as fits, used by streams in turn: each finds what the others do not need.
+    Tensor kept = y;
+    for (int i = 0; i < 60; ++i) {
+        const lz::Stream stream("cuda:0");
+        const lz::StreamGuard guard(stream);
+        const Tensor more = lz::tensor(data).cuda(), twice = more * 2 + kept;
+        EXPECT_NO_THROW(lz::eval({more, twice})) << i;
+        kept = twice - 3;
+    }
+    EXPECT_EQ(kept.min().item<double>(), 2.5);
+    EXPECT_EQ(kept.max().item<double>(), 2.5);
+    const std::string said =
+        caught<lz::OutOfMemoryError>([&] { lz::zeros({64 * kMiB}, {.device = device}).eval(); }).what;
+    EXPECT_NE(said.find("less than was asked for, whatever is freed"), std::string::npos) << said;
+}
+TEST(Semantics, S52_a_copy_to_a_small_gpu_leaves_room_for_what_is_computed_from_it) {
+    for (const char *const conditions :
+         {"LAZULI_VIRTUAL_MEMORY=20M", "LAZULI_VIRTUAL_MEMORY=16M",
+          "LAZULI_VIRTUAL_MEMORY=20M LAZULI_NO_MEMORY_CACHING=1",
+          "LAZULI_VIRTUAL_MEMORY=20M LAZULI_ALLOC_CONF=garbage_collection_threshold:0.5"})
+        run_child(std::string("LAZULI_VIRTUAL_GPUS=1 ") + conditions, "UsesASmallDevice");
+}
+
 /// Gives the host so much more than is reserved now, while it lives.
 class HostLimit {
 public:
