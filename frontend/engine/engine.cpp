@@ -187,9 +187,10 @@ ExecutablePtr Engine::Impl::build(ir::Graph graph) {
     executable->explanation = std::move(result.explanation);
     executable->donors = std::move(result.donors);
     if (options.log_compile)
-        log_line("compile", fmt::format("program {} ({}): {} operations, {} kernels, passes {:.2f} ms",
-                                        executable->number, reasons.why(graph), graph.nodes().size(),
-                                        result.program.kernels.size(), seconds_since(begin) * 1e3));
+        log_line("compile", fmt::format("program {} ({}): {}, {}, passes {:.2f} ms", executable->number,
+                                        reasons.why(graph), passes::plural(graph.nodes().size(), "operation"),
+                                        passes::plural(result.program.kernels.size(), "kernel"),
+                                        seconds_since(begin) * 1e3));
     if (codegen::cpu_jit_available())
         load_kernels(*executable, graph, std::move(result.program), dumper);
     executable->graph = std::move(graph);
