@@ -5,16 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
-#include <unistd.h>
 
 namespace lz::codegen {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// A file is: this header, the key, the content, and an XXH3-128 of all before it.
 struct Header {
@@ -25,44 +21,33 @@ struct Header {
 constexpr char kMagic[8] = {'L', 'Z', 'K', 'E', 'R', 'N', '0', '1'};
 constexpr const char *kSuffix = ".lzk";
 /// Temporary files of processes that died are removed when they are older than this.
-constexpr auto kAbandoned = std::chrono::hours(1);
+constexpr int64_t kAbandoned = int64_t{3600} * 1'000'000'000; // nanoseconds
+/// No kernel is as large: a file that says so is not read.
+constexpr int64_t kMaxFile = int64_t{64} << 20;
 
-std::vector<std::byte> read_file(const std::string &path) {
-    std::ifstream in(path, std::ios::binary | std::ios::ate);
-    if (!in)
-        return {};
-    const auto size = static_cast<std::streamoff>(in.tellg());
-    if (size <= 0)
-        return {};
-    std::vector<std::byte> bytes(static_cast<size_t>(size));
-    in.seekg(0);
-    in.read(reinterpret_cast<char *>(bytes.data()), size);
-    if (!in)
-        return {};
-    return bytes;
+/// Whether a file that begins so, and has so many bytes, may hold this key.
+bool may_be_of(std::span<const std::byte> first, int64_t size, std::span<const std::byte> key) {
+    Header header;
+    std::memcpy(&header, first.data(), sizeof(Header));
+    const auto all = static_cast<uint64_t>(size);
+    if (all < sizeof(Header) + sizeof(XXH128_canonical_t))
+        return false;
+    const uint64_t room = all - sizeof(Header) - sizeof(XXH128_canonical_t);
+    return std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 && header.key_bytes == key.size() &&
+           header.key_bytes <= room && header.content_bytes == room - header.key_bytes;
 }
 
-/// The content if `file` is whole and holds this key.
+/// The content if `file`, whose beginning has been looked at, is whole and holds this key.
 std::optional<std::vector<std::byte>> unpack(std::span<const std::byte> file,
                                              std::span<const std::byte> key) {
-    Header header;
-    if (file.size() < sizeof(Header) + sizeof(XXH128_canonical_t))
-        return std::nullopt;
-    std::memcpy(&header, file.data(), sizeof(Header));
-    const size_t room = file.size() - sizeof(Header) - sizeof(XXH128_canonical_t);
-    if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.key_bytes > room ||
-        header.content_bytes != room - header.key_bytes)
-        return std::nullopt;
     XXH128_canonical_t sum;
     std::memcpy(&sum, file.data() + file.size() - sizeof sum, sizeof sum);
     const XXH128_hash_t actual = XXH3_128bits(file.data(), file.size() - sizeof sum);
-    if (!XXH128_isEqual(actual, XXH128_hashFromCanonical(&sum)))
+    if (!XXH128_isEqual(actual, XXH128_hashFromCanonical(&sum)) ||
+        !std::ranges::equal(file.subspan(sizeof(Header), key.size()), key))
         return std::nullopt;
-    const auto stored_key = file.subspan(sizeof(Header), header.key_bytes);
-    if (!std::ranges::equal(stored_key, key))
-        return std::nullopt;
-    const auto content = file.subspan(sizeof(Header) + header.key_bytes, header.content_bytes);
-    return std::vector<std::byte>(content.begin(), content.end());
+    const auto content = file.subspan(sizeof(Header) + key.size());
+    return std::vector<std::byte>(content.begin(), content.end() - sizeof sum);
 }
 
 std::vector<std::byte> pack(std::span<const std::byte> key, std::span<const std::byte> content) {
@@ -85,69 +70,80 @@ std::vector<std::byte> pack(std::span<const std::byte> key, std::span<const std:
 
 DiskCache::DiskCache(std::string directory, int64_t max_bytes, std::function<void(const std::string &)> log)
     : directory_(std::move(directory)), max_bytes_(max_bytes), log_(std::move(log)),
-      usable_(!directory_.empty()) {
-    if (!usable_)
+      reads_(!directory_.empty()), writes_(!directory_.empty()) {
+    if (!reads_)
         return;
-    std::error_code error;
-    fs::create_directories(directory_, error);
-    if (error || ::access(directory_.c_str(), W_OK | X_OK) != 0)
-        give_up(error ? error.message() : "it cannot be written");
+    if (const std::string why = files_.open(directory_); !why.empty()) {
+        reads_ = false;
+        give_up(why);
+    }
 }
 
+void DiskCache::say(const std::string &sentence) const {
+    if (log_)
+        log_(sentence);
+}
+
+/// What is there is still read, if it may be.
 void DiskCache::give_up(const std::string &why) {
-    if (usable_.exchange(false) && log_)
-        log_(fmt::format(
-            "the kernel cache directory {} is not used: {}; kernels are compiled anew in each process",
-            directory_, why));
+    if (writes_.exchange(false))
+        say(fmt::format("the kernel cache directory {} is not {}: {}; {}", directory_,
+                        reads_ ? "written" : "used", why,
+                        reads_ ? "kernels that are not in it are compiled anew in each process"
+                               : "kernels are compiled anew in each process"));
 }
 
-std::string DiskCache::path_of(std::span<const std::byte> key) const {
+/// There may be more of them; it is said of the first.
+void DiskCache::skip(const std::string &name, const std::string &why) {
+    if (!skipped_one_.exchange(true))
+        say(fmt::format("the kernel cache file {}/{} is not used: {}; its kernel is compiled anew in each "
+                        "process",
+                        directory_, name, why));
+}
+
+std::string DiskCache::name_of(std::span<const std::byte> key) {
     const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
-    return fmt::format("{}/{:016x}{:016x}{}", directory_, hash.high64, hash.low64, kSuffix);
+    return fmt::format("{:016x}{:016x}{}", hash.high64, hash.low64, kSuffix);
 }
 
 std::optional<std::vector<std::byte>> DiskCache::find(std::span<const std::byte> key) {
-    if (!usable_)
+    if (!reads_)
         return std::nullopt;
-    const std::string path = path_of(key);
-    const std::vector<std::byte> file = read_file(path);
-    std::error_code error;
-    if (file.empty() && !fs::exists(path, error))
+    const std::string name = name_of(key);
+    std::array<std::byte, sizeof(Header)> first;
+    std::vector<std::byte> file;
+    const auto found =
+        files_.read(name, kMaxFile, first, [&](int64_t size) { return may_be_of(first, size, key); }, file);
+    switch (found) {
+    case PrivateDirectory::Found::Nothing:
         return std::nullopt;
-    auto content = unpack(file, key);
-    if (!content) {
-        fs::remove(path, error);
-        if (log_)
-            log_(fmt::format("removed the damaged or outdated kernel cache file {}", path));
+    case PrivateDirectory::Found::Refused:
+        skip(name, "it is not a plain file that only this user can have written");
         return std::nullopt;
+    case PrivateDirectory::Found::File:
+        if (auto content = unpack(file, key))
+            return content;
+        break;
+    case PrivateDirectory::Found::Damaged:
+        break;
     }
-    fs::last_write_time(path, fs::file_time_type::clock::now(), error); // used: youngest for eviction
-    return content;
+    files_.remove(name);
+    say(fmt::format("removed the damaged or outdated kernel cache file {}/{}", directory_, name));
+    return std::nullopt;
 }
 
 void DiskCache::store(std::span<const std::byte> key, std::span<const std::byte> content) {
-    if (!usable_)
-        return;
-    const std::string path = path_of(key);
-    const std::string temporary = fmt::format("{}/tmp-{}-{}", directory_, ::getpid(), next_temporary_++);
     const std::vector<std::byte> file = pack(key, content);
-    {
-        std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-        out.write(reinterpret_cast<const char *>(file.data()), static_cast<std::streamsize>(file.size()));
-        out.close();
-        std::error_code error;
-        if (!out) {
-            fs::remove(temporary, error);
-            give_up("a file could not be written (is the disk full?)");
-            return;
-        }
-        fs::rename(temporary, path, error);
-        if (error) {
-            const std::string why = error.message();
-            fs::remove(temporary, error);
-            give_up(why);
-            return;
-        }
+    if (!writes_ || static_cast<int64_t>(file.size()) > kMaxFile)
+        return;
+    const std::string name = name_of(key);
+    const PrivateDirectory::Written written = files_.write(name, file);
+    if (!written.why_not.empty()) {
+        if (written.others_too)
+            give_up(written.why_not);
+        else
+            skip(name, written.why_not);
+        return;
     }
     const std::lock_guard lock(mutex_);
     if (bytes_ >= 0)
@@ -159,34 +155,25 @@ void DiskCache::store(std::span<const std::byte> key, std::span<const std::byte>
 /// Counts the files and removes the least recently used until three quarters of the limit are left. Other
 /// processes may do the same at once: a file that is gone already is no error.
 void DiskCache::evict() {
-    struct File {
-        fs::path path;
-        fs::file_time_type used;
-        int64_t bytes;
-    };
-    std::vector<File> files;
+    std::vector<PrivateDirectory::Entry> files;
     int64_t total = 0;
-    std::error_code error;
-    const auto now = fs::file_time_type::clock::now();
-    for (fs::directory_iterator it(directory_, error), end; !error && it != end; it.increment(error)) {
-        std::error_code gone;
-        const auto used = it->last_write_time(gone);
-        const auto bytes = static_cast<int64_t>(it->file_size(gone));
-        if (gone)
-            continue;
-        if (it->path().extension() == kSuffix) {
-            files.push_back({it->path(), used, bytes});
-            total += bytes;
-        } else if (it->path().filename().string().starts_with("tmp-") && now - used > kAbandoned) {
-            fs::remove(it->path(), gone);
+    const int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                            std::chrono::system_clock::now().time_since_epoch())
+                            .count();
+    for (PrivateDirectory::Entry &file : files_.list()) {
+        if (file.name.ends_with(kSuffix)) {
+            total += file.bytes;
+            files.push_back(std::move(file));
+        } else if (file.name.starts_with(PrivateDirectory::kTemporary) && now - file.used > kAbandoned) {
+            files_.remove(file.name);
         }
     }
     if (total > max_bytes_) {
-        std::ranges::sort(files, {}, &File::used);
-        for (const File &file : files) {
+        std::ranges::sort(files, {}, &PrivateDirectory::Entry::used);
+        for (const PrivateDirectory::Entry &file : files) {
             if (total <= max_bytes_ / 4 * 3)
                 break;
-            fs::remove(file.path, error);
+            files_.remove(file.name);
             total -= file.bytes;
         }
     }

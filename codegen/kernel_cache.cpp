@@ -7,12 +7,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <unordered_map>
+#include <utility>
 
 namespace lz::codegen {
 namespace {
@@ -72,11 +75,17 @@ struct KernelCache::Impl {
     struct Entry {
         LoadedKernelPtr loaded;
         bool making = true;
+        uint64_t used = 0;
+
+        /// Nobody but the cache has it, and so nobody can get it but from the cache.
+        bool unused() const { return !making && loaded.use_count() == 1 && loaded->module.use_count() == 1; }
     };
+    using Entries = std::unordered_map<std::string, Entry>;
 
     using CalledThis = std::function<std::string()>;
     LoadedKernelPtr get(const ir::Kernel &kernel, const CalledThis &called);
     LoadedKernelPtr make(const ir::Kernel &kernel, const std::string &key, const std::string &called);
+    std::vector<Entries::node_type> forget_oldest();
 
     const ir::CpuIsa isa;
     const KernelCacheOptions options;
@@ -85,7 +94,9 @@ struct KernelCache::Impl {
     const std::string suffix;
     std::mutex mutex;
     std::condition_variable made;
-    std::unordered_map<std::string, Entry> entries;
+    Entries entries;
+    uint64_t clock = 0;
+    size_t sweep_at = options.max_in_memory; ///< of more entries than this the oldest are looked for
     std::atomic<int64_t> compiled{0}, from_memory{0}, from_disk{0};
 };
 
@@ -98,6 +109,7 @@ LoadedKernelPtr KernelCache::Impl::get(const ir::Kernel &kernel, const CalledThi
             break;
         if (!it->second.making) {
             ++from_memory;
+            it->second.used = ++clock;
             return it->second.loaded;
         }
         made.wait(lock);
@@ -113,9 +125,33 @@ LoadedKernelPtr KernelCache::Impl::get(const ir::Kernel &kernel, const CalledThi
         throw;
     }
     lock.lock();
-    entries[key] = {loaded, false};
+    entries.find(key)->second = {loaded, false, ++clock};
     made.notify_all();
+    std::vector<Entries::node_type> forgotten; // their code is unloaded without the lock
+    try {
+        if (entries.size() > sweep_at && !llvm_is_gone())
+            forgotten = forget_oldest();
+    } catch (const std::bad_alloc &) { // another time
+    }
+    lock.unlock();
     return loaded;
+}
+
+/// Down to three quarters of the limit, so that it does not run at every new kernel; those in use stay.
+std::vector<KernelCache::Impl::Entries::node_type> KernelCache::Impl::forget_oldest() {
+    std::vector<std::pair<uint64_t, Entries::iterator>> unused;
+    for (auto it = entries.begin(); it != entries.end(); ++it)
+        if (it->second.unused())
+            unused.emplace_back(it->second.used, it);
+    std::ranges::sort(unused, {}, &std::pair<uint64_t, Entries::iterator>::first);
+    const size_t limit = options.max_in_memory;
+    const size_t surplus = std::min(entries.size() - std::min(entries.size(), limit / 4 * 3), unused.size());
+    std::vector<Entries::node_type> forgotten;
+    forgotten.reserve(surplus);
+    for (size_t i = 0; i < surplus; ++i)
+        forgotten.push_back(entries.extract(unused[i].second));
+    sweep_at = std::max(limit, entries.size() + limit / 4);
+    return forgotten;
 }
 
 LoadedKernelPtr KernelCache::Impl::make(const ir::Kernel &kernel, const std::string &key,
@@ -193,6 +229,11 @@ KernelCacheStats KernelCache::stats() const {
 
 void KernelCache::reset_stats() {
     impl_->compiled = impl_->from_memory = impl_->from_disk = 0;
+}
+
+size_t KernelCache::size() const {
+    const std::lock_guard lock(impl_->mutex);
+    return impl_->entries.size();
 }
 
 void KernelCache::clear() {

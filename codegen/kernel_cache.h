@@ -6,7 +6,11 @@
 /// The disk part is one file an entry, named by a 128-bit hash of the key. A file holds the key itself and a
 /// checksum over everything: a damaged, foreign or outdated file is removed and made again. Files are written
 /// beside and renamed, so that processes can share a directory. When the files outgrow the limit those unused
-/// for longest go. A directory that cannot be written is done without, which is logged once.
+/// for longest go. A directory or file that somebody else may have written is not used, and one that cannot
+/// be written done without, which is logged once.
+///
+/// In memory, of more kernels than the limit those unused for longest go, and their code with them, unless
+/// somebody holds them: what get gave out stays loaded as long as it is held, and is found again.
 
 #include "codegen/codegen.h"
 #include "ir/diagnostic.h"
@@ -23,6 +27,7 @@ namespace lz::codegen {
 struct KernelCacheOptions {
     std::string directory; ///< empty: no disk cache
     int64_t max_bytes = int64_t{512} << 20;
+    size_t max_in_memory = 4096; ///< kernels that no Program uses beyond this are forgotten
     CompileOptions compile;
     runtime::ModuleLoader loader; ///< of what was compiled; empty: cpu_loader
     /// Called with a whole sentence for what the user may want to know (log lines).
@@ -69,6 +74,8 @@ public:
     std::vector<LoadedKernelPtr> get_all(std::span<const ir::Kernel> kernels, const Called &called = {});
 
     KernelCacheStats stats() const;
+    /// Kernels in memory.
+    size_t size() const;
     void reset_stats();
     /// Forgets what is in memory (code in use stays loaded).
     void clear();

@@ -22,21 +22,36 @@ ExecutablePtr ProgramCache::find(std::span<const uint64_t> key, uint64_t hash) {
     return it->second.executable;
 }
 
-/// Down to three quarters of the limit, so that it does not run at every new program.
-void ProgramCache::forget_oldest() {
+/// Down to three quarters of the limit, so that it does not run at every new program. What is forgotten is
+/// destroyed by the caller, without the lock: that may wait for a device.
+std::vector<ExecutablePtr> ProgramCache::forget_oldest() {
     std::vector<uint64_t> ages;
     for (const auto &[hash, entry] : entries_)
         ages.push_back(entry.used);
     const auto cut = ages.begin() + static_cast<ptrdiff_t>(ages.size() - limit_ / 4 * 3);
     std::ranges::nth_element(ages, cut);
     const uint64_t oldest_kept = *cut;
-    std::erase_if(entries_,
-                  [&](const auto &item) { return item.second.executable && item.second.used < oldest_kept; });
+    std::vector<ExecutablePtr> forgotten;
+    forgotten.reserve(entries_.size());
+    std::erase_if(entries_, [&](auto &item) {
+        const bool old = item.second.executable && item.second.used < oldest_kept;
+        if (old)
+            forgotten.push_back(std::move(item.second.executable));
+        return old;
+    });
+    return forgotten;
 }
 
 void ProgramCache::clear() {
+    std::vector<ExecutablePtr> forgotten; // destroyed without the lock
     const std::lock_guard lock(mutex_);
-    std::erase_if(entries_, [](const auto &item) { return item.second.executable != nullptr; });
+    forgotten.reserve(entries_.size());
+    std::erase_if(entries_, [&](auto &item) {
+        if (!item.second.executable)
+            return false;
+        forgotten.push_back(std::move(item.second.executable));
+        return true;
+    });
 }
 
 void ProgramCache::forget_hits() {

@@ -41,7 +41,7 @@ private:
     using Map = std::unordered_multimap<uint64_t, Entry>;
 
     Map::iterator locate(std::span<const uint64_t> key, uint64_t hash);
-    void forget_oldest();
+    std::vector<ExecutablePtr> forget_oldest();
 
     mutable std::mutex mutex_;
     std::condition_variable made_;
@@ -75,8 +75,10 @@ ExecutablePtr ProgramCache::find_or_make(std::span<const uint64_t> key, uint64_t
     lock.lock();
     locate(key, hash)->second.executable = executable;
     made_.notify_all();
+    std::vector<ExecutablePtr> forgotten;
     if (entries_.size() > limit_)
-        forget_oldest();
+        forgotten = forget_oldest();
+    lock.unlock();
     return executable;
 }
 

@@ -4,11 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -157,7 +161,201 @@ TEST_F(CacheTest, ProcessesThatShareADirectoryNeverReadHalfAFile) {
     }
 }
 
-lz::ir::Kernel square() {
+// --- what somebody else may have put there
+
+TEST_F(CacheTest, ADirectoryThatOthersCanWriteIsNotUsed) {
+    for (const mode_t mode : {0777, 0775, 01777}) {
+        ASSERT_EQ(::mkdir(directory_.c_str(), 0700), 0);
+        open().store(bytes("key"), bytes("planted"));
+        ASSERT_EQ(::chmod(directory_.c_str(), mode), 0);
+        log_.clear();
+        DiskCache cache = open();
+        EXPECT_FALSE(cache.find(bytes("key")).has_value());
+        cache.store(bytes("another"), bytes("content"));
+        EXPECT_FALSE(cache.find(bytes("another")).has_value());
+        ASSERT_EQ(log_.size(), 1u) << "said once";
+        EXPECT_NE(log_[0].find("others can write to"), std::string::npos) << log_[0];
+        fs::remove_all(directory_);
+    }
+}
+
+TEST_F(CacheTest, ADirectoryThatOthersCouldReplaceIsNotUsed) {
+    const fs::path inner = directory_ / "cache";
+    ASSERT_EQ(::mkdir(directory_.c_str(), 0700), 0);
+    ASSERT_EQ(::chmod(directory_.c_str(), 0777), 0);
+    const auto log = [this](const std::string &line) { log_.push_back(line); };
+    {
+        DiskCache cache(inner.string(), 1 << 20, log);
+        cache.store(bytes("key"), bytes("content"));
+        EXPECT_FALSE(cache.find(bytes("key")).has_value());
+        EXPECT_EQ(log_.size(), 1u);
+    }
+    ASSERT_EQ(::chmod(directory_.c_str(), 01777), 0); // as /tmp: nobody renames what is not his
+    DiskCache cache(inner.string(), 1 << 20, log);
+    cache.store(bytes("key"), bytes("content"));
+    EXPECT_TRUE(cache.find(bytes("key")).has_value());
+    EXPECT_EQ(log_.size(), 1u);
+}
+
+TEST_F(CacheTest, WhatItMakesIsForThisUserAlone) {
+    const mode_t before = ::umask(0);
+    DiskCache cache((directory_ / "a" / "b").string(), 1 << 20, {});
+    cache.store(bytes("key"), bytes("content"));
+    ::umask(before);
+    for (const auto &entry : fs::recursive_directory_iterator(directory_))
+        EXPECT_EQ(static_cast<unsigned>(entry.status().permissions()) & 077u, 0u) << entry.path();
+    EXPECT_TRUE(cache.find(bytes("key")).has_value());
+}
+
+TEST_F(CacheTest, ADirectoryOrFileOfAnotherUserIsNotUsed) {
+    if (::geteuid() != 0)
+        GTEST_SKIP() << "only root can give a file away";
+    DiskCache cache = open();
+    cache.store(bytes("key"), bytes("planted"));
+    ASSERT_EQ(::chown(files()[0].c_str(), 65534, 65534), 0);
+    EXPECT_FALSE(cache.find(bytes("key")).has_value());
+    EXPECT_EQ(log_.size(), 1u);
+    cache.store(bytes("key"), bytes("content"));
+    EXPECT_EQ(text(cache.find(bytes("key")).value()), "content") << "ours took its place";
+    ASSERT_EQ(::chown(directory_.c_str(), 65534, 65534), 0);
+    log_.clear();
+    DiskCache other = open();
+    EXPECT_FALSE(other.find(bytes("key")).has_value());
+    ASSERT_EQ(log_.size(), 1u);
+    EXPECT_NE(log_[0].find("belongs to another user"), std::string::npos) << log_[0];
+}
+
+/// What may stand in an entry's place. Each takes the entry's path and that of a good copy of it.
+struct InTheWay {
+    const char *name;
+    std::function<void(const fs::path &, const fs::path &)> put;
+    bool stays = false; ///< and cannot be replaced
+};
+const InTheWay kInTheWay[] = {
+    {"a file that others can write",
+     [](const fs::path &entry, const fs::path &copy) {
+         fs::copy_file(copy, entry);
+         ::chmod(entry.c_str(), 0666);
+     }},
+    {"a link to a good file",
+     [](const fs::path &entry, const fs::path &copy) { fs::create_symlink(copy, entry); }},
+    {"a link to nothing",
+     [](const fs::path &entry, const fs::path &) { fs::create_symlink("/nothing/here", entry); }},
+    {"a link to itself", [](const fs::path &entry, const fs::path &) { fs::create_symlink(entry, entry); }},
+    {"a link to a device that never ends",
+     [](const fs::path &entry, const fs::path &) { fs::create_symlink("/dev/zero", entry); }},
+    {"a pipe", [](const fs::path &entry, const fs::path &) { ::mkfifo(entry.c_str(), 0600); }},
+    {"a directory", [](const fs::path &entry, const fs::path &) { fs::create_directory(entry); }},
+    {"a directory with a file",
+     [](const fs::path &entry, const fs::path &copy) {
+         fs::create_directory(entry);
+         fs::copy_file(copy, entry / "file");
+     },
+     true},
+    {"a sparse file of a tebibyte",
+     [](const fs::path &entry, const fs::path &copy) {
+         fs::copy_file(copy, entry);
+         fs::resize_file(entry, uintmax_t{1} << 40);
+     }},
+    {"a sparse file of a size that is believed",
+     [](const fs::path &entry, const fs::path &) {
+         std::ofstream(entry).close();
+         fs::resize_file(entry, uintmax_t{50} << 20);
+     }},
+    {"a header that promises more than there is",
+     [](const fs::path &entry, const fs::path &copy) {
+         fs::copy_file(copy, entry);
+         std::fstream file(entry, std::ios::in | std::ios::out | std::ios::binary);
+         file.seekp(16);
+         const uint64_t content = uint64_t{1} << 62;
+         file.write(reinterpret_cast<const char *>(&content), sizeof content);
+     }},
+};
+
+TEST_F(CacheTest, WhateverStandsInTheWayOfAnEntryDoesNotStopComputing) {
+    for (const InTheWay &thing : kInTheWay) {
+        SCOPED_TRACE(thing.name);
+        log_.clear();
+        {
+            DiskCache cache = open();
+            cache.store(bytes("key"), bytes("content"));
+            const fs::path entry = files().at(0), copy = directory_ / "copy";
+            fs::rename(entry, copy);
+            thing.put(entry, copy);
+            EXPECT_FALSE(cache.find(bytes("key")).has_value());
+            cache.store(bytes("key"), bytes("new content"));
+            const auto found = cache.find(bytes("key"));
+            EXPECT_EQ(found.has_value(), !thing.stays);
+            if (found) {
+                EXPECT_EQ(text(*found), "new content");
+            }
+            EXPECT_LE(log_.size(), 1u);
+            cache.store(bytes("another"), bytes("content of it"));
+            EXPECT_EQ(text(cache.find(bytes("another")).value()), "content of it") << "others are not lost";
+        }
+        fs::remove_all(directory_);
+    }
+}
+
+/// Whether `body` returns true in a child of its own, which its limits and rights die with.
+template <class F>
+bool holds_in_child(F &&body) {
+    const pid_t child = ::fork();
+    if (child == 0)
+        ::_exit(body() ? 0 : 1);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST_F(CacheTest, ALimitOfFilesDoesNotEndTheProcess) {
+    EXPECT_TRUE(holds_in_child([&] {
+        const struct rlimit limit{4096, 4096};
+        ::setrlimit(RLIMIT_FSIZE, &limit);
+        DiskCache cache = open();
+        cache.store(bytes("large"), bytes(std::string(10000, 'x')));
+        cache.store(bytes("small"), bytes("fits"));
+        return !cache.find(bytes("large")) && text(cache.find(bytes("small")).value()) == "fits" &&
+               log_.size() == 1 && files().size() == 1;
+    }));
+    EXPECT_TRUE(holds_in_child([&] {
+        DiskCache cache = open();
+        const struct rlimit limit{3, 3};
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+        cache.store(bytes("key"), bytes("content"));
+        cache.store(bytes("key"), bytes("content"));
+        return !cache.find(bytes("key")) && log_.size() == 1;
+    }));
+}
+
+TEST_F(CacheTest, ADirectoryThatCannotBeWrittenIsReadAndThatIsSaidOnce) {
+    open().store(bytes("key"), bytes("content"));
+    ASSERT_EQ(::chmod(files()[0].c_str(), 0644), 0);
+    ASSERT_EQ(::chmod(directory_.c_str(), 0555), 0);
+    EXPECT_TRUE(holds_in_child([&] {
+        if (::geteuid() == 0 && ::setuid(65534) != 0) // what root prepared, nobody reads
+            return false;
+        DiskCache cache = open();
+        cache.store(bytes("another"), bytes("content"));
+        cache.store(bytes("another"), bytes("content"));
+        return text(cache.find(bytes("key")).value()) == "content" && !cache.find(bytes("another")) &&
+               log_.size() == 1 && log_[0].find("is not written") != std::string::npos;
+    }));
+    ASSERT_EQ(::chmod(directory_.c_str(), 0755), 0);
+}
+
+TEST_F(CacheTest, ADirectoryThatIsGoneIsDoneWithout) {
+    DiskCache cache = open();
+    fs::remove_all(directory_);
+    cache.store(bytes("key"), bytes("content"));
+    EXPECT_FALSE(cache.find(bytes("key")).has_value());
+    EXPECT_EQ(log_.size(), 1u);
+}
+
+// --- in memory
+
+/// out = in to the power of `products` + 1.
+lz::ir::Kernel square(int products = 1) {
     lz::ir::KernelBuilder b("square");
     const lz::ir::AxisId i = b.axis();
     const uint16_t out = b.buffer(lz::ir::DType::F32, lz::ir::BufferMode::Out);
@@ -171,7 +369,10 @@ lz::ir::Kernel square() {
         return a;
     };
     const lz::ir::KValue x = b.load(access(in));
-    b.store(access(out), b.mul(x, x));
+    lz::ir::KValue power = x;
+    for (int i = 0; i < products; ++i)
+        power = b.mul(power, x);
+    b.store(access(out), power);
     b.end_phase();
     return b.take();
 }
@@ -216,6 +417,54 @@ TEST_F(CacheTest, AKernelIsCompiledOnceAndThenComesFromMemoryAndFromDisk) {
     lz::codegen::KernelCache skewed(other, options);
     skewed.get(kernel);
     EXPECT_EQ(skewed.stats().compiled, 1);
+}
+
+TEST_F(CacheTest, KernelsInMemoryAreBoundedAndThoseInUseStay) {
+    if (!lz::codegen::cpu_jit_available())
+        GTEST_SKIP() << "this build has no CPU code generation";
+    static std::atomic<int> loaded;
+    loaded = 0;
+    struct Counted final : lz::runtime::Module {
+        explicit Counted(std::unique_ptr<Module> real) : module(std::move(real)) { ++loaded; }
+        ~Counted() override { --loaded; }
+        void *entry(const std::string &symbol) const override { return module->entry(symbol); }
+        std::unique_ptr<Module> module;
+    };
+    lz::codegen::KernelCacheOptions options;
+    options.max_in_memory = 8;
+    options.loader = [](const lz::ir::CompiledKernel &kernel) -> std::unique_ptr<lz::runtime::Module> {
+        return std::make_unique<Counted>(lz::codegen::cpu_loader()(kernel));
+    };
+    lz::codegen::KernelCache cache(lz::codegen::host_isa(), options);
+    // What a Program holds: of one the module alone.
+    const lz::codegen::LoadedKernelPtr held = cache.get(square(1));
+    const std::shared_ptr<const lz::runtime::Module> module = cache.get(square(2))->module;
+    for (int i = 3; i < 30; ++i) {
+        cache.get(square(i));
+        cache.get(square(5)); // used at every step
+        EXPECT_LE(cache.size(), 9u);
+    }
+    EXPECT_EQ(loaded, static_cast<int>(cache.size())) << "the code of what is forgotten is unloaded";
+    const auto compiled = [&](int products) {
+        cache.reset_stats();
+        cache.get(square(products));
+        return cache.stats().compiled;
+    };
+    EXPECT_EQ(cache.get(square(1)), held);
+    EXPECT_EQ(cache.get(square(2))->module, module);
+    EXPECT_EQ(compiled(29), 0);
+    EXPECT_EQ(compiled(5), 0) << "used last";
+    EXPECT_EQ(compiled(3), 1) << "unused for longest";
+    // More in use than the limit: none is forgotten, and none is looked for in vain each time.
+    std::vector<lz::codegen::LoadedKernelPtr> all;
+    for (int i = 30; i < 60; ++i)
+        all.push_back(cache.get(square(i)));
+    for (int i = 30; i < 60; ++i)
+        EXPECT_EQ(compiled(i), 0) << i;
+    all.clear();
+    for (int i = 60; i < 100; ++i)
+        cache.get(square(i));
+    EXPECT_LE(cache.size(), 50u);
 }
 
 TEST_F(CacheTest, AKernelThatCannotBeLoadedIsToldByItsPlaceAndByTheNameThatWasGiven) {
