@@ -311,7 +311,8 @@ private:
         check(c.m < k_.axes.size() && axis_[c.m] && c.n < k_.axes.size() && axis_[c.n] && c.m != c.n,
               "the contraction's m and n (i{}, i{}) have to be two axes of the grid", c.m, c.n);
         check(c.k < k_.axes.size() && !axis_[c.k], "the contraction's k is i{}, which the grid walks", c.k);
-        check(c.mr > 0 && c.nr > 0, "the contraction's tile is {} x {}", c.mr, c.nr);
+        check(c.mr > 0 && c.nr > 0 && c.mr <= 4096 && c.nr <= 4096, "the contraction's tile is {} x {}", c.mr,
+              c.nr);
         axis_[c.k] = true;
         for (const Access *access : {&c.lhs, &c.rhs}) {
             verify_access(*access, "an operand of the contraction");
@@ -344,6 +345,7 @@ private:
             check(axis < k_.axes.size() && axis_[axis] && phase.grid.back() != axis,
                   "the tile axis i{} is not an axis of the grid before the last", phase.tile_axis);
         }
+        check(phase.tile_axis >= -1, "the tile axis of a phase is {}; without one it is -1", phase.tile_axis);
         check((phase.tile_axis >= 0) == (phase.tile_block != kNoArg),
               "a phase has to have a tile block exactly when it has a tile axis");
         contraction_ = phase.contraction ? &*phase.contraction : nullptr;

@@ -57,6 +57,7 @@ private:
     }
 
     uint32_t count(std::string_view what) { return static_cast<uint32_t>(s_.integer_in(what, 0, kNone - 1)); }
+    uint32_t recorded() { return s_.accept_word("none") ? kNone : count("a recorded index"); }
     int64_t size(std::string_view what) { return s_.integer_in(what, 0, INT64_MAX); }
 
     uint32_t id(char prefix, std::string_view what) {
@@ -170,7 +171,7 @@ private:
             s.scalars.push_back({word, *dtype});
         });
         many("items", [&] { s.items.push_back(size("work items")); });
-        many("checks", [&] { s.checks.push_back(count("a recorded index")); });
+        many("checks", [&] { s.checks.push_back(recorded()); });
         s_.expect('}');
         return s;
     }
@@ -204,7 +205,7 @@ private:
         s_.expect('{');
         if (s_.accept_word("label"))
             s.label = s_.string("a label");
-        many("recorded", [&] { s.recorded.push_back(count("a recorded index")); });
+        many("recorded", [&] { s.recorded.push_back(recorded()); });
         if (s_.accept_word("cost"))
             s.cost = s_.integer("a cost");
         if (s_.accept_word("bytes"))

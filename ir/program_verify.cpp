@@ -27,6 +27,9 @@ public:
             where_ = fmt::format("step {}", i);
             verify_step(p_.steps[i]);
         }
+        where_ = "its heading";
+        check(p_.num_runtime_words != kNone && p_.num_events != kNone, "it has {} words and {} events",
+              p_.num_runtime_words, p_.num_events);
         where_ = "the results";
         for (const uint32_t result : p_.results)
             buffer(result);
@@ -53,15 +56,21 @@ private:
             word(t.word);
     }
 
-    void stream(Device device, int32_t s) const {
-        check(s >= 0 && s < (device.kind == DeviceKind::Cpu ? kHostStream + 1 : kMaxStreams),
-              "{} has no stream {} in a program", to_string(device), s);
+    void device(Device d) const {
+        check(d.kind != DeviceKind::Cpu || d.index == 0, "there is one CPU, and it names that of index {}",
+              d.index);
+    }
+    void stream(Device on, int32_t s) const {
+        device(on);
+        check(s >= 0 && s < (on.kind == DeviceKind::Cpu ? kHostStream + 1 : kMaxStreams),
+              "{} has no stream {} in a program", to_string(on), s);
     }
 
     void verify_arena(size_t i) {
         const ArenaDesc &a = p_.arenas[i];
         where_ = fmt::format("arena a{}", i);
         check(a.bytes >= 0, "it has {} bytes", a.bytes);
+        device(a.device);
         if (a.pinned)
             check(a.device == kCpu, "it is pinned memory of {}; that is the host's", to_string(a.device));
         else
@@ -74,12 +83,21 @@ private:
         const BufferDesc &b = p_.buffers[i];
         where_ = fmt::format("buffer b{}", i);
         check(b.bytes >= 0, "it has {} bytes", b.bytes);
+        device(b.device);
+        check(b.donor >= -1 && b.storage >= -1, "its donor is {} and its memory {}; without one it is -1",
+              b.donor, b.storage);
+        if (b.kind == BufferKind::Arena)
+            check(b.index == 0 && b.arena != kNone && b.offset >= 0,
+                  "it is at {} of arena a{}, with the index {}", b.offset, b.arena, b.index);
+        else
+            check(b.index != kNone && b.arena == 0 && b.offset == 0,
+                  "it has index {} and is in no arena, but at {} of a{}", b.index, b.offset, b.arena);
         if (b.kind == BufferKind::Arena && b.bytes > 0) {
             check(b.arena < p_.arenas.size(), "it is in arena a{} of {}", b.arena, p_.arenas.size());
             check(p_.arenas[b.arena].device == b.device, "it is on {}, and arena a{} is on {}",
                   to_string(b.device), b.arena, to_string(p_.arenas[b.arena].device));
             const int64_t arena = p_.arenas[b.arena].bytes;
-            check(b.offset >= 0 && b.bytes <= arena && b.offset <= arena - b.bytes,
+            check(b.bytes <= arena && b.offset <= arena - b.bytes,
                   "bytes [{}, {} + {}) are not in the arena of {} bytes", b.offset, b.offset, b.bytes, arena);
         }
         check(b.storage < 0 || b.kind == BufferKind::Input, "only inputs share memory by number, it has {}",
@@ -152,6 +170,11 @@ private:
             buffer(b);
         if (s.kind == StepKind::Copy)
             verify_copy(s);
+        else
+            check(s.copy.bytes == 0 && s.copy.from_begin == 0 && s.copy.to_begin == 0,
+                  "it moves {} bytes and is no copy", s.copy.bytes);
+        check(s.bytes >= 0 && s.flops >= 0, "it is estimated to touch {} bytes in {} operations", s.bytes,
+              s.flops);
         for (const ArgSpec &a : s.ints)
             arg(a);
         const bool event = s.kind == StepKind::RecordEvent || s.kind == StepKind::WaitEvent;

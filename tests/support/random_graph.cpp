@@ -68,6 +68,13 @@ public:
 
 private:
     void draw(Op op) {
+        try {
+            draw_row(op);
+        } catch (const TooLarge &) { // another one
+        }
+    }
+
+    void draw_row(Op op) {
         switch (op) {
             // A row without a draw_ function does not compile.
 #define LZ_OP(E, ...)                                                                                        \
@@ -253,7 +260,7 @@ private:
             out = {0, std::min(out.low, p.low), std::max(out.high, p.high), std::max(out.error, p.error)};
         }
         note();
-        keep(b_.add(op, ids, Words{axis}), out.low, out.high, out.error);
+        keep(add_node(op, ids, Words{axis}, {}), out.low, out.high, out.error);
     }
 
     void draw_UpdateSlice(Op op) {

@@ -27,8 +27,10 @@ struct RandomGraphOptions {
     int max_nodes = 12;
     int max_rank = 4;
     int64_t max_extent = 6;
-    int64_t max_elements = 600; ///< of any value, and terms of any product
-    bool zero_size = true;      ///< some extents are 0
+    /// Of what is drawn, and terms of any product. No value has more than twice as many, axes of extent 0
+    /// counted as if it were 1.
+    int64_t max_elements = 600;
+    bool zero_size = true; ///< some extents are 0
     /// What is drawn. Leaves, clamps, index arithmetic and transfers that make an op safe are added whatever
     /// this says.
     OpSet ops = runnable_ops();

@@ -80,6 +80,7 @@ protected:
     }
 
     Item parameter(DType dtype, const Shape &s) {
+        check_size(s);
         const ValueId id = b_.param({dtype, s, device_}, "p" + std::to_string(b_.graph().params.size()));
         Param &p = b_.graph().params.back();
         p.init = InitKind::Random;
@@ -225,7 +226,31 @@ protected:
         for (const Item &x : operands)
             ids.push_back(x.id);
         note();
-        return keep(b_.add(op, ids, structural, runtime), low, high, error);
+        return keep(add_node(op, ids, structural, runtime), low, high, error);
+    }
+
+    /// What a draw would have made is too large: the draw is given up. (Some rows grow their operands, again
+    /// and again; and an axis of extent 0 that is broadcast beside large ones can be summed or multiplied
+    /// away.)
+    struct TooLarge {};
+
+    ValueId add_node(Op op, const std::vector<ValueId> &operands, const Words &structural,
+                     const Words &runtime) {
+        const AttrView attrs{op, structural, runtime};
+        std::vector<const TensorType *> types;
+        for (const ValueId id : operands)
+            types.push_back(&b_.graph().type(id));
+        std::vector<TensorType> results(static_cast<size_t>(num_results(attrs)));
+        infer_types(attrs, types, results);
+        for (const TensorType &result : results)
+            check_size(result.shape);
+        return b_.add(op, operands, structural, runtime);
+    }
+    void check_size(const Shape &s) const {
+        int64_t size = 1;
+        for (const int64_t e : s)
+            if ((size *= std::max<int64_t>(e, 1)) > 2 * o_.max_elements)
+                throw TooLarge();
     }
 
     Item clamp(Item x, double low, double high) {

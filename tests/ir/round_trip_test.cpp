@@ -1,0 +1,425 @@
+/// Whatever the verifiers accept is read back from its text: every field of Programs and kernels is set to
+/// every value that may be special (sentinels, limits, names that need quotes), alone and in random company.
+
+#include "ir/diagnostic.h"
+#include "ir/program.h"
+#include "ir/text.h"
+#include "tests/support/kernel_samples.h"
+
+#include <gtest/gtest.h>
+
+#include <concepts>
+#include <functional>
+#include <limits>
+#include <random>
+
+namespace lz::ir {
+namespace {
+
+/// Calls a visitor with each field; it may change them.
+template <class Visitor>
+struct Fields {
+    Visitor visit;
+
+    void operator()(ArgSpec &a) {
+        visit(a.constant);
+        for (ArgSpec::Term &t : a.terms) {
+            visit(t.word);
+            visit(t.coefficient);
+        }
+    }
+    void operator()(ArenaDesc &a) {
+        (*this)(a.device);
+        visit(a.pinned);
+        visit(a.home);
+        (*this)(a.home_device);
+        visit(a.bytes);
+    }
+    void operator()(Device &d) {
+        visit.choose(d.kind, 2);
+        visit(d.index);
+    }
+    void operator()(BufferDesc &b) {
+        visit.choose(b.kind, 3);
+        visit(b.index);
+        visit(b.offset);
+        visit(b.arena);
+        visit(b.bytes);
+        (*this)(b.device);
+        visit(b.donor);
+        visit(b.storage);
+        visit(b.value);
+    }
+    void operator()(Segment &s) {
+        each(s.buffers);
+        for (ArgSpec &a : s.args)
+            (*this)(a);
+        for (ScalarSpec &v : s.scalars) {
+            visit(v.word);
+            visit.choose(v.dtype, kNumDTypes);
+        }
+        each(s.items);
+        each(s.checks);
+    }
+    void operator()(Step &s) {
+        visit.choose(s.kind, 6);
+        (*this)(s.device);
+        visit(s.stream);
+        visit(s.kernel);
+        for (Segment &segment : s.segments)
+            (*this)(segment);
+        visit(s.worker_bytes);
+        visit(s.cost);
+        visit(s.bytes);
+        visit(s.flops);
+        visit(s.symbol);
+        each(s.operands);
+        visit(s.copy.from_begin);
+        visit(s.copy.to_begin);
+        visit(s.copy.bytes);
+        for (ArgSpec &a : s.ints)
+            (*this)(a);
+        visit(s.event);
+        (*this)(s.effect);
+        for (ByteRange &r : s.accesses) {
+            visit(r.buffer);
+            visit(r.begin);
+            visit(r.end);
+            visit(r.write);
+        }
+        visit(s.node);
+        each(s.recorded);
+        visit(s.label);
+    }
+    void operator()(Program &p) {
+        visit(p.name);
+        for (Kernel &k : p.kernels)
+            (*this)(k);
+        for (BufferDesc &b : p.buffers)
+            (*this)(b);
+        for (Step &s : p.steps)
+            (*this)(s);
+        for (ArenaDesc &a : p.arenas)
+            (*this)(a);
+        each(p.results);
+        visit(p.num_runtime_words);
+        visit(p.num_events);
+        each(p.notes);
+    }
+
+    void operator()(Access &a) {
+        visit(a.buffer);
+        visit(a.offset);
+        for (AxisStride &s : a.strides) {
+            visit(s.axis);
+            visit.choose(s.cls, 3);
+            visit(s.stride);
+        }
+        for (IndexTerm &t : a.terms) {
+            visit(t.index);
+            visit(t.stride);
+        }
+        visit(a.predicate);
+    }
+    void operator()(Kernel &k) {
+        visit(k.name);
+        for (KArg &a : k.args)
+            visit.choose(a.role, 5);
+        for (KScalar &s : k.scalars)
+            visit.choose(s.dtype, kNumDTypes);
+        for (KBuffer &b : k.buffers) {
+            visit.choose(b.dtype, kNumDTypes);
+            visit.choose(b.mode, 5);
+            visit(b.worker_offset);
+        }
+        for (KAxis &a : k.axes)
+            visit(a.extent);
+        for (Instr &i : k.instrs) {
+            visit.choose(i.dtype, kNumDTypes);
+            for (int o = 0; o < info(i.op).operands; ++o)
+                visit(i.operands[o]);
+            if (i.op == KOp::Const || i.op == KOp::LoopResult)
+                visit(i.bits);
+            if (i.op == KOp::Scalar || i.op == KOp::Arg || i.op == KOp::Axis || i.op == KOp::LoopResult)
+                visit(i.index);
+            visit(i.source);
+        }
+        for (Access &a : k.accesses)
+            (*this)(a);
+        for (Loop &l : k.loops) {
+            visit(l.axis);
+            visit.choose(l.order, 2);
+            visit(l.chunk);
+            visit(l.begin);
+            visit(l.end);
+            for (Reduction &r : l.reductions) {
+                visit.choose(r.op, 6);
+                visit.choose(r.dtype, kNumDTypes);
+                visit(r.value);
+                visit(r.index);
+            }
+        }
+        for (Phase &p : k.phases) {
+            each(p.grid);
+            visit(p.vector_grid);
+            visit.choose(p.inner, 3);
+            visit.choose(p.stores, 2);
+            visit(p.block);
+            visit(p.tile_axis);
+            visit(p.tile_block);
+            if (auto &c = p.contraction) {
+                visit(c->m);
+                visit(c->n);
+                visit(c->k);
+                visit.choose(c->dtype, kNumDTypes);
+                visit.choose(c->accumulate, kNumDTypes);
+                (*this)(c->lhs);
+                (*this)(c->rhs);
+                visit(c->mr);
+                visit(c->nr);
+                visit(c->blocks);
+                visit(c->scratch);
+            }
+        }
+    }
+
+private:
+    template <class T>
+    void each(std::vector<T> &items) {
+        for (T &item : items)
+            visit(item);
+    }
+};
+
+/// Everything in order, to compare.
+struct Collect {
+    std::vector<int64_t> numbers;
+    std::vector<std::string> strings;
+    template <std::integral T>
+    void operator()(T &field) {
+        numbers.push_back(static_cast<int64_t>(field));
+    }
+    void operator()(std::string &field) { strings.push_back(field); }
+    template <class E>
+    void choose(E &field, int) {
+        numbers.push_back(static_cast<int64_t>(field));
+    }
+    friend bool operator==(const Collect &, const Collect &) = default;
+};
+template <class Module>
+Collect fields_of(Module module) {
+    Fields<Collect> fields{{}};
+    fields(module);
+    return std::move(fields.visit);
+}
+
+constexpr int64_t kSpecial[] = {0,
+                                1,
+                                2,
+                                3,
+                                7,
+                                255,
+                                256,
+                                4096,
+                                4097,
+                                UINT16_MAX,
+                                INT32_MAX,
+                                int64_t{INT32_MAX} + 1,
+                                int64_t{UINT32_MAX} - 1,
+                                UINT32_MAX, // no value, no kernel, no event...
+                                int64_t{UINT32_MAX} + 1,
+                                INT64_MAX,
+                                -1,
+                                -2,
+                                INT32_MIN,
+                                INT64_MIN};
+const std::string kStrings[] = {"",
+                                "a b",
+                                "\n",
+                                "\"",
+                                "\\",
+                                "none",
+                                "kernel",
+                                "@x",
+                                "step",
+                                "4294967",
+                                "a.b1",
+                                "\xc3\xa4",
+                                std::string(1, '\0'),
+                                "// x",
+                                "}"};
+
+/// Sets the field of one number to one of the values.
+struct Set {
+    size_t wanted, choice;
+    size_t next = 0;
+    bool done = false; ///< there is such a field, and it has so many values
+    template <std::integral T>
+    void operator()(T &field) {
+        if (next++ != wanted || choice >= std::size(kSpecial))
+            return;
+        field = static_cast<T>(kSpecial[choice]);
+        done = true;
+    }
+    void operator()(std::string &field) {
+        if (next++ != wanted || choice >= std::size(kStrings))
+            return;
+        field = kStrings[choice];
+        done = true;
+    }
+    template <class E>
+    void choose(E &field, int count) {
+        if (next++ != wanted || choice >= static_cast<size_t>(count))
+            return;
+        field = static_cast<E>(choice);
+        done = true;
+    }
+};
+template <class Module>
+bool set(Module &module, size_t field, size_t choice) {
+    Fields<Set> fields{{field, choice}};
+    fields(module);
+    return fields.visit.done;
+}
+template <class Module>
+size_t count(Module module) {
+    Fields<Set> fields{{SIZE_MAX, 0}};
+    fields(module);
+    return fields.visit.next;
+}
+
+Program read(const Program &, const std::string &text) {
+    return parse_program(text);
+}
+Kernel read(const Kernel &, const std::string &text) {
+    return parse_kernel(text);
+}
+
+/// False when the verifier refuses the module.
+template <class Module>
+bool round_trip(const Module &module) {
+    try {
+        verify(module);
+    } catch (const Failure &failure) {
+        EXPECT_EQ(failure.kind(), ErrorKind::Internal) << failure.message();
+        return false;
+    }
+    const std::string text = print(module);
+    try {
+        EXPECT_EQ(fields_of(read(module, text)), fields_of(module)) << text;
+    } catch (const Failure &failure) {
+        ADD_FAILURE() << failure.message() << " in\n" << text;
+    }
+    return true;
+}
+
+template <class Module>
+void every_value_of_every_field(const Module &sample) {
+    ASSERT_TRUE(round_trip(sample));
+    const size_t fields = count(sample);
+    size_t accepted = 0, refused = 0;
+    for (size_t field = 0; field < fields; ++field)
+        for (size_t choice = 0;; ++choice) {
+            Module changed = sample;
+            if (!set(changed, field, choice))
+                break;
+            ++(round_trip(changed) ? accepted : refused);
+            ASSERT_FALSE(testing::Test::HasFailure()) << "field " << field << ", value " << choice;
+        }
+    std::mt19937 random(1);
+    for (int i = 0; i < 2000; ++i) {
+        Module changed = sample;
+        for (size_t k = 1 + random() % 3; k > 0;) {
+            Module more = changed;
+            if (!set(more, random() % fields, random() % std::size(kSpecial)))
+                continue;
+            --k;
+            if (round_trip(more))
+                changed = std::move(more);
+            ASSERT_FALSE(testing::Test::HasFailure());
+        }
+    }
+    EXPECT_GT(accepted, fields);
+    EXPECT_GT(refused, fields / 2);
+}
+
+Program sample() {
+    constexpr Device cuda0{DeviceKind::Cuda, 0};
+    Program p;
+    p.kernels = {test::softmax(), test::gather()};
+    p.num_runtime_words = 4;
+    p.num_events = 1;
+    p.arenas = {{.bytes = 4096},
+                {.device = cuda0, .home = kCopyInStream, .home_device = cuda0, .bytes = 1024},
+                {.pinned = true, .home = kCopyOutStream, .home_device = cuda0, .bytes = 512}};
+    p.buffers = {{.kind = BufferKind::Input, .bytes = 4096, .device = kCpu, .storage = 3, .value = 0},
+                 {.kind = BufferKind::Arena, .offset = 512, .bytes = 2048, .device = kCpu},
+                 {.kind = BufferKind::Result, .bytes = 4096, .device = kCpu, .donor = 0, .value = 9},
+                 {.kind = BufferKind::Arena, .arena = 1, .bytes = 1024, .device = cuda0},
+                 {.kind = BufferKind::Arena, .bytes = 0, .device = cuda0}};
+    Segment row;
+    row.buffers = {0, 2, kNone};
+    row.args = {{8, {}}, {128, {}}, {128, {{0, 4}, {1, -1}}}, {0, {}}};
+    row.items = {8};
+    Segment gathered;
+    gathered.buffers = {0, 1, 1};
+    gathered.args.assign(7, {1, {}});
+    gathered.scalars = {{3, DType::F16}};
+    gathered.items = {1};
+    gathered.checks = {kNone}; // of an operation that a pass made
+    const auto add = [&](StepKind kind) -> Step & {
+        p.steps.emplace_back().kind = kind;
+        return p.steps.back();
+    };
+    Step &first = add(StepKind::Launch);
+    first.kernel = 0;
+    first.segments = {row, row};
+    first.accesses = {{0, 0, 4096, false}, {2, 0, 4096, true}};
+    first.recorded = {2, kNone};
+    Step &second = add(StepKind::Launch);
+    second.kernel = 1;
+    second.segments = {gathered};
+    Step &library = add(StepKind::Library);
+    library.symbol = "cumsum";
+    library.operands = {0, 1};
+    library.ints = {{8, {}}, {-1, {{2, 1}}}};
+    Step &copy = add(StepKind::Copy);
+    copy.device = cuda0;
+    copy.stream = 2;
+    copy.operands = {0, 3};
+    copy.copy = {128, 256, 512};
+    copy.ints = {{0, {{1, 4}}}};
+    add(StepKind::RecordEvent).event = 0;
+    add(StepKind::WaitEvent).event = 0;
+    Step &users = add(StepKind::WaitEvent);
+    users.device = cuda0;
+    users.stream = kFirstUserStream;
+    users.effect = {0, {{3, 1}}};
+    add(StepKind::HostCallback).effect = {0, {{2, 1}}};
+    p.results = {2};
+    p.notes = {"One kernel."};
+    return p;
+}
+
+TEST(RoundTrip, EveryValueOfEveryFieldOfAProgram) {
+    every_value_of_every_field(sample());
+}
+
+TEST(RoundTrip, EveryValueOfEveryFieldOfAKernel) {
+    for (const Kernel &kernel :
+         {test::softmax(), test::gather(), test::arg_max(), test::product(), test::constants()}) {
+        SCOPED_TRACE(kernel.name);
+        every_value_of_every_field(kernel);
+    }
+}
+
+// What the user saw: lz-opt printed `checks 4294967295` and refused to read it.
+TEST(RoundTrip, AnOperationThatNobodyRecordedIsNone) {
+    const std::string text = print(sample());
+    EXPECT_NE(text.find("checks none"), std::string::npos) << text;
+    EXPECT_NE(text.find("recorded 2, none"), std::string::npos) << text;
+    EXPECT_EQ(text.find("4294967295"), std::string::npos) << text;
+}
+
+} // namespace
+} // namespace lz::ir
