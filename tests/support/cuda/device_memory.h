@@ -1,0 +1,93 @@
+#pragma once
+/// Memory of a device that is not there, for tests of the PTX interpreter.
+
+#include "tests/support/cuda/ptx/machine.h"
+
+#include <cstring>
+#include <map>
+#include <vector>
+
+namespace lz::test {
+
+/// Allocations at addresses that mean nothing to the host, far apart: what reaches out of one is in none.
+class DeviceMemory {
+public:
+    template <class T>
+    uint64_t put(const std::vector<T> &values) {
+        const uint64_t at = next_;
+        auto &bytes = blocks_[at];
+        bytes.resize(values.size() * sizeof(T));
+        std::memcpy(bytes.data(), values.data(), bytes.size());
+        next_ += (bytes.size() + 0xffff) / 0x10000 * 0x10000 + 0x10000;
+        return at;
+    }
+    template <class T>
+    std::vector<T> get(uint64_t at) const {
+        const auto &bytes = blocks_.at(at);
+        std::vector<T> values(bytes.size() / sizeof(T));
+        std::memcpy(values.data(), bytes.data(), bytes.size());
+        return values;
+    }
+    bool find(uint64_t address, ptx::Range &range) {
+        auto after = blocks_.upper_bound(address);
+        if (after == blocks_.begin())
+            return false;
+        auto &[begin, bytes] = *--after;
+        range = {begin, begin + bytes.size(), bytes.data(), true};
+        return address < range.end;
+    }
+
+private:
+    uint64_t next_ = uint64_t{0x7f} << 40;
+    std::map<uint64_t, std::vector<unsigned char>> blocks_;
+};
+
+/// A kernel of a module, its arguments, and a launch.
+class PtxProgram {
+public:
+    explicit PtxProgram(std::string text) : text_(std::move(text)), module_(ptx::parse(text_, place, this)) {}
+
+    template <class... A>
+    ptx::Counts run(const char *kernel, ptx::Dim grid, ptx::Dim block, DeviceMemory &memory, A... arguments) {
+        const ptx::Kernel &k = module_.kernels.at(kernel);
+        std::vector<unsigned char> parameters(k.parameter_bytes);
+        size_t i = 0;
+        (std::memcpy(parameters.data() + k.parameters.at(i++).at, &arguments, sizeof arguments), ...);
+        ptx::Launch launch;
+        launch.grid = grid;
+        launch.block = block;
+        launch.parameters = parameters;
+        launch.seed = seed;
+        launch.max_instructions = 5'000'000;
+        launch.dynamic_shared = dynamic_shared;
+        launch.find = [&](uint64_t address, ptx::Range &range) {
+            return find_variable(address, range) || memory.find(address, range);
+        };
+        return ptx::run(k, launch);
+    }
+    const ptx::Module &module() const { return module_; }
+
+    uint64_t seed = 1;
+    uint32_t dynamic_shared = 0;
+
+private:
+    static void place(ptx::Variable &v, void *self) {
+        auto &next = static_cast<PtxProgram *>(self)->next_variable_;
+        v.address = next = (next + v.align - 1) / v.align * v.align;
+        next += v.bytes.size();
+    }
+    bool find_variable(uint64_t address, ptx::Range &range) {
+        for (ptx::Variable &v : module_.variables)
+            if (address >= v.address && address < v.address + v.bytes.size()) {
+                range = {v.address, v.address + v.bytes.size(), v.bytes.data(), true};
+                return true;
+            }
+        return false;
+    }
+
+    uint64_t next_variable_ = uint64_t{0x7e} << 40;
+    std::string text_;
+    ptx::Module module_;
+};
+
+} // namespace lz::test

@@ -1,0 +1,70 @@
+#pragma once
+/// Runs a kernel of a PTX module on the host, a warp's 32 lanes at a time, and finds what a GPU would not
+/// say.
+///
+/// **What it reports**, with kernel, PTX line, block and thread: addresses outside live allocations or
+/// without access, misaligned ones, registers and shared memory read before they were written, two threads
+/// that touch the same shared byte (one of them writing) with no barrier between, lanes that a shuffle's mask
+/// names and that ended or wait elsewhere, threads of a block that wait at different barriers, asynchronous
+/// copies read before they were waited for, and kernels that do not end.
+///
+/// **Order.** Blocks run one after the other in an order drawn from the seed, and so do warps between
+/// barriers. Lanes that took different ways run apart, those furthest behind first, and meet again where
+/// their ways do.
+///
+/// **Arithmetic** is IEEE's, done by the host; the result of f16, bf16 and f32 operations that is not a
+/// number is the canonical one of the PTX document.
+
+#include "tests/support/cuda/ptx/module.h"
+
+#include <functional>
+#include <random>
+#include <span>
+
+namespace lz::ptx {
+
+struct Dim {
+    uint32_t x = 1, y = 1, z = 1;
+    uint64_t count() const { return uint64_t{x} * y * z; }
+};
+
+/// A piece of memory that device code may touch.
+struct Range {
+    uint64_t begin = 0, end = 0;   ///< device addresses
+    unsigned char *host = nullptr; ///< where `begin` is for the host
+    bool writable = true;
+};
+
+/// What the kernel did wrong. The message names it, the kernel, the line of the PTX, block and thread.
+struct Fault : std::runtime_error {
+    enum class Kind : uint8_t { Address, Misaligned, Uninitialized, Race, Synchronization, Trap, Endless };
+    Fault(Kind kind, const std::string &text) : std::runtime_error(text), kind(kind) {}
+    Kind kind;
+};
+
+struct Launch {
+    Dim grid, block;
+    uint32_t dynamic_shared = 0;
+    std::span<const unsigned char>
+        parameters; ///< Kernel::parameter_bytes, laid out as Kernel::parameters says
+    /// The range that holds a device address. False: there is none. Called from the launching thread alone.
+    std::function<bool(uint64_t address, Range &)> find;
+    uint64_t seed = 0;
+    uint64_t max_instructions = uint64_t{1} << 36; ///< of a warp; beyond it the kernel does not end
+    uint32_t shared_limit = 227 << 10;             ///< bytes of a block
+};
+
+struct Counts {
+    uint64_t thread_instructions = 0;
+    std::vector<uint64_t> by_name; ///< thread instructions, as Kernel::names
+};
+
+/// Runs the kernel to its end. Throws Fault, and std::invalid_argument for a launch that a driver would
+/// refuse.
+Counts run(const Kernel &kernel, const Launch &launch);
+
+// Generic addresses: shared, local and parameter memory lie in windows far above all global memory.
+constexpr uint64_t kSharedWindow = uint64_t{1} << 60, kLocalWindow = uint64_t{2} << 60,
+                   kParamWindow = uint64_t{3} << 60;
+
+} // namespace lz::ptx
