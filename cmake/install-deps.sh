@@ -4,6 +4,7 @@
 #
 #   bash cmake/install-deps.sh            what the build and its tests need
 #   bash cmake/install-deps.sh --peers    also the libraries that the benchmarks compare with
+#   bash cmake/install-deps.sh --docs     also what the site of the documents is made with
 set -euo pipefail
 
 packages=(
@@ -14,8 +15,10 @@ packages=(
 )
 if [ "${1:-}" = --peers ]; then
     packages+=(libopenblas-dev libdnnl-dev libeigen3-dev)
+elif [ "${1:-}" = --docs ]; then
+    packages+=(doxygen)
 elif [ $# -gt 0 ]; then
-    echo "install-deps.sh: unknown argument '$1'; it takes --peers or nothing." >&2
+    echo "install-deps.sh: unknown argument '$1'; it takes --peers, --docs or nothing." >&2
     exit 2
 fi
 

@@ -1,0 +1,157 @@
+# A public header as Doxygen shall see it: macros that declare are written out, and what only the engine needs to see is left
+# out: the caller's line, which every function takes as its last argument, and marks of visibility.
+#
+#   awk -v def=functions.def -f header_filter.awk header.h
+
+function rows(line,    kind, name, about) { # of functions.def: `LZ_UNARY(exp, Exp, Float) ///< e to the power x`
+    if (line !~ /^LZ_(UNARY|UNARY_COMPOSED|BINARY|COMPARISON)\(/)
+        return
+    kind = line
+    sub(/\(.*/, "", kind)
+    name = line
+    sub(/^[A-Z_]*\(/, "", name)
+    sub(/[,)].*/, "", name)
+    about = line
+    if (!sub(/^.*\/\/\/< /, "", about))
+        about = ""
+    if (in_tensor) {
+        if (kind ~ /UNARY/) {
+            print "/// As the function lz::" name "."
+            print "Tensor " name "();"
+            print "/// In place: as `x = " name "(x)` for every handle of it, but that dtype and shape stay."
+            print "Tensor &" name "_();"
+        } else {
+            print "/// As the function lz::" name " of this tensor and `other`."
+            print "Tensor " name "(Operand other);"
+            if (kind == "LZ_BINARY") {
+                print "/// In place: as `x = " name "(x, other)` for every handle of it, but that dtype and shape stay."
+                print "Tensor &" name "_(Operand other);"
+            }
+        }
+    } else {
+        if (about != "")
+            print "/// " about
+        print "Tensor " name (kind ~ /UNARY/ ? "(const Tensor &x);" : "(Operand a, Operand b);")
+    }
+}
+
+# What a header holds is a topic, which its first comment explains.
+function as_topic(text,    about, name) {
+    if (!match(text, /#pragma once\n(\/\/\/[^\n]*\n)+/))
+        return text
+    about = substr(text, RSTART + 13, RLENGTH - 13)
+    text = substr(text, 1, RSTART + 12) substr(text, RSTART + RLENGTH)
+    name = FILENAME
+    sub(/^.*\//, "", name)
+    sub(/\.h$/, "", name)
+    gsub(/(^|\n)\/\/\/ ?/, "\n", about)
+    sub(/^\n/, "", about)
+    if (!match(text, /\nnamespace lz \{\n/))
+        return text
+    text = substr(text, 1, RSTART + RLENGTH - 1) "/** @addtogroup topic_" name "\n" about "@{ */\n" substr(text, RSTART + RLENGTH)
+    sub(/\n\} \/\/ namespace lz\n/, "\n/** @} */\n} // namespace lz\n", text)
+    return text
+}
+
+# Overloads that follow each other share the comment of the first, and a method without a comment is the function of its name.
+function share_comments(text,    line, n, i, result, comment, shared, name, shared_name, open) {
+    n = split(text, line, "\n")
+    comment = shared = shared_name = ""
+    for (i = 1; i < n; i++) {
+        if (line[i] ~ /^ *\/\/\/ /) {
+            comment = comment line[i] "\n"
+            continue
+        }
+        name = line[i]
+        if (!open && line[i] ~ /^ *(LZ_FUNCTION|LZ_METHOD|[A-Za-z].*[ &*][a-z_0-9]+\()/) {
+            if (name ~ /LZ_FUNCTION/) {
+                sub(/,.*/, "", name)
+            } else {
+                sub(/^ *LZ_METHOD\(/, "", name)
+                sub(/\(.*/, "", name)
+            }
+            sub(/^.*[ &*]/, "", name)
+            if (comment == "" && name == shared_name)
+                comment = shared
+            if (comment == "" && in_tensor && line[i] ~ /^    LZ_METHOD/)
+                comment = "    /// As the function lz::" name ".\n"
+            if (comment == "" && in_tensor && name ~ /_$/ && line[i] ~ /^    Tensor &/)
+                comment = "    /// In place, for every handle of this tensor: `" substr(name, 1, length(name) - 1) \
+                    "` with its result stored here; dtype and shape stay.\n"
+            if (comment == "" && is_part && line[i] ~ /^    (const Part &[a-z]|void [a-z_]+\(\) = delete)/)
+                comment = "    /// Writes to the part.\n"
+            shared = comment
+            shared_name = name
+        }
+        if (comment == "" && line[i] ~ /^Tensor operator/)
+            comment = "/// Elementwise; the operands broadcast and are promoted.\n"
+        if (comment == "" && line[i] ~ /^Tensor &operator/)
+            comment = "/// In place: every handle of x sees the change; its dtype and shape stay.\n"
+        if (comment == "" && line[i] ~ /^ +[A-Za-z].* = default;/)
+            comment = "    /// As the compiler makes it.\n"
+        if (comment == "" && line[i] ~ /operator<<\(std::ostream &/)
+            comment = "/// Prints it.\n"
+        if (comment == "" && is_part && line[i] ~ /^    [A-Za-z]+ (at|operator\[\])\(/)
+            comment = "    /// A part of the part, to be read.\n"
+        open = line[i] !~ /[;{}:]( *\/\/.*)?$/ && line[i] !~ /^ *(\/\/|#|$|template|requires)/
+        result = result comment line[i] "\n"
+        comment = ""
+    }
+    return result comment
+}
+
+BEGIN { RS = "\001" }
+{
+    in_tensor = FILENAME ~ /\/tensor\.h$/
+    is_part = FILENAME ~ /\/indexing\.h$/
+    text = $0
+    # The definitions of the macros, with the lines that continue them.
+    while (match(text, /(^|\n)#(define|undef) LZ_[^\n]*/)) {
+        start = RSTART
+        if (substr(text, start, 1) == "\n")
+            start++
+        rest = substr(text, start)
+        before = substr(text, 1, start - 1)
+        while (match(before, /(^|\n)\/\/\/[^\n]*\n$/)) # and what is said of them
+            before = substr(before, 1, RSTART)
+        while ((end = index(rest, "\n")) && substr(rest, end - 1, 1) == "\\")
+            rest = substr(rest, end + 1)
+        text = before substr(rest, index(rest, "\n") + 1)
+    }
+    gsub(/,[ \n]*Location loc = Location::current\(\)/, "", text)
+    gsub(/Location loc = Location::current\(\)/, "", text)
+    gsub(/, Location loc\)/, ")", text)
+    gsub(/\(Location loc\)/, "()", text)
+    while (match(text, /LZ_FUNCTION\([^,()]*, [a-z_]+\)/)) { # nothing but its tensor
+        entry = substr(text, RSTART + 12, RLENGTH - 13)
+        split(entry, part, ", ")
+        text = substr(text, 1, RSTART - 1) part[1] "(const Tensor &" part[2] ")" substr(text, RSTART + RLENGTH)
+    }
+    gsub(/LZ_API /, "", text)
+    # Bodies of member templates, behind their class.
+    while (match(text, /\ntemplate <[^\n]*>\n[^\n;(]* [A-Z][A-Za-z]*::[a-z_]+\([^\n]*\{\n(    [^\n]*\n)*\}\n/))
+        text = substr(text, 1, RSTART) substr(text, RSTART + RLENGTH)
+    while (match(text, /LZ_ERROR_CLASS\([A-Za-z]+,[ \n]*"[^"]*"\);/)) {
+        entry = substr(text, RSTART, RLENGTH)
+        name = entry
+        sub(/^LZ_ERROR_CLASS\(/, "", name)
+        sub(/,.*/, "", name)
+        about = entry
+        sub(/^[^"]*"/, "", about)
+        sub(/".*/, "", about)
+        text = substr(text, 1, RSTART - 1) "/// Thrown for " about ".\nclass " name " : public Error {};" \
+            substr(text, RSTART + RLENGTH)
+    }
+    text = as_topic(share_comments(text))
+    at = is_part ? 0 : index(text, "#include \"lazuli/functions.def\"\n")
+    if (!at) {
+        sub(/#include "lazuli\/functions.def"\n/, "", text)
+        printf "%s", text
+        exit
+    }
+    printf "%s", substr(text, 1, at - 1)
+    RS = "\n"
+    while ((getline line < def) > 0)
+        rows(line)
+    printf "%s", substr(text, at + length("#include \"lazuli/functions.def\"\n"))
+}
