@@ -116,11 +116,15 @@ struct Access {
 struct Instr {
     KOp op;
     DType dtype; ///< of the result; for Store: of the stored value (converted by an explicit Cast before)
+    /// The last one of a check is its guard, a bool or kNoValue: where it is false the check gives its safe
+    /// value and is no fault.
     KValue operands[3] = {kNoValue, kNoValue, kNoValue};
     uint64_t bits = 0;          ///< Const: the value; LoopResult: reduction * 2 + part
     uint32_t index = 0;         ///< Scalar, Arg, Axis, LoopResult
     uint32_t access = kNoValue; ///< Load, Store: index in Kernel::accesses
     uint32_t source = kNoValue; ///< node of the graph it came from: dumps, and faults of checks
+
+    KValue guard() const { return info(op).cls == KOpClass::Check ? operands[2] : kNoValue; }
 };
 
 struct Stmt {
@@ -165,8 +169,9 @@ inline constexpr int kContractionArgs = 8;
 
 /// A product lhs[b.., m, k] * rhs[b.., k, n] summed over k, tile by tile; the phase's body is the epilogue of
 /// one (b.., m, n) element, in which KOp::Product is the sum rounded to `dtype`. The phase's grid is (b.., m,
-/// n). Each element is summed in ascending k, with fused multiply-adds in `accumulate` where the ISA has them
-/// (bf16 in pairs along k where the ISA has dot products of them), so bits depend on k and the ISA only.
+/// n). Each element is summed in ascending k, with fused multiply-adds in `accumulate` where the ISA has
+/// them, so bits depend on k and the ISA only. (Fast math may take the ISA's dot products of bf16 pairs,
+/// which flush subnormals.)
 struct Contraction {
     AxisId m, n, k;
     DType dtype;           ///< of both operands
@@ -238,6 +243,8 @@ public:
     KValue loop_result(uint32_t loop, uint32_t reduction, int part = 0);
 
     void set_source(uint32_t node) { source_ = node; }
+    /// Checks that are made from now on count where the predicate holds; kNoValue: everywhere.
+    void set_guard(KValue predicate) { guard_ = predicate; }
     DType dtype(KValue v) const { return kernel_.instrs[v].dtype; }
 
     KValue constant(DType dtype, double value);
@@ -312,9 +319,9 @@ public:
     KValue erf(KValue x) { return arith(KOp::Erf, x); }
     KValue sigmoid(KValue x) { return arith(KOp::Sigmoid, x); }
     KValue check_index(KValue index, KValue extent) {
-        return emit(KOp::CheckIndex, DType::I64, index, extent);
+        return emit(KOp::CheckIndex, DType::I64, index, extent, guard_);
     }
-    KValue check_nonzero(KValue x) { return arith(KOp::CheckNonzero, x); }
+    KValue check_nonzero(KValue x) { return emit(KOp::CheckNonzero, dtype(x), x, kNoValue, guard_); }
 
     Kernel &kernel() { return kernel_; }
     const Kernel &kernel() const { return kernel_; }
@@ -331,6 +338,7 @@ private:
     bool phase_open_ = false;
     std::vector<uint32_t> open_loops_; // ids, innermost last; the open phase is the last one of the kernel
     uint32_t source_ = kNoValue;
+    KValue guard_ = kNoValue;
 };
 
 /// Appends the elementwise row's Kernel IR for operands that already have the compute dtype.
@@ -343,6 +351,14 @@ void expand_math(Kernel &kernel);
 
 /// Well-formedness; throws Failure(Internal) with the printed kernel.
 void verify(const Kernel &kernel);
+
+/// Whether the instruction may be computed where nobody asks for its value: true for arithmetic; false for
+/// loads (the element may not be there), checks (the fault would be nobody's), and integer divisions whose
+/// divisor is not known to differ from 0.
+bool may_speculate(const Kernel &kernel, KValue v);
+/// The first instruction that must not be computed where nobody asks for it and yet stands outside of every
+/// loop that reads it: such a loop may run no time. kNoValue if there is none. `verify` rejects it.
+KValue find_speculated(const Kernel &kernel);
 
 /// Bytes that two kernels share exactly when they may share compiled code: everything but the name and
 /// sources.

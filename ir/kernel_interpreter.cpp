@@ -157,9 +157,10 @@ private:
     void check(const Instr &instr) {
         for (int lane = 0; lane < lanes_; ++lane) {
             const uint64_t x = value(instr.operands[0])[lane];
+            const bool counts = instr.guard() == kNoValue || value(instr.guard())[lane] != 0;
             if (instr.op == KOp::CheckNonzero) {
                 current_[lane] = x == 0 ? 1 : x;
-                if (x == 0)
+                if (x == 0 && counts)
                     fault(FaultCode::DivisionByZero, instr, 0, 0);
                 continue;
             }
@@ -167,7 +168,7 @@ private:
             const auto index = static_cast<int64_t>(x);
             const bool good = index >= 0 && index < static_cast<int64_t>(limit);
             current_[lane] = good ? x : 0;
-            if (!good)
+            if (!good && counts)
                 fault(FaultCode::IndexOutOfRange, instr, index, static_cast<int64_t>(limit));
         }
     }

@@ -66,6 +66,8 @@ private:
         put(instr.dtype);
         for (int i = 0; i < info(instr.op).operands; ++i)
             value(instr.operands[i]);
+        if (info(instr.op).cls == KOpClass::Check)
+            value(instr.guard());
         switch (instr.op) {
         case KOp::Const:
             put(instr.bits);

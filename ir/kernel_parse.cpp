@@ -242,6 +242,8 @@ private:
                     s_.expect(',');
                 instr.operands[i] = value();
             }
+            if (info(instr.op).cls == KOpClass::Check && s_.accept_word("if"))
+                instr.operands[2] = value();
             if (instr.op == KOp::Store) {
                 s_.expect(',');
                 instr.access = add_access();

@@ -104,6 +104,8 @@ private:
         std::string text;
         for (int i = 0; i < info(instr.op).operands; ++i)
             text += (i == 0 ? "" : ", ") + value_text(instr.operands[i]);
+        if (instr.guard() != kNoValue)
+            text += " if " + value_text(instr.guard());
         const auto with_access = [&](const std::string &first) {
             if (instr.access >= kernel_.accesses.size())
                 return first + fmt::format("access {} that is not there", instr.access);

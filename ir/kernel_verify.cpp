@@ -90,6 +90,14 @@ public:
             check(value_[i] != State::Unseen, "%{} stands in no region", i);
         for (size_t i = 0; i < loop_.size(); ++i)
             check(loop_[i] != State::Unseen, "l{} stands in no region", i);
+        const KValue early = find_speculated(k_);
+        check(early == kNoValue,
+              "%{} = {} stands outside of the loops that read it, which may run no time: then it {}", early,
+              early == kNoValue ? "" : info(k_.instrs[early].op).name,
+              early == kNoValue                                  ? ""
+              : info(k_.instrs[early].op).cls == KOpClass::Check ? "faults for nobody"
+              : k_.instrs[early].op == KOp::Load                 ? "reads what may not be there"
+                                                                 : "may divide by zero");
     }
 
 private:
@@ -180,6 +188,8 @@ private:
         }
         check(instr.op != KOp::CheckIndex || instr.dtype == DType::I64, "%{} = check_index has to be i64",
               id);
+        if (instr.guard() != kNoValue)
+            value(instr.guard(), DType::Bool, "the guard of a check");
     }
 
     void verify_leaf(KValue id, const Instr &instr) const {

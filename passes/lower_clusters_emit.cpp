@@ -142,7 +142,7 @@ Access KernelEmitter::access(uint16_t buffer, const Index &address, KValue predi
     Access a;
     a.buffer = buffer;
     a.predicate = predicate;
-    if (address.constant != 0 || !address.words.empty())
+    if (always_offsets_ || address.constant != 0 || !address.words.empty())
         a.offset = arg(ArgRole::Offset, address);
     for (size_t d = 0; d < axes_.of_axis.size(); ++d) {
         const int k = axes_.of_axis[d];
@@ -215,7 +215,7 @@ KValue KernelEmitter::emit_position(const Index &index) {
             plus(times(b.axis_index(axis(axes_.of_axis[d])), index.axes[d]));
     for (const Index::Term &t : index.terms)
         plus(times(emit(t.value), t.coefficient));
-    if (index.constant != 0 || !index.words.empty())
+    if (always_offsets_ || index.constant != 0 || !index.words.empty())
         plus(b.arg_value(arg(ArgRole::Offset, index)));
     return sum == kNoValue ? b.constant_int(DType::I64, 0) : sum;
 }
@@ -277,16 +277,24 @@ KValue KernelEmitter::emit_new(ExprId id) {
     }
     case ExprKind::Bounded: {
         const KValue x = operand(0);
+        const KValue guard = e.operands[1] == kNoExpr ? kNoValue : operand(1);
         from();
-        return b.check_index(x, number());
+        b.set_guard(guard);
+        const KValue safe = b.check_index(x, number());
+        b.set_guard(kNoValue);
+        return safe;
     }
     case ExprKind::Elementwise: {
         KValue operands[3];
-        size_t n = 0;
-        for (; n < 3 && e.operands[n] != kNoExpr; ++n)
-            operands[n] = emit(e.operands[n]);
+        const auto n = static_cast<size_t>(info(e.op).min_operands);
+        for (size_t i = 0; i < n; ++i)
+            operands[i] = emit(e.operands[i]);
+        const KValue guard = n == 3 || e.operands[2] == kNoExpr ? kNoValue : operand(2);
         from();
-        return build_elementwise(b, e.op, {operands, n});
+        b.set_guard(guard);
+        const KValue result = build_elementwise(b, e.op, {operands, n});
+        b.set_guard(kNoValue);
+        return result;
     }
     case ExprKind::Cast: {
         const KValue x = operand(0);
@@ -339,7 +347,7 @@ void KernelEmitter::hoist(std::span<const ExprId> roots, uint32_t mask, int dept
             continue;
         seen_[id] = stamp_;
         const Expr &e = exprs_.expr(id);
-        if ((e.axes & ~mask) == 0 && e.depth <= depth) {
+        if ((e.axes & ~mask) == 0 && e.depth <= depth && !e.on_demand) {
             emit(id);
             continue;
         }

@@ -41,6 +41,8 @@ public:
     ir::ArgId arg(ir::ArgRole role, const Index &index); ///< its constant and runtime words
     ir::AxisId axis(int position) const { return axis_ids_[static_cast<size_t>(position)]; }
     ir::AxisId add_axis(int64_t extent);
+    /// Accesses have an offset argument though it be 0: then kernels that differ in that are one.
+    void always_offsets() { always_offsets_ = true; }
     uint16_t input(ir::ValueId value);
     uint16_t output(ir::ValueId value);
     uint16_t in_out(ir::ValueId value, ir::ValueId replaces);
@@ -55,7 +57,9 @@ public:
     ir::KValue emit(ExprId e);
     void store(uint16_t buffer, const Index &address, ExprId e);
     /// Emits what `roots` need and what changes only along the axes in `mask` (domain axes), so that it
-    /// stands outside the loop that is about to begin. Reductions deeper than `depth` are not touched.
+    /// stands outside the loop that is about to begin. Reductions deeper than `depth` are not touched. What
+    /// may be computed only on demand stays inside, because the loop may run no time; emitters move it in
+    /// front of the first turn.
     void hoist(std::span<const ExprId> roots, uint32_t mask, int depth);
     /// From now on the expression is this value (a loop's result, an element of a row buffer).
     void define(ExprId e, ir::KValue value);
@@ -85,6 +89,7 @@ private:
     std::vector<ir::AxisId> axis_ids_;
     int vector_ = -1, tile_ = -1;
     int64_t worker_bytes_ = 0;
+    bool always_offsets_ = false;
     std::vector<ir::KValue> values_;
     std::vector<ExprId> trail_;
     std::vector<size_t> scopes_;

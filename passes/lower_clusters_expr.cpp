@@ -1,5 +1,6 @@
 #include "passes/lower_clusters_expr.h"
 
+#include "ir/checks.h"
 #include "ir/diagnostic.h"
 #include "passes/facts.h"
 
@@ -43,11 +44,21 @@ void ClusterExprs::reset(Domain domain) {
     guarded_.clear();
     casts_.clear();
     reduce_of_.clear();
+    begins_of_.clear();
+}
+
+void ClusterExprs::shift(const Domain &part) {
+    LZ_CHECK(part.extents == domain_.extents, "parts that are lowered together have other extents");
+    domain_.full = part.full;
+    domain_.rows = part.rows;
+    domain_.point = part.point;
 }
 
 // --- roots
 
 IndexMap ClusterExprs::full_map(const Shape &shape) {
+    if (!domain_.point.empty() && shape == domain_.shape)
+        return domain_.point;
     if (domain_.per_dimension && shape == domain_.shape) {
         IndexMap map;
         for (int d = 0; d < shape.rank(); ++d)
@@ -127,6 +138,10 @@ ExprId ClusterExprs::compute(ValueId v, const Node &node, MapId map, ExprId pred
             const ExprId x = pull(operands[i], repeated(v, operands[i], map), predicate);
             e.operands[i] = cast(x, info(exprs_[x].dtype).compute);
         }
+        if (has_checks(node.op, result)) {
+            e.operands[2] = predicate;
+            e.on_demand = true;
+        }
         const DType computed =
             info(node.op).rule == ElementwiseRule::Compare || info(node.op).rule == ElementwiseRule::FloatTest
                 ? DType::Bool
@@ -190,7 +205,12 @@ ExprId ClusterExprs::view(const Node &node, MapId map, ExprId predicate) {
     IndexMap inner;
     switch (node.op) {
     case Op::Reshape:
-        inner = through_reshape(at, graph_.type(graph_.result(node)).shape, operand, domain_.extents, *this);
+        if (!domain_.point.empty() && operand == domain_.shape &&
+            at == full_map(graph_.type(graph_.result(node)).shape))
+            inner = domain_.point; // there and back again
+        else
+            inner =
+                through_reshape(at, graph_.type(graph_.result(node)).shape, operand, domain_.extents, *this);
         break;
     case Op::Permute:
         inner = through_permute(at, attrs.ints(attr::kAxes));
@@ -232,21 +252,55 @@ ExprId ClusterExprs::pad(const Node &node, const IndexMap &map, ExprId predicate
     return choose(valid, x, pull(operands[1], intern({}), predicate));
 }
 
+std::optional<std::pair<int64_t, int64_t>> ClusterExprs::range_of(const Index &index) const {
+    if (!index.words.empty() || !index.terms.empty())
+        return std::nullopt;
+    int64_t low = index.constant, high = index.constant;
+    for (size_t a = 0; a < domain_.extents.size(); ++a) {
+        if (domain_.extents[a] == 0)
+            return std::nullopt;
+        const int64_t reach = index.axes[a] * (domain_.extents[a] - 1);
+        (reach < 0 ? low : high) += reach;
+    }
+    return std::pair(low, high);
+}
+
+std::span<const int64_t> ClusterExprs::begins_of(const Node &concat) {
+    std::vector<int64_t> &begins = begins_of_[&concat];
+    if (begins.empty()) {
+        const auto axis = static_cast<int>(graph_.attrs(concat).integer(attr::kAxis));
+        begins.push_back(0);
+        for (const ValueId v : graph_.operands(concat))
+            begins.push_back(begins.back() + graph_.type(v).shape[axis]);
+    }
+    return begins;
+}
+
+/// The operands that the domain can meet; one alone needs no predicate.
 ExprId ClusterExprs::concat(const Node &node, const IndexMap &map, ExprId predicate) {
     const auto axis = static_cast<size_t>(graph_.attrs(node).integer(attr::kAxis));
     const auto operands = graph_.operands(node);
-    std::vector<ExprId> inside(operands.size()), values(operands.size());
-    int64_t begin = 0;
-    for (size_t k = 0; k < operands.size(); ++k) {
-        const int64_t extent = graph_.type(operands[k]).shape[static_cast<int>(axis)];
+    const std::span<const int64_t> begins = begins_of(node);
+    size_t first = 0, end = operands.size();
+    const auto range = range_of(map[axis]);
+    if (range && range->first >= 0 && range->second < begins.back()) {
+        const auto part = [&](int64_t place) {
+            return static_cast<size_t>(std::ranges::upper_bound(begins, place) - begins.begin()) - 1;
+        };
+        first = part(range->first);
+        end = part(range->second) + 1;
+    }
+    std::vector<ExprId> inside, values;
+    for (size_t k = first; k < end; ++k) {
         IndexMap inner = map;
-        inner[axis].constant -= begin;
-        inside[k] = in_range(inner[axis], extent);
-        values[k] = pull(operands[k], intern(std::move(inner)), both(predicate, inside[k]));
-        begin += extent;
+        inner[axis].constant -= begins[k];
+        if (end - first > 1)
+            inside.push_back(in_range(inner[axis], begins[k + 1] - begins[k]));
+        values.push_back(pull(operands[k], intern(std::move(inner)),
+                              end - first > 1 ? both(predicate, inside.back()) : predicate));
     }
     ExprId result = values.back();
-    for (size_t k = operands.size() - 1; k-- > 0;)
+    for (size_t k = values.size() - 1; k-- > 0;)
         result = choose(inside[k], values[k], result);
     return result;
 }
@@ -314,8 +368,9 @@ ExprId ClusterExprs::gather(const Node &node, MapId map, ExprId predicate) {
     const int64_t extent = graph_.type(operands[0]).shape[static_cast<int>(axis)];
     const ExprId safe = add({.kind = ExprKind::Bounded,
                              .dtype = DType::I64,
-                             .operands = {index, kNoExpr, kNoExpr},
+                             .operands = {index, predicate, kNoExpr},
                              .number = extent,
+                             .on_demand = true,
                              .weight = 2});
     exprs_[safe].expensive = true;
     IndexMap inner = maps_[map];
@@ -422,6 +477,7 @@ ExprId ClusterExprs::load(ValueId v, const IndexMap &map, ExprId predicate) {
                 .operands = {predicate, kNoExpr, kNoExpr},
                 .payload = static_cast<uint32_t>(addresses_.size() - 1),
                 .value = v,
+                .on_demand = true,
                 .weight = 1});
 }
 
@@ -445,6 +501,7 @@ ExprId ClusterExprs::divide(ExprKind kind, const Index &index, int64_t divisor) 
                 .dtype = DType::I64,
                 .operands = {at, kNoExpr, kNoExpr},
                 .number = divisor,
+                .on_demand = true,
                 .weight = 4});
 }
 
@@ -520,6 +577,7 @@ ExprId ClusterExprs::add(Expr e) {
             e.axes |= exprs_[t.value].axes;
             e.depth = std::max(e.depth, exprs_[t.value].depth);
             e.expensive = e.expensive || exprs_[t.value].expensive;
+            e.on_demand = e.on_demand || exprs_[t.value].on_demand;
         }
     }
     uint32_t weight = e.weight;
@@ -529,6 +587,7 @@ ExprId ClusterExprs::add(Expr e) {
         e.axes |= exprs_[x].axes;
         e.depth = std::max(e.depth, exprs_[x].depth);
         e.expensive = e.expensive || exprs_[x].expensive;
+        e.on_demand = e.on_demand || exprs_[x].on_demand;
         weight += exprs_[x].weight;
     }
     e.weight = static_cast<uint16_t>(std::min<uint32_t>(weight, UINT16_MAX));

@@ -8,8 +8,10 @@
 #include "passes/index_map.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace lz::passes {
@@ -23,8 +25,8 @@ enum class ExprKind : uint8_t {
     Quotient,    ///< operands[0] / number
     Remainder,   ///< operands[0] % number
     InRange,     ///< 0 <= operands[0] < number
-    Bounded,     ///< CheckIndex(operands[0], number)
-    Elementwise, ///< op
+    Bounded,     ///< CheckIndex(operands[0], number), where operands[1] holds
+    Elementwise, ///< op; of integer divisions operands[2] says where they count
     Cast,
     Philox,  ///< operands: position, Word offset, Word seed
     Affine,  ///< operands: start, step, position as floating-point or i64 numbers
@@ -46,7 +48,10 @@ struct Expr {
     uint32_t axes = 0;             ///< bit a: it changes along axis a
     uint8_t depth = 0;             ///< reductions that must have run, one after another, before it
     bool expensive = false;        ///< it, or what it is made of up to loads, should not be done twice
-    uint16_t weight = 0;           ///< scalar operations from its loads on
+    /// It, or what it is made of, may be computed only where somebody asks for it: loads, checks, integer
+    /// divisions (ir::may_speculate).
+    bool on_demand = false;
+    uint16_t weight = 0; ///< scalar operations from its loads on
 };
 
 struct ReduceExpr {
@@ -65,6 +70,9 @@ struct Domain {
     Index rows;           ///< element number of values over the axes that are not reduced
     /// Shape that has one dimension an axis, empty if there is none: values of this shape need no arithmetic.
     bool per_dimension = false;
+    /// A part of the whole: where its point is in values of shape `shape`. Empty where the domain is all of
+    /// it.
+    IndexMap point;
     ir::Shape shape;
     ir::Shape row_shape;
 };
@@ -76,6 +84,8 @@ public:
 
     /// Starts anew with another domain.
     void reset(Domain domain);
+    /// Goes on at another part of the whole, with as many points along each axis; what was pulled stays.
+    void shift(const Domain &part);
     const Domain &domain() const { return domain_; }
 
     /// The value's element at the domain's point: values over all axes, or over the rows.
@@ -107,6 +117,9 @@ private:
     ExprId view(const ir::Node &node, MapId map, ExprId predicate);
     ExprId pad(const ir::Node &node, const IndexMap &map, ExprId predicate);
     ExprId concat(const ir::Node &node, const IndexMap &map, ExprId predicate);
+    /// The lowest and highest value of an index, where they are known before the run.
+    std::optional<std::pair<int64_t, int64_t>> range_of(const Index &index) const;
+    std::span<const int64_t> begins_of(const ir::Node &concat);
     ExprId update_slice(const ir::Node &node, MapId map, ExprId predicate);
     ExprId gather(const ir::Node &node, MapId map, ExprId predicate);
     bool reads(ExprId e, ExprId part) const;
@@ -141,6 +154,8 @@ private:
     std::vector<Guarded> guarded_; ///< the same with a predicate
     std::unordered_map<uint64_t, ExprId> casts_;
     std::unordered_map<ir::NodeId, uint32_t> reduce_of_;
+    std::unordered_map<const ir::Node *, std::vector<int64_t>>
+        begins_of_; ///< of a join's operands, and its end
 };
 
 /// Accumulation dtype of a reduction's partial results.

@@ -8,15 +8,6 @@ namespace lz::codegen {
 
 using namespace ir;
 
-namespace {
-
-uint64_t bit(AxisId axis) {
-    LZ_CHECK(axis < 64, "a kernel has at most 64 axes");
-    return uint64_t{1} << axis;
-}
-
-} // namespace
-
 const AxisStride *stride_along(const Access &access, AxisId axis) {
     for (const AxisStride &s : access.strides)
         if (s.axis == axis)
@@ -26,7 +17,20 @@ const AxisStride *stride_along(const Access &access, AxisId axis) {
 
 Analysis::Analysis(const Kernel &kernel, const Phase &phase)
     : k_(kernel), axes_(kernel.instrs.size()), written_(kernel.buffers.size()) {
+    for (const AxisId axis : phase.grid)
+        number(axis);
     visit(phase.body);
+}
+
+void Analysis::number(AxisId axis) {
+    if (std::ranges::find(walked_, axis) == walked_.end())
+        walked_.push_back(axis);
+    LZ_CHECK(walked_.size() <= 64, "a phase walks at most 64 axes");
+}
+
+uint64_t Analysis::bit(AxisId axis) const {
+    const auto at = std::ranges::find(walked_, axis);
+    return at == walked_.end() ? 0 : uint64_t{1} << (at - walked_.begin());
 }
 
 void Analysis::visit(const Region &region) {
@@ -37,6 +41,7 @@ void Analysis::visit(const Region &region) {
                 one_lanes_axis_ = one_lanes_axis_ && (lanes_axis_ == kNoAxis || lanes_axis_ == loop.axis);
                 lanes_axis_ = loop.axis;
             }
+            number(loop.axis);
             visit(loop.body);
             continue;
         }
@@ -76,15 +81,12 @@ void Analysis::visit(const Region &region) {
 }
 
 bool Analysis::pure(KValue v) const {
-    const Instr &instr = k_.instrs[v];
-    const bool traps = (instr.op == KOp::Div || instr.op == KOp::Rem) && !is_float(instr.dtype);
-    switch (info(instr.op).cls) {
+    switch (info(k_.instrs[v].op).cls) {
     case KOpClass::Leaf:
     case KOpClass::Compare:
     case KOpClass::Convert:
-        return true;
     case KOpClass::Arith:
-        return !traps;
+        return may_speculate(k_, v);
     default:
         return false;
     }

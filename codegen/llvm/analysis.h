@@ -14,9 +14,11 @@ class Analysis {
 public:
     Analysis(const ir::Kernel &kernel, const ir::Phase &phase);
 
-    /// The axes that a value depends on, one bit each. A loop's result does not depend on the loop's axis.
+    /// The axes that a value depends on, a bit of each. A loop's result does not depend on the loop's axis.
     uint64_t axes(ir::KValue v) const { return axes_[v]; }
-    bool depends(ir::KValue v, ir::AxisId axis) const { return (axes_[v] >> axis & 1) != 0; }
+    /// The bit of an axis that the phase walks; 0 for others. Kernels of many phases have many axes.
+    uint64_t bit(ir::AxisId axis) const;
+    bool depends(ir::KValue v, ir::AxisId axis) const { return (axes_[v] & bit(axis)) != 0; }
     /// Whether the phase stores to the buffer: loads from it stay where they are.
     bool written(uint16_t buffer) const { return written_[buffer]; }
     /// Computable anywhere where its operands are, at any time, without effect or fault.
@@ -31,9 +33,11 @@ public:
     bool one_lanes_axis() const { return one_lanes_axis_; }
 
 private:
+    void number(ir::AxisId axis);
     void visit(const ir::Region &region);
 
     const ir::Kernel &k_;
+    std::vector<ir::AxisId> walked_; ///< in the order of their bits
     std::vector<uint64_t> axes_;
     std::vector<bool> written_;
     ir::AxisId lanes_axis_ = kNoAxis;

@@ -31,6 +31,8 @@ Slot PhaseEmitter::check(KValue id) {
             is_index ? b_.compare(Pred::Uge, x, get(1, part)) : b_.compare(Pred::Eq, x, b_.zero(e, n));
         Value safe = b_.select(bad, is_index ? b_.zero(e, n) : b_.constant(e, 1, n), x);
         Value seen = varying && live(part) ? b_.bit_and(bad, live(part)) : bad;
+        if (instr.guard() != kNoValue)
+            seen = b_.bit_and(seen, get(2, part));
         b_.if_then(
             b_.any(seen),
             [&] {

@@ -231,7 +231,7 @@ bool PhaseEmitter::can_hoist(KValue v, bool runs) const {
     const Instr &instr = k_.instrs[v];
     uint64_t bound = 0;
     for (const auto &[axis, index] : bound_)
-        bound |= uint64_t{1} << axis;
+        bound |= analysis_.bit(axis);
     if ((analysis_.axes(v) & ~bound) != 0)
         return false;
     const auto ready = [&](KValue x) { return x == kNoValue || !values_[x].empty(); };
@@ -243,7 +243,8 @@ bool PhaseEmitter::can_hoist(KValue v, bool runs) const {
                std::all_of(access.terms.begin(), access.terms.end(),
                            [&](const IndexTerm &t) { return ready(t.index); });
     }
-    return analysis_.pure(v) || (runs && info(instr.op).cls == KOpClass::Arith);
+    const KOpClass cls = info(instr.op).cls;
+    return analysis_.pure(v) || (runs && (cls == KOpClass::Arith || cls == KOpClass::Check));
 }
 
 void PhaseEmitter::hoist(const Region &region, bool runs) {

@@ -1,0 +1,105 @@
+/// What the verifier of Kernel IR says about instructions that stand where they must not.
+
+#include "ir/diagnostic.h"
+#include "ir/text.h"
+#include "tests/support/kernel_samples.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lz::ir {
+namespace {
+
+using testing::HasSubstr;
+
+/// Sum over i1 of in[i0, i1] combined with what the text makes before the loop; `inside` makes %8 of %7.
+std::string row_sum(const std::string &before, const std::string &inside, const std::string &after = "") {
+    return R"(lazuli 1
+kernel @k {
+  args a0: extent, a1: extent, a2: stride
+  buffers b0: in i32, b1: in i32, b2: out i32, b3: out i32, b4: in i64
+  axes i0: a0, i1: a1
+  phase [i0] scalar {
+)" + before +
+           R"(    loop l0 i1 lanes {
+      %7 = load b0[i0 * a2 + i1] : i32
+)" + inside +
+           R"(      reduce add %8 : i32
+    }
+    %9 = loop_result l0, 0 : i32
+    store %9, b2[i0] : i32
+)" + after +
+           "  }\n}\n";
+}
+
+/// Instructions %0 to %6 that do nothing, but for those that the text names.
+std::string filled(const std::string &text) {
+    std::string all;
+    for (int i = 0; i < 7; ++i)
+        if (const std::string name = "%" + std::to_string(i) + " ="; text.find(name) == std::string::npos)
+            all += "    " + name + " const 1 : i32\n";
+    return all + text;
+}
+
+void expect_rejected(const std::string &text, const std::string &why) {
+    try {
+        parse_kernel(text);
+        ADD_FAILURE() << "accepted:\n" << text;
+    } catch (const Failure &failure) {
+        EXPECT_THAT(failure.what(), HasSubstr(why)) << text;
+    }
+}
+
+TEST(KernelVerify, ALoadDoesNotStandBeforeTheLoopThatReadsIt) {
+    const std::string load = filled("    %0 = load b1[i0] : i32\n");
+    expect_rejected(row_sum(load, "      %8 = mul %7, %0 : i32\n"), "%0 = load stands outside of the loops");
+    // Neither behind arithmetic,
+    expect_rejected(row_sum(load + "", "      %8 = mul %7, %0 : i32\n"), "reads what may not be there");
+    // nor by way of another instruction that only the loop needs.
+    std::string chain = filled("    %0 = load b1[i0] : i32\n    %1 = neg %0 : i32\n");
+    expect_rejected(row_sum(chain, "      %8 = mul %7, %1 : i32\n"), "%0 = load stands outside of the loops");
+}
+
+TEST(KernelVerify, ALoadMayStandWhereItsRegionNeedsIt) {
+    const std::string load = filled("    %0 = load b1[i0] : i32\n");
+    EXPECT_NO_THROW(
+        parse_kernel(row_sum(load, "      %8 = mul %7, %0 : i32\n", "    store %0, b3[i0] : i32\n")));
+    EXPECT_NO_THROW(
+        parse_kernel(row_sum(filled(""), "      %11 = load b1[i0] : i32\n      %8 = mul %7, %11 : i32\n")));
+    // A bound of the loop is needed by the region around it.
+    std::string bound = row_sum(filled("    %0 = load b4[i0] : i64\n"), "      %8 = mul %7, %1 : i32\n");
+    bound.replace(bound.find("lanes {"), 7, "lanes to %0 {");
+    EXPECT_NO_THROW(parse_kernel(bound));
+}
+
+TEST(KernelVerify, ChecksAndIntegerDivisionsDoNotEither) {
+    const std::string check = filled("    %0 = const 3 : i32\n    %1 = check_nonzero %0 : i32\n");
+    expect_rejected(row_sum(check, "      %8 = mul %7, %1 : i32\n"), "faults for nobody");
+    const std::string quotient =
+        filled("    %0 = const 3 : i32\n    %1 = neg %0 : i32\n    %2 = div %0, %1 : i32\n");
+    expect_rejected(row_sum(quotient, "      %8 = mul %7, %2 : i32\n"), "may divide by zero");
+    const std::string known = filled("    %0 = const 3 : i32\n    %1 = div %0, %0 : i32\n");
+    EXPECT_NO_THROW(parse_kernel(row_sum(known, "      %8 = mul %7, %1 : i32\n")));
+    const std::string zero = filled("    %0 = const 0 : i32\n    %1 = div %0, %0 : i32\n");
+    expect_rejected(row_sum(zero, "      %8 = mul %7, %1 : i32\n"), "may divide by zero");
+}
+
+TEST(KernelVerify, TheGuardOfACheckIsABoolThatIsThere) {
+    const auto guarded = [](const std::string &guard) {
+        return row_sum(filled("    %0 = const true : bool\n"),
+                       "      %11 = check_nonzero %7 if " + guard + " : i32\n      %8 = div %7, %11 : i32\n");
+    };
+    EXPECT_NO_THROW(parse_kernel(guarded("%0")));
+    expect_rejected(guarded("%1"), "the guard of a check");
+    expect_rejected(guarded("%11"), "");
+    const std::string text = guarded("%0");
+    const Kernel kernel = parse_kernel(text);
+    EXPECT_EQ(print(parse_kernel(print(kernel))), print(kernel));
+    EXPECT_THAT(print(kernel), HasSubstr("check_nonzero %7 if %0 : i32"));
+    std::string plain = text;
+    plain.erase(plain.find(" if %0"), 6);
+    EXPECT_NE(cache_key(parse_kernel(plain)), cache_key(parse_kernel(text)));
+}
+
+} // namespace
+} // namespace lz::ir
