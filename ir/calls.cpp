@@ -1,5 +1,7 @@
 #include "ir/calls.h"
 
+#include "ir/float_environment.h"
+
 #include <array>
 #include <exception>
 #include <functional>
@@ -70,6 +72,8 @@ std::string run_call(const RegisteredCall &call, std::span<const CallTensor> ope
             what.remove_prefix(head.size());
         return head + "the registered function threw: " + std::string(what);
     };
+    // It runs as kernels do, and what it changes of its thread's environment ends with it.
+    const FloatEnvironment environment;
     try {
         call.function(operands, results);
     } catch (const std::bad_alloc &) {

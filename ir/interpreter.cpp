@@ -2,6 +2,7 @@
 
 #include "ir/calls.h"
 #include "ir/diagnostic.h"
+#include "ir/float_environment.h"
 #include "ir/interpreter_ref.h"
 #include "ir/interpreter_tensor.h"
 #include "ir/uses.h"
@@ -234,6 +235,7 @@ Affine broadcast_walk(const Shape &from, const Shape &to) {
 
 Interpreted interpret_all(const Graph &graph, std::span<const HostTensor> inputs,
                           std::span<const int64_t> runtime_words) {
+    const FloatEnvironment environment;
     check_inputs(graph, inputs);
     if (!runtime_words.empty()) {
         LZ_CHECK(runtime_words.size() == graph.runtime_words().size(), "the number of runtime words");
@@ -253,6 +255,7 @@ std::vector<HostTensor> interpret(const Graph &graph, std::span<const HostTensor
 }
 
 HostTensor materialize_param(const Graph &graph, const Param &param) {
+    const FloatEnvironment environment;
     const TensorType &type = graph.type(param.value);
     if (param.init == InitKind::Dense)
         return {type, param.bytes};

@@ -1,6 +1,7 @@
 #include "ir/kernel_interpreter.h"
 
 #include "ir/diagnostic.h"
+#include "ir/float_environment.h"
 #include "ir/kernel_scalar.h"
 
 #include <algorithm>
@@ -367,10 +368,12 @@ uint64_t evaluate(KOp op, DType dtype, DType from, const uint64_t *operands) {
 }
 
 void interpret_phase(const Kernel &kernel, const Phase &phase, const KernelFrame &frame, void *worker) {
+    const FloatEnvironment environment;
     Interpreter(kernel, frame, worker).run(phase);
 }
 
 void interpret(const Kernel &kernel, const KernelFrame &frame, void *worker) {
+    const FloatEnvironment environment;
     Interpreter interpreter(kernel, frame, worker);
     for (const Phase &phase : kernel.phases)
         interpreter.run(phase);

@@ -1,6 +1,7 @@
 #include "passes/pipeline.h"
 
 #include "ir/diagnostic.h"
+#include "ir/float_environment.h"
 #include "passes/assign_streams.h"
 #include "passes/build_program.h"
 #include "passes/check_devices.h"
@@ -154,6 +155,7 @@ MemoryPlan plan_memory_that_fits(const Graph &graph, std::span<const LoweredStep
 } // namespace
 
 CompileResult compile(Graph graph, const Target &target, const PipelineObserver *observer) {
+    const FloatEnvironment environment;
     Pipeline run(target, observer);
     FusionNotes fusion_notes;
     Graph room;

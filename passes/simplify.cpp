@@ -2,6 +2,7 @@
 
 #include "ir/checks.h"
 #include "ir/diagnostic.h"
+#include "ir/float_environment.h"
 #include "passes/rewrite.h"
 #include "passes/simplify_rules.h"
 
@@ -158,6 +159,7 @@ ValueId Candidate::make_literal(const TensorType &type, int64_t word) const {
 }
 
 Graph simplify(Graph graph, Graph *room) {
+    const FloatEnvironment environment; // literals are folded as kernels would compute them
     return remade(graph, room, [&](Graph memory) {
         Simplifier simplifier(graph, std::move(memory));
         Graph simplified = simplifier.run();

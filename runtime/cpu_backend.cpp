@@ -1,6 +1,7 @@
 #include "runtime/cpu_backend.h"
 
 #include "ir/diagnostic.h"
+#include "ir/float_environment.h"
 #include "runtime/api/parallel.h"
 #include "runtime/host_memory.h"
 #include "runtime/host_work.h"
@@ -176,6 +177,7 @@ void CpuBackend::synchronize(StreamId stream, uint64_t tick) {
 
 void CpuBackend::call_host(StreamId stream, std::function<void()> callback) {
     if (stream == ir::kHostStream) {
+        const ir::FloatEnvironment environment; // what it changes is undone
         callback();
         return;
     }

@@ -1,5 +1,6 @@
 #include "runtime/executor.h"
 
+#include "ir/float_environment.h"
 #include "runtime/api/parallel.h"
 #include "runtime/program_run.h"
 
@@ -265,6 +266,7 @@ Launched LoadedProgram::run(const Bindings &bindings, bool watch) const {
 }
 
 Launched run(const LoadedProgram &program, const Bindings &bindings, bool watch) {
+    const ir::FloatEnvironment environment;
     return program.run(bindings, watch);
 }
 

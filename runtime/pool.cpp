@@ -1,5 +1,6 @@
 #include "runtime/pool.h"
 
+#include "ir/float_environment.h"
 #include "runtime/cgroup.h"
 
 #include <oneapi/tbb/global_control.h>
@@ -94,7 +95,12 @@ void run_on_pool(size_t slots, void (*work)(void *context, size_t slot), void *c
     Pools::get().current().arena.execute([&] {
         tbb::this_task_arena::isolate([&] {
             tbb::parallel_for(
-                size_t{0}, slots, [&](size_t slot) { work(context, slot); }, tbb::static_partitioner{});
+                size_t{0}, slots,
+                [&](size_t slot) {
+                    const ir::FloatEnvironment environment; // oneTBB gives workers somebody's own
+                    work(context, slot);
+                },
+                tbb::static_partitioner{});
         });
     });
 }

@@ -1,5 +1,6 @@
 #include "runtime/stream_queue.h"
 
+#include "ir/float_environment.h"
 #include "runtime/api/parallel.h"
 #include "runtime/profiler.h"
 #include "runtime/stream_threads.h"
@@ -151,6 +152,7 @@ void StreamQueue::serve() {
 
 /// False when the process is ending before the item could begin.
 bool StreamQueue::perform(Slot &slot) {
+    const ir::FloatEnvironment environment; // whoever does it, and whatever a callback changes
     if (options_.delay_seed)
         delay();
     const bool wait = slot.kind == kWait, work = slot.kind == static_cast<uint8_t>(Kind::Work);

@@ -21,7 +21,7 @@ ir::CompiledKernel compile_cpu(const ir::Kernel &kernel, const ir::CpuIsa &isa,
         const EntryParams params{p[0], p[1], p[2], p[3]};
         PhaseEmitter emitter(builder, kernel, phase, emit, params);
         if (phase.contraction)
-            emit_contraction(emitter, params, isa);
+            emit_contraction(emitter, params, emit);
         else
             emitter.emit_grid();
         builder.end_entry();

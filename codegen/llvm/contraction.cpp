@@ -16,9 +16,9 @@ using ir::ContractionArg;
 
 class ContractionEmitter {
 public:
-    ContractionEmitter(PhaseEmitter &emitter, const EntryParams &params, const ir::CpuIsa &isa)
+    ContractionEmitter(PhaseEmitter &emitter, const EntryParams &params, const EmitOptions &options)
         : e_(emitter), b_(emitter.builder()), params_(params), c_(*emitter.phase().contraction),
-          form_(panel_form(c_, isa)), panel_bytes_(bytes_of(form_.panel)) {}
+          form_(panel_form(c_, options)), panel_bytes_(bytes_of(form_.panel)) {}
 
     void emit() {
         const auto &grid = e_.phase().grid;
@@ -263,8 +263,8 @@ private:
 
 } // namespace
 
-void emit_contraction(PhaseEmitter &emitter, const EntryParams &params, const ir::CpuIsa &isa) {
-    ContractionEmitter(emitter, params, isa).emit();
+void emit_contraction(PhaseEmitter &emitter, const EntryParams &params, const EmitOptions &options) {
+    ContractionEmitter(emitter, params, options).emit();
 }
 
 } // namespace lz::codegen

@@ -21,6 +21,6 @@
 namespace lz::codegen {
 
 /// Emits the phase at the insertion point of an open entry: walks work items [begin, end) of `params`.
-void emit_contraction(PhaseEmitter &emitter, const EntryParams &params, const ir::CpuIsa &isa);
+void emit_contraction(PhaseEmitter &emitter, const EntryParams &params, const EmitOptions &options);
 
 } // namespace lz::codegen

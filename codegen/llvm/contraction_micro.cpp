@@ -24,11 +24,17 @@ Value multiply_add(Builder &b, const PanelForm &form, Value x, Value y, Value su
 
 } // namespace
 
-PanelForm panel_form(const ir::Contraction &c, const ir::CpuIsa &isa) {
+PanelForm panel_form(const ir::Contraction &c, const EmitOptions &options) {
+    const ir::CpuIsa &isa = options.isa;
     PanelForm form;
     form.dtype = c.dtype;
     form.sum = ssa_elem(c.accumulate);
-    const bool pairs = c.dtype == ir::DType::BF16 && isa.avx512_bf16 && isa.vector_bytes == 64;
+    // The ISA's dot product of bf16 pairs takes subnormal operands and sums for zero, whatever the
+    // environment says, and subnormals count (S66). It gains little: two products an instruction, but on Zen
+    // 4 and Zen 5 half as many of them a cycle as of f32's. Another machine may find more (`bench_matmul`,
+    // matmul_bf16, with and without LAZULI_FAST_MATH=1).
+    const bool pairs =
+        options.fast_math && c.dtype == ir::DType::BF16 && isa.avx512_bf16 && isa.vector_bytes == 64;
     form.panel = pairs ? Elem::I32 : form.sum;
     form.pair = pairs ? 2 : 1;
     form.lanes = std::max(1, isa.vector_bytes / bytes_of(form.sum));

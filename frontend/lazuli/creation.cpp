@@ -1,5 +1,6 @@
 #include "lazuli/creation.h"
 
+#include "ir/float_environment.h"
 #include "lazuli/defaults.h"
 #include "lazuli/detail/compose.h"
 #include "lazuli/views.h"
@@ -175,6 +176,7 @@ Tensor empty(const Sizes &sizes, const TensorOptions &options, Location loc) {
 
 Tensor arange(const Scalar &start, const Scalar &end, const Scalar &step, const TensorOptions &options,
               Location loc) {
+    const ir::FloatEnvironment environment;
     loc = detail::in<"arange">(loc);
     Target target = detail::target_of(options, "arange", loc);
     const bool integers = !start.is_float() && !end.is_float() && !step.is_float();
@@ -225,6 +227,7 @@ Tensor arange(const Scalar &end, const TensorOptions &options, Location loc) {
 
 Tensor linspace(const Scalar &start, const Scalar &end, int64_t steps, const TensorOptions &options,
                 Location loc) {
+    const ir::FloatEnvironment environment; // steps are rounded as kernels round
     loc = detail::in<"linspace">(loc);
     const Target target = detail::target_of(options, "linspace", loc);
     if (steps < 0)

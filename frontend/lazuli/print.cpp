@@ -1,5 +1,6 @@
 // Printing as PyTorch's _tensor_str.py does (S64): the same alignment, precision, scientific notation,
 // summary and line breaks.
+#include "ir/float_environment.h"
 #include "lazuli/defaults.h"
 #include "lazuli/detail/compose.h"
 #include "lazuli/tensor.h"
@@ -218,6 +219,7 @@ std::string size_tuple(const std::vector<int64_t> &sizes) {
 } // namespace
 
 std::string Tensor::str(Location loc) const {
+    const ir::FloatEnvironment environment; // digits are rounded alike, and subnormals shown
     if (!detail::Access::given(*this))
         return "tensor(<empty handle>)";
     static constexpr std::string_view kPrefix = "tensor(";

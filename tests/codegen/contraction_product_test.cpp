@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace lz::test {
@@ -103,6 +104,29 @@ TEST(Contraction, F16IsSummedInF32) {
 }
 TEST(Contraction, BF16IsSummedInF32) {
     expect_half(DType::BF16, ir::bfloat_to_float, ir::float_to_bfloat, 0x1p-8);
+}
+
+TEST(Semantics, S66_subnormals_count_in_products_of_bf16) {
+    const auto bits = [](float x) { return ir::float_to_bfloat(x); };
+    const float small = 0x1p-130F; // a subnormal of bf16
+    for (const ir::CpuIsa &isa : {codegen::host_isa(), [] {
+                                      ir::CpuIsa narrow = codegen::host_isa();
+                                      narrow.avx512_bf16 = false;
+                                      return narrow;
+                                  }()}) {
+        const ProductKernel kernel(DType::BF16, Lie::RowsApart, Lie::RowsTogether, isa);
+        for (const int64_t k : {1, 2, 33}) {
+            std::vector<uint16_t> lhs(static_cast<size_t>(3 * k), bits(small)),
+                rhs(static_cast<size_t>(k * 5), bits(1));
+            // Operands, the sum, and a partial sum that others cancel.
+            for (const uint16_t got : kernel.run<uint16_t>({1, 3, 5, k}, lhs, rhs))
+                ASSERT_EQ(got, bits(small * static_cast<float>(k))) << k;
+            std::ranges::fill(lhs, bits(0x1p-70F));
+            std::ranges::fill(rhs, bits(0x1p-60F));
+            for (const uint16_t got : kernel.run<uint16_t>({1, 3, 5, k}, lhs, rhs))
+                ASSERT_EQ(got, bits(small * static_cast<float>(k))) << k;
+        }
+    }
 }
 
 TEST(Contraction, AProductOverNothingIsZero) {

@@ -1,0 +1,156 @@
+/// S66: whatever floating-point environment the user's threads have, kernels, library calls, compilation and
+/// printing run in one of their own, and leave the user's as it was.
+
+#include "lazuli/lazuli.h"
+#include "tests/support/float_environments.h"
+
+#include <gtest/gtest.h>
+
+#include <cfenv>
+#include <cmath>
+#include <sstream>
+#include <thread>
+
+namespace lz {
+namespace {
+
+using test::as_it_is;
+using test::Environment;
+using test::environments;
+
+constexpr float kSubnormal = 0x1p-140F;
+
+/// What depends on the rounding mode, on flushing or on traps: divisions, sums, subnormals, 0/0 and overflow;
+/// elementwise, reduced, in a product, and by a library call.
+std::vector<float> compute(int64_t n) {
+    const Tensor x = arange(Scalar(n)).to(f32) * 0.1 + 0.3;
+    std::vector<float> all = (x / 3.0).to_vector<float>();
+    const auto add = [&](const Tensor &t) {
+        const std::vector<float> more = t.reshape({-1}).to_vector<float>();
+        all.insert(all.end(), more.begin(), more.end());
+    };
+    add(sum(x / 7.0));
+    add(full({64}, kSubnormal) + full({64}, kSubnormal));
+    add(zeros({64}) / zeros({64}));
+    add(full({64}, 3e38F).eval() * 10.0);
+    add(matmul(x.reshape({n / 64, 64}), full({64, 3}, 0.1F)));
+    add(cumsum(x / 9.0, 0));
+    const auto [sorted, order] = sort(x * -0.1);
+    add(sorted);
+    add(exp(x * -0.01));
+    return all;
+}
+
+void expect_equal_bits(const std::vector<float> &got, const std::vector<float> &wanted, const char *where) {
+    ASSERT_EQ(got.size(), wanted.size());
+    for (size_t i = 0; i < got.size(); ++i)
+        ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(wanted[i]))
+            << where << ": element " << i << " is " << got[i] << " and not " << wanted[i];
+}
+
+TEST(Semantics, S66_kernels_run_in_one_floating_point_environment) {
+    for (const int64_t n : {int64_t{128}, int64_t{1} << 19}) { // on the caller alone; on the pool
+        const std::vector<float> wanted = compute(n);
+        ASSERT_EQ(wanted[static_cast<size_t>(n) + 1], 2 * kSubnormal);
+        for (const Environment &e : environments()) {
+            compile_stats();
+            std::vector<float> got;
+            bool kept = false;
+            std::thread([&] { // its own environment ends with it
+                e.enter();
+                const auto before = as_it_is();
+                got = compute(n);
+                kept = as_it_is() == before;
+                e.leave();
+            })
+                .join();
+            EXPECT_TRUE(kept) << e.name << ": the caller's environment is another one afterwards";
+            expect_equal_bits(got, wanted, e.name);
+        }
+    }
+}
+
+TEST(FloatEnvironment, WorkersThatWereStartedByAnUnusualThreadComputeAsOthers) {
+    const std::vector<float> wanted = compute(int64_t{1} << 19);
+    const int before = num_threads();
+    int threads = 3;
+    for (const Environment &e : environments()) {
+        std::vector<float> got;
+        std::thread([&] {
+            e.enter();
+            set_num_threads(threads++); // a pool of this size is made here and now
+            got = compute(int64_t{1} << 19);
+            e.leave();
+        }).join();
+        expect_equal_bits(got, wanted, e.name);
+        expect_equal_bits(compute(int64_t{1} << 19), wanted, e.name);
+    }
+    set_num_threads(before);
+}
+
+TEST(FloatEnvironment, IsTheCallersAgainWhenSomethingThrows) {
+    for (const Environment &e : environments())
+        std::thread([&] {
+            e.enter();
+            const auto before = as_it_is();
+            Tensor x = full({3}, 1, {.dtype = i32}).eval() / full({3}, 0, {.dtype = i32}).eval();
+            bool threw = false;
+            try {
+                floor_divide(full({3}, 1, {.dtype = i32}).eval(), full({3}, 0, {.dtype = i32}).eval()).eval();
+            } catch (const Error &) {
+                threw = true;
+            }
+            const bool kept = as_it_is() == before;
+            e.leave();
+            EXPECT_TRUE(threw);
+            EXPECT_TRUE(kept) << e.name;
+        }).join();
+}
+
+TEST(FloatEnvironment, LiteralsAreFoldedAsKernelsCompute) {
+    // Literals of the library's own compositions meet while compiling: with a caller that rounds up too.
+    std::thread([] {
+        std::fesetround(FE_UPWARD);
+        const std::vector<float> up = mean(arange(Scalar(7)).to(f32)).to_vector<float>();
+        const std::vector<float> line = linspace(0, 1, 11).to_vector<float>();
+        std::fesetround(FE_TONEAREST);
+        EXPECT_EQ(up[0], 3.0F);
+        EXPECT_EQ(line, linspace(0, 1, 11).to_vector<float>());
+    }).join();
+}
+
+TEST(FloatEnvironment, PrintingRoundsToNearest) {
+    const Tensor x = full({2}, 0.12345678F);
+    std::ostringstream plain, up;
+    plain << x << full({1}, kSubnormal);
+    std::thread([&] {
+        std::fesetround(FE_UPWARD);
+        up << x << full({1}, kSubnormal);
+        std::fesetround(FE_TONEAREST);
+    }).join();
+    EXPECT_EQ(up.str(), plain.str());
+}
+
+TEST(FloatEnvironment, FunctionsOfTheUsersRunAsKernelsDoAndCannotChangeIt) {
+    register_call(
+        "test.rounds_up",
+        [](std::span<const CallType> in) { return std::vector<CallType>{{f32, in[0].shape}}; },
+        [](std::span<const CallInput> in, std::span<const CallOutput> out) {
+            out[0].values<float>()[0] = static_cast<float>(std::fegetround() == FE_TONEAREST);
+            std::fesetround(FE_UPWARD);
+            (void)in;
+        });
+    std::thread([] {
+        std::fesetround(FE_DOWNWARD);
+        const Tensor x = full({1}, 1.0F).eval();
+        const Tensor y = call("test.rounds_up", {x})[0];
+        const Tensor z = y / 3.0; // a kernel after it in the same run
+        EXPECT_EQ(y.item<float>(), 1.0F);
+        EXPECT_EQ(z.item<float>(), 1.0F / 3.0F > 0 ? 0x1.555556p-2F : 0);
+        EXPECT_EQ(std::fegetround(), FE_DOWNWARD);
+        std::fesetround(FE_TONEAREST);
+    }).join();
+}
+
+} // namespace
+} // namespace lz
