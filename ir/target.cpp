@@ -69,7 +69,9 @@ std::string Target::fingerprint() const {
         text += "|" + to_string(d.device);
         number("memory", d.memory_bytes);
         number("cache", d.cache_bytes);
-        for (const uint8_t peer : d.peers)
+        std::vector<uint8_t> peers = d.peers; // a set
+        std::ranges::sort(peers);
+        for (const uint8_t peer : peers)
             number("peer", peer);
         for (const double estimate : {d.memory_bandwidth, d.flops, d.link_bandwidth, d.peer_bandwidth,
                                       d.launch_seconds, d.submit_seconds, d.wave_seconds})
@@ -79,6 +81,7 @@ std::string Target::fingerprint() const {
     number("fuse", modes.fuse);
     number("fast_math", modes.fast_math);
     number("streaming", modes.streaming_stores);
+    number("verify", modes.verify);
     number("transfer", static_cast<int64_t>(modes.transfer));
     number("scalar_ops", max_scalar_ops);
     number("operands", max_operands);

@@ -79,7 +79,8 @@ struct Target {
     /// Seconds that moving so many bytes takes, estimated: over the link, between peers, or from one GPU to
     /// another over the host.
     double transfer_seconds(Device from, Device to, int64_t bytes) const;
-    /// Everything that makes two Targets compile differently, for keys.
+    /// Everything that makes two Targets compile differently: the one list of it. The engine keys Programs by
+    /// it, so what a pass reads and this leaves out is a stale Program.
     std::string fingerprint() const;
 };
 

@@ -8,6 +8,7 @@
 #include "engine/executable.h"
 #include "engine/log.h"
 #include "engine/program_cache.h"
+#include "ir/float_environment.h"
 #include "ir/interpreter.h"
 #include "ir/text.h"
 #include "passes/check_devices.h"
@@ -26,6 +27,8 @@
 #include <cstring>
 #include <mutex>
 #include <numeric>
+#include <unordered_map>
+#include <utility>
 
 namespace lz::engine {
 namespace {
@@ -78,11 +81,18 @@ Options read_options() {
 struct Engine::Impl {
     Impl()
         : options(read_options()), devices(options), target(host_target(options, devices)),
-          kernels(target.cpu, cache_options(options)) {}
+          kernels(target.cpu, cache_options(options)) {
+        number_target();
+    }
 
-    void salt_keys();
+    void number_target();
+    /// The target, and its number.
+    std::pair<ir::Target, uint32_t> snapshot() const {
+        const std::lock_guard lock(target_mutex);
+        return {target, target_number.load(std::memory_order_relaxed)};
+    }
 
-    ExecutablePtr build(ir::Graph graph);
+    ExecutablePtr build(ir::Graph graph, const ir::Target &snapshot);
     void load_kernels(Executable &executable, const ir::Graph &graph, ir::Program program,
                       const Dumper &dumper);
     RunReport interpret(const Executable &executable, const Bindings &bindings);
@@ -91,12 +101,14 @@ struct Engine::Impl {
     const Options options;
     Devices devices;
     mutable std::mutex target_mutex;
-    ir::Target target; ///< its modes may change, under the mutex
+    ir::Target target; ///< its modes, peers and threads may change, under the mutex
+    /// Numbers of the targets so far, by fingerprint.
+    std::unordered_map<std::string, uint32_t> target_numbers;
     codegen::KernelCache kernels;
     ProgramCache programs;
     CompileReasons reasons;
 
-    std::atomic<uint64_t> modes_salt{0}; ///< part of every key: Programs of other modes are others
+    std::atomic<uint32_t> target_number{0}; ///< part of every key: Programs for another target are others
     std::atomic<int64_t> compiled{0}, launches{0}, numbers{0};
     std::atomic<double> pass_seconds{0}, codegen_seconds{0};
 };
@@ -128,12 +140,14 @@ const ir::Target &Engine::target() const {
 }
 
 ExecutablePtr Engine::find(std::span<const uint64_t> key, uint64_t hash) {
-    return impl_->programs.find(key, hash ^ impl_->modes_salt.load(std::memory_order_relaxed));
+    return impl_->programs.find(key, hash, impl_->target_number.load(std::memory_order_relaxed));
 }
 
 ExecutablePtr Engine::compile(std::span<const uint64_t> key, uint64_t hash, ir::Graph graph) {
-    return impl_->programs.find_or_make(key, hash ^ impl_->modes_salt.load(std::memory_order_relaxed),
-                                        [&] { return impl_->build(std::move(graph)); });
+    const ir::FloatEnvironment environment;
+    const auto [snapshot, number] = impl_->snapshot();
+    return impl_->programs.find_or_make(key, hash, number,
+                                        [&] { return impl_->build(std::move(graph), snapshot); });
 }
 
 namespace {
@@ -168,7 +182,7 @@ private:
 
 } // namespace
 
-ExecutablePtr Engine::Impl::build(ir::Graph graph) {
+ExecutablePtr Engine::Impl::build(ir::Graph graph, const ir::Target &snapshot) {
     const HostEvent event("compile", "compile: passes and kernels");
     const Clock::time_point begin = Clock::now();
     auto executable = std::make_shared<Executable>();
@@ -176,11 +190,6 @@ ExecutablePtr Engine::Impl::build(ir::Graph graph) {
     const Dumper dumper(options, executable->number);
     if (options.dump.graph)
         dumper.write("graph", "lz", ir::print(graph, {.number_effects = true}));
-    ir::Target snapshot;
-    {
-        const std::lock_guard lock(target_mutex);
-        snapshot = target;
-    }
     Compiled result = compile_graph(graph, snapshot, dumper);
     pass_seconds = pass_seconds + seconds_since(begin);
     ++compiled;
@@ -271,6 +280,7 @@ bool Engine::cpu_only(const Executable &executable) const {
 }
 
 Launched Engine::run(const ExecutablePtr &executable, const Bindings &bindings, bool watch) {
+    const ir::FloatEnvironment environment;
     if (!executable->program)
         return {impl_->interpret(*executable, bindings), nullptr};
     const Clock::time_point begin = impl_->options.log_run ? Clock::now() : Clock::time_point();
@@ -348,11 +358,7 @@ std::string Engine::explain(const Executable &executable) const {
 
 std::string Engine::verify_schedule(const ir::Graph &graph) {
     const Options quiet;
-    ir::Target snapshot;
-    {
-        const std::lock_guard lock(impl_->target_mutex);
-        snapshot = impl_->target;
-    }
+    ir::Target snapshot = impl_->snapshot().first;
     snapshot.modes.verify = true;
     const ir::Program program = compile_graph(graph, snapshot, Dumper(quiet, 0)).program;
     std::vector<ir::StreamRef> streams;
@@ -373,12 +379,7 @@ std::string Engine::verify_schedule(const ir::Graph &graph) {
 
 std::string Engine::explain(const ir::Graph &graph) {
     const Options quiet;
-    ir::Target snapshot;
-    {
-        const std::lock_guard lock(impl_->target_mutex);
-        snapshot = impl_->target;
-    }
-    return compile_graph(graph, snapshot, Dumper(quiet, 0)).explanation;
+    return compile_graph(graph, impl_->snapshot().first, Dumper(quiet, 0)).explanation;
 }
 
 namespace {
@@ -536,7 +537,7 @@ void Engine::set_peer_access(ir::Device from, ir::Device to, bool enable) {
     std::erase(peers, to.index);
     if (enable)
         peers.push_back(to.index);
-    impl_->salt_keys();
+    impl_->number_target();
 }
 
 Devices &Engine::devices() {
@@ -547,7 +548,10 @@ int Engine::num_threads() const {
     return runtime::num_threads();
 }
 void Engine::set_num_threads(int n) {
+    const std::lock_guard lock(impl_->target_mutex);
     runtime::set_num_threads(n);
+    impl_->target.threads = n;
+    impl_->number_target();
 }
 
 CompileStats Engine::stats() const {
@@ -579,22 +583,14 @@ void Engine::clear_caches() {
 void Engine::set_modes(const ir::Modes &modes) {
     const std::lock_guard lock(impl_->target_mutex);
     impl_->target.modes = modes;
-    impl_->salt_keys();
+    impl_->number_target();
 }
 
-/// Programs that were compiled for other modes or peers are not found again.
-void Engine::Impl::salt_keys() {
-    const ir::Modes &modes = target.modes;
-    uint64_t salt = static_cast<uint64_t>(modes.fuse) | static_cast<uint64_t>(modes.fast_math) << 1 |
-                    static_cast<uint64_t>(modes.streaming_stores) << 2 |
-                    static_cast<uint64_t>(modes.verify) << 3 | static_cast<uint64_t>(modes.transfer) << 4;
-    for (const ir::DeviceInfo &device : target.devices) {
-        std::vector<uint8_t> peers = device.peers;
-        std::ranges::sort(peers);
-        for (const uint8_t peer : peers)
-            salt = (salt ^ (uint64_t{device.device.index} << 8 | peer | 1u << 16)) * 0x9e3779b97f4a7c15u;
-    }
-    modes_salt = (salt + 1) * 0x9e3779b97f4a7c15u;
+/// After every change of the target, under its mutex: Programs for another one are not found again, those for
+/// one that was there before are.
+void Engine::Impl::number_target() {
+    const auto next = static_cast<uint32_t>(target_numbers.size());
+    target_number = target_numbers.try_emplace(target.fingerprint(), next).first->second;
 }
 
 } // namespace lz::engine

@@ -4,17 +4,18 @@
 
 namespace lz::engine {
 
-ProgramCache::Map::iterator ProgramCache::locate(std::span<const uint64_t> key, uint64_t hash) {
-    auto [it, end] = entries_.equal_range(hash);
+ProgramCache::Map::iterator ProgramCache::locate(std::span<const uint64_t> key, uint64_t hash,
+                                                 uint32_t target) {
+    auto [it, end] = entries_.equal_range(mixed(hash, target));
     for (; it != end; ++it)
-        if (std::ranges::equal(it->second.key, key))
+        if (it->second.target == target && std::ranges::equal(it->second.key, key))
             return it;
     return entries_.end();
 }
 
-ExecutablePtr ProgramCache::find(std::span<const uint64_t> key, uint64_t hash) {
+ExecutablePtr ProgramCache::find(std::span<const uint64_t> key, uint64_t hash, uint32_t target) {
     const std::lock_guard lock(mutex_);
-    const auto it = locate(key, hash);
+    const auto it = locate(key, hash, target);
     if (it == entries_.end() || !it->second.executable)
         return nullptr;
     it->second.used = ++clock_;

@@ -15,17 +15,17 @@ namespace lz::engine {
 class Executable;
 using ExecutablePtr = std::shared_ptr<const Executable>;
 
-/// Keys are words; equal words are the same program. Bounded: of more than `limit` Programs those not used
-/// for longest are forgotten. Any thread.
+/// Keys are words; equal words are the same program for the same `target` (a number of the caller's).
+/// Bounded: of more than `limit` Programs those not used for longest are forgotten. Any thread.
 class ProgramCache {
 public:
     explicit ProgramCache(size_t limit = 4096) : limit_(limit) {}
 
-    ExecutablePtr find(std::span<const uint64_t> key, uint64_t hash);
+    ExecutablePtr find(std::span<const uint64_t> key, uint64_t hash, uint32_t target = 0);
     /// Calls make() and stores what it gives, unless another thread is at it: then waits for that one. A
     /// failure of make() is thrown here and not kept.
     template <class F>
-    ExecutablePtr find_or_make(std::span<const uint64_t> key, uint64_t hash, F &&make);
+    ExecutablePtr find_or_make(std::span<const uint64_t> key, uint64_t hash, uint32_t target, F &&make);
     void clear();
     size_t size() const;
     /// How often `find` found one.
@@ -35,12 +35,14 @@ public:
 private:
     struct Entry {
         std::vector<uint64_t> key;
+        uint32_t target = 0;
         ExecutablePtr executable; ///< null while it is being made
         uint64_t used = 0;
     };
     using Map = std::unordered_multimap<uint64_t, Entry>;
 
-    Map::iterator locate(std::span<const uint64_t> key, uint64_t hash);
+    Map::iterator locate(std::span<const uint64_t> key, uint64_t hash, uint32_t target);
+    static uint64_t mixed(uint64_t hash, uint32_t target) { return hash ^ target * 0x9e3779b97f4a7c15u; }
     std::vector<ExecutablePtr> forget_oldest();
 
     mutable std::mutex mutex_;
@@ -52,28 +54,29 @@ private:
 };
 
 template <class F>
-ExecutablePtr ProgramCache::find_or_make(std::span<const uint64_t> key, uint64_t hash, F &&make) {
+ExecutablePtr ProgramCache::find_or_make(std::span<const uint64_t> key, uint64_t hash, uint32_t target,
+                                         F &&make) {
     std::unique_lock lock(mutex_);
-    for (auto it = locate(key, hash); it != entries_.end(); it = locate(key, hash)) {
+    for (auto it = locate(key, hash, target); it != entries_.end(); it = locate(key, hash, target)) {
         if (it->second.executable) {
             it->second.used = ++clock_;
             return it->second.executable;
         }
         made_.wait(lock);
     }
-    entries_.emplace(hash, Entry{{key.begin(), key.end()}, nullptr, ++clock_});
+    entries_.emplace(mixed(hash, target), Entry{{key.begin(), key.end()}, target, nullptr, ++clock_});
     lock.unlock();
     ExecutablePtr executable;
     try {
         executable = make();
     } catch (...) {
         lock.lock();
-        entries_.erase(locate(key, hash));
+        entries_.erase(locate(key, hash, target));
         made_.notify_all();
         throw;
     }
     lock.lock();
-    locate(key, hash)->second.executable = executable;
+    locate(key, hash, target)->second.executable = executable;
     made_.notify_all();
     std::vector<ExecutablePtr> forgotten;
     if (entries_.size() > limit_)

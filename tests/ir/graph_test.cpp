@@ -140,6 +140,8 @@ TEST(Target, FingerprintsSeeWhatChangesCode) {
         [](Target &t) { t.devices.push_back({{DeviceKind::Cuda, 0}, 0, 0, {}}); },
         [](Target &t) { t.devices[0].link_bandwidth *= 2; },
         [](Target &t) { t.modes.transfer = TransferMode::Automatic; },
+        [](Target &t) { t.modes.verify = !t.modes.verify; },
+        [](Target &t) { t.devices[0].peers = {1}; },
     };
     for (const auto &change : changes) {
         Target t = base;
