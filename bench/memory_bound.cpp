@@ -127,6 +127,21 @@ void layer_norm_rows(benchmark::State &state) {
 }
 BENCHMARK(layer_norm_rows)->UseManualTime()->Unit(benchmark::kMillisecond);
 
+/// So many parts joined along an axis of a matrix: copied once, however many they are.
+void cat(benchmark::State &state) {
+    const int64_t n = state.range(0), axis = state.range(1);
+    std::vector<Tensor> parts;
+    for (int64_t k = 0; k < n; ++k)
+        parts.push_back(axis == 0 ? random({kSide / n, kSide}) : random({kSide, kSide / n}));
+    run(
+        state, [&] { return lz::cat(parts, axis); }, static_cast<double>(kSide / n * n * kSide) * 8.0,
+        Traffic::Copy);
+}
+BENCHMARK(cat)
+    ->ArgsProduct({{2, 3, 8, 64, 128, 1000}, {0, 1}})
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+
 void transpose_add(benchmark::State &state) {
     const Tensor a = random({kSide, kSide}), b = random({kSide, kSide});
     run(state, [&] { return a.t() + b; }, kElements * 12.0, Traffic::Triad);

@@ -93,6 +93,9 @@ struct Step {
     int32_t stream = 0;      ///< of `device`, as in ir/stream.h
     uint32_t kernel = kNone; ///< Launch: index in Program::kernels
     std::vector<Segment> segments;
+    /// The segments take turns: each does a part of its items in each of so many rounds. Pieces of one row
+    /// are then written one after another, while the row is in the cache.
+    int64_t rounds = 1;
     int64_t worker_bytes = 0; ///< scratch of each worker
     /// Work below which the step runs on the calling thread: bytes touched plus 8 * scalar operations,
     /// estimated.

@@ -212,6 +212,8 @@ private:
             s.bytes = size("bytes");
         if (s_.accept_word("flops"))
             s.flops = size("operations");
+        if (s_.accept_word("rounds"))
+            s.rounds = s_.integer_in("rounds", 1, INT64_MAX);
         if (s_.accept_word("worker"))
             s.worker_bytes = size("bytes of a worker's scratch");
         many("operands", [&] { s.operands.push_back(id('b', "a buffer")); });

@@ -148,6 +148,8 @@ private:
             line("bytes {}", s.bytes);
         if (s.flops != 0)
             line("flops {}", s.flops);
+        if (s.rounds != 1)
+            line("rounds {}", s.rounds);
         if (s.worker_bytes != 0)
             line("worker {}", s.worker_bytes);
         many("operands", list(s.operands, buffer_text));

@@ -185,6 +185,7 @@ private:
         check(has_effect(s) || (s.effect.terms.empty() && s.effect.constant == 0),
               "it has an effect and is none of the user's");
         stream(s.device, s.stream);
+        check(s.rounds >= 1 && (launch || s.rounds == 1), "its segments take turns in {} rounds", s.rounds);
         check(s.worker_bytes >= 0, "its workers have {} bytes of scratch", s.worker_bytes);
         for (const ByteRange &r : s.accesses) {
             buffer(r.buffer);

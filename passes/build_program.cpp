@@ -116,6 +116,7 @@ private:
     void add_launch(Step &step, LoweredStep &lowered) {
         step.kernel = kernels_.add(lowered.kernel);
         step.worker_bytes = lowered.worker_bytes;
+        step.rounds = lowered.rounds;
         for (LoweredSegment &from : lowered.segments) {
             Segment &segment = step.segments.emplace_back();
             segment.buffers = take_operands(step, from.buffers);

@@ -8,6 +8,7 @@
 #include <array>
 #include <iterator>
 #include <map>
+#include <utility>
 
 namespace lz::passes {
 
@@ -76,6 +77,11 @@ bool is_free(Op op) {
     }
 }
 
+bool joins_many(const Node &node) {
+    constexpr uint32_t kFewParts = 3;
+    return node.op == Op::Concat && node.operand_count > kFewParts;
+}
+
 std::optional<ArgSpec> begin_of_run(const Graph &graph, const Node &node) {
     if (node.op != Op::Slice)
         return std::nullopt;
@@ -94,6 +100,36 @@ std::optional<ArgSpec> begin_of_run(const Graph &graph, const Node &node) {
         one_place = one_place && to[axis] == 1;
     }
     return begin;
+}
+
+ScatterIndex scatter_index(const Graph &graph, const Node &scatter) {
+    const ValueId index = graph.operands(scatter)[1];
+    const Shape &whole = graph.type(index).shape;
+    const auto axis = static_cast<int>(graph.attrs(scatter).integer(attr::kAxis));
+    const Node *producer = graph.producer(index);
+    const bool repeats = producer && producer->op == Op::Broadcast;
+    const ValueId from = repeats ? graph.operands(*producer)[0] : index;
+    const Shape &shape = graph.type(from).shape;
+    const int skipped = whole.rank() - shape.rank();
+    const auto extent = [&](int d) { return d < skipped ? int64_t{1} : shape[d - skipped]; };
+    // A group of dimensions is there whole, or repeated from one element, or a mixture.
+    bool mixed = false;
+    const auto elements = [&](int begin, int end) {
+        int64_t there = 1, all = 1;
+        for (int d = begin; d < end; ++d) {
+            there *= extent(d);
+            all *= whole[d];
+        }
+        mixed = mixed || (there != all && there != 1);
+        return std::pair(there, all);
+    };
+    const auto [outer, all_outer] = elements(0, axis);
+    const auto [along, all_along] = elements(axis, axis + 1);
+    const auto [inner, all_inner] = elements(axis + 1, whole.rank());
+    if (mixed)
+        return {index, all_along * all_inner, all_inner, 1};
+    return {from, outer == all_outer ? along * inner : 0, along == all_along ? inner : 0,
+            inner == all_inner ? 1 : 0};
 }
 
 bool reduces(const Graph &graph, const Node &node) {

@@ -20,9 +20,21 @@ bool is_expensive(ir::Op op, ir::DType dtype);
 int scalar_ops(ir::Op op, ir::DType dtype);
 /// Views that are index maps only, and makers: copied into every reader.
 bool is_free(ir::Op op);
+/// A join of more tensors than are worth a choice among them for each element. Its kernel takes them part by
+/// part (lower_clusters_pieces.h), so it joins clusters that read it at every point and reduce nothing.
+bool joins_many(const ir::Node &node);
 /// Where the elements of a slice begin in the dense memory of its operand, in elements, if they are one run
 /// there: then it need not be written to memory of its own to be copied. Nothing for other nodes.
 std::optional<ir::ArgSpec> begin_of_run(const ir::Graph &graph, const ir::Node &node);
+/// Where a scatter finds its indices without their repetitions: element (o, k, r) of the index, folded as
+/// (outer, along the axis, inner), is element o * outer + k * along + r * inner of `value`.
+struct ScatterIndex {
+    ir::ValueId value;
+    int64_t outer, along, inner;
+};
+/// Sees through a broadcast that repeats the index along all outer axes, the axis, or all inner axes, as
+/// `index_add` has it; other indices are where the node has them.
+ScatterIndex scatter_index(const ir::Graph &graph, const ir::Node &scatter);
 /// Whether the node is a reduction that reduces: one over no axes is a cast of its operand to its own dtype.
 bool reduces(const ir::Graph &graph, const ir::Node &node);
 /// The axes that a reduction reduces.

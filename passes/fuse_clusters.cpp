@@ -29,6 +29,7 @@ constexpr const char *kReasons[] = {
     "one kernel holds one product, and no reduction beside it",
     "it updates memory in place",
     "it is checked as a whole, and its consumer reads a part of it",
+    "many tensors are joined part by part, in a kernel that visits every element once and reduces nothing",
 };
 
 } // namespace
@@ -142,9 +143,13 @@ Reason ClusterSet::can_unite(uint32_t a, uint32_t b) {
         return kNeedsMemory;
     if (x.numel != y.numel || (x.fold != y.fold && x.fold != kNoFold && y.fold != kNoFold))
         return kOtherAxes;
+    if ((x.in_parts && y.fold != kNoFold) || (y.in_parts && x.fold != kNoFold))
+        return kManyParts;
     const bool x_dot = x.kind == ClusterKind::Contraction, y_dot = y.kind == ClusterKind::Contraction;
     if ((x_dot && (y_dot || y.fold != kNoFold)) || (y_dot && x.fold != kNoFold))
         return kOneProduct;
+    if ((x_dot && y.in_parts) || (y_dot && x.in_parts))
+        return kManyParts;
     if (x.ops + y.ops > target_.max_scalar_ops ||
         x.inputs + y.inputs + x.outputs + y.outputs + 1 > target_.max_operands)
         return kTooBig;
@@ -160,6 +165,7 @@ void ClusterSet::unite(uint32_t into, uint32_t from) {
         a.fold = b.fold;
     a.ops += b.ops;
     a.repeated += b.repeated;
+    a.in_parts = a.in_parts || b.in_parts;
     a.inputs += b.inputs;
     a.outputs += b.outputs;
     a.reductions += b.reductions;

@@ -23,6 +23,7 @@ enum Reason : uint8_t {
     kOneProduct,
     kInPlace,
     kChecked,
+    kManyParts,
 };
 /// A clause for FusionNote::reason.
 const char *reason_text(Reason reason);
@@ -38,6 +39,7 @@ struct FusionCluster {
     int reductions = 0, full_outputs = 0, row_outputs = 0;
     bool sealed = false;   ///< a library call: nothing joins
     bool in_place = false; ///< an update in place: it stores nothing else
+    bool in_parts = false; ///< it joins many tensors, part by part: it reduces nothing
     ir::NodeId low = ir::kNone, high = 0;
     ir::NodeId members = ir::kNone, last_member = ir::kNone;
     uint32_t before = ir::kNone, last_before = ir::kNone; ///< list of clusters it reads from

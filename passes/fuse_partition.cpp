@@ -256,6 +256,7 @@ private:
         const uint32_t c = clusters_.add(kind, numel);
         clusters_[c].sealed = opaque;
         clusters_[c].in_place = in_place;
+        clusters_[c].in_parts = joins_many(node);
         if (kind == ClusterKind::Reduce)
             clusters_[c].fold = fold(node);
         clusters_.add_member(c, n);
@@ -325,6 +326,7 @@ private:
         for (const auto &[access, evals] : asks_) {
             for (size_t i = 0; i < operands.size(); ++i) {
                 Reading at = access;
+                int64_t often = evals;
                 if (family == OpFamily::View || (family == OpFamily::Update && i == 1)) // Pad, Concat
                     at = {Reading::Other, kNoFold, access.partial};
                 else if (family == OpFamily::Update)
@@ -334,7 +336,9 @@ private:
                 else if (family == OpFamily::Elementwise)
                     at = through_broadcast(graph_.type(graph_.result(node)).shape,
                                            graph_.type(operands[i]).shape, access, c.numel, folds_);
-                demand(operands[i], home, at, evals, n);
+                if (joins_many(node)) // each part where it is, and nowhere else
+                    often = std::min(evals, graph_.type(operands[i]).numel());
+                demand(operands[i], home, at, often, n);
             }
         }
     }
@@ -344,7 +348,7 @@ private:
     /// How a wish counts for this node: what can be stored, and with which reduction.
     bool aligned(const Wish &w, const Node &node) {
         const Cluster &c = clusters_[w.cluster];
-        if (w.stored() || c.sealed || c.in_place)
+        if (w.stored() || c.sealed || c.in_place || (c.in_parts && !w.full()))
             return false;
         if (family_of(node) == OpFamily::Reduction) {
             const FoldId own = fold(node);
@@ -370,6 +374,12 @@ private:
             c.inputs + c.outputs + static_cast<int>(node.operand_count) + 1 > target_.max_operands)
             return kTooBig;
         const OpFamily family = family_of(node);
+        const bool one_place = w.full() && !w.other() && !w.row() && !w.point();
+        if (joins_many(node) &&
+            (!one_place || c.fold != kNoFold || c.in_place || c.kind == ClusterKind::Contraction))
+            return kManyParts;
+        if (c.in_parts && (family == OpFamily::Contraction || family == OpFamily::Reduction))
+            return kManyParts;
         if (family == OpFamily::Contraction) {
             if (!w.full() || w.other() || w.row() || w.point())
                 return kOtherPlace;
@@ -471,7 +481,7 @@ private:
     bool become_rows(Wish &w, uint32_t home) {
         Cluster &c = clusters_[w.cluster];
         const Cluster &h = clusters_[home];
-        if (h.fold == kNoFold || h.reductions == 0 || c.fold != kNoFold ||
+        if (h.fold == kNoFold || h.reductions == 0 || c.fold != kNoFold || c.in_parts ||
             c.kind == ClusterKind::Contraction || c.numel != folds_[h.fold].rows() || !w.full() || w.row() ||
             w.point())
             return false;
@@ -493,6 +503,7 @@ private:
     uint32_t enter(const Wish &w, NodeId n, const Node &node) {
         Cluster &c = clusters_[w.cluster];
         clusters_.add_member(w.cluster, n);
+        c.in_parts = c.in_parts || joins_many(node);
         const OpFamily family = family_of(node);
         if (family == OpFamily::Contraction)
             c.kind = ClusterKind::Contraction;

@@ -8,6 +8,7 @@
 #include "passes/places.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -112,7 +113,13 @@ private:
     }
 
     void count(const ClusterView &view, LoweredStep &step) const {
+        std::vector<ValueId> counted; // pieces of a value are one operand
         const auto bytes = [&](const LoweredBuffer &b) {
+            if (step.segments.size() > 1 && b.value != kNone) {
+                if (std::ranges::find(counted, b.value) != counted.end())
+                    return;
+                counted.push_back(b.value);
+            }
             if (b.mode == BufferMode::In || b.mode == BufferMode::InOut)
                 step.bytes_read += b.bytes;
             if (b.mode == BufferMode::Out || b.mode == BufferMode::InOut)
@@ -145,9 +152,10 @@ private:
     bool join(std::vector<LoweredStep> &steps, LoweredStep &step) {
         for (const size_t index : group_steps_) {
             LoweredStep &to = steps[index];
-            if (to.kernel != step.kernel || to.worker_bytes != step.worker_bytes)
+            if (to.kernel != step.kernel || to.worker_bytes != step.worker_bytes || to.rounds != 1 ||
+                step.rounds != 1)
                 continue;
-            to.segments.push_back(std::move(step.segments.front()));
+            std::ranges::move(step.segments, std::back_inserter(to.segments));
             to.nodes.insert(to.nodes.end(), step.nodes.begin(), step.nodes.end());
             to.node = step.node;
             std::vector<uint32_t> recorded;

@@ -73,6 +73,7 @@ struct LoweredStep {
     SharedKernel kernel;
     std::vector<uint32_t> checks; ///< as Segment::checks, of all segments
     std::vector<LoweredSegment> segments;
+    int64_t rounds = 1; ///< as Step::rounds
     int64_t worker_bytes = 0;
     // Library and Copy: buffers in the symbol's order (Copy: from, to)
     std::string symbol;

@@ -4,6 +4,7 @@
 #include "passes/facts.h"
 #include "passes/lower_clusters_domain.h"
 #include "passes/lower_clusters_emit.h"
+#include "passes/lower_clusters_pieces.h"
 
 #include <algorithm>
 
@@ -44,6 +45,29 @@ public:
         else
             emit_single();
         step_.worker_bytes = emitter.worker_bytes();
+        emitter.builder().kernel().name = name(cluster_.kind);
+        step_.kernel = emitter.builder().take();
+        step_.segments.push_back(std::move(emitter.segment()));
+        count_items(step_);
+    }
+
+    void run_piece(const Piece &piece) {
+        piece_ = &piece;
+        exprs_.reset(piece.parts[0]);
+        for (const Domain &part : piece.parts) {
+            exprs_.shift(part);
+            for (const ValueId v : cluster_.stored) {
+                Output &o = outputs_.emplace_back();
+                o.value = v;
+                o.expr = exprs_.pull_full(v);
+                o.address = part.full;
+            }
+        }
+        choose_axes();
+        KernelEmitter emitter(exprs_, axes_);
+        emitter.always_offsets();
+        emitter_ = &emitter;
+        emit_single();
         emitter.builder().kernel().name = name(cluster_.kind);
         step_.kernel = emitter.builder().take();
         step_.segments.push_back(std::move(emitter.segment()));
@@ -236,7 +260,7 @@ private:
 
     StoreTier store_tier() const {
         const bool streams = target_.modes.streaming_stores && !target_.devices.empty() &&
-                             target_.devices[0].cache_bytes > 0 &&
+                             (!piece_ || piece_->streams) && target_.devices[0].cache_bytes > 0 &&
                              output_bytes() > target_.devices[0].cache_bytes / 2;
         return streams ? StoreTier::Streaming : StoreTier::Cached;
     }
@@ -269,7 +293,9 @@ private:
             const int64_t block = tile >= 0    ? kTileColumns
                                   : reduction_ ? std::max<int64_t>(1, std::min(inner, kColumnBlock))
                                                : loop_block(inner, element_bytes());
-            phase.block = emitter_->arg(ArgRole::Block, block);
+            phase.block = emitter_->arg(ArgRole::Block, piece_ && piece_->block > 0 && grid_.size() <= 1
+                                                            ? std::min(block, piece_->block)
+                                                            : block);
             if (tile >= 0) {
                 phase.tile_axis = emitter_->axis(tile);
                 phase.tile_block = emitter_->arg(ArgRole::Block, kTileRows);
@@ -288,9 +314,16 @@ private:
     }
 
     void declare_outputs() {
-        for (Output &o : outputs_)
-            o.buffer =
-                o.replaces == kNone ? emitter_->output(o.value) : emitter_->in_out(o.value, o.replaces);
+        for (size_t i = 0; i < outputs_.size(); ++i) {
+            Output &o = outputs_[i];
+            const auto known = std::ranges::find(
+                outputs_.begin(), outputs_.begin() + static_cast<ptrdiff_t>(i), o.value, &Output::value);
+            if (known != outputs_.begin() + static_cast<ptrdiff_t>(i)) // another part of it
+                o.buffer = known->buffer;
+            else
+                o.buffer =
+                    o.replaces == kNone ? emitter_->output(o.value) : emitter_->in_out(o.value, o.replaces);
+        }
     }
     void store(const Output &o) { emitter_->store(o.buffer, o.address, o.expr); }
 
@@ -579,6 +612,7 @@ private:
     LoweredStep &step_;
     ClusterExprs exprs_;
     KernelEmitter *emitter_ = nullptr;
+    const Piece *piece_ = nullptr; // what is lowered of the cluster, if not all
     const Node *reduction_ = nullptr;
     std::vector<int64_t> reduced_;
     Fold fold_;
@@ -589,8 +623,15 @@ private:
 
 } // namespace
 
+LoweredPiece lower_piece(const ClusterView &cluster, const Target &target, const Piece &piece) {
+    LoweredStep step;
+    NestLowering(cluster, target, step).run_piece(piece);
+    return {step.kernel, std::move(step.segments.front())};
+}
+
 void lower_nest(const ClusterView &cluster, const Target &target, LoweredStep &step) {
-    NestLowering(cluster, target, step).run();
+    if (!lower_in_pieces(cluster, target, step))
+        NestLowering(cluster, target, step).run();
 }
 
 } // namespace lz::passes

@@ -4,6 +4,7 @@
 
 #include "ir/target.h"
 #include "passes/lower_clusters.h"
+#include "passes/lower_clusters_expr.h"
 
 #include <span>
 
@@ -17,7 +18,20 @@ struct ClusterView {
     std::vector<ir::ValueId> stored; ///< values that others read, or results
 };
 
-/// Fills kernel, the one segment and worker_bytes.
+/// A part of a loop cluster's index space that is lowered by itself (lower_clusters_pieces.h).
+struct Piece {
+    std::vector<Domain> parts; ///< one or more, with equal extents: their points are computed side by side
+    int64_t block = 0;         ///< most elements of a work item along a single axis; 0: as many as usual
+    bool streams = true;       ///< stores may bypass the caches
+};
+struct LoweredPiece {
+    ir::Kernel kernel;
+    LoweredSegment segment; ///< with its items
+};
+/// The kernel has all offsets as arguments, zeros too, so that pieces share it.
+LoweredPiece lower_piece(const ClusterView &cluster, const ir::Target &target, const Piece &piece);
+
+/// Fills kernel, segments and worker_bytes.
 void lower_nest(const ClusterView &cluster, const ir::Target &target, LoweredStep &step);
 
 } // namespace lz::passes

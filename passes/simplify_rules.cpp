@@ -280,22 +280,6 @@ ValueId concat_empty(const Candidate &c) {
         return kNone;
     return c.make(Op::Concat, filled, c.attrs.structural);
 }
-/// A kernel reads few operands, so that it compiles in time that grows with them only: many are joined in
-/// groups, and these.
-ValueId concat_many(const Candidate &c) {
-    constexpr size_t kMost = 32;
-    if (c.operands.size() <= kMost)
-        return kNone;
-    const std::vector<ValueId> operands(c.operands.begin(), c.operands.end());
-    const std::vector<int64_t> axis(c.attrs.structural.begin(), c.attrs.structural.end());
-    std::vector<ValueId> groups;
-    for (std::span<const ValueId> rest = operands; !rest.empty();) {
-        const auto group = rest.first(std::min(kMost, rest.size()));
-        groups.push_back(c.make(Op::Concat, group, axis));
-        rest = rest.subspan(group.size());
-    }
-    return c.make(Op::Concat, groups, axis);
-}
 ValueId transfer_home(const Candidate &c) {
     return c.same_type(c.operand());
 }
@@ -420,7 +404,6 @@ constexpr Rule kRules[] = {
     {"pad-nothing", Op::Pad, pad_nothing},
     {"concat-one", Op::Concat, concat_one},
     {"concat-empty", Op::Concat, concat_empty},
-    {"concat-many", Op::Concat, concat_many}, // of more than 32 -> concat of concats
     {"transfer-home", Op::Transfer, transfer_home},
     // reductions
     {"reduce-units", Op::ReduceSum, reduce_units},

@@ -17,6 +17,11 @@ constexpr int64_t kRangeCost = 64 << 10;
 /// A copy of this many bytes is shared between threads.
 constexpr size_t kCopyRange = size_t{1} << 20;
 
+/// Where the `round`th of `rounds` equal parts of so many items begins.
+int64_t part_of(int64_t items, int64_t round, int64_t rounds) {
+    return items / rounds * round + std::min(items % rounds, round);
+}
+
 /// Runs launch items [begin, end): the parts of the segments they fall into, each with its own numbering.
 void run_items(const Backend::Launch &launch, int64_t begin, int64_t end) {
     auto entry = reinterpret_cast<ir::PhaseEntry>(launch.entry);
@@ -26,9 +31,21 @@ void run_items(const Backend::Launch &launch, int64_t begin, int64_t end) {
         return;
     }
     const int64_t *ends = launch.ends;
+    const auto first_of = [&](size_t s) { return s ? ends[s - 1] : 0; };
+    if (launch.rounds > 1) { // [begin, end) counts turns
+        for (int64_t turn = begin; turn < end; ++turn) {
+            const auto s = static_cast<size_t>(turn % launch.segments);
+            const int64_t round = turn / launch.segments, items = ends[s] - first_of(s);
+            const int64_t from = part_of(items, round, launch.rounds);
+            const int64_t to = part_of(items, round + 1, launch.rounds);
+            if (from < to)
+                entry(&launch.frames[s], from, to, worker);
+        }
+        return;
+    }
     auto s = static_cast<size_t>(std::upper_bound(ends, ends + launch.segments, begin) - ends);
     for (; begin < end; ++s) {
-        int64_t first = s ? ends[s - 1] : 0;
+        int64_t first = first_of(s);
         int64_t last = std::min(end, ends[s]);
         if (begin < last)
             entry(&launch.frames[s], begin - first, last - first, worker);
@@ -82,7 +99,8 @@ private:
 } // namespace
 
 void run_launch(const Backend::Launch &launch) {
-    int64_t items = launch.items();
+    const bool in_turns = launch.rounds > 1 && launch.segments > 1;
+    const int64_t items = in_turns ? launch.rounds * launch.segments : launch.items();
     if (launch.cost < 2 * kRangeCost || items == 1) {
         if (items > 0)
             run_items(launch, 0, items);

@@ -38,6 +38,7 @@ struct LoadedProgram::Layout {
         uint32_t buffers, args, scalars; ///< of each frame
         int64_t cost;
         size_t worker_bytes;
+        int64_t rounds;
         int64_t bytes, flops;
     };
     std::vector<Launch> launches;

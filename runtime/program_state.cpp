@@ -57,7 +57,8 @@ LoadedProgram::State::State(const ir::Program &program, const Layout &layout)
     launches.reserve(layout.launches.size());
     for (const Layout::Launch &l : layout.launches)
         launches.push_back({l.entry, frames.data() + l.frames, layout.ends.data() + l.ends, l.segments,
-                            l.buffers, l.args, l.scalars, l.cost, l.worker_bytes, l.bytes, l.flops});
+                            l.buffers, l.args, l.scalars, l.cost, l.worker_bytes, l.rounds, l.bytes,
+                            l.flops});
 }
 
 void LoadedProgram::State::bind(const ir::Program &program, const Layout &layout, const Bindings &bindings) {

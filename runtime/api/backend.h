@@ -154,6 +154,7 @@ public:
         uint32_t buffers, args, scalars; ///< of each frame
         int64_t cost;                    ///< Step::cost: small launches stay on the calling thread
         size_t worker_bytes;             ///< scratch each worker needs
+        int64_t rounds = 1;              ///< Step::rounds: a matter of speed only
         int64_t bytes = 0, flops = 0;    ///< as Step, for the cost model
 
         int64_t items() const { return ends[segments - 1]; }

@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <set>
 #include <stdexcept>
 
 namespace lz::test {
@@ -25,6 +26,7 @@ public:
 
     std::vector<ir::HostTensor> run(std::span<const passes::LoweredStep> steps) {
         for (const passes::LoweredStep &step : steps) {
+            written_.clear();
             if (step.kind == ir::StepKind::Launch)
                 for (const passes::LoweredSegment &segment : step.segments)
                     launch(step, segment);
@@ -73,6 +75,8 @@ private:
                 buffers.push_back(at(b.value).data());
             } else if (b.mode == ir::BufferMode::Worker) {
                 buffers.push_back(nullptr);
+            } else if (b.mode == ir::BufferMode::Out && !written_.insert(b.value).second) {
+                buffers.push_back(at(b.value).data()); // another part of it
             } else {
                 // What is not written shows.
                 std::vector<std::byte> bytes(static_cast<size_t>(b.bytes) + 1, std::byte{0xa5});
@@ -124,6 +128,8 @@ private:
             const ir::TensorType &type = graph_.type(graph_.operands(node)[i]);
             operands.push_back(b.param(type, "x" + std::to_string(i)));
             inputs.push_back({type, at(step.operands[i].value)});
+            if (node.op == ir::Op::Scatter && i == 1)
+                inputs.back().bytes = repeated(step, type, inputs.back().bytes);
         }
         const ir::ValueId first =
             b.add(node.op, operands, graph_.attrs(node).structural, graph_.attrs(node).runtime);
@@ -134,8 +140,26 @@ private:
             memory_[graph_.result(node, k)] = results[k].bytes;
     }
 
+    /// The index of a scatter from what the library is given, by its strides.
+    static std::vector<std::byte> repeated(const passes::LoweredStep &step, const ir::TensorType &type,
+                                           const std::vector<std::byte> &bytes) {
+        const auto integer = [&](size_t i) { return step.ints[i].constant; };
+        int64_t inner = 1, along = type.shape[static_cast<int>(integer(2))];
+        for (int d = static_cast<int>(integer(2)) + 1; d < type.shape.rank(); ++d)
+            inner *= type.shape[d];
+        const int64_t size = ir::size_of(type.dtype);
+        std::vector<std::byte> all;
+        for (int64_t i = 0; i < type.numel(); ++i) {
+            const int64_t at =
+                i / inner / along * integer(5) + i / inner % along * integer(6) + i % inner * integer(7);
+            all.insert(all.end(), bytes.begin() + at * size, bytes.begin() + (at + 1) * size);
+        }
+        return all;
+    }
+
     const ir::Graph &graph_;
     std::map<ir::ValueId, std::vector<std::byte>> memory_;
+    std::set<ir::ValueId> written_; // by the step at hand
 };
 
 /// Fuses (or not), lowers, verifies and runs.
