@@ -54,8 +54,9 @@ std::vector<bool> stored_views(const Graph &graph) {
                     store(v);
             break;
         default:
-            for (ValueId v : operands) {
+            for (size_t k = 0; k < operands.size(); ++k) {
                 // A reshape of what is in memory is in memory, and so is one run of it for a copy.
+                ValueId v = node.op == Op::Scatter && k == 1 ? scatter_index(graph, node).value : operands[k];
                 const ValueId whole = v;
                 while (free_producer(v) &&
                        (graph.producer(v)->op == Op::Reshape ||

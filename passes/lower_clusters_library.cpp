@@ -86,8 +86,9 @@ private:
         if (!skipped.terms.empty())
             step_.ints.push_back(std::move(skipped));
     }
-    void read(size_t operand) {
-        const ValueId v = stored(graph_.operands(node_)[operand]);
+    void read(size_t operand) { read_value(graph_.operands(node_)[operand]); }
+    void read_value(ValueId value) {
+        const ValueId v = stored(value);
         step_.operands.push_back({BufferMode::In, v, kNone, graph_.type(v).bytes()});
     }
     void write(uint32_t result) {
@@ -109,8 +110,10 @@ private:
     }
 
     void scatter(const AttrView &attrs) {
-        for (size_t i = 0; i < 3; ++i)
-            read(i);
+        const ScatterIndex found = scatter_index(graph_, node_);
+        read(0);
+        read_value(found.value);
+        read(2);
         write(0);
         const TensorType &x = graph_.type(graph_.operands(node_)[0]);
         const TensorType &index = graph_.type(graph_.operands(node_)[1]);
@@ -119,6 +122,9 @@ private:
         integer(attrs.integer(attr::kAxis));
         integer(attrs.integer(attr::kScatterReduce));
         integer(node_.recorded);
+        integer(found.outer);
+        integer(found.along);
+        integer(found.inner);
         integer(x.shape.rank());
         for (const int64_t e : x.shape)
             integer(e);

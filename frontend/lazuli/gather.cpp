@@ -212,9 +212,13 @@ Tensor one_hot(const Tensor &index, int64_t classes, Location loc) {
     std::vector<int64_t> extents(type.shape.begin(), type.shape.end());
     extents.push_back(classes);
     const Shape shape = detail::checked_shape(extents, ir::DType::I64, "one_hot", loc);
-    // Stored, not compared: a class out of range is then an error instead of a row of zeros.
-    const Tensor zeros = detail::record_literal(DType::I64, 0, shape, type.device, loc);
-    return scatter(zeros, -1, unsqueeze(index, -1, loc), {1, loc}, loc);
+    // Each position against its class, which is looked up among the positions: so a class out of range is an
+    // error and not a row of zeros. All of it is one kernel.
+    const int last = shape.rank() - 1;
+    const Tensor positions = detail::iota({ir::DType::I64, shape, type.device}, last, 0, 1, loc);
+    const Tensor wide = detail::broadcast_to(unsqueeze(index, -1, loc), shape, loc);
+    const Tensor wanted = detail::record(Op::Gather, {&positions, &wide}, {last}, {}, loc);
+    return detail::cast(detail::binary(Op::Eq, positions, wanted, loc), ir::DType::I64, loc);
 }
 
 Tensor masked_select(const Tensor &x, const Tensor &mask, Location loc) {

@@ -44,9 +44,10 @@ private:
 ///
 ///   cumsum, cumprod   in, out | dtype, outer, extent, inner
 ///   sort              in, values, indices(i64) | dtype, outer, extent, inner, descending
-///   scatter           x, index, source, out | dtype, index dtype, axis, reduce, source node, rank, x
-///   extents..,
-///                     index extents.. ; out may be x (in place)
+///   scatter           x, index, source, out | dtype, index dtype, axis, reduce, source node, the index's
+///   strides
+///                     (outer, along, inner; 0 where it is repeated), rank, x extents.., extents of the index
+///                     as repeated.. ; out may be x (in place)
 ///   call:<name>       operands.., results.. | number of operands, of results, and of each of both its dtype,
 ///                     rank, extents.. ; what is registered under that name (ir/calls.h)
 ///

@@ -55,6 +55,7 @@ struct Job {
     const void *index, *source;
     void *out;
     decltype(&LoadIndices<ir::DType::I64>::run) load_indices;
+    int64_t outer_stride, along_stride, inner_stride; ///< of the index; 0 where it is repeated
     int64_t node;
     ir::Fault *fault;
 };
@@ -73,17 +74,33 @@ void walk(const Job &job, const Part &part, F put) {
     bool along = f.inner == 1;
     int64_t lines = along ? 1 : f.count;
     int64_t begin = along ? 0 : part.begin, end = along ? f.count : part.end;
-    for (int64_t k = 0; k < lines; ++k)
+    const int64_t step = along ? job.along_stride : job.inner_stride;
+    const int64_t step_of_lines = along ? 0 : job.along_stride;
+    for (int64_t k = 0; k < lines; ++k) {
+        const int64_t line = part.outer * f.count * f.inner + k * f.inner;
+        const int64_t at = part.outer * job.outer_stride + k * step_of_lines;
+        if (step == 0 && !along) { // a line goes to one place
+            job.load_indices(job.index, at, 1, places);
+            if (static_cast<uint64_t>(places[0]) >= static_cast<uint64_t>(f.extent)) [[unlikely]]
+                report(*job.fault, job.node, places[0], f.extent);
+            else
+                for (int64_t r = begin; r < end; ++r)
+                    put(places[0], r, line + r);
+            continue;
+        }
         for (int64_t r = begin; r < end; r += kRun) {
-            int64_t from = part.outer * f.count * f.inner + k * f.inner + r;
+            int64_t from = line + r;
             int64_t length = std::min(kRun, end - r);
-            job.load_indices(job.index, from, length, places);
+            job.load_indices(job.index, at + r * step, step == 0 ? 1 : length, places);
+            if (step == 0)
+                std::fill_n(places, length, places[0]);
             for (int64_t i = 0; i < length; ++i)
                 if (static_cast<uint64_t>(places[i]) >= static_cast<uint64_t>(f.extent)) [[unlikely]]
                     report(*job.fault, job.node, places[i], f.extent);
                 else
                     put(places[i], along ? 0 : r + i, from + i);
         }
+    }
 }
 
 /// Shares outer coordinates and columns between threads.
@@ -157,8 +174,8 @@ struct Add {
 
 void scatter(const LibraryArgs &args) {
     const int64_t *ints = args.ints.data();
-    const int64_t dtype = ints[0], axis = ints[2], reduce = ints[3], rank = ints[5];
-    const int64_t *x_extents = ints + 6, *index_extents = x_extents + rank;
+    const int64_t dtype = ints[0], axis = ints[2], reduce = ints[3], rank = ints[8];
+    const int64_t *x_extents = ints + 9, *index_extents = x_extents + rank;
     int64_t elements = 1, indices = 1;
     for (int64_t a = 0; a < rank; ++a) {
         elements *= x_extents[a];
@@ -174,8 +191,16 @@ void scatter(const LibraryArgs &args) {
     }
     if (indices == 0)
         return;
-    Job job{Fold(rank, axis, x_extents, index_extents), args.buffers[1], args.buffers[2], out,
-            DTypeTable<LoadIndices>::at(ints[1]),       ints[4],         args.fault};
+    Job job{Fold(rank, axis, x_extents, index_extents),
+            args.buffers[1],
+            args.buffers[2],
+            out,
+            DTypeTable<LoadIndices>::at(ints[1]),
+            ints[5],
+            ints[6],
+            ints[7],
+            ints[4],
+            args.fault};
     (reduce ? DTypeTable<Add>::at(dtype) : DTypeTable<Put>::at(dtype))(job);
 }
 

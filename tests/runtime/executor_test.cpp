@@ -325,8 +325,9 @@ TEST_F(Executor, AScattersFaultIsBlamedOnItsStep) {
     scatter.symbol = "scatter";
     scatter.operands = {x, index, source, out};
     scatter.recorded = {3, 17};
-    for (int64_t v : {static_cast<int64_t>(ir::DType::F64), static_cast<int64_t>(ir::DType::I64), int64_t{0},
-                      int64_t{0}, int64_t{5}, int64_t{1}, int64_t{2}, int64_t{1}})
+    for (int64_t v :
+         {static_cast<int64_t>(ir::DType::F64), static_cast<int64_t>(ir::DType::I64), int64_t{0}, int64_t{0},
+          int64_t{5}, int64_t{1}, int64_t{1}, int64_t{1}, int64_t{1}, int64_t{2}, int64_t{1}})
         scatter.ints.push_back({v, {}});
     inputs = {{1, 2}, {std::bit_cast<double>(int64_t{-3})}, {9}};
     results = {std::vector<double>(2)};

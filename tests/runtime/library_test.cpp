@@ -212,30 +212,38 @@ TEST_P(Library, ScatterServesEqualPlacesInOrder) {
                                                            {5, 3, 0, 2},
                                                            {0, 3, 2, 2},
                                                            {1, 50, 300, 64}}) {
-                    if (add && GetParam() == DType::Bool)
-                        continue;
-                    Array x = random(outer * extent * inner), source = random(outer * count * inner);
-                    Array index(index_dtype, source.size()), out(GetParam(), x.size());
-                    for (int64_t i = 0; i < index.size(); ++i)
-                        index.set(i, static_cast<double>(engine_() % static_cast<uint64_t>(extent)));
-                    std::vector<double> expected;
-                    for (int64_t i = 0; i < x.size(); ++i)
-                        expected.push_back(x.get(i));
-                    for (int64_t i = 0; i < index.size(); ++i) {
-                        int64_t o = i / (count * inner), column = i % inner;
-                        auto place = static_cast<size_t>(
-                            (o * extent + static_cast<int64_t>(index.get(i))) * inner + column);
-                        expected[place] = add ? expected[place] + source.get(i) : source.get(i);
-                    }
-                    Array &to = in_place ? x : out;
-                    auto code = call("scatter", {x.data(), index.data(), source.data(), to.data()},
-                                     {number(GetParam()), number(index_dtype), 1, add, 0, 3, outer, extent,
-                                      inner, outer, count, inner});
-                    EXPECT_EQ(code, ir::FaultCode::None);
-                    Array rounded(GetParam(), x.size());
-                    for (int64_t i = 0; i < x.size(); ++i) {
-                        rounded.set(i, expected[static_cast<size_t>(i)]);
-                        ASSERT_EQ(to.get(i), rounded.get(i)) << i;
+                    for (unsigned repeated = 0; repeated < 8; ++repeated) { // outer, along, inner
+                        if (add && GetParam() == DType::Bool)
+                            continue;
+                        Array x = random(outer * extent * inner), source = random(outer * count * inner);
+                        const int64_t there[] = {repeated & 1 ? 1 : outer, repeated & 2 ? 1 : count,
+                                                 repeated & 4 ? 1 : inner};
+                        const int64_t strides[] = {repeated & 1 ? 0 : there[1] * there[2],
+                                                   repeated & 2 ? 0 : there[2], repeated & 4 ? 0 : 1};
+                        Array index(index_dtype, there[0] * there[1] * there[2]), out(GetParam(), x.size());
+                        for (int64_t i = 0; i < index.size(); ++i)
+                            index.set(i, static_cast<double>(engine_() % static_cast<uint64_t>(extent)));
+                        std::vector<double> expected;
+                        for (int64_t i = 0; i < x.size(); ++i)
+                            expected.push_back(x.get(i));
+                        for (int64_t i = 0; i < source.size(); ++i) {
+                            int64_t o = i / (count * inner), k = i / inner % count, column = i % inner;
+                            const int64_t at = o * strides[0] + k * strides[1] + column * strides[2];
+                            auto place = static_cast<size_t>(
+                                (o * extent + static_cast<int64_t>(index.get(at))) * inner + column);
+                            expected[place] = add ? expected[place] + source.get(i) : source.get(i);
+                        }
+                        Array &to = in_place ? x : out;
+                        auto code =
+                            call("scatter", {x.data(), index.data(), source.data(), to.data()},
+                                 {number(GetParam()), number(index_dtype), 1, add, 0, strides[0], strides[1],
+                                  strides[2], 3, outer, extent, inner, outer, count, inner});
+                        EXPECT_EQ(code, ir::FaultCode::None);
+                        Array rounded(GetParam(), x.size());
+                        for (int64_t i = 0; i < x.size(); ++i) {
+                            rounded.set(i, expected[static_cast<size_t>(i)]);
+                            ASSERT_EQ(to.get(i), rounded.get(i)) << i << ", repeated " << repeated;
+                        }
                     }
                 }
 }
@@ -252,7 +260,7 @@ TEST(Semantics, S26_a_scatters_index_out_of_range_is_a_fault_and_touches_no_fore
         std::vector<int64_t> index{0, bad, 2};
         ir::Fault fault;
         auto code = call("scatter", {x.data(), index.data(), source.data(), memory.data() + 1},
-                         {number(DType::F32), number(DType::I64), 0, 1, 99, 1, 3, 3}, &fault);
+                         {number(DType::F32), number(DType::I64), 0, 1, 99, 3, 1, 1, 1, 3, 3}, &fault);
         EXPECT_EQ(code, ir::FaultCode::IndexOutOfRange);
         EXPECT_EQ(fault.value, bad);
         EXPECT_EQ(fault.limit, 3);
@@ -267,7 +275,7 @@ TEST(Semantics, S62_half_types_add_up_in_f32) {
     std::vector<int64_t> index(4096, 0);
     std::vector<uint16_t> source(4096, small);
     call("scatter", {&one, index.data(), source.data(), &out},
-         {number(DType::F16), number(DType::I64), 0, 1, 0, 1, 1, 4096});
+         {number(DType::F16), number(DType::I64), 0, 1, 0, 4096, 1, 1, 1, 1, 4096});
     EXPECT_EQ(ir::half_to_float(out), 2.0f);
     std::vector<uint16_t> sums(4096);
     call("cumsum", {source.data(), sums.data()}, {number(DType::F16), 1, 4096, 1});
@@ -291,7 +299,7 @@ TEST(Semantics, S29_library_results_do_not_depend_on_the_number_of_threads) {
         scattered.emplace_back(in.size());
         call("cumsum", {in.data(), sums.back().data()}, {number(DType::F32), 1, 300, 257});
         call("scatter", {in.data(), index.data(), source.data(), scattered.back().data()},
-             {number(DType::F32), number(DType::I64), 0, 1, 0, 2, 300, 257, 300, 257});
+             {number(DType::F32), number(DType::I64), 0, 1, 0, 300 * 257, 257, 1, 2, 300, 257, 300, 257});
     }
     auto same_bits = [](const std::vector<float> &a, const std::vector<float> &b) {
         return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
