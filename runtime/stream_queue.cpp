@@ -127,7 +127,7 @@ void StreamQueue::serve() {
     for (;;) {
         uint64_t end = put_.load(std::memory_order_acquire);
         if (end == done_.load(std::memory_order_relaxed)) {
-            set_busy(false);
+            set_busy(0);
             std::unique_lock lock(sync_->mutex);
             idle_ = true;
             sync_->work.wait(lock, [&] {
@@ -138,13 +138,13 @@ void StreamQueue::serve() {
         }
         for (uint64_t next = done_.load(std::memory_order_relaxed); next < end; ++next) {
             if (stopping_.load() || !perform(ring_[next % ring_.size()])) {
-                set_busy(false);
+                set_busy(0);
                 return;
             }
             finish();
         }
         if (stopping_.load()) {
-            set_busy(false);
+            set_busy(0);
             return;
         }
     }
@@ -157,13 +157,14 @@ bool StreamQueue::perform(Slot &slot) {
         delay();
     const bool wait = slot.kind == kWait, work = slot.kind == static_cast<uint8_t>(Kind::Work);
     if (!group_->lost()) {
-        set_busy(!wait && slot.kind != static_cast<uint8_t>(Kind::Host));
+        const bool runs = !wait && slot.kind != static_cast<uint8_t>(Kind::Host);
+        set_busy(runs ? slot.priority : 0);
         if (wait && !perform_wait(slot))
             return false;
         try {
             if (!wait) {
                 if (work)
-                    group_->give_way(priority(), stopping_);
+                    group_->give_way(slot.priority, stopping_);
                 const bool timed = slot.done && !slot.has_span;
                 if (timed)
                     slot.span.begin = profile_clock();
@@ -218,15 +219,16 @@ void StreamQueue::finish() {
     sync_->progress.notify_all();
 }
 
-void StreamQueue::set_busy(bool busy) {
-    if (busy == (busy_priority_ != 0))
+/// The group counts the stream with the priority of the item that it is doing, and with no other: work that
+/// is less urgent waits for streams that are counted, and would wait for its own.
+void StreamQueue::set_busy(int priority) {
+    const int before = std::exchange(busy_priority_, priority);
+    if (before == priority)
         return;
-    if (!busy) {
-        group_->set_busy(std::exchange(busy_priority_, 0), false);
-    } else if (const int now = priority(); now != 0) {
-        busy_priority_ = now;
-        group_->set_busy(now, true);
-    }
+    if (priority != 0)
+        group_->set_busy(priority, true);
+    if (before != 0)
+        group_->set_busy(before, false);
 }
 
 /// Most moments are short, so that the order of streams changes with every item, and some long enough for
@@ -263,7 +265,7 @@ void StreamQueue::do_until(uint64_t tick) {
         perform(ring_[done_.load() % ring_.size()]);
         finish();
     }
-    set_busy(false);
+    set_busy(0);
 }
 
 void StreamQueue::await(uint64_t tick) {

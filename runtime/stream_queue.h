@@ -55,6 +55,7 @@ public:
         const std::optional<TimeSpan> span =
             std::forward<Fill>(fill)(static_cast<void *>(slot.arguments.get()));
         slot.kind = static_cast<uint8_t>(kind);
+        slot.priority = static_cast<int8_t>(priority());
         slot.run = run;
         slot.done = std::move(done);
         slot.has_span = span.has_value();
@@ -80,6 +81,8 @@ public:
     bool reached(uint64_t tick) const;
     void synchronize(uint64_t tick);
 
+    /// Of what is put from now on: an item keeps the priority that it was put with, because a number that is
+    /// given again brings another priority while work of its last owner may still be here.
     void set_priority(int priority) { priority_.store(StreamGroup::clamp_priority(priority)); }
     int priority() const { return priority_.load(); }
 
@@ -92,6 +95,7 @@ private:
 
     struct Slot {
         uint8_t kind = 0;
+        int8_t priority = 0;
         bool has_span = false;
         RunFn run = nullptr;
         std::unique_ptr<std::byte[]> arguments;
@@ -119,7 +123,7 @@ private:
     void finish();
     bool park_until(uint64_t tick);
     void do_until(uint64_t tick);
-    void set_busy(bool busy);
+    void set_busy(int priority);
     void delay();
 
     const std::shared_ptr<StreamGroup> group_;
@@ -135,7 +139,7 @@ private:
     std::atomic<uint64_t> wake_at_{UINT64_MAX}; ///< the first tick that somebody waits for
     std::atomic<int> priority_{0};
     // Of who does items.
-    int busy_priority_ = 0;
+    int busy_priority_ = 0; ///< that the group counts this stream with; 0: not at all
     uint64_t random_ = 0;
 };
 

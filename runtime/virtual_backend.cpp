@@ -34,6 +34,8 @@ struct VirtualMachine {
 namespace {
 
 constexpr size_t kGiB = size_t{1} << 30;
+/// Of one GPU: what is left of 47 bits of addresses for eight times as many, twice.
+constexpr size_t kMostMemory = size_t{1} << 42;
 
 [[noreturn]] void refuse(ir::ErrorKind kind, std::string message) {
     throw ir::Failure(kind, std::move(message));
@@ -399,6 +401,10 @@ std::vector<std::unique_ptr<Backend>> make_virtual_gpus(const VirtualOptions &op
     machine->memory = options.memory_bytes ? options.memory_bytes
                                            : physical_memory() / (static_cast<size_t>(options.count) + 1);
     // Addresses are cheap: with enough of them holes of any size are found.
+    if (machine->memory > kMostMemory)
+        refuse(ir::ErrorKind::Device, fmt::format("A virtual GPU can have up to {} bytes of memory; {} were "
+                                                  "asked for.",
+                                                  kMostMemory, machine->memory));
     const size_t range = std::max(8 * machine->memory, 64 * kGiB);
     machine->pinned = std::make_unique<PinnedSpace>(std::max(4 * physical_memory(), 64 * kGiB));
     for (size_t i = 0; i < visible.size(); ++i) {

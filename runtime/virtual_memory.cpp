@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <mutex>
 #include <sys/mman.h>
+#include <system_error>
 
 namespace lz::runtime {
 
@@ -25,8 +27,13 @@ ReservedRange::ReservedRange(size_t bytes) : begin_(nullptr), size_(round_up(byt
     void *memory =
         mmap(nullptr, size_ + kHugePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
-        throw ir::Failure(ir::ErrorKind::OutOfMemory,
-                          fmt::format("The system has no range of {} addresses for a virtual GPU.", bytes));
+        throw ir::Failure(
+            ir::ErrorKind::OutOfMemory,
+            fmt::format(
+                "The system has no range of {} addresses for a virtual GPU ({}); less memory for each "
+                "of them (LAZULI_VIRTUAL_MEMORY), fewer of them or a higher limit of addresses "
+                "(ulimit -v) may help.",
+                bytes, std::generic_category().message(errno)));
     auto *begin = static_cast<char *>(memory);
     const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
     if (before)

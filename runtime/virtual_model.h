@@ -11,7 +11,7 @@ namespace lz::runtime {
 /// Rates in bytes or scalar operations a second, times in seconds.
 struct VirtualModel {
     std::string name = "model";
-    int devices = 0; ///< how many GPUs such a machine has; 0: not said
+    int devices = 0; ///< how many GPUs such a machine has; 0: not said, which makes one
 
     double memory_bandwidth = 1e12;
     double flops = 2e13;             ///< f32, without tensor cores

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace lz::engine {
 
 /// Page-locked memory as the first GPU gives it; all of them can use it.
@@ -59,15 +61,15 @@ static_assert(kMaxVirtualGpus == runtime::kMaxVirtualGpus);
 /// `wrong` says what is the matter with the model, if anything is.
 runtime::VirtualOptions virtual_options(const Options &options, std::string &wrong) {
     runtime::VirtualOptions virtuals;
-    virtuals.count = options.virtual_gpus;
+    virtuals.count = options.virtual_gpus.value_or(0);
     virtuals.memory_bytes = static_cast<size_t>(options.virtual_memory);
     virtuals.peers = options.virtual_peers;
     virtuals.delay_seed = options.virtual_delay;
     if (!options.virtual_model.empty())
         try {
             virtuals.model = runtime::VirtualModel::parse(options.virtual_model);
-            if (virtuals.count == 0) // `h200x4`, and no other number
-                virtuals.count = virtuals.model->devices;
+            if (!options.virtual_gpus) // `h200x4`, or `h200`, and no other number
+                virtuals.count = std::max(virtuals.model->devices, 1);
         } catch (const ir::Failure &failure) {
             wrong = failure.message();
             log_line("options", fmt::format("LAZULI_VIRTUAL_MODEL is ignored: {}", wrong));
@@ -95,13 +97,16 @@ Devices::Devices(const Options &options)
     const runtime::VirtualOptions virtuals = virtual_options(options, wrong_model);
     if (virtuals.count > 0 && !codegen::cpu_jit_available()) {
         why_no_gpu_ = "Virtual GPUs need the CPU's JIT, which this build of Lazuli was made without.";
+        log_line("devices", why_no_gpu_);
     } else if (virtuals.count > 0) {
         try {
             gpus_ = runtime::make_virtual_gpus(virtuals, codegen::cpu_loader());
             if (gpus_.empty())
                 why_no_gpu_ = fmt::format("CUDA_VISIBLE_DEVICES hides all {} virtual GPUs.", virtuals.count);
         } catch (const ir::Failure &failure) {
+            // Said at once: a program that falls back to the CPU would never ask.
             why_no_gpu_ = "The virtual GPUs could not be made: " + failure.message();
+            log_line("devices", why_no_gpu_);
         }
         // Where a model is switched on, the CPU's work takes time of the same clock.
         if (!gpus_.empty())

@@ -2,7 +2,7 @@
 
 #include "engine/log.h"
 #include "ir/diagnostic.h"
-#include "runtime/virtual_model.h"
+#include "runtime/virtual_backend.h"
 
 #include <fmt/format.h>
 
@@ -155,7 +155,7 @@ std::optional<std::vector<int>> read_visible_devices() {
 
 /// What Options::request_virtual_gpus said.
 struct Request {
-    int gpus = 0;
+    std::optional<int> gpus;
     int64_t memory = 0;
     std::string model;
 };
@@ -193,6 +193,16 @@ void Options::request_virtual_gpus(int count, int64_t memory_bytes, std::string 
     if (!model.empty())
         try {
             runtime::VirtualModel::parse(model);
+        } catch (const ir::Failure &failure) {
+            throw ir::Failure(ir::ErrorKind::Device, "use_virtual_gpus: " + failure.message());
+        }
+    // What the environment says instead is tried when the engine starts.
+    if (!variable("LAZULI_VIRTUAL_GPUS") && !variable("LAZULI_VIRTUAL_MEMORY"))
+        try {
+            runtime::VirtualOptions options;
+            options.count = count;
+            options.memory_bytes = static_cast<size_t>(memory_bytes);
+            runtime::make_virtual_gpus(options, nullptr);
         } catch (const ir::Failure &failure) {
             throw ir::Failure(ir::ErrorKind::Device, "use_virtual_gpus: " + failure.message());
         }

@@ -30,7 +30,8 @@ struct Options {
     bool check_devices = false; ///< LAZULI_CHECK_DEVICES=1: errors of S06 are thrown by the operation itself
     bool automatic_transfer = false; ///< LAZULI_TRANSFER=explicit|automatic
     std::string alloc_conf;          ///< LAZULI_ALLOC_CONF
-    int virtual_gpus = 0;            ///< LAZULI_VIRTUAL_GPUS
+    /// LAZULI_VIRTUAL_GPUS; not set: as many as the model says, one if it says nothing, none without a model.
+    std::optional<int> virtual_gpus;
     int64_t virtual_memory =
         0; ///< LAZULI_VIRTUAL_MEMORY (bytes, or with K, M, G) of each; 0: a share of the host's
     bool virtual_peers = true; ///< LAZULI_VIRTUAL_PEERS=0: no links between them
@@ -47,7 +48,8 @@ struct Options {
     /// ignored.
     static Options from_environment();
     /// What the program asked for before the engine started, on top of the environment. Throws
-    /// Failure(Device) for a model that there is not, or whose file cannot be read or is wrong.
+    /// Failure(Device) for a model that there is not, or whose file cannot be read or is wrong, and where
+    /// such GPUs cannot be made here.
     static void request_virtual_gpus(int count, int64_t memory_bytes, std::string model);
 };
 

@@ -6,9 +6,13 @@
 #include "runtime/stream_group.h"
 #include "runtime/user_event.h"
 
+#include <algorithm>
 #include <array>
-#include <atomic>
+#include <cstdlib>
+#include <memory>
 #include <mutex>
+#include <tuple>
+#include <vector>
 
 namespace lz::engine {
 namespace {
@@ -17,38 +21,85 @@ runtime::Backend &backend(ir::Device device) {
     return Engine::get().devices().backend(device);
 }
 
-/// Which of the user's streams there are, by device.
-struct LiveStreams {
+/// Who needs a number that streams of the user's can have.
+struct Number {
+    uint32_t open = 0, holds = 0;
+    int priority = 0;
+    bool used = false; ///< something may be on it, also when it is free
+
+    bool free() const { return open == 0 && holds == 0; }
+};
+using Numbers = std::array<Number, ir::kMaxStreams>;
+
+/// Those of all devices.
+struct UserStreams {
     std::mutex mutex;
-    std::array<std::array<bool, ir::kMaxStreams>, 256> live{};
-    static LiveStreams &get() {
-        static LiveStreams *const streams = new LiveStreams;
+    std::array<std::unique_ptr<Numbers>, 256> devices;
+
+    Numbers &of(ir::Device device) {
+        std::unique_ptr<Numbers> &numbers = devices[device.index];
+        if (!numbers)
+            numbers = std::make_unique<Numbers>();
+        return *numbers;
+    }
+    Number &at(ir::StreamRef stream) { return of(stream.device)[static_cast<size_t>(stream.stream)]; }
+
+    static UserStreams &get() {
+        static UserStreams *const streams = new UserStreams;
         return *streams;
     }
 };
 
+std::span<Number> of_users(Numbers &numbers) {
+    return std::span(numbers).subspan(ir::kFirstUserStream);
+}
+
+/// One that pending work alone needs, or that shares best.
+Number &number_to_share(Numbers &numbers, int priority) {
+    const auto users = of_users(numbers);
+    return *std::ranges::min_element(users, {}, [&](const Number &n) {
+        return std::tuple(n.open > 0, std::abs(n.priority - priority), n.open + n.holds);
+    });
+}
+
+/// One user less.
+void let_go(ir::StreamRef stream, uint32_t Number::*use) noexcept {
+    UserStreams &streams = UserStreams::get();
+    const std::lock_guard lock(streams.mutex);
+    Number &number = streams.at(stream);
+    --(number.*use);
+    if (number.free()) // under the lock: numbers are free here and at the device, or nowhere
+        backend(stream.device).destroy_stream(stream.stream);
+}
+
 } // namespace
 
-int stream_priority(int asked) {
-    return runtime::StreamGroup::clamp_priority(asked);
-}
-
-int32_t create_stream(ir::Device device, int priority) {
+UserStream open_stream(ir::Device device, int priority) {
     runtime::check_not_forked();
-    const int32_t stream = backend(device).create_stream(priority);
-    LiveStreams &streams = LiveStreams::get();
+    priority = runtime::StreamGroup::clamp_priority(priority);
+    UserStreams &streams = UserStreams::get();
     const std::lock_guard lock(streams.mutex);
-    streams.live[device.index][static_cast<size_t>(stream)] = true;
-    return stream;
+    Numbers &numbers = streams.of(device);
+    if (std::ranges::any_of(of_users(numbers), &Number::free)) {
+        const int32_t stream = backend(device).create_stream(priority);
+        numbers[static_cast<size_t>(stream)] = {.open = 1, .holds = 0, .priority = priority, .used = true};
+        return {stream, priority};
+    }
+    Number &shared = number_to_share(numbers, priority);
+    ++shared.open;
+    return {static_cast<int32_t>(&shared - numbers.data()), shared.priority};
 }
 
-void destroy_stream(ir::StreamRef stream) noexcept {
-    LiveStreams &streams = LiveStreams::get();
-    {
-        const std::lock_guard lock(streams.mutex);
-        streams.live[stream.device.index][static_cast<size_t>(stream.stream)] = false;
-    }
-    backend(stream.device).destroy_stream(stream.stream);
+void close_stream(ir::StreamRef stream) noexcept {
+    let_go(stream, &Number::open);
+}
+void hold_stream(ir::StreamRef stream) noexcept {
+    UserStreams &streams = UserStreams::get();
+    const std::lock_guard lock(streams.mutex);
+    ++streams.at(stream).holds;
+}
+void release_stream(ir::StreamRef stream) noexcept {
+    let_go(stream, &Number::holds);
 }
 
 ir::Point record(ir::StreamRef stream) {
@@ -67,13 +118,12 @@ void synchronize(std::span<const ir::Point> points) {
 void synchronize_device(ir::Device device) {
     runtime::check_not_forked();
     std::vector<int32_t> streams;
-    for (int32_t s = 0; s < ir::kFirstUserStream; ++s)
-        streams.push_back(s);
     {
-        LiveStreams &live = LiveStreams::get();
-        const std::lock_guard lock(live.mutex);
-        for (int32_t s = ir::kFirstUserStream; s < ir::kMaxStreams; ++s)
-            if (live.live[device.index][static_cast<size_t>(s)])
+        UserStreams &users = UserStreams::get();
+        const std::lock_guard lock(users.mutex);
+        const Numbers &numbers = users.of(device);
+        for (int32_t s = 0; s < ir::kMaxStreams; ++s)
+            if (s < ir::kFirstUserStream || numbers[static_cast<size_t>(s)].used)
                 streams.push_back(s);
     }
     runtime::Backend &gpu = backend(device);

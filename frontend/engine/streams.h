@@ -10,21 +10,31 @@
 
 namespace lz::engine {
 
-/// A stream of the user's, on a GPU that is there. Lower priorities are more urgent. Throws Failure(Device)
-/// when there are too many, and Failure(State) in a forked child.
-int32_t create_stream(ir::Device device, int priority);
-/// The priority that a stream has for which this one was asked.
-int stream_priority(int asked);
-/// Its number may be given again; what is on it runs first.
-void destroy_stream(ir::StreamRef stream) noexcept;
+/// A stream of the user's: its number on its device, and the priority that work on that has.
+struct UserStream {
+    int32_t number;
+    int priority;
+};
+/// Opens a stream of the user's on a GPU that is there. Lower priorities are more urgent. It has the lowest
+/// number that is free, so that a loop that opens a stream in each turn finds its programs again. When none
+/// is, it shares one, as PyTorch's streams share those of a pool: if it can, one that only pending work still
+/// needs, else one that other open streams have, of the nearest priority and with the fewest of them. What
+/// shares a number runs one after the other. Throws Failure(Device) when the device refuses, and
+/// Failure(State) in a forked child.
+UserStream open_stream(ir::Device device, int priority);
+/// Without open streams and holds a number is free. What is on it runs first.
+void close_stream(ir::StreamRef stream) noexcept;
+/// Pending work names the number: it stays taken until as many calls of `release_stream`.
+void hold_stream(ir::StreamRef stream) noexcept;
+void release_stream(ir::StreamRef stream) noexcept;
 
 /// The moment after everything that is on the stream.
 ir::Point record(ir::StreamRef stream);
 bool reached(const ir::Point &point);
 /// Waits; throws Failure(Cuda) when the device is lost.
 void synchronize(std::span<const ir::Point> points);
-/// Waits for everything on all streams of the device. Throws as `synchronize`, and Failure(State) in a forked
-/// child.
+/// Waits for everything on all streams of the device, also those that are closed. Throws as `synchronize`,
+/// and Failure(State) in a forked child.
 void synchronize_device(ir::Device device);
 
 /// What the user's record_event and wait_event refer to.

@@ -20,9 +20,10 @@ struct VirtualGpuOptions {
 
 /// Makes `cuda:0` to `cuda:count-1` out of threads of the host, for this process. To be called before the
 /// first tensor is made or device asked for: throws StateError afterwards, and DeviceError for a
-/// count that is not 0 to 16, a negative number of bytes, or a model that is not known or whose file cannot
-/// be read or is wrong; then nothing has been asked for. Variables of the environment (LAZULI_VIRTUAL_GPUS,
-/// LAZULI_VIRTUAL_MEMORY, LAZULI_VIRTUAL_MODEL) win over what is said here.
+/// count that is not 0 to 16, a negative number of bytes, a model that is not known or whose file cannot
+/// be read or is wrong, and where the system has no room for them; then nothing has been asked for. Variables
+/// of the environment (LAZULI_VIRTUAL_GPUS, LAZULI_VIRTUAL_MEMORY, LAZULI_VIRTUAL_MODEL) win over what is
+/// said here.
 LZ_API void use_virtual_gpus(int count, const VirtualGpuOptions &options = {},
                              Location loc = Location::current());
 

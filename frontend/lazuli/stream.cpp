@@ -19,7 +19,7 @@ struct StreamState {
     StreamState(ir::StreamRef ref, int priority) : ref(ref), priority(priority) {}
     ~StreamState() {
         if (ref.stream != ir::kDefaultStream)
-            engine::destroy_stream(ref);
+            engine::close_stream(ref);
     }
     StreamState(const StreamState &) = delete;
     StreamState &operator=(const StreamState &) = delete;
@@ -50,8 +50,9 @@ ir::Device gpu(const Device &device, const char *function, Location loc) {
 }
 
 std::shared_ptr<StreamState> make_stream(ir::Device device, int priority, Location loc) {
-    const int32_t number = detail::translated(loc, [&] { return engine::create_stream(device, priority); });
-    return std::make_shared<StreamState>(ir::StreamRef{device, number}, engine::stream_priority(priority));
+    const engine::UserStream stream =
+        detail::translated(loc, [&] { return engine::open_stream(device, priority); });
+    return std::make_shared<StreamState>(ir::StreamRef{device, stream.number}, stream.priority);
 }
 
 /// The moment after everything on it; the default stream stands for all of those that the user did not make.
@@ -73,15 +74,39 @@ auto launched(Location loc, F &&look) {
     return seen;
 }
 
-/// What a recorded effect refers to.
-struct Held {
-    std::shared_ptr<void> first, second;
+/// A stream that a pending effect names: its number stays taken, also when nobody has the stream any more.
+class PendingStream {
+public:
+    explicit PendingStream(const StreamState &stream) : ref_(stream.ref) {
+        if (ref_.stream >= ir::kFirstUserStream)
+            engine::hold_stream(ref_);
+    }
+    ~PendingStream() {
+        if (ref_.stream >= ir::kFirstUserStream)
+            engine::release_stream(ref_);
+    }
+    PendingStream(const PendingStream &) = delete;
+    PendingStream &operator=(const PendingStream &) = delete;
+
+private:
+    const ir::StreamRef ref_;
 };
 
-/// A record that is pending; gone when it has been launched.
+// What recorded effects refer to, gone when they have been launched.
+struct PendingWaitStream {
+    PendingStream on, of;
+};
+struct PendingCallback {
+    std::shared_ptr<engine::Callback> callback;
+    PendingStream on;
+};
+struct PendingWait {
+    std::shared_ptr<EventState> event;
+    PendingStream on;
+};
 struct PendingRecord {
-    PendingRecord(std::shared_ptr<EventState> of, std::shared_ptr<StreamState> on)
-        : event(std::move(of)), stream(std::move(on)) {
+    PendingRecord(std::shared_ptr<EventState> of, const StreamState &stream)
+        : event(std::move(of)), on(stream) {
         event->event.expect();
     }
     ~PendingRecord() { event->event.resolve(); }
@@ -89,8 +114,15 @@ struct PendingRecord {
     PendingRecord &operator=(const PendingRecord &) = delete;
 
     std::shared_ptr<EventState> event;
-    std::shared_ptr<StreamState> stream;
+    PendingStream on;
 };
+
+/// Made where it stays: a PendingStream does not move.
+template <class T, class... Parts>
+std::shared_ptr<void> pending(Parts &&...parts) {
+    return std::shared_ptr<void>(new T{std::forward<Parts>(parts)...},
+                                 [](void *p) { delete static_cast<T *>(p); });
+}
 
 void record_effect_of(const EventState &event, const StreamState &stream, std::shared_ptr<void> held,
                       ir::Op op, Location loc) {
@@ -133,7 +165,7 @@ void Stream::wait_stream(const Stream &other, Location loc) const {
     const int64_t words[] = {ir::device_word(state_->ref.device), ir::device_word(other.state_->ref.device),
                              other.state_->ref.stream};
     detail::record_effect(ir::Op::WaitStream, state_->ref, words, {},
-                          std::make_shared<Held>(Held{state_, other.state_}), loc);
+                          pending<PendingWaitStream>(*state_, *other.state_), loc);
 }
 
 void Stream::wait_event(const Event &event, Location loc) const {
@@ -154,7 +186,7 @@ void Stream::add_callback(std::function<void()> function, Location loc) const {
     auto callback = std::make_shared<engine::Callback>(std::move(function));
     const int64_t device = ir::device_word(state_->ref.device), word = callback->word();
     detail::record_effect(ir::Op::HostCallback, state_->ref, {&device, 1}, {&word, 1},
-                          std::make_shared<Held>(Held{callback, state_}), loc);
+                          pending<PendingCallback>(callback, *state_), loc);
 }
 
 bool operator==(const Stream &a, const Stream &b) {
@@ -200,15 +232,15 @@ void Event::record(Location loc) const {
     record(current_stream(Device::cuda(), loc), loc);
 }
 void Event::record(const Stream &stream, Location loc) const {
-    record_effect_of(*state_, *stream.state_, std::make_shared<PendingRecord>(state_, stream.state_),
+    record_effect_of(*state_, *stream.state_, pending<PendingRecord>(state_, *stream.state_),
                      ir::Op::RecordEvent, loc);
 }
 void Event::wait(Location loc) const {
     wait(current_stream(Device::cuda(), loc), loc);
 }
 void Event::wait(const Stream &stream, Location loc) const {
-    record_effect_of(*state_, *stream.state_, std::make_shared<Held>(Held{state_, stream.state_}),
-                     ir::Op::WaitEvent, loc);
+    record_effect_of(*state_, *stream.state_, pending<PendingWait>(state_, *stream.state_), ir::Op::WaitEvent,
+                     loc);
 }
 
 void Event::synchronize(Location loc) const {

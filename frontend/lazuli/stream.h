@@ -32,12 +32,12 @@ struct EventOptions {
 
 /// A queue of a GPU: what is recorded on it runs in order, and may overlap with other streams. Copies of a
 /// Stream are the same stream, and moving copies: there is no empty one. It is gone when the last copy is,
-/// and what was recorded on it has run. A device has at most 64 of them at a time. Throws DeviceError for a
-/// CPU, and when there are too many.
+/// and what was recorded on it has run. A device has 64 queues for them. Who makes more at a time shares the
+/// queue of another one, and equals it, as where PyTorch's pool is used up. Throws DeviceError for a CPU.
 class LZ_API Stream {
 public:
     /// A new stream. Lower priorities are more urgent: -1 is high, 0 is normal; what is beyond -5 to 0 counts
-    /// as the nearest of them.
+    /// as the nearest of them. One that shares a queue has that queue's priority, the nearest there is.
     explicit Stream(const Device &device = Device::cuda(), int priority = 0,
                     Location loc = Location::current());
     Stream(const Stream &) = default;

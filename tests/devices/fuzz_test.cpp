@@ -38,7 +38,7 @@ void make_streams() {
     static const bool made = [] {
         for (uint8_t d = 0; d < kGpus; ++d)
             for (int s = 0; s < 2 * kStreams; ++s)
-                engine::create_stream({ir::DeviceKind::Cuda, d}, 0);
+                engine::open_stream({ir::DeviceKind::Cuda, d}, 0);
         return true;
     }();
     EXPECT_TRUE(made);

@@ -162,6 +162,59 @@ TEST(Semantics, S41_a_kernel_gives_way_to_more_urgent_streams) {
     finish(gpus[0], urgent);
 }
 
+TEST(Streams, ANumberThatIsGivenAgainKeepsNothingOfThePriorityThatItHad) {
+    Gpus gpus(1);
+    Door door;
+    // Both ways, with work of the last owner still on it: neither waits for itself.
+    for (int round = 0; round < 4; ++round) {
+        const StreamId stream = gpus[0].create_stream(round % 2 ? 0 : -1);
+        EXPECT_EQ(stream, ir::kFirstUserStream);
+        launch(gpus[0], stream, wait_for_door, {}, {word(&door)});
+        gpus[0].destroy_stream(stream);
+    }
+    door.open();
+    finish(gpus[0], ir::kFirstUserStream);
+    // The group counts it as urgent only while it is.
+    const StreamId normal = gpus[0].create_stream(0), other = gpus[0].create_stream(0);
+    Door begun, end;
+    launch(gpus[0], normal,
+           [](const ir::KernelFrame *f, int64_t, int64_t, void *) {
+               at_word<Door>(f, 0).open();
+               at_word<Door>(f, 1).wait();
+           },
+           {}, {word(&begun), word(&end)});
+    begun.wait();
+    launch(gpus[0], other, open_door, {}, {word(&end)}); // would wait behind an urgent one
+    finish(gpus[0], normal);
+    finish(gpus[0], other);
+}
+
+TEST(Semantics, S41_work_keeps_the_priority_of_the_stream_that_it_was_put_on) {
+    Gpus gpus(1);
+    const StreamId first = gpus[0].create_stream(-1), normal = gpus[0].create_stream(0);
+    Door begun, door;
+    std::atomic<bool> urgent_done{false}, after{false};
+    launch(gpus[0], first,
+           [](const ir::KernelFrame *f, int64_t, int64_t, void *) {
+               at_word<Door>(f, 0).open();
+               at_word<Door>(f, 1).wait();
+               at_word<std::atomic<bool>>(f, 2) = true;
+           },
+           {}, {word(&begun), word(&door), word(&urgent_done)});
+    begun.wait();
+    gpus[0].destroy_stream(first);
+    EXPECT_EQ(gpus[0].create_stream(0), first) << "its number goes to a stream that is not urgent";
+    launch(gpus[0], normal,
+           [](const ir::KernelFrame *f, int64_t, int64_t, void *) {
+               at_word<std::atomic<bool>>(f, 1) = at_word<std::atomic<bool>>(f, 0).load();
+           },
+           {}, {word(&urgent_done), word(&after)});
+    door.open();
+    finish(gpus[0], normal);
+    EXPECT_TRUE(after) << "what was put as urgent still is";
+    finish(gpus[0], first);
+}
+
 TEST(Streams, AFullOneHoldsUpWhoPuts) {
     VirtualOptions options;
     options.max_queued = 4;

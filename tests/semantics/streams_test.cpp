@@ -103,6 +103,70 @@ TEST(Semantics, S41_guards_set_and_restore_the_current_stream_and_device) {
     EXPECT_TRUE(caught<lz::DeviceError>([] { lz::Stream("cpu"); }).has("streams belong to GPUs"));
 }
 
+TEST(Streams, PrioritiesThatTakeTurnsOnOneNumberDoNotHang) {
+    Tensor x = lz::zeros({100}).to(kGpu1);
+    for (int i = 0; i < 300; ++i) {
+        const lz::Stream s(kGpu1, i % 2 ? -1 : 0);
+        const lz::StreamGuard guard(s);
+        x = x + 1;
+        x.eval();
+    }
+    EXPECT_EQ(floats(x), std::vector<float>(100, 300));
+}
+
+TEST(Streams, ALoopMayMakeOneInEachTurnAndNeverSync) {
+    const lz::Stream kept(kGpu1);
+    Tensor x = lz::zeros({16}, {.device = kGpu1}), pending = lz::ones({4});
+    for (int i = 0; i < 300; ++i) {
+        const lz::Stream s(kGpu1);
+        EXPECT_NE(s, kept) << "what nobody has any more is shared first";
+        const lz::StreamGuard guard(s);
+        s.wait_stream(kept);
+        x = x + 1;
+    }
+    EXPECT_EQ(floats(x), std::vector<float>(16, 300));
+    EXPECT_EQ(floats(pending), std::vector<float>(4, 1));
+    EXPECT_EQ(lz::Stream(kGpu1).id(), kept.id() + 1) << "they are all free again";
+}
+
+TEST(Streams, MoreThanTheDeviceHasNumbersForShareThem) {
+    std::vector<lz::Stream> streams;
+    for (int i = 0; i < 150; ++i)
+        streams.emplace_back(kGpu2, i % 3 == 0 ? -2 : 0);
+    for (int i = 0; i < 150; ++i)
+        EXPECT_EQ(streams[static_cast<size_t>(i)].priority(), i % 3 == 0 ? -2 : 0) << i;
+    Tensor sum = lz::zeros({8}, {.device = kGpu2});
+    std::vector<Tensor> parts;
+    for (const lz::Stream &s : streams) {
+        const lz::StreamGuard guard(s);
+        parts.push_back(lz::ones({8}, {.device = kGpu2}) * 2);
+    }
+    for (const Tensor &part : parts)
+        sum += part;
+    EXPECT_EQ(floats(sum), std::vector<float>(8, 300));
+    streams.clear();
+    const lz::Stream one(kGpu2), two(kGpu2);
+    EXPECT_NE(one, two);
+}
+
+TEST(Streams, SynchronizingADeviceWaitsForStreamsThatNobodyHasAnyMore) {
+    std::promise<void> gate;
+    std::shared_future<void> open(gate.get_future());
+    std::atomic<bool> called{false};
+    {
+        const lz::Stream s(kGpu1);
+        s.add_callback([&, open] {
+            open.wait();
+            called = true;
+        });
+        s.query(); // launches it
+    }
+    std::thread opener([&] { gate.set_value(); });
+    lz::cuda::synchronize(kGpu1);
+    EXPECT_TRUE(called);
+    opener.join();
+}
+
 TEST(Semantics, S41_streams_and_events_that_were_moved_from_are_what_they_were) {
     lz::Stream stream(kGpu1);
     const lz::Stream moved(std::move(stream));

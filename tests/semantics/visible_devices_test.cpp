@@ -110,6 +110,18 @@ TEST(Child, DISABLED_Modelled) {
     EXPECT_EQ(lz::cuda::device_count(), 3);
     EXPECT_NE(lz::cuda::get_device_name(kGpu2).find("h100"), std::string::npos);
 }
+TEST(Child, DISABLED_ModelAlone) {
+    EXPECT_EQ(lz::cuda::device_count(), 1);
+    EXPECT_NE(lz::cuda::get_device_name(kGpu0).find("h200"), std::string::npos);
+}
+TEST(Child, DISABLED_NoGpu) {
+    EXPECT_EQ(lz::cuda::device_count(), 0);
+}
+TEST(Devices, AModelAloneMakesOneGpu) {
+    const std::string model = "LAZULI_TEST_PLAIN=1 LAZULI_VIRTUAL_MODEL=h200";
+    run_child("-u LAZULI_VIRTUAL_GPUS " + model, "ModelAlone");
+    run_child("LAZULI_VIRTUAL_GPUS=0 " + model, "NoGpu"); // a number was given
+}
 TEST(Devices, AModelMaySayHowManyGpusThereAre) {
     run_child("-u LAZULI_VIRTUAL_GPUS LAZULI_TEST_PLAIN=1 LAZULI_VIRTUAL_MODEL=h100x3", "Modelled");
 }
@@ -174,7 +186,21 @@ TEST(Child, DISABLED_TooLarge) {
     EXPECT_EQ(floats(lz::ones({2}) + 1), (std::vector<float>{2, 2}));
 }
 TEST(Devices, VirtualGpusThatCannotBeMadeAreSaidToBeAbsent) {
-    run_child("LAZULI_VIRTUAL_MEMORY=8000000G", "TooLarge");
+    const std::string output = run_child("LAZULI_VIRTUAL_MEMORY=8000000G", "TooLarge");
+    EXPECT_NE(output.find("lazuli devices: The virtual GPUs could not be made: A virtual GPU can have up to"),
+              std::string::npos)
+        << output;
+}
+
+TEST(Child, DISABLED_NoRoom) {
+    const Caught error =
+        caught<lz::DeviceError>([] { lz::use_virtual_gpus(16, {.memory_bytes = int64_t{4} << 40}); });
+    EXPECT_TRUE(error.has("use_virtual_gpus: The system has no range of")) << error.what;
+    lz::use_virtual_gpus(1, {.memory_bytes = int64_t{64} << 20}); // nothing was asked for before
+    EXPECT_EQ(lz::cuda::device_count(), 1);
+}
+TEST(Devices, VirtualGpusThatCannotBeMadeAreRefusedWhereTheyAreAskedFor) {
+    run_child("-u LAZULI_VIRTUAL_GPUS -u LAZULI_VIRTUAL_MEMORY LAZULI_TEST_PLAIN=1", "NoRoom");
 }
 
 TEST(Devices, VirtualGpusCanBeAskedForBeforeTheFirstUse) {

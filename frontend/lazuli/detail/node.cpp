@@ -1,4 +1,5 @@
 #include "engine/engine.h"
+#include "engine/streams.h"
 #include "lazuli/detail/arena.h"
 #include "lazuli/detail/failure_record.h"
 #include "lazuli/detail/flights.h"
@@ -146,10 +147,27 @@ void Recorder::set_stream(ir::Device device, int32_t stream, std::shared_ptr<voi
         streams_.resize(device.index + size_t{1});
     NamedStream &mine = streams_[device.index];
     named_streams_ += (stream != ir::kNoStream) - (mine.number != ir::kNoStream);
-    mine.number = stream;
+    const int32_t before = std::exchange(mine.number, stream);
     mine.handle.swap(handle);
-    if (handle && count_ > 0 && std::ranges::find(held_, handle) == held_.end())
-        held_.push_back(std::move(handle));
+    if (handle && count_ > 0)
+        hold_stream({device, before});
+}
+
+/// Guards are left by exceptions, too.
+void Recorder::hold_stream(ir::StreamRef stream) noexcept {
+    if (std::ranges::find(held_, stream) != held_.end())
+        return;
+    try {
+        held_.push_back(stream);
+    } catch (const std::bad_alloc &) {
+        return; // at the worst a new stream gets this number early, and runs behind what is pending
+    }
+    engine::hold_stream(stream);
+}
+
+void Recorder::release_streams() noexcept {
+    for (const ir::StreamRef stream : std::exchange(held_, {}))
+        engine::release_stream(stream);
 }
 
 /// The thread ends. What it told streams to do is done; values that are still pending belong to whoever reads
@@ -176,6 +194,7 @@ void Recorder::reset() {
     current_gpu_ = 0;
     for (size_t i = 0; i < streams_.size(); ++i)
         set_stream({ir::DeviceKind::Cuda, static_cast<uint8_t>(i)}, ir::kNoStream, nullptr);
+    release_streams();
 }
 
 void Recorder::hold_effect(Cell *effect, std::shared_ptr<void> payload) {
@@ -194,7 +213,7 @@ void Recorder::drop_done() {
     for (const Effect &e : done)
         drop_handle(e.cell);
     if (count_ == 0)
-        std::exchange(held_, {}).clear();
+        release_streams();
 }
 
 void drop_use(Node *n) {

@@ -59,8 +59,8 @@ public:
     int32_t stream(ir::Device device) const {
         return named_streams_ == 0 || device == ir::kCpu ? ir::kNoStream : user_stream(device);
     }
-    /// kNoStream: none. `handle` keeps the stream alive; it is held until what was recorded on the stream
-    /// has been launched.
+    /// kNoStream: none. `handle` keeps the stream alive until another one is set; its number stays taken
+    /// until what was recorded on it has been launched.
     void set_stream(ir::Device device, int32_t stream, std::shared_ptr<void> handle);
     /// The handle of the user's stream, null where there is none.
     std::shared_ptr<void> stream_handle(ir::Device device) const {
@@ -142,14 +142,16 @@ private:
         int32_t number = ir::kNoStream;
         std::shared_ptr<void> handle;
     };
-    std::vector<NamedStream> streams_;        ///< by GPU
-    std::vector<std::shared_ptr<void>> held_; ///< streams of pending work that are not current any more
+    std::vector<NamedStream> streams_; ///< by GPU
+    std::vector<ir::StreamRef> held_;  ///< streams of pending work that are not current any more, each once
     struct Effect {
         Cell *cell;
         std::shared_ptr<void> payload;
     };
     std::vector<Effect> effects_;
 
+    void hold_stream(ir::StreamRef stream) noexcept;
+    void release_streams() noexcept;
     int32_t user_stream(ir::Device device) const {
         return device.index < streams_.size() ? streams_[device.index].number : ir::kNoStream;
     }
