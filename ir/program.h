@@ -134,6 +134,8 @@ struct Program {
     std::vector<uint32_t> results; ///< buffer of each graph result
     uint32_t num_runtime_words = 0;
     uint32_t num_events = 0;
+    /// The streams of the user's that the recording names, each once, in order: no step is on another one.
+    std::vector<StreamRef> user_streams;
     /// What `explain` says, in order; whole sentences.
     std::vector<std::string> notes;
 };

@@ -28,6 +28,8 @@ public:
             p_.num_runtime_words = count("a number of words");
         if (s_.accept_word("events"))
             p_.num_events = count("a number of events");
+        while (s_.accept_word("stream"))
+            user_stream();
         while (s_.accept_word("arena"))
             arena();
         while (s_.accept_word("buffer"))
@@ -113,6 +115,11 @@ private:
         if (a.pinned)
             a.home_device = device();
         p_.arenas.push_back(a);
+    }
+
+    void user_stream() {
+        const int32_t number = stream();
+        p_.user_streams.emplace_back(device(), number);
     }
 
     int32_t stream() { return static_cast<int32_t>(s_.integer_in("a stream", 0, INT32_MAX)); }

@@ -56,6 +56,8 @@ public:
             line("words {}", p_.num_runtime_words);
         if (p_.num_events != 0)
             line("events {}", p_.num_events);
+        for (const StreamRef s : p_.user_streams)
+            line("stream {} @{}", s.stream, to_string(s.device));
         for (size_t i = 0; i < p_.arenas.size(); ++i)
             print(i, p_.arenas[i]);
         for (size_t i = 0; i < p_.buffers.size(); ++i)

@@ -19,6 +19,11 @@ public:
             checks_.push_back(static_cast<size_t>(std::ranges::count_if(
                 kernel.instrs, [](const Instr &i) { return info(i.op).cls == KOpClass::Check; })));
         }
+        for (const StreamRef s : p_.user_streams) {
+            where_ = "the user's streams";
+            check(s.device.kind == DeviceKind::Cuda && s.stream >= kFirstUserStream && s.stream < kMaxStreams,
+                  "there can be no {}", to_string(s));
+        }
         for (size_t i = 0; i < p_.arenas.size(); ++i)
             verify_arena(i);
         for (size_t i = 0; i < p_.buffers.size(); ++i)

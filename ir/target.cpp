@@ -18,12 +18,11 @@ const DeviceInfo &Target::device(Device d) const {
     throw missing_device(d);
 }
 
-bool Target::are_peers(Device a, Device b) const {
-    const auto reaches = [&](Device from, Device to) {
-        const DeviceInfo *info = find(from);
-        return info && std::ranges::find(info->peers, to.index) != info->peers.end();
-    };
-    return a.kind == DeviceKind::Cuda && b.kind == DeviceKind::Cuda && (reaches(a, b) || reaches(b, a));
+bool Target::may_access(Device who, Device whose) const {
+    if (who.kind != DeviceKind::Cuda || whose.kind != DeviceKind::Cuda)
+        return false;
+    const DeviceInfo *info = find(who);
+    return info && std::ranges::find(info->peers, whose.index) != info->peers.end();
 }
 
 Failure Target::missing_device(Device asked) const {

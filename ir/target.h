@@ -27,7 +27,7 @@ struct DeviceInfo {
     Device device;
     int64_t memory_bytes = 0;
     int64_t cache_bytes = 0;    ///< last level: where streaming stores start to pay
-    std::vector<uint8_t> peers; ///< cuda indices with peer access: this device may address their memory
+    std::vector<uint8_t> peers; ///< cuda indices of GPUs whose memory this one may address
     // What a device can do, for estimates only: they decide where work goes and what memory is worth, never
     // what is computed.
     double memory_bandwidth = 2e10; ///< bytes a second
@@ -71,8 +71,12 @@ struct Target {
     const DeviceInfo &device(Device d) const;
     /// The same, or nullptr.
     const DeviceInfo *find(Device d) const;
-    /// Whether either of two GPUs may address the other's memory.
-    bool are_peers(Device a, Device b) const;
+    /// Whether `who` may read and write the memory of `whose`, another GPU: it was given peer access to it.
+    /// What runs on `who` and names memory of `whose` needs this direction.
+    bool may_access(Device who, Device whose) const;
+    /// Whether a copy between two GPUs goes straight: one of them, which then makes it, may access the
+    /// other's memory. Which one does not matter for what is copied.
+    bool are_peers(Device a, Device b) const { return may_access(a, b) || may_access(b, a); }
     /// Failure(Device) for a device that is not there: lists those that are, and says why there is no GPU
     /// (S11).
     Failure missing_device(Device asked) const;

@@ -47,10 +47,9 @@ private:
                                            : Sides{step.device, step.device};
     }
 
-    /// Whether `from`'s streams can copy to memory of `to`.
-    bool addresses(Device from, Device to) const {
-        const DeviceInfo &info = info_of(target_, from);
-        return !on_gpu(to) || std::ranges::find(info.peers, to.index) != info.peers.end();
+    /// Whether streams of `who` can copy from and to memory of `whose`.
+    bool addresses(Device who, Device whose) const {
+        return !on_gpu(whose) || target_.may_access(who, whose);
     }
 
     void place_what_is_fixed() {
@@ -66,7 +65,7 @@ private:
             if (unnamed.stream == kNoStream && !named)
                 free_.push_back(s);
             if (!named && unnamed.stream == kCopyPeerStream)
-                peer_copies_.push_back({s, unnamed.device == copy.from ? copy.to : copy.from});
+                peer_copies_.push_back({s, unnamed.device == copy.from ? copy.to : copy.from, step.stream});
             stream_.push_back(
                 stream_id({unnamed.device, named ? step.stream : std::max(unnamed.stream, kDefaultStream)}));
             const DeviceInfo &device = info_of(target_, unnamed.device);

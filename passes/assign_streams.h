@@ -3,7 +3,9 @@
 ///
 /// Property: the Schedule names the stream that runs each step, in the order of the steps.
 ///  - What the user put on a stream is there, in order (S41); a transfer's stream is one of the GPU that it
-///    copies to, or, to the host, of the one that it copies from.
+///    copies to, or, to the host, of the one that it copies from. Where only the source of a copy between
+///    GPUs may address the other, it makes the copy, and insert_syncs puts it in the order of the user's
+///    stream.
 ///  - Other transfers are on the copy streams of ir/stream.h: from the host on the target's, to the host and
 ///    to another GPU on the source's (the target's, where only that may address the other).
 ///  - Work of the CPU is on its one stream, and effects of the user's that name no stream on the default one.
@@ -29,10 +31,13 @@
 
 namespace lz::passes {
 
-/// A copy between two GPUs for which the user named no stream: the work of both.
+/// A copy between two GPUs on a stream of ours, of the one that makes it: the work of both.
 struct PeerCopy {
     uint32_t step;
     ir::Device other; ///< the one of the two that does not make the copy
+    /// The user's stream of `other` that the copy was recorded on, where that GPU may not address the one
+    /// that is read; else kNoStream.
+    int32_t user = ir::kNoStream;
 };
 
 /// Where steps run, and when by the estimates.

@@ -162,7 +162,7 @@ private:
 } // namespace
 
 Program build_program(const Graph &graph, std::vector<LoweredStep> steps, const MemoryPlan &plan,
-                      const Syncs &syncs) {
+                      const Syncs &syncs, std::vector<StreamRef> user_streams) {
     ProgramBuilder builder(graph, plan, syncs);
     size_t wait = 0, record = 0, hold = 0;
     for (size_t s = 0; s < steps.size(); ++s) {
@@ -179,7 +179,9 @@ Program build_program(const Graph &graph, std::vector<LoweredStep> steps, const 
         for (; hold < syncs.holds.size() && syncs.holds[hold].after_step == s; ++hold)
             builder.add_event(StepKind::WaitEvent, syncs.holds[hold].stream, syncs.holds[hold].event);
     }
-    return builder.take();
+    Program program = builder.take();
+    program.user_streams = std::move(user_streams);
+    return program;
 }
 
 } // namespace lz::passes

@@ -13,8 +13,9 @@
 
 namespace lz::passes {
 
-/// Consumes the steps: their kernels move into the Program.
+/// Consumes the steps: their kernels move into the Program. `user_streams` are those that the recording
+/// names.
 ir::Program build_program(const ir::Graph &graph, std::vector<LoweredStep> steps, const MemoryPlan &plan,
-                          const Syncs &syncs);
+                          const Syncs &syncs, std::vector<ir::StreamRef> user_streams);
 
 } // namespace lz::passes

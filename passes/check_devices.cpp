@@ -117,7 +117,7 @@ private:
         if (home == operands.end())
             home = std::ranges::find_if(operands, there);
         const auto stranger = std::ranges::find_if(
-            operands, [&](ValueId v) { return stays_away(v) && !target_.are_peers(home_, device(v)); });
+            operands, [&](ValueId v) { return stays_away(v) && !target_.may_access(home_, device(v)); });
         if (home == operands.end() || stranger == operands.end())
             return std::nullopt;
         return Clash{static_cast<size_t>(home - operands.begin()),
@@ -173,8 +173,18 @@ private:
         if (home_ == kCpu && !in_place)
             fix = fmt::format("{}, or {}", moves_to(operands, clash->stranger), fix);
         return failure(
-            fmt::format("operands are on different devices: {}. Bring them together, for instance with {}.",
-                        list_of(operands), fix));
+            fmt::format("operands are on different devices: {}. Bring them together, for instance with {}.{}",
+                        list_of(operands), fix, one_way(device(operands[clash->stranger]))));
+    }
+
+    /// Access has a direction, and the user may have given the other one.
+    std::string one_way(Device stranger) const {
+        if (!target_.may_access(stranger, home_))
+            return {};
+        return fmt::format(
+            " {0} may access the memory of {1}, but this runs on {1}, which may not access that of "
+            "{0}: enable_peer_access(\"{1}\", \"{0}\") allows it.",
+            to_string(stranger), to_string(home_));
     }
 
     /// `made by randn at train.cpp:30`; for text without lines `the input %x`.

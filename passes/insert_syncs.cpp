@@ -24,6 +24,9 @@ public:
             // The latest first: what they waited for themselves needs no wait of its own.
             for (const Dependence &d : dependences_.of(s))
                 wait(s, d.step, d.memory);
+            const bool is_peer_copy = copy != schedule_.peer_copies.end() && copy->step == s;
+            if (is_peer_copy && copy->user != kNoStream)
+                wait_for_all_on({copy->other, copy->user}, s);
             if (is_wait_stream(steps_[s]))
                 wait_stream(s);
             else if (is_effect_on_default_stream(s) && steps_[s].kind != StepKind::WaitEvent)
@@ -31,8 +34,12 @@ public:
             clocks_.add(schedule_.stream[s]);
             if (is_effect_on_default_stream(s) && steps_[s].kind != StepKind::RecordEvent)
                 hold_back_unnamed_work(s);
-            if (copy != schedule_.peer_copies.end() && copy->step == s)
-                note_peer_copy(*copy++);
+            if (is_peer_copy && copy->user != kNoStream)
+                hold({copy->other, copy->user}, s);
+            else if (is_peer_copy)
+                note_peer_copy(*copy);
+            if (is_peer_copy)
+                ++copy;
         }
         leave_peer_copies_to_later_runs();
         return std::move(syncs_);
@@ -114,13 +121,15 @@ private:
     }
 
     void hold_back_unnamed_work(uint32_t s) {
-        const uint32_t event = event_after(s);
-        for (int32_t number = kDefaultStream + 1; number < kFirstUserStream; ++number) {
-            const StreamRef stream{steps_[s].device, number};
-            syncs_.holds.push_back({s, stream, event});
-            if (const uint32_t k = find(stream); k != kNone)
-                clocks_.wait(k, s);
-        }
+        for (int32_t number = kDefaultStream + 1; number < kFirstUserStream; ++number)
+            hold({steps_[s].device, number}, s);
+    }
+
+    /// The stream goes on after the step, which was added.
+    void hold(StreamRef stream, uint32_t s) {
+        syncs_.holds.push_back({s, stream, event_after(s)});
+        if (const uint32_t k = find(stream); k != kNone)
+            clocks_.wait(k, s);
     }
 
     void wait_for_all_on(StreamRef stream, uint32_t s) {

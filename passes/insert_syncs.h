@@ -11,8 +11,9 @@
 ///  - what waits for the default stream, and a record or a callback on it, comes after all of them;
 ///  - all of them go on after a wait or a callback on it (Hold);
 ///  - an unnamed copy between two GPUs is work of both: on the one that does not make it a stream where
-///  nothing
-///    else is waits for it (Hold), if no unnamed work does.
+///    nothing else is waits for it (Hold), if no unnamed work does.
+/// A copy that the user put on a stream of the GPU that cannot make it (PeerCopy::user) comes after all of
+/// that stream, which goes on after it.
 ///
 /// Without it steps would read what is not written yet, or write over what is still read. It stands after
 /// `plan_memory`, whose reuses of bytes are dependences like any other.

@@ -78,6 +78,10 @@ private:
     struct Need {
         const Node &node;
         TransferCause cause;
+        /// Of a transfer that the user put on a stream: whose stream that is.
+        std::optional<Device> owner = {};
+
+        bool named() const { return owner.has_value(); }
     };
 
     GraphBuilder &b() { return rewriter_.builder(); }
@@ -93,6 +97,43 @@ private:
             if (device_of(copies_[c].value) == to)
                 return copies_[c].value;
         return kNone;
+    }
+    /// The same for a need. What the user put on a stream is done there: only a copy of that stream will do.
+    ValueId copy_for(ValueId old, Device to, const Need &need) {
+        if (!need.named())
+            return copy_on(old, to);
+        for (uint32_t c = first_copy_[root_[old]]; c != kNone; c = copies_[c].next)
+            if (const ValueId v = copies_[c].value; device_of(v) == to && is_on_stream_of(v, need))
+                return v;
+        return kNone;
+    }
+    bool is_on_stream_of(ValueId now, const Need &need) {
+        const Graph &graph = b().graph();
+        const Node *made = graph.producer(now);
+        if (!made || made->stream != need.node.stream)
+            return false;
+        const Device from = made->op == Op::Transfer ? graph.type(graph.operands(*made)[0]).device : kCpu;
+        return (device_of(now) == kCpu ? from : device_of(now)) == *need.owner;
+    }
+    /// Where a copy for the need comes from. On a stream of the user's that is the operand, or what the
+    /// operand is a copy of: a copy that another stream makes would be one more thing to wait for. And
+    /// streams copy to the host from their own GPU.
+    ValueId source(ValueId old, Device to, const Need &need) {
+        if (!need.named())
+            return nearest(old, to);
+        ValueId best = kNone;
+        double least = std::numeric_limits<double>::infinity();
+        for (const ValueId v : {rewriter_.value(root_[old]), rewriter_.value(old)}) {
+            if (v == kNone || (to == kCpu && device_of(v) != *need.owner))
+                continue;
+            if (const double seconds = target_.transfer_seconds(device_of(v), to, bytes(old));
+                seconds < least) {
+                least = seconds;
+                best = v;
+            }
+        }
+        LZ_CHECK(best != kNone, "what a stream copies to " + to_string(to) + " is not there");
+        return best;
     }
     /// The copy from which the value gets there soonest.
     ValueId nearest(ValueId old, Device to) {
@@ -125,15 +166,33 @@ private:
         const ValueId x = g_.operands(node)[0], y = g_.result(node);
         if (written_[x] || written_[y])
             return keep(id);
-        root_[y] = root_[x];
+        const Need need = need_of(node);
         const Device to = g_.type(y).device;
-        if (copy_on(x, to) == kNone && only_passes_through(y)) {
+        if (need.named() && device_of(rewriter_.value(x)) == to)
+            return keep(id);
+        root_[y] = root_[x];
+        if (!need.named() && copy_on(x, to) == kNone && only_passes_through(y)) {
             // Whoever reads it takes it from where it is.
             sent_[y] = true;
             rewriter_.replace(y, rewriter_.value(x));
             return;
         }
-        rewriter_.replace(y, at(y, to, {node, TransferCause::User}));
+        rewriter_.replace(y, at(x, to, need));
+    }
+    Need need_of(const Node &transfer) const {
+        Need need{transfer, TransferCause::User};
+        if (transfer.stream == kNoStream)
+            return need;
+        const Device from = g_.type(g_.operands(transfer)[0]).device,
+                     to = g_.type(g_.result(transfer)).device;
+        if (const Device owner = to == kCpu ? from : to; owner != kCpu)
+            need.owner = owner;
+        return need;
+    }
+    /// A transfer whose source may be another device than that of its operand.
+    bool takes_any_source(const Node &transfer) const {
+        return !written_[g_.result(transfer)] &&
+               (transfer.stream == kNoStream || g_.type(g_.result(transfer)).device != kCpu);
     }
 
     /// Whether all that is made of a transfer's result are other transfers, or slices that are together at
@@ -146,7 +205,7 @@ private:
         for (const NodeId user : uses_.users(y)) {
             const Node &node = g_.node(user);
             slices = slices && node.op == Op::Slice && node.order_count == 0;
-            transfers = transfers && node.op == Op::Transfer && !written_[g_.result(node)];
+            transfers = transfers && node.op == Op::Transfer && takes_any_source(node);
             if (slices)
                 sliced += bytes(g_.result(node));
         }
@@ -235,9 +294,9 @@ private:
 
     TransferCause cause(ValueId v, Device to) const {
         const TensorType &type = g_.type(v);
-        return is_cpu_scalar(type)                  ? TransferCause::Scalar
-               : target_.are_peers(type.device, to) ? TransferCause::Peer
-                                                    : TransferCause::Side;
+        return is_cpu_scalar(type)                   ? TransferCause::Scalar
+               : target_.may_access(to, type.device) ? TransferCause::Peer
+                                                     : TransferCause::Side;
     }
 
     // --- bringing a value to a device
@@ -245,17 +304,17 @@ private:
     ValueId at(ValueId old, Device to, const Need &need) {
         if (written_[old])
             return move_uncached(rewriter_.value(old), to, need);
-        if (const ValueId v = copy_on(old, to); v != kNone)
+        if (const ValueId v = copy_for(old, to, need); v != kNone)
             return v;
         const Node *made = g_.producer(root_[old]);
         if (is_maker(made)) {
             const ValueId v = b().clone_maker(g_, *made, to);
-            if (need.node.op == Op::Transfer)
-                b().set_stream(need.node.stream);
+            b().set_stream(stream_for(to, need));
             add_copy(old, v);
             return v;
         }
-        if (made && info(made->op).family == OpFamily::View && made->operand_count == 1 &&
+        const bool elsewhere = need.named() && to == kCpu && g_.type(root_[old]).device != *need.owner;
+        if (made && !elsewhere && info(made->op).family == OpFamily::View && made->operand_count == 1 &&
             depth_ < kMaxRepeated) {
             ++depth_;
             const ValueId v = view_at(root_[old], *made, to, need);
@@ -263,14 +322,19 @@ private:
             if (v != kNone)
                 return v;
         }
-        const bool on_stream = need.cause == TransferCause::User && need.node.stream != kNoStream;
-        if (made && !on_stream && do_again(root_[old], to))
+        if (made && !need.named() && do_again(root_[old], to))
             return copy_on(old, to);
-        return move(old, nearest(old, to), to, need);
+        return move(old, source(old, to, need), to, need);
+    }
+    /// What is made on the other side for a transfer on a stream is work of that stream, where it has one.
+    static int32_t stream_for(Device to, const Need &need) {
+        return need.named() && to != kCpu ? need.node.stream : kNoStream;
     }
 
     ValueId move_uncached(ValueId now, Device to, const Need &need) {
-        const ValueId v = b().transfer(now, to, need.node.loc);
+        // On a stream of the user's also where it is there already.
+        const ValueId v = need.named() ? b().add(Op::Transfer, {now}, {device_word(to)}, {}, need.node.loc)
+                                       : b().transfer(now, to, need.node.loc);
         if (v == now)
             return v;
         b().set_recorded(need.node.recorded);
@@ -290,9 +354,9 @@ private:
         const ValueId x = g_.operands(view)[0];
         if (written_[x])
             return kNone;
-        if (copy_on(x, to) == kNone && !is_maker(g_.producer(root_[x]))) {
+        if (copy_for(x, to, need) == kNone && !is_maker(g_.producer(root_[x]))) {
             const double there = target_.device(to).memory_bandwidth,
-                         here = target_.device(device_of(nearest(old, to))).memory_bandwidth;
+                         here = target_.device(device_of(source(old, to, need))).memory_bandwidth;
             const bool free = view.op == Op::Reshape || view.op == Op::Broadcast;
             const bool same_bytes = view.op == Op::Permute || view.op == Op::Flip;
             if (!free && !(same_bytes && there >= here))
@@ -300,7 +364,7 @@ private:
         }
         const ValueId from = at(x, to, need);
         const ValueId v = b().clone_node(g_, view, std::span(&from, 1));
-        b().set_stream(kNoStream);
+        b().set_stream(stream_for(to, need));
         add_copy(old, v);
         return v;
     }

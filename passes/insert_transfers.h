@@ -2,7 +2,8 @@
 /// insert_transfers: every change of device is an explicit `transfer`, and as few bytes cross as can be.
 ///
 /// Property: the operands of every node are on the device that runs it (but for `transfer`, calls that were
-/// recorded over devices, and host callbacks), and a value crosses to a device at most once. What need not
+/// recorded over devices, and host callbacks), and a value crosses to a device at most once, on each of the
+/// user's streams at most once more. What need not
 /// cross does not:
 ///   - makers are made where they are needed, their runtime words with them;
 ///   - a value that came from a device, or was brought there before, is taken from there;
@@ -17,6 +18,9 @@
 /// seconds of transfer are, and its result goes back to the device that it was recorded with (S05).
 /// A `transfer` that was recorded for an operation, with its operands, is one of the pass's own: it loses
 /// them.
+///
+/// What the user put on a stream is done there (S41): such a transfer is shared with no copy that another
+/// stream made, is not left out, and copies to the host from the GPU that the stream belongs to.
 ///
 /// Values that a call writes are left out of all this: each of their transfers stays where it was recorded.
 ///

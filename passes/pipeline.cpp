@@ -11,6 +11,7 @@
 #include "passes/facts.h"
 #include "passes/insert_syncs.h"
 #include "passes/insert_transfers.h"
+#include "passes/places.h"
 #include "passes/simplify.h"
 #include "passes/stage_copies.h"
 #include "passes/verify.h"
@@ -162,6 +163,7 @@ CompileResult compile(Graph graph, const Target &target, const PipelineObserver 
     const PassContext context{target, &fusion_notes, &room};
     if (target.modes.verify)
         verify_after("recording", graph);
+    const std::vector<StreamRef> streams = user_streams(graph);
     Graph unfused;
     for (const GraphPass &pass : kGraphPasses) {
         if (&pass == std::end(kGraphPasses) - 1 && target.modes.fuse && might_not_fit(graph, target))
@@ -169,14 +171,14 @@ CompileResult compile(Graph graph, const Target &target, const PipelineObserver 
         graph = run(pass.name, [&] { return pass.run(std::move(graph), context); });
         run.check({.pass = pass.name, .graph = &graph}, graph);
     }
-    Program program = lower(graph, target, fusion_notes, observer);
+    Program program = lower(graph, target, fusion_notes, observer, &streams);
     if (const int64_t bytes = excess(program, target); bytes > 0 && !unfused.nodes().empty()) {
         // A kernel needs all its operands at once. One operation after the other may fit (S52).
         Target apart = target;
         apart.modes.fuse = false;
         unfused = run("fuse", [&] { return fuse(std::move(unfused), apart); });
         run.check({.pass = "fuse", .graph = &unfused}, unfused);
-        Program other = lower(unfused, apart, {}, observer);
+        Program other = lower(unfused, apart, {}, observer, &streams);
         if (excess(other, target) < bytes) {
             other.notes.push_back(fmt::format("Every operation is its own kernel, because fused they would "
                                               "need {} more than GPUs have.",
@@ -188,7 +190,7 @@ CompileResult compile(Graph graph, const Target &target, const PipelineObserver 
 }
 
 Program lower(const Graph &graph, const Target &target, const FusionNotes &fusion_notes,
-              const PipelineObserver *observer) {
+              const PipelineObserver *observer, const std::vector<StreamRef> *streams) {
     Pipeline run(target, observer);
     std::vector<LoweredStep> steps = run("lower-clusters", [&] { return lower_clusters(graph, target); });
     run.check({.pass = "lower-clusters", .graph = &graph, .steps = steps},
@@ -212,8 +214,9 @@ Program lower(const Graph &graph, const Target &target, const FusionNotes &fusio
     });
     std::vector<std::string> notes =
         run("explain", [&] { return explain(graph, fusion_notes, steps, plan, schedule, syncs); });
-    Program program =
-        run("build-program", [&] { return build_program(graph, std::move(steps), plan, syncs); });
+    Program program = run("build-program", [&] {
+        return build_program(graph, std::move(steps), plan, syncs, streams ? *streams : user_streams(graph));
+    });
     program.notes = std::move(notes);
     run.check({.pass = "build-program", .graph = &graph, .plan = &plan, .program = &program}, program);
 

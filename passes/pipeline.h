@@ -43,9 +43,11 @@ struct CompileResult {
 /// Program can express yet, and Failure(Internal) for ours.
 CompileResult compile(ir::Graph graph, const ir::Target &target, const PipelineObserver *observer = nullptr);
 
-/// The second half of it: from a graph as `fuse` left it to its Program.
+/// The second half of it: from a graph as `fuse` left it to its Program. `user_streams` are those that the
+/// recording names, which passes before may not have added to; not given: those of the graph.
 ir::Program lower(const ir::Graph &graph, const ir::Target &target, const FusionNotes &fusion_notes = {},
-                  const PipelineObserver *observer = nullptr);
+                  const PipelineObserver *observer = nullptr,
+                  const std::vector<ir::StreamRef> *user_streams = nullptr);
 
 struct PassContext {
     const ir::Target &target;

@@ -10,9 +10,12 @@ namespace lz::passes {
 /// The device that runs a node. A transfer runs on the GPU that it reads, else on the one that it writes; an
 /// effect where it says.
 ir::Device device_of(const ir::Graph &graph, const ir::Node &node);
+/// Whose streams the user can name for it: as `device_of`, but those of the GPU that a named transfer copies to.
+ir::Device owner_of(const ir::Graph &graph, const ir::Node &node);
 
 /// The places of a graph, and how often effects of the user's stand in them. A place is a device and a stream
-/// that the user named; unnamed work is in that of the default stream, and all work of the CPU in one.
+/// that the user named; unnamed work is in that of the default stream, and all work of the CPU in one. The
+/// stream that the user named for a transfer to a GPU is one of that GPU.
 class Places {
 public:
     explicit Places(const ir::Graph &graph);
@@ -32,5 +35,8 @@ private:
     std::vector<uint32_t> place_, epoch_;
     bool any_effect_ = false;
 };
+
+/// The streams of the user's that a graph names, each once, by device and number.
+std::vector<ir::StreamRef> user_streams(const ir::Graph &graph);
 
 } // namespace lz::passes

@@ -3,6 +3,7 @@
 #include "ir/checks.h"
 #include "ir/diagnostic.h"
 #include "ir/float_environment.h"
+#include "passes/places.h"
 #include "passes/rewrite.h"
 #include "passes/simplify_rules.h"
 
@@ -49,15 +50,19 @@ const RuleIndex &rule_index() {
 /// Walks the old graph and makes the new one.
 class Simplifier {
 public:
-    Simplifier(const Graph &from, Graph room) : rewriter_(from, std::move(room)), from_(from) {}
+    Simplifier(const Graph &from, Graph room) : rewriter_(from, std::move(room)), from_(from) {
+        if (std::ranges::any_of(from.nodes(), [](const Node &n) { return n.stream != kNoStream; }))
+            note_results();
+    }
 
     Graph run() {
         for (NodeId id = 0; id < from_.nodes().size(); ++id) {
             const Node &node = from_.node(id);
+            const auto values_before = static_cast<ValueId>(graph().values().size());
             const ValueId now = node.result_count == 1 && node.order_count == 0
                                     ? apply_rules({*this, from_.attrs(node), rewriter_.operands(node), node})
                                     : kNone;
-            if (now == kNone) {
+            if (now == kNone || (now < values_before && must_stay(node, now))) {
                 rewriter_.keep(id);
             } else {
                 rewriter_.replace(node.first_result, now);
@@ -82,6 +87,22 @@ public:
     const Graph &graph() { return rewriter_.builder().graph(); }
 
 private:
+    void note_results() {
+        is_result_.resize(from_.values().size());
+        for (const ValueId v : from_.results)
+            is_result_[v] = true;
+    }
+
+    /// What the user put on a stream, and `now`, which was there before, is not: who waits for the stream
+    /// would not wait for that value (S41). Views are work only where their result is stored.
+    bool must_stay(const Node &node, ValueId now) {
+        if (node.stream == kNoStream || owner_of(from_, node) == kCpu ||
+            (info(node.op).family == OpFamily::View && !is_result_[node.first_result]))
+            return false;
+        const Node *const made = graph().producer(now);
+        return !made || made->stream != node.stream || owner_of(graph(), *made) != owner_of(from_, node);
+    }
+
     ValueId apply_rules(const Candidate &candidate) {
         for (const Rule &rule : rule_index().of(candidate.attrs.op))
             if (const ValueId v = rule.apply(candidate); v != kNone)
@@ -91,6 +112,7 @@ private:
 
     Rewriter rewriter_;
     const Graph &from_;
+    std::vector<bool> is_result_; ///< by value of the old graph; empty where no node has a stream
     bool changed_ = false;
 };
 

@@ -8,7 +8,8 @@
 /// Without it the frontend's compositions (a mean is a sum times a literal, a transpose of a transpose) would
 /// cost what they spell out, and `eliminate_common` would take different spellings for different values. It
 /// stands after the device passes, whose errors name operations as the user wrote them, and before
-/// `eliminate_common`.
+/// `eliminate_common`. What the user put on a stream of a GPU becomes no value that was made elsewhere: it is
+/// work of that stream (S41), and stays, unless it is a view that nobody holds.
 
 #include "ir/graph.h"
 

@@ -44,6 +44,8 @@ public:
     Verifier(const Program &program, std::span<const Location> lines) : program_(program), lines_(lines) {}
 
     void run() {
+        for (uint32_t s = 0; s < program_.steps.size(); ++s)
+            check_stream(s);
         for (const Step &step : program_.steps)
             streams_ = std::max(streams_, stream_of(step) + 1);
         now_.assign(streams_, Clock(streams_, 0));
@@ -56,6 +58,23 @@ public:
     }
 
 private:
+    void check_stream(uint32_t s) const {
+        const Step &step = program_.steps[s];
+        const StreamRef stream{step.device, step.stream};
+        const bool on_cpu = step.device == kCpu;
+        if (step.stream < 0 || step.stream >= (on_cpu ? kHostStream + 1 : kMaxStreams))
+            fail(s, fmt::format("is on {}, which is not there", to_string(stream)));
+        if (!on_cpu && step.stream >= kFirstUserStream &&
+            std::ranges::find(program_.user_streams, stream) == program_.user_streams.end())
+            fail(s, fmt::format("is on {}, and the user named {}", to_string(stream), user_streams()));
+    }
+    std::string user_streams() const {
+        std::string text;
+        for (const StreamRef stream : program_.user_streams)
+            text += (text.empty() ? "" : ", ") + to_string(stream);
+        return text.empty() ? "no stream" : text;
+    }
+
     /// Streams of different devices are different streams.
     size_t stream_of(const Step &step) {
         const auto key = std::tuple(step.device.kind, step.device.index, step.stream);

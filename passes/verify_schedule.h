@@ -8,6 +8,9 @@
 /// inputs and inputs that share memory, blocks of results, and copies by the bytes that they move. What the
 /// user's events order is not known, so it proves nothing.
 ///
+/// Each step is on a stream that its device has: of the user's one that the recording names, on the device
+/// that it belongs to.
+///
 /// How a run meets earlier ones (the first use of an input, a result or an arena on each stream) is the
 /// executor's, and not looked at here.
 ///
@@ -22,8 +25,9 @@
 namespace lz::passes {
 
 /// Throws Failure(Internal) with the two steps, the buffer and the bytes at the first pair that is not
-/// ordered, or the first read of bytes that hold another value. `lines` are the user's, by recorded index:
-/// when they are given the message has those of both steps. Near linear in the number of accesses.
+/// ordered, or the first read of bytes that hold another value; with the stream at the first step whose
+/// stream is not there. `lines` are the user's, by recorded index: when they are given the message has those
+/// of both steps. Near linear in the number of accesses.
 void verify_schedule(const ir::Program &program, std::span<const ir::Location> lines = {});
 
 } // namespace lz::passes

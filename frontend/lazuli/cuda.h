@@ -64,8 +64,11 @@ LZ_API std::string get_device_name(const Device &device = Device::cuda(), Locati
 /// Whether `device` could address the memory of `peer`: two different GPUs with a link between them (S12).
 LZ_API bool can_device_access_peer(const Device &device, const Device &peer,
                                    Location loc = Location::current());
-/// Lets `device` address the memory of `peer`: operations may then mix their tensors (S07), and copies
-/// between them go straight. Read when a graph is compiled. Throws DeviceError where there is no link.
+/// Lets `device` address the memory of `peer`, as in CUDA: operations that run on `device` may then take
+/// tensors of `peer` (S07). It is one direction; operations on `peer` that take tensors of `device` need a
+/// call of their own. A copy between two GPUs needs neither: it goes straight where one of them may address
+/// the other's memory, whichever that is, and else through pinned memory of the host. Read when a graph is
+/// compiled. Throws DeviceError where there is no link.
 LZ_API void enable_peer_access(const Device &device, const Device &peer, Location loc = Location::current());
 LZ_API void disable_peer_access(const Device &device, const Device &peer, Location loc = Location::current());
 

@@ -77,7 +77,7 @@ auto launched(Location loc, F &&look) {
 /// A stream that a pending effect names: its number stays taken, also when nobody has the stream any more.
 class PendingStream {
 public:
-    explicit PendingStream(const StreamState &stream) : ref_(stream.ref) {
+    PendingStream(const StreamState &stream) : ref_(stream.ref) {
         if (ref_.stream >= ir::kFirstUserStream)
             engine::hold_stream(ref_);
     }
@@ -120,8 +120,7 @@ struct PendingRecord {
 /// Made where it stays: a PendingStream does not move.
 template <class T, class... Parts>
 std::shared_ptr<void> pending(Parts &&...parts) {
-    return std::shared_ptr<void>(new T{std::forward<Parts>(parts)...},
-                                 [](void *p) { delete static_cast<T *>(p); });
+    return std::shared_ptr<T>(new T{std::forward<Parts>(parts)...});
 }
 
 void record_effect_of(const EventState &event, const StreamState &stream, std::shared_ptr<void> held,

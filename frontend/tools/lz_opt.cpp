@@ -101,16 +101,20 @@ int number_of_gpus(const Options &options) {
     return count;
 }
 
-/// `0-1`: these two GPUs have peer access to each other.
+/// `0-1`: these two GPUs have peer access to each other; `0to1`: the first has access to the memory of the
+/// second.
 void add_peers(Target &target, std::string_view pair) {
-    const size_t dash = pair.find('-');
-    const int a = small_number(pair.substr(0, dash));
-    const int b = dash == std::string_view::npos ? -1 : small_number(pair.substr(dash + 1));
+    const size_t way = pair.find("to"), middle = way == std::string_view::npos ? pair.find('-') : way;
+    const int a = small_number(pair.substr(0, middle));
+    const int b = middle == std::string_view::npos
+                      ? -1
+                      : small_number(pair.substr(middle + (way == std::string_view::npos ? 1 : 2)));
     const auto count = static_cast<int>(target.devices.size()) - 1;
     if (a < 0 || b < 0 || a >= count || b >= count || a == b)
-        bad_option("peers", pair, fmt::format("i-j for two of the {} GPUs of --devices", count));
+        bad_option("peers", pair, fmt::format("i-j or itoj for two of the {} GPUs of --devices", count));
     target.devices[static_cast<size_t>(a) + 1].peers.push_back(static_cast<uint8_t>(b));
-    target.devices[static_cast<size_t>(b) + 1].peers.push_back(static_cast<uint8_t>(a));
+    if (way == std::string_view::npos)
+        target.devices[static_cast<size_t>(b) + 1].peers.push_back(static_cast<uint8_t>(a));
 }
 
 /// What this machine is, or the fixed target of tests. Running needs code for this machine.
@@ -352,7 +356,9 @@ int main(int argc, char **argv) {
                    "host to run")
         ->check(CLI::IsMember({"test", "host"}));
     app.add_option("--devices", options.devices, "the target's GPUs: cuda:4 for four, estimated as H200s");
-    app.add_option("--peers", options.peers, "GPUs with peer access, in pairs: 0-1,2-3")->delimiter(',');
+    app.add_option("--peers", options.peers,
+                   "GPUs with peer access, in pairs: 0-1 both ways, 2to3 of 2 to the memory of 3")
+        ->delimiter(',');
     app.add_option("--transfer", options.transfer, "what operands on different devices are")
         ->check(CLI::IsMember({"explicit", "automatic"}));
     app.add_option("--delay", options.delay, "run with random waits of streams, by this seed");

@@ -54,7 +54,7 @@ public:
         : devices_(machine_options(target, delay)) {
         for (const DeviceInfo &a : target.devices)
             for (const DeviceInfo &b : target.devices)
-                if (a.device != b.device && target.are_peers(a.device, b.device))
+                if (target.may_access(a.device, b.device))
                     backend(a.device).set_peer_access(backend(b.device), true);
         int32_t last = kFirstUserStream - 1;
         for (const Step &step : program.steps)

@@ -476,6 +476,26 @@ TEST(Semantics, S07_peers_may_be_mixed_while_access_is_enabled) {
     EXPECT_THROW(floats(x + y), lz::DeviceError);
 }
 
+TEST(Semantics, S07_peer_access_has_a_direction) {
+    const Tensor x = lz::full({5}, 1.0, {.device = kGpu0}), y = lz::full({5}, 2.0, {.device = kGpu1});
+    lz::sync();
+    lz::cuda::enable_peer_access(kGpu0, kGpu1); // cuda:0 may use memory of cuda:1
+    EXPECT_EQ(floats(x + y), std::vector<float>(5, 3)) << "it runs on cuda:0";
+    const Caught other = caught<lz::DeviceError>([&] { floats(y + x); });
+    EXPECT_TRUE(other.has("operands are on different devices")) << other.what;
+    EXPECT_TRUE(other.has("enable_peer_access(\"cuda:1\", \"cuda:0\")")) << other.what;
+    // Copies go either way.
+    EXPECT_EQ(floats(x.cuda(1) + y), std::vector<float>(5, 3));
+    EXPECT_EQ(floats(y.cuda(0) + x), std::vector<float>(5, 3));
+    lz::cuda::enable_peer_access(kGpu1, kGpu0);
+    EXPECT_EQ(floats(y + x), std::vector<float>(5, 3));
+    lz::cuda::disable_peer_access(kGpu0, kGpu1);
+    EXPECT_EQ(floats(y + x), std::vector<float>(5, 3));
+    EXPECT_THROW(floats(x + y), lz::DeviceError);
+    lz::cuda::disable_peer_access(kGpu1, kGpu0);
+    EXPECT_THROW(floats(y + x), lz::DeviceError);
+}
+
 TEST(Semantics, S07_a_number_on_the_cpu_is_written_to_a_part_on_a_gpu) {
     Tensor w = lz::zeros({4}, {.device = kGpu0});
     const Tensor s = lz::tensor(3.0f).clone(), v = lz::arange(3).to(lz::f32);

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 namespace {
 
@@ -165,6 +166,133 @@ TEST(Streams, SynchronizingADeviceWaitsForStreamsThatNobodyHasAnyMore) {
     lz::cuda::synchronize(kGpu1);
     EXPECT_TRUE(called);
     opener.join();
+}
+
+/// A door that work for which no stream is named waits for, from where it stands on.
+class Gate {
+public:
+    explicit Gate(const Device &device) {
+        lz::default_stream(device).add_callback([open = open_.get_future().share()] { open.wait(); });
+    }
+    ~Gate() { open(); }
+    void open() {
+        if (!std::exchange(is_open_, true))
+            open_.set_value();
+    }
+
+private:
+    std::promise<void> open_;
+    bool is_open_ = false;
+};
+
+/// What a stream is told to do with x, made on the default stream, and what comes out.
+struct OnStream {
+    const char *name;
+    Tensor (*record)(Tensor x);
+    float result;
+};
+const OnStream kOnStream[] = {
+    {"clone", [](Tensor x) { return x.clone(); }, 3},
+    {"clone of a view", [](Tensor x) { return x.view({2, 32}).clone(); }, 3},
+    {"copy_",
+     [](Tensor x) {
+         Tensor w = lz::empty_like(x);
+         w.copy_(x);
+         return w;
+     },
+     3},
+    {"copy_ into what is there",
+     [](Tensor x) {
+         static Tensor w = lz::zeros({64}, {.device = kGpu1});
+         w.copy_(x);
+         return w;
+     },
+     3},
+    {"times one", [](Tensor x) { return lz::add(x, lz::zeros_like(x)) * lz::ones_like(x); }, 3},
+    {"a condition that is known", [](Tensor x) { return lz::where(lz::ones_like(x) > 0, x, x + 1); }, 3},
+    {"a copy to the host", [](Tensor x) { return x.cpu(); }, 3},
+    {"there and back", [](Tensor x) { return x.cpu().cuda(1); }, 3},
+};
+
+TEST(Semantics, S41_what_needs_no_work_of_its_own_still_counts_for_its_stream) {
+    for (const bool launched : {false, true})
+        for (const OnStream &form : kOnStream) {
+            SCOPED_TRACE(std::string(form.name) + (launched ? ", of what is launched" : ""));
+            const lz::Stream s(kGpu1);
+            const Tensor base = lz::ones({64}, {.device = kGpu1});
+            base.eval();
+            Gate gate(kGpu1);
+            const Tensor x = base + 2;                                       // waits at the gate
+            const Tensor host = x.to(Device::cpu(), {.non_blocking = true}); // a copy that exists already
+            if (launched)
+                lz::eval({x, host});
+            Tensor z;
+            {
+                const lz::StreamGuard guard(s);
+                z = form.record(x);
+            }
+            const lz::Event event = s.record_event();
+            std::atomic<bool> called{false};
+            s.add_callback([&] { called = true; });
+            EXPECT_FALSE(event.query());
+            EXPECT_FALSE(s.query());
+            EXPECT_FALSE(called);
+            gate.open();
+            s.synchronize();
+            EXPECT_TRUE(called);
+            EXPECT_TRUE(event.query());
+            EXPECT_EQ(floats(z), std::vector<float>(64, form.result));
+            EXPECT_EQ(floats(x), std::vector<float>(64, 3));
+            EXPECT_EQ(floats(host), std::vector<float>(64, 3));
+        }
+}
+
+TEST(Streams, CopiesInAChainStayOnTheStreamOfTheirDevice) {
+    const lz::Stream other(kGpu0), s(kGpu1); // the same numbers on two devices
+    ASSERT_EQ(other.id(), s.id());
+    std::promise<void> gate;
+    other.add_callback([open = gate.get_future().share()] { open.wait(); });
+    const Tensor x = lz::full({1000}, 5.0, {.device = kGpu0});
+    x.eval();
+    Tensor y, c, b = lz::zeros({1000}, {.device = kGpu1});
+    {
+        const lz::StreamGuard guard(s);
+        y = x.cuda(1).cpu();
+        b.copy_(x);
+        c = b.cpu();
+    }
+    s.synchronize(); // whatever the stream of cuda:0 with its number does
+    EXPECT_EQ(floats(y), std::vector<float>(1000, 5));
+    EXPECT_EQ(floats(c), std::vector<float>(1000, 5));
+    gate.set_value();
+    other.synchronize();
+}
+
+TEST(Semantics, S41_a_copy_that_only_its_source_can_make_is_in_the_order_of_its_stream) {
+    for (const bool peers : {false, true}) {
+        SCOPED_TRACE(peers);
+        if (peers)
+            lz::cuda::enable_peer_access(kGpu0, kGpu1); // and cuda:1 may not read cuda:0
+        const lz::Stream s(kGpu1);
+        const Tensor x = lz::full({1000}, 5.0, {.device = kGpu0});
+        x.eval();
+        std::promise<void> gate;
+        s.add_callback([open = gate.get_future().share()] { open.wait(); });
+        Tensor y;
+        {
+            const lz::StreamGuard guard(s);
+            y = x.cuda(1);
+        }
+        const lz::Event event = s.record_event();
+        EXPECT_FALSE(event.query());
+        EXPECT_FALSE(s.query());
+        gate.set_value();
+        s.synchronize();
+        EXPECT_TRUE(event.query());
+        EXPECT_EQ(floats(y), std::vector<float>(1000, 5));
+        if (peers)
+            lz::cuda::disable_peer_access(kGpu0, kGpu1);
+    }
 }
 
 TEST(Semantics, S41_streams_and_events_that_were_moved_from_are_what_they_were) {

@@ -299,6 +299,12 @@ void replace(Tensor &target, const Tensor &value) {
     }
     const State state = next->state.load(std::memory_order_acquire);
     if (state == State::Ready && !next->in_flight.load(std::memory_order_acquire)) {
+        // On a stream that the user named it is work of that stream (S41), unless this form has just done it.
+        if (Recorder::current().stream(next->type.device) != ir::kNoStream &&
+            Access::cell(value)->handles.load(std::memory_order_acquire) != 1) [[unlikely]] {
+            replace(target, fresh(value, from_ir(next->loc)));
+            return;
+        }
         add_use(next);
         cell->current = next;
         drop_use(last);
