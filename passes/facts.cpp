@@ -49,6 +49,16 @@ int scalar_ops(Op op, DType) {
     return kCostTable[static_cast<size_t>(op)];
 }
 
+int fused_ops(const Graph &graph, const Node &node) {
+    if (node.op == Op::Cast) {
+        const DType from = graph.type(graph.operands(node)[0]).dtype,
+                    to = graph.type(graph.result(node)).dtype;
+        if ((is_half(from) && to == DType::F32) || (is_half(to) && from == DType::F32))
+            return 0;
+    }
+    return scalar_ops(node.op, DType::F32);
+}
+
 bool is_expensive(Op op, DType dtype) {
     switch (op) {
     case Op::Pad:

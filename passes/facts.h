@@ -18,6 +18,9 @@ struct FusionNotes;
 bool is_expensive(ir::Op op, ir::DType dtype);
 /// Scalar operations of one element of the op's result, roughly as many instructions as it becomes.
 int scalar_ops(ir::Op op, ir::DType dtype);
+/// The same of a node within a cluster. Conversions between a half type and f32 count for nothing: arithmetic
+/// of half types consists of them in any case, whether they are written as casts or not.
+int fused_ops(const ir::Graph &graph, const ir::Node &node);
 /// Views that are index maps only, and makers: copied into every reader.
 bool is_free(ir::Op op);
 /// A join of more tensors than are worth a choice among them for each element. Its kernel takes them part by

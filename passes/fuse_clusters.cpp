@@ -68,7 +68,7 @@ void ClusterSet::add_member(uint32_t cluster, NodeId n) {
     c.members = n;
     if (c.last_member == kNone)
         c.last_member = n;
-    c.ops += scalar_ops(graph_.node(n).op, DType::F32);
+    c.ops += fused_ops(graph_, graph_.node(n));
     note_span(c);
 }
 

@@ -370,7 +370,7 @@ private:
             return kNeedsMemory;
         if (!clusters_.same_place(w.cluster, n))
             return kOtherStream;
-        if (c.ops + scalar_ops(node.op, DType::F32) > target_.max_scalar_ops ||
+        if (c.ops + fused_ops(graph_, node) > target_.max_scalar_ops ||
             c.inputs + c.outputs + static_cast<int>(node.operand_count) + 1 > target_.max_operands)
             return kTooBig;
         const OpFamily family = family_of(node);
@@ -400,7 +400,7 @@ private:
         if (w.total() > 2 * numel) {
             if (is_expensive(node.op, graph_.type(graph_.result(node)).dtype))
                 return kTooOften;
-            if (c.repeated + scalar_ops(node.op, DType::F32) > kMaxRepeatedOps)
+            if (c.repeated + fused_ops(graph_, node) > kMaxRepeatedOps)
                 return kTooOften;
         }
         return kFits;
@@ -519,7 +519,7 @@ private:
             c.fold = w.fold;
         }
         if (w.total() > 2 * std::max<int64_t>(graph_.type(graph_.result(node)).numel(), 1))
-            c.repeated += scalar_ops(node.op, DType::F32);
+            c.repeated += fused_ops(graph_, node);
         return w.cluster;
     }
 

@@ -47,6 +47,13 @@ ir::DType adjust(Rule rule, Op &op, ir::DType dtype, const char *function, Locat
     return dtype;
 }
 
+/// Whether numbers beside f16 and bf16 enter in f32, and the result rounds once (S66). Not where one of the
+/// operands is the result, or is only looked at: there, as in PyTorch, a number is what the tensor's dtype
+/// makes of it, so that full({1}, 0.1, {.dtype = f16}) == 0.1. The exponent of `pow` is taken so as well.
+constexpr bool computes(Rule rule) {
+    return rule != Rule::Any && rule != Rule::Power && rule != Rule::Truth && rule != Rule::Bits;
+}
+
 /// The exponent is visible to `simplify`, which makes x * x of pow(x, 2).
 Tensor exponent(const Scalar &e, ir::DType dtype, const Tensor &base, Location loc) {
     if (!ir::is_float(dtype) && e.to_int() < 0)
@@ -104,14 +111,21 @@ Tensor beside_large_number(Op op, const Operand &a, const Operand &b, ir::DType 
     if (!a.is_tensor() && !b.is_tensor())
         throw DTypeError(std::string(function) + ": one of the operands must be a tensor; both are numbers",
                          loc);
-    const ir::DType dtype = adjust(rule, op, detail::result_type(a, b, function, loc), function, loc);
+    const ir::DType dtype = adjust(rule, op, detail::result_type({&a, &b}, function, loc), function, loc);
     const Tensor &like = a.is_tensor() ? a.tensor() : b.tensor();
+    if (computes(rule) && (detail::enters_wide(a, dtype) || detail::enters_wide(b, dtype)))
+        return detail::cast(detail::binary(op, detail::entered(a, dtype, like, loc),
+                                           detail::entered(b, dtype, like, loc), loc),
+                            dtype, loc);
     if (a.is_tensor() != b.is_tensor() && !detail::holds(dtype, a.is_tensor() ? b.number() : a.number()) &&
         !(rule == Rule::Power && a.is_tensor() && b.number().to_int() < 0))
         return beside_large_number(op, a, b, dtype, function, loc);
     const Tensor x = detail::as_tensor(a, dtype, like, loc);
-    if (rule == Rule::Power && !b.is_tensor())
+    if (rule == Rule::Power && !b.is_tensor()) {
+        if (dtype == ir::DType::Bool) // true to the power of anything is true, and false to that of false
+            return detail::binary(Op::Or, x, detail::literal(x, b.number().to_int() == 0, loc), loc);
         return detail::binary(op, x, exponent(b.number(), dtype, like, loc), loc);
+    }
     return detail::binary(op, x, detail::as_tensor(b, dtype, like, loc), loc);
 }
 
@@ -129,7 +143,8 @@ inline Tensor promoted_if_needed(Rule rule, Op op, const Operand &a, const Opera
     } else if (rule != Rule::Truth && rule != Rule::Power && a.is_tensor() != b.is_tensor()) {
         // Next to a float every number takes the float's dtype.
         const Tensor &x = a.is_tensor() ? a.tensor() : b.tensor();
-        if (x.defined() && ir::is_float(detail::type(x).dtype)) [[likely]] {
+        if (x.defined() && ir::is_float(detail::type(x).dtype) &&
+            !(computes(rule) && ir::is_half(detail::type(x).dtype))) [[likely]] {
             const Scalar &number = a.is_tensor() ? b.number() : a.number();
             const Tensor other = detail::record_constant(detail::from_ir(detail::type(x).dtype),
                                                          number.to_double(), {}, detail::type(x).device, loc);
@@ -199,23 +214,77 @@ using Binary = Tensor (*)(Operand, Operand, Location);
     }
 #include "lazuli/functions.def"
 
+namespace {
+
+/// What `alpha` may be beside a result of this dtype, as in PyTorch.
+void check_alpha(const Scalar &alpha, ir::DType dtype, const char *function, Location loc) {
+    const bool is_bool = alpha.category() == Scalar::Category::Bool;
+    if ((is_bool && dtype != ir::DType::Bool) || (alpha.is_float() && !ir::is_float(dtype)))
+        throw DTypeError(std::string(function) + ": alpha is a " + (is_bool ? "bool" : "floating number") +
+                             " and the result has dtype " + std::string(ir::name(dtype)) +
+                             (is_bool ? "; write 1 or 0" : "; convert an operand to a floating dtype"),
+                         loc);
+}
+
+/// a + alpha * b or a - alpha * b. Both meet before anything is multiplied, and the result rounds once.
+Tensor with_alpha(Rule rule, Op op, const Operand &given_a, const Operand &given_b, const Scalar &alpha,
+                  const char *function, Location loc) {
+    if (!given_a.is_tensor() && !given_b.is_tensor())
+        throw DTypeError(std::string(function) + ": one of the operands must be a tensor; both are numbers",
+                         loc);
+    const ir::DType dtype =
+        adjust(rule, op, detail::result_type({&given_a, &given_b}, function, loc), function, loc);
+    check_alpha(alpha, dtype, function, loc);
+    const auto [first, second] =
+        detail::together(loc, detail::tensor_or_none(given_a), detail::tensor_or_none(given_b));
+    const Operand a = detail::replaced(given_a, first), b = detail::replaced(given_b, second);
+    const Tensor &like = a.is_tensor() ? a.tensor() : b.tensor();
+    const Tensor x = detail::entered(a, dtype, like, loc);
+    const Tensor scale = detail::entered({alpha, loc}, dtype, like, loc);
+    const Tensor scaled = detail::binary(dtype == ir::DType::Bool ? Op::And : Op::Mul, scale,
+                                         detail::entered(b, dtype, like, loc), loc);
+    return detail::cast(detail::binary(op, x, scaled, loc), dtype, loc);
+}
+
+/// x + value * a op b, computed in this order, of operands that have met.
+Tensor with_product(Op op, const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &value,
+                    const char *function, Location loc) {
+    const Operand operands[] = {{x, loc}, {a, loc}, {b, loc}};
+    const ir::DType dtype = detail::result_type({&operands[0], &operands[1], &operands[2]}, function, loc);
+    if (dtype == ir::DType::Bool)
+        throw DTypeError(std::string(function) + ": the operands are bool, of which there is no product with "
+                                                 "a number; convert one of them",
+                         loc);
+    const auto all = detail::together(loc, x, a, b);
+    const auto enter = [&](size_t i) { return detail::entered({all[i], loc}, dtype, all[0], loc); };
+    const Tensor to = enter(0), scale = detail::entered({value, loc}, dtype, all[0], loc);
+    const Tensor scaled = detail::binary(Op::Mul, scale, enter(1), loc);
+    const Tensor term = detail::binary(op, scaled, enter(2), loc);
+    return detail::cast(detail::binary(Op::Add, to, term, loc), dtype, loc);
+}
+
+} // namespace
+
 Tensor add(Operand a, Operand b, const Scalar &alpha, Location loc) {
     loc = detail::in<"add">(loc);
-    return detail::consumed(add(a, mul(b, Operand(alpha, loc), loc), loc), a, b);
+    return detail::consumed(with_alpha(Rule::Sum, Op::Add, a, b, alpha, "add", loc), a, b);
 }
 Tensor sub(Operand a, Operand b, const Scalar &alpha, Location loc) {
     loc = detail::in<"sub">(loc);
-    return detail::consumed(sub(a, mul(b, Operand(alpha, loc), loc), loc), a, b);
+    return detail::consumed(with_alpha(Rule::Difference, Op::Sub, a, b, alpha, "sub", loc), a, b);
 }
 Tensor addcmul(const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &value, Location loc) {
     loc = detail::in<"addcmul">(loc);
-    const auto [y, c, d] = detail::together(loc, x, a, b);
-    return add({y, loc}, mul(Operand(value, loc), mul({c, loc}, {d, loc}, loc), loc), loc);
+    return with_product(Op::Mul, x, a, b, value, "addcmul", loc);
 }
 Tensor addcdiv(const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &value, Location loc) {
     loc = detail::in<"addcdiv">(loc);
-    const auto [y, c, d] = detail::together(loc, x, a, b);
-    return add({y, loc}, mul(Operand(value, loc), div({c, loc}, {d, loc}, loc), loc), loc);
+    for (const Tensor *t : {&a, &b})
+        if (ir::is_float(detail::checked_type(*t, "addcdiv", loc).dtype))
+            return with_product(Op::Div, x, a, b, value, "addcdiv", loc);
+    throw DTypeError("addcdiv: " + detail::text(detail::type(a)) + " and " + detail::text(detail::type(b)) +
+                         " are both integers; convert one of them to a floating dtype",
+                     loc);
 }
 
 Tensor Tensor::add(Operand other, const Scalar &alpha, Location loc) const & {

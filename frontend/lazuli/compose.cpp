@@ -197,6 +197,10 @@ std::string text(const ir::TensorType &type) {
 }
 
 int normal_axis(int64_t axis, int rank, const char *function, const ir::TensorType &type, Location loc) {
+    if (rank == 0)
+        throw IndexError(std::string(function) + ": axis " + std::to_string(axis) + " is out of range; " +
+                             text(type) + " has no axes",
+                         loc);
     if (axis < -rank || axis >= rank)
         throw IndexError(std::string(function) + ": axis " + std::to_string(axis) + " is out of range for " +
                              text(type) + "; it must be from " + std::to_string(-rank) + " to " +
@@ -214,8 +218,7 @@ Axes normal_axes(const Sizes &axes, const char *function, const ir::TensorType &
         return out;
     }
     for (const int64_t given : axes) {
-        // PyTorch lets a 0-dim tensor be reduced over axis 0 or -1.
-        if (rank == 0 && (given == 0 || given == -1))
+        if (is_axis_of_number(given, rank))
             continue;
         const int a = normal_axis(given, rank, function, type, loc);
         if (out.has(a))

@@ -115,7 +115,7 @@ Tensor where(const Tensor &condition, Operand a, Operand b, Location loc) {
         throw DTypeError("where: the condition has dtype " + std::string(name(condition.dtype())) +
                              "; it must be bool",
                          loc);
-    const ir::DType dtype = detail::result_type(a, b, "where", loc);
+    const ir::DType dtype = detail::result_type({&a, &b}, "where", loc);
     const Tensor &like = a.is_tensor() ? a.tensor() : b.is_tensor() ? b.tensor() : condition;
     return detail::consumed(detail::select(condition, detail::stored(a, dtype, like, "where", loc),
                                            detail::stored(b, dtype, like, "where", loc), loc),
@@ -157,32 +157,49 @@ Tensor clamp(const Tensor &x, const Tensor &lower, const Tensor &upper, Location
         throw StateError("clamp: neither a lower nor an upper bound is given", loc);
     // A copy of what a mask selects has been read.
     auto [y, low, high] = detail::together(loc, x, lower, upper);
+    const Operand a(y, loc), b(low.defined() ? low : y, loc), c(high.defined() ? high : y, loc);
+    const ir::DType dtype = detail::result_type({&a, &b, &c}, "clamp", loc);
+    y = detail::cast(y, dtype, loc);
     if (low.defined())
-        y = maximum({y, loc}, {low, loc}, loc);
+        y = detail::binary(Op::Maximum, y, detail::cast(low, dtype, loc), loc);
     if (high.defined())
-        y = minimum({y, loc}, {high, loc}, loc);
+        y = detail::binary(Op::Minimum, y, detail::cast(high, dtype, loc), loc);
     return y;
 }
 
 Tensor lerp(const Tensor &start, const Tensor &end, Operand weight, Location loc) {
     loc = detail::in<"lerp">(loc);
     const ir::TensorType &t = detail::checked_type(start, "lerp", loc);
-    if (!ir::is_float(t.dtype) || detail::checked_type(end, "lerp", loc).dtype != t.dtype)
+    if (detail::checked_type(end, "lerp", loc).dtype != t.dtype)
         throw DTypeError("lerp: start is " + detail::text(t) + " and end " + detail::text(detail::type(end)) +
-                             "; both must have the same floating dtype",
+                             "; both must have one dtype",
+                         loc);
+    // As PyTorch: a weight with axes has that dtype, and one without may give the result a wider one.
+    ir::DType dtype = t.dtype;
+    if (weight.is_tensor()) {
+        const ir::TensorType &w = detail::checked_type(weight.tensor(), "lerp", loc);
+        if (w.dtype != t.dtype && w.shape.rank() != 0)
+            throw DTypeError("lerp: the weight is " + detail::text(w) + "; it must be " +
+                                 std::string(ir::name(t.dtype)) + " as start and end, or one number",
+                             loc);
+        const Operand a(start, loc), b(end, loc);
+        dtype = detail::result_type({&a, &b, &weight}, "lerp", loc);
+    }
+    if (!ir::is_float(dtype))
+        throw DTypeError("lerp: start and end are " + detail::text(t) + "; convert them to a floating dtype",
                          loc);
     // Counted from the nearer end, so that both ends are met exactly.
-    const ir::DType work = detail::working_dtype(t.dtype);
     const auto [from, to, part] = detail::together(loc, start, end, detail::tensor_or_none(weight));
-    const Tensor a = detail::cast(from, work, loc), b = detail::cast(to, work, loc);
-    const Tensor w = detail::as_tensor(detail::replaced(weight, part), work, a, loc);
+    const Tensor a = detail::entered({from, loc}, dtype, from, loc),
+                 b = detail::entered({to, loc}, dtype, from, loc);
+    const Tensor w = detail::entered(detail::replaced(weight, part), dtype, from, loc);
     const Tensor step = detail::binary(Op::Sub, b, a, loc);
     const Tensor from_start = detail::binary(Op::Add, a, detail::binary(Op::Mul, w, step, loc), loc);
     const Tensor rest = detail::binary(Op::Sub, detail::literal(a, 1, loc), w, loc);
     const Tensor from_end = detail::binary(Op::Sub, b, detail::binary(Op::Mul, step, rest, loc), loc);
     const Tensor near_start =
         detail::binary(Op::Lt, detail::unary(Op::Abs, w, loc), detail::literal(a, 0.5, loc), loc);
-    return detail::consumed(detail::cast(detail::select(near_start, from_start, from_end, loc), t.dtype, loc),
+    return detail::consumed(detail::cast(detail::select(near_start, from_start, from_end, loc), dtype, loc),
                             weight);
 }
 

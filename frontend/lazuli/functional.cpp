@@ -85,7 +85,7 @@ Tensor over_axis(const Tensor &x, int64_t axis, std::optional<DType> dtype, cons
                              "; name a floating dtype",
                          loc);
     const bool number = type.shape.rank() == 0;
-    const int64_t at[] = {number && (axis == 0 || axis == -1)
+    const int64_t at[] = {detail::is_axis_of_number(axis, type.shape.rank())
                               ? 0
                               : detail::normal_axis(axis, type.shape.rank(), function, type, loc)};
     return detail::in_working_dtype(input, function, loc, [&](const Tensor &v) {
@@ -330,12 +330,20 @@ Tensor cross_entropy(const Tensor &logits, const Tensor &target, const CrossEntr
 
 Tensor mse_loss(const Tensor &x, const Tensor &target, Reduction reduction, Location loc) {
     loc = detail::in<"mse_loss">(loc);
-    const Tensor off = sub({x, loc}, {target, loc}, loc);
-    const Tensor squares = detail::in_working_dtype(
-        off, "mse_loss", loc, [&](const Tensor &v) { return detail::binary(Op::Mul, v, v, loc); });
-    return reduction == Reduction::None   ? squares
-           : reduction == Reduction::Mean ? mean(squares, {}, false, std::nullopt, loc)
-                                          : sum(squares, {}, false, std::nullopt, loc);
+    const Operand a(x, loc), b(target, loc);
+    const ir::DType dtype = detail::result_type({&a, &b}, "mse_loss", loc);
+    if (!ir::is_float(dtype))
+        throw DTypeError("mse_loss: takes floats, not " + detail::text(detail::type(x)) + " and " +
+                             detail::text(detail::type(target)),
+                         loc);
+    const auto [v, goal] = detail::together(loc, x, target);
+    const Tensor off = detail::binary(Op::Sub, detail::entered({v, loc}, dtype, v, loc),
+                                      detail::entered({goal, loc}, dtype, v, loc), loc);
+    const Tensor squares = detail::binary(Op::Mul, off, off, loc);
+    return detail::cast(reduction == Reduction::None   ? squares
+                        : reduction == Reduction::Mean ? mean(squares, {}, false, std::nullopt, loc)
+                                                       : sum(squares, {}, false, std::nullopt, loc),
+                        dtype, loc);
 }
 
 } // namespace lz

@@ -93,6 +93,11 @@ Tensor store(const Tensor &x, int64_t axis, const Tensor &index, const Tensor &s
         throw DTypeError(std::string(function) + ": the source is " + detail::text(detail::type(source)) +
                              " and the tensor " + detail::text(type) + "; both must have the same dtype",
                          loc);
+    if (add && type.dtype == ir::DType::Bool) { // there a sum is whether any is true
+        const auto count = [&](const Tensor &t) { return detail::cast(t, ir::DType::I32, loc); };
+        return detail::cast(store(count(x), axis, index, count(source), true, function, loc), type.dtype,
+                            loc);
+    }
     const auto [target, positions, values] = detail::together(loc, x, index, source);
     const Tensor into = as_row(target, loc), at = as_row(positions, loc);
     const Shape shape = detail::type(into).shape;
@@ -133,6 +138,13 @@ Tensor index_select(const Tensor &x, int64_t axis, const Tensor &index, Location
     loc = detail::in<"index_select">(loc);
     const ir::TensorType type = detail::checked_type(x, "index_select", loc);
     check_row(index, "index_select", loc);
+    if (detail::is_axis_of_number(axis, type.shape.rank())) {
+        if (detail::type(index).numel() != 1)
+            throw ShapeError("index_select: of a number only one index can be selected, not " +
+                                 detail::text(detail::type(index)),
+                             loc);
+        return detail::reshape_to(index_select(reshape(x, {1}, loc), 0, index, loc), {}, loc);
+    }
     const int a = detail::normal_axis(axis, type.shape.rank(), "index_select", type, loc);
     const auto [from, row] = detail::together(loc, x, index);
     const Tensor at = spread(row, type.shape, a, loc);
@@ -172,6 +184,9 @@ Tensor index_add(const Tensor &x, int64_t axis, const Tensor &index, const Tenso
     loc = detail::in<"index_add">(loc);
     const ir::TensorType type = detail::checked_type(x, "index_add", loc);
     check_row(index, "index_add", loc);
+    if (detail::is_axis_of_number(axis, type.shape.rank()) &&
+        detail::checked_type(source, "index_add", loc).shape.rank() == 0 && detail::type(index).numel() == 1)
+        return store(x, axis, index, source, true, "index_add", loc);
     const int a = detail::normal_axis(axis, type.shape.rank(), "index_add", type, loc);
     Shape wanted = type.shape;
     wanted[a] = detail::type(index).numel();
@@ -225,13 +240,18 @@ Tensor masked_select(const Tensor &x, const Tensor &mask, Location loc) {
     loc = detail::in<"masked_select">(loc);
     const ir::TensorType type = detail::checked_type(x, "masked_select", loc);
     const ir::TensorType chosen = detail::checked_type(mask, "masked_select", loc);
-    if (chosen.dtype != ir::DType::Bool || !(chosen.shape == type.shape))
-        throw ShapeError("masked_select: the mask is " + detail::text(chosen) + "; for " +
-                             detail::text(type) + " it must be bool" + ir::to_string(type.shape),
+    if (chosen.dtype != ir::DType::Bool)
+        throw DTypeError("masked_select: the mask is " + detail::text(chosen) + "; it must be bool", loc);
+    Shape both;
+    int axis = 0;
+    if (!ir::broadcast_shapes(type.shape, chosen.shape, both, axis))
+        throw ShapeError("masked_select: the mask is " + detail::text(chosen) +
+                             ", which does not broadcast with " + detail::text(type),
                          loc);
     const auto [from, chosen_by] = detail::together(loc, x, mask);
-    const Tensor row = detail::reshape_to(from, Shape({type.numel()}), loc);
-    return index_select(row, 0, detail::positions_where(chosen_by, loc), loc);
+    const Tensor row = detail::reshape_to(detail::broadcast_to(from, both, loc), Shape({both.numel()}), loc);
+    const Tensor spread_mask = detail::broadcast_to(chosen_by, both, loc);
+    return index_select(row, 0, detail::positions_where(spread_mask, loc), loc);
 }
 
 Tensor &Tensor::scatter_(int64_t axis, const Tensor &index, Operand source, Location loc) & {

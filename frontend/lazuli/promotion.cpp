@@ -49,11 +49,24 @@ struct Levels {
 
 } // namespace
 
-ir::DType result_type(const Operand &a, const Operand &b, const char *function, Location loc) {
+ir::DType result_type(std::initializer_list<const Operand *> operands, const char *function, Location loc) {
     Levels levels;
-    levels.add(a, function, loc);
-    levels.add(b, function, loc);
+    for (const Operand *x : operands)
+        levels.add(*x, function, loc);
     return *combine(levels.tensors, combine(levels.zero_dim, levels.numbers));
+}
+
+bool enters_wide(const Operand &x, ir::DType result) {
+    if (!x.is_tensor())
+        return ir::is_half(result);
+    return ir::is_half(result) && type(x.tensor()).shape.rank() == 0 && type(x.tensor()).dtype != result;
+}
+
+Tensor entered(const Operand &x, ir::DType result, const Tensor &like, Location loc) {
+    const ir::DType work = working_dtype(result);
+    if (!x.is_tensor() || enters_wide(x, result))
+        return as_tensor(x, work, like, loc);
+    return cast(cast(x.tensor(), result, loc), work, loc);
 }
 
 } // namespace lz::detail

@@ -21,8 +21,24 @@ ir::DType sum_dtype(const ir::TensorType &type, std::optional<DType> dtype) {
     return ir::is_float(type.dtype) ? type.dtype : ir::DType::I64;
 }
 
+Tensor truth(Op op, const Tensor &x, const Sizes &axes, bool keepdim, const char *function, Location loc) {
+    const ir::TensorType &type = detail::checked_type(x, function, loc);
+    const Axes reduced = detail::normal_axes(axes, function, type, loc);
+    const Tensor bits = detail::cast(x, ir::DType::Bool, loc);
+    if (detail::count_of(type.shape, reduced) != 0)
+        return detail::reduce(op, bits, reduced.span(), keepdim, loc);
+    // Of nothing: any is false, all is true. Sums have an identity, extremes do not.
+    const Tensor none =
+        detail::reduce(Op::ReduceSum, detail::cast(bits, ir::DType::I32, loc), reduced.span(), keepdim, loc);
+    const Tensor zero = detail::literal(none, 0, loc);
+    return detail::binary(op == Op::ReduceMax ? Op::Ne : Op::Eq, none, zero, loc);
+}
+
+/// A sum of bool, which is asked for by dtype, is whether any is true, and a product whether all are.
 Tensor sum_like(Op op, const Tensor &x, const Sizes &axes, bool keepdim, std::optional<DType> dtype,
                 const char *function, Location loc) {
+    if (dtype == DType::Bool)
+        return truth(op == Op::ReduceSum ? Op::ReduceMax : Op::ReduceMin, x, axes, keepdim, function, loc);
     const ir::TensorType &type = detail::checked_type(x, function, loc);
     const Axes reduced = detail::normal_axes(axes, function, type, loc);
     return detail::reduce(op, detail::cast(x, sum_dtype(type, dtype), loc), reduced.span(), keepdim, loc);
@@ -85,7 +101,7 @@ Tensor arg_extreme(Op op, const Tensor &x, std::optional<int64_t> axis, bool kee
     if (type.numel() == 0 && !axis)
         throw ShapeError(std::string(function) + ": " + detail::text(type) + " has no elements", loc);
     if (!axis || type.shape.rank() == 0) {
-        if (axis && *axis != 0 && *axis != -1)
+        if (axis && !detail::is_axis_of_number(*axis, type.shape.rank()))
             detail::normal_axis(*axis, 0, function, type, loc);
         const Tensor flat =
             detail::record(op, {&static_cast<const Tensor &>(flatten(x, 0, -1, loc))}, {0}, {}, loc);
@@ -108,24 +124,11 @@ ValuesIndices extreme_along(Op value_op, Op index_op, const Tensor &x, int64_t a
             arg_extreme(index_op, x, axis, keepdim, function, loc)};
 }
 
-Tensor truth(Op op, const Tensor &x, const Sizes &axes, bool keepdim, const char *function, Location loc) {
-    const ir::TensorType &type = detail::checked_type(x, function, loc);
-    const Axes reduced = detail::normal_axes(axes, function, type, loc);
-    const Tensor bits = detail::cast(x, ir::DType::Bool, loc);
-    if (detail::count_of(type.shape, reduced) != 0)
-        return detail::reduce(op, bits, reduced.span(), keepdim, loc);
-    // Of nothing: any is false, all is true. Sums have an identity, extremes do not.
-    const Tensor none =
-        detail::reduce(Op::ReduceSum, detail::cast(bits, ir::DType::I32, loc), reduced.span(), keepdim, loc);
-    const Tensor zero = detail::literal(none, 0, loc);
-    return detail::binary(op == Op::ReduceMax ? Op::Ne : Op::Eq, none, zero, loc);
-}
-
 Tensor scan(Op op, const Tensor &x, int64_t axis, std::optional<DType> dtype, const char *function,
             Location loc) {
     const ir::TensorType type = detail::checked_type(x, function, loc);
     const Tensor v = detail::cast(x, sum_dtype(type, dtype), loc);
-    if (type.shape.rank() == 0 && (axis == 0 || axis == -1))
+    if (detail::is_axis_of_number(axis, type.shape.rank()))
         return detail::fresh(v, loc);
     return detail::record(op, {&v}, {detail::normal_axis(axis, type.shape.rank(), function, type, loc)}, {},
                           loc);

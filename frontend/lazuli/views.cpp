@@ -52,7 +52,7 @@ Tensor flatten(const Tensor &x, int64_t first_axis, int64_t last_axis, Location 
     loc = detail::in<"flatten">(loc);
     const ir::TensorType &type = detail::checked_type(x, "flatten", loc);
     const int rank = type.shape.rank();
-    if (rank == 0)
+    if (detail::is_axis_of_number(first_axis, rank) && detail::is_axis_of_number(last_axis, rank))
         return reshape(x, {1}, loc);
     const int first = detail::normal_axis(first_axis, rank, "flatten", type, loc);
     const int last = detail::normal_axis(last_axis, rank, "flatten", type, loc);
@@ -96,7 +96,7 @@ Tensor transpose(const Tensor &x, int64_t axis0, int64_t axis1, Location loc) {
     loc = detail::in<"transpose">(loc);
     const ir::TensorType &type = detail::checked_type(x, "transpose", loc);
     const int rank = type.shape.rank();
-    if (rank == 0 && (axis0 == 0 || axis0 == -1) && (axis1 == 0 || axis1 == -1))
+    if (detail::is_axis_of_number(axis0, rank) && detail::is_axis_of_number(axis1, rank))
         return detail::fresh(x, loc);
     const int a = detail::normal_axis(axis0, rank, "transpose", type, loc);
     const int b = detail::normal_axis(axis1, rank, "transpose", type, loc);
@@ -130,6 +130,8 @@ Tensor movedim(const Tensor &x, int64_t from, int64_t to, Location loc) {
     loc = detail::in<"movedim">(loc);
     const ir::TensorType &type = detail::checked_type(x, "movedim", loc);
     const int rank = type.shape.rank();
+    if (detail::is_axis_of_number(from, rank) && detail::is_axis_of_number(to, rank))
+        return detail::fresh(x, loc);
     const int a = detail::normal_axis(from, rank, "movedim", type, loc);
     const int b = detail::normal_axis(to, rank, "movedim", type, loc);
     std::vector<int64_t> axes;

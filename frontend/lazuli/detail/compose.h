@@ -115,6 +115,10 @@ Tensor cut(const Tensor &x, int axis, int64_t start, int64_t size, int64_t step,
 /// start + step * index along `axis`.
 Tensor iota(const ir::TensorType &type, int axis, const Scalar &start, const Scalar &step, Location loc);
 
+/// As PyTorch, functions that keep a 0-dim tensor's shape take 0 or -1 for its axis.
+constexpr bool is_axis_of_number(int64_t axis, int rank) {
+    return rank == 0 && (axis == 0 || axis == -1);
+}
 /// The axis, counted from 0. Throws IndexError.
 int normal_axis(int64_t axis, int rank, const char *function, const ir::TensorType &type, Location loc);
 /// Distinct axes, sorted; all of them when none is named.
@@ -220,7 +224,13 @@ R consumed(R made, T &...operands) {
 }
 
 /// PyTorch's promotion of an operand list (S62): the dtype in which they meet.
-ir::DType result_type(const Operand &a, const Operand &b, const char *function, Location loc);
+ir::DType result_type(std::initializer_list<const Operand *> operands, const char *function, Location loc);
+/// Whether a result of this dtype is computed from more of the operand than the dtype has (S66): f16 and bf16
+/// are computed in f32, which numbers and 0-dim tensors of other dtypes enter without being rounded first.
+bool enters_wide(const Operand &x, ir::DType result);
+/// The operand in the dtype that `result` is computed in. All operands and numbers of a composition enter so
+/// before anything is computed; what comes of them is cast to `result` once, at the end.
+Tensor entered(const Operand &x, ir::DType result, const Tensor &like, Location loc);
 /// The operand as a tensor of this dtype: cast, or a constant on the device of `like`.
 Tensor as_tensor(const Operand &x, ir::DType dtype, const Tensor &like, Location loc);
 
