@@ -20,6 +20,8 @@ void StreamGroup::lose(std::string cause) {
         if (lost_.load(std::memory_order_relaxed))
             return;
         cause_ = std::move(cause);
+        if (!cause_.ends_with('.')) // what a callback threw is not a sentence of ours
+            cause_ += '.';
         lost_.store(true, std::memory_order_release);
     }
     sync_->calm.notify_all();

@@ -54,6 +54,12 @@ constexpr bool computes(Rule rule) {
     return rule != Rule::Any && rule != Rule::Power && rule != Rule::Truth && rule != Rule::Bits;
 }
 
+/// Floats that a number beside them is converted to.
+constexpr bool takes_numbers(Rule rule, ir::DType dtype) {
+    static_assert(ir::DType::F16 < ir::DType::BF16 && ir::DType::BF16 < ir::DType::F32);
+    return computes(rule) ? dtype >= ir::DType::F32 : ir::is_float(dtype);
+}
+
 /// The exponent is visible to `simplify`, which makes x * x of pow(x, 2).
 Tensor exponent(const Scalar &e, ir::DType dtype, const Tensor &base, Location loc) {
     if (!ir::is_float(dtype) && e.to_int() < 0)
@@ -143,8 +149,7 @@ inline Tensor promoted_if_needed(Rule rule, Op op, const Operand &a, const Opera
     } else if (rule != Rule::Truth && rule != Rule::Power && a.is_tensor() != b.is_tensor()) {
         // Next to a float every number takes the float's dtype.
         const Tensor &x = a.is_tensor() ? a.tensor() : b.tensor();
-        if (x.defined() && ir::is_float(detail::type(x).dtype) &&
-            !(computes(rule) && ir::is_half(detail::type(x).dtype))) [[likely]] {
+        if (x.defined() && takes_numbers(rule, detail::type(x).dtype)) [[likely]] {
             const Scalar &number = a.is_tensor() ? b.number() : a.number();
             const Tensor other = detail::record_constant(detail::from_ir(detail::type(x).dtype),
                                                          number.to_double(), {}, detail::type(x).device, loc);

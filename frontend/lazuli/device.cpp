@@ -22,26 +22,24 @@ std::string listed_devices() {
 } // namespace
 
 Device::Device(std::string_view text, Location loc) {
-    if (text == "cpu")
-        return;
-    if (text.starts_with("cuda")) {
-        const std::string_view rest = text.substr(4);
-        int index = -1;
-        if (rest.empty()) {
-            *this = cuda();
-            return;
-        }
-        const char *const end = rest.data() + rest.size();
-        if (rest[0] == ':' && rest.size() > 1) {
-            const auto [at, error] = std::from_chars(rest.data() + 1, end, index);
-            if (error == std::errc() && at == end && index >= 0) {
-                *this = cuda(index);
-                return;
-            }
-        }
+    const size_t colon = text.find(':');
+    const std::string_view kind = text.substr(0, colon);
+    int index = -1;
+    bool is_valid = kind == "cpu" || kind == "cuda";
+    if (is_valid && colon != std::string_view::npos) {
+        const char *const end = text.data() + text.size();
+        const auto [at, error] = std::from_chars(text.data() + colon + 1, end, index);
+        is_valid = error == std::errc() && at == end && index >= 0;
     }
-    throw DeviceError(
-        "Device: \"" + std::string(text) + "\" is not a device; write cpu, cuda or cuda:<index>", loc);
+    if (!is_valid)
+        throw DeviceError(
+            "Device: \"" + std::string(text) + "\" is not a device; write cpu, cuda or cuda:<index>", loc);
+    if (kind == "cpu" && index > 0)
+        throw DeviceError("Device: \"" + std::string(text) +
+                              "\" is not there: all of the host is one device; write cpu",
+                          loc);
+    if (kind == "cuda")
+        *this = cuda(index);
 }
 
 std::string Device::str() const {

@@ -21,9 +21,11 @@ public:
     constexpr Device() = default; ///< the CPU
     constexpr Device(DeviceType type, int index = -1)
         : type_(type), index_(type == DeviceType::Cpu ? 0 : index) {}
-    /// `cpu`, `cuda`, `cuda:1`. Throws DeviceError for anything else.
+    /// `cpu`, `cpu:0`, `cuda`, `cuda:1`. Throws DeviceError for anything else.
     Device(std::string_view text, Location loc = Location::current());
     Device(const char *text, Location loc = Location::current()) : Device(std::string_view(text), loc) {}
+    Device(const std::string &text, Location loc = Location::current())
+        : Device(std::string_view(text), loc) {}
 
     static constexpr Device cpu() { return {}; }
     static constexpr Device cuda(int index = -1) { return {DeviceType::Cuda, index}; }

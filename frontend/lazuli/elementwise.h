@@ -1,6 +1,9 @@
 #pragma once
 /// Elementwise functions and operators. Operands broadcast; dtypes are promoted as PyTorch does (S62); one
-/// operand may be a number, of which another value never compiles again. A number that the other's integer
+/// operand may be a number, of which another value never compiles again. Beside f16 and bf16 a number, or a
+/// 0-dim tensor of another dtype, enters in f32, and the result rounds once (S66); comparisons, the exponent
+/// of `pow`, and what picks or stores (`minimum`, `clamp`, `where`, `fill_`) take the number that the
+/// tensor's dtype has, so that `full({1}, 0.1, {.dtype = f16}) == 0.1`. A number that the other's integer
 /// dtype does not have wraps in sums, products and bits (S66), compares as it is, saturates in `minimum`,
 /// `maximum` and `clamp`, and is a DTypeError where it divides, is an exponent, or is stored (`where`,
 /// `masked_fill`, `full`, ...).
@@ -15,10 +18,13 @@ namespace lz {
 #define LZ_COMPARISON(name, ...) LZ_API Tensor name(Operand a, Operand b, Location loc = Location::current());
 #include "lazuli/functions.def"
 
-/// a + alpha * b and a - alpha * b.
+/// a + alpha * b and a - alpha * b. All operands of these and of addcmul, addcdiv, lerp and clamp meet in one
+/// dtype before anything is computed, of which alpha and value are no part, and the result rounds once.
+/// Throws DTypeError for an alpha that is a float beside integers, or a bool beside anything but bool.
 LZ_API Tensor add(Operand a, Operand b, const Scalar &alpha, Location loc = Location::current());
 LZ_API Tensor sub(Operand a, Operand b, const Scalar &alpha, Location loc = Location::current());
-/// x + value * a * b and x + value * a / b.
+/// x + value * a * b and x + value * a / b. Throws DTypeError for bool, and for integers that would be
+/// divided.
 LZ_FUNCTION(Tensor addcmul, x, const Tensor &a, const Tensor &b, const Scalar &value = 1,
             Location loc = Location::current());
 LZ_FUNCTION(Tensor addcdiv, x, const Tensor &a, const Tensor &b, const Scalar &value = 1,
@@ -37,7 +43,8 @@ LZ_FUNCTION(Tensor masked_fill, x, const Tensor &mask, Operand value, Location l
 LZ_FUNCTION(Tensor clamp, x, const std::optional<Scalar> &lower,
             const std::optional<Scalar> &upper = std::nullopt, Location loc = Location::current());
 LZ_FUNCTION(Tensor clamp, x, const Tensor &lower, const Tensor &upper, Location loc = Location::current());
-/// start + weight * (end - start), exact at both ends.
+/// start + weight * (end - start), exact at both ends. Throws DTypeError unless start and end have one dtype
+/// and the weight, if it has axes, that one too.
 LZ_FUNCTION(Tensor lerp, start, const Tensor &end, Operand weight, Location loc = Location::current());
 
 /// |a - b| <= atol + rtol * |b|; infinities are close to themselves, NaN to NaN if `equal_nan`.

@@ -16,18 +16,25 @@ using detail::Words;
 
 namespace {
 
+/// One tensor of positions and the axis of x that it picks from.
+struct Positions {
+    const Tensor *tensor;
+    int axis;
+};
+
 /// An index against a shape. The part is x cut to starts/sizes/steps, flipped along `flipped`, and reshaped
-/// from `sizes` to `result`: integers go away and None comes in. With a tensor of positions, `sizes` and
-/// `result` hold the whole axis until `picked` replaces it by the positions' own shape.
+/// from `sizes` to `result`: integers go away and None comes in. Axes with tensors of positions are whole in
+/// `sizes` and not in `result`, where the shape of all positions together comes in at `picked_at`.
 struct Plan {
     int64_t starts[ir::kMaxRank] = {}, sizes[ir::kMaxRank] = {}, steps[ir::kMaxRank] = {};
     std::vector<int64_t> flipped;
     std::vector<int64_t> result;
     size_t rank = 0;
     bool whole = true; ///< the cut is all of x
-    const Tensor *positions = nullptr;
-    size_t picked_axis = 0; ///< of x
-    size_t picked_at = 0;   ///< in `result`
+    std::vector<Positions> positions;
+    Shape picked;         ///< the positions broadcast
+    size_t picked_at = 0; ///< in `result`
+    int first_picked = 0; ///< axes of x before it stay before the picked ones
 };
 
 class Planner {
@@ -42,9 +49,11 @@ public:
             add(entry);
         while (axis_ < type_.shape.rank())
             keep_axis();
-        if (plan_.result.size() > ir::kMaxRank)
-            throw ShapeError("at: the part would have " + std::to_string(plan_.result.size()) +
-                                 " axes; at most " + std::to_string(ir::kMaxRank) + " are possible",
+        join_positions();
+        const size_t axes = plan_.result.size() + static_cast<size_t>(plan_.picked.rank());
+        if (axes > ir::kMaxRank)
+            throw ShapeError("at: the part would have " + std::to_string(axes) + " axes; at most " +
+                                 std::to_string(ir::kMaxRank) + " are possible",
                              loc_);
         return std::move(plan_);
     }
@@ -73,16 +82,20 @@ private:
         plan_.whole &= size == type_.shape[axis_] && step == 1;
         ++axis_;
     }
+    void show(int64_t extent) {
+        plan_.result.push_back(extent);
+        shown_since_positions_ = true;
+    }
     void keep_axis() {
         const int64_t extent = type_.shape[axis_];
-        plan_.result.push_back(extent);
+        show(extent);
         take(0, extent, 1);
     }
 
     void add(const Index &entry) {
         switch (entry.kind()) {
         case Index::Kind::None:
-            plan_.result.push_back(1);
+            show(1);
             break;
         case Index::Kind::Ellipsis:
             for (int i = 0; i < left_over_; ++i)
@@ -114,7 +127,7 @@ private:
             detail::clip(type_.shape[axis_], slice.start(), slice.stop(), slice.step(), "at", loc_);
         if (range.backwards)
             plan_.flipped.push_back(axis_);
-        plan_.result.push_back(range.size);
+        show(range.size);
         take(range.start, range.size, range.step);
     }
 
@@ -122,15 +135,35 @@ private:
         const ir::TensorType &t = detail::checked_type(positions, "at", loc_);
         if (t.dtype != ir::DType::I64 && t.dtype != ir::DType::I32)
             throw DTypeError(
-                "at: a tensor in an index must be i64 or i32 (or a bool mask standing alone), not " +
-                    detail::text(t),
-                loc_);
-        if (plan_.positions)
-            throw IndexError("at: at most one tensor can stand in an index", loc_);
-        plan_.positions = &positions;
-        plan_.picked_axis = static_cast<size_t>(axis_);
-        plan_.picked_at = plan_.result.size();
-        keep_axis();
+                "at: a tensor in an index must be i64 or i32, or a bool mask, not " + detail::text(t), loc_);
+        // As PyTorch: what is picked stands where the positions stand, or first if other axes are between
+        // them. One number selects as an integer does.
+        if (t.shape.rank() > 0) {
+            if (!has_row_) {
+                plan_.picked_at = plan_.result.size();
+                plan_.first_picked = axis_;
+            } else if (shown_since_positions_) {
+                plan_.picked_at = 0;
+                plan_.first_picked = 0;
+            }
+            has_row_ = true;
+            shown_since_positions_ = false;
+        }
+        plan_.positions.push_back({&positions, axis_});
+        take(0, type_.shape[axis_], 1);
+    }
+
+    void join_positions() {
+        for (const Positions &p : plan_.positions) {
+            const Shape &shape = detail::type(*p.tensor).shape;
+            Shape joined;
+            int axis = 0;
+            if (!ir::broadcast_shapes(plan_.picked, shape, joined, axis))
+                throw IndexError("at: the tensors in the index have shapes " + ir::to_string(plan_.picked) +
+                                     " and " + ir::to_string(shape) + ", which do not broadcast",
+                                 loc_);
+            plan_.picked = joined;
+        }
     }
 
     const ir::TensorType type_;
@@ -139,6 +172,8 @@ private:
     Plan plan_;
     int axis_ = 0;
     int left_over_ = 0;
+    bool has_row_ = false;
+    bool shown_since_positions_ = false; ///< an axis of the result that is not picked
 };
 
 Tensor flip_back(const Tensor &x, const Plan &plan, Location loc) {
@@ -158,51 +193,115 @@ Tensor cut_of(const Tensor &x, const Plan &plan, Location loc) {
     return flip_back(part, plan, loc);
 }
 
-/// Positions as one row beside x, counted from 0.
+/// The cut's axes with those that are picked side by side and then merged into one, `axis`.
+struct Merged {
+    std::vector<int64_t> order; ///< of the cut's axes
+    Shape apart, merged;        ///< in that order, before and after
+    int axis = 0;
+
+    explicit Merged(const Plan &plan) {
+        const auto is_picked = [&](int a) {
+            return std::ranges::any_of(plan.positions, [&](const Positions &p) { return p.axis == a; });
+        };
+        const int rank = static_cast<int>(plan.rank);
+        const auto place = [&](bool picked, int from, int to) {
+            for (int a = from; a < to; ++a)
+                if (is_picked(a) == picked)
+                    order.push_back(a);
+        };
+        place(false, 0, plan.first_picked);
+        axis = static_cast<int>(order.size());
+        place(true, 0, rank);
+        place(false, plan.first_picked, rank);
+        int64_t extent = 1;
+        for (int i = 0; i < rank; ++i) {
+            const int64_t own = plan.sizes[static_cast<size_t>(order[static_cast<size_t>(i)])];
+            apart.push_back(own);
+            const int last = axis + static_cast<int>(plan.positions.size()) - 1;
+            extent *= i >= axis && i <= last ? own : 1;
+            if (i < axis || i > last)
+                merged.push_back(own);
+            else if (i == last)
+                merged.push_back(extent);
+        }
+    }
+    Tensor from(const Tensor &cut, Location loc) const {
+        return detail::reshape_to(permuted(cut, order, loc), merged, loc);
+    }
+    Tensor back(const Tensor &x, Location loc) const {
+        std::vector<int64_t> inverse(order.size());
+        for (size_t i = 0; i < order.size(); ++i)
+            inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+        return permuted(detail::reshape_to(x, apart, loc), inverse, loc);
+    }
+
+private:
+    static Tensor permuted(const Tensor &x, std::span<const int64_t> axes, Location loc) {
+        return std::ranges::is_sorted(axes) ? x : detail::permute_to(x, axes, loc);
+    }
+};
+
+/// Positions as one row beside x, counted from 0 along the merged axis.
 Tensor row_of_positions(const Tensor &x, const Plan &plan, Location loc) {
-    const int64_t extent = plan.sizes[plan.picked_axis];
-    const Tensor here = detail::together_with(x, loc, *plan.positions)[1];
-    return detail::reshape_to(detail::from_front(here, extent, loc),
-                              Shape({detail::type(*plan.positions).numel()}), loc);
+    std::vector<Tensor> here = {x};
+    for (const Positions &p : plan.positions)
+        here.push_back(*p.tensor);
+    detail::bring_together(here, detail::type(x).device, loc);
+    const auto extent_of = [&](size_t k) { return plan.sizes[static_cast<size_t>(plan.positions[k].axis)]; };
+    const Shape row({plan.picked.numel()});
+    if (plan.positions.size() == 1)
+        return detail::reshape_to(detail::from_front(here[1], extent_of(0), loc), row, loc);
+    // Each is looked up in the offsets of its own axis, so that its own range is checked and named.
+    Tensor sum;
+    int64_t stride = 1;
+    for (size_t k = plan.positions.size(); k-- > 0; stride *= extent_of(k)) {
+        const ir::TensorType offsets = {ir::DType::I64, Shape({extent_of(k)}), detail::type(x).device};
+        const Tensor all = detail::iota(offsets, 0, 0, stride, loc);
+        const Tensor from_front = detail::from_front(here[k + 1], extent_of(k), loc);
+        const Shape own = detail::type(from_front).shape;
+        const Tensor flat = detail::reshape_to(from_front, Shape({own.numel()}), loc);
+        const Tensor offset = detail::broadcast_to(
+            detail::reshape_to(index_select(all, 0, flat, loc), own, loc), plan.picked, loc);
+        sum = sum.defined() ? detail::binary(Op::Add, sum, offset, loc) : offset;
+    }
+    return detail::reshape_to(sum, row, loc);
 }
 
-/// The result's shape with the positions' own in place of the picked axis.
+/// The result's shape with the positions' own where they are picked.
 std::vector<int64_t> picked_shape(const Plan &plan) {
     std::vector<int64_t> shape = plan.result;
-    if (plan.positions) {
-        const Shape &own = detail::type(*plan.positions).shape;
-        const auto at = shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(plan.picked_at));
-        shape.insert(at, own.begin(), own.end());
-    }
+    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(plan.picked_at), plan.picked.begin(),
+                 plan.picked.end());
     return shape;
 }
 
 Tensor read(const Tensor &x, const Plan &plan, Location loc) {
     Tensor part = cut_of(x, plan, loc);
-    if (plan.positions)
-        part =
-            index_select(part, static_cast<int64_t>(plan.picked_axis), row_of_positions(x, plan, loc), loc);
+    if (!plan.positions.empty()) {
+        const Merged merged(plan);
+        part = index_select(merged.from(part, loc), merged.axis, row_of_positions(x, plan, loc), loc);
+    }
     const Shape shape = detail::checked_shape(picked_shape(plan), detail::type(x).dtype, "at", loc);
     return detail::record(Op::Reshape, {&part}, Words().ints(shape.extents()), loc);
 }
 
 /// x with the part replaced by `value`, which has the part's shape.
 Tensor written(const Tensor &x, const Plan &plan, const Tensor &value, Location loc) {
-    Shape cut_shape(std::span(plan.sizes, plan.rank));
     Tensor update;
-    if (plan.positions) {
+    if (!plan.positions.empty()) {
+        const Merged merged(plan);
         const Tensor row = row_of_positions(x, plan, loc);
-        const auto axis = static_cast<int>(plan.picked_axis);
-        Shape source = cut_shape;
-        source[axis] = detail::type(row).numel();
-        Shape index_shape;
+        Shape source = merged.merged, index_shape;
+        source[merged.axis] = detail::type(row).numel();
         for (int a = 0; a < source.rank(); ++a)
-            index_shape.push_back(a == axis ? source[a] : 1);
+            index_shape.push_back(a == merged.axis ? source[a] : 1);
         const Tensor index = detail::broadcast_to(detail::reshape_to(row, index_shape, loc), source, loc);
-        const Tensor into = cut_of(x, plan, loc), from = detail::reshape_to(value, source, loc);
-        update = detail::record(Op::Scatter, {&into, &index, &from}, {axis, 0}, {}, loc);
+        const Tensor into = merged.from(cut_of(x, plan, loc), loc),
+                     from = detail::reshape_to(value, source, loc);
+        update =
+            merged.back(detail::record(Op::Scatter, {&into, &index, &from}, {merged.axis, 0}, {}, loc), loc);
     } else {
-        update = detail::reshape_to(value, cut_shape, loc);
+        update = detail::reshape_to(value, Shape(std::span(plan.sizes, plan.rank)), loc);
     }
     update = flip_back(update, plan, loc);
     if (plan.whole)
@@ -212,9 +311,78 @@ Tensor written(const Tensor &x, const Plan &plan, const Tensor &value, Location 
                           {plan.starts, plan.rank});
 }
 
-bool is_mask(std::span<const Index> index) {
-    return index.size() == 1 && index[0].kind() == Index::Kind::Tensor && index[0].tensor().defined() &&
-           index[0].tensor().dtype() == DType::Bool;
+bool is_mask(const Index &entry) {
+    return entry.kind() == Index::Kind::Tensor && entry.tensor().defined() &&
+           entry.tensor().dtype() == DType::Bool;
+}
+bool has_mask(std::span<const Index> index) {
+    return std::ranges::any_of(index, [](const Index &entry) { return is_mask(entry); });
+}
+/// A mask that stands alone needs not be read to be written through.
+bool is_lone_mask(std::span<const Index> index) {
+    return index.size() == 1 && is_mask(index[0]);
+}
+
+/// Axes of x that the entry stands for; an Ellipsis for none before the others are known.
+int axes_of(const Index &entry) {
+    if (entry.kind() == Index::Kind::Ellipsis || entry.kind() == Index::Kind::None)
+        return 0;
+    return is_mask(entry) ? detail::type(entry.tensor()).shape.rank() : 1;
+}
+
+/// An index whose masks are replaced by the positions where they are true, and x with one axis for all those
+/// of a mask.
+struct Unmasked {
+    Tensor x;
+    std::vector<Index> index;
+};
+
+/// Calls f(entry, first axis) and throws IndexError for a mask that does not match the axes that it covers.
+template <class F>
+void for_each_axes(const ir::TensorType &type, std::span<const Index> index, Location loc, F &&f) {
+    int used = 0;
+    for (const Index &entry : index)
+        used += axes_of(entry);
+    int axis = 0;
+    for (const Index &entry : index) {
+        if (is_mask(entry)) {
+            const Shape &mask = detail::type(entry.tensor()).shape;
+            bool fits = axis + mask.rank() <= type.shape.rank();
+            for (int a = 0; fits && a < mask.rank(); ++a)
+                fits = mask[a] == type.shape[axis + a];
+            if (!fits)
+                throw IndexError("at: the mask has shape " + ir::to_string(mask) +
+                                     ", which does not match the axes from " + std::to_string(axis) +
+                                     " on of " + detail::text(type),
+                                 loc);
+        }
+        f(entry, axis);
+        axis +=
+            entry.kind() == Index::Kind::Ellipsis ? std::max(type.shape.rank() - used, 0) : axes_of(entry);
+    }
+}
+
+Unmasked unmasked(const Tensor &x, std::span<const Index> index, Location loc) {
+    const ir::TensorType type = detail::type(x);
+    Unmasked out;
+    Shape shape;
+    int done = 0; // axes of x that are in `shape`
+    for_each_axes(type, index, loc, [&](const Index &entry, int axis) {
+        if (!is_mask(entry)) {
+            out.index.push_back(entry);
+            return;
+        }
+        const Tensor mask = detail::together_with(x, loc, entry.tensor())[1];
+        for (; done < axis; ++done)
+            shape.push_back(type.shape[done]);
+        shape.push_back(detail::type(mask).numel());
+        done += detail::type(mask).shape.rank();
+        out.index.emplace_back(detail::positions_where(mask, loc), entry.loc());
+    });
+    for (; done < type.shape.rank(); ++done)
+        shape.push_back(type.shape[done]);
+    out.x = detail::reshape_to(x, shape, loc);
+    return out;
 }
 
 /// The mask with axes of extent 1 for those of x that it does not name.
@@ -237,16 +405,9 @@ Tensor rows_under(const Tensor &mask, const Tensor &x, Location loc) {
 /// A mask's part has no shape before it is computed: it is read when it is needed.
 Tensor initial(const Tensor &base, std::span<const Index> index, Location loc) {
     const ir::TensorType &type = detail::checked_type(base, "at", loc);
-    if (!is_mask(index))
+    if (!has_mask(index))
         return read(base, Planner(type, index, loc).run(), loc);
-    const Shape &mask = detail::type(index[0].tensor()).shape;
-    bool fits = mask.rank() <= type.shape.rank();
-    for (int a = 0; fits && a < mask.rank(); ++a)
-        fits = mask[a] == type.shape[a];
-    if (!fits)
-        throw IndexError("at: the mask has shape " + ir::to_string(mask) +
-                             ", which does not match the first axes of " + detail::text(type),
-                         loc);
+    for_each_axes(type, index, loc, [](const Index &, int) {});
     return {};
 }
 
@@ -255,7 +416,7 @@ Tensor initial(const Tensor &base, std::span<const Index> index, Location loc) {
 Part::Part(const Tensor &base, std::span<const Index> index, Location loc)
     : Tensor(initial(base, index, detail::in<"at">(loc))), base_(base), index_(index.begin(), index.end()),
       loc_(loc) {
-    if (is_mask(index))
+    if (has_mask(index))
         detail::Access::set_unread(*this);
 }
 
@@ -263,9 +424,10 @@ void Part::read() const {
     if (!detail::Access::unread(*this))
         return;
     const Location loc = detail::in<"at">(loc_);
-    const auto [base, mask] = detail::together_with(base_, loc, index_[0].tensor());
+    const Unmasked positions = unmasked(base_, index_, loc);
+    const Plan plan = Planner(detail::type(positions.x), positions.index, loc).run();
     static_cast<Tensor &>(const_cast<Part &>(*this)) = // NOLINT: a Part is never a constant
-        lz::index_select(rows_under(mask, base, loc), 0, detail::positions_where(mask, loc), loc);
+        lz::read(positions.x, plan, loc);
 }
 
 void detail::read_mask(const Tensor &part) {
@@ -325,11 +487,12 @@ void Part::write(const Tensor &value, Location loc) const {
     const Tensor here =
         detail::type(value).shape.rank() == 0 ? value : lz::to(value, detail::from_ir(type.device), loc);
     const Tensor cast = detail::cast(here, type.dtype, loc);
-    if (is_mask(index_))
+    if (is_lone_mask(index_))
         return write_masked(cast, loc);
     // From here on a number is a tensor with the part's axes, which has to be where the base is.
     const Tensor there = lz::to(cast, detail::from_ir(type.device), loc);
-    const Plan plan = Planner(type, index_, loc).run();
+    const Unmasked into = has_mask(index_) ? unmasked(base_, index_, loc) : Unmasked{base_, index_};
+    const Plan plan = Planner(detail::type(into.x), into.index, loc).run();
     const Shape part(picked_shape(plan));
     const Shape &from = detail::type(cast).shape;
     // As PyTorch: axes of extent 1 before the part's own are dropped.
@@ -345,8 +508,12 @@ void Part::write(const Tensor &value, Location loc) const {
                              detail::text(type),
                          loc);
     const Tensor whole = detail::broadcast_to(detail::reshape_to(there, trimmed, loc), part, loc);
-    detail::replace(base_, written(base_, plan, whole, loc));
-    detail::replace(const_cast<Part &>(*this), detail::fresh(whole, loc)); // a second use of the Part sees it
+    detail::replace(base_, detail::reshape_to(written(into.x, plan, whole, loc), type.shape, loc));
+    // A second use of the Part sees it.
+    if (has_mask(index_))
+        detail::Access::set_unread(const_cast<Part &>(*this));
+    else
+        detail::replace(const_cast<Part &>(*this), detail::fresh(whole, loc));
 }
 
 const Part &Part::operator=(const Operand &value) const {
@@ -373,7 +540,7 @@ bool is_number(const Operand &value, Location loc) {
 #define LZ_COMPOUND(symbol, function)                                                                        \
     const Part &Part::operator symbol(const Operand &value) const {                                          \
         const Location loc = detail::in<"at">(value.loc());                                                  \
-        const bool everywhere = is_mask(index_) && is_number(value, loc);                                    \
+        const bool everywhere = is_lone_mask(index_) && is_number(value, loc);                               \
         Tensor changed = lz::clone(everywhere ? base_ : static_cast<const Tensor &>(*this), loc);            \
         changed.function(value, loc);                                                                        \
         if (everywhere) {                                                                                    \
@@ -397,6 +564,9 @@ Part Tensor::at(std::initializer_list<Index> index, Location loc) const {
 }
 Part Tensor::at(const Index &index, Location loc) const {
     return Part(*this, {&index, 1}, loc);
+}
+Part Tensor::at(std::span<const Index> index, Location loc) const {
+    return Part(*this, index, loc);
 }
 Part Tensor::operator[](const Index &index) const {
     return Part(*this, {&index, 1}, index.loc());

@@ -41,8 +41,10 @@ private:
     int64_t step_;
 };
 
-/// One entry of an index: an integer, a Slice, Ellipsis, None, a tensor of integers (its rows are picked), or
-/// a bool tensor (the elements, or rows, where it is true).
+/// One entry of an index: an integer, a Slice, Ellipsis, None, a tensor of positions, or a bool tensor (a
+/// mask: the positions where it is true, along as many axes as it has). Tensors of positions in one index
+/// broadcast with each other and pick together; what they pick stands where they stand, or first if other
+/// axes stand between them.
 class Index {
 public:
     enum class Kind : uint8_t { Integer, Slice, Ellipsis, None, Tensor };
@@ -73,12 +75,42 @@ private:
     Location loc_;
 };
 
+/// A part of a part: `x[0][1]`. It can be read, and kept as a tensor of its own, but not written: that would
+/// change a value that nobody keeps.
+class NestedPart : public Tensor {
+public:
+    NestedPart(Tensor part) : Tensor(std::move(part)) {} // NOLINT: converts
+    NestedPart(const NestedPart &) = default;
+    NestedPart(NestedPart &&) noexcept = default;
+    NestedPart &operator=(const NestedPart &) & = default;
+    NestedPart &operator=(NestedPart &&) & noexcept = default;
+    using Tensor::operator=;
+    void operator=(const Operand &) && = delete; // write `x.at({0, 1}) = 5` instead of `x[0][1] = 5`
+    // clang-format off
+    friend void operator+=(NestedPart &&, const Operand &) = delete; // write `x.at({0, 1}) += 5` instead of `x[0][1] += 5`
+    friend void operator-=(NestedPart &&, const Operand &) = delete; // write `x.at({0, 1}) -= 5` instead of `x[0][1] -= 5`
+    friend void operator*=(NestedPart &&, const Operand &) = delete; // write `x.at({0, 1}) *= 5` instead of `x[0][1] *= 5`
+    friend void operator/=(NestedPart &&, const Operand &) = delete; // write `x.at({0, 1}) /= 5` instead of `x[0][1] /= 5`
+    // clang-format on
+
+    // A part of a tensor that is kept can be written as usual; one of a temporary is nested again.
+    inline Part operator[](const Index &index) const &;
+    inline NestedPart operator[](const Index &index) const &&;
+    inline Part at(std::initializer_list<Index> index, Location loc = Location::current()) const &;
+    inline NestedPart at(std::initializer_list<Index> index, Location loc = Location::current()) const &&;
+    inline Part at(const Index &index, Location loc = Location::current()) const &;
+    inline NestedPart at(const Index &index, Location loc = Location::current()) const &&;
+    inline Part at(std::span<const Index> index, Location loc = Location::current()) const &;
+    inline NestedPart at(std::span<const Index> index, Location loc = Location::current()) const &&;
+};
+
 /// What `at` returns: the part as a tensor, and the way to change it in `x`. Assigning to it changes x; the
 /// value that is written broadcasts and takes x's dtype. Made for one expression: keep a Tensor, not a Part.
 /// A part of a part can be read, not written: write `x.at({0, 2}) = v`, for `x[0][2] = v` does not compile.
-/// At most one tensor can stand in an index, and a mask stands alone. Reading through a mask is a sync point,
-/// for the number of elements is not known before; so is writing as many rows as it selects. Writing a
-/// number, or what broadcasts to each of the rows, is not.
+/// Reading through a mask is a sync point, for the number of elements is not known before; so is writing as
+/// many rows as it selects, and writing through a mask beside other entries. Writing a number, or what
+/// broadcasts to each of the rows, through a mask that stands alone is not. Of equal positions the last one
+/// counts.
 class LZ_API Part : public Tensor {
 public:
     Part(const Part &) = delete;
@@ -98,13 +130,21 @@ public:
         const Tensor here = value.to(base_.device(loc), loc);
         return *this = Operand(here, loc);
     }
-    Tensor at(std::initializer_list<Index> index, Location loc = Location::current()) const {
-        return static_cast<const Tensor &>(*this).at(index, loc);
+    const Part &copy_(const Tensor &value, const CopyOptions &, Location loc = Location::current()) const {
+        return copy_(value, loc);
     }
-    Tensor at(const Index &index, Location loc = Location::current()) const {
-        return static_cast<const Tensor &>(*this).at(index, loc);
+    NestedPart at(std::initializer_list<Index> index, Location loc = Location::current()) const {
+        return NestedPart(Tensor(static_cast<const Tensor &>(*this).at(index, loc)));
     }
-    Tensor operator[](const Index &index) const { return static_cast<const Tensor &>(*this)[index]; }
+    NestedPart at(const Index &index, Location loc = Location::current()) const {
+        return NestedPart(Tensor(static_cast<const Tensor &>(*this).at(index, loc)));
+    }
+    NestedPart at(std::span<const Index> index, Location loc = Location::current()) const {
+        return NestedPart(Tensor(static_cast<const Tensor &>(*this).at(index, loc)));
+    }
+    NestedPart operator[](const Index &index) const {
+        return NestedPart(Tensor(static_cast<const Tensor &>(*this)[index]));
+    }
     const Part &zero_(Location loc = Location::current()) const { return *this = Operand(0, loc); }
     const Part &add_(const Operand &value) const { return *this += value; }
     const Part &sub_(const Operand &value) const { return *this -= value; }
@@ -127,7 +167,33 @@ private:
     Location loc_;
 };
 
-/// The elements where `mask`, of x's shape, is true, in a row. Sync point: their number is not known before.
+inline Part NestedPart::operator[](const Index &index) const & {
+    return Tensor::operator[](index);
+}
+inline NestedPart NestedPart::operator[](const Index &index) const && {
+    return NestedPart(Tensor(Tensor::operator[](index)));
+}
+inline Part NestedPart::at(std::initializer_list<Index> index, Location loc) const & {
+    return Tensor::at(index, loc);
+}
+inline NestedPart NestedPart::at(std::initializer_list<Index> index, Location loc) const && {
+    return NestedPart(Tensor(Tensor::at(index, loc)));
+}
+inline Part NestedPart::at(const Index &index, Location loc) const & {
+    return Tensor::at(index, loc);
+}
+inline NestedPart NestedPart::at(const Index &index, Location loc) const && {
+    return NestedPart(Tensor(Tensor::at(index, loc)));
+}
+inline Part NestedPart::at(std::span<const Index> index, Location loc) const & {
+    return Tensor::at(index, loc);
+}
+inline NestedPart NestedPart::at(std::span<const Index> index, Location loc) const && {
+    return NestedPart(Tensor(Tensor::at(index, loc)));
+}
+
+/// The elements where `mask` is true, in a row; x and the mask broadcast with each other. Sync point: their
+/// number is not known before.
 LZ_FUNCTION(Tensor masked_select, x, const Tensor &mask, Location loc = Location::current());
 /// out[i..] = x[.., index[i..], ..] along `axis`; `index` has x's rank and nowhere more elements but along
 /// `axis`. An index out of range is found when it runs (S26).

@@ -167,13 +167,19 @@ Tensor Tensor::contiguous(Location loc) const & {
 Tensor Tensor::cpu(Location loc) const & {
     return lz::to(*this, Device::cpu(), detail::in<"cpu">(loc));
 }
-Tensor Tensor::cuda(const Device &device, Location loc) const & {
+Tensor Tensor::cuda(const Device &device, const CopyOptions &options, Location loc) const & {
     if (device.is_cpu())
         throw DeviceError("cuda: the device given is cpu; cpu() moves there", loc);
-    return lz::to(*this, device, detail::in<"cuda">(loc));
+    return lz::to(*this, device, options, detail::in<"cuda">(loc));
+}
+Tensor Tensor::cuda(int index, const CopyOptions &options, Location loc) const & {
+    return cuda(Device::cuda(index), options, loc);
+}
+Tensor Tensor::cuda(const Device &device, Location loc) const & {
+    return cuda(device, CopyOptions{}, loc);
 }
 Tensor Tensor::cuda(int index, Location loc) const & {
-    return lz::to(*this, Device::cuda(index), detail::in<"cuda">(loc));
+    return cuda(Device::cuda(index), CopyOptions{}, loc);
 }
 
 Tensor Tensor::contiguous(Location loc) && {
@@ -182,11 +188,17 @@ Tensor Tensor::contiguous(Location loc) && {
 Tensor Tensor::cpu(Location loc) && {
     return detail::consumed(std::as_const(*this).cpu(loc), *this);
 }
+Tensor Tensor::cuda(const Device &device, const CopyOptions &options, Location loc) && {
+    return detail::consumed(std::as_const(*this).cuda(device, options, loc), *this);
+}
+Tensor Tensor::cuda(int index, const CopyOptions &options, Location loc) && {
+    return std::move(*this).cuda(Device::cuda(index), options, loc);
+}
 Tensor Tensor::cuda(const Device &device, Location loc) && {
-    return detail::consumed(std::as_const(*this).cuda(device, loc), *this);
+    return std::move(*this).cuda(device, CopyOptions{}, loc);
 }
 Tensor Tensor::cuda(int index, Location loc) && {
-    return detail::consumed(std::as_const(*this).cuda(index, loc), *this);
+    return std::move(*this).cuda(Device::cuda(index), CopyOptions{}, loc);
 }
 
 } // namespace lz

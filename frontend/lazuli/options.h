@@ -5,14 +5,30 @@
 #include "lazuli/dtype.h"
 
 #include <optional>
+#include <type_traits>
 
 namespace lz {
+
+/// A device, or none. Text is read at the line where it is written, which its error then names.
+class OptionalDevice : public std::optional<Device> {
+public:
+    constexpr OptionalDevice(std::nullopt_t = std::nullopt) {}                          // NOLINT: converts
+    constexpr OptionalDevice(const std::optional<Device> &device) : optional(device) {} // NOLINT: converts
+    template <class T>
+        requires std::is_convertible_v<const T &, Device>
+    constexpr OptionalDevice(const T &device, Location loc = Location::current()) { // NOLINT: converts
+        if constexpr (std::is_constructible_v<Device, const T &, Location>)
+            emplace(device, loc);
+        else
+            emplace(device);
+    }
+};
 
 /// Written as `zeros({2, 3}, {.dtype = f64, .device = "cuda:1"})`. What is left out is the default dtype and
 /// device, or that of the tensor given (`zeros_like`, `new_zeros`).
 struct TensorOptions {
     std::optional<DType> dtype = std::nullopt;
-    std::optional<Device> device = std::nullopt;
+    OptionalDevice device = std::nullopt;
     /// Page-locked memory of the host (S31): for tensors on the CPU. Throws DeviceError where there is no
     /// GPU.
     bool pinned = false;

@@ -250,6 +250,13 @@ std::string Tensor::str(Location loc) const {
     return text + ")";
 }
 
+std::ostream &operator<<(std::ostream &out, const Sizes &sizes) {
+    out << '[';
+    for (size_t i = 0; i < sizes.size(); ++i)
+        out << (i == 0 ? "" : ", ") << sizes[i];
+    return out << ']';
+}
+
 /// `<<` cannot take the caller's line. What fails without one names the line where the tensor was made.
 std::ostream &operator<<(std::ostream &out, const Tensor &tensor) {
     std::string text;

@@ -20,9 +20,8 @@ DType Tensor::dtype(Location loc) const {
 Device Tensor::device(Location loc) const {
     return detail::from_ir(node_of(*this, "device", loc)->type.device);
 }
-std::vector<int64_t> Tensor::sizes(Location loc) const {
-    const ir::Shape &shape = node_of(*this, "sizes", loc)->type.shape;
-    return {shape.begin(), shape.end()};
+Sizes Tensor::sizes(Location loc) const {
+    return node_of(*this, "sizes", loc)->type.shape.extents();
 }
 bool Tensor::is_pinned(Location loc) const {
     return node_of(*this, "is_pinned", loc)->pinned;

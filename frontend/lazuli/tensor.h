@@ -27,28 +27,21 @@ LZ_API void drop_handle(Cell *cell) noexcept;
 LZ_API void copy_handle(Cell *cell) noexcept;
 } // namespace detail
 
-/// Extents, axes or permutations given by the user. Converts from `{2, 3}`, vectors, spans and single
-/// integers.
-class LZ_API Sizes {
+/// Extents, axes or permutations: what `sizes()` returns, and what the user gives. Converts from `{2, 3}`,
+/// vectors, spans and single integers, and prints as `[2, 3]`.
+class Sizes : public std::vector<int64_t> {
 public:
     Sizes() = default;
-    Sizes(std::initializer_list<int64_t> values) : values_(values) {}
-    Sizes(std::span<const int64_t> values) : values_(values.begin(), values.end()) {} // NOLINT: converts
-    Sizes(const std::vector<int64_t> &values) : values_(values) {}                    // NOLINT: converts
+    Sizes(std::initializer_list<int64_t> values) : vector(values) {}
+    Sizes(std::span<const int64_t> values) : vector(values.begin(), values.end()) {} // NOLINT: converts
+    Sizes(const std::vector<int64_t> &values) : vector(values) {}                    // NOLINT: converts
     template <class T>
         requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
-    Sizes(T value) : values_{static_cast<int64_t>(value)} {} // NOLINT: converts
+    Sizes(T value) : vector{static_cast<int64_t>(value)} {} // NOLINT: converts
 
-    std::span<const int64_t> span() const { return values_; }
-    size_t size() const { return values_.size(); }
-    bool empty() const { return values_.empty(); }
-    int64_t operator[](size_t i) const { return values_[i]; }
-    auto begin() const { return values_.begin(); }
-    auto end() const { return values_.end(); }
-
-private:
-    std::vector<int64_t> values_;
+    std::span<const int64_t> span() const { return *this; }
 };
+LZ_API std::ostream &operator<<(std::ostream &out, const Sizes &sizes);
 
 class Tensor;
 class Operand;
@@ -108,7 +101,7 @@ public:
     // Metadata: never computes.
     DType dtype(Location loc = Location::current()) const;
     Device device(Location loc = Location::current()) const;
-    std::vector<int64_t> sizes(Location loc = Location::current()) const;
+    Sizes sizes(Location loc = Location::current()) const;
     /// Extent of one axis; negative axes count from the end. Throws IndexError.
     int64_t size(int64_t axis, Location loc = Location::current()) const;
     int64_t dim(Location loc = Location::current()) const;
@@ -202,6 +195,7 @@ public:
                        Location loc = Location::current()) &;
     /// The values of `source`, broadcast, cast and moved to where this tensor is.
     Tensor &copy_(const Tensor &source, Location loc = Location::current()) &;
+    Tensor &copy_(const Tensor &source, const CopyOptions &options, Location loc = Location::current()) &;
     Tensor &fill_(Operand value, Location loc = Location::current()) &;
     Tensor &zero_(Location loc = Location::current()) &;
     Tensor &uniform_(double from = 0, double to = 1, Location loc = Location::current()) &;
@@ -258,6 +252,9 @@ public:
     /// On `cuda:index`, or on the current GPU. The tensor itself where it is there already (S08).
     LZ_METHOD(Tensor cuda(int index = -1, Location loc = Location::current()));
     LZ_METHOD(Tensor cuda(const Device &device, Location loc = Location::current()));
+    LZ_METHOD(Tensor cuda(int index, const CopyOptions &options, Location loc = Location::current()));
+    LZ_METHOD(Tensor cuda(const Device &device, const CopyOptions &options,
+                          Location loc = Location::current()));
     /// The same values in page-locked memory; the tensor itself where it has such memory. Throws DeviceError
     /// for a tensor on a GPU, or where there is no GPU.
     LZ_METHOD(Tensor pin_memory(Location loc = Location::current()));
@@ -266,6 +263,8 @@ public:
     /// (indexing.h).
     Part at(std::initializer_list<Index> index, Location loc = Location::current()) const;
     Part at(const Index &index, Location loc = Location::current()) const;
+    /// An index that is put together while the program runs: of a std::vector<Index>.
+    Part at(std::span<const Index> index, Location loc = Location::current()) const;
     Part operator[](const Index &index) const;
     LZ_METHOD(Tensor gather(int64_t axis, const Tensor &index, Location loc = Location::current()));
     LZ_METHOD(Tensor index_select(int64_t axis, const Tensor &index, Location loc = Location::current()));

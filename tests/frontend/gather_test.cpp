@@ -54,8 +54,8 @@ TEST(Gather, WhatDoesNotFitIsSaid) {
                                  {"index_add", "[1,3]"});
     expect_error<lz::ShapeError>([&] { lz::embedding(lz::ones({3}), lz::tensor({0})); },
                                  {"embedding", "matrix"});
-    expect_error<lz::ShapeError>([&] { lz::masked_select(x, lz::tensor({true})); },
-                                 {"masked_select", "bool[1]"});
+    expect_error<lz::ShapeError>([&] { lz::masked_select(x, lz::ones({5}, {.dtype = lz::boolean})); },
+                                 {"masked_select", "bool[5]"});
 }
 
 TEST(Semantics, S26_an_index_out_of_range_is_thrown_at_the_sync_with_the_line_of_the_operation) {

@@ -410,7 +410,14 @@ TEST(Streams, WhatThrowsOnADeviceLosesIt) {
     Gpus gpus(1);
     gpus[0].call_host(3, [] { throw ir::Failure(ir::ErrorKind::State, "no more paper."); });
     EXPECT_THAT(failure_of([&] { finish(gpus[0], 3); }).message(),
-                HasSubstr("something on its stream 3 threw: no more paper."));
+                HasSubstr("something on its stream 3 threw: no more paper. Nothing more"));
+}
+
+TEST(Streams, WhatACallbackThrewEndsWithAFullStop) {
+    Gpus gpus(1);
+    gpus[0].call_host(3, [] { throw std::runtime_error("out of toner"); });
+    EXPECT_THAT(failure_of([&] { finish(gpus[0], 3); }).message(),
+                HasSubstr("something on its stream 3 threw: out of toner. Nothing more"));
 }
 
 TEST(Streams, MissingScratchIsAFaultAndNoLoss) {
