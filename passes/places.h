@@ -10,7 +10,8 @@ namespace lz::passes {
 /// The device that runs a node. A transfer runs on the GPU that it reads, else on the one that it writes; an
 /// effect where it says.
 ir::Device device_of(const ir::Graph &graph, const ir::Node &node);
-/// Whose streams the user can name for it: as `device_of`, but those of the GPU that a named transfer copies to.
+/// Whose streams the user can name for it: as `device_of`, but those of the GPU that a named transfer copies
+/// to.
 ir::Device owner_of(const ir::Graph &graph, const ir::Node &node);
 
 /// The places of a graph, and how often effects of the user's stand in them. A place is a device and a stream

@@ -63,7 +63,7 @@ function share_comments(text,    line, n, i, result, comment, shared, name, shar
             continue
         }
         name = line[i]
-        if (!open && line[i] ~ /^ *(LZ_FUNCTION|LZ_METHOD|[A-Za-z].*[ &*][a-z_0-9]+\()/) {
+        if (!open && line[i] ~ /^ *(LZ_FUNCTION|LZ_METHOD|[A-Za-z].*[ &*][a-z_0-9]+\(|[A-Z][A-Za-z]*\()/) {
             if (name ~ /LZ_FUNCTION/) {
                 sub(/,.*/, "", name)
             } else {
@@ -71,7 +71,7 @@ function share_comments(text,    line, n, i, result, comment, shared, name, shar
                 sub(/\(.*/, "", name)
             }
             sub(/^.*[ &*]/, "", name)
-            if (comment == "" && name == shared_name)
+            if (comment == "" && name == shared_name && line[i] !~ /= default;/)
                 comment = shared
             if (comment == "" && in_tensor && line[i] ~ /^    LZ_METHOD/)
                 comment = "    /// As the function lz::" name ".\n"

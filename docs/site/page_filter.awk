@@ -91,6 +91,8 @@ function with_code(line,    n, part, i) {
             line = line part[i]
         }
     }
+    gsub(/\*\*<code>/, "<b><code>", line)
+    gsub(/<\/code>\*\*/, "</code></b>", line)
     return line
 }
 

@@ -30,8 +30,8 @@ namespace lz {
 
 /// What is known of a tensor while it is recorded.
 struct CallType {
-    DType dtype = DType::F32;
-    std::vector<int64_t> shape;
+    DType dtype = DType::F32;   ///< of its elements
+    std::vector<int64_t> shape; ///< extents
 };
 
 namespace detail {
@@ -42,10 +42,11 @@ LZ_API void check_call_dtype(DType asked, DType found);
 /// An operand as the function sees it: dense row-major memory of the host, not to be kept. Strides are in
 /// elements.
 struct CallInput {
-    const void *data;
-    DType dtype;
-    std::span<const int64_t> shape, strides;
-    int64_t numel;
+    const void *data;                 ///< where the elements begin
+    DType dtype;                      ///< of the elements
+    std::span<const int64_t> shape;   ///< extents
+    std::span<const int64_t> strides; ///< in elements
+    int64_t numel;                    ///< number of elements
 
     /// All elements; throws DTypeError unless T is the dtype.
     template <Element T>
@@ -57,11 +58,13 @@ struct CallInput {
 
 /// A result, all of which the function has to write. Its memory holds anything before that.
 struct CallOutput {
-    void *data;
-    DType dtype;
-    std::span<const int64_t> shape, strides;
-    int64_t numel;
+    void *data;                       ///< where the elements begin
+    DType dtype;                      ///< of the elements
+    std::span<const int64_t> shape;   ///< extents
+    std::span<const int64_t> strides; ///< in elements
+    int64_t numel;                    ///< number of elements
 
+    /// All elements; throws DTypeError unless T is the dtype.
     template <Element T>
     std::span<T> values() const {
         detail::check_call_dtype(dtype_of<T>, dtype);

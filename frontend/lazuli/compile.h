@@ -40,7 +40,9 @@ struct CompileStats {
     double pass_seconds = 0;    ///< time in compiler passes
     double codegen_seconds = 0; ///< time in code generation and loading
 };
+/// The counts of now.
 LZ_API CompileStats compile_stats();
+/// All counts are 0 again.
 LZ_API void reset_compile_stats();
 
 /// Threads of the pool: LAZULI_THREADS, else what the container allows (S67).

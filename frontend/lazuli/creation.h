@@ -12,13 +12,18 @@ namespace lz {
 /// bool stays.
 class LZ_API Nested {
 public:
+    /// A number.
     template <class T>
         requires std::is_arithmetic_v<T>
     Nested(T value) : value_(value), leaf_(true) {} // NOLINT: converts as numbers do
+    /// Rows, which are numbers or rows again.
     Nested(std::initializer_list<Nested> rows) : rows_(rows) {}
 
+    /// Whether it is a number.
     bool is_number() const { return leaf_; }
+    /// The number, if it is one.
     const Scalar &number() const { return value_; }
+    /// The rows, if it is none.
     std::span<const Nested> rows() const { return rows_; }
 
 private:
@@ -27,7 +32,7 @@ private:
     std::vector<Nested> rows_;
 };
 
-/// Throws ShapeError when rows have different lengths.
+/// From nested braces. Throws ShapeError when rows have different lengths.
 LZ_API Tensor tensor(const Nested &values, const TensorOptions &options = {},
                      Location loc = Location::current());
 
@@ -45,11 +50,13 @@ Tensor tensor(std::span<const T> values, const Sizes &sizes, const TensorOptions
     return detail::tensor_from_memory(values.data(), static_cast<int64_t>(values.size()), dtype_of<T>, sizes,
                                       options, "tensor", loc);
 }
+/// One axis.
 template <Element T>
 Tensor tensor(std::span<const T> values, const TensorOptions &options = {},
               Location loc = Location::current()) {
     return tensor<T>(values, Sizes(values.size()), options, loc);
 }
+/// The same of a vector.
 template <Element T>
 Tensor tensor(const std::vector<T> &values, const Sizes &sizes, const TensorOptions &options = {},
               Location loc = Location::current()) {
@@ -61,6 +68,7 @@ Tensor tensor(const std::vector<T> &values, const Sizes &sizes, const TensorOpti
         return tensor<T>(std::span<const T>(values), sizes, options, loc);
     }
 }
+/// One axis.
 template <Element T>
 Tensor tensor(const std::vector<T> &values, const TensorOptions &options = {},
               Location loc = Location::current()) {
@@ -73,6 +81,7 @@ Tensor from_blob(const T *data, const Sizes &sizes, const TensorOptions &options
                  Location loc = Location::current()) {
     return detail::tensor_from_memory(data, -1, dtype_of<T>, sizes, options, "from_blob", loc);
 }
+/// Copies the elements at `data`, row-major, of the dtype in the options (the default dtype if none).
 LZ_API Tensor from_blob(const void *data, const Sizes &sizes, const TensorOptions &options,
                         Location loc = Location::current());
 
@@ -93,10 +102,13 @@ Tensor from_blob(T *data, const Sizes &sizes, Deleter deleter, Location loc = Lo
     return result;
 }
 
+/// Every element is `value`, whose category gives the dtype: bool, i64 or the default dtype.
 LZ_API Tensor full(const Sizes &sizes, const Scalar &value, const TensorOptions &options = {},
                    Location loc = Location::current());
+/// Every element is 0.
 LZ_API Tensor zeros(const Sizes &sizes, const TensorOptions &options = {},
                     Location loc = Location::current());
+/// Every element is 1.
 LZ_API Tensor ones(const Sizes &sizes, const TensorOptions &options = {}, Location loc = Location::current());
 /// Elements that nobody should rely on. Takes memory only when it is used as it is; a value that is
 /// overwritten whole
@@ -119,12 +131,16 @@ LZ_API Tensor eye(int64_t rows, int64_t columns, const TensorOptions &options = 
                   Location loc = Location::current());
 
 // With the shape, dtype and device of `x`, unless the options say otherwise (S61).
+/// Every element is `value`.
 LZ_API Tensor full_like(const Tensor &x, const Scalar &value, const TensorOptions &options = {},
                         Location loc = Location::current());
+/// Every element is 0.
 LZ_API Tensor zeros_like(const Tensor &x, const TensorOptions &options = {},
                          Location loc = Location::current());
+/// Every element is 1.
 LZ_API Tensor ones_like(const Tensor &x, const TensorOptions &options = {},
                         Location loc = Location::current());
+/// Elements that nobody should rely on, as `empty`.
 LZ_API Tensor empty_like(const Tensor &x, const TensorOptions &options = {},
                          Location loc = Location::current());
 

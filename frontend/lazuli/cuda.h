@@ -39,7 +39,9 @@ LZ_API void set_device(const Device &device, Location loc = Location::current())
 /// that one source runs on both.
 class LZ_API DeviceGuard {
 public:
+    /// Throws DeviceError for a GPU that is not there.
     explicit DeviceGuard(int index, Location loc = Location::current());
+    /// The same of a device; of the CPU it changes nothing.
     explicit DeviceGuard(const Device &device, Location loc = Location::current());
     ~DeviceGuard();
     DeviceGuard(const DeviceGuard &) = delete;
@@ -49,16 +51,23 @@ private:
     int before_;
 };
 
+/// What a GPU is.
 struct DeviceProperties {
+    /// As people call it.
     std::string name;
+    /// Whether threads of the host play it.
     bool is_virtual = false;
     int64_t total_memory = 0; ///< bytes
     int major = 0, minor = 0; ///< compute capability
+    /// Multiprocessors (SMs).
     int multi_processor_count = 0;
+    /// Copies that it can make at a time.
     int copy_engines = 0;
 };
+/// Of a GPU, the current one unless told. Throws DeviceError for one that is not there.
 LZ_API DeviceProperties get_device_properties(const Device &device = Device::cuda(),
                                               Location loc = Location::current());
+/// Its name.
 LZ_API std::string get_device_name(const Device &device = Device::cuda(), Location loc = Location::current());
 
 /// Whether `device` could address the memory of `peer`: two different GPUs with a link between them (S12).
@@ -70,6 +79,7 @@ LZ_API bool can_device_access_peer(const Device &device, const Device &peer,
 /// the other's memory, whichever that is, and else through pinned memory of the host. Read when a graph is
 /// compiled. Throws DeviceError where there is no link.
 LZ_API void enable_peer_access(const Device &device, const Device &peer, Location loc = Location::current());
+/// Takes back what enable_peer_access allowed.
 LZ_API void disable_peer_access(const Device &device, const Device &peer, Location loc = Location::current());
 
 /// Launches everything pending on this thread and waits for all streams of the device. For the CPU: `sync()`.

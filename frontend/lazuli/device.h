@@ -12,6 +12,7 @@
 
 namespace lz {
 
+/// What kind of device: the CPU, or a GPU (virtual ones too).
 enum class DeviceType : uint8_t { Cpu, Cuda };
 
 /// A place where tensors live. `Device("cuda")` has no index yet: it means the current GPU of the thread that
@@ -19,6 +20,7 @@ enum class DeviceType : uint8_t { Cpu, Cuda };
 class LZ_API Device {
 public:
     constexpr Device() = default; ///< the CPU
+    /// A GPU by its index; -1: the current one.
     constexpr Device(DeviceType type, int index = -1)
         : type_(type), index_(type == DeviceType::Cpu ? 0 : index) {}
     /// `cpu`, `cpu:0`, `cuda`, `cuda:1`. Throws DeviceError for anything else.
@@ -27,14 +29,20 @@ public:
     Device(const std::string &text, Location loc = Location::current())
         : Device(std::string_view(text), loc) {}
 
+    /// The CPU.
     static constexpr Device cpu() { return {}; }
+    /// A GPU by its index; -1: the current one.
     static constexpr Device cuda(int index = -1) { return {DeviceType::Cuda, index}; }
 
+    /// CPU or GPU.
     constexpr DeviceType type() const { return type_; }
     /// -1: the current GPU.
     constexpr int index() const { return index_; }
+    /// Whether it is the CPU.
     constexpr bool is_cpu() const { return type_ == DeviceType::Cpu; }
+    /// Whether it is a GPU.
     constexpr bool is_cuda() const { return type_ == DeviceType::Cuda; }
+    /// `cpu`, `cuda` or `cuda:1`.
     std::string str() const;
 
     friend constexpr bool operator==(const Device &, const Device &) = default;
@@ -43,6 +51,7 @@ private:
     DeviceType type_ = DeviceType::Cpu;
     int index_ = 0;
 };
+/// Prints `str()`.
 LZ_API std::ostream &operator<<(std::ostream &out, const Device &device);
 
 namespace cuda {

@@ -13,35 +13,50 @@ namespace lz {
 /// The order is that of promotion within a category. f16 and bf16 are stored as such and computed in f32.
 enum class DType : uint8_t { Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64 };
 
-inline constexpr DType boolean = DType::Bool, u8 = DType::U8, i8 = DType::I8, i16 = DType::I16,
-                       i32 = DType::I32, i64 = DType::I64, f16 = DType::F16, bf16 = DType::BF16,
-                       f32 = DType::F32, f64 = DType::F64;
+inline constexpr DType boolean = DType::Bool; ///< true or false, a byte each
+inline constexpr DType u8 = DType::U8;        ///< unsigned, 8 bits
+inline constexpr DType i8 = DType::I8;        ///< signed, 8 bits
+inline constexpr DType i16 = DType::I16;      ///< signed, 16 bits
+inline constexpr DType i32 = DType::I32;      ///< signed, 32 bits
+inline constexpr DType i64 = DType::I64;      ///< signed, 64 bits
+inline constexpr DType f16 = DType::F16;      ///< IEEE binary16: 11 bits of precision, up to 65504
+inline constexpr DType bf16 = DType::BF16;    ///< 8 bits of precision, the range of f32
+inline constexpr DType f32 = DType::F32;      ///< IEEE binary32
+inline constexpr DType f64 = DType::F64;      ///< IEEE binary64
 
 /// `f32`, `bool`, ...
 LZ_API std::string_view name(DType dtype);
 /// Bytes of one element.
 LZ_API int size_of(DType dtype);
+/// f16, bf16, f32 or f64.
 constexpr bool is_floating_point(DType t) {
     return t >= DType::F16;
 }
+/// An integer; not bool.
 constexpr bool is_integral(DType t) {
     return t != DType::Bool && t < DType::F16;
 }
 /// PyTorch's promote_types.
 LZ_API DType promote_types(DType a, DType b);
+/// Prints `name(dtype)`.
 LZ_API std::ostream &operator<<(std::ostream &out, DType dtype);
 
 /// The dtype of a C++ element type; not defined for others. The half types travel as `Half` and `BFloat`.
 struct Half {
-    uint16_t bits;
+    uint16_t bits; ///< IEEE binary16
     Half() = default;
+    /// Rounds to the nearest.
     LZ_API explicit Half(float value);
+    /// Exact.
     LZ_API operator float() const; // NOLINT: as the built-in types convert
 };
+/// The type of a bf16 element.
 struct BFloat {
-    uint16_t bits;
+    uint16_t bits; ///< the upper half of an f32
     BFloat() = default;
+    /// Rounds to the nearest.
     LZ_API explicit BFloat(float value);
+    /// Exact.
     LZ_API operator float() const; // NOLINT: as the built-in types convert
 };
 
@@ -72,6 +87,7 @@ struct DTypeOf<double> : std::integral_constant<DType, DType::F64> {};
 
 template <class T>
 concept Element = requires { DTypeOf<std::remove_cv_t<T>>::value; };
+/// The dtype of a C++ type.
 template <Element T>
 inline constexpr DType dtype_of = DTypeOf<std::remove_cv_t<T>>::value;
 

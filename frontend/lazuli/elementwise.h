@@ -22,17 +22,21 @@ namespace lz {
 /// dtype before anything is computed, of which alpha and value are no part, and the result rounds once.
 /// Throws DTypeError for an alpha that is a float beside integers, or a bool beside anything but bool.
 LZ_API Tensor add(Operand a, Operand b, const Scalar &alpha, Location loc = Location::current());
+/// As `add` with alpha: a - alpha * b.
 LZ_API Tensor sub(Operand a, Operand b, const Scalar &alpha, Location loc = Location::current());
 /// x + value * a * b and x + value * a / b. Throws DTypeError for bool, and for integers that would be
 /// divided.
 LZ_FUNCTION(Tensor addcmul, x, const Tensor &a, const Tensor &b, const Scalar &value = 1,
             Location loc = Location::current());
+/// As addcmul: x + value * a / b.
 LZ_FUNCTION(Tensor addcdiv, x, const Tensor &a, const Tensor &b, const Scalar &value = 1,
             Location loc = Location::current());
 
-/// False everywhere for integers (isfinite: true).
+/// Whether it is NaN; false for integers.
 LZ_FUNCTION(Tensor isnan, x, Location loc = Location::current());
+/// Whether it is an infinity; false for integers.
 LZ_FUNCTION(Tensor isinf, x, Location loc = Location::current());
+/// Whether it is neither NaN nor an infinity; true for integers.
 LZ_FUNCTION(Tensor isfinite, x, Location loc = Location::current());
 
 /// condition ? a : b; `condition` is bool.

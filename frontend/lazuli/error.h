@@ -18,6 +18,7 @@ public:
     ~Error() override;
     /// The user's file (nullptr if unknown) and line of the operation that failed.
     const char *file() const noexcept { return loc_.file; }
+    /// The user's line; 0 if unknown.
     uint32_t line() const noexcept { return loc_.line; }
 
 private:

@@ -6,15 +6,20 @@
 
 namespace lz {
 
+/// How gelu is computed: by the error function, or approximated by tanh.
 enum class Gelu : uint8_t { Erf, Tanh };
 
+/// x times the probability that a normal variable is below x.
 LZ_FUNCTION(Tensor gelu, x, Gelu approximation = Gelu::Erf, Location loc = Location::current());
 /// log(1 + exp(beta x)) / beta, and x itself where beta x > threshold.
 LZ_FUNCTION(Tensor softplus, x, const Scalar &beta = 1, const Scalar &threshold = 20,
             Location loc = Location::current());
+/// x, and slope * x below 0.
 LZ_FUNCTION(Tensor leaky_relu, x, const Scalar &slope = 0.01, Location loc = Location::current());
+/// exp(x - max) / sum(exp(x - max)) along `axis`; computed in `dtype` if one is given.
 LZ_FUNCTION(Tensor softmax, x, int64_t axis, std::optional<DType> dtype = std::nullopt,
             Location loc = Location::current());
+/// Logarithm of softmax, without overflow.
 LZ_FUNCTION(Tensor log_softmax, x, int64_t axis, std::optional<DType> dtype = std::nullopt,
             Location loc = Location::current());
 /// Over the last axes, whose extents are `shape`; weight and bias have that shape or are left out.
@@ -24,9 +29,12 @@ LZ_FUNCTION(Tensor layer_norm, x, const Sizes &shape, const Tensor &weight = {},
 LZ_FUNCTION(Tensor rms_norm, x, const Sizes &shape, const Tensor &weight = {},
             std::optional<double> eps = std::nullopt, Location loc = Location::current());
 
+/// What cross_entropy and nll_loss may be told.
 struct CrossEntropyOptions {
+    /// One number, or each loss.
     Reduction reduction = Reduction::Mean;
     int64_t ignore_index = -100; ///< targets with this class count for nothing
+    /// The part of each target that is spread over all classes, in [0, 1].
     double label_smoothing = 0;
 };
 /// `logits` are [classes], [n, classes] or [n, classes, ...]; `target` holds classes (i32 or i64) without
@@ -36,6 +44,7 @@ LZ_FUNCTION(Tensor cross_entropy, logits, const Tensor &target, const CrossEntro
 /// `log_probabilities` as logits above.
 LZ_FUNCTION(Tensor nll_loss, log_probabilities, const Tensor &target, const CrossEntropyOptions &options = {},
             Location loc = Location::current());
+/// Mean (or sum, or each) of the squared differences.
 LZ_FUNCTION(Tensor mse_loss, x, const Tensor &target, Reduction reduction = Reduction::Mean,
             Location loc = Location::current());
 

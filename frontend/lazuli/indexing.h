@@ -9,9 +9,11 @@ namespace detail {
 void read_mask(const Tensor &part);
 }
 
+/// Type of None.
 struct NoneType {};
 /// In an index: a new axis of extent 1. In a Slice: not given.
 inline constexpr NoneType None;
+/// Type of Ellipsis.
 struct EllipsisType {};
 /// As many whole axes as are left.
 inline constexpr EllipsisType Ellipsis;
@@ -19,21 +21,29 @@ inline constexpr EllipsisType Ellipsis;
 /// Python's start:stop:step. A negative step goes backwards.
 class Slice {
 public:
+    /// An integer, or None.
     class Bound {
     public:
+        /// Not given.
         constexpr Bound(NoneType) {} // NOLINT: converts
+        /// A position; negative ones count from the end.
         template <class T>
             requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
         constexpr Bound(T value) : value_(static_cast<int64_t>(value)) {} // NOLINT: converts
+        /// The position, if given.
         constexpr std::optional<int64_t> get() const { return value_; }
 
     private:
         std::optional<int64_t> value_;
     };
+    /// What is None is the whole axis in the direction of the step, and a step of 1.
     constexpr Slice(Bound start = None, Bound stop = None, Bound step = None)
         : start_(start.get()), stop_(stop.get()), step_(step.get().value_or(1)) {}
+    /// The first position, if given.
     constexpr std::optional<int64_t> start() const { return start_; }
+    /// The position behind the last, if given.
     constexpr std::optional<int64_t> stop() const { return stop_; }
+    /// 1 unless given.
     constexpr int64_t step() const { return step_; }
 
 private:
@@ -47,24 +57,35 @@ private:
 /// axes stand between them.
 class Index {
 public:
+    /// What it is.
     enum class Kind : uint8_t { Integer, Slice, Ellipsis, None, Tensor };
 
+    /// A position; negative ones count from the end. The axis goes away.
     template <class T>
         requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
     Index(T value, Location loc = Location::current()) // NOLINT: converts
         : kind_(Kind::Integer), integer_(static_cast<int64_t>(value)), loc_(loc) {}
+    /// A part of an axis.
     Index(lz::Slice slice, Location loc = Location::current()) // NOLINT: converts
         : kind_(Kind::Slice), slice_(slice), loc_(loc) {}
+    /// As many whole axes as are left.
     Index(EllipsisType, Location loc = Location::current()) // NOLINT: converts
         : kind_(Kind::Ellipsis), loc_(loc) {}
+    /// A new axis.
     Index(NoneType, Location loc = Location::current()) : kind_(Kind::None), loc_(loc) {} // NOLINT: converts
-    Index(lz::Tensor positions, Location loc = Location::current())                       // NOLINT: converts
+    /// Positions (integers), or a mask (bool).
+    Index(lz::Tensor positions, Location loc = Location::current()) // NOLINT: converts
         : kind_(Kind::Tensor), tensor_(std::move(positions)), loc_(loc) {}
 
+    /// What it is.
     Kind kind() const { return kind_; }
+    /// The position, if it is an integer.
     int64_t integer() const { return integer_; }
+    /// The slice, if it is one.
     const lz::Slice &slice() const { return slice_; }
+    /// The tensor, if it is one.
     const lz::Tensor &tensor() const { return tensor_; }
+    /// Where it was written.
     Location loc() const { return loc_; }
 
 private:
@@ -114,15 +135,22 @@ public:
 class LZ_API Part : public Tensor {
 public:
     Part(const Part &) = delete;
+    /// Always.
     bool defined() const noexcept { return true; }
 
     // Writing, on temporaries as well. The other in-place methods would change the copy only and are not
     // there.
+    /// Writes the value to the part; it broadcasts, and is cast to the tensor's dtype.
     const Part &operator=(const Operand &value) const; // NOLINT: not a tensor's assignment
-    const Part &operator=(const Part &value) const;    // NOLINT
+    /// Writes what another part is.
+    const Part &operator=(const Part &value) const; // NOLINT
+    /// Reads the part, adds, and writes it.
     const Part &operator+=(const Operand &value) const;
+    /// Reads the part, subtracts, and writes it.
     const Part &operator-=(const Operand &value) const;
+    /// Reads the part, multiplies, and writes it.
     const Part &operator*=(const Operand &value) const;
+    /// Reads the part, divides, and writes it.
     const Part &operator/=(const Operand &value) const;
     const Part &fill_(const Operand &value) const { return *this = value; }
     /// The value may be on another device.
@@ -205,6 +233,7 @@ LZ_FUNCTION(Tensor take, x, const Tensor &index, Location loc = Location::curren
 /// x with source[i..] put at (added to) place index[i..] along `axis`. Of equal places the last one counts.
 LZ_FUNCTION(Tensor scatter, x, int64_t axis, const Tensor &index, Operand source,
             Location loc = Location::current());
+/// The same, added; of equal places all count, in the order of `source`.
 LZ_FUNCTION(Tensor scatter_add, x, int64_t axis, const Tensor &index, const Tensor &source,
             Location loc = Location::current());
 /// x with the rows of `source` added at the positions of `axis` named by the one-dimensional `index`.

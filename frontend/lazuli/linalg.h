@@ -15,6 +15,7 @@ LZ_FUNCTION(Tensor mm, a, const Tensor &b, Location loc = Location::current());
 LZ_FUNCTION(Tensor mv, a, const Tensor &b, Location loc = Location::current());
 /// Two vectors.
 LZ_FUNCTION(Tensor dot, a, const Tensor &b, Location loc = Location::current());
+/// All products of elements of two vectors: [n] and [m] give [n, m].
 LZ_FUNCTION(Tensor outer, a, const Tensor &b, Location loc = Location::current());
 /// Two batches of matrices.
 LZ_FUNCTION(Tensor bmm, a, const Tensor &b, Location loc = Location::current());

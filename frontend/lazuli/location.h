@@ -10,15 +10,20 @@ namespace lz {
 /// place.
 struct Location {
     const char *file = nullptr; ///< as the compiler spells it; a string literal
+    /// From 1.
     uint32_t line = 0;
     /// Of the library: which function was called there, for what it is made of (ir/location.h).
-    uint16_t function = 0, call = 0;
+    uint16_t function = 0;
+    uint16_t call = 0; ///< Of the library: likewise.
 
     constexpr Location() = default;
+    /// A place given by hand.
     constexpr Location(const char *file, uint32_t line) : file(file), line(line) {}
+    /// A place that the compiler gave.
     constexpr Location(const std::source_location &at)
         : file(at.file_name()), line(at.line()) {} // NOLINT: converts
 
+    /// The place of the call.
     // Not consteval: GCC 12 would then take this line for the caller's.
     static constexpr Location current(const std::source_location &at = std::source_location::current()) {
         return at;

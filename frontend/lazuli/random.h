@@ -13,21 +13,28 @@ namespace lz {
 /// so the order of recording decides which numbers a tensor gets. Any thread may draw.
 class LZ_API Generator {
 public:
+    /// Where a generator stands.
     struct State {
+        /// As given to manual_seed.
         uint64_t seed = 0;
         uint64_t offset = 0; ///< in blocks of four words
         friend bool operator==(const State &, const State &) = default;
     };
+    /// The seed unless one is given.
     static constexpr uint64_t kDefaultSeed = 67280421310721;
 
+    /// At the beginning of the seed's stream.
     explicit Generator(uint64_t seed = kDefaultSeed) : seed_(seed) {}
     Generator(const Generator &) = delete;
     Generator &operator=(const Generator &) = delete;
 
     /// Starts again with this seed.
     void manual_seed(uint64_t seed) { set_state({seed, 0}); }
+    /// The seed.
     uint64_t initial_seed() const { return seed_.load(std::memory_order_relaxed); }
+    /// Where it stands: what is drawn from here on depends on nothing else.
     State get_state() const { return {initial_seed(), offset_.load(std::memory_order_relaxed)}; }
+    /// Goes on from there.
     void set_state(const State &state) {
         seed_.store(state.seed, std::memory_order_relaxed);
         offset_.store(state.offset, std::memory_order_relaxed);
@@ -73,8 +80,10 @@ LZ_API Tensor randperm(int64_t n, Generator &generator, const TensorOptions &opt
 LZ_FUNCTION(Tensor bernoulli, probability, Location loc = Location::current());
 LZ_FUNCTION(Tensor bernoulli, probability, Generator &generator, Location loc = Location::current());
 LZ_FUNCTION(Tensor bernoulli, x, double p, Location loc = Location::current());
+/// As `rand`, with the shape, dtype and device of x unless the options say otherwise.
 LZ_API Tensor rand_like(const Tensor &x, const TensorOptions &options = {},
                         Location loc = Location::current());
+/// As `randn`, with the shape, dtype and device of x unless the options say otherwise.
 LZ_API Tensor randn_like(const Tensor &x, const TensorOptions &options = {},
                          Location loc = Location::current());
 

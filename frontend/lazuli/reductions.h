@@ -8,12 +8,15 @@ namespace lz {
 
 /// What `max(x, axis)`, `sort` and `topk` give: `auto [values, indices] = ...`.
 struct ValuesIndices {
+    /// In the dtype of the operand.
     Tensor values;
     Tensor indices; ///< i64
 };
 
+/// The sum; in `dtype` if one is given.
 LZ_FUNCTION(Tensor sum, x, const Sizes &axes = {}, bool keepdim = false,
             std::optional<DType> dtype = std::nullopt, Location loc = Location::current());
+/// The product; in `dtype` if one is given.
 LZ_FUNCTION(Tensor prod, x, const Sizes &axes = {}, bool keepdim = false,
             std::optional<DType> dtype = std::nullopt, Location loc = Location::current());
 /// Throws DTypeError for integers: name a floating dtype.
@@ -22,36 +25,49 @@ LZ_FUNCTION(Tensor mean, x, const Sizes &axes = {}, bool keepdim = false,
 /// Divided by the number of elements less `correction` (0 or `false`: of the population).
 LZ_FUNCTION(Tensor var, x, const Sizes &axes = {}, int64_t correction = 1, bool keepdim = false,
             Location loc = Location::current());
+/// The square root of `var`.
 LZ_FUNCTION(Tensor std, x, const Sizes &axes = {}, int64_t correction = 1, bool keepdim = false,
             Location loc = Location::current());
 /// NaN is the extreme where there is one.
 LZ_FUNCTION(Tensor amax, x, const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current());
+/// The smallest; NaN is the extreme where there is one.
 LZ_FUNCTION(Tensor amin, x, const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current());
+/// The largest of all.
 LZ_FUNCTION(Tensor max, x, Location loc = Location::current());
+/// The smallest of all.
 LZ_FUNCTION(Tensor min, x, Location loc = Location::current());
+/// The largest along an axis and where it is, the first of equals.
 LZ_FUNCTION(ValuesIndices max, x, int64_t axis, bool keepdim = false, Location loc = Location::current());
+/// The smallest along an axis and where it is, the first of equals.
 LZ_FUNCTION(ValuesIndices min, x, int64_t axis, bool keepdim = false, Location loc = Location::current());
 LZ_FUNCTION(Tensor max, a, const Tensor &b, Location loc = Location::current()); ///< maximum
 LZ_FUNCTION(Tensor min, a, const Tensor &b, Location loc = Location::current()); ///< minimum
 /// i64; the first of equals. Without an axis: the position in row-major order.
 LZ_FUNCTION(Tensor argmax, x, std::optional<int64_t> axis = std::nullopt, bool keepdim = false,
             Location loc = Location::current());
+/// As argmax, of the smallest.
 LZ_FUNCTION(Tensor argmin, x, std::optional<int64_t> axis = std::nullopt, bool keepdim = false,
             Location loc = Location::current());
+/// bool: whether one is not 0.
 LZ_FUNCTION(Tensor any, x, const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current());
+/// bool: whether none is 0.
 LZ_FUNCTION(Tensor all, x, const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current());
+/// log(sum(exp(x))), without overflow.
 LZ_FUNCTION(Tensor logsumexp, x, const Sizes &axes, bool keepdim = false, Location loc = Location::current());
 /// (sum |x|^p)^(1/p); p may be infinite or 0.
 LZ_FUNCTION(Tensor norm, x, double p = 2, const Sizes &axes = {}, bool keepdim = false,
             Location loc = Location::current());
+/// Sums of all elements up to each along an axis; of integers and bool i64.
 LZ_FUNCTION(Tensor cumsum, x, int64_t axis, std::optional<DType> dtype = std::nullopt,
             Location loc = Location::current());
+/// Products of all elements up to each along an axis; of integers and bool i64.
 LZ_FUNCTION(Tensor cumprod, x, int64_t axis, std::optional<DType> dtype = std::nullopt,
             Location loc = Location::current());
 
 /// Stable. NaN counts as the largest.
 LZ_FUNCTION(ValuesIndices sort, x, int64_t axis = -1, bool descending = false,
             Location loc = Location::current());
+/// The indices of `sort`.
 LZ_FUNCTION(Tensor argsort, x, int64_t axis = -1, bool descending = false,
             Location loc = Location::current());
 /// The k largest (smallest) in order.

@@ -40,10 +40,14 @@ public:
     /// as the nearest of them. One that shares a queue has that queue's priority, the nearest there is.
     explicit Stream(const Device &device = Device::cuda(), int priority = 0,
                     Location loc = Location::current());
+    /// The same stream.
     Stream(const Stream &) = default;
+    /// The same stream.
     Stream &operator=(const Stream &) = default;
 
+    /// Its GPU.
     Device device() const;
+    /// As it counts: -5 to 0.
     int priority() const;
     /// Number of the stream on its device; 0 is the default stream.
     int id() const;
@@ -60,7 +64,9 @@ public:
     /// waited for: that thread has to sync first, or this one to call `event.synchronize()`. An event that
     /// was never recorded has happened.
     void wait_event(const Event &event, Location loc = Location::current()) const;
+    /// A moment of this stream, as Event::record.
     void record_event(const Event &event, Location loc = Location::current()) const;
+    /// The same with a new event.
     Event record_event(const EventOptions &options = {}, Location loc = Location::current()) const;
     /// Calls it on a thread of the runtime when what was recorded on the stream before has run; what is
     /// recorded after it waits. It must not throw, and not use Lazuli. One that nobody has synced when `main`
@@ -95,6 +101,7 @@ LZ_API void set_stream(const Stream &stream);
 /// Another current stream, and current device, for this thread until the end of the scope.
 class LZ_API StreamGuard {
 public:
+    /// Makes it the current one.
     explicit StreamGuard(const Stream &stream);
     ~StreamGuard();
     StreamGuard(const StreamGuard &) = delete;
@@ -109,8 +116,11 @@ private:
 /// the last record counts.
 class LZ_API Event {
 public:
+    /// Never recorded.
     explicit Event(const EventOptions &options = {});
+    /// The same event.
     Event(const Event &) = default;
+    /// The same event.
     Event &operator=(const Event &) = default;
 
     /// On the current stream of the current device, or the given one.

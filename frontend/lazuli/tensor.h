@@ -31,14 +31,20 @@ LZ_API void copy_handle(Cell *cell) noexcept;
 /// vectors, spans and single integers, and prints as `[2, 3]`.
 class Sizes : public std::vector<int64_t> {
 public:
+    /// None.
     Sizes() = default;
+    /// `{2, 3}`.
     Sizes(std::initializer_list<int64_t> values) : vector(values) {}
+    /// A copy.
     Sizes(std::span<const int64_t> values) : vector(values.begin(), values.end()) {} // NOLINT: converts
-    Sizes(const std::vector<int64_t> &values) : vector(values) {}                    // NOLINT: converts
+    /// A copy.
+    Sizes(const std::vector<int64_t> &values) : vector(values) {} // NOLINT: converts
+    /// One number.
     template <class T>
         requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
     Sizes(T value) : vector{static_cast<int64_t>(value)} {} // NOLINT: converts
 
+    /// All of them.
     std::span<const int64_t> span() const { return *this; }
 };
 LZ_API std::ostream &operator<<(std::ostream &out, const Sizes &sizes);
@@ -70,42 +76,54 @@ class LZ_API Tensor {
 public:
     /// An empty handle: `defined()` is false and every use throws StateError.
     Tensor() noexcept = default;
+    /// Another handle of the same tensor.
     Tensor(const Tensor &other) : cell_(other.cell_) {
         if (defined())
             detail::copy_handle(cell_);
         else if (cell_)
             read_copy(other);
     }
+    /// Takes over the handle; `other` is empty afterwards.
     Tensor(Tensor &&other) noexcept
         : cell_(other.defined() ? std::exchange(other.cell_, nullptr) : nullptr) {}
     /// What a part of a tensor is (indexing.h). Of a mask's part: a sync point.
     Tensor(const Part &part); // NOLINT: converts
+    /// From now on a handle of that tensor; what it was before does not change.
     Tensor &operator=(const Tensor &other) & {
         Tensor copy(other);
         std::swap(cell_, copy.cell_);
         return *this;
     }
+    /// The same; `other` is empty afterwards.
     Tensor &operator=(Tensor &&other) & noexcept {
         Tensor moved(std::move(other));
         std::swap(cell_, moved.cell_);
         return *this;
     }
+    /// From now on a handle of what the part is.
     Tensor &operator=(const Part &part) &;
     ~Tensor() {
         if (defined())
             detail::drop_handle(cell_);
     }
 
+    /// Whether it is a handle of a tensor.
     bool defined() const noexcept { return reinterpret_cast<uintptr_t>(cell_) > kUnread; }
 
     // Metadata: never computes.
+    /// The element type.
     DType dtype(Location loc = Location::current()) const;
+    /// Where it lives, with a resolved index; never computes.
     Device device(Location loc = Location::current()) const;
+    /// The extents of all axes.
     Sizes sizes(Location loc = Location::current()) const;
     /// Extent of one axis; negative axes count from the end. Throws IndexError.
     int64_t size(int64_t axis, Location loc = Location::current()) const;
+    /// The number of axes.
     int64_t dim(Location loc = Location::current()) const;
+    /// The number of elements.
     int64_t numel(Location loc = Location::current()) const;
+    /// Whether it lives on a GPU.
     bool is_cuda(Location loc = Location::current()) const { return device(loc).is_cuda(); }
     /// Index of its GPU, -1 on the CPU.
     int get_device(Location loc = Location::current()) const {
@@ -133,8 +151,8 @@ public:
     template <Element T>
     std::vector<T> to_vector(Location loc = Location::current()) const;
     /// The elements in memory, row-major, read-only; valid while a handle of this value lives. Throws
-    /// DTypeError unless T is the dtype (or void/std::byte). Of a tensor on a GPU it is an address of that
-    /// GPU, which the host cannot read: `to_vector` and `cpu()` copy.
+    /// DTypeError unless T is the dtype (or `void`, `std::byte`). Of a tensor on a GPU it is an address of
+    /// that GPU, which the host cannot read: `to_vector` and `cpu()` copy.
     template <class T>
     const T *data(Location loc = Location::current()) const {
         return static_cast<const T *>(read_pointer(dtype_or_any<T>(), loc));
@@ -172,8 +190,10 @@ public:
                            const std::optional<Scalar> &upper = std::nullopt,
                            Location loc = Location::current()));
     LZ_METHOD(Tensor lerp(const Tensor &end, Operand weight, Location loc = Location::current()));
+    /// As lz::allclose. Sync point.
     bool allclose(const Tensor &other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
                   Location loc = Location::current()) const;
+    /// As lz::equal. Sync point.
     bool equal(const Tensor &other, Location loc = Location::current()) const;
 
     // In-place forms: every handle sees the change; dtype and shape stay. They do not compile on temporaries
@@ -204,7 +224,9 @@ public:
     Tensor &normal_(double mean, double std, Generator &generator, Location loc = Location::current()) &;
     Tensor &bernoulli_(double p = 0.5, Location loc = Location::current()) &;
     // On a new tensor: `empty({2, 3}).normal_()` (S42). The other in-place forms do not take temporaries.
+    /// Of a new tensor: uniform in [from, to).
     [[nodiscard]] Tensor uniform_(double from = 0, double to = 1, Location loc = Location::current()) &&;
+    /// Of a new tensor: normal.
     [[nodiscard]] Tensor normal_(double mean = 0, double std = 1, Location loc = Location::current()) &&;
 
     LZ_METHOD(Tensor reshape(const Sizes &sizes, Location loc = Location::current()));
@@ -265,6 +287,7 @@ public:
     Part at(const Index &index, Location loc = Location::current()) const;
     /// An index that is put together while the program runs: of a std::vector<Index>.
     Part at(std::span<const Index> index, Location loc = Location::current()) const;
+    /// As `at` of one index.
     Part operator[](const Index &index) const;
     LZ_METHOD(Tensor gather(int64_t axis, const Tensor &index, Location loc = Location::current()));
     LZ_METHOD(Tensor index_select(int64_t axis, const Tensor &index, Location loc = Location::current()));
@@ -320,14 +343,19 @@ public:
     LZ_METHOD(Tensor bmm(const Tensor &other, Location loc = Location::current()));
 
     // With this tensor's dtype and device unless the options say otherwise (S61).
+    /// As lz::tensor.
     Tensor new_tensor(const Nested &values, const TensorOptions &options = {},
                       Location loc = Location::current()) const;
+    /// As lz::full.
     Tensor new_full(const Sizes &sizes, const Scalar &value, const TensorOptions &options = {},
                     Location loc = Location::current()) const;
+    /// As lz::zeros.
     Tensor new_zeros(const Sizes &sizes, const TensorOptions &options = {},
                      Location loc = Location::current()) const;
+    /// As lz::ones.
     Tensor new_ones(const Sizes &sizes, const TensorOptions &options = {},
                     Location loc = Location::current()) const;
+    /// As lz::empty.
     Tensor new_empty(const Sizes &sizes, const TensorOptions &options = {},
                      Location loc = Location::current()) const;
 
@@ -367,6 +395,7 @@ std::vector<T> Tensor::to_vector(Location loc) const {
     return std::vector<T>(from, from + held.numel());
 }
 
+/// Prints as `str()`. Computes.
 LZ_API std::ostream &operator<<(std::ostream &out, const Tensor &tensor);
 
 /// Computes everything pending on this thread.
@@ -381,23 +410,33 @@ LZ_API void eval(std::span<const Tensor> tensors, Location loc = Location::curre
 /// function of yours passes on stays.
 class Operand {
 public:
+    /// A tensor with a name.
     Operand(const Tensor &tensor, Location loc = Location::current()) // NOLINT: converts
         : tensor_(&tensor), loc_(loc) {}
+    /// A temporary, or a tensor that was moved.
     Operand(Tensor &&tensor, Location loc = Location::current()) // NOLINT: converts
         : tensor_(&tensor), temporary_(&tensor), loc_(loc) {}
+    /// A number.
     template <class T>
         requires std::is_arithmetic_v<T>
     Operand(T number, Location loc = Location::current()) // NOLINT: converts
         : number_(number), loc_(loc) {}
+    /// A number.
     Operand(const Scalar &number, Location loc = Location::current())
         : number_(number), loc_(loc) {} // NOLINT
+    /// A copy: does not know of a temporary.
     Operand(const Operand &other) : tensor_(other.tensor_), number_(other.number_), loc_(other.loc_) {}
+    /// The same operand.
     Operand(Operand &&other) noexcept = default;
     Operand &operator=(const Operand &) = delete;
 
+    /// Whether it is a tensor, and no number.
     bool is_tensor() const { return tensor_ != nullptr; }
+    /// The tensor, if it is one.
     const Tensor &tensor() const { return *tensor_; }
+    /// The number, if it is one.
     const Scalar &number() const { return number_; }
+    /// Where it was written.
     Location loc() const { return loc_; }
 
 private:

@@ -8,13 +8,18 @@ namespace lz {
 
 /// One extent may be -1: it is found from the number of elements.
 LZ_FUNCTION(Tensor reshape, x, const Sizes &sizes, Location loc = Location::current());
+/// As reshape: a value of its own (S24).
 LZ_FUNCTION(Tensor view, x, const Sizes &sizes, Location loc = Location::current());
+/// The axes from first to last, both included, as one.
 LZ_FUNCTION(Tensor flatten, x, int64_t first_axis = 0, int64_t last_axis = -1,
             Location loc = Location::current());
+/// One axis as several; one extent may be -1.
 LZ_FUNCTION(Tensor unflatten, x, int64_t axis, const Sizes &sizes, Location loc = Location::current());
+/// Swaps two axes.
 LZ_FUNCTION(Tensor transpose, x, int64_t axis0, int64_t axis1, Location loc = Location::current());
 /// Result axis i is axis axes[i] of x.
 LZ_FUNCTION(Tensor permute, x, const Sizes &axes, Location loc = Location::current());
+/// Moves an axis to another place; the others keep their order.
 LZ_FUNCTION(Tensor movedim, x, int64_t from, int64_t to, Location loc = Location::current());
 /// Transposes a matrix; a tensor of rank 0 or 1 is returned as it is.
 LZ_FUNCTION(Tensor t, x, Location loc = Location::current());
@@ -22,11 +27,15 @@ LZ_FUNCTION(Tensor t, x, Location loc = Location::current());
 LZ_FUNCTION(Tensor mT, x, Location loc = Location::current());
 /// Removes all axes of extent 1, or those among the given ones.
 LZ_FUNCTION(Tensor squeeze, x, const Sizes &axes = {}, Location loc = Location::current());
+/// A new axis of extent 1 before `axis`.
 LZ_FUNCTION(Tensor unsqueeze, x, int64_t axis, Location loc = Location::current());
 /// Broadcasts; -1 keeps an extent.
 LZ_FUNCTION(Tensor expand, x, const Sizes &sizes, Location loc = Location::current());
+/// Broadcasts to the shape of `like`.
 LZ_FUNCTION(Tensor expand_as, x, const Tensor &like, Location loc = Location::current());
+/// As expand.
 LZ_FUNCTION(Tensor broadcast_to, x, const Sizes &sizes, Location loc = Location::current());
+/// All in the shape to which they broadcast together.
 LZ_API std::vector<Tensor> broadcast_tensors(std::span<const Tensor> tensors,
                                              Location loc = Location::current());
 
@@ -34,11 +43,14 @@ LZ_API std::vector<Tensor> broadcast_tensors(std::span<const Tensor> tensors,
 /// backwards from `start`.
 LZ_FUNCTION(Tensor slice, x, int64_t axis, std::optional<int64_t> start = std::nullopt,
             std::optional<int64_t> stop = std::nullopt, int64_t step = 1, Location loc = Location::current());
+/// `length` positions of an axis from `start` on.
 LZ_FUNCTION(Tensor narrow, x, int64_t axis, int64_t start, int64_t length,
             Location loc = Location::current());
 /// One position of an axis, which goes away.
 LZ_FUNCTION(Tensor select, x, int64_t axis, int64_t index, Location loc = Location::current());
+/// Each of these axes backwards.
 LZ_FUNCTION(Tensor flip, x, const Sizes &axes, Location loc = Location::current());
+/// The diagonal of two axes as a new last axis; `offset` above (below) the main one.
 LZ_FUNCTION(Tensor diagonal, x, int64_t offset = 0, int64_t axis0 = 0, int64_t axis1 = 1,
             Location loc = Location::current());
 
@@ -55,11 +67,13 @@ LZ_API Tensor stack(std::initializer_list<Tensor> tensors, int64_t axis = 0,
 LZ_FUNCTION(std::vector<Tensor> split, x, int64_t size, int64_t axis = 0, Location loc = Location::current());
 LZ_FUNCTION(std::vector<Tensor> split, x, std::initializer_list<int64_t> sizes, int64_t axis = 0,
             Location loc = Location::current());
+/// As split with sizes.
 LZ_FUNCTION(std::vector<Tensor> split_with_sizes, x, const Sizes &sizes, int64_t axis = 0,
             Location loc = Location::current());
 /// `chunks` parts of equal size (the last may be smaller, and there may be fewer).
 LZ_FUNCTION(std::vector<Tensor> chunk, x, int64_t chunks, int64_t axis = 0,
             Location loc = Location::current());
+/// All positions of an axis, which goes away.
 LZ_FUNCTION(std::vector<Tensor> unbind, x, int64_t axis = 0, Location loc = Location::current());
 /// Pairs (before, after), the last axis first; a negative number cuts.
 LZ_FUNCTION(Tensor pad, x, const Sizes &pairs, const Scalar &value = 0, Location loc = Location::current());
@@ -67,6 +81,7 @@ LZ_FUNCTION(Tensor pad, x, const Sizes &pairs, const Scalar &value = 0, Location
 LZ_FUNCTION(Tensor roll, x, const Sizes &shifts, const Sizes &axes = {}, Location loc = Location::current());
 /// The elements on and below (above) the diagonal, else 0.
 LZ_FUNCTION(Tensor tril, x, int64_t diagonal = 0, Location loc = Location::current());
+/// The elements on and above the diagonal, else 0.
 LZ_FUNCTION(Tensor triu, x, int64_t diagonal = 0, Location loc = Location::current());
 /// Copies beside each other along each axis.
 LZ_FUNCTION(Tensor repeat, x, const Sizes &repeats, Location loc = Location::current());
