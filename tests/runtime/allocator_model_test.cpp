@@ -204,6 +204,121 @@ TEST_P(AllocatorTraces, AgreeWithAModelThatSearchesEverything) {
     EXPECT_EQ(backend.wrong_frees, 0);
 }
 
+/// What is on a full device: many streams whose blocks change hands. Nobody gets bytes that an earlier user
+/// may still use: each of those is done, or the new user's stream comes after it by the waits that were made.
+TEST_P(AllocatorTraces, OnAFullDeviceNobodyGetsBytesThatAreStillUsed) {
+    constexpr StreamId kStreams = 5;
+    struct Use {
+        uintptr_t begin, end;
+        StreamId stream;
+        uint64_t tick;
+    };
+    struct Live {
+        void *memory;
+        std::vector<Use> uses;
+    };
+    FakeBackend backend(48 * kMiB);
+    std::mt19937_64 random(static_cast<uint64_t>(GetParam()) + 100);
+    uint64_t put[kStreams] = {}, done[kStreams] = {}, after[kStreams][kStreams] = {};
+    int refused = 0, lent = 0, shared = 0;
+    {
+        CachingAllocator allocator(backend);
+        std::vector<Live> live;
+        std::vector<Use> past;
+        for (int step = 0; step < 6000; ++step) {
+            const auto stream = static_cast<StreamId>(random() % kStreams);
+            const auto work = [&](StreamId on, const Live &block) {
+                put[on] = backend.work(on);
+                return Use{reinterpret_cast<uintptr_t>(block.memory),
+                           reinterpret_cast<uintptr_t>(block.memory) + allocator.usable_size(block.memory),
+                           on, put[on]};
+            };
+            switch (random() % 8) {
+            case 0: { // a stream has done everything
+                backend.finish(stream);
+                done[stream] = backend.record(stream);
+                std::erase_if(past, [&](const Use &use) { return use.tick <= done[use.stream]; });
+                break;
+            }
+            case 1:
+            case 2:
+            case 3: {
+                if (live.empty())
+                    break;
+                std::swap(live[random() % live.size()], live.back());
+                Live block = std::move(live.back());
+                live.pop_back();
+                std::vector<Guard> guards;
+                for (const Use &use : block.uses)
+                    guards.push_back({&backend, use.stream, use.tick});
+                if (block.uses.size() > 1)
+                    guards.erase(guards.begin()); // its own stream's needs none
+                else
+                    guards.clear();
+                allocator.free(block.memory, guards);
+                past.insert(past.end(), block.uses.begin(), block.uses.end());
+                break;
+            }
+            default: {
+                const size_t bytes = random_size(random) % (16 * kMiB) + 1;
+                const size_t waits = backend.ordered.size();
+                Live block{};
+                try {
+                    block.memory = allocator.allocate(bytes, stream);
+                } catch (const ir::Failure &failure) {
+                    ASSERT_EQ(failure.kind(), ir::ErrorKind::OutOfMemory);
+                    ++refused;
+                    break;
+                }
+                for (StreamId s = 0; s < kStreams; ++s) // it may have waited for guards
+                    while (done[s] < backend.record(s) && backend.reached(s, done[s] + 1))
+                        ++done[s];
+                for (size_t w = waits; w < backend.ordered.size(); ++w) {
+                    const auto [who, of, tick] = backend.ordered[w];
+                    for (StreamId s = 0; s < kStreams; ++s)
+                        after[who][s] = std::max(after[who][s], after[of][s]);
+                    after[who][of] = std::max(after[who][of], tick);
+                    ++lent;
+                }
+                block.uses.push_back(work(stream, block));
+                const Use &mine = block.uses.back();
+                for (const Use &use : past)
+                    if (use.begin < mine.end && mine.begin < use.end) {
+                        ASSERT_TRUE(use.stream == stream || use.tick <= done[use.stream] ||
+                                    use.tick <= after[stream][use.stream])
+                            << "step " << step << ": stream " << stream << " has bytes of stream "
+                            << use.stream << " at " << use.tick;
+                    }
+                for (const Live &other : live)
+                    ASSERT_FALSE(other.uses[0].begin < mine.end && mine.begin < other.uses[0].end);
+                if (random() % 3 == 0) {
+                    const auto reader = static_cast<StreamId>((stream + 1) % kStreams);
+                    block.uses.push_back(work(reader, block));
+                    ++shared;
+                }
+                live.push_back(std::move(block));
+            }
+            }
+            if (step % 100 == 0) {
+                ASSERT_EQ(allocator.check_invariants(), "");
+            }
+            if (random() % 400 == 0)
+                allocator.empty_cache();
+        }
+        for (const Live &block : live)
+            allocator.free(block.memory);
+        for (StreamId s = 0; s < kStreams; ++s)
+            backend.finish(s);
+        allocator.empty_cache();
+        EXPECT_EQ(backend.used(), 0u) << "everything has come home";
+        EXPECT_EQ(allocator.check_invariants(), "");
+    }
+    EXPECT_EQ(backend.wrong_frees, 0);
+    EXPECT_GT(lent, 50);
+    EXPECT_GT(shared, 100);
+    EXPECT_GT(refused, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Random, AllocatorTraces, testing::Range(0, 12));
 
 } // namespace
