@@ -2,6 +2,7 @@
 // through GraphBuilder, so that what it returns is well typed.
 #include "ir/diagnostic.h"
 #include "ir/graph_text.h"
+#include "ir/share_words.h"
 #include "ir/text.h"
 #include "ir/text_scanner.h"
 
@@ -41,7 +42,7 @@ public:
             while (s_.accept(','));
         }
         s_.expect('}');
-        return b_.take();
+        return shared_.empty() ? b_.take() : share_words(b_.take(), shared_);
     }
 
 private:
@@ -460,6 +461,17 @@ private:
             s_.expect(')');
             b_.add_order(before);
         }
+        if (s_.accept_word("words")) {
+            s_.expect('(');
+            const size_t at = s_.position();
+            const NodeId earlier = order_node();
+            s_.expect(')');
+            const Graph &g = b_.graph();
+            if (!std::ranges::equal(g.attrs(g.node(earlier)).runtime,
+                                    g.attrs(g.node(b_.last_node())).runtime))
+                s_.fail_at(at, "these are other words");
+            shared_.push_back({b_.last_node(), earlier});
+        }
         if (s_.accept_word("rec"))
             b_.set_recorded(static_cast<uint32_t>(parenthesised("a recorded index", kNone - 1)));
         location([&](const Location &loc) { b_.set_location(loc); });
@@ -526,6 +538,7 @@ private:
     std::vector<TensorType> types_;
     std::vector<Attribute> attributes_;
     std::vector<int64_t> structural_, runtime_;
+    std::vector<SharedWords> shared_;
 };
 
 } // namespace

@@ -85,7 +85,8 @@ std::string element_text(DType dtype, const std::byte *at) {
 class GraphPrinter {
 public:
     GraphPrinter(const Graph &graph, const PrintOptions &options)
-        : g_(graph), options_(options), numbers_(value_numbers(graph)), effects_(effect_numbers(graph)) {}
+        : g_(graph), options_(options), numbers_(value_numbers(graph)), effects_(effect_numbers(graph)),
+          first_with_(graph.runtime_words().size(), kNone) {}
 
     std::string run() {
         if (options_.header)
@@ -185,6 +186,8 @@ private:
                 out_ += (i ? ", " : "") + order_name(before[i]);
             out_ += ')';
         }
+        if (const NodeId first = first_with_words(id); first != id)
+            out_ += " words(" + order_name(first) + ")";
         if (n.recorded != kNone)
             out_ += " rec(" + std::to_string(n.recorded) + ")";
         location(n.loc);
@@ -198,6 +201,18 @@ private:
         if (loc.function != 0)
             out_ += " in " + quoted(function_name(loc.function));
         out_ += ')';
+    }
+
+    /// The first node with the words of an update, or the node itself. (Copies of a view have the same words,
+    /// too; nobody asks whether they do.)
+    NodeId first_with_words(NodeId id) {
+        const Node &n = g_.node(id);
+        if (n.runtime_count == 0 || n.runtime_begin >= first_with_.size())
+            return id;
+        NodeId &first = first_with_[n.runtime_begin];
+        if (first == kNone)
+            first = id;
+        return n.op == Op::UpdateSlice ? first : id;
     }
 
     std::string order_name(NodeId id) const {
@@ -270,6 +285,7 @@ private:
     const Graph &g_;
     const PrintOptions &options_;
     std::vector<uint32_t> numbers_, effects_;
+    std::vector<NodeId> first_with_;          ///< by position of a runtime word: the first node that has it
     std::vector<int64_t> events_, callbacks_; ///< words by their numbers
     std::string out_;
 };

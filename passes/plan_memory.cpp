@@ -247,9 +247,11 @@ private:
             return buffer_of_[b.value];
         const uint32_t result = result_of_[b.value];
         uint32_t slot = kNone;
-        if (b.mode == BufferMode::InOut)
+        if (b.mode == BufferMode::InOut) {
             slot = slot_of_dying(s, b.replaces, result);
-        else if (const ValueId dying = find_dying_input(result); dying != kNone) {
+            if (slot == kNone && find_dying_input(result) != kNone)
+                slot = slot_of_[buffer_of_[b.replaces]];
+        } else if (const ValueId dying = find_dying_input(result); dying != kNone) {
             slot = slot_of_[buffer_of_[dying]];
             plan_.in_place_bytes += b.bytes;
         }
@@ -293,8 +295,33 @@ private:
                    : kNone;
     }
 
+    /// A part that is changed by what is read of it (`a[i] += v`): the value that it is a part of may be
+    /// overwritten if nothing else reads it, and each element is read before it is written.
+    ValueId find_dying_part(uint32_t s, const LoweredSegment &segment, size_t out,
+                            std::optional<WriteOver> &write_over, uint32_t result) {
+        const ValueId v = segment.buffers[out].replaces;
+        const auto in = std::ranges::find_if(segment.buffers, [&](const LoweredBuffer &b) {
+            return b.mode == BufferMode::In && b.value == v;
+        });
+        if (reads_[v] != 2 || in == segment.buffers.end())
+            return kNone;
+        reads_[v] = 1;
+        const bool dies = slot_of_dying(s, v, result) != kNone;
+        reads_[v] = 2;
+        if (!dies)
+            return kNone;
+        if (!write_over)
+            write_over.emplace(steps_[s].kernel);
+        return write_over->allowed(segment, static_cast<uint16_t>(in - segment.buffers.begin()),
+                                   static_cast<uint16_t>(out))
+                   ? v
+                   : kNone;
+    }
+
     ValueId find_dying(uint32_t s, const LoweredSegment &segment, size_t out,
                        std::optional<WriteOver> &write_over, uint32_t result) {
+        if (segment.buffers[out].mode == BufferMode::InOut)
+            return find_dying_part(s, segment, out, write_over, result);
         for (size_t in = 0; in < segment.buffers.size(); ++in) {
             const LoweredBuffer &b = segment.buffers[in];
             if (b.mode != BufferMode::In || b.bytes != segment.buffers[out].bytes || b.bytes == 0 ||

@@ -1,6 +1,7 @@
 #include "runtime/pool.h"
 
 #include "ir/float_environment.h"
+#include "runtime/before_exit.h"
 #include "runtime/cgroup.h"
 
 #include <oneapi/tbb/global_control.h>
@@ -30,7 +31,9 @@ int default_threads() {
 /// One arena a number of threads that was ever asked for; never destroyed, because other threads may be
 /// inside and static objects of the user's may still compute after main (S68).
 struct Pool {
-    explicit Pool(size_t n) : threads(n), arena(static_cast<int>(n), 1) {}
+    /// The arena is made now, and not by a loop that may come when oneTBB's static objects are gone; it keeps
+    /// what loops need.
+    explicit Pool(size_t n) : threads(n), arena(static_cast<int>(n), 1) { arena.initialize(); }
     const size_t threads;
     tbb::task_arena arena;
 };
@@ -44,6 +47,7 @@ public:
         static constinit std::mutex making;
         Pools *pools = made.load(std::memory_order_acquire);
         if (!pools) [[unlikely]] {
+            const BeforeExit before_exit;
             const std::lock_guard lock(making);
             pools = made.load(std::memory_order_relaxed);
             if (!pools) {
@@ -57,6 +61,7 @@ public:
     Pool &current() { return *current_.load(std::memory_order_acquire); }
 
     void select(size_t threads) {
+        const BeforeExit before_exit;
         std::lock_guard lock(mutex_);
         auto same = [&](const auto &pool) { return pool->threads == threads; };
         auto found = std::find_if(pools_.begin(), pools_.end(), same);

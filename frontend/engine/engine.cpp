@@ -14,6 +14,7 @@
 #include "passes/check_devices.h"
 #include "passes/facts.h"
 #include "runtime/api/parallel.h"
+#include "runtime/before_exit.h"
 #include "runtime/executor.h"
 #include "runtime/memory_use.h"
 #include "runtime/profiler.h"
@@ -144,6 +145,7 @@ ExecutablePtr Engine::find(std::span<const uint64_t> key, uint64_t hash) {
 }
 
 ExecutablePtr Engine::compile(std::span<const uint64_t> key, uint64_t hash, ir::Graph graph) {
+    const runtime::BeforeExit before_exit;
     const ir::FloatEnvironment environment;
     const auto [snapshot, number] = impl_->snapshot();
     return impl_->programs.find_or_make(key, hash, number,

@@ -234,6 +234,14 @@ Options Options::from_environment() {
         if (!options.automatic_transfer && *value != "explicit")
             complain("LAZULI_TRANSFER", *value, "explicit or automatic");
     }
+#ifndef NDEBUG
+    options.warn_views = true;
+#endif
+    if (const auto value = variable("LAZULI_WARN")) {
+        options.warn_views = *value == "views";
+        if (!options.warn_views && *value != "none")
+            complain("LAZULI_WARN", *value, "views or none");
+    }
     read_virtual_gpus(options);
     return options;
 }

@@ -28,6 +28,7 @@ struct Options {
     bool fuse = true;               ///< LAZULI_FUSE=0: every operation its own kernel
     bool no_memory_caching = false; ///< LAZULI_NO_MEMORY_CACHING=1
     bool check_devices = false; ///< LAZULI_CHECK_DEVICES=1: errors of S06 are thrown by the operation itself
+    bool warn_views = false; ///< LAZULI_WARN=views: a change in place that PyTorch would make elsewhere, too
     bool automatic_transfer = false; ///< LAZULI_TRANSFER=explicit|automatic
     std::string alloc_conf;          ///< LAZULI_ALLOC_CONF
     /// LAZULI_VIRTUAL_GPUS; not set: as many as the model says, one if it says nothing, none without a model.

@@ -76,8 +76,8 @@ struct CallOutput {
 /// the user's line: a ShapeError or DTypeError as such, anything else as StateError.
 using CallTypes = std::function<std::vector<CallType>(std::span<const CallType> operands)>;
 
-/// Computes the results. A pure function of its operands: it is not called for what nobody needs, may be
-/// called again for a result that is asked for later, and from several threads at once. It must not use
+/// Computes the results. A pure function of its operands: it is not called for what nobody needs, and may be
+/// called again, and from several threads at once. It must not use
 /// Lazuli's tensors. What it throws is the StateError of this operation at the next sync (S26).
 using CallFunction =
     std::function<void(std::span<const CallInput> operands, std::span<const CallOutput> results)>;
@@ -90,12 +90,22 @@ LZ_API void register_call(std::string name, CallTypes types, CallFunction functi
 /// The names that are registered, sorted.
 LZ_API std::vector<std::string> registered_calls();
 
-/// Records the operation; gives its results, at least one, on the device of its operands (S05; with no
+/// Records the operation; gives its results, at least one (and at most what 65,535 words describe, 3 and its
+/// rank for each: 13,107 matrices), on the device of its operands (S05; with no
 /// operand, on the default device). Throws StateError for a name that is not registered, and what `types`
 /// throws.
 LZ_API std::vector<Tensor> call(std::string_view name, std::span<const Tensor> operands,
                                 Location loc = Location::current());
 inline std::vector<Tensor> call(std::string_view name, std::initializer_list<Tensor> operands,
+                                Location loc = Location::current()) {
+    return call(name, std::span(operands.begin(), operands.size()), loc);
+}
+/// A null pointer is a name that is not registered.
+inline std::vector<Tensor> call(const char *name, std::span<const Tensor> operands,
+                                Location loc = Location::current()) {
+    return call(name ? std::string_view(name) : std::string_view("(null)"), operands, loc);
+}
+inline std::vector<Tensor> call(const char *name, std::initializer_list<Tensor> operands,
                                 Location loc = Location::current()) {
     return call(name, std::span(operands.begin(), operands.size()), loc);
 }

@@ -116,6 +116,17 @@ Tensor tensor(const Nested &values, const TensorOptions &options, Location loc) 
 
 namespace detail {
 
+namespace {
+
+void check_address(const void *data, const ir::TensorType &type, const char *function, Location loc) {
+    if (!data && type.numel() > 0)
+        throw StateError(std::string(function) + ": the address of the elements of " + text(type) +
+                             " is a null pointer",
+                         loc);
+}
+
+} // namespace
+
 Tensor tensor_from_memory(const void *data, int64_t count, DType dtype, const Sizes &sizes,
                           const TensorOptions &options, const char *function, Location loc) {
     loc = in(ir::intern_function(function), loc);
@@ -129,8 +140,11 @@ Tensor tensor_from_memory(const void *data, int64_t count, DType dtype, const Si
                              " elements were given for the shape " + ir::to_string(type.shape) +
                              ", which has " + std::to_string(type.numel()),
                          loc);
-    return from_host(type, target, loc,
-                     [&](void *to) { std::memcpy(to, data, static_cast<size_t>(type.bytes())); });
+    check_address(data, type, function, loc);
+    return from_host(type, target, loc, [&](void *to) {
+        if (type.bytes() > 0)
+            std::memcpy(to, data, static_cast<size_t>(type.bytes()));
+    });
 }
 
 Tensor tensor_adopting(void *data, DType dtype, const Sizes &sizes, void (*deleter)(void *, void *),
@@ -138,10 +152,12 @@ Tensor tensor_adopting(void *data, DType dtype, const Sizes &sizes, void (*delet
     loc = in<"from_blob">(loc);
     const ir::TensorType type = {to_ir(dtype), checked_shape(sizes, to_ir(dtype), "from_blob", loc),
                                  ir::kCpu};
-    return make_ready(
-        type,
-        Storage::adopt(data, type.bytes(), [deleter, context](void *memory) { deleter(memory, context); }),
-        loc);
+    check_address(data, type, "from_blob", loc);
+    Storage *const storage = Storage::adopt(data, type.bytes(), {});
+    Tensor result = make_ready(type, storage, loc);
+    // Whatever was thrown until now, the memory is still the caller's.
+    storage->deleter = [deleter, context](void *memory) { deleter(memory, context); };
+    return result;
 }
 
 } // namespace detail

@@ -75,7 +75,7 @@ Tensor tensor(const std::vector<T> &values, const TensorOptions &options = {},
     return tensor<T>(values, Sizes(values.size()), options, loc);
 }
 
-/// Copies the elements at `data`, row-major.
+/// Copies the elements at `data`, row-major. Throws StateError for a null pointer to elements.
 template <Element T>
 Tensor from_blob(const T *data, const Sizes &sizes, const TensorOptions &options = {},
                  Location loc = Location::current()) {
@@ -86,7 +86,8 @@ LZ_API Tensor from_blob(const void *data, const Sizes &sizes, const TensorOption
                         Location loc = Location::current());
 
 /// Adopts the memory: no copy. `deleter(data)` is called once, when no tensor uses the memory any more, by
-/// the thread that dropped it last. The engine never writes to it (S33).
+/// the thread that dropped it last. The engine never writes to it (S33). Throws StateError for a null pointer
+/// to elements; of what throws, `deleter` is not called.
 template <Element T, class Deleter>
     requires std::is_invocable_v<Deleter &, void *>
 Tensor from_blob(T *data, const Sizes &sizes, Deleter deleter, Location loc = Location::current()) {

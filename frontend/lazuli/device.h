@@ -23,9 +23,11 @@ public:
     /// A GPU by its index; -1: the current one.
     constexpr Device(DeviceType type, int index = -1)
         : type_(type), index_(type == DeviceType::Cpu ? 0 : index) {}
-    /// `cpu`, `cpu:0`, `cuda`, `cuda:1`. Throws DeviceError for anything else.
+    /// `cpu`, `cpu:0`, `cuda`, `cuda:1`. Throws DeviceError for anything else, a null pointer
+    /// among it.
     Device(std::string_view text, Location loc = Location::current());
-    Device(const char *text, Location loc = Location::current()) : Device(std::string_view(text), loc) {}
+    Device(const char *text, Location loc = Location::current())
+        : Device(text ? std::string_view(text) : std::string_view("(null)"), loc) {}
     Device(const std::string &text, Location loc = Location::current())
         : Device(std::string_view(text), loc) {}
 

@@ -2,6 +2,7 @@
 #include "lazuli/indexing.h"
 
 #include "lazuli/detail/compose.h"
+#include "lazuli/detail/view_warnings.h"
 #include "lazuli/elementwise.h"
 #include "lazuli/views.h"
 
@@ -285,8 +286,23 @@ Tensor read(const Tensor &x, const Plan &plan, Location loc) {
     return detail::record(Op::Reshape, {&part}, Words().ints(shape.extents()), loc);
 }
 
-/// x with the part replaced by `value`, which has the part's shape.
-Tensor written(const Tensor &x, const Plan &plan, const Tensor &value, Location loc) {
+/// The pending slice that a part shows, flipped and reshaped as it may be, if it is the cut of the plan.
+detail::Node *slice_of(const Tensor &part, const Plan &plan) {
+    detail::Node *n = detail::Access::node(part);
+    while (n->pending() && (n->op == Op::Reshape || n->op == Op::Flip))
+        n = n->operand_data()[0];
+    if (!n->pending() || n->op != Op::Slice)
+        return nullptr;
+    const ir::AttrView attrs = n->attrs();
+    const bool same = std::ranges::equal(attrs.runtime, std::span(plan.starts, plan.rank)) &&
+                      std::ranges::equal(attrs.ints(ir::attr::kSliceSteps), std::span(plan.steps, plan.rank));
+    return same ? n : nullptr;
+}
+
+/// x with the part replaced by `value`, which has the part's shape. `read`: the slice of the same part that
+/// the value is computed from, if it is.
+Tensor written(const Tensor &x, const Plan &plan, const Tensor &value, Location loc,
+               detail::Node *read = nullptr) {
     Tensor update;
     if (!plan.positions.empty()) {
         const Merged merged(plan);
@@ -306,9 +322,10 @@ Tensor written(const Tensor &x, const Plan &plan, const Tensor &value, Location 
     update = flip_back(update, plan, loc);
     if (plan.whole)
         return update;
-    return detail::record(Op::UpdateSlice, {&x, &update},
-                          Words().word(static_cast<int64_t>(plan.rank)).ints({plan.steps, plan.rank}), loc,
-                          {plan.starts, plan.rank});
+    const Words structural = Words().word(static_cast<int64_t>(plan.rank)).ints({plan.steps, plan.rank});
+    if (read)
+        return detail::record_update(x, update, read, structural, {plan.starts, plan.rank}, loc);
+    return detail::record(Op::UpdateSlice, {&x, &update}, structural, loc, {plan.starts, plan.rank});
 }
 
 bool is_mask(const Index &entry) {
@@ -509,11 +526,11 @@ void Part::write(const Tensor &value, Location loc) const {
                          loc);
     const Tensor whole = detail::broadcast_to(detail::reshape_to(there, trimmed, loc), part, loc);
     detail::replace(base_, detail::reshape_to(written(into.x, plan, whole, loc), type.shape, loc));
-    // A second use of the Part sees it.
     if (has_mask(index_))
-        detail::Access::set_unread(const_cast<Part &>(*this));
+        detail::Access::set_unread(
+            const_cast<Part &>(*this)); // a second use of the Part sees what was written
     else
-        detail::replace(const_cast<Part &>(*this), detail::fresh(whole, loc));
+        show(whole, loc);
 }
 
 const Part &Part::operator=(const Operand &value) const {
@@ -535,11 +552,61 @@ bool is_number(const Operand &value, Location loc) {
     return !value.is_tensor() || detail::checked_type(value.tensor(), "at", loc).shape.rank() == 0;
 }
 
+/// The value in the shape of the part as it lies in x, where integers keep an axis of extent 1. None where
+/// that is not possible: the operation itself will say why.
+std::optional<Tensor> laid_out(const Tensor &value, const Shape &part, const Shape &cut_shape, Location loc) {
+    const ir::TensorType &type = detail::type(value);
+    if (type.shape.rank() == 0)
+        return value;
+    Shape joined;
+    int axis = 0;
+    if (!ir::broadcast_shapes(part, type.shape, joined, axis) || !(joined == part))
+        return std::nullopt;
+    return detail::reshape_to(detail::broadcast_to(value, part, loc), cut_shape, loc);
+}
+
 } // namespace
+
+/// What is read of the part, changed and written to the same place: no axis comes or goes between, and the
+/// compiler sees that it can work in x's memory. False where the part is not such a one.
+bool Part::change(const Operand &value, Tensor &(Tensor::*function)(Operand, Location) &,
+                  Location loc) const {
+    if (value.is_tensor())
+        detail::checked_type(value.tensor(), "at", loc);
+    if (has_mask(index_) || (value.is_tensor() && &value.tensor() == this))
+        return false;
+    const Plan plan = Planner(detail::type(base_), index_, loc).run();
+    detail::Node *const read = !plan.positions.empty() || plan.whole ? nullptr : slice_of(*this, plan);
+    if (!read)
+        return false;
+    const Shape part = detail::type(*this).shape, cut_shape(std::span(plan.sizes, plan.rank));
+    std::optional<Tensor> laid;
+    if (value.is_tensor() && !(laid = laid_out(value.tensor(), part, cut_shape, loc)))
+        return false;
+    Tensor changed = detail::reshape_to(*this, cut_shape, loc);
+    if (changed.same_tensor(*this))
+        changed = lz::clone(*this, loc);
+    if (detail::Node *const shown = detail::Access::node(changed); shown->is_view)
+        detail::forget_view(shown);
+    (changed.*function)(laid ? Operand(*laid, loc) : Operand(value), loc);
+    detail::replace(base_, written(base_, plan, changed, loc, read));
+    show(detail::reshape_to(changed, part, loc), loc);
+    return true;
+}
+
+/// A second use of the Part sees what was written.
+void Part::show(const Tensor &written, Location loc) const {
+    if (detail::Node *const shown = detail::Access::node(*this);
+        shown->is_view) // that is how a part is written
+        detail::forget_view(shown);
+    detail::replace(const_cast<Part &>(*this), detail::fresh(written, loc)); // NOLINT: never a constant
+}
 
 #define LZ_COMPOUND(symbol, function)                                                                        \
     const Part &Part::operator symbol(const Operand &value) const {                                          \
         const Location loc = detail::in<"at">(value.loc());                                                  \
+        if (change(value, &Tensor::function, loc))                                                           \
+            return *this;                                                                                    \
         const bool everywhere = is_lone_mask(index_) && is_number(value, loc);                               \
         Tensor changed = lz::clone(everywhere ? base_ : static_cast<const Tensor &>(*this), loc);            \
         changed.function(value, loc);                                                                        \

@@ -188,6 +188,8 @@ private:
     Part(const Tensor &base, std::span<const Index> index, Location loc);
     void read() const;
     void write(const Tensor &value, Location loc) const;
+    bool change(const Operand &value, Tensor &(Tensor::*function)(Operand, Location) &, Location loc) const;
+    void show(const Tensor &written, Location loc) const;
     void write_masked(const Tensor &value, Location loc) const;
 
     mutable Tensor base_; ///< shares the cell of x

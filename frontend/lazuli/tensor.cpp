@@ -164,9 +164,25 @@ const void *Tensor::host_pointer(DType dtype, Tensor &held, Location loc) const 
 namespace {
 
 /// The same values in memory that only the result knows.
-Tensor private_copy(const Tensor &tensor, const detail::Storage *storage, Location loc) {
-    if (storage->device() != ir::kCpu)
-        return tensor.clone(loc);
+Tensor private_copy(const Tensor &tensor, detail::Storage *storage, Location loc) {
+    if (storage->device() != ir::kCpu) {
+        // A clone shares the memory unless somebody may be writing to it.
+        storage->retain();
+        const bool exposed = storage->exposed.exchange(true);
+        const auto restore = [&] {
+            storage->exposed.store(exposed);
+            storage->release();
+        };
+        try {
+            Tensor copy = tensor.clone(loc);
+            detail::materialize_now(detail::Access::node(copy), loc, true);
+            restore();
+            return copy;
+        } catch (...) {
+            restore();
+            throw;
+        }
+    }
     detail::Storage *const copy = detail::allocate_on_host(storage->bytes, storage->block.pinned, loc);
     std::memcpy(copy->data(), storage->data(), static_cast<size_t>(storage->bytes));
     return detail::make_ready(detail::type_of(tensor), copy, loc);
@@ -180,7 +196,8 @@ void *Tensor::write_pointer(std::optional<DType> dtype, Location loc) {
     // Pending work that reads the value as it is now must run before the user writes to it.
     detail::sync_all(loc);
     detail::Storage *storage = detail::materialize_now(node, loc, true);
-    if (node->uses() > 1) { // other handles of this version keep theirs
+    // Other handles of this version, and tensors that share its memory, keep theirs.
+    if (node->uses() > 1 || storage->refs.load(std::memory_order_acquire) > 1) {
         const Tensor copy = private_copy(*this, storage, loc);
         storage = detail::materialize_now(detail::Access::node(copy), loc, true);
         detail::replace(*this, copy);

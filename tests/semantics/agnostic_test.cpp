@@ -1,9 +1,11 @@
 // S60 to S68 on every kind of device.
 #include "support.h"
 
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <sstream>
 #include <sys/wait.h>
@@ -254,6 +256,25 @@ struct StartsAtTheEnd {
 };
 TEST(Child, DISABLED_StartsInDestructorsOfStatics) {
     static const StartsAtTheEnd second(Device::cpu()), first(kGpu1);
+}
+/// Threads that nobody joins compile, launch and wait when main is left, at some moment of it.
+TEST(Child, DISABLED_LeavesMainWhileThreadsCompute) {
+    for (int t = 0; t < 2; ++t)
+        std::thread([t] {
+            const Device device = t == 0 ? Device::cpu() : Device(kGpu0);
+            for (int64_t i = 0;; ++i) {
+                const Tensor x = lz::rand({64 + i % 7, 64}, {.device = device});
+                const Tensor y = lz::matmul(x, lz::rand({64, 64}, {.device = device})).softmax(1) + i;
+                const auto [values, places] = lz::sort(y, 1);
+                (void)(values.sum() + places.sum()).item<float>();
+            }
+        }).detach();
+    std::this_thread::sleep_for(std::chrono::microseconds(std::atoi(std::getenv("LAZULI_TEST_MOMENT"))));
+}
+TEST(Semantics, S68_leaving_main_while_threads_compute_is_safe) {
+    for (int i = 0; i < 60; ++i)
+        run_child("LAZULI_VERIFY=0 LAZULI_TEST_MOMENT=" + std::to_string(i * i * 100),
+                  "LeavesMainWhileThreadsCompute");
 }
 TEST(Semantics, S68_leaving_main_with_work_pending_and_statics_on_gpus_is_safe) {
     for (int i = 0; i < 3; ++i)

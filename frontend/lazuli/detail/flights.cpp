@@ -4,31 +4,49 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <mutex>
+#include <new>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 namespace lz::detail {
 
 Thrown::~Thrown() {
-    for (FailureRecord *const record : records_)
+    for_each([](FailureRecord *record) {
+        record->told.store(true, std::memory_order_release);
         record->release();
+    });
 }
 
-void Thrown::note(FailureRecord *record) {
+template <class F>
+void Thrown::for_each(F &&f) {
+    if (first_)
+        f(first_);
+    for (FailureRecord *const record : more_)
+        f(record);
+}
+
+void Thrown::note(FailureRecord *record) noexcept {
+    if (first_) {
+        try {
+            more_.push_back(record);
+        } catch (const std::bad_alloc &) { // it would not have been thrown: the first is
+            record->told.store(true, std::memory_order_release);
+            return;
+        }
+    } else {
+        first_ = record;
+    }
     record->retain();
-    records_.push_back(record);
 }
 
 void Thrown::raise() {
-    if (records_.empty())
+    if (!first_)
         return;
-    for (FailureRecord *const record : records_)
-        record->told.store(true, std::memory_order_release);
-    const ir::Failure failure = records_.front()->failure;
-    throw_public(failure, records_.front()->loc);
+    for_each([](FailureRecord *record) { record->told.store(true, std::memory_order_release); });
+    throw_public(ir::Failure(first_->failure), first_->loc);
 }
 
 Location location_of(const Recording &recording, const ir::Failure &failure, Location fallback) {
@@ -50,6 +68,16 @@ ir::Failure of_operation(const ir::Failure &failure, const Recording &recording)
     return of_operation(failure, node->op, from_ir(node->loc));
 }
 
+FailureRecord *no_memory_record() noexcept {
+    static FailureRecord *const record = [] {
+        auto *const made = new FailureRecord({ir::ErrorKind::OutOfMemory, kNoMemoryToRun}, Location{});
+        made->told.store(true, std::memory_order_release);
+        return made;
+    }();
+    record->retain();
+    return record;
+}
+
 void fail(Node *node, FailureRecord *record) {
     if (node->failure)
         return;
@@ -59,28 +87,51 @@ void fail(Node *node, FailureRecord *record) {
 
 namespace {
 
-void make_pending(Node *version) {
-    std::vector<Node *> claimed{version};
-    while (!claimed.empty()) {
-        Node *const n = claimed.back();
-        claimed.pop_back();
-        if (n->state.load(std::memory_order_acquire) != State::Claimed)
-            continue;
-        n->state.store(State::Pending, std::memory_order_release);
-        claimed.insert(claimed.end(), n->operands().begin(), n->operands().end());
+/// A version that was claimed and not stored, and what it is computed from, are pending again. False, and
+/// nothing has changed: that is not possible, because a result is not there that was computed with others.
+bool make_pending(Node *version) noexcept {
+    std::vector<Node *> claimed;
+    try {
+        std::unordered_set<const Node *> seen{version};
+        claimed.push_back(version);
+        for (size_t i = 0; i < claimed.size(); ++i) {
+            Node *const n = claimed[i];
+            for (Node *const operand : n->operands()) {
+                const bool is_claimed = operand->state.load(std::memory_order_acquire) == State::Claimed;
+                if (n->projection > 0 && !is_claimed)
+                    return false;
+                if (is_claimed && seen.insert(operand).second)
+                    claimed.push_back(operand);
+            }
+        }
+    } catch (const std::bad_alloc &) {
+        return false;
     }
+    for (Node *const n : claimed)
+        n->state.store(State::Pending, std::memory_order_release);
+    return true;
 }
 
 } // namespace
 
-void Culprits::add(const Node *node) {
-    lost_[node] = true;
+void Culprits::add(const Node *node) noexcept {
+    try {
+        lost_[node] = true;
+    } catch (const std::bad_alloc &) {
+        unknown = true;
+    }
+}
+
+bool Culprits::harm(Node *version) noexcept {
+    try {
+        return unknown || find_harm(version);
+    } catch (const std::bad_alloc &) {
+        return true; // nobody knows
+    }
 }
 
 /// Each node is looked at once, however many versions are asked for: chains of updates may be long.
-bool Culprits::harm(Node *version) {
-    if (unknown)
-        return true;
+bool Culprits::find_harm(Node *version) {
     std::vector<Node *> stack{version};
     while (!stack.empty()) {
         Node *const n = stack.back();
@@ -107,16 +158,14 @@ bool Culprits::harm(Node *version) {
     return lost_[version];
 }
 
-void keep_newest_fallback(Node *failed, Culprits &culprits) {
+void keep_newest_fallback(Node *failed, Culprits &culprits) noexcept {
     Node *version = failed->fallback;
     for (; version; version = version->fallback) {
         const State state = version->state.load(std::memory_order_acquire);
         if (state == State::Ready || state == State::Pending)
             break;
-        if (state == State::Claimed && !culprits.harm(version)) {
-            make_pending(version);
+        if (state == State::Claimed && !culprits.harm(version) && make_pending(version))
             break;
-        }
     }
     if (version)
         add_use(version);
@@ -135,12 +184,15 @@ struct Watched {
     std::vector<Location> lines;         ///< by recorded index
     std::vector<ir::Op> ops;
     std::vector<const Node *> nodes; ///< to be compared with only
+    WatchedPtr next;                 ///< launched after it
 
     /// Calls told(record) for each failure.
     template <class F>
-    void settle(F &&told);
+    void settle(F &&told) noexcept;
 
 private:
+    template <class F>
+    void find_failures(Culprits &culprits, F &&told);
     /// For failures that no operation is to blame for.
     Location last_line() const { return lines.empty() ? Location{} : lines.back(); }
 };
@@ -159,44 +211,56 @@ struct Flights {
 
     std::mutex settling; ///< held while one is looked at: they end in order
     std::mutex mutex;    ///< of the rest
-    std::deque<WatchedPtr> list;
+    WatchedPtr first;    ///< linked, so that nothing has to be allocated once a run has begun
+    Watched *last = nullptr;
     std::vector<Untold> untold; ///< failures of threads that have not synced since
     std::atomic<bool> any{false};
 
-    /// Takes out what `f` holds for. The caller has the mutex.
+    /// Takes out one that `f` holds for, or null. The caller has the mutex.
     template <class F>
-    std::vector<FailureRecord *> take_untold(F &&f) {
-        std::vector<FailureRecord *> taken;
-        std::erase_if(untold, [&](const Untold &u) {
-            if (f(u))
-                taken.push_back(u.record);
-            return f(u);
-        });
-        return taken;
+    FailureRecord *take_untold(F &&f) {
+        const auto found = std::ranges::find_if(untold, f);
+        if (found == untold.end())
+            return nullptr;
+        FailureRecord *const record = found->record;
+        untold.erase(found);
+        return record;
     }
-    void forget_if_empty() { any.store(!list.empty() || !untold.empty(), std::memory_order_release); }
+    void forget_if_empty() { any.store(first || !untold.empty(), std::memory_order_release); }
     static Flights &get() {
         static Flights *const flights = new Flights;
         return *flights;
     }
     /// Takes over the reference.
-    void tell_later(const Recorder *owner, FailureRecord *record) {
+    void tell_later(const Recorder *owner, FailureRecord *record) noexcept {
         const std::lock_guard lock(mutex);
-        untold.push_back({owner, record});
+        try {
+            untold.push_back({owner, record});
+        } catch (const std::bad_alloc &) { // who reads what failed will see
+            record->told.store(true, std::memory_order_release);
+            record->release();
+            return;
+        }
         any.store(true, std::memory_order_release);
+    }
+    WatchedPtr take_first() {
+        WatchedPtr taken = std::move(first);
+        first = std::move(taken->next);
+        if (!first)
+            last = nullptr;
+        return taken;
     }
 };
 
 } // namespace
 
 template <class F>
-void Watched::settle(F &&told) {
+void Watched::find_failures(Culprits &culprits, F &&told) {
     std::vector<uint32_t> lost;
     for (uint32_t i = 0; i < inputs.size(); ++i)
         if (inputs[i]->state.load(std::memory_order_acquire) == State::Failed)
             lost.push_back(i);
     const engine::RunReport report = flight->finish(lost);
-    Culprits culprits;
     for (const auto &failed : report.failures) {
         const uint32_t at = failed.failure.node();
         culprits.unknown |= at >= nodes.size();
@@ -212,6 +276,22 @@ void Watched::settle(F &&told) {
     }
     for (const auto &inherited : report.inherited)
         fail(results[inherited.result], inputs[inherited.input]->failure);
+}
+
+template <class F>
+void Watched::settle(F &&told) noexcept {
+    Culprits culprits;
+    try {
+        find_failures(culprits, told);
+    } catch (const std::bad_alloc &) { // how it ended cannot be found out any more
+        flight.reset();
+        FailureRecord *const record = no_memory_record();
+        culprits.unknown = true;
+        for (Node *const node : results)
+            fail(node, record);
+        told(record);
+        record->release();
+    }
     for (const Node *const node : results)
         if (node->failure)
             culprits.add(node);
@@ -231,14 +311,23 @@ void Watched::settle(F &&told) {
 }
 
 void Thrown::postpone() {
-    for (FailureRecord *const record : std::exchange(records_, {}))
-        Flights::get().tell_later(Recorder::current_or_null(), record);
+    for_each([](FailureRecord *record) { Flights::get().tell_later(Recorder::current_or_null(), record); });
+    first_ = nullptr;
+    more_.clear();
 }
 
 WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<engine::Flight> flight) {
     WatchedPtr watched(new Watched);
     watched->flight = std::move(flight);
     watched->owner = Recorder::current_or_null();
+    watched->inputs.reserve(recording.inputs.size());
+    watched->results.reserve(recording.wanted.size());
+    for (const Recording::Operation &o : recording.operations) {
+        watched->lines.push_back(from_ir(o.node->loc));
+        watched->ops.push_back(o.node->op);
+        watched->nodes.push_back(o.node);
+    }
+    // Nothing is thrown from here on.
     for (const Recording::Input &input : recording.inputs) {
         add_use(input.node);
         watched->inputs.push_back(input.node);
@@ -249,18 +338,15 @@ WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<engine::Flig
         node->in_flight.store(true, std::memory_order_release);
         watched->results.push_back(node);
     }
-    for (const Recording::Operation &o : recording.operations) {
-        watched->lines.push_back(from_ir(o.node->loc));
-        watched->ops.push_back(o.node->op);
-        watched->nodes.push_back(o.node);
-    }
     return watched;
 }
 
-void hand_over(WatchedPtr watched) {
+void hand_over(WatchedPtr watched) noexcept {
     Flights &flights = Flights::get();
     const std::lock_guard lock(flights.mutex);
-    flights.list.push_back(std::move(watched));
+    Watched *const last = watched.get();
+    (flights.last ? flights.last->next : flights.first) = std::move(watched);
+    flights.last = last;
     flights.any.store(true, std::memory_order_release);
 }
 
@@ -274,20 +360,17 @@ void settle_flights(Until until, const Node *node, Thrown &thrown) {
         if (until == Until::Node && !node->in_flight.load(std::memory_order_acquire))
             return;
         WatchedPtr watched;
-        std::vector<FailureRecord *> told;
         {
             const std::lock_guard lock(flights.mutex);
-            told = flights.take_untold([&](const Flights::Untold &u) { return u.owner == mine; });
-            if (flights.list.empty())
-                flights.forget_if_empty();
-            else if (until != Until::Done || flights.list.front()->flight->done()) {
-                watched = std::move(flights.list.front());
-                flights.list.pop_front();
+            while (FailureRecord *const record =
+                       flights.take_untold([&](const Flights::Untold &u) { return u.owner == mine; })) {
+                thrown.note(record);
+                record->release();
             }
-        }
-        for (FailureRecord *const record : told) {
-            thrown.note(record);
-            record->release();
+            if (!flights.first)
+                flights.forget_if_empty();
+            else if (until != Until::Done || flights.first->flight->done())
+                watched = flights.take_first();
         }
         if (!watched)
             return;
@@ -310,16 +393,13 @@ void forget_failures(const Recorder *recorder) {
     Flights &flights = Flights::get();
     if (!flights.any.load(std::memory_order_acquire))
         return;
-    std::vector<FailureRecord *> forgotten;
-    {
-        const std::lock_guard settling(flights.settling); // who looks at one may be about to add a failure
-        const std::lock_guard lock(flights.mutex);
-        for (const WatchedPtr &watched : flights.list)
-            if (watched->owner == recorder)
-                watched->owner = nullptr;
-        forgotten = flights.take_untold([&](const Flights::Untold &u) { return u.owner == recorder; });
-    }
-    for (FailureRecord *const record : forgotten) {
+    const std::lock_guard settling(flights.settling); // who looks at one may be about to add a failure
+    const std::lock_guard lock(flights.mutex);
+    for (Watched *watched = flights.first.get(); watched; watched = watched->next.get())
+        if (watched->owner == recorder)
+            watched->owner = nullptr;
+    while (FailureRecord *const record =
+               flights.take_untold([&](const Flights::Untold &u) { return u.owner == recorder; })) {
         record->told.store(true, std::memory_order_release);
         record->release();
     }

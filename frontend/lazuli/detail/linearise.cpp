@@ -25,14 +25,16 @@ std::mutex &sync_mutex() {
 uint64_t last_epoch = 0; // under the sync lock
 
 constexpr uint64_t kInputTag = 0xff, kArgumentTag = 0xfe, kOverwrittenTag = 0xfd;
+constexpr uint64_t kProjectionBit = uint64_t{1} << 8, kWantedBit = uint64_t{1} << 15;
 
-/// Fields of an operation's first key word.
+/// Fields of an operation's first key word. A projection has no structural words, and its number in the place
+/// of how many there are.
 uint64_t operation_word(const Node *n) {
-    return static_cast<uint64_t>(n->op) | static_cast<uint64_t>(n->projection) << 8 |
-           static_cast<uint64_t>(n->num_operands) << 16 | static_cast<uint64_t>(n->num_structural) << 32 |
+    const uint64_t number = n->projection > 0 ? n->projection : n->num_structural;
+    return static_cast<uint64_t>(n->op) | (n->projection > 0 ? kProjectionBit : 0) |
+           static_cast<uint64_t>(n->num_operands) << 16 | number << 32 |
            static_cast<uint64_t>(static_cast<uint16_t>(n->stream + 1)) << 48;
 }
-constexpr uint64_t kWantedBit = uint64_t{1} << 15;
 constexpr uint64_t kDonatedBit = uint64_t{1} << 63;
 
 template <class T>
@@ -74,6 +76,13 @@ int64_t word_of_element(const void *memory, ir::DType dtype) {
     return 0;
 }
 
+/// Room for so many more without an allocation.
+template <class T>
+void make_room(std::vector<T> &vector, size_t more) {
+    if (vector.capacity() - vector.size() < more)
+        vector.reserve(std::max(2 * vector.capacity(), vector.size() + more));
+}
+
 /// No count of uses equals it: keeps an input from being donated.
 constexpr uint32_t kNeverDonated = UINT32_MAX / 2;
 
@@ -101,6 +110,7 @@ struct Recording::Scratch {
     std::vector<uint64_t> key;
     std::vector<int64_t> words;
     std::vector<uint32_t> wanted;
+    std::vector<Alias> aliases;
     std::vector<Node *> awaited, stack, spare, latest_first;
     std::vector<int64_t> events;
     Bound bound;
@@ -130,6 +140,7 @@ Recording::Scratch &Recording::take_scratch() {
 void Recording::prepare_thread() {
     thread_local const Scratch::Owner owner;
     (void)owner;
+    sync_mutex();
 }
 
 void Recording::return_scratch(Scratch *s) {
@@ -138,6 +149,7 @@ void Recording::return_scratch(Scratch *s) {
     s->key.clear();
     s->words.clear();
     s->wanted.clear();
+    s->aliases.clear();
     s->awaited.clear();
     s->stack.clear();
     s->spare.clear();
@@ -156,12 +168,16 @@ Recording::Recording() : Recording(take_scratch()) {}
 
 Recording::Recording(Scratch &s)
     : operations(s.operations), inputs(s.inputs), key(s.key), words(s.words), wanted(s.wanted),
-      bound(s.bound), awaited(s.awaited), stack(s.stack), events(s.events), spare(s.spare), scratch_(s),
-      lock_(sync_mutex()), epoch_(++last_epoch) {}
+      aliases(s.aliases), bound(s.bound), awaited(s.awaited), stack(s.stack), events(s.events),
+      spare(s.spare), scratch_(s), lock_(sync_mutex()), epoch_(++last_epoch) {}
 
 Recording::~Recording() {
     if (lock_.owns_lock())
         lock_.unlock();
+    if (claims_)
+        unclaim();
+    if (held_) // claiming failed
+        drop_use(held_);
     for (Node *const node : spare)
         drop_use(node);
     return_scratch(&scratch_);
@@ -182,11 +198,11 @@ bool Recording::is_argument(const Node *n, const Node *user) const {
 
 void Recording::add_argument(Node *n) {
     const ir::DType dtype = n->type.dtype;
-    operations.insert(operations.end(),
-                      Operation{n, next_index_, static_cast<uint32_t>(key.size()), false, true,
-                                true}); // not push_back, which is inlined where it is hot
+    const auto key_at = static_cast<uint32_t>(key.size());
     key.push_back(kArgumentTag | static_cast<uint64_t>(dtype) << 8);
     words.push_back(word_of_element(n->storage->data(), dtype));
+    // Last of what may throw: what is in the list has a use. Not push_back, which is inlined where it is hot.
+    operations.insert(operations.end(), Operation{n, next_index_, key_at, false, true});
     n->mark = epoch_;
     n->index = next_index_++;
     n->inner_uses = 0;
@@ -227,23 +243,24 @@ void Recording::append_input(Node *n, uint64_t tag, int32_t group) {
 
 /// Every operand is numbered already, or is ready, failed or another sync's.
 void Recording::add_operation(Node *n) {
-    for (Node *operand : n->operands()) {
+    const std::span<Node *const> operands = n->read_operands();
+    for (Node *operand : operands) {
         if (operand->mark == epoch_)
             continue;
         if (operand->state.load(std::memory_order_acquire) == State::Failed) [[unlikely]] {
+            make_room(spare, 1);
             if (Node *const last = fail_from(n, operand))
                 spare.push_back(last);
             return;
         }
         add_input(operand, n);
     }
-    const bool replay = n->state.load(std::memory_order_relaxed) == State::Ready;
     may_fault_ |= has_checks(n);
-    operations.push_back({n, next_index_, static_cast<uint32_t>(key.size()), false, replay});
+    const auto key_at = static_cast<uint32_t>(key.size());
     key.push_back(operation_word(n));
     uint64_t packed = 0;
     uint32_t filled = 0;
-    for (Node *operand : n->operands()) {
+    for (Node *operand : operands) {
         ++operand->inner_uses;
         packed |= static_cast<uint64_t>(operand->index) << (32 * filled);
         if (++filled == 2) {
@@ -254,6 +271,8 @@ void Recording::add_operation(Node *n) {
     }
     if (filled)
         key.push_back(packed);
+    if (n->like) [[unlikely]]
+        note_like(n);
     for (uint32_t i = 0; i < n->num_structural; ++i)
         key.push_back(static_cast<uint64_t>(n->structural_data()[i]));
     for (uint32_t i = 0; i < n->num_runtime; ++i)
@@ -261,6 +280,7 @@ void Recording::add_operation(Node *n) {
     // Which waits wait for which records is structure, although the events themselves are not.
     if (n->op == ir::Op::RecordEvent || n->op == ir::Op::WaitEvent) [[unlikely]]
         key.push_back(event_number(n->runtime_data()[0]));
+    operations.push_back({n, next_index_, key_at, false, false}); // last of what may throw
     n->mark = epoch_;
     n->index = next_index_++;
     n->inner_uses = 0;
@@ -268,8 +288,40 @@ void Recording::add_operation(Node *n) {
         held_ = nullptr;
     else
         add_use(n);
-    if (!replay)
-        n->state.store(State::Claimed, std::memory_order_release);
+    n->state.store(State::Claimed, std::memory_order_release);
+    if (n->several) [[unlikely]]
+        claim_projections(n);
+}
+
+/// Whether the slice of the part that `n` updates is an operation here: then the compiler knows that both
+/// have the same starts.
+[[gnu::cold]] void Recording::note_like(Node *n) {
+    Node *const slice = n->operands().back();
+    const bool here = is_claimed_here(slice);
+    if (here)
+        ++slice->inner_uses;
+    key.push_back(here ? uint64_t{slice->index} + 1 : 0);
+}
+
+/// Results of a node that has just been claimed: all that somebody can still ask for are computed with it,
+/// and then it needs its operands no longer.
+void Recording::claim_projections(Node *n) {
+    for (Node *const projection : n->projections()) {
+        if (!projection)
+            continue;
+        make_room(spare, 1);
+        make_room(operations, 1);
+        make_room(key, 2);
+        if (!try_add_use(projection))
+            continue;
+        if (!projection->pending()) {
+            spare.push_back(projection);
+            continue;
+        }
+        Node *const outer = std::exchange(held_, projection);
+        add_operation(projection);
+        held_ = outer;
+    }
 }
 
 uint64_t Recording::event_number(int64_t word) {
@@ -280,11 +332,8 @@ uint64_t Recording::event_number(int64_t word) {
     return number;
 }
 
-bool Recording::needs_visit(const Node *user, const Node *operand) const {
-    if (operand->mark == epoch_)
-        return false;
-    const State state = operand->state.load(std::memory_order_acquire);
-    return state == State::Pending || (state == State::Ready && user->projection > 0);
+bool Recording::needs_visit(const Node *operand) const {
+    return operand->mark != epoch_ && operand->pending();
 }
 
 void Recording::visit(Node *root) {
@@ -297,7 +346,7 @@ void Recording::visit(Node *root) {
         }
         const size_t before = stack.size();
         for (Node *operand : n->operands())
-            if (needs_visit(n, operand))
+            if (needs_visit(operand))
                 stack.push_back(operand);
         if (stack.size() != before) {
             std::reverse(stack.begin() + static_cast<ptrdiff_t>(before), stack.end()); // first operand first
@@ -318,8 +367,10 @@ void Recording::claim_list(Recorder &recorder, const Node *stop) {
             if (try_add_use(n)) { // else its last handle has just gone, on another thread
                 held_ = n;
                 visit(n);
-                if (Node *const unclaimed = std::exchange(held_, nullptr))
-                    spare.push_back(unclaimed);
+                if (held_) { // not claimed after all
+                    spare.push_back(held_);
+                    held_ = nullptr;
+                }
             }
         } else if (state != State::Claimed) {
             recorder.unlink(n); // another thread's sync computed it
@@ -379,7 +430,7 @@ bool Recording::is_claimed_here(const Node *n) const {
     for (const Operation &o : operations) {
         bool may_be_lost = has_checks(o.node);
         if (!o.argument)
-            for (const Node *operand : o.node->operands())
+            for (const Node *operand : o.node->read_operands())
                 may_be_lost = may_be_lost || losable[operand->index];
         losable[o.index] = may_be_lost;
     }
@@ -390,7 +441,7 @@ bool Recording::is_claimed_here(const Node *n) const {
 /// alone keeps it, in case the new one fails, the new one may have its memory. No operation reads the input.
 [[gnu::cold]] void Recording::add_overwritten(Node *n, uint32_t heir) {
     const Storage *const s = n->storage;
-    if (n->uses() != 1 || n->state.load(std::memory_order_acquire) != State::Ready || n->several || !s ||
+    if (n->uses() != 1 || n->state.load(std::memory_order_acquire) != State::Ready || !s ||
         s->refs.load(std::memory_order_acquire) != 1 || s->adopted ||
         s->exposed.load(std::memory_order_relaxed))
         return;
@@ -406,18 +457,46 @@ bool Recording::is_claimed_here(const Node *n) const {
 [[gnu::cold]] void Recording::keep_versions() {
     std::vector<bool> kept(next_index_);
     for (const Operation &o : operations)
-        for (Node *v = o.replay ? nullptr : o.node->fallback; v && is_claimed_here(v); v = v->fallback)
+        for (Node *v = o.argument ? nullptr : o.node->fallback; v && is_claimed_here(v); v = v->fallback)
             kept[v->index] = true;
     for (size_t i = operations.size(); i-- > 0;)
-        if (kept[operations[i].index] && !operations[i].argument)
-            for (const Node *operand : operations[i].node->operands())
+        if (kept[operations[i].index] && !operations[i].argument) {
+            if (operations[i].node->projection > 0) // stored, because it cannot be computed alone
+                operations[i].node->inner_uses = 0;
+            for (const Node *operand : operations[i].node->read_operands())
                 kept[operand->index] = true;
+        }
     for (const Input &input : inputs)
         if (kept[input.index])
             input.node->inner_uses = kNeverDonated;
 }
 
-void Recording::finish() {
+/// The input whose storage a reshape can share, or null. Whoever changes one of the two in place then finds
+/// that the storage is not its alone. Not memory that the user may write to: a pointer was given out, or it
+/// was adopted and the user asked for a copy (a reshape to the same shape). Not under a stream of the user's,
+/// whose order the value is to be in (S41).
+Node *Recording::shared_source(Node *node) const {
+    if (node->stream != ir::kNoStream)
+        return nullptr;
+    bool copies = false;
+    Node *source = node;
+    while (source->op == ir::Op::Reshape && source->state.load(std::memory_order_acquire) == State::Claimed &&
+           is_claimed_here(source)) {
+        Node *const operand = source->operand_data()[0];
+        copies |= operand->type.shape == source->type.shape;
+        source = operand;
+    }
+    if (source->state.load(std::memory_order_acquire) != State::Ready ||
+        source->in_flight.load(std::memory_order_acquire))
+        return nullptr;
+    const Storage *const s = source->storage;
+    return s->block.pinned != node->pinned || s->exposed.load(std::memory_order_acquire) ||
+                   (s->adopted && copies)
+               ? nullptr
+               : source;
+}
+
+void Recording::finish(bool share) {
     // A version that is only kept for the case of failure is neither stored nor in the way of donation.
     for (const Operation &o : operations) {
         if (Node *fallback = o.node->fallback; fallback && fallback->mark == epoch_) {
@@ -432,7 +511,15 @@ void Recording::finish() {
         Operation &o = operations[i];
         // Uses beyond the edges inside the recording and this sync's own: somebody can still ask for the
         // value.
-        if (!o.replay && !is_effect(o.node) && o.node->uses() > o.node->inner_uses + 1) {
+        if (is_effect(o.node)) {
+            has_effects_ = true;
+        } else if (!o.argument && o.node->uses() > o.node->inner_uses + 1) {
+            if (share && o.node->op == ir::Op::Reshape)
+                if (Node *const source = shared_source(o.node)) {
+                    aliases.push_back({o.node, source});
+                    source->inner_uses = kNeverDonated;
+                    continue;
+                }
             o.wanted = true;
             key[o.key_at] |= kWantedBit;
             wanted.push_back(i);
@@ -455,7 +542,7 @@ void Recording::finish() {
     const bool pins = std::ranges::any_of(wanted, [&](uint32_t i) { return operations[i].node->pinned; });
     for (Input &input : inputs) {
         Node *const n = input.node;
-        if (n->state.load(std::memory_order_acquire) != State::Ready || n->several)
+        if (n->state.load(std::memory_order_acquire) != State::Ready)
             continue;
         const Storage *s = n->storage;
         input.donated = n->uses() == n->inner_uses && s->refs.load(std::memory_order_acquire) == 1 &&
@@ -475,9 +562,10 @@ bool Recording::wait() {
     return all_ready;
 }
 
-void Recording::unclaim() {
+void Recording::unclaim() noexcept {
+    claims_ = false;
     for (const Operation &o : operations) {
-        if (!o.replay && !o.node->failure)
+        if (!o.argument && !o.node->failure)
             o.node->state.store(State::Pending, std::memory_order_release);
     }
     notify_waiters();
@@ -487,10 +575,20 @@ void Recording::unclaim() {
 
 int64_t kept_bytes(const Recorder &recorder) {
     std::vector<Node *> held, read;
+    size_t count = 0;
     std::unique_lock lock(sync_mutex());
     const uint64_t epoch = ++last_epoch;
+    // Nothing is thrown while uses are taken.
+    held.reserve(recorder.count());
     for (Node *n = recorder.head(); n; n = n->next) {
-        if (!try_add_use(n)) // its last handle has just gone, on another thread
+        if (!n->pending()) // another thread's sync computes it, and lets go of its operands
+            continue;
+        for (const Node *operand : n->operands())
+            count += operand->state.load(std::memory_order_acquire) == State::Ready;
+    }
+    read.reserve(count);
+    for (Node *n = recorder.head(); n; n = n->next) {
+        if (!n->pending() || !try_add_use(n)) // or its last handle has just gone, on another thread
             continue;
         held.push_back(n);
         for (Node *operand : n->operands()) {

@@ -14,7 +14,8 @@
 namespace lz::detail {
 
 /// Claims and linearises under the process-wide sync lock. One object is one sync; its vectors are the
-/// thread's, so that a steady loop allocates nothing.
+/// thread's, so that a steady loop allocates nothing. What it claims is pending again when it goes, unless
+/// `settled` was called: whatever is thrown, nobody waits for a node for ever.
 class Recording {
     struct Scratch;
 
@@ -32,10 +33,14 @@ public:
         uint32_t index;
         uint32_t key_at;
         bool wanted;
-        bool replay; ///< a ready node: one with several results, run again for a result that was not stored,
-                     ///< or an argument
-        bool argument =
-            false; ///< a number on the CPU beside operands on a GPU: its value goes into `words` (S07)
+        bool argument; ///< a ready number on the CPU beside operands on a GPU: its value goes into `words`
+                       ///< (S07)
+    };
+
+    /// A wanted reshape of an input: it gets the input's storage, and nothing is computed.
+    struct Alias {
+        Node *node;
+        Node *source;
     };
 
     /// Room for what a run of it binds.
@@ -62,17 +67,23 @@ public:
     /// The same for several, the calling thread's in the order in which they were recorded, which is that of
     /// the user's streams (S41).
     void claim_in_order(Recorder &recorder, std::span<Node *const> nodes);
-    /// After the claims: marks wanted results and donated inputs, finishes the key.
-    void finish();
+    /// After the claims: marks wanted results and donated inputs, finishes the key. `share`: a reshape of a
+    /// value that is there shares its storage; else it is a result like any other.
+    void finish(bool share = true);
     void release_lock();
 
     bool empty() const { return operations.empty(); }
+    /// Whether a Program has something to do.
+    bool computes() const { return !wanted.empty() || has_effects_; }
     /// Nodes claimed by other syncs; they are inputs here.
     bool awaits() const { return !awaited.empty(); }
     /// Blocks until they are done; false if one did not become ready (then unclaim and try again).
     bool wait();
-    /// Gives every claimed node that has not failed back as pending, in its list's place.
-    void unclaim();
+    /// Gives every claimed node that has not failed back as pending, in its list's place. The end of it.
+    void unclaim() noexcept;
+    /// Every claimed node is Ready or Failed, or belongs to those that are; the recording's uses are the
+    /// caller's to drop.
+    void settled() { claims_ = false; }
 
     /// The Graph of the recording (a Program miss, dumps). Needs no lock: it reads numbers from the key,
     /// never the nodes' scratch, which belongs to whoever holds the lock.
@@ -83,6 +94,7 @@ public:
     std::vector<uint64_t> &key;
     std::vector<int64_t> &words;
     std::vector<uint32_t> &wanted; ///< positions in operations, in order
+    std::vector<Alias> &aliases;
     Bound &bound;
 
 private:
@@ -96,10 +108,13 @@ private:
     }
     void visit(Node *root);
     void add_operation(Node *node);
+    void claim_projections(Node *node);
+    void note_like(Node *node);
     void add_input(Node *node, const Node *user);
     void append_input(Node *node, uint64_t tag, int32_t storage_group);
     void add_overwritten(Node *node, uint32_t heir);
     void keep_versions();
+    Node *shared_source(Node *node) const;
     std::vector<bool> find_losable() const;
     /// As an operation: its fields are this sync's alone.
     bool is_claimed_here(const Node *node) const;
@@ -107,7 +122,7 @@ private:
     void add_argument(Node *node);
     /// A number for an event of the user's, in the order of first encounter.
     uint64_t event_number(int64_t word);
-    bool needs_visit(const Node *user, const Node *operand) const;
+    bool needs_visit(const Node *operand) const;
 
     std::vector<Node *> &awaited;
     std::vector<Node *> &stack;
@@ -115,6 +130,8 @@ private:
     std::vector<Node *> &spare; ///< uses of nodes that were not claimed after all
     Scratch &scratch_;
     Node *held_ = nullptr; ///< its use is taken already
+    bool claims_ = true;   ///< what it claimed is still to be settled
+    bool has_effects_ = false;
     std::unique_lock<std::mutex> lock_;
     uint64_t epoch_;
     uint32_t next_index_ = 0;
@@ -125,8 +142,10 @@ private:
 /// Bytes of stored values that nobody but the thread's pending operations keeps alive.
 int64_t kept_bytes(const Recorder &recorder);
 
+/// Makes what notifying needs, so that it never fails.
+void prepare_waiting();
 /// Wakes syncs that wait for claimed nodes. Called after nodes changed state.
-void notify_waiters();
+void notify_waiters() noexcept;
 /// Blocks until `node` is not claimed by anyone.
 void wait_while_claimed(Node *node);
 

@@ -6,10 +6,12 @@
 #include "lazuli/detail/pending.h"
 #include "lazuli/detail/recorder.h"
 #include "lazuli/detail/storage.h"
+#include "lazuli/detail/view_warnings.h"
 #include "lazuli/tensor.h"
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <utility>
 
 namespace lz::detail {
@@ -28,10 +30,14 @@ struct Idle {
 };
 
 void free_memory(Node *n) {
+    if (n->is_view) [[unlikely]]
+        forget_view(n);
     const uint8_t size_class = n->size_class;
     n->~Node();
     free_node(n, size_class);
 }
+
+} // namespace
 
 /// A node gives back its memory when the last hold goes.
 void drop_hold(Node *n) {
@@ -39,9 +45,15 @@ void drop_hold(Node *n) {
         free_memory(n);
 }
 
+namespace {
+
 /// Takes off the hold of a value that is destroyed, and its last use where that is still counted. Counters
 /// that only the caller can still reach are not written, only read.
 void drop_last_hold(Node *n) {
+    if (n->projection > 0) { // a sync of another thread may be looking at its uses
+        drop_hold(n);
+        return;
+    }
     const uint64_t seen = n->refs.load(std::memory_order_acquire);
     const uint64_t last = Node::kHold + (seen & (Node::kHold - 1));
     if (seen == last || n->refs.fetch_sub(last, std::memory_order_acq_rel) == last)
@@ -49,9 +61,10 @@ void drop_last_hold(Node *n) {
 }
 
 /// Whether the caller's use of a node is the last one. If it is, it need not be taken off: whoever holds the
-/// only use of a node that no other thread has in its list is the only one who can add another.
+/// only use of a node that no other thread has in its list is the only one who can add another; of a
+/// projection, whoever claims the node that it is a result of can, too.
 bool is_last_use(Node *n, const Recorder *mine) {
-    if (n->uses() == 1 && (n->owner == mine || !n->owner))
+    if (n->uses() == 1 && (n->owner == mine || !n->owner) && n->projection == 0)
         return true;
     return static_cast<uint32_t>(n->refs.fetch_sub(Node::kUse, std::memory_order_acq_rel)) == 1;
 }
@@ -67,8 +80,12 @@ void destroy_values(Node *list, Recorder *const mine) {
                 list = held;
             }
         };
+        for (Node *projection : n->projections())
+            if (projection)
+                drop_hold(projection);
         for (Node *operand : n->operands())
-            let_go(operand);
+            if (operand)
+                let_go(operand);
         n->num_operands = 0;
         if (Node *fallback = std::exchange(n->fallback, nullptr))
             let_go(fallback);
@@ -124,7 +141,7 @@ Recorder &Recorder::attach() {
     } else {
         current_ = new Recorder; // kept for ever: nodes name it, and statics outlive threads
         const engine::Options &options = engine::Engine::get().options();
-        current_->modes_ = {options.launch_blocking, options.check_devices};
+        current_->modes_ = {options.launch_blocking, options.check_devices, options.warn_views};
         if (options.launch_blocking)
             current_->max_pending_ = 0;
     }
@@ -197,19 +214,35 @@ void Recorder::reset() {
     release_streams();
 }
 
-void Recorder::hold_effect(Cell *effect, std::shared_ptr<void> payload) {
+void Recorder::expect_effect() {
+    if (effects_.size() == effects_.capacity())
+        effects_.reserve(2 * effects_.size() + 4);
+}
+
+void Recorder::hold_effect(Cell *effect, std::shared_ptr<void> payload) noexcept {
     effects_.push_back({effect, std::move(payload)});
 }
 
-void Recorder::drop_done() {
-    std::vector<Effect> done;
-    std::erase_if(effects_, [&](Effect &e) {
+void Recorder::drop_done() noexcept {
+    const auto still = [](const Effect &e) {
         const State state = e.cell->current->state.load(std::memory_order_acquire);
-        if (state == State::Pending || state == State::Claimed)
-            return false;
-        done.push_back(std::move(e));
-        return true;
-    });
+        return state == State::Pending || state == State::Claimed;
+    };
+    std::vector<Effect> done; // letting go may call what records effects
+    auto kept = effects_.begin();
+    for (auto e = effects_.begin(); e != effects_.end(); ++e) {
+        if (!still(*e)) {
+            try {
+                done.push_back(std::move(*e));
+                continue;
+            } catch (const std::bad_alloc &) { // next time
+            }
+        }
+        if (kept != e)
+            *kept = std::move(*e);
+        ++kept;
+    }
+    effects_.erase(kept, effects_.end());
     for (const Effect &e : done)
         drop_handle(e.cell);
     if (count_ == 0)
@@ -244,6 +277,7 @@ Node *newest_that_did_not_fail(Node *failed) {
 }
 
 void drop_cell(Cell *cell) {
+    cell->handles.store(0, std::memory_order_relaxed); // a warning of views may look at it
     Node *const value = cell->current;
     Node *const memory = home(cell);
     if (value != memory) {

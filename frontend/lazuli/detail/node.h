@@ -4,8 +4,12 @@
 /// **Ownership.** `refs` has two counts in one word. The low half are *uses* of the value: edges from
 /// consumers that are alive, and cells whose current version it is. When it falls to 0 nobody can reach the
 /// value: the node gives up its operands and storage and leaves its thread's pending list. The high half are
-/// *holds* of the memory: one while the uses are not 0, one while the embedded cell has handles. When both
-/// are 0 the memory goes back to the arena.
+/// *holds* of the memory: one while the uses are not 0, one while the embedded cell has handles, and for a
+/// projection one of the node whose result it is. When both are 0 the memory goes back to the arena.
+///
+/// **Several results.** The node itself is the first one, and each other one is a *projection* that uses it.
+/// It knows its projections without using them: a sync that claims it claims all that somebody can still ask
+/// for, so that they are computed together, and once.
 ///
 /// **Threads.** Everything but the atomics is written before the node is published by a handle, or by the
 /// thread that claimed it (see sync.cpp). The pending list belongs to the recording thread.
@@ -57,13 +61,16 @@ struct Node {
     Node *fallback = nullptr;
     ir::Location loc;
     int16_t stream = ir::kNoStream;
+    uint16_t projection = 0; ///< k > 0: result k of operand 0, which is a node with several results
     std::atomic<State> state{State::Pending};
     ir::Op op;
-    uint8_t projection = 0; ///< k > 0: result k of operand 0, which is a node with several results
     uint8_t size_class = 0;
     // Written before anybody else knows the node.
-    bool several : 1 = false;  ///< has results beyond its own, which projections of it are
-    bool pinned : 1 = false;   ///< its value is wanted in page-locked memory
+    bool several : 1 = false; ///< has results beyond its own, which projections of it are
+    bool pinned : 1 = false;  ///< its value is wanted in page-locked memory
+    bool like : 1 = false;    ///< an update of a part: its last operand is the slice that reads the part, and
+                              ///< is only there to say that both have the same starts
+    bool is_view : 1 = false; ///< view_warnings.h knows what it is a view of
     bool may_fail : 1 = false; ///< it itself, or what it is computed from, has checks at run time
     bool linked = false;       ///< in the list of `owner`: that thread's business alone
     /// Ready, but what computes it may still fail (sync.cpp: flights).
@@ -76,11 +83,19 @@ struct Node {
     ir::TensorType type;
 
     // Trailing: Node *operands[num_operands]; int64_t structural[num_structural]; int64_t
-    // runtime[num_runtime]
+    // runtime[num_runtime]; of a node with several results its projections
     Node **operand_data() { return reinterpret_cast<Node **>(this + 1); }
     int64_t *structural_data() { return reinterpret_cast<int64_t *>(operand_data() + num_operands); }
     int64_t *runtime_data() { return structural_data() + num_structural; }
+    /// Of a node that is computed already there are none, or null pointers.
     std::span<Node *> operands() { return {operand_data(), num_operands}; }
+    /// Those whose values it reads.
+    std::span<Node *> read_operands() { return operands().first(num_operands - (like ? 1u : 0u)); }
+    /// Of a node with several results: projection 1 and so on; null where none was made.
+    std::span<Node *> projections() {
+        const auto count = several ? static_cast<size_t>(ir::num_results(attrs())) - 1 : size_t{0};
+        return {reinterpret_cast<Node **>(runtime_data() + num_runtime), count};
+    }
     ir::AttrView attrs() { return {op, {structural_data(), num_structural}, {runtime_data(), num_runtime}}; }
     uint32_t uses() const { return static_cast<uint32_t>(refs.load(std::memory_order_acquire)); }
     bool pending() const { return state.load(std::memory_order_acquire) == State::Pending; }
@@ -113,6 +128,8 @@ inline bool try_add_use(Node *n) {
 }
 /// May destroy the node, its operands and so on, without recursion.
 void drop_use(Node *n);
+/// A node gives back its memory when the last hold goes.
+void drop_hold(Node *n);
 /// What a handle means whose current version failed (S26): the newest version that did not, if there is one
 /// and the thread that launched it knows of the failure; else the failed one. The cell is not changed, so
 /// that several threads may read it; it keeps both versions.

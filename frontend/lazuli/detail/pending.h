@@ -71,12 +71,14 @@ public:
     void set_current_gpu(int index) { current_gpu_ = index; }
 
     /// Effects have no handle: the recorder holds them, and what they refer to, until they have run.
-    void hold_effect(Cell *effect, std::shared_ptr<void> payload);
+    void expect_effect();
+    /// After `expect_effect`: never throws.
+    void hold_effect(Cell *effect, std::shared_ptr<void> payload) noexcept;
     bool has_effects() const { return !effects_.empty(); }
     /// Whether something is held for the sake of pending work.
     bool holds() const { return !effects_.empty() || !held_.empty(); }
     /// Lets go of what has been launched.
-    void drop_done();
+    void drop_done() noexcept;
 
     /// Called by a foreign thread for a node of this list whose value is dead; keeps the node's memory held.
     void push_foreign_dead(Node *node) {
@@ -89,7 +91,7 @@ public:
     void drain_foreign_dead();
 
     /// S22: more pending nodes than this are launched on their own.
-    static constexpr uint32_t kMaxPending = 4096;
+    static constexpr uint32_t kMaxPending = 65536;
 
     /// A pending operation reads a stored value of this size.
     void note_read(int64_t bytes) { read_bytes_ += bytes; }
@@ -100,7 +102,7 @@ public:
     bool is_within_limits() const { return count_ < max_pending_ && !may_keep_much(); }
     /// What the environment asks of every operation.
     struct Modes {
-        bool launch_blocking = false, check_devices = false;
+        bool launch_blocking = false, check_devices = false, warn_views = false;
     };
     const Modes &modes() const { return modes_; }
     /// Under launch blocking: nothing is launched until it is set back. What it was before.

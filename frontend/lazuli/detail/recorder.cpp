@@ -6,6 +6,7 @@
 #include "lazuli/detail/linearise.h"
 #include "lazuli/detail/pending.h"
 #include "lazuli/detail/sync.h"
+#include "lazuli/detail/view_warnings.h"
 
 #include <algorithm>
 #include <cstring>
@@ -17,15 +18,28 @@ namespace lz::detail {
 namespace {
 
 constexpr size_t kInlineOperands = 16;
+/// What the counts of a Node can say.
+constexpr size_t kMostWords = UINT16_MAX;
 
 size_t node_bytes(size_t operands, size_t structural, size_t runtime) {
     return sizeof(Node) + 8 * (operands + structural + runtime);
 }
 
+[[noreturn]] [[gnu::cold]] void throw_too_much(ir::Op op, const char *what, size_t count, Location loc) {
+    throw StateError(std::string(ir::called(op, to_ir(loc))) + ": " + std::to_string(count) + " " + what +
+                         "; an operation has at most " + std::to_string(kMostWords),
+                     loc);
+}
+
 /// A node with room for its words; one use and one hold (the caller's handle), plus the hold of the embedded
-/// cell.
-Node *make_node(ir::Op op, size_t operands, size_t structural, size_t runtime, Location loc) {
-    const size_t bytes = node_bytes(operands, structural, runtime);
+/// cell. Throws StateError for more than an operation can have.
+Node *make_node(ir::Op op, size_t operands, size_t structural, size_t runtime, Location loc,
+                size_t projections = 0) {
+    if (operands > kMostWords) [[unlikely]]
+        throw_too_much(op, "operands", operands, loc);
+    if (structural > kMostWords || runtime > kMostWords || projections > kMostWords) [[unlikely]]
+        throw_too_much(op, "words of attributes", std::max({structural, runtime, projections}), loc);
+    const size_t bytes = node_bytes(operands, structural, runtime + projections);
     const uint8_t size_class = size_class_of(bytes);
     Node *n = new (allocate_node(size_class, bytes)) Node;
     n->refs.store(Node::kUse + 2 * Node::kHold, std::memory_order_relaxed);
@@ -118,9 +132,6 @@ void abandon(Node *n) {
 Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<const int64_t> structural,
               std::span<const int64_t> runtime, Location loc) {
     Recorder &recorder = Recorder::current();
-    Node *n = make_node(op, operands.size(), structural.size(), runtime.size(), loc);
-    copy_words(n, structural, runtime);
-
     const ir::TensorType *inline_types[kInlineOperands];
     std::vector<const ir::TensorType *> many_types;
     const ir::TensorType **types = inline_types;
@@ -129,6 +140,8 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
         many_types.resize(operands.size());
         types = many_types.data();
     }
+    Node *n = make_node(op, operands.size(), structural.size(), runtime.size(), loc);
+    copy_words(n, structural, runtime);
     for (size_t i = 0; i < operands.size(); ++i) {
         if (!operands[i]->defined()) [[unlikely]] {
             abandon(n);
@@ -161,6 +174,38 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
     for (Node *operand : n->operands())
         add_use(operand);
     Tensor result = publish(n, recorder);
+    if (recorder.modes().warn_views && !operands.empty()) [[unlikely]]
+        note_view(result, *operands[0]);
+    after_record(recorder, loc);
+    return result;
+}
+
+Tensor record_update(const Tensor &x, const Tensor &update, Node *like, std::span<const int64_t> structural,
+                     std::span<const int64_t> runtime, Location loc) {
+    Recorder &recorder = Recorder::current();
+    Node *const operands[] = {Access::node(x), Access::node(update), like};
+    const ir::TensorType *const types[] = {&operands[0]->type, &operands[1]->type};
+    Node *n = make_node(ir::Op::UpdateSlice, std::size(operands), structural.size(), runtime.size(), loc);
+    std::ranges::copy(operands, n->operand_data());
+    copy_words(n, structural, runtime);
+    n->like = true;
+    try {
+        ir::infer_types(n->attrs(), types, {&n->type, 1});
+        for (Node *const operand : operands)
+            if (operand->may_fail && is_unsettled(operand))
+                n->may_fail = true;
+        if (recorder.modes().check_devices) [[unlikely]]
+            check_devices(n);
+    } catch (const ir::Failure &failure) {
+        abandon(n);
+        throw_public(ir::called_as(failure, ir::Op::UpdateSlice, to_ir(loc)), loc);
+    } catch (...) {
+        abandon(n);
+        throw;
+    }
+    for (Node *const operand : operands)
+        add_use(operand);
+    Tensor result = publish(n, recorder);
     after_record(recorder, loc);
     return result;
 }
@@ -180,7 +225,9 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
     const ir::AttrView attrs{op, structural, runtime};
     std::vector<ir::TensorType> result_types(static_cast<size_t>(ir::num_results(attrs)));
     std::vector<Tensor> results;
-    Node *primary = make_node(op, operands.size(), structural.size(), runtime.size(), loc);
+    results.reserve(result_types.size());
+    Node *primary =
+        make_node(op, operands.size(), structural.size(), runtime.size(), loc, result_types.size() - 1);
     copy_words(primary, structural, runtime);
     for (size_t i = 0; i < operands.size(); ++i) {
         primary->operand_data()[i] = Access::node(*operands[i]);
@@ -191,7 +238,6 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
     try {
         ir::infer_types(attrs, types, result_types);
         primary->type = result_types[0];
-        primary->several = result_types.size() > 1;
         primary->may_fail |= has_checks(primary);
         if (recorder.modes().check_devices) [[unlikely]]
             check_devices(primary);
@@ -204,12 +250,16 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
     }
     for (Node *operand : primary->operands())
         add_use(operand);
+    primary->several = result_types.size() > 1;
+    std::ranges::fill(primary->projections(), nullptr);
     results.push_back(publish(primary, recorder));
     for (size_t k = 1; k < result_types.size(); ++k) {
         Node *projection = make_node(op, 1, 0, 0, loc);
-        projection->projection = static_cast<uint8_t>(k);
+        projection->projection = static_cast<uint16_t>(k);
         projection->operand_data()[0] = primary;
         add_use(primary);
+        projection->refs.fetch_add(Node::kHold, std::memory_order_relaxed);
+        primary->projections()[k - 1] = projection;
         projection->type = result_types[k];
         projection->may_fail = primary->may_fail;
         results.push_back(publish(projection, recorder));
@@ -221,6 +271,7 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
 void record_effect(ir::Op op, ir::StreamRef stream, std::span<const int64_t> structural,
                    std::span<const int64_t> runtime, std::shared_ptr<void> payload, Location loc) {
     Recorder &recorder = Recorder::current();
+    recorder.expect_effect();
     Node *n = make_node(op, 0, structural.size(), runtime.size(), loc);
     copy_words(n, structural, runtime);
     n->type.device = stream.device;
@@ -231,9 +282,16 @@ void record_effect(ir::Op op, ir::StreamRef stream, std::span<const int64_t> str
 }
 
 Tensor make_ready(const ir::TensorType &type, Storage *storage, Location loc) {
+    struct Owned {
+        Storage *storage;
+        ~Owned() {
+            if (storage)
+                storage->release();
+        }
+    } owned{storage};
     Node *n = make_node(ir::Op::Constant, 0, 0, 0, loc);
     n->type = type;
-    n->storage = storage;
+    n->storage = std::exchange(owned.storage, nullptr);
     n->pinned = storage->block.pinned;
     n->state.store(State::Ready, std::memory_order_release);
     return Access::wrap(&n->cell);
@@ -292,6 +350,8 @@ void replace(Tensor &target, const Tensor &value) {
     Node *const last = cell->current;
     if (next == last)
         return;
+    if (last->is_view) [[unlikely]]
+        warn_of_view(last, from_ir(next->loc));
     LZ_CHECK(next->type.device == last->type.device, "an in-place form would move its tensor");
     if (last->pinned && !next->pinned && !next->pending()) [[unlikely]] { // launch blocking: it has run
         replace(target, in_pinned_memory(value, from_ir(next->loc)));

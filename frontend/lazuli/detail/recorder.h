@@ -17,8 +17,8 @@ namespace lz::detail {
 
 /// Records one operation and returns a handle of its (first) result. Computes nothing; types are checked by
 /// the op's rule, whose failure is thrown as the public error with `loc`. Operands must be defined: an empty
-/// handle throws StateError naming the operation. Elementwise operands must have one dtype already; shapes
-/// broadcast. Attribute words as in ir/op.h.
+/// handle throws StateError naming the operation, as do more than 65,535 operands or words. Elementwise
+/// operands must have one dtype already; shapes broadcast. Attribute words as in ir/op.h.
 Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<const int64_t> structural,
               std::span<const int64_t> runtime, Location loc);
 inline Tensor record(ir::Op op, std::initializer_list<const Tensor *> operands,
@@ -28,6 +28,10 @@ inline Tensor record(ir::Op op, std::initializer_list<const Tensor *> operands,
                   std::span(structural.begin(), structural.size()),
                   std::span(runtime.begin(), runtime.size()), loc);
 }
+/// An UpdateSlice of x whose starts are those of the pending Slice `like`, which `update` is computed from.
+/// Where both are computed together the compiler knows that they are one part, and works in its memory.
+Tensor record_update(const Tensor &x, const Tensor &update, Node *like, std::span<const int64_t> structural,
+                     std::span<const int64_t> runtime, Location loc);
 /// The same for an operation with several results (sort): handles of all of them.
 std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operands,
                                 std::span<const int64_t> structural, std::span<const int64_t> runtime,
@@ -38,7 +42,7 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
 void record_effect(ir::Op op, ir::StreamRef stream, std::span<const int64_t> structural,
                    std::span<const int64_t> runtime, std::shared_ptr<void> payload, Location loc);
 
-/// A ready tensor that owns `storage` (one reference is taken over).
+/// A ready tensor that owns `storage` (one reference is taken over, whatever is thrown).
 Tensor make_ready(const ir::TensorType &type, Storage *storage, Location loc);
 
 /// A scalar of the user's (an argument of kernels: another value never compiles again).

@@ -1,3 +1,4 @@
+#include "ir/share_words.h"
 #include "lazuli/detail/linearise.h"
 #include "lazuli/detail/recorder.h"
 
@@ -42,6 +43,7 @@ ir::Graph Recording::build_graph() const {
     std::vector<ir::ValueId> operands;
     size_t runtime_at = 0;
     EventOrder events;
+    std::vector<ir::SharedWords> shared;
     for (size_t i = 0; i < operations.size(); ++i) {
         const Operation &o = operations[i];
         Node *const n = o.node;
@@ -55,10 +57,14 @@ ir::Graph Recording::build_graph() const {
             values[o.index] = values[operand_index(o, 0)] + n->projection;
         } else {
             operands.clear();
-            for (size_t k = 0; k < n->num_operands; ++k)
+            const size_t read = n->read_operands().size();
+            for (size_t k = 0; k < read; ++k)
                 operands.push_back(values[operand_index(o, k)]);
             const ir::AttrView attrs = n->attrs();
             values[o.index] = builder.add(n->op, operands, attrs.structural, attrs.runtime, n->loc);
+            const uint64_t like = n->like ? key[o.key_at + 1 + (read + 1) / 2] : 0;
+            if (like > 0)
+                shared.push_back({builder.last_node(), builder.graph().value(values[like - 1]).producer});
             builder.set_recorded(static_cast<uint32_t>(i));
             builder.set_stream(n->stream);
             runtime_at += attrs.runtime.size();
@@ -67,7 +73,7 @@ ir::Graph Recording::build_graph() const {
     }
     for (const uint32_t i : wanted)
         builder.graph().results.push_back(values[operations[i].index]);
-    return builder.take();
+    return shared.empty() ? builder.take() : ir::share_words(builder.take(), shared);
 }
 
 } // namespace lz::detail

@@ -24,7 +24,7 @@ Storage *Storage::adopt(void *data, int64_t bytes, std::function<void(void *)> d
     s->block.data = data;
     s->bytes = bytes;
     s->adopted = true;
-    s->deleter = std::move(deleter);
+    s->deleter.swap(deleter); // never throws
     return s;
 }
 

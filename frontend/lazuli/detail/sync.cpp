@@ -24,6 +24,9 @@
 namespace lz::detail {
 namespace {
 
+/// A thread's runs end on so many streams, as a rule.
+constexpr size_t kUsualEnds = 8;
+
 /// What a thread keeps between its syncs.
 struct PerThread {
     std::vector<ir::Point> issued; ///< where its work on streams ends, the latest moment of each stream
@@ -57,10 +60,15 @@ void keep_latest(std::vector<ir::Point> &points, size_t added) {
             }
 }
 
-/// One claimed recording on its way through the engine. From here on every claimed node ends Ready or Failed.
+/// One claimed recording on its way through the engine. Before its first launch whatever is thrown leaves
+/// every claimed node pending; from then on each ends Ready or Failed.
 class Execution {
 public:
     Execution(Recording &recording, Location loc) : recording_(recording), loc_(loc) {}
+
+    ~Execution() { release_results(); }
+    Execution(const Execution &) = delete;
+    Execution &operator=(const Execution &) = delete;
 
     /// False: there is no memory for it, and nothing has changed. `last`: that is a failure, too.
     bool run(Thrown &thrown, bool last) {
@@ -76,12 +84,13 @@ public:
                 reject(failure, thrown);
                 return true;
             }
-            fail_all(failure, thrown);
+            fail_all(record_of(failure), thrown);
         } catch (const std::bad_alloc &) {
-            fail_all({ir::ErrorKind::OutOfMemory, "the host has no memory left to compile or launch this"},
-                     thrown);
+            if (!launched_)
+                throw; // everything is pending again
+            fail_all(no_memory_record(), thrown);
         } catch (const std::exception &error) { // whatever it is, nobody may wait for these nodes for ever
-            fail_all({ir::ErrorKind::Internal, error.what()}, thrown);
+            fail_all(record_of(ir::ErrorKind::Internal, error.what()), thrown);
         }
         settle();
         if (watched_)
@@ -91,6 +100,8 @@ public:
 
 private:
     void launch(Thrown &thrown) {
+        if (!recording_.computes())
+            return;
         engine::Engine &engine = engine::Engine::get();
         const std::span<const uint64_t> key = recording_.key;
         const uint64_t hash = XXH3_64bits(key.data(), key.size_bytes());
@@ -105,6 +116,7 @@ private:
             for (const Recording::Operation &o : recording_.operations)
                 lines.push_back(o.node->loc);
         const size_t ends_before = thread_.issued.size();
+        thread_.issued.reserve(ends_before + kUsualEnds);
         launched_ = true;
         engine::Launched launched = engine.run(
             executable,
@@ -113,8 +125,7 @@ private:
             hold_back(ends_before);
         keep_latest(thread_.issued, ends_before);
         for (const auto &failed : launched.report.failures) {
-            const ir::Failure failure = of_operation(failed.failure, recording_);
-            auto *record = new FailureRecord(failure, location_of(recording_, failure, loc_));
+            FailureRecord *const record = record_of(failed.failure);
             thrown.note(record);
             for (const uint32_t r : failed.results)
                 fail(result(r), record);
@@ -136,7 +147,11 @@ private:
             engine::synchronize(place);
         } catch (const ir::Failure &) { // who reads what was lost will see
         }
-        place.assign(thread_.issued.begin() + static_cast<ptrdiff_t>(first_end), thread_.issued.end());
+        place.clear();
+        try {
+            place.assign(thread_.issued.begin() + static_cast<ptrdiff_t>(first_end), thread_.issued.end());
+        } catch (const std::bad_alloc &) { // one run further ahead
+        }
     }
 
     /// Whether an input may turn out to be lost. `on_streams`: the Program uses streams, so every use is
@@ -158,6 +173,7 @@ private:
     }
 
     void bind_results(engine::Engine &engine, const engine::Executable &executable) {
+        storages_.reserve(recording_.wanted.size());
         for (uint32_t r = 0; r < recording_.wanted.size(); ++r) {
             const int donor = engine.donor(executable, r);
             if (donor >= 0) {
@@ -183,9 +199,27 @@ private:
 
     Node *result(uint32_t r) const { return recording_.operations[recording_.wanted[r]].node; }
 
-    void fail_all(const ir::Failure &failure, Thrown &thrown) {
-        auto *record =
-            new FailureRecord(of_operation(failure, recording_), location_of(recording_, failure, loc_));
+    /// A reference.
+    FailureRecord *record_of(const ir::Failure &failure) noexcept {
+        try {
+            const ir::Failure told = of_operation(failure, recording_);
+            return new FailureRecord(told, location_of(recording_, told, loc_));
+        } catch (const std::bad_alloc &) {
+            return no_memory_record();
+        }
+    }
+    FailureRecord *record_of(ir::ErrorKind kind, const char *message) noexcept {
+        try {
+            return record_of(ir::Failure(kind, message));
+        } catch (const std::bad_alloc &) {
+            return no_memory_record();
+        }
+    }
+
+    /// Takes over the reference.
+    void fail_all(FailureRecord *record, Thrown &thrown) noexcept {
+        if (launched_)
+            come_to_rest();
         thrown.note(record);
         for (uint32_t r = 0; r < recording_.wanted.size(); ++r)
             fail(result(r), record);
@@ -193,17 +227,31 @@ private:
         culprits_.unknown = true;
     }
 
+    /// A run that broke off may still use its memory on streams whose ends nobody noted.
+    void come_to_rest() noexcept {
+        std::array<bool, 256> waited{};
+        for (const Recording::Operation &o : recording_.operations) {
+            const ir::Device device = device_of_work(o.node);
+            if (device == ir::kCpu || std::exchange(waited[device.index], true))
+                continue;
+            try {
+                engine::synchronize_device(device);
+            } catch (const std::exception &) { // a lost device uses nothing any more
+            }
+        }
+    }
+
     /// Nothing has run, because the compiler rejected an operation (S06) or there is no memory for its
     /// result: it and what depends on it fail, and everything else is pending again.
     void reject(const ir::Failure &failure, Thrown &thrown) {
         release_results();
-        auto *const record =
-            new FailureRecord(of_operation(failure, recording_), location_of(recording_, failure, loc_));
-        thrown.note(record);
         std::vector<Node *> failed;
+        failed.reserve(recording_.operations.size()); // nothing is thrown from here on
+        FailureRecord *const record = record_of(failure);
+        thrown.note(record);
         for (size_t i = 0; i < recording_.operations.size(); ++i) {
             const Recording::Operation &o = recording_.operations[i];
-            if (o.replay)
+            if (o.argument)
                 continue;
             bool lost = i == failure.node();
             for (const Node *operand : o.node->operands())
@@ -231,10 +279,13 @@ private:
         recording_.unclaim();
     }
 
-    /// A node with several results keeps its operands: another result may be asked for later.
     static void let_go_of_operands(Node *node) {
-        if (node->several || node->projection > 0)
+        if (node->several) { // its projections are found behind them
+            for (Node *&operand : node->operands())
+                if (Node *const last = std::exchange(operand, nullptr))
+                    drop_use(last);
             return;
+        }
         const uint16_t count = node->num_operands;
         node->num_operands = 0;
         for (uint16_t i = 0; i < count; ++i)
@@ -257,7 +308,8 @@ private:
     }
 
     /// Gives results to their nodes, lets go of operands, and of the claims.
-    void settle() {
+    void settle() noexcept {
+        recording_.settled();
         int64_t stored = 0;
         for (uint32_t r = 0; r < recording_.wanted.size(); ++r) {
             Node *const node = result(r);
@@ -271,6 +323,12 @@ private:
                 node->state.store(State::Ready, std::memory_order_release);
                 stored += storage->bytes;
             }
+        }
+        storages_.clear();
+        for (const Recording::Alias &alias : recording_.aliases) {
+            alias.source->storage->retain();
+            alias.node->storage = alias.source->storage;
+            alias.node->state.store(State::Ready, std::memory_order_release);
         }
         if (!culprits_.none()) [[unlikely]] // when it is known what has a value
             go_back();
@@ -286,6 +344,11 @@ private:
                     drop_use(fallback);
             if (o.wanted)
                 let_go_of_operands(node);
+        }
+        for (const Recording::Alias &alias : recording_.aliases) {
+            if (Node *const fallback = std::exchange(alias.node->fallback, nullptr))
+                drop_use(fallback);
+            let_go_of_operands(alias.node);
         }
         if (mine && mine->count() > 0) // what is still pending may read these, and alone keep them (S22)
             mine->note_read(stored);
@@ -336,8 +399,8 @@ public:
                 drop_use(node);
     }
     void add(Node *node) {
-        add_use(node);
         nodes_.push_back(node);
+        add_use(node);
     }
     /// Lets go of those for which `f` holds, in their order; whether there was one.
     template <class F>
@@ -402,8 +465,15 @@ void make_room_and_run(Location loc, Thrown &thrown, F &&claims) {
 /// Claims what `claims` says and runs it, whatever becomes of it.
 template <class F>
 void claim_and_run(Location loc, Thrown &thrown, F &&claims) {
-    if (!try_to_run(loc, thrown, claims, false)) [[unlikely]]
-        make_room_and_run(loc, thrown, claims);
+    try {
+        if (!try_to_run(loc, thrown, claims, false)) [[unlikely]]
+            make_room_and_run(loc, thrown, claims);
+    } catch (const std::bad_alloc &) {
+        thrown.raise();
+        throw OutOfMemoryError("the host has no memory left for this sync; what it was to compute is "
+                               "pending as before",
+                               loc);
+    }
     if (Recorder &recorder = Recorder::current(); recorder.holds()) [[unlikely]]
         recorder.drop_done();
     settle_flights(Until::Done, nullptr, thrown);
@@ -413,6 +483,8 @@ void claim_and_run(Location loc, Thrown &thrown, F &&claims) {
 
 void prepare_sync_of_thread() {
     per_thread();
+    no_memory_record()->release();
+    prepare_waiting();
 }
 
 void launch_all(Location loc) {
@@ -519,7 +591,7 @@ ir::Graph pending_graph(Node *node) {
         recording.claim(node);
     else
         recording.claim_list(Recorder::current(), nullptr);
-    recording.finish();
+    recording.finish(false);
     recording.release_lock(); // letting go may call a deleter of the user's, and that may sync
     ir::Graph graph = recording.build_graph();
     recording.unclaim();

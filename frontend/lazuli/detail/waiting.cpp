@@ -20,7 +20,11 @@ struct Waiting {
 
 } // namespace
 
-void notify_waiters() {
+void prepare_waiting() {
+    Waiting::get();
+}
+
+void notify_waiters() noexcept {
     Waiting &waiting = Waiting::get();
     std::atomic_thread_fence(std::memory_order_seq_cst); // the new states before the look at the waiters
     if (waiting.waiters.load(std::memory_order_seq_cst) == 0)

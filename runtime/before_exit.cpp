@@ -1,0 +1,72 @@
+#include "runtime/before_exit.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+namespace lz::runtime {
+namespace {
+
+constinit std::atomic<int> inside{0};
+constinit std::atomic<bool> leaving{false};
+constinit thread_local int inside_here = 0;
+constinit thread_local bool leaves = false;
+constinit pid_t main_thread = 0; ///< 0: it is not known
+
+void leave() {
+    leaves = true;
+    leaving.store(true, std::memory_order_seq_cst);
+    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (inside.load(std::memory_order_seq_cst) > inside_here && std::chrono::steady_clock::now() < late)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+/// Destructors of the main thread's variables run before those of any static object, also of those that are
+/// made by the function which somebody is in just now.
+struct MainThread {
+    MainThread() { main_thread = ::gettid(); }
+    ~MainThread() { leave(); }
+};
+
+const bool registered = [] {
+    if (::gettid() == ::getpid()) {
+        thread_local const MainThread main;
+        (void)main;
+    }
+    return std::atexit(leave) == 0; // exit may be called by another thread
+}();
+
+/// The main thread has ended by pthread_exit, and the process goes on.
+bool main_thread_is_gone() {
+    std::ifstream file("/proc/self/task/" + std::to_string(main_thread) + "/stat");
+    std::string line;
+    std::getline(file, line);
+    const size_t state = line.rfind(')');
+    return state != std::string::npos && state + 2 < line.size() && line[state + 2] == 'Z';
+}
+
+} // namespace
+
+BeforeExit::BeforeExit() {
+    for (;;) {
+        inside.fetch_add(1, std::memory_order_seq_cst);
+        if (!leaving.load(std::memory_order_seq_cst) || leaves || !registered) [[likely]]
+            break;
+        inside.fetch_sub(1, std::memory_order_seq_cst);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        if (main_thread != 0 && main_thread_is_gone())
+            leaving.store(false, std::memory_order_seq_cst);
+    }
+    ++inside_here;
+}
+
+BeforeExit::~BeforeExit() {
+    --inside_here;
+    inside.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+} // namespace lz::runtime

@@ -1,0 +1,19 @@
+#pragma once
+/// Leaving `main` while other threads compute (S68). Libraries that we stand on (LLVM, oneTBB) have static
+/// objects, which are destroyed then, whoever is using them.
+
+namespace lz::runtime {
+
+/// While one exists on a thread, static objects of those libraries are there: `exit` waits for it (but not
+/// for ever: 5 seconds). A thread that makes one when `exit` has begun stops in the constructor, and ends
+/// with the process; the thread that leaves may go on, in destructors of the user's statics. Made before any
+/// lock is taken that others may wait for. Costs two atomic additions.
+class BeforeExit {
+public:
+    BeforeExit();
+    ~BeforeExit();
+    BeforeExit(const BeforeExit &) = delete;
+    BeforeExit &operator=(const BeforeExit &) = delete;
+};
+
+} // namespace lz::runtime
