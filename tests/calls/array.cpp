@@ -9,6 +9,14 @@
 
 namespace lz::test::calls {
 
+DefaultMode::DefaultMode() {
+    std::fegetenv(&before_);
+    std::fesetenv(FE_DFL_ENV);
+}
+DefaultMode::~DefaultMode() {
+    std::fesetenv(&before_);
+}
+
 const char *name(ErrorType type) {
     switch (type) {
     case ErrorType::Shape:

@@ -5,6 +5,7 @@
 #include <lazuli/dtype.h>
 #include <lazuli/scalar.h>
 
+#include <cfenv>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -46,6 +47,19 @@ struct Mistake : std::runtime_error {
     bool late;
     Mistake(ErrorType type, const std::string &why, bool late = false)
         : std::runtime_error(why), type(type), late(late) {}
+};
+
+/// Rounding to nearest, with subnormals, until its end: what the second implementation computes in, whatever
+/// the program has set.
+class DefaultMode {
+public:
+    DefaultMode();
+    ~DefaultMode();
+    DefaultMode(const DefaultMode &) = delete;
+    DefaultMode &operator=(const DefaultMode &) = delete;
+
+private:
+    std::fenv_t before_;
 };
 
 int64_t count(const Extents &shape);

@@ -239,7 +239,8 @@ Array two(const Oracle &o, const std::string &name, const Binary &op, bool compa
     Array x[2];
     Extents shape;
     Trust trust = Trust::Exact;
-    int device = -1;
+    constexpr int kNowhere = -2;
+    int device = kNowhere;
     for (size_t k = 0; k < 2; ++k) {
         if (in[k].handle < 0) {
             // A number enters in the dtype of the computation.
@@ -251,13 +252,16 @@ Array two(const Oracle &o, const std::string &name, const Binary &op, bool compa
             const Array &v = o.value(in[k]);
             trust = through(trust, v.trust);
             x[k] = converted(v, work);
-            if (k == 0 || in[0].handle < 0 || o.value(in[0]).shape.empty())
+            if (v.device >= 0 || !v.shape.empty()) { // a number on the CPU goes with anything
+                if (device != kNowhere && device != v.device)
+                    throw Mistake(ErrorType::Device, "two devices", true);
                 device = v.device;
+            }
         }
     }
     shape = broadcast(x[0].shape, x[1].shape);
     Array out = make(compare ? boolean : t, shape);
-    out.device = device;
+    out.device = std::max(device, -1);
     const std::vector<int64_t> a = positions(x[0].shape, shape), b = positions(x[1].shape, shape);
     for (size_t k = 0; k < out.at.size(); ++k) {
         const Element p = x[0].at[static_cast<size_t>(a[k])], q = x[1].at[static_cast<size_t>(b[k])];
@@ -430,7 +434,8 @@ bool make_binary(Maker &m, Statement &s, bool in_place, bool first_is_tensor) {
 bool fits_beside(const Array &x, const Array &y) {
     try {
         broadcast(x.shape, y.shape);
-        return x.trust == Trust::Exact && y.trust == Trust::Exact && x.device == y.device;
+        return x.trust == Trust::Exact && y.trust == Trust::Exact &&
+               (x.device == y.device || (y.device < 0 && y.shape.empty()));
     } catch (const Mistake &) {
         return false;
     }

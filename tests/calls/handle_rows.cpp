@@ -168,12 +168,14 @@ Array elements_of(const Statement &s) {
 namespace {
 
 Tensor tensor_of(const Statement &s, const Device &device, Location loc) {
+    std::optional<DefaultMode> mode(std::in_place); // of the elements, not of the call
     const Array a = elements_of(s);
     const Sizes sizes{std::span<const int64_t>(s.sizes[0])};
     const auto typed = [&]<class T>(T) {
         std::vector<T> data;
         for (const Element e : a.at)
             data.push_back(is_float(s.dtype) ? static_cast<T>(e.f) : static_cast<T>(e.i));
+        mode.reset();
         return lz::tensor(data, sizes, {.dtype = s.dtype, .device = device}, loc);
     };
     switch (s.dtype) {

@@ -1,5 +1,6 @@
 // Random choices, and programs made of them.
 #include "generate.h"
+#include "tests/support/environment.h"
 
 #include <algorithm>
 #include <cmath>
@@ -107,28 +108,8 @@ Extents Maker::shape() {
 
 namespace {
 
-// Defects that are known and not mended yet. A switch goes with its mend, and none is left then.
-constexpr bool kLeaveOutTensorsWithoutElements = true; ///< a load leaves a loop that runs zero times
-constexpr bool kLeaveOutOneResultOfTwo = true;         ///< sort's second result waits for the first's thread
-
-constexpr bool kLeaveOutNumbersThatHalvesLack = true; ///< they are rounded to the half dtype first
-
-bool number_that_halves_lack(const Oracle &oracle, const Statement &s) {
-    for (const Arg &x : s.args)
-        for (const Arg &y : s.args)
-            if (x.handle < 0 && y.handle >= 0 && oracle.defined(y.handle))
-                if (const DType t = oracle.value(y).dtype;
-                    (t == f16 || t == bf16) && !(rounded(t, x.number.to_double()) == x.number.to_double()))
-                    return true;
-    return false;
-}
-
-bool without_elements(const Oracle &oracle) {
-    for (int h = 0; h < oracle.handles(); ++h)
-        if (oracle.defined(h) && oracle.value(h).at.empty())
-            return true;
-    return false;
-}
+// A defect that is known and not mended yet. The switch goes with its mend.
+constexpr bool kLeaveOutOneResultOfTwo = true; ///< sort's second result waits for the first's thread
 
 /// lz::eval of both results.
 Statement eval_of(const std::vector<int> &results) {
@@ -147,8 +128,11 @@ Program generate(uint64_t seed, const GenerateOptions &options) {
     Program program;
     program.seed = seed;
     std::mt19937_64 random(seed * 0x9E3779B97F4A7C15u + 1);
+    program.gpus = options.gpus;
     program.handles = 3 + static_cast<int>(random() % 6);
     const int length = 4 + static_cast<int>(random() % static_cast<uint64_t>(options.longest));
+    static const bool asked = number_from("LAZULI_FUZZ_ALL", 0) != 0;
+    const bool all = options.everything || asked;
     Oracle oracle(program.handles);
     Maker maker(random(), oracle);
     maker.gpus = options.gpus;
@@ -163,23 +147,18 @@ Program generate(uint64_t seed, const GenerateOptions &options) {
             at -= (row++)->weight;
         Statement s;
         s.row = row;
+        s.thread = row->threads && maker.once_in(25);
         if (!row->make(maker, s))
             continue;
-        if (kLeaveOutNumbersThatHalvesLack && number_that_halves_lack(oracle, s))
-            continue;
         bool late = false;
-        const Oracle before = oracle.clone();
         const bool mistaken = !perform(oracle, s, nullptr, &late).empty();
-        if (mistaken && (late || !maker.once_in(12))) // most programs are right
+        if (mistaken &&
+            (late ? !row->now || !maker.once_in(2) : !maker.once_in(12))) // most programs are right
             continue;
-        if (kLeaveOutTensorsWithoutElements && without_elements(oracle)) {
-            oracle = before;
-            continue;
-        }
         const bool two = s.out.size() == 2 && !s.row->list && !mistaken;
         const std::vector<int> results = s.out;
         program.statements.push_back(std::move(s));
-        if (kLeaveOutOneResultOfTwo && two)
+        if (!all && kLeaveOutOneResultOfTwo && two)
             program.statements.push_back(eval_of(results));
     }
     return program;
@@ -209,6 +188,9 @@ const std::vector<Row> &table() {
         add_view_rows(rows);
         add_index_rows(rows);
         add_reduction_rows(rows);
+        add_device_rows(rows);
+        add_call_rows(rows);
+        add_composed_rows(rows);
         return rows;
     }();
     return all;

@@ -18,17 +18,4 @@ void Oracle::change(int handle, Array value) {
     cells_[static_cast<size_t>(handle)]->now = std::move(value);
 }
 
-Oracle Oracle::clone() const {
-    Oracle copy = *this;
-    for (size_t k = 0; k < cells_.size(); ++k) {
-        size_t first = 0;
-        while (cells_[first] != cells_[k])
-            ++first;
-        copy.cells_[k] = first < k   ? copy.cells_[first]
-                         : cells_[k] ? std::make_shared<Cell>(*cells_[k])
-                                     : nullptr;
-    }
-    return copy;
-}
-
 } // namespace lz::test::calls

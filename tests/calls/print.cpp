@@ -1,6 +1,7 @@
 // Programs as C++.
 #include "generate.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 
@@ -151,12 +152,18 @@ std::string expression(const Statement &s) {
 
 std::string line(const Statement &s) {
     const std::string value = expression(s);
+    if (s.thread) {
+        Statement here = s;
+        here.thread = false;
+        return "std::thread([&] { " + line(here) + " }).join();";
+    }
     if (s.out.empty() || s.row->text.starts_with("OUT"))
         return value + ";";
     if (s.row->list) {
         std::string out = "{ auto r = " + value + ";";
         for (size_t k = 0; k < s.out.size(); ++k)
-            out += fmt::format(" {} = r[{}];", handle(s.out[k]), k);
+            out += fmt::format(" {} = r[{}];", handle(s.out[k]),
+                               s.row->text.starts_with("lz::call") ? s.ints[k + 1] : static_cast<int64_t>(k));
         return out + " }";
     }
     if (s.out.size() == 2)
@@ -167,20 +174,124 @@ std::string line(const Statement &s) {
 
 constexpr const char *kBefore = R"(#include <lazuli/lazuli.h>
 
+#include <array>
+#include <atomic>
+#include <cfenv>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <iostream>
+#include <memory>
+#include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
 
 using lz::Tensor;
 
-static void show(const Tensor &x) {
+)";
+
+/// What statements with such a word need besides, declared where one is used.
+struct Helper {
+    std::vector<const char *> words;
+    const char *code;
+};
+const std::vector<Helper> kHelpers = {
+    {{"show("}, R"([[maybe_unused]] static void show(const Tensor &x) {
     std::cout << x << " " << x.dtype() << " on " << x.device() << '\n';
 }
-
-int main() {
-)";
+)"},
+    {{"crowd("}, R"(static void crowd(const lz::Device &gpu) {
+    Tensor x = lz::tensor(std::vector<float>(500000, 1.5f)).cuda(gpu);
+    x.eval();
+    Tensor y = x + 1;
+    y.eval();
+    std::cout << y.slice(0, 0, 1) << '\n';
+}
+)"},
+    {{"gpu(", "use(", "probe("},
+     R"([[maybe_unused]] static lz::Device gpu(int k) { return lz::Device::cuda(k % 4); }
+)"},
+    {{"use(", "probe(", "s["}, R"(using Streams = std::array<std::optional<lz::Stream>, 5>;
+[[maybe_unused]] static lz::Stream &use(Streams &s, int k) {
+    if (!s[k])
+        s[k].emplace(gpu(k));
+    return *s[k];
+}
+)"},
+    {{"computed("}, R"(static Tensor computed(const Tensor &x) {
+    (void)x.str(); // an eval does not wait for a GPU
+    return x;
+}
+)"},
+    {{"from_threads("}, R"(template <class... F>
+void from_threads(F... f) {
+    (std::thread(f), ...);
+}
+)"},
+    {{"flush_subnormals("}, R"(static void flush_subnormals() {
+#if defined(__SSE__)
+    _mm_setcsr(_mm_getcsr() | 0x8040);
+#endif
+}
+)"},
+    {{"calls."}, R"(static const bool registered = [] {
+    for (int n : {1, 2, 3, 128, 129, 130, 200, 256, 300})
+        lz::register_call(
+            "calls.split" + std::to_string(n), [n](auto in) { return std::vector<lz::CallType>(n, in[0]); },
+            [](auto in, auto out) {
+                for (size_t k = 0; k < out.size(); ++k)
+                    for (int64_t i = 0; i < in[0].numel; ++i)
+                        out[k].template values<float>()[i] = in[0].template values<float>()[i] + float(k);
+            });
+    lz::register_call("calls.throws", [](auto in) { return std::vector{in[0]}; },
+                      [](auto, auto) { throw std::runtime_error("as asked"); });
+    return true;
+}();
+)"},
+    {{"probe("}, R"(static std::atomic<int64_t> marked = 0; // the largest
+static const bool marks = [] {
+    lz::register_call("mark", [](auto in) { return std::vector{in[0]}; },
+                      [](auto in, auto out) {
+                          std::this_thread::sleep_for(std::chrono::microseconds(300));
+                          out[0].template values<int64_t>()[0] = in[0].template values<int64_t>()[0];
+                          marked = in[0].template values<int64_t>()[0];
+                      });
+    return true;
+}();
+/// Something that the compiler removes stands on s[k], by which what it reads has to be computed.
+static void probe(Streams &s, int k, int what, int how) {
+    static int64_t last = 0;
+    const int64_t mark = ++last;
+    const lz::Stream on = use(s, k);
+    const int other_gpu = (on.device().index() + 1) % 4;
+    Tensor slow = lz::call("mark", {lz::full({1}, mark, {.dtype = lz::i64, .device = on.device()})})[0], other;
+    const Tensor there = what == 3 ? slow.cuda(other_gpu) : Tensor();
+    lz::Event event;
+    {
+        const lz::StreamGuard guard(on);
+        if (what == 0)
+            other = slow.clone();
+        else if (what == 1)
+            (other = lz::empty({1}, {.dtype = lz::i64, .device = on.device()})).copy_(slow);
+        else if (what == 2)
+            other = slow + 1;
+        else
+            other = slow.cuda(other_gpu);
+        if (how == 1)
+            event.record();
+        if (how == 2)
+            on.add_callback([mark] { std::cout << (marked < mark ? "early\n" : ""); });
+    }
+    how == 1 ? event.synchronize() : on.synchronize();
+    std::cout << (marked < mark ? "WRONG: not computed\n" : "");
+}
+)"},
+};
 
 } // namespace
 
@@ -191,27 +302,38 @@ std::string print(const Scalar &x) {
 }
 
 std::string print(const Program &program) {
-    std::string out = kBefore;
-    if (program.gpus > 0)
-        out +=
-            fmt::format("    lz::use_virtual_gpus({}); // ran with LAZULI_VIRTUAL_DELAY=1\n", program.gpus);
-    std::string handles;
-    for (int h = 0; h < program.handles; ++h)
-        handles += (handles.empty() ? "" : ", ") + handle(h);
-    out += "    Tensor " + handles + ";\n";
+    std::string body;
     Oracle oracle(program.handles);
     for (const Statement &s : program.statements) {
         const std::string text = line(s);
         if (perform(oracle, s).empty())
-            out += "    " + text + "\n";
+            body += "    " + text + "\n";
         else
-            out += "    try { " + text +
-                   " } catch (const lz::Error &error) { std::cout << error.what() << '\\n'; }\n";
+            body += "    try { " + text +
+                    " } catch (const lz::Error &error) { std::cout << error.what() << '\\n'; }\n";
     }
     for (int h = 0; h < program.handles; ++h)
         if (oracle.defined(h))
-            out += "    show(" + handle(h) + ");\n";
-    return out + "}\n";
+            body += "    show(" + handle(h) + ");\n";
+    std::string handles;
+    for (int h = 0; h < program.handles; ++h)
+        handles += (handles.empty() ? "" : ", ") + handle(h);
+    const auto says = [&](const char *word) { return body.find(word) != std::string::npos; };
+    std::string out = kBefore;
+    for (const Helper &helper : kHelpers)
+        if (std::ranges::any_of(helper.words, says))
+            out += helper.code;
+    out += "\nint main() {\n";
+    if (program.gpus > 0)
+        out += "    setenv(\"LAZULI_VIRTUAL_GPUS\", \"4\", 0);\n    setenv(\"LAZULI_VIRTUAL_DELAY\", \"1\", "
+               "0);\n";
+    if (says("s[") || says("use(s") || says("probe(s"))
+        out += "    Streams s;\n";
+    if (says("event."))
+        out += "    lz::Event event;\n";
+    if (says("guards."))
+        out += "    std::vector<std::unique_ptr<lz::StreamGuard>> guards;\n";
+    return out + "    Tensor " + handles + ";\n" + body + "}\n";
 }
 
 } // namespace lz::test::calls

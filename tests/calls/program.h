@@ -39,6 +39,7 @@ struct Statement {
     int device = -1;
     uint64_t seed = 0; ///< of the elements of a new tensor
     std::vector<int> out;
+    bool thread = false; ///< on a thread of its own, which ends before the next statement
 };
 
 /// What stays the same while a program runs.

@@ -6,10 +6,12 @@
 
 #include <lazuli/lazuli.h>
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,10 +44,8 @@ public:
     bool same(int a, int b) const { return cells_[static_cast<size_t>(a)] == cells_[static_cast<size_t>(b)]; }
     int handles() const { return static_cast<int>(cells_.size()); }
 
-    /// A state of its own with the same aliases.
-    Oracle clone() const;
-
     DType default_dtype = DType::F32;
+    std::set<std::pair<int, int>> peers; ///< (reads, is read)
 
 private:
     std::vector<std::shared_ptr<Cell>> cells_;
@@ -58,6 +58,19 @@ struct World {
     std::vector<Tensor> x;
     const Oracle *oracle = nullptr;
     std::string problem; ///< the first thing that was wrong
+    int gpus = 0;
+    static constexpr int kStreams = 5;
+    std::array<std::optional<Stream>, kStreams> streams;
+    std::optional<Event> event;
+    std::vector<std::unique_ptr<StreamGuard>> guards; ///< the last one ends first
+
+    World() = default;
+    World(const World &) = delete;
+    World &operator=(const World &) = delete;
+    ~World() {
+        while (!guards.empty())
+            guards.pop_back();
+    }
 };
 
 /// A statement while it is executed.
@@ -160,6 +173,8 @@ struct Row {
     int weight = 10;
     bool empties = false; ///< operand 0 is moved from: empty when the call has not thrown
     bool list = false;    ///< the results are a vector
+    bool now = false;     ///< what only running reveals is thrown by this statement
+    bool threads = true;  ///< another thread may do it as well
 };
 
 const std::vector<Row> &table();
@@ -184,5 +199,8 @@ void add_new_rows(std::vector<Row> &rows);
 void add_view_rows(std::vector<Row> &rows);
 void add_index_rows(std::vector<Row> &rows);
 void add_reduction_rows(std::vector<Row> &rows);
+void add_device_rows(std::vector<Row> &rows);
+void add_call_rows(std::vector<Row> &rows);
+void add_composed_rows(std::vector<Row> &rows);
 
 } // namespace lz::test::calls

@@ -1,6 +1,13 @@
 // Execution beside the oracle.
 #include "generate.h"
+#include "probes.h"
 #include "watchdog.h"
+
+#include <algorithm>
+#include <cfenv>
+#include <cmath>
+#include <exception>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -21,6 +28,7 @@ double unpacked(DType t, uint16_t bits) {
 template <class T>
 void fill(Array &out, const Tensor &t, Location loc) {
     const std::vector<T> values = t.to_vector<T>(loc);
+    const DefaultMode mode;
     for (size_t k = 0; k < out.at.size(); ++k) {
         if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat>)
             out.at[k].f = unpacked(out.dtype, values[k].bits);
@@ -106,10 +114,26 @@ constexpr const char *kFile = "program.cpp";
 /// One statement on both sides: "" or what was wrong.
 std::string step(World &world, Oracle &oracle, const Statement &s, uint32_t line) {
     std::optional<ErrorType> expected;
-    const std::string why = perform(oracle, s, &expected);
+    const std::string why = [&] {
+        const DefaultMode mode;
+        return perform(oracle, s, &expected);
+    }();
     Call call(world, s, Location(kFile, line));
     try {
-        s.row->run(call);
+        if (!s.thread) {
+            s.row->run(call);
+        } else {
+            std::exception_ptr thrown;
+            std::thread([&] {
+                try {
+                    s.row->run(call);
+                } catch (...) {
+                    thrown = std::current_exception();
+                }
+            }).join();
+            if (thrown)
+                std::rethrow_exception(thrown);
+        }
     } catch (const Error &error) {
         if (!expected)
             return fmt::format("throws: {}", error.what());
@@ -196,20 +220,64 @@ void Call::observe(int handle, const std::string &how) {
     const Array &expected = world_.oracle->value(handle);
     const Tensor &t = world_.x[static_cast<size_t>(handle)];
     std::string problem = unlike(t, expected);
-    if (problem.empty())
-        problem = difference(expected, array_of(t, loc));
+    if (problem.empty()) {
+        const Array found = array_of(t, loc);
+        const DefaultMode mode;
+        problem = difference(expected, found);
+    }
     if (!problem.empty())
         fail(fmt::format("x{} by {}: {}", handle, how, problem));
 }
 
-std::string run(const Program &program) {
-    const Watchdog::Guard guard(program);
-    const int64_t before = memory_allocated();
+namespace {
+
+/// Bytes on the CPU and on each GPU.
+std::vector<int64_t> allocated(int gpus) {
+    std::vector<int64_t> out = {memory_allocated()};
+    for (int d = 0; d < gpus; ++d)
+        out.push_back(memory_allocated(Device::cuda(d)));
+    return out;
+}
+
+/// The threads that a program leaves behind are the next one's no longer.
+struct SameThreads {
+    const int threads = num_threads();
+    ~SameThreads() {
+        if (num_threads() != threads)
+            set_num_threads(threads);
+    }
+};
+
+/// Nor are its peers.
+struct NoPeers {
+    int gpus;
+    explicit NoPeers(int gpus) : gpus(gpus) {}
+    ~NoPeers() {
+        for (int a = 0; a < gpus; ++a)
+            for (int b = 0; b < gpus; ++b)
+                if (a != b)
+                    cuda::disable_peer_access(Device::cuda(a), Device::cuda(b));
+    }
+};
+
+} // namespace
+
+namespace {
+
+std::string run_once(const Program &program) {
+    register_calls();
+    const std::vector<int64_t> before = allocated(program.gpus);
     std::string problem;
     {
+        const DefaultMode mode; // what a program sets ends with it
+        const SameThreads threads;
         Oracle oracle(program.handles);
         World world;
         world.oracle = &oracle;
+        world.gpus = program.gpus;
+        if (program.gpus > 0)
+            world.event.emplace();
+        const NoPeers no_peers(program.gpus);
         world.x.resize(static_cast<size_t>(program.handles));
         uint32_t line = 0;
         for (const Statement &s : program.statements) {
@@ -219,6 +287,7 @@ std::string run(const Program &program) {
                 return fmt::format("statement {} ({}): {}", line, s.row->text, problem);
         }
         // What nobody looked at.
+        std::fesetenv(FE_DFL_ENV);
         const Statement none;
         Call call(world, none, Location(kFile, line + 1));
         for (int h = 0; h < program.handles && world.problem.empty(); ++h) {
@@ -239,9 +308,40 @@ std::string run(const Program &program) {
         problem = world.problem.empty() ? "" : "at the end " + world.problem;
     }
     lz::sync();
-    if (problem.empty() && memory_allocated() != before)
-        problem = fmt::format("at the end {} bytes are allocated, {} before", memory_allocated(), before);
+    for (int d = 0; d < program.gpus; ++d)
+        cuda::synchronize(Device::cuda(d));
+    if (const std::vector<int64_t> after = allocated(program.gpus); problem.empty() && after != before)
+        problem = fmt::format("at the end {} bytes are allocated, {} before", fmt::join(after, ", "),
+                              fmt::join(before, ", "));
     return problem;
+}
+
+/// Whether the same calls are the same programs the next time. Threads that race claim what they meet, and a
+/// new stream of the user's may be another one.
+bool compiles_alike(const Program &program) {
+    return program.gpus == 0 && std::ranges::none_of(program.statements, [](const Statement &s) {
+               return s.row->text.starts_with("from_threads");
+           });
+}
+
+} // namespace
+
+std::string run(const Program &program) {
+    const Watchdog::Guard guard(program);
+    std::string problem = run_once(program);
+    if (!problem.empty() || program.seed % 4 != 0 || !compiles_alike(program))
+        return problem;
+    const CompileStats before = compile_stats();
+    problem = run_once(program);
+    const CompileStats after = compile_stats();
+    if (!problem.empty())
+        return "in the second run " + problem;
+    if (after.programs_compiled != before.programs_compiled ||
+        after.kernels_compiled != before.kernels_compiled)
+        return fmt::format("the second run compiles: {} programs, {} kernels",
+                           after.programs_compiled - before.programs_compiled,
+                           after.kernels_compiled - before.kernels_compiled);
+    return "";
 }
 
 } // namespace lz::test::calls
