@@ -64,6 +64,8 @@ std::string objection(const struct stat &about, const std::string &path, bool la
 
 /// Makes what is missing of a path, for this user alone. Returns why it could not, or "".
 std::string make_directories(const std::string &path) {
+    if (path.size() >= PATH_MAX)
+        return fmt::format("its name is longer than {} bytes", PATH_MAX);
     for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
         const std::string part = path.substr(0, end);
         if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST && errno != EISDIR && errno != EROFS &&

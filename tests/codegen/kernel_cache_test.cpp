@@ -134,6 +134,13 @@ TEST_F(CacheTest, ADirectoryThatCannotBeMadeIsSaidOnceAndDoneWithout) {
     EXPECT_FALSE(cache.find(bytes("key")).has_value());
     ASSERT_EQ(log_.size(), 1u);
     EXPECT_NE(log_[0].find(directory_.string()), std::string::npos) << log_[0];
+    std::string deep = directory_.string() + "-deep";
+    while (deep.size() < 5000)
+        deep += "/d";
+    log_.clear();
+    DiskCache(deep, 1 << 20, [this](const std::string &line) { log_.push_back(line); });
+    EXPECT_EQ(log_.size(), 1u);
+    EXPECT_FALSE(fs::exists(directory_.string() + "-deep")) << "none of it is made";
 }
 
 TEST_F(CacheTest, ProcessesThatShareADirectoryNeverReadHalfAFile) {
