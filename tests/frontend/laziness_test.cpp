@@ -82,7 +82,7 @@ TEST(Semantics, S22_a_loop_without_sync_does_not_grow) {
     lz::sync();
     Tensor x = lz::zeros({16});
     const Stats stats;
-    for (int i = 0; i < 20000; ++i) {
+    for (int i = 0; i < 100000; ++i) {
         const Tensor y = x * 0.5;
         x = y + 1.0;
     }
