@@ -4,6 +4,7 @@ find_package(Threads REQUIRED)
 find_package(TBB REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
+set(ZLIB_USE_STATIC_LIBS ${LAZULI_BUNDLE})
 find_package(ZLIB REQUIRED)
 
 # xxHash is used header-only: one thing less that a user's machine has to have.
@@ -40,9 +41,15 @@ if(LAZULI_CPU_JIT)
     if(NOT LLVM_ENABLE_RTTI)
         target_compile_options(lazuli_llvm INTERFACE -fno-rtti)
     endif()
-    if(TARGET LLVM AND NOT LAZULI_LLVM_STATIC)
+    if(TARGET LLVM AND NOT LAZULI_LLVM_STATIC AND NOT LAZULI_BUNDLE)
         target_link_libraries(lazuli_llvm INTERFACE LLVM)
     else()
+        # As built by Debian, LLVM's Support names shared libraries of compression, and Z3, which nothing here uses.
+        if(LAZULI_BUNDLE)
+            find_library(LAZULI_ZSTD_STATIC libzstd.a REQUIRED)
+            set_target_properties(LLVMSupport PROPERTIES
+                INTERFACE_LINK_LIBRARIES "rt;dl;m;ZLIB::ZLIB;${LAZULI_ZSTD_STATIC};LLVMDemangle")
+        endif()
         llvm_map_components_to_libnames(lazuli_llvm_libraries
             core support passes orcjit orcdebugging jitlink native asmparser instrumentation)
         target_link_libraries(lazuli_llvm INTERFACE ${lazuli_llvm_libraries})

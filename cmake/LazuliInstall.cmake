@@ -9,6 +9,22 @@ install(TARGETS lazuli EXPORT lazuliTargets LIBRARY DESTINATION "${CMAKE_INSTALL
 if(TARGET lz-opt)
     install(TARGETS lz-opt RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
+
+# What a machine may lack, beside the library: its RUNPATH looks there first.
+if(LAZULI_BUNDLE)
+    foreach(library TBB::tbb fmt::fmt)
+        foreach(configuration RELEASE NONE RELWITHDEBINFO)
+            get_target_property(file ${library} IMPORTED_LOCATION_${configuration})
+            get_target_property(soname ${library} IMPORTED_SONAME_${configuration})
+            if(file AND soname)
+                break()
+            endif()
+        endforeach()
+        file(REAL_PATH "${file}" file)
+        install(PROGRAMS "${file}" DESTINATION "${CMAKE_INSTALL_LIBDIR}" RENAME "${soname}")
+    endforeach()
+endif()
+
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/frontend/lazuli/"
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lazuli"
     FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "detail" EXCLUDE)
@@ -20,7 +36,15 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/lazuliConfig.cmake.in
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/lazuliConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/lazuliConfig.cmake" "${PROJECT_BINARY_DIR}/lazuliConfigVersion.cmake"
     DESTINATION "${lazuli_cmake_folder}")
+# pkg-config --cflags --libs lazuli; its paths are relative to where it lies.
+file(RELATIVE_PATH lazuli_pc_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/lazuli.pc.in" "${PROJECT_BINARY_DIR}/lazuli.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/lazuli.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES "${PROJECT_SOURCE_DIR}/README.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples" DESTINATION "${CMAKE_INSTALL_DATADIR}/lazuli"
+    FILES_MATCHING PATTERN "*.cpp" PATTERN "CMakeLists.txt" PATTERN "data/*" PATTERN "expected" EXCLUDE)
 
 set(CPACK_GENERATOR TGZ)
 set(CPACK_PACKAGE_NAME lazuli)

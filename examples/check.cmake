@@ -2,6 +2,7 @@
 # regular expression.
 #
 #   cmake -DPROGRAM=... [-DARGUMENTS=a;b] -DEXPECTED=file -P check.cmake
+cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND "${PROGRAM}" ${ARGUMENTS} OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
     message(FATAL_ERROR "${PROGRAM} ended with ${result}:\n${output}${errors}")

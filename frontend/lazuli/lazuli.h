@@ -14,6 +14,7 @@
 #include "lazuli/scalar.h"
 #include "lazuli/stream.h"
 #include "lazuli/tensor.h"
+#include "lazuli/version.h"
 
 // For numbers beside tensors: INFINITY, and `sqrt(2.0)` or `pow(2.0, 3)`, which under `using namespace lz`
 // would else find the functions of tensors alone.

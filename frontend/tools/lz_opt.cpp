@@ -343,6 +343,7 @@ int main(int argc, char **argv) {
     CLI::App app(
         "Reads Lazuli IR as text, runs passes over it, and prints it in any of its forms or runs it.",
         "lz-opt");
+    app.set_version_flag("--version", "lz-opt " LAZULI_VERSION ", " + lz::codegen::compiler_version());
     app.add_option("input", options.input, "a .lz file; - is standard input");
     app.add_option("--passes", options.passes, "passes over the graph, in order: " + lz::tools::pass_names())
         ->delimiter(',');

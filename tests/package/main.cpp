@@ -8,6 +8,8 @@
 #endif
 
 int main() {
+    if (lz::version() != "0.1.0" || LAZULI_VERSION_MINOR != 1)
+        return 1;
     const lz::Tensor x = lz::arange(6).reshape({2, 3}).to(lz::f32);
     const double sum = lz::matmul(x, x.t()).sum().item<double>(); // (0+1+2)(...) by hand: 5 + 14 + 14 + 50
     std::printf("consumer: %g\n", sum);

@@ -20,3 +20,17 @@ run(${CMAKE_COMMAND} -S "${SOURCE}/tests/package" -B "${work}/build" -G "${GENER
     -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
 run(${CMAKE_COMMAND} --build "${work}/build")
 run("${work}/build/consumer")
+
+# As a part of another project: what that installs is its own, though nothing of Lazuli was built.
+file(WRITE "${work}/parent/CMakeLists.txt"
+    "cmake_minimum_required(VERSION 3.25)\nproject(parent LANGUAGES C CXX)\nadd_subdirectory(\"${SOURCE}\" lazuli)\n"
+    "add_executable(own own.cpp)\ninstall(TARGETS own)\n")
+file(WRITE "${work}/parent/own.cpp" "int main() {}\n")
+run(${CMAKE_COMMAND} -S "${work}/parent" -B "${work}/parent-build" -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${CXX}"
+    -DLAZULI_CPU_JIT=OFF)
+run(${CMAKE_COMMAND} --build "${work}/parent-build" --target own)
+run(${CMAKE_COMMAND} --install "${work}/parent-build" --prefix "${work}/parent-prefix")
+file(GLOB_RECURSE installed RELATIVE "${work}/parent-prefix" "${work}/parent-prefix/*")
+if(NOT installed STREQUAL "bin/own")
+    message(FATAL_ERROR "A project that has Lazuli as a part installed: ${installed}")
+endif()
