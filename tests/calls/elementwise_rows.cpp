@@ -243,9 +243,11 @@ Array two(const Oracle &o, const std::string &name, const Binary &op, bool compa
     int device = kNowhere;
     for (size_t k = 0; k < 2; ++k) {
         if (in[k].handle < 0) {
-            // A number enters in the dtype of the computation.
+            // A number enters in the dtype of the computation; but as PyTorch has it, what is compared,
+            // chosen or an exponent or base is first a number of the tensor's dtype.
+            const bool rounds = op.rule == Rule::Any || op.rule == Rule::Power;
             x[k] = make(work, {});
-            x[k].at[0] = converted(in[k].number, work == f16 || work == bf16 ? f32 : work);
+            x[k].at[0] = converted(in[k].number, !rounds && (work == f16 || work == bf16) ? f32 : work);
             if (k == 0)
                 continue;
         } else {
