@@ -48,7 +48,7 @@ _Unwind_Reason_Code look_at_frame(_Unwind_Context *context, void *found) {
 }
 
 /// Not inlined: the frames are looked at from here.
-[[gnu::noinline]] bool fails() {
+[[gnu::noinline, maybe_unused]] bool fails() {
     if (left.load(std::memory_order_relaxed) >= kNever || left.fetch_sub(1, std::memory_order_relaxed) != 0)
         return false;
     left.store(kNever, std::memory_order_relaxed);

@@ -14,9 +14,8 @@
 //   a number beside f16 becomes infinite in that dtype                  GPUs     140
 //   the caller's rounding and FTZ are those of kernels on one thread    GPUs     224
 //
-// Three more were found by the generator when it had fewer calls: a load that leaves a loop of no elements (a
-// crash in its 2nd program), numbers beside bf16 that are rounded first (901st), and rounding upwards
-// (168th).
+// Two more were found by the generator when it had fewer calls: a load that leaves a loop of no elements (a
+// crash in its 2nd program), and numbers beside bf16 that are rounded first (901st).
 //
 // LAZULI_FUZZ_PROGRAMS=n  how many (0: without end)
 // LAZULI_FUZZ_SEED=s      the first seed (1)

@@ -286,9 +286,12 @@ std::pair<Array, Array> sorted(const Array &x, int64_t axis, bool descending, st
         const auto element = [&](int64_t i) {
             return x.at[static_cast<size_t>(rows[r][static_cast<size_t>(i)])];
         };
-        std::ranges::stable_sort(order, [&](int64_t i, int64_t j) {
+        const auto before = [&](int64_t i, int64_t j) {
             return descending ? larger(x.dtype, element(i), element(j))
                               : larger(x.dtype, element(j), element(i));
+        };
+        std::ranges::sort(order, [&](int64_t i, int64_t j) { // stable
+            return before(i, j) || (!before(j, i) && i < j);
         });
         for (int64_t i = 0; i < result[a]; ++i) {
             Extents at = coordinates(axes.kept, static_cast<int64_t>(r));

@@ -19,7 +19,7 @@ using lz::Tensor;
 // --- operands
 // -------------------------------------------------------------------------------------------------------
 
-constexpr int kTensors = 20, kOperands = 23;
+constexpr int kTensors = 20;
 
 bool is_number(int i) {
     return i >= kTensors;

@@ -26,9 +26,7 @@ void for_lanes(uint32_t mask, F &&f) {
 template <class F>
 void for_values(uint32_t mask, F &&f) {
     if (mask == kAllLanes) {
-#ifdef __clang__
-#pragma clang loop vectorize(assume_safety)
-#else
+#ifndef __clang__ // it looks at the addresses at run time
 #pragma GCC ivdep
 #endif
         for (uint32_t lane = 0; lane < kWarpSize; ++lane)
