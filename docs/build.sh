@@ -11,9 +11,10 @@ if ! command -v doxygen >/dev/null; then
 fi
 
 export LAZULI_SOURCE=$PWD LAZULI_SITE=$PWD/build/docs
-LAZULI_VERSION=$(sed -n 's/^ *VERSION \([0-9.]*\)$/\1/p' CMakeLists.txt | head -1)
 main_header=$(git ls-files -- '*/lazuli/lazuli.h')
-export LAZULI_VERSION LAZULI_INCLUDE=${main_header%/lazuli/lazuli.h}
+export LAZULI_INCLUDE=${main_header%/lazuli/lazuli.h}
+LAZULI_VERSION=$(sed -n 's/^#define LAZULI_VERSION_[A-Z]* \([0-9]*\)$/\1/p' "$LAZULI_INCLUDE/lazuli/version.h" | paste -sd.)
+export LAZULI_VERSION
 
 rm -rf "$LAZULI_SITE"
 mkdir -p "$LAZULI_SITE/headers/lazuli"
