@@ -288,7 +288,8 @@ void drop_cell(Cell *cell) {
     Recorder *const mine = Recorder::current_or_null();
     constexpr uint64_t kBoth = Node::kUse + Node::kHold;
     uint64_t refs = value->refs.load(std::memory_order_acquire);
-    if (refs == kBoth + Node::kHold && (value->owner == mine || !value->owner)) {
+    // Of a projection every use is taken off: see drop_last_hold.
+    if (refs == kBoth + Node::kHold && (value->owner == mine || !value->owner) && value->projection == 0) {
         value->refs.store(kBoth, std::memory_order_relaxed);
     } else {
         refs = value->refs.fetch_sub(kBoth, std::memory_order_acq_rel);
