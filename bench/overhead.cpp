@@ -89,6 +89,24 @@ void one_operation(benchmark::State &state) {
 }
 BENCHMARK(one_operation)->UseRealTime()->Unit(benchmark::kNanosecond);
 
+/// As many nodes as S22 lets a thread record: the sync that finds their Program again, runs it and lets go of
+/// them. Recording is not timed.
+void longest_program(benchmark::State &state) {
+    constexpr int kAdditions = 32000; // two nodes each: the number is one
+    const Tensor a = lz::ones({8});
+    lz::sync();
+    for (auto _ : state) {
+        Tensor x = a;
+        for (int i = 0; i < kAdditions; ++i)
+            x = x + 1;
+        const auto start = std::chrono::steady_clock::now();
+        x.eval();
+        state.SetIterationTime(
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+}
+BENCHMARK(longest_program)->UseManualTime()->MinWarmUpTime(0.5)->Unit(benchmark::kMillisecond);
+
 /// First compile of a kernel nobody has seen: passes and code generation are timed by the engine itself. A
 /// chain of operations that differs each round makes each kernel new.
 template <class F>

@@ -5,21 +5,37 @@
 #include <array>
 #include <mutex>
 #include <new>
+#include <utility>
 
 namespace lz::detail {
 namespace {
 
 struct FreeBlock {
     FreeBlock *next;
+    FreeBlock *next_list; ///< of a list's first block, while all threads share the list
 };
+static_assert(sizeof(FreeBlock) <= kSmallestNode);
 
 constexpr size_t kSlabBytes = size_t{64} << 10;
 constexpr std::align_val_t kAlign{64};
 
-/// Blocks of threads that ended. Never destroyed: nodes with static lifetime outlive everything else (S68).
+/// Lists of blocks that threads gave away. Never destroyed: nodes with static lifetime outlive everything
+/// else (S68).
 struct Exchange {
     std::mutex mutex;
     std::array<FreeBlock *, kNodeClasses> lists{};
+
+    /// Under the mutex.
+    void add(size_t c, FreeBlock *list) {
+        list->next_list = lists[c];
+        lists[c] = list;
+    }
+    FreeBlock *take(size_t c) {
+        FreeBlock *const list = lists[c];
+        if (list)
+            lists[c] = list->next_list;
+        return list;
+    }
     static Exchange &get() {
         static Exchange *const exchange = new Exchange;
         return *exchange;
@@ -44,11 +60,8 @@ LZ_HOT_TLS constinit thread_local bool lists_gone = false;
 void share_list(size_t c) {
     Exchange &exchange = Exchange::get();
     const std::lock_guard lock(exchange.mutex);
-    while (FreeBlock *block = thread_lists->lists[c]) {
-        thread_lists->lists[c] = block->next;
-        block->next = exchange.lists[c];
-        exchange.lists[c] = block;
-    }
+    if (FreeBlock *const list = std::exchange(thread_lists->lists[c], nullptr))
+        exchange.add(c, list);
     thread_lists->freed[c] = 0;
 }
 
@@ -74,14 +87,10 @@ ThreadLists *lists_of_thread() {
 FreeBlock *take_from_exchange(size_t c) {
     Exchange &exchange = Exchange::get();
     const std::lock_guard lock(exchange.mutex);
-    FreeBlock *block = exchange.lists[c];
-    if (lists_gone) { // one at a time: there is no list to keep the rest
-        if (block)
-            exchange.lists[c] = block->next;
-    } else {
-        exchange.lists[c] = nullptr;
-    }
-    return block;
+    FreeBlock *const list = exchange.take(c);
+    if (list && lists_gone && list->next) // one at a time: there is no list to keep the rest
+        exchange.add(c, list->next);
+    return list;
 }
 
 FreeBlock *carve_slab(size_t c) {
@@ -132,8 +141,8 @@ void free_node(void *memory, uint8_t size_class) noexcept {
     if (!mine) [[unlikely]] {
         Exchange &exchange = Exchange::get();
         const std::lock_guard lock(exchange.mutex);
-        block->next = exchange.lists[size_class];
-        exchange.lists[size_class] = block;
+        block->next = nullptr;
+        exchange.add(size_class, block);
         return;
     }
     block->next = mine->lists[size_class];

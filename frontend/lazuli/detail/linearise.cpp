@@ -256,6 +256,7 @@ void Recording::add_operation(Node *n) {
         add_input(operand, n);
     }
     may_fault_ |= has_checks(n);
+    has_fallbacks_ |= n->fallback != nullptr;
     const auto key_at = static_cast<uint32_t>(key.size());
     key.push_back(operation_word(n));
     uint64_t packed = 0;
@@ -362,6 +363,8 @@ void Recording::claim_list(Recorder &recorder, const Node *stop) {
     recorder.forget_reads();
     for (Node *n = recorder.head(); n && n != stop;) {
         Node *const next = n->next;
+        if (next)
+            prefetch(next);
         const State state = n->state.load(std::memory_order_acquire);
         if (state == State::Pending) {
             if (try_add_use(n)) { // else its last handle has just gone, on another thread
@@ -498,7 +501,9 @@ Node *Recording::shared_source(Node *node) const {
 
 void Recording::finish(bool share) {
     // A version that is only kept for the case of failure is neither stored nor in the way of donation.
-    for (const Operation &o : operations) {
+    for (size_t i = 0; has_fallbacks_ && i < operations.size(); ++i) {
+        prefetch_ahead(operations, i);
+        const Operation &o = operations[i];
         if (Node *fallback = o.node->fallback; fallback && fallback->mark == epoch_) {
             ++fallback->inner_uses;
             if (may_fault_ && fallback->state.load(std::memory_order_acquire) == State::Ready)
@@ -508,6 +513,7 @@ void Recording::finish(bool share) {
     if (may_fault_)
         keep_versions();
     for (uint32_t i = 0; i < operations.size(); ++i) {
+        prefetch_ahead(operations, i);
         Operation &o = operations[i];
         // Uses beyond the edges inside the recording and this sync's own: somebody can still ask for the
         // value.

@@ -132,12 +132,24 @@ private:
     Node *held_ = nullptr; ///< its use is taken already
     bool claims_ = true;   ///< what it claimed is still to be settled
     bool has_effects_ = false;
+    bool has_fallbacks_ = false;
     std::unique_lock<std::mutex> lock_;
     uint64_t epoch_;
     uint32_t next_index_ = 0;
     bool may_fault_ =
         false; ///< an operation may fail while it runs: what handles go back to is not overwritten
 };
+
+/// A graph of many nodes does not stay in a core's cache from one walk to the next.
+inline void prefetch(const Node *node) {
+    for (size_t line = 0; line < sizeof(Node); line += 64)
+        __builtin_prefetch(reinterpret_cast<const char *>(node) + line, 1);
+}
+constexpr size_t kAhead = 8;
+inline void prefetch_ahead(const std::vector<Recording::Operation> &operations, size_t at) {
+    if (at + kAhead < operations.size())
+        prefetch(operations[at + kAhead].node);
+}
 
 /// Bytes of stored values that nobody but the thread's pending operations keeps alive.
 int64_t kept_bytes(const Recorder &recorder);

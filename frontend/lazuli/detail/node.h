@@ -49,17 +49,19 @@ struct Node {
     static constexpr uint64_t kUse = 1;
     static constexpr uint64_t kHold = uint64_t{1} << 32;
 
-    std::atomic<uint64_t> refs;
+    // What recording and letting go need.
     Cell cell;
     Node *prev = nullptr, *next = nullptr; ///< pending list of `owner`
     Recorder *owner = nullptr;             ///< the recorder that made it, for good; nullptr if none did
     Node *dead_next = nullptr;             ///< list of nodes that are being destroyed
-    Storage *storage = nullptr;            ///< Ready
-    FailureRecord *failure = nullptr;      ///< Failed
+    ir::Location loc;
+    // What every walk of a sync needs, in a cache line of its own.
+    std::atomic<uint64_t> refs;
+    Storage *storage = nullptr;       ///< Ready
+    FailureRecord *failure = nullptr; ///< Failed
     /// The version that an in-place form replaced by this one (a use), until this one is ready: where the
     /// handle goes back to should this one fail (S26).
     Node *fallback = nullptr;
-    ir::Location loc;
     int16_t stream = ir::kNoStream;
     uint16_t projection = 0; ///< k > 0: result k of operand 0, which is a node with several results
     std::atomic<State> state{State::Pending};
@@ -102,7 +104,8 @@ struct Node {
 };
 static_assert(alignof(Node) == 8 && sizeof(Node) <= 216,
               "one size class holds a node with five words of operands and attributes");
-static_assert(offsetof(Node, type) == 128, "the type begins a cache line: nodes are 64-byte aligned");
+static_assert(offsetof(Node, refs) == 64 && offsetof(Node, type) == 128,
+              "each begins a cache line: nodes are 64-byte aligned");
 
 /// Whose streams run it: a transfer is the work of the GPU that is written, or of the one that is read.
 inline ir::Device device_of_work(Node *n) {

@@ -333,7 +333,10 @@ private:
         if (!culprits_.none()) [[unlikely]] // when it is known what has a value
             go_back();
         Recorder *const mine = Recorder::current_or_null();
-        for (const Recording::Operation &o : recording_.operations) {
+        const std::vector<Recording::Operation> &operations = recording_.operations;
+        for (size_t i = 0; i < operations.size(); ++i) {
+            prefetch_ahead(operations, i);
+            const Recording::Operation &o = operations[i];
             Node *const node = o.node;
             if (mine && node->owner == mine && node->linked)
                 mine->unlink(node);
@@ -353,8 +356,12 @@ private:
         if (mine && mine->count() > 0) // what is still pending may read these, and alone keep them (S22)
             mine->note_read(stored);
         notify_waiters();
-        for (const Recording::Operation &o : recording_.operations)
-            drop_use(o.node);
+        // Consumers go first: then each node is visited once, and goes at once.
+        for (size_t i = operations.size(); i-- > 0;) {
+            if (i >= kAhead)
+                prefetch(operations[i - kAhead].node);
+            drop_use(operations[i].node);
+        }
     }
 
     Recording &recording_;
