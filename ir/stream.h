@@ -1,6 +1,6 @@
 #pragma once
-/// Numbers of streams. They mean the same in every Program and on every device, so that a Program that was
-/// compiled once runs again without being bound to streams.
+/// Numbers of streams. Those that every GPU has mean the same in every Program and on every device; what the
+/// user's stand for in a Program, a run may say (runtime/executor.h: Bindings::streams).
 
 #include "ir/type.h"
 

@@ -26,8 +26,8 @@ public:
                 const ir::ArenaDesc &arena = arenas[count_];
                 state.arenas[count_] = nullptr;
                 if (arena.bytes > 0)
-                    state.arenas[count_] =
-                        allocator(arena).allocate(static_cast<size_t>(arena.bytes), home(arena));
+                    state.arenas[count_] = allocator(arena).allocate(static_cast<size_t>(arena.bytes),
+                                                                     state.arena_homes[count_]);
             }
         } catch (...) {
             release();
@@ -43,10 +43,6 @@ private:
         return arena.pinned ? *loaded_.devices_[device_slot(arena.home_device)].pinned
                             : *loaded_.devices_[device_slot(arena.device)].allocator;
     }
-    /// Memory of the host is taken when nothing is pending in it.
-    static StreamId home(const ir::ArenaDesc &arena) {
-        return arena.device == ir::kCpu ? ir::kHostStream : arena.home;
-    }
 
     void release() noexcept {
         for (size_t a = 0; a < count_; ++a) {
@@ -56,9 +52,10 @@ private:
             state_.guards.clear();
             if (on_streams_)
                 for (const uint32_t t : loaded_.layout_->arena_tracks[a]) {
-                    const Layout::Track &track = loaded_.layout_->tracks[t];
-                    if (track.stream != ir::StreamRef{arena.device, home(arena)})
-                        state_.guards.push_back({track.backend, track.stream.stream, state_.end_ticks[t]});
+                    const ir::StreamRef stream = state_.tracks[t];
+                    if (stream != ir::StreamRef{arena.device, state_.arena_homes[a]})
+                        state_.guards.push_back(
+                            {loaded_.layout_->tracks[t].backend, stream.stream, state_.end_ticks[t]});
                 }
             allocator(arena).free(state_.arenas[a], state_.guards);
         }
@@ -105,7 +102,7 @@ public:
         const auto &tracks = loaded_.layout_->tracks;
         for (size_t t = 0; t < tracks.size(); ++t)
             try {
-                tracks[t].backend->synchronize(tracks[t].stream.stream, state_->end_ticks[t]);
+                tracks[t].backend->synchronize(state_->tracks[t].stream, state_->end_ticks[t]);
             } catch (...) { // a lost device: nothing runs on it any more
             }
         state_->clear_faults();
@@ -115,7 +112,7 @@ public:
         const auto &tracks = loaded_.layout_->tracks;
         for (size_t t = 0; t < tracks.size(); ++t)
             try {
-                if (tracks[t].backend->pending(tracks[t].stream.stream, state_->end_ticks[t]))
+                if (tracks[t].backend->pending(state_->tracks[t].stream, state_->end_ticks[t]))
                     return false;
             } catch (const ir::Failure &) {
                 // The device is lost, and this has passed: finish says so.
@@ -127,7 +124,7 @@ public:
         const auto &tracks = loaded_.layout_->tracks;
         for (size_t t = 0; t < tracks.size(); ++t)
             try {
-                tracks[t].backend->synchronize(tracks[t].stream.stream, state_->end_ticks[t]);
+                tracks[t].backend->synchronize(state_->tracks[t].stream, state_->end_ticks[t]);
             } catch (const ir::Failure &failure) {
                 if (!lost(tracks[t].backend))
                     lost_.push_back({tracks[t].backend, failure, {}});
@@ -194,18 +191,25 @@ LoadedProgram::LoadedProgram(ir::Program program, std::vector<LoadedKernel> kern
 /// Its code may be unloaded with it: what was put on streams has to be over. Runs that are looked at (Flight)
 /// hold their Program; the ends of all others are in their states.
 LoadedProgram::~LoadedProgram() {
+    const auto wait_for = [&](const ir::Point &end) {
+        try {
+            devices_[device_slot(end.stream.device)].backend->synchronize(end.stream.stream, end.tick);
+        } catch (...) { // a lost device does not run it any more, and nothing runs in a forked child
+        }
+    };
     states_->for_each([&](const State &state) {
-        for (size_t t = 0; t < layout_->tracks.size(); ++t)
-            try {
-                const Layout::Track &track = layout_->tracks[t];
-                track.backend->synchronize(track.stream.stream, state.end_ticks[t]);
-            } catch (...) { // a lost device does not run it any more, and nothing runs in a forked child
-            }
+        for (size_t t = 0; t < state.tracks.size(); ++t)
+            wait_for({state.tracks[t], state.end_ticks[t]});
+        std::ranges::for_each(state.earlier, wait_for);
     });
 }
 
-ir::StreamRef LoadedProgram::result_home(size_t result) const {
-    return layout_->result_homes[result];
+ir::StreamRef LoadedProgram::result_home(size_t result, std::span<const ir::StreamRef> streams) const {
+    const ir::StreamRef home = layout_->result_homes[result];
+    if (streams.empty() || home.stream < ir::kFirstUserStream)
+        return home;
+    const uint32_t user = user_stream_index(program_, home);
+    return user == ir::kNone ? home : streams[user];
 }
 
 /// Calls f(backend, stream, tick) for what the run has to come after.
@@ -239,6 +243,7 @@ Launched LoadedProgram::run(const Bindings &bindings, bool watch) const {
     const bool on_streams = !cpu_only_ || watch || pending(bindings);
     Taken taken(*this);
     State *const state = &*taken;
+    state->bind_streams(program_, *layout_, bindings.streams);
     if (!on_streams) { // what is over by a model's clock, which has to hear that the host comes after it
         state->points.clear();
         for_each_use(bindings, [&](Backend &backend, StreamId stream, uint64_t tick) {

@@ -30,6 +30,9 @@ struct Bindings {
     std::span<MemoryUse *const> result_uses = {};
     /// The moments after which everything that the run put on streams is over are appended here, if not null.
     std::vector<ir::Point> *ends = nullptr;
+    /// What Program::user_streams stand for in this run, each another stream of the same device; empty:
+    /// themselves.
+    std::span<const ir::StreamRef> streams = {};
 };
 
 /// What went wrong while a Program ran. Results that are not named are right.
@@ -91,8 +94,8 @@ public:
     const ir::Program &program() const { return program_; }
 
     /// The stream in whose order the block of a result has to be taken: that of the first step that writes
-    /// it.
-    ir::StreamRef result_home(size_t result) const;
+    /// it. `streams` as Bindings::streams.
+    ir::StreamRef result_home(size_t result, std::span<const ir::StreamRef> streams = {}) const;
     /// Whether all of it runs on the CPU: then a run with nothing pending is over when it returns.
     bool cpu_only() const { return cpu_only_; }
 

@@ -34,6 +34,26 @@ LoadedProgram::Layout::Layout(const ir::Program &program, const std::vector<Load
     }
     can_fault = std::ranges::any_of(actions, [](const Action &a) { return a.faults != a.end_faults; });
     order(program, devices);
+    find_user_streams(program);
+}
+
+uint32_t user_stream_index(const ir::Program &program, ir::StreamRef stream) {
+    const auto found = std::ranges::find(program.user_streams, stream);
+    return found == program.user_streams.end() ? ir::kNone
+                                               : static_cast<uint32_t>(found - program.user_streams.begin());
+}
+
+void LoadedProgram::Layout::find_user_streams(const ir::Program &program) {
+    const auto note = [&](std::vector<NamedByUser> &named, size_t index, ir::StreamRef stream) {
+        if (const uint32_t user = user_stream_index(program, stream); user != ir::kNone)
+            named.push_back({static_cast<uint32_t>(index), user});
+    };
+    for (size_t t = 0; t < tracks.size(); ++t)
+        note(user_tracks, t, tracks[t].stream);
+    for (size_t h = 0; h < homes.size(); ++h)
+        note(user_homes, h, homes[h].stream);
+    for (size_t a = 0; a < program.arenas.size(); ++a)
+        note(user_arenas, a, {program.arenas[a].device, program.arenas[a].home});
 }
 
 void LoadedProgram::Layout::add_step(const ir::Program &program, uint32_t s,
@@ -69,7 +89,7 @@ void LoadedProgram::Layout::add_action(const ir::Step &step, uint32_t s, Backend
     const bool cpu = step.device == ir::kCpu;
     const ir::StreamRef stream{step.device, cpu ? ir::kHostWorkerStream : step.stream};
     cpu_only = cpu_only && cpu;
-    actions.push_back({step.kind, s, backend, stream.stream, index, track_of(backend, stream)});
+    actions.push_back({step.kind, s, backend, index, track_of(backend, stream)});
     actions.back().settles = step.kind == ir::StepKind::Library || step.kind == ir::StepKind::Copy;
 }
 

@@ -62,10 +62,9 @@ struct LoadedProgram::Layout {
         ir::StepKind kind;
         uint32_t step;
         Backend *backend;
-        StreamId stream; ///< of runs on streams
         uint32_t
             index; ///< of launches, calls, or the event; Copy: of the first of two pointers; effects: of args
-        uint32_t track;                      ///< index in `tracks`
+        uint32_t track;                      ///< index in `tracks`: the stream of runs on streams
         uint32_t skip = ir::kNone;           ///< Copy of a part: of args, the bytes before it
         bool settles = false;                ///< the last of its step: what was lost is known after it
         uint32_t faults = 0, end_faults = 0; ///< of all segments, to look at when the step has run
@@ -76,7 +75,7 @@ struct LoadedProgram::Layout {
     };
     std::vector<Action> actions;
 
-    /// The streams that are used.
+    /// The streams that are used, as the Program names them.
     struct Track {
         Backend *backend;
         ir::StreamRef stream;
@@ -91,6 +90,12 @@ struct LoadedProgram::Layout {
         ir::StreamRef stream;
     };
     std::vector<Home> homes;
+    /// What a run binds to other streams (Bindings::streams): a track, home or arena that names entry `user`
+    /// of Program::user_streams.
+    struct NamedByUser {
+        uint32_t index, user;
+    };
+    std::vector<NamedByUser> user_tracks, user_homes, user_arenas;
     std::vector<std::vector<uint32_t>> arena_tracks; ///< by arena: the tracks whose steps use it
     std::vector<ir::StreamRef> result_homes;
     std::vector<bool> written; ///< by parameter: its memory is taken over
@@ -105,6 +110,7 @@ struct LoadedProgram::Layout {
 private:
     class Order;
     void order(const ir::Program &program, const std::vector<DeviceSlot> &devices); // program_order.cpp
+    void find_user_streams(const ir::Program &program);
     void add_step(const ir::Program &program, uint32_t step, const std::vector<LoadedKernel> &kernels,
                   Backend *backend);
     void add_launch(const ir::Program &program, uint32_t step, const LoadedKernel &code, Backend *backend);
@@ -114,6 +120,9 @@ private:
     uint32_t add_pointers(const std::vector<uint32_t> &buffers);
     uint32_t add_args(const std::vector<ir::ArgSpec> &specs);
 };
+
+/// The index of a stream in Program::user_streams, or kNone.
+uint32_t user_stream_index(const ir::Program &program, ir::StreamRef stream);
 
 /// Position of a device in the list of devices: cpu, cuda:0, ...
 constexpr size_t device_slot(ir::Device device) {

@@ -86,10 +86,10 @@ RunReport LoadedProgram::Run::issue() {
 
 void LoadedProgram::Run::start() {
     for (size_t h = 0; h < layout_.homes.size(); ++h)
-        state_.home_ticks[h] = layout_.homes[h].backend->record(layout_.homes[h].stream.stream);
+        state_.home_ticks[h] = layout_.homes[h].backend->record(state_.homes[h].stream);
     // Makes streams that are not there yet, which may fail; so that their ends are there to be had.
     for (size_t t = 0; t < layout_.tracks.size(); ++t)
-        state_.end_ticks[t] = layout_.tracks[t].backend->record(layout_.tracks[t].stream.stream);
+        state_.end_ticks[t] = layout_.tracks[t].backend->record(state_.tracks[t].stream);
     if (profiling_) {
         arrows_.resize(layout_.tracks.size());
         first_arrow_ = profile_arrow();
@@ -107,16 +107,14 @@ MemoryUse *LoadedProgram::Run::use_of(uint32_t memory) const {
 /// From here on what was issued has ends that memory waits for. Where the host has no memory to note one,
 /// this waits for it here and now.
 void LoadedProgram::Run::end() noexcept {
-    for (size_t t = 0; t < layout_.tracks.size(); ++t) {
-        const Layout::Track &track = layout_.tracks[t];
-        state_.end_ticks[t] = track.backend->record(track.stream.stream);
-    }
+    for (size_t t = 0; t < layout_.tracks.size(); ++t)
+        state_.end_ticks[t] = layout_.tracks[t].backend->record(state_.tracks[t].stream);
     state_.noted.assign(state_.noted.size(), false);
     const auto tracks = static_cast<uint32_t>(layout_.tracks.size());
     for (uint32_t t = 0; t < tracks; ++t)
         try {
             if (bindings_.ends)
-                bindings_.ends->push_back({layout_.tracks[t].stream, state_.end_ticks[t]});
+                bindings_.ends->push_back({state_.tracks[t], state_.end_ticks[t]});
         } catch (const std::bad_alloc &) {
             wait_for_track(t);
         }
@@ -131,7 +129,7 @@ void LoadedProgram::Run::end() noexcept {
 }
 
 void LoadedProgram::Run::note_uses(uint32_t track, bool write) {
-    const ir::Point end{layout_.tracks[track].stream, state_.end_ticks[track]};
+    const ir::Point end{state_.tracks[track], state_.end_ticks[track]};
     for (const Layout::Touch &touch : layout_.tracks[track].uses) {
         MemoryUse *const use = touch.write == write ? use_of(touch.memory) : nullptr;
         if (!use)
@@ -149,8 +147,7 @@ void LoadedProgram::Run::note_uses(uint32_t track, bool write) {
 
 void LoadedProgram::Run::wait_for_track(uint32_t track) noexcept {
     try {
-        layout_.tracks[track].backend->synchronize(layout_.tracks[track].stream.stream,
-                                                   state_.end_ticks[track]);
+        layout_.tracks[track].backend->synchronize(state_.tracks[track].stream, state_.end_ticks[track]);
     } catch (...) { // a lost device has done with it, too
     }
 }
@@ -161,7 +158,7 @@ void LoadedProgram::Run::wait_for_others(const Layout::Action &action) {
     ordering_ = true;
     for (uint32_t w = action.waits; w < action.end_waits; ++w) {
         const uint32_t h = layout_.home_waits[w];
-        wait_for(action, *layout_.homes[h].backend, layout_.homes[h].stream, state_.home_ticks[h]);
+        wait_for(action, *layout_.homes[h].backend, state_.homes[h], state_.home_ticks[h]);
     }
     for (uint32_t i = action.touches; i < action.end_touches; ++i) {
         const Layout::Touch &touch = layout_.touches[i];
@@ -178,8 +175,8 @@ void LoadedProgram::Run::wait_for_others(const Layout::Action &action) {
 
 void LoadedProgram::Run::wait_for(const Layout::Action &action, Backend &backend, ir::StreamRef stream,
                                   uint64_t tick) {
-    if (stream != layout_.tracks[action.track].stream)
-        action.backend->wait(action.stream, backend, stream.stream, tick);
+    if (stream != state_.tracks[action.track])
+        action.backend->wait(stream_of(action), backend, stream.stream, tick);
 }
 
 void LoadedProgram::Run::perform(const Layout::Action &action, OnDone done) {
@@ -246,8 +243,8 @@ void LoadedProgram::Run::wait_in_order(const Layout::Action &action) {
     if (program_.steps[action.step].event != ir::kNone) {
         if (!on_streams_)
             return;
-        const Layout::Track &from = layout_.tracks[state_.event_tracks[action.index]];
-        action.backend->wait(action.stream, *from.backend, from.stream.stream,
+        const uint32_t from = state_.event_tracks[action.index];
+        action.backend->wait(stream_of(action), *layout_.tracks[from].backend, state_.tracks[from].stream,
                              state_.event_ticks[action.index]);
         return;
     }

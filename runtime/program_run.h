@@ -41,7 +41,7 @@ private:
     void perform_unharmed(const Layout::Action &action);
     void lose_by(const Layout::Action &action, uint32_t failure);
     StreamId stream_of(const Layout::Action &action) const {
-        return on_streams_ ? action.stream : ir::kHostStream;
+        return on_streams_ ? state_.tracks[action.track].stream : ir::kHostStream;
     }
     Blame &blame();
     std::span<ir::Fault> faults_of(const Layout::Action &action) {

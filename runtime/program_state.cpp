@@ -1,5 +1,8 @@
 #include "runtime/program_state.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <bit>
 
 namespace lz::runtime {
@@ -47,6 +50,12 @@ LoadedProgram::State::State(const ir::Program &program, const Layout &layout)
       end_ticks(layout.tracks.size()), noted(layout.num_params + program.results.size()),
       num_faults(layout.num_faults) {
     guards.reserve(layout.tracks.size());
+    for (const Layout::Track &track : layout.tracks)
+        tracks.push_back(track.stream);
+    for (const Layout::Home &home : layout.homes)
+        homes.push_back(home.stream);
+    for (const ir::ArenaDesc &arena : program.arenas)
+        arena_homes.push_back(arena.device == ir::kCpu ? ir::kHostStream : arena.home);
     for (uint32_t &buffer : pointer_buffers)
         if (buffer == ir::kNone)
             buffer = static_cast<uint32_t>(program.buffers.size());
@@ -59,6 +68,36 @@ LoadedProgram::State::State(const ir::Program &program, const Layout &layout)
         launches.push_back({l.entry, frames.data() + l.frames, layout.ends.data() + l.ends, l.segments,
                             l.buffers, l.args, l.scalars, l.cost, l.worker_bytes, l.rounds, l.bytes,
                             l.flops});
+}
+
+void LoadedProgram::State::bind_streams(const ir::Program &program, const Layout &layout,
+                                        std::span<const ir::StreamRef> streams) {
+    if (streams.empty())
+        streams = program.user_streams;
+    LZ_CHECK(streams.size() == program.user_streams.size(),
+             fmt::format("a run binds {} streams of the user's, and its Program names {}", streams.size(),
+                         program.user_streams.size()));
+    for (const auto [t, user] : layout.user_tracks) {
+        if (tracks[t] == streams[user])
+            continue;
+        if (end_ticks[t] != 0)
+            note_earlier({tracks[t], end_ticks[t]});
+        end_ticks[t] = 0;
+        tracks[t] = streams[user];
+    }
+    for (const auto [h, user] : layout.user_homes)
+        homes[h] = streams[user];
+    for (const auto [a, user] : layout.user_arenas)
+        arena_homes[a] = streams[user].stream;
+}
+
+/// Of each stream the last end is enough.
+void LoadedProgram::State::note_earlier(const ir::Point &end) {
+    const auto same = std::ranges::find(earlier, end.stream, &ir::Point::stream);
+    if (same == earlier.end())
+        earlier.push_back(end);
+    else
+        same->tick = std::max(same->tick, end.tick);
 }
 
 void LoadedProgram::State::bind(const ir::Program &program, const Layout &layout, const Bindings &bindings) {

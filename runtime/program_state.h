@@ -23,8 +23,12 @@ struct LoadedProgram::State {
     std::vector<uint64_t> event_ticks;  ///< of the Program's events, on their streams
     std::vector<uint32_t> event_tracks; ///< by event: the track that records it
     std::vector<void *> arenas;         ///< of the Program
+    std::vector<ir::StreamRef> tracks;  ///< the streams that the run is bound to, by Layout::Track
+    std::vector<ir::StreamRef> homes;   ///< by Layout::Home
+    std::vector<StreamId> arena_homes;  ///< by arena
     std::vector<uint64_t> home_ticks;   ///< by Layout::Home: the start of the run
     std::vector<uint64_t> end_ticks;    ///< by track
+    std::vector<ir::Point> earlier;     ///< ends of earlier runs on streams that this one is not bound to
     std::vector<bool> noted;            ///< scratch, by memory (Layout::Touch)
     std::vector<Guard> guards;          ///< scratch, with room for all tracks
     std::vector<ir::Point> points;      ///< scratch
@@ -32,6 +36,9 @@ struct LoadedProgram::State {
     uint32_t num_faults;
 
     State(const ir::Program &program, const Layout &layout);
+    /// First of all: from here on the state is that of a run on these streams (Bindings::streams).
+    void bind_streams(const ir::Program &program, const Layout &layout,
+                      std::span<const ir::StreamRef> streams);
     /// Fills in what the bindings say; the arenas are there.
     void bind(const ir::Program &program, const Layout &layout, const Bindings &bindings);
     /// As between runs, when nobody writes faults any more.
@@ -39,6 +46,9 @@ struct LoadedProgram::State {
         for (uint32_t f = 0; f < num_faults; ++f)
             faults[f].code.store(0, std::memory_order_relaxed);
     }
+
+private:
+    void note_earlier(const ir::Point &end);
 };
 
 /// States that no run has. Taking and giving back is one exchange unless two runs meet.

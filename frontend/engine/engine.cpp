@@ -93,7 +93,7 @@ struct Engine::Impl {
         return {target, target_number.load(std::memory_order_relaxed)};
     }
 
-    ExecutablePtr build(ir::Graph graph, const ir::Target &snapshot);
+    ExecutablePtr build(ir::Graph graph, const ir::Target &snapshot, std::span<const ir::StreamRef> streams);
     void load_kernels(Executable &executable, const ir::Graph &graph, ir::Program program,
                       const Dumper &dumper);
     RunReport interpret(const Executable &executable, const Bindings &bindings);
@@ -144,12 +144,13 @@ ExecutablePtr Engine::find(std::span<const uint64_t> key, uint64_t hash) {
     return impl_->programs.find(key, hash, impl_->target_number.load(std::memory_order_relaxed));
 }
 
-ExecutablePtr Engine::compile(std::span<const uint64_t> key, uint64_t hash, ir::Graph graph) {
+ExecutablePtr Engine::compile(std::span<const uint64_t> key, uint64_t hash, ir::Graph graph,
+                              std::span<const ir::StreamRef> streams) {
     const runtime::BeforeExit before_exit;
     const ir::FloatEnvironment environment;
     const auto [snapshot, number] = impl_->snapshot();
     return impl_->programs.find_or_make(key, hash, number,
-                                        [&] { return impl_->build(std::move(graph), snapshot); });
+                                        [&] { return impl_->build(std::move(graph), snapshot, streams); });
 }
 
 namespace {
@@ -184,12 +185,13 @@ private:
 
 } // namespace
 
-ExecutablePtr Engine::Impl::build(ir::Graph graph, const ir::Target &snapshot) {
+ExecutablePtr Engine::Impl::build(ir::Graph graph, const ir::Target &snapshot,
+                                  std::span<const ir::StreamRef> streams) {
     const HostEvent event("compile", "compile: passes and kernels");
     const Clock::time_point begin = Clock::now();
     auto executable = std::make_shared<Executable>();
     executable->number = ++numbers;
-    const Dumper dumper(options, executable->number);
+    const Dumper dumper(options, executable->number, name_streams(streams));
     if (options.dump.graph)
         dumper.write("graph", "lz", ir::print(graph, {.number_effects = true}));
     Compiled result = compile_graph(graph, snapshot, dumper);
@@ -273,8 +275,9 @@ private:
 
 } // namespace
 
-ir::StreamRef Engine::result_home(const Executable &executable, size_t result) const {
-    return executable.program ? executable.program->result_home(result) : ir::StreamRef{};
+ir::StreamRef Engine::result_home(const Executable &executable, size_t result,
+                                  std::span<const ir::StreamRef> streams) const {
+    return executable.program ? executable.program->result_home(result, streams) : ir::StreamRef{};
 }
 
 bool Engine::cpu_only(const Executable &executable) const {
@@ -289,7 +292,7 @@ Launched Engine::run(const ExecutablePtr &executable, const Bindings &bindings, 
     runtime::Launched launched =
         runtime::run(*executable->program,
                      {bindings.inputs, bindings.results, bindings.words, bindings.lines, bindings.input_uses,
-                      bindings.result_uses, bindings.ends},
+                      bindings.result_uses, bindings.ends, bindings.streams},
                      watch);
     impl_->launches.fetch_add(executable->program->launches(), std::memory_order_relaxed);
     if (impl_->options.log_run)

@@ -55,6 +55,8 @@ struct Bindings {
     std::span<runtime::MemoryUse *const> input_uses = {};
     std::span<runtime::MemoryUse *const> result_uses = {};
     std::vector<ir::Point> *ends = nullptr;
+    /// What the user's streams of the Graph stand for, by device and number in the Graph; empty: themselves.
+    std::span<const ir::StreamRef> streams = {};
 };
 
 /// What went wrong while a Program ran; results not named are right.
@@ -118,12 +120,15 @@ public:
     /// The Executable with this key, or null. `hash` is any hash of the key. Counts a reuse.
     ExecutablePtr find(std::span<const uint64_t> key, uint64_t hash);
     /// Runs the passes, makes or finds the kernels, loads them, stores the result under the key. Two threads
-    /// with one key compile once. Dumps what LAZULI_DUMP asks for. Throws Failure(Device, Compile, Internal).
-    ExecutablePtr compile(std::span<const uint64_t> key, uint64_t hash, ir::Graph graph);
+    /// with one key compile once. Dumps what LAZULI_DUMP asks for, where it says what `streams` (as
+    /// Bindings::streams) are. Throws Failure(Device, Compile, Internal).
+    ExecutablePtr compile(std::span<const uint64_t> key, uint64_t hash, ir::Graph graph,
+                          std::span<const ir::StreamRef> streams = {});
     /// The result's donor (an input index whose memory it takes over) or -1, and its size.
     int donor(const Executable &executable, size_t result) const;
     /// In whose order a result's memory has to be taken.
-    ir::StreamRef result_home(const Executable &executable, size_t result) const;
+    ir::StreamRef result_home(const Executable &executable, size_t result,
+                              std::span<const ir::StreamRef> streams = {}) const;
     /// Whether all of it runs on the CPU.
     bool cpu_only(const Executable &executable) const;
     /// As runtime::run. Never throws for the user's mistakes: they are in the report.

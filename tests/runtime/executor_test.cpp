@@ -1,5 +1,6 @@
 #include "count_allocations.h"
 #include "program_support.h"
+#include "virtual_support.h"
 
 #include "runtime/api/parallel.h"
 #include "runtime/fault_injection.h"
@@ -369,6 +370,89 @@ TEST_F(Executor, TensorsWithoutElementsLaunchNothing) {
     auto program = b.load(backend, allocator);
     EXPECT_EQ(program->launches(), 0);
     EXPECT_TRUE(run(*program).ok());
+}
+
+// Appends its second argument behind a door: what is behind another one's does not hold it up.
+struct Behind {
+    Door door;
+    std::atomic<bool> done{false};
+};
+void go_through(const ir::KernelFrame *frame, int64_t, int64_t, void *) {
+    auto &behind = at_word<Behind>(frame, 0);
+    behind.door.wait();
+    for (int i = 0; i < 5000; ++i)
+        std::this_thread::yield();
+    behind.done = true;
+}
+
+/// A kernel whose argument is a runtime word, on a stream of the user's.
+class OnUserStreams : public Executor {
+protected:
+    OnUserStreams()
+        : gpus(1), memory(gpus[0]), first(gpus[0].create_stream(0)), second(gpus[0].create_stream(0)) {
+        const uint32_t k = b.kernel({}, 1, {}, {go_through});
+        ir::Step &step = b.launch(k, {{.args = {{0, {{0, 1}}}}, .items = {1}}});
+        step.device = gpu;
+        step.stream = ir::kFirstUserStream;
+        b.program.user_streams = {{gpu, ir::kFirstUserStream}};
+        b.program.num_runtime_words = 1;
+        program = std::make_unique<LoadedProgram>(
+            b.program, b.kernels, std::vector<DeviceSlot>{{&backend, &allocator}, {&gpus[0], &memory}});
+    }
+    std::vector<ir::Point> run_on(StreamId stream, Behind &behind) {
+        const int64_t argument = word(&behind);
+        const ir::StreamRef real{gpu, stream};
+        std::vector<ir::Point> ends;
+        Bindings bindings{{}, {}, {&argument, 1}};
+        bindings.streams = {&real, 1};
+        bindings.ends = &ends;
+        EXPECT_TRUE(runtime::run(*program, bindings).report.ok());
+        return ends;
+    }
+
+    const ir::Device gpu{ir::DeviceKind::Cuda, 0};
+    Gpus gpus;
+    CachingAllocator memory;
+    const StreamId first, second;
+    std::unique_ptr<LoadedProgram> program;
+};
+
+TEST_F(OnUserStreams, EachRunIsOnThoseThatItIsBoundTo) {
+    Behind closed, open;
+    open.door.open();
+    const std::vector<ir::Point> of_first = run_on(first, closed), of_second = run_on(second, open);
+    ASSERT_EQ(of_first.size(), 1u);
+    ASSERT_EQ(of_second.size(), 1u);
+    EXPECT_EQ(of_first[0].stream, (ir::StreamRef{gpu, first}));
+    EXPECT_EQ(of_second[0].stream, (ir::StreamRef{gpu, second}));
+    gpus[0].synchronize(second, of_second[0].tick);
+    EXPECT_TRUE(open.done);
+    EXPECT_FALSE(gpus[0].reached(first, of_first[0].tick));
+    closed.door.open();
+    gpus[0].synchronize(first, of_first[0].tick);
+    EXPECT_TRUE(closed.done);
+}
+
+TEST_F(OnUserStreams, CodeIsKeptForRunsOnAllThatItWasEverBoundTo) {
+    Behind closed, open;
+    open.door.open();
+    run_on(first, closed);
+    run_on(second, open);
+    closed.door.open();
+    program.reset();
+    EXPECT_TRUE(open.done);
+    EXPECT_TRUE(closed.done);
+}
+
+TEST_F(OnUserStreams, AsManyAreBoundAsTheProgramNames) {
+    Behind open;
+    open.door.open();
+    const int64_t argument = word(&open);
+    const ir::StreamRef two[] = {{gpu, first}, {gpu, second}};
+    Bindings bindings{{}, {}, {&argument, 1}};
+    bindings.streams = two;
+    EXPECT_THAT(failure_of([&] { runtime::run(*program, bindings); }).message(),
+                HasSubstr("binds 2 streams of the user's, and its Program names 1"));
 }
 
 TEST_F(Executor, AProgramThatDoesNotFitIsRefusedWhenItIsLoaded) {

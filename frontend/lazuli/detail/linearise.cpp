@@ -27,14 +27,6 @@ uint64_t last_epoch = 0; // under the sync lock
 constexpr uint64_t kInputTag = 0xff, kArgumentTag = 0xfe, kOverwrittenTag = 0xfd;
 constexpr uint64_t kProjectionBit = uint64_t{1} << 8, kWantedBit = uint64_t{1} << 15;
 
-/// Fields of an operation's first key word. A projection has no structural words, and its number in the place
-/// of how many there are.
-uint64_t operation_word(const Node *n) {
-    const uint64_t number = n->projection > 0 ? n->projection : n->num_structural;
-    return static_cast<uint64_t>(n->op) | (n->projection > 0 ? kProjectionBit : 0) |
-           static_cast<uint64_t>(n->num_operands) << 16 | number << 32 |
-           static_cast<uint64_t>(static_cast<uint16_t>(n->stream + 1)) << 48;
-}
 constexpr uint64_t kDonatedBit = uint64_t{1} << 63;
 
 template <class T>
@@ -113,6 +105,7 @@ struct Recording::Scratch {
     std::vector<Alias> aliases;
     std::vector<Node *> awaited, stack, spare, latest_first;
     std::vector<int64_t> events;
+    std::vector<ir::StreamRef> streams;
     Bound bound;
     Scratch *below = nullptr; ///< of those that are idle
 
@@ -155,6 +148,7 @@ void Recording::return_scratch(Scratch *s) {
     s->spare.clear();
     s->latest_first.clear();
     s->events.clear();
+    s->streams.clear();
     s->bound.inputs.clear();
     s->bound.results.clear();
     s->bound.input_uses.clear();
@@ -168,8 +162,8 @@ Recording::Recording() : Recording(take_scratch()) {}
 
 Recording::Recording(Scratch &s)
     : operations(s.operations), inputs(s.inputs), key(s.key), words(s.words), wanted(s.wanted),
-      aliases(s.aliases), bound(s.bound), awaited(s.awaited), stack(s.stack), events(s.events),
-      spare(s.spare), scratch_(s), lock_(sync_mutex()), epoch_(++last_epoch) {}
+      aliases(s.aliases), bound(s.bound), streams(s.streams), awaited(s.awaited), stack(s.stack),
+      events(s.events), spare(s.spare), scratch_(s), lock_(sync_mutex()), epoch_(++last_epoch) {}
 
 Recording::~Recording() {
     if (lock_.owns_lock())
@@ -257,6 +251,8 @@ void Recording::add_operation(Node *n) {
     }
     may_fault_ |= has_checks(n);
     has_fallbacks_ |= n->fallback != nullptr;
+    if (n->stream != ir::kNoStream || n->op == ir::Op::WaitStream) [[unlikely]]
+        note_streams(n);
     const auto key_at = static_cast<uint32_t>(key.size());
     key.push_back(operation_word(n));
     uint64_t packed = 0;
@@ -276,6 +272,8 @@ void Recording::add_operation(Node *n) {
         note_like(n);
     for (uint32_t i = 0; i < n->num_structural; ++i)
         key.push_back(static_cast<uint64_t>(n->structural_data()[i]));
+    if (n->op == ir::Op::WaitStream) [[unlikely]]
+        key.back() = static_cast<uint64_t>(canonical(waited_for(n)));
     for (uint32_t i = 0; i < n->num_runtime; ++i)
         words.push_back(n->runtime_data()[i]);
     // Which waits wait for which records is structure, although the events themselves are not.
@@ -323,6 +321,43 @@ void Recording::claim_projections(Node *n) {
         add_operation(projection);
         held_ = outer;
     }
+}
+
+int32_t Recording::canonical(ir::StreamRef stream) const {
+    if (stream.stream < ir::kFirstUserStream)
+        return stream.stream;
+    int32_t number = ir::kFirstUserStream;
+    for (const ir::StreamRef &known : streams) {
+        if (known == stream)
+            break;
+        number += known.device == stream.device;
+    }
+    return number;
+}
+
+/// Streams of one number are one stream, whoever shares it.
+void Recording::note_stream(ir::StreamRef stream) {
+    if (stream.stream < ir::kFirstUserStream || std::ranges::find(streams, stream) != streams.end())
+        return;
+    const auto end_of_device = std::ranges::upper_bound(
+        streams, stream.device.index, {}, [](const ir::StreamRef &known) { return known.device.index; });
+    streams.insert(end_of_device, stream);
+}
+
+[[gnu::cold]] void Recording::note_streams(Node *n) {
+    note_stream(stream_of(n));
+    if (n->op == ir::Op::WaitStream)
+        note_stream(waited_for(n));
+}
+
+/// Fields of an operation's first key word. A projection has no structural words, and its number in the place
+/// of how many there are.
+uint64_t Recording::operation_word(Node *n) const {
+    const uint64_t number = n->projection > 0 ? n->projection : n->num_structural;
+    const int32_t stream = n->stream == ir::kNoStream ? ir::kNoStream : canonical(stream_of(n));
+    return static_cast<uint64_t>(n->op) | (n->projection > 0 ? kProjectionBit : 0) |
+           static_cast<uint64_t>(n->num_operands) << 16 | number << 32 |
+           static_cast<uint64_t>(static_cast<uint16_t>(stream + 1)) << 48;
 }
 
 uint64_t Recording::event_number(int64_t word) {

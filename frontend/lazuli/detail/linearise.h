@@ -87,7 +87,8 @@ public:
 
     /// The Graph of the recording (a Program miss, dumps). Needs no lock: it reads numbers from the key,
     /// never the nodes' scratch, which belongs to whoever holds the lock.
-    ir::Graph build_graph() const;
+    enum class StreamNames : uint8_t { Canonical, Real };
+    ir::Graph build_graph(StreamNames names = StreamNames::Canonical) const;
 
     std::vector<Operation> &operations;
     std::vector<Input> &inputs;
@@ -96,6 +97,10 @@ public:
     std::vector<uint32_t> &wanted; ///< positions in operations, in order
     std::vector<Alias> &aliases;
     Bound &bound;
+    /// The user's streams that it names, by device. In the key and in the Graph their numbers are canonical:
+    /// the first of a device is kFirstUserStream, the second one more, so that a loop that opens a stream in
+    /// each turn finds its Programs again.
+    std::vector<ir::StreamRef> &streams;
 
 private:
     explicit Recording(Scratch &scratch);
@@ -122,6 +127,11 @@ private:
     void add_argument(Node *node);
     /// A number for an event of the user's, in the order of first encounter.
     uint64_t event_number(int64_t word);
+    /// The canonical number of a stream.
+    int32_t canonical(ir::StreamRef stream) const;
+    void note_stream(ir::StreamRef stream);
+    void note_streams(Node *node);
+    uint64_t operation_word(Node *node) const;
     bool needs_visit(const Node *operand) const;
 
     std::vector<Node *> &awaited;

@@ -114,6 +114,16 @@ inline ir::Device device_of_work(Node *n) {
                : n->type.device;
 }
 
+/// The stream of its own that a node names.
+inline ir::StreamRef stream_of(Node *n) {
+    return {device_of_work(n), n->stream};
+}
+/// The stream that a WaitStream waits for.
+inline ir::StreamRef waited_for(Node *n) {
+    return {ir::device_from_word(n->structural_data()[ir::attr::kWaitStreamOf]),
+            static_cast<int32_t>(n->structural_data()[ir::attr::kWaitStreamStream])};
+}
+
 inline bool has_checks(const Node *n) {
     return ir::has_checks(n->op, n->type.dtype);
 }

@@ -28,7 +28,7 @@ private:
 
 } // namespace
 
-ir::Graph Recording::build_graph() const {
+ir::Graph Recording::build_graph(StreamNames names) const {
     ir::GraphBuilder builder("main");
     std::vector<ir::ValueId> values(next_index_);
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -40,7 +40,9 @@ ir::Graph Recording::build_graph() const {
         builder.graph().params.back().storage = input.storage_group;
         builder.graph().params.back().loc = origin_of(input.node);
     }
+    const bool real = names == StreamNames::Real;
     std::vector<ir::ValueId> operands;
+    std::vector<int64_t> wait;
     size_t runtime_at = 0;
     EventOrder events;
     std::vector<ir::SharedWords> shared;
@@ -61,12 +63,18 @@ ir::Graph Recording::build_graph() const {
             for (size_t k = 0; k < read; ++k)
                 operands.push_back(values[operand_index(o, k)]);
             const ir::AttrView attrs = n->attrs();
-            values[o.index] = builder.add(n->op, operands, attrs.structural, attrs.runtime, n->loc);
+            std::span<const int64_t> structural = attrs.structural;
+            if (n->op == ir::Op::WaitStream && !real) {
+                wait.assign(structural.begin(), structural.end());
+                wait[ir::attr::kWaitStreamStream] = canonical(waited_for(n));
+                structural = wait;
+            }
+            values[o.index] = builder.add(n->op, operands, structural, attrs.runtime, n->loc);
             const uint64_t like = n->like ? key[o.key_at + 1 + (read + 1) / 2] : 0;
             if (like > 0)
                 shared.push_back({builder.last_node(), builder.graph().value(values[like - 1]).producer});
             builder.set_recorded(static_cast<uint32_t>(i));
-            builder.set_stream(n->stream);
+            builder.set_stream(n->stream == ir::kNoStream || real ? n->stream : canonical(stream_of(n)));
             runtime_at += attrs.runtime.size();
             events.add(builder, n);
         }

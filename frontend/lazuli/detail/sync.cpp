@@ -107,7 +107,7 @@ private:
         const uint64_t hash = XXH3_64bits(key.data(), key.size_bytes());
         engine::ExecutablePtr executable = engine.find(key, hash);
         if (!executable)
-            executable = engine.compile(key, hash, recording_.build_graph());
+            executable = engine.compile(key, hash, recording_.build_graph(), recording_.streams);
 
         const bool watch = bind_inputs(!engine.cpu_only(*executable));
         bind_results(engine, *executable);
@@ -118,9 +118,10 @@ private:
         const size_t ends_before = thread_.issued.size();
         thread_.issued.reserve(ends_before + kUsualEnds);
         launched_ = true;
-        engine::Launched launched = engine.run(
-            executable,
-            {inputs_, results_, recording_.words, lines, input_uses_, result_uses_, &thread_.issued}, watch);
+        engine::Launched launched = engine.run(executable,
+                                               {inputs_, results_, recording_.words, lines, input_uses_,
+                                                result_uses_, &thread_.issued, recording_.streams},
+                                               watch);
         if (thread_.issued.size() != ends_before)
             hold_back(ends_before);
         keep_latest(thread_.issued, ends_before);
@@ -181,7 +182,7 @@ private:
                 s->retain();
                 storages_.push_back(s);
             } else {
-                storages_.push_back(allocate(r, engine.result_home(executable, r)));
+                storages_.push_back(allocate(r, engine.result_home(executable, r, recording_.streams)));
             }
             results_.push_back(storages_.back()->data());
             if (tracked_)
@@ -600,7 +601,7 @@ ir::Graph pending_graph(Node *node) {
         recording.claim_list(Recorder::current(), nullptr);
     recording.finish(false);
     recording.release_lock(); // letting go may call a deleter of the user's, and that may sync
-    ir::Graph graph = recording.build_graph();
+    ir::Graph graph = recording.build_graph(Recording::StreamNames::Real);
     recording.unclaim();
     return graph;
 }
