@@ -66,7 +66,8 @@ Tensor exponent(const Scalar &e, ir::DType dtype, const Tensor &base, Location l
         throw DTypeError("pow: integers to the negative power " + std::to_string(e.to_int()) +
                              " are not integers; convert the base to a floating dtype",
                          loc);
-    return detail::record_literal(detail::from_ir(dtype), e.to_double(), {}, detail::type(base).device, loc);
+    return detail::record_literal(detail::from_ir(dtype), detail::double_of(e), {}, detail::type(base).device,
+                                  loc);
 }
 
 /// A number that the integer dtype of the other operand does not have. Sums, products and bits wrap like
@@ -151,8 +152,9 @@ inline Tensor promoted_if_needed(Rule rule, Op op, const Operand &a, const Opera
         const Tensor &x = a.is_tensor() ? a.tensor() : b.tensor();
         if (x.defined() && takes_numbers(rule, detail::type(x).dtype)) [[likely]] {
             const Scalar &number = a.is_tensor() ? b.number() : a.number();
-            const Tensor other = detail::record_constant(detail::from_ir(detail::type(x).dtype),
-                                                         number.to_double(), {}, detail::type(x).device, loc);
+            const Tensor other =
+                detail::record_constant(detail::from_ir(detail::type(x).dtype), detail::double_of(number), {},
+                                        detail::type(x).device, loc);
             return a.is_tensor() ? detail::binary(op, x, other, loc) : detail::binary(op, other, x, loc);
         }
     }

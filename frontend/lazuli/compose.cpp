@@ -1,8 +1,10 @@
 #include "lazuli/detail/compose.h"
 
+#include "ir/float_environment.h"
 #include "lazuli/defaults.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace lz::detail {
@@ -75,8 +77,11 @@ namespace {
 /// The value as an integer of this dtype: integers wrap, floats saturate, NaN is 0 (S66).
 int64_t integer_of(const Scalar &value, ir::DType dtype) {
     const int bits = 8 * ir::size_of(dtype);
-    if (dtype == ir::DType::Bool)
-        return value.is_float() ? value.to_double() != 0 : value.to_int() != 0;
+    if (dtype == ir::DType::Bool) {
+        if (!value.is_float())
+            return value.to_int() != 0;
+        return std::bit_cast<uint64_t>(value.to_double()) << 1 != 0; // a subnormal number is not 0
+    }
     const bool is_signed = ir::is_signed(dtype);
     if (value.is_float()) {
         const double v = value.to_double();
@@ -98,10 +103,19 @@ int64_t integer_of(const Scalar &value, ir::DType dtype) {
 
 } // namespace
 
+double double_of(const Scalar &value) {
+    if (value.is_float())
+        return value.to_double();
+    const ir::FloatEnvironment environment;
+    volatile int64_t integer = value.to_int(); // or the conversion might leave the environment's lines
+    volatile double rounded = static_cast<double>(integer);
+    return rounded;
+}
+
 Tensor filled(const Scalar &value, const ir::TensorType &like, Location loc) {
     const DType dtype = from_ir(like.dtype);
     if (ir::is_float(like.dtype))
-        return record_constant(dtype, value.to_double(), like.shape, like.device, loc);
+        return record_constant(dtype, double_of(value), like.shape, like.device, loc);
     return record_constant_int(dtype, integer_of(value, like.dtype), like.shape, like.device, loc);
 }
 
@@ -176,7 +190,7 @@ Tensor record_iota(const ir::TensorType &type, int axis, int64_t start_word, int
 }
 
 int64_t word_of(const Scalar &value, ir::DType dtype) {
-    return ir::is_float(dtype) ? ir::scalar_word(value.to_double()) : integer_of(value, dtype);
+    return ir::is_float(dtype) ? ir::scalar_word(double_of(value)) : integer_of(value, dtype);
 }
 
 } // namespace

@@ -62,7 +62,7 @@ template <class T>
 void store(void *to, const std::vector<Scalar> &values) {
     auto *out = static_cast<T *>(to);
     for (size_t i = 0; i < values.size(); ++i)
-        out[i] = std::is_floating_point_v<T> ? static_cast<T>(values[i].to_double())
+        out[i] = std::is_floating_point_v<T> ? static_cast<T>(detail::double_of(values[i]))
                                              : static_cast<T>(values[i].to_int());
 }
 

@@ -1,11 +1,13 @@
 #include "lazuli/tensor.h"
 
+#include "ir/float_environment.h"
 #include "ir/type.h"
 #include "lazuli/detail/compose.h"
 #include "lazuli/detail/failure_record.h"
 #include "lazuli/detail/recorder.h"
 #include "lazuli/detail/storage.h"
 
+#include <bit>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -84,6 +86,7 @@ double Tensor::item_double(Location loc) const {
     if (node_of(*this, "item", loc)->type.device != ir::kCpu && numel() == 1)
         return cpu(loc).item_double(loc);
     const void *at = single_element(*this, loc);
+    const ir::FloatEnvironment environment; // a subnormal f32 is a normal f64
     switch (dtype()) {
     case DType::F16:
         return load<Half>(at);
@@ -100,7 +103,9 @@ double Tensor::item_double(Location loc) const {
 
 bool Tensor::item_bool(Location loc) const {
     const ir::DType dtype = node_of(*this, "item", loc)->type.dtype;
-    return ir::is_float(dtype) ? item_double(loc) != 0 : item_int(true, 8, loc) != 0;
+    if (ir::is_float(dtype)) // a subnormal number is not 0
+        return std::bit_cast<uint64_t>(item_double(loc)) << 1 != 0;
+    return item_int(true, 8, loc) != 0;
 }
 
 namespace {

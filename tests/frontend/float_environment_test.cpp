@@ -120,6 +120,52 @@ TEST(FloatEnvironment, LiteralsAreFoldedAsKernelsCompute) {
     }).join();
 }
 
+/// Elements that leave and numbers that enter by way of f64: `item`, a 0-dim CPU operand of a kernel (which
+/// enters as a number), numbers beside tensors.
+TEST(FloatEnvironment, OneNumberIsReadAndEntersAsItIs) {
+    const std::vector<std::pair<Tensor, double>> ready = {
+        {full({}, kSubnormal).eval(), kSubnormal},
+        {full({1}, kSubnormal).eval(), kSubnormal},
+        {full({}, 0x1p-130, {.dtype = bf16}).eval(), 0x1p-130},
+        {full({}, 5e-324, {.dtype = f64}).eval(), 5e-324},
+    };
+    constexpr int64_t large = (int64_t{1} << 53) + 1; // between two numbers of f64
+    for (const Environment &e : environments()) {
+        std::vector<double> items;
+        std::vector<bool> truths;
+        std::vector<Tensor> entered, integers;
+        std::vector<uint8_t> filled;
+        std::thread([&] {
+            e.enter();
+            for (const auto &[x, wanted] : ready) {
+                items.push_back(x.item<double>());
+                truths.push_back(x.item<bool>());
+                entered.push_back(
+                    (where(ones({3}, {.dtype = boolean}), x, zeros({3}, {.dtype = x.dtype()}))).eval());
+            }
+            for (const int64_t sign : {1, -1}) {
+                integers.push_back(full({2}, sign * large, {.dtype = f64}).eval());
+                integers.push_back((ones({2}, {.dtype = f64}) * (sign * large)).eval());
+                integers.push_back(
+                    tensor({sign * large, sign * large, 0.5}, {.dtype = f64}).slice(0, 0, 2).eval());
+            }
+            filled = full({1}, 5e-324, {.dtype = boolean}).to(u8).to_vector<uint8_t>();
+            e.leave();
+        }).join();
+        for (size_t k = 0; k < ready.size(); ++k) {
+            EXPECT_EQ(items[k], ready[k].second) << e.name;
+            EXPECT_TRUE(truths[k]) << e.name;
+            EXPECT_EQ(entered[k].to(f64).to_vector<double>(), std::vector<double>(3, ready[k].second))
+                << e.name;
+        }
+        for (size_t k = 0; k < integers.size(); ++k)
+            EXPECT_EQ(integers[k].to_vector<double>(),
+                      std::vector<double>(2, (k < 3 ? 1 : -1) * static_cast<double>(large - 1)))
+                << e.name << " " << k;
+        EXPECT_EQ(filled, std::vector<uint8_t>{1}) << e.name;
+    }
+}
+
 TEST(FloatEnvironment, PrintingRoundsToNearest) {
     const Tensor x = full({2}, 0.12345678F);
     std::ostringstream plain, up;
@@ -135,7 +181,9 @@ TEST(FloatEnvironment, PrintingRoundsToNearest) {
 TEST(FloatEnvironment, FunctionsOfTheUsersRunAsKernelsDoAndCannotChangeIt) {
     register_call(
         "test.rounds_up",
-        [](std::span<const CallType> in) { return std::vector<CallType>{{f32, in[0].shape}}; },
+        [](std::span<const CallType> in) {
+            return std::vector<CallType>{{f32, in[0].shape}};
+        },
         [](std::span<const CallInput> in, std::span<const CallOutput> out) {
             out[0].values<float>()[0] = static_cast<float>(std::fegetround() == FE_TONEAREST);
             std::fesetround(FE_UPWARD);

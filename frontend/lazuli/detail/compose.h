@@ -81,6 +81,9 @@ inline Tensor record(Op op, std::initializer_list<const Tensor *> operands, cons
     return record(op, std::span(operands.begin(), operands.size()), structural, runtime, loc);
 }
 
+/// The number as a kernel rounds it, whatever the caller's rounding mode: an i64 may be no f64.
+double double_of(const Scalar &value);
+
 inline Tensor unary(Op op, const Tensor &x, Location loc) {
     const Tensor *operand = &x;
     return record(op, {&operand, 1}, {}, {}, loc);

@@ -2,6 +2,7 @@
 
 #include "engine/engine.h"
 #include "ir/diagnostic.h"
+#include "ir/float_environment.h"
 #include "lazuli/detail/failure_record.h"
 #include "lazuli/detail/flights.h"
 #include "lazuli/detail/hot_tls.h"
@@ -44,6 +45,7 @@ T bits_at(const void *memory) {
 
 /// An element as the runtime word of a constant (ir/op.h).
 int64_t word_of_element(const void *memory, ir::DType dtype) {
+    const ir::FloatEnvironment environment; // a subnormal f32 is a normal f64
     switch (dtype) {
     case ir::DType::Bool:
     case ir::DType::U8:
