@@ -13,10 +13,14 @@ DType compute_dtype(DType t) {
     return t == f16 || t == bf16 ? f32 : t;
 }
 
-/// The operand in the dtype where all meet, and then in that of the computation; a number only in the latter.
+/// The operand in the dtype where all meet, and then in that of the computation; a number, and a 0-dim tensor
+/// of another dtype beside a half, only in the latter.
 Array entered(const Oracle &o, const Arg &arg, DType t) {
-    if (arg.handle >= 0)
-        return converted(converted(o.value(arg), t), compute_dtype(t));
+    if (arg.handle >= 0) {
+        const Array &x = o.value(arg);
+        return converted(x.shape.empty() && x.dtype != t && compute_dtype(t) != t ? x : converted(x, t),
+                         compute_dtype(t));
+    }
     Array out = make(compute_dtype(t), {});
     out.at[0] = converted(arg.number, compute_dtype(t));
     return out;

@@ -241,19 +241,21 @@ Array two(const Oracle &o, const std::string &name, const Binary &op, bool compa
     Trust trust = Trust::Exact;
     constexpr int kNowhere = -2;
     int device = kNowhere;
+    // A number enters in the dtype of the computation, and so does a 0-dim tensor of another dtype; but as
+    // PyTorch has it, what is compared, chosen or an exponent or base is first a number of the tensor's
+    // dtype.
+    const bool rounds = op.rule == Rule::Any || op.rule == Rule::Power;
+    const DType wide = !rounds && (work == f16 || work == bf16) ? f32 : work;
     for (size_t k = 0; k < 2; ++k) {
         if (in[k].handle < 0) {
-            // A number enters in the dtype of the computation; but as PyTorch has it, what is compared,
-            // chosen or an exponent or base is first a number of the tensor's dtype.
-            const bool rounds = op.rule == Rule::Any || op.rule == Rule::Power;
             x[k] = make(work, {});
-            x[k].at[0] = converted(in[k].number, !rounds && (work == f16 || work == bf16) ? f32 : work);
+            x[k].at[0] = converted(in[k].number, wide);
             if (k == 0)
                 continue;
         } else {
             const Array &v = o.value(in[k]);
             trust = through(trust, v.trust);
-            x[k] = converted(v, work);
+            x[k] = converted(v, v.shape.empty() && v.dtype != work ? wide : work);
             if (v.device >= 0 || !v.shape.empty()) { // a number on the CPU goes with anything
                 if (device != kNowhere && device != v.device)
                     throw Mistake(ErrorType::Device, "two devices", true);
