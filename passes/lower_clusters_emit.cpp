@@ -223,7 +223,7 @@ KValue KernelEmitter::emit_position(const Index &index) {
 KValue KernelEmitter::emit_new(ExprId id) {
     const Expr &e = exprs_.expr(id);
     KernelBuilder &b = builder_;
-    const auto operand = [&](int i) { return emit(e.operands[i]); };
+    const auto operand = [&](size_t i) { return emit(e.operands[i]); };
     const auto number = [&] { return b.arg_value(arg(ArgRole::Other, e.number)); };
     const auto from = [&] { b.set_source(e.source); };
     switch (e.kind) {
@@ -353,7 +353,7 @@ void KernelEmitter::hoist(std::span<const ExprId> roots, uint32_t mask, int dept
         }
         if (const Kept *row = kept_.empty() ? nullptr : kept(id); row && row->stored)
             continue;
-        for (int i = 2; i >= 0; --i)
+        for (size_t i = 3; i-- > 0;)
             if (e.operands[i] != kNoExpr)
                 open.push_back(e.operands[i]);
         if (e.kind == ExprKind::Load || e.kind == ExprKind::Position)

@@ -368,7 +368,7 @@ ExprId ClusterExprs::gather(const Node &node, MapId map, ExprId predicate) {
     const int64_t extent = graph_.type(operands[0]).shape[static_cast<int>(axis)];
     const ExprId safe = add({.kind = ExprKind::Bounded,
                              .dtype = DType::I64,
-                             .operands = {index, predicate, kNoExpr},
+                             .operands = {index, predicate},
                              .number = extent,
                              .on_demand = true,
                              .weight = 2});
@@ -474,7 +474,7 @@ ExprId ClusterExprs::load(ValueId v, const IndexMap &map, ExprId predicate) {
     addresses_.push_back(std::move(address));
     return add({.kind = ExprKind::Load,
                 .dtype = graph_.type(v).dtype,
-                .operands = {predicate, kNoExpr, kNoExpr},
+                .operands = {predicate},
                 .payload = static_cast<uint32_t>(addresses_.size() - 1),
                 .value = v,
                 .on_demand = true,
@@ -499,7 +499,7 @@ ExprId ClusterExprs::divide(ExprKind kind, const Index &index, int64_t divisor) 
             return e;
     return add({.kind = kind,
                 .dtype = DType::I64,
-                .operands = {at, kNoExpr, kNoExpr},
+                .operands = {at},
                 .number = divisor,
                 .on_demand = true,
                 .weight = 4});
@@ -525,11 +525,8 @@ ExprId ClusterExprs::in_range(const Index &index, int64_t extent) {
     for (ExprId e = 0; e < exprs_.size(); ++e)
         if (exprs_[e].kind == ExprKind::InRange && exprs_[e].operands[0] == at && exprs_[e].number == extent)
             return e;
-    return add({.kind = ExprKind::InRange,
-                .dtype = DType::Bool,
-                .operands = {at, kNoExpr, kNoExpr},
-                .number = extent,
-                .weight = 2});
+    return add(
+        {.kind = ExprKind::InRange, .dtype = DType::Bool, .operands = {at}, .number = extent, .weight = 2});
 }
 
 ExprId ClusterExprs::both(ExprId a, ExprId b) {
@@ -538,7 +535,7 @@ ExprId ClusterExprs::both(ExprId a, ExprId b) {
     for (ExprId e = 0; e < exprs_.size(); ++e)
         if (exprs_[e].kind == ExprKind::And && exprs_[e].operands[0] == a && exprs_[e].operands[1] == b)
             return e;
-    return add({.kind = ExprKind::And, .dtype = DType::Bool, .operands = {a, b, kNoExpr}, .weight = 1});
+    return add({.kind = ExprKind::And, .dtype = DType::Bool, .operands = {a, b}, .weight = 1});
 }
 
 ExprId ClusterExprs::choose(ExprId predicate, ExprId a, ExprId b) {
@@ -552,8 +549,7 @@ ExprId ClusterExprs::cast(ExprId e, DType to) {
     const uint64_t k = key(e, static_cast<uint32_t>(to));
     if (const auto it = casts_.find(k); it != casts_.end())
         return it->second;
-    const ExprId c =
-        add({.kind = ExprKind::Cast, .dtype = to, .operands = {e, kNoExpr, kNoExpr}, .weight = 1});
+    const ExprId c = add({.kind = ExprKind::Cast, .dtype = to, .operands = {e}, .weight = 1});
     casts_.emplace(k, c);
     return c;
 }

@@ -7,6 +7,7 @@
 #include "ir/kernel.h"
 #include "passes/index_map.h"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -36,11 +37,25 @@ enum class ExprKind : uint8_t {
     Product, ///< of the cluster's contraction
 };
 
+/// Up to three: those that are not given are kNoExpr (of an array they would be expression 0).
+class ExprOperands {
+public:
+    ExprOperands(ExprId first = kNoExpr, ExprId second = kNoExpr, ExprId third = kNoExpr)
+        : ids_{first, second, third} {}
+    ExprId &operator[](size_t i) { return ids_[i]; }
+    ExprId operator[](size_t i) const { return ids_[i]; }
+    const ExprId *begin() const { return ids_.data(); }
+    const ExprId *end() const { return ids_.data() + ids_.size(); }
+
+private:
+    std::array<ExprId, 3> ids_;
+};
+
 struct Expr {
     ExprKind kind;
     ir::DType dtype;
     ir::Op op = ir::Op::Add;
-    ExprId operands[3] = {kNoExpr, kNoExpr, kNoExpr};
+    ExprOperands operands = {};
     uint32_t payload = 0;
     int64_t number = 0;
     ir::NodeId source = ir::kNone;

@@ -8,7 +8,6 @@ namespace lz::test::calls {
 struct GenerateOptions {
     int longest = 24; ///< statements, beside four
     int gpus = 0;
-    bool everything = false; ///< known defects too
 };
 
 Program generate(uint64_t seed, const GenerateOptions &options);

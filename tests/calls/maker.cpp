@@ -1,6 +1,5 @@
 // Random choices, and programs made of them.
 #include "generate.h"
-#include "tests/support/environment.h"
 
 #include <algorithm>
 #include <cmath>
@@ -106,24 +105,6 @@ Extents Maker::shape() {
     return shape;
 }
 
-namespace {
-
-// A defect that is known and not mended yet. The switch goes with its mend.
-constexpr bool kLeaveOutOneResultOfTwo = true; ///< sort's second result waits for the first's thread
-
-/// lz::eval of both results.
-Statement eval_of(const std::vector<int> &results) {
-    Statement s;
-    for (const Row &row : table())
-        if (row.text == "lz::eval({T0, T1})")
-            s.row = &row;
-    for (const int h : results)
-        s.args.push_back(Arg::of(h));
-    return s;
-}
-
-} // namespace
-
 Program generate(uint64_t seed, const GenerateOptions &options) {
     Program program;
     program.seed = seed;
@@ -131,8 +112,6 @@ Program generate(uint64_t seed, const GenerateOptions &options) {
     program.gpus = options.gpus;
     program.handles = 3 + static_cast<int>(random() % 6);
     const int length = 4 + static_cast<int>(random() % static_cast<uint64_t>(options.longest));
-    static const bool asked = number_from("LAZULI_FUZZ_ALL", 0) != 0;
-    const bool all = options.everything || asked;
     Oracle oracle(program.handles);
     Maker maker(random(), oracle);
     maker.gpus = options.gpus;
@@ -155,11 +134,7 @@ Program generate(uint64_t seed, const GenerateOptions &options) {
         if (mistaken &&
             (late ? !row->now || !maker.once_in(2) : !maker.once_in(12))) // most programs are right
             continue;
-        const bool two = s.out.size() == 2 && !s.row->list && !mistaken;
-        const std::vector<int> results = s.out;
         program.statements.push_back(std::move(s));
-        if (!all && kLeaveOutOneResultOfTwo && two)
-            program.statements.push_back(eval_of(results));
     }
     return program;
 }
