@@ -122,6 +122,88 @@ void add_call_rows(std::vector<Row> &rows) {
     late("OUT = computed(lz::floor_divide(T0, T1))", "floor_divide", lz::floor_divide);
     late("OUT = computed(lz::remainder(T0, T1))", "remainder", lz::remainder);
     late("OUT = computed(lz::fmod(T0, T1))", "fmod", lz::fmod);
+    // Divisions under the mask of what joins or pads them: their checks count inside of it alone.
+    rows.push_back({"OUT = computed(lz::pad(lz::floor_divide(T0, T1), {I0, I1}, 7))",
+                    [](Call &c) {
+                        const Tensor made = lz::pad(lz::floor_divide(c.operand(0), c.operand(1), c.loc),
+                                                    {c.integer(0), c.integer(1)}, 7, c.loc);
+                        (void)made.str(c.loc);
+                        c.result(0) = made;
+                    },
+                    [](Oracle &o, const Statement &s) {
+                        Array out = computed(o, "floor_divide", s.args);
+                        const int64_t n = out.shape.back(), before = s.ints[0], after = s.ints[1];
+                        std::vector<Element> padded;
+                        for (int64_t row = 0; row < count(out.shape) / std::max<int64_t>(n, 1); ++row)
+                            for (int64_t k = -before; k < n + after; ++k)
+                                padded.push_back(k < 0 || k >= n ? converted(Scalar(7), out.dtype)
+                                                                 : out.at[static_cast<size_t>(row * n + k)]);
+                        out.shape.back() += before + after;
+                        out.at = std::move(padded);
+                        o.set(s.out[0], std::move(out));
+                    },
+                    [](Maker &m, Statement &s) {
+                        if (!make_whole_pair(m, s, false))
+                            return false;
+                        s.ints = {m.below(3), m.between(1, 3)};
+                        const Extents shape =
+                            broadcast(m.oracle.value(s.args[0]).shape, m.oracle.value(s.args[1]).shape);
+                        return !shape.empty() && count(shape) > 0;
+                    },
+                    10, false, false, true});
+    rows.push_back(
+        {"OUT = computed(lz::stack({lz::remainder(T0, T1), lz::floor_divide(T0, T1)}, 0))",
+         [](Call &c) {
+             const Tensor made = lz::stack({lz::remainder(c.operand(0), c.operand(1), c.loc),
+                                            lz::floor_divide(c.operand(0), c.operand(1), c.loc)},
+                                           0, c.loc);
+             (void)made.str(c.loc);
+             c.result(0) = made;
+         },
+         [](Oracle &o, const Statement &s) {
+             Array out = computed(o, "remainder", s.args);
+             const Array second = computed(o, "floor_divide", s.args);
+             out.shape.insert(out.shape.begin(), 2);
+             out.at.insert(out.at.end(), second.at.begin(), second.at.end());
+             o.set(s.out[0], std::move(out));
+         },
+         [](Maker &m, Statement &s) {
+             return make_whole_pair(m, s, false) &&
+                    broadcast(m.oracle.value(s.args[0]).shape, m.oracle.value(s.args[1]).shape).size() < 8;
+         },
+         10, false, false, true});
+    rows.push_back(
+        {"OUT = computed(lz::one_hot(T0, I0))",
+         [](Call &c) {
+             const Tensor made = lz::one_hot(c.tensor(0), c.integer(0), c.loc);
+             (void)made.str(c.loc);
+             c.result(0) = made;
+         },
+         [](Oracle &o, const Statement &s) {
+             const Array &at = o.value(s.args[0]);
+             Extents shape = at.shape;
+             shape.push_back(s.ints[0]);
+             Array out = make(i64, shape);
+             out.device = at.device;
+             for (size_t k = 0; k < at.at.size(); ++k) {
+                 if (at.at[k].i < 0 || at.at[k].i >= s.ints[0])
+                     throw Mistake(ErrorType::Index, "no such class", true);
+                 out.at[k * static_cast<size_t>(s.ints[0]) + static_cast<size_t>(at.at[k].i)].i = 1;
+             }
+             o.set(s.out[0], std::move(out));
+         },
+         [](Maker &m, Statement &s) {
+             const auto at = m.any([](const Array &v) {
+                 return v.dtype == i64 && v.trust == Trust::Exact && v.shape.size() < 8 && v.at.size() < 200;
+             });
+             if (!at)
+                 return false;
+             s.args = {Arg::of(*at)};
+             s.ints = {m.between(1, 9)};
+             s.out = {m.target()};
+             return true;
+         },
+         10, false, false, true});
     rows.push_back(
         {"computed(T0.floor_divide_(T1))",
          [](Call &c) { (void)c.tensor(0).floor_divide_(c.operand(1), c.loc).str(c.loc); },

@@ -94,6 +94,24 @@ void probe(Call &c) {
         c.fail("what the stream was given had not been computed");
 }
 
+/// A stream in each turn of a loop, urgent in every other one, that lives as long as the turn does. Where
+/// nothing is evaluated in between, more of them are pending than there are numbers.
+void turns(Call &c) {
+    const Device gpu = Device::cuda(static_cast<int>(c.integer(0)) % c.world().gpus);
+    const bool each = c.integer(1) % 2 == 0;
+    constexpr int kTurns = 70;
+    Tensor x = zeros({100}, {.device = gpu}, c.loc);
+    for (int k = 0; k < kTurns; ++k) {
+        const Stream s(gpu, k % 2 ? -1 : 0, c.loc);
+        const StreamGuard guard(s);
+        x = lz::add({x, c.loc}, {1, c.loc}, c.loc);
+        if (each)
+            x.eval(c.loc);
+    }
+    if (std::ranges::any_of(x.to_vector<float>(c.loc), [](float v) { return v != kTurns; }))
+        c.fail("another value than 70");
+}
+
 /// Most of a small GPU's memory goes to a copy in; what is computed from it then finds what is left, on
 /// whatever stream it was (S52).
 void crowd(Call &c) {
@@ -121,16 +139,22 @@ void add_device_rows(std::vector<Row> &rows) {
              make_move, weight, empties});
     };
     const auto first = [](const Statement &s) { return std::vector<int>{static_cast<int>(s.ints[0])}; };
-    move(LZ_CALL(lz::to(T0, V0, loc)), [](const Statement &s) { return std::vector<int>{s.device}; }, 30);
-    move(LZ_CALL(M0.to(V0, loc)), [](const Statement &s) { return std::vector<int>{s.device}; }, 10, true);
+    move(
+        LZ_CALL(lz::to(T0, V0, loc)), [](const Statement &s) { return std::vector<int>{s.device}; }, 30);
+    move(
+        LZ_CALL(M0.to(V0, loc)), [](const Statement &s) { return std::vector<int>{s.device}; }, 10, true);
     move(
         LZ_CALL(lz::to(T0, V0, lz::CopyOptions{.non_blocking = true}, loc)),
         [](const Statement &s) { return std::vector<int>{s.device}; }, 10);
     move(LZ_CALL(T0.cuda(static_cast<int>(I0), loc)), first, 40);
-    move(LZ_CALL(T0.cpu(loc)), [](const Statement &) { return std::vector<int>{-1}; }, 30);
+    move(
+        LZ_CALL(T0.cpu(loc)), [](const Statement &) { return std::vector<int>{-1}; }, 30);
     move(
         LZ_CALL(T0.cuda(static_cast<int>(I0), loc).cpu(loc)),
-        [](const Statement &s) { return std::vector<int>{static_cast<int>(s.ints[0]), -1}; }, 20);
+        [](const Statement &s) {
+            return std::vector<int>{static_cast<int>(s.ints[0]), -1};
+        },
+        20);
     move(
         LZ_CALL(T0.cuda(static_cast<int>(I0), loc).cuda(static_cast<int>(I1), loc)),
         [](const Statement &s) {
@@ -199,8 +223,10 @@ void add_device_rows(std::vector<Row> &rows) {
                 c.world().guards.pop_back();
         },
         30);
-    effect("use(s, I0).synchronize()", [](Call &c) { stream(c, c.integer(0)).synchronize(c.loc); }, 10);
-    effect("(void)use(s, I0).query()", [](Call &c) { (void)stream(c, c.integer(0)).query(c.loc); }, 5);
+    effect(
+        "use(s, I0).synchronize()", [](Call &c) { stream(c, c.integer(0)).synchronize(c.loc); }, 10);
+    effect(
+        "(void)use(s, I0).query()", [](Call &c) { (void)stream(c, c.integer(0)).query(c.loc); }, 5);
     effect(
         "use(s, I0).wait_stream(use(s, I1))",
         [](Call &c) { stream(c, c.integer(0)).wait_stream(stream(c, c.integer(1)), c.loc); }, 10);
@@ -209,7 +235,8 @@ void add_device_rows(std::vector<Row> &rows) {
         10);
     effect(
         "event.wait(use(s, I0))", [](Call &c) { c.world().event->wait(stream(c, c.integer(0)), c.loc); }, 10);
-    effect("event.synchronize()", [](Call &c) { c.world().event->synchronize(c.loc); }, 5);
+    effect(
+        "event.synchronize()", [](Call &c) { c.world().event->synchronize(c.loc); }, 5);
     effect(
         "lz::cuda::synchronize(gpu(I0))",
         [](Call &c) {
@@ -230,6 +257,7 @@ void add_device_rows(std::vector<Row> &rows) {
                     },
                     15});
     effect("crowd(gpu(I0))", crowd, 8);
+    effect("turns(gpu(I0), I1)", turns, 5);
     // Peers: allowed in one direction only.
     rows.push_back({"lz::cuda::enable_peer_access(gpu(I0), gpu(I1))",
                     [](Call &c) {
@@ -270,7 +298,7 @@ void add_device_rows(std::vector<Row> &rows) {
                         Array y = o.value(s.args[1]);
                         const int home = o.value(s.args[0]).device;
                         if (y.device != home && !o.peers.contains({home, y.device}))
-                            throw Mistake(ErrorType::Device, "no peers");
+                            throw Mistake(ErrorType::Device, "no peers", true);
                         y.device = home;
                         Oracle two(2);
                         two.set(0, o.value(s.args[0]));
@@ -282,9 +310,12 @@ void add_device_rows(std::vector<Row> &rows) {
                             m.any([](const Array &v) { return v.device >= 0 && !v.shape.empty(); });
                         if (!x)
                             return false;
+                        const int home = m.oracle.value(*x).device;
+                        const bool other_way = m.once_in(2); // what is allowed the other way round only
                         const auto y = m.any([&](const Array &v) {
-                            return v.device >= 0 && v.device != m.oracle.value(*x).device &&
-                                   v.shape == m.oracle.value(*x).shape;
+                            return v.device >= 0 && v.device != home && v.shape == m.oracle.value(*x).shape &&
+                                   (!other_way || (m.oracle.peers.contains({v.device, home}) &&
+                                                   !m.oracle.peers.contains({home, v.device})));
                         });
                         if (!y)
                             return false;
@@ -292,7 +323,7 @@ void add_device_rows(std::vector<Row> &rows) {
                         s.out = {m.target()};
                         return true;
                     },
-                    40});
+                    40, false, false, true});
 }
 
 } // namespace lz::test::calls

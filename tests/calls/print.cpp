@@ -205,6 +205,18 @@ const std::vector<Helper> kHelpers = {
     std::cout << x << " " << x.dtype() << " on " << x.device() << '\n';
 }
 )"},
+    {{"turns("}, R"(static void turns(const lz::Device &gpu, int64_t pending) {
+    Tensor x = lz::zeros({100}, {.device = gpu});
+    for (int k = 0; k < 70; ++k) {
+        const lz::Stream s(gpu, k % 2 ? -1 : 0);
+        const lz::StreamGuard guard(s);
+        x = x + 1;
+        if (pending % 2 == 0)
+            x.eval();
+    }
+    show(x);
+}
+)"},
     {{"crowd("}, R"(static void crowd(const lz::Device &gpu) {
     Tensor x = lz::tensor(std::vector<float>(500000, 1.5f)).cuda(gpu);
     x.eval();
