@@ -16,8 +16,12 @@
 //   a load leaves a loop of no elements                                       8    119
 //   a stream that is done is counted with the next one's priority (hangs)     -    166
 //   streams in a loop that evaluates nothing die at the 65th                  -     39
+//   the check of an integer division counts outside its mask                 55     66
+//   one_hot makes a row of zeros of a class that is not there                12     29
+//   peer access in one direction allows the other                             -     43
 //
-// The last two are measured with today's rows, the others before divisions in pads, one_hot and turns() came.
+// Each is measured with the calls as they were then: the last five since divisions in pads, one_hot and
+// turns() are among them, the others before.
 //
 // LAZULI_FUZZ_PROGRAMS=n  how many (0: without end)
 // LAZULI_FUZZ_SEED=s      the first seed (1)

@@ -271,7 +271,7 @@ void add_device_rows(std::vector<Row> &rows) {
                         s.ints = {m.below(std::max(m.gpus, 1)), m.below(std::max(m.gpus, 1))};
                         return m.gpus > 1 && s.ints[0] != s.ints[1];
                     },
-                    8});
+                    30});
     rows.push_back({"lz::cuda::disable_peer_access(gpu(I0), gpu(I1))",
                     [](Call &c) {
                         cuda::disable_peer_access(Device::cuda(static_cast<int>(c.integer(0))),
