@@ -16,6 +16,8 @@ namespace {
 
 /// What most launches need: a slot that held a wait first has room for one.
 constexpr size_t kUsualBytes = 256;
+/// More than this is given back when the item is done: each slot of a ring would keep its largest item's.
+constexpr size_t kKeptBytes = 2048;
 
 /// splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators).
 uint64_t next_random(uint64_t &state) {
@@ -185,6 +187,10 @@ bool StreamQueue::perform(Slot &slot) {
     }
     slot.run = nullptr;
     slot.done = {};
+    if (slot.capacity > kKeptBytes) {
+        slot.arguments.reset();
+        slot.capacity = 0;
+    }
     slot.callback = nullptr;
     slot.other.reset();
     slot.foreign = nullptr;

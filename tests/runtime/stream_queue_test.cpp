@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <malloc.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -28,6 +29,30 @@ TEST(Streams, DoWhatIsPutOnThemInOrder) {
     EXPECT_EQ(read<int64_t>(gpus[0], value), 123456789);
     gpus[0].free(value, 8);
 }
+
+#ifdef __GLIBC__ // the sanitizers' own heaps say 0
+TEST(Streams, ARingDoesNotKeepTheArgumentsOfLargeItems) {
+    Gpus gpus(1);
+    const std::vector<int64_t> args(20000, 7);
+    static std::atomic<int64_t> sum;
+    const auto run = [&] {
+        launch(
+            gpus[0], 1, [](const ir::KernelFrame *f, int64_t, int64_t, void *) { sum += f->args[19999]; }, {},
+            args);
+        finish(gpus[0], 1);
+    };
+    const auto heap = [] {
+        const struct mallinfo2 info = mallinfo2();
+        return info.uordblks + info.hblkhd;
+    };
+    run();
+    const size_t before = heap();
+    for (int i = 0; i < 500; ++i) // 80 MB
+        run();
+    EXPECT_LT(heap(), before + (size_t{4} << 20));
+    EXPECT_EQ(sum, 501 * 7);
+}
+#endif
 
 TEST(Streams, APointIsReachedWhenSoManyItemsAreDone) {
     Gpus gpus(1);
