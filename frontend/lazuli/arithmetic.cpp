@@ -66,8 +66,11 @@ Tensor exponent(const Scalar &e, ir::DType dtype, const Tensor &base, Location l
         throw DTypeError("pow: integers to the negative power " + std::to_string(e.to_int()) +
                              " are not integers; convert the base to a floating dtype",
                          loc);
-    return detail::record_literal(detail::from_ir(dtype), detail::double_of(e), {}, detail::type(base).device,
-                                  loc);
+    const DType in = detail::from_ir(dtype);
+    const ir::Device device = detail::type(base).device;
+    if (!ir::is_float(dtype) && e.to_int() > int64_t{1} << 53) // a literal is a double, which lacks it
+        return detail::record_constant_int(in, e.to_int(), {}, device, loc);
+    return detail::record_literal(in, detail::double_of(e), {}, device, loc);
 }
 
 /// A number that the integer dtype of the other operand does not have. Sums, products and bits wrap like

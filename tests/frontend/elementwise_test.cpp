@@ -175,6 +175,21 @@ TEST(Elementwise, PowersOfBoolAreIntegers) {
     expect_tensor(b.sign(), {2}, lz::boolean, {1, 0});
 }
 
+TEST(Elementwise, PowersOfIntegersKnowEveryExponent) {
+    for (const int64_t e : {(int64_t{1} << 53) + 1, INT64_MAX - 2, INT64_MAX}) { // no doubles
+        uint64_t wanted = 1;
+        uint64_t power = 3;
+        for (uint64_t left = static_cast<uint64_t>(e); left; left >>= 1, power *= power)
+            if (left & 1)
+                wanted *= power;
+        Tensor x = lz::tensor({3, 1});
+        EXPECT_EQ(lz::pow(x, e).to_vector<int64_t>(),
+                  (std::vector<int64_t>{static_cast<int64_t>(wanted), 1}));
+        x.pow_(e);
+        EXPECT_EQ(x.to_vector<int64_t>(), (std::vector<int64_t>{static_cast<int64_t>(wanted), 1}));
+    }
+}
+
 TEST(Elementwise, LogicLooksAtWhetherElementsAreZero) {
     const Tensor a = lz::tensor({0.0, 0.5, 2.0}), b = lz::tensor({1, 0, 3});
     expect_tensor(lz::logical_and(a, b), {3}, lz::boolean, {0, 0, 1});
