@@ -27,13 +27,20 @@
 // LAZULI_FUZZ_SEED=s      the first seed (1)
 // LAZULI_FUZZ_APART=1     each program in a process of its own: those that crash or hang are shrunk, too
 // LAZULI_FUZZ_SECONDS=t   how long one program may take
+// LAZULI_FUZZ_DIGESTS=f   writes to this file what the bits of each program's values are
 #include "generate.h"
 
 #include "tests/support/environment.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 namespace {
 
@@ -54,14 +61,22 @@ constexpr int64_t kPrograms = 150;
 #else
 constexpr int64_t kPrograms = 1500;
 #endif
+/// In each further mode, of either kind.
+constexpr int64_t kInModes = kPrograms / 10;
 constexpr int kGpus = 4;
 
 void expect_right(const GenerateOptions &options, int64_t programs, uint64_t first) {
     const bool apart = number_from("LAZULI_FUZZ_APART", 0) != 0;
+    std::ofstream digests;
+    if (const char *const path = std::getenv("LAZULI_FUZZ_DIGESTS"))
+        digests.open(path);
     int failures = 0;
     for (uint64_t seed = first; programs == 0 || seed < first + static_cast<uint64_t>(programs); ++seed) {
         const Program program = generate(seed, options);
-        const std::string what = apart ? run_apart(program) : run(program);
+        Seen seen;
+        const std::string what = apart ? run_apart(program) : run_and_see(program, seen);
+        if (digests.is_open())
+            digests << seed << ' ' << seen.bits << '\n';
         if (what.empty())
             continue;
         ADD_FAILURE() << report(program, what, apart ? run_apart : run);
@@ -81,8 +96,66 @@ TEST(Calls, RandomProgramsOnFourGpusDoWhatPlainLoopsDo) {
         GTEST_SKIP() << "Virtual GPUs need the CPU's JIT, and this build has none.";
     GenerateOptions options;
     options.gpus = kGpus;
-    expect_right(options, (number_from("LAZULI_FUZZ_PROGRAMS", kPrograms) + 2) / 3,
-                 static_cast<uint64_t>(number_from("LAZULI_FUZZ_SEED", 1)));
+    const int64_t programs = number_from("LAZULI_FUZZ_PROGRAMS", (kPrograms + 2) / 3);
+    expect_right(options, programs, static_cast<uint64_t>(number_from("LAZULI_FUZZ_SEED", 1)));
+}
+
+// --- modes that are settled once in a process: each has one of its own
+
+/// The test in a process with this variable: what it says if it fails, and the digests of its programs.
+struct Other {
+    bool passed = false;
+    std::string output, digests;
+};
+Other in_process_with(const std::string &variable, const std::string &test) {
+    const std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / fmt::format("lazuli-calls-{}", ::getpid());
+    std::filesystem::create_directory(folder);
+    const std::string output = folder / "output", digests = folder / "digests";
+    const std::string command = fmt::format(
+        "env {} LAZULI_FUZZ_PROGRAMS={} LAZULI_FUZZ_DIGESTS='{}' '{}' "
+        "--gtest_filter='{}' >'{}' 2>&1",
+        variable, kInModes, digests, std::filesystem::read_symlink("/proc/self/exe").string(), test, output);
+    Other out;
+    out.passed = std::system(command.c_str()) == 0; // NOLINT: of nothing but its own
+    const auto text = [](const std::string &path) {
+        std::ifstream file(path);
+        return std::string(std::istreambuf_iterator<char>(file), {});
+    };
+    out.output = text(output);
+    out.digests = text(digests);
+    std::filesystem::remove_all(folder);
+    return out;
+}
+
+void expect_same_bits(const std::string &test) {
+    const Other plain = in_process_with("LAZULI_FUSE=1", test);
+    ASSERT_TRUE(plain.passed) << plain.output;
+    ASSERT_EQ(std::ranges::count(plain.digests, '\n'), kInModes);
+    for (const char *const mode : {"LAZULI_FUSE=0", "LAZULI_LAUNCH_BLOCKING=1"}) {
+        const Other other = in_process_with(mode, test);
+        EXPECT_TRUE(other.passed) << mode << '\n' << other.output;
+        EXPECT_EQ(other.digests, plain.digests) << mode << ": another program has other bits";
+    }
+}
+
+TEST(Semantics, S29_random_programs_have_the_same_bits_however_they_are_cut) {
+    expect_same_bits("Calls.RandomProgramsDoWhatPlainLoopsDo");
+}
+
+TEST(Semantics, S29_random_programs_on_gpus_have_the_same_bits_however_they_are_cut) {
+    if (!lz::cuda::is_available())
+        GTEST_SKIP() << "Virtual GPUs need the CPU's JIT, and this build has none.";
+    expect_same_bits("Calls.RandomProgramsOnFourGpusDoWhatPlainLoopsDo");
+}
+
+TEST(Calls, OperandsAreBroughtTogetherWhereTheProgramAsksForIt) {
+    if (!lz::cuda::is_available())
+        GTEST_SKIP() << "Virtual GPUs need the CPU's JIT, and this build has none.";
+    for (const char *const test : {"Calls.RandomProgramsOnFourGpusDoWhatPlainLoopsDo", "Calls.EveryRow*"}) {
+        const Other other = in_process_with("LAZULI_TRANSFER=automatic", test);
+        EXPECT_TRUE(other.passed) << other.output;
+    }
 }
 
 } // namespace

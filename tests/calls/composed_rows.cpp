@@ -31,7 +31,7 @@ Array apply(const char *name, const Array &x, const Array &y) {
     two.set(0, x);
     two.set(1, y);
     Array out = computed(two, name, {Arg::of(0), Arg::of(1)});
-    out.device = std::max(x.device, y.device);
+    out.device = x.device < 0 && x.shape.empty() ? y.device : x.device;
     return out;
 }
 
@@ -64,8 +64,8 @@ bool make_operands(Maker &m, Statement &s, size_t count, bool floats) {
     s.args = {Arg::of(*x)};
     Array shape = m.oracle.value(*x);
     while (s.args.size() < count) {
-        const auto y = m.any(
-            [&](const Array &v) { return fits(v) && v.device == shape.device && fits_beside(shape, v); });
+        const auto y =
+            m.any([&](const Array &v) { return fits(v) && meets(shape, v) && fits_beside(shape, v); });
         if (!y)
             return false;
         s.args.push_back(Arg::of(*y));

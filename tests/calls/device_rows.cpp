@@ -41,6 +41,21 @@ Stream &stream(Call &c, int64_t slot) {
     return *s;
 }
 
+/// Two tensors of one shape on two GPUs that fit.
+std::optional<std::pair<int, int>> two_apart(Maker &m, const std::function<bool(int, int)> &fits) {
+    std::vector<std::pair<int, int>> found;
+    for (int x = 0; x < m.oracle.handles(); ++x)
+        for (int y = 0; y < m.oracle.handles(); ++y) {
+            if (!m.oracle.defined(x) || !m.oracle.defined(y))
+                continue;
+            const Array &a = m.oracle.value(x), &b = m.oracle.value(y);
+            if (a.device >= 0 && b.device >= 0 && a.device != b.device && a.shape == b.shape &&
+                fits(a.device, b.device))
+                found.emplace_back(x, y);
+        }
+    return found.empty() ? std::nullopt : std::optional(m.pick(found));
+}
+
 bool make_stream_use(Maker &m, Statement &s) {
     if (m.gpus == 0)
         return false;
@@ -139,22 +154,16 @@ void add_device_rows(std::vector<Row> &rows) {
              make_move, weight, empties});
     };
     const auto first = [](const Statement &s) { return std::vector<int>{static_cast<int>(s.ints[0])}; };
-    move(
-        LZ_CALL(lz::to(T0, V0, loc)), [](const Statement &s) { return std::vector<int>{s.device}; }, 30);
-    move(
-        LZ_CALL(M0.to(V0, loc)), [](const Statement &s) { return std::vector<int>{s.device}; }, 10, true);
+    move(LZ_CALL(lz::to(T0, V0, loc)), [](const Statement &s) { return std::vector<int>{s.device}; }, 30);
+    move(LZ_CALL(M0.to(V0, loc)), [](const Statement &s) { return std::vector<int>{s.device}; }, 10, true);
     move(
         LZ_CALL(lz::to(T0, V0, lz::CopyOptions{.non_blocking = true}, loc)),
         [](const Statement &s) { return std::vector<int>{s.device}; }, 10);
     move(LZ_CALL(T0.cuda(static_cast<int>(I0), loc)), first, 40);
-    move(
-        LZ_CALL(T0.cpu(loc)), [](const Statement &) { return std::vector<int>{-1}; }, 30);
+    move(LZ_CALL(T0.cpu(loc)), [](const Statement &) { return std::vector<int>{-1}; }, 30);
     move(
         LZ_CALL(T0.cuda(static_cast<int>(I0), loc).cpu(loc)),
-        [](const Statement &s) {
-            return std::vector<int>{static_cast<int>(s.ints[0]), -1};
-        },
-        20);
+        [](const Statement &s) { return std::vector<int>{static_cast<int>(s.ints[0]), -1}; }, 20);
     move(
         LZ_CALL(T0.cuda(static_cast<int>(I0), loc).cuda(static_cast<int>(I1), loc)),
         [](const Statement &s) {
@@ -223,10 +232,8 @@ void add_device_rows(std::vector<Row> &rows) {
                 c.world().guards.pop_back();
         },
         30);
-    effect(
-        "use(s, I0).synchronize()", [](Call &c) { stream(c, c.integer(0)).synchronize(c.loc); }, 10);
-    effect(
-        "(void)use(s, I0).query()", [](Call &c) { (void)stream(c, c.integer(0)).query(c.loc); }, 5);
+    effect("use(s, I0).synchronize()", [](Call &c) { stream(c, c.integer(0)).synchronize(c.loc); }, 10);
+    effect("(void)use(s, I0).query()", [](Call &c) { (void)stream(c, c.integer(0)).query(c.loc); }, 5);
     effect(
         "use(s, I0).wait_stream(use(s, I1))",
         [](Call &c) { stream(c, c.integer(0)).wait_stream(stream(c, c.integer(1)), c.loc); }, 10);
@@ -235,8 +242,7 @@ void add_device_rows(std::vector<Row> &rows) {
         10);
     effect(
         "event.wait(use(s, I0))", [](Call &c) { c.world().event->wait(stream(c, c.integer(0)), c.loc); }, 10);
-    effect(
-        "event.synchronize()", [](Call &c) { c.world().event->synchronize(c.loc); }, 5);
+    effect("event.synchronize()", [](Call &c) { c.world().event->synchronize(c.loc); }, 5);
     effect(
         "lz::cuda::synchronize(gpu(I0))",
         [](Call &c) {
@@ -259,19 +265,22 @@ void add_device_rows(std::vector<Row> &rows) {
     effect("crowd(gpu(I0))", crowd, 8);
     effect("turns(gpu(I0), I1)", turns, 5);
     // Peers: allowed in one direction only.
-    rows.push_back({"lz::cuda::enable_peer_access(gpu(I0), gpu(I1))",
-                    [](Call &c) {
-                        cuda::enable_peer_access(Device::cuda(static_cast<int>(c.integer(0))),
-                                                 Device::cuda(static_cast<int>(c.integer(1))), c.loc);
-                    },
-                    [](Oracle &o, const Statement &s) {
-                        o.peers.insert({static_cast<int>(s.ints[0]), static_cast<int>(s.ints[1])});
-                    },
-                    [](Maker &m, Statement &s) {
-                        s.ints = {m.below(std::max(m.gpus, 1)), m.below(std::max(m.gpus, 1))};
-                        return m.gpus > 1 && s.ints[0] != s.ints[1];
-                    },
-                    30});
+    rows.push_back(
+        {"lz::cuda::enable_peer_access(gpu(I0), gpu(I1))",
+         [](Call &c) {
+             cuda::enable_peer_access(Device::cuda(static_cast<int>(c.integer(0))),
+                                      Device::cuda(static_cast<int>(c.integer(1))), c.loc);
+         },
+         [](Oracle &o, const Statement &s) {
+             o.peers.insert({static_cast<int>(s.ints[0]), static_cast<int>(s.ints[1])});
+         },
+         [](Maker &m, Statement &s) {
+             s.ints = {m.below(std::max(m.gpus, 1)), m.below(std::max(m.gpus, 1))};
+             if (const auto both = two_apart(m, [](int, int) { return true; }); both && !m.once_in(4))
+                 s.ints = {m.oracle.value(both->first).device, m.oracle.value(both->second).device};
+             return m.gpus > 1 && s.ints[0] != s.ints[1];
+         },
+         30});
     rows.push_back({"lz::cuda::disable_peer_access(gpu(I0), gpu(I1))",
                     [](Call &c) {
                         cuda::disable_peer_access(Device::cuda(static_cast<int>(c.integer(0))),
@@ -297,7 +306,7 @@ void add_device_rows(std::vector<Row> &rows) {
                     [](Oracle &o, const Statement &s) {
                         Array y = o.value(s.args[1]);
                         const int home = o.value(s.args[0]).device;
-                        if (y.device != home && !o.peers.contains({home, y.device}))
+                        if (y.device != home && !automatic_transfers() && !o.peers.contains({home, y.device}))
                             throw Mistake(ErrorType::Device, "no peers", true);
                         y.device = home;
                         Oracle two(2);
@@ -306,20 +315,16 @@ void add_device_rows(std::vector<Row> &rows) {
                         o.set(s.out[0], computed(two, "add", {Arg::of(0), Arg::of(1)}));
                     },
                     [](Maker &m, Statement &s) {
-                        const auto x =
-                            m.any([](const Array &v) { return v.device >= 0 && !v.shape.empty(); });
-                        if (!x)
-                            return false;
-                        const int home = m.oracle.value(*x).device;
-                        const bool other_way = m.once_in(2); // what is allowed the other way round only
-                        const auto y = m.any([&](const Array &v) {
-                            return v.device >= 0 && v.device != home && v.shape == m.oracle.value(*x).shape &&
-                                   (!other_way || (m.oracle.peers.contains({v.device, home}) &&
-                                                   !m.oracle.peers.contains({home, v.device})));
+                        // What is allowed, what is allowed the other way round only, or anything.
+                        const int64_t kind = automatic_transfers() ? 9 : m.below(10);
+                        const auto both = two_apart(m, [&](int home, int other) {
+                            const bool there = m.oracle.peers.contains({home, other});
+                            return kind == 9 ||
+                                   (kind < 5 ? there : !there && m.oracle.peers.contains({other, home}));
                         });
-                        if (!y)
+                        if (!both)
                             return false;
-                        s.args = {Arg::of(*x), Arg::of(*y)};
+                        s.args = {Arg::of(both->first), Arg::of(both->second)};
                         s.out = {m.target()};
                         return true;
                     },

@@ -257,9 +257,10 @@ Array two(const Oracle &o, const std::string &name, const Binary &op, bool compa
             trust = through(trust, v.trust);
             x[k] = converted(v, v.shape.empty() && v.dtype != work ? wide : work);
             if (v.device >= 0 || !v.shape.empty()) { // a number on the CPU goes with anything
-                if (device != kNowhere && device != v.device)
+                if (device == kNowhere)
+                    device = v.device;
+                else if (device != v.device && !automatic_transfers())
                     throw Mistake(ErrorType::Device, "two devices", true);
-                device = v.device;
             }
         }
     }
@@ -409,8 +410,9 @@ bool make_unary(Maker &m, Statement &s, bool in_place) {
     return true;
 }
 
-bool make_binary(Maker &m, Statement &s, bool in_place, bool first_is_tensor) {
-    const auto x = m.any();
+bool make_binary(Maker &m, Statement &s, Rule rule, bool in_place, bool first_is_tensor) {
+    const bool bits = (rule == Rule::Bits || rule == Rule::Shift) && !m.once_in(20);
+    const auto x = m.any([&](const Array &v) { return !bits || !is_float(v.dtype); });
     if (!x)
         return false;
     Arg other;
@@ -418,9 +420,13 @@ bool make_binary(Maker &m, Statement &s, bool in_place, bool first_is_tensor) {
     if (kind < 3) {
         other.number = m.number();
     } else {
-        const bool careless = kind == 3 && m.once_in(4);
-        const auto y =
-            careless ? m.any() : m.any([&](const Array &v) { return fits_beside(m.oracle.value(*x), v); });
+        const Array &v = m.oracle.value(*x);
+        const auto fits = [&](const Array &w) { return fits_beside(v, w); };
+        std::optional<int> y;
+        if (automatic_transfers() && kind > 3) // from elsewhere, if there is one
+            y = m.any([&](const Array &w) { return w.device != v.device && fits(w); });
+        if (!y)
+            y = kind == 3 && m.once_in(4) ? m.any() : m.any(fits);
         if (!y)
             return false;
         other = Arg::of(*y);
@@ -439,7 +445,7 @@ bool fits_beside(const Array &x, const Array &y) {
     try {
         broadcast(x.shape, y.shape);
         return x.trust == Trust::Exact && y.trust == Trust::Exact &&
-               (x.device == y.device || (y.device < 0 && y.shape.empty()));
+               (meets(x, y) || (y.device < 0 && y.shape.empty()));
     } catch (const Mistake &) {
         return false;
     }
@@ -489,8 +495,8 @@ void add_elementwise_rows(std::vector<Row> &rows) {
                             else
                                 o.set(s.out[0], std::move(value));
                         },
-                        [in_place, first_is_tensor](Maker &m, Statement &s) {
-                            return make_binary(m, s, in_place, first_is_tensor);
+                        [&op, in_place, first_is_tensor](Maker &m, Statement &s) {
+                            return make_binary(m, s, op.rule, in_place, first_is_tensor);
                         },
                         weight, empties});
     };

@@ -220,7 +220,7 @@ bool make_index(Maker &m, Statement &s) {
     if (m.once_in(4)) {
         const auto mask = m.any([&](const Array &v) {
             return v.dtype == boolean && v.trust == Trust::Exact && v.shape.size() <= x.shape.size() &&
-                   v.shape.size() > 0 && v.device == x.device &&
+                   v.shape.size() > 0 && meets(x, v) &&
                    std::equal(v.shape.begin(), v.shape.end(), x.shape.begin());
         });
         if (mask) {
@@ -258,7 +258,7 @@ bool make_index(Maker &m, Statement &s) {
         case 5: {
             const auto positions = m.any([&](const Array &v) {
                 return (v.dtype == i64 || v.dtype == i32) && v.trust == Trust::Exact && v.at.size() < 40 &&
-                       v.device == x.device &&
+                       meets(x, v) &&
                        std::ranges::all_of(v.at, [&](Element p) { return p.i >= -extent && p.i < extent; });
             });
             if (tensor || !positions || axis >= x.shape.size())
@@ -297,7 +297,7 @@ bool make_write(Maker &m, Statement &s) {
     }
     const bool exact = !m.once_in(20);
     const auto value = m.any([&](const Array &v) {
-        if (v.device != m.oracle.value(s.args[0]).device)
+        if (!meets(m.oracle.value(s.args[0]), v))
             return false;
         try {
             return !exact || (v.shape.size() <= part.size() && broadcast(v.shape, part) == part);
@@ -320,10 +320,10 @@ bool make_read(Maker &m, Statement &s) {
 }
 
 /// Integers of one axis that are positions of an axis of extent n.
-std::optional<int> positions_below(Maker &m, int64_t n, size_t rank, bool negative, int device) {
+std::optional<int> positions_below(Maker &m, int64_t n, size_t rank, bool negative, const Array &x) {
     return m.any([&](const Array &v) {
         return (v.dtype == i64 || v.dtype == i32) && v.trust == Trust::Exact && v.shape.size() == rank &&
-               v.device == device &&
+               meets(x, v) &&
                std::ranges::all_of(v.at, [&](Element p) { return p.i >= (negative ? -n : 0) && p.i < n; });
     });
 }
@@ -379,6 +379,8 @@ void add_index_rows(std::vector<Row> &rows) {
     rows.push_back({LZ_CALL(lz::masked_select(T0, T1, loc)),
                     [](Oracle &o, const Statement &s) {
                         const Array &x = o.value(s.args[0]), &mask = o.value(s.args[1]);
+                        if (mask.shape != x.shape) // which would broadcast
+                            throw Mistake(ErrorType::Shape, "the mask has another shape");
                         std::vector<int64_t> from;
                         for (size_t k = 0; k < x.at.size(); ++k)
                             if (mask.at[k].i)
@@ -390,7 +392,7 @@ void add_index_rows(std::vector<Row> &rows) {
                             return false;
                         const Array &x = m.oracle.value(s.args[0]);
                         const auto mask = m.any([&](const Array &v) {
-                            return v.dtype == boolean && v.shape == x.shape && v.device == x.device &&
+                            return v.dtype == boolean && v.shape == x.shape && meets(x, v) &&
                                    v.trust == Trust::Exact;
                         });
                         if (mask)
@@ -475,7 +477,7 @@ void add_index_rows(std::vector<Row> &rows) {
                             return false;
                         s.ints = {m.below(static_cast<int64_t>(x.shape.size()))};
                         const auto row =
-                            positions_below(m, x.shape[static_cast<size_t>(s.ints[0])], 1, false, x.device);
+                            positions_below(m, x.shape[static_cast<size_t>(s.ints[0])], 1, false, x);
                         if (row)
                             s.args.push_back(Arg::of(*row));
                         return row.has_value();
@@ -498,7 +500,7 @@ void add_index_rows(std::vector<Row> &rows) {
                             return false;
                         const Array &x = m.oracle.value(s.args[0]);
                         const auto at = positions_below(m, static_cast<int64_t>(x.at.size()),
-                                                        static_cast<size_t>(m.below(3)), true, x.device);
+                                                        static_cast<size_t>(m.below(3)), true, x);
                         if (at)
                             s.args.push_back(Arg::of(*at));
                         return at.has_value();
@@ -522,6 +524,10 @@ void add_index_rows(std::vector<Row> &rows) {
                         return true;
                     },
                     60});
+    rows.back().vary = [](Maker &m, Statement &s) {
+        const int64_t by = m.between(1, 4);
+        s.numbers = {s.numbers[0].to_int() + by, s.numbers[1].to_int() + by};
+    };
 #undef loc
 }
 

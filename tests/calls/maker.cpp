@@ -112,20 +112,27 @@ Program generate(uint64_t seed, const GenerateOptions &options) {
     program.gpus = options.gpus;
     program.handles = 3 + static_cast<int>(random() % 6);
     const int length = 4 + static_cast<int>(random() % static_cast<uint64_t>(options.longest));
+    program.random_seed = random() >> 1;
+    program.again = seed % 4 == 0;
     Oracle oracle(program.handles);
+    oracle.random_seed = program.random_seed;
     Maker maker(random(), oracle);
     maker.gpus = options.gpus;
+    const auto weight = [&](const Row &row) {
+        return options.wanted.contains(&row) ? 200 * int64_t{row.weight} : row.weight;
+    };
     int64_t weights = 0;
     for (const Row &row : table())
-        weights += row.weight;
+        weights += weight(row);
     for (int tries = 0; tries < 20 * length && static_cast<int>(program.statements.size()) < length;
          ++tries) {
         int64_t at = maker.below(weights);
         const Row *row = table().data();
-        while (at >= row->weight)
-            at -= (row++)->weight;
+        while (at >= weight(*row))
+            at -= weight(*row++);
         Statement s;
         s.row = row;
+        s.id = random();
         s.thread = row->threads && maker.once_in(25);
         if (!row->make(maker, s))
             continue;
@@ -166,6 +173,9 @@ const std::vector<Row> &table() {
         add_device_rows(rows);
         add_call_rows(rows);
         add_composed_rows(rows);
+        add_gather_rows(rows);
+        add_statistics_rows(rows);
+        add_random_rows(rows);
         return rows;
     }();
     return all;

@@ -313,9 +313,13 @@ std::string print(const Scalar &x) {
     return x.is_float() ? number(x.to_double()) : number(x.to_int());
 }
 
-std::string print(const Program &program) {
+namespace {
+
+/// The statements of one run, indented.
+std::string body_of(const Program &program) {
     std::string body;
     Oracle oracle(program.handles);
+    oracle.random_seed = program.random_seed;
     for (const Statement &s : program.statements) {
         const std::string text = line(s);
         if (perform(oracle, s).empty())
@@ -331,21 +335,43 @@ std::string print(const Program &program) {
     for (int h = 0; h < program.handles; ++h)
         handles += (handles.empty() ? "" : ", ") + handle(h);
     const auto says = [&](const char *word) { return body.find(word) != std::string::npos; };
+    std::string before;
+    if (says("rand") || says("bernoulli") || says("uniform_") || says("normal_"))
+        before += "    lz::manual_seed(" + fmt::format("{}u", program.random_seed) + ");\n";
+    if (says("s[") || says("use(s") || says("probe(s"))
+        before += "    Streams s;\n";
+    if (says("event."))
+        before += "    lz::Event event;\n";
+    if (says("guards."))
+        before += "    std::vector<std::unique_ptr<lz::StreamGuard>> guards;\n";
+    return before + "    Tensor " + handles + ";\n" + body;
+}
+
+} // namespace
+
+std::string print(const Program &program) {
+    std::string code, calls;
+    if (const std::vector<Run> runs = runs_of(program); runs.size() == 1) {
+        calls = body_of(program);
+    } else {
+        for (size_t k = 0; k < runs.size(); ++k) {
+            if (k == 0 || std::string_view(runs[k].name) != runs[0].name)
+                code += fmt::format("\nstatic void {}() {{\n{}}}\n", runs[k].name, body_of(runs[k].program));
+            calls += fmt::format("    {}();\n", runs[k].name);
+        }
+    }
+    const auto says = [&](const char *word) {
+        return code.find(word) != std::string::npos || calls.find(word) != std::string::npos;
+    };
     std::string out = kBefore;
     for (const Helper &helper : kHelpers)
         if (std::ranges::any_of(helper.words, says))
             out += helper.code;
-    out += "\nint main() {\n";
+    out += code + "\nint main() {\n";
     if (program.gpus > 0)
         out += "    setenv(\"LAZULI_VIRTUAL_GPUS\", \"4\", 0);\n    setenv(\"LAZULI_VIRTUAL_DELAY\", \"1\", "
                "0);\n";
-    if (says("s[") || says("use(s") || says("probe(s"))
-        out += "    Streams s;\n";
-    if (says("event."))
-        out += "    lz::Event event;\n";
-    if (says("guards."))
-        out += "    std::vector<std::unique_ptr<lz::StreamGuard>> guards;\n";
-    return out + "    Tensor " + handles + ";\n" + body + "}\n";
+    return out + calls + "}\n";
 }
 
 } // namespace lz::test::calls

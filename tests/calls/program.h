@@ -39,6 +39,7 @@ struct Statement {
     int device = -1;
     uint64_t seed = 0; ///< of the elements of a new tensor
     std::vector<int> out;
+    uint64_t id = 0;     ///< what its variations are drawn from
     bool thread = false; ///< on a thread of its own, which ends before the next statement
 };
 
@@ -47,8 +48,19 @@ struct Program {
     uint64_t seed = 0;
     int handles = 0; ///< x0, x1, ...
     int gpus = 0;
+    uint64_t random_seed = 0; ///< lz::manual_seed, first of all
+    bool again = false;       ///< runs several times in one process, its variations among them
     std::vector<Statement> statements;
 };
+
+/// Which of its runs in one process a program is, and what is expected of it beside its values.
+struct Run {
+    const char *name = "first";
+    Program program;
+    bool compiles = true; ///< whether it may: numbers alone never do (S27)
+};
+/// The runs of a program, in order: itself, with other numbers, with other extents, itself.
+std::vector<Run> runs_of(const Program &program);
 
 /// A `main` that does it all and prints each observed value: compiles as it stands.
 std::string print(const Program &program);

@@ -1,6 +1,6 @@
 // Reductions, scans, sorting and products. A sum is exact where every partial sum in any order is; elsewhere
 // its last bits depend on the order, which is the compiler's, and it is compared within a bound.
-#include "rows.h"
+#include "sums.h"
 
 #include <algorithm>
 #include <bit>
@@ -12,137 +12,6 @@
 namespace lz::test::calls {
 
 namespace {
-
-/// Numbers that are added up, as far as their order can matter.
-class Sum {
-public:
-    explicit Sum(DType compute) : bits_(compute == f64 ? 53 : 24), eps_(compute == f64 ? 0x1p-52 : 0x1p-23) {}
-    void add(double x) {
-        nan_ |= std::isnan(x);
-        up_ |= x == INFINITY;
-        down_ |= x == -INFINITY;
-        if (!std::isfinite(x))
-            return;
-        ++count_;
-        sum_ += static_cast<long double>(x);
-        size_ += std::fabs(x);
-        negative_zeros_ &= std::signbit(x);
-        if (x == 0)
-            return;
-        int e = 0;
-        const double m = std::frexp(x, &e);
-        const auto whole = static_cast<int64_t>(std::ldexp(m, 53));
-        quantum_ = std::min(quantum_, e - 53 + std::countr_zero(static_cast<uint64_t>(std::llabs(whole))));
-    }
-    double value() const {
-        if (nan_ || (up_ && down_))
-            return NAN;
-        if (up_ || down_)
-            return up_ ? INFINITY : -INFINITY;
-        if (sum_ == 0)
-            return 0.0;
-        return static_cast<double>(sum_);
-    }
-    /// Whether every order gives the same.
-    bool exact() const {
-        if (nan_ || up_ || down_)
-            return nan_ || size_ < 1e30; // what is finite does not become infinite on the way
-        return size_ == 0 || std::ldexp(size_, -quantum_) <= std::ldexp(1.0, bits_);
-    }
-    bool known() const { return size_ < 1e37 || bits_ == 53; }
-    bool negative_zero() const {
-        return count_ > 0 && size_ == 0 && !nan_ && !up_ && !down_ && negative_zeros_;
-    }
-    double bound() const { return static_cast<double>(count_ + 1) * eps_ * size_ + 1e-300; }
-
-private:
-    int bits_;
-    double eps_;
-    bool nan_ = false, up_ = false, down_ = false, negative_zeros_ = true;
-    long double sum_ = 0;
-    double size_ = 0;
-    int64_t count_ = 0;
-    int quantum_ = 100000;
-};
-
-/// A result whose elements may each be off by something.
-class Results {
-public:
-    Results(DType dtype, const Extents &shape, const Array &like) : out_(make(dtype, shape)) {
-        out_.device = like.device;
-        out_.trust = through(like.trust, like.trust);
-        off_.resize(out_.at.size(), 0);
-    }
-    void put(size_t k, const Sum &sum, double scale = 1) {
-        const DType work = out_.dtype == f64 ? f64 : f32;
-        double y = rounded(work, sum.value());
-        if (scale != 1)
-            y = rounded(work, y / scale);
-        out_.at[k].f = rounded(out_.dtype, y);
-        if (sum.negative_zero()) // of zeros: either
-            inexact(k, 0);
-        if (!sum.exact())
-            inexact(k, sum.bound() / scale, sum.known());
-    }
-    void inexact(size_t k, double bound, bool known = true) {
-        const double y = out_.at[k].f;
-        const double unit = out_.dtype == f16 ? 0x1p-10 : out_.dtype == bf16 ? 0x1p-7 : 0x1p-52;
-        off_[k] = bound + (std::isfinite(y) ? std::fabs(y) * unit : 0) + (out_.dtype == f16 ? 6e-8 : 0);
-        close_ = true;
-        known_ &= known && (std::isfinite(y) || std::isnan(y));
-    }
-    Element &at(size_t k) { return out_.at[k]; }
-    Array done() {
-        if (out_.trust == Trust::Exact && close_) {
-            out_.trust = known_ ? Trust::Close : Trust::Unknown;
-            out_.absolute = off_;
-        }
-        return std::move(out_);
-    }
-
-private:
-    Array out_;
-    std::vector<double> off_;
-    bool close_ = false, known_ = true;
-};
-
-struct Axes {
-    std::vector<bool> reduced;
-    Extents shape; ///< of the result
-    Extents kept;  ///< the same with axes of extent 1
-};
-
-Axes axes_of(const Extents &shape, const Extents &given, bool keepdim) {
-    Axes out;
-    out.reduced.resize(shape.size(), given.empty());
-    for (const int64_t axis : given) {
-        if (shape.empty() && axis >= -1 && axis <= 0)
-            continue;
-        const size_t a = axis_of(axis, shape.size());
-        if (out.reduced[a])
-            throw Mistake(ErrorType::Index, "an axis twice");
-        out.reduced[a] = true;
-    }
-    for (size_t a = 0; a < shape.size(); ++a) {
-        out.kept.push_back(out.reduced[a] ? 1 : shape[a]);
-        if (keepdim || !out.reduced[a])
-            out.shape.push_back(out.kept.back());
-    }
-    return out;
-}
-
-/// The elements that each element of the result is made of, in row-major order.
-std::vector<std::vector<int64_t>> groups(const Extents &shape, const Axes &axes) {
-    std::vector<std::vector<int64_t>> out(static_cast<size_t>(count(axes.kept)));
-    for (int64_t k = 0; k < count(shape); ++k) {
-        Extents at = coordinates(shape, k);
-        for (size_t a = 0; a < at.size(); ++a)
-            if (axes.reduced[a])
-                at[a] = 0;
-        out[static_cast<size_t>(position(axes.kept, at))].push_back(k);
-    }
-    return out;
-}
 
 DType sum_dtype(DType t) {
     return is_float(t) ? t : i64;
@@ -221,7 +90,7 @@ bool larger(DType t, Element x, Element y) {
     return x.f > y.f;
 }
 
-enum class Find : uint8_t { Max, Min };
+} // namespace
 
 /// amax and argmax, amin and argmin: NaN is the extreme where there is one, the first of equals counts.
 std::pair<Array, Array> extreme(const Array &x, const Extents &axes, bool keepdim, Find find) {
@@ -304,6 +173,8 @@ std::pair<Array, Array> sorted(const Array &x, int64_t axis, bool descending, st
     return {values, indices};
 }
 
+namespace {
+
 Array scanned(const Array &given, int64_t axis, bool product) {
     const Array x = converted(given, sum_dtype(given.dtype));
     if (x.shape.empty() && axis >= -1 && axis <= 0)
@@ -362,7 +233,20 @@ Array product(const Oracle &o, const Statement &s) {
     return out.done();
 }
 
-/// Axes (sizes[0]) and keepdim (ints[0]).
+/// One axis (ints[0]) and a bool (ints[1]); two results.
+bool make_pair(Maker &m, Statement &s) {
+    if (!make_one_to_one(m, s))
+        return false;
+    const auto rank = static_cast<int64_t>(m.oracle.value(s.args[0]).shape.size());
+    s.ints = {rank == 0 ? -m.below(2) : m.between(-rank, rank - 1), m.below(2)};
+    for (int tries = 0; s.out.size() < 2 && tries < 9; ++tries)
+        if (const int other = m.target(); other != s.out[0])
+            s.out.push_back(other);
+    return s.out.size() == 2;
+}
+
+} // namespace
+
 bool make_reduction(Maker &m, Statement &s) {
     if (!make_one_to_one(m, s))
         return false;
@@ -378,20 +262,6 @@ bool make_reduction(Maker &m, Statement &s) {
     s.ints = {m.below(2)};
     return true;
 }
-
-/// One axis (ints[0]) and a bool (ints[1]); two results.
-bool make_pair(Maker &m, Statement &s) {
-    if (!make_one_to_one(m, s))
-        return false;
-    const auto rank = static_cast<int64_t>(m.oracle.value(s.args[0]).shape.size());
-    s.ints = {rank == 0 ? -m.below(2) : m.between(-rank, rank - 1), m.below(2)};
-    for (int tries = 0; s.out.size() < 2 && tries < 9; ++tries)
-        if (const int other = m.target(); other != s.out[0])
-            s.out.push_back(other);
-    return s.out.size() == 2;
-}
-
-} // namespace
 
 void add_reduction_rows(std::vector<Row> &rows) {
 #define loc c.loc
@@ -515,7 +385,7 @@ void add_reduction_rows(std::vector<Row> &rows) {
                  return false;
              const Array &x = m.oracle.value(*a);
              const auto b = m.any([&](const Array &v) {
-                 return v.shape.size() == 2 && v.shape[0] == x.shape[1] && v.device == x.device &&
+                 return v.shape.size() == 2 && v.shape[0] == x.shape[1] && meets(x, v) &&
                         (v.dtype == x.dtype || m.once_in(40));
              });
              if (!b)

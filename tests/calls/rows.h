@@ -43,8 +43,14 @@ public:
     void swap(int a, int b) { std::swap(cells_[static_cast<size_t>(a)], cells_[static_cast<size_t>(b)]); }
     bool same(int a, int b) const { return cells_[static_cast<size_t>(a)] == cells_[static_cast<size_t>(b)]; }
     int handles() const { return static_cast<int>(cells_.size()); }
+    /// The same aliases of other cells.
+    Oracle copy() const;
+    /// Takes so many words of the default generator.
+    std::vector<uint32_t> draw(int64_t words);
 
     DType default_dtype = DType::F32;
+    /// Where the default generator stands: its seed and the blocks of four words that were drawn.
+    uint64_t random_seed = 0, random_offset = 0;
     std::set<std::pair<int, int>> peers; ///< (reads, is read)
 
 private:
@@ -58,6 +64,7 @@ struct World {
     std::vector<Tensor> x;
     const Oracle *oracle = nullptr;
     std::string problem; ///< the first thing that was wrong
+    uint64_t bits = 0;   ///< of what was looked at
     int gpus = 0;
     static constexpr int kStreams = 5;
     std::array<std::optional<Stream>, kStreams> streams;
@@ -175,6 +182,8 @@ struct Row {
     bool list = false;    ///< the results are a vector
     bool now = false;     ///< what only running reveals is thrown by this statement
     bool threads = true;  ///< another thread may do it as well
+    /// Other integers with which the call is compiled alike; the oracle is as before the call.
+    std::function<void(Maker &, Statement &)> vary = {};
 };
 
 const std::vector<Row> &table();
@@ -189,6 +198,10 @@ size_t axis_of(int64_t axis, size_t rank);
 bool make_one(Maker &m, Statement &s);
 /// An operand and a result.
 bool make_one_to_one(Maker &m, Statement &s);
+/// LAZULI_TRANSFER=automatic: operands on different devices are brought together (S05).
+bool automatic_transfers();
+/// Whether both are where one call may take them.
+bool meets(const Array &x, const Array &y);
 /// Whether y may stand beside x in an elementwise call.
 bool fits_beside(const Array &x, const Array &y);
 /// The elements of a statement that makes a tensor of data.
@@ -202,5 +215,15 @@ void add_reduction_rows(std::vector<Row> &rows);
 void add_device_rows(std::vector<Row> &rows);
 void add_call_rows(std::vector<Row> &rows);
 void add_composed_rows(std::vector<Row> &rows);
+void add_gather_rows(std::vector<Row> &rows);
+void add_statistics_rows(std::vector<Row> &rows);
+void add_random_rows(std::vector<Row> &rows);
+/// Integers from `low` up to but without `low + range`, as lz::randint draws them.
+Array drawn_integers(Oracle &o, int64_t low, uint64_t range, const Extents &shape, DType dtype);
+/// The extreme along axes and where it is: amax and argmax, amin and argmin.
+enum class Find : uint8_t { Max, Min };
+std::pair<Array, Array> extreme(const Array &x, const Extents &axes, bool keepdim, Find find);
+/// The first `k` of the axis in order, and where they were.
+std::pair<Array, Array> sorted(const Array &x, int64_t axis, bool descending, std::optional<int64_t> k);
 
 } // namespace lz::test::calls

@@ -13,6 +13,11 @@ public:
         : best_(std::move(program)), fails_(fails) {}
 
     Program run() {
+        if (best_.again) { // once may be enough
+            Program candidate = best_;
+            candidate.again = false;
+            accept(std::move(candidate));
+        }
         for (bool better = true; better;) {
             better = drop_statements();
             better |= make_smaller();

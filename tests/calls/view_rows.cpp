@@ -151,7 +151,7 @@ Array joined(const Oracle &o, const std::vector<Arg> &args, int64_t given, bool 
         throw Mistake(ErrorType::Shape, "more than eight axes");
     Array out = make(dtype, shape);
     out.trust = trust;
-    out.device = parts[0].device;
+    out.device = o.value(args[0]).device;
     int64_t start = 0;
     for (const Array &x : parts) {
         for (size_t k = 0; k < x.at.size(); ++k) {
@@ -175,7 +175,7 @@ bool make_list(Maker &m, Statement &s, bool stacked) {
     const int64_t more = m.once_in(12) ? m.between(5, 20) : m.below(4);
     for (int64_t k = 0; k < more; ++k) {
         const auto y = m.any([&](const Array &v) {
-            if (v.device != first.device || v.shape.size() != first.shape.size() || v.at.size() > 500)
+            if (!meets(first, v) || v.shape.size() != first.shape.size() || v.at.size() > 500)
                 return false;
             const auto a = static_cast<size_t>(s.ints[0] < 0 ? s.ints[0] + rank : s.ints[0]);
             for (size_t i = 0; i < v.shape.size(); ++i)
@@ -275,6 +275,15 @@ void add_view_rows(std::vector<Row> &rows) {
         s.ints = {a, start, m.once_in(30) ? extent + 1 : m.between(0, extent - start)};
     };
     row(LZ_CALL(lz::narrow(T0, I0, I1, I2, loc)), narrow, inside);
+    rows.back().vary = [](Maker &m, Statement &s) { // elsewhere, unless it is all of the axis
+        const Extents &shape = m.oracle.value(s.args[0]).shape;
+        const auto rank = static_cast<int64_t>(shape.size());
+        if (s.ints[0] < -rank || s.ints[0] >= rank)
+            return;
+        const int64_t left = shape[axis_of(s.ints[0], shape.size())] - s.ints[2];
+        if (left > 0 && s.ints[1] >= 0 && s.ints[1] <= left)
+            s.ints[1] = m.between(0, left);
+    };
     const Rule select = [](const Array &x, const Statement &s) {
         const size_t a = axis_of(s.ints[0], x.shape.size());
         const int64_t extent = x.shape[a];
@@ -291,6 +300,12 @@ void add_view_rows(std::vector<Row> &rows) {
         s.ints = {a, extent == 0 ? 0 : m.between(-extent, extent - 1)};
     };
     row(LZ_CALL(lz::select(T0, I0, I1, loc)), select, one_of);
+    rows.back().vary = [](Maker &m, Statement &s) {
+        const Extents &shape = m.oracle.value(s.args[0]).shape;
+        const auto rank = static_cast<int64_t>(shape.size());
+        if (s.ints[0] >= -rank && s.ints[0] < rank)
+            s.ints[1] = m.below(std::max<int64_t>(shape[axis_of(s.ints[0], shape.size())], 1));
+    };
     row(
         LZ_CALL(lz::unsqueeze(T0, I0, loc)),
         [](const Array &x, const Statement &s) {
