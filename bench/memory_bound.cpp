@@ -142,6 +142,23 @@ BENCHMARK(cat)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 
+/// So many vectors as the columns of a matrix.
+void stack_columns(benchmark::State &state) {
+    const int64_t n = state.range(0), rows = kSide * kSide / n;
+    std::vector<Tensor> columns;
+    for (int64_t k = 0; k < n; ++k)
+        columns.push_back(random({rows}));
+    run(state, [&] { return lz::stack(columns, -1); }, static_cast<double>(rows * n) * 8.0, Traffic::Copy);
+}
+BENCHMARK(stack_columns)
+    ->Arg(2)
+    ->Arg(8)
+    ->Arg(32)
+    ->Arg(128)
+    ->Arg(1000)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+
 void transpose_add(benchmark::State &state) {
     const Tensor a = random({kSide, kSide}), b = random({kSide, kSide});
     run(state, [&] { return a.t() + b; }, kElements * 12.0, Traffic::Triad);

@@ -150,6 +150,8 @@ private:
 
     /// Makes the step a segment of an earlier one of its group with the same kernel.
     bool join(std::vector<LoweredStep> &steps, LoweredStep &step) {
+        if (step.kind != StepKind::Launch)
+            return false;
         for (const size_t index : group_steps_) {
             LoweredStep &to = steps[index];
             if (to.kernel != step.kernel || to.worker_bytes != step.worker_bytes || to.rounds != 1 ||

@@ -22,6 +22,8 @@ namespace lz::passes {
 
 /// Symbol of the Library step that the user's wait_stream becomes.
 inline constexpr std::string_view kWaitStream = "wait_stream";
+/// Symbol of a join of what is in memory; it cannot fail.
+inline constexpr std::string_view kConcat = "concat";
 
 /// What a step's buffer is, before memory is planned.
 struct LoweredBuffer {

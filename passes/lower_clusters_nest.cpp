@@ -2,6 +2,7 @@
 
 #include "ir/diagnostic.h"
 #include "passes/facts.h"
+#include "passes/lower_clusters_concat.h"
 #include "passes/lower_clusters_domain.h"
 #include "passes/lower_clusters_emit.h"
 #include "passes/lower_clusters_pieces.h"
@@ -259,9 +260,7 @@ private:
     }
 
     StoreTier store_tier() const {
-        const bool streams = target_.modes.streaming_stores && !target_.devices.empty() &&
-                             (!piece_ || piece_->streams) && target_.devices[0].cache_bytes > 0 &&
-                             output_bytes() > target_.devices[0].cache_bytes / 2;
+        const bool streams = (!piece_ || piece_->streams) && bypasses_caches(target_, output_bytes());
         return streams ? StoreTier::Streaming : StoreTier::Cached;
     }
 
@@ -629,8 +628,13 @@ LoweredPiece lower_piece(const ClusterView &cluster, const Target &target, const
     return {step.kernel, std::move(step.segments.front())};
 }
 
+bool bypasses_caches(const Target &target, int64_t bytes) {
+    return target.modes.streaming_stores && !target.devices.empty() && target.devices[0].cache_bytes > 0 &&
+           bytes > target.devices[0].cache_bytes / 2;
+}
+
 void lower_nest(const ClusterView &cluster, const Target &target, LoweredStep &step) {
-    if (!lower_in_pieces(cluster, target, step))
+    if (!lower_concat(cluster, target, step) && !lower_in_pieces(cluster, target, step))
         NestLowering(cluster, target, step).run();
 }
 

@@ -31,7 +31,10 @@ struct LoweredPiece {
 /// The kernel has all offsets as arguments, zeros too, so that pieces share it.
 LoweredPiece lower_piece(const ClusterView &cluster, const ir::Target &target, const Piece &piece);
 
-/// Fills kernel, segments and worker_bytes.
+/// Whether results of so many bytes in all are stored past the caches.
+bool bypasses_caches(const ir::Target &target, int64_t bytes);
+
+/// Fills kernel, segments and worker_bytes; of a library call what `lower_library` fills.
 void lower_nest(const ClusterView &cluster, const ir::Target &target, LoweredStep &step);
 
 } // namespace lz::passes

@@ -40,7 +40,7 @@ struct Slot {
 
 bool can_fault(const LoweredStep &step) {
     if (step.kind == StepKind::Library)
-        return true;
+        return step.symbol != kConcat;
     return std::ranges::any_of(step.kernel->instrs,
                                [](const Instr &i) { return info(i.op).cls == KOpClass::Check; });
 }

@@ -42,6 +42,10 @@ private:
 
 /// The cpu implementation of a symbol, or nothing. Symbols, with buffers and ints in order:
 ///
+///   concat            parts.., out | bytes of an element, whether stores may bypass the caches, rows; for
+///   each
+///                     part its buffer, elements a row, strides from row to row and within a row, and the
+///                     element that it begins with. A row of out is the parts' rows one after another
 ///   cumsum, cumprod   in, out | dtype, outer, extent, inner
 ///   sort              in, values, indices(i64) | dtype, outer, extent, inner, descending
 ///   scatter           x, index, source, out | dtype, index dtype, axis, reduce, source node, the index's

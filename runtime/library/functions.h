@@ -5,6 +5,7 @@
 
 namespace lz::runtime {
 
+void concat(const LibraryArgs &args);
 void cumsum(const LibraryArgs &args);
 void cumprod(const LibraryArgs &args);
 void sort(const LibraryArgs &args);

@@ -10,10 +10,7 @@ namespace lz::runtime {
 
 LibraryFn find_library(std::string_view symbol) {
     static constexpr std::pair<std::string_view, LibraryFn::Plain> kSymbols[] = {
-        {"cumsum", cumsum},
-        {"cumprod", cumprod},
-        {"sort", sort},
-        {"scatter", scatter},
+        {"concat", concat}, {"cumsum", cumsum}, {"cumprod", cumprod}, {"sort", sort}, {"scatter", scatter},
     };
     if (symbol.starts_with(ir::kCallPrefix))
         return find_registered_call(symbol.substr(ir::kCallPrefix.size()));

@@ -2,6 +2,7 @@
 #include "tests/support/tensor_values.h"
 
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -159,6 +160,69 @@ TEST(Joining, ReadersThatReduceReshapeAndWriteItElsewhere) {
             into.at({lz::Slice(0, whole.shape[0])}) = cat();
             expect_values(into, whole.values);
         }
+}
+
+TEST(Joining, PartsThatAreViewsOfWhatIsInMemory) {
+    for (const size_t axis : {0, 1, 2})
+        for (const int64_t rows : {1, 5, 40}) {
+            const std::vector<int64_t> shape = {rows, 3, 4};
+            std::vector<Block> blocks;
+            std::vector<Tensor> tensors;
+            const auto add = [&](const Tensor &part, auto element) { // element(i, j, k) of the part
+                Block &b = blocks.emplace_back(Block{shape, {}});
+                for (int64_t i = 0; i < rows; ++i)
+                    for (int64_t j = 0; j < 3; ++j)
+                        for (int64_t k = 0; k < 4; ++k)
+                            b.values.push_back(element(i, j, k));
+                tensors.push_back(part);
+            };
+            const Tensor wide = lz::arange(rows * 2 * 5 * 9).to(lz::f32).reshape({rows * 2, 5, 9}).eval();
+            const auto at = [](int64_t i, int64_t j, int64_t k) {
+                return static_cast<double>((i * 5 + j) * 9 + k);
+            };
+            add(wide.at({lz::Slice(0, rows), lz::Slice(1, 4), lz::Slice(2, 6)}),
+                [&](auto i, auto j, auto k) { return at(i, j + 1, k + 2); });
+            add(wide.at({lz::Slice(0, 2 * rows, 2), lz::Slice(0, 5, 2), lz::Slice(1, 9, 2)}),
+                [&](auto i, auto j, auto k) { return at(2 * i, 2 * j, 2 * k + 1); });
+            const Tensor turned = lz::arange(rows * 12).to(lz::f32).reshape({4, 3, rows}).eval();
+            add(turned.permute({2, 1, 0}),
+                [&](auto i, auto j, auto k) { return static_cast<double>((k * 3 + j) * rows + i); });
+            const Tensor row = lz::tensor({7.f, 8.f, 9.f, 10.f}).eval();
+            add(row.expand({rows, 3, 4}), [](auto, auto, auto k) { return static_cast<double>(7 + k); });
+            add(row.at({lz::Slice(2, 3)}).expand({rows, 3, 4}), [](auto, auto, auto) { return 9.0; });
+            add(row.flip({0}).expand({rows, 3, 4}),
+                [](auto, auto, auto k) { return static_cast<double>(10 - k); });
+            const Tensor whole = lz::arange(rows * 12).reshape({rows, 3, 4}).eval(); // of another dtype
+            add(whole, [](auto i, auto j, auto k) { return static_cast<double>((i * 3 + j) * 4 + k); });
+            for (const size_t skipped : {0, 1}) // with the other dtype, and of one
+                for (size_t first = 0; first + 1 < tensors.size() - skipped; ++first) {
+                    const size_t n = tensors.size() - skipped - first;
+                    const std::span some = std::span(tensors).subspan(first, n);
+                    const Block wanted = joined({blocks.begin() + static_cast<ptrdiff_t>(first),
+                                                 blocks.begin() + static_cast<ptrdiff_t>(first + n)},
+                                                axis);
+                    expect_tensor(lz::cat(some, static_cast<int64_t>(axis)), wanted.shape, lz::f32,
+                                  wanted.values);
+                }
+        }
+}
+
+TEST(Joining, StoredTensorsAreCopiedByOneLibraryCall) {
+    std::vector<Tensor> tensors;
+    for (int k = 0; k < 40; ++k)
+        tensors.push_back((lz::ones({50}) * k).eval());
+    for (const int64_t axis : {0, -1}) {
+        EXPECT_NE(lz::explain(lz::stack(tensors, axis)).find("0 kernels and 1 library call"),
+                  std::string::npos);
+        const int64_t before = lz::compile_stats().kernels_compiled;
+        lz::stack(tensors, axis).eval();
+        EXPECT_EQ(lz::compile_stats().kernels_compiled, before);
+    }
+    // Of a part of one that is in memory, where the part begins is not in the program.
+    const Tensor x = lz::arange(100).to(lz::f32).eval();
+    for (const int64_t begin : {3, 50, 0})
+        expect_values(lz::cat({x.at({lz::Slice(begin, begin + 2)}), x.at({lz::Slice(7, 9)})}),
+                      {static_cast<double>(begin), static_cast<double>(begin + 1), 7.0, 8.0});
 }
 
 TEST(Joining, AWrittenOverInputKeepsWhatOtherPiecesRead) {

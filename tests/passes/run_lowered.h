@@ -7,6 +7,7 @@
 #include "ir/kernel_interpreter.h"
 #include "passes/fuse.h"
 #include "passes/lower_clusters.h"
+#include "tests/support/concat_naively.h"
 
 #include <bit>
 #include <cstring>
@@ -32,6 +33,8 @@ public:
                     launch(step, segment);
             else if (step.kind == ir::StepKind::Copy)
                 copy(step);
+            else if (step.symbol == passes::kConcat)
+                concat(step);
             else
                 library(step);
         }
@@ -138,6 +141,18 @@ private:
         const auto results = ir::interpret(b.graph(), inputs);
         for (uint32_t k = 0; k < node.result_count; ++k)
             memory_[graph_.result(node, k)] = results[k].bytes;
+    }
+
+    void concat(const passes::LoweredStep &step) {
+        const passes::LoweredBuffer &out = step.operands.back();
+        memory_[out.value].resize(static_cast<size_t>(out.bytes));
+        std::vector<std::byte *> buffers;
+        for (const passes::LoweredBuffer &b : step.operands)
+            buffers.push_back(at(b.value).data());
+        std::vector<int64_t> ints;
+        for (const ir::ArgSpec &spec : step.ints)
+            ints.push_back(number(spec));
+        concat_naively(buffers, ints);
     }
 
     /// The index of a scatter from what the library is given, by its strides.

@@ -1,6 +1,7 @@
 #include "tests/support/run_naively.h"
 
 #include "ir/kernel_interpreter.h"
+#include "tests/support/concat_naively.h"
 #include "tests/support/random_graph.h"
 
 #include <algorithm>
@@ -64,8 +65,16 @@ public:
         } else if (step.kind == StepKind::Launch) {
             for (const Segment &segment : step.segments)
                 launch(step, segment);
+        } else if (step.kind == StepKind::Library && step.symbol == "concat") {
+            std::vector<std::byte *> buffers;
+            for (const uint32_t b : step.operands)
+                buffers.push_back(memory_of(b));
+            std::vector<int64_t> ints;
+            for (const ArgSpec &spec : step.ints)
+                ints.push_back(value_of(spec, graph_));
+            concat_naively(buffers, ints);
         } else if (step.kind == StepKind::Library) {
-            throw std::runtime_error("run_naively has no library");
+            throw std::runtime_error("run_naively has no library call but concat");
         }
     }
 

@@ -10,7 +10,7 @@
 namespace lz::test {
 
 /// The results of the Program, one step after another. Arenas and results are filled with garbage first.
-/// Throws std::runtime_error for a library call.
+/// Throws std::runtime_error for a library call, but for `concat`.
 std::vector<ir::HostTensor> run_naively(const ir::Graph &graph, const ir::Program &program,
                                         std::span<const ir::HostTensor> inputs);
 
