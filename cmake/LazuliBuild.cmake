@@ -20,7 +20,6 @@ target_compile_options(lazuli_flags INTERFACE
     $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>
     $<$<BOOL:${LAZULI_WERROR}>:-Werror>)
 target_compile_definitions(lazuli_flags INTERFACE
-    LAZULI_VERSION="${PROJECT_VERSION}"
     LAZULI_CPU_JIT=$<BOOL:${LAZULI_CPU_JIT}>)
 
 # --- sanitizers: flags for the whole tree, and a macro by which code generation instruments its modules

@@ -25,9 +25,9 @@ if(LAZULI_BUNDLE)
     endforeach()
 endif()
 
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/frontend/lazuli/"
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/frontend/include/lazuli/"
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lazuli"
-    FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "detail" EXCLUDE)
+    FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 install(EXPORT lazuliTargets NAMESPACE lazuli:: DESTINATION "${lazuli_cmake_folder}")
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/lazuliConfig.cmake.in"

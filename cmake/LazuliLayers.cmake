@@ -1,6 +1,6 @@
 # lazuli_layer(): one row of the design's table of layers.
 #
-# Headers are included by their path in the project ("ir/graph.h", "runtime/api/backend.h", <lazuli/tensor.h>). Each
+# Headers are included by their path in the project ("ir/graph/graph.h", "runtime/api/backend.h", <lazuli/tensor.h>). Each
 # layer's headers are reached through an include root of its own, a folder that holds nothing but a symbolic link to
 # the layer (inc/ir/ir -> ir/). A target gets the roots of the layers that its row names, and no other: an include
 # that breaks the rule does not compile. tests/layering.cmake proves it.

@@ -19,7 +19,7 @@ bash cmake/install-deps.sh
 cmake --preset package
 cmake --build --preset package
 
-version=$(sed -n 's/^#define LAZULI_VERSION_[A-Z]* \([0-9]*\)$/\1/p' frontend/lazuli/version.h | paste -sd.)
+version=$(sed -n 's/^#define LAZULI_VERSION_[A-Z]* \([0-9]*\)$/\1/p' frontend/include/lazuli/version.h | paste -sd.)
 name=lazuli-$version-linux-$(uname -m)
 folder=build/package
 rm -rf "$folder/stage"

@@ -4,8 +4,8 @@
 /// Built with LAZULI_CPU_JIT=OFF, `compile_cpu` and the loader throw Failure(Compile), which says so; the
 /// rest works.
 
-#include "ir/compiled_kernel.h"
-#include "ir/kernel.h"
+#include "ir/kernel/compiled_kernel.h"
+#include "ir/kernel/kernel.h"
 #include "ir/target.h"
 #include "runtime/api/backend.h"
 

@@ -1,7 +1,7 @@
 #include "codegen/late_kernels.h"
 
 #include "ir/diagnostic.h"
-#include "ir/kernel_interpreter.h"
+#include "ir/interpreter/kernel.h"
 
 #include <array>
 #include <atomic>

@@ -4,7 +4,7 @@
 /// destructor may still compute something new (S68). The interpreter runs that: the same bits as compiled
 /// code, but for the order in which products are summed.
 
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 #include "runtime/api/backend.h"
 
 #include <memory>

@@ -17,17 +17,17 @@ LAZULI_VERSION=$(sed -n 's/^#define LAZULI_VERSION_[A-Z]* \([0-9]*\)$/\1/p' "$LA
 export LAZULI_VERSION
 
 rm -rf "$LAZULI_SITE"
-mkdir -p "$LAZULI_SITE/headers/lazuli"
+mkdir -p "$LAZULI_SITE/headers/lazuli/ops"
 
 # What Doxygen reads: the public headers, with macros written out, ...
-for header in "$LAZULI_INCLUDE"/lazuli/*.h; do
+for header in "$LAZULI_INCLUDE"/lazuli/*.h "$LAZULI_INCLUDE"/lazuli/*/*.h; do
     name=$(basename "$header" .h)
     if grep -q '^namespace lz {' "$header" && ! grep -q "@defgroup topic_$name " docs/site/groups.dox; then
         echo "docs/build.sh: $header has no topic in docs/site/groups.dox." >&2
         exit 1
     fi
-    awk -v def="$LAZULI_INCLUDE/lazuli/functions.def" -f docs/site/header_filter.awk "$header" \
-        >"$LAZULI_SITE/headers/lazuli/$(basename "$header")"
+    awk -v def="$LAZULI_INCLUDE/lazuli/ops/functions.def" -f docs/site/header_filter.awk "$header" \
+        >"$LAZULI_SITE/headers/${header#"$LAZULI_INCLUDE"/}"
 done
 # ... and the pages, as it wants them.
 for page in README.md $(find docs -name '*.md') CONTRIBUTING.md; do

@@ -7,9 +7,9 @@
 ///
 /// It stands last of the passes that decide anything: nothing after it may change what runs, only check it.
 
-#include "ir/program.h"
-#include "passes/insert_syncs.h"
-#include "passes/plan_memory.h"
+#include "ir/program/program.h"
+#include "passes/memory/plan_memory.h"
+#include "passes/streams/insert_syncs.h"
 
 namespace lz::passes {
 

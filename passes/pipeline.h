@@ -2,13 +2,13 @@
 /// The pipeline: from the graph that was recorded to the Program that runs. `pipeline.cpp` is the table of
 /// contents of this folder.
 
-#include "ir/graph.h"
-#include "ir/program.h"
+#include "ir/graph/graph.h"
+#include "ir/program/program.h"
 #include "ir/target.h"
-#include "passes/assign_streams.h"
-#include "passes/fuse.h"
-#include "passes/lower_clusters.h"
-#include "passes/plan_memory.h"
+#include "passes/fuse/fuse.h"
+#include "passes/lower/lower_clusters.h"
+#include "passes/memory/plan_memory.h"
+#include "passes/streams/assign_streams.h"
 
 #include <functional>
 #include <span>

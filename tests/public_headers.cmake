@@ -1,17 +1,15 @@
 # Each public header compiles alone, in any order, with nothing but its own include root: no IR, LLVM, CUDA or private
 # header, and nothing that the user would have to include first.
 cmake_minimum_required(VERSION 3.25)
-include("${BUILD}/layers.cmake")
-file(GLOB headers "${SOURCE}/frontend/lazuli/*.h")
+file(GLOB_RECURSE headers RELATIVE "${SOURCE}/frontend/include/lazuli" "${SOURCE}/frontend/include/lazuli/*.h")
 if(NOT headers)
-    message(FATAL_ERROR "Found no public header in frontend/lazuli/.")
+    message(FATAL_ERROR "Found no public header in frontend/include/lazuli/.")
 endif()
 set(file "${BUILD}/public_header.cpp")
-foreach(header IN LISTS headers)
-    cmake_path(GET header FILENAME name)
+foreach(name IN LISTS headers)
     file(WRITE "${file}" "#include <lazuli/${name}>\n#include <lazuli/${name}>\n")
     execute_process(
-        COMMAND "${CXX}" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -H "-I${include_roots}/frontend" "${file}"
+        COMMAND "${CXX}" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -H "-I${SOURCE}/frontend/include" "${file}"
         RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
     if(NOT status EQUAL 0)
         message(SEND_ERROR "<lazuli/${name}> does not compile alone:\n${output}")
@@ -20,7 +18,7 @@ foreach(header IN LISTS headers)
     string(REGEX REPLACE "\n[^\n]*/lib/clang/[^\n]*" "" output "${output}")
     # Ours of that name is not the toolkit's.
     string(REGEX REPLACE "\n[^\n]*/lazuli/cuda\\.h" "" output "${output}")
-    if(status EQUAL 0 AND output MATCHES "\n\\.+ ([^\n]*(lazuli/detail|/llvm|/fmt|/tbb|/oneapi|/nlohmann|cuda)[^\n]*\\.h[^\n]*)")
+    if(status EQUAL 0 AND output MATCHES "\n\\.+ ([^\n]*(frontend/record|/llvm|/fmt|/tbb|/oneapi|/nlohmann|cuda)[^\n]*\\.h[^\n]*)")
         message(SEND_ERROR "<lazuli/${name}> includes ${CMAKE_MATCH_1}; public headers hide what is behind them.")
     endif()
 endforeach()

@@ -3,8 +3,8 @@
 // the mean of all calls), and on one block.
 //
 //   bench_allocator --benchmark_repetitions=9
-#include "runtime/caching_allocator.h"
-#include "runtime/cpu_backend.h"
+#include "runtime/allocator/caching_allocator.h"
+#include "runtime/cpu/backend.h"
 
 #include <benchmark/benchmark.h>
 

@@ -2,11 +2,11 @@
 // virtual GPU, where the backend's own call is measured beside it; a parallel loop.
 //
 //   bench_runtime --benchmark_repetitions=9
+#include "runtime/allocator/caching_allocator.h"
 #include "runtime/api/parallel.h"
-#include "runtime/caching_allocator.h"
-#include "runtime/cpu_backend.h"
-#include "runtime/executor.h"
-#include "runtime/virtual_backend.h"
+#include "runtime/cpu/backend.h"
+#include "runtime/executor/executor.h"
+#include "runtime/virtual/backend.h"
 
 #include <benchmark/benchmark.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 /// Facts about one phase that decide where its values are computed and in which form.
 
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 #include <cstdint>
 #include <vector>

@@ -1,5 +1,5 @@
 #include "codegen/codegen.h"
-#include "codegen/llvm/contraction.h"
+#include "codegen/llvm/contraction/contraction.h"
 #include "codegen/llvm/emitter.h"
 #include "codegen/llvm/target.h"
 

@@ -11,8 +11,8 @@
 #include "codegen/llvm/analysis.h"
 #include "codegen/llvm/builder.h"
 #include "codegen/llvm/ops.h"
-#include "ir/compiled_kernel.h"
-#include "ir/kernel.h"
+#include "ir/kernel/compiled_kernel.h"
+#include "ir/kernel/kernel.h"
 #include "ir/target.h"
 
 #include <array>

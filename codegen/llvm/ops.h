@@ -3,7 +3,7 @@
 /// forms run the same sequence, so a result does not depend on where in a vector it stands.
 
 #include "codegen/llvm/builder.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 #include "ir/target.h"
 
 namespace lz::codegen {

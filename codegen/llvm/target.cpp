@@ -2,7 +2,7 @@
 
 #include "codegen/codegen.h"
 #include "ir/diagnostic.h"
-#include "ir/per_thread.h"
+#include "ir/host/per_thread.h"
 
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/Analysis/TargetTransformInfo.h>

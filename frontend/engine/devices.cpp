@@ -1,10 +1,10 @@
-#include "engine/devices.h"
+#include "frontend/engine/devices.h"
 
-#include "codegen/kernel_cache.h"
-#include "engine/compile_driver.h"
-#include "engine/log.h"
+#include "codegen/cache/kernel_cache.h"
+#include "frontend/engine/compile/driver.h"
+#include "frontend/engine/log.h"
 #include "ir/diagnostic.h"
-#include "runtime/virtual_backend.h"
+#include "runtime/virtual/backend.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
 #pragma once
 /// The devices of the process: their backends, allocators and what passes are told about them. Found once.
 
-#include "engine/options.h"
+#include "frontend/engine/options.h"
 #include "ir/target.h"
-#include "runtime/caching_allocator.h"
-#include "runtime/cpu_backend.h"
-#include "runtime/executor.h"
+#include "runtime/allocator/caching_allocator.h"
+#include "runtime/cpu/backend.h"
+#include "runtime/executor/executor.h"
 
 #include <functional>
 #include <memory>

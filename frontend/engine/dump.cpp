@@ -1,6 +1,6 @@
-#include "engine/dump.h"
+#include "frontend/engine/dump.h"
 
-#include "engine/log.h"
+#include "frontend/engine/log.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 /// What LAZULI_DUMP prints: each form of a program under construction, to stderr or to files.
 
-#include "engine/options.h"
+#include "frontend/engine/options.h"
 #include "ir/stream.h"
 
 #include <cstdint>

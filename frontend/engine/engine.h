@@ -4,9 +4,9 @@
 /// The recorder linearises pending work into a *key* (64-bit words; equal keys mean equal structure) and
 /// hands over an ir::Graph only when the key is unknown. All functions may be called from any thread.
 
-#include "engine/options.h"
+#include "frontend/engine/options.h"
 #include "ir/diagnostic.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 #include "ir/stream.h"
 #include "ir/target.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 /// A compiled recording: what the Program cache holds.
 
-#include "ir/graph.h"
-#include "runtime/executor.h"
+#include "ir/graph/graph.h"
+#include "runtime/executor/executor.h"
 
 #include <memory>
 #include <string>

@@ -1,4 +1,4 @@
-#include "engine/log.h"
+#include "frontend/engine/log.h"
 
 #include <cstdio>
 

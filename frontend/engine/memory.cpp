@@ -1,8 +1,8 @@
-#include "engine/memory.h"
+#include "frontend/engine/memory.h"
 
-#include "engine/devices.h"
-#include "engine/engine.h"
-#include "runtime/caching_allocator.h"
+#include "frontend/engine/devices.h"
+#include "frontend/engine/engine.h"
+#include "runtime/allocator/caching_allocator.h"
 
 namespace lz::engine {
 namespace {

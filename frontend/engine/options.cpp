@@ -1,8 +1,8 @@
-#include "engine/options.h"
+#include "frontend/engine/options.h"
 
-#include "engine/log.h"
+#include "frontend/engine/log.h"
 #include "ir/diagnostic.h"
-#include "runtime/virtual_backend.h"
+#include "runtime/virtual/backend.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
-#include "engine/profile.h"
+#include "frontend/engine/profile.h"
 
-#include "runtime/profiler.h"
+#include "runtime/profiler/profiler.h"
 
 namespace lz::engine {
 

@@ -1,4 +1,4 @@
-#include "engine/program_cache.h"
+#include "frontend/engine/program_cache.h"
 
 #include <algorithm>
 

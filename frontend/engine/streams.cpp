@@ -1,10 +1,10 @@
-#include "engine/streams.h"
+#include "frontend/engine/streams.h"
 
-#include "engine/devices.h"
-#include "engine/engine.h"
+#include "frontend/engine/devices.h"
+#include "frontend/engine/engine.h"
 #include "runtime/api/parallel.h"
-#include "runtime/stream_group.h"
-#include "runtime/user_event.h"
+#include "runtime/executor/user_event.h"
+#include "runtime/streams/group.h"
 
 #include <algorithm>
 #include <array>

@@ -8,11 +8,11 @@
 
 #include "codegen/codegen.h"
 #include "ir/diagnostic.h"
-#include "ir/kernel.h"
-#include "ir/program.h"
-#include "ir/text.h"
+#include "ir/kernel/kernel.h"
+#include "ir/program/program.h"
+#include "ir/text/text.h"
 #include "passes/pipeline.h"
-#include "passes/verify_schedule.h"
+#include "passes/verify/verify_schedule.h"
 #include "runtime/api/parallel.h"
 
 #include <CLI/CLI.hpp>

@@ -1,11 +1,11 @@
 #include "lz_opt_run.h"
 
+#include "codegen/cache/kernel_cache.h"
 #include "codegen/codegen.h"
-#include "codegen/kernel_cache.h"
-#include "engine/devices.h"
+#include "frontend/engine/devices.h"
 #include "ir/diagnostic.h"
-#include "runtime/executor.h"
-#include "runtime/user_event.h"
+#include "runtime/executor/executor.h"
+#include "runtime/executor/user_event.h"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 #pragma once
 /// lz-opt --run: runs a graph on the data that its text tells, by the interpreter, compiled, or both.
 
-#include "ir/graph.h"
-#include "ir/interpreter.h"
-#include "ir/program.h"
+#include "ir/graph/graph.h"
+#include "ir/interpreter/interpreter.h"
+#include "ir/program/program.h"
 #include "ir/target.h"
 
 #include <optional>

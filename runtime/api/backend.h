@@ -1,7 +1,7 @@
 #pragma once
 /// The seam between compiled programs and a device. Three stand behind it: cpu, virtual GPUs and CUDA.
 
-#include "ir/compiled_kernel.h"
+#include "ir/kernel/compiled_kernel.h"
 #include "ir/stream.h"
 #include "ir/type.h"
 #include "runtime/api/library.h"

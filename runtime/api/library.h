@@ -2,8 +2,8 @@
 /// Operations that are library calls and not generated kernels. A step of kind Library names one by its
 /// symbol.
 
-#include "ir/compiled_kernel.h"
 #include "ir/dtype.h"
+#include "ir/kernel/compiled_kernel.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -53,7 +53,7 @@ private:
 ///                     (outer, along, inner; 0 where it is repeated), rank, x extents.., extents of the index
 ///                     as repeated.. ; out may be x (in place)
 ///   call:<name>       operands.., results.. | number of operands, of results, and of each of both its dtype,
-///                     rank, extents.. ; what is registered under that name (ir/calls.h)
+///                     rank, extents.. ; what is registered under that name (ir/host/calls.h)
 ///
 /// Arrays are dense; (outer, extent, inner) is the shape folded around the axis. Results are deterministic.
 LibraryFn find_library(std::string_view symbol);

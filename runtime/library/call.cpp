@@ -1,8 +1,8 @@
 // Functions that are registered for the op `call`, as library calls.
 #include "runtime/library/functions.h"
 
-#include "ir/calls.h"
 #include "ir/diagnostic.h"
+#include "ir/host/calls.h"
 #include "ir/type.h"
 
 #include <array>

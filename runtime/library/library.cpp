@@ -1,6 +1,6 @@
 #include "runtime/api/library.h"
 
-#include "ir/calls.h"
+#include "ir/host/calls.h"
 #include "runtime/library/functions.h"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 
 #include <lazuli/lazuli.h>
 
-#include "engine/engine.h"
+#include "frontend/engine/engine.h"
 
 #include <gtest/gtest.h>
 

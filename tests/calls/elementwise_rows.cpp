@@ -514,7 +514,7 @@ void add_elementwise_rows(std::vector<Row> &rows) {
     binary(#name, true, LZ_CALL(lz::name(P0, P1, loc)), false, false, false, 1);                             \
     binary(#name, true, LZ_CALL(M0.name(P1, loc)), false, true, true, 1);
 #define loc c.loc
-#include "lazuli/functions.def"
+#include "lazuli/ops/functions.def"
 #define LZ_OPERATOR(symbol, name, compare)                                                                   \
     binary(#name, compare, LZ_CALL(P0 symbol P1), false, false, false, 3);
     LZ_OPERATOR(+, add, false)

@@ -2,7 +2,7 @@
 /// A product kernel built by hand, compiled and run: what the tests of contractions share.
 
 #include "codegen/codegen.h"
-#include "passes/contraction_tile.h"
+#include "passes/schedule/contraction_tile.h"
 
 #include <cstring>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "passes/contraction_tile.h"
+#include "passes/schedule/contraction_tile.h"
 
 #include <gtest/gtest.h>
 

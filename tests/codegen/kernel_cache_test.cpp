@@ -1,6 +1,6 @@
 // The kernel cache: one compile a kernel, files that are checked, bounded and shared between processes.
-#include "codegen/disk_cache.h"
-#include "codegen/kernel_cache.h"
+#include "codegen/cache/disk_cache.h"
+#include "codegen/cache/kernel_cache.h"
 
 #include <gtest/gtest.h>
 

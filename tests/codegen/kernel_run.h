@@ -2,8 +2,8 @@
 /// Runs a kernel compiled and interpreted on equal data; the interpreter is the oracle.
 
 #include "codegen/codegen.h"
-#include "ir/kernel.h"
-#include "ir/kernel_interpreter.h"
+#include "ir/interpreter/kernel.h"
+#include "ir/kernel/kernel.h"
 
 #include <gtest/gtest.h>
 

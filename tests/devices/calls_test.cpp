@@ -1,9 +1,9 @@
 // The op `call` on every kind of device, against the interpreter, with random delays and verified schedules.
 #include "virtual_gpus.h"
 
-#include "engine/devices.h"
-#include "ir/calls.h"
-#include "ir/text.h"
+#include "frontend/engine/devices.h"
+#include "ir/host/calls.h"
+#include "ir/text/text.h"
 #include "tests/support/compare.h"
 
 #include <array>

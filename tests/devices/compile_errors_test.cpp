@@ -1,5 +1,5 @@
 // What the user is told when a kernel cannot be loaded.
-#include "engine/devices.h"
+#include "frontend/engine/devices.h"
 #include "virtual_gpus.h"
 
 #include <lazuli/lazuli.h>

@@ -1,7 +1,7 @@
 // Every call of every GPU's backend fails in turn, over a set of programs: the user sees a typed error with a
 // line of the program, or the right answer; nothing hangs, nothing leaks, and the engine goes on.
-#include "engine/devices.h"
-#include "engine/engine.h"
+#include "frontend/engine/devices.h"
+#include "frontend/engine/engine.h"
 #include "runtime/fault_injection.h"
 #include "virtual_gpus.h"
 

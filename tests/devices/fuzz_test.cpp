@@ -4,8 +4,8 @@
 //
 // LAZULI_FUZZ_PROGRAMS=n  how many (800; 150 in sanitizer builds; 0: without end)
 // LAZULI_FUZZ_SEED=s      the first seed (1)
-#include "engine/devices.h"
-#include "ir/text.h"
+#include "frontend/engine/devices.h"
+#include "ir/text/text.h"
 #include "tests/support/compare.h"
 #include "tests/support/environment.h"
 #include "tests/support/losses.h"

@@ -2,7 +2,7 @@
 /// Four virtual GPUs with random delays, unless the environment says otherwise: include in one file of a
 /// binary.
 
-#include "engine/engine.h"
+#include "frontend/engine/engine.h"
 
 #include <gtest/gtest.h>
 

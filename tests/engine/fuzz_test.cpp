@@ -2,7 +2,7 @@
 //
 // LAZULI_FUZZ_PROGRAMS=n  how many (1000; 200 in sanitizer builds; 0: without end)
 // LAZULI_FUZZ_SEED=s      the first seed (1)
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "tests/support/compare.h"
 #include "tests/support/environment.h"
 #include "tests/support/losses.h"

@@ -1,6 +1,6 @@
 // Every op at every dtype that it takes: compiled against interpreted.
 #include "ir/op.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "tests/support/compare.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // The number of threads is part of the Target: Programs are cut for it.
-#include "engine/engine.h"
-#include "engine/executable.h"
-#include "ir/text.h"
+#include "frontend/engine/engine.h"
+#include "frontend/engine/executable.h"
+#include "ir/text/text.h"
 
 #include <gtest/gtest.h>
 

@@ -181,9 +181,7 @@ TEST(FloatEnvironment, PrintingRoundsToNearest) {
 TEST(FloatEnvironment, FunctionsOfTheUsersRunAsKernelsDoAndCannotChangeIt) {
     register_call(
         "test.rounds_up",
-        [](std::span<const CallType> in) {
-            return std::vector<CallType>{{f32, in[0].shape}};
-        },
+        [](std::span<const CallType> in) { return std::vector<CallType>{{f32, in[0].shape}}; },
         [](std::span<const CallInput> in, std::span<const CallOutput> out) {
             out[0].values<float>()[0] = static_cast<float>(std::fegetround() == FE_TONEAREST);
             std::fesetround(FE_UPWARD);

@@ -1,8 +1,8 @@
 // libFuzzer: the parser of Kernel IR takes any bytes. What it accepts is a verified kernel that prints and
 // reads back.
 #include "ir/diagnostic.h"
-#include "ir/kernel.h"
-#include "ir/text.h"
+#include "ir/kernel/kernel.h"
+#include "ir/text/text.h"
 
 #include <cstdint>
 #include <cstdlib>

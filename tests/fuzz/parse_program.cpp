@@ -1,8 +1,8 @@
 // libFuzzer: the parser of Programs takes any bytes. What it accepts is a verified Program that prints and
 // reads back.
 #include "ir/diagnostic.h"
-#include "ir/program.h"
-#include "ir/text.h"
+#include "ir/program/program.h"
+#include "ir/text/text.h"
 
 #include <cstdint>
 #include <cstdlib>

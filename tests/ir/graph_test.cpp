@@ -1,8 +1,8 @@
 #include "ir/diagnostic.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
+#include "ir/graph/uses.h"
 #include "ir/target.h"
-#include "ir/text.h"
-#include "ir/uses.h"
+#include "ir/text/text.h"
 #include "tests/support/random_graph.h"
 
 #include <gtest/gtest.h>

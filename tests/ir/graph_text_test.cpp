@@ -1,6 +1,6 @@
 #include "ir/diagnostic.h"
-#include "ir/interpreter.h"
-#include "ir/text.h"
+#include "ir/interpreter/interpreter.h"
+#include "ir/text/text.h"
 #include "tests/support/random_graph.h"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
-#include "ir/calls.h"
 #include "ir/diagnostic.h"
-#include "ir/interpreter.h"
-#include "ir/interpreter_ref.h"
-#include "ir/text.h"
+#include "ir/host/calls.h"
+#include "ir/interpreter/interpreter.h"
+#include "ir/interpreter/ref.h"
+#include "ir/text/text.h"
 #include "tests/support/random_graph.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 /// The kernel interpreter against results worked out by hand, and the order of reductions that it promises.
 
-#include "ir/kernel_interpreter.h"
+#include "ir/interpreter/kernel.h"
 
 #include "tests/support/kernel_samples.h"
 

@@ -1,7 +1,7 @@
 /// Kernels as text: what is printed reads back as the same kernel, and nothing that is read can crash.
 
 #include "ir/diagnostic.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "tests/support/kernel_samples.h"
 
 #include <gmock/gmock.h>

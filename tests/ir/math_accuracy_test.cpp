@@ -1,7 +1,7 @@
 /// Every expanded math function over all exponents and both signs, against libm in a wider format.
 
-#include "ir/kernel.h"
-#include "ir/kernel_interpreter.h"
+#include "ir/interpreter/kernel.h"
+#include "ir/kernel/kernel.h"
 
 #include <bit>
 #include <cmath>

@@ -1,6 +1,6 @@
 // The interpreter against results of NumPy, see inputs/make_numpy_reference.py.
-#include "ir/interpreter.h"
-#include "ir/text.h"
+#include "ir/interpreter/interpreter.h"
+#include "ir/text/text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 /// Programs as text, and what their verifier refuses.
 
 #include "ir/diagnostic.h"
-#include "ir/program.h"
-#include "ir/text.h"
+#include "ir/program/program.h"
+#include "ir/text/text.h"
 #include "tests/support/kernel_samples.h"
 
 #include <gmock/gmock.h>

@@ -2,8 +2,8 @@
 /// every value that may be special (sentinels, limits, names that need quotes), alone and in random company.
 
 #include "ir/diagnostic.h"
-#include "ir/program.h"
-#include "ir/text.h"
+#include "ir/program/program.h"
+#include "ir/text/text.h"
 #include "tests/support/kernel_samples.h"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#if __has_include(<lazuli/detail/node.h>)
+#if __has_include(<frontend/record/node.h>)
 #error "private headers were installed"
 #endif
 

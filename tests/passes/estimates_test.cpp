@@ -1,6 +1,6 @@
 /// How long steps are said to take, and how they share a device.
 
-#include "passes/estimates.h"
+#include "passes/streams/estimates.h"
 
 #include <gtest/gtest.h>
 

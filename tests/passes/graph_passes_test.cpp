@@ -1,9 +1,9 @@
 #include "ir/diagnostic.h"
-#include "ir/interpreter.h"
-#include "ir/text.h"
-#include "passes/check_devices.h"
-#include "passes/eliminate_common.h"
-#include "passes/eliminate_dead.h"
+#include "ir/interpreter/interpreter.h"
+#include "ir/text/text.h"
+#include "passes/devices/check_devices.h"
+#include "passes/simplify/eliminate_common.h"
+#include "passes/simplify/eliminate_dead.h"
 #include "tests/support/random_graph.h"
 
 #include <gtest/gtest.h>

@@ -2,11 +2,11 @@
 /// Runs what `fuse` and `lower_clusters` make of a graph by the kernel interpreter: an oracle that needs no
 /// code generation, no memory plan and no runtime. Library steps are run by the graph interpreter.
 
-#include "ir/compiled_kernel.h"
-#include "ir/interpreter.h"
-#include "ir/kernel_interpreter.h"
-#include "passes/fuse.h"
-#include "passes/lower_clusters.h"
+#include "ir/interpreter/interpreter.h"
+#include "ir/interpreter/kernel.h"
+#include "ir/kernel/compiled_kernel.h"
+#include "passes/fuse/fuse.h"
+#include "passes/lower/lower_clusters.h"
 #include "tests/support/concat_naively.h"
 
 #include <bit>

@@ -3,9 +3,9 @@
 
 #include "slow_target.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/pipeline.h"
-#include "passes/verify_schedule.h"
+#include "passes/verify/verify_schedule.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/run_naively.h"
 

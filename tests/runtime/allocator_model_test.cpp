@@ -1,6 +1,6 @@
 // The allocator against a model that keeps plain lists and searches them all.
 #include "fake_backend.h"
-#include "runtime/caching_allocator.h"
+#include "runtime/allocator/caching_allocator.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "count_allocations.h"
 #include "fake_backend.h"
-#include "runtime/caching_allocator.h"
+#include "runtime/allocator/caching_allocator.h"
 #include "runtime/fault_injection.h"
 
 #include <gmock/gmock.h>

@@ -4,7 +4,7 @@
 
 #include "runtime/api/parallel.h"
 #include "runtime/fault_injection.h"
-#include "runtime/profiler.h"
+#include "runtime/profiler/profiler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 #include "runtime/api/parallel.h"
 
 #include "ir/diagnostic.h"
-#include "runtime/cgroup.h"
-#include "runtime/cpu_backend.h"
+#include "runtime/cpu/backend.h"
+#include "runtime/cpu/cgroup.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "runtime/profiler.h"
+#include "runtime/profiler/profiler.h"
 
 #include "ir/stream.h"
 #include "virtual_support.h"

@@ -1,9 +1,9 @@
 #pragma once
 /// Handwritten Programs whose kernels are C++ functions.
 
-#include "runtime/caching_allocator.h"
-#include "runtime/cpu_backend.h"
-#include "runtime/executor.h"
+#include "runtime/allocator/caching_allocator.h"
+#include "runtime/cpu/backend.h"
+#include "runtime/executor/executor.h"
 
 #include <map>
 

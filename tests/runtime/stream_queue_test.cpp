@@ -1,7 +1,7 @@
 // Streams that are threads: order, waiting, priorities, backpressure, and their ends.
 #include "count_allocations.h"
-#include "runtime/caching_allocator.h"
-#include "runtime/cpu_backend.h"
+#include "runtime/allocator/caching_allocator.h"
+#include "runtime/cpu/backend.h"
 #include "virtual_support.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // The virtual clock against closed forms.
-#include "runtime/cpu_backend.h"
+#include "runtime/cpu/backend.h"
 #include "virtual_support.h"
 
 #include <gmock/gmock.h>

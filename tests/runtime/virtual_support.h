@@ -1,7 +1,7 @@
 #pragma once
 /// Launches of C++ functions on virtual GPUs, and things to hold a stream up with.
 
-#include "runtime/virtual_backend.h"
+#include "runtime/virtual/backend.h"
 
 #include <gtest/gtest.h>
 

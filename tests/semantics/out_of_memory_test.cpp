@@ -2,9 +2,9 @@
 // MiB.
 #include "support.h"
 
-#include "engine/devices.h"
-#include "engine/engine.h"
-#include "runtime/caching_allocator.h"
+#include "frontend/engine/devices.h"
+#include "frontend/engine/engine.h"
+#include "runtime/allocator/caching_allocator.h"
 
 #include <optional>
 #include <string>

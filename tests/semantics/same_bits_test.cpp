@@ -1,5 +1,5 @@
 // S29: the same program gives the same bits however it is cut, fused and threaded.
-#include "engine/engine.h"
+#include "frontend/engine/engine.h"
 
 #include <lazuli/lazuli.h>
 

@@ -325,11 +325,7 @@ struct OnStream {
 };
 const OnStream kOnStream[] = {
     {"clone", [](Tensor x) { return x.clone(); }, 3},
-    {"clone of a view",
-     [](Tensor x) {
-         return x.view({2, 32}).clone();
-     },
-     3},
+    {"clone of a view", [](Tensor x) { return x.view({2, 32}).clone(); }, 3},
     {"copy_",
      [](Tensor x) {
          Tensor w = lz::empty_like(x);

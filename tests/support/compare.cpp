@@ -1,8 +1,8 @@
 #include "tests/support/compare.h"
 
-#include "engine/devices.h"
-#include "ir/text.h"
-#include "runtime/memory_use.h"
+#include "frontend/engine/devices.h"
+#include "ir/text/text.h"
+#include "runtime/allocator/memory_use.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>

@@ -1,10 +1,10 @@
 #pragma once
 /// Runs a Graph by the engine and by the reference interpreter, and says where they differ.
 
-#include "engine/engine.h"
-#include "engine/streams.h"
-#include "ir/graph.h"
-#include "ir/interpreter.h"
+#include "frontend/engine/engine.h"
+#include "frontend/engine/streams.h"
+#include "ir/graph/graph.h"
+#include "ir/interpreter/interpreter.h"
 
 #include <atomic>
 #include <deque>

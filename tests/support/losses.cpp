@@ -1,6 +1,6 @@
 #include "tests/support/losses.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "tests/support/compare.h"
 #include "tests/support/shrink.h"
 

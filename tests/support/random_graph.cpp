@@ -1,6 +1,6 @@
 #include "tests/support/random_graph.h"
 
-#include "ir/uses.h"
+#include "ir/graph/uses.h"
 #include "tests/support/random_elementwise.h"
 
 #include <array>

@@ -8,7 +8,7 @@
 /// every right implementation computes to the same bits, so that the tolerance of each result is known: see
 /// RandomGraph::tolerance.
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include <bitset>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 /// What random graphs are made of: values with known bounds, leaves, clamps. Internal to `random_graph*`.
 
-#include "ir/interpreter.h"
+#include "ir/interpreter/interpreter.h"
 #include "tests/support/random_graph.h"
 
 #include <algorithm>

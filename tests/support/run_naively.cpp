@@ -1,6 +1,6 @@
 #include "tests/support/run_naively.h"
 
-#include "ir/kernel_interpreter.h"
+#include "ir/interpreter/kernel.h"
 #include "tests/support/concat_naively.h"
 #include "tests/support/random_graph.h"
 

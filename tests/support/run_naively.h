@@ -2,8 +2,8 @@
 /// Runs a Program's kernels by the kernel interpreter, in memory laid out as the plan says. It shows what the
 /// passes made without the emitter and the runtime.
 
-#include "ir/interpreter.h"
-#include "ir/program.h"
+#include "ir/interpreter/interpreter.h"
+#include "ir/program/program.h"
 
 #include <vector>
 

@@ -1,7 +1,7 @@
 #pragma once
 /// Makes a failing graph small.
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include <functional>
 

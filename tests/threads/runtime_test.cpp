@@ -1,9 +1,9 @@
 // The runtime from many threads at once; also run under ThreadSanitizer.
+#include "runtime/allocator/caching_allocator.h"
 #include "runtime/api/parallel.h"
-#include "runtime/caching_allocator.h"
-#include "runtime/cpu_backend.h"
-#include "runtime/executor.h"
-#include "runtime/profiler.h"
+#include "runtime/cpu/backend.h"
+#include "runtime/executor/executor.h"
+#include "runtime/profiler/profiler.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,270 @@
+#include "codegen/llvm/contraction/contraction.h"
+
+#include "codegen/llvm/contraction/parts.h"
+#include "ir/diagnostic.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+namespace lz::codegen {
+
+namespace {
+
+using ir::ContractionArg;
+
+class ContractionEmitter {
+public:
+    ContractionEmitter(PhaseEmitter &emitter, const EntryParams &params, const EmitOptions &options)
+        : e_(emitter), b_(emitter.builder()), params_(params), c_(*emitter.phase().contraction),
+          form_(panel_form(c_, options)), panel_bytes_(bytes_of(form_.panel)) {}
+
+    void emit() {
+        const auto &grid = e_.phase().grid;
+        m_ = e_.extent(c_.m);
+        n_ = e_.extent(c_.n);
+        k_ = e_.extent(c_.k);
+        const Value block_m = arg(ContractionArg::BlockM), block_n = arg(ContractionArg::BlockN);
+        const Value items_m = ceil_div(m_, block_m), items_n = ceil_div(n_, block_n);
+        scratch_ = e_.buffer(c_.scratch);
+        loop(params_.begin, params_.end, b_.i64(1), [&](Value item) {
+            Value rest = b_.udiv(item, items_n);
+            column_ = b_.mul(b_.urem(item, items_n), block_n);
+            columns_ = b_.smin(block_n, b_.sub(n_, column_));
+            row_ = b_.mul(b_.urem(rest, items_m), block_m);
+            rows_ = b_.smin(block_m, b_.sub(m_, row_));
+            rest = b_.udiv(rest, items_m);
+            std::vector<std::pair<ir::AxisId, Value>> batch;
+            for (size_t i = grid.size() - 2; i-- > 0;) {
+                const Value extent = e_.extent(grid[i]);
+                batch.emplace_back(grid[i], i == 0 ? rest : b_.urem(rest, extent));
+                rest = b_.udiv(rest, extent);
+            }
+            for (const auto &[axis, index] : batch)
+                e_.bind_axis(axis, index);
+            lhs_ = operand(c_.lhs, c_.m, row_, batch);
+            rhs_ = operand(c_.rhs, c_.n, column_, batch);
+            emit_item();
+            for (size_t i = batch.size(); i-- > 0;)
+                e_.unbind_axis(batch[i].first);
+        });
+    }
+
+private:
+    struct Operand {
+        Value base;               ///< address of its first row (or column) of the item, at k = 0
+        Value stride_i, stride_k; ///< null when contiguous
+    };
+
+    template <class Body>
+    void loop(Value lo, Value hi, Value step, Body body) {
+        b_.loop(lo, hi, step, {}, [&](Value index, std::span<const Value>) {
+            body(index);
+            return std::vector<Value>{};
+        });
+    }
+    Value arg(ContractionArg which) { return e_.arg(ir::contraction_arg(c_, which)); }
+    Value ceil_div(Value x, Value y) { return b_.udiv(b_.add(x, b_.sub(y, b_.i64(1))), y); }
+    Value ceil_div(Value x, int y) { return b_.udiv(b_.add(x, b_.i64(y - 1)), b_.i64(y)); }
+    Value or_one(Value stride) { return stride ? stride : b_.i64(1); }
+
+    Value stride(const ir::Access &access, ir::AxisId axis) {
+        for (const ir::AxisStride &s : access.strides)
+            if (s.axis == axis)
+                return s.cls == ir::StrideClass::Contiguous ? nullptr : e_.arg(s.stride);
+        return b_.i64(0);
+    }
+    Operand operand(const ir::Access &access, ir::AxisId axis, Value first,
+                    std::span<const std::pair<ir::AxisId, Value>> batch) {
+        Operand o{nullptr, stride(access, axis), stride(access, c_.k)};
+        Value offset = b_.mul(first, or_one(o.stride_i));
+        if (access.offset != ir::kNoArg)
+            offset = b_.add(offset, e_.arg(access.offset));
+        for (const auto &[a, index] : batch)
+            offset = b_.add(offset, b_.mul(index, or_one(stride(access, a))));
+        o.base = b_.element(storage_elem(c_.dtype), e_.buffer(access.buffer), offset);
+        return o;
+    }
+    /// Address of an operand's element (i, k) of the item.
+    Value address(const Operand &o, Value i, Value k) {
+        const Value offset = b_.add(b_.mul(i, or_one(o.stride_i)), b_.mul(k, or_one(o.stride_k)));
+        return b_.element(storage_elem(c_.dtype), o.base, offset);
+    }
+    void pack(const Operand &o, Value to, Value i, Value count, int width) {
+        emit_pack(b_, form_, width, {to, address(o, i, k_first_), count, k_depth_, o.stride_i, o.stride_k});
+    }
+
+    void emit_item() {
+        const Value block_k = arg(ContractionArg::BlockK), inner_m = arg(ContractionArg::InnerM);
+        // Panels keep their places when the last block of k is shorter.
+        const Value panel_steps = b_.udiv(block_k, b_.i64(form_.pair));
+        lhs_panel_bytes_ = b_.mul(panel_steps, b_.i64(form_.mr * panel_bytes_));
+        rhs_panel_bytes_ = b_.mul(panel_steps, b_.i64(form_.nr * panel_bytes_));
+        panels_ = ceil_div(columns_, form_.nr);
+        tiles_ = b_.mul(ceil_div(rows_, inner_m), ceil_div(inner_m, form_.mr));
+        one_pass_ = b_.compare(Pred::Sge, block_k, k_);
+        // A product over nothing is 0: its epilogue runs as well.
+        loop(b_.i64(0), b_.smax(k_, b_.i64(1)), block_k, [&](Value k) {
+            k_first_ = k;
+            k_depth_ = b_.smin(block_k, b_.sub(k_, k));
+            steps_ = ceil_div(k_depth_, form_.pair);
+            first_pass_ = b_.compare(Pred::Eq, k, b_.i64(0));
+            last_pass_ = b_.compare(Pred::Sge, b_.add(k, block_k), k_);
+            loop(b_.i64(0), rows_, inner_m, [&](Value inner) { emit_rows(inner, inner_m); });
+        });
+    }
+
+    /// The rows [inner, inner + inner_m) of the item against all its columns.
+    void emit_rows(Value inner, Value inner_m) {
+        const Value rows = b_.smin(inner_m, b_.sub(rows_, inner));
+        const Value units = ceil_div(rows, form_.row_step);
+        const Value tiles = ceil_div(units, form_.mr / form_.row_step);
+        const Value per_tile = b_.udiv(units, tiles), longer = b_.urem(units, tiles);
+        const Value first_tile = b_.mul(b_.udiv(inner, inner_m), ceil_div(inner_m, form_.mr));
+        loop(b_.i64(0), panels_, b_.i64(1), [&](Value panel) {
+            rhs_panel(panel, b_.compare(Pred::Eq, inner, b_.i64(0)));
+            loop(b_.i64(0), tiles, b_.i64(1), [&](Value tile) {
+                // The first `longer` tiles have one unit more.
+                const Value unit = b_.add(b_.mul(tile, per_tile), b_.smin(tile, longer));
+                const Value height =
+                    b_.add(per_tile, b_.zext(b_.compare(Pred::Slt, tile, longer), Elem::I64));
+                const Value row = b_.mul(unit, b_.i64(form_.row_step));
+                tile_rows_ = b_.smin(b_.mul(height, b_.i64(form_.row_step)), b_.sub(rows, row));
+                tile_row_ = b_.add(inner, row);
+                lhs_panel(tile, b_.compare(Pred::Eq, panel, b_.i64(0)));
+                const Value place = b_.add(b_.mul(panel, tiles_), b_.add(first_tile, tile));
+                emit_tile(height, b_.select(one_pass_, b_.i64(0), place));
+            });
+        });
+    }
+
+    void rhs_panel(Value panel, Value pack_now) {
+        const Value first = b_.mul(panel, b_.i64(form_.nr));
+        panel_column_ = b_.add(column_, first);
+        width_ = b_.smin(b_.i64(form_.nr), b_.sub(columns_, first));
+        const Value slot = b_.element(
+            Elem::I8, scratch_, b_.add(arg(ContractionArg::RhsOffset), b_.mul(panel, rhs_panel_bytes_)));
+        const bool may_stay = form_.in_place() && !rhs_.stride_i;
+        Value packed = b_.i1(true);
+        if (may_stay)
+            packed = b_.bit_or(b_.compare(Pred::Ne, arg(ContractionArg::PackRhs), b_.i64(0)), ragged());
+        b_.if_then(b_.bit_and(pack_now, packed), [&] { pack(rhs_, slot, first, width_, form_.nr); });
+        micro_.rhs = slot;
+        micro_.rhs_step = b_.i64(form_.nr);
+        if (may_stay) {
+            micro_.rhs = b_.select(packed, slot, address(rhs_, first, k_first_));
+            micro_.rhs_step = b_.select(packed, micro_.rhs_step, or_one(rhs_.stride_k));
+        }
+    }
+
+    /// Whether the panel's columns can only be read from a packed panel, which has all of them.
+    Value ragged() {
+        const Value partial = b_.compare(Pred::Slt, width_, b_.i64(form_.nr));
+        return form_.masks ? b_.bit_and(partial, b_.compare(Pred::Sgt, width_, b_.i64(form_.lanes)))
+                           : partial;
+    }
+
+    void lhs_panel(Value tile, Value pack_now) {
+        const Value slot = b_.element(Elem::I8, scratch_, b_.mul(tile, lhs_panel_bytes_));
+        Value packed = b_.i1(true);
+        if (form_.in_place())
+            packed = b_.compare(Pred::Ne, arg(ContractionArg::PackLhs), b_.i64(0));
+        b_.if_then(b_.bit_and(pack_now, packed), [&] { pack(lhs_, slot, tile_row_, tile_rows_, form_.mr); });
+        micro_.lhs = slot;
+        micro_.lhs_row = b_.i64(1);
+        micro_.lhs_step = b_.i64(form_.mr);
+        if (form_.in_place()) {
+            micro_.lhs = b_.select(packed, slot, address(lhs_, tile_row_, k_first_));
+            micro_.lhs_row = b_.select(packed, micro_.lhs_row, or_one(lhs_.stride_i));
+            micro_.lhs_step = b_.select(packed, micro_.lhs_step, or_one(lhs_.stride_k));
+        }
+        micro_.lhs_last = b_.mul(micro_.lhs_row, b_.sub(tile_rows_, b_.i64(1)));
+    }
+
+    void emit_tile(Value height, Value place) {
+        const int64_t tile_bytes = int64_t{form_.mr} * form_.nr * bytes_of(form_.sum);
+        micro_.sums = b_.element(Elem::I8, scratch_,
+                                 b_.add(arg(ContractionArg::SumsOffset), b_.mul(place, b_.i64(tile_bytes))));
+        micro_.steps = steps_;
+        micro_.first = first_pass_;
+        micro_.next_sums = b_.element(Elem::I8, micro_.sums, b_.i64(tile_bytes));
+        micro_.width = width_;
+        const Block done = b_.block("tile"), narrow = b_.block("narrow"), wide = b_.block("wide");
+        b_.branch(b_.compare(Pred::Sle, width_, b_.i64(form_.lanes)), narrow, wide);
+        for (const auto &[block, columns] : {std::pair{wide, form_.nr / form_.lanes}, std::pair{narrow, 1}}) {
+            b_.set_block(block);
+            for (int rows = form_.mr; rows > 0; rows -= form_.row_step) {
+                const Block here = b_.block("micro"), next = rows > form_.row_step ? b_.block("less") : done;
+                b_.branch(b_.compare(Pred::Eq, height, b_.i64(rows / form_.row_step)), here, next);
+                b_.set_block(here);
+                emit_microkernel(b_, form_, rows, columns, micro_);
+                b_.jump(done);
+                b_.set_block(next);
+            }
+        }
+        b_.if_then(last_pass_, [&] { emit_epilogue(); });
+    }
+
+    void emit_epilogue() {
+        const Value full = b_.compare(Pred::Eq, width_, b_.i64(form_.nr));
+        b_.if_then(full, [&] { emit_epilogue_rows({}); });
+        b_.if_then(b_.bit_not(full), [&] {
+            std::vector<Value> masks;
+            for (int j = 0; j < form_.nr; j += form_.lanes) {
+                const Value index = b_.add(b_.splat(b_.i64(j), form_.lanes), b_.iota(Elem::I64, form_.lanes));
+                masks.push_back(b_.compare(Pred::Slt, index, b_.splat(width_, form_.lanes)));
+            }
+            emit_epilogue_rows(masks);
+        });
+    }
+    void emit_epilogue_rows(std::span<const Value> masks) {
+        loop(b_.i64(0), tile_rows_, b_.i64(1), [&](Value i) {
+            std::vector<Value> products;
+            for (int j = 0; j < form_.nr; j += form_.lanes) {
+                const Value index = b_.add(b_.mul(i, b_.i64(form_.nr)), b_.i64(j));
+                products.push_back(
+                    rounded(b_.load(form_.sum, form_.lanes, b_.element(form_.sum, micro_.sums, index), 64)));
+            }
+            e_.bind_axis(c_.m, b_.add(row_, b_.add(tile_row_, i)));
+            e_.emit_points(c_.n, panel_column_, form_.lanes, masks, products,
+                           static_cast<int>(products.size()));
+            e_.unbind_axis(c_.m);
+        });
+    }
+    Value rounded(Value sum) { return round_sum(b_, sum, product_dtype()); }
+    ir::DType product_dtype() const {
+        for (const ir::Instr &instr : e_.kernel().instrs)
+            if (instr.op == ir::KOp::Product)
+                return instr.dtype;
+        return c_.accumulate;
+    }
+
+    PhaseEmitter &e_;
+    Builder &b_;
+    EntryParams params_;
+    const ir::Contraction &c_;
+    PanelForm form_;
+    int panel_bytes_;
+    // of the kernel
+    Value m_ = nullptr, n_ = nullptr, k_ = nullptr, scratch_ = nullptr;
+    // of the item
+    Value row_ = nullptr, rows_ = nullptr, column_ = nullptr, columns_ = nullptr, panels_ = nullptr,
+          tiles_ = nullptr;
+    Value lhs_panel_bytes_ = nullptr, rhs_panel_bytes_ = nullptr, one_pass_ = nullptr;
+    Operand lhs_ = {}, rhs_ = {};
+    // of the block of k
+    Value k_first_ = nullptr, k_depth_ = nullptr, steps_ = nullptr, first_pass_ = nullptr,
+          last_pass_ = nullptr;
+    // of the panel of rhs (its first column in the result) and the tile (its first row in the item)
+    Value panel_column_ = nullptr, width_ = nullptr, tile_row_ = nullptr, tile_rows_ = nullptr;
+    MicroArgs micro_ = {};
+};
+
+} // namespace
+
+void emit_contraction(PhaseEmitter &emitter, const EntryParams &params, const EmitOptions &options) {
+    ContractionEmitter(emitter, params, options).emit();
+}
+
+} // namespace lz::codegen

@@ -1,0 +1,175 @@
+#include "codegen/llvm/contraction/parts.h"
+#include "ir/diagnostic.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace lz::codegen {
+
+namespace {
+
+/// sum += x * y for registers of sums; x and y hold panel elements.
+Value multiply_add(Builder &b, const PanelForm &form, Value x, Value y, Value sum) {
+    if (form.pair == 2) {
+        auto &ir = static_cast<llvm::IRBuilder<> &>(b.ir());
+        auto *pairs = llvm::FixedVectorType::get(ir.getBFloatTy(), static_cast<unsigned>(2 * form.lanes));
+        return ir.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {},
+                                  {sum, ir.CreateBitCast(x, pairs), ir.CreateBitCast(y, pairs)});
+    }
+    return form.fma ? b.fma(x, y, sum) : b.add(b.mul(x, y), sum);
+}
+
+} // namespace
+
+PanelForm panel_form(const ir::Contraction &c, const EmitOptions &options) {
+    const ir::CpuIsa &isa = options.isa;
+    PanelForm form;
+    form.dtype = c.dtype;
+    form.sum = ssa_elem(c.accumulate);
+    // The ISA's dot product of bf16 pairs takes subnormal operands and sums for zero, whatever the
+    // environment says, and subnormals count (S66). It gains little: two products an instruction, but on Zen
+    // 4 and Zen 5 half as many of them a cycle as of f32's. Another machine may find more (`bench_matmul`,
+    // matmul_bf16, with and without LAZULI_FAST_MATH=1).
+    const bool pairs =
+        options.fast_math && c.dtype == ir::DType::BF16 && isa.avx512_bf16 && isa.vector_bytes == 64;
+    form.panel = pairs ? Elem::I32 : form.sum;
+    form.pair = pairs ? 2 : 1;
+    form.lanes = std::max(1, isa.vector_bytes / bytes_of(form.sum));
+    form.mr = c.mr;
+    form.nr = c.nr;
+    form.row_step = c.mr > 8 ? 2 : 1;
+    form.masks = isa.vector_bytes >= 32;
+    form.fma = isa.fma && ir::is_float(c.accumulate);
+    LZ_CHECK(c.nr % form.lanes == 0 && c.mr % form.row_step == 0,
+             "a register tile of " + std::to_string(c.mr) + " x " + std::to_string(c.nr) +
+                 " is not made of registers of " + std::to_string(form.lanes) + " lanes");
+    return form;
+}
+
+void fetch_ahead(Builder &b, Value address) {
+    auto &ir = static_cast<llvm::IRBuilder<> &>(b.ir());
+    const auto flag = [&](uint32_t value) { return ir.getInt32(value); };
+    ir.CreateIntrinsic(llvm::Intrinsic::prefetch, {address->getType()},
+                       {address, flag(0), flag(2), flag(1)}); // to read, second level, data
+}
+
+Value pairs_of(Builder &b, Value halves) {
+    return static_cast<llvm::IRBuilder<> &>(b.ir()).CreateBitCast(halves,
+                                                                  b.type(Elem::I32, b.lanes(halves) / 2));
+}
+
+Value round_sum(Builder &b, Value sum, ir::DType dtype) {
+    const int lanes = b.lanes(sum);
+    switch (dtype) {
+    case ir::DType::F16:
+        return b.f32_to_half(sum);
+    case ir::DType::BF16: {
+        const Value bits = b.bitcast(sum, Elem::I32);
+        const Value odd = b.bit_and(b.lshr(bits, b.i32(16, lanes)), b.i32(1, lanes));
+        const Value up = b.lshr(b.add(b.add(bits, b.i32(0x7fff, lanes)), odd), b.i32(16, lanes));
+        const Value nan = b.bit_or(b.lshr(bits, b.i32(16, lanes)), b.i32(0x40, lanes));
+        return b.truncate(b.select(b.compare(Pred::Uno, sum, sum), nan, up), Elem::I16);
+    }
+    case ir::DType::Bool:
+        return b.compare(Pred::Ne, sum, b.zero(Elem::I64, lanes));
+    default:
+        return b.elem(sum) == ssa_elem(dtype) ? sum : b.truncate(sum, ssa_elem(dtype));
+    }
+}
+
+namespace {
+
+Value load_columns(Builder &b, const PanelForm &form, Value rhs, int j, Value mask) {
+    const Value address = b.element(form.panel, rhs, b.i64(j * form.lanes));
+    const int align = bytes_of(form.panel);
+    return mask ? b.masked_load(form.panel, address, mask, align)
+                : b.load(form.panel, form.lanes, address, align);
+}
+
+void emit_body(Builder &b, const PanelForm &form, int rows, int columns, const MicroArgs &args) {
+    Value mask = nullptr;
+    if (form.masks && columns < form.nr / form.lanes)
+        mask = b.compare(Pred::Slt, b.iota(Elem::I32, form.lanes),
+                         b.splat(b.truncate(args.width, Elem::I32), form.lanes));
+    const auto sums_at = [&](Value base, int i, int j) {
+        return b.element(form.sum, base, b.i64(i * form.nr + j * form.lanes));
+    };
+    std::vector<Value> offsets;
+    for (int i = 0; i < rows; ++i)
+        offsets.push_back(i + 1 == rows && form.row_step > 1 ? args.lhs_last : b.mul(args.lhs_row, b.i64(i)));
+
+    const Block start = b.current(), again = b.block("sums"), ready = b.block("ready");
+    b.branch(args.first, ready, again);
+    b.set_block(again);
+    std::vector<Value> before;
+    for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < columns; ++j)
+            before.push_back(b.load(form.sum, form.lanes, sums_at(args.sums, i, j), 64));
+    b.jump(ready);
+    b.set_block(ready);
+    std::vector<Value> carried;
+    for (const Value v : before) {
+        const Value phi = b.phi_of(form.sum, form.lanes);
+        b.add_incoming(phi, b.zero(form.sum, form.lanes), start);
+        b.add_incoming(phi, v, again);
+        carried.push_back(phi);
+    }
+    carried.push_back(args.lhs);
+    carried.push_back(args.rhs);
+
+    const size_t tile = before.size();
+    int64_t ahead = 64;
+    while (ahead < int64_t{form.mr} * form.nr * bytes_of(form.sum))
+        ahead *= 2;
+    const auto after =
+        b.loop(b.i64(0), args.steps, b.i64(1), carried, [&](Value step, std::span<const Value> in) {
+            std::vector<Value> out(in.begin(), in.end());
+            // A line a step, again and again: the panels that stream through the cache would push them out.
+            const Value line = b.bit_and(b.shl(step, b.i64(6)), b.i64(ahead - 1));
+            b.prefetch(b.element(Elem::I8, args.next_sums, line));
+            std::vector<Value> y;
+            for (int j = 0; j < columns; ++j)
+                y.push_back(load_columns(b, form, in[tile + 1], j, mask));
+            for (int i = 0; i < rows; ++i) {
+                const Value address = b.element(form.panel, in[tile], offsets[static_cast<size_t>(i)]);
+                const Value x = b.splat(b.load(form.panel, 1, address, bytes_of(form.panel)), form.lanes);
+                for (int j = 0; j < columns; ++j) {
+                    Value &sum = out[static_cast<size_t>(i * columns + j)];
+                    sum = multiply_add(b, form, x, y[static_cast<size_t>(j)], sum);
+                }
+            }
+            out[tile] = b.element(form.panel, in[tile], args.lhs_step);
+            out[tile + 1] = b.element(form.panel, in[tile + 1], args.rhs_step);
+            return out;
+        });
+    for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < columns; ++j)
+            b.store(after[static_cast<size_t>(i * columns + j)], sums_at(args.sums, i, j), 64);
+}
+
+} // namespace
+
+void emit_microkernel(Builder &b, const PanelForm &form, int rows, int columns, const MicroArgs &a) {
+    const Value operands[] = {a.lhs,      a.rhs,   a.sums,      a.steps,    a.lhs_row, a.lhs_step,
+                              a.rhs_step, a.first, a.next_sums, a.lhs_last, a.width};
+    auto *function = b.outlined("micro", operands, [&](std::span<const Value> p) {
+        emit_body(b, form, rows, columns,
+                  {.lhs = p[0],
+                   .lhs_row = p[4],
+                   .lhs_step = p[5],
+                   .lhs_last = p[9],
+                   .rhs = p[1],
+                   .rhs_step = p[6],
+                   .steps = p[3],
+                   .sums = p[2],
+                   .next_sums = p[8],
+                   .width = p[10],
+                   .first = p[7]});
+    });
+    b.call(function, operands);
+}
+
+} // namespace lz::codegen

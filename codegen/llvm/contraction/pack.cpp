@@ -1,0 +1,222 @@
+#include "codegen/llvm/contraction/parts.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace lz::codegen {
+
+namespace {
+
+class Packer {
+public:
+    Packer(Builder &b, const PanelForm &form, int width, const PackArgs &args)
+        : b_(b), form_(form), width_(width), args_(args), storage_(storage_elem(form.dtype)),
+          bytes_(ir::size_of(form.dtype)) {}
+
+    void emit() {
+        if (!args_.stride_i)
+            along_rows();
+        else if (!args_.stride_k)
+            transposed();
+        else
+            one_by_one();
+    }
+
+private:
+    Value at(Value i, Value k) const {
+        Value index = nullptr;
+        for (const auto &[x, stride] : {std::pair{i, args_.stride_i}, std::pair{k, args_.stride_k}}) {
+            if (!x)
+                continue;
+            const Value term = stride ? b_.mul(x, stride) : x;
+            index = index ? b_.add(index, term) : term;
+        }
+        return b_.element(storage_, args_.from, index);
+    }
+    Value target(Value step, Value column) const {
+        return b_.element(form_.panel, args_.to, b_.add(b_.mul(step, b_.i64(width_)), column));
+    }
+
+    /// A value as it lies in memory, in the type that is summed.
+    Value convert(Value stored) const {
+        switch (form_.dtype) {
+        case ir::DType::F16:
+            return b_.half_to_f32(stored);
+        case ir::DType::BF16:
+            return b_.bitcast(b_.shl(b_.zext(stored, Elem::I32), b_.i32(16, b_.lanes(stored))), Elem::F32);
+        case ir::DType::Bool:
+        case ir::DType::U8:
+            return b_.zext(stored, Elem::I64);
+        default:
+            return ir::is_integer(form_.dtype) && form_.panel != storage_ ? b_.sext(stored, Elem::I64)
+                                                                          : stored;
+        }
+    }
+    Value join(Value low, Value high) const {
+        const int lanes = b_.lanes(low);
+        return b_.bit_or(b_.zext(low, Elem::I32), b_.shl(b_.zext(high, Elem::I32), b_.i32(16, lanes)));
+    }
+
+    /// A register that holds `rows` rows of a panel from `column` on.
+    void store(Value v, Value step, Value column, int rows) const {
+        const int lanes = b_.lanes(v);
+        const Value to = target(step, column);
+        // A whole register may run over into the next step, which is written later.
+        if (rows == lanes || width_ <= lanes)
+            b_.store(v, to, bytes_of(form_.panel));
+        else
+            b_.masked_store(v, to, b_.compare(Pred::Slt, b_.iota(Elem::I32, lanes), b_.i32(rows, lanes)),
+                            bytes_of(form_.panel));
+    }
+
+    Value lane_mask(Value first, Value limit, int lanes) const {
+        const Value index = b_.add(b_.splat(first, lanes), b_.iota(Elem::I64, lanes));
+        return b_.compare(Pred::Slt, index, b_.splat(limit, lanes));
+    }
+
+    /// The panel's rows lie side by side in memory.
+    void along_rows() {
+        const int lanes = form_.lanes;
+        std::vector<Value> masks;
+        for (int column = 0; column < width_; column += lanes)
+            masks.push_back(lane_mask(b_.i64(column), args_.count, lanes));
+        const Value full = b_.compare(Pred::Sge, args_.count, b_.i64(width_));
+        const Value steps = b_.udiv(b_.add(args_.depth, b_.i64(form_.pair - 1)), b_.i64(form_.pair));
+        for (const bool masked : {false, true}) {
+            b_.if_then(masked ? b_.bit_not(full) : full, [&] {
+                b_.loop(b_.i64(0), steps, b_.i64(1), {}, [&](Value step, std::span<const Value>) {
+                    for (int column = 0; column < width_; column += lanes) {
+                        // A whole register past the last full one would read beyond the operand.
+                        const bool fits = !masked && column + lanes <= width_;
+                        const Value mask = fits ? nullptr : masks[static_cast<size_t>(column / lanes)];
+                        fetch_ahead(b_, at(b_.i64(column + width_), b_.mul(step, b_.i64(form_.pair))));
+                        store(load_columns(step, column, mask), step, b_.i64(column),
+                              std::min(lanes, width_ - column));
+                    }
+                    return std::vector<Value>{};
+                });
+            });
+        }
+    }
+    Value load_columns(Value step, int column, Value mask) {
+        if (form_.pair == 1)
+            return convert(load(b_.i64(column), step, mask, form_.lanes));
+        const Value k = b_.mul(step, b_.i64(2)), next = b_.add(k, b_.i64(1));
+        Value live = b_.splat(b_.compare(Pred::Slt, next, args_.depth), form_.lanes);
+        if (mask)
+            live = b_.bit_and(live, mask);
+        return join(load(b_.i64(column), k, mask, form_.lanes),
+                    load(b_.i64(column), next, live, form_.lanes));
+    }
+    Value load(Value i, Value k, Value mask, int lanes) const {
+        const Value address = at(i, k);
+        return mask ? b_.masked_load(storage_, address, mask, bytes_)
+                    : b_.load(storage_, lanes, address, bytes_);
+    }
+
+    /// The panel's rows lie apart, each contiguous along k: squares of registers are transposed. One square
+    /// is emitted for all columns and for the last elements of k too: shuffles are slow to compile.
+    void transposed() {
+        const int whole = width_ / form_.lanes * form_.lanes;
+        if (whole > 0)
+            b_.loop(b_.i64(0), b_.i64(whole), b_.i64(form_.lanes), {},
+                    [&](Value column, std::span<const Value>) {
+                        transpose_columns(column, form_.lanes);
+                        return std::vector<Value>{};
+                    });
+        if (whole < width_)
+            transpose_columns(b_.i64(whole), width_ - whole);
+    }
+    void transpose_columns(Value column, int rows) {
+        const int lanes = form_.lanes, depth = lanes * form_.pair;
+        const Value last = b_.sub(args_.count, b_.i64(1));
+        std::vector<Value> offsets;
+        for (int i = 0; i < rows; ++i) // rows past the end repeat the last one: nothing reads them
+            offsets.push_back(b_.mul(b_.smin(b_.add(column, b_.i64(i)), last), args_.stride_i));
+        b_.loop(b_.i64(0), args_.depth, b_.i64(depth), {}, [&](Value k, std::span<const Value>) {
+            const Value mask = lane_mask(k, args_.depth, depth);
+            std::vector<Value> square;
+            const Value next_panel = b_.mul(args_.stride_i, b_.i64(width_));
+            for (const Value offset : offsets) {
+                const Value address = b_.element(storage_, args_.from, b_.add(offset, k));
+                fetch_ahead(b_, b_.element(storage_, address, next_panel));
+                const Value v = b_.masked_load(storage_, address, mask, bytes_);
+                square.push_back(form_.pair == 1 ? convert(v) : pairs_of(b_, v));
+            }
+            square.resize(static_cast<size_t>(lanes), square.back());
+            transpose(square);
+            const Value step = b_.udiv(k, b_.i64(form_.pair));
+            for (int l = 0; l < lanes; ++l)
+                store(square[static_cast<size_t>(l)], b_.add(step, b_.i64(l)), column, rows);
+            return std::vector<Value>{};
+        });
+    }
+    /// Swaps ever smaller squares of half the size across the diagonal.
+    void transpose(std::vector<Value> &square) const {
+        const int lanes = form_.lanes;
+        for (int half = lanes / 2; half > 0; half /= 2) {
+            std::vector<int> even, odd;
+            for (int l = 0; l < lanes; ++l) {
+                const int from = l & half ? lanes : 0, base = l & ~half;
+                even.push_back(from + base);
+                odd.push_back(from + base + half);
+            }
+            for (int i = 0; i < lanes; ++i) {
+                if (i & half)
+                    continue;
+                Value &x = square[static_cast<size_t>(i)], &y = square[static_cast<size_t>(i + half)];
+                const Value top = b_.shuffle(x, y, even), bottom = b_.shuffle(x, y, odd);
+                x = top;
+                y = bottom;
+            }
+        }
+    }
+
+    /// No axis is contiguous.
+    void one_by_one() {
+        const Value steps = b_.udiv(b_.add(args_.depth, b_.i64(form_.pair - 1)), b_.i64(form_.pair));
+        b_.loop(b_.i64(0), steps, b_.i64(1), {}, [&](Value step, std::span<const Value>) {
+            b_.loop(b_.i64(0), args_.count, b_.i64(1), {}, [&](Value i, std::span<const Value>) {
+                const Value to = b_.element(form_.panel, args_.to, b_.add(b_.mul(step, b_.i64(width_)), i));
+                b_.store(form_.pair == 1 ? convert(load(i, step, nullptr, 1)) : load_pair(i, step), to,
+                         bytes_of(form_.panel));
+                return std::vector<Value>{};
+            });
+            return std::vector<Value>{};
+        });
+    }
+    Value load_pair(Value i, Value step) {
+        const Value k = b_.mul(step, b_.i64(2)), next = b_.add(k, b_.i64(1));
+        const Value there = b_.compare(Pred::Slt, next, args_.depth);
+        const Value high = load(i, b_.select(there, next, k), nullptr, 1);
+        return join(load(i, k, nullptr, 1), b_.select(there, high, b_.zero(Elem::I16)));
+    }
+
+    Builder &b_;
+    const PanelForm &form_;
+    int width_;
+    PackArgs args_;
+    Elem storage_;
+    int bytes_;
+};
+
+} // namespace
+
+void emit_pack(Builder &b, const PanelForm &form, int width, const PackArgs &a) {
+    std::vector<Value> operands = {a.to, a.from, a.count, a.depth};
+    for (const Value stride : {a.stride_i, a.stride_k})
+        if (stride)
+            operands.push_back(stride);
+    auto *function = b.outlined("pack", operands, [&](std::span<const Value> p) {
+        PackArgs inside{p[0], p[1], p[2], p[3], nullptr, nullptr};
+        size_t next = 4;
+        if (a.stride_i)
+            inside.stride_i = p[next++];
+        if (a.stride_k)
+            inside.stride_k = p[next++];
+        Packer(b, form, width, inside).emit();
+    });
+    b.call(function, operands);
+}
+
+} // namespace lz::codegen

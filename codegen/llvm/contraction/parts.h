@@ -1,0 +1,63 @@
+#pragma once
+/// What the parts of the contraction emitter share: the form of panels, packing, and the microkernels.
+
+#include "codegen/llvm/builder.h"
+#include "codegen/llvm/emitter.h"
+#include "ir/kernel/kernel.h"
+#include "ir/target.h"
+
+#include <functional>
+
+namespace lz::codegen {
+
+/// How operands lie in packed panels, and what is summed.
+struct PanelForm {
+    ir::DType dtype; ///< of the operands in memory
+    Elem panel;      ///< one element of a packed panel: I32 for a pair of bf16 along k
+    Elem sum;        ///< of the accumulators
+    int pair = 1;    ///< elements along k in one element of a panel
+    int lanes = 1;   ///< of one register of sums (and of panel elements)
+    int mr = 0, nr = 0;
+    int row_step = 1; ///< heights of microkernels are the multiples of it up to mr
+    bool fma = false;
+    bool masks = false; ///< masked loads cost no more than others
+
+    /// Whether operands can be read where they are.
+    bool in_place() const { return pair == 1 && storage_elem(dtype) == panel; }
+};
+PanelForm panel_form(const ir::Contraction &c, const EmitOptions &options);
+
+/// Packs `count` rows of an operand (along m or n; at most `width`) and `depth` elements of k into a panel:
+/// to[(kk / pair) * width + i] = from[i * stride_i + kk * stride_k]. Rows from `count` on are filled with
+/// anything; the panel has room for depth rounded up to 2 * lanes, and for one more register.
+struct PackArgs {
+    Value to, from, count, depth;
+    Value stride_i, stride_k; ///< i64, in elements; null when contiguous
+};
+void emit_pack(Builder &b, const PanelForm &form, int width, const PackArgs &args);
+
+/// One tile of sums, in memory before and after: sums[i * nr + j] += lhs[i, :] * rhs[:, j] over `steps`
+/// elements of the panels. `rows` is a multiple of row_step known now.
+struct MicroArgs {
+    Value lhs, lhs_row, lhs_step; ///< address; elements from row to row and from step to step
+    Value lhs_last; ///< elements to the last row that is read: the last one or, if it is not there, the one
+                    ///< before
+    Value rhs, rhs_step; ///< address; elements from step to step
+    Value steps;
+    Value sums;
+    Value next_sums; ///< of the tile that probably follows
+    Value width;
+    Value first; ///< i1: start at zero, sums holds nothing yet
+};
+void emit_microkernel(Builder &b, const PanelForm &form, int rows, int columns, const MicroArgs &args);
+
+/// Brings the line of an address, which need not be mapped, into the second-level cache.
+void fetch_ahead(Builder &b, Value address);
+
+/// Pairs of neighbouring 16-bit lanes as lanes of 32 bits.
+Value pairs_of(Builder &b, Value halves);
+
+/// A register of sums rounded to `dtype`, in the form of SSA values.
+Value round_sum(Builder &b, Value sum, ir::DType dtype);
+
+} // namespace lz::codegen

@@ -1,0 +1,53 @@
+#include "frontend/engine/compile/driver.h"
+
+#include "ir/text/text.h"
+#include "passes/pipeline.h"
+
+#include <fmt/format.h>
+
+namespace lz::engine {
+namespace {
+
+void dump_pass(const Dumper &dumper, const passes::PassOutput &output) {
+    const Dumps &wanted = dumper.wanted();
+    if (wanted.passes && output.graph && !output.program)
+        dumper.write(fmt::format("after-{}", output.pass), "lz",
+                     ir::print(*output.graph, {.number_effects = true}));
+    if (wanted.dot && output.pass == "fuse" && output.graph)
+        dumper.write("clusters", "dot", ir::to_dot(*output.graph));
+}
+
+std::string joined(const std::vector<std::string> &lines) {
+    std::string text;
+    for (const std::string &line : lines)
+        text += line + "\n";
+    return text;
+}
+
+} // namespace
+
+Compiled compile_graph(const ir::Graph &graph, const ir::Target &target, const Dumper &dumper) {
+    passes::PipelineObserver observer;
+    observer.after = [&](const passes::PassOutput &output) { dump_pass(dumper, output); };
+    passes::CompileResult result = passes::compile(graph, target, &observer);
+
+    Compiled compiled;
+    compiled.program = std::move(result.program);
+    compiled.explanation = joined(compiled.program.notes);
+    for (const uint32_t buffer : compiled.program.results) {
+        const int32_t donor = compiled.program.buffers[buffer].donor;
+        compiled.donors.push_back(
+            donor < 0 ? -1 : static_cast<int>(compiled.program.buffers[static_cast<size_t>(donor)].index));
+    }
+    const Dumps &wanted = dumper.wanted();
+    if (wanted.explain)
+        dumper.write("explain", "txt", compiled.explanation);
+    if (wanted.program)
+        dumper.write("program", "lz", ir::print(compiled.program));
+    if (wanted.kernel)
+        for (size_t k = 0; k < compiled.program.kernels.size(); ++k)
+            dumper.write(fmt::format("kernel-{}", k), "lz", ir::print(compiled.program.kernels[k]));
+    return compiled;
+}
+
+} // namespace lz::engine

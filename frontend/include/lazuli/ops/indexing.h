@@ -1,0 +1,250 @@
+#pragma once
+/// Indexing: `x.at({0, Slice(1, 5, 2), Ellipsis, None})` for reading and writing.
+
+#include "lazuli/tensor.h"
+
+namespace lz {
+
+namespace detail {
+void read_mask(const Tensor &part);
+}
+
+/// Type of None.
+struct NoneType {};
+/// In an index: a new axis of extent 1. In a Slice: not given.
+inline constexpr NoneType None;
+/// Type of Ellipsis.
+struct EllipsisType {};
+/// As many whole axes as are left.
+inline constexpr EllipsisType Ellipsis;
+
+/// Python's start:stop:step. A negative step goes backwards.
+class Slice {
+public:
+    /// An integer, or None.
+    class Bound {
+    public:
+        /// Not given.
+        constexpr Bound(NoneType) {} // NOLINT: converts
+        /// A position; negative ones count from the end.
+        template <class T>
+            requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+        constexpr Bound(T value) : value_(static_cast<int64_t>(value)) {} // NOLINT: converts
+        /// The position, if given.
+        constexpr std::optional<int64_t> get() const { return value_; }
+
+    private:
+        std::optional<int64_t> value_;
+    };
+    /// What is None is the whole axis in the direction of the step, and a step of 1.
+    constexpr Slice(Bound start = None, Bound stop = None, Bound step = None)
+        : start_(start.get()), stop_(stop.get()), step_(step.get().value_or(1)) {}
+    /// The first position, if given.
+    constexpr std::optional<int64_t> start() const { return start_; }
+    /// The position behind the last, if given.
+    constexpr std::optional<int64_t> stop() const { return stop_; }
+    /// 1 unless given.
+    constexpr int64_t step() const { return step_; }
+
+private:
+    std::optional<int64_t> start_, stop_;
+    int64_t step_;
+};
+
+/// One entry of an index: an integer, a Slice, Ellipsis, None, a tensor of positions, or a bool tensor (a
+/// mask: the positions where it is true, along as many axes as it has). Tensors of positions in one index
+/// broadcast with each other and pick together; what they pick stands where they stand, or first if other
+/// axes stand between them.
+class Index {
+public:
+    /// What it is.
+    enum class Kind : uint8_t { Integer, Slice, Ellipsis, None, Tensor };
+
+    /// A position; negative ones count from the end. The axis goes away.
+    template <class T>
+        requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+    Index(T value, Location loc = Location::current()) // NOLINT: converts
+        : kind_(Kind::Integer), integer_(static_cast<int64_t>(value)), loc_(loc) {}
+    /// A part of an axis.
+    Index(lz::Slice slice, Location loc = Location::current()) // NOLINT: converts
+        : kind_(Kind::Slice), slice_(slice), loc_(loc) {}
+    /// As many whole axes as are left.
+    Index(EllipsisType, Location loc = Location::current()) // NOLINT: converts
+        : kind_(Kind::Ellipsis), loc_(loc) {}
+    /// A new axis.
+    Index(NoneType, Location loc = Location::current()) : kind_(Kind::None), loc_(loc) {} // NOLINT: converts
+    /// Positions (integers), or a mask (bool).
+    Index(lz::Tensor positions, Location loc = Location::current()) // NOLINT: converts
+        : kind_(Kind::Tensor), tensor_(std::move(positions)), loc_(loc) {}
+
+    /// What it is.
+    Kind kind() const { return kind_; }
+    /// The position, if it is an integer.
+    int64_t integer() const { return integer_; }
+    /// The slice, if it is one.
+    const lz::Slice &slice() const { return slice_; }
+    /// The tensor, if it is one.
+    const lz::Tensor &tensor() const { return tensor_; }
+    /// Where it was written.
+    Location loc() const { return loc_; }
+
+private:
+    Kind kind_;
+    int64_t integer_ = 0;
+    lz::Slice slice_;
+    lz::Tensor tensor_;
+    Location loc_;
+};
+
+/// A part of a part: `x[0][1]`. It can be read, and kept as a tensor of its own, but not written: that would
+/// change a value that nobody keeps.
+class NestedPart : public Tensor {
+public:
+    NestedPart(Tensor part) : Tensor(std::move(part)) {} // NOLINT: converts
+    NestedPart(const NestedPart &) = default;
+    NestedPart(NestedPart &&) noexcept = default;
+    NestedPart &operator=(const NestedPart &) & = default;
+    NestedPart &operator=(NestedPart &&) & noexcept = default;
+    using Tensor::operator=;
+    void operator=(const Operand &) && = delete; // write `x.at({0, 1}) = 5` instead of `x[0][1] = 5`
+    // clang-format off
+    friend void operator+=(NestedPart &&, const Operand &) = delete; // write `x.at({0, 1}) += 5` instead of `x[0][1] += 5`
+    friend void operator-=(NestedPart &&, const Operand &) = delete; // write `x.at({0, 1}) -= 5` instead of `x[0][1] -= 5`
+    friend void operator*=(NestedPart &&, const Operand &) = delete; // write `x.at({0, 1}) *= 5` instead of `x[0][1] *= 5`
+    friend void operator/=(NestedPart &&, const Operand &) = delete; // write `x.at({0, 1}) /= 5` instead of `x[0][1] /= 5`
+    // clang-format on
+
+    // A part of a tensor that is kept can be written as usual; one of a temporary is nested again.
+    inline Part operator[](const Index &index) const &;
+    inline NestedPart operator[](const Index &index) const &&;
+    inline Part at(std::initializer_list<Index> index, Location loc = Location::current()) const &;
+    inline NestedPart at(std::initializer_list<Index> index, Location loc = Location::current()) const &&;
+    inline Part at(const Index &index, Location loc = Location::current()) const &;
+    inline NestedPart at(const Index &index, Location loc = Location::current()) const &&;
+    inline Part at(std::span<const Index> index, Location loc = Location::current()) const &;
+    inline NestedPart at(std::span<const Index> index, Location loc = Location::current()) const &&;
+};
+
+/// What `at` returns: the part as a tensor, and the way to change it in `x`. Assigning to it changes x; the
+/// value that is written broadcasts and takes x's dtype. Made for one expression: keep a Tensor, not a Part.
+/// A part of a part can be read, not written: write `x.at({0, 2}) = v`, for `x[0][2] = v` does not compile.
+/// Reading through a mask is a sync point, for the number of elements is not known before; so is writing as
+/// many rows as it selects, and writing through a mask beside other entries. Writing a number, or what
+/// broadcasts to each of the rows, through a mask that stands alone is not. Of equal positions the last one
+/// counts.
+class LZ_API Part : public Tensor {
+public:
+    Part(const Part &) = delete;
+    /// Always.
+    bool defined() const noexcept { return true; }
+
+    // Writing, on temporaries as well. The other in-place methods would change the copy only and are not
+    // there.
+    /// Writes the value to the part; it broadcasts, and is cast to the tensor's dtype.
+    const Part &operator=(const Operand &value) const; // NOLINT: not a tensor's assignment
+    /// Writes what another part is.
+    const Part &operator=(const Part &value) const; // NOLINT
+    /// Reads the part, adds, and writes it.
+    const Part &operator+=(const Operand &value) const;
+    /// Reads the part, subtracts, and writes it.
+    const Part &operator-=(const Operand &value) const;
+    /// Reads the part, multiplies, and writes it.
+    const Part &operator*=(const Operand &value) const;
+    /// Reads the part, divides, and writes it.
+    const Part &operator/=(const Operand &value) const;
+    const Part &fill_(const Operand &value) const { return *this = value; }
+    /// The value may be on another device.
+    const Part &copy_(const Tensor &value, Location loc = Location::current()) const {
+        const Tensor here = value.to(base_.device(loc), loc);
+        return *this = Operand(here, loc);
+    }
+    const Part &copy_(const Tensor &value, const CopyOptions &, Location loc = Location::current()) const {
+        return copy_(value, loc);
+    }
+    NestedPart at(std::initializer_list<Index> index, Location loc = Location::current()) const {
+        return NestedPart(Tensor(static_cast<const Tensor &>(*this).at(index, loc)));
+    }
+    NestedPart at(const Index &index, Location loc = Location::current()) const {
+        return NestedPart(Tensor(static_cast<const Tensor &>(*this).at(index, loc)));
+    }
+    NestedPart at(std::span<const Index> index, Location loc = Location::current()) const {
+        return NestedPart(Tensor(static_cast<const Tensor &>(*this).at(index, loc)));
+    }
+    NestedPart operator[](const Index &index) const {
+        return NestedPart(Tensor(static_cast<const Tensor &>(*this)[index]));
+    }
+    const Part &zero_(Location loc = Location::current()) const { return *this = Operand(0, loc); }
+    const Part &add_(const Operand &value) const { return *this += value; }
+    const Part &sub_(const Operand &value) const { return *this -= value; }
+    const Part &mul_(const Operand &value) const { return *this *= value; }
+    const Part &div_(const Operand &value) const { return *this /= value; }
+#define LZ_UNARY(name, ...) void name##_() = delete;
+#define LZ_UNARY_COMPOSED(name) void name##_() = delete;
+#include "lazuli/ops/functions.def"
+
+private:
+    friend class Tensor;
+    friend void detail::read_mask(const Tensor &part);
+    Part(const Tensor &base, std::span<const Index> index, Location loc);
+    void read() const;
+    void write(const Tensor &value, Location loc) const;
+    bool change(const Operand &value, Tensor &(Tensor::*function)(Operand, Location) &, Location loc) const;
+    void show(const Tensor &written, Location loc) const;
+    void write_masked(const Tensor &value, Location loc) const;
+
+    mutable Tensor base_; ///< shares the cell of x
+    std::vector<Index> index_;
+    Location loc_;
+};
+
+inline Part NestedPart::operator[](const Index &index) const & {
+    return Tensor::operator[](index);
+}
+inline NestedPart NestedPart::operator[](const Index &index) const && {
+    return NestedPart(Tensor(Tensor::operator[](index)));
+}
+inline Part NestedPart::at(std::initializer_list<Index> index, Location loc) const & {
+    return Tensor::at(index, loc);
+}
+inline NestedPart NestedPart::at(std::initializer_list<Index> index, Location loc) const && {
+    return NestedPart(Tensor(Tensor::at(index, loc)));
+}
+inline Part NestedPart::at(const Index &index, Location loc) const & {
+    return Tensor::at(index, loc);
+}
+inline NestedPart NestedPart::at(const Index &index, Location loc) const && {
+    return NestedPart(Tensor(Tensor::at(index, loc)));
+}
+inline Part NestedPart::at(std::span<const Index> index, Location loc) const & {
+    return Tensor::at(index, loc);
+}
+inline NestedPart NestedPart::at(std::span<const Index> index, Location loc) const && {
+    return NestedPart(Tensor(Tensor::at(index, loc)));
+}
+
+/// The elements where `mask` is true, in a row; x and the mask broadcast with each other. Sync point: their
+/// number is not known before.
+LZ_FUNCTION(Tensor masked_select, x, const Tensor &mask, Location loc = Location::current());
+/// out[i..] = x[.., index[i..], ..] along `axis`; `index` has x's rank and nowhere more elements but along
+/// `axis`. An index out of range is found when it runs (S26).
+LZ_FUNCTION(Tensor gather, x, int64_t axis, const Tensor &index, Location loc = Location::current());
+/// The positions of `axis` named by the one-dimensional `index`.
+LZ_FUNCTION(Tensor index_select, x, int64_t axis, const Tensor &index, Location loc = Location::current());
+/// Elements of x as one row; negative indices count from the end.
+LZ_FUNCTION(Tensor take, x, const Tensor &index, Location loc = Location::current());
+/// x with source[i..] put at (added to) place index[i..] along `axis`. Of equal places the last one counts.
+LZ_FUNCTION(Tensor scatter, x, int64_t axis, const Tensor &index, Operand source,
+            Location loc = Location::current());
+/// The same, added; of equal places all count, in the order of `source`.
+LZ_FUNCTION(Tensor scatter_add, x, int64_t axis, const Tensor &index, const Tensor &source,
+            Location loc = Location::current());
+/// x with the rows of `source` added at the positions of `axis` named by the one-dimensional `index`.
+LZ_FUNCTION(Tensor index_add, x, int64_t axis, const Tensor &index, const Tensor &source,
+            Location loc = Location::current());
+/// Rows of `weight`, one for each element of `index`.
+LZ_FUNCTION(Tensor embedding, weight, const Tensor &index, Location loc = Location::current());
+/// i64: 1 at the class, else 0, along a new last axis. Without `classes` it is the largest class + 1 (then a
+/// sync point).
+LZ_FUNCTION(Tensor one_hot, index, int64_t classes = -1, Location loc = Location::current());
+
+} // namespace lz

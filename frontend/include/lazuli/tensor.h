@@ -1,0 +1,454 @@
+#pragma once
+/// Tensor: a handle to a value that may not have been computed yet.
+
+#include "lazuli/device.h"
+#include "lazuli/dtype.h"
+#include "lazuli/error.h"
+#include "lazuli/export.h"
+#include "lazuli/location.h"
+#include "lazuli/options.h"
+#include "lazuli/scalar.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lz {
+
+namespace detail {
+struct Cell;
+struct Access;
+LZ_API void drop_handle(Cell *cell) noexcept;
+LZ_API void copy_handle(Cell *cell) noexcept;
+} // namespace detail
+
+/// Extents, axes or permutations: what `sizes()` returns, and what the user gives. Converts from `{2, 3}`,
+/// vectors, spans and single integers, and prints as `[2, 3]`.
+class Sizes : public std::vector<int64_t> {
+public:
+    /// None.
+    Sizes() = default;
+    /// `{2, 3}`.
+    Sizes(std::initializer_list<int64_t> values) : vector(values) {}
+    /// A copy.
+    Sizes(std::span<const int64_t> values) : vector(values.begin(), values.end()) {} // NOLINT: converts
+    /// A copy.
+    Sizes(const std::vector<int64_t> &values) : vector(values) {} // NOLINT: converts
+    /// One number.
+    template <class T>
+        requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+    Sizes(T value) : vector{static_cast<int64_t>(value)} {} // NOLINT: converts
+
+    /// All of them.
+    std::span<const int64_t> span() const { return *this; }
+};
+LZ_API std::ostream &operator<<(std::ostream &out, const Sizes &sizes);
+
+class Tensor;
+class Operand;
+class Generator;
+class Index;
+class Nested;
+class Part;
+struct ValuesIndices;
+
+/// What records is declared twice: a temporary, or a tensor that was moved, lets go of its handle when the
+/// operation is recorded, so that what no other handle can reach is not stored (S23). It is empty afterwards;
+/// if the call throws, it is what it was. A second tensor that is no Operand (`matmul(a, b * 2)`), a list,
+/// and what `at` takes a part of keep their handles to the end of the expression. `x` is the name of a
+/// function's first parameter.
+#define LZ_METHOD(...)                                                                                       \
+    __VA_ARGS__ const &;                                                                                     \
+    __VA_ARGS__ &&
+#define LZ_FUNCTION(function, x, ...)                                                                        \
+    LZ_API function(const Tensor &x, __VA_ARGS__);                                                           \
+    LZ_API function(Tensor &&x, __VA_ARGS__)
+
+/// A tensor of rank 0 to 8. Copying a Tensor copies the handle: both see in-place changes (S24). Operations
+/// record; the first need of a value computes everything pending (S21). All functions may be used from any
+/// thread; changing one tensor in place from two threads at once is a race.
+class LZ_API Tensor {
+public:
+    /// An empty handle: `defined()` is false and every use throws StateError.
+    Tensor() noexcept = default;
+    /// Another handle of the same tensor.
+    Tensor(const Tensor &other) : cell_(other.cell_) {
+        if (defined())
+            detail::copy_handle(cell_);
+        else if (cell_)
+            read_copy(other);
+    }
+    /// Takes over the handle; `other` is empty afterwards.
+    Tensor(Tensor &&other) noexcept
+        : cell_(other.defined() ? std::exchange(other.cell_, nullptr) : nullptr) {}
+    /// What a part of a tensor is (indexing.h). Of a mask's part: a sync point.
+    Tensor(const Part &part); // NOLINT: converts
+    /// From now on a handle of that tensor; what it was before does not change.
+    Tensor &operator=(const Tensor &other) & {
+        Tensor copy(other);
+        std::swap(cell_, copy.cell_);
+        return *this;
+    }
+    /// The same; `other` is empty afterwards.
+    Tensor &operator=(Tensor &&other) & noexcept {
+        Tensor moved(std::move(other));
+        std::swap(cell_, moved.cell_);
+        return *this;
+    }
+    /// From now on a handle of what the part is.
+    Tensor &operator=(const Part &part) &;
+    ~Tensor() {
+        if (defined())
+            detail::drop_handle(cell_);
+    }
+
+    /// Whether it is a handle of a tensor.
+    bool defined() const noexcept { return reinterpret_cast<uintptr_t>(cell_) > kUnread; }
+
+    // Metadata: never computes.
+    /// The element type.
+    DType dtype(Location loc = Location::current()) const;
+    /// Where it lives, with a resolved index; never computes.
+    Device device(Location loc = Location::current()) const;
+    /// The extents of all axes.
+    Sizes sizes(Location loc = Location::current()) const;
+    /// Extent of one axis; negative axes count from the end. Throws IndexError.
+    int64_t size(int64_t axis, Location loc = Location::current()) const;
+    /// The number of axes.
+    int64_t dim(Location loc = Location::current()) const;
+    /// The number of elements.
+    int64_t numel(Location loc = Location::current()) const;
+    /// Whether it lives on a GPU.
+    bool is_cuda(Location loc = Location::current()) const { return device(loc).is_cuda(); }
+    /// Index of its GPU, -1 on the CPU.
+    int get_device(Location loc = Location::current()) const {
+        return is_cuda(loc) ? device(loc).index() : -1;
+    }
+    /// Whether its memory is page-locked (S31).
+    bool is_pinned(Location loc = Location::current()) const;
+    /// True when both handles name one tensor (S08).
+    bool same_tensor(const Tensor &other) const noexcept { return cell_ == other.cell_; }
+
+    // Sync points. The first need of a value computes everything pending on the thread; if another pending
+    // operation fails, its error is thrown here, once, and the value asked for can be read afterwards (S26).
+    /// The one element, converted: a bool is whether it is not 0, an integer loses its fraction. Throws
+    /// StateError unless numel() is 1, and for a number that an integer T does not have, NaN among them.
+    template <class T>
+    T item(Location loc = Location::current()) const {
+        if constexpr (std::is_same_v<T, bool>)
+            return item_bool(loc);
+        else if constexpr (std::is_floating_point_v<T>)
+            return static_cast<T>(item_double(loc));
+        else
+            return static_cast<T>(item_int(std::is_signed_v<T>, static_cast<int>(sizeof(T)), loc));
+    }
+    /// All elements in row-major order. Throws DTypeError unless T is the tensor's dtype.
+    template <Element T>
+    std::vector<T> to_vector(Location loc = Location::current()) const;
+    /// The elements in memory, row-major, read-only; valid while a handle of this value lives. Throws
+    /// DTypeError unless T is the dtype (or `void`, `std::byte`). Of a tensor on a GPU it is an address of
+    /// that GPU, which the host cannot read: `to_vector` and `cpu()` copy.
+    template <class T>
+    const T *data(Location loc = Location::current()) const {
+        return static_cast<const T *>(read_pointer(dtype_or_any<T>(), loc));
+    }
+    /// The same for writing: the storage then stays with this tensor until its next in-place form (S33). What
+    /// is recorded from this tensor and has not run yet reads what is written later: call sync() before
+    /// writing.
+    template <class T>
+    T *mutable_data(Location loc = Location::current()) {
+        return static_cast<T *>(write_pointer(dtype_or_any<T>(), loc));
+    }
+    /// Computes this tensor (and what it needs) and stores it. Returns itself.
+    const Tensor &eval(Location loc = Location::current()) const;
+    /// PyTorch's way of printing (S64). Computes.
+    std::string str(Location loc = Location::current()) const;
+
+    // Methods that record (each is the function of the same name in ops.h). `std::move(t).sum()` leaves t
+    // empty, as `t.sum()` does not.
+#define LZ_UNARY(name, ...)                                                                                  \
+    LZ_METHOD(Tensor name(Location loc = Location::current()));                                              \
+    Tensor &name##_(Location loc = Location::current()) &;
+#define LZ_UNARY_COMPOSED(name) LZ_UNARY(name)
+#define LZ_BINARY(name, ...)                                                                                 \
+    LZ_METHOD(Tensor name(Operand other, Location loc = Location::current()));                               \
+    Tensor &name##_(Operand other, Location loc = Location::current()) &;
+#define LZ_COMPARISON(name, ...) LZ_METHOD(Tensor name(Operand other, Location loc = Location::current()));
+#include "lazuli/ops/functions.def"
+    LZ_METHOD(Tensor add(Operand other, const Scalar &alpha, Location loc = Location::current()));
+    LZ_METHOD(Tensor sub(Operand other, const Scalar &alpha, Location loc = Location::current()));
+    LZ_METHOD(Tensor isnan(Location loc = Location::current()));
+    LZ_METHOD(Tensor isinf(Location loc = Location::current()));
+    LZ_METHOD(Tensor isfinite(Location loc = Location::current()));
+    LZ_METHOD(Tensor masked_fill(const Tensor &mask, Operand value, Location loc = Location::current()));
+    LZ_METHOD(Tensor clamp(const std::optional<Scalar> &lower,
+                           const std::optional<Scalar> &upper = std::nullopt,
+                           Location loc = Location::current()));
+    LZ_METHOD(Tensor lerp(const Tensor &end, Operand weight, Location loc = Location::current()));
+    /// As lz::allclose. Sync point.
+    bool allclose(const Tensor &other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
+                  Location loc = Location::current()) const;
+    /// As lz::equal. Sync point.
+    bool equal(const Tensor &other, Location loc = Location::current()) const;
+
+    // In-place forms: every handle sees the change; dtype and shape stay. They do not compile on temporaries
+    // (S24).
+    Tensor &add_(Operand other, const Scalar &alpha, Location loc = Location::current()) &;
+    Tensor &sub_(Operand other, const Scalar &alpha, Location loc = Location::current()) &;
+    Tensor &addcmul_(const Tensor &a, const Tensor &b, const Scalar &value = 1,
+                     Location loc = Location::current()) &;
+    Tensor &addcdiv_(const Tensor &a, const Tensor &b, const Scalar &value = 1,
+                     Location loc = Location::current()) &;
+    Tensor &lerp_(const Tensor &end, Operand weight, Location loc = Location::current()) &;
+    Tensor &clamp_(const std::optional<Scalar> &lower, const std::optional<Scalar> &upper = std::nullopt,
+                   Location loc = Location::current()) &;
+    Tensor &masked_fill_(const Tensor &mask, Operand value, Location loc = Location::current()) &;
+    Tensor &scatter_(int64_t axis, const Tensor &index, Operand source, Location loc = Location::current()) &;
+    Tensor &scatter_add_(int64_t axis, const Tensor &index, const Tensor &source,
+                         Location loc = Location::current()) &;
+    Tensor &index_add_(int64_t axis, const Tensor &index, const Tensor &source,
+                       Location loc = Location::current()) &;
+    /// The values of `source`, broadcast, cast and moved to where this tensor is.
+    Tensor &copy_(const Tensor &source, Location loc = Location::current()) &;
+    Tensor &copy_(const Tensor &source, const CopyOptions &options, Location loc = Location::current()) &;
+    Tensor &fill_(Operand value, Location loc = Location::current()) &;
+    Tensor &zero_(Location loc = Location::current()) &;
+    Tensor &uniform_(double from = 0, double to = 1, Location loc = Location::current()) &;
+    Tensor &uniform_(double from, double to, Generator &generator, Location loc = Location::current()) &;
+    Tensor &normal_(double mean = 0, double std = 1, Location loc = Location::current()) &;
+    Tensor &normal_(double mean, double std, Generator &generator, Location loc = Location::current()) &;
+    Tensor &bernoulli_(double p = 0.5, Location loc = Location::current()) &;
+    // On a new tensor: `empty({2, 3}).normal_()` (S42). The other in-place forms do not take temporaries.
+    /// Of a new tensor: uniform in [from, to).
+    [[nodiscard]] Tensor uniform_(double from = 0, double to = 1, Location loc = Location::current()) &&;
+    /// Of a new tensor: normal.
+    [[nodiscard]] Tensor normal_(double mean = 0, double std = 1, Location loc = Location::current()) &&;
+
+    LZ_METHOD(Tensor reshape(const Sizes &sizes, Location loc = Location::current()));
+    LZ_METHOD(Tensor view(const Sizes &sizes, Location loc = Location::current()));
+    LZ_METHOD(Tensor flatten(int64_t first_axis = 0, int64_t last_axis = -1,
+                             Location loc = Location::current()));
+    LZ_METHOD(Tensor unflatten(int64_t axis, const Sizes &sizes, Location loc = Location::current()));
+    LZ_METHOD(Tensor transpose(int64_t axis0, int64_t axis1, Location loc = Location::current()));
+    LZ_METHOD(Tensor permute(const Sizes &axes, Location loc = Location::current()));
+    LZ_METHOD(Tensor t(Location loc = Location::current()));
+    LZ_METHOD(Tensor mT(Location loc = Location::current()));
+    LZ_METHOD(Tensor squeeze(const Sizes &axes = {}, Location loc = Location::current()));
+    LZ_METHOD(Tensor unsqueeze(int64_t axis, Location loc = Location::current()));
+    LZ_METHOD(Tensor expand(const Sizes &sizes, Location loc = Location::current()));
+    LZ_METHOD(Tensor expand_as(const Tensor &like, Location loc = Location::current()));
+    LZ_METHOD(Tensor slice(int64_t axis, std::optional<int64_t> start = std::nullopt,
+                           std::optional<int64_t> stop = std::nullopt, int64_t step = 1,
+                           Location loc = Location::current()));
+    LZ_METHOD(Tensor narrow(int64_t axis, int64_t start, int64_t length, Location loc = Location::current()));
+    LZ_METHOD(Tensor select(int64_t axis, int64_t index, Location loc = Location::current()));
+    LZ_METHOD(Tensor flip(const Sizes &axes, Location loc = Location::current()));
+    LZ_METHOD(Tensor diagonal(int64_t offset = 0, int64_t axis0 = 0, int64_t axis1 = 1,
+                              Location loc = Location::current()));
+    LZ_METHOD(std::vector<Tensor> split(int64_t size, int64_t axis = 0, Location loc = Location::current()));
+    LZ_METHOD(std::vector<Tensor> split(std::initializer_list<int64_t> sizes, int64_t axis = 0,
+                                        Location loc = Location::current()));
+    LZ_METHOD(std::vector<Tensor> chunk(int64_t chunks, int64_t axis = 0,
+                                        Location loc = Location::current()));
+    LZ_METHOD(std::vector<Tensor> unbind(int64_t axis = 0, Location loc = Location::current()));
+    LZ_METHOD(Tensor roll(const Sizes &shifts, const Sizes &axes = {}, Location loc = Location::current()));
+    LZ_METHOD(Tensor tril(int64_t diagonal = 0, Location loc = Location::current()));
+    LZ_METHOD(Tensor triu(int64_t diagonal = 0, Location loc = Location::current()));
+    LZ_METHOD(Tensor repeat(const Sizes &repeats, Location loc = Location::current()));
+    LZ_METHOD(Tensor clone(Location loc = Location::current()));
+    /// Stored values are dense: the tensor itself.
+    LZ_METHOD(Tensor contiguous(Location loc = Location::current()));
+    LZ_METHOD(Tensor to(DType dtype, Location loc = Location::current()));
+    LZ_METHOD(Tensor to(const Device &device, Location loc = Location::current()));
+    LZ_METHOD(Tensor to(const Device &device, DType dtype, Location loc = Location::current()));
+    LZ_METHOD(Tensor to(const Device &device, const CopyOptions &options,
+                        Location loc = Location::current()));
+    LZ_METHOD(Tensor to(const Device &device, DType dtype, const CopyOptions &options,
+                        Location loc = Location::current()));
+    LZ_METHOD(Tensor cpu(Location loc = Location::current()));
+    /// On `cuda:index`, or on the current GPU. The tensor itself where it is there already (S08).
+    LZ_METHOD(Tensor cuda(int index = -1, Location loc = Location::current()));
+    LZ_METHOD(Tensor cuda(const Device &device, Location loc = Location::current()));
+    LZ_METHOD(Tensor cuda(int index, const CopyOptions &options, Location loc = Location::current()));
+    LZ_METHOD(Tensor cuda(const Device &device, const CopyOptions &options,
+                          Location loc = Location::current()));
+    /// The same values in page-locked memory; the tensor itself where it has such memory. Throws DeviceError
+    /// for a tensor on a GPU, or where there is no GPU.
+    LZ_METHOD(Tensor pin_memory(Location loc = Location::current()));
+
+    /// `x.at({0, Slice(1, 5, 2), Ellipsis, None})`: the part as a tensor, which can be assigned to
+    /// (indexing.h).
+    Part at(std::initializer_list<Index> index, Location loc = Location::current()) const;
+    Part at(const Index &index, Location loc = Location::current()) const;
+    /// An index that is put together while the program runs: of a std::vector<Index>.
+    Part at(std::span<const Index> index, Location loc = Location::current()) const;
+    /// As `at` of one index.
+    Part operator[](const Index &index) const;
+    LZ_METHOD(Tensor gather(int64_t axis, const Tensor &index, Location loc = Location::current()));
+    LZ_METHOD(Tensor index_select(int64_t axis, const Tensor &index, Location loc = Location::current()));
+    LZ_METHOD(Tensor take(const Tensor &index, Location loc = Location::current()));
+    LZ_METHOD(Tensor scatter(int64_t axis, const Tensor &index, Operand source,
+                             Location loc = Location::current()));
+    LZ_METHOD(Tensor scatter_add(int64_t axis, const Tensor &index, const Tensor &source,
+                                 Location loc = Location::current()));
+
+    LZ_METHOD(Tensor sum(const Sizes &axes = {}, bool keepdim = false,
+                         std::optional<DType> dtype = std::nullopt, Location loc = Location::current()));
+    LZ_METHOD(Tensor prod(const Sizes &axes = {}, bool keepdim = false,
+                          std::optional<DType> dtype = std::nullopt, Location loc = Location::current()));
+    LZ_METHOD(Tensor mean(const Sizes &axes = {}, bool keepdim = false,
+                          std::optional<DType> dtype = std::nullopt, Location loc = Location::current()));
+    LZ_METHOD(Tensor var(const Sizes &axes = {}, int64_t correction = 1, bool keepdim = false,
+                         Location loc = Location::current()));
+    LZ_METHOD(Tensor std(const Sizes &axes = {}, int64_t correction = 1, bool keepdim = false,
+                         Location loc = Location::current()));
+    LZ_METHOD(Tensor amax(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()));
+    LZ_METHOD(Tensor amin(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()));
+    LZ_METHOD(Tensor max(Location loc = Location::current()));
+    LZ_METHOD(Tensor min(Location loc = Location::current()));
+    LZ_METHOD(ValuesIndices max(int64_t axis, bool keepdim = false, Location loc = Location::current()));
+    LZ_METHOD(ValuesIndices min(int64_t axis, bool keepdim = false, Location loc = Location::current()));
+    LZ_METHOD(Tensor argmax(std::optional<int64_t> axis = std::nullopt, bool keepdim = false,
+                            Location loc = Location::current()));
+    LZ_METHOD(Tensor argmin(std::optional<int64_t> axis = std::nullopt, bool keepdim = false,
+                            Location loc = Location::current()));
+    LZ_METHOD(Tensor any(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()));
+    LZ_METHOD(Tensor all(const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current()));
+    LZ_METHOD(Tensor logsumexp(const Sizes &axes, bool keepdim = false, Location loc = Location::current()));
+    LZ_METHOD(Tensor norm(double p = 2, const Sizes &axes = {}, bool keepdim = false,
+                          Location loc = Location::current()));
+    LZ_METHOD(Tensor softmax(int64_t axis, std::optional<DType> dtype = std::nullopt,
+                             Location loc = Location::current()));
+    LZ_METHOD(Tensor log_softmax(int64_t axis, std::optional<DType> dtype = std::nullopt,
+                                 Location loc = Location::current()));
+    LZ_METHOD(Tensor cumsum(int64_t axis, std::optional<DType> dtype = std::nullopt,
+                            Location loc = Location::current()));
+    LZ_METHOD(Tensor cumprod(int64_t axis, std::optional<DType> dtype = std::nullopt,
+                             Location loc = Location::current()));
+    LZ_METHOD(ValuesIndices sort(int64_t axis = -1, bool descending = false,
+                                 Location loc = Location::current()));
+    LZ_METHOD(Tensor argsort(int64_t axis = -1, bool descending = false, Location loc = Location::current()));
+    LZ_METHOD(ValuesIndices topk(int64_t k, int64_t axis = -1, bool largest = true,
+                                 Location loc = Location::current()));
+
+    LZ_METHOD(Tensor matmul(const Tensor &other, Location loc = Location::current()));
+    LZ_METHOD(Tensor mm(const Tensor &other, Location loc = Location::current()));
+    LZ_METHOD(Tensor mv(const Tensor &other, Location loc = Location::current()));
+    LZ_METHOD(Tensor dot(const Tensor &other, Location loc = Location::current()));
+    LZ_METHOD(Tensor bmm(const Tensor &other, Location loc = Location::current()));
+
+    // With this tensor's dtype and device unless the options say otherwise (S61).
+    /// As lz::tensor.
+    Tensor new_tensor(const Nested &values, const TensorOptions &options = {},
+                      Location loc = Location::current()) const;
+    /// As lz::full.
+    Tensor new_full(const Sizes &sizes, const Scalar &value, const TensorOptions &options = {},
+                    Location loc = Location::current()) const;
+    /// As lz::zeros.
+    Tensor new_zeros(const Sizes &sizes, const TensorOptions &options = {},
+                     Location loc = Location::current()) const;
+    /// As lz::ones.
+    Tensor new_ones(const Sizes &sizes, const TensorOptions &options = {},
+                    Location loc = Location::current()) const;
+    /// As lz::empty.
+    Tensor new_empty(const Sizes &sizes, const TensorOptions &options = {},
+                     Location loc = Location::current()) const;
+
+private:
+    friend struct detail::Access;
+    explicit Tensor(detail::Cell *cell) noexcept : cell_(cell) {} // takes over one handle
+
+    template <class T>
+    static std::optional<DType> dtype_or_any() {
+        if constexpr (Element<T>)
+            return dtype_of<T>;
+        else
+            return std::nullopt;
+    }
+    /// In the place of a cell: this is a Part through a mask that has not been read yet.
+    static constexpr uintptr_t kUnread = 1;
+
+    /// Becomes a handle of what the unread part selects.
+    void read_copy(const Tensor &part);
+
+    bool item_bool(Location loc) const;
+    double item_double(Location loc) const;
+    /// Throws StateError for what an integer of so many bytes does not have.
+    int64_t item_int(bool is_signed, int bytes, Location loc) const;
+    const void *read_pointer(std::optional<DType> dtype, Location loc) const;
+    /// The same for `to_vector`, of a copy on the CPU if this is on a GPU; `held` keeps the memory.
+    const void *host_pointer(DType dtype, Tensor &held, Location loc) const;
+    void *write_pointer(std::optional<DType> dtype, Location loc);
+
+    detail::Cell *cell_ = nullptr;
+};
+
+template <Element T>
+std::vector<T> Tensor::to_vector(Location loc) const {
+    Tensor held;
+    const T *from = static_cast<const T *>(host_pointer(dtype_of<T>, held, loc));
+    return std::vector<T>(from, from + held.numel());
+}
+
+/// Prints as `str()`. Computes.
+LZ_API std::ostream &operator<<(std::ostream &out, const Tensor &tensor);
+
+/// Computes everything pending on this thread.
+LZ_API void sync(Location loc = Location::current());
+/// Computes what these tensors need and stores them.
+LZ_API void eval(std::initializer_list<Tensor> tensors, Location loc = Location::current());
+LZ_API void eval(std::span<const Tensor> tensors, Location loc = Location::current());
+
+/// An operand of a function that takes tensors or numbers. Its conversion captures the caller's line, so that
+/// operators know where they were written, and whether the tensor is a temporary (or was moved), which lets
+/// go of its handle when the operation is recorded (S23). A copy of an operand does not know it: what a
+/// function of yours passes on stays.
+class Operand {
+public:
+    /// A tensor with a name.
+    Operand(const Tensor &tensor, Location loc = Location::current()) // NOLINT: converts
+        : tensor_(&tensor), loc_(loc) {}
+    /// A temporary, or a tensor that was moved.
+    Operand(Tensor &&tensor, Location loc = Location::current()) // NOLINT: converts
+        : tensor_(&tensor), temporary_(&tensor), loc_(loc) {}
+    /// A number.
+    template <class T>
+        requires std::is_arithmetic_v<T>
+    Operand(T number, Location loc = Location::current()) // NOLINT: converts
+        : number_(number), loc_(loc) {}
+    /// A number.
+    Operand(const Scalar &number, Location loc = Location::current())
+        : number_(number), loc_(loc) {} // NOLINT
+    /// A copy: does not know of a temporary.
+    Operand(const Operand &other) : tensor_(other.tensor_), number_(other.number_), loc_(other.loc_) {}
+    /// The same operand.
+    Operand(Operand &&other) noexcept = default;
+    Operand &operator=(const Operand &) = delete;
+
+    /// Whether it is a tensor, and no number.
+    bool is_tensor() const { return tensor_ != nullptr; }
+    /// The tensor, if it is one.
+    const Tensor &tensor() const { return *tensor_; }
+    /// The number, if it is one.
+    const Scalar &number() const { return number_; }
+    /// Where it was written.
+    Location loc() const { return loc_; }
+
+private:
+    friend struct detail::Access;
+    const Tensor *tensor_ = nullptr; ///< lives until the end of the caller's expression
+    Tensor *temporary_ = nullptr;    ///< the same, if nobody else names it
+    Scalar number_;
+    Location loc_;
+};
+
+} // namespace lz
+
+#undef LZ_METHOD
+
+#include "lazuli/ops.h"

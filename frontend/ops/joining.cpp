@@ -1,0 +1,275 @@
+// Functions that join tensors, take them apart, or lay copies of them beside each other.
+#include "frontend/ops/compose.h"
+#include "lazuli/ops/views.h"
+
+#include <algorithm>
+
+namespace lz {
+
+using detail::Op;
+using detail::Shape;
+using detail::Words;
+
+namespace {
+
+Tensor concat(std::span<const Tensor> parts, int axis, Location loc) {
+    std::vector<const Tensor *> operands;
+    for (const Tensor &p : parts)
+        operands.push_back(&p);
+    return detail::record(Op::Concat, operands, Words().word(axis), {}, loc);
+}
+
+/// All in the dtype in which they meet.
+std::vector<Tensor> one_dtype(std::span<const Tensor> tensors, const char *function, Location loc) {
+    if (tensors.empty())
+        throw StateError(std::string(function) + ": there is no tensor to join", loc);
+    ir::DType dtype = detail::checked_type(tensors[0], function, loc).dtype;
+    for (const Tensor &x : tensors)
+        dtype = ir::promote(dtype, detail::checked_type(x, function, loc).dtype);
+    std::vector<Tensor> out(tensors.begin(), tensors.end());
+    detail::bring_together(out, detail::home_of(out), loc);
+    for (Tensor &x : out)
+        x = detail::cast(x, dtype, loc);
+    return out;
+}
+
+} // namespace
+
+Tensor cat(std::span<const Tensor> tensors, int64_t axis, Location loc) {
+    loc = detail::in<"cat">(loc);
+    std::vector<Tensor> parts = one_dtype(tensors, "cat", loc);
+    // PyTorch lets an empty row join anything.
+    const auto nothing = [](const Tensor &x) {
+        const Shape &s = detail::type(x).shape;
+        return s.rank() == 1 && s[0] == 0;
+    };
+    if (!std::ranges::all_of(parts, nothing))
+        std::erase_if(parts, nothing);
+    const ir::TensorType first = detail::type(parts[0]);
+    if (first.shape.rank() == 0)
+        throw ShapeError("cat: numbers (tensors of rank 0) cannot be joined along an axis; use stack", loc);
+    const int a = detail::normal_axis(axis, first.shape.rank(), "cat", first, loc);
+    for (size_t k = 1; k < parts.size(); ++k) {
+        const ir::TensorType &type = detail::type(parts[k]);
+        bool fits = type.shape.rank() == first.shape.rank();
+        for (int i = 0; fits && i < type.shape.rank(); ++i)
+            fits = i == a || type.shape[i] == first.shape[i];
+        if (!fits)
+            throw ShapeError("cat: tensor " + std::to_string(k) + " has shape " + ir::to_string(type.shape) +
+                                 "; it must equal " + ir::to_string(first.shape) + " but for axis " +
+                                 std::to_string(a),
+                             loc);
+    }
+    return concat(parts, a, loc);
+}
+Tensor cat(std::initializer_list<Tensor> tensors, int64_t axis, Location loc) {
+    return cat(std::span(tensors.begin(), tensors.size()), axis, loc);
+}
+
+Tensor stack(std::span<const Tensor> tensors, int64_t axis, Location loc) {
+    loc = detail::in<"stack">(loc);
+    std::vector<Tensor> parts = one_dtype(tensors, "stack", loc);
+    const ir::TensorType first = detail::type(parts[0]);
+    const int a = detail::normal_axis(axis, first.shape.rank() + 1, "stack", first, loc);
+    for (size_t k = 0; k < parts.size(); ++k) {
+        if (!(detail::type(parts[k]).shape == first.shape))
+            throw ShapeError("stack: tensor " + std::to_string(k) + " has shape " +
+                                 ir::to_string(detail::type(parts[k]).shape) + "; it must equal " +
+                                 ir::to_string(first.shape),
+                             loc);
+        parts[k] = unsqueeze(parts[k], a, loc);
+    }
+    return concat(parts, a, loc);
+}
+Tensor stack(std::initializer_list<Tensor> tensors, int64_t axis, Location loc) {
+    return stack(std::span(tensors.begin(), tensors.size()), axis, loc);
+}
+
+std::vector<Tensor> split_with_sizes(const Tensor &x, const Sizes &sizes, int64_t axis, Location loc) {
+    loc = detail::in<"split_with_sizes">(loc);
+    const ir::TensorType type = detail::checked_type(x, "split", loc);
+    const int a = detail::normal_axis(axis, type.shape.rank(), "split", type, loc);
+    int64_t total = 0;
+    bool negative = false;
+    for (const int64_t s : sizes) {
+        negative |= s < 0;
+        total += s;
+    }
+    if (negative || total != type.shape[a])
+        throw ShapeError("split: the sizes " + detail::text(sizes.span()) + " do not add up to the " +
+                             std::to_string(type.shape[a]) + " elements of axis " + std::to_string(a) +
+                             " of " + detail::text(type),
+                         loc);
+    std::vector<Tensor> out;
+    int64_t at = 0;
+    for (const int64_t s : sizes) {
+        out.push_back(detail::cut(x, a, at, s, 1, loc));
+        at += s;
+    }
+    return out;
+}
+std::vector<Tensor> split(const Tensor &x, std::initializer_list<int64_t> sizes, int64_t axis, Location loc) {
+    loc = detail::in<"split">(loc);
+    return split_with_sizes(x, sizes, axis, loc);
+}
+
+std::vector<Tensor> split(const Tensor &x, int64_t size, int64_t axis, Location loc) {
+    loc = detail::in<"split">(loc);
+    const ir::TensorType type = detail::checked_type(x, "split", loc);
+    const int a = detail::normal_axis(axis, type.shape.rank(), "split", type, loc);
+    const int64_t extent = type.shape[a];
+    if (size < 0 || (size == 0 && extent != 0))
+        throw ShapeError("split: the size of a part is " + std::to_string(size) + "; it must be at least 1",
+                         loc);
+    std::vector<Tensor> out;
+    int64_t at = 0;
+    do {
+        const int64_t part = std::min(size, extent - at);
+        out.push_back(detail::cut(x, a, at, part, 1, loc));
+        at += part;
+    } while (at < extent);
+    return out;
+}
+
+std::vector<Tensor> chunk(const Tensor &x, int64_t chunks, int64_t axis, Location loc) {
+    loc = detail::in<"chunk">(loc);
+    const ir::TensorType type = detail::checked_type(x, "chunk", loc);
+    const int a = detail::normal_axis(axis, type.shape.rank(), "chunk", type, loc);
+    if (chunks < 1)
+        throw ShapeError(
+            "chunk: the number of parts is " + std::to_string(chunks) + "; it must be at least 1", loc);
+    const int64_t extent = type.shape[a];
+    const int64_t size = extent / chunks + (extent % chunks != 0);
+    if (size == 0) // as many empty parts as were asked for
+        return split_with_sizes(x, std::vector<int64_t>(static_cast<size_t>(chunks), 0), a, loc);
+    return split(x, size, a, loc);
+}
+
+std::vector<Tensor> unbind(const Tensor &x, int64_t axis, Location loc) {
+    loc = detail::in<"unbind">(loc);
+    const ir::TensorType type = detail::checked_type(x, "unbind", loc);
+    const int a = detail::normal_axis(axis, type.shape.rank(), "unbind", type, loc);
+    std::vector<Tensor> out;
+    for (int64_t i = 0; i < type.shape[a]; ++i)
+        out.push_back(select(x, a, i, loc));
+    return out;
+}
+
+Tensor pad(const Tensor &x, const Sizes &pairs, const Scalar &value, Location loc) {
+    loc = detail::in<"pad">(loc);
+    const ir::TensorType type = detail::checked_type(x, "pad", loc);
+    const int rank = type.shape.rank();
+    if (pairs.size() % 2 != 0 || pairs.size() > 2 * static_cast<size_t>(rank))
+        throw ShapeError("pad: " + detail::text(pairs.span()) + " are not pairs for at most the " +
+                             std::to_string(rank) + " axes of " + detail::text(type),
+                         loc);
+    int64_t low[ir::kMaxRank] = {}, high[ir::kMaxRank] = {};
+    Tensor y = x;
+    for (size_t k = 0; k < pairs.size() / 2; ++k) {
+        const int a = rank - 1 - static_cast<int>(k);
+        const int64_t before = pairs[2 * k], after = pairs[2 * k + 1], extent = type.shape[a];
+        const int64_t cut_front = std::max<int64_t>(0, -before), cut_back = std::max<int64_t>(0, -after);
+        if (cut_front > extent || cut_back > extent - cut_front)
+            throw ShapeError("pad: " + std::to_string(before) + " and " + std::to_string(after) +
+                                 " cut more than the " + std::to_string(extent) + " elements of axis " +
+                                 std::to_string(a) + " of " + detail::text(type),
+                             loc);
+        if (cut_front + cut_back > 0)
+            y = detail::cut(y, a, cut_front, extent - cut_front - cut_back, 1, loc);
+        low[a] = std::max<int64_t>(0, before);
+        high[a] = std::max<int64_t>(0, after);
+    }
+    detail::check_fits(value, type.dtype, "pad", loc);
+    const Tensor fill = detail::constant(value, type.dtype, type.device, loc);
+    const auto count = static_cast<size_t>(rank);
+    return detail::record(Op::Pad, {&y, &fill}, Words().ints({low, count}).ints({high, count}), loc);
+}
+
+Tensor roll(const Tensor &x, const Sizes &shifts, const Sizes &axes, Location loc) {
+    loc = detail::in<"roll">(loc);
+    const ir::TensorType type = detail::checked_type(x, "roll", loc);
+    if (axes.empty() && shifts.size() == 1) {
+        const Tensor flat = roll(flatten(x, 0, -1, loc), shifts, {0}, loc);
+        return detail::reshape_to(flat, type.shape, loc);
+    }
+    if (shifts.size() != axes.size())
+        throw ShapeError("roll: " + std::to_string(shifts.size()) + " shifts were given for " +
+                             std::to_string(axes.size()) + " axes",
+                         loc);
+    Tensor y = detail::fresh(x, loc);
+    for (size_t k = 0; k < axes.size(); ++k) {
+        const int a = detail::normal_axis(axes[k], type.shape.rank(), "roll", type, loc);
+        const int64_t extent = type.shape[a];
+        if (extent == 0)
+            continue;
+        const int64_t shift = ((shifts[k] % extent) + extent) % extent;
+        if (shift == 0)
+            continue;
+        const Tensor parts[] = {detail::cut(y, a, extent - shift, shift, 1, loc),
+                                detail::cut(y, a, 0, extent - shift, 1, loc)};
+        y = concat(parts, a, loc);
+    }
+    return y;
+}
+
+namespace {
+
+/// x where row + diagonal compares to the column, else 0.
+Tensor triangle(Op compare, const Tensor &x, int64_t diagonal, const char *function, Location loc) {
+    const ir::TensorType type = detail::checked_type(x, function, loc);
+    const int rank = type.shape.rank();
+    if (rank < 2)
+        throw ShapeError(std::string(function) + ": " + detail::text(type) + " is no matrix", loc);
+    const int64_t rows = type.shape[rank - 2], columns = type.shape[rank - 1];
+    const Tensor row = detail::iota({ir::DType::I64, {rows, 1}, type.device}, 0, diagonal, 1, loc);
+    const Tensor column = detail::iota({ir::DType::I64, {1, columns}, type.device}, 1, 0, 1, loc);
+    return detail::select(detail::binary(compare, column, row, loc), x, detail::literal(x, 0, loc), loc);
+}
+
+} // namespace
+
+Tensor tril(const Tensor &x, int64_t diagonal, Location loc) {
+    loc = detail::in<"tril">(loc);
+    return triangle(Op::Le, x, diagonal, "tril", loc);
+}
+Tensor triu(const Tensor &x, int64_t diagonal, Location loc) {
+    loc = detail::in<"triu">(loc);
+    return triangle(Op::Ge, x, diagonal, "triu", loc);
+}
+
+Tensor repeat(const Tensor &x, const Sizes &repeats, Location loc) {
+    loc = detail::in<"repeat">(loc);
+    const ir::TensorType type = detail::checked_type(x, "repeat", loc);
+    const auto rank = static_cast<size_t>(type.shape.rank());
+    if (repeats.size() < rank)
+        throw ShapeError("repeat: " + detail::text(repeats.span()) + " names " +
+                             std::to_string(repeats.size()) + " axes; " + detail::text(type) + " has " +
+                             std::to_string(rank),
+                         loc);
+    std::vector<int64_t> extents(repeats.size() - rank, 1);
+    extents.insert(extents.end(), type.shape.begin(), type.shape.end());
+    std::vector<int64_t> result = extents;
+    for (size_t a = 0; a < result.size(); ++a)
+        if (repeats[a] < 0 || __builtin_mul_overflow(result[a], repeats[a], &result[a]))
+            throw ShapeError("repeat: " + std::to_string(repeats[a]) + " is no number of copies of axis " +
+                                 std::to_string(a) + " of " + detail::text(extents),
+                             loc);
+    detail::checked_shape(result, type.dtype, "repeat", loc);
+    // One axis at a time, with what is before and after it as one: the rank stays small.
+    Tensor y = x;
+    for (size_t a = 0; a < extents.size(); ++a) {
+        if (repeats[a] == 1)
+            continue;
+        int64_t before = 1, after = 1;
+        for (size_t i = 0; i < a; ++i)
+            before *= result[i];
+        for (size_t i = a + 1; i < extents.size(); ++i)
+            after *= extents[i];
+        y = detail::reshape_to(y, {before, 1, extents[a], after}, loc);
+        y = detail::broadcast_to(y, {before, repeats[a], extents[a], after}, loc);
+        y = detail::reshape_to(y, {before, repeats[a] * extents[a], after}, loc);
+    }
+    return detail::record(Op::Reshape, {&y}, Words().ints(result), loc);
+}
+
+} // namespace lz

@@ -1,0 +1,204 @@
+// Methods that are the function of the same name, and both for temporaries, which let go of their handles.
+#include "lazuli/ops.h"
+
+#include "frontend/ops/compose.h"
+
+#include <utility>
+
+namespace lz {
+
+#define LZ_LIST(...) __VA_ARGS__
+#define LZ_TEMPORARY(result, name, parameters, arguments)                                                    \
+    result name(Tensor &&self, LZ_LIST parameters) {                                                         \
+        return detail::consumed(name(std::as_const(self), LZ_LIST arguments), self);                         \
+    }
+#define LZ_METHOD(result, name, parameters, arguments)                                                       \
+    result Tensor::name parameters const & {                                                                 \
+        return lz::name(*this, LZ_LIST arguments);                                                           \
+    }                                                                                                        \
+    result Tensor::name parameters && {                                                                      \
+        return lz::name(std::move(*this), LZ_LIST arguments);                                                \
+    }                                                                                                        \
+    LZ_TEMPORARY(result, name, parameters, arguments)
+
+// elementwise.h
+LZ_TEMPORARY(Tensor, addcmul, (const Tensor &a, const Tensor &b, const Scalar &value, Location loc),
+             (a, b, value, loc))
+LZ_TEMPORARY(Tensor, addcdiv, (const Tensor &a, const Tensor &b, const Scalar &value, Location loc),
+             (a, b, value, loc))
+LZ_METHOD(Tensor, isnan, (Location loc), (loc))
+LZ_METHOD(Tensor, isinf, (Location loc), (loc))
+LZ_METHOD(Tensor, isfinite, (Location loc), (loc))
+LZ_TEMPORARY(Tensor, where, (Operand a, Operand b, Location loc), (std::move(a), std::move(b), loc))
+LZ_METHOD(Tensor, masked_fill, (const Tensor &mask, Operand value, Location loc),
+          (mask, std::move(value), loc))
+LZ_METHOD(Tensor, clamp,
+          (const std::optional<Scalar> &lower, const std::optional<Scalar> &upper, Location loc),
+          (lower, upper, loc))
+LZ_TEMPORARY(Tensor, clamp, (const Tensor &lower, const Tensor &upper, Location loc), (lower, upper, loc))
+LZ_METHOD(Tensor, lerp, (const Tensor &end, Operand weight, Location loc), (end, std::move(weight), loc))
+LZ_TEMPORARY(Tensor, isclose, (const Tensor &b, double rtol, double atol, bool equal_nan, Location loc),
+             (b, rtol, atol, equal_nan, loc))
+// views.h
+LZ_METHOD(Tensor, reshape, (const Sizes &sizes, Location loc), (sizes, loc))
+LZ_METHOD(Tensor, view, (const Sizes &sizes, Location loc), (sizes, loc))
+LZ_METHOD(Tensor, flatten, (int64_t first_axis, int64_t last_axis, Location loc),
+          (first_axis, last_axis, loc))
+LZ_METHOD(Tensor, unflatten, (int64_t axis, const Sizes &sizes, Location loc), (axis, sizes, loc))
+LZ_METHOD(Tensor, transpose, (int64_t axis0, int64_t axis1, Location loc), (axis0, axis1, loc))
+LZ_METHOD(Tensor, permute, (const Sizes &axes, Location loc), (axes, loc))
+LZ_TEMPORARY(Tensor, movedim, (int64_t from, int64_t to, Location loc), (from, to, loc))
+LZ_METHOD(Tensor, t, (Location loc), (loc))
+LZ_METHOD(Tensor, mT, (Location loc), (loc))
+LZ_METHOD(Tensor, squeeze, (const Sizes &axes, Location loc), (axes, loc))
+LZ_METHOD(Tensor, unsqueeze, (int64_t axis, Location loc), (axis, loc))
+LZ_METHOD(Tensor, expand, (const Sizes &sizes, Location loc), (sizes, loc))
+LZ_METHOD(Tensor, expand_as, (const Tensor &like, Location loc), (like, loc))
+LZ_TEMPORARY(Tensor, broadcast_to, (const Sizes &sizes, Location loc), (sizes, loc))
+LZ_METHOD(Tensor, slice,
+          (int64_t axis, std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step,
+           Location loc),
+          (axis, start, stop, step, loc))
+LZ_METHOD(Tensor, narrow, (int64_t axis, int64_t start, int64_t length, Location loc),
+          (axis, start, length, loc))
+LZ_METHOD(Tensor, select, (int64_t axis, int64_t index, Location loc), (axis, index, loc))
+LZ_METHOD(Tensor, flip, (const Sizes &axes, Location loc), (axes, loc))
+LZ_METHOD(Tensor, diagonal, (int64_t offset, int64_t axis0, int64_t axis1, Location loc),
+          (offset, axis0, axis1, loc))
+LZ_METHOD(std::vector<Tensor>, split, (int64_t size, int64_t axis, Location loc), (size, axis, loc))
+LZ_METHOD(std::vector<Tensor>, split, (std::initializer_list<int64_t> sizes, int64_t axis, Location loc),
+          (sizes, axis, loc))
+LZ_TEMPORARY(std::vector<Tensor>, split_with_sizes, (const Sizes &sizes, int64_t axis, Location loc),
+             (sizes, axis, loc))
+LZ_METHOD(std::vector<Tensor>, chunk, (int64_t chunks, int64_t axis, Location loc), (chunks, axis, loc))
+LZ_METHOD(std::vector<Tensor>, unbind, (int64_t axis, Location loc), (axis, loc))
+LZ_TEMPORARY(Tensor, pad, (const Sizes &pairs, const Scalar &value, Location loc), (pairs, value, loc))
+LZ_METHOD(Tensor, roll, (const Sizes &shifts, const Sizes &axes, Location loc), (shifts, axes, loc))
+LZ_METHOD(Tensor, tril, (int64_t diagonal, Location loc), (diagonal, loc))
+LZ_METHOD(Tensor, triu, (int64_t diagonal, Location loc), (diagonal, loc))
+LZ_METHOD(Tensor, repeat, (const Sizes &repeats, Location loc), (repeats, loc))
+LZ_METHOD(Tensor, clone, (Location loc), (loc))
+LZ_METHOD(Tensor, to, (DType dtype, Location loc), (dtype, loc))
+LZ_METHOD(Tensor, to, (const Device &device, Location loc), (device, loc))
+LZ_METHOD(Tensor, to, (const Device &device, DType dtype, Location loc), (device, dtype, loc))
+LZ_METHOD(Tensor, to, (const Device &device, const CopyOptions &options, Location loc),
+          (device, options, loc))
+LZ_METHOD(Tensor, to, (const Device &device, DType dtype, const CopyOptions &options, Location loc),
+          (device, dtype, options, loc))
+LZ_METHOD(Tensor, pin_memory, (Location loc), (loc))
+// indexing.h
+LZ_TEMPORARY(Tensor, masked_select, (const Tensor &mask, Location loc), (mask, loc))
+LZ_METHOD(Tensor, gather, (int64_t axis, const Tensor &index, Location loc), (axis, index, loc))
+LZ_METHOD(Tensor, index_select, (int64_t axis, const Tensor &index, Location loc), (axis, index, loc))
+LZ_METHOD(Tensor, take, (const Tensor &index, Location loc), (index, loc))
+LZ_METHOD(Tensor, scatter, (int64_t axis, const Tensor &index, Operand source, Location loc),
+          (axis, index, std::move(source), loc))
+LZ_METHOD(Tensor, scatter_add, (int64_t axis, const Tensor &index, const Tensor &source, Location loc),
+          (axis, index, source, loc))
+LZ_TEMPORARY(Tensor, index_add, (int64_t axis, const Tensor &index, const Tensor &source, Location loc),
+             (axis, index, source, loc))
+LZ_TEMPORARY(Tensor, embedding, (const Tensor &index, Location loc), (index, loc))
+LZ_TEMPORARY(Tensor, one_hot, (int64_t classes, Location loc), (classes, loc))
+// reductions.h
+LZ_METHOD(Tensor, sum, (const Sizes &axes, bool keepdim, std::optional<DType> dtype, Location loc),
+          (axes, keepdim, dtype, loc))
+LZ_METHOD(Tensor, prod, (const Sizes &axes, bool keepdim, std::optional<DType> dtype, Location loc),
+          (axes, keepdim, dtype, loc))
+LZ_METHOD(Tensor, mean, (const Sizes &axes, bool keepdim, std::optional<DType> dtype, Location loc),
+          (axes, keepdim, dtype, loc))
+LZ_METHOD(Tensor, var, (const Sizes &axes, int64_t correction, bool keepdim, Location loc),
+          (axes, correction, keepdim, loc))
+LZ_METHOD(Tensor, std, (const Sizes &axes, int64_t correction, bool keepdim, Location loc),
+          (axes, correction, keepdim, loc))
+LZ_METHOD(Tensor, amax, (const Sizes &axes, bool keepdim, Location loc), (axes, keepdim, loc))
+LZ_METHOD(Tensor, amin, (const Sizes &axes, bool keepdim, Location loc), (axes, keepdim, loc))
+LZ_METHOD(Tensor, max, (Location loc), (loc))
+LZ_METHOD(Tensor, min, (Location loc), (loc))
+LZ_METHOD(ValuesIndices, max, (int64_t axis, bool keepdim, Location loc), (axis, keepdim, loc))
+LZ_METHOD(ValuesIndices, min, (int64_t axis, bool keepdim, Location loc), (axis, keepdim, loc))
+LZ_TEMPORARY(Tensor, max, (const Tensor &b, Location loc), (b, loc))
+LZ_TEMPORARY(Tensor, min, (const Tensor &b, Location loc), (b, loc))
+LZ_METHOD(Tensor, argmax, (std::optional<int64_t> axis, bool keepdim, Location loc), (axis, keepdim, loc))
+LZ_METHOD(Tensor, argmin, (std::optional<int64_t> axis, bool keepdim, Location loc), (axis, keepdim, loc))
+LZ_METHOD(Tensor, any, (const Sizes &axes, bool keepdim, Location loc), (axes, keepdim, loc))
+LZ_METHOD(Tensor, all, (const Sizes &axes, bool keepdim, Location loc), (axes, keepdim, loc))
+LZ_METHOD(Tensor, logsumexp, (const Sizes &axes, bool keepdim, Location loc), (axes, keepdim, loc))
+LZ_METHOD(Tensor, norm, (double p, const Sizes &axes, bool keepdim, Location loc), (p, axes, keepdim, loc))
+LZ_METHOD(Tensor, cumsum, (int64_t axis, std::optional<DType> dtype, Location loc), (axis, dtype, loc))
+LZ_METHOD(Tensor, cumprod, (int64_t axis, std::optional<DType> dtype, Location loc), (axis, dtype, loc))
+LZ_METHOD(ValuesIndices, sort, (int64_t axis, bool descending, Location loc), (axis, descending, loc))
+LZ_METHOD(Tensor, argsort, (int64_t axis, bool descending, Location loc), (axis, descending, loc))
+LZ_METHOD(ValuesIndices, topk, (int64_t k, int64_t axis, bool largest, Location loc), (k, axis, largest, loc))
+// functional.h
+LZ_TEMPORARY(Tensor, gelu, (Gelu approximation, Location loc), (approximation, loc))
+LZ_TEMPORARY(Tensor, softplus, (const Scalar &beta, const Scalar &threshold, Location loc),
+             (beta, threshold, loc))
+LZ_TEMPORARY(Tensor, leaky_relu, (const Scalar &slope, Location loc), (slope, loc))
+LZ_METHOD(Tensor, softmax, (int64_t axis, std::optional<DType> dtype, Location loc), (axis, dtype, loc))
+LZ_METHOD(Tensor, log_softmax, (int64_t axis, std::optional<DType> dtype, Location loc), (axis, dtype, loc))
+LZ_TEMPORARY(Tensor, layer_norm,
+             (const Sizes &shape, const Tensor &weight, const Tensor &bias, double eps, Location loc),
+             (shape, weight, bias, eps, loc))
+LZ_TEMPORARY(Tensor, rms_norm,
+             (const Sizes &shape, const Tensor &weight, std::optional<double> eps, Location loc),
+             (shape, weight, eps, loc))
+LZ_TEMPORARY(Tensor, cross_entropy, (const Tensor &target, const CrossEntropyOptions &options, Location loc),
+             (target, options, loc))
+LZ_TEMPORARY(Tensor, nll_loss, (const Tensor &target, const CrossEntropyOptions &options, Location loc),
+             (target, options, loc))
+LZ_TEMPORARY(Tensor, mse_loss, (const Tensor &target, Reduction reduction, Location loc),
+             (target, reduction, loc))
+// linalg.h
+LZ_METHOD(Tensor, matmul, (const Tensor &b, Location loc), (b, loc))
+LZ_METHOD(Tensor, mm, (const Tensor &b, Location loc), (b, loc))
+LZ_METHOD(Tensor, mv, (const Tensor &b, Location loc), (b, loc))
+LZ_METHOD(Tensor, dot, (const Tensor &b, Location loc), (b, loc))
+LZ_TEMPORARY(Tensor, outer, (const Tensor &b, Location loc), (b, loc))
+LZ_METHOD(Tensor, bmm, (const Tensor &b, Location loc), (b, loc))
+LZ_TEMPORARY(Tensor, linear, (const Tensor &weight, const Tensor &bias, Location loc), (weight, bias, loc))
+// random.h
+LZ_TEMPORARY(Tensor, bernoulli, (Location loc), (loc))
+LZ_TEMPORARY(Tensor, bernoulli, (Generator & generator, Location loc), (generator, loc))
+LZ_TEMPORARY(Tensor, bernoulli, (double p, Location loc), (p, loc))
+
+Tensor Tensor::contiguous(Location loc) const & {
+    return lz::to(*this, dtype(), loc);
+}
+Tensor Tensor::cpu(Location loc) const & {
+    return lz::to(*this, Device::cpu(), detail::in<"cpu">(loc));
+}
+Tensor Tensor::cuda(const Device &device, const CopyOptions &options, Location loc) const & {
+    if (device.is_cpu())
+        throw DeviceError("cuda: the device given is cpu; cpu() moves there", loc);
+    return lz::to(*this, device, options, detail::in<"cuda">(loc));
+}
+Tensor Tensor::cuda(int index, const CopyOptions &options, Location loc) const & {
+    return cuda(Device::cuda(index), options, loc);
+}
+Tensor Tensor::cuda(const Device &device, Location loc) const & {
+    return cuda(device, CopyOptions{}, loc);
+}
+Tensor Tensor::cuda(int index, Location loc) const & {
+    return cuda(Device::cuda(index), CopyOptions{}, loc);
+}
+
+Tensor Tensor::contiguous(Location loc) && {
+    return detail::consumed(std::as_const(*this).contiguous(loc), *this);
+}
+Tensor Tensor::cpu(Location loc) && {
+    return detail::consumed(std::as_const(*this).cpu(loc), *this);
+}
+Tensor Tensor::cuda(const Device &device, const CopyOptions &options, Location loc) && {
+    return detail::consumed(std::as_const(*this).cuda(device, options, loc), *this);
+}
+Tensor Tensor::cuda(int index, const CopyOptions &options, Location loc) && {
+    return std::move(*this).cuda(Device::cuda(index), options, loc);
+}
+Tensor Tensor::cuda(const Device &device, Location loc) && {
+    return std::move(*this).cuda(device, CopyOptions{}, loc);
+}
+Tensor Tensor::cuda(int index, Location loc) && {
+    return std::move(*this).cuda(Device::cuda(index), CopyOptions{}, loc);
+}
+
+} // namespace lz

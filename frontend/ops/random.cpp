@@ -1,0 +1,271 @@
+#include "lazuli/ops/random.h"
+
+#include "frontend/ops/compose.h"
+#include "lazuli/defaults.h"
+#include "lazuli/ops/elementwise.h"
+#include "lazuli/ops/reductions.h"
+
+#include <numbers>
+
+namespace lz {
+
+using detail::Op;
+using detail::Shape;
+using detail::Target;
+
+Generator &default_generator() {
+    static Generator generator;
+    return generator;
+}
+void manual_seed(uint64_t seed) {
+    default_generator().manual_seed(seed);
+}
+
+namespace {
+
+/// One 32-bit word an element, as i32.
+Tensor words(const Shape &shape, ir::Device device, Generator &generator, Location loc) {
+    const Generator::State at = generator.draw(shape.numel());
+    const int64_t runtime[] = {static_cast<int64_t>(at.seed), static_cast<int64_t>(at.offset)};
+    return detail::record(Op::Philox, {}, detail::Words().ints(shape.extents()).word(ir::device_word(device)),
+                          loc, runtime);
+}
+
+/// The upper `bits` (under 32) of each word, as integers of `dtype`. The shift drags the sign along: it is
+/// cut off.
+Tensor upper_bits(const Tensor &word, int bits, ir::DType dtype, Location loc) {
+    const Tensor shifted = detail::binary(Op::Shr, word, detail::literal(word, 32 - bits, loc), loc);
+    const double mask = static_cast<double>((int64_t{1} << bits) - 1);
+    return detail::cast(detail::binary(Op::And, shifted, detail::literal(word, mask, loc), loc), dtype, loc);
+}
+
+/// Uniform in [0, 1): f32 from 24 bits of a word, f64 from 53 bits of two; half types are computed as f32.
+Tensor uniform(const Shape &shape, ir::DType work, ir::Device device, Generator &generator, Location loc) {
+    const Tensor first = words(shape, device, generator, loc);
+    if (work == ir::DType::F32) {
+        const Tensor bits = upper_bits(first, 24, work, loc);
+        return detail::binary(Op::Mul, bits, detail::literal(bits, 0x1p-24, loc), loc);
+    }
+    const Tensor second = words(shape, device, generator, loc);
+    const Tensor high = upper_bits(first, 27, work, loc), low = upper_bits(second, 26, work, loc);
+    const Tensor bits = detail::binary(
+        Op::Add, detail::binary(Op::Mul, high, detail::literal(high, 0x1p26, loc), loc), low, loc);
+    return detail::binary(Op::Mul, bits, detail::literal(bits, 0x1p-53, loc), loc);
+}
+
+/// Box-Muller, the cosine half: each element has two uniform numbers of its own.
+Tensor normal(const Shape &shape, ir::DType work, ir::Device device, Generator &generator, Location loc) {
+    const Tensor u = uniform(shape, work, device, generator, loc),
+                 v = uniform(shape, work, device, generator, loc);
+    const auto number = [&](double value) { return detail::literal(u, value, loc); };
+    const Tensor positive = detail::binary(Op::Sub, number(1), u, loc); // (0, 1]: its logarithm is finite
+    const Tensor square = detail::binary(Op::Mul, number(-2), detail::unary(Op::Log, positive, loc), loc);
+    const Tensor angle = detail::binary(Op::Mul, number(2 * std::numbers::pi), v, loc);
+    return detail::binary(Op::Mul, detail::unary(Op::Sqrt, square, loc), detail::unary(Op::Cos, angle, loc),
+                          loc);
+}
+
+using Distribution = Tensor (*)(const Shape &, ir::DType, ir::Device, Generator &, Location);
+
+/// Rounding to a half type must not reach 1.
+Tensor rounded(const Tensor &x, ir::DType dtype, Distribution distribution, Location loc) {
+    if (distribution != uniform || !ir::is_half(dtype))
+        return detail::cast(x, dtype, loc);
+    const double scale = dtype == ir::DType::F16 ? 0x1p11 : 0x1p8;
+    const Tensor steps =
+        detail::unary(Op::Floor, detail::binary(Op::Mul, x, detail::literal(x, scale, loc), loc), loc);
+    return detail::cast(detail::binary(Op::Mul, steps, detail::literal(x, 1 / scale, loc), loc), dtype, loc);
+}
+
+Tensor draw(Distribution distribution, const Sizes &sizes, Generator &generator, const Target &target,
+            const char *function, Location loc) {
+    if (!ir::is_float(target.dtype))
+        throw DTypeError(std::string(function) + ": gives floats, not " + std::string(ir::name(target.dtype)),
+                         loc);
+    const Shape shape = detail::checked_shape(sizes, target.dtype, function, loc, 8);
+    const Tensor drawn =
+        distribution(shape, detail::working_dtype(target.dtype), target.device, generator, loc);
+    return detail::placed(rounded(drawn, target.dtype, distribution, loc), target, loc);
+}
+
+/// scale * draw + shift.
+Tensor drawn(const ir::TensorType &type, Distribution distribution, double shift, double scale,
+             Generator &generator, Location loc) {
+    const Tensor y = distribution(type.shape, detail::working_dtype(type.dtype), type.device, generator, loc);
+    if (shift == 0 && scale == 1)
+        return rounded(y, type.dtype, distribution, loc);
+    return detail::binary(Op::Add, detail::binary(Op::Mul, y, detail::constant(y, scale, loc), loc),
+                          detail::constant(y, shift, loc), loc);
+}
+
+/// An in-place form: the same in x's dtype.
+Tensor &draw_into(Tensor &x, Distribution distribution, double shift, double scale, Generator &generator,
+                  const char *function, Location loc) {
+    const ir::TensorType type = detail::checked_type(x, function, loc);
+    if (!ir::is_float(type.dtype))
+        throw DTypeError(std::string(function) + ": gives floats and the tensor is " + detail::text(type),
+                         loc);
+    detail::Overwriting form(loc);
+    detail::assign(x, drawn(type, distribution, shift, scale, generator, loc), function, loc);
+    form.launch();
+    return x;
+}
+
+/// Integers in [0, range) from 32 bits, or from 63 where the range needs them: the high part of bits * range.
+Tensor below(const Shape &shape, uint64_t range, ir::Device device, Generator &generator, Location loc) {
+    const Tensor word = detail::cast(words(shape, device, generator, loc), ir::DType::I64, loc);
+    const auto number = [&](int64_t value) {
+        return detail::record_constant_int(DType::I64, value, {}, device, loc);
+    };
+    const Tensor low = detail::binary(Op::And, word, number(0xffffffff), loc);
+    if (range <= (uint64_t{1} << 31))
+        return detail::binary(Op::Shr, detail::binary(Op::Mul, low, number(static_cast<int64_t>(range)), loc),
+                              number(32), loc);
+    const Tensor other = detail::cast(words(shape, device, generator, loc), ir::DType::I64, loc);
+    const Tensor high =
+        detail::binary(Op::Shl, detail::binary(Op::And, other, number(0x7fffffff), loc), number(32), loc);
+    const Tensor bits = detail::binary(Op::Or, high, low, loc);
+    return detail::binary(Op::Remainder, bits, number(static_cast<int64_t>(range)), loc);
+}
+
+} // namespace
+
+Tensor rand(const Sizes &sizes, Generator &generator, const TensorOptions &options, Location loc) {
+    loc = detail::in<"rand">(loc);
+    return draw(uniform, sizes, generator, detail::target_of(options, "rand", loc), "rand", loc);
+}
+Tensor rand(const Sizes &sizes, const TensorOptions &options, Location loc) {
+    return rand(sizes, default_generator(), options, loc);
+}
+Tensor randn(const Sizes &sizes, Generator &generator, const TensorOptions &options, Location loc) {
+    loc = detail::in<"randn">(loc);
+    return draw(normal, sizes, generator, detail::target_of(options, "randn", loc), "randn", loc);
+}
+Tensor randn(const Sizes &sizes, const TensorOptions &options, Location loc) {
+    return randn(sizes, default_generator(), options, loc);
+}
+Tensor rand_like(const Tensor &x, const TensorOptions &options, Location loc) {
+    loc = detail::in<"rand_like">(loc);
+    const Target target = detail::target_like(x, options, "rand_like", loc);
+    return draw(uniform, x.sizes(), default_generator(), target, "rand_like", loc);
+}
+Tensor randn_like(const Tensor &x, const TensorOptions &options, Location loc) {
+    loc = detail::in<"randn_like">(loc);
+    const Target target = detail::target_like(x, options, "randn_like", loc);
+    return draw(normal, x.sizes(), default_generator(), target, "randn_like", loc);
+}
+
+Tensor randint(int64_t low, int64_t high, const Sizes &sizes, Generator &generator,
+               const TensorOptions &options, Location loc) {
+    loc = detail::in<"randint">(loc);
+    Target target = detail::target_of(options, "randint", loc);
+    if (!options.dtype)
+        target.dtype = ir::DType::I64;
+    const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+    if (low >= high || range > static_cast<uint64_t>(INT64_MAX))
+        throw IndexError("randint: there are no integers to draw from " + std::to_string(low) +
+                             " up to but without " + std::to_string(high) +
+                             " (at most 2^63 - 1 are possible)",
+                         loc);
+    detail::check_fits(low, target.dtype, "randint", loc);
+    detail::check_fits(high - 1, target.dtype, "randint", loc);
+    const Shape shape = detail::checked_shape(sizes, target.dtype, "randint", loc, 8);
+    const Tensor drawn = below(shape, range, target.device, generator, loc);
+    const Tensor shifted = detail::binary(
+        Op::Add, drawn, detail::record_constant_int(DType::I64, low, {}, target.device, loc), loc);
+    return detail::placed(detail::cast(shifted, target.dtype, loc), target, loc);
+}
+Tensor randint(int64_t low, int64_t high, const Sizes &sizes, const TensorOptions &options, Location loc) {
+    return randint(low, high, sizes, default_generator(), options, loc);
+}
+Tensor randint(int64_t high, const Sizes &sizes, const TensorOptions &options, Location loc) {
+    return randint(0, high, sizes, default_generator(), options, loc);
+}
+
+Tensor randperm(int64_t n, Generator &generator, const TensorOptions &options, Location loc) {
+    loc = detail::in<"randperm">(loc);
+    Target target = detail::target_of(options, "randperm", loc);
+    if (!options.dtype)
+        target.dtype = ir::DType::I64;
+    const Shape shape = detail::checked_shape(n, target.dtype, "randperm", loc, 8);
+    // 62 bits each: equal keys, which would favour the smaller index, do not occur in practice.
+    const Tensor keys = below(shape, uint64_t{1} << 62, target.device, generator, loc);
+    return detail::placed(detail::cast(argsort(keys, 0, false, loc), target.dtype, loc), target, loc);
+}
+Tensor randperm(int64_t n, const TensorOptions &options, Location loc) {
+    return randperm(n, default_generator(), options, loc);
+}
+
+namespace {
+
+Tensor bernoulli_of(const Tensor &probability, const ir::TensorType &like, Generator &generator,
+                    Location loc) {
+    const ir::DType work = like.dtype == ir::DType::F64 ? ir::DType::F64 : ir::DType::F32;
+    const Tensor u = uniform(like.shape, work, like.device, generator, loc);
+    return detail::cast(detail::binary(Op::Lt, u, detail::cast(probability, work, loc), loc), like.dtype,
+                        loc);
+}
+
+void check_probability(double p, const char *function, Location loc) {
+    if (!(p >= 0 && p <= 1))
+        throw IndexError(std::string(function) + ": " + std::to_string(p) + " is not a probability", loc);
+}
+
+} // namespace
+
+Tensor bernoulli(const Tensor &probability, Generator &generator, Location loc) {
+    loc = detail::in<"bernoulli">(loc);
+    const ir::TensorType type = detail::checked_type(probability, "bernoulli", loc);
+    if (!ir::is_float(type.dtype))
+        throw DTypeError("bernoulli: probabilities must be floats, not " + detail::text(type), loc);
+    return bernoulli_of(probability, type, generator, loc);
+}
+Tensor bernoulli(const Tensor &probability, Location loc) {
+    return bernoulli(probability, default_generator(), loc);
+}
+Tensor bernoulli(const Tensor &x, double p, Location loc) {
+    loc = detail::in<"bernoulli">(loc);
+    const ir::TensorType type = detail::checked_type(x, "bernoulli", loc);
+    check_probability(p, "bernoulli", loc);
+    return bernoulli_of(detail::constant(p, ir::DType::F64, type.device, loc), type, default_generator(),
+                        loc);
+}
+
+Tensor &Tensor::uniform_(double from, double to, Generator &generator, Location loc) & {
+    loc = detail::in<"uniform_">(loc);
+    if (!(from <= to))
+        throw IndexError("uniform_: the bounds " + std::to_string(from) + " and " + std::to_string(to) +
+                             " are not in order",
+                         loc);
+    return draw_into(*this, uniform, from, to - from, generator, "uniform_", loc);
+}
+Tensor &Tensor::uniform_(double from, double to, Location loc) & {
+    return uniform_(from, to, default_generator(), loc);
+}
+Tensor &Tensor::normal_(double mean, double std, Generator &generator, Location loc) & {
+    loc = detail::in<"normal_">(loc);
+    if (!(std >= 0))
+        throw IndexError("normal_: the deviation " + std::to_string(std) + " is negative", loc);
+    return draw_into(*this, normal, mean, std, generator, "normal_", loc);
+}
+Tensor &Tensor::normal_(double mean, double std, Location loc) & {
+    return normal_(mean, std, default_generator(), loc);
+}
+Tensor Tensor::uniform_(double from, double to, Location loc) && {
+    loc = detail::in<"uniform_">(loc);
+    uniform_(from, to, loc);
+    return std::move(*this);
+}
+Tensor Tensor::normal_(double mean, double std, Location loc) && {
+    loc = detail::in<"normal_">(loc);
+    normal_(mean, std, loc);
+    return std::move(*this);
+}
+Tensor &Tensor::bernoulli_(double p, Location loc) & {
+    detail::Overwriting form(loc);
+    detail::assign(*this, lz::bernoulli(*this, p, loc), "bernoulli_", loc);
+    form.launch();
+    return *this;
+}
+
+} // namespace lz

@@ -1,0 +1,154 @@
+#include "frontend/record/arena.h"
+
+#include "frontend/record/hot_tls.h"
+
+#include <array>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace lz::detail {
+namespace {
+
+struct FreeBlock {
+    FreeBlock *next;
+    FreeBlock *next_list; ///< of a list's first block, while all threads share the list
+};
+static_assert(sizeof(FreeBlock) <= kSmallestNode);
+
+constexpr size_t kSlabBytes = size_t{64} << 10;
+constexpr std::align_val_t kAlign{64};
+
+/// Lists of blocks that threads gave away. Never destroyed: nodes with static lifetime outlive everything
+/// else (S68).
+struct Exchange {
+    std::mutex mutex;
+    std::array<FreeBlock *, kNodeClasses> lists{};
+
+    /// Under the mutex.
+    void add(size_t c, FreeBlock *list) {
+        list->next_list = lists[c];
+        lists[c] = list;
+    }
+    FreeBlock *take(size_t c) {
+        FreeBlock *const list = lists[c];
+        if (list)
+            lists[c] = list->next_list;
+        return list;
+    }
+    static Exchange &get() {
+        static Exchange *const exchange = new Exchange;
+        return *exchange;
+    }
+};
+
+/// Blocks that a thread keeps of one class before it shares them: a consumer thread that frees what a
+/// producer makes must not hoard.
+constexpr uint32_t kKept = 16384;
+
+struct ThreadLists {
+    std::array<FreeBlock *, kNodeClasses> lists{};
+    std::array<uint32_t, kNodeClasses> freed{}; ///< since the list was last shared or made
+};
+
+/// Null before a thread's first node, and again when its lists are gone: what static destructors free goes
+/// straight to the exchange.
+LZ_HOT_TLS constinit thread_local ThreadLists *thread_lists = nullptr;
+LZ_HOT_TLS constinit thread_local bool lists_gone = false;
+
+/// Gives the calling thread's list of a class to all threads.
+void share_list(size_t c) {
+    Exchange &exchange = Exchange::get();
+    const std::lock_guard lock(exchange.mutex);
+    if (FreeBlock *const list = std::exchange(thread_lists->lists[c], nullptr))
+        exchange.add(c, list);
+    thread_lists->freed[c] = 0;
+}
+
+struct ListsOwner {
+    ThreadLists lists;
+    ~ListsOwner() {
+        for (size_t c = 0; c < kNodeClasses; ++c)
+            share_list(c);
+        thread_lists = nullptr;
+        lists_gone = true;
+    }
+};
+
+/// The thread's, made at its first node; nullptr when they are gone.
+ThreadLists *lists_of_thread() {
+    if (!thread_lists && !lists_gone) {
+        thread_local ListsOwner owner;
+        thread_lists = &owner.lists;
+    }
+    return thread_lists;
+}
+
+FreeBlock *take_from_exchange(size_t c) {
+    Exchange &exchange = Exchange::get();
+    const std::lock_guard lock(exchange.mutex);
+    FreeBlock *const list = exchange.take(c);
+    if (list && lists_gone && list->next) // one at a time: there is no list to keep the rest
+        exchange.add(c, list->next);
+    return list;
+}
+
+FreeBlock *carve_slab(size_t c) {
+    const size_t size = kSmallestNode << c;
+    char *slab = static_cast<char *>(::operator new(kSlabBytes, kAlign));
+    FreeBlock *list = nullptr;
+    for (size_t at = kSlabBytes; at >= size; at -= size) {
+        auto *block = reinterpret_cast<FreeBlock *>(slab + at - size);
+        block->next = list;
+        list = block;
+    }
+    return list;
+}
+
+void *refill(size_t c) {
+    ThreadLists *const mine = lists_of_thread();
+    FreeBlock *list = take_from_exchange(c);
+    if (!mine)
+        return list ? list : ::operator new(kSmallestNode << c, kAlign);
+    if (!list)
+        list = carve_slab(c);
+    mine->lists[c] = list->next;
+    return list;
+}
+
+} // namespace
+
+void *allocate_node(uint8_t size_class, size_t bytes) {
+    if (size_class == kHeapClass) [[unlikely]]
+        return ::operator new(bytes, kAlign);
+    if (ThreadLists *const mine = thread_lists) [[likely]] {
+        if (FreeBlock *block = mine->lists[size_class]) [[likely]] {
+            mine->lists[size_class] = block->next;
+            mine->freed[size_class] -= mine->freed[size_class] != 0;
+            return block;
+        }
+    }
+    return refill(size_class);
+}
+
+void free_node(void *memory, uint8_t size_class) noexcept {
+    if (size_class == kHeapClass) [[unlikely]] {
+        ::operator delete(memory, kAlign);
+        return;
+    }
+    auto *block = static_cast<FreeBlock *>(memory);
+    ThreadLists *const mine = thread_lists ? thread_lists : lists_of_thread();
+    if (!mine) [[unlikely]] {
+        Exchange &exchange = Exchange::get();
+        const std::lock_guard lock(exchange.mutex);
+        block->next = nullptr;
+        exchange.add(size_class, block);
+        return;
+    }
+    block->next = mine->lists[size_class];
+    mine->lists[size_class] = block;
+    if (++mine->freed[size_class] > kKept) [[unlikely]]
+        share_list(size_class);
+}
+
+} // namespace lz::detail

@@ -1,0 +1,408 @@
+#include "frontend/record/flights.h"
+
+#include "frontend/record/record.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace lz::detail {
+
+Thrown::~Thrown() {
+    for_each([](FailureRecord *record) {
+        record->told.store(true, std::memory_order_release);
+        record->release();
+    });
+}
+
+template <class F>
+void Thrown::for_each(F &&f) {
+    if (first_)
+        f(first_);
+    for (FailureRecord *const record : more_)
+        f(record);
+}
+
+void Thrown::note(FailureRecord *record) noexcept {
+    if (first_) {
+        try {
+            more_.push_back(record);
+        } catch (const std::bad_alloc &) { // it would not have been thrown: the first is
+            record->told.store(true, std::memory_order_release);
+            return;
+        }
+    } else {
+        first_ = record;
+    }
+    record->retain();
+}
+
+void Thrown::raise() {
+    if (!first_)
+        return;
+    for_each([](FailureRecord *record) { record->told.store(true, std::memory_order_release); });
+    throw_public(ir::Failure(first_->failure), first_->loc);
+}
+
+Location location_of(const Recording &recording, const ir::Failure &failure, Location fallback) {
+    if (failure.loc().known())
+        return from_ir(failure.loc());
+    if (failure.node() < recording.operations.size())
+        return from_ir(recording.operations[failure.node()].node->loc);
+    return fallback;
+}
+
+ir::Failure of_operation(const ir::Failure &failure, ir::Op op, Location loc) {
+    return failure.kind() == ir::ErrorKind::Internal ? failure : ir::called_as(failure, op, to_ir(loc));
+}
+
+ir::Failure of_operation(const ir::Failure &failure, const Recording &recording) {
+    if (failure.node() >= recording.operations.size())
+        return failure;
+    const Node *const node = recording.operations[failure.node()].node;
+    return of_operation(failure, node->op, from_ir(node->loc));
+}
+
+FailureRecord *no_memory_record() noexcept {
+    static FailureRecord *const record = [] {
+        auto *const made = new FailureRecord({ir::ErrorKind::OutOfMemory, kNoMemoryToRun}, Location{});
+        made->told.store(true, std::memory_order_release);
+        return made;
+    }();
+    record->retain();
+    return record;
+}
+
+void fail(Node *node, FailureRecord *record) {
+    if (node->failure)
+        return;
+    record->retain();
+    node->failure = record;
+}
+
+namespace {
+
+/// A version that was claimed and not stored, and what it is computed from, are pending again. False, and
+/// nothing has changed: that is not possible, because a result is not there that was computed with others.
+bool make_pending(Node *version) noexcept {
+    std::vector<Node *> claimed;
+    try {
+        std::unordered_set<const Node *> seen{version};
+        claimed.push_back(version);
+        for (size_t i = 0; i < claimed.size(); ++i) {
+            Node *const n = claimed[i];
+            for (Node *const operand : n->operands()) {
+                const bool is_claimed = operand->state.load(std::memory_order_acquire) == State::Claimed;
+                if (n->projection > 0 && !is_claimed)
+                    return false;
+                if (is_claimed && seen.insert(operand).second)
+                    claimed.push_back(operand);
+            }
+        }
+    } catch (const std::bad_alloc &) {
+        return false;
+    }
+    for (Node *const n : claimed)
+        n->state.store(State::Pending, std::memory_order_release);
+    return true;
+}
+
+} // namespace
+
+void Culprits::add(const Node *node) noexcept {
+    try {
+        lost_[node] = true;
+    } catch (const std::bad_alloc &) {
+        unknown = true;
+    }
+}
+
+bool Culprits::harm(Node *version) noexcept {
+    try {
+        return unknown || find_harm(version);
+    } catch (const std::bad_alloc &) {
+        return true; // nobody knows
+    }
+}
+
+/// Each node is looked at once, however many versions are asked for: chains of updates may be long.
+bool Culprits::find_harm(Node *version) {
+    std::vector<Node *> stack{version};
+    while (!stack.empty()) {
+        Node *const n = stack.back();
+        if (lost_.contains(n)) {
+            stack.pop_back();
+            continue;
+        }
+        const State state = n->state.load(std::memory_order_acquire);
+        bool lost = state == State::Failed, known = true;
+        if (state == State::Claimed)
+            for (Node *const operand : n->operands()) {
+                if (const auto found = lost_.find(operand); found != lost_.end()) {
+                    lost = lost || found->second;
+                } else {
+                    stack.push_back(operand);
+                    known = false;
+                }
+            }
+        if (known) {
+            lost_[n] = lost;
+            stack.pop_back();
+        }
+    }
+    return lost_[version];
+}
+
+void keep_newest_fallback(Node *failed, Culprits &culprits) noexcept {
+    Node *version = failed->fallback;
+    for (; version; version = version->fallback) {
+        const State state = version->state.load(std::memory_order_acquire);
+        if (state == State::Ready || state == State::Pending)
+            break;
+        if (state == State::Claimed && !culprits.harm(version) && make_pending(version))
+            break;
+    }
+    if (version)
+        add_use(version);
+    if (Node *last = std::exchange(failed->fallback, version))
+        drop_use(last);
+}
+
+static_assert(static_cast<int>(ir::Op::RecordEvent) + 1 == static_cast<int>(ir::Op::WaitEvent) &&
+                  static_cast<int>(ir::Op::WaitStream) + 1 == static_cast<int>(ir::Op::HostCallback),
+              "is_effect knows the order of the op table");
+
+struct Watched {
+    std::unique_ptr<engine::Flight> flight;
+    const Recorder *owner = nullptr;     ///< whose thread launched it; null: that has ended
+    std::vector<Node *> inputs, results; ///< a use of each
+    std::vector<Location> lines;         ///< by recorded index
+    std::vector<ir::Op> ops;
+    std::vector<const Node *> nodes; ///< to be compared with only
+    WatchedPtr next;                 ///< launched after it
+
+    /// Calls told(record) for each failure.
+    template <class F>
+    void settle(F &&told) noexcept;
+
+private:
+    template <class F>
+    void find_failures(Culprits &culprits, F &&told);
+    /// For failures that no operation is to blame for.
+    Location last_line() const { return lines.empty() ? Location{} : lines.back(); }
+};
+
+void WatchedDeleter::operator()(Watched *watched) const {
+    delete watched;
+}
+
+namespace {
+
+struct Flights {
+    struct Untold {
+        const Recorder *owner;
+        FailureRecord *record; ///< a reference
+    };
+
+    std::mutex settling; ///< held while one is looked at: they end in order
+    std::mutex mutex;    ///< of the rest
+    WatchedPtr first;    ///< linked, so that nothing has to be allocated once a run has begun
+    Watched *last = nullptr;
+    std::vector<Untold> untold; ///< failures of threads that have not synced since
+    std::atomic<bool> any{false};
+
+    /// Takes out one that `f` holds for, or null. The caller has the mutex.
+    template <class F>
+    FailureRecord *take_untold(F &&f) {
+        const auto found = std::ranges::find_if(untold, f);
+        if (found == untold.end())
+            return nullptr;
+        FailureRecord *const record = found->record;
+        untold.erase(found);
+        return record;
+    }
+    void forget_if_empty() { any.store(first || !untold.empty(), std::memory_order_release); }
+    static Flights &get() {
+        static Flights *const flights = new Flights;
+        return *flights;
+    }
+    /// Takes over the reference.
+    void tell_later(const Recorder *owner, FailureRecord *record) noexcept {
+        const std::lock_guard lock(mutex);
+        try {
+            untold.push_back({owner, record});
+        } catch (const std::bad_alloc &) { // who reads what failed will see
+            record->told.store(true, std::memory_order_release);
+            record->release();
+            return;
+        }
+        any.store(true, std::memory_order_release);
+    }
+    WatchedPtr take_first() {
+        WatchedPtr taken = std::move(first);
+        first = std::move(taken->next);
+        if (!first)
+            last = nullptr;
+        return taken;
+    }
+};
+
+} // namespace
+
+template <class F>
+void Watched::find_failures(Culprits &culprits, F &&told) {
+    std::vector<uint32_t> lost;
+    for (uint32_t i = 0; i < inputs.size(); ++i)
+        if (inputs[i]->state.load(std::memory_order_acquire) == State::Failed)
+            lost.push_back(i);
+    const engine::RunReport report = flight->finish(lost);
+    for (const auto &failed : report.failures) {
+        const uint32_t at = failed.failure.node();
+        culprits.unknown |= at >= nodes.size();
+        if (at < nodes.size())
+            culprits.add(nodes[at]);
+        auto *record = at < lines.size()
+                           ? new FailureRecord(of_operation(failed.failure, ops[at], lines[at]), lines[at])
+                           : new FailureRecord(failed.failure, last_line());
+        told(record);
+        for (const uint32_t r : failed.results)
+            fail(results[r], record);
+        record->release();
+    }
+    for (const auto &inherited : report.inherited)
+        fail(results[inherited.result], inputs[inherited.input]->failure);
+}
+
+template <class F>
+void Watched::settle(F &&told) noexcept {
+    Culprits culprits;
+    try {
+        find_failures(culprits, told);
+    } catch (const std::bad_alloc &) { // how it ended cannot be found out any more
+        flight.reset();
+        FailureRecord *const record = no_memory_record();
+        culprits.unknown = true;
+        for (Node *const node : results)
+            fail(node, record);
+        told(record);
+        record->release();
+    }
+    for (const Node *const node : results)
+        if (node->failure)
+            culprits.add(node);
+    for (Node *const node : results) {
+        if (node->failure) {
+            keep_newest_fallback(node, culprits);
+            node->state.store(State::Failed, std::memory_order_release);
+        } else if (Node *const fallback = std::exchange(node->fallback, nullptr)) {
+            drop_use(fallback);
+        }
+        node->in_flight.store(false, std::memory_order_release);
+    }
+    for (Node *const node : results)
+        drop_use(node);
+    for (Node *const node : inputs)
+        drop_use(node);
+}
+
+void Thrown::postpone() {
+    for_each([](FailureRecord *record) { Flights::get().tell_later(Recorder::current_or_null(), record); });
+    first_ = nullptr;
+    more_.clear();
+}
+
+WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<engine::Flight> flight) {
+    WatchedPtr watched(new Watched);
+    watched->flight = std::move(flight);
+    watched->owner = Recorder::current_or_null();
+    watched->inputs.reserve(recording.inputs.size());
+    watched->results.reserve(recording.wanted.size());
+    for (const Recording::Operation &o : recording.operations) {
+        watched->lines.push_back(from_ir(o.node->loc));
+        watched->ops.push_back(o.node->op);
+        watched->nodes.push_back(o.node);
+    }
+    // Nothing is thrown from here on.
+    for (const Recording::Input &input : recording.inputs) {
+        add_use(input.node);
+        watched->inputs.push_back(input.node);
+    }
+    for (const uint32_t w : recording.wanted) {
+        Node *const node = recording.operations[w].node;
+        add_use(node);
+        node->in_flight.store(true, std::memory_order_release);
+        watched->results.push_back(node);
+    }
+    return watched;
+}
+
+void hand_over(WatchedPtr watched) noexcept {
+    Flights &flights = Flights::get();
+    const std::lock_guard lock(flights.mutex);
+    Watched *const last = watched.get();
+    (flights.last ? flights.last->next : flights.first) = std::move(watched);
+    flights.last = last;
+    flights.any.store(true, std::memory_order_release);
+}
+
+void settle_flights(Until until, const Node *node, Thrown &thrown) {
+    Flights &flights = Flights::get();
+    if (!flights.any.load(std::memory_order_acquire))
+        return;
+    const Recorder *const mine = Recorder::current_or_null();
+    const std::lock_guard settling(flights.settling);
+    for (;;) {
+        if (until == Until::Node && !node->in_flight.load(std::memory_order_acquire))
+            return;
+        WatchedPtr watched;
+        {
+            const std::lock_guard lock(flights.mutex);
+            while (FailureRecord *const record =
+                       flights.take_untold([&](const Flights::Untold &u) { return u.owner == mine; })) {
+                thrown.note(record);
+                record->release();
+            }
+            if (!flights.first)
+                flights.forget_if_empty();
+            else if (until != Until::Done || flights.first->flight->done())
+                watched = flights.take_first();
+        }
+        if (!watched)
+            return;
+        watched->settle([&](FailureRecord *record) {
+            if (!watched->owner) { // its thread has ended: who reads what failed will see
+                record->told.store(true, std::memory_order_release);
+                return;
+            }
+            if (watched->owner == mine) {
+                thrown.note(record);
+                return;
+            }
+            record->retain();
+            flights.tell_later(watched->owner, record);
+        });
+    }
+}
+
+void forget_failures(const Recorder *recorder) {
+    Flights &flights = Flights::get();
+    if (!flights.any.load(std::memory_order_acquire))
+        return;
+    const std::lock_guard settling(flights.settling); // who looks at one may be about to add a failure
+    const std::lock_guard lock(flights.mutex);
+    for (Watched *watched = flights.first.get(); watched; watched = watched->next.get())
+        if (watched->owner == recorder)
+            watched->owner = nullptr;
+    while (FailureRecord *const record =
+               flights.take_untold([&](const Flights::Untold &u) { return u.owner == recorder; })) {
+        record->told.store(true, std::memory_order_release);
+        record->release();
+    }
+}
+
+} // namespace lz::detail

@@ -1,0 +1,152 @@
+#include "frontend/engine/engine.h"
+#include "frontend/engine/streams.h"
+#include "frontend/record/arena.h"
+#include "frontend/record/failure_record.h"
+#include "frontend/record/flights.h"
+#include "frontend/record/record.h"
+#include "frontend/record/recorder.h"
+#include "frontend/record/storage.h"
+#include "frontend/record/view_warnings.h"
+#include "lazuli/tensor.h"
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace lz::detail {
+
+namespace {
+
+void free_memory(Node *n) {
+    if (n->is_view) [[unlikely]]
+        forget_view(n);
+    const uint8_t size_class = n->size_class;
+    n->~Node();
+    free_node(n, size_class);
+}
+
+} // namespace
+
+/// A node gives back its memory when the last hold goes.
+void drop_hold(Node *n) {
+    if (n->refs.fetch_sub(Node::kHold, std::memory_order_acq_rel) == Node::kHold)
+        free_memory(n);
+}
+
+namespace {
+
+/// Takes off the hold of a value that is destroyed, and its last use where that is still counted. Counters
+/// that only the caller can still reach are not written, only read.
+void drop_last_hold(Node *n) {
+    if (n->projection > 0) { // a sync of another thread may be looking at its uses
+        drop_hold(n);
+        return;
+    }
+    const uint64_t seen = n->refs.load(std::memory_order_acquire);
+    const uint64_t last = Node::kHold + (seen & (Node::kHold - 1));
+    if (seen == last || n->refs.fetch_sub(last, std::memory_order_acq_rel) == last)
+        free_memory(n);
+}
+
+/// Whether the caller's use of a node is the last one. If it is, it need not be taken off: whoever holds the
+/// only use of a node that no other thread has in its list is the only one who can add another; of a
+/// projection, whoever claims the node that it is a result of can, too.
+bool is_last_use(Node *n, const Recorder *mine) {
+    if (n->uses() == 1 && (n->owner == mine || !n->owner) && n->projection == 0)
+        return true;
+    return static_cast<uint32_t>(n->refs.fetch_sub(Node::kUse, std::memory_order_acq_rel)) == 1;
+}
+
+/// Values that nobody can reach: gives up operands and storage, then theirs, through an explicit list.
+void destroy_values(Node *list, Recorder *const mine) {
+    while (list) {
+        Node *n = list;
+        list = n->dead_next;
+        const auto let_go = [&list, mine](Node *held) {
+            if (is_last_use(held, mine)) {
+                held->dead_next = list;
+                list = held;
+            }
+        };
+        for (Node *projection : n->projections())
+            if (projection)
+                drop_hold(projection);
+        for (Node *operand : n->operands())
+            if (operand)
+                let_go(operand);
+        n->num_operands = 0;
+        if (Node *fallback = std::exchange(n->fallback, nullptr))
+            let_go(fallback);
+        if (n->storage) {
+            n->storage->release();
+            n->storage = nullptr;
+        }
+        if (n->failure) {
+            n->failure->release();
+            n->failure = nullptr;
+        }
+        if (n->owner && n->owner != mine) {
+            n->owner->push_foreign_dead(n); // takes over the hold
+            continue;
+        }
+        if (n->linked)
+            mine->unlink(n);
+        drop_last_hold(n);
+    }
+}
+
+} // namespace
+
+void drop_use(Node *n) {
+    Recorder *const mine = Recorder::current_or_null();
+    if (is_last_use(n, mine)) {
+        n->dead_next = nullptr;
+        destroy_values(n, mine);
+    }
+}
+
+void copy_handle(Cell *cell) noexcept {
+    cell->handles.fetch_add(1, std::memory_order_relaxed);
+}
+
+void drop_handle(Cell *cell) noexcept {
+    // Nobody can copy a handle but who has one: of the last, the count need not be written.
+    if (cell->handles.load(std::memory_order_acquire) == 1 ||
+        cell->handles.fetch_sub(1, std::memory_order_acq_rel) == 1)
+        drop_cell(cell);
+}
+
+Node *newest_that_did_not_fail(Node *failed) {
+    Node *version = failed;
+    while (version->state.load(std::memory_order_acquire) == State::Failed && version->fallback &&
+           version->failure->told.load(std::memory_order_acquire))
+        version = version->fallback;
+    return version;
+}
+
+void drop_cell(Cell *cell) {
+    cell->handles.store(0, std::memory_order_relaxed); // a warning of views may look at it
+    Node *const value = cell->current;
+    Node *const memory = home(cell);
+    if (value != memory) {
+        drop_use(value);
+        drop_hold(memory);
+        return;
+    }
+    Recorder *const mine = Recorder::current_or_null();
+    constexpr uint64_t kBoth = Node::kUse + Node::kHold;
+    uint64_t refs = value->refs.load(std::memory_order_acquire);
+    // Of a projection every use is taken off: see drop_last_hold.
+    if (refs == kBoth + Node::kHold && (value->owner == mine || !value->owner) && value->projection == 0) {
+        value->refs.store(kBoth, std::memory_order_relaxed);
+    } else {
+        refs = value->refs.fetch_sub(kBoth, std::memory_order_acq_rel);
+        if (static_cast<uint32_t>(refs) != 1)
+            return;
+    }
+    value->dead_next = nullptr;
+    destroy_values(value, mine);
+}
+
+} // namespace lz::detail

@@ -1,0 +1,425 @@
+#include "frontend/record/record.h"
+
+#include "frontend/engine/engine.h"
+#include "frontend/record/access.h"
+#include "frontend/record/arena.h"
+#include "frontend/record/linearise.h"
+#include "frontend/record/recorder.h"
+#include "frontend/record/sync.h"
+#include "frontend/record/view_warnings.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace lz::detail {
+namespace {
+
+constexpr size_t kInlineOperands = 16;
+/// What the counts of a Node can say.
+constexpr size_t kMostWords = UINT16_MAX;
+
+size_t node_bytes(size_t operands, size_t structural, size_t runtime) {
+    return sizeof(Node) + 8 * (operands + structural + runtime);
+}
+
+[[noreturn]] [[gnu::cold]] void throw_too_much(ir::Op op, const char *what, size_t count, Location loc) {
+    throw StateError(std::string(ir::called(op, to_ir(loc))) + ": " + std::to_string(count) + " " + what +
+                         "; an operation has at most " + std::to_string(kMostWords),
+                     loc);
+}
+
+/// A node with room for its words; one use and one hold (the caller's handle), plus the hold of the embedded
+/// cell. Throws StateError for more than an operation can have.
+Node *make_node(ir::Op op, size_t operands, size_t structural, size_t runtime, Location loc,
+                size_t projections = 0) {
+    if (operands > kMostWords) [[unlikely]]
+        throw_too_much(op, "operands", operands, loc);
+    if (structural > kMostWords || runtime > kMostWords || projections > kMostWords) [[unlikely]]
+        throw_too_much(op, "words of attributes", std::max({structural, runtime, projections}), loc);
+    const size_t bytes = node_bytes(operands, structural, runtime + projections);
+    const uint8_t size_class = size_class_of(bytes);
+    Node *n = new (allocate_node(size_class, bytes)) Node;
+    n->refs.store(Node::kUse + 2 * Node::kHold, std::memory_order_relaxed);
+    n->cell.handles.store(1, std::memory_order_relaxed);
+    n->cell.current = n;
+    n->loc = to_ir(loc);
+    n->op = op;
+    n->size_class = size_class;
+    n->num_operands = static_cast<uint16_t>(operands);
+    n->num_structural = static_cast<uint16_t>(structural);
+    n->num_runtime = static_cast<uint16_t>(runtime);
+    return n;
+}
+
+void copy_words(Node *n, std::span<const int64_t> structural, std::span<const int64_t> runtime) {
+    if (!structural.empty())
+        std::memcpy(n->structural_data(), structural.data(), structural.size_bytes());
+    if (!runtime.empty())
+        std::memcpy(n->runtime_data(), runtime.data(), runtime.size_bytes());
+}
+
+/// Hands out the handle of a finished node: it becomes pending and visible.
+Tensor publish(Node *n, Recorder &recorder) {
+    if (recorder.names_streams()) [[unlikely]]
+        n->stream = static_cast<int16_t>(recorder.stream(device_of_work(n)));
+    recorder.append(n);
+    return Access::wrap(&n->cell);
+}
+
+/// S22: an eighth of the smallest device's memory.
+int64_t kept_limit() {
+    int64_t least = INT64_MAX;
+    for (const ir::DeviceInfo &device : engine::Engine::get().target().devices)
+        least = std::min(least, device.memory_bytes);
+    return std::max(least / 8, int64_t{1} << 20);
+}
+
+/// What S22 and S25 ask for after each operation.
+void after_record(Recorder &recorder, Location loc) {
+    if (recorder.is_within_limits()) [[likely]]
+        return;
+    if (recorder.modes().launch_blocking) {
+        if (!recorder.overwriting()) // else Overwriting does
+            sync_all(loc);
+    } else if (recorder.count() >= Recorder::kMaxPending) {
+        launch_prefix(recorder, loc);
+    } else if (recorder.may_keep_much()) {
+        static const int64_t limit = kept_limit();
+        const int64_t kept = kept_bytes(recorder);
+        if (kept > limit)
+            launch_prefix(recorder, loc);
+        else
+            recorder.looked(kept, limit);
+    }
+}
+
+/// LAZULI_CHECK_DEVICES: what the compiler would say of the devices, at the operation (S06). `n` is not
+/// published yet; of what it needs only what is pending is looked through, as the compiler does.
+void check_devices(Node *n) {
+    const auto operands = n->operands();
+    const auto elsewhere = [&](const Node *o) { return o->type.device != operands[0]->type.device; };
+    const auto failed = [](const Node *o) {
+        return o->state.load(std::memory_order_acquire) == State::Failed;
+    };
+    if (std::ranges::any_of(operands, elsewhere) && std::ranges::none_of(operands, failed))
+        engine::Engine::get().check_devices(pending_graph(n));
+}
+
+/// Whether what the operand shows may still turn out to have failed.
+[[gnu::cold]] bool is_unsettled(const Node *operand) {
+    return operand->state.load(std::memory_order_acquire) != State::Ready ||
+           operand->in_flight.load(std::memory_order_acquire);
+}
+
+[[noreturn]] void throw_empty(ir::Op op, size_t which, Location loc) {
+    throw StateError(std::string(ir::called(op, to_ir(loc))) + ": operand " + std::to_string(which) +
+                         " is an empty tensor (default-constructed or moved from)",
+                     loc);
+}
+
+/// Nothing has been published: the node is plain memory.
+void abandon(Node *n) {
+    const uint8_t size_class = n->size_class;
+    n->~Node();
+    free_node(n, size_class);
+}
+
+} // namespace
+
+Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<const int64_t> structural,
+              std::span<const int64_t> runtime, Location loc) {
+    Recorder &recorder = Recorder::current();
+    const ir::TensorType *inline_types[kInlineOperands];
+    std::vector<const ir::TensorType *> many_types;
+    const ir::TensorType **types = inline_types;
+    bool may_fail = false;
+    if (operands.size() > kInlineOperands) {
+        many_types.resize(operands.size());
+        types = many_types.data();
+    }
+    Node *n = make_node(op, operands.size(), structural.size(), runtime.size(), loc);
+    copy_words(n, structural, runtime);
+    for (size_t i = 0; i < operands.size(); ++i) {
+        if (!operands[i]->defined()) [[unlikely]] {
+            abandon(n);
+            if (!Access::unread(*operands[i]))
+                throw_empty(op, i, loc);
+            read_mask(*operands[i]);
+            return record(op, operands, structural, runtime, loc);
+        }
+        Node *operand = Access::node(*operands[i]);
+        n->operand_data()[i] = operand;
+        types[i] = &operand->type;
+        if (operand->state.load(std::memory_order_acquire) == State::Ready && operand->storage)
+            recorder.note_read(operand->storage->bytes);
+        if (operand->may_fail) [[unlikely]]
+            may_fail |= is_unsettled(operand);
+    }
+    try {
+        ir::infer_types(n->attrs(), {types, operands.size()}, {&n->type, 1});
+        if (may_fail || has_checks(n)) [[unlikely]]
+            n->may_fail = true;
+        if (recorder.modes().check_devices) [[unlikely]]
+            check_devices(n);
+    } catch (const ir::Failure &failure) {
+        abandon(n);
+        throw_public(ir::called_as(failure, op, to_ir(loc)), loc);
+    } catch (...) {
+        abandon(n);
+        throw;
+    }
+    for (Node *operand : n->operands())
+        add_use(operand);
+    Tensor result = publish(n, recorder);
+    if (recorder.modes().warn_views && !operands.empty()) [[unlikely]]
+        note_view(result, *operands[0]);
+    after_record(recorder, loc);
+    return result;
+}
+
+Tensor record_update(const Tensor &x, const Tensor &update, Node *like, std::span<const int64_t> structural,
+                     std::span<const int64_t> runtime, Location loc) {
+    Recorder &recorder = Recorder::current();
+    Node *const operands[] = {Access::node(x), Access::node(update), like};
+    const ir::TensorType *const types[] = {&operands[0]->type, &operands[1]->type};
+    Node *n = make_node(ir::Op::UpdateSlice, std::size(operands), structural.size(), runtime.size(), loc);
+    std::ranges::copy(operands, n->operand_data());
+    copy_words(n, structural, runtime);
+    n->like = true;
+    try {
+        ir::infer_types(n->attrs(), types, {&n->type, 1});
+        for (Node *const operand : operands)
+            if (operand->may_fail && is_unsettled(operand))
+                n->may_fail = true;
+        if (recorder.modes().check_devices) [[unlikely]]
+            check_devices(n);
+    } catch (const ir::Failure &failure) {
+        abandon(n);
+        throw_public(ir::called_as(failure, ir::Op::UpdateSlice, to_ir(loc)), loc);
+    } catch (...) {
+        abandon(n);
+        throw;
+    }
+    for (Node *const operand : operands)
+        add_use(operand);
+    Tensor result = publish(n, recorder);
+    after_record(recorder, loc);
+    return result;
+}
+
+std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operands,
+                                std::span<const int64_t> structural, std::span<const int64_t> runtime,
+                                Location loc) {
+    Recorder &recorder = Recorder::current();
+    std::vector<const ir::TensorType *> types(operands.size());
+    for (size_t i = 0; i < operands.size(); ++i) {
+        if (Access::unread(*operands[i]))
+            read_mask(*operands[i]);
+        if (!operands[i]->defined())
+            throw_empty(op, i, loc);
+        types[i] = &Access::node(*operands[i])->type;
+    }
+    const ir::AttrView attrs{op, structural, runtime};
+    std::vector<ir::TensorType> result_types(static_cast<size_t>(ir::num_results(attrs)));
+    std::vector<Tensor> results;
+    results.reserve(result_types.size());
+    Node *primary =
+        make_node(op, operands.size(), structural.size(), runtime.size(), loc, result_types.size() - 1);
+    copy_words(primary, structural, runtime);
+    for (size_t i = 0; i < operands.size(); ++i) {
+        primary->operand_data()[i] = Access::node(*operands[i]);
+        if (const Node *const operand = primary->operand_data()[i];
+            operand->may_fail && is_unsettled(operand))
+            primary->may_fail = true;
+    }
+    try {
+        ir::infer_types(attrs, types, result_types);
+        primary->type = result_types[0];
+        primary->may_fail |= has_checks(primary);
+        if (recorder.modes().check_devices) [[unlikely]]
+            check_devices(primary);
+    } catch (const ir::Failure &failure) {
+        abandon(primary);
+        throw_public(ir::called_as(failure, op, to_ir(loc)), loc);
+    } catch (...) {
+        abandon(primary);
+        throw;
+    }
+    for (Node *operand : primary->operands())
+        add_use(operand);
+    primary->several = result_types.size() > 1;
+    std::ranges::fill(primary->projections(), nullptr);
+    results.push_back(publish(primary, recorder));
+    for (size_t k = 1; k < result_types.size(); ++k) {
+        Node *projection = make_node(op, 1, 0, 0, loc);
+        projection->projection = static_cast<uint16_t>(k);
+        projection->operand_data()[0] = primary;
+        add_use(primary);
+        projection->refs.fetch_add(Node::kHold, std::memory_order_relaxed);
+        primary->projections()[k - 1] = projection;
+        projection->type = result_types[k];
+        projection->may_fail = primary->may_fail;
+        results.push_back(publish(projection, recorder));
+    }
+    after_record(recorder, loc);
+    return results;
+}
+
+void record_effect(ir::Op op, ir::StreamRef stream, std::span<const int64_t> structural,
+                   std::span<const int64_t> runtime, std::shared_ptr<void> payload, Location loc) {
+    Recorder &recorder = Recorder::current();
+    recorder.expect_effect();
+    Node *n = make_node(op, 0, structural.size(), runtime.size(), loc);
+    copy_words(n, structural, runtime);
+    n->type.device = stream.device;
+    n->stream = static_cast<int16_t>(stream.stream == ir::kDefaultStream ? ir::kNoStream : stream.stream);
+    recorder.append(n);
+    recorder.hold_effect(&n->cell, std::move(payload));
+    after_record(recorder, loc);
+}
+
+Tensor make_ready(const ir::TensorType &type, Storage *storage, Location loc) {
+    struct Owned {
+        Storage *storage;
+        ~Owned() {
+            if (storage)
+                storage->release();
+        }
+    } owned{storage};
+    Node *n = make_node(ir::Op::Constant, 0, 0, 0, loc);
+    n->type = type;
+    n->storage = std::exchange(owned.storage, nullptr);
+    n->pinned = storage->block.pinned;
+    n->state.store(State::Ready, std::memory_order_release);
+    return Access::wrap(&n->cell);
+}
+
+namespace {
+
+Tensor record_filled(ir::Op op, DType dtype, int64_t word, const ir::Shape &shape, ir::Device device,
+                     Location loc) {
+    int64_t structural[4 + ir::kMaxRank];
+    size_t count = 0;
+    structural[count++] = static_cast<int64_t>(dtype);
+    structural[count++] = shape.rank();
+    for (const int64_t extent : shape)
+        structural[count++] = extent;
+    structural[count++] = ir::device_word(device);
+    if (op == ir::Op::Literal) {
+        structural[count++] = word;
+        return record(op, {}, std::span(structural, count), {}, loc);
+    }
+    return record(op, {}, std::span(structural, count), {&word, 1}, loc);
+}
+
+int64_t word_of(DType dtype, double value) {
+    return is_floating_point(dtype) ? ir::scalar_word(value) : static_cast<int64_t>(value);
+}
+
+} // namespace
+
+Tensor record_constant(DType dtype, double value, const ir::Shape &shape, ir::Device device, Location loc) {
+    return record_filled(ir::Op::Constant, dtype, word_of(dtype, value), shape, device, loc);
+}
+
+Tensor record_constant_int(DType dtype, int64_t value, const ir::Shape &shape, ir::Device device,
+                           Location loc) {
+    const int64_t word = is_floating_point(dtype) ? ir::scalar_word(static_cast<double>(value)) : value;
+    return record_filled(ir::Op::Constant, dtype, word, shape, device, loc);
+}
+
+Tensor record_literal(DType dtype, double value, const ir::Shape &shape, ir::Device device, Location loc) {
+    return record_filled(ir::Op::Literal, dtype, word_of(dtype, value), shape, device, loc);
+}
+
+Tensor fresh(const Tensor &x, Location loc) {
+    const ir::Shape &shape = Access::node(x)->type.shape;
+    int64_t words[1 + ir::kMaxRank];
+    words[0] = shape.rank();
+    std::ranges::copy(shape, words + 1);
+    const Tensor *const operand = &x;
+    return record(ir::Op::Reshape, {&operand, 1}, {words, static_cast<size_t>(1 + shape.rank())}, {}, loc);
+}
+
+void replace(Tensor &target, const Tensor &value) {
+    Cell *cell = Access::cell(target);
+    Node *const next = Access::node(value);
+    Node *const last = cell->current;
+    if (next == last)
+        return;
+    if (last->is_view) [[unlikely]]
+        warn_of_view(last, from_ir(next->loc));
+    LZ_CHECK(next->type.device == last->type.device, "an in-place form would move its tensor");
+    if (last->pinned && !next->pinned && !next->pending()) [[unlikely]] { // launch blocking: it has run
+        replace(target, in_pinned_memory(value, from_ir(next->loc)));
+        return;
+    }
+    const State state = next->state.load(std::memory_order_acquire);
+    if (state == State::Ready && !next->in_flight.load(std::memory_order_acquire)) {
+        // On a stream that the user named it is work of that stream (S41), unless this form has just done it.
+        if (Recorder::current().stream(next->type.device) != ir::kNoStream &&
+            Access::cell(value)->handles.load(std::memory_order_acquire) != 1) [[unlikely]] {
+            replace(target, fresh(value, from_ir(next->loc)));
+            return;
+        }
+        add_use(next);
+        cell->current = next;
+        drop_use(last);
+        return;
+    }
+    // The fallback is a version's own: of a value that may fail and that others know, or may look at, the
+    // handle gets a version of its own.
+    const bool mine = Access::cell(value)->handles.load(std::memory_order_acquire) == 1 && next->uses() == 1;
+    if (!mine || (state != State::Pending && state != State::Failed)) [[unlikely]] {
+        replace(target, fresh(value, from_ir(next->loc)));
+        return;
+    }
+    next->pinned = last->pinned;
+    add_use(next);
+    cell->current = next;
+    // The handle's use of the last version becomes the new version's. A pending version that nothing reads is
+    // passed over, so that a loop of in-place forms holds no chain of dead ones, unless the new one may fail.
+    if (!next->may_fail && last->pending() && last->uses() == 1) {
+        next->fallback = std::exchange(last->fallback, nullptr);
+        drop_use(last);
+    } else {
+        next->fallback = last;
+    }
+}
+
+Overwriting::Overwriting(Location loc) : loc_(loc), inner_(Recorder::current().set_overwriting(true)) {}
+
+Overwriting::~Overwriting() {
+    Recorder::current().set_overwriting(inner_);
+}
+
+void Overwriting::launch() {
+    if (!inner_ && Recorder::current().modes().launch_blocking)
+        sync_all(loc_);
+}
+
+Node *node_of(const Tensor &tensor, const char *operation, Location loc) {
+    if (!tensor.defined()) {
+        if (!Access::unread(tensor))
+            throw StateError(
+                std::string(operation) + ": the tensor is empty (default-constructed or moved from)", loc);
+        read_mask(tensor);
+    }
+    return Access::node(tensor);
+}
+
+ir::Location origin_of(const Node *node) {
+    ir::Location loc = node->loc;
+    if (loc.function == 0 && node->op != ir::Op::Constant)
+        loc.function = ir::intern_function(ir::name(node->op));
+    return loc;
+}
+
+const ir::TensorType &type_of(const Tensor &tensor) {
+    return Access::node(tensor)->type;
+}
+
+} // namespace lz::detail

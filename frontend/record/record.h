@@ -1,0 +1,163 @@
+#pragma once
+/// Recording: the one way by which operations come into being. Every function of the public API ends in
+/// `record`.
+
+#include "frontend/record/node.h"
+#include "frontend/record/storage.h"
+#include "ir/diagnostic.h"
+#include "ir/graph/graph.h"
+#include "lazuli/error.h"
+#include "lazuli/tensor.h"
+
+#include <initializer_list>
+#include <memory>
+#include <span>
+
+namespace lz::detail {
+
+/// Records one operation and returns a handle of its (first) result. Computes nothing; types are checked by
+/// the op's rule, whose failure is thrown as the public error with `loc`. Operands must be defined: an empty
+/// handle throws StateError naming the operation, as do more than 65,535 operands or words. Elementwise
+/// operands must have one dtype already; shapes broadcast. Attribute words as in ir/op.h.
+Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<const int64_t> structural,
+              std::span<const int64_t> runtime, Location loc);
+inline Tensor record(ir::Op op, std::initializer_list<const Tensor *> operands,
+                     std::initializer_list<int64_t> structural, std::initializer_list<int64_t> runtime,
+                     Location loc) {
+    return record(op, std::span(operands.begin(), operands.size()),
+                  std::span(structural.begin(), structural.size()),
+                  std::span(runtime.begin(), runtime.size()), loc);
+}
+/// An UpdateSlice of x whose starts are those of the pending Slice `like`, which `update` is computed from.
+/// Where both are computed together the compiler knows that they are one part, and works in its memory.
+Tensor record_update(const Tensor &x, const Tensor &update, Node *like, std::span<const int64_t> structural,
+                     std::span<const int64_t> runtime, Location loc);
+/// The same for an operation with several results (sort): handles of all of them.
+std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operands,
+                                std::span<const int64_t> structural, std::span<const int64_t> runtime,
+                                Location loc);
+
+/// Records an effect on a stream of the user's (kNoStream: the default one) of a GPU. `payload` is what the
+/// runtime words refer to.
+void record_effect(ir::Op op, ir::StreamRef stream, std::span<const int64_t> structural,
+                   std::span<const int64_t> runtime, std::shared_ptr<void> payload, Location loc);
+
+/// A ready tensor that owns `storage` (one reference is taken over, whatever is thrown).
+Tensor make_ready(const ir::TensorType &type, Storage *storage, Location loc);
+
+/// A scalar of the user's (an argument of kernels: another value never compiles again).
+Tensor record_constant(DType dtype, double value, const ir::Shape &shape, ir::Device device, Location loc);
+Tensor record_constant_int(DType dtype, int64_t value, const ir::Shape &shape, ir::Device device,
+                           Location loc);
+/// A number that one of our own compositions writes; `simplify` sees it.
+Tensor record_literal(DType dtype, double value, const ir::Shape &shape, ir::Device device, Location loc);
+
+/// A new tensor with the value of x: for functions that have nothing to do but must not return x's own
+/// handle.
+Tensor fresh(const Tensor &x, Location loc);
+
+/// Makes `target`'s cell show `value` from now on (in-place forms). `value` must have target's shape, dtype
+/// and device; the caller has cast and checked.
+void replace(Tensor &target, const Tensor &value);
+
+/// While a form that overwrites a tensor is recorded. Under S25 it is launched when `replace` has been
+/// called, and not while the tensor shows its old value still: the new one may then have that one's memory.
+/// Such forms may be made of each other.
+class Overwriting {
+public:
+    explicit Overwriting(Location loc);
+    ~Overwriting();
+    Overwriting(const Overwriting &) = delete;
+    Overwriting &operator=(const Overwriting &) = delete;
+
+    /// Under S25 launches it, and throws what failed. After `replace`, when the caller has let go of all that
+    /// the new value is made of; else nothing is launched.
+    void launch();
+
+private:
+    const Location loc_;
+    const bool inner_; ///< a part of another one
+};
+
+/// A tensor on the CPU that only the caller knows yet, in page-locked memory; copied there if it has run
+/// (copies.cpp).
+Tensor in_pinned_memory(const Tensor &made, Location loc);
+
+/// The node behind a handle; throws StateError("`operation`: a tensor that was moved from ...") for an empty
+/// one.
+Node *node_of(const Tensor &tensor, const char *operation, Location loc);
+/// Where a value was made and, as the location's function, what the user called there. What the user brought
+/// bears the name of the function that took it.
+ir::Location origin_of(const Node *node);
+/// Its type without a check.
+const ir::TensorType &type_of(const Tensor &tensor);
+
+/// Turns a failure of the engine into the public error. Never returns.
+[[noreturn]] void throw_public(const ir::Failure &failure, Location fallback);
+/// Throws an error of the same class whose message ends with `during` and this location. Never returns.
+[[noreturn]] void throw_again(const Error &error, const std::string &during, Location loc);
+/// While `error` is handled: throws it again, with the name of the in-place form `name_` where it is about
+/// the function `name` of this line. Never returns.
+[[noreturn]] void throw_in_place(const Error &error, const char *name, Location loc);
+/// Turns what f throws into public errors.
+template <class F>
+decltype(auto) translated(Location loc, F &&f);
+
+/// Public to internal and back; the enums are equal by static_assert.
+constexpr ir::DType to_ir(DType t) {
+    return static_cast<ir::DType>(t);
+}
+constexpr DType from_ir(ir::DType t) {
+    return static_cast<DType>(t);
+}
+/// Resolves an index of -1 and throws DeviceError for a device that is not there.
+ir::Device to_ir(const Device &device, Location loc);
+Device from_ir(ir::Device device);
+constexpr ir::Location to_ir(Location loc) {
+    return {loc.file, loc.line, loc.function, loc.call};
+}
+constexpr Location from_ir(ir::Location loc) {
+    Location out(loc.file, loc.line);
+    out.function = loc.function;
+    out.call = loc.call;
+    return out;
+}
+
+// --- Syncing (sync.cpp)
+// -------------------------------------------------------------------------------------------
+
+/// Computes everything pending on this thread and waits (S21). Throws the first failure once (S26).
+void sync_all(Location loc);
+/// Computes what these tensors need and stores it; does not touch the rest of the pending work.
+void eval_nodes(std::span<Node *const> nodes, Location loc);
+/// Makes the node Ready (computing everything pending, as sync_all, if it is not) and returns its storage,
+/// which streams may still be writing; throws the node's own failure.
+Storage *materialize(Node *node, Location loc);
+/// The same, and waits until the bytes are there: for a reader on the host, or a writer.
+Storage *materialize_now(Node *node, Location loc, bool writer = false);
+/// Makes what a thread keeps between its syncs.
+void prepare_sync_of_thread();
+/// Launches everything pending on this thread, without waiting.
+void launch_all(Location loc);
+/// Looks at what is in flight and over, and throws the first failure.
+void settle_done();
+/// Memory of the host for a value that no Program computes. Where there is none, everything pending is
+/// launched and waited for, because it may keep memory alive (S52), and it is tried once more; failures of
+/// that are thrown as by `sync_all`.
+Storage *allocate_on_host(int64_t bytes, bool pinned, Location loc);
+/// The Graph of what is pending on this thread, or of what `node` needs, with locations: for dump and
+/// explain.
+ir::Graph pending_graph(Node *node);
+/// Operations recorded and not yet computed on this thread.
+int64_t pending_count();
+
+template <class F>
+decltype(auto) translated(Location loc, F &&f) {
+    try {
+        return f();
+    } catch (const ir::Failure &failure) {
+        throw_public(failure, loc);
+    }
+}
+
+} // namespace lz::detail

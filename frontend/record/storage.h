@@ -1,0 +1,41 @@
+#pragma once
+/// Memory of a ready value, shared by the nodes that hold it.
+
+#include "frontend/engine/engine.h"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+namespace lz::detail {
+
+/// Dense row-major elements on one device. Counted by nodes; frees into the caching allocator, or calls the
+/// user's deleter for adopted memory.
+struct Storage {
+    std::atomic<uint32_t> refs{1};
+    engine::Block block;
+    int64_t bytes = 0;
+    bool adopted = false; ///< the user's memory: never written by the engine
+    std::atomic<bool> exposed{
+        false}; ///< data() gave out a writable pointer: never donated or changed in place
+    std::function<void(void *)> deleter;
+    // Scratch of a sync, under the sync lock: the first input that has this storage.
+    uint64_t mark = 0;
+    uint32_t first_input = 0;
+
+    void *data() const { return block.data; }
+    ir::Device device() const { return block.home.device; }
+
+    /// From the caching allocator of the home's device, or of pinned memory; throws Failure(OutOfMemory,
+    /// Device).
+    static Storage *allocate(int64_t bytes, ir::StreamRef home, bool pinned = false);
+    static Storage *adopt(void *data, int64_t bytes, std::function<void(void *)> deleter);
+    /// A Storage comes and goes with nearly every result: its own memory is the nodes' (arena.h).
+    static void *operator new(size_t bytes);
+    static void operator delete(void *memory) noexcept;
+
+    void retain() { refs.fetch_add(1, std::memory_order_relaxed); }
+    void release() noexcept;
+};
+
+} // namespace lz::detail

@@ -1,0 +1,84 @@
+#include "lazuli/compile.h"
+
+#include "frontend/engine/engine.h"
+#include "frontend/record/failure_record.h"
+#include "frontend/record/record.h"
+#include "ir/text/text.h"
+
+namespace lz {
+namespace {
+
+std::string failed_text(const detail::FailureRecord &record) {
+    const ir::Failure &failure = record.failure;
+    const ir::Location at = failure.loc().known() ? failure.loc() : detail::to_ir(record.loc);
+    std::string text =
+        "The tensor could not be computed, and nothing is pending for it: " + failure.message();
+    if (text.ends_with('.'))
+        text.pop_back();
+    return text + (at.known() ? ", at " + ir::to_string(at) + ".\n" : ".\n");
+}
+
+} // namespace
+
+std::string dump(const Tensor &tensor, Location loc) {
+    return ir::print(detail::pending_graph(detail::node_of(tensor, "dump", loc)), {.number_effects = true});
+}
+
+std::string dump(Location) {
+    return ir::print(detail::pending_graph(nullptr), {.number_effects = true});
+}
+
+std::string explain(const Tensor &tensor, Location loc) {
+    return detail::translated(loc, [&] {
+        detail::Node *const node = detail::node_of(tensor, "explain", loc);
+        if (node->state.load(std::memory_order_acquire) == detail::State::Failed)
+            return failed_text(*node->failure);
+        const ir::Graph graph = detail::pending_graph(node);
+        if (graph.nodes().empty())
+            return std::string("The tensor is computed already: nothing is pending for it.\n");
+        return engine::Engine::get().explain(graph);
+    });
+}
+
+std::string explain(Location loc) {
+    return detail::translated(loc,
+                              [] { return engine::Engine::get().explain(detail::pending_graph(nullptr)); });
+}
+
+std::string verify_schedule(const Tensor &tensor, Location loc) {
+    return detail::translated(loc, [&] {
+        return engine::Engine::get().verify_schedule(
+            detail::pending_graph(detail::node_of(tensor, "verify_schedule", loc)));
+    });
+}
+
+std::string verify_schedule(Location loc) {
+    return detail::translated(
+        loc, [] { return engine::Engine::get().verify_schedule(detail::pending_graph(nullptr)); });
+}
+
+CompileStats compile_stats() {
+    const engine::CompileStats s = engine::Engine::get().stats();
+    return {.programs_compiled = s.programs_compiled,
+            .programs_reused = s.programs_reused,
+            .kernels_compiled = s.kernels_compiled,
+            .kernels_from_memory = s.kernels_from_memory,
+            .kernels_from_disk = s.kernels_from_disk,
+            .kernel_launches = s.kernel_launches,
+            .pass_seconds = s.pass_seconds,
+            .codegen_seconds = s.codegen_seconds};
+}
+
+void reset_compile_stats() {
+    engine::Engine::get().reset_stats();
+}
+
+int num_threads() {
+    return engine::Engine::get().num_threads();
+}
+
+void set_num_threads(int n, Location loc) {
+    detail::translated(loc, [n] { engine::Engine::get().set_num_threads(n); });
+}
+
+} // namespace lz

@@ -1,0 +1,382 @@
+#include "ir/interpreter/kernel.h"
+
+#include "ir/diagnostic.h"
+#include "ir/host/float_environment.h"
+#include "ir/kernel/scalar.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+namespace lz::ir {
+
+namespace {
+
+/// Points of the last grid axis that run in step. A mere matter of speed: they do not see each other.
+constexpr int kBatch = 256;
+
+uint64_t read(const std::byte *p, int bytes) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, p, static_cast<size_t>(bytes));
+    return bits;
+}
+
+uint64_t identity(ReduceOp op, DType dtype) {
+    const bool low = op == ReduceOp::Max || op == ReduceOp::ArgMax;
+    if (op == ReduceOp::Mul)
+        return dtype == DType::F64   ? std::bit_cast<uint64_t>(1.0)
+               : dtype == DType::F32 ? std::bit_cast<uint32_t>(1.0F)
+                                     : 1;
+    if (dtype == DType::F64)
+        return std::bit_cast<uint64_t>(op == ReduceOp::Add ? -0.0
+                                       : low               ? -std::numeric_limits<double>::infinity()
+                                                           : std::numeric_limits<double>::infinity());
+    if (dtype == DType::F32)
+        return std::bit_cast<uint32_t>(op == ReduceOp::Add ? -0.0F
+                                       : low               ? -std::numeric_limits<float>::infinity()
+                                                           : std::numeric_limits<float>::infinity());
+    if (op == ReduceOp::Add)
+        return 0;
+    const int width = dtype == DType::Bool ? 1 : 8 * size_of(dtype);
+    const uint64_t all = width == 64 ? ~uint64_t{0} : (uint64_t{1} << width) - 1;
+    const uint64_t lowest = is_signed(dtype) ? uint64_t{1} << (width - 1) : 0;
+    return low ? lowest : all ^ lowest;
+}
+
+/// A partial result: value, and position for arg reductions.
+struct Partial {
+    uint64_t value = 0;
+    uint64_t index = 0;
+};
+
+class Interpreter {
+public:
+    Interpreter(const Kernel &kernel, const KernelFrame &frame, void *worker)
+        : k_(kernel), frame_(frame), worker_(static_cast<std::byte *>(worker)),
+          values_(kernel.instrs.size() * kBatch), axis_(kernel.axes.size() * kBatch),
+          results_(kernel.loops.size()) {}
+
+    void run(const Phase &phase) {
+        phase_ = &phase;
+        for (const AxisId axis : phase.grid)
+            if (extent(axis) <= 0)
+                return;
+        walk(0);
+    }
+
+private:
+    uint64_t *value(KValue v) { return values_.data() + size_t{v} * kBatch; }
+    int64_t *axis(AxisId a) { return axis_.data() + size_t{a} * kBatch; }
+    int64_t argument(ArgId a) const { return a == kNoArg ? 0 : frame_.args[a]; }
+    int64_t extent(AxisId a) const { return argument(k_.axes[a].extent); }
+
+    void walk(size_t depth) {
+        if (depth == phase_->grid.size()) {
+            lanes_ = 1;
+            return point();
+        }
+        const AxisId a = phase_->grid[depth];
+        const int64_t n = extent(a);
+        if (depth + 1 < phase_->grid.size() || !phase_->vector_grid) {
+            for (int64_t i = 0; i < n; ++i) {
+                std::fill_n(axis(a), kBatch, i);
+                walk(depth + 1);
+            }
+            return;
+        }
+        for (int64_t i = 0; i < n; i += kBatch) {
+            lanes_ = static_cast<int>(std::min<int64_t>(kBatch, n - i));
+            for (int lane = 0; lane < lanes_; ++lane)
+                axis(a)[lane] = i + lane;
+            point();
+        }
+    }
+
+    void point() {
+        if (phase_->contraction)
+            contract(*phase_->contraction);
+        run(phase_->body);
+    }
+
+    std::byte *base(uint16_t buffer) const {
+        const KBuffer &b = k_.buffers[buffer];
+        return b.mode == BufferMode::Worker ? worker_ + argument(b.worker_offset)
+                                            : static_cast<std::byte *>(frame_.buffers[buffer]);
+    }
+
+    std::byte *address(const Access &a, int lane) {
+        int64_t element = argument(a.offset);
+        for (const AxisStride &s : a.strides)
+            element += axis(s.axis)[lane] * (s.cls == StrideClass::Contiguous ? 1 : argument(s.stride));
+        for (const IndexTerm &t : a.terms)
+            element +=
+                static_cast<int64_t>(value(t.index)[lane]) * (t.stride == kNoArg ? 1 : argument(t.stride));
+        return base(a.buffer) + element * size_of(k_.buffers[a.buffer].dtype);
+    }
+
+    void fault(FaultCode code, const Instr &instr, int64_t found, int64_t limit) const {
+        if (frame_.fault == nullptr)
+            return;
+        Fault &fault = frame_.fault[std::count_if(
+            k_.instrs.data(), &instr, [](const Instr &i) { return info(i.op).cls == KOpClass::Check; })];
+        int32_t none = 0;
+        if (!fault.code.compare_exchange_strong(none, static_cast<int32_t>(code)))
+            return;
+        fault.source = instr.source;
+        fault.value = found;
+        fault.limit = limit;
+    }
+
+    uint64_t scalar(const Instr &instr) const {
+        const uint64_t slot = frame_.scalars[instr.index];
+        switch (instr.dtype) {
+        case DType::Bool:
+            return slot != 0;
+        case DType::F32:
+            return slot & 0xffffffffU;
+        case DType::F64:
+            return slot;
+        default:
+            return read(reinterpret_cast<const std::byte *>(&slot), size_of(instr.dtype));
+        }
+    }
+
+    void memory(const Instr &instr) {
+        const Access &a = k_.accesses[instr.access];
+        const int bytes = size_of(k_.buffers[a.buffer].dtype);
+        for (int lane = 0; lane < lanes_; ++lane) {
+            const bool on = a.predicate == kNoValue || value(a.predicate)[lane] != 0;
+            if (instr.op == KOp::Load)
+                current_[lane] = on ? read(address(a, lane), bytes) : 0;
+            else if (on)
+                std::memcpy(address(a, lane), value(instr.operands[0]) + lane, static_cast<size_t>(bytes));
+        }
+    }
+
+    void check(const Instr &instr) {
+        for (int lane = 0; lane < lanes_; ++lane) {
+            const uint64_t x = value(instr.operands[0])[lane];
+            const bool counts = instr.guard() == kNoValue || value(instr.guard())[lane] != 0;
+            if (instr.op == KOp::CheckNonzero) {
+                current_[lane] = x == 0 ? 1 : x;
+                if (x == 0 && counts)
+                    fault(FaultCode::DivisionByZero, instr, 0, 0);
+                continue;
+            }
+            const uint64_t limit = value(instr.operands[1])[lane];
+            const auto index = static_cast<int64_t>(x);
+            const bool good = index >= 0 && index < static_cast<int64_t>(limit);
+            current_[lane] = good ? x : 0;
+            if (!good && counts)
+                fault(FaultCode::IndexOutOfRange, instr, index, static_cast<int64_t>(limit));
+        }
+    }
+
+    void run(KValue id) {
+        const Instr &instr = k_.instrs[id];
+        current_ = value(id);
+        const auto fill = [&](uint64_t v) { std::fill_n(current_, lanes_, v); };
+        switch (instr.op) {
+        case KOp::Const:
+            return fill(instr.bits);
+        case KOp::Scalar:
+            return fill(scalar(instr));
+        case KOp::Arg:
+            return fill(static_cast<uint64_t>(argument(static_cast<ArgId>(instr.index))));
+        case KOp::Axis:
+            std::copy_n(axis(static_cast<AxisId>(instr.index)), lanes_, current_);
+            return;
+        case KOp::Load:
+        case KOp::Store:
+            return memory(instr);
+        case KOp::CheckIndex:
+        case KOp::CheckNonzero:
+            return check(instr);
+        case KOp::Product:
+            std::copy_n(product_, lanes_, current_);
+            return;
+        case KOp::LoopResult:
+            for (int lane = 0; lane < lanes_; ++lane) {
+                const Partial &p = results_[instr.index][instr.bits / 2 * kBatch + static_cast<size_t>(lane)];
+                current_[lane] = instr.bits % 2 == 1 ? p.index : p.value;
+            }
+            return;
+        default:
+            break;
+        }
+        const auto operand = [&](int i) {
+            return instr.operands[i] == kNoValue ? nullptr : value(instr.operands[i]);
+        };
+        const DType from = k_.instrs[instr.operands[0]].dtype;
+        evaluate_lanes(instr.op, instr.dtype, from, operand(0), operand(1), operand(2), current_, lanes_);
+    }
+
+    void run(const Region &region) {
+        for (const Stmt &stmt : region) {
+            if (stmt.kind == Stmt::Instruction)
+                run(stmt.id);
+            else
+                run_loop(stmt.id);
+        }
+    }
+
+    // --- reductions
+
+    static Partial combine(const Reduction &r, Partial a, Partial b) {
+        constexpr KOp kOps[] = {KOp::Add, KOp::Mul, KOp::Maximum, KOp::Minimum};
+        if (r.op < ReduceOp::ArgMax) {
+            KOp op = kOps[static_cast<size_t>(r.op)];
+            if (r.dtype == DType::Bool)
+                op = r.op == ReduceOp::Add || r.op == ReduceOp::Max ? KOp::Or : KOp::And;
+            return {evaluate(op, r.dtype, r.dtype, std::array{a.value, b.value}.data()), 0};
+        }
+        // NaN is the extreme; of equals the first wins, wherever it was folded.
+        const auto test = [&](KOp op, uint64_t x, uint64_t y) {
+            return evaluate(op, DType::Bool, r.dtype, std::array{x, y}.data()) != 0;
+        };
+        const bool nan_a = test(KOp::Ne, a.value, a.value), nan_b = test(KOp::Ne, b.value, b.value);
+        const bool first = static_cast<int64_t>(a.index) <= static_cast<int64_t>(b.index);
+        if (nan_a || nan_b)
+            return nan_a && (!nan_b || first) ? a : b;
+        if (test(KOp::Eq, a.value, b.value))
+            return first ? a : b;
+        return test(r.op == ReduceOp::ArgMax ? KOp::Gt : KOp::Lt, a.value, b.value) ? a : b;
+    }
+
+    /// Position of a partial that holds no element: after every other.
+    static Partial empty(const Reduction &r) {
+        return {identity(r.op, r.dtype), static_cast<uint64_t>(std::numeric_limits<int64_t>::max())};
+    }
+
+    void run_loop(uint32_t id) {
+        const Loop &loop = k_.loops[id];
+        const int64_t begin = loop.begin == kNoValue ? 0 : static_cast<int64_t>(value(loop.begin)[0]);
+        const int64_t end =
+            loop.end == kNoValue ? extent(loop.axis) : static_cast<int64_t>(value(loop.end)[0]);
+        const int64_t length = std::max<int64_t>(end - begin, 0);
+        const int64_t chunk = loop.chunk == 0 ? std::max<int64_t>(length, 1) : loop.chunk;
+        auto &results = results_[id];
+        results.assign(loop.reductions.size() * kBatch, {});
+        if (length == 0)
+            for (size_t r = 0; r < loop.reductions.size(); ++r)
+                std::fill_n(results.begin() + static_cast<long>(r * kBatch), kBatch,
+                            empty(loop.reductions[r]));
+        for (int64_t from = 0; from < length; from += chunk) {
+            const std::vector<Partial> part = fold(loop, begin + from, std::min(chunk, length - from));
+            for (size_t i = 0; i < part.size(); ++i)
+                results[i] = from == 0 ? part[i] : combine(loop.reductions[i / kBatch], results[i], part[i]);
+        }
+    }
+
+    /// One chunk of `count` elements from index `first`; a Partial for each reduction and batch lane.
+    std::vector<Partial> fold(const Loop &loop, int64_t first, int64_t count) {
+        const size_t n = loop.reductions.size();
+        const bool sequential = loop.order == LoopOrder::Sequential;
+        // partial[(reduction * batch + lane) * width + l]
+        std::vector<size_t> width(n);
+        std::vector<std::vector<Partial>> partial(n);
+        for (size_t r = 0; r < n; ++r) {
+            width[r] = sequential ? 1 : static_cast<size_t>(kLaneBytes / size_of(loop.reductions[r].dtype));
+            partial[r].assign(kBatch * width[r], empty(loop.reductions[r]));
+        }
+        for (int64_t k = 0; k < count; ++k) {
+            std::fill_n(axis(loop.axis), kBatch, first + k);
+            run(loop.body);
+            for (size_t r = 0; r < n; ++r)
+                for (int lane = 0; lane < lanes_; ++lane) {
+                    const Reduction &red = loop.reductions[r];
+                    const Partial element{value(red.value)[lane],
+                                          red.index == kNoValue ? 0 : value(red.index)[lane]};
+                    Partial &p =
+                        partial[r][static_cast<size_t>(lane) * width[r] + static_cast<size_t>(k) % width[r]];
+                    p = sequential && k == 0 ? element : combine(red, p, element);
+                }
+        }
+        std::vector<Partial> out(n * kBatch);
+        for (size_t r = 0; r < n; ++r)
+            for (size_t lane = 0; lane < static_cast<size_t>(lanes_); ++lane) {
+                Partial *p = partial[r].data() + lane * width[r];
+                for (size_t h = width[r] / 2; h != 0; h /= 2)
+                    for (size_t i = 0; i < h; ++i)
+                        p[i] = combine(loop.reductions[r], p[i], p[i + h]);
+                out[r * kBatch + lane] = p[0];
+            }
+        return out;
+    }
+
+    // --- contraction
+
+    double as_double(const Access &a, int lane, DType dtype) {
+        const uint64_t bits = read(address(a, lane), size_of(dtype));
+        uint64_t wide = 0;
+        evaluate_lanes(KOp::Cast, DType::F64, dtype, &bits, nullptr, nullptr, &wide, 1);
+        return std::bit_cast<double>(wide);
+    }
+
+    /// Floats are summed in double, one after another, and rounded once to the accumulation dtype: more exact
+    /// than any order of a compiled product. Integers wrap.
+    void contract(const Contraction &c) {
+        const int64_t n = extent(c.k);
+        for (int lane = 0; lane < lanes_; ++lane) {
+            double sum = 0;
+            uint64_t integer = 0;
+            for (int64_t k = 0; k < n; ++k) {
+                std::fill_n(axis(c.k), kBatch, k);
+                if (is_float(c.dtype)) {
+                    sum += as_double(c.lhs, lane, c.dtype) * as_double(c.rhs, lane, c.dtype);
+                } else {
+                    integer += static_cast<uint64_t>(signed_at(c.lhs, lane, c.dtype)) *
+                               static_cast<uint64_t>(signed_at(c.rhs, lane, c.dtype));
+                }
+            }
+            const uint64_t bits = is_float(c.dtype) ? std::bit_cast<uint64_t>(sum) : integer;
+            const DType wide = is_float(c.dtype) ? DType::F64 : DType::I64;
+            uint64_t rounded = bits;
+            evaluate_lanes(KOp::Cast, c.accumulate, wide, &bits, nullptr, nullptr, &rounded, 1);
+            evaluate_lanes(KOp::Cast, info(c.dtype).compute, c.accumulate, &rounded, nullptr, nullptr,
+                           product_ + lane, 1);
+        }
+    }
+
+    int64_t signed_at(const Access &a, int lane, DType dtype) {
+        const uint64_t bits = read(address(a, lane), size_of(dtype));
+        uint64_t wide = 0;
+        evaluate_lanes(KOp::Cast, DType::I64, dtype, &bits, nullptr, nullptr, &wide, 1);
+        return static_cast<int64_t>(wide);
+    }
+
+    const Kernel &k_;
+    const KernelFrame &frame_;
+    std::byte *worker_;
+    const Phase *phase_ = nullptr;
+    int lanes_ = 1;
+    std::vector<uint64_t> values_; // by instruction and batch lane
+    std::vector<int64_t> axis_;    // by axis and batch lane
+    std::vector<std::vector<Partial>> results_;
+    uint64_t product_[kBatch] = {};
+    uint64_t *current_ = nullptr;
+};
+
+} // namespace
+
+uint64_t evaluate(KOp op, DType dtype, DType from, const uint64_t *operands) {
+    uint64_t result = 0;
+    evaluate_lanes(op, dtype, from, operands, operands + 1, operands + 2, &result, 1);
+    return result;
+}
+
+void interpret_phase(const Kernel &kernel, const Phase &phase, const KernelFrame &frame, void *worker) {
+    const FloatEnvironment environment;
+    Interpreter(kernel, frame, worker).run(phase);
+}
+
+void interpret(const Kernel &kernel, const KernelFrame &frame, void *worker) {
+    const FloatEnvironment environment;
+    Interpreter interpreter(kernel, frame, worker);
+    for (const Phase &phase : kernel.phases)
+        interpreter.run(phase);
+}
+
+} // namespace lz::ir

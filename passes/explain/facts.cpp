@@ -1,0 +1,237 @@
+#include "passes/explain/facts.h"
+
+#include "passes/fuse/fuse.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <utility>
+
+namespace lz::passes {
+
+using namespace ir;
+
+namespace {
+
+struct Cost {
+    Op op;
+    int ops;
+};
+
+/// Instructions that `expand_math` makes of them, roughly. What is not listed is one.
+constexpr Cost kCosts[] = {
+    {Op::Div, 2},    {Op::FloorDiv, 8}, {Op::Remainder, 8}, {Op::Fmod, 8},    {Op::Pow, 12},
+    {Op::Atan2, 8},  {Op::Exp, 4},      {Op::Expm1, 6},     {Op::Log, 5},     {Op::Log1p, 6},
+    {Op::Log2, 5},   {Op::Sqrt, 2},     {Op::Rsqrt, 2},     {Op::Sin, 6},     {Op::Cos, 6},
+    {Op::Tan, 8},    {Op::Asin, 6},     {Op::Acos, 6},      {Op::Atan, 6},    {Op::Sinh, 6},
+    {Op::Cosh, 6},   {Op::Tanh, 5},     {Op::Erf, 6},       {Op::Sigmoid, 5}, {Op::Philox, 16},
+    {Op::Gather, 3}, {Op::Iota, 2},     {Op::Pad, 3},       {Op::Concat, 4},  {Op::UpdateSlice, 4},
+};
+
+constexpr size_t kNumOps = 256;
+
+constexpr std::array<uint8_t, kNumOps> cost_table() {
+    std::array<uint8_t, kNumOps> table{};
+    for (auto &entry : table)
+        entry = 1;
+    for (const Cost &c : kCosts)
+        table[static_cast<size_t>(c.op)] = static_cast<uint8_t>(c.ops);
+    return table;
+}
+constexpr auto kCostTable = cost_table();
+
+} // namespace
+
+int scalar_ops(Op op, DType) {
+    return kCostTable[static_cast<size_t>(op)];
+}
+
+int fused_ops(const Graph &graph, const Node &node) {
+    if (node.op == Op::Cast) {
+        const DType from = graph.type(graph.operands(node)[0]).dtype,
+                    to = graph.type(graph.result(node)).dtype;
+        if ((is_half(from) && to == DType::F32) || (is_half(to) && from == DType::F32))
+            return 0;
+    }
+    return scalar_ops(node.op, DType::F32);
+}
+
+bool is_expensive(Op op, DType dtype) {
+    switch (op) {
+    case Op::Pad:
+    case Op::Concat:
+    case Op::UpdateSlice:
+    case Op::Iota:
+        return false;
+    default:
+        return scalar_ops(op, dtype) > 1;
+    }
+}
+
+bool is_free(Op op) {
+    switch (op) {
+    case Op::Constant:
+    case Op::Literal:
+    case Op::Iota:
+    case Op::Reshape:
+    case Op::Permute:
+    case Op::Broadcast:
+    case Op::Slice:
+    case Op::Flip:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool joins_many(const Node &node) {
+    constexpr uint32_t kFewParts = 3;
+    return node.op == Op::Concat && node.operand_count > kFewParts;
+}
+
+std::optional<ArgSpec> begin_of_run(const Graph &graph, const Node &node) {
+    if (node.op != Op::Slice)
+        return std::nullopt;
+    const AttrView attrs = graph.attrs(node);
+    const Shape &from = graph.type(graph.operands(node)[0]).shape, &to = graph.type(graph.result(node)).shape;
+    const auto steps = attrs.ints(attr::kSliceSteps);
+    const auto strides = from.dense_strides();
+    const auto starts = node.runtime_begin + static_cast<uint32_t>(attrs.runtime_index(attr::kSliceStarts));
+    ArgSpec begin;
+    bool one_place = true; // on the axes so far
+    for (int axis = 0; axis < from.rank(); ++axis) {
+        if ((!one_place && to[axis] != from[axis]) || (to[axis] > 1 && steps[static_cast<size_t>(axis)] != 1))
+            return std::nullopt;
+        if (to[axis] != from[axis]) // a whole axis starts at 0, whatever the word will be
+            begin.terms.push_back({starts + static_cast<uint32_t>(axis), strides[static_cast<size_t>(axis)]});
+        one_place = one_place && to[axis] == 1;
+    }
+    return begin;
+}
+
+ScatterIndex scatter_index(const Graph &graph, const Node &scatter) {
+    const ValueId index = graph.operands(scatter)[1];
+    const Shape &whole = graph.type(index).shape;
+    const auto axis = static_cast<int>(graph.attrs(scatter).integer(attr::kAxis));
+    const Node *producer = graph.producer(index);
+    const bool repeats = producer && producer->op == Op::Broadcast;
+    const ValueId from = repeats ? graph.operands(*producer)[0] : index;
+    const Shape &shape = graph.type(from).shape;
+    const int skipped = whole.rank() - shape.rank();
+    const auto extent = [&](int d) { return d < skipped ? int64_t{1} : shape[d - skipped]; };
+    // A group of dimensions is there whole, or repeated from one element, or a mixture.
+    bool mixed = false;
+    const auto elements = [&](int begin, int end) {
+        int64_t there = 1, all = 1;
+        for (int d = begin; d < end; ++d) {
+            there *= extent(d);
+            all *= whole[d];
+        }
+        mixed = mixed || (there != all && there != 1);
+        return std::pair(there, all);
+    };
+    const auto [outer, all_outer] = elements(0, axis);
+    const auto [along, all_along] = elements(axis, axis + 1);
+    const auto [inner, all_inner] = elements(axis + 1, whole.rank());
+    if (mixed)
+        return {index, all_along * all_inner, all_inner, 1};
+    return {from, outer == all_outer ? along * inner : 0, along == all_along ? inner : 0,
+            inner == all_inner ? 1 : 0};
+}
+
+bool reduces(const Graph &graph, const Node &node) {
+    if (info(node.op).family != OpFamily::Reduction)
+        return false;
+    return node.op == Op::ArgMax || node.op == Op::ArgMin || !graph.attrs(node).ints(attr::kAxes).empty();
+}
+
+std::vector<int64_t> reduced_axes(const Graph &graph, const Node &node) {
+    const AttrView attrs = graph.attrs(node);
+    if (node.op == Op::ArgMax || node.op == Op::ArgMin)
+        return {attrs.integer(attr::kAxis)};
+    const auto axes = attrs.ints(attr::kAxes);
+    return {axes.begin(), axes.end()};
+}
+
+std::string label_of(const Graph &graph, ClusterKind kind, std::span<const NodeId> nodes) {
+    std::string text(name(kind));
+    text += ':';
+    if (kind == ClusterKind::Transfer) {
+        const Node &node = graph.node(nodes.back());
+        return fmt::format("{} {} to {}", text, to_string(graph.type(graph.operands(node)[0]).device),
+                           to_string(graph.type(graph.result(node)).device));
+    }
+    int shown = 0, left = 0;
+    for (const NodeId id : nodes) {
+        const Op op = graph.node(id).op;
+        if (is_free(op) && nodes.size() > 1)
+            continue;
+        if (shown == 12) {
+            ++left;
+            continue;
+        }
+        text += shown++ ? ", " : " ";
+        text += name(op);
+        if (op == Op::Call)
+            text += fmt::format(" {}", graph.attrs(graph.node(id)).string(attr::kCallSymbol));
+    }
+    if (left > 0)
+        text += fmt::format(", {} more", left);
+    return text;
+}
+
+std::vector<std::string> explain_steps(const Graph &graph, std::span<const LoweredStep> steps) {
+    std::vector<std::string> lines;
+    int number = 0;
+    for (const LoweredStep &step : steps) {
+        std::string where;
+        for (const NodeId id : step.nodes)
+            if (graph.node(id).loc.known()) {
+                where = fmt::format(", from {}", to_string(graph.node(id).loc));
+                break;
+            }
+        std::string many;
+        if (step.segments.size() > 1)
+            many = fmt::format(", {} of them in one launch", step.segments.size());
+        lines.push_back(fmt::format(
+            "Step {} is {}{}{}; it reads {}, writes {} and does {} scalar operations.", number++, step.label,
+            many, where, bytes_text(step.bytes_read), bytes_text(step.bytes_written), step.flops));
+    }
+    return lines;
+}
+
+std::vector<std::string> explain_fusion(const Graph &graph, const FusionNotes &notes) {
+    std::vector<std::string> lines;
+    for (const FusionNote &note : notes.kept_apart) {
+        const Node &p = graph.node(note.producer);
+        const Node &c = graph.node(note.consumer);
+        if (p.op == Op::Transfer || c.op == Op::Transfer)
+            continue; // no kernel to be in
+        const auto where = [](const Node &n) {
+            return n.loc.known() ? " at " + to_string(n.loc) : std::string();
+        };
+        lines.push_back(fmt::format("{}{} is not in one kernel with {}{}: {}.", name(p.op), where(p),
+                                    name(c.op), where(c), note.reason));
+    }
+    return lines;
+}
+
+std::string bytes_text(int64_t bytes) {
+    constexpr const char *kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+    if (bytes < int64_t{10} * 1024)
+        return fmt::format("{} bytes", bytes);
+    double value = static_cast<double>(bytes) / 1024;
+    size_t unit = 0;
+    for (; value >= 10 * 1024 && unit + 1 < std::size(kUnits); ++unit)
+        value /= 1024;
+    return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string plural(size_t n, std::string_view noun) {
+    return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+
+} // namespace lz::passes

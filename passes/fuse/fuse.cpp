@@ -1,0 +1,30 @@
+#include "passes/fuse/fuse.h"
+
+#include "passes/fuse/effects.h"
+#include "passes/fuse/partition.h"
+#include "passes/fuse/products.h"
+#include "passes/simplify/rewrite.h"
+
+namespace lz::passes {
+
+ir::Graph fuse(ir::Graph recorded, const ir::Target &target, FusionNotes *notes, ir::Graph *room) {
+    const std::optional<ir::Graph> permuted = permute_operands(recorded);
+    const std::optional<ir::Graph> ordered = order_effects(permuted ? *permuted : recorded);
+    const ir::Graph &graph = ordered ? *ordered : permuted ? *permuted : recorded;
+    const size_t known = notes ? notes->kept_apart.size() : 0;
+    const Partition partition =
+        target.modes.fuse ? partition_fused(graph, target, notes) : partition_single(graph);
+    std::vector<ir::NodeId> node_of;
+    ir::Graph fused = remade(recorded, room, [&](ir::Graph memory) {
+        return rebuild(graph, partition, target, node_of, std::move(memory));
+    });
+    if (notes)
+        for (size_t i = known; i < notes->kept_apart.size(); ++i) {
+            FusionNote &note = notes->kept_apart[i];
+            note.producer = node_of[note.producer];
+            note.consumer = node_of[note.consumer];
+        }
+    return fused;
+}
+
+} // namespace lz::passes

@@ -1,0 +1,39 @@
+#pragma once
+/// Products: how an operand of a `dot` is read through the views above it, and the kernel of a contraction
+/// cluster.
+
+#include "passes/lower/expr.h"
+#include "passes/lower/nest.h"
+
+#include <functional>
+#include <optional>
+
+namespace lz::passes {
+
+/// A product as batches of matrices. Axes of the result in order: batch, m (lhs free), n (rhs free).
+struct DotDims {
+    std::vector<int64_t> batch, m, n, k; ///< extents
+    int64_t rows() const;
+    int64_t columns() const;
+    int64_t depth() const;
+};
+DotDims dot_dims(const ir::Graph &graph, const ir::Node &dot);
+
+/// An operand as a strided array: what it is read from, and its strides.
+struct DotOperand {
+    ir::ValueId base;
+    Index address;              ///< constant and words: the offset
+    std::vector<int64_t> batch; ///< stride along each batch axis
+    int64_t free = 0;           ///< along m or n
+    int64_t k = 0;
+};
+
+/// The operand (0: lhs, 1: rhs) read through views as long as `look_through` allows it for a value. Nothing
+/// if its rows, columns or depth are not single strides: then it has to be copied before.
+std::optional<DotOperand> dot_operand(const ir::Graph &graph, const ir::Node &dot, int which,
+                                      const std::function<bool(ir::ValueId)> &look_through);
+
+/// Fills kernel, the one segment and worker_bytes of a contraction cluster.
+void lower_dot(const ClusterView &cluster, const ir::Target &target, LoweredStep &step);
+
+} // namespace lz::passes

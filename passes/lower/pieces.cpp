@@ -1,0 +1,345 @@
+#include "passes/lower/pieces.h"
+
+#include "passes/explain/facts.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace lz::passes {
+
+using namespace ir;
+
+namespace {
+
+/// What one round of all pieces writes, a part of a core's second-level cache; fitted on 1 MiB of it, where
+/// 64 to 512 KiB are alike (`bench_memory_bound`, cat).
+constexpr int64_t kRoundBytes = 256 << 10;
+/// Pieces that are this long in memory need no rounds: their lines and pages are theirs alone.
+constexpr int64_t kLongRun = 1024;
+/// Runs of at least this many bytes are whole lines mostly: they may be stored past the caches.
+constexpr int64_t kStreamedRun = 256;
+constexpr int64_t kLine = 64, kMostSideBySide = 16;
+/// AxisId counts to 255.
+constexpr size_t kMostAxes = 250;
+
+/// Puts the phases of one kernel behind those of another, whose lists they continue.
+class Appender {
+public:
+    explicit Appender(Kernel &into) : k_(into) {}
+
+    void append(Kernel from) {
+        args_ = static_cast<ArgId>(k_.args.size());
+        axes_ = static_cast<AxisId>(k_.axes.size());
+        instrs_ = static_cast<KValue>(k_.instrs.size());
+        accesses_ = static_cast<uint32_t>(k_.accesses.size());
+        loops_ = static_cast<uint32_t>(k_.loops.size());
+        scalars_ = static_cast<uint32_t>(k_.scalars.size());
+        buffers_ = static_cast<uint16_t>(k_.buffers.size());
+        k_.args.insert(k_.args.end(), from.args.begin(), from.args.end());
+        k_.scalars.insert(k_.scalars.end(), from.scalars.begin(), from.scalars.end());
+        for (KBuffer b : from.buffers) {
+            arg(b.worker_offset);
+            k_.buffers.push_back(b);
+        }
+        for (KAxis a : from.axes) {
+            arg(a.extent);
+            k_.axes.push_back(a);
+        }
+        for (Instr &i : from.instrs)
+            move(i);
+        for (Access &a : from.accesses)
+            move(a);
+        for (Loop &l : from.loops) {
+            move(l);
+            k_.loops.push_back(std::move(l));
+        }
+        for (Phase &p : from.phases) {
+            move(p);
+            k_.phases.push_back(std::move(p));
+        }
+    }
+
+private:
+    void arg(ArgId &a) const { a = a == kNoArg ? a : static_cast<ArgId>(a + args_); }
+    void axis(AxisId &a) const { a = static_cast<AxisId>(a + axes_); }
+    void value(KValue &v) const { v = v == kNoValue ? v : v + instrs_; }
+
+    void move(Instr &i) {
+        for (KValue &v : i.operands)
+            value(v);
+        switch (i.op) {
+        case KOp::Scalar:
+            i.index += scalars_;
+            break;
+        case KOp::Arg:
+            i.index += args_;
+            break;
+        case KOp::Axis:
+            i.index += axes_;
+            break;
+        case KOp::LoopResult:
+            i.index += loops_;
+            break;
+        default:
+            break;
+        }
+        if (i.access != kNoValue)
+            i.access += accesses_;
+        k_.instrs.push_back(i);
+    }
+    void move(Access &a) {
+        a.buffer = static_cast<uint16_t>(a.buffer + buffers_);
+        arg(a.offset);
+        for (AxisStride &s : a.strides) {
+            axis(s.axis);
+            arg(s.stride);
+        }
+        for (IndexTerm &t : a.terms) {
+            value(t.index);
+            arg(t.stride);
+        }
+        value(a.predicate);
+        k_.accesses.push_back(std::move(a));
+    }
+    void move(Region &region) const {
+        for (Stmt &s : region)
+            s.id += s.kind == Stmt::Loop ? loops_ : instrs_;
+    }
+    void move(Loop &l) const {
+        axis(l.axis);
+        value(l.begin);
+        value(l.end);
+        move(l.body);
+        for (Reduction &r : l.reductions) {
+            value(r.value);
+            value(r.index);
+        }
+    }
+    void move(Phase &p) const {
+        for (AxisId &a : p.grid)
+            axis(a);
+        arg(p.block);
+        arg(p.tile_block);
+        if (p.tile_axis >= 0)
+            p.tile_axis += axes_;
+        move(p.body);
+    }
+
+    Kernel &k_;
+    ArgId args_ = 0;
+    AxisId axes_ = 0;
+    KValue instrs_ = 0;
+    uint32_t accesses_ = 0, loops_ = 0, scalars_ = 0;
+    uint16_t buffers_ = 0;
+};
+
+class PieceLowering {
+public:
+    PieceLowering(const ClusterView &cluster, const Target &target, LoweredStep &step)
+        : cluster_(cluster), graph_(*cluster.graph), target_(target), step_(step) {}
+
+    bool run() {
+        if (cluster_.kind != ClusterKind::Loop || !find_joins())
+            return false;
+        shape_ = graph_.type(graph_.result(*joins_[0])).shape;
+        axis_ = static_cast<int>(graph_.attrs(*joins_[0]).integer(attr::kAxis));
+        if (shape_.numel() == 0)
+            return false;
+        const std::vector<int64_t> cut = cuts();
+        choose_rounds(cut);
+        for (size_t k = 0; k + 1 < cut.size();) {
+            Piece piece{.parts = {}, .block = block_, .streams = streams_};
+            const int64_t extent = cut[k + 1] - cut[k];
+            const int64_t together = side_by_side(extent);
+            do {
+                piece.parts.push_back(part(cut[k], cut[k + 1]));
+                ++k;
+            } while (static_cast<int64_t>(piece.parts.size()) < together && k + 1 < cut.size() &&
+                     cut[k + 1] - cut[k] == extent);
+            add(lower_piece(cluster_, target_, piece));
+        }
+        size_t axes = 0;
+        for (const Body &body : bodies_)
+            axes += body.kernel.axes.size();
+        if (axes > kMostAxes)
+            return false;
+        finish();
+        return true;
+    }
+
+private:
+    struct Body {
+        Kernel kernel;
+        std::vector<LoweredSegment> pieces;
+    };
+
+    bool inside(ValueId v) const {
+        const NodeId p = graph_.value(v).producer;
+        return p >= cluster_.first && p < cluster_.end;
+    }
+
+    /// Joins of one shape along one axis that the stored values read at every point.
+    bool find_joins() {
+        std::vector<bool> seen(cluster_.end - cluster_.first);
+        std::vector<ValueId> open(cluster_.stored);
+        const int64_t numel = graph_.type(open[0]).numel();
+        while (!open.empty()) {
+            const ValueId v = open.back();
+            open.pop_back();
+            if (!inside(v) || graph_.type(v).numel() != numel)
+                continue;
+            const NodeId id = graph_.value(v).producer;
+            if (seen[id - cluster_.first])
+                continue;
+            seen[id - cluster_.first] = true;
+            const Node &node = graph_.node(id);
+            if (node.op == Op::Concat) {
+                note(node);
+            } else if (node.op == Op::Reshape || info(node.op).family == OpFamily::Elementwise) {
+                for (const ValueId x : graph_.operands(node))
+                    open.push_back(x);
+            } else if (info(node.op).family == OpFamily::Update) {
+                return false; // a part of it is written in place
+            }
+        }
+        return !joins_.empty();
+    }
+
+    /// The one of most parts first; others are kept if they lie alike.
+    void note(const Node &join) {
+        if (!joins_.empty() && !alike(join, *joins_[0])) {
+            if (join.operand_count <= joins_[0]->operand_count)
+                return;
+            joins_.clear();
+        }
+        joins_.push_back(&join);
+    }
+    bool alike(const Node &a, const Node &b) const {
+        return graph_.type(graph_.result(a)).shape == graph_.type(graph_.result(b)).shape &&
+               graph_.attrs(a).integer(attr::kAxis) == graph_.attrs(b).integer(attr::kAxis);
+    }
+
+    /// Where along the axis the pieces begin, and its extent.
+    std::vector<int64_t> cuts() const {
+        std::vector<int64_t> cut = {0};
+        std::vector<std::pair<const Node *, int64_t>> open; // joins, and where they begin
+        for (const Node *join : joins_)
+            open.emplace_back(join, 0);
+        while (!open.empty()) {
+            auto [join, at] = open.back();
+            open.pop_back();
+            for (const ValueId v : graph_.operands(*join)) {
+                const Node *part = inside(v) ? graph_.producer(v) : nullptr;
+                if (part && part->op == Op::Concat && graph_.attrs(*part).integer(attr::kAxis) == axis_)
+                    open.emplace_back(part, at);
+                cut.push_back(at += graph_.type(v).shape[axis_]);
+            }
+        }
+        std::ranges::sort(cut);
+        const auto twice = std::ranges::unique(cut);
+        cut.erase(twice.begin(), twice.end());
+        return cut;
+    }
+
+    void choose_rounds(const std::vector<int64_t> &cut) {
+        int64_t outer = 1, bytes = 0;
+        for (int d = 0; d < axis_; ++d)
+            outer *= shape_[d];
+        for (const ValueId v : cluster_.stored)
+            bytes = std::max(bytes, graph_.type(v).bytes());
+        const auto pieces = static_cast<int64_t>(cut.size()) - 1;
+        const int64_t run = bytes / outer / std::max<int64_t>(pieces, 1);
+        streams_ = outer == 1 || run >= kStreamedRun;
+        if (outer == 1 || pieces < 2 || run >= kLongRun || bytes < 2 * kRoundBytes)
+            return;
+        rounds_ = std::min(outer, (bytes + kRoundBytes - 1) / kRoundBytes);
+        block_ = (outer + rounds_ - 1) / rounds_;
+    }
+
+    /// Neighbours whose runs share a line of memory are written by one body, row by row: a line is then
+    /// fetched once and not by each of them.
+    int64_t side_by_side(int64_t extent) const {
+        int64_t outer = 1, run = extent;
+        for (int d = 0; d < shape_.rank(); ++d)
+            if (d != axis_)
+                (d < axis_ ? outer : run) *= shape_[d];
+        run *= size_of(graph_.type(cluster_.stored[0]).dtype);
+        return outer == 1 ? 1 : std::clamp<int64_t>(kLine / std::max<int64_t>(run, 1), 1, kMostSideBySide);
+    }
+
+    /// Axes of extent 1 are left out: nothing moves along them.
+    Domain part(int64_t begin, int64_t end) const {
+        Domain domain;
+        domain.shape = shape_;
+        domain.point.resize(static_cast<size_t>(shape_.rank()));
+        const auto strides = shape_.dense_strides();
+        for (int d = 0; d < shape_.rank(); ++d) {
+            const int64_t extent = d == axis_ ? end - begin : shape_[d];
+            Index &at = domain.point[static_cast<size_t>(d)];
+            at.constant = d == axis_ ? begin : 0;
+            if (extent != 1) {
+                at.axes[domain.extents.size()] = 1;
+                domain.extents.push_back(extent);
+            }
+            domain.full.add(at, strides[d]);
+        }
+        if (domain.extents.empty())
+            domain.extents.push_back(1);
+        domain.rows = domain.full;
+        return domain;
+    }
+
+    void add(LoweredPiece piece) {
+        const auto next = bodies_.size();
+        const size_t body = known_.try_emplace(cache_key(piece.kernel), next).first->second;
+        if (body == next)
+            bodies_.push_back({std::move(piece.kernel), {}});
+        bodies_[body].pieces.push_back(std::move(piece.segment));
+    }
+
+    void finish() {
+        Kernel kernel = std::move(bodies_[0].kernel);
+        Appender appender(kernel);
+        for (size_t b = 1; b < bodies_.size(); ++b)
+            appender.append(std::move(bodies_[b].kernel));
+        step_.kernel = std::move(kernel);
+        size_t segments = 0;
+        for (const Body &body : bodies_)
+            segments = std::max(segments, body.pieces.size());
+        for (size_t s = 0; s < segments; ++s) {
+            LoweredSegment &segment = step_.segments.emplace_back();
+            for (const Body &body : bodies_) {
+                const bool has = s < body.pieces.size();
+                const LoweredSegment &of = has ? body.pieces[s] : body.pieces.back();
+                segment.buffers.insert(segment.buffers.end(), of.buffers.begin(), of.buffers.end());
+                segment.args.insert(segment.args.end(), of.args.begin(), of.args.end());
+                segment.scalars.insert(segment.scalars.end(), of.scalars.begin(), of.scalars.end());
+                for (const int64_t items : of.items)
+                    segment.items.push_back(has ? items : 0);
+            }
+        }
+        step_.rounds = step_.segments.size() > 1 ? rounds_ : 1;
+    }
+
+    const ClusterView &cluster_;
+    const Graph &graph_;
+    const Target &target_;
+    LoweredStep &step_;
+    std::vector<const Node *> joins_;
+    Shape shape_;
+    int axis_ = 0;
+    int64_t rounds_ = 1, block_ = 0;
+    bool streams_ = true;
+    std::vector<Body> bodies_;
+    std::map<std::string, size_t> known_; // body by key
+};
+
+} // namespace
+
+bool lower_in_pieces(const ClusterView &cluster, const Target &target, LoweredStep &step) {
+    return PieceLowering(cluster, target, step).run();
+}
+
+} // namespace lz::passes

@@ -1,0 +1,53 @@
+#pragma once
+/// What passes share that make a new version of a graph: where values and nodes of the old one are in the new
+/// one.
+
+#include "ir/graph/graph.h"
+
+#include <vector>
+
+namespace lz::passes {
+
+/// Copies a graph node by node, in order, while the pass decides what becomes of each. Parameters are copied
+/// by the constructor, results by `finish`; runtime words keep their positions (GraphBuilder::clone_node).
+class Rewriter {
+public:
+    /// `room`: see GraphBuilder.
+    explicit Rewriter(const ir::Graph &from, ir::Graph room = {});
+
+    ir::GraphBuilder &builder() { return builder_; }
+    /// The new value of an old one; kNone when its node was dropped.
+    ir::ValueId value(ir::ValueId old) const { return values_[old]; }
+    /// The new values of a node's operands, good until the next call.
+    std::span<const ir::ValueId> operands(const ir::Node &node);
+    /// Copies the node with its mapped operands, order edges and stream.
+    void keep(ir::NodeId id);
+    /// As `keep`, for a copy of the node that was just added with operands of the caller's choice.
+    void kept(ir::NodeId id);
+    /// Uses `now` wherever `old` was used; order edges to its node go to the node that makes `now`.
+    void replace(ir::ValueId old, ir::ValueId now);
+    /// Lets the node go; order edges to it are dropped.
+    void drop(ir::NodeId) {}
+    /// Maps the results and hands the new graph out.
+    ir::Graph finish();
+
+private:
+    const ir::Graph &from_;
+    ir::GraphBuilder builder_;
+    std::vector<ir::ValueId> values_;
+    std::vector<ir::NodeId> nodes_;
+    std::vector<ir::ValueId> operands_;
+    std::vector<ir::NodeId> order_;
+};
+
+/// A pass that makes a new version of its graph, as passes of the pipeline take turns with two graphs'
+/// memory: `make(room)` is the new one, and what is left of the old one is the next pass's room.
+template <class Make>
+ir::Graph remade(ir::Graph &graph, ir::Graph *room, Make &&make) {
+    ir::Graph made = make(room ? std::move(*room) : ir::Graph());
+    if (room)
+        *room = std::move(graph);
+    return made;
+}
+
+} // namespace lz::passes

@@ -1,0 +1,49 @@
+#pragma once
+/// Which earlier steps each step has to come after: the one place where passes that schedule look.
+///
+/// A step comes after another when
+///  - it reads what the other writes (a value, a block of staging memory),
+///  - it overwrites what the other reads or writes (an update in place, the next piece in a staging block),
+///  - the user ordered an effect between them (order edges of the graph),
+///  - the memory plan gave it bytes that the other used before (MemoryPlan::reuses).
+/// `assign_streams` and `plan_memory` need the first three, before there is a plan; `insert_syncs` all of
+/// them.
+
+#include "passes/lower/lower_clusters.h"
+
+#include <span>
+#include <vector>
+
+namespace lz::passes {
+
+struct MemoryPlan;
+struct Schedule;
+
+struct Dependence {
+    uint32_t step;
+    bool memory; ///< only because bytes are used again
+};
+
+class Dependences {
+public:
+    /// What `step` comes after, each once, the latest first.
+    std::span<const Dependence> of(uint32_t step) const {
+        return {edges_.data() + begin_[step], edges_.data() + begin_[step + 1]};
+    }
+    size_t steps() const { return begin_.size() - 1; }
+
+private:
+    friend class DependenceFinder;
+    std::vector<Dependence> edges_;
+    std::vector<uint32_t> begin_{0};
+};
+
+/// By values, before streams and memory are known. Linear in the number of operands.
+Dependences find_dependences(const ir::Graph &graph, std::span<const LoweredStep> steps);
+
+/// By buffers of the plan. Of the steps that touched a buffer on one stream only the last is there: the
+/// stream orders the others.
+Dependences find_dependences(const ir::Graph &graph, std::span<const LoweredStep> steps,
+                             const MemoryPlan &plan, const Schedule &schedule);
+
+} // namespace lz::passes

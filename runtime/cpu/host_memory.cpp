@@ -1,0 +1,50 @@
+#include "runtime/cpu/host_memory.h"
+
+#include "runtime/cpu/cgroup.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace lz::runtime {
+
+size_t physical_memory() {
+    auto bytes = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
+    return std::min(bytes, static_cast<size_t>(cgroup_memory().value_or(INT64_MAX)));
+}
+
+size_t available_memory() {
+    std::ifstream file("/proc/meminfo");
+    for (std::string key, unit; file >> key;) {
+        size_t kib = 0;
+        if (!(file >> kib))
+            break;
+        if (key == "MemAvailable:")
+            return kib << 10;
+        std::getline(file, unit);
+    }
+    return SIZE_MAX;
+}
+
+void *map_huge(size_t bytes) {
+    size_t room = bytes + kHugePage;
+    if (room < bytes)
+        return nullptr;
+    void *memory =
+        mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return nullptr;
+    auto *begin = static_cast<char *>(memory);
+    size_t before = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+    if (before)
+        munmap(begin, before);
+    if (size_t after = room - before - bytes)
+        munmap(begin + before + bytes, after);
+    madvise(begin + before, bytes, MADV_HUGEPAGE); // refusal is fine
+    return begin + before;
+}
+
+} // namespace lz::runtime

@@ -1,0 +1,184 @@
+#include "runtime/cpu/host_work.h"
+
+#include "ir/diagnostic.h"
+#include "runtime/api/parallel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace lz::runtime {
+
+namespace {
+
+/// Units of Step::cost: about a byte moved in a tenth of a nanosecond. Handing a range to another thread
+/// costs about as much as this; a launch below twice that is faster alone.
+constexpr int64_t kRangeCost = 64 << 10;
+/// A copy of this many bytes is shared between threads.
+constexpr size_t kCopyRange = size_t{1} << 20;
+
+/// Where the `round`th of `rounds` equal parts of so many items begins.
+int64_t part_of(int64_t items, int64_t round, int64_t rounds) {
+    return items / rounds * round + std::min(items % rounds, round);
+}
+
+/// Runs launch items [begin, end): the parts of the segments they fall into, each with its own numbering.
+void run_items(const Backend::Launch &launch, int64_t begin, int64_t end) {
+    auto entry = reinterpret_cast<ir::PhaseEntry>(launch.entry);
+    void *worker = launch.worker_bytes ? thread_scratch(launch.worker_bytes) : nullptr;
+    if (launch.segments == 1) {
+        entry(launch.frames, begin, end, worker);
+        return;
+    }
+    const int64_t *ends = launch.ends;
+    const auto first_of = [&](size_t s) { return s ? ends[s - 1] : 0; };
+    if (launch.rounds > 1) { // [begin, end) counts turns
+        for (int64_t turn = begin; turn < end; ++turn) {
+            const auto s = static_cast<size_t>(turn % launch.segments);
+            const int64_t round = turn / launch.segments, items = ends[s] - first_of(s);
+            const int64_t from = part_of(items, round, launch.rounds);
+            const int64_t to = part_of(items, round + 1, launch.rounds);
+            if (from < to)
+                entry(&launch.frames[s], from, to, worker);
+        }
+        return;
+    }
+    auto s = static_cast<size_t>(std::upper_bound(ends, ends + launch.segments, begin) - ends);
+    for (; begin < end; ++s) {
+        int64_t first = first_of(s);
+        int64_t last = std::min(end, ends[s]);
+        if (begin < last)
+            entry(&launch.frames[s], begin - first, last - first, worker);
+        begin = last;
+    }
+}
+
+/// Runs `work`; when memory for scratch is missing, the fault says so and not the device.
+template <class F>
+void run_or_fault(ir::Fault *fault, F work) {
+    auto out_of_memory = [fault] {
+        // Whatever else was found: not all has run.
+        fault->code.store(static_cast<int32_t>(ir::FaultCode::OutOfMemory), std::memory_order_release);
+    };
+    try {
+        work();
+    } catch (const std::bad_alloc &) {
+        if (!fault)
+            throw;
+        out_of_memory();
+    } catch (const ir::Failure &failure) {
+        if (!fault || failure.kind() != ir::ErrorKind::OutOfMemory)
+            throw;
+        out_of_memory();
+    }
+}
+
+/// Hands out consecutive arrays of 8-byte elements.
+class Packer {
+public:
+    explicit Packer(void *at) : at_(static_cast<std::byte *>(at)) {}
+    template <class T>
+    T *take(size_t count) {
+        static_assert(alignof(T) <= 8 && sizeof(T) % 8 == 0);
+        T *array = reinterpret_cast<T *>(at_);
+        at_ += count * sizeof(T);
+        return array;
+    }
+    template <class T>
+    T *copy(const T *from, size_t count) {
+        T *array = take<T>(count);
+        if (count)
+            std::memcpy(static_cast<void *>(array), from, count * sizeof(T));
+        return array;
+    }
+
+private:
+    std::byte *at_;
+};
+
+} // namespace
+
+void run_launch(const Backend::Launch &launch) {
+    const bool in_turns = launch.rounds > 1 && launch.segments > 1;
+    const int64_t items = in_turns ? launch.rounds * launch.segments : launch.items();
+    if (launch.cost < 2 * kRangeCost || items == 1) {
+        if (items > 0)
+            run_items(launch, 0, items);
+        return;
+    }
+    // Grain: as many items as cost kRangeCost, in doubles because cost * items may overflow.
+    double each = static_cast<double>(launch.cost) / static_cast<double>(std::max<int64_t>(items, 1));
+    auto grain = static_cast<int64_t>(static_cast<double>(kRangeCost) / std::max(each, 1e-9));
+    parallel_for(items, std::clamp<int64_t>(grain, 1, std::max<int64_t>(items, 1)),
+                 [&](int64_t begin, int64_t end) { run_items(launch, begin, end); });
+}
+
+void copy_bytes(void *to, const void *from, size_t bytes) {
+    if (bytes < 2 * kCopyRange) {
+        if (bytes)
+            std::memcpy(to, from, bytes);
+        return;
+    }
+    parallel_for(static_cast<int64_t>(bytes), static_cast<int64_t>(kCopyRange),
+                 [&](int64_t begin, int64_t end) {
+                     std::memcpy(static_cast<char *>(to) + begin, static_cast<const char *>(from) + begin,
+                                 static_cast<size_t>(end - begin));
+                 });
+}
+
+// --- packed
+
+size_t packed_size(const Backend::Launch &launch) {
+    const size_t frame = sizeof(ir::KernelFrame) + sizeof(int64_t) + launch.buffers * sizeof(void *) +
+                         launch.args * sizeof(int64_t) + launch.scalars * sizeof(uint64_t);
+    return sizeof(Backend::Launch) + launch.segments * frame;
+}
+
+std::span<void *> pack(const Backend::Launch &launch, void *packed) {
+    Packer packer(packed);
+    const size_t segments = launch.segments;
+    auto *out = packer.copy(&launch, 1);
+    auto *frames = packer.copy(launch.frames, segments);
+    out->frames = frames;
+    out->ends = packer.copy(launch.ends, segments);
+    void **pointers = packer.take<void *>(segments * launch.buffers);
+    for (size_t s = 0; s < segments; ++s) {
+        std::copy_n(launch.frames[s].buffers, launch.buffers, pointers + s * launch.buffers);
+        frames[s].buffers = pointers + s * launch.buffers;
+        frames[s].args = packer.copy(launch.frames[s].args, launch.args);
+        frames[s].scalars = packer.copy(launch.frames[s].scalars, launch.scalars);
+    }
+    return {pointers, segments * launch.buffers};
+}
+
+void run_packed_launch(void *packed) {
+    const auto &launch = *static_cast<const Backend::Launch *>(packed);
+    run_or_fault(launch.frames[0].fault, [&] { run_launch(launch); });
+}
+
+size_t packed_size(const Backend::Call &call) {
+    return sizeof(Backend::Call) + call.args.buffers.size() * sizeof(void *) +
+           call.args.ints.size() * sizeof(int64_t);
+}
+
+std::span<void *> pack(const Backend::Call &call, void *packed) {
+    Packer packer(packed);
+    auto *out = packer.copy(&call, 1);
+    void **pointers = packer.take<void *>(call.args.buffers.size());
+    std::ranges::copy(call.args.buffers, pointers);
+    out->args.buffers = {pointers, call.args.buffers.size()};
+    out->args.ints = {packer.copy(call.args.ints.data(), call.args.ints.size()), call.args.ints.size()};
+    return {pointers, call.args.buffers.size()};
+}
+
+void run_packed_call(void *packed) {
+    const auto &call = *static_cast<const Backend::Call *>(packed);
+    run_or_fault(call.args.fault, [&] { call.function(call.args); });
+}
+
+void run_packed_copy(void *packed) {
+    const auto &copy = *static_cast<const PackedCopy *>(packed);
+    copy_bytes(copy.to, copy.from, copy.bytes);
+}
+
+} // namespace lz::runtime

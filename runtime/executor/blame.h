@@ -1,0 +1,62 @@
+#pragma once
+/// What is lost when a step fails, and whose fault it is. Exists only in runs in which something failed.
+
+#include "ir/kernel/compiled_kernel.h"
+#include "runtime/executor/executor.h"
+#include "runtime/executor/kernel_flow.h"
+
+#include <map>
+#include <span>
+#include <vector>
+
+namespace lz::runtime {
+
+/// The failure that a fault stands for, naming the recorded operation where it is known.
+ir::Failure failure_of(const ir::Program &program, uint32_t step, uint32_t segment, const ir::Fault &fault);
+
+/// Buffers are told apart by their index, not their bytes: another value in the same bytes of an arena is
+/// another buffer, and not lost. Of what a kernel stores only that is lost which depends on a check that
+/// failed or on a lost operand, however much was fused into it (S26): a kernel runs to its end with a
+/// harmless operand in place of a bad one.
+class Blame {
+public:
+    explicit Blame(const ir::Program &program)
+        : program_(&program), buffers_(program.buffers.size(), kUnharmed) {}
+
+    /// Segment `segment` of `step` failed by itself: what it writes is lost. Returns the failure's number.
+    uint32_t lose(uint32_t step, uint32_t segment, ir::Failure failure);
+    /// Likewise, by a failure that was named before. If it names no operation yet, it now names this one.
+    void lose_by(uint32_t step, uint32_t segment, uint32_t failure);
+    /// The parameter's value turned out to be lost.
+    void lose_input(uint32_t param);
+    /// Whether all that the segment would write is lost, so that it need not run.
+    bool harmed(uint32_t step, uint32_t segment);
+    /// The step is over, or was left out: what depends on lost operands and on `faults` is lost. These are
+    /// the step's own, as many of each segment as of the others; they are clear afterwards. Once for each
+    /// step, in order.
+    void settle(uint32_t step, std::span<ir::Fault> faults);
+
+    RunReport report();
+    /// For what is found later about the same run: the same is lost, and none of it is reported again.
+    void forget_failures();
+
+private:
+    static constexpr int32_t kUnharmed = -1;
+    static constexpr int32_t kReported = -2;
+    /// Lost by parameter p: kFirstInput - p.
+    static constexpr int32_t kFirstInput = -3;
+
+    const KernelFlow &flow(uint32_t kernel);
+    std::vector<int32_t> lost_operands(const ir::Step &step, const ir::Segment &segment) const;
+    void settle_segment(uint32_t step, uint32_t segment, std::span<const ir::Fault> faults);
+    void settle_call(uint32_t step, std::span<const ir::Fault> faults);
+    uint32_t number_of(ir::Failure failure);
+    void mark(uint32_t step, uint32_t segment, int32_t failure);
+
+    const ir::Program *program_;
+    std::vector<int32_t> buffers_; ///< index of the failure by which each was lost
+    std::vector<ir::Failure> failures_;
+    std::map<uint32_t, KernelFlow> flows_; ///< by kernel
+};
+
+} // namespace lz::runtime

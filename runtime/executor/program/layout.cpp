@@ -1,0 +1,192 @@
+#include "runtime/executor/program/layout.h"
+
+#include "ir/host/calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace lz::runtime {
+
+namespace {
+
+uint32_t checks_of(const ir::Kernel &kernel) {
+    return static_cast<uint32_t>(std::ranges::count_if(
+        kernel.instrs, [](const ir::Instr &instr) { return ir::info(instr.op).cls == ir::KOpClass::Check; }));
+}
+
+} // namespace
+
+LoadedProgram::Layout::Layout(const ir::Program &program, const std::vector<LoadedKernel> &kernels,
+                              const std::vector<DeviceSlot> &devices) {
+    LZ_CHECK(kernels.size() == program.kernels.size(), "a Program is loaded with one module a kernel");
+    for (const ir::BufferDesc &buffer : program.buffers)
+        LZ_CHECK(device_slot(buffer.device) < devices.size(), "a buffer is on a device that is not there");
+    for (const ir::ArenaDesc &arena : program.arenas) {
+        size_t slot = device_slot(arena.pinned ? arena.home_device : arena.device);
+        LZ_CHECK(slot < devices.size(), "an arena is on a device that is not there");
+        LZ_CHECK(!arena.pinned || devices[slot].pinned, "a Program wants pinned memory where there is none");
+    }
+    for (uint32_t s = 0; s < program.steps.size(); ++s) {
+        size_t slot = device_slot(program.steps[s].device);
+        LZ_CHECK(slot < devices.size(), fmt::format("step {} is on a device that is not there", s));
+        add_step(program, s, kernels, devices[slot].backend);
+    }
+    can_fault = std::ranges::any_of(actions, [](const Action &a) { return a.faults != a.end_faults; });
+    order(program, devices);
+    find_user_streams(program);
+}
+
+uint32_t user_stream_index(const ir::Program &program, ir::StreamRef stream) {
+    const auto found = std::ranges::find(program.user_streams, stream);
+    return found == program.user_streams.end() ? ir::kNone
+                                               : static_cast<uint32_t>(found - program.user_streams.begin());
+}
+
+void LoadedProgram::Layout::find_user_streams(const ir::Program &program) {
+    const auto note = [&](std::vector<NamedByUser> &named, size_t index, ir::StreamRef stream) {
+        if (const uint32_t user = user_stream_index(program, stream); user != ir::kNone)
+            named.push_back({static_cast<uint32_t>(index), user});
+    };
+    for (size_t t = 0; t < tracks.size(); ++t)
+        note(user_tracks, t, tracks[t].stream);
+    for (size_t h = 0; h < homes.size(); ++h)
+        note(user_homes, h, homes[h].stream);
+    for (size_t a = 0; a < program.arenas.size(); ++a)
+        note(user_arenas, a, {program.arenas[a].device, program.arenas[a].home});
+}
+
+void LoadedProgram::Layout::add_step(const ir::Program &program, uint32_t s,
+                                     const std::vector<LoadedKernel> &kernels, Backend *backend) {
+    const ir::Step &step = program.steps[s];
+    switch (step.kind) {
+    case ir::StepKind::Launch:
+        LZ_CHECK(step.kernel < kernels.size(), fmt::format("step {} names no kernel of the Program", s));
+        add_launch(program, s, kernels[step.kernel], backend);
+        break;
+    case ir::StepKind::Library:
+        add_call(program, s, backend);
+        break;
+    case ir::StepKind::Copy:
+        LZ_CHECK(step.operands.size() == 2, fmt::format("step {} copies one buffer to another", s));
+        add_action(step, s, backend, add_pointers(step.operands));
+        if (!step.ints.empty())
+            actions.back().skip = add_args(step.ints);
+        break;
+    case ir::StepKind::RecordEvent:
+    case ir::StepKind::WaitEvent:
+        LZ_CHECK(step.event == ir::kNone || step.event < program.num_events,
+                 fmt::format("step {} names no event of the Program", s));
+        add_action(step, s, backend, step.event == ir::kNone ? add_args({step.effect}) : step.event);
+        break;
+    case ir::StepKind::HostCallback:
+        add_action(step, s, backend, add_args({step.effect}));
+        break;
+    }
+}
+
+void LoadedProgram::Layout::add_action(const ir::Step &step, uint32_t s, Backend *backend, uint32_t index) {
+    const bool cpu = step.device == ir::kCpu;
+    const ir::StreamRef stream{step.device, cpu ? ir::kHostWorkerStream : step.stream};
+    cpu_only = cpu_only && cpu;
+    actions.push_back({step.kind, s, backend, index, track_of(backend, stream)});
+    actions.back().settles = step.kind == ir::StepKind::Library || step.kind == ir::StepKind::Copy;
+}
+
+uint32_t LoadedProgram::Layout::track_of(Backend *backend, ir::StreamRef stream) {
+    const auto found = std::ranges::find(tracks, stream, &Track::stream);
+    const auto index = static_cast<uint32_t>(found - tracks.begin());
+    if (found == tracks.end())
+        tracks.push_back({backend, stream, {}});
+    return index;
+}
+
+void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, const LoadedKernel &code,
+                                       Backend *backend) {
+    const ir::Step &step = program.steps[s];
+    const ir::Kernel &kernel = program.kernels[step.kernel];
+    LZ_CHECK(code.symbols.size() == kernel.phases.size(),
+             fmt::format("kernel {} has {} phases and {} symbols", kernel.name, kernel.phases.size(),
+                         code.symbols.size()));
+    const auto first_frame = static_cast<uint32_t>(frames.size());
+    const size_t first_action = actions.size();
+    // One for each check. The first also says that a worker has no scratch; who has neither has none, so that
+    // nobody has to look at it.
+    const uint32_t faults = std::max(checks_of(kernel), step.worker_bytes > 0 ? 1u : 0u);
+    const uint32_t first_fault = num_faults;
+    for (const ir::Segment &segment : step.segments) {
+        LZ_CHECK(segment.buffers.size() == kernel.buffers.size() &&
+                     segment.args.size() == kernel.args.size() &&
+                     segment.scalars.size() == kernel.scalars.size() &&
+                     segment.items.size() == kernel.phases.size(),
+                 fmt::format("a segment of step {} does not fit kernel {}", s, kernel.name));
+        uint32_t pointers = add_pointers(segment.buffers);
+        uint32_t first_arg = add_args(segment.args);
+        frames.push_back({pointers, first_arg, static_cast<uint32_t>(scalars.size()),
+                          faults > 0 ? num_faults : ir::kNone});
+        num_faults += faults;
+        scalars.insert(scalars.end(), segment.scalars.begin(), segment.scalars.end());
+    }
+    for (size_t p = 0; p < kernel.phases.size(); ++p) {
+        auto first_end = static_cast<uint32_t>(ends.size());
+        int64_t items = 0;
+        for (const ir::Segment &segment : step.segments)
+            ends.push_back(items += segment.items[p]);
+        if (items == 0) { // tensors without elements
+            ends.resize(first_end);
+            continue;
+        }
+        add_action(step, s, backend, static_cast<uint32_t>(launches.size()));
+        launches.push_back(
+            {code.module->entry(code.symbols[p]), first_frame, first_end,
+             static_cast<uint32_t>(step.segments.size()), static_cast<uint32_t>(kernel.buffers.size()),
+             static_cast<uint32_t>(kernel.args.size()), static_cast<uint32_t>(kernel.scalars.size()),
+             step.cost, static_cast<size_t>(step.worker_bytes), step.rounds, step.bytes, step.flops});
+    }
+    if (actions.size() == first_action)
+        return;
+    actions.back().settles = true;
+    actions.back().faults = first_fault;
+    actions.back().end_faults = num_faults;
+}
+
+void LoadedProgram::Layout::add_call(const ir::Program &program, uint32_t s, Backend *backend) {
+    const ir::Step &step = program.steps[s];
+    const LibraryFn function = backend->find_library(step.symbol);
+    if (!function && step.symbol.starts_with(ir::kCallPrefix)) {
+        const ir::Failure unknown = ir::unknown_call(step.symbol.substr(ir::kCallPrefix.size()));
+        throw ir::Failure(unknown.kind(), unknown.message(), {},
+                          step.recorded.empty() ? ir::Failure::kNoNode : step.recorded.back());
+    }
+    LZ_CHECK(function, fmt::format("step {} calls `{}`, which the library of {} does not have", s,
+                                   step.symbol, ir::to_string(step.device)));
+    add_action(step, s, backend, static_cast<uint32_t>(calls.size()));
+    uint32_t pointers = add_pointers(step.operands);
+    uint32_t first_arg = add_args(step.ints);
+    calls.push_back({function, pointers, static_cast<uint32_t>(step.operands.size()), first_arg,
+                     static_cast<uint32_t>(step.ints.size()), num_faults, step.bytes, step.flops});
+    actions.back().faults = num_faults;
+    actions.back().end_faults = ++num_faults;
+}
+
+uint32_t LoadedProgram::Layout::add_pointers(const std::vector<uint32_t> &buffers) {
+    auto first = static_cast<uint32_t>(pointer_buffers.size());
+    pointer_buffers.insert(pointer_buffers.end(), buffers.begin(), buffers.end());
+    return first;
+}
+
+uint32_t LoadedProgram::Layout::add_args(const std::vector<ir::ArgSpec> &specs) {
+    auto first = static_cast<uint32_t>(args.size());
+    for (const ir::ArgSpec &spec : specs) {
+        if (!spec.terms.empty()) {
+            auto first_term = static_cast<uint32_t>(terms.size());
+            terms.insert(terms.end(), spec.terms.begin(), spec.terms.end());
+            patches.push_back(
+                {static_cast<uint32_t>(args.size()), first_term, static_cast<uint32_t>(terms.size())});
+        }
+        args.push_back(spec.constant);
+    }
+    return first;
+}
+
+} // namespace lz::runtime

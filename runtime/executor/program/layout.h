@@ -1,0 +1,132 @@
+#pragma once
+/// A Program flattened for the executor: all frames, arguments and launches of one run lie in a few arrays,
+/// with lists of what a run has to fill in.
+
+#include "runtime/api/library.h"
+#include "runtime/executor/executor.h"
+
+#include <vector>
+
+namespace lz::runtime {
+
+/// The arrays of a run that do not depend on its bindings, and where the rest goes.
+struct LoadedProgram::Layout {
+    /// pointers[i] is the memory of buffer pointer_buffers[i] (kNone: unused, stays null).
+    std::vector<uint32_t> pointer_buffers;
+
+    std::vector<int64_t> args; ///< constants; the patched ones hold their constant part
+    struct Patch {
+        uint32_t arg;
+        uint32_t first_term, end_term;
+    };
+    std::vector<Patch> patches;
+    std::vector<ir::ArgSpec::Term> terms;
+
+    std::vector<ir::ScalarSpec> scalars; ///< one a slot
+
+    /// Offsets of a frame's arrays. A frame that has faults has its own, as KernelFrame::fault says.
+    struct Frame {
+        uint32_t pointers, args, scalars;
+        uint32_t faults = ir::kNone; ///< kNone: it has none
+    };
+    std::vector<Frame> frames;
+
+    std::vector<int64_t> ends; ///< Backend::Launch::ends of all launches
+    struct Launch {
+        void *entry;
+        uint32_t frames, ends, segments;
+        uint32_t buffers, args, scalars; ///< of each frame
+        int64_t cost;
+        size_t worker_bytes;
+        int64_t rounds;
+        int64_t bytes, flops;
+    };
+    std::vector<Launch> launches;
+
+    struct Call {
+        LibraryFn function;
+        uint32_t pointers, num_pointers, args, num_args;
+        uint32_t fault;
+        int64_t bytes, flops;
+    };
+    std::vector<Call> calls;
+
+    /// Where a run may find earlier uses: memory of a parameter, or of a result that has no donor.
+    struct Touch {
+        uint32_t memory; ///< parameters first, then results
+        bool write;
+    };
+
+    /// What a run walks through, in order.
+    struct Action {
+        ir::StepKind kind;
+        uint32_t step;
+        Backend *backend;
+        uint32_t
+            index; ///< of launches, calls, or the event; Copy: of the first of two pointers; effects: of args
+        uint32_t track;                      ///< index in `tracks`: the stream of runs on streams
+        uint32_t skip = ir::kNone;           ///< Copy of a part: of args, the bytes before it
+        bool settles = false;                ///< the last of its step: what was lost is known after it
+        uint32_t faults = 0, end_faults = 0; ///< of all segments, to look at when the step has run
+        // Runs on streams: before the action, its stream waits for earlier runs' uses of this memory, and for
+        // the moments of the start of these homes.
+        uint32_t touches = 0, end_touches = 0;
+        uint32_t waits = 0, end_waits = 0;
+    };
+    std::vector<Action> actions;
+
+    /// The streams that are used, as the Program names them.
+    struct Track {
+        Backend *backend;
+        ir::StreamRef stream;
+        std::vector<Touch> uses; ///< memory that its steps use, noted when the run has been issued
+    };
+    std::vector<Track> tracks;
+    std::vector<Touch> touches;
+    std::vector<uint32_t> home_waits; ///< indices of homes
+    /// Streams in whose order arenas and results are taken, and on which somebody else waits for the start.
+    struct Home {
+        Backend *backend;
+        ir::StreamRef stream;
+    };
+    std::vector<Home> homes;
+    /// What a run binds to other streams (Bindings::streams): a track, home or arena that names entry `user`
+    /// of Program::user_streams.
+    struct NamedByUser {
+        uint32_t index, user;
+    };
+    std::vector<NamedByUser> user_tracks, user_homes, user_arenas;
+    std::vector<std::vector<uint32_t>> arena_tracks; ///< by arena: the tracks whose steps use it
+    std::vector<ir::StreamRef> result_homes;
+    std::vector<bool> written; ///< by parameter: its memory is taken over
+    uint32_t num_params = 0;
+    bool cpu_only = true;
+    bool can_fault = false;
+    uint32_t num_faults = 0;
+
+    Layout(const ir::Program &program, const std::vector<LoadedKernel> &kernels,
+           const std::vector<DeviceSlot> &devices);
+
+private:
+    class Order;
+    void order(const ir::Program &program, const std::vector<DeviceSlot> &devices); // order.cpp
+    void find_user_streams(const ir::Program &program);
+    void add_step(const ir::Program &program, uint32_t step, const std::vector<LoadedKernel> &kernels,
+                  Backend *backend);
+    void add_launch(const ir::Program &program, uint32_t step, const LoadedKernel &code, Backend *backend);
+    void add_call(const ir::Program &program, uint32_t step, Backend *backend);
+    void add_action(const ir::Step &step, uint32_t index_of_step, Backend *backend, uint32_t index);
+    uint32_t track_of(Backend *backend, ir::StreamRef stream);
+    uint32_t add_pointers(const std::vector<uint32_t> &buffers);
+    uint32_t add_args(const std::vector<ir::ArgSpec> &specs);
+};
+
+/// The index of a stream in Program::user_streams, or kNone.
+uint32_t user_stream_index(const ir::Program &program, ir::StreamRef stream);
+
+/// Position of a device in the list of devices: cpu, cuda:0, ...
+constexpr size_t device_slot(ir::Device device) {
+    return device.kind == ir::DeviceKind::Cpu ? 0 : size_t{1} + device.index;
+}
+
+} // namespace lz::runtime

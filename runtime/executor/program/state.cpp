@@ -1,0 +1,160 @@
+#include "runtime/executor/program/state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace lz::runtime {
+
+namespace {
+
+template <class T>
+uint64_t integer_slot(int64_t word) {
+    return static_cast<uint64_t>(static_cast<int64_t>(static_cast<T>(word)));
+}
+uint64_t float_slot(float value) {
+    return std::bit_cast<uint32_t>(value);
+}
+
+/// A runtime word of each dtype in a kernel's slot (KScalar): rounded to the dtype, then widened to the
+/// slot's.
+using ToSlot = uint64_t (*)(int64_t);
+constexpr ToSlot kToSlot[] = {
+    [](int64_t w) -> uint64_t { return w != 0; },
+    integer_slot<uint8_t>,
+    integer_slot<int8_t>,
+    integer_slot<int16_t>,
+    integer_slot<int32_t>,
+    integer_slot<int64_t>,
+    [](int64_t w) {
+        return float_slot(ir::half_to_float(ir::float_to_half(static_cast<float>(ir::scalar_double(w)))));
+    },
+    [](int64_t w) {
+        return float_slot(ir::bfloat_to_float(ir::float_to_bfloat(static_cast<float>(ir::scalar_double(w)))));
+    },
+    [](int64_t w) { return float_slot(static_cast<float>(ir::scalar_double(w))); },
+    [](int64_t w) { return static_cast<uint64_t>(w); },
+};
+static_assert(std::size(kToSlot) == ir::kNumDTypes && static_cast<int>(ir::DType::U8) == 1 &&
+                  static_cast<int>(ir::DType::I64) == 5 && static_cast<int>(ir::DType::F64) == 9,
+              "rows are in the order of dtypes.def");
+
+} // namespace
+
+LoadedProgram::State::State(const ir::Program &program, const Layout &layout)
+    : memory(program.buffers.size() + 1), pointers(layout.pointer_buffers.size()),
+      pointer_buffers(layout.pointer_buffers), args(layout.args), scalars(layout.scalars.size()),
+      faults(std::make_unique<ir::Fault[]>(layout.num_faults)), event_ticks(program.num_events),
+      event_tracks(program.num_events), arenas(program.arenas.size()), home_ticks(layout.homes.size()),
+      end_ticks(layout.tracks.size()), noted(layout.num_params + program.results.size()),
+      num_faults(layout.num_faults) {
+    guards.reserve(layout.tracks.size());
+    for (const Layout::Track &track : layout.tracks)
+        tracks.push_back(track.stream);
+    for (const Layout::Home &home : layout.homes)
+        homes.push_back(home.stream);
+    for (const ir::ArenaDesc &arena : program.arenas)
+        arena_homes.push_back(arena.device == ir::kCpu ? ir::kHostStream : arena.home);
+    for (uint32_t &buffer : pointer_buffers)
+        if (buffer == ir::kNone)
+            buffer = static_cast<uint32_t>(program.buffers.size());
+    frames.reserve(layout.frames.size());
+    for (const Layout::Frame &f : layout.frames)
+        frames.push_back({pointers.data() + f.pointers, args.data() + f.args, scalars.data() + f.scalars,
+                          f.faults != ir::kNone ? &faults[f.faults] : nullptr});
+    launches.reserve(layout.launches.size());
+    for (const Layout::Launch &l : layout.launches)
+        launches.push_back({l.entry, frames.data() + l.frames, layout.ends.data() + l.ends, l.segments,
+                            l.buffers, l.args, l.scalars, l.cost, l.worker_bytes, l.rounds, l.bytes,
+                            l.flops});
+}
+
+void LoadedProgram::State::bind_streams(const ir::Program &program, const Layout &layout,
+                                        std::span<const ir::StreamRef> streams) {
+    if (streams.empty())
+        streams = program.user_streams;
+    LZ_CHECK(streams.size() == program.user_streams.size(),
+             fmt::format("a run binds {} streams of the user's, and its Program names {}", streams.size(),
+                         program.user_streams.size()));
+    for (const auto [t, user] : layout.user_tracks) {
+        if (tracks[t] == streams[user])
+            continue;
+        if (end_ticks[t] != 0)
+            note_earlier({tracks[t], end_ticks[t]});
+        end_ticks[t] = 0;
+        tracks[t] = streams[user];
+    }
+    for (const auto [h, user] : layout.user_homes)
+        homes[h] = streams[user];
+    for (const auto [a, user] : layout.user_arenas)
+        arena_homes[a] = streams[user].stream;
+}
+
+/// Of each stream the last end is enough.
+void LoadedProgram::State::note_earlier(const ir::Point &end) {
+    const auto same = std::ranges::find(earlier, end.stream, &ir::Point::stream);
+    if (same == earlier.end())
+        earlier.push_back(end);
+    else
+        same->tick = std::max(same->tick, end.tick);
+}
+
+void LoadedProgram::State::bind(const ir::Program &program, const Layout &layout, const Bindings &bindings) {
+    for (size_t b = 0; b < program.buffers.size(); ++b) {
+        const ir::BufferDesc &buffer = program.buffers[b];
+        switch (buffer.kind) {
+        case ir::BufferKind::Input:
+            memory[b] = bindings.inputs[buffer.index];
+            break;
+        case ir::BufferKind::Result:
+            memory[b] = bindings.results[buffer.index];
+            break;
+        case ir::BufferKind::Arena:
+            // Empty values have a buffer even where there is no arena.
+            memory[b] =
+                buffer.bytes > 0 ? static_cast<char *>(arenas[buffer.arena]) + buffer.offset : nullptr;
+            break;
+        }
+    }
+    for (size_t p = 0; p < pointers.size(); ++p)
+        pointers[p] = memory[pointer_buffers[p]];
+    for (const Layout::Patch &patch : layout.patches) {
+        int64_t value = layout.args[patch.arg];
+        for (uint32_t t = patch.first_term; t < patch.end_term; ++t)
+            value += layout.terms[t].coefficient * bindings.words[layout.terms[t].word];
+        args[patch.arg] = value;
+    }
+    for (size_t s = 0; s < scalars.size(); ++s)
+        scalars[s] =
+            kToSlot[static_cast<size_t>(layout.scalars[s].dtype)](bindings.words[layout.scalars[s].word]);
+}
+
+LoadedProgram::StatePool::~StatePool() {
+    delete spare_.load();
+    while (State *state = more_) {
+        more_ = state->next;
+        delete state;
+    }
+}
+
+LoadedProgram::State *LoadedProgram::StatePool::take() {
+    if (State *state = spare_.exchange(nullptr, std::memory_order_acquire))
+        return state;
+    std::lock_guard lock(mutex_);
+    State *state = more_;
+    if (state)
+        more_ = state->next;
+    return state;
+}
+
+void LoadedProgram::StatePool::give_back(State *state) {
+    State *none = nullptr;
+    if (spare_.compare_exchange_strong(none, state, std::memory_order_release, std::memory_order_relaxed))
+        return;
+    std::lock_guard lock(mutex_);
+    state->next = more_;
+    more_ = state;
+}
+
+} // namespace lz::runtime

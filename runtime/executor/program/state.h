@@ -1,0 +1,75 @@
+#pragma once
+/// The memory of one run of a LoadedProgram: frames and launches, laid out once and reused by later runs.
+
+#include "runtime/executor/program/layout.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace lz::runtime {
+
+/// All of one run but its arenas. Belongs to one run at a time.
+struct LoadedProgram::State {
+    std::vector<void *> memory;            ///< of each Program buffer; the last, of none, is null
+    std::vector<void *> pointers;          ///< of frames, calls and copies
+    std::vector<uint32_t> pointer_buffers; ///< as in the Layout, kNone replaced by the last entry of `memory`
+    std::vector<int64_t> args;
+    std::vector<uint64_t> scalars;
+    std::unique_ptr<ir::Fault[]> faults; ///< all clear between runs
+    std::vector<ir::KernelFrame> frames;
+    std::vector<Backend::Launch> launches;
+    std::vector<uint64_t> event_ticks;  ///< of the Program's events, on their streams
+    std::vector<uint32_t> event_tracks; ///< by event: the track that records it
+    std::vector<void *> arenas;         ///< of the Program
+    std::vector<ir::StreamRef> tracks;  ///< the streams that the run is bound to, by Layout::Track
+    std::vector<ir::StreamRef> homes;   ///< by Layout::Home
+    std::vector<StreamId> arena_homes;  ///< by arena
+    std::vector<uint64_t> home_ticks;   ///< by Layout::Home: the start of the run
+    std::vector<uint64_t> end_ticks;    ///< by track
+    std::vector<ir::Point> earlier;     ///< ends of earlier runs on streams that this one is not bound to
+    std::vector<bool> noted;            ///< scratch, by memory (Layout::Touch)
+    std::vector<Guard> guards;          ///< scratch, with room for all tracks
+    std::vector<ir::Point> points;      ///< scratch
+    State *next = nullptr;              ///< of the pool
+    uint32_t num_faults;
+
+    State(const ir::Program &program, const Layout &layout);
+    /// First of all: from here on the state is that of a run on these streams (Bindings::streams).
+    void bind_streams(const ir::Program &program, const Layout &layout,
+                      std::span<const ir::StreamRef> streams);
+    /// Fills in what the bindings say; the arenas are there.
+    void bind(const ir::Program &program, const Layout &layout, const Bindings &bindings);
+    /// As between runs, when nobody writes faults any more.
+    void clear_faults() noexcept {
+        for (uint32_t f = 0; f < num_faults; ++f)
+            faults[f].code.store(0, std::memory_order_relaxed);
+    }
+
+private:
+    void note_earlier(const ir::Point &end);
+};
+
+/// States that no run has. Taking and giving back is one exchange unless two runs meet.
+struct LoadedProgram::StatePool {
+    ~StatePool();
+    /// nullptr when all are taken.
+    State *take();
+    void give_back(State *state);
+    /// Calls f(state) for each that is not taken.
+    template <class F>
+    void for_each(F &&f) const {
+        if (const State *state = spare_.load(std::memory_order_acquire))
+            f(*state);
+        for (const State *state = more_; state; state = state->next)
+            f(*state);
+    }
+
+private:
+    std::atomic<State *> spare_{nullptr};
+    std::mutex mutex_;
+    State *more_ = nullptr;
+};
+
+} // namespace lz::runtime

@@ -1,0 +1,421 @@
+#include "runtime/virtual/backend.h"
+
+#include "ir/diagnostic.h"
+#include "runtime/api/parallel.h"
+#include "runtime/cpu/host_memory.h"
+#include "runtime/cpu/host_work.h"
+#include "runtime/profiler/profiler.h"
+#include "runtime/streams/threads.h"
+#include "runtime/streams/timestamps.h"
+#include "runtime/virtual/memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lz::runtime {
+
+struct VirtualMachine {
+    ~VirtualMachine() {
+        if (clock)
+            profile_virtual_times(false);
+    }
+
+    VirtualOptions options;
+    ModuleLoader loader;
+    std::vector<std::unique_ptr<DeviceSpace>> spaces;   ///< by device
+    std::vector<std::vector<std::atomic<bool>>> access; ///< [who][whose]
+    std::unique_ptr<PinnedSpace> pinned;
+    std::unique_ptr<VirtualClock> clock;
+    size_t memory = 0; ///< of each device
+};
+
+namespace {
+
+constexpr size_t kGiB = size_t{1} << 30;
+/// Of one GPU: what is left of 47 bits of addresses for eight times as many, twice.
+constexpr size_t kMostMemory = size_t{1} << 42;
+
+[[noreturn]] void refuse(ir::ErrorKind kind, std::string message) {
+    throw ir::Failure(kind, std::move(message));
+}
+
+/// The clock's lock, where there is a clock: an item is put on the queue while it is held.
+std::unique_lock<std::mutex> lock_of(VirtualClock *clock, StreamQueue &queue) {
+    if (!clock)
+        return {};
+    queue.make_room();
+    return clock->lock();
+}
+
+} // namespace
+
+VirtualBackend::VirtualBackend(std::shared_ptr<VirtualMachine> machine, size_t index, int physical)
+    : machine_(std::move(machine)), index_(index), physical_(physical),
+      device_{ir::DeviceKind::Cuda, static_cast<uint8_t>(index)}, limit_(machine_->memory),
+      streams_(
+          std::make_shared<StreamGroup>(ir::to_string(device_), ir::ErrorKind::Cuda),
+          {static_cast<size_t>(std::max(machine_->options.max_queued, 1)), machine_->options.delay_seed}) {}
+
+VirtualBackend::~VirtualBackend() {
+    streams_.drain();
+    release_retired(true);
+}
+
+VirtualClock *VirtualBackend::clock() const {
+    return machine_->clock.get();
+}
+
+DeviceProperties VirtualBackend::properties() const {
+    DeviceProperties out;
+    out.name = fmt::format("Lazuli virtual GPU {}", physical_);
+    out.physical_index = physical_;
+    out.is_virtual = true;
+    out.total_memory = static_cast<int64_t>(limit_);
+    out.multi_processor_count = num_threads();
+    out.copy_engines = 2;
+    if (const auto &model = machine_->options.model) {
+        out.name += fmt::format(" ({})", model->name);
+        out.major = model->major;
+        out.minor = model->minor;
+        if (model->multi_processor_count)
+            out.multi_processor_count = model->multi_processor_count;
+        out.memory_bandwidth = model->memory_bandwidth;
+        out.flops = model->flops;
+        out.link_bandwidth = model->link_bandwidth;
+        out.peer_bandwidth = model->peer_bandwidth;
+        out.launch_seconds = model->launch_seconds;
+        out.submit_seconds = model->submit_seconds;
+        out.wave_seconds = model->wave_seconds;
+    }
+    return out;
+}
+
+// --- memory
+
+void *VirtualBackend::allocate(size_t bytes) {
+    check_not_forked();
+    streams_.group().check();
+    release_retired(false);
+    const size_t used = used_.fetch_add(bytes);
+    const char *why = nullptr;
+    void *memory = nullptr;
+    if (bytes > limit_ || used > limit_ - bytes)
+        why = "it has less";
+    else if (bytes >= kAskSystem && bytes > available_memory())
+        why = "the host, whose memory it is, has less";
+    else if (memory = machine_->spaces[index_]->allocate(std::max<size_t>(bytes, 1)); !memory)
+        why = "no place for them is left among its addresses";
+    if (why) {
+        used_.fetch_sub(bytes);
+        refuse(ir::ErrorKind::OutOfMemory,
+               fmt::format("{}: {} bytes were asked for, and {}; {} of {} bytes are free.", name(), bytes,
+                           why, free_memory(), limit_));
+    }
+    return memory;
+}
+
+void VirtualBackend::free(void *memory, size_t bytes) noexcept {
+    if (!memory)
+        return;
+    DeviceSpace &space = *machine_->spaces[index_];
+    const size_t there = space.retire(memory);
+    if (there == 0) // not ours: a bug above, and nothing here can be done about it
+        return;
+    used_.fetch_sub(bytes);
+    release_retired(false);
+    try {
+        Retired retired{memory, there, {}};
+        streams_.for_each([&](StreamQueue &queue) {
+            if (const uint64_t tick = queue.ticks(); !queue.passed(tick))
+                retired.until.emplace_back(&queue, tick);
+        });
+        if (!retired.until.empty()) {
+            const std::lock_guard lock(retired_mutex_);
+            retired_.push_back(std::move(retired));
+            return;
+        }
+    } catch (const std::bad_alloc &) {
+        return; // the bytes stay to the end
+    }
+    space.release(memory, there);
+}
+
+void VirtualBackend::release_retired(bool all) noexcept {
+    const std::lock_guard lock(retired_mutex_);
+    const auto over = [](const auto &until) { return until.first->passed(until.second); };
+    while (!retired_.empty() && (all || std::ranges::all_of(retired_.front().until, over))) {
+        machine_->spaces[index_]->release(retired_.front().memory, retired_.front().bytes);
+        retired_.pop_front();
+    }
+}
+
+size_t VirtualBackend::free_memory() const {
+    return std::min(limit_ - std::min(used_.load(), limit_), available_memory());
+}
+
+void *VirtualBackend::allocate_pinned(size_t bytes) {
+    check_not_forked();
+    streams_.group().check();
+    void *memory = bytes >= kAskSystem && bytes > available_memory()
+                       ? nullptr
+                       : machine_->pinned->allocate(std::max<size_t>(bytes, 1));
+    if (!memory)
+        refuse(ir::ErrorKind::OutOfMemory,
+               fmt::format("{}: the host has no {} bytes of pinned memory.", name(), bytes));
+    return memory;
+}
+
+void VirtualBackend::free_pinned(void *memory, size_t) noexcept {
+    machine_->pinned->free(memory);
+}
+
+bool VirtualBackend::is_pinned(const void *memory) const {
+    return machine_->pinned->holds(memory);
+}
+
+// --- peers and addresses
+
+bool VirtualBackend::can_access_peer(const Backend &other) const {
+    const auto *peer = dynamic_cast<const VirtualBackend *>(&other);
+    return peer && peer != this && peer->machine_ == machine_ && machine_->options.peers;
+}
+
+void VirtualBackend::set_peer_access(Backend &other, bool enable) {
+    streams_.group().check();
+    if (!can_access_peer(other))
+        refuse(ir::ErrorKind::Device,
+               fmt::format("{} cannot have access to the memory of {}.", name(), other.name()));
+    machine_->access[index_][static_cast<VirtualBackend &>(other).index_] = enable;
+}
+
+/// Where the `bytes` at an address are, for this device.
+VirtualBackend::Place VirtualBackend::find(const char *what, const void *address, size_t bytes) const {
+    const auto place_in = [&](const DeviceSpace &space, Side side) {
+        size_t left = 0;
+        void *const at = space.bytes_at(address, left);
+        if (!at)
+            refuse(ir::ErrorKind::Cuda,
+                   fmt::format("{} on {}: the address {} is {}'s, and in no memory of it that is allocated.",
+                               what, name(), address, ir::to_string(space.device())));
+        if (left < bytes)
+            refuse(ir::ErrorKind::Cuda,
+                   fmt::format("{} on {}: of the {} bytes at address {}, {}'s memory there has {}.", what,
+                               name(), bytes, address, ir::to_string(space.device()), left));
+        return Place{at, side, space.device()};
+    };
+    if (machine_->spaces[index_]->holds(address))
+        return place_in(*machine_->spaces[index_], Side::Own);
+    for (size_t d = 0; d < machine_->spaces.size(); ++d) {
+        const DeviceSpace &space = *machine_->spaces[d];
+        if (!space.holds(address))
+            continue;
+        if (!machine_->access[index_][d])
+            refuse(ir::ErrorKind::Cuda,
+                   fmt::format("{} on {}: the address {} belongs to {}, and {} has no peer access to it "
+                               "(enable_peer_access).",
+                               what, name(), address, ir::to_string(space.device()), name()));
+        return place_in(space, Side::Peer);
+    }
+    return {const_cast<void *>(address), machine_->pinned->holds(address) ? Side::Pinned : Side::Host, {}};
+}
+
+/// Device pointers become the bytes that they stand for.
+void VirtualBackend::translate(const char *what, std::span<void *> pointers) const {
+    for (void *&pointer : pointers) {
+        if (!pointer)
+            continue;
+        const Place place = find(what, pointer, 0);
+        if (place.side == Side::Host || place.side == Side::Pinned)
+            refuse(ir::ErrorKind::Cuda,
+                   fmt::format(
+                       "{} on {}: the address {} is {} memory of the host, which {} cannot use; copy it "
+                       "to the device.",
+                       what, name(), pointer, place.side == Side::Pinned ? "pinned" : "pageable", name()));
+        pointer = place.bytes;
+    }
+}
+
+// --- streams
+
+StreamQueue &VirtualBackend::queue(StreamId stream) {
+    StreamQueue &queue = streams_.at(stream);
+    streams_.group().check();
+    return queue;
+}
+
+StreamId VirtualBackend::create_stream(int priority) {
+    check_not_forked();
+    streams_.group().check();
+    return streams_.create(priority);
+}
+
+uint64_t VirtualBackend::record(StreamId stream) {
+    return streams_.at(stream).ticks();
+}
+
+std::shared_ptr<Timestamp> VirtualBackend::record_time(StreamId stream) {
+    StreamQueue &on = queue(stream);
+    if (!clock())
+        return RealTimestamp::on(on);
+    const auto lock = lock_of(clock(), on);
+    return std::make_shared<VirtualTimestamp>(on.shared_from_this(), on.ticks(), clock()->now(ref(stream)));
+}
+
+void VirtualBackend::wait(StreamId stream, Backend &other, StreamId of, uint64_t tick) {
+    StreamQueue &on = queue(stream);
+    if (auto *gpu = dynamic_cast<VirtualBackend *>(&other)) {
+        StreamQueue &target = gpu->queue(of);
+        if (&target == &on || (!clock() && target.passed(tick)))
+            return;
+        const auto lock = lock_of(clock(), on);
+        on.put_wait(target.shared_from_this(), tick);
+        if (clock())
+            clock()->wait(ref(stream), {other.device(), of}, tick);
+        return;
+    }
+    if (!clock() && other.reached(of, tick))
+        return;
+    const auto lock = lock_of(clock(), on);
+    on.put_wait(other, of, tick);
+    if (clock())
+        clock()->wait(ref(stream), {other.device(), of}, tick);
+}
+
+bool VirtualBackend::pending(StreamId stream, uint64_t tick) {
+    if (!clock())
+        return !reached(stream, tick);
+    streams_.group().check();
+    const auto lock = clock()->lock();
+    return clock()->is_ahead(ref(stream), tick);
+}
+
+void VirtualBackend::synchronize(StreamId stream, uint64_t tick) {
+    // A stream that waits for this one is no host: its clock was moved when the wait was issued.
+    if (clock() && !on_stream_thread()) {
+        const auto lock = clock()->lock();
+        clock()->synchronize(ref(stream), tick);
+    }
+    streams_.at(stream).synchronize(tick);
+}
+
+void VirtualBackend::call_host(StreamId stream, std::function<void()> callback) {
+    StreamQueue &on = queue(stream);
+    const auto lock = lock_of(clock(), on);
+    on.put(std::move(callback));
+    if (clock())
+        clock()->pass(ref(stream));
+}
+
+// --- work
+
+void VirtualBackend::copy(void *to, const void *from, size_t bytes, StreamId stream, OnDone done) {
+    StreamQueue &on = queue(stream);
+    const Place target = find("copy", to, bytes), source = find("copy", from, bytes);
+    const auto lock = lock_of(clock(), on);
+    on.put(StreamQueue::Kind::Copy, sizeof(PackedCopy), run_packed_copy, std::move(done),
+           [&](void *packed) -> std::optional<TimeSpan> {
+               *static_cast<PackedCopy *>(packed) = {target.bytes, source.bytes, bytes};
+               if (!clock())
+                   return std::nullopt;
+               using Route = VirtualClock::Route;
+               const auto on_host = [](const Place &p) {
+                   return p.side == Side::Host || p.side == Side::Pinned;
+               };
+               const bool pageable = target.side == Side::Host || source.side == Side::Host;
+               if (on_host(source))
+                   return clock()->copy(ref(stream), Route::In, bytes, pageable);
+               if (on_host(target))
+                   return clock()->copy(ref(stream), Route::Out, bytes, pageable);
+               if (target.device == source.device)
+                   return clock()->copy(ref(stream), Route::Inside, bytes, false);
+               const Device peer = source.device == device_ ? target.device : source.device;
+               return clock()->copy(ref(stream), Route::Peer, bytes, false, peer);
+           });
+}
+
+std::unique_ptr<Module> VirtualBackend::load(const CompiledKernel &kernel) {
+    streams_.group().check();
+    if (!machine_->loader)
+        refuse(
+            ir::ErrorKind::Compile,
+            fmt::format("{}: kernel {} cannot be loaded, because this build has no loader of compiled code.",
+                        name(), kernel.name));
+    return machine_->loader(kernel);
+}
+
+void VirtualBackend::launch(const Launch &launch, StreamId stream, OnDone done) {
+    StreamQueue &on = queue(stream);
+    const auto lock = lock_of(clock(), on);
+    on.put(StreamQueue::Kind::Work, packed_size(launch), run_packed_launch, std::move(done),
+           [&](void *packed) -> std::optional<TimeSpan> {
+               translate("launch", pack(launch, packed));
+               if (!clock())
+                   return std::nullopt;
+               return clock()->work(ref(stream), launch.bytes, launch.flops);
+           });
+}
+
+void VirtualBackend::call(const Call &call, StreamId stream, OnDone done) {
+    StreamQueue &on = queue(stream);
+    const auto lock = lock_of(clock(), on);
+    on.put(StreamQueue::Kind::Work, packed_size(call), run_packed_call, std::move(done),
+           [&](void *packed) -> std::optional<TimeSpan> {
+               translate("library call", pack(call, packed));
+               if (!clock())
+                   return std::nullopt;
+               return clock()->work(ref(stream), call.bytes, call.flops);
+           });
+}
+
+// --- the machine
+
+std::vector<std::unique_ptr<Backend>> make_virtual_gpus(const VirtualOptions &options, ModuleLoader loader) {
+    if (options.count < 0 || options.count > kMaxVirtualGpus)
+        refuse(ir::ErrorKind::Device, fmt::format("A machine has 0 to {} virtual GPUs; {} were asked for.",
+                                                  kMaxVirtualGpus, options.count));
+    std::vector<int> visible;
+    if (options.visible)
+        visible = *options.visible;
+    else
+        for (int i = 0; i < options.count; ++i)
+            visible.push_back(i);
+    for (size_t i = 0; i < visible.size(); ++i)
+        if (visible[i] < 0 || visible[i] >= options.count || std::ranges::count(visible, visible[i]) > 1)
+            refuse(
+                ir::ErrorKind::Device,
+                fmt::format("Virtual GPU {} cannot be made visible: there are {}, from 0 on, each of which "
+                            "can be named once.",
+                            visible[i], options.count));
+
+    auto machine = std::make_shared<VirtualMachine>();
+    machine->options = options;
+    machine->loader = std::move(loader);
+    if (options.model) {
+        machine->options.peers = options.peers && options.model->peers;
+        machine->clock = std::make_unique<VirtualClock>(*options.model);
+        profile_virtual_times(true);
+    }
+
+    machine->memory = options.memory_bytes ? options.memory_bytes
+                                           : physical_memory() / (static_cast<size_t>(options.count) + 1);
+    // Addresses are cheap: with enough of them holes of any size are found.
+    if (machine->memory > kMostMemory)
+        refuse(ir::ErrorKind::Device, fmt::format("A virtual GPU can have up to {} bytes of memory; {} were "
+                                                  "asked for.",
+                                                  kMostMemory, machine->memory));
+    const size_t range = std::max(8 * machine->memory, 64 * kGiB);
+    machine->pinned = std::make_unique<PinnedSpace>(std::max(4 * physical_memory(), 64 * kGiB));
+    for (size_t i = 0; i < visible.size(); ++i) {
+        machine->spaces.push_back(
+            std::make_unique<DeviceSpace>(Device{ir::DeviceKind::Cuda, static_cast<uint8_t>(i)}, range));
+        machine->access.emplace_back(visible.size());
+    }
+    std::vector<std::unique_ptr<Backend>> backends;
+    for (size_t i = 0; i < visible.size(); ++i)
+        backends.push_back(std::make_unique<VirtualBackend>(machine, i, visible[i]));
+    return backends;
+}
+
+} // namespace lz::runtime

@@ -1,0 +1,160 @@
+/// What transfers and effects become when they are lowered.
+
+#include "run_lowered.h"
+
+#include "ir/text/text.h"
+#include "passes/fuse/fuse.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace lz::passes {
+namespace {
+
+using namespace ir;
+
+std::vector<LoweredStep> lowered(std::string_view text, Graph &fused) {
+    const Target target = test_target(3);
+    fused = fuse(parse_graph(text), target);
+    return lower_clusters(fused, target);
+}
+
+TEST(LowerClusters, ATransferIsACopyOnTheGpuThatIsReadElseOnTheOneThatIsWritten) {
+    Graph g;
+    const auto steps = lowered("graph @g(%x: f32[64] @cpu, %y: f32[8,4] @cuda:1) {\n"
+                               "  %0 = transfer %x {to=cuda:0} : f32[64] @cuda:0 stream(9) loc(\"a.cpp\":1)\n"
+                               "  %1 = transfer %y {to=cpu} : f32[8,4] @cpu\n"
+                               "  %2 = transfer %y {to=cuda:2} : f32[8,4] @cuda:2\n"
+                               "  return %0, %1, %2\n}\n",
+                               g);
+    ASSERT_EQ(steps.size(), 3u);
+    const std::pair<Device, const char *> expected[] = {
+        {{DeviceKind::Cuda, 0}, "transfer: cpu to cuda:0"},
+        {{DeviceKind::Cuda, 1}, "transfer: cuda:1 to cpu"},
+        {{DeviceKind::Cuda, 1}, "transfer: cuda:1 to cuda:2"}};
+    for (size_t s = 0; s < steps.size(); ++s) {
+        const LoweredStep &step = steps[s];
+        EXPECT_EQ(step.kind, StepKind::Copy);
+        EXPECT_EQ(step.device, expected[s].first);
+        EXPECT_EQ(step.label, expected[s].second);
+        ASSERT_EQ(step.operands.size(), 2u);
+        EXPECT_EQ(step.operands[0].value, g.operands(g.node(step.node))[0]);
+        EXPECT_EQ(step.operands[1].value, g.result(g.node(step.node)));
+        const int64_t bytes = g.type(step.operands[1].value).bytes();
+        EXPECT_EQ(step.operands[0].bytes, bytes);
+        EXPECT_EQ(step.bytes_read, bytes);
+        EXPECT_EQ(step.bytes_written, bytes);
+        EXPECT_EQ(step.cost, 2 * bytes);
+        EXPECT_EQ(step.flops, 0);
+    }
+    EXPECT_EQ(steps[0].stream, 9);
+    EXPECT_EQ(steps[1].stream, kNoStream);
+}
+
+TEST(LowerClusters, ViewsAreInMemoryBeforeTheyCross) {
+    Graph g;
+    const auto steps = lowered("graph @g(%x: f32[8,4] @cuda:0) {\n"
+                               "  %0 = reshape %x : f32[32] @cuda:0\n"
+                               "  %1 = transfer %0 {to=cpu} : f32[32] @cpu\n"
+                               "  %2 = permute %x {axes=[1,0]} : f32[4,8] @cuda:0\n"
+                               "  %3 = transfer %2 {to=cpu} : f32[4,8] @cpu\n"
+                               "  return %1, %3\n}\n",
+                               g);
+    // A reshape of what is in memory is in memory; a transposed matrix is written first, on the GPU.
+    ASSERT_EQ(steps.size(), 3u);
+    EXPECT_EQ(steps[0].kind, StepKind::Copy);
+    EXPECT_EQ(steps[0].operands[0].value, g.params[0].value);
+    EXPECT_EQ(steps[1].kind, StepKind::Launch);
+    EXPECT_EQ(steps[1].device, (Device{DeviceKind::Cuda, 0}));
+    EXPECT_EQ(steps[2].kind, StepKind::Copy);
+}
+
+TEST(LowerClusters, OneRunOfWhatIsInMemoryIsCopiedFromThere) {
+    Graph g;
+    const auto steps =
+        lowered("graph @g(%x: f32[6,8,4] @cpu) {\n"
+                "  %0 = slice %x {starts=[3,2,0], sizes=[1,5,4], steps=[1,1,1]} : f32[1,5,4] @cpu\n"
+                "  %1 = reshape %0 : f32[20] @cpu\n"
+                "  %2 = slice %1 {starts=[4], sizes=[8], steps=[1]} : f32[8] @cpu\n"
+                "  %3 = transfer %2 {to=cuda:0} : f32[8] @cuda:0\n"
+                "  %4 = slice %x {starts=[0,2,0], sizes=[2,1,4], steps=[1,1,1]} : f32[2,1,4] @cpu\n"
+                "  %5 = transfer %4 {to=cuda:0} : f32[2,1,4] @cuda:0\n"
+                "  %6 = slice %x {starts=[1,0,0], sizes=[2,8,4], steps=[3,1,1]} : f32[2,8,4] @cpu\n"
+                "  %7 = transfer %6 {to=cuda:0} : f32[2,8,4] @cuda:0\n"
+                "  %8 = slice %x {starts=[5,0,0], sizes=[1,8,4], steps=[3,1,1]} : f32[1,8,4] @cpu\n"
+                "  %9 = transfer %8 {to=cuda:0} : f32[1,8,4] @cuda:0\n"
+                "  return %3, %5, %7, %9\n}\n",
+                g);
+    // Only what is no run, %4 and %6, is written first.
+    ASSERT_EQ(std::ranges::count(steps, StepKind::Launch, &LoweredStep::kind), 2);
+    const auto copy_of = [&](size_t result) -> const LoweredStep & {
+        return *std::ranges::find_if(steps, [&](const LoweredStep &s) {
+            return s.kind == StepKind::Copy && s.operands[1].value == g.results[result];
+        });
+    };
+    const auto begin_of = [&](const LoweredStep &s) {
+        int64_t begin = s.copy.from_begin;
+        for (const ArgSpec::Term &t : s.ints.at(0).terms)
+            begin += t.coefficient * g.runtime_words()[t.word];
+        return begin;
+    };
+    EXPECT_EQ(copy_of(0).operands[0].value, g.params[0].value);
+    EXPECT_EQ(copy_of(0).copy.bytes, 8 * 4);
+    EXPECT_EQ(copy_of(0).bytes_read, 8 * 4);
+    EXPECT_EQ(begin_of(copy_of(0)), 4 * (3 * 32 + 2 * 4 + 4));
+    EXPECT_NE(copy_of(1).operands[0].value, g.params[0].value);
+    EXPECT_TRUE(copy_of(1).ints.empty());
+    EXPECT_EQ(copy_of(3).operands[0].value, g.params[0].value);
+    EXPECT_EQ(begin_of(copy_of(3)), 4 * 5 * 32);
+}
+
+TEST(LowerClusters, EffectsKeepTheirDeviceStreamAndWord) {
+    Graph g;
+    const auto steps = lowered("graph @g(%x: f32[4] @cuda:0) {\n"
+                               "  %0 = neg %x : f32[4] @cuda:0\n"
+                               "  !0 = record_event {device=cuda:0, event=7} stream(8)\n"
+                               "  !1 = wait_event {device=cuda:1, event=7} stream(9)\n"
+                               "  !2 = wait_stream {device=cuda:1, of=cuda:0, stream=8} stream(9)\n"
+                               "  !3 = host_callback %0 {device=cuda:0, callback=5}\n"
+                               "  return %0\n}\n",
+                               g);
+    ASSERT_EQ(steps.size(), 5u);
+    struct Expected {
+        StepKind kind;
+        Device device;
+        int32_t stream;
+    };
+    const Device zero{DeviceKind::Cuda, 0}, one{DeviceKind::Cuda, 1};
+    const Expected expected[] = {{StepKind::RecordEvent, zero, 8},
+                                 {StepKind::WaitEvent, one, 9},
+                                 {StepKind::Library, one, 9},
+                                 {StepKind::HostCallback, zero, kNoStream}};
+    size_t found = 0;
+    for (const LoweredStep &step : steps) {
+        if (step.kind == StepKind::Launch)
+            continue;
+        const Expected &e = expected[found++];
+        EXPECT_EQ(step.kind, e.kind);
+        EXPECT_EQ(step.device, e.device);
+        EXPECT_EQ(step.stream, e.stream);
+        if (step.kind == StepKind::Library) {
+            EXPECT_EQ(step.symbol, "wait_stream");
+            ASSERT_EQ(step.ints.size(), 2u);
+            EXPECT_EQ(step.ints[0].constant, device_word(zero));
+            EXPECT_EQ(step.ints[1].constant, 8);
+        } else {
+            ASSERT_EQ(step.effect.terms.size(), 1u);
+            const int64_t word = g.runtime_words()[step.effect.terms[0].word];
+            EXPECT_EQ(word, step.kind == StepKind::HostCallback ? 5 : 7);
+        }
+        if (step.kind == StepKind::HostCallback) {
+            ASSERT_EQ(step.operands.size(), 1u);
+            EXPECT_EQ(step.operands[0].mode, BufferMode::In);
+        }
+    }
+    EXPECT_EQ(found, 4u);
+}
+
+} // namespace
+} // namespace lz::passes
