@@ -1,4 +1,4 @@
-#include "codegen/codegen.h"
+#include "codegen/compiler.h"
 
 #if !LAZULI_CPU_JIT
 
@@ -19,6 +19,10 @@ namespace {
 
 ir::CompiledKernel compile_cpu(const ir::Kernel &kernel, const ir::CpuIsa &, const CompileOptions &) {
     fail(kernel.name);
+}
+
+std::unique_ptr<Compiler> make_llvm_compiler(ir::CpuIsa, CompileOptions) {
+    fail("of LLVM");
 }
 
 runtime::ModuleLoader cpu_loader() {

@@ -16,16 +16,16 @@ constexpr auto attr_list(Attr... attrs) {
 }
 
 // One array of attributes a row of ops.def: kAttrs_Slice and so on.
-#define LZ_OP(E, text, family, min, max, results, ...)                                                       \
+#define LZ_OP(E, text, family, min, max, results, cost, ...)                                                 \
     constexpr auto kAttrs_##E = std::to_array<AttrInfo>({__VA_ARGS__});
 #include "ir/ops.def"
 
 constexpr OpInfo kOps[] = {
-#define LZ_ELEMENTWISE(E, text, arity, rule, kernel, fref, iref)                                             \
-    {text, OpFamily::Elementwise, arity, arity, 1, ElementwiseRule::rule, {}},
+#define LZ_ELEMENTWISE(E, text, arity, rule, cost, kernel, fref, iref)                                       \
+    {text, OpFamily::Elementwise, arity, arity, 1, cost, ElementwiseRule::rule, {}},
 #include "ir/elementwise.def"
-#define LZ_OP(E, text, family, min, max, results, ...)                                                       \
-    {text, OpFamily::family, min, max, results, ElementwiseRule::None, kAttrs_##E},
+#define LZ_OP(E, text, family, min, max, results, cost, ...)                                                 \
+    {text, OpFamily::family, min, max, results, cost, ElementwiseRule::None, kAttrs_##E},
 #include "ir/ops.def"
 };
 

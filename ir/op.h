@@ -31,7 +31,7 @@ namespace lz::ir {
 class Failure;
 
 enum class Op : uint8_t {
-#define LZ_ELEMENTWISE(E, text, arity, rule, kernel, fref, iref) E,
+#define LZ_ELEMENTWISE(E, text, arity, rule, cost, kernel, fref, iref) E,
 #include "ir/elementwise.def"
 #define LZ_OP(E, ...) E,
 #include "ir/ops.def"
@@ -81,6 +81,7 @@ struct OpInfo {
     int min_operands;
     int max_operands; ///< -1: any number
     int results;      ///< -1: told by an attribute (Call)
+    int cost;         ///< of one element, in units of an addition
     ElementwiseRule rule;
     std::span<const AttrInfo> attrs;
 };

@@ -95,7 +95,9 @@ Target test_target(int gpus) {
     t.cpu.vector_registers = 32;
     t.cpu.fma = true;
     t.cpu.avx512 = true;
-    t.devices.push_back({kCpu, int64_t{8} << 30, int64_t{32} << 20, {}});
+    DeviceInfo &cpu = t.devices.emplace_back();
+    cpu.memory_bytes = int64_t{8} << 30;
+    cpu.cache_bytes = int64_t{32} << 20;
     for (int i = 0; i < gpus; ++i) {
         DeviceInfo &gpu = t.devices.emplace_back();
         gpu.device = {DeviceKind::Cuda, static_cast<uint8_t>(i)};

@@ -23,13 +23,9 @@ struct CpuIsa {
     bool amx_bf16 = false;
 };
 
-struct DeviceInfo {
-    Device device;
-    int64_t memory_bytes = 0;
-    int64_t cache_bytes = 0;    ///< last level: where streaming stores start to pay
-    std::vector<uint8_t> peers; ///< cuda indices of GPUs whose memory this one may address
-    // What a device can do, for estimates only: they decide where work goes and what memory is worth, never
-    // what is computed.
+/// What a device can do, for estimates only: they decide where work goes and what memory is worth, never what
+/// is computed.
+struct DeviceRates {
     double memory_bandwidth = 2e10; ///< bytes a second
     double flops = 1e11;            ///< scalar operations a second
     double link_bandwidth = 1e10;   ///< bytes a second between the device and the host
@@ -39,6 +35,25 @@ struct DeviceInfo {
     /// Of the shortest kernel. One that would be over sooner with the whole device uses a part of it, so that
     /// others can run beside it (estimates.h).
     double wave_seconds = 2e-6;
+};
+
+/// What a device is, for people.
+struct DeviceProperties : DeviceRates {
+    std::string name;       ///< `Lazuli virtual GPU 0`
+    int physical_index = 0; ///< before CUDA_VISIBLE_DEVICES
+    bool is_virtual = false;
+    int64_t total_memory = 0;
+    int major = 0, minor = 0; ///< compute capability
+    int multi_processor_count = 0;
+    int copy_engines = 0;
+};
+
+/// What a device is, for passes.
+struct DeviceInfo : DeviceRates {
+    Device device;
+    int64_t memory_bytes = 0;
+    int64_t cache_bytes = 0;    ///< last level: where streaming stores start to pay
+    std::vector<uint8_t> peers; ///< cuda indices of GPUs whose memory this one may address
 };
 
 /// What happens when operands are on different devices (S06, S07).

@@ -162,6 +162,7 @@ public:
     void synchronize(StreamId, uint64_t) override {}
     void call_host(StreamId, std::function<void()>) override {}
     std::unique_ptr<runtime::Module> load(const runtime::CompiledKernel &) override { return nullptr; }
+    std::string module_key() const override { return "fake"; }
     runtime::LibraryFn find_library(std::string_view) const override { return nullptr; }
     void launch(const Launch &, StreamId, runtime::OnDone) override {}
     void call(const Call &, StreamId, runtime::OnDone) override {}

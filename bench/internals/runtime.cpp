@@ -28,6 +28,11 @@ public:
     }
 };
 
+/// Its code.
+std::vector<runtime::ProgramKernel> nothing(ir::Device device) {
+    return {{0, device, {std::make_shared<NothingModule>(), {{"phase0"}}}}};
+}
+
 /// 1000 steps whose kernel does nothing, with two arguments and a scalar from runtime words in each.
 ir::Program thousand_steps(ir::Device device) {
     ir::Program program;
@@ -80,8 +85,7 @@ void per_step(benchmark::State &state) {
 void replayed_step(benchmark::State &state) {
     CpuBackend backend;
     CachingAllocator allocator(backend);
-    runtime::LoadedProgram loaded(thousand_steps(ir::kCpu), {{std::make_shared<NothingModule>(), {"phase0"}}},
-                                  {{&backend, &allocator}});
+    runtime::LoadedProgram loaded(thousand_steps(ir::kCpu), nothing(ir::kCpu), {{&backend, &allocator}});
     std::vector<float> data(8);
     void *memory = data.data();
     const int64_t words[4] = {1, 2, 3, 0};
@@ -116,12 +120,12 @@ void replayed_step_on_a_stream(benchmark::State &state) {
     CpuBackend cpu;
     CachingAllocator cpu_allocator(cpu), allocator(*gpu.backend);
     const ir::Device device = gpu.backend->device();
-    runtime::LoadedProgram loaded(thousand_steps(device), {{std::make_shared<NothingModule>(), {"phase0"}}},
+    runtime::LoadedProgram loaded(thousand_steps(device), nothing(device),
                                   {{&cpu, &cpu_allocator}, {gpu.backend, &allocator}});
     void *memory = allocator.allocate(32);
     const int64_t words[4] = {1, 2, 3, 0};
-    runtime::MemoryUse use;
-    runtime::MemoryUse *uses[] = {&use};
+    ir::MemoryUse use;
+    ir::MemoryUse *uses[] = {&use};
     for (auto _ : state) {
         benchmark::DoNotOptimize(
             runtime::run(loaded, {{&memory, 1}, {&memory, 1}, words, {}, uses, uses}).report.ok());

@@ -129,62 +129,89 @@ namespace {
     const __m256 high = _mm256_add_ps(_mm256_add_ps(s4, s5), _mm256_add_ps(s6, s7));
     return _mm256_cvtss_f32(_mm256_add_ps(low, high));
 }
+// The same with 16-byte accesses, from the end to the begin.
+void triad_again(float *a, const float *b, const float *c, float s, int64_t begin, int64_t i) {
+    const __m128 scale = _mm_set1_ps(s);
+    for (; i - 16 >= begin; i -= 16)
+        for (int64_t k = i - 4; k >= i - 16; k -= 4)
+            _mm_stream_ps(a + k, _mm_add_ps(_mm_mul_ps(scale, _mm_loadu_ps(c + k)), _mm_loadu_ps(b + k)));
+    _mm_sfence();
+}
+void copy_again(float *a, const float *b, int64_t begin, int64_t i) {
+    for (; i - 16 >= begin; i -= 16)
+        for (int64_t k = i - 4; k >= i - 16; k -= 4)
+            _mm_stream_ps(a + k, _mm_loadu_ps(b + k));
+    _mm_sfence();
+}
+float sum_again(const float *a, int64_t begin, int64_t i) {
+    __m128 s[8] = {};
+    for (; i - 32 >= begin; i -= 32)
+        for (int k = 0; k < 8; ++k)
+            s[k] = _mm_add_ps(s[k], _mm_loadu_ps(a + i - 4 * (k + 1)));
+    for (int k = 1; k < 8; ++k)
+        s[0] = _mm_add_ps(s[0], s[k]);
+    return _mm_cvtss_f32(s[0]);
+}
+
+// Twelve chains, each in a register of its own: written out, because a loop over an array may stay in memory.
+// They begin with different values: equal chains are one chain to a compiler.
+#define LZ_CHAINS(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
+#define LZ_BEGIN_256(k) __m256 c##k = _mm256_set1_ps(1.0f + k * 0.125f);
+#define LZ_STEP_256(k) c##k = _mm256_fmadd_ps(c##k, m, d);
+#define LZ_ADD_256(k) all = _mm256_add_ps(all, c##k);
+#define LZ_BEGIN_512(k) __m512 c##k = _mm512_set1_ps(1.0f + k * 0.125f);
+#define LZ_STEP_512(k) c##k = _mm512_fmadd_ps(c##k, m, d);
+#define LZ_ADD_512(k) all = _mm512_add_ps(all, c##k);
+// The instructions themselves, which no compiler can merge or leave out.
+#define LZ_ASM_STEP(k) asm volatile("vfmadd213ps %2, %1, %0" : "+v"(c##k) : "v"(m), "v"(d));
+
 [[gnu::target("avx2,fma")]] double fma_chain(int64_t rounds) {
-    // Twelve chains, each in a register of its own: written out, because a loop over an array may stay in
-    // memory.
-    __m256 c0 = _mm256_set1_ps(1.0f), c1 = c0, c2 = c0, c3 = c0, c4 = c0, c5 = c0, c6 = c0, c7 = c0, c8 = c0,
-           c9 = c0, c10 = c0, c11 = c0;
+    LZ_CHAINS(LZ_BEGIN_256)
     const __m256 m = _mm256_set1_ps(0.999f), d = _mm256_set1_ps(0.001f);
     for (int64_t r = 0; r < rounds; ++r) {
-        c0 = _mm256_fmadd_ps(c0, m, d);
-        c1 = _mm256_fmadd_ps(c1, m, d);
-        c2 = _mm256_fmadd_ps(c2, m, d);
-        c3 = _mm256_fmadd_ps(c3, m, d);
-        c4 = _mm256_fmadd_ps(c4, m, d);
-        c5 = _mm256_fmadd_ps(c5, m, d);
-        c6 = _mm256_fmadd_ps(c6, m, d);
-        c7 = _mm256_fmadd_ps(c7, m, d);
-        c8 = _mm256_fmadd_ps(c8, m, d);
-        c9 = _mm256_fmadd_ps(c9, m, d);
-        c10 = _mm256_fmadd_ps(c10, m, d);
-        c11 = _mm256_fmadd_ps(c11, m, d);
+        LZ_CHAINS(LZ_STEP_256)
     }
-    const __m256 low =
-        _mm256_add_ps(_mm256_add_ps(_mm256_add_ps(c0, c1), _mm256_add_ps(c2, c3)), _mm256_add_ps(c4, c5));
-    const __m256 high =
-        _mm256_add_ps(_mm256_add_ps(_mm256_add_ps(c6, c7), _mm256_add_ps(c8, c9)), _mm256_add_ps(c10, c11));
-    return static_cast<double>(_mm256_cvtss_f32(_mm256_add_ps(low, high)));
+    __m256 all = _mm256_setzero_ps();
+    LZ_CHAINS(LZ_ADD_256)
+    return static_cast<double>(_mm256_cvtss_f32(all));
+}
+[[gnu::target("avx2,fma")]] double fma_chain_again(int64_t rounds) {
+    LZ_CHAINS(LZ_BEGIN_256)
+    const __m256 m = _mm256_set1_ps(0.999f), d = _mm256_set1_ps(0.001f);
+    for (int64_t r = 0; r < rounds; ++r) {
+        LZ_CHAINS(LZ_ASM_STEP)
+    }
+    __m256 all = _mm256_setzero_ps();
+    LZ_CHAINS(LZ_ADD_256)
+    return static_cast<double>(_mm256_cvtss_f32(all));
 }
 [[gnu::target("avx512f")]] double fma_chain_512(int64_t rounds) {
-    // Twelve chains, each in a register of its own: written out, because a loop over an array may stay in
-    // memory.
-    __m512 c0 = _mm512_set1_ps(1.0f), c1 = c0, c2 = c0, c3 = c0, c4 = c0, c5 = c0, c6 = c0, c7 = c0, c8 = c0,
-           c9 = c0, c10 = c0, c11 = c0;
+    LZ_CHAINS(LZ_BEGIN_512)
     const __m512 m = _mm512_set1_ps(0.999f), d = _mm512_set1_ps(0.001f);
     for (int64_t r = 0; r < rounds; ++r) {
-        c0 = _mm512_fmadd_ps(c0, m, d);
-        c1 = _mm512_fmadd_ps(c1, m, d);
-        c2 = _mm512_fmadd_ps(c2, m, d);
-        c3 = _mm512_fmadd_ps(c3, m, d);
-        c4 = _mm512_fmadd_ps(c4, m, d);
-        c5 = _mm512_fmadd_ps(c5, m, d);
-        c6 = _mm512_fmadd_ps(c6, m, d);
-        c7 = _mm512_fmadd_ps(c7, m, d);
-        c8 = _mm512_fmadd_ps(c8, m, d);
-        c9 = _mm512_fmadd_ps(c9, m, d);
-        c10 = _mm512_fmadd_ps(c10, m, d);
-        c11 = _mm512_fmadd_ps(c11, m, d);
+        LZ_CHAINS(LZ_STEP_512)
     }
-    const __m512 low =
-        _mm512_add_ps(_mm512_add_ps(_mm512_add_ps(c0, c1), _mm512_add_ps(c2, c3)), _mm512_add_ps(c4, c5));
-    const __m512 high =
-        _mm512_add_ps(_mm512_add_ps(_mm512_add_ps(c6, c7), _mm512_add_ps(c8, c9)), _mm512_add_ps(c10, c11));
-    return static_cast<double>(_mm512_cvtss_f32(_mm512_add_ps(low, high)));
+    __m512 all = _mm512_setzero_ps();
+    LZ_CHAINS(LZ_ADD_512)
+    return static_cast<double>(_mm512_cvtss_f32(all));
+}
+[[gnu::target("avx512f")]] double fma_chain_512_again(int64_t rounds) {
+    LZ_CHAINS(LZ_BEGIN_512)
+    const __m512 m = _mm512_set1_ps(0.999f), d = _mm512_set1_ps(0.001f);
+    for (int64_t r = 0; r < rounds; ++r) {
+        LZ_CHAINS(LZ_ASM_STEP)
+    }
+    __m512 all = _mm512_setzero_ps();
+    LZ_CHAINS(LZ_ADD_512)
+    return static_cast<double>(_mm512_cvtss_f32(all));
 }
 /// Rounds of 12 fused multiply-adds of the widest vectors; gives the operations of one round.
-int64_t run_fma_chain(int64_t rounds, double &sink) {
+int64_t run_fma_chain(int64_t rounds, double &sink, Way way) {
     const bool wide = __builtin_cpu_supports("avx512f");
-    sink = wide ? fma_chain_512(rounds) : fma_chain(rounds);
+    if (way == Way::First)
+        sink = wide ? fma_chain_512(rounds) : fma_chain(rounds);
+    else
+        sink = wide ? fma_chain_512_again(rounds) : fma_chain_again(rounds);
     return 12 * 2 * (wide ? 16 : 8);
 }
 #else
@@ -205,17 +232,40 @@ float sum(const float *a, int64_t i, int64_t end) {
         total += k;
     return total;
 }
+void triad_again(float *a, const float *b, const float *c, float s, int64_t begin, int64_t i) {
+    while (--i >= begin)
+        a[i] = b[i] + s * c[i];
+}
+void copy_again(float *a, const float *b, int64_t begin, int64_t i) {
+    while (--i >= begin)
+        a[i] = b[i];
+}
+float sum_again(const float *a, int64_t begin, int64_t i) {
+    float s[8] = {};
+    for (; i - 8 >= begin; i -= 8)
+        for (int k = 0; k < 8; ++k)
+            s[k] += a[i - 1 - k];
+    float total = 0;
+    for (const float k : s)
+        total += k;
+    return total;
+}
+template <int chains>
 double fma_chain(int64_t rounds) {
-    float acc[64];
-    std::fill_n(acc, 64, 1.0f);
+    float acc[chains];
+    for (int k = 0; k < chains; ++k)
+        acc[k] = 1.0f + static_cast<float>(k) * 0.125f;
     for (int64_t r = 0; r < rounds; ++r)
         for (float &a : acc)
-            a = a * 0.999f + 0.001f;
-    return static_cast<double>(acc[0]);
+            a = __builtin_fmaf(a, 0.999f, 0.001f);
+    double all = 0;
+    for (const float a : acc)
+        all += static_cast<double>(a);
+    return all;
 }
-int64_t run_fma_chain(int64_t rounds, double &sink) {
-    sink = fma_chain(rounds);
-    return 64 * 2;
+int64_t run_fma_chain(int64_t rounds, double &sink, Way way) {
+    sink = way == Way::First ? fma_chain<64>(rounds) : fma_chain<96>(rounds);
+    return (way == Way::First ? 64 : 96) * 2;
 }
 #endif
 
@@ -234,7 +284,7 @@ MemoryMeter::MemoryMeter(int64_t bytes, int threads)
     : arrays_(std::make_unique<Arrays>(bytes / 4 / 64 * 64, threads)) {}
 MemoryMeter::~MemoryMeter() = default;
 
-double MemoryMeter::pass(Traffic traffic) {
+double MemoryMeter::pass(Traffic traffic, Way way) {
     Arrays &x = *arrays_;
     const auto seconds = [&](const Team::Part &f) {
         const auto begin = Clock::now();
@@ -242,19 +292,24 @@ double MemoryMeter::pass(Traffic traffic) {
         return seconds_since(begin);
     };
     const double size = static_cast<double>(x.size) * 4;
+    const bool first = way == Way::First;
+    float *const a = x.a.get();
+    const float *const b = x.b.get(), *const c = x.c.get();
     switch (traffic) {
     case Traffic::Copy:
-        return 2 * size / seconds([&](int64_t i, int64_t e) { copy(x.a.get(), x.b.get(), i, e); });
+        return 2 * size /
+               seconds([&](int64_t i, int64_t e) { first ? copy(a, b, i, e) : copy_again(a, b, i, e); });
     case Traffic::Triad:
-        return 3 * size /
-               seconds([&](int64_t i, int64_t e) { triad(x.a.get(), x.b.get(), x.c.get(), 3.0f, i, e); });
+        return 3 * size / seconds([&](int64_t i, int64_t e) {
+                   first ? triad(a, b, c, 3.0f, i, e) : triad_again(a, b, c, 3.0f, i, e);
+               });
     case Traffic::Read:
         break;
     }
-    return size / seconds([&](int64_t i, int64_t e) { x.sink = sum(x.a.get(), i, e); });
+    return size / seconds([&](int64_t i, int64_t e) { x.sink = first ? sum(a, i, e) : sum_again(a, i, e); });
 }
 
-double measure_flops(int threads) {
+double measure_flops(int threads, Way way) {
     constexpr int64_t kRounds = 4'000'000;
     std::atomic<double> sink = 0;
     std::atomic<int64_t> per_round = 0;
@@ -264,7 +319,7 @@ double measure_flops(int threads) {
         const auto begin = Clock::now();
         team.run(64 * int64_t{threads}, [&](int64_t, int64_t) {
             double value = 0;
-            per_round = run_fma_chain(kRounds, value);
+            per_round = run_fma_chain(kRounds, value, way);
             sink = value;
         });
         times.push_back(seconds_since(begin));

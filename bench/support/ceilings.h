@@ -13,6 +13,10 @@ enum class Traffic {
     Read,  ///< the sum of one array
 };
 
+/// Each ceiling can be measured in two ways that share no code: what they disagree on is not a ceiling.
+/// `bench_ceilings` prints both.
+enum class Way { First, Second };
+
 /// Passes over arrays of the meter's own with all threads of the process, f32. One pass is short, so that it
 /// can take turns with what is compared to it: other users of the machine's memory meet both.
 class MemoryMeter {
@@ -24,7 +28,7 @@ public:
     MemoryMeter &operator=(const MemoryMeter &) = delete;
 
     /// Bytes a second of one pass.
-    double pass(Traffic traffic);
+    double pass(Traffic traffic, Way way = Way::First);
 
 private:
     struct Arrays;
@@ -32,6 +36,6 @@ private:
 };
 
 /// Fused multiply-adds per second of the whole machine in f32, times two.
-double measure_flops(int threads);
+double measure_flops(int threads, Way way = Way::First);
 
 } // namespace lz::bench

@@ -1,7 +1,8 @@
 #include "codegen/cache/kernel_cache.h"
 
 #include "codegen/cache/disk_cache.h"
-#include "codegen/late_kernels.h"
+#include "codegen/interpreter.h"
+#include "codegen/process_end.h"
 #include "ir/diagnostic.h"
 #include "runtime/api/parallel.h"
 
@@ -20,17 +21,16 @@
 namespace lz::codegen {
 namespace {
 
-/// What a disk entry holds: the symbols and the object.
+/// What a disk entry holds: the format, how many phases, their symbols, and the bytes.
 std::vector<std::byte> serialise(const ir::CompiledKernel &kernel) {
-    std::string symbols;
-    for (const std::string &symbol : kernel.symbols)
-        symbols += symbol + '\n';
-    const uint64_t symbol_bytes = symbols.size();
-    std::vector<std::byte> bytes(sizeof symbol_bytes + symbols.size() + kernel.object.size());
-    std::memcpy(bytes.data(), &symbol_bytes, sizeof symbol_bytes);
-    std::memcpy(bytes.data() + sizeof symbol_bytes, symbols.data(), symbols.size());
-    std::memcpy(bytes.data() + sizeof symbol_bytes + symbols.size(), kernel.object.data(),
-                kernel.object.size());
+    std::string head(1, static_cast<char>(kernel.format));
+    for (const ir::CompiledPhase &phase : kernel.phases)
+        head += phase.symbol + '\n';
+    const uint64_t head_bytes = head.size();
+    std::vector<std::byte> bytes(sizeof head_bytes + head.size() + kernel.object.size());
+    std::memcpy(bytes.data(), &head_bytes, sizeof head_bytes);
+    std::memcpy(bytes.data() + sizeof head_bytes, head.data(), head.size());
+    std::memcpy(bytes.data() + sizeof head_bytes + head.size(), kernel.object.data(), kernel.object.size());
     return bytes;
 }
 
@@ -38,24 +38,24 @@ std::vector<std::byte> serialise(const ir::CompiledKernel &kernel) {
 ir::CompiledKernel deserialise(std::span<const std::byte> bytes, const std::string &name) {
     ir::CompiledKernel kernel;
     kernel.name = name;
-    uint64_t symbol_bytes;
-    std::memcpy(&symbol_bytes, bytes.data(), sizeof symbol_bytes);
-    const std::string symbols(reinterpret_cast<const char *>(bytes.data()) + sizeof symbol_bytes,
-                              symbol_bytes);
-    for (size_t at = 0; at < symbols.size();) {
-        const size_t end = symbols.find('\n', at);
-        kernel.symbols.push_back(symbols.substr(at, end - at));
+    uint64_t head_bytes;
+    std::memcpy(&head_bytes, bytes.data(), sizeof head_bytes);
+    const std::string head(reinterpret_cast<const char *>(bytes.data()) + sizeof head_bytes, head_bytes);
+    kernel.format = static_cast<ir::CodeFormat>(head.at(0));
+    for (size_t at = 1; at < head.size();) {
+        const size_t end = head.find('\n', at);
+        kernel.phases.push_back({head.substr(at, end - at)});
         at = end + 1;
     }
-    const auto object = bytes.subspan(sizeof symbol_bytes + symbol_bytes);
+    const auto object = bytes.subspan(sizeof head_bytes + head_bytes);
     kernel.object.assign(object.begin(), object.end());
     return kernel;
 }
 
-LoadedKernelPtr load(const runtime::ModuleLoader &loader, const ir::CompiledKernel &compiled) {
-    auto loaded = std::make_shared<LoadedKernel>();
-    loaded->module = loader(compiled);
-    loaded->symbols = compiled.symbols;
+CachedKernelPtr load(runtime::Backend &backend, const ir::CompiledKernel &compiled) {
+    auto loaded = std::make_shared<CachedKernel>();
+    loaded->module = backend.load(compiled);
+    loaded->phases = compiled.phases;
     loaded->text = compiled.text;
     loaded->assembly = compiled.assembly;
     return loaded;
@@ -64,16 +64,12 @@ LoadedKernelPtr load(const runtime::ModuleLoader &loader, const ir::CompiledKern
 } // namespace
 
 struct KernelCache::Impl {
-    Impl(ir::CpuIsa isa_, KernelCacheOptions options_)
-        : isa(std::move(isa_)), options(std::move(options_)),
-          disk(options.directory, options.max_bytes, options.log),
-          loader(options.loader ? options.loader : cpu_loader()),
-          suffix(fmt::format("\n{}\n{}\n{}\n{}\nfast_math={}", isa.triple, isa.features, isa.vector_bytes,
-                             compiler_version(), options.compile.fast_math)) {}
+    explicit Impl(KernelCacheOptions options_)
+        : options(std::move(options_)), disk(options.directory, options.max_bytes, options.log) {}
 
     /// An entry that one thread makes while others wait.
     struct Entry {
-        LoadedKernelPtr loaded;
+        CachedKernelPtr loaded;
         bool making = true;
         uint64_t used = 0;
 
@@ -83,15 +79,13 @@ struct KernelCache::Impl {
     using Entries = std::unordered_map<std::string, Entry>;
 
     using CalledThis = std::function<std::string()>;
-    LoadedKernelPtr get(const ir::Kernel &kernel, const CalledThis &called);
-    LoadedKernelPtr make(const ir::Kernel &kernel, const std::string &key, const std::string &called);
+    CachedKernelPtr get(const KernelRequest &request, const CalledThis &called);
+    CachedKernelPtr make(const KernelRequest &request, std::string_view key, const std::string &called);
     std::vector<Entries::node_type> forget_oldest();
 
-    const ir::CpuIsa isa;
     const KernelCacheOptions options;
     DiskCache disk;
-    const runtime::ModuleLoader loader;
-    const std::string suffix;
+    const std::unique_ptr<const Compiler> interpreter = make_interpreter();
     std::mutex mutex;
     std::condition_variable made;
     Entries entries;
@@ -100,8 +94,10 @@ struct KernelCache::Impl {
     std::atomic<int64_t> compiled{0}, from_memory{0}, from_disk{0};
 };
 
-LoadedKernelPtr KernelCache::Impl::get(const ir::Kernel &kernel, const CalledThis &called) {
-    const std::string key = ir::cache_key(kernel) + suffix;
+CachedKernelPtr KernelCache::Impl::get(const KernelRequest &request, const CalledThis &called) {
+    std::string key = ir::cache_key(*request.kernel) + '\n' + request.compiler->key();
+    const size_t on_disk = key.size();
+    key += '\n' + request.backend->module_key();
     std::unique_lock lock(mutex);
     for (;;) {
         const auto [it, inserted] = entries.try_emplace(key);
@@ -115,9 +111,9 @@ LoadedKernelPtr KernelCache::Impl::get(const ir::Kernel &kernel, const CalledThi
         made.wait(lock);
     }
     lock.unlock();
-    LoadedKernelPtr loaded;
+    CachedKernelPtr loaded;
     try {
-        loaded = make(kernel, key, called());
+        loaded = make(request, std::string_view(key).substr(0, on_disk), called());
     } catch (...) {
         lock.lock();
         entries.erase(key); // whoever waits tries by itself
@@ -154,66 +150,65 @@ std::vector<KernelCache::Impl::Entries::node_type> KernelCache::Impl::forget_old
     return forgotten;
 }
 
-LoadedKernelPtr KernelCache::Impl::make(const ir::Kernel &kernel, const std::string &key,
+CachedKernelPtr KernelCache::Impl::make(const KernelRequest &request, std::string_view key,
                                         const std::string &called) {
-    if (llvm_is_gone()) {
-        auto loaded = std::make_shared<LoadedKernel>();
-        ir::Kernel expanded = kernel;
-        ir::expand_math(expanded);
-        expanded.name = called;
-        loaded->module = load_interpreted(expanded);
-        for (size_t phase = 0; phase < kernel.phases.size(); ++phase)
-            loaded->symbols.push_back("phase" + std::to_string(phase));
-        return loaded;
-    }
+    const bool late = request.compiler->needs_llvm() && llvm_is_gone();
+    const Compiler &compiler = late ? *interpreter : *request.compiler;
     const auto key_bytes = std::as_bytes(std::span(key));
-    if (const auto stored = disk.find(key_bytes)) {
-        try {
-            LoadedKernelPtr loaded = load(loader, deserialise(*stored, called));
+    const auto loads = [&](const ir::CompiledKernel &kernel) {
+        CachedKernelPtr loaded = load(*request.backend, kernel);
+        if (compiler.needs_llvm())
             note_llvm_use();
-            ++from_disk;
-            return loaded;
-        } catch (const ir::Failure &failure) {
-            if (options.log)
-                options.log(fmt::format("a cached kernel did not load ({}) and is compiled again",
-                                        failure.message()));
+        return loaded;
+    };
+    if (!late)
+        if (const auto stored = disk.find(key_bytes)) {
+            try {
+                CachedKernelPtr loaded = loads(deserialise(*stored, called));
+                ++from_disk;
+                return loaded;
+            } catch (const ir::Failure &failure) {
+                if (options.log)
+                    options.log(fmt::format("a cached kernel did not load ({}) and is compiled again",
+                                            failure.message()));
+            }
         }
-    }
-    ir::Kernel expanded = kernel;
+    ir::Kernel expanded = *request.kernel;
     ir::expand_math(expanded);
-    ir::CompiledKernel result = compile_cpu(expanded, isa, options.compile);
+    ir::CompiledKernel result = compiler.compile(expanded);
     result.name = called;
-    ++compiled;
-    disk.store(key_bytes, serialise(result));
-    LoadedKernelPtr loaded = load(loader, result);
-    note_llvm_use();
-    return loaded;
+    if (!late) {
+        ++compiled;
+        disk.store(key_bytes, serialise(result));
+    }
+    return loads(result);
 }
 
-KernelCache::KernelCache(ir::CpuIsa isa, KernelCacheOptions options)
-    : impl_(std::make_unique<Impl>(std::move(isa), std::move(options))) {}
+KernelCache::KernelCache(KernelCacheOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 KernelCache::~KernelCache() = default;
 
-LoadedKernelPtr KernelCache::get(const ir::Kernel &kernel) {
-    return impl_->get(kernel, [&] { return kernel.name; });
+CachedKernelPtr KernelCache::get(const KernelRequest &request) {
+    return impl_->get(request, [&] { return request.kernel->name; });
 }
 
-std::vector<LoadedKernelPtr> KernelCache::get_all(std::span<const ir::Kernel> kernels, const Called &called) {
-    std::vector<LoadedKernelPtr> loaded(kernels.size());
-    std::vector<std::exception_ptr> failed(kernels.size()); // told when all are done, the first one
+std::vector<CachedKernelPtr> KernelCache::get_all(std::span<const KernelRequest> requests,
+                                                  const Called &called) {
+    std::vector<CachedKernelPtr> loaded(requests.size());
+    std::vector<std::exception_ptr> failed(requests.size()); // told when all are done, the first one
     const auto get_one = [&](size_t i) {
         try {
-            loaded[i] = impl_->get(kernels[i], [&] { return called ? called(i) : kernels[i].name; });
+            loaded[i] =
+                impl_->get(requests[i], [&] { return called ? called(i) : requests[i].kernel->name; });
         } catch (const ir::Failure &failure) {
             failed[i] = failure.kind() == ir::ErrorKind::Compile
                             ? std::make_exception_ptr(KernelFailure(failure, i))
                             : std::current_exception();
         }
     };
-    if (kernels.size() == 1)
+    if (requests.size() == 1)
         get_one(0);
     else
-        runtime::parallel_for(static_cast<int64_t>(kernels.size()), 1, [&](int64_t begin, int64_t end) {
+        runtime::parallel_for(static_cast<int64_t>(requests.size()), 1, [&](int64_t begin, int64_t end) {
             for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
                 get_one(i);
         });

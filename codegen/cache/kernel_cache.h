@@ -1,7 +1,7 @@
 #pragma once
 /// Compiled kernels in memory and on disk. A kernel is looked up by its Kernel IR (no extent, stride or
-/// scalar is in it), the ISA, and the versions of compiler and Lazuli; so ten sizes of one class are one
-/// entry.
+/// scalar is in it) and the compiler's key (code target, options, versions), so ten sizes of one class are
+/// one entry; what is loaded also by who runs it (Backend::module_key).
 ///
 /// The disk part is one file an entry, named by a 128-bit hash of the key. A file holds the key itself and a
 /// checksum over everything: a damaged, foreign or outdated file is removed and made again. Files are written
@@ -12,7 +12,7 @@
 /// In memory, of more kernels than the limit those unused for longest go, and their code with them, unless
 /// somebody holds them: what get gave out stays loaded as long as it is held, and is found again.
 
-#include "codegen/codegen.h"
+#include "codegen/compiler.h"
 #include "ir/diagnostic.h"
 
 #include <cstdint>
@@ -28,8 +28,6 @@ struct KernelCacheOptions {
     std::string directory; ///< empty: no disk cache
     int64_t max_bytes = int64_t{512} << 20;
     size_t max_in_memory = 4096; ///< kernels that no Program uses beyond this are forgotten
-    CompileOptions compile;
-    runtime::ModuleLoader loader; ///< of what was compiled; empty: cpu_loader
     /// Called with a whole sentence for what the user may want to know (log lines).
     std::function<void(const std::string &)> log;
 };
@@ -41,37 +39,42 @@ struct KernelCacheStats {
 };
 
 /// Code of one kernel, loaded and ready to call.
-struct LoadedKernel {
-    std::shared_ptr<const runtime::Module> module;
-    std::vector<std::string> symbols; ///< one a phase
-    std::string text, assembly;       ///< as CompileOptions asked for; empty for kernels from disk
+struct CachedKernel : runtime::LoadedKernel {
+    std::string text, assembly; ///< as CompileOptions asked for; empty for kernels from disk
 };
-using LoadedKernelPtr = std::shared_ptr<const LoadedKernel>;
+using CachedKernelPtr = std::shared_ptr<const CachedKernel>;
+
+/// What is asked for. All of it outlives the call.
+struct KernelRequest {
+    const ir::Kernel *kernel = nullptr;
+    const Compiler *compiler = nullptr;
+    runtime::Backend *backend = nullptr; ///< that loads the code
+};
 
 /// A kernel that could not be compiled or loaded: which of those that were asked for.
 class KernelFailure : public ir::Failure {
 public:
-    KernelFailure(const ir::Failure &failure, size_t kernel) : Failure(failure), kernel_(kernel) {}
-    size_t kernel() const { return kernel_; }
+    KernelFailure(const ir::Failure &failure, size_t request) : Failure(failure), request_(request) {}
+    size_t request() const { return request_; }
 
 private:
-    size_t kernel_;
+    size_t request_;
 };
 
 class KernelCache {
 public:
     /// What failures call a kernel of get_all: its own name is one of ours.
-    using Called = std::function<std::string(size_t kernel)>;
+    using Called = std::function<std::string(size_t request)>;
 
-    KernelCache(ir::CpuIsa isa, KernelCacheOptions options);
+    explicit KernelCache(KernelCacheOptions options);
     ~KernelCache();
 
     /// The kernel's code, found or made. Two threads that ask for one kernel compile it once. Throws
     /// Failure(Compile); a failure is not kept.
-    LoadedKernelPtr get(const ir::Kernel &kernel);
+    CachedKernelPtr get(const KernelRequest &request);
     /// The same for many, compiled in parallel on the pool; results in order. Throws KernelFailure for the
     /// first of those that could not be made. `called` is asked from several threads.
-    std::vector<LoadedKernelPtr> get_all(std::span<const ir::Kernel> kernels, const Called &called = {});
+    std::vector<CachedKernelPtr> get_all(std::span<const KernelRequest> requests, const Called &called = {});
 
     KernelCacheStats stats() const;
     /// Kernels in memory.

@@ -117,7 +117,7 @@ Value PhaseEmitter::guarded_scalar_load(Value condition, Elem e, Value pointer) 
     return result;
 }
 
-Slot PhaseEmitter::load(const Instr &instr) {
+Emitted PhaseEmitter::load(const Instr &instr) {
     const Access &access = k_.accesses[instr.access];
     const DType dtype = k_.buffers[access.buffer].dtype;
     const Elem e = storage_elem(dtype);

@@ -15,7 +15,7 @@ static_assert(offsetof(Fault, source) == 4 && offsetof(Fault, value) == 8 && off
 
 } // namespace
 
-Slot PhaseEmitter::check(KValue id) {
+Emitted PhaseEmitter::check(KValue id) {
     const Instr &instr = k_.instrs[id];
     const bool varying = is_varying(id);
     const bool is_index = instr.op == KOp::CheckIndex;
@@ -49,7 +49,7 @@ Slot PhaseEmitter::check(KValue id) {
             -1);
         return safe;
     };
-    return varying ? vary(of_part) : Slot{{of_part(0)}, false};
+    return varying ? vary(of_part) : Emitted{{of_part(0)}, false};
 }
 
 /// Each check has a fault of its own. The first to claim its `code` fills in the rest; the launch reads it

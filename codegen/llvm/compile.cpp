@@ -1,7 +1,11 @@
-#include "codegen/codegen.h"
+#include "codegen/compiler.h"
 #include "codegen/llvm/contraction/contraction.h"
 #include "codegen/llvm/emitter.h"
 #include "codegen/llvm/target.h"
+
+#include <fmt/format.h>
+
+#include <utility>
 
 namespace lz::codegen {
 
@@ -15,9 +19,9 @@ ir::CompiledKernel compile_cpu(const ir::Kernel &kernel, const ir::CpuIsa &isa,
     ir::CompiledKernel compiled;
     compiled.name = kernel.name;
     for (const ir::Phase &phase : kernel.phases) {
-        compiled.symbols.push_back("phase" + std::to_string(compiled.symbols.size()));
+        compiled.phases.push_back({"phase" + std::to_string(compiled.phases.size())});
         const std::vector<Value> p =
-            builder.begin_entry(compiled.symbols.back(), isa.features, isa.vector_bytes);
+            builder.begin_entry(compiled.phases.back().symbol, isa.features, isa.vector_bytes);
         const EntryParams params{p[0], p[1], p[2], p[3]};
         PhaseEmitter emitter(builder, kernel, phase, emit, params);
         if (phase.contraction)
@@ -32,6 +36,33 @@ ir::CompiledKernel compile_cpu(const ir::Kernel &kernel, const ir::CpuIsa &isa,
         compiled.assembly = module_assembly(builder, isa);
     compiled.object = make_object(builder, isa);
     return compiled;
+}
+
+namespace {
+
+class LlvmCompiler final : public Compiler {
+public:
+    LlvmCompiler(ir::CpuIsa isa, CompileOptions options)
+        : isa_(std::move(isa)), options_(options),
+          key_(fmt::format("{}\n{}\n{}\n{}\nfast_math={}", isa_.triple, isa_.features, isa_.vector_bytes,
+                           compiler_version(), options_.fast_math)) {}
+
+    const std::string &key() const override { return key_; }
+    ir::CompiledKernel compile(const ir::Kernel &kernel) const override {
+        return compile_cpu(kernel, isa_, options_);
+    }
+    bool needs_llvm() const override { return true; }
+
+private:
+    const ir::CpuIsa isa_;
+    const CompileOptions options_;
+    const std::string key_;
+};
+
+} // namespace
+
+std::unique_ptr<Compiler> make_llvm_compiler(ir::CpuIsa isa, CompileOptions options) {
+    return std::make_unique<LlvmCompiler>(std::move(isa), options);
 }
 
 } // namespace lz::codegen

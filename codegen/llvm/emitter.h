@@ -30,7 +30,7 @@ struct EmitOptions {
 };
 
 /// A value in the current context: one scalar, or one vector a part.
-struct Slot {
+struct Emitted {
     std::vector<Value> parts; ///< empty: not emitted yet
     bool varying = false;
     Value splat = nullptr; ///< of a scalar, good in `splat_block` and, if that is null, everywhere
@@ -94,8 +94,8 @@ private:
     // --- regions.cpp: values and where they are computed
     void emit_region(const ir::Region &region);
     void emit_instr(ir::KValue v);
-    Slot compute(ir::KValue v);
-    Slot vary(const std::function<Value(int part)> &of_part); ///< one Value a part
+    Emitted compute(ir::KValue v);
+    Emitted vary(const std::function<Value(int part)> &of_part); ///< one Value a part
     /// Emits what does not depend on axes that are not bound yet. `runs`: the region is certain to run.
     void hoist(const ir::Region &region, bool runs);
     bool can_hoist(ir::KValue v, bool runs) const;
@@ -118,7 +118,7 @@ private:
         Value pointer; ///< of the element (One), of the first lane, or a vector of pointers (Scattered)
         Value stride = nullptr; ///< Strided: elements between lanes
     };
-    Slot load(const ir::Instr &instr);
+    Emitted load(const ir::Instr &instr);
     void fetch_ahead(uint32_t id, Value pointer);
     void store(const ir::Instr &instr);
     Address address(const ir::Access &access, uint32_t id, int part);
@@ -132,7 +132,7 @@ private:
     Value alignment_peel(const ir::Region &region, ir::AxisId axis, Value lo, Value hi, Value *aligned);
 
     // --- checks.cpp
-    Slot check(ir::KValue id);
+    Emitted check(ir::KValue id);
     void report_fault(ir::FaultCode code, ir::KValue check, Value value, Value limit);
 
     // --- loops.cpp: loops without vectors, and vector loops without reductions
@@ -201,7 +201,7 @@ private:
     Analysis analysis_;
     int width_ = 1;
     Context ctx_;
-    std::vector<Slot> values_;
+    std::vector<Emitted> values_;
     std::vector<ir::KValue> defined_; ///< in order of emission, for `forget`
     std::vector<ir::KValue> splats_;  ///< values whose splat `prepare` made, likewise
     /// Sums of addresses: of an access over the first `level` bound axes, or (level | kPointer) its pointer.
@@ -218,7 +218,7 @@ private:
     std::vector<uint32_t> ahead_; ///< accesses of loads that also ask for the next work item's element
     /// In a tile: loads whose values were transposed, and where those of the current row begin.
     std::vector<std::pair<ir::KValue, Value>> turned_;
-    std::vector<std::vector<Slot>> results_; ///< by loop: value and index of each reduction
+    std::vector<std::vector<Emitted>> results_; ///< by loop: value and index of each reduction
 };
 
 } // namespace lz::codegen

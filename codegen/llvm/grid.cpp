@@ -120,15 +120,8 @@ void PhaseEmitter::grid_line() {
 void PhaseEmitter::grid_range(AxisId axis, Value lo, Value hi) {
     const Mark before = mark();
     b_.if_then(b_.compare(Pred::Slt, lo, hi), [&] {
-        if (p_.inner == InnerTier::One) {
-            bind_axis(axis, lo);
-            hoist(p_.body, true);
-            emit_region(p_.body);
-            unbind_axis(axis);
-        } else {
-            hoist(p_.body, true);
-            vector_range(p_.body, axis, lo, hi);
-        }
+        hoist(p_.body, true);
+        vector_range(p_.body, axis, lo, hi);
     });
     forget(before);
 }

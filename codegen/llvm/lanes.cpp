@@ -63,11 +63,11 @@ void PhaseEmitter::emit_lanes(const Loop &loop, uint32_t id, Value begin, Value 
         prepare(loop.body, loop.axis);
     });
     forget(before);
-    std::vector<Slot> slots;
+    std::vector<Emitted> slots;
     size_t at = 0;
     for (const Reduction &r : loop.reductions) {
         slots.push_back({{flat[at++]}, false});
-        slots.push_back(is_arg(r) ? Slot{{flat[at++]}, false} : Slot{});
+        slots.push_back(is_arg(r) ? Emitted{{flat[at++]}, false} : Emitted{});
     }
     results_[id] = std::move(slots);
 }
@@ -360,20 +360,21 @@ void PhaseEmitter::emit_lanes_across(const Loop &loop, uint32_t id, Value begin,
     };
     flat = b_.loop(begin, end, step, flat, chunk, [&] { hoist(loop.body, true); });
     forget(before);
-    std::vector<Slot> slots;
+    std::vector<Emitted> slots;
     size_t from = 0;
     for (const Reduction &r : loop.reductions) {
         const bool varies = is_varying(r.value) || (r.index != kNoValue && is_varying(r.index));
         const auto take = [&] {
-            Slot s{{flat.begin() + static_cast<long>(from), flat.begin() + static_cast<long>(from) + parts},
-                   varies};
+            Emitted s{
+                {flat.begin() + static_cast<long>(from), flat.begin() + static_cast<long>(from) + parts},
+                varies};
             if (!varies)
                 s.parts = {b_.extract(s.parts[0], 0)};
             from += static_cast<size_t>(parts);
             return s;
         };
         slots.push_back(take());
-        slots.push_back(is_arg(r) ? take() : Slot{});
+        slots.push_back(is_arg(r) ? take() : Emitted{});
     }
     results_[id] = std::move(slots);
 }

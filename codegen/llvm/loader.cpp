@@ -1,4 +1,4 @@
-#include "codegen/codegen.h"
+#include "codegen/compiler.h"
 #include "ir/diagnostic.h"
 
 #include <llvm/Config/llvm-config.h>

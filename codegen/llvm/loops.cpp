@@ -25,8 +25,7 @@ void PhaseEmitter::emit_loop(uint32_t id) {
     const Loop &loop = k_.loops[id];
     Value begin = loop.begin == kNoValue ? b_.i64(0) : scalar(loop.begin);
     Value end = loop.end == kNoValue ? extent(loop.axis) : scalar(loop.end);
-    const bool one = p_.inner == InnerTier::One && !p_.vector_grid && analysis_.one_lanes_axis();
-    const bool lanes = loop.order == LoopOrder::Lanes && !one;
+    const bool lanes = loop.order == LoopOrder::Lanes;
     if (lanes && ctx_.axis == kNoAxis)
         emit_lanes(loop, id, begin, end);
     else if (lanes && !loop.reductions.empty())
@@ -135,7 +134,7 @@ void PhaseEmitter::emit_sequential(const Loop &loop, uint32_t id, Value begin, V
     }
     forget(before);
     const Partials partials = regroup(flat, start);
-    std::vector<Slot> slots(2 * loop.reductions.size());
+    std::vector<Emitted> slots(2 * loop.reductions.size());
     for (size_t i = 0; i < partials.size(); ++i) {
         const Reduction &r = loop.reductions[i];
         const auto n = static_cast<long>(varies(r) ? ctx_.parts : 1);

@@ -128,8 +128,8 @@ void PhaseEmitter::emit_region(const Region &region) {
     }
 }
 
-Slot PhaseEmitter::vary(const std::function<Value(int)> &of_part) {
-    Slot slot;
+Emitted PhaseEmitter::vary(const std::function<Value(int)> &of_part) {
+    Emitted slot;
     slot.varying = true;
     for (int part = 0; part < ctx_.parts; ++part)
         slot.parts.push_back(of_part(part));
@@ -144,9 +144,9 @@ void PhaseEmitter::emit_instr(KValue v) {
     defined_.push_back(v);
 }
 
-Slot PhaseEmitter::compute(KValue v) {
+Emitted PhaseEmitter::compute(KValue v) {
     const Instr &instr = k_.instrs[v];
-    const auto one = [](Value value) { return Slot{{value}, false}; };
+    const auto one = [](Value value) { return Emitted{{value}, false}; };
     switch (instr.op) {
     case KOp::Const:
         return one(b_.constant(ssa_elem(instr.dtype), instr.bits));
@@ -206,13 +206,13 @@ Value PhaseEmitter::lane_indices(int part) {
 }
 
 Value PhaseEmitter::scalar(KValue v) {
-    const Slot &slot = values_[v];
+    const Emitted &slot = values_[v];
     LZ_CHECK(!slot.empty() && !slot.varying, "value %" + std::to_string(v) + " is not a scalar here");
     return slot.parts[0];
 }
 
 Value PhaseEmitter::operand(KValue v, int part) {
-    Slot &slot = values_[v];
+    Emitted &slot = values_[v];
     LZ_CHECK(!slot.empty(), "value %" + std::to_string(v) + " is used before it is computed");
     if (slot.varying)
         return slot.parts[static_cast<size_t>(part)];

@@ -1,6 +1,6 @@
 #include "codegen/llvm/target.h"
 
-#include "codegen/codegen.h"
+#include "codegen/compiler.h"
 #include "ir/diagnostic.h"
 #include "ir/host/per_thread.h"
 
@@ -282,7 +282,7 @@ ir::CpuIsa host_isa() {
 }
 
 std::string compiler_version() {
-    return "LLVM " LLVM_VERSION_STRING ", emitter 6";
+    return "LLVM " LLVM_VERSION_STRING ", emitter 7";
 }
 
 bool cpu_jit_available() {

@@ -38,7 +38,7 @@ ir::Device gpu(const Device &device, const char *function, Location loc) {
     return detail::to_ir(device, loc);
 }
 
-engine::GpuProperties properties_of(const Device &device, const char *function, Location loc) {
+ir::DeviceProperties properties_of(const Device &device, const char *function, Location loc) {
     const ir::Device at = gpu(device, function, loc);
     return detail::translated(loc, [&] { return engine::Engine::get().properties(at); });
 }
@@ -81,7 +81,7 @@ DeviceGuard::~DeviceGuard() {
 }
 
 DeviceProperties get_device_properties(const Device &device, Location loc) {
-    const engine::GpuProperties p = properties_of(device, "get_device_properties", loc);
+    const ir::DeviceProperties p = properties_of(device, "get_device_properties", loc);
     return {p.name, p.is_virtual, p.total_memory, p.major, p.minor, p.multi_processor_count, p.copy_engines};
 }
 std::string get_device_name(const Device &device, Location loc) {

@@ -7,7 +7,7 @@ namespace lz {
 namespace {
 
 /// Dead pending operations of this thread still hold their inputs until someone looks.
-engine::MemoryUse use(const Device &device, Location loc) {
+engine::MemoryTotals use(const Device &device, Location loc) {
     detail::pending_count();
     return engine::memory_use(detail::to_ir(device, loc));
 }

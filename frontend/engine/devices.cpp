@@ -56,6 +56,11 @@ std::vector<int> visible_devices(const Options &options, int count) {
     return visible;
 }
 
+/// Of code for the host.
+runtime::ModuleLoader loader() {
+    return Devices::wrap_loader() ? Devices::wrap_loader()(codegen::host_loader()) : codegen::host_loader();
+}
+
 static_assert(kMaxVirtualGpus == runtime::kMaxVirtualGpus);
 
 /// `wrong` says what is the matter with the model, if anything is.
@@ -90,17 +95,12 @@ Devices::WrapLoader &Devices::wrap_loader() {
     return wrap;
 }
 
-Devices::Devices(const Options &options)
-    : cpu_(codegen::cpu_jit_available() ? codegen::cpu_loader() : nullptr, 0,
-           {.delay_seed = options.virtual_delay}) {
+Devices::Devices(const Options &options) : cpu_(loader(), 0, {.delay_seed = options.virtual_delay}) {
     std::string wrong_model;
     const runtime::VirtualOptions virtuals = virtual_options(options, wrong_model);
-    if (virtuals.count > 0 && !codegen::cpu_jit_available()) {
-        why_no_gpu_ = "Virtual GPUs need the CPU's JIT, which this build of Lazuli was made without.";
-        log_line("devices", why_no_gpu_);
-    } else if (virtuals.count > 0) {
+    if (virtuals.count > 0) {
         try {
-            gpus_ = runtime::make_virtual_gpus(virtuals, codegen::cpu_loader());
+            gpus_ = runtime::make_virtual_gpus(virtuals, loader());
             if (gpus_.empty())
                 why_no_gpu_ = fmt::format("CUDA_VISIBLE_DEVICES hides all {} virtual GPUs.", virtuals.count);
         } catch (const ir::Failure &failure) {
@@ -141,14 +141,7 @@ std::vector<ir::DeviceInfo> Devices::infos() const {
         ir::DeviceInfo info;
         if (i > 0) {
             info.device = {ir::DeviceKind::Cuda, static_cast<uint8_t>(i - 1)};
-            const runtime::DeviceProperties properties = slots_[i].backend->properties();
-            info.memory_bandwidth = properties.memory_bandwidth;
-            info.flops = properties.flops;
-            info.link_bandwidth = properties.link_bandwidth;
-            info.peer_bandwidth = properties.peer_bandwidth;
-            info.launch_seconds = properties.launch_seconds;
-            info.submit_seconds = properties.submit_seconds;
-            info.wave_seconds = properties.wave_seconds;
+            static_cast<ir::DeviceRates &>(info) = slots_[i].backend->properties();
         }
         info.memory_bytes = static_cast<int64_t>(slots_[i].backend->total_memory());
         info.cache_bytes = host_cache_bytes();

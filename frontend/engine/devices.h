@@ -19,7 +19,7 @@ public:
     /// Tests: what stands between the engine and a GPU's backend. Set before the engine starts.
     using Wrap = std::function<std::unique_ptr<runtime::Backend>(std::unique_ptr<runtime::Backend>)>;
     static Wrap &wrap();
-    /// Tests: what stands between the kernel cache and the loader of compiled code. Set likewise.
+    /// Tests: what stands between the backends and the loader of the host's code. Set likewise.
     using WrapLoader = std::function<runtime::ModuleLoader(runtime::ModuleLoader)>;
     static WrapLoader &wrap_loader();
 

@@ -1,6 +1,7 @@
 #include "frontend/engine/engine.h"
 
 #include "codegen/cache/kernel_cache.h"
+#include "codegen/interpreter.h"
 #include "frontend/engine/compile/driver.h"
 #include "frontend/engine/compile/failure.h"
 #include "frontend/engine/devices.h"
@@ -9,11 +10,10 @@
 #include "frontend/engine/log.h"
 #include "frontend/engine/program_cache.h"
 #include "ir/host/float_environment.h"
-#include "ir/interpreter/interpreter.h"
+#include "ir/program/memory_use.h"
 #include "ir/text/text.h"
 #include "passes/devices/check_devices.h"
 #include "passes/explain/facts.h"
-#include "runtime/allocator/memory_use.h"
 #include "runtime/api/parallel.h"
 #include "runtime/before_exit.h"
 #include "runtime/executor/executor.h"
@@ -58,15 +58,19 @@ codegen::KernelCacheOptions cache_options(const Options &options) {
     codegen::KernelCacheOptions cache;
     cache.directory = options.cache_dir;
     cache.max_bytes = options.cache_bytes;
-    cache.compile.fast_math = options.fast_math;
-    cache.compile.want_text = options.dump.llvm;
-    cache.compile.want_assembly = options.dump.assembly;
     if (options.dump.llvm || options.dump.assembly)
         cache.directory.clear(); // what is dumped has to be made
-    if (Devices::wrap_loader())
-        cache.loader = Devices::wrap_loader()(codegen::cpu_loader());
     cache.log = [](const std::string &sentence) { log_line("cache", sentence); };
     return cache;
+}
+
+/// What makes code for the host's devices.
+std::unique_ptr<const codegen::Compiler> make_compiler(const Options &options, const ir::CpuIsa &isa) {
+    if (options.codegen == Codegen::Interpret || !codegen::cpu_jit_available())
+        return codegen::make_interpreter();
+    return codegen::make_llvm_compiler(isa, {.want_text = options.dump.llvm,
+                                             .want_assembly = options.dump.assembly,
+                                             .fast_math = options.fast_math});
 }
 
 /// The pool's size is settled before anything asks for it.
@@ -82,7 +86,7 @@ Options read_options() {
 struct Engine::Impl {
     Impl()
         : options(read_options()), devices(options), target(host_target(options, devices)),
-          kernels(target.cpu, cache_options(options)) {
+          kernels(cache_options(options)), cpu_compiler(make_compiler(options, target.cpu)) {
         number_target();
     }
 
@@ -94,9 +98,10 @@ struct Engine::Impl {
     }
 
     ExecutablePtr build(ir::Graph graph, const ir::Target &snapshot, std::span<const ir::StreamRef> streams);
+    /// What makes code for a device: virtual GPUs run the CPU's.
+    const codegen::Compiler &compiler(ir::Device) const { return *cpu_compiler; }
     void load_kernels(Executable &executable, const ir::Graph &graph, ir::Program program,
                       const Dumper &dumper);
-    RunReport interpret(const Executable &executable, const Bindings &bindings);
     void log_memory(int64_t number);
 
     const Options options;
@@ -106,6 +111,7 @@ struct Engine::Impl {
     /// Numbers of the targets so far, by fingerprint.
     std::unordered_map<std::string, uint32_t> target_numbers;
     codegen::KernelCache kernels;
+    std::unique_ptr<const codegen::Compiler> cpu_compiler;
     ProgramCache programs;
     CompileReasons reasons;
 
@@ -204,8 +210,7 @@ ExecutablePtr Engine::Impl::build(ir::Graph graph, const ir::Target &snapshot,
                                         reasons.why(graph), passes::plural(graph.nodes().size(), "operation"),
                                         passes::plural(result.program.kernels.size(), "kernel"),
                                         seconds_since(begin) * 1e3));
-    if (codegen::cpu_jit_available())
-        load_kernels(*executable, graph, std::move(result.program), dumper);
+    load_kernels(*executable, graph, std::move(result.program), dumper);
     executable->graph = std::move(graph);
     return executable;
 }
@@ -215,19 +220,23 @@ void Engine::Impl::load_kernels(Executable &executable, const ir::Graph &graph, 
     const HostEvent event("compile", "compile: kernels");
     const Clock::time_point begin = Clock::now();
     const codegen::KernelCacheStats before = kernels.stats();
-    std::vector<runtime::LoadedKernel> loaded;
-    std::vector<codegen::LoadedKernelPtr> cached;
+    std::vector<runtime::ProgramKernel> wanted = runtime::kernels_of(program);
+    std::vector<codegen::KernelRequest> requests;
+    for (const runtime::ProgramKernel &k : wanted)
+        requests.push_back({&program.kernels[k.kernel], &compiler(k.device), &devices.backend(k.device)});
+    std::vector<codegen::CachedKernelPtr> cached;
     try {
-        cached = kernels.get_all(program.kernels, [&](size_t k) { return kernel_called(graph, program, k); });
+        cached = kernels.get_all(requests,
+                                 [&](size_t r) { return kernel_called(graph, program, wanted[r].kernel); });
     } catch (const codegen::KernelFailure &failure) {
-        throw compile_failure(failure, graph, program);
+        throw compile_failure(failure, wanted[failure.request()].kernel, graph, program);
     }
-    for (size_t k = 0; k < cached.size(); ++k) {
-        loaded.push_back({cached[k]->module, cached[k]->symbols});
+    for (size_t r = 0; r < cached.size(); ++r) {
+        wanted[r].code = *cached[r];
         if (dumper.wanted().llvm)
-            dumper.write(fmt::format("kernel-{}", k), "ll", cached[k]->text);
+            dumper.write(fmt::format("kernel-{}", wanted[r].kernel), "ll", cached[r]->text);
         if (dumper.wanted().assembly)
-            dumper.write(fmt::format("kernel-{}", k), "s", cached[k]->assembly);
+            dumper.write(fmt::format("kernel-{}", wanted[r].kernel), "s", cached[r]->assembly);
     }
     const double took = seconds_since(begin);
     codegen_seconds = codegen_seconds + took;
@@ -239,72 +248,35 @@ void Engine::Impl::load_kernels(Executable &executable, const ir::Graph &graph, 
                              after.from_memory - before.from_memory, after.from_disk - before.from_disk,
                              took * 1e3));
     }
-    executable.program =
-        std::make_unique<runtime::LoadedProgram>(std::move(program), std::move(loaded), devices.slots());
+    executable.program = std::make_shared<const runtime::LoadedProgram>(std::move(program), std::move(wanted),
+                                                                        devices.slots());
 }
 
 int Engine::donor(const Executable &executable, size_t result) const {
     return executable.donors[result];
 }
 
-namespace {
-
-RunReport as_ours(runtime::RunReport ran) {
-    RunReport report;
-    for (auto &failed : ran.failures)
-        report.failures.push_back({std::move(failed.failure), std::move(failed.results)});
-    for (const auto &inherited : ran.inherited)
-        report.inherited.push_back({inherited.result, inherited.input});
-    return report;
-}
-
-/// Keeps the Program for as long as its run is in flight.
-class WatchedRun final : public Flight {
-public:
-    WatchedRun(ExecutablePtr executable, std::unique_ptr<runtime::InFlight> run)
-        : executable_(std::move(executable)), run_(std::move(run)) {}
-    bool done() override { return run_->done(); }
-    RunReport finish(std::span<const uint32_t> lost_inputs) override {
-        return as_ours(run_->finish(lost_inputs));
-    }
-
-private:
-    ExecutablePtr executable_;
-    std::unique_ptr<runtime::InFlight> run_;
-};
-
-} // namespace
-
 ir::StreamRef Engine::result_home(const Executable &executable, size_t result,
                                   std::span<const ir::StreamRef> streams) const {
-    return executable.program ? executable.program->result_home(result, streams) : ir::StreamRef{};
+    return executable.program->result_home(result, streams);
 }
 
 bool Engine::cpu_only(const Executable &executable) const {
-    return !executable.program || executable.program->cpu_only();
+    return executable.program->cpu_only();
 }
 
-Launched Engine::run(const ExecutablePtr &executable, const Bindings &bindings, bool watch) {
+ir::Launched Engine::run(const Executable &executable, const ir::Bindings &bindings, bool watch) {
     const ir::FloatEnvironment environment;
-    if (!executable->program)
-        return {impl_->interpret(*executable, bindings), nullptr};
     const Clock::time_point begin = impl_->options.log_run ? Clock::now() : Clock::time_point();
-    runtime::Launched launched =
-        runtime::run(*executable->program,
-                     {bindings.inputs, bindings.results, bindings.words, bindings.lines, bindings.input_uses,
-                      bindings.result_uses, bindings.ends, bindings.streams},
-                     watch);
-    impl_->launches.fetch_add(executable->program->launches(), std::memory_order_relaxed);
+    ir::Launched launched = runtime::run(*executable.program, bindings, watch);
+    impl_->launches.fetch_add(executable.program->launches(), std::memory_order_relaxed);
     if (impl_->options.log_run)
-        log_line("run", fmt::format("program {}: {} launches, {:.3f} ms{}", executable->number,
-                                    executable->program->launches(), seconds_since(begin) * 1e3,
+        log_line("run", fmt::format("program {}: {} launches, {:.3f} ms{}", executable.number,
+                                    executable.program->launches(), seconds_since(begin) * 1e3,
                                     launched.report.ok() ? "" : ", with failures"));
     if (impl_->options.log_memory)
-        impl_->log_memory(executable->number);
-    Launched out{launched.report.ok() ? RunReport{} : as_ours(std::move(launched.report)), nullptr};
-    if (launched.flight)
-        out.flight = std::make_unique<WatchedRun>(executable, std::move(launched.flight));
-    return out;
+        impl_->log_memory(executable.number);
+    return launched;
 }
 
 void Engine::Impl::log_memory(int64_t number) {
@@ -316,41 +288,6 @@ void Engine::Impl::log_memory(int64_t number) {
                              stats.reserved_bytes[runtime::StatPool::All].current,
                              stats.allocated_bytes[runtime::StatPool::All].peak));
     }
-}
-
-namespace {
-
-/// The graph at hand is the one that was compiled, and its lines are those of that recording.
-ir::Failure of_any_recording(const ir::Failure &failure) {
-    return {failure.kind(), failure.message(), {}, failure.node()};
-}
-
-} // namespace
-
-/// Builds without the JIT: the reference interpreter, into the caller's memory.
-RunReport Engine::Impl::interpret(const Executable &executable, const Bindings &bindings) {
-    const ir::Graph &graph = executable.graph;
-    RunReport report;
-    try {
-        std::vector<ir::HostTensor> inputs;
-        for (size_t i = 0; i < graph.params.size(); ++i) {
-            ir::HostTensor input{graph.type(graph.params[i].value), {}};
-            const auto *bytes = static_cast<const std::byte *>(bindings.inputs[i]);
-            input.bytes.assign(bytes, bytes + input.type.bytes());
-            inputs.push_back(std::move(input));
-        }
-        ir::Interpreted all = ir::interpret_all(graph, inputs, bindings.words);
-        for (size_t r = 0; r < all.results.size(); ++r)
-            if (const std::vector<std::byte> &bytes = all.results[r].bytes; !bytes.empty())
-                std::memcpy(bindings.results[r], bytes.data(), bytes.size());
-        for (ir::Interpreted::Failed &failed : all.failures)
-            report.failures.push_back({of_any_recording(failed.failure), std::move(failed.results)});
-    } catch (const ir::Failure &failure) {
-        std::vector<uint32_t> all(graph.results.size());
-        std::iota(all.begin(), all.end(), 0U);
-        report.failures.push_back({of_any_recording(failure), std::move(all)});
-    }
-    return report;
 }
 
 bool Engine::profiling() {
@@ -398,7 +335,7 @@ void wait_for(const runtime::Guard &guard) noexcept {
 
 } // namespace
 
-void Engine::allocate(Block &block, int64_t bytes, ir::StreamRef home, bool pinned) {
+void Engine::allocate(ValueMemory &block, int64_t bytes, ir::StreamRef home, bool pinned) {
     const auto size = static_cast<size_t>(bytes);
     block.home = home;
     block.pinned = pinned;
@@ -419,25 +356,25 @@ void Engine::allocate(Block &block, int64_t bytes, ir::StreamRef home, bool pinn
     }
 }
 
-runtime::MemoryUse *Engine::track(Block &block) {
-    runtime::MemoryUse *use = block.use.load(std::memory_order_acquire);
+ir::MemoryUse *Engine::track(ValueMemory &block) {
+    ir::MemoryUse *use = block.use.load(std::memory_order_acquire);
     if (use)
         return use;
-    auto *const made = new runtime::MemoryUse;
+    auto *const made = new ir::MemoryUse;
     if (block.use.compare_exchange_strong(use, made, std::memory_order_acq_rel))
         return made;
     delete made;
     return use;
 }
 
-void Engine::free(Block &block) noexcept {
+void Engine::free(ValueMemory &block) noexcept {
     Devices &devices = impl_->devices;
     runtime::CachingAllocator &allocator =
         block.pinned ? *devices.pinned() : devices.allocator(block.home.device);
     std::array<runtime::Guard, 8> usual;
     size_t count = 0;
     std::vector<runtime::Guard> many;
-    if (runtime::MemoryUse *const use = block.use.load(std::memory_order_acquire)) {
+    if (ir::MemoryUse *const use = block.use.load(std::memory_order_acquire)) {
         use->for_each(true, [&](const ir::Point &p) {
             if (p.stream == block.home)
                 return;
@@ -460,8 +397,8 @@ void Engine::free(Block &block) noexcept {
                                             : std::span<const runtime::Guard>(many));
 }
 
-bool Engine::is_idle(const Block &block, bool writer) const {
-    const runtime::MemoryUse *const use = block.use.load(std::memory_order_acquire);
+bool Engine::is_idle(const ValueMemory &block, bool writer) const {
+    const ir::MemoryUse *const use = block.use.load(std::memory_order_acquire);
     if (!use)
         return true;
     bool idle = true, late = false; // over by a model's clock, and not in earnest
@@ -479,8 +416,8 @@ bool Engine::is_idle(const Block &block, bool writer) const {
     return idle;
 }
 
-void Engine::wait(const Block &block, bool writer) const {
-    const runtime::MemoryUse *const use = block.use.load(std::memory_order_acquire);
+void Engine::wait(const ValueMemory &block, bool writer) const {
+    const ir::MemoryUse *const use = block.use.load(std::memory_order_acquire);
     if (!use)
         return;
     const auto synchronize_with = [&](const ir::Point &p) {
@@ -496,7 +433,7 @@ void Engine::wait(const Block &block, bool writer) const {
     std::ranges::for_each(points, synchronize_with);
 }
 
-void Engine::forget(Block &block) noexcept {
+void Engine::forget(ValueMemory &block) noexcept {
     delete block.use.exchange(nullptr);
 }
 
@@ -509,9 +446,8 @@ runtime::CachingAllocator *Engine::pinned_allocator() {
 const std::string &Engine::why_no_gpu() const {
     return impl_->devices.why_no_gpu();
 }
-GpuProperties Engine::properties(ir::Device device) const {
-    const runtime::DeviceProperties p = impl_->devices.backend(device).properties();
-    return {p.name, p.is_virtual, p.total_memory, p.major, p.minor, p.multi_processor_count, p.copy_engines};
+ir::DeviceProperties Engine::properties(ir::Device device) const {
+    return impl_->devices.backend(device).properties();
 }
 
 void Engine::check_devices(const ir::Graph &graph) const {

@@ -7,6 +7,7 @@
 #include "frontend/engine/options.h"
 #include "ir/diagnostic.h"
 #include "ir/graph/graph.h"
+#include "ir/program/run.h"
 #include "ir/stream.h"
 #include "ir/target.h"
 
@@ -22,7 +23,6 @@
 
 namespace lz::runtime {
 class CachingAllocator;
-class MemoryUse;
 } // namespace lz::runtime
 
 namespace lz::engine {
@@ -44,66 +44,13 @@ struct CompileStats {
     double codegen_seconds = 0;
 };
 
-/// Where inputs are and where results go, in the order of the Graph's params and results.
-struct Bindings {
-    std::span<void *const> inputs;
-    std::span<void *const> results; ///< for a donated result: the donor's memory
-    std::span<const int64_t> words; ///< runtime words, as Graph::runtime_words
-    /// The user's lines by recorded index, for profiles; needed only while `profiling()`.
-    std::span<const ir::Location> lines = {};
-    /// As runtime::Bindings: earlier uses of the memory on streams.
-    std::span<runtime::MemoryUse *const> input_uses = {};
-    std::span<runtime::MemoryUse *const> result_uses = {};
-    std::vector<ir::Point> *ends = nullptr;
-    /// What the user's streams of the Graph stand for, by device and number in the Graph; empty: themselves.
-    std::span<const ir::StreamRef> streams = {};
-};
-
-/// What went wrong while a Program ran; results not named are right.
-struct RunReport {
-    struct Failed {
-        ir::Failure failure;           ///< node() is the recorded index, where one is known
-        std::vector<uint32_t> results; ///< results that could not be computed
-    };
-    std::vector<Failed> failures;
-    /// Results that are lost because an input was.
-    struct Inherited {
-        uint32_t result, input;
-    };
-    std::vector<Inherited> inherited;
-    bool ok() const { return failures.empty() && inherited.empty(); }
-};
-
-/// A run on streams in which something may still fail.
-class Flight {
-public:
-    virtual ~Flight() = default;
-    virtual bool done() = 0;
-    /// Waits; then what went wrong. Once.
-    virtual RunReport finish(std::span<const uint32_t> lost_inputs) = 0;
-};
-
-struct Launched {
-    RunReport report;
-    std::unique_ptr<Flight> flight; ///< null when nothing more can show
-};
-
-/// What a GPU is, for people.
-struct GpuProperties {
-    std::string name;
-    bool is_virtual = false;
-    int64_t total_memory = 0;
-    int major = 0, minor = 0;
-    int multi_processor_count = 0, copy_engines = 0;
-};
-
 /// Memory of a value: where it is, in whose order it was taken, and what streams do with it.
-struct Block {
+struct ValueMemory {
     void *data = nullptr;
     ir::StreamRef home; ///< of the CPU for host memory
     bool pinned = false;
     /// Owned; null while no stream has touched it. Two threads may be the first to use it on streams.
-    std::atomic<runtime::MemoryUse *> use{nullptr};
+    std::atomic<ir::MemoryUse *> use{nullptr};
 };
 
 class Engine {
@@ -132,7 +79,7 @@ public:
     /// Whether all of it runs on the CPU.
     bool cpu_only(const Executable &executable) const;
     /// As runtime::run. Never throws for the user's mistakes: they are in the report.
-    Launched run(const ExecutablePtr &executable, const Bindings &bindings, bool watch = false);
+    ir::Launched run(const Executable &executable, const ir::Bindings &bindings, bool watch = false);
 
     /// Whether a profile is on.
     static bool profiling();
@@ -146,17 +93,17 @@ public:
 
     /// Memory from the home's caching allocator, or pinned memory of the host; throws Failure(OutOfMemory),
     /// and Failure(Device) for pinned memory where there is no GPU. Blocks of GPUs come with a `use`.
-    void allocate(Block &block, int64_t bytes, ir::StreamRef home, bool pinned = false);
+    void allocate(ValueMemory &block, int64_t bytes, ir::StreamRef home, bool pinned = false);
     /// Never waits (S54).
-    void free(Block &block) noexcept;
+    void free(ValueMemory &block) noexcept;
     /// The block is used on streams from now on: gives it a `use`.
-    static runtime::MemoryUse *track(Block &block);
+    static ir::MemoryUse *track(ValueMemory &block);
     /// Whether everything noted of it is over; for a reader, or a writer.
-    bool is_idle(const Block &block, bool writer) const;
+    bool is_idle(const ValueMemory &block, bool writer) const;
     /// Waits until it is.
-    void wait(const Block &block, bool writer) const;
+    void wait(const ValueMemory &block, bool writer) const;
     /// Drops the notes of a block whose memory is not ours.
-    static void forget(Block &block) noexcept;
+    static void forget(ValueMemory &block) noexcept;
     /// The allocator itself, for statistics (frontend/engine and tests only: its header belongs to the
     /// runtime).
     runtime::CachingAllocator &allocator(ir::Device device);
@@ -164,7 +111,7 @@ public:
     runtime::CachingAllocator *pinned_allocator();
     /// Why there is no GPU, as a whole sentence; empty when there is one.
     const std::string &why_no_gpu() const;
-    GpuProperties properties(ir::Device device) const;
+    ir::DeviceProperties properties(ir::Device device) const;
     /// Whether `from` could address memory of `to`, and whether it may now.
     bool can_access_peer(ir::Device from, ir::Device to) const;
     bool peer_access(ir::Device from, ir::Device to) const;

@@ -12,10 +12,8 @@ namespace lz::engine {
 
 class Executable {
 public:
-    /// Compiled code; null in builds without the CPU JIT, where the interpreter runs `graph`.
-    std::unique_ptr<runtime::LoadedProgram> program;
-    /// The graph as recorded: for the interpreter, and for explain.
-    ir::Graph graph;
+    std::shared_ptr<const runtime::LoadedProgram> program; ///< its flights keep it
+    ir::Graph graph;                                       ///< as recorded, for explain
     std::vector<int> donors; ///< by result: the input whose memory it takes over, or -1
     std::string explanation;
     int64_t number = 0; ///< of the Program, in the order of compiling

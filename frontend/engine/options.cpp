@@ -234,6 +234,11 @@ Options Options::from_environment() {
         if (!options.automatic_transfer && *value != "explicit")
             complain("LAZULI_TRANSFER", *value, "explicit or automatic");
     }
+    if (const auto value = variable("LAZULI_CODEGEN")) {
+        options.codegen = *value == "interpret" ? Codegen::Interpret : Codegen::Llvm;
+        if (options.codegen == Codegen::Llvm && *value != "llvm")
+            complain("LAZULI_CODEGEN", *value, "llvm or interpret");
+    }
 #ifndef NDEBUG
     options.warn_views = true;
 #endif

@@ -16,17 +16,21 @@ struct Dumps {
     bool any() const { return graph || passes || kernel || llvm || assembly || program || explain || dot; }
 };
 
+/// What makes code for the CPU and for virtual GPUs.
+enum class Codegen : uint8_t { Llvm, Interpret };
+
 struct Options {
     Dumps dump;               ///< LAZULI_DUMP=graph,passes,kernel,llvm,asm,program,explain,dot
     std::string dump_dir;     ///< LAZULI_DUMP_DIR: files instead of stderr
     bool log_compile = false; ///< LAZULI_LOG=compile|run|memory (comma separated)
     bool log_run = false;
     bool log_memory = false;
-    bool verify = false;            ///< LAZULI_VERIFY=1
-    bool launch_blocking = false;   ///< LAZULI_LAUNCH_BLOCKING=1 or CUDA_LAUNCH_BLOCKING=1
-    bool fast_math = false;         ///< LAZULI_FAST_MATH=1
-    bool fuse = true;               ///< LAZULI_FUSE=0: every operation its own kernel
-    bool no_memory_caching = false; ///< LAZULI_NO_MEMORY_CACHING=1
+    bool verify = false;             ///< LAZULI_VERIFY=1
+    bool launch_blocking = false;    ///< LAZULI_LAUNCH_BLOCKING=1 or CUDA_LAUNCH_BLOCKING=1
+    bool fast_math = false;          ///< LAZULI_FAST_MATH=1
+    bool fuse = true;                ///< LAZULI_FUSE=0: every operation its own kernel
+    Codegen codegen = Codegen::Llvm; ///< LAZULI_CODEGEN=llvm|interpret; builds without LLVM interpret
+    bool no_memory_caching = false;  ///< LAZULI_NO_MEMORY_CACHING=1
     bool check_devices = false; ///< LAZULI_CHECK_DEVICES=1: errors of S06 are thrown by the operation itself
     bool warn_views = false; ///< LAZULI_WARN=views: a change in place that PyTorch would make elsewhere, too
     bool automatic_transfer = false; ///< LAZULI_TRANSFER=explicit|automatic

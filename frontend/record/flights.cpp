@@ -178,7 +178,7 @@ static_assert(static_cast<int>(ir::Op::RecordEvent) + 1 == static_cast<int>(ir::
               "is_effect knows the order of the op table");
 
 struct Watched {
-    std::unique_ptr<engine::Flight> flight;
+    std::unique_ptr<ir::Flight> flight;
     const Recorder *owner = nullptr;     ///< whose thread launched it; null: that has ended
     std::vector<Node *> inputs, results; ///< a use of each
     std::vector<Location> lines;         ///< by recorded index
@@ -260,7 +260,7 @@ void Watched::find_failures(Culprits &culprits, F &&told) {
     for (uint32_t i = 0; i < inputs.size(); ++i)
         if (inputs[i]->state.load(std::memory_order_acquire) == State::Failed)
             lost.push_back(i);
-    const engine::RunReport report = flight->finish(lost);
+    const ir::RunReport report = flight->finish(lost);
     for (const auto &failed : report.failures) {
         const uint32_t at = failed.failure.node();
         culprits.unknown |= at >= nodes.size();
@@ -316,7 +316,7 @@ void Thrown::postpone() {
     more_.clear();
 }
 
-WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<engine::Flight> flight) {
+WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<ir::Flight> flight) {
     WatchedPtr watched(new Watched);
     watched->flight = std::move(flight);
     watched->owner = Recorder::current_or_null();

@@ -77,7 +77,7 @@ struct WatchedDeleter {
 };
 using WatchedPtr = std::unique_ptr<Watched, WatchedDeleter>;
 /// Called between the run and the moment when its results become ready: from here on they are in flight.
-WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<engine::Flight> flight);
+WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<ir::Flight> flight);
 /// Called when they are ready.
 void hand_over(WatchedPtr watched) noexcept;
 

@@ -46,7 +46,7 @@ public:
     /// Room for what a run of it binds.
     struct Bound {
         std::vector<void *> inputs, results;
-        std::vector<runtime::MemoryUse *> input_uses, result_uses;
+        std::vector<ir::MemoryUse *> input_uses, result_uses;
         std::vector<Storage *> storages; ///< of the results
     };
 

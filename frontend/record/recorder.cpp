@@ -5,7 +5,7 @@
 #include "frontend/record/access.h"
 #include "frontend/record/flights.h"
 #include "frontend/record/linearise.h"
-#include "frontend/record/sync.h"
+#include "frontend/record/record.h"
 
 #include <algorithm>
 #include <mutex>

@@ -13,7 +13,7 @@ namespace lz::detail {
 /// user's deleter for adopted memory.
 struct Storage {
     std::atomic<uint32_t> refs{1};
-    engine::Block block;
+    engine::ValueMemory block;
     int64_t bytes = 0;
     bool adopted = false; ///< the user's memory: never written by the engine
     std::atomic<bool> exposed{

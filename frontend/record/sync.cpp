@@ -118,10 +118,10 @@ private:
         const size_t ends_before = thread_.issued.size();
         thread_.issued.reserve(ends_before + kUsualEnds);
         launched_ = true;
-        engine::Launched launched = engine.run(executable,
-                                               {inputs_, results_, recording_.words, lines, input_uses_,
-                                                result_uses_, &thread_.issued, recording_.streams},
-                                               watch);
+        ir::Launched launched = engine.run(*executable,
+                                           {inputs_, results_, recording_.words, lines, input_uses_,
+                                            result_uses_, &thread_.issued, recording_.streams},
+                                           watch);
         if (thread_.issued.size() != ends_before)
             hold_back(ends_before);
         keep_latest(thread_.issued, ends_before);
@@ -372,9 +372,9 @@ private:
     WatchedPtr watched_;
     PerThread &thread_ = per_thread();
     std::vector<void *> &inputs_ = recording_.bound.inputs;
-    std::vector<runtime::MemoryUse *> &input_uses_ = recording_.bound.input_uses;
+    std::vector<ir::MemoryUse *> &input_uses_ = recording_.bound.input_uses;
     std::vector<void *> &results_ = recording_.bound.results;
-    std::vector<runtime::MemoryUse *> &result_uses_ = recording_.bound.result_uses;
+    std::vector<ir::MemoryUse *> &result_uses_ = recording_.bound.result_uses;
     std::vector<Storage *> &storages_ = recording_.bound.storages;
 };
 

@@ -6,7 +6,7 @@
 
 #include "lz_opt_run.h"
 
-#include "codegen/codegen.h"
+#include "codegen/compiler.h"
 #include "ir/diagnostic.h"
 #include "ir/kernel/kernel.h"
 #include "ir/program/program.h"

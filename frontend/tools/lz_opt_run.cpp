@@ -1,7 +1,8 @@
 #include "lz_opt_run.h"
 
 #include "codegen/cache/kernel_cache.h"
-#include "codegen/codegen.h"
+#include "codegen/compiler.h"
+#include "codegen/interpreter.h"
 #include "frontend/engine/devices.h"
 #include "ir/diagnostic.h"
 #include "runtime/executor/executor.h"
@@ -24,20 +25,20 @@ using namespace ir;
 namespace {
 
 /// Memory for as long as a run needs it, with who uses it.
-class Block {
+class DeviceMemory {
 public:
-    Block(runtime::CachingAllocator &allocator, int64_t bytes, runtime::StreamId stream)
+    DeviceMemory(runtime::CachingAllocator &allocator, int64_t bytes, runtime::StreamId stream)
         : allocator_(&allocator), memory_(allocator.allocate(static_cast<size_t>(bytes), stream)) {}
-    Block(const Block &) = delete;
-    Block &operator=(const Block &) = delete;
-    ~Block() { allocator_->free(memory_); }
+    DeviceMemory(const DeviceMemory &) = delete;
+    DeviceMemory &operator=(const DeviceMemory &) = delete;
+    ~DeviceMemory() { allocator_->free(memory_); }
     void *get() const { return memory_; }
-    runtime::MemoryUse &use() { return use_; }
+    ir::MemoryUse &use() { return use_; }
 
 private:
     runtime::CachingAllocator *allocator_;
     void *memory_;
-    runtime::MemoryUse use_;
+    ir::MemoryUse use_;
 };
 
 engine::Options machine_options(const Target &target, std::optional<uint64_t> delay) {
@@ -155,21 +156,28 @@ std::vector<HostTensor> inputs_of(const Graph &graph) {
 
 std::vector<HostTensor> run_program(const Graph &graph, const Program &program, const Target &target,
                                     std::span<const HostTensor> inputs, std::optional<uint64_t> delay) try {
-    codegen::KernelCache cache(target.cpu, {});
-    std::vector<runtime::LoadedKernel> kernels;
-    for (const codegen::LoadedKernelPtr &kernel : cache.get_all(program.kernels))
-        kernels.push_back({kernel->module, kernel->symbols});
-
     Machine machine(target, program, delay);
+    const std::unique_ptr<codegen::Compiler> compiler =
+        codegen::cpu_jit_available() ? codegen::make_llvm_compiler(target.cpu) : codegen::make_interpreter();
+    codegen::KernelCache cache({});
+    std::vector<runtime::ProgramKernel> kernels = runtime::kernels_of(program);
+    std::vector<codegen::KernelRequest> requests;
+    for (const runtime::ProgramKernel &k : kernels)
+        requests.push_back({&program.kernels[k.kernel], compiler.get(), &machine.backend(k.device)});
+    const std::vector<codegen::CachedKernelPtr> cached = cache.get_all(requests);
+    for (size_t k = 0; k < kernels.size(); ++k)
+        kernels[k].code = *cached[k];
+
     const Effects effects(graph);
     const runtime::LoadedProgram loaded(program, std::move(kernels), machine.slots());
 
-    std::deque<Block> blocks;
+    std::deque<DeviceMemory> blocks;
     std::vector<void *> input_memory, result_memory;
-    std::vector<runtime::MemoryUse *> input_uses, result_uses;
+    std::vector<ir::MemoryUse *> input_uses, result_uses;
     for (const HostTensor &input : inputs) {
         const Device device = input.type.device;
-        Block &block = blocks.emplace_back(machine.allocator(device), input.type.bytes(), kDefaultStream);
+        DeviceMemory &block =
+            blocks.emplace_back(machine.allocator(device), input.type.bytes(), kDefaultStream);
         machine.copy(block.get(), input.bytes.data(), input.type.bytes(), device);
         input_memory.push_back(block.get());
         input_uses.push_back(&block.use());
@@ -182,24 +190,24 @@ std::vector<HostTensor> run_program(const Graph &graph, const Program &program, 
             continue;
         }
         const TensorType &type = graph.type(graph.results[r]);
-        Block &block =
+        DeviceMemory &block =
             blocks.emplace_back(machine.allocator(type.device), type.bytes(), loaded.result_home(r).stream);
         result_memory.push_back(block.get());
         result_uses.push_back(&block.use());
     }
     std::vector<Point> ends;
-    runtime::Bindings bindings{input_memory, result_memory, effects.words()};
+    Bindings bindings{input_memory, result_memory, effects.words()};
     if (!loaded.cpu_only()) {
         bindings.input_uses = input_uses;
         bindings.result_uses = result_uses;
         bindings.ends = &ends;
     }
-    runtime::Launched launched = runtime::run(loaded, bindings);
+    Launched launched = runtime::run(loaded, bindings);
     for (const Point &end : ends)
         machine.wait(end);
     if (launched.flight) {
         launched.flight->wait();
-        runtime::RunReport later = launched.flight->finish({});
+        RunReport later = launched.flight->finish({});
         std::ranges::move(later.failures, std::back_inserter(launched.report.failures));
     }
     if (!launched.report.ok())

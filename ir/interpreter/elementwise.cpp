@@ -59,7 +59,7 @@ void interpret_elementwise(const RefNode &node) {
     const bool select = node.attrs.op == Op::Select;
     const DType dtype = node.in(select ? 1 : 0).type.dtype;
     switch (node.attrs.op) {
-#define LZ_ELEMENTWISE(E, text, arity, rule, kernel, fref, iref)                                             \
+#define LZ_ELEMENTWISE(E, text, arity, rule, cost, kernel, fref, iref)                                       \
     case Op::E:                                                                                              \
         if (is_float(dtype))                                                                                 \
             map<double>(node, select,                                                                        \

@@ -34,6 +34,7 @@ struct KernelFrame {
     const int64_t *args;     ///< one value a Kernel argument
     const uint64_t *scalars; ///< one slot a Kernel scalar, see KScalar
     Fault *fault; ///< one a check, in the order of Kernel::instrs, the first for scratch too; or null
+    const void *code = nullptr; ///< Module::code
 };
 static_assert(offsetof(KernelFrame, fault) == 24, "emitted code knows this layout");
 
@@ -41,13 +42,26 @@ static_assert(offsetof(KernelFrame, fault) == 24, "emitted code knows this layou
 /// kernel has no Worker buffers), 64-byte aligned. Called from many threads at once with disjoint ranges.
 using PhaseEntry = void (*)(const KernelFrame *frame, int64_t begin, int64_t end, void *worker);
 
-/// Code of one kernel for one target.
+/// What the bytes of a CompiledKernel are.
+enum class CodeFormat : uint8_t {
+    Object,     ///< an ELF object for the host: entries are PhaseEntry
+    KernelText, ///< Kernel IR as text, for the interpreter: likewise
+};
+
+/// One phase of a compiled kernel, and how it is launched: its work items are counted by `work_items`, and
+/// an entry of the host takes any range of them.
+struct CompiledPhase {
+    std::string symbol;
+};
+
+/// Code of one kernel for one code target.
 struct CompiledKernel {
     std::string name;
-    std::vector<std::byte> object;    ///< ELF object (cpu) or cubin (cuda)
-    std::vector<std::string> symbols; ///< one a phase
-    std::string text;                 ///< LLVM or PTX text when a dump was asked for, else empty
-    std::string assembly;             ///< likewise
+    CodeFormat format = CodeFormat::Object;
+    std::vector<std::byte> object;
+    std::vector<CompiledPhase> phases; ///< as Kernel::phases
+    std::string text;                  ///< what was compiled, when a dump was asked for, else empty
+    std::string assembly;              ///< likewise
 };
 
 } // namespace lz::ir

@@ -118,7 +118,7 @@ KValue build_elementwise(KernelBuilder &b, Op op, std::span<const KValue> operan
     const auto operand = [&](size_t i) { return i < operands.size() ? operands[i] : kNoValue; };
     [[maybe_unused]] const KValue x = operand(0), y = operand(1), z = operand(2);
     switch (op) {
-#define LZ_ELEMENTWISE(E, text, arity, rule, kernel, fref, iref)                                             \
+#define LZ_ELEMENTWISE(E, text, arity, rule, cost, kernel, fref, iref)                                       \
     case Op::E:                                                                                              \
         return kernel;
 #include "ir/elementwise.def"

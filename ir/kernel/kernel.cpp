@@ -50,7 +50,7 @@ std::string_view name(StrideClass c) {
     return kNames[static_cast<size_t>(c)];
 }
 std::string_view name(InnerTier t) {
-    constexpr std::string_view kNames[] = {"one", "tiny", "any"};
+    constexpr std::string_view kNames[] = {"tiny", "any"};
     return kNames[static_cast<size_t>(t)];
 }
 std::string_view name(StoreTier t) {

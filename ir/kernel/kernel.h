@@ -301,24 +301,11 @@ public:
     KValue rint(KValue x) { return arith(KOp::Rint, x); }
     KValue sqrt(KValue x) { return arith(KOp::Sqrt, x); }
     KValue scalb(KValue x, KValue k) { return arith(KOp::Scalb, x, k); }
-    KValue rsqrt(KValue x) { return arith(KOp::Rsqrt, x); }
-    KValue exp(KValue x) { return arith(KOp::Exp, x); }
-    KValue expm1(KValue x) { return arith(KOp::Expm1, x); }
-    KValue log(KValue x) { return arith(KOp::Log, x); }
-    KValue log1p(KValue x) { return arith(KOp::Log1p, x); }
-    KValue log2(KValue x) { return arith(KOp::Log2, x); }
-    KValue sin(KValue x) { return arith(KOp::Sin, x); }
-    KValue cos(KValue x) { return arith(KOp::Cos, x); }
-    KValue tan(KValue x) { return arith(KOp::Tan, x); }
-    KValue asin(KValue x) { return arith(KOp::Asin, x); }
-    KValue acos(KValue x) { return arith(KOp::Acos, x); }
-    KValue atan(KValue x) { return arith(KOp::Atan, x); }
-    KValue atan2(KValue x, KValue y) { return arith(KOp::Atan2, x, y); }
-    KValue sinh(KValue x) { return arith(KOp::Sinh, x); }
-    KValue cosh(KValue x) { return arith(KOp::Cosh, x); }
-    KValue tanh(KValue x) { return arith(KOp::Tanh, x); }
-    KValue erf(KValue x) { return arith(KOp::Erf, x); }
-    KValue sigmoid(KValue x) { return arith(KOp::Sigmoid, x); }
+#define LZ_MATH1(E, f, ...)                                                                                  \
+    KValue f(KValue x) { return arith(KOp::E, x); }
+#define LZ_MATH2(E, f, ...)                                                                                  \
+    KValue f(KValue x, KValue y) { return arith(KOp::E, x, y); }
+#include "ir/kernel/math.def"
     KValue check_index(KValue index, KValue extent) {
         return emit(KOp::CheckIndex, DType::I64, index, extent, guard_);
     }

@@ -16,7 +16,6 @@ enum class StrideClass : uint8_t {
 
 /// Tier of the extent of the vectorised axis.
 enum class InnerTier : uint8_t {
-    One,  ///< exactly 1: no inner loop
     Tiny, ///< 2 to 16
     Any,  ///< everything else; tails are masks
 };
@@ -29,7 +28,7 @@ std::string_view name(InnerTier t);
 std::string_view name(StoreTier t);
 
 constexpr InnerTier inner_tier(int64_t extent) {
-    return extent == 1 ? InnerTier::One : extent <= 16 && extent > 1 ? InnerTier::Tiny : InnerTier::Any;
+    return extent <= 16 && extent > 1 ? InnerTier::Tiny : InnerTier::Any;
 }
 
 } // namespace lz::ir

@@ -307,42 +307,11 @@ void cast(const Lanes &l, DType to, DType from) {
 
 double libm(KOp op, double x, double y) {
     switch (op) {
-    case KOp::Exp:
-        return std::exp(x);
-    case KOp::Expm1:
-        return std::expm1(x);
-    case KOp::Log:
-        return std::log(x);
-    case KOp::Log1p:
-        return std::log1p(x);
-    case KOp::Log2:
-        return std::log2(x);
-    case KOp::Rsqrt:
-        return 1 / std::sqrt(x);
-    case KOp::Sin:
-        return std::sin(x);
-    case KOp::Cos:
-        return std::cos(x);
-    case KOp::Tan:
-        return std::tan(x);
-    case KOp::Asin:
-        return std::asin(x);
-    case KOp::Acos:
-        return std::acos(x);
-    case KOp::Atan:
-        return std::atan(x);
-    case KOp::Atan2:
-        return std::atan2(x, y);
-    case KOp::Sinh:
-        return std::sinh(x);
-    case KOp::Cosh:
-        return std::cosh(x);
-    case KOp::Tanh:
-        return std::tanh(x);
-    case KOp::Erf:
-        return std::erf(x);
-    case KOp::Sigmoid:
-        return 1 / (1 + std::exp(-x));
+#define LZ_MATH1(E, f, cost, reference)                                                                      \
+    case KOp::E:                                                                                             \
+        return reference;
+#define LZ_MATH2(E, f, cost, reference) LZ_MATH1(E, f, cost, reference)
+#include "ir/kernel/math.def"
     case KOp::Pow:
         return std::pow(x, y);
     case KOp::Fmod:

@@ -18,7 +18,7 @@ inline constexpr std::array<std::string_view, 5> kBufferModes = {"in", "out", "i
 inline constexpr std::array<std::string_view, 6> kReduceOps = {"add", "mul",    "max",
                                                                "min", "argmax", "argmin"};
 inline constexpr std::array<std::string_view, 2> kLoopOrders = {"lanes", "sequential"};
-inline constexpr std::array<std::string_view, 3> kInnerTiers = {"one", "tiny", "any"};
+inline constexpr std::array<std::string_view, 2> kInnerTiers = {"tiny", "any"};
 inline constexpr std::array<std::string_view, 2> kStoreTiers = {"cached", "streaming"};
 
 /// A constant in storage format as text: `1.5`, `-inf`, `nan`, `true`; `0x7fc00001` for other NaNs.

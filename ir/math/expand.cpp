@@ -15,16 +15,11 @@ struct Expansion {
     BinaryFn binary = nullptr;
 };
 constexpr Expansion kExpansions[] = {
-    {.op = KOp::Exp, .unary = math::exp},         {.op = KOp::Expm1, .unary = math::expm1},
-    {.op = KOp::Log, .unary = math::log},         {.op = KOp::Log1p, .unary = math::log1p},
-    {.op = KOp::Log2, .unary = math::log2},       {.op = KOp::Rsqrt, .unary = math::rsqrt},
-    {.op = KOp::Sin, .unary = math::sin},         {.op = KOp::Cos, .unary = math::cos},
-    {.op = KOp::Tan, .unary = math::tan},         {.op = KOp::Asin, .unary = math::asin},
-    {.op = KOp::Acos, .unary = math::acos},       {.op = KOp::Atan, .unary = math::atan},
-    {.op = KOp::Sinh, .unary = math::sinh},       {.op = KOp::Cosh, .unary = math::cosh},
-    {.op = KOp::Tanh, .unary = math::tanh},       {.op = KOp::Erf, .unary = math::erf},
-    {.op = KOp::Sigmoid, .unary = math::sigmoid}, {.op = KOp::Atan2, .binary = math::atan2},
-    {.op = KOp::Pow, .binary = math::pow},        {.op = KOp::Fmod, .binary = math::fmod},
+#define LZ_MATH1(E, f, ...) {.op = KOp::E, .unary = math::f},
+#define LZ_MATH2(E, f, ...) {.op = KOp::E, .binary = math::f},
+#include "ir/kernel/math.def"
+    {.op = KOp::Pow, .binary = math::pow},
+    {.op = KOp::Fmod, .binary = math::fmod},
     {.op = KOp::IntPow, .binary = math::int_pow},
 };
 

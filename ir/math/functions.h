@@ -7,24 +7,9 @@
 
 namespace lz::ir::math {
 
-Expr exp(Expr x);
-Expr expm1(Expr x);
-Expr sinh(Expr x);
-Expr cosh(Expr x);
-Expr tanh(Expr x);
-Expr sigmoid(Expr x);
-Expr erf(Expr x);
-Expr log(Expr x);
-Expr log1p(Expr x);
-Expr log2(Expr x);
-Expr rsqrt(Expr x);
-Expr sin(Expr x);
-Expr cos(Expr x);
-Expr tan(Expr x);
-Expr asin(Expr x);
-Expr acos(Expr x);
-Expr atan(Expr x);
-Expr atan2(Expr y, Expr x);
+#define LZ_MATH1(E, f, ...) Expr f(Expr x);
+#define LZ_MATH2(E, f, ...) Expr f(Expr x, Expr y);
+#include "ir/kernel/math.def"
 Expr pow(Expr x, Expr y);
 Expr fmod(Expr x, Expr y);    ///< exact
 Expr int_pow(Expr x, Expr y); ///< integers, wraps

@@ -14,39 +14,8 @@ namespace lz::passes {
 
 using namespace ir;
 
-namespace {
-
-struct Cost {
-    Op op;
-    int ops;
-};
-
-/// Instructions that `expand_math` makes of them, roughly. What is not listed is one.
-constexpr Cost kCosts[] = {
-    {Op::Div, 2},    {Op::FloorDiv, 8}, {Op::Remainder, 8}, {Op::Fmod, 8},    {Op::Pow, 12},
-    {Op::Atan2, 8},  {Op::Exp, 4},      {Op::Expm1, 6},     {Op::Log, 5},     {Op::Log1p, 6},
-    {Op::Log2, 5},   {Op::Sqrt, 2},     {Op::Rsqrt, 2},     {Op::Sin, 6},     {Op::Cos, 6},
-    {Op::Tan, 8},    {Op::Asin, 6},     {Op::Acos, 6},      {Op::Atan, 6},    {Op::Sinh, 6},
-    {Op::Cosh, 6},   {Op::Tanh, 5},     {Op::Erf, 6},       {Op::Sigmoid, 5}, {Op::Philox, 16},
-    {Op::Gather, 3}, {Op::Iota, 2},     {Op::Pad, 3},       {Op::Concat, 4},  {Op::UpdateSlice, 4},
-};
-
-constexpr size_t kNumOps = 256;
-
-constexpr std::array<uint8_t, kNumOps> cost_table() {
-    std::array<uint8_t, kNumOps> table{};
-    for (auto &entry : table)
-        entry = 1;
-    for (const Cost &c : kCosts)
-        table[static_cast<size_t>(c.op)] = static_cast<uint8_t>(c.ops);
-    return table;
-}
-constexpr auto kCostTable = cost_table();
-
-} // namespace
-
 int scalar_ops(Op op, DType) {
-    return kCostTable[static_cast<size_t>(op)];
+    return info(op).cost;
 }
 
 int fused_ops(const Graph &graph, const Node &node) {

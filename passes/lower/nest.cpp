@@ -2,10 +2,10 @@
 
 #include "ir/diagnostic.h"
 #include "passes/explain/facts.h"
+#include "passes/lower/concat.h"
 #include "passes/lower/domain.h"
 #include "passes/lower/emit.h"
 #include "passes/lower/pieces.h"
-#include "passes/lower/concat.h"
 
 #include <algorithm>
 

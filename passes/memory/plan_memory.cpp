@@ -24,7 +24,7 @@ int64_t aligned(int64_t bytes) {
 }
 
 /// Memory that one or more buffers have, one after another.
-struct Slot {
+struct Allocation {
     int64_t bytes = 0;
     Device device;
     uint32_t first = 0, last = 0; // steps
@@ -64,7 +64,7 @@ public:
         layout();
         find_reuses();
         for (uint32_t b = 0; b < plan_.buffers.size(); ++b)
-            finish(plan_.buffers[b], slots_[slot_of_[b]]);
+            finish(plan_.buffers[b], allocations_[allocation_of_[b]]);
         return std::move(plan_);
     }
 
@@ -81,14 +81,14 @@ private:
 
     StreamRef stream_of(uint32_t s) const { return schedule_.streams[schedule_.stream[s]]; }
 
-    void use(uint32_t slot, uint32_t s) {
+    void use(uint32_t allocation, uint32_t s) {
         if (clocks_)
-            slots_[slot].uses.add(clocks_->position(s), schedule_.end[s]);
+            allocations_[allocation].uses.add(clocks_->position(s), schedule_.end[s]);
     }
 
     /// Whether all uses so far are over when step `s` begins, in order or by the estimates.
-    bool is_over(uint32_t slot, uint32_t s) const {
-        const LastUses &uses = slots_[slot].uses;
+    bool is_over(uint32_t allocation, uint32_t s) const {
+        const LastUses &uses = allocations_[allocation].uses;
         return uses.places.empty() || uses.end <= schedule_.begin[s] ||
                std::ranges::all_of(uses.places, [&](StreamPosition p) { return clocks_->over(s, p); });
     }
@@ -138,47 +138,47 @@ private:
         for (uint32_t k = 0; k < graph_.params.size(); ++k) {
             const Param &p = graph_.params[k];
             const TensorType &type = graph_.type(p.value);
-            Slot slot{.bytes = type.bytes(), .device = type.device, .param = k};
+            Allocation allocation{.bytes = type.bytes(), .device = type.device, .param = k};
             bool donated = p.donated;
-            slot.last = last_use_[p.value];
-            slot.read = is_read_[p.value];
+            allocation.last = last_use_[p.value];
+            allocation.read = is_read_[p.value];
             if (p.storage >= 0) {
                 Group &group = shared[p.storage];
-                slot.last = group.last;
-                slot.read = group.read;
+                allocation.last = group.last;
+                allocation.read = group.read;
                 donated = group.donated;
                 group.donated = false; // its memory can be taken over once
             }
-            slots_.push_back(slot);
-            buffer_of_[p.value] = add_buffer(k, slot.bytes, p.value);
-            if (donated && slot.last < end_ && slot.bytes > 0)
+            allocations_.push_back(allocation);
+            buffer_of_[p.value] = add_buffer(k, allocation.bytes, p.value);
+            if (donated && allocation.last < end_ && allocation.bytes > 0)
                 add_donor(k);
         }
     }
 
-    uint32_t add_buffer(uint32_t slot, int64_t bytes, ValueId value) {
+    uint32_t add_buffer(uint32_t allocation, int64_t bytes, ValueId value) {
         BufferDesc desc{};
         desc.bytes = bytes;
-        desc.device = slots_[slot].device;
+        desc.device = allocations_[allocation].device;
         desc.value = value;
         plan_.buffers.push_back(desc);
         plan_.continues.push_back(kNone);
-        slot_of_.push_back(slot);
+        allocation_of_.push_back(allocation);
         made_by_.push_back(kNone);
         return static_cast<uint32_t>(plan_.buffers.size() - 1);
     }
 
-    uint32_t add_slot(int64_t bytes, Device device, uint32_t step) {
-        Slot slot;
-        slot.bytes = bytes;
-        slot.device = device;
-        slot.first = slot.last = step;
-        slot.home = {device, kDefaultStream};
+    uint32_t add_allocation(int64_t bytes, Device device, uint32_t step) {
+        Allocation allocation;
+        allocation.bytes = bytes;
+        allocation.device = device;
+        allocation.first = allocation.last = step;
+        allocation.home = {device, kDefaultStream};
         if (step < end_ && steps_[step].kind == StepKind::Copy &&
             stream_of(step) == StreamRef{device, kCopyInStream})
-            slot.home.stream = kCopyInStream;
-        slots_.push_back(slot);
-        return static_cast<uint32_t>(slots_.size() - 1);
+            allocation.home.stream = kCopyInStream;
+        allocations_.push_back(allocation);
+        return static_cast<uint32_t>(allocations_.size() - 1);
     }
 
     void plan_step(uint32_t s) {
@@ -195,8 +195,8 @@ private:
         std::optional<WriteOver> write_over;
         for (const LoweredSegment &segment : step.segments)
             for (size_t k = 0; k < segment.buffers.size(); ++k)
-                plan_.operands.push_back(plan_operand(s, segment.buffers[k], [&](uint32_t bytes_slot) {
-                    return find_dying(s, segment, k, write_over, bytes_slot);
+                plan_.operands.push_back(plan_operand(s, segment.buffers[k], [&](uint32_t bytes_allocation) {
+                    return find_dying(s, segment, k, write_over, bytes_allocation);
                 }));
         for (const LoweredBuffer &operand : step.operands)
             plan_.operands.push_back(plan_operand(s, operand, [](uint32_t) { return kNone; }));
@@ -205,7 +205,7 @@ private:
         if (clocks_)
             for (uint32_t k = plan_.step_begin[s]; k < plan_.operands.size(); ++k)
                 if (plan_.operands[k] != kNone)
-                    use(slot_of_[plan_.operands[k]], s);
+                    use(allocation_of_[plan_.operands[k]], s);
     }
 
     /// Pinned memory on the way between two GPUs.
@@ -214,12 +214,12 @@ private:
             staging_.resize(b.staging + 1, kNone);
         uint32_t &buffer = staging_[b.staging];
         if (buffer == kNone) {
-            const uint32_t slot = add_slot(b.bytes, kCpu, s);
-            slots_[slot].pinned = true;
-            slots_[slot].home = stream_of(s);
-            buffer = add_buffer(slot, b.bytes, kNone);
+            const uint32_t allocation = add_allocation(b.bytes, kCpu, s);
+            allocations_[allocation].pinned = true;
+            allocations_[allocation].home = stream_of(s);
+            buffer = add_buffer(allocation, b.bytes, kNone);
         }
-        slots_[slot_of_[buffer]].last = s;
+        allocations_[allocation_of_[buffer]].last = s;
         return buffer;
     }
 
@@ -234,11 +234,11 @@ private:
             return kNone;
         case BufferMode::In:
             LZ_CHECK(buffer_of_[b.value] != kNone, "a step reads a value that no step before it stores");
-            slots_[slot_of_[buffer_of_[b.value]]].last =
-                std::max(slots_[slot_of_[buffer_of_[b.value]]].last, s);
+            allocations_[allocation_of_[buffer_of_[b.value]]].last =
+                std::max(allocations_[allocation_of_[buffer_of_[b.value]]].last, s);
             return buffer_of_[b.value];
         case BufferMode::Temp:
-            return add_buffer(add_slot(b.bytes, steps_[s].device, s), b.bytes, kNone);
+            return add_buffer(add_allocation(b.bytes, steps_[s].device, s), b.bytes, kNone);
         case BufferMode::Out:
         case BufferMode::InOut:
             break;
@@ -246,32 +246,32 @@ private:
         if (buffer_of_[b.value] != kNone) // another segment or phase writes the rest of it
             return buffer_of_[b.value];
         const uint32_t result = result_of_[b.value];
-        uint32_t slot = kNone;
+        uint32_t allocation = kNone;
         if (b.mode == BufferMode::InOut) {
-            slot = slot_of_dying(s, b.replaces, result);
-            if (slot == kNone && find_dying_input(result) != kNone)
-                slot = slot_of_[buffer_of_[b.replaces]];
+            allocation = allocation_of_dying(s, b.replaces, result);
+            if (allocation == kNone && find_dying_input(result) != kNone)
+                allocation = allocation_of_[buffer_of_[b.replaces]];
         } else if (const ValueId dying = find_dying_input(result); dying != kNone) {
-            slot = slot_of_[buffer_of_[dying]];
+            allocation = allocation_of_[buffer_of_[dying]];
             plan_.in_place_bytes += b.bytes;
         }
-        if (slot == kNone && result != kNone && b.mode == BufferMode::Out)
-            slot = find_donor(s, result, graph_.type(b.value));
-        const bool shared = slot != kNone;
+        if (allocation == kNone && result != kNone && b.mode == BufferMode::Out)
+            allocation = find_donor(s, result, graph_.type(b.value));
+        const bool shared = allocation != kNone;
         if (!shared)
-            slot = add_slot(b.bytes, graph_.type(b.value).device, s);
-        const uint32_t buffer = add_buffer(slot, b.bytes, b.value);
-        slots_[slot].last = std::max(s, last_use_[b.value]);
+            allocation = add_allocation(b.bytes, graph_.type(b.value).device, s);
+        const uint32_t buffer = add_buffer(allocation, b.bytes, b.value);
+        allocations_[allocation].last = std::max(s, last_use_[b.value]);
         if (result != kNone)
-            slots_[slot].result = result;
-        if (slots_[slot].param != kNone)
-            remove_donor(slots_[slot].param);
+            allocations_[allocation].result = result;
+        if (allocations_[allocation].param != kNone)
+            remove_donor(allocations_[allocation].param);
         if (b.mode == BufferMode::InOut && shared)
             plan_.continues[buffer] = buffer_of_[b.replaces];
         if (b.mode == BufferMode::InOut && !shared) {
             plan_.copies.push_back({s, buffer_of_[b.replaces], buffer, s});
-            const uint32_t from = slot_of_[buffer_of_[b.replaces]];
-            slots_[from].last = std::max(slots_[from].last, s);
+            const uint32_t from = allocation_of_[buffer_of_[b.replaces]];
+            allocations_[from].last = std::max(allocations_[from].last, s);
             use(from, s);
         }
         buffer_of_[b.value] = buffer;
@@ -279,19 +279,19 @@ private:
         return buffer;
     }
 
-    /// The slot of a value that step `s` alone reads, as the last in order, if it may be overwritten; else
-    /// kNone. Earlier readers may still run.
-    uint32_t slot_of_dying(uint32_t s, ValueId v, uint32_t result) {
+    /// The allocation of a value that step `s` alone reads, as the last in order, if it may be overwritten;
+    /// else kNone. Earlier readers may still run.
+    uint32_t allocation_of_dying(uint32_t s, ValueId v, uint32_t result) {
         if (last_use_[v] != s || reads_[v] != 1)
             return kNone;
-        const uint32_t slot = slot_of_[buffer_of_[v]];
-        if (slots_[slot].param == kNone)
-            return slot;
+        const uint32_t allocation = allocation_of_[buffer_of_[v]];
+        if (allocations_[allocation].param == kNone)
+            return allocation;
         // An input's memory is worth taking over for a result only: it is there anyway until the program
         // ends. A step that can fail halfway must leave the old value whole (S26).
-        return result != kNone && slots_[slot].last <= s && is_donor(slots_[slot].param, result) &&
-                       !step_can_fault(s)
-                   ? slot
+        return result != kNone && allocations_[allocation].last <= s &&
+                       is_donor(allocations_[allocation].param, result) && !step_can_fault(s)
+                   ? allocation
                    : kNone;
     }
 
@@ -306,7 +306,7 @@ private:
         if (reads_[v] != 2 || in == segment.buffers.end())
             return kNone;
         reads_[v] = 1;
-        const bool dies = slot_of_dying(s, v, result) != kNone;
+        const bool dies = allocation_of_dying(s, v, result) != kNone;
         reads_[v] = 2;
         if (!dies)
             return kNone;
@@ -325,8 +325,8 @@ private:
         for (size_t in = 0; in < segment.buffers.size(); ++in) {
             const LoweredBuffer &b = segment.buffers[in];
             if (b.mode != BufferMode::In || b.bytes != segment.buffers[out].bytes || b.bytes == 0 ||
-                slot_of_dying(s, b.value, result) == kNone || graph_.type(b.value).bytes() != b.bytes ||
-                !is_over(slot_of_[buffer_of_[b.value]], s))
+                allocation_of_dying(s, b.value, result) == kNone || graph_.type(b.value).bytes() != b.bytes ||
+                !is_over(allocation_of_[buffer_of_[b.value]], s))
                 continue;
             if (!write_over)
                 write_over.emplace(steps_[s].kernel);
@@ -359,7 +359,7 @@ private:
     template <class F>
     uint32_t find_donor_if(uint32_t result, const TensorType &type, F &&f) const {
         const auto fits = [&](uint32_t k) {
-            return slots_[k].bytes == type.bytes() && slots_[k].device == type.device && f(k);
+            return allocations_[k].bytes == type.bytes() && allocations_[k].device == type.device && f(k);
         };
         if (left_to_[result] != kNone && fits(left_to_[result]))
             return left_to_[result];
@@ -376,13 +376,13 @@ private:
 
     /// The same for a copy after all steps; on several streams one that no step reads, so that nothing waits.
     uint32_t find_donor_at_end(uint32_t result, const TensorType &type) const {
-        return find_donor_if(result, type, [&](uint32_t k) { return !clocks_ || !slots_[k].read; });
+        return find_donor_if(result, type, [&](uint32_t k) { return !clocks_ || !allocations_[k].read; });
     }
 
     bool is_dead_before(uint32_t param, uint32_t s) const {
-        if (!slots_[param].read)
+        if (!allocations_[param].read)
             return true;
-        return slots_[param].last < s && last_read_before(param, s) && is_over(param, s) &&
+        return allocations_[param].last < s && last_read_before(param, s) && is_over(param, s) &&
                group_is_over(param, s);
     }
 
@@ -424,29 +424,29 @@ private:
                 continue;
             }
             const TensorType &type = graph_.type(v);
-            uint32_t slot = find_donor_at_end(r, type);
-            if (slot != kNone)
-                remove_donor(slot);
+            uint32_t allocation = find_donor_at_end(r, type);
+            if (allocation != kNone)
+                remove_donor(allocation);
             else
-                slot = add_slot(type.bytes(), type.device, end_);
-            slots_[slot].last = end_;
-            slots_[slot].result = r;
-            plan_.results[r] = add_buffer(slot, type.bytes(), v);
+                allocation = add_allocation(type.bytes(), type.device, end_);
+            allocations_[allocation].last = end_;
+            allocations_[allocation].result = r;
+            plan_.results[r] = add_buffer(allocation, type.bytes(), v);
             plan_.copies.push_back({end_, buffer_of_[v], plan_.results[r], made_by_[buffer_of_[v]]});
         }
     }
 
-    static bool in_arena(const Slot &slot) {
-        return slot.param == kNone && slot.result == kNone && slot.bytes > 0;
+    static bool in_arena(const Allocation &allocation) {
+        return allocation.param == kNone && allocation.result == kNone && allocation.bytes > 0;
     }
 
     void layout() {
         std::map<std::tuple<size_t, bool, size_t, int32_t>, std::vector<uint32_t>> arenas;
         // Slots are made in the order of their first steps.
-        for (uint32_t id = 0; id < slots_.size(); ++id)
-            if (const Slot &slot = slots_[id]; in_arena(slot))
-                arenas[{device_index(slot.device), slot.pinned, device_index(slot.home.device),
-                        slot.home.stream}]
+        for (uint32_t id = 0; id < allocations_.size(); ++id)
+            if (const Allocation &allocation = allocations_[id]; in_arena(allocation))
+                arenas[{device_index(allocation.device), allocation.pinned,
+                        device_index(allocation.home.device), allocation.home.stream}]
                     .push_back(id);
         for (const auto &[key, ids] : arenas)
             layout(ids);
@@ -455,14 +455,14 @@ private:
     void layout(std::span<const uint32_t> ids) {
         std::vector<ArenaBlock> blocks;
         for (const uint32_t id : ids) {
-            Slot &slot = slots_[id];
+            Allocation &allocation = allocations_[id];
             ArenaBlock &block = blocks.emplace_back();
-            block.bytes = aligned(slot.bytes);
-            block.first = slot.first;
-            block.last = slot.last;
+            block.bytes = aligned(allocation.bytes);
+            block.first = allocation.first;
+            block.last = allocation.last;
             if (clocks_) {
-                block.begin = schedule_.begin[slot.first];
-                block.uses = std::move(slot.uses);
+                block.begin = schedule_.begin[allocation.first];
+                block.uses = std::move(allocation.uses);
             }
         }
         IsOver is_over;
@@ -470,10 +470,10 @@ private:
             is_over = [&](const ArenaBlock &b, StreamPosition p) { return clocks_->over(b.first, p); };
         const ArenaLayout layout = layout_arena(blocks, is_over);
         for (size_t k = 0; k < blocks.size(); ++k) {
-            slots_[ids[k]].arena = static_cast<uint32_t>(plan_.arenas.size());
-            slots_[ids[k]].offset = blocks[k].offset;
+            allocations_[ids[k]].arena = static_cast<uint32_t>(plan_.arenas.size());
+            allocations_[ids[k]].offset = blocks[k].offset;
         }
-        const Slot &one = slots_[ids[0]];
+        const Allocation &one = allocations_[ids[0]];
         plan_.arenas.push_back({.device = one.device,
                                 .pinned = one.pinned,
                                 .home = one.home.stream,
@@ -482,40 +482,43 @@ private:
         plan_.live_bytes.push_back(layout.live_bytes);
     }
 
-    /// Who had the bytes of each slot before: a walk in order of time over the owner of each byte range.
+    /// Who had the bytes of each allocation before: a walk in order of time over the owner of each byte
+    /// range.
     void find_reuses() {
-        std::vector<uint32_t> latest(slots_.size(), kNone), first(slots_.size(), kNone);
-        for (uint32_t b = 0; b < slot_of_.size(); ++b) {
-            const uint32_t slot = slot_of_[b];
-            if (first[slot] == kNone)
-                first[slot] = b;
+        std::vector<uint32_t> latest(allocations_.size(), kNone), first(allocations_.size(), kNone);
+        for (uint32_t b = 0; b < allocation_of_.size(); ++b) {
+            const uint32_t allocation = allocation_of_[b];
+            if (first[allocation] == kNone)
+                first[allocation] = b;
             else {
-                plan_.reuses.push_back({latest[slot], b});
-                if (latest[slot] == slots_[slot].param) // a donor dies with all that share its memory
-                    for_group(slots_[slot].param, [&](uint32_t k) { plan_.reuses.push_back({k, b}); });
+                plan_.reuses.push_back({latest[allocation], b});
+                if (latest[allocation] ==
+                    allocations_[allocation].param) // a donor dies with all that share its memory
+                    for_group(allocations_[allocation].param,
+                              [&](uint32_t k) { plan_.reuses.push_back({k, b}); });
             }
-            latest[slot] = b;
+            latest[allocation] = b;
         }
         struct Owner {
             int64_t end;
-            uint32_t slot;
+            uint32_t allocation;
         };
         std::vector<std::map<int64_t, Owner>> owners(plan_.arenas.size());
-        for (uint32_t id = 0; id < slots_.size(); ++id) {
-            const Slot &slot = slots_[id];
-            if (!in_arena(slot))
+        for (uint32_t id = 0; id < allocations_.size(); ++id) {
+            const Allocation &allocation = allocations_[id];
+            if (!in_arena(allocation))
                 continue;
-            auto &map = owners[slot.arena];
-            const int64_t begin = slot.offset, end = slot.offset + aligned(slot.bytes);
+            auto &map = owners[allocation.arena];
+            const int64_t begin = allocation.offset, end = allocation.offset + aligned(allocation.bytes);
             auto it = map.lower_bound(begin);
             if (it != map.begin() && std::prev(it)->second.end > begin)
                 --it;
             while (it != map.end() && it->first < end) {
                 const auto [at, owner] = *it;
-                plan_.reuses.push_back({latest[owner.slot], first[id]});
+                plan_.reuses.push_back({latest[owner.allocation], first[id]});
                 it = map.erase(it);
                 if (at < begin)
-                    map.emplace(at, Owner{begin, owner.slot});
+                    map.emplace(at, Owner{begin, owner.allocation});
                 if (owner.end > end)
                     it = map.emplace(end, owner).first;
             }
@@ -523,25 +526,26 @@ private:
         }
     }
 
-    void finish(BufferDesc &desc, const Slot &slot) {
-        if (slot.result != kNone) {
-            const bool is_input = slot.param != kNone && desc.value == graph_.params[slot.param].value;
+    void finish(BufferDesc &desc, const Allocation &allocation) {
+        if (allocation.result != kNone) {
+            const bool is_input =
+                allocation.param != kNone && desc.value == graph_.params[allocation.param].value;
             desc.kind = is_input ? BufferKind::Input : BufferKind::Result;
-            desc.index = is_input ? slot.param : slot.result;
-            desc.storage = is_input ? graph_.params[slot.param].storage : -1;
-            if (!is_input && slot.param != kNone) {
-                desc.donor = static_cast<int32_t>(slot.param);
+            desc.index = is_input ? allocation.param : allocation.result;
+            desc.storage = is_input ? graph_.params[allocation.param].storage : -1;
+            if (!is_input && allocation.param != kNone) {
+                desc.donor = static_cast<int32_t>(allocation.param);
                 plan_.donated_bytes += desc.bytes;
             }
-        } else if (slot.param != kNone) {
+        } else if (allocation.param != kNone) {
             desc.kind = BufferKind::Input;
-            desc.index = slot.param;
-            desc.storage = graph_.params[slot.param].storage;
+            desc.index = allocation.param;
+            desc.storage = graph_.params[allocation.param].storage;
         } else {
             desc.kind = BufferKind::Arena;
-            if (slot.arena != kNone) {
-                desc.arena = slot.arena;
-                desc.offset = slot.offset;
+            if (allocation.arena != kNone) {
+                desc.arena = allocation.arena;
+                desc.offset = allocation.offset;
             }
         }
     }
@@ -552,9 +556,9 @@ private:
     uint32_t end_;
     std::optional<StreamClocks> clocks_; // none on one stream
     MemoryPlan plan_;
-    std::vector<Slot> slots_;       // those of inputs first
-    std::vector<uint32_t> slot_of_; // by buffer
-    std::vector<uint32_t> made_by_; // by buffer: the step that writes it first
+    std::vector<Allocation> allocations_; // those of inputs first
+    std::vector<uint32_t> allocation_of_; // by buffer
+    std::vector<uint32_t> made_by_;       // by buffer: the step that writes it first
     std::vector<uint32_t> buffer_of_, last_use_, reads_, result_of_; // by value
     std::vector<bool> is_read_;                                      // by value: by a step
     std::vector<uint32_t> staging_; // buffers of pinned blocks, by their numbers

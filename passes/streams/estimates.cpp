@@ -22,10 +22,10 @@ Need estimate(const LoweredStep &step, const DeviceInfo &device, Device from, De
         if (from != to) {
             const auto bytes = static_cast<double>(step.copy.bytes);
             if (from.kind == DeviceKind::Cpu)
-                return {bytes / device.link_bandwidth, 1, Engine::CopyIn};
+                return {bytes / device.link_bandwidth, 1, Unit::CopyIn};
             if (to.kind == DeviceKind::Cpu)
-                return {bytes / device.link_bandwidth, 1, Engine::CopyOut};
-            return {bytes / device.peer_bandwidth, 1, Engine::CopyPeer};
+                return {bytes / device.link_bandwidth, 1, Unit::CopyOut};
+            return {bytes / device.peer_bandwidth, 1, Unit::CopyPeer};
         }
         break;
     case StepKind::Library:
@@ -39,15 +39,15 @@ Need estimate(const LoweredStep &step, const DeviceInfo &device, Device from, De
         std::max(static_cast<double>(step.bytes_read + step.bytes_written) / device.memory_bandwidth,
                  static_cast<double>(step.flops) / device.flops);
     if (device.device == kCpu || whole >= device.wave_seconds)
-        return {whole, 1, Engine::Compute};
-    return {device.wave_seconds, whole / device.wave_seconds, Engine::Compute};
+        return {whole, 1, Unit::Compute};
+    return {device.wave_seconds, whole / device.wave_seconds, Unit::Compute};
 }
 
 double EngineTimes::begin(Device device, const Need &need, double ready) {
-    if (need.engine == Engine::None)
+    if (need.unit == Unit::None)
         return ready;
-    const size_t slot = (device.kind == DeviceKind::Cpu ? 0 : size_t{1} + device.index) * kEngines +
-                        static_cast<size_t>(need.engine);
+    const size_t slot = (device.kind == DeviceKind::Cpu ? 0 : size_t{1} + device.index) * kUnits +
+                        static_cast<size_t>(need.unit);
     if (slot >= times_.size())
         times_.resize(slot + 1);
     Times &t = times_[slot];

@@ -3,6 +3,7 @@
 
 #include "ir/kernel/compiled_kernel.h"
 #include "ir/stream.h"
+#include "ir/target.h"
 #include "ir/type.h"
 #include "runtime/api/library.h"
 
@@ -19,6 +20,7 @@ namespace lz::runtime {
 
 using ir::CompiledKernel;
 using ir::Device;
+using ir::DeviceProperties;
 using ir::Point;
 
 /// Loaded code; unloads when destroyed. Immutable, usable from any thread.
@@ -27,6 +29,14 @@ public:
     virtual ~Module() = default;
     /// Address of a phase's entry point; throws Failure(Internal) for a symbol it does not have.
     virtual void *entry(const std::string &symbol) const = 0;
+    /// What entry points find in their frame (KernelFrame::code); null where they need nothing.
+    virtual const void *code() const { return nullptr; }
+};
+
+/// A loaded kernel, ready to be launched on devices that share its module.
+struct LoadedKernel {
+    std::shared_ptr<const Module> module;
+    std::vector<ir::CompiledPhase> phases; ///< as Kernel::phases
 };
 
 /// Turns bytes into code. Injected into the cpu and virtual backends by the engine (LLVM lives in codegen).
@@ -46,20 +56,6 @@ public:
     virtual void free(void *memory, size_t bytes) noexcept = 0;
     virtual size_t total_memory() const = 0;
     virtual size_t free_memory() const = 0;
-};
-
-/// What a device is, for `get_device_properties` and for estimates.
-struct DeviceProperties {
-    std::string name;       ///< `Lazuli virtual GPU 0`
-    int physical_index = 0; ///< before CUDA_VISIBLE_DEVICES
-    bool is_virtual = false;
-    int64_t total_memory = 0;
-    int major = 0, minor = 0; ///< compute capability
-    int multi_processor_count = 0;
-    int copy_engines = 0;
-    // As in ir::DeviceInfo.
-    double memory_bandwidth = 2e10, flops = 1e11, link_bandwidth = 1e10, peer_bandwidth = 1e10,
-           launch_seconds = 1e-6, submit_seconds = 5e-7, wave_seconds = 2e-6;
 };
 
 /// When something on a stream ran: nanoseconds of the device's clock, which is the profiler's clock, or the
@@ -138,7 +134,10 @@ public:
     /// Calls `callback` in the stream's order, on a thread that must not use the stream.
     virtual void call_host(StreamId stream, std::function<void()> callback) = 0;
 
+    /// Code for this device. Throws Failure(Compile) for bytes that cannot be loaded.
     virtual std::unique_ptr<Module> load(const CompiledKernel &kernel) = 0;
+    /// Backends with equal keys run each other's modules.
+    virtual std::string module_key() const = 0;
     /// This device's implementation of a library symbol (runtime/api/library.h), or nullptr.
     virtual LibraryFn find_library(std::string_view symbol) const = 0;
 

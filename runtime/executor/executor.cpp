@@ -89,10 +89,11 @@ private:
 };
 
 /// Keeps the state of a run, in which faults may still appear.
-class LoadedProgram::Flight final : public InFlight {
+class LoadedProgram::Flight final : public ir::Flight {
 public:
     /// Made before the first launch, so that there is somebody to wait whatever fails after it.
-    Flight(const LoadedProgram &loaded, Taken state) : loaded_(loaded), state_(std::move(state)) {}
+    Flight(const LoadedProgram &loaded, Taken state)
+        : keep_(loaded.weak_from_this().lock()), loaded_(loaded), state_(std::move(state)) {}
     /// What failed when it was issued.
     void issued(std::optional<Blame> blame) { issued_ = std::move(blame); }
     /// Nobody asked how it ended; the state must be quiet before another run has it.
@@ -172,6 +173,7 @@ private:
         }
     }
 
+    const std::shared_ptr<const LoadedProgram> keep_; // goes last
     const LoadedProgram &loaded_;
     Taken state_;
     std::optional<Blame> issued_;
@@ -179,7 +181,22 @@ private:
     bool finished_ = false;
 };
 
-LoadedProgram::LoadedProgram(ir::Program program, std::vector<LoadedKernel> kernels,
+std::vector<ProgramKernel> kernels_of(const ir::Program &program) {
+    std::vector<ProgramKernel> kernels;
+    std::vector<std::vector<ir::Device>> devices(program.kernels.size()); // seen so far
+    for (const ir::Step &step : program.steps) {
+        if (step.kind != ir::StepKind::Launch || step.kernel >= devices.size())
+            continue;
+        std::vector<ir::Device> &seen = devices[step.kernel];
+        if (std::ranges::find(seen, step.device) != seen.end())
+            continue;
+        seen.push_back(step.device);
+        kernels.push_back({step.kernel, step.device, {}});
+    }
+    return kernels;
+}
+
+LoadedProgram::LoadedProgram(ir::Program program, std::vector<ProgramKernel> kernels,
                              std::vector<DeviceSlot> devices)
     : program_(std::move(program)), kernels_(std::move(kernels)), devices_(std::move(devices)),
       layout_(std::make_unique<const Layout>(program_, kernels_, devices_)),
@@ -216,7 +233,7 @@ ir::StreamRef LoadedProgram::result_home(size_t result, std::span<const ir::Stre
 template <class F>
 void LoadedProgram::for_each_use(const Bindings &bindings, F &&f) const {
     for (uint32_t i = 0; i < bindings.input_uses.size(); ++i)
-        if (const MemoryUse *use = bindings.input_uses[i])
+        if (const ir::MemoryUse *use = bindings.input_uses[i])
             use->for_each(i < layout_->num_params && layout_->written[i], [&](const ir::Point &p) {
                 f(*devices_[device_slot(p.stream.device)].backend, p.stream.stream, p.tick);
             });

@@ -5,8 +5,8 @@
 
 #include "ir/diagnostic.h"
 #include "ir/program/program.h"
+#include "ir/program/run.h"
 #include "runtime/allocator/caching_allocator.h"
-#include "runtime/allocator/memory_use.h"
 #include "runtime/api/backend.h"
 
 #include <cstdint>
@@ -17,62 +17,18 @@
 
 namespace lz::runtime {
 
-/// Where inputs are and where results go.
-struct Bindings {
-    std::span<void *const> inputs;  ///< by graph parameter
-    std::span<void *const> results; ///< by graph result; for a result with a donor, the donor's memory
-    std::span<const int64_t> words; ///< the Program's runtime words
-    /// The user's lines by recorded index, for profiles; may be empty.
-    std::span<const ir::Location> lines = {};
-    /// Earlier uses of the inputs' and results' memory, noted again by the run. Empty, or null for one:
-    /// nothing is pending. Results of a Program that runs on streams need theirs.
-    std::span<MemoryUse *const> input_uses = {};
-    std::span<MemoryUse *const> result_uses = {};
-    /// The moments after which everything that the run put on streams is over are appended here, if not null.
-    std::vector<ir::Point> *ends = nullptr;
-    /// What Program::user_streams stand for in this run, each another stream of the same device; empty:
-    /// themselves.
-    std::span<const ir::StreamRef> streams = {};
-};
+using ir::Bindings;
+using ir::Launched;
+using ir::RunReport;
 
-/// What went wrong while a Program ran. Results that are not named are right.
-struct RunReport {
-    struct Failed {
-        ir::Failure failure;           ///< node() is the recorded index, where one is known
-        std::vector<uint32_t> results; ///< graph results that could not be computed because of it, ascending
-    };
-    std::vector<Failed> failures; ///< in the order of the steps that failed
-    /// A result that is lost because an input was.
-    struct Inherited {
-        uint32_t result, input;
-    };
-    std::vector<Inherited> inherited;
-    bool ok() const { return failures.empty() && inherited.empty(); }
+/// Code of a Program's kernel as one of its devices runs it.
+struct ProgramKernel {
+    uint32_t kernel = 0; ///< of Program::kernels
+    ir::Device device = ir::kCpu;
+    LoadedKernel code;
 };
-
-/// A run on streams in which something may still fail: it is looked at when it is over.
-class InFlight {
-public:
-    virtual ~InFlight() = default;
-    virtual bool done() = 0;
-    virtual void wait() = 0;
-    /// What went wrong; call once, when it is done. `lost_inputs` are parameters whose values turned out to
-    /// be lost: what depends on them is lost too.
-    virtual RunReport finish(std::span<const uint32_t> lost_inputs) = 0;
-};
-
-/// What a run left behind.
-struct Launched {
-    RunReport report; ///< what is known already
-    /// Not null when something may still show: an index out of range on a device, a lost input.
-    std::unique_ptr<InFlight> flight;
-};
-
-/// Code of one Program kernel: its module, and the symbol of each phase.
-struct LoadedKernel {
-    std::shared_ptr<const Module> module;
-    std::vector<std::string> symbols;
-};
+/// What has to be loaded: each kernel once for each device that runs it, in the order of the steps.
+std::vector<ProgramKernel> kernels_of(const ir::Program &program);
 
 /// A device as the executor uses it.
 struct DeviceSlot {
@@ -81,11 +37,13 @@ struct DeviceSlot {
     CachingAllocator *pinned = nullptr; ///< of the host's memory that this device copies from and to
 };
 
-class LoadedProgram {
+/// Held by a shared pointer, its flights keep it.
+class LoadedProgram : public std::enable_shared_from_this<LoadedProgram> {
 public:
-    /// `kernels` as Program::kernels; `devices` are cpu, cuda:0, ...; they outlive this object. Throws
-    /// Failure(Internal) for a Program that does not fit them or names a library symbol that is not there.
-    LoadedProgram(ir::Program program, std::vector<LoadedKernel> kernels, std::vector<DeviceSlot> devices);
+    /// `kernels` as `kernels_of`, with their code; `devices` are cpu, cuda:0, ...; they outlive this object.
+    /// Throws Failure(Internal) for a Program that does not fit them or names a library symbol that is not
+    /// there.
+    LoadedProgram(ir::Program program, std::vector<ProgramKernel> kernels, std::vector<DeviceSlot> devices);
     /// Waits until what it has put on streams is over: its code may go with it.
     ~LoadedProgram();
     LoadedProgram(const LoadedProgram &) = delete;
@@ -118,7 +76,7 @@ private:
     Launched run(const Bindings &bindings, bool watch) const;
 
     ir::Program program_;
-    std::vector<LoadedKernel> kernels_;
+    std::vector<ProgramKernel> kernels_;
     std::vector<DeviceSlot> devices_;
     int64_t launches_ = 0;
     bool cpu_only_ = true;

@@ -55,7 +55,7 @@ StreamQueue::~StreamQueue() {
 
 // --- putting
 
-StreamQueue::Slot &StreamQueue::acquire(std::unique_lock<std::mutex> &lock, size_t bytes) {
+StreamQueue::Item &StreamQueue::acquire(std::unique_lock<std::mutex> &lock, size_t bytes) {
     check_not_forked();
     lock.lock();
     if (!started_) {
@@ -71,7 +71,7 @@ StreamQueue::Slot &StreamQueue::acquire(std::unique_lock<std::mutex> &lock, size
         await(put - ring_.size() + 1);
         lock.lock();
     }
-    Slot &slot = ring_[put_.load(std::memory_order_relaxed) % ring_.size()];
+    Item &slot = ring_[put_.load(std::memory_order_relaxed) % ring_.size()];
     if (slot.capacity < bytes || slot.capacity == 0) {
         const size_t capacity = std::max(bytes, kUsualBytes);
         slot.arguments = std::make_unique<std::byte[]>(capacity);
@@ -96,7 +96,7 @@ void StreamQueue::commit(std::unique_lock<std::mutex> &lock) {
 
 void StreamQueue::put(std::function<void()> callback) {
     std::unique_lock lock(sync_->mutex, std::defer_lock);
-    Slot &slot = acquire(lock, 0);
+    Item &slot = acquire(lock, 0);
     slot.kind = static_cast<uint8_t>(Kind::Host);
     slot.run = nullptr;
     slot.callback = std::move(callback);
@@ -105,7 +105,7 @@ void StreamQueue::put(std::function<void()> callback) {
 
 void StreamQueue::put_wait(std::shared_ptr<StreamQueue> other, uint64_t tick) {
     std::unique_lock lock(sync_->mutex, std::defer_lock);
-    Slot &slot = acquire(lock, 0);
+    Item &slot = acquire(lock, 0);
     slot.kind = kWait;
     slot.other = std::move(other);
     slot.tick = tick;
@@ -114,7 +114,7 @@ void StreamQueue::put_wait(std::shared_ptr<StreamQueue> other, uint64_t tick) {
 
 void StreamQueue::put_wait(Backend &other, StreamId of, uint64_t tick) {
     std::unique_lock lock(sync_->mutex, std::defer_lock);
-    Slot &slot = acquire(lock, 0);
+    Item &slot = acquire(lock, 0);
     slot.kind = kWait;
     slot.foreign = &other;
     slot.of = of;
@@ -153,7 +153,7 @@ void StreamQueue::serve() {
 }
 
 /// False when the process is ending before the item could begin.
-bool StreamQueue::perform(Slot &slot) {
+bool StreamQueue::perform(Item &slot) {
     const ir::FloatEnvironment environment; // whoever does it, and whatever a callback changes
     if (options_.delay_seed)
         delay();
@@ -197,7 +197,7 @@ bool StreamQueue::perform(Slot &slot) {
     return true;
 }
 
-bool StreamQueue::perform_wait(Slot &slot) {
+bool StreamQueue::perform_wait(Item &slot) {
     if (slot.foreign) {
         try {
             slot.foreign->synchronize(slot.of, slot.tick);

@@ -51,7 +51,7 @@ public:
     template <class Fill>
     void put(Kind kind, size_t bytes, RunFn run, OnDone done, Fill &&fill) {
         std::unique_lock lock(sync_->mutex, std::defer_lock);
-        Slot &slot = acquire(lock, bytes);
+        Item &slot = acquire(lock, bytes);
         const std::optional<TimeSpan> span =
             std::forward<Fill>(fill)(static_cast<void *>(slot.arguments.get()));
         slot.kind = static_cast<uint8_t>(kind);
@@ -93,7 +93,7 @@ public:
 private:
     static constexpr uint8_t kWait = 3; ///< a fourth kind
 
-    struct Slot {
+    struct Item {
         uint8_t kind = 0;
         int8_t priority = 0;
         bool has_span = false;
@@ -115,11 +115,11 @@ private:
         std::mutex doing; ///< held by who does items
     };
 
-    Slot &acquire(std::unique_lock<std::mutex> &lock, size_t bytes);
+    Item &acquire(std::unique_lock<std::mutex> &lock, size_t bytes);
     void commit(std::unique_lock<std::mutex> &lock);
     void serve();
-    bool perform(Slot &slot);
-    bool perform_wait(Slot &slot);
+    bool perform(Item &slot);
+    bool perform_wait(Item &slot);
     void finish();
     bool park_until(uint64_t tick);
     void do_until(uint64_t tick);
@@ -130,7 +130,7 @@ private:
     const StreamId number_;
     const Options options_;
     std::unique_ptr<Sync> sync_;
-    std::vector<Slot> ring_;
+    std::vector<Item> ring_;
     std::unique_ptr<std::thread> thread_;
     bool started_ = false; ///< a thread was, or never will be
     bool idle_ = false;    ///< the thread is parked; guarded, as the three above

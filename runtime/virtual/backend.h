@@ -79,6 +79,7 @@ public:
     void call_host(StreamId stream, std::function<void()> callback) override;
 
     std::unique_ptr<Module> load(const CompiledKernel &kernel) override;
+    std::string module_key() const override { return "virtual"; }
     LibraryFn find_library(std::string_view symbol) const override { return runtime::find_library(symbol); }
     void launch(const Launch &launch, StreamId stream, OnDone done = {}) override;
     void call(const Call &call, StreamId stream, OnDone done = {}) override;

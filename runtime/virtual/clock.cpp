@@ -29,7 +29,7 @@ int64_t duration(int64_t amount, double rate) {
 
 // --- engines
 
-int64_t VirtualClock::Engine::gap(int64_t start, int64_t duration, int64_t part) const {
+int64_t VirtualClock::Timetable::gap(int64_t start, int64_t duration, int64_t part) const {
     auto next = std::ranges::upper_bound(busy_, start, {}, &Busy::end);
     for (; next != busy_.end() && next->begin < start + std::max<int64_t>(duration, 1); ++next)
         if (next->part + part > kWhole)
@@ -38,7 +38,7 @@ int64_t VirtualClock::Engine::gap(int64_t start, int64_t duration, int64_t part)
 }
 
 /// The first entry that begins at `at` or later, when the one that spans `at` has been cut there.
-size_t VirtualClock::Engine::split(int64_t at) {
+size_t VirtualClock::Timetable::split(int64_t at) {
     auto next = std::ranges::upper_bound(busy_, at, {}, &Busy::end);
     if (next != busy_.end() && next->begin < at) {
         const Busy first{next->begin, at, next->part};
@@ -48,7 +48,7 @@ size_t VirtualClock::Engine::split(int64_t at) {
     return static_cast<size_t>(next - busy_.begin());
 }
 
-void VirtualClock::Engine::take(int64_t begin, int64_t end, int64_t part) {
+void VirtualClock::Timetable::take(int64_t begin, int64_t end, int64_t part) {
     if (begin == end)
         return;
     const size_t first = split(begin), last = split(end);
@@ -79,7 +79,7 @@ void VirtualClock::Engine::take(int64_t begin, int64_t end, int64_t part) {
     busy_.insert(place, now.begin(), now.end());
 }
 
-void VirtualClock::Engine::forget(int64_t before) {
+void VirtualClock::Timetable::forget(int64_t before) {
     const auto past = std::ranges::upper_bound(busy_, before, {}, &Busy::end);
     busy_.erase(busy_.begin(), past);
 }
@@ -95,7 +95,7 @@ VirtualClock::Stream &VirtualClock::at(ir::StreamRef stream) {
 
 VirtualClock::Engines &VirtualClock::engines(ir::Device device) {
     Engines &found = engines_[key(device)];
-    for (Engine *engine : {&found.compute, &found.in, &found.out, &found.peer_in, &found.peer_out})
+    for (Timetable *engine : {&found.compute, &found.in, &found.out, &found.peer_in, &found.peer_out})
         engine->forget(host_); // nothing is issued before the host's time
     return found;
 }
@@ -130,12 +130,12 @@ TimeSpan VirtualClock::work(ir::StreamRef stream, int64_t bytes, int64_t flops) 
         return {host_ - takes, host_};
     }
     host_ += cpu ? 0 : duration(model_.submit_seconds);
-    int64_t part = Engine::kWhole;
+    int64_t part = Timetable::kWhole;
     if (const int64_t wave = cpu ? 0 : duration(model_.wave_seconds); takes < wave) {
-        part = std::max<int64_t>((takes * Engine::kWhole + wave - 1) / wave, 1);
+        part = std::max<int64_t>((takes * Timetable::kWhole + wave - 1) / wave, 1);
         takes = wave;
     }
-    Engine &engine = engines(stream.device).compute;
+    Timetable &engine = engines(stream.device).compute;
     Stream &s = at(stream);
     const int64_t issued = host_ + (cpu ? 0 : duration(model_.launch_seconds));
     const int64_t begin = engine.gap(std::max(s.time, issued), takes, part);
@@ -151,8 +151,8 @@ TimeSpan VirtualClock::copy(ir::StreamRef stream, Route route, size_t bytes, boo
         return work(stream, 2 * amount, 0);
     host_ += duration(model_.submit_seconds);
     Engines &mine = engines(stream.device);
-    Engine *first = route == Route::In ? &mine.in : route == Route::Out ? &mine.out : &mine.peer_out;
-    Engine *second = route == Route::Peer ? &engines(peer).peer_in : first;
+    Timetable *first = route == Route::In ? &mine.in : route == Route::Out ? &mine.out : &mine.peer_out;
+    Timetable *second = route == Route::Peer ? &engines(peer).peer_in : first;
     const double rate = route == Route::Peer ? model_.peer_bandwidth
                         : pageable           ? model_.pageable_bandwidth
                                              : model_.link_bandwidth;

@@ -63,7 +63,7 @@ public:
 private:
     /// Something that does one thing at a time, or several that each need a part of it; what it will be busy
     /// with.
-    class Engine {
+    class Timetable {
     public:
         static constexpr int64_t kWhole = 1 << 20;
         /// The first moment from `start` on at which so large a part of it is free for so long.
@@ -82,7 +82,7 @@ private:
         std::vector<Busy> busy_; ///< in order, apart from each other; neighbours that touch have other parts
     };
     struct Engines {
-        Engine compute, in, out, peer_in, peer_out;
+        Timetable compute, in, out, peer_in, peer_out;
     };
     struct Stream {
         static constexpr size_t kRemembered = 4096;

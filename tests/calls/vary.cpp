@@ -99,7 +99,7 @@ Scalar other(Maker &m, const Scalar &x) {
     return y + static_cast<double>(m.between(2, 9)) * std::copysign(0.25, y);
 }
 
-/// Other data of the same kind (handle_rows.cpp: the first word of the seed says which).
+/// Other data of the same kind (rows/handle_rows.cpp: the first word of the seed says which).
 uint64_t other_seed(Maker &m, uint64_t seed) {
     const auto palette = [](uint64_t s) { return std::mt19937_64(s)() % 10; };
     uint64_t now = m.word();

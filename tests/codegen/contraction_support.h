@@ -1,7 +1,7 @@
 #pragma once
 /// A product kernel built by hand, compiled and run: what the tests of contractions share.
 
-#include "codegen/codegen.h"
+#include "codegen/compiler.h"
 #include "passes/schedule/contraction_tile.h"
 
 #include <cstring>
@@ -72,7 +72,7 @@ public:
         ir::verify(kernel_);
         const ir::CompiledKernel compiled = codegen::compile_cpu(kernel_, isa);
         module_ = codegen::cpu_loader()(compiled);
-        entry_ = reinterpret_cast<ir::PhaseEntry>(module_->entry(compiled.symbols.at(0)));
+        entry_ = reinterpret_cast<ir::PhaseEntry>(module_->entry(compiled.phases.at(0).symbol));
     }
 
     const ir::Kernel &kernel() const { return kernel_; }

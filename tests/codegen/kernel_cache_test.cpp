@@ -1,6 +1,9 @@
 // The kernel cache: one compile a kernel, files that are checked, bounded and shared between processes.
 #include "codegen/cache/disk_cache.h"
 #include "codegen/cache/kernel_cache.h"
+#include "codegen/interpreter.h"
+#include "runtime/cpu/backend.h"
+#include "runtime/virtual/backend.h"
 
 #include <gtest/gtest.h>
 
@@ -384,6 +387,36 @@ lz::ir::Kernel square(int products = 1) {
     return b.take();
 }
 
+/// A cache with one compiler and one device to load for.
+struct OneCache {
+    explicit OneCache(lz::codegen::KernelCacheOptions options,
+                      std::unique_ptr<lz::codegen::Compiler> with =
+                          lz::codegen::make_llvm_compiler(lz::codegen::host_isa()),
+                      lz::runtime::ModuleLoader loader = lz::codegen::host_loader())
+        : compiler(std::move(with)), cpu(std::move(loader)), cache(std::move(options)) {}
+    lz::codegen::CachedKernelPtr get(const lz::ir::Kernel &kernel) {
+        return cache.get({&kernel, compiler.get(), &cpu});
+    }
+    std::unique_ptr<lz::codegen::Compiler> compiler;
+    lz::runtime::CpuBackend cpu;
+    lz::codegen::KernelCache cache;
+};
+
+/// The squares of 0 to 19, by code of `square`.
+void expect_squares(const lz::codegen::CachedKernel &loaded) {
+    const auto entry = reinterpret_cast<lz::ir::PhaseEntry>(loaded.module->entry(loaded.phases[0].symbol));
+    alignas(64) float in[20], out[20];
+    for (int i = 0; i < 20; ++i)
+        in[i] = static_cast<float>(i);
+    void *const buffers[] = {out, in};
+    const int64_t args[] = {20, 20};
+    lz::ir::Fault fault;
+    const lz::ir::KernelFrame frame{buffers, args, nullptr, &fault, loaded.module->code()};
+    entry(&frame, 0, 1, nullptr);
+    for (int i = 0; i < 20; ++i)
+        EXPECT_EQ(out[i], static_cast<float>(i * i));
+}
+
 TEST_F(CacheTest, AKernelIsCompiledOnceAndThenComesFromMemoryAndFromDisk) {
     if (!lz::codegen::cpu_jit_available())
         GTEST_SKIP() << "this build has no CPU code generation";
@@ -391,39 +424,68 @@ TEST_F(CacheTest, AKernelIsCompiledOnceAndThenComesFromMemoryAndFromDisk) {
     options.directory = directory_.string();
     const lz::ir::Kernel kernel = square();
     {
-        lz::codegen::KernelCache cache(lz::codegen::host_isa(), options);
+        OneCache one(options);
         std::vector<std::thread> threads;
         for (int t = 0; t < 4; ++t)
-            threads.emplace_back([&] { EXPECT_TRUE(cache.get(kernel)); });
+            threads.emplace_back([&] { EXPECT_TRUE(one.get(kernel)); });
         for (std::thread &thread : threads)
             thread.join();
-        EXPECT_EQ(cache.stats().compiled, 1);
-        EXPECT_EQ(cache.stats().from_memory, 3);
+        EXPECT_EQ(one.cache.stats().compiled, 1);
+        EXPECT_EQ(one.cache.stats().from_memory, 3);
     }
-    lz::codegen::KernelCache cache(lz::codegen::host_isa(), options);
-    const lz::codegen::LoadedKernelPtr loaded = cache.get(kernel);
-    EXPECT_EQ(cache.stats().compiled, 0);
-    EXPECT_EQ(cache.stats().from_disk, 1);
-
-    const auto entry = reinterpret_cast<lz::ir::PhaseEntry>(loaded->module->entry(loaded->symbols[0]));
-    alignas(64) float in[20], out[20];
-    for (int i = 0; i < 20; ++i)
-        in[i] = static_cast<float>(i);
-    void *const buffers[] = {out, in};
-    const int64_t args[] = {20, 20};
-    lz::ir::Fault fault;
-    const lz::ir::KernelFrame frame{buffers, args, nullptr, &fault};
-    entry(&frame, 0, 1, nullptr);
-    EXPECT_EQ(out[7], 49.0f);
-    EXPECT_EQ(out[19], 361.0f);
+    OneCache one(options);
+    const lz::codegen::CachedKernelPtr loaded = one.get(kernel);
+    EXPECT_EQ(one.cache.stats().compiled, 0);
+    EXPECT_EQ(one.cache.stats().from_disk, 1);
+    expect_squares(*loaded);
 
     // Another version of compiler or ISA is another key: nothing of the first is used.
     lz::ir::CpuIsa other = lz::codegen::host_isa();
     other.vector_bytes = 16;
     other.features += ",-avx512vp2intersect";
-    lz::codegen::KernelCache skewed(other, options);
+    OneCache skewed(options, lz::codegen::make_llvm_compiler(other));
     skewed.get(kernel);
-    EXPECT_EQ(skewed.stats().compiled, 1);
+    EXPECT_EQ(skewed.cache.stats().compiled, 1);
+}
+
+TEST_F(CacheTest, TwoCodeGeneratorsHaveEntriesOfTheirOwnInOneCache) {
+    lz::codegen::KernelCacheOptions options;
+    options.directory = directory_.string();
+    const lz::ir::Kernel kernel = square();
+    const std::unique_ptr<lz::codegen::Compiler> interpreter = lz::codegen::make_interpreter();
+    {
+        OneCache one(options, lz::codegen::make_interpreter());
+        expect_squares(*one.get(kernel));
+        EXPECT_EQ(one.cache.stats().compiled, 1);
+    }
+    if (!lz::codegen::cpu_jit_available())
+        GTEST_SKIP() << "this build has no CPU code generation, so no second code generator";
+    OneCache one(options);
+    const lz::codegen::CachedKernelPtr compiled = one.get(kernel);
+    const lz::codegen::CachedKernelPtr interpreted = one.cache.get({&kernel, interpreter.get(), &one.cpu});
+    EXPECT_NE(compiled->module, interpreted->module);
+    EXPECT_EQ(one.cache.stats().compiled, 1);
+    EXPECT_EQ(one.cache.stats().from_disk, 1) << "as any other entry";
+    expect_squares(*compiled);
+    expect_squares(*interpreted);
+    EXPECT_EQ(one.cache.get({&kernel, interpreter.get(), &one.cpu}), interpreted);
+}
+
+TEST_F(CacheTest, WhatIsLoadedForOneKindOfDeviceIsNotGivenToAnother) {
+    if (!lz::codegen::cpu_jit_available())
+        GTEST_SKIP() << "this build has no CPU code generation";
+    lz::runtime::VirtualOptions two;
+    two.count = 2;
+    const auto gpus = lz::runtime::make_virtual_gpus(two, lz::codegen::host_loader());
+    lz::codegen::KernelCacheOptions options;
+    options.directory = directory_.string();
+    OneCache one(options);
+    const lz::ir::Kernel kernel = square();
+    const lz::codegen::CachedKernelPtr cpu = one.get(kernel);
+    const lz::codegen::CachedKernelPtr gpu = one.cache.get({&kernel, one.compiler.get(), gpus[0].get()});
+    EXPECT_NE(cpu->module, gpu->module);
+    EXPECT_EQ(one.cache.get({&kernel, one.compiler.get(), gpus[1].get()}), gpu);
+    EXPECT_EQ(one.cache.stats().compiled, 1) << "the code is the same";
 }
 
 TEST_F(CacheTest, KernelsInMemoryAreBoundedAndThoseInUseStay) {
@@ -439,23 +501,23 @@ TEST_F(CacheTest, KernelsInMemoryAreBoundedAndThoseInUseStay) {
     };
     lz::codegen::KernelCacheOptions options;
     options.max_in_memory = 8;
-    options.loader = [](const lz::ir::CompiledKernel &kernel) -> std::unique_ptr<lz::runtime::Module> {
-        return std::make_unique<Counted>(lz::codegen::cpu_loader()(kernel));
-    };
-    lz::codegen::KernelCache cache(lz::codegen::host_isa(), options);
+    OneCache cache(options, lz::codegen::make_llvm_compiler(lz::codegen::host_isa()),
+                   [](const lz::ir::CompiledKernel &kernel) -> std::unique_ptr<lz::runtime::Module> {
+                       return std::make_unique<Counted>(lz::codegen::cpu_loader()(kernel));
+                   });
     // What a Program holds: of one the module alone.
-    const lz::codegen::LoadedKernelPtr held = cache.get(square(1));
+    const lz::codegen::CachedKernelPtr held = cache.get(square(1));
     const std::shared_ptr<const lz::runtime::Module> module = cache.get(square(2))->module;
     for (int i = 3; i < 30; ++i) {
         cache.get(square(i));
         cache.get(square(5)); // used at every step
-        EXPECT_LE(cache.size(), 9u);
+        EXPECT_LE(cache.cache.size(), 9u);
     }
-    EXPECT_EQ(loaded, static_cast<int>(cache.size())) << "the code of what is forgotten is unloaded";
+    EXPECT_EQ(loaded, static_cast<int>(cache.cache.size())) << "the code of what is forgotten is unloaded";
     const auto compiled = [&](int products) {
-        cache.reset_stats();
+        cache.cache.reset_stats();
         cache.get(square(products));
-        return cache.stats().compiled;
+        return cache.cache.stats().compiled;
     };
     EXPECT_EQ(cache.get(square(1)), held);
     EXPECT_EQ(cache.get(square(2))->module, module);
@@ -463,7 +525,7 @@ TEST_F(CacheTest, KernelsInMemoryAreBoundedAndThoseInUseStay) {
     EXPECT_EQ(compiled(5), 0) << "used last";
     EXPECT_EQ(compiled(3), 1) << "unused for longest";
     // More in use than the limit: none is forgotten, and none is looked for in vain each time.
-    std::vector<lz::codegen::LoadedKernelPtr> all;
+    std::vector<lz::codegen::CachedKernelPtr> all;
     for (int i = 30; i < 60; ++i)
         all.push_back(cache.get(square(i)));
     for (int i = 30; i < 60; ++i)
@@ -471,7 +533,7 @@ TEST_F(CacheTest, KernelsInMemoryAreBoundedAndThoseInUseStay) {
     all.clear();
     for (int i = 60; i < 100; ++i)
         cache.get(square(i));
-    EXPECT_LE(cache.size(), 50u);
+    EXPECT_LE(cache.cache.size(), 50u);
 }
 
 TEST_F(CacheTest, AKernelThatCannotBeLoadedIsToldByItsPlaceAndByTheNameThatWasGiven) {
@@ -482,20 +544,22 @@ TEST_F(CacheTest, AKernelThatCannotBeLoadedIsToldByItsPlaceAndByTheNameThatWasGi
     for (lz::ir::Instr &instr : kernels[1].instrs)
         instr.dtype = lz::ir::DType::F64;
     lz::codegen::KernelCacheOptions options;
-    options.loader = [](const lz::ir::CompiledKernel &kernel) -> std::unique_ptr<lz::runtime::Module> {
-        if (kernel.name == "the first")
-            return lz::codegen::cpu_loader()(kernel);
-        throw lz::ir::Failure(lz::ir::ErrorKind::Compile, kernel.name + " is not wanted.");
-    };
-    lz::codegen::KernelCache cache(lz::codegen::host_isa(), options);
+    OneCache one(options, lz::codegen::make_llvm_compiler(lz::codegen::host_isa()),
+                 [](const lz::ir::CompiledKernel &kernel) -> std::unique_ptr<lz::runtime::Module> {
+                     if (kernel.name == "the first")
+                         return lz::codegen::cpu_loader()(kernel);
+                     throw lz::ir::Failure(lz::ir::ErrorKind::Compile, kernel.name + " is not wanted.");
+                 });
+    const lz::codegen::KernelRequest requests[] = {{&kernels[0], one.compiler.get(), &one.cpu},
+                                                   {&kernels[1], one.compiler.get(), &one.cpu}};
     try {
-        cache.get_all(kernels, [](size_t k) { return k == 0 ? "the first" : "the second"; });
+        one.cache.get_all(requests, [](size_t r) { return r == 0 ? "the first" : "the second"; });
         FAIL() << "it was loaded";
     } catch (const lz::codegen::KernelFailure &failure) {
-        EXPECT_EQ(failure.kernel(), 1u);
+        EXPECT_EQ(failure.request(), 1u);
         EXPECT_EQ(failure.message(), "the second is not wanted.");
     }
-    EXPECT_TRUE(cache.get_all(std::span(kernels).first(1)).at(0)) << "the other one is there";
+    EXPECT_TRUE(one.cache.get_all(std::span(requests).first(1)).at(0)) << "the other one is there";
 }
 
 } // namespace

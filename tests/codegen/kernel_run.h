@@ -1,7 +1,7 @@
 #pragma once
 /// Runs a kernel compiled and interpreted on equal data; the interpreter is the oracle.
 
-#include "codegen/codegen.h"
+#include "codegen/compiler.h"
 #include "ir/interpreter/kernel.h"
 #include "ir/kernel/kernel.h"
 
@@ -139,7 +139,7 @@ inline Outcome run_compiled(const Launch &l, const ir::CpuIsa &isa, int64_t grai
     Outcome o = prepare(l, seed, corners);
     with_frame(l, o, [&](const ir::KernelFrame &f, void *worker) {
         for (size_t i = 0; i < l.kernel.phases.size(); ++i) {
-            const auto entry = reinterpret_cast<ir::PhaseEntry>(module->entry(compiled.symbols[i]));
+            const auto entry = reinterpret_cast<ir::PhaseEntry>(module->entry(compiled.phases[i].symbol));
             const int64_t items = ir::work_items(l.kernel, l.kernel.phases[i], l.args);
             for (int64_t at = 0; at < items; at += grain)
                 entry(&f, at, std::min(items, at + grain), worker);

@@ -137,7 +137,7 @@ TEST(Target, FingerprintsSeeWhatChangesCode) {
         [](Target &t) { t.modes.fast_math = true; },
         [](Target &t) { t.max_operands = 5; },
         [](Target &t) { t.devices[0].cache_bytes = 1; },
-        [](Target &t) { t.devices.push_back({{DeviceKind::Cuda, 0}, 0, 0, {}}); },
+        [](Target &t) { t.devices.emplace_back().device = {DeviceKind::Cuda, 0}; },
         [](Target &t) { t.devices[0].link_bandwidth *= 2; },
         [](Target &t) { t.modes.transfer = TransferMode::Automatic; },
         [](Target &t) { t.modes.verify = !t.modes.verify; },

@@ -159,7 +159,7 @@ TEST(KernelKey, EveryPartOfABodyCounts) {
     differs([](Kernel &k) { k.accesses[0].offset = 0; });
     differs([](Kernel &k) { k.buffers[0].dtype = DType::F64; });
     differs([](Kernel &k) { k.buffers[1].mode = BufferMode::InOut; });
-    differs([](Kernel &k) { k.phases[0].inner = InnerTier::One; });
+    differs([](Kernel &k) { k.phases[0].inner = InnerTier::Tiny; });
     differs([](Kernel &k) { k.phases[0].stores = StoreTier::Streaming; });
     differs([](Kernel &k) { k.instrs[3].operands[0] = k.instrs[3].operands[1]; });
 }

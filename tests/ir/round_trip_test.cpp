@@ -162,7 +162,7 @@ struct Fields {
         for (Phase &p : k.phases) {
             each(p.grid);
             visit(p.vector_grid);
-            visit.choose(p.inner, 3);
+            visit.choose(p.inner, 2);
             visit.choose(p.stores, 2);
             visit(p.block);
             visit(p.tile_axis);

@@ -41,7 +41,7 @@ TEST(Estimates, AKernelNeedsTheDeviceOrAPartOfItForAWave) {
     EXPECT_EQ(operations.seconds, 50);
     EXPECT_EQ(small.seconds, 10);
     EXPECT_DOUBLE_EQ(small.part, 0.4);
-    EXPECT_EQ(small.engine, Engine::Compute);
+    EXPECT_EQ(small.unit, Unit::Compute);
     DeviceInfo host = round_numbers();
     host.device = kCpu;
     EXPECT_EQ(of_kernel(3, 1, 2, host).seconds, 4) << "the CPU's kernels have no waves";
@@ -53,18 +53,18 @@ TEST(Estimates, CopiesHaveEnginesOfTheirOwn) {
     copy.copy.bytes = 6;
     copy.bytes_read = copy.bytes_written = 6;
     const Device other{DeviceKind::Cuda, 1};
-    const auto expect = [&](Device from, Device to, double seconds, Engine engine) {
+    const auto expect = [&](Device from, Device to, double seconds, Unit unit) {
         const Need need = estimate(copy, round_numbers(), from, to);
         EXPECT_EQ(need.seconds, seconds);
-        EXPECT_EQ(need.engine, engine);
+        EXPECT_EQ(need.unit, unit);
     };
-    expect(kCpu, kGpu, 12, Engine::CopyIn);
-    expect(kGpu, kCpu, 12, Engine::CopyOut);
-    expect(kGpu, other, 24, Engine::CopyPeer);
-    expect(kGpu, kGpu, 12, Engine::Compute);
+    expect(kCpu, kGpu, 12, Unit::CopyIn);
+    expect(kGpu, kCpu, 12, Unit::CopyOut);
+    expect(kGpu, other, 24, Unit::CopyPeer);
+    expect(kGpu, kGpu, 12, Unit::Compute);
     LoweredStep event;
     event.kind = StepKind::RecordEvent;
-    EXPECT_EQ(estimate(event, round_numbers()).engine, Engine::None);
+    EXPECT_EQ(estimate(event, round_numbers()).unit, Unit::None);
 }
 
 /// Looked at moment by moment.
@@ -100,7 +100,7 @@ TEST(Estimates, WhatRunsAtATimeNeedsNoMoreThanOneDeviceAndNothingWaitsWithoutNee
     const Need whole = of_kernel(100, 0, 0);
     EXPECT_EQ(times.begin(kGpu, whole, 0), 0);
     EXPECT_EQ(times.begin({DeviceKind::Cuda, 1}, whole, 0), 0) << "another device";
-    EXPECT_EQ(times.begin(kGpu, {5, 1, Engine::CopyIn}, 0), 0) << "another engine";
+    EXPECT_EQ(times.begin(kGpu, {5, 1, Unit::CopyIn}, 0), 0) << "another engine";
     EXPECT_EQ(times.begin(kGpu, whole, 1), 100);
 }
 

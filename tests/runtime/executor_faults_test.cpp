@@ -153,8 +153,8 @@ protected:
     bool run_and_compare(const std::function<bool(ir::ErrorKind)> &expected) {
         std::vector<double> out[2] = {std::vector<double>(kElements, -1), std::vector<double>(kElements, -1)};
         void *in_memory[] = {x.data(), y.data()}, *out_memory[] = {out[0].data(), out[1].data()};
-        MemoryUse use[4];
-        MemoryUse *in_uses[] = {&use[0], &use[1]}, *out_uses[] = {&use[2], &use[3]};
+        ir::MemoryUse use[4];
+        ir::MemoryUse *in_uses[] = {&use[0], &use[1]}, *out_uses[] = {&use[2], &use[3]};
         bool lost[2] = {};
         bool failed = false;
         const auto look = [&](const RunReport &report) {
@@ -226,7 +226,7 @@ protected:
         memory1{calls1, caching(GetParam())};
     Built built;
     std::unique_ptr<LoadedProgram> program = std::make_unique<LoadedProgram>(
-        built.p, built.b.kernels,
+        built.p, built.b.code(built.p),
         std::vector<DeviceSlot>{{&cpu_calls, &cpu_memory}, {&calls0, &memory0}, {&calls1, &memory1}});
 };
 
@@ -285,7 +285,7 @@ TEST_P(ExecutorFaults, EveryAllocationMayFail) {
             SCOPED_TRACE(testing::Message() << "allocation " << n << (warm ? " of a run that is not" : " of")
                                             << " the first run");
             program = std::make_unique<LoadedProgram>(
-                built.p, built.b.kernels,
+                built.p, built.b.code(built.p),
                 std::vector<DeviceSlot>{{&cpu_calls, &cpu_memory}, {&calls0, &memory0}, {&calls1, &memory1}});
             if (warm) {
                 EXPECT_FALSE(run_and_compare(expected));
@@ -342,8 +342,8 @@ TEST(ExecutorOnStreams, ALaunchThatFailsHalfWayFreesNoMemoryThatLaunchedStepsUse
                 void *const in_memory[] = {in.data()}, *const out_memory[] = {memory.allocate(kMany * 8)};
                 bool done = false, lost = false;
                 {
-                    MemoryUse use[2];
-                    MemoryUse *in_uses[] = {&use[0]}, *out_uses[] = {&use[1]};
+                    ir::MemoryUse use[2];
+                    ir::MemoryUse *in_uses[] = {&use[0]}, *out_uses[] = {&use[1]};
                     std::vector<Point> ends;
                     if (fails_in_call)
                         cpu.fail_at(n);
@@ -387,12 +387,12 @@ TEST(ExecutorOnStreams, ASecondRunAllocatesNothing) {
     CachingAllocator cpu_memory{cpu}, memory0{gpus[0]}, memory1{gpus[1]};
     Built built(false);
     const LoadedProgram program(
-        built.p, built.b.kernels,
+        built.p, built.b.code(built.p),
         std::vector<DeviceSlot>{{&cpu, &cpu_memory}, {&gpus[0], &memory0}, {&gpus[1], &memory1}});
     std::vector<double> x(kElements, 1), y(kElements, 2), first(kElements), second(kElements);
     void *in_memory[] = {x.data(), y.data()}, *out_memory[] = {first.data(), second.data()};
-    MemoryUse use[4];
-    MemoryUse *in_uses[] = {&use[0], &use[1]}, *out_uses[] = {&use[2], &use[3]};
+    ir::MemoryUse use[4];
+    ir::MemoryUse *in_uses[] = {&use[0], &use[1]}, *out_uses[] = {&use[2], &use[3]};
     std::vector<Point> ends;
     const auto issue = [&] {
         ends.clear();

@@ -182,13 +182,13 @@ TEST_F(Executor, AWorkersScratchThatCannotBeHadFailsItsStepWhereverItRuns) {
     for (const bool later : {false, true}) {
         results.assign(3, std::vector<double>(2));
         std::latch gate(later ? 1 : 0);
-        MemoryUse uses[4];
+        ir::MemoryUse uses[4];
         backend.call_host(ir::kHostWorkerStream, [&gate] { gate.wait(); });
         uses[0].written({{ir::kCpu, ir::kHostWorkerStream}, backend.record(ir::kHostWorkerStream)});
         if (!later)
             backend.synchronize(ir::kHostWorkerStream, backend.record(ir::kHostWorkerStream));
         void *in[] = {inputs[0].data()}, *out[] = {results[0].data(), results[1].data(), results[2].data()};
-        MemoryUse *in_uses[] = {&uses[0]}, *out_uses[] = {&uses[1], &uses[2], &uses[3]};
+        ir::MemoryUse *in_uses[] = {&uses[0]}, *out_uses[] = {&uses[1], &uses[2], &uses[3]};
         Launched launched = runtime::run(*program, {in, out, {}, {}, in_uses, out_uses});
         if (later) {
             EXPECT_TRUE(launched.report.ok());
@@ -397,7 +397,8 @@ protected:
         b.program.user_streams = {{gpu, ir::kFirstUserStream}};
         b.program.num_runtime_words = 1;
         program = std::make_unique<LoadedProgram>(
-            b.program, b.kernels, std::vector<DeviceSlot>{{&backend, &allocator}, {&gpus[0], &memory}});
+            b.program, b.code(b.program),
+            std::vector<DeviceSlot>{{&backend, &allocator}, {&gpus[0], &memory}});
     }
     std::vector<ir::Point> run_on(StreamId stream, Behind &behind) {
         const int64_t argument = word(&behind);

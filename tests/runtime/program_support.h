@@ -66,8 +66,8 @@ public:
         LoadedKernel &loaded = kernels.emplace_back();
         std::map<std::string, ir::PhaseEntry> entries;
         for (size_t p = 0; p < phases.size(); ++p) {
-            loaded.symbols.push_back("phase" + std::to_string(p));
-            entries[loaded.symbols.back()] = phases[p];
+            loaded.phases.push_back({"phase" + std::to_string(p)});
+            entries[loaded.phases.back().symbol] = phases[p];
         }
         loaded.module = std::make_shared<FunctionModule>(std::move(entries));
         program.kernels.push_back(std::move(k));
@@ -96,8 +96,15 @@ public:
         return s;
     }
 
+    /// The functions as the code of a Program with these kernels.
+    std::vector<ProgramKernel> code(const ir::Program &of) const {
+        std::vector<ProgramKernel> all = kernels_of(of);
+        for (ProgramKernel &k : all)
+            k.code = kernels[k.kernel];
+        return all;
+    }
     std::unique_ptr<LoadedProgram> load(Backend &backend, CachingAllocator &allocator) {
-        return std::make_unique<LoadedProgram>(program, kernels,
+        return std::make_unique<LoadedProgram>(program, code(program),
                                                std::vector<DeviceSlot>{{&backend, &allocator}});
     }
 

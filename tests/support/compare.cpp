@@ -1,8 +1,8 @@
 #include "tests/support/compare.h"
 
 #include "frontend/engine/devices.h"
+#include "ir/program/memory_use.h"
 #include "ir/text/text.h"
-#include "runtime/allocator/memory_use.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -63,7 +63,7 @@ GraphRun::GraphRun(const ir::Graph &graph, const std::vector<ir::HostTensor> &in
       words_(graph.runtime_words().begin(), graph.runtime_words().end()) {
     engine::Engine &engine = engine::Engine::get();
     for (const ir::HostTensor &t : inputs) {
-        engine::Block &block = blocks_.emplace_back();
+        engine::ValueMemory &block = blocks_.emplace_back();
         engine.allocate(block, t.type.bytes(), {t.type.device, ir::kDefaultStream});
         upload(t, block);
         in_.push_back(&block);
@@ -79,11 +79,11 @@ GraphRun::GraphRun(const ir::Graph &graph, const std::vector<ir::HostTensor> &in
 }
 
 GraphRun::~GraphRun() {
-    for (engine::Block &block : blocks_)
+    for (engine::ValueMemory &block : blocks_)
         engine::Engine::get().free(block);
 }
 
-void GraphRun::upload(const ir::HostTensor &t, engine::Block &block) {
+void GraphRun::upload(const ir::HostTensor &t, engine::ValueMemory &block) {
     if (t.bytes.empty())
         return;
     if (t.type.device == ir::kCpu) {
@@ -120,31 +120,31 @@ void GraphRun::bind_effects() {
 }
 
 void GraphRun::launch() {
-    const auto pointers = [](const std::vector<engine::Block *> &of) {
+    const auto pointers = [](const std::vector<engine::ValueMemory *> &of) {
         std::vector<void *> memory;
-        for (const engine::Block *block : of)
+        for (const engine::ValueMemory *block : of)
             memory.push_back(block->data);
         return memory;
     };
     engine::Engine &engine = engine::Engine::get();
     const bool on_streams = !engine.cpu_only(*executable_);
-    const auto uses = [&](const std::vector<engine::Block *> &of) {
-        std::vector<runtime::MemoryUse *> all;
-        for (engine::Block *block : of)
+    const auto uses = [&](const std::vector<engine::ValueMemory *> &of) {
+        std::vector<ir::MemoryUse *> all;
+        for (engine::ValueMemory *block : of)
             if (on_streams)
                 all.push_back(engine::Engine::track(*block));
         return all;
     };
     const std::vector<void *> in_memory = pointers(in_), out_memory = pointers(out_);
-    const std::vector<runtime::MemoryUse *> in_uses = uses(in_), out_uses = uses(out_);
-    launched_ = engine.run(executable_, {in_memory, out_memory, words_, {}, in_uses, out_uses, &ends_});
+    const std::vector<ir::MemoryUse *> in_uses = uses(in_), out_uses = uses(out_);
+    launched_ = engine.run(*executable_, {in_memory, out_memory, words_, {}, in_uses, out_uses, &ends_});
 }
 
 ir::Interpreted GraphRun::outcome() {
     engine::Engine &engine = engine::Engine::get();
     engine::synchronize(ends_);
     if (launched_.flight) {
-        engine::RunReport later = launched_.flight->finish({});
+        ir::RunReport later = launched_.flight->finish({});
         for (auto &failed : later.failures)
             launched_.report.failures.push_back(std::move(failed));
     }

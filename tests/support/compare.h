@@ -41,19 +41,19 @@ public:
     int called() const { return called_; }
 
 private:
-    void upload(const ir::HostTensor &t, engine::Block &block);
+    void upload(const ir::HostTensor &t, engine::ValueMemory &block);
     void bind_effects();
 
     const ir::Graph &graph_;
     engine::ExecutablePtr executable_;
     std::vector<int64_t> words_;
-    std::deque<engine::Block> blocks_;
-    std::vector<engine::Block *> in_, out_;
+    std::deque<engine::ValueMemory> blocks_;
+    std::vector<engine::ValueMemory *> in_, out_;
     std::map<int64_t, std::unique_ptr<engine::Event>> events_;
     std::vector<std::unique_ptr<engine::Callback>> callbacks_;
     std::atomic<int> called_{0};
     std::vector<ir::Point> ends_;
-    engine::Launched launched_;
+    ir::Launched launched_;
 };
 
 /// The graph compiled and run by the engine under its present modes. Throws the first failure of the run.

@@ -156,7 +156,7 @@ TEST(ExecutorThreads, OneProgramRunsInManyThreadsAtOnceWithItsOwnBindingsInEach)
         segment.args = {{0, {{0, 1}}}};
         segment.items = {kElements};
     }
-    LoadedProgram loaded(program, {{std::make_shared<AddWordModule>(), {"phase0"}}},
+    LoadedProgram loaded(program, {{0, ir::kCpu, {std::make_shared<AddWordModule>(), {{"phase0"}}}}},
                          {{&backend, &allocator}});
     std::atomic<int64_t> wrong{0};
     on_threads(4, [&](int t) {

@@ -56,9 +56,9 @@ std::string kernel_called(const ir::Graph &graph, const ir::Program &program, si
     return fmt::format("`{}`", listed(names));
 }
 
-ir::Failure compile_failure(const codegen::KernelFailure &failure, const ir::Graph &graph,
+ir::Failure compile_failure(const ir::Failure &failure, size_t kernel, const ir::Graph &graph,
                             const ir::Program &program) {
-    const std::vector<const ir::Node *> nodes = operations_of(graph, program, failure.kernel());
+    const std::vector<const ir::Node *> nodes = operations_of(graph, program, kernel);
     if (nodes.empty())
         return failure;
     std::vector<std::string> names;

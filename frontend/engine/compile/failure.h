@@ -15,7 +15,7 @@ std::string kernel_called(const ir::Graph &graph, const ir::Program &program, si
 
 /// The same failure, with the operations of that step and their lines in its sentence, blamed on the last of
 /// them. `graph` is the one that was recorded.
-ir::Failure compile_failure(const codegen::KernelFailure &failure, const ir::Graph &graph,
+ir::Failure compile_failure(const ir::Failure &failure, size_t kernel, const ir::Graph &graph,
                             const ir::Program &program);
 
 } // namespace lz::engine

@@ -17,9 +17,8 @@ uint32_t checks_of(const ir::Kernel &kernel) {
 
 } // namespace
 
-LoadedProgram::Layout::Layout(const ir::Program &program, const std::vector<LoadedKernel> &kernels,
+LoadedProgram::Layout::Layout(const ir::Program &program, const std::vector<ProgramKernel> &kernels,
                               const std::vector<DeviceSlot> &devices) {
-    LZ_CHECK(kernels.size() == program.kernels.size(), "a Program is loaded with one module a kernel");
     for (const ir::BufferDesc &buffer : program.buffers)
         LZ_CHECK(device_slot(buffer.device) < devices.size(), "a buffer is on a device that is not there");
     for (const ir::ArenaDesc &arena : program.arenas) {
@@ -27,10 +26,16 @@ LoadedProgram::Layout::Layout(const ir::Program &program, const std::vector<Load
         LZ_CHECK(slot < devices.size(), "an arena is on a device that is not there");
         LZ_CHECK(!arena.pinned || devices[slot].pinned, "a Program wants pinned memory where there is none");
     }
+    CodeTable code(devices.size(), std::vector<const LoadedKernel *>(program.kernels.size()));
+    for (const ProgramKernel &k : kernels) {
+        LZ_CHECK(device_slot(k.device) < devices.size() && k.kernel < program.kernels.size(),
+                 "code is loaded for a kernel or a device that is not there");
+        code[device_slot(k.device)][k.kernel] = &k.code;
+    }
     for (uint32_t s = 0; s < program.steps.size(); ++s) {
         size_t slot = device_slot(program.steps[s].device);
         LZ_CHECK(slot < devices.size(), fmt::format("step {} is on a device that is not there", s));
-        add_step(program, s, kernels, devices[slot].backend);
+        add_step(program, s, code, devices[slot].backend);
     }
     can_fault = std::ranges::any_of(actions, [](const Action &a) { return a.faults != a.end_faults; });
     order(program, devices);
@@ -56,14 +61,19 @@ void LoadedProgram::Layout::find_user_streams(const ir::Program &program) {
         note(user_arenas, a, {program.arenas[a].device, program.arenas[a].home});
 }
 
-void LoadedProgram::Layout::add_step(const ir::Program &program, uint32_t s,
-                                     const std::vector<LoadedKernel> &kernels, Backend *backend) {
+void LoadedProgram::Layout::add_step(const ir::Program &program, uint32_t s, const CodeTable &code,
+                                     Backend *backend) {
     const ir::Step &step = program.steps[s];
     switch (step.kind) {
-    case ir::StepKind::Launch:
-        LZ_CHECK(step.kernel < kernels.size(), fmt::format("step {} names no kernel of the Program", s));
-        add_launch(program, s, kernels[step.kernel], backend);
+    case ir::StepKind::Launch: {
+        LZ_CHECK(step.kernel < program.kernels.size(),
+                 fmt::format("step {} names no kernel of the Program", s));
+        const LoadedKernel *const kernel = code[device_slot(step.device)][step.kernel];
+        LZ_CHECK(kernel,
+                 fmt::format("the kernel of step {} is not loaded for {}", s, ir::to_string(step.device)));
+        add_launch(program, s, *kernel, backend);
         break;
+    }
     case ir::StepKind::Library:
         add_call(program, s, backend);
         break;
@@ -105,9 +115,9 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
                                        Backend *backend) {
     const ir::Step &step = program.steps[s];
     const ir::Kernel &kernel = program.kernels[step.kernel];
-    LZ_CHECK(code.symbols.size() == kernel.phases.size(),
-             fmt::format("kernel {} has {} phases and {} symbols", kernel.name, kernel.phases.size(),
-                         code.symbols.size()));
+    LZ_CHECK(code.phases.size() == kernel.phases.size(),
+             fmt::format("kernel {} has {} phases and code of {}", kernel.name, kernel.phases.size(),
+                         code.phases.size()));
     const auto first_frame = static_cast<uint32_t>(frames.size());
     const size_t first_action = actions.size();
     // One for each check. The first also says that a worker has no scratch; who has neither has none, so that
@@ -123,7 +133,7 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
         uint32_t pointers = add_pointers(segment.buffers);
         uint32_t first_arg = add_args(segment.args);
         frames.push_back({pointers, first_arg, static_cast<uint32_t>(scalars.size()),
-                          faults > 0 ? num_faults : ir::kNone});
+                          faults > 0 ? num_faults : ir::kNone, code.module->code()});
         num_faults += faults;
         scalars.insert(scalars.end(), segment.scalars.begin(), segment.scalars.end());
     }
@@ -138,7 +148,7 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
         }
         add_action(step, s, backend, static_cast<uint32_t>(launches.size()));
         launches.push_back(
-            {code.module->entry(code.symbols[p]), first_frame, first_end,
+            {code.module->entry(code.phases[p].symbol), first_frame, first_end,
              static_cast<uint32_t>(step.segments.size()), static_cast<uint32_t>(kernel.buffers.size()),
              static_cast<uint32_t>(kernel.args.size()), static_cast<uint32_t>(kernel.scalars.size()),
              step.cost, static_cast<size_t>(step.worker_bytes), step.rounds, step.bytes, step.flops});

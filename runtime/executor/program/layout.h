@@ -28,6 +28,7 @@ struct LoadedProgram::Layout {
     struct Frame {
         uint32_t pointers, args, scalars;
         uint32_t faults = ir::kNone; ///< kNone: it has none
+        const void *code = nullptr;
     };
     std::vector<Frame> frames;
 
@@ -104,15 +105,16 @@ struct LoadedProgram::Layout {
     bool can_fault = false;
     uint32_t num_faults = 0;
 
-    Layout(const ir::Program &program, const std::vector<LoadedKernel> &kernels,
+    Layout(const ir::Program &program, const std::vector<ProgramKernel> &kernels,
            const std::vector<DeviceSlot> &devices);
 
 private:
     class Order;
     void order(const ir::Program &program, const std::vector<DeviceSlot> &devices); // order.cpp
     void find_user_streams(const ir::Program &program);
-    void add_step(const ir::Program &program, uint32_t step, const std::vector<LoadedKernel> &kernels,
-                  Backend *backend);
+    /// Code by device and kernel; null where nobody runs it.
+    using CodeTable = std::vector<std::vector<const LoadedKernel *>>;
+    void add_step(const ir::Program &program, uint32_t step, const CodeTable &code, Backend *backend);
     void add_launch(const ir::Program &program, uint32_t step, const LoadedKernel &code, Backend *backend);
     void add_call(const ir::Program &program, uint32_t step, Backend *backend);
     void add_action(const ir::Step &step, uint32_t index_of_step, Backend *backend, uint32_t index);

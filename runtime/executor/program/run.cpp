@@ -98,7 +98,7 @@ void LoadedProgram::Run::start() {
     }
 }
 
-MemoryUse *LoadedProgram::Run::use_of(uint32_t memory) const {
+ir::MemoryUse *LoadedProgram::Run::use_of(uint32_t memory) const {
     const auto &uses = memory < layout_.num_params ? bindings_.input_uses : bindings_.result_uses;
     const uint32_t index = memory < layout_.num_params ? memory : memory - layout_.num_params;
     return index < uses.size() ? uses[index] : nullptr;
@@ -131,7 +131,7 @@ void LoadedProgram::Run::end() noexcept {
 void LoadedProgram::Run::note_uses(uint32_t track, bool write) {
     const ir::Point end{state_.tracks[track], state_.end_ticks[track]};
     for (const Layout::Touch &touch : layout_.tracks[track].uses) {
-        MemoryUse *const use = touch.write == write ? use_of(touch.memory) : nullptr;
+        ir::MemoryUse *const use = touch.write == write ? use_of(touch.memory) : nullptr;
         if (!use)
             continue;
         if (!write) {
@@ -162,7 +162,7 @@ void LoadedProgram::Run::wait_for_others(const Layout::Action &action) {
     }
     for (uint32_t i = action.touches; i < action.end_touches; ++i) {
         const Layout::Touch &touch = layout_.touches[i];
-        const MemoryUse *const use = use_of(touch.memory);
+        const ir::MemoryUse *const use = use_of(touch.memory);
         if (!use)
             continue;
         state_.points.clear(); // copied, because a wait may block while the stream is full

@@ -28,7 +28,7 @@ private:
     void wait_for_track(uint32_t track) noexcept;
     void wait_for_others(const Layout::Action &action);
     void wait_for(const Layout::Action &action, Backend &backend, ir::StreamRef stream, uint64_t tick);
-    MemoryUse *use_of(uint32_t memory) const;
+    ir::MemoryUse *use_of(uint32_t memory) const;
 
     void perform(const Layout::Action &action, OnDone done = {});
     void perform_profiled(const Layout::Action &action);

@@ -62,7 +62,7 @@ LoadedProgram::State::State(const ir::Program &program, const Layout &layout)
     frames.reserve(layout.frames.size());
     for (const Layout::Frame &f : layout.frames)
         frames.push_back({pointers.data() + f.pointers, args.data() + f.args, scalars.data() + f.scalars,
-                          f.faults != ir::kNone ? &faults[f.faults] : nullptr});
+                          f.faults != ir::kNone ? &faults[f.faults] : nullptr, f.code});
     launches.reserve(layout.launches.size());
     for (const Layout::Launch &l : layout.launches)
         launches.push_back({l.entry, frames.data() + l.frames, layout.ends.data() + l.ends, l.segments,

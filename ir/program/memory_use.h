@@ -8,22 +8,22 @@
 #include <atomic>
 #include <vector>
 
-namespace lz::runtime {
+namespace lz::ir {
 
 class MemoryUse {
 public:
     /// From now on the contents are those of these moments; reads so far are in their past.
-    void written(const ir::Point &point) {
+    void written(const Point &point) {
         const Lock lock(busy_);
         writes_.assign(1, point);
         reads_.clear();
     }
     /// Another part of the same run's contents.
-    void also_written(const ir::Point &point) {
+    void also_written(const Point &point) {
         const Lock lock(busy_);
         note(writes_, point);
     }
-    void read(const ir::Point &point) {
+    void read(const Point &point) {
         const Lock lock(busy_);
         note(reads_, point);
     }
@@ -31,10 +31,10 @@ public:
     template <class F>
     void for_each(bool writer, F &&f) const {
         const Lock lock(busy_);
-        for (const ir::Point &p : writes_)
+        for (const Point &p : writes_)
             f(p);
         if (writer)
-            for (const ir::Point &p : reads_)
+            for (const Point &p : reads_)
                 f(p);
     }
     /// Nothing was ever noted (or all of it forgotten).
@@ -65,8 +65,8 @@ private:
         std::atomic_flag &flag_;
     };
     /// The latest moment of each stream.
-    static void note(std::vector<ir::Point> &points, const ir::Point &point) {
-        for (ir::Point &p : points)
+    static void note(std::vector<Point> &points, const Point &point) {
+        for (Point &p : points)
             if (p.stream == point.stream) {
                 if (p.tick < point.tick)
                     p.tick = point.tick;
@@ -76,7 +76,7 @@ private:
     }
 
     mutable std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
-    std::vector<ir::Point> writes_, reads_;
+    std::vector<Point> writes_, reads_;
 };
 
-} // namespace lz::runtime
+} // namespace lz::ir

@@ -1,0 +1,62 @@
+#pragma once
+/// The seam between Kernel IR and code: what a code generator is. Two stand behind it, LLVM's for CPUs
+/// (llvm/) and the interpreter of Kernel IR (interpreter.h). No LLVM header is needed to include this.
+///
+/// Built with LAZULI_CPU_JIT=OFF, what needs LLVM throws Failure(Compile), which says so; the rest works.
+
+#include "ir/kernel/compiled_kernel.h"
+#include "ir/kernel/kernel.h"
+#include "ir/target.h"
+#include "runtime/api/backend.h"
+
+#include <memory>
+#include <string>
+
+namespace lz::codegen {
+
+struct CompileOptions {
+    bool want_text = false;     ///< fill CompiledKernel::text with the LLVM IR that is compiled
+    bool want_assembly = false; ///< fill CompiledKernel::assembly
+    bool fast_math =
+        false; ///< products and sums may contract (LAZULI_FAST_MATH); else every op rounds by itself
+};
+
+/// Makes code of kernels for one code target. May be used from many threads at once.
+class Compiler {
+public:
+    virtual ~Compiler() = default;
+    /// Everything but the kernel that the bytes depend on: the code target, options, versions of the compiler
+    /// and of Lazuli. Equal keys and equal kernels are equal bytes, so that these may be cached.
+    virtual const std::string &key() const = 0;
+    /// Code of a verified kernel without Math instructions (`expand_math` has run). Throws Failure(Compile)
+    /// for a kernel or a target that it cannot do.
+    virtual ir::CompiledKernel compile(const ir::Kernel &kernel) const = 0;
+    /// Whether it needs what is gone when the process ends (process_end.h): the interpreter stands in then.
+    virtual bool needs_llvm() const { return false; }
+};
+
+/// LLVM, for a CPU with this ISA.
+std::unique_ptr<Compiler> make_llvm_compiler(ir::CpuIsa isa, CompileOptions options = {});
+
+/// What LLVM's compiler does: object code with one symbol a phase, "phase0", "phase1", ..., each a
+/// PhaseEntry.
+ir::CompiledKernel compile_cpu(const ir::Kernel &kernel, const ir::CpuIsa &isa,
+                               const CompileOptions &options = {});
+
+/// Loads what `compile_cpu` made into this process; the code is unloaded when the Module dies, which has to
+/// be after its last call. May be called from many threads at once.
+runtime::ModuleLoader cpu_loader();
+
+/// Loads whatever the code generators for the host made: by CompiledKernel::format.
+runtime::ModuleLoader host_loader();
+
+/// The ISA of this machine, from its feature bits.
+ir::CpuIsa host_isa();
+
+/// Versions of LLVM and of the emitter.
+std::string compiler_version();
+
+/// False in builds with LAZULI_CPU_JIT=OFF.
+bool cpu_jit_available();
+
+} // namespace lz::codegen

@@ -1,0 +1,67 @@
+#pragma once
+/// One run of a Program, as whoever asks for it and whoever does it see it: what it binds, and what it tells.
+
+#include "ir/diagnostic.h"
+#include "ir/program/memory_use.h"
+#include "ir/stream.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace lz::ir {
+
+/// Where inputs are and where results go.
+struct Bindings {
+    std::span<void *const> inputs;  ///< by graph parameter
+    std::span<void *const> results; ///< by graph result; for a result with a donor, the donor's memory
+    std::span<const int64_t> words; ///< the Program's runtime words
+    /// The user's lines by recorded index, for profiles; may be empty.
+    std::span<const Location> lines = {};
+    /// Earlier uses of the inputs' and results' memory, noted again by the run. Empty, or null for one:
+    /// nothing is pending. Results of a Program that runs on streams need theirs.
+    std::span<MemoryUse *const> input_uses = {};
+    std::span<MemoryUse *const> result_uses = {};
+    /// The moments after which everything that the run put on streams is over are appended here, if not null.
+    std::vector<Point> *ends = nullptr;
+    /// What Program::user_streams stand for in this run, each another stream of the same device; empty:
+    /// themselves.
+    std::span<const StreamRef> streams = {};
+};
+
+/// What went wrong while a Program ran. Results that are not named are right.
+struct RunReport {
+    struct Failed {
+        Failure failure;               ///< node() is the recorded index, where one is known
+        std::vector<uint32_t> results; ///< graph results that could not be computed because of it, ascending
+    };
+    std::vector<Failed> failures; ///< in the order of the steps that failed
+    /// A result that is lost because an input was.
+    struct Inherited {
+        uint32_t result, input;
+    };
+    std::vector<Inherited> inherited;
+    bool ok() const { return failures.empty() && inherited.empty(); }
+};
+
+/// A run on streams in which something may still fail: it is looked at when it is over. It keeps what it
+/// runs.
+class Flight {
+public:
+    virtual ~Flight() = default;
+    virtual bool done() = 0;
+    virtual void wait() = 0;
+    /// Waits; then what went wrong. Once. `lost_inputs` are parameters whose values turned out to be lost:
+    /// what depends on them is lost too.
+    virtual RunReport finish(std::span<const uint32_t> lost_inputs) = 0;
+};
+
+/// What a run left behind.
+struct Launched {
+    RunReport report; ///< what is known already
+    /// Not null when something may still show: an index out of range on a device, a lost input.
+    std::unique_ptr<Flight> flight;
+};
+
+} // namespace lz::ir
