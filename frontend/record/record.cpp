@@ -77,6 +77,19 @@ int64_t kept_limit() {
     return std::max(least / 8, int64_t{1} << 20);
 }
 
+/// A copy between two GPUs is the work of the one that is written. On a stream that the user named for the
+/// one that is read what comes later comes after the copy, too, as in PyTorch, where that stream makes it
+/// (S41).
+[[gnu::cold]] void let_source_wait(const Recorder &recorder, const Tensor &copy, Location loc) {
+    Node *const n = Access::node(copy);
+    const ir::Device from = n->operand_data()[0]->type.device;
+    const ir::StreamRef stream{from, recorder.stream(from)};
+    if (n->type.device == ir::kCpu || stream.stream == ir::kNoStream)
+        return;
+    const int64_t words[] = {ir::device_word(from), ir::device_word(from), stream.stream};
+    record_effect(ir::Op::WaitStream, stream, words, {}, nullptr, loc, n);
+}
+
 /// What S22 and S25 ask for after each operation.
 void after_record(Recorder &recorder, Location loc) {
     if (recorder.is_within_limits()) [[likely]]
@@ -174,6 +187,8 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
     for (Node *operand : n->operands())
         add_use(operand);
     Tensor result = publish(n, recorder);
+    if (op == ir::Op::Transfer && operands.size() == 1 && recorder.names_streams()) [[unlikely]]
+        let_source_wait(recorder, result, loc);
     if (recorder.modes().warn_views && !operands.empty()) [[unlikely]]
         note_view(result, *operands[0]);
     after_record(recorder, loc);
@@ -269,11 +284,16 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
 }
 
 void record_effect(ir::Op op, ir::StreamRef stream, std::span<const int64_t> structural,
-                   std::span<const int64_t> runtime, std::shared_ptr<void> payload, Location loc) {
+                   std::span<const int64_t> runtime, std::shared_ptr<void> payload, Location loc,
+                   Node *operand) {
     Recorder &recorder = Recorder::current();
     recorder.expect_effect();
-    Node *n = make_node(op, 0, structural.size(), runtime.size(), loc);
+    Node *n = make_node(op, operand ? 1 : 0, structural.size(), runtime.size(), loc);
     copy_words(n, structural, runtime);
+    if (operand) {
+        n->operand_data()[0] = operand;
+        add_use(operand);
+    }
     n->type.device = stream.device;
     n->stream = static_cast<int16_t>(stream.stream == ir::kDefaultStream ? ir::kNoStream : stream.stream);
     recorder.append(n);

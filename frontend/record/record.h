@@ -39,8 +39,10 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
 
 /// Records an effect on a stream of the user's (kNoStream: the default one) of a GPU. `payload` is what the
 /// runtime words refer to.
+/// `operand`: what it waits for, or null.
 void record_effect(ir::Op op, ir::StreamRef stream, std::span<const int64_t> structural,
-                   std::span<const int64_t> runtime, std::shared_ptr<void> payload, Location loc);
+                   std::span<const int64_t> runtime, std::shared_ptr<void> payload, Location loc,
+                   Node *operand = nullptr);
 
 /// A ready tensor that owns `storage` (one reference is taken over, whatever is thrown).
 Tensor make_ready(const ir::TensorType &type, Storage *storage, Location loc);

@@ -46,6 +46,8 @@ public:
         case Op::WaitStream:
             integer(device_word(attrs.device(attr::kWaitStreamOf)));
             integer(attrs.integer(attr::kWaitStreamStream));
+            for (size_t i = 0; i < node_.operand_count; ++i)
+                read(i);
             break;
         default:
             effect();

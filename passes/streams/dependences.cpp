@@ -1,7 +1,8 @@
 #include "passes/streams/dependences.h"
 
-#include "passes/memory/plan_memory.h"
 #include "passes/streams/assign_streams.h"
+#include "passes/streams/insert_syncs.h"
+#include "passes/memory/plan_memory.h"
 
 #include <algorithm>
 
@@ -55,7 +56,8 @@ public:
     void read(uint32_t place) {
         for (const auto &[stream, step] : places_[place].writers)
             after(step, false);
-        note(places_[place].readers, stream_, now_);
+        if (!is_wait_stream(steps_[now_])) // it waits for the contents, and has no use for the bytes
+            note(places_[place].readers, stream_, now_);
     }
     void write(uint32_t place) {
         Place &p = places_[place];

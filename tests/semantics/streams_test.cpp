@@ -379,6 +379,85 @@ TEST(Semantics, S41_what_needs_no_work_of_its_own_still_counts_for_its_stream) {
         }
 }
 
+// As in PyTorch, where the stream of the GPU that is read makes the copy. Whether an equal copy is there or
+// not.
+TEST(Semantics, S41_a_copy_to_another_gpu_counts_for_the_stream_of_the_one_that_is_read) {
+    enum class There : uint8_t { No, Pending, Launched };
+    for (const bool peers : {false, true})
+        for (const There there : {There::No, There::Pending, There::Launched}) {
+            SCOPED_TRACE(testing::Message() << "peers " << peers << ", there " << static_cast<int>(there));
+            if (peers)
+                lz::cuda::enable_peer_access(kGpu2, kGpu3);
+            const lz::Stream s(kGpu2);
+            const Tensor base = lz::ones({64}, {.device = kGpu2});
+            base.eval();
+            Gate gate(kGpu2);
+            const Tensor x = lz::cumsum(base + 2, 0); // waits at the gate
+            Tensor other;
+            if (there != There::No)
+                other = x.cuda(3);
+            if (there == There::Launched)
+                lz::eval({x, other});
+            Tensor z;
+            {
+                const lz::StreamGuard guard(s);
+                z = x.cuda(3);
+            }
+            const lz::Event event = s.record_event();
+            std::atomic<bool> called{false};
+            s.add_callback([&] { called = true; });
+            EXPECT_FALSE(event.query());
+            EXPECT_FALSE(s.query());
+            EXPECT_FALSE(called);
+            gate.open();
+            s.synchronize();
+            EXPECT_TRUE(called);
+            EXPECT_TRUE(event.query());
+            EXPECT_EQ(floats(z)[63], 192);
+            if (peers)
+                lz::cuda::disable_peer_access(kGpu2, kGpu3);
+        }
+}
+
+TEST(Semantics, S41_a_copy_between_two_gpus_with_streams_counts_for_both) {
+    const lz::Stream s(kGpu2), t(kGpu3);
+    const Tensor x = lz::full({64}, 5.0, {.device = kGpu2});
+    x.eval();
+    std::promise<void> gate;
+    t.add_callback([open = gate.get_future().share()] { open.wait(); });
+    Tensor y, w = lz::zeros({64}, {.device = kGpu3});
+    {
+        const lz::StreamGuard read(s), written(t);
+        y = x.cuda(3);
+        w.copy_(x);
+    }
+    EXPECT_FALSE(s.query()) << "the copies stand behind what is on the stream of the GPU that is written";
+    EXPECT_FALSE(t.query());
+    gate.set_value();
+    s.synchronize();
+    EXPECT_EQ(floats(y), std::vector<float>(64, 5));
+    EXPECT_EQ(floats(w), std::vector<float>(64, 5));
+}
+
+TEST(Semantics, S42_what_is_copied_to_another_gpu_does_not_wait_for_the_stream_that_waits_for_it) {
+    const lz::Stream s(kGpu2);
+    const Tensor x = lz::full({64}, 5.0, {.device = kGpu2});
+    x.eval();
+    std::promise<void> gate;
+    s.add_callback([open = gate.get_future().share()] { open.wait(); });
+    Tensor y;
+    {
+        const lz::StreamGuard guard(s);
+        y = x.cuda(3);
+    }
+    y = (y * 2).cumsum(0);
+    y += 1; // in the memory of the copy, if that is what the plan says
+    EXPECT_EQ(floats(y)[63], 641);
+    EXPECT_FALSE(s.query());
+    gate.set_value();
+    s.synchronize();
+}
+
 TEST(Streams, CopiesInAChainStayOnTheStreamOfTheirDevice) {
     const lz::Stream other(kGpu0), s(kGpu1); // the same numbers on two devices
     ASSERT_EQ(other.id(), s.id());

@@ -539,7 +539,8 @@ private:
     void draw_RecordEvent(Op op) { effect(op, {}, {device_word(device_)}, {r_.below(4)}); }
     void draw_WaitEvent(Op op) { effect(op, {}, {device_word(device_)}, {r_.below(4)}); }
     void draw_WaitStream(Op op) {
-        effect(op, {},
+        const auto x = r_.chance(30) ? any() : std::nullopt;
+        effect(op, x ? std::span(&x->id, 1) : std::span<const ValueId>(),
                {device_word(device_), device_word(o_.gpus > 0 ? r_.pick(o_.devices) : device_),
                 o_.first_stream + r_.below(4)},
                {});

@@ -65,10 +65,6 @@ bool make_stream_use(Maker &m, Statement &s) {
 
 void nothing(Oracle &, const Statement &) {}
 
-/// A copy between two GPUs that is there already does not count for the stream of the one that is read. True
-/// with its mend.
-constexpr bool kCopyThatIsThere = false;
-
 /// What is recorded on a stream counts for it, though the compiler removes it (S41, S43).
 void probe(Call &c) {
     const Statement &s = c.statement();
@@ -257,7 +253,7 @@ void add_device_rows(std::vector<Row> &rows) {
                     [](Maker &m, Statement &s) {
                         if (!make_stream_use(m, s))
                             return false;
-                        s.ints[1] = m.below(kCopyThatIsThere ? 4 : 3);
+                        s.ints[1] = m.below(4);
                         s.ints[2] = m.below(3);
                         return true;
                     },
