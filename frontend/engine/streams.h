@@ -16,11 +16,12 @@ struct UserStream {
     int priority;
 };
 /// Opens a stream of the user's on a GPU that is there. Lower priorities are more urgent. It has the lowest
-/// number that is free, so that a loop that opens a stream in each turn finds its programs again. When none
-/// is, it shares one, as PyTorch's streams share those of a pool: if it can, one that only pending work still
-/// needs, else one that other open streams have, of the nearest priority and with the fewest of them. What
-/// shares a number runs one after the other. Throws Failure(Device) when the device refuses, and
-/// Failure(State) in a forked child.
+/// number that is free, and with it the queue, behind what is still on it, and the cached memory of its last
+/// owner: a loop that opens a stream in each turn makes neither a thread nor a pool of memory a turn. (Which
+/// number it is does not matter to Programs: Bindings::streams.) When none is, it shares one, as PyTorch's
+/// streams share those of a pool: if it can, one that only pending work still needs, else one that other open
+/// streams have, of the nearest priority and with the fewest of them. What shares a number runs one after the
+/// other. Throws Failure(Device) when the device refuses, and Failure(State) in a forked child.
 UserStream open_stream(ir::Device device, int priority);
 /// Without open streams and holds a number is free. What is on it runs first.
 void close_stream(ir::StreamRef stream) noexcept;

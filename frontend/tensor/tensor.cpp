@@ -214,6 +214,9 @@ void *Tensor::write_pointer(std::optional<DType> dtype, Location loc) {
 void sync(Location loc) {
     detail::sync_all(loc);
 }
+void synchronize(Location loc) {
+    sync(loc);
+}
 
 void eval(std::span<const Tensor> tensors, Location loc) {
     std::vector<detail::Node *> nodes;

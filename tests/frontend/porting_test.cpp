@@ -172,4 +172,15 @@ TEST(Porting, BoolIsSummedAsOr) {
     expect_tensor(flags, {3}, boolean, {0, 1, 0});
 }
 
+// A bare `sync()` here would be POSIX's as well.
+TEST(Porting, EverythingIsComputedBySynchronize) {
+    Tensor x = ones({3}) * 2;
+    reset_compile_stats();
+    synchronize();
+    EXPECT_GT(compile_stats().kernel_launches, 0);
+    const auto launches = compile_stats().kernel_launches;
+    EXPECT_EQ(x.cpu().to_vector<float>(), std::vector<float>(3, 2));
+    EXPECT_LE(compile_stats().kernel_launches, launches + 1) << "a copy, where it is on a GPU";
+}
+
 } // namespace

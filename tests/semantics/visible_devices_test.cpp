@@ -50,6 +50,16 @@ TEST(Semantics, S10_programs_find_out_what_there_is) {
     const lz::cuda::DeviceProperties properties = lz::cuda::get_device_properties(kGpu1);
     EXPECT_TRUE(properties.is_virtual);
     EXPECT_EQ(properties.total_memory, int64_t{256} << 20);
+    // An index alone is a GPU's, also 0, which could be a null pointer.
+    EXPECT_EQ(Device(0), kGpu0);
+    EXPECT_EQ(lz::cuda::get_device_properties(0).total_memory, int64_t{256} << 20);
+    EXPECT_EQ(lz::cuda::get_device_name(0), lz::cuda::get_device_name(kGpu0));
+    EXPECT_EQ(lz::ones({2}).to(0).device(), kGpu0);
+    EXPECT_EQ(lz::ones({2}, {.device = 1}).device(), kGpu1);
+    EXPECT_EQ(lz::cuda::can_device_access_peer(0, 1), lz::cuda::can_device_access_peer(kGpu0, kGpu1));
+    EXPECT_EQ(lz::Stream(0).device(), kGpu0);
+    EXPECT_NO_THROW(lz::cuda::synchronize(0));
+    EXPECT_TRUE(caught<lz::DeviceError>([] { lz::cuda::get_device_properties(4); }).has("cuda:4"));
     EXPECT_EQ(lz::try_gpu(3), Device::cuda(3));
     EXPECT_EQ(lz::try_gpu(10), Device::cpu());
     EXPECT_EQ(lz::try_gpu(-1), Device::cpu());

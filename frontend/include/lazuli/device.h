@@ -4,6 +4,7 @@
 #include "lazuli/export.h"
 #include "lazuli/location.h"
 
+#include <concepts>
 #include <cstdint>
 #include <iosfwd>
 #include <string>
@@ -23,6 +24,10 @@ public:
     /// A GPU by its index; -1: the current one.
     constexpr Device(DeviceType type, int index = -1)
         : type_(type), index_(type == DeviceType::Cpu ? 0 : index) {}
+    /// A GPU by its index, as in PyTorch: `x.to(0)`, `get_device_properties(0)`. Of an `int` alone: 0 would
+    /// be a null pointer else.
+    template <std::same_as<int> Index>
+    constexpr Device(Index index) : Device(DeviceType::Cuda, index) {}
     /// `cpu`, `cpu:0`, `cuda`, `cuda:1`. Throws DeviceError for anything else, a null pointer
     /// among it.
     Device(std::string_view text, Location loc = Location::current());

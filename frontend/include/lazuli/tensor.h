@@ -400,6 +400,8 @@ LZ_API std::ostream &operator<<(std::ostream &out, const Tensor &tensor);
 
 /// Computes everything pending on this thread.
 LZ_API void sync(Location loc = Location::current());
+/// The same, for those who write `using namespace lz`: POSIX has a `sync()`, too.
+LZ_API void synchronize(Location loc = Location::current());
 /// Computes what these tensors need and stores them.
 LZ_API void eval(std::initializer_list<Tensor> tensors, Location loc = Location::current());
 LZ_API void eval(std::span<const Tensor> tensors, Location loc = Location::current());
