@@ -123,7 +123,7 @@ private:
             segment.args = std::move(from.args);
             segment.scalars = std::move(from.scalars);
             segment.items = std::move(from.items);
-            segment.checks = lowered.checks;
+            segment.checks = std::move(from.checks);
         }
     }
 

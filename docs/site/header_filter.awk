@@ -143,9 +143,9 @@ BEGIN { RS = "\001" }
             substr(text, RSTART + RLENGTH)
     }
     text = as_topic(share_comments(text))
-    at = is_part ? 0 : index(text, "#include \"lazuli/functions.def\"\n")
+    at = is_part ? 0 : index(text, "#include \"lazuli/ops/functions.def\"\n")
     if (!at) {
-        sub(/#include "lazuli\/functions.def"\n/, "", text)
+        sub(/#include "lazuli\/ops\/functions.def"\n/, "", text)
         printf "%s", text
         exit
     }
@@ -153,5 +153,5 @@ BEGIN { RS = "\001" }
     RS = "\n"
     while ((getline line < def) > 0)
         rows(line)
-    printf "%s", substr(text, at + length("#include \"lazuli/functions.def\"\n"))
+    printf "%s", substr(text, at + length("#include \"lazuli/ops/functions.def\"\n"))
 }

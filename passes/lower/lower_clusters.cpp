@@ -106,9 +106,12 @@ private:
     void share(LoweredStep &step) {
         if (step.kind != StepKind::Launch)
             return;
+        std::vector<uint32_t> checks;
         for (const Instr &instr : step.kernel->instrs)
             if (info(instr.op).cls == KOpClass::Check)
-                step.checks.push_back(instr.source == kNoValue ? kNone : graph_.node(instr.source).recorded);
+                checks.push_back(instr.source == kNoValue ? kNone : graph_.node(instr.source).recorded);
+        for (LoweredSegment &segment : step.segments)
+            segment.checks = checks;
         step.kernel = kernels_.try_emplace(cache_key(step.kernel), step.kernel).first->second;
     }
 

@@ -42,7 +42,8 @@ struct LoweredSegment {
     std::vector<LoweredBuffer> buffers; ///< one a Kernel buffer
     std::vector<ir::ArgSpec> args;      ///< one a Kernel argument
     std::vector<ir::ScalarSpec> scalars;
-    std::vector<int64_t> items; ///< work items of each phase
+    std::vector<int64_t> items;   ///< work items of each phase
+    std::vector<uint32_t> checks; ///< as Segment::checks
 };
 
 /// A kernel that steps share: large graphs have few distinct ones, and many steps. Empty where a step
@@ -73,7 +74,6 @@ struct LoweredStep {
     int32_t stream = ir::kNoStream; ///< the user's, as Node::stream
     // Launch
     SharedKernel kernel;
-    std::vector<uint32_t> checks; ///< as Segment::checks, of all segments
     std::vector<LoweredSegment> segments;
     int64_t rounds = 1; ///< as Step::rounds
     int64_t worker_bytes = 0;

@@ -1,8 +1,8 @@
 #include "passes/streams/dependences.h"
 
+#include "passes/memory/plan_memory.h"
 #include "passes/streams/assign_streams.h"
 #include "passes/streams/insert_syncs.h"
-#include "passes/memory/plan_memory.h"
 
 #include <algorithm>
 

@@ -114,6 +114,22 @@ TEST_P(FusedS26, writing_to_a_part_of_a_lost_value_does_not_bring_it_back) {
         EXPECT_TRUE(has(message_of<lz::Error>(t), "divided by zero")) << message_of<lz::Error>(t);
 }
 
+TEST_P(FusedS26, each_part_of_a_merged_kernel_fails_at_its_own_line) {
+    const Tensor fine = ints({1, 2, 3}), zero = ints({1, 0, 3, 4});
+    lz::eval({fine, zero});
+    const uint32_t line = __LINE__;
+    const Tensor first = lz::floor_divide(fine, fine);
+    const Tensor second = lz::floor_divide(zero, zero);
+    try {
+        lz::eval({first, second});
+        lz::sync();
+        FAIL() << "nothing was thrown";
+    } catch (const lz::Error &error) {
+        EXPECT_EQ(error.line(), line + 2) << error.what();
+    }
+    EXPECT_EQ(first.to_vector<int64_t>(), (std::vector<int64_t>{1, 1, 1}));
+}
+
 INSTANTIATE_TEST_SUITE_P(Semantics, FusedS26, testing::Values("cpu", "cuda:1"),
                          [](const auto &info) { return info.param[1] == 'p' ? "cpu" : "cuda"; });
 

@@ -450,9 +450,8 @@ TEST(Semantics, S42_what_is_copied_to_another_gpu_does_not_wait_for_the_stream_t
         const lz::StreamGuard guard(s);
         y = x.cuda(3);
     }
-    y = (y * 2).cumsum(0);
-    y += 1; // in the memory of the copy, if that is what the plan says
-    EXPECT_EQ(floats(y)[63], 641);
+    y = y * 2 + 1; // in the memory of the copy, if that is what the plan says
+    EXPECT_EQ(floats(y), std::vector<float>(64, 11));
     EXPECT_FALSE(s.query());
     gate.set_value();
     s.synchronize();
