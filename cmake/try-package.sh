@@ -26,7 +26,7 @@ cp "$work/consumer/consumer" "$work/examples/quickstart" "$work/examples/device_
 
 # With pkg-config, by each compiler that is here.
 if command -v pkg-config >/dev/null; then
-    for compiler in g++ clang++-22; do
+    for compiler in g++ clang++-22 clang++-14; do
         command -v $compiler >/dev/null || { echo "not tried: $compiler is not here"; continue; }
         # shellcheck disable=SC2046 # several words
         $compiler -O1 "$source/tests/package/main.cpp" -o "$work/root/by-$compiler" \
