@@ -76,7 +76,7 @@ public:
     }
 
 private:
-    const std::string key_ = "interpreter of Kernel IR, text 1";
+    const std::string key_ = fmt::format("interpreter of Kernel IR, text 1, emitter {}", kEmitterVersion);
 };
 
 } // namespace

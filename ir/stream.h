@@ -1,6 +1,6 @@
 #pragma once
 /// Numbers of streams. Those that every GPU has mean the same in every Program and on every device; what the
-/// user's stand for in a Program, a run may say (runtime/executor.h: Bindings::streams).
+/// user's stand for in a Program, a run may say (ir/program/run.h: Bindings::streams).
 
 #include "ir/type.h"
 

@@ -282,7 +282,7 @@ ir::CpuIsa host_isa() {
 }
 
 std::string compiler_version() {
-    return "LLVM " LLVM_VERSION_STRING ", emitter 7";
+    return "LLVM " LLVM_VERSION_STRING ", emitter " + std::to_string(kEmitterVersion);
 }
 
 bool cpu_jit_available() {
