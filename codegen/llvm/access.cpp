@@ -155,7 +155,7 @@ void PhaseEmitter::fetch_ahead(uint32_t id, Value pointer) {
     } else if (std::ranges::find(ahead_, id) != ahead_.end()) {
         b_.prefetch(b_.element(e, pointer, arg(stride_along(access, p_.grid.back())->stride)));
     } else if (!turned_.empty()) {
-        const AxisStride *down = stride_along(access, static_cast<AxisId>(p_.tile_axis));
+        const AxisStride *down = stride_along(access, static_cast<AxisId>(s_.tile_axis));
         if (down && down->cls == StrideClass::Strided)
             b_.prefetch(b_.element(e, pointer, b_.mul(arg(down->stride), b_.i64(width_))), false);
     }

@@ -195,6 +195,7 @@ private:
     Builder &b_;
     const ir::Kernel &k_;
     const ir::Phase &p_;
+    const ir::CpuSchedule &s_;
     const EmitOptions &options_;
     OpTarget target_;
     EntryParams params_;

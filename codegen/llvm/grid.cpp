@@ -44,14 +44,14 @@ void PhaseEmitter::emit_grid() {
     b_.if_then(b_.compare(Pred::Slt, params_.begin, params_.end), [&] {
         if (p_.grid.empty() || !p_.vector_grid)
             grid_scalars();
-        else if (p_.tile_axis >= 0)
+        else if (s_.tile_axis >= 0)
             grid_tiles();
         else if (p_.grid.size() == 1)
             grid_line();
         else
             grid_rows();
     });
-    if (p_.stores == StoreTier::Streaming)
+    if (s_.stores == StoreTier::Streaming)
         b_.store_fence();
 }
 
@@ -111,7 +111,7 @@ void PhaseEmitter::grid_scalars() {
 /// Work items of a single axis lie side by side: they are one range.
 void PhaseEmitter::grid_line() {
     const AxisId axis = p_.grid[0];
-    Value size = p_.block == kNoArg ? extent(axis) : arg(p_.block);
+    Value size = s_.block == kNoArg ? extent(axis) : arg(s_.block);
     Value lo = b_.mul(params_.begin, size);
     Value hi = b_.smin(b_.mul(params_.end, size), extent(axis));
     grid_range(axis, lo, hi);
@@ -131,13 +131,13 @@ void PhaseEmitter::grid_rows() {
     Values counts;
     for (size_t i = 0; i < last; ++i)
         counts.push_back(extent(p_.grid[i]));
-    counts.push_back(blocks_of(p_.grid[last], p_.block));
+    counts.push_back(blocks_of(p_.grid[last], s_.block));
     walk(counts, [&](std::span<const Value> index) {
         for (size_t i = 0; i < last; ++i)
             bind_axis(p_.grid[i], index[i]);
-        Value lo = p_.block == kNoArg ? b_.i64(0) : b_.mul(index[last], arg(p_.block));
+        Value lo = s_.block == kNoArg ? b_.i64(0) : b_.mul(index[last], arg(s_.block));
         Value all = extent(p_.grid[last]);
-        Value hi = p_.block == kNoArg ? all : b_.smin(b_.add(lo, arg(p_.block)), all);
+        Value hi = s_.block == kNoArg ? all : b_.smin(b_.add(lo, arg(s_.block)), all);
         grid_range(p_.grid[last], lo, hi);
         for (size_t i = last; i-- > 0;)
             unbind_axis(p_.grid[i]);

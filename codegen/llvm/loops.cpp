@@ -237,7 +237,7 @@ void PhaseEmitter::vector_range(const Region &region, AxisId axis, Value lo, Val
         const int64_t step = int64_t{width_} * parts;
         return b_.add(from, b_.bit_and(b_.sub(hi, from), b_.i64(-step)));
     };
-    if (p_.inner == InnerTier::Tiny && speaks && width_ >= kTinyLanes) {
+    if (s_.inner == InnerTier::Tiny && speaks && width_ >= kTinyLanes) {
         Context context = vector_context(axis, lo, width_, 1);
         context.masks = lanes_below(b_.sub(hi, lo), 1);
         points(region, std::move(context));
@@ -245,7 +245,7 @@ void PhaseEmitter::vector_range(const Region &region, AxisId axis, Value lo, Val
     }
     const int parts = parts_for(region, axis);
     Value aligned = nullptr;
-    Value peel = p_.stores == StoreTier::Streaming ? alignment_peel(region, axis, lo, hi, &aligned) : nullptr;
+    Value peel = s_.stores == StoreTier::Streaming ? alignment_peel(region, axis, lo, hi, &aligned) : nullptr;
     if (!peel && analysis_.cost(region, axis) > kOneBodyCost && masks_are_free(region, axis)) {
         masked_steps(region, axis, lo, hi, parts);
         return forget(before);

@@ -23,8 +23,8 @@ Elem scalar_elem(DType t) {
 
 PhaseEmitter::PhaseEmitter(Builder &builder, const Kernel &kernel, const Phase &phase,
                            const EmitOptions &options, const EntryParams &params)
-    : b_(builder), k_(kernel), p_(phase), options_(options), target_(op_target(options.isa)), params_(params),
-      analysis_(kernel, phase), values_(kernel.instrs.size()), args_(kernel.args.size()),
+    : b_(builder), k_(kernel), p_(phase), s_(phase.cpu()), options_(options), target_(op_target(options.isa)),
+      params_(params), analysis_(kernel, phase), values_(kernel.instrs.size()), args_(kernel.args.size()),
       buffers_(kernel.buffers.size()), scalars_(kernel.scalars.size()), results_(kernel.loops.size()) {
     int bytes = 1;
     for (size_t axis = 0; axis < kernel.axes.size(); ++axis)

@@ -30,7 +30,7 @@ bool PhaseEmitter::turned(const Instr &instr) const {
     if (instr.op != KOp::Load)
         return false;
     const Access &access = k_.accesses[instr.access];
-    const AxisStride *across = stride_along(access, static_cast<AxisId>(p_.tile_axis));
+    const AxisStride *across = stride_along(access, static_cast<AxisId>(s_.tile_axis));
     const AxisStride *along = stride_along(access, p_.grid.back());
     return access.terms.empty() && access.predicate == kNoValue && !analysis_.written(access.buffer) &&
            across && along && across->cls == StrideClass::Contiguous && along->cls == StrideClass::Strided;
@@ -85,7 +85,7 @@ void PhaseEmitter::turn(const Instr &load, Value scratch, Value row, Value colum
 
 void PhaseEmitter::tile(Value row, Value column, int parts, std::span<const std::pair<KValue, Value>> loads,
                         Value aligned) {
-    const auto axis = static_cast<AxisId>(p_.tile_axis);
+    const auto axis = static_cast<AxisId>(s_.tile_axis);
     const int columns = parts * width_;
     for (const auto &[load, scratch] : loads)
         turn(k_.instrs[load], scratch, row, column, columns);
@@ -117,7 +117,7 @@ void PhaseEmitter::tile(Value row, Value column, int parts, std::span<const std:
 
 /// Whether the registers that the tiles store as results are aligned in every row.
 Value PhaseEmitter::tiles_aligned(Value row, Value column) {
-    const auto axis = static_cast<AxisId>(p_.tile_axis);
+    const auto axis = static_cast<AxisId>(s_.tile_axis);
     Value aligned = b_.i1(true);
     const Mark before = mark();
     bind_axis(axis, row);
@@ -144,7 +144,7 @@ Value PhaseEmitter::tiles_aligned(Value row, Value column) {
 /// Right of the whole tiles and below them, without turning.
 void PhaseEmitter::tile_edges(Value row_lo, Value row_hi, Value lo, Value hi, Value full_rows,
                               Value full_columns) {
-    const auto axis = static_cast<AxisId>(p_.tile_axis);
+    const auto axis = static_cast<AxisId>(s_.tile_axis);
     b_.loop(row_lo, row_hi, b_.i64(1), {}, [&](Value row, std::span<const Value>) -> Values {
         Value from = b_.select(b_.compare(Pred::Slt, row, full_rows), full_columns, lo);
         const Mark before = mark();
@@ -162,7 +162,7 @@ void PhaseEmitter::tile_edges(Value row_lo, Value row_hi, Value lo, Value hi, Va
 
 void PhaseEmitter::grid_tiles() {
     const size_t last = p_.grid.size() - 1;
-    const auto axis = static_cast<AxisId>(p_.tile_axis);
+    const auto axis = static_cast<AxisId>(s_.tile_axis);
     const auto across =
         static_cast<size_t>(std::find(p_.grid.begin(), p_.grid.end(), axis) - p_.grid.begin());
     std::vector<std::pair<KValue, Value>> loads;
@@ -174,8 +174,8 @@ void PhaseEmitter::grid_tiles() {
         }
     Values counts;
     for (size_t i = 0; i < last; ++i)
-        counts.push_back(i == across ? blocks_of(p_.grid[i], p_.tile_block) : extent(p_.grid[i]));
-    counts.push_back(blocks_of(p_.grid[last], p_.block));
+        counts.push_back(i == across ? blocks_of(p_.grid[i], s_.tile_block) : extent(p_.grid[i]));
+    counts.push_back(blocks_of(p_.grid[last], s_.block));
     walk(counts, [&](std::span<const Value> index) {
         const auto range = [&](size_t i, ArgId block) {
             Value all = extent(p_.grid[i]);
@@ -187,14 +187,14 @@ void PhaseEmitter::grid_tiles() {
         for (size_t i = 0; i < last; ++i)
             if (i != across)
                 bind_axis(p_.grid[i], index[i]);
-        const auto [row_lo, row_hi] = range(across, p_.tile_block);
-        const auto [lo, hi] = range(last, p_.block);
+        const auto [row_lo, row_hi] = range(across, s_.tile_block);
+        const auto [lo, hi] = range(last, s_.block);
         const auto whole = [&](Value from, Value to, int64_t step) {
             return b_.add(from, b_.bit_and(b_.smax(b_.sub(to, from), b_.i64(0)), b_.i64(-step)));
         };
         Value full_rows = whole(row_lo, row_hi, width_),
               full_columns = whole(lo, hi, int64_t{parts} * width_);
-        Value aligned = p_.stores == StoreTier::Streaming ? tiles_aligned(row_lo, lo) : nullptr;
+        Value aligned = s_.stores == StoreTier::Streaming ? tiles_aligned(row_lo, lo) : nullptr;
         const Value step = b_.i64(int64_t{parts} * width_);
         b_.loop(lo, full_columns, step, {}, [&](Value column, std::span<const Value>) -> Values {
             b_.loop(row_lo, full_rows, b_.i64(width_), {}, [&](Value row, std::span<const Value>) -> Values {

@@ -58,23 +58,36 @@ std::string_view name(StoreTier t) {
     return kNames[static_cast<size_t>(t)];
 }
 
+CpuSchedule &Phase::on_cpu() {
+    if (!std::holds_alternative<CpuSchedule>(schedule))
+        schedule.emplace<CpuSchedule>();
+    return std::get<CpuSchedule>(schedule);
+}
+
+const CpuSchedule &Phase::cpu() const {
+    static const CpuSchedule plain;
+    const auto *filled = std::get_if<CpuSchedule>(&schedule);
+    return filled ? *filled : plain;
+}
+
 int64_t work_items(const Kernel &kernel, const Phase &phase, std::span<const int64_t> args) {
     const auto value = [&](ArgId arg) { return args[arg]; };
     const auto blocks = [&](int64_t extent, ArgId block) {
         return block == kNoArg ? std::min<int64_t>(extent, 1) : (extent + value(block) - 1) / value(block);
     };
+    const CpuSchedule &schedule = phase.cpu();
     int64_t items = 1;
     for (size_t i = 0; i < phase.grid.size(); ++i) {
         const int64_t extent = value(kernel.axes[phase.grid[i]].extent);
         const bool last = i + 1 == phase.grid.size();
         if (const auto &c = phase.contraction; c && phase.grid[i] == c->m)
-            items *= blocks(extent, contraction_arg(*c, ContractionArg::BlockM));
+            items *= blocks(extent, contraction_arg(schedule, ContractionArg::BlockM));
         else if (c && phase.grid[i] == c->n)
-            items *= blocks(extent, contraction_arg(*c, ContractionArg::BlockN));
+            items *= blocks(extent, contraction_arg(schedule, ContractionArg::BlockN));
         else if (last && phase.vector_grid)
-            items *= blocks(extent, phase.block);
-        else if (phase.tile_axis >= 0 && phase.grid[i] == phase.tile_axis)
-            items *= blocks(extent, phase.tile_block);
+            items *= blocks(extent, schedule.block);
+        else if (schedule.tile_axis >= 0 && phase.grid[i] == schedule.tile_axis)
+            items *= blocks(extent, schedule.tile_block);
         else
             items *= extent;
     }

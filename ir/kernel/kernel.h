@@ -33,6 +33,7 @@
 
 #include "ir/dtype.h"
 #include "ir/kernel/kernel_class.h"
+#include "ir/kernel/schedule.h"
 
 #include <cstdint>
 #include <optional>
@@ -57,10 +58,8 @@ struct KOpInfo {
 const KOpInfo &info(KOp op);
 
 using KValue = uint32_t; ///< index of an instruction in Kernel::instrs; its result
-using ArgId = uint16_t;  ///< index in Kernel::args
 using AxisId = uint8_t;  ///< index in Kernel::axes
 inline constexpr KValue kNoValue = UINT32_MAX;
-inline constexpr ArgId kNoArg = UINT16_MAX;
 
 inline constexpr int64_t kLaneBytes = 256;
 /// Elements folded by themselves before their results are folded: along the vectorised axis, and across it.
@@ -141,6 +140,10 @@ struct Reduction {
     KValue index = kNoValue; ///< ArgMax, ArgMin: i64 position that travels with the value
 };
 enum class LoopOrder : uint8_t { Lanes, Sequential };
+/// Elements that are folded by themselves before their results are.
+constexpr int64_t chunk_of(LoopOrder order) {
+    return order == LoopOrder::Lanes ? kLaneChunk : kSequentialChunk;
+}
 
 /// A loop over (a part of) one axis inside the body of a grid point. Lanes loops are vectorised along their
 /// axis.
@@ -153,21 +156,6 @@ struct Loop {
     std::vector<Reduction> reductions;
 };
 
-/// Block sizes and places in a worker's scratch of a contraction: consecutive arguments of the kernel, in
-/// this order. `passes/schedule/contraction_tile.h` chooses them; no value of them changes the bits of a
-/// result.
-enum class ContractionArg : uint8_t {
-    BlockM,     ///< rows of one work item
-    BlockN,     ///< columns of one work item, a multiple of nr unless there is one column block
-    InnerM,     ///< rows of lhs that are packed at a time
-    BlockK,     ///< depth of one pass over the panels, a multiple of 32
-    PackLhs,    ///< 0: rows of lhs are read where they are (never for operands that are converted)
-    PackRhs,    ///< 0: full panels of rhs are read where they are (only with n contiguous)
-    RhsOffset,  ///< bytes from the scratch's begin (where lhs is packed) to the packed rhs
-    SumsOffset, ///< bytes to the tiles of partial sums
-};
-inline constexpr int kContractionArgs = 8;
-
 /// A product lhs[b.., m, k] * rhs[b.., k, n] summed over k, tile by tile; the phase's body is the epilogue of
 /// one (b.., m, n) element, in which KOp::Product is the sum rounded to `dtype`. The phase's grid is (b.., m,
 /// n). Each element is summed in ascending k, with fused multiply-adds in `accumulate` where the ISA has
@@ -175,33 +163,24 @@ inline constexpr int kContractionArgs = 8;
 /// which flush subnormals.)
 struct Contraction {
     AxisId m, n, k;
-    DType dtype;           ///< of both operands
-    DType accumulate;      ///< F32 or F64, I64 for integers
-    Access lhs, rhs;       ///< affine, no terms, no predicate
-    int mr = 0, nr = 0;    ///< register tile that the target's microkernel works on
-    ArgId blocks = kNoArg; ///< first of kContractionArgs arguments, see ContractionArg
-    uint16_t scratch = 0;  ///< Worker buffer: packed panels and partial sums
+    DType dtype;      ///< of both operands
+    DType accumulate; ///< F32 or F64, I64 for integers
+    Access lhs, rhs;  ///< affine, no terms, no predicate
 };
-constexpr ArgId contraction_arg(const Contraction &c, ContractionArg which) {
-    return static_cast<ArgId>(c.blocks + static_cast<int>(which));
-}
 
 struct Phase {
     std::vector<AxisId> grid; ///< parallel axes, outermost first
     /// The last grid axis is the vector (loop kernels and reductions over outer axes). If false, loops in the
     /// body with LoopOrder::Lanes are vectorised and a grid point is scalar outside them.
     bool vector_grid = true;
-    InnerTier inner = InnerTier::Any; ///< of the vectorised axis
-    StoreTier stores = StoreTier::Cached;
-    /// Elements of the last grid axis in one work item (vector_grid only); kNoArg: all of them.
-    ArgId block = kNoArg;
-    /// A grid axis (not the last) along which some accesses are contiguous that are strided along the vector
-    /// axis: the two axes are walked in square tiles, transposed in registers. -1: none. Then a work item is
-    /// `tile_block` x `block` elements.
-    int tile_axis = -1;
-    ArgId tile_block = kNoArg;
     Region body;
     std::optional<Contraction> contraction;
+    PhaseSchedule schedule;
+
+    /// The CPU's schedule, to be filled: a plain one first, if there is none yet.
+    CpuSchedule &on_cpu();
+    /// The CPU's schedule; without one a plain one: a work item takes the whole last axis, stores are cached.
+    const CpuSchedule &cpu() const;
 };
 
 struct Kernel {
@@ -216,9 +195,9 @@ struct Kernel {
     std::vector<Phase> phases;
 };
 
-/// Number of work items of a phase: the product of the grid's extents, the last (and the tile axis) counted
-/// in blocks. A contraction counts (batches) x ceil(m / BlockM) x ceil(n / BlockN), the column blocks
-/// innermost.
+/// Number of work items of a phase on devices that run CPU code: the product of the grid's extents, the last
+/// (and the tile axis) counted in blocks. A contraction counts (batches) x ceil(m / BlockM) x ceil(n /
+/// BlockN), the column blocks innermost.
 int64_t work_items(const Kernel &kernel, const Phase &phase, std::span<const int64_t> args);
 
 /// Writes a Kernel. Values get their dtype from operands; constants fold nothing (that is for `simplify`).

@@ -14,21 +14,6 @@ enum class StrideClass : uint8_t {
     Strided,    ///< stride is an argument
 };
 
-/// Tier of the extent of the vectorised axis.
-enum class InnerTier : uint8_t {
-    Tiny, ///< 2 to 16
-    Any,  ///< everything else; tails are masks
-};
-
-/// Whether stores bypass the caches because the outputs will not fit the last level.
-enum class StoreTier : uint8_t { Cached, Streaming };
-
 std::string_view name(StrideClass c);
-std::string_view name(InnerTier t);
-std::string_view name(StoreTier t);
-
-constexpr InnerTier inner_tier(int64_t extent) {
-    return extent <= 16 && extent > 1 ? InnerTier::Tiny : InnerTier::Any;
-}
 
 } // namespace lz::ir

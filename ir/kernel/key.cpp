@@ -124,11 +124,6 @@ private:
         for (const AxisId axis : phase.grid)
             put(axis);
         put(phase.vector_grid);
-        put(phase.inner);
-        put(phase.stores);
-        put(phase.block);
-        put(phase.tile_axis + 1);
-        put(phase.tile_block);
         put(phase.contraction.has_value());
         if (const auto &c = phase.contraction) {
             put(c->m);
@@ -138,12 +133,23 @@ private:
             put(c->accumulate);
             write(c->lhs);
             write(c->rhs);
-            put(c->mr);
-            put(c->nr);
-            put(c->blocks);
-            put(c->scratch);
         }
         write(phase.body);
+        put(phase.schedule.index());
+        if (const auto *cpu = std::get_if<CpuSchedule>(&phase.schedule))
+            write(*cpu);
+    }
+
+    void write(const CpuSchedule &cpu) {
+        put(cpu.inner);
+        put(cpu.stores);
+        put(cpu.block);
+        put(cpu.tile_axis + 1);
+        put(cpu.tile_block);
+        put(cpu.mr);
+        put(cpu.nr);
+        put(cpu.blocks);
+        put(cpu.scratch);
     }
 
     const Kernel &kernel_;

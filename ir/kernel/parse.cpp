@@ -319,15 +319,32 @@ private:
         c.lhs = access();
         next("rhs");
         c.rhs = access();
-        next("tile");
-        c.mr = static_cast<int>(s_.integer_in("rows of a tile", 1, 4096));
-        s_.expect_word("x");
-        c.nr = static_cast<int>(s_.integer_in("columns of a tile", 1, 4096));
-        next("blocks");
-        c.blocks = arg();
-        next("scratch");
-        c.scratch = static_cast<uint16_t>(id('b', k_.buffers.size(), "a buffer"));
         return c;
+    }
+
+    CpuSchedule cpu_schedule() {
+        CpuSchedule cpu;
+        if (s_.accept_word("inner"))
+            cpu.inner = choose<InnerTier>(kInnerTiers, "a tier of the inner extent");
+        if (s_.accept_word("stores"))
+            cpu.stores = choose<StoreTier>(kStoreTiers, "a tier of stores");
+        if (s_.accept_word("block"))
+            cpu.block = arg();
+        if (s_.accept_word("tile")) {
+            cpu.tile_axis = axis();
+            if (s_.accept_word("by"))
+                cpu.tile_block = arg();
+        }
+        if (s_.accept_word("microkernel")) {
+            cpu.mr = static_cast<int>(s_.integer_in("rows of a microkernel", 1, 4096));
+            s_.expect_word("x");
+            cpu.nr = static_cast<int>(s_.integer_in("columns of a microkernel", 1, 4096));
+            s_.expect_word("blocks");
+            cpu.blocks = arg();
+            s_.expect_word("scratch");
+            cpu.scratch = static_cast<uint16_t>(id('b', k_.buffers.size(), "a buffer"));
+        }
+        return cpu;
     }
 
     void phase() {
@@ -343,17 +360,8 @@ private:
         p.vector_grid = s_.accept_word("vector");
         if (!p.vector_grid)
             s_.expect_word("scalar");
-        if (s_.accept_word("inner"))
-            p.inner = choose<InnerTier>(kInnerTiers, "a tier of the inner extent");
-        if (s_.accept_word("stores"))
-            p.stores = choose<StoreTier>(kStoreTiers, "a tier of stores");
-        if (s_.accept_word("block"))
-            p.block = arg();
-        if (s_.accept_word("tile")) {
-            p.tile_axis = axis();
-            if (s_.accept_word("by"))
-                p.tile_block = arg();
-        }
+        if (s_.accept_word("cpu"))
+            p.schedule = cpu_schedule();
         s_.expect('{');
         if (s_.accept_word("contraction"))
             p.contraction = contraction();

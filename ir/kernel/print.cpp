@@ -186,28 +186,36 @@ private:
         }
     }
 
+    static std::string schedule_text(const CpuSchedule &cpu, bool contraction) {
+        std::string text = " cpu";
+        if (cpu.inner != InnerTier::Any)
+            text += fmt::format(" inner {}", word(kInnerTiers, cpu.inner));
+        if (cpu.stores != StoreTier::Cached)
+            text += fmt::format(" stores {}", word(kStoreTiers, cpu.stores));
+        if (cpu.block != kNoArg)
+            text += " block " + arg_text(cpu.block);
+        if (cpu.tile_axis >= 0)
+            text += fmt::format(" tile i{}", cpu.tile_axis);
+        if (cpu.tile_block != kNoArg)
+            text += " by " + arg_text(cpu.tile_block);
+        if (contraction)
+            text += fmt::format(" microkernel {} x {} blocks {} scratch b{}", cpu.mr, cpu.nr,
+                                arg_text(cpu.blocks), cpu.scratch);
+        return text;
+    }
+
     void print(const Phase &phase) {
         std::string grid;
         for (const AxisId axis : phase.grid)
             grid += fmt::format("{}i{}", grid.empty() ? "" : ", ", axis);
         std::string head = fmt::format("phase [{}] {}", grid, phase.vector_grid ? "vector" : "scalar");
-        if (phase.inner != InnerTier::Any)
-            head += fmt::format(" inner {}", word(kInnerTiers, phase.inner));
-        if (phase.stores != StoreTier::Cached)
-            head += fmt::format(" stores {}", word(kStoreTiers, phase.stores));
-        if (phase.block != kNoArg)
-            head += " block " + arg_text(phase.block);
-        if (phase.tile_axis >= 0)
-            head += fmt::format(" tile i{}", phase.tile_axis);
-        if (phase.tile_block != kNoArg)
-            head += " by " + arg_text(phase.tile_block);
+        if (const auto *cpu = std::get_if<CpuSchedule>(&phase.schedule))
+            head += schedule_text(*cpu, phase.contraction.has_value());
         line("{} {{", head);
         depth_ += 2;
         if (const auto &c = phase.contraction) {
-            line("contraction {} to {}, m i{}, n i{}, k i{}, lhs {}, rhs {}, tile {} x {}, blocks {}, "
-                 "scratch b{}",
-                 ir::name(c->dtype), ir::name(c->accumulate), c->m, c->n, c->k, access_text(c->lhs),
-                 access_text(c->rhs), c->mr, c->nr, arg_text(c->blocks), c->scratch);
+            line("contraction {} to {}, m i{}, n i{}, k i{}, lhs {}, rhs {}", ir::name(c->dtype),
+                 ir::name(c->accumulate), c->m, c->n, c->k, access_text(c->lhs), access_text(c->rhs));
         }
         print(phase.body);
         depth_ -= 2;

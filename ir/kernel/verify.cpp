@@ -321,8 +321,6 @@ private:
         check(c.m < k_.axes.size() && axis_[c.m] && c.n < k_.axes.size() && axis_[c.n] && c.m != c.n,
               "the contraction's m and n (i{}, i{}) have to be two axes of the grid", c.m, c.n);
         check(c.k < k_.axes.size() && !axis_[c.k], "the contraction's k is i{}, which the grid walks", c.k);
-        check(c.mr > 0 && c.nr > 0 && c.mr <= 4096 && c.nr <= 4096, "the contraction's tile is {} x {}", c.mr,
-              c.nr);
         axis_[c.k] = true;
         for (const Access *access : {&c.lhs, &c.rhs}) {
             verify_access(*access, "an operand of the contraction");
@@ -334,11 +332,32 @@ private:
         axis_[c.k] = false;
         check(phase.grid.size() >= 2 && phase.grid.back() == c.n && phase.grid[phase.grid.size() - 2] == c.m,
               "the grid of a contraction does not end in its m and n (i{}, i{})", c.m, c.n);
-        check(c.blocks + size_t{kContractionArgs} <= k_.args.size(),
-              "a contraction's {} block arguments start at a{} of {}", kContractionArgs, c.blocks,
+    }
+
+    /// The grid is open.
+    void verify_schedule(const Phase &phase, const CpuSchedule &cpu) {
+        arg(cpu.block, true, "the block of a phase");
+        arg(cpu.tile_block, true, "the tile block of a phase");
+        if (cpu.tile_axis >= 0) {
+            const auto axis = static_cast<size_t>(cpu.tile_axis);
+            check(axis < k_.axes.size() && axis_[axis] && phase.grid.back() != axis,
+                  "the tile axis i{} is not an axis of the grid before the last", cpu.tile_axis);
+        }
+        check(cpu.tile_axis >= -1, "the tile axis of a phase is {}; without one it is -1", cpu.tile_axis);
+        check((cpu.tile_axis >= 0) == (cpu.tile_block != kNoArg),
+              "a phase has to have a tile block exactly when it has a tile axis");
+        if (!phase.contraction) {
+            check(cpu.mr == 0 && cpu.nr == 0 && cpu.blocks == kNoArg && cpu.scratch == 0,
+                  "a phase without a product has a microkernel of {} x {}", cpu.mr, cpu.nr);
+            return;
+        }
+        check(cpu.mr > 0 && cpu.nr > 0 && cpu.mr <= 4096 && cpu.nr <= 4096,
+              "the contraction's microkernel is {} x {}", cpu.mr, cpu.nr);
+        check(cpu.blocks + size_t{kContractionArgs} <= k_.args.size(),
+              "a contraction's {} block arguments start at a{} of {}", kContractionArgs, cpu.blocks,
               k_.args.size());
-        check(c.scratch < k_.buffers.size() && k_.buffers[c.scratch].mode == BufferMode::Worker,
-              "a contraction's scratch b{} is not a worker buffer", c.scratch);
+        check(cpu.scratch < k_.buffers.size() && k_.buffers[cpu.scratch].mode == BufferMode::Worker,
+              "a contraction's scratch b{} is not a worker buffer", cpu.scratch);
     }
 
     void verify_phase(const Phase &phase) {
@@ -348,16 +367,8 @@ private:
             axis_[axis] = true;
         }
         check(!phase.vector_grid || !phase.grid.empty(), "a vector grid has no axis");
-        arg(phase.block, true, "the block of a phase");
-        arg(phase.tile_block, true, "the tile block of a phase");
-        if (phase.tile_axis >= 0) {
-            const auto axis = static_cast<size_t>(phase.tile_axis);
-            check(axis < k_.axes.size() && axis_[axis] && phase.grid.back() != axis,
-                  "the tile axis i{} is not an axis of the grid before the last", phase.tile_axis);
-        }
-        check(phase.tile_axis >= -1, "the tile axis of a phase is {}; without one it is -1", phase.tile_axis);
-        check((phase.tile_axis >= 0) == (phase.tile_block != kNoArg),
-              "a phase has to have a tile block exactly when it has a tile axis");
+        if (const auto *cpu = std::get_if<CpuSchedule>(&phase.schedule))
+            verify_schedule(phase, *cpu);
         contraction_ = phase.contraction ? &*phase.contraction : nullptr;
         if (contraction_)
             verify_contraction(phase, *contraction_);

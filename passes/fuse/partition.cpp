@@ -1,9 +1,11 @@
 #include "passes/fuse/partition.h"
 
 #include "ir/graph/checks.h"
+#include "passes/devices/places.h"
 #include "passes/explain/facts.h"
 #include "passes/fuse/clusters.h"
 #include "passes/fuse/state.h"
+#include "passes/schedule/schedule.h"
 
 #include <algorithm>
 #include <array>
@@ -18,9 +20,6 @@ namespace {
 constexpr int kMaxUnions = 8;
 /// Cheap operations that a cluster may repeat along a broadcast instead of reading their result.
 constexpr int kMaxRepeatedOps = 8;
-/// One worker takes a whole row: rows longer than this need company.
-constexpr int64_t kLongRow = 65536;
-constexpr int64_t kFewRows = 4;
 
 class Partitioner {
 public:
@@ -390,7 +389,8 @@ private:
             if (!aligned(w, node) || w.other() || w.point() || (w.row() && w.full()))
                 return kOtherAxes;
             const Fold &f = folds_[fold(node)];
-            return w.row() && f.rows() < kFewRows && f.reduced() > kLongRow ? kLongRows : kFits;
+            const RowLimits limits = row_limits(target_, device_of(graph_, node));
+            return w.row() && !limits.fits(f.rows(), f.reduced()) ? kLongRows : kFits;
         }
         // It fails or not by all of its elements, whoever reads it (S26).
         if (std::ranges::find(w.whole, true) == w.whole.end() &&

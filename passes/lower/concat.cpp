@@ -2,6 +2,7 @@
 
 #include "passes/explain/facts.h"
 #include "passes/lower/expr.h"
+#include "passes/schedule/cpu.h"
 
 #include <optional>
 #include <unordered_map>
@@ -33,7 +34,7 @@ public:
         for (int d = 0; d < axis_; ++d)
             rows *= shape[d];
         number(size_of(type.dtype));
-        number(bypasses_caches(target_, type.bytes()) ? 1 : 0);
+        number(bypasses_caches(target_, step.device, type.bytes()) ? 1 : 0);
         number(rows);
         if (!add_parts(*join))
             return false;

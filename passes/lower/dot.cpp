@@ -3,7 +3,6 @@
 #include "ir/diagnostic.h"
 #include "passes/lower/domain.h"
 #include "passes/lower/emit.h"
-#include "passes/schedule/contraction_tile.h"
 
 #include <algorithm>
 #include <numeric>
@@ -177,9 +176,8 @@ namespace {
 
 class DotLowering {
 public:
-    DotLowering(const ClusterView &cluster, const Target &target, LoweredStep &step)
-        : cluster_(cluster), graph_(*cluster.graph), target_(target), step_(step),
-          exprs_(graph_, cluster.first, cluster.end) {
+    DotLowering(const ClusterView &cluster, LoweredStep &step)
+        : cluster_(cluster), graph_(*cluster.graph), step_(step), exprs_(graph_, cluster.first, cluster.end) {
         for (NodeId n = cluster.first; n < cluster.end; ++n)
             if (graph_.node(n).op == Op::Dot)
                 dot_ = &graph_.node(n);
@@ -274,7 +272,7 @@ private:
         KernelEmitter e(exprs_, axes_);
         KernelBuilder &b = e.builder();
         const size_t batches = dims_.batch.size();
-        e.set_vector(static_cast<int>(batches) + 1, -1);
+        e.set_contiguous(static_cast<int>(batches) + 1, -1);
         const AxisId k = e.add_axis(dims_.depth());
         Contraction c;
         c.m = e.axis(static_cast<int>(batches));
@@ -283,24 +281,7 @@ private:
         c.dtype = graph_.type(lhs_->base).dtype;
         c.lhs = operand_access(e, *lhs_, c.m, k, false);
         c.rhs = operand_access(e, *rhs_, c.n, k, true);
-        declare_contraction(b, c, target_.cpu);
-        const ContractionSizes sizes{.dtype = c.dtype,
-                                     .batches = product(dims_.batch),
-                                     .m = dims_.rows(),
-                                     .n = dims_.columns(),
-                                     .k = dims_.depth(),
-                                     .lhs_m = lhs_->free,
-                                     .lhs_k = lhs_->k,
-                                     .rhs_k = rhs_->k,
-                                     .rhs_n = rhs_->free};
-        const ContractionBlocks blocks = contraction_blocks(sizes, target_.cpu, target_.threads);
-        LoweredSegment &segment = e.segment();
-        segment.args.resize(b.kernel().args.size());
-        for (int i = 0; i < kContractionArgs; ++i)
-            segment.args[contraction_arg(c, static_cast<ContractionArg>(i))].constant =
-                blocks.args[static_cast<size_t>(i)];
-        segment.buffers.push_back({BufferMode::Worker, kNone, kNone, blocks.scratch_bytes});
-        step_.worker_bytes = blocks.scratch_bytes;
+        c.accumulate = info(c.dtype).accumulate;
 
         std::vector<uint16_t> buffers;
         for (const auto &[v, expr] : outputs_)
@@ -316,13 +297,11 @@ private:
         b.end_phase();
         b.kernel().name = name(cluster_.kind);
         step_.kernel = b.take();
-        step_.segments.push_back(std::move(segment));
-        count_items(step_);
+        step_.segments.push_back(std::move(e.segment()));
     }
 
     const ClusterView &cluster_;
     const Graph &graph_;
-    const Target &target_;
     LoweredStep &step_;
     ClusterExprs exprs_;
     const Node *dot_ = nullptr;
@@ -334,8 +313,8 @@ private:
 
 } // namespace
 
-void lower_dot(const ClusterView &cluster, const Target &target, LoweredStep &step) {
-    DotLowering(cluster, target, step).run();
+void lower_dot(const ClusterView &cluster, LoweredStep &step) {
+    DotLowering(cluster, step).run();
 }
 
 } // namespace lz::passes

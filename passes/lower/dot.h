@@ -33,7 +33,7 @@ struct DotOperand {
 std::optional<DotOperand> dot_operand(const ir::Graph &graph, const ir::Node &dot, int which,
                                       const std::function<bool(ir::ValueId)> &look_through);
 
-/// Fills kernel, the one segment and worker_bytes of a contraction cluster.
-void lower_dot(const ClusterView &cluster, const ir::Target &target, LoweredStep &step);
+/// Fills kernel and the one segment of a contraction cluster.
+void lower_dot(const ClusterView &cluster, LoweredStep &step);
 
 } // namespace lz::passes

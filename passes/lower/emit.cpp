@@ -8,11 +8,6 @@ namespace lz::passes {
 
 using namespace ir;
 
-namespace {
-/// Enough for a work item to be worth handing out, little enough for the first-level cache.
-constexpr int64_t kItemBytes = 32 * 1024;
-} // namespace
-
 ReduceOp reduce_op(Op op) {
     switch (op) {
     case Op::ReduceSum:
@@ -118,18 +113,9 @@ uint16_t KernelEmitter::in_out(ValueId value, ValueId replaces) {
     return builder_.buffer(type.dtype, BufferMode::InOut);
 }
 
-uint16_t KernelEmitter::temp(DType dtype, int64_t elements) {
-    segment_.buffers.push_back({BufferMode::Temp, kNone, kNone, elements * size_of(dtype)});
-    return builder_.buffer(dtype, BufferMode::Temp);
-}
-
 uint16_t KernelEmitter::worker(DType dtype, int64_t elements) {
-    const ArgId offset = arg(ArgRole::Other, worker_bytes_);
-    const int64_t bytes = elements * size_of(dtype);
-    // Whole vectors may be written at the end of a row.
-    worker_bytes_ += (bytes + 2 * kLaneBytes - 1) / kLaneBytes * kLaneBytes;
-    segment_.buffers.push_back({BufferMode::Worker, kNone, kNone, bytes});
-    return builder_.buffer(dtype, BufferMode::Worker, offset);
+    segment_.buffers.push_back({BufferMode::Worker, kNone, kNone, elements * size_of(dtype)});
+    return builder_.buffer(dtype, BufferMode::Worker);
 }
 
 AxisStride KernelEmitter::stride(AxisId axis, int64_t coefficient, bool contiguous_class) {
@@ -147,7 +133,7 @@ Access KernelEmitter::access(uint16_t buffer, const Index &address, KValue predi
     for (size_t d = 0; d < axes_.of_axis.size(); ++d) {
         const int k = axes_.of_axis[d];
         if (k >= 0 && address.axes[d] != 0)
-            a.strides.push_back(stride(axis(k), address.axes[d], k == vector_ || k == tile_));
+            a.strides.push_back(stride(axis(k), address.axes[d], k == vector_ || k == turned_));
     }
     for (const Index::Term &t : address.terms)
         a.terms.push_back({emit(t.value), t.coefficient == 1 ? kNoArg : arg(ArgRole::Stride, t.coefficient)});
@@ -166,12 +152,6 @@ void KernelEmitter::close() {
         values_[trail_.back()] = kNoValue;
         trail_.pop_back();
     }
-}
-
-void KernelEmitter::forget() {
-    std::fill(values_.begin(), values_.end(), kNoValue);
-    trail_.clear();
-    scopes_.clear();
 }
 
 void KernelEmitter::keep(ExprId e, Kept kept) {
@@ -359,27 +339,6 @@ void KernelEmitter::hoist(std::span<const ExprId> roots, uint32_t mask, int dept
         if (e.kind == ExprKind::Load || e.kind == ExprKind::Position)
             for (const Index::Term &t : exprs_.addresses()[e.payload].terms)
                 open.push_back(t.value);
-    }
-}
-
-int64_t loop_block(int64_t extent, int element_bytes) {
-    const int64_t elements = kItemBytes / std::max(element_bytes, 1);
-    return std::max<int64_t>(1, std::min(extent, elements));
-}
-
-std::vector<int64_t> constant_args(const LoweredSegment &segment) {
-    std::vector<int64_t> args;
-    for (const ArgSpec &a : segment.args)
-        args.push_back(a.constant);
-    return args;
-}
-
-void count_items(LoweredStep &step) {
-    for (LoweredSegment &segment : step.segments) {
-        const std::vector<int64_t> args = constant_args(segment);
-        segment.items.clear();
-        for (const Phase &phase : step.kernel->phases)
-            segment.items.push_back(work_items(step.kernel, phase, args));
     }
 }
 

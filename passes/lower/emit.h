@@ -27,14 +27,15 @@ Collapsed collapse(const Domain &domain, std::span<const Index> addresses, bool 
 
 class KernelEmitter {
 public:
-    /// `vector` and `tile`: positions of the kernel axes along which contiguous accesses are a class, or -1.
     KernelEmitter(const ClusterExprs &exprs, Collapsed axes);
 
     ir::KernelBuilder &builder() { return builder_; }
     LoweredSegment &segment() { return segment_; }
-    void set_vector(int axis, int tile) {
-        vector_ = axis;
-        tile_ = tile;
+    /// Positions of the kernel axes along which contiguous accesses are a class, or -1: the innermost one
+    /// (`vector`), and one along which an operand that is turned is contiguous.
+    void set_contiguous(int vector, int turned) {
+        vector_ = vector;
+        turned_ = turned;
     }
 
     ir::ArgId arg(ir::ArgRole role, int64_t value);
@@ -46,9 +47,8 @@ public:
     uint16_t input(ir::ValueId value);
     uint16_t output(ir::ValueId value);
     uint16_t in_out(ir::ValueId value, ir::ValueId replaces);
-    uint16_t temp(ir::DType dtype, int64_t elements);
+    /// Elements that only the worker of a grid point sees; their place is the schedule's.
     uint16_t worker(ir::DType dtype, int64_t elements);
-    int64_t worker_bytes() const { return worker_bytes_; }
 
     /// An access to `buffer` at an element number over domain axes.
     ir::Access access(uint16_t buffer, const Index &address, ir::KValue predicate = ir::kNoValue);
@@ -66,8 +66,6 @@ public:
     /// Values defined until the matching `close` are forgotten there.
     void open() { scopes_.push_back(trail_.size()); }
     void close();
-    /// Forgets everything: a new phase begins.
-    void forget();
 
     /// Expressions kept in a row buffer of the worker: (buffer, address), filled by the caller.
     struct Kept {
@@ -87,8 +85,7 @@ private:
     ir::KernelBuilder builder_;
     LoweredSegment segment_;
     std::vector<ir::AxisId> axis_ids_;
-    int vector_ = -1, tile_ = -1;
-    int64_t worker_bytes_ = 0;
+    int vector_ = -1, turned_ = -1;
     bool always_offsets_ = false;
     std::vector<ir::KValue> values_;
     std::vector<ExprId> trail_;
@@ -102,12 +99,5 @@ private:
 
 /// The reduction that a graph op becomes.
 ir::ReduceOp reduce_op(ir::Op op);
-
-/// Work items of each phase, from the kernel and the segment's arguments (extents and blocks are constants).
-void count_items(LoweredStep &step);
-/// The arguments as far as they are known without runtime words.
-std::vector<int64_t> constant_args(const LoweredSegment &segment);
-/// Elements of the last axis in one work item of an elementwise grid.
-int64_t loop_block(int64_t extent, int element_bytes);
 
 } // namespace lz::passes

@@ -6,6 +6,7 @@
 #include "passes/lower/dot.h"
 #include "passes/lower/library.h"
 #include "passes/lower/nest.h"
+#include "passes/schedule/schedule.h"
 
 #include <algorithm>
 #include <iterator>
@@ -87,11 +88,13 @@ private:
             if (view.stored.empty())
                 return std::nullopt; // dead nodes, if nobody eliminated them
             lower_nest(view, target_, step);
+            schedule(step, target_);
             break;
         case ClusterKind::Contraction:
             if (view.stored.empty())
                 return std::nullopt;
-            lower_dot(view, target_, step);
+            lower_dot(view, step);
+            schedule(step, target_);
             break;
         default:
             lower_library(view, step);

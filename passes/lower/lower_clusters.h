@@ -42,7 +42,8 @@ struct LoweredSegment {
     std::vector<LoweredBuffer> buffers; ///< one a Kernel buffer
     std::vector<ir::ArgSpec> args;      ///< one a Kernel argument
     std::vector<ir::ScalarSpec> scalars;
-    std::vector<int64_t> items;   ///< work items of each phase
+    std::vector<int64_t> items;   ///< work items of each phase, on devices that run CPU code
+    std::vector<bool> absent;     ///< phases in which the segment has nothing to do; empty: none
     std::vector<uint32_t> checks; ///< as Segment::checks
 };
 
@@ -76,6 +77,8 @@ struct LoweredStep {
     SharedKernel kernel;
     std::vector<LoweredSegment> segments;
     int64_t rounds = 1; ///< as Step::rounds
+    /// Of a join in pieces: rows in which the segments alternate in memory, and bytes of a segment in a row.
+    int64_t joined_rows = 1, joined_run = 0;
     int64_t worker_bytes = 0;
     // Library and Copy: buffers in the symbol's order (Copy: from, to)
     std::string symbol;

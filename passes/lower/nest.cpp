@@ -15,23 +15,16 @@ using namespace ir;
 
 namespace {
 
-/// Columns of a work item that folds rows: wide enough for whole pages of each row to be worth opening.
-constexpr int64_t kColumnBlock = 512;
-/// Of a work item of tiles: they go down its rows, so that what is read ahead is used.
-constexpr int64_t kTileColumns = 128, kTileRows = 512;
 /// A chain of this many scalar operations is kept for a later loop and not computed again.
 constexpr int kKeepWeight = 12;
-/// With fewer rows than this, long rows are split among workers.
-constexpr int64_t kFewRows = 16;
 
 /// Builds the kernel of one loop, row or reduce cluster.
 class NestLowering {
 public:
-    NestLowering(const ClusterView &cluster, const Target &target, LoweredStep &step)
-        : cluster_(cluster), graph_(*cluster.graph), target_(target), step_(step),
-          exprs_(graph_, cluster.first, cluster.end) {}
+    explicit NestLowering(const ClusterView &cluster)
+        : cluster_(cluster), graph_(*cluster.graph), exprs_(graph_, cluster.first, cluster.end) {}
 
-    void run() {
+    LoweredPiece run() {
         find_reduction();
         if (updates_in_place())
             choose_update_domain();
@@ -40,20 +33,10 @@ public:
         if (reduction_ && !one_loop_a_group())
             choose_domain(true);
         KernelEmitter emitter(exprs_, axes_);
-        emitter_ = &emitter;
-        if (reduction_ && splits())
-            emit_split();
-        else
-            emit_single();
-        step_.worker_bytes = emitter.worker_bytes();
-        emitter.builder().kernel().name = name(cluster_.kind);
-        step_.kernel = emitter.builder().take();
-        step_.segments.push_back(std::move(emitter.segment()));
-        count_items(step_);
+        return emit(emitter);
     }
 
-    void run_piece(const Piece &piece) {
-        piece_ = &piece;
+    LoweredPiece run(const Piece &piece) {
         exprs_.reset(piece.parts[0]);
         for (const Domain &part : piece.parts) {
             exprs_.shift(part);
@@ -67,12 +50,7 @@ public:
         choose_axes();
         KernelEmitter emitter(exprs_, axes_);
         emitter.always_offsets();
-        emitter_ = &emitter;
-        emit_single();
-        emitter.builder().kernel().name = name(cluster_.kind);
-        step_.kernel = emitter.builder().take();
-        step_.segments.push_back(std::move(emitter.segment()));
-        count_items(step_);
+        return emit(emitter);
     }
 
 private:
@@ -210,25 +188,12 @@ private:
     bool one_loop_a_group() const { return static_cast<int>(loops_.size()) == fold_.reduced_groups(); }
     bool lanes() const { return fold_.lanes(); }
     int64_t extent(int k) const { return axes_.extents[static_cast<size_t>(k)]; }
-    int64_t chunk(bool innermost) const { return innermost && lanes() ? kLaneChunk : kSequentialChunk; }
 
     int max_depth() const {
         int depth = 0;
         for (const ReduceExpr &r : exprs_.reductions())
             depth = std::max<int>(depth, r.depth);
         return depth;
-    }
-
-    bool splits() const {
-        if (loops_.size() != 1 || max_depth() != 1)
-            return false;
-        for (const Output &o : outputs_)
-            if (!o.row && exprs_.expr(o.expr).depth > 0)
-                return false;
-        const int64_t rows = fold_.rows(), length = fold_.reduced();
-        if (!lanes())
-            return length > kSequentialChunk;
-        return rows == 1 ? true : rows < kFewRows && length > 2 * kLaneChunk;
     }
 
     std::vector<AxisId> grid_ids() {
@@ -252,64 +217,25 @@ private:
         return ~all;
     }
 
-    int64_t output_bytes() const {
-        int64_t bytes = 0;
-        for (const Output &o : outputs_)
-            bytes += graph_.type(o.value).bytes();
-        return bytes;
-    }
-
-    StoreTier store_tier() const {
-        const bool streams = (!piece_ || piece_->streams) && bypasses_caches(target_, output_bytes());
-        return streams ? StoreTier::Streaming : StoreTier::Cached;
-    }
-
-    int element_bytes() const {
-        int bytes = 1;
-        for (const Output &o : outputs_)
-            bytes = std::max(bytes, size_of(graph_.type(o.value).dtype));
-        return bytes;
-    }
-
-    // --- without reductions, or a row by each worker
-
-    void emit_single() {
+    LoweredPiece emit(KernelEmitter &emitter) {
+        emitter_ = &emitter;
         const bool vector_grid = !reduction_ || !lanes();
-        int vector = vector_grid ? (grid_.empty() ? -1 : grid_.back()) : loops_.back();
-        int tile = -1;
-        if (!reduction_)
-            tile = tile_axis(vector);
-        emitter_->set_vector(vector, tile);
+        const int vector = vector_grid ? (grid_.empty() ? -1 : grid_.back()) : loops_.back();
+        emitter.set_contiguous(vector, reduction_ ? -1 : turned_axis(vector));
         std::vector<AxisId> grid = grid_ids();
         if (grid.empty())
-            grid.push_back(emitter_->add_axis(1));
-        KernelBuilder &b = emitter_->builder();
+            grid.push_back(emitter.add_axis(1));
         declare_outputs();
-        Phase &phase = b.begin_phase(std::move(grid), vector_grid);
-        phase.stores = store_tier();
-        if (vector_grid) {
-            const int64_t inner = grid_.empty() ? 1 : extent(grid_.back());
-            const int64_t block = tile >= 0    ? kTileColumns
-                                  : reduction_ ? std::max<int64_t>(1, std::min(inner, kColumnBlock))
-                                               : loop_block(inner, element_bytes());
-            phase.block = emitter_->arg(ArgRole::Block, piece_ && piece_->block > 0 && grid_.size() <= 1
-                                                            ? std::min(block, piece_->block)
-                                                            : block);
-            if (tile >= 0) {
-                phase.tile_axis = emitter_->axis(tile);
-                phase.tile_block = emitter_->arg(ArgRole::Block, kTileRows);
-            }
-            if (grid_.size() > 1 && inner_tier(inner) == InnerTier::Tiny)
-                phase.inner = InnerTier::Tiny;
-        } else if (inner_tier(extent(loops_.back())) == InnerTier::Tiny) {
-            phase.inner = InnerTier::Tiny;
-        }
+        KernelBuilder &b = emitter.builder();
+        b.begin_phase(std::move(grid), vector_grid);
         if (reduction_)
             emit_rows();
         else
             for (const Output &o : outputs_)
                 store(o);
         b.end_phase();
+        b.kernel().name = name(cluster_.kind);
+        return {b.take(), std::move(emitter.segment())};
     }
 
     void declare_outputs() {
@@ -326,8 +252,9 @@ private:
     }
     void store(const Output &o) { emitter_->store(o.buffer, o.address, o.expr); }
 
-    /// A grid axis along which some load is contiguous that strides along the vector axis.
-    int tile_axis(int vector) const {
+    /// A grid axis along which some load is contiguous that strides along the vector axis: it is turned, and
+    /// a schedule may walk the two axes in tiles.
+    int turned_axis(int vector) const {
         if (vector < 0 || grid_.size() < 2)
             return -1;
         const auto coefficient = [&](const Index &i, int k) -> int64_t {
@@ -432,7 +359,7 @@ private:
             emitter_->hoist(pass.roots, mask, depth);
             const bool innermost = i + 1 == loops_.size();
             const LoopOrder order = innermost && lanes() ? LoopOrder::Lanes : LoopOrder::Sequential;
-            open.push_back(b.begin_loop(emitter_->axis(loops_[i]), order, folds ? chunk(innermost) : 0));
+            open.push_back(b.begin_loop(emitter_->axis(loops_[i]), order, folds ? chunk_of(order) : 0));
             emitter_->open();
             mask |= axes_.members[static_cast<size_t>(loops_[i])];
         }
@@ -482,136 +409,10 @@ private:
                 emitter_->define(e, exprs[e].number == 1 ? value.second : value.first);
     }
 
-    // --- long reductions: partial results of chunks, then their sum
-
-    struct Partial {
-        uint16_t value, index;
-        bool arg;
-    };
-
-    void emit_split() {
-        KernelBuilder &b = emitter_->builder();
-        const bool vector_grid = !lanes();
-        const int loop = loops_[0];
-        const int64_t step = chunk(true), length = extent(loop);
-        const int64_t chunks = (length + step - 1) / step;
-        const int vector = vector_grid ? grid_.back() : loop;
-        emitter_->set_vector(vector, -1);
-        const AxisId chunk_axis = emitter_->add_axis(chunks);
-        declare_outputs();
-        std::vector<Partial> partials;
-        for (const ReduceExpr &r : exprs_.reductions()) {
-            const bool arg = r.op == Op::ArgMax || r.op == Op::ArgMin;
-            const uint16_t values = emitter_->temp(r.dtype, fold_.rows() * chunks);
-            partials.push_back(
-                {values, arg ? emitter_->temp(DType::I64, fold_.rows() * chunks) : uint16_t{0}, arg});
-        }
-
-        std::vector<AxisId> grid = grid_ids();
-        grid.push_back(chunk_axis);
-        if (vector_grid)
-            std::swap(grid[grid.size() - 1], grid[grid.size() - 2]);
-        Phase &first = b.begin_phase(grid, vector_grid);
-        if (vector_grid)
-            first.block =
-                emitter_->arg(ArgRole::Block, std::max<int64_t>(1, std::min(extent(vector), kColumnBlock)));
-        emit_chunk(chunk_axis, step, partials, chunks);
-        b.end_phase();
-
-        emitter_->forget();
-        grid = grid_ids();
-        if (grid.empty())
-            grid.push_back(emitter_->add_axis(1));
-        Phase &second = b.begin_phase(std::move(grid), vector_grid);
-        if (vector_grid)
-            second.block =
-                emitter_->arg(ArgRole::Block, std::max<int64_t>(1, std::min(extent(vector), kColumnBlock)));
-        emit_fold(chunk_axis, partials, chunks);
-        for (const Output &o : outputs_)
-            if (o.row)
-                store(o);
-        b.end_phase();
-    }
-
-    /// Where a chunk's partial result is: rows, chunks and, in a vector grid, the last grid axis innermost.
-    Access partial_access(uint16_t buffer, AxisId chunk_axis, int64_t chunks) {
-        Access a;
-        a.buffer = buffer;
-        const bool vector_grid = !lanes();
-        int64_t stride = 1;
-        std::vector<AxisStride> strides;
-        for (size_t i = grid_.size(); i-- > 0;) {
-            const bool last = i + 1 == grid_.size();
-            if (last && vector_grid) {
-                strides.push_back({emitter_->axis(grid_[i]), StrideClass::Contiguous, kNoArg});
-                stride = extent(grid_[i]);
-                continue;
-            }
-            if (i + 1 == grid_.size() - (vector_grid ? 1u : 0u)) {
-                strides.push_back(emitter_->stride(chunk_axis, stride, false));
-                stride *= chunks;
-            }
-            strides.push_back(emitter_->stride(emitter_->axis(grid_[i]), stride, false));
-            stride *= extent(grid_[i]);
-        }
-        if (grid_.size() == (vector_grid ? 1u : 0u))
-            strides.push_back(emitter_->stride(chunk_axis, stride, false));
-        a.strides.assign(strides.rbegin(), strides.rend());
-        return a;
-    }
-
-    void emit_chunk(AxisId chunk_axis, int64_t step, std::span<const Partial> partials, int64_t chunks) {
-        KernelBuilder &b = emitter_->builder();
-        const Pass pass = plan_passes()[0];
-        emitter_->hoist(pass.roots, grid_mask(), 0);
-        const KValue size = b.constant_int(DType::I64, step);
-        const KValue begin = b.mul(b.axis_index(chunk_axis), size);
-        const KValue end =
-            b.minimum(b.add(begin, size), b.arg_value(b.kernel().axes[emitter_->axis(loops_[0])].extent));
-        const LoopOrder order = lanes() ? LoopOrder::Lanes : LoopOrder::Sequential;
-        const std::vector<uint32_t> open{b.begin_loop(emitter_->axis(loops_[0]), order, 0, begin, end)};
-        emitter_->open();
-        std::vector<std::pair<KValue, KValue>> partial;
-        for (const uint32_t r : pass.reductions) {
-            const ReduceExpr &reduction = exprs_.reductions()[r];
-            const KValue index = arg_index(reduction, emitter_->axis(loops_[0]));
-            partial.emplace_back(emitter_->emit(reduction.operand), index);
-        }
-        for (const size_t i : pass.outputs)
-            store(outputs_[i]);
-        close_loops(pass, open, partial);
-        for (size_t i = 0; i < pass.reductions.size(); ++i) {
-            const Partial &p = partials[pass.reductions[i]];
-            b.store(partial_access(p.value, chunk_axis, chunks), partial[i].first);
-            if (p.arg)
-                b.store(partial_access(p.index, chunk_axis, chunks), partial[i].second);
-        }
-    }
-
-    void emit_fold(AxisId chunk_axis, std::span<const Partial> partials, int64_t chunks) {
-        KernelBuilder &b = emitter_->builder();
-        const Pass pass = plan_passes()[0];
-        const std::vector<uint32_t> open{b.begin_loop(chunk_axis, LoopOrder::Sequential)};
-        emitter_->open();
-        std::vector<std::pair<KValue, KValue>> partial;
-        for (const uint32_t r : pass.reductions) {
-            const Partial &p = partials[r];
-            const KValue value = b.load(partial_access(p.value, chunk_axis, chunks));
-            partial.emplace_back(value,
-                                 p.arg ? b.load(partial_access(p.index, chunk_axis, chunks)) : kNoValue);
-        }
-        close_loops(pass, open, partial);
-        for (size_t i = 0; i < pass.reductions.size(); ++i)
-            define(pass.reductions[i], partial[i]);
-    }
-
     const ClusterView &cluster_;
     const Graph &graph_;
-    const Target &target_;
-    LoweredStep &step_;
     ClusterExprs exprs_;
     KernelEmitter *emitter_ = nullptr;
-    const Piece *piece_ = nullptr; // what is lowered of the cluster, if not all
     const Node *reduction_ = nullptr;
     std::vector<int64_t> reduced_;
     Fold fold_;
@@ -622,20 +423,16 @@ private:
 
 } // namespace
 
-LoweredPiece lower_piece(const ClusterView &cluster, const Target &target, const Piece &piece) {
-    LoweredStep step;
-    NestLowering(cluster, target, step).run_piece(piece);
-    return {step.kernel, std::move(step.segments.front())};
-}
-
-bool bypasses_caches(const Target &target, int64_t bytes) {
-    return target.modes.streaming_stores && !target.devices.empty() && target.devices[0].cache_bytes > 0 &&
-           bytes > target.devices[0].cache_bytes / 2;
+LoweredPiece lower_piece(const ClusterView &cluster, const Piece &piece) {
+    return NestLowering(cluster).run(piece);
 }
 
 void lower_nest(const ClusterView &cluster, const Target &target, LoweredStep &step) {
-    if (!lower_concat(cluster, target, step) && !lower_in_pieces(cluster, target, step))
-        NestLowering(cluster, target, step).run();
+    if (lower_concat(cluster, target, step) || lower_in_pieces(cluster, step))
+        return;
+    LoweredPiece whole = NestLowering(cluster).run();
+    step.kernel = std::move(whole.kernel);
+    step.segments.push_back(std::move(whole.segment));
 }
 
 } // namespace lz::passes

@@ -21,20 +21,15 @@ struct ClusterView {
 /// A part of a loop cluster's index space that is lowered by itself (pieces.h).
 struct Piece {
     std::vector<Domain> parts; ///< one or more, with equal extents: their points are computed side by side
-    int64_t block = 0;         ///< most elements of a work item along a single axis; 0: as many as usual
-    bool streams = true;       ///< stores may bypass the caches
 };
 struct LoweredPiece {
     ir::Kernel kernel;
-    LoweredSegment segment; ///< with its items
+    LoweredSegment segment;
 };
 /// The kernel has all offsets as arguments, zeros too, so that pieces share it.
-LoweredPiece lower_piece(const ClusterView &cluster, const ir::Target &target, const Piece &piece);
+LoweredPiece lower_piece(const ClusterView &cluster, const Piece &piece);
 
-/// Whether results of so many bytes in all are stored past the caches.
-bool bypasses_caches(const ir::Target &target, int64_t bytes);
-
-/// Fills kernel, segments and worker_bytes; of a library call what `lower_library` fills.
+/// Fills kernel and segments; of a library call what `lower_library` fills.
 void lower_nest(const ClusterView &cluster, const ir::Target &target, LoweredStep &step);
 
 } // namespace lz::passes

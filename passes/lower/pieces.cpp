@@ -13,13 +13,6 @@ using namespace ir;
 
 namespace {
 
-/// What one round of all pieces writes, a part of a core's second-level cache; fitted on 1 MiB of it, where
-/// 64 to 512 KiB are alike (`bench_memory_bound`, cat).
-constexpr int64_t kRoundBytes = 256 << 10;
-/// Pieces that are this long in memory need no rounds: their lines and pages are theirs alone.
-constexpr int64_t kLongRun = 1024;
-/// Runs of at least this many bytes are whole lines mostly: they may be stored past the caches.
-constexpr int64_t kStreamedRun = 256;
 constexpr int64_t kLine = 64, kMostSideBySide = 16;
 /// AxisId counts to 255.
 constexpr size_t kMostAxes = 250;
@@ -120,10 +113,6 @@ private:
     void move(Phase &p) const {
         for (AxisId &a : p.grid)
             axis(a);
-        arg(p.block);
-        arg(p.tile_block);
-        if (p.tile_axis >= 0)
-            p.tile_axis += axes_;
         move(p.body);
     }
 
@@ -137,8 +126,8 @@ private:
 
 class PieceLowering {
 public:
-    PieceLowering(const ClusterView &cluster, const Target &target, LoweredStep &step)
-        : cluster_(cluster), graph_(*cluster.graph), target_(target), step_(step) {}
+    PieceLowering(const ClusterView &cluster, LoweredStep &step)
+        : cluster_(cluster), graph_(*cluster.graph), step_(step) {}
 
     bool run() {
         if (cluster_.kind != ClusterKind::Loop || !find_joins())
@@ -148,9 +137,8 @@ public:
         if (shape_.numel() == 0)
             return false;
         const std::vector<int64_t> cut = cuts();
-        choose_rounds(cut);
         for (size_t k = 0; k + 1 < cut.size();) {
-            Piece piece{.parts = {}, .block = block_, .streams = streams_};
+            Piece piece;
             const int64_t extent = cut[k + 1] - cut[k];
             const int64_t together = side_by_side(extent);
             do {
@@ -158,13 +146,14 @@ public:
                 ++k;
             } while (static_cast<int64_t>(piece.parts.size()) < together && k + 1 < cut.size() &&
                      cut[k + 1] - cut[k] == extent);
-            add(lower_piece(cluster_, target_, piece));
+            add(lower_piece(cluster_, piece));
         }
         size_t axes = 0;
         for (const Body &body : bodies_)
             axes += body.kernel.axes.size();
         if (axes > kMostAxes)
             return false;
+        note_rows(static_cast<int64_t>(cut.size()) - 1);
         finish();
         return true;
     }
@@ -243,19 +232,13 @@ private:
         return cut;
     }
 
-    void choose_rounds(const std::vector<int64_t> &cut) {
-        int64_t outer = 1, bytes = 0;
+    void note_rows(int64_t pieces) {
+        int64_t bytes = 0;
         for (int d = 0; d < axis_; ++d)
-            outer *= shape_[d];
+            step_.joined_rows *= shape_[d];
         for (const ValueId v : cluster_.stored)
             bytes = std::max(bytes, graph_.type(v).bytes());
-        const auto pieces = static_cast<int64_t>(cut.size()) - 1;
-        const int64_t run = bytes / outer / std::max<int64_t>(pieces, 1);
-        streams_ = outer == 1 || run >= kStreamedRun;
-        if (outer == 1 || pieces < 2 || run >= kLongRun || bytes < 2 * kRoundBytes)
-            return;
-        rounds_ = std::min(outer, (bytes + kRoundBytes - 1) / kRoundBytes);
-        block_ = (outer + rounds_ - 1) / rounds_;
+        step_.joined_run = bytes / step_.joined_rows / std::max<int64_t>(pieces, 1);
     }
 
     /// Neighbours whose runs share a line of memory are written by one body, row by row: a line is then
@@ -316,30 +299,25 @@ private:
                 segment.buffers.insert(segment.buffers.end(), of.buffers.begin(), of.buffers.end());
                 segment.args.insert(segment.args.end(), of.args.begin(), of.args.end());
                 segment.scalars.insert(segment.scalars.end(), of.scalars.begin(), of.scalars.end());
-                for (const int64_t items : of.items)
-                    segment.items.push_back(has ? items : 0);
+                segment.absent.push_back(!has); // a body is one phase
             }
         }
-        step_.rounds = step_.segments.size() > 1 ? rounds_ : 1;
     }
 
     const ClusterView &cluster_;
     const Graph &graph_;
-    const Target &target_;
     LoweredStep &step_;
     std::vector<const Node *> joins_;
     Shape shape_;
     int axis_ = 0;
-    int64_t rounds_ = 1, block_ = 0;
-    bool streams_ = true;
     std::vector<Body> bodies_;
     std::map<std::string, size_t> known_; // body by key
 };
 
 } // namespace
 
-bool lower_in_pieces(const ClusterView &cluster, const Target &target, LoweredStep &step) {
-    return PieceLowering(cluster, target, step).run();
+bool lower_in_pieces(const ClusterView &cluster, LoweredStep &step) {
+    return PieceLowering(cluster, step).run();
 }
 
 } // namespace lz::passes

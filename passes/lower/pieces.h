@@ -16,6 +16,6 @@
 namespace lz::passes {
 
 /// Lowers a loop cluster that reads a join at every point. False, and nothing done, for all others.
-bool lower_in_pieces(const ClusterView &cluster, const ir::Target &target, LoweredStep &step);
+bool lower_in_pieces(const ClusterView &cluster, LoweredStep &step);
 
 } // namespace lz::passes

@@ -99,15 +99,16 @@ ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::Cp
     return blocks;
 }
 
-void declare_contraction(ir::KernelBuilder &builder, ir::Contraction &c, const ir::CpuIsa &isa) {
-    const auto [mr, nr] = contraction_tile(c.dtype, isa);
-    c.accumulate = ir::info(c.dtype).accumulate;
-    c.mr = mr;
-    c.nr = nr;
-    c.blocks = builder.arg(ir::ArgRole::Block);
-    for (int i = 1; i < ir::kContractionArgs; ++i)
-        builder.arg(ir::ArgRole::Block);
-    c.scratch = builder.buffer(ir::DType::U8, ir::BufferMode::Worker, builder.arg(ir::ArgRole::Offset));
+void declare_contraction(ir::Kernel &kernel, size_t phase, const ir::CpuIsa &isa) {
+    ir::Phase &p = kernel.phases[phase];
+    ir::CpuSchedule &schedule = p.on_cpu();
+    const auto [mr, nr] = contraction_tile(p.contraction->dtype, isa);
+    schedule.mr = mr;
+    schedule.nr = nr;
+    schedule.blocks = static_cast<ir::ArgId>(kernel.args.size());
+    kernel.args.insert(kernel.args.end(), ir::kContractionArgs, {ir::ArgRole::Block});
+    schedule.scratch = static_cast<uint16_t>(kernel.buffers.size());
+    kernel.buffers.push_back({ir::DType::U8, ir::BufferMode::Worker});
 }
 
 } // namespace lz::passes

@@ -4,16 +4,12 @@
 ///
 /// A contraction is one phase without temporaries. A work item is BlockM x BlockN elements of one batch; it
 /// packs the panels it needs into the worker's scratch while it walks k in steps of BlockK. Use, in
-/// lower_clusters:
+/// schedule_cpu:
 ///
-///     ir::Contraction c;                      // m, n, k, dtype, lhs and rhs filled in
-///     declare_contraction(builder, c, isa);   // mr, nr, accumulate, blocks, scratch
-///     builder.begin_phase({batch.., m, n}, /*vector_grid=*/true).contraction = c;   // body: the epilogue
-///     ...
+///     declare_contraction(kernel, phase, isa);   // mr, nr, blocks, scratch of the phase's schedule
 ///     const ContractionBlocks blocks = contraction_blocks(sizes, isa, threads);
-///     // kernel argument contraction_arg(c, i) = blocks.args[i]; the scratch buffer takes
-///     blocks.scratch_bytes
-///     // from its worker_offset (a multiple of 64) on
+///     // kernel argument contraction_arg(phase.cpu(), i) = blocks.args[i]; the scratch buffer takes
+///     // blocks.scratch_bytes from its worker_offset (a multiple of 64) on
 ///
 /// Strides: lhs and rhs may have any strides on any axis. It pays to have rhs contiguous along n or k, and
 /// lhs along k or m; where m is 1 and rhs is contiguous along k (or n is 1) a row kernel is as good. Batches
@@ -58,8 +54,8 @@ struct ContractionBlocks {
 /// bits.
 ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::CpuIsa &isa, int threads);
 
-/// Fills in accumulate, mr, nr, blocks and scratch of `c` (its dtype is set), and declares the arguments and
-/// the Worker buffer, with its worker_offset argument, in the kernel.
-void declare_contraction(ir::KernelBuilder &builder, ir::Contraction &c, const ir::CpuIsa &isa);
+/// Fills in what the schedule of a product's phase has of its own, and adds the arguments and the Worker
+/// buffer, which has no place yet, to the kernel.
+void declare_contraction(ir::Kernel &kernel, size_t phase, const ir::CpuIsa &isa);
 
 } // namespace lz::passes

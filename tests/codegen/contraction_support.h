@@ -61,13 +61,15 @@ public:
         out_at.buffer = b.buffer(out_, ir::BufferMode::Out);
         vector.buffer = b.buffer(out_, ir::BufferMode::In);
         matrix.buffer = b.buffer(out_, ir::BufferMode::In);
-        passes::declare_contraction(b, c, isa);
-        contraction_ = c;
+        c.accumulate = ir::info(dtype).accumulate;
         b.begin_phase({batch, m, n}, true).contraction = c;
         const KValue product = b.product(dtype);
         b.store(out_at, epilogue ? epilogue(b, product, vector, matrix) : product);
         b.end_phase();
         kernel_ = b.take();
+        passes::declare_contraction(kernel_, 0, isa);
+        kernel_.buffers.back().worker_offset = static_cast<ir::ArgId>(kernel_.args.size());
+        kernel_.args.push_back({ir::ArgRole::Offset});
         ir::expand_math(kernel_);
         ir::verify(kernel_);
         const ir::CompiledKernel compiled = codegen::compile_cpu(kernel_, isa);
@@ -76,8 +78,8 @@ public:
     }
 
     const ir::Kernel &kernel() const { return kernel_; }
-    int mr() const { return contraction_.mr; }
-    int nr() const { return contraction_.nr; }
+    int mr() const { return kernel_.phases[0].cpu().mr; }
+    int nr() const { return kernel_.phases[0].cpu().nr; }
 
     /// Operands as dense [b, m, k] and [b, k, n]; they are laid out as the kernel wants them.
     template <class T, class Out = T>
@@ -177,7 +179,6 @@ private:
     DType dtype_, out_;
     Lie lhs_, rhs_;
     ir::CpuIsa isa_;
-    ir::Contraction contraction_;
     ir::Kernel kernel_;
     std::unique_ptr<runtime::Module> module_;
     ir::PhaseEntry entry_ = nullptr;

@@ -31,12 +31,12 @@ TEST(EmitterLoop, StreamingStoresGiveTheSameBitsWhereverARowBegins) {
     for (const int64_t n : {1, 15, 16, 100, 1000}) {
         Launch l = elementwise({DType::F32, DType::F32}, n, 64,
                                [](KernelBuilder &b, auto &x) { return b.mul(x[0], x[1]); });
-        l.kernel.phases[0].stores = StoreTier::Streaming;
+        l.kernel.phases[0].on_cpu().stores = StoreTier::Streaming;
         expect_equal(l, "streaming");
     }
     for (const DType t : {DType::F32, DType::F64, DType::BF16, DType::U8}) {
         Launch l = rows(t, 7, 77, 77, [](KernelBuilder &, KValue x) { return x; });
-        l.kernel.phases[0].stores = StoreTier::Streaming;
+        l.kernel.phases[0].on_cpu().stores = StoreTier::Streaming;
         expect_equal(l, "streaming rows");
     }
 }
@@ -45,7 +45,7 @@ TEST(EmitterLoop, EveryInnerTierGivesTheSameBits) {
     for (const int64_t n : {1, 2, 7, 16}) {
         Launch l = rows(DType::F32, 9, n, n + 2, [](KernelBuilder &b, KValue x) { return b.mul(x, x); });
         expect_equal(l, "any");
-        l.kernel.phases[0].inner = inner_tier(n);
+        l.kernel.phases[0].on_cpu().inner = inner_tier(n);
         expect_equal(l, "own tier");
     }
 }
@@ -163,7 +163,7 @@ TEST(EmitterAccess, BroadcastStridedAndGatheredOperandsGiveTheInterpretersBits) 
                    mirrored = b.buffer(DType::F32, BufferMode::Out);
     const uint16_t scale = b.buffer(DType::F32, BufferMode::In);
     const ArgId size = b.arg(ArgRole::Extent);
-    b.begin_phase({i, j}, true).block = block;
+    b.begin_phase({i, j}, true).on_cpu().block = block;
     const KValue x = b.load({along, kNoArg, {{i, StrideClass::Contiguous, kNoArg}}, {}, kNoValue});
     const KValue y = b.load({across,
                              offset,

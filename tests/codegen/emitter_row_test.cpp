@@ -33,9 +33,9 @@ Launch reduction(const Case &c) {
     const uint16_t where = b.buffer(DType::I64, BufferMode::Out);
     const AxisId kept = c.form == Form::Column ? i : r, folded = c.form == Form::Column ? r : i;
     Phase &phase = b.begin_phase({kept}, c.form != Form::Row);
-    phase.inner = c.inner;
+    phase.on_cpu().inner = c.inner;
     if (c.form != Form::Row)
-        phase.block = block;
+        phase.on_cpu().block = block;
     const KValue begin = c.bounds ? b.arg_value(from) : kNoValue, end = c.bounds ? b.arg_value(to) : kNoValue;
     const uint32_t loop = b.begin_loop(folded, c.order, c.chunk, begin, end);
     KValue x = b.load(
@@ -152,7 +152,7 @@ TEST(EmitterRow, LoopsOfARowSeeEachOthersResultsAndBuffers) {
                               {},
                               kNoValue};
             };
-            b.begin_phase({r}, false).stores = stores;
+            b.begin_phase({r}, false).on_cpu().stores = stores;
             const uint32_t first = b.begin_loop(i, LoopOrder::Lanes);
             b.reduce(ReduceOp::Max, b.load(at(in)));
             b.end_loop();

@@ -18,10 +18,10 @@ Launch transpose_and_add(DType t, int64_t rows, int64_t columns, int64_t stride,
     const uint16_t turned = b.buffer(t, BufferMode::In), straight = b.buffer(t, BufferMode::In);
     const uint16_t out = b.buffer(t, BufferMode::Out);
     Phase &phase = b.begin_phase({batch, r, c}, true);
-    phase.block = tile;
-    phase.tile_axis = r;
-    phase.tile_block = across;
-    phase.stores = stores;
+    phase.on_cpu().block = tile;
+    phase.on_cpu().tile_axis = r;
+    phase.on_cpu().tile_block = across;
+    phase.on_cpu().stores = stores;
     const auto at = [&](uint16_t buffer) {
         return Access{buffer,
                       kNoArg,

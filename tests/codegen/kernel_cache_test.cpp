@@ -371,7 +371,7 @@ lz::ir::Kernel square(int products = 1) {
     const uint16_t out = b.buffer(lz::ir::DType::F32, lz::ir::BufferMode::Out);
     const uint16_t in = b.buffer(lz::ir::DType::F32, lz::ir::BufferMode::In);
     lz::ir::Phase &phase = b.begin_phase({i}, true);
-    phase.block = b.arg(lz::ir::ArgRole::Block);
+    phase.on_cpu().block = b.arg(lz::ir::ArgRole::Block);
     const auto access = [&](uint16_t buffer) {
         lz::ir::Access a;
         a.buffer = buffer;

@@ -201,7 +201,7 @@ Launch elementwise(const std::vector<ir::DType> &inputs, int64_t n, int64_t bloc
     std::vector<uint16_t> in;
     for (const ir::DType t : inputs)
         in.push_back(b.buffer(t, ir::BufferMode::In));
-    b.begin_phase({axis}, true).block = size;
+    b.begin_phase({axis}, true).on_cpu().block = size;
     std::vector<ir::KValue> x;
     for (const uint16_t i : in)
         x.push_back(b.load(contiguous(i, axis)));

@@ -159,8 +159,8 @@ TEST(KernelKey, EveryPartOfABodyCounts) {
     differs([](Kernel &k) { k.accesses[0].offset = 0; });
     differs([](Kernel &k) { k.buffers[0].dtype = DType::F64; });
     differs([](Kernel &k) { k.buffers[1].mode = BufferMode::InOut; });
-    differs([](Kernel &k) { k.phases[0].inner = InnerTier::Tiny; });
-    differs([](Kernel &k) { k.phases[0].stores = StoreTier::Streaming; });
+    differs([](Kernel &k) { k.phases[0].on_cpu().inner = InnerTier::Tiny; });
+    differs([](Kernel &k) { k.phases[0].on_cpu().stores = StoreTier::Streaming; });
     differs([](Kernel &k) { k.instrs[3].operands[0] = k.instrs[3].operands[1]; });
 }
 
@@ -195,11 +195,17 @@ TEST(KernelVerify, NamesWhatIsWrong) {
     EXPECT_THAT(error(s, [](Kernel &k) { k.phases[0].grid = {}; }),
                 HasSubstr("which no grid or loop around it walks"));
     EXPECT_THAT(error(g, [](Kernel &k) { k.accesses[1].predicate = 0; }), HasSubstr("not bool"));
-    EXPECT_THAT(error(g, [](Kernel &k) { k.phases[0].tile_axis = 1; }), HasSubstr("tile axis"));
-    EXPECT_THAT(error(p, [](Kernel &k) { k.phases[0].contraction.reset(); }),
+    EXPECT_THAT(error(g, [](Kernel &k) { k.phases[0].on_cpu().tile_axis = 1; }), HasSubstr("tile axis"));
+    EXPECT_THAT(error(p,
+                      [](Kernel &k) {
+                          k.phases[0].contraction.reset();
+                          k.phases[0].schedule = {};
+                      }),
                 HasSubstr("without contraction"));
-    EXPECT_THAT(error(p, [](Kernel &k) { k.phases[0].contraction->blocks = 8; }),
-                HasSubstr("block arguments"));
+    EXPECT_THAT(error(p, [](Kernel &k) { k.phases[0].contraction.reset(); }),
+                HasSubstr("a microkernel of 8 x 32"));
+    EXPECT_THAT(error(p, [](Kernel &k) { k.phases[0].on_cpu().mr = 0; }), HasSubstr("microkernel is 0 x 32"));
+    EXPECT_THAT(error(p, [](Kernel &k) { k.phases[0].on_cpu().blocks = 8; }), HasSubstr("block arguments"));
     // A region that holds itself ends.
     EXPECT_THAT(error(s, [](Kernel &k) { k.loops[0].body.push_back({Stmt::Loop, 0}); }),
                 HasSubstr("or there twice"));

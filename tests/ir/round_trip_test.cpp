@@ -162,11 +162,6 @@ struct Fields {
         for (Phase &p : k.phases) {
             each(p.grid);
             visit(p.vector_grid);
-            visit.choose(p.inner, 2);
-            visit.choose(p.stores, 2);
-            visit(p.block);
-            visit(p.tile_axis);
-            visit(p.tile_block);
             if (auto &c = p.contraction) {
                 visit(c->m);
                 visit(c->n);
@@ -175,10 +170,17 @@ struct Fields {
                 visit.choose(c->accumulate, kNumDTypes);
                 (*this)(c->lhs);
                 (*this)(c->rhs);
-                visit(c->mr);
-                visit(c->nr);
-                visit(c->blocks);
-                visit(c->scratch);
+            }
+            if (auto *cpu = std::get_if<CpuSchedule>(&p.schedule)) {
+                visit.choose(cpu->inner, 2);
+                visit.choose(cpu->stores, 2);
+                visit(cpu->block);
+                visit(cpu->tile_axis);
+                visit(cpu->tile_block);
+                visit(cpu->mr);
+                visit(cpu->nr);
+                visit(cpu->blocks);
+                visit(cpu->scratch);
             }
         }
     }

@@ -60,9 +60,9 @@ inline Kernel gather() {
                    out = b.buffer(DType::F16, BufferMode::Out);
     const uint32_t scalar = b.scalar(DType::F16);
     Phase &phase = b.begin_phase({i0, i1}, true);
-    phase.block = block;
-    phase.inner = InnerTier::Tiny;
-    phase.stores = StoreTier::Streaming;
+    phase.on_cpu().block = block;
+    phase.on_cpu().inner = InnerTier::Tiny;
+    phase.on_cpu().stores = StoreTier::Streaming;
     const KValue at = b.check_index(b.load(dense(index, {contiguous(i0)})), b.arg_value(rows));
     Access x = dense(table, {contiguous(i1)});
     x.offset = offset;
@@ -109,11 +109,11 @@ inline Kernel product() {
         .m = m, .n = n, .k = k, .dtype = DType::F32, .accumulate = DType::F32, .lhs = {}, .rhs = {}};
     c.lhs = dense(lhs, {strided(m, depth), contiguous(k)});
     c.rhs = dense(rhs, {strided(k, columns), contiguous(n)});
-    c.mr = 8;
-    c.nr = 32;
-    c.blocks = first;
-    c.scratch = scratch;
     phase.contraction = c;
+    phase.on_cpu().mr = 8;
+    phase.on_cpu().nr = 32;
+    phase.on_cpu().blocks = first;
+    phase.on_cpu().scratch = scratch;
     b.store(dense(out, {strided(m, columns), contiguous(n)}),
             b.maximum(b.product(DType::F32), b.constant(DType::F32, 0)));
     b.end_phase();
@@ -126,9 +126,9 @@ inline Kernel constants() {
     const AxisId i0 = b.axis(), i1 = b.axis();
     const ArgId block = b.arg(ArgRole::Block), tile = b.arg(ArgRole::Block);
     Phase &phase = b.begin_phase({i0, i1}, true);
-    phase.block = block;
-    phase.tile_axis = i0;
-    phase.tile_block = tile;
+    phase.on_cpu().block = block;
+    phase.on_cpu().tile_axis = i0;
+    phase.on_cpu().tile_block = tile;
     for (int t = 0; t < kNumDTypes; ++t)
         for (const double v : {0.0, -0.0, 1.0, 0.1, 3.4e38, 1e-45, -1e300, 5e-324})
             if (is_float(static_cast<DType>(t)) || v == 0 || v == 1)

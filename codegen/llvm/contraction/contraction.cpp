@@ -18,7 +18,7 @@ class ContractionEmitter {
 public:
     ContractionEmitter(PhaseEmitter &emitter, const EntryParams &params, const EmitOptions &options)
         : e_(emitter), b_(emitter.builder()), params_(params), c_(*emitter.phase().contraction),
-          form_(panel_form(c_, options)), panel_bytes_(bytes_of(form_.panel)) {}
+          form_(panel_form(emitter.phase(), options)), panel_bytes_(bytes_of(form_.panel)) {}
 
     void emit() {
         const auto &grid = e_.phase().grid;
@@ -27,7 +27,7 @@ public:
         k_ = e_.extent(c_.k);
         const Value block_m = arg(ContractionArg::BlockM), block_n = arg(ContractionArg::BlockN);
         const Value items_m = ceil_div(m_, block_m), items_n = ceil_div(n_, block_n);
-        scratch_ = e_.buffer(c_.scratch);
+        scratch_ = e_.buffer(e_.phase().cpu().scratch);
         loop(params_.begin, params_.end, b_.i64(1), [&](Value item) {
             Value rest = b_.udiv(item, items_n);
             column_ = b_.mul(b_.urem(item, items_n), block_n);
@@ -64,7 +64,7 @@ private:
             return std::vector<Value>{};
         });
     }
-    Value arg(ContractionArg which) { return e_.arg(ir::contraction_arg(c_, which)); }
+    Value arg(ContractionArg which) { return e_.arg(ir::contraction_arg(e_.phase().cpu(), which)); }
     Value ceil_div(Value x, Value y) { return b_.udiv(b_.add(x, b_.sub(y, b_.i64(1))), y); }
     Value ceil_div(Value x, int y) { return b_.udiv(b_.add(x, b_.i64(y - 1)), b_.i64(y)); }
     Value or_one(Value stride) { return stride ? stride : b_.i64(1); }

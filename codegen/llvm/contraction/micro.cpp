@@ -5,6 +5,7 @@
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace lz::codegen {
@@ -24,7 +25,9 @@ Value multiply_add(Builder &b, const PanelForm &form, Value x, Value y, Value su
 
 } // namespace
 
-PanelForm panel_form(const ir::Contraction &c, const EmitOptions &options) {
+PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options) {
+    const ir::Contraction &c = *phase.contraction;
+    const auto [mr, nr] = std::pair(phase.cpu().mr, phase.cpu().nr);
     const ir::CpuIsa &isa = options.isa;
     PanelForm form;
     form.dtype = c.dtype;
@@ -38,13 +41,13 @@ PanelForm panel_form(const ir::Contraction &c, const EmitOptions &options) {
     form.panel = pairs ? Elem::I32 : form.sum;
     form.pair = pairs ? 2 : 1;
     form.lanes = std::max(1, isa.vector_bytes / bytes_of(form.sum));
-    form.mr = c.mr;
-    form.nr = c.nr;
-    form.row_step = c.mr > 8 ? 2 : 1;
+    form.mr = mr;
+    form.nr = nr;
+    form.row_step = mr > 8 ? 2 : 1;
     form.masks = isa.vector_bytes >= 32;
     form.fma = isa.fma && ir::is_float(c.accumulate);
-    LZ_CHECK(c.nr % form.lanes == 0 && c.mr % form.row_step == 0,
-             "a register tile of " + std::to_string(c.mr) + " x " + std::to_string(c.nr) +
+    LZ_CHECK(mr > 0 && nr > 0 && nr % form.lanes == 0 && mr % form.row_step == 0,
+             "a register tile of " + std::to_string(mr) + " x " + std::to_string(nr) +
                  " is not made of registers of " + std::to_string(form.lanes) + " lanes");
     return form;
 }

@@ -25,7 +25,7 @@ struct PanelForm {
     /// Whether operands can be read where they are.
     bool in_place() const { return pair == 1 && storage_elem(dtype) == panel; }
 };
-PanelForm panel_form(const ir::Contraction &c, const EmitOptions &options);
+PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options);
 
 /// Packs `count` rows of an operand (along m or n; at most `width`) and `depth` elements of k into a panel:
 /// to[(kk / pair) * width + i] = from[i * stride_i + kk * stride_k]. Rows from `count` on are filled with

@@ -248,7 +248,7 @@ TEST(LowerClusters, RowsAreStreamedPastTheCachesWhenTheyDoNotFit) {
     const auto stores = [](int64_t n) {
         const auto steps =
             passes::lower_clusters(passes::fuse(elementwise(n, 1024), test_target()), test_target());
-        return steps[0].kernel->phases[0].stores;
+        return steps[0].kernel->phases[0].cpu().stores;
     };
     EXPECT_EQ(stores(64), StoreTier::Cached);
     EXPECT_EQ(stores(16 * 1024), StoreTier::Streaming);

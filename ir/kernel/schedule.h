@@ -1,0 +1,69 @@
+#pragma once
+/// How a kind of device does a phase of a kernel: what `passes/schedule` adds to a body. Nothing here changes
+/// the bits of a result; the Kernel IR interpreter never reads it.
+
+#include <cstdint>
+#include <string_view>
+#include <variant>
+
+namespace lz::ir {
+
+using ArgId = uint16_t; ///< index in Kernel::args
+inline constexpr ArgId kNoArg = UINT16_MAX;
+
+/// Tier of the extent of the vectorised axis.
+enum class InnerTier : uint8_t {
+    Tiny, ///< 2 to 16
+    Any,  ///< everything else; tails are masks
+};
+constexpr InnerTier inner_tier(int64_t extent) {
+    return extent <= 16 && extent > 1 ? InnerTier::Tiny : InnerTier::Any;
+}
+
+/// Whether stores bypass the caches.
+enum class StoreTier : uint8_t { Cached, Streaming };
+
+std::string_view name(InnerTier t);
+std::string_view name(StoreTier t);
+
+/// Block sizes and places in a worker's scratch of a contraction: consecutive arguments of the kernel, in
+/// this order. `passes/schedule/contraction_tile.h` chooses them.
+enum class ContractionArg : uint8_t {
+    BlockM,     ///< rows of one work item
+    BlockN,     ///< columns of one work item, a multiple of nr unless there is one column block
+    InnerM,     ///< rows of lhs that are packed at a time
+    BlockK,     ///< depth of one pass over the panels, a multiple of 32
+    PackLhs,    ///< 0: rows of lhs are read where they are (never for operands that are converted)
+    PackRhs,    ///< 0: full panels of rhs are read where they are (only with n contiguous)
+    RhsOffset,  ///< bytes from the scratch's begin (where lhs is packed) to the packed rhs
+    SumsOffset, ///< bytes to the tiles of partial sums
+};
+inline constexpr int kContractionArgs = 8;
+
+/// Of devices that run CPU code. A phase is cut into work items, which workers take in any order.
+struct CpuSchedule {
+    InnerTier inner = InnerTier::Any; ///< of the vectorised axis
+    StoreTier stores = StoreTier::Cached;
+    /// Elements of the last grid axis in one work item (Phase::vector_grid only); kNoArg: all of them.
+    ArgId block = kNoArg;
+    /// A grid axis (not the last) along which some accesses are contiguous that are strided along the vector
+    /// axis: the two axes are walked in square tiles, transposed in registers. -1: none. Then a work item is
+    /// `tile_block` x `block` elements.
+    int tile_axis = -1;
+    ArgId tile_block = kNoArg;
+    // Of contractions alone.
+    int mr = 0, nr = 0;    ///< register tile of the microkernel
+    ArgId blocks = kNoArg; ///< first of kContractionArgs arguments, see ContractionArg
+    uint16_t scratch = 0;  ///< Worker buffer: packed panels and partial sums
+
+    bool operator==(const CpuSchedule &) const = default;
+};
+
+constexpr ArgId contraction_arg(const CpuSchedule &s, ContractionArg which) {
+    return static_cast<ArgId>(s.blocks + static_cast<int>(which));
+}
+
+/// A body that has no schedule yet, or the schedule for one kind of device.
+using PhaseSchedule = std::variant<std::monostate, CpuSchedule>;
+
+} // namespace lz::ir

@@ -1,0 +1,285 @@
+#include "passes/schedule/cpu.h"
+
+#include "passes/schedule/contraction_tile.h"
+#include "passes/schedule/split_reduction.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace lz::passes {
+
+using namespace ir;
+
+namespace {
+
+/// Enough for a work item to be worth handing out, little enough for the first-level cache.
+constexpr int64_t kItemBytes = 32 * 1024;
+/// Columns of a work item that folds rows: wide enough for whole pages of each row to be worth opening.
+constexpr int64_t kColumnBlock = 512;
+/// Of a work item of tiles: they go down its rows, so that what is read ahead is used.
+constexpr int64_t kTileColumns = 128, kTileRows = 512;
+/// With fewer rows than this, long rows are split among workers.
+constexpr int64_t kFewRows = 16;
+/// What one round of all pieces of a join writes, a part of a core's second-level cache; fitted on 1 MiB of
+/// it, where 64 to 512 KiB are alike (`bench_memory_bound`, cat).
+constexpr int64_t kRoundBytes = 256 << 10;
+/// Pieces that are this long in memory need no rounds: their lines and pages are theirs alone.
+constexpr int64_t kLongRun = 1024;
+/// Runs of at least this many bytes are whole lines mostly: they may be stored past the caches.
+constexpr int64_t kStreamedRun = 256;
+
+class CpuScheduler {
+public:
+    CpuScheduler(LoweredStep &step, const Target &target)
+        : step_(step), target_(target), kernel_(step.kernel) {}
+
+    void run() {
+        split_ = splits();
+        if (split_)
+            kernel_ = split_reduction(kernel_, step_.segments[0]);
+        choose_rounds();
+        const StoreTier stores = store_tier();
+        for (size_t p = 0; p < kernel_.phases.size(); ++p) {
+            kernel_.phases[p].on_cpu();
+            if (kernel_.phases[p].contraction)
+                schedule_contraction(p);
+            else
+                schedule_phase(kernel_.phases[p], stores);
+        }
+        place_scratch();
+        count_items();
+        step_.kernel = std::move(kernel_);
+    }
+
+private:
+    int64_t value_of(const LoweredSegment &segment, ArgId arg) const { return segment.args[arg].constant; }
+    int64_t extent(const LoweredSegment &segment, AxisId axis) const {
+        return value_of(segment, kernel_.axes[axis].extent);
+    }
+    int64_t extent(AxisId axis) const { return extent(step_.segments[0], axis); }
+
+    /// An argument more, whose value in each segment is what `value` says of it.
+    template <class F>
+    ArgId add_arg(ArgRole role, F &&value) {
+        kernel_.args.push_back({role});
+        for (LoweredSegment &segment : step_.segments)
+            segment.args.push_back({value(segment), {}});
+        return static_cast<ArgId>(kernel_.args.size() - 1);
+    }
+
+    /// Full reductions always, so that one of any length is the same kernel.
+    bool splits() const {
+        if (step_.segments.size() != 1 || !can_split_reduction(kernel_))
+            return false;
+        int64_t rows = 1;
+        for (const AxisId axis : kernel_.phases[0].grid)
+            rows *= extent(axis);
+        const Loop &loop = kernel_.loops[0];
+        const int64_t length = extent(loop.axis);
+        if (loop.order == LoopOrder::Sequential)
+            return length > kSequentialChunk;
+        return rows == 1 || (rows < kFewRows && length > 2 * kLaneChunk);
+    }
+
+    /// Pieces of a join take turns, so that a row is written while it is in the cache.
+    void choose_rounds() {
+        const int64_t bytes =
+            step_.joined_rows * step_.joined_run * static_cast<int64_t>(step_.segments.size());
+        if (step_.joined_rows == 1 || step_.segments.size() < 2 || step_.joined_run >= kLongRun ||
+            bytes < 2 * kRoundBytes)
+            return;
+        step_.rounds = std::min(step_.joined_rows, (bytes + kRoundBytes - 1) / kRoundBytes);
+    }
+
+    /// Bytes of distinct results.
+    int64_t stored_bytes() const {
+        std::vector<ValueId> counted;
+        int64_t bytes = 0;
+        for (const LoweredSegment &segment : step_.segments)
+            for (const LoweredBuffer &b : segment.buffers) {
+                const bool stored = b.mode == BufferMode::Out || b.mode == BufferMode::InOut;
+                if (!stored || std::ranges::find(counted, b.value) != counted.end())
+                    continue;
+                counted.push_back(b.value);
+                bytes += b.bytes;
+            }
+        return bytes;
+    }
+
+    StoreTier store_tier() const {
+        const bool whole_lines = step_.joined_rows == 1 || step_.joined_run >= kStreamedRun;
+        return whole_lines && bypasses_caches(target_, step_.device, stored_bytes()) ? StoreTier::Streaming
+                                                                                     : StoreTier::Cached;
+    }
+
+    // --- what a phase does
+
+    template <class F>
+    void for_each_instr(const Region &region, F &&f) const {
+        for (const Stmt &stmt : region) {
+            if (stmt.kind == Stmt::Loop)
+                for_each_instr(kernel_.loops[stmt.id].body, f);
+            else
+                f(kernel_.instrs[stmt.id]);
+        }
+    }
+    static bool has_loop(const Region &region) {
+        return std::ranges::find(region, Stmt::Loop, &Stmt::kind) != region.end();
+    }
+
+    int stored_element_bytes(const Phase &phase) const {
+        int bytes = 1;
+        for_each_instr(phase.body, [&](const Instr &instr) {
+            if (instr.op == KOp::Store)
+                bytes =
+                    std::max(bytes, size_of(kernel_.buffers[kernel_.accesses[instr.access].buffer].dtype));
+        });
+        return bytes;
+    }
+
+    /// A grid axis along which a load is contiguous that strides along the last one, or -1.
+    int turned_axis(const Phase &phase) const {
+        int found = -1;
+        if (!phase.vector_grid || phase.grid.size() < 2 || has_loop(phase.body))
+            return found;
+        for_each_instr(phase.body, [&](const Instr &instr) {
+            if (found >= 0 || instr.op != KOp::Load || !kernel_.accesses[instr.access].terms.empty())
+                return;
+            const auto &strides = kernel_.accesses[instr.access].strides;
+            const auto along = std::ranges::find(strides, phase.grid.back(), &AxisStride::axis);
+            if (along == strides.end() || along->cls == StrideClass::Contiguous)
+                return;
+            for (const AxisStride &s : strides)
+                if (s.cls == StrideClass::Contiguous)
+                    found = s.axis;
+        });
+        return found;
+    }
+
+    /// Of a reduction that is split neither phase: how many chunks there are is no class.
+    bool tiny_everywhere(AxisId axis) const {
+        return !split_ && std::ranges::all_of(step_.segments, [&](const LoweredSegment &segment) {
+            return inner_tier(extent(segment, axis)) == InnerTier::Tiny;
+        });
+    }
+
+    void schedule_phase(Phase &phase, StoreTier stores) {
+        CpuSchedule &cpu = phase.on_cpu();
+        cpu.stores = stores;
+        if (!phase.vector_grid) {
+            for (const Stmt &stmt : phase.body)
+                if (stmt.kind == Stmt::Loop && tiny_everywhere(innermost(kernel_.loops[stmt.id]).axis))
+                    cpu.inner = InnerTier::Tiny;
+            return;
+        }
+        const AxisId last = phase.grid.back();
+        cpu.tile_axis = turned_axis(phase);
+        const bool tiled = cpu.tile_axis >= 0, folds = has_loop(phase.body);
+        const int64_t elements = std::max<int64_t>(kItemBytes / stored_element_bytes(phase), 1);
+        const int64_t in_round = (step_.joined_rows + step_.rounds - 1) / step_.rounds;
+        cpu.block = add_arg(ArgRole::Block, [&](const LoweredSegment &segment) {
+            const int64_t inner = std::max<int64_t>(extent(segment, last), 1);
+            const int64_t block = tiled ? kTileColumns : std::min(inner, folds ? kColumnBlock : elements);
+            return step_.rounds > 1 && phase.grid.size() == 1 ? std::min(block, in_round) : block;
+        });
+        if (tiled)
+            cpu.tile_block = add_arg(ArgRole::Block, [](const LoweredSegment &) { return kTileRows; });
+        if (phase.grid.size() > 1 && tiny_everywhere(last))
+            cpu.inner = InnerTier::Tiny;
+    }
+
+    const Loop &innermost(const Loop &loop) const {
+        const auto inner = std::ranges::find(loop.body, Stmt::Loop, &Stmt::kind);
+        return inner == loop.body.end() ? loop : innermost(kernel_.loops[inner->id]);
+    }
+
+    // --- products
+
+    int64_t stride(const LoweredSegment &segment, const Access &access, AxisId axis) const {
+        for (const AxisStride &s : access.strides)
+            if (s.axis == axis)
+                return s.cls == StrideClass::Contiguous ? 1 : value_of(segment, s.stride);
+        return 0;
+    }
+
+    ContractionSizes sizes(const LoweredSegment &segment, const Phase &phase) const {
+        const Contraction &c = *phase.contraction;
+        ContractionSizes sizes{.dtype = c.dtype,
+                               .m = extent(segment, c.m),
+                               .n = extent(segment, c.n),
+                               .k = extent(segment, c.k),
+                               .lhs_m = stride(segment, c.lhs, c.m),
+                               .lhs_k = stride(segment, c.lhs, c.k),
+                               .rhs_k = stride(segment, c.rhs, c.k),
+                               .rhs_n = stride(segment, c.rhs, c.n)};
+        for (size_t i = 0; i + 2 < phase.grid.size(); ++i)
+            sizes.batches *= extent(segment, phase.grid[i]);
+        return sizes;
+    }
+
+    void schedule_contraction(size_t p) {
+        const CpuIsa &isa = target_.cpu;
+        declare_contraction(kernel_, p, isa);
+        for (LoweredSegment &segment : step_.segments) {
+            const ContractionBlocks blocks =
+                contraction_blocks(sizes(segment, kernel_.phases[p]), isa, target_.threads);
+            for (const int64_t value : blocks.args)
+                segment.args.push_back({value, {}});
+            segment.buffers.push_back({BufferMode::Worker, kNone, kNone, blocks.scratch_bytes});
+        }
+    }
+
+    // --- scratch and work items
+
+    /// One Worker buffer behind the other. Whole vectors may be written at the end of a row.
+    void place_scratch() {
+        std::vector<int64_t> used(step_.segments.size(), 0);
+        for (size_t b = 0; b < kernel_.buffers.size(); ++b) {
+            if (kernel_.buffers[b].mode != BufferMode::Worker)
+                continue;
+            size_t s = 0;
+            kernel_.buffers[b].worker_offset =
+                add_arg(ArgRole::Offset, [&](const LoweredSegment &) { return used[s++]; });
+            for (s = 0; s < used.size(); ++s)
+                used[s] +=
+                    (step_.segments[s].buffers[b].bytes + 2 * kLaneBytes - 1) / kLaneBytes * kLaneBytes;
+        }
+        step_.worker_bytes = *std::ranges::max_element(used);
+    }
+
+    void count_items() const {
+        for (LoweredSegment &segment : step_.segments) {
+            std::vector<int64_t> args;
+            for (const ArgSpec &a : segment.args)
+                args.push_back(a.constant);
+            segment.items.clear();
+            for (size_t p = 0; p < kernel_.phases.size(); ++p) {
+                const bool absent = p < segment.absent.size() && segment.absent[p];
+                segment.items.push_back(absent ? 0 : work_items(kernel_, kernel_.phases[p], args));
+            }
+        }
+    }
+
+    LoweredStep &step_;
+    const Target &target_;
+    Kernel kernel_;
+    bool split_ = false;
+};
+
+} // namespace
+
+void schedule_cpu(LoweredStep &step, const Target &target) {
+    CpuScheduler(step, target).run();
+}
+
+RowLimits cpu_row_limits() {
+    return {.few_rows = 4, .long_row = 65536};
+}
+
+bool bypasses_caches(const Target &target, Device, int64_t bytes) {
+    return target.modes.streaming_stores && !target.devices.empty() && target.devices[0].cache_bytes > 0 &&
+           bytes > target.devices[0].cache_bytes / 2;
+}
+
+} // namespace lz::passes

@@ -1,0 +1,29 @@
+#pragma once
+/// schedule: says for each kernel how the device of its step does it.
+///
+/// Property: every launched step has the schedule of its device's kind, the arguments that it added have
+/// values in each segment, and scratch and work items are known. No bit of a result changes: the body fixes
+/// what is computed and in which order. It is a part of `lower_clusters`, after the body of a step and before
+/// steps with equal kernels are shared or merged, because a schedule is part of what must be equal. Without
+/// it bodies would have to know the limits of a device, and each kind of device its own bodies.
+///
+/// One file a kind of device, which alone reads its limits: cpu.h.
+
+#include "ir/target.h"
+#include "passes/lower/lower_clusters.h"
+
+namespace lz::passes {
+
+/// Schedules the kernel of a step; steps of other kinds are left alone.
+void schedule(LoweredStep &step, const ir::Target &target);
+
+/// Which rows a kernel takes whole, each row by one worker or block of threads. `fuse` asks, because what
+/// follows the reduction of a row that is shared needs a kernel of its own.
+struct RowLimits {
+    int64_t few_rows; ///< with fewer rows than this ...
+    int64_t long_row; ///< ... rows longer than this are shared
+    bool fits(int64_t rows, int64_t length) const { return rows >= few_rows || length <= long_row; }
+};
+RowLimits row_limits(const ir::Target &target, ir::Device device);
+
+} // namespace lz::passes
