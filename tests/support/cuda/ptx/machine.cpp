@@ -73,10 +73,16 @@ Counts Machine::run() {
     while (std::gcd(stride, blocks) != 1)
         ++stride;
     uint64_t block = blocks > 1 ? rng_() % blocks : 0;
-    for (uint64_t i = 0; i < blocks; ++i) {
+    const auto ahead = [&](unsigned steps) { // in the order
+        return static_cast<uint64_t>((block + static_cast<unsigned __int128>(stride) * steps) % blocks);
+    };
+    block = ahead(launch_.part);
+    for (uint64_t i = launch_.part; i < blocks; i += launch_.parts) {
+        if (launch_.stop && *launch_.stop)
+            break;
         begin_block(block);
         run_block();
-        block = static_cast<uint64_t>((static_cast<unsigned __int128>(block) + stride) % blocks);
+        block = ahead(launch_.parts);
     }
     Counts counts;
     counts.by_name.resize(kernel_.names.size());

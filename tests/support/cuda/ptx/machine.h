@@ -9,14 +9,16 @@
 /// copies read before they were waited for, and kernels that do not end.
 ///
 /// **Order.** Blocks run one after the other in an order drawn from the seed, and so do warps between
-/// barriers. Lanes that took different ways run apart, those furthest behind first, and meet again where
-/// their ways do.
+/// barriers. Several threads may each run a part of the blocks (Launch::parts): global memory is shared among
+/// them as among blocks of a GPU, and atomic operations on it are atomic. Lanes that took different ways run
+/// apart, those furthest behind first, and meet again where their ways do.
 ///
 /// **Arithmetic** is IEEE's, done by the host; the result of f16, bf16 and f32 operations that is not a
 /// number is the canonical one of the PTX document.
 
 #include "tests/support/cuda/ptx/module.h"
 
+#include <atomic>
 #include <functional>
 #include <random>
 #include <span>
@@ -47,11 +49,14 @@ struct Launch {
     uint32_t dynamic_shared = 0;
     std::span<const unsigned char>
         parameters; ///< Kernel::parameter_bytes, laid out as Kernel::parameters says
-    /// The range that holds a device address. False: there is none. Called from the launching thread alone.
+    /// The range that holds a device address. False: there is none. Called by whoever called run().
     std::function<bool(uint64_t address, Range &)> find;
     uint64_t seed = 0;
     uint64_t max_instructions = uint64_t{1} << 36; ///< of a warp; beyond it the kernel does not end
     uint32_t shared_limit = 227 << 10;             ///< bytes of a block
+    /// Run only every `parts`-th block of the order, from `part` on. All parts have one seed.
+    unsigned part = 0, parts = 1;
+    const std::atomic<bool> *stop = nullptr; ///< when it is set, no other block is begun
 };
 
 struct Counts {

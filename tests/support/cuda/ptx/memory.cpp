@@ -24,6 +24,36 @@ uint64_t load_bits(const unsigned char *from, uint32_t bytes) {
     return bits;
 }
 
+/// Words in one piece: other threads may run other blocks.
+template <class T>
+bool exchange(unsigned char *at, uint64_t &old, uint64_t now) {
+    auto expected = static_cast<T>(old);
+    const bool done = __atomic_compare_exchange_n(reinterpret_cast<T *>(at), &expected, static_cast<T>(now),
+                                                  false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    old = expected;
+    return done;
+}
+bool exchange_word(unsigned char *at, uint32_t bytes, uint64_t &old, uint64_t now) {
+    switch (bytes) {
+    case 2:
+        return exchange<uint16_t>(at, old, now);
+    case 4:
+        return exchange<uint32_t>(at, old, now);
+    default:
+        return exchange<uint64_t>(at, old, now);
+    }
+}
+uint64_t load_word(const unsigned char *at, uint32_t bytes) {
+    switch (bytes) {
+    case 2:
+        return __atomic_load_n(reinterpret_cast<const uint16_t *>(at), __ATOMIC_ACQUIRE);
+    case 4:
+        return __atomic_load_n(reinterpret_cast<const uint32_t *>(at), __ATOMIC_ACQUIRE);
+    default:
+        return __atomic_load_n(reinterpret_cast<const uint64_t *>(at), __ATOMIC_ACQUIRE);
+    }
+}
+
 /// Elements of a known size: the compiler makes moves of them.
 template <class T>
 void load_elements(Machine &m, Warp &w, const Instr &x, uint32_t mask) {
@@ -163,48 +193,42 @@ void atomic(Machine &m, Warp &w, const Instr &x, uint32_t mask) {
     for (uint32_t i = 0; i < count; ++i) {
         const uint32_t lane = order[i];
         unsigned char *const at = m.access(w, x, lane, x.src[0], size, SharedMemory::Access::Atomic);
-        const uint64_t old = load_bits(at, size), b = w.bits(x.src[1], lane) & ones(size);
+        const uint64_t b = w.bits(x.src[1], lane) & ones(size);
         const auto less = [&](uint64_t p, uint64_t q) {
             return is_signed(x.type) ? static_cast<int64_t>(sign_extended(p, size)) <
                                            static_cast<int64_t>(sign_extended(q, size))
                                      : p < q;
         };
-        uint64_t now = old;
-        switch (static_cast<Atomic>(x.sub)) {
-        case Atomic::Add:
-            now = old + b;
-            break;
-        case Atomic::Min:
-            now = less(b, old) ? b : old;
-            break;
-        case Atomic::Max:
-            now = less(old, b) ? b : old;
-            break;
-        case Atomic::And:
-            now = old & b;
-            break;
-        case Atomic::Or:
-            now = old | b;
-            break;
-        case Atomic::Xor:
-            now = old ^ b;
-            break;
-        case Atomic::Exchange:
-            now = b;
-            break;
-        case Atomic::CompareSwap:
-            now = old == b ? w.bits(x.src[2], lane) : old;
-            break;
-        case Atomic::Increment:
-            now = old >= b ? 0 : old + 1;
-            break;
-        case Atomic::Decrement:
-            now = old == 0 || old > b ? b : old - 1;
-            break;
-        case Atomic::None:
-            break;
-        }
-        std::memcpy(at, &now, size);
+        const auto changed = [&](uint64_t old) {
+            switch (static_cast<Atomic>(x.sub)) {
+            case Atomic::Add:
+                return old + b;
+            case Atomic::Min:
+                return less(b, old) ? b : old;
+            case Atomic::Max:
+                return less(old, b) ? b : old;
+            case Atomic::And:
+                return old & b;
+            case Atomic::Or:
+                return old | b;
+            case Atomic::Xor:
+                return old ^ b;
+            case Atomic::Exchange:
+                return b;
+            case Atomic::CompareSwap:
+                return old == b ? w.bits(x.src[2], lane) : old;
+            case Atomic::Increment:
+                return old >= b ? 0 : old + 1;
+            case Atomic::Decrement:
+                return old == 0 || old > b ? b : old - 1;
+            case Atomic::None:
+                break;
+            }
+            return old;
+        };
+        uint64_t old = load_word(at, size);
+        while (!exchange_word(at, size, old, changed(old)))
+            ;
         if (x.num_dst)
             w.set_bits(x.dst[0], lane, old);
     }

@@ -1,0 +1,256 @@
+// Virtual memory management: addresses are reserved, memory is created, one is mapped to the other, and each
+// device is given access.
+
+#include "tests/support/cuda/driver/handles.h"
+#include "tests/support/cuda/driver/memory/memory.h"
+#include "tests/support/cuda/driver/settings.h"
+#include "tests/support/cuda/driver/streams/stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace lz::fake_cuda {
+namespace {
+
+constexpr size_t kGranularity = size_t{2} << 20;
+
+struct Physical {
+    int device = 0;
+    size_t bytes = 0;
+    CUmemAllocationProp properties{};
+    std::shared_ptr<unsigned char> memory;
+
+    ~Physical() { context_of_device(device).used -= bytes; }
+};
+
+/// Under the driver's lock.
+struct Virtual {
+    Handles<CUmemGenericAllocationHandle, Physical> handles{"handle of memory"};
+    std::map<uint64_t, size_t> reserved;
+    std::map<uint64_t, std::shared_ptr<Physical>> mapped; ///< by address; they outlive their handle
+};
+
+Virtual &state() {
+    static auto *const s = new Virtual;
+    return *s;
+}
+
+void check_properties(const CUmemAllocationProp *p) {
+    need(p, "prop");
+    if (p->type != CU_MEM_ALLOCATION_TYPE_PINNED || p->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        refuse(CUDA_ERROR_INVALID_VALUE, "only page-locked memory of a device is there");
+    context_of_device(p->location.id);
+    if (p->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
+        refuse(CUDA_ERROR_NOT_SUPPORTED, "memory cannot be shared between processes");
+}
+
+void check_size(size_t bytes, const char *name) {
+    if (bytes == 0 || bytes % kGranularity != 0)
+        refuse(CUDA_ERROR_INVALID_VALUE,
+               fmt::format("{}: {} is no multiple of {}", name, bytes, kGranularity));
+}
+
+/// Whether a range lies in one reservation.
+bool is_reserved(uint64_t begin, size_t bytes) {
+    const auto after = state().reserved.upper_bound(begin);
+    if (after == state().reserved.begin())
+        return false;
+    const auto &[at, size] = *std::prev(after);
+    return begin + bytes <= at + size;
+}
+
+/// The mapped blocks that make up a range exactly; refuses when they do not.
+std::vector<Block> blocks_of(uint64_t begin, size_t bytes) {
+    std::vector<Block> blocks;
+    for (uint64_t at = begin; at < begin + bytes;) {
+        auto block = address_space().find(at);
+        if (!block || block->kind != BlockKind::Mapped || block->begin != at || block->end > begin + bytes)
+            refuse(CUDA_ERROR_INVALID_VALUE,
+                   fmt::format("{} bytes at 0x{:x} are not whole mappings", bytes, begin));
+        at = block->end;
+        blocks.push_back(std::move(*block));
+    }
+    return blocks;
+}
+
+uint32_t change_mask(uint32_t mask, int device, bool on) {
+    const uint32_t bit = 1u << device;
+    return on ? mask | bit : mask & ~bit;
+}
+
+void set_access(uint64_t begin, size_t bytes, const CUmemAccessDesc &access) {
+    if (access.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        refuse(CUDA_ERROR_INVALID_VALUE, "access is given to devices");
+    const int device = context_of_device(access.location.id).device;
+    const bool reads = access.flags & CU_MEM_ACCESS_FLAGS_PROT_READ;
+    const bool writes = access.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    const auto blocks = blocks_of(begin, bytes);
+    for (const Block &b : blocks)
+        if (b.device != device && !settings().peers && reads)
+            refuse(CUDA_ERROR_INVALID_DEVICE,
+                   fmt::format("device {} cannot reach device {}", device, b.device));
+    for (const Block &b : blocks)
+        address_space().change(b.begin, [&](Block &block) {
+            block.readers = change_mask(block.readers, device, reads);
+            block.writers = change_mask(block.writers, device, writes);
+        });
+}
+
+} // namespace
+
+size_t physical_bytes_of(int device) {
+    size_t bytes = 0;
+    std::vector<const Physical *> seen;
+    const auto add = [&](const Physical &p) {
+        if (p.device == device && std::ranges::find(seen, &p) == seen.end()) {
+            seen.push_back(&p);
+            bytes += p.bytes;
+        }
+    };
+    state().handles.each(add);
+    for (const auto &[address, physical] : state().mapped)
+        add(*physical);
+    return bytes;
+}
+
+size_t live_physical_handles() {
+    return state().handles.size() + state().reserved.size();
+}
+
+} // namespace lz::fake_cuda
+
+using namespace lz::fake_cuda; // NOLINT
+
+CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *properties,
+                                       CUmemAllocationGranularity_flags) {
+    return call(__func__, [&](Lock &) {
+        need(granularity, "granularity");
+        check_properties(properties);
+        *granularity = kGranularity;
+    });
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t align, CUdeviceptr,
+                             unsigned long long flags) {
+    return call(__func__, [&](Lock &) {
+        need(address, "ptr");
+        check_size(bytes, "size");
+        if (flags != 0 || (align & (align - 1)) != 0)
+            refuse(CUDA_ERROR_INVALID_VALUE, "flags that are not 0, or an alignment that is no power of two");
+        const uint64_t at = address_space().reserve(bytes, std::max(align, kGranularity));
+        if (at == 0)
+            refuse(CUDA_ERROR_OUT_OF_MEMORY, "no addresses are left");
+        state().reserved[at] = bytes;
+        *address = at;
+    });
+}
+
+CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
+    return call(__func__, [&](Lock &) {
+        const auto found = state().reserved.find(address);
+        if (found == state().reserved.end() || found->second != bytes)
+            refuse(CUDA_ERROR_INVALID_VALUE, "this is not what was reserved");
+        if (address_space().overlaps(address, address + bytes))
+            refuse(CUDA_ERROR_INVALID_VALUE, "memory is mapped there");
+        state().reserved.erase(found);
+        address_space().release(address, bytes);
+    });
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
+                     const CUmemAllocationProp *properties, unsigned long long flags) {
+    return call(__func__, [&](Lock &) {
+        need(handle, "handle");
+        check_properties(properties);
+        check_size(bytes, "size");
+        if (flags != 0)
+            refuse(CUDA_ERROR_INVALID_VALUE, "flags have to be 0");
+        take_memory(context_of_device(properties->location.id), bytes);
+        auto physical = std::make_shared<Physical>();
+        physical->device = properties->location.id;
+        physical->bytes = bytes;
+        physical->properties = *properties;
+        physical->memory = host_pages(bytes);
+        if (!physical->memory)
+            refuse(CUDA_ERROR_OUT_OF_MEMORY, "the host has no such memory");
+        *handle = state().handles.add(std::move(physical));
+    });
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+    return call(__func__, [&](Lock &) {
+        if (!state().handles.has(handle))
+            refuse(CUDA_ERROR_INVALID_VALUE, "this is no live handle of memory");
+        state().handles.remove(handle);
+    });
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties,
+                                                CUmemGenericAllocationHandle handle) {
+    return call(__func__, [&](Lock &) {
+        need(properties, "prop");
+        *properties = state().handles.get(handle)->properties;
+    });
+}
+
+CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags) {
+    return call(__func__, [&](Lock &) {
+        check_size(bytes, "size");
+        if (!state().handles.has(handle))
+            refuse(CUDA_ERROR_INVALID_VALUE, "this is no live handle of memory");
+        const auto physical = state().handles.get(handle);
+        if (flags != 0 || offset != 0 || bytes != physical->bytes || address % kGranularity != 0)
+            refuse(CUDA_ERROR_INVALID_VALUE,
+                   "the whole of what was created is mapped, at a multiple of the granularity");
+        if (!is_reserved(address, bytes))
+            refuse(CUDA_ERROR_INVALID_VALUE, "the addresses are not reserved");
+        if (address_space().overlaps(address, address + bytes))
+            refuse(CUDA_ERROR_INVALID_VALUE, "memory is mapped there");
+        Block block;
+        block.begin = address;
+        block.end = address + bytes;
+        block.host = physical->memory.get();
+        block.keep = physical->memory;
+        block.kind = BlockKind::Mapped;
+        block.device = physical->device;
+        address_space().add(std::move(block));
+        state().mapped[address] = physical;
+    });
+}
+
+CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
+    return call(__func__, [&](Lock &lock) {
+        for (const Block &b : blocks_of(address, bytes)) // nothing that runs may use it any more
+            if (Context &c = context_of_device(b.device); c.active)
+                wait_for_context(lock, c);
+        for (const Block &b : blocks_of(address, bytes)) {
+            address_space().remove(b.begin);
+            state().mapped.erase(b.begin);
+        }
+    });
+}
+
+CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count) {
+    return call(__func__, [&](Lock &) {
+        need(access, "desc");
+        for (size_t i = 0; i < count; ++i)
+            set_access(address, bytes, access[i]);
+    });
+}
+
+CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr address) {
+    return call(__func__, [&](Lock &) {
+        need(flags, "flags");
+        need(location, "location");
+        const auto block = address_space().find(address);
+        if (!block || block->kind != BlockKind::Mapped || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+            refuse(CUDA_ERROR_INVALID_VALUE, "no mapping, or no device");
+        const int device = context_of_device(location->id).device;
+        *flags = block->writers >> device & 1   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                 : block->readers >> device & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                                : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    });
+}

@@ -1,0 +1,27 @@
+#pragma once
+/// What the environment says (fake_cuda.h lists the variables), read once.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lz::fake_cuda {
+
+struct Settings {
+    int devices = 1; ///< after CUDA_VISIBLE_DEVICES
+    size_t memory = size_t{4} << 30;
+    bool peers = true;
+    int capability_major = 99, capability_minor = 0;
+    int version = 0;
+    uint64_t seed = 0;
+    unsigned delay_us = 300;
+    unsigned threads = 1;
+    unsigned deadlock_ms = 60000;
+    bool log = false;
+    std::string fail; ///< function:nth:error
+};
+
+const Settings &settings();
+
+} // namespace lz::fake_cuda
