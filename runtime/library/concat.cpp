@@ -1,6 +1,6 @@
-#include "runtime/library/functions.h"
-
 #include "runtime/api/parallel.h"
+#include "runtime/library/columns.h"
+#include "runtime/library/functions.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,113 +9,39 @@
 #include <utility>
 #include <vector>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 namespace lz::runtime {
 
 namespace {
 
 // Fitted on a Xeon of 2.8 GHz with 48 KiB of first-level and 1.25 MiB of second-level cache a core, on 32 MiB
 // of f32 from 2 to 4000 parts (`bench_memory_bound`, cat and stack); a machine with other caches should
-// measure kLeastBlock, kMostBlock and kReadAtOnce by powers of two.
-/// What one thread puts together at a time: within the first level where few parts allow it, else a part of
-/// the second.
+// measure the numbers of bytes by powers of two.
+/// What one thread puts together at a time where it is not chained: within the first level where few parts
+/// allow it, else a part of the second.
 constexpr int64_t kLeastBlock = 32 << 10, kMostBlock = 256 << 10;
 /// A part gives at least as much to a block, if it has it: enough for the hardware to see a sequence and read
 /// ahead. With a fourth of it a thousand parts take twice as long.
 constexpr int64_t kReadAtOnce = 2 << 10;
-/// Runs from here on are stored past the caches one by one; shorter ones are put together in scratch first.
+/// Runs from here on are stored past the caches one by one; shorter ones become whole lines first.
 constexpr int64_t kLongRun = 1024;
 /// Results that stay in the caches are put together in scratch where rows of narrow runs are so far apart
 /// that they meet in few sets of the first level.
 constexpr int64_t kNarrowRun = 32, kWidePitch = 1024;
+/// Blocks of narrow runs are one line wide: more columns are more sequences than the hardware follows. Of
+/// wider runs, neighbours in a row are stored together.
+constexpr int64_t kNarrowWidth = kLine, kNarrowBlock = 32 << 10, kWideWidth = 256, kWideBlock = 64 << 10;
+/// Rows up to here are put together whole.
+constexpr int64_t kFlatRow = 256;
+/// What is put together in the first level before it is stored, and fetched for the next block meanwhile.
+constexpr int64_t kTile = 4 << 10;
+/// Units of parallel work, where rows allow it.
+constexpr int64_t kLeastSpans = 64;
 /// Elements of a run that are not neighbours in memory become parts of their own, if there are as many rows
 /// as the first number, and no more of them than the second.
 constexpr int64_t kColumnRows = 16, kMostColumns = 4096;
-constexpr int64_t kLine = 64;
 
-/// What a part puts into each row of the result, in bytes.
-struct Part {
-    const std::byte *from;
-    int64_t begin, bytes; ///< in a row of the result
-    int64_t row, step;    ///< from one row to the next, and from one element of the run to the next
-};
-
-// --- squares of 16-byte registers
-
-template <int kWidth>
-struct Unsigned;
-template <>
-struct Unsigned<1> {
-    using type = uint8_t;
-};
-template <>
-struct Unsigned<2> {
-    using type = uint16_t;
-};
-template <>
-struct Unsigned<4> {
-    using type = uint32_t;
-};
-template <>
-struct Unsigned<8> {
-    using type = uint64_t;
-};
-template <int kWidth>
-using Register [[gnu::vector_size(16)]] = typename Unsigned<kWidth>::type;
-
-/// The elements of one half of a and b by turns.
-template <int kWidth, bool kHigh, size_t... I>
-Register<kWidth> interleave(Register<kWidth> a, Register<kWidth> b, std::index_sequence<I...> /*lanes*/) {
-    constexpr int kLanes = sizeof...(I);
-    return __builtin_shufflevector(
-        a, b, (static_cast<int>(I) / 2 + static_cast<int>(I) % 2 * kLanes + (kHigh ? kLanes / 2 : 0))...);
-}
-
-/// Bytes of each row from kColumns parts that are dense columns of kWidth bytes. With as many columns as
-/// lanes that is the transpose of a square; otherwise each register holds some whole rows in the end.
-template <int kWidth, int kColumns>
-void copy_columns(const Part *parts, int64_t row, int64_t rows, std::byte *to, int64_t pitch) {
-    constexpr int kLanes = 16 / kWidth, kBytes = kColumns * kWidth;
-    constexpr auto kAll = std::make_index_sequence<kLanes>();
-    const std::byte *from[kColumns];
-    for (int i = 0; i < kColumns; ++i)
-        from[i] = parts[i].from + row * kWidth;
-    int64_t r = 0;
-    for (; r + kLanes <= rows; r += kLanes) {
-        Register<kWidth> v[kColumns];
-        for (int i = 0; i < kColumns; ++i)
-            std::memcpy(&v[i], from[i] + r * kWidth, 16);
-        // Each turn brings the highest bit of (column, row) to the lowest place: (row, column) at last.
-        for (int done = 1; done < kColumns; done *= 2) {
-            Register<kWidth> next[kColumns];
-            for (int i = 0; i < kColumns / 2; ++i) {
-                next[2 * i] = interleave<kWidth, false>(v[i], v[i + kColumns / 2], kAll);
-                next[2 * i + 1] = interleave<kWidth, true>(v[i], v[i + kColumns / 2], kAll);
-            }
-            std::copy_n(next, kColumns, v);
-        }
-        if (pitch == kBytes)
-            std::memcpy(to + r * kBytes, v, sizeof(v));
-        else
-            for (int i = 0; i < kLanes; ++i)
-                std::memcpy(to + (r + i) * pitch, reinterpret_cast<const std::byte *>(v) + i * kBytes,
-                            kBytes);
-    }
-    for (; r < rows; ++r)
-        for (int i = 0; i < kColumns; ++i)
-            std::memcpy(to + r * pitch + i * kWidth, from[i] + r * kWidth, kWidth);
-}
-
-using CopyColumns = void (*)(const Part *, int64_t, int64_t, std::byte *, int64_t);
-/// For columns of 1 << [0] bytes, 2 << [1] of them.
-constexpr CopyColumns kCopyColumns[4][4] = {
-    {copy_columns<1, 2>, copy_columns<1, 4>, copy_columns<1, 8>, copy_columns<1, 16>},
-    {copy_columns<2, 2>, copy_columns<2, 4>, copy_columns<2, 8>, nullptr},
-    {copy_columns<4, 2>, copy_columns<4, 4>, nullptr, nullptr},
-    {copy_columns<8, 2>, nullptr, nullptr, nullptr}};
+/// Rows of a few columns that are one unit of parallel work; a multiple of a line's elements.
+constexpr int64_t kRowsAtOnce = 4096;
 
 // --- runs
 
@@ -154,28 +80,11 @@ void copy_runs(const std::byte *from, int64_t row, int64_t bytes, int64_t rows, 
 
 /// Past the caches, but for what shares a line with others.
 void stream(std::byte *to, const std::byte *from, int64_t bytes) {
-#if defined(__SSE2__)
-    const int64_t head = std::min(bytes, static_cast<int64_t>(-reinterpret_cast<uintptr_t>(to) & 15));
+    const int64_t head = std::min(bytes, (kLine - behind_line(to)) % kLine);
+    const int64_t lines = (bytes - head) / kLine * kLine;
     std::memcpy(to, from, static_cast<size_t>(head));
-    int64_t at = head;
-    for (; at + 16 <= bytes; at += 16)
-        _mm_stream_si128(reinterpret_cast<__m128i *>(to + at),
-                         _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + at)));
-    std::memcpy(to + at, from + at, static_cast<size_t>(bytes - at));
-#else
-    std::memcpy(to, from, static_cast<size_t>(bytes));
-#endif
-}
-void put(std::byte *to, const std::byte *from, int64_t bytes, bool streams) {
-    if (streams)
-        stream(to, from, bytes);
-    else
-        std::memcpy(to, from, static_cast<size_t>(bytes));
-}
-void finish_streams() {
-#if defined(__SSE2__)
-    _mm_sfence();
-#endif
+    store_lines(to + head, from + head, lines);
+    std::memcpy(to + head + lines, from + head + lines, static_cast<size_t>(bytes - head - lines));
 }
 
 // --- the whole
@@ -190,31 +99,42 @@ public:
                 at[1], at[2] * size_, at[3] * size_);
     }
 
-    void run() const {
+    void run() {
         if (rows_ == 0 || pitch_ == 0)
             return;
-        const int64_t run = pitch_ / static_cast<int64_t>(parts_.size());
-        const int64_t least = std::min(rows_, std::max<int64_t>(kReadAtOnce / run, 1));
-        Shape shape;
-        const int64_t most = kMostBlock / least;
-        shape.width = pitch_ <= most ? pitch_ : std::max(most / kLine * kLine, kLine);
-        const int64_t bytes = run < kLongRun ? kLeastBlock : kMostBlock;
-        shape.rows = std::clamp<int64_t>(bytes / shape.width, least, rows_);
-        shape.gathers = run < kLongRun && (streams_ || (run < kNarrowRun && pitch_ >= kWidePitch));
-        const int64_t across = (pitch_ + shape.width - 1) / shape.width;
-        const int64_t down = (rows_ + shape.rows - 1) / shape.rows;
-        parallel_for(down * across, 1, [&](int64_t begin, int64_t end) {
-            for (int64_t b = begin; b < end; ++b)
-                block(shape, b / across * shape.rows, b % across * shape.width);
-            finish_streams();
+        if (copy_whole_rows())
+            return;
+        choose_blocks();
+        parallel_for((rows_ + block_rows_ - 1) / block_rows_ * spans_, 1, [&](int64_t begin, int64_t end) {
+            begin *= span_;
+            end *= span_;
+            Block block, next;
+            cut(begin, next);
+            for (int64_t b = begin; b < end; ++b) {
+                std::swap(block, next);
+                cut(b + 1 < end ? b + 1 : kNoBlock, next);
+                fill(block, next);
+            }
+            finish_stores();
         });
     }
 
 private:
-    /// How the result is cut into blocks: rows, and bytes of each.
-    struct Shape {
-        int64_t rows, width;
-        bool gathers; ///< blocks are put together in scratch and stored from there
+    static constexpr int64_t kNoBlock = -1;
+
+    /// Bytes of neighbouring parts that one function copies.
+    struct Piece {
+        const Part *part;
+        int64_t at, skip, bytes; ///< at: in a row of the block; skip: in the part's run
+        ColumnCopy columns;      ///< if several parts are copied at once
+    };
+    struct Block {
+        int64_t row = 0, rows = 0, column = 0, width = 0;
+        int64_t span = 0;               ///< the column that its span begins with
+        bool first = true, last = true; ///< of its span
+        bool lines = false;             ///< each piece begins a line and fills lines, in all rows
+        bool chains = false;            ///< its pieces can be chained
+        std::vector<Piece> pieces;
     };
 
     void add(const std::byte *from, int64_t run, int64_t row, int64_t step) {
@@ -231,70 +151,234 @@ private:
         pitch_ += run * size_;
     }
 
-    void block(const Shape &shape, int64_t row, int64_t column) const {
-        const int64_t rows = std::min(shape.rows, rows_ - row),
-                      width = std::min(shape.width, pitch_ - column);
-        std::byte *to = out_ + row * pitch_ + column;
-        if (!shape.gathers) {
-            copy(row, rows, column, width, to, pitch_, streams_);
+    bool is_column(const Part &part) const {
+        return part.bytes == parts_[0].bytes && part.row == part.bytes && part.step == size_;
+    }
+
+    /// If each row is a few dense columns and all of it does not stay in the caches.
+    bool copy_whole_rows() const {
+        const bool columns = streams_ && pitch_ < kLine && behind_line(out_) == 0 &&
+                             std::ranges::all_of(parts_, [&](const Part &p) { return is_column(p); });
+        const CopyColumns copy =
+            columns ? find_row_copy(parts_[0].bytes, static_cast<int64_t>(parts_.size())) : nullptr;
+        if (!copy)
+            return false;
+        parallel_for((rows_ + kRowsAtOnce - 1) / kRowsAtOnce, 1, [&](int64_t begin, int64_t end) {
+            const int64_t row = begin * kRowsAtOnce;
+            copy(parts_.data(), row, std::min(rows_, end * kRowsAtOnce) - row, out_ + row * pitch_, pitch_);
+            finish_stores();
+        });
+        return true;
+    }
+
+    void choose_blocks() {
+        const int64_t run = pitch_ / static_cast<int64_t>(parts_.size());
+        const int64_t least = std::min(rows_, std::max<int64_t>(kReadAtOnce / run, 1));
+        lines_ = pitch_ % kLine == 0 && behind_line(out_) == 0;
+        chains_ = streams_ && size_ > 1 && can_chain();
+        if (run < kLongRun && (streams_ || (run < kNarrowRun && pitch_ >= kWidePitch))) {
+            const bool narrow = run <= kNarrowRun;
+            const int64_t whole = (run + kLine - 1) / kLine * kLine;
+            const int64_t line = lines_ ? kLine : kFlatRow;
+            width_ = pitch_ <= line ? pitch_ : std::max(whole, narrow ? kNarrowWidth : kWideWidth);
+            block_rows_ = std::min(rows_, std::max(least, (narrow ? kNarrowBlock : kWideBlock) / width_));
+            tile_ = std::max<int64_t>(kTile / width_ / 16 * 16, 16);
+        } else {
+            const int64_t most = kMostBlock / least;
+            width_ = pitch_ <= most ? pitch_ : std::max(most / kLine * kLine, kLine);
+            block_rows_ =
+                std::clamp<int64_t>((run < kLongRun ? kLeastBlock : kMostBlock) / width_, least, rows_);
+        }
+        cut_columns();
+        const auto across = static_cast<int64_t>(columns_.size()) - 1;
+        int64_t widest = 0;
+        for (size_t i = 1; i < columns_.size(); ++i)
+            widest = std::max(widest, columns_[i] - columns_[i - 1]);
+        scratch_ = static_cast<size_t>(block_rows_ * kLine + tile_ * (widest + 2 * kLine));
+        const int64_t down = (rows_ + block_rows_ - 1) / block_rows_;
+        const int64_t spans = std::clamp<int64_t>(kLeastSpans / down, 1, across);
+        span_ = (across + spans - 1) / spans;
+        spans_ = (across + span_ - 1) / span_;
+    }
+
+    /// Blocks end where parts do, as far as parts are not wider than a block.
+    void cut_columns() {
+        columns_ = {0};
+        for (const Part &part : parts_) {
+            const int64_t end = part.begin + part.bytes;
+            while (end - columns_.back() >= width_)
+                columns_.push_back(tile_ > 0 && part.bytes <= width_ ? end : columns_.back() + width_);
+        }
+        if (columns_.back() < pitch_)
+            columns_.push_back(pitch_);
+    }
+
+    /// The block of a number: from left to right in a span, spans from left to right, then down.
+    void cut(int64_t number, Block &block) const {
+        block.pieces.clear();
+        block.rows = block.width = 0;
+        if (number == kNoBlock)
             return;
+        const int64_t span = number / span_ % spans_, within = number % span_;
+        const auto at = static_cast<size_t>(span * span_ + within);
+        if (at + 1 >= columns_.size())
+            return; // the last span may be shorter
+        block.column = columns_[at];
+        block.width = columns_[at + 1] - block.column;
+        block.row = number / span_ / spans_ * block_rows_;
+        block.rows = std::min(block_rows_, rows_ - block.row);
+        block.span = columns_[static_cast<size_t>(span * span_)];
+        block.first = within == 0;
+        block.last = within == span_ - 1 || block.column + block.width == pitch_;
+        const Part *part = &*(std::ranges::upper_bound(parts_, block.column, {}, &Part::begin) - 1);
+        for (int64_t at = 0; at < block.width;) {
+            Piece piece{part, at, block.column + at - part->begin, 0, {}};
+            piece.bytes = std::min(part->bytes - piece.skip, block.width - at);
+            if (piece.skip == 0)
+                piece.columns = columns_at(part, block.width - at);
+            if (piece.columns.copy)
+                piece.bytes = part->bytes * piece.columns.count;
+            block.pieces.push_back(piece);
+            at += piece.bytes;
+            part += piece.columns.copy ? piece.columns.count : 1;
         }
-        // Rows that are whole pages apart would meet in few sets of the cache.
-        const int64_t pitch = width % 512 == 0 ? width + kLine : width;
-        auto *scratch = static_cast<std::byte *>(thread_scratch(static_cast<size_t>(rows * pitch)));
-        copy(row, rows, column, width, scratch, pitch, false);
-        const bool whole = pitch == pitch_; // one run in both
-        for (int64_t r = 0; r < (whole ? 1 : rows); ++r)
-            put(to + r * pitch_, scratch + r * pitch, whole ? rows * width : width, streams_);
+        block.chains = chains_ && std::ranges::all_of(block.pieces, [&](const Piece &p) {
+                           return p.columns.copy || p.part->step == size_;
+                       });
+        block.lines =
+            lines_ && std::ranges::all_of(block.pieces, [](const Piece &p) { return p.bytes % kLine == 0; });
     }
 
-    /// The bytes [column, column + width) of some rows.
-    void copy(int64_t row, int64_t rows, int64_t column, int64_t width, std::byte *to, int64_t pitch,
-              bool streams) const {
-        auto part = std::ranges::upper_bound(parts_, column, {}, &Part::begin) - 1;
-        for (int64_t at = column; at < column + width;) {
-            if (const int64_t columns =
-                    copy_square(&*part, at, column + width - at, row, rows, to + at - column, pitch)) {
-                part += columns;
-                at = part == parts_.end() ? pitch_ : part->begin;
-                continue;
-            }
-            const int64_t skip = at - part->begin;
-            const int64_t bytes = std::min(part->bytes - skip, column + width - at);
-            copy_part(*part, skip, bytes, row, rows, to + at - column, pitch, streams);
-            at += bytes;
-            ++part;
-        }
-    }
-
-    /// Two or more parts that are dense columns, as far as they fill 16 bytes of each row; how many.
-    int64_t copy_square(const Part *part, int64_t at, int64_t width, int64_t row, int64_t rows, std::byte *to,
-                        int64_t pitch) const {
+    ColumnCopy columns_at(const Part *part, int64_t width) const {
         const int64_t bytes = part->bytes;
-        if (bytes > 8 || 16 % bytes != 0 || at != part->begin)
-            return 0;
-        const int64_t most = std::min({16 / bytes, width / bytes, parts_.data() + parts_.size() - part});
+        if (bytes > kLine / 2)
+            return {};
+        const int64_t most = std::min({kLine / bytes, width / bytes, parts_.data() + parts_.size() - part});
         const auto *end = std::find_if(part, part + most, [&](const Part &p) {
             return p.bytes != bytes || p.row != bytes || p.step != size_;
         });
-        const auto log = [](int64_t n) {
-            return static_cast<size_t>(std::bit_width(static_cast<uint64_t>(n))) - 1;
-        };
-        if (end - part < 2)
-            return 0;
-        const size_t columns = log(end - part);
-        kCopyColumns[log(bytes)][columns - 1](part, row, rows, to, pitch);
-        return int64_t{1} << columns;
+        return find_column_copy(bytes, end - part);
+    }
+
+    void fill(const Block &block, const Block &next) const {
+        std::byte *to = out_ + block.row * pitch_ + block.column;
+        if (tile_ == 0) {
+            copy(block, block.row, block.rows, to, pitch_, streams_);
+            return;
+        }
+        const bool flat = block.width == pitch_;
+        // Rows that are whole pages apart would meet in few sets of the cache.
+        const int64_t pitch =
+            flat ? block.width : kLine + block.width + (block.width % 512 == 448 ? kLine : 0);
+        // As much for each block: asking for more would lose what is carried.
+        auto *tile = static_cast<std::byte *>(thread_scratch(scratch_));
+        std::byte *carried = tile;
+        tile += block_rows_ * kLine;
+        for (int64_t done = 0; done < block.rows; done += tile_) {
+            const int64_t rows = std::min(tile_, block.rows - done);
+            prefetch(next, done, rows);
+            if (block.lines) {
+                copy(block, block.row + done, rows, to + done * pitch_, pitch_, streams_);
+            } else if (block.chains && !flat) {
+                chain(block, done, rows, to + done * pitch_, carried + done * kLine, tile);
+            } else if (flat) {
+                copy(block, block.row + done, rows, tile, pitch, false);
+                put(to + done * pitch_, tile, rows * pitch);
+            } else {
+                for (int64_t r = 0; r < rows && !block.first; ++r)
+                    std::memcpy(tile + r * pitch, carried + (done + r) * kLine, kLine);
+                copy(block, block.row + done, rows, tile + kLine, pitch, false);
+                for (int64_t r = 0; r < rows; ++r)
+                    put_row(block, to + (done + r) * pitch_, tile + r * pitch, carried + (done + r) * kLine);
+            }
+        }
+    }
+
+    void put(std::byte *to, const std::byte *from, int64_t bytes) const {
+        if (streams_)
+            stream(to, from, bytes);
+        else
+            std::memcpy(to, from, static_cast<size_t>(bytes));
+    }
+
+    /// A row of a block that lies behind the first line of `from`. What does not fill a line waits in
+    /// `carried` for the next block of the span.
+    void put_row(const Block &block, std::byte *to, std::byte *from, std::byte *carried) const {
+        const std::byte *end = from + kLine + block.width;
+        if (!streams_ || (block.first && block.last)) {
+            put(to, from + kLine, block.width);
+            return;
+        }
+        const int64_t behind = behind_line(to);
+        std::byte *at = from + kLine;
+        if (!block.first) {
+            at -= behind;
+            to -= behind;
+        } else if (behind > 0) {
+            std::memcpy(to, at, static_cast<size_t>(kLine - behind));
+            at += kLine - behind;
+            to += kLine - behind;
+        }
+        const int64_t lines = (end - at) / kLine * kLine;
+        store_lines(to, at, lines);
+        if (block.last)
+            std::memcpy(to + lines, at + lines, static_cast<size_t>(end - at - lines));
+        else
+            std::memcpy(carried, end - kLine, kLine);
+    }
+
+    /// Rows of a block whose parts are dense, so that they are there when it is their turn.
+    static void prefetch(const Block &block, int64_t begin, int64_t rows) {
+        rows = std::min(rows, block.rows - begin);
+        for (const Piece &piece : block.pieces) {
+            const int64_t parts = piece.columns.copy ? piece.columns.count : 1;
+            for (const Part *part = piece.part; part < piece.part + parts; ++part) {
+                if (part->row != part->bytes || (parts == 1 && piece.bytes != part->bytes))
+                    continue;
+                const std::byte *from = part->from + (block.row + begin) * part->row;
+                for (int64_t b = 0; b < rows * part->row; b += kLine)
+                    __builtin_prefetch(from + b);
+            }
+        }
+    }
+
+    void chain(const Block &block, int64_t done, int64_t rows, std::byte *to, std::byte *carried,
+               std::byte *tile) const {
+        const std::byte *begin = to + block.span - block.column;
+        for (const Piece &piece : block.pieces) {
+            const Chain chain = {carried, begin, block.last && &piece == &block.pieces.back()};
+            const int64_t row = block.row + done;
+            if (piece.columns.chain) {
+                piece.columns.chain(piece.part, row, rows, to + piece.at, pitch_, chain);
+            } else if (piece.columns.copy) {
+                piece.columns.copy(piece.part, row, rows, tile, piece.bytes);
+                const Part few = {tile, 0, piece.bytes, piece.bytes, size_};
+                chain_run(few, 0, piece.bytes, 0, rows, to + piece.at, pitch_, chain);
+            } else {
+                chain_run(*piece.part, piece.skip, piece.bytes, row, rows, to + piece.at, pitch_, chain);
+            }
+        }
+    }
+
+    void copy(const Block &block, int64_t row, int64_t rows, std::byte *to, int64_t pitch,
+              bool past_caches) const {
+        for (const Piece &piece : block.pieces) {
+            if (piece.columns.copy)
+                (past_caches && block.lines ? piece.columns.copy_lines : piece.columns.copy)(
+                    piece.part, row, rows, to + piece.at, pitch);
+            else
+                copy_part(*piece.part, piece.skip, piece.bytes, row, rows, to + piece.at, pitch, past_caches);
+        }
     }
 
     void copy_part(const Part &part, int64_t skip, int64_t bytes, int64_t row, int64_t rows, std::byte *to,
-                   int64_t pitch, bool streams) const {
+                   int64_t pitch, bool past_caches) const {
         const std::byte *from = part.from + row * part.row + skip / size_ * part.step;
         if (part.step != size_) {
             for (int64_t r = 0; r < rows; ++r, from += part.row, to += pitch)
                 for (int64_t i = 0; i * size_ < bytes; ++i)
                     std::memcpy(to + i * size_, from + i * part.step, static_cast<size_t>(size_));
-        } else if (streams && bytes >= kLongRun) {
+        } else if (past_caches && (bytes >= kLongRun || (lines_ && bytes % kLine == 0))) {
             for (int64_t r = 0; r < rows; ++r)
                 stream(to + r * pitch, from + r * part.row, bytes);
         } else {
@@ -306,7 +390,14 @@ private:
     bool streams_;
     int64_t rows_, pitch_ = 0;
     std::byte *out_;
-    std::vector<Part> parts_; // none is empty
+    std::vector<Part> parts_;      // none is empty
+    std::vector<int64_t> columns_; // where blocks begin in a row, and its end
+    // How the result is cut: blocks of so many rows and bytes of each, spans of so many blocks, spans across.
+    int64_t block_rows_ = 0, width_ = 0, span_ = 1, spans_ = 1;
+    int64_t tile_ = 0;    // rows that are put together in the first level and stored from there; 0: none are
+    size_t scratch_ = 0;  // bytes that a block needs
+    bool lines_ = false;  // each row begins a line
+    bool chains_ = false; // lines that two blocks share are put together from both
 };
 
 } // namespace
