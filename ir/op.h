@@ -138,13 +138,13 @@ inline constexpr int kIotaAxis = 3, kIotaStart = 4, kIotaStep = 5;
 inline constexpr int kPhiloxShape = 0, kPhiloxDevice = 1, kPhiloxSeed = 2, kPhiloxOffset = 3;
 inline constexpr int kShape = 0; // Reshape, Broadcast
 inline constexpr int kAxes = 0;  // Permute, Flip, Reduce*
-inline constexpr int kAxis = 0;  // Concat, Arg*, Cum*, Gather, Scatter, Sort
+inline constexpr int kAxis = 0;  // Concat, Arg*, Cum*, Gather, Scatter, Sort, TopK
 inline constexpr int kSliceStarts = 0, kSliceSizes = 1, kSliceSteps = 2;
 inline constexpr int kPadLow = 0, kPadHigh = 1;
 inline constexpr int kUpdateStarts = 0, kUpdateSteps = 1;
 inline constexpr int kDotLhsBatch = 0, kDotRhsBatch = 1, kDotLhsContract = 2, kDotRhsContract = 3;
 inline constexpr int kScatterReduce = 1;
-inline constexpr int kSortDescending = 1;
+inline constexpr int kSortDescending = 1, kTopKCount = 2; // Sort, TopK
 inline constexpr int kTransferTo = 0;
 inline constexpr int kEffectDevice = 0;
 inline constexpr int kEventWord = 1; // RecordEvent, WaitEvent

@@ -75,6 +75,7 @@ std::string Target::fingerprint() const {
         for (const double estimate : {d.memory_bandwidth, d.flops, d.link_bandwidth, d.peer_bandwidth,
                                       d.launch_seconds, d.submit_seconds, d.wave_seconds})
             number("", std::bit_cast<int64_t>(estimate));
+        text += d.library ? "|library " + std::string(d.library->kind) : "";
     }
     number("threads", threads);
     number("fuse", modes.fuse);

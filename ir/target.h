@@ -3,6 +3,7 @@
 /// and nothing else: no environment, no runtime.
 
 #include "ir/diagnostic.h"
+#include "ir/library.h"
 #include "ir/type.h"
 
 #include <cstdint>
@@ -54,6 +55,9 @@ struct DeviceInfo : DeviceRates {
     int64_t memory_bytes = 0;
     int64_t cache_bytes = 0;    ///< last level: where streaming stores start to pay
     std::vector<uint8_t> peers; ///< cuda indices of GPUs whose memory this one may address
+    /// What its kind has of the library. Null: not known; then nothing is refused and nothing has scratch,
+    /// and what comes out cannot run.
+    const LibraryRules *library = nullptr;
 };
 
 /// What happens when operands are on different devices (S06, S07).

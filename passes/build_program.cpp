@@ -76,6 +76,10 @@ public:
             step.symbol = std::move(lowered.symbol);
             step.ints = std::move(lowered.ints);
             step.operands = take_operands(step, lowered.operands);
+            if (!lowered.operands.empty() && lowered.operands.back().mode == BufferMode::Temp) {
+                step.scratch = step.operands.back();
+                step.operands.pop_back();
+            }
             break;
         case StepKind::Copy:
             step.copy = lowered.copy;

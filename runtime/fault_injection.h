@@ -49,6 +49,7 @@ public:
     void call_host(StreamId stream, std::function<void()> callback) override;
     std::unique_ptr<Module> load(const CompiledKernel &kernel) override;
     std::string module_key() const override { return backend_.module_key(); }
+    const ir::LibraryRules &library() const override { return backend_.library(); }
     LibraryFn find_library(std::string_view symbol) const override { return backend_.find_library(symbol); }
     void launch(const Launch &launch, StreamId stream, OnDone done = {}) override;
     void call(const Call &call, StreamId stream, OnDone done = {}) override;

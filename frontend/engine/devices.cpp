@@ -145,6 +145,7 @@ std::vector<ir::DeviceInfo> Devices::infos() const {
         }
         info.memory_bytes = static_cast<int64_t>(slots_[i].backend->total_memory());
         info.cache_bytes = host_cache_bytes();
+        info.library = &slots_[i].backend->library();
         infos.push_back(std::move(info));
     }
     return infos;

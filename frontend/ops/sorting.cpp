@@ -8,11 +8,15 @@ using detail::Op;
 
 namespace {
 
-ValuesIndices sorted(const Tensor &x, int axis, bool descending, Location loc) {
+ValuesIndices sorted(Op op, const Tensor &x, std::span<const int64_t> words, Location loc) {
     const Tensor *operands[] = {&x};
-    const int64_t words[] = {axis, descending};
-    std::vector<Tensor> both = detail::record_many(Op::Sort, operands, words, {}, loc);
+    std::vector<Tensor> both = detail::record_many(op, operands, words, {}, loc);
     return {std::move(both[0]), std::move(both[1])};
+}
+
+ValuesIndices sorted(const Tensor &x, int axis, bool descending, Location loc) {
+    const int64_t words[] = {axis, descending};
+    return sorted(Op::Sort, x, words, loc);
 }
 
 /// A number is sorted as a row of one.
@@ -49,10 +53,10 @@ ValuesIndices topk(const Tensor &x, int64_t k, int64_t axis, bool largest, Locat
         throw IndexError("topk: k is " + std::to_string(k) + "; axis " + std::to_string(a) + " of " +
                              detail::text(type) + " has " + std::to_string(extent) + " elements",
                          loc);
-    ValuesIndices all = sorted_axis(x, axis, largest, "topk", loc);
     if (rank == 0)
-        return all;
-    return {detail::cut(all.values, a, 0, k, 1, loc), detail::cut(all.indices, a, 0, k, 1, loc)};
+        return sorted_axis(x, axis, largest, "topk", loc);
+    const int64_t words[] = {a, largest, k};
+    return sorted(Op::TopK, x, words, loc);
 }
 
 } // namespace lz

@@ -121,6 +121,8 @@ void add_peers(Target &target, std::string_view pair) {
 Target make_target(const Options &options) {
     const bool runs = options.run == "compiled" || options.run == "check";
     Target target = test_target(number_of_gpus(options));
+    for (DeviceInfo &device : target.devices) // GPUs here are virtual ones
+        device.library = &runtime::cpu_library();
     for (const std::string &pair : options.peers)
         add_peers(target, pair);
     target.modes.transfer =

@@ -190,23 +190,37 @@ void interpret_Dot(const RefNode &node) {
             }
 }
 
-void interpret_Sort(const RefNode &node) {
+namespace {
+
+/// The first `count` of each row.
+void interpret_sort(const RefNode &node, size_t count) {
     const DType dtype = node.in().type.dtype;
-    const Folded f(node.shape(), node.attrs.integer(attr::kAxis));
+    const Folded f(node.in().type.shape, node.attrs.integer(attr::kAxis));
     const bool descending = node.attrs.integer(attr::kSortDescending) != 0;
     std::vector<size_t> order(f.extent);
-    f.rows([&](size_t, size_t first) {
+    f.rows([&](size_t row, size_t first) {
         const auto word = [&](size_t j) { return node.in().words[first + j * f.inner]; };
         std::iota(order.begin(), order.end(), size_t{0});
         std::ranges::sort(order, [&](size_t a, size_t b) {
             const int64_t x = word(descending ? b : a), y = word(descending ? a : b);
             return less(dtype, x, y) || (!less(dtype, y, x) && a < b); // equal ones stay in order
         });
-        for (size_t j = 0; j < f.extent; ++j) {
-            node.out(0).words[first + j * f.inner] = word(order[j]);
-            node.out(1).words[first + j * f.inner] = static_cast<int64_t>(order[j]);
+        const size_t to = row / f.inner * count * f.inner + row % f.inner;
+        for (size_t j = 0; j < count; ++j) {
+            node.out(0).words[to + j * f.inner] = word(order[j]);
+            node.out(1).words[to + j * f.inner] = static_cast<int64_t>(order[j]);
         }
     });
+}
+
+} // namespace
+
+void interpret_Sort(const RefNode &node) {
+    interpret_sort(node, Folded(node.in().type.shape, node.attrs.integer(attr::kAxis)).extent);
+}
+
+void interpret_TopK(const RefNode &node) {
+    interpret_sort(node, static_cast<size_t>(node.attrs.integer(attr::kTopKCount)));
 }
 
 } // namespace lz::ir

@@ -224,6 +224,8 @@ private:
         if (s_.accept_word("worker"))
             s.worker_bytes = size("bytes of a worker's scratch");
         many("operands", [&] { s.operands.push_back(id('b', "a buffer")); });
+        if (s_.accept_word("scratch"))
+            s.scratch = id('b', "a buffer");
         if (s.kind == StepKind::Copy) {
             s_.expect_word("moves");
             s.copy.bytes = size("bytes of a copy");

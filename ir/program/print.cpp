@@ -155,6 +155,8 @@ private:
         if (s.worker_bytes != 0)
             line("worker {}", s.worker_bytes);
         many("operands", list(s.operands, buffer_text));
+        if (s.scratch != kNone)
+            line("scratch b{}", s.scratch);
         if (s.kind == StepKind::Copy)
             line("moves {} from {} to {}", s.copy.bytes, s.copy.from_begin, s.copy.to_begin);
         many("ints", list(s.ints, arg_text));

@@ -108,7 +108,8 @@ struct Step {
     /// Library: integer arguments, in the symbol's order. Copy: nothing, or one number of bytes that come on
     /// top of copy.from_begin: where a slice begins.
     std::vector<ArgSpec> ints;
-    uint32_t event = kNone; ///< RecordEvent, WaitEvent: index of the event; kNone: the user's, `effect`
+    uint32_t scratch = kNone; ///< Library: the buffer of the call's scratch, if it needs any
+    uint32_t event = kNone;   ///< RecordEvent, WaitEvent: index of the event; kNone: the user's, `effect`
     /// HostCallback, and the user's RecordEvent and WaitEvent: the word that tells which
     /// (runtime/executor/user_event.h).
     ArgSpec effect;

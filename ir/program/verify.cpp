@@ -173,6 +173,12 @@ private:
               "a step has a symbol exactly when it is a library call");
         for (const uint32_t b : s.operands)
             buffer(b);
+        check(s.scratch == kNone || s.kind == StepKind::Library, "it has scratch and is no library call");
+        if (s.scratch != kNone) {
+            buffer(s.scratch);
+            check(p_.buffers[s.scratch].device == s.device, "its scratch b{} is on {}, and it is on {}",
+                  s.scratch, to_string(p_.buffers[s.scratch].device), to_string(s.device));
+        }
         if (s.kind == StepKind::Copy)
             verify_copy(s);
         else

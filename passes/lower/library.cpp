@@ -4,6 +4,8 @@
 #include "ir/host/calls.h"
 #include "passes/explain/facts.h"
 
+#include <fmt/format.h>
+
 namespace lz::passes {
 
 using namespace ir;
@@ -32,6 +34,14 @@ public:
             write(1);
             folded(attrs.integer(attr::kAxis));
             integer(attrs.integer(attr::kSortDescending));
+            break;
+        case Op::TopK:
+            read(0);
+            write(0);
+            write(1);
+            folded(attrs.integer(attr::kAxis));
+            integer(attrs.integer(attr::kSortDescending));
+            integer(attrs.integer(attr::kTopKCount));
             break;
         case Op::Scatter:
             scatter(attrs);
@@ -180,6 +190,28 @@ private:
 
 void lower_library(const ClusterView &cluster, LoweredStep &step) {
     LibraryLowering(cluster, step).run();
+}
+
+void add_scratch(const Graph &graph, const Target &target, LoweredStep &step) {
+    const DeviceInfo *const device = target.find(step.device);
+    const LibraryRules *const library = device ? device->library : nullptr;
+    if (!library || step.symbol == kWaitStream)
+        return;
+    const LibraryRule *const rule = library->find(step.symbol);
+    if (!rule)
+        throw Failure(ErrorKind::Compile,
+                      fmt::format("`{}` on {} needs a function of the library that {} devices do not have; "
+                                  "compute it on another device (`x.cpu()`).",
+                                  step.symbol, to_string(step.device), library->kind),
+                      graph.node(step.node).loc,
+                      step.recorded.empty() ? Failure::kNoNode : step.recorded.back());
+    if (!rule->scratch_bytes)
+        return;
+    std::vector<int64_t> known;
+    for (const ArgSpec &spec : step.ints)
+        known.push_back(spec.terms.empty() ? spec.constant : 0);
+    if (const int64_t bytes = rule->scratch_bytes(known, target.threads); bytes > 0)
+        step.operands.push_back({BufferMode::Temp, kNone, kNone, bytes});
 }
 
 } // namespace lz::passes

@@ -8,4 +8,8 @@ namespace lz::passes {
 /// Fills everything but what all steps share (node, nodes, recorded, label, cost).
 void lower_library(const ClusterView &cluster, LoweredStep &step);
 
+/// Appends the scratch that the device kind's rule asks for to the operands of a Library step. Throws
+/// Failure(Compile) that names the function and the kind where the kind does not have it.
+void add_scratch(const ir::Graph &graph, const ir::Target &target, LoweredStep &step);
+
 } // namespace lz::passes

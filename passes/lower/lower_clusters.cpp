@@ -100,6 +100,8 @@ private:
             lower_library(view, step);
             break;
         }
+        if (step.kind == StepKind::Library)
+            add_scratch(graph_, target_, step);
         count(view, step);
         share(step);
         return step;
@@ -144,7 +146,7 @@ private:
             if (node.result_count == 0 || is_free(node.op) || node.op == Op::Transfer)
                 continue;
             int64_t elements = graph_.type(graph_.result(node)).numel();
-            if (info(node.op).family == OpFamily::Reduction)
+            if (info(node.op).family == OpFamily::Reduction || node.op == Op::TopK)
                 elements = graph_.type(graph_.operands(node)[0]).numel();
             if (node.op == Op::Dot)
                 elements *= 2 * dot_dims(graph_, node).depth();

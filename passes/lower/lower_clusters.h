@@ -80,7 +80,7 @@ struct LoweredStep {
     /// Of a join in pieces: rows in which the segments alternate in memory, and bytes of a segment in a row.
     int64_t joined_rows = 1, joined_run = 0;
     int64_t worker_bytes = 0;
-    // Library and Copy: buffers in the symbol's order (Copy: from, to)
+    // Library and Copy: buffers in the symbol's order (Copy: from, to), and last the call's scratch (Temp)
     std::string symbol;
     std::vector<LoweredBuffer> operands;
     ir::CopyRange copy;            ///< Copy: as Step::copy

@@ -125,6 +125,8 @@ private:
         case StepKind::HostCallback:
             for (const uint32_t b : step.operands)
                 check_touched(s, b);
+            if (step.scratch != kNone)
+                check_range(s, step.scratch, {0, program_.buffers[step.scratch].bytes}, true);
             break;
         case StepKind::RecordEvent:
         case StepKind::WaitEvent:

@@ -138,7 +138,9 @@ public:
     virtual std::unique_ptr<Module> load(const CompiledKernel &kernel) = 0;
     /// Backends with equal keys run each other's modules.
     virtual std::string module_key() const = 0;
-    /// This device's implementation of a library symbol (runtime/api/library.h), or nullptr.
+    /// The library of this device's kind (runtime/api/library.h): what passes know of it, and its
+    /// implementation of a symbol, or nullptr.
+    virtual const ir::LibraryRules &library() const = 0;
     virtual LibraryFn find_library(std::string_view symbol) const = 0;
 
     /// One phase over the work items of all segments, in order on `stream`. Segment s has the items

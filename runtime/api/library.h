@@ -4,6 +4,8 @@
 
 #include "ir/dtype.h"
 #include "ir/kernel/compiled_kernel.h"
+#include "ir/library.h"
+#include "ir/stream.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +19,13 @@ struct LibraryArgs {
     std::span<void *const> buffers;
     std::span<const int64_t> ints;
     ir::Fault *fault;
+    /// As many bytes as the function's rule asked for when the Program was compiled, of the device's memory,
+    /// 64-byte aligned; what is in it is not known. Functions allocate nothing.
+    std::span<std::byte> scratch = {};
+    /// In whose order the call stands. A function of the host is done when it returns; one that has a driver
+    /// puts its work on `driver_stream`.
+    ir::StreamRef stream = {};
+    void *driver_stream = nullptr; ///< as the device's driver knows it; null on the host
 };
 
 /// A function, or nothing.
@@ -40,7 +49,12 @@ private:
     const void *self_ = nullptr;
 };
 
-/// The cpu implementation of a symbol, or nothing. Symbols, with buffers and ints in order:
+/// A function and what passes know of it.
+struct LibraryFunction : ir::LibraryRule {
+    LibraryFn::Plain run;
+};
+
+/// The functions of the CPU, which are those of virtual GPUs too. Symbols, with buffers and ints in order:
 ///
 ///   concat            parts.., out | bytes of an element, whether stores may bypass the caches, rows; for
 ///   each
@@ -48,6 +62,7 @@ private:
 ///                     element that it begins with. A row of out is the parts' rows one after another
 ///   cumsum, cumprod   in, out | dtype, outer, extent, inner
 ///   sort              in, values, indices(i64) | dtype, outer, extent, inner, descending
+///   topk              likewise | the same, count: the first `count` of what sort gives
 ///   scatter           x, index, source, out | dtype, index dtype, axis, reduce, source node, the index's
 ///   strides
 ///                     (outer, along, inner; 0 where it is repeated), rank, x extents.., extents of the index
@@ -55,7 +70,10 @@ private:
 ///   call:<name>       operands.., results.. | number of operands, of results, and of each of both its dtype,
 ///                     rank, extents.. ; what is registered under that name (ir/host/calls.h)
 ///
-/// Arrays are dense; (outer, extent, inner) is the shape folded around the axis. Results are deterministic.
-LibraryFn find_library(std::string_view symbol);
+/// Arrays are dense; (outer, extent, inner) is the shape folded around the axis. Results are deterministic:
+/// they do not depend on the number of threads or the size of the scratch.
+const ir::LibraryRules &cpu_library();
+/// The CPU's implementation of a symbol, or nothing.
+LibraryFn find_cpu_function(std::string_view symbol);
 
 } // namespace lz::runtime

@@ -50,7 +50,8 @@ public:
 
     std::unique_ptr<Module> load(const CompiledKernel &kernel) override;
     std::string module_key() const override { return "cpu"; }
-    LibraryFn find_library(std::string_view symbol) const override { return runtime::find_library(symbol); }
+    const ir::LibraryRules &library() const override { return cpu_library(); }
+    LibraryFn find_library(std::string_view symbol) const override { return find_cpu_function(symbol); }
     void launch(const Launch &launch, StreamId stream, OnDone done = {}) override;
     void call(const Call &call, StreamId stream, OnDone done = {}) override;
 

@@ -157,23 +157,28 @@ void run_packed_launch(void *packed) {
 }
 
 size_t packed_size(const Backend::Call &call) {
-    return sizeof(Backend::Call) + call.args.buffers.size() * sizeof(void *) +
+    return sizeof(Backend::Call) + (call.args.buffers.size() + 1) * sizeof(void *) +
            call.args.ints.size() * sizeof(int64_t);
 }
 
 std::span<void *> pack(const Backend::Call &call, void *packed) {
     Packer packer(packed);
     auto *out = packer.copy(&call, 1);
-    void **pointers = packer.take<void *>(call.args.buffers.size());
+    const size_t buffers = call.args.buffers.size();
+    void **pointers = packer.take<void *>(buffers + 1);
     std::ranges::copy(call.args.buffers, pointers);
-    out->args.buffers = {pointers, call.args.buffers.size()};
+    pointers[buffers] = call.args.scratch.data();
+    out->args.buffers = {pointers, buffers};
     out->args.ints = {packer.copy(call.args.ints.data(), call.args.ints.size()), call.args.ints.size()};
-    return {pointers, call.args.buffers.size()};
+    return {pointers, buffers + 1};
 }
 
 void run_packed_call(void *packed) {
     const auto &call = *static_cast<const Backend::Call *>(packed);
-    run_or_fault(call.args.fault, [&] { call.function(call.args); });
+    LibraryArgs args = call.args;
+    // Behind the buffers: it may have been translated like them.
+    args.scratch = {static_cast<std::byte *>(args.buffers.data()[args.buffers.size()]), args.scratch.size()};
+    run_or_fault(args.fault, [&] { call.function(args); });
 }
 
 void run_packed_copy(void *packed) {

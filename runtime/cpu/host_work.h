@@ -21,7 +21,7 @@ std::span<void *> pack(const Backend::Launch &launch, void *packed);
 /// that has none (nothing was known to need any) it throws.
 void run_packed_launch(void *packed);
 
-/// The same for library calls.
+/// The same for library calls; their scratch is among the pointers.
 size_t packed_size(const Backend::Call &call);
 std::span<void *> pack(const Backend::Call &call, void *packed);
 void run_packed_call(void *packed);

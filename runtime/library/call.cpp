@@ -4,25 +4,25 @@
 #include "ir/diagnostic.h"
 #include "ir/host/calls.h"
 #include "ir/type.h"
-
-#include <array>
-#include <vector>
+#include "runtime/library/scratch.h"
 
 namespace lz::runtime {
 
 namespace {
 
 struct Dims {
-    std::array<int64_t, ir::kMaxRank> shape{}, strides{};
+    int64_t shape[ir::kMaxRank], strides[ir::kMaxRank];
 };
 
 void call(const void *self, const LibraryArgs &args) {
     const auto &registered = *static_cast<const ir::RegisteredCall *>(self);
     const auto operands = static_cast<size_t>(args.ints[0]), results = static_cast<size_t>(args.ints[1]);
     const int64_t *word = args.ints.data() + 2;
-    std::vector<Dims> dims(operands + results);
-    std::vector<ir::CallTensor> tensors;
-    for (size_t i = 0; i < dims.size(); ++i) {
+    const size_t count = operands + results;
+    Scratch scratch(args.scratch);
+    auto *const dims = scratch.take<Dims>(static_cast<int64_t>(count));
+    auto *const tensors = scratch.take<ir::CallTensor>(static_cast<int64_t>(count));
+    for (size_t i = 0; i < count; ++i) {
         const auto dtype = static_cast<ir::DType>(*word++);
         const auto rank = static_cast<size_t>(*word++);
         int64_t stride = 1;
@@ -32,10 +32,10 @@ void call(const void *self, const LibraryArgs &args) {
             stride *= word[d];
         }
         word += rank;
-        tensors.push_back({args.buffers[i], dtype, std::span(dims[i].shape).first(rank),
-                           std::span(dims[i].strides).first(rank)});
+        tensors[i] = {args.buffers[i], dtype, std::span<const int64_t>(dims[i].shape, rank),
+                      std::span<const int64_t>(dims[i].strides, rank)};
     }
-    const std::span all = tensors;
+    const std::span<const ir::CallTensor> all(tensors, count);
     std::string error = ir::run_call(registered, all.first(operands), all.subspan(operands));
     if (error.empty())
         return;
@@ -48,6 +48,11 @@ void call(const void *self, const LibraryArgs &args) {
 }
 
 } // namespace
+
+int64_t registered_call_scratch(Ints ints, int /*threads*/) {
+    const int64_t count = ints[0] + ints[1];
+    return scratch_for<Dims>(count) + scratch_for<ir::CallTensor>(count);
+}
 
 LibraryFn find_registered_call(std::string_view name) {
     const ir::RegisteredCall *found = ir::find_call(name);

@@ -1,6 +1,7 @@
 #include "runtime/api/parallel.h"
 #include "runtime/library/columns.h"
 #include "runtime/library/functions.h"
+#include "runtime/library/scratch.h"
 
 #include <algorithm>
 #include <bit>
@@ -93,10 +94,19 @@ class Concat {
 public:
     explicit Concat(const LibraryArgs &args)
         : size_(args.ints[0]), streams_(args.ints[1] != 0), rows_(args.ints[2]),
-          out_(static_cast<std::byte *>(args.buffers.back())) {
+          out_(static_cast<std::byte *>(args.buffers.back())),
+          parts_(Scratch(args.scratch).take<Part>(most_parts(args.ints)), size_t{0}) {
         for (auto at = args.ints.subspan(3); at.size() >= 5; at = at.subspan(5))
             add(static_cast<const std::byte *>(args.buffers[static_cast<size_t>(at[0])]) + at[4] * size_,
                 at[1], at[2] * size_, at[3] * size_);
+    }
+
+    /// As many parts as `add` makes of them.
+    static int64_t most_parts(Ints ints) {
+        int64_t parts = 0;
+        for (Ints at = ints.subspan(3); at.size() >= 5; at = at.subspan(5))
+            parts += has_columns(ints[2], at[1], at[3]) ? at[1] : 1;
+        return parts;
     }
 
     void run() {
@@ -137,16 +147,24 @@ private:
         std::vector<Piece> pieces;
     };
 
+    /// Whether a run of elements so many apart becomes a part each.
+    static bool has_columns(int64_t rows, int64_t run, int64_t step) {
+        return run > 1 && step != 1 && rows >= kColumnRows && run <= kMostColumns;
+    }
+    void add(const Part &part) {
+        parts_ = {parts_.data(), parts_.size() + 1};
+        parts_.back() = part;
+    }
     void add(const std::byte *from, int64_t run, int64_t row, int64_t step) {
         if (run == 0)
             return;
         if (run == 1 || step == size_) {
-            parts_.push_back({from, pitch_, run * size_, row, size_});
-        } else if (rows_ >= kColumnRows && run <= kMostColumns) {
+            add({from, pitch_, run * size_, row, size_});
+        } else if (has_columns(rows_, run, step / size_)) {
             for (int64_t i = 0; i < run; ++i)
-                parts_.push_back({from + i * step, pitch_ + i * size_, size_, row, size_});
+                add({from + i * step, pitch_ + i * size_, size_, row, size_});
         } else {
-            parts_.push_back({from, pitch_, run * size_, row, step});
+            add({from, pitch_, run * size_, row, step});
         }
         pitch_ += run * size_;
     }
@@ -390,7 +408,7 @@ private:
     bool streams_;
     int64_t rows_, pitch_ = 0;
     std::byte *out_;
-    std::vector<Part> parts_;      // none is empty
+    std::span<Part> parts_;        // none is empty
     std::vector<int64_t> columns_; // where blocks begin in a row, and its end
     // How the result is cut: blocks of so many rows and bytes of each, spans of so many blocks, spans across.
     int64_t block_rows_ = 0, width_ = 0, span_ = 1, spans_ = 1;
@@ -401,6 +419,10 @@ private:
 };
 
 } // namespace
+
+int64_t concat_scratch(Ints ints, int /*threads*/) {
+    return scratch_for<Part>(Concat::most_parts(ints));
+}
 
 void concat(const LibraryArgs &args) {
     Concat(args).run();

@@ -4,19 +4,40 @@
 #include "runtime/library/functions.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace lz::runtime {
 
-LibraryFn find_library(std::string_view symbol) {
-    static constexpr std::pair<std::string_view, LibraryFn::Plain> kSymbols[] = {
-        {"concat", concat}, {"cumsum", cumsum}, {"cumprod", cumprod}, {"sort", sort}, {"scatter", scatter},
-    };
+namespace {
+
+constexpr LibraryFunction kFunctions[] = {
+    {{"concat", concat_scratch}, concat}, {{"cumsum", nullptr}, cumsum},
+    {{"cumprod", nullptr}, cumprod},      {{"sort", sort_scratch}, sort},
+    {{"topk", topk_scratch}, topk},       {{"scatter", scatter_scratch}, scatter},
+};
+/// Of all functions that users register.
+constexpr ir::LibraryRule kRegistered = {ir::kCallPrefix, registered_call_scratch};
+
+const LibraryFunction *find_function(std::string_view symbol) {
+    const auto *found = std::ranges::find(kFunctions, symbol, &LibraryFunction::symbol);
+    return found == std::end(kFunctions) ? nullptr : found;
+}
+
+const ir::LibraryRule *find_rule(std::string_view symbol) {
+    return symbol.starts_with(ir::kCallPrefix) ? &kRegistered : find_function(symbol);
+}
+
+} // namespace
+
+const ir::LibraryRules &cpu_library() {
+    static constexpr ir::LibraryRules kRules = {"cpu", find_rule};
+    return kRules;
+}
+
+LibraryFn find_cpu_function(std::string_view symbol) {
     if (symbol.starts_with(ir::kCallPrefix))
         return find_registered_call(symbol.substr(ir::kCallPrefix.size()));
-    const auto *found =
-        std::ranges::find(kSymbols, symbol, &std::pair<std::string_view, LibraryFn::Plain>::first);
-    return found == std::end(kSymbols) ? LibraryFn() : LibraryFn(found->second);
+    const LibraryFunction *const found = find_function(symbol);
+    return found ? LibraryFn(found->run) : LibraryFn();
 }
 
 } // namespace lz::runtime

@@ -1,13 +1,13 @@
 #include "runtime/library/element.h"
 #include "runtime/library/functions.h"
 
-#include "runtime/api/parallel.h"
+#include "runtime/library/scratch.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <limits>
-#include <memory>
 #include <utility>
 
 namespace lz::runtime {
@@ -19,6 +19,11 @@ constexpr int64_t kRange = 4096;
 /// From this length on counting digits beats comparing.
 constexpr int64_t kRadixLength = 2048;
 constexpr int kDigitBits = 11;
+/// Elements are picked before they are sorted if a row has so many times as many. The room for what is picked
+/// is twice as much as is wanted, and this.
+constexpr int64_t kLeastRest = 8, kMorePicked = 16;
+/// Elements of a row that are compared together.
+constexpr int64_t kTogether = 32;
 
 /// An unsigned key whose order is the dtype's: NaN above everything, -0 equal to +0.
 template <ir::DType D>
@@ -92,55 +97,144 @@ Item *radix_sort(Item *items, Item *other, int64_t n, int key_bits) {
     return items;
 }
 
+/// What a call sorts, and how.
+struct Job {
+    explicit Job(Ints ints)
+        : outer(ints[1]), extent(ints[2]), inner(ints[3]), descending(ints[4] != 0),
+          kept(ints.size() > 5 ? ints[5] : extent) {}
+    bool empty() const { return outer == 0 || kept == 0 || inner == 0; }
+    /// Whether the first elements are picked out of a row before they are sorted.
+    bool selects() const { return kept <= extent / kLeastRest && picked() <= extent; }
+    int64_t picked() const { return 2 * kept + kMorePicked; }
+    /// Items that are sorted, or picked from, at a time.
+    int64_t items() const { return selects() ? picked() : extent; }
+    int64_t others() const { return !selects() && extent >= kRadixLength ? extent : 0; }
+
+    int64_t outer, extent, inner;
+    bool descending;
+    int64_t kept; ///< of each row
+};
+
+bool has_packed_items(ir::DType dtype, int64_t extent) {
+    return ir::size_of(dtype) <= 4 && extent <= INT64_C(0xFFFFFFFF);
+}
+
+int64_t bytes_of_row(const Job &job, ir::DType dtype) {
+    return has_packed_items(dtype, job.extent)
+               ? scratch_for<Packed>(job.items()) + scratch_for<Packed>(job.others())
+               : scratch_for<Wide>(job.items()) + scratch_for<Wide>(job.others());
+}
+
+/// Whether all of kTogether elements at `in` are known to come behind `bound`, or with it. Where NaNs are, it
+/// is not known.
+template <class Storage>
+bool all_behind(const Storage *in, Storage bound, bool descending) {
+    using Elements [[gnu::vector_size(kTogether * sizeof(Storage))]] = Storage;
+    Elements x;
+    std::memcpy(&x, in, sizeof(x));
+    const Elements bounds = Elements{} + bound;
+    const auto behind = descending ? x <= bounds : x >= bounds;
+    uint64_t words[sizeof(x) / 8], all = ~uint64_t{0};
+    std::memcpy(words, &behind, sizeof(words));
+    for (const uint64_t word : words)
+        all &= word;
+    return all == ~uint64_t{0};
+}
+
 template <ir::DType D>
 struct Sort {
     using Storage = typename Element<D>::Storage;
+    using Key = decltype(key_of<D>(Storage{}));
+    static constexpr bool kComparable = !ir::is_half(D) && D != ir::DType::Bool;
 
-    /// One row, whose elements are `step` apart.
     template <class Item>
-    static void row(const Storage *in, Storage *values, int64_t *indices, int64_t n, int64_t step,
-                    bool descending, Item *items, Item *other) {
-        using Key = decltype(key_of<D>(Storage{}));
-        for (int64_t i = 0; i < n; ++i) {
-            Key key = key_of<D>(in[i * step]);
-            items[i] = Item::make(descending ? static_cast<Key>(~key) : key, i);
-        }
-        if (n >= kRadixLength)
-            items = radix_sort(items, other, n, static_cast<int>(sizeof(Key)) * 8);
-        else
-            std::sort(items, items + n);
-        for (int64_t i = 0; i < n; ++i) {
-            int64_t place = items[i].place();
-            values[i * step] = in[place * step];
-            indices[i * step] = place;
-        }
+    static Item item_of(Storage value, int64_t place, bool descending) {
+        const Key key = key_of<D>(value);
+        return Item::make(descending ? static_cast<Key>(~key) : key, place);
     }
 
     template <class Item>
-    static void rows(const LibraryArgs &args) {
-        const int64_t outer = args.ints[1], extent = args.ints[2], inner = args.ints[3];
-        const bool descending = args.ints[4] != 0;
+    static Item *sorted(const Job &job, const Storage *in, Item *items, Item *other) {
+        for (int64_t i = 0; i < job.extent; ++i)
+            items[i] = item_of<Item>(in[i * job.inner], i, job.descending);
+        if (job.others() > 0)
+            return radix_sort(items, other, job.extent, static_cast<int>(sizeof(Key)) * 8);
+        std::sort(items, items + job.extent);
+        return items;
+    }
+
+    /// The first `kept`, sorted. Items that come before all but kept - 1 of those seen so far are gathered;
+    /// when there is no more room, the best are kept. Of equal ones the first is before the others, so that
+    /// what is left out does not depend on when that happens.
+    template <class Item>
+    static void pick(const Job &job, const Storage *in, Item *items) {
+        const int64_t kept = job.kept, room = job.items();
+        int64_t count = 0, i = 0;
+        for (; i < room; ++i) // room <= extent
+            items[count++] = item_of<Item>(in[i * job.inner], i, job.descending);
+        std::nth_element(items, items + kept - 1, items + count);
+        count = kept;
+        Item bound = items[kept - 1];
+        const auto look_at = [&](int64_t at) {
+            const Item item = item_of<Item>(in[at * job.inner], at, job.descending);
+            if (!(item < bound))
+                return;
+            items[count++] = item;
+            if (count < room)
+                return;
+            std::nth_element(items, items + kept - 1, items + count);
+            count = kept;
+            bound = items[kept - 1];
+        };
+        if constexpr (kComparable)
+            if (job.inner == 1)
+                for (; i + kTogether <= job.extent; i += kTogether)
+                    if (!all_behind(in + i, in[bound.place()], job.descending))
+                        for (int64_t k = 0; k < kTogether; ++k)
+                            look_at(i + k);
+        for (; i < job.extent; ++i)
+            look_at(i);
+        if (count > kept)
+            std::nth_element(items, items + kept - 1, items + count);
+        std::sort(items, items + kept);
+    }
+
+    template <class Item>
+    static void rows(const Job &job, const LibraryArgs &args) {
         const auto *in = static_cast<const Storage *>(args.buffers[0]);
         auto *values = static_cast<Storage *>(args.buffers[1]);
         auto *indices = static_cast<int64_t *>(args.buffers[2]);
-        parallel_for(outer * inner, kRange / extent + 1, [&](int64_t begin, int64_t end) {
-            auto length = static_cast<size_t>(extent);
-            auto items = std::make_unique_for_overwrite<Item[]>(length);
-            auto other = std::make_unique_for_overwrite<Item[]>(extent >= kRadixLength ? length : 0);
+        const auto rows = [&](int64_t begin, int64_t end, std::span<std::byte> bytes) {
+            Scratch scratch(bytes);
+            Item *const items = scratch.take<Item>(job.items()), *const other =
+                                                                     scratch.take<Item>(job.others());
             for (int64_t r = begin; r < end; ++r) {
-                int64_t at = r / inner * extent * inner + r % inner;
-                row(in + at, values + at, indices + at, extent, inner, descending, items.get(), other.get());
+                const Storage *row = in + r / job.inner * job.extent * job.inner + r % job.inner;
+                const int64_t to = r / job.inner * job.kept * job.inner + r % job.inner;
+                const Item *first = items;
+                if (job.selects())
+                    pick(job, row, items);
+                else
+                    first = sorted(job, row, items, other);
+                for (int64_t i = 0; i < job.kept; ++i) {
+                    const int64_t place = first[i].place();
+                    values[to + i * job.inner] = row[place * job.inner];
+                    indices[to + i * job.inner] = place;
+                }
             }
-        });
+        };
+        parallel_for_with_scratch(job.outer * job.inner, kRange / job.extent + 1, args.scratch,
+                                  bytes_of_row(job, D), rows);
     }
 
     static void run(const LibraryArgs &args) {
-        if (args.ints[1] == 0 || args.ints[2] == 0 || args.ints[3] == 0)
+        const Job job(args.ints);
+        if (job.empty())
             return;
-        if (sizeof(Storage) <= 4 && args.ints[2] <= INT64_C(0xFFFFFFFF))
-            rows<Packed>(args);
-        else
-            rows<Wide>(args);
+        if constexpr (sizeof(Storage) <= 4)
+            if (has_packed_items(D, job.extent))
+                return rows<Packed>(job, args);
+        rows<Wide>(job, args);
     }
 };
 
@@ -148,6 +242,21 @@ struct Sort {
 
 void sort(const LibraryArgs &args) {
     DTypeTable<Sort>::at(args.ints[0])(args);
+}
+
+int64_t sort_scratch(Ints ints, int threads) {
+    const Job job(ints);
+    return job.empty() ? 0
+                       : std::min<int64_t>(threads, job.outer * job.inner) *
+                             bytes_of_row(job, static_cast<ir::DType>(ints[0]));
+}
+
+void topk(const LibraryArgs &args) {
+    sort(args);
+}
+
+int64_t topk_scratch(Ints ints, int threads) {
+    return sort_scratch(ints, threads);
 }
 
 } // namespace lz::runtime

@@ -80,7 +80,8 @@ public:
 
     std::unique_ptr<Module> load(const CompiledKernel &kernel) override;
     std::string module_key() const override { return "virtual"; }
-    LibraryFn find_library(std::string_view symbol) const override { return runtime::find_library(symbol); }
+    const ir::LibraryRules &library() const override { return cpu_library(); }
+    LibraryFn find_library(std::string_view symbol) const override { return find_cpu_function(symbol); }
     void launch(const Launch &launch, StreamId stream, OnDone done = {}) override;
     void call(const Call &call, StreamId stream, OnDone done = {}) override;
 

@@ -140,6 +140,9 @@ std::vector<Use> uses() {
     for (const int64_t axis : {0, 1})
         for (const int64_t descending : {0, 1})
             all.push_back({Op::Sort, {{5, 67}}, {axis, descending}});
+    for (const int64_t axis : {0, 1})
+        for (const int64_t count : {0, 1, 3, 5})
+            all.push_back({Op::TopK, {{5, 67}}, {axis, count % 2, count}});
     for (const int64_t axis : {0, 1}) {
         all.push_back({Op::Gather, {{8, 8}, {8, 8}}, {axis}, {}, 1, 8});
         for (const int64_t adds : {0, 1})

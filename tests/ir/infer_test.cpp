@@ -118,6 +118,7 @@ TEST(Infer, ResultsLiveWhereTheFirstOperandDoesThatIsNoCpuScalar) {
         {Op::Gather, {gpu, index}, {0}, {}, "f32[4] @cuda:1"},
         {Op::Scatter, {gpu, index, cpu}, {0, 0}, {}, "f32[4] @cuda:1"},
         {Op::Sort, {gpu}, {0, 0}, {}, "f32[4] @cuda:1"},
+        {Op::TopK, {{DType::U8, {4, 3}}}, {0, 1, 2}, {}, "u8[2,3] @cpu"},
     };
     for (const Case &c : cases)
         EXPECT_EQ(Bench(c.operands).add(c.op, c.structural, c.runtime), c.result) << name(c.op);
@@ -295,6 +296,8 @@ TEST(Infer, MistakesOfTheUserAreWholeSentencesWithTheValues) {
           "wait_stream: there is no stream 72; streams are numbered 0 to 71"}},
         {ErrorKind::Index,
          {Op::Sort, {{kF, {}}}, {0, 0}, {}, "sort: axis 0 is out of range for f32[] (rank 0)"}},
+        {ErrorKind::Index,
+         {Op::TopK, {{kF, {3}}}, {0, 0, 4}, {}, "topk: `count` is 4; axis 0 has 3 elements"}},
     };
     for (const Mistake &m : mistakes) {
         Bench bench(m.what.operands);

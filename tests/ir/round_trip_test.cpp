@@ -74,6 +74,7 @@ struct Fields {
         visit(s.flops);
         visit(s.symbol);
         each(s.operands);
+        visit(s.scratch);
         visit(s.copy.from_begin);
         visit(s.copy.to_begin);
         visit(s.copy.bytes);
@@ -384,6 +385,7 @@ Program sample() {
     Step &library = add(StepKind::Library);
     library.symbol = "cumsum";
     library.operands = {0, 1};
+    library.scratch = 2;
     library.ints = {{8, {}}, {-1, {{2, 1}}}};
     Step &copy = add(StepKind::Copy);
     copy.device = cuda0;

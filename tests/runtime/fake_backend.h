@@ -60,6 +60,7 @@ public:
     void call_host(StreamId stream, std::function<void()>) override { ++streams_[stream].put; }
     std::unique_ptr<Module> load(const CompiledKernel &) override { return nullptr; }
     std::string module_key() const override { return "fake"; }
+    const ir::LibraryRules &library() const override { return cpu_library(); }
     LibraryFn find_library(std::string_view) const override { return nullptr; }
     void launch(const Launch &, StreamId stream, OnDone) override { ++streams_[stream].put; }
     void call(const Call &, StreamId stream, OnDone) override { ++streams_[stream].put; }

@@ -64,7 +64,9 @@ public:
                                     (parts_[k].begin + r * parts_[k].row + i * parts_[k].step) * size_,
                                 static_cast<size_t>(size_));
         ir::Fault fault;
-        find_library("concat")({pointers, ints, &fault});
+        std::vector<std::byte> scratch(
+            static_cast<size_t>(cpu_library().find("concat")->scratch_bytes(ints, 1)));
+        find_cpu_function("concat")({pointers, ints, &fault, scratch});
         ASSERT_EQ(fault.code.load(), 0);
         const auto at = std::ranges::mismatch(out, expected).in1 - out.begin();
         ASSERT_EQ(at, static_cast<ptrdiff_t>(out.size())) << what << ", from byte " << at << " on";

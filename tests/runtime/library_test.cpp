@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace lz::runtime {
@@ -99,7 +102,18 @@ ir::FaultCode call(const char *symbol, std::vector<void *> buffers, std::vector<
                    ir::Fault *fault = nullptr) {
     ir::Fault mine;
     fault = fault ? fault : &mine;
-    find_library(symbol)({buffers, ints, fault});
+    // Exactly the scratch that the rule asks for, of what is in it nothing known, and bytes behind it that
+    // stay.
+    const ir::LibraryRule *const rule = cpu_library().find(symbol);
+    const auto bytes =
+        static_cast<size_t>(rule->scratch_bytes ? rule->scratch_bytes(ints, num_threads()) : 0);
+    std::unique_ptr<std::byte[], decltype(&std::free)> scratch(
+        static_cast<std::byte *>(std::aligned_alloc(64, (bytes + 127) / 64 * 64)), &std::free);
+    std::fill_n(scratch.get(), bytes + 64, std::byte{0xa5});
+    find_cpu_function(symbol)({buffers, ints, fault, {scratch.get(), bytes}});
+    EXPECT_TRUE(std::all_of(scratch.get() + bytes, scratch.get() + bytes + 64,
+                            [](std::byte b) { return b == std::byte{0xa5}; }))
+        << symbol << " writes behind its scratch";
     return static_cast<ir::FaultCode>(fault->code.load());
 }
 
@@ -121,7 +135,8 @@ protected:
 };
 
 TEST(LibraryTable, UnknownSymbolsAreNull) {
-    EXPECT_EQ(find_library("cumsums"), nullptr);
+    EXPECT_EQ(find_cpu_function("cumsums"), nullptr);
+    EXPECT_EQ(cpu_library().find("cumsums"), nullptr);
 }
 
 TEST_P(Library, ScansFoldAlongTheAxisFromTheFirstElementOn) {
@@ -130,6 +145,9 @@ TEST_P(Library, ScansFoldAlongTheAxisFromTheFirstElementOn) {
                                             {1, 1000, 1},
                                             {19, 33, 1},
                                             {2, 50, 700},
+                                            {9, 101, 2},
+                                            {6, 200, 4},
+                                            {5, 37, 3},
                                             {1, 1, 1},
                                             {0, 4, 4},
                                             {3, 0, 2},
@@ -151,6 +169,43 @@ TEST_P(Library, ScansFoldAlongTheAxisFromTheFirstElementOn) {
                     }
                 }
         }
+}
+
+/// The first `count` elements of what sort gives, where most of them tie.
+TEST_P(Library, TopkGivesWhatSortBeginsWith) {
+    const double nan = std::numeric_limits<double>::quiet_NaN(),
+                 inf = std::numeric_limits<double>::infinity();
+    for (bool descending : {false, true})
+        for (auto [outer, extent, inner] : {std::array<int64_t, 3>{3, 200, 4},
+                                            {1, 5000, 1},
+                                            {40, 37, 1},
+                                            {2, 8, 1},
+                                            {1, 4096, 3},
+                                            {0, 9, 2}})
+            for (int64_t count : {int64_t{0}, int64_t{1}, int64_t{3}, extent / 8, extent / 3, extent}) {
+                if (count > extent)
+                    continue;
+                Array in = random(outer * extent * inner, -100, 100);
+                if (ir::is_float(GetParam()))
+                    for (int64_t i = 0; i < in.size(); i += 97)
+                        in.set(i, std::array{nan, -nan, inf, -inf, 0.0, -0.0,
+                                             1e-40}[static_cast<size_t>(i / 97 % 7)]);
+                Array all(GetParam(), in.size()), values(GetParam(), outer * count * inner);
+                std::vector<int64_t> order(static_cast<size_t>(in.size())),
+                    indices(static_cast<size_t>(values.size()));
+                call("sort", {in.data(), all.data(), order.data()},
+                     {number(GetParam()), outer, extent, inner, descending});
+                call("topk", {in.data(), values.data(), indices.data()},
+                     {number(GetParam()), outer, extent, inner, descending, count});
+                const auto size = static_cast<size_t>(ir::size_of(GetParam()));
+                for (int64_t i = 0; i < values.size(); ++i) {
+                    const int64_t row = i / (count * inner), at = row * extent * inner + i % (count * inner);
+                    ASSERT_EQ(indices[static_cast<size_t>(i)], order[static_cast<size_t>(at)]) << i;
+                    ASSERT_EQ(std::memcmp(values.bytes().data() + static_cast<size_t>(i) * size,
+                                          all.bytes().data() + static_cast<size_t>(at) * size, size),
+                              0);
+                }
+            }
 }
 
 TEST_P(Library, SortIsStableWithNaNLastOrFirstWhenDescending) {
@@ -211,7 +266,9 @@ TEST_P(Library, ScatterServesEqualPlacesInOrder) {
                                                            {3, 4, 2, 500},
                                                            {5, 3, 0, 2},
                                                            {0, 3, 2, 2},
-                                                           {1, 50, 300, 64}}) {
+                                                           {1, 50, 300, 64},
+                                                           {1, 700, 9000, 1},
+                                                           {1, 2, 900, 20}}) {
                     for (unsigned repeated = 0; repeated < 8; ++repeated) { // outer, along, inner
                         if (add && GetParam() == DType::Bool)
                             continue;
@@ -284,29 +341,48 @@ TEST(Semantics, S62_half_types_add_up_in_f32) {
 
 TEST(Semantics, S29_library_results_do_not_depend_on_the_number_of_threads) {
     std::mt19937 engine(3);
-    std::vector<float> in(300 * 257), source(in.size());
     std::normal_distribution<float> normal;
-    for (float &v : in)
-        v = normal(engine);
-    source = in;
-    std::vector<int64_t> index(in.size());
-    for (int64_t &i : index)
-        i = static_cast<int64_t>(engine() % 300);
-    std::vector<std::vector<float>> sums, scattered;
-    for (int threads : {1, 2, 7}) {
-        set_num_threads(threads);
-        sums.emplace_back(in.size());
-        scattered.emplace_back(in.size());
-        call("cumsum", {in.data(), sums.back().data()}, {number(DType::F32), 1, 300, 257});
-        call("scatter", {in.data(), index.data(), source.data(), scattered.back().data()},
-             {number(DType::F32), number(DType::I64), 0, 1, 0, 300 * 257, 257, 1, 2, 300, 257, 300, 257});
-    }
-    auto same_bits = [](const std::vector<float> &a, const std::vector<float> &b) {
-        return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+    const auto bits_of = [](const auto &v) {
+        return std::string(reinterpret_cast<const char *>(v.data()), v.size() * sizeof(v[0]));
     };
-    for (size_t i = 1; i < sums.size(); ++i) {
-        EXPECT_TRUE(same_bits(sums[0], sums[i]));
-        EXPECT_TRUE(same_bits(scattered[0], scattered[i]));
+    for (auto [extent, count, inner] :
+         {std::array<int64_t, 3>{300, 300, 257}, {90, 20000, 1}, {57, 3000, 24}, {1, 30000, 1}}) {
+        const auto of_x = static_cast<size_t>(extent * inner), of_source = static_cast<size_t>(count * inner);
+        std::vector<float> in(of_x), source(of_source);
+        std::vector<uint16_t> half_in(of_x), half_source(of_source);
+        for (size_t i = 0; i < of_x; ++i)
+            half_in[i] = ir::float_to_half(in[i] = normal(engine));
+        for (size_t i = 0; i < of_source; ++i)
+            half_source[i] = ir::float_to_half(source[i] = normal(engine));
+        for (bool rows : {false, true}) {
+            std::vector<int64_t> index(static_cast<size_t>(rows ? count : count * inner));
+            for (int64_t &i : index)
+                i = static_cast<int64_t>(engine() % static_cast<uint64_t>(extent));
+            std::string first;
+            for (int threads : {1, 2, 7}) {
+                set_num_threads(threads);
+                std::vector<float> scanned(of_source), sums(of_x), best(of_source / 4);
+                std::vector<uint16_t> half_sums(of_x);
+                std::vector<int64_t> places(of_source / 4);
+                call("cumsum", {source.data(), scanned.data()}, {number(DType::F32), 1, count, inner});
+                for (DType dtype : {DType::F32, DType::F16}) {
+                    const bool half = dtype == DType::F16;
+                    call("scatter",
+                         {half ? static_cast<void *>(half_in.data()) : in.data(), index.data(),
+                          half ? static_cast<void *>(half_source.data()) : source.data(),
+                          half ? static_cast<void *>(half_sums.data()) : sums.data()},
+                         {number(dtype), number(DType::I64), 0, 1, 0, 0, rows ? 1 : inner, rows ? 0 : 1, 2,
+                          extent, inner, count, inner});
+                }
+                call("topk", {source.data(), best.data(), places.data()},
+                     {number(DType::F32), 1, count, inner, 1, count / 4});
+                const std::string bits =
+                    bits_of(scanned) + bits_of(sums) + bits_of(half_sums) + bits_of(best) + bits_of(places);
+                if (threads == 1)
+                    first = bits;
+                EXPECT_TRUE(bits == first) << threads << " threads, " << count << " lines of " << inner;
+            }
+        }
     }
 }
 

@@ -501,6 +501,16 @@ private:
         items_.push_back({values.id + 1, 0, static_cast<double>(shape_of(*x)[static_cast<int>(axis)]), 0});
     }
 
+    void draw_TopK(Op op) {
+        const auto x = sortable();
+        if (!x)
+            return;
+        const int64_t axis = r_.below(shape_of(*x).rank());
+        const int64_t extent = shape_of(*x)[static_cast<int>(axis)];
+        const Item values = add(op, {*x}, {axis, r_.below(2), r_.between(0, extent)}, {}, x->low, x->high, 0);
+        items_.push_back({values.id + 1, 0, static_cast<double>(extent), 0});
+    }
+
     void draw_Transfer(Op op) {
         const auto x = any();
         if (!x)

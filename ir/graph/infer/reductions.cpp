@@ -136,15 +136,37 @@ void infer_Dot(const InferCall &call) {
     call.out() = out;
 }
 
-void infer_Sort(const InferCall &call) {
-    const TensorType &x = call.in();
-    check_axis(Op::Sort, call.attrs.integer(attr::kAxis), x);
+namespace {
+
+void check_sort(Op op, const InferCall &call) {
+    check_axis(op, call.attrs.integer(attr::kAxis), call.in());
     const int64_t descending = call.attrs.integer(attr::kSortDescending);
     if (descending != 0 && descending != 1)
-        fail_index(Op::Sort, "`descending` is " + std::to_string(descending) + "; it must be 0 or 1");
-    check_extents(Op::Sort, DType::I64, x.shape.extents());
+        fail_index(op, "`descending` is " + std::to_string(descending) + "; it must be 0 or 1");
+    check_extents(op, DType::I64, call.in().shape.extents());
+}
+
+} // namespace
+
+void infer_Sort(const InferCall &call) {
+    const TensorType &x = call.in();
+    check_sort(Op::Sort, call);
     call.out(0) = x;
     call.out(1) = {DType::I64, x.shape, x.device};
+}
+
+void infer_TopK(const InferCall &call) {
+    const TensorType &x = call.in();
+    check_sort(Op::TopK, call);
+    const auto axis = static_cast<int>(call.attrs.integer(attr::kAxis));
+    const int64_t count = call.attrs.integer(attr::kTopKCount);
+    if (count < 0 || count > x.shape[axis])
+        fail_index(Op::TopK, "`count` is " + std::to_string(count) + "; axis " + std::to_string(axis) +
+                                 " has " + std::to_string(x.shape[axis]) + " elements");
+    Shape shape = x.shape;
+    shape[axis] = count;
+    call.out(0) = {x.dtype, shape, x.device};
+    call.out(1) = {DType::I64, shape, x.device};
 }
 
 } // namespace lz::ir

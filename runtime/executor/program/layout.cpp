@@ -172,9 +172,12 @@ void LoadedProgram::Layout::add_call(const ir::Program &program, uint32_t s, Bac
                                    step.symbol, ir::to_string(step.device)));
     add_action(step, s, backend, static_cast<uint32_t>(calls.size()));
     uint32_t pointers = add_pointers(step.operands);
+    const uint32_t scratch = add_pointers({step.scratch});
     uint32_t first_arg = add_args(step.ints);
+    const int64_t scratch_bytes = step.scratch == ir::kNone ? 0 : program.buffers[step.scratch].bytes;
     calls.push_back({function, pointers, static_cast<uint32_t>(step.operands.size()), first_arg,
-                     static_cast<uint32_t>(step.ints.size()), num_faults, step.bytes, step.flops});
+                     static_cast<uint32_t>(step.ints.size()), scratch, static_cast<size_t>(scratch_bytes),
+                     num_faults, step.bytes, step.flops});
     actions.back().faults = num_faults;
     actions.back().end_faults = ++num_faults;
 }

@@ -47,6 +47,8 @@ struct LoadedProgram::Layout {
     struct Call {
         LibraryFn function;
         uint32_t pointers, num_pointers, args, num_args;
+        uint32_t scratch; ///< a pointer
+        size_t scratch_bytes;
         uint32_t fault;
         int64_t bytes, flops;
     };

@@ -184,17 +184,9 @@ void LoadedProgram::Run::perform(const Layout::Action &action, OnDone done) {
     case ir::StepKind::Launch:
         action.backend->launch(state_.launches[action.index], stream_of(action), std::move(done));
         break;
-    case ir::StepKind::Library: {
-        const Layout::Call &call = layout_.calls[action.index];
-        action.backend->call({call.function,
-                              {{state_.pointers.data() + call.pointers, call.num_pointers},
-                               {state_.args.data() + call.args, call.num_args},
-                               &state_.faults[call.fault]},
-                              call.bytes,
-                              call.flops},
-                             stream_of(action), std::move(done));
+    case ir::StepKind::Library:
+        action.backend->call(call_of(action), stream_of(action), std::move(done));
         break;
-    }
     case ir::StepKind::Copy: {
         const ir::CopyRange &range = program_.steps[action.step].copy;
         void *const *pointers = state_.pointers.data() + action.index;
@@ -215,6 +207,18 @@ void LoadedProgram::Run::perform(const Layout::Action &action, OnDone done) {
                                   pointed_at<UserCallback>(state_.args[action.index])->function);
         break;
     }
+}
+
+Backend::Call LoadedProgram::Run::call_of(const Layout::Action &action) {
+    const Layout::Call &call = layout_.calls[action.index];
+    return {call.function,
+            {.buffers = {state_.pointers.data() + call.pointers, call.num_pointers},
+             .ints = {state_.args.data() + call.args, call.num_args},
+             .fault = &state_.faults[call.fault],
+             .scratch = {static_cast<std::byte *>(state_.pointers[call.scratch]), call.scratch_bytes},
+             .stream = {program_.steps[action.step].device, stream_of(action)}},
+            call.bytes,
+            call.flops};
 }
 
 void LoadedProgram::Run::record(const Layout::Action &action) {

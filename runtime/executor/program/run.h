@@ -32,6 +32,7 @@ private:
 
     void perform(const Layout::Action &action, OnDone done = {});
     void perform_profiled(const Layout::Action &action);
+    Backend::Call call_of(const Layout::Action &action);
     void record(const Layout::Action &action);
     void wait(const Layout::Action &action);
     void wait_in_order(const Layout::Action &action);

@@ -200,6 +200,8 @@ def reductions():
         case(f"cumprod_{dtype}", "cumprod", [x], exact.cumprod(2, dtype=exact.dtype).astype(x.dtype), "axis=2")
         order = np.argsort(x, 1, kind="stable")
         case(f"sort_{dtype}", "sort", [x], (np.take_along_axis(x, order, 1), order), "axis=1, descending=0")
+        case(f"topk_{dtype}", "topk", [x], (np.take_along_axis(x, order[:, :2], 1), order[:, :2]),
+             "axis=1, descending=0, count=2")
         a, b = eighths(dtype, (2, 3, 4)), eighths(dtype, (4, 2, 5))
         product = np.einsum("bmk,kbn->bmn", a.astype(np.float64), b.astype(np.float64))
         product = product.astype(x.dtype) if dtype in FLOATS else product.astype(np.int64).astype(x.dtype)
@@ -212,6 +214,8 @@ def reductions():
         case(f"argmin_nan_{dtype}", "argmin", [x], x.argmin(1), "axis=1")
         order = np.argsort(x, 1, kind="stable")
         case(f"sort_nan_{dtype}", "sort", [x], (np.take_along_axis(x, order, 1), order), "axis=1, descending=0")
+        case(f"topk_nan_{dtype}", "topk", [x], (np.take_along_axis(x, order[:, :5], 1), order[:, :5]),
+             "axis=1, descending=0, count=5")
 
 
 elementwise()

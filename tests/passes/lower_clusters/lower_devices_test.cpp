@@ -156,5 +156,37 @@ TEST(LowerClusters, EffectsKeepTheirDeviceStreamAndWord) {
     EXPECT_EQ(found, 4u);
 }
 
+TEST(LowerClusters, AFunctionThatADeviceKindDoesNotHaveIsNamedBeforeAnythingRuns) {
+    static constexpr LibraryRule kScan = {"cumsum", [](std::span<const int64_t> ints, int threads) {
+                                              return ints[2] * 8 * threads; // the extent
+                                          }};
+    static constexpr LibraryRules kLibrary = {
+        "cuda", [](std::string_view symbol) { return symbol == kScan.symbol ? &kScan : nullptr; }};
+    Target target = test_target(1);
+    target.devices[1].library = &kLibrary;
+    const auto steps_of = [&](const char *line) {
+        return lower_clusters(
+            fuse(parse_graph(std::string("graph @g(%x: f32[8,5] @cuda:0) {\n") + line + "  return %0\n}\n"),
+                 target),
+            target);
+    };
+    const auto steps = steps_of("  %0 = cumsum %x {axis=1} : f32[8,5] @cuda:0\n");
+    ASSERT_EQ(steps.size(), 1u);
+    ASSERT_EQ(steps[0].operands.size(), 3u);
+    EXPECT_EQ(steps[0].operands[2].mode, BufferMode::Temp);
+    EXPECT_EQ(steps[0].operands[2].bytes, 5 * 8 * target.threads);
+    try {
+        steps_of("  %0, %1 = sort %x {axis=1, descending=0} : f32[8,5] @cuda:0, i64[8,5] @cuda:0 "
+                 "loc(\"a.cpp\":7)\n");
+        ADD_FAILURE() << "sort was lowered";
+    } catch (const Failure &failure) {
+        EXPECT_EQ(failure.kind(), ErrorKind::Compile);
+        EXPECT_EQ(failure.message(),
+                  "`sort` on cuda:0 needs a function of the library that cuda devices do not have; compute "
+                  "it on another device (`x.cpu()`).");
+        EXPECT_EQ(to_string(failure.loc()), "a.cpp:7");
+    }
+}
+
 } // namespace
 } // namespace lz::passes
