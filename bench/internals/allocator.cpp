@@ -163,6 +163,7 @@ public:
     void call_host(StreamId, std::function<void()>) override {}
     std::unique_ptr<runtime::Module> load(const runtime::CompiledKernel &) override { return nullptr; }
     std::string module_key() const override { return "fake"; }
+    const ir::LibraryRules &library() const override { return runtime::cpu_library(); }
     runtime::LibraryFn find_library(std::string_view) const override { return nullptr; }
     void launch(const Launch &, StreamId, runtime::OnDone) override {}
     void call(const Call &, StreamId, runtime::OnDone) override {}

@@ -61,6 +61,26 @@ Round transpose_add(int64_t n) {
     return round_of([a = square(n), b = square(n)] { return a.t() + b; });
 }
 
+Round index_add(int64_t places, int64_t count, int64_t width) {
+    const auto rand = [&](int64_t n) { return width ? pt::rand({n, width}) : pt::rand({n}); };
+    return round_of([x = rand(places), index = pt::randint(places, {count}, pt::kInt64),
+                     source = rand(count)] { return x.index_add(0, index, source); });
+}
+Round scatter_add_columns(int64_t places, int64_t columns) {
+    return round_of([x = pt::rand({places, columns}),
+                     index = pt::randint(places, {places, columns}, pt::kInt64),
+                     source = pt::rand({places, columns})] { return x.scatter_add(0, index, source); });
+}
+Round topk(int64_t n, int64_t k) {
+    return round_of([x = pt::randn({n, n}), k] { return std::get<0>(x.topk(k)); });
+}
+Round sort_rows(int64_t n) {
+    return round_of([x = pt::randn({n, n})] { return std::get<0>(x.sort(/*stable=*/true, 1)); });
+}
+Round cumsum(int64_t outer, int64_t extent, int64_t inner) {
+    return round_of([x = pt::randn({outer, extent, inner})] { return x.cumsum(1); });
+}
+
 Round small_operations() {
     return round_of([a = pt::rand({8}), b = pt::rand({8})] {
         pt::Tensor x = a;

@@ -24,6 +24,14 @@ Round log_softmax(int64_t n);
 Round layer_norm(int64_t n);
 Round transpose_add(int64_t n);
 
+// Library calls. `width` 0: numbers and not rows.
+Round index_add(int64_t places, int64_t count, int64_t width);
+Round scatter_add_columns(int64_t places, int64_t columns);
+Round topk(int64_t n, int64_t k);
+Round sort_rows(int64_t n);
+/// Over axis 1.
+Round cumsum(int64_t outer, int64_t extent, int64_t inner);
+
 /// 1000 operations on 8 elements.
 Round small_operations();
 /// An m x k by k x n product.
