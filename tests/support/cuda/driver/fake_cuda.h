@@ -67,6 +67,8 @@ uint64_t lazuli_fake_cuda_instructions();
 /// `drop(data)`, also when it never ran. Captured like a kernel, then `run` may be called several times. What
 /// `run` returns is a CUresult: one that is not 0 stays with the context. Returns a CUresult.
 int lazuli_fake_cuda_enqueue(void *stream, int (*run)(void *data), void (*drop)(void *data), void *data);
+/// Counts a call of a function of such a library; what it has to fail with (lazuli_fake_cuda_fail), else 0.
+int lazuli_fake_cuda_count(const char *function);
 /// The bytes of `bytes` contiguous ones at a device address that the current context may touch; null when
 /// there are none. Inside `run`, the current context is the stream's.
 void *lazuli_fake_cuda_bytes(uint64_t address, size_t bytes);

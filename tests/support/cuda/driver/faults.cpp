@@ -89,6 +89,10 @@ LAZULI_EXPORT void lazuli_fake_cuda_fail(const char *function, unsigned nth, int
         faults().armed.push_back({function, nth, static_cast<CUresult>(error)});
 }
 
+LAZULI_EXPORT int lazuli_fake_cuda_count(const char *function) {
+    return lz::fake_cuda::count_call(function);
+}
+
 LAZULI_EXPORT uint64_t lazuli_fake_cuda_calls(const char *function) {
     const std::lock_guard lock(faults().mutex);
     if (std::strcmp(function, "*") == 0)
