@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace lz::test {
 
@@ -87,6 +89,25 @@ std::string CudaDriver::last_message() {
     std::string text(4096, '\0');
     text.resize(std::min(FAKE(lazuli_fake_cuda_message)(text.data(), text.size()), text.size() - 1));
     return text;
+}
+
+bool run_child(const char *test, std::initializer_list<std::pair<const char *, const char *>> environment) {
+    const std::string argument = std::string("--gtest_filter=CudaChild.DISABLED_") + test;
+    const pid_t child = fork();
+    if (child == 0) {
+        for (const auto &[name, value] : environment)
+            setenv(name, value, 1);
+        execl("/proc/self/exe", "test_cuda", argument.c_str(), "--gtest_also_run_disabled_tests",
+              "--gtest_brief=1", nullptr);
+        _exit(127);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == kChildPassed;
+}
+
+void CudaChild::TearDown() {
+    _exit(HasFailure() ? 1 : kChildPassed);
 }
 
 } // namespace lz::test

@@ -9,7 +9,9 @@
 #include <gtest/gtest.h>
 
 #include <dlfcn.h>
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lz::test {
@@ -89,6 +91,17 @@ protected:
         if (context_[0])
             CudaDriver::TearDown();
     }
+};
+
+constexpr int kChildPassed = 42;
+
+/// Runs CudaChild.DISABLED_<test> in a process of its own, with other settings; whether it passed.
+bool run_child(const char *test, std::initializer_list<std::pair<const char *, const char *>> environment);
+
+/// Tests that other tests run in a child, where they end the process.
+class CudaChild : public testing::Test {
+protected:
+    void TearDown() override;
 };
 
 } // namespace lz::test

@@ -278,30 +278,6 @@ TEST_F(CudaDriver, AfterAForkTheChildCannotUseIt) {
     CU_OK(cuStreamSynchronize, nullptr);
 }
 
-constexpr int kPassed = 42;
-
-/// Runs a test of this program in a process of its own, with other settings; whether it passed.
-bool run_child(const char *test, std::initializer_list<std::pair<const char *, const char *>> environment) {
-    const std::string argument = std::string("--gtest_filter=CudaChild.DISABLED_") + test;
-    const pid_t child = fork();
-    if (child == 0) {
-        for (const auto &[name, value] : environment)
-            setenv(name, value, 1);
-        execl("/proc/self/exe", "test_cuda", argument.c_str(), "--gtest_also_run_disabled_tests",
-              "--gtest_brief=1", nullptr);
-        _exit(127);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) && WEXITSTATUS(status) == kPassed;
-}
-
-/// Tests that other tests run in a child, where they end the process.
-class CudaChild : public testing::Test {
-protected:
-    void TearDown() override { _exit(HasFailure() ? 1 : kPassed); }
-};
-
 TEST_F(CudaChild, DISABLED_HasNoDevice) {
     EXPECT_EQ(CU(cuInit)(0), CUDA_ERROR_NO_DEVICE);
     int count = 0;

@@ -244,7 +244,8 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
 }
 
 size_t cublasLtGetVersion() {
-    return CUBLAS_VERSION;
+    const char *text = std::getenv("LAZULI_FAKE_CUBLASLT_VERSION");
+    return text && *text ? std::strtoull(text, nullptr, 10) : CUBLAS_VERSION;
 }
 
 size_t cublasLtGetCudartVersion() {

@@ -1,0 +1,168 @@
+// How the engine finds NVIDIA's libraries, and the sentence that it says when one cannot be used; with the
+// fake ones, damaged ones and none.
+
+#include "driver.h"
+
+#include "runtime/cuda/libraries.h"
+
+#include <cublasLt.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+namespace lz::test {
+namespace {
+
+using runtime::cuda::Library;
+using runtime::cuda::Search;
+
+class CudaLibraries : public testing::Test {
+protected:
+    void SetUp() override {
+        folder_ = std::filesystem::temp_directory_path() / ("lazuli-cuda-" + std::to_string(getpid()));
+        std::filesystem::create_directories(folder_);
+        driver_library(); // with the settings of these tests
+    }
+    void TearDown() override {
+        unsetenv("LAZULI_FAKE_CUBLASLT_VERSION");
+        std::filesystem::remove_all(folder_);
+    }
+    std::string file(const std::string &name, const std::string &content) {
+        const auto path = folder_ / name;
+        std::filesystem::create_directories(path.parent_path());
+        std::ofstream(path) << content;
+        return path.string();
+    }
+    static bool has(const Library &library, const std::string &part) {
+        return library.missing.find(part) != std::string::npos;
+    }
+    /// A library that stands for NVRTC: only its version counts here.
+    static Library compiler(int version) {
+        Library l;
+        l.path = "libnvrtc";
+        l.version = version;
+        return l;
+    }
+
+    std::filesystem::path folder_;
+};
+
+TEST_F(CudaLibraries, ANamedDriverIsOpenedAndStarted) {
+    Search search;
+    search.driver = LAZULI_FAKE_CUDA;
+    const Library driver = open_driver(search);
+    ASSERT_TRUE(driver) << driver.missing;
+    EXPECT_EQ(driver.version, CUDA_VERSION);
+    EXPECT_EQ(driver.path, LAZULI_FAKE_CUDA);
+    EXPECT_TRUE(driver.find("cuMemAlloc_v2"));
+    EXPECT_FALSE(driver.find("cuNothing"));
+    EXPECT_EQ(availability(driver, compiler(13000)), "CUDA is available: driver " +
+                                                         std::to_string(CUDA_VERSION / 1000) + "." +
+                                                         std::to_string(CUDA_VERSION % 1000 / 10) +
+                                                         " (" LAZULI_FAKE_CUDA "), NVRTC 13.0 (libnvrtc).");
+}
+
+TEST_F(CudaLibraries, WhatIsMissingOrDamagedIsOneSentence) {
+    Search search;
+    search.driver = (folder_ / "nowhere.so").string();
+    Library driver = open_driver(search);
+    EXPECT_TRUE(has(driver, "LAZULI_CUDA_DRIVER is set: ")) << driver.missing;
+    EXPECT_TRUE(has(driver, "cannot be opened")) << driver.missing;
+    search.driver = file("text.so", "this is no library");
+    driver = open_driver(search);
+    EXPECT_TRUE(has(driver, "cannot be opened")) << driver.missing;
+    search.driver = "libdl.so.2";
+    driver = open_driver(search);
+    EXPECT_TRUE(has(driver, "is no CUDA driver, or is damaged")) << driver.missing;
+    EXPECT_EQ(driver.missing.back(), '.');
+    EXPECT_EQ(availability(driver, compiler(13000)), driver.missing);
+    search.driver = LAZULI_FAKE_CUDA;
+    driver = open_driver(search);
+    search.nvrtc = LAZULI_FAKE_CUDA;
+    const Library nvrtc = open_nvrtc(search, driver);
+    EXPECT_TRUE(has(nvrtc, "LAZULI_NVRTC is set: ")) << nvrtc.missing;
+    EXPECT_TRUE(has(nvrtc, "is no NVRTC")) << nvrtc.missing;
+    EXPECT_EQ(availability(driver, nvrtc), nvrtc.missing);
+}
+
+TEST_F(CudaLibraries, ToolkitsAndWheelsAreSearched) {
+    Search search;
+    search.driver = LAZULI_FAKE_CUDA;
+    const Library driver = open_driver(search);
+    ASSERT_TRUE(driver) << driver.missing;
+    const auto link = [&](const std::string &name) {
+        const auto path = folder_ / name;
+        std::filesystem::create_directories(path.parent_path());
+        std::filesystem::create_symlink(LAZULI_FAKE_CUBLASLT, path);
+        return path.string();
+    };
+    // Of wheels, where the loader has none itself; a damaged one of the toolkit is passed over.
+    search.toolkits = {(folder_ / "toolkit").string()};
+    search.wheels = {(folder_ / "site-packages").string()};
+    const std::string wheel = link("site-packages/nvidia/cu13/lib/libcublasLt.so.13");
+    file("toolkit/lib64/libcublasLt.so.13", "damaged");
+    Library found = open_cublaslt(search, driver, compiler(13000));
+    ASSERT_TRUE(found) << found.missing;
+    if (found.path != "libcublasLt.so.13") {
+        EXPECT_EQ(found.path, wheel);
+    }
+    const std::string toolkit = link("toolkit/lib/libcublasLt.so.13");
+    found = open_cublaslt(search, driver, compiler(13000));
+    EXPECT_EQ(found.path, toolkit);
+    EXPECT_EQ(found.version, CUBLAS_VERSION / 10000 * 1000 + CUBLAS_VERSION / 100 % 100 * 10);
+}
+
+TEST_F(CudaLibraries, VersionsHaveToGoTogether) {
+    Search search;
+    search.driver = LAZULI_FAKE_CUDA;
+    const Library driver = open_driver(search);
+    search.cublaslt = LAZULI_FAKE_CUBLASLT;
+    EXPECT_TRUE(open_cublaslt(search, driver, compiler(13000)));
+    Library lt = open_cublaslt(search, driver, compiler(12040));
+    EXPECT_TRUE(has(lt, "is of CUDA 13 and the NVRTC at libnvrtc of CUDA 12")) << lt.missing;
+    setenv("LAZULI_FAKE_CUBLASLT_VERSION", "120003", 1);
+    lt = open_cublaslt(search, driver, compiler(12040));
+    EXPECT_TRUE(has(lt, "has version 12.0; 12.1 is the oldest that does")) << lt.missing;
+    setenv("LAZULI_FAKE_CUBLASLT_VERSION", "120402", 1);
+    lt = open_cublaslt(search, driver, compiler(12040));
+    EXPECT_TRUE(lt) << lt.missing;
+    EXPECT_EQ(lt.version, 12040);
+    if (!why_no_nvrtc().empty())
+        GTEST_SKIP() << why_no_nvrtc();
+    Library old = driver;
+    old.version = 12080;
+    search = Search::from_environment();
+    search.nvrtc = search.nvrtc.empty() ? "/usr/local/cuda/lib64/libnvrtc.so.13" : search.nvrtc;
+    const Library nvrtc = open_nvrtc(search, old);
+    if (nvrtc.major() == 13) {
+        EXPECT_TRUE(has(nvrtc, "newer than the driver, which is of 12.8")) << nvrtc.missing;
+    }
+    EXPECT_TRUE(open_nvrtc(Search::from_environment(), driver));
+}
+
+TEST_F(CudaChild, DISABLED_TheDriverIsTooOld) {
+    Search search;
+    search.driver = LAZULI_FAKE_CUDA;
+    const Library driver = open_driver(search);
+    EXPECT_NE(driver.missing.find("has version 11.8; 12.0 is the oldest that does"), std::string::npos)
+        << driver.missing;
+}
+
+TEST_F(CudaChild, DISABLED_TheDriverHasNoDevice) {
+    Search search;
+    search.driver = LAZULI_FAKE_CUDA;
+    const Library driver = open_driver(search);
+    EXPECT_NE(driver.missing.find("does not start: no CUDA-capable device is detected (error 100)"),
+              std::string::npos)
+        << driver.missing;
+}
+
+TEST_F(CudaLibraries, AnOldDriverAndHiddenDevicesAreSaid) {
+    EXPECT_TRUE(run_child("TheDriverIsTooOld", {{"LAZULI_FAKE_CUDA_VERSION", "11080"}}));
+    EXPECT_TRUE(run_child("TheDriverHasNoDevice", {{"CUDA_VISIBLE_DEVICES", ""}}));
+}
+
+} // namespace
+} // namespace lz::test
