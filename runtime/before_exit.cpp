@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -17,12 +18,37 @@ constinit thread_local int inside_here = 0;
 constinit thread_local bool leaves = false;
 constinit pid_t main_thread = 0; ///< 0: it is not known
 
+double seconds(clockid_t clock) {
+    timespec t{};
+    clock_gettime(clock, &t);
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+/// What other threads of this process have computed.
+double others_computed() {
+    return seconds(CLOCK_PROCESS_CPUTIME_ID) - seconds(CLOCK_THREAD_CPUTIME_ID);
+}
+
+// On a machine that does much else, a compilation of a tenth of a second may take more than ten: it is not
+// stuck as long as somebody computes.
+constexpr double kStuck = 5, kAdvance = 0.01, kMost = 60; // seconds; of processor time: the latter two
+
 void leave() {
     leaves = true;
     leaving.store(true, std::memory_order_seq_cst);
-    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (inside.load(std::memory_order_seq_cst) > inside_here && std::chrono::steady_clock::now() < late)
+    const double limit = others_computed() + kMost;
+    double computed = others_computed(), since = seconds(CLOCK_MONOTONIC);
+    while (inside.load(std::memory_order_seq_cst) > inside_here) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        const double now = seconds(CLOCK_MONOTONIC), then = others_computed();
+        if (then > limit)
+            return;
+        if (then > computed + kAdvance) {
+            computed = then;
+            since = now;
+        } else if (now > since + kStuck) {
+            return;
+        }
+    }
 }
 
 /// Destructors of the main thread's variables run before those of any static object, also of those that are

@@ -1,13 +1,16 @@
 // Streams that are threads: order, waiting, priorities, backpressure, and their ends.
 #include "count_allocations.h"
 #include "runtime/allocator/caching_allocator.h"
+#include "runtime/before_exit.h"
 #include "runtime/cpu/backend.h"
 #include "virtual_support.h"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <ctime>
 #include <malloc.h>
 #include <sys/wait.h>
 #include <thread>
@@ -507,6 +510,33 @@ TEST(ProcessDeathTest, S68_leaving_main_in_the_middle_of_work_is_safe) {
             }
             launch(late.gpus[0], 0, append_digit, {late.value}, {7});
             late.wanted = 7;
+            std::exit(0);
+        },
+        testing::ExitedWithCode(0), "");
+}
+
+/// Ends main while a thread of it uses what exit destroys. It needs longer than exit waits for one that is
+/// stuck, as a compilation does on a machine that is busy otherwise.
+TEST(ProcessDeathTest, S68_leaving_main_waits_for_who_computes) {
+    testing::FLAGS_gtest_death_test_style = "threadsafe";
+    EXPECT_EXIT(
+        {
+            static constinit std::atomic<bool> inside{false};
+            static constinit std::atomic<bool> done{false};
+            // Among static objects, whose destructors run when exit has waited.
+            static const struct Used {
+                ~Used() { _exit(done ? 0 : 9); }
+            } used;
+            std::thread([] {
+                const BeforeExit before_exit;
+                inside = true;
+                const std::clock_t end = std::clock() + 6 * CLOCKS_PER_SEC; // of the process
+                while (std::clock() < end)
+                    ;
+                done = true;
+            }).detach();
+            while (!inside)
+                std::this_thread::yield();
             std::exit(0);
         },
         testing::ExitedWithCode(0), "");
