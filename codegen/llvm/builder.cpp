@@ -118,6 +118,16 @@ void Builder::call(llvm::Function *function, std::span<const Value> operands) {
     ir_->CreateCall(function, ArrayRef<Value>(operands.data(), operands.size()));
 }
 
+void Builder::call(const char *name, std::span<const Value> operands) {
+    std::vector<Type *> types;
+    for (const Value v : operands)
+        types.push_back(v->getType());
+    auto *signature = FunctionType::get(Type::getVoidTy(*context_), types, false);
+    FunctionCallee callee = module_->getOrInsertFunction(name, signature);
+    cast<Function>(callee.getCallee())->setDoesNotThrow();
+    ir_->CreateCall(callee, ArrayRef<Value>(operands.data(), operands.size()));
+}
+
 Block Builder::block(const char *name) {
     return BasicBlock::Create(*context_, name, function_);
 }

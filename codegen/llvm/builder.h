@@ -86,6 +86,8 @@ public:
     llvm::Function *outlined(const char *name, std::span<const Value> like,
                              const std::function<void(std::span<const Value>)> &body);
     void call(llvm::Function *function, std::span<const Value> operands);
+    /// Calls a function of the process by its name, which the loader knows (loader.cpp).
+    void call(const char *name, std::span<const Value> operands);
     Block block(const char *name = "");
     Block current() const;
     void set_block(Block block);

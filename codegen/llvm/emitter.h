@@ -151,10 +151,10 @@ private:
 
     // --- lanes.cpp: reductions along the vector
     void emit_lanes(const ir::Loop &loop, uint32_t id, Value begin, Value end);
-    void emit_lanes_across(const ir::Loop &loop, uint32_t id, Value begin, Value end);
     Values fold_chunk(const ir::Loop &loop, Value begin, Value end); ///< the results as scalars, in order
     Values fold_tiny(const ir::Loop &loop, Value begin, Value end);
     Values fold_in_registers(const ir::Loop &loop, Value begin, Value end, int parts, bool masked);
+    bool counts_positions(const ir::Loop &loop, const ir::Reduction &r) const;
     Values fold_in_memory(const ir::Loop &loop, Value begin, Value end);
     /// Accumulators of one reduction: `registers` values, and as many indices behind them for arg reductions.
     using Partials = std::vector<Values>;
@@ -164,6 +164,7 @@ private:
                  Value mask);
     void combine(const ir::Reduction &r, Values &into, const Values &from);
     Values halve(const ir::Loop &loop, Partials partials);
+    Values halve(const ir::Reduction &r, Values registers);
     void put_register(Value v, Value place);
     Value get_register(Elem e, Value place);
     Value spill(const Values &registers);
@@ -173,6 +174,22 @@ private:
         return static_cast<int>(ir::kLaneBytes / ir::size_of(r.dtype));
     }
     static bool is_arg(const ir::Reduction &r) { return r.op >= ir::ReduceOp::ArgMax; }
+
+    // --- chunks.cpp
+    using ChunkBody = std::function<Partials(Value lo, Value hi)>;
+    /// What a loop folds to, chunk by chunk; `start` has the identities.
+    Partials fold_chunks(const ir::Loop &loop, Value begin, Value end, const Partials &start,
+                         const ChunkBody &chunk, const std::function<void()> &preheader);
+    bool fold_partials(const ir::Loop &loop, uint32_t id, Value begin, Value end);
+    struct LevelItem;
+    struct Levels;
+    Values level_registers(const Levels &levels, const LevelItem &item);
+    Levels levels_of(const ir::Loop &loop, const Partials &start);
+    void fold_above(const Levels &levels, Value index, Value last, std::span<const Value> registers);
+    void add_to_registers(const ir::Reduction &r, Value index, Value value, Values &registers);
+    Values when(Value condition, const Values &values, const std::function<Values()> &then);
+    static Values flatten(const Partials &groups);
+    static Partials regroup(std::span<const Value> flat, const Partials &like);
 
     // --- grid.cpp, tiles.cpp
     void walk(std::span<const Value> counts, const std::function<void(std::span<const Value> index)> &item);

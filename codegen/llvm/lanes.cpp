@@ -41,33 +41,19 @@ void PhaseEmitter::emit_lanes(const Loop &loop, uint32_t id, Value begin, Value 
         });
         return forget(before);
     }
-    // One chunk is a loop of one iteration: it guards what is hoisted, and gives the identity for no element.
-    Value step = loop.chunk > 0 ? b_.i64(loop.chunk) : b_.smax(b_.sub(end, begin), b_.i64(1));
+    if (fold_partials(loop, id, begin, end))
+        return forget(before);
     const Partials start = identities(loop, 1, [](const Reduction &) { return size_t{1}; });
-    Values flat;
-    for (const Values &v : start)
-        flat.insert(flat.end(), v.begin(), v.end());
-    const auto chunk = [&](Value lo, std::span<const Value> carried) {
-        const Values part = fold_chunk(loop, lo, b_.smin(b_.add(lo, step), end));
-        Values totals(carried.begin(), carried.end());
-        size_t at = 0;
-        for (const Reduction &r : loop.reductions) {
-            combine(r, totals[at], is_arg(r) ? &totals[at + 1] : nullptr, part[at],
-                    is_arg(r) ? part[at + 1] : nullptr, nullptr);
-            at += is_arg(r) ? 2 : 1;
-        }
-        return totals;
-    };
-    flat = b_.loop(begin, end, step, flat, chunk, [&] {
+    const auto chunk = [&](Value lo, Value hi) { return regroup(fold_chunk(loop, lo, hi), start); };
+    const Partials totals = fold_chunks(loop, begin, end, start, chunk, [&] {
         hoist(loop.body, true);
         prepare(loop.body, loop.axis);
     });
     forget(before);
     std::vector<Emitted> slots;
-    size_t at = 0;
-    for (const Reduction &r : loop.reductions) {
-        slots.push_back({{flat[at++]}, false});
-        slots.push_back(is_arg(r) ? Emitted{{flat[at++]}, false} : Emitted{});
+    for (const Values &total : totals) {
+        slots.push_back({{total[0]}, false});
+        slots.push_back(total.size() > 1 ? Emitted{{total[1]}, false} : Emitted{});
     }
     results_[id] = std::move(slots);
 }
@@ -80,7 +66,7 @@ PhaseEmitter::Values PhaseEmitter::fold_chunk(const Loop &loop, Value begin, Val
     for (const Reduction &r : loop.reductions)
         registers = std::max(registers, lanes_of(r) / width_);
     const int cost = analysis_.cost(loop.body, loop.axis);
-    if (cost > kTurnsCost || Analysis::has_loop(loop.body) || registers > kMostRegisters)
+    if (s_.partials || cost > kTurnsCost || Analysis::has_loop(loop.body) || registers > kMostRegisters)
         return fold_in_memory(loop, begin, end);
     const bool light = cost <= kEachCost;
     return fold_in_registers(loop, begin, end, light ? registers : std::min(2, registers),
@@ -113,22 +99,21 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
     size_t most = 0;
     Values flat;
     for (size_t i = 0; i < partials.size(); ++i) {
-        most = std::max(most, registers(loop.reductions[i]));
+        const size_t n = registers(loop.reductions[i]);
+        most = std::max(most, n);
+        // A lane begins as if its first element had been there: of equals the first wins.
+        for (size_t j = 0; counts_positions(loop, loop.reductions[i]) && j < n; ++j)
+            partials[i][n + j] = b_.i32(static_cast<int32_t>(j) * width_, width_);
         flat.insert(flat.end(), partials[i].begin(), partials[i].end());
     }
-    const auto regroup = [&](std::span<const Value> all) {
-        size_t at = 0;
-        for (Values &group : partials)
-            for (Value &v : group)
-                v = all[at++];
-    };
+    const auto set = [&](std::span<const Value> all) { partials = regroup(all, partials); };
     const int64_t whole = static_cast<int64_t>(most) * width_;
     Value count = b_.sub(end, begin);
     Value walked = b_.bit_and(masked ? b_.add(count, b_.i64(whole - 1)) : count, b_.i64(-whole));
     Value last = b_.add(begin, walked);
     Value step = b_.i64(int64_t{parts} * width_);
     flat = b_.loop(begin, last, step, flat, [&](Value index, std::span<const Value> carried) {
-        regroup(carried);
+        set(carried);
         Context context = vector_context(loop.axis, index, width_, parts);
         if (masked)
             context.masks = lanes_below(b_.sub(end, index), parts);
@@ -138,6 +123,18 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
                 const size_t n = registers(r);
                 for (int part = 0; part < parts; ++part) {
                     const size_t at = static_cast<size_t>(part) % n;
+                    if (counts_positions(loop, r)) {
+                        Value &best = partials[i][at], &position = partials[i][n + at];
+                        Value value = operand(r.value, part);
+                        Value better = emit_better_later(b_, r.op, r.dtype, value, best);
+                        if (live(part))
+                            better = b_.bit_and(better, live(part));
+                        Value here = b_.add(b_.sub(index, begin), b_.i64(int64_t{part} * width_));
+                        best = b_.select(better, value, best);
+                        position =
+                            b_.select(better, b_.splat(b_.truncate(here, Elem::I32), width_), position);
+                        continue;
+                    }
                     combine(r, partials[i][at], is_arg(r) ? &partials[i][n + at] : nullptr,
                             operand(r.value, part), is_arg(r) ? operand(r.index, part) : nullptr, live(part));
                 }
@@ -153,9 +150,23 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
             next.insert(next.end(), group.begin(), group.end());
         return next;
     });
-    regroup(flat);
-    if (!masked)
-        fold_masked(loop, partials, begin, last, end);
+    set(flat);
+    for (size_t i = 0; i < partials.size(); ++i)
+        for (size_t n = registers(loop.reductions[i]), j = 0; j < n; ++j)
+            if (counts_positions(loop, loop.reductions[i])) {
+                Value &position = partials[i][n + j];
+                position = b_.add(b_.add(b_.zext(position, Elem::I64), b_.splat(begin, width_)),
+                                  b_.iota(Elem::I64, width_));
+            }
+    if (!masked) {
+        // At most once; chunks that are full, which most are, stay in registers.
+        const auto rest = [&](Value from, std::span<const Value> carried) {
+            set(carried);
+            fold_masked(loop, partials, begin, from, end);
+            return flatten(partials);
+        };
+        set(b_.loop(last, end, b_.sub(end, last), flatten(partials), rest));
+    }
     return halve(loop, std::move(partials));
 }
 
@@ -241,142 +252,40 @@ void PhaseEmitter::fold_masked(const Loop &loop, Partials &partials, Value origi
         partials[i] = reload(memory[i], loop.reductions[i]);
 }
 
-/// Lane i with lane i + h, for h from half of the lanes down: first whole registers, then within one.
 PhaseEmitter::Values PhaseEmitter::halve(const Loop &loop, Partials partials) {
     Values results;
-    for (size_t i = 0; i < partials.size(); ++i) {
-        const Reduction &r = loop.reductions[i];
-        Values values = std::move(partials[i]), indices;
-        if (is_arg(r)) {
-            indices.assign(values.begin() + static_cast<long>(values.size() / 2), values.end());
-            values.resize(values.size() / 2);
-        }
-        const auto fold = [&](Value &into, Value *into_index, Value from, Value from_index) {
-            combine(r, into, into_index, from, from_index, nullptr);
-        };
-        while (values.size() > 1) {
-            const size_t h = values.size() / 2;
-            for (size_t j = 0; j < h; ++j)
-                fold(values[j], is_arg(r) ? &indices[j] : nullptr, values[j + h],
-                     is_arg(r) ? indices[j + h] : nullptr);
-            values.resize(h);
-        }
-        Value value = values[0], index = is_arg(r) ? indices[0] : nullptr;
-        while (b_.lanes(value) > 1) {
-            const int h = b_.lanes(value) / 2;
-            Value low = b_.slice(value, 0, h), low_index = index ? b_.slice(index, 0, h) : nullptr;
-            fold(low, &low_index, b_.slice(value, h, h), index ? b_.slice(index, h, h) : nullptr);
-            value = low;
-            index = low_index;
-        }
-        results.push_back(value);
-        if (is_arg(r))
-            results.push_back(index);
-    }
+    for (size_t i = 0; i < partials.size(); ++i)
+        for (Value v : halve(loop.reductions[i], std::move(partials[i])))
+            results.push_back(v);
     return results;
 }
 
-/// A Lanes loop inside of a vector along another axis: its lanes are vectors in memory.
-void PhaseEmitter::emit_lanes_across(const Loop &loop, uint32_t id, Value begin, Value end) {
-    const Mark before = mark();
-    const int parts = ctx_.parts, width = ctx_.width;
-    Partials start = identities(loop, width, [&](const Reduction &) { return static_cast<size_t>(parts); });
-    struct Array {
-        Elem e;
-        Value memory;
-    };
-    std::vector<std::vector<Array>> arrays; // by reduction: one a part, then one a part for indices
-    for (size_t i = 0; i < start.size(); ++i) {
-        arrays.emplace_back();
-        for (Value v : start[i]) {
-            const Elem e = b_.elem(v);
-            const int64_t lanes = lanes_of(loop.reductions[i]);
-            arrays.back().push_back({e, b_.stack(e == Elem::I1 ? Elem::I8 : e, lanes * width)});
-        }
+/// Lane i with lane i + h, for h from half of the lanes down: first whole registers, then within one.
+PhaseEmitter::Values PhaseEmitter::halve(const Reduction &r, Values values) {
+    Values indices;
+    if (is_arg(r)) {
+        indices.assign(values.begin() + static_cast<long>(values.size() / 2), values.end());
+        values.resize(values.size() / 2);
     }
-    const auto at = [&](const Array &a, Value lane) {
-        return b_.element(a.e, a.memory, b_.mul(lane, b_.i64(width)));
+    const auto fold = [&](Value &into, Value *into_index, Value from, Value from_index) {
+        combine(r, into, into_index, from, from_index, nullptr);
     };
-    const auto get = [&](size_t i, Value lane) {
-        Values v;
-        for (const Array &a : arrays[i])
-            v.push_back(get_register(a.e, at(a, lane)));
-        return v;
-    };
-    const auto put = [&](size_t i, Value lane, const Values &v) {
-        for (size_t j = 0; j < v.size(); ++j)
-            put_register(v[j], at(arrays[i][j], lane));
-    };
-    const auto for_lanes = [&](int64_t count, const std::function<void(Value)> &body) {
-        b_.loop(b_.i64(0), b_.i64(count), b_.i64(1), {}, [&](Value lane, std::span<const Value>) -> Values {
-            body(lane);
-            return {};
-        });
-    };
-    Value step = loop.chunk > 0 ? b_.i64(loop.chunk) : b_.smax(b_.sub(end, begin), b_.i64(1));
-    Values flat;
-    for (const Values &v : start)
-        flat.insert(flat.end(), v.begin(), v.end());
-    const auto chunk = [&](Value lo, std::span<const Value> carried) {
-        for (size_t i = 0; i < start.size(); ++i)
-            for_lanes(lanes_of(loop.reductions[i]), [&](Value lane) { put(i, lane, start[i]); });
-        const auto element = [&](Value index, std::span<const Value>) -> Values {
-            const Mark inside = mark();
-            bind_axis(loop.axis, index);
-            emit_region(loop.body);
-            for (size_t i = 0; i < start.size(); ++i) {
-                const Reduction &r = loop.reductions[i];
-                Value lane = b_.bit_and(b_.sub(index, lo), b_.i64(lanes_of(r) - 1));
-                Values partial = get(i, lane), value;
-                for (int part = 0; part < parts; ++part)
-                    value.push_back(operand(r.value, part));
-                for (int part = 0; is_arg(r) && part < parts; ++part)
-                    value.push_back(operand(r.index, part));
-                combine(r, partial, value);
-                put(i, lane, partial);
-            }
-            unbind_axis(loop.axis);
-            forget(inside);
-            return {};
-        };
-        b_.loop(lo, b_.smin(b_.add(lo, step), end), b_.i64(1), {}, element);
-        Values totals;
-        size_t from = 0;
-        for (size_t i = 0; i < start.size(); ++i) {
-            const Reduction &r = loop.reductions[i];
-            for (int64_t h = lanes_of(r) / 2; h > 0; h /= 2)
-                for_lanes(h, [&](Value lane) {
-                    Values low = get(i, lane);
-                    combine(r, low, get(i, b_.add(lane, b_.i64(h))));
-                    put(i, lane, low);
-                });
-            Values total(carried.begin() + static_cast<long>(from),
-                         carried.begin() + static_cast<long>(from + start[i].size()));
-            combine(r, total, get(i, b_.i64(0)));
-            totals.insert(totals.end(), total.begin(), total.end());
-            from += start[i].size();
-        }
-        return totals;
-    };
-    flat = b_.loop(begin, end, step, flat, chunk, [&] { hoist(loop.body, true); });
-    forget(before);
-    std::vector<Emitted> slots;
-    size_t from = 0;
-    for (const Reduction &r : loop.reductions) {
-        const bool varies = is_varying(r.value) || (r.index != kNoValue && is_varying(r.index));
-        const auto take = [&] {
-            Emitted s{
-                {flat.begin() + static_cast<long>(from), flat.begin() + static_cast<long>(from) + parts},
-                varies};
-            if (!varies)
-                s.parts = {b_.extract(s.parts[0], 0)};
-            from += static_cast<size_t>(parts);
-            return s;
-        };
-        slots.push_back(take());
-        slots.push_back(is_arg(r) ? take() : Emitted{});
+    while (values.size() > 1) {
+        const size_t h = values.size() / 2;
+        for (size_t j = 0; j < h; ++j)
+            fold(values[j], is_arg(r) ? &indices[j] : nullptr, values[j + h],
+                 is_arg(r) ? indices[j + h] : nullptr);
+        values.resize(h);
     }
-    results_[id] = std::move(slots);
+    Value value = values[0], index = is_arg(r) ? indices[0] : nullptr;
+    while (b_.lanes(value) > 1) {
+        const int h = b_.lanes(value) / 2;
+        Value low = b_.slice(value, 0, h), low_index = index ? b_.slice(index, 0, h) : nullptr;
+        fold(low, &low_index, b_.slice(value, h, h), index ? b_.slice(index, h, h) : nullptr);
+        value = low;
+        index = low_index;
+    }
+    return is_arg(r) ? Values{value, index} : Values{value};
 }
 
 } // namespace lz::codegen

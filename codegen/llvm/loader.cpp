@@ -1,4 +1,5 @@
 #include "codegen/compiler.h"
+#include "codegen/llvm/fold_levels.h"
 #include "ir/diagnostic.h"
 
 #include <llvm/Config/llvm-config.h>
@@ -62,6 +63,15 @@ private:
     return name.str();
 }
 
+/// Of a function that emitted code calls.
+void *address_of(const std::string &name) {
+    if (name == kFoldLevelsSymbol)
+        return reinterpret_cast<void *>(fold_levels);
+    if (name == kFoldResultsSymbol)
+        return reinterpret_cast<void *>(fold_results);
+    return dlsym(RTLD_DEFAULT, name.c_str());
+}
+
 /// One link. JITLink works by continuations; in one process with this memory manager all of them run before
 /// `link` returns, so the results can be members.
 class Link final : public JITLinkContext {
@@ -82,7 +92,7 @@ public:
                 std::unique_ptr<JITLinkAsyncLookupContinuation> continuation) override {
         AsyncLookupResult found;
         for (const auto &[name, flags] : symbols) {
-            void *address = dlsym(RTLD_DEFAULT, text_of(name).c_str());
+            void *address = address_of(text_of(name));
             if (!address && flags != SymbolLookupFlags::WeaklyReferencedSymbol) {
                 continuation->run(
                     llvm::createStringError("there is no function " + text_of(name) + " in this process"));

@@ -28,8 +28,6 @@ void PhaseEmitter::emit_loop(uint32_t id) {
     const bool lanes = loop.order == LoopOrder::Lanes;
     if (lanes && ctx_.axis == kNoAxis)
         emit_lanes(loop, id, begin, end);
-    else if (lanes && !loop.reductions.empty())
-        emit_lanes_across(loop, id, begin, end);
     else
         emit_sequential(loop, id, begin, end);
 }
@@ -57,28 +55,23 @@ void PhaseEmitter::combine(const Reduction &r, Values &into, const Values &from)
                 nullptr);
 }
 
-namespace {
-
-std::vector<Value> flatten(const std::vector<std::vector<Value>> &groups) {
-    std::vector<Value> flat;
-    for (const auto &g : groups)
+PhaseEmitter::Values PhaseEmitter::flatten(const Partials &groups) {
+    Values flat;
+    for (const Values &g : groups)
         flat.insert(flat.end(), g.begin(), g.end());
     return flat;
 }
 
-std::vector<std::vector<Value>> regroup(std::span<const Value> flat,
-                                        const std::vector<std::vector<Value>> &like) {
-    std::vector<std::vector<Value>> groups;
+PhaseEmitter::Partials PhaseEmitter::regroup(std::span<const Value> flat, const Partials &like) {
+    Partials groups;
     size_t at = 0;
-    for (const auto &g : like) {
+    for (const Values &g : like) {
         groups.emplace_back(flat.begin() + static_cast<long>(at),
                             flat.begin() + static_cast<long>(at + g.size()));
         at += g.size();
     }
     return groups;
 }
-
-} // namespace
 
 void PhaseEmitter::emit_sequential(const Loop &loop, uint32_t id, Value begin, Value end) {
     const Mark before = mark();
@@ -115,25 +108,17 @@ void PhaseEmitter::emit_sequential(const Loop &loop, uint32_t id, Value begin, V
         forget(inside);
         return flatten(partials);
     };
-    const auto fold = [&](Value lo, Value hi, const std::function<void()> &preheader) {
-        return b_.loop(lo, hi, b_.i64(1), flatten(start), step, preheader);
-    };
     const auto preheader = [&] { hoist(loop.body, true); };
-    Values flat;
-    if (loop.chunk == 0 || loop.reductions.empty()) {
-        flat = fold(begin, end, preheader);
-    } else {
-        const auto chunk = [&](Value lo, std::span<const Value> carried) {
-            Partials totals = regroup(carried, start);
-            const Partials part = regroup(fold(lo, b_.smin(b_.add(lo, b_.i64(loop.chunk)), end), {}), start);
-            for (size_t i = 0; i < totals.size(); ++i)
-                combine(loop.reductions[i], totals[i], part[i]);
-            return flatten(totals);
-        };
-        flat = b_.loop(begin, end, b_.i64(loop.chunk), flatten(start), chunk, preheader);
-    }
+    const auto fold = [&](Value lo, Value hi, const std::function<void()> &before_first) {
+        return regroup(b_.loop(lo, hi, b_.i64(1), flatten(start), step, before_first), start);
+    };
+    Partials partials;
+    if (loop.chunk == 0 || loop.reductions.empty())
+        partials = fold(begin, end, preheader);
+    else
+        partials = fold_chunks(
+            loop, begin, end, start, [&](Value lo, Value hi) { return fold(lo, hi, {}); }, preheader);
     forget(before);
-    const Partials partials = regroup(flat, start);
     std::vector<Emitted> slots(2 * loop.reductions.size());
     for (size_t i = 0; i < partials.size(); ++i) {
         const Reduction &r = loop.reductions[i];

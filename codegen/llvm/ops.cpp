@@ -358,6 +358,15 @@ Value emit_better(Builder &b, ReduceOp op, DType dtype, Value value, Value index
     return b.bit_or(better, nan_wins);
 }
 
+Value emit_better_later(Builder &b, ReduceOp op, DType dtype, Value value, Value best) {
+    const bool max = op == ReduceOp::ArgMax;
+    if (!is_float(dtype))
+        return compare(b, max ? KOp::Gt : KOp::Lt, dtype, value, best);
+    // NaN is the extreme, and the first NaN stays.
+    Value not_worse = b.bit_not(compare(b, max ? KOp::Le : KOp::Ge, dtype, value, best));
+    return b.bit_and(not_worse, b.compare(Pred::Ord, best, best));
+}
+
 Value emit_identity(Builder &b, ReduceOp op, DType dtype, int lanes) {
     const bool low = op == ReduceOp::Max || op == ReduceOp::ArgMax;
     const auto bits = [&]() -> uint64_t {

@@ -30,6 +30,8 @@ Value emit_combine(Builder &b, const OpTarget &target, ir::ReduceOp op, ir::DTyp
 /// the smaller index is.
 Value emit_better(Builder &b, ir::ReduceOp op, ir::DType dtype, Value value, Value index, Value best,
                   Value best_index);
+/// The same where the value comes after what was best: equals change nothing.
+Value emit_better_later(Builder &b, ir::ReduceOp op, ir::DType dtype, Value value, Value best);
 
 /// What a reduction starts from, as a scalar or a splat.
 Value emit_identity(Builder &b, ir::ReduceOp op, ir::DType dtype, int lanes);

@@ -50,6 +50,8 @@ struct Partial {
     uint64_t value = 0;
     uint64_t index = 0;
 };
+/// Of each reduction of a loop, kBatch of them.
+using Partials = std::vector<Partial>;
 
 class Interpreter {
 public:
@@ -263,38 +265,54 @@ private:
             for (size_t r = 0; r < loop.reductions.size(); ++r)
                 std::fill_n(results.begin() + static_cast<long>(r * kBatch), kBatch,
                             empty(loop.reductions[r]));
-        for (int64_t from = 0; from < length; from += chunk) {
-            const std::vector<Partial> part = fold(loop, begin + from, std::min(chunk, length - from));
-            for (size_t i = 0; i < part.size(); ++i)
-                results[i] = from == 0 ? part[i] : combine(loop.reductions[i / kBatch], results[i], part[i]);
+        std::vector<Partials> level;
+        for (int64_t from = 0; from < length; from += chunk)
+            level.push_back(fold(loop, std::min(chunk, length - from), [&](int64_t k) {
+                std::fill_n(axis(loop.axis), kBatch, begin + from + k);
+                run(loop.body);
+                Partials element(loop.reductions.size() * kBatch);
+                for (size_t r = 0; r < loop.reductions.size(); ++r)
+                    for (int lane = 0; lane < lanes_; ++lane) {
+                        const Reduction &red = loop.reductions[r];
+                        element[r * kBatch + static_cast<size_t>(lane)] = {
+                            value(red.value)[lane], red.index == kNoValue ? 0 : value(red.index)[lane]};
+                    }
+                return element;
+            }));
+        while (level.size() > 1) {
+            std::vector<Partials> next;
+            const auto results = static_cast<int64_t>(level.size());
+            for (int64_t from = 0; from < results; from += chunk)
+                next.push_back(fold(loop, std::min(chunk, results - from),
+                                    [&](int64_t k) { return level[static_cast<size_t>(from + k)]; }));
+            level = std::move(next);
         }
+        if (!level.empty())
+            results = std::move(level[0]);
     }
 
-    /// One chunk of `count` elements from index `first`; a Partial for each reduction and batch lane.
-    std::vector<Partial> fold(const Loop &loop, int64_t first, int64_t count) {
+    /// One chunk of `count` elements, which `element` makes.
+    template <class F>
+    Partials fold(const Loop &loop, int64_t count, F &&element) {
         const size_t n = loop.reductions.size();
         const bool sequential = loop.order == LoopOrder::Sequential;
-        // partial[(reduction * batch + lane) * width + l]
+        // partial[reduction][lane of the batch * width + lane of the fold]
         std::vector<size_t> width(n);
-        std::vector<std::vector<Partial>> partial(n);
+        std::vector<Partials> partial(n);
         for (size_t r = 0; r < n; ++r) {
             width[r] = sequential ? 1 : static_cast<size_t>(kLaneBytes / size_of(loop.reductions[r].dtype));
             partial[r].assign(kBatch * width[r], empty(loop.reductions[r]));
         }
         for (int64_t k = 0; k < count; ++k) {
-            std::fill_n(axis(loop.axis), kBatch, first + k);
-            run(loop.body);
+            const Partials e = element(k);
             for (size_t r = 0; r < n; ++r)
-                for (int lane = 0; lane < lanes_; ++lane) {
-                    const Reduction &red = loop.reductions[r];
-                    const Partial element{value(red.value)[lane],
-                                          red.index == kNoValue ? 0 : value(red.index)[lane]};
-                    Partial &p =
-                        partial[r][static_cast<size_t>(lane) * width[r] + static_cast<size_t>(k) % width[r]];
-                    p = sequential && k == 0 ? element : combine(red, p, element);
+                for (size_t lane = 0; lane < static_cast<size_t>(lanes_); ++lane) {
+                    Partial &p = partial[r][lane * width[r] + static_cast<size_t>(k) % width[r]];
+                    const Partial &x = e[r * kBatch + lane];
+                    p = sequential && k == 0 ? x : combine(loop.reductions[r], p, x);
                 }
         }
-        std::vector<Partial> out(n * kBatch);
+        Partials out(n * kBatch);
         for (size_t r = 0; r < n; ++r)
             for (size_t lane = 0; lane < static_cast<size_t>(lanes_); ++lane) {
                 Partial *p = partial[r].data() + lane * width[r];
@@ -354,7 +372,7 @@ private:
     int lanes_ = 1;
     std::vector<uint64_t> values_; // by instruction and batch lane
     std::vector<int64_t> axis_;    // by axis and batch lane
-    std::vector<std::vector<Partial>> results_;
+    std::vector<Partials> results_;
     uint64_t product_[kBatch] = {};
     uint64_t *current_ = nullptr;
 };

@@ -146,6 +146,8 @@ private:
         put(cpu.block);
         put(cpu.tile_axis + 1);
         put(cpu.tile_block);
+        put(cpu.one_chunk);
+        put(cpu.partials);
         put(cpu.mr);
         put(cpu.nr);
         put(cpu.blocks);

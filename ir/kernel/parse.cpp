@@ -267,7 +267,7 @@ private:
         loop.axis = axis();
         loop.order = choose<LoopOrder>(kLoopOrders, "an order of a loop");
         if (s_.accept_word("chunk"))
-            loop.chunk = s_.integer_in("a chunk", 1, INT64_MAX);
+            loop.chunk = s_.integer_in("a chunk", 2, INT64_MAX);
         if (s_.accept_word("from"))
             loop.begin = value();
         if (s_.accept_word("to"))
@@ -335,6 +335,8 @@ private:
             if (s_.accept_word("by"))
                 cpu.tile_block = arg();
         }
+        cpu.one_chunk = s_.accept_word("one-chunk");
+        cpu.partials = s_.accept_word("partials");
         if (s_.accept_word("microkernel")) {
             cpu.mr = static_cast<int>(s_.integer_in("rows of a microkernel", 1, 4096));
             s_.expect_word("x");

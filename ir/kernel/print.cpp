@@ -198,6 +198,10 @@ private:
             text += fmt::format(" tile i{}", cpu.tile_axis);
         if (cpu.tile_block != kNoArg)
             text += " by " + arg_text(cpu.tile_block);
+        if (cpu.one_chunk)
+            text += " one-chunk";
+        if (cpu.partials)
+            text += " partials";
         if (contraction)
             text += fmt::format(" microkernel {} x {} blocks {} scratch b{}", cpu.mr, cpu.nr,
                                 arg_text(cpu.blocks), cpu.scratch);

@@ -51,6 +51,9 @@ struct CpuSchedule {
     /// `tile_block` x `block` elements.
     int tile_axis = -1;
     ArgId tile_block = kNoArg;
+    bool one_chunk = false; ///< reduced axes are at most one chunk of their order long
+    /// Reductions fold results of another phase: short, so that little is compiled for them.
+    bool partials = false;
     // Of contractions alone.
     int mr = 0, nr = 0;    ///< register tile of the microkernel
     ArgId blocks = kNoArg; ///< first of kContractionArgs arguments, see ContractionArg

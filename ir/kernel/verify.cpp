@@ -282,7 +282,9 @@ private:
         const Loop &loop = k_.loops[id];
         check(loop.axis < k_.axes.size() && !axis_[loop.axis],
               "loop l{} walks axis i{}, which is not there or walked already", id, loop.axis);
-        check(loop.chunk >= 0, "loop l{} has chunk {}", id, loop.chunk);
+        check(loop.chunk >= 0 && loop.chunk != 1, "loop l{} has chunk {}", id, loop.chunk);
+        check(loop.order == LoopOrder::Sequential || loop.reductions.empty() || !vector_grid_,
+              "loop l{} folds in lanes where the grid is the vector", id);
         if (loop.begin != kNoValue)
             value(loop.begin, DType::I64, "the begin of a loop");
         if (loop.end != kNoValue)
@@ -370,6 +372,7 @@ private:
         if (const auto *cpu = std::get_if<CpuSchedule>(&phase.schedule))
             verify_schedule(phase, *cpu);
         contraction_ = phase.contraction ? &*phase.contraction : nullptr;
+        vector_grid_ = phase.vector_grid;
         if (contraction_)
             verify_contraction(phase, *contraction_);
         verify_region(phase.body, [] {});
@@ -381,6 +384,7 @@ private:
     std::vector<State> value_, loop_;
     std::vector<bool> axis_; // walked by the grid or a loop around
     const Contraction *contraction_ = nullptr;
+    bool vector_grid_ = false; // of the open phase
 };
 
 } // namespace

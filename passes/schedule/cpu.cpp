@@ -4,6 +4,7 @@
 #include "passes/schedule/split_reduction.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -19,8 +20,10 @@ constexpr int64_t kItemBytes = 32 * 1024;
 constexpr int64_t kColumnBlock = 512;
 /// Of a work item of tiles: they go down its rows, so that what is read ahead is used.
 constexpr int64_t kTileColumns = 128, kTileRows = 512;
-/// With fewer rows than this, long rows are split among workers.
-constexpr int64_t kFewRows = 16;
+/// With fewer rows than this, rows that are longer than this are split among workers.
+constexpr int64_t kFewRows = 16, kSplitLength = 32768;
+/// Columns that are longer than this are.
+constexpr int64_t kSplitRows = 512;
 /// What one round of all pieces of a join writes, a part of a core's second-level cache; fitted on 1 MiB of
 /// it, where 64 to 512 KiB are alike (`bench_memory_bound`, cat).
 constexpr int64_t kRoundBytes = 256 << 10;
@@ -28,6 +31,15 @@ constexpr int64_t kRoundBytes = 256 << 10;
 constexpr int64_t kLongRun = 1024;
 /// Runs of at least this many bytes are whole lines mostly: they may be stored past the caches.
 constexpr int64_t kStreamedRun = 256;
+constexpr int64_t kLine = 64;
+/// Rows so long that the lines at their ends, which are written in parts, do not count.
+constexpr int64_t kLongRow = 4096;
+/// Operations for an element up to which a core waits for memory: 16 lanes and two of them a cycle are some
+/// 90 in the time in which an element is read and written at 10 GB/s; half of it, for narrower vectors.
+constexpr int kStreamedOperations = 48;
+/// Of a last-level cache, what one core may find its data in again: larger ones are made of slices that
+/// belong to groups of cores, and virtual machines report all of them (480 MiB were seen for two cores).
+constexpr int64_t kMostCache = 32 << 20;
 
 class CpuScheduler {
 public:
@@ -39,13 +51,13 @@ public:
         if (split_)
             kernel_ = split_reduction(kernel_, step_.segments[0]);
         choose_rounds();
-        const StoreTier stores = store_tier();
+        const bool bypass = may_bypass();
         for (size_t p = 0; p < kernel_.phases.size(); ++p) {
             kernel_.phases[p].on_cpu();
             if (kernel_.phases[p].contraction)
                 schedule_contraction(p);
             else
-                schedule_phase(kernel_.phases[p], stores);
+                schedule_phase(kernel_.phases[p], bypass);
         }
         place_scratch();
         count_items();
@@ -78,8 +90,8 @@ private:
         const Loop &loop = kernel_.loops[0];
         const int64_t length = extent(loop.axis);
         if (loop.order == LoopOrder::Sequential)
-            return length > kSequentialChunk;
-        return rows == 1 || (rows < kFewRows && length > 2 * kLaneChunk);
+            return length > kSplitRows;
+        return rows == 1 || (rows < kFewRows && length > kSplitLength);
     }
 
     /// Pieces of a join take turns, so that a row is written while it is in the cache.
@@ -107,10 +119,16 @@ private:
         return bytes;
     }
 
-    StoreTier store_tier() const {
+    /// Whether results are too large for the caches, and lie in long enough runs.
+    bool may_bypass() const {
         const bool whole_lines = step_.joined_rows == 1 || step_.joined_run >= kStreamedRun;
-        return whole_lines && bypasses_caches(target_, step_.device, stored_bytes()) ? StoreTier::Streaming
-                                                                                     : StoreTier::Cached;
+        return whole_lines && bypasses_caches(target_, step_.device, stored_bytes());
+    }
+
+    /// Results past the caches, where a phase waits for memory: not where it computes longer than that, nor
+    /// where rows begin within lines, whose parts are written twice.
+    StoreTier store_tier(const Phase &phase) const {
+        return computes_long(phase) || !stores_whole_lines(phase) ? StoreTier::Cached : StoreTier::Streaming;
     }
 
     // --- what a phase does
@@ -126,6 +144,44 @@ private:
     }
     static bool has_loop(const Region &region) {
         return std::ranges::find(region, Stmt::Loop, &Stmt::kind) != region.end();
+    }
+
+    /// Operations for an element, functions expanded.
+    bool computes_long(const Phase &phase) const {
+        Kernel one = kernel_;
+        one.phases = {phase};
+        expand_math(one);
+        int operations = 0;
+        const std::function<void(const Region &)> count = [&](const Region &region) {
+            for (const Stmt &stmt : region) {
+                if (stmt.kind == Stmt::Loop)
+                    count(one.loops[stmt.id].body);
+                else
+                    operations += info(one.instrs[stmt.id].op).operands > 0;
+            }
+        };
+        count(one.phases[0].body);
+        return operations > kStreamedOperations;
+    }
+
+    /// Whether each row of what is stored begins at a line, if memory does, or is long.
+    bool stores_whole_lines(const Phase &phase) const {
+        bool whole = true;
+        for_each_instr(phase.body, [&](const Instr &instr) {
+            if (instr.op != KOp::Store)
+                return;
+            const Access &access = kernel_.accesses[instr.access];
+            const int64_t bytes = size_of(kernel_.buffers[access.buffer].dtype);
+            const auto contiguous =
+                std::ranges::find(access.strides, StrideClass::Contiguous, &AxisStride::cls);
+            if (contiguous == access.strides.end())
+                return; // one element of a row
+            for (const LoweredSegment &segment : step_.segments) {
+                const int64_t row = extent(segment, contiguous->axis) * bytes;
+                whole = whole && (access.strides.size() == 1 || row % kLine == 0 || row >= kLongRow);
+            }
+        });
+        return whole;
     }
 
     int stored_element_bytes(const Phase &phase) const {
@@ -164,9 +220,28 @@ private:
         });
     }
 
-    void schedule_phase(Phase &phase, StoreTier stores) {
+    /// Whether all loops, which walk the same rows, reduce at most one chunk. Only sums have chunks: of
+    /// others it would be a class without need.
+    bool reduces_one_chunk(const Phase &phase) const {
+        bool sums = false;
+        for (const Stmt &stmt : phase.body) {
+            if (stmt.kind != Stmt::Loop)
+                continue;
+            const Loop &loop = innermost(kernel_.loops[stmt.id]);
+            sums = sums || loop.chunk > 0;
+            for (const LoweredSegment &segment : step_.segments)
+                if (split_ || extent(segment, loop.axis) > chunk_of(loop.order))
+                    return false;
+        }
+        return sums;
+    }
+
+    void schedule_phase(Phase &phase, bool bypass) {
         CpuSchedule &cpu = phase.on_cpu();
-        cpu.stores = stores;
+        if (bypass)
+            cpu.stores = store_tier(phase);
+        cpu.one_chunk = reduces_one_chunk(phase);
+        cpu.partials = split_ && &phase != &kernel_.phases[0];
         if (!phase.vector_grid) {
             for (const Stmt &stmt : phase.body)
                 if (stmt.kind == Stmt::Loop && tiny_everywhere(innermost(kernel_.loops[stmt.id]).axis))
@@ -278,8 +353,10 @@ RowLimits cpu_row_limits() {
 }
 
 bool bypasses_caches(const Target &target, Device, int64_t bytes) {
-    return target.modes.streaming_stores && !target.devices.empty() && target.devices[0].cache_bytes > 0 &&
-           bytes > target.devices[0].cache_bytes / 2;
+    if (!target.modes.streaming_stores || target.devices.empty())
+        return false;
+    const int64_t cache = std::min(target.devices[0].cache_bytes, kMostCache);
+    return cache > 0 && bytes > cache / 2;
 }
 
 } // namespace lz::passes

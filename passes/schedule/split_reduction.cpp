@@ -135,7 +135,7 @@ private:
             if (info(from_.instrs[phase_.body[i].id].op).cls == KOpClass::Check)
                 need(phase_.body[i].id, needed);
         copy_before_loop(needed);
-        const uint32_t loop = b_.begin_loop(chunk_axis_, LoopOrder::Sequential);
+        const uint32_t loop = b_.begin_loop(chunk_axis_, loop_.order, loop_.chunk);
         for (size_t r = 0; r < loop_.reductions.size(); ++r) {
             const KValue value = b_.load(partial(partials_[r]));
             const bool arg = is_arg(loop_.reductions[r]);

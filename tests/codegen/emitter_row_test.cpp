@@ -67,6 +67,11 @@ void expect_reduction(const Case &c) {
 constexpr ReduceOp kOps[] = {ReduceOp::Add, ReduceOp::Mul,    ReduceOp::Max,
                              ReduceOp::Min, ReduceOp::ArgMax, ReduceOp::ArgMin};
 constexpr DType kTypes[] = {DType::F32, DType::F64, DType::I64, DType::I32};
+/// Where the vector is the grid, loops are sequential.
+constexpr std::pair<LoopOrder, Form> kOrders[] = {{LoopOrder::Lanes, Form::Row},
+                                                  {LoopOrder::Sequential, Form::Row},
+                                                  {LoopOrder::Sequential, Form::Column},
+                                                  {LoopOrder::Sequential, Form::AcrossVector}};
 
 TEST(EmitterReduce, LanesFoldInTheDocumentedOrderAtEveryLength) {
     for (const int64_t n : {0, 1, 2, 15, 16, 17, 63, 64, 65, 200, 1000})
@@ -95,17 +100,28 @@ TEST(EmitterReduce, LongBodiesFoldInTheSameOrder) {
 }
 
 TEST(EmitterReduce, ChunksAreFoldedByThemselvesFirst) {
-    for (const int64_t chunk : {50, 64, 128})
+    for (const int64_t chunk : {2, 3, 50, 64, 128, 299, 300})
         for (const ReduceOp op : {ReduceOp::Add, ReduceOp::ArgMin})
-            for (const LoopOrder order : {LoopOrder::Lanes, LoopOrder::Sequential})
-                for (const Form form : {Form::Row, Form::Column, Form::AcrossVector})
-                    expect_reduction({op, DType::F32, 70, 300, order, chunk, false, form});
+            for (const auto &[order, form] : kOrders)
+                expect_reduction({op, DType::F32, 70, 300, order, chunk, false, form});
+    for (const DType t : kTypes)
+        for (const ReduceOp op : {ReduceOp::Add, ReduceOp::Mul})
+            for (const auto &[order, form] : kOrders)
+                expect_reduction({op, t, 20, 300, order, 7, false, form});
+}
+
+TEST(EmitterReduce, ResultsOfChunksAreFoldedByTheSameRuleToAnyDepth) {
+    // 8 and 9, 64 and 65, 512 and 513 chunks' elements fill levels, or begin a further one.
+    for (const int64_t n : {0, 1, 7, 8, 9, 15, 16, 17, 63, 64, 65, 72, 73, 511, 512, 513, 576, 577, 4096, 4097, 5000})
+        for (const auto &[order, form] : kOrders)
+            expect_reduction({ReduceOp::Add, DType::F32, 3, n, order, 8, false, form});
+    for (const auto &[order, form] : kOrders)
+        expect_reduction({ReduceOp::Add, DType::F64, 3, 100000, order, 10, false, form});
 }
 
 TEST(EmitterReduce, BoundsCountElementsFromTheBegin) {
-    for (const Form form : {Form::Row, Form::Column, Form::AcrossVector})
-        for (const LoopOrder order : {LoopOrder::Lanes, LoopOrder::Sequential})
-            expect_reduction({ReduceOp::Add, DType::F32, 40, 300, order, 64, true, form});
+    for (const auto &[order, form] : kOrders)
+        expect_reduction({ReduceOp::Add, DType::F32, 40, 300, order, 64, true, form});
 }
 
 TEST(EmitterReduce, ColumnsAreFoldedInVectors) {

@@ -139,11 +139,34 @@ TEST(KernelInterpreter, LanesFoldInTheDocumentedOrder) {
         const std::vector<float> in = random_floats(n);
         EXPECT_EQ(run_sum(sum(LoopOrder::Lanes, 0), in), sum_in_lanes(in)) << n;
     }
-    const std::vector<float> in = random_floats(1000);
-    float chunks = sum_in_lanes(std::span(in).subspan(0, 300));
-    for (const size_t begin : {300, 600, 900})
-        chunks += sum_in_lanes(std::span(in).subspan(begin, std::min<size_t>(300, 1000 - begin)));
-    EXPECT_EQ(run_sum(sum(LoopOrder::Lanes, 300), in), chunks);
+}
+
+/// Chunk by chunk, and then the chunks' sums likewise, until one is left.
+template <class Fold>
+float sum_in_chunks(std::vector<float> level, size_t chunk, Fold fold) {
+    while (level.size() > 1) {
+        std::vector<float> next;
+        for (size_t begin = 0; begin < level.size(); begin += chunk)
+            next.push_back(fold(std::span(level).subspan(begin, std::min(chunk, level.size() - begin))));
+        level = next;
+    }
+    return level[0];
+}
+float sum_in_turn(std::span<const float> in) {
+    return std::accumulate(in.begin() + 1, in.end(), in[0]);
+}
+
+TEST(KernelInterpreter, ResultsOfChunksAreFoldedByTheSameRule) {
+    for (const size_t n : {1, 7, 8, 9, 64, 65, 300, 1000, 5000})
+        for (const size_t chunk : {2, 8, 100, 300}) {
+            const std::vector<float> in = random_floats(n);
+            EXPECT_EQ(run_sum(sum(LoopOrder::Lanes, static_cast<int64_t>(chunk)), in),
+                      sum_in_chunks(in, chunk, sum_in_lanes))
+                << n << " in " << chunk;
+            EXPECT_EQ(run_sum(sum(LoopOrder::Sequential, static_cast<int64_t>(chunk)), in),
+                      sum_in_chunks(in, chunk, sum_in_turn))
+                << n << " in " << chunk;
+        }
 }
 
 TEST(KernelInterpreter, SequentialFoldsFromTheFirstElement) {

@@ -178,6 +178,8 @@ struct Fields {
                 visit(cpu->block);
                 visit(cpu->tile_axis);
                 visit(cpu->tile_block);
+                visit(cpu->one_chunk);
+                visit(cpu->partials);
                 visit(cpu->mr);
                 visit(cpu->nr);
                 visit(cpu->blocks);
