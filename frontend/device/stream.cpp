@@ -196,14 +196,14 @@ std::ostream &operator<<(std::ostream &out, const Stream &stream) {
 }
 
 Stream default_stream(const Device &device, Location loc) {
-    return Stream(std::make_shared<StreamState>(
-        ir::StreamRef{gpu(device, "default_stream", loc), ir::kDefaultStream}, 0));
+    return Stream(Stream::Handle{std::make_shared<StreamState>(
+        ir::StreamRef{gpu(device, "default_stream", loc), ir::kDefaultStream}, 0)});
 }
 
 Stream current_stream(const Device &device, Location loc) {
     const ir::Device at = gpu(device, "current_stream", loc);
     if (auto handle = Recorder::current().stream_handle(at))
-        return Stream(std::static_pointer_cast<StreamState>(handle));
+        return Stream(Stream::Handle{std::static_pointer_cast<StreamState>(handle)});
     return default_stream(detail::from_ir(at), loc);
 }
 

@@ -101,6 +101,14 @@ double Tensor::item_double(Location loc) const {
     }
 }
 
+float Tensor::item_float(Location loc) const {
+    // Volatile, so that it is not rounded before or after the environment is set.
+    const volatile double number = item_double(loc);
+    const ir::FloatEnvironment environment;
+    const volatile float rounded = static_cast<float>(number);
+    return rounded;
+}
+
 bool Tensor::item_bool(Location loc) const {
     const ir::DType dtype = node_of(*this, "item", loc)->type.dtype;
     if (ir::is_float(dtype)) // a subnormal number is not 0

@@ -132,6 +132,7 @@ TEST(FloatEnvironment, OneNumberIsReadAndEntersAsItIs) {
     constexpr int64_t large = (int64_t{1} << 53) + 1; // between two numbers of f64
     for (const Environment &e : environments()) {
         std::vector<double> items;
+        std::vector<float> narrow;
         std::vector<bool> truths;
         std::vector<Tensor> entered, integers;
         std::vector<uint8_t> filled;
@@ -139,6 +140,7 @@ TEST(FloatEnvironment, OneNumberIsReadAndEntersAsItIs) {
             e.enter();
             for (const auto &[x, wanted] : ready) {
                 items.push_back(x.item<double>());
+                narrow.push_back(x.item<float>());
                 truths.push_back(x.item<bool>());
                 entered.push_back(
                     (where(ones({3}, {.dtype = boolean}), x, zeros({3}, {.dtype = x.dtype()}))).eval());
@@ -154,6 +156,7 @@ TEST(FloatEnvironment, OneNumberIsReadAndEntersAsItIs) {
         }).join();
         for (size_t k = 0; k < ready.size(); ++k) {
             EXPECT_EQ(items[k], ready[k].second) << e.name;
+            EXPECT_EQ(narrow[k], static_cast<float>(ready[k].second)) << e.name;
             EXPECT_TRUE(truths[k]) << e.name;
             EXPECT_EQ(entered[k].to(f64).to_vector<double>(), std::vector<double>(3, ready[k].second))
                 << e.name;

@@ -58,6 +58,8 @@ TEST(Semantics, S10_programs_find_out_what_there_is) {
     EXPECT_EQ(lz::ones({2}, {.device = 1}).device(), kGpu1);
     EXPECT_EQ(lz::cuda::can_device_access_peer(0, 1), lz::cuda::can_device_access_peer(kGpu0, kGpu1));
     EXPECT_EQ(lz::default_stream(0).device(), kGpu0);
+    EXPECT_EQ(lz::Stream(0).device(), kGpu0);
+    EXPECT_EQ(lz::Stream(1, -1).device(), kGpu1);
     EXPECT_NO_THROW(lz::cuda::synchronize(0));
     EXPECT_TRUE(caught<lz::DeviceError>([] { lz::cuda::get_device_properties(4); }).has("cuda:4"));
     EXPECT_EQ(lz::try_gpu(3), Device::cuda(3));

@@ -81,7 +81,10 @@ private:
     friend LZ_API Stream default_stream(const Device &device, Location loc);
     friend LZ_API Stream current_stream(const Device &device, Location loc);
     friend LZ_API void set_stream(const Stream &stream);
-    explicit Stream(std::shared_ptr<detail::StreamState> state) : state_(std::move(state)) {}
+    struct Handle { ///< not a pointer alone, which 0 could be: it is the index of a device
+        std::shared_ptr<detail::StreamState> state;
+    };
+    explicit Stream(Handle handle) : state_(std::move(handle.state)) {}
 
     std::shared_ptr<detail::StreamState> state_;
 };

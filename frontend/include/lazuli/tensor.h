@@ -142,6 +142,8 @@ public:
     T item(Location loc = Location::current()) const {
         if constexpr (std::is_same_v<T, bool>)
             return item_bool(loc);
+        else if constexpr (std::is_same_v<T, float>)
+            return item_float(loc);
         else if constexpr (std::is_floating_point_v<T>)
             return static_cast<T>(item_double(loc));
         else
@@ -378,6 +380,8 @@ private:
 
     bool item_bool(Location loc) const;
     double item_double(Location loc) const;
+    /// Rounded in the library, whatever the caller's rounding mode and treatment of subnormal numbers are.
+    float item_float(Location loc) const;
     /// Throws StateError for what an integer of so many bytes does not have.
     int64_t item_int(bool is_signed, int bytes, Location loc) const;
     const void *read_pointer(std::optional<DType> dtype, Location loc) const;
