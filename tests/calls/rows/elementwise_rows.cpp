@@ -463,6 +463,9 @@ void assign(Oracle &o, int handle, const Array &value) {
         throw Mistake(ErrorType::DType, "an integer does not become a bool in place");
     if (value.shape != x.shape && broadcast(value.shape, x.shape) != x.shape)
         throw Mistake(ErrorType::Shape, "an in-place form keeps its shape");
+    // Only a number on the CPU can meet this: it is not brought to where the other operand is.
+    if (value.device >= 0 && value.device != x.device && !automatic_transfers())
+        throw Mistake(ErrorType::Device, "an in-place form keeps its device", true);
     Array now = converted(broadcast_to(value, x.shape), x.dtype);
     now.device = x.device;
     o.change(handle, std::move(now));
