@@ -51,6 +51,10 @@ void *FaultInjectingBackend::allocate_pinned(size_t bytes) {
     count("allocate_pinned", ir::ErrorKind::OutOfMemory);
     return backend_.allocate_pinned(bytes);
 }
+ir::Fault *FaultInjectingBackend::allocate_faults(size_t count_of_faults) {
+    count("allocate_faults", ir::ErrorKind::OutOfMemory);
+    return backend_.allocate_faults(count_of_faults);
+}
 bool FaultInjectingBackend::can_access_peer(const Backend &other) const {
     return backend_.can_access_peer(inside(other));
 }

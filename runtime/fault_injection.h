@@ -12,7 +12,7 @@ namespace lz::runtime {
 /// now, of those that may fail; or all from then on (`lose_at`), as if the device had gone. Calls that do not
 /// fail (noexcept ones, `record`, questions that need no device) are passed on uncounted, and so are
 /// `reached`, `pending` and `synchronize` until the device is lost. Failures are those the call's contract
-/// names: OutOfMemory from `allocate` and `allocate_pinned`, Compile from `load`, Cuda when the device is
+/// names: OutOfMemory from what allocates, Compile from `load`, Cuda when the device is
 /// lost, and Device from the rest.
 class FaultInjectingBackend : public Backend {
 public:
@@ -35,6 +35,10 @@ public:
     size_t free_memory() const override { return backend_.free_memory(); }
     void *allocate_pinned(size_t bytes) override;
     void free_pinned(void *memory, size_t bytes) noexcept override { backend_.free_pinned(memory, bytes); }
+    ir::Fault *allocate_faults(size_t count) override;
+    void free_faults(ir::Fault *faults, size_t count) noexcept override {
+        backend_.free_faults(faults, count);
+    }
     bool can_access_peer(const Backend &other) const override;
     void set_peer_access(Backend &other, bool enable) override;
     void copy(void *to, const void *from, size_t bytes, StreamId stream, OnDone done = {}) override;

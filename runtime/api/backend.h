@@ -102,6 +102,13 @@ public:
     virtual void *allocate_pinned(size_t bytes) = 0; ///< aligned to 512; throws Failure(OutOfMemory)
     virtual void free_pinned(void *memory, size_t bytes) noexcept = 0;
 
+    /// Memory for so many faults, all clear: launches and calls on the device's streams write them, and the
+    /// host reads them, at the same addresses, when a moment after these has been reached. Throws
+    /// Failure(OutOfMemory).
+    virtual ir::Fault *allocate_faults(size_t count) = 0;
+    /// Nothing that may write them is on a stream any more.
+    virtual void free_faults(ir::Fault *faults, size_t count) noexcept = 0;
+
     /// Whether the device can address the memory of `other`, a GPU of the same kind.
     virtual bool can_access_peer(const Backend &other) const = 0;
     /// Throws Failure(Device) where it cannot.
@@ -146,7 +153,7 @@ public:
     /// One phase over the work items of all segments, in order on `stream`. Segment s has the items
     /// [ends[s - 1], ends[s]) of the launch, numbered from 0 for its own frame. On a stream that runs later
     /// everything that is pointed to is copied before the call returns, but for what frames[].fault points
-    /// to, which stays until the launch is done (it is host memory that the device can write).
+    /// to, which stays until the launch is done (it is the device's allocate_faults').
     struct Launch {
         void *entry;
         const ir::KernelFrame *frames; ///< one a segment

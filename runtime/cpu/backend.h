@@ -33,6 +33,9 @@ public:
     void *allocate_pinned(size_t bytes) override { return allocate(bytes); }
     void free_pinned(void *memory, size_t bytes) noexcept override { free(memory, bytes); }
 
+    ir::Fault *allocate_faults(size_t count) override { return new ir::Fault[count]; }
+    void free_faults(ir::Fault *faults, size_t /*count*/) noexcept override { delete[] faults; }
+
     bool can_access_peer(const Backend &) const override { return false; }
     void set_peer_access(Backend &other, bool enable) override;
 

@@ -158,8 +158,7 @@ private:
 
     void look_at(const Layout::Action &action, Blame &blame) {
         if (action.settles)
-            blame.settle(action.step,
-                         {state_->faults.get() + action.faults, state_->faults.get() + action.end_faults});
+            blame.settle(action.step, state_->faults_of(action));
         Lost *const device = lost(action.backend);
         if (!device)
             return;

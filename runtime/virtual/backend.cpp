@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 namespace lz::runtime {
@@ -175,6 +176,20 @@ bool VirtualBackend::is_pinned(const void *memory) const {
     return machine_->pinned->holds(memory);
 }
 
+ir::Fault *VirtualBackend::allocate_faults(size_t count) {
+    void *const memory = machine_->pinned->allocate(std::max<size_t>(count, 1) * sizeof(ir::Fault));
+    if (!memory)
+        refuse(ir::ErrorKind::OutOfMemory,
+               fmt::format("{}: the host has no pinned memory for {} faults.", name(), count));
+    auto *const faults = static_cast<ir::Fault *>(memory);
+    std::uninitialized_value_construct_n(faults, count);
+    return faults;
+}
+
+void VirtualBackend::free_faults(ir::Fault *faults, size_t /*count*/) noexcept {
+    machine_->pinned->free(faults);
+}
+
 // --- peers and addresses
 
 bool VirtualBackend::can_access_peer(const Backend &other) const {
@@ -235,6 +250,14 @@ void VirtualBackend::translate(const char *what, std::span<void *> pointers) con
                        what, name(), pointer, place.side == Side::Pinned ? "pinned" : "pageable", name()));
         pointer = place.bytes;
     }
+}
+
+void VirtualBackend::check_fault(const char *what, const ir::Fault *fault) const {
+    if (fault && !machine_->pinned->holds(fault)) [[unlikely]]
+        refuse(ir::ErrorKind::Cuda,
+               fmt::format("{} on {}: its faults are at the address {}, where {} cannot write them "
+                           "(allocate_faults).",
+                           what, name(), static_cast<const void *>(fault), name()));
 }
 
 // --- streams
@@ -351,6 +374,8 @@ void VirtualBackend::launch(const Launch &launch, StreamId stream, OnDone done) 
     on.put(StreamQueue::Kind::Work, packed_size(launch), run_packed_launch, std::move(done),
            [&](void *packed) -> std::optional<TimeSpan> {
                translate("launch", pack(launch, packed));
+               for (uint32_t s = 0; s < launch.segments; ++s)
+                   check_fault("launch", launch.frames[s].fault);
                if (!clock())
                    return std::nullopt;
                return clock()->work(ref(stream), launch.bytes, launch.flops);
@@ -363,6 +388,7 @@ void VirtualBackend::call(const Call &call, StreamId stream, OnDone done) {
     on.put(StreamQueue::Kind::Work, packed_size(call), run_packed_call, std::move(done),
            [&](void *packed) -> std::optional<TimeSpan> {
                translate("library call", pack(call, packed));
+               check_fault("library call", call.args.fault);
                if (!clock())
                    return std::nullopt;
                return clock()->work(ref(stream), call.bytes, call.flops);

@@ -63,6 +63,10 @@ public:
     /// Whether an address is in memory that allocate_pinned of one of the machine's GPUs gave.
     bool is_pinned(const void *memory) const;
 
+    /// Pinned memory; a launch or call that would write its faults elsewhere is refused.
+    ir::Fault *allocate_faults(size_t count) override;
+    void free_faults(ir::Fault *faults, size_t count) noexcept override;
+
     bool can_access_peer(const Backend &other) const override;
     void set_peer_access(Backend &other, bool enable) override;
 
@@ -106,6 +110,7 @@ private:
 
     Place find(const char *what, const void *address, size_t bytes) const;
     void translate(const char *what, std::span<void *> pointers) const;
+    void check_fault(const char *what, const ir::Fault *fault) const;
     StreamQueue &queue(StreamId stream);
     ir::StreamRef ref(StreamId stream) const { return {device_, stream}; }
     void release_retired(bool all) noexcept;

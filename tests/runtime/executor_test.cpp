@@ -263,7 +263,7 @@ TEST_F(Failing, ALaunchThatTheDeviceRefusesIsBlamedOnItsStep) {
     for (int64_t n = 1; n <= 5; ++n) {
         FaultInjectingBackend faulty(backend);
         auto program = b.load(faulty, allocator);
-        faulty.fail_at(n);
+        faulty.fail_at(n + 1); // the first call is for the memory of faults
         RunReport report = run(*program);
         ASSERT_EQ(report.failures.size(), 1u) << n;
         EXPECT_EQ(report.failures[0].failure.kind(), ir::ErrorKind::Device);
@@ -278,8 +278,8 @@ TEST_F(Failing, TwoFailuresAreTwoReports) {
     FaultInjectingBackend faulty(backend);
     auto program = b.load(faulty, allocator);
     inputs[0] = {1, 77};
-    faulty.fail_at(
-        3); // launches: y + 1, the checked one, unharmed + 1 (what depends on the checked one is left out)
+    faulty.fail_at(4); // memory for faults; launches: y + 1, the checked one, unharmed + 1 (what depends on
+                       // the checked one is left out)
     RunReport report = run(*program);
     ASSERT_EQ(report.failures.size(), 2u);
     EXPECT_THAT(report.failures[0].results, ElementsAre(0, 1, 3));

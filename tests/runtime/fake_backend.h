@@ -40,6 +40,8 @@ public:
     size_t free_memory() const override { return capacity_ - used_; }
     void *allocate_pinned(size_t bytes) override { return allocate(bytes); }
     void free_pinned(void *memory, size_t bytes) noexcept override { free(memory, bytes); }
+    ir::Fault *allocate_faults(size_t count) override { return new ir::Fault[count]; }
+    void free_faults(ir::Fault *faults, size_t) noexcept override { delete[] faults; }
     bool can_access_peer(const Backend &) const override { return false; }
     void set_peer_access(Backend &, bool) override {}
 

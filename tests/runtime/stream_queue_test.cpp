@@ -450,13 +450,14 @@ TEST(Streams, WhatACallbackThrewEndsWithAFullStop) {
 
 TEST(Streams, MissingScratchIsAFaultAndNoLoss) {
     Gpus gpus(1);
-    ir::Fault fault;
+    ir::Fault *const fault = gpus[0].allocate_faults(1);
     Backend::Call call{};
     call.function = [](const LibraryArgs &) { throw std::bad_alloc(); };
-    call.args.fault = &fault;
+    call.args.fault = fault;
     gpus[0].call(call, 0);
     finish(gpus[0], 0);
-    EXPECT_EQ(fault.code.load(), static_cast<int32_t>(ir::FaultCode::OutOfMemory));
+    EXPECT_EQ(fault->code.load(), static_cast<int32_t>(ir::FaultCode::OutOfMemory));
+    gpus[0].free_faults(fault, 1);
 }
 
 // --- processes

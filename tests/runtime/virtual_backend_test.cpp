@@ -255,6 +255,43 @@ TEST(VirtualGpu, WhatALaunchPointsToIsCopiedBeforeTheCallReturns) {
         gpus[0].free(value, 64);
 }
 
+/// A device writes its faults where it can: what is not its own memory for them is no more use than on a GPU.
+TEST(VirtualGpu, FaultsAreWhereTheDeviceCanWriteThem) {
+    Gpus gpus(2);
+    ir::Fault *const faults = gpus[0].allocate_faults(3);
+    for (int f = 0; f < 3; ++f)
+        EXPECT_EQ(faults[f].code.load(), 0);
+    void *const scratch = gpus[0].allocate(64);
+    Backend::Call call{};
+    call.function = [](const LibraryArgs &args) {
+        args.fault->value = static_cast<int64_t>(args.scratch.size());
+        args.scratch[63] = std::byte{1}; // bytes of the device, not its addresses
+        args.fault->code.store(static_cast<int32_t>(ir::FaultCode::IndexOutOfRange));
+    };
+    call.args.fault = faults + 2;
+    call.args.scratch = {static_cast<std::byte *>(scratch), 64};
+    gpus[0].call(call, 0);
+    gpus[0].synchronize(0, gpus[0].record(0));
+    EXPECT_EQ(faults[2].code.load(), static_cast<int32_t>(ir::FaultCode::IndexOutOfRange));
+    EXPECT_EQ(faults[2].value, 64);
+    EXPECT_EQ(faults[1].code.load(), 0);
+
+    ir::Fault of_the_host;
+    call.args.fault = &of_the_host;
+    EXPECT_THAT(failure_of([&] { gpus[0].call(call, 0); }).message(),
+                HasSubstr("where cuda:0 cannot write them (allocate_faults)"));
+    ir::KernelFrame frame{nullptr, nullptr, nullptr, &of_the_host};
+    const int64_t items = 1;
+    Backend::Launch launch{};
+    launch.frames = &frame;
+    launch.ends = &items;
+    launch.segments = 1;
+    EXPECT_THAT(failure_of([&] { gpus[0].launch(launch, 0); }).message(),
+                HasSubstr("launch on cuda:0: its faults are at the address"));
+    gpus[0].free(scratch, 64);
+    gpus[0].free_faults(faults, 3);
+}
+
 TEST(VirtualGpu, LibraryCallsAreTheCpus) {
     Gpus gpus(1);
     const std::array<float, 4> in = {1, 2, 3, 4};
@@ -263,14 +300,15 @@ TEST(VirtualGpu, LibraryCallsAreTheCpus) {
     Backend::Call call{};
     call.function = gpus[0].find_library("cumsum");
     ASSERT_NE(call.function, nullptr);
-    ir::Fault fault;
+    ir::Fault *const fault = gpus[0].allocate_faults(1);
     {
         void *buffers[] = {from, to};
         const int64_t ints[] = {static_cast<int64_t>(ir::DType::F32), 1, 4, 1};
-        call.args = {buffers, ints, &fault};
+        call.args = {buffers, ints, fault};
         gpus[0].call(call, 0);
     }
     EXPECT_EQ((read<std::array<float, 4>>(gpus[0], to)), (std::array<float, 4>{1, 3, 6, 10}));
+    gpus[0].free_faults(fault, 1);
     gpus[0].free(from, 16);
     gpus[0].free(to, 16);
 }

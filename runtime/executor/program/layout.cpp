@@ -26,6 +26,8 @@ LoadedProgram::Layout::Layout(const ir::Program &program, const std::vector<Prog
         LZ_CHECK(slot < devices.size(), "an arena is on a device that is not there");
         LZ_CHECK(!arena.pinned || devices[slot].pinned, "a Program wants pinned memory where there is none");
     }
+    for (const DeviceSlot &device : devices)
+        faults.push_back({device.backend});
     CodeTable code(devices.size(), std::vector<const LoadedKernel *>(program.kernels.size()));
     for (const ProgramKernel &k : kernels) {
         LZ_CHECK(device_slot(k.device) < devices.size() && k.kernel < program.kernels.size(),
@@ -99,7 +101,8 @@ void LoadedProgram::Layout::add_action(const ir::Step &step, uint32_t s, Backend
     const bool cpu = step.device == ir::kCpu;
     const ir::StreamRef stream{step.device, cpu ? ir::kHostWorkerStream : step.stream};
     cpu_only = cpu_only && cpu;
-    actions.push_back({step.kind, s, backend, index, track_of(backend, stream)});
+    actions.push_back({step.kind, s, backend, index, static_cast<uint32_t>(device_slot(step.device)),
+                       track_of(backend, stream)});
     actions.back().settles = step.kind == ir::StepKind::Library || step.kind == ir::StepKind::Copy;
 }
 
@@ -120,10 +123,12 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
                          code.phases.size()));
     const auto first_frame = static_cast<uint32_t>(frames.size());
     const size_t first_action = actions.size();
-    // One for each check. The first also says that a worker has no scratch; who has neither has none, so that
-    // nobody has to look at it.
-    const uint32_t faults = std::max(checks_of(kernel), step.worker_bytes > 0 ? 1u : 0u);
-    const uint32_t first_fault = num_faults;
+    // One for each check. The first also says that a worker has no scratch. A kernel that can fail in neither
+    // way has no faults, and nobody looks for them.
+    const uint32_t each = std::max(checks_of(kernel), step.worker_bytes > 0 ? 1u : 0u);
+    const auto slot = static_cast<uint32_t>(device_slot(step.device));
+    uint32_t &next_fault = faults[slot].count;
+    const uint32_t first_fault = next_fault;
     for (const ir::Segment &segment : step.segments) {
         LZ_CHECK(segment.buffers.size() == kernel.buffers.size() &&
                      segment.args.size() == kernel.args.size() &&
@@ -133,8 +138,8 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
         uint32_t pointers = add_pointers(segment.buffers);
         uint32_t first_arg = add_args(segment.args);
         frames.push_back({pointers, first_arg, static_cast<uint32_t>(scalars.size()),
-                          faults > 0 ? num_faults : ir::kNone, code.module->code()});
-        num_faults += faults;
+                          each > 0 ? next_fault : ir::kNone, slot, code.module->code()});
+        next_fault += each;
         scalars.insert(scalars.end(), segment.scalars.begin(), segment.scalars.end());
     }
     for (size_t p = 0; p < kernel.phases.size(); ++p) {
@@ -157,7 +162,7 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
         return;
     actions.back().settles = true;
     actions.back().faults = first_fault;
-    actions.back().end_faults = num_faults;
+    actions.back().end_faults = next_fault;
 }
 
 void LoadedProgram::Layout::add_call(const ir::Program &program, uint32_t s, Backend *backend) {
@@ -171,15 +176,16 @@ void LoadedProgram::Layout::add_call(const ir::Program &program, uint32_t s, Bac
     LZ_CHECK(function, fmt::format("step {} calls `{}`, which the library of {} does not have", s,
                                    step.symbol, ir::to_string(step.device)));
     add_action(step, s, backend, static_cast<uint32_t>(calls.size()));
+    uint32_t &next_fault = faults[device_slot(step.device)].count;
     uint32_t pointers = add_pointers(step.operands);
     const uint32_t scratch = add_pointers({step.scratch});
     uint32_t first_arg = add_args(step.ints);
     const int64_t scratch_bytes = step.scratch == ir::kNone ? 0 : program.buffers[step.scratch].bytes;
     calls.push_back({function, pointers, static_cast<uint32_t>(step.operands.size()), first_arg,
                      static_cast<uint32_t>(step.ints.size()), scratch, static_cast<size_t>(scratch_bytes),
-                     num_faults, step.bytes, step.flops});
-    actions.back().faults = num_faults;
-    actions.back().end_faults = ++num_faults;
+                     next_fault, step.bytes, step.flops});
+    actions.back().faults = next_fault;
+    actions.back().end_faults = ++next_fault;
 }
 
 uint32_t LoadedProgram::Layout::add_pointers(const std::vector<uint32_t> &buffers) {

@@ -27,7 +27,8 @@ struct LoadedProgram::Layout {
     /// Offsets of a frame's arrays. A frame that has faults has its own, as KernelFrame::fault says.
     struct Frame {
         uint32_t pointers, args, scalars;
-        uint32_t faults = ir::kNone; ///< kNone: it has none
+        uint32_t faults = ir::kNone; ///< of the device's; kNone: it has none
+        uint32_t slot = 0;           ///< of the device
         const void *code = nullptr;
     };
     std::vector<Frame> frames;
@@ -67,10 +68,11 @@ struct LoadedProgram::Layout {
         Backend *backend;
         uint32_t
             index; ///< of launches, calls, or the event; Copy: of the first of two pointers; effects: of args
+        uint32_t slot;                       ///< of the device
         uint32_t track;                      ///< index in `tracks`: the stream of runs on streams
         uint32_t skip = ir::kNone;           ///< Copy of a part: of args, the bytes before it
         bool settles = false;                ///< the last of its step: what was lost is known after it
-        uint32_t faults = 0, end_faults = 0; ///< of all segments, to look at when the step has run
+        uint32_t faults = 0, end_faults = 0; ///< the device's, of all segments, to look at when it has run
         // Runs on streams: before the action, its stream waits for earlier runs' uses of this memory, and for
         // the moments of the start of these homes.
         uint32_t touches = 0, end_touches = 0;
@@ -105,7 +107,12 @@ struct LoadedProgram::Layout {
     uint32_t num_params = 0;
     bool cpu_only = true;
     bool can_fault = false;
-    uint32_t num_faults = 0;
+    /// By device: how many faults its steps write.
+    struct Faults {
+        Backend *backend = nullptr;
+        uint32_t count = 0;
+    };
+    std::vector<Faults> faults;
 
     Layout(const ir::Program &program, const std::vector<ProgramKernel> &kernels,
            const std::vector<DeviceSlot> &devices);

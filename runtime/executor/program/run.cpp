@@ -214,7 +214,7 @@ Backend::Call LoadedProgram::Run::call_of(const Layout::Action &action) {
     return {call.function,
             {.buffers = {state_.pointers.data() + call.pointers, call.num_pointers},
              .ints = {state_.args.data() + call.args, call.num_args},
-             .fault = &state_.faults[call.fault],
+             .fault = &state_.faults[action.slot].all()[call.fault],
              .scratch = {static_cast<std::byte *>(state_.pointers[call.scratch]), call.scratch_bytes},
              .stream = {program_.steps[action.step].device, stream_of(action)}},
             call.bytes,
@@ -312,8 +312,8 @@ void LoadedProgram::Run::perform_profiled(const Layout::Action &action) {
 void LoadedProgram::Run::check(const Layout::Action &action) {
     if (on_streams_)
         return;
-    for (uint32_t f = action.faults; f < action.end_faults; ++f)
-        if (state_.faults[f].code.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    for (const ir::Fault &fault : state_.faults_of(action))
+        if (fault.code.load(std::memory_order_relaxed) != 0) [[unlikely]] {
             settle(action);
             return;
         }
@@ -322,7 +322,7 @@ void LoadedProgram::Run::check(const Layout::Action &action) {
 void LoadedProgram::Run::settle(const Layout::Action &action) {
     if (!action.settles)
         return;
-    blame().settle(action.step, on_streams_ ? std::span<ir::Fault>() : faults_of(action));
+    blame().settle(action.step, on_streams_ ? std::span<ir::Fault>() : state_.faults_of(action));
 }
 
 /// All segments of the action's step are lost: it did not run, or not to its end.
@@ -336,7 +336,7 @@ void LoadedProgram::Run::fail(const Layout::Action &action, const ir::Failure &f
         unordered_[action.track] = number;
     }
     if (!on_streams_)
-        for (ir::Fault &fault : faults_of(action))
+        for (ir::Fault &fault : state_.faults_of(action))
             fault.code.store(0, std::memory_order_relaxed);
 }
 

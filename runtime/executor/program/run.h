@@ -45,9 +45,6 @@ private:
         return on_streams_ ? state_.tracks[action.track].stream : ir::kHostStream;
     }
     Blame &blame();
-    std::span<ir::Fault> faults_of(const Layout::Action &action) {
-        return {state_.faults.get() + action.faults, state_.faults.get() + action.end_faults};
-    }
 
     const LoadedProgram &loaded_;
     const ir::Program &program_;

@@ -45,10 +45,11 @@ static_assert(std::size(kToSlot) == ir::kNumDTypes && static_cast<int>(ir::DType
 LoadedProgram::State::State(const ir::Program &program, const Layout &layout)
     : memory(program.buffers.size() + 1), pointers(layout.pointer_buffers.size()),
       pointer_buffers(layout.pointer_buffers), args(layout.args), scalars(layout.scalars.size()),
-      faults(std::make_unique<ir::Fault[]>(layout.num_faults)), event_ticks(program.num_events),
-      event_tracks(program.num_events), arenas(program.arenas.size()), home_ticks(layout.homes.size()),
-      end_ticks(layout.tracks.size()), noted(layout.num_params + program.results.size()),
-      num_faults(layout.num_faults) {
+      event_ticks(program.num_events), event_tracks(program.num_events), arenas(program.arenas.size()),
+      home_ticks(layout.homes.size()), end_ticks(layout.tracks.size()),
+      noted(layout.num_params + program.results.size()) {
+    for (const Layout::Faults &f : layout.faults)
+        faults.emplace_back(f.backend, f.count);
     guards.reserve(layout.tracks.size());
     for (const Layout::Track &track : layout.tracks)
         tracks.push_back(track.stream);
@@ -62,7 +63,7 @@ LoadedProgram::State::State(const ir::Program &program, const Layout &layout)
     frames.reserve(layout.frames.size());
     for (const Layout::Frame &f : layout.frames)
         frames.push_back({pointers.data() + f.pointers, args.data() + f.args, scalars.data() + f.scalars,
-                          f.faults != ir::kNone ? &faults[f.faults] : nullptr, f.code});
+                          f.faults != ir::kNone ? &faults[f.slot].all()[f.faults] : nullptr, f.code});
     launches.reserve(layout.launches.size());
     for (const Layout::Launch &l : layout.launches)
         launches.push_back({l.entry, frames.data() + l.frames, layout.ends.data() + l.ends, l.segments,

@@ -6,9 +6,31 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace lz::runtime {
+
+/// Faults of one device, all clear between runs.
+class FaultMemory {
+public:
+    FaultMemory(Backend *backend, uint32_t count)
+        : backend_(backend), count_(count), faults_(count ? backend->allocate_faults(count) : nullptr) {}
+    FaultMemory(FaultMemory &&other) noexcept
+        : backend_(other.backend_), count_(other.count_), faults_(std::exchange(other.faults_, nullptr)) {}
+    FaultMemory &operator=(FaultMemory &&) = delete;
+    ~FaultMemory() {
+        if (faults_)
+            backend_->free_faults(faults_, count_);
+    }
+    std::span<ir::Fault> all() const { return {faults_, count_}; }
+
+private:
+    Backend *backend_;
+    uint32_t count_;
+    ir::Fault *faults_;
+};
 
 /// All of one run but its arenas. Belongs to one run at a time.
 struct LoadedProgram::State {
@@ -17,7 +39,7 @@ struct LoadedProgram::State {
     std::vector<uint32_t> pointer_buffers; ///< as in the Layout, kNone replaced by the last entry of `memory`
     std::vector<int64_t> args;
     std::vector<uint64_t> scalars;
-    std::unique_ptr<ir::Fault[]> faults; ///< all clear between runs
+    std::vector<FaultMemory> faults; ///< by device
     std::vector<ir::KernelFrame> frames;
     std::vector<Backend::Launch> launches;
     std::vector<uint64_t> event_ticks;  ///< of the Program's events, on their streams
@@ -33,7 +55,6 @@ struct LoadedProgram::State {
     std::vector<Guard> guards;          ///< scratch, with room for all tracks
     std::vector<ir::Point> points;      ///< scratch
     State *next = nullptr;              ///< of the pool
-    uint32_t num_faults;
 
     State(const ir::Program &program, const Layout &layout);
     /// First of all: from here on the state is that of a run on these streams (Bindings::streams).
@@ -43,8 +64,12 @@ struct LoadedProgram::State {
     void bind(const ir::Program &program, const Layout &layout, const Bindings &bindings);
     /// As between runs, when nobody writes faults any more.
     void clear_faults() noexcept {
-        for (uint32_t f = 0; f < num_faults; ++f)
-            faults[f].code.store(0, std::memory_order_relaxed);
+        for (const FaultMemory &memory : faults)
+            for (ir::Fault &fault : memory.all())
+                fault.code.store(0, std::memory_order_relaxed);
+    }
+    std::span<ir::Fault> faults_of(const Layout::Action &action) const {
+        return faults[action.slot].all().subspan(action.faults, action.end_faults - action.faults);
     }
 
 private:
