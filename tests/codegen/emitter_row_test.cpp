@@ -112,7 +112,8 @@ TEST(EmitterReduce, ChunksAreFoldedByThemselvesFirst) {
 
 TEST(EmitterReduce, ResultsOfChunksAreFoldedByTheSameRuleToAnyDepth) {
     // 8 and 9, 64 and 65, 512 and 513 chunks' elements fill levels, or begin a further one.
-    for (const int64_t n : {0, 1, 7, 8, 9, 15, 16, 17, 63, 64, 65, 72, 73, 511, 512, 513, 576, 577, 4096, 4097, 5000})
+    for (const int64_t n :
+         {0, 1, 7, 8, 9, 15, 16, 17, 63, 64, 65, 72, 73, 511, 512, 513, 576, 577, 4096, 4097, 5000})
         for (const auto &[order, form] : kOrders)
             expect_reduction({ReduceOp::Add, DType::F32, 3, n, order, 8, false, form});
     for (const auto &[order, form] : kOrders)
