@@ -9,6 +9,7 @@
 #include "passes/devices/stage_copies.h"
 #include "passes/explain/explain.h"
 #include "passes/explain/facts.h"
+#include "passes/memory/fit_memory.h"
 #include "passes/simplify/eliminate_common.h"
 #include "passes/simplify/eliminate_dead.h"
 #include "passes/simplify/simplify.h"
@@ -20,8 +21,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
+#include <optional>
 
 namespace lz::passes {
 
@@ -85,72 +85,22 @@ std::vector<Location> lines_of(const Graph &graph) {
     return lines;
 }
 
-/// Overlap needs memory. Where it would take more than this part of a GPU's, work that names no stream stays
-/// on one.
-constexpr double kMemoryForOverlap = 0.5;
-
-/// Whether the plan takes no more than this part of a GPU's memory.
-bool fits(const MemoryPlan &plan, const Target &target, double part) {
-    return std::ranges::all_of(target.devices, [&](const DeviceInfo &device) {
-        return device.device == kCpu || device.memory_bytes == 0 ||
-               static_cast<double>(planned_bytes(plan.arenas, plan.buffers, plan.results, device.device)) <=
-                   part * static_cast<double>(device.memory_bytes);
-    });
-}
-
-/// Bytes beyond the memory of GPUs.
-int64_t excess(const Target &target, const std::function<int64_t(Device)> &needed) {
-    int64_t bytes = 0;
-    for (const DeviceInfo &device : target.devices)
-        if (device.device != kCpu && device.memory_bytes > 0)
-            bytes += std::max<int64_t>(needed(device.device) - device.memory_bytes, 0);
-    return bytes;
-}
-int64_t excess(const Program &program, const Target &target) {
-    return excess(target, [&](Device device) {
-        return planned_bytes(program.arenas, program.buffers, program.results, device);
-    });
-}
-/// The same if every value were kept.
-bool might_not_fit(const Graph &graph, const Target &target) {
-    return excess(target, [&](Device device) {
-               int64_t bytes = 0;
-               for (const Value &v : graph.values())
-                   bytes += v.type.device == device ? v.type.bytes() : 0;
-               return bytes;
-           }) > 0;
-}
-
-int64_t arena_bytes(const MemoryPlan &plan) {
-    int64_t bytes = 0;
-    for (const ArenaDesc &arena : plan.arenas)
-        bytes += arena.bytes;
-    return bytes;
-}
-
-/// `schedule` becomes one without overlap where that is what makes the plan fit.
-MemoryPlan plan_memory_that_fits(const Graph &graph, std::span<const LoweredStep> steps, Schedule &schedule,
-                                 const Dependences &by_value, const Target &target) {
-    MemoryPlan plan = plan_memory(graph, steps, schedule, by_value);
-    if (fits(plan, target, kMemoryForOverlap))
-        return plan;
-    Schedule narrow = assign_streams(graph, steps, by_value, target, Overlap::No);
-    MemoryPlan other = plan_memory(graph, steps, narrow, by_value);
-    if (!fits(other, target, 1)) {
-        // As if each step began when all before it are over: copies wait for memory, too.
-        Schedule serial = narrow;
-        std::iota(serial.begin.begin(), serial.begin.end(), 0);
-        std::iota(serial.end.begin(), serial.end.end(), 1);
-        if (MemoryPlan least = plan_memory(graph, steps, serial, by_value);
-            arena_bytes(least) < arena_bytes(other))
-            other = std::move(least);
-    }
-    const int64_t saved = arena_bytes(plan) - arena_bytes(other);
-    if (saved <= 0)
-        return plan;
-    schedule = std::move(narrow);
-    schedule.bytes_saved = saved;
-    return other;
+/// One operation after the other, where that needs less memory than `bytes` too much.
+std::optional<CompileResult> compile_apart(Graph unfused, const Target &target, int64_t bytes,
+                                           const PipelineObserver *observer,
+                                           const std::vector<StreamRef> &streams) {
+    Pipeline run(target, observer);
+    Target apart = target;
+    apart.modes.fuse = false;
+    unfused = run("fuse", [&] { return fuse(std::move(unfused), apart); });
+    run.check({.pass = "fuse", .graph = &unfused}, unfused);
+    Program program = lower(unfused, apart, {}, observer, &streams);
+    if (missing_bytes(program, target) >= bytes)
+        return std::nullopt;
+    program.notes.push_back(fmt::format("Every operation is its own kernel, because fused they would "
+                                        "need {} more than GPUs have.",
+                                        bytes_text(bytes)));
+    return CompileResult{std::move(program), std::move(unfused)};
 }
 
 } // namespace
@@ -166,26 +116,16 @@ CompileResult compile(Graph graph, const Target &target, const PipelineObserver 
     const std::vector<StreamRef> streams = user_streams(graph);
     Graph unfused;
     for (const GraphPass &pass : kGraphPasses) {
-        if (&pass == std::end(kGraphPasses) - 1 && target.modes.fuse && might_not_fit(graph, target))
+        if (&pass == std::end(kGraphPasses) - 1 && target.modes.fuse && may_not_fit(graph, target))
             unfused = graph;
         graph = run(pass.name, [&] { return pass.run(std::move(graph), context); });
         run.check({.pass = pass.name, .graph = &graph}, graph);
     }
     Program program = lower(graph, target, fusion_notes, observer, &streams);
-    if (const int64_t bytes = excess(program, target); bytes > 0 && !unfused.nodes().empty()) {
-        // A kernel needs all its operands at once. One operation after the other may fit (S52).
-        Target apart = target;
-        apart.modes.fuse = false;
-        unfused = run("fuse", [&] { return fuse(std::move(unfused), apart); });
-        run.check({.pass = "fuse", .graph = &unfused}, unfused);
-        Program other = lower(unfused, apart, {}, observer, &streams);
-        if (excess(other, target) < bytes) {
-            other.notes.push_back(fmt::format("Every operation is its own kernel, because fused they would "
-                                              "need {} more than GPUs have.",
-                                              bytes_text(bytes)));
-            return {std::move(other), std::move(unfused)};
-        }
-    }
+    // A kernel needs all its operands at once.
+    if (const int64_t bytes = missing_bytes(program, target); bytes > 0 && !unfused.nodes().empty())
+        if (auto apart = compile_apart(std::move(unfused), target, bytes, observer, streams))
+            return std::move(*apart);
     return {std::move(program), std::move(graph)};
 }
 
@@ -202,8 +142,8 @@ Program lower(const Graph &graph, const Target &target, const FusionNotes &fusio
     Schedule schedule = run("assign-streams", [&] { return assign_streams(graph, steps, by_value, target); });
     run.report({.pass = "assign-streams", .graph = &graph, .steps = steps, .schedule = &schedule});
 
-    MemoryPlan plan =
-        run("plan-memory", [&] { return plan_memory_that_fits(graph, steps, schedule, by_value, target); });
+    MemoryPlan plan = run("plan-memory", [&] { return plan_memory(graph, steps, schedule, by_value); });
+    run("fit-memory", [&] { fit_memory(graph, steps, schedule, plan, by_value, target); });
     add_copies(graph, plan, steps, schedule);
     name_streams(steps, schedule);
     run.report(

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
+#include <unistd.h>
 
 namespace lz::engine {
 
@@ -28,6 +30,18 @@ private:
 };
 
 namespace {
+
+/// Bytes of the last-level cache, from the system; 8 MiB where it does not say.
+// The C library may add up what all sockets' or core groups' caches hold; the kernel tells what this core
+// reaches.
+int64_t host_cache_bytes() {
+    int64_t kib = 0;
+    std::ifstream("/sys/devices/system/cpu/cpu0/cache/index3/size") >> kib;
+    if (kib > 0)
+        return kib << 10;
+    const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return bytes > 0 ? bytes : int64_t{8} << 20;
+}
 
 runtime::AllocatorOptions allocator_options(const Options &options) {
     runtime::AllocatorOptions parsed;

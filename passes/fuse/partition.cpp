@@ -3,12 +3,10 @@
 #include "ir/graph/checks.h"
 #include "passes/devices/places.h"
 #include "passes/explain/facts.h"
-#include "passes/fuse/clusters.h"
-#include "passes/fuse/state.h"
+#include "passes/fuse/demands.h"
 #include "passes/schedule/schedule.h"
 
 #include <algorithm>
-#include <array>
 
 namespace lz::passes {
 
@@ -25,15 +23,13 @@ class Partitioner {
 public:
     Partitioner(const Graph &graph, const Target &target, FusionNotes *notes)
         : graph_(graph), target_(target), notes_(notes), stored_view_(stored_views(graph)),
-          first_demand_(graph.values().size(), kNone), clusters_(graph, target),
-          result_(graph.values().size(), false), order_head_(graph.nodes().size(), kNone) {
+          clusters_(graph, target), demands_(graph, clusters_, folds_), result_(graph.values().size(), false),
+          order_head_(graph.nodes().size(), kNone) {
         for (const ValueId r : graph.results)
             result_[r] = true;
-        demands_.reserve(graph.values().size() * 2);
     }
 
     Partition run() {
-        prepare();
         for (NodeId n = static_cast<NodeId>(graph_.nodes().size()); n-- > 0;)
             visit(n);
         return finish();
@@ -41,136 +37,17 @@ public:
 
 private:
     using Cluster = FusionCluster;
-    struct Demand {
-        uint32_t cluster;
-        Reading access;
-        int64_t numel; ///< the cluster's points when it was noted
-        int64_t evals;
-        NodeId user;
-        uint32_t next;
-    };
     struct Link {
         uint32_t cluster, next;
     };
-    /// What a node's readers ask of it, one entry a cluster.
-    struct Wish {
-        uint32_t cluster;
-        NodeId user;
-        std::array<int64_t, 5> evals = {-1, -1, -1, -1, -1}; ///< by Reading::Kind, -1: not so
-        std::array<bool, 5> whole = {};                      ///< likewise: all elements are read
-        FoldId fold = kNoFold;                               ///< of rows and points
-        Reason reason = kFits;
-
-        bool full() const { return evals[Reading::Full] >= 0; }
-        bool row() const { return evals[Reading::Row] >= 0; }
-        bool point() const { return evals[Reading::Point] >= 0; }
-        bool other() const { return evals[Reading::Other] >= 0; }
-        bool stored() const { return evals[Reading::Stored] >= 0; }
-        int64_t total() const {
-            int64_t sum = 0;
-            for (const int64_t e : evals)
-                sum += std::max<int64_t>(e, 0);
-            return sum;
-        }
-    };
     /// How a node is computed in its cluster, and how often.
-    struct Ask {
+    struct Evaluation {
         Reading access;
         int64_t evals;
     };
 
-    void prepare() {
-        const auto nodes = graph_.nodes();
-        row_of_.assign(graph_.values().size(), kNoFold);
-        for (NodeId n = 0; n < nodes.size(); ++n) {
-            const Node &node = nodes[n];
-            const OpFamily family = family_of(node);
-            if (family == OpFamily::Reduction) {
-                row_of_[graph_.result(node)] = fold(node);
-            } else if (family == OpFamily::Elementwise || node.op == Op::Reshape) {
-                for (const ValueId v : graph_.operands(node))
-                    if (row_of_[v] != kNoFold &&
-                        graph_.type(v).numel() == graph_.type(graph_.result(node)).numel())
-                        row_of_[graph_.result(node)] = row_of_[v];
-            }
-        }
-    }
-
-    OpFamily family_of(const Node &node) const {
-        const OpFamily family = info(node.op).family;
-        return family == OpFamily::Reduction && !reduces(graph_, node) ? OpFamily::Elementwise : family;
-    }
-
-    FoldId fold(const Node &reduction) {
-        return folds_.intern(
-            fold_of(graph_.type(graph_.operands(reduction)[0]).shape, reduced_axes(graph_, reduction)));
-    }
-
-    // --- demands
-
-    void demand(ValueId v, uint32_t cluster, Reading access, int64_t evals, NodeId user) {
-        int looked = 0;
-        for (uint32_t d = first_demand_[v]; d != kNone && looked < 4; d = demands_[d].next, ++looked) {
-            Demand &known = demands_[d];
-            if (clusters_.find(known.cluster) != cluster || known.access.kind != access.kind ||
-                known.access.fold != access.fold || known.numel != clusters_[cluster].numel)
-                continue;
-            known.access.partial = known.access.partial && access.partial;
-            // Other places may be other places each time; the rest is one place.
-            known.evals = access.kind == Reading::Other || access.kind == Reading::Point
-                              ? known.evals + evals
-                              : std::max(known.evals, evals);
-            return;
-        }
-        demands_.push_back({cluster, access, clusters_[cluster].numel, evals, user, first_demand_[v]});
-        first_demand_[v] = static_cast<uint32_t>(demands_.size() - 1);
-        ++clusters_[cluster].inputs;
-    }
-
-    /// The access as the cluster is now: it may have become the rows of a reduction since.
-    Reading current(const Demand &d, uint32_t cluster) const {
-        const Cluster &c = clusters_[cluster];
-        if (d.numel == c.numel || d.access.kind == Reading::Stored || d.access.kind == Reading::Point)
-            return d.access;
-        if (d.access.kind == Reading::Full && c.fold != kNoFold)
-            return {Reading::Row, c.fold, d.access.partial};
-        return {Reading::Other, kNoFold, d.access.partial};
-    }
-
-    void gather_wishes(const Node &node) {
-        wishes_.clear();
-        for (uint32_t k = 0; k < node.result_count; ++k) {
-            for (uint32_t i = first_demand_[graph_.result(node, k)]; i != kNone; i = demands_[i].next) {
-                const Demand &d = demands_[i];
-                const uint32_t c = clusters_.find(d.cluster);
-                --clusters_[c].inputs;
-                auto at = std::find_if(wishes_.begin(), wishes_.end(),
-                                       [&](const Wish &w) { return w.cluster == c; });
-                if (at == wishes_.end()) {
-                    if (wishes_.size() > 64)
-                        at = std::find_if(wishes_.begin() + 64, wishes_.end(),
-                                          [&](const Wish &w) { return w.cluster == c; });
-                    at = wishes_.insert(wishes_.end(), Wish{.cluster = c, .user = d.user});
-                }
-                Reading a = current(d, c);
-                int64_t evals = d.evals;
-                if (a.kind == Reading::Row || a.kind == Reading::Point) {
-                    if (at->fold != kNoFold && at->fold != a.fold)
-                        a = {Reading::Other, kNoFold, a.partial};
-                    else
-                        at->fold = a.fold;
-                }
-                if (a.kind == Reading::Row && rows_of(clusters_[c], graph_.result(node, k)) == a.fold)
-                    evals = folds_[a.fold].rows();
-                int64_t &known = at->evals[a.kind];
-                known = std::max<int64_t>(known, 0) + evals;
-                at->whole[a.kind] = at->whole[a.kind] || !a.partial;
-            }
-        }
-    }
-
-    /// The fold whose rows the cluster walks, or will walk when the reduction above the value joins.
-    FoldId rows_of(const Cluster &c, ValueId v) const { return c.fold != kNoFold ? c.fold : row_of_[v]; }
+    OpFamily family_of(const Node &node) const { return fused_family(graph_, node); }
+    FoldId fold(const Node &reduction) { return fold_of_reduction(graph_, reduction, folds_); }
 
     // --- nodes
 
@@ -182,7 +59,7 @@ private:
             pass_through(n);
             return;
         }
-        gather_wishes(node);
+        demands_.gather(node, uses_);
         const ClusterKind kind = kind_alone(graph_, node);
         const bool opaque =
             kind != ClusterKind::Loop && kind != ClusterKind::Reduce && kind != ClusterKind::Contraction;
@@ -190,13 +67,13 @@ private:
         if (!opaque && !updates_in_place(node))
             home = join(n, node);
         else
-            for (Wish &w : wishes_)
-                w.reason = opaque ? kNeedsMemory : kInPlace;
-        asks_.clear();
+            for (ClusterUse &use : uses_)
+                use.reason = opaque ? kNeedsMemory : kInPlace;
+        evaluations_.clear();
         if (home == kNone)
             home = start(n, node, kind, opaque);
         else
-            collect_asks(home);
+            collect_evaluations(home);
         settle(n, node, home);
     }
 
@@ -216,33 +93,29 @@ private:
         clusters_[c].outputs = clusters_[c].full_outputs = 1;
         keep_order(n, c);
         // Readers from memory come after it.
-        uint32_t *link = &first_demand_[graph_.result(node)];
-        while (*link != kNone) {
-            Demand &d = demands_[*link];
+        const ValueId v = graph_.result(node);
+        demands_.remove_if(v, [&](const Demand &d) {
             const uint32_t reader = clusters_.find(d.cluster);
             if (d.access.kind == Reading::Stored)
                 clusters_.add_before(reader, c);
-            if (d.access.kind == Reading::Stored && clusters_[reader].sealed)
-                *link = d.next;
-            else
-                link = &d.next;
-        }
+            return d.access.kind == Reading::Stored && clusters_[reader].sealed;
+        });
         if (node.operand_count > 0)
-            demand(graph_.operands(node)[0], c, through_view(graph_, node, {}, numel, folds_), numel, n);
+            demands_.add(graph_.operands(node)[0], c, through_view(graph_, node, {}, numel, folds_), numel,
+                         n);
     }
 
     /// An inlined node: its readers read its operand.
     void pass_through(NodeId n) {
         const Node &node = graph_.node(n);
-        for (uint32_t i = first_demand_[graph_.result(node)]; i != kNone; i = demands_[i].next) {
-            const Demand d = demands_[i];
+        demands_.for_each(graph_.result(node), [&](const Demand &d) {
             const uint32_t c = clusters_.find(d.cluster);
             --clusters_[c].inputs;
             if (node.operand_count == 0)
-                continue;
-            const Reading at = through_view(graph_, node, current(d, c), clusters_[c].numel, folds_);
-            demand(graph_.operands(node)[0], c, at, d.evals, d.user);
-        }
+                return;
+            const Reading at = through_view(graph_, node, demands_.current(d, c), clusters_[c].numel, folds_);
+            demands_.add(graph_.operands(node)[0], c, at, d.evals, d.user);
+        });
     }
 
     uint32_t start(NodeId n, const Node &node, ClusterKind kind, bool opaque) {
@@ -259,7 +132,7 @@ private:
         if (kind == ClusterKind::Reduce)
             clusters_[c].fold = fold(node);
         clusters_.add_member(c, n);
-        asks_.push_back(
+        evaluations_.push_back(
             {kind == ClusterKind::Reduce ? Reading{Reading::Row, clusters_[c].fold} : Reading{}, numel});
         return c;
     }
@@ -269,26 +142,27 @@ private:
         bool stored = false;
         for (uint32_t k = 0; k < node.result_count; ++k)
             stored = stored || result_[graph_.result(node, k)];
-        for (const Wish &w : wishes_) {
-            const uint32_t c = clusters_.find(w.cluster);
+        for (const ClusterUse &use : uses_) {
+            const uint32_t c = clusters_.find(use.cluster);
             if (c == home)
                 continue;
             stored = true;
             ++clusters_[c].inputs;
             clusters_.add_before(c, home);
             // Transfers and effects have their own sentences.
-            if (notes_ && w.user != kNone && !stands_alone(node.op) && !stands_alone(graph_.node(w.user).op))
+            if (notes_ && use.user != kNone && !stands_alone(node.op) &&
+                !stands_alone(graph_.node(use.user).op))
                 notes_->kept_apart.push_back(
-                    {n, w.user, reason_text(w.reason == kFits ? kOtherPlace : w.reason)});
+                    {n, use.user, reason_text(use.reason == kFits ? kOtherPlace : use.reason)});
         }
         keep_order(n, home);
         Cluster &c = clusters_[home];
         if (stored) {
             c.outputs += static_cast<int>(node.result_count);
-            ++(asks_.front().access.kind == Reading::Row ? c.row_outputs : c.full_outputs);
+            ++(evaluations_.front().access.kind == Reading::Row ? c.row_outputs : c.full_outputs);
         }
         c.reductions += family_of(node) == OpFamily::Reduction ? 1 : 0;
-        ask_operands(n, node, home);
+        demand_operands(n, node, home);
     }
 
     static bool stands_alone(Op op) { return op == Op::Transfer || info(op).family == OpFamily::Effect; }
@@ -304,25 +178,25 @@ private:
         }
     }
 
-    void ask_operands(NodeId n, const Node &node, uint32_t home) {
+    void demand_operands(NodeId n, const Node &node, uint32_t home) {
         const auto operands = graph_.operands(node);
         const Cluster &c = clusters_[home];
         const OpFamily family = family_of(node);
         if (c.in_place && node.op == Op::UpdateSlice) {
-            demand(operands[0], home, {Reading::Stored, kNoFold}, 0, n);
-            demand(operands[1], home, {Reading::Full, kNoFold}, c.numel, n);
+            demands_.add(operands[0], home, {Reading::Stored, kNoFold}, 0, n);
+            demands_.add(operands[1], home, {Reading::Full, kNoFold}, c.numel, n);
             return;
         }
         if (c.sealed || family == OpFamily::Contraction) {
             for (const ValueId v : operands)
-                demand(v, home, {Reading::Stored, kNoFold}, 0, n);
+                demands_.add(v, home, {Reading::Stored, kNoFold}, 0, n);
             return;
         }
         if (family == OpFamily::Reduction) {
-            demand(operands[0], home, {Reading::Full, kNoFold}, c.numel, n);
+            demands_.add(operands[0], home, {Reading::Full, kNoFold}, c.numel, n);
             return;
         }
-        for (const auto &[access, evals] : asks_) {
+        for (const auto &[access, evals] : evaluations_) {
             for (size_t i = 0; i < operands.size(); ++i) {
                 Reading at = access;
                 int64_t often = evals;
@@ -337,67 +211,68 @@ private:
                                            graph_.type(operands[i]).shape, access, c.numel, folds_);
                 if (joins_many(node)) // each part where it is, and nowhere else
                     often = std::min(evals, graph_.type(operands[i]).numel());
-                demand(operands[i], home, at, often, n);
+                demands_.add(operands[i], home, at, often, n);
             }
         }
     }
 
     // --- joining
 
-    /// How a wish counts for this node: what can be stored, and with which reduction.
-    bool aligned(const Wish &w, const Node &node) {
-        const Cluster &c = clusters_[w.cluster];
-        if (w.stored() || c.sealed || c.in_place || (c.in_parts && !w.full()))
+    /// Whether the cluster could store the node, and with which reduction.
+    bool aligned(const ClusterUse &use, const Node &node) {
+        const Cluster &c = clusters_[use.cluster];
+        if (use.stored() || c.sealed || c.in_place || (c.in_parts && !use.full()))
             return false;
         if (family_of(node) == OpFamily::Reduction) {
             const FoldId own = fold(node);
             if (c.kind == ClusterKind::Contraction)
                 return false;
-            if (w.row() && !w.full())
-                return w.fold == own && (c.fold == kNoFold || c.fold == own);
+            if (use.row() && !use.full())
+                return use.fold == own && (c.fold == kNoFold || c.fold == own);
             // Rows of one element are points too.
-            return w.full() && (c.fold == kNoFold || (c.fold == own && folds_[own].reduced() == 1));
+            return use.full() && (c.fold == kNoFold || (c.fold == own && folds_[own].reduced() == 1));
         }
-        if (w.full())
+        if (use.full())
             return true;
-        return w.row() && c.kind != ClusterKind::Contraction && rows_of(c, graph_.result(node)) == w.fold;
+        return use.row() && c.kind != ClusterKind::Contraction &&
+               demands_.rows_of(c, graph_.result(node)) == use.fold;
     }
 
-    Reason fits(const Wish &w, NodeId n, const Node &node) {
-        const Cluster &c = clusters_[w.cluster];
-        if (w.stored() || c.sealed)
+    Reason fits(const ClusterUse &use, NodeId n, const Node &node) {
+        const Cluster &c = clusters_[use.cluster];
+        if (use.stored() || c.sealed)
             return kNeedsMemory;
-        if (!clusters_.same_place(w.cluster, n))
+        if (!clusters_.same_place(use.cluster, n))
             return kOtherStream;
         if (c.ops + fused_ops(graph_, node) > target_.max_scalar_ops ||
             c.inputs + c.outputs + static_cast<int>(node.operand_count) + 1 > target_.max_operands)
             return kTooBig;
         const OpFamily family = family_of(node);
-        const bool one_place = w.full() && !w.other() && !w.row() && !w.point();
+        const bool one_place = use.full() && !use.other() && !use.row() && !use.point();
         if (joins_many(node) &&
             (!one_place || c.fold != kNoFold || c.in_place || c.kind == ClusterKind::Contraction))
             return kManyParts;
         if (c.in_parts && (family == OpFamily::Contraction || family == OpFamily::Reduction))
             return kManyParts;
         if (family == OpFamily::Contraction) {
-            if (!w.full() || w.other() || w.row() || w.point())
+            if (!use.full() || use.other() || use.row() || use.point())
                 return kOtherPlace;
             return c.kind == ClusterKind::Contraction || c.fold != kNoFold || c.in_place ? kOneProduct
                                                                                          : kFits;
         }
         if (family == OpFamily::Reduction) {
-            if (!aligned(w, node) || w.other() || w.point() || (w.row() && w.full()))
+            if (!aligned(use, node) || use.other() || use.point() || (use.row() && use.full()))
                 return kOtherAxes;
             const Fold &f = folds_[fold(node)];
             const RowLimits limits = row_limits(target_, device_of(graph_, node));
-            return w.row() && !limits.fits(f.rows(), f.reduced()) ? kLongRows : kFits;
+            return use.row() && !limits.fits(f.rows(), f.reduced()) ? kLongRows : kFits;
         }
         // It fails or not by all of its elements, whoever reads it (S26).
-        if (std::ranges::find(w.whole, true) == w.whole.end() &&
+        if (std::ranges::find(use.whole, true) == use.whole.end() &&
             has_checks(node.op, graph_.type(graph_.result(node)).dtype))
             return kChecked;
         const int64_t numel = std::max<int64_t>(graph_.type(graph_.result(node)).numel(), 1);
-        if (w.total() > 2 * numel) {
+        if (use.total() > 2 * numel) {
             if (is_expensive(node.op, graph_.type(graph_.result(node)).dtype))
                 return kTooOften;
             if (c.repeated + fused_ops(graph_, node) > kMaxRepeatedOps)
@@ -408,52 +283,52 @@ private:
 
     /// The cluster the node became part of, or kNone.
     uint32_t join(NodeId n, const Node &node) {
-        if (wishes_.empty())
+        if (uses_.empty())
             return kNone;
         bool result = false;
         for (uint32_t k = 0; k < node.result_count; ++k)
             result = result || result_[graph_.result(node, k)];
         bool can_store = false;
-        for (Wish &w : wishes_) {
-            w.reason = fits(w, n, node);
-            can_store = can_store || (w.reason == kFits && aligned(w, node));
+        for (ClusterUse &use : uses_) {
+            use.reason = fits(use, n, node);
+            can_store = can_store || (use.reason == kFits && aligned(use, node));
         }
-        const bool alone = wishes_.size() == 1 && !result && order_head_[n] == kNone;
+        const bool alone = uses_.size() == 1 && !result && order_head_[n] == kNone;
         if (!can_store) {
-            if (!alone || wishes_[0].reason != kFits)
+            if (!alone || uses_[0].reason != kFits)
                 return kNone;
-            return enter(wishes_[0], n, node);
+            return enter(uses_[0], n, node);
         }
         // Rows of a reduction first: they save the most. Then the first that no other reader stands before.
-        for (size_t i = 0, rows = 0; i < wishes_.size(); ++i)
-            if (wishes_[i].row() && !wishes_[i].full())
-                std::swap(wishes_[i], wishes_[rows++]);
+        for (size_t i = 0, rows = 0; i < uses_.size(); ++i)
+            if (uses_[i].row() && !uses_[i].full())
+                std::swap(uses_[i], uses_[rows++]);
         uint32_t home = kNone;
         int unions = 0;
-        for (Wish &w : wishes_) {
-            if (w.reason != kFits || !aligned(w, node))
+        for (ClusterUse &use : uses_) {
+            if (use.reason != kFits || !aligned(use, node))
                 continue;
             if (home == kNone) {
-                if (!alone && after_a_reader(w.cluster, w.cluster, n))
-                    w.reason = kCircle;
+                if (!alone && after_a_reader(use.cluster, use.cluster, n))
+                    use.reason = kCircle;
                 else
-                    home = enter(w, n, node);
+                    home = enter(use, n, node);
                 continue;
             }
             if (unions++ == kMaxUnions)
                 break;
             // The value at every point of both, or at every row of both.
-            const uint32_t c = clusters_.find(w.cluster);
+            const uint32_t c = clusters_.find(use.cluster);
             if (after_a_reader(c, home, n)) {
-                w.reason = kCircle;
+                use.reason = kCircle;
                 continue;
             }
-            if (clusters_[c].numel != clusters_[home].numel && !become_rows(w, home)) {
-                w.reason = kOtherAxes;
+            if (clusters_[c].numel != clusters_[home].numel && !become_rows(use, home)) {
+                use.reason = kOtherAxes;
                 continue;
             }
-            w.reason = clusters_.can_unite(home, c);
-            if (w.reason == kFits)
+            use.reason = clusters_.can_unite(home, c);
+            if (use.reason == kFits)
                 clusters_.unite(home, c);
         }
         return home;
@@ -463,8 +338,8 @@ private:
     /// the node.
     bool after_a_reader(uint32_t cluster, uint32_t home, NodeId n) {
         int looked = 0;
-        for (const Wish &w : wishes_) {
-            const uint32_t reader = clusters_.find(w.cluster);
+        for (const ClusterUse &use : uses_) {
+            const uint32_t reader = clusters_.find(use.cluster);
             if (reader == cluster || reader == home)
                 continue;
             if (++looked > kMaxUnions * 4 || clusters_.leads(reader, cluster))
@@ -478,21 +353,21 @@ private:
     }
 
     /// A cluster over the rows joins one over everything: its points become rows.
-    bool become_rows(Wish &w, uint32_t home) {
-        Cluster &c = clusters_[w.cluster];
+    bool become_rows(ClusterUse &use, uint32_t home) {
+        Cluster &c = clusters_[use.cluster];
         const Cluster &h = clusters_[home];
         if (h.fold == kNoFold || h.reductions == 0 || c.fold != kNoFold || c.in_parts ||
-            c.kind == ClusterKind::Contraction || c.numel != folds_[h.fold].rows() || !w.full() || w.row() ||
-            w.point())
+            c.kind == ClusterKind::Contraction || c.numel != folds_[h.fold].rows() || !use.full() ||
+            use.row() || use.point())
             return false;
         const int64_t numel = c.numel;
         c.numel = h.numel;
         c.fold = h.fold;
-        if (clusters_.can_unite(home, w.cluster) == kFits) {
+        if (clusters_.can_unite(home, use.cluster) == kFits) {
             std::swap(c.row_outputs, c.full_outputs);
-            w.fold = c.fold;
-            std::swap(w.evals[Reading::Full], w.evals[Reading::Row]);
-            std::swap(w.whole[Reading::Full], w.whole[Reading::Row]);
+            use.fold = c.fold;
+            std::swap(use.evals[Reading::Full], use.evals[Reading::Row]);
+            std::swap(use.whole[Reading::Full], use.whole[Reading::Row]);
             return true;
         }
         c.numel = numel;
@@ -500,9 +375,9 @@ private:
         return false;
     }
 
-    uint32_t enter(const Wish &w, NodeId n, const Node &node) {
-        Cluster &c = clusters_[w.cluster];
-        clusters_.add_member(w.cluster, n);
+    uint32_t enter(const ClusterUse &use, NodeId n, const Node &node) {
+        Cluster &c = clusters_[use.cluster];
+        clusters_.add_member(use.cluster, n);
         c.in_parts = c.in_parts || joins_many(node);
         const OpFamily family = family_of(node);
         if (family == OpFamily::Contraction)
@@ -510,29 +385,30 @@ private:
         if (family == OpFamily::Reduction) {
             const bool first = c.fold == kNoFold;
             c.fold = fold(node);
-            if (w.full() && first) {
+            if (use.full() && first) {
                 // What the cluster did at each point it does at each row now.
                 c.numel = folds_[c.fold].numel();
                 std::swap(c.row_outputs, c.full_outputs);
             }
-        } else if (c.fold == kNoFold && !w.full() && w.row() && aligned(w, node)) {
-            c.fold = w.fold;
+        } else if (c.fold == kNoFold && !use.full() && use.row() && aligned(use, node)) {
+            c.fold = use.fold;
         }
-        if (w.total() > 2 * std::max<int64_t>(graph_.type(graph_.result(node)).numel(), 1))
+        if (use.total() > 2 * std::max<int64_t>(graph_.type(graph_.result(node)).numel(), 1))
             c.repeated += fused_ops(graph_, node);
-        return w.cluster;
+        return use.cluster;
     }
 
     /// In the cluster a node became part of, every way in which it is read there.
-    void collect_asks(uint32_t home) {
-        for (const Wish &w : wishes_) {
-            if (clusters_.find(w.cluster) != home)
+    void collect_evaluations(uint32_t home) {
+        for (const ClusterUse &use : uses_) {
+            if (clusters_.find(use.cluster) != home)
                 continue;
             for (const Reading::Kind kind : {Reading::Full, Reading::Row, Reading::Point, Reading::Other}) {
-                if (w.evals[kind] < 0)
+                if (use.evals[kind] < 0)
                     continue;
                 const bool folded = kind == Reading::Row || kind == Reading::Point;
-                asks_.push_back({{kind, folded ? w.fold : kNoFold, !w.whole[kind]}, w.evals[kind]});
+                evaluations_.push_back(
+                    {{kind, folded ? use.fold : kNoFold, !use.whole[kind]}, use.evals[kind]});
             }
         }
     }
@@ -571,16 +447,14 @@ private:
     const Target &target_;
     FusionNotes *notes_;
     std::vector<bool> stored_view_;
-    std::vector<uint32_t> first_demand_;
     ClusterSet clusters_;
+    Folds folds_;
+    Demands demands_;
     std::vector<bool> result_;
     std::vector<uint32_t> order_head_;
-    std::vector<FoldId> row_of_;
-    std::vector<Demand> demands_;
     std::vector<Link> links_;
-    std::vector<Wish> wishes_;
-    Folds folds_;
-    std::vector<Ask> asks_; // of the node at hand
+    std::vector<ClusterUse> uses_;
+    std::vector<Evaluation> evaluations_; // of the node at hand
 };
 
 } // namespace

@@ -1,4 +1,5 @@
 #include "runtime/virtual/backend.h"
+#include "runtime/virtual/fault_slabs.h"
 
 #include "ir/diagnostic.h"
 #include "runtime/api/parallel.h"
@@ -28,6 +29,7 @@ struct VirtualMachine {
     std::vector<std::unique_ptr<DeviceSpace>> spaces;   ///< by device
     std::vector<std::vector<std::atomic<bool>>> access; ///< [who][whose]
     std::unique_ptr<PinnedSpace> pinned;
+    std::unique_ptr<FaultSlabs> faults;
     std::unique_ptr<VirtualClock> clock;
     size_t memory = 0; ///< of each device
 };
@@ -177,7 +179,7 @@ bool VirtualBackend::is_pinned(const void *memory) const {
 }
 
 ir::Fault *VirtualBackend::allocate_faults(size_t count) {
-    void *const memory = machine_->pinned->allocate(std::max<size_t>(count, 1) * sizeof(ir::Fault));
+    void *const memory = machine_->faults->take(count);
     if (!memory)
         refuse(ir::ErrorKind::OutOfMemory,
                fmt::format("{}: the host has no pinned memory for {} faults.", name(), count));
@@ -186,8 +188,8 @@ ir::Fault *VirtualBackend::allocate_faults(size_t count) {
     return faults;
 }
 
-void VirtualBackend::free_faults(ir::Fault *faults, size_t /*count*/) noexcept {
-    machine_->pinned->free(faults);
+void VirtualBackend::free_faults(ir::Fault *faults, size_t count) noexcept {
+    machine_->faults->give_back(faults, count);
 }
 
 // --- peers and addresses
@@ -433,6 +435,7 @@ std::vector<std::unique_ptr<Backend>> make_virtual_gpus(const VirtualOptions &op
                                                   kMostMemory, machine->memory));
     const size_t range = std::max(8 * machine->memory, 64 * kGiB);
     machine->pinned = std::make_unique<PinnedSpace>(std::max(4 * physical_memory(), 64 * kGiB));
+    machine->faults = std::make_unique<FaultSlabs>(*machine->pinned);
     for (size_t i = 0; i < visible.size(); ++i) {
         machine->spaces.push_back(
             std::make_unique<DeviceSpace>(Device{ir::DeviceKind::Cuda, static_cast<uint8_t>(i)}, range));

@@ -34,7 +34,4 @@ private:
     std::unordered_map<uint64_t, int64_t> seen_; ///< structure without extents and dtypes -> times
 };
 
-/// Bytes of the last-level cache, from the system; 8 MiB where it does not say.
-int64_t host_cache_bytes();
-
 } // namespace lz::engine

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include <fstream>
-#include <unistd.h>
-
 namespace lz::engine {
 namespace {
 
@@ -34,17 +31,6 @@ std::string CompileReasons::why(const ir::Graph &graph) {
     return words_seen
                ? "known operations on inputs of other sizes, dtypes or ownership, or other results wanted"
                : "known operations with other shapes or structural attributes";
-}
-
-// The C library may add up what all sockets' or core groups' caches hold; the kernel tells what this core
-// reaches.
-int64_t host_cache_bytes() {
-    int64_t kib = 0;
-    std::ifstream("/sys/devices/system/cpu/cpu0/cache/index3/size") >> kib;
-    if (kib > 0)
-        return kib << 10;
-    const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
-    return bytes > 0 ? bytes : int64_t{8} << 20;
 }
 
 } // namespace lz::engine
