@@ -78,13 +78,15 @@ bool main_thread_is_gone() {
 } // namespace
 
 BeforeExit::BeforeExit() {
-    for (;;) {
+    for (int turn = 0;; ++turn) {
         inside.fetch_add(1, std::memory_order_seq_cst);
-        if (!leaving.load(std::memory_order_seq_cst) || leaves || !registered) [[likely]]
+        // Who is inside is waited for: it has to get on.
+        if (!leaving.load(std::memory_order_seq_cst) || leaves || inside_here > 0 || !registered) [[likely]]
             break;
         inside.fetch_sub(1, std::memory_order_seq_cst);
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        if (main_thread != 0 && main_thread_is_gone())
+        // So seldom that it does not count as computing.
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        if (turn % 10 == 0 && main_thread != 0 && main_thread_is_gone())
             leaving.store(false, std::memory_order_seq_cst);
     }
     ++inside_here;

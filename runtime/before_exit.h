@@ -7,8 +7,8 @@ namespace lz::runtime {
 /// While one exists on a thread, static objects of those libraries are there: `exit` waits for it as long as
 /// the process computes (but not for ever: 5 seconds in which it does not, or a minute of processor time). A
 /// thread that makes one when `exit` has begun stops in the constructor, and ends with the process; the
-/// thread that leaves may go on, in destructors of the user's statics. Made before any lock is taken that
-/// others may wait for. Costs two atomic additions.
+/// thread that leaves may go on, in destructors of the user's statics, and so may one that has another
+/// already. Made before any lock is taken that others may wait for. Costs two atomic additions.
 class BeforeExit {
 public:
     BeforeExit();

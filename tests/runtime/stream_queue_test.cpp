@@ -543,5 +543,55 @@ TEST(ProcessDeathTest, S68_leaving_main_waits_for_who_computes) {
         testing::ExitedWithCode(0), "");
 }
 
+/// A first use makes the pool inside of a compilation; exit and the thread waited for each other.
+TEST(ProcessDeathTest, S68_who_is_waited_for_gets_on) {
+    testing::FLAGS_gtest_death_test_style = "threadsafe";
+    EXPECT_EXIT(
+        {
+            static constinit std::atomic<bool> inside{false};
+            static constinit std::atomic<bool> done{false};
+            static const struct Used {
+                ~Used() { _exit(done ? 0 : 9); }
+            } used;
+            std::thread([] {
+                const BeforeExit before_exit;
+                inside = true;
+                std::this_thread::sleep_for(std::chrono::milliseconds(500)); // exit has begun
+                const BeforeExit within;
+                done = true;
+            }).detach();
+            while (!inside)
+                std::this_thread::yield();
+            std::exit(0);
+        },
+        testing::ExitedWithCode(0), "");
+}
+
+/// Threads that wait for the process to end are no reason to think that somebody computes.
+TEST(ProcessDeathTest, S68_leaving_main_gives_up_on_who_is_stuck) {
+    testing::FLAGS_gtest_death_test_style = "threadsafe";
+    EXPECT_EXIT(
+        {
+            static constinit std::atomic<int> inside{0};
+            for (int t = 0; t < 2; ++t)
+                std::thread([t] {
+                    if (t == 0) {
+                        const BeforeExit stuck;
+                        ++inside;
+                        std::this_thread::sleep_for(std::chrono::hours(1));
+                    }
+                    ++inside;
+                    std::this_thread::sleep_for(std::chrono::milliseconds(300)); // exit has begun
+                    for (;;)
+                        const BeforeExit late;
+                }).detach();
+            while (inside < 2)
+                std::this_thread::yield();
+            ::alarm(50); // more than ten times as long as it takes
+            std::exit(0);
+        },
+        testing::ExitedWithCode(0), "");
+}
+
 } // namespace
 } // namespace lz::runtime
