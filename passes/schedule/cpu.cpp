@@ -96,12 +96,14 @@ private:
 
     /// Pieces of a join take turns, so that a row is written while it is in the cache.
     void choose_rounds() {
-        const int64_t bytes =
-            step_.joined_rows * step_.joined_run * static_cast<int64_t>(step_.segments.size());
-        if (step_.joined_rows == 1 || step_.segments.size() < 2 || step_.joined_run >= kLongRun ||
-            bytes < 2 * kRoundBytes)
+        if (step_.joined_rows == 1 || step_.segments.size() < 2 || step_.joined_run >= kLongRun)
             return;
-        step_.rounds = std::min(step_.joined_rows, (bytes + kRoundBytes - 1) / kRoundBytes);
+        int64_t bytes = 0; // of the largest result
+        for (const LoweredBuffer &b : step_.segments[0].buffers)
+            if (b.mode == BufferMode::Out)
+                bytes = std::max(bytes, b.bytes);
+        if (bytes >= 2 * kRoundBytes)
+            step_.rounds = std::min(step_.joined_rows, (bytes + kRoundBytes - 1) / kRoundBytes);
     }
 
     /// Bytes of distinct results.
