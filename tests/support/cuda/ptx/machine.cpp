@@ -59,7 +59,7 @@ Machine::Machine(const Kernel &kernel, const Launch &launch)
         Warp &w = warps_[i];
         w.frame = frames_.data() + i * kernel.frame.size();
         w.local = locals_.data() + i * local;
-        std::memcpy(w.frame, kernel.frame.data(), kernel.frame.size());
+        std::ranges::copy(kernel.frame, w.frame);
         w.index = i;
         const uint32_t lanes = std::min(kWarpSize, threads - i * kWarpSize);
         w.exist = lanes == kWarpSize ? kAllLanes : (1u << lanes) - 1;

@@ -50,7 +50,8 @@ std::vector<unsigned char> copy_parameters(const LaunchRequest &r, const ptx::Ke
         if (!buffer || size < bytes.size())
             refuse(CUDA_ERROR_INVALID_VALUE,
                    fmt::format("{}: {} bytes of parameters; it takes {}", k.name, size, bytes.size()));
-        std::memcpy(bytes.data(), buffer, bytes.size());
+        if (!bytes.empty())
+            std::memcpy(bytes.data(), buffer, bytes.size());
         return bytes;
     }
     if (!k.parameters.empty())
