@@ -4,12 +4,9 @@
 #include <algorithm>
 
 // Results of chunks are folded by the rule that made them (ir/kernel/kernel.h), level by level:
-//
-//     level 0   elements          chunk | chunk | chunk | ...        in registers
-//     level 1   results of these    r      r       r    ...          in registers; a loop of one chunk skips
-//     it level 2   results of chunks of level 1                         by a call of fold_levels; few loops
-//     need it
-//     ...
+//  - level 0, the elements of a chunk, in registers;
+//  - level 1, the results of chunks, in registers too; a loop of one chunk skips it;
+//  - level 2, the results of chunks of level 1, and so on: by a call of fold_levels, which few loops need.
 
 namespace lz::codegen {
 

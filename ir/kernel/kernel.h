@@ -66,10 +66,10 @@ inline constexpr int64_t kLaneBytes = 256;
 /// For a CPU they are long enough for a chunk to hide what it costs to begin and end it, and short enough for
 /// every size that is worth two threads to have chunks for both. For an H200 (132 SMs, 4.8 TB/s, some 40 KiB
 /// in flight an SM to reach it): a chunk of f32 is 4 KiB, 64 lanes are 16 threads of 16-byte loads, 16 loads
-/// each; a block of 256 threads does 16 chunks, 64 KiB, at once, so 8.4 MiB keep every SM busy, and a sum of
+/// each; a block of 256 threads does 16 chunks, 64 KiB, at once, so 8.3 MiB keep every SM busy, and a sum of
 /// 64 M elements (256 MiB) has 65,536 chunks, whose results (256 KiB) are 64 chunks again, and those one: the
 /// last two levels read a thousandth of what the first did. Across the vector a column's chunk is 128
-/// sequential steps of a coalesced row; 4096 x 4096 gives 32 x 4096 of them, 497 warps' worth of 32 KiB.
+/// sequential steps of a coalesced row; 4096 x 4096 gives 32 x 4096 of them: 4096 warps, 31 an SM.
 inline constexpr int64_t kLaneChunk = 1024;
 inline constexpr int64_t kSequentialChunk = 128;
 
