@@ -15,40 +15,114 @@
 #include <exception>
 #include <mutex>
 #include <new>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
 namespace lz::codegen {
 namespace {
 
-/// What a disk entry holds: the format, how many phases, their symbols, and the bytes.
+/// Writes what a disk entry holds, value after value.
+class Writer {
+public:
+    template <class T>
+    void put(T value)
+        requires(std::is_arithmetic_v<T> || std::is_enum_v<T>)
+    {
+        put(std::as_bytes(std::span(&value, 1)));
+    }
+    void put(const std::string &text) {
+        put(static_cast<uint32_t>(text.size()));
+        put(std::as_bytes(std::span(text)));
+    }
+    void put(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+    std::vector<std::byte> take() { return std::move(bytes_); }
+
+private:
+    std::vector<std::byte> bytes_;
+};
+
+/// Reads it again.
+class Reader {
+public:
+    explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+    template <class T>
+    void get(T &value)
+        requires(std::is_arithmetic_v<T> || std::is_enum_v<T>)
+    {
+        std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    }
+    void get(std::string &text) {
+        const auto bytes = take(count());
+        text.assign(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+    }
+    uint32_t count() {
+        uint32_t n;
+        get(n);
+        return n;
+    }
+    std::span<const std::byte> rest() const { return rest_; }
+
+private:
+    std::span<const std::byte> take(size_t bytes) {
+        LZ_CHECK(bytes <= rest_.size(), "an entry of the kernel cache ends early");
+        const auto taken = rest_.first(bytes);
+        rest_ = rest_.subspan(bytes);
+        return taken;
+    }
+    std::span<const std::byte> rest_;
+};
+
+/// Calls f for each value of a phase that is stored, in order.
+template <class Phase, class F>
+void for_fields(Phase &phase, F &&f) {
+    f(phase.symbol);
+    f(phase.aligned);
+    f(phase.record_bytes);
+    f(phase.table_bytes);
+    f(phase.threads);
+    f(phase.shared_bytes);
+    f(phase.most_blocks);
+    for (auto &a : phase.alignments) {
+        f(a.kind);
+        f(a.bytes);
+        f(a.index);
+    }
+    for (auto &p : phase.parameters) {
+        f(p.kind);
+        f(p.bytes);
+        f(p.index);
+        f(p.at);
+    }
+}
+
+/// A disk entry: the format, the phases with their launch rules, and the bytes.
 std::vector<std::byte> serialise(const ir::CompiledKernel &kernel) {
-    std::string head(1, static_cast<char>(kernel.format));
-    for (const ir::CompiledPhase &phase : kernel.phases)
-        head += phase.symbol + '\n';
-    const uint64_t head_bytes = head.size();
-    std::vector<std::byte> bytes(sizeof head_bytes + head.size() + kernel.object.size());
-    std::memcpy(bytes.data(), &head_bytes, sizeof head_bytes);
-    std::memcpy(bytes.data() + sizeof head_bytes, head.data(), head.size());
-    std::memcpy(bytes.data() + sizeof head_bytes + head.size(), kernel.object.data(), kernel.object.size());
-    return bytes;
+    Writer to;
+    to.put(kernel.format);
+    to.put(static_cast<uint32_t>(kernel.phases.size()));
+    for (const ir::CompiledPhase &phase : kernel.phases) {
+        to.put(static_cast<uint32_t>(phase.alignments.size()));
+        to.put(static_cast<uint32_t>(phase.parameters.size()));
+        for_fields(phase, [&](const auto &value) { to.put(value); });
+    }
+    to.put(std::span<const std::byte>(kernel.object));
+    return to.take();
 }
 
 /// The checksum has been compared: the layout is ours.
 ir::CompiledKernel deserialise(std::span<const std::byte> bytes, const std::string &name) {
     ir::CompiledKernel kernel;
     kernel.name = name;
-    uint64_t head_bytes;
-    std::memcpy(&head_bytes, bytes.data(), sizeof head_bytes);
-    const std::string head(reinterpret_cast<const char *>(bytes.data()) + sizeof head_bytes, head_bytes);
-    kernel.format = static_cast<ir::CodeFormat>(head.at(0));
-    for (size_t at = 1; at < head.size();) {
-        const size_t end = head.find('\n', at);
-        kernel.phases.push_back({head.substr(at, end - at)});
-        at = end + 1;
+    Reader from(bytes);
+    from.get(kernel.format);
+    kernel.phases.resize(from.count());
+    for (ir::CompiledPhase &phase : kernel.phases) {
+        phase.alignments.resize(from.count());
+        phase.parameters.resize(from.count());
+        for_fields(phase, [&](auto &value) { from.get(value); });
     }
-    const auto object = bytes.subspan(sizeof head_bytes + head_bytes);
-    kernel.object.assign(object.begin(), object.end());
+    kernel.object.assign(from.rest().begin(), from.rest().end());
     return kernel;
 }
 

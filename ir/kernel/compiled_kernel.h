@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,13 +47,77 @@ using PhaseEntry = void (*)(const KernelFrame *frame, int64_t begin, int64_t end
 enum class CodeFormat : uint8_t {
     Object,     ///< an ELF object for the host: entries are PhaseEntry
     KernelText, ///< Kernel IR as text, for the interpreter: likewise
+    Cubin,      ///< of a CUDA device: entries are kernels, launched as CompiledPhase says
+    Ptx,        ///< likewise, finished by the driver
 };
 
-/// One phase of a compiled kernel, and how it is launched: its work items are counted by `work_items`, and
-/// an entry of the host takes any range of them.
-struct CompiledPhase {
-    std::string symbol;
+/// A parameter of a kernel on a CUDA device: what of the frame it is. The value of `bytes` bytes lies where
+/// the frame's array has it, so that a driver may be given that address: of an argument and of a scalar the
+/// low bytes.
+struct LaunchParameter {
+    enum Kind : uint8_t {
+        Buffer, ///< frame.buffers[index]
+        Arg,    ///< frame.args[index]: 8 bytes, or the low 4
+        Scalar, ///< frame.scalars[index]: 4 bytes (f32, the half types) or 8
+        Fault,  ///< frame.fault
+        Items,  ///< the launch's items, 8 bytes or the low 4; in a table those of segments 0..s together
+    } kind = Buffer;
+    uint8_t bytes = 8;
+    uint16_t index = 0;
+    uint32_t at = 0; ///< in a segment's record of a table
+
+    bool operator==(const LaunchParameter &) const = default;
 };
+
+/// Something that has to be a multiple of 16 bytes where 16 bytes are accessed at once: a buffer's address,
+/// or an argument in elements of `bytes`.
+struct LaunchAlignment {
+    enum Kind : uint8_t { Buffer, Arg } kind = Buffer;
+    uint8_t bytes = 1; ///< of an element; Arg alone
+    uint16_t index = 0;
+
+    bool operator==(const LaunchAlignment &) const = default;
+};
+
+/// One phase of a compiled kernel, and how it is launched. Its work items are counted by `work_items`, and an
+/// entry of the host takes any range of them. All but the symbol is of CUDA devices alone:
+///
+/// A launch has a block for each item, or fewer (`most_blocks`, and what a grid may have along x): a block
+/// takes every gridDim.x-th item. `threads` threads are along x. What the parameters are:
+///  - without a table: `parameters`, in this order, of the one segment
+///  - with a table by value (`table_bytes` > 0): the table, `table_bytes` bytes, in which the segments'
+///    records come first, `record_bytes` each; then the number of segments (4 bytes)
+///  - with a table in memory: its device address (8 bytes), then the number of segments (4 bytes)
+/// A record is `parameters`, each at its place `at`; its items are those of the segments up to it together.
+struct CompiledPhase {
+    std::string symbol;       ///< for any alignment
+    std::string aligned = {}; ///< where is_aligned says so; empty: there is no such entry
+    std::vector<LaunchAlignment> alignments = {};
+    std::vector<LaunchParameter> parameters = {};
+    uint32_t record_bytes = 0; ///< of a segment in a table; 0: there is no table
+    uint32_t table_bytes = 0;  ///< of a table by value; 0: there is none, or it is in memory
+    uint32_t threads = 0;      ///< of a block
+    uint32_t shared_bytes = 0; ///< of dynamic shared memory
+    uint32_t most_blocks = 0;  ///< 0: any number
+
+    /// How many segments a launch may have.
+    uint32_t most_segments() const {
+        return record_bytes == 0 ? 1 : table_bytes == 0 ? UINT32_MAX : table_bytes / record_bytes;
+    }
+    bool operator==(const CompiledPhase &) const = default;
+};
+
+/// Whether the entry `aligned` may be launched with all of these frames.
+bool is_aligned(const CompiledPhase &phase, std::span<const KernelFrame> frames);
+
+/// The addresses of the parameters of a phase without a table, as cuLaunchKernel takes them: in the frame's
+/// arrays, the frame itself, and `items`. They are good as long as those are.
+void point_parameters(const CompiledPhase &phase, const KernelFrame &frame, const int64_t &items,
+                      std::span<void *> pointers);
+
+/// Writes the records of these segments; ends[s]: the items of segments 0..s together.
+void pack_table(const CompiledPhase &phase, std::span<const KernelFrame> frames, const int64_t *ends,
+                std::byte *table);
 
 /// Code of one kernel for one code target.
 struct CompiledKernel {

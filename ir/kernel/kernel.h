@@ -188,6 +188,9 @@ struct Phase {
     CpuSchedule &on_cpu();
     /// The CPU's schedule; without one a plain one: a work item takes the whole last axis, stores are cached.
     const CpuSchedule &cpu() const;
+    /// The same for CUDA devices; the plain one is a thread a grid point.
+    CudaSchedule &on_cuda();
+    const CudaSchedule &cuda() const;
 };
 
 struct Kernel {
@@ -202,9 +205,13 @@ struct Kernel {
     std::vector<Phase> phases;
 };
 
-/// Number of work items of a phase on devices that run CPU code: the product of the grid's extents, the last
-/// (and the tile axis) counted in blocks. A contraction counts (batches) x ceil(m / BlockM) x ceil(n /
-/// BlockN), the column blocks innermost.
+/// Number of work items of a phase. On devices that run CPU code the product of the grid's extents, the last
+/// (and the tile axis) counted in blocks; a contraction counts (batches) x ceil(m / BlockM) x ceil(n /
+/// BlockN), the column blocks innermost. With a CudaSchedule blocks of threads: for its shape
+///   Points   ceil(outer points x ceil(last / vector) / (threads x unroll))
+///   Rows     ceil(grid points / (threads / row_threads))
+///   Tiles    other points x ceil(tile axis / kCudaTile) x ceil(last / kCudaTile), the last innermost
+///   Product  batches x ceil(m / tile_m) x ceil(n / tile_n), the columns innermost
 int64_t work_items(const Kernel &kernel, const Phase &phase, std::span<const int64_t> args);
 
 /// Writes a Kernel. Values get their dtype from operands; constants fold nothing (that is for `simplify`).

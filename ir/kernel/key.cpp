@@ -138,6 +138,8 @@ private:
         put(phase.schedule.index());
         if (const auto *cpu = std::get_if<CpuSchedule>(&phase.schedule))
             write(*cpu);
+        if (const auto *cuda = std::get_if<CudaSchedule>(&phase.schedule))
+            write(*cuda);
     }
 
     void write(const CpuSchedule &cpu) {
@@ -152,6 +154,25 @@ private:
         put(cpu.nr);
         put(cpu.blocks);
         put(cpu.scratch);
+    }
+
+    void write(const CudaSchedule &cuda) {
+        put(cuda.shape);
+        put(cuda.segments);
+        put(cuda.stores);
+        put(cuda.index32);
+        put(cuda.threads);
+        put(cuda.vector);
+        put(cuda.unroll);
+        put(cuda.tier);
+        put(cuda.row_threads);
+        put(cuda.row_elements);
+        put(cuda.scratch);
+        put(cuda.scratch_bytes);
+        put(cuda.most_blocks);
+        put(cuda.tile_axis + 1);
+        put(cuda.tile_m);
+        put(cuda.tile_n);
     }
 
     const Kernel &kernel_;

@@ -349,6 +349,50 @@ private:
         return cpu;
     }
 
+    int count(std::string_view what, int64_t least, int64_t most) {
+        return static_cast<int>(s_.integer_in(what, least, most));
+    }
+
+    CudaSchedule cuda_schedule() {
+        CudaSchedule cuda;
+        cuda.shape = choose<CudaShape>(kCudaShapes, "a shape of blocks");
+        s_.expect_word("threads");
+        cuda.threads = count("threads of a block", 1, 1024);
+        if (s_.accept_word("segments"))
+            cuda.segments = choose<SegmentTier>(kSegmentTiers, "a tier of segments");
+        if (s_.accept_word("stores"))
+            cuda.stores = choose<StoreTier>(kStoreTiers, "a tier of stores");
+        cuda.index32 = s_.accept_word("index32");
+        if (s_.accept_word("vector"))
+            cuda.vector = count("elements of a packet", 1, 64);
+        if (s_.accept_word("unroll"))
+            cuda.unroll = count("packets of a thread", 1, 64);
+        if (s_.accept_word("row")) {
+            cuda.row_elements = count("elements of a row", 0, 1 << 24);
+            s_.expect_word("by");
+            cuda.row_threads = count("threads of a row", 1, 1024);
+            s_.expect_word("in");
+            cuda.tier = choose<RowTier>(kRowTiers, "a tier of rows");
+        }
+        if (s_.accept_word("scratch")) {
+            cuda.scratch = static_cast<uint16_t>(id('b', k_.buffers.size(), "a buffer"));
+            s_.expect_word("of");
+            cuda.scratch_bytes = arg();
+        }
+        if (s_.accept_word("blocks"))
+            cuda.most_blocks = count("blocks of a launch", 1, INT32_MAX);
+        while (s_.accept_word("tile")) {
+            if (s_.peek() == 'i') {
+                cuda.tile_axis = axis();
+                continue;
+            }
+            cuda.tile_m = count("rows of a tile", 1, 1024);
+            s_.expect_word("x");
+            cuda.tile_n = count("columns of a tile", 1, 1024);
+        }
+        return cuda;
+    }
+
     void phase() {
         s_.expect_word("phase");
         Phase p;
@@ -364,6 +408,8 @@ private:
             s_.expect_word("scalar");
         if (s_.accept_word("cpu"))
             p.schedule = cpu_schedule();
+        else if (s_.accept_word("cuda"))
+            p.schedule = cuda_schedule();
         s_.expect('{');
         if (s_.accept_word("contraction"))
             p.contraction = contraction();

@@ -208,6 +208,32 @@ private:
         return text;
     }
 
+    static std::string schedule_text(const CudaSchedule &cuda) {
+        std::string text = fmt::format(" cuda {} threads {}", word(kCudaShapes, cuda.shape), cuda.threads);
+        if (cuda.segments != SegmentTier::One)
+            text += fmt::format(" segments {}", word(kSegmentTiers, cuda.segments));
+        if (cuda.stores != StoreTier::Cached)
+            text += fmt::format(" stores {}", word(kStoreTiers, cuda.stores));
+        if (cuda.index32)
+            text += " index32";
+        if (cuda.vector != 1)
+            text += fmt::format(" vector {}", cuda.vector);
+        if (cuda.unroll != 1)
+            text += fmt::format(" unroll {}", cuda.unroll);
+        if (cuda.row_threads != 0)
+            text += fmt::format(" row {} by {} in {}", cuda.row_elements, cuda.row_threads,
+                                word(kRowTiers, cuda.tier));
+        if (cuda.scratch_bytes != kNoArg)
+            text += fmt::format(" scratch b{} of {}", cuda.scratch, arg_text(cuda.scratch_bytes));
+        if (cuda.most_blocks != 0)
+            text += fmt::format(" blocks {}", cuda.most_blocks);
+        if (cuda.tile_axis >= 0)
+            text += fmt::format(" tile i{}", cuda.tile_axis);
+        if (cuda.tile_m != 0 || cuda.tile_n != 0)
+            text += fmt::format(" tile {} x {}", cuda.tile_m, cuda.tile_n);
+        return text;
+    }
+
     void print(const Phase &phase) {
         std::string grid;
         for (const AxisId axis : phase.grid)
@@ -215,6 +241,8 @@ private:
         std::string head = fmt::format("phase [{}] {}", grid, phase.vector_grid ? "vector" : "scalar");
         if (const auto *cpu = std::get_if<CpuSchedule>(&phase.schedule))
             head += schedule_text(*cpu, phase.contraction.has_value());
+        else if (const auto *cuda = std::get_if<CudaSchedule>(&phase.schedule))
+            head += schedule_text(*cuda);
         line("{} {{", head);
         depth_ += 2;
         if (const auto &c = phase.contraction) {

@@ -66,7 +66,66 @@ constexpr ArgId contraction_arg(const CpuSchedule &s, ContractionArg which) {
     return static_cast<ArgId>(s.blocks + static_cast<int>(which));
 }
 
+/// How the threads of a block on a CUDA device share the grid of a phase.
+enum class CudaShape : uint8_t {
+    Points,  ///< each thread takes grid points of its own, with all their loops
+    Rows,    ///< `row_threads` threads share a grid point: the lanes of its loops
+    Tiles,   ///< square tiles of the tile axis and the last one, turned in shared memory
+    Product, ///< tiles of a contraction
+};
+
+/// Where a row kernel keeps what it reads or computes once and needs again.
+enum class RowTier : uint8_t {
+    Memory,    ///< in a Temp buffer, a part for each block; what is loaded is loaded again
+    Shared,    ///< in shared memory
+    Registers, ///< in the thread that has the element
+};
+
+/// How the segments of a launch reach a kernel, whose parameters have one size for good.
+enum class SegmentTier : uint8_t {
+    One,    ///< there is one: its buffers, arguments and scalars are parameters
+    Table,  ///< a table by value, of parameters of 4 KiB in all
+    Large,  ///< likewise, of 32,764 bytes
+    Memory, ///< a table in the device's memory
+};
+
+std::string_view name(CudaShape s);
+std::string_view name(RowTier t);
+std::string_view name(SegmentTier t);
+
+/// Side of a tile of CudaShape::Tiles, in elements.
+inline constexpr int kCudaTile = 32;
+
+/// Of CUDA devices. A work item is what a block does at once; a block takes more of them when there are more
+/// than a grid has.
+struct CudaSchedule {
+    CudaShape shape = CudaShape::Points;
+    SegmentTier segments = SegmentTier::One;
+    StoreTier stores = StoreTier::Cached;
+    /// Arguments, indices and i64 values that no memory holds fit into 32 bits.
+    bool index32 = false;
+    int threads = 256; ///< of a block
+    /// Points: neighbours along the last axis that a thread takes at once, a packet. A thread takes `unroll`
+    /// packets, `threads` packets apart.
+    int vector = 1;
+    int unroll = 1;
+    // Rows alone.
+    RowTier tier = RowTier::Memory;
+    int row_threads = 0;  ///< of a grid point: 16 times a power of two, a divisor of `threads`
+    int row_elements = 0; ///< that a row has at most, 0: any number; a multiple of row_threads
+    /// Memory: where blocks keep what is kept, and the bytes of each; else 0 and kNoArg.
+    uint16_t scratch = 0;
+    ArgId scratch_bytes = kNoArg;
+    int most_blocks = 0; ///< of a launch, 0: any number
+    // Tiles alone.
+    int tile_axis = -1; ///< a grid axis, not the last
+    // Products alone: elements of a tile.
+    int tile_m = 0, tile_n = 0;
+
+    bool operator==(const CudaSchedule &) const = default;
+};
+
 /// A body that has no schedule yet, or the schedule for one kind of device.
-using PhaseSchedule = std::variant<std::monostate, CpuSchedule>;
+using PhaseSchedule = std::variant<std::monostate, CpuSchedule, CudaSchedule>;
 
 } // namespace lz::ir

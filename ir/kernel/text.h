@@ -20,6 +20,9 @@ inline constexpr std::array<std::string_view, 6> kReduceOps = {"add", "mul",    
 inline constexpr std::array<std::string_view, 2> kLoopOrders = {"lanes", "sequential"};
 inline constexpr std::array<std::string_view, 2> kInnerTiers = {"tiny", "any"};
 inline constexpr std::array<std::string_view, 2> kStoreTiers = {"cached", "streaming"};
+inline constexpr std::array<std::string_view, 4> kCudaShapes = {"points", "rows", "tiles", "product"};
+inline constexpr std::array<std::string_view, 3> kRowTiers = {"memory", "shared", "registers"};
+inline constexpr std::array<std::string_view, 4> kSegmentTiers = {"one", "table", "large", "memory"};
 
 /// A constant in storage format as text: `1.5`, `-inf`, `nan`, `true`; `0x7fc00001` for other NaNs.
 std::string constant_text(DType dtype, uint64_t bits);

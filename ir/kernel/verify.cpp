@@ -362,6 +362,42 @@ private:
               "a contraction's scratch b{} is not a worker buffer", cpu.scratch);
     }
 
+    /// The grid is open.
+    void verify_schedule(const Phase &phase, const CudaSchedule &cuda) {
+        const auto power_of_two = [](int n) { return n > 0 && (n & (n - 1)) == 0; };
+        check(cuda.threads >= 32 && cuda.threads <= 1024 && cuda.threads % 32 == 0,
+              "a block of {} threads is not whole warps of at most 1024", cuda.threads);
+        check(power_of_two(cuda.vector) && cuda.vector <= 64 && cuda.unroll >= 1 && cuda.unroll <= 64,
+              "a thread takes {} packets of {} elements", cuda.unroll, cuda.vector);
+        const bool rows = cuda.shape == CudaShape::Rows, tiles = cuda.shape == CudaShape::Tiles,
+                   product = cuda.shape == CudaShape::Product;
+        check(rows || phase.vector_grid, "a grid of rows is done as {}", name(cuda.shape));
+        check(!rows || !phase.vector_grid, "a grid with a vector axis is done as rows");
+        check(rows ? cuda.row_threads % 16 == 0 && power_of_two(cuda.row_threads) &&
+                         cuda.threads % cuda.row_threads == 0 && cuda.row_elements >= 0 &&
+                         cuda.row_elements <= 1 << 24 && cuda.row_elements % cuda.row_threads == 0
+                   : cuda.row_threads == 0 && cuda.row_elements == 0 && cuda.tier == RowTier::Memory,
+              "{} threads of a block of {} share a row of {} elements", cuda.row_threads, cuda.threads,
+              cuda.row_elements);
+        check(cuda.tier == RowTier::Memory || cuda.row_elements > 0,
+              "rows of any length are kept on the chip");
+        check(cuda.scratch_bytes == kNoArg
+                  ? cuda.scratch == 0
+                  : rows && cuda.tier == RowTier::Memory && cuda.most_blocks > 0 &&
+                        cuda.scratch < k_.buffers.size() && k_.buffers[cuda.scratch].mode == BufferMode::Temp,
+              "blocks keep rows in b{}, which is no temporary of so many blocks", cuda.scratch);
+        arg(cuda.scratch_bytes, true, "the scratch of a block");
+        check(cuda.most_blocks >= 0, "a launch has at most {} blocks", cuda.most_blocks);
+        check(tiles ? cuda.tile_axis >= 0 && axis_[static_cast<size_t>(cuda.tile_axis)] &&
+                          phase.grid.back() != cuda.tile_axis
+                    : cuda.tile_axis == -1,
+              "the tile axis i{} is not an axis of the grid before the last", cuda.tile_axis);
+        check(product == phase.contraction.has_value(), "a contraction is done exactly as a product");
+        check(product ? cuda.tile_m > 0 && cuda.tile_m <= 1024 && cuda.tile_n > 0 && cuda.tile_n <= 1024
+                      : cuda.tile_m == 0 && cuda.tile_n == 0,
+              "a tile of the contraction is {} x {}", cuda.tile_m, cuda.tile_n);
+    }
+
     void verify_phase(const Phase &phase) {
         for (const AxisId axis : phase.grid) {
             check(axis < k_.axes.size() && !axis_[axis],
@@ -371,6 +407,11 @@ private:
         check(!phase.vector_grid || !phase.grid.empty(), "a vector grid has no axis");
         if (const auto *cpu = std::get_if<CpuSchedule>(&phase.schedule))
             verify_schedule(phase, *cpu);
+        if (const auto *cuda = std::get_if<CudaSchedule>(&phase.schedule)) {
+            check(cuda->tile_axis < static_cast<int>(k_.axes.size()), "the tile axis i{} is not there",
+                  cuda->tile_axis);
+            verify_schedule(phase, *cuda);
+        }
         contraction_ = phase.contraction ? &*phase.contraction : nullptr;
         vector_grid_ = phase.vector_grid;
         if (contraction_)

@@ -471,6 +471,54 @@ TEST_F(CacheTest, TwoCodeGeneratorsHaveEntriesOfTheirOwnInOneCache) {
     EXPECT_EQ(one.cache.get({&kernel, interpreter.get(), &one.cpu}), interpreted);
 }
 
+/// Makes no code, and has rules for its launch.
+class RuledCompiler final : public lz::codegen::Compiler {
+public:
+    const std::string &key() const override { return key_; }
+    lz::ir::CompiledKernel compile(const lz::ir::Kernel &kernel) const override {
+        lz::ir::CompiledKernel compiled;
+        compiled.name = kernel.name;
+        compiled.format = lz::ir::CodeFormat::Cubin;
+        compiled.object.assign(5, std::byte{7});
+        compiled.phases = {rules(), lz::ir::CompiledPhase{.symbol = "\n"}};
+        return compiled;
+    }
+    static lz::ir::CompiledPhase rules() {
+        using lz::ir::LaunchParameter, lz::ir::LaunchAlignment;
+        return {.symbol = "any",
+                .aligned = "aligned",
+                .alignments = {{LaunchAlignment::Arg, 2, 300}, {LaunchAlignment::Buffer, 1, 1}},
+                .parameters = {{LaunchParameter::Items, 4, 2, 70000}},
+                .record_bytes = 40,
+                .table_bytes = 4000,
+                .threads = 1024,
+                .shared_bytes = 200000,
+                .most_blocks = 264};
+    }
+
+private:
+    const std::string key_ = "rules";
+};
+
+TEST_F(CacheTest, RulesOfALaunchComeFromDiskAsTheyWereStored) {
+    lz::codegen::KernelCacheOptions options;
+    options.directory = directory_.string();
+    for (const int from_disk : {0, 1}) {
+        lz::ir::CompiledKernel seen;
+        OneCache one(options, std::make_unique<RuledCompiler>(), [&](const lz::ir::CompiledKernel &kernel) {
+            seen = kernel;
+            return lz::codegen::load_interpreted(lz::codegen::make_interpreter()->compile(square()));
+        });
+        const lz::codegen::CachedKernelPtr loaded = one.get(square());
+        EXPECT_EQ(one.cache.stats().from_disk, from_disk);
+        ASSERT_EQ(loaded->phases.size(), 2U);
+        EXPECT_EQ(loaded->phases[0], RuledCompiler::rules());
+        EXPECT_EQ(loaded->phases[1], lz::ir::CompiledPhase{.symbol = "\n"});
+        EXPECT_EQ(seen.format, lz::ir::CodeFormat::Cubin);
+        EXPECT_EQ(seen.object, std::vector<std::byte>(5, std::byte{7}));
+    }
+}
+
 TEST_F(CacheTest, WhatIsLoadedForOneKindOfDeviceIsNotGivenToAnother) {
     if (!lz::codegen::cpu_jit_available())
         GTEST_SKIP() << "this build has no CPU code generation";

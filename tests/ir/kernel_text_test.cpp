@@ -19,6 +19,8 @@ std::vector<Kernel> samples() {
     Kernel expanded = test::softmax();
     expand_math(expanded);
     all.push_back(expanded);
+    for (Kernel &kernel : test::cuda_samples())
+        all.push_back(std::move(kernel));
     return all;
 }
 
@@ -162,6 +164,70 @@ TEST(KernelKey, EveryPartOfABodyCounts) {
     differs([](Kernel &k) { k.phases[0].on_cpu().inner = InnerTier::Tiny; });
     differs([](Kernel &k) { k.phases[0].on_cpu().stores = StoreTier::Streaming; });
     differs([](Kernel &k) { k.instrs[3].operands[0] = k.instrs[3].operands[1]; });
+}
+
+TEST(KernelKey, EveryPartOfAScheduleForCudaCounts) {
+    const auto differs = [](size_t sample, auto change) {
+        Kernel kernel = test::cuda_samples()[sample];
+        const std::string key = cache_key(kernel), text = print(kernel);
+        change(std::get<CudaSchedule>(kernel.phases[0].schedule));
+        EXPECT_NE(cache_key(kernel), key) << text;
+        EXPECT_NE(print(kernel), text);
+    };
+    differs(0, [](CudaSchedule &s) { s.segments = SegmentTier::Memory; });
+    differs(0, [](CudaSchedule &s) { s.stores = StoreTier::Cached; });
+    differs(0, [](CudaSchedule &s) { s.index32 = true; });
+    differs(0, [](CudaSchedule &s) { s.threads = 128; });
+    differs(0, [](CudaSchedule &s) { s.vector = 8; });
+    differs(0, [](CudaSchedule &s) { s.unroll = 1; });
+    differs(1, [](CudaSchedule &s) { s.tier = RowTier::Shared; });
+    differs(1, [](CudaSchedule &s) { s.row_threads = 32; });
+    differs(1, [](CudaSchedule &s) { s.row_elements = 2048; });
+    differs(2, [](CudaSchedule &s) { s.most_blocks = 1; });
+    differs(2, [](CudaSchedule &s) { s.scratch = 0; });
+    differs(2, [](CudaSchedule &s) { s.scratch_bytes = 0; });
+    differs(3, [](CudaSchedule &s) { s.tile_m = 32; });
+    differs(3, [](CudaSchedule &s) { s.tile_n = 64; });
+    differs(4, [](CudaSchedule &s) { s.tile_axis = 1; });
+}
+
+TEST(KernelWork, ABlockOfACudaDeviceIsAWorkItem) {
+    const auto items = [](const Kernel &k, std::vector<int64_t> args) {
+        args.resize(k.args.size(), 1);
+        return work_items(k, k.phases[0], args);
+    };
+    const std::vector<Kernel> samples = test::cuda_samples();
+    // 7 rows of ceil(1001 / 4) packets, 512 of them a block
+    EXPECT_EQ(items(samples[0], {7, 1001}), (7 * 251 + 511) / 512);
+    EXPECT_EQ(items(samples[0], {0, 1001}), 0);
+    EXPECT_EQ(items(samples[1], {9, 1000}), 3) << "four rows a block";
+    EXPECT_EQ(items(samples[2], {9, 1000}), 9) << "a row a block";
+    EXPECT_EQ(items(samples[3], {65, 100, 8}), 2 * 4) << "tiles of 64 x 32";
+    EXPECT_EQ(items(samples[4], {33, 64}), 2 * 2) << "square tiles";
+}
+
+TEST(KernelVerify, NamesWhatIsWrongWithAScheduleForCuda) {
+    const auto error = [](size_t sample, auto change) -> std::string {
+        Kernel kernel = test::cuda_samples()[sample];
+        change(std::get<CudaSchedule>(kernel.phases[0].schedule));
+        try {
+            verify(kernel);
+        } catch (const Failure &failure) {
+            return failure.message();
+        }
+        return "no failure";
+    };
+    EXPECT_THAT(error(0, [](CudaSchedule &s) { s.threads = 100; }), HasSubstr("block of 100 threads"));
+    EXPECT_THAT(error(0, [](CudaSchedule &s) { s.vector = 3; }), HasSubstr("2 packets of 3"));
+    EXPECT_THAT(error(0, [](CudaSchedule &s) { s.shape = CudaShape::Rows; }), HasSubstr("vector axis"));
+    EXPECT_THAT(error(0, [](CudaSchedule &s) { s.shape = CudaShape::Product; }), HasSubstr("as a product"));
+    EXPECT_THAT(error(1, [](CudaSchedule &s) { s.row_threads = 48; }), HasSubstr("48 threads of a block"));
+    EXPECT_THAT(error(1, [](CudaSchedule &s) { s.row_elements = 0; }), HasSubstr("any length"));
+    EXPECT_THAT(error(1, [](CudaSchedule &s) { s.shape = CudaShape::Points; }), HasSubstr("grid of rows"));
+    EXPECT_THAT(error(2, [](CudaSchedule &s) { s.scratch = 0; }), HasSubstr("no temporary"));
+    EXPECT_THAT(error(2, [](CudaSchedule &s) { s.most_blocks = 0; }), HasSubstr("no temporary"));
+    EXPECT_THAT(error(3, [](CudaSchedule &s) { s.tile_m = 0; }), HasSubstr("is 0 x 32"));
+    EXPECT_THAT(error(4, [](CudaSchedule &s) { s.tile_axis = 1; }), HasSubstr("before the last"));
 }
 
 TEST(KernelVerify, NamesWhatIsWrong) {

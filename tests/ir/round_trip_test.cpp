@@ -185,6 +185,24 @@ struct Fields {
                 visit(cpu->blocks);
                 visit(cpu->scratch);
             }
+            if (auto *cuda = std::get_if<CudaSchedule>(&p.schedule)) {
+                visit.choose(cuda->shape, 4);
+                visit.choose(cuda->segments, 4);
+                visit.choose(cuda->stores, 2);
+                visit(cuda->index32);
+                visit(cuda->threads);
+                visit(cuda->vector);
+                visit(cuda->unroll);
+                visit.choose(cuda->tier, 3);
+                visit(cuda->row_threads);
+                visit(cuda->row_elements);
+                visit(cuda->scratch);
+                visit(cuda->scratch_bytes);
+                visit(cuda->most_blocks);
+                visit(cuda->tile_axis);
+                visit(cuda->tile_m);
+                visit(cuda->tile_n);
+            }
         }
     }
 
@@ -417,6 +435,11 @@ TEST(RoundTrip, EveryValueOfEveryFieldOfAKernel) {
         SCOPED_TRACE(kernel.name);
         every_value_of_every_field(kernel);
     }
+}
+
+TEST(RoundTrip, EveryFieldOfAScheduleForCuda) {
+    for (const Kernel &kernel : test::cuda_samples())
+        every_value_of_every_field(kernel);
 }
 
 // What the user saw: lz-opt printed `checks 4294967295` and refused to read it.

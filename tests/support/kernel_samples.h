@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace lz::ir::test {
 
@@ -145,6 +146,39 @@ inline Kernel constants() {
             b.constant_int(t, v);
     b.end_phase();
     return b.take();
+}
+
+/// Some of the above as CUDA devices do them, one of each shape.
+inline std::vector<Kernel> cuda_samples() {
+    std::vector<Kernel> all = {gather(), softmax(), softmax(), product(), constants()};
+    for (Kernel &kernel : all)
+        kernel.phases[0].schedule = {};
+    CudaSchedule &points = all[0].phases[0].on_cuda();
+    points.vector = 4;
+    points.unroll = 2;
+    points.stores = StoreTier::Streaming;
+    points.segments = SegmentTier::Table;
+    CudaSchedule &rows = all[1].phases[0].on_cuda();
+    rows.shape = CudaShape::Rows;
+    rows.row_threads = 64;
+    rows.row_elements = 1024;
+    rows.tier = RowTier::Registers;
+    rows.index32 = true;
+    CudaSchedule &long_rows = all[2].phases[0].on_cuda();
+    long_rows.shape = CudaShape::Rows;
+    long_rows.threads = long_rows.row_threads = 512;
+    long_rows.most_blocks = 264;
+    long_rows.scratch = static_cast<uint16_t>(all[2].buffers.size());
+    long_rows.scratch_bytes = static_cast<ArgId>(all[2].args.size());
+    all[2].buffers.push_back({DType::U8, BufferMode::Temp});
+    all[2].args.push_back({ArgRole::Stride});
+    CudaSchedule &tiles = all[3].phases[0].on_cuda();
+    tiles.shape = CudaShape::Product;
+    tiles.tile_m = 64;
+    tiles.tile_n = 32;
+    all[4].phases[0].on_cuda().shape = CudaShape::Tiles;
+    all[4].phases[0].on_cuda().tile_axis = 0;
+    return all;
 }
 
 } // namespace lz::ir::test
