@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <string_view>
+#include <utility>
 
 namespace lz::ir {
 
@@ -51,59 +53,99 @@ double Target::transfer_seconds(Device from, Device to, int64_t bytes) const {
                                : link(from) + link(to);
 }
 
+void Target::set_threads(int threads) {
+    for (DeviceInfo &d : devices)
+        if (!d.runs_cuda())
+            d.cpu().threads = threads;
+}
+
+namespace {
+
+/// Text in which every field has its place.
+class Fields {
+public:
+    void text(std::string_view what, std::string_view value) {
+        text_ += '|';
+        text_ += what;
+        text_ += value;
+    }
+    void number(std::string_view what, int64_t value) { text(what, std::to_string(value)); }
+    std::string take() { return std::move(text_); }
+
+private:
+    std::string text_;
+};
+
+void add(Fields &fields, const CpuLimits &cpu) {
+    fields.text("cpu ", cpu.isa.triple);
+    fields.text("", cpu.isa.features);
+    fields.number("vector", cpu.isa.vector_bytes);
+    fields.number("registers", cpu.isa.vector_registers);
+    fields.number("fma", cpu.isa.fma);
+    fields.number("avx512", cpu.isa.avx512);
+    fields.number("avx512_bf16", cpu.isa.avx512_bf16);
+    fields.number("amx_bf16", cpu.isa.amx_bf16);
+    fields.number("threads", cpu.threads);
+    fields.number("cache", cpu.cache_bytes);
+}
+
+void add(Fields &fields, const CudaLimits &cuda) {
+    fields.number("sm", cuda.sm);
+    for (const int64_t limit :
+         {int64_t{cuda.multiprocessors}, int64_t{cuda.threads_per_sm}, int64_t{cuda.threads_per_block},
+          int64_t{cuda.registers_per_sm}, cuda.shared_per_sm, cuda.shared_per_block, cuda.l2_bytes,
+          cuda.parameter_bytes, cuda.max_blocks})
+        fields.number("", limit);
+}
+
+} // namespace
+
 std::string Target::fingerprint() const {
-    std::string text = cpu.triple + "|" + cpu.features;
-    const auto number = [&](const char *what, int64_t value) {
-        text += '|';
-        text += what;
-        text += std::to_string(value);
-    };
-    number("vector", cpu.vector_bytes);
-    number("registers", cpu.vector_registers);
-    number("fma", cpu.fma);
-    number("avx512", cpu.avx512);
-    number("avx512_bf16", cpu.avx512_bf16);
-    number("amx_bf16", cpu.amx_bf16);
+    Fields fields;
     for (const DeviceInfo &d : devices) {
-        text += "|" + to_string(d.device);
-        number("memory", d.memory_bytes);
-        number("cache", d.cache_bytes);
+        fields.text("", to_string(d.device));
+        std::visit([&](const auto &limits) { add(fields, limits); }, d.limits);
+        fields.number("memory", d.memory_bytes);
         std::vector<uint8_t> peers = d.peers; // a set
         std::ranges::sort(peers);
         for (const uint8_t peer : peers)
-            number("peer", peer);
+            fields.number("peer", peer);
         for (const double estimate : {d.memory_bandwidth, d.flops, d.link_bandwidth, d.peer_bandwidth,
                                       d.launch_seconds, d.submit_seconds, d.wave_seconds})
-            number("", std::bit_cast<int64_t>(estimate));
-        text += d.library ? "|library " + std::string(d.library->kind) : "";
+            fields.number("", std::bit_cast<int64_t>(estimate));
+        if (d.library)
+            fields.text("library ", d.library->kind);
     }
-    number("threads", threads);
-    number("fuse", modes.fuse);
-    number("fast_math", modes.fast_math);
-    number("streaming", modes.streaming_stores);
-    number("verify", modes.verify);
-    number("transfer", static_cast<int64_t>(modes.transfer));
-    number("scalar_ops", max_scalar_ops);
-    number("operands", max_operands);
-    return text;
+    fields.number("fuse", modes.fuse);
+    fields.number("fast_math", modes.fast_math);
+    fields.number("streaming", modes.streaming_stores);
+    fields.number("verify", modes.verify);
+    fields.number("transfer", static_cast<int64_t>(modes.transfer));
+    fields.number("scalar_ops", max_scalar_ops);
+    fields.number("operands", max_operands);
+    return fields.take();
 }
 
 Target test_target(int gpus) {
+    CpuLimits limits;
+    limits.isa.triple = "x86_64-unknown-linux-gnu";
+    limits.isa.features = "+avx,+avx2,+avx512bw,+avx512dq,+avx512f,+avx512vl,+f16c,+fma";
+    limits.isa.vector_bytes = 64;
+    limits.isa.vector_registers = 32;
+    limits.isa.fma = true;
+    limits.isa.avx512 = true;
+    limits.threads = 2;
+    limits.cache_bytes = int64_t{32} << 20;
+
     Target t;
-    t.cpu.triple = "x86_64-unknown-linux-gnu";
-    t.cpu.features = "+avx,+avx2,+avx512bw,+avx512dq,+avx512f,+avx512vl,+f16c,+fma";
-    t.cpu.vector_bytes = 64;
-    t.cpu.vector_registers = 32;
-    t.cpu.fma = true;
-    t.cpu.avx512 = true;
     DeviceInfo &cpu = t.devices.emplace_back();
+    cpu.limits = limits;
     cpu.memory_bytes = int64_t{8} << 30;
-    cpu.cache_bytes = int64_t{32} << 20;
     for (int i = 0; i < gpus; ++i) {
         DeviceInfo &gpu = t.devices.emplace_back();
         gpu.device = {DeviceKind::Cuda, static_cast<uint8_t>(i)};
+        gpu.limits = limits;
         gpu.memory_bytes = int64_t{141} << 30;
-        gpu.cache_bytes = int64_t{50} << 20;
         gpu.memory_bandwidth = 4.8e12;
         gpu.flops = 6.7e13;
         gpu.link_bandwidth = 5.5e10;
@@ -111,8 +153,15 @@ Target test_target(int gpus) {
         gpu.launch_seconds = 3e-6;
         gpu.submit_seconds = 1e-6;
     }
-    t.threads = 2;
     t.modes.verify = true;
+    return t;
+}
+
+Target cuda_test_target(int gpus) {
+    Target t = test_target(gpus);
+    for (DeviceInfo &d : t.devices)
+        if (d.device != kCpu)
+            d.limits = CudaLimits{};
     return t;
 }
 

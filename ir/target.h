@@ -3,11 +3,13 @@
 /// and nothing else: no environment, no runtime.
 
 #include "ir/diagnostic.h"
-#include "ir/library.h"
+#include "ir/program/library.h"
 #include "ir/type.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace lz::ir {
@@ -22,6 +24,8 @@ struct CpuIsa {
     bool avx512 = false;
     bool avx512_bf16 = false;
     bool amx_bf16 = false;
+
+    bool operator==(const CpuIsa &) const = default;
 };
 
 /// What a device can do, for estimates only: they decide where work goes and what memory is worth, never what
@@ -38,6 +42,31 @@ struct DeviceRates {
     double wave_seconds = 2e-6;
 };
 
+/// What runs the code of the host, and of virtual GPUs, which are threads of it.
+struct CpuLimits {
+    CpuIsa isa;
+    int threads = 1;         ///< workers that share one launch
+    int64_t cache_bytes = 0; ///< last level: where streaming stores start to pay
+
+    bool operator==(const CpuLimits &) const = default;
+};
+
+/// What runs the code of a CUDA device. As the driver says it; the defaults are an H200's.
+struct CudaLimits {
+    int sm = 90; ///< compute capability, 10 * major + minor: what code is made for
+    int multiprocessors = 132;
+    int threads_per_sm = 2048;
+    int threads_per_block = 1024;
+    int registers_per_sm = 65536;                ///< of 32 bits
+    int64_t shared_per_sm = 228 << 10;           ///< bytes of shared memory
+    int64_t shared_per_block = 227 << 10;        ///< with opt-in
+    int64_t l2_bytes = int64_t{50} << 20;        ///< what all SMs share
+    int64_t parameter_bytes = 32764;             ///< of one launch; 4096 with drivers before 12.1
+    int64_t max_blocks = (int64_t{1} << 31) - 1; ///< of one launch, in the first dimension
+
+    bool operator==(const CudaLimits &) const = default;
+};
+
 /// What a device is, for people.
 struct DeviceProperties : DeviceRates {
     std::string name;       ///< `Lazuli virtual GPU 0`
@@ -47,17 +76,26 @@ struct DeviceProperties : DeviceRates {
     int major = 0, minor = 0; ///< compute capability
     int multi_processor_count = 0;
     int copy_engines = 0;
+    std::optional<CudaLimits> cuda; ///< not set: it runs the host's code
 };
 
-/// What a device is, for passes.
+/// What a device is, for passes. Which code it runs decides who schedules its kernels: a virtual GPU runs a
+/// CPU's.
 struct DeviceInfo : DeviceRates {
     Device device;
     int64_t memory_bytes = 0;
-    int64_t cache_bytes = 0;    ///< last level: where streaming stores start to pay
+    std::variant<CpuLimits, CudaLimits> limits;
     std::vector<uint8_t> peers; ///< cuda indices of GPUs whose memory this one may address
     /// What its kind has of the library. Null: not known; then nothing is refused and nothing has scratch,
     /// and what comes out cannot run.
     const LibraryRules *library = nullptr;
+
+    bool runs_cuda() const { return std::holds_alternative<CudaLimits>(limits); }
+    /// Of the kind that it is; std::bad_variant_access for the other one.
+    CpuLimits &cpu() { return std::get<CpuLimits>(limits); }
+    const CpuLimits &cpu() const { return std::get<CpuLimits>(limits); }
+    CudaLimits &cuda() { return std::get<CudaLimits>(limits); }
+    const CudaLimits &cuda() const { return std::get<CudaLimits>(limits); }
 };
 
 /// What happens when operands are on different devices (S06, S07).
@@ -75,9 +113,7 @@ struct Modes {
 };
 
 struct Target {
-    CpuIsa cpu;
     std::vector<DeviceInfo> devices; ///< devices[0] is the CPU
-    int threads = 1;
     Modes modes;
     int max_scalar_ops = 256; ///< of a cluster
     int max_operands = 64;
@@ -90,6 +126,11 @@ struct Target {
     const DeviceInfo &device(Device d) const;
     /// The same, or nullptr.
     const DeviceInfo *find(Device d) const;
+    /// The host; every target has one.
+    CpuLimits &host() { return devices.front().cpu(); }
+    const CpuLimits &host() const { return devices.front().cpu(); }
+    /// So many threads, of the host and so of every device that it plays.
+    void set_threads(int threads);
     /// Whether `who` may read and write the memory of `whose`, another GPU: it was given peer access to it.
     /// What runs on `who` and names memory of `whose` needs this direction.
     bool may_access(Device who, Device whose) const;
@@ -108,7 +149,9 @@ struct Target {
 };
 
 /// A target for tests: AVX-512-like, two threads, 32 MiB cache, deterministic text.
-/// With `gpus` that many GPUs, estimated as H200s, no two of them peers.
+/// With `gpus` that many virtual GPUs, estimated as H200s, no two of them peers.
 Target test_target(int gpus = 0);
+/// The same with GPUs that run CUDA code.
+Target cuda_test_target(int gpus = 1);
 
 } // namespace lz::ir

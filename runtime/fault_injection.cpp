@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <exception>
+
 namespace lz::runtime {
 
 void FaultInjectingBackend::fail_at(int64_t n, int64_t times) {
@@ -112,6 +114,31 @@ void FaultInjectingBackend::launch(const Launch &launch, StreamId stream, OnDone
 void FaultInjectingBackend::call(const Call &call, StreamId stream, OnDone done) {
     count("call", ir::ErrorKind::Device);
     backend_.call(call, stream, std::move(done));
+}
+void FaultInjectingBackend::replay(const Replay &replay, std::unique_ptr<ReplayMemory> &memory,
+                                   size_t &done) {
+    static constexpr const char *kCalls[] = {"launch", "call", "copy", "record", "wait"};
+    const int64_t calls_before = calls_;
+    const size_t done_before = done;
+    Replay whole = replay;
+    std::exception_ptr failure;
+    size_t end = done;
+    try {
+        for (; end < replay.steps.size(); ++end)
+            if (const Replay::Kind kind = replay.steps[end].kind; kind != Replay::Kind::Record)
+                count(kCalls[static_cast<size_t>(kind)], ir::ErrorKind::Device);
+    } catch (const ir::Failure &) {
+        failure = std::current_exception();
+        whole.steps = replay.steps.first(end);
+    }
+    backend_.replay(whole, memory, done);
+    if (done == done_before &&
+        end > done) { // it replays nothing now: the steps come one by one, and count then
+        calls_ = calls_before;
+        return;
+    }
+    if (failure)
+        std::rethrow_exception(failure);
 }
 
 } // namespace lz::runtime

@@ -57,6 +57,8 @@ public:
     LibraryFn find_library(std::string_view symbol) const override { return backend_.find_library(symbol); }
     void launch(const Launch &launch, StreamId stream, OnDone done = {}) override;
     void call(const Call &call, StreamId stream, OnDone done = {}) override;
+    /// Counts as the steps that it puts count by themselves; before one that fails it ends.
+    void replay(const Replay &replay, std::unique_ptr<ReplayMemory> &memory, size_t &done) override;
 
 private:
     void count(const char *call, ir::ErrorKind kind);

@@ -4,6 +4,7 @@
 #include "frontend/engine/compile/driver.h"
 #include "frontend/engine/log.h"
 #include "ir/diagnostic.h"
+#include "runtime/api/parallel.h"
 #include "runtime/virtual/backend.h"
 
 #include <fmt/format.h>
@@ -150,15 +151,19 @@ Devices::Devices(const Options &options) : cpu_(loader(), 0, {.delay_seed = opti
 Devices::~Devices() = default;
 
 std::vector<ir::DeviceInfo> Devices::infos() const {
+    const ir::CpuLimits host{codegen::host_isa(), runtime::num_threads(), host_cache_bytes()};
     std::vector<ir::DeviceInfo> infos;
     for (size_t i = 0; i < slots_.size(); ++i) {
         ir::DeviceInfo info;
+        info.limits = host;
         if (i > 0) {
+            const ir::DeviceProperties properties = slots_[i].backend->properties();
             info.device = {ir::DeviceKind::Cuda, static_cast<uint8_t>(i - 1)};
-            static_cast<ir::DeviceRates &>(info) = slots_[i].backend->properties();
+            static_cast<ir::DeviceRates &>(info) = properties;
+            if (properties.cuda)
+                info.limits = *properties.cuda;
         }
         info.memory_bytes = static_cast<int64_t>(slots_[i].backend->total_memory());
-        info.cache_bytes = host_cache_bytes();
         info.library = &slots_[i].backend->library();
         infos.push_back(std::move(info));
     }

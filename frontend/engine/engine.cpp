@@ -42,8 +42,6 @@ double seconds_since(Clock::time_point begin) {
 
 ir::Target host_target(const Options &options, const Devices &devices) {
     ir::Target target;
-    target.cpu = codegen::host_isa();
-    target.threads = runtime::num_threads();
     target.devices = devices.infos();
     target.no_gpu = devices.why_no_gpu();
     target.modes.fuse = options.fuse;
@@ -86,7 +84,7 @@ Options read_options() {
 struct Engine::Impl {
     Impl()
         : options(read_options()), devices(options), target(host_target(options, devices)),
-          kernels(cache_options(options)), cpu_compiler(make_compiler(options, target.cpu)) {
+          kernels(cache_options(options)), cpu_compiler(make_compiler(options, target.host().isa)) {
         number_target();
     }
 
@@ -491,7 +489,7 @@ int Engine::num_threads() const {
 void Engine::set_num_threads(int n) {
     const std::lock_guard lock(impl_->target_mutex);
     runtime::set_num_threads(n);
-    impl_->target.threads = n;
+    impl_->target.set_threads(n);
     impl_->number_target();
 }
 

@@ -128,8 +128,9 @@ Target make_target(const Options &options) {
     target.modes.transfer =
         options.transfer == "automatic" ? TransferMode::Automatic : TransferMode::Explicit;
     if (options.target.empty() ? runs : options.target == "host") {
-        target.cpu = codegen::host_isa();
-        target.threads = runtime::num_threads();
+        for (DeviceInfo &device : target.devices)
+            device.cpu().isa = codegen::host_isa();
+        target.set_threads(runtime::num_threads());
     }
     target.modes.fuse = !options.no_fuse;
     target.modes.verify = options.verify;
@@ -246,7 +247,7 @@ void print_program_as(const Program &program, const Target &target, const Option
         for (Kernel kernel : program.kernels) {
             expand_math(kernel);
             const CompiledKernel compiled = codegen::compile_cpu(
-                kernel, target.cpu, {.want_text = true, .want_assembly = options.to == "asm"});
+                kernel, target.host().isa, {.want_text = true, .want_assembly = options.to == "asm"});
             std::cout << (options.to == "asm" ? compiled.assembly : compiled.text);
         }
     }

@@ -157,8 +157,9 @@ std::vector<HostTensor> inputs_of(const Graph &graph) {
 std::vector<HostTensor> run_program(const Graph &graph, const Program &program, const Target &target,
                                     std::span<const HostTensor> inputs, std::optional<uint64_t> delay) try {
     Machine machine(target, program, delay);
-    const std::unique_ptr<codegen::Compiler> compiler =
-        codegen::cpu_jit_available() ? codegen::make_llvm_compiler(target.cpu) : codegen::make_interpreter();
+    const std::unique_ptr<codegen::Compiler> compiler = codegen::cpu_jit_available()
+                                                            ? codegen::make_llvm_compiler(target.host().isa)
+                                                            : codegen::make_interpreter();
     codegen::KernelCache cache({});
     std::vector<runtime::ProgramKernel> kernels = runtime::kernels_of(program);
     std::vector<codegen::KernelRequest> requests;

@@ -210,7 +210,7 @@ void add_scratch(const Graph &graph, const Target &target, LoweredStep &step) {
     std::vector<int64_t> known;
     for (const ArgSpec &spec : step.ints)
         known.push_back(spec.terms.empty() ? spec.constant : 0);
-    if (const int64_t bytes = rule->scratch_bytes(known, target.threads); bytes > 0)
+    if (const int64_t bytes = rule->scratch_bytes(known, *device); bytes > 0)
         step.operands.push_back({BufferMode::Temp, kNone, kNone, bytes});
 }
 

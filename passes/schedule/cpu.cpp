@@ -296,11 +296,11 @@ private:
     }
 
     void schedule_contraction(size_t p) {
-        const CpuIsa &isa = target_.cpu;
+        const auto &[isa, threads, cache] = target_.device(step_.device).cpu();
         declare_contraction(kernel_, p, isa);
         for (LoweredSegment &segment : step_.segments) {
             const ContractionBlocks blocks =
-                contraction_blocks(sizes(segment, kernel_.phases[p]), isa, target_.threads);
+                contraction_blocks(sizes(segment, kernel_.phases[p]), isa, threads);
             for (const int64_t value : blocks.args)
                 segment.args.push_back({value, {}});
             segment.buffers.push_back({BufferMode::Worker, kNone, kNone, blocks.scratch_bytes});
@@ -354,10 +354,10 @@ RowLimits cpu_row_limits() {
     return {.few_rows = 4, .long_row = 65536};
 }
 
-bool bypasses_caches(const Target &target, Device, int64_t bytes) {
-    if (!target.modes.streaming_stores || target.devices.empty())
+bool bypasses_caches(const Target &target, Device device, int64_t bytes) {
+    if (!target.modes.streaming_stores || target.device(device).runs_cuda())
         return false;
-    const int64_t cache = std::min(target.devices[0].cache_bytes, kMostCache);
+    const int64_t cache = std::min(target.device(device).cpu().cache_bytes, kMostCache);
     return cache > 0 && bytes > cache / 2;
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -176,6 +177,41 @@ public:
         int64_t bytes = 0, flops = 0;
     };
     virtual void call(const Call &call, StreamId stream, OnDone done = {}) = 0;
+
+    struct Copy {
+        void *to;
+        const void *from;
+        size_t bytes;
+    };
+    /// All the work of a run on this device. Runs of one Program have equal steps; their addresses, arguments
+    /// and numbers differ, and so may their streams.
+    struct Replay {
+        enum class Kind : uint8_t { Launch, Call, Copy, Record, Wait };
+        struct Step {
+            Kind kind;
+            uint32_t stream;   ///< index in `streams`: whose order it is in
+            uint32_t index;    ///< in `launches`, `calls` or `copies`; Record and Wait: of the event
+            uint32_t from = 0; ///< Wait: index in `streams` of the one that records the event
+        };
+        std::span<const Step> steps; ///< in an order in which they may be put on their streams
+        std::span<const StreamId> streams;
+        std::span<const Launch> launches;
+        std::span<const Call> calls;
+        std::span<const Copy> copies;
+        std::span<uint64_t> event_ticks; ///< by event: written when it is recorded
+    };
+    /// What a backend keeps between replays of one Program, which come one at a time.
+    class ReplayMemory {
+    public:
+        virtual ~ReplayMemory() = default;
+    };
+    /// Puts steps on their streams, from number `done` on, and counts in `done` those that it has put. It may
+    /// put none (it wants to see the run step by step first, or cannot replay such steps): the caller goes on
+    /// with the first that was not put. What streams have to wait for has been put on them before. When it
+    /// throws, step `done` failed, and all before it have been put.
+    virtual void replay(const Replay &replay, std::unique_ptr<ReplayMemory> &memory, size_t &done) {
+        static_cast<void>(replay), static_cast<void>(memory), static_cast<void>(done);
+    }
 };
 
 } // namespace lz::runtime

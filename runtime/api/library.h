@@ -4,7 +4,7 @@
 
 #include "ir/dtype.h"
 #include "ir/kernel/compiled_kernel.h"
-#include "ir/library.h"
+#include "ir/program/library.h"
 #include "ir/stream.h"
 
 #include <cstddef>

@@ -181,6 +181,18 @@ void run_packed_call(void *packed) {
     run_or_fault(args.fault, [&] { call.function(args); });
 }
 
+void run_packed_sequence(void *packed) {
+    auto *at = static_cast<std::byte *>(packed);
+    while (true) {
+        const PackedHeader header = *reinterpret_cast<const PackedHeader *>(at);
+        if (!header.run)
+            return;
+        at += sizeof(PackedHeader);
+        header.run(at);
+        at += header.bytes;
+    }
+}
+
 void run_packed_copy(void *packed) {
     const auto &copy = *static_cast<const PackedCopy *>(packed);
     copy_bytes(copy.to, copy.from, copy.bytes);

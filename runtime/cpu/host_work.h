@@ -34,4 +34,12 @@ struct PackedCopy {
 };
 void run_packed_copy(void *packed);
 
+/// Several of these one after another in one block: each behind a header that says how it is run, the last
+/// header with nothing to run.
+struct PackedHeader {
+    void (*run)(void *packed);
+    size_t bytes; ///< of what is behind it
+};
+void run_packed_sequence(void *packed);
+
 } // namespace lz::runtime

@@ -49,7 +49,7 @@ void call(const void *self, const LibraryArgs &args) {
 
 } // namespace
 
-int64_t registered_call_scratch(Ints ints, int /*threads*/) {
+int64_t registered_call_scratch(Ints ints, const ir::DeviceInfo &) {
     const int64_t count = ints[0] + ints[1];
     return scratch_for<Dims>(count) + scratch_for<ir::CallTensor>(count);
 }

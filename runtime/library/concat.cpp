@@ -420,7 +420,7 @@ private:
 
 } // namespace
 
-int64_t concat_scratch(Ints ints, int /*threads*/) {
+int64_t concat_scratch(Ints ints, const ir::DeviceInfo &) {
     return scratch_for<Part>(Concat::most_parts(ints));
 }
 

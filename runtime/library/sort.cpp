@@ -244,10 +244,10 @@ void sort(const LibraryArgs &args) {
     DTypeTable<Sort>::at(args.ints[0])(args);
 }
 
-int64_t sort_scratch(Ints ints, int threads) {
+int64_t sort_scratch(Ints ints, const ir::DeviceInfo &device) {
     const Job job(ints);
     return job.empty() ? 0
-                       : std::min<int64_t>(threads, job.outer * job.inner) *
+                       : std::min<int64_t>(device.cpu().threads, job.outer * job.inner) *
                              bytes_of_row(job, static_cast<ir::DType>(ints[0]));
 }
 
@@ -255,8 +255,8 @@ void topk(const LibraryArgs &args) {
     sort(args);
 }
 
-int64_t topk_scratch(Ints ints, int threads) {
-    return sort_scratch(ints, threads);
+int64_t topk_scratch(Ints ints, const ir::DeviceInfo &device) {
+    return sort_scratch(ints, device);
 }
 
 } // namespace lz::runtime

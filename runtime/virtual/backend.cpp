@@ -1,5 +1,5 @@
 #include "runtime/virtual/backend.h"
-#include "runtime/virtual/fault_slabs.h"
+#include "runtime/allocator/fault_slabs.h"
 
 #include "ir/diagnostic.h"
 #include "runtime/api/parallel.h"
@@ -370,14 +370,23 @@ std::unique_ptr<Module> VirtualBackend::load(const CompiledKernel &kernel) {
     return machine_->loader(kernel);
 }
 
+void VirtualBackend::pack_launch(const Launch &launch, void *packed) const {
+    translate("launch", pack(launch, packed));
+    for (uint32_t s = 0; s < launch.segments; ++s)
+        check_fault("launch", launch.frames[s].fault);
+}
+
+void VirtualBackend::pack_call(const Call &call, void *packed) const {
+    translate("library call", pack(call, packed));
+    check_fault("library call", call.args.fault);
+}
+
 void VirtualBackend::launch(const Launch &launch, StreamId stream, OnDone done) {
     StreamQueue &on = queue(stream);
     const auto lock = lock_of(clock(), on);
     on.put(StreamQueue::Kind::Work, packed_size(launch), run_packed_launch, std::move(done),
            [&](void *packed) -> std::optional<TimeSpan> {
-               translate("launch", pack(launch, packed));
-               for (uint32_t s = 0; s < launch.segments; ++s)
-                   check_fault("launch", launch.frames[s].fault);
+               pack_launch(launch, packed);
                if (!clock())
                    return std::nullopt;
                return clock()->work(ref(stream), launch.bytes, launch.flops);
@@ -389,12 +398,110 @@ void VirtualBackend::call(const Call &call, StreamId stream, OnDone done) {
     const auto lock = lock_of(clock(), on);
     on.put(StreamQueue::Kind::Work, packed_size(call), run_packed_call, std::move(done),
            [&](void *packed) -> std::optional<TimeSpan> {
-               translate("library call", pack(call, packed));
-               check_fault("library call", call.args.fault);
+               pack_call(call, packed);
                if (!clock())
                    return std::nullopt;
                return clock()->work(ref(stream), call.bytes, call.flops);
            });
+}
+
+// --- replay
+
+namespace {
+
+using Step = Backend::Replay::Step;
+using StepKind = Backend::Replay::Kind;
+
+/// More than this is several items: the ring keeps the memory of each.
+constexpr size_t kSequenceBytes = size_t{64} << 10;
+
+StreamQueue::Kind item_kind(StepKind kind) {
+    return kind == StepKind::Copy ? StreamQueue::Kind::Copy : StreamQueue::Kind::Work;
+}
+
+bool is_work(StepKind kind) {
+    return kind != StepKind::Record && kind != StepKind::Wait;
+}
+
+PackedHeader header_of(const Backend::Replay &replay, const Step &step) {
+    switch (step.kind) {
+    case StepKind::Launch:
+        return {run_packed_launch, packed_size(replay.launches[step.index])};
+    case StepKind::Call:
+        return {run_packed_call, packed_size(replay.calls[step.index])};
+    default:
+        return {run_packed_copy, sizeof(PackedCopy)};
+    }
+}
+
+} // namespace
+
+void VirtualBackend::replay(const Replay &replay, std::unique_ptr<ReplayMemory> &, size_t &done) {
+    if (clock())
+        return;
+    while (done < replay.steps.size()) {
+        const Step &first = replay.steps[done];
+        const StreamId stream = replay.streams[first.stream];
+        if (first.kind == StepKind::Record) {
+            replay.event_ticks[first.index] = record(stream);
+            ++done;
+        } else if (first.kind == StepKind::Wait) {
+            wait(stream, *this, replay.streams[first.from], replay.event_ticks[first.index]);
+            ++done;
+        } else {
+            size_t end = done, bytes = 0;
+            while (end < replay.steps.size() && is_work(replay.steps[end].kind) &&
+                   replay.steps[end].stream == first.stream &&
+                   item_kind(replay.steps[end].kind) == item_kind(first.kind) && bytes < kSequenceBytes)
+                bytes += header_of(replay, replay.steps[end++]).bytes;
+            put_sequence(replay, done, end);
+        }
+    }
+}
+
+/// Steps [done, end), all on one stream, as one item. When one of them is refused those before it are put.
+void VirtualBackend::put_sequence(const Replay &replay, size_t &done, size_t end) {
+    const std::span<const Step> steps = replay.steps.subspan(done, end - done);
+    StreamQueue &on = queue(replay.streams[steps.front().stream]);
+    size_t packed_steps = 0;
+    const auto put = [&](size_t count) {
+        size_t bytes = sizeof(PackedHeader);
+        for (const Step &step : steps.first(count))
+            bytes += sizeof(PackedHeader) + header_of(replay, step).bytes;
+        on.put(item_kind(steps.front().kind), bytes, run_packed_sequence, {},
+               [&](void *packed) -> std::optional<TimeSpan> {
+                   auto *at = static_cast<std::byte *>(packed);
+                   for (packed_steps = 0; packed_steps < count; ++packed_steps) {
+                       const Step &step = steps[packed_steps];
+                       const PackedHeader header = header_of(replay, step);
+                       *reinterpret_cast<PackedHeader *>(at) = header;
+                       pack_step(replay, step, at + sizeof(PackedHeader));
+                       at += sizeof(PackedHeader) + header.bytes;
+                   }
+                   *reinterpret_cast<PackedHeader *>(at) = {nullptr, 0};
+                   return std::nullopt;
+               });
+        done += count;
+    };
+    try {
+        put(steps.size());
+    } catch (const ir::Failure &) {
+        if (packed_steps > 0)
+            put(packed_steps);
+        throw;
+    }
+}
+
+void VirtualBackend::pack_step(const Replay &replay, const Step &step, void *packed) const {
+    if (step.kind == StepKind::Launch) {
+        pack_launch(replay.launches[step.index], packed);
+    } else if (step.kind == StepKind::Call) {
+        pack_call(replay.calls[step.index], packed);
+    } else {
+        const Copy &copy = replay.copies[step.index];
+        *static_cast<PackedCopy *>(packed) = {find("copy", copy.to, copy.bytes).bytes,
+                                              find("copy", copy.from, copy.bytes).bytes, copy.bytes};
+    }
 }
 
 // --- the machine
@@ -435,7 +542,9 @@ std::vector<std::unique_ptr<Backend>> make_virtual_gpus(const VirtualOptions &op
                                                   kMostMemory, machine->memory));
     const size_t range = std::max(8 * machine->memory, 64 * kGiB);
     machine->pinned = std::make_unique<PinnedSpace>(std::max(4 * physical_memory(), 64 * kGiB));
-    machine->faults = std::make_unique<FaultSlabs>(*machine->pinned);
+    machine->faults = std::make_unique<FaultSlabs>(
+        [pinned = machine->pinned.get()](size_t bytes) { return pinned->allocate(bytes); },
+        [pinned = machine->pinned.get()](void *memory) { pinned->free(memory); });
     for (size_t i = 0; i < visible.size(); ++i) {
         machine->spaces.push_back(
             std::make_unique<DeviceSpace>(Device{ir::DeviceKind::Cuda, static_cast<uint8_t>(i)}, range));

@@ -88,6 +88,9 @@ public:
     LibraryFn find_library(std::string_view symbol) const override { return find_cpu_function(symbol); }
     void launch(const Launch &launch, StreamId stream, OnDone done = {}) override;
     void call(const Call &call, StreamId stream, OnDone done = {}) override;
+    /// What follows one another on a stream is one item of it. Where a model is switched on every step has
+    /// times of its own, and none is replayed.
+    void replay(const Replay &replay, std::unique_ptr<ReplayMemory> &memory, size_t &done) override;
 
     /// From now on the device does nothing and every call throws Failure(Cuda) that says why; `cause` is a
     /// sentence. What is being done is finished.
@@ -112,6 +115,10 @@ private:
     void translate(const char *what, std::span<void *> pointers) const;
     void check_fault(const char *what, const ir::Fault *fault) const;
     StreamQueue &queue(StreamId stream);
+    void put_sequence(const Replay &replay, size_t &done, size_t end);
+    void pack_launch(const Launch &launch, void *packed) const;
+    void pack_call(const Call &call, void *packed) const;
+    void pack_step(const Replay &replay, const Replay::Step &step, void *packed) const;
     ir::StreamRef ref(StreamId stream) const { return {device_, stream}; }
     void release_retired(bool all) noexcept;
 

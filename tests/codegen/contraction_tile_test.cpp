@@ -12,7 +12,7 @@ int64_t ceil_div(int64_t x, int64_t y) {
 }
 
 TEST(ContractionTile, BlocksAreWhatTheEmitterExpects) {
-    const ir::CpuIsa isa = ir::test_target().cpu;
+    const ir::CpuIsa isa = ir::test_target().host().isa;
     for (const ir::DType dtype : {ir::DType::F32, ir::DType::F64, ir::DType::BF16, ir::DType::I8}) {
         const auto [mr, nr] = contraction_tile(dtype, isa);
         for (const int64_t m : {0, 1, 13, 64, 1000, 5000})
@@ -46,7 +46,7 @@ TEST(ContractionTile, BlocksAreWhatTheEmitterExpects) {
 }
 
 TEST(ContractionTile, LargeProductsHaveAnItemForEachThread) {
-    const ir::CpuIsa isa = ir::test_target().cpu;
+    const ir::CpuIsa isa = ir::test_target().host().isa;
     for (const int threads : {2, 8, 64})
         for (const auto &[m, n] : {std::pair{1024, 1024}, std::pair{64, 4096}, std::pair{8192, 128}})
             EXPECT_GE(contraction_blocks({ir::DType::F32, 1, m, n, 512, 512, 1, n, 1}, isa, threads).items,

@@ -32,7 +32,7 @@ TEST(Threads, ProductsAreCutForTheNumberThatWasSetLast) {
     const int before = engine.num_threads();
     const std::vector<uint64_t> key = {0x7468726561647321};
     engine.set_num_threads(1);
-    EXPECT_EQ(engine.target().threads, 1);
+    EXPECT_EQ(engine.target().host().threads, 1);
     const int64_t alone = items_of_the_product(engine, key);
     const engine::CompileStats first = engine.stats();
     engine.set_num_threads(8);

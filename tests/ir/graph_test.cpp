@@ -130,14 +130,15 @@ TEST(Target, FingerprintsSeeWhatChangesCode) {
     const Target base = test_target();
     EXPECT_EQ(base.fingerprint(), test_target().fingerprint());
     const std::function<void(Target &)> changes[] = {
-        [](Target &t) { t.cpu.features += ",+x"; },
-        [](Target &t) { t.cpu.vector_bytes = 32; },
-        [](Target &t) { t.threads = 3; },
+        [](Target &t) { t.host().isa.features += ",+x"; },
+        [](Target &t) { t.host().isa.vector_bytes = 32; },
+        [](Target &t) { t.host().threads = 3; },
         [](Target &t) { t.modes.fuse = false; },
         [](Target &t) { t.modes.fast_math = true; },
         [](Target &t) { t.max_operands = 5; },
-        [](Target &t) { t.devices[0].cache_bytes = 1; },
+        [](Target &t) { t.host().cache_bytes = 1; },
         [](Target &t) { t.devices.emplace_back().device = {DeviceKind::Cuda, 0}; },
+        [](Target &t) { t.devices[0].limits = CudaLimits{}; },
         [](Target &t) { t.devices[0].link_bandwidth *= 2; },
         [](Target &t) { t.modes.transfer = TransferMode::Automatic; },
         [](Target &t) { t.modes.verify = !t.modes.verify; },

@@ -180,7 +180,7 @@ private:
 /// Fuses (or not), lowers, verifies and runs.
 inline std::vector<ir::HostTensor> run_lowered(const ir::Graph &graph, std::span<const ir::HostTensor> inputs,
                                                bool fuse, int *launches = nullptr) {
-    ir::Target target = ir::test_target();
+    ir::Target target = ir::test_target(8);
     target.modes.fuse = fuse;
     const ir::Graph fused = passes::fuse(graph, target);
     ir::verify(fused);

@@ -1,4 +1,5 @@
 // The library's join of parts against loops that move one byte at a time.
+#include "ir/target.h"
 #include "runtime/api/library.h"
 #include "runtime/api/parallel.h"
 #include "runtime/library/columns.h"
@@ -65,7 +66,7 @@ public:
                                 static_cast<size_t>(size_));
         ir::Fault fault;
         std::vector<std::byte> scratch(
-            static_cast<size_t>(cpu_library().find("concat")->scratch_bytes(ints, 1)));
+            static_cast<size_t>(cpu_library().find("concat")->scratch_bytes(ints, {})));
         find_cpu_function("concat")({pointers, ints, &fault, scratch});
         ASSERT_EQ(fault.code.load(), 0);
         const auto at = std::ranges::mismatch(out, expected).in1 - out.begin();

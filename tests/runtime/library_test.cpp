@@ -1,4 +1,5 @@
 // Library calls against naive loops, for every dtype.
+#include "ir/target.h"
 #include "runtime/api/library.h"
 #include "runtime/api/parallel.h"
 
@@ -105,8 +106,9 @@ ir::FaultCode call(const char *symbol, std::vector<void *> buffers, std::vector<
     // Exactly the scratch that the rule asks for, of what is in it nothing known, and bytes behind it that
     // stay.
     const ir::LibraryRule *const rule = cpu_library().find(symbol);
-    const auto bytes =
-        static_cast<size_t>(rule->scratch_bytes ? rule->scratch_bytes(ints, num_threads()) : 0);
+    ir::DeviceInfo device;
+    device.cpu().threads = num_threads();
+    const auto bytes = static_cast<size_t>(rule->scratch_bytes ? rule->scratch_bytes(ints, device) : 0);
     std::unique_ptr<std::byte[], decltype(&std::free)> scratch(
         static_cast<std::byte *>(std::aligned_alloc(64, (bytes + 127) / 64 * 64)), &std::free);
     std::fill_n(scratch.get(), bytes + 64, std::byte{0xa5});

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace lz::runtime {
 
@@ -42,6 +43,41 @@ LoadedProgram::Layout::Layout(const ir::Program &program, const std::vector<Prog
     can_fault = std::ranges::any_of(actions, [](const Action &a) { return a.faults != a.end_faults; });
     order(program, devices);
     find_user_streams(program);
+    find_replay(program);
+}
+
+void LoadedProgram::Layout::find_replay(const ir::Program &program) {
+    using Kind = Backend::Replay::Kind;
+    std::vector<uint32_t> recorded_on(program.num_events);
+    uint32_t copies = 0;
+    std::vector<Backend::Replay::Step> found;
+    for (const Action &action : actions) {
+        if (action.backend != actions[0].backend || action.backend->device() == ir::kCpu ||
+            ir::has_effect(program.steps[action.step]))
+            return;
+        switch (action.kind) {
+        case ir::StepKind::Launch:
+            found.push_back({Kind::Launch, action.track, action.index});
+            break;
+        case ir::StepKind::Library:
+            found.push_back({Kind::Call, action.track, action.index});
+            break;
+        case ir::StepKind::Copy:
+            found.push_back({Kind::Copy, action.track, copies++});
+            break;
+        case ir::StepKind::RecordEvent:
+            recorded_on[action.index] = action.track;
+            found.push_back({Kind::Record, action.track, action.index});
+            break;
+        case ir::StepKind::WaitEvent:
+            found.push_back({Kind::Wait, action.track, action.index, recorded_on[action.index]});
+            break;
+        case ir::StepKind::HostCallback:
+            return;
+        }
+    }
+    if (found.size() > 1) // one step is as well issued by itself
+        replay = std::move(found);
 }
 
 uint32_t user_stream_index(const ir::Program &program, ir::StreamRef stream) {

@@ -79,6 +79,9 @@ struct LoadedProgram::Layout {
         uint32_t waits = 0, end_waits = 0;
     };
     std::vector<Action> actions;
+    /// The actions for Backend::replay, where all are work of one GPU and moments of the Program's: nobody
+    /// else sees when one of them is done. Else empty.
+    std::vector<Backend::Replay::Step> replay;
 
     /// The streams that are used, as the Program names them.
     struct Track {
@@ -121,6 +124,7 @@ private:
     class Order;
     void order(const ir::Program &program, const std::vector<DeviceSlot> &devices); // order.cpp
     void find_user_streams(const ir::Program &program);
+    void find_replay(const ir::Program &program);
     /// Code by device and kernel; null where nobody runs it.
     using CodeTable = std::vector<std::vector<const LoadedKernel *>>;
     void add_step(const ir::Program &program, uint32_t step, const CodeTable &code, Backend *backend);

@@ -31,7 +31,8 @@ T *pointed_at(int64_t word) {
 
 LoadedProgram::Run::Run(const LoadedProgram &loaded, State &state, const Bindings &bindings, bool on_streams)
     : loaded_(loaded), program_(loaded.program_), layout_(*loaded.layout_), state_(state),
-      bindings_(bindings), on_streams_(on_streams), profiling_(profiling()) {}
+      bindings_(bindings), on_streams_(on_streams), profiling_(profiling()),
+      may_replay_(on_streams && !layout_.replay.empty() && !profiling_) {}
 
 RunReport LoadedProgram::Run::all() {
     if (on_streams_)
@@ -55,6 +56,8 @@ RunReport LoadedProgram::Run::issue() {
     const auto &actions = layout_.actions;
     for (size_t next = 0; next < actions.size();) {
         try {
+            if (std::exchange(may_replay_, false))
+                replay(next);
             // The steady path: nothing has failed.
             for (; next < actions.size() && !blame_; ++next) {
                 if (on_streams_)
@@ -155,6 +158,8 @@ void LoadedProgram::Run::wait_for_track(uint32_t track) noexcept {
 /// Before the first use of memory on a stream: what earlier runs do with it, and the order that it was taken
 /// in.
 void LoadedProgram::Run::wait_for_others(const Layout::Action &action) {
+    if (waited_)
+        return;
     ordering_ = true;
     for (uint32_t w = action.waits; w < action.end_waits; ++w) {
         const uint32_t h = layout_.home_waits[w];
@@ -179,6 +184,45 @@ void LoadedProgram::Run::wait_for(const Layout::Action &action, Backend &backend
         action.backend->wait(stream_of(action), backend, stream.stream, tick);
 }
 
+/// All actions from `done` on at once, as far as the backend does that: their streams wait for what others do
+/// first, then comes the work, and its end is noted by `end`.
+void LoadedProgram::Run::replay(size_t &done) {
+    for (const Layout::Action &action : layout_.actions) {
+        try {
+            wait_for_others(action);
+        } catch (const ir::Failure &) { // what is lost by that is found out step by step
+            ordering_ = false;
+            return;
+        }
+    }
+    waited_ = true;
+    state_.replay_streams.clear();
+    for (const ir::StreamRef &track : state_.tracks)
+        state_.replay_streams.push_back(track.stream);
+    state_.replay_calls.resize(layout_.calls.size());
+    state_.replay_copies.clear();
+    for (const Layout::Action &action : layout_.actions) {
+        if (action.kind == ir::StepKind::Library)
+            state_.replay_calls[action.index] = call_of(action);
+        else if (action.kind == ir::StepKind::Copy)
+            state_.replay_copies.push_back(copy_of(action));
+        else if (action.kind == ir::StepKind::RecordEvent)
+            state_.event_tracks[action.index] = action.track;
+    }
+    try {
+        layout_.actions[0].backend->replay({.steps = layout_.replay,
+                                            .streams = state_.replay_streams,
+                                            .launches = state_.launches,
+                                            .calls = state_.replay_calls,
+                                            .copies = state_.replay_copies,
+                                            .event_ticks = state_.event_ticks},
+                                           state_.replay_memory, done);
+    } catch (const ir::Failure &) {
+        ordering_ = layout_.replay[done].kind == Backend::Replay::Kind::Wait;
+        throw;
+    }
+}
+
 void LoadedProgram::Run::perform(const Layout::Action &action, OnDone done) {
     switch (action.kind) {
     case ir::StepKind::Launch:
@@ -188,12 +232,8 @@ void LoadedProgram::Run::perform(const Layout::Action &action, OnDone done) {
         action.backend->call(call_of(action), stream_of(action), std::move(done));
         break;
     case ir::StepKind::Copy: {
-        const ir::CopyRange &range = program_.steps[action.step].copy;
-        void *const *pointers = state_.pointers.data() + action.index;
-        const int64_t skip = action.skip == ir::kNone ? 0 : state_.args[action.skip];
-        action.backend->copy(static_cast<char *>(pointers[1]) + range.to_begin,
-                             static_cast<char *>(pointers[0]) + range.from_begin + skip,
-                             static_cast<size_t>(range.bytes), stream_of(action), std::move(done));
+        const auto [to, from, bytes] = copy_of(action);
+        action.backend->copy(to, from, bytes, stream_of(action), std::move(done));
         break;
     }
     case ir::StepKind::RecordEvent:
@@ -219,6 +259,14 @@ Backend::Call LoadedProgram::Run::call_of(const Layout::Action &action) {
              .stream = {program_.steps[action.step].device, stream_of(action)}},
             call.bytes,
             call.flops};
+}
+
+Backend::Copy LoadedProgram::Run::copy_of(const Layout::Action &action) const {
+    const ir::CopyRange &range = program_.steps[action.step].copy;
+    void *const *pointers = state_.pointers.data() + action.index;
+    const int64_t skip = action.skip == ir::kNone ? 0 : state_.args[action.skip];
+    return {static_cast<char *>(pointers[1]) + range.to_begin,
+            static_cast<char *>(pointers[0]) + range.from_begin + skip, static_cast<size_t>(range.bytes)};
 }
 
 void LoadedProgram::Run::record(const Layout::Action &action) {

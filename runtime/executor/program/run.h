@@ -30,9 +30,11 @@ private:
     void wait_for(const Layout::Action &action, Backend &backend, ir::StreamRef stream, uint64_t tick);
     ir::MemoryUse *use_of(uint32_t memory) const;
 
+    void replay(size_t &done);
     void perform(const Layout::Action &action, OnDone done = {});
     void perform_profiled(const Layout::Action &action);
     Backend::Call call_of(const Layout::Action &action);
+    Backend::Copy copy_of(const Layout::Action &action) const;
     void record(const Layout::Action &action);
     void wait(const Layout::Action &action);
     void wait_in_order(const Layout::Action &action);
@@ -53,6 +55,8 @@ private:
     const Bindings &bindings_;
     const bool on_streams_;
     const bool profiling_;
+    bool may_replay_;
+    bool waited_ = false;                       ///< for all that others do: nothing waits again
     uint64_t first_arrow_ = 0;                  ///< number of event 0's arrow
     std::vector<std::vector<uint64_t>> arrows_; ///< by track: into its next action
     std::optional<Blame> blame_;

@@ -54,7 +54,12 @@ struct LoadedProgram::State {
     std::vector<bool> noted;            ///< scratch, by memory (Layout::Touch)
     std::vector<Guard> guards;          ///< scratch, with room for all tracks
     std::vector<ir::Point> points;      ///< scratch
-    State *next = nullptr;              ///< of the pool
+    // Of replays; the last is the backend's own.
+    std::vector<StreamId> replay_streams; ///< by track
+    std::vector<Backend::Call> replay_calls;
+    std::vector<Backend::Copy> replay_copies;
+    std::unique_ptr<Backend::ReplayMemory> replay_memory;
+    State *next = nullptr; ///< of the pool
 
     State(const ir::Program &program, const Layout &layout);
     /// First of all: from here on the state is that of a run on these streams (Bindings::streams).

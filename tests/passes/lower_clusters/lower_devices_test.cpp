@@ -157,12 +157,13 @@ TEST(LowerClusters, EffectsKeepTheirDeviceStreamAndWord) {
 }
 
 TEST(LowerClusters, AFunctionThatADeviceKindDoesNotHaveIsNamedBeforeAnythingRuns) {
-    static constexpr LibraryRule kScan = {"cumsum", [](std::span<const int64_t> ints, int threads) {
-                                              return ints[2] * 8 * threads; // the extent
-                                          }};
+    static constexpr LibraryRule kScan = {
+        "cumsum", [](std::span<const int64_t> ints, const DeviceInfo &device) {
+            return ints[2] * 8 * device.cuda().multiprocessors; // the extent
+        }};
     static constexpr LibraryRules kLibrary = {
         "cuda", [](std::string_view symbol) { return symbol == kScan.symbol ? &kScan : nullptr; }};
-    Target target = test_target(1);
+    Target target = cuda_test_target();
     target.devices[1].library = &kLibrary;
     const auto steps_of = [&](const char *line) {
         return lower_clusters(
@@ -174,7 +175,7 @@ TEST(LowerClusters, AFunctionThatADeviceKindDoesNotHaveIsNamedBeforeAnythingRuns
     ASSERT_EQ(steps.size(), 1u);
     ASSERT_EQ(steps[0].operands.size(), 3u);
     EXPECT_EQ(steps[0].operands[2].mode, BufferMode::Temp);
-    EXPECT_EQ(steps[0].operands[2].bytes, 5 * 8 * target.threads);
+    EXPECT_EQ(steps[0].operands[2].bytes, 5 * 8 * 132);
     try {
         steps_of("  %0, %1 = sort %x {axis=1, descending=0} : f32[8,5] @cuda:0, i64[8,5] @cuda:0 "
                  "loc(\"a.cpp\":7)\n");

@@ -3,32 +3,36 @@
 /// a pinned allocation takes at least 64 KiB.
 
 #include "ir/kernel/compiled_kernel.h"
-#include "runtime/virtual/memory.h"
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <mutex>
+#include <utility>
 
 namespace lz::runtime {
 
 /// From any thread. What is given back is used again for blocks of the same class, powers of two; slabs stay
-/// until the space dies.
+/// as long as what they are taken from.
 class FaultSlabs {
 public:
-    explicit FaultSlabs(PinnedSpace &space) : space_(space) {}
+    using Allocate = std::function<void *(size_t bytes)>; ///< nullptr, or a throw, where there is none
+    using Free = std::function<void(void *)>;
+    FaultSlabs(Allocate allocate, Free free) : allocate_(std::move(allocate)), free_slab_(std::move(free)) {}
     /// Uninitialised room for `count` faults, or nullptr when there is no memory.
     void *take(size_t count);
     void give_back(void *faults, size_t count) noexcept;
 
 private:
-    struct Free {
-        Free *next;
+    struct Unused {
+        Unused *next;
     };
-    static_assert(sizeof(Free) <= sizeof(ir::Fault) && alignof(Free) <= alignof(ir::Fault));
+    static_assert(sizeof(Unused) <= sizeof(ir::Fault) && alignof(Unused) <= alignof(ir::Fault));
 
-    PinnedSpace &space_;
+    const Allocate allocate_;
+    const Free free_slab_;
     std::mutex mutex_;
-    std::array<Free *, 64> free_ = {}; ///< by class
+    std::array<Unused *, 64> unused_ = {}; ///< by class
     std::byte *next_ = nullptr, *end_ = nullptr;
 };
 

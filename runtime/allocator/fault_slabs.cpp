@@ -1,4 +1,4 @@
-#include "runtime/virtual/fault_slabs.h"
+#include "runtime/allocator/fault_slabs.h"
 
 #include <algorithm>
 #include <bit>
@@ -21,14 +21,14 @@ size_t bytes_of(size_t size_class) {
 void *FaultSlabs::take(size_t count) {
     const size_t size_class = class_of(count), bytes = bytes_of(size_class);
     if (bytes > kSlabBytes / 2)
-        return space_.allocate(bytes);
+        return allocate_(bytes);
     const std::lock_guard lock(mutex_);
-    if (Free *const again = free_[size_class]) {
-        free_[size_class] = again->next;
+    if (Unused *const again = unused_[size_class]) {
+        unused_[size_class] = again->next;
         return again;
     }
     if (static_cast<size_t>(end_ - next_) < bytes) {
-        auto *const slab = static_cast<std::byte *>(space_.allocate(kSlabBytes));
+        auto *const slab = static_cast<std::byte *>(allocate_(kSlabBytes));
         if (!slab)
             return nullptr;
         next_ = slab; // what is left of the slab before is less than this block
@@ -40,9 +40,9 @@ void *FaultSlabs::take(size_t count) {
 void FaultSlabs::give_back(void *faults, size_t count) noexcept {
     const size_t size_class = class_of(count);
     if (bytes_of(size_class) > kSlabBytes / 2)
-        return space_.free(faults);
+        return free_slab_(faults);
     const std::lock_guard lock(mutex_);
-    free_[size_class] = new (faults) Free{free_[size_class]};
+    unused_[size_class] = new (faults) Unused{unused_[size_class]};
 }
 
 } // namespace lz::runtime

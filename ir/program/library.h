@@ -8,11 +8,13 @@
 
 namespace lz::ir {
 
+struct DeviceInfo; // ir/target.h
+
 struct LibraryRule {
     std::string_view symbol;
-    /// Bytes of scratch for a call with these integers by so many threads; 0 or more. Integers that only the
-    /// run knows are 0 here. Null: it needs none.
-    int64_t (*scratch_bytes)(std::span<const int64_t> ints, int threads);
+    /// Bytes of scratch for a call with these integers on this device; 0 or more. Integers that only the run
+    /// knows are 0 here. Null: it needs none.
+    int64_t (*scratch_bytes)(std::span<const int64_t> ints, const DeviceInfo &device);
 };
 
 /// The library of one device kind.
