@@ -1,0 +1,437 @@
+#include "runtime/cuda/backend.h"
+
+#include "runtime/api/parallel.h"
+#include "runtime/streams/threads.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lz::runtime::cuda {
+
+namespace {
+
+/// Grids have this many blocks along x at the most; kernels take what is left in turns.
+constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
+constexpr int kOldestMajor = 8;
+
+/// What runs on GPUs as library calls: nothing yet.
+constexpr ir::LibraryRules kRules = {"cuda",
+                                     [](std::string_view) -> const ir::LibraryRule * { return nullptr; }};
+
+DeviceProperties properties_of(const CudaDevice &device) {
+    const Driver &driver = device.driver();
+    DeviceProperties out;
+    char name[256] = {};
+    device.check(driver.cuDeviceGetName(name, sizeof(name), device.handle()), "asking for its name");
+    out.name = name;
+    out.physical_index = device.ordinal();
+    size_t bytes = 0;
+    device.check(driver.cuDeviceTotalMem(&bytes, device.handle()), "asking for its memory");
+    out.total_memory = static_cast<int64_t>(bytes);
+    out.major = device.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+    out.minor = device.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    out.multi_processor_count = device.attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    out.copy_engines = device.attribute(CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT);
+
+    ir::CudaLimits limits;
+    limits.sm = 10 * out.major + out.minor;
+    limits.multiprocessors = out.multi_processor_count;
+    limits.threads_per_sm = device.attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+    limits.threads_per_block = device.attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+    limits.registers_per_sm = device.attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
+    limits.shared_per_sm = device.attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+    limits.shared_per_block = device.attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    limits.l2_bytes = device.attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+    limits.parameter_bytes = driver.version >= 12010 && out.major >= 7 ? 32764 : 4096;
+    out.cuda = limits;
+
+    // Kilohertz, and two transfers a cycle; where the driver does not tell, an H200's.
+    const double memory_clock = 1e3 * device.attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+    const double bus_bytes = device.attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8.0;
+    out.memory_bandwidth = memory_clock > 0 && bus_bytes > 0 ? 2 * memory_clock * bus_bytes : 4.8e12;
+    const double clock = 1e3 * device.attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+    out.flops = (clock > 0 ? clock : 1.8e9) * 256 * limits.multiprocessors; // 128 lanes, two operations each
+    out.link_bandwidth = 5e10;
+    out.peer_bandwidth = 4e11;
+    out.launch_seconds = 3e-6;
+    out.submit_seconds = 2e-6;
+    return out;
+}
+
+} // namespace
+
+// --- memory
+
+CudaBackend::CudaBackend(const Driver &driver, int ordinal, int index)
+    : device_(driver, ordinal, index), properties_(properties_of(device_)),
+      faults_(
+          [this](size_t bytes) {
+              const Entered entered(device_, "entering its context");
+              return device_.allocate_pinned(bytes);
+          },
+          [this](void *memory) { device_.free_pinned(memory); }),
+      clock_(device_) {}
+
+CudaBackend::~CudaBackend() {
+    if (in_forked_child())
+        return;
+    for (const auto &stream : owners_)
+        if (stream)
+            try {
+                stream->synchronize(stream->record());
+            } catch (...) { // a lost device does nothing any more
+            }
+    for (Table &table : tables_)
+        device_.free_pinned(table.memory);
+}
+
+void *CudaBackend::allocate(size_t bytes) {
+    check_not_forked();
+    const Entered entered(device_, "an allocation");
+    CUdeviceptr memory = 0;
+    const CUresult result = device_.driver().cuMemAlloc(&memory, std::max<size_t>(bytes, 1));
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        throw ir::Failure(ir::ErrorKind::OutOfMemory,
+                          fmt::format("{} has no block of {} bytes; {} of {} bytes are free.", name(), bytes,
+                                      free_memory(), total_memory()));
+    device_.check(result, "an allocation");
+    return reinterpret_cast<void *>(memory); // NOLINT: addresses of the device are the host's size
+}
+
+void CudaBackend::free(void *memory, size_t) noexcept {
+    if (!memory || in_forked_child())
+        return;
+    const Current current(device_.driver(), device_.context());
+    device_.driver().cuMemFree(reinterpret_cast<CUdeviceptr>(memory)); // of a lost device it is gone
+}
+
+size_t CudaBackend::free_memory() const {
+    const Current current(device_.driver(), device_.context());
+    size_t free = 0, total = 0;
+    return device_.driver().cuMemGetInfo(&free, &total) == CUDA_SUCCESS ? free : 0;
+}
+
+void *CudaBackend::allocate_pinned(size_t bytes) {
+    check_not_forked();
+    const Entered entered(device_, "an allocation of pinned memory");
+    return device_.allocate_pinned(bytes);
+}
+
+void CudaBackend::free_pinned(void *memory, size_t) noexcept {
+    if (!in_forked_child())
+        device_.free_pinned(memory);
+}
+
+ir::Fault *CudaBackend::allocate_faults(size_t count) {
+    check_not_forked();
+    auto *const faults = static_cast<ir::Fault *>(faults_.take(count));
+    std::uninitialized_value_construct_n(faults, count);
+    return faults;
+}
+
+void CudaBackend::free_faults(ir::Fault *faults, size_t count) noexcept {
+    faults_.give_back(faults, count);
+}
+
+// --- peers
+
+bool CudaBackend::can_access_peer(const Backend &other) const {
+    const auto *peer = dynamic_cast<const CudaBackend *>(&other);
+    if (!peer || peer == this)
+        return false;
+    int can = 0;
+    return device_.driver().cuDeviceCanAccessPeer(&can, device_.handle(), peer->device_.handle()) ==
+               CUDA_SUCCESS &&
+           can;
+}
+
+void CudaBackend::set_peer_access(Backend &other, bool enable) {
+    if (!can_access_peer(other))
+        throw ir::Failure(ir::ErrorKind::Device,
+                          fmt::format("{} cannot have access to the memory of {}.", name(), other.name()));
+    const Entered entered(device_, "entering its context");
+    const CUcontext peer = static_cast<CudaBackend &>(other).device_.context();
+    const CUresult result = enable ? device_.driver().cuCtxEnablePeerAccess(peer, 0)
+                                   : device_.driver().cuCtxDisablePeerAccess(peer);
+    if (result != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED && result != CUDA_ERROR_PEER_ACCESS_NOT_ENABLED)
+        device_.check(result, "changing peer access");
+}
+
+// --- streams
+
+CudaStream &CudaBackend::at(StreamId stream) {
+    const auto index = static_cast<size_t>(stream);
+    if (index < streams_.size())
+        if (CudaStream *found = streams_[index].load(std::memory_order_acquire)) [[likely]]
+            return *found;
+    return make(stream);
+}
+
+CudaStream &CudaBackend::make(StreamId stream) {
+    check_not_forked();
+    const std::lock_guard lock(streams_mutex_);
+    const auto index = static_cast<size_t>(stream);
+    if (stream < 0 || stream >= ir::kMaxStreams || (stream >= ir::kFirstUserStream && !taken_[index]))
+        throw ir::Failure(ir::ErrorKind::Device,
+                          fmt::format("{} has no stream {}; streams of the user's are made by create_stream.",
+                                      name(), stream));
+    if (!owners_[index]) {
+        owners_[index] = std::make_unique<CudaStream>(device_, stream);
+        streams_[index].store(owners_[index].get(), std::memory_order_release);
+    }
+    return *owners_[index];
+}
+
+StreamId CudaBackend::create_stream(int priority) {
+    check_not_forked();
+    StreamId stream = ir::kFirstUserStream;
+    {
+        const std::lock_guard lock(streams_mutex_);
+        while (stream < ir::kMaxStreams && taken_[static_cast<size_t>(stream)])
+            ++stream;
+        if (stream == ir::kMaxStreams)
+            throw ir::Failure(ir::ErrorKind::Device,
+                              fmt::format("{} has {} streams of the user's, and no more than that at a time.",
+                                          name(), ir::kMaxStreams - ir::kFirstUserStream));
+        taken_.set(static_cast<size_t>(stream));
+    }
+    try {
+        at(stream).set_priority(priority);
+    } catch (...) {
+        destroy_stream(stream);
+        throw;
+    }
+    return stream;
+}
+
+/// Its number is free again; who gets it next comes after what is still on it.
+void CudaBackend::destroy_stream(StreamId stream) noexcept {
+    const std::lock_guard lock(streams_mutex_);
+    if (stream >= ir::kFirstUserStream && stream < ir::kMaxStreams)
+        taken_.reset(static_cast<size_t>(stream));
+}
+
+class CudaBackend::Moment final : public Timestamp {
+public:
+    Moment(CudaBackend &backend, CudaStream &stream)
+        : backend_(backend), stream_(stream), event_(backend.device_) {
+        const Entered entered(backend.device_, "entering its context");
+        stream.put("recording an event", [&](CUstream handle) {
+            return backend.device_.driver().cuEventRecord(event_.get(), handle);
+        });
+        tick_ = stream.record();
+    }
+    bool reached() const override { return stream_.reached(tick_); }
+    int64_t time() const override { return backend_.clock_.time_of(event_.get()); }
+
+private:
+    CudaBackend &backend_;
+    CudaStream &stream_;
+    const TimedEvent event_;
+    uint64_t tick_;
+};
+
+std::shared_ptr<Timestamp> CudaBackend::record_time(StreamId stream) {
+    device_.group()->check();
+    return std::make_shared<Moment>(*this, at(stream));
+}
+
+void CudaBackend::wait(StreamId stream, Backend &other, StreamId of, uint64_t tick) {
+    device_.group()->check();
+    CudaStream &on = at(stream);
+    if (auto *gpu = dynamic_cast<CudaBackend *>(&other)) {
+        on.wait(gpu->at(of), tick);
+        return;
+    }
+    if (other.reached(of, tick))
+        return;
+    // The CPU's stream writes a word when it has come to its present end, which is no earlier.
+    const std::lock_guard lock(cpu_words_mutex_);
+    const uint64_t value = ++cpu_values_[static_cast<size_t>(of)];
+    const auto signal = std::make_shared<Signal>(device_.cpu_word(of), value);
+    try {
+        other.call_host(of, [signal] {});
+    } catch (...) {
+        signal->give_up();
+        throw;
+    }
+    on.wait(device_.cpu_word(of), value);
+}
+
+bool CudaBackend::reached(StreamId stream, uint64_t tick) {
+    return at(stream).reached(tick);
+}
+
+void CudaBackend::synchronize(StreamId stream, uint64_t tick) {
+    at(stream).synchronize(tick);
+}
+
+void CudaBackend::call_host(StreamId stream, std::function<void()> callback) {
+    device_.group()->check();
+    at(stream).call_host(*this, std::move(callback));
+}
+
+// --- code
+
+std::unique_ptr<Module> CudaBackend::load(const CompiledKernel &kernel) {
+    check_not_forked();
+    if (kernel.format != ir::CodeFormat::Cubin && kernel.format != ir::CodeFormat::Ptx)
+        throw ir::Failure(ir::ErrorKind::Compile,
+                          fmt::format("{}: the code of kernel {} is not a GPU's.", name(), kernel.name));
+    const Entered entered(device_, "entering its context");
+    return std::make_unique<CudaModule>(device_, kernel);
+}
+
+std::string CudaBackend::module_key() const {
+    return fmt::format("cuda sm_{}", properties_.cuda->sm);
+}
+
+const ir::LibraryRules &CudaBackend::library() const {
+    return kRules;
+}
+
+LibraryFn CudaBackend::find_library(std::string_view) const {
+    return nullptr;
+}
+
+// --- work
+
+/// What `put` puts on the stream; `done` is told when that ran.
+void CudaBackend::timed(CudaStream &stream, OnDone done, const std::function<void()> &put) {
+    if (!done) [[likely]] {
+        put();
+        return;
+    }
+    const auto begin = std::make_shared<Moment>(*this, stream);
+    put();
+    const auto end = std::make_shared<Moment>(*this, stream);
+    auto shared = std::make_shared<OnDone>(std::move(done));
+    stream.call_host(*this, [=] { (*shared)({begin->time(), end->time()}); });
+}
+
+void CudaBackend::launch(const Launch &launch, StreamId stream, OnDone done) {
+    CudaStream &on = at(stream);
+    const Entered entered(device_, "a launch");
+    timed(on, std::move(done), [&] { put_launch(launch, on); });
+}
+
+void CudaBackend::put_launch(const Launch &launch, CudaStream &stream) {
+    const Entry &entry = *static_cast<const Entry *>(launch.entry);
+    const std::span frames(launch.frames, launch.segments);
+    // As many segments at a time as the entry takes.
+    for (uint32_t first = 0; first < launch.segments;) {
+        const uint32_t count = std::min(launch.segments - first, entry.phase.most_segments());
+        put_segments(entry, frames.subspan(first, count), launch.ends + first,
+                     first ? launch.ends[first - 1] : 0, stream);
+        first += count;
+    }
+}
+
+/// One launch; `before`: the items of the segments before these.
+void CudaBackend::put_segments(const Entry &entry, std::span<const ir::KernelFrame> frames,
+                               const int64_t *ends, int64_t before, CudaStream &stream) {
+    const ir::CompiledPhase &phase = entry.phase;
+    const int64_t items = ends[frames.size() - 1] - before;
+    if (items == 0)
+        return;
+    const int64_t blocks = std::min(items, phase.most_blocks ? int64_t{phase.most_blocks} : kMostBlocks);
+    const CUfunction function = entry.function(device_, ir::is_aligned(phase, frames));
+
+    std::vector<void *> parameters;
+    std::vector<int64_t> own_ends;
+    std::vector<std::byte> table;
+    std::byte *memory = nullptr;
+    auto segments = static_cast<uint32_t>(frames.size());
+    if (phase.record_bytes == 0) {
+        parameters.resize(phase.parameters.size());
+        ir::point_parameters(phase, frames[0], items, parameters);
+    } else {
+        if (before > 0) {
+            for (size_t s = 0; s < frames.size(); ++s)
+                own_ends.push_back(ends[s] - before);
+            ends = own_ends.data();
+        }
+        const size_t bytes = phase.table_bytes ? phase.table_bytes : segments * size_t{phase.record_bytes};
+        if (phase.table_bytes) {
+            table.resize(bytes);
+            ir::pack_table(phase, frames, ends, table.data());
+            parameters = {table.data(), &segments};
+        } else {
+            memory = table_in_memory(bytes, stream);
+            ir::pack_table(phase, frames, ends, memory);
+            parameters = {&memory, &segments};
+        }
+    }
+    stream.put("a launch", [&](CUstream handle) {
+        return device_.driver().cuLaunchKernel(function, static_cast<unsigned>(blocks), 1, 1, phase.threads,
+                                               1, 1, phase.shared_bytes, handle, parameters.data(), nullptr);
+    });
+    if (memory) {
+        const uint64_t tick = stream.record();
+        const std::lock_guard lock(tables_mutex_);
+        for (Table &t : tables_)
+            if (t.memory == memory)
+                t.tick = tick;
+    }
+}
+
+/// Pinned memory that nobody reads any more; it is taken until its tick is set.
+std::byte *CudaBackend::table_in_memory(size_t bytes, CudaStream &stream) {
+    const std::lock_guard lock(tables_mutex_);
+    for (Table &table : tables_)
+        if (table.bytes >= bytes && table.tick != UINT64_MAX && at(table.stream).reached(table.tick)) {
+            table.stream = stream.number();
+            table.tick = UINT64_MAX;
+            return table.memory;
+        }
+    tables_.reserve(tables_.size() + 1);
+    auto *const memory = static_cast<std::byte *>(device_.allocate_pinned(bytes));
+    tables_.push_back({memory, bytes, stream.number(), UINT64_MAX});
+    return memory;
+}
+
+void CudaBackend::call(const Call &call, StreamId stream, OnDone done) {
+    CudaStream &on = at(stream);
+    const Entered entered(device_, "a library call");
+    timed(on, std::move(done), [&] {
+        on.put("a library call", [&](CUstream handle) {
+            LibraryArgs args = call.args;
+            args.driver_stream = handle;
+            call.function(args);
+            return CUDA_SUCCESS;
+        });
+    });
+}
+
+// --- the devices
+
+std::vector<std::unique_ptr<Backend>> make_cuda_gpus(const Driver &driver, std::string &none) {
+    int count = 0;
+    if (const CUresult result = driver.cuDeviceGetCount(&count); result != CUDA_SUCCESS) {
+        none =
+            fmt::format("The CUDA driver does not say what devices there are: {}.", describe(driver, result));
+        return {};
+    }
+    std::vector<std::unique_ptr<Backend>> backends;
+    for (int ordinal = 0; ordinal < count && backends.size() < kMaxDevices; ++ordinal) {
+        CUdevice device = 0;
+        int major = 0, minor = 0;
+        driver.cuDeviceGet(&device, ordinal);
+        driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+        driver.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+        if (major < kOldestMajor) {
+            none = fmt::format("The driver's device {} has compute capability {}.{}; {}.0 is the oldest that "
+                               "Lazuli uses.",
+                               ordinal, major, minor, kOldestMajor);
+            continue;
+        }
+        backends.push_back(std::make_unique<CudaBackend>(driver, ordinal, static_cast<int>(backends.size())));
+    }
+    if (!backends.empty())
+        none.clear();
+    return backends;
+}
+
+} // namespace lz::runtime::cuda

@@ -1,0 +1,46 @@
+#pragma once
+/// When work on a GPU ran, by the profiler's clock.
+
+#include "runtime/cuda/device.h"
+
+#include <cstdint>
+#include <mutex>
+
+namespace lz::runtime::cuda {
+
+/// An event that has a time.
+class TimedEvent {
+public:
+    explicit TimedEvent(const CudaDevice &device);
+    ~TimedEvent();
+    TimedEvent(const TimedEvent &) = delete;
+    TimedEvent &operator=(const TimedEvent &) = delete;
+    CUevent get() const { return event_; }
+
+private:
+    const CudaDevice &device_;
+    CUevent event_ = nullptr;
+};
+
+/// The driver tells milliseconds between two events in an f32, so the event that times are told from is not
+/// long ago: it is made anew as time goes by.
+class EventClock {
+public:
+    explicit EventClock(const CudaDevice &device);
+    ~EventClock();
+    EventClock(const EventClock &) = delete;
+    EventClock &operator=(const EventClock &) = delete;
+    /// Nanoseconds, of an event of the device that has come.
+    int64_t time_of(CUevent event);
+
+private:
+    CUevent make_base() const;
+
+    const CudaDevice &device_;
+    CUstream stream_ = nullptr;
+    std::mutex mutex_;
+    CUevent base_ = nullptr;
+    int64_t base_time_ = 0;
+};
+
+} // namespace lz::runtime::cuda

@@ -1,0 +1,46 @@
+#include "backend.h"
+
+#include <cstring>
+
+namespace lz::test {
+
+const runtime::cuda::Driver &driver_table() {
+    static const auto *const driver = [] {
+        driver_library(); // with the settings of tests
+        runtime::cuda::Search search;
+        search.driver = LAZULI_FAKE_CUDA;
+        return new runtime::cuda::Driver(runtime::cuda::open_driver(search));
+    }();
+    return *driver;
+}
+
+void CudaGpus::make() {
+    std::string none;
+    gpus_ = runtime::cuda::make_cuda_gpus(driver_table(), none);
+    ASSERT_EQ(gpus_.size(), 2u) << none;
+}
+
+void CudaGpus::TearDown() {
+    for (const auto &[i, memory] : memory_)
+        if (i < gpus_.size())
+            gpus_[i]->free(memory, 0);
+    gpus_.clear();
+    uint64_t handles = 0, bytes = 0;
+    FAKE(lazuli_fake_cuda_live)(&handles, &bytes);
+    EXPECT_EQ(handles, 0u);
+    EXPECT_EQ(bytes, 0u);
+}
+
+std::shared_ptr<runtime::Module> CudaGpus::load(const std::string &source, ir::CompiledPhase phase,
+                                                size_t i) {
+    ir::CompiledKernel kernel;
+    kernel.name = "k";
+    kernel.format = ir::CodeFormat::Ptx;
+    const std::string ptx = compile_to_ptx(source);
+    kernel.object.resize(ptx.size());
+    std::memcpy(kernel.object.data(), ptx.data(), ptx.size());
+    kernel.phases.push_back(std::move(phase));
+    return gpu(i).load(kernel);
+}
+
+} // namespace lz::test

@@ -1,0 +1,450 @@
+// The CUDA backend: memory, copies, streams and launches, on the fake driver.
+
+#include "backend.h"
+
+#include "runtime/cpu/backend.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+namespace lz::test {
+namespace {
+
+using runtime::Backend;
+using runtime::StreamId;
+using testing::HasSubstr;
+
+template <class T>
+std::vector<T> ascending(size_t count, T first = 0) {
+    std::vector<T> values(count);
+    std::iota(values.begin(), values.end(), first);
+    return values;
+}
+
+template <class F>
+ir::Failure failure_of(F f) {
+    try {
+        f();
+    } catch (const ir::Failure &failure) {
+        return failure;
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return {ir::ErrorKind::Internal, ""};
+}
+
+class CudaBackendTest : public CudaGpus {};
+
+TEST_F(CudaBackendTest, SaysWhatTheDeviceIs) {
+    const ir::DeviceProperties p = gpu(1).properties();
+    EXPECT_FALSE(p.name.empty());
+    EXPECT_EQ(p.physical_index, 1);
+    EXPECT_FALSE(p.is_virtual);
+    EXPECT_EQ(p.total_memory, int64_t{512} << 20);
+    ASSERT_TRUE(p.cuda);
+    EXPECT_EQ(p.cuda->sm, 10 * p.major + p.minor);
+    EXPECT_GT(p.cuda->multiprocessors, 0);
+    EXPECT_GE(p.cuda->shared_per_block, 48 << 10);
+    EXPECT_GT(p.memory_bandwidth, 0);
+    EXPECT_EQ(gpu(1).name(), "cuda:1");
+    EXPECT_EQ(gpu(0).module_key(), gpu(1).module_key());
+}
+
+TEST_F(CudaBackendTest, MemoryHasALimitAndSaysSo) {
+    const size_t before = gpu().free_memory();
+    void *const memory = gpu().allocate(300 << 20);
+    EXPECT_LE(gpu().free_memory(), before - (300 << 20));
+    const ir::Failure failure = failure_of([&] { gpu().allocate(300 << 20); });
+    EXPECT_EQ(failure.kind(), ir::ErrorKind::OutOfMemory);
+    EXPECT_THAT(failure.message(), HasSubstr("cuda:0 has no block of 314572800 bytes"));
+    gpu().free(memory, 300 << 20);
+    EXPECT_EQ(gpu().free_memory(), before);
+}
+
+/// Pinned or not, in one piece or many, to the byte.
+TEST_F(CudaBackendTest, CopiesGoInEveryDirection) {
+    for (const size_t count : {size_t{1}, size_t{1000}, size_t{4} << 20, (size_t{11} << 20) + 3}) {
+        std::vector<uint8_t> in(count), out(count, 0);
+        for (size_t i = 0; i < count; ++i)
+            in[i] = static_cast<uint8_t>(i * 7 + i / 251);
+        auto *const a = static_cast<uint8_t *>(gpu(0).allocate(count));
+        auto *const b = static_cast<uint8_t *>(gpu(0).allocate(count));
+        auto *const c = static_cast<uint8_t *>(gpu(1).allocate(count));
+        auto *const pinned = static_cast<uint8_t *>(gpu(0).allocate_pinned(count));
+        gpu(0).copy(a, in.data(), count, 0);
+        gpu(0).copy(b, a, count, 0);
+        gpu(0).copy(c, b, count, 0); // to the other device
+        finish(0, 0);
+        gpu(1).copy(pinned, c, count, 0);
+        gpu(1).copy(c, pinned, count, 0);
+        gpu(1).copy(out.data(), c, count, 0);
+        finish(0, 1);
+        EXPECT_EQ(in, out) << count;
+        gpu(0).free_pinned(pinned, count);
+        gpu(1).free(c, count);
+        gpu(0).free(b, count);
+        gpu(0).free(a, count);
+    }
+}
+
+TEST_F(CudaBackendTest, ManyCopiesInFlightUseThePiecesInTurns) {
+    constexpr size_t kCount = 3 << 20, kCopies = 6;
+    auto *const memory = allocate<uint32_t>(kCount);
+    std::vector<std::vector<uint32_t>> in, out(kCopies, std::vector<uint32_t>(kCount));
+    for (uint32_t k = 0; k < kCopies; ++k)
+        in.push_back(ascending<uint32_t>(kCount, k * 1000003));
+    for (size_t k = 0; k < kCopies; ++k) {
+        gpu().copy(memory, in[k].data(), kCount * 4, 0);
+        gpu().copy(out[k].data(), memory, kCount * 4, 0);
+    }
+    finish();
+    for (size_t k = 0; k < kCopies; ++k)
+        EXPECT_EQ(in[k], out[k]) << k;
+}
+
+/// The caller goes on while a copy of pageable memory waits for its turn.
+TEST_F(CudaBackendTest, CopiesOfPageableMemoryDoNotHoldTheCaller) {
+    auto *const memory = allocate<uint32_t>(4);
+    std::vector<uint32_t> values = {1, 2, 3, 4}, out(4);
+    std::atomic<bool> open{false};
+    gpu().call_host(0, [&] { open.wait(false); });
+    gpu().copy(memory, values.data(), 16, 0);
+    gpu().copy(out.data(), memory, 16, 0);
+    const uint64_t end = gpu().record(0);
+    EXPECT_FALSE(gpu().reached(0, end));
+    values[0] = 9; // read when the copy comes to it
+    open = true;
+    open.notify_all();
+    gpu().synchronize(0, end);
+    EXPECT_EQ(out, (std::vector<uint32_t>{9, 2, 3, 4}));
+}
+
+TEST_F(CudaBackendTest, TicksAreEventsInARing) {
+    EXPECT_TRUE(gpu().reached(0, 0));
+    EXPECT_EQ(gpu().record(0), gpu().record(0)) << "nothing was put";
+    auto *const memory = allocate<uint32_t>(1);
+    std::vector<uint64_t> ticks;
+    std::vector<uint32_t> value = {5};
+    for (int k = 0; k < 300; ++k) {
+        gpu().copy(memory, memory, 4, 0);
+        ticks.push_back(gpu().record(0));
+        EXPECT_GT(ticks.back(), k > 0 ? ticks[static_cast<size_t>(k) - 1] : 0);
+    }
+    gpu().synchronize(0, ticks[10]); // long gone from the ring: a later moment stands for it
+    EXPECT_TRUE(gpu().reached(0, ticks[10]));
+    gpu().synchronize(0, ticks.back());
+    for (const uint64_t tick : ticks)
+        EXPECT_TRUE(gpu().reached(0, tick));
+}
+
+/// Streams of two devices and of the CPU hand a number round; whoever goes too early breaks the sum.
+TEST_F(CudaBackendTest, StreamsWaitForEachOtherAcrossDevicesAndForTheCpu) {
+    runtime::CpuBackend cpu({}, 0, {.delay_seed = 3});
+    const StreamId user = gpu(0).create_stream(-1);
+    auto *const a = allocate<int64_t>(1, 0), *const b = allocate<int64_t>(1, 1);
+    auto *const host = static_cast<int64_t *>(gpu(0).allocate_pinned(8));
+    *host = 1;
+    int64_t expected = 1;
+    for (int64_t k = 0; k < 50; ++k) {
+        gpu(0).wait(user, cpu, ir::kHostWorkerStream, cpu.record(ir::kHostWorkerStream));
+        gpu(0).copy(a, host, 8, user);
+        gpu(1).wait(0, gpu(0), user, gpu(0).record(user));
+        gpu(1).copy(b, a, 8, 0);
+        gpu(0).wait(3, gpu(1), 0, gpu(1).record(0));
+        gpu(0).copy(host, b, 8, 3);
+        cpu.wait(ir::kHostWorkerStream, gpu(0), 3, gpu(0).record(3));
+        cpu.call_host(ir::kHostWorkerStream, [host, k] { *host = *host * 3 + k; });
+        expected = expected * 3 + k;
+    }
+    cpu.synchronize(ir::kHostWorkerStream, cpu.record(ir::kHostWorkerStream));
+    EXPECT_EQ(*host, expected);
+    gpu(0).free_pinned(host, 8);
+    gpu(0).destroy_stream(user);
+}
+
+TEST_F(CudaBackendTest, CallbacksRunInTheStreamsOrderOnItsThread) {
+    std::vector<int> order;
+    std::thread::id first, second;
+    auto *const memory = allocate<uint32_t>(2);
+    std::vector<uint32_t> out(2);
+    write(memory, {1, 2});
+    gpu().call_host(0, [&] {
+        order.push_back(1);
+        first = std::this_thread::get_id();
+    });
+    gpu().copy(out.data(), memory, 8, 0);
+    gpu().call_host(0, [&] {
+        order.push_back(out[1] == 2 ? 2 : -1);
+        second = std::this_thread::get_id();
+    });
+    finish();
+    EXPECT_EQ(order, (std::vector<int>{1, 2}));
+    EXPECT_EQ(first, second);
+    EXPECT_NE(first, std::this_thread::get_id());
+}
+
+/// A number that is given again brings another priority; work of its last owner comes first.
+TEST_F(CudaBackendTest, PrioritiesThatTakeTurnsOnOneNumberKeepTheOrder) {
+    auto *const host = static_cast<int64_t *>(gpu().allocate_pinned(8));
+    *host = 0;
+    int64_t expected = 0;
+    for (int64_t k = 0; k < 40; ++k) {
+        const StreamId s = gpu().create_stream(k % 2 ? -1 : 0);
+        EXPECT_EQ(s, ir::kFirstUserStream);
+        gpu().call_host(s, [host, k] { *host = *host * 5 + k; });
+        expected = expected * 5 + k;
+        gpu().destroy_stream(s);
+    }
+    const StreamId s = gpu().create_stream(0);
+    finish(s);
+    EXPECT_EQ(*host, expected);
+    gpu().destroy_stream(s);
+    gpu().free_pinned(host, 8);
+}
+
+TEST_F(CudaBackendTest, StreamsThatAreNotThereAreRefused) {
+    EXPECT_THAT(failure_of([&] { gpu().record(ir::kFirstUserStream + 3); }).message(),
+                HasSubstr("cuda:0 has no stream"));
+    std::vector<StreamId> all;
+    for (int k = 0; k < ir::kMaxStreams - ir::kFirstUserStream; ++k)
+        all.push_back(gpu().create_stream(0));
+    EXPECT_THAT(failure_of([&] { gpu().create_stream(0); }).message(), HasSubstr("no more than that"));
+    for (const StreamId s : all)
+        gpu().destroy_stream(s);
+}
+
+TEST_F(CudaBackendTest, TimesAreThoseOfTheProfilersClock) {
+    auto *const memory = allocate<uint32_t>(1);
+    const auto begin = gpu().record_time(0);
+    gpu().call_host(0, [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
+    runtime::TimeSpan span;
+    gpu().copy(memory, memory, 4, 0, [&](const runtime::TimeSpan &s) { span = s; });
+    const auto end = gpu().record_time(0);
+    finish();
+    ASSERT_TRUE(begin->reached() && end->reached());
+    EXPECT_GE(end->time() - begin->time(), 19'000'000);
+    EXPECT_GE(span.begin, begin->time());
+    EXPECT_GE(span.end, span.begin);
+    EXPECT_LE(span.end, end->time());
+}
+
+// --- launches
+
+ir::LaunchParameter parameter(ir::LaunchParameter::Kind kind, uint16_t index, uint8_t bytes = 8,
+                              uint32_t at = 0) {
+    return {kind, bytes, index, at};
+}
+
+const char *const kScale = R"(
+struct Fault { int code; unsigned source; long long value, limit; };
+extern "C" __global__ void phase0(const float *x, float *y, int n, float by, Fault *fault, long long items) {
+    for (long long item = blockIdx.x; item < items; item += gridDim.x) {
+        const int i = int(item) * 64 + threadIdx.x;
+        if (i < n)
+            y[i] = x[i] * by;
+        if (i == n && atomicCAS(&fault->code, 0, 1) == 0) {
+            fault->value = i;
+            fault->limit = n;
+        }
+    }
+}
+extern "C" __global__ void phase0_aligned(const float *x, float *y, int n, float by, Fault *fault, long long items) {
+    for (long long item = blockIdx.x; item < items; item += gridDim.x) {
+        const int i = int(item) * 64 + threadIdx.x;
+        if (i < n)
+            y[i] = x[i] * by + 0.5f;
+    }
+}
+)";
+
+class CudaLaunch : public CudaGpus {
+protected:
+    void SetUp() override {
+        LZ_NEEDS_NVRTC();
+        make();
+    }
+    static ir::CompiledPhase phase() {
+        using P = ir::LaunchParameter;
+        ir::CompiledPhase p{"phase0"};
+        p.parameters = {parameter(P::Buffer, 0),    parameter(P::Buffer, 1), parameter(P::Arg, 0, 4),
+                        parameter(P::Scalar, 0, 4), parameter(P::Fault, 0),  parameter(P::Items, 0)};
+        p.threads = 64;
+        return p;
+    }
+    void launch(runtime::Module &module, const float *x, float *y, int64_t n, float by, ir::Fault *fault,
+                StreamId stream = 0, size_t i = 0) {
+        void *const buffers[] = {const_cast<float *>(x), y};
+        const int64_t args[] = {n}, ends[] = {(n + 64) / 64};
+        const uint64_t scalars[] = {std::bit_cast<uint32_t>(by)};
+        const ir::KernelFrame frame{buffers, args, scalars, fault};
+        Backend::Launch l{};
+        l.entry = module.entry("phase0");
+        l.frames = &frame;
+        l.ends = ends;
+        l.segments = 1;
+        l.buffers = 2;
+        l.args = l.scalars = 1;
+        gpu(i).launch(l, stream);
+    }
+};
+
+TEST_F(CudaLaunch, ParametersAreTheFramesOwnAndFaultsAreSeenByTheHost) {
+    const auto module = load(kScale, phase());
+    auto *const x = allocate<float>(1000), *const y = allocate<float>(1000);
+    write(x, ascending<float>(1000));
+    ir::Fault *const faults = gpu().allocate_faults(2);
+    launch(*module, x, y, 1000, 3, faults + 1);
+    const std::vector<float> out = read(y, 1000);
+    for (size_t i = 0; i < out.size(); ++i)
+        EXPECT_EQ(out[i], 3 * static_cast<float>(i));
+    EXPECT_EQ(faults[0].code.load(), 0);
+    EXPECT_EQ(faults[1].code.load(), 1);
+    EXPECT_EQ(faults[1].value, 1000);
+    EXPECT_EQ(faults[1].limit, 1000);
+    gpu().free_faults(faults, 2);
+}
+
+TEST_F(CudaLaunch, AModuleRunsOnEveryDeviceAndGridsMayBeCutOff) {
+    ir::CompiledPhase few = phase();
+    few.most_blocks = 3;
+    const auto module = load(kScale, few);
+    for (size_t i = 0; i < 2; ++i) {
+        auto *const x = allocate<float>(1000, i), *const y = allocate<float>(1000, i);
+        write(x, ascending<float>(1000), i);
+        ir::Fault *const fault = gpu(i).allocate_faults(1);
+        launch(*module, x, y, 1000, 2, fault, 0, i);
+        const std::vector<float> out = read(y, 1000, i);
+        EXPECT_EQ(out[999], 1998);
+        EXPECT_EQ(out[63], 126);
+        gpu(i).free_faults(fault, 1);
+    }
+}
+
+TEST_F(CudaLaunch, TheAlignedEntryIsTakenWhereAddressesAllowIt) {
+    ir::CompiledPhase both = phase();
+    both.aligned = "phase0_aligned";
+    both.alignments = {{ir::LaunchAlignment::Buffer, 4, 0}, {ir::LaunchAlignment::Buffer, 4, 1}};
+    const auto module = load(kScale, both);
+    auto *const x = allocate<float>(104), *const y = allocate<float>(104);
+    write(x, ascending<float>(104));
+    write(y, std::vector<float>(104, -1));
+    ir::Fault *const fault = gpu().allocate_faults(1);
+    launch(*module, x, y, 100, 1, fault);
+    EXPECT_EQ(read(y, 104)[1], 1.5f);
+    launch(*module, x + 1, y, 100, 1, fault);
+    EXPECT_EQ(read(y, 104)[1], 2.0f);
+    gpu().free_faults(fault, 1);
+}
+
+/// Several segments in a table, by value and in memory, more of them than it takes at once.
+TEST_F(CudaLaunch, SegmentsComeInTables) {
+    for (const uint32_t table_bytes : {4000u, 0u, 96u}) {
+        const std::string source =
+            std::string(R"(
+struct Segment { float *y; long long n; long long end; };
+)") +
+            (table_bytes
+                 ? "struct Table { Segment s[" + std::to_string(table_bytes / 24) + R"(]; char rest[)" +
+                       std::to_string(table_bytes % 24 + 8 - (table_bytes % 24 + 8) % 8) + R"(]; };
+)"
+                 : "") +
+            (table_bytes ? "extern \"C\" __global__ void phase0(const __grid_constant__ "
+                           "Table table, unsigned segments) {\n const Segment *s = table.s;"
+                         : "extern \"C\" __global__ void phase0(const Segment *s, "
+                           "unsigned segments) {\n") +
+            R"(
+    for (long long item = blockIdx.x; item < s[segments - 1].end; item += gridDim.x) {
+        unsigned k = 0;
+        while (s[k].end <= item)
+            ++k;
+        const long long i = (item - (k ? s[k - 1].end : 0)) * 32 + threadIdx.x;
+        if (i < s[k].n)
+            s[k].y[i] += float(i);
+    }
+})";
+        using P = ir::LaunchParameter;
+        ir::CompiledPhase p{"phase0"};
+        p.parameters = {parameter(P::Buffer, 0, 8, 0), parameter(P::Arg, 0, 8, 8),
+                        parameter(P::Items, 0, 8, 16)};
+        p.record_bytes = 24;
+        // The struct is a multiple of 8 bytes.
+        p.table_bytes =
+            table_bytes ? table_bytes / 24 * 24 + (table_bytes % 24 + 8 - (table_bytes % 24 + 8) % 8) : 0;
+        p.threads = 32;
+        const auto module = load(source, p);
+        constexpr size_t kSegments = 37;
+        std::vector<float *> y;
+        std::vector<std::vector<void *>> buffers;
+        std::vector<std::vector<int64_t>> args;
+        std::vector<ir::KernelFrame> frames;
+        std::vector<int64_t> ends;
+        int64_t items = 0;
+        for (size_t s = 0; s < kSegments; ++s) {
+            const auto n = static_cast<int64_t>(s * 13 % 100); // some have no element
+            y.push_back(allocate<float>(100));
+            write(y[s], std::vector<float>(100, static_cast<float>(s) * 1000));
+            buffers.push_back({y[s]});
+            args.push_back({n});
+            ends.push_back(items += (n + 31) / 32);
+        }
+        for (size_t s = 0; s < kSegments; ++s)
+            frames.push_back({buffers[s].data(), args[s].data(), nullptr, nullptr});
+        Backend::Launch l{};
+        l.entry = module->entry("phase0");
+        l.frames = frames.data();
+        l.ends = ends.data();
+        l.segments = kSegments;
+        l.buffers = l.args = 1;
+        gpu().launch(l, 0);
+        gpu().launch(l, 0); // a table in memory is not written before it was read
+        for (size_t s = 0; s < kSegments; ++s) {
+            const std::vector<float> out = read(y[s], 100);
+            for (size_t i = 0; i < 100; ++i)
+                ASSERT_EQ(out[i], static_cast<float>(s * 1000 + (i < s * 13 % 100 ? 2 * i : 0)))
+                    << table_bytes << " segment " << s << " element " << i;
+        }
+    }
+}
+
+TEST_F(CudaLaunch, CodeThatIsDamagedIsACompileError) {
+    ir::CompiledKernel kernel;
+    kernel.name = "softmax";
+    kernel.phases.push_back(phase());
+    kernel.format = ir::CodeFormat::Ptx;
+    const std::string text = "this is no PTX";
+    for (const char c : text)
+        kernel.object.push_back(static_cast<std::byte>(c));
+    const ir::Failure failure = failure_of([&] { gpu().load(kernel); });
+    EXPECT_EQ(failure.kind(), ir::ErrorKind::Compile);
+    EXPECT_THAT(failure.message(), HasSubstr("cuda:0 cannot load the code of kernel softmax"));
+    kernel.format = ir::CodeFormat::Object;
+    EXPECT_THAT(failure_of([&] { gpu().load(kernel); }).message(), HasSubstr("is not a GPU's"));
+    EXPECT_THAT(failure_of([&] {
+                    ir::CompiledPhase other = phase();
+                    other.symbol = "phase7";
+                    load(kScale, other);
+                }).message(),
+                HasSubstr("has no entry phase7"));
+}
+
+/// A kernel that writes where nothing is: the device is lost, says why, and the other goes on.
+TEST_F(CudaLaunch, AnAddressThatIsNobodysLosesTheDevice) {
+    const auto module = load(kScale, phase());
+    ir::Fault *const fault = gpu().allocate_faults(1);
+    launch(*module, nullptr, nullptr, 100, 1, fault);
+    const uint64_t end = gpu().record(0);
+    const ir::Failure failure = failure_of([&] { gpu().synchronize(0, end); });
+    EXPECT_EQ(failure.kind(), ir::ErrorKind::Cuda);
+    EXPECT_THAT(failure.message(), HasSubstr("cuda:0 is lost: "));
+    EXPECT_THAT(failure.message(), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+    EXPECT_THAT(failure_of([&] { gpu().allocate(64); }).message(), HasSubstr("cuda:0 is lost"));
+    EXPECT_NO_THROW(gpu().record(0));
+    void *const other = gpu(1).allocate(64);
+    gpu(1).free(other, 64);
+    gpu().free_faults(fault, 1);
+}
+
+} // namespace
+} // namespace lz::test
