@@ -7,6 +7,10 @@
 #include "runtime/api/parallel.h"
 #include "runtime/virtual/backend.h"
 
+#if LAZULI_CUDA
+#include "runtime/cuda/gpus.h"
+#endif
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -129,7 +133,7 @@ Devices::Devices(const Options &options) : cpu_(loader(), 0, {.delay_seed = opti
     } else if (!wrong_model.empty()) {
         why_no_gpu_ = "LAZULI_VIRTUAL_MODEL is ignored: " + wrong_model;
     } else {
-        why_no_gpu_ = "This build of Lazuli has no CUDA backend; LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";
+        find_cuda(options);
     }
 
     if (wrap())
@@ -149,6 +153,23 @@ Devices::Devices(const Options &options) : cpu_(loader(), 0, {.delay_seed = opti
 }
 
 Devices::~Devices() = default;
+
+#if LAZULI_CUDA
+void Devices::find_cuda(const Options &options) {
+    runtime::cuda::Gpus found =
+        runtime::cuda::open_gpus(runtime::cuda::Search::from_environment(), options.cuda_graphs);
+    gpus_ = std::move(found.backends);
+    nvrtc_ = found.nvrtc.handle;
+    cuda_availability_ = std::move(found.availability);
+    if (gpus_.empty())
+        why_no_gpu_ = cuda_availability_ + " LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";
+}
+#else
+void Devices::find_cuda(const Options &) {
+    cuda_availability_ = "This build of Lazuli has no CUDA backend.";
+    why_no_gpu_ = cuda_availability_ + " LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";
+}
+#endif
 
 std::vector<ir::DeviceInfo> Devices::infos() const {
     const ir::CpuLimits host{codegen::host_isa(), runtime::num_threads(), host_cache_bytes()};

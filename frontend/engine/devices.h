@@ -35,12 +35,18 @@ public:
     const std::vector<runtime::DeviceSlot> &slots() const { return slots_; }
     /// A whole sentence; empty when there is one (S11).
     const std::string &why_no_gpu() const { return why_no_gpu_; }
+    /// What of CUDA is there, or why it is not; empty where virtual GPUs stand in for it.
+    const std::string &cuda_availability() const { return cuda_availability_; }
+    /// The open NVRTC; null where there is no GPU that needs it.
+    void *nvrtc() const { return nvrtc_; }
 
     /// devices[0] is the CPU; peers are empty.
     std::vector<ir::DeviceInfo> infos() const;
 
 private:
     class PinnedMemory;
+
+    void find_cuda(const Options &options);
 
     static size_t slot(ir::Device device) {
         return device.kind == ir::DeviceKind::Cpu ? 0 : size_t{1} + device.index;
@@ -52,7 +58,8 @@ private:
     std::vector<std::unique_ptr<runtime::CachingAllocator>> allocators_; ///< cpu, cuda:0, ...
     std::unique_ptr<runtime::CachingAllocator> pinned_;
     std::vector<runtime::DeviceSlot> slots_;
-    std::string why_no_gpu_;
+    std::string why_no_gpu_, cuda_availability_;
+    void *nvrtc_ = nullptr;
 };
 
 } // namespace lz::engine

@@ -29,6 +29,7 @@ struct Options {
     bool launch_blocking = false;    ///< LAZULI_LAUNCH_BLOCKING=1 or CUDA_LAUNCH_BLOCKING=1
     bool fast_math = false;          ///< LAZULI_FAST_MATH=1
     bool fuse = true;                ///< LAZULI_FUSE=0: every operation its own kernel
+    bool cuda_graphs = true;         ///< LAZULI_CUDA_GRAPHS=0: runs that come again go step by step
     Codegen codegen = Codegen::Llvm; ///< LAZULI_CODEGEN=llvm|interpret; builds without LLVM interpret
     bool no_memory_caching = false;  ///< LAZULI_NO_MEMORY_CACHING=1
     bool check_devices = false; ///< LAZULI_CHECK_DEVICES=1: errors of S06 are thrown by the operation itself

@@ -1,6 +1,8 @@
 #include "runtime/cuda/backend.h"
 
 #include "runtime/api/parallel.h"
+#include "runtime/cuda/graph.h"
+#include "runtime/cuda/launch.h"
 #include "runtime/streams/threads.h"
 
 #include <fmt/format.h>
@@ -12,8 +14,6 @@ namespace lz::runtime::cuda {
 
 namespace {
 
-/// Grids have this many blocks along x at the most; kernels take what is left in turns.
-constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
 constexpr int kOldestMajor = 8;
 
 /// What runs on GPUs as library calls: nothing yet.
@@ -64,8 +64,8 @@ DeviceProperties properties_of(const CudaDevice &device) {
 
 // --- memory
 
-CudaBackend::CudaBackend(const Driver &driver, int ordinal, int index)
-    : device_(driver, ordinal, index), properties_(properties_of(device_)),
+CudaBackend::CudaBackend(const Driver &driver, int ordinal, int index, CudaOptions options)
+    : options_(options), device_(driver, ordinal, index), properties_(properties_of(device_)),
       faults_(
           [this](size_t bytes) {
               const Entered entered(device_, "entering its context");
@@ -318,63 +318,21 @@ void CudaBackend::launch(const Launch &launch, StreamId stream, OnDone done) {
 }
 
 void CudaBackend::put_launch(const Launch &launch, CudaStream &stream) {
-    const Entry &entry = *static_cast<const Entry *>(launch.entry);
-    const std::span frames(launch.frames, launch.segments);
-    // As many segments at a time as the entry takes.
-    for (uint32_t first = 0; first < launch.segments;) {
-        const uint32_t count = std::min(launch.segments - first, entry.phase.most_segments());
-        put_segments(entry, frames.subspan(first, count), launch.ends + first,
-                     first ? launch.ends[first - 1] : 0, stream);
-        first += count;
-    }
-}
-
-/// One launch; `before`: the items of the segments before these.
-void CudaBackend::put_segments(const Entry &entry, std::span<const ir::KernelFrame> frames,
-                               const int64_t *ends, int64_t before, CudaStream &stream) {
-    const ir::CompiledPhase &phase = entry.phase;
-    const int64_t items = ends[frames.size() - 1] - before;
-    if (items == 0)
-        return;
-    const int64_t blocks = std::min(items, phase.most_blocks ? int64_t{phase.most_blocks} : kMostBlocks);
-    const CUfunction function = entry.function(device_, ir::is_aligned(phase, frames));
-
-    std::vector<void *> parameters;
-    std::vector<int64_t> own_ends;
-    std::vector<std::byte> table;
-    std::byte *memory = nullptr;
-    auto segments = static_cast<uint32_t>(frames.size());
-    if (phase.record_bytes == 0) {
-        parameters.resize(phase.parameters.size());
-        ir::point_parameters(phase, frames[0], items, parameters);
-    } else {
-        if (before > 0) {
-            for (size_t s = 0; s < frames.size(); ++s)
-                own_ends.push_back(ends[s] - before);
-            ends = own_ends.data();
+    for_each_driver_launch(device_, launch, [&](DriverLaunch &one) {
+        std::byte *memory = nullptr;
+        if (one.table_bytes() > 0) {
+            memory = table_in_memory(one.table_bytes(), stream);
+            one.set_table(memory);
         }
-        const size_t bytes = phase.table_bytes ? phase.table_bytes : segments * size_t{phase.record_bytes};
-        if (phase.table_bytes) {
-            table.resize(bytes);
-            ir::pack_table(phase, frames, ends, table.data());
-            parameters = {table.data(), &segments};
-        } else {
-            memory = table_in_memory(bytes, stream);
-            ir::pack_table(phase, frames, ends, memory);
-            parameters = {&memory, &segments};
+        stream.put("a launch", [&](CUstream handle) { return one.put(device_.driver(), handle); });
+        if (memory) {
+            const uint64_t tick = stream.record();
+            const std::lock_guard lock(tables_mutex_);
+            for (Table &t : tables_)
+                if (t.memory == memory)
+                    t.tick = tick;
         }
-    }
-    stream.put("a launch", [&](CUstream handle) {
-        return device_.driver().cuLaunchKernel(function, static_cast<unsigned>(blocks), 1, 1, phase.threads,
-                                               1, 1, phase.shared_bytes, handle, parameters.data(), nullptr);
     });
-    if (memory) {
-        const uint64_t tick = stream.record();
-        const std::lock_guard lock(tables_mutex_);
-        for (Table &t : tables_)
-            if (t.memory == memory)
-                t.tick = tick;
-    }
 }
 
 /// Pinned memory that nobody reads any more; it is taken until its tick is set.
@@ -405,9 +363,36 @@ void CudaBackend::call(const Call &call, StreamId stream, OnDone done) {
     });
 }
 
+// --- replay
+
+/// One launch of a graph on the first stream, which the others wait for, and which waits for them.
+void CudaBackend::replay(const Replay &replay, std::unique_ptr<ReplayMemory> &memory, size_t &done) {
+    if (!options_.graphs || done != 0)
+        return;
+    const Entered entered(device_, "a graph");
+    for (const Copy &copy : replay.copies) // those are the work of a thread of the host
+        if (copy.bytes > 0 && (is_pageable(copy.from) || is_pageable(copy.to)))
+            return;
+    if (!memory)
+        memory = std::make_unique<GraphReplay>(device_);
+    const CUgraphExec exec = static_cast<GraphReplay &>(*memory).instance(replay);
+    if (!exec)
+        return;
+    CudaStream &first = at(replay.streams[0]);
+    for (const StreamId other : replay.streams.subspan(1))
+        first.wait(at(other), at(other).record());
+    first.put("a graph", [&](CUstream handle) { return device_.driver().cuGraphLaunch(exec, handle); });
+    const uint64_t end = first.record();
+    for (const StreamId other : replay.streams.subspan(1))
+        at(other).wait(first, end);
+    std::ranges::fill(replay.event_ticks, 0); // nobody asks for moments within
+    done = replay.steps.size();
+}
+
 // --- the devices
 
-std::vector<std::unique_ptr<Backend>> make_cuda_gpus(const Driver &driver, std::string &none) {
+std::vector<std::unique_ptr<Backend>> make_cuda_gpus(const Driver &driver, CudaOptions options,
+                                                     std::string &none) {
     int count = 0;
     if (const CUresult result = driver.cuDeviceGetCount(&count); result != CUDA_SUCCESS) {
         none =
@@ -427,7 +412,8 @@ std::vector<std::unique_ptr<Backend>> make_cuda_gpus(const Driver &driver, std::
                                ordinal, major, minor, kOldestMajor);
             continue;
         }
-        backends.push_back(std::make_unique<CudaBackend>(driver, ordinal, static_cast<int>(backends.size())));
+        backends.push_back(
+            std::make_unique<CudaBackend>(driver, ordinal, static_cast<int>(backends.size()), options));
     }
     if (!backends.empty())
         none.clear();

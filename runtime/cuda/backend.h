@@ -16,15 +16,18 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 namespace lz::runtime::cuda {
 
+struct CudaOptions {
+    bool graphs = true; ///< runs that come again are launched as graphs
+};
+
 class CudaBackend final : public Backend {
 public:
-    CudaBackend(const Driver &driver, int ordinal, int index);
+    CudaBackend(const Driver &driver, int ordinal, int index, CudaOptions options = {});
     /// What is on its streams is done first.
     ~CudaBackend() override;
 
@@ -66,6 +69,8 @@ public:
 
     void launch(const Launch &launch, StreamId stream, OnDone done = {}) override;
     void call(const Call &call, StreamId stream, OnDone done = {}) override;
+    /// Graphs (graph.h), from a Program's second run on; not with library calls or copies of pageable memory.
+    void replay(const Replay &replay, std::unique_ptr<ReplayMemory> &memory, size_t &done) override;
 
 private:
     class Moment;
@@ -73,8 +78,6 @@ private:
     CudaStream &make(StreamId stream);
     void timed(CudaStream &stream, OnDone done, const std::function<void()> &put);
     void put_launch(const Launch &launch, CudaStream &stream);
-    void put_segments(const Entry &entry, std::span<const ir::KernelFrame> frames, const int64_t *ends,
-                      int64_t before, CudaStream &stream);
     void put_copy(void *to, const void *from, size_t bytes, CudaStream &stream);
     bool is_pageable(const void *memory) const;
     void stage_in(std::byte *to, const std::byte *from, size_t bytes, CudaStream &stream);
@@ -82,6 +85,7 @@ private:
     Staging &staging(StreamId stream);
     std::byte *table_in_memory(size_t bytes, CudaStream &stream);
 
+    const CudaOptions options_;
     CudaDevice device_;
     DeviceProperties properties_;
     FaultSlabs faults_;
@@ -109,6 +113,7 @@ private:
 
 /// Which of the driver's devices there are, in this order; all that Lazuli can use (compute capability 8.0
 /// and newer), or (`none` says why, a sentence) none.
-std::vector<std::unique_ptr<Backend>> make_cuda_gpus(const Driver &driver, std::string &none);
+std::vector<std::unique_ptr<Backend>> make_cuda_gpus(const Driver &driver, CudaOptions options,
+                                                     std::string &none);
 
 } // namespace lz::runtime::cuda

@@ -21,10 +21,15 @@ Staging &CudaBackend::staging(StreamId stream) {
     return *found;
 }
 
+/// The context is current.
 bool CudaBackend::is_pageable(const void *memory) const {
     CUmemorytype type{};
-    return device_.driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(memory)) !=
-           CUDA_SUCCESS;
+    const CUresult result =
+        device_.driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(memory));
+    if (result == CUDA_ERROR_INVALID_VALUE) // no address that the driver knows
+        return true;
+    device_.check(result, "asking what memory is");
+    return false;
 }
 
 void CudaBackend::copy(void *to, const void *from, size_t bytes, StreamId stream, OnDone done) {

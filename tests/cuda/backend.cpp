@@ -16,7 +16,7 @@ const runtime::cuda::Driver &driver_table() {
 
 void CudaGpus::make() {
     std::string none;
-    gpus_ = runtime::cuda::make_cuda_gpus(driver_table(), none);
+    gpus_ = runtime::cuda::make_cuda_gpus(driver_table(), {}, none);
     ASSERT_EQ(gpus_.size(), 2u) << none;
 }
 

@@ -1,0 +1,29 @@
+#include "runtime/cuda/gpus.h"
+
+#include "ir/diagnostic.h"
+#include "runtime/cuda/backend.h"
+
+namespace lz::runtime::cuda {
+
+Gpus open_gpus(const Search &search, bool graphs) {
+    Gpus found;
+    const Library library = open_driver(search);
+    if (library)
+        found.nvrtc = open_nvrtc(search, library);
+    found.availability = availability(library, found.nvrtc);
+    if (!library || !found.nvrtc)
+        return found;
+    try {
+        const auto *const driver = new Driver(library); // as the library: as long as the process lives
+        std::string none;
+        found.backends = make_cuda_gpus(*driver, {.graphs = graphs}, none);
+        if (found.backends.empty())
+            found.availability = none;
+    } catch (const ir::Failure &failure) {
+        found.backends.clear();
+        found.availability = "The GPUs cannot be used: " + failure.message();
+    }
+    return found;
+}
+
+} // namespace lz::runtime::cuda

@@ -1,0 +1,174 @@
+#include "runtime/cuda/graph.h"
+
+#include "runtime/cuda/launch.h"
+#include "runtime/streams/threads.h"
+
+#include <algorithm>
+
+namespace lz::runtime::cuda {
+
+namespace {
+
+using Kind = Backend::Replay::Kind;
+
+CUDA_MEMCPY3D copy_of(const Backend::Copy &copy) {
+    CUDA_MEMCPY3D params{};
+    params.srcMemoryType = params.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    params.srcDevice = reinterpret_cast<CUdeviceptr>(copy.from);
+    params.dstDevice = reinterpret_cast<CUdeviceptr>(copy.to);
+    params.WidthInBytes = copy.bytes;
+    params.Height = params.Depth = 1;
+    return params;
+}
+
+} // namespace
+
+GraphReplay::~GraphReplay() {
+    if (in_forked_child())
+        return;
+    const Current current(device_.driver(), device_.context());
+    for (Instance &instance : instances_)
+        destroy(instance);
+}
+
+void GraphReplay::destroy(Instance &instance) const noexcept {
+    if (instance.exec)
+        device_.driver().cuGraphExecDestroy(instance.exec);
+    if (instance.graph)
+        device_.driver().cuGraphDestroy(instance.graph);
+}
+
+CUgraphExec GraphReplay::instance(const Backend::Replay &replay) {
+    if (never_ || !std::exchange(seen_, true))
+        return nullptr;
+    if (!fill_key(replay)) {
+        never_ = true;
+        return nullptr;
+    }
+    try {
+        return find_or_make(replay);
+    } catch (const ir::Failure &) { // step by step it may work
+        device_.group()->check();
+        never_ = true;
+        return nullptr;
+    }
+}
+
+CUgraphExec GraphReplay::find_or_make(const Backend::Replay &replay) {
+    const auto found = std::ranges::find(instances_, key_, &Instance::key);
+    if (found != instances_.end()) {
+        found->used = ++clock_;
+        return found->exec;
+    }
+    if (instances_.size() < kInstances) {
+        instances_.reserve(kInstances);
+        instances_.push_back(build(replay));
+        instances_.back().key = key_;
+        instances_.back().used = ++clock_;
+        return instances_.back().exec;
+    }
+    Instance &oldest = *std::ranges::min_element(instances_, {}, &Instance::used);
+    oldest.key.clear(); // until it is known what it holds
+    update(oldest, replay);
+    oldest.key = key_;
+    oldest.used = ++clock_;
+    return oldest.exec;
+}
+
+/// False where the steps cannot be a graph.
+bool GraphReplay::fill_key(const Backend::Replay &replay) {
+    key_.clear();
+    bool whole = true;
+    for (const Backend::Replay::Step &step : replay.steps) {
+        if (step.kind == Kind::Call)
+            return false;
+        if (step.kind == Kind::Launch)
+            for_each_driver_launch(device_, replay.launches[step.index], [&](DriverLaunch &launch) {
+                whole = whole && launch.table_bytes() == 0;
+                launch.append_key(key_);
+            });
+        if (step.kind == Kind::Copy) {
+            const auto *bytes = reinterpret_cast<const std::byte *>(&replay.copies[step.index]);
+            key_.insert(key_.end(), bytes, bytes + sizeof(Backend::Copy));
+        }
+    }
+    return whole;
+}
+
+GraphReplay::Instance GraphReplay::build(const Backend::Replay &replay) const {
+    const Driver &driver = device_.driver();
+    Instance made;
+    // By stream: what the next node on it comes after.
+    std::vector<std::vector<CUgraphNode>> before(replay.streams.size());
+    std::vector<std::vector<CUgraphNode>> recorded(replay.event_ticks.size());
+    try {
+        device_.check(driver.cuGraphCreate(&made.graph, 0), "making a graph");
+        const auto added = [&](uint32_t stream, CUgraphNode node) {
+            before[stream] = {node};
+            made.nodes.push_back(node);
+        };
+        for (const Backend::Replay::Step &step : replay.steps) {
+            std::vector<CUgraphNode> &after = before[step.stream];
+            switch (step.kind) {
+            case Kind::Launch:
+                for_each_driver_launch(device_, replay.launches[step.index], [&](DriverLaunch &launch) {
+                    const CUDA_KERNEL_NODE_PARAMS params = launch.node();
+                    CUgraphNode node = nullptr;
+                    device_.check(
+                        driver.cuGraphAddKernelNode(&node, made.graph, after.data(), after.size(), &params),
+                        "adding a kernel to a graph");
+                    added(step.stream, node);
+                });
+                break;
+            case Kind::Copy: {
+                const CUDA_MEMCPY3D params = copy_of(replay.copies[step.index]);
+                if (params.WidthInBytes == 0)
+                    break;
+                CUgraphNode node = nullptr;
+                device_.check(driver.cuGraphAddMemcpyNode(&node, made.graph, after.data(), after.size(),
+                                                          &params, device_.context()),
+                              "adding a copy to a graph");
+                added(step.stream, node);
+                break;
+            }
+            case Kind::Record:
+                recorded[step.index] = after;
+                break;
+            case Kind::Wait:
+                for (const CUgraphNode node : recorded[step.index])
+                    if (std::ranges::find(after, node) == after.end())
+                        after.push_back(node);
+                break;
+            case Kind::Call:
+                break;
+            }
+        }
+        device_.check(driver.cuGraphInstantiateWithFlags(&made.exec, made.graph, 0), "making a graph ready");
+    } catch (...) {
+        destroy(made);
+        throw;
+    }
+    return made;
+}
+
+void GraphReplay::update(Instance &instance, const Backend::Replay &replay) const {
+    const Driver &driver = device_.driver();
+    size_t next = 0;
+    for (const Backend::Replay::Step &step : replay.steps) {
+        if (step.kind == Kind::Launch)
+            for_each_driver_launch(device_, replay.launches[step.index], [&](DriverLaunch &launch) {
+                const CUDA_KERNEL_NODE_PARAMS params = launch.node();
+                device_.check(
+                    driver.cuGraphExecKernelNodeSetParams(instance.exec, instance.nodes[next++], &params),
+                    "updating a graph");
+            });
+        if (step.kind == Kind::Copy && replay.copies[step.index].bytes > 0) {
+            const CUDA_MEMCPY3D params = copy_of(replay.copies[step.index]);
+            device_.check(driver.cuGraphExecMemcpyNodeSetParams(instance.exec, instance.nodes[next++],
+                                                                &params, device_.context()),
+                          "updating a graph");
+        }
+    }
+}
+
+} // namespace lz::runtime::cuda

@@ -1,0 +1,49 @@
+#pragma once
+/// Runs of one Program as CUDA graphs. The first run goes step by step, because most programs run once; from
+/// the second on a run is one launch of a graph, whose edges are those that streams and events make.
+///
+/// A graph holds the addresses and numbers of its run. Programs that take turns with a few sets of buffers
+/// find each set's instance again; with more of them the oldest instance gets the new ones.
+
+#include "runtime/api/backend.h"
+#include "runtime/cuda/device.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace lz::runtime::cuda {
+
+class GraphReplay final : public Backend::ReplayMemory {
+public:
+    explicit GraphReplay(const CudaDevice &device) : device_(device) {}
+    ~GraphReplay() override;
+
+    /// What the run would launch: an instance with its addresses and numbers; null where this is not to be a
+    /// graph (the first run, library calls, launches with tables in memory). The context is current.
+    CUgraphExec instance(const Backend::Replay &replay);
+
+private:
+    static constexpr size_t kInstances = 4;
+    struct Instance {
+        CUgraphExec exec = nullptr;
+        std::vector<CUgraphNode> nodes; ///< those of the graph that it was made of
+        CUgraph graph = nullptr;        ///< stays, because updates name its nodes
+        std::vector<std::byte> key;
+        uint64_t used = 0;
+    };
+
+    CUgraphExec find_or_make(const Backend::Replay &replay);
+    bool fill_key(const Backend::Replay &replay);
+    Instance build(const Backend::Replay &replay) const;
+    void update(Instance &instance, const Backend::Replay &replay) const;
+    void destroy(Instance &instance) const noexcept;
+
+    const CudaDevice &device_;
+    bool seen_ = false, never_ = false;
+    uint64_t clock_ = 0;
+    std::vector<std::byte> key_;
+    std::vector<Instance> instances_;
+};
+
+} // namespace lz::runtime::cuda

@@ -1,0 +1,79 @@
+#include "runtime/cuda/launch.h"
+
+#include <algorithm>
+
+namespace lz::runtime::cuda {
+
+namespace {
+/// Grids have this many blocks along x at the most; kernels take what is left in turns.
+constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
+} // namespace
+
+DriverLaunch::DriverLaunch(const CudaDevice &device, const Entry &entry,
+                           std::span<const ir::KernelFrame> frames, const int64_t *ends, int64_t before)
+    : phase_(entry.phase), frames_(frames), ends_(ends), items_(ends[frames.size() - 1] - before),
+      segments_(static_cast<uint32_t>(frames.size())) {
+    if (items_ == 0)
+        return;
+    blocks_ = static_cast<unsigned>(
+        std::min(items_, phase_.most_blocks ? int64_t{phase_.most_blocks} : kMostBlocks));
+    function_ = entry.function(device, ir::is_aligned(phase_, frames_));
+    if (phase_.record_bytes == 0) {
+        parameters_.resize(phase_.parameters.size());
+        ir::point_parameters(phase_, frames_[0], items_, parameters_);
+        return;
+    }
+    if (before > 0) {
+        for (size_t s = 0; s < frames_.size(); ++s)
+            own_ends_.push_back(ends[s] - before);
+        ends_ = own_ends_.data();
+    }
+    if (phase_.table_bytes == 0) {
+        table_bytes_ = segments_ * size_t{phase_.record_bytes};
+        parameters_ = {&memory_, &segments_};
+        return;
+    }
+    table_.resize(phase_.table_bytes);
+    ir::pack_table(phase_, frames_, ends_, table_.data());
+    parameters_ = {table_.data(), &segments_};
+}
+
+void DriverLaunch::set_table(std::byte *memory) {
+    memory_ = memory;
+    ir::pack_table(phase_, frames_, ends_, memory);
+}
+
+CUresult DriverLaunch::put(const Driver &driver, CUstream stream) {
+    return driver.cuLaunchKernel(function_, blocks_, 1, 1, phase_.threads, 1, 1, phase_.shared_bytes, stream,
+                                 parameters_.data(), nullptr);
+}
+
+CUDA_KERNEL_NODE_PARAMS DriverLaunch::node() {
+    CUDA_KERNEL_NODE_PARAMS params{};
+    params.func = function_;
+    params.gridDimX = blocks_;
+    params.gridDimY = params.gridDimZ = 1;
+    params.blockDimX = phase_.threads;
+    params.blockDimY = params.blockDimZ = 1;
+    params.sharedMemBytes = phase_.shared_bytes;
+    params.kernelParams = parameters_.data();
+    return params;
+}
+
+void DriverLaunch::append_key(std::vector<std::byte> &key) const {
+    const auto append = [&](const void *bytes, size_t count) {
+        const auto *from = static_cast<const std::byte *>(bytes);
+        key.insert(key.end(), from, from + count);
+    };
+    append(&function_, sizeof(function_));
+    append(&blocks_, sizeof(blocks_));
+    if (phase_.record_bytes == 0) {
+        for (size_t p = 0; p < parameters_.size(); ++p)
+            append(parameters_[p], phase_.parameters[p].bytes);
+        return;
+    }
+    append(table_.data(), table_.size());
+    append(&segments_, sizeof(segments_));
+}
+
+} // namespace lz::runtime::cuda
