@@ -24,6 +24,7 @@ enum Reason : uint8_t {
     kInPlace,
     kChecked,
     kManyParts,
+    kLibraryProduct,
 };
 /// A clause for FusionNote::reason.
 const char *reason_text(Reason reason);

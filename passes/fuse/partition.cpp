@@ -4,6 +4,7 @@
 #include "passes/devices/places.h"
 #include "passes/explain/facts.h"
 #include "passes/fuse/demands.h"
+#include "passes/lower/dot.h"
 #include "passes/schedule/schedule.h"
 
 #include <algorithm>
@@ -61,14 +62,17 @@ private:
         }
         demands_.gather(node, uses_);
         const ClusterKind kind = kind_alone(graph_, node);
-        const bool opaque =
-            kind != ClusterKind::Loop && kind != ClusterKind::Reduce && kind != ClusterKind::Contraction;
+        const bool call =
+            kind == ClusterKind::Contraction &&
+            library_multiplies(target_, device_of(graph_, node), graph_.type(graph_.operands(node)[0]).dtype);
+        const bool opaque = call || (kind != ClusterKind::Loop && kind != ClusterKind::Reduce &&
+                                     kind != ClusterKind::Contraction);
         uint32_t home = kNone;
         if (!opaque && !updates_in_place(node))
             home = join(n, node);
         else
             for (ClusterUse &use : uses_)
-                use.reason = opaque ? kNeedsMemory : kInPlace;
+                use.reason = call ? kLibraryProduct : opaque ? kNeedsMemory : kInPlace;
         evaluations_.clear();
         if (home == kNone)
             home = start(n, node, kind, opaque);
@@ -98,7 +102,8 @@ private:
             const uint32_t reader = clusters_.find(d.cluster);
             if (d.access.kind == Reading::Stored)
                 clusters_.add_before(reader, c);
-            return d.access.kind == Reading::Stored && clusters_[reader].sealed;
+            return d.access.kind == Reading::Stored && clusters_[reader].sealed &&
+                   clusters_[reader].kind != ClusterKind::Contraction; // that reads through views
         });
         if (node.operand_count > 0)
             demands_.add(graph_.operands(node)[0], c, through_view(graph_, node, {}, numel, folds_), numel,

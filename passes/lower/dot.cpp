@@ -3,6 +3,7 @@
 #include "ir/diagnostic.h"
 #include "passes/lower/domain.h"
 #include "passes/lower/emit.h"
+#include "passes/lower/library.h"
 
 #include <algorithm>
 #include <numeric>
@@ -176,8 +177,9 @@ namespace {
 
 class DotLowering {
 public:
-    DotLowering(const ClusterView &cluster, LoweredStep &step)
-        : cluster_(cluster), graph_(*cluster.graph), step_(step), exprs_(graph_, cluster.first, cluster.end) {
+    DotLowering(const ClusterView &cluster, const Target &target, LoweredStep &step)
+        : cluster_(cluster), graph_(*cluster.graph), target_(target), step_(step),
+          exprs_(graph_, cluster.first, cluster.end) {
         for (NodeId n = cluster.first; n < cluster.end; ++n)
             if (graph_.node(n).op == Op::Dot)
                 dot_ = &graph_.node(n);
@@ -191,6 +193,8 @@ public:
         rhs_ = dot_operand(graph_, *dot_, 1, look_through);
         LZ_CHECK(lhs_ && rhs_, "an operand of a product is not strided");
         fold_batch();
+        if (call_library())
+            return;
         pull_outputs();
         emit();
     }
@@ -206,6 +210,58 @@ private:
             rhs_->batch.pop_back();
         }
     }
+
+    // --- as a call of the library
+
+    /// One of the two strides is 1, and the other no less than what lies within it: rows or columns that do
+    /// not overlap. Of an extent of 1 the stride does not count.
+    static bool is_matrix(int64_t rows, int64_t row_stride, int64_t columns, int64_t column_stride) {
+        const auto by = [](int64_t outer, int64_t outer_stride, int64_t inner, int64_t inner_stride) {
+            return (inner == 1 || inner_stride == 1) && (outer == 1 || outer_stride >= inner);
+        };
+        return by(rows, row_stride, columns, column_stride) || by(columns, column_stride, rows, row_stride);
+    }
+
+    /// Whether the stored value is the product's bytes, with nothing done to them.
+    bool stores_the_product() const {
+        if (cluster_.stored.size() != 1)
+            return false;
+        ValueId v = cluster_.stored[0];
+        while (exprs_.inside(v) && graph_.producer(v)->op == Op::Reshape)
+            v = graph_.operands(*graph_.producer(v))[0];
+        return v == graph_.result(*dot_);
+    }
+
+    bool call_library() {
+        const int64_t m = dims_.rows(), n = dims_.columns(), k = dims_.depth();
+        const DType dtype = graph_.type(lhs_->base).dtype;
+        if (!library_multiplies(target_, step_.device, dtype) || !stores_the_product() || k == 0 ||
+            graph_.type(cluster_.stored[0]).numel() == 0 || !is_matrix(m, lhs_->free, k, lhs_->k) ||
+            !is_matrix(k, rhs_->k, n, rhs_->free))
+            return false;
+        const auto negative = [](int64_t stride) { return stride < 0; };
+        if (std::ranges::any_of(lhs_->batch, negative) || std::ranges::any_of(rhs_->batch, negative))
+            return false;
+        step_.kind = StepKind::Library;
+        step_.symbol = kDot;
+        const auto integer = [&](int64_t value) { step_.ints.push_back({value, {}}); };
+        for (const int64_t value :
+             {static_cast<int64_t>(dtype), m, n, k, lhs_->free, lhs_->k, rhs_->k, rhs_->free})
+            integer(value);
+        step_.ints.push_back({lhs_->address.constant, lhs_->address.words});
+        step_.ints.push_back({rhs_->address.constant, rhs_->address.words});
+        integer(static_cast<int64_t>(dims_.batch.size()));
+        for (size_t i = 0; i < dims_.batch.size(); ++i)
+            for (const int64_t value : {dims_.batch[i], lhs_->batch[i], rhs_->batch[i]})
+                integer(value);
+        for (const ValueId v : {lhs_->base, rhs_->base})
+            step_.operands.push_back({BufferMode::In, v, kNone, graph_.type(v).bytes()});
+        const ValueId out = cluster_.stored[0];
+        step_.operands.push_back({BufferMode::Out, out, kNone, graph_.type(out).bytes()});
+        return true;
+    }
+
+    // --- as a kernel
 
     Domain domain() const {
         Domain d;
@@ -302,6 +358,7 @@ private:
 
     const ClusterView &cluster_;
     const Graph &graph_;
+    const Target &target_;
     LoweredStep &step_;
     ClusterExprs exprs_;
     const Node *dot_ = nullptr;
@@ -313,8 +370,13 @@ private:
 
 } // namespace
 
-void lower_dot(const ClusterView &cluster, LoweredStep &step) {
-    DotLowering(cluster, step).run();
+bool library_multiplies(const Target &target, Device device, DType dtype) {
+    return is_float(dtype) && target.find(device) && target.device(device).runs_cuda() &&
+           has_function(target, device, kDot);
+}
+
+void lower_dot(const ClusterView &cluster, const Target &target, LoweredStep &step) {
+    DotLowering(cluster, target, step).run();
 }
 
 } // namespace lz::passes

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <string_view>
 
 namespace lz::passes {
 
@@ -33,7 +34,16 @@ struct DotOperand {
 std::optional<DotOperand> dot_operand(const ir::Graph &graph, const ir::Node &dot, int which,
                                       const std::function<bool(ir::ValueId)> &look_through);
 
-/// Fills kernel and the one segment of a contraction cluster.
-void lower_dot(const ClusterView &cluster, LoweredStep &step);
+/// The library's function for products: see `multiplies` and runtime/cuda/matmul.h for its arguments.
+inline constexpr std::string_view kDot = "dot";
+
+/// Whether the device's library multiplies matrices of this dtype. Then a product is a call of it, and what
+/// is done with the result a kernel of its own: the call rounds as a product does, and a library knows
+/// nothing of our epilogues' bits.
+bool library_multiplies(const ir::Target &target, ir::Device device, ir::DType dtype);
+
+/// Fills kernel and the one segment of a contraction cluster; where the library multiplies, and takes
+/// operands that lie like these, its call.
+void lower_dot(const ClusterView &cluster, const ir::Target &target, LoweredStep &step);
 
 } // namespace lz::passes

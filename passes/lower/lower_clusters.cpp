@@ -93,7 +93,7 @@ private:
         case ClusterKind::Contraction:
             if (view.stored.empty())
                 return std::nullopt;
-            lower_dot(view, step);
+            lower_dot(view, target_, step);
             schedule(step, target_);
             break;
         default:

@@ -5,6 +5,7 @@
 #include "passes/lower/concat.h"
 #include "passes/lower/domain.h"
 #include "passes/lower/emit.h"
+#include "passes/lower/library.h"
 #include "passes/lower/pieces.h"
 
 #include <algorithm>
@@ -428,7 +429,7 @@ LoweredPiece lower_piece(const ClusterView &cluster, const Piece &piece) {
 }
 
 void lower_nest(const ClusterView &cluster, const Target &target, LoweredStep &step) {
-    if (lower_concat(cluster, target, step) || lower_in_pieces(cluster, step))
+    if ((has_function(target, step.device, kConcat) && lower_concat(cluster, target, step)) || lower_in_pieces(cluster, step))
         return;
     LoweredPiece whole = NestLowering(cluster).run();
     step.kernel = std::move(whole.kernel);

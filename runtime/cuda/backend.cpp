@@ -16,9 +16,13 @@ namespace {
 
 constexpr int kOldestMajor = 8;
 
-/// What runs on GPUs as library calls: nothing yet.
-constexpr ir::LibraryRules kRules = {"cuda",
-                                     [](std::string_view) -> const ir::LibraryRule * { return nullptr; }};
+/// What runs on GPUs as library calls.
+constexpr ir::LibraryRule kDot = {"dot", [](std::span<const int64_t>, const ir::DeviceInfo &device) {
+                                      return matmul_workspace_bytes(device);
+                                  }};
+constexpr ir::LibraryRules kRules = {"cuda", [](std::string_view symbol) -> const ir::LibraryRule * {
+                                         return symbol == kDot.symbol && has_cublaslt() ? &kDot : nullptr;
+                                     }};
 
 DeviceProperties properties_of(const CudaDevice &device) {
     const Driver &driver = device.driver();
@@ -292,8 +296,20 @@ const ir::LibraryRules &CudaBackend::library() const {
     return kRules;
 }
 
-LibraryFn CudaBackend::find_library(std::string_view) const {
-    return nullptr;
+LibraryFn CudaBackend::find_library(std::string_view symbol) const {
+    if (symbol != kDot.symbol || !has_cublaslt())
+        return nullptr;
+    return {[](const void *self, const LibraryArgs &args) {
+                static_cast<const CudaBackend *>(self)->multiplier().run(args);
+            },
+            this};
+}
+
+Multiplier &CudaBackend::multiplier() const {
+    const std::lock_guard lock(multiplier_mutex_);
+    if (!multiplier_)
+        multiplier_ = std::make_unique<Multiplier>(device_);
+    return *multiplier_;
 }
 
 // --- work

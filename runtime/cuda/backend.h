@@ -5,6 +5,7 @@
 #include "runtime/api/backend.h"
 #include "runtime/cuda/clock.h"
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/matmul.h"
 #include "runtime/cuda/module.h"
 #include "runtime/cuda/staging.h"
 #include "runtime/cuda/stream.h"
@@ -76,6 +77,7 @@ private:
     class Moment;
     CudaStream &at(StreamId stream);
     CudaStream &make(StreamId stream);
+    Multiplier &multiplier() const;
     void timed(CudaStream &stream, OnDone done, const std::function<void()> &put);
     void put_launch(const Launch &launch, CudaStream &stream);
     void put_copy(void *to, const void *from, size_t bytes, CudaStream &stream);
@@ -90,6 +92,8 @@ private:
     DeviceProperties properties_;
     FaultSlabs faults_;
     EventClock clock_;
+    mutable std::mutex multiplier_mutex_;
+    mutable std::unique_ptr<Multiplier> multiplier_; ///< made with the first product
 
     std::mutex streams_mutex_;
     std::array<std::unique_ptr<CudaStream>, ir::kMaxStreams> owners_;

@@ -2,6 +2,7 @@
 
 #include "ir/diagnostic.h"
 #include "runtime/cuda/backend.h"
+#include "runtime/cuda/matmul.h"
 
 namespace lz::runtime::cuda {
 
@@ -15,6 +16,7 @@ Gpus open_gpus(const Search &search, bool graphs) {
         return found;
     try {
         const auto *const driver = new Driver(library); // as the library: as long as the process lives
+        prepare_cublaslt(search, library, found.nvrtc);
         std::string none;
         found.backends = make_cuda_gpus(*driver, {.graphs = graphs}, none);
         if (found.backends.empty())

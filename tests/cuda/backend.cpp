@@ -31,6 +31,14 @@ void CudaGpus::TearDown() {
     EXPECT_EQ(bytes, 0u);
 }
 
+void CudaGpus::give_back(const void *memory) {
+    std::erase_if(memory_, [&](const auto &mine) {
+        if (mine.second == memory)
+            gpus_[mine.first]->free(mine.second, 0);
+        return mine.second == memory;
+    });
+}
+
 std::shared_ptr<runtime::Module> CudaGpus::load(const std::string &source, ir::CompiledPhase phase,
                                                 size_t i) {
     ir::CompiledKernel kernel;

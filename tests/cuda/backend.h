@@ -32,6 +32,8 @@ protected:
         memory_.push_back({i, memory});
         return static_cast<T *>(memory);
     }
+    /// Before the end.
+    void give_back(const void *memory);
     template <class T>
     void write(T *to, const std::vector<T> &values, size_t i = 0) {
         gpu(i).copy(to, values.data(), values.size() * sizeof(T), 0);

@@ -189,5 +189,47 @@ TEST(LowerClusters, AFunctionThatADeviceKindDoesNotHaveIsNamedBeforeAnythingRuns
     }
 }
 
+/// A GPU's library multiplies: a product is a call of its own, of operands as they lie.
+TEST(LowerClusters, ProductsOnCudaDevicesAreCallsOfTheLibrary) {
+    static constexpr LibraryRule kRule = {
+        "dot", [](std::span<const int64_t>, const DeviceInfo &) { return int64_t{1} << 20; }};
+    static constexpr LibraryRules kLibrary = {
+        "cuda", [](std::string_view symbol) { return symbol == kRule.symbol ? &kRule : nullptr; }};
+    Target target = cuda_test_target();
+    target.devices[1].library = &kLibrary;
+    const auto ints_of = [&](const std::string &body) {
+        const auto steps = lower_clusters(fuse(parse_graph("graph @g(" + body + "}\n"), target), target);
+        std::vector<int64_t> ints;
+        EXPECT_EQ(steps.size(), 1u);
+        EXPECT_EQ(steps[0].kind, StepKind::Library);
+        EXPECT_EQ(steps[0].symbol, "dot");
+        EXPECT_EQ(steps[0].operands.size(), 4u); // with its scratch
+        for (const ArgSpec &spec : steps[0].ints)
+            ints.push_back(spec.constant);
+        return ints;
+    };
+    const auto f32 = static_cast<int64_t>(DType::F32);
+    EXPECT_EQ(ints_of("%x: f32[6,5] @cuda:0, %y: f32[5,7] @cuda:0) {\n"
+                      "  %0 = dot %x, %y {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : "
+                      "f32[6,7] @cuda:0\n"
+                      "  return %0\n"),
+              (std::vector<int64_t>{f32, 6, 7, 5, 5, 1, 7, 1, 0, 0, 0}));
+    // Transposed and sliced operands are read where they are.
+    EXPECT_EQ(ints_of("%x: f32[9,6] @cuda:0, %y: f32[7,5] @cuda:0) {\n"
+                      "  %0 = slice %x {starts=[3,0], sizes=[5,6], steps=[1,1]} : f32[5,6] @cuda:0\n"
+                      "  %1 = permute %0 {axes=[1,0]} : f32[6,5] @cuda:0\n"
+                      "  %2 = permute %y {axes=[1,0]} : f32[5,7] @cuda:0\n"
+                      "  %3 = dot %1, %2 {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : "
+                      "f32[6,7] @cuda:0\n"
+                      "  return %3\n"),
+              (std::vector<int64_t>{f32, 6, 7, 5, 1, 6, 1, 5, 0, 0, 0}));
+    // Batches, of which one operand has the same for all.
+    EXPECT_EQ(ints_of("%x: f32[3,6,5] @cuda:0, %y: f32[3,5,7] @cuda:0) {\n"
+                      "  %0 = dot %x, %y {lhs_batch=[0], rhs_batch=[0], lhs_contract=[2], rhs_contract=[1]} "
+                      ": f32[3,6,7] @cuda:0\n"
+                      "  return %0\n"),
+              (std::vector<int64_t>{f32, 6, 7, 5, 5, 1, 7, 1, 0, 0, 1, 3, 30, 35}));
+}
+
 } // namespace
 } // namespace lz::passes

@@ -1,0 +1,333 @@
+#include "runtime/cuda/matmul.h"
+
+#include "ir/diagnostic.h"
+#include "ir/dtype.h"
+
+#include <cublasLt.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace lz::runtime::cuda {
+
+namespace {
+
+/// The functions of the opened library.
+struct CublasLt {
+#define FUNCTION(name) decltype(&::name) name = nullptr;
+#define FUNCTIONS                                                                                            \
+    FUNCTION(cublasLtCreate)                                                                                 \
+    FUNCTION(cublasLtDestroy)                                                                                \
+    FUNCTION(cublasLtGetStatusString)                                                                        \
+    FUNCTION(cublasLtMatmul)                                                                                 \
+    FUNCTION(cublasLtMatmulAlgoGetHeuristic)                                                                 \
+    FUNCTION(cublasLtMatmulDescCreate)                                                                       \
+    FUNCTION(cublasLtMatmulDescDestroy)                                                                      \
+    FUNCTION(cublasLtMatmulDescSetAttribute)                                                                 \
+    FUNCTION(cublasLtMatmulPreferenceCreate)                                                                 \
+    FUNCTION(cublasLtMatmulPreferenceDestroy)                                                                \
+    FUNCTION(cublasLtMatmulPreferenceSetAttribute)                                                           \
+    FUNCTION(cublasLtMatrixLayoutCreate)                                                                     \
+    FUNCTION(cublasLtMatrixLayoutDestroy)                                                                    \
+    FUNCTION(cublasLtMatrixLayoutSetAttribute)
+    FUNCTIONS
+#undef FUNCTION
+
+    /// False where a function is missing.
+    bool fill(const Library &library) {
+#define FUNCTION(name)                                                                                       \
+    name = reinterpret_cast<decltype(name)>(library.find(#name));                                            \
+    if (!name)                                                                                               \
+        return false;
+        FUNCTIONS
+#undef FUNCTION
+        return true;
+    }
+};
+
+/// Opened when it is first asked for.
+class OpenOnce {
+public:
+    static OpenOnce &get() {
+        static auto *const one = new OpenOnce;
+        return *one;
+    }
+    void prepare(const Search &search, const Library &driver, const Library &nvrtc) {
+        const std::lock_guard lock(mutex_);
+        wanted_ = {search, driver, nvrtc};
+        opened_ = false;
+    }
+    /// Null where it is not there.
+    const CublasLt *open() {
+        const std::lock_guard lock(mutex_);
+        if (!std::exchange(opened_, true) && wanted_) {
+            const Library library = open_cublaslt(wanted_->search, wanted_->driver, wanted_->nvrtc);
+            there_ = library && functions_.fill(library);
+        }
+        return there_ ? &functions_ : nullptr;
+    }
+
+private:
+    struct Wanted {
+        Search search;
+        Library driver, nvrtc;
+    };
+    std::mutex mutex_;
+    std::optional<Wanted> wanted_;
+    bool opened_ = false, there_ = false;
+    CublasLt functions_;
+};
+
+/// Algorithms need the workspace aligned to this.
+constexpr int64_t kWorkspaceAlignment = 256;
+constexpr size_t kMostBatchAxes = 8;
+
+/// What a plan depends on.
+struct Problem {
+    ir::DType dtype{};
+    int64_t m = 0, n = 0, k = 0;
+    int64_t lhs_m = 0, lhs_k = 0, rhs_k = 0, rhs_n = 0;
+    int64_t batches = 1, lhs_batch = 0, rhs_batch = 0;
+    uint32_t lhs_alignment = 0, rhs_alignment = 0, out_alignment = 0;
+    uint64_t workspace = 0;
+
+    auto operator<=>(const Problem &) const = default;
+};
+
+cudaDataType type_of(ir::DType dtype) {
+    switch (dtype) {
+    case ir::DType::F16:
+        return CUDA_R_16F;
+    case ir::DType::BF16:
+        return CUDA_R_16BF;
+    case ir::DType::F64:
+        return CUDA_R_64F;
+    default:
+        return CUDA_R_32F;
+    }
+}
+
+/// Of an address, as heuristics count it.
+uint32_t alignment_of(const void *address) {
+    const auto bits = reinterpret_cast<uintptr_t>(address) | 256;
+    return uint32_t{1} << std::countr_zero(bits);
+}
+
+} // namespace
+
+void prepare_cublaslt(const Search &search, const Library &driver, const Library &nvrtc) {
+    OpenOnce::get().prepare(search, driver, nvrtc);
+}
+
+bool has_cublaslt() {
+    return OpenOnce::get().open() != nullptr;
+}
+
+int64_t matmul_workspace_bytes(const ir::DeviceInfo &device) {
+    // What NVIDIA's guide to cuBLAS recommends: 32 MiB from Hopper on, else 4 MiB.
+    return (int64_t{device.cuda().sm >= 90 ? 32 : 4} << 20) + kWorkspaceAlignment;
+}
+
+/// cuBLASLt has matrices by columns; ours are by rows. So it computes the transposed product, rhs' * lhs'.
+struct Multiplier::Impl {
+    struct Plan {
+        cublasLtMatmulDesc_t operation = nullptr;
+        cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
+        cublasLtMatmulAlgo_t algorithm{};
+    };
+
+    explicit Impl(const CudaDevice &of) : device(of) {
+        functions = OpenOnce::get().open();
+        LZ_CHECK(functions, "a product by a library that is not there");
+        check(functions->cublasLtCreate(&handle), "making cuBLASLt ready");
+    }
+    ~Impl() {
+        for (auto &[problem, plan] : plans)
+            destroy(plan);
+        functions->cublasLtDestroy(handle);
+    }
+
+    void check(cublasStatus_t status, const char *what) const {
+        if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
+            return;
+        throw ir::Failure(status == CUBLAS_STATUS_ALLOC_FAILED ? ir::ErrorKind::OutOfMemory
+                                                               : ir::ErrorKind::Cuda,
+                          fmt::format("{}: {} failed: {}.", device.name(), what,
+                                      functions->cublasLtGetStatusString(status)));
+    }
+
+    void destroy(Plan &plan) const {
+        for (const cublasLtMatrixLayout_t layout : {plan.a, plan.b, plan.d})
+            if (layout)
+                functions->cublasLtMatrixLayoutDestroy(layout);
+        if (plan.operation)
+            functions->cublasLtMatmulDescDestroy(plan.operation);
+    }
+
+    cublasLtMatrixLayout_t layout(const Problem &p, int64_t rows, int64_t columns, int64_t leading,
+                                  int64_t batch_stride) const {
+        cublasLtMatrixLayout_t made = nullptr;
+        check(functions->cublasLtMatrixLayoutCreate(&made, type_of(p.dtype), static_cast<uint64_t>(rows),
+                                                    static_cast<uint64_t>(columns), std::max(leading, rows)),
+              "describing a matrix");
+        const auto batches = static_cast<int32_t>(p.batches);
+        check(functions->cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches,
+                                                          sizeof(batches)),
+              "describing a matrix");
+        check(functions->cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                          &batch_stride, sizeof(batch_stride)),
+              "describing a matrix");
+        return made;
+    }
+
+    void make(Plan &plan, const Problem &p) const {
+        const bool f64 = p.dtype == ir::DType::F64;
+        check(functions->cublasLtMatmulDescCreate(&plan.operation,
+                                                  f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                                                  f64 ? CUDA_R_64F : CUDA_R_32F),
+              "describing a product");
+        const auto transpose = [&](cublasLtMatmulDescAttributes_t which) {
+            const cublasOperation_t operation = CUBLAS_OP_T;
+            check(functions->cublasLtMatmulDescSetAttribute(plan.operation, which, &operation,
+                                                            sizeof(operation)),
+                  "describing a product");
+        };
+        if (p.rhs_n == 1 || p.n == 1) {
+            plan.a = layout(p, p.n, p.k, p.rhs_k, p.rhs_batch);
+        } else {
+            plan.a = layout(p, p.k, p.n, p.rhs_n, p.rhs_batch);
+            transpose(CUBLASLT_MATMUL_DESC_TRANSA);
+        }
+        if (p.lhs_k == 1 || p.k == 1) {
+            plan.b = layout(p, p.k, p.m, p.lhs_m, p.lhs_batch);
+        } else {
+            plan.b = layout(p, p.m, p.k, p.lhs_k, p.lhs_batch);
+            transpose(CUBLASLT_MATMUL_DESC_TRANSB);
+        }
+        plan.d = layout(p, p.n, p.m, p.n, p.m * p.n);
+        choose(plan, p);
+    }
+
+    void choose(Plan &plan, const Problem &p) const {
+        cublasLtMatmulPreference_t preference = nullptr;
+        check(functions->cublasLtMatmulPreferenceCreate(&preference), "asking for an algorithm");
+        const auto set = [&](cublasLtMatmulPreferenceAttributes_t which, auto value) {
+            check(functions->cublasLtMatmulPreferenceSetAttribute(preference, which, &value, sizeof(value)),
+                  "asking for an algorithm");
+        };
+        try {
+            set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, p.workspace);
+            // Sums of parts of k are added in f32, in a fixed order: no atomics, and one rounding.
+            set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+            set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.rhs_alignment);
+            set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.lhs_alignment);
+            set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.out_alignment);
+            set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.out_alignment);
+            cublasLtMatmulHeuristicResult_t found{};
+            int count = 0;
+            check(functions->cublasLtMatmulAlgoGetHeuristic(handle, plan.operation, plan.a, plan.b, plan.d,
+                                                            plan.d, preference, 1, &found, &count),
+                  "asking for an algorithm");
+            if (count == 0)
+                check(CUBLAS_STATUS_NOT_SUPPORTED, "finding an algorithm for a product");
+            plan.algorithm = found.algo;
+        } catch (...) {
+            functions->cublasLtMatmulPreferenceDestroy(preference);
+            throw;
+        }
+        functions->cublasLtMatmulPreferenceDestroy(preference);
+    }
+
+    const Plan &plan(const Problem &problem) {
+        const std::lock_guard lock(mutex);
+        const auto found = plans.find(problem);
+        if (found != plans.end())
+            return found->second;
+        Plan made;
+        try {
+            make(made, problem);
+        } catch (...) {
+            destroy(made);
+            throw;
+        }
+        return plans.emplace(problem, made).first->second;
+    }
+
+    const CudaDevice &device;
+    const CublasLt *functions = nullptr;
+    cublasLtHandle_t handle = nullptr;
+    std::mutex mutex;
+    std::map<Problem, Plan> plans;
+};
+
+Multiplier::Multiplier(const CudaDevice &device) : impl_(std::make_unique<Impl>(device)) {}
+Multiplier::~Multiplier() = default;
+
+void Multiplier::run(const LibraryArgs &args) {
+    const std::span<const int64_t> ints = args.ints;
+    Problem p;
+    p.dtype = static_cast<ir::DType>(ints[0]);
+    p.m = ints[1];
+    p.n = ints[2];
+    p.k = ints[3];
+    p.lhs_m = ints[4];
+    p.lhs_k = ints[5];
+    p.rhs_k = ints[6];
+    p.rhs_n = ints[7];
+    const auto size = static_cast<int64_t>(ir::size_of(p.dtype));
+    struct Axis {
+        int64_t extent, lhs, rhs;
+    };
+    const auto axes = static_cast<size_t>(ints[10]);
+    LZ_CHECK(axes <= kMostBatchAxes, "a product of too many batch axes");
+    const auto axis = [&](size_t a) { return Axis{ints[11 + 3 * a], ints[12 + 3 * a], ints[13 + 3 * a]}; };
+    // The last axis is the library's batch, the others are turns of a loop.
+    int64_t turns = 1;
+    for (size_t a = 0; a + 1 < axes; ++a)
+        turns *= axis(a).extent;
+    if (axes > 0) {
+        p.batches = axis(axes - 1).extent;
+        p.lhs_batch = axis(axes - 1).lhs;
+        p.rhs_batch = axis(axes - 1).rhs;
+    }
+    std::byte *workspace = args.scratch.data();
+    const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(workspace) % kWorkspaceAlignment);
+    workspace += past ? kWorkspaceAlignment - past : 0;
+    p.workspace = args.scratch.size() - kWorkspaceAlignment;
+
+    for (int64_t turn = 0; turn < turns; ++turn) {
+        int64_t lhs_at = ints[8], rhs_at = ints[9];
+        int64_t rest = turn;
+        for (size_t a = axes; a-- > 1;) {
+            const Axis outer = axis(a - 1);
+            lhs_at += rest % outer.extent * outer.lhs;
+            rhs_at += rest % outer.extent * outer.rhs;
+            rest /= outer.extent;
+        }
+        const auto *const lhs = static_cast<const std::byte *>(args.buffers[0]) + lhs_at * size;
+        const auto *const rhs = static_cast<const std::byte *>(args.buffers[1]) + rhs_at * size;
+        auto *const out = static_cast<std::byte *>(args.buffers[2]) + turn * p.batches * p.m * p.n * size;
+        p.lhs_alignment = alignment_of(lhs);
+        p.rhs_alignment = alignment_of(rhs);
+        p.out_alignment = alignment_of(out);
+        const Impl::Plan &plan = impl_->plan(p);
+        const double one64 = 1, zero64 = 0;
+        const float one32 = 1, zero32 = 0;
+        const bool f64 = p.dtype == ir::DType::F64;
+        impl_->check(impl_->functions->cublasLtMatmul(
+                         impl_->handle, plan.operation, f64 ? static_cast<const void *>(&one64) : &one32, rhs,
+                         plan.a, lhs, plan.b, f64 ? static_cast<const void *>(&zero64) : &zero32, out, plan.d,
+                         out, plan.d, &plan.algorithm, workspace, p.workspace,
+                         static_cast<CUstream>(args.driver_stream)),
+                     "a product");
+    }
+}
+
+} // namespace lz::runtime::cuda

@@ -1,0 +1,47 @@
+#pragma once
+/// Products by cuBLASLt.
+
+#include "runtime/api/library.h"
+#include "runtime/cuda/device.h"
+#include "runtime/cuda/libraries.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace lz::runtime::cuda {
+
+/// Where cuBLASLt is to be looked for when the first product needs it. Said once, when the devices are found.
+void prepare_cublaslt(const Search &search, const Library &driver, const Library &nvrtc);
+/// Whether it is there; opens it, which can take a second, when that is asked first.
+bool has_cublaslt();
+
+/// What a product may use of the device's memory beside its operands: one size for all of a device, so that
+/// heuristics that were asked for once hold for all.
+int64_t matmul_workspace_bytes(const ir::DeviceInfo &device);
+
+/// The library's function `dot` of one device:
+///
+///     lhs, rhs, out | dtype, m, n, k, lhs's strides along m and k, rhs's along k and n, offsets of lhs and
+///     rhs,
+///                     number of batch axes, and of each its extent and the strides of lhs and rhs
+///
+/// in elements. Of each operand's two strides one is 1 (or its extent is). `out` is dense: batches, m, n. The
+/// sum is made in f32 (f64 for f64), without TF32 and without atomics, and rounded once: equal calls have
+/// equal bits.
+class Multiplier {
+public:
+    explicit Multiplier(const CudaDevice &device);
+    ~Multiplier();
+    Multiplier(const Multiplier &) = delete;
+    Multiplier &operator=(const Multiplier &) = delete;
+
+    /// Puts the product on args.driver_stream; the device's context is current. Throws Failure(Cuda).
+    void run(const LibraryArgs &args);
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+} // namespace lz::runtime::cuda

@@ -1,0 +1,186 @@
+// Products by cuBLASLt (the fake one), against plain loops.
+
+#include "backend.h"
+
+#include "ir/dtype.h"
+#include "runtime/cuda/matmul.h"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+namespace lz::test {
+namespace {
+
+using ir::DType;
+
+class CudaMatmul : public CudaGpus {
+protected:
+    void SetUp() override {
+        driver_library();
+        runtime::cuda::Search search;
+        search.driver = LAZULI_FAKE_CUDA;
+        search.cublaslt = LAZULI_FAKE_CUBLASLT;
+        const runtime::cuda::Library driver = runtime::cuda::open_driver(search);
+        runtime::cuda::Library nvrtc; // of the same version: no product needs more of it
+        nvrtc.version = driver.version;
+        runtime::cuda::prepare_cublaslt(search, driver, nvrtc);
+        make();
+    }
+};
+
+double value_at(DType dtype, const std::byte *at) {
+    const auto as = [&]<class T>(T value) {
+        std::memcpy(&value, at, sizeof(value));
+        return value;
+    };
+    switch (dtype) {
+    case DType::F64:
+        return as(double{});
+    case DType::F32:
+        return static_cast<double>(as(float{}));
+    case DType::F16:
+        return static_cast<double>(ir::half_to_float(as(uint16_t{})));
+    default:
+        return static_cast<double>(ir::bfloat_to_float(as(uint16_t{})));
+    }
+}
+void round_to(DType dtype, std::byte *at, double value) {
+    const auto as = [&](auto v) { std::memcpy(at, &v, sizeof(v)); };
+    switch (dtype) {
+    case DType::F64:
+        return as(value);
+    case DType::F32:
+        return as(static_cast<float>(value));
+    case DType::F16:
+        return as(ir::float_to_half(static_cast<float>(value)));
+    default:
+        return as(ir::float_to_bfloat(static_cast<float>(value)));
+    }
+}
+
+struct Case {
+    DType dtype;
+    int64_t m, n, k;
+    bool lhs_by_columns, rhs_by_columns;
+    int64_t pad, offset;
+    std::vector<int64_t> batches;
+    bool shared_rhs; ///< every batch has the same
+};
+
+/// Small whole numbers: every order of the sum gives the same.
+TEST_F(CudaMatmul, LayoutsBatchesAndOffsets) {
+    std::mt19937 random(1);
+    const auto below = [&](int64_t n) { return static_cast<int64_t>(random()) % n; };
+    for (int round = 0; round < 120; ++round) {
+        Case c;
+        c.dtype = std::array{DType::F32, DType::F64, DType::F16, DType::BF16}[random() % 4];
+        c.m = 1 + below(round % 3 ? 12 : 2);
+        c.n = 1 + below(round % 4 ? 12 : 2);
+        c.k = round % 17 == 0 ? 600 : 1 + below(round % 5 ? 20 : 2);
+        c.lhs_by_columns = random() % 2;
+        c.rhs_by_columns = random() % 2;
+        c.pad = below(3);
+        c.offset = below(4);
+        for (int64_t b = below(4); b-- > 0;)
+            c.batches.push_back(1 + below(3));
+        c.shared_rhs = random() % 3 == 0;
+        const int64_t lhs_ld = (c.lhs_by_columns ? c.m : c.k) + c.pad,
+                      rhs_ld = (c.rhs_by_columns ? c.k : c.n) + c.pad;
+        const int64_t lhs_size = lhs_ld * (c.lhs_by_columns ? c.k : c.m),
+                      rhs_size = rhs_ld * (c.rhs_by_columns ? c.n : c.k);
+        int64_t count = 1;
+        std::vector<int64_t> ints = {static_cast<int64_t>(c.dtype),
+                                     c.m,
+                                     c.n,
+                                     c.k,
+                                     c.lhs_by_columns ? 1 : lhs_ld,
+                                     c.lhs_by_columns ? lhs_ld : 1,
+                                     c.rhs_by_columns ? 1 : rhs_ld,
+                                     c.rhs_by_columns ? rhs_ld : 1,
+                                     c.offset,
+                                     c.offset,
+                                     static_cast<int64_t>(c.batches.size())};
+        std::vector<int64_t> strides(c.batches.size());
+        for (size_t a = c.batches.size(); a-- > 0;) {
+            strides[a] = count;
+            count *= c.batches[a];
+        }
+        for (size_t a = 0; a < c.batches.size(); ++a)
+            for (const int64_t word :
+                 {c.batches[a], strides[a] * lhs_size, c.shared_rhs ? 0 : strides[a] * rhs_size})
+                ints.push_back(word);
+        const auto size = static_cast<size_t>(ir::size_of(c.dtype));
+        const auto bytes_of = [&](int64_t elements) { return static_cast<size_t>(elements) * size; };
+        std::vector<std::byte> lhs(bytes_of(c.offset + count * lhs_size)),
+            rhs(bytes_of(c.offset + count * rhs_size)), out(bytes_of(count * c.m * c.n));
+        for (std::vector<std::byte> *operand : {&lhs, &rhs})
+            for (size_t i = 0; i < operand->size(); i += size)
+                round_to(c.dtype, operand->data() + i,
+                         static_cast<double>(static_cast<int>(random() % 5) - 2));
+        auto *const x = allocate<std::byte>(lhs.size()), *const y = allocate<std::byte>(rhs.size()),
+                    *const z = allocate<std::byte>(out.size());
+        write(x, lhs);
+        write(y, rhs);
+        ir::DeviceInfo info;
+        info.limits = *gpu().properties().cuda;
+        const auto scratch_bytes =
+            static_cast<size_t>(gpu().library().find("dot")->scratch_bytes(ints, info));
+        auto *const scratch = allocate<std::byte>(scratch_bytes + 64);
+        void *const buffers[] = {x, y, z};
+        runtime::Backend::Call call{};
+        call.function = gpu().find_library("dot");
+        ASSERT_TRUE(static_cast<bool>(call.function));
+        call.args.buffers = buffers;
+        call.args.ints = ints;
+        call.args.scratch = {scratch + 64 * (round % 2), scratch_bytes};
+        call.args.stream = {gpu().device(), 0};
+        gpu().call(call, 0);
+        out = read(z, out.size());
+        for (int64_t b = 0; b < count; ++b)
+            for (int64_t i = 0; i < c.m; ++i)
+                for (int64_t j = 0; j < c.n; ++j) {
+                    double sum = 0;
+                    for (int64_t k = 0; k < c.k; ++k) {
+                        const int64_t at = c.offset + b * lhs_size + i * ints[4] + k * ints[5];
+                        const int64_t of =
+                            c.offset + (c.shared_rhs ? 0 : b * rhs_size) + k * ints[6] + j * ints[7];
+                        sum += value_at(c.dtype, lhs.data() + bytes_of(at)) *
+                               value_at(c.dtype, rhs.data() + bytes_of(of));
+                    }
+                    std::array<std::byte, 8> rounded{};
+                    round_to(c.dtype, rounded.data(), sum);
+                    ASSERT_EQ(value_at(c.dtype, out.data() + bytes_of((b * c.m + i) * c.n + j)),
+                              value_at(c.dtype, rounded.data()))
+                        << "round " << round << ": " << c.m << " x " << c.n << " x " << c.k << ", batch " << b
+                        << ", element " << i << ", " << j;
+                }
+        for (std::byte *memory : {x, y, z, scratch})
+            give_back(memory);
+    }
+}
+
+/// A product that the library refuses is an error of its call, and the device goes on.
+TEST_F(CudaMatmul, FailuresAreErrors) {
+    auto *const x = allocate<float>(64), *const out = allocate<float>(64);
+    write(x, std::vector<float>(64, 2));
+    const int64_t ints[] = {static_cast<int64_t>(DType::F32), 8, 8, 8, 8, 1, 8, 1, 0, 0, 0};
+    auto *const scratch = allocate<std::byte>(40 << 20);
+    void *const buffers[] = {x, x, out};
+    runtime::Backend::Call call{};
+    call.function = gpu().find_library("dot");
+    call.args.buffers = buffers;
+    call.args.ints = ints;
+    call.args.scratch = {scratch, size_t{33} << 20};
+    call.args.stream = {gpu().device(), 0};
+    for (const char *function : {"cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatrixLayoutCreate",
+                                 "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul"}) {
+        FAKE(lazuli_fake_cuda_fail)(function, 1, 14);
+        EXPECT_THROW(gpu().call(call, 0), ir::Failure) << function;
+    }
+    gpu().call(call, 0);
+    EXPECT_EQ(read(out, 64), std::vector<float>(64, 32));
+}
+
+} // namespace
+} // namespace lz::test
