@@ -170,11 +170,17 @@ public:
     };
     virtual void launch(const Launch &launch, StreamId stream, OnDone done = {}) = 0;
 
-    /// A library call, in order on `stream`. What `args` points to is copied, but for the fault.
+    /// A library call, in order on `stream`. What it points to is copied, but for the fault.
     struct Call {
+        /// What the function does with a buffer.
+        struct Use {
+            int64_t bytes = 0;
+            bool reads = false, writes = false;
+        };
         LibraryFn function;
         LibraryArgs args;
         int64_t bytes = 0, flops = 0;
+        std::span<const Use> uses = {}; ///< one a buffer, for functions that run on the host
     };
     virtual void call(const Call &call, StreamId stream, OnDone done = {}) = 0;
 

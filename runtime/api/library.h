@@ -39,6 +39,15 @@ public:
     LibraryFn(F plain) : plain_(plain) {}                                    // NOLINT: likewise
     LibraryFn(Bound bound, const void *self) : bound_(bound), self_(self) {} ///< `self` stays
 
+    /// The same function, which wants its buffers in the host's memory. A backend of other memory brings
+    /// them there and back (Backend::Call::uses).
+    LibraryFn on_host() const {
+        LibraryFn fn = *this;
+        fn.on_host_ = true;
+        return fn;
+    }
+    bool is_on_host() const { return on_host_; }
+
     explicit operator bool() const { return plain_ || bound_; }
     friend bool operator==(const LibraryFn &, const LibraryFn &) = default;
     void operator()(const LibraryArgs &args) const { plain_ ? plain_(args) : bound_(self_, args); }
@@ -47,6 +56,7 @@ private:
     Plain plain_ = nullptr;
     Bound bound_ = nullptr;
     const void *self_ = nullptr;
+    bool on_host_ = false;
 };
 
 /// A function and what passes know of it.

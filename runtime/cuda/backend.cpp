@@ -20,9 +20,13 @@ constexpr int kOldestMajor = 8;
 constexpr ir::LibraryRule kDot = {"dot", [](std::span<const int64_t>, const ir::DeviceInfo &device) {
                                       return matmul_workspace_bytes(device);
                                   }};
-constexpr ir::LibraryRules kRules = {"cuda", [](std::string_view symbol) -> const ir::LibraryRule * {
-                                         return symbol == kDot.symbol && has_cublaslt() ? &kDot : nullptr;
-                                     }};
+/// Joins are kernels; what else there is no function for runs on the host.
+const ir::LibraryRule *find_rule(std::string_view symbol) {
+    if (symbol == kDot.symbol)
+        return has_cublaslt() ? &kDot : nullptr;
+    return symbol == "concat" ? nullptr : cpu_library().find(symbol);
+}
+constexpr ir::LibraryRules kRules = {"cuda", find_rule};
 
 DeviceProperties properties_of(const CudaDevice &device) {
     const Driver &driver = device.driver();
@@ -87,8 +91,8 @@ CudaBackend::~CudaBackend() {
                 stream->synchronize(stream->record());
             } catch (...) { // a lost device does nothing any more
             }
-    for (Table &table : tables_)
-        device_.free_pinned(table.memory);
+    for (const PinnedBlock &block : pinned_)
+        device_.free_pinned(block.memory);
 }
 
 void *CudaBackend::allocate(size_t bytes) {
@@ -297,7 +301,9 @@ const ir::LibraryRules &CudaBackend::library() const {
 }
 
 LibraryFn CudaBackend::find_library(std::string_view symbol) const {
-    if (symbol != kDot.symbol || !has_cublaslt())
+    if (symbol != kDot.symbol)
+        return symbol == "concat" ? LibraryFn() : find_cpu_function(symbol).on_host();
+    if (!has_cublaslt())
         return nullptr;
     return {[](const void *self, const LibraryArgs &args) {
                 static_cast<const CudaBackend *>(self)->multiplier().run(args);
@@ -337,39 +343,47 @@ void CudaBackend::put_launch(const Launch &launch, CudaStream &stream) {
     for_each_driver_launch(device_, launch, [&](DriverLaunch &one) {
         std::byte *memory = nullptr;
         if (one.table_bytes() > 0) {
-            memory = table_in_memory(one.table_bytes(), stream);
+            memory = take_pinned(one.table_bytes(), stream);
             one.set_table(memory);
         }
         stream.put("a launch", [&](CUstream handle) { return one.put(device_.driver(), handle); });
-        if (memory) {
-            const uint64_t tick = stream.record();
-            const std::lock_guard lock(tables_mutex_);
-            for (Table &t : tables_)
-                if (t.memory == memory)
-                    t.tick = tick;
-        }
+        if (memory)
+            give_back_pinned(memory, stream);
     });
 }
 
-/// Pinned memory that nobody reads any more; it is taken until its tick is set.
-std::byte *CudaBackend::table_in_memory(size_t bytes, CudaStream &stream) {
-    const std::lock_guard lock(tables_mutex_);
-    for (Table &table : tables_)
-        if (table.bytes >= bytes && table.tick != UINT64_MAX && at(table.stream).reached(table.tick)) {
-            table.stream = stream.number();
-            table.tick = UINT64_MAX;
-            return table.memory;
+/// Pinned memory that nobody uses any more, or new one.
+std::byte *CudaBackend::take_pinned(size_t bytes, CudaStream &stream) {
+    const std::lock_guard lock(pinned_mutex_);
+    for (PinnedBlock &block : pinned_)
+        if (block.bytes >= bytes && block.tick != UINT64_MAX && at(block.stream).reached(block.tick)) {
+            block.stream = stream.number();
+            block.tick = UINT64_MAX;
+            return block.memory;
         }
-    tables_.reserve(tables_.size() + 1);
+    pinned_.reserve(pinned_.size() + 1);
     auto *const memory = static_cast<std::byte *>(device_.allocate_pinned(bytes));
-    tables_.push_back({memory, bytes, stream.number(), UINT64_MAX});
+    pinned_.push_back({memory, bytes, stream.number(), UINT64_MAX});
     return memory;
+}
+
+/// It is free when the stream has come here.
+void CudaBackend::give_back_pinned(const std::byte *memory, CudaStream &stream) {
+    const uint64_t tick = stream.record();
+    const std::lock_guard lock(pinned_mutex_);
+    for (PinnedBlock &block : pinned_)
+        if (block.memory == memory)
+            block.tick = tick;
 }
 
 void CudaBackend::call(const Call &call, StreamId stream, OnDone done) {
     CudaStream &on = at(stream);
     const Entered entered(device_, "a library call");
     timed(on, std::move(done), [&] {
+        if (call.function.is_on_host()) {
+            call_on_host(call, on);
+            return;
+        }
         on.put("a library call", [&](CUstream handle) {
             LibraryArgs args = call.args;
             args.driver_stream = handle;
@@ -377,6 +391,66 @@ void CudaBackend::call(const Call &call, StreamId stream, OnDone done) {
             return CUDA_SUCCESS;
         });
     });
+}
+
+namespace {
+
+/// A function of the host with everything that it needs there.
+struct HostCall {
+    LibraryFn function;
+    std::vector<void *> buffers;
+    std::vector<int64_t> ints;
+    LibraryArgs args;
+
+    void run() {
+        try {
+            std::vector<std::byte> scratch(args.scratch.size() + kLine);
+            const size_t past = reinterpret_cast<uintptr_t>(scratch.data()) % kLine;
+            args.buffers = buffers;
+            args.ints = ints;
+            args.scratch = {scratch.data() + (past ? kLine - past : 0), args.scratch.size()};
+            function(args);
+        } catch (const std::bad_alloc &) {
+            if (!args.fault)
+                throw;
+            args.fault->code.store(static_cast<int32_t>(ir::FaultCode::OutOfMemory),
+                                   std::memory_order_release);
+        }
+    }
+    static constexpr size_t kLine = 64;
+};
+
+} // namespace
+
+/// Its buffers go to pinned memory before and back after it; the stream's thread runs it.
+void CudaBackend::call_on_host(const Call &call, CudaStream &stream) {
+    const auto job = std::make_shared<HostCall>();
+    job->function = call.function;
+    job->args = call.args;
+    job->ints.assign(call.args.ints.begin(), call.args.ints.end());
+    size_t bytes = 0;
+    std::vector<size_t> places;
+    for (const Call::Use &use : call.uses) {
+        places.push_back(bytes);
+        bytes += (static_cast<size_t>(use.bytes) + HostCall::kLine - 1) / HostCall::kLine * HostCall::kLine;
+    }
+    std::byte *const block = take_pinned(std::max<size_t>(bytes, 1), stream);
+    const auto copy_all = [&](bool in) {
+        for (size_t b = 0; b < call.uses.size(); ++b) {
+            const Call::Use &use = call.uses[b];
+            if (use.bytes == 0 || !(in ? use.reads : use.writes))
+                continue;
+            void *const there = call.args.buffers[b];
+            put_copy(in ? block + places[b] : there, in ? there : block + places[b],
+                     static_cast<size_t>(use.bytes), stream);
+        }
+    };
+    for (size_t b = 0; b < call.uses.size(); ++b)
+        job->buffers.push_back(call.uses[b].bytes ? block + places[b] : nullptr);
+    copy_all(true);
+    stream.call_host(*this, [job] { job->run(); });
+    copy_all(false);
+    give_back_pinned(block, stream);
 }
 
 // --- replay

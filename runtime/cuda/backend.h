@@ -85,7 +85,9 @@ private:
     void stage_in(std::byte *to, const std::byte *from, size_t bytes, CudaStream &stream);
     void stage_out(std::byte *to, const std::byte *from, size_t bytes, CudaStream &stream);
     Staging &staging(StreamId stream);
-    std::byte *table_in_memory(size_t bytes, CudaStream &stream);
+    std::byte *take_pinned(size_t bytes, CudaStream &stream);
+    void give_back_pinned(const std::byte *memory, CudaStream &stream);
+    void call_on_host(const Call &call, CudaStream &stream);
 
     const CudaOptions options_;
     CudaDevice device_;
@@ -101,15 +103,15 @@ private:
     std::array<std::unique_ptr<Staging>, ir::kMaxStreams> stagings_;
     std::bitset<ir::kMaxStreams> taken_; ///< of the user's
 
-    /// Tables of segments that launches read in pinned memory, to be used again when they have been.
-    struct Table {
+    /// Pinned memory of tables of segments and of calls on the host, to be used again when it is free.
+    struct PinnedBlock {
         std::byte *memory;
         size_t bytes;
         StreamId stream;
-        uint64_t tick; ///< from when on it is free
+        uint64_t tick; ///< of the stream: from when on it is free
     };
-    std::mutex tables_mutex_;
-    std::vector<Table> tables_;
+    std::mutex pinned_mutex_;
+    std::vector<PinnedBlock> pinned_;
 
     std::mutex cpu_words_mutex_;
     std::array<uint64_t, ir::kMaxStreams> cpu_values_{}; ///< that each CPU stream's word will have

@@ -4,10 +4,16 @@
 
 #include "ir/target.h"
 #include "runtime/api/library.h"
+#include "runtime/api/parallel.h"
 
 namespace lz::runtime {
 
 using Ints = std::span<const int64_t>;
+
+/// Threads that share a call for this device: for a CUDA device the functions run on the host.
+inline int threads_for(const ir::DeviceInfo &device) {
+    return device.runs_cuda() ? num_threads() : device.cpu().threads;
+}
 
 void concat(const LibraryArgs &args);
 int64_t concat_scratch(Ints ints, const ir::DeviceInfo &device);

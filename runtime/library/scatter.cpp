@@ -346,7 +346,7 @@ int64_t scatter_scratch(Ints ints, const ir::DeviceInfo &device) {
     if (!ir::is_half(static_cast<ir::DType>(ints[0])) || ints[3] == 0 ||
         fold.count * fold.inner * fold.outer == 0)
         return 0;
-    return std::min<int64_t>(device.cpu().threads, fold.outer * Job::column_parts(fold)) *
+    return std::min<int64_t>(threads_for(device), fold.outer * Job::column_parts(fold)) *
            Add<ir::DType::F16>::sums_bytes(fold);
 }
 

@@ -247,7 +247,7 @@ void sort(const LibraryArgs &args) {
 int64_t sort_scratch(Ints ints, const ir::DeviceInfo &device) {
     const Job job(ints);
     return job.empty() ? 0
-                       : std::min<int64_t>(device.cpu().threads, job.outer * job.inner) *
+                       : std::min<int64_t>(threads_for(device), job.outer * job.inner) *
                              bytes_of_row(job, static_cast<ir::DType>(ints[0]));
 }
 

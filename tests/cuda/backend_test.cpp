@@ -230,6 +230,45 @@ TEST_F(CudaBackendTest, TimesAreThoseOfTheProfilersClock) {
     EXPECT_LE(span.end, end->time());
 }
 
+/// What the device's library does not have runs on the host: its operands come to pinned memory and its
+/// results go back, in the order of the stream.
+TEST_F(CudaBackendTest, FunctionsOfTheHostRunOnCopies) {
+    auto *const x = allocate<float>(6), *const values = allocate<float>(6);
+    auto *const positions = allocate<int64_t>(6);
+    write(x, {3, 1, 2, 9, 7, 8});
+    ir::Fault *const fault = gpu().allocate_faults(1);
+    const auto f32 = static_cast<int64_t>(ir::DType::F32);
+    const std::vector<int64_t> sums = {f32, 2, 3, 1}, sorts = {f32, 2, 3, 1, 0};
+    ir::DeviceInfo info;
+    info.limits = *gpu().properties().cuda;
+    const auto call = [&](const char *symbol, const std::vector<int64_t> &ints, std::vector<void *> buffers,
+                          std::vector<Backend::Call::Use> uses) {
+        const ir::LibraryRule *const rule = gpu().library().find(symbol);
+        ASSERT_TRUE(rule) << symbol;
+        Backend::Call c{};
+        c.function = gpu().find_library(symbol);
+        c.args.buffers = buffers;
+        c.args.ints = ints;
+        c.args.fault = fault;
+        if (rule->scratch_bytes)
+            c.args.scratch = {static_cast<std::byte *>(nullptr),
+                              static_cast<size_t>(rule->scratch_bytes(ints, info))};
+        c.uses = uses;
+        gpu().call(c, 0);
+    };
+    for (int k = 0; k < 3; ++k) { // in place, one after the other
+        call("cumsum", sums, {x, x}, {{24, true, false}, {24, false, true}});
+        call("sort", sorts, {x, values, positions},
+             {{24, true, false}, {24, false, true}, {48, false, true}});
+    }
+    EXPECT_EQ(read(x, 6), (std::vector<float>{3, 10, 23, 9, 34, 83}));
+    EXPECT_EQ(read(values, 6), (std::vector<float>{3, 10, 23, 9, 34, 83}));
+    EXPECT_EQ(read(positions, 6), (std::vector<int64_t>{0, 1, 2, 0, 1, 2}));
+    gpu().free_faults(fault, 1);
+    EXPECT_FALSE(static_cast<bool>(gpu().find_library("concat"))) << "joins are kernels";
+    EXPECT_FALSE(static_cast<bool>(gpu().find_library("nothing")));
+}
+
 // --- launches
 
 ir::LaunchParameter parameter(ir::LaunchParameter::Kind kind, uint16_t index, uint8_t bytes = 8,

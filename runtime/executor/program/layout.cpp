@@ -219,7 +219,14 @@ void LoadedProgram::Layout::add_call(const ir::Program &program, uint32_t s, Bac
     const int64_t scratch_bytes = step.scratch == ir::kNone ? 0 : program.buffers[step.scratch].bytes;
     calls.push_back({function, pointers, static_cast<uint32_t>(step.operands.size()), first_arg,
                      static_cast<uint32_t>(step.ints.size()), scratch, static_cast<size_t>(scratch_bytes),
-                     next_fault, step.bytes, step.flops});
+                     next_fault, step.bytes, step.flops, static_cast<uint32_t>(uses.size())});
+    for (const uint32_t operand : step.operands) {
+        Backend::Call::Use &use = uses.emplace_back();
+        use.bytes = program.buffers[operand].bytes;
+        for (const ir::ByteRange &access : step.accesses)
+            if (access.buffer == operand)
+                (access.write ? use.writes : use.reads) = true;
+    }
     actions.back().faults = next_fault;
     actions.back().end_faults = ++next_fault;
 }

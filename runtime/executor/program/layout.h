@@ -52,8 +52,10 @@ struct LoadedProgram::Layout {
         size_t scratch_bytes;
         uint32_t fault;
         int64_t bytes, flops;
+        uint32_t uses; ///< one a pointer
     };
     std::vector<Call> calls;
+    std::vector<Backend::Call::Use> uses;
 
     /// Where a run may find earlier uses: memory of a parameter, or of a result that has no donor.
     struct Touch {

@@ -258,7 +258,8 @@ Backend::Call LoadedProgram::Run::call_of(const Layout::Action &action) {
              .scratch = {static_cast<std::byte *>(state_.pointers[call.scratch]), call.scratch_bytes},
              .stream = {program_.steps[action.step].device, stream_of(action)}},
             call.bytes,
-            call.flops};
+            call.flops,
+            {layout_.uses.data() + call.uses, call.num_pointers}};
 }
 
 Backend::Copy LoadedProgram::Run::copy_of(const Layout::Action &action) const {
