@@ -9,7 +9,9 @@
 #include "passes/devices/stage_copies.h"
 #include "passes/explain/explain.h"
 #include "passes/explain/facts.h"
+#include "passes/lower/lower_clusters.h"
 #include "passes/memory/fit_memory.h"
+#include "passes/memory/plan_memory.h"
 #include "passes/simplify/eliminate_common.h"
 #include "passes/simplify/eliminate_dead.h"
 #include "passes/simplify/simplify.h"
@@ -46,6 +48,45 @@ constexpr GraphPass kGraphPasses[] = {
      [](Graph g, const PassContext &c) { return fuse(std::move(g), c.target, c.fusion_notes, c.room); }},
 };
 
+const Dependences &dependences(const Program &program, ProgramContext &context) {
+    if (!context.dependences)
+        context.dependences = find_dependences(program);
+    return *context.dependences;
+}
+
+/// The user's lines by recorded index.
+std::vector<Location> lines_of(const Graph &graph) {
+    std::vector<Location> lines;
+    for (const Node &node : graph.nodes())
+        if (node.recorded != kNone) {
+            lines.resize(std::max<size_t>(lines.size(), node.recorded + size_t{1}));
+            lines[node.recorded] = node.loc;
+        }
+    return lines;
+}
+
+// The passes over Programs, in order; lower-clusters makes the first.
+constexpr ProgramPass kProgramPasses[] = {
+    {"stage-copies", Stage::Lowered, [](Program &p, ProgramContext &c) { stage_copies(p, c.target); }},
+    {"assign-streams", Stage::Lowered,
+     [](Program &p, ProgramContext &c) { assign_streams(p, dependences(p, c), c.target); }},
+    {"fit-memory", Stage::Streamed,
+     [](Program &p, ProgramContext &c) { fit_memory(p, dependences(p, c), c.target); }},
+    {"plan-memory", Stage::Streamed,
+     [](Program &p, ProgramContext &c) { plan_memory(p, dependences(p, c)); }},
+    {"insert-syncs", Stage::Planned, [](Program &p, ProgramContext &) { insert_syncs(p); }},
+    {"explain", Stage::Ordered,
+     [](Program &p, ProgramContext &c) {
+         if (c.graph && c.fusion_notes)
+             explain(*c.graph, *c.fusion_notes, p);
+     }},
+    {"build-program", Stage::Ordered, [](Program &p, ProgramContext &) { build_program(p); }},
+    {"verify-schedule", Stage::Final,
+     [](Program &p, ProgramContext &c) {
+         verify_schedule(p, c.graph ? lines_of(*c.graph) : std::vector<Location>());
+     }},
+};
+
 /// Runs passes between the observer's calls and verifies what they leave.
 class Pipeline {
 public:
@@ -73,17 +114,6 @@ private:
     const Target &target_;
     const PipelineObserver *observer_;
 };
-
-/// The user's lines by recorded index.
-std::vector<Location> lines_of(const Graph &graph) {
-    std::vector<Location> lines;
-    for (const Node &node : graph.nodes())
-        if (node.recorded != kNone) {
-            lines.resize(std::max<size_t>(lines.size(), node.recorded + size_t{1}));
-            lines[node.recorded] = node.loc;
-        }
-    return lines;
-}
 
 /// One operation after the other, where that needs less memory than `bytes` too much.
 std::optional<CompileResult> compile_apart(Graph unfused, const Target &target, int64_t bytes,
@@ -132,39 +162,22 @@ CompileResult compile(Graph graph, const Target &target, const PipelineObserver 
 Program lower(const Graph &graph, const Target &target, const FusionNotes &fusion_notes,
               const PipelineObserver *observer, const std::vector<StreamRef> *streams) {
     Pipeline run(target, observer);
-    std::vector<LoweredStep> steps = run("lower-clusters", [&] { return lower_clusters(graph, target); });
-    run.check({.pass = "lower-clusters", .graph = &graph, .steps = steps},
-              std::span<const LoweredStep>(steps));
-
-    steps = run("stage-copies", [&] { return stage_copies(graph, std::move(steps), target); });
-    const Dependences by_value =
-        run("dependences", [&] { return find_dependences(graph, std::span<const LoweredStep>(steps)); });
-    Schedule schedule = run("assign-streams", [&] { return assign_streams(graph, steps, by_value, target); });
-    run.report({.pass = "assign-streams", .graph = &graph, .steps = steps, .schedule = &schedule});
-
-    MemoryPlan plan = run("plan-memory", [&] { return plan_memory(graph, steps, schedule, by_value); });
-    run("fit-memory", [&] { fit_memory(graph, steps, schedule, plan, by_value, target); });
-    add_copies(graph, plan, steps, schedule);
-    name_streams(steps, schedule);
-    run.report(
-        {.pass = "plan-memory", .graph = &graph, .steps = steps, .schedule = &schedule, .plan = &plan});
-
-    const Syncs syncs = run("insert-syncs", [&] {
-        return insert_syncs(steps, schedule, find_dependences(graph, steps, plan, schedule));
-    });
-    std::vector<std::string> notes =
-        run("explain", [&] { return explain(graph, fusion_notes, steps, plan, schedule, syncs); });
-    Program program = run("build-program", [&] {
-        return build_program(graph, std::move(steps), plan, syncs, streams ? *streams : user_streams(graph));
-    });
-    program.notes = std::move(notes);
-    run.check({.pass = "build-program", .graph = &graph, .plan = &plan, .program = &program}, program);
-
-    if (target.modes.verify) {
-        run("verify-schedule", [&] { verify_schedule(program, lines_of(graph)); });
-        run.report({.pass = "verify-schedule", .graph = &graph, .plan = &plan, .program = &program});
-    }
+    Program program = run("lower-clusters", [&] { return lower_clusters(graph, target); });
+    program.user_streams = streams ? *streams : user_streams(graph);
+    run.check({.pass = "lower-clusters", .graph = &graph, .program = &program}, program);
+    ProgramContext context{target, &graph, &fusion_notes};
+    finish(program, context, observer);
     return program;
+}
+
+void finish(Program &program, ProgramContext &context, const PipelineObserver *observer) {
+    Pipeline run(context.target, observer);
+    for (const ProgramPass &pass : kProgramPasses) {
+        if (program.stage != pass.takes || (pass.takes == Stage::Final && !context.target.modes.verify))
+            continue;
+        run(pass.name, [&] { pass.run(program, context); });
+        run.check({.pass = pass.name, .graph = context.graph, .program = &program}, program);
+    }
 }
 
 std::span<const GraphPass> graph_passes() {
@@ -174,6 +187,15 @@ std::span<const GraphPass> graph_passes() {
 const GraphPass *find_graph_pass(std::string_view name) {
     const auto it = std::ranges::find(kGraphPasses, name, &GraphPass::name);
     return it == std::end(kGraphPasses) ? nullptr : &*it;
+}
+
+std::span<const ProgramPass> program_passes() {
+    return kProgramPasses;
+}
+
+const ProgramPass *find_program_pass(std::string_view name) {
+    const auto it = std::ranges::find(kProgramPasses, name, &ProgramPass::name);
+    return it == std::end(kProgramPasses) ? nullptr : &*it;
 }
 
 } // namespace lz::passes

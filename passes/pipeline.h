@@ -6,25 +6,21 @@
 #include "ir/program/program.h"
 #include "ir/target.h"
 #include "passes/fuse/fuse.h"
-#include "passes/lower/lower_clusters.h"
-#include "passes/memory/plan_memory.h"
-#include "passes/streams/assign_streams.h"
+#include "passes/streams/dependences.h"
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace lz::passes {
 
-/// What a pass left behind. Of the three forms the one that exists at this point of the pipeline is there;
-/// the graph stays until the end.
+/// What a pass left behind: a graph, and from lower-clusters on the Program that it became, too.
 struct PassOutput {
     std::string_view pass;
     const ir::Graph *graph = nullptr;
-    std::span<const LoweredStep> steps = {}; ///< after lower-clusters
-    const Schedule *schedule = nullptr;      ///< after assign-streams, with the steps
-    const MemoryPlan *plan = nullptr;        ///< after plan-memory
-    const ir::Program *program = nullptr;    ///< after build-program
+    const ir::Program *program = nullptr;
 };
 
 /// Called around every pass: for dumps, logs and timing. Either may be empty.
@@ -56,7 +52,8 @@ struct PassContext {
         nullptr; ///< if not null, memory that a pass makes its graph in and leaves its old one to
 };
 
-/// A pass from graph to graph, by the name that `lz-opt --passes` takes.
+/// A pass from graph to graph, by the name that `lz-opt --passes` takes. `lower-clusters` stands between
+/// these and the ones below.
 struct GraphPass {
     std::string_view name;
     ir::Graph (*run)(ir::Graph graph, const PassContext &context);
@@ -66,5 +63,29 @@ struct GraphPass {
 std::span<const GraphPass> graph_passes();
 /// The pass with this name, or nullptr.
 const GraphPass *find_graph_pass(std::string_view name);
+
+struct ProgramContext {
+    const ir::Target &target;
+    /// What the Program was made of; null where it was read from text, and then nothing is explained.
+    const ir::Graph *graph = nullptr;
+    const FusionNotes *fusion_notes = nullptr;
+    /// Of the Program before plan_memory; found by the first pass that asks.
+    std::optional<Dependences> dependences{};
+};
+
+/// A pass from one stage of a Program to the next (ir/program/draft.h), or within one.
+struct ProgramPass {
+    std::string_view name;
+    ir::Stage takes;
+    void (*run)(ir::Program &program, ProgramContext &context);
+};
+
+/// In the order of the pipeline.
+std::span<const ProgramPass> program_passes();
+/// The pass with this name, or nullptr.
+const ProgramPass *find_program_pass(std::string_view name);
+
+/// Runs the passes that are left for a Program at its stage; verify-schedule with `target.modes.verify` only.
+void finish(ir::Program &program, ProgramContext &context, const PipelineObserver *observer = nullptr);
 
 } // namespace lz::passes

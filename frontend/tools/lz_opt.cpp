@@ -1,6 +1,7 @@
 // lz-opt: reads IR as text, runs named passes, prints any of its forms, or runs it.
 //
 //   lz-opt in.lz --passes=check-devices,simplify,fuse --print-after-all
+//   lz-opt in.lz --passes=fuse,lower-clusters,assign-streams > p.lz; lz-opt p.lz --passes=plan-memory
 //   lz-opt in.lz --to=program          (the whole pipeline)
 //   lz-opt in.lz --run=check           (compiled against the interpreter)
 
@@ -11,6 +12,8 @@
 #include "ir/kernel/kernel.h"
 #include "ir/program/program.h"
 #include "ir/text/text.h"
+#include "passes/devices/places.h"
+#include "passes/lower/lower_clusters.h"
 #include "passes/pipeline.h"
 #include "passes/verify/verify_schedule.h"
 #include "runtime/api/parallel.h"
@@ -137,105 +140,131 @@ Target make_target(const Options &options) {
     return target;
 }
 
-std::string describe(const passes::MemoryPlan &plan) {
-    std::string text;
-    for (size_t b = 0; b < plan.buffers.size(); ++b) {
-        const BufferDesc &buffer = plan.buffers[b];
-        const auto place = [&] {
-            switch (buffer.kind) {
-            case BufferKind::Input:
-                return fmt::format("input {}", buffer.index);
-            case BufferKind::Result:
-                return fmt::format("result {}", buffer.index) +
-                       (buffer.donor < 0 ? "" : fmt::format(" in the memory of buffer {}", buffer.donor));
-            case BufferKind::Arena:
-                return fmt::format("arena {} [{}, {})", buffer.arena, buffer.offset,
-                                   buffer.offset + buffer.bytes);
-            }
-            return std::string();
-        };
-        text += fmt::format("// buffer {}: {}, {} bytes on {}\n", b, place(), buffer.bytes,
-                            to_string(buffer.device));
-    }
-    for (const passes::Reuse &reuse : plan.reuses)
-        text += fmt::format("// reuse: buffer {} before buffer {}\n", reuse.before, reuse.after);
-    for (size_t a = 0; a < plan.arenas.size(); ++a)
-        text += fmt::format("// arena {} on {}: {} bytes, at most {} live\n", a,
-                            to_string(plan.arenas[a].device), plan.arenas[a].bytes, plan.live_bytes[a]);
-    return text;
-}
-
-std::string describe(std::span<const passes::LoweredStep> steps, const passes::Schedule &schedule) {
-    std::string text;
-    for (size_t s = 0; s < steps.size(); ++s)
-        text += fmt::format("// step {} on {}, {:.1f} to {:.1f} us: {}\n", s,
-                            to_string(schedule.streams[schedule.stream[s]]), schedule.begin[s] * 1e6,
-                            schedule.end[s] * 1e6, steps[s].label);
-    return text;
-}
-
 /// Prints the newest form that a pass left.
 void print_after(const passes::PassOutput &output, const Options &options) {
     std::cout << "// ---- after " << output.pass << "\n";
     if (output.program)
         std::cout << print(*output.program, print_options(options));
-    else if (output.plan)
-        std::cout << describe(*output.plan);
-    else if (output.schedule)
-        std::cout << describe(output.steps, *output.schedule);
-    else if (!output.steps.empty()) {
-        for (const passes::LoweredStep &step : output.steps)
-            if (step.kind == StepKind::Launch)
-                std::cout << print(step.kernel, print_options(options));
-    } else if (output.graph) {
+    else if (output.graph)
         std::cout << print(*output.graph, print_options(options));
-    }
 }
+
+constexpr std::string_view kLower = "lower-clusters";
 
 std::string pass_names() {
     std::string names = "verify";
     for (const passes::GraphPass &pass : passes::graph_passes())
         names += fmt::format(", {}", pass.name);
+    names += fmt::format(", {}", kLower);
+    for (const passes::ProgramPass &pass : passes::program_passes())
+        names += fmt::format(", {}", pass.name);
     return names;
 }
 
-Graph run_named_passes(Graph graph, const Target &target, const Options &options,
-                       passes::FusionNotes &notes) {
-    for (const std::string &name : options.passes) {
-        if (name == "verify") {
-            verify(graph);
-            continue;
-        }
-        const passes::GraphPass *pass = passes::find_graph_pass(name);
-        if (!pass)
-            throw Failure(ErrorKind::State,
-                          fmt::format("There is no pass `{}`; the passes are {}.", name, pass_names()));
-        graph = pass->run(std::move(graph), {target, &notes});
-        if (options.verify)
-            verify(graph);
+/// What is worked on: a graph, and the Program that it becomes or that was read in its stead.
+class Module {
+public:
+    Module(Graph graph, const Target &target, const Options &options)
+        : graph_(std::move(graph)), user_streams_(passes::user_streams(*graph_)), target_(target),
+          options_(options), context_{target, &*graph_, &notes_} {
         if (options.print_after_all)
-            print_after({.pass = pass->name, .graph = &graph}, options);
+            observer_.after = [&](const passes::PassOutput &output) { print_after(output, options_); };
     }
-    return graph;
-}
+    Module(Program program, const Target &target, const Options &options)
+        : program_(std::move(program)), target_(target), options_(options), context_{target} {
+        if (options.print_after_all)
+            observer_.after = [&](const passes::PassOutput &output) { print_after(output, options_); };
+    }
+    Module(const Module &) = delete;
+    Module &operator=(const Module &) = delete;
 
-/// The Program of a graph: by the whole pipeline, or from where --passes left it.
-Program compile_graph(const Graph &graph, const Target &target, const Options &options,
-                      const passes::FusionNotes &notes) {
-    passes::PipelineObserver observer;
-    if (options.print_after_all)
-        observer.after = [&](const passes::PassOutput &output) { print_after(output, options); };
-    if (options.passes.empty())
-        return passes::compile(graph, target, &observer).program;
-    if (graph.clusters.empty() && !graph.nodes().empty())
-        throw Failure(ErrorKind::State,
-                      "What comes after --passes needs clusters: add `fuse` to the passes, or leave "
-                      "--passes out to run all of them.");
-    return passes::lower(graph, target, notes, &observer);
-}
+    /// Runs the passes of --passes.
+    void run_named_passes() {
+        for (const std::string &name : options_.passes)
+            run(name);
+    }
+
+    /// Whether it is a Program by now.
+    bool is_program() const { return program_.has_value(); }
+    /// As passes over graphs left it.
+    const Graph &graph() const { return *graph_; }
+
+    /// The Program as --passes left it; of a graph, by the passes that are left.
+    const Program &program() {
+        if (program_)
+            return *program_;
+        if (options_.passes.empty())
+            return program_.emplace(passes::compile(*graph_, target_, &observer_).program);
+        if (graph_->clusters.empty() && !graph_->nodes().empty())
+            throw Failure(ErrorKind::State,
+                          "What comes after --passes needs clusters: add `fuse` to the passes, or leave "
+                          "--passes out to run all of them.");
+        return program_.emplace(passes::lower(*graph_, target_, notes_, &observer_, &user_streams_));
+    }
+    const Program &final_program() {
+        program();
+        passes::finish(*program_, context_, &observer_);
+        return *program_;
+    }
+
+private:
+    void run(const std::string &which) {
+        if (which == "verify") {
+            program_ ? verify(*program_) : verify(*graph_);
+            return;
+        }
+        if (const passes::GraphPass *pass = passes::find_graph_pass(which)) {
+            need_graph(which);
+            graph_ = pass->run(std::move(*graph_), {target_, &notes_});
+        } else if (which == kLower) {
+            need_graph(which);
+            program_ = passes::lower_clusters(*graph_, target_);
+            program_->user_streams = user_streams_;
+        } else if (const passes::ProgramPass *pass = passes::find_program_pass(which)) {
+            need_stage(*pass);
+            pass->run(*program_, context_);
+        } else {
+            throw Failure(ErrorKind::State,
+                          fmt::format("There is no pass `{}`; the passes are {}.", which, pass_names()));
+        }
+        if (options_.verify)
+            program_ ? verify(*program_) : verify(*graph_);
+        if (options_.print_after_all)
+            print_after({.pass = which,
+                         .graph = graph_ ? &*graph_ : nullptr,
+                         .program = program_ ? &*program_ : nullptr},
+                        options_);
+    }
+
+    void need_graph(std::string_view pass) const {
+        if (program_)
+            throw Failure(ErrorKind::State,
+                          fmt::format("`{}` works on graphs, and this is a program by then.", pass));
+    }
+    void need_stage(const passes::ProgramPass &pass) const {
+        if (!program_)
+            throw Failure(ErrorKind::State,
+                          fmt::format("`{}` works on programs: add `{}` before it.", pass.name, kLower));
+        if (program_->stage != pass.takes)
+            throw Failure(ErrorKind::State,
+                          fmt::format("`{}` takes a program that is {}, and this one is {}.", pass.name,
+                                      name(pass.takes), name(program_->stage)));
+        if (pass.name == "explain" && !graph_)
+            throw Failure(ErrorKind::State, "`explain` names operations of the graph, which was not read.");
+    }
+
+    std::optional<Graph> graph_;
+    std::vector<StreamRef> user_streams_; // before passes add others
+    std::optional<Program> program_;
+    const Target &target_;
+    const Options &options_;
+    passes::FusionNotes notes_;
+    passes::ProgramContext context_;
+    passes::PipelineObserver observer_;
+};
 
 void print_program_as(const Program &program, const Target &target, const Options &options) {
-    if (options.to == "program") {
+    if (options.to == "program" || options.to.empty()) {
         std::cout << print(program, print_options(options));
     } else if (options.to == "explain") {
         for (const std::string &note : program.notes)
@@ -253,15 +282,27 @@ void print_program_as(const Program &program, const Target &target, const Option
     }
 }
 
-void run_graph(const Graph &graph, const Target &target, const Options &options,
-               const passes::FusionNotes &notes) {
+/// In the form of --to; what --print-after-all has printed last is not printed again.
+void print_module(Module &module, const Target &target, const Options &options) {
+    const bool printed = options.print_after_all && !options.passes.empty();
+    if ((options.to.empty() || options.to == "graph") && !module.is_program()) {
+        if (!printed)
+            std::cout << print(module.graph(), print_options(options));
+    } else if (options.to == "graph") {
+        throw Failure(ErrorKind::State, "--to=graph prints graphs, and this is a program by then.");
+    } else if (!options.to.empty() || !printed) {
+        print_program_as(module.program(), target, options);
+    }
+}
+
+void run_graph(Module &module, const Target &target, const Options &options) {
+    const Graph &graph = module.graph();
     const std::vector<HostTensor> inputs = inputs_of(graph);
     std::vector<HostTensor> expected, actual;
     if (options.run != "compiled")
         expected = interpret(graph, inputs);
     if (options.run != "interpreter")
-        actual =
-            run_program(graph, compile_graph(graph, target, options, notes), target, inputs, options.delay);
+        actual = run_program(graph, module.final_program(), target, inputs, options.delay);
     std::cout << print_results(options.run == "interpreter" ? expected : actual);
     if (options.run != "check")
         return;
@@ -275,34 +316,41 @@ void process_graph(const std::string &text, const Options &options) {
     const Target target = make_target(options);
     Graph graph = parse_graph(text);
     verify(graph);
-    passes::FusionNotes notes;
-    graph = run_named_passes(std::move(graph), target, options, notes);
+    Module module(graph, target, options);
+    module.run_named_passes();
     if (!options.run.empty())
-        run_graph(graph, target, options, notes);
+        run_graph(module, target, options);
     else if (options.to == "dot")
-        std::cout << to_dot(graph);
-    else if (!options.to.empty() && options.to != "graph")
-        print_program_as(compile_graph(graph, target, options, notes), target, options);
-    else if (!options.print_after_all || options.passes.empty())
-        std::cout << print(graph, print_options(options));
+        std::cout << to_dot(module.graph());
+    else
+        print_module(module, target, options);
 }
 
-/// Kernels and Programs have no data to run on, no passes, and few other forms.
+void process_program(const std::string &text, const Options &options) {
+    const Target target = make_target(options);
+    Program program = parse_program(text);
+    verify(program);
+    if (options.verify && program.stage == Stage::Final)
+        passes::verify_schedule(program);
+    Module module(std::move(program), target, options);
+    module.run_named_passes();
+    print_module(module, target, options);
+}
+
+/// Kernels and Programs have no data to run on, kernels no passes, and not all of the other forms.
 void check_options(const Options &options, std::string_view block) {
     const auto refuse = [&](std::string_view option, std::string_view what) {
         throw Failure(ErrorKind::State,
                       fmt::format("--{} {}; {} holds a {}.", option, what, options.input, block));
     };
+    const std::string &to = options.to;
+    const bool code = to == "llvm" || to == "asm";
     if (!options.run.empty())
         refuse("run", "runs graphs, which name their data");
-    if (!options.passes.empty())
-        refuse("passes", "works on graphs");
-    if (options.to.empty() || options.to == block)
-        return;
-    if (block == "program" || (options.to != "llvm" && options.to != "asm"))
-        refuse("to=" + options.to,
-               "is made of graphs" +
-                   std::string(options.to == "llvm" || options.to == "asm" ? " and kernels" : ""));
+    if (block == "kernel" && !options.passes.empty())
+        refuse("passes", "works on graphs and programs");
+    if (to == "graph" || to == "dot" || (block == "kernel" && !to.empty() && to != "kernel" && !code))
+        refuse("to=" + to, "is made of graphs");
 }
 
 void process(const Options &options) {
@@ -324,11 +372,7 @@ void process(const Options &options) {
             std::cout << print(kernel, print_options(options));
         }
     } else if (block == "program") {
-        const Program program = parse_program(text);
-        verify(program);
-        if (options.verify)
-            passes::verify_schedule(program);
-        std::cout << print(program, print_options(options));
+        process_program(text, options);
     } else {
         process_graph(text, options);
     }
@@ -348,7 +392,7 @@ int main(int argc, char **argv) {
         "lz-opt");
     app.set_version_flag("--version", "lz-opt " LAZULI_VERSION ", " + lz::codegen::compiler_version());
     app.add_option("input", options.input, "a .lz file; - is standard input");
-    app.add_option("--passes", options.passes, "passes over the graph, in order: " + lz::tools::pass_names())
+    app.add_option("--passes", options.passes, "passes, in order: " + lz::tools::pass_names())
         ->delimiter(',');
     app.add_option("--to", options.to, "the form to print; all but graph and dot go through the pipeline")
         ->check(CLI::IsMember({"graph", "kernel", "llvm", "asm", "program", "dot", "explain"}));

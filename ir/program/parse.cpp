@@ -24,16 +24,24 @@ public:
         p_.name =
             s_.peek() == '"' ? s_.string("the program's name") : std::string(s_.word("the program's name"));
         s_.expect('{');
+        if (s_.accept_word("stage"))
+            p_.stage = choose<Stage>(kStages, "a stage");
         if (s_.accept_word("words"))
             p_.num_runtime_words = count("a number of words");
         if (s_.accept_word("events"))
             p_.num_events = count("a number of events");
         while (s_.accept_word("stream"))
             user_stream();
+        if (s_.accept_word("saved"))
+            p_.draft.bytes_saved = size("bytes that are saved");
+        if (s_.accept_word("inplace"))
+            p_.draft.in_place_bytes = size("bytes that are written in place");
         while (s_.accept_word("arena"))
             arena();
         while (s_.accept_word("buffer"))
             buffer();
+        while (s_.accept_word("reuse"))
+            reuse();
         while (peek_word("kernel"))
             p_.kernels.push_back(parse_kernel_block(s_));
         while (s_.accept_word("step"))
@@ -51,6 +59,8 @@ public:
     }
 
 private:
+    bool is_draft() const { return p_.stage != Stage::Final; }
+
     bool peek_word(std::string_view word) {
         if (s_.peek() != word[0])
             return false;
@@ -114,6 +124,8 @@ private:
             a.home = stream();
         if (a.pinned)
             a.home_device = device();
+        if (s_.accept_word("live"))
+            p_.draft.live_bytes.push_back(size("bytes that are live"));
         p_.arenas.push_back(a);
     }
 
@@ -133,7 +145,7 @@ private:
         b.kind = choose<BufferKind>(kBufferKinds, "a kind of buffer");
         if (b.kind == BufferKind::Arena)
             b.offset = size("an offset");
-        else
+        else if (!is_symbolic(b.kind))
             b.index = count("an index");
         s_.expect_word("bytes");
         b.bytes = size("bytes of a buffer");
@@ -149,6 +161,29 @@ private:
         if (s_.accept_word("value"))
             b.value = count("a value of the graph");
         p_.buffers.push_back(b);
+        if (is_draft())
+            buffer_draft();
+    }
+
+    void buffer_draft() {
+        BufferDraft &b = p_.draft.buffers.emplace_back();
+        if (s_.accept_word("node"))
+            b.node = count("a node of the graph");
+        if (s_.accept_word("recorded"))
+            b.recorded = count("a recorded index");
+        b.donated = s_.accept_word("donated");
+        if (s_.accept_word("to"))
+            b.heir = count("a result");
+        if (s_.accept_word("replaces"))
+            b.replaces = id('b', "a buffer");
+    }
+
+    void reuse() {
+        Reuse r{};
+        r.before = id('b', "a buffer");
+        s_.expect_word("before");
+        r.after = id('b', "a buffer");
+        p_.draft.reuses.push_back(r);
     }
 
     ArgSpec arg() {
@@ -195,6 +230,28 @@ private:
         s.accesses.push_back(r);
     }
 
+    void step_draft(StepDraft &s) {
+        if (s_.accept_word("user"))
+            s.user_stream = stream();
+        many("after", [&] { s.after.push_back(id('s', "a step")); });
+        many("nodes", [&] { s.nodes.push_back(count("a node of the graph")); });
+        if (s_.accept_word("written"))
+            s.bytes_written = size("bytes that are written");
+        if (s_.accept_word("seconds")) {
+            s.begin = s_.real("the moment of its beginning");
+            s_.expect_word("to");
+            s.end = s_.real("the moment of its end");
+        }
+        s.for_memory = s_.accept_word("memory");
+    }
+
+    void operand(Step &s) {
+        if (is_draft() && s.kind != StepKind::Copy)
+            p_.draft.steps.back().modes.push_back(
+                choose<BufferMode>(kOperandModes, "what is done with an operand"));
+        s.operands.push_back(id('b', "a buffer"));
+    }
+
     void step() {
         Step s;
         s.kind = choose<StepKind>(kStepKinds, "a kind of step");
@@ -205,6 +262,7 @@ private:
         if (s_.peek() == 'e')
             s.event = id('e', "an event");
         s.device = device();
+        s.stream = p_.stage == Stage::Lowered ? kNoStream : 0;
         if (s_.accept_word("stream"))
             s.stream = stream();
         if (s_.accept_word("node"))
@@ -213,6 +271,8 @@ private:
         if (s_.accept_word("label"))
             s.label = s_.string("a label");
         many("recorded", [&] { s.recorded.push_back(recorded()); });
+        if (is_draft())
+            step_draft(p_.draft.steps.emplace_back());
         if (s_.accept_word("cost"))
             s.cost = s_.integer("a cost");
         if (s_.accept_word("bytes"))
@@ -223,7 +283,7 @@ private:
             s.rounds = s_.integer_in("rounds", 1, INT64_MAX);
         if (s_.accept_word("worker"))
             s.worker_bytes = size("bytes of a worker's scratch");
-        many("operands", [&] { s.operands.push_back(id('b', "a buffer")); });
+        many("operands", [&] { operand(s); });
         if (s_.accept_word("scratch"))
             s.scratch = id('b', "a buffer");
         if (s.kind == StepKind::Copy) {

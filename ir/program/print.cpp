@@ -52,20 +52,28 @@ public:
             out_ += "lazuli 1\n";
         line("program @{} {{", is_word(p_.name) ? p_.name : quoted(p_.name));
         depth_ = 2;
+        if (p_.stage != Stage::Final)
+            line("stage {}", word(kStages, p_.stage));
         if (p_.num_runtime_words != 0)
             line("words {}", p_.num_runtime_words);
         if (p_.num_events != 0)
             line("events {}", p_.num_events);
         for (const StreamRef s : p_.user_streams)
             line("stream {} @{}", s.stream, to_string(s.device));
+        if (p_.draft.bytes_saved != 0)
+            line("saved {}", p_.draft.bytes_saved);
+        if (p_.draft.in_place_bytes != 0)
+            line("inplace {}", p_.draft.in_place_bytes);
         for (size_t i = 0; i < p_.arenas.size(); ++i)
             print(i, p_.arenas[i]);
         for (size_t i = 0; i < p_.buffers.size(); ++i)
             print(i, p_.buffers[i]);
+        for (const Reuse &reuse : p_.draft.reuses)
+            line("reuse b{} before b{}", reuse.before, reuse.after);
         for (const Kernel &kernel : p_.kernels)
             out_ += print_kernel_block(kernel, depth_, options_.locations);
-        for (const Step &step : p_.steps)
-            print(step);
+        for (size_t i = 0; i < p_.steps.size(); ++i)
+            print(i, p_.steps[i]);
         many("results", list(p_.results, buffer_text));
         for (const std::string &note : p_.notes)
             line("note {}", quoted(note));
@@ -94,12 +102,15 @@ private:
             text += fmt::format(" home {}", a.home);
         if (a.pinned)
             text += fmt::format(" @{}", to_string(a.home_device));
+        if (i < p_.draft.live_bytes.size())
+            text += fmt::format(" live {}", p_.draft.live_bytes[i]);
         line("{}", text);
     }
 
     void print(size_t i, const BufferDesc &b) {
-        std::string text = fmt::format("buffer b{}: {} {}", i, word(kBufferKinds, b.kind),
-                                       b.kind == BufferKind::Arena ? b.offset : int64_t{b.index});
+        std::string text = fmt::format("buffer b{}: {}", i, word(kBufferKinds, b.kind));
+        if (!is_symbolic(b.kind))
+            text += fmt::format(" {}", b.kind == BufferKind::Arena ? b.offset : int64_t{b.index});
         text += fmt::format(" bytes {} @{}", b.bytes, to_string(b.device));
         if (b.kind == BufferKind::Arena)
             text += fmt::format(" in a{}", b.arena);
@@ -109,7 +120,48 @@ private:
             text += fmt::format(" storage {}", b.storage);
         if (b.value != kNone)
             text += fmt::format(" value {}", b.value);
+        if (i < p_.draft.buffers.size())
+            print(p_.draft.buffers[i], text);
         line("{}", text);
+    }
+
+    static void print(const BufferDraft &b, std::string &text) {
+        if (b.node != kNone)
+            text += fmt::format(" node {}", b.node);
+        if (b.recorded != kNone)
+            text += fmt::format(" recorded {}", b.recorded);
+        if (b.donated)
+            text += " donated";
+        if (b.heir != kNone)
+            text += fmt::format(" to {}", b.heir);
+        if (b.replaces != kNone)
+            text += fmt::format(" replaces b{}", b.replaces);
+    }
+
+    void print(const StepDraft &s) {
+        if (s.user_stream != kNoStream)
+            line("user {}", s.user_stream);
+        many("after", list(s.after, [](uint32_t step) { return fmt::format("s{}", step); }));
+        many("nodes", numbers(s.nodes));
+        if (s.bytes_written != 0)
+            line("written {}", s.bytes_written);
+        if (s.begin != 0 || s.end != 0)
+            line("seconds {} to {}", shortest(s.begin), shortest(s.end));
+        if (s.for_memory)
+            line("memory");
+    }
+
+    /// `in b0, out b1` where the modes are said.
+    std::string operands(size_t step, const Step &s) const {
+        if (step >= p_.draft.steps.size() || s.kind == StepKind::Copy)
+            return list(s.operands, buffer_text);
+        const std::vector<BufferMode> &modes = p_.draft.steps[step].modes;
+        std::string all;
+        for (size_t k = 0; k < s.operands.size(); ++k)
+            all += fmt::format("{}{} {}", k == 0 ? "" : ", ",
+                               k < modes.size() ? word(kOperandModes, modes[k]) : "?",
+                               buffer_text(s.operands[k]));
+        return all;
     }
 
     void print(const Segment &s) {
@@ -126,7 +178,7 @@ private:
         line("}}");
     }
 
-    void print(const Step &s) {
+    void print(size_t i, const Step &s) {
         std::string head = fmt::format("step {}", word(kStepKinds, s.kind));
         if (s.kernel != kNone)
             head += fmt::format(" k{}", s.kernel);
@@ -135,7 +187,7 @@ private:
         if (s.event != kNone)
             head += fmt::format(" e{}", s.event);
         head += fmt::format(" @{}", to_string(s.device));
-        if (s.stream != 0)
+        if (s.stream != (p_.stage == Stage::Lowered ? kNoStream : 0))
             head += fmt::format(" stream {}", s.stream);
         if (s.node != kNone)
             head += fmt::format(" node {}", s.node);
@@ -144,6 +196,8 @@ private:
         if (!s.label.empty())
             line("label {}", quoted(s.label));
         many("recorded", numbers(s.recorded));
+        if (i < p_.draft.steps.size())
+            print(p_.draft.steps[i]);
         if (s.cost != 0)
             line("cost {}", s.cost);
         if (s.bytes != 0)
@@ -154,7 +208,7 @@ private:
             line("rounds {}", s.rounds);
         if (s.worker_bytes != 0)
             line("worker {}", s.worker_bytes);
-        many("operands", list(s.operands, buffer_text));
+        many("operands", operands(i, s));
         if (s.scratch != kNone)
             line("scratch b{}", s.scratch);
         if (s.kind == StepKind::Copy)
@@ -177,6 +231,10 @@ private:
 };
 
 } // namespace
+
+std::string_view name(Stage stage) {
+    return word(kStages, stage);
+}
 
 std::string print(const Program &program, const PrintOptions &options) {
     return ProgramPrinter(program, options).take();

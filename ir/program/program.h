@@ -1,9 +1,11 @@
 #pragma once
 /// Program: what the executor runs. Buffers and steps with every size known; what may change between two runs
-/// of one Program (pointers, runtime attribute words) is referred to by position.
+/// of one Program (pointers, runtime attribute words) is referred to by position. Passes make it in stages
+/// (ir/program/draft.h).
 
 #include "ir/graph/graph.h"
 #include "ir/kernel/kernel.h"
+#include "ir/program/draft.h"
 
 #include <cstdint>
 #include <memory>
@@ -16,7 +18,16 @@ enum class BufferKind : uint8_t {
     Input,  ///< memory of graph parameter `index`
     Result, ///< a block of its own for graph result `index`; with `donor` it is that input's memory
     Arena,  ///< [offset, offset + bytes) of an arena of intermediates
+    // Symbolic: before plan_memory
+    Value,   ///< of the graph's value `value`
+    Scratch, ///< of the one step that has it
+    Staging, ///< pinned memory of the host, through which copies between two GPUs go
 };
+
+/// Whether it has no memory yet.
+inline bool is_symbolic(BufferKind kind) {
+    return kind > BufferKind::Arena;
+}
 
 /// Memory for intermediates: one block while the program runs.
 struct ArenaDesc {
@@ -128,6 +139,7 @@ inline bool has_effect(const Step &step) {
 
 struct Program {
     std::string name = "main";
+    Stage stage = Stage::Final;
     std::vector<Kernel> kernels; ///< distinct ones
     std::vector<BufferDesc> buffers;
     std::vector<Step> steps;
@@ -139,9 +151,37 @@ struct Program {
     std::vector<StreamRef> user_streams;
     /// What `explain` says, in order; whole sentences.
     std::vector<std::string> notes;
+    Draft draft; ///< empty at Stage::Final
 };
 
-/// Well-formedness of a Program (indices, ranges inside buffers, arguments as the kernels want them).
+/// Calls f(mode, buffer) for what a step touches, but for workers' scratch: segment by segment, then
+/// operands, then a call's scratch. Before Stage::Final.
+template <class F>
+void for_operands(const Program &program, uint32_t step, F &&f) {
+    const Step &s = program.steps[step];
+    for (const Segment &segment : s.segments) {
+        const std::vector<KBuffer> &declared = program.kernels[s.kernel].buffers;
+        for (size_t k = 0; k < segment.buffers.size(); ++k)
+            if (declared[k].mode != BufferMode::Worker)
+                f(declared[k].mode, segment.buffers[k]);
+    }
+    const std::vector<BufferMode> &modes = program.draft.steps[step].modes;
+    for (size_t k = 0; k < s.operands.size(); ++k)
+        f(s.kind != StepKind::Copy ? modes[k] : k == 0 ? BufferMode::In : BufferMode::Out, s.operands[k]);
+    if (s.scratch != kNone)
+        f(BufferMode::Temp, s.scratch);
+}
+
+/// The buffer whose contents a step reads where `buffer` is an operand: for updates in place that which is
+/// replaced, else itself. kNone where it only writes.
+inline uint32_t read_buffer(const Program &program, BufferMode mode, uint32_t buffer) {
+    if (mode == BufferMode::InOut && program.draft.buffers[buffer].replaces != kNone)
+        return program.draft.buffers[buffer].replaces;
+    return mode == BufferMode::In || mode == BufferMode::InOut ? buffer : kNone;
+}
+
+/// Well-formedness of a Program at its stage (indices, ranges inside buffers, arguments as the kernels want
+/// them, what draft.h says of the stage).
 void verify(const Program &program);
 
 } // namespace lz::ir

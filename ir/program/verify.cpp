@@ -3,6 +3,7 @@
 #include "ir/text/text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 namespace lz::ir {
@@ -38,9 +39,15 @@ public:
         where_ = "the results";
         for (const uint32_t result : p_.results)
             buffer(result);
+        if (p_.stage == Stage::Final)
+            verify_final();
+        else
+            verify_draft();
     }
 
 private:
+    bool at_least(Stage stage) const { return p_.stage >= stage; }
+
     template <class... Args>
     void check(bool good, fmt::format_string<Args...> what, Args &&...args) const {
         if (good) [[likely]]
@@ -91,6 +98,13 @@ private:
         device(b.device);
         check(b.donor >= -1 && b.storage >= -1, "its donor is {} and its memory {}; without one it is -1",
               b.donor, b.storage);
+        check(is_symbolic(b.kind) == !at_least(Stage::Planned) || b.kind == BufferKind::Input,
+              "it {} memory, {} plan_memory", is_symbolic(b.kind) ? "has no" : "has",
+              at_least(Stage::Planned) ? "after" : "before");
+        if (is_symbolic(b.kind))
+            check((b.kind == BufferKind::Value) == (b.value != kNone) && b.index == 0 &&
+                      (b.kind != BufferKind::Staging || b.device == kCpu),
+                  "it stands for a value of the graph, scratch, or a block of the host's");
         if (b.kind == BufferKind::Arena)
             check(b.index == 0 && b.arena != kNone && b.offset >= 0,
                   "it is at {} of arena a{}, with the index {}", b.offset, b.arena, b.index);
@@ -195,7 +209,11 @@ private:
         arg(s.effect);
         check(has_effect(s) || (s.effect.terms.empty() && s.effect.constant == 0),
               "it has an effect and is none of the user's");
-        stream(s.device, s.stream);
+        if (at_least(Stage::Streamed))
+            stream(s.device, s.stream);
+        else
+            check(s.stream == kNoStream, "it is on stream {}, and assign_streams has not run", s.stream);
+        device(s.device);
         check(s.rounds >= 1 && (launch || s.rounds == 1), "its segments take turns in {} rounds", s.rounds);
         check(s.worker_bytes >= 0, "its workers have {} bytes of scratch", s.worker_bytes);
         for (const ByteRange &r : s.accesses) {
@@ -204,6 +222,83 @@ private:
                   "it touches bytes [{}, {}) of b{}, which has {}", r.begin, r.end, r.buffer,
                   p_.buffers[r.buffer].bytes);
         }
+    }
+
+    void verify_final() {
+        const Draft &d = p_.draft;
+        where_ = "its draft";
+        check(d.steps.empty() && d.buffers.empty() && d.reuses.empty() && d.live_bytes.empty() &&
+                  d.bytes_saved == 0 && d.in_place_bytes == 0,
+              "it is there, and the program is final");
+    }
+
+    void verify_draft() {
+        const Draft &d = p_.draft;
+        where_ = "its draft";
+        check(d.steps.size() == p_.steps.size() && d.buffers.size() == p_.buffers.size(),
+              "it has {} steps and {} buffers, the program {} and {}", d.steps.size(), d.buffers.size(),
+              p_.steps.size(), p_.buffers.size());
+        check(d.bytes_saved >= 0 && d.in_place_bytes >= 0, "it counts {} and {} bytes", d.bytes_saved,
+              d.in_place_bytes);
+        check(at_least(Stage::Planned)
+                  ? d.live_bytes.size() == p_.arenas.size()
+                  : p_.arenas.empty() && d.live_bytes.empty() && d.reuses.empty() && d.in_place_bytes == 0,
+              "there are {} arenas, {} numbers of live bytes and {} reuses", p_.arenas.size(),
+              d.live_bytes.size(), d.reuses.size());
+        for (const int64_t bytes : d.live_bytes)
+            check(bytes >= 0, "{} bytes are live", bytes);
+        for (const Reuse &reuse : d.reuses) {
+            buffer(reuse.before);
+            buffer(reuse.after);
+        }
+        check(at_least(Stage::Ordered) || p_.num_events == 0, "it has {} events before insert_syncs",
+              p_.num_events);
+        for (size_t i = 0; i < d.buffers.size(); ++i)
+            verify_buffer_draft(i);
+        for (size_t i = 0; i < d.steps.size(); ++i)
+            verify_step_draft(i);
+    }
+
+    void verify_buffer_draft(size_t i) {
+        const BufferDraft &b = p_.draft.buffers[i];
+        where_ = fmt::format("buffer b{}", i);
+        const bool input = p_.buffers[i].kind == BufferKind::Input;
+        check(!input || p_.buffers[i].index == i, "inputs come first, and it is input {}",
+              p_.buffers[i].index);
+        check(input || !b.donated, "only inputs are donated");
+        check(b.heir == kNone || (b.donated && b.heir < p_.results.size()), "it is left to result {} of {}",
+              b.heir, p_.results.size());
+        if (b.replaces == kNone)
+            return;
+        check(b.replaces < i && p_.buffers[i].kind != BufferKind::Input, "it replaces b{}", b.replaces);
+        const BufferDesc &old = p_.buffers[b.replaces];
+        check(old.bytes == p_.buffers[i].bytes && old.device == p_.buffers[i].device,
+              "it replaces b{}, which has {} bytes on {}", b.replaces, old.bytes, to_string(old.device));
+    }
+
+    void verify_step_draft(size_t i) {
+        const StepDraft &d = p_.draft.steps[i];
+        const Step &s = p_.steps[i];
+        where_ = fmt::format("step {}", i);
+        check(s.accesses.empty(), "it says which bytes it touches, before build_program");
+        check(s.event == kNone || at_least(Stage::Ordered), "it has event e{} before insert_syncs", s.event);
+        const bool has_modes = s.kind != StepKind::Launch && s.kind != StepKind::Copy;
+        check(d.modes.size() == (has_modes ? s.operands.size() : 0), "it has {} modes for {} operands",
+              d.modes.size(), s.operands.size());
+        for (const BufferMode mode : d.modes)
+            check(mode <= BufferMode::InOut, "an operand is scratch");
+        for (const uint32_t before : d.after)
+            check(before < i && !at_least(Stage::Ordered), "it comes after step {}", before);
+        for (const NodeId node : d.nodes)
+            check(node != kNone, "a node of it is none");
+        check(d.user_stream >= kNoStream, "the user put it on stream {}", d.user_stream);
+        check(d.bytes_written >= 0 && d.bytes_written <= s.bytes, "it writes {} of {} bytes", d.bytes_written,
+              s.bytes);
+        check(d.begin >= 0 && d.begin <= d.end && d.end < HUGE_VAL, "it runs from {} to {}", d.begin, d.end);
+        check(at_least(Stage::Streamed) || d.end == 0, "it ends at {}, and assign_streams has not run",
+              d.end);
+        check(!d.for_memory || (s.kind == StepKind::WaitEvent && s.event != kNone),
+              "it is there for memory and waits for no event");
     }
 
     const Program &p_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <string>
+#include <utility>
 
 namespace lz::passes {
 
@@ -11,9 +13,9 @@ namespace {
 
 class Stager {
 public:
-    Stager(const Graph &graph, const Target &target) : graph_(graph), target_(target) {}
+    Stager(Program &program, const Target &target) : program_(program), target_(target) {}
 
-    bool is_staged(const LoweredStep &step) const {
+    bool is_staged(const Step &step) const {
         if (step.kind != StepKind::Copy)
             return false;
         const Device from = device(step.operands[0]), to = device(step.operands[1]);
@@ -21,71 +23,88 @@ public:
                !target_.are_peers(from, to);
     }
 
-    void split(const LoweredStep &step, std::vector<LoweredStep> &out) {
-        const int64_t bytes = step.copy.bytes;
-        const int64_t wanted = (bytes + kStagedPiece - 1) / kStagedPiece;
-        const int64_t pieces = bytes <= kStagedAtOnce ? 1 : std::clamp<int64_t>(wanted, 2, kMostStagedPieces);
-        constexpr int64_t kPage = 4096;
-        const int64_t piece = std::max<int64_t>((bytes / pieces + kPage - 1) / kPage * kPage, kPage);
-        const uint32_t first_block = blocks_;
-        blocks_ += pieces > 1 ? 2 : 1;
-        const int64_t last = std::max<int64_t>((bytes + piece - 1) / piece, 1);
-        for (int64_t k = 0; k < last; ++k) {
-            const CopyRange range{k * piece, k * piece, std::min(piece, bytes - k * piece)};
-            const uint32_t block = first_block + static_cast<uint32_t>(k % 2);
-            out.push_back(half(step, block, std::min(piece, bytes), range, true, k, last));
-            out.push_back(half(step, block, std::min(piece, bytes), range, false, k, last));
+    void run() {
+        std::vector<Step> steps = std::exchange(program_.steps, {});
+        std::vector<StepDraft> drafts = std::exchange(program_.draft.steps, {});
+        std::vector<uint32_t> last(steps.size()); // what became of each, or its last piece
+        for (size_t s = 0; s < steps.size(); ++s) {
+            StepDraft draft = std::move(drafts[s]);
+            for (uint32_t &before : draft.after)
+                before = last[before];
+            if (is_staged(steps[s]))
+                split(steps[s], draft);
+            else
+                add(std::move(steps[s]), std::move(draft));
+            last[s] = static_cast<uint32_t>(program_.steps.size() - 1);
         }
     }
 
 private:
-    Device device(const LoweredBuffer &b) const { return graph_.type(b.value).device; }
+    Device device(uint32_t buffer) const { return program_.buffers[buffer].device; }
+
+    void add(Step step, StepDraft draft) {
+        program_.steps.push_back(std::move(step));
+        program_.draft.steps.push_back(std::move(draft));
+    }
+
+    void split(const Step &step, const StepDraft &draft) {
+        const int64_t bytes = step.copy.bytes;
+        const int64_t wanted = (bytes + kStagedPiece - 1) / kStagedPiece;
+        const int64_t parts = bytes <= kStagedAtOnce ? 1 : std::clamp<int64_t>(wanted, 2, kMostStagedPieces);
+        constexpr int64_t kPage = 4096;
+        const int64_t piece = std::max<int64_t>((bytes / parts + kPage - 1) / kPage * kPage, kPage);
+        const int64_t pieces = std::max<int64_t>((bytes + piece - 1) / piece, 1);
+        const uint32_t first = add_block(std::min(piece, bytes));
+        const uint32_t second = pieces > 1 ? add_block(std::min(piece, bytes)) : first;
+        for (int64_t k = 0; k < pieces; ++k) {
+            const CopyRange range{k * piece, k * piece, std::min(piece, bytes - k * piece)};
+            const uint32_t block = k % 2 == 0 ? first : second;
+            const std::string which =
+                pieces > 1 ? fmt::format(", piece {} of {}", k + 1, pieces) : std::string();
+            add_half(step, draft, block, range, true, which);
+            add_half(step, draft, block, range, false, which);
+        }
+    }
+
+    uint32_t add_block(int64_t bytes) {
+        program_.buffers.push_back({.kind = BufferKind::Staging, .bytes = bytes, .device = kCpu});
+        program_.draft.buffers.emplace_back();
+        return static_cast<uint32_t>(program_.buffers.size() - 1);
+    }
 
     /// One piece on its way to the block, or from there.
-    LoweredStep half(const LoweredStep &whole, uint32_t block, int64_t block_bytes, const CopyRange &range,
-                     bool out, int64_t k, int64_t pieces) const {
-        LoweredStep step;
+    void add_half(const Step &whole, const StepDraft &draft, uint32_t block, const CopyRange &range, bool out,
+                  const std::string &piece) {
+        Step step;
         step.kind = StepKind::Copy;
         step.device = device(whole.operands[out ? 0 : 1]);
-        // The user's stream is one of the GPU that is copied to; the other half has no user.
-        step.stream = out ? kNoStream : whole.stream;
-        step.operands = {whole.operands[0], whole.operands[1]};
-        step.operands[out ? 1 : 0] = {
-            .mode = out ? BufferMode::Out : BufferMode::In, .bytes = block_bytes, .staging = block};
+        step.stream = kNoStream;
+        step.operands = whole.operands;
+        step.operands[out ? 1 : 0] = block;
         step.copy = {out ? range.from_begin : 0, out ? 0 : range.to_begin, range.bytes};
         if (out)
             step.ints = whole.ints;
-        step.bytes_read = step.bytes_written = range.bytes;
-        step.cost = 2 * range.bytes;
+        step.bytes = step.cost = 2 * range.bytes;
         step.node = whole.node;
-        step.nodes = whole.nodes;
         step.recorded = whole.recorded;
-        step.label = fmt::format("{}, {}", whole.label, out ? "out" : "in");
-        if (pieces > 1)
-            step.label += fmt::format(", piece {} of {}", k + 1, pieces);
-        return step;
+        step.label = fmt::format("{}, {}{}", whole.label, out ? "out" : "in", piece);
+        // The user's stream is one of the GPU that is copied to; the other half has no user.
+        add(std::move(step), {.user_stream = out ? kNoStream : draft.user_stream,
+                              .after = draft.after,
+                              .nodes = draft.nodes,
+                              .bytes_written = range.bytes});
     }
 
-    const Graph &graph_;
+    Program &program_;
     const Target &target_;
-    uint32_t blocks_ = 0;
 };
 
 } // namespace
 
-std::vector<LoweredStep> stage_copies(const Graph &graph, std::vector<LoweredStep> steps,
-                                      const Target &target) {
-    Stager stager(graph, target);
-    if (std::ranges::none_of(steps, [&](const LoweredStep &s) { return stager.is_staged(s); }))
-        return steps;
-    std::vector<LoweredStep> staged;
-    for (LoweredStep &step : steps) {
-        if (stager.is_staged(step))
-            stager.split(step, staged);
-        else
-            staged.push_back(std::move(step));
-    }
-    return staged;
+void stage_copies(Program &program, const Target &target) {
+    Stager stager(program, target);
+    if (std::ranges::any_of(program.steps, [&](const Step &s) { return stager.is_staged(s); }))
+        stager.run();
 }
 
 } // namespace lz::passes

@@ -12,8 +12,8 @@
 /// before `assign_streams`, which gives the pieces their streams, and before memory is planned, because the
 /// blocks are planned like any other memory.
 
+#include "ir/program/program.h"
 #include "ir/target.h"
-#include "passes/lower/lower_clusters.h"
 
 namespace lz::passes {
 
@@ -22,8 +22,7 @@ inline constexpr int64_t kStagedPiece = int64_t{4} << 20;
 inline constexpr int64_t kStagedAtOnce = int64_t{512} << 10;
 inline constexpr int64_t kMostStagedPieces = 16;
 
-/// Steps in the same order, with each such copy replaced by its pieces.
-std::vector<LoweredStep> stage_copies(const ir::Graph &graph, std::vector<LoweredStep> steps,
-                                      const ir::Target &target);
+/// Takes and leaves a Program at Stage::Lowered; the other steps keep their order.
+void stage_copies(ir::Program &program, const ir::Target &target);
 
 } // namespace lz::passes

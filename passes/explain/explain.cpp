@@ -2,6 +2,7 @@
 
 #include "passes/explain/explain_schedule.h"
 #include "passes/explain/facts.h"
+#include "passes/lower/lower_clusters.h"
 
 #include <fmt/format.h>
 
@@ -14,15 +15,17 @@ using namespace ir;
 
 namespace {
 
-std::string summary(const Graph &graph, std::span<const LoweredStep> steps) {
+std::string summary(const Graph &graph, const Program &program) {
     size_t launches = 0, calls = 0, operations = 0;
-    for (const LoweredStep &step : steps) {
+    for (size_t s = 0; s < program.steps.size(); ++s) {
+        const Step &step = program.steps[s];
+        const std::vector<NodeId> &nodes = program.draft.steps[s].nodes;
         launches += step.kind == StepKind::Launch;
         calls += step.kind == StepKind::Library && !is_wait_stream(step);
         const auto named =
-            std::ranges::count_if(step.nodes, [&](NodeId id) { return !is_free(graph.node(id).op); });
+            std::ranges::count_if(nodes, [&](NodeId id) { return !is_free(graph.node(id).op); });
         // What makes or moves a value, and nothing else, is the operation of its kernel.
-        operations += named == 0 && !step.nodes.empty() ? 1 : static_cast<size_t>(named);
+        operations += named == 0 && !nodes.empty() ? 1 : static_cast<size_t>(named);
     }
     std::string text = fmt::format("Graph {} became {}", graph.name, plural(launches, "kernel"));
     if (calls != 0)
@@ -30,41 +33,85 @@ std::string summary(const Graph &graph, std::span<const LoweredStep> steps) {
     return text + fmt::format(" out of {}.", plural(operations, "operation"));
 }
 
-void explain_memory(const MemoryPlan &plan, std::vector<std::string> &notes) {
-    int64_t inputs = 0, results = 0;
-    for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
-        const BufferDesc &buffer = plan.buffers[b];
-        if (buffer.kind == BufferKind::Input)
-            inputs += buffer.bytes;
+/// One a step, with its operations, lines, bytes and scalar operations.
+std::vector<std::string> explain_steps(const Graph &graph, const Program &program) {
+    std::vector<std::string> notes;
+    int number = 0;
+    for (const uint32_t s : recorded_steps(program)) {
+        const Step &step = program.steps[s];
+        const StepDraft &draft = program.draft.steps[s];
+        std::string where;
+        for (const NodeId id : draft.nodes)
+            if (graph.node(id).loc.known()) {
+                where = fmt::format(", from {}", to_string(graph.node(id).loc));
+                break;
+            }
+        std::string many;
+        if (step.segments.size() > 1)
+            many = fmt::format(", {} of them in one launch", step.segments.size());
+        notes.push_back(
+            fmt::format("Step {} is {}{}{}; it reads {}, writes {} and does {} scalar operations.", number++,
+                        step.label, many, where, bytes_text(step.bytes - draft.bytes_written),
+                        bytes_text(draft.bytes_written), step.flops));
     }
-    for (uint32_t r : plan.results)
-        if (plan.buffers[r].donor < 0)
-            results += plan.buffers[r].bytes;
+    return notes;
+}
+
+/// Why neighbours are kernels of their own.
+std::vector<std::string> explain_fusion(const Graph &graph, const FusionNotes &fusion) {
+    std::vector<std::string> notes;
+    for (const FusionNote &note : fusion.kept_apart) {
+        const Node &p = graph.node(note.producer);
+        const Node &c = graph.node(note.consumer);
+        if (p.op == Op::Transfer || c.op == Op::Transfer)
+            continue; // no kernel to be in
+        const auto where = [](const Node &n) {
+            return n.loc.known() ? " at " + to_string(n.loc) : std::string();
+        };
+        notes.push_back(fmt::format("{}{} is not in one kernel with {}{}: {}.", name(p.op), where(p),
+                                    name(c.op), where(c), note.reason));
+    }
+    return notes;
+}
+
+std::vector<std::string> explain_memory(const Program &program) {
+    std::vector<std::string> notes;
+    int64_t inputs = 0, results = 0, donated = 0;
+    for (const BufferDesc &buffer : program.buffers) {
+        inputs += buffer.kind == BufferKind::Input ? buffer.bytes : 0;
+        donated += buffer.donor >= 0 ? buffer.bytes : 0;
+    }
+    for (uint32_t r : program.results)
+        if (program.buffers[r].donor < 0)
+            results += program.buffers[r].bytes;
     int64_t arenas = 0;
-    for (size_t a = 0; a < plan.arenas.size(); ++a) {
-        const ArenaDesc &arena = plan.arenas[a];
+    for (size_t a = 0; a < program.arenas.size(); ++a) {
+        const ArenaDesc &arena = program.arenas[a];
         notes.push_back(fmt::format("{} share an arena of {} on {}; at the worst moment {} of it are live.",
                                     arena.pinned                  ? "Copies between GPUs, in pinned memory,"
                                     : arena.home == kCopyInStream ? "Values that come from the host"
                                                                   : "Intermediates",
                                     bytes_text(arena.bytes), to_string(arena.device),
-                                    bytes_text(plan.live_bytes[a])));
+                                    bytes_text(program.draft.live_bytes[a])));
         arenas += arena.bytes;
     }
     notes.push_back(fmt::format("Planned peak: {} (inputs {}, results {}, intermediates {}).",
                                 bytes_text(inputs + results + arenas), bytes_text(inputs),
                                 bytes_text(results), bytes_text(arenas)));
-    if (plan.in_place_bytes != 0)
+    if (program.draft.in_place_bytes != 0)
         notes.push_back(fmt::format("{} are written over an operand that nothing reads later.",
-                                    bytes_text(plan.in_place_bytes)));
-    if (plan.donated_bytes != 0)
-        notes.push_back(
-            fmt::format("{} of results take over the memory of an input.", bytes_text(plan.donated_bytes)));
-    if (!plan.copies.empty())
+                                    bytes_text(program.draft.in_place_bytes)));
+    if (donated != 0)
+        notes.push_back(fmt::format("{} of results take over the memory of an input.", bytes_text(donated)));
+    size_t copies = 0; // that no operation is
+    for (size_t s = 0; s < program.steps.size(); ++s)
+        copies += program.steps[s].kind == StepKind::Copy && program.draft.steps[s].nodes.empty();
+    if (copies != 0)
         notes.push_back(
             fmt::format("{} of whole buffers: results that are inputs or wanted twice, and updates in place "
                         "of values that live on.",
-                        plan.copies.size() == 1 ? "1 copy" : fmt::format("{} copies", plan.copies.size())));
+                        copies == 1 ? "1 copy" : fmt::format("{} copies", copies)));
+    return notes;
 }
 
 void append(std::vector<std::string> &to, std::vector<std::string> more) {
@@ -73,15 +120,13 @@ void append(std::vector<std::string> &to, std::vector<std::string> more) {
 
 } // namespace
 
-std::vector<std::string> explain(const Graph &graph, const FusionNotes &fusion,
-                                 std::span<const LoweredStep> steps, const MemoryPlan &plan,
-                                 const Schedule &schedule, const Syncs &syncs) {
-    std::vector<std::string> notes{summary(graph, steps)};
-    append(notes, explain_steps(graph, steps));
+void explain(const Graph &graph, const FusionNotes &fusion, Program &program) {
+    std::vector<std::string> notes{summary(graph, program)};
+    append(notes, explain_steps(graph, program));
     append(notes, explain_fusion(graph, fusion));
-    append(notes, explain_schedule(graph, steps, schedule, syncs));
-    explain_memory(plan, notes);
-    return notes;
+    append(notes, explain_schedule(graph, program));
+    append(notes, explain_memory(program));
+    program.notes = std::move(notes);
 }
 
 } // namespace lz::passes

@@ -6,20 +6,14 @@
 /// reason; every transfer with its cause; the streams and the waits between them; and the memory that a run
 /// will take, before it runs (S55). It reads what the passes found out and decides nothing.
 
+#include "ir/graph/graph.h"
+#include "ir/program/program.h"
 #include "passes/fuse/fuse.h"
-#include "passes/lower/lower_clusters.h"
-#include "passes/memory/plan_memory.h"
-#include "passes/streams/assign_streams.h"
-#include "passes/streams/insert_syncs.h"
-
-#include <string>
-#include <vector>
 
 namespace lz::passes {
 
-/// Program::notes. Takes the graph as `fuse` left it.
-std::vector<std::string> explain(const ir::Graph &graph, const FusionNotes &fusion,
-                                 std::span<const LoweredStep> steps, const MemoryPlan &plan,
-                                 const Schedule &schedule, const Syncs &syncs);
+/// Writes Program::notes. Takes the graph as `fuse` left it, what `fuse` noted, and a Program at
+/// Stage::Ordered, in which everything is decided.
+void explain(const ir::Graph &graph, const FusionNotes &fusion, ir::Program &program);
 
 } // namespace lz::passes

@@ -1,7 +1,5 @@
 #include "passes/explain/facts.h"
 
-#include "passes/fuse/fuse.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -150,42 +148,6 @@ std::string label_of(const Graph &graph, ClusterKind kind, std::span<const NodeI
     if (left > 0)
         text += fmt::format(", {} more", left);
     return text;
-}
-
-std::vector<std::string> explain_steps(const Graph &graph, std::span<const LoweredStep> steps) {
-    std::vector<std::string> lines;
-    int number = 0;
-    for (const LoweredStep &step : steps) {
-        std::string where;
-        for (const NodeId id : step.nodes)
-            if (graph.node(id).loc.known()) {
-                where = fmt::format(", from {}", to_string(graph.node(id).loc));
-                break;
-            }
-        std::string many;
-        if (step.segments.size() > 1)
-            many = fmt::format(", {} of them in one launch", step.segments.size());
-        lines.push_back(fmt::format(
-            "Step {} is {}{}{}; it reads {}, writes {} and does {} scalar operations.", number++, step.label,
-            many, where, bytes_text(step.bytes_read), bytes_text(step.bytes_written), step.flops));
-    }
-    return lines;
-}
-
-std::vector<std::string> explain_fusion(const Graph &graph, const FusionNotes &notes) {
-    std::vector<std::string> lines;
-    for (const FusionNote &note : notes.kept_apart) {
-        const Node &p = graph.node(note.producer);
-        const Node &c = graph.node(note.consumer);
-        if (p.op == Op::Transfer || c.op == Op::Transfer)
-            continue; // no kernel to be in
-        const auto where = [](const Node &n) {
-            return n.loc.known() ? " at " + to_string(n.loc) : std::string();
-        };
-        lines.push_back(fmt::format("{}{} is not in one kernel with {}{}: {}.", name(p.op), where(p),
-                                    name(c.op), where(c), note.reason));
-    }
-    return lines;
 }
 
 std::string bytes_text(int64_t bytes) {

@@ -1,17 +1,15 @@
 #pragma once
-/// Facts about operations and steps: what they cost, what they move, what to call them. Rules of `fuse` and
-/// the sentences of `explain` are made of these.
+/// Facts about operations: what they cost, what they move, what to call them. Rules of `fuse` and the
+/// sentences of `explain` are made of these.
 
 #include "ir/graph/graph.h"
-#include "passes/lower/lower_clusters.h"
+#include "ir/program/program.h"
 
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace lz::passes {
-
-struct FusionNotes;
 
 /// Transcendental, division, random number or gather: fusion evaluates these at most twice as often as
 /// written.
@@ -44,10 +42,6 @@ bool reduces(const ir::Graph &graph, const ir::Node &node);
 std::vector<int64_t> reduced_axes(const ir::Graph &graph, const ir::Node &node);
 /// `softmax row: max, sub, exp, sum, div` style names: the cluster kind and its operations in order.
 std::string label_of(const ir::Graph &graph, ir::ClusterKind kind, std::span<const ir::NodeId> nodes);
-/// Whole sentences for `explain`: one a step with its operations, lines, bytes and scalar operations.
-std::vector<std::string> explain_steps(const ir::Graph &graph, std::span<const LoweredStep> steps);
-/// Whole sentences for `explain`: why neighbours are kernels of their own.
-std::vector<std::string> explain_fusion(const ir::Graph &graph, const FusionNotes &notes);
 
 /// `4096 bytes`, `12.0 KiB`.
 std::string bytes_text(int64_t bytes);

@@ -4,7 +4,7 @@
 
 #include "ir/kernel/kernel.h"
 #include "passes/lower/expr.h"
-#include "passes/lower/lower_clusters.h"
+#include "passes/lower/lowered_step.h"
 
 #include <span>
 #include <utility>

@@ -20,13 +20,188 @@ using namespace ir;
 
 namespace {
 
+/// Puts lowered steps into a Program: equal kernels once, and a symbolic buffer for each value and each piece
+/// of scratch.
+class ProgramWriter {
+public:
+    explicit ProgramWriter(const Graph &graph) : graph_(graph), buffer_of_(graph.values().size(), kNone) {
+        program_.name = graph.name;
+        program_.stage = Stage::Lowered;
+        program_.num_runtime_words = static_cast<uint32_t>(graph.runtime_words().size());
+        program_.steps.reserve(graph.clusters.size());
+        program_.draft.steps.reserve(graph.clusters.size());
+        for (uint32_t k = 0; k < graph.params.size(); ++k) {
+            const Param &p = graph.params[k];
+            const TensorType &type = graph.type(p.value);
+            buffer_of_[p.value] = add_buffer({.kind = BufferKind::Input,
+                                              .index = k,
+                                              .bytes = type.bytes(),
+                                              .device = type.device,
+                                              .storage = p.storage,
+                                              .value = p.value});
+            program_.draft.buffers.back() = {.donated = p.donated, .heir = p.donated ? p.heir : kNone};
+        }
+    }
+
+    /// One of the Program's kernels, for a step that launches it.
+    struct SharedKernel {
+        uint32_t kernel = kNone;
+        std::vector<uint32_t> checks; ///< as Segment::checks
+    };
+
+    /// Takes the step's kernel, unless there is an equal one. Which operations its checks were written for is
+    /// what makes the difference between the steps that share it.
+    SharedKernel share_kernel(LoweredStep &lowered) {
+        if (lowered.kind != StepKind::Launch)
+            return {};
+        const auto [known, is_new] =
+            kernels_.try_emplace(cache_key(lowered.kernel), static_cast<uint32_t>(program_.kernels.size()));
+        SharedKernel shared{known->second, {}};
+        for (Instr &instr : lowered.kernel.instrs)
+            if (info(instr.op).cls == KOpClass::Check) {
+                const NodeId source = instr.source;
+                instr.source = static_cast<uint32_t>(shared.checks.size());
+                shared.checks.push_back(source == kNoValue ? kNone : graph_.node(source).recorded);
+            }
+        if (is_new)
+            program_.kernels.push_back(std::move(lowered.kernel));
+        return shared;
+    }
+
+    void add(LoweredStep lowered, const SharedKernel &shared) {
+        Step &step = program_.steps.emplace_back();
+        StepDraft &draft = program_.draft.steps.emplace_back();
+        step.kind = lowered.kind;
+        step.device = lowered.device;
+        step.stream = kNoStream;
+        draft.user_stream = lowered.stream;
+        if (lowered.kind == StepKind::Launch) {
+            step.rounds = lowered.rounds;
+            step.worker_bytes = lowered.worker_bytes;
+            step.kernel = shared.kernel;
+            add_segments(step, lowered, shared);
+        }
+        step.symbol = std::move(lowered.symbol);
+        step.copy = lowered.copy;
+        step.ints = std::move(lowered.ints);
+        step.effect = std::move(lowered.effect);
+        for (const LoweredBuffer &b : lowered.operands) {
+            if (b.mode == BufferMode::Temp) {
+                step.scratch = buffer(b, step.device);
+                continue;
+            }
+            step.operands.push_back(buffer(b, step.device));
+            if (step.kind != StepKind::Copy)
+                draft.modes.push_back(b.mode);
+        }
+        step.cost = lowered.cost;
+        step.bytes = lowered.bytes_read + lowered.bytes_written;
+        draft.bytes_written = lowered.bytes_written;
+        step.flops = lowered.flops;
+        step.node = lowered.node;
+        draft.nodes = std::move(lowered.nodes);
+        step.recorded = std::move(lowered.recorded);
+        step.label = std::move(lowered.label);
+    }
+
+    /// Makes the step a segment of an earlier one, if that launches the same kernel in the same way.
+    bool join(uint32_t earlier, LoweredStep &lowered, const SharedKernel &shared) {
+        Step &to = program_.steps[earlier];
+        if (to.kernel != shared.kernel || to.worker_bytes != lowered.worker_bytes || to.rounds != 1 ||
+            lowered.rounds != 1)
+            return false;
+        StepDraft &draft = program_.draft.steps[earlier];
+        add_segments(to, lowered, shared);
+        draft.nodes.insert(draft.nodes.end(), lowered.nodes.begin(), lowered.nodes.end());
+        to.node = lowered.node;
+        std::vector<uint32_t> recorded;
+        std::ranges::set_union(to.recorded, lowered.recorded, std::back_inserter(recorded));
+        to.recorded = std::move(recorded);
+        to.cost += lowered.cost;
+        to.bytes += lowered.bytes_read + lowered.bytes_written;
+        draft.bytes_written += lowered.bytes_written;
+        to.flops += lowered.flops;
+        return true;
+    }
+
+    uint32_t steps() const { return static_cast<uint32_t>(program_.steps.size()); }
+
+    Program take() {
+        for (size_t r = 0; r < graph_.results.size(); ++r) {
+            LZ_CHECK(buffer_of_[graph_.results[r]] != kNone, "no step stores result " + std::to_string(r));
+            program_.results.push_back(buffer_of_[graph_.results[r]]);
+        }
+        order_effects();
+        return std::move(program_);
+    }
+
+private:
+    uint32_t add_buffer(const BufferDesc &desc) {
+        program_.buffers.push_back(desc);
+        program_.draft.buffers.emplace_back();
+        return static_cast<uint32_t>(program_.buffers.size() - 1);
+    }
+
+    /// The symbol of an operand of a step on this device.
+    uint32_t buffer(const LoweredBuffer &b, Device device) {
+        if (b.mode == BufferMode::Worker)
+            return kNone;
+        if (b.mode == BufferMode::Temp)
+            return add_buffer({.kind = BufferKind::Scratch, .bytes = b.bytes, .device = device});
+        uint32_t &known = buffer_of_[b.value];
+        if (known != kNone) // another segment or phase writes the rest of it
+            return known;
+        LZ_CHECK(b.mode != BufferMode::In, "a step reads a value that no step before it stores");
+        known = add_buffer({.kind = BufferKind::Value,
+                            .bytes = b.bytes,
+                            .device = graph_.type(b.value).device,
+                            .value = b.value});
+        BufferDraft &draft = program_.draft.buffers.back();
+        draft.node = graph_.value(b.value).producer;
+        draft.recorded = graph_.node(draft.node).recorded;
+        if (b.mode == BufferMode::InOut)
+            draft.replaces = buffer_of_[b.replaces];
+        return known;
+    }
+
+    void add_segments(Step &step, LoweredStep &lowered, const SharedKernel &shared) {
+        for (LoweredSegment &from : lowered.segments) {
+            Segment &segment = step.segments.emplace_back();
+            segment.buffers.reserve(from.buffers.size());
+            for (const LoweredBuffer &b : from.buffers)
+                segment.buffers.push_back(buffer(b, step.device));
+            segment.args = std::move(from.args);
+            segment.scalars = std::move(from.scalars);
+            segment.items = std::move(from.items);
+            segment.checks = shared.checks;
+        }
+    }
+
+    void order_effects() {
+        std::vector<uint32_t> step_of(graph_.nodes().size(), kNone); // so far
+        for (uint32_t s = 0; s < steps(); ++s) {
+            StepDraft &draft = program_.draft.steps[s];
+            for (const NodeId n : draft.nodes) {
+                for (const NodeId before : graph_.order(graph_.node(n)))
+                    if (const uint32_t step = step_of[before]; step != kNone && step != s)
+                        draft.after.push_back(step);
+                step_of[n] = s;
+            }
+        }
+    }
+
+    const Graph &graph_;
+    Program program_;
+    std::vector<uint32_t> buffer_of_; // by value
+    std::unordered_map<std::string, uint32_t> kernels_;
+};
+
 class Lowering {
 public:
-    Lowering(const Graph &graph, const Target &target) : graph_(graph), target_(target) {}
+    Lowering(const Graph &graph, const Target &target) : graph_(graph), target_(target), program_(graph) {}
 
-    std::vector<LoweredStep> run() {
+    Program run() {
         find_stored();
-        std::vector<LoweredStep> steps;
         const auto nodes = graph_.nodes();
         NodeId first = 0;
         int32_t group = -1;
@@ -42,11 +217,11 @@ public:
             if (own < 0 || own != group)
                 group_steps_.clear();
             group = own;
-            if (step && (own < 0 || !join(steps, *step)))
-                steps.push_back(std::move(*step));
+            if (step)
+                add(std::move(*step), own >= 0);
             first = end;
         }
-        return steps;
+        return program_.take();
     }
 
 private:
@@ -103,21 +278,7 @@ private:
         if (step.kind == StepKind::Library)
             add_scratch(graph_, target_, step);
         count(view, step);
-        share(step);
         return step;
-    }
-
-    /// Gives the step the kernel of an earlier one, if it is equal but for what it was written for.
-    void share(LoweredStep &step) {
-        if (step.kind != StepKind::Launch)
-            return;
-        std::vector<uint32_t> checks;
-        for (const Instr &instr : step.kernel->instrs)
-            if (info(instr.op).cls == KOpClass::Check)
-                checks.push_back(instr.source == kNoValue ? kNone : graph_.node(instr.source).recorded);
-        for (LoweredSegment &segment : step.segments)
-            segment.checks = checks;
-        step.kernel = kernels_.try_emplace(cache_key(step.kernel), step.kernel).first->second;
     }
 
     void count(const ClusterView &view, LoweredStep &step) const {
@@ -156,42 +317,27 @@ private:
         step.cost = step.bytes_read + step.bytes_written + 8 * weighted;
     }
 
-    /// Makes the step a segment of an earlier one of its group with the same kernel.
-    bool join(std::vector<LoweredStep> &steps, LoweredStep &step) {
-        if (step.kind != StepKind::Launch)
-            return false;
-        for (const size_t index : group_steps_) {
-            LoweredStep &to = steps[index];
-            if (to.kernel != step.kernel || to.worker_bytes != step.worker_bytes || to.rounds != 1 ||
-                step.rounds != 1)
-                continue;
-            std::ranges::move(step.segments, std::back_inserter(to.segments));
-            to.nodes.insert(to.nodes.end(), step.nodes.begin(), step.nodes.end());
-            to.node = step.node;
-            std::vector<uint32_t> recorded;
-            std::set_union(to.recorded.begin(), to.recorded.end(), step.recorded.begin(), step.recorded.end(),
-                           std::back_inserter(recorded));
-            to.recorded = std::move(recorded);
-            to.cost += step.cost;
-            to.bytes_read += step.bytes_read;
-            to.bytes_written += step.bytes_written;
-            to.flops += step.flops;
-            return true;
+    /// Within a group, steps that launch one kernel become segments of the first of them.
+    void add(LoweredStep step, bool in_group) {
+        const ProgramWriter::SharedKernel kernel = program_.share_kernel(step);
+        if (in_group && step.kind == StepKind::Launch) {
+            if (std::ranges::any_of(group_steps_, [&](uint32_t s) { return program_.join(s, step, kernel); }))
+                return;
+            group_steps_.push_back(program_.steps());
         }
-        group_steps_.push_back(steps.size());
-        return false;
+        program_.add(std::move(step), kernel);
     }
 
     const Graph &graph_;
     const Target &target_;
+    ProgramWriter program_;
     std::vector<bool> stored_;
-    std::vector<size_t> group_steps_; // of the group at hand, one a kernel
-    std::unordered_map<std::string, SharedKernel> kernels_;
+    std::vector<uint32_t> group_steps_; // of the group at hand, one a kernel
 };
 
 } // namespace
 
-std::vector<LoweredStep> lower_clusters(const Graph &graph, const Target &target) {
+Program lower_clusters(const Graph &graph, const Target &target) {
     return Lowering(graph, target).run();
 }
 

@@ -3,23 +3,21 @@
 ///
 /// Property: if planning without overlap, or with one operation a kernel, needs less than what was planned
 /// and that is too much, the smaller plan is taken (S52). Without it a program that fits when run one
-/// operation after the other would fail with OutOfMemory because it was made fast. Overlap stands directly
-/// after `plan_memory`, which says what a schedule needs; fusion at the end, when it is known what the whole
-/// Program needs.
+/// operation after the other would fail with OutOfMemory because it was made fast. Overlap is given up
+/// between `assign_streams` and `plan_memory`, by asking the latter what each schedule would need; fusion at
+/// the end, when it is known what the whole Program needs.
 
 #include "ir/graph/graph.h"
 #include "ir/program/program.h"
 #include "ir/target.h"
-#include "passes/memory/plan_memory.h"
-
-#include <span>
+#include "passes/streams/dependences.h"
 
 namespace lz::passes {
 
-/// Where the plan takes more than half of a GPU's memory: a schedule without overlap, and if that still does
-/// not fit a plan as if copies waited for all steps before them, as far as they need less.
-void fit_memory(const ir::Graph &graph, std::span<const LoweredStep> steps, Schedule &schedule,
-                MemoryPlan &plan, const Dependences &by_value, const ir::Target &target);
+/// Takes and leaves a Program at Stage::Streamed. Where it would take more than half of a GPU's memory:
+/// streams without overlap, and if that still does not fit estimates as if copies waited for all steps before
+/// them, as far as they need less.
+void fit_memory(ir::Program &program, const Dependences &dependences, const ir::Target &target);
 
 /// Bytes that the Program needs beyond the memory of GPUs.
 int64_t missing_bytes(const ir::Program &program, const ir::Target &target);

@@ -1,13 +1,16 @@
 #include "passes/memory/plan_memory.h"
 
 #include "ir/diagnostic.h"
-#include "passes/memory/arena_layout.h"
+#include "passes/lower/lower_clusters.h"
+#include "passes/memory/add_copies.h"
+#include "passes/memory/allocations.h"
+#include "passes/memory/donors.h"
 #include "passes/memory/write_over.h"
 
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <tuple>
+#include <utility>
 
 namespace lz::passes {
 
@@ -15,43 +18,22 @@ using namespace ir;
 
 namespace {
 
-size_t device_index(Device d) {
-    return d.kind == DeviceKind::Cpu ? 0 : size_t{1} + d.index;
-}
-
-int64_t aligned(int64_t bytes) {
-    return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-}
-
-/// Memory that one or more buffers have, one after another.
-struct Allocation {
-    int64_t bytes = 0;
-    Device device;
-    uint32_t first = 0, last = 0; // steps
-    LastUses uses{};              // where there are several streams
-    uint32_t param = kNone;       // an input's memory
-    bool read = false;            // an input that a step reads
-    uint32_t result = kNone;      // a result's block, perhaps in the memory of `param`
-    uint32_t arena = kNone;       // otherwise, unless it is empty
-    int64_t offset = 0;           // in it
-    bool pinned = false;
-    StreamRef home{}; // in whose order its arena is taken
-};
-
-bool can_fault(const LoweredStep &step) {
+bool can_fault(const Program &program, const Step &step) {
     if (step.kind == StepKind::Library)
         return step.symbol != kConcat;
-    return std::ranges::any_of(step.kernel->instrs,
+    return step.kind == StepKind::Launch &&
+           std::ranges::any_of(program.kernels[step.kernel].instrs,
                                [](const Instr &i) { return info(i.op).cls == KOpClass::Check; });
 }
 
+/// Goes through the steps and gives each buffer an allocation of its own, or that of a buffer that dies.
 class Planner {
 public:
-    Planner(const Graph &graph, std::span<const LoweredStep> steps, const Schedule &schedule,
-            const Dependences &dependences)
-        : graph_(graph), steps_(steps), schedule_(schedule), end_(static_cast<uint32_t>(steps.size())) {
-        if (schedule.streams.size() > 1)
-            order_steps(dependences);
+    Planner(const Program &program, const Dependences &dependences)
+        : program_(program), end_(static_cast<uint32_t>(program.steps.size())), donors_(program) {
+        if (const StreamNumbers streams(program); streams.streams.size() > 1)
+            order_steps(streams, dependences);
+        plan_.buffers = program.buffers;
     }
 
     MemoryPlan take() {
@@ -59,63 +41,65 @@ public:
         add_inputs();
         for (uint32_t s = 0; s < end_; ++s)
             plan_step(s);
-        plan_.step_begin.push_back(static_cast<uint32_t>(plan_.operands.size()));
         add_results();
-        layout();
-        find_reuses();
-        for (uint32_t b = 0; b < plan_.buffers.size(); ++b)
-            finish(plan_.buffers[b], allocations_[allocation_of_[b]]);
+        Arenas arenas = lay_out(allocations_, program_, clocks_ ? &*clocks_ : nullptr);
+        plan_.arenas = std::move(arenas.arenas);
+        plan_.live_bytes = std::move(arenas.live_bytes);
+        plan_.reuses = find_reuses(allocations_, placed_, program_);
+        for (const auto &[buffer, allocation] : placed_)
+            finish(buffer, allocations_[allocation]);
         return std::move(plan_);
     }
 
 private:
     /// What streams and dependences order already.
-    void order_steps(const Dependences &dependences) {
-        clocks_.emplace(schedule_.streams.size(), end_);
+    void order_steps(const StreamNumbers &streams, const Dependences &dependences) {
+        clocks_.emplace(streams.streams.size(), end_);
         for (uint32_t s = 0; s < end_; ++s) {
             for (const Dependence &d : dependences.of(s))
-                clocks_->wait(schedule_.stream[s], d.step);
-            clocks_->add(schedule_.stream[s]);
+                clocks_->wait(streams.of[s], d.step);
+            clocks_->add(streams.of[s]);
         }
     }
 
-    StreamRef stream_of(uint32_t s) const { return schedule_.streams[schedule_.stream[s]]; }
+    const StepDraft &draft(uint32_t s) const { return program_.draft.steps[s]; }
+    StreamRef stream_of(uint32_t s) const { return {program_.steps[s].device, program_.steps[s].stream}; }
+    /// Of a buffer that has one.
+    Allocation &memory_of(uint32_t buffer) { return allocations_[allocation_of_[buffer]]; }
 
     void use(uint32_t allocation, uint32_t s) {
         if (clocks_)
-            allocations_[allocation].uses.add(clocks_->position(s), schedule_.end[s]);
+            allocations_[allocation].uses.add(clocks_->position(s), draft(s).end);
     }
 
     /// Whether all uses so far are over when step `s` begins, in order or by the estimates.
     bool is_over(uint32_t allocation, uint32_t s) const {
         const LastUses &uses = allocations_[allocation].uses;
-        return uses.places.empty() || uses.end <= schedule_.begin[s] ||
+        return uses.places.empty() || uses.end <= draft(s).begin ||
                std::ranges::all_of(uses.places, [&](StreamPosition p) { return clocks_->over(s, p); });
     }
 
-    static ValueId read_by(const LoweredBuffer &b) {
-        return b.mode == BufferMode::In ? b.value : b.mode == BufferMode::InOut ? b.replaces : kNone;
-    }
-
     void find_last_uses() {
-        last_use_.assign(graph_.values().size(), 0);
-        is_read_.assign(graph_.values().size(), false);
-        reads_.assign(graph_.values().size(), 0);
-        buffer_of_.assign(graph_.values().size(), kNone);
-        result_of_.assign(graph_.values().size(), kNone);
+        const size_t buffers = program_.buffers.size();
+        last_use_.assign(buffers, 0);
+        is_read_.assign(buffers, false);
+        reads_.assign(buffers, 0);
+        allocation_of_.assign(buffers, kNone);
+        result_of_.assign(buffers, kNone);
+        made_by_.assign(buffers, kNone);
         for (uint32_t s = 0; s < end_; ++s)
-            for_operands(steps_[s], [&](const LoweredBuffer &b) {
-                const ValueId read = read_by(b);
+            for_operands(program_, s, [&](BufferMode mode, uint32_t buffer) {
+                const uint32_t read = read_buffer(program_, mode, buffer);
                 if (read == kNone)
                     return;
                 last_use_[read] = s;
                 is_read_[read] = true;
             });
-        for (uint32_t r = 0; r < graph_.results.size(); ++r) {
-            const ValueId v = graph_.results[r];
-            last_use_[v] = end_;
-            if (result_of_[v] == kNone && graph_.value(v).producer != kNone)
-                result_of_[v] = r;
+        for (uint32_t r = 0; r < program_.results.size(); ++r) {
+            const uint32_t buffer = program_.results[r];
+            last_use_[buffer] = end_;
+            if (result_of_[buffer] == kNone && program_.buffers[buffer].kind != BufferKind::Input)
+                result_of_[buffer] = r;
         }
     }
 
@@ -125,47 +109,41 @@ private:
             uint32_t last = 0;
             bool donated = true, read = false;
         };
-        left_to_.assign(graph_.results.size(), kNone);
+        const auto inputs = static_cast<uint32_t>(
+            std::ranges::find_if(program_.buffers,
+                                 [](const BufferDesc &b) { return b.kind != BufferKind::Input; }) -
+            program_.buffers.begin());
         std::map<int32_t, Group> shared; // by storage
-        for (const Param &p : graph_.params)
-            if (p.storage >= 0) {
-                shares_memory_ = true;
-                Group &group = shared[p.storage];
-                group.last = std::max(group.last, last_use_[p.value]);
-                group.donated = group.donated && p.donated;
-                group.read = group.read || is_read_[p.value];
+        for (uint32_t k = 0; k < inputs; ++k)
+            if (const int32_t storage = program_.buffers[k].storage; storage >= 0) {
+                Group &group = shared[storage];
+                group.last = std::max(group.last, last_use_[k]);
+                group.donated = group.donated && program_.draft.buffers[k].donated;
+                group.read = group.read || is_read_[k];
             }
-        for (uint32_t k = 0; k < graph_.params.size(); ++k) {
-            const Param &p = graph_.params[k];
-            const TensorType &type = graph_.type(p.value);
-            Allocation allocation{.bytes = type.bytes(), .device = type.device, .param = k};
-            bool donated = p.donated;
-            allocation.last = last_use_[p.value];
-            allocation.read = is_read_[p.value];
-            if (p.storage >= 0) {
-                Group &group = shared[p.storage];
+        for (uint32_t k = 0; k < inputs; ++k) {
+            const BufferDesc &b = program_.buffers[k];
+            Allocation allocation{.bytes = b.bytes, .device = b.device, .input = k};
+            bool donated = program_.draft.buffers[k].donated;
+            allocation.last = last_use_[k];
+            allocation.read = is_read_[k];
+            if (b.storage >= 0) {
+                Group &group = shared[b.storage];
                 allocation.last = group.last;
                 allocation.read = group.read;
                 donated = group.donated;
                 group.donated = false; // its memory can be taken over once
             }
             allocations_.push_back(allocation);
-            buffer_of_[p.value] = add_buffer(k, allocation.bytes, p.value);
+            place(k, k);
             if (donated && allocation.last < end_ && allocation.bytes > 0)
-                add_donor(k);
+                donors_.add(k);
         }
     }
 
-    uint32_t add_buffer(uint32_t allocation, int64_t bytes, ValueId value) {
-        BufferDesc desc{};
-        desc.bytes = bytes;
-        desc.device = allocations_[allocation].device;
-        desc.value = value;
-        plan_.buffers.push_back(desc);
-        plan_.continues.push_back(kNone);
-        allocation_of_.push_back(allocation);
-        made_by_.push_back(kNone);
-        return static_cast<uint32_t>(plan_.buffers.size() - 1);
+    void place(uint32_t buffer, uint32_t allocation) {
+        allocation_of_[buffer] = allocation;
+        placed_.push_back({buffer, allocation});
     }
 
     uint32_t add_allocation(int64_t bytes, Device device, uint32_t step) {
@@ -174,7 +152,7 @@ private:
         allocation.device = device;
         allocation.first = allocation.last = step;
         allocation.home = {device, kDefaultStream};
-        if (step < end_ && steps_[step].kind == StepKind::Copy &&
+        if (step < end_ && program_.steps[step].kind == StepKind::Copy &&
             stream_of(step) == StreamRef{device, kCopyInStream})
             allocation.home.stream = kCopyInStream;
         allocations_.push_back(allocation);
@@ -182,398 +160,275 @@ private:
     }
 
     void plan_step(uint32_t s) {
-        const LoweredStep &step = steps_[s];
-        plan_.step_begin.push_back(static_cast<uint32_t>(plan_.operands.size()));
+        const Step &step = program_.steps[s];
         touched_.clear();
-        for_operands(step, [&](const LoweredBuffer &b) {
-            if (const ValueId read = read_by(b); read != kNone) {
+        for_operands(program_, s, [&](BufferMode mode, uint32_t buffer) {
+            if (const uint32_t read = read_buffer(program_, mode, buffer); read != kNone) {
                 ++reads_[read];
                 touched_.push_back(read);
             }
         });
         faults_.reset();
         std::optional<WriteOver> write_over;
-        for (const LoweredSegment &segment : step.segments)
+        for (const Segment &segment : step.segments) {
+            const std::vector<KBuffer> &declared = program_.kernels[step.kernel].buffers;
             for (size_t k = 0; k < segment.buffers.size(); ++k)
-                plan_.operands.push_back(plan_operand(s, segment.buffers[k], [&](uint32_t bytes_allocation) {
-                    return find_dying(s, segment, k, write_over, bytes_allocation);
-                }));
-        for (const LoweredBuffer &operand : step.operands)
-            plan_.operands.push_back(plan_operand(s, operand, [](uint32_t) { return kNone; }));
-        for (ValueId v : touched_)
-            reads_[v] = 0;
+                if (declared[k].mode != BufferMode::Worker)
+                    plan_operand(s, declared[k].mode, segment.buffers[k], [&](uint32_t result) {
+                        return find_dying(s, segment, k, write_over, result);
+                    });
+        }
+        if (step.segments.empty())
+            for_operands(program_, s, [&](BufferMode mode, uint32_t buffer) {
+                plan_operand(s, mode, buffer, [](uint32_t) { return kNone; });
+            });
+        for (const uint32_t buffer : touched_)
+            reads_[buffer] = 0;
         if (clocks_)
-            for (uint32_t k = plan_.step_begin[s]; k < plan_.operands.size(); ++k)
-                if (plan_.operands[k] != kNone)
-                    use(allocation_of_[plan_.operands[k]], s);
+            for_operands(program_, s, [&](BufferMode, uint32_t buffer) { use(allocation_of_[buffer], s); });
+    }
+
+    /// Gives one operand of step `s` its memory. `find_dying_input(result)` names one that the output may be
+    /// written over.
+    template <class F>
+    void plan_operand(uint32_t s, BufferMode mode, uint32_t buffer, F &&find_dying_input) {
+        const BufferDesc &b = program_.buffers[buffer];
+        if (b.kind == BufferKind::Staging) {
+            plan_staging(s, buffer);
+        } else if (mode == BufferMode::Temp) {
+            place(buffer, add_allocation(b.bytes, b.device, s));
+        } else if (mode == BufferMode::In) {
+            LZ_CHECK(allocation_of_[buffer] != kNone, "a step reads a buffer that no step before it writes");
+            memory_of(buffer).last = std::max(memory_of(buffer).last, s);
+        } else if (allocation_of_[buffer] == kNone) { // else another segment or phase writes the rest of it
+            plan_output(s, mode, buffer, find_dying_input);
+        }
     }
 
     /// Pinned memory on the way between two GPUs.
-    uint32_t plan_staging(uint32_t s, const LoweredBuffer &b) {
-        if (b.staging >= staging_.size())
-            staging_.resize(b.staging + 1, kNone);
-        uint32_t &buffer = staging_[b.staging];
-        if (buffer == kNone) {
-            const uint32_t allocation = add_allocation(b.bytes, kCpu, s);
-            allocations_[allocation].pinned = true;
-            allocations_[allocation].home = stream_of(s);
-            buffer = add_buffer(allocation, b.bytes, kNone);
+    void plan_staging(uint32_t s, uint32_t buffer) {
+        if (allocation_of_[buffer] == kNone) {
+            place(buffer, add_allocation(program_.buffers[buffer].bytes, kCpu, s));
+            memory_of(buffer).pinned = true;
+            memory_of(buffer).home = stream_of(s);
         }
-        allocations_[allocation_of_[buffer]].last = s;
-        return buffer;
+        memory_of(buffer).last = s;
     }
 
-    /// The buffer of one operand of step `s`. `find_dying(result)` names an input that the output may be
-    /// written over.
     template <class F>
-    uint32_t plan_operand(uint32_t s, const LoweredBuffer &b, F &&find_dying_input) {
-        if (b.staging != kNone)
-            return plan_staging(s, b);
-        switch (b.mode) {
-        case BufferMode::Worker:
-            return kNone;
-        case BufferMode::In:
-            LZ_CHECK(buffer_of_[b.value] != kNone, "a step reads a value that no step before it stores");
-            allocations_[allocation_of_[buffer_of_[b.value]]].last =
-                std::max(allocations_[allocation_of_[buffer_of_[b.value]]].last, s);
-            return buffer_of_[b.value];
-        case BufferMode::Temp:
-            return add_buffer(add_allocation(b.bytes, steps_[s].device, s), b.bytes, kNone);
-        case BufferMode::Out:
-        case BufferMode::InOut:
-            break;
-        }
-        if (buffer_of_[b.value] != kNone) // another segment or phase writes the rest of it
-            return buffer_of_[b.value];
-        const uint32_t result = result_of_[b.value];
+    void plan_output(uint32_t s, BufferMode mode, uint32_t buffer, F &&find_dying_input) {
+        const BufferDesc &b = program_.buffers[buffer];
+        const uint32_t result = result_of_[buffer], replaces = program_.draft.buffers[buffer].replaces;
+        const bool updates = mode == BufferMode::InOut;
+        LZ_CHECK(!updates || (replaces != kNone && allocation_of_[replaces] != kNone),
+                 "a step updates a buffer that no step before it writes");
         uint32_t allocation = kNone;
-        if (b.mode == BufferMode::InOut) {
-            allocation = allocation_of_dying(s, b.replaces, result);
+        if (updates) {
+            allocation = allocation_of_dying(s, replaces, result);
             if (allocation == kNone && find_dying_input(result) != kNone)
-                allocation = allocation_of_[buffer_of_[b.replaces]];
-        } else if (const ValueId dying = find_dying_input(result); dying != kNone) {
-            allocation = allocation_of_[buffer_of_[dying]];
+                allocation = allocation_of_[replaces];
+        } else if (const uint32_t dying = find_dying_input(result); dying != kNone) {
+            allocation = allocation_of_[dying];
             plan_.in_place_bytes += b.bytes;
         }
-        if (allocation == kNone && result != kNone && b.mode == BufferMode::Out)
-            allocation = find_donor(s, result, graph_.type(b.value));
+        if (allocation == kNone && result != kNone && !updates)
+            allocation = find_donor(s, result, buffer);
         const bool shared = allocation != kNone;
         if (!shared)
-            allocation = add_allocation(b.bytes, graph_.type(b.value).device, s);
-        const uint32_t buffer = add_buffer(allocation, b.bytes, b.value);
-        allocations_[allocation].last = std::max(s, last_use_[b.value]);
+            allocation = add_allocation(b.bytes, b.device, s);
+        place(buffer, allocation);
+        allocations_[allocation].last = std::max(s, last_use_[buffer]);
         if (result != kNone)
             allocations_[allocation].result = result;
-        if (allocations_[allocation].param != kNone)
-            remove_donor(allocations_[allocation].param);
-        if (b.mode == BufferMode::InOut && shared)
-            plan_.continues[buffer] = buffer_of_[b.replaces];
-        if (b.mode == BufferMode::InOut && !shared) {
-            plan_.copies.push_back({s, buffer_of_[b.replaces], buffer, s});
-            const uint32_t from = allocation_of_[buffer_of_[b.replaces]];
-            allocations_[from].last = std::max(allocations_[from].last, s);
-            use(from, s);
+        if (allocations_[allocation].input != kNone)
+            donors_.remove(allocations_[allocation].input);
+        if (updates && !shared) {
+            plan_.copies.push_back({s, replaces, buffer, s});
+            memory_of(replaces).last = std::max(memory_of(replaces).last, s);
+            use(allocation_of_[replaces], s);
         }
-        buffer_of_[b.value] = buffer;
         made_by_[buffer] = s;
-        return buffer;
     }
 
-    /// The allocation of a value that step `s` alone reads, as the last in order, if it may be overwritten;
+    /// The allocation of a buffer that step `s` alone reads, as the last in order, if it may be overwritten;
     /// else kNone. Earlier readers may still run.
-    uint32_t allocation_of_dying(uint32_t s, ValueId v, uint32_t result) {
-        if (last_use_[v] != s || reads_[v] != 1)
+    uint32_t allocation_of_dying(uint32_t s, uint32_t buffer, uint32_t result) {
+        if (last_use_[buffer] != s || reads_[buffer] != 1)
             return kNone;
-        const uint32_t allocation = allocation_of_[buffer_of_[v]];
-        if (allocations_[allocation].param == kNone)
+        const uint32_t allocation = allocation_of_[buffer];
+        const uint32_t input = allocations_[allocation].input;
+        if (input == kNone)
             return allocation;
         // An input's memory is worth taking over for a result only: it is there anyway until the program
         // ends. A step that can fail halfway must leave the old value whole (S26).
-        return result != kNone && allocations_[allocation].last <= s &&
-                       is_donor(allocations_[allocation].param, result) && !step_can_fault(s)
+        return result != kNone && allocations_[allocation].last <= s && donors_.may_take(result, input) &&
+                       !step_can_fault(s)
                    ? allocation
                    : kNone;
     }
 
     /// A part that is changed by what is read of it (`a[i] += v`): the value that it is a part of may be
     /// overwritten if nothing else reads it, and each element is read before it is written.
-    ValueId find_dying_part(uint32_t s, const LoweredSegment &segment, size_t out,
-                            std::optional<WriteOver> &write_over, uint32_t result) {
-        const ValueId v = segment.buffers[out].replaces;
-        const auto in = std::ranges::find_if(segment.buffers, [&](const LoweredBuffer &b) {
-            return b.mode == BufferMode::In && b.value == v;
-        });
-        if (reads_[v] != 2 || in == segment.buffers.end())
+    uint32_t find_dying_part(uint32_t s, const Segment &segment, size_t out,
+                             std::optional<WriteOver> &write_over, uint32_t result) {
+        const Kernel &kernel = program_.kernels[program_.steps[s].kernel];
+        const uint32_t whole = program_.draft.buffers[segment.buffers[out]].replaces;
+        size_t in = 0;
+        while (in < segment.buffers.size() &&
+               (kernel.buffers[in].mode != BufferMode::In || segment.buffers[in] != whole))
+            ++in;
+        if (reads_[whole] != 2 || in == segment.buffers.size())
             return kNone;
-        reads_[v] = 1;
-        const bool dies = allocation_of_dying(s, v, result) != kNone;
-        reads_[v] = 2;
+        reads_[whole] = 1;
+        const bool dies = allocation_of_dying(s, whole, result) != kNone;
+        reads_[whole] = 2;
         if (!dies)
             return kNone;
         if (!write_over)
-            write_over.emplace(steps_[s].kernel);
-        return write_over->allowed(segment, static_cast<uint16_t>(in - segment.buffers.begin()),
-                                   static_cast<uint16_t>(out))
-                   ? v
-                   : kNone;
+            write_over.emplace(kernel);
+        return write_over->allowed(segment, static_cast<uint16_t>(in), static_cast<uint16_t>(out)) ? whole
+                                                                                                   : kNone;
     }
 
-    ValueId find_dying(uint32_t s, const LoweredSegment &segment, size_t out,
-                       std::optional<WriteOver> &write_over, uint32_t result) {
-        if (segment.buffers[out].mode == BufferMode::InOut)
+    uint32_t find_dying(uint32_t s, const Segment &segment, size_t out, std::optional<WriteOver> &write_over,
+                        uint32_t result) {
+        const Kernel &kernel = program_.kernels[program_.steps[s].kernel];
+        if (kernel.buffers[out].mode == BufferMode::InOut)
             return find_dying_part(s, segment, out, write_over, result);
+        const int64_t bytes = program_.buffers[segment.buffers[out]].bytes;
         for (size_t in = 0; in < segment.buffers.size(); ++in) {
-            const LoweredBuffer &b = segment.buffers[in];
-            if (b.mode != BufferMode::In || b.bytes != segment.buffers[out].bytes || b.bytes == 0 ||
-                allocation_of_dying(s, b.value, result) == kNone || graph_.type(b.value).bytes() != b.bytes ||
-                !is_over(allocation_of_[buffer_of_[b.value]], s))
+            const uint32_t buffer = segment.buffers[in];
+            if (kernel.buffers[in].mode != BufferMode::In || bytes == 0 ||
+                program_.buffers[buffer].bytes != bytes || allocation_of_dying(s, buffer, result) == kNone ||
+                !is_over(allocation_of_[buffer], s))
                 continue;
             if (!write_over)
-                write_over.emplace(steps_[s].kernel);
+                write_over.emplace(kernel);
             if (!write_over->allowed(segment, static_cast<uint16_t>(in), static_cast<uint16_t>(out)))
                 continue;
-            reads_[b.value] = 0; // taken
-            return b.value;
+            reads_[buffer] = 0; // taken
+            return buffer;
         }
         return kNone;
     }
 
-    void add_donor(uint32_t param) {
-        const uint32_t heir = graph_.params[param].heir;
-        if (heir == kNone)
-            donors_.push_back(param);
-        else
-            left_to_[heir] = param;
-    }
-    void remove_donor(uint32_t param) {
-        const uint32_t heir = graph_.params[param].heir;
-        if (heir == kNone)
-            std::erase(donors_, param);
-        else
-            left_to_[heir] = kNone;
-    }
-    bool is_donor(uint32_t param, uint32_t result) const {
-        return left_to_[result] == param || std::ranges::find(donors_, param) != donors_.end();
-    }
-    /// The first input for which `f` holds whose memory the result may take over.
-    template <class F>
-    uint32_t find_donor_if(uint32_t result, const TensorType &type, F &&f) const {
-        const auto fits = [&](uint32_t k) {
-            return allocations_[k].bytes == type.bytes() && allocations_[k].device == type.device && f(k);
-        };
-        if (left_to_[result] != kNone && fits(left_to_[result]))
-            return left_to_[result];
-        const auto found = std::ranges::find_if(donors_, fits);
-        return found == donors_.end() ? kNone : *found;
-    }
-
     /// A donated input of this size that is dead before step `s`: no step reads it, because an in-place form
     /// writes another value in its place, or those that do have.
-    uint32_t find_donor(uint32_t s, uint32_t result, const TensorType &type) {
-        return find_donor_if(result, type,
-                             [&](uint32_t k) { return is_dead_before(k, s) && !step_can_fault(s); });
+    uint32_t find_donor(uint32_t s, uint32_t result, uint32_t buffer) {
+        return donors_.find_if(result, buffer,
+                               [&](uint32_t k) { return is_dead_before(k, s) && !step_can_fault(s); });
     }
 
     /// The same for a copy after all steps; on several streams one that no step reads, so that nothing waits.
-    uint32_t find_donor_at_end(uint32_t result, const TensorType &type) const {
-        return find_donor_if(result, type, [&](uint32_t k) { return !clocks_ || !allocations_[k].read; });
+    uint32_t find_donor_at_end(uint32_t result, uint32_t buffer) const {
+        return donors_.find_if(result, buffer, [&](uint32_t k) { return !clocks_ || !allocations_[k].read; });
     }
 
-    bool is_dead_before(uint32_t param, uint32_t s) const {
-        if (!allocations_[param].read)
+    bool is_dead_before(uint32_t input, uint32_t s) const {
+        if (!allocations_[input].read)
             return true;
-        return allocations_[param].last < s && last_read_before(param, s) && is_over(param, s) &&
-               group_is_over(param, s);
+        return allocations_[input].last < s && last_use_[input] < s && reads_[input] == 0 &&
+               is_over(input, s) && others_are_over(input, s);
     }
 
-    bool last_read_before(uint32_t param, uint32_t s) const {
-        const ValueId v = graph_.params[param].value;
-        return last_use_[v] < s && reads_[v] == 0;
-    }
-
-    /// Calls f(parameter) for the others that share a parameter's memory.
-    template <class F>
-    void for_group(uint32_t param, F &&f) const {
-        const int32_t storage = graph_.params[param].storage;
-        if (storage < 0 || !shares_memory_)
-            return;
-        for (uint32_t k = 0; k < graph_.params.size(); ++k)
-            if (k != param && graph_.params[k].storage == storage)
-                f(k);
-    }
-
-    bool group_is_over(uint32_t param, uint32_t s) const {
+    bool others_are_over(uint32_t input, uint32_t s) const {
         bool over = true;
-        for_group(param, [&](uint32_t k) { over = over && is_over(k, s); });
+        for_others_in_memory(program_, input, [&](uint32_t k) { over = over && is_over(k, s); });
         return over;
     }
 
     bool step_can_fault(uint32_t s) {
         if (!faults_)
-            faults_ = can_fault(steps_[s]);
+            faults_ = can_fault(program_, program_.steps[s]);
         return *faults_;
     }
 
+    /// A result that is an input, or another result too, becomes a copy.
     void add_results() {
-        plan_.results.assign(graph_.results.size(), kNone);
-        for (uint32_t r = 0; r < graph_.results.size(); ++r) {
-            const ValueId v = graph_.results[r];
-            LZ_CHECK(buffer_of_[v] != kNone, "no step stores result " + std::to_string(r));
-            if (result_of_[v] == r) {
-                plan_.results[r] = buffer_of_[v];
+        plan_.results = program_.results;
+        for (uint32_t r = 0; r < program_.results.size(); ++r) {
+            const uint32_t buffer = program_.results[r];
+            LZ_CHECK(allocation_of_[buffer] != kNone, "no step stores result " + std::to_string(r));
+            if (result_of_[buffer] == r)
                 continue;
-            }
-            const TensorType &type = graph_.type(v);
-            uint32_t allocation = find_donor_at_end(r, type);
+            BufferDesc copy{};
+            copy.bytes = program_.buffers[buffer].bytes;
+            copy.device = program_.buffers[buffer].device;
+            copy.value = program_.buffers[buffer].value;
+            uint32_t allocation = find_donor_at_end(r, buffer);
             if (allocation != kNone)
-                remove_donor(allocation);
+                donors_.remove(allocation);
             else
-                allocation = add_allocation(type.bytes(), type.device, end_);
+                allocation = add_allocation(copy.bytes, copy.device, end_);
             allocations_[allocation].last = end_;
             allocations_[allocation].result = r;
-            plan_.results[r] = add_buffer(allocation, type.bytes(), v);
-            plan_.copies.push_back({end_, buffer_of_[v], plan_.results[r], made_by_[buffer_of_[v]]});
+            plan_.results[r] = static_cast<uint32_t>(plan_.buffers.size());
+            plan_.buffers.push_back(copy);
+            placed_.push_back({plan_.results[r], allocation});
+            plan_.copies.push_back({end_, buffer, plan_.results[r], made_by_[buffer]});
         }
     }
 
-    static bool in_arena(const Allocation &allocation) {
-        return allocation.param == kNone && allocation.result == kNone && allocation.bytes > 0;
-    }
-
-    void layout() {
-        std::map<std::tuple<size_t, bool, size_t, int32_t>, std::vector<uint32_t>> arenas;
-        // Slots are made in the order of their first steps.
-        for (uint32_t id = 0; id < allocations_.size(); ++id)
-            if (const Allocation &allocation = allocations_[id]; in_arena(allocation))
-                arenas[{device_index(allocation.device), allocation.pinned,
-                        device_index(allocation.home.device), allocation.home.stream}]
-                    .push_back(id);
-        for (const auto &[key, ids] : arenas)
-            layout(ids);
-    }
-
-    void layout(std::span<const uint32_t> ids) {
-        std::vector<ArenaBlock> blocks;
-        for (const uint32_t id : ids) {
-            Allocation &allocation = allocations_[id];
-            ArenaBlock &block = blocks.emplace_back();
-            block.bytes = aligned(allocation.bytes);
-            block.first = allocation.first;
-            block.last = allocation.last;
-            if (clocks_) {
-                block.begin = schedule_.begin[allocation.first];
-                block.uses = std::move(allocation.uses);
-            }
-        }
-        IsOver is_over;
-        if (clocks_)
-            is_over = [&](const ArenaBlock &b, StreamPosition p) { return clocks_->over(b.first, p); };
-        const ArenaLayout layout = layout_arena(blocks, is_over);
-        for (size_t k = 0; k < blocks.size(); ++k) {
-            allocations_[ids[k]].arena = static_cast<uint32_t>(plan_.arenas.size());
-            allocations_[ids[k]].offset = blocks[k].offset;
-        }
-        const Allocation &one = allocations_[ids[0]];
-        plan_.arenas.push_back({.device = one.device,
-                                .pinned = one.pinned,
-                                .home = one.home.stream,
-                                .home_device = one.home.device,
-                                .bytes = layout.bytes});
-        plan_.live_bytes.push_back(layout.live_bytes);
-    }
-
-    /// Who had the bytes of each allocation before: a walk in order of time over the owner of each byte
-    /// range.
-    void find_reuses() {
-        std::vector<uint32_t> latest(allocations_.size(), kNone), first(allocations_.size(), kNone);
-        for (uint32_t b = 0; b < allocation_of_.size(); ++b) {
-            const uint32_t allocation = allocation_of_[b];
-            if (first[allocation] == kNone)
-                first[allocation] = b;
-            else {
-                plan_.reuses.push_back({latest[allocation], b});
-                if (latest[allocation] ==
-                    allocations_[allocation].param) // a donor dies with all that share its memory
-                    for_group(allocations_[allocation].param,
-                              [&](uint32_t k) { plan_.reuses.push_back({k, b}); });
-            }
-            latest[allocation] = b;
-        }
-        struct Owner {
-            int64_t end;
-            uint32_t allocation;
-        };
-        std::vector<std::map<int64_t, Owner>> owners(plan_.arenas.size());
-        for (uint32_t id = 0; id < allocations_.size(); ++id) {
-            const Allocation &allocation = allocations_[id];
-            if (!in_arena(allocation))
-                continue;
-            auto &map = owners[allocation.arena];
-            const int64_t begin = allocation.offset, end = allocation.offset + aligned(allocation.bytes);
-            auto it = map.lower_bound(begin);
-            if (it != map.begin() && std::prev(it)->second.end > begin)
-                --it;
-            while (it != map.end() && it->first < end) {
-                const auto [at, owner] = *it;
-                plan_.reuses.push_back({latest[owner.allocation], first[id]});
-                it = map.erase(it);
-                if (at < begin)
-                    map.emplace(at, Owner{begin, owner.allocation});
-                if (owner.end > end)
-                    it = map.emplace(end, owner).first;
-            }
-            map[begin] = {end, id};
-        }
-    }
-
-    void finish(BufferDesc &desc, const Allocation &allocation) {
+    void finish(uint32_t buffer, const Allocation &allocation) {
+        BufferDesc &desc = plan_.buffers[buffer];
+        if (buffer == allocation.input)
+            return;
         if (allocation.result != kNone) {
-            const bool is_input =
-                allocation.param != kNone && desc.value == graph_.params[allocation.param].value;
-            desc.kind = is_input ? BufferKind::Input : BufferKind::Result;
-            desc.index = is_input ? allocation.param : allocation.result;
-            desc.storage = is_input ? graph_.params[allocation.param].storage : -1;
-            if (!is_input && allocation.param != kNone) {
-                desc.donor = static_cast<int32_t>(allocation.param);
-                plan_.donated_bytes += desc.bytes;
-            }
-        } else if (allocation.param != kNone) {
-            desc.kind = BufferKind::Input;
-            desc.index = allocation.param;
-            desc.storage = graph_.params[allocation.param].storage;
-        } else {
-            desc.kind = BufferKind::Arena;
-            if (allocation.arena != kNone) {
-                desc.arena = allocation.arena;
-                desc.offset = allocation.offset;
-            }
+            desc.kind = BufferKind::Result;
+            desc.index = allocation.result;
+            if (allocation.input != kNone)
+                desc.donor = static_cast<int32_t>(allocation.input);
+            return;
+        }
+        LZ_CHECK(allocation.input == kNone, "what is no result has the memory of an input");
+        desc.kind = BufferKind::Arena;
+        if (allocation.arena != kNone) {
+            desc.arena = allocation.arena;
+            desc.offset = allocation.offset;
         }
     }
 
-    const Graph &graph_;
-    std::span<const LoweredStep> steps_;
-    const Schedule &schedule_;
+    const Program &program_;
     uint32_t end_;
     std::optional<StreamClocks> clocks_; // none on one stream
     MemoryPlan plan_;
+    Donors donors_;
     std::vector<Allocation> allocations_; // those of inputs first
-    std::vector<uint32_t> allocation_of_; // by buffer
-    std::vector<uint32_t> made_by_;       // by buffer: the step that writes it first
-    std::vector<uint32_t> buffer_of_, last_use_, reads_, result_of_; // by value
-    std::vector<bool> is_read_;                                      // by value: by a step
-    std::vector<uint32_t> staging_; // buffers of pinned blocks, by their numbers
-    std::vector<uint32_t> donors_;  // inputs whose memory any result may still take over
-    std::vector<uint32_t> left_to_; // by result: the input whose memory it alone may
-    bool shares_memory_ = false;    // some inputs do
-    std::vector<ValueId> touched_;
-    std::optional<bool> faults_; // whether the current step can fail
+    std::vector<Placed> placed_;          // in the order in which buffers were given their memory
+    // By buffer of the Program
+    std::vector<uint32_t> allocation_of_;
+    std::vector<uint32_t> made_by_; // the step that writes it first
+    std::vector<uint32_t> last_use_, result_of_;
+    std::vector<uint32_t> reads_;   // by the step at hand
+    std::vector<bool> is_read_;     // by a step
+    std::vector<uint32_t> touched_; // by the step at hand
+    std::optional<bool> faults_;    // whether the step at hand can fail
 };
 
 } // namespace
 
-MemoryPlan plan_memory(const Graph &graph, std::span<const LoweredStep> steps, const Schedule &schedule,
-                       const Dependences &dependences) {
-    return Planner(graph, steps, schedule, dependences).take();
+MemoryPlan find_memory(const Program &program, const Dependences &dependences) {
+    return Planner(program, dependences).take();
+}
+
+void plan_memory(Program &program, const Dependences &dependences) {
+    MemoryPlan plan = find_memory(program, dependences);
+    Draft &draft = program.draft;
+    for (uint32_t r = 0; r < program.results.size(); ++r)
+        if (plan.results[r] != program.results[r]) {
+            const BufferDraft &same = draft.buffers[program.results[r]];
+            draft.buffers.push_back({.node = same.node, .recorded = same.recorded});
+        }
+    for (const PlannedCopy &copy : plan.copies)
+        draft.buffers[copy.to].replaces = kNone;
+    program.buffers = std::move(plan.buffers);
+    program.results = std::move(plan.results);
+    program.arenas = std::move(plan.arenas);
+    draft.reuses = std::move(plan.reuses);
+    draft.live_bytes = std::move(plan.live_bytes);
+    draft.in_place_bytes = plan.in_place_bytes;
+    add_copies(program, plan.copies);
+    program.stage = Stage::Planned;
 }
 
 int64_t planned_bytes(std::span<const ArenaDesc> arenas, std::span<const BufferDesc> buffers,

@@ -21,18 +21,12 @@
 /// reuses.
 
 #include "ir/program/program.h"
-#include "passes/lower/lower_clusters.h"
-#include "passes/streams/assign_streams.h"
 #include "passes/streams/dependences.h"
 
+#include <span>
 #include <vector>
 
 namespace lz::passes {
-
-/// All steps that touch `before` come before the first that touches `after`: it has some of the same bytes.
-struct Reuse {
-    uint32_t before, after; ///< buffers of the plan
-};
 
 /// A copy of a whole buffer that no cluster asked for: a result that is an input or is wanted twice, or an
 /// update in place whose operand lives on.
@@ -42,40 +36,28 @@ struct PlannedCopy {
     uint32_t with;        ///< a step on whose stream it may run, or kNone
 };
 
+/// What plan_memory writes into the Program.
 struct MemoryPlan {
-    std::vector<ir::BufferDesc> buffers; ///< inputs first, in their order
-    /// Buffer of each operand: step by step, segment by segment (or Library and Copy operands), in the order
-    /// of the LoweredBuffers; kNone for Worker. Step s has those from step_begin[s] to step_begin[s + 1].
-    std::vector<uint32_t> operands;
-    std::vector<uint32_t> step_begin;
-    /// By buffer: the one that an update in place (BufferMode::InOut) continues in the same memory, or kNone.
-    std::vector<uint32_t> continues;
-    std::vector<uint32_t> results;   ///< buffer of each graph result
-    std::vector<PlannedCopy> copies; ///< in the order of their steps
-    std::vector<Reuse> reuses;
+    std::vector<ir::BufferDesc> buffers; ///< the Program's with their memory, then those that copies make
+    std::vector<uint32_t> results;       ///< buffer of each result
+    std::vector<PlannedCopy> copies;     ///< in the order of their steps
+    std::vector<ir::Reuse> reuses;
     std::vector<ir::ArenaDesc> arenas; ///< none is empty
-    /// By arena: what would be needed at the worst moment if intermediates could be moved freely: no plan is
-    /// smaller.
-    std::vector<int64_t> live_bytes;
-    int64_t in_place_bytes = 0; ///< of outputs written over a dying input
-    int64_t donated_bytes = 0;  ///< of results in donated memory
+    std::vector<int64_t> live_bytes;   ///< as Draft::live_bytes
+    int64_t in_place_bytes = 0;        ///< as Draft::in_place_bytes
 };
 
 /// Offsets are multiples of this: a CUDA access of any width, a cache line, a vector.
 inline constexpr int64_t kArenaAlignment = 256;
 
-/// Takes the graph, its steps, where they run and (by values) what they come after. Near linear in the number
-/// of operands.
-MemoryPlan plan_memory(const ir::Graph &graph, std::span<const LoweredStep> steps, const Schedule &schedule,
-                       const Dependences &dependences);
+/// Takes a Program at Stage::Streamed and what its steps come after. Near linear in the number of operands.
+MemoryPlan find_memory(const ir::Program &program, const Dependences &dependences);
+
+/// The pass: the Program with that plan, at Stage::Planned.
+void plan_memory(ir::Program &program, const Dependences &dependences);
 
 /// Bytes of a device that a run holds at most: arenas, inputs and results.
 int64_t planned_bytes(std::span<const ir::ArenaDesc> arenas, std::span<const ir::BufferDesc> buffers,
                       std::span<const uint32_t> results, ir::Device device);
-
-/// Puts the plan's copies among the steps, each on the stream of a step that it has to do with, else on the
-/// default stream of its device. The plan's operands and the schedule follow.
-void add_copies(const ir::Graph &graph, MemoryPlan &plan, std::vector<LoweredStep> &steps,
-                Schedule &schedule);
 
 } // namespace lz::passes

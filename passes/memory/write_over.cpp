@@ -15,7 +15,7 @@ bool same_spec(const ArgSpec &a, const ArgSpec &b) {
 }
 
 /// The value of an optional argument against a default.
-bool same_arg(const LoweredSegment &segment, ArgId a, ArgId b, int64_t absent) {
+bool same_arg(const Segment &segment, ArgId a, ArgId b, int64_t absent) {
     if (a == b)
         return true;
     const ArgSpec none{absent, {}};
@@ -56,7 +56,7 @@ void WriteOver::walk(const Region &region, uint32_t phase, std::vector<AxisId> &
     }
 }
 
-bool WriteOver::same_map(const LoweredSegment &segment, const Access &a, const Access &b) {
+bool WriteOver::same_map(const Segment &segment, const Access &a, const Access &b) {
     if (!a.terms.empty() || !b.terms.empty() || a.strides.size() != b.strides.size() ||
         !same_arg(segment, a.offset, b.offset, 0))
         return false;
@@ -66,7 +66,7 @@ bool WriteOver::same_map(const LoweredSegment &segment, const Access &a, const A
     });
 }
 
-bool WriteOver::allowed(const LoweredSegment &segment, uint16_t in, uint16_t out) const {
+bool WriteOver::allowed(const Segment &segment, uint16_t in, uint16_t out) const {
     if (in_product_[in] || in_product_[out] ||
         size_of(kernel_.buffers[in].dtype) != size_of(kernel_.buffers[out].dtype))
         return false;

@@ -1,7 +1,7 @@
 #pragma once
 /// May a kernel write an output over an input that dies with it? Proven from the kernel's accesses.
 
-#include "passes/lower/lower_clusters.h"
+#include "ir/program/program.h"
 
 #include <vector>
 
@@ -21,7 +21,7 @@ public:
     ///  - in program order every load stands before the first store.
     /// Grid points meet no element of each other, because a store that two of them made would be a race
     /// already.
-    bool allowed(const LoweredSegment &segment, uint16_t in, uint16_t out) const;
+    bool allowed(const ir::Segment &segment, uint16_t in, uint16_t out) const;
 
 private:
     struct Use {
@@ -32,7 +32,7 @@ private:
         std::vector<ir::AxisId> loops; // around it
     };
     void walk(const ir::Region &region, uint32_t phase, std::vector<ir::AxisId> &loops);
-    static bool same_map(const LoweredSegment &segment, const ir::Access &a, const ir::Access &b);
+    static bool same_map(const ir::Segment &segment, const ir::Access &a, const ir::Access &b);
 
     const ir::Kernel &kernel_;
     std::vector<Use> uses_;        // in program order

@@ -44,7 +44,7 @@ constexpr int64_t kMostCache = 32 << 20;
 class CpuScheduler {
 public:
     CpuScheduler(LoweredStep &step, const Target &target)
-        : step_(step), target_(target), kernel_(step.kernel) {}
+        : step_(step), target_(target), kernel_(std::move(step.kernel)) {}
 
     void run() {
         split_ = splits();

@@ -10,7 +10,7 @@
 /// One file a kind of device, which alone reads its limits: cpu.h.
 
 #include "ir/target.h"
-#include "passes/lower/lower_clusters.h"
+#include "passes/lower/lowered_step.h"
 
 namespace lz::passes {
 

@@ -9,7 +9,7 @@
 ///                                                       s = loop c: reduce add load partial(i0, c)
 ///                                                       store out(i0), s / n
 
-#include "passes/lower/lower_clusters.h"
+#include "passes/lower/lowered_step.h"
 
 namespace lz::passes {
 

@@ -1,5 +1,6 @@
 #include "passes/streams/assign_streams.h"
 
+#include "passes/lower/lower_clusters.h"
 #include "passes/streams/estimates.h"
 
 #include <algorithm>
@@ -15,6 +16,14 @@ using namespace ir;
 
 namespace {
 
+/// Where steps run, and when by the estimates.
+struct Schedule {
+    std::vector<uint32_t> stream;   // by step: the Assigner's number of it
+    std::vector<double> begin, end; // by step: seconds from the start; on one stream never decreasing
+
+    double seconds() const { return end.empty() ? 0 : *std::ranges::max_element(end); }
+};
+
 /// The two devices of a copy.
 struct Sides {
     Device from, to;
@@ -22,29 +31,26 @@ struct Sides {
 
 class Assigner {
 public:
-    Assigner(const Graph &graph, std::span<const LoweredStep> steps, const Dependences &dependences,
-             const Target &target)
-        : graph_(graph), steps_(steps), dependences_(dependences), target_(target) {}
+    Assigner(const Program &program, const Dependences &dependences, const Target &target)
+        : program_(program), steps_(program.steps), dependences_(dependences), target_(target) {}
 
-    Schedule take(Overlap overlap) {
+    Schedule find(Overlap overlap) {
         place_what_is_fixed();
         Schedule best = simulate(stream_);
         if (overlap == Overlap::Yes && overlap_is_possible())
             best = spread(std::move(best));
-        keep_used_streams(best);
-        best.peer_copies = std::move(peer_copies_);
         return best;
     }
+
+    StreamRef stream(uint32_t number) const { return streams_[number]; }
 
 private:
     static bool on_gpu(Device device) { return device.kind == DeviceKind::Cuda; }
 
-    Sides sides(const LoweredStep &step) const {
-        const auto device = [&](const LoweredBuffer &b) {
-            return b.staging != kNone ? kCpu : graph_.type(b.value).device;
-        };
-        return step.kind == StepKind::Copy ? Sides{device(step.operands[0]), device(step.operands[1])}
-                                           : Sides{step.device, step.device};
+    Sides sides(const Step &step) const {
+        if (step.kind != StepKind::Copy)
+            return {step.device, step.device};
+        return {program_.buffers[step.operands[0]].device, program_.buffers[step.operands[1]].device};
     }
 
     /// Whether streams of `who` can copy from and to memory of `whose`.
@@ -57,17 +63,17 @@ private:
         issued_.reserve(steps_.size());
         double host_seconds = 0;
         for (uint32_t s = 0; s < steps_.size(); ++s) {
-            const LoweredStep &step = steps_[s];
+            const Step &step = steps_[s];
+            const int32_t user = program_.draft.steps[s].user_stream;
             const Sides copy = sides(step);
-            const StreamRef unnamed = place(step, copy);
-            const bool named = step.stream != kNoStream && on_gpu(unnamed.device) &&
-                               unnamed.device == stream_owner(step) && unnamed.stream != kCopyPeerStream;
+            const StreamRef unnamed = place(step, user, copy);
+            const bool named = user != kNoStream && on_gpu(unnamed.device) &&
+                               unnamed.device == stream_owner(step, copy) &&
+                               unnamed.stream != kCopyPeerStream;
             if (unnamed.stream == kNoStream && !named)
                 free_.push_back(s);
-            if (!named && unnamed.stream == kCopyPeerStream)
-                peer_copies_.push_back({s, unnamed.device == copy.from ? copy.to : copy.from, step.stream});
             stream_.push_back(
-                stream_id({unnamed.device, named ? step.stream : std::max(unnamed.stream, kDefaultStream)}));
+                stream_id({unnamed.device, named ? user : std::max(unnamed.stream, kDefaultStream)}));
             const DeviceInfo &device = info_of(target_, unnamed.device);
             needs_.push_back(estimate(step, device, copy.from, copy.to));
             // The host issues the steps one after another.
@@ -77,30 +83,25 @@ private:
         }
     }
 
-    /// The device of the stream that the user named for the step. Pieces of a staged copy that the other
-    /// device makes run on a stream of ours.
-    Device stream_owner(const LoweredStep &step) const {
-        const Node *const node = step.node == kNone ? nullptr : &graph_.node(step.node);
-        if (!node || node->op != Op::Transfer)
-            return step.device;
-        const Device to = graph_.type(graph_.result(*node)).device;
-        return on_gpu(to) ? to : graph_.type(graph_.operands(*node)[0]).device;
+    /// The device of the stream that the user named for the step.
+    static Device stream_owner(const Step &step, const Sides &copy) {
+        return step.kind != StepKind::Copy ? step.device : on_gpu(copy.to) ? copy.to : copy.from;
     }
 
     /// The device whose stream runs the step, and which stream if the user named none: kNoStream where that
     /// is open.
-    StreamRef place(const LoweredStep &step, const Sides &copy) const {
+    StreamRef place(const Step &step, int32_t user, const Sides &copy) const {
         if (copy.from != copy.to) {
             if (!on_gpu(copy.from))
                 return {copy.to, kCopyInStream};
             if (!on_gpu(copy.to))
                 return {copy.from, kCopyOutStream};
-            if (step.stream != kNoStream && addresses(copy.to, copy.from))
+            if (user != kNoStream && addresses(copy.to, copy.from))
                 return {copy.to, kDefaultStream};
             return {addresses(copy.from, copy.to) ? copy.from : copy.to, kCopyPeerStream};
         }
         const bool work = step.kind == StepKind::Launch || step.kind == StepKind::Copy ||
-                          (step.kind == StepKind::Library && step.symbol != kWaitStream);
+                          (step.kind == StepKind::Library && !is_wait_stream(step));
         return {step.device, work && on_gpu(step.device) ? kNoStream : kDefaultStream};
     }
 
@@ -151,7 +152,7 @@ private:
     Schedule simulate(const std::vector<uint32_t> &streams) {
         find_successors();
         const auto n = static_cast<uint32_t>(steps_.size());
-        Schedule schedule{{}, streams, std::vector<double>(n), std::vector<double>(n), {}};
+        Schedule schedule{streams, std::vector<double>(n), std::vector<double>(n)};
         std::vector<uint32_t> next_on_stream(n, kNone), last(streams_.size(), kNone), missing(n);
         for (uint32_t s = 0; s < n; ++s) {
             missing[s] = static_cast<uint32_t>(dependences_.of(s).size());
@@ -329,28 +330,15 @@ private:
         return it->second;
     }
 
-    void keep_used_streams(Schedule &schedule) {
-        std::vector<uint32_t> number(streams_.size(), kNone);
-        for (uint32_t &stream : schedule.stream) {
-            uint32_t &id = number[stream];
-            if (id == kNone) {
-                id = static_cast<uint32_t>(schedule.streams.size());
-                schedule.streams.push_back(streams_[stream]);
-            }
-            stream = id;
-        }
-    }
-
-    const Graph &graph_;
-    std::span<const LoweredStep> steps_;
+    const Program &program_;
+    const std::vector<Step> &steps_;
     const Dependences &dependences_;
     const Target &target_;
     std::vector<StreamRef> streams_;
     std::map<int64_t, uint32_t> stream_ids_, compute_ids_;
     std::vector<std::array<uint32_t, kComputeStreams>> compute_;
-    std::vector<uint32_t> stream_; // by step: where it is, or would be on one compute stream
-    std::vector<uint32_t> free_;   // steps whose stream is open
-    std::vector<PeerCopy> peer_copies_;
+    std::vector<uint32_t> stream_;  // by step: where it is, or would be on one compute stream
+    std::vector<uint32_t> free_;    // steps whose stream is open
     std::vector<uint32_t> choices_; // by step: entry of `compute_`, or kNone
     std::vector<Need> needs_;       // by step
     std::vector<double> issued_;    // by step: when it can begin, as far as the host is concerned
@@ -359,21 +347,17 @@ private:
 
 } // namespace
 
-double Schedule::seconds() const {
-    return end.empty() ? 0 : *std::ranges::max_element(end);
-}
-
-Schedule assign_streams(const Graph &graph, std::span<const LoweredStep> steps,
-                        const Dependences &dependences, const Target &target, Overlap overlap) {
-    return Assigner(graph, steps, dependences, target).take(overlap);
-}
-
-void name_streams(std::span<LoweredStep> steps, const Schedule &schedule) {
-    for (size_t s = 0; s < steps.size(); ++s) {
-        const StreamRef stream = schedule.streams[schedule.stream[s]];
-        steps[s].device = stream.device;
-        steps[s].stream = stream.stream;
+void assign_streams(Program &program, const Dependences &dependences, const Target &target, Overlap overlap) {
+    Assigner assigner(program, dependences, target);
+    const Schedule schedule = assigner.find(overlap);
+    for (uint32_t s = 0; s < program.steps.size(); ++s) {
+        const StreamRef stream = assigner.stream(schedule.stream[s]);
+        program.steps[s].device = stream.device;
+        program.steps[s].stream = stream.stream;
+        program.draft.steps[s].begin = schedule.begin[s];
+        program.draft.steps[s].end = schedule.end[s];
     }
+    program.stage = Stage::Streamed;
 }
 
 } // namespace lz::passes

@@ -1,7 +1,9 @@
 #pragma once
 /// assign_streams: a stream of a device for each step.
 ///
-/// Property: the Schedule names the stream that runs each step, in the order of the steps.
+/// Property: each step has a device and a stream, and estimates of when it runs; on one stream they never go
+/// back. The order of the steps stays that of the recording, in which memory lives shortest and failures are
+/// told.
 ///  - What the user put on a stream is there, in order (S41); a transfer's stream is one of the GPU that it
 ///    copies to, or, to the host, of the one that it copies from. Where only the source of a copy between
 ///    GPUs may address the other, it makes the copy, and insert_syncs puts it in the order of the user's
@@ -19,38 +21,15 @@
 ///
 /// Without it independent work would run one after the other, and copies would hold up the work around them.
 /// It needs to know the steps (`lower_clusters`), and stands before `plan_memory` because what may share
-/// bytes depends on what may run at the same time. The order of the steps stays that of the recording, in
-/// which memory lives shortest and failures are told.
+/// bytes depends on what may run at the same time.
 
-#include "ir/stream.h"
+#include "ir/program/program.h"
 #include "ir/target.h"
 #include "passes/streams/dependences.h"
 
-#include <span>
-#include <vector>
+#include <cstdint>
 
 namespace lz::passes {
-
-/// A copy between two GPUs on a stream of ours, of the one that makes it: the work of both.
-struct PeerCopy {
-    uint32_t step;
-    ir::Device other; ///< the one of the two that does not make the copy
-    /// The user's stream of `other` that the copy was recorded on, where that GPU may not address the one
-    /// that is read; else kNoStream.
-    int32_t user = ir::kNoStream;
-};
-
-/// Where steps run, and when by the estimates.
-struct Schedule {
-    std::vector<ir::StreamRef> streams; ///< in use, each once
-    std::vector<uint32_t> stream;       ///< by step: index in `streams`
-    std::vector<double> begin, end;     ///< by step: seconds from the start; on one stream never decreasing
-    std::vector<PeerCopy> peer_copies;  ///< in the order of the steps
-    /// What more memory the work would need if it overlapped; 0 where it does, or where that is not why.
-    int64_t bytes_saved = 0;
-
-    double seconds() const;
-};
 
 /// Several compute streams are used when they save this part of the time that the work with open streams
 /// takes, and this many launches.
@@ -63,12 +42,9 @@ inline constexpr Worthwhile kWorthwhile;
 /// Whether unnamed work may be on several streams of a GPU.
 enum class Overlap : uint8_t { No, Yes };
 
-/// `dependences` are those of the steps by values.
-Schedule assign_streams(const ir::Graph &graph, std::span<const LoweredStep> steps,
-                        const Dependences &dependences, const ir::Target &target,
-                        Overlap overlap = Overlap::Yes);
-
-/// Writes each step's device and stream.
-void name_streams(std::span<LoweredStep> steps, const Schedule &schedule);
+/// Takes a Program at Stage::Lowered, or one at Stage::Streamed to give it other streams. `dependences` are
+/// its own (find_dependences).
+void assign_streams(ir::Program &program, const Dependences &dependences, const ir::Target &target,
+                    Overlap overlap = Overlap::Yes);
 
 } // namespace lz::passes

@@ -4,20 +4,17 @@
 /// A step comes after another when
 ///  - it reads what the other writes (a value, a block of staging memory),
 ///  - it overwrites what the other reads or writes (an update in place, the next piece in a staging block),
-///  - the user ordered an effect between them (order edges of the graph),
-///  - the memory plan gave it bytes that the other used before (MemoryPlan::reuses).
-/// `assign_streams` and `plan_memory` need the first three, before there is a plan; `insert_syncs` all of
-/// them.
+///  - the user ordered an effect between them (StepDraft::after),
+///  - plan_memory gave it bytes that the other used before (Draft::reuses).
+/// `assign_streams` and `plan_memory` need the first three, before buffers have memory; `insert_syncs` all of
+/// them. Nothing has to be ordered for buffers without bytes.
 
-#include "passes/lower/lower_clusters.h"
+#include "ir/program/program.h"
 
 #include <span>
 #include <vector>
 
 namespace lz::passes {
-
-struct MemoryPlan;
-struct Schedule;
 
 struct Dependence {
     uint32_t step;
@@ -38,12 +35,20 @@ private:
     std::vector<uint32_t> begin_{0};
 };
 
-/// By values, before streams and memory are known. Linear in the number of operands.
-Dependences find_dependences(const ir::Graph &graph, std::span<const LoweredStep> steps);
+/// The streams that steps are on, numbered by their first steps.
+struct StreamNumbers {
+    explicit StreamNumbers(const ir::Program &program);
 
-/// By buffers of the plan. Of the steps that touched a buffer on one stream only the last is there: the
-/// stream orders the others.
-Dependences find_dependences(const ir::Graph &graph, std::span<const LoweredStep> steps,
-                             const MemoryPlan &plan, const Schedule &schedule);
+    std::vector<ir::StreamRef> streams;
+    std::vector<uint32_t> of; ///< by step
+};
+
+/// Before plan_memory, of symbolic buffers and whatever streams steps are on. Linear in the number of
+/// operands.
+Dependences find_dependences(const ir::Program &program);
+
+/// At Stage::Planned. Of the steps that touched a buffer on one stream only the last is there: the stream
+/// orders the others.
+Dependences find_dependences(const ir::Program &program, const StreamNumbers &streams);
 
 } // namespace lz::passes

@@ -1,5 +1,7 @@
 #include "passes/streams/estimates.h"
 
+#include "passes/lower/lower_clusters.h"
+
 #include <algorithm>
 
 namespace lz::passes {
@@ -12,7 +14,7 @@ const DeviceInfo &info_of(const Target &target, Device device) {
     return found ? *found : kUnknown;
 }
 
-Need estimate(const LoweredStep &step, const DeviceInfo &device, Device from, Device to) {
+Need estimate(const Step &step, const DeviceInfo &device, Device from, Device to) {
     switch (step.kind) {
     case StepKind::RecordEvent:
     case StepKind::WaitEvent:
@@ -29,15 +31,14 @@ Need estimate(const LoweredStep &step, const DeviceInfo &device, Device from, De
         }
         break;
     case StepKind::Library:
-        if (step.symbol == kWaitStream)
+        if (is_wait_stream(step))
             return {};
         break;
     default:
         break;
     }
-    const double whole =
-        std::max(static_cast<double>(step.bytes_read + step.bytes_written) / device.memory_bandwidth,
-                 static_cast<double>(step.flops) / device.flops);
+    const double whole = std::max(static_cast<double>(step.bytes) / device.memory_bandwidth,
+                                  static_cast<double>(step.flops) / device.flops);
     if (device.device == kCpu || whole >= device.wave_seconds)
         return {whole, 1, Unit::Compute};
     return {device.wave_seconds, whole / device.wave_seconds, Unit::Compute};

@@ -7,8 +7,8 @@
 /// bandwidth and its operations at the rate, or, where that is less than DeviceInfo::wave_seconds, a part of
 /// it for that long. So two kernels that each fill the device gain nothing by overlapping, and small ones do.
 
+#include "ir/program/program.h"
 #include "ir/target.h"
-#include "passes/lower/lower_clusters.h"
 
 #include <span>
 #include <vector>
@@ -36,7 +36,7 @@ struct Need {
 };
 
 /// Of a step on a stream of `device`. `from` and `to` are the two sides of a copy.
-Need estimate(const LoweredStep &step, const ir::DeviceInfo &device, ir::Device from = ir::kCpu,
+Need estimate(const ir::Step &step, const ir::DeviceInfo &device, ir::Device from = ir::kCpu,
               ir::Device to = ir::kCpu);
 
 /// When steps run that are given in the order of their moments: each as soon as its engine has room, and not

@@ -23,14 +23,6 @@ void verify_after(std::string_view pass, const ir::Graph &graph) {
     naming(pass, [&] { ir::verify(graph); });
 }
 
-void verify_after(std::string_view pass, std::span<const LoweredStep> steps) {
-    naming(pass, [&] {
-        for (const LoweredStep &step : steps)
-            if (step.kind == ir::StepKind::Launch)
-                ir::verify(step.kernel);
-    });
-}
-
 void verify_after(std::string_view pass, const ir::Program &program) {
     naming(pass, [&] { ir::verify(program); });
 }

@@ -40,7 +40,7 @@ struct Fields {
         visit(d.index);
     }
     void operator()(BufferDesc &b) {
-        visit.choose(b.kind, 3);
+        visit.choose(b.kind, 6);
         visit(b.index);
         visit(b.offset);
         visit(b.arena);
@@ -92,8 +92,45 @@ struct Fields {
         each(s.recorded);
         visit(s.label);
     }
+    void operator()(double &seconds) {
+        auto bits = static_cast<int64_t>(seconds * 1e9);
+        visit(bits);
+        seconds = static_cast<double>(bits) * 1e-9;
+    }
+    void operator()(StepDraft &s) {
+        visit(s.user_stream);
+        for (BufferMode &mode : s.modes)
+            visit.choose(mode, 5);
+        each(s.after);
+        each(s.nodes);
+        visit(s.bytes_written);
+        (*this)(s.begin);
+        (*this)(s.end);
+        visit.choose(s.for_memory, 2);
+    }
+    void operator()(BufferDraft &b) {
+        visit(b.node);
+        visit(b.recorded);
+        visit.choose(b.donated, 2);
+        visit(b.heir);
+        visit(b.replaces);
+    }
+    void operator()(Draft &d) {
+        for (StepDraft &s : d.steps)
+            (*this)(s);
+        for (BufferDraft &b : d.buffers)
+            (*this)(b);
+        visit(d.bytes_saved);
+        for (Reuse &r : d.reuses) {
+            visit(r.before);
+            visit(r.after);
+        }
+        each(d.live_bytes);
+        visit(d.in_place_bytes);
+    }
     void operator()(Program &p) {
         visit(p.name);
+        visit.choose(p.stage, 5);
         for (Kernel &k : p.kernels)
             (*this)(k);
         for (BufferDesc &b : p.buffers)
@@ -106,6 +143,7 @@ struct Fields {
         visit(p.num_runtime_words);
         visit(p.num_events);
         each(p.notes);
+        (*this)(p.draft);
     }
 
     void operator()(Access &a) {
@@ -427,6 +465,74 @@ Program sample() {
 
 TEST(RoundTrip, EveryValueOfEveryFieldOfAProgram) {
     every_value_of_every_field(sample());
+}
+
+/// With a buffer of each kind that is symbolic, or, planned, with none.
+Program draft(Stage stage) {
+    constexpr Device cuda0{DeviceKind::Cuda, 0};
+    const bool planned = stage >= Stage::Planned;
+    Program p;
+    p.stage = stage;
+    p.num_runtime_words = 1;
+    const auto kind = [&](BufferKind symbol) { return planned ? BufferKind::Arena : symbol; };
+    p.buffers = {{.kind = BufferKind::Input, .bytes = 512, .device = cuda0, .value = 0},
+                 {.kind = kind(BufferKind::Value), .bytes = 512, .device = cuda0, .value = 1},
+                 {.kind = kind(BufferKind::Value), .bytes = 512, .device = cuda0, .value = 2},
+                 {.kind = kind(BufferKind::Scratch), .bytes = 64, .device = cuda0},
+                 {.kind = kind(BufferKind::Staging), .bytes = 512, .device = kCpu}};
+    p.draft.buffers = {{.donated = true, .heir = 0}, {.node = 3, .recorded = 2}, {.replaces = 1}, {}, {}};
+    if (planned) {
+        p.arenas = {{.device = cuda0, .home_device = cuda0, .bytes = 1024},
+                    {.pinned = true, .home = kCopyOutStream, .home_device = cuda0, .bytes = 512}};
+        p.buffers[4].arena = 1;
+        p.draft.live_bytes = {600, 512};
+        p.draft.reuses = {{0, 1}, {1, 2}};
+        p.draft.in_place_bytes = 512;
+    }
+    p.draft.bytes_saved = 4096;
+    const auto add = [&](StepKind kind, StepDraft draft) -> Step & {
+        Step &step = p.steps.emplace_back();
+        step.kind = kind;
+        step.device = cuda0;
+        step.stream = stage == Stage::Lowered ? kNoStream : kFirstUserStream;
+        step.bytes = 512;
+        if (stage != Stage::Lowered)
+            draft.end = 2e-6;
+        if (stage == Stage::Ordered)
+            draft.after.clear();
+        p.draft.steps.push_back(std::move(draft));
+        return step;
+    };
+    Step &library = add(StepKind::Library, {.user_stream = 9,
+                                            .modes = {BufferMode::In, BufferMode::Out},
+                                            .nodes = {0, 3},
+                                            .bytes_written = 256});
+    library.symbol = "cumsum";
+    library.operands = {0, 1};
+    library.scratch = 3;
+    Step &update = add(StepKind::Library, {.modes = {BufferMode::InOut}, .after = {0}});
+    update.symbol = "update";
+    update.operands = {2};
+    Step &copy = add(StepKind::Copy, {.after = {0, 1}});
+    copy.operands = {2, 4};
+    copy.copy.bytes = 512;
+    Step &callback = add(StepKind::HostCallback, {.modes = {BufferMode::In}, .after = {2}});
+    callback.operands = {1};
+    callback.effect = {0, {{0, 1}}};
+    if (stage == Stage::Ordered) {
+        p.num_events = 1;
+        add(StepKind::RecordEvent, {}).event = 0;
+        add(StepKind::WaitEvent, {.for_memory = true}).event = 0;
+    }
+    p.results = {2};
+    return p;
+}
+
+TEST(RoundTrip, EveryValueOfEveryFieldOfAProgramAtEachStage) {
+    for (const Stage stage : {Stage::Lowered, Stage::Streamed, Stage::Planned, Stage::Ordered}) {
+        SCOPED_TRACE(name(stage));
+        every_value_of_every_field(draft(stage));
+    }
 }
 
 TEST(RoundTrip, EveryValueOfEveryFieldOfAKernel) {

@@ -27,9 +27,8 @@ DeviceInfo round_numbers() {
 }
 
 Need of_kernel(int64_t read, int64_t written, int64_t flops, const DeviceInfo &device = round_numbers()) {
-    LoweredStep step;
-    step.bytes_read = read;
-    step.bytes_written = written;
+    Step step;
+    step.bytes = read + written;
     step.flops = flops;
     return estimate(step, device);
 }
@@ -48,10 +47,10 @@ TEST(Estimates, AKernelNeedsTheDeviceOrAPartOfItForAWave) {
 }
 
 TEST(Estimates, CopiesHaveEnginesOfTheirOwn) {
-    LoweredStep copy;
+    Step copy;
     copy.kind = StepKind::Copy;
     copy.copy.bytes = 6;
-    copy.bytes_read = copy.bytes_written = 6;
+    copy.bytes = 12;
     const Device other{DeviceKind::Cuda, 1};
     const auto expect = [&](Device from, Device to, double seconds, Unit unit) {
         const Need need = estimate(copy, round_numbers(), from, to);
@@ -62,7 +61,7 @@ TEST(Estimates, CopiesHaveEnginesOfTheirOwn) {
     expect(kGpu, kCpu, 12, Unit::CopyOut);
     expect(kGpu, other, 24, Unit::CopyPeer);
     expect(kGpu, kGpu, 12, Unit::Compute);
-    LoweredStep event;
+    Step event;
     event.kind = StepKind::RecordEvent;
     EXPECT_EQ(estimate(event, round_numbers()).unit, Unit::None);
 }

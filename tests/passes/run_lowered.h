@@ -19,17 +19,19 @@ namespace lz::test {
 
 class LoweredRun {
 public:
-    /// `graph` is what `fuse` returned.
-    LoweredRun(const ir::Graph &graph, std::span<const ir::HostTensor> inputs) : graph_(graph) {
-        for (size_t i = 0; i < graph.params.size(); ++i)
-            memory_[graph.params[i].value] = inputs[i].bytes;
+    /// `graph` is what `fuse` returned, `program` what lower_clusters made of it.
+    LoweredRun(const ir::Graph &graph, const ir::Program &program, std::span<const ir::HostTensor> inputs)
+        : graph_(graph), program_(program) {
+        for (uint32_t i = 0; i < inputs.size(); ++i)
+            memory_[i] = inputs[i].bytes;
     }
 
-    std::vector<ir::HostTensor> run(std::span<const passes::LoweredStep> steps) {
-        for (const passes::LoweredStep &step : steps) {
+    std::vector<ir::HostTensor> run() {
+        for (uint32_t s = 0; s < program_.steps.size(); ++s) {
+            const ir::Step &step = program_.steps[s];
             written_.clear();
             if (step.kind == ir::StepKind::Launch)
-                for (const passes::LoweredSegment &segment : step.segments)
+                for (const ir::Segment &segment : step.segments)
                     launch(step, segment);
             else if (step.kind == ir::StepKind::Copy)
                 copy(step);
@@ -39,18 +41,19 @@ public:
                 library(step);
         }
         std::vector<ir::HostTensor> results;
-        for (const ir::ValueId r : graph_.results)
-            results.push_back({graph_.type(r), at(r)});
+        for (size_t r = 0; r < graph_.results.size(); ++r)
+            results.push_back({graph_.type(graph_.results[r]), at(program_.results[r])});
         return results;
     }
 
 private:
-    std::vector<std::byte> &at(ir::ValueId v) {
-        const auto it = memory_.find(v);
+    std::vector<std::byte> &at(uint32_t buffer) {
+        const auto it = memory_.find(buffer);
         if (it == memory_.end())
-            throw std::runtime_error("value " + std::to_string(v) + " is read before it is written");
+            throw std::runtime_error("buffer " + std::to_string(buffer) + " is read before it is written");
         return it->second;
     }
+    size_t bytes_of(uint32_t buffer) const { return static_cast<size_t>(program_.buffers[buffer].bytes); }
 
     int64_t word(uint32_t position) const { return graph_.runtime_words()[position]; }
 
@@ -69,30 +72,25 @@ private:
         return std::bit_cast<uint32_t>(rounded);
     }
 
-    void launch(const passes::LoweredStep &step, const passes::LoweredSegment &segment) {
+    void launch(const ir::Step &step, const ir::Segment &segment) {
+        const ir::Kernel &kernel = program_.kernels[step.kernel];
         std::vector<void *> buffers;
-        std::vector<std::vector<std::byte>> temps;
-        temps.reserve(segment.buffers.size());
-        for (const passes::LoweredBuffer &b : segment.buffers) {
-            if (b.mode == ir::BufferMode::In) {
-                buffers.push_back(at(b.value).data());
-            } else if (b.mode == ir::BufferMode::Worker) {
+        for (size_t k = 0; k < segment.buffers.size(); ++k) {
+            const uint32_t buffer = segment.buffers[k];
+            const ir::BufferMode mode = kernel.buffers[k].mode;
+            if (mode == ir::BufferMode::Worker) {
                 buffers.push_back(nullptr);
-            } else if (b.mode == ir::BufferMode::Out && !written_.insert(b.value).second) {
-                buffers.push_back(at(b.value).data()); // another part of it
+            } else if (mode == ir::BufferMode::In || !written_.insert(buffer).second) {
+                buffers.push_back(at(buffer).data()); // read, or another part of it
             } else {
                 // What is not written shows.
-                std::vector<std::byte> bytes(static_cast<size_t>(b.bytes) + 1, std::byte{0xa5});
-                if (b.mode == ir::BufferMode::InOut && b.bytes > 0)
-                    std::memcpy(bytes.data(), at(b.replaces).data(), static_cast<size_t>(b.bytes));
-                if (b.mode == ir::BufferMode::Temp) {
-                    temps.push_back(std::move(bytes));
-                    buffers.push_back(temps.back().data());
-                } else {
-                    bytes.pop_back();
-                    bytes.reserve(bytes.size() + 1);
-                    buffers.push_back((memory_[b.value] = std::move(bytes)).data());
-                }
+                std::vector<std::byte> bytes(bytes_of(buffer) + 1, std::byte{0xa5});
+                const uint32_t replaces = program_.draft.buffers[buffer].replaces;
+                if (mode == ir::BufferMode::InOut && bytes_of(buffer) > 0)
+                    std::memcpy(bytes.data(), at(replaces).data(), bytes_of(buffer));
+                bytes.pop_back();
+                bytes.reserve(bytes.size() + 1);
+                buffers.push_back((memory_[buffer] = std::move(bytes)).data());
             }
         }
         std::vector<int64_t> args;
@@ -102,9 +100,9 @@ private:
         for (const ir::ScalarSpec &s : segment.scalars)
             scalars.push_back(scalar(s));
         std::vector<std::byte> worker(static_cast<size_t>(step.worker_bytes) + 64);
-        std::vector<ir::Fault> faults(step.kernel->instrs.size()); // enough for its checks
+        std::vector<ir::Fault> faults(kernel.instrs.size()); // enough for its checks
         ir::KernelFrame frame{buffers.data(), args.data(), scalars.data(), faults.data()};
-        ir::interpret(step.kernel, frame, worker.data());
+        ir::interpret(kernel, frame, worker.data());
     }
 
     int64_t number(const ir::ArgSpec &a) const {
@@ -114,15 +112,15 @@ private:
         return sum;
     }
 
-    void copy(const passes::LoweredStep &step) {
-        const std::vector<std::byte> &from = at(step.operands[0].value);
+    void copy(const ir::Step &step) {
+        const std::vector<std::byte> &from = at(step.operands[0]);
         const int64_t begin = step.copy.from_begin + (step.ints.empty() ? 0 : number(step.ints[0]));
         if (begin < 0 || begin + step.copy.bytes > static_cast<int64_t>(from.size()))
             throw std::runtime_error("a copy reads past the end");
-        memory_[step.operands[1].value] = {from.begin() + begin, from.begin() + begin + step.copy.bytes};
+        memory_[step.operands[1]] = {from.begin() + begin, from.begin() + begin + step.copy.bytes};
     }
 
-    void library(const passes::LoweredStep &step) {
+    void library(const ir::Step &step) {
         const ir::Node &node = graph_.node(step.node);
         ir::GraphBuilder b;
         std::vector<ir::ValueId> operands;
@@ -130,7 +128,7 @@ private:
         for (size_t i = 0; i < node.operand_count; ++i) {
             const ir::TensorType &type = graph_.type(graph_.operands(node)[i]);
             operands.push_back(b.param(type, "x" + std::to_string(i)));
-            inputs.push_back({type, at(step.operands[i].value)});
+            inputs.push_back({type, at(step.operands[i])});
             if (node.op == ir::Op::Scatter && i == 1)
                 inputs.back().bytes = repeated(step, type, inputs.back().bytes);
         }
@@ -139,16 +137,15 @@ private:
         for (uint32_t k = 0; k < node.result_count; ++k)
             b.graph().results.push_back(first + k);
         const auto results = ir::interpret(b.graph(), inputs);
-        for (uint32_t k = 0; k < node.result_count; ++k)
-            memory_[graph_.result(node, k)] = results[k].bytes;
+        for (uint32_t k = 0; k < node.result_count; ++k) // operands first
+            memory_[step.operands[node.operand_count + k]] = results[k].bytes;
     }
 
-    void concat(const passes::LoweredStep &step) {
-        const passes::LoweredBuffer &out = step.operands.back();
-        memory_[out.value].resize(static_cast<size_t>(out.bytes));
+    void concat(const ir::Step &step) {
+        memory_[step.operands.back()].resize(bytes_of(step.operands.back()));
         std::vector<std::byte *> buffers;
-        for (const passes::LoweredBuffer &b : step.operands)
-            buffers.push_back(at(b.value).data());
+        for (const uint32_t buffer : step.operands)
+            buffers.push_back(at(buffer).data());
         std::vector<int64_t> ints;
         for (const ir::ArgSpec &spec : step.ints)
             ints.push_back(number(spec));
@@ -156,7 +153,7 @@ private:
     }
 
     /// The index of a scatter from what the library is given, by its strides.
-    static std::vector<std::byte> repeated(const passes::LoweredStep &step, const ir::TensorType &type,
+    static std::vector<std::byte> repeated(const ir::Step &step, const ir::TensorType &type,
                                            const std::vector<std::byte> &bytes) {
         const auto integer = [&](size_t i) { return step.ints[i].constant; };
         int64_t inner = 1, along = type.shape[static_cast<int>(integer(2))];
@@ -173,8 +170,9 @@ private:
     }
 
     const ir::Graph &graph_;
-    std::map<ir::ValueId, std::vector<std::byte>> memory_;
-    std::set<ir::ValueId> written_; // by the step at hand
+    const ir::Program &program_;
+    std::map<uint32_t, std::vector<std::byte>> memory_; // by buffer
+    std::set<uint32_t> written_;                        // by the step at hand
 };
 
 /// Fuses (or not), lowers, verifies and runs.
@@ -184,13 +182,11 @@ inline std::vector<ir::HostTensor> run_lowered(const ir::Graph &graph, std::span
     target.modes.fuse = fuse;
     const ir::Graph fused = passes::fuse(graph, target);
     ir::verify(fused);
-    const auto steps = passes::lower_clusters(fused, target);
-    for (const passes::LoweredStep &step : steps)
-        if (step.kind == ir::StepKind::Launch)
-            ir::verify(step.kernel);
+    const ir::Program program = passes::lower_clusters(fused, target);
+    ir::verify(program);
     if (launches)
-        *launches = static_cast<int>(steps.size());
-    return LoweredRun(fused, inputs).run(steps);
+        *launches = static_cast<int>(program.steps.size());
+    return LoweredRun(fused, program, inputs).run();
 }
 
 } // namespace lz::test

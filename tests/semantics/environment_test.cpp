@@ -32,8 +32,8 @@ TEST(Child, DISABLED_Threads) {
 TEST(Environment, DumpsShowEveryStage) {
     const std::string output =
         run_child("LAZULI_DUMP=graph,passes,kernel,llvm,asm,program,explain,dot", "Softmax");
-    for (const char *part :
-         {"graph @main", "after-fuse", "kernel @", "define ", "program", "became", "digraph", "ret"})
+    for (const char *part : {"graph @main", "after-fuse", "after-plan-memory", "kernel @", "define ",
+                             "program", "became", "digraph", "ret"})
         EXPECT_NE(output.find(part), std::string::npos) << part << " is missing in\n"
                                                         << output.substr(0, 4000);
 }

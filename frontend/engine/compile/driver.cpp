@@ -10,7 +10,9 @@ namespace {
 
 void dump_pass(const Dumper &dumper, const passes::PassOutput &output) {
     const Dumps &wanted = dumper.wanted();
-    if (wanted.passes && output.graph && !output.program)
+    if (wanted.passes && output.program)
+        dumper.write(fmt::format("after-{}", output.pass), "lz", ir::print(*output.program));
+    else if (wanted.passes && output.graph)
         dumper.write(fmt::format("after-{}", output.pass), "lz",
                      ir::print(*output.graph, {.number_effects = true}));
     if (wanted.dot && output.pass == "fuse" && output.graph)

@@ -55,6 +55,7 @@ private:
             return b.donor >= 0 ? program_.buffers[static_cast<size_t>(b.donor)].index
                                 : layout_.num_params + b.index;
         case ir::BufferKind::Arena:
+        default: // a Program that runs has no others
             break;
         }
         return layout_.num_params + results_ + b.arena;

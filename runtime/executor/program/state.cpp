@@ -116,6 +116,8 @@ void LoadedProgram::State::bind(const ir::Program &program, const Layout &layout
             memory[b] =
                 buffer.bytes > 0 ? static_cast<char *>(arenas[buffer.arena]) + buffer.offset : nullptr;
             break;
+        default: // a Program that runs has no others
+            break;
         }
     }
     for (size_t p = 0; p < pointers.size(); ++p)

@@ -14,7 +14,7 @@ namespace {
 
 using namespace ir;
 
-std::vector<LoweredStep> lowered(std::string_view text, Graph &fused) {
+Program lowered(std::string_view text, Graph &fused) {
     const Target target = test_target(3);
     fused = fuse(parse_graph(text), target);
     return lower_clusters(fused, target);
@@ -22,57 +22,60 @@ std::vector<LoweredStep> lowered(std::string_view text, Graph &fused) {
 
 TEST(LowerClusters, ATransferIsACopyOnTheGpuThatIsReadElseOnTheOneThatIsWritten) {
     Graph g;
-    const auto steps = lowered("graph @g(%x: f32[64] @cpu, %y: f32[8,4] @cuda:1) {\n"
-                               "  %0 = transfer %x {to=cuda:0} : f32[64] @cuda:0 stream(9) loc(\"a.cpp\":1)\n"
-                               "  %1 = transfer %y {to=cpu} : f32[8,4] @cpu\n"
-                               "  %2 = transfer %y {to=cuda:2} : f32[8,4] @cuda:2\n"
-                               "  return %0, %1, %2\n}\n",
-                               g);
-    ASSERT_EQ(steps.size(), 3u);
+    const Program program =
+        lowered("graph @g(%x: f32[64] @cpu, %y: f32[8,4] @cuda:1) {\n"
+                "  %0 = transfer %x {to=cuda:0} : f32[64] @cuda:0 stream(9) loc(\"a.cpp\":1)\n"
+                "  %1 = transfer %y {to=cpu} : f32[8,4] @cpu\n"
+                "  %2 = transfer %y {to=cuda:2} : f32[8,4] @cuda:2\n"
+                "  return %0, %1, %2\n}\n",
+                g);
+    ASSERT_EQ(program.steps.size(), 3u);
     const std::pair<Device, const char *> expected[] = {
         {{DeviceKind::Cuda, 0}, "transfer: cpu to cuda:0"},
         {{DeviceKind::Cuda, 1}, "transfer: cuda:1 to cpu"},
         {{DeviceKind::Cuda, 1}, "transfer: cuda:1 to cuda:2"}};
-    for (size_t s = 0; s < steps.size(); ++s) {
-        const LoweredStep &step = steps[s];
+    for (size_t s = 0; s < program.steps.size(); ++s) {
+        const Step &step = program.steps[s];
+        const StepDraft &draft = program.draft.steps[s];
         EXPECT_EQ(step.kind, StepKind::Copy);
         EXPECT_EQ(step.device, expected[s].first);
         EXPECT_EQ(step.label, expected[s].second);
         ASSERT_EQ(step.operands.size(), 2u);
-        EXPECT_EQ(step.operands[0].value, g.operands(g.node(step.node))[0]);
-        EXPECT_EQ(step.operands[1].value, g.result(g.node(step.node)));
-        const int64_t bytes = g.type(step.operands[1].value).bytes();
-        EXPECT_EQ(step.operands[0].bytes, bytes);
-        EXPECT_EQ(step.bytes_read, bytes);
-        EXPECT_EQ(step.bytes_written, bytes);
+        const BufferDesc &from = program.buffers[step.operands[0]], &to = program.buffers[step.operands[1]];
+        EXPECT_EQ(from.value, g.operands(g.node(step.node))[0]);
+        EXPECT_EQ(to.value, g.result(g.node(step.node)));
+        const int64_t bytes = g.type(to.value).bytes();
+        EXPECT_EQ(from.bytes, bytes);
+        EXPECT_EQ(step.bytes, 2 * bytes);
+        EXPECT_EQ(draft.bytes_written, bytes);
         EXPECT_EQ(step.cost, 2 * bytes);
         EXPECT_EQ(step.flops, 0);
     }
-    EXPECT_EQ(steps[0].stream, 9);
-    EXPECT_EQ(steps[1].stream, kNoStream);
+    EXPECT_EQ(program.draft.steps[0].user_stream, 9);
+    EXPECT_EQ(program.draft.steps[1].user_stream, kNoStream);
 }
 
 TEST(LowerClusters, ViewsAreInMemoryBeforeTheyCross) {
     Graph g;
-    const auto steps = lowered("graph @g(%x: f32[8,4] @cuda:0) {\n"
-                               "  %0 = reshape %x : f32[32] @cuda:0\n"
-                               "  %1 = transfer %0 {to=cpu} : f32[32] @cpu\n"
-                               "  %2 = permute %x {axes=[1,0]} : f32[4,8] @cuda:0\n"
-                               "  %3 = transfer %2 {to=cpu} : f32[4,8] @cpu\n"
-                               "  return %1, %3\n}\n",
-                               g);
+    const Program program = lowered("graph @g(%x: f32[8,4] @cuda:0) {\n"
+                                    "  %0 = reshape %x : f32[32] @cuda:0\n"
+                                    "  %1 = transfer %0 {to=cpu} : f32[32] @cpu\n"
+                                    "  %2 = permute %x {axes=[1,0]} : f32[4,8] @cuda:0\n"
+                                    "  %3 = transfer %2 {to=cpu} : f32[4,8] @cpu\n"
+                                    "  return %1, %3\n}\n",
+                                    g);
     // A reshape of what is in memory is in memory; a transposed matrix is written first, on the GPU.
-    ASSERT_EQ(steps.size(), 3u);
-    EXPECT_EQ(steps[0].kind, StepKind::Copy);
-    EXPECT_EQ(steps[0].operands[0].value, g.params[0].value);
-    EXPECT_EQ(steps[1].kind, StepKind::Launch);
-    EXPECT_EQ(steps[1].device, (Device{DeviceKind::Cuda, 0}));
-    EXPECT_EQ(steps[2].kind, StepKind::Copy);
+    ASSERT_EQ(program.steps.size(), 3u);
+    EXPECT_EQ(program.steps[0].kind, StepKind::Copy);
+    EXPECT_EQ(program.steps[0].operands[0], 0u);
+    EXPECT_EQ(program.steps[1].kind, StepKind::Launch);
+    EXPECT_EQ(program.steps[1].device, (Device{DeviceKind::Cuda, 0}));
+    EXPECT_EQ(program.steps[2].kind, StepKind::Copy);
 }
 
 TEST(LowerClusters, OneRunOfWhatIsInMemoryIsCopiedFromThere) {
     Graph g;
-    const auto steps =
+    const Program program =
         lowered("graph @g(%x: f32[6,8,4] @cpu) {\n"
                 "  %0 = slice %x {starts=[3,2,0], sizes=[1,5,4], steps=[1,1,1]} : f32[1,5,4] @cpu\n"
                 "  %1 = reshape %0 : f32[20] @cpu\n"
@@ -87,39 +90,39 @@ TEST(LowerClusters, OneRunOfWhatIsInMemoryIsCopiedFromThere) {
                 "  return %3, %5, %7, %9\n}\n",
                 g);
     // Only what is no run, %4 and %6, is written first.
-    ASSERT_EQ(std::ranges::count(steps, StepKind::Launch, &LoweredStep::kind), 2);
-    const auto copy_of = [&](size_t result) -> const LoweredStep & {
-        return *std::ranges::find_if(steps, [&](const LoweredStep &s) {
-            return s.kind == StepKind::Copy && s.operands[1].value == g.results[result];
+    ASSERT_EQ(std::ranges::count(program.steps, StepKind::Launch, &Step::kind), 2);
+    const auto copy_of = [&](size_t result) -> const Step & {
+        return *std::ranges::find_if(program.steps, [&](const Step &s) {
+            return s.kind == StepKind::Copy && s.operands[1] == program.results[result];
         });
     };
-    const auto begin_of = [&](const LoweredStep &s) {
+    const auto begin_of = [&](const Step &s) {
         int64_t begin = s.copy.from_begin;
         for (const ArgSpec::Term &t : s.ints.at(0).terms)
             begin += t.coefficient * g.runtime_words()[t.word];
         return begin;
     };
-    EXPECT_EQ(copy_of(0).operands[0].value, g.params[0].value);
+    EXPECT_EQ(copy_of(0).operands[0], 0u);
     EXPECT_EQ(copy_of(0).copy.bytes, 8 * 4);
-    EXPECT_EQ(copy_of(0).bytes_read, 8 * 4);
+    EXPECT_EQ(copy_of(0).bytes, 2 * 8 * 4);
     EXPECT_EQ(begin_of(copy_of(0)), 4 * (3 * 32 + 2 * 4 + 4));
-    EXPECT_NE(copy_of(1).operands[0].value, g.params[0].value);
+    EXPECT_NE(copy_of(1).operands[0], 0u);
     EXPECT_TRUE(copy_of(1).ints.empty());
-    EXPECT_EQ(copy_of(3).operands[0].value, g.params[0].value);
+    EXPECT_EQ(copy_of(3).operands[0], 0u);
     EXPECT_EQ(begin_of(copy_of(3)), 4 * 5 * 32);
 }
 
 TEST(LowerClusters, EffectsKeepTheirDeviceStreamAndWord) {
     Graph g;
-    const auto steps = lowered("graph @g(%x: f32[4] @cuda:0) {\n"
-                               "  %0 = neg %x : f32[4] @cuda:0\n"
-                               "  !0 = record_event {device=cuda:0, event=7} stream(8)\n"
-                               "  !1 = wait_event {device=cuda:1, event=7} stream(9)\n"
-                               "  !2 = wait_stream {device=cuda:1, of=cuda:0, stream=8} stream(9)\n"
-                               "  !3 = host_callback %0 {device=cuda:0, callback=5}\n"
-                               "  return %0\n}\n",
-                               g);
-    ASSERT_EQ(steps.size(), 5u);
+    const Program program = lowered("graph @g(%x: f32[4] @cuda:0) {\n"
+                                    "  %0 = neg %x : f32[4] @cuda:0\n"
+                                    "  !0 = record_event {device=cuda:0, event=7} stream(8)\n"
+                                    "  !1 = wait_event {device=cuda:1, event=7} stream(9)\n"
+                                    "  !2 = wait_stream {device=cuda:1, of=cuda:0, stream=8} stream(9)\n"
+                                    "  !3 = host_callback %0 {device=cuda:0, callback=5}\n"
+                                    "  return %0\n}\n",
+                                    g);
+    ASSERT_EQ(program.steps.size(), 5u);
     struct Expected {
         StepKind kind;
         Device device;
@@ -131,13 +134,16 @@ TEST(LowerClusters, EffectsKeepTheirDeviceStreamAndWord) {
                                  {StepKind::Library, one, 9},
                                  {StepKind::HostCallback, zero, kNoStream}};
     size_t found = 0;
-    for (const LoweredStep &step : steps) {
+    for (size_t s = 0; s < program.steps.size(); ++s) {
+        const Step &step = program.steps[s];
+        const StepDraft &draft = program.draft.steps[s];
         if (step.kind == StepKind::Launch)
             continue;
         const Expected &e = expected[found++];
         EXPECT_EQ(step.kind, e.kind);
         EXPECT_EQ(step.device, e.device);
-        EXPECT_EQ(step.stream, e.stream);
+        EXPECT_EQ(step.stream, kNoStream);
+        EXPECT_EQ(draft.user_stream, e.stream);
         if (step.kind == StepKind::Library) {
             EXPECT_EQ(step.symbol, "wait_stream");
             ASSERT_EQ(step.ints.size(), 2u);
@@ -150,7 +156,7 @@ TEST(LowerClusters, EffectsKeepTheirDeviceStreamAndWord) {
         }
         if (step.kind == StepKind::HostCallback) {
             ASSERT_EQ(step.operands.size(), 1u);
-            EXPECT_EQ(step.operands[0].mode, BufferMode::In);
+            EXPECT_EQ(draft.modes, std::vector{BufferMode::In});
         }
     }
     EXPECT_EQ(found, 4u);
@@ -165,20 +171,21 @@ TEST(LowerClusters, AFunctionThatADeviceKindDoesNotHaveIsNamedBeforeAnythingRuns
         "cuda", [](std::string_view symbol) { return symbol == kScan.symbol ? &kScan : nullptr; }};
     Target target = cuda_test_target();
     target.devices[1].library = &kLibrary;
-    const auto steps_of = [&](const char *line) {
+    const auto lower = [&](const char *line) {
         return lower_clusters(
             fuse(parse_graph(std::string("graph @g(%x: f32[8,5] @cuda:0) {\n") + line + "  return %0\n}\n"),
                  target),
             target);
     };
-    const auto steps = steps_of("  %0 = cumsum %x {axis=1} : f32[8,5] @cuda:0\n");
-    ASSERT_EQ(steps.size(), 1u);
-    ASSERT_EQ(steps[0].operands.size(), 3u);
-    EXPECT_EQ(steps[0].operands[2].mode, BufferMode::Temp);
-    EXPECT_EQ(steps[0].operands[2].bytes, 5 * 8 * 132);
+    const Program program = lower("  %0 = cumsum %x {axis=1} : f32[8,5] @cuda:0\n");
+    ASSERT_EQ(program.steps.size(), 1u);
+    EXPECT_EQ(program.steps[0].operands.size(), 2u);
+    ASSERT_NE(program.steps[0].scratch, kNone);
+    EXPECT_EQ(program.buffers[program.steps[0].scratch].kind, BufferKind::Scratch);
+    EXPECT_EQ(program.buffers[program.steps[0].scratch].bytes, 5 * 8 * 132);
     try {
-        steps_of("  %0, %1 = sort %x {axis=1, descending=0} : f32[8,5] @cuda:0, i64[8,5] @cuda:0 "
-                 "loc(\"a.cpp\":7)\n");
+        lower("  %0, %1 = sort %x {axis=1, descending=0} : f32[8,5] @cuda:0, i64[8,5] @cuda:0 "
+              "loc(\"a.cpp\":7)\n");
         ADD_FAILURE() << "sort was lowered";
     } catch (const Failure &failure) {
         EXPECT_EQ(failure.kind(), ErrorKind::Compile);
@@ -198,13 +205,15 @@ TEST(LowerClusters, ProductsOnCudaDevicesAreCallsOfTheLibrary) {
     Target target = cuda_test_target();
     target.devices[1].library = &kLibrary;
     const auto ints_of = [&](const std::string &body) {
-        const auto steps = lower_clusters(fuse(parse_graph("graph @g(" + body + "}\n"), target), target);
+        const Program program = lower_clusters(fuse(parse_graph("graph @g(" + body + "}\n"), target), target);
         std::vector<int64_t> ints;
-        EXPECT_EQ(steps.size(), 1u);
-        EXPECT_EQ(steps[0].kind, StepKind::Library);
-        EXPECT_EQ(steps[0].symbol, "dot");
-        EXPECT_EQ(steps[0].operands.size(), 4u); // with its scratch
-        for (const ArgSpec &spec : steps[0].ints)
+        EXPECT_EQ(program.steps.size(), 1u);
+        const Step &step = program.steps[0];
+        EXPECT_EQ(step.kind, StepKind::Library);
+        EXPECT_EQ(step.symbol, "dot");
+        EXPECT_EQ(step.operands.size(), 3u);
+        EXPECT_NE(step.scratch, kNone);
+        for (const ArgSpec &spec : step.ints)
             ints.push_back(spec.constant);
         return ints;
     };

@@ -163,10 +163,10 @@ TEST(PlanMemory, ProgramsThatReuseMemoryGiveTheInterpretersResults) {
 TEST(PlanMemory, EveryReuseIsAnOrderEdge) {
     for (uint64_t seed = 0; seed < 200; ++seed) {
         PipelineObserver observer;
-        MemoryPlan plan;
+        Program plan;
         observer.after = [&](const PassOutput &output) {
-            if (output.plan)
-                plan = *output.plan;
+            if (output.pass == "plan-memory")
+                plan = *output.program;
         };
         const Program program = compile(random_program(seed), test_target(), &observer).program;
         const std::vector<Life> lives = lives_of(program);
@@ -174,7 +174,7 @@ TEST(PlanMemory, EveryReuseIsAnOrderEdge) {
         std::vector<std::vector<bool>> after(plan.buffers.size(), std::vector<bool>(plan.buffers.size()));
         for (size_t pass = 0; pass < plan.buffers.size(); ++pass) {
             bool changed = false;
-            for (const Reuse &reuse : plan.reuses)
+            for (const Reuse &reuse : plan.draft.reuses)
                 for (size_t b = 0; b < plan.buffers.size(); ++b)
                     if ((b == reuse.before || after[reuse.before][b]) && !after[reuse.after][b])
                         changed = after[reuse.after][b] = true;

@@ -1,0 +1,74 @@
+#pragma once
+/// What passes know of a Program that they are making, and hand to each other. The Program that runs has none
+/// of it.
+///
+/// A Program comes into being in stages. At each of them it is verified, printed and read back like any other
+/// (`verify(Program)` says what holds at which), so that a pass can be run by itself:
+///
+/// | stage      | after            | what holds |
+/// |------------|------------------|--------------------------------------------------------------------------|
+/// | `lowered`  | `lower_clusters` | Steps in order, kernels shared. Buffers but the inputs are symbolic: no
+/// | |            |                  | memory, but a value of the graph, scratch or a staging block. No
+/// streams.| | `streamed` | `assign_streams` | Each step has a device and a stream, and estimates of when it
+/// runs.      | | `planned`  | `plan_memory`    | No buffer is symbolic; who has whose bytes after whom is
+/// listed.         | | `ordered`  | `insert_syncs`   | Events order the streams. | | final      |
+/// `build_program`  | It runs: steps say which bytes they touch, and the draft is gone.        |
+
+#include "ir/kernel/kernel.h"
+#include "ir/stream.h"
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace lz::ir {
+
+/// The last of these passes that a Program has been through.
+enum class Stage : uint8_t { Lowered, Streamed, Planned, Ordered, Final };
+std::string_view name(Stage stage);
+
+struct StepDraft {
+    int32_t user_stream = kNoStream; ///< as Node::stream: where the user put it
+    std::vector<BufferMode> modes{}; ///< by operand, but of a Copy: In, Out or InOut
+    /// Earlier steps that come first because the user's effects are ordered. Until `ordered`, whose events
+    /// see to it.
+    std::vector<uint32_t> after{};
+    std::vector<NodeId> nodes{}; ///< of the graph, that are in it; none for a copy that plan_memory added
+    int64_t bytes_written = 0;   ///< of Step::bytes
+    double begin = 0, end = 0;   ///< from `streamed` on: when it runs by the estimates, in seconds
+    bool for_memory = false;     ///< an event's wait: only for bytes that are used again
+};
+
+struct BufferDraft {
+    // Value: the node that makes it, and its recorded index, for copies that plan_memory adds
+    NodeId node = kNone;
+    uint32_t recorded = kNone;
+    bool donated = false;  ///< Input: as Param::donated
+    uint32_t heir = kNone; ///< Input: as Param::heir
+    /// The buffer whose contents this one has at first, because the step that writes it updates them in
+    /// place. Its memory is the same from `planned` on, where plan_memory has added a copy if it could not
+    /// be.
+    uint32_t replaces = kNone;
+};
+
+/// All steps that touch `before` come before the first that touches `after`: it has some of the same bytes.
+struct Reuse {
+    uint32_t before, after; ///< buffers
+    friend bool operator==(const Reuse &, const Reuse &) = default;
+};
+
+struct Draft {
+    std::vector<StepDraft> steps;     ///< by step
+    std::vector<BufferDraft> buffers; ///< by buffer
+    /// Set by fit_memory: what more memory the work would need if it overlapped. 0 where it does, or where
+    /// that is not why.
+    int64_t bytes_saved = 0;
+    // From `planned` on
+    std::vector<Reuse> reuses;
+    /// By arena: what would be needed at the worst moment if intermediates could be moved freely: no plan is
+    /// smaller.
+    std::vector<int64_t> live_bytes;
+    int64_t in_place_bytes = 0; ///< of outputs written over a dying input
+};
+
+} // namespace lz::ir

@@ -1,0 +1,67 @@
+#pragma once
+/// Inputs whose memory results may take over. Input k is buffer k.
+
+#include "ir/program/program.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace lz::passes {
+
+/// Calls f(input) for the others that share the memory of one.
+template <class F>
+void for_others_in_memory(const ir::Program &program, uint32_t input, F &&f) {
+    const int32_t storage = program.buffers[input].storage;
+    if (storage < 0)
+        return;
+    for (uint32_t k = 0; k < program.buffers.size() && program.buffers[k].kind == ir::BufferKind::Input; ++k)
+        if (k != input && program.buffers[k].storage == storage)
+            f(k);
+}
+
+/// Each may be taken once: by any result, or by its heir alone.
+class Donors {
+public:
+    explicit Donors(const ir::Program &program)
+        : program_(program), left_to_(program.results.size(), ir::kNone) {}
+
+    void add(uint32_t input) {
+        if (const uint32_t heir = heir_of(input); heir == ir::kNone)
+            for_any_.push_back(input);
+        else
+            left_to_[heir] = input;
+    }
+    void remove(uint32_t input) {
+        if (const uint32_t heir = heir_of(input); heir == ir::kNone)
+            std::erase(for_any_, input);
+        else
+            left_to_[heir] = ir::kNone;
+    }
+    bool may_take(uint32_t result, uint32_t input) const {
+        return left_to_[result] == input || std::ranges::find(for_any_, input) != for_any_.end();
+    }
+    /// The first input of the size of `buffer` for which `f` holds whose memory the result may take, or
+    /// kNone.
+    template <class F>
+    uint32_t find_if(uint32_t result, uint32_t buffer, F &&f) const {
+        const ir::BufferDesc &wanted = program_.buffers[buffer];
+        const auto fits = [&](uint32_t k) {
+            return program_.buffers[k].bytes == wanted.bytes && program_.buffers[k].device == wanted.device &&
+                   f(k);
+        };
+        if (left_to_[result] != ir::kNone && fits(left_to_[result]))
+            return left_to_[result];
+        const auto found = std::ranges::find_if(for_any_, fits);
+        return found == for_any_.end() ? ir::kNone : *found;
+    }
+
+private:
+    uint32_t heir_of(uint32_t input) const { return program_.draft.buffers[input].heir; }
+
+    const ir::Program &program_;
+    std::vector<uint32_t> for_any_;
+    std::vector<uint32_t> left_to_; // by result: the input whose memory it alone may take
+};
+
+} // namespace lz::passes
