@@ -3,11 +3,14 @@
 //   lz-opt in.lz --passes=check-devices,simplify,fuse --print-after-all
 //   lz-opt in.lz --passes=fuse,lower-clusters,assign-streams > p.lz; lz-opt p.lz --passes=plan-memory
 //   lz-opt in.lz --to=program          (the whole pipeline)
+//   lz-opt in.lz --to=cuda --arch=sm_90 (CUDA C++ of the kernels of GPUs)
 //   lz-opt in.lz --run=check           (compiled against the interpreter)
 
 #include "lz_opt_run.h"
 
 #include "codegen/compiler.h"
+#include "codegen/cuda/compiler.h"
+#include "codegen/cuda/source.h"
 #include "ir/diagnostic.h"
 #include "ir/kernel/kernel.h"
 #include "ir/program/program.h"
@@ -17,10 +20,12 @@
 #include "passes/pipeline.h"
 #include "passes/verify/verify_schedule.h"
 #include "runtime/api/parallel.h"
+#include "runtime/cuda/libraries.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -28,6 +33,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <memory>
 #include <sstream>
 
 namespace lz::tools {
@@ -41,6 +47,7 @@ struct Options {
     std::string to;
     std::string run;
     std::string target;
+    std::string arch;
     std::string devices;
     std::vector<std::string> peers;
     std::string transfer = "explicit";
@@ -50,6 +57,11 @@ struct Options {
     bool no_fuse = false;
     bool no_locations = false;
 };
+
+/// Whether GPUs are CUDA devices; else they are virtual ones.
+bool for_cuda(const Options &options) {
+    return options.to == "cuda" || options.to == "ptx" || !options.arch.empty();
+}
 
 PrintOptions print_options(const Options &options) {
     return {.locations = !options.no_locations};
@@ -120,19 +132,34 @@ void add_peers(Target &target, std::string_view pair) {
         target.devices[static_cast<size_t>(b) + 1].peers.push_back(static_cast<uint8_t>(a));
 }
 
+/// `sm_90`.
+int sm_of(const Options &options) {
+    const int sm = options.arch.empty()              ? CudaLimits{}.sm
+                   : options.arch.starts_with("sm_") ? small_number(std::string_view(options.arch).substr(3))
+                                                     : -1;
+    if (sm < 0)
+        bad_option("arch", options.arch, "sm_90 or another architecture of CUDA devices");
+    return sm;
+}
+
 /// What this machine is, or the fixed target of tests. Running needs code for this machine.
 Target make_target(const Options &options) {
     const bool runs = options.run == "compiled" || options.run == "check";
-    Target target = test_target(number_of_gpus(options));
-    for (DeviceInfo &device : target.devices) // GPUs here are virtual ones
+    const int gpus = number_of_gpus(options);
+    Target target = for_cuda(options) ? cuda_test_target(std::max(gpus, 1)) : test_target(gpus);
+    for (DeviceInfo &device : target.devices) {
         device.library = &runtime::cpu_library();
+        if (device.runs_cuda())
+            device.cuda().sm = sm_of(options);
+    }
     for (const std::string &pair : options.peers)
         add_peers(target, pair);
     target.modes.transfer =
         options.transfer == "automatic" ? TransferMode::Automatic : TransferMode::Explicit;
     if (options.target.empty() ? runs : options.target == "host") {
         for (DeviceInfo &device : target.devices)
-            device.cpu().isa = codegen::host_isa();
+            if (!device.runs_cuda())
+                device.cpu().isa = codegen::host_isa();
         target.set_threads(runtime::num_threads());
     }
     target.modes.fuse = !options.no_fuse;
@@ -263,6 +290,36 @@ private:
     passes::PipelineObserver observer_;
 };
 
+/// What runs on CUDA devices.
+void print_cuda(const Program &program, const Options &options) {
+    std::unique_ptr<codegen::Compiler> compiler;
+    if (options.to == "ptx") {
+        runtime::cuda::Library driver; // NVRTC of any version: nobody loads what it makes
+        driver.version = 13000;
+        const runtime::cuda::Library nvrtc =
+            runtime::cuda::open_nvrtc(runtime::cuda::Search::from_environment(), driver);
+        if (!nvrtc)
+            throw Failure(ErrorKind::Compile, "--to=ptx needs NVRTC. " + nvrtc.missing);
+        compiler = codegen::make_cuda_compiler(codegen::load_nvrtc(nvrtc.handle), sm_of(options), {},
+                                               codegen::CudaCode::Ptx);
+    }
+    for (Kernel kernel : program.kernels) {
+        if (std::ranges::none_of(kernel.phases, [](const Phase &phase) {
+                return std::holds_alternative<CudaSchedule>(phase.schedule);
+            })) {
+            std::cout << "// kernel " << kernel.name << " does not run on a CUDA device\n";
+            continue;
+        }
+        expand_math(kernel);
+        if (!compiler) {
+            std::cout << codegen::cuda::make_source(kernel).text;
+            continue;
+        }
+        const CompiledKernel compiled = compiler->compile(kernel);
+        std::cout << reinterpret_cast<const char *>(compiled.object.data()); // it ends in a zero
+    }
+}
+
 void print_program_as(const Program &program, const Target &target, const Options &options) {
     if (options.to == "program" || options.to.empty()) {
         std::cout << print(program, print_options(options));
@@ -272,6 +329,8 @@ void print_program_as(const Program &program, const Target &target, const Option
     } else if (options.to == "kernel") {
         for (const Kernel &kernel : program.kernels)
             std::cout << print(kernel, print_options(options));
+    } else if (options.to == "cuda" || options.to == "ptx") {
+        print_cuda(program, options);
     } else {
         for (Kernel kernel : program.kernels) {
             expand_math(kernel);
@@ -337,6 +396,11 @@ void process_program(const std::string &text, const Options &options) {
     print_module(module, target, options);
 }
 
+/// Whether the form is made of a kernel alone.
+bool is_code(const std::string &form) {
+    return form == "llvm" || form == "asm" || form == "cuda" || form == "ptx";
+}
+
 /// Kernels and Programs have no data to run on, kernels no passes, and not all of the other forms.
 void check_options(const Options &options, std::string_view block) {
     const auto refuse = [&](std::string_view option, std::string_view what) {
@@ -357,6 +421,11 @@ void process(const Options &options) {
     if (!options.run.empty() && !options.to.empty())
         throw Failure(ErrorKind::State, fmt::format("--to={} prints and --run={} runs: give one of the two.",
                                                     options.to, options.run));
+    if (!options.run.empty() && for_cuda(options))
+        throw Failure(ErrorKind::State, "--arch says what code is made for; --run runs on the host.");
+    if (for_cuda(options) && (options.to == "llvm" || options.to == "asm"))
+        throw Failure(ErrorKind::State,
+                      fmt::format("--to={} is made for CPUs; --arch is of CUDA devices.", options.to));
     const std::string text = read_input(options.input);
     const std::string block = first_block(text);
     if (block == "kernel" || block == "program")
@@ -364,7 +433,7 @@ void process(const Options &options) {
     if (block == "kernel") {
         const Kernel kernel = parse_kernel(text);
         verify(kernel);
-        if (options.to == "llvm" || options.to == "asm") {
+        if (is_code(options.to)) {
             Program program;
             program.kernels.push_back(kernel);
             print_program_as(program, make_target(options), options);
@@ -395,7 +464,8 @@ int main(int argc, char **argv) {
     app.add_option("--passes", options.passes, "passes, in order: " + lz::tools::pass_names())
         ->delimiter(',');
     app.add_option("--to", options.to, "the form to print; all but graph and dot go through the pipeline")
-        ->check(CLI::IsMember({"graph", "kernel", "llvm", "asm", "program", "dot", "explain"}));
+        ->check(
+            CLI::IsMember({"graph", "kernel", "llvm", "asm", "cuda", "ptx", "program", "dot", "explain"}));
     app.add_option("--run", options.run, "run it on the data in its text; check compares both ways")
         ->check(CLI::IsMember({"interpreter", "compiled", "check"}));
     app.add_option("--target", options.target,
@@ -403,6 +473,9 @@ int main(int argc, char **argv) {
                    "print and "
                    "host to run")
         ->check(CLI::IsMember({"test", "host"}));
+    app.add_option(
+        "--arch", options.arch,
+        "GPUs are CUDA devices of this architecture, sm_90 if only --to=cuda or ptx asks for them");
     app.add_option("--devices", options.devices, "the target's GPUs: cuda:4 for four, estimated as H200s");
     app.add_option("--peers", options.peers,
                    "GPUs with peer access, in pairs: 0-1 both ways, 2to3 of 2 to the memory of 3")

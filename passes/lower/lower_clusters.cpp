@@ -124,6 +124,24 @@ public:
         return true;
     }
 
+    /// Kernels whose segments are counted now: how a launch gets at so many is a part of them on some
+    /// devices.
+    void schedule_segments(const Target &target) {
+        for (Step &step : program_.steps) {
+            if (step.kind != StepKind::Launch || step.segments.size() == 1)
+                continue;
+            Kernel kernel = program_.kernels[step.kernel];
+            if (!passes::schedule_segments(kernel, step.segments.size(), target, step.device))
+                continue;
+            const auto [known, is_new] =
+                kernels_.try_emplace(cache_key(kernel), static_cast<uint32_t>(program_.kernels.size()));
+            if (is_new)
+                program_.kernels.push_back(std::move(kernel));
+            step.kernel = known->second;
+        }
+        drop_unused_kernels();
+    }
+
     uint32_t steps() const { return static_cast<uint32_t>(program_.steps.size()); }
 
     Program take() {
@@ -177,6 +195,22 @@ private:
         }
     }
 
+    void drop_unused_kernels() {
+        std::vector<uint32_t> number(program_.kernels.size(), kNone);
+        std::vector<Kernel> used;
+        for (Step &step : program_.steps) {
+            if (step.kind != StepKind::Launch)
+                continue;
+            uint32_t &kernel = number[step.kernel];
+            if (kernel == kNone) {
+                kernel = static_cast<uint32_t>(used.size());
+                used.push_back(std::move(program_.kernels[step.kernel]));
+            }
+            step.kernel = kernel;
+        }
+        program_.kernels = std::move(used);
+    }
+
     void order_effects() {
         std::vector<uint32_t> step_of(graph_.nodes().size(), kNone); // so far
         for (uint32_t s = 0; s < steps(); ++s) {
@@ -221,6 +255,7 @@ public:
                 add(std::move(*step), own >= 0);
             first = end;
         }
+        program_.schedule_segments(target_);
         return program_.take();
     }
 

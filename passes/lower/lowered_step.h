@@ -31,7 +31,7 @@ struct LoweredSegment {
     std::vector<LoweredBuffer> buffers; ///< one a Kernel buffer
     std::vector<ir::ArgSpec> args;      ///< one a Kernel argument
     std::vector<ir::ScalarSpec> scalars;
-    std::vector<int64_t> items; ///< work items of each phase, on devices that run CPU code
+    std::vector<int64_t> items; ///< work items of each phase
     std::vector<bool> absent;   ///< phases in which the segment has nothing to do; empty: none
 };
 

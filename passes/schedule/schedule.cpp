@@ -1,16 +1,27 @@
 #include "passes/schedule/schedule.h"
 
 #include "passes/schedule/cpu.h"
+#include "passes/schedule/cuda.h"
 
 namespace lz::passes {
 
 void schedule(LoweredStep &step, const ir::Target &target) {
-    if (step.kind == ir::StepKind::Launch)
+    if (step.kind != ir::StepKind::Launch)
+        return;
+    if (const ir::DeviceInfo &device = target.device(step.device); device.runs_cuda())
+        schedule_cuda(step, device.cuda());
+    else
         schedule_cpu(step, target);
 }
 
-RowLimits row_limits(const ir::Target &, ir::Device) {
-    return cpu_row_limits();
+bool schedule_segments(ir::Kernel &kernel, size_t segments, const ir::Target &target, ir::Device device) {
+    const ir::DeviceInfo &info = target.device(device);
+    return info.runs_cuda() && choose_segment_tier(kernel, segments, info.cuda());
+}
+
+RowLimits row_limits(const ir::Target &target, ir::Device device) {
+    const ir::DeviceInfo *info = target.find(device);
+    return info && info->runs_cuda() ? cuda_row_limits(info->cuda()) : cpu_row_limits();
 }
 
 } // namespace lz::passes

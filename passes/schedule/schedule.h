@@ -7,7 +7,7 @@
 /// steps with equal kernels are shared or merged, because a schedule is part of what must be equal. Without
 /// it bodies would have to know the limits of a device, and each kind of device its own bodies.
 ///
-/// One file a kind of device, which alone reads its limits: cpu.h.
+/// One file a kind of device, which alone reads its limits: cpu.h, cuda.h.
 
 #include "ir/target.h"
 #include "passes/lower/lowered_step.h"
@@ -16,6 +16,10 @@ namespace lz::passes {
 
 /// Schedules the kernel of a step; steps of other kinds are left alone.
 void schedule(LoweredStep &step, const ir::Target &target);
+
+/// How a launch of the kernel gets at so many segments, when steps with equal kernels have been merged.
+/// Whether that changed the kernel.
+bool schedule_segments(ir::Kernel &kernel, size_t segments, const ir::Target &target, ir::Device device);
 
 /// Which rows a kernel takes whole, each row by one worker or block of threads. `fuse` asks, because what
 /// follows the reduction of a row that is shared needs a kernel of its own.

@@ -1,4 +1,4 @@
-#include "kernel_run.h"
+#include "tests/support/kernel_run.h"
 
 #include <gtest/gtest.h>
 

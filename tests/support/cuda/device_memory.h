@@ -53,21 +53,27 @@ public:
         std::vector<unsigned char> parameters(k.parameter_bytes);
         size_t i = 0;
         (std::memcpy(parameters.data() + k.parameters.at(i++).at, &arguments, sizeof arguments), ...);
+        return launch(kernel, grid, block, memory, parameters);
+    }
+    /// The same with parameters as they lie in memory.
+    ptx::Counts launch(const std::string &kernel, ptx::Dim grid, ptx::Dim block, DeviceMemory &memory,
+                       const std::vector<unsigned char> &parameters) {
         ptx::Launch launch;
         launch.grid = grid;
         launch.block = block;
         launch.parameters = parameters;
         launch.seed = seed;
-        launch.max_instructions = 5'000'000;
+        launch.max_instructions = max_instructions;
         launch.dynamic_shared = dynamic_shared;
         launch.find = [&](uint64_t address, ptx::Range &range) {
             return find_variable(address, range) || memory.find(address, range);
         };
-        return ptx::run(k, launch);
+        return ptx::run(module_.kernels.at(kernel), launch);
     }
     const ptx::Module &module() const { return module_; }
 
     uint64_t seed = 1;
+    uint64_t max_instructions = 5'000'000; ///< of a warp
     uint32_t dynamic_shared = 0;
 
 private:

@@ -21,6 +21,7 @@ struct Nvrtc {
     int (*ptx_size)(Program, size_t *) = nullptr;
     int (*ptx)(Program, char *) = nullptr;
     int (*destroy)(Program *) = nullptr;
+    void *library = nullptr;
     std::string missing;
 
     Nvrtc() {
@@ -36,7 +37,6 @@ struct Nvrtc {
         for (const std::string &folder : folders)
             for (const char *name : {"libnvrtc.so.13", "libnvrtc.so.12"})
                 names.push_back(folder + name);
-        void *library = nullptr;
         for (const std::string &name : names)
             if ((library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)))
                 break;
@@ -69,6 +69,10 @@ const Nvrtc &nvrtc() {
 
 const std::string &why_no_nvrtc() {
     return nvrtc().missing;
+}
+
+void *nvrtc_library() {
+    return nvrtc().library;
 }
 
 std::string compile_to_ptx(std::string_view source) {

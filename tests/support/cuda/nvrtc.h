@@ -10,6 +10,9 @@ namespace lz::test {
 /// /usr/local/cuda and where the loader looks.
 const std::string &why_no_nvrtc();
 
+/// The library, as dlopen gave it; null where there is none.
+void *nvrtc_library();
+
 /// PTX of compute_90 with the flags that the engine uses. Throws std::runtime_error with the compiler's log.
 std::string compile_to_ptx(std::string_view source);
 

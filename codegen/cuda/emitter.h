@@ -1,0 +1,196 @@
+#pragma once
+/// Emits one phase. For this folder alone.
+///
+/// Values of the kernel become constants of the C++ text, `v12`; leaves, and what is written elsewhere (an
+/// element of a packet), are expressions that stand where they are used. Threads of a block take a phase's
+/// grid as its CudaShape says: points.cpp, rows.cpp, tiles.cpp, product.cpp. What they share is here.
+
+#include "codegen/cuda/source.h"
+#include "codegen/cuda/types.h"
+#include "codegen/cuda/writer.h"
+
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lz::codegen::cuda {
+
+/// Lanes of a fold are held by half a warp.
+inline constexpr int kFoldThreads = 16;
+
+/// The type in which a phase computes indices.
+inline std::string_view index_type_of(const ir::CudaSchedule &schedule) {
+    return schedule.index32 ? "int" : "long long";
+}
+
+/// What a function of a phase uses of the frame.
+struct Used {
+    std::set<uint16_t> buffers, args, scalars;
+    bool faults = false;
+};
+
+/// Which of the two functions of a phase that take packets.
+enum class Entry : uint8_t {
+    Only,    ///< there is one function
+    Aligned, ///< packets are accessed at once
+    Any,     ///< for the launches that the other one cannot have: short code before fast code
+};
+
+class PhaseEmitter {
+public:
+    PhaseEmitter(const ir::Kernel &kernel, size_t phase, Entry entry);
+
+    /// Writes the function's body, once.
+    void write();
+    /// Whether it takes packets, and a launch can see that they are aligned.
+    bool has_aligned_packets() const { return packets_ && alignable_; }
+    const std::vector<ir::LaunchAlignment> &alignments() const { return alignments_; }
+    const std::string &body() const { return w_.text(); }
+    const Used &used() const { return used_; }
+    uint32_t shared_bytes() const { return static_cast<uint32_t>(shared_bytes_); }
+
+    static std::string buffer_name(const ir::Kernel &kernel, uint16_t b);
+    static std::string arg_name(const ir::Kernel &kernel, ir::ArgId a);
+
+private:
+    // --- names (names.cpp)
+    std::string buffer(uint16_t b);
+    std::string arg(ir::ArgId a);
+    std::string extent(ir::AxisId axis) { return arg(kernel_.axes[axis].extent); }
+    std::string scalar(const ir::Instr &instr);
+    std::string fault(ir::KValue check);
+    std::string axis(ir::AxisId axis) const { return fmt::format("i{}", axis); }
+    /// The type in which indices are computed.
+    std::string_view index_type() const { return index_type_of(schedule_); }
+    /// The value as an expression that needs no parentheses.
+    std::string value(ir::KValue v);
+    /// An i64 value in the type of indices.
+    std::string index(ir::KValue v);
+    bool is_index(ir::KValue v) const { return schedule_.index32 && index_[v]; }
+    std::string value_type(ir::KValue v) const {
+        return is_index(v) ? "int" : std::string(c_type(kernel_.instrs[v].dtype));
+    }
+
+    // --- addresses (access.cpp)
+    /// The address of an element: `in0 + i0 * stride2 + i1`; `first` stands for the index on an axis.
+    std::string address(const ir::Access &access, ir::AxisId of = UINT8_MAX, const std::string &first = {});
+    std::string element(const ir::Access &access);
+    /// Whether neighbours along the axis are neighbours in memory, and all else of the address and its
+    /// predicate is known before an element is.
+    bool is_packet(const ir::Access &access, ir::AxisId axis) const;
+    bool moves_along(const ir::Access &access, ir::AxisId axis) const;
+    /// What has to be aligned for packets of the access along the axis, beginning at multiples of a packet.
+    /// False: nothing that a launch can see makes them aligned.
+    bool note_alignment(const ir::Access &access, ir::AxisId axis);
+
+    // --- what runs for each element (region.cpp)
+    bool has_loop(const ir::Region &region) const;
+    /// Whether the value changes along the axis. Everything in a loop does.
+    bool varies(ir::KValue v, ir::AxisId axis) const;
+    void write_region(const ir::Region &region);
+    void write_instr(ir::KValue v);
+    void write_value(ir::KValue v, const std::string &expression);
+    void write_loop(uint32_t loop);
+    /// A loop whose iterations one thread does in order, or all threads of a row do together.
+    void write_sequential(uint32_t loop);
+    void write_levels(const ir::Loop &loop, uint32_t id, int level, const std::string &begin,
+                      const std::string &end);
+    bool is_dead(ir::KValue v) const { return uses_[v] == 0 && !has_effect(v); }
+    bool has_effect(ir::KValue v) const;
+
+    // --- packets (packet.cpp): neighbours along an axis
+    struct Packet {
+        ir::AxisId axis;
+        int width;              ///< elements
+        std::string first, end; ///< index of the first element, and where the axis ends
+        bool whole = false;     ///< all elements are there
+    };
+    /// The packet accesses of a region: loads and stores.
+    struct PacketAccesses {
+        std::vector<ir::KValue> loads, stores;
+    };
+    PacketAccesses packet_accesses(const ir::Region &region, ir::AxisId axis) const;
+    /// Loads that nothing else of the region has to precede.
+    std::vector<ir::KValue> early_loads(const ir::Region &region, ir::AxisId axis) const;
+    bool reads_index(const ir::Region &region, ir::AxisId axis) const;
+    std::string packet_load(ir::KValue load, const Packet &packet);
+    using Reduce = std::function<void()>;
+    /// `reduce` writes what becomes of an element's values; it may be empty.
+    void write_packet(const ir::Region &region, const Packet &packet, const Reduce &reduce);
+    /// Packets u < count, loaded before the first of them is computed. `place` writes where packet u is and
+    /// returns the condition under which it is there.
+    using Place = std::function<std::string()>;
+    void write_packets(const ir::Region &region, Packet packet, int count, const Place &place,
+                       const Reduce &reduce);
+    /// Notes what has to be aligned. Whether then packets along the axis have all their elements.
+    bool note_alignments(const ir::Region &region, ir::AxisId axis, int width, bool whole_axis);
+
+    // --- reductions (reductions.cpp)
+    std::string reduce_op(const ir::Reduction &r) const;
+    std::string reduce_type(const ir::Reduction &r) const;
+    std::string reduce_identity(const ir::Reduction &r) const;
+    std::string reduce_element(const ir::Reduction &r);
+    /// Whether its order matters: sums and products of floats.
+    static bool is_ordered(const ir::Reduction &r);
+    std::string result(uint32_t loop, size_t reduction) const {
+        return kernel_.loops[loop].reductions.size() == 1 ? fmt::format("result{}", loop)
+                                                          : fmt::format("result{}_{}", loop, reduction);
+    }
+
+    // --- shapes
+    void write_points();
+    void write_coordinates(const std::string &point, size_t axes);
+    void write_tiles();
+    void write_product();
+
+    // --- rows (rows.cpp)
+    void write_rows();
+    void write_row_loop(uint32_t loop);
+    void declare_kept();
+    void fold_in_chunks(uint32_t loop);
+    void fold_across_groups(uint32_t loop);
+    void fold_in_one_group(uint32_t loop);
+    void store_each(uint32_t loop);
+    void write_rounds(uint32_t loop, const std::string &from, int rounds, const std::string &end);
+    void declare_lanes(uint32_t loop);
+    int accumulators(const ir::Reduction &r) const;
+    std::string shared_array(const std::string &type, int64_t bytes, int64_t count, const std::string &name);
+    void sync_row();
+    bool in_registers() const { return schedule_.tier == ir::RowTier::Registers; }
+    int groups() const { return schedule_.row_threads / kFoldThreads; }
+    int round_elements() const { return kFoldThreads * row_width_; }
+    int rounds_kept() const { return schedule_.row_elements / (schedule_.row_threads * row_width_); }
+
+    void need(bool condition, std::string_view why) const;
+
+    const ir::Kernel &kernel_;
+    const ir::Phase &phase_;
+    const Entry entry_;
+    ir::CudaSchedule schedule_;
+    Writer w_;
+    std::vector<std::string> names_; // by value; empty: not written yet
+    std::vector<uint32_t> uses_;     // by value
+    std::vector<bool> index_;        // by value
+    std::vector<uint32_t> loop_of_;  // by value: the innermost loop around it, or kNoValue
+    std::vector<uint32_t> around_;   // by loop: the loop around it
+    Used used_;
+    bool packets_ = false;
+    std::vector<ir::LaunchAlignment> alignments_;
+    bool alignable_ = true;
+
+    bool in_rows_ = false, in_element_ = false; // where write_region is
+    int row_width_ = 4;                         // neighbours that a thread of a row takes
+    int loops_open_ = 0;
+    std::set<uint16_t> stored_;                            // buffers that the phase stores to
+    std::vector<std::pair<ir::Access, std::string>> kept_; // packets loaded before: their arrays
+    std::string round_;       // index into those and into workers in registers, where a packet is written
+    std::string begin_, end_; // of the row loop that is written
+    int64_t shared_bytes_ = 0;
+};
+
+/// Why a kernel has no CUDA; names it.
+[[noreturn]] void fail(const ir::Kernel &kernel, std::string_view why);
+
+} // namespace lz::codegen::cuda

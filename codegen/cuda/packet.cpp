@@ -1,0 +1,250 @@
+#include "codegen/cuda/emitter.h"
+
+#include <algorithm>
+
+namespace lz::codegen::cuda {
+
+using namespace ir;
+
+namespace {
+
+bool same(const Access &a, const Access &b) {
+    return a.buffer == b.buffer && a.offset == b.offset && a.terms.empty() && b.terms.empty() &&
+           a.predicate == kNoValue && b.predicate == kNoValue &&
+           std::ranges::equal(a.strides, b.strides, [](const AxisStride &x, const AxisStride &y) {
+               return x.axis == y.axis && x.cls == y.cls && x.stride == y.stride;
+           });
+}
+
+} // namespace
+
+PhaseEmitter::PacketAccesses PhaseEmitter::packet_accesses(const Region &region, AxisId axis) const {
+    PacketAccesses found;
+    std::set<uint16_t> stored; // so far
+    for (const Stmt &stmt : region) {
+        if (stmt.kind == Stmt::Loop)
+            continue;
+        const Instr &instr = kernel_.instrs[stmt.id];
+        if (instr.access == kNoValue || !names_[stmt.id].empty())
+            continue;
+        const Access &a = kernel_.accesses[instr.access];
+        if (instr.op == KOp::Store) {
+            // Two stores to one buffer keep their order.
+            if (is_packet(a, axis) && stored.insert(a.buffer).second)
+                found.stores.push_back(stmt.id);
+        } else if (is_packet(a, axis) && !stored.contains(a.buffer) && !is_dead(stmt.id)) {
+            found.loads.push_back(stmt.id);
+        }
+    }
+    // A packet store comes last: nothing of its buffer may be read or written after it.
+    std::erase_if(found.stores, [&](KValue v) {
+        const uint16_t buffer = kernel_.accesses[kernel_.instrs[v].access].buffer;
+        bool after = false, clash = false;
+        for (const Stmt &stmt : region) {
+            if (stmt.kind == Stmt::Instruction && stmt.id == v) {
+                after = true;
+                continue;
+            }
+            if (stmt.kind == Stmt::Loop || kernel_.instrs[stmt.id].access == kNoValue)
+                continue;
+            clash = clash || (after && kernel_.accesses[kernel_.instrs[stmt.id].access].buffer == buffer);
+        }
+        return clash;
+    });
+    return found;
+}
+
+std::vector<KValue> PhaseEmitter::early_loads(const Region &region, AxisId axis) const {
+    std::vector<KValue> loads = packet_accesses(region, axis).loads;
+    std::erase_if(loads, [&](KValue v) {
+        const Access &a = kernel_.accesses[kernel_.instrs[v].access];
+        const auto here = [&](KValue x) { return x != kNoValue && names_[x].empty(); };
+        return here(a.predicate) ||
+               std::ranges::any_of(a.terms, [&](const IndexTerm &t) { return here(t.index); });
+    });
+    return loads;
+}
+
+std::string PhaseEmitter::packet_load(KValue load, const Packet &p) {
+    const Access &a = kernel_.accesses[kernel_.instrs[load].access];
+    packets_ = true;
+    const std::string from = address(a, p.axis, p.first);
+    const std::string count = fmt::format("{} - {}", p.end, p.first);
+    const std::string packet = entry_ != Entry::Aligned
+                                   ? fmt::format("load_each<{}>({}, {})", p.width, from, count)
+                               : p.whole ? fmt::format("load<{}>({})", p.width, from)
+                                         : fmt::format("load_some<{}>({}, {})", p.width, from, count);
+    if (a.predicate == kNoValue)
+        return packet;
+    return fmt::format("{} ? {} : Packet<{}, {}>{{}}", value(a.predicate), packet,
+                       c_type(kernel_.instrs[load].dtype), p.width);
+}
+
+bool PhaseEmitter::note_alignments(const Region &region, AxisId axis, int width, bool whole_axis) {
+    const PacketAccesses accesses = packet_accesses(region, axis);
+    bool several_rows = false;
+    for (const auto *list : {&accesses.loads, &accesses.stores})
+        for (const KValue v : *list) {
+            const Access &a = kernel_.accesses[kernel_.instrs[v].access];
+            alignable_ = note_alignment(a, axis) && alignable_;
+            several_rows = several_rows || a.strides.size() > 1;
+        }
+    if (!several_rows || !whole_axis || width > 16)
+        return false;
+    // Rows begin at multiples of 16 bytes, and so, mostly, do they end.
+    const LaunchAlignment rows{LaunchAlignment::Arg, static_cast<uint8_t>(16 / width),
+                               kernel_.axes[axis].extent};
+    if (std::ranges::find(alignments_, rows) == alignments_.end())
+        alignments_.push_back(rows);
+    return true;
+}
+
+void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Reduce &reduce) {
+    // What does not change along the axis is computed once.
+    for (const Stmt &stmt : region)
+        if (stmt.kind == Stmt::Instruction && kernel_.instrs[stmt.id].op != KOp::Store &&
+            names_[stmt.id].empty() && !is_dead(stmt.id) && !varies(stmt.id, p.axis))
+            write_instr(stmt.id);
+    const PacketAccesses accesses = packet_accesses(region, p.axis);
+    const auto access_of = [&](KValue v) -> const Access & {
+        return kernel_.accesses[kernel_.instrs[v].access];
+    };
+    std::vector<std::pair<Access, std::string>> loaded = kept_;
+    for (const KValue v : accesses.loads) {
+        const auto known =
+            std::ranges::find_if(loaded, [&](const auto &k) { return same(k.first, access_of(v)); });
+        if (known != loaded.end()) {
+            const bool is_kept = known - loaded.begin() < static_cast<ptrdiff_t>(kept_.size());
+            names_[v] = is_kept ? fmt::format("{}[{}].v[e]", known->second, round_) : known->second + ".v[e]";
+            continue;
+        }
+        const std::string name = fmt::format("x{}", v);
+        w_.line("const Packet<{}, {}> {} = {};", c_type(kernel_.instrs[v].dtype), p.width, name,
+                packet_load(v, p));
+        names_[v] = name + ".v[e]";
+        loaded.emplace_back(access_of(v), name);
+    }
+    // Elements beyond the end are computed where that harms nobody.
+    const bool touches = has_loop(region) || std::ranges::any_of(region, [&](const Stmt &stmt) {
+                             return stmt.kind == Stmt::Instruction && names_[stmt.id].empty() &&
+                                    !is_dead(stmt.id) &&
+                                    (info(kernel_.instrs[stmt.id].op).cls == KOpClass::Memory ||
+                                     info(kernel_.instrs[stmt.id].op).cls == KOpClass::Check) &&
+                                    std::ranges::find(accesses.stores, stmt.id) == accesses.stores.end();
+                         });
+    const bool partial = !(entry_ == Entry::Aligned && p.whole) && p.width > 1;
+    for (const KValue v : accesses.stores)
+        w_.line("Packet<{}, {}> y{}{};", c_type(kernel_.instrs[v].dtype), p.width, v,
+                touches && partial ? " = {}" : "");
+    w_.plain("#pragma unroll");
+    w_.open("for (int e = 0; e < {}; ++e)", p.width);
+    if (reads_index(region, p.axis))
+        w_.line("const {} {} = {} + e;", index_type(), axis(p.axis), p.first);
+    const std::string there = fmt::format("{} + e < {}", p.first, p.end);
+    if (touches && partial)
+        w_.open("if ({})", there);
+    const bool was = std::exchange(in_element_, true);
+    for (const Stmt &stmt : region) {
+        if (stmt.kind == Stmt::Loop)
+            write_loop(stmt.id);
+        else if (std::ranges::find(accesses.stores, stmt.id) != accesses.stores.end())
+            w_.line("y{}.v[e] = {};", stmt.id, value(kernel_.instrs[stmt.id].operands[0]));
+        else
+            write_instr(stmt.id);
+    }
+    if (reduce) {
+        const bool guarded = partial && !touches;
+        if (guarded)
+            w_.open("if ({})", there);
+        reduce();
+        if (guarded)
+            w_.close();
+    }
+    in_element_ = was;
+    if (touches && partial)
+        w_.close();
+    w_.close();
+    for (const KValue v : accesses.stores) {
+        const Access &a = access_of(v);
+        packets_ = true;
+        const bool streaming = schedule_.stores == StoreTier::Streaming;
+        const std::string to = address(a, p.axis, p.first);
+        w_.line("{}store{}<{}>({}, y{}{});",
+                a.predicate == kNoValue ? "" : "if (" + value(a.predicate) + ") ",
+                entry_ != Entry::Aligned ? "_each"
+                : p.whole                ? ""
+                                         : "_some",
+                streaming, to, v,
+                entry_ == Entry::Aligned && p.whole ? "" : fmt::format(", {} - {}", p.end, p.first));
+    }
+}
+
+/// Whether an element's index is asked for by what is still to be written.
+bool PhaseEmitter::reads_index(const Region &region, AxisId axis) const {
+    for (const Stmt &stmt : region) {
+        if (stmt.kind == Stmt::Loop)
+            return true;
+        const Instr &instr = kernel_.instrs[stmt.id];
+        if (instr.op == KOp::Axis && instr.index == axis && uses_[stmt.id] > 0)
+            return true;
+        if (instr.access == kNoValue || !names_[stmt.id].empty())
+            continue;
+        const Access &a = kernel_.accesses[instr.access];
+        if (!moves_along(a, axis) || (kernel_.buffers[a.buffer].mode == BufferMode::Worker && in_registers()))
+            continue;
+        if (!is_packet(a, axis))
+            return true;
+        // Packets that could not be: stores that clash.
+        if (instr.op == KOp::Store) {
+            const std::vector<KValue> stores = packet_accesses(region, axis).stores;
+            if (std::ranges::find(stores, stmt.id) == stores.end())
+                return true;
+        }
+        if (instr.op == KOp::Load && stored_.contains(a.buffer))
+            return true;
+    }
+    return false;
+}
+
+void PhaseEmitter::write_packets(const Region &region, Packet packet, int count, const Place &place,
+                                 const Reduce &reduce) {
+    const std::string round = count > 1 ? "u" : "0";
+    const auto body = [&](auto &&write) {
+        if (count > 1) {
+            w_.plain(entry_ == Entry::Any ? "#pragma unroll 1" : "#pragma unroll");
+            w_.open("for (int u = 0; u < {}; ++u)", count);
+        }
+        const std::string there = place();
+        if (!there.empty())
+            w_.open("if ({})", there);
+        write();
+        if (!there.empty())
+            w_.close();
+        if (count > 1)
+            w_.close();
+    };
+    const size_t kept = kept_.size();
+    const std::string outer = std::exchange(round_, round);
+    std::vector<std::pair<KValue, std::string>> early;
+    if (count > 1 && entry_ != Entry::Any)
+        for (const KValue v : early_loads(region, packet.axis)) {
+            const Access &a = kernel_.accesses[kernel_.instrs[v].access];
+            if (std::ranges::any_of(kept_, [&](const auto &k) { return same(k.first, a); }))
+                continue;
+            const std::string name = fmt::format("x{}", v);
+            w_.line("Packet<{}, {}> {}[{}] = {{}};", c_type(kernel_.instrs[v].dtype), packet.width, name,
+                    count);
+            kept_.emplace_back(a, name);
+            early.emplace_back(v, name);
+        }
+    if (!early.empty())
+        body([&] {
+            for (const auto &[v, name] : early)
+                w_.line("{}[{}] = {};", name, round, packet_load(v, packet));
+        });
+    body([&] { write_packet(region, packet, reduce); });
+    kept_.resize(kept);
+    round_ = outer;
+}
+
+} // namespace lz::codegen::cuda

@@ -1,0 +1,226 @@
+#include "codegen/cuda/emitter.h"
+
+#include <algorithm>
+
+namespace lz::codegen::cuda {
+
+using namespace ir;
+
+/// Indices of the first `axes` axes of the grid, of a number that counts their points, the last innermost.
+void PhaseEmitter::write_coordinates(const std::string &point, size_t axes) {
+    std::string rest = point;
+    for (size_t i = axes; i-- > 0;) {
+        const AxisId a = phase_.grid[i];
+        if (i == 0) {
+            w_.line("const {} {} = {};", index_type(), axis(a), rest);
+            break;
+        }
+        w_.line("const {} {} = {} % {};", index_type(), axis(a), rest, extent(a));
+        const std::string next = fmt::format("rest{}", i);
+        w_.line("const {} {} = {} / {};", index_type(), next, rest, extent(a));
+        rest = next;
+    }
+}
+
+/// Threads count packets: neighbours of the last axis, row by row.
+void PhaseEmitter::write_points() {
+    const AxisId last = phase_.grid.back();
+    const size_t outer = phase_.grid.size() - 1;
+    const int width = schedule_.vector;
+    const std::string count = extent(last);
+    const std::string in_row = width == 1 ? count : fmt::format("({} + {}) / {}", count, width - 1, width);
+    if (outer > 0)
+        w_.line("const {} row_packets = {};", index_type(), in_row);
+    std::string packets = outer > 0 ? "row_packets" : in_row;
+    for (size_t i = outer; i-- > 0;)
+        packets = extent(phase_.grid[i]) + " * " + packets;
+    w_.line("const {} packets = {};", index_type(), packets);
+    w_.line("const {0} first = ({0})item * {1} + threadIdx.x;", index_type(),
+            schedule_.threads * schedule_.unroll);
+
+    const auto place = [&]() -> std::string {
+        const std::string at =
+            schedule_.unroll > 1 ? fmt::format("first + u * {}", schedule_.threads) : "first";
+        w_.line("const {} packet = {};", index_type(), at);
+        if (schedule_.unroll == 1) {
+            w_.line("if (packet >= packets)");
+            w_.indent();
+            w_.line("return;");
+            w_.outdent();
+        }
+        const std::string begin = width == 1 ? axis(last) : "begin";
+        const std::string scale = width == 1 ? "" : fmt::format(" * {}", width);
+        if (outer > 0) {
+            w_.line("const {} {} = packet % row_packets{};", index_type(), begin, scale);
+            w_.line("const {} row = packet / row_packets;", index_type());
+            write_coordinates("row", outer);
+        } else {
+            w_.line("const {} {} = packet{};", index_type(), begin, scale);
+        }
+        return schedule_.unroll > 1 ? "packet < packets" : "";
+    };
+    if (width == 1 && (schedule_.unroll == 1 || has_loop(phase_.body))) {
+        need(schedule_.unroll == 1, "points with loops are not unrolled");
+        place();
+        return write_region(phase_.body);
+    }
+    Packet packet{.axis = last, .width = width, .first = width == 1 ? axis(last) : "begin", .end = count};
+    if (width > 1)
+        packet.whole = note_alignments(phase_.body, last, width, true);
+    else
+        alignable_ = false;
+    write_packets(phase_.body, packet, schedule_.unroll, place, {});
+}
+
+/// What lies turned is read along the tile axis into shared memory and from there along the last one.
+void PhaseEmitter::write_tiles() {
+    const auto tile = static_cast<AxisId>(schedule_.tile_axis);
+    const AxisId last = phase_.grid.back();
+    const std::string_view type = index_type();
+    const int rows = schedule_.threads / kCudaTile;
+    need(!has_loop(phase_.body), "tiles of points that have loops");
+    w_.line("const {} columns = ({} + {}) / {};", type, extent(last), kCudaTile - 1, kCudaTile);
+    w_.line("const {} rows = ({} + {}) / {};", type, extent(tile), kCudaTile - 1, kCudaTile);
+    // The tile axis may be any but the last: items count the axes in the order of the grid.
+    w_.line("const {} column = item % columns * {};", type, kCudaTile);
+    std::string rest = "item / columns";
+    for (size_t i = phase_.grid.size() - 1; i-- > 0;) {
+        const AxisId a = phase_.grid[i];
+        const std::string count = a == tile ? "rows" : extent(a);
+        const std::string to = a == tile ? "row" : axis(a),
+                          scale = a == tile ? fmt::format(" * {}", kCudaTile) : "";
+        if (i == 0) {
+            w_.line("const {} {} = {}{};", type, to,
+                    a == tile && rest.find(' ') != std::string::npos ? "(" + rest + ")" : rest, scale);
+            break;
+        }
+        w_.line("const {} rest{} = {};", type, i, rest);
+        w_.line("const {} {} = rest{} % {}{};", type, to, i, count, scale);
+        rest = fmt::format("rest{} / {}", i, count);
+    }
+    std::vector<KValue> turned;
+    for (const Stmt &stmt : phase_.body) {
+        const Instr &instr = kernel_.instrs[stmt.id];
+        if (instr.op != KOp::Load || is_dead(stmt.id))
+            continue;
+        const Access &a = kernel_.accesses[instr.access];
+        const auto along = std::ranges::find(a.strides, tile, &AxisStride::axis);
+        if (along != a.strides.end() && along->cls == StrideClass::Contiguous && moves_along(a, last) &&
+            a.terms.empty() && a.predicate == kNoValue && !stored_.contains(a.buffer))
+            turned.push_back(stmt.id);
+    }
+    w_.line("const int x = threadIdx.x % {0}, y = threadIdx.x / {0};", kCudaTile);
+    for (const KValue v : turned)
+        w_.line("__shared__ {0} tile{1}[{2}][{3}];", c_type(kernel_.instrs[v].dtype), v, kCudaTile,
+                kCudaTile + 1);
+    if (!turned.empty()) {
+        w_.plain("#pragma unroll");
+        w_.open("for (int j = y; j < {}; j += {})", kCudaTile, rows);
+        w_.line("const {} {} = row + x, {} = column + j;", type, axis(tile), axis(last));
+        w_.open("if ({} < {} && {} < {})", axis(tile), extent(tile), axis(last), extent(last));
+        for (const KValue v : turned)
+            w_.line("tile{}[j][x] = {};", v, element(kernel_.accesses[kernel_.instrs[v].access]));
+        w_.close();
+        w_.close();
+        w_.line("__syncthreads();");
+    }
+    w_.plain("#pragma unroll");
+    w_.open("for (int j = y; j < {}; j += {})", kCudaTile, rows);
+    w_.line("const {} {} = row + j, {} = column + x;", type, axis(tile), axis(last));
+    w_.open("if ({} < {} && {} < {})", axis(tile), extent(tile), axis(last), extent(last));
+    for (const KValue v : turned)
+        names_[v] = fmt::format("tile{}[x][j]", v);
+    write_region(phase_.body);
+    w_.close();
+    w_.close();
+    if (!turned.empty())
+        w_.line("__syncthreads(); // the tiles are written again");
+}
+
+/// A thread has every sixteenth row and column of a tile, so that neighbours read neighbours. Sums go on in
+/// ascending k, one multiply-add after the other.
+void PhaseEmitter::write_product() {
+    const Contraction &c = *phase_.contraction;
+    const std::string_view type = index_type();
+    constexpr int kDepth = 16, kSide = 16;
+    const int m = schedule_.tile_m / kSide, n = schedule_.tile_n / kSide;
+    need(schedule_.threads == kSide * kSide && schedule_.tile_m % kSide == 0 && schedule_.tile_n % kSide == 0,
+         "a tile of its product is not made of 16 x 16 threads");
+    const DType sum = c.accumulate, dtype = c.dtype;
+    const std::string_view sum_type = c_type(sum);
+    const auto widened = [&](const std::string &x) {
+        return expression(KOp::Cast, sum, {.x = x, .y = {}, .z = {}, .from = dtype});
+    };
+
+    w_.line("const {} columns = ({} + {}) / {};", type, extent(c.n), schedule_.tile_n - 1, schedule_.tile_n);
+    w_.line("const {} rows = ({} + {}) / {};", type, extent(c.m), schedule_.tile_m - 1, schedule_.tile_m);
+    w_.line("const {} column = item % columns * {};", type, schedule_.tile_n);
+    const size_t batches = phase_.grid.size() - 2;
+    w_.line("const {} row = item / columns % rows * {};", type, schedule_.tile_m);
+    if (batches > 0) {
+        w_.line("const {} batch = item / columns / rows;", type);
+        write_coordinates("batch", batches);
+    }
+    w_.line("const int x = threadIdx.x % {0}, y = threadIdx.x / {0};", kSide);
+    w_.line("__shared__ {} lhs[{}][{}], rhs[{}][{}];", sum_type, kDepth, schedule_.tile_m + 1, kDepth,
+            schedule_.tile_n + 1);
+    w_.line("{} sum[{}][{}] = {{}};", sum_type, m, n);
+    const std::string depth = extent(c.k);
+    w_.open("for ({} k = 0; k < {}; k += {})", type, depth, kDepth);
+    // Neighbours of a warp are neighbours along whichever axis is contiguous.
+    const auto fetch = [&](const Access &a, AxisId free, const std::string &first, int extent_of_tile,
+                           const char *to) {
+        const auto along = std::ranges::find(a.strides, c.k, &AxisStride::axis);
+        const bool k_inner = along != a.strides.end() && along->cls == StrideClass::Contiguous;
+        w_.plain("#pragma unroll");
+        w_.open("for (int j = threadIdx.x; j < {}; j += {})", extent_of_tile * kDepth, schedule_.threads);
+        const std::string within =
+            k_inner ? fmt::format("j / {}", kDepth) : fmt::format("j % {}", extent_of_tile);
+        const std::string deep =
+            k_inner ? fmt::format("j % {}", kDepth) : fmt::format("j / {}", extent_of_tile);
+        w_.line("const int f = {}, d = {};", within, deep);
+        w_.line("const {} {} = {} + f, {} = k + d;", type, axis(free), first, axis(c.k));
+        w_.line("{}[d][f] = {} < {} && {} < {} ? {} : 0;", to, axis(free), extent(free), axis(c.k), depth,
+                widened(element(a)));
+        w_.close();
+    };
+    fetch(c.lhs, c.m, "row", schedule_.tile_m, "lhs");
+    fetch(c.rhs, c.n, "column", schedule_.tile_n, "rhs");
+    w_.line("__syncthreads();");
+    // No element beyond the depth is multiplied: 0 times infinity is NaN, and -0 + 0 is 0.
+    w_.line("const int steps = {0} - k < {1} ? (int)({0} - k) : {1};", depth, kDepth);
+    w_.open("for (int d = 0; d < steps; ++d)");
+    w_.plain("#pragma unroll");
+    w_.open("for (int i = 0; i < {}; ++i)", m);
+    w_.plain("#pragma unroll");
+    w_.line("for (int j = 0; j < {}; ++j)", n);
+    w_.indent();
+    const std::string a = fmt::format("lhs[d][y + i * {}]", kSide),
+                      b = fmt::format("rhs[d][x + j * {}]", kSide);
+    if (is_float(sum))
+        w_.line("sum[i][j] = {}({}, {}, sum[i][j]);", sum == DType::F32 ? "__fmaf_rn" : "__fma_rn", a, b);
+    else
+        w_.line("sum[i][j] = add<{0}>(sum[i][j], multiply<{0}>({1}, {2}));", sum_type, a, b);
+    w_.outdent();
+    w_.close();
+    w_.close();
+    w_.line("__syncthreads();");
+    w_.close();
+
+    w_.plain("#pragma unroll");
+    w_.open("for (int i = 0; i < {}; ++i)", m);
+    w_.plain("#pragma unroll");
+    w_.open("for (int j = 0; j < {}; ++j)", n);
+    w_.line("const {} {} = row + y + i * {}, {} = column + x + j * {};", type, axis(c.m), kSide, axis(c.n),
+            kSide);
+    w_.open("if ({} < {} && {} < {})", axis(c.m), extent(c.m), axis(c.n), extent(c.n));
+    const DType result = info(dtype).compute;
+    w_.line("const {} product = {};", c_type(result),
+            expression(KOp::Cast, result, {.x = "sum[i][j]", .y = {}, .z = {}, .from = sum}));
+    write_region(phase_.body);
+    w_.close();
+    w_.close();
+    w_.close();
+}
+
+} // namespace lz::codegen::cuda

@@ -1,0 +1,231 @@
+#include "codegen/cuda/emitter.h"
+
+#include "ir/diagnostic.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace lz::codegen::cuda {
+
+using namespace ir;
+
+bool PhaseEmitter::has_loop(const Region &region) const {
+    return std::ranges::find(region, Stmt::Loop, &Stmt::kind) != region.end();
+}
+
+bool PhaseEmitter::has_effect(KValue v) const {
+    return kernel_.instrs[v].op == KOp::Store || info(kernel_.instrs[v].op).cls == KOpClass::Check;
+}
+
+bool PhaseEmitter::varies(KValue v, AxisId axis) const {
+    if (!names_[v].empty())
+        return false;
+    const Instr &instr = kernel_.instrs[v];
+    switch (instr.op) {
+    case KOp::Axis:
+        return instr.index == axis;
+    case KOp::LoopResult:
+        return loop_of_[v] != kNoValue || !in_rows_;
+    case KOp::Product:
+        return true;
+    default:
+        break;
+    }
+    const auto any = [&](KValue x) { return x != kNoValue && varies(x, axis); };
+    if (instr.access != kNoValue) {
+        const Access &a = kernel_.accesses[instr.access];
+        if (moves_along(a, axis) || stored_.contains(a.buffer) || any(a.predicate) ||
+            std::ranges::any_of(a.terms, [&](const IndexTerm &t) { return any(t.index); }))
+            return true;
+    }
+    return std::ranges::any_of(instr.operands, any);
+}
+
+void PhaseEmitter::write_value(KValue v, const std::string &expression) {
+    names_[v] = fmt::format("v{}", v);
+    w_.line("const {} {} = {};", value_type(v), names_[v], expression);
+}
+
+void PhaseEmitter::write_instr(KValue v) {
+    const Instr &instr = kernel_.instrs[v];
+    if (!names_[v].empty() || is_dead(v))
+        return;
+    switch (info(instr.op).cls) {
+    case KOpClass::Leaf:
+    case KOpClass::Control:
+        return;
+    case KOpClass::Check: {
+        const std::string guard = instr.guard() == kNoValue ? "true" : value(instr.guard());
+        const uint32_t source = instr.source == kNoValue ? 0xffffffff : instr.source;
+        if (instr.op == KOp::CheckIndex)
+            write_value(v, fmt::format("check_index({}, {}u, {}, {}, {})", fault(v), source,
+                                       value(instr.operands[0]), value(instr.operands[1]), guard));
+        else
+            write_value(v, fmt::format("check_nonzero<{}>({}, {}u, {}, {})", c_type(instr.dtype), fault(v),
+                                       source, value(instr.operands[0]), guard));
+        return;
+    }
+    case KOpClass::Memory: {
+        const Access &a = kernel_.accesses[instr.access];
+        const std::string at = element(a);
+        const std::string predicate = a.predicate == kNoValue ? "" : value(a.predicate);
+        if (instr.op == KOp::Load) {
+            write_value(v, predicate.empty() ? at : fmt::format("{} ? {} : 0", predicate, at));
+            return;
+        }
+        std::string condition = predicate;
+        if (in_rows_ && !in_element_)
+            condition = condition.empty() ? "row_thread == 0" : "row_thread == 0 && " + condition;
+        const std::string stored = value(instr.operands[0]);
+        w_.line("{}{} = {};", condition.empty() ? "" : "if (" + condition + ") ", at, stored);
+        return;
+    }
+    default:
+        break;
+    }
+    need(info(instr.op).cls != KOpClass::Math, "a function in it was not expanded");
+    Operands o;
+    o.from = kernel_.instrs[instr.operands[0]].dtype;
+    // A wide operation of narrow indices is still wide.
+    const bool widen = o.from == DType::I64 && !is_index(v) && info(instr.op).cls != KOpClass::Compare;
+    const auto operand = [&](int i) -> std::string {
+        const KValue x = instr.operands[i];
+        if (x == kNoValue)
+            return "";
+        const bool plain = instr.op == KOp::Select || instr.op == KOp::Cast || !widen || !is_index(x);
+        return plain ? value(x) : "(long long)" + value(x);
+    };
+    o.x = operand(0);
+    o.y = operand(1);
+    o.z = operand(2);
+    if (instr.operands[1] != kNoValue && kernel_.instrs[instr.operands[1]].op == KOp::Const)
+        o.y_is_small_const =
+            kernel_.instrs[instr.operands[1]].bits < 8ULL * static_cast<uint64_t>(size_of(instr.dtype));
+    write_value(v, is_index(v) ? index_expression(instr.op, o) : expression(instr.op, instr.dtype, o));
+}
+
+void PhaseEmitter::write_region(const Region &region) {
+    for (const Stmt &stmt : region) {
+        if (stmt.kind == Stmt::Loop)
+            write_loop(stmt.id);
+        else
+            write_instr(stmt.id);
+    }
+}
+
+void PhaseEmitter::write_loop(uint32_t id) {
+    const Loop &loop = kernel_.loops[id];
+    if (in_rows_ && !in_element_ && loop.order == LoopOrder::Lanes)
+        return write_row_loop(id);
+    need(loop.order == LoopOrder::Sequential || loop.reductions.empty(),
+         "lanes are folded where a thread has a point of its own");
+    write_sequential(id);
+}
+
+void PhaseEmitter::write_sequential(uint32_t id) {
+    const Loop &loop = kernel_.loops[id];
+    const std::string begin = loop.begin == kNoValue ? "0" : index(loop.begin);
+    const std::string end = loop.end == kNoValue ? extent(loop.axis) : index(loop.end);
+    int levels = 0;
+    if (loop.chunk > 0 && !loop.reductions.empty()) {
+        need(loop.chunk == kSequentialChunk, "a chunk of it has another number of elements");
+        const double most = schedule_.index32 ? 0x1p31 : 0x1p40;
+        for (double reach = static_cast<double>(loop.chunk); reach < most;
+             reach *= static_cast<double>(loop.chunk))
+            ++levels;
+    }
+    for (size_t r = 0; r < loop.reductions.size(); ++r)
+        w_.line("{} {} = {};", reduce_type(loop.reductions[r]), result(id, r),
+                reduce_identity(loop.reductions[r]));
+    ++loops_open_;
+    write_levels(loop, id, levels, begin, end);
+    --loops_open_;
+}
+
+/// Chunks of chunks: each level folds the results of the one below in order.
+void PhaseEmitter::write_levels(const Loop &loop, uint32_t id, int level, const std::string &begin,
+                                const std::string &end) {
+    const auto name = [&](size_t r, int of) {
+        return of == 0 ? result(id, r) : fmt::format("{}_in_{}", result(id, r), of);
+    };
+    const int top = level; // counts down; depth grows
+    const auto depth_of = [&](int l) { return top - l; };
+    std::string from = begin, to = end;
+    for (int l = top; l > 0; --l) {
+        int64_t size = 1;
+        for (int i = 0; i < l; ++i)
+            size *= loop.chunk;
+        const std::string at = fmt::format("from{}_{}", id, l), until = fmt::format("to{}_{}", id, l);
+        w_.open("for ({0} {1} = {2}; {1} < {3}; {1} += {4}{5})", index_type(), at, from, to, size,
+                schedule_.index32 ? "" : "ll");
+        w_.line("const {} {} = {} < {} - {} ? {} + {} : {};", index_type(), until, size, to, at, at, size,
+                to);
+        for (size_t r = 0; r < loop.reductions.size(); ++r)
+            w_.line("{} {} = {};", reduce_type(loop.reductions[r]), name(r, depth_of(l) + 1),
+                    reduce_identity(loop.reductions[r]));
+        from = at;
+        to = until;
+    }
+    if (!has_loop(loop.body) && loop.body.size() <= 16)
+        w_.plain("#pragma unroll 8");
+    w_.open("for ({0} {1} = {2}; {1} < {3}; ++{1})", index_type(), axis(loop.axis), from, to);
+    write_region(loop.body);
+    for (size_t r = 0; r < loop.reductions.size(); ++r)
+        w_.line("{0} = {1}()({0}, {2});", name(r, top), reduce_op(loop.reductions[r]),
+                reduce_element(loop.reductions[r]));
+    w_.close();
+    for (int l = 1; l <= top; ++l) {
+        for (size_t r = 0; r < loop.reductions.size(); ++r)
+            w_.line("{0} = {1}()({0}, {2});", name(r, depth_of(l)), reduce_op(loop.reductions[r]),
+                    name(r, depth_of(l) + 1));
+        w_.close();
+    }
+}
+
+// --- reductions
+
+bool PhaseEmitter::is_ordered(const Reduction &r) {
+    return is_float(r.dtype) && (r.op == ReduceOp::Add || r.op == ReduceOp::Mul);
+}
+
+std::string PhaseEmitter::reduce_op(const Reduction &r) const {
+    if (r.dtype == DType::Bool && r.index == kNoValue)
+        return r.op == ReduceOp::Add || r.op == ReduceOp::Max ? "Any" : "All";
+    constexpr std::string_view kNames[] = {"Sum",      "Product",      "Largest",
+                                           "Smallest", "FirstLargest", "FirstSmallest"};
+    return std::string(kNames[static_cast<size_t>(r.op)]);
+}
+
+std::string PhaseEmitter::reduce_type(const Reduction &r) const {
+    return r.index == kNoValue ? std::string(c_type(r.dtype)) : fmt::format("Found<{}>", c_type(r.dtype));
+}
+
+std::string PhaseEmitter::reduce_identity(const Reduction &r) const {
+    uint64_t bits = 0;
+    const bool low = r.op == ReduceOp::Max || r.op == ReduceOp::ArgMax;
+    const int width = r.dtype == DType::Bool ? 1 : 8 * size_of(r.dtype);
+    if (r.op == ReduceOp::Mul) {
+        bits = r.dtype == DType::F64   ? std::bit_cast<uint64_t>(1.0)
+               : r.dtype == DType::F32 ? std::bit_cast<uint32_t>(1.0F)
+                                       : 1;
+    } else if (r.op == ReduceOp::Add) {
+        bits = is_float(r.dtype) ? uint64_t{1} << (width - 1) : 0; // -0
+    } else if (r.dtype == DType::F32) {
+        bits = low ? 0xff800000 : 0x7f800000;
+    } else if (r.dtype == DType::F64) {
+        bits = low ? 0xfff0000000000000 : 0x7ff0000000000000;
+    } else {
+        const uint64_t all = width == 64 ? ~uint64_t{0} : (uint64_t{1} << width) - 1;
+        const uint64_t lowest = is_signed(r.dtype) ? uint64_t{1} << (width - 1) : 0;
+        bits = low ? lowest : all ^ lowest;
+    }
+    const std::string text = literal(r.dtype, bits);
+    return r.index == kNoValue ? text : fmt::format("{}{{{}, 9223372036854775807ll}}", reduce_type(r), text);
+}
+
+std::string PhaseEmitter::reduce_element(const Reduction &r) {
+    return r.index == kNoValue ? value(r.value)
+                               : fmt::format("{}{{{}, {}}}", reduce_type(r), value(r.value), value(r.index));
+}
+
+} // namespace lz::codegen::cuda

@@ -1,0 +1,465 @@
+#include "passes/schedule/cuda.h"
+
+#include "ir/kernel/index_width.h"
+#include "passes/schedule/split_reduction.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace lz::passes {
+
+using namespace ir;
+
+namespace {
+
+constexpr int64_t kVectorBytes = 16;
+/// Elements of a packet at most: registers of a thread are few.
+constexpr int kMostVector = 8;
+/// Bytes that a thread has under way, of all that it loads: with 2048 threads on an SM 64 KiB, where 40 KiB
+/// are needed for 4.8 TB/s (Little's law with 700 ns on 132 SMs).
+constexpr int64_t kThreadBytes = 32;
+constexpr int kMostUnroll = 4;
+/// Threads of a block whose points do not share anything.
+constexpr int kThreads = 256;
+/// A tile is worth its barriers where both axes fill a half of it.
+constexpr int64_t kLeastTile = kCudaTile / 2;
+/// Sixteen threads have 1024 elements of a row in registers, 64 each.
+constexpr int64_t kRowChunk = kLaneChunk, kFoldThreads = 16, kOwnElements = kRowChunk / kFoldThreads;
+/// With so many threads in a block each has 128 registers; what rows keep may be as many, where fewer threads
+/// have 255.
+constexpr int64_t kMostRowThreads = 512;
+/// Rows up to this length have room for the results of all their chunks at once.
+constexpr int64_t kListedRow = 65536;
+/// Columns that are longer than this are split.
+constexpr int64_t kSplitRows = 512;
+/// Rows that are longer than this are split where they leave SMs without work.
+constexpr int64_t kSplitLength = 65536;
+
+class CudaScheduler {
+public:
+    CudaScheduler(LoweredStep &step, const CudaLimits &limits)
+        : step_(step), limits_(limits), kernel_(std::move(step.kernel)) {}
+
+    void run() {
+        if (splits())
+            kernel_ = split_reduction(kernel_, step_.segments[0]);
+        const bool streams = stored_bytes() > limits_.l2_bytes / 2;
+        for (size_t p = 0; p < kernel_.phases.size(); ++p) {
+            kernel_.phases[p].on_cuda().stores = streams ? StoreTier::Streaming : StoreTier::Cached;
+            schedule_phase(p);
+        }
+        place_workers();
+        const bool narrow =
+            std::ranges::all_of(step_.segments, [&](const LoweredSegment &s) { return fits(s); });
+        for (Phase &phase : kernel_.phases)
+            phase.on_cuda().index32 = narrow;
+        count_items();
+        choose_segment_tier(kernel_, step_.segments.size(), limits_);
+        step_.kernel = std::move(kernel_);
+    }
+
+private:
+    int64_t value_of(const LoweredSegment &segment, ArgId arg) const { return segment.args[arg].constant; }
+    int64_t extent(const LoweredSegment &segment, AxisId axis) const {
+        return value_of(segment, kernel_.axes[axis].extent);
+    }
+    /// The largest of all segments.
+    int64_t extent(AxisId axis) const {
+        int64_t most = 0;
+        for (const LoweredSegment &segment : step_.segments)
+            most = std::max(most, extent(segment, axis));
+        return most;
+    }
+    int64_t points(const Phase &phase) const {
+        int64_t most = 0;
+        for (const LoweredSegment &segment : step_.segments) {
+            int64_t n = 1;
+            for (const AxisId axis : phase.grid)
+                n *= extent(segment, axis);
+            most = std::max(most, n);
+        }
+        return most;
+    }
+    /// Threads that the device runs at once.
+    int64_t device_threads() const { return int64_t{limits_.multiprocessors} * limits_.threads_per_sm; }
+
+    template <class F>
+    ArgId add_arg(ArgRole role, F &&value) {
+        kernel_.args.push_back({role});
+        for (LoweredSegment &segment : step_.segments)
+            segment.args.push_back({value(segment), {}});
+        return static_cast<ArgId>(kernel_.args.size() - 1);
+    }
+
+    /// Full reductions always, so that one of any length is the same kernel; others where blocks would be
+    /// few.
+    bool splits() const {
+        if (step_.segments.size() != 1 || !can_split_reduction(kernel_))
+            return false;
+        const int64_t rows = points(kernel_.phases[0]);
+        const Loop &loop = kernel_.loops[0];
+        const int64_t length = extent(loop.axis);
+        if (loop.order == LoopOrder::Sequential)
+            return length > kSplitRows || (length > kSequentialChunk && rows < device_threads() / 4);
+        return rows == 1 || !cuda_row_limits(limits_).fits(rows, length);
+    }
+
+    int64_t stored_bytes() const {
+        int64_t bytes = 0;
+        for (const LoweredSegment &segment : step_.segments)
+            for (const LoweredBuffer &b : segment.buffers)
+                if (b.mode == BufferMode::Out || b.mode == BufferMode::InOut)
+                    bytes += b.bytes;
+        return bytes;
+    }
+
+    template <class F>
+    void for_each_instr(const Region &region, F &&f) const {
+        for (const Stmt &stmt : region) {
+            if (stmt.kind == Stmt::Loop)
+                for_each_instr(kernel_.loops[stmt.id].body, f);
+            else
+                f(kernel_.instrs[stmt.id]);
+        }
+    }
+    static bool has_loop(const Region &region) {
+        return std::ranges::find(region, Stmt::Loop, &Stmt::kind) != region.end();
+    }
+    const Access *access_of(const Instr &instr) const {
+        return instr.access == kNoValue ? nullptr : &kernel_.accesses[instr.access];
+    }
+    int bytes_of(const Access &a) const { return size_of(kernel_.buffers[a.buffer].dtype); }
+    static const AxisStride *along(const Access &a, AxisId axis) {
+        const auto found = std::ranges::find(a.strides, axis, &AxisStride::axis);
+        return found == a.strides.end() ? nullptr : &*found;
+    }
+    static bool contiguous(const Access &a, AxisId axis) {
+        const AxisStride *s = along(a, axis);
+        return s && s->cls == StrideClass::Contiguous;
+    }
+
+    void schedule_phase(size_t p) {
+        Phase &phase = kernel_.phases[p];
+        CudaSchedule &cuda = phase.on_cuda();
+        if (phase.contraction)
+            return schedule_product(phase, cuda);
+        if (!phase.vector_grid)
+            return schedule_rows(p);
+        if (has_loop(phase.body))
+            return spread(phase, cuda);
+        if (const int turned = turned_axis(phase); turned >= 0) {
+            cuda.shape = CudaShape::Tiles;
+            cuda.tile_axis = turned;
+            return;
+        }
+        schedule_points(phase, cuda);
+    }
+
+    /// Few points: smaller blocks, on more SMs.
+    void spread(const Phase &phase, CudaSchedule &cuda) const {
+        cuda.threads = kThreads;
+        while (cuda.threads > 32 &&
+               points(phase) / cuda.vector < int64_t{cuda.threads} * limits_.multiprocessors)
+            cuda.threads /= 2;
+    }
+
+    void schedule_points(const Phase &phase, CudaSchedule &cuda) const {
+        const AxisId last = phase.grid.back();
+        int smallest = 0;
+        int64_t loaded = 0; // bytes of an element
+        bool all = true;    // of what is stored
+        bool several_axes = false;
+        for_each_instr(phase.body, [&](const Instr &instr) {
+            const Access *a = access_of(instr);
+            if (!a)
+                return;
+            if (instr.op == KOp::Store)
+                all = all && contiguous(*a, last);
+            if (!contiguous(*a, last))
+                return;
+            smallest = smallest == 0 ? bytes_of(*a) : std::min(smallest, bytes_of(*a));
+            several_axes = several_axes || a->strides.size() > 1;
+            if (instr.op == KOp::Load)
+                loaded += bytes_of(*a);
+        });
+        if (smallest > 0 && all) {
+            int vector = static_cast<int>(std::min<int64_t>(kVectorBytes / smallest, kMostVector));
+            const auto fits = [&](const LoweredSegment &s) {
+                const int64_t n = extent(s, last);
+                return several_axes ? n % vector == 0 : n >= vector;
+            };
+            while (vector > 1 && !std::ranges::all_of(step_.segments, fits))
+                vector /= 2;
+            cuda.vector = vector;
+        }
+        const int64_t packets = points(phase) / cuda.vector;
+        if (loaded > 0 && packets >= 2 * device_threads())
+            cuda.unroll =
+                static_cast<int>(std::clamp<int64_t>(kThreadBytes / (loaded * cuda.vector), 1, kMostUnroll));
+        if (cuda.unroll == 1)
+            spread(phase, cuda);
+    }
+
+    /// A grid axis along which a load is contiguous that strides along the last one, both worth a tile; or
+    /// -1.
+    int turned_axis(const Phase &phase) const {
+        int found = -1;
+        if (phase.grid.size() < 2 || extent(phase.grid.back()) < kLeastTile)
+            return found;
+        for_each_instr(phase.body, [&](const Instr &instr) {
+            const Access *a = access_of(instr);
+            if (found >= 0 || instr.op != KOp::Load || !a->terms.empty() || a->predicate != kNoValue)
+                return;
+            const AxisStride *last = along(*a, phase.grid.back());
+            if (!last || last->cls == StrideClass::Contiguous)
+                return;
+            for (const AxisStride &s : a->strides)
+                if (s.cls == StrideClass::Contiguous && extent(s.axis) >= kLeastTile &&
+                    std::ranges::find(phase.grid, s.axis) != phase.grid.end())
+                    found = s.axis;
+        });
+        return found;
+    }
+
+    void schedule_product(const Phase &phase, CudaSchedule &cuda) const {
+        cuda.shape = CudaShape::Product;
+        // Large tiles reuse more, small ones leave no SM without work.
+        int64_t batches = 1;
+        for (size_t i = 0; i + 2 < phase.grid.size(); ++i)
+            batches *= extent(phase.grid[i]);
+        const int64_t m = extent(phase.contraction->m), n = extent(phase.contraction->n);
+        int tile = 64;
+        while (tile > 16 &&
+               batches * ((m + tile - 1) / tile) * ((n + tile - 1) / tile) < limits_.multiprocessors)
+            tile /= 2;
+        cuda.tile_m = cuda.tile_n = tile;
+    }
+
+    // --- rows
+
+    struct RowFacts {
+        int64_t length = 0;                             ///< the longest
+        int loops = 0;                                  ///< over whole rows
+        bool whole = true;                              ///< no loop has bounds, and none is in another
+        bool chunks = false;                            ///< some loop has
+        bool uncut = false;                             ///< a sum in one chunk
+        int64_t worker_bytes = 0, worker_registers = 0; ///< of an element
+        int64_t kept_registers = 0;
+    };
+
+    RowFacts row_facts(const Phase &phase) const {
+        RowFacts f;
+        std::vector<AxisId> axes;
+        std::vector<std::pair<const Access *, uint32_t>> loads;
+        const std::function<void(const Region &, int)> walk = [&](const Region &region, int depth) {
+            for (const Stmt &stmt : region) {
+                if (stmt.kind == Stmt::Instruction)
+                    continue;
+                const Loop &loop = kernel_.loops[stmt.id];
+                if (loop.order == LoopOrder::Lanes) {
+                    ++f.loops;
+                    f.length = std::max(f.length, extent(loop.axis));
+                    f.whole = f.whole && depth == 0 && loop.begin == kNoValue && loop.end == kNoValue &&
+                              !has_loop(loop.body) && (axes.empty() || axes[0] == loop.axis);
+                    axes.push_back(loop.axis);
+                    for (const Reduction &r : loop.reductions) {
+                        const bool sum =
+                            is_float(r.dtype) && (r.op == ReduceOp::Add || r.op == ReduceOp::Mul);
+                        f.uncut = f.uncut || (sum && loop.chunk == 0);
+                    }
+                    f.chunks = f.chunks || (loop.chunk > 0 && !loop.reductions.empty());
+                    for (const Stmt &s : loop.body)
+                        if (s.kind == Stmt::Instruction && kernel_.instrs[s.id].op == KOp::Load)
+                            loads.emplace_back(access_of(kernel_.instrs[s.id]), stmt.id);
+                }
+                walk(loop.body, depth + 1);
+            }
+        };
+        walk(phase.body, 0);
+        std::vector<uint16_t> kept, workers;
+        for (const auto &[a, loop] : loads) {
+            const bool again = std::ranges::any_of(loads, [&, a = a, loop = loop](const auto &other) {
+                return other.second != loop && other.first->buffer == a->buffer;
+            });
+            const bool worker = kernel_.buffers[a->buffer].mode == BufferMode::Worker;
+            auto &list = worker ? workers : kept;
+            if ((worker || again) && std::ranges::find(list, a->buffer) == list.end())
+                list.push_back(a->buffer);
+        }
+        const auto registers = [&](uint16_t b) {
+            return kOwnElements * size_of(kernel_.buffers[b].dtype) / 4;
+        };
+        for (const uint16_t b : workers) {
+            f.worker_bytes += size_of(kernel_.buffers[b].dtype);
+            f.worker_registers += registers(b);
+        }
+        for (const uint16_t b : kept)
+            f.kept_registers += registers(b);
+        return f;
+    }
+
+    void schedule_rows(size_t p) {
+        CudaSchedule &cuda = kernel_.phases[p].on_cuda();
+        cuda.shape = CudaShape::Rows;
+        const RowFacts f = row_facts(kernel_.phases[p]);
+        const int64_t chunks = std::max<int64_t>((f.length + kRowChunk - 1) / kRowChunk, 1);
+        const auto threads_for = [&](int64_t most) {
+            return static_cast<int>(std::min<int64_t>(
+                kFoldThreads * static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(chunks))), most));
+        };
+        const auto share = [&](int row_threads) {
+            cuda.row_threads = row_threads;
+            cuda.threads = row_threads > 32 ? row_threads : 128;
+        };
+        const bool reads_again = f.loops > 1 && f.whole && !(f.uncut && chunks > 1);
+        const int64_t registers = f.worker_registers + f.kept_registers;
+        if (reads_again && chunks <= kMostRowThreads / kFoldThreads &&
+            registers <= limits_.registers_per_sm / kMostRowThreads) {
+            cuda.tier = RowTier::Registers;
+            share(threads_for(kMostRowThreads));
+            const int64_t least = 4 * kFoldThreads;
+            cuda.row_elements = static_cast<int>(
+                chunks > 1 ? cuda.row_threads * kOwnElements
+                           : std::max<int64_t>(static_cast<int64_t>(std::bit_ceil(
+                                                   static_cast<uint64_t>(std::max<int64_t>(f.length, 1)))),
+                                               least));
+            return;
+        }
+        if (f.worker_bytes == 0) {
+            // Nothing is kept; short rows need no room for results of chunks.
+            if (f.uncut || (f.whole && chunks == 1)) {
+                share(static_cast<int>(kFoldThreads));
+                if (f.whole && chunks == 1) {
+                    cuda.tier = RowTier::Shared;
+                    cuda.row_elements = static_cast<int>(kRowChunk);
+                }
+            } else {
+                share(std::max(threads_for(256), 32));
+                if (f.whole && f.length <= kListedRow) {
+                    cuda.tier = RowTier::Shared;
+                    cuda.row_elements = static_cast<int>(kListedRow);
+                }
+            }
+            return;
+        }
+        const int64_t room = limits_.shared_per_block - (16 << 10); // results of chunks have some, too
+        const auto capacity = [&](int64_t row_threads) {
+            const int64_t rows = row_threads > 32 ? 1 : 128 / row_threads;
+            int64_t elements = std::max<int64_t>(
+                kRowChunk, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(f.length))));
+            if (elements * f.worker_bytes * rows > room)
+                elements = room / (f.worker_bytes * rows * row_threads * 64) * row_threads * 64;
+            return elements;
+        };
+        const int row_threads = f.uncut && chunks == 1 ? static_cast<int>(kFoldThreads) : threads_for(1024);
+        share(row_threads);
+        if (const int64_t elements = capacity(row_threads);
+            f.length <= elements && f.worker_bytes * elements <= room) {
+            cuda.tier = RowTier::Shared;
+            cuda.row_elements = static_cast<int>(elements);
+            return;
+        }
+        keep_in_memory(p, std::max(row_threads, 64));
+    }
+
+    /// Each block has a part of a temporary, which its rows take one after another.
+    void keep_in_memory(size_t p, int row_threads) {
+        CudaSchedule &cuda = kernel_.phases[p].on_cuda();
+        cuda.tier = RowTier::Memory;
+        cuda.row_elements = 0;
+        cuda.threads = cuda.row_threads = row_threads;
+        cuda.most_blocks = limits_.multiprocessors * std::max(limits_.threads_per_sm / row_threads, 1);
+        cuda.scratch = static_cast<uint16_t>(kernel_.buffers.size());
+        kernel_.buffers.push_back({DType::U8, BufferMode::Temp});
+        const auto bytes = [&](const LoweredSegment &segment) {
+            int64_t all = 0;
+            for (size_t b = 0; b < kernel_.buffers.size() - 1; ++b)
+                if (kernel_.buffers[b].mode == BufferMode::Worker)
+                    all += worker_bytes(segment, b);
+            return all;
+        };
+        cuda.scratch_bytes = add_arg(ArgRole::Stride, bytes);
+        for (LoweredSegment &segment : step_.segments) {
+            const int64_t rows = std::min<int64_t>(points(kernel_.phases[p]), cuda.most_blocks);
+            segment.buffers.push_back(
+                {BufferMode::Temp, kNone, kNone, std::max<int64_t>(bytes(segment) * rows, 1)});
+        }
+    }
+
+    static int64_t worker_bytes(const LoweredSegment &segment, size_t b) {
+        return (segment.buffers[b].bytes + kLaneBytes - 1) / kLaneBytes * kLaneBytes;
+    }
+
+    /// One behind the other, in a part of a temporary and where kernels are interpreted.
+    void place_workers() {
+        std::vector<int64_t> used(step_.segments.size(), 0);
+        for (size_t b = 0; b < kernel_.buffers.size(); ++b) {
+            if (kernel_.buffers[b].mode != BufferMode::Worker)
+                continue;
+            size_t s = 0;
+            const ArgId place = add_arg(ArgRole::Offset, [&](const LoweredSegment &) { return used[s++]; });
+            kernel_.buffers[b].worker_offset = place;
+            for (s = 0; s < used.size(); ++s)
+                used[s] += worker_bytes(step_.segments[s], b);
+        }
+    }
+
+    bool fits(const LoweredSegment &segment) const {
+        std::vector<int64_t> args, elements;
+        std::vector<bool> known;
+        for (const ArgSpec &a : segment.args) {
+            args.push_back(a.constant);
+            known.push_back(a.terms.empty());
+        }
+        for (size_t b = 0; b < kernel_.buffers.size(); ++b)
+            elements.push_back(segment.buffers[b].bytes / size_of(kernel_.buffers[b].dtype));
+        return fits_32_bits(kernel_, args, known, elements);
+    }
+
+    void count_items() const {
+        for (LoweredSegment &segment : step_.segments) {
+            std::vector<int64_t> args;
+            for (const ArgSpec &a : segment.args)
+                args.push_back(a.constant);
+            segment.items.clear();
+            for (size_t p = 0; p < kernel_.phases.size(); ++p) {
+                const bool absent = p < segment.absent.size() && segment.absent[p];
+                segment.items.push_back(absent ? 0 : work_items(kernel_, kernel_.phases[p], args));
+            }
+        }
+    }
+
+    LoweredStep &step_;
+    const CudaLimits &limits_;
+    Kernel kernel_;
+};
+
+} // namespace
+
+void schedule_cuda(LoweredStep &step, const CudaLimits &limits) {
+    CudaScheduler(step, limits).run();
+}
+
+RowLimits cuda_row_limits(const CudaLimits &limits) {
+    return {.few_rows = limits.multiprocessors, .long_row = kSplitLength};
+}
+
+bool choose_segment_tier(Kernel &kernel, size_t segments, const CudaLimits &limits) {
+    // A record has what a kernel may use, of 8 bytes at most.
+    const auto record =
+        static_cast<int64_t>(8 * (kernel.buffers.size() + kernel.args.size() + kernel.scalars.size() + 2));
+    const auto bytes = static_cast<int64_t>(segments) * record + 8;
+    const SegmentTier tier = segments == 1                                       ? SegmentTier::One
+                             : bytes <= 4096                                     ? SegmentTier::Table
+                             : bytes <= 32764 && limits.parameter_bytes >= 32764 ? SegmentTier::Large
+                                                                                 : SegmentTier::Memory;
+    bool changed = false;
+    for (Phase &phase : kernel.phases)
+        changed = std::exchange(phase.on_cuda().segments, tier) != tier || changed;
+    return changed;
+}
+
+} // namespace lz::passes

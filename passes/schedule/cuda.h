@@ -1,0 +1,17 @@
+#pragma once
+/// The schedule for CUDA devices. Threads take neighbours of the last axis in packets of 16 bytes; turned
+/// operands go through tiles in shared memory; sixteen threads or more share a row, which stays in their
+/// registers, in shared memory or, the longest, in a temporary; long reductions are split among blocks.
+
+#include "passes/schedule/schedule.h"
+
+namespace lz::passes {
+
+void schedule_cuda(LoweredStep &step, const ir::CudaLimits &limits);
+
+RowLimits cuda_row_limits(const ir::CudaLimits &limits);
+
+/// How so many segments reach the kernel. Whether that changed it.
+bool choose_segment_tier(ir::Kernel &kernel, size_t segments, const ir::CudaLimits &limits);
+
+} // namespace lz::passes

@@ -1,0 +1,32 @@
+#pragma once
+/// Runs a kernel as CUDA: scheduled, emitted, compiled by NVRTC, in the interpreter of PTX. The interpreter
+/// of Kernel IR is the oracle.
+
+#include "ir/target.h"
+#include "tests/support/kernel_run.h"
+
+#include <cstdint>
+#include <string>
+
+namespace lz::test {
+
+/// The kernel with the schedule of such a device, and what that added: phases, arguments, buffers.
+Launch scheduled(const Launch &l, const ir::CudaLimits &limits = {});
+
+struct CudaRun {
+    int shift = 0;            ///< elements by which each buffer lies beside an aligned address
+    uint32_t most_blocks = 5; ///< of a grid, so that blocks take several items
+    uint64_t seed = 1;        ///< of data and of the order of blocks and warps
+    bool corners = true;
+    uint64_t *instructions = nullptr; ///< gets how many a thread executed in all
+};
+/// Of a scheduled kernel. Compiled code is kept: equal kernels are compiled once.
+Outcome run_cuda(const Launch &l, const CudaRun &run = {});
+
+/// CUDA C++ of a scheduled kernel, for messages.
+std::string cuda_text(const Launch &l);
+
+/// Where the buffers of two runs of a scheduled kernel differ; empty where they do not.
+std::string cuda_difference(const Launch &l, const Outcome &interpreted, const Outcome &cuda);
+
+} // namespace lz::test
