@@ -96,37 +96,9 @@ struct CoreSelection : llvm::TargetPassConfig {
     }
 };
 
-/// Passes over machine code that leave kernels as they are, or whose changes take and save no time: a
-/// twentieth of all compile time. They serve exceptions, garbage collection, debuggers, tracing and patching,
-/// subregisters and frames that kernels do not have, and early exits; the scheduler orders what was moved
-/// before it anyway.
-void leave_out_idle_passes(llvm::TargetPassConfig &config) {
-    const char *const idle[] = {
-        &llvm::DetectDeadLanesID,
-        &llvm::FEntryInserterID,
-        &llvm::FixupStatepointCallerSavedID,
-        &llvm::FuncletLayoutID,
-        &llvm::LiveDebugValuesID,
-        &llvm::LiveRangeShrinkID,
-        &llvm::LocalStackSlotAllocationID,
-        &llvm::MachineCombinerID,
-        &llvm::MachineLateInstrsCleanupID,
-        &llvm::MachineSanitizerBinaryMetadataID,
-        &llvm::PatchableFunctionID,
-        &llvm::PostRAMachineSinkingID,
-        &llvm::PostRASchedulerID,
-        &llvm::RemoveRedundantDebugValuesID,
-        &llvm::RenameIndependentSubregsID,
-        &llvm::ShrinkWrapID,
-        &llvm::StackMapLivenessID,
-        &llvm::XRayInstrumentationID,
-    };
-    for (const char *pass : idle)
-        config.disablePass(pass);
-}
-
 /// LLVM's own pipeline of code generation, but for its optional passes over IR: they look for what compilers
-/// of languages leave behind, and loop strength reduction alone took a third of all time. What the emitter
+/// of languages leave behind, and loop strength reduction alone took a third of all time. Leaving out passes
+/// over machine code that find nothing in kernels would save 2 % of it. What the emitter
 /// writes has its addresses in the form that it wants already.
 bool add_codegen_passes(llvm::legacy::PassManager &passes, llvm::TargetMachine &target,
                         llvm::MCContext **context) {
@@ -135,7 +107,6 @@ bool add_codegen_passes(llvm::legacy::PassManager &passes, llvm::TargetMachine &
     *context = &module_info->getMMI().getContext();
     llvm::TargetPassConfig *config = machine.createPassConfig(passes);
     config->setDisableVerify(true);
-    leave_out_idle_passes(*config);
     passes.add(config);
     passes.add(module_info);
     passes.add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
