@@ -2,6 +2,7 @@
 
 #include "frontend/engine/memory.h"
 #include "frontend/record/record.h"
+#include "frontend/record/sync.h"
 
 namespace lz {
 namespace {

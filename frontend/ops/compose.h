@@ -2,9 +2,12 @@
 /// What the functions of the public API are made of: the primitives with checked operands, and the numbers
 /// that they need. Dtypes and shapes here are the IR's.
 
+#include "frontend/ops/promotion.h"
 #include "frontend/record/access.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recorder.h"
+#include "frontend/tensor/copies.h"
+#include "frontend/tensor/defaults.h"
 #include "ir/op.h"
 #include "lazuli/options.h"
 
@@ -158,29 +161,10 @@ std::string text(std::span<const int64_t> values);
 /// `f32[2,3]`.
 std::string text(const ir::TensorType &type);
 
-/// Where tensors are made: the options, else the defaults; or else those of `like`.
-struct Target {
-    ir::DType dtype;
-    ir::Device device;
-    bool pinned = false;
-};
-/// Throws DeviceError for memory that cannot be page-locked.
-void check_pinned(ir::Device device, const char *function, Location loc);
 /// The last step of a factory: pinned where the options ask for it.
 inline Tensor placed(const Tensor &made, const Target &target, Location loc) {
     return target.pinned ? in_pinned_memory(made, loc) : made;
 }
-Target target_of(const TensorOptions &options, const char *function, Location loc);
-Target target_like(const Tensor &x, const TensorOptions &options, const char *function, Location loc);
-ir::DType default_dtype();
-ir::Device default_device(Location loc);
-
-/// Indices that count from the end where they are negative, all counted from the front (gather.cpp).
-Tensor from_front(const Tensor &index, int64_t extent, Location loc);
-
-/// Where a bool tensor is true: positions in row-major order, in a row. Sync point (gather.cpp).
-Tensor positions_where(const Tensor &mask, Location loc);
-
 /// Where a call of these operands runs (S05): on the device of the first that is not a 0-dim CPU tensor.
 ir::Device home_of(std::span<const Tensor> operands);
 /// Brings a call's operands, in the order in which the user passed them, to `home`. Those that are elsewhere
@@ -226,14 +210,6 @@ R consumed(R made, T &...operands) {
     return made;
 }
 
-/// PyTorch's promotion of an operand list (S62): the dtype in which they meet.
-ir::DType result_type(std::initializer_list<const Operand *> operands, const char *function, Location loc);
-/// Whether a result of this dtype is computed from more of the operand than the dtype has (S66): f16 and bf16
-/// are computed in f32, which numbers and 0-dim tensors of other dtypes enter without being rounded first.
-bool enters_wide(const Operand &x, ir::DType result);
-/// The operand in the dtype that `result` is computed in. All operands and numbers of a composition enter so
-/// before anything is computed; what comes of them is cast to `result` once, at the end.
-Tensor entered(const Operand &x, ir::DType result, const Tensor &like, Location loc);
 /// The operand as a tensor of this dtype: cast, or a constant on the device of `like`.
 Tensor as_tensor(const Operand &x, ir::DType dtype, const Tensor &like, Location loc);
 

@@ -1,4 +1,5 @@
 // Looking up and storing by index tensors.
+#include "frontend/ops/gather.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/indexing.h"

@@ -6,9 +6,6 @@
 
 namespace lz::detail {
 
-/// Makes the unread part of a mask the tensor that it selects (indexing.cpp). Sync point.
-void read_mask(const Tensor &part);
-
 struct Access {
     static Cell *cell(const Tensor &t) { return t.cell_; }
     static Node *node(const Tensor &t) {

@@ -5,7 +5,7 @@
 
 #include "frontend/engine/engine.h"
 #include "frontend/record/failure_record.h"
-#include "frontend/record/linearise.h"
+#include "frontend/record/recording/recording.h"
 
 #include <memory>
 #include <unordered_map>

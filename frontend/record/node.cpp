@@ -111,7 +111,8 @@ void copy_handle(Cell *cell) noexcept {
 }
 
 void drop_handle(Cell *cell) noexcept {
-    // Nobody can copy a handle but who has one: of the last, the count need not be written.
+    // Only who has a handle can copy it. So nobody can copy the last one while it goes: the count need not be
+    // written.
     if (cell->handles.load(std::memory_order_acquire) == 1 ||
         cell->handles.fetch_sub(1, std::memory_order_acq_rel) == 1)
         drop_cell(cell);

@@ -3,10 +3,13 @@
 #include "frontend/engine/engine.h"
 #include "frontend/record/access.h"
 #include "frontend/record/arena.h"
-#include "frontend/record/linearise.h"
 #include "frontend/record/recorder.h"
+#include "frontend/record/recording/kept_bytes.h"
+#include "frontend/record/recording/recording.h"
 #include "frontend/record/sync.h"
 #include "frontend/record/view_warnings.h"
+#include "frontend/tensor/copies.h"
+#include "lazuli/ops/indexing.h"
 
 #include <algorithm>
 #include <cstring>

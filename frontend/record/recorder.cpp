@@ -4,8 +4,9 @@
 #include "frontend/engine/streams.h"
 #include "frontend/record/access.h"
 #include "frontend/record/flights.h"
-#include "frontend/record/linearise.h"
 #include "frontend/record/record.h"
+#include "frontend/record/recording/recording.h"
+#include "frontend/record/sync.h"
 
 #include <algorithm>
 #include <mutex>

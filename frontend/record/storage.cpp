@@ -29,7 +29,8 @@ Storage *Storage::adopt(void *data, int64_t bytes, std::function<void(void *)> d
 }
 
 void Storage::release() noexcept {
-    // Nobody can add a reference but who has one: of the last, the count need not be written.
+    // Only who has a reference can add one. So nobody can while the last one goes: the count need not be
+    // written.
     if (refs.load(std::memory_order_acquire) != 1 && refs.fetch_sub(1, std::memory_order_acq_rel) != 1)
         return;
     engine::Engine &engine = engine::Engine::get();

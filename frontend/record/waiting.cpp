@@ -1,5 +1,4 @@
-// Threads that wait for what another one's sync computes (S28).
-#include "frontend/record/linearise.h"
+#include "frontend/record/waiting.h"
 
 #include <atomic>
 #include <condition_variable>

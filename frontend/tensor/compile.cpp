@@ -3,6 +3,7 @@
 #include "frontend/engine/engine.h"
 #include "frontend/record/failure_record.h"
 #include "frontend/record/record.h"
+#include "frontend/record/sync.h"
 #include "ir/text/text.h"
 
 namespace lz {

@@ -1,5 +1,6 @@
 // Copies between devices and dtypes, and pinned memory.
 #include "frontend/ops/compose.h"
+#include "frontend/record/sync.h"
 #include "lazuli/ops/views.h"
 
 #include <cstring>

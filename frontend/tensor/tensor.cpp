@@ -4,6 +4,7 @@
 #include "frontend/record/failure_record.h"
 #include "frontend/record/record.h"
 #include "frontend/record/storage.h"
+#include "frontend/record/sync.h"
 #include "ir/host/float_environment.h"
 #include "ir/type.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 /// A recording in canonical form: what a sync claimed, in topological order, with the key by which its
 /// Program is found. Node numbers in the key are positions of first encounter, inputs and operations counted
-/// together.
+/// together. Members stand by what they are for: claim.cpp, key.cpp, results.cpp, graph.cpp.
 
 #include "frontend/engine/engine.h"
 #include "frontend/record/recorder.h"
@@ -160,15 +160,5 @@ inline void prefetch_ahead(const std::vector<Recording::Operation> &operations, 
     if (at + kAhead < operations.size())
         prefetch(operations[at + kAhead].node);
 }
-
-/// Bytes of stored values that nobody but the thread's pending operations keeps alive.
-int64_t kept_bytes(const Recorder &recorder);
-
-/// Makes what notifying needs, so that it never fails.
-void prepare_waiting();
-/// Wakes syncs that wait for claimed nodes. Called after nodes changed state.
-void notify_waiters() noexcept;
-/// Blocks until `node` is not claimed by anyone.
-void wait_while_claimed(Node *node);
 
 } // namespace lz::detail

@@ -1,5 +1,5 @@
-#include "frontend/record/linearise.h"
 #include "frontend/record/record.h"
+#include "frontend/record/recording/recording.h"
 #include "ir/graph/share_words.h"
 
 #include <map>

@@ -1,0 +1,21 @@
+#pragma once
+/// A claimed recording on its way through the engine: found or compiled, bound, launched, and its nodes
+/// settled.
+
+#include "frontend/record/flights.h"
+#include "frontend/record/recording/recording.h"
+#include "ir/stream.h"
+#include "lazuli/location.h"
+
+#include <vector>
+
+namespace lz::detail {
+
+/// Before its first launch whatever is thrown leaves every claimed node pending; from then on each ends Ready
+/// or Failed. False: there is no memory for it, and nothing has changed. `last`: that is a failure, too.
+bool execute(Recording &recording, Location loc, Thrown &thrown, bool last);
+
+/// Where the thread's work on streams ends, the latest moment of each stream.
+std::vector<ir::Point> &issued_by_thread();
+
+} // namespace lz::detail

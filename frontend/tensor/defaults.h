@@ -1,0 +1,21 @@
+#pragma once
+/// Where tensors are made, and of which dtype, if the user does not say it.
+
+#include "ir/type.h"
+#include "lazuli/options.h"
+#include "lazuli/tensor.h"
+
+namespace lz::detail {
+
+/// Where tensors are made: the options, else the defaults; or else those of `like`.
+struct Target {
+    ir::DType dtype;
+    ir::Device device;
+    bool pinned = false;
+};
+Target target_of(const TensorOptions &options, const char *function, Location loc);
+Target target_like(const Tensor &x, const TensorOptions &options, const char *function, Location loc);
+ir::DType default_dtype();
+ir::Device default_device(Location loc);
+
+} // namespace lz::detail
