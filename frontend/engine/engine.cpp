@@ -13,7 +13,7 @@
 #include "ir/program/memory_use.h"
 #include "ir/text/text.h"
 #include "passes/devices/check_devices.h"
-#include "passes/explain/facts.h"
+#include "passes/explain/sentences.h"
 #include "runtime/api/parallel.h"
 #include "runtime/before_exit.h"
 #include "runtime/executor/executor.h"

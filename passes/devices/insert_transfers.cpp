@@ -2,7 +2,7 @@
 
 #include "ir/diagnostic.h"
 #include "ir/graph/uses.h"
-#include "passes/explain/facts.h"
+#include "passes/operations.h"
 #include "passes/simplify/rewrite.h"
 
 #include <algorithm>

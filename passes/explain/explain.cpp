@@ -1,8 +1,9 @@
 #include "passes/explain/explain.h"
 
 #include "passes/explain/explain_schedule.h"
-#include "passes/explain/facts.h"
+#include "passes/explain/sentences.h"
 #include "passes/lower/lower_clusters.h"
+#include "passes/operations.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "passes/fuse/clusters.h"
 
-#include "passes/explain/facts.h"
+#include "passes/operations.h"
 
 #include <algorithm>
 

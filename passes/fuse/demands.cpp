@@ -1,6 +1,6 @@
 #include "passes/fuse/demands.h"
 
-#include "passes/explain/facts.h"
+#include "passes/operations.h"
 
 namespace lz::passes {
 

@@ -1,7 +1,7 @@
 #include "passes/fuse/effects.h"
 
 #include "passes/devices/places.h"
-#include "passes/explain/facts.h"
+#include "passes/operations.h"
 #include "passes/simplify/rewrite.h"
 
 #include <algorithm>

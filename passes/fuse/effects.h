@@ -8,11 +8,11 @@
 namespace lz::passes {
 
 /// The graph with order edges
-///  - between an effect of the user's and what was recorded before and after it in its place
-///  (passes/devices/places.h),
+///  - between an effect of the user's and what was recorded before and after it in its place (its stream:
+///    passes/devices/places.h),
 ///  - from what was recorded on a stream to each wait_stream for it,
-///  - between a call that writes an operand and what was recorded before and after it that reads that
-///  operand.
+///  - between a call that writes an operand and what was recorded before and after it and reads that
+///    operand.
 /// Nothing where there is neither an effect nor such a call. Linear in the size of the graph times the number
 /// of streams that wait for one another.
 std::optional<ir::Graph> order_effects(const ir::Graph &graph);

@@ -1,7 +1,6 @@
 #include "passes/fuse/groups.h"
 
 #include "passes/devices/places.h"
-#include "passes/explain/facts.h"
 
 #include <algorithm>
 #include <unordered_map>

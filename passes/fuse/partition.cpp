@@ -2,9 +2,9 @@
 
 #include "ir/graph/checks.h"
 #include "passes/devices/places.h"
-#include "passes/explain/facts.h"
 #include "passes/fuse/demands.h"
 #include "passes/lower/dot.h"
+#include "passes/operations.h"
 #include "passes/schedule/schedule.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-#include "passes/explain/facts.h"
 #include "passes/fuse/partition.h"
 #include "passes/lower/dot.h"
+#include "passes/operations.h"
 
 namespace lz::passes {
 

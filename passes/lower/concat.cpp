@@ -1,6 +1,5 @@
 #include "passes/lower/concat.h"
 
-#include "passes/explain/facts.h"
 #include "passes/lower/expr.h"
 #include "passes/schedule/cpu.h"
 

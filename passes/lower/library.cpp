@@ -2,7 +2,7 @@
 
 #include "ir/diagnostic.h"
 #include "ir/host/calls.h"
-#include "passes/explain/facts.h"
+#include "passes/operations.h"
 
 #include <fmt/format.h>
 

@@ -2,10 +2,10 @@
 
 #include "ir/diagnostic.h"
 #include "passes/devices/places.h"
-#include "passes/explain/facts.h"
 #include "passes/lower/dot.h"
 #include "passes/lower/library.h"
 #include "passes/lower/nest.h"
+#include "passes/operations.h"
 #include "passes/schedule/schedule.h"
 
 #include <algorithm>

@@ -1,12 +1,12 @@
 #include "passes/lower/nest.h"
 
 #include "ir/diagnostic.h"
-#include "passes/explain/facts.h"
 #include "passes/lower/concat.h"
 #include "passes/lower/domain.h"
 #include "passes/lower/emit.h"
 #include "passes/lower/library.h"
 #include "passes/lower/pieces.h"
+#include "passes/operations.h"
 
 #include <algorithm>
 
@@ -429,7 +429,8 @@ LoweredPiece lower_piece(const ClusterView &cluster, const Piece &piece) {
 }
 
 void lower_nest(const ClusterView &cluster, const Target &target, LoweredStep &step) {
-    if ((has_function(target, step.device, kConcat) && lower_concat(cluster, target, step)) || lower_in_pieces(cluster, step))
+    if ((has_function(target, step.device, kConcat) && lower_concat(cluster, target, step)) ||
+        lower_in_pieces(cluster, step))
         return;
     LoweredPiece whole = NestLowering(cluster).run();
     step.kernel = std::move(whole.kernel);

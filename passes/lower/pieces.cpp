@@ -1,7 +1,5 @@
 #include "passes/lower/pieces.h"
 
-#include "passes/explain/facts.h"
-
 #include <algorithm>
 #include <map>
 #include <string>

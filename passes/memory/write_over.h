@@ -15,8 +15,8 @@ public:
     /// True when buffer `out` may have the memory of buffer `in` in this segment, whatever its arguments are:
     /// each element of `in` is read only by the grid point and loop iteration that writes the same element of
     /// `out`, and before it does. That is so when, of both buffers,
-    ///  - all accesses stand in one phase and go through the same affine map (offset, strides; no index
-    ///  terms),
+    ///  - all accesses stand in one phase and go through the same affine map (offset and strides; there are
+    ///    no index terms),
     ///  - the map moves along every loop around them, so that no iteration meets the element of another,
     ///  - in program order every load stands before the first store.
     /// Grid points meet no element of each other, because a store that two of them made would be a race

@@ -1,5 +1,6 @@
-// S42 in time: what runs at the same time on user streams, by the clock of modelled hardware, and without one
-// by work that meets other work on the way.
+// S40 and S41: unnamed work, which is spread over streams, and the default stream, which stands for all of
+// it. S42 in time: what runs at the same time on user streams, by the clock of modelled hardware, and without
+// one by work that meets other work on the way.
 #include "support.h"
 
 #include <lazuli/call.h>
@@ -10,8 +11,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <latch>
 #include <sstream>
+#include <thread>
 
 namespace {
 
@@ -240,6 +243,164 @@ TEST(Semantics, S43_by_a_models_clock_a_program_has_the_same_times_however_fast_
             first = times;
         EXPECT_EQ(times, first) << "delays of seed " << delay;
     }
+}
+
+TEST(Semantics, S40_independent_work_gives_what_serial_order_gives) {
+    lz::manual_seed(3);
+    const Tensor x = lz::randn({400, 400});
+    const auto branches = [&](const Device &place) {
+        const Tensor here = x.to(place);
+        Tensor sum = lz::zeros({400}, {.device = place});
+        for (int i = 0; i < 6; ++i) // independent of each other, large enough to spread
+            sum = sum + lz::cumsum(lz::cumsum(here * (i + 1), 0) * 1e-3, 1).amax(1);
+        return floats(sum.cpu());
+    };
+    const auto expected = branches(Device::cpu()), found = branches(kGpu1);
+    ASSERT_EQ(expected.size(), found.size());
+    for (size_t i = 0; i < expected.size(); ++i)
+        EXPECT_NEAR(expected[i], found[i], 1e-3 * (1 + std::abs(expected[i]))); // sums in other orders
+}
+
+Tensor chain(Tensor x, double factor) {
+    for (int i = 0; i < 30; ++i)
+        x = lz::cumsum(x * factor, 0);
+    return x.sum();
+}
+
+// Compiled and not run: what the schedule is.
+TEST(Semantics, S40_independent_work_is_spread_over_streams_where_it_leaves_room_and_a_chain_is_not) {
+    const Tensor small = lz::rand({1024}, {.device = kGpu1}), large = lz::rand({1 << 20}, {.device = kGpu1});
+    const std::string alone = lz::verify_schedule(chain(small, 1));
+    EXPECT_NE(alone.find(" on 1 stream,"), std::string::npos) << alone;
+    const std::string both = lz::verify_schedule(chain(small, 1) + chain(small, 2));
+    EXPECT_EQ(both.find(" on 1 stream,"), std::string::npos) << both;
+    EXPECT_EQ(both.find(" 0 waits"), std::string::npos) << both;
+    // Each of these kernels fills the device: they would only be slower together.
+    const std::string filling = lz::verify_schedule(chain(large, 1) + chain(large, 2));
+    EXPECT_NE(filling.find(" on 1 stream,"), std::string::npos) << filling;
+}
+
+TEST(Semantics, S41_waiting_for_the_default_stream_waits_for_all_unnamed_work) {
+    const lz::Stream s(kGpu0);
+    std::atomic<bool> first{false}, after{false};
+    Tensor x = lz::zeros({4096}, {.device = kGpu0});
+    for (int i = 0; i < 10; ++i)
+        x = lz::cumsum(x, 0) + 1;
+    lz::default_stream(kGpu0).add_callback([&] { first = true; });
+    s.wait_stream(lz::default_stream(kGpu0));
+    s.add_callback([&] { after = first.load(); });
+    s.synchronize();
+    EXPECT_TRUE(after);
+}
+
+/// Unnamed work on as many streams as there are, and on those for copies.
+std::vector<Tensor> spread_work() {
+    const Tensor x = lz::full({1024}, 1, {.device = kGpu0});
+    x.eval();
+    std::vector<Tensor> results;
+    for (int i = 0; i < 4; ++i) {
+        results.push_back(chain(x, 0.1 * i));
+        results.push_back(results.back().to(Device::cpu(), {.non_blocking = true}));
+    }
+    const std::string schedule = lz::verify_schedule();
+    EXPECT_NE(schedule.find(" on 5 streams,"), std::string::npos) << schedule;
+    return results;
+}
+
+TEST(Child, DISABLED_WaitsForUnnamedWorkOfEarlierRuns) {
+    const lz::Stream s(kGpu0);
+    for (int i = 0; i < 20; ++i) {
+        const std::vector<Tensor> results = spread_work();
+        lz::eval(results);
+        s.wait_stream(lz::default_stream(kGpu0));
+        s.synchronize();
+        EXPECT_TRUE(lz::default_stream(kGpu0).query()) << "unnamed work of an earlier run goes on";
+    }
+}
+TEST(Semantics, S41_waiting_for_the_default_stream_waits_for_unnamed_work_of_earlier_runs) {
+    for (const char *seed : {"1", "2", "3"})
+        run_child(std::string("LAZULI_VIRTUAL_DELAY=") + seed, "WaitsForUnnamedWorkOfEarlierRuns");
+}
+
+/// Four chains of unnamed work that may each be on a stream of its own; `function` is called at their ends.
+std::vector<Tensor> chains_with_calls(const Tensor &x, const char *function) {
+    std::vector<Tensor> results;
+    for (int i = 0; i < 4; ++i)
+        results.push_back(lz::call(function, {chain(x, 0.1 * i)})[0]);
+    const std::string schedule = lz::verify_schedule();
+    EXPECT_NE(schedule.find(" on 4 streams,"), std::string::npos) << schedule;
+    return results;
+}
+
+TEST(Child, DISABLED_CallbacksStandBetweenUnnamedWorkOfTwoRuns) {
+    static std::atomic<int> before = 0, after = 0;
+    const auto counting = [](std::atomic<int> &count) {
+        return [&count](std::span<const lz::CallInput>, std::span<const lz::CallOutput> out) {
+            out[0].values<float>()[0] = 0;
+            ++count;
+        };
+    };
+    const auto same = [](std::span<const lz::CallType> in) { return std::vector{in[0]}; };
+    lz::register_call("streams_test.before", same, counting(before));
+    lz::register_call("streams_test.after", same, counting(after));
+    const Tensor x = lz::full({1024}, 1, {.device = kGpu0});
+    lz::sync();
+    for (int i = 0; i < 20; ++i) {
+        before = after = 0;
+        int before_seen = -1, after_seen = -1;
+        const std::vector<Tensor> first = chains_with_calls(x, "streams_test.before");
+        lz::eval(first);
+        lz::default_stream(kGpu0).add_callback([&] {
+            before_seen = before;
+            after_seen = after;
+        });
+        (void)lz::default_stream(kGpu0).query(); // launches it, in a program of its own
+        const std::vector<Tensor> second = chains_with_calls(x, "streams_test.after");
+        lz::eval(second);
+        lz::default_stream(kGpu0).synchronize();
+        EXPECT_EQ(before_seen, 4);
+        EXPECT_EQ(after_seen, 0);
+        EXPECT_EQ(after, 4);
+    }
+}
+TEST(Semantics, S41_a_callback_on_the_default_stream_stands_between_unnamed_work_of_two_runs) {
+    for (const char *seed : {"1", "2", "3"})
+        run_child(std::string("LAZULI_VIRTUAL_DELAY=") + seed, "CallbacksStandBetweenUnnamedWorkOfTwoRuns");
+}
+
+TEST(Semantics, S41_an_unnamed_copy_between_gpus_is_work_of_both) {
+    lz::cuda::enable_peer_access(kGpu0, kGpu1);
+    const Tensor x = lz::ones({64}, {.device = kGpu0});
+    x.eval();
+    const lz::Stream s(kGpu1);
+    for (const bool launched_before : {false, true}) {
+        std::promise<void> gate;
+        std::atomic<bool> passed{false}, seen{false};
+        lz::default_stream(kGpu0).add_callback([&, open = gate.get_future().share()] {
+            open.wait();
+            passed = true;
+        });
+        const Tensor y = x.to(kGpu1, {.non_blocking = true});
+        if (launched_before)
+            (void)lz::default_stream(kGpu0).query();
+        const lz::Event event = lz::default_stream(kGpu1).record_event();
+        s.wait_stream(lz::default_stream(kGpu1));
+        s.add_callback([&] { seen = passed.load(); });
+        EXPECT_FALSE(event.query());
+        EXPECT_FALSE(s.query());
+        EXPECT_FALSE(lz::default_stream(kGpu1).query());
+        std::thread opens([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            gate.set_value();
+        });
+        lz::cuda::synchronize(kGpu1);
+        EXPECT_TRUE(passed);
+        EXPECT_TRUE(event.query());
+        s.synchronize();
+        EXPECT_TRUE(seen);
+        opens.join();
+    }
+    lz::cuda::disable_peer_access(kGpu0, kGpu1);
 }
 
 } // namespace

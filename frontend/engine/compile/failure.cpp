@@ -1,7 +1,7 @@
 #include "frontend/engine/compile/failure.h"
 
 #include "ir/op.h"
-#include "passes/explain/facts.h"
+#include "passes/operations.h"
 
 #include <fmt/format.h>
 

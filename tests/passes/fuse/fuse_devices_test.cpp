@@ -7,7 +7,7 @@
 #include "ir/text/text.h"
 #include "passes/devices/insert_transfers.h"
 #include "passes/devices/places.h"
-#include "passes/explain/facts.h"
+#include "passes/operations.h"
 #include "passes/simplify/eliminate_dead.h"
 
 #include <gtest/gtest.h>

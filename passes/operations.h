@@ -43,9 +43,4 @@ std::vector<int64_t> reduced_axes(const ir::Graph &graph, const ir::Node &node);
 /// `softmax row: max, sub, exp, sum, div` style names: the cluster kind and its operations in order.
 std::string label_of(const ir::Graph &graph, ir::ClusterKind kind, std::span<const ir::NodeId> nodes);
 
-/// `4096 bytes`, `12.0 KiB`.
-std::string bytes_text(int64_t bytes);
-/// `1 kernel`, `2 kernels`.
-std::string plural(size_t n, std::string_view noun);
-
 } // namespace lz::passes
