@@ -21,10 +21,10 @@
 ///  - a loop with `chunk` c > 0 folds elements [0,c), [c,2c), ... each by itself; the chunks' results are
 ///    folded by the same rule again (the same order and chunk), until one is left;
 ///  - LoopOrder::Sequential folds its elements one after another, starting from the first;
-///  - LoopOrder::Lanes has L = kLaneBytes / size of the accumulation dtype lanes, all starting at the
-///  identity;
-///    element k of a chunk is folded into lane k mod L in ascending k; then for h = L/2, L/4, ..., 1 lane i
-///    (i < h) becomes op(lane i, lane i + h).
+///  - LoopOrder::Lanes has L lanes, L = kLaneBytes / size of the accumulation dtype, which start at the
+///    identity. Element k of a chunk is folded into lane k mod L in ascending k. Then, for h = L/2, L/4,
+///    ..., 1, lane i (i < h) becomes op(lane i, lane i + h): what is in lane 0 at the end is the result of
+///    the chunk.
 /// Identities: add -0.0 (0), mul 1, max -inf (lowest), min +inf (highest). min and max let NaN through. Arg
 /// reductions keep the first of equals, so their order cannot be seen.
 /// A split reduction (phase 0 makes one partial a chunk, phase 1 folds them in the same order with the same

@@ -5,14 +5,14 @@
 /// A Program comes into being in stages. At each of them it is verified, printed and read back like any other
 /// (`verify(Program)` says what holds at which), so that a pass can be run by itself:
 ///
-/// | stage      | after            | what holds |
-/// |------------|------------------|--------------------------------------------------------------------------|
-/// | `lowered`  | `lower_clusters` | Steps in order, kernels shared. Buffers but the inputs are symbolic: no
-/// | |            |                  | memory, but a value of the graph, scratch or a staging block. No
-/// streams.| | `streamed` | `assign_streams` | Each step has a device and a stream, and estimates of when it
-/// runs.      | | `planned`  | `plan_memory`    | No buffer is symbolic; who has whose bytes after whom is
-/// listed.         | | `ordered`  | `insert_syncs`   | Events order the streams. | | final      |
-/// `build_program`  | It runs: steps say which bytes they touch, and the draft is gone.        |
+///  - `lowered`, after lower_clusters: steps in order, kernels shared, nothing on a stream. Buffers but the
+///    inputs are symbolic: they have no memory; they stand for a value of the graph, scratch, or staging.
+///  - `streamed`, after assign_streams: each step has a device and a stream, and estimates of when it runs.
+///  - `planned`, after plan_memory: no buffer is symbolic; it is listed who has whose bytes after whom.
+///  - `ordered`, after insert_syncs: events order the streams.
+///  - final, after build_program: it runs. Steps say which bytes they touch, and the draft is gone.
+///
+/// No pass after lower_clusters reads the graph but explain, which names its operations.
 
 #include "ir/kernel/kernel.h"
 #include "ir/stream.h"

@@ -38,7 +38,7 @@ std::string list(const std::vector<T> &items, F text) {
     return all;
 }
 
-/// Recorded indices, which an operation that a pass made has none of.
+/// Recorded indices; an operation that a pass made has none.
 std::string numbers(const std::vector<uint32_t> &items) {
     return list(items, [](uint32_t v) { return v == kNone ? "none" : fmt::format("{}", v); });
 }

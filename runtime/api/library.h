@@ -64,21 +64,21 @@ struct LibraryFunction : ir::LibraryRule {
     LibraryFn::Plain run;
 };
 
-/// The functions of the CPU, which are those of virtual GPUs too. Symbols, with buffers and ints in order:
+/// The functions of the CPU, which are those of virtual GPUs too.
 ///
-///   concat            parts.., out | bytes of an element, whether stores may bypass the caches, rows; for
-///   each
-///                     part its buffer, elements a row, strides from row to row and within a row, and the
-///                     element that it begins with. A row of out is the parts' rows one after another
-///   cumsum, cumprod   in, out | dtype, outer, extent, inner
-///   sort              in, values, indices(i64) | dtype, outer, extent, inner, descending
-///   topk              likewise | the same, count: the first `count` of what sort gives
-///   scatter           x, index, source, out | dtype, index dtype, axis, reduce, source node, the index's
-///   strides
-///                     (outer, along, inner; 0 where it is repeated), rank, x extents.., extents of the index
-///                     as repeated.. ; out may be x (in place)
-///   call:<name>       operands.., results.. | number of operands, of results, and of each of both its dtype,
-///                     rank, extents.. ; what is registered under that name (ir/host/calls.h)
+/// Symbols, with their buffers and ints:
+///
+///  - `concat`: parts.., out. Ints: bytes of an element, whether stores may bypass the caches, rows; then for
+///    each part its buffer, elements a row, the strides from row to row and within a row, and the element
+///    that it begins with. A row of out is the parts' rows one after another.
+///  - `cumsum`, `cumprod`: in, out. Ints: dtype, outer, extent, inner.
+///  - `sort`: in, values, indices (i64). Ints: dtype, outer, extent, inner, descending.
+///  - `topk`: as sort, with the count as one more number: the first so many of what sort gives.
+///  - `scatter`: x, index, source, out, which may be x. Ints: dtype, dtype of the index, axis, reduce, source
+///    node, the strides of the index (outer, along, inner; 0 where it is repeated), rank, extents of x..,
+///    extents of the index as repeated..
+///  - `call:<name>`: operands.., results.. Ints: how many operands, how many results; of each of them its
+///    dtype, rank, extents.. It is what is registered under that name (ir/host/calls.h).
 ///
 /// Arrays are dense; (outer, extent, inner) is the shape folded around the axis. Results are deterministic:
 /// they do not depend on the number of threads or the size of the scratch.
