@@ -310,8 +310,8 @@ __device__ __forceinline__ T fold_lanes(T (&lane)[n]) {
 }
 )"},
     {"fold_list", R"(// Folds results of chunks, at most 1024 of them, as a chunk.
-template <class Op, int n, class T>
-__device__ __forceinline__ T fold_list(const T *list, int count, T empty) {
+template <class Op, int n, class T, class Empty>
+__device__ __forceinline__ T fold_list(const T *list, int count, Empty empty) {
     T lane[n];
 #pragma unroll
     for (int e = 0; e < n; ++e)
@@ -325,8 +325,8 @@ __device__ __forceinline__ T fold_list(const T *list, int count, T empty) {
 }
 )"},
     {"fold_long_list", R"(// The same of at most 16 * n times as many.
-template <class Op, int n, class T>
-__device__ __forceinline__ T fold_long_list(const T *list, int count, T empty) {
+template <class Op, int n, class T, class Empty>
+__device__ __forceinline__ T fold_long_list(const T *list, int count, Empty empty) {
     if (count <= 1024)
         return fold_list<Op, n>(list, count, empty);
     T lane[n];

@@ -408,7 +408,7 @@ void check_options(const Options &options, std::string_view block) {
                       fmt::format("--{} {}; {} holds a {}.", option, what, options.input, block));
     };
     const std::string &to = options.to;
-    const bool code = to == "llvm" || to == "asm";
+    const bool code = is_code(to);
     if (!options.run.empty())
         refuse("run", "runs graphs, which name their data");
     if (block == "kernel" && !options.passes.empty())

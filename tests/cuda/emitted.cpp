@@ -10,6 +10,8 @@
 
 #include <map>
 #include <memory>
+#include <span>
+#include <utility>
 
 namespace lz::test {
 
@@ -69,40 +71,105 @@ Launch scheduled(const Launch &l, const CudaLimits &limits) {
     return to;
 }
 
-Outcome run_cuda(const Launch &l, const CudaRun &run) {
-    Compiled &code = compiled(l.kernel);
-    Outcome o = prepare(l, run.seed, run.corners);
-    DeviceMemory memory;
+namespace {
+
+/// A segment's memory on the device.
+struct DeviceFrame {
+    Outcome outcome;
     std::vector<uint64_t> at;
+    std::vector<size_t> shift;
     std::vector<void *> pointers;
-    for (size_t b = 0; b < o.buffers.size(); ++b) {
-        const size_t shift = static_cast<size_t>(run.shift * size_of(l.kernel.buffers[b].dtype));
-        std::vector<std::byte> bytes(shift + o.buffers[b].size());
-        std::memcpy(bytes.data() + shift, o.buffers[b].data(), o.buffers[b].size());
-        at.push_back(memory.put(bytes));
-        pointers.push_back(reinterpret_cast<void *>(at.back() + shift));
+    uint64_t faults = 0;
+    size_t checks = 0;
+    KernelFrame frame{};
+
+    DeviceFrame(const Launch &l, const CudaRun &run, uint64_t seed, DeviceMemory &memory)
+        : outcome(prepare(l, seed, run.corners)) {
+        for (size_t b = 0; b < outcome.buffers.size(); ++b) {
+            // Temporaries are planned, and so aligned.
+            const bool planned = l.kernel.buffers[b].mode == BufferMode::Temp;
+            shift.push_back(planned ? 0
+                                    : static_cast<size_t>(run.shift * size_of(l.kernel.buffers[b].dtype)));
+            std::vector<std::byte> bytes(shift[b] + outcome.buffers[b].size());
+            std::memcpy(bytes.data() + shift[b], outcome.buffers[b].data(), outcome.buffers[b].size());
+            at.push_back(memory.put(bytes));
+            pointers.push_back(reinterpret_cast<void *>(at[b] + shift[b]));
+        }
+        checks = static_cast<size_t>(std::ranges::count_if(
+            l.kernel.instrs, [](const Instr &i) { return info(i.op).cls == KOpClass::Check; }));
+        faults = memory.put(std::vector<std::byte>((checks + 1) * sizeof(Fault)));
+        frame = {pointers.data(), l.args.data(), l.scalars.data(), reinterpret_cast<Fault *>(faults)};
     }
-    const auto checks = static_cast<size_t>(std::ranges::count_if(
-        l.kernel.instrs, [](const Instr &i) { return info(i.op).cls == KOpClass::Check; }));
-    const uint64_t faults = memory.put(std::vector<std::byte>((checks + 1) * sizeof(Fault)));
-    std::vector<uint64_t> scalars = l.scalars;
-    const KernelFrame frame{pointers.data(), l.args.data(), scalars.data(),
-                            reinterpret_cast<Fault *>(faults)};
+
+    Outcome take(const DeviceMemory &memory) {
+        for (size_t b = 0; b < outcome.buffers.size(); ++b) {
+            const auto bytes = memory.get<std::byte>(at[b]);
+            std::memcpy(outcome.buffers[b].data(), bytes.data() + shift[b], outcome.buffers[b].size());
+        }
+        const auto bytes = memory.get<std::byte>(faults);
+        std::vector<Fault> found(checks + 1);
+        for (size_t i = 0; i < found.size(); ++i)
+            std::memcpy(static_cast<void *>(&found[i]), bytes.data() + i * sizeof(Fault), sizeof(Fault));
+        for (const Fault &f : found)
+            outcome.faults.push_back(f.code);
+        const Fault &fault =
+            *std::ranges::find_if(found, [&](const Fault &f) { return f.code != 0 || &f == &found.back(); });
+        outcome.fault = fault.code;
+        outcome.fault_source = fault.source;
+        outcome.fault_value = fault.value;
+        outcome.fault_limit = fault.limit;
+        return std::move(outcome);
+    }
+};
+
+/// Parameters as CompiledPhase says them, in the places of the compiled kernel.
+std::vector<unsigned char> pack(const CompiledPhase &phase, const ptx::Kernel &kernel,
+                                std::span<const KernelFrame> frames, const std::vector<int64_t> &ends,
+                                DeviceMemory &memory) {
+    std::vector<unsigned char> packed(kernel.parameter_bytes);
+    const auto put = [&](size_t i, const void *value) {
+        std::memcpy(packed.data() + kernel.parameters.at(i).at, value, kernel.parameters[i].bytes);
+    };
+    if (phase.record_bytes == 0) {
+        std::vector<void *> values(phase.parameters.size());
+        point_parameters(phase, frames[0], ends[0], values);
+        for (size_t i = 0; i < values.size(); ++i)
+            put(i, values[i]);
+        return packed;
+    }
+    const bool by_value = phase.table_bytes > 0;
+    std::vector<std::byte> table(by_value ? phase.table_bytes : phase.record_bytes * frames.size());
+    pack_table(phase, frames, ends.data(), table.data());
+    const auto segments = static_cast<uint32_t>(frames.size());
+    const uint64_t address = by_value ? 0 : memory.put(table);
+    put(0, by_value ? static_cast<const void *>(table.data()) : &address);
+    put(1, &segments);
+    return packed;
+}
+
+} // namespace
+
+std::vector<Outcome> run_cuda(std::span<const Launch> segments, const CudaRun &run) {
+    const Kernel &kernel = segments[0].kernel;
+    Compiled &code = compiled(kernel);
+    DeviceMemory memory;
+    std::vector<DeviceFrame> device;
+    device.reserve(segments.size());
+    std::vector<KernelFrame> frames;
+    for (const Launch &l : segments)
+        frames.push_back(device.emplace_back(l, run, run.seed + device.size(), memory).frame);
     uint64_t instructions = 0;
-    for (size_t p = 0; p < l.kernel.phases.size(); ++p) {
+    for (size_t p = 0; p < kernel.phases.size(); ++p) {
         const CompiledPhase &phase = code.kernel.phases[p];
-        const int64_t items = work_items(l.kernel, l.kernel.phases[p], l.args);
+        std::vector<int64_t> ends;
+        int64_t items = 0;
+        for (const Launch &l : segments)
+            ends.push_back(items += work_items(kernel, kernel.phases[p], l.args));
         if (items == 0)
             continue;
-        std::vector<void *> values(phase.parameters.size());
-        point_parameters(phase, frame, items, values);
-        const bool aligned = !phase.aligned.empty() && is_aligned(phase, std::span(&frame, 1));
+        const bool aligned = !phase.aligned.empty() && is_aligned(phase, frames);
         const std::string &symbol = aligned ? phase.aligned : phase.symbol;
-        const ptx::Kernel &kernel = code.program->module().kernels.at(symbol);
-        std::vector<unsigned char> parameters(kernel.parameter_bytes);
-        for (size_t i = 0; i < values.size(); ++i)
-            std::memcpy(parameters.data() + kernel.parameters.at(i).at, values[i],
-                        kernel.parameters[i].bytes);
+        const ptx::Kernel &entry = code.program->module().kernels.at(symbol);
         uint32_t blocks = run.most_blocks;
         if (phase.most_blocks > 0)
             blocks = std::min(blocks, phase.most_blocks);
@@ -110,29 +177,19 @@ Outcome run_cuda(const Launch &l, const CudaRun &run) {
         code.program->dynamic_shared = phase.shared_bytes;
         const ptx::Counts counts =
             code.program->launch(symbol, {static_cast<uint32_t>(std::min<int64_t>(items, blocks)), 1, 1},
-                                 {phase.threads, 1, 1}, memory, parameters);
+                                 {phase.threads, 1, 1}, memory, pack(phase, entry, frames, ends, memory));
         instructions += counts.thread_instructions;
     }
     if (run.instructions)
         *run.instructions = instructions;
-    for (size_t b = 0; b < o.buffers.size(); ++b) {
-        const size_t shift = static_cast<size_t>(run.shift * size_of(l.kernel.buffers[b].dtype));
-        const auto bytes = memory.get<std::byte>(at[b]);
-        std::memcpy(o.buffers[b].data(), bytes.data() + shift, o.buffers[b].size());
-    }
-    const auto bytes = memory.get<std::byte>(faults);
-    std::vector<Fault> found(checks + 1);
-    for (size_t i = 0; i < found.size(); ++i)
-        std::memcpy(static_cast<void *>(&found[i]), bytes.data() + i * sizeof(Fault), sizeof(Fault));
-    for (const Fault &f : found)
-        o.faults.push_back(f.code);
-    const Fault &fault =
-        *std::ranges::find_if(found, [&](const Fault &f) { return f.code != 0 || &f == &found.back(); });
-    o.fault = fault.code;
-    o.fault_source = fault.source;
-    o.fault_value = fault.value;
-    o.fault_limit = fault.limit;
-    return o;
+    std::vector<Outcome> all;
+    for (DeviceFrame &f : device)
+        all.push_back(f.take(memory));
+    return all;
+}
+
+Outcome run_cuda(const Launch &l, const CudaRun &run) {
+    return std::move(run_cuda(std::span(&l, 1), run)[0]);
 }
 
 std::string cuda_text(const Launch &l) {
@@ -150,26 +207,33 @@ std::string cuda_difference(const Launch &l, const Outcome &interpreted, const O
     return found;
 }
 
+void expect_bits(const Launch &l, const std::string &what, const CudaRun &run) {
+    const Outcome oracle = run_interpreted(l, run.seed, run.corners);
+    const auto expect = [&](const CudaRun &how, const char *name) {
+        try {
+            const std::string found = cuda_difference(l, oracle, run_cuda(l, how));
+            EXPECT_EQ(found, "") << what << ", " << name << "\n" << (found.empty() ? "" : cuda_text(l));
+        } catch (const ptx::Fault &fault) {
+            ADD_FAILURE() << what << ", " << name << ": " << fault.what() << "\n" << cuda_text(l);
+        }
+    };
+    expect(run, "aligned");
+    CudaRun beside = run;
+    beside.shift = 1;
+    beside.most_blocks = 1000;
+    expect(beside, "beside aligned addresses");
+}
+
 void expect_equal(const Launch &l, const std::string &what) {
     if (!why_no_nvrtc().empty())
         GTEST_SKIP() << why_no_nvrtc();
-    const Launch narrow = scheduled(l);
-    const Outcome oracle = run_interpreted(narrow);
-    const auto expect = [&](const Launch &kernel, const CudaRun &run, const char *how) {
-        try {
-            const std::string found = cuda_difference(kernel, oracle, run_cuda(kernel, run));
-            EXPECT_EQ(found, "") << what << ", " << how << "\n" << (found.empty() ? "" : cuda_text(kernel));
-        } catch (const ptx::Fault &fault) {
-            ADD_FAILURE() << what << ", " << how << ": " << fault.what() << "\n" << cuda_text(kernel);
-        }
-    };
+    const Launch on_cuda = scheduled(l);
     try {
-        expect(narrow, {}, "aligned");
-        expect(narrow, {.shift = 1, .most_blocks = 1000}, "beside aligned addresses");
+        expect_bits(on_cuda, what);
     } catch (const Failure &failure) {
-        // The language has one chunk for lanes.
+        // The language has one chunk for lanes, and one for what is folded in order.
         if (failure.message().find("another number of elements") == std::string::npos)
-            ADD_FAILURE() << what << ": " << failure.message() << "\n" << print(narrow.kernel);
+            ADD_FAILURE() << what << ": " << failure.message() << "\n" << print(on_cuda.kernel);
     }
 }
 

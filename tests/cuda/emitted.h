@@ -6,7 +6,9 @@
 #include "tests/support/kernel_run.h"
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace lz::test {
 
@@ -23,10 +25,16 @@ struct CudaRun {
 /// Of a scheduled kernel. Compiled code is kept: equal kernels are compiled once.
 Outcome run_cuda(const Launch &l, const CudaRun &run = {});
 
+/// The same of segments, whose kernels are equal, in one launch.
+std::vector<Outcome> run_cuda(std::span<const Launch> segments, const CudaRun &run = {});
+
 /// CUDA C++ of a scheduled kernel, for messages.
 std::string cuda_text(const Launch &l);
 
 /// Where the buffers of two runs of a scheduled kernel differ; empty where they do not.
 std::string cuda_difference(const Launch &l, const Outcome &interpreted, const Outcome &cuda);
+
+/// Expects a scheduled kernel to give the interpreter's bits, on aligned and other addresses.
+void expect_bits(const Launch &l, const std::string &what, const CudaRun &run = {});
 
 } // namespace lz::test

@@ -1,0 +1,359 @@
+/// Kernels as CUDA devices do them, tier by tier, against the interpreter of Kernel IR; and what comes of
+/// graphs.
+
+#include "codegen/cuda/compiler.h"
+#include "emitted.h"
+#include "ir/text/text.h"
+#include "passes/pipeline.h"
+#include "passes/schedule/cuda.h"
+#include "tests/support/cuda/device_memory.h"
+#include "tests/support/cuda/nvrtc.h"
+#include "tests/support/random_graph.h"
+
+#include <cmath>
+#include <set>
+
+namespace lz::test {
+namespace {
+
+using namespace ir;
+
+class Emitted : public testing::Test {
+protected:
+    void SetUp() override {
+        if (!why_no_nvrtc().empty())
+            GTEST_SKIP() << why_no_nvrtc();
+    }
+};
+
+AxisStride along(AxisId axis) {
+    return {axis, StrideClass::Contiguous, kNoArg};
+}
+
+/// (x - mean) / (1 + max |x| * sum) for each row, in three loops, with what the second computes kept.
+Launch row_kernel(DType t, DType accumulate, int64_t rows, int64_t length, int64_t stride) {
+    KernelBuilder b("rows");
+    const AxisId r = b.axis(), i = b.axis();
+    const ArgId step = b.arg(ArgRole::Stride), place = b.arg(ArgRole::Offset);
+    const uint16_t in = b.buffer(t, BufferMode::In), out = b.buffer(t, BufferMode::Out),
+                   kept = b.buffer(accumulate, BufferMode::Worker, place),
+                   sums = b.buffer(accumulate, BufferMode::Out);
+    const auto at = [&](uint16_t buffer) {
+        return Access{buffer, kNoArg, {{r, StrideClass::Strided, step}, along(i)}, {}, kNoValue};
+    };
+    b.begin_phase({r}, false);
+    const uint32_t first = b.begin_loop(i, LoopOrder::Lanes);
+    b.reduce(ReduceOp::Max, b.abs(b.cast(b.load(at(in)), accumulate)));
+    b.end_loop();
+    const KValue most = b.loop_result(first, 0);
+    const uint32_t second = b.begin_loop(i, LoopOrder::Lanes, kLaneChunk);
+    const KValue e = b.add(b.cast(b.load(at(in)), accumulate), most);
+    b.store(contiguous(kept, i), e);
+    b.reduce(ReduceOp::Add, e);
+    b.reduce(ReduceOp::Min, e);
+    b.end_loop();
+    const KValue sum = b.loop_result(second, 0);
+    b.begin_loop(i, LoopOrder::Lanes);
+    b.store(at(out), b.cast(b.sub(b.mul(b.load(contiguous(kept, i)), b.constant(accumulate, 0.25)), sum), t));
+    b.end_loop();
+    b.store(contiguous(sums, r), b.add(sum, b.loop_result(second, 1)));
+    b.end_phase();
+    return {b.take(),
+            {rows, length, stride, 0},
+            {},
+            {rows * stride, rows * stride, std::max<int64_t>(length, 1), rows},
+            0};
+}
+
+TEST_F(Emitted, RowsAreKeptInRegistersInSharedMemoryAndInATemporary) {
+    const CudaLimits registers, shared{.registers_per_sm = 0},
+        memory{.registers_per_sm = 0, .shared_per_block = 17 << 10};
+    std::set<RowTier> tiers;
+    for (const CudaLimits &limits : {registers, shared, memory})
+        for (const int64_t n : {1, 3, 64, 100, 1000, 1024, 1028, 2500, 5000}) {
+            const Launch l = scheduled(row_kernel(DType::F32, DType::F32, 9, n, (n + 3) / 4 * 4), limits);
+            tiers.insert(l.kernel.phases[0].cuda().tier);
+            expect_bits(l, "rows of " + std::to_string(n), {.most_blocks = 3});
+        }
+    EXPECT_EQ(tiers.size(), 3U);
+}
+
+TEST_F(Emitted, RowsOfEveryTypeFoldInItsLanes) {
+    for (const auto &[t, accumulate] : {std::pair{DType::F16, DType::F32},
+                                        {DType::BF16, DType::F32},
+                                        {DType::F64, DType::F64},
+                                        {DType::F32, DType::F64},
+                                        {DType::I32, DType::I64},
+                                        {DType::I16, DType::I32}})
+        for (const int64_t n : {40, 1100})
+            expect_bits(scheduled(row_kernel(t, accumulate, 5, n, n + 4)),
+                        std::string(name(t)) + " rows of " + std::to_string(n));
+}
+
+TEST_F(Emitted, LongRowsFoldResultsOfChunksOfChunks) {
+    for (const int64_t n : {int64_t{70000}, int64_t{1} << 20, (int64_t{1} << 20) + 5000}) {
+        KernelBuilder b;
+        const AxisId r = b.axis(), i = b.axis();
+        const ArgId step = b.arg(ArgRole::Stride);
+        const uint16_t in = b.buffer(DType::F32, BufferMode::In), out = b.buffer(DType::F32, BufferMode::Out);
+        b.begin_phase({r}, false);
+        const uint32_t loop = b.begin_loop(i, LoopOrder::Lanes, kLaneChunk);
+        b.reduce(ReduceOp::Add,
+                 b.load({in, kNoArg, {{r, StrideClass::Strided, step}, along(i)}, {}, kNoValue}));
+        b.end_loop();
+        b.store(contiguous(out, r), b.loop_result(loop, 0));
+        b.end_phase();
+        Launch l = scheduled({b.kernel(), {1, n, n}, {}, {n, 1}, 0});
+        ASSERT_EQ(l.kernel.phases.size(), 2U) << "a full reduction is split";
+        expect_bits(l, "a sum of " + std::to_string(n), {.most_blocks = 64, .corners = false});
+        // As rows that have a block each.
+        CudaLimits few;
+        few.multiprocessors = 1;
+        const Launch whole = scheduled({b.kernel(), {2, n, n}, {}, {2 * n, 2}, 0}, few);
+        ASSERT_EQ(whole.kernel.phases.size(), 1U);
+        expect_bits(whole, "rows of " + std::to_string(n), {.corners = false});
+    }
+}
+
+TEST_F(Emitted, ColumnsFoldInOrderOfTheirChunks) {
+    for (const int64_t rows : {0, 1, 100, 129, 400, 20000})
+        for (const DType t : {DType::F32, DType::F64, DType::I32}) {
+            KernelBuilder b;
+            const AxisId r = b.axis(), i = b.axis();
+            const uint16_t in = b.buffer(t, BufferMode::In), out = b.buffer(t, BufferMode::Out);
+            const ArgId step = b.arg(ArgRole::Stride);
+            b.begin_phase({i}, true);
+            const uint32_t loop = b.begin_loop(r, LoopOrder::Sequential, kSequentialChunk);
+            b.reduce(ReduceOp::Add,
+                     b.load({in, kNoArg, {{r, StrideClass::Strided, step}, along(i)}, {}, kNoValue}));
+            b.end_loop();
+            b.store(contiguous(out, i), b.loop_result(loop, 0));
+            b.end_phase();
+            expect_bits(scheduled({b.take(), {rows, 5, 5}, {}, {rows * 5, 5}, 0}),
+                        std::to_string(rows) + " rows", {.corners = false});
+        }
+}
+
+/// The product of m x k and k x n (its transpose where `turned`), plus 1, for two batches.
+Launch product(DType t, int64_t m, int64_t n, int64_t k, bool turned) {
+    KernelBuilder b("product");
+    const AxisId batch = b.axis(), am = b.axis(), an = b.axis(), ak = b.axis();
+    const ArgId lhs_batch = b.arg(ArgRole::Stride), lhs_row = b.arg(ArgRole::Stride),
+                rhs_row = b.arg(ArgRole::Stride), out_batch = b.arg(ArgRole::Stride),
+                out_row = b.arg(ArgRole::Stride);
+    const uint16_t lhs = b.buffer(t, BufferMode::In), rhs = b.buffer(t, BufferMode::In),
+                   out = b.buffer(t, BufferMode::Out);
+    Contraction c{
+        .m = am, .n = an, .k = ak, .dtype = t, .accumulate = info(t).accumulate, .lhs = {}, .rhs = {}};
+    c.lhs = {lhs,
+             kNoArg,
+             {{batch, StrideClass::Strided, lhs_batch}, {am, StrideClass::Strided, lhs_row}, along(ak)},
+             {},
+             kNoValue};
+    const AxisId outer = turned ? an : ak, inner = turned ? ak : an;
+    c.rhs = {rhs, kNoArg, {{outer, StrideClass::Strided, rhs_row}, along(inner)}, {}, kNoValue};
+    b.begin_phase({batch, am, an}, true).contraction = c;
+    const DType compute = info(t).compute;
+    const KValue y = b.add(b.product(compute), b.constant(compute, 1));
+    b.store({out,
+             kNoArg,
+             {{batch, StrideClass::Strided, out_batch}, {am, StrideClass::Strided, out_row}, along(an)},
+             {},
+             kNoValue},
+            b.cast(y, t));
+    b.end_phase();
+    return {b.take(), {2, m, n, k, m * k, k, turned ? k : n, m * n, n}, {}, {2 * m * k, n * k, 2 * m * n}, 0};
+}
+
+TEST_F(Emitted, ProductsOfIntegersAreTheInterpreters) {
+    for (const DType t : {DType::I8, DType::U8, DType::I16, DType::I32, DType::I64})
+        for (const bool turned : {false, true})
+            expect_bits(scheduled(product(t, 33, 20, 19, turned)), std::string(name(t)));
+}
+
+template <class T>
+void expect_product(DType t, int64_t m, int64_t n, int64_t k, bool turned) {
+    const Launch l = scheduled(product(t, m, n, k, turned));
+    Outcome o = prepare(l, 1, false);
+    const auto read = [&](size_t buffer, int64_t i) {
+        uint64_t bits = 0;
+        std::memcpy(&bits, o.buffers[buffer].data() + i * size_of(t), static_cast<size_t>(size_of(t)));
+        const uint64_t wide =
+            evaluate(KOp::Cast, std::is_same_v<T, double> ? DType::F64 : DType::F32, t, &bits);
+        if constexpr (std::is_same_v<T, double>)
+            return std::bit_cast<double>(wide);
+        else
+            return std::bit_cast<float>(static_cast<uint32_t>(wide));
+    };
+    const Outcome found = run_cuda(l, {.corners = false});
+    for (int64_t b = 0; b < 2; ++b)
+        for (int64_t i = 0; i < m; ++i)
+            for (int64_t j = 0; j < n; ++j) {
+                T sum = 0; // ascending, one multiply-add after the other
+                for (int64_t d = 0; d < k; ++d)
+                    sum =
+                        std::fma(read(0, (b * m + i) * k + d), read(1, turned ? j * k + d : d * n + j), sum);
+                sum += 1;
+                uint64_t wide = 0;
+                std::memcpy(&wide, &sum, sizeof sum);
+                const uint64_t expected =
+                    evaluate(KOp::Cast, t, std::is_same_v<T, double> ? DType::F64 : DType::F32, &wide);
+                uint64_t got = 0;
+                std::memcpy(&got, found.buffers[2].data() + ((b * m + i) * n + j) * size_of(t),
+                            static_cast<size_t>(size_of(t)));
+                ASSERT_EQ(got, expected) << name(t) << " at " << b << ", " << i << ", " << j;
+            }
+}
+
+TEST_F(Emitted, ProductsOfFloatsAreFusedMultiplyAddsInAscendingOrder) {
+    for (const bool turned : {false, true}) {
+        expect_product<float>(DType::F32, 33, 20, 50, turned);
+        expect_product<float>(DType::F16, 17, 3, 16, turned);
+        expect_product<float>(DType::BF16, 5, 40, 33, turned);
+        expect_product<double>(DType::F64, 20, 17, 40, turned);
+        expect_product<float>(DType::F32, 3, 2, 0, turned);
+    }
+}
+
+TEST_F(Emitted, SegmentsComeAsParametersAndTablesOfEverySize) {
+    std::vector<Launch> segments;
+    for (const int64_t n : {1000, 1, 0, 64, 5000})
+        segments.push_back(
+            scheduled(elementwise({DType::F32, DType::F32}, n, 64,
+                                  [](KernelBuilder &b, auto &x) { return b.mul(b.add(x[0], x[1]), x[0]); })));
+    for (const SegmentTier tier : {SegmentTier::Table, SegmentTier::Large, SegmentTier::Memory})
+        for (const int shift : {0, 1}) {
+            for (Launch &l : segments) {
+                CudaSchedule &cuda = l.kernel.phases[0].on_cuda();
+                cuda = segments[0].kernel.phases[0].cuda(); // steps with equal kernels become segments
+                cuda.segments = tier;
+                cuda.vector = 4;
+            }
+            const auto found = run_cuda(segments, {.shift = shift});
+            for (size_t s = 0; s < segments.size(); ++s)
+                EXPECT_EQ(cuda_difference(segments[s], run_interpreted(segments[s], 1 + s), found[s]), "")
+                    << name(tier) << ", segment " << s << "\n"
+                    << cuda_text(segments[s]);
+        }
+}
+
+TEST_F(Emitted, IndicesOf64BitsGiveTheSameBits) {
+    std::vector<Launch> all = {
+        scheduled(row_kernel(DType::F32, DType::F32, 5, 1500, 1600)),
+        scheduled(product(DType::I32, 20, 20, 20, true)),
+        scheduled(rows(DType::F32, 7, 64, 64, [](KernelBuilder &b, KValue x) { return b.exp(x); }))};
+    for (Launch &l : all) {
+        EXPECT_TRUE(l.kernel.phases[0].cuda().index32);
+        for (Phase &phase : l.kernel.phases)
+            phase.on_cuda().index32 = false;
+        expect_bits(l, "64 bits");
+    }
+    // What is too large for 32 bits is not put into them.
+    const Launch large =
+        scheduled(rows(DType::U8, int64_t{1} << 20, 4096, 4096, [](KernelBuilder &, KValue x) { return x; }));
+    EXPECT_FALSE(large.kernel.phases[0].cuda().index32);
+}
+
+// --- what comes of graphs
+
+/// Each launch of a Program for a CUDA device on random data, step by step.
+void expect_program(const Program &program, std::span<const int64_t> words, uint64_t seed,
+                    const std::string &what) {
+    for (const Step &step : program.steps) {
+        if (step.kind != StepKind::Launch || step.device.kind != DeviceKind::Cuda)
+            continue;
+        Kernel kernel = program.kernels[step.kernel];
+        const bool sums_floats = std::ranges::any_of(
+            kernel.phases, [](const Phase &p) { return p.contraction && is_float(p.contraction->dtype); });
+        if (sums_floats) // in another order than the interpreter, which is tested above
+            continue;
+        std::vector<Launch> segments;
+        for (const Segment &from : step.segments) {
+            Launch l{kernel, {}, {}, {}, static_cast<size_t>(step.worker_bytes)};
+            for (const ArgSpec &a : from.args) {
+                int64_t value = a.constant;
+                for (const ArgSpec::Term &t : a.terms)
+                    value += words[t.word] * t.coefficient;
+                l.args.push_back(value);
+            }
+            for (const ScalarSpec &s : from.scalars) {
+                const DType compute = info(s.dtype).compute;
+                const double value = std::bit_cast<double>(words[s.word]);
+                auto slot = static_cast<uint64_t>(words[s.word]);
+                if (compute == DType::F32)
+                    slot = std::bit_cast<uint32_t>(static_cast<float>(value));
+                l.scalars.push_back(slot);
+            }
+            for (size_t b = 0; b < kernel.buffers.size(); ++b) {
+                const bool worker = kernel.buffers[b].mode == BufferMode::Worker;
+                const int64_t bytes = worker ? 0 : program.buffers[from.buffers[b]].bytes;
+                l.elements.push_back(bytes / size_of(kernel.buffers[b].dtype));
+                l.worker_bytes += worker ? size_t{1} << 20 : 0;
+            }
+            expand_math(l.kernel);
+            segments.push_back(std::move(l));
+        }
+        try {
+            const auto found = run_cuda(segments, {.most_blocks = 7, .seed = seed, .corners = false});
+            for (size_t s = 0; s < segments.size(); ++s) {
+                const std::string difference =
+                    cuda_difference(segments[s], run_interpreted(segments[s], seed + s, false), found[s]);
+                ASSERT_EQ(difference, "") << what << "\n" << print(kernel) << cuda_text(segments[0]);
+            }
+        } catch (const ptx::Fault &fault) {
+            FAIL() << what << ": " << fault.what() << "\n" << print(kernel) << cuda_text(segments[0]);
+        }
+    }
+}
+
+TEST_F(Emitted, RandomGraphsGiveTheInterpretersBitsKernelByKernel) {
+    Target target = cuda_test_target(1);
+    target.modes.verify = true;
+    RandomGraphOptions options;
+    options.devices = {{DeviceKind::Cuda, 0}};
+    options.max_elements = 3000;
+    options.max_extent = 40;
+    options.max_nodes = 14;
+    size_t kernels = 0;
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+        const RandomGraph random = random_graph(seed, options);
+        const Program program = passes::compile(random.graph, target).program;
+        kernels += program.kernels.size();
+        expect_program(program, random.graph.runtime_words(), seed, "seed " + std::to_string(seed));
+        if (HasFatalFailure())
+            return;
+    }
+    EXPECT_GT(kernels, 60U);
+}
+
+TEST_F(Emitted, KernelsOfTheCorpusBecomeCubinsForEveryArchitecture) {
+    std::vector<Kernel> corpus = {
+        scheduled(row_kernel(DType::BF16, DType::F32, 9, 1000, 1000)).kernel,
+        scheduled(row_kernel(DType::F32, DType::F32, 9, 100000, 100000)).kernel,
+        scheduled(product(DType::F16, 100, 100, 100, false)).kernel,
+        scheduled(elementwise({DType::BF16, DType::F32}, 4096, 64, [](KernelBuilder &b, auto &x) {
+            return b.cast(b.exp(b.add(b.cast(x[0], DType::F32), x[1])), DType::BF16);
+        })).kernel};
+    const codegen::Nvrtc nvrtc = codegen::load_nvrtc(nvrtc_library());
+    for (const int sm : {80, 90, 100, 120}) {
+        const auto compiler = codegen::make_cuda_compiler(nvrtc, sm);
+        for (const Kernel &kernel : corpus) {
+            const CompiledKernel code = compiler->compile(kernel);
+            EXPECT_EQ(code.format, CodeFormat::Cubin) << sm;
+            ASSERT_GT(code.object.size(), 4U);
+            EXPECT_EQ(std::memcmp(code.object.data(),
+                                  "\x7f"
+                                  "ELF",
+                                  4),
+                      0);
+        }
+    }
+    // A device that is newer than NVRTC gets PTX of the newest architecture, one that is too old a sentence.
+    const auto newer = codegen::make_cuda_compiler(nvrtc, 999);
+    EXPECT_EQ(newer->compile(corpus[3]).format, CodeFormat::Ptx);
+    EXPECT_NE(newer->key(), codegen::make_cuda_compiler(nvrtc, 90)->key());
+    EXPECT_THROW(codegen::make_cuda_compiler(nvrtc, 10), Failure);
+}
+
+} // namespace
+} // namespace lz::test
