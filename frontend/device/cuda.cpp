@@ -81,6 +81,10 @@ DeviceGuard::~DeviceGuard() {
     Recorder::current().set_current_gpu(before_);
 }
 
+std::string availability() {
+    return engine::Engine::get().cuda_availability();
+}
+
 DeviceProperties get_device_properties(const Device &device, Location loc) {
     const ir::DeviceProperties p = properties_of(device, "get_device_properties", loc);
     return {p.name, p.is_virtual, p.total_memory, p.major, p.minor, p.multi_processor_count, p.copy_engines};

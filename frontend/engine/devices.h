@@ -26,6 +26,10 @@ public:
     explicit Devices(const Options &options);
     ~Devices();
 
+    /// Position of a device among all: cpu, cuda:0, ...
+    static size_t slot(ir::Device device) {
+        return device.kind == ir::DeviceKind::Cpu ? 0 : size_t{1} + device.index;
+    }
     size_t gpus() const { return gpus_.size(); }
     /// The device is there.
     runtime::Backend &backend(ir::Device device) const { return *slots_[slot(device)].backend; }
@@ -47,10 +51,6 @@ private:
     class PinnedMemory;
 
     void find_cuda(const Options &options);
-
-    static size_t slot(ir::Device device) {
-        return device.kind == ir::DeviceKind::Cpu ? 0 : size_t{1} + device.index;
-    }
 
     runtime::CpuBackend cpu_;
     std::vector<std::unique_ptr<runtime::Backend>> gpus_;

@@ -1,4 +1,5 @@
 // LAZULI_TEST_DEVICE=cuda:0: the tests of this folder make their tensors there (ctest runs them both ways).
+// With LAZULI_TEST_CUDA=1 that is a CUDA device, and where there is none all tests are skipped, which says why.
 #include <lazuli/lazuli.h>
 
 #include <gtest/gtest.h>
@@ -10,6 +11,8 @@ namespace {
 class OnDevice : public testing::Environment {
 public:
     void SetUp() override {
+        if (std::getenv("LAZULI_TEST_CUDA") && !lz::cuda::is_available())
+            GTEST_SKIP() << lz::cuda::availability();
         if (const char *const device = std::getenv("LAZULI_TEST_DEVICE"))
             lz::set_default_device(device);
     }

@@ -17,6 +17,16 @@ const bool has_devices = [] {
     return true;
 }();
 
+/// LAZULI_TEST_CUDA=1: the GPUs are CUDA devices; without a driver all is skipped, which says why.
+class NeedsCuda : public testing::Environment {
+public:
+    void SetUp() override {
+        if (::getenv("LAZULI_TEST_CUDA") && !lz::cuda::is_available())
+            GTEST_SKIP() << lz::cuda::availability();
+    }
+};
+const testing::Environment *const needs_cuda = testing::AddGlobalTestEnvironment(new NeedsCuda);
+
 #if !LAZULI_CPU_JIT
 class NeedsDevices : public testing::Environment {
 public:

@@ -4,12 +4,13 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <pthread.h>
 
 namespace lz::fake_cuda {
 namespace {
 
-std::atomic<bool> initialized{false};
+std::atomic<bool> initialized{false}, ended{false};
 
 } // namespace
 
@@ -27,13 +28,19 @@ bool is_initialized() {
 }
 
 void set_initialized() {
-    if (!initialized.exchange(true)) { // the child has no streams, and may find any lock taken
+    if (!initialized.exchange(true)) {
+        std::atexit([] { ended = true; });
+        // The child has no streams, and may find any lock taken.
         pthread_atfork([] { driver_mutex().lock(); }, [] { driver_mutex().unlock(); },
                        [] {
                            initialized = false;
                            driver_mutex().unlock();
                        });
     }
+}
+
+bool has_ended() {
+    return ended;
 }
 
 bool &in_callback() {

@@ -33,6 +33,9 @@ std::mutex &driver_mutex();
 /// Whether cuInit was called, in this process and not before a fork.
 bool is_initialized();
 void set_initialized();
+/// Whether the process is ending, and what the driver needs may be gone: like the real one it does nothing
+/// any more.
+bool has_ended();
 /// Set while this thread runs a function that the user gave to a stream: it may not call the driver.
 bool &in_callback();
 
@@ -40,6 +43,8 @@ CUresult log_refused(const char *function, const Refused &refused);
 
 template <class F>
 CUresult call_without_init(const char *function, F &&body) {
+    if (has_ended())
+        return CUDA_ERROR_DEINITIALIZED;
     if (const CUresult injected = count_call(function))
         return injected;
     if (in_callback())

@@ -9,6 +9,7 @@
 #include "tests/support/cuda/driver/streams/event.h"
 #include "tests/support/cuda/driver/streams/stream.h"
 
+#include <array>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,9 +31,25 @@ std::deque<Context> &contexts() {
     return *all;
 }
 
-/// The thread's contexts, the current one last. Null stands for none.
-std::vector<Context *> &stack() {
-    thread_local std::vector<Context *> contexts;
+/// The thread's contexts, the current one last. Null stands for none. Nothing is destroyed with the thread:
+/// in main's, statics of the user still call when that is over.
+class Stack {
+public:
+    bool empty() const { return size_ == 0; }
+    Context *&back() { return contexts_[size_ - 1]; }
+    void push_back(Context *context) {
+        if (size_ == contexts_.size())
+            refuse(CUDA_ERROR_OUT_OF_MEMORY, "so many contexts are on this thread's stack");
+        contexts_[size_++] = context;
+    }
+    void pop_back() { --size_; }
+
+private:
+    std::array<Context *, 256> contexts_;
+    size_t size_;
+};
+Stack &stack() {
+    thread_local Stack contexts{};
     return contexts;
 }
 

@@ -40,8 +40,9 @@
 ///   nodes of graphs that hold memory, child graphs or values, and the symbols for per-thread default streams
 ///   (CU_STREAM_PER_THREAD is there).
 ///
-/// Functions may be called from any thread. After fork, the child's calls return
-/// CUDA_ERROR_NOT_INITIALIZED.
+/// Functions may be called from any thread. When the process ends they return CUDA_ERROR_DEINITIALIZED, as
+/// the real driver's do, from the moment at which statics made before cuInit are destroyed. After fork, the
+/// child's calls return CUDA_ERROR_NOT_INITIALIZED.
 
 #include <stddef.h>
 #include <stdint.h>
