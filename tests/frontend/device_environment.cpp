@@ -1,5 +1,6 @@
 // LAZULI_TEST_DEVICE=cuda:0: the tests of this folder make their tensors there (ctest runs them both ways).
-// With LAZULI_TEST_CUDA=1 that is a CUDA device, and where there is none all tests are skipped, which says why.
+// With LAZULI_TEST_CUDA=1 that is a CUDA device, and where there is none all tests are skipped, which says
+// why.
 #include <lazuli/lazuli.h>
 
 #include <gtest/gtest.h>
