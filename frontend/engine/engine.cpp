@@ -27,8 +27,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <mutex>
 #include <map>
+#include <mutex>
 #include <numeric>
 #include <unordered_map>
 #include <utility>
@@ -83,11 +83,10 @@ CudaCompilers make_cuda_compilers(const Options &options, const Devices &devices
     const codegen::Nvrtc nvrtc = codegen::load_nvrtc(devices.nvrtc());
     for (const ir::DeviceInfo &info : target.devices)
         if (info.runs_cuda() && !compilers.contains(info.cuda().sm))
-            compilers[info.cuda().sm] =
-                codegen::make_cuda_compiler(nvrtc, info.cuda().sm,
-                                            {.want_text = options.dump.llvm,
-                                             .want_assembly = options.dump.assembly,
-                                             .fast_math = options.fast_math});
+            compilers[info.cuda().sm] = codegen::make_cuda_compiler(nvrtc, info.cuda().sm,
+                                                                    {.want_text = options.dump.llvm,
+                                                                     .want_assembly = options.dump.assembly,
+                                                                     .fast_math = options.fast_math});
     return compilers;
 }
 
