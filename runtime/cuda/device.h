@@ -45,8 +45,8 @@ public:
 
     /// A word of page-locked memory, 0 at first, which a stream can wait for: `stream` of this device, or one
     /// of the CPU's.
-    volatile uint64_t *own_word(int32_t stream) const { return words_ + stream; }
-    volatile uint64_t *cpu_word(int32_t stream) const { return words_ + ir::kMaxStreams + stream; }
+    uint64_t *own_word(int32_t stream) const { return words_ + stream; }
+    uint64_t *cpu_word(int32_t stream) const { return words_ + ir::kMaxStreams + stream; }
 
 private:
     const Driver &driver_;
@@ -61,11 +61,10 @@ private:
 /// Writes a word when it dies: after the work that holds it, or when there will be none.
 class Signal {
 public:
-    Signal(volatile uint64_t *word, uint64_t value) : word_(word), value_(value) {}
+    Signal(uint64_t *word, uint64_t value) : word_(word), value_(value) {}
     ~Signal() {
-        std::atomic_thread_fence(std::memory_order_seq_cst);
         if (word_)
-            *word_ = value_;
+            std::atomic_ref(*word_).store(value_, std::memory_order_release);
     }
     Signal(const Signal &) = delete;
     Signal &operator=(const Signal &) = delete;
@@ -73,7 +72,7 @@ public:
     void give_up() { word_ = nullptr; }
 
 private:
-    volatile uint64_t *word_;
+    uint64_t *word_;
     const uint64_t value_;
 };
 

@@ -155,12 +155,11 @@ void CudaStream::wait(CudaStream &other, uint64_t tick) {
         [&](CUstream stream) { return device_.driver().cuStreamWaitEvent(stream, event, 0); });
 }
 
-void CudaStream::wait(volatile uint64_t *word, uint64_t value) {
+void CudaStream::wait(uint64_t *word, uint64_t value) {
     const Entered entered(device_, "entering its context");
     put("making a stream wait", [&](CUstream stream) {
-        return device_.driver().cuStreamWaitValue64(
-            stream, reinterpret_cast<CUdeviceptr>(const_cast<uint64_t *>(word)), value,
-            CU_STREAM_WAIT_VALUE_GEQ);
+        return device_.driver().cuStreamWaitValue64(stream, reinterpret_cast<CUdeviceptr>(word), value,
+                                                    CU_STREAM_WAIT_VALUE_GEQ);
     });
 }
 

@@ -50,7 +50,7 @@ public:
     /// Goes on when `tick` of the other has come.
     void wait(CudaStream &other, uint64_t tick);
     /// Goes on when the word has reached the value.
-    void wait(volatile uint64_t *word, uint64_t value);
+    void wait(uint64_t *word, uint64_t value);
 
     /// Puts work on the host's thread beside the stream, in the stream's order: it begins when the stream has
     /// come there, and the stream goes on when it is over (also when it was never begun, on a lost device).
