@@ -81,6 +81,25 @@ Round cumsum(int64_t outer, int64_t extent, int64_t inner) {
     return round_of([x = pt::randn({outer, extent, inner})] { return x.cumsum(1); });
 }
 
+Round join(const Join &join) {
+    std::vector<pt::Tensor> stored;
+    for (int64_t k = 0; k < join.parts; ++k)
+        stored.push_back(pt::rand(join.stored_shape()));
+    return round_of([stored, join] {
+        std::vector<pt::Tensor> parts = stored;
+        for (size_t k = 0; k < parts.size(); ++k) {
+            pt::Tensor &x = parts[k];
+            if (join.of == Join::Parts::Arithmetic)
+                x = k % 3 == 0 ? x * 2 : k % 3 == 1 ? x + 1 : x * x;
+            else if (join.of == Join::Parts::Transposed)
+                x = x.transpose(-2, -1);
+            else if (join.of == Join::Parts::Stepped)
+                x = x.slice(-1, 0, x.size(-1), 2);
+        }
+        return join.stack ? pt::stack(parts, join.axis) : pt::cat(parts, join.axis);
+    });
+}
+
 Round small_operations() {
     return round_of([a = pt::rand({8}), b = pt::rand({8})] {
         pt::Tensor x = a;

@@ -2,6 +2,8 @@
 /// LibTorch's eager forms of the rows that are measured, over random f32 tensors of its own. Each function
 /// makes the tensors and gives the round to be timed. Without gradients, on as many threads as it is told.
 
+#include "bench/support/join.h"
+
 #include <cstdint>
 #include <functional>
 
@@ -31,6 +33,9 @@ Round topk(int64_t n, int64_t k);
 Round sort_rows(int64_t n);
 /// Over axis 1.
 Round cumsum(int64_t outer, int64_t extent, int64_t inner);
+
+/// Of parts that are made in the round.
+Round join(const Join &join);
 
 /// 1000 operations on 8 elements.
 Round small_operations();

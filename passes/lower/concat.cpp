@@ -3,7 +3,7 @@
 #include "passes/lower/expr.h"
 #include "passes/schedule/cpu.h"
 
-#include <optional>
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
@@ -12,6 +12,13 @@ namespace lz::passes {
 using namespace ir;
 
 namespace {
+
+/// Elements of a run up to which it is worth looking for rows whose elements are neighbours.
+constexpr int64_t kShortRun = 8;
+/// What rows are that are worth it, and how many columns may come of them.
+constexpr int64_t kLeastRows = 16, kMostUnrolled = 16384;
+/// Bytes of a slab that pay for the table of its parts.
+constexpr int64_t kLeastSlab = 32 << 10;
 
 class ConcatLowering {
 public:
@@ -29,14 +36,14 @@ public:
             return false;
         axis_ = static_cast<int>(graph_.attrs(*join).integer(attr::kAxis));
         const Shape &shape = graph_.type(graph_.result(*join)).shape;
-        int64_t rows = 1;
-        for (int d = 0; d < axis_; ++d)
-            rows *= shape[d];
-        number(size_of(type.dtype));
-        number(bypasses_caches(target_, step.device, type.bytes()) ? 1 : 0);
-        number(rows);
         if (!add_parts(*join))
             return false;
+        collapse_outer(shape);
+        if (!choose_rows(type.bytes()))
+            return false;
+        number(size_of(type.dtype));
+        number(bypasses_caches(target_, step.device, type.bytes()) ? 1 : 0);
+        write_parts();
         operands_.push_back({BufferMode::Out, out, kNone, type.bytes()});
         step.kind = StepKind::Library;
         step.symbol = kConcat;
@@ -77,6 +84,18 @@ private:
         return true;
     }
 
+    struct Axis {
+        int64_t extent, stride;
+    };
+    /// A view of something stored.
+    struct Part {
+        int64_t operand;
+        ArgSpec begin;
+        std::vector<int64_t> outer; ///< strides of the axes before the joined one
+        std::vector<Axis> run;      ///< of the joined one and those behind it
+        int64_t elements = 1;       ///< of a run
+    };
+
     bool add_part(ValueId v) {
         const Shape &shape = graph_.type(v).shape;
         Domain domain;
@@ -89,35 +108,100 @@ private:
         if (e.kind != ExprKind::Load || e.operands[0] != kNoExpr || e.dtype != graph_.type(v).dtype)
             return false;
         const Index &address = exprs_.addresses()[e.payload];
-        const auto row = stride(address, shape, 0, axis_),
-                   along = stride(address, shape, axis_, shape.rank());
-        if (!address.affine() || !row || !along)
+        if (!address.affine())
             return false;
-        int64_t run = 1;
-        for (int d = axis_; d < shape.rank(); ++d)
-            run *= shape[d];
-        number(operand(e.value));
-        number(run);
-        number(*row);
-        number(*along);
-        ints_.push_back({address.constant, address.words});
+        Part &part = parts_.emplace_back();
+        part.operand = operand(e.value);
+        part.begin = {address.constant, address.words};
+        for (int d = 0; d < axis_; ++d)
+            part.outer.push_back(address.axes[static_cast<size_t>(d)]);
+        for (int d = axis_; d < shape.rank(); ++d) {
+            const Axis axis = {shape[d], address.axes[static_cast<size_t>(d)]};
+            part.elements *= axis.extent;
+            if (axis.extent == 1)
+                continue;
+            if (!part.run.empty() && part.run.back().stride == axis.stride * axis.extent)
+                part.run.back() = {part.run.back().extent * axis.extent, axis.stride};
+            else
+                part.run.push_back(axis);
+        }
         return true;
     }
 
-    /// The one stride of the dimensions [begin, end) taken together, if they have one.
-    static std::optional<int64_t> stride(const Index &address, const Shape &shape, int begin, int end) {
-        int64_t stride = 0, inner = 1;
-        for (int d = end; d-- > begin;) {
+    /// Axes before the joined one along which all parts are strided alike are one.
+    void collapse_outer(const Shape &shape) {
+        std::vector<std::vector<int64_t>> strides(parts_.size());
+        for (int d = 0; d < axis_; ++d) {
             if (shape[d] == 1)
                 continue;
-            const int64_t own = address.axes[static_cast<size_t>(d)];
-            if (inner == 1)
-                stride = own;
-            else if (own != stride * inner)
-                return std::nullopt;
-            inner *= shape[d];
+            const auto at = static_cast<size_t>(d);
+            bool one = !outer_.empty();
+            for (size_t p = 0; one && p < parts_.size(); ++p)
+                one = strides[p].back() == parts_[p].outer[at] * shape[d];
+            for (size_t p = 0; p < parts_.size(); ++p)
+                if (one)
+                    strides[p].back() = parts_[p].outer[at];
+                else
+                    strides[p].push_back(parts_[p].outer[at]);
+            if (one)
+                outer_.back() *= shape[d];
+            else
+                outer_.push_back(shape[d]);
         }
-        return stride;
+        for (size_t p = 0; p < parts_.size(); ++p)
+            parts_[p].outer = std::move(strides[p]);
+    }
+
+    /// Which of them are the rows: short runs are transposed from columns that are dense along it. False if
+    /// there would be many short slabs.
+    bool choose_rows(int64_t bytes) {
+        if (outer_.empty()) {
+            outer_.push_back(1);
+            for (Part &p : parts_)
+                p.outer.push_back(0);
+        }
+        rows_ = outer_.size() - 1;
+        int64_t elements = 0, slabs = 1;
+        for (const Part &p : parts_)
+            elements += p.elements;
+        const auto parts = static_cast<int64_t>(parts_.size());
+        if (elements <= kShortRun * parts) {
+            int64_t unrolled = 1;
+            for (size_t d = outer_.size(); d-- > 0; unrolled *= outer_[d]) {
+                const auto dense =
+                    std::ranges::count_if(parts_, [&](const Part &p) { return p.outer[d] == p.elements; });
+                if (unrolled * parts <= kMostUnrolled && outer_[d] >= kLeastRows && 2 * dense > parts) {
+                    rows_ = d;
+                    break;
+                }
+            }
+        }
+        for (size_t d = 0; d < rows_; ++d)
+            slabs *= outer_[d];
+        return slabs == 1 || bytes >= slabs * kLeastSlab;
+    }
+
+    void write_parts() {
+        const size_t unrolled = outer_.size() - rows_ - 1;
+        number(static_cast<int64_t>(rows_));
+        for (size_t d = 0; d < outer_.size(); ++d) {
+            if (d == rows_ + 1)
+                number(static_cast<int64_t>(unrolled));
+            number(outer_[d]);
+        }
+        if (unrolled == 0)
+            number(0);
+        for (Part &part : parts_) {
+            number(part.operand);
+            ints_.push_back(std::move(part.begin));
+            for (const int64_t stride : part.outer)
+                number(stride);
+            number(static_cast<int64_t>(part.run.size()));
+            for (const Axis &axis : part.run) {
+                number(axis.extent);
+                number(axis.stride);
+            }
+        }
     }
 
     int64_t operand(ValueId v) {
@@ -134,6 +218,9 @@ private:
     int axis_ = 0;
     std::vector<LoweredBuffer> operands_;
     std::unordered_map<ValueId, int64_t> known_; // operand by value
+    std::vector<Part> parts_;
+    std::vector<int64_t> outer_; // extents of the axes before the joined one, as few as they can be
+    size_t rows_ = 0;            // the one of them that is rows; slabs are before it
     std::vector<ArgSpec> ints_;
 };
 

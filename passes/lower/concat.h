@@ -7,8 +7,8 @@
 
 namespace lz::passes {
 
-/// Lowers a cluster that is nothing but one join of stored values and views of them, each of which has one
-/// stride from row to row and one within a row. False, and nothing done, for all others.
+/// Lowers a cluster that is nothing but one join of stored values and views of them at any strides. False,
+/// and nothing done, for all others.
 bool lower_concat(const ClusterView &cluster, const ir::Target &target, LoweredStep &step);
 
 } // namespace lz::passes

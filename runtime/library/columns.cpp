@@ -60,7 +60,8 @@ Register<kWidth> interleave(Register<kWidth> a, Register<kWidth> b, std::index_s
 /// Bytes of each row from kColumns parts that are dense columns of kWidth bytes. With as many columns as
 /// lanes that is the transpose of a square; otherwise each register holds some whole rows in the end.
 template <int kWidth, int kColumns>
-void copy_columns(const Part *parts, int64_t row, int64_t rows, std::byte *to, int64_t pitch) {
+void copy_columns(const Part *parts, int64_t /*count*/, int64_t row, int64_t rows, std::byte *to,
+                  int64_t pitch) {
     constexpr int kLanes = 16 / kWidth, kBytes = kColumns * kWidth;
     constexpr auto kAll = std::make_index_sequence<kLanes>();
     const std::byte *from[kColumns];
@@ -181,51 +182,145 @@ LAZULI_AVX512 inline void interleave(Line &to, const Line &a, const Line &b,
                                        (kHigh ? kLane / 2 : 0) + static_cast<int>(I) % 2 * kAll)...);
 }
 
-/// A line of each row from 64 / kWidth parts, as many rows at a time: the squares within each 16 bytes are
-/// transposed first, then the lines' 16 bytes.
+/// Columns of a table of parts, from a row on.
+struct OfParts {
+    const Part *parts;
+    int64_t behind; ///< bytes before that row in each
+    const std::byte *operator()(int i) const { return parts[i].from + behind; }
+};
+/// Likewise of some; those behind the last are the last again.
+struct OfSomeParts {
+    const Part *parts;
+    int64_t behind;
+    int columns;
+    const std::byte *operator()(int i) const { return parts[std::min(i, columns - 1)].from + behind; }
+};
+/// Likewise of columns equally far apart.
+struct Equidistant {
+    const std::byte *from;
+    int64_t step;
+    int columns;
+    const std::byte *operator()(int i) const { return from + std::min(i, columns - 1) * step; }
+};
+
+/// A line of each row from 64 / kWidth columns: `rows` rows from `row` on, and as many as columns at the
+/// most. The squares within each 16 bytes are transposed first, then the lines' 16 bytes.
+template <int kWidth, bool kWhole, class From, class StoreLine>
+LAZULI_AVX512 inline void transpose_square(const From &from, int64_t row, int64_t rows,
+                                           const StoreLine &store_line) {
+    constexpr int kLane = 16 / kWidth, kAll = 64 / kWidth;
+    [[maybe_unused]] const uint64_t some = kWhole ? 0 : ~(~uint64_t{0} << (rows * kWidth));
+    Line v[4][kLane];
+#pragma GCC unroll 64
+    for (int i = 0; i < kAll; ++i) {
+        const std::byte *at = from(i) + row * kWidth;
+        if constexpr (kWhole)
+            std::memcpy(&v[i / kLane][i % kLane], at, kLine);
+        else
+            v[i / kLane][i % kLane] = (Line)_mm512_maskz_loadu_epi8(some, at);
+    }
+    if constexpr (kLane > 1) {
+        constexpr auto kElements = std::make_index_sequence<kAll>();
+        constexpr int kTurns = 4 * std::countr_zero(unsigned{kLane});
+#pragma GCC unroll 16
+        for (int turn = 0; turn < kTurns; ++turn) {
+            Line(&lanes)[kLane] = v[turn % 4];
+            Line next[kLane];
+#pragma GCC unroll 16
+            for (int i = 0; i < kLane / 2; ++i) {
+                interleave<kWidth, 16, false>(next[2 * i], lanes[i], lanes[i + kLane / 2], kElements);
+                interleave<kWidth, 16, true>(next[2 * i + 1], lanes[i], lanes[i + kLane / 2], kElements);
+            }
+#pragma GCC unroll 16
+            for (int i = 0; i < kLane; ++i)
+                lanes[i] = next[i];
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kLane; ++i) {
+        const Line a = __builtin_shufflevector(v[0][i], v[1][i], 0, 1, 8, 9, 4, 5, 12, 13),
+                   b = __builtin_shufflevector(v[2][i], v[3][i], 0, 1, 8, 9, 4, 5, 12, 13),
+                   c = __builtin_shufflevector(v[0][i], v[1][i], 2, 3, 10, 11, 6, 7, 14, 15),
+                   d = __builtin_shufflevector(v[2][i], v[3][i], 2, 3, 10, 11, 6, 7, 14, 15);
+        const Line line[4] = {__builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11),
+                              __builtin_shufflevector(c, d, 0, 1, 2, 3, 8, 9, 10, 11),
+                              __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15),
+                              __builtin_shufflevector(c, d, 4, 5, 6, 7, 12, 13, 14, 15)};
+#pragma GCC unroll 4
+        for (int l = 0; l < 4; ++l)
+            if (kWhole || l * kLane + i < rows)
+                store_line(row + l * kLane + i, line[l]);
+    }
+}
+
+template <int kWidth, class From, class StoreLine>
+LAZULI_AVX512 inline void transpose_rows(const From &from, int64_t rows, const StoreLine &store_line) {
+    constexpr int kAll = 64 / kWidth;
+    int64_t r = 0;
+    for (; r + kAll <= rows; r += kAll)
+        transpose_square<kWidth, true>(from, r, kAll, store_line);
+    if (r < rows)
+        transpose_square<kWidth, false>(from, r, rows - r, store_line);
+}
+
+/// A functor, because a lambda does not inherit what its function is compiled for.
+template <To kTo>
+struct StoreLine {
+    std::byte *to;
+    int64_t pitch;
+    const Chain *chain;
+    LAZULI_AVX512 void operator()(int64_t row, const Line &line) const {
+        store<kTo>(to, pitch, row, line, *chain);
+    }
+};
+struct StoreSome {
+    std::byte *to;
+    int64_t pitch;
+    uint64_t bytes;
+    LAZULI_AVX512 void operator()(int64_t row, const Line &line) const {
+        _mm512_mask_storeu_epi8(to + row * pitch, bytes, (__m512i)line);
+    }
+};
+
 template <int kWidth, To kTo>
 LAZULI_AVX512 void transpose(const Part *parts, int64_t row, int64_t rows, std::byte *to, int64_t pitch,
                              const Chain &chain) {
-    constexpr int kLane = 16 / kWidth, kAll = 64 / kWidth;
-    int64_t r = 0;
-    for (; r + kAll <= rows; r += kAll) {
-        Line v[4][kLane];
-#pragma GCC unroll 64
-        for (int i = 0; i < kAll; ++i)
-            std::memcpy(&v[i / kLane][i % kLane], parts[i].from + (row + r) * kWidth, kLine);
-        if constexpr (kLane > 1) {
-            constexpr auto kElements = std::make_index_sequence<kAll>();
-            constexpr int kTurns = 4 * std::countr_zero(unsigned{kLane});
-#pragma GCC unroll 16
-            for (int turn = 0; turn < kTurns; ++turn) {
-                Line(&lanes)[kLane] = v[turn % 4];
-                Line next[kLane];
-#pragma GCC unroll 16
-                for (int i = 0; i < kLane / 2; ++i) {
-                    interleave<kWidth, 16, false>(next[2 * i], lanes[i], lanes[i + kLane / 2], kElements);
-                    interleave<kWidth, 16, true>(next[2 * i + 1], lanes[i], lanes[i + kLane / 2], kElements);
-                }
-#pragma GCC unroll 16
-                for (int i = 0; i < kLane; ++i)
-                    lanes[i] = next[i];
-            }
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < kLane; ++i) {
-            const Line a = __builtin_shufflevector(v[0][i], v[1][i], 0, 1, 8, 9, 4, 5, 12, 13),
-                       b = __builtin_shufflevector(v[2][i], v[3][i], 0, 1, 8, 9, 4, 5, 12, 13),
-                       c = __builtin_shufflevector(v[0][i], v[1][i], 2, 3, 10, 11, 6, 7, 14, 15),
-                       d = __builtin_shufflevector(v[2][i], v[3][i], 2, 3, 10, 11, 6, 7, 14, 15);
-            const Line line[4] = {__builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11),
-                                  __builtin_shufflevector(c, d, 0, 1, 2, 3, 8, 9, 10, 11),
-                                  __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15),
-                                  __builtin_shufflevector(c, d, 4, 5, 6, 7, 12, 13, 14, 15)};
-#pragma GCC unroll 4
-            for (int l = 0; l < 4; ++l)
-                store<kTo>(to, pitch, r + l * kLane + i, line[l], chain);
-        }
+    transpose_rows<kWidth>(OfParts{parts, row * kWidth}, rows, StoreLine<kTo>{to, pitch, &chain});
+}
+
+/// Fewer columns than fill a line.
+template <int kWidth>
+LAZULI_AVX512 void transpose_some(const Part *parts, int64_t count, int64_t row, int64_t rows, std::byte *to,
+                                  int64_t pitch) {
+    transpose_rows<kWidth>(OfSomeParts{parts, row * kWidth, static_cast<int>(count)}, rows,
+                           StoreSome{to, pitch, ~(~uint64_t{0} << (count * kWidth))});
+}
+
+/// The lines of the next columns, on their way while this square is turned: as far as they are few.
+inline void prefetch_columns(const std::byte *from, int64_t step, int64_t columns, int64_t bytes) {
+    constexpr int64_t kMostLines = 8;
+    const int64_t lines = std::min((bytes + kLine - 1) / kLine, kMostLines);
+    for (int64_t c = 0; c < columns; ++c)
+        for (int64_t l = 0; l < lines; ++l)
+            __builtin_prefetch(from + c * step + l * kLine);
+}
+
+template <int kWidth, bool kLines>
+LAZULI_AVX512 void transpose_plane(const std::byte *from, int64_t step, int64_t columns, int64_t rows,
+                                   std::byte *to, int64_t pitch) {
+    constexpr int64_t kAll = 64 / kWidth;
+    static constexpr Chain kNone = {};
+    for (; columns > 0; columns -= kAll, from += kAll * step, to += kLine) {
+        const Equidistant at = {from, step, static_cast<int>(std::min(columns, kAll))};
+        if (columns > kAll)
+            prefetch_columns(from + kAll * step, step, std::min(columns - kAll, kAll), rows * kWidth);
+        if (columns >= kAll && kLines)
+            transpose_rows<kWidth>(at, rows, StoreLine<To::Memory>{to, pitch, &kNone});
+        else if (columns >= kAll)
+            transpose_rows<kWidth>(at, rows, StoreLine<To::Caches>{to, pitch, &kNone});
+        else
+            transpose_rows<kWidth>(at, rows, StoreSome{to, pitch, ~(~uint64_t{0} << (columns * kWidth))});
     }
-    store_rows<kWidth, kTo>(parts, row, r, rows, to, pitch, chain);
 }
 
 /// Likewise from two parts of 32 bytes a row.
@@ -246,8 +341,8 @@ LAZULI_AVX512 void transpose_halves(const Part *parts, int64_t row, int64_t rows
 /// Whole rows of kColumns dense columns of kWidth bytes, as many lines of them at a time. Each turn brings
 /// the highest bit of (column, row) to the lowest place: (row, column) at last.
 template <int kWidth, int kColumns>
-LAZULI_AVX512 void copy_whole_rows(const Part *parts, int64_t row, int64_t rows, std::byte *to,
-                                   int64_t pitch) {
+LAZULI_AVX512 void copy_whole_rows(const Part *parts, int64_t /*count*/, int64_t row, int64_t rows,
+                                   std::byte *to, int64_t pitch) {
     constexpr int kAll = 64 / kWidth;
     constexpr auto kElements = std::make_index_sequence<kAll>();
     int64_t r = 0;
@@ -276,6 +371,70 @@ LAZULI_AVX512 void copy_whole_rows(const Part *parts, int64_t row, int64_t rows,
     copy_rows<kWidth, kColumns>(parts, row, r, rows, to, pitch);
 }
 
+template <int kWidth>
+LAZULI_AVX512 inline __m512i pick(__m512i a, __m512i index, __m512i b) {
+    if constexpr (kWidth == 2)
+        return _mm512_permutex2var_epi16(a, index, b);
+    else if constexpr (kWidth == 4)
+        return _mm512_permutex2var_epi32(a, index, b);
+    else
+        return _mm512_permutex2var_epi64(a, index, b);
+}
+
+constexpr int kMostFew = 7; // of more, squares are turned as fast
+
+/// For each number of columns, line of as many rows as a line has elements, and column but the first: which
+/// elements of the line so far stay, and which are the column's.
+template <int kWidth>
+struct FewColumns {
+    static constexpr int kAll = 64 / kWidth;
+    using Lane = typename Unsigned<kWidth>::type;
+    alignas(kLine) Lane index[kMostFew + 1][kMostFew * (kMostFew - 1)][kAll];
+
+    FewColumns() {
+        for (int columns = 2; columns <= kMostFew; ++columns)
+            for (int line = 0; line < columns; ++line)
+                for (int lane = 0; lane < kAll; ++lane)
+                    fill(columns, line, lane);
+    }
+    void fill(int columns, int line, int lane) {
+        const int row = (line * kAll + lane) / columns, column = (line * kAll + lane) % columns;
+        for (int c = 1; c < columns; ++c) {
+            const int kept = c == 1 ? row : lane;
+            index[columns][line * (columns - 1) + c - 1][lane] =
+                static_cast<Lane>(column == c ? kAll + row : kept);
+        }
+    }
+    static const FewColumns &table() {
+        static const FewColumns *const table = new FewColumns; // statics' destructors may join tensors
+        return *table;
+    }
+};
+
+/// Likewise of any small number of columns: each line of the result picks from one column after another.
+template <int kWidth>
+LAZULI_AVX512 void copy_few_columns(const Part *parts, int64_t count, int64_t row, int64_t rows,
+                                    std::byte *to, int64_t pitch) {
+    constexpr int kAll = 64 / kWidth;
+    const int columns = static_cast<int>(count);
+    const auto *const index = FewColumns<kWidth>::table().index[columns];
+    int64_t r = 0;
+    for (; r + kAll <= rows; r += kAll) {
+        __m512i v[kMostFew]; // here, because they may all be in one set of the cache
+        for (int c = 0; c < columns; ++c)
+            v[c] = _mm512_loadu_si512(parts[c].from + (row + r) * kWidth);
+        for (int line = 0; line < columns; ++line) {
+            __m512i all = v[0];
+            for (int c = 1; c < columns; ++c)
+                all = pick<kWidth>(all, _mm512_load_si512(index[line * (columns - 1) + c - 1]), v[c]);
+            _mm512_stream_si512(reinterpret_cast<__m512i *>(to + r * pitch + line * kLine), all);
+        }
+    }
+    for (; r < rows; ++r)
+        for (int c = 0; c < columns; ++c)
+            std::memcpy(to + r * pitch + c * kWidth, parts[c].from + (row + r) * kWidth, kWidth);
+}
+
 template <int kWidth, To kTo>
 LAZULI_AVX512 void chain_lines(const Part *parts, int64_t row, int64_t rows, std::byte *to, int64_t pitch,
                                const Chain &chain) {
@@ -285,7 +444,8 @@ LAZULI_AVX512 void chain_lines(const Part *parts, int64_t row, int64_t rows, std
         transpose<kWidth, kTo>(parts, row, rows, to, pitch, chain);
 }
 template <int kWidth, To kTo>
-LAZULI_AVX512 void copy_lines(const Part *parts, int64_t row, int64_t rows, std::byte *to, int64_t pitch) {
+LAZULI_AVX512 void copy_lines(const Part *parts, int64_t /*count*/, int64_t row, int64_t rows, std::byte *to,
+                              int64_t pitch) {
     chain_lines<kWidth, kTo>(parts, row, rows, to, pitch, {});
 }
 
@@ -331,16 +491,37 @@ LAZULI_AVX512 void chain_long(const std::byte *from, int64_t step, int64_t bytes
     }
 }
 
+/// For columns of 1 << [0] bytes.
+constexpr CopyColumns kTransposeSome[] = {transpose_some<1>, transpose_some<2>, transpose_some<4>,
+                                          transpose_some<8>};
+
 /// For columns of 2 << [0] bytes, 2 << [1] of them.
 constexpr CopyColumns kCopyWholeRows[3][4] = {
     {copy_whole_rows<2, 2>, copy_whole_rows<2, 4>, copy_whole_rows<2, 8>, copy_whole_rows<2, 16>},
     {copy_whole_rows<4, 2>, copy_whole_rows<4, 4>, copy_whole_rows<4, 8>, nullptr},
     {copy_whole_rows<8, 2>, copy_whole_rows<8, 4>, nullptr, nullptr}};
 
+/// For columns of 2 << [0] bytes.
+constexpr CopyColumns kCopyFewColumns[] = {copy_few_columns<2>, copy_few_columns<4>, copy_few_columns<8>};
+
 LAZULI_AVX512 void store_lines_avx512(std::byte *to, const std::byte *from, int64_t bytes) {
     for (int64_t i = 0; i < bytes; i += kLine)
         _mm512_stream_si512(reinterpret_cast<__m512i *>(to + i), _mm512_loadu_si512(from + i));
 }
+
+LAZULI_AVX512 void store_runs_avx512(const std::byte *from, int64_t step, int64_t bytes, int64_t rows,
+                                     std::byte *to, int64_t pitch) {
+    for (int64_t r = 0; r < rows; ++r, from += step, to += pitch)
+        for (int64_t i = 0; i < bytes; i += kLine)
+            _mm512_stream_si512(reinterpret_cast<__m512i *>(to + i), _mm512_loadu_si512(from + i));
+}
+
+using TransposePlane = void (*)(const std::byte *, int64_t, int64_t, int64_t, std::byte *, int64_t);
+/// For elements of 1 << [0] bytes, past the caches if [1].
+constexpr TransposePlane kTransposePlane[4][2] = {{transpose_plane<1, false>, transpose_plane<1, true>},
+                                                  {transpose_plane<2, false>, transpose_plane<2, true>},
+                                                  {transpose_plane<4, false>, transpose_plane<4, true>},
+                                                  {transpose_plane<8, false>, transpose_plane<8, true>}};
 
 std::atomic<bool> avx512_allowed = true;
 bool has_avx512() {
@@ -363,6 +544,11 @@ ColumnCopy find_column_copy(int64_t bytes, int64_t most) {
 #if defined(LAZULI_AVX512)
     if (most >= kLine / bytes && has_avx512())
         return kCopyLines[log2_of(bytes)];
+    // From a fourth of a line on, but for squares of 16 bytes that fit.
+    if (bytes <= 8 && most * bytes > 16 && has_avx512()) {
+        const CopyColumns copy = kTransposeSome[log2_of(bytes)];
+        return {copy, copy, nullptr, most};
+    }
 #endif
     if (bytes > 8)
         return {};
@@ -398,11 +584,54 @@ void chain_run([[maybe_unused]] const Part &part, [[maybe_unused]] int64_t skip,
 CopyColumns find_row_copy([[maybe_unused]] int64_t bytes, [[maybe_unused]] int64_t columns) {
 #if defined(LAZULI_AVX512)
     const auto is_power = [](int64_t n) { return n > 0 && std::has_single_bit(static_cast<uint64_t>(n)); };
-    if (is_power(bytes) && bytes > 1 && is_power(columns) && columns > 1 && bytes * columns < kLine &&
-        bytes <= 8 && has_avx512())
+    if (!is_power(bytes) || bytes < 2 || bytes > 8 || columns < 2 || bytes * columns >= kLine ||
+        !has_avx512())
+        return nullptr;
+    if (is_power(columns))
         return kCopyWholeRows[log2_of(bytes) - 1][log2_of(columns) - 1];
+    if (columns <= kMostFew)
+        return kCopyFewColumns[log2_of(bytes) - 1];
 #endif
     return nullptr;
+}
+
+void copy_plane(int64_t size, bool lines, const std::byte *from, int64_t step, int64_t columns, int64_t rows,
+                std::byte *to, int64_t pitch) {
+#if defined(LAZULI_AVX512)
+    if (has_avx512()) {
+        kTransposePlane[log2_of(size)][lines ? 1 : 0](from, step, columns, rows, to, pitch);
+        return;
+    }
+#endif
+    Part parts[16];
+    while (columns > 0) {
+        const int64_t most = std::min<int64_t>(columns, std::size(parts));
+        for (int64_t c = 0; c < most; ++c)
+            parts[c] = {.from = from + c * step, .begin = 0, .bytes = size, .row = size, .step = size};
+        ColumnCopy found = find_column_copy(size, most);
+        if (found.copy) {
+            found.copy(parts, found.count, 0, rows, to, pitch);
+        } else {
+            found.count = 1;
+            for (int64_t r = 0; r < rows; ++r)
+                std::memcpy(to + r * pitch, from + r * size, static_cast<size_t>(size));
+        }
+        columns -= found.count;
+        from += found.count * step;
+        to += found.count * size;
+    }
+}
+
+void store_runs(const std::byte *from, int64_t step, int64_t bytes, int64_t rows, std::byte *to,
+                int64_t pitch) {
+#if defined(LAZULI_AVX512)
+    if (has_avx512()) {
+        store_runs_avx512(from, step, bytes, rows, to, pitch);
+        return;
+    }
+#endif
+    for (int64_t r = 0; r < rows; ++r)
+        store_lines(to + r * pitch, from + r * step, bytes);
 }
 
 void store_lines(std::byte *to, const std::byte *from, int64_t bytes) {
