@@ -131,9 +131,7 @@ int64_t some(int64_t n) {
 }
 const Kind kKinds[] = {
     {"cat axis 0", false, 0,
-     [](int64_t n, int64_t parts) {
-         return std::vector<int64_t>{some(n / 1024 / parts), 1024};
-     }},
+     [](int64_t n, int64_t parts) { return std::vector<int64_t>{some(n / 1024 / parts), 1024}; }},
     {"cat axis 1", false, 1,
      [](int64_t n, int64_t parts) {
          const int64_t columns = some(std::min<int64_t>(4096, n / 16) / parts);
@@ -150,13 +148,9 @@ const Kind kKinds[] = {
                                   : std::vector<int64_t>{some(n / parts / 16), 16};
      }},
     {"stack axis 1", true, 1,
-     [](int64_t n, int64_t parts) {
-         return std::vector<int64_t>{some(n / 16 / parts), 16};
-     }},
+     [](int64_t n, int64_t parts) { return std::vector<int64_t>{some(n / 16 / parts), 16}; }},
     {"stack last", true, -1,
-     [](int64_t n, int64_t parts) {
-         return std::vector<int64_t>{some(n / parts / 16), 16};
-     }},
+     [](int64_t n, int64_t parts) { return std::vector<int64_t>{some(n / parts / 16), 16}; }},
 };
 
 void add(int64_t bytes, const char *size) {

@@ -70,16 +70,23 @@ Tensor stack(std::span<const Tensor> tensors, int64_t axis, Location loc) {
     loc = detail::in<"stack">(loc);
     std::vector<Tensor> parts = one_dtype(tensors, "stack", loc);
     const ir::TensorType first = detail::type(parts[0]);
-    const int a = detail::normal_axis(axis, first.shape.rank() + 1, "stack", first, loc);
-    for (size_t k = 0; k < parts.size(); ++k) {
+    const int rank = first.shape.rank(), a = detail::normal_axis(axis, rank + 1, "stack", first, loc);
+    for (size_t k = 0; k < parts.size(); ++k)
         if (!(detail::type(parts[k]).shape == first.shape))
             throw ShapeError("stack: tensor " + std::to_string(k) + " has shape " +
                                  ir::to_string(detail::type(parts[k]).shape) + "; it must equal " +
                                  ir::to_string(first.shape),
                              loc);
-        parts[k] = unsqueeze(parts[k], a, loc);
+    if (a == rank) {
+        for (Tensor &x : parts)
+            x = unsqueeze(x, a, loc);
+        return concat(parts, a, loc);
     }
-    return concat(parts, a, loc);
+    // Two nodes for any number of parts: the same bytes are joined along the axis that is there.
+    Shape shape;
+    for (int d = 0; d <= rank; ++d)
+        shape.push_back(d == a ? static_cast<int64_t>(parts.size()) : first.shape[d < a ? d : d - 1]);
+    return reshape(concat(parts, a, loc), Sizes(shape), loc);
 }
 Tensor stack(std::initializer_list<Tensor> tensors, int64_t axis, Location loc) {
     return stack(std::span(tensors.begin(), tensors.size()), axis, loc);

@@ -60,7 +60,7 @@ uint32_t ClusterSet::add(ClusterKind kind, int64_t numel) {
     return id;
 }
 
-void ClusterSet::add_member(uint32_t cluster, NodeId n) {
+void ClusterSet::add_member(uint32_t cluster, NodeId n, int ops) {
     FusionCluster &c = clusters_[cluster];
     of_[n] = cluster;
     c.low = std::min(c.low, n);
@@ -69,7 +69,7 @@ void ClusterSet::add_member(uint32_t cluster, NodeId n) {
     c.members = n;
     if (c.last_member == kNone)
         c.last_member = n;
-    c.ops += fused_ops(graph_, graph_.node(n));
+    c.ops += ops;
     note_span(c);
 }
 
@@ -167,6 +167,8 @@ void ClusterSet::unite(uint32_t into, uint32_t from) {
     a.ops += b.ops;
     a.repeated += b.repeated;
     a.in_parts = a.in_parts || b.in_parts;
+    a.shares_bodies = a.shares_bodies && b.shares_bodies;
+    a.bodies.insert(a.bodies.end(), b.bodies.begin(), b.bodies.end());
     a.inputs += b.inputs;
     a.outputs += b.outputs;
     a.reductions += b.reductions;

@@ -41,6 +41,9 @@ struct FusionCluster {
     bool sealed = false;   ///< a library call: nothing joins
     bool in_place = false; ///< an update in place: it stores nothing else
     bool in_parts = false; ///< it joins many tensors, part by part: it reduces nothing
+    /// Likewise in long runs, each by itself: equal parts share a body, whose operations count once.
+    bool shares_bodies = false;
+    std::vector<uint64_t> bodies; ///< what its parts do, without repetitions
     ir::NodeId low = ir::kNone, high = 0;
     ir::NodeId members = ir::kNone, last_member = ir::kNone;
     uint32_t before = ir::kNone, last_before = ir::kNone; ///< list of clusters it reads from
@@ -60,7 +63,8 @@ public:
     uint32_t of(ir::NodeId n) { return of_[n] == ir::kNone ? ir::kNone : find(of_[n]); }
 
     uint32_t add(ir::ClusterKind kind, int64_t numel);
-    void add_member(uint32_t cluster, ir::NodeId n);
+    /// `ops`: scalar operations that the kernel grows by.
+    void add_member(uint32_t cluster, ir::NodeId n, int ops);
     /// `earlier` has to run before `cluster`.
     void add_before(uint32_t cluster, uint32_t earlier);
     /// Whether a chain of clusters leads from `from` to `to`; true as well when the search grows too long,

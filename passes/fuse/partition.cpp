@@ -19,13 +19,19 @@ namespace {
 constexpr int kMaxUnions = 8;
 /// Cheap operations that a cluster may repeat along a broadcast instead of reading their result.
 constexpr int kMaxRepeatedOps = 8;
+/// Kinds of parts that one join computes: each is a body of its kernel.
+constexpr size_t kMostBodies = 24;
+/// Bytes of a part's run from which on parts are computed where they are joined, however many they are: of
+/// shorter ones loops begin and end more often than they store lines. Fitted on a Xeon of 2.8 GHz
+/// (`bench_joins`, arithmetic).
+constexpr int64_t kLongRun = 256;
 
 class Partitioner {
 public:
     Partitioner(const Graph &graph, const Target &target, FusionNotes *notes)
         : graph_(graph), target_(target), notes_(notes), stored_view_(stored_views(graph)),
           clusters_(graph, target), demands_(graph, clusters_, folds_), result_(graph.values().size(), false),
-          order_head_(graph.nodes().size(), kNone) {
+          order_head_(graph.nodes().size(), kNone), body_(graph.nodes().size(), 0) {
         for (const ValueId r : graph.results)
             result_[r] = true;
     }
@@ -93,7 +99,7 @@ private:
         const Node &node = graph_.node(n);
         const int64_t numel = graph_.type(graph_.result(node)).numel();
         const uint32_t c = clusters_.add(ClusterKind::Loop, numel);
-        clusters_.add_member(c, n);
+        clusters_.add_member(c, n, fused_ops(graph_, node));
         clusters_[c].outputs = clusters_[c].full_outputs = 1;
         keep_order(n, c);
         // Readers from memory come after it.
@@ -134,9 +140,10 @@ private:
         clusters_[c].sealed = opaque;
         clusters_[c].in_place = in_place;
         clusters_[c].in_parts = joins_many(node);
+        clusters_[c].shares_bodies = joins_long_runs(node);
         if (kind == ClusterKind::Reduce)
             clusters_[c].fold = fold(node);
-        clusters_.add_member(c, n);
+        clusters_.add_member(c, n, fused_ops(graph_, node));
         evaluations_.push_back(
             {kind == ClusterKind::Reduce ? Reading{Reading::Row, clusters_[c].fold} : Reading{}, numel});
         return c;
@@ -249,8 +256,7 @@ private:
             return kNeedsMemory;
         if (!clusters_.same_place(use.cluster, n))
             return kOtherStream;
-        if (c.ops + fused_ops(graph_, node) > target_.max_scalar_ops ||
-            c.inputs + c.outputs + static_cast<int>(node.operand_count) + 1 > target_.max_operands)
+        if (!has_room(use, node))
             return kTooBig;
         const OpFamily family = family_of(node);
         const bool one_place = use.full() && !use.other() && !use.row() && !use.point();
@@ -284,6 +290,54 @@ private:
                 return kTooOften;
         }
         return kFits;
+    }
+
+    /// Whether the cluster's kernel stays small enough.
+    bool has_room(const ClusterUse &use, const Node &node) const {
+        const Cluster &c = clusters_[use.cluster];
+        if (joins_many(node) && is_view_alone(c))
+            return true; // a kernel of views has no operations
+        if (c.shares_bodies) {
+            const uint64_t body = body_of(use, node);
+            const bool known = std::ranges::find(c.bodies, body) != c.bodies.end();
+            return known || (c.bodies.size() < kMostBodies &&
+                             c.ops + fused_ops(graph_, node) <= target_.max_scalar_ops);
+        }
+        return c.ops + fused_ops(graph_, node) <= target_.max_scalar_ops &&
+               c.inputs + c.outputs + static_cast<int>(node.operand_count) + 1 <= target_.max_operands;
+    }
+
+    bool is_view_alone(const Cluster &c) const {
+        return c.members == c.last_member && is_free(graph_.node(c.members).op);
+    }
+
+    /// Equal for nodes of parts that do the same to their elements.
+    uint64_t body_of(const ClusterUse &use, const Node &node) const {
+        const auto add = [](uint64_t h, uint64_t v) {
+            return (h ^ (v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2))) * 0xff51afd7ed558ccdull;
+        };
+        const auto operands = graph_.operands(node);
+        uint64_t h = use.user == kNone ? 0 : body_[use.user];
+        h = add(h, static_cast<uint64_t>(node.op));
+        for (const ValueId v : operands) {
+            const TensorType &type = graph_.type(v);
+            h = add(h, static_cast<uint64_t>(type.dtype));
+            h = add(h, static_cast<uint64_t>(std::ranges::find(operands, v) - operands.begin()));
+            const Node *const producer = graph_.producer(v); // a view or a maker is another access
+            h = add(h, producer && is_free(producer->op) ? static_cast<uint64_t>(producer->op) : 0);
+        }
+        return h;
+    }
+
+    /// Whether each part is a kernel's work by itself: long runs, or rows of a few lines.
+    bool joins_long_runs(const Node &node) const {
+        if (!joins_many(node))
+            return false;
+        const TensorType &type = graph_.type(graph_.result(node));
+        int64_t rows = 1;
+        for (int d = 0; d < graph_.attrs(node).integer(attr::kAxis); ++d)
+            rows *= type.shape[d];
+        return rows > 0 && type.bytes() / rows >= kLongRun * static_cast<int64_t>(node.operand_count);
     }
 
     /// The cluster the node became part of, or kNone.
@@ -382,7 +436,17 @@ private:
 
     uint32_t enter(const ClusterUse &use, NodeId n, const Node &node) {
         Cluster &c = clusters_[use.cluster];
-        clusters_.add_member(use.cluster, n);
+        int ops = fused_ops(graph_, node);
+        if (c.shares_bodies) {
+            const uint64_t body = body_[n] = body_of(use, node);
+            if (std::ranges::find(c.bodies, body) == c.bodies.end())
+                c.bodies.push_back(body);
+            else
+                ops = 0;
+        } else if (joins_many(node) && is_view_alone(c)) {
+            c.shares_bodies = joins_long_runs(node);
+        }
+        clusters_.add_member(use.cluster, n, ops);
         c.in_parts = c.in_parts || joins_many(node);
         const OpFamily family = family_of(node);
         if (family == OpFamily::Contraction)
@@ -457,6 +521,7 @@ private:
     Demands demands_;
     std::vector<bool> result_;
     std::vector<uint32_t> order_head_;
+    std::vector<uint64_t> body_; // of nodes in joins of long runs
     std::vector<Link> links_;
     std::vector<ClusterUse> uses_;
     std::vector<Evaluation> evaluations_; // of the node at hand

@@ -35,8 +35,8 @@ public:
     using Bound = void (*)(const void *self, const LibraryArgs &);
     LibraryFn(std::nullptr_t = nullptr) {} // NOLINT: stands for a pointer
     template <class F>
-    requires(std::is_convertible_v<F, Plain> && !std::is_same_v<F, std::nullptr_t>) LibraryFn(F plain)
-        : plain_(plain) {}                                                   // NOLINT: likewise
+        requires(std::is_convertible_v<F, Plain> && !std::is_same_v<F, std::nullptr_t>)
+    LibraryFn(F plain) : plain_(plain) {}                                    // NOLINT: likewise
     LibraryFn(Bound bound, const void *self) : bound_(bound), self_(self) {} ///< `self` stays
 
     /// The same function, which wants its buffers in the host's memory. A backend of other memory brings
@@ -68,11 +68,11 @@ struct LibraryFunction : ir::LibraryRule {
 ///
 /// Symbols, with their buffers and ints:
 ///
-///  - `concat`: parts.., out. Ints: bytes of an element, whether stores may bypass the caches, extents of slabs
-///    (how many, each), rows, extents of unrolled axes (how many, each); then for each part its buffer, the
-///    element that it begins with, its strides along slabs, from row to row and along unrolled axes, and its
-///    run in a row: how many axes, extent and stride of each. A row of out has the parts' runs one after
-///    another, once for each point of the unrolled axes. Strides are in elements.
+///  - `concat`: parts.., out. Ints: bytes of an element, whether stores may bypass the caches, extents of
+///    slabs (how many, each), rows, extents of unrolled axes (how many, each); then for each part its
+///    buffer, the element that it begins with, its strides along slabs, from row to row and along unrolled
+///    axes, and its run in a row: how many axes, extent and stride of each. A row of out has the parts' runs
+///    one after another, once for each point of the unrolled axes. Strides are in elements.
 ///  - `cumsum`, `cumprod`: in, out. Ints: dtype, outer, extent, inner.
 ///  - `sort`: in, values, indices (i64). Ints: dtype, outer, extent, inner, descending.
 ///  - `topk`: as sort, with the count as one more number: the first so many of what sort gives.

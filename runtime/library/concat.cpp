@@ -235,10 +235,10 @@ private:
 
     /// If each row is a few dense columns and all of it does not stay in the caches.
     bool copy_whole_rows() const {
-        const bool columns = streams_ && pitch_ < kLine && behind_line(out_) == 0 &&
-                             std::ranges::all_of(parts_, [&](const Part &p) {
-                                 return p.bytes == parts_[0].bytes && even_step(p) != 0;
-                             });
+        const bool columns =
+            streams_ && pitch_ < kLine && behind_line(out_) == 0 &&
+            std::ranges::all_of(
+                parts_, [&](const Part &p) { return p.bytes == parts_[0].bytes && even_step(p) != 0; });
         const CopyColumns copy =
             columns ? find_row_copy(parts_[0].bytes, static_cast<int64_t>(parts_.size())) : nullptr;
         if (!copy)

@@ -97,6 +97,144 @@ TEST(Joining, StacksOfAnyNumberAlongAnyAxis) {
         }
 }
 
+/// Kinds of parts that follow each other: computed in several ways, and views of stored tensors.
+TEST(Joining, ManyPartsThatAreComputedWhereTheyAreJoined) {
+    for (const int n : {5, 70, 200, 400})
+        for (const size_t axis : {0, 1}) {
+            std::vector<Block> blocks;
+            std::vector<Tensor> tensors;
+            for (int k = 0; k < n; ++k) {
+                std::vector<int64_t> shape = {3, 7, 40};
+                shape[axis] = k % 9 == 4 ? 0 : 2 + k % 3;
+                Block b = block_of(shape, k);
+                const Tensor x = tensor_of(b);
+                const int64_t numel = static_cast<int64_t>(b.values.size()), inner = shape[1] * shape[2];
+                const std::vector<double> stored = b.values;
+                for (int64_t i = 0; i < numel; ++i) {
+                    double &value = b.values[static_cast<size_t>(i)];
+                    const int64_t backwards = i / 40 * 40 + 39 - i % 40;
+                    const int64_t other = (shape[0] - 1 - i / inner) * inner + i % inner;
+                    const double turned = stored[static_cast<size_t>(backwards)];
+                    value = k % 7 == 0   ? value * 2
+                            : k % 7 == 1 ? value + 1
+                            : k % 7 == 2 ? value * 3 - value
+                            : k % 7 == 3 ? turned
+                            : k % 7 == 4 ? turned - k // a number of its own
+                            : k % 7 == 5 ? stored[static_cast<size_t>(other)]
+                                         : value;
+                }
+                const auto part = [&]() -> Tensor {
+                    switch (k % 7) {
+                    case 0:
+                        return x * 2;
+                    case 1:
+                        return x + 1;
+                    case 2:
+                        return x * 3 - x;
+                    case 3:
+                        return lz::flip(x, {2});
+                    case 4:
+                        return lz::flip(x, {2}) - k;
+                    case 5:
+                        return lz::flip(x, {0});
+                    default:
+                        return x;
+                    }
+                };
+                blocks.push_back(b);
+                tensors.push_back(part());
+            }
+            const Block wanted = joined(blocks, axis);
+            const Tensor got = lz::cat(tensors, static_cast<int64_t>(axis));
+            tensors.clear();
+            if (axis == 0) {
+                EXPECT_EQ(steps_of(got), 1) << n;
+            }
+            expect_tensor(got, wanted.shape, lz::f32, wanted.values);
+        }
+}
+
+/// More kinds of parts than one kernel holds: each 2 to 9 operations in another order.
+TEST(Joining, ManyPartsOfManyKinds) {
+    std::vector<Block> blocks;
+    std::vector<Tensor> tensors;
+    for (int k = 0; k < 150; ++k) {
+        Block b = block_of({2, 3, 50}, k % 5);
+        Tensor x = tensor_of(b);
+        for (int bit = 0; bit < 8; ++bit) {
+            const bool adds = (k >> bit & 1) != 0;
+            x = adds ? x + 3 : x * 0.5;
+            for (double &v : b.values)
+                v = static_cast<double>(adds ? static_cast<float>(v) + 3.0f : static_cast<float>(v) * 0.5f);
+        }
+        blocks.push_back(b);
+        tensors.push_back(x);
+    }
+    const Block wanted = joined(blocks, 0);
+    const Tensor got = lz::cat(tensors, 0);
+    tensors.clear();
+    expect_tensor(got, wanted.shape, lz::f32, wanted.values);
+}
+
+/// Views with several strides, of every width of elements: against single elements.
+TEST(Joining, ViewsOfAnyStridesAreOneLibraryCall) {
+    for (const lz::DType dtype : {lz::u8, lz::f16, lz::i32, lz::f64, lz::boolean})
+        for (const int n : {1, 2, 3, 7, 20})
+            for (const int64_t axis : {0, 1, 2, 3}) {
+                std::vector<Tensor> tensors;
+                std::vector<std::vector<int64_t>> wanted; // of each part, dense
+                for (int k = 0; k < n; ++k) {
+                    const int64_t extents[3] = {6, 4, 10};
+                    const Tensor whole =
+                        (lz::arange(6 * 4 * 10).reshape({6, 4, 10}) + k).remainder(2).to(dtype).eval();
+                    const auto at = [&](int64_t a, int64_t b, int64_t c) {
+                        return (a * 40 + b * 10 + c + k) % 2;
+                    };
+                    std::vector<int64_t> values;
+                    for (int64_t i = 0; i < 4; ++i)
+                        for (int64_t j = 0; j < 5; ++j)
+                            for (int64_t l = 0; l < 3; ++l)
+                                values.push_back(k % 2 == 0 ? at(5 - 2 * l, i, 2 * j)
+                                                            : at(2 * l, 3 - i, extents[2] - 1 - 2 * j));
+                    const Tensor part =
+                        k % 2 == 0
+                            ? lz::flip(whole, {0})
+                                  .at({lz::Slice(0, lz::None, 2), lz::Ellipsis, lz::Slice(0, lz::None, 2)})
+                            : lz::flip(whole, {1, 2})
+                                  .at({lz::Slice(0, lz::None, 2), lz::Ellipsis, lz::Slice(0, lz::None, 2)});
+                    tensors.push_back(part.permute({1, 2, 0}));
+                    wanted.push_back(values);
+                }
+                const Tensor got = lz::stack(tensors, axis);
+                tensors.clear();
+                EXPECT_EQ(steps_of(got), 1);
+                std::vector<int64_t> shape = {4, 5, 3};
+                shape.insert(shape.begin() + axis, n);
+                int64_t inner = 1;
+                for (int64_t d = axis; d < 3; ++d)
+                    inner *= shape[static_cast<size_t>(d + 1)];
+                std::vector<double> values;
+                for (int64_t o = 0; o < 60 / inner; ++o)
+                    for (const auto &part : wanted)
+                        for (int64_t i = 0; i < inner; ++i)
+                            values.push_back(static_cast<double>(part[static_cast<size_t>(o * inner + i)]));
+                expect_tensor(got, shape, dtype, values);
+            }
+}
+
+TEST(Joining, NumbersStackIntoARow) {
+    for (const int n : {1, 2, 3, 70}) {
+        std::vector<Tensor> numbers;
+        std::vector<double> wanted;
+        for (int k = 0; k < n; ++k) {
+            numbers.push_back(k % 2 == 0 ? lz::tensor(static_cast<float>(k)) : lz::tensor(1.5f) * k);
+            wanted.push_back(k % 2 == 0 ? k : 1.5 * k);
+        }
+        for (const int64_t axis : {0, -1})
+            expect_tensor(lz::stack(numbers, axis), {n}, lz::f32, wanted);
+    }
+}
+
 TEST(Joining, LargeOnesTakeTurnsByRows) {
     for (const int n : {3, 40}) // rows of short runs, more than a core's cache
         for (const int64_t run : {1, 2, 33}) {

@@ -113,14 +113,14 @@ Extents factors(Maker &m, int64_t n) {
 }
 
 /// torch.cat and torch.stack.
-Array joined(const Oracle &o, const std::vector<Arg> &args, int64_t given, bool stacked) {
+Array joined(const std::vector<Array> &given_parts, int64_t given, bool stacked) {
     std::vector<Array> parts;
-    DType dtype = o.value(args[0]).dtype;
-    for (const Arg &arg : args)
-        dtype = promoted(dtype, o.value(arg).dtype);
-    for (const Arg &arg : args) {
-        const Array x = converted(o.value(arg), dtype);
-        if (stacked && !parts.empty() && x.shape != o.value(args[0]).shape)
+    DType dtype = given_parts[0].dtype;
+    for (const Array &part : given_parts)
+        dtype = promoted(dtype, part.dtype);
+    for (const Array &part : given_parts) {
+        const Array x = converted(part, dtype);
+        if (stacked && !parts.empty() && x.shape != given_parts[0].shape)
             throw Mistake(ErrorType::Shape, "stack of different shapes");
         parts.push_back(x);
     }
@@ -151,7 +151,7 @@ Array joined(const Oracle &o, const std::vector<Arg> &args, int64_t given, bool 
         throw Mistake(ErrorType::Shape, "more than eight axes");
     Array out = make(dtype, shape);
     out.trust = trust;
-    out.device = o.value(args[0]).device;
+    out.device = given_parts[0].device;
     int64_t start = 0;
     for (const Array &x : parts) {
         for (size_t k = 0; k < x.at.size(); ++k) {
@@ -164,6 +164,39 @@ Array joined(const Oracle &o, const std::vector<Arg> &args, int64_t given, bool 
     return out;
 }
 
+std::vector<Array> values_of(const Oracle &o, const Statement &s) {
+    std::vector<Array> values;
+    for (const Arg &arg : s.args)
+        values.push_back(o.value(arg));
+    return values;
+}
+
+/// Parts that nobody holds, so that they are computed or read where they are joined: by turns added to
+/// themselves, with the last axis backwards, and as they are.
+std::vector<Tensor> by_turns(std::vector<Tensor> parts, Location loc) {
+    for (size_t k = 0; k < parts.size(); ++k)
+        if (k % 3 == 0)
+            parts[k] = lz::add(parts[k], parts[k], 1, loc);
+        else if (k % 3 == 1 && parts[k].dim() > 0)
+            parts[k] = lz::flip(parts[k], {-1}, loc);
+    return parts;
+}
+std::vector<Array> by_turns(const Oracle &o, const Statement &s) {
+    std::vector<Array> parts = values_of(o, s);
+    for (size_t k = 0; k < parts.size(); ++k) {
+        Array &x = parts[k];
+        if (k % 3 == 0) {
+            x = computed(o, "add", {s.args[k], s.args[k]});
+        } else if (k % 3 == 1 && !x.shape.empty()) {
+            std::vector<int64_t> back(static_cast<size_t>(x.shape.back()));
+            for (size_t i = 0; i < back.size(); ++i)
+                back[i] = static_cast<int64_t>(back.size() - 1 - i);
+            x = along(x, x.shape.size() - 1, back);
+        }
+    }
+    return parts;
+}
+
 bool make_list(Maker &m, Statement &s, bool stacked) {
     const auto x = m.any([](const Array &v) { return v.shape.size() < 8 && v.at.size() < 500; });
     if (!x)
@@ -172,7 +205,7 @@ bool make_list(Maker &m, Statement &s, bool stacked) {
     const Array &first = m.oracle.value(*x);
     const int64_t rank = static_cast<int64_t>(first.shape.size()) + stacked;
     s.ints = {m.once_in(40) ? 3 : rank == 0 ? 0 : m.between(-rank, rank - 1)};
-    const int64_t more = m.once_in(12) ? m.between(5, 20) : m.below(4);
+    const int64_t more = m.once_in(30) ? m.between(60, 150) : m.once_in(12) ? m.between(5, 20) : m.below(4);
     for (int64_t k = 0; k < more; ++k) {
         const auto y = m.any([&](const Array &v) {
             if (!meets(first, v) || v.shape.size() != first.shape.size() || v.at.size() > 500)
@@ -421,12 +454,26 @@ void add_view_rows(std::vector<Row> &rows) {
     // Of several tensors.
     rows.push_back(
         {LZ_CALL(lz::cat(L0, I0, loc)),
-         [](Oracle &o, const Statement &s) { o.set(s.out[0], joined(o, s.args, s.ints[0], false)); },
+         [](Oracle &o, const Statement &s) { o.set(s.out[0], joined(values_of(o, s), s.ints[0], false)); },
          [](Maker &m, Statement &s) { return make_list(m, s, false); }, 40});
     rows.push_back(
         {LZ_CALL(lz::stack(L0, I0, loc)),
-         [](Oracle &o, const Statement &s) { o.set(s.out[0], joined(o, s.args, s.ints[0], true)); },
+         [](Oracle &o, const Statement &s) { o.set(s.out[0], joined(values_of(o, s), s.ints[0], true)); },
          [](Maker &m, Statement &s) { return make_list(m, s, true); }, 25});
+    for (const bool stacked : {false, true})
+        rows.push_back(
+            {std::string("[&] { std::vector<lz::Tensor> list = L0; for (size_t k = 0; k < list.size(); ++k) "
+                         "if (k % 3 == 0) list[k] = lz::add(list[k], list[k]); else if (k % 3 == 1 && "
+                         "list[k].dim() > 0) list[k] = lz::flip(list[k], {-1}); return lz::") +
+                 (stacked ? "stack" : "cat") + "(list, I0); }()",
+             [stacked](Call &c) {
+                 const std::vector<Tensor> parts = by_turns(c.tensors(), loc);
+                 c.out(stacked ? lz::stack(parts, c.integer(0), loc) : lz::cat(parts, c.integer(0), loc));
+             },
+             [stacked](Oracle &o, const Statement &s) {
+                 o.set(s.out[0], joined(by_turns(o, s), s.ints[0], stacked));
+             },
+             [stacked](Maker &m, Statement &s) { return make_list(m, s, stacked); }, 12});
     // Into several.
     rows.push_back(
         {LZ_CALL(lz::split(T0, I0, I1, loc)),
