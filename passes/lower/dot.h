@@ -34,7 +34,7 @@ struct DotOperand {
 std::optional<DotOperand> dot_operand(const ir::Graph &graph, const ir::Node &dot, int which,
                                       const std::function<bool(ir::ValueId)> &look_through);
 
-/// The library's function for products: see `multiplies` and runtime/cuda/matmul.h for its arguments.
+/// The library's function for products: see `multiplies` and runtime/cuda/library/matmul.h for its arguments.
 inline constexpr std::string_view kDot = "dot";
 
 /// Whether the device's library multiplies matrices of this dtype. Then a product is a call of it, and what

@@ -5,7 +5,7 @@
 #include "runtime/api/backend.h"
 #include "runtime/cuda/clock.h"
 #include "runtime/cuda/device.h"
-#include "runtime/cuda/matmul.h"
+#include "runtime/cuda/library/matmul.h"
 #include "runtime/cuda/module.h"
 #include "runtime/cuda/staging.h"
 #include "runtime/cuda/stream.h"

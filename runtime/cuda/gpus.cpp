@@ -2,7 +2,7 @@
 
 #include "ir/diagnostic.h"
 #include "runtime/cuda/backend.h"
-#include "runtime/cuda/matmul.h"
+#include "runtime/cuda/library/matmul.h"
 
 namespace lz::runtime::cuda {
 

@@ -3,7 +3,7 @@
 #include "backend.h"
 
 #include "ir/dtype.h"
-#include "runtime/cuda/matmul.h"
+#include "runtime/cuda/library/matmul.h"
 
 #include <cmath>
 #include <cstring>

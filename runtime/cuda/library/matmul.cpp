@@ -1,4 +1,4 @@
-#include "runtime/cuda/matmul.h"
+#include "runtime/cuda/library/matmul.h"
 
 #include "ir/diagnostic.h"
 #include "ir/dtype.h"
