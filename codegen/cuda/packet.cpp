@@ -192,16 +192,14 @@ bool PhaseEmitter::reads_index(const Region &region, AxisId axis) const {
         const Access &a = kernel_.accesses[instr.access];
         if (!moves_along(a, axis) || (kernel_.buffers[a.buffer].mode == BufferMode::Worker && in_registers()))
             continue;
-        if (!is_packet(a, axis))
+        // Loads that are packets have names by now; stores that are not are those that clash.
+        if (instr.op == KOp::Load && !is_dead(stmt.id))
             return true;
-        // Packets that could not be: stores that clash.
         if (instr.op == KOp::Store) {
             const std::vector<KValue> stores = packet_accesses(region, axis).stores;
             if (std::ranges::find(stores, stmt.id) == stores.end())
                 return true;
         }
-        if (instr.op == KOp::Load && stored_.contains(a.buffer))
-            return true;
     }
     return false;
 }
