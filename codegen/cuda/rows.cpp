@@ -92,7 +92,7 @@ void PhaseEmitter::declare_kept() {
         const std::string type(c_type(worker.dtype));
         switch (schedule_.tier) {
         case RowTier::Registers:
-            w_.line("Packet<{}, {}> {}[{}];", type, row_width_, buffer(b), rounds_kept());
+            w_.line("Packet<{}, {}> {}[{}] = {{}};", type, row_width_, buffer(b), rounds_kept());
             break;
         case RowTier::Shared:
             shared_array(type, size_of(worker.dtype), schedule_.row_elements, buffer(b));
