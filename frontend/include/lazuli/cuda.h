@@ -70,8 +70,8 @@ LZ_API DeviceProperties get_device_properties(const Device &device = Device::cud
 /// Its name.
 LZ_API std::string get_device_name(const Device &device = Device::cuda(), Location loc = Location::current());
 
-/// What of CUDA was found (`CUDA is available: driver 13.0 (libcuda.so.1), NVRTC 13.0 (...).`), or why it
-/// cannot be used: one sentence. Empty where virtual GPUs stand in for it.
+/// What of CUDA was found (the driver, NVRTC, their versions and files), or why it cannot be used: one
+/// sentence. Empty where virtual GPUs stand in for it.
 LZ_API std::string availability();
 
 /// Whether `device` could address the memory of `peer`: two different GPUs with a link between them (S12).
