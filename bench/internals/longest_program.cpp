@@ -6,7 +6,7 @@
 //   bench_longest_program
 #include "frontend/engine/engine.h"
 #include "frontend/record/access.h"
-#include "frontend/record/linearise.h"
+#include "frontend/record/recording/recording.h"
 
 #include <lazuli/lazuli.h>
 

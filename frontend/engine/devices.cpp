@@ -8,6 +8,7 @@
 #include "runtime/virtual/backend.h"
 
 #if LAZULI_CUDA
+#include "codegen/cuda/compiler.h"
 #include "runtime/cuda/gpus.h"
 #endif
 
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <unistd.h>
 
 namespace lz::engine {
@@ -155,11 +157,38 @@ Devices::Devices(const Options &options) : cpu_(loader(), 0, {.delay_seed = opti
 Devices::~Devices() = default;
 
 #if LAZULI_CUDA
+namespace {
+
+/// By GPU; those of one architecture share theirs. Throws Failure(Compile) where NVRTC is of no use for one.
+std::vector<std::shared_ptr<const codegen::Compiler>> make_compilers(const runtime::cuda::Gpus &gpus,
+                                                                     const Options &options) {
+    std::map<int, std::shared_ptr<const codegen::Compiler>> by_architecture;
+    std::vector<std::shared_ptr<const codegen::Compiler>> compilers;
+    for (const auto &gpu : gpus.backends) {
+        const int sm = gpu->properties().cuda->sm;
+        auto &compiler = by_architecture[sm];
+        if (!compiler)
+            compiler = codegen::make_cuda_compiler(codegen::load_nvrtc(gpus.nvrtc.handle), sm,
+                                                   {.want_text = options.dump.llvm,
+                                                    .want_assembly = options.dump.assembly,
+                                                    .fast_math = options.fast_math});
+        compilers.push_back(compiler);
+    }
+    return compilers;
+}
+
+} // namespace
+
 void Devices::find_cuda(const Options &options) {
     runtime::cuda::Gpus found =
         runtime::cuda::open_gpus(runtime::cuda::Search::from_environment(), options.cuda_graphs);
+    try {
+        cuda_compilers_ = make_compilers(found, options);
+    } catch (const ir::Failure &failure) { // the CPU goes on
+        found.backends.clear();
+        found.availability = "The GPUs cannot be used: " + failure.message();
+    }
     gpus_ = std::move(found.backends);
-    nvrtc_ = found.nvrtc.handle;
     cuda_availability_ = std::move(found.availability);
     if (gpus_.empty())
         why_no_gpu_ = cuda_availability_ + " LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";

@@ -1,6 +1,7 @@
 #pragma once
 /// The devices of the process: their backends, allocators and what passes are told about them. Found once.
 
+#include "codegen/compiler.h"
 #include "frontend/engine/options.h"
 #include "ir/target.h"
 #include "runtime/allocator/caching_allocator.h"
@@ -41,8 +42,11 @@ public:
     const std::string &why_no_gpu() const { return why_no_gpu_; }
     /// What of CUDA is there, or why it is not; empty where virtual GPUs stand in for it.
     const std::string &cuda_availability() const { return cuda_availability_; }
-    /// The open NVRTC; null where there is no GPU that needs it.
-    void *nvrtc() const { return nvrtc_; }
+    /// What makes code for a CUDA device; null for others, which run the host's.
+    const codegen::Compiler *cuda_compiler(ir::Device device) const {
+        const size_t gpu = slot(device) - 1; // of the CPU: none
+        return gpu < cuda_compilers_.size() ? cuda_compilers_[gpu].get() : nullptr;
+    }
 
     /// devices[0] is the CPU; peers are empty.
     std::vector<ir::DeviceInfo> infos() const;
@@ -59,7 +63,7 @@ private:
     std::unique_ptr<runtime::CachingAllocator> pinned_;
     std::vector<runtime::DeviceSlot> slots_;
     std::string why_no_gpu_, cuda_availability_;
-    void *nvrtc_ = nullptr;
+    std::vector<std::shared_ptr<const codegen::Compiler>> cuda_compilers_; ///< by GPU; one an architecture
 };
 
 } // namespace lz::engine

@@ -1,7 +1,6 @@
 #include "frontend/engine/engine.h"
 
 #include "codegen/cache/kernel_cache.h"
-#include "codegen/cuda/compiler.h"
 #include "codegen/interpreter.h"
 #include "frontend/engine/compile/driver.h"
 #include "frontend/engine/compile/failure.h"
@@ -27,7 +26,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <numeric>
 #include <unordered_map>
@@ -73,23 +71,6 @@ std::unique_ptr<const codegen::Compiler> make_compiler(const Options &options, c
                                              .fast_math = options.fast_math});
 }
 
-/// By architecture, as 90 for sm_90.
-using CudaCompilers = std::map<int, std::unique_ptr<const codegen::Compiler>>;
-
-CudaCompilers make_cuda_compilers(const Options &options, const Devices &devices, const ir::Target &target) {
-    CudaCompilers compilers;
-    if (!devices.nvrtc())
-        return compilers;
-    const codegen::Nvrtc nvrtc = codegen::load_nvrtc(devices.nvrtc());
-    for (const ir::DeviceInfo &info : target.devices)
-        if (info.runs_cuda() && !compilers.contains(info.cuda().sm))
-            compilers[info.cuda().sm] = codegen::make_cuda_compiler(nvrtc, info.cuda().sm,
-                                                                    {.want_text = options.dump.llvm,
-                                                                     .want_assembly = options.dump.assembly,
-                                                                     .fast_math = options.fast_math});
-    return compilers;
-}
-
 /// The pool's size is settled before anything asks for it.
 Options read_options() {
     Options options = Options::from_environment();
@@ -103,11 +84,7 @@ Options read_options() {
 struct Engine::Impl {
     Impl()
         : options(read_options()), devices(options), target(host_target(options, devices)),
-          kernels(cache_options(options)), cpu_compiler(make_compiler(options, target.host().isa)),
-          cuda_compilers(make_cuda_compilers(options, devices, target)) {
-        for (const ir::DeviceInfo &info : target.devices)
-            compilers.push_back(info.runs_cuda() ? cuda_compilers.at(info.cuda().sm).get()
-                                                 : cpu_compiler.get());
+          kernels(cache_options(options)), cpu_compiler(make_compiler(options, target.host().isa)) {
         number_target();
     }
 
@@ -120,7 +97,10 @@ struct Engine::Impl {
 
     ExecutablePtr build(ir::Graph graph, const ir::Target &snapshot, std::span<const ir::StreamRef> streams);
     /// What makes code for a device: virtual GPUs run the CPU's.
-    const codegen::Compiler &compiler(ir::Device device) const { return *compilers[Devices::slot(device)]; }
+    const codegen::Compiler &compiler(ir::Device device) const {
+        const codegen::Compiler *const cuda = devices.cuda_compiler(device);
+        return cuda ? *cuda : *cpu_compiler;
+    }
     void load_kernels(Executable &executable, const ir::Graph &graph, ir::Program program,
                       const Dumper &dumper);
     void log_memory(int64_t number);
@@ -133,8 +113,6 @@ struct Engine::Impl {
     std::unordered_map<std::string, uint32_t> target_numbers;
     codegen::KernelCache kernels;
     std::unique_ptr<const codegen::Compiler> cpu_compiler;
-    CudaCompilers cuda_compilers;
-    std::vector<const codegen::Compiler *> compilers; ///< by device: cpu, cuda:0, ...
     ProgramCache programs;
     CompileReasons reasons;
 
