@@ -125,6 +125,17 @@ LAZULI_AVX512 inline void store_line(std::byte *to, __m512i line, const std::byt
         _mm512_stream_si512(reinterpret_cast<__m512i *>(to), line);
 }
 
+/// Likewise where both begin at multiples of four bytes: a third of the work.
+LAZULI_AVX512 inline __m512i join_words(__m512i before, __m512i line, int64_t behind) {
+    alignas(kLine) static constexpr auto kIota = [] {
+        std::array<uint32_t, 32> all{};
+        for (size_t i = 0; i < all.size(); ++i)
+            all[i] = static_cast<uint32_t>(i);
+        return all;
+    }();
+    return _mm512_permutex2var_epi32(before, _mm512_loadu_si512(kIota.data() + (16 - behind / 4)), line);
+}
+
 LAZULI_AVX512 inline void store_tail(std::byte *end, __m512i carried, const std::byte *begin) {
     const int64_t bytes = behind_line(end);
     std::byte *to = end - bytes;
@@ -143,8 +154,17 @@ LAZULI_AVX512 inline void chain_line(std::byte *to, __m512i line, std::byte *car
         _mm512_store_si512(carried, line);
 }
 
-/// Where the line of a row goes.
-enum class To { Caches, Memory, Chain };
+/// Neither the first line of its row nor the last, at a multiple of four bytes.
+LAZULI_AVX512 inline void chain_inner_line(std::byte *to, __m512i line, std::byte *carried) {
+    const int64_t behind = behind_line(to);
+    _mm512_stream_si512(reinterpret_cast<__m512i *>(to - behind),
+                        join_words(_mm512_load_si512(carried), line, behind));
+    _mm512_store_si512(carried, line);
+}
+
+/// Where the line of a row goes. Most lines of a chain are inner ones, and those are quick enough for the
+/// processor to have the next square's loads under way.
+enum class To { Caches, Memory, Chain, InnerChain };
 
 template <To kTo>
 LAZULI_AVX512 inline void store(std::byte *to, int64_t pitch, int64_t row, const Line &line,
@@ -154,6 +174,8 @@ LAZULI_AVX512 inline void store(std::byte *to, int64_t pitch, int64_t row, const
         std::memcpy(to, &line, kLine);
     else if constexpr (kTo == To::Memory)
         _mm512_stream_si512(reinterpret_cast<__m512i *>(to), (__m512i)line);
+    else if constexpr (kTo == To::InnerChain)
+        chain_inner_line(to, (__m512i)line, chain.carried + row * kLine);
     else
         chain_line(to, (__m512i)line, chain.carried + row * kLine, chain.begin + row * pitch, chain.last);
 }
@@ -450,8 +472,16 @@ LAZULI_AVX512 void copy_lines(const Part *parts, int64_t /*count*/, int64_t row,
 }
 
 template <int kWidth>
+LAZULI_AVX512 void chain_any_lines(const Part *parts, int64_t row, int64_t rows, std::byte *to, int64_t pitch,
+                                   const Chain &chain) {
+    const bool inner = !chain.last && to - chain.begin >= kLine && behind_line(to) % 4 == 0 && pitch % 4 == 0;
+    (inner ? chain_lines<kWidth, To::InnerChain> : chain_lines<kWidth, To::Chain>)(parts, row, rows, to,
+                                                                                   pitch, chain);
+}
+
+template <int kWidth>
 constexpr ColumnCopy kLines = {copy_lines<kWidth, To::Caches>, copy_lines<kWidth, To::Memory>,
-                               chain_lines<kWidth, To::Chain>, kLine / kWidth};
+                               chain_any_lines<kWidth>, kLine / kWidth};
 /// For columns of 1 << [0] bytes.
 constexpr ColumnCopy kCopyLines[] = {kLines<1>, kLines<2>, kLines<4>, kLines<8>, kLines<16>, kLines<32>};
 

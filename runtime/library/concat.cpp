@@ -32,12 +32,14 @@ constexpr int64_t kNarrowRun = 32, kWidePitch = 1024;
 /// Blocks of narrow runs are one line wide: more columns are more sequences than the hardware follows. Of
 /// wider runs, neighbours in a row are stored together.
 constexpr int64_t kNarrowWidth = kLine, kNarrowBlock = 32 << 10, kWideWidth = 256, kWideBlock = 64 << 10;
-/// Rows up to here are put together whole.
-constexpr int64_t kFlatRow = 256;
+/// Rows up to the second number that do not begin lines are put together whole, so that none shares a line
+/// with the next; up to the first one in tiles, longer ones a block at a time in the second level.
+constexpr int64_t kTiledRow = 256, kFlatRow = 640;
 /// What is put together in the first level before it is stored, and fetched for the next block meanwhile.
 constexpr int64_t kTile = 4 << 10;
-/// Units of parallel work, where rows allow it.
-constexpr int64_t kLeastSpans = 64;
+/// Units of parallel work for each of several threads, where rows allow it. Where two spans of a row meet,
+/// they share a line that neither can store past the caches.
+constexpr int64_t kSpansOfThread = 8;
 /// Elements of a run that are not neighbours in memory, where those of rows are, become parts of their own,
 /// if there are as many rows as the first number, and no more of them than the second. With fewer rows the
 /// table of parts costs more than it saves.
@@ -272,6 +274,8 @@ private:
             width_ = pitch_ <= line ? pitch_ : std::max(whole, narrow ? kNarrowWidth : kWideWidth);
             block_rows_ = std::min(rows_, std::max(least, (narrow ? kNarrowBlock : kWideBlock) / width_));
             tile_ = std::max<int64_t>(kTile / width_ / 16 * 16, 16);
+            if (width_ == pitch_ && width_ > kTiledRow)
+                tile_ = block_rows_ = std::min(rows_, std::max(least, kMostBlock / width_));
         } else {
             const int64_t most = kMostBlock / least;
             width_ = pitch_ <= most ? pitch_ : std::max(most / kLine * kLine, kLine);
@@ -285,7 +289,8 @@ private:
             widest = std::max(widest, columns_[i] - columns_[i - 1]);
         scratch_ = tile_ > 0 ? block_rows_ * kLine + tile_ * (widest + 2 * kLine) : 0;
         const int64_t down = (rows_ + block_rows_ - 1) / block_rows_;
-        const int64_t spans = std::clamp<int64_t>(kLeastSpans / down, 1, across);
+        const int64_t units = num_threads() == 1 ? 1 : kSpansOfThread * num_threads();
+        const int64_t spans = std::clamp<int64_t>(units / down, 1, across);
         span_ = (across + spans - 1) / spans;
         spans_ = (across + span_ - 1) / span_;
     }
@@ -366,7 +371,8 @@ private:
         tile += block_rows_ * kLine;
         for (int64_t done = 0; done < block.rows; done += tile_) {
             const int64_t rows = std::min(tile_, block.rows - done);
-            prefetch(next, done, rows);
+            if (tile_ < block_rows_) // the hardware reads ahead in what is longer
+                prefetch(next, done, rows);
             if (block.lines) {
                 copy(block, block.row + done, rows, to + done * pitch_, pitch_, streams_, stage);
             } else if (block.chains && !flat) {
