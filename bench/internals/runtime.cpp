@@ -144,8 +144,8 @@ void virtual_launch(benchmark::State &state) {
     void *const buffers[] = {memory, memory + 512, memory + 1024};
     const int64_t args[6] = {};
     const uint64_t scalar = 0;
-    ir::Fault fault;
-    const ir::KernelFrame frame{buffers, args, &scalar, &fault};
+    ir::Fault *const fault = gpu.backend->allocate_faults(1);
+    const ir::KernelFrame frame{buffers, args, &scalar, fault};
     const int64_t end = 1;
     const runtime::Backend::Launch launch{module.entry(""), &frame, &end, 1, 3, 6, 1, 96, 0};
     for (auto _ : state) {
@@ -153,6 +153,7 @@ void virtual_launch(benchmark::State &state) {
             gpu.backend->launch(launch, 0);
         gpu.drain(state);
     }
+    gpu.backend->free_faults(fault, 1);
     gpu.backend->free(memory, 4096);
     per_step(state);
 }

@@ -148,22 +148,27 @@ private:
         return std::ranges::find(region, Stmt::Loop, &Stmt::kind) != region.end();
     }
 
-    /// Operations for an element, functions expanded.
+    /// Operations for an element that is stored, functions expanded: what is computed once for a row whose
+    /// elements are stored does not count.
     bool computes_long(const Phase &phase) const {
         Kernel one = kernel_;
         one.phases = {phase};
         expand_math(one);
-        int operations = 0;
-        const std::function<void(const Region &)> count = [&](const Region &region) {
+        int in_loops = 0, outside = 0;
+        bool stores_outside = false;
+        const std::function<void(const Region &, bool)> count = [&](const Region &region, bool in_loop) {
             for (const Stmt &stmt : region) {
-                if (stmt.kind == Stmt::Loop)
-                    count(one.loops[stmt.id].body);
-                else
-                    operations += info(one.instrs[stmt.id].op).operands > 0;
+                if (stmt.kind == Stmt::Loop) {
+                    count(one.loops[stmt.id].body, true);
+                    continue;
+                }
+                const Instr &instr = one.instrs[stmt.id];
+                (in_loop ? in_loops : outside) += info(instr.op).operands > 0;
+                stores_outside = stores_outside || (!in_loop && instr.op == KOp::Store);
             }
         };
-        count(one.phases[0].body);
-        return operations > kStreamedOperations;
+        count(one.phases[0].body, false);
+        return in_loops + (stores_outside ? outside : 0) > kStreamedOperations;
     }
 
     /// Whether each row of what is stored begins at a line, if memory does, or is long.
