@@ -107,6 +107,12 @@ void sum_axis(benchmark::State &state) {
     const int64_t axis = state.range(0);
     run(state, [&] { return a.sum(axis); }, kElements * 4.0, Traffic::Read);
 }
+/// The rows of a transposed matrix lie side by side.
+void sum_rows_of_transposed(benchmark::State &state) {
+    const Tensor a = random({kSide, kSide});
+    run(state, [&] { return a.t().sum(1); }, kElements * 4.0, Traffic::Read);
+}
+BENCHMARK(sum_rows_of_transposed)->UseManualTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(sum_axis)->Arg(0)->Arg(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 void softmax_rows(benchmark::State &state) {

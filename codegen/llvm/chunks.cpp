@@ -14,11 +14,6 @@ using namespace ir;
 
 namespace {
 
-/// Whether the order of the fold can be seen in the bits.
-bool has_order(const Reduction &r) {
-    return is_float(r.dtype) && (r.op == ReduceOp::Add || r.op == ReduceOp::Mul);
-}
-
 int64_t fold_kind(const Reduction &r) {
     return (r.dtype == DType::F64 ? kFoldWide : 0) | (r.op == ReduceOp::Mul ? kFoldMultiply : 0);
 }

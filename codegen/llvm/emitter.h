@@ -135,9 +135,18 @@ private:
     Emitted check(ir::KValue id);
     void report_fault(ir::FaultCode code, ir::KValue check, Value value, Value limit);
 
+    bool vector_grid() const { return p_.vector_grid || s_.across; }
+
     // --- loops.cpp: loops without vectors, and vector loops without reductions
     void emit_loop(uint32_t id);
     void emit_sequential(const ir::Loop &loop, uint32_t id, Value begin, Value end);
+    /// Whether what is reduced differs between the lanes of the vector; else it stays a scalar.
+    bool varies(const ir::Reduction &r) const {
+        return is_varying(r.value) || (r.index != ir::kNoValue && is_varying(r.index));
+    }
+    Values element_of(const ir::Reduction &r); ///< what the current element of a loop gives to a reduction
+    void set_results(const ir::Loop &loop, uint32_t id, const std::vector<Values> &partials);
+    std::vector<Values> identities(const ir::Loop &loop);
     void vector_range(const ir::Region &region, ir::AxisId axis, Value lo, Value hi);
     void masked_steps(const ir::Region &region, ir::AxisId axis, Value lo, Value hi, int parts = 1);
     bool masks_are_free(const ir::Region &region, ir::AxisId axis) const;
@@ -173,7 +182,21 @@ private:
     static int lanes_of(const ir::Reduction &r) {
         return static_cast<int>(ir::kLaneBytes / ir::size_of(r.dtype));
     }
+    /// Whether the order of the fold can be seen in the bits.
+    static bool has_order(const ir::Reduction &r) {
+        return ir::is_float(r.dtype) && (r.op == ir::ReduceOp::Add || r.op == ir::ReduceOp::Mul);
+    }
     static bool is_arg(const ir::Reduction &r) { return r.op >= ir::ReduceOp::ArgMax; }
+
+    // --- across.cpp: reductions in lanes that lie in memory, for neighbours along the vector at once
+    struct LaneRows;
+    void emit_across(const ir::Loop &loop, uint32_t id, Value begin, Value end);
+    Value lane_row(const LaneRows &rows, Value memory, Value lane);
+    void clear_lanes(const LaneRows &rows, Value memory, Value count);
+    void add_to_lane(const LaneRows &rows, Value memory, Value lane, const Values &values);
+    Values fold_lanes(const LaneRows &rows, Value memory, Value count);
+    Partials fold_across(const ir::Loop &loop, std::span<const LaneRows> lanes, const Partials &start,
+                         Value begin, Value end, const std::function<void()> &preheader);
 
     // --- chunks.cpp
     using ChunkBody = std::function<Partials(Value lo, Value hi)>;

@@ -42,7 +42,7 @@ void PhaseEmitter::walk(std::span<const Value> counts,
 void PhaseEmitter::emit_grid() {
     hoist(p_.body, false);
     b_.if_then(b_.compare(Pred::Slt, params_.begin, params_.end), [&] {
-        if (p_.grid.empty() || !p_.vector_grid)
+        if (p_.grid.empty() || !vector_grid())
             grid_scalars();
         else if (s_.tile_axis >= 0)
             grid_tiles();

@@ -59,7 +59,7 @@ void PhaseEmitter::emit_lanes(const Loop &loop, uint32_t id, Value begin, Value 
 }
 
 PhaseEmitter::Values PhaseEmitter::fold_chunk(const Loop &loop, Value begin, Value end) {
-    const bool tiny = s_.inner == InnerTier::Tiny && !p_.vector_grid && analysis_.one_lanes_axis();
+    const bool tiny = s_.inner == InnerTier::Tiny && !vector_grid() && analysis_.one_lanes_axis();
     if (tiny && width_ >= kTinyExtent && (loop.chunk == 0 || loop.chunk >= kTinyExtent))
         return fold_tiny(loop, begin, end);
     int registers = 0;

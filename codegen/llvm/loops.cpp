@@ -28,6 +28,8 @@ void PhaseEmitter::emit_loop(uint32_t id) {
     const bool lanes = loop.order == LoopOrder::Lanes;
     if (lanes && ctx_.axis == kNoAxis)
         emit_lanes(loop, id, begin, end);
+    else if (lanes && s_.across)
+        emit_across(loop, id, begin, end);
     else
         emit_sequential(loop, id, begin, end);
 }
@@ -73,12 +75,8 @@ PhaseEmitter::Partials PhaseEmitter::regroup(std::span<const Value> flat, const 
     return groups;
 }
 
-void PhaseEmitter::emit_sequential(const Loop &loop, uint32_t id, Value begin, Value end) {
-    const Mark before = mark();
-    const auto varies = [&](const Reduction &r) {
-        return is_varying(r.value) || (r.index != kNoValue && is_varying(r.index));
-    };
-    // Scalars stay scalars: one register without lanes.
+/// Scalars stay scalars: one register without lanes.
+PhaseEmitter::Partials PhaseEmitter::identities(const Loop &loop) {
     Partials start;
     for (const Reduction &r : loop.reductions) {
         const int lanes = varies(r) ? ctx_.width : 1;
@@ -88,22 +86,39 @@ void PhaseEmitter::emit_sequential(const Loop &loop, uint32_t id, Value begin, V
             values.insert(values.end(), n, b_.i64(INT64_MAX, lanes));
         start.push_back(std::move(values));
     }
+    return start;
+}
+
+PhaseEmitter::Values PhaseEmitter::element_of(const Reduction &r) {
+    const int n = varies(r) ? ctx_.parts : 1;
+    Values element;
+    for (const KValue v : {r.value, r.index})
+        for (int part = 0; v != kNoValue && part < n; ++part)
+            element.push_back(varies(r) ? operand(v, part) : scalar(v));
+    return element;
+}
+
+void PhaseEmitter::set_results(const Loop &loop, uint32_t id, const Partials &partials) {
+    std::vector<Emitted> slots(2 * loop.reductions.size());
+    for (size_t i = 0; i < partials.size(); ++i) {
+        const Reduction &r = loop.reductions[i];
+        const auto n = static_cast<long>(varies(r) ? ctx_.parts : 1);
+        slots[2 * i] = {{partials[i].begin(), partials[i].begin() + n}, varies(r)};
+        slots[2 * i + 1] = {{partials[i].begin() + n, partials[i].end()}, varies(r)};
+    }
+    results_[id] = std::move(slots);
+}
+
+void PhaseEmitter::emit_sequential(const Loop &loop, uint32_t id, Value begin, Value end) {
+    const Mark before = mark();
+    const Partials start = identities(loop);
     const auto step = [&](Value index, std::span<const Value> carried) {
         const Mark inside = mark();
         Partials partials = regroup(carried, start);
         bind_axis(loop.axis, index);
         emit_region(loop.body);
-        for (size_t i = 0; i < partials.size(); ++i) {
-            const Reduction &r = loop.reductions[i];
-            const int n = varies(r) ? ctx_.parts : 1;
-            const auto get = [&](KValue v, int part) { return varies(r) ? operand(v, part) : scalar(v); };
-            Values element;
-            for (int part = 0; part < n; ++part)
-                element.push_back(get(r.value, part));
-            for (int part = 0; is_arg(r) && part < n; ++part)
-                element.push_back(get(r.index, part));
-            combine(r, partials[i], element);
-        }
+        for (size_t i = 0; i < partials.size(); ++i)
+            combine(loop.reductions[i], partials[i], element_of(loop.reductions[i]));
         unbind_axis(loop.axis);
         forget(inside);
         return flatten(partials);
@@ -119,14 +134,7 @@ void PhaseEmitter::emit_sequential(const Loop &loop, uint32_t id, Value begin, V
         partials = fold_chunks(
             loop, begin, end, start, [&](Value lo, Value hi) { return fold(lo, hi, {}); }, preheader);
     forget(before);
-    std::vector<Emitted> slots(2 * loop.reductions.size());
-    for (size_t i = 0; i < partials.size(); ++i) {
-        const Reduction &r = loop.reductions[i];
-        const auto n = static_cast<long>(varies(r) ? ctx_.parts : 1);
-        slots[2 * i] = {{partials[i].begin(), partials[i].begin() + n}, varies(r)};
-        slots[2 * i + 1] = {{partials[i].begin() + n, partials[i].end()}, varies(r)};
-    }
-    results_[id] = std::move(slots);
+    set_results(loop, id, partials);
 }
 
 // --- vector loops
@@ -217,7 +225,7 @@ void PhaseEmitter::masked_steps(const Region &region, AxisId axis, Value lo, Val
 void PhaseEmitter::vector_range(const Region &region, AxisId axis, Value lo, Value hi) {
     const Mark before = mark();
     prepare(region, axis);
-    const bool speaks = p_.vector_grid || analysis_.one_lanes_axis();
+    const bool speaks = vector_grid() || analysis_.one_lanes_axis();
     const auto full = [&](Value from, int parts) {
         const int64_t step = int64_t{width_} * parts;
         return b_.add(from, b_.bit_and(b_.sub(hi, from), b_.i64(-step)));

@@ -149,7 +149,7 @@ int64_t work_items(const Kernel &kernel, const Phase &phase, std::span<const int
             items *= blocks(extent, contraction_arg(schedule, ContractionArg::BlockM));
         else if (c && phase.grid[i] == c->n)
             items *= blocks(extent, contraction_arg(schedule, ContractionArg::BlockN));
-        else if (last && phase.vector_grid)
+        else if (last && (phase.vector_grid || schedule.across))
             items *= blocks(extent, schedule.block);
         else if (schedule.tile_axis >= 0 && phase.grid[i] == schedule.tile_axis)
             items *= blocks(extent, schedule.tile_block);

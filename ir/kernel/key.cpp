@@ -148,6 +148,7 @@ private:
         put(cpu.block);
         put(cpu.tile_axis + 1);
         put(cpu.tile_block);
+        put(cpu.across);
         put(cpu.one_chunk);
         put(cpu.partials);
         put(cpu.mr);

@@ -335,6 +335,7 @@ private:
             if (s_.accept_word("by"))
                 cpu.tile_block = arg();
         }
+        cpu.across = s_.accept_word("across");
         cpu.one_chunk = s_.accept_word("one-chunk");
         cpu.partials = s_.accept_word("partials");
         if (s_.accept_word("microkernel")) {

@@ -198,6 +198,8 @@ private:
             text += fmt::format(" tile i{}", cpu.tile_axis);
         if (cpu.tile_block != kNoArg)
             text += " by " + arg_text(cpu.tile_block);
+        if (cpu.across)
+            text += " across";
         if (cpu.one_chunk)
             text += " one-chunk";
         if (cpu.partials)

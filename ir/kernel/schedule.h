@@ -44,13 +44,17 @@ inline constexpr int kContractionArgs = 8;
 struct CpuSchedule {
     InnerTier inner = InnerTier::Any; ///< of the vectorised axis
     StoreTier stores = StoreTier::Cached;
-    /// Elements of the last grid axis in one work item (Phase::vector_grid only); kNoArg: all of them.
+    /// Elements of the last grid axis in one work item (of a vector grid, and `across`); kNoArg: all of them.
     ArgId block = kNoArg;
     /// A grid axis (not the last) along which some accesses are contiguous that are strided along the vector
     /// axis: the two axes are walked in square tiles, transposed in registers. -1: none. Then a work item is
     /// `tile_block` x `block` elements.
     int tile_axis = -1;
     ArgId tile_block = kNoArg;
+    /// Of a grid of rows: its last axis is the vector all the same, along which operands are contiguous that
+    /// stride along the reduced ones. The lanes of loops lie in memory, as many of them as neighbours are
+    /// reduced at once; loops are at most chunk * chunk long.
+    bool across = false;
     bool one_chunk = false; ///< reduced axes are at most one chunk of their order long
     /// Reductions fold results of another phase: short, so that little is compiled for them.
     bool partials = false;

@@ -348,6 +348,9 @@ private:
         check(cpu.tile_axis >= -1, "the tile axis of a phase is {}; without one it is -1", cpu.tile_axis);
         check((cpu.tile_axis >= 0) == (cpu.tile_block != kNoArg),
               "a phase has to have a tile block exactly when it has a tile axis");
+        check(!cpu.across ||
+                  (!phase.vector_grid && !phase.grid.empty() && cpu.tile_axis < 0 && !phase.contraction),
+              "rows are folded side by side in a phase that has none");
         if (!phase.contraction) {
             check(cpu.mr == 0 && cpu.nr == 0 && cpu.blocks == kNoArg && cpu.scratch == 0,
                   "a phase without a product has a microkernel of {} x {}", cpu.mr, cpu.nr);

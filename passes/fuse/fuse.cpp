@@ -8,9 +8,9 @@
 namespace lz::passes {
 
 ir::Graph fuse(ir::Graph recorded, const ir::Target &target, FusionNotes *notes, ir::Graph *room) {
-    const std::optional<ir::Graph> permuted = permute_operands(recorded);
-    const std::optional<ir::Graph> ordered = order_effects(permuted ? *permuted : recorded);
-    const ir::Graph &graph = ordered ? *ordered : permuted ? *permuted : recorded;
+    const std::optional<ir::Graph> prepared = prepare_products(recorded, target);
+    const std::optional<ir::Graph> ordered = order_effects(prepared ? *prepared : recorded);
+    const ir::Graph &graph = ordered ? *ordered : prepared ? *prepared : recorded;
     const size_t known = notes ? notes->kept_apart.size() : 0;
     const Partition partition =
         target.modes.fuse ? partition_fused(graph, target, notes) : partition_single(graph);

@@ -1,15 +1,16 @@
 #pragma once
-/// Before clusters are chosen: products whose operands are no strided matrices even when they lie dense in
-/// memory.
+/// Before clusters are chosen: products that become something else.
 
 #include "ir/graph/graph.h"
+#include "ir/target.h"
 
 #include <optional>
 
 namespace lz::passes {
 
-/// The graph with such operands permuted to [batch.., free.., contracted..], which `fuse` then makes copies.
-/// Nothing if there are none.
-std::optional<ir::Graph> permute_operands(const ir::Graph &graph);
+/// The graph with products of a matrix and a vector as sums of products, but where a library multiplies, and
+/// with operands that are no strided matrices even when they lie dense in memory permuted to [batch..,
+/// free.., contracted..], which `fuse` then makes copies. Nothing if there are neither.
+std::optional<ir::Graph> prepare_products(const ir::Graph &graph, const ir::Target &target);
 
 } // namespace lz::passes

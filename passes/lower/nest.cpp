@@ -222,7 +222,7 @@ private:
         emitter_ = &emitter;
         const bool vector_grid = !reduction_ || !lanes();
         const int vector = vector_grid ? (grid_.empty() ? -1 : grid_.back()) : loops_.back();
-        emitter.set_contiguous(vector, reduction_ ? -1 : turned_axis(vector));
+        emitter.set_contiguous(vector, reduction_ && !lanes() ? -1 : turned_axis(vector));
         std::vector<AxisId> grid = grid_ids();
         if (grid.empty())
             grid.push_back(emitter.add_axis(1));
@@ -254,9 +254,9 @@ private:
     void store(const Output &o) { emitter_->store(o.buffer, o.address, o.expr); }
 
     /// A grid axis along which some load is contiguous that strides along the vector axis: it is turned, and
-    /// a schedule may walk the two axes in tiles.
+    /// a schedule may walk the two axes in tiles, or rows side by side.
     int turned_axis(int vector) const {
-        if (vector < 0 || grid_.size() < 2)
+        if (vector < 0)
             return -1;
         const auto coefficient = [&](const Index &i, int k) -> int64_t {
             for (size_t a = 0; a < axes_.of_axis.size(); ++a)

@@ -22,6 +22,11 @@ constexpr int64_t kColumnBlock = 512;
 constexpr int64_t kTileColumns = 128, kTileRows = 512;
 /// With fewer rows than this, rows that are longer than this are split among workers.
 constexpr int64_t kFewRows = 16, kSplitLength = 32768;
+/// Rows that are walked side by side are at least so many: what fills a register or two.
+constexpr int64_t kLeastAcross = 16;
+/// And so many of them are a work item where there are enough; with fewer for each thread, and rows that are
+/// longer, rows are cut into chunks.
+constexpr int64_t kAcrossBlock = 256, kSplitAcross = 4096;
 /// Columns that are longer than this are.
 constexpr int64_t kSplitRows = 512;
 /// What one round of all pieces of a join writes, a part of a core's second-level cache; fitted on 1 MiB of
@@ -91,6 +96,8 @@ private:
         const int64_t length = extent(loop.axis);
         if (loop.order == LoopOrder::Sequential)
             return length > kSplitRows;
+        if (across_axis(kernel_.phases[0]) >= 0)
+            return length > kSplitAcross && rows < kAcrossBlock * target_.device(step_.device).cpu().threads;
         return rows == 1 || (rows < kFewRows && length > kSplitLength);
     }
 
@@ -243,13 +250,55 @@ private:
         return sums;
     }
 
+    /// A grid axis along which loads are contiguous that stride along what is reduced, or -1: rows along it
+    /// are walked side by side where that is all that the phase reads of its operands.
+    int across_axis(const Phase &phase) const {
+        if (phase.vector_grid)
+            return -1;
+        int found = -1;
+        bool fits = true;
+        for (const Stmt &stmt : phase.body) {
+            if (stmt.kind != Stmt::Loop)
+                continue;
+            const Loop &loop = innermost(kernel_.loops[stmt.id]);
+            for (const LoweredSegment &segment : step_.segments)
+                fits = fits && (loop.begin != kNoValue ||
+                                extent(segment, loop.axis) <= chunk_of(loop.order) * chunk_of(loop.order));
+            fits = fits && loop.order == LoopOrder::Lanes && !loop.reductions.empty();
+            for_each_instr(loop.body, [&](const Instr &instr) {
+                if (instr.access == kNoValue)
+                    return;
+                const Access &access = kernel_.accesses[instr.access];
+                const auto along = std::ranges::find(access.strides, loop.axis, &AxisStride::axis);
+                if (instr.op != KOp::Load || kernel_.buffers[access.buffer].mode == BufferMode::Worker) {
+                    fits = false;
+                } else if (along != access.strides.end() && access.strides.size() > 1) {
+                    const auto near =
+                        std::ranges::find(access.strides, StrideClass::Contiguous, &AxisStride::cls);
+                    fits = fits && near != access.strides.end() && near->axis != loop.axis &&
+                           access.terms.empty() && (found < 0 || found == near->axis);
+                    found = near == access.strides.end() ? -1 : near->axis;
+                }
+            });
+        }
+        const auto wide = [&](const LoweredSegment &segment) {
+            return extent(segment, static_cast<AxisId>(found)) >= kLeastAcross;
+        };
+        return fits && found >= 0 && std::ranges::all_of(step_.segments, wide) ? found : -1;
+    }
+
     void schedule_phase(Phase &phase, bool bypass) {
         CpuSchedule &cpu = phase.on_cpu();
         if (bypass)
             cpu.stores = store_tier(phase);
         cpu.one_chunk = reduces_one_chunk(phase);
         cpu.partials = split_ && &phase != &kernel_.phases[0];
-        if (!phase.vector_grid) {
+        if (const int across = across_axis(phase); across >= 0) {
+            cpu.across = true;
+            const auto axis = std::ranges::find(phase.grid, static_cast<AxisId>(across));
+            std::rotate(axis, axis + 1, phase.grid.end());
+        }
+        if (!phase.vector_grid && !cpu.across) {
             for (const Stmt &stmt : phase.body)
                 if (stmt.kind == Stmt::Loop && tiny_everywhere(innermost(kernel_.loops[stmt.id]).axis))
                     cpu.inner = InnerTier::Tiny;
@@ -262,7 +311,8 @@ private:
         const int64_t in_round = (step_.joined_rows + step_.rounds - 1) / step_.rounds;
         cpu.block = add_arg(ArgRole::Block, [&](const LoweredSegment &segment) {
             const int64_t inner = std::max<int64_t>(extent(segment, last), 1);
-            const int64_t block = tiled ? kTileColumns : std::min(inner, folds ? kColumnBlock : elements);
+            const int64_t most = cpu.across ? kAcrossBlock : folds ? kColumnBlock : elements;
+            const int64_t block = tiled ? kTileColumns : std::min(inner, most);
             return step_.rounds > 1 && phase.grid.size() == 1 ? std::min(block, in_round) : block;
         });
         if (tiled)

@@ -33,13 +33,22 @@ void Rewriter::kept(NodeId id) {
     nodes_[id] = builder_.last_node();
     for (uint32_t k = 0; k < node.result_count; ++k)
         values_[node.first_result + k] = first + k;
-    if (node.order_count != 0) {
-        order_.clear();
-        for (NodeId before : from_.order(node))
-            if (nodes_[before] != kNone)
-                order_.push_back(nodes_[before]);
-        builder_.add_order(order_);
-    }
+    copy_order(node);
+}
+
+void Rewriter::part_of(NodeId id) {
+    builder_.set_stream(from_.node(id).stream);
+    copy_order(from_.node(id));
+}
+
+void Rewriter::copy_order(const Node &node) {
+    if (node.order_count == 0)
+        return;
+    order_.clear();
+    for (NodeId before : from_.order(node))
+        if (nodes_[before] != kNone)
+            order_.push_back(nodes_[before]);
+    builder_.add_order(order_);
 }
 
 void Rewriter::replace(ValueId old, ValueId now) {

@@ -24,6 +24,9 @@ public:
     void keep(ir::NodeId id);
     /// As `keep`, for a copy of the node that was just added with operands of the caller's choice.
     void kept(ir::NodeId id);
+    /// The node that was just added is a part of what is computed for `id`: it has its stream and order
+    /// edges.
+    void part_of(ir::NodeId id);
     /// Uses `now` wherever `old` was used; order edges to its node go to the node that makes `now`.
     void replace(ir::ValueId old, ir::ValueId now);
     /// Lets the node go; order edges to it are dropped.
@@ -32,6 +35,8 @@ public:
     ir::Graph finish();
 
 private:
+    void copy_order(const ir::Node &node);
+
     const ir::Graph &from_;
     ir::GraphBuilder builder_;
     std::vector<ir::ValueId> values_;

@@ -7,8 +7,9 @@ namespace {
 
 using namespace ir;
 
-/// How a matrix is reduced: over its contiguous axis in rows, or over the other one.
-enum class Form { Row, Column, AcrossVector };
+/// How a matrix is reduced: over its contiguous axis in rows, or over the other one; SideBySide: rows that
+/// are columns of the matrix, and neighbours in a register.
+enum class Form { Row, Column, AcrossVector, SideBySide };
 
 struct Case {
     ReduceOp op;
@@ -31,8 +32,10 @@ Launch reduction(const Case &c) {
     const bool arg = c.op == ReduceOp::ArgMax || c.op == ReduceOp::ArgMin;
     const uint16_t out = b.buffer(c.dtype, BufferMode::Out);
     const uint16_t where = b.buffer(DType::I64, BufferMode::Out);
-    const AxisId kept = c.form == Form::Column ? i : r, folded = c.form == Form::Column ? r : i;
-    Phase &phase = b.begin_phase({kept}, c.form != Form::Row);
+    const bool columns = c.form == Form::Column || c.form == Form::SideBySide;
+    const AxisId kept = columns ? i : r, folded = columns ? r : i;
+    Phase &phase = b.begin_phase({kept}, c.form == Form::Column || c.form == Form::AcrossVector);
+    phase.on_cpu().across = c.form == Form::SideBySide;
     phase.on_cpu().inner = c.inner;
     if (c.form != Form::Row)
         phase.on_cpu().block = block;
@@ -49,9 +52,9 @@ Launch reduction(const Case &c) {
     if (arg)
         b.store(contiguous(where, kept), b.loop_result(loop, red, 1));
     b.end_phase();
-    const int64_t length = c.form == Form::Column ? c.rows : c.columns;
+    const int64_t length = columns ? c.rows : c.columns;
     Launch l{b.take(), {c.rows, c.columns, c.columns + 1, 48, length / 5, length - length / 7}, {}, {}, 0};
-    const int64_t outputs = c.form == Form::Column ? c.columns : c.rows;
+    const int64_t outputs = columns ? c.columns : c.rows;
     l.elements = {c.rows * (c.columns + 1), outputs, outputs};
     return l;
 }
@@ -131,6 +134,28 @@ TEST(EmitterReduce, ColumnsAreFoldedInVectors) {
             expect_reduction({op, DType::F32, 20, n, LoopOrder::Sequential, 0, false, Form::Column});
     for (const DType t : kTypes)
         expect_reduction({ReduceOp::Add, t, 20, 100, LoopOrder::Sequential, 0, false, Form::Column});
+}
+
+TEST(EmitterReduce, RowsSideBySideFoldInLanesToo) {
+    const auto fold = [](ReduceOp op, DType t, int64_t length, int64_t outputs, int64_t chunk,
+                         int extra = 0) {
+        expect_reduction({op, t, length, outputs, LoopOrder::Lanes, chunk, false, Form::SideBySide,
+                          InnerTier::Any, extra});
+    };
+    for (const int64_t n : {0, 1, 2, 31, 33, 63, 64, 65, 200})
+        for (const DType t : {DType::F32, DType::F64})
+            fold(ReduceOp::Add, t, n, 150, 0);
+    for (const ReduceOp op : kOps)
+        for (const DType t : kTypes)
+            for (const int64_t outputs : {1, 17, 300})
+                fold(op, t, 150, outputs, op == ReduceOp::Add || op == ReduceOp::Mul ? 64 : 0);
+    // Results of chunks fill their lanes more than once; bodies of one part.
+    for (const int64_t n : {0, 63, 64, 65, 128, 129, 64 * 33 + 5, 64 * 64})
+        fold(ReduceOp::Add, DType::F32, n, 40, 64);
+    fold(ReduceOp::Add, DType::F32, 1024 * 70 + 3, 20, 1024);
+    fold(ReduceOp::Mul, DType::F64, 700, 130, 64, 20);
+    expect_reduction(
+        {ReduceOp::Add, DType::F32, 500, 70, LoopOrder::Lanes, 64, true, Form::SideBySide, InnerTier::Any});
 }
 
 TEST(EmitterReduce, TinyRowsTakeOneRegister) {

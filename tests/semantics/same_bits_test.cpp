@@ -83,6 +83,18 @@ const std::vector<Case> &corpus() {
              cut();
              return std::vector{lz::gelu(y + b), lz::matmul(w.t(), x.t())};
          }},
+        {"vector_products",
+         [](const Cut &cut) {
+             const Tensor x = input({1300, 700}, 15), v = input({1300}, 16), u = input({700}, 17);
+             const Tensor y = x.t() * 2, h = y.to(lz::bf16), w = y.slice(1, 0, 1000, 3);
+             cut();
+             return std::vector{lz::matmul(y, v),
+                                lz::matmul(u, y) + 1,
+                                lz::matmul(h, v.to(lz::bf16)),
+                                lz::matmul(u.to(lz::bf16), h),
+                                lz::matmul(w.flip({1}), v.slice(0, 0, 334)),
+                                lz::matmul(v, lz::sin(v))};
+         }},
         {"random",
          [](const Cut &cut) {
              lz::manual_seed(99);

@@ -238,6 +238,13 @@ TEST(LowerClusters, ProductsOnCudaDevicesAreCallsOfTheLibrary) {
                       ": f32[3,6,7] @cuda:0\n"
                       "  return %0\n"),
               (std::vector<int64_t>{f32, 6, 7, 5, 5, 1, 7, 1, 0, 0, 1, 3, 30, 35}));
+    // A vector is a matrix of one column for it.
+    EXPECT_EQ(ints_of("%x: f32[6,5] @cuda:0, %y: f32[5] @cuda:0) {\n"
+                      "  %0 = dot %x, %y {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : "
+                      "f32[6] @cuda:0\n"
+                      "  return %0\n")
+                  .size(),
+              11u);
 }
 
 } // namespace

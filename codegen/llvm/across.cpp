@@ -1,0 +1,163 @@
+#include "codegen/llvm/emitter.h"
+
+#include "ir/diagnostic.h"
+
+#include <algorithm>
+#include <bit>
+
+// Rows that lie side by side in memory, as those of a transposed matrix do: a register has a column of them,
+// and a loop walks down. Its order is that of lanes along the row all the same (ir/kernel/kernel.h), so each
+// row has its lanes in memory, lane by lane for all rows of a step: element k is added to lane k mod L of
+// each.
+
+namespace lz::codegen {
+
+using namespace ir;
+
+/// The lanes of a reduction whose order can be seen.
+struct PhaseEmitter::LaneRows {
+    const Reduction *reduction;
+    size_t index; ///< in its loop
+    Elem elem;
+    int width, parts;       ///< registers of a lane
+    Value elements, chunks; ///< memory: of the elements of a chunk, and of the results of chunks
+    int lanes() const { return lanes_of(*reduction); }
+};
+
+Value PhaseEmitter::lane_row(const LaneRows &rows, Value memory, Value lane) {
+    return b_.element(rows.elem, memory, b_.mul(lane, b_.i64(int64_t{rows.width} * rows.parts)));
+}
+
+void PhaseEmitter::clear_lanes(const LaneRows &rows, Value memory, Value count) {
+    const Reduction &r = *rows.reduction;
+    Value identity = emit_identity(b_, r.op, r.dtype, rows.width);
+    b_.loop(b_.i64(0), count, b_.i64(1), {}, [&](Value lane, std::span<const Value>) -> Values {
+        Value row = lane_row(rows, memory, lane);
+        for (int part = 0; part < rows.parts; ++part)
+            b_.store(identity, b_.element(rows.elem, row, b_.i64(int64_t{part} * rows.width)),
+                     bytes_of(rows.elem));
+        return {};
+    });
+}
+
+void PhaseEmitter::add_to_lane(const LaneRows &rows, Value memory, Value lane, const Values &values) {
+    Value row = lane_row(rows, memory, lane);
+    for (int part = 0; part < rows.parts; ++part) {
+        Value at = b_.element(rows.elem, row, b_.i64(int64_t{part} * rows.width));
+        Value sum = b_.load(rows.elem, rows.width, at, bytes_of(rows.elem));
+        combine(*rows.reduction, sum, nullptr, values[static_cast<size_t>(part)], nullptr, nullptr);
+        b_.store(sum, at, bytes_of(rows.elem));
+    }
+}
+
+/// By halves, from half of the lanes down; of `count` lanes, as those behind hold nothing.
+PhaseEmitter::Values PhaseEmitter::fold_lanes(const LaneRows &rows, Value memory, Value count) {
+    const auto load_lane = [&](Value lane) {
+        Value row = lane_row(rows, memory, lane);
+        Values values;
+        for (int part = 0; part < rows.parts; ++part)
+            values.push_back(b_.load(rows.elem, rows.width,
+                                     b_.element(rows.elem, row, b_.i64(int64_t{part} * rows.width)),
+                                     bytes_of(rows.elem)));
+        return values;
+    };
+    const int turns = std::countr_zero(static_cast<unsigned>(rows.lanes()));
+    const Values first = {b_.i64(rows.lanes() / 2), count};
+    b_.loop(b_.i64(0), b_.i64(turns), b_.i64(1), first, [&](Value, std::span<const Value> carried) -> Values {
+        Value half = carried[0], left = carried[1];
+        b_.loop(b_.i64(0), b_.sub(left, half), b_.i64(1), {},
+                [&](Value lane, std::span<const Value>) -> Values {
+                    add_to_lane(rows, memory, lane, load_lane(b_.add(lane, half)));
+                    return {};
+                });
+        return {b_.udiv(half, b_.i64(2)), b_.smin(left, half)};
+    });
+    return load_lane(b_.i64(0));
+}
+
+/// One chunk, from `begin` on.
+PhaseEmitter::Partials PhaseEmitter::fold_across(const Loop &loop, std::span<const LaneRows> lanes,
+                                                 const Partials &start, Value begin, Value end,
+                                                 const std::function<void()> &preheader) {
+    const auto used = [&](const LaneRows &rows) { return b_.smin(b_.sub(end, begin), b_.i64(rows.lanes())); };
+    for (const LaneRows &rows : lanes)
+        clear_lanes(rows, rows.elements, b_.smax(used(rows), b_.i64(1)));
+    const auto step = [&](Value index, std::span<const Value> carried) {
+        const Mark inside = mark();
+        Partials partials = regroup(carried, start);
+        bind_axis(loop.axis, index);
+        emit_region(loop.body);
+        auto rows = lanes.begin();
+        for (size_t i = 0; i < partials.size(); ++i) {
+            const Reduction &r = loop.reductions[i];
+            if (rows == lanes.end() || rows->index != i) {
+                combine(r, partials[i], element_of(r));
+                continue;
+            }
+            Value lane = b_.bit_and(b_.sub(index, begin), b_.i64(rows->lanes() - 1));
+            add_to_lane(*rows, rows->elements, lane, element_of(r));
+            ++rows;
+        }
+        unbind_axis(loop.axis);
+        forget(inside);
+        return flatten(partials);
+    };
+    Partials results = regroup(b_.loop(begin, end, b_.i64(1), flatten(start), step, preheader), start);
+    for (const LaneRows &rows : lanes)
+        results[rows.index] = fold_lanes(rows, rows.elements, used(rows));
+    return results;
+}
+
+void PhaseEmitter::emit_across(const Loop &loop, uint32_t id, Value begin, Value end) {
+    const Mark before = mark();
+    const Partials start = identities(loop);
+    const bool one = s_.one_chunk || loop.chunk == 0;
+    std::vector<LaneRows> lanes;
+    for (size_t i = 0; i < loop.reductions.size(); ++i) {
+        const Reduction &r = loop.reductions[i];
+        if (!has_order(r))
+            continue;
+        LaneRows rows{
+            &r,      i,      ssa_elem(r.dtype), varies(r) ? ctx_.width : 1, varies(r) ? ctx_.parts : 1,
+            nullptr, nullptr};
+        const int64_t size = int64_t{rows.lanes()} * rows.width * rows.parts;
+        rows.elements = b_.stack(rows.elem, size);
+        if (!one)
+            rows.chunks = b_.stack(rows.elem, size);
+        lanes.push_back(rows);
+    }
+    const auto preheader = [&] { hoist(loop.body, true); };
+    Partials totals;
+    if (one) {
+        totals = fold_across(loop, lanes, start, begin, end, preheader);
+    } else {
+        Value chunk = b_.i64(loop.chunk);
+        Value chunks =
+            b_.udiv(b_.add(b_.smax(b_.sub(end, begin), b_.i64(0)), b_.sub(chunk, b_.i64(1))), chunk);
+        const auto used = [&](const LaneRows &rows) { return b_.smin(chunks, b_.i64(rows.lanes())); };
+        for (const LaneRows &rows : lanes)
+            clear_lanes(rows, rows.chunks, b_.smax(used(rows), b_.i64(1)));
+        const auto step = [&](Value lo, std::span<const Value> carried) {
+            Partials next = regroup(carried, start);
+            const Partials part = fold_across(loop, lanes, start, lo, b_.smin(b_.add(lo, chunk), end), {});
+            auto rows = lanes.begin();
+            for (size_t i = 0; i < part.size(); ++i) {
+                if (rows == lanes.end() || rows->index != i) {
+                    combine(loop.reductions[i], next[i], part[i]);
+                    continue;
+                }
+                Value lane = b_.bit_and(b_.udiv(b_.sub(lo, begin), chunk), b_.i64(rows->lanes() - 1));
+                add_to_lane(*rows, rows->chunks, lane, part[i]);
+                ++rows;
+            }
+            return flatten(next);
+        };
+        totals = regroup(b_.loop(begin, end, chunk, flatten(start), step, preheader), start);
+        for (const LaneRows &rows : lanes)
+            totals[rows.index] = fold_lanes(rows, rows.chunks, used(rows));
+    }
+    forget(before);
+    set_results(loop, id, totals);
+}
+
+} // namespace lz::codegen
