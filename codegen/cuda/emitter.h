@@ -89,6 +89,12 @@ private:
     bool has_loop(const ir::Region &region) const;
     /// Whether the value changes along the axis. Everything in a loop does.
     bool varies(ir::KValue v, ir::AxisId axis) const;
+    struct Limited {
+        std::string_view name; ///< of the function
+        ir::KValue x = ir::kNoValue, limit = ir::kNoValue;
+    };
+    Limited limited(const ir::Instr &instr) const;
+    ir::KValue power_sum(const ir::Instr &instr) const;
     void write_region(const ir::Region &region);
     void write_instr(ir::KValue v);
     void write_value(ir::KValue v, const std::string &expression);

@@ -68,17 +68,34 @@ template <class T> using Unsigned = typename UnsignedOf<sizeof(T)>::type;
     {"maximum",
      R"(template <class T> __device__ __forceinline__ T maximum(T x, T y) { return x > y || x != x ? x : y; }
 )"},
-    // x * 2^y for whole y, rounded once: the first product is exact.
+    // NaN for NaN; for limits other than zero, and a lower limit of +0, which zeros of either sign become.
+    {"at_most", R"(__device__ __forceinline__ float at_most(float x, float limit) {
+    float y;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(limit));
+    return y;
+}
+)"},
+    {"at_least", R"(__device__ __forceinline__ float at_least(float x, float limit) {
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(limit));
+    return y;
+}
+)"},
+    // x * 2^y for whole y, rounded once: the first product is exact. The low bits of the sum are y and twice
+    // the bias, and its high bits are shifted out.
     {"scale_by_power", R"(__device__ __forceinline__ float scale_by_power(float x, float y) {
-    const int k = (int)y, half = k >> 1;
-    const float scaled = x * __int_as_float((half + 127) << 23) * __int_as_float((k - half + 127) << 23);
-    return y == y ? scaled : y;
+    const int k = __float_as_int(y + 12583166.0f), half = k >> 1;
+    return x * __int_as_float(half << 23) * __int_as_float((k - half) << 23);
 }
 __device__ __forceinline__ double scale_by_power(double x, double y) {
-    const int k = (int)y, half = k >> 1;
-    const double scaled = x * __longlong_as_double((long long)(half + 1023) << 52) *
-                          __longlong_as_double((long long)(k - half + 1023) << 52);
-    return y == y ? scaled : y;
+    const int k = __double2loint(y + 6755399441057790.0), half = k >> 1;
+    return x * __hiloint2double(half << 20, 0) * __hiloint2double((k - half) << 20, 0);
+}
+)"},
+    // Where the sum is there already.
+    {"scale_by_sum", R"(__device__ __forceinline__ float scale_by_sum(float x, float sum) {
+    const int k = __float_as_int(sum), half = k >> 1;
+    return x * __int_as_float(half << 23) * __int_as_float((k - half) << 23);
 }
 )"},
     {"from_half", R"(__device__ __forceinline__ float from_half(unsigned short bits) {

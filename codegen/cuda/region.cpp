@@ -9,6 +9,11 @@ namespace lz::codegen::cuda {
 
 using namespace ir;
 
+namespace {
+/// As in scale_by_power: 1.5 * 2^23 and twice the bias.
+constexpr float kPowerMagic = 12583166.0F;
+} // namespace
+
 bool PhaseEmitter::has_loop(const Region &region) const {
     return std::ranges::find(region, Stmt::Loop, &Stmt::kind) != region.end();
 }
@@ -95,6 +100,10 @@ void PhaseEmitter::write_instr(KValue v) {
         const bool plain = instr.op == KOp::Select || instr.op == KOp::Cast || !widen || !is_index(x);
         return plain ? value(x) : "(long long)" + value(x);
     };
+    if (const auto [name, x, limit] = limited(instr); x != kNoValue)
+        return write_value(v, fmt::format("{}({}, {})", name, value(x), value(limit)));
+    if (const KValue sum = power_sum(instr); sum != kNoValue)
+        return write_value(v, fmt::format("scale_by_sum({}, {})", value(instr.operands[0]), value(sum)));
     o.x = operand(0);
     o.y = operand(1);
     o.z = operand(2);
@@ -102,6 +111,48 @@ void PhaseEmitter::write_instr(KValue v) {
         o.y_is_small_const =
             kernel_.instrs[instr.operands[1]].bits < 8ULL * static_cast<uint64_t>(size_of(instr.dtype));
     write_value(v, is_index(v) ? index_expression(instr.op, o) : expression(instr.op, instr.dtype, o));
+}
+
+/// What one instruction does of `limit < x ? limit : x` and of extremes of two, where the limit is a constant
+/// whose zeros cannot be told apart. NaN stays NaN.
+PhaseEmitter::Limited PhaseEmitter::limited(const Instr &instr) const {
+    if (instr.dtype != DType::F32)
+        return {};
+    Limited found;
+    bool least = false;
+    if (instr.op == KOp::Minimum || instr.op == KOp::Maximum) {
+        found = {{}, instr.operands[0], instr.operands[1]};
+        least = instr.op == KOp::Maximum;
+    } else if (instr.op == KOp::Select) {
+        const Instr &comparison = kernel_.instrs[instr.operands[0]];
+        if ((comparison.op != KOp::Lt && comparison.op != KOp::Gt) ||
+            comparison.operands[0] != instr.operands[1] || comparison.operands[1] != instr.operands[2])
+            return {};
+        found = {{}, instr.operands[2], instr.operands[1]};
+        least = comparison.op == KOp::Gt;
+    } else {
+        return {};
+    }
+    const Instr &limit = kernel_.instrs[found.limit];
+    const auto number = std::bit_cast<float>(static_cast<uint32_t>(limit.bits));
+    const bool extreme_of_two = instr.op != KOp::Select;
+    const bool fits = limit.op == KOp::Const && number == number &&
+                      (number != 0 || (extreme_of_two && least && limit.bits == 0));
+    found.name = least ? "at_least" : "at_most";
+    return fits ? found : Limited{};
+}
+
+/// Of x * 2^(sum - c): the sum, if its low bits are what scale_by_power would make of the difference.
+KValue PhaseEmitter::power_sum(const Instr &instr) const {
+    if (instr.op != KOp::Scalb || instr.dtype != DType::F32)
+        return kNoValue;
+    const Instr &power = kernel_.instrs[instr.operands[1]];
+    if (power.op != KOp::Sub)
+        return kNoValue;
+    const Instr &c = kernel_.instrs[power.operands[1]];
+    const bool magic =
+        c.op == KOp::Const && std::bit_cast<float>(static_cast<uint32_t>(c.bits)) == kPowerMagic;
+    return magic ? power.operands[0] : kNoValue;
 }
 
 void PhaseEmitter::write_region(const Region &region) {
