@@ -224,7 +224,7 @@ void CudaBackend::destroy_stream(StreamId stream) noexcept {
 class CudaBackend::Moment final : public Timestamp {
 public:
     Moment(CudaBackend &backend, CudaStream &stream)
-        : backend_(backend), stream_(stream), event_(backend.device_) {
+        : backend_(backend), stream_(stream), event_(backend.device_, CU_EVENT_DEFAULT) {
         const Entered entered(backend.device_, "entering its context");
         stream.put("recording an event", [&](CUstream handle) {
             return backend.device_.driver().cuEventRecord(event_.get(), handle);
@@ -237,7 +237,7 @@ public:
 private:
     CudaBackend &backend_;
     CudaStream &stream_;
-    const TimedEvent event_;
+    const Event event_;
     uint64_t tick_;
 };
 
@@ -493,9 +493,19 @@ std::vector<std::unique_ptr<Backend>> make_cuda_gpus(const Driver &driver, CudaO
     for (int ordinal = 0; ordinal < count && backends.size() < kMaxDevices; ++ordinal) {
         CUdevice device = 0;
         int major = 0, minor = 0;
-        driver.cuDeviceGet(&device, ordinal);
-        driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
-        driver.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+        const auto ask = [&](int &value, CUdevice_attribute which) {
+            return driver.cuDeviceGetAttribute(&value, which, device);
+        };
+        CUresult result = driver.cuDeviceGet(&device, ordinal);
+        if (result == CUDA_SUCCESS)
+            result = ask(major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+        if (result == CUDA_SUCCESS)
+            result = ask(minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+        if (result != CUDA_SUCCESS) { // without it the others would have other numbers
+            none = fmt::format("The CUDA driver does not say what its device {} is: {}.", ordinal,
+                               describe(driver, result));
+            return {};
+        }
         if (major < kOldestMajor) {
             none = fmt::format("The driver's device {} has compute capability {}.{}; {}.0 is the oldest that "
                                "Lazuli uses.",

@@ -13,18 +13,6 @@ namespace {
 constexpr float kLongAgo = 1000;
 } // namespace
 
-TimedEvent::TimedEvent(const CudaDevice &device) : device_(device) {
-    const Entered entered(device_, "entering its context");
-    device_.check(device_.driver().cuEventCreate(&event_, CU_EVENT_DEFAULT), "making an event");
-}
-
-TimedEvent::~TimedEvent() {
-    if (in_forked_child())
-        return;
-    const Current current(device_.driver(), device_.context());
-    device_.driver().cuEventDestroy(event_);
-}
-
 EventClock::EventClock(const CudaDevice &device) : device_(device) {
     const Entered entered(device_, "entering its context");
     device_.check(device_.driver().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0),

@@ -8,20 +8,6 @@
 
 namespace lz::runtime::cuda {
 
-/// An event that has a time.
-class TimedEvent {
-public:
-    explicit TimedEvent(const CudaDevice &device);
-    ~TimedEvent();
-    TimedEvent(const TimedEvent &) = delete;
-    TimedEvent &operator=(const TimedEvent &) = delete;
-    CUevent get() const { return event_; }
-
-private:
-    const CudaDevice &device_;
-    CUevent event_ = nullptr;
-};
-
 /// The driver tells milliseconds between two events in an f32, so the event that times are told from is not
 /// long ago: it is made anew as time goes by.
 class EventClock {

@@ -21,10 +21,9 @@ CudaStream::CudaStream(const CudaDevice &device, StreamId number)
     try {
         make(0);
         handle_ = handles_[0];
+        ring_.resize(kSmallestRing);
         for (Moment &moment : ring_)
-            device_.check(device_.driver().cuEventCreate(&moment.event,
-                                                         CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC),
-                          "making an event");
+            moment.event = make_event();
     } catch (...) {
         destroy();
         throw;
@@ -49,9 +48,7 @@ void CudaStream::make(size_t level) {
 }
 
 void CudaStream::destroy() noexcept {
-    for (const Moment &moment : ring_)
-        if (moment.event)
-            device_.driver().cuEventDestroy(moment.event);
+    ring_.clear();
     for (const CUstream handle : handles_)
         if (handle)
             device_.driver().cuStreamDestroy(handle);
@@ -66,13 +63,17 @@ void CudaStream::set_priority(int priority) {
     if (handle_ == handles_[level])
         return;
     dirty_ = true; // what waited before waits through the new handle too
-    const Moment &before = moment(record_locked());
-    device_.check(device_.driver().cuStreamWaitEvent(handles_[level], before.event, 0),
+    const Moment &before = ring_[record_locked() % ring_.size()];
+    device_.check(device_.driver().cuStreamWaitEvent(handles_[level], before.event->get(), 0),
                   "changing a priority");
     handle_ = handles_[level];
 }
 
 // --- moments
+
+std::shared_ptr<const Event> CudaStream::make_event() const {
+    return std::make_shared<const Event>(device_, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
+}
 
 uint64_t CudaStream::record() noexcept {
     const std::lock_guard lock(mutex_);
@@ -82,34 +83,67 @@ uint64_t CudaStream::record() noexcept {
 uint64_t CudaStream::record_locked() noexcept {
     if (!dirty_)
         return ticks_;
-    Moment &moment = ring_[(ticks_ + 1) % kRing];
-    const Current current(device_.driver(), device_.context());
-    const CUresult result = device_.driver().cuEventRecord(moment.event, handle_);
-    if (result != CUDA_SUCCESS)
-        device_.note(result, "recording an event");
-    moment.tick = ++ticks_;
     dirty_ = false;
+    try {
+        const Current current(device_.driver(), device_.context());
+        Moment &next = next_moment();
+        next.tick = ++ticks_;
+        device_.note(device_.driver().cuEventRecord(next.event->get(), handle_), "recording an event");
+    } catch (const std::exception &) { // the ring cannot grow: nobody could wait for what was put
+        ++ticks_;
+        device_.note(CUDA_ERROR_OUT_OF_MEMORY, "recording an event");
+    }
     return ticks_;
 }
 
-/// An event that comes at `tick`, or after it where the ring no longer has that one.
-const CudaStream::Moment &CudaStream::moment(uint64_t tick) const {
-    const uint64_t oldest = ticks_ < kRing ? 1 : ticks_ - kRing + 1;
-    return ring_[std::max(tick, oldest) % kRing];
+/// The context is current. What is asked for after a sticky error is told that error.
+bool CudaStream::has_come(const Moment &moment) {
+    if (reached_.load(std::memory_order_relaxed) >= moment.tick)
+        return true;
+    const CUresult result = device_.driver().cuEventQuery(moment.event->get());
+    if (result == CUDA_SUCCESS)
+        reached_.store(moment.tick, std::memory_order_release);
+    return result == CUDA_SUCCESS || is_sticky(result);
+}
+
+/// Where the next one is put down: in the place of one that has come and that nobody holds.
+CudaStream::Moment &CudaStream::next_moment() {
+    const auto is_free = [&](const Moment &moment) {
+        return moment.event.use_count() == 1 && has_come(moment);
+    };
+    if (Moment &next = ring_[(ticks_ + 1) % ring_.size()]; is_free(next))
+        return next;
+    std::vector<Moment> larger(2 * ring_.size());
+    for (Moment &moment : ring_)
+        larger[moment.tick % larger.size()] = moment;
+    for (Moment &moment : larger)
+        if (!moment.event)
+            moment.event = make_event();
+    ring_ = std::move(larger);
+    return ring_[(ticks_ + 1) % ring_.size()];
+}
+
+/// The event of a moment, or null when that has come.
+std::shared_ptr<const Event> CudaStream::still_to_come(uint64_t tick) {
+    const std::lock_guard lock(mutex_);
+    if (reached_.load(std::memory_order_relaxed) >= tick)
+        return nullptr;
+    return ring_[tick % ring_.size()].event;
 }
 
 bool CudaStream::reached(uint64_t tick) {
     if (reached_.load(std::memory_order_acquire) < tick) {
         const std::lock_guard lock(mutex_);
         device_.group()->check();
-        const Moment &asked = moment(tick);
-        const Current current(device_.driver(), device_.context());
-        const CUresult result = device_.driver().cuEventQuery(asked.event);
-        if (result == CUDA_ERROR_NOT_READY)
-            return false;
-        device_.check(result, "work on it");
-        if (reached_.load(std::memory_order_relaxed) < asked.tick)
-            reached_.store(asked.tick, std::memory_order_release);
+        if (reached_.load(std::memory_order_relaxed) < tick) {
+            const Event &event = *ring_[tick % ring_.size()].event;
+            const Current current(device_.driver(), device_.context());
+            const CUresult result = device_.driver().cuEventQuery(event.get());
+            if (result == CUDA_ERROR_NOT_READY)
+                return false;
+            device_.check(result, "work on it");
+            reached_.store(tick, std::memory_order_release);
+        }
     }
     device_.group()->check();
     return true;
@@ -122,37 +156,23 @@ void CudaStream::synchronize(uint64_t tick) {
             std::this_thread::yield();
             continue;
         }
-        CUevent event = nullptr;
-        {
-            const std::lock_guard lock(mutex_);
-            event = moment(tick).event;
+        if (const auto event = still_to_come(tick)) {
+            const Entered entered(device_, "waiting for it");
+            device_.check(device_.driver().cuEventSynchronize(event->get()), "work on it");
         }
-        // Recorded again meanwhile it comes later, which is no harm: `reached` has the last word.
-        const Entered entered(device_, "waiting for it");
-        device_.check(device_.driver().cuEventSynchronize(event), "work on it");
-    }
-}
-
-bool CudaStream::idle() noexcept {
-    try {
-        return reached(record());
-    } catch (...) {
-        return true;
     }
 }
 
 void CudaStream::wait(CudaStream &other, uint64_t tick) {
     if (&other == this || other.reached(tick))
         return;
-    // One after the other, never both: two streams may wait for each other's pasts.
-    CUevent event = nullptr;
-    {
-        const std::lock_guard lock(other.mutex_);
-        event = other.moment(tick).event;
-    }
+    // One stream's lock after the other's, never both: two streams may wait for each other's pasts.
+    const auto event = other.still_to_come(tick);
+    if (!event)
+        return;
     const Entered entered(device_, "entering its context");
     put("making a stream wait",
-        [&](CUstream stream) { return device_.driver().cuStreamWaitEvent(stream, event, 0); });
+        [&](CUstream stream) { return device_.driver().cuStreamWaitEvent(stream, event->get(), 0); });
 }
 
 void CudaStream::wait(uint64_t *word, uint64_t value) {

@@ -1,12 +1,16 @@
 #pragma once
 /// A stream of a GPU. Its ticks are events, a ring of them: the moment after what was put so far is recorded
 /// when somebody asks for it, and whether it has come is a comparison before it is a question to the driver.
+/// An event is recorded again when its moment has come and nobody holds it, so nobody waits for a later
+/// moment than he asked for: what comes after that one may be waiting for him. The ring grows while the
+/// stream is behind.
 ///
 /// A thread of the host stands beside a stream that needs one, for what a driver's callback must not do
 /// (wait, or call the user): it waits for a moment of the stream, does its work and writes a word that the
 /// stream waits for.
 
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/event.h"
 #include "runtime/streams/queue.h"
 
 #include <array>
@@ -45,8 +49,6 @@ public:
     uint64_t record() noexcept;
     bool reached(uint64_t tick);
     void synchronize(uint64_t tick);
-    /// Everything that was put has been done, or will never be.
-    bool idle() noexcept;
     /// Goes on when `tick` of the other has come.
     void wait(CudaStream &other, uint64_t tick);
     /// Goes on when the word has reached the value.
@@ -61,17 +63,20 @@ public:
 
 private:
     friend class Beside;
-    static constexpr size_t kRing = 64;
+    static constexpr size_t kSmallestRing = 64;
     static constexpr size_t kLevels = 6;
     struct Moment {
-        CUevent event = nullptr;
+        std::shared_ptr<const Event> event;
         uint64_t tick = 0;
     };
 
     void make(size_t level);
     void destroy() noexcept;
+    std::shared_ptr<const Event> make_event() const;
     uint64_t record_locked() noexcept;
-    const Moment &moment(uint64_t tick) const;
+    bool has_come(const Moment &moment);
+    Moment &next_moment();
+    std::shared_ptr<const Event> still_to_come(uint64_t tick);
     StreamQueue &thread();
 
     const CudaDevice &device_;
@@ -79,9 +84,9 @@ private:
     CUstream handle_ = nullptr;             ///< that things are put on now
     std::array<CUstream, kLevels> handles_; ///< by urgency; null: not made yet
     std::mutex mutex_;
-    bool dirty_ = false; ///< something was put since the last moment
-    uint64_t ticks_ = 0; ///< moments so far
-    std::array<Moment, kRing> ring_;
+    bool dirty_ = false;       ///< something was put since the last moment
+    uint64_t ticks_ = 0;       ///< moments so far
+    std::vector<Moment> ring_; ///< a moment lies at its tick modulo the size; those before have come
     std::atomic<uint64_t> reached_{0};
 
     std::mutex beside_mutex_; ///< of who puts work beside the stream; taken before the mutex of the stream

@@ -132,11 +132,53 @@ TEST_F(CudaBackendTest, TicksAreEventsInARing) {
         ticks.push_back(gpu().record(0));
         EXPECT_GT(ticks.back(), k > 0 ? ticks[static_cast<size_t>(k) - 1] : 0);
     }
-    gpu().synchronize(0, ticks[10]); // long gone from the ring: a later moment stands for it
+    gpu().synchronize(0, ticks[10]);
     EXPECT_TRUE(gpu().reached(0, ticks[10]));
     gpu().synchronize(0, ticks.back());
     for (const uint64_t tick : ticks)
         EXPECT_TRUE(gpu().reached(0, tick));
+}
+
+/// More moments than the ring began with, each waited for by the thread beside the stream, for which the
+/// stream waits.
+TEST_F(CudaBackendTest, CallbacksThatQueueUpBehindOneThatTakesLongAllRun) {
+    std::atomic<bool> open{false};
+    std::vector<int> order;
+    gpu().call_host(0, [&] { open.wait(false); });
+    for (int k = 0; k < 300; ++k)
+        gpu().call_host(0, [&order, k] { order.push_back(k); });
+    const uint64_t end = gpu().record(0);
+    open = true;
+    open.notify_all();
+    gpu().synchronize(0, end);
+    EXPECT_EQ(order, ascending<int>(300));
+}
+
+/// What a stream does after the moment that others wait for may itself wait for them.
+TEST_F(CudaBackendTest, AStreamWaitsForTheMomentThatItIsToldAndForNoLaterOne) {
+    const StreamId s = gpu().create_stream(0), t = gpu().create_stream(0);
+    auto *const memory = allocate<uint32_t>(4);
+    std::atomic<bool> first{false}, second{false};
+    gpu().call_host(s, [&] { first.wait(false); });
+    const uint64_t asked = gpu().record(s);
+    gpu().call_host(s, [&] { second.wait(false); });
+    for (int k = 0; k < 200; ++k) {
+        gpu().copy(memory, memory, 4, s);
+        gpu().record(s);
+    }
+    gpu().wait(t, gpu(), s, asked);
+    gpu().call_host(t, [&] {
+        second = true;
+        second.notify_all();
+    });
+    std::thread host([&] { gpu().synchronize(s, asked); });
+    first = true;
+    first.notify_all();
+    host.join();
+    finish(t);
+    finish(s);
+    gpu().destroy_stream(s);
+    gpu().destroy_stream(t);
 }
 
 /// Streams of two devices and of the CPU hand a number round; whoever goes too early breaks the sum.
