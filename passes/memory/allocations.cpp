@@ -3,6 +3,7 @@
 #include "passes/memory/donors.h"
 #include "passes/memory/plan_memory.h"
 
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -30,7 +31,7 @@ void lay_out_one(std::span<Allocation> allocations, std::span<const uint32_t> id
         block.first = allocation.first;
         block.last = allocation.last;
         if (clocks) {
-            block.begin = program.draft.steps[allocation.first].begin;
+            block.begin = estimated_begin(program, allocation.first);
             block.uses = std::move(allocation.uses);
         }
     }
@@ -52,6 +53,16 @@ void lay_out_one(std::span<Allocation> allocations, std::span<const uint32_t> id
 }
 
 } // namespace
+
+double estimated_begin(const Program &program, uint32_t step) {
+    return program.steps[step].stream >= kFirstUserStream ? -std::numeric_limits<double>::infinity()
+                                                          : program.draft.steps[step].begin;
+}
+
+double estimated_end(const Program &program, uint32_t step) {
+    return program.steps[step].stream >= kFirstUserStream ? std::numeric_limits<double>::infinity()
+                                                          : program.draft.steps[step].end;
+}
 
 Arenas lay_out(std::span<Allocation> allocations, const Program &program, const StreamClocks *clocks) {
     std::map<std::tuple<size_t, bool, size_t, int32_t>, std::vector<uint32_t>> ids;

@@ -28,6 +28,11 @@ struct Allocation {
     bool in_arena() const { return input == ir::kNone && result == ir::kNone && bytes > 0; }
 };
 
+/// When a step begins or ends by the estimates. On a stream of the user's nobody knows: what he put there
+/// before may take any time, and a function of his may wait for one on another stream (S42).
+double estimated_begin(const ir::Program &program, uint32_t step);
+double estimated_end(const ir::Program &program, uint32_t step);
+
 struct Arenas {
     std::vector<ir::ArenaDesc> arenas;
     std::vector<int64_t> live_bytes; ///< by arena

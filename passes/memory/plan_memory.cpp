@@ -62,20 +62,19 @@ private:
         }
     }
 
-    const StepDraft &draft(uint32_t s) const { return program_.draft.steps[s]; }
     StreamRef stream_of(uint32_t s) const { return {program_.steps[s].device, program_.steps[s].stream}; }
     /// Of a buffer that has one.
     Allocation &memory_of(uint32_t buffer) { return allocations_[allocation_of_[buffer]]; }
 
     void use(uint32_t allocation, uint32_t s) {
         if (clocks_)
-            allocations_[allocation].uses.add(clocks_->position(s), draft(s).end);
+            allocations_[allocation].uses.add(clocks_->position(s), estimated_end(program_, s));
     }
 
     /// Whether all uses so far are over when step `s` begins, in order or by the estimates.
     bool is_over(uint32_t allocation, uint32_t s) const {
         const LastUses &uses = allocations_[allocation].uses;
-        return uses.places.empty() || uses.end <= draft(s).begin ||
+        return uses.places.empty() || uses.end <= estimated_begin(program_, s) ||
                std::ranges::all_of(uses.places, [&](StreamPosition p) { return clocks_->over(s, p); });
     }
 

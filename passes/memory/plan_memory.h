@@ -8,7 +8,8 @@
 ///
 /// On several streams "dead" means that streams and dependences order every use of the one before the other;
 /// or that by the estimates every use has ended when the other begins, so that the wait which the order edge
-/// then becomes costs less than the bytes (S45).
+/// then becomes costs less than the bytes (S45); not so on streams of the user's, of which nobody can
+/// estimate when they get there (S42).
 ///
 /// Each device has one arena in the order of its default stream; what copies bring in from the host has
 /// another one in the order of the copy stream, so that the copies of a next run need not wait for the
