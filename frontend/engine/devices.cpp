@@ -17,23 +17,56 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <mutex>
+#include <span>
 #include <unistd.h>
 
 namespace lz::engine {
 
-/// Page-locked memory as the first GPU gives it; all of them can use it.
+/// Page-locked memory as the first GPU gives it that is not lost; all of them can use it.
 class Devices::PinnedMemory final : public runtime::MemorySource {
 public:
-    explicit PinnedMemory(runtime::Backend &gpu, runtime::Backend &cpu) : gpu_(gpu), cpu_(cpu) {}
+    PinnedMemory(std::span<const std::unique_ptr<runtime::Backend>> gpus, runtime::Backend &cpu)
+        : gpus_(gpus), cpu_(cpu) {}
     ir::Device device() const override { return ir::kCpu; }
     std::string name() const override { return "pinned"; }
-    void *allocate(size_t bytes) override { return gpu_.allocate_pinned(bytes); }
-    void free(void *memory, size_t bytes) noexcept override { gpu_.free_pinned(memory, bytes); }
+    void *allocate(size_t bytes) override {
+        for (size_t g = 0;; ++g)
+            try {
+                void *const memory = gpus_[g]->allocate_pinned(bytes);
+                note(memory, bytes, *gpus_[g]);
+                return memory;
+            } catch (const ir::Failure &failure) {
+                if (failure.kind() != ir::ErrorKind::Cuda || g + 1 == gpus_.size())
+                    throw;
+            }
+    }
+    void free(void *memory, size_t bytes) noexcept override { take_giver(memory).free_pinned(memory, bytes); }
     size_t total_memory() const override { return cpu_.total_memory(); }
     size_t free_memory() const override { return cpu_.free_memory(); }
 
 private:
-    runtime::Backend &gpu_, &cpu_;
+    void note(void *memory, size_t bytes, runtime::Backend &giver) {
+        if (&giver == gpus_[0].get())
+            return;
+        try {
+            const std::lock_guard lock(mutex_);
+            from_others_.emplace(memory, &giver);
+        } catch (...) {
+            giver.free_pinned(memory, bytes);
+            throw;
+        }
+    }
+    runtime::Backend &take_giver(void *memory) noexcept {
+        const std::lock_guard lock(mutex_);
+        const auto found = from_others_.extract(memory);
+        return found.empty() ? *gpus_[0] : *found.mapped();
+    }
+
+    const std::span<const std::unique_ptr<runtime::Backend>> gpus_;
+    runtime::Backend &cpu_;
+    std::mutex mutex_;
+    std::map<void *, runtime::Backend *> from_others_; ///< what the first GPU did not give
 };
 
 namespace {
@@ -146,7 +179,7 @@ Devices::Devices(const Options &options) : cpu_(loader(), 0, {.delay_seed = opti
     for (const auto &gpu : gpus_)
         allocators_.push_back(std::make_unique<runtime::CachingAllocator>(*gpu, allocation));
     if (!gpus_.empty()) {
-        pinned_memory_ = std::make_unique<PinnedMemory>(*gpus_[0], cpu_);
+        pinned_memory_ = std::make_unique<PinnedMemory>(gpus_, cpu_);
         pinned_ = std::make_unique<runtime::CachingAllocator>(*pinned_memory_, allocation);
     }
     slots_.push_back({&cpu_, allocators_[0].get(), pinned_.get()});
