@@ -10,3 +10,6 @@ endif()
 if(NOT LAZULI_CUDA_INCLUDE)
     message(STATUS "Found no headers of CUDA: the backend for GPUs and its tests are left out. CUDA_HOME may name the toolkit.")
 endif()
+
+# What is said where a program on CUDA finds no NVRTC: tests that need it are skipped.
+set(LAZULI_NO_NVRTC "was found: neither")

@@ -10,6 +10,10 @@ if(TARGET lz-opt)
     install(TARGETS lz-opt RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 
+if(TARGET lazuli_fake_cuda) # CUDA without a GPU: opened by path, linked by nobody
+    install(TARGETS lazuli_fake_cuda lazuli_fake_cublaslt LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
+
 # What a machine may lack, beside the library: its RUNPATH looks there first.
 if(LAZULI_BUNDLE)
     foreach(library TBB::tbb fmt::fmt)

@@ -49,8 +49,31 @@ for version in 22 19; do
     fi
 done
 
+# CUDA's headers and NVRTC, for the CUDA backend and its tests, which need no GPU. They may be missing.
+oldest_cuda=12.1
+has_cuda() {
+    local root
+    for root in "${CUDA_HOME:-/none}" "${CUDA_PATH:-/none}" /usr/local/cuda /usr; do
+        [ -e "$root/include/cuda.h" ] && [ -e "$root/include/cublasLt.h" ] && return 0
+    done
+    return 1
+}
+cuda_package() { # Debian's, where its component non-free is among the sources and new enough
+    local version
+    version=$(apt-cache policy nvidia-cuda-dev 2>/dev/null | sed -n 's/^ *Candidate: \([0-9].*\)/\1/p')
+    [ -n "$version" ] && dpkg --compare-versions "$version" ge $oldest_cuda && echo nvidia-cuda-dev
+}
+no_cuda() {
+    echo "install-deps.sh: CUDA's headers are not here, and the package sources have none from $oldest_cuda on (Debian's are in non-free): the CUDA backend and its tests are left out. CUDA_HOME may name a toolkit." >&2
+}
+
 if [ ${#missing[@]} -eq 0 ] && [ -n "$llvm" ]; then
-    exit 0
+    if has_cuda; then
+        exit 0
+    elif ! cuda_package >/dev/null; then
+        no_cuda
+        exit 0
+    fi
 fi
 
 as_root=()
@@ -62,8 +85,10 @@ if [ "$(id -u)" -ne 0 ]; then
             available "llvm-$version-dev" && break
         done
         [ -n "$llvm" ] || missing+=($(llvm_packages $version))
+        has_cuda || missing+=($(cuda_package))
         echo "install-deps.sh: packages are missing and only root can install them. Run:" >&2
         echo "    sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
+        [ "${missing[*]}" = nvidia-cuda-dev ] && exit 0 # what can be missing
         exit 1
     fi
 fi
@@ -88,6 +113,11 @@ if [ -z "$llvm" ]; then
         installed "$package" || missing+=("$package")
     done
 fi
+
+if ! has_cuda; then
+    missing+=($(cuda_package)) || no_cuda
+fi
+[ ${#missing[@]} -eq 0 ] && exit 0
 
 echo "install-deps.sh: installing ${missing[*]}"
 apt install --no-install-recommends "${missing[@]}"

@@ -1,9 +1,13 @@
 // Eager-looking code, compiled when a value is needed. Run it, then again with LAZULI_DUMP=explain.
+//
+//   quickstart [device]     on the CPU, or, for instance, on cuda:0
 #include <lazuli/lazuli.h>
 
 #include <iostream>
 
-int main() {
+int main(int argc, char **argv) {
+    if (argc > 1)
+        lz::set_default_device(argv[1]);
     lz::manual_seed(7);
     lz::Tensor x = lz::randn({4, 3});
     lz::Tensor w = lz::randn({3, 2});

@@ -93,7 +93,8 @@ TEST(Calls, RandomProgramsDoWhatPlainLoopsDo) {
 /// Copies, streams of the user's, guards, events, callbacks and peers as well.
 TEST(Calls, RandomProgramsOnFourGpusDoWhatPlainLoopsDo) {
     if (!lz::cuda::is_available())
-        GTEST_SKIP() << "Virtual GPUs need the CPU's JIT, and this build has none.";
+        GTEST_SKIP() << "Virtual GPUs need the CPU's JIT, and this build has none. "
+                     << lz::cuda::availability();
     GenerateOptions options;
     options.gpus = kGpus;
     const int64_t programs = number_from("LAZULI_FUZZ_PROGRAMS", (kPrograms + 2) / 3);

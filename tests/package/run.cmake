@@ -21,6 +21,19 @@ run(${CMAKE_COMMAND} -S "${SOURCE}/tests/package" -B "${work}/build" -G "${GENER
 run(${CMAKE_COMMAND} --build "${work}/build")
 run("${work}/build/consumer")
 
+# The CUDA driver that needs no GPU comes with it.
+if(FAKE_CUDA)
+    file(GLOB_RECURSE driver "${work}/moved/*/liblazuli_fake_cuda.so")
+    file(GLOB_RECURSE cublaslt "${work}/moved/*/liblazuli_fake_cublaslt.so")
+    execute_process(COMMAND ${CMAKE_COMMAND} -E env "LAZULI_CUDA_DRIVER=${driver}" "LAZULI_CUBLASLT=${cublaslt}"
+            "${work}/build/consumer" cuda:0
+        OUTPUT_VARIABLE output COMMAND_ECHO STDOUT RESULT_VARIABLE status)
+    message("${output}")
+    if(NOT status EQUAL 0 AND NOT (status EQUAL 77 AND output MATCHES "${NO_NVRTC}"))
+        message(FATAL_ERROR "The installed CUDA driver without a GPU does not work: ${status}.")
+    endif()
+endif()
+
 # As a part of another project: what that installs is its own, though nothing of Lazuli was built.
 file(WRITE "${work}/parent/CMakeLists.txt"
     "cmake_minimum_required(VERSION 3.25)\nproject(parent LANGUAGES C CXX)\nadd_subdirectory(\"${SOURCE}\" lazuli)\n"

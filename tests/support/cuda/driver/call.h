@@ -45,7 +45,7 @@ template <class F>
 CUresult call_without_init(const char *function, F &&body) {
     if (has_ended())
         return CUDA_ERROR_DEINITIALIZED;
-    if (const CUresult injected = count_call(function))
+    if (const CUresult injected = fail_or_count(function))
         return injected;
     if (in_callback())
         return log_refused(function, {CUDA_ERROR_NOT_PERMITTED, "a callback calls the driver"});

@@ -156,6 +156,23 @@ void fail_context(Context &context, CUresult error) {
     context.error.compare_exchange_strong(none, error);
 }
 
+void fail_current_context(CUresult error) {
+    Context *const context = top();
+    if (!context || !context->active)
+        return;
+    fail_context(*context, error);
+    const Lock lock(driver_mutex());
+    notify_progress();
+}
+
+CUresult fail_or_count(const char *function) {
+    bool stays = false;
+    const CUresult error = count_call(function, stays);
+    if (stays)
+        fail_current_context(error);
+    return error;
+}
+
 void destroy_context(Context &c, Lock &lock) {
     fail_context(c, CUDA_ERROR_CONTEXT_IS_DESTROYED); // what waits gives up
     notify_progress();

@@ -47,6 +47,8 @@ public:
 
 /// The first error of what ran stays. Any thread.
 void fail_context(Context &context, CUresult error);
+/// Of the context that is current on this thread, if there is one; who waits for something on it gives up.
+void fail_current_context(CUresult error);
 
 /// Ends all that belongs to the context: its work, handles and memory.
 void destroy_context(Context &context, Lock &lock);

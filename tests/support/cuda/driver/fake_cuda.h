@@ -52,6 +52,9 @@ extern "C" {
 /// The nth call of a function from now on (1: the next) returns `error` and does nothing else. The name is
 /// that of the exported symbol; "*" stands for any. nth 0 takes it back. Several may be set.
 void lazuli_fake_cuda_fail(const char *function, unsigned nth, int error);
+/// The same, and the error stays with the context that is current then, as that of a kernel does: nothing
+/// more runs on it.
+void lazuli_fake_cuda_lose(const char *function, unsigned nth, int error);
 /// Calls of a function so far, failed ones too; of all with "*".
 uint64_t lazuli_fake_cuda_calls(const char *function);
 /// Names of all functions that can fail, ended by null.

@@ -18,6 +18,7 @@ struct Fault {
     std::string function;
     unsigned left;
     CUresult error;
+    bool stays = false;
 };
 
 struct Faults {
@@ -52,7 +53,8 @@ Faults &faults() {
 
 } // namespace
 
-CUresult count_call(const char *function) {
+CUresult count_call(const char *function, bool &stays) {
+    stays = false;
     Faults &f = faults();
     const std::lock_guard lock(f.mutex);
     ++f.all;
@@ -64,6 +66,7 @@ CUresult count_call(const char *function) {
     for (auto armed = f.armed.begin(); armed != f.armed.end(); ++armed)
         if ((armed->function == "*" || armed->function == function) && --armed->left == 0) {
             const CUresult error = armed->error;
+            stays = armed->stays;
             f.armed.erase(armed);
             return error;
         }
@@ -89,8 +92,15 @@ LAZULI_EXPORT void lazuli_fake_cuda_fail(const char *function, unsigned nth, int
         faults().armed.push_back({function, nth, static_cast<CUresult>(error)});
 }
 
+LAZULI_EXPORT void lazuli_fake_cuda_lose(const char *function, unsigned nth, int error) {
+    lazuli_fake_cuda_fail(function, nth, error);
+    const std::lock_guard lock(faults().mutex);
+    if (nth != 0)
+        faults().armed.back().stays = true;
+}
+
 LAZULI_EXPORT int lazuli_fake_cuda_count(const char *function) {
-    return lz::fake_cuda::count_call(function);
+    return lz::fake_cuda::fail_or_count(function);
 }
 
 LAZULI_EXPORT uint64_t lazuli_fake_cuda_calls(const char *function) {

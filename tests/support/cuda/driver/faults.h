@@ -7,8 +7,11 @@
 
 namespace lz::fake_cuda {
 
-/// Counts a call of the function; what it has to fail with, else CUDA_SUCCESS. Any thread.
-CUresult count_call(const char *function);
+/// Counts a call of the function; what it has to fail with, else CUDA_SUCCESS. `stays`: it is an error of the
+/// context that is current, too. Any thread.
+CUresult count_call(const char *function, bool &stays);
+/// The same, and the context has it.
+CUresult fail_or_count(const char *function);
 
 /// Keeps a report for lazuli_fake_cuda_message and writes it to stderr.
 void report(const std::string &text);
