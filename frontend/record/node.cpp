@@ -52,7 +52,7 @@ void drop_last_hold(Node *n) {
 /// Whether the caller's use of a node is the last one. If it is, it need not be taken off: whoever holds the
 /// only use of a node that no other thread has in its list is the only one who can add another; of a
 /// projection, whoever claims the node that it is a result of can, too.
-bool is_last_use(Node *n, const Recorder *mine) {
+[[gnu::always_inline]] inline bool is_last_use(Node *n, const Recorder *mine) {
     if (n->uses() == 1 && (n->owner == mine || !n->owner) && n->projection == 0)
         return true;
     return static_cast<uint32_t>(n->refs.fetch_sub(Node::kUse, std::memory_order_acq_rel)) == 1;

@@ -128,6 +128,16 @@ void Recording::append_input(Node *n, uint64_t tag, int32_t group) {
         key.push_back(static_cast<uint64_t>(extent));
 }
 
+namespace {
+
+/// Of an operation on no stream of the user's that has one result, as most do.
+uint64_t plain_word(const Node *n) {
+    return static_cast<uint64_t>(n->op) | static_cast<uint64_t>(n->num_operands) << 16 |
+           static_cast<uint64_t>(n->num_structural) << 32;
+}
+
+} // namespace
+
 /// Every operand is numbered already, or is ready, failed or another sync's.
 void Recording::add_operation(Node *n) {
     const std::span<Node *const> operands = n->read_operands();
@@ -147,7 +157,8 @@ void Recording::add_operation(Node *n) {
     if (n->stream != ir::kNoStream || n->op == ir::Op::WaitStream) [[unlikely]]
         note_streams(n);
     const auto key_at = static_cast<uint32_t>(key.size());
-    key.push_back(operation_word(n));
+    const bool plain = n->stream == ir::kNoStream && n->projection == 0;
+    key.push_back(plain ? plain_word(n) : operation_word(n));
     uint64_t packed = 0;
     uint32_t filled = 0;
     for (Node *operand : operands) {
