@@ -1,5 +1,6 @@
 #include "runtime/library/boxes.h"
 
+#include "runtime/library/avx512.h"
 #include "runtime/library/columns.h"
 
 #include <algorithm>
@@ -7,12 +8,6 @@
 #include <bit>
 #include <cstring>
 #include <utility>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-/// As in columns.cpp.
-#define LAZULI_AVX512 [[gnu::target("avx512f,avx512bw,avx512vl")]]
-#endif
 
 namespace lz::runtime {
 

@@ -14,6 +14,17 @@ struct Part {
     /// Of a run that has no one step, which is 0 then: extent and stride, in elements, of each axis of it.
     const int64_t *dims = nullptr;
     int64_t dim_count = 0;
+
+    /// Elements of `size` bytes are neighbours in a run.
+    bool is_dense(int64_t size) const { return step == size; }
+    /// The step that all elements of all rows are apart, or 0.
+    int64_t even_step(int64_t size) const {
+        if (dims)
+            return 0;
+        if (bytes == size)
+            return row;
+        return row == bytes / size * step ? step : 0;
+    }
 };
 
 /// The bytes of a line of memory. Whole ones can be stored past the caches.

@@ -47,6 +47,26 @@ struct Element {
     }
 };
 
+/// The unsigned integer of so many bytes.
+template <size_t kBytes>
+struct UnsignedOf;
+template <>
+struct UnsignedOf<1> {
+    using type = uint8_t;
+};
+template <>
+struct UnsignedOf<2> {
+    using type = uint16_t;
+};
+template <>
+struct UnsignedOf<4> {
+    using type = uint32_t;
+};
+template <>
+struct UnsignedOf<8> {
+    using type = uint64_t;
+};
+
 /// One function a dtype: Table<F>::at(dtype) is F<D>::run.
 template <template <ir::DType> class F>
 struct DTypeTable {
