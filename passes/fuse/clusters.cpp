@@ -40,8 +40,9 @@ const char *reason_text(Reason reason) {
 }
 
 ClusterSet::ClusterSet(const Graph &graph, const Target &target)
-    : graph_(graph), target_(target), highest_(graph.nodes().size() + 1, 0), places_(graph),
-      of_(graph.nodes().size(), kNone), next_member_(graph.nodes().size(), kNone) {
+    : graph_(graph), target_(target), highest_(graph.nodes().size() + 1, 0),
+      ordered_after_(graph.nodes().size(), kNone), places_(graph), of_(graph.nodes().size(), kNone),
+      next_member_(graph.nodes().size(), kNone) {
     clusters_.reserve(graph.nodes().size());
 }
 
@@ -108,6 +109,16 @@ void ClusterSet::add_before(uint32_t cluster, uint32_t earlier) {
     c.before = static_cast<uint32_t>(links_.size() - 1);
     if (c.last_before == kNone)
         c.last_before = c.before;
+}
+
+void ClusterSet::keep_order(NodeId n, uint32_t home) {
+    for (uint32_t l = ordered_after_[n]; l != kNone; l = order_links_[l].next)
+        if (const uint32_t c = find(order_links_[l].cluster); c != home)
+            add_before(c, home);
+    for (const NodeId before : graph_.order(graph_.node(n))) {
+        order_links_.push_back({home, ordered_after_[before]});
+        ordered_after_[before] = static_cast<uint32_t>(order_links_.size() - 1);
+    }
 }
 
 bool ClusterSet::leads(uint32_t from, uint32_t to) {

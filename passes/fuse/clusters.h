@@ -67,6 +67,19 @@ public:
     void add_member(uint32_t cluster, ir::NodeId n, int ops);
     /// `earlier` has to run before `cluster`.
     void add_before(uint32_t cluster, uint32_t earlier);
+    /// What is ordered after the node comes after `home`, its cluster, and that after what the node is
+    /// ordered after. Called for each node, from the last to the first.
+    void keep_order(ir::NodeId n, uint32_t home);
+    /// Whether something is ordered after the node.
+    bool is_ordered(ir::NodeId n) const { return ordered_after_[n] != ir::kNone; }
+    /// Whether f(cluster) holds for one that is ordered after the node.
+    template <class F>
+    bool any_ordered_after(ir::NodeId n, F &&f) {
+        for (uint32_t l = ordered_after_[n]; l != ir::kNone; l = order_links_[l].next)
+            if (f(find(order_links_[l].cluster)))
+                return true;
+        return false;
+    }
     /// Whether a chain of clusters leads from `from` to `to`; true as well when the search grows too long,
     /// which keeps the pass linear.
     bool leads(uint32_t from, uint32_t to);
@@ -89,6 +102,8 @@ private:
     /// Highest node of all clusters that begin at or before a node: a Fenwick tree of maxima.
     std::vector<ir::NodeId> highest_;
     std::vector<Link> links_;
+    std::vector<uint32_t> ordered_after_; // by node: list of clusters
+    std::vector<Link> order_links_;
     const Places places_;
     std::vector<uint32_t> of_, next_member_; // by node
     std::vector<uint32_t> search_;

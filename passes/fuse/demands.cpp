@@ -110,4 +110,70 @@ void Demands::gather(const Node &node, std::vector<ClusterUse> &uses) {
     }
 }
 
+void Demands::pass_through(NodeId n) {
+    const Node &node = graph_.node(n);
+    for_each(graph_.result(node), [&](const Demand &d) {
+        const uint32_t c = clusters_.find(d.cluster);
+        --clusters_[c].inputs;
+        if (node.operand_count == 0)
+            return;
+        const Reading at = through_view(graph_, node, current(d, c), clusters_[c].numel, folds_);
+        add(graph_.operands(node)[0], c, at, d.evals, d.user);
+    });
+}
+
+void Demands::add_operands(NodeId n, uint32_t home, std::span<const Evaluation> evaluations) {
+    const Node &node = graph_.node(n);
+    const auto operands = graph_.operands(node);
+    const FusionCluster &c = clusters_[home];
+    const OpFamily family = fused_family(graph_, node);
+    if (c.in_place && node.op == Op::UpdateSlice) {
+        add(operands[0], home, {Reading::Stored, kNoFold}, 0, n);
+        add(operands[1], home, {Reading::Full, kNoFold}, c.numel, n);
+        return;
+    }
+    if (c.sealed || family == OpFamily::Contraction) {
+        for (const ValueId v : operands)
+            add(v, home, {Reading::Stored, kNoFold}, 0, n);
+        return;
+    }
+    if (family == OpFamily::Reduction) {
+        add(operands[0], home, {Reading::Full, kNoFold}, c.numel, n);
+        return;
+    }
+    for (const auto &[access, evals] : evaluations) {
+        for (size_t i = 0; i < operands.size(); ++i) {
+            Reading at = access;
+            int64_t often = evals;
+            if (family == OpFamily::View || (family == OpFamily::Update && i == 1)) // Pad, Concat
+                at = {Reading::Other, kNoFold, access.partial};
+            else if (family == OpFamily::Update)
+                at.partial = true; // where the update is not
+            else if (family == OpFamily::Gather && i == 0)
+                at = through_gather(graph_, node, access, c.numel, folds_);
+            else if (family == OpFamily::Elementwise)
+                at = through_broadcast(graph_.type(graph_.result(node)).shape, graph_.type(operands[i]).shape,
+                                       access, c.numel, folds_);
+            if (joins_many(node)) // each part where it is, and nowhere else
+                often = std::min(evals, graph_.type(operands[i]).numel());
+            add(operands[i], home, at, often, n);
+        }
+    }
+}
+
+void evaluations_in(uint32_t home, std::span<const ClusterUse> uses, ClusterSet &clusters,
+                    std::vector<Evaluation> &evaluations) {
+    evaluations.clear();
+    for (const ClusterUse &use : uses) {
+        if (clusters.find(use.cluster) != home)
+            continue;
+        for (const Reading::Kind kind : {Reading::Full, Reading::Row, Reading::Point, Reading::Other}) {
+            if (use.evals[kind] < 0)
+                continue;
+            const bool folded = kind == Reading::Row || kind == Reading::Point;
+            evaluations.push_back({{kind, folded ? use.fold : kNoFold, !use.whole[kind]}, use.evals[kind]});
+        }
+    }
+}
+
 } // namespace lz::passes

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace lz::passes {
@@ -38,12 +39,25 @@ struct ClusterUse {
     int64_t total() const;
 };
 
+/// How a node is computed in its cluster, and how often.
+struct Evaluation {
+    Reading access;
+    int64_t evals;
+};
+/// In the cluster a node became part of, every way in which it is read there.
+void evaluations_in(uint32_t cluster, std::span<const ClusterUse> uses, ClusterSet &clusters,
+                    std::vector<Evaluation> &evaluations);
+
 class Demands {
 public:
     /// All three have to outlive it; what is noted counts as an input of its cluster.
     Demands(const ir::Graph &graph, ClusterSet &clusters, Folds &folds);
 
     void add(ir::ValueId v, uint32_t cluster, Reading access, int64_t evals, ir::NodeId user);
+    /// What a node that is computed so in its cluster asks of its operands.
+    void add_operands(ir::NodeId n, uint32_t home, std::span<const Evaluation> evaluations);
+    /// The readers of a node that is copied into each of them read its operand.
+    void pass_through(ir::NodeId n);
     /// Calls f(Demand) for each demand on a value; f may add demands on others.
     template <class F>
     void for_each(ir::ValueId v, F &&f) const {

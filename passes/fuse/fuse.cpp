@@ -3,6 +3,7 @@
 #include "passes/fuse/effects.h"
 #include "passes/fuse/partition.h"
 #include "passes/fuse/products.h"
+#include "passes/fuse/single.h"
 #include "passes/simplify/rewrite.h"
 
 namespace lz::passes {

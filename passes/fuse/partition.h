@@ -1,5 +1,7 @@
 #pragma once
-/// The first half of `fuse`: which nodes are one kernel.
+/// The first half of `fuse`: which nodes are one kernel. A walk from the results to the inputs: each node
+/// becomes part of clusters that read it, as far as that is legal (legality.h, grow.h), or a cluster of its
+/// own, and then demands its operands (demands.h).
 
 #include "ir/target.h"
 #include "passes/fuse/fuse.h"
@@ -7,17 +9,7 @@
 
 namespace lz::passes {
 
-/// Every operation alone; views and makers inlined unless someone needs them in memory.
-Partition partition_single(const ir::Graph &graph);
-
 /// As few kernels as the rules of `fuse` allow. Notes name nodes of `graph`.
 Partition partition_fused(const ir::Graph &graph, const ir::Target &target, FusionNotes *notes);
-
-/// Views and makers that have to be in memory: results of the graph, operands of library calls, operands of
-/// products that are not strided matrices.
-std::vector<bool> stored_views(const ir::Graph &graph);
-
-/// Kind of the cluster that a node makes alone.
-ir::ClusterKind kind_alone(const ir::Graph &graph, const ir::Node &node);
 
 } // namespace lz::passes

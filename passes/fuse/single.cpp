@@ -1,4 +1,5 @@
-#include "passes/fuse/partition.h"
+#include "passes/fuse/single.h"
+
 #include "passes/lower/dot.h"
 #include "passes/operations.h"
 

@@ -1,0 +1,90 @@
+#include "passes/fuse/legality.h"
+
+#include "ir/graph/checks.h"
+#include "passes/devices/places.h"
+#include "passes/operations.h"
+#include "passes/schedule/schedule.h"
+
+#include <algorithm>
+
+namespace lz::passes {
+
+using namespace ir;
+
+namespace {
+/// Cheap operations that a cluster may repeat along a broadcast instead of reading their result.
+constexpr int kMaxRepeatedOps = 8;
+} // namespace
+
+bool Legality::can_store(const ClusterUse &use, const Node &node) const {
+    const FusionCluster &c = clusters_[use.cluster];
+    if (use.stored() || c.sealed || c.in_place || (c.in_parts && !use.full()))
+        return false;
+    if (fused_family(graph_, node) == OpFamily::Reduction) {
+        const FoldId own = fold_of_reduction(graph_, node, folds_);
+        if (c.kind == ClusterKind::Contraction)
+            return false;
+        if (use.row() && !use.full())
+            return use.fold == own && (c.fold == kNoFold || c.fold == own);
+        // Rows of one element are points too.
+        return use.full() && (c.fold == kNoFold || (c.fold == own && folds_[own].reduced() == 1));
+    }
+    if (use.full())
+        return true;
+    return use.row() && c.kind != ClusterKind::Contraction &&
+           demands_.rows_of(c, graph_.result(node)) == use.fold;
+}
+
+Reason Legality::check(const ClusterUse &use, NodeId n, const Node &node) const {
+    const FusionCluster &c = clusters_[use.cluster];
+    if (use.stored() || c.sealed)
+        return kNeedsMemory;
+    if (!clusters_.same_place(use.cluster, n))
+        return kOtherStream;
+    if (!has_room(use, node))
+        return kTooBig;
+    const OpFamily family = fused_family(graph_, node);
+    const bool one_place = use.full() && !use.other() && !use.row() && !use.point();
+    if (joins_many(node) &&
+        (!one_place || c.fold != kNoFold || c.in_place || c.kind == ClusterKind::Contraction))
+        return kManyParts;
+    if (c.in_parts && (family == OpFamily::Contraction || family == OpFamily::Reduction))
+        return kManyParts;
+    if (family == OpFamily::Contraction) {
+        if (!use.full() || use.other() || use.row() || use.point())
+            return kOtherPlace;
+        return c.kind == ClusterKind::Contraction || c.fold != kNoFold || c.in_place ? kOneProduct : kFits;
+    }
+    if (family == OpFamily::Reduction) {
+        if (!can_store(use, node) || use.other() || use.point() || (use.row() && use.full()))
+            return kOtherAxes;
+        const Fold &f = folds_[fold_of_reduction(graph_, node, folds_)];
+        const RowLimits limits = row_limits(target_, device_of(graph_, node));
+        return use.row() && !limits.fits(f.rows(), f.reduced()) ? kLongRows : kFits;
+    }
+    // It fails or not by all of its elements, whoever reads it (S26).
+    if (std::ranges::find(use.whole, true) == use.whole.end() &&
+        has_checks(node.op, graph_.type(graph_.result(node)).dtype))
+        return kChecked;
+    const int64_t numel = std::max<int64_t>(graph_.type(graph_.result(node)).numel(), 1);
+    if (use.total() > 2 * numel) {
+        if (is_expensive(node.op, graph_.type(graph_.result(node)).dtype))
+            return kTooOften;
+        if (c.repeated + fused_ops(graph_, node) > kMaxRepeatedOps)
+            return kTooOften;
+    }
+    return kFits;
+}
+
+/// Whether the cluster's kernel stays small enough.
+bool Legality::has_room(const ClusterUse &use, const Node &node) const {
+    const FusionCluster &c = clusters_[use.cluster];
+    if (joins_many(node) && is_view_alone(graph_, c))
+        return true; // a kernel of views has no operations
+    if (c.shares_bodies)
+        return bodies_.has_room(c, use, node, target_.max_scalar_ops);
+    return c.ops + fused_ops(graph_, node) <= target_.max_scalar_ops &&
+           c.inputs + c.outputs + static_cast<int>(node.operand_count) + 1 <= target_.max_operands;
+}
+
+} // namespace lz::passes
