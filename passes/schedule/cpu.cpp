@@ -2,6 +2,7 @@
 
 #include "passes/schedule/contraction_tile.h"
 #include "passes/schedule/split_reduction.h"
+#include "passes/schedule/step_scheduler.h"
 
 #include <algorithm>
 #include <functional>
@@ -46,10 +47,9 @@ constexpr int kStreamedOperations = 48;
 /// belong to groups of cores, and virtual machines report all of them (480 MiB were seen for two cores).
 constexpr int64_t kMostCache = 32 << 20;
 
-class CpuScheduler {
+class CpuScheduler : StepScheduler {
 public:
-    CpuScheduler(LoweredStep &step, const Target &target)
-        : step_(step), target_(target), kernel_(std::move(step.kernel)) {}
+    CpuScheduler(LoweredStep &step, const Target &target) : StepScheduler(step), target_(target) {}
 
     void run() {
         split_ = splits();
@@ -64,26 +64,17 @@ public:
             else
                 schedule_phase(kernel_.phases[p], bypass);
         }
-        place_scratch();
-        count_items();
-        step_.kernel = std::move(kernel_);
+        const std::vector<int64_t> scratch =
+            place_workers([](const LoweredSegment &segment, size_t b) { // whole vectors end a row
+                return (segment.buffers[b].bytes + 2 * kLaneBytes - 1) / kLaneBytes * kLaneBytes;
+            });
+        step_.worker_bytes = *std::ranges::max_element(scratch);
+        finish();
     }
 
 private:
-    int64_t value_of(const LoweredSegment &segment, ArgId arg) const { return segment.args[arg].constant; }
-    int64_t extent(const LoweredSegment &segment, AxisId axis) const {
-        return value_of(segment, kernel_.axes[axis].extent);
-    }
+    using StepScheduler::extent;
     int64_t extent(AxisId axis) const { return extent(step_.segments[0], axis); }
-
-    /// An argument more, whose value in each segment is what `value` says of it.
-    template <class F>
-    ArgId add_arg(ArgRole role, F &&value) {
-        kernel_.args.push_back({role});
-        for (LoweredSegment &segment : step_.segments)
-            segment.args.push_back({value(segment), {}});
-        return static_cast<ArgId>(kernel_.args.size() - 1);
-    }
 
     /// Full reductions always, so that one of any length is the same kernel.
     bool splits() const {
@@ -141,19 +132,6 @@ private:
     }
 
     // --- what a phase does
-
-    template <class F>
-    void for_each_instr(const Region &region, F &&f) const {
-        for (const Stmt &stmt : region) {
-            if (stmt.kind == Stmt::Loop)
-                for_each_instr(kernel_.loops[stmt.id].body, f);
-            else
-                f(kernel_.instrs[stmt.id]);
-        }
-    }
-    static bool has_loop(const Region &region) {
-        return std::ranges::find(region, Stmt::Loop, &Stmt::kind) != region.end();
-    }
 
     /// Operations for an element that is stored, functions expanded: what is computed once for a row whose
     /// elements are stored does not count.
@@ -362,40 +340,7 @@ private:
         }
     }
 
-    // --- scratch and work items
-
-    /// One Worker buffer behind the other. Whole vectors may be written at the end of a row.
-    void place_scratch() {
-        std::vector<int64_t> used(step_.segments.size(), 0);
-        for (size_t b = 0; b < kernel_.buffers.size(); ++b) {
-            if (kernel_.buffers[b].mode != BufferMode::Worker)
-                continue;
-            size_t s = 0;
-            kernel_.buffers[b].worker_offset =
-                add_arg(ArgRole::Offset, [&](const LoweredSegment &) { return used[s++]; });
-            for (s = 0; s < used.size(); ++s)
-                used[s] +=
-                    (step_.segments[s].buffers[b].bytes + 2 * kLaneBytes - 1) / kLaneBytes * kLaneBytes;
-        }
-        step_.worker_bytes = *std::ranges::max_element(used);
-    }
-
-    void count_items() const {
-        for (LoweredSegment &segment : step_.segments) {
-            std::vector<int64_t> args;
-            for (const ArgSpec &a : segment.args)
-                args.push_back(a.constant);
-            segment.items.clear();
-            for (size_t p = 0; p < kernel_.phases.size(); ++p) {
-                const bool absent = p < segment.absent.size() && segment.absent[p];
-                segment.items.push_back(absent ? 0 : work_items(kernel_, kernel_.phases[p], args));
-            }
-        }
-    }
-
-    LoweredStep &step_;
     const Target &target_;
-    Kernel kernel_;
     bool split_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include "ir/kernel/index_width.h"
 #include "passes/schedule/split_reduction.h"
+#include "passes/schedule/step_scheduler.h"
 
 #include <algorithm>
 #include <bit>
@@ -38,10 +39,9 @@ constexpr int64_t kSplitRows = 512;
 /// Rows that are longer than this are split where they leave SMs without work.
 constexpr int64_t kSplitLength = 65536;
 
-class CudaScheduler {
+class CudaScheduler : StepScheduler {
 public:
-    CudaScheduler(LoweredStep &step, const CudaLimits &limits)
-        : step_(step), limits_(limits), kernel_(std::move(step.kernel)) {}
+    CudaScheduler(LoweredStep &step, const CudaLimits &limits) : StepScheduler(step), limits_(limits) {}
 
     void run() {
         if (splits())
@@ -51,21 +51,17 @@ public:
             kernel_.phases[p].on_cuda().stores = streams ? StoreTier::Streaming : StoreTier::Cached;
             schedule_phase(p);
         }
-        place_workers();
+        place_workers(worker_bytes); // in a part of a temporary, and where kernels are interpreted
         const bool narrow =
             std::ranges::all_of(step_.segments, [&](const LoweredSegment &s) { return fits(s); });
         for (Phase &phase : kernel_.phases)
             phase.on_cuda().index32 = narrow;
-        count_items();
         choose_segment_tier(kernel_, step_.segments.size(), limits_);
-        step_.kernel = std::move(kernel_);
+        finish();
     }
 
 private:
-    int64_t value_of(const LoweredSegment &segment, ArgId arg) const { return segment.args[arg].constant; }
-    int64_t extent(const LoweredSegment &segment, AxisId axis) const {
-        return value_of(segment, kernel_.axes[axis].extent);
-    }
+    using StepScheduler::extent;
     /// The largest of all segments.
     int64_t extent(AxisId axis) const {
         int64_t most = 0;
@@ -85,14 +81,6 @@ private:
     }
     /// Threads that the device runs at once.
     int64_t device_threads() const { return int64_t{limits_.multiprocessors} * limits_.threads_per_sm; }
-
-    template <class F>
-    ArgId add_arg(ArgRole role, F &&value) {
-        kernel_.args.push_back({role});
-        for (LoweredSegment &segment : step_.segments)
-            segment.args.push_back({value(segment), {}});
-        return static_cast<ArgId>(kernel_.args.size() - 1);
-    }
 
     /// Full reductions always, so that one of any length is the same kernel; others where blocks would be
     /// few.
@@ -116,18 +104,6 @@ private:
         return bytes;
     }
 
-    template <class F>
-    void for_each_instr(const Region &region, F &&f) const {
-        for (const Stmt &stmt : region) {
-            if (stmt.kind == Stmt::Loop)
-                for_each_instr(kernel_.loops[stmt.id].body, f);
-            else
-                f(kernel_.instrs[stmt.id]);
-        }
-    }
-    static bool has_loop(const Region &region) {
-        return std::ranges::find(region, Stmt::Loop, &Stmt::kind) != region.end();
-    }
     const Access *access_of(const Instr &instr) const {
         return instr.access == kNoValue ? nullptr : &kernel_.accesses[instr.access];
     }
@@ -393,20 +369,6 @@ private:
         return (segment.buffers[b].bytes + kLaneBytes - 1) / kLaneBytes * kLaneBytes;
     }
 
-    /// One behind the other, in a part of a temporary and where kernels are interpreted.
-    void place_workers() {
-        std::vector<int64_t> used(step_.segments.size(), 0);
-        for (size_t b = 0; b < kernel_.buffers.size(); ++b) {
-            if (kernel_.buffers[b].mode != BufferMode::Worker)
-                continue;
-            size_t s = 0;
-            const ArgId place = add_arg(ArgRole::Offset, [&](const LoweredSegment &) { return used[s++]; });
-            kernel_.buffers[b].worker_offset = place;
-            for (s = 0; s < used.size(); ++s)
-                used[s] += worker_bytes(step_.segments[s], b);
-        }
-    }
-
     bool fits(const LoweredSegment &segment) const {
         std::vector<int64_t> args, elements;
         std::vector<bool> known;
@@ -419,22 +381,7 @@ private:
         return fits_32_bits(kernel_, args, known, elements);
     }
 
-    void count_items() const {
-        for (LoweredSegment &segment : step_.segments) {
-            std::vector<int64_t> args;
-            for (const ArgSpec &a : segment.args)
-                args.push_back(a.constant);
-            segment.items.clear();
-            for (size_t p = 0; p < kernel_.phases.size(); ++p) {
-                const bool absent = p < segment.absent.size() && segment.absent[p];
-                segment.items.push_back(absent ? 0 : work_items(kernel_, kernel_.phases[p], args));
-            }
-        }
-    }
-
-    LoweredStep &step_;
     const CudaLimits &limits_;
-    Kernel kernel_;
 };
 
 } // namespace
