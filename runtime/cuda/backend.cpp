@@ -80,7 +80,7 @@ CudaBackend::CudaBackend(const Driver &driver, int ordinal, int index, CudaOptio
               return device_.allocate_pinned(bytes);
           },
           [this](void *memory) { device_.free_pinned(memory); }),
-      clock_(device_) {}
+      clock_(device_), pinned_(device_, options.unused_pinned_bytes) {}
 
 CudaBackend::~CudaBackend() {
     if (in_forked_child())
@@ -91,8 +91,6 @@ CudaBackend::~CudaBackend() {
                 stream->synchronize(stream->record());
             } catch (...) { // a lost device does nothing any more
             }
-    for (const PinnedBlock &block : pinned_)
-        device_.free_pinned(block.memory);
 }
 
 void *CudaBackend::allocate(size_t bytes) {
@@ -116,6 +114,8 @@ void CudaBackend::free(void *memory, size_t) noexcept {
 }
 
 size_t CudaBackend::free_memory() const {
+    if (in_forked_child())
+        return 0;
     const Current current(device_.driver(), device_.context());
     size_t free = 0, total = 0;
     return device_.driver().cuMemGetInfo(&free, &total) == CUDA_SUCCESS ? free : 0;
@@ -225,6 +225,7 @@ class CudaBackend::Moment final : public Timestamp {
 public:
     Moment(CudaBackend &backend, CudaStream &stream)
         : backend_(backend), stream_(stream), event_(backend.device_, CU_EVENT_DEFAULT) {
+        backend.clock_.begin();
         const Entered entered(backend.device_, "entering its context");
         stream.put("recording an event", [&](CUstream handle) {
             return backend.device_.driver().cuEventRecord(event_.get(), handle);
@@ -341,39 +342,11 @@ void CudaBackend::launch(const Launch &launch, StreamId stream, OnDone done) {
 
 void CudaBackend::put_launch(const Launch &launch, CudaStream &stream) {
     for_each_driver_launch(device_, launch, [&](DriverLaunch &one) {
-        std::byte *memory = nullptr;
-        if (one.table_bytes() > 0) {
-            memory = take_pinned(one.table_bytes(), stream);
-            one.set_table(memory);
-        }
+        std::optional<PinnedBlocks::Lease> table;
+        if (one.table_bytes() > 0)
+            one.set_table(table.emplace(pinned_, one.table_bytes(), stream).memory());
         stream.put("a launch", [&](CUstream handle) { return one.put(device_.driver(), handle); });
-        if (memory)
-            give_back_pinned(memory, stream);
     });
-}
-
-/// Pinned memory that nobody uses any more, or new one.
-std::byte *CudaBackend::take_pinned(size_t bytes, CudaStream &stream) {
-    const std::lock_guard lock(pinned_mutex_);
-    for (PinnedBlock &block : pinned_)
-        if (block.bytes >= bytes && block.tick != UINT64_MAX && at(block.stream).reached(block.tick)) {
-            block.stream = stream.number();
-            block.tick = UINT64_MAX;
-            return block.memory;
-        }
-    pinned_.reserve(pinned_.size() + 1);
-    auto *const memory = static_cast<std::byte *>(device_.allocate_pinned(bytes));
-    pinned_.push_back({memory, bytes, stream.number(), UINT64_MAX});
-    return memory;
-}
-
-/// It is free when the stream has come here.
-void CudaBackend::give_back_pinned(const std::byte *memory, CudaStream &stream) {
-    const uint64_t tick = stream.record();
-    const std::lock_guard lock(pinned_mutex_);
-    for (PinnedBlock &block : pinned_)
-        if (block.memory == memory)
-            block.tick = tick;
 }
 
 void CudaBackend::call(const Call &call, StreamId stream, OnDone done) {
@@ -397,6 +370,9 @@ namespace {
 
 /// A function of the host with everything that it needs there.
 struct HostCall {
+    HostCall(PinnedBlocks &blocks, size_t bytes, CudaStream &stream) : block(blocks, bytes, stream) {}
+
+    PinnedBlocks::Lease block; ///< of all buffers
     LibraryFn function;
     std::vector<void *> buffers;
     std::vector<int64_t> ints;
@@ -424,17 +400,18 @@ struct HostCall {
 
 /// Its buffers go to pinned memory before and back after it; the stream's thread runs it.
 void CudaBackend::call_on_host(const Call &call, CudaStream &stream) {
-    const auto job = std::make_shared<HostCall>();
-    job->function = call.function;
-    job->args = call.args;
-    job->ints.assign(call.args.ints.begin(), call.args.ints.end());
     size_t bytes = 0;
     std::vector<size_t> places;
     for (const Call::Use &use : call.uses) {
         places.push_back(bytes);
         bytes += (static_cast<size_t>(use.bytes) + HostCall::kLine - 1) / HostCall::kLine * HostCall::kLine;
     }
-    std::byte *const block = take_pinned(std::max<size_t>(bytes, 1), stream);
+    // Whatever is thrown meanwhile, the thread may have it still.
+    const auto job = std::make_shared<HostCall>(pinned_, bytes, stream);
+    job->function = call.function;
+    job->args = call.args;
+    job->ints.assign(call.args.ints.begin(), call.args.ints.end());
+    std::byte *const block = job->block.memory();
     const auto copy_all = [&](bool in) {
         for (size_t b = 0; b < call.uses.size(); ++b) {
             const Call::Use &use = call.uses[b];
@@ -450,7 +427,7 @@ void CudaBackend::call_on_host(const Call &call, CudaStream &stream) {
     copy_all(true);
     stream.call_host(*this, [job] { job->run(); });
     copy_all(false);
-    give_back_pinned(block, stream);
+    job->block.give_back();
 }
 
 // --- replay

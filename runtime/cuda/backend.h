@@ -7,7 +7,8 @@
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/library/matmul.h"
 #include "runtime/cuda/module.h"
-#include "runtime/cuda/staging.h"
+#include "runtime/cuda/pinned/blocks.h"
+#include "runtime/cuda/pinned/staging.h"
 #include "runtime/cuda/stream.h"
 
 #include <array>
@@ -24,10 +25,15 @@ namespace lz::runtime::cuda {
 
 struct CudaOptions {
     bool graphs = true; ///< runs that come again are launched as graphs
+    /// Of pinned memory for tables and for operands of functions on the host, how much is kept for the next
+    /// ones: page-locking is a system call that touches every page.
+    size_t unused_pinned_bytes = size_t{256} << 20;
 };
 
 class CudaBackend final : public Backend {
 public:
+    /// Asks what the device is. Its context is made by what needs one first, so that a process takes memory
+    /// of those GPUs that it uses.
     CudaBackend(const Driver &driver, int ordinal, int index, CudaOptions options = {});
     /// What is on its streams is done first.
     ~CudaBackend() override;
@@ -85,8 +91,6 @@ private:
     void stage_in(std::byte *to, const std::byte *from, size_t bytes, CudaStream &stream);
     void stage_out(std::byte *to, const std::byte *from, size_t bytes, CudaStream &stream);
     Staging &staging(StreamId stream);
-    std::byte *take_pinned(size_t bytes, CudaStream &stream);
-    void give_back_pinned(const std::byte *memory, CudaStream &stream);
     void call_on_host(const Call &call, CudaStream &stream);
 
     const CudaOptions options_;
@@ -94,6 +98,7 @@ private:
     DeviceProperties properties_;
     FaultSlabs faults_;
     EventClock clock_;
+    PinnedBlocks pinned_; ///< gone after the streams, whose threads may have some of it
     mutable std::mutex multiplier_mutex_;
     mutable std::unique_ptr<Multiplier> multiplier_; ///< made with the first product
 
@@ -102,16 +107,6 @@ private:
     std::array<std::atomic<CudaStream *>, ir::kMaxStreams> streams_{};
     std::array<std::unique_ptr<Staging>, ir::kMaxStreams> stagings_;
     std::bitset<ir::kMaxStreams> taken_; ///< of the user's
-
-    /// Pinned memory of tables of segments and of calls on the host, to be used again when it is free.
-    struct PinnedBlock {
-        std::byte *memory;
-        size_t bytes;
-        StreamId stream;
-        uint64_t tick; ///< of the stream: from when on it is free
-    };
-    std::mutex pinned_mutex_;
-    std::vector<PinnedBlock> pinned_;
 
     std::mutex cpu_words_mutex_;
     std::array<uint64_t, ir::kMaxStreams> cpu_values_{}; ///< that each CPU stream's word will have

@@ -13,7 +13,10 @@ namespace {
 constexpr float kLongAgo = 1000;
 } // namespace
 
-EventClock::EventClock(const CudaDevice &device) : device_(device) {
+void EventClock::begin() {
+    const std::lock_guard lock(mutex_);
+    if (base_)
+        return;
     const Entered entered(device_, "entering its context");
     device_.check(device_.driver().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0),
                   "making a stream");
@@ -27,7 +30,7 @@ EventClock::EventClock(const CudaDevice &device) : device_(device) {
 }
 
 EventClock::~EventClock() {
-    if (in_forked_child())
+    if (!base_ || in_forked_child())
         return;
     const Current current(device_.driver(), device_.context());
     device_.driver().cuEventDestroy(base_);

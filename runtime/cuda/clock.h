@@ -12,10 +12,12 @@ namespace lz::runtime::cuda {
 /// long ago: it is made anew as time goes by.
 class EventClock {
 public:
-    explicit EventClock(const CudaDevice &device);
+    explicit EventClock(const CudaDevice &device) : device_(device) {}
     ~EventClock();
     EventClock(const EventClock &) = delete;
     EventClock &operator=(const EventClock &) = delete;
+    /// Before the first event whose time is asked for is recorded; any number of times.
+    void begin();
     /// Nanoseconds, of an event of the device that has come.
     int64_t time_of(CUevent event);
 
@@ -25,7 +27,7 @@ private:
     const CudaDevice &device_;
     CUstream stream_ = nullptr;
     std::mutex mutex_;
-    CUevent base_ = nullptr;
+    CUevent base_ = nullptr; ///< null: not begun
     int64_t base_time_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "runtime/cuda/device.h"
 
+#include "runtime/api/parallel.h"
 #include "runtime/streams/threads.h"
 
 #include <fmt/format.h>
@@ -12,19 +13,30 @@ CudaDevice::CudaDevice(const Driver &driver, int ordinal, int index)
     : driver_(driver), ordinal_(ordinal), index_(index), name_(fmt::format("cuda:{}", index)),
       group_(std::make_shared<StreamGroup>(name_, ir::ErrorKind::Cuda)) {
     check(driver_.cuDeviceGet(&handle_, ordinal), "finding the device");
-    check(driver_.cuDevicePrimaryCtxRetain(&context_, handle_), "making its context");
+}
+
+CUcontext CudaDevice::make_context() const {
+    check_not_forked();
+    const std::lock_guard lock(context_mutex_);
+    if (const CUcontext made = context_.load(std::memory_order_relaxed))
+        return made;
+    CUcontext context = nullptr;
+    check(driver_.cuDevicePrimaryCtxRetain(&context, handle_), "making its context");
     try {
-        const Entered entered(*this, "entering its context");
+        const Current current(driver_, context);
+        check(current.result(), "entering its context");
         words_ = static_cast<uint64_t *>(allocate_pinned(2 * ir::kMaxStreams * sizeof(uint64_t)));
-        std::fill_n(words_, 2 * ir::kMaxStreams, uint64_t{0});
     } catch (...) {
         driver_.cuDevicePrimaryCtxRelease(handle_);
         throw;
     }
+    std::fill_n(words_, 2 * ir::kMaxStreams, uint64_t{0});
+    context_.store(context, std::memory_order_release);
+    return context;
 }
 
 CudaDevice::~CudaDevice() {
-    if (in_forked_child())
+    if (!context_ || in_forked_child())
         return;
     free_pinned(words_);
     driver_.cuDevicePrimaryCtxRelease(handle_);

@@ -18,7 +18,7 @@ namespace lz::runtime::cuda {
 
 class CudaDevice {
 public:
-    /// Retains the primary context of the driver's device `ordinal`, which programs call cuda:`index`.
+    /// The driver's device `ordinal`, which programs call cuda:`index`.
     CudaDevice(const Driver &driver, int ordinal, int index);
     ~CudaDevice();
     CudaDevice(const CudaDevice &) = delete;
@@ -26,7 +26,12 @@ public:
 
     const Driver &driver() const { return driver_; }
     CUdevice handle() const { return handle_; }
-    CUcontext context() const { return context_; }
+    /// The primary context, retained when it is first asked for: it takes time, and memory of the GPU. Throws
+    /// as `check`.
+    CUcontext context() const {
+        const CUcontext made = context_.load(std::memory_order_acquire);
+        return made ? made : make_context();
+    }
     int ordinal() const { return ordinal_; }
     int index() const { return index_; }
     const std::string &name() const { return name_; } ///< `cuda:0`
@@ -45,17 +50,24 @@ public:
 
     /// A word of page-locked memory, 0 at first, which a stream can wait for: `stream` of this device, or one
     /// of the CPU's.
-    uint64_t *own_word(int32_t stream) const { return words_ + stream; }
-    uint64_t *cpu_word(int32_t stream) const { return words_ + ir::kMaxStreams + stream; }
+    uint64_t *own_word(int32_t stream) const { return words() + stream; }
+    uint64_t *cpu_word(int32_t stream) const { return words() + ir::kMaxStreams + stream; }
 
 private:
+    CUcontext make_context() const;
+    uint64_t *words() const {
+        context(); // they are made with it
+        return words_;
+    }
+
     const Driver &driver_;
     const int ordinal_, index_;
     const std::string name_;
     CUdevice handle_ = 0;
-    CUcontext context_ = nullptr;
     const std::shared_ptr<StreamGroup> group_;
-    uint64_t *words_ = nullptr;
+    mutable std::mutex context_mutex_; ///< of who makes it
+    mutable std::atomic<CUcontext> context_ = nullptr;
+    mutable uint64_t *words_ = nullptr;
 };
 
 /// Writes a word when it dies: after the work that holds it, or when there will be none.

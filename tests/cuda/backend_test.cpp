@@ -3,6 +3,7 @@
 #include "backend.h"
 
 #include "runtime/cpu/backend.h"
+#include "tests/support/failure_of.h"
 
 #include <gmock/gmock.h>
 
@@ -24,17 +25,6 @@ std::vector<T> ascending(size_t count, T first = 0) {
     return values;
 }
 
-template <class F>
-ir::Failure failure_of(F f) {
-    try {
-        f();
-    } catch (const ir::Failure &failure) {
-        return failure;
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return {ir::ErrorKind::Internal, ""};
-}
-
 class CudaBackendTest : public CudaGpus {};
 
 TEST_F(CudaBackendTest, SaysWhatTheDeviceIs) {
@@ -50,6 +40,44 @@ TEST_F(CudaBackendTest, SaysWhatTheDeviceIs) {
     EXPECT_GT(p.memory_bandwidth, 0);
     EXPECT_EQ(gpu(1).name(), "cuda:1");
     EXPECT_EQ(gpu(0).module_key(), gpu(1).module_key());
+}
+
+/// A process that uses one of many GPUs takes memory of that one.
+TEST_F(CudaBackendTest, ContextsAreMadeByWhatNeedsThem) {
+    const auto made = [] { return FAKE(lazuli_fake_cuda_calls)("cuDevicePrimaryCtxRetain"); };
+    gpus_.clear();
+    const uint64_t before = made();
+    make();
+    for (const size_t i : {0, 1}) {
+        EXPECT_GT(gpu(i).properties().multi_processor_count, 0);
+        EXPECT_GT(gpu(i).total_memory(), size_t{0});
+        EXPECT_TRUE(gpu(i).can_access_peer(gpu(1 - i)));
+        EXPECT_FALSE(gpu(i).module_key().empty());
+        EXPECT_TRUE(gpu(i).library().find("sort"));
+    }
+    EXPECT_EQ(made(), before);
+    auto *const memory = allocate<int32_t>(2, 1);
+    write(memory, {1, 2}, 1);
+    EXPECT_EQ(read(memory, 2, 1), (std::vector<int32_t>{1, 2}));
+    const auto span = gpu(1).record_time(0);
+    finish(0, 1);
+    EXPECT_GT(span->time(), 0);
+    EXPECT_EQ(made(), before + 1);
+    EXPECT_GT(gpu(0).free_memory(), size_t{0}) << "which needs one";
+    EXPECT_EQ(made(), before + 2);
+}
+
+/// What could not be made is made by the next one who needs it.
+TEST_F(CudaBackendTest, AContextThatCannotBeMadeIsTriedAgain) {
+    gpus_.clear();
+    make();
+    FAKE(lazuli_fake_cuda_fail)("cuDevicePrimaryCtxRetain", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(failure_of([&] { gpu().allocate(16); }).kind(), ir::ErrorKind::OutOfMemory);
+    FAKE(lazuli_fake_cuda_fail)("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(failure_of([&] { gpu().allocate(16); }).kind(), ir::ErrorKind::OutOfMemory);
+    auto *const memory = allocate<int32_t>(2);
+    write(memory, {1, 2});
+    EXPECT_EQ(read(memory, 2), (std::vector<int32_t>{1, 2}));
 }
 
 TEST_F(CudaBackendTest, MemoryHasALimitAndSaysSo) {
@@ -270,45 +298,6 @@ TEST_F(CudaBackendTest, TimesAreThoseOfTheProfilersClock) {
     EXPECT_GE(span.begin, begin->time());
     EXPECT_GE(span.end, span.begin);
     EXPECT_LE(span.end, end->time());
-}
-
-/// What the device's library does not have runs on the host: its operands come to pinned memory and its
-/// results go back, in the order of the stream.
-TEST_F(CudaBackendTest, FunctionsOfTheHostRunOnCopies) {
-    auto *const x = allocate<float>(6), *const values = allocate<float>(6);
-    auto *const positions = allocate<int64_t>(6);
-    write(x, {3, 1, 2, 9, 7, 8});
-    ir::Fault *const fault = gpu().allocate_faults(1);
-    const auto f32 = static_cast<int64_t>(ir::DType::F32);
-    const std::vector<int64_t> sums = {f32, 2, 3, 1}, sorts = {f32, 2, 3, 1, 0};
-    ir::DeviceInfo info;
-    info.limits = *gpu().properties().cuda;
-    const auto call = [&](const char *symbol, const std::vector<int64_t> &ints, std::vector<void *> buffers,
-                          std::vector<Backend::Call::Use> uses) {
-        const ir::LibraryRule *const rule = gpu().library().find(symbol);
-        ASSERT_TRUE(rule) << symbol;
-        Backend::Call c{};
-        c.function = gpu().find_library(symbol);
-        c.args.buffers = buffers;
-        c.args.ints = ints;
-        c.args.fault = fault;
-        if (rule->scratch_bytes)
-            c.args.scratch = {static_cast<std::byte *>(nullptr),
-                              static_cast<size_t>(rule->scratch_bytes(ints, info))};
-        c.uses = uses;
-        gpu().call(c, 0);
-    };
-    for (int k = 0; k < 3; ++k) { // in place, one after the other
-        call("cumsum", sums, {x, x}, {{24, true, false}, {24, false, true}});
-        call("sort", sorts, {x, values, positions},
-             {{24, true, false}, {24, false, true}, {48, false, true}});
-    }
-    EXPECT_EQ(read(x, 6), (std::vector<float>{3, 10, 23, 9, 34, 83}));
-    EXPECT_EQ(read(values, 6), (std::vector<float>{3, 10, 23, 9, 34, 83}));
-    EXPECT_EQ(read(positions, 6), (std::vector<int64_t>{0, 1, 2, 0, 1, 2}));
-    gpu().free_faults(fault, 1);
-    EXPECT_FALSE(static_cast<bool>(gpu().find_library("concat"))) << "joins are kernels";
-    EXPECT_FALSE(static_cast<bool>(gpu().find_library("nothing")));
 }
 
 // --- launches

@@ -2,6 +2,7 @@
 #include "fake_backend.h"
 #include "runtime/allocator/caching_allocator.h"
 #include "runtime/fault_injection.h"
+#include "tests/support/failure_of.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 namespace lz::runtime {
 namespace {
 
+using lz::test::failure_of;
 using test::FakeBackend;
 using testing::HasSubstr;
 
@@ -17,18 +19,6 @@ constexpr size_t kMiB = size_t{1} << 20, kGiB = size_t{1} << 30;
 
 int64_t current(const StatSet &set) {
     return set[StatPool::All].current;
-}
-
-/// The failure that f throws.
-template <class F>
-ir::Failure failure_of(F f) {
-    try {
-        f();
-    } catch (const ir::Failure &failure) {
-        return failure;
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return {ir::ErrorKind::Internal, ""};
 }
 
 TEST(Allocator, NoBytesNeedNoMemory) {

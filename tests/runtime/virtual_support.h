@@ -2,6 +2,7 @@
 /// Launches of C++ functions on virtual GPUs, and things to hold a stream up with.
 
 #include "runtime/virtual/backend.h"
+#include "tests/support/failure_of.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +12,8 @@
 #include <vector>
 
 namespace lz::runtime::test {
+
+using lz::test::failure_of;
 
 inline constexpr size_t kMiB = size_t{1} << 20;
 
@@ -92,18 +95,6 @@ template <class T>
 void write(Backend &backend, void *to, const T &value, StreamId stream = 0) {
     backend.copy(to, &value, sizeof(T), stream);
     finish(backend, stream);
-}
-
-/// The failure that f throws.
-template <class F>
-ir::Failure failure_of(F f) {
-    try {
-        f();
-    } catch (const ir::Failure &failure) {
-        return failure;
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return {ir::ErrorKind::Internal, ""};
 }
 
 } // namespace lz::runtime::test
