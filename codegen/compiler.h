@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace lz::codegen {
 
@@ -31,6 +32,11 @@ public:
     /// Code of a verified kernel without Math instructions (`expand_math` has run). Throws Failure(Compile)
     /// for a kernel or a target that it cannot do.
     virtual ir::CompiledKernel compile(const ir::Kernel &kernel) const = 0;
+    /// Endings of the names of files that hold CompiledKernel::text and ::assembly.
+    struct FileEndings {
+        std::string_view text, assembly;
+    };
+    virtual FileEndings endings() const { return {"ll", "s"}; }
     /// Whether it needs what is gone when the process ends (process_end.h): the interpreter stands in then.
     virtual bool needs_llvm() const { return false; }
 };

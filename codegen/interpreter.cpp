@@ -56,6 +56,7 @@ private:
 class Interpreter final : public Compiler {
 public:
     const std::string &key() const override { return key_; }
+    FileEndings endings() const override { return {"expanded.lz", "s"}; }
 
     ir::CompiledKernel compile(const ir::Kernel &kernel) const override {
         if (kernel.phases.size() > kMostPhases)

@@ -132,8 +132,8 @@ void FaultInjectingBackend::replay(const Replay &replay, std::unique_ptr<ReplayM
         whole.steps = replay.steps.first(end);
     }
     backend_.replay(whole, memory, done);
-    if (done == done_before &&
-        end > done) { // it replays nothing now: the steps come one by one, and count then
+    // It replays nothing now: the steps come one by one, and count then.
+    if (done == done_before && end > done) {
         calls_ = calls_before;
         return;
     }

@@ -40,6 +40,7 @@ public:
     }
 
     const std::string &key() const override { return key_; }
+    FileEndings endings() const override { return {"cu", "ptx"}; }
 
     ir::CompiledKernel compile(const ir::Kernel &kernel) const override {
         cuda::Source source = cuda::make_source(kernel);

@@ -234,10 +234,11 @@ void Engine::Impl::load_kernels(Executable &executable, const ir::Graph &graph, 
     }
     for (size_t r = 0; r < cached.size(); ++r) {
         wanted[r].code = *cached[r];
+        const codegen::Compiler::FileEndings endings = requests[r].compiler->endings();
         if (dumper.wanted().llvm)
-            dumper.write(fmt::format("kernel-{}", wanted[r].kernel), "ll", cached[r]->text);
+            dumper.write(fmt::format("kernel-{}", wanted[r].kernel), endings.text, cached[r]->text);
         if (dumper.wanted().assembly)
-            dumper.write(fmt::format("kernel-{}", wanted[r].kernel), "s", cached[r]->assembly);
+            dumper.write(fmt::format("kernel-{}", wanted[r].kernel), endings.assembly, cached[r]->assembly);
     }
     const double took = seconds_since(begin);
     codegen_seconds = codegen_seconds + took;

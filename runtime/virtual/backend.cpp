@@ -1,7 +1,7 @@
 #include "runtime/virtual/backend.h"
-#include "runtime/allocator/fault_slabs.h"
 
 #include "ir/diagnostic.h"
+#include "runtime/allocator/fault_slabs.h"
 #include "runtime/api/parallel.h"
 #include "runtime/cpu/host_memory.h"
 #include "runtime/cpu/host_work.h"

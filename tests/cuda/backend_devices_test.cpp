@@ -54,6 +54,8 @@ TEST(CudaDevices, GpusOfOneArchitectureShareTheirCompiler) {
     EXPECT_EQ(devices.cuda_compiler(kCpu), nullptr);
     EXPECT_NE(devices.cuda_compiler(kFirst), nullptr);
     EXPECT_EQ(devices.cuda_compiler(kFirst), devices.cuda_compiler(kSecond));
+    EXPECT_EQ(devices.cuda_compiler(kFirst)->endings().text, "cu");
+    EXPECT_EQ(devices.cuda_compiler(kFirst)->endings().assembly, "ptx");
 }
 
 TEST(CudaDevices, TheCpuGoesOnWhereNvrtcIsDamaged) {

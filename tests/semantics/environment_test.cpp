@@ -47,6 +47,16 @@ TEST(Environment, DumpsGoToADirectory) {
     std::filesystem::remove_all(directory);
 }
 
+TEST(Environment, FilesWithCodeAreNamedAfterWhatIsInThem) {
+    const auto directory =
+        std::filesystem::temp_directory_path() / ("lazuli-dump-code-" + std::to_string(::getpid()));
+    run_child("LAZULI_CODEGEN=interpret LAZULI_DUMP=llvm LAZULI_DUMP_DIR=" + directory.string(), "Softmax");
+    ASSERT_FALSE(std::filesystem::is_empty(directory));
+    for (const auto &entry : std::filesystem::directory_iterator(directory))
+        EXPECT_EQ(entry.path().extension(), ".lz") << "the interpreter's code is Kernel IR";
+    std::filesystem::remove_all(directory);
+}
+
 TEST(Environment, LogsSayWhyACompileHappenedAndWhatRan) {
     const std::string output = run_child("LAZULI_LOG=compile,run,memory", "Softmax");
     EXPECT_NE(output.find("lazuli compile: program 1 (a new sequence of operations)"), std::string::npos)
