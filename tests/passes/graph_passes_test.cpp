@@ -1,4 +1,6 @@
+#include "graph_inputs.h"
 #include "ir/diagnostic.h"
+#include "ir/graph/graph.h"
 #include "ir/interpreter/interpreter.h"
 #include "ir/text/text.h"
 #include "passes/devices/check_devices.h"
@@ -12,13 +14,7 @@ namespace lz::passes {
 namespace {
 
 using namespace ir;
-
-std::vector<HostTensor> inputs_of(const Graph &graph) {
-    std::vector<HostTensor> inputs;
-    for (const Param &p : graph.params)
-        inputs.push_back(materialize_param(graph, p));
-    return inputs;
-}
+using test::inputs_of;
 
 /// The graph with each of its results computed a second time by cloned nodes: plenty to merge.
 Graph doubled(const Graph &graph) {

@@ -1,12 +1,13 @@
 /// Programs on many devices and streams, from random graphs: ordered by their events alone, they give the
 /// interpreter's results whichever stream is faster.
 
+#include "graph_inputs.h"
+#include "random_programs.h"
 #include "slow_target.h"
 
 #include "ir/text/text.h"
 #include "passes/pipeline.h"
 #include "passes/verify/verify_schedule.h"
-#include "tests/support/random_graph.h"
 #include "tests/support/run_naively.h"
 
 #include <gtest/gtest.h>
@@ -22,17 +23,9 @@ using namespace ir;
 constexpr uint64_t kSeeds = 400;
 
 test::RandomGraphOptions options_for(uint64_t seed) {
-    test::RandomGraphOptions options;
-    options.max_nodes = 30;
+    test::RandomGraphOptions options = mixed_options(seed);
     options.ops = test::runnable_ops() & ~test::ops_of(OpFamily::Scan) & ~test::ops_of(OpFamily::Sort) &
                   ~test::ops_of({Op::Scatter});
-    for (uint8_t i = 0; i < seed % 4; ++i)
-        options.devices.push_back({DeviceKind::Cuda, i});
-    options.streams = seed % 3 == 0 ? 3 : 0;
-    options.first_stream = kFirstUserStream;
-    options.effects = seed % 6 == 0 ? 15 : 0;
-    options.updates = seed % 5 == 1 ? 10 : 0;
-    options.cpu_scalars = seed % 4 == 2;
     return options;
 }
 
@@ -43,14 +36,8 @@ TEST(Schedule, RandomProgramsGiveTheInterpretersResultsWhicheverStreamIsFaster) 
         const test::RandomGraph random = test::random_graph(seed, options_for(seed));
         Graph graph = random.graph;
         test::Random draw(seed + 99);
-        for (Param &p : graph.params)
-            p.donated = draw.chance(40);
-        for (Param &p : graph.params)
-            if (p.donated && draw.chance(30))
-                p.heir = static_cast<uint32_t>(draw.below(graph.results.size()));
-        std::vector<HostTensor> inputs;
-        for (const Param &p : graph.params)
-            inputs.push_back(materialize_param(graph, p));
+        donate_some(graph, draw);
+        const std::vector<HostTensor> inputs = test::inputs_of(graph);
         Target target = slow_target(3, seed % 2 == 0);
         target.modes.fuse = seed % 5 != 0;
         const Program program = compile(graph, target).program;

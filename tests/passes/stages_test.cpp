@@ -2,8 +2,8 @@
 
 #include "ir/text/text.h"
 #include "passes/pipeline.h"
+#include "random_programs.h"
 #include "slow_target.h"
-#include "tests/support/random_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -16,27 +16,10 @@ namespace {
 
 using namespace ir;
 
-test::RandomGraphOptions options_for(uint64_t seed) {
-    test::RandomGraphOptions options;
-    options.max_nodes = 30;
-    for (uint8_t i = 0; i < seed % 4; ++i)
-        options.devices.push_back({DeviceKind::Cuda, i});
-    options.streams = seed % 3 == 0 ? 3 : 0;
-    options.first_stream = kFirstUserStream;
-    options.effects = seed % 6 == 0 ? 15 : 0;
-    options.updates = seed % 5 == 1 ? 10 : 0;
-    options.cpu_scalars = seed % 4 == 2;
-    return options;
-}
-
 Graph random_program(uint64_t seed) {
-    Graph graph = test::random_graph(seed, options_for(seed)).graph;
+    Graph graph = test::random_graph(seed, mixed_options(seed)).graph;
     test::Random draw(seed + 99);
-    for (Param &p : graph.params)
-        p.donated = draw.chance(40);
-    for (Param &p : graph.params)
-        if (p.donated && draw.chance(30))
-            p.heir = static_cast<uint32_t>(draw.below(graph.results.size()));
+    donate_some(graph, draw);
     if (draw.chance(30)) // wanted twice
         graph.results.push_back(graph.results[draw.below(graph.results.size())]);
     return graph;

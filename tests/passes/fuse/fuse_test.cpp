@@ -1,5 +1,7 @@
 /// Kernel counts are contracts: what these programs cost must not grow.
 
+#include "graph_inputs.h"
+#include "ir/graph/graph.h"
 #include "run_lowered.h"
 #include "tests/support/random_graph.h"
 
@@ -14,6 +16,7 @@ namespace lz {
 namespace {
 
 using namespace ir;
+using test::finish, test::random_inputs;
 
 ValueId mean_over(GraphBuilder &b, ValueId x, std::initializer_list<int64_t> axes) {
     const std::vector<int64_t> list(axes);
@@ -61,23 +64,6 @@ ValueId linear(GraphBuilder &b, ValueId x, ValueId w, ValueId bias) {
 
 TensorType f32(std::initializer_list<int64_t> shape) {
     return {DType::F32, Shape(shape), kCpu};
-}
-
-Graph finish(GraphBuilder &b, std::initializer_list<ValueId> results) {
-    for (const ValueId r : results)
-        b.graph().results.push_back(r);
-    return b.take();
-}
-
-std::vector<HostTensor> random_inputs(const Graph &graph) {
-    std::vector<HostTensor> inputs;
-    uint64_t seed = 1;
-    for (Param p : graph.params) {
-        p.init = InitKind::Random;
-        p.seed = seed++;
-        inputs.push_back(materialize_param(graph, p));
-    }
-    return inputs;
 }
 
 /// Runs fused and each operation alone: equal bits, near the reference; says how many launches the fused one

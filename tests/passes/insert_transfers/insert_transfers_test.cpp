@@ -1,5 +1,7 @@
+#include "ir/graph/graph.h"
 #include "passes/devices/insert_transfers.h"
 
+#include "graph_inputs.h"
 #include "ir/diagnostic.h"
 #include "ir/interpreter/interpreter.h"
 #include "ir/text/text.h"
@@ -18,13 +20,7 @@ namespace lz::passes {
 namespace {
 
 using namespace ir;
-
-std::vector<HostTensor> inputs_of(const Graph &graph) {
-    std::vector<HostTensor> inputs;
-    for (const Param &p : graph.params)
-        inputs.push_back(materialize_param(graph, p));
-    return inputs;
-}
+using test::inputs_of;
 
 test::RandomGraphOptions options_for(uint64_t seed, bool mixed) {
     test::RandomGraphOptions options;

@@ -1,6 +1,8 @@
 /// Kernels hold no extent, stride or scalar: sizes of one class share one. And what they compute, where
 /// random graphs are too small to go.
 
+#include "graph_inputs.h"
+#include "ir/graph/graph.h"
 #include "run_lowered.h"
 #include "tests/support/random_graph.h"
 
@@ -16,28 +18,12 @@ namespace lz {
 namespace {
 
 using namespace ir;
+using test::finish, test::random_inputs;
 
 using Program = std::function<Graph(int64_t, int64_t)>;
 
 TensorType f32(Shape shape) {
     return {DType::F32, shape, kCpu};
-}
-
-Graph finish(GraphBuilder &b, std::initializer_list<ValueId> results) {
-    for (const ValueId r : results)
-        b.graph().results.push_back(r);
-    return b.take();
-}
-
-std::vector<HostTensor> random_inputs(const Graph &graph) {
-    std::vector<HostTensor> inputs;
-    uint64_t seed = 1;
-    for (Param p : graph.params) {
-        p.init = InitKind::Random;
-        p.seed = seed++;
-        inputs.push_back(materialize_param(graph, p));
-    }
-    return inputs;
 }
 
 Graph elementwise(int64_t n, int64_t m) {
