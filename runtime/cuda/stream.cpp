@@ -141,7 +141,10 @@ bool CudaStream::reached(uint64_t tick) {
             const CUresult result = device_.driver().cuEventQuery(event.get());
             if (result == CUDA_ERROR_NOT_READY)
                 return false;
-            device_.check(result, "work on it");
+            // Whatever the error is: nobody knows what of the work is done, and who waits may be another
+            // device's stream, which goes on when this one is lost and not when an error passes.
+            device_.note(result, "work on it");
+            device_.group()->check();
             reached_.store(tick, std::memory_order_release);
         }
     }
@@ -157,8 +160,8 @@ void CudaStream::synchronize(uint64_t tick) {
             continue;
         }
         if (const auto event = still_to_come(tick)) {
-            const Entered entered(device_, "waiting for it");
-            device_.check(device_.driver().cuEventSynchronize(event->get()), "work on it");
+            const Current current(device_.driver(), device_.context());
+            device_.note(device_.driver().cuEventSynchronize(event->get()), "work on it");
         }
     }
 }
