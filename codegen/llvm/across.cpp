@@ -1,7 +1,5 @@
 #include "codegen/llvm/emitter.h"
 
-#include "ir/diagnostic.h"
-
 #include <algorithm>
 #include <bit>
 

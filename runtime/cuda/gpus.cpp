@@ -4,7 +4,22 @@
 #include "runtime/cuda/backend.h"
 #include "runtime/cuda/library/matmul.h"
 
+#include <forward_list>
+#include <mutex>
+
 namespace lz::runtime::cuda {
+
+namespace {
+
+/// The functions of an open driver, as long as the process lives: as the library itself.
+const Driver &keep(const Library &library) {
+    static std::mutex mutex;
+    static auto *const drivers = new std::forward_list<Driver>; // statics' destructors may use GPUs
+    const std::lock_guard lock(mutex);
+    return drivers->emplace_front(library);
+}
+
+} // namespace
 
 Gpus open_gpus(const Search &search, bool graphs) {
     Gpus found;
@@ -15,10 +30,10 @@ Gpus open_gpus(const Search &search, bool graphs) {
     if (!library || !found.nvrtc)
         return found;
     try {
-        const auto *const driver = new Driver(library); // as the library: as long as the process lives
+        const Driver &driver = keep(library);
         prepare_cublaslt(search, library, found.nvrtc);
         std::string none;
-        found.backends = make_cuda_gpus(*driver, {.graphs = graphs}, none);
+        found.backends = make_cuda_gpus(driver, {.graphs = graphs}, none);
         if (found.backends.empty())
             found.availability = none;
     } catch (const ir::Failure &failure) {
