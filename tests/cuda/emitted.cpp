@@ -91,7 +91,7 @@ struct DeviceFrame {
             shift.push_back(planned ? 0
                                     : static_cast<size_t>(run.shift * size_of(l.kernel.buffers[b].dtype)));
             std::vector<std::byte> bytes(shift[b] + outcome.buffers[b].size());
-            std::memcpy(bytes.data() + shift[b], outcome.buffers[b].data(), outcome.buffers[b].size());
+            std::copy_n(outcome.buffers[b].data(), outcome.buffers[b].size(), bytes.data() + shift[b]);
             at.push_back(memory.put(bytes));
             pointers.push_back(reinterpret_cast<void *>(at[b] + shift[b]));
         }
@@ -104,7 +104,7 @@ struct DeviceFrame {
     Outcome take(const DeviceMemory &memory) {
         for (size_t b = 0; b < outcome.buffers.size(); ++b) {
             const auto bytes = memory.get<std::byte>(at[b]);
-            std::memcpy(outcome.buffers[b].data(), bytes.data() + shift[b], outcome.buffers[b].size());
+            std::copy_n(bytes.data() + shift[b], outcome.buffers[b].size(), outcome.buffers[b].data());
         }
         const auto bytes = memory.get<std::byte>(faults);
         std::vector<Fault> found(checks + 1);

@@ -17,7 +17,8 @@ public:
         const uint64_t at = next_;
         auto &bytes = blocks_[at];
         bytes.resize(values.size() * sizeof(T));
-        std::memcpy(bytes.data(), values.data(), bytes.size());
+        if (!values.empty()) // which may have no address
+            std::memcpy(bytes.data(), values.data(), bytes.size());
         next_ += (bytes.size() + 0xffff) / 0x10000 * 0x10000 + 0x10000;
         return at;
     }
@@ -25,7 +26,8 @@ public:
     std::vector<T> get(uint64_t at) const {
         const auto &bytes = blocks_.at(at);
         std::vector<T> values(bytes.size() / sizeof(T));
-        std::memcpy(values.data(), bytes.data(), bytes.size());
+        if (!values.empty())
+            std::memcpy(values.data(), bytes.data(), bytes.size());
         return values;
     }
     bool find(uint64_t address, ptx::Range &range) {
