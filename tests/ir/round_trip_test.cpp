@@ -93,7 +93,8 @@ struct Fields {
         visit(s.label);
     }
     void operator()(double &seconds) {
-        auto bits = static_cast<int64_t>(seconds * 1e9);
+        const double ns = seconds * 1e9; // the ends of the range came from what `visit` tries
+        int64_t bits = ns >= 9.2e18 ? INT64_MAX : ns <= -9.2e18 ? INT64_MIN : static_cast<int64_t>(ns);
         visit(bits);
         seconds = static_cast<double>(bits) * 1e-9;
     }
