@@ -1,0 +1,107 @@
+#include "frontend/autograd/composites.h"
+
+#include "frontend/ops/random.h"
+
+#include <numbers>
+#include <optional>
+
+namespace lz::detail {
+namespace {
+
+constexpr uint32_t X = 1, LOWER = 2, UPPER = 4, OUT = Step::saved_result(0);
+
+/// One formula of g and x, or of g and the result, in f32 for half types.
+template <Value (*formula)(const RuleCall &call, const Value &g, const Value &x), uint32_t kept>
+void elementwise(RuleCall &call) {
+    call.compute_in_f32();
+    call.give(0, formula(call, call.g(), call.saved(kept)));
+}
+
+Value square_slope(const RuleCall &, const Value &g, const Value &x) {
+    return g * (2 * x);
+}
+// 0 at 0, and NaN goes through.
+Value relu_slope(const RuleCall &, const Value &g, const Value &out) {
+    return where(out <= 0, 0, g);
+}
+Value silu_slope(const RuleCall &, const Value &g, const Value &x) {
+    const Value s = sigmoid(x);
+    return g * (s * (1 + x * (1 - s)));
+}
+Value gelu_erf_slope(const RuleCall &, const Value &g, const Value &x) {
+    const Value below = 0.5 * (1 + erf(x * (std::numbers::sqrt2 / 2)));
+    const Value density = exp(-0.5 * (x * x)) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+    return g * (below + x * density);
+}
+Value gelu_tanh_slope(const RuleCall &, const Value &g, const Value &x) {
+    constexpr double kScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi, kCubic = 0.044715;
+    const Value square = x * x;
+    const Value t = tanh((x + square * x * kCubic) * kScale);
+    const Value inner = (1 + square * (3 * kCubic)) * kScale;
+    return g * (0.5 * (1 + t) + 0.5 * (x * ((1 - t * t) * inner)));
+}
+Value softplus_slope(const RuleCall &call, const Value &g, const Value &x) {
+    const Value scaled = x * x.constant(call.number(0));
+    return where(scaled > x.constant(call.number(1)), g, g * sigmoid(scaled));
+}
+Value leaky_relu_slope(const RuleCall &call, const Value &g, const Value &x) {
+    return where(x > 0, g, g * g.constant(call.number(0)));
+}
+
+/// Where x meets a bound both share, and where the bounds cross the upper one wins.
+void clamp(RuleCall &call) {
+    const Value g = call.g(), x = call.operand(0);
+    const auto bound = [&](size_t i) { return cast(call.operand(i), x.type().dtype); };
+    std::optional<Value> low, high;
+    if (call.has(LOWER))
+        low = bound(1);
+    if (call.has(UPPER))
+        high = bound(2);
+    if (call.words()[0] != 0) { // numbers are outside
+        Value inside = low ? x > *low : x < *high;
+        if (low && high)
+            inside = inside && x < *high;
+        call.give(0, where(inside, g, 0));
+        return;
+    }
+    const Value half = g * 0.5;
+    const auto within = [&](const Value &slope) {
+        return low && high ? where(*low > *high, 0, slope) : slope;
+    };
+    if (call.wanted(0)) {
+        Value slope = g;
+        if (low)
+            slope = where(x < *low, 0, where(x == *low, half, slope));
+        if (high)
+            slope = where(x > *high, 0, where(x == *high, half, slope));
+        call.give(0, within(slope));
+    }
+    if (call.wanted(1))
+        call.give(1, within(where(x < *low, g, where(x == *low, half, 0))));
+    if (call.wanted(2)) {
+        const Value slope = where(x > *high, g, where(x == *high, half, 0));
+        call.give(2, low ? where(*low > *high, g, slope) : slope);
+    }
+}
+
+/// The numbers that decided are drawn again, and fused into what reads them.
+void dropout(RuleCall &call) {
+    const Generator::State at{static_cast<uint64_t>(call.words()[0]), static_cast<uint64_t>(call.words()[1])};
+    call.compute_in_f32();
+    const Value g = call.g();
+    call.give(0, Value(dropped(g.tensor(), call.number(2), at, call.loc()), call.loc()));
+}
+
+} // namespace
+
+const CompositeRule kSquareRule{{elementwise<square_slope, X>}, {X}};
+const CompositeRule kReluRule{{elementwise<relu_slope, OUT>}, {OUT}};
+const CompositeRule kSiluRule{{elementwise<silu_slope, X>}, {X}};
+const CompositeRule kGeluErfRule{{elementwise<gelu_erf_slope, X>}, {X}};
+const CompositeRule kGeluTanhRule{{elementwise<gelu_tanh_slope, X>}, {X}};
+const CompositeRule kSoftplusRule{{elementwise<softplus_slope, X>}, {X}};
+const CompositeRule kLeakyReluRule{{elementwise<leaky_relu_slope, X>}, {X}};
+const CompositeRule kClampRule{{clamp}, {X | LOWER | UPPER, X | LOWER | UPPER, X | LOWER | UPPER}};
+const CompositeRule kDropoutRule{{dropout}, {0}};
+
+} // namespace lz::detail

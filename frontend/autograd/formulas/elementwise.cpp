@@ -1,0 +1,35 @@
+#include "frontend/autograd/formulas.h"
+
+#include <optional>
+
+namespace lz::detail {
+namespace {
+
+/// A number that the frontend wrote, as the exponent of `pow(x, 2)` is.
+std::optional<double> literal_value(const Value &x) {
+    Node *n = Access::node(x.tensor());
+    if (n->op == Op::Cast && n->pending())
+        n = n->operand_data()[0];
+    if (n->op != Op::Literal || n->num_structural == 0 || !ir::is_float(n->type.dtype))
+        return std::nullopt;
+    return n->attrs().scalar_as_double(ir::attr::kMakerValue, n->type.dtype);
+}
+
+} // namespace
+
+Value pow_of_base(const Value &g, const Value &x, const Value &y) {
+    if (const auto power = literal_value(y)) {
+        if (*power == 0)
+            return g * 0;
+        if (*power == 1)
+            return g;
+        return g * (*power == 2 ? 2 * x : *power * pow(x, *power - 1));
+    }
+    return where(y == 0, 0, g * (y * pow(x, y - 1)));
+}
+
+Value pow_of_exponent(const Value &g, const Value &x, const Value &y, const Value &out) {
+    return where(x == 0 && y >= 0, 0, g * (out * log(x)));
+}
+
+} // namespace lz::detail

@@ -1,0 +1,286 @@
+// Functions with a backward of the user's own, and checkpoints.
+#include "lazuli/autograd/function.h"
+
+#include "frontend/autograd/attach.h"
+#include "frontend/autograd/backward.h"
+#include "frontend/ops/compose.h"
+#include "lazuli/ops/random.h"
+
+#include <algorithm>
+#include <string>
+
+namespace lz {
+
+using autograd::AutogradContext;
+using autograd::variable_list;
+
+namespace detail {
+
+/// A saved tensor: its value, and the history that it had. A result of the function itself has that of the
+/// step, which is not held: the step holds this.
+struct SavedTensor {
+    Tensor value; ///< without history; undefined if it was
+    StepRef history;
+    uint16_t result = 0;
+    int own_result = -1; ///< which result of the function it is
+};
+
+struct SavedTensors {
+    variable_list given; ///< while forward runs
+    std::vector<SavedTensor> kept;
+    std::vector<const Cell *> without_gradient; ///< results, while forward runs
+    std::vector<bool> wanted;                   ///< arguments, while backward runs
+    Step *step = nullptr;                       ///< likewise
+    bool create_graph = false;
+    bool materialize = true;
+};
+
+struct FunctionAccess {
+    static SavedTensors &saved(AutogradContext &context) { return *context.saved_; }
+};
+
+} // namespace detail
+
+using detail::Access;
+using detail::Cell;
+using detail::FunctionAccess;
+using detail::RuleCall;
+using detail::SavedTensor;
+using detail::SavedTensors;
+using detail::Step;
+using detail::StepRef;
+
+AutogradContext::AutogradContext() : saved_(std::make_unique<SavedTensors>()) {}
+AutogradContext::~AutogradContext() = default;
+
+void AutogradContext::save_for_backward(variable_list tensors) {
+    saved_->given = std::move(tensors);
+}
+
+variable_list AutogradContext::get_saved_variables() const {
+    variable_list out;
+    for (const SavedTensor &one : saved_->kept) {
+        Step *const history = !saved_->create_graph ? nullptr
+                              : one.own_result >= 0 ? saved_->step
+                                                    : one.history.get();
+        if (!one.value.defined())
+            out.emplace_back();
+        else
+            out.push_back(Access::wrap(detail::make_alias(
+                Access::node(one.value), history,
+                one.own_result >= 0 ? static_cast<uint16_t>(one.own_result) : one.result)));
+    }
+    return out;
+}
+
+void AutogradContext::mark_non_differentiable(const variable_list &results) {
+    for (const Tensor &x : results)
+        saved_->without_gradient.push_back(Access::cell(x));
+}
+
+void AutogradContext::set_materialize_grads(bool value) {
+    saved_->materialize = value;
+}
+
+bool AutogradContext::needs_input_grad(size_t argument) const {
+    return argument < saved_->wanted.size() && saved_->wanted[argument];
+}
+
+namespace {
+
+/// What a step of such a function keeps.
+struct Payload {
+    std::shared_ptr<AutogradContext> context;
+    std::function<variable_list(AutogradContext *, variable_list)> backward;
+};
+
+void run_function(RuleCall &call) {
+    const auto &payload = *static_cast<const Payload *>(call.payload());
+    SavedTensors &saved = FunctionAccess::saved(*payload.context);
+    saved.step = &call.step();
+    saved.create_graph = call.create_graph();
+    saved.wanted.clear();
+    for (size_t i = 0; i < call.num_inputs(); ++i)
+        saved.wanted.push_back(call.wanted(i));
+    variable_list grads;
+    for (uint16_t k = 0; k < call.step().num_results; ++k)
+        grads.push_back(saved.materialize || call.gradient(k).defined() ? call.g(k).tensor() : Tensor());
+    const variable_list given = payload.backward(payload.context.get(), std::move(grads));
+    const size_t needed = call.num_inputs();
+    bool fits = given.size() >= needed;
+    for (size_t i = needed; i < given.size(); ++i) // PyTorch lets what is left over be empty
+        fits = fits && !Access::given(given[i]);
+    if (!fits)
+        throw StateError("Function: backward gave " + std::to_string(given.size()) +
+                             " gradients; its forward has " + std::to_string(needed) +
+                             " arguments, and each has one (an empty tensor for what is no tensor)",
+                         call.loc());
+    for (size_t i = 0; i < needed; ++i) {
+        if (!call.wanted(i) || !Access::given(given[i]))
+            continue;
+        const ir::TensorType &type = call.type(i);
+        const ir::TensorType &found = detail::checked_type(given[i], "Function", call.loc());
+        detail::Shape joined;
+        int axis = 0;
+        if (!ir::is_float(found.dtype) || !ir::broadcast_shapes(found.shape, type.shape, joined, axis) ||
+            !(joined == found.shape))
+            throw ShapeError("Function: backward gave " + detail::text(found) +
+                                 " as the gradient of argument " + std::to_string(i) + ", which is " +
+                                 detail::text(type),
+                             call.loc());
+        call.give(i, given[i]);
+    }
+}
+
+const detail::Rule kFunctionRule{run_function};
+
+/// Where errors of the function belong: to the line that made its first result.
+ir::Location line_of(const variable_list &results, Location loc) {
+    if (loc.file)
+        return detail::to_ir(loc);
+    return results.empty() ? ir::Location() : Access::node(results[0])->loc;
+}
+
+void keep(SavedTensors &saved, const variable_list &results) {
+    for (const Tensor &x : std::exchange(saved.given, {})) {
+        SavedTensor one;
+        if (Access::given(x)) {
+            const Cell *const cell = Access::cell(x);
+            one.value = Access::wrap(detail::make_alias(Access::node(x)));
+            const auto own = std::ranges::find_if(results, [&](const Tensor &r) { return r.same_tensor(x); });
+            if (own != results.end()) {
+                one.own_result = static_cast<int>(own - results.begin());
+            } else {
+                one.history = StepRef(cell->history);
+                one.result = cell->result;
+            }
+        }
+        saved.kept.push_back(std::move(one));
+    }
+}
+
+} // namespace
+
+variable_list detail::apply_function(const std::shared_ptr<AutogradContext> &context,
+                                     const variable_list &inputs,
+                                     const std::function<variable_list()> &forward,
+                                     std::function<variable_list(AutogradContext *, variable_list)> backward,
+                                     Location loc) {
+    variable_list results = forward();
+    if (!detail::Recorder::current().grad_mode())
+        return results;
+    SavedTensors &saved = FunctionAccess::saved(*context);
+    for (Tensor &r : results) {
+        detail::checked_type(r, "Function", loc);
+        // An argument that is given back is a tensor of its own.
+        if (std::ranges::any_of(inputs, [&](const Tensor &x) { return x.defined() && r.same_tensor(x); }))
+            r = r.detach(loc);
+    }
+    keep(saved, results);
+    const StepRef made = detail::attach_function(
+        kFunctionRule, line_of(results, loc), results, inputs,
+        [&](const Tensor &r) {
+            return std::ranges::find(saved.without_gradient, Access::cell(r)) == saved.without_gradient.end();
+        },
+        std::make_shared<Payload>(Payload{context, std::move(backward)}));
+    saved.without_gradient.clear();
+    return results;
+}
+
+namespace {
+
+struct Recomputed {
+    std::function<Tensor(const variable_list &)> f;
+    std::vector<SavedTensor> inputs;
+    Generator::State random;
+};
+
+/// Numbers are drawn as they were, and then go on where they stood.
+class DrawnAgain {
+public:
+    explicit DrawnAgain(const Generator::State &at) : now_(default_generator().get_state()) {
+        default_generator().set_state(at);
+    }
+    ~DrawnAgain() { default_generator().set_state(now_); }
+    DrawnAgain(const DrawnAgain &) = delete;
+    DrawnAgain &operator=(const DrawnAgain &) = delete;
+
+private:
+    const Generator::State now_;
+};
+
+void run_checkpoint(RuleCall &call) {
+    const auto &payload = *static_cast<const Recomputed *>(call.payload());
+    variable_list at, wanted;
+    for (size_t i = 0; i < payload.inputs.size(); ++i) {
+        const SavedTensor &one = payload.inputs[i];
+        // With create_graph it is the tensor itself that is differentiated; else a leaf in its place.
+        Tensor x =
+            !one.value.defined() ? Tensor()
+            : call.create_graph() && one.history.get()
+                ? Access::wrap(detail::make_alias(Access::node(one.value), one.history.get(), one.result))
+                : one.value.detach(call.loc());
+        if (call.wanted(i)) {
+            if (!x.requires_grad())
+                x.requires_grad_(true, call.loc());
+            wanted.push_back(x);
+        }
+        at.push_back(std::move(x));
+    }
+    Tensor result;
+    {
+        const detail::GradModeScope on(true);
+        const DrawnAgain numbers(payload.random);
+        result = payload.f(at);
+    }
+    if (!result.requires_grad())
+        return;
+    const Tensor g = call.g().tensor();
+    std::vector<Tensor> gradients = detail::run_backward({&result, 1}, {&g, 1}, wanted,
+                                                         {.retain_graph = call.create_graph(),
+                                                          .create_graph = call.create_graph(),
+                                                          .accumulate = call.accumulates(),
+                                                          .allow_unused = true,
+                                                          .function = "checkpoint"},
+                                                         call.loc());
+    size_t k = 0;
+    for (size_t i = 0; i < call.num_inputs(); ++i)
+        if (call.wanted(i))
+            call.give(i, gradients[k++]);
+}
+
+const detail::Rule kCheckpointRule{run_checkpoint};
+
+} // namespace
+
+Tensor autograd::checkpoint(const std::function<Tensor(const variable_list &)> &f,
+                            const variable_list &inputs, Location loc) {
+    loc = detail::in<"checkpoint">(loc);
+    const auto wants = [](const Tensor &x) { return x.defined() && detail::has_history(x); };
+    if (!detail::Recorder::current().grad_mode() || std::ranges::none_of(inputs, wants))
+        return f(inputs);
+    auto payload = std::make_shared<Recomputed>();
+    payload->f = f;
+    payload->random = default_generator().get_state();
+    for (const Tensor &x : inputs) {
+        SavedTensor one;
+        if (Access::given(x)) {
+            one.value = x.detach(loc);
+            one.history = StepRef(Access::cell(x)->history);
+            one.result = Access::cell(x)->result;
+        }
+        payload->inputs.push_back(std::move(one));
+    }
+    variable_list results;
+    {
+        const detail::GradModeScope off(false);
+        results.push_back(f(inputs));
+    }
+    if (std::ranges::any_of(inputs, [&](const Tensor &x) { return results[0].same_tensor(x); }))
+        results[0] = results[0].detach(loc);
+    detail::attach_function(
+        kCheckpointRule, detail::to_ir(loc), results, inputs, [](const Tensor &) { return true; }, payload);
+    return std::move(results[0]);
+}
+
+} // namespace lz

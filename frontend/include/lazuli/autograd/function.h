@@ -1,0 +1,172 @@
+#pragma once
+/// Functions with a backward of the user's own, as in LibTorch:
+///
+///     struct Clip : lz::autograd::Function<Clip> {
+///         static lz::Tensor forward(lz::autograd::AutogradContext *ctx, lz::Tensor x, double bound) {
+///             ctx->save_for_backward({x});
+///             ctx->saved_data["bound"] = bound;
+///             return x.clamp(-bound, bound);
+///         }
+///         static lz::autograd::variable_list backward(lz::autograd::AutogradContext *ctx,
+///                                                     lz::autograd::variable_list grads) {
+///             return {grads[0], lz::Tensor()}; // one for each argument of forward
+///         }
+///     };
+///     lz::Tensor y = Clip::apply(x, 0.5);
+///
+/// What `forward` records has a history of its own, which the results do not show. So an intermediate that is
+/// saved keeps it, and gradients of gradients are right (*better*: PyTorch loses them silently).
+
+#include "lazuli/export.h"
+#include "lazuli/location.h"
+#include "lazuli/tensor.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace lz::detail {
+struct SavedTensors;
+struct FunctionAccess;
+} // namespace lz::detail
+
+namespace lz::autograd {
+
+/// What `forward` and `backward` take and give.
+using variable_list = std::vector<Tensor>;
+
+/// A number, a text or a tensor that `forward` leaves for `backward`.
+class SavedValue {
+public:
+    /// Nothing.
+    SavedValue() = default;
+    /// One of them.
+    template <class T>
+        requires std::is_arithmetic_v<T>
+    SavedValue(T value) { // NOLINT: converts
+        if constexpr (std::is_same_v<T, bool>)
+            value_ = value;
+        else if constexpr (std::is_floating_point_v<T>)
+            value_ = static_cast<double>(value);
+        else
+            value_ = static_cast<int64_t>(value);
+    }
+    /// A text.
+    SavedValue(std::string value) : value_(std::move(value)) {} // NOLINT: converts
+    /// A text.
+    SavedValue(const char *value) : value_(std::string(value)) {} // NOLINT: converts
+    /// A tensor. A result of the function itself would keep its graph for ever: use save_for_backward.
+    SavedValue(Tensor value) : value_(std::move(value)) {} // NOLINT: converts
+
+    /// What was put in; throws std::bad_variant_access for another kind.
+    int64_t toInt() const { return std::get<int64_t>(value_); }
+    /// What was put in.
+    double toDouble() const { return std::get<double>(value_); }
+    /// What was put in.
+    bool toBool() const { return std::get<bool>(value_); }
+    /// What was put in.
+    const std::string &toStringRef() const { return std::get<std::string>(value_); }
+    /// What was put in.
+    const Tensor &toTensor() const { return std::get<Tensor>(value_); }
+
+private:
+    std::variant<std::monostate, int64_t, double, bool, std::string, Tensor> value_;
+};
+
+/// What `forward` leaves for `backward`.
+class LZ_API AutogradContext {
+public:
+    AutogradContext();
+    ~AutogradContext();
+    AutogradContext(const AutogradContext &) = delete;
+    AutogradContext &operator=(const AutogradContext &) = delete;
+
+    /// Numbers and texts.
+    std::map<std::string, SavedValue> saved_data;
+
+    /// Inputs, results and what lies between; kept until backward has been through.
+    void save_for_backward(variable_list tensors);
+    /// The same tensors, in backward.
+    variable_list get_saved_variables() const;
+    /// Results that have no gradient. Called in forward.
+    void mark_non_differentiable(const variable_list &results);
+    /// Told false, `backward` gets empty tensors for results that no gradient came for, instead of zeros.
+    void set_materialize_grads(bool value);
+    /// Whether the gradient of this argument of `forward` is wanted. Called in backward.
+    bool needs_input_grad(size_t argument) const;
+
+private:
+    friend struct lz::detail::FunctionAccess;
+    std::unique_ptr<lz::detail::SavedTensors> saved_;
+};
+
+} // namespace lz::autograd
+
+namespace lz::detail {
+
+/// Runs forward, and gives its results a history whose rule is `backward`. `inputs`: one for each argument,
+/// undefined where it is no tensor.
+LZ_API std::vector<Tensor>
+apply_function(const std::shared_ptr<autograd::AutogradContext> &context, const std::vector<Tensor> &inputs,
+               const std::function<std::vector<Tensor>()> &forward,
+               std::function<std::vector<Tensor>(autograd::AutogradContext *, std::vector<Tensor>)> backward,
+               Location loc);
+
+template <class T>
+Tensor tensor_or_none(const T &argument) {
+    if constexpr (std::is_convertible_v<const T &, const Tensor &>)
+        return argument;
+    else
+        return {};
+}
+
+} // namespace lz::detail
+
+namespace lz::autograd {
+
+/// Base of a function F that has static members `forward` and `backward`.
+template <class F>
+struct Function {
+    /// What `forward` gives, with a history. Its arguments are tensors and anything else; gradients go to
+    /// tensors. Errors of backward name the line of the first tensor's last operation.
+    template <class... Args>
+    static auto apply(Args &&...args) {
+        return apply_at(Location(), std::forward<Args>(args)...);
+    }
+    /// The same with a place for messages: `Clip::apply_at(lz::Location::current(), x, 0.5)`.
+    template <class... Args>
+    static auto apply_at(Location loc, Args &&...args) {
+        using Result =
+            decltype(F::forward(static_cast<AutogradContext *>(nullptr), std::forward<Args>(args)...));
+        const auto context = std::make_shared<AutogradContext>();
+        const variable_list inputs = {lz::detail::tensor_or_none(args)...};
+        variable_list results = lz::detail::apply_function(
+            context, inputs,
+            [&]() -> variable_list {
+                if constexpr (std::is_same_v<Result, Tensor>)
+                    return {F::forward(context.get(), args...)};
+                else
+                    return F::forward(context.get(), args...);
+            },
+            [](AutogradContext *ctx, variable_list grads) { return F::backward(ctx, std::move(grads)); },
+            loc);
+        if constexpr (std::is_same_v<Result, Tensor>)
+            return std::move(results[0]);
+        else
+            return results;
+    }
+};
+
+/// f(inputs), of which nothing is kept but the inputs: backward records f again. Random numbers are drawn
+/// again, too. f may use parameters beside its inputs, whose gradients come as well, with backward; not with
+/// `grad`.
+LZ_API Tensor checkpoint(const std::function<Tensor(const variable_list &)> &f, const variable_list &inputs,
+                         Location loc = Location::current());
+
+} // namespace lz::autograd
