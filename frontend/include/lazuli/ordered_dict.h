@@ -1,0 +1,124 @@
+#pragma once
+/// Values by name, in the order in which they came: what modules and optimizers are saved as.
+
+#include "lazuli/error.h"
+#include "lazuli/location.h"
+#include "lazuli/tensor.h"
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace lz {
+
+/// A map from names to values that is walked in the order of insertion, as PyTorch's state dicts are:
+///
+///     for (const auto &[name, value] : dict) { ... }
+template <class Value>
+class OrderedDict {
+public:
+    /// What is walked.
+    using Item = std::pair<std::string, Value>;
+
+    OrderedDict() = default;
+    /// In this order. Throws as insert.
+    OrderedDict(std::initializer_list<Item> items, Location loc = Location::current()) {
+        for (const Item &item : items)
+            insert(item.first, item.second, loc);
+    }
+
+    /// At the end. Throws StateError if there is a value of this name.
+    Value &insert(std::string name, Value value, Location loc = Location::current()) {
+        if (!places_.emplace(name, items_.size()).second)
+            throw StateError("OrderedDict: there is a value named \"" + name + "\" already", loc);
+        return items_.emplace_back(std::move(name), std::move(value)).second;
+    }
+    /// In place of the value of this name, or at the end.
+    Value &insert_or_assign(std::string name, Value value) {
+        if (Value *there = find(name))
+            return *there = std::move(value);
+        places_.emplace(name, items_.size());
+        return items_.emplace_back(std::move(name), std::move(value)).second;
+    }
+    /// Takes the value of this name out, if there is one; those behind it move up.
+    bool erase(std::string_view name) {
+        const auto place = places_.find(std::string(name));
+        if (place == places_.end())
+            return false;
+        const size_t at = place->second;
+        places_.erase(place);
+        items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(at));
+        for (auto &[other, index] : places_)
+            index -= index > at ? 1 : 0;
+        return true;
+    }
+
+    /// The value of this name; nullptr where there is none.
+    Value *find(std::string_view name) { return const_cast<Value *>(std::as_const(*this).find(name)); }
+    const Value *find(std::string_view name) const {
+        const auto place = places_.find(std::string(name));
+        return place == places_.end() ? nullptr : &items_[place->second].second;
+    }
+    /// Whether there is a value of this name.
+    bool contains(std::string_view name) const { return find(name) != nullptr; }
+    /// The value of this name. Throws IndexError where there is none.
+    Value &at(std::string_view name, Location loc = Location::current()) {
+        return const_cast<Value &>(std::as_const(*this).at(name, loc));
+    }
+    const Value &at(std::string_view name, Location loc = Location::current()) const {
+        if (const Value *there = find(name))
+            return *there;
+        throw IndexError("OrderedDict: there is no value named \"" + std::string(name) + "\" among " +
+                             std::to_string(size()),
+                         loc);
+    }
+    /// As `at`.
+    Value &operator[](std::string_view name) { return at(name); }
+    /// As `at`.
+    const Value &operator[](std::string_view name) const { return at(name); }
+
+    /// How many values there are.
+    size_t size() const { return items_.size(); }
+    /// Whether there is none.
+    bool empty() const { return items_.empty(); }
+    /// The values with their names, in order.
+    const std::vector<Item> &items() const { return items_; }
+    /// The names, in order.
+    std::vector<std::string> keys() const {
+        std::vector<std::string> names;
+        names.reserve(size());
+        for (const Item &item : items_)
+            names.push_back(item.first);
+        return names;
+    }
+    /// The values, in order.
+    std::vector<Value> values() const {
+        std::vector<Value> all;
+        all.reserve(size());
+        for (const Item &item : items_)
+            all.push_back(item.second);
+        return all;
+    }
+
+    /// The values with their names, in order.
+    auto begin() { return items_.begin(); }
+    /// Their end.
+    auto end() { return items_.end(); }
+    /// The values with their names, in order.
+    auto begin() const { return items_.begin(); }
+    /// Their end.
+    auto end() const { return items_.end(); }
+
+private:
+    std::vector<Item> items_;
+    std::unordered_map<std::string, size_t> places_;
+};
+
+/// Tensors by name: of a module, an optimizer, a file.
+using StateDict = OrderedDict<Tensor>;
+
+} // namespace lz

@@ -1,0 +1,311 @@
+// Modules beside those of PyTorch, which a script stored (inputs/make_pytorch_modules.py): their printed
+// form, the names, order and shapes of their state dicts, results, gradients, and buffers afterwards.
+#include "support.h"
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <tuple>
+
+namespace {
+
+using namespace lz::test;
+using lz::Tensor;
+namespace nn = lz::nn;
+using Inputs = std::vector<Tensor>;
+
+/// A module, and how it is called; several results are flattened and joined.
+struct Made {
+    std::shared_ptr<nn::Module> module;
+    std::function<Tensor(const Inputs &)> call;
+};
+using Maker = std::function<Made()>;
+
+void flatten(const Tensor &t, Inputs &out) {
+    if (t.defined())
+        out.push_back(t);
+}
+template <class... T>
+void flatten(const std::tuple<T...> &results, Inputs &out) {
+    std::apply([&](const auto &...result) { (flatten(result, out), ...); }, results);
+}
+
+template <class T>
+Tensor joined(const T &results) {
+    Inputs all;
+    flatten(results, all);
+    if (all.size() == 1)
+        return all[0];
+    for (Tensor &one : all)
+        one = one.flatten();
+    return lz::cat(all);
+}
+
+/// Of one input, of two, and of three.
+template <class Holder>
+Made one(Holder holder) {
+    return {holder.ptr(), [holder](const Inputs &i) { return joined(holder(i[0])); }};
+}
+template <class Holder>
+Made two(Holder holder) {
+    return {holder.ptr(), [holder](const Inputs &i) { return joined(holder(i[0], i[1])); }};
+}
+template <class Holder>
+Made three(Holder holder) {
+    return {holder.ptr(), [holder](const Inputs &i) { return joined(holder(i[0], i[1], i[2])); }};
+}
+
+template <class Holder>
+Made in_eval_mode(Holder holder) {
+    holder->eval();
+    return one(holder);
+}
+
+/// The modules of the script, by its names.
+const std::map<std::string, Maker> &makers() {
+#define LZ_ONE(name, ...)                                                                                    \
+    {                                                                                                        \
+        #name, [] { return one(nn::__VA_ARGS__); }                                                           \
+    }
+#define LZ_TWO(name, ...)                                                                                    \
+    {                                                                                                        \
+        #name, [] { return two(nn::__VA_ARGS__); }                                                           \
+    }
+#define LZ_THREE(name, ...)                                                                                  \
+    {                                                                                                        \
+        #name, [] { return three(nn::__VA_ARGS__); }                                                         \
+    }
+    static const auto &all = *new std::map<std::string, Maker>{
+        LZ_ONE(linear, Linear(4, 3)),
+        LZ_ONE(linear_without_bias, Linear(4, 3, false)),
+        LZ_TWO(bilinear, Bilinear(2, 3, 4)),
+        LZ_ONE(flatten, Flatten()),
+        LZ_ONE(unflatten, Unflatten(1, lz::Sizes{2, 3})),
+        LZ_ONE(identity, Identity()),
+        LZ_ONE(sequential, Sequential(nn::Linear(4, 3), nn::Tanh(), nn::Linear(3, 2))),
+        LZ_ONE(elu, ELU(1.5)),
+        LZ_ONE(hardshrink, Hardshrink()),
+        LZ_ONE(hardsigmoid, Hardsigmoid()),
+        LZ_ONE(hardtanh, Hardtanh(-1, 3)),
+        LZ_ONE(hardswish, Hardswish()),
+        LZ_ONE(leaky_relu, LeakyReLU(0.1)),
+        LZ_ONE(logsigmoid, LogSigmoid()),
+        LZ_ONE(prelu, PReLU()),
+        LZ_ONE(prelu_channels, PReLU(3, 0.5)),
+        LZ_ONE(relu, ReLU()),
+        LZ_ONE(relu6, ReLU6()),
+        LZ_ONE(selu, SELU()),
+        LZ_ONE(celu, CELU(2.0)),
+        LZ_ONE(gelu, GELU()),
+        LZ_ONE(gelu_tanh, GELU(nn::GELUOptions().approximate("tanh"))),
+        LZ_ONE(sigmoid, Sigmoid()),
+        LZ_ONE(silu, SiLU()),
+        LZ_ONE(mish, Mish()),
+        LZ_ONE(softplus, Softplus(2, 10)),
+        LZ_ONE(softshrink, Softshrink()),
+        LZ_ONE(softsign, Softsign()),
+        LZ_ONE(tanh, Tanh()),
+        LZ_ONE(tanhshrink, Tanhshrink()),
+        LZ_ONE(threshold, Threshold(0.5, -2)),
+        LZ_ONE(glu, GLU()),
+        LZ_ONE(softmin, Softmin(1)),
+        LZ_ONE(softmax, Softmax(1)),
+        LZ_ONE(softmax2d, Softmax2d()),
+        LZ_ONE(log_softmax, LogSoftmax(0)),
+        LZ_ONE(embedding, Embedding(5, 3)),
+        LZ_ONE(embedding_padding, Embedding(nn::EmbeddingOptions(5, 3).padding_idx(-4))),
+        LZ_ONE(embedding_max_norm, Embedding(nn::EmbeddingOptions(5, 3).max_norm(1))),
+        LZ_ONE(embedding_bag, EmbeddingBag(5, 3)),
+        LZ_TWO(embedding_bag_sum,
+               EmbeddingBag(
+                   nn::EmbeddingBagOptions(5, 3).mode(nn::EmbeddingBagMode::Sum).padding_idx(1))),
+        LZ_TWO(embedding_bag_mean, EmbeddingBag(nn::EmbeddingBagOptions(5, 3).padding_idx(1))),
+        LZ_TWO(embedding_bag_max,
+               EmbeddingBag(nn::EmbeddingBagOptions(5, 3).mode(nn::EmbeddingBagMode::Max))),
+        LZ_THREE(embedding_bag_weights,
+                 EmbeddingBag(nn::EmbeddingBagOptions(5, 3).mode(nn::EmbeddingBagMode::Sum))),
+        LZ_ONE(layer_norm, LayerNorm({2, 3})),
+        LZ_ONE(layer_norm_without_bias, LayerNorm(nn::LayerNormOptions({3}).bias(false))),
+        LZ_ONE(rms_norm, RMSNorm(3, 1e-6)),
+        LZ_ONE(rms_norm_default, RMSNorm(3)),
+        LZ_ONE(group_norm, GroupNorm(2, 4)),
+        LZ_ONE(batch_norm, BatchNorm1d(3)),
+        LZ_ONE(batch_norm_length, BatchNorm1d(nn::BatchNorm1dOptions(3).momentum(std::nullopt))),
+        LZ_ONE(batch_norm_2d, BatchNorm2d(nn::BatchNorm2dOptions(3).affine(false))),
+        {"batch_norm_eval", [] { return in_eval_mode(nn::BatchNorm1d(3)); }},
+        {"batch_norm_untracked",
+         [] { return in_eval_mode(nn::BatchNorm2d(nn::BatchNorm2dOptions(3).track_running_stats(false))); }},
+        {"dropout", [] { return in_eval_mode(nn::Dropout(0.3)); }},
+        LZ_ONE(rnn, RNN(3, 2)),
+        LZ_TWO(rnn_relu,
+               RNN(nn::RNNOptions(3, 2).num_layers(2).nonlinearity("relu").bidirectional(true).batch_first(true))),
+        LZ_ONE(gru, GRU(nn::GRUOptions(3, 2).num_layers(2).bidirectional(true))),
+        LZ_TWO(gru_unbatched, GRU(nn::GRUOptions(3, 2).bias(false))),
+        {"lstm",
+         [] {
+             return in_eval_mode(nn::LSTM(nn::LSTMOptions(3, 2).num_layers(2).batch_first(true).dropout(0.5)));
+         }},
+        {"lstm_states",
+         []() -> Made {
+             const nn::LSTM lstm(nn::LSTMOptions(3, 2).bidirectional(true));
+             return {lstm.ptr(),
+                     [lstm](const Inputs &i) { return joined(lstm(i[0], std::make_tuple(i[1], i[2]))); }};
+         }},
+        LZ_TWO(rnn_cell, RNNCell(nn::RNNCellOptions(3, 2).nonlinearity("relu"))),
+        LZ_TWO(gru_cell, GRUCell(3, 2)),
+        LZ_ONE(lstm_cell, LSTMCell(3, 2)),
+        LZ_THREE(attention, MultiheadAttention(4, 2)),
+        {"attention_itself",
+         []() -> Made {
+             const nn::MultiheadAttention attention(
+                 nn::MultiheadAttentionOptions(4, 2).batch_first(true).bias(false));
+             return {attention.ptr(),
+                     [attention](const Inputs &i) { return joined(attention(i[0], i[0], i[0])); }};
+         }},
+        LZ_THREE(attention_extents,
+                 MultiheadAttention(
+                     nn::MultiheadAttentionOptions(4, 2).kdim(3).vdim(5).add_bias_kv(true).add_zero_attn(
+                         true))),
+        {"attention_masks",
+         []() -> Made {
+             const nn::MultiheadAttention attention(nn::MultiheadAttentionOptions(4, 2).add_bias_kv(true));
+             return {attention.ptr(), [attention](const Inputs &i) {
+                         const Tensor padding = lz::tensor({{false, false, true}, {false, false, false}});
+                         return joined(attention(i[0], i[0], i[0], padding, true,
+                                                 lz::ones({3, 3}, {.dtype = lz::boolean}).triu(1), false));
+                     }};
+         }},
+        LZ_THREE(attention_unbatched, MultiheadAttention(4, 2)),
+        LZ_ONE(encoder_layer,
+               TransformerEncoderLayer(nn::TransformerEncoderLayerOptions(4, 2).dim_feedforward(3).dropout(0))),
+        LZ_ONE(encoder_layer_norm_first, TransformerEncoderLayer(nn::TransformerEncoderLayerOptions(4, 2)
+                                                                     .dim_feedforward(3)
+                                                                     .dropout(0)
+                                                                     .activation("gelu")
+                                                                     .batch_first(true)
+                                                                     .norm_first(true))),
+        LZ_ONE(encoder,
+               TransformerEncoder(nn::TransformerEncoderLayer(
+                                      nn::TransformerEncoderLayerOptions(4, 2).dim_feedforward(3).dropout(0)),
+                                  2, nn::LayerNorm({4}))),
+        {"rrelu",
+         [] { return in_eval_mode(nn::RReLU()); }},
+    };
+    return all;
+}
+
+std::vector<double> numbers_of(std::istringstream &line) {
+    std::vector<double> out;
+    for (std::string word; line >> word;)
+        out.push_back(std::stod(word)); // `>>` does not read nan
+    return out;
+}
+
+lz::Sizes sizes_of(const std::string &text) { // [2,3]
+    lz::Sizes out;
+    std::istringstream in(text.substr(1));
+    for (int64_t extent = 0; in >> extent; in.ignore(1))
+        out.push_back(extent);
+    return out;
+}
+
+struct Stored {
+    std::string name, prints;
+    lz::StateDict state;
+    Inputs inputs;
+    Tensor output;
+    std::vector<double> weights;
+    std::vector<std::pair<std::string, std::vector<double>>> gradients, after;
+};
+
+Tensor tensor_of(std::istringstream &line) {
+    std::string sizes;
+    line >> sizes;
+    return lz::tensor<double>(numbers_of(line), sizes_of(sizes), {.device = lz::Device::cpu()});
+}
+
+std::vector<Stored> stored() {
+    std::ifstream file(LAZULI_TEST_DATA "/inputs/pytorch_modules.txt");
+    std::vector<Stored> out;
+    for (std::string text; std::getline(file, text);) {
+        std::istringstream line(text);
+        std::string kind, word;
+        line >> kind;
+        if (kind == "module") {
+            line >> word;
+            out.emplace_back().name = word;
+        } else if (kind == "prints") {
+            std::string rest;
+            std::getline(line >> std::ws, rest);
+            for (size_t at = 0; (at = rest.find("\\n", at)) != std::string::npos;)
+                rest.replace(at, 2, "\n");
+            out.back().prints = rest;
+        } else if (kind == "state") {
+            line >> word;
+            out.back().state.insert(word, tensor_of(line));
+        } else if (kind == "input") {
+            out.back().inputs.push_back(tensor_of(line).to(lz::get_default_device()).requires_grad_());
+        } else if (kind == "integers") {
+            out.back().inputs.push_back(tensor_of(line).to(lz::get_default_device(), lz::i64));
+        } else if (kind == "output") {
+            out.back().output = tensor_of(line);
+        } else if (kind == "weights") {
+            out.back().weights = numbers_of(line);
+        } else {
+            line >> word;
+            (kind == "gradient" ? out.back().gradients : out.back().after)
+                .emplace_back(word, numbers_of(line));
+        }
+    }
+    return out;
+}
+
+void expect_near(const Tensor &found, const std::vector<double> &expected, double tolerance = 1e-11) {
+    const std::vector<double> values = found.to(lz::f64).to_vector<double>();
+    ASSERT_EQ(values.size(), expected.size());
+    for (size_t i = 0; i < values.size(); ++i)
+        EXPECT_NEAR(values[i], expected[i], tolerance * std::max(1.0, std::fabs(expected[i])))
+            << "element " << i;
+}
+
+TEST(Modules, AreThoseOfPyTorch) {
+    const lz::DefaultDTypeGuard doubles(lz::f64);
+    const std::vector<Stored> all = stored();
+    EXPECT_EQ(all.size(), makers().size());
+    ASSERT_GE(all.size(), 73u);
+    for (const Stored &stored : all) {
+        SCOPED_TRACE(stored.name);
+        const auto maker = makers().find(stored.name);
+        ASSERT_NE(maker, makers().end());
+        const Made made = maker->second();
+        EXPECT_EQ(made.module->str(), stored.prints);
+        const lz::StateDict own = made.module->state_dict();
+        ASSERT_EQ(own.keys(), stored.state.keys());
+        for (const auto &[name, value] : stored.state)
+            EXPECT_EQ(own.at(name).sizes(), value.sizes()) << name;
+        made.module->load_state_dict(stored.state);
+        const Tensor result = made.call(stored.inputs);
+        ASSERT_EQ(result.sizes(), stored.output.sizes());
+        const Tensor weights = lz::tensor<double>(stored.weights, result.sizes());
+        if (result.requires_grad())
+            (result * weights).sum().backward();
+        expect_near(result, stored.output.to_vector<double>());
+        const auto parameters = made.module->named_parameters();
+        for (const auto &[name, expected] : stored.gradients) {
+            SCOPED_TRACE("gradient of " + name);
+            const Tensor &of = std::isdigit(name[0]) && name.size() == 1
+                                   ? stored.inputs[static_cast<size_t>(name[0] - '0')]
+                                   : parameters.at(name);
+            ASSERT_TRUE(of.grad().defined());
+            // PyTorch multiplies by the 1/6 of f32 there.
+            expect_near(of.grad(), expected, stored.name == "hardsigmoid" ? 1e-7 : 1e-11);
+        }
+        const auto buffers = made.module->named_buffers();
+        for (const auto &[name, expected] : stored.after)
+            expect_near(buffers.at(name), expected);
+    }
+}
+
+} // namespace

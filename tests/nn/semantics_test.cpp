@@ -1,0 +1,165 @@
+// The rows of semantics.md about modules, on virtual GPUs.
+#include "support.h"
+
+#include <tuple>
+
+namespace {
+
+using namespace lz::test;
+using lz::Device;
+using lz::Tensor;
+namespace nn = lz::nn;
+
+const Device kGpu0 = Device::cuda(0), kGpu1 = Device::cuda(1);
+
+struct Net : nn::Module {
+    nn::Linear fc1{register_module("fc1", nn::Linear(8, 16))};
+    nn::BatchNorm1d norm{register_module("norm", nn::BatchNorm1d(16))};
+    nn::Linear fc2{register_module("fc2", nn::Linear(16, 4))};
+    Tensor forward(const Tensor &x) { return fc2(lz::tanh(norm(fc1(x)))); }
+};
+
+/// One step of gradient descent; the loss before it.
+double train(nn::Module &net, const Tensor &loss) {
+    net.zero_grad();
+    loss.backward();
+    const lz::NoGradGuard no_grad;
+    for (Tensor &parameter : net.parameters())
+        parameter.sub_(parameter.grad() * 0.1);
+    return loss.item<double>();
+}
+
+TEST(Semantics, S60_one_source_runs_on_both) {
+    std::vector<double> losses;
+    for (const bool disable_cuda : {true, false}) {
+        const Device device = lz::cuda::is_available() && !disable_cuda ? Device("cuda") : Device("cpu");
+        lz::manual_seed(1);
+        Net net;
+        net.to(device);
+        const Tensor x = lz::randn({32, 8}, {.device = device});
+        const Tensor y = lz::randn({32, 4}, {.device = device});
+        EXPECT_EQ(net.forward(x).device().type(), device.type());
+        for (int step = 0; step < 3; ++step)
+            losses.push_back(train(net, lz::mse_loss(net.forward(x), y)));
+    }
+    ASSERT_EQ(losses.size(), 6u);
+    for (size_t i = 0; i < 3; ++i)
+        EXPECT_EQ(losses[i], losses[i + 3]); // to the bit, S29
+    EXPECT_LT(losses[2], losses[0]);
+}
+
+TEST(Semantics, S71_to_moves_everything_in_place_and_returns_the_module) {
+    Net net;
+    const Tensor weight = net.fc1->weight, mean = net.norm->running_mean;
+    const Tensor x = lz::randn({8, 8});
+    net.forward(x).sum().backward();
+    const std::vector<float> values = floats(weight), gradient = floats(weight.grad());
+    EXPECT_EQ(&net.cuda(), &net);
+    for (const auto &[name, parameter] : net.named_parameters()) {
+        EXPECT_EQ(parameter.device(), kGpu0) << name;
+        EXPECT_EQ(parameter.grad().device(), kGpu0) << name;
+        EXPECT_TRUE(parameter.requires_grad() && parameter.is_leaf()) << name;
+    }
+    for (const auto &[name, buffer] : net.named_buffers())
+        EXPECT_EQ(buffer.device(), kGpu0) << name;
+    EXPECT_EQ(weight.device(), kGpu0); // whoever had a handle
+    EXPECT_EQ(mean.device(), kGpu0);
+    EXPECT_EQ(floats(weight), values);
+    EXPECT_EQ(floats(weight.grad()), gradient);
+    EXPECT_EQ(net.forward(x.cuda()).device(), kGpu0);
+    EXPECT_EQ(&net.to("cuda:1", lz::f64), &net);
+    EXPECT_EQ(net.fc2->bias.device(), kGpu1);
+    EXPECT_EQ(weight.dtype(), lz::f64);
+    EXPECT_EQ(net.norm->num_batches_tracked.dtype(), lz::i64);
+    net.cpu();
+    EXPECT_EQ(net.fc2->bias.device(), Device::cpu());
+    // A device that is not there: nothing has moved.
+    EXPECT_TRUE(caught<lz::DeviceError>([&] { net.to("cuda:7"); }).has("cuda:7"));
+    EXPECT_EQ(weight.device(), Device::cpu());
+    EXPECT_TRUE(caught<lz::DeviceError>([&] { net.cuda("cpu"); }).has("cpu is no GPU"));
+}
+
+TEST(Semantics, S71_a_state_dict_of_a_gpu_loads_on_the_cpu_and_back) {
+    Net on_gpu, on_cpu;
+    on_gpu.to(kGpu1);
+    on_cpu.load_state_dict(on_gpu.state_dict());
+    EXPECT_EQ(on_cpu.fc1->weight.device(), Device::cpu());
+    EXPECT_EQ(floats(on_cpu.fc1->weight), floats(on_gpu.fc1->weight));
+    on_gpu.load_state_dict(on_cpu.state_dict());
+    EXPECT_EQ(on_gpu.fc1->weight.device(), kGpu1);
+}
+
+TEST(Semantics, S71_a_module_on_another_device_than_its_input_is_rejected) {
+    Net net;
+    net.cuda();
+    const uint32_t line = __LINE__ + 1;
+    const Caught error = caught<lz::DeviceError>([&] { net.fc1(lz::ones({2, 8})).eval(); });
+    EXPECT_TRUE(error.has("cuda:0") && error.has("cpu")) << error.what;
+    EXPECT_EQ(error.line, line);
+}
+
+TEST(Semantics, S72_layers_give_the_same_on_every_device) {
+    const auto expect_same = [](auto holder, const Tensor &x) {
+        SCOPED_TRACE(holder->name());
+        holder->eval();
+        const auto first = [](const auto &result) -> Tensor {
+            if constexpr (requires { std::get<0>(result); })
+                return std::get<0>(result);
+            else
+                return result;
+        };
+        const Tensor here = first(holder(x));
+        holder->to(kGpu1);
+        const Tensor there = first(holder(x.to(kGpu1)));
+        EXPECT_EQ(there.device(), kGpu1);
+        EXPECT_TRUE(here.allclose(there.cpu(), 1e-5, 1e-6));
+    };
+    const Tensor x = lz::randn({2, 4, 8});
+    expect_same(nn::Linear(8, 8), x);
+    expect_same(nn::Embedding(5, 3), lz::tensor({1, 4, 0}));
+    expect_same(nn::BatchNorm1d(4), x);
+    expect_same(nn::LayerNorm(8), x);
+    expect_same(nn::RMSNorm(8), x);
+    expect_same(nn::GroupNorm(2, 4), x);
+    expect_same(nn::Dropout(), x);
+    expect_same(nn::GRU(8, 3), x);
+    expect_same(nn::LSTM(8, 3), x);
+    expect_same(nn::TransformerEncoderLayer(nn::TransformerEncoderLayerOptions(8, 2).dim_feedforward(16)), x);
+    expect_same(nn::Sequential(nn::Flatten(), nn::Linear(32, 2), nn::ReLU()), x);
+    // A mask is built where the queries are.
+    nn::MultiheadAttention attention(8, 2);
+    attention->to(kGpu1);
+    const Tensor q = x.to(kGpu1);
+    EXPECT_EQ(std::get<0>(attention(q, q, q, Tensor(), true, Tensor(), true, true)).device(), kGpu1);
+}
+
+/// Two parts, each of which has its GPU for itself.
+struct VeryBig : nn::Module {
+    nn::Sequential first{register_module("first", nn::Sequential(nn::Linear(8, 32), nn::Tanh()))};
+    nn::Linear second{register_module("second", nn::Linear(32, 4))};
+    VeryBig(const Device &a, const Device &b) : a(a), b(b) {
+        first->to(a);
+        second->to(b);
+    }
+    Tensor forward(const Tensor &x) { return second(first(x.to(a)).to(b)); }
+    Device a, b;
+};
+
+TEST(Semantics, S74_a_module_on_two_gpus_trains) {
+    std::vector<std::vector<double>> losses;
+    for (const auto &[a, b] : {std::pair(kGpu0, kGpu1), std::pair(Device::cpu(), Device::cpu())}) {
+        lz::manual_seed(2);
+        VeryBig net(a, b);
+        const Tensor x = lz::randn({16, 8}), y = lz::randn({16, 4}).to(b);
+        losses.emplace_back();
+        for (int step = 0; step < 5; ++step)
+            losses.back().push_back(train(net, lz::mse_loss(net.forward(x), y)));
+        EXPECT_EQ(net.first->parameters()[0].grad().device(), a);
+        EXPECT_EQ(net.second->weight.grad().device(), b);
+        EXPECT_EQ(net.second->weight.device(), b);
+    }
+    EXPECT_LT(losses[0].back(), losses[0].front());
+    EXPECT_EQ(losses[0], losses[1]); // to the bit, S29
+}
+
+} // namespace
