@@ -1,6 +1,7 @@
 // libFuzzer: the parser of Graph IR takes any bytes. What it accepts is a verified graph that prints and
 // reads back.
 #include "ir/diagnostic.h"
+#include "ir/graph/verify.h"
 #include "ir/text/text.h"
 
 #include <cstdint>

@@ -2,6 +2,8 @@
 // reads back.
 #include "ir/diagnostic.h"
 #include "ir/kernel/kernel.h"
+#include "ir/kernel/key.h"
+#include "ir/kernel/verify.h"
 #include "ir/text/text.h"
 
 #include <cstdint>

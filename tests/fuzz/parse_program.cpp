@@ -2,6 +2,7 @@
 // reads back.
 #include "ir/diagnostic.h"
 #include "ir/program/program.h"
+#include "ir/program/verify.h"
 #include "ir/text/text.h"
 
 #include <cstdint>

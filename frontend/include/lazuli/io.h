@@ -1,0 +1,85 @@
+#pragma once
+/// Files of tensors: what `save` writes and `load` reads. The functions of each format are in io/.
+
+#include "lazuli/export.h"
+#include "lazuli/location.h"
+#include "lazuli/options.h"
+#include "lazuli/ordered_dict.h"
+
+#include <concepts>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace lz {
+
+/// How a file is read.
+struct LoadOptions {
+    /// Where the tensors go; the CPU unless given, whatever device they were saved from.
+    OptionalDevice device = std::nullopt;
+    /// Tensors on the CPU are the file's own pages, read when they are first used: loading copies nothing.
+    /// The file may be replaced or removed meanwhile (`save` replaces), but must not be cut short or written
+    /// to in place. false: the file is read into memory at once.
+    bool memory_map = true;
+    /// The most that packed files (.npz) and views (.pt) may become in memory; 0: what the host has free.
+    /// More is an IoError, before memory is taken.
+    int64_t max_unpacked_bytes = 0;
+};
+
+/// How a file is written.
+struct SaveOptions {
+    /// Text beside the tensors: safetensors only.
+    std::map<std::string, std::string> metadata = {};
+    /// Above so many bytes of tensors: several files `x-00001-of-00003.safetensors`, and
+    /// `x.safetensors.index.json`, which is what is loaded. 0: one file.
+    int64_t max_shard_bytes = 0;
+    /// Deflates: .npz only.
+    bool compress = false;
+};
+
+/// Writes the tensors, from any device, in the format that the path ends with: `.safetensors`, `.npz`, or
+/// `.npy` for a dictionary of one tensor. Computes them first. The file is written beside and renamed when
+/// all of it is on the disk: whatever fails, a file that was there stays as it was. Throws IoError where a
+/// file cannot be written or the format does not have a dtype or name, and StateError for an undefined
+/// tensor.
+LZ_API void save(const StateDict &tensors, const std::string &path, const SaveOptions &options = {},
+                 Location loc = Location::current());
+/// One tensor: named "tensor" in formats that have names.
+LZ_API void save(const Tensor &tensor, const std::string &path, const SaveOptions &options = {},
+                 Location loc = Location::current());
+
+/// Reads all tensors of a file, whose format is found by its first bytes: safetensors, an index of several
+/// such files (`.index.json`), `.npz`, `.npy` (its tensor is named "tensor"), or a state dict that PyTorch
+/// saved (`.pt`; nested names are joined by dots). On return all of it is there, on the device asked for.
+/// Throws IoError, which names the file and what is wrong with it, for a file that cannot be read, is damaged
+/// or says what cannot be true, and for dtypes that there are not here.
+[[nodiscard]] LZ_API StateDict load(const std::string &path, const LoadOptions &options = {},
+                                    Location loc = Location::current());
+/// The tensor of a file that has one. Throws IoError for a file with more or none, otherwise as `load`.
+[[nodiscard]] LZ_API Tensor load_tensor(const std::string &path, const LoadOptions &options = {},
+                                        Location loc = Location::current());
+
+/// Modules, optimizers, and what else has `state_dict()`.
+template <class T>
+concept HasStateDict = requires(const T &x) {
+    { x.state_dict() } -> std::convertible_to<StateDict>;
+};
+/// The same with `load_state_dict(dict)`.
+template <class T>
+concept LoadsStateDict = requires(T &x, const StateDict &dict) { x.load_state_dict(dict); };
+
+/// Saves what `state_dict()` gives.
+template <HasStateDict T>
+void save(const T &from, const std::string &path, const SaveOptions &options = {},
+          Location loc = Location::current()) {
+    save(static_cast<const StateDict &>(from.state_dict()), path, options, loc);
+}
+/// Gives `load_state_dict` what is in the file.
+template <LoadsStateDict T>
+void load(T &into, const std::string &path, const LoadOptions &options = {},
+          Location loc = Location::current()) {
+    into.load_state_dict(load(path, options, loc));
+}
+
+} // namespace lz
