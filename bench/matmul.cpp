@@ -175,6 +175,30 @@ BENCHMARK(matmul_f32)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
+/// What it costs that products have one order on every device (LAZULI_REPRODUCIBLE=1): ours so, beside ours.
+/// Arguments: m, k, n.
+void matmul_reproducible(benchmark::State &state) {
+    const int64_t m = state.range(0), k = state.range(1), n = state.range(2);
+    const Tensor a = random(m, k), b = random(k, n);
+    const auto product = [&](bool reproducible) {
+        lz::set_reproducible(reproducible);
+        lz::matmul(a, b).eval();
+    };
+    const bool before = lz::is_reproducible();
+    product(true);
+    compete(state, {{"reproducible", [&] { product(true); }}, {"lazuli", [&] { product(false); }}},
+            2.0 * static_cast<double>(m * n * k));
+    lz::set_reproducible(before);
+}
+BENCHMARK(matmul_reproducible)
+    ->Args({256, 256, 256})
+    ->Args({1024, 1024, 1024})
+    ->Args({4096, 4096, 1})
+    ->Args({1, 4096, 4096})
+    ->Iterations(kBursts)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+
 void matmul_bf16(benchmark::State &state) {
     const int64_t size = state.range(0);
     const Tensor a = random(size, size, lz::bf16), b = random(size, size, lz::bf16);

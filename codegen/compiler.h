@@ -8,6 +8,7 @@
 #include "ir/kernel/kernel.h"
 #include "ir/target.h"
 #include "runtime/api/backend.h"
+#include "runtime/api/kernel_source.h"
 
 #include <memory>
 #include <string>
@@ -32,6 +33,9 @@ public:
     /// Code of a verified kernel without Math instructions (`expand_math` has run). Throws Failure(Compile)
     /// for a kernel or a target that it cannot do.
     virtual ir::CompiledKernel compile(const ir::Kernel &kernel) const = 0;
+    /// Code of kernels that were written by hand, a phase for each entry, whose launches are not described.
+    /// Throws Failure(Compile): here for every one, since only a compiler for CUDA devices reads CUDA C++.
+    virtual ir::CompiledKernel compile_source(const runtime::KernelSource &source) const;
     /// Endings of the names of files that hold CompiledKernel::text and ::assembly.
     struct FileEndings {
         std::string_view text, assembly;

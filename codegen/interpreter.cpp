@@ -2,6 +2,7 @@
 
 #include "ir/diagnostic.h"
 #include "ir/interpreter/kernel.h"
+#include "ir/kernel/verify.h"
 #include "ir/text/text.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,8 @@
 #pragma once
-/// Kernels that are wanted when LLVM is gone. Much of what LLVM needs are statics that it makes when it first
-/// uses them, and those are destroyed at exit before every object that the user made earlier; whose
-/// destructor may still compute something new (S68). The interpreter runs that.
+/// Kernels that are wanted when LLVM or NVRTC is gone. Much of what these need are statics that they make
+/// when they first use them, and those are destroyed at exit before every object that the user made earlier;
+/// whose destructor may still compute something new (S68). In place of LLVM the interpreter runs that; of
+/// NVRTC it is told.
 
 namespace lz::codegen {
 
@@ -9,5 +10,9 @@ namespace lz::codegen {
 /// will be gone at exit before that.
 void note_llvm_use();
 bool llvm_is_gone();
+
+/// The same for NVRTC.
+void note_nvrtc_use();
+bool nvrtc_is_gone();
 
 } // namespace lz::codegen

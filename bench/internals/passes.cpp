@@ -1,7 +1,7 @@
 // What the passes cost, without code generation: a training-like graph of 1,000 to 100,000 nodes, pass by
 // pass and all together. Contract: 50 ms for 10,000 nodes, and 100,000 nodes at most 12 times that; on four
 // GPUs 100 ms, verify_schedule included.
-#include "ir/graph/graph.h"
+#include "ir/graph/builder.h"
 #include "ir/target.h"
 #include "passes/pipeline.h"
 #include "passes/verify/verify_schedule.h"

@@ -4,6 +4,8 @@
 #include "codegen/interpreter.h"
 #include "codegen/process_end.h"
 #include "ir/diagnostic.h"
+#include "ir/kernel/key.h"
+#include "ir/math/expand.h"
 #include "runtime/api/parallel.h"
 
 #include <fmt/format.h>
@@ -153,8 +155,16 @@ struct KernelCache::Impl {
     using Entries = std::unordered_map<std::string, Entry>;
 
     using CalledThis = std::function<std::string()>;
+    /// What is looked up by its text, and how it is made when it is not there.
+    struct Wanted {
+        std::string text; ///< of the kernel or the source; no two kinds have equal ones
+        const Compiler *compiler;
+        runtime::Backend *backend;
+        std::function<ir::CompiledKernel(const Compiler &)> compile;
+    };
     CachedKernelPtr get(const KernelRequest &request, const CalledThis &called);
-    CachedKernelPtr make(const KernelRequest &request, std::string_view key, const std::string &called);
+    CachedKernelPtr get(const Wanted &wanted, const CalledThis &called);
+    CachedKernelPtr make(const Wanted &wanted, std::string_view key, const std::string &called);
     std::vector<Entries::node_type> forget_oldest();
 
     const KernelCacheOptions options;
@@ -169,9 +179,19 @@ struct KernelCache::Impl {
 };
 
 CachedKernelPtr KernelCache::Impl::get(const KernelRequest &request, const CalledThis &called) {
-    std::string key = ir::cache_key(*request.kernel) + '\n' + request.compiler->key();
+    return get({ir::cache_key(*request.kernel), request.compiler, request.backend,
+                [&](const Compiler &compiler) {
+                    ir::Kernel expanded = *request.kernel;
+                    ir::expand_math(expanded);
+                    return compiler.compile(expanded);
+                }},
+               called);
+}
+
+CachedKernelPtr KernelCache::Impl::get(const Wanted &wanted, const CalledThis &called) {
+    std::string key = wanted.text + '\n' + wanted.compiler->key();
     const size_t on_disk = key.size();
-    key += '\n' + request.backend->module_key();
+    key += '\n' + wanted.backend->module_key();
     std::unique_lock lock(mutex);
     for (;;) {
         const auto [it, inserted] = entries.try_emplace(key);
@@ -187,7 +207,7 @@ CachedKernelPtr KernelCache::Impl::get(const KernelRequest &request, const Calle
     lock.unlock();
     CachedKernelPtr loaded;
     try {
-        loaded = make(request, std::string_view(key).substr(0, on_disk), called());
+        loaded = make(wanted, std::string_view(key).substr(0, on_disk), called());
     } catch (...) {
         lock.lock();
         entries.erase(key); // whoever waits tries by itself
@@ -224,13 +244,13 @@ std::vector<KernelCache::Impl::Entries::node_type> KernelCache::Impl::forget_old
     return forgotten;
 }
 
-CachedKernelPtr KernelCache::Impl::make(const KernelRequest &request, std::string_view key,
+CachedKernelPtr KernelCache::Impl::make(const Wanted &wanted, std::string_view key,
                                         const std::string &called) {
-    const bool late = request.compiler->needs_llvm() && llvm_is_gone();
-    const Compiler &compiler = late ? *interpreter : *request.compiler;
+    const bool late = wanted.compiler->needs_llvm() && llvm_is_gone();
+    const Compiler &compiler = late ? *interpreter : *wanted.compiler;
     const auto key_bytes = std::as_bytes(std::span(key));
     const auto loads = [&](const ir::CompiledKernel &kernel) {
-        CachedKernelPtr loaded = load(*request.backend, kernel);
+        CachedKernelPtr loaded = load(*wanted.backend, kernel);
         if (compiler.needs_llvm())
             note_llvm_use();
         return loaded;
@@ -247,9 +267,7 @@ CachedKernelPtr KernelCache::Impl::make(const KernelRequest &request, std::strin
                                             failure.message()));
             }
         }
-    ir::Kernel expanded = *request.kernel;
-    ir::expand_math(expanded);
-    ir::CompiledKernel result = compiler.compile(expanded);
+    ir::CompiledKernel result = wanted.compile(compiler);
     result.name = called;
     if (!late) {
         ++compiled;
@@ -290,6 +308,17 @@ std::vector<CachedKernelPtr> KernelCache::get_all(std::span<const KernelRequest>
         if (failure)
             std::rethrow_exception(failure);
     return loaded;
+}
+
+CachedKernelPtr KernelCache::get_source(const runtime::KernelSource &source, const Compiler &compiler,
+                                        runtime::Backend &backend) {
+    std::string text = "source\n";
+    for (const std::string &entry : source.entries)
+        text += entry + ' ';
+    text += fmt::format("{} {}\n{}", source.uses_prelude, source.shared_bytes, source.text);
+    return impl_->get(
+        {std::move(text), &compiler, &backend, [&](const Compiler &by) { return by.compile_source(source); }},
+        [&] { return source.name; });
 }
 
 KernelCacheStats KernelCache::stats() const {

@@ -76,6 +76,10 @@ public:
     /// first of those that could not be made. `called` is asked from several threads.
     std::vector<CachedKernelPtr> get_all(std::span<const KernelRequest> requests, const Called &called = {});
 
+    /// Code of kernels that were written by hand: looked up by their text. Throws Failure(Compile).
+    CachedKernelPtr get_source(const runtime::KernelSource &source, const Compiler &compiler,
+                               runtime::Backend &backend);
+
     KernelCacheStats stats() const;
     /// Kernels in memory.
     size_t size() const;

@@ -1,12 +1,13 @@
 #include "codegen/cuda/compiler.h"
 
+#include "codegen/cuda/prelude.h"
 #include "codegen/cuda/source.h"
+#include "codegen/cuda/unit.h"
 #include "ir/diagnostic.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -19,10 +20,10 @@ public:
     CudaCompiler(const Nvrtc &nvrtc, int sm, const CompileOptions &options, CudaCode code)
         : nvrtc_(nvrtc), options_(options) {
         int major = 0, minor = 0, count = 0;
-        check(nvrtc_.version(&major, &minor), "its version");
-        check(nvrtc_.num_archs(&count), "its architectures");
+        check_nvrtc(nvrtc_, nvrtc_.version(&major, &minor), "its version");
+        check_nvrtc(nvrtc_, nvrtc_.num_archs(&count), "its architectures");
         std::vector<int> archs(static_cast<size_t>(count));
-        check(nvrtc_.archs(archs.data()), "its architectures");
+        check_nvrtc(nvrtc_, nvrtc_.archs(archs.data()), "its architectures");
         // A device runs what was made for an older one of its generation; newer ones finish PTX of any.
         const auto known = std::ranges::find(archs, sm);
         is_cubin_ = code == CudaCode::Fitting && known != archs.end();
@@ -47,71 +48,30 @@ public:
         ir::CompiledKernel compiled;
         compiled.name = kernel.name;
         compiled.phases = std::move(source.phases);
-        compiled.format = is_cubin_ ? ir::CodeFormat::Cubin : ir::CodeFormat::Ptx;
-        const Unit unit(*this, kernel, source.text);
-        compiled.object =
-            is_cubin_ ? unit.get(nvrtc_.cubin_size, nvrtc_.cubin) : unit.get(nvrtc_.ptx_size, nvrtc_.ptx);
-        if (options_.want_assembly) {
-            const auto ptx = unit.get(nvrtc_.ptx_size, nvrtc_.ptx);
-            compiled.assembly.assign(reinterpret_cast<const char *>(ptx.data()), ptx.size());
-            compiled.assembly.resize(std::strlen(compiled.assembly.c_str()));
-        }
-        if (options_.want_text)
-            compiled.text = std::move(source.text);
+        fill(compiled, std::move(source.text));
+        return compiled;
+    }
+
+    ir::CompiledKernel compile_source(const runtime::KernelSource &source) const override {
+        ir::CompiledKernel compiled;
+        compiled.name = source.name;
+        for (const std::string &entry : source.entries)
+            compiled.phases.emplace_back(
+                ir::CompiledPhase{.symbol = entry, .shared_bytes = source.shared_bytes});
+        fill(compiled, (source.uses_prelude ? cuda::prelude_for(source.text) : "") + source.text);
         return compiled;
     }
 
 private:
-    /// A source that NVRTC compiles, and what comes of it.
-    class Unit {
-    public:
-        Unit(const CudaCompiler &by, const ir::Kernel &kernel, const std::string &text)
-            : n_(by.nvrtc_), by_(by) {
-            by.check(n_.create(&program_, text.c_str(), "kernel.cu", 0, nullptr, nullptr), "a program");
-            const char *const options[] = {by.architecture_.c_str(), "--minimal", "--fmad=false"};
-            const int error = n_.compile(program_, static_cast<int>(std::size(options)), options);
-            if (error == 0)
-                return;
-            const std::string log = text_of_log();
-            n_.destroy(&program_);
-            throw ir::Failure(ir::ErrorKind::Compile,
-                              fmt::format("NVRTC could not compile kernel {} ({}):\n{}\n{}", kernel.name,
-                                          n_.error(error), log, text));
-        }
-        ~Unit() { n_.destroy(&program_); }
-        Unit(const Unit &) = delete;
-        Unit &operator=(const Unit &) = delete;
-
-        std::vector<std::byte> get(int (*size_of)(Nvrtc::Program, size_t *),
-                                   int (*read)(Nvrtc::Program, char *)) const {
-            size_t size = 0;
-            by_.check(size_of(program_, &size), "code");
-            std::vector<std::byte> bytes(size);
-            by_.check(read(program_, reinterpret_cast<char *>(bytes.data())), "code");
-            return bytes;
-        }
-
-    private:
-        std::string text_of_log() const {
-            size_t size = 0;
-            if (n_.log_size(program_, &size) != 0)
-                return "";
-            std::string log(size, '\0');
-            if (n_.log(program_, log.data()) != 0)
-                return "";
-            log.resize(std::strlen(log.c_str()));
-            return log;
-        }
-
-        const Nvrtc &n_;
-        const CudaCompiler &by_;
-        Nvrtc::Program program_ = nullptr;
-    };
-
-    void check(int error, std::string_view what) const {
-        if (error != 0)
-            throw ir::Failure(ir::ErrorKind::Compile,
-                              fmt::format("NVRTC did not give {}: {}.", what, nvrtc_.error(error)));
+    /// With what NVRTC makes of the text, whose entries are there already.
+    void fill(ir::CompiledKernel &compiled, std::string text) const {
+        compiled.format = is_cubin_ ? ir::CodeFormat::Cubin : ir::CodeFormat::Ptx;
+        const cuda::Unit unit(nvrtc_, compiled.name, text, architecture_);
+        compiled.object = is_cubin_ ? unit.cubin() : unit.ptx();
+        if (options_.want_assembly)
+            compiled.assembly = unit.ptx_text();
+        if (options_.want_text)
+            compiled.text = std::move(text);
     }
 
     const Nvrtc nvrtc_;

@@ -275,8 +275,13 @@ std::string PhaseEmitter::reduce_identity(const Reduction &r) const {
 }
 
 std::string PhaseEmitter::reduce_element(const Reduction &r) {
-    return r.index == kNoValue ? value(r.value)
-                               : fmt::format("{}{{{}, {}}}", reduce_type(r), value(r.value), value(r.index));
+    const std::string x = value(r.value);
+    if (r.index != kNoValue)
+        return fmt::format("{}{{{}, {}}}", reduce_type(r), x, value(r.index));
+    // Literals and indices are of type int, and a Sum takes two of one type.
+    const bool same = value_type(r.value) == c_type(r.dtype) &&
+                      (is_float(r.dtype) || kernel_.instrs[r.value].op != KOp::Const);
+    return same ? x : fmt::format("({}){}", c_type(r.dtype), x);
 }
 
 } // namespace lz::codegen::cuda

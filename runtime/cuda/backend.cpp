@@ -20,10 +20,20 @@ constexpr int kOldestMajor = 8;
 constexpr ir::LibraryRule kDot = {"dot", [](std::span<const int64_t>, const ir::DeviceInfo &device) {
                                       return matmul_workspace_bytes(device);
                                   }};
-/// Joins are kernels; what else there is no function for runs on the host.
+/// What the user registered for CUDA devices: it has no scratch.
+constexpr ir::LibraryRule kUserCall = {ir::kCallPrefix, nullptr};
+const ir::CudaCall *find_user_call(std::string_view symbol) {
+    return symbol.starts_with(ir::kCallPrefix) ? ir::find_cuda_call(symbol.substr(ir::kCallPrefix.size()))
+                                               : nullptr;
+}
+/// Joins are emitted kernels; what else there is no function for runs on the host.
 const ir::LibraryRule *find_rule(std::string_view symbol) {
     if (symbol == kDot.symbol)
         return has_cublaslt() ? &kDot : nullptr;
+    if (const CudaFunction *const found = find_cuda_function(symbol))
+        return found;
+    if (find_user_call(symbol))
+        return &kUserCall;
     return symbol == "concat" ? nullptr : cpu_library().find(symbol);
 }
 constexpr ir::LibraryRules kRules = {"cuda", find_rule};
@@ -80,7 +90,8 @@ CudaBackend::CudaBackend(const Driver &driver, int ordinal, int index, CudaOptio
               return device_.allocate_pinned(bytes);
           },
           [this](void *memory) { device_.free_pinned(memory); }),
-      clock_(device_), pinned_(device_, options.unused_pinned_bytes) {}
+      clock_(device_), pinned_(device_, options.unused_pinned_bytes),
+      kernels_(device_, *this, options.load_source) {}
 
 CudaBackend::~CudaBackend() {
     if (in_forked_child())
@@ -302,6 +313,10 @@ const ir::LibraryRules &CudaBackend::library() const {
 }
 
 LibraryFn CudaBackend::find_library(std::string_view symbol) const {
+    if (const CudaFunction *const found = find_cuda_function(symbol))
+        return found->bind(kernels_);
+    if (const ir::CudaCall *const call = find_user_call(symbol))
+        return kernels_.bind(*call);
     if (symbol != kDot.symbol)
         return symbol == "concat" ? LibraryFn() : find_cpu_function(symbol).on_host();
     if (!has_cublaslt())

@@ -5,6 +5,7 @@
 #include "runtime/api/backend.h"
 #include "runtime/cuda/clock.h"
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/library/kernels.h"
 #include "runtime/cuda/library/matmul.h"
 #include "runtime/cuda/module.h"
 #include "runtime/cuda/pinned/blocks.h"
@@ -28,6 +29,7 @@ struct CudaOptions {
     /// Of pinned memory for tables and for operands of functions on the host, how much is kept for the next
     /// ones: page-locking is a system call that touches every page.
     size_t unused_pinned_bytes = size_t{256} << 20;
+    SourceLoader load_source = {}; ///< of the library's kernels
 };
 
 class CudaBackend final : public Backend {
@@ -101,6 +103,7 @@ private:
     PinnedBlocks pinned_; ///< gone after the streams, whose threads may have some of it
     mutable std::mutex multiplier_mutex_;
     mutable std::unique_ptr<Multiplier> multiplier_; ///< made with the first product
+    const LibraryKernels kernels_;
 
     std::mutex streams_mutex_;
     std::array<std::unique_ptr<CudaStream>, ir::kMaxStreams> owners_;

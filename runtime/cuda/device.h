@@ -3,7 +3,7 @@
 
 #include "ir/stream.h"
 #include "ir/target.h"
-#include "runtime/cuda/driver.h"
+#include "runtime/cuda/driver/driver.h"
 #include "runtime/streams/group.h"
 
 #include <atomic>

@@ -21,7 +21,7 @@ const Driver &keep(const Library &library) {
 
 } // namespace
 
-Gpus open_gpus(const Search &search, bool graphs) {
+Gpus open_gpus(const Search &search, bool graphs, SourceLoader load_source) {
     Gpus found;
     const Library library = open_driver(search);
     if (library)
@@ -33,7 +33,8 @@ Gpus open_gpus(const Search &search, bool graphs) {
         const Driver &driver = keep(library);
         prepare_cublaslt(search, library, found.nvrtc);
         std::string none;
-        found.backends = make_cuda_gpus(driver, {.graphs = graphs}, none);
+        found.backends =
+            make_cuda_gpus(driver, {.graphs = graphs, .load_source = std::move(load_source)}, none);
         if (found.backends.empty())
             found.availability = none;
     } catch (const ir::Failure &failure) {

@@ -2,7 +2,8 @@
 /// The GPUs of this machine, or why there are none. No header of CUDA is needed to include this.
 
 #include "runtime/api/backend.h"
-#include "runtime/cuda/libraries.h"
+#include "runtime/api/kernel_source.h"
+#include "runtime/cuda/driver/libraries.h"
 
 #include <memory>
 #include <string>
@@ -17,7 +18,8 @@ struct Gpus {
     std::string availability;
 };
 
-/// `graphs`: runs that come again may be launched as graphs.
-Gpus open_gpus(const Search &search, bool graphs);
+/// `graphs`: runs that come again may be launched as graphs. `load_source` is called when a kernel of the
+/// library is needed first.
+Gpus open_gpus(const Search &search, bool graphs, SourceLoader load_source);
 
 } // namespace lz::runtime::cuda

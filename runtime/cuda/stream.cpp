@@ -159,6 +159,7 @@ void CudaStream::synchronize(uint64_t tick) {
             std::this_thread::yield();
             continue;
         }
+        do_what_is_left();
         if (const auto event = still_to_come(tick)) {
             const Current current(device_.driver(), device_.context());
             device_.note(device_.driver().cuEventSynchronize(event->get()), "work on it");

@@ -2,39 +2,21 @@
 #include "runtime/library/functions.h"
 
 #include "ir/diagnostic.h"
-#include "ir/host/calls.h"
-#include "ir/type.h"
+#include "runtime/library/call.h"
 #include "runtime/library/scratch.h"
 
 namespace lz::runtime {
 
 namespace {
 
-struct Dims {
-    int64_t shape[ir::kMaxRank], strides[ir::kMaxRank];
-};
-
 void call(const void *self, const LibraryArgs &args) {
     const auto &registered = *static_cast<const ir::RegisteredCall *>(self);
-    const auto operands = static_cast<size_t>(args.ints[0]), results = static_cast<size_t>(args.ints[1]);
-    const int64_t *word = args.ints.data() + 2;
-    const size_t count = operands + results;
+    const auto operands = static_cast<size_t>(args.ints[0]);
+    const size_t count = count_call_tensors(args.ints);
     Scratch scratch(args.scratch);
-    auto *const dims = scratch.take<Dims>(static_cast<int64_t>(count));
+    auto *const dims = scratch.take<CallDims>(static_cast<int64_t>(count));
     auto *const tensors = scratch.take<ir::CallTensor>(static_cast<int64_t>(count));
-    for (size_t i = 0; i < count; ++i) {
-        const auto dtype = static_cast<ir::DType>(*word++);
-        const auto rank = static_cast<size_t>(*word++);
-        int64_t stride = 1;
-        for (size_t d = rank; d-- > 0;) {
-            dims[i].shape[d] = word[d];
-            dims[i].strides[d] = stride;
-            stride *= word[d];
-        }
-        word += rank;
-        tensors[i] = {args.buffers[i], dtype, std::span<const int64_t>(dims[i].shape, rank),
-                      std::span<const int64_t>(dims[i].strides, rank)};
-    }
+    read_call_tensors(args, dims, tensors);
     const std::span<const ir::CallTensor> all(tensors, count);
     std::string error = ir::run_call(registered, all.first(operands), all.subspan(operands));
     if (error.empty())
@@ -49,9 +31,26 @@ void call(const void *self, const LibraryArgs &args) {
 
 } // namespace
 
+void read_call_tensors(const LibraryArgs &args, CallDims *dims, ir::CallTensor *tensors) {
+    const int64_t *word = args.ints.data() + 2;
+    for (size_t i = 0; i < count_call_tensors(args.ints); ++i) {
+        const auto dtype = static_cast<ir::DType>(*word++);
+        const auto rank = static_cast<size_t>(*word++);
+        int64_t stride = 1;
+        for (size_t d = rank; d-- > 0;) {
+            dims[i].shape[d] = word[d];
+            dims[i].strides[d] = stride;
+            stride *= word[d];
+        }
+        word += rank;
+        tensors[i] = {args.buffers[i], dtype, std::span<const int64_t>(dims[i].shape, rank),
+                      std::span<const int64_t>(dims[i].strides, rank)};
+    }
+}
+
 int64_t registered_call_scratch(Ints ints, const ir::DeviceInfo &) {
-    const int64_t count = ints[0] + ints[1];
-    return scratch_for<Dims>(count) + scratch_for<ir::CallTensor>(count);
+    const auto count = static_cast<int64_t>(count_call_tensors(ints));
+    return scratch_for<CallDims>(count) + scratch_for<ir::CallTensor>(count);
 }
 
 LibraryFn find_registered_call(std::string_view name) {

@@ -59,8 +59,5 @@ std::string row_name(const ProfileEvent &event);
 /// Chrome's trace event format: times in microseconds from the first event on, a process a device, a thread a
 /// stream; arrows are flow events.
 std::string trace_json(const std::vector<ProfileEvent> &events);
-/// The same as a picture: a row a device and stream (and a host thread), a bar an event, coloured by
-/// category, and the arrows between them.
-std::string trace_svg(const std::vector<ProfileEvent> &events);
 
 } // namespace lz::runtime

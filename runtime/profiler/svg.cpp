@@ -1,4 +1,4 @@
-#include "runtime/profiler/profiler.h"
+#include "runtime/profiler/svg.h"
 
 #include <fmt/format.h>
 

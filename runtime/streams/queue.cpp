@@ -267,11 +267,13 @@ bool StreamQueue::park_until(uint64_t tick) {
 
 void StreamQueue::do_until(uint64_t tick) {
     const std::lock_guard doing(sync_->doing);
+    doer_ = std::this_thread::get_id();
     while (!passed(tick) && done_.load() < ticks()) {
         perform(ring_[done_.load() % ring_.size()]);
         finish();
     }
     set_busy(0);
+    doer_ = std::thread::id();
 }
 
 void StreamQueue::await(uint64_t tick) {
@@ -304,6 +306,11 @@ void StreamQueue::begin_stop() {
     sync_->work.notify_all();
     sync_->progress.notify_all();
     group_->wake();
+}
+
+void StreamQueue::do_what_is_left() {
+    if (stopping_.load() && doer_.load() != std::this_thread::get_id())
+        do_until(ticks());
 }
 
 void StreamQueue::join() {

@@ -89,6 +89,8 @@ public:
     /// The end of the process: the thread stops after the item that it is doing.
     void begin_stop();
     void join();
+    /// Then: the items that are left, unless this thread is doing them.
+    void do_what_is_left();
 
 private:
     static constexpr uint8_t kWait = 3; ///< a fourth kind
@@ -135,6 +137,7 @@ private:
     bool started_ = false; ///< a thread was, or never will be
     bool idle_ = false;    ///< the thread is parked; guarded, as the three above
     std::atomic<bool> stopping_{false};
+    std::atomic<std::thread::id> doer_{}; ///< who does items after the thread
     std::atomic<uint64_t> put_{0}, done_{0};
     std::atomic<uint64_t> wake_at_{UINT64_MAX}; ///< the first tick that somebody waits for
     std::atomic<int> priority_{0};

@@ -24,12 +24,20 @@ thread_local bool t_on_stream = false;
 struct Threads {
     std::mutex mutex;
     std::vector<std::weak_ptr<StreamQueue>> queues;
-    bool ending = false;
-    std::atomic<pid_t> process{0}; ///< that started the first thread
+    std::atomic<bool> ending = false; ///< written under the mutex
+    std::atomic<pid_t> process{0};    ///< that started the first thread
 
     static Threads &get() {
         static Threads *threads = new Threads;
         return *threads;
+    }
+    /// Those that live. The mutex is held.
+    std::vector<std::shared_ptr<StreamQueue>> living() const {
+        std::vector<std::shared_ptr<StreamQueue>> found;
+        for (const auto &weak : queues)
+            if (auto queue = weak.lock())
+                found.push_back(std::move(queue));
+        return found;
     }
 };
 
@@ -43,9 +51,7 @@ void stop_all() {
     {
         const std::lock_guard lock(threads.mutex);
         threads.ending = true;
-        for (const auto &weak : threads.queues)
-            if (auto queue = weak.lock())
-                queues.push_back(std::move(queue));
+        queues = threads.living();
     }
     for (const auto &queue : queues)
         queue->begin_stop();
@@ -59,14 +65,14 @@ std::unique_ptr<std::thread> start_stream_thread(const std::shared_ptr<StreamQue
                                                  const std::string &name, std::function<void()> serve) {
     Threads &threads = Threads::get();
     const std::lock_guard lock(threads.mutex);
+    std::erase_if(threads.queues, [](const auto &weak) { return weak.expired(); });
+    threads.queues.push_back(queue);
     if (threads.ending)
         return nullptr;
     if (threads.process.load() == 0) {
         threads.process = getpid();
         std::atexit(stop_all);
     }
-    std::erase_if(threads.queues, [](const auto &weak) { return weak.expired(); });
-    threads.queues.push_back(queue);
     // Signals are for threads that know what to do with them: the new one inherits the mask.
     sigset_t all, before;
     sigfillset(&all);
@@ -87,6 +93,19 @@ std::unique_ptr<std::thread> start_stream_thread(const std::shared_ptr<StreamQue
         throw ir::Failure(ir::ErrorKind::OutOfMemory,
                           fmt::format("The system has no thread for {}: {}.", name, why));
     return thread;
+}
+
+void do_what_is_left() {
+    Threads &threads = Threads::get();
+    if (!threads.ending || t_on_stream) // those threads do no more than the item that they are in
+        return;
+    std::vector<std::shared_ptr<StreamQueue>> queues;
+    {
+        const std::lock_guard lock(threads.mutex);
+        queues = threads.living();
+    }
+    for (const auto &queue : queues)
+        queue->do_what_is_left();
 }
 
 bool on_stream_thread() {

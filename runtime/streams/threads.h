@@ -16,6 +16,10 @@ class StreamQueue;
 std::unique_ptr<std::thread> start_stream_thread(const std::shared_ptr<StreamQueue> &queue,
                                                  const std::string &name, std::function<void()> serve);
 
+/// When they were stopped because the process ends: does what is left on their queues. For who waits for
+/// something that one of these sets off elsewhere, as a GPU that waits for a word of the host's.
+void do_what_is_left();
+
 /// Whether the calling thread is one of them.
 bool on_stream_thread();
 

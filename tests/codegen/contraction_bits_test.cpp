@@ -1,11 +1,14 @@
 /// Bits of a product depend on its operands and on k alone (S29).
 
 #include "contraction_support.h"
+#include "ir/kernel/builder.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 
 namespace lz::test {
 namespace {
@@ -108,6 +111,41 @@ TEST(Contraction, LayoutsOfOperandsDoNotChangeBits) {
     expect_layouts_agree<uint16_t>(DType::BF16);
 }
 
+/// Against plain loops, for every dtype and several blocks of k; with an infinity that must not meet a zero
+/// of the padding.
+template <class T, class Sum>
+void expect_ascending(DType dtype, const std::function<Sum(T)> &widen, const std::function<T(Sum)> &narrow) {
+    const Sizes s{2, 19, 35, 1300};
+    std::vector<T> lhs, rhs;
+    for (const float x : random_values<float>(s.batches * s.m * s.k, 1))
+        lhs.push_back(narrow(static_cast<Sum>(x)));
+    for (const float x : random_values<float>(s.batches * s.k * s.n, 2))
+        rhs.push_back(narrow(static_cast<Sum>(x)));
+    lhs[5] = narrow(std::numeric_limits<Sum>::infinity());
+    std::vector<T> expected;
+    for (int64_t b = 0; b < s.batches; ++b)
+        for (int64_t i = 0; i < s.m; ++i)
+            for (int64_t j = 0; j < s.n; ++j) {
+                Sum sum = 0;
+                for (int64_t k = 0; k < s.k; ++k)
+                    sum = std::fma(widen(lhs[static_cast<size_t>((b * s.m + i) * s.k + k)]),
+                                   widen(rhs[static_cast<size_t>((b * s.k + k) * s.n + j)]), sum);
+                expected.push_back(narrow(sum));
+            }
+    for (const Lie l : {Lie::RowsApart, Lie::RowsTogether, Lie::Spread}) {
+        const ProductKernel kernel(dtype, l, Lie::RowsTogether, codegen::host_isa(), {}, DType::Bool, true);
+        for (const int threads : {1, 5})
+            EXPECT_EQ(kernel.run<T>(s, lhs, rhs, {}, threads), expected) << ir::name(dtype);
+    }
+}
+
+TEST(Contraction, AFixedOrderIsOneFusedMultiplyAddAfterTheOther) {
+    expect_ascending<float, float>(DType::F32, [](float x) { return x; }, [](float x) { return x; });
+    expect_ascending<double, double>(DType::F64, [](double x) { return x; }, [](double x) { return x; });
+    expect_ascending<uint16_t, float>(DType::F16, ir::half_to_float, ir::float_to_half);
+    expect_ascending<uint16_t, float>(DType::BF16, ir::bfloat_to_float, ir::float_to_bfloat);
+}
+
 KValue bias_relu_residual(KernelBuilder &b, KValue product, const Access &vector, const Access &matrix) {
     const KValue biased = b.add(product, b.load(vector));
     const KValue active = b.maximum(biased, b.constant(DType::F32, 0));
@@ -185,6 +223,9 @@ TEST(Contraction, NarrowerVectorsGiveTheSameBits) {
     const auto separate = sse2.run<float>(s, lhs, rhs), fused = wide.run<float>(s, lhs, rhs);
     for (size_t i = 0; i < fused.size(); ++i)
         ASSERT_NEAR(separate[i], fused[i], 300 * 0x1p-20);
+    // Where the order is fixed, multiply-adds are fused without an instruction for it, too.
+    const ProductKernel fixed(DType::F32, Lie::RowsApart, Lie::RowsApart, isa, {}, DType::Bool, true);
+    EXPECT_EQ(fixed.run<float>(s, lhs, rhs), fused);
 }
 #endif
 

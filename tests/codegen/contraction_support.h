@@ -2,6 +2,9 @@
 /// A product kernel built by hand, compiled and run: what the tests of contractions share.
 
 #include "codegen/compiler.h"
+#include "ir/kernel/builder.h"
+#include "ir/kernel/verify.h"
+#include "ir/math/expand.h"
 #include "passes/schedule/contraction_tile.h"
 
 #include <cstring>
@@ -38,7 +41,7 @@ public:
         std::function<KValue(KernelBuilder &, KValue product, const Access &vector, const Access &matrix)>;
 
     ProductKernel(DType dtype, Lie lhs, Lie rhs, const ir::CpuIsa &isa, const Epilogue &epilogue = {},
-                  DType out = DType::Bool)
+                  DType out = DType::Bool, bool ascending = false)
         : dtype_(dtype), out_(epilogue ? out : dtype), lhs_(lhs), rhs_(rhs), isa_(isa) {
         KernelBuilder b("product");
         const ir::AxisId batch = b.axis(), m = b.axis(), n = b.axis(), k = b.axis();
@@ -62,6 +65,7 @@ public:
         vector.buffer = b.buffer(out_, ir::BufferMode::In);
         matrix.buffer = b.buffer(out_, ir::BufferMode::In);
         c.accumulate = ir::info(dtype).accumulate;
+        c.ascending = ascending;
         b.begin_phase({batch, m, n}, true).contraction = c;
         const KValue product = b.product(dtype);
         b.store(out_at, epilogue ? epilogue(b, product, vector, matrix) : product);

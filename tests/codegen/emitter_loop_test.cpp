@@ -1,3 +1,5 @@
+#include "ir/kernel/builder.h"
+#include "ir/math/expand.h"
 #include "tests/support/kernel_run.h"
 
 #include <gtest/gtest.h>

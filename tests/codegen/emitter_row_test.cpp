@@ -1,5 +1,7 @@
+#include "ir/kernel/builder.h"
 #include "tests/support/kernel_run.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace lz::test {
@@ -177,6 +179,32 @@ TEST(EmitterReduce, BoolsAndSmallIntegersFoldToo) {
 
 /// x / sum of x * x, over the row's larger elements: two dependent loops, a Worker buffer, then a loop that
 /// stores.
+/// What is folded is a literal, which has a type of its own in CUDA C++, or the place on the axis.
+TEST(EmitterReduce, ConstantsAndPlacesFoldToo) {
+    const auto folded = [](LoopOrder order, ReduceOp op, DType t, bool place) {
+        KernelBuilder b;
+        const AxisId r = b.axis(), i = b.axis();
+        const uint16_t out = b.buffer(t, BufferMode::Out);
+        b.begin_phase({r}, false);
+        const uint32_t loop =
+            b.begin_loop(i, order, order == LoopOrder::Lanes ? kLaneChunk : kSequentialChunk);
+        b.reduce(op, place ? b.axis_index(i) : b.constant(t, 1.0));
+        b.end_loop();
+        b.store(contiguous(out, r), b.loop_result(loop, 0));
+        b.end_phase();
+        return Launch{b.take(), {3, 300}, {}, {3}, 0};
+    };
+    for (const LoopOrder order : {LoopOrder::Lanes, LoopOrder::Sequential})
+        for (const ReduceOp op : {ReduceOp::Add, ReduceOp::Mul, ReduceOp::Max, ReduceOp::Min}) {
+            const std::string what = fmt::format("{} {}", static_cast<int>(op),
+                                                 order == LoopOrder::Lanes ? "lanes" : "sequential");
+            for (const DType t : {DType::U8, DType::I8, DType::I16, DType::I32, DType::I64, DType::F32,
+                                  DType::F64, DType::Bool})
+                expect_equal(folded(order, op, t, false), what + " of ones of " + std::string(name(t)));
+            expect_equal(folded(order, op, DType::I64, true), what + " of places");
+        }
+}
+
 TEST(EmitterRow, LoopsOfARowSeeEachOthersResultsAndBuffers) {
     for (const int64_t n : {1, 16, 70, 333}) {
         for (const StoreTier stores : {StoreTier::Cached, StoreTier::Streaming}) {

@@ -1,4 +1,5 @@
 /// LLVM, with vectors of 64, 32 and 16 bytes.
+#include "ir/kernel/verify.h"
 #include "tests/support/kernel_run.h"
 
 namespace lz::test {

@@ -2,7 +2,7 @@
 #include "cache_support.h"
 #include "codegen/cache/kernel_cache.h"
 #include "codegen/interpreter.h"
-#include "ir/kernel/kernel.h"
+#include "ir/kernel/builder.h"
 #include "runtime/cpu/backend.h"
 #include "runtime/virtual/backend.h"
 

@@ -1,3 +1,4 @@
+#include "ir/kernel/builder.h"
 #include "tests/support/kernel_run.h"
 
 #include "ir/diagnostic.h"

@@ -1,6 +1,10 @@
 #include "backend.h"
 
+#include "codegen/cuda/compiler.h"
+
 #include <cstring>
+#include <map>
+#include <mutex>
 
 namespace lz::test {
 
@@ -16,8 +20,21 @@ const runtime::cuda::Driver &driver_table() {
 
 void CudaGpus::make() {
     std::string none;
-    gpus_ = runtime::cuda::make_cuda_gpus(driver_table(), {}, none);
+    gpus_ = runtime::cuda::make_cuda_gpus(driver_table(), {.load_source = load_source}, none);
     ASSERT_EQ(gpus_.size(), 2u) << none;
+}
+
+std::shared_ptr<const runtime::Module> load_source(const runtime::KernelSource &source,
+                                                   runtime::Backend &backend) {
+    static const auto compiler =
+        codegen::make_cuda_compiler(codegen::load_nvrtc(nvrtc_library()), 90, {}, codegen::CudaCode::Ptx);
+    static std::mutex mutex;
+    static std::map<std::string, ir::CompiledKernel> known;
+    const std::lock_guard lock(mutex);
+    const auto [at, added] = known.try_emplace(source.text);
+    if (added)
+        at->second = compiler->compile_source(source);
+    return backend.load(at->second);
 }
 
 void CudaGpus::TearDown() {

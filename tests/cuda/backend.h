@@ -13,6 +13,10 @@ namespace lz::test {
 /// The functions of the fake driver, found once.
 const runtime::cuda::Driver &driver_table();
 
+/// Sources of kernels, compiled by NVRTC once a process.
+std::shared_ptr<const runtime::Module> load_source(const runtime::KernelSource &source,
+                                                   runtime::Backend &backend);
+
 /// Two GPUs; at the end everything that they had of the driver is given back.
 class CudaGpus : public testing::Test {
 protected:

@@ -15,12 +15,12 @@ protected:
     /// Puts a function of the library on stream 0.
     void call(const char *symbol, const std::vector<int64_t> &ints, std::vector<void *> buffers,
               std::vector<Backend::Call::Use> uses) {
-        const ir::LibraryRule *const rule = gpu().library().find(symbol);
+        const ir::LibraryRule *const rule = runtime::cpu_library().find(symbol);
         ASSERT_TRUE(rule) << symbol;
         ir::DeviceInfo info;
         info.limits = *gpu().properties().cuda;
         Backend::Call c{};
-        c.function = gpu().find_library(symbol);
+        c.function = runtime::find_cpu_function(symbol).on_host();
         c.args.buffers = buffers;
         c.args.ints = ints;
         if (rule->scratch_bytes)

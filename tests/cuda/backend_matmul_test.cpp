@@ -66,6 +66,7 @@ struct Case {
     int64_t pad, offset;
     std::vector<int64_t> batches;
     bool shared_rhs; ///< every batch has the same
+    int64_t epilogue;
 };
 
 /// Small whole numbers: every order of the sum gives the same.
@@ -85,6 +86,9 @@ TEST_F(CudaMatmul, LayoutsBatchesAndOffsets) {
         for (int64_t b = below(4); b-- > 0;)
             c.batches.push_back(1 + below(3));
         c.shared_rhs = random() % 3 == 0;
+        constexpr int64_t kRelu = runtime::cuda::kProductRelu, kBias = runtime::cuda::kProductBias;
+        c.epilogue =
+            c.dtype == DType::F64 ? 0 : std::array{int64_t{0}, kRelu, kBias, kBias | kRelu}[random() % 4];
         const int64_t lhs_ld = (c.lhs_by_columns ? c.m : c.k) + c.pad,
                       rhs_ld = (c.rhs_by_columns ? c.k : c.n) + c.pad;
         const int64_t lhs_size = lhs_ld * (c.lhs_by_columns ? c.k : c.m),
@@ -110,28 +114,30 @@ TEST_F(CudaMatmul, LayoutsBatchesAndOffsets) {
             for (const int64_t word :
                  {c.batches[a], strides[a] * lhs_size, c.shared_rhs ? 0 : strides[a] * rhs_size})
                 ints.push_back(word);
+        ints.push_back(c.epilogue);
         const auto size = static_cast<size_t>(ir::size_of(c.dtype));
         const auto bytes_of = [&](int64_t elements) { return static_cast<size_t>(elements) * size; };
         std::vector<std::byte> lhs(bytes_of(c.offset + count * lhs_size)),
-            rhs(bytes_of(c.offset + count * rhs_size)), out(bytes_of(count * c.m * c.n));
-        for (std::vector<std::byte> *operand : {&lhs, &rhs})
+            rhs(bytes_of(c.offset + count * rhs_size)), out(bytes_of(count * c.m * c.n)), bias(bytes_of(c.n));
+        for (std::vector<std::byte> *operand : {&lhs, &rhs, &bias})
             for (size_t i = 0; i < operand->size(); i += size)
                 round_to(c.dtype, operand->data() + i,
                          static_cast<double>(static_cast<int>(random() % 5) - 2));
         auto *const x = allocate<std::byte>(lhs.size()), *const y = allocate<std::byte>(rhs.size()),
-                    *const z = allocate<std::byte>(out.size());
+                    *const z = allocate<std::byte>(out.size()), *const w = allocate<std::byte>(bias.size());
         write(x, lhs);
         write(y, rhs);
+        write(w, bias);
         ir::DeviceInfo info;
         info.limits = *gpu().properties().cuda;
         const auto scratch_bytes =
             static_cast<size_t>(gpu().library().find("dot")->scratch_bytes(ints, info));
         auto *const scratch = allocate<std::byte>(scratch_bytes + 64);
-        void *const buffers[] = {x, y, z};
+        void *const buffers[] = {x, y, z, w};
         runtime::Backend::Call call{};
         call.function = gpu().find_library("dot");
         ASSERT_TRUE(static_cast<bool>(call.function));
-        call.args.buffers = buffers;
+        call.args.buffers = {buffers, c.epilogue & kBias ? 4u : 3u};
         call.args.ints = ints;
         call.args.scratch = {scratch + 64 * (round % 2), scratch_bytes};
         call.args.stream = {gpu().device(), 0};
@@ -148,6 +154,10 @@ TEST_F(CudaMatmul, LayoutsBatchesAndOffsets) {
                         sum += value_at(c.dtype, lhs.data() + bytes_of(at)) *
                                value_at(c.dtype, rhs.data() + bytes_of(of));
                     }
+                    if (c.epilogue & kBias)
+                        sum += value_at(c.dtype, bias.data() + bytes_of(j));
+                    if (c.epilogue & kRelu)
+                        sum = std::max(sum, 0.0);
                     std::array<std::byte, 8> rounded{};
                     round_to(c.dtype, rounded.data(), sum);
                     ASSERT_EQ(value_at(c.dtype, out.data() + bytes_of((b * c.m + i) * c.n + j)),
@@ -155,7 +165,7 @@ TEST_F(CudaMatmul, LayoutsBatchesAndOffsets) {
                         << "round " << round << ": " << c.m << " x " << c.n << " x " << c.k << ", batch " << b
                         << ", element " << i << ", " << j;
                 }
-        for (std::byte *memory : {x, y, z, scratch})
+        for (std::byte *memory : {x, y, z, w, scratch})
             give_back(memory);
     }
 }
@@ -164,7 +174,7 @@ TEST_F(CudaMatmul, LayoutsBatchesAndOffsets) {
 TEST_F(CudaMatmul, FailuresAreErrors) {
     auto *const x = allocate<float>(64), *const out = allocate<float>(64);
     write(x, std::vector<float>(64, 2));
-    const int64_t ints[] = {static_cast<int64_t>(DType::F32), 8, 8, 8, 8, 1, 8, 1, 0, 0, 0};
+    const int64_t ints[] = {static_cast<int64_t>(DType::F32), 8, 8, 8, 8, 1, 8, 1, 0, 0, 0, 0};
     auto *const scratch = allocate<std::byte>(40 << 20);
     void *const buffers[] = {x, x, out};
     runtime::Backend::Call call{};

@@ -3,7 +3,7 @@
 
 #include "driver.h"
 
-#include "runtime/cuda/libraries.h"
+#include "runtime/cuda/driver/libraries.h"
 
 #include <cublasLt.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Runs a kernel as CUDA: scheduled, emitted, compiled by NVRTC, in the interpreter of PTX. The interpreter
-/// of Kernel IR is the oracle.
+/// Runs a kernel as CUDA: scheduled, emitted, compiled by NVRTC; in the interpreter of PTX
+/// (run_ptx.cpp), or on a device (tests/gpu). The interpreter of Kernel IR is the oracle.
 
 #include "ir/target.h"
 #include "tests/support/kernel_run.h"
@@ -17,11 +17,13 @@ Launch scheduled(const Launch &l, const ir::CudaLimits &limits = {});
 
 struct CudaRun {
     int shift = 0;            ///< elements by which each buffer lies beside an aligned address
-    uint32_t most_blocks = 5; ///< of a grid, so that blocks take several items
+    uint32_t most_blocks = 5; ///< of a grid, so that blocks take several items; a device has its own
     uint64_t seed = 1;        ///< of data and of the order of blocks and warps
     bool corners = true;
     uint64_t *instructions = nullptr; ///< gets how many a thread executed in all
 };
+/// Why nothing can be run here; empty when it can.
+const std::string &why_not_run();
 /// Of a scheduled kernel. Compiled code is kept: equal kernels are compiled once.
 Outcome run_cuda(const Launch &l, const CudaRun &run = {});
 

@@ -3,6 +3,8 @@
 
 #include "codegen/cuda/compiler.h"
 #include "emitted.h"
+#include "ir/kernel/builder.h"
+#include "ir/math/expand.h"
 #include "ir/text/text.h"
 #include "passes/pipeline.h"
 #include "passes/schedule/cuda.h"
@@ -21,8 +23,8 @@ using namespace ir;
 class Emitted : public testing::Test {
 protected:
     void SetUp() override {
-        if (!why_no_nvrtc().empty())
-            GTEST_SKIP() << why_no_nvrtc();
+        if (!why_not_run().empty())
+            GTEST_SKIP() << why_not_run();
     }
 };
 

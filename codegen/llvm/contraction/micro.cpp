@@ -36,8 +36,8 @@ PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options) {
     // environment says, and subnormals count (S66). It gains little: two products an instruction, but on Zen
     // 4 and Zen 5 half as many of them a cycle as of f32's. Another machine may find more (`bench_matmul`,
     // matmul_bf16, with and without LAZULI_FAST_MATH=1).
-    const bool pairs =
-        options.fast_math && c.dtype == ir::DType::BF16 && isa.avx512_bf16 && isa.vector_bytes == 64;
+    const bool pairs = options.fast_math && !c.ascending && c.dtype == ir::DType::BF16 && isa.avx512_bf16 &&
+                       isa.vector_bytes == 64;
     form.panel = pairs ? Elem::I32 : form.sum;
     form.pair = pairs ? 2 : 1;
     form.lanes = std::max(1, isa.vector_bytes / bytes_of(form.sum));
@@ -45,7 +45,7 @@ PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options) {
     form.nr = nr;
     form.row_step = mr > 8 ? 2 : 1;
     form.masks = isa.vector_bytes >= 32;
-    form.fma = isa.fma && ir::is_float(c.accumulate);
+    form.fma = (isa.fma || c.ascending) && ir::is_float(c.accumulate);
     LZ_CHECK(mr > 0 && nr > 0 && nr % form.lanes == 0 && mr % form.row_step == 0,
              "a register tile of " + std::to_string(mr) + " x " + std::to_string(nr) +
                  " is not made of registers of " + std::to_string(form.lanes) + " lanes");

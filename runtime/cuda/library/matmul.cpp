@@ -97,6 +97,7 @@ struct Problem {
     int64_t batches = 1, lhs_batch = 0, rhs_batch = 0;
     uint32_t lhs_alignment = 0, rhs_alignment = 0, out_alignment = 0;
     uint64_t workspace = 0;
+    int64_t epilogue = 0;
 
     auto operator<=>(const Problem &) const = default;
 };
@@ -112,6 +113,15 @@ cudaDataType type_of(ir::DType dtype) {
     default:
         return CUDA_R_32F;
     }
+}
+
+cublasLtEpilogue_t epilogue_of(int64_t bits) {
+    constexpr cublasLtEpilogue_t kWithBias[] = {CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU_BIAS,
+                                                CUBLASLT_EPILOGUE_GELU_BIAS};
+    constexpr cublasLtEpilogue_t kAlone[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_RELU,
+                                             CUBLASLT_EPILOGUE_GELU};
+    const size_t function = (bits & kProductRelu) != 0 ? 1 : (bits & kProductGelu) != 0 ? 2 : 0;
+    return ((bits & kProductBias) != 0 ? kWithBias : kAlone)[function];
 }
 
 /// Of an address, as heuristics count it.
@@ -187,18 +197,22 @@ struct Multiplier::Impl {
         return made;
     }
 
-    void make(Plan &plan, const Problem &p) const {
+    void set(const Plan &plan, cublasLtMatmulDescAttributes_t which, const auto &value) const {
+        check(functions->cublasLtMatmulDescSetAttribute(plan.operation, which, &value, sizeof(value)),
+              "describing a product");
+    }
+
+    void make(Plan &plan, const Problem &p, const void *bias) const {
         const bool f64 = p.dtype == ir::DType::F64;
         check(functions->cublasLtMatmulDescCreate(&plan.operation,
                                                   f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
                                                   f64 ? CUDA_R_64F : CUDA_R_32F),
               "describing a product");
-        const auto transpose = [&](cublasLtMatmulDescAttributes_t which) {
-            const cublasOperation_t operation = CUBLAS_OP_T;
-            check(functions->cublasLtMatmulDescSetAttribute(plan.operation, which, &operation,
-                                                            sizeof(operation)),
-                  "describing a product");
-        };
+        const auto transpose = [&](cublasLtMatmulDescAttributes_t which) { set(plan, which, CUBLAS_OP_T); };
+        if (p.epilogue != 0)
+            set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.epilogue));
+        if (bias)
+            set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
         if (p.rhs_n == 1 || p.n == 1) {
             plan.a = layout(p, p.n, p.k, p.rhs_k, p.rhs_batch);
         } else {
@@ -245,14 +259,14 @@ struct Multiplier::Impl {
         functions->cublasLtMatmulPreferenceDestroy(preference);
     }
 
-    const Plan &plan(const Problem &problem) {
-        const std::lock_guard lock(mutex);
+    /// Under the lock.
+    const Plan &plan(const Problem &problem, const void *bias) {
         const auto found = plans.find(problem);
         if (found != plans.end())
             return found->second;
         Plan made;
         try {
-            make(made, problem);
+            make(made, problem, bias);
         } catch (...) {
             destroy(made);
             throw;
@@ -301,6 +315,8 @@ void Multiplier::run(const LibraryArgs &args) {
     const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(workspace) % kWorkspaceAlignment);
     workspace += past ? kWorkspaceAlignment - past : 0;
     p.workspace = args.scratch.size() - kWorkspaceAlignment;
+    p.epilogue = ints[11 + 3 * axes];
+    const void *const bias = (p.epilogue & kProductBias) != 0 ? args.buffers[3] : nullptr;
 
     for (int64_t turn = 0; turn < turns; ++turn) {
         int64_t lhs_at = ints[8], rhs_at = ints[9];
@@ -317,7 +333,12 @@ void Multiplier::run(const LibraryArgs &args) {
         p.lhs_alignment = alignment_of(lhs);
         p.rhs_alignment = alignment_of(rhs);
         p.out_alignment = alignment_of(out);
-        const Impl::Plan &plan = impl_->plan(p);
+        std::unique_lock lock(impl_->mutex);
+        const Impl::Plan &plan = impl_->plan(p, bias);
+        if (bias) // a plan names one at a time
+            impl_->set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+        else
+            lock.unlock();
         const double one64 = 1, zero64 = 0;
         const float one32 = 1, zero32 = 0;
         const bool f64 = p.dtype == ir::DType::F64;

@@ -3,7 +3,7 @@
 
 #include "runtime/api/library.h"
 #include "runtime/cuda/device.h"
-#include "runtime/cuda/libraries.h"
+#include "runtime/cuda/driver/libraries.h"
 
 #include <cstdint>
 #include <memory>
@@ -20,15 +20,18 @@ bool has_cublaslt();
 /// heuristics that were asked for once hold for all.
 int64_t matmul_workspace_bytes(const ir::DeviceInfo &device);
 
+/// What a product may do before it stores, as bits: the library's RELU, BIAS and GELU (by tanh).
+inline constexpr int64_t kProductRelu = 1, kProductBias = 2, kProductGelu = 4;
+
 /// The library's function `dot` of one device:
 ///
-///     lhs, rhs, out | dtype, m, n, k, lhs's strides along m and k, rhs's along k and n, offsets of lhs and
-///     rhs,
-///                     number of batch axes, and of each its extent and the strides of lhs and rhs
+///     lhs, rhs, out[, bias] | dtype, m, n, k, lhs's strides along m and k, rhs's along k and n, offsets of
+///                             lhs and rhs, number of batch axes, and of each its extent and the strides of
+///                             lhs and rhs; what is done before it is stored (kProductRelu ...)
 ///
-/// in elements. Of each operand's two strides one is 1 (or its extent is). `out` is dense: batches, m, n. The
-/// sum is made in f32 (f64 for f64), without TF32 and without atomics, and rounded once: equal calls have
-/// equal bits.
+/// in elements. Of each operand's two strides one is 1 (or its extent is). `out` is dense: batches, m, n;
+/// `bias` has n elements, which every row gets. The sum is made in f32 (f64 for f64), without TF32 and
+/// without atomics, and rounded once: equal calls have equal bits.
 class Multiplier {
 public:
     explicit Multiplier(const CudaDevice &device);

@@ -3,7 +3,7 @@
 /// to build this; nothing of it is linked.
 
 #include "ir/diagnostic.h"
-#include "runtime/cuda/libraries.h"
+#include "runtime/cuda/driver/libraries.h"
 
 #include <cuda.h>
 
@@ -14,7 +14,7 @@ namespace lz::runtime::cuda {
 /// A table of functions, under the names that cuda.h's macros make of them: `driver.cuMemAlloc(...)`.
 struct Driver {
 #define FUNCTION(name) decltype(&::name) name = nullptr;
-#include "runtime/cuda/functions.def"
+#include "runtime/cuda/driver/functions.def"
 #undef FUNCTION
     int version = 0; ///< 12010: 12.1
 

@@ -1,4 +1,4 @@
-#include "runtime/cuda/driver.h"
+#include "runtime/cuda/driver/driver.h"
 
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ Driver::Driver(const Library &library) : version(library.version) {
         throw ir::Failure(                                                                                   \
             ir::ErrorKind::Device,                                                                           \
             fmt::format("The CUDA driver at {} is damaged: it lacks {}.", library.path, TEXT(name)));
-#include "runtime/cuda/functions.def"
+#include "runtime/cuda/driver/functions.def"
 #undef FUNCTION
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/cuda/libraries.h"
+#include "runtime/cuda/driver/libraries.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,399 @@
+// The kernels of a GPU beside what the device gives: rows of the table in docs/inside/gpus.md. A line
+// of JSON for each row: seconds, those of the ceiling that was measured in the same rounds, and the bar.
+//
+//   bench_gpu --rows=softmax --out=rows.json
+//   bench_gpu --scale=64      a 64th of the sizes, to see that everything runs
+//   bench_gpu --count         counts instructions; needs the driver without a GPU
+//   (docs/cuda-without-a-gpu.md)
+//
+// bench/gpu.sh runs it beside its peers and writes the table.
+#include "bench/gpu/ceilings.h"
+
+#include "codegen/cuda/resources.h"
+#include "frontend/engine/engine.h"
+#include "ir/math/expand.h"
+#include "ir/program/program.h"
+#include "ir/text/text.h"
+#include "passes/pipeline.h"
+
+#include <lazuli/lazuli.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace {
+
+using lz::DType;
+using lz::Tensor;
+namespace ir = lz::ir;
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::json;
+
+struct Options {
+    std::string rows, out;
+    int64_t scale = 1;
+    double seconds = 1;
+    bool count = false;
+};
+
+double since(Clock::time_point from) {
+    return std::chrono::duration<double>(Clock::now() - from).count();
+}
+
+double median(std::vector<double> values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::ranges::nth_element(values, middle);
+    return *middle;
+}
+
+/// What bounds a row.
+enum class Bound { Copy, Read, Product, None };
+
+struct Row {
+    std::string name;
+    double bar = 0; ///< the least fraction of the ceiling
+    Bound bound = Bound::Copy;
+    int64_t bytes = 0;    ///< Copy: read and written together; Read: read; Product: the extent
+    int64_t elements = 0; ///< for instructions an element
+    /// Makes the operands, and what computes the row on them.
+    std::function<std::function<Tensor()>()> prepare;
+};
+
+Tensor uniform(const lz::Sizes &shape, DType dtype) {
+    Tensor x = (lz::rand(shape, {.dtype = lz::f32, .device = lz::Device::cuda(0)}) * 2 - 1).to(dtype);
+    x.eval();
+    return x;
+}
+
+/// Eight cheap operations on each element of x.
+Tensor eight(const Tensor &x) {
+    return lz::maximum(lz::minimum(lz::abs(-((x * 1.5 + 0.5) * x - 0.25)), 3.0), 0.125);
+}
+
+std::vector<Row> rows(const Options &options) {
+    std::vector<Row> all;
+    const int64_t n = (int64_t{256} << 20) / options.scale;
+    for (const DType t : {lz::f32, lz::bf16}) {
+        const std::string type = t == lz::f32 ? "f32" : "bf16";
+        const int64_t bytes = t == lz::f32 ? 4 : 2;
+        all.push_back({"chain " + type, 0.93, Bound::Copy, 2 * bytes * n, n, [=] {
+                           const Tensor x = uniform({n}, t);
+                           return [x] { return eight(x); };
+                       }});
+        all.push_back({"chain with exp " + type, 0.90, Bound::Copy, 2 * bytes * n, n, [=] {
+                           const Tensor x = uniform({n}, t);
+                           return [x] { return lz::exp(eight(x)); };
+                       }});
+        const double bar = t == lz::f32 ? 0.88 : 0.85;
+        const int64_t elements = n / 4;
+        for (int64_t length = 1024; length <= 32768; length *= 2) {
+            const lz::Sizes shape = {std::max<int64_t>(elements / length, 1), length};
+            const int64_t count = shape[0] * length;
+            const auto row = [&](const char *name, auto f) {
+                all.push_back({fmt::format("{} of {} {}", name, length, type), bar, Bound::Copy,
+                               2 * bytes * count, count, [=] {
+                                   const Tensor x = uniform(shape, t), w = uniform({length}, t);
+                                   return [=] { return f(x, w); };
+                               }});
+            };
+            row("softmax", [](const Tensor &x, const Tensor &) { return lz::softmax(x, -1); });
+            row("layer norm",
+                [length](const Tensor &x, const Tensor &w) { return lz::layer_norm(x, {length}, w, w); });
+            row("RMS norm",
+                [length](const Tensor &x, const Tensor &w) { return lz::rms_norm(x, {length}, w); });
+        }
+        const int64_t side = 8 * static_cast<int64_t>(std::sqrt(static_cast<double>(n / 4)) / 8);
+        all.push_back({"sum of all " + type, 0.90, Bound::Read, bytes * n, n, [=] {
+                           const Tensor x = uniform({n}, t);
+                           return [x] { return x.sum(); };
+                       }});
+        all.push_back({"sum of columns " + type, 0.90, Bound::Read, bytes * side * side, side * side, [=] {
+                           const Tensor x = uniform({side, side}, t);
+                           return [x] { return x.sum(0); };
+                       }});
+        all.push_back(
+            {"transpose and add " + type, 0.80, Bound::Copy, 3 * bytes * side * side, side * side, [=] {
+                 const Tensor x = uniform({side, side}, t), y = uniform({side, side}, t);
+                 return [=] { return x.t() + y; };
+             }});
+    }
+    const bool fast = std::getenv("LAZULI_FAST_MATH") != nullptr;
+    const int64_t smaller =
+        std::max<int64_t>(static_cast<int64_t>(std::sqrt(static_cast<double>(options.scale))), 1);
+    for (int64_t k = 1024; k <= 8192; k *= 2) {
+        const int64_t side = std::max<int64_t>(k / smaller, 64);
+        const auto operands = [side] {
+            return std::pair{uniform({side, side}, lz::bf16), uniform({side, side}, lz::bf16)};
+        };
+        if (!fast)
+            all.push_back(
+                {fmt::format("product of {} bf16", k), 0.98, Bound::Product, side, side * side, [=] {
+                     const auto [x, y] = operands();
+                     return [x = x, y = y] { return lz::matmul(x, y); };
+                 }});
+        all.push_back({fmt::format("product of {}, bias, gelu{} bf16", k, fast ? ", fast math" : ""),
+                       fast ? 0.98 : 0.85, Bound::Product, side, side * side, [=] {
+                           const auto [x, y] = operands();
+                           const Tensor bias = uniform({side}, lz::bf16);
+                           return [x = x, y = y, bias] { return lz::gelu(lz::matmul(x, y) + bias); };
+                       }});
+    }
+    return all;
+}
+
+class Bench {
+public:
+    explicit Bench(const Options &options) : options_(options) {
+        if (!options.out.empty())
+            file_.open(options.out, std::ios::app);
+        if (const char *const driver = std::getenv("LAZULI_CUDA_DRIVER"))
+            if (void *const library = ::dlopen(driver, RTLD_NOW))
+                instructions_ =
+                    reinterpret_cast<uint64_t (*)()>(::dlsym(library, "lazuli_fake_cuda_instructions"));
+        if (options.count && !instructions_)
+            throw std::runtime_error("--count needs the driver without a GPU: LAZULI_CUDA_DRIVER names it.");
+    }
+
+    bool wanted(const std::string &name) const { return name.find(options_.rows) != std::string::npos; }
+    bool counts() const { return options_.count; }
+
+    void say(const Json &row) {
+        std::cout << row.dump() << std::endl;
+        if (file_.is_open())
+            file_ << row.dump() << std::endl;
+    }
+
+    void device() {
+        const auto p = lz::cuda::get_device_properties(0);
+        say({{"device", p.name},
+             {"multiprocessors", p.multi_processor_count},
+             {"clock", ceilings_.clock_hz()},
+             {"scale", options_.scale},
+             {"major", p.major},
+             {"minor", p.minor},
+             {"memory", p.total_memory}});
+    }
+
+    void run(const Row &row) {
+        const std::function<Tensor()> f = row.prepare();
+        f().eval(); // compiles
+        f().eval(); // makes a graph
+        lz::sync();
+        Json out = {{"row", row.name}, {"bar", row.bar}, {"bytes", row.bytes}, {"elements", row.elements}};
+        if (options_.count) {
+            const uint64_t before = instructions_();
+            f().eval();
+            lz::sync();
+            out["instructions"] =
+                static_cast<double>(instructions_() - before) / static_cast<double>(row.elements);
+            out["entries"] = entries(f());
+            say(out);
+            return;
+        }
+        std::vector<double> seconds, ceilings, fractions;
+        const auto end = Clock::now() + std::chrono::duration<double>(options_.seconds);
+        do {
+            const double ceiling = ceiling_of(row), took = time(f);
+            seconds.push_back(took);
+            ceilings.push_back(ceiling);
+            fractions.push_back(ceiling / took);
+        } while (Clock::now() < end || seconds.size() < 3);
+        out["seconds"] = median(seconds);
+        out["rounds"] = seconds.size();
+        if (ceilings[0] > 0) {
+            out["ceiling"] = median(ceilings);
+            out["fraction"] = median(fractions);
+        }
+        say(out);
+    }
+
+    /// 80 kernels that run again and again: LAZULI_FUSE=0 keeps additions apart.
+    void replay() {
+        if (!wanted("replay") || options_.count)
+            return;
+        constexpr int kKernels = 80;
+        const int64_t elements = std::max<int64_t>((1 << 16) / options_.scale, 64);
+        const int rounds = options_.scale == 1 ? 30 : 4, unmeasured = rounds / 4;
+        const Tensor y = uniform({elements}, lz::f32);
+        Tensor x = uniform({elements}, lz::f32);
+        const auto step = [&] {
+            for (int k = 0; k < kKernels; ++k)
+                x = x + y;
+        };
+        std::vector<double> record, host, device, by_hand, by_hand_host;
+        for (int round = 0; round < rounds; ++round) {
+            auto from = Clock::now();
+            step();
+            const double recorded = since(from);
+            from = Clock::now();
+            x.eval();
+            const double launched = since(from);
+            lz::sync();
+            const double whole = since(from);
+            const auto hand = ceilings_.additions(kKernels, elements);
+            if (round < unmeasured)
+                continue;
+            record.push_back(recorded);
+            host.push_back(launched);
+            device.push_back(whole);
+            by_hand.push_back(hand.whole);
+            by_hand_host.push_back(hand.host);
+        }
+        say({{"row", "replay of 80 kernels"},
+             {"seconds", median(device)},
+             {"host", median(host)},
+             {"record", median(record)},
+             {"ceiling", median(by_hand)},
+             {"host_ceiling", median(by_hand_host)},
+             {"host_bar", 5e-6},
+             {"bar", 1 / 1.1},
+             {"fraction", median(by_hand) / median(device)}});
+    }
+
+    /// One loop kernel until its result is there, from its first use on: compiled by NVRTC, and from disk.
+    void compile() {
+        if (!wanted("compile") || options_.count)
+            return;
+        const Tensor x = uniform({1 << 16}, lz::f32);
+        std::vector<double> fresh, disk;
+        for (int k = 0; k < 8; ++k) {
+            const auto once = [&] {
+                const auto from = Clock::now();
+                Tensor y = x * 2;
+                for (int i = 0; i < k; ++i)
+                    y = lz::abs(y * x) + i;
+                y.eval();
+                lz::sync();
+                return since(from);
+            };
+            fresh.push_back(once());
+            lz::engine::Engine::get().clear_caches();
+            disk.push_back(once());
+        }
+        say({{"row", "compile one kernel"}, {"seconds", median(fresh)}, {"limit", 60e-3}});
+        say({{"row", "compile, from disk"}, {"seconds", median(disk)}, {"limit", 1e-3}});
+    }
+
+private:
+    /// What the kernels need of an H200, as `lz-opt --to=stats --arch=sm_90` says it.
+    Json entries(const Tensor &result) const {
+        constexpr int kSm = 90;
+        Json all = Json::array();
+        const ir::Graph graph = ir::parse_graph(lz::dump(result));
+        const ir::Program program = lz::passes::compile(graph, ir::cuda_test_target(1)).program;
+        for (ir::Kernel kernel : program.kernels) {
+            ir::expand_math(kernel);
+            for (const auto &r :
+                 lz::codegen::cuda_resources(ceilings_.nvrtc(), kSm, kernel, ir::CudaLimits{}))
+                all.push_back({{"kernel", kernel.name},
+                               {"entry", r.entry},
+                               {"registers", r.registers},
+                               {"spilled", r.spilled_bytes},
+                               {"resident", r.resident_threads},
+                               {"in_flight", r.bytes_in_flight()}});
+        }
+        return all;
+    }
+
+    double ceiling_of(const Row &row) {
+        switch (row.bound) {
+        case Bound::Copy:
+            return ceilings_.copy(row.bytes / 2);
+        case Bound::Read:
+            return ceilings_.read(row.bytes);
+        case Bound::Product:
+            return ceilings_.product(row.bytes);
+        case Bound::None:
+            break;
+        }
+        return 0;
+    }
+
+    /// Of one call, of several in a row.
+    static double time(const std::function<Tensor()> &f) {
+        constexpr int kRuns = 5;
+        const lz::Event begin({.timing = true}), end({.timing = true});
+        f().eval();
+        begin.record();
+        for (int i = 0; i < kRuns; ++i)
+            f().eval();
+        end.record();
+        end.synchronize();
+        return begin.elapsed_time(end) * 1e-3 / kRuns;
+    }
+
+    const Options options_;
+    std::ofstream file_;
+    uint64_t (*instructions_)() = nullptr;
+    lz::bench::GpuCeilings ceilings_;
+};
+
+Options read_options(int argc, char **argv) {
+    Options options;
+    for (int i = 1; i < argc; ++i) {
+        const std::string argument = argv[i];
+        const auto value = [&](const char *name) -> std::optional<std::string> {
+            const std::string prefix = std::string("--") + name + "=";
+            return argument.starts_with(prefix) ? std::optional(argument.substr(prefix.size()))
+                                                : std::nullopt;
+        };
+        if (const auto rows = value("rows"))
+            options.rows = *rows;
+        else if (const auto out = value("out"))
+            options.out = *out;
+        else if (const auto scale = value("scale"))
+            options.scale = std::max(std::atoll(scale->c_str()), 1LL);
+        else if (const auto seconds = value("seconds"))
+            options.seconds = std::atof(seconds->c_str());
+        else if (argument == "--count")
+            options.count = true;
+        else
+            throw std::runtime_error(
+                "bench_gpu takes --rows=, --out=, --scale=, --seconds= and --count, and not " + argument);
+    }
+    return options;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    try {
+        const Options options = read_options(argc, argv);
+        if (!lz::cuda::is_available()) {
+            std::cerr << "bench_gpu: " << lz::cuda::availability() << '\n';
+            return 77;
+        }
+        lz::manual_seed(1);
+        Bench bench(options);
+        bench.device();
+        for (const Row &row : rows(options))
+            if (bench.wanted(row.name)) {
+                try {
+                    bench.run(row);
+                } catch (const std::exception &error) {
+                    bench.say({{"row", row.name}, {"error", error.what()}});
+                }
+                lz::empty_cache(lz::Device::cuda(0));
+            }
+        bench.replay();
+        bench.compile();
+    } catch (const std::exception &error) {
+        std::cerr << "bench_gpu: " << error.what() << '\n';
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# The kernels of a GPU beside what it gives and beside PyTorch, torch.compile, JAX and CuPy where those can be imported;
+# tests on it, under compute-sanitizer too where that is there. Writes bench/results/<device>.md in 20 minutes at most.
+# Without a GPU: what can be known, on the driver without a GPU, to bench/results/no-gpu.md.
+#
+#   bash bench/gpu.sh                builds what is needed, then all of it
+#   bash bench/gpu.sh --bin=FOLDER   with programs that are there: of a build, or of the bundle (bench/gpu_package.sh)
+#   bash bench/gpu.sh --scale=64     a try with sizes that are 64 times smaller: its numbers mean nothing
+#   bash bench/gpu.sh --no-tests     without the tests
+#   bash bench/gpu.sh --name=NAME    of the file
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$here/..
+bin='' scale=1 tests=1 name='' seconds=0.5
+for option in "$@"; do
+    case "$option" in
+    --bin=*) bin=$(realpath "${option#--bin=}") ;;
+    --scale=*) scale=${option#--scale=} seconds=0.01 ;;
+    --no-tests) tests=0 ;;
+    --name=*) name=${option#--name=} ;;
+    *)
+        echo "gpu.sh: unknown argument '$option'; it takes --bin=, --scale=, --no-tests and --name=." >&2
+        exit 2
+        ;;
+    esac
+done
+if [ -z "$bin" ]; then
+    (cd "$root" && cmake --preset release && cmake --build --preset release --target bench_gpu test_gpu test_frontend \
+        test_semantics test_devices test_calls lazuli_fake_cuda lazuli_fake_cublaslt) || exit 1
+    bin=$root/build/release/bin
+fi
+export LAZULI_VIRTUAL_GPUS=''
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+begin=$SECONDS
+left() { echo $((1200 - (SECONDS - begin))); } # of 20 minutes
+some() { # seconds at most, of those that are left
+    local most=$(($(left) - 15))
+    [ "$most" -gt 5 ] || most=5
+    echo $((most < $1 ? most : $1))
+}
+
+export LAZULI_CACHE_DIR=$work/cache
+said=''
+"$bin/bench_gpu" --rows=none >"$work/device" 2>"$work/why"
+case $? in
+0) device=$(sed -n 's/.*"device":"\([^"]*\)".*/\1/p' "$work/device") ;;
+*) device='' ;;
+esac
+if [ -n "$device" ]; then
+    echo "gpu.sh: on $device"
+    timeout "$(some 420)" "$bin/bench_gpu" --scale="$scale" --seconds="$seconds" --out="$work/rows.json"
+    LAZULI_FUSE=0 timeout "$(some 60)" "$bin/bench_gpu" --rows=replay --scale="$scale" --out="$work/replay.json" &&
+        grep replay "$work/replay.json" >"$work/row" && { grep -v '"replay' "$work/rows.json" >"$work/others"; \
+        cat "$work/others" "$work/row" >"$work/rows.json"; }
+    LAZULI_FAST_MATH=1 timeout "$(some 60)" "$bin/bench_gpu" --rows='fast math' --scale="$scale" --seconds="$seconds" \
+        --out="$work/rows.json"
+    python3 "$here/gpu/peers.py" --out="$work/peers.json" --scale="$scale" --until="$(some 300)"
+    if [ $tests = 1 ]; then
+        LAZULI_FUZZ_PROGRAMS=100 timeout "$(some 240)" bash "$here/../tests/gpu/run.sh" "$bin" >"$work/tests" 2>&1
+        status=$?
+        tail -n 40 "$work/tests"
+        [ $status = 0 ] && said='The tests on it passed.' || said="The tests on it ended with $status."
+        if command -v compute-sanitizer >/dev/null; then
+            LAZULI_TEST_CUDA=1 timeout "$(some 180)" compute-sanitizer --error-exitcode 9 "$bin/test_gpu" --gtest_brief=1 \
+                --gtest_filter='EmitterTile*:EmitterLoop*:Emitted.Rows*:Emitted.Segments*' >"$work/sanitizer" 2>&1
+            status=$?
+            tail -n 5 "$work/sanitizer"
+            [ $status = 0 ] && said+=' compute-sanitizer found nothing.' || said+=" compute-sanitizer ended with $status."
+        else
+            said+=' compute-sanitizer was not there.'
+        fi
+    fi
+else
+    echo "gpu.sh: there is no GPU: $(tail -n 1 "$work/why")"
+    lib=$(dirname "$bin")/lib
+    export LAZULI_CUDA_DRIVER=${LAZULI_CUDA_DRIVER:-$lib/liblazuli_fake_cuda.so}
+    export LAZULI_CUBLASLT=${LAZULI_CUBLASLT:-$lib/liblazuli_fake_cublaslt.so}
+    name=${name:-no-gpu}
+    timeout 1100 "$bin/bench_gpu" --count --scale="$([ "$scale" = 1 ] && echo 64 || echo "$scale")" --out="$work/counts.json" ||
+        exit 1
+    LAZULI_FAST_MATH=1 timeout "$(some 300)" "$bin/bench_gpu" --count --rows='fast math' --scale=256 --out="$work/counts.json"
+fi
+[ -n "$name" ] || name=$(tr -cs 'a-z0-9\n' - <<<"${device,,}" | sed 's/^-*//; s/-*$//')
+version=$(cat "$here/../VERSION" 2>/dev/null || git -C "$root" describe --always --dirty 2>/dev/null)
+python3 "$here/gpu/report.py" "$work" --out="$here/results/$name.md" --version="$version" --tests="$said"
+echo "gpu.sh: $((SECONDS - begin)) s"

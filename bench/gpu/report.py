@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""The table of bench/gpu.sh: what bench_gpu and the peers wrote, beside what each row has to reach. Prints it, and writes it
+to bench/results/<device>.md.
+
+    python3 report.py FOLDER --out=bench/results/nvidia-h200.md
+"""
+import argparse
+import collections
+import datetime
+import json
+import pathlib
+
+# What an H200 has, for rows that were counted without one (NVIDIA's data sheet; 4.3 of 4.8 TB/s is what copies reach).
+H200 = {"multiprocessors": 132, "clock": 1.755e9, "bandwidth": 4.3e12, "threads": 2048}
+SLOTS_A_CLOCK = 4 * 32  # instructions of threads that an SM issues
+BYTES_IN_FLIGHT = 40 << 10  # of an SM, by Little's law with 700 ns at that bandwidth
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")] if path.exists() else []
+
+
+def text_of(seconds):
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def verdict(row):
+    if "error" in row:
+        return "failed"
+    if "limit" in row:
+        return "yes" if row["seconds"] <= row["limit"] else "no"
+    if "fraction" not in row:
+        return ""
+    return "yes" if row["fraction"] >= row["bar"] else "no"
+
+
+def measured(rows, peers):
+    """One line a row: of its ceiling, the bar, and how many times as long each peer takes."""
+    beside = collections.defaultdict(dict)
+    for p in peers:
+        if "seconds" in p:
+            beside[p["row"]][p["peer"]] = p["seconds"]
+    names = sorted({p["peer"] for p in peers if "seconds" in p})
+    lines = ["| row | seconds | of the ceiling | bar | reached | " + " | ".join(names + ["best peer"]) + " |",
+             "|---|---|---|---|---|" + "---|" * (len(names) + 1)]
+    for row in rows:
+        if "row" not in row:
+            continue
+        if "error" in row:
+            lines.append(f"| {row['row']} | failed: {row['error'][:200]} | | | | " + " | ".join("" for _ in names) + " | |")
+            continue
+        theirs = beside.get(row["row"], {})
+        ratios = [f"{theirs[n] / row['seconds']:.2f}" if n in theirs else "" for n in names]
+        best = f"{min(theirs.values()) / row['seconds']:.2f}" if theirs else ""
+        fraction = f"{row['fraction']:.3f}" if "fraction" in row else ""
+        bar = text_of(row["limit"]) if "limit" in row else f"{row['bar']:.2f}" if "fraction" in row else ""
+        lines.append(f"| {row['row']} | {text_of(row['seconds'])} | {fraction} | {bar} | {verdict(row)} | "
+                     + " | ".join(ratios + [best]) + " |")
+    for row in rows:
+        if "host" in row:
+            lines += ["", f"Replay: {text_of(row['host'])} of the host's time for the launch, {text_of(row['record'])} for "
+                      f"recording; by hand {text_of(row['host_ceiling'])}. The bar is {text_of(row['host_bar'])}."]
+    return lines
+
+
+def counted(rows):
+    """Without a device: what can be known, against what the bar needs on an H200."""
+    lines = ["| row | instructions an element | issue slots an element at the bar | registers | spilled | threads on an SM "
+             "| KiB in flight on an SM (40 are needed) | enough |", "|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        if "instructions" not in row:
+            continue
+        product = row["row"].startswith("product")
+        slots = (H200["multiprocessors"] * H200["clock"] * SLOTS_A_CLOCK * (row["bytes"] / row["elements"])
+                 / (H200["bandwidth"] * row["bar"]))
+        # The entry that runs is the one for aligned operands where there is one; of several phases the first has the work.
+        entries = row.get("entries", [])
+        entry = next((e for e in entries if e["entry"].endswith("_aligned")), entries[0] if entries else None)
+        cells = ["", "", "", ""]
+        enough = row["instructions"] <= slots
+        if entry:
+            kib = entry["in_flight"] / 1024
+            cells = [str(entry["registers"]), str(max(e["spilled"] for e in entries)),
+                     f"{entry['resident']} of {H200['threads']}", f"{kib:.0f}"]
+            enough = enough and entry["in_flight"] >= BYTES_IN_FLIGHT and not any(e["spilled"] for e in entries)
+        limit, said = ("", "cuBLASLt's") if product else (f"{slots:.0f}", "yes" if enough else "no")
+        lines.append(f"| {row['row']} | {row['instructions']:.1f} | {limit} | " + " | ".join(cells) + f" | {said} |")
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--version", default="")
+    parser.add_argument("--tests", default="")
+    options = parser.parse_args()
+    rows, peers, counts = (read(options.folder / name) for name in ("rows.json", "peers.json", "counts.json"))
+    device = next((r for r in rows + counts if "device" in r), {})
+    found = ", ".join(f"{p['peer']} {p['version']}" for p in peers if "version" in p)
+    lines = [f"# {datetime.date.today()}, {device.get('device', 'no device')}", "",
+             f"Lazuli {options.version}. Peers: {found or 'none'}. Written by `bash bench/gpu.sh`.", ""]
+    if options.tests:
+        lines += [options.tests, ""]
+    if rows:
+        scale = device.get("scale", 1)
+        if scale != 1:
+            lines += [f"**A try: the sizes are divided by {scale}, and the numbers mean nothing.**", ""]
+        lines += ["## Measured", "",
+                  "Medians; each round measures the ceiling (a copy by the SMs, a read, or cuBLASLt), then the row. Peers: how many "
+                  "times as long they take.", "", *measured(rows, peers), ""]
+    if counts:
+        lines += ["## Counted, without a device", "",
+                  f"Sizes are divided by {device.get('scale', 1)}: threads have fewer packets under way where there is little to do. "
+                  "Instructions are those that the interpreter of PTX ran, all threads', divided by the elements; registers, threads "
+                  "and bytes under way are those of sm_90 (`lz-opt --to=stats`). The bar is against an H200 whose copies reach "
+                  f"{H200['bandwidth'] / 1e12} TB/s at {H200['clock'] / 1e9} GHz.", "", *counted(counts), ""]
+    text = "\n".join(lines)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(text)
+    print(text)
+    print(f"written to {options.out}")
+
+
+main()

@@ -1,0 +1,194 @@
+#include "codegen/cuda/resources.h"
+
+#include "codegen/cuda/source.h"
+#include "codegen/cuda/unit.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace lz::codegen {
+
+namespace {
+
+constexpr int kBlocksOfAnSm = 32, kRegisterStep = 8, kWarp = 32;
+constexpr int64_t kSystemShared = 1024;
+
+/// Calls f(line) for each line.
+template <class F>
+void for_each_line(std::string_view text, F &&f) {
+    while (!text.empty()) {
+        const size_t end = std::min(text.find('\n'), text.size());
+        f(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+}
+
+/// The number that stands before `what` in the line; 0 where it does not say it.
+int number_before(std::string_view line, std::string_view what) {
+    const size_t at = line.find(what);
+    if (at == std::string_view::npos)
+        return 0;
+    size_t first = at;
+    while (first > 0 && std::isdigit(static_cast<unsigned char>(line[first - 1])))
+        --first;
+    int number = 0;
+    std::from_chars(line.data() + first, line.data() + at, number);
+    return number;
+}
+
+bool is_name(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$';
+}
+
+/// The registers in a text, as `%f12`.
+std::vector<std::string_view> registers_in(std::string_view text) {
+    std::vector<std::string_view> all;
+    for (size_t at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 1)) {
+        size_t end = at + 1;
+        while (end < text.size() && is_name(text[end]))
+            ++end;
+        all.push_back(text.substr(at, end - at));
+    }
+    return all;
+}
+
+/// Bytes of a load: `ld.global.nc.v4.f32` has 16.
+int bytes_of_load(std::string_view operation) {
+    const size_t type = operation.rfind('.');
+    int bits = 0;
+    std::from_chars(operation.data() + type + 2, operation.data() + operation.size(), bits);
+    const int count = operation.find(".v4.") != std::string_view::npos   ? 4
+                      : operation.find(".v2.") != std::string_view::npos ? 2
+                                                                         : 1;
+    return count * bits / 8;
+}
+
+/// Loads under way, the oldest first.
+class Loads {
+public:
+    int bytes() const { return bytes_; }
+    void begin(std::vector<std::string_view> results, int bytes) {
+        loads_.push_back({std::move(results), bytes});
+        bytes_ += bytes;
+    }
+    /// Who uses a result waits for it; older ones have come by then.
+    void use(std::string_view name) {
+        const auto loads = [&](const Load &l) {
+            return std::ranges::find(l.results, name) != l.results.end();
+        };
+        const auto at = std::ranges::find_if(loads_, loads);
+        if (at == loads_.end())
+            return;
+        for (auto l = loads_.begin(); l <= at; ++l)
+            bytes_ -= l->bytes;
+        loads_.erase(loads_.begin(), at + 1);
+    }
+
+private:
+    struct Load {
+        std::vector<std::string_view> results;
+        int bytes;
+    };
+    std::vector<Load> loads_;
+    int bytes_ = 0;
+};
+
+} // namespace
+
+std::map<std::string, Assembled, std::less<>> read_assembler_log(std::string_view log) {
+    std::map<std::string, Assembled, std::less<>> found;
+    Assembled *entry = nullptr;
+    for_each_line(log, [&](std::string_view line) {
+        constexpr std::string_view kEntry = "Compiling entry function '";
+        if (const size_t at = line.find(kEntry); at != std::string_view::npos) {
+            const std::string_view name = line.substr(at + kEntry.size());
+            entry = &found[std::string(name.substr(0, name.find('\'')))];
+        } else if (entry) {
+            entry->spilled_bytes +=
+                number_before(line, " bytes spill stores") + number_before(line, " bytes spill loads");
+            entry->registers = std::max(entry->registers, number_before(line, " registers"));
+            entry->shared_bytes = std::max(entry->shared_bytes, number_before(line, " bytes smem"));
+        }
+    });
+    return found;
+}
+
+PtxCounts count_ptx(std::string_view ptx, std::string_view entry) {
+    PtxCounts counts;
+    Loads loads;
+    bool inside = false;
+    for_each_line(ptx, [&](std::string_view line) {
+        constexpr std::string_view kEntry = ".entry ";
+        if (const size_t at = line.find(kEntry); at != std::string_view::npos) {
+            const std::string_view name = line.substr(at + kEntry.size());
+            inside = name.substr(0, name.find('(')) == entry;
+            return;
+        }
+        const size_t first = line.find_first_not_of(" \t{}");
+        if (!inside || first == std::string_view::npos || line.find(';') == std::string_view::npos)
+            return;
+        line.remove_prefix(first);
+        if (line.starts_with('.')) // declares registers or shared memory
+            return;
+        if (line.starts_with('@'))
+            line.remove_prefix(std::min(line.find_first_of(" \t") + 1, line.size()));
+        ++counts.instructions;
+        const size_t space = std::min(line.find_first_of(" \t"), line.size());
+        const std::string_view operation = line.substr(0, space), operands = line.substr(space);
+        if (!operation.starts_with("ld.global")) {
+            for (const std::string_view name : registers_in(operands))
+                loads.use(name);
+            return;
+        }
+        const size_t address = std::min(operands.find('['), operands.size());
+        for (const std::string_view name : registers_in(operands.substr(address)))
+            loads.use(name);
+        loads.begin(registers_in(operands.substr(0, address)), bytes_of_load(operation));
+        counts.loaded_bytes = std::max(counts.loaded_bytes, loads.bytes());
+    });
+    return counts;
+}
+
+int resident_threads(int threads, int registers, int64_t shared_bytes, const ir::CudaLimits &limits) {
+    if (threads <= 0)
+        return 0;
+    const int warps = (threads + kWarp - 1) / kWarp;
+    const int own = (std::max(registers, 1) + kRegisterStep - 1) / kRegisterStep * kRegisterStep;
+    const int64_t blocks = std::min({int64_t{kBlocksOfAnSm}, int64_t{limits.threads_per_sm / (kWarp * warps)},
+                                     int64_t{limits.registers_per_sm / (own * kWarp * warps)},
+                                     limits.shared_per_sm / (shared_bytes + kSystemShared)});
+    return static_cast<int>(blocks) * threads;
+}
+
+std::vector<CudaResources> cuda_resources(const Nvrtc &nvrtc, int sm, const ir::Kernel &kernel,
+                                          const ir::CudaLimits &limits) {
+    const cuda::Source source = cuda::make_source(kernel);
+    const cuda::Unit unit(nvrtc, kernel.name, source.text, "--gpu-architecture=sm_" + std::to_string(sm));
+    const auto assembled = read_assembler_log(unit.log());
+    const std::string ptx = unit.ptx_text();
+    std::vector<CudaResources> all;
+    const auto add = [&](const ir::CompiledPhase &phase, const std::string &entry) {
+        const auto found = assembled.find(entry);
+        if (entry.empty() || found == assembled.end())
+            return;
+        CudaResources r;
+        r.entry = entry;
+        r.registers = found->second.registers;
+        r.spilled_bytes = found->second.spilled_bytes;
+        r.shared_bytes = found->second.shared_bytes + static_cast<int>(phase.shared_bytes);
+        r.threads = static_cast<int>(phase.threads);
+        const PtxCounts counts = count_ptx(ptx, entry);
+        r.instructions = counts.instructions;
+        r.loaded_bytes = counts.loaded_bytes;
+        r.resident_threads = resident_threads(r.threads, r.registers, r.shared_bytes, limits);
+        all.push_back(std::move(r));
+    };
+    for (const ir::CompiledPhase &phase : source.phases) {
+        add(phase, phase.symbol);
+        add(phase, phase.aligned);
+    }
+    return all;
+}
+
+} // namespace lz::codegen

@@ -1,0 +1,69 @@
+#include "codegen/cuda/unit.h"
+
+#include "codegen/process_end.h"
+#include "ir/diagnostic.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <iterator>
+
+namespace lz::codegen {
+
+void check_nvrtc(const Nvrtc &nvrtc, int error, std::string_view what) {
+    if (error != 0)
+        throw ir::Failure(ir::ErrorKind::Compile,
+                          fmt::format("NVRTC did not give {}: {}.", what, nvrtc.error(error)));
+}
+
+namespace cuda {
+
+Unit::Unit(const Nvrtc &nvrtc, const std::string &kernel, const std::string &source,
+           const std::string &architecture)
+    : nvrtc_(nvrtc) {
+    if (nvrtc_is_gone())
+        throw ir::Failure(
+            ir::ErrorKind::Compile,
+            fmt::format("NVRTC cannot compile kernel {} any more: main has been left.", kernel));
+    check_nvrtc(nvrtc_, nvrtc_.create(&program_, source.c_str(), "kernel.cu", 0, nullptr, nullptr),
+                "a program");
+    const char *const options[] = {architecture.c_str(), "--minimal", "--fmad=false", "--ptxas-options=-v"};
+    const int error = nvrtc_.compile(program_, static_cast<int>(std::size(options)), options);
+    note_nvrtc_use();
+    if (error == 0)
+        return;
+    const std::string said = log();
+    nvrtc_.destroy(&program_);
+    throw ir::Failure(ir::ErrorKind::Compile, fmt::format("NVRTC could not compile kernel {} ({}):\n{}\n{}",
+                                                          kernel, nvrtc_.error(error), said, source));
+}
+
+std::string Unit::ptx_text() const {
+    const auto bytes = ptx();
+    std::string text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+    text.resize(std::strlen(text.c_str()));
+    return text;
+}
+
+std::string Unit::log() const {
+    size_t size = 0;
+    if (nvrtc_.log_size(program_, &size) != 0)
+        return "";
+    std::string text(size, '\0');
+    if (nvrtc_.log(program_, text.data()) != 0)
+        return "";
+    text.resize(std::strlen(text.c_str()));
+    return text;
+}
+
+std::vector<std::byte> Unit::get(int (*size_of)(Nvrtc::Program, size_t *),
+                                 int (*read)(Nvrtc::Program, char *)) const {
+    size_t size = 0;
+    check_nvrtc(nvrtc_, size_of(program_, &size), "code");
+    std::vector<std::byte> bytes(size);
+    check_nvrtc(nvrtc_, read(program_, reinterpret_cast<char *>(bytes.data())), "code");
+    return bytes;
+}
+
+} // namespace cuda
+} // namespace lz::codegen

@@ -1,0 +1,290 @@
+/// Machine code of a corpus of kernels for the architectures that users have: what they spill, registers and
+/// shared memory are what the golden file says, give or take.
+///
+///     LAZULI_WRITE_RESOURCES=1 build/release/bin/test_cuda --gtest_filter='Architectures/Cubins.*'
+///
+/// writes that file anew, tests/cuda/resources.txt: look at what changed, and why.
+
+#include "codegen/cuda/resources.h"
+#include "ir/math/expand.h"
+#include "ir/target.h"
+#include "ir/text/text.h"
+#include "passes/pipeline.h"
+#include "tests/support/cuda/nvrtc.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace lz::test {
+namespace {
+
+using namespace ir;
+
+/// A graph, and what its kernels are called here.
+struct Entry {
+    std::string name, text;
+};
+
+std::string graph(const std::string &parameters, const std::string &body) {
+    return "lazuli 1\ngraph @g(" + parameters + ") {\n" + body + "}\n";
+}
+
+/// `$` stands for the dtype, `&` for the device.
+std::string filled(std::string text, std::string_view dtype) {
+    for (size_t at = 0; (at = text.find_first_of("$&", at)) != std::string::npos;)
+        text.replace(at, 1, text[at] == '$' ? std::string(dtype) : "@cuda:0");
+    return text;
+}
+
+std::vector<Entry> corpus() {
+    std::vector<Entry> all;
+    const auto add = [&](const std::string &name, std::string_view dtype, const std::string &parameters,
+                         const std::string &body) {
+        all.push_back({fmt::format("{} {}", name, dtype), filled(graph(parameters, body), dtype)});
+    };
+    for (const char *const t : {"f32", "f16", "bf16", "f64", "i32", "i64", "u8"})
+        add("chain", t, "%x: $[1048576] &, %y: $[1048576] &", R"(
+  %0 = add %x, %y : $[1048576] &
+  %1 = mul %0, %x : $[1048576] &
+  %2 = maximum %1, %y : $[1048576] &
+  %3 = sub %2, %x : $[1048576] &
+  return %3
+)");
+    for (const char *const f : {"exp", "log", "tanh", "sigmoid", "erf", "sin"})
+        for (const char *const t : {"f32", "bf16"})
+            add(f, t, "%x: $[1048576] &", fmt::format("\n  %0 = {} %x : $[1048576] &\n  return %0\n", f));
+    for (const auto &[n, t] : {std::pair{40, "f32"},
+                               {1024, "f32"},
+                               {8192, "f32"},
+                               {50000, "f32"},
+                               {100000, "f32"},
+                               {1000, "bf16"},
+                               {1000, "f64"}})
+        add(fmt::format("softmax of {}", n), t, fmt::format("%x: $[512,{}] &", n),
+            fmt::format(R"(
+  %0 = max %x {{axes=[1]}} : $[512] &
+  %1 = reshape %0 : $[512,1] &
+  %2 = sub %x, %1 : $[512,{0}] &
+  %3 = exp %2 : $[512,{0}] &
+  %4 = sum %3 {{axes=[1]}} : $[512] &
+  %5 = reshape %4 : $[512,1] &
+  %6 = div %3, %5 : $[512,{0}] &
+  return %6
+)",
+                        n));
+    for (const char *const t : {"f32", "bf16", "f64"}) {
+        add("full sum", t, "%x: $[4194304] &", "\n  %0 = sum %x {axes=[0]} : $[] &\n  return %0\n");
+        add("column sum", t, "%x: $[4096,512] &", "\n  %0 = sum %x {axes=[0]} : $[512] &\n  return %0\n");
+    }
+    add("argmax", "f32", "%x: $[512,1000] &", "\n  %0 = argmax %x {axis=1} : i64[512] &\n  return %0\n");
+    for (const char *const t : {"f32", "f16", "u8"})
+        add("transpose and add", t, "%x: $[1024,512] &, %y: $[512,1024] &", R"(
+  %0 = permute %x {axes=[1,0]} : $[512,1024] &
+  %1 = add %0, %y : $[512,1024] &
+  return %1
+)");
+    for (const char *const t : {"f32", "f16"})
+        add("gather", t, "%x: $[5000,64] &, %i: i64[900,64] &", R"(
+  %0 = gather %x, %i {axis=0} : $[900,64] &
+  %1 = add %0, %0 : $[900,64] &
+  return %1
+)");
+    for (const char *const t : {"i8", "i32", "i64"})
+        add("product", t, "%x: $[256,300] &, %y: $[300,200] &", R"(
+  %0 = dot %x, %y {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : $[256,200] &
+  %1 = add %0, %0 : $[256,200] &
+  return %1
+)");
+    add("division", "i32", "%x: $[100000] &, %y: $[100000] &",
+        "\n  %0 = floor_div %x, %y : $[100000] &\n  return %0\n");
+    add("joins", "f32", "%x: $[100,30] &, %y: $[100,50] &", R"(
+  %0 = concat %x, %y {axis=1} : $[100,80] &
+  %1 = flip %0 {axes=[1]} : $[100,80] &
+  %2 = add %0, %1 : $[100,80] &
+  return %2
+)");
+    return all;
+}
+
+using codegen::CudaResources;
+
+/// Registers and shared memory by `name | sm | entry`.
+struct Need {
+    int registers = 0, shared_bytes = 0;
+};
+std::map<std::string, Need> golden() {
+    std::map<std::string, Need> all;
+    std::ifstream file(LAZULI_TEST_DATA "/resources.txt");
+    for (std::string line; std::getline(file, line);) {
+        const size_t colon = line.rfind(':');
+        Need n;
+        if (!line.starts_with('#') && colon != std::string::npos &&
+            std::sscanf(line.c_str() + colon, ": %d registers, %d bytes shared", &n.registers,
+                        &n.shared_bytes) == 2)
+            all[line.substr(0, colon)] = n;
+    }
+    return all;
+}
+
+/// Another assembler needs some registers more or fewer; what needs an eighth more is another kernel.
+bool is_near(int found, int expected, int grain) {
+    return std::abs(found - expected) <= std::max(grain, expected / 8);
+}
+
+bool is_of(const std::string &name, int sm) {
+    return name.find(fmt::format("| sm_{} |", sm)) != std::string::npos;
+}
+
+void write(const std::map<std::string, Need> &found, int sm) {
+    std::map<std::string, Need> all = golden();
+    std::erase_if(all, [&](const auto &e) { return is_of(e.first, sm); });
+    all.insert(found.begin(), found.end());
+    std::ofstream file(LAZULI_TEST_DATA "/resources.txt");
+    file << "# Registers of a thread and shared memory of a block, by kernel, architecture and entry, as "
+            "NVRTC 13.0 "
+            "has them.\n# Nothing spills. Written by\n"
+            "#   LAZULI_WRITE_RESOURCES=1 build/release/bin/test_cuda "
+            "--gtest_filter='Architectures/Cubins.*'\n";
+    for (const auto &[name, n] : all)
+        file << fmt::format("{}: {} registers, {} bytes shared\n", name, n.registers, n.shared_bytes);
+}
+
+class Cubins : public testing::TestWithParam<int> {};
+
+TEST_P(Cubins, OfTheCorpusSpillNothingAndNeedNoMoreThanTheyDid) {
+    if (!why_no_nvrtc().empty())
+        GTEST_SKIP() << why_no_nvrtc();
+    const codegen::Nvrtc nvrtc = codegen::load_nvrtc(nvrtc_library());
+    const int sm = GetParam();
+    int count = 0;
+    ASSERT_EQ(nvrtc.num_archs(&count), 0);
+    std::vector<int> known(static_cast<size_t>(count));
+    ASSERT_EQ(nvrtc.archs(known.data()), 0);
+    if (std::ranges::find(known, sm) == known.end())
+        GTEST_SKIP() << "This NVRTC does not know sm_" << sm << ".";
+    const Target target = cuda_test_target(1);
+    std::map<std::string, Need> found;
+    size_t kernels = 0;
+    for (const Entry &entry : corpus()) {
+        const Program program = passes::compile(parse_graph(entry.text), target).program;
+        for (size_t k = 0; k < program.kernels.size(); ++k) {
+            Kernel kernel = program.kernels[k];
+            expand_math(kernel);
+            const auto resources = codegen::cuda_resources(nvrtc, sm, kernel, CudaLimits{});
+            EXPECT_FALSE(resources.empty()) << entry.name;
+            for (const CudaResources &r : resources) {
+                const std::string name =
+                    fmt::format("{}, kernel {} | sm_{} | {}", entry.name, k, sm, r.entry);
+                EXPECT_EQ(r.spilled_bytes, 0) << name << ": registers go to memory and come back.";
+                EXPECT_GT(r.instructions, 10) << name;
+                EXPECT_GT(r.resident_threads, 0) << name << " cannot be launched.";
+                found[name] = {r.registers, r.shared_bytes};
+            }
+            ++kernels;
+        }
+    }
+    EXPECT_GE(kernels, 40U);
+    if (std::getenv("LAZULI_WRITE_RESOURCES")) {
+        write(found, sm);
+        return;
+    }
+    const std::map<std::string, Need> expected = golden();
+    constexpr std::string_view kHow = "tests/cuda/resources.txt, whose first lines say how it is written.";
+    for (const auto &[name, n] : found) {
+        const auto at = expected.find(name);
+        if (at == expected.end()) {
+            ADD_FAILURE() << name << " is not in " << kHow;
+            continue;
+        }
+        EXPECT_TRUE(is_near(n.registers, at->second.registers, 4))
+            << name << ": " << n.registers << " registers; " << at->second.registers << " are in " << kHow;
+        EXPECT_TRUE(is_near(n.shared_bytes, at->second.shared_bytes, 64))
+            << name << ": " << n.shared_bytes << " bytes of shared memory; " << at->second.shared_bytes
+            << " are in " << kHow;
+    }
+    for (const auto &[name, n] : expected)
+        if (is_of(name, sm)) {
+            EXPECT_TRUE(found.contains(name)) << name << " is no more, and in " << kHow;
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, Cubins, testing::Values(80, 90, 100, 120),
+                         [](const auto &info) { return "sm_" + std::to_string(info.param); });
+
+// --- how they are read
+
+TEST(CudaResources, AreReadFromTheAssemblersLog) {
+    const auto found = codegen::read_assembler_log(R"(ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'phase0_aligned' for 'sm_100'
+ptxas info    : Function properties for phase0_aligned
+ptxas         .     64 bytes stack frame, 60 bytes spill stores, 68 bytes spill loads
+ptxas info    : Used 64 registers, used 1 barriers, 64 bytes cumulative stack size, 4352 bytes smem
+ptxas info    : Compiling entry function 'phase0' for 'sm_100'
+ptxas info    : Function properties for phase0
+ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 37 registers, used 1 barriers
+)");
+    ASSERT_EQ(found.size(), 2U);
+    const codegen::Assembled &spills = found.at("phase0_aligned"), &plain = found.at("phase0");
+    EXPECT_EQ(spills.spilled_bytes, 128);
+    EXPECT_EQ(spills.registers, 64);
+    EXPECT_EQ(spills.shared_bytes, 4352);
+    EXPECT_EQ(plain.spilled_bytes, 0);
+    EXPECT_EQ(plain.registers, 37);
+    EXPECT_EQ(plain.shared_bytes, 0);
+}
+
+/// On an H200: 65,536 registers, 2,048 threads and 228 KiB of shared memory an SM.
+TEST(CudaResources, SayHowManyThreadsAnSmRuns) {
+    const CudaLimits h200;
+    EXPECT_EQ(codegen::resident_threads(256, 32, 0, h200), 2048);
+    EXPECT_EQ(codegen::resident_threads(256, 33, 0, h200), 1536); // 40 registers each
+    EXPECT_EQ(codegen::resident_threads(1024, 64, 0, h200), 1024);
+    EXPECT_EQ(codegen::resident_threads(512, 255, 0, h200), 0);
+    EXPECT_EQ(codegen::resident_threads(32, 16, 0, h200), 1024);        // 32 blocks
+    EXPECT_EQ(codegen::resident_threads(128, 32, 75 << 10, h200), 384); // 76 KiB of 228
+}
+
+TEST(CudaResources, CountLoadsThatNothingWaitsFor) {
+    const std::string ptx = R"(
+.visible .entry other(
+	.param .u64 other_param_0
+)
+{
+	ret;
+}
+.visible .entry phase0(
+	.param .u64 phase0_param_0
+)
+.maxntid 256, 1, 1
+{
+	.reg .b32 	%r<9>;
+	.reg .b64 	%rd<9>;
+
+	ld.param.b64 	%rd1, [phase0_param_0];
+	ld.global.nc.v4.f32 	{%r1, %r2, %r3, %r4}, [%rd1];
+	@%p1 ld.global.v2.u16 	{%r5, %r6}, [%rd1+16];
+	add.f32 	%r7, %r1, %r1;
+	ld.global.b64 	%rd2, [%rd1+32];
+	ld.global.b64 	%rd3, [%rd2];
+$L__BB0_1:
+	st.global.f32 	[%rd1], %r5;
+	bra 	$L__BB0_1;
+}
+)";
+    const codegen::PtxCounts counts = codegen::count_ptx(ptx, "phase0");
+    EXPECT_EQ(counts.instructions, 8);
+    EXPECT_EQ(counts.loaded_bytes, 20); // 16 and 4, before the addition; then 4 and 8
+    EXPECT_EQ(codegen::count_ptx(ptx, "other").instructions, 1);
+    EXPECT_EQ(codegen::count_ptx(ptx, "phase").instructions, 0);
+}
+
+} // namespace
+} // namespace lz::test
