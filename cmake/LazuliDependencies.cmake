@@ -13,6 +13,11 @@ add_library(lazuli_xxhash INTERFACE)
 target_include_directories(lazuli_xxhash SYSTEM INTERFACE ${LAZULI_XXHASH_INCLUDE})
 target_compile_definitions(lazuli_xxhash INTERFACE XXH_INLINE_ALL=1)
 
+# DLPack is a header, which describes the struct that libraries pass tensors in.
+find_path(LAZULI_DLPACK_INCLUDE dlpack/dlpack.h REQUIRED)
+add_library(lazuli_dlpack INTERFACE)
+target_include_directories(lazuli_dlpack SYSTEM INTERFACE ${LAZULI_DLPACK_INCLUDE})
+
 # lz-opt's command line.
 find_package(CLI11 REQUIRED)
 

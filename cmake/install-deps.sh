@@ -9,7 +9,7 @@ set -euo pipefail
 
 packages=(
     g++ cmake ninja-build ccache ca-certificates
-    libtbb-dev libfmt-dev nlohmann-json3-dev libxxhash-dev libcli11-dev
+    libtbb-dev libfmt-dev nlohmann-json3-dev libxxhash-dev libcli11-dev libdlpack-dev
     libgtest-dev libgmock-dev libbenchmark-dev
     zlib1g-dev libzstd-dev libxml2-dev libffi-dev # LLVM's CMake files ask for the last three
 )

@@ -17,7 +17,7 @@ LAZULI_VERSION=$(sed -n 's/^#define LAZULI_VERSION_[A-Z]* \([0-9]*\)$/\1/p' "$LA
 export LAZULI_VERSION
 
 rm -rf "$LAZULI_SITE"
-mkdir -p "$LAZULI_SITE/headers/lazuli/ops"
+mkdir -p "$LAZULI_SITE"
 
 # What Doxygen reads: the public headers, with macros written out, ...
 for header in "$LAZULI_INCLUDE"/lazuli/*.h "$LAZULI_INCLUDE"/lazuli/*/*.h; do
@@ -26,6 +26,7 @@ for header in "$LAZULI_INCLUDE"/lazuli/*.h "$LAZULI_INCLUDE"/lazuli/*/*.h; do
         echo "docs/build.sh: $header has no topic in docs/site/groups.dox." >&2
         exit 1
     fi
+    mkdir -p "$LAZULI_SITE/headers/$(dirname "${header#"$LAZULI_INCLUDE"/}")"
     awk -v def="$LAZULI_INCLUDE/lazuli/ops/functions.def" -f docs/site/header_filter.awk "$header" \
         >"$LAZULI_SITE/headers/${header#"$LAZULI_INCLUDE"/}"
 done

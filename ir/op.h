@@ -153,14 +153,6 @@ inline constexpr int kCallbackWord = 1;
 inline constexpr int kCallSymbol = 0, kCallWrites = 1, kCallResults = 2;
 } // namespace attr
 
-/// Type rules: what an op gives for operands of these types. Writes one TensorType a result and throws
-/// Failure (Shape, DType, Index) with a whole sentence and no location. Recorder, builder and verifier use
-/// this one function. Devices of operands are not compared here (that is `check_devices`): the result has the
-/// device of the first operand that is not a 0-dim CPU tensor (S05), else of the first operand, else of the
-/// `device` attribute.
-void infer_types(const AttrView &attrs, std::span<const TensorType *const> operands,
-                 std::span<TensorType> results);
-
 /// What the user called: the function that `loc` names, else the operation.
 std::string_view called(Op op, const Location &loc);
 /// The failure of a type rule, or of a step, with the name of what the user called before its message; a name

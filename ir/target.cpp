@@ -118,6 +118,7 @@ std::string Target::fingerprint() const {
     }
     fields.number("fuse", modes.fuse);
     fields.number("fast_math", modes.fast_math);
+    fields.number("reproducible", modes.reproducible);
     fields.number("streaming", modes.streaming_stores);
     fields.number("verify", modes.verify);
     fields.number("transfer", static_cast<int64_t>(modes.transfer));

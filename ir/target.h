@@ -107,6 +107,8 @@ enum class TransferMode : uint8_t {
 struct Modes {
     bool fuse = true;       ///< false: every op is its own cluster (tests of S29)
     bool fast_math = false; ///< LAZULI_FAST_MATH
+    /// LAZULI_REPRODUCIBLE: products of floats are kernels of ours on every device, in one order.
+    bool reproducible = false;
     bool streaming_stores = true;
     bool verify = false; ///< verify after every pass
     TransferMode transfer = TransferMode::Explicit;

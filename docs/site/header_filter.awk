@@ -142,6 +142,24 @@ BEGIN { RS = "\001" }
         text = substr(text, 1, RSTART - 1) "/// Thrown for " about ".\nclass " name " : public Error {};" \
             substr(text, RSTART + RLENGTH)
     }
+    # Modules' holders and options.
+    while (match(text, /LZ_ACTIVATION\([^)]*\)/)) {
+        entry = substr(text, RSTART + 14, RLENGTH - 15)
+        split(entry, part, ", ")
+        text = substr(text, 1, RSTART - 1) "class " part[1] "Impl : public " part[2] "<" part[1] "Impl, " part[3] "> {};\n" \
+            "/// Holds a " part[1] "Impl.\nclass " part[1] " : public ModuleHolder<" part[1] "Impl> {}" substr(text, RSTART + RLENGTH)
+    }
+    while (match(text, /LZ_MODULE\([A-Za-z0-9]*\)/)) {
+        name = substr(text, RSTART + 10, RLENGTH - 11)
+        text = substr(text, 1, RSTART - 1) "class " name " : public ModuleHolder<" name "Impl> {}" substr(text, RSTART + RLENGTH)
+    }
+    while (match(text, /LZ_OPTION\([^,]*, [a-z_0-9]*, [^;]*\);/)) {
+        entry = substr(text, RSTART + 10, RLENGTH - 12)
+        split(entry, part, ", ")
+        about = "const " part[1] " &" part[2] "() const;"
+        entry = "auto &" part[2] "(" part[1] " new_value);\n    /// As set.\n    " about
+        text = substr(text, 1, RSTART - 1) entry substr(text, RSTART + RLENGTH)
+    }
     text = as_topic(share_comments(text))
     at = is_part ? 0 : index(text, "#include \"lazuli/ops/functions.def\"\n")
     if (!at) {

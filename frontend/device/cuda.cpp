@@ -4,7 +4,7 @@
 #include "frontend/engine/streams.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recorder.h"
-#include "frontend/record/sync.h"
+#include "frontend/record/sync/sync.h"
 #include "lazuli/error.h"
 
 namespace lz {

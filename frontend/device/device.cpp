@@ -91,9 +91,5 @@ ir::Device to_ir(const Device &device, Location loc) {
                       loc);
 }
 
-Device from_ir(ir::Device device) {
-    return device.kind == ir::DeviceKind::Cpu ? Device::cpu() : Device::cuda(device.index);
-}
-
 } // namespace detail
 } // namespace lz

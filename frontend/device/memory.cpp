@@ -2,7 +2,7 @@
 
 #include "frontend/engine/memory.h"
 #include "frontend/record/record.h"
-#include "frontend/record/sync.h"
+#include "frontend/record/sync/sync.h"
 
 namespace lz {
 namespace {

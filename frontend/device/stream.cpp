@@ -3,7 +3,7 @@
 #include "frontend/engine/streams.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recorder.h"
-#include "frontend/record/sync.h"
+#include "frontend/record/sync/sync.h"
 #include "ir/op.h"
 #include "lazuli/cuda.h"
 #include "lazuli/error.h"

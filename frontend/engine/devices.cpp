@@ -149,7 +149,8 @@ Devices::WrapLoader &Devices::wrap_loader() {
     return wrap;
 }
 
-Devices::Devices(const Options &options) : cpu_(loader(), 0, {.delay_seed = options.virtual_delay}) {
+Devices::Devices(const Options &options, codegen::KernelCache *kernels)
+    : cpu_(loader(), 0, {.delay_seed = options.virtual_delay}) {
     std::string wrong_model;
     const runtime::VirtualOptions virtuals = virtual_options(options, wrong_model);
     if (virtuals.count > 0) {
@@ -168,7 +169,7 @@ Devices::Devices(const Options &options) : cpu_(loader(), 0, {.delay_seed = opti
     } else if (!wrong_model.empty()) {
         why_no_gpu_ = "LAZULI_VIRTUAL_MODEL is ignored: " + wrong_model;
     } else {
-        find_cuda(options);
+        find_cuda(options, kernels);
     }
 
     if (wrap())
@@ -212,9 +213,17 @@ std::vector<std::shared_ptr<const codegen::Compiler>> make_compilers(const runti
 
 } // namespace
 
-void Devices::find_cuda(const Options &options) {
+void Devices::find_cuda(const Options &options, codegen::KernelCache *kernels) {
+    const auto load_source = [this,
+                              kernels](const runtime::KernelSource &source,
+                                       runtime::Backend &backend) -> std::shared_ptr<const runtime::Module> {
+        const codegen::Compiler &compiler = *cuda_compiler(backend.device());
+        if (kernels)
+            return kernels->get_source(source, compiler, backend)->module;
+        return backend.load(compiler.compile_source(source));
+    };
     runtime::cuda::Gpus found =
-        runtime::cuda::open_gpus(runtime::cuda::Search::from_environment(), options.cuda_graphs);
+        runtime::cuda::open_gpus(runtime::cuda::Search::from_environment(), options.cuda_graphs, load_source);
     try {
         cuda_compilers_ = make_compilers(found, options);
     } catch (const ir::Failure &failure) { // the CPU goes on
@@ -227,7 +236,7 @@ void Devices::find_cuda(const Options &options) {
         why_no_gpu_ = cuda_availability_ + " LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";
 }
 #else
-void Devices::find_cuda(const Options &) {
+void Devices::find_cuda(const Options &, codegen::KernelCache *) {
     cuda_availability_ = "This build of Lazuli has no CUDA backend.";
     why_no_gpu_ = cuda_availability_ + " LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";
 }

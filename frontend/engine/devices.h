@@ -13,6 +13,10 @@
 #include <string>
 #include <vector>
 
+namespace lz::codegen {
+class KernelCache; // codegen/cache/kernel_cache.h
+}
+
 namespace lz::engine {
 
 class Devices {
@@ -24,7 +28,9 @@ public:
     using WrapLoader = std::function<runtime::ModuleLoader(runtime::ModuleLoader)>;
     static WrapLoader &wrap_loader();
 
-    explicit Devices(const Options &options);
+    /// Kernels that the runtime writes as text come from `kernels`, which outlives the last call of a
+    /// backend; without it they are compiled for each device.
+    explicit Devices(const Options &options, codegen::KernelCache *kernels = nullptr);
     ~Devices();
 
     /// Position of a device among all: cpu, cuda:0, ...
@@ -54,7 +60,7 @@ public:
 private:
     class PinnedMemory;
 
-    void find_cuda(const Options &options);
+    void find_cuda(const Options &options, codegen::KernelCache *kernels);
 
     runtime::CpuBackend cpu_;
     std::vector<std::unique_ptr<runtime::Backend>> gpus_;

@@ -46,6 +46,7 @@ ir::Target host_target(const Options &options, const Devices &devices) {
     target.no_gpu = devices.why_no_gpu();
     target.modes.fuse = options.fuse;
     target.modes.fast_math = options.fast_math;
+    target.modes.reproducible = options.reproducible;
     target.modes.verify = options.verify;
     if (options.automatic_transfer)
         target.modes.transfer = ir::TransferMode::Automatic;
@@ -83,7 +84,7 @@ Options read_options() {
 
 struct Engine::Impl {
     Impl()
-        : options(read_options()), devices(options), target(host_target(options, devices)),
+        : options(read_options()), devices(options, &kernels), target(host_target(options, devices)),
           kernels(cache_options(options)), cpu_compiler(make_compiler(options, target.host().isa)) {
         number_target();
     }
@@ -498,6 +499,16 @@ void Engine::set_num_threads(int n) {
     const std::lock_guard lock(impl_->target_mutex);
     runtime::set_num_threads(n);
     impl_->target.set_threads(n);
+    impl_->number_target();
+}
+
+bool Engine::reproducible() const {
+    const std::lock_guard lock(impl_->target_mutex);
+    return impl_->target.modes.reproducible;
+}
+void Engine::set_reproducible(bool reproducible) {
+    const std::lock_guard lock(impl_->target_mutex);
+    impl_->target.modes.reproducible = reproducible;
     impl_->number_target();
 }
 

@@ -125,6 +125,9 @@ public:
     int num_threads() const;
     /// Throws Failure(State) unless n is at least 1.
     void set_num_threads(int n);
+    bool reproducible() const;
+    /// Programs that were compiled otherwise are not found again, until it is as it was then.
+    void set_reproducible(bool reproducible);
 
     CompileStats stats() const;
     void reset_stats();

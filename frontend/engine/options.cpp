@@ -42,6 +42,7 @@ constexpr std::array kFlags = {
     Flag{"LAZULI_LAUNCH_BLOCKING", &Options::launch_blocking},
     Flag{"CUDA_LAUNCH_BLOCKING", &Options::launch_blocking},
     Flag{"LAZULI_FAST_MATH", &Options::fast_math},
+    Flag{"LAZULI_REPRODUCIBLE", &Options::reproducible},
     Flag{"LAZULI_NO_MEMORY_CACHING", &Options::no_memory_caching},
     Flag{"LAZULI_CHECK_DEVICES", &Options::check_devices},
 };

@@ -28,6 +28,7 @@ struct Options {
     bool verify = false;             ///< LAZULI_VERIFY=1
     bool launch_blocking = false;    ///< LAZULI_LAUNCH_BLOCKING=1 or CUDA_LAUNCH_BLOCKING=1
     bool fast_math = false;          ///< LAZULI_FAST_MATH=1
+    bool reproducible = false;       ///< LAZULI_REPRODUCIBLE=1: products have one order on every device
     bool fuse = true;                ///< LAZULI_FUSE=0: every operation its own kernel
     bool cuda_graphs = true;         ///< LAZULI_CUDA_GRAPHS=0: runs that come again go step by step
     Codegen codegen = Codegen::Llvm; ///< LAZULI_CODEGEN=llvm|interpret; builds without LLVM interpret

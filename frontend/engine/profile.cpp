@@ -1,6 +1,7 @@
 #include "frontend/engine/profile.h"
 
 #include "runtime/profiler/profiler.h"
+#include "runtime/profiler/svg.h"
 
 namespace lz::engine {
 

@@ -169,7 +169,14 @@ void Event::synchronize() const {
         moment.backend->synchronize(moment.point.stream.stream, moment.point.tick);
 }
 double Event::elapsed_ms(const Event &end) const {
-    return static_cast<double>(end.impl_->event.get().time->time() - impl_->event.get().time->time()) * 1e-6;
+    const runtime::UserEvent::Moment from = impl_->event.get(), to = end.impl_->event.get();
+    const ir::Device here = from.point.stream.device, there = to.point.stream.device;
+    if (here != there && !from.backend->properties().is_virtual)
+        throw ir::Failure(ir::ErrorKind::Device,
+                          "elapsed_time: one event was recorded on " + ir::to_string(here) +
+                              " and the other on " + ir::to_string(there) +
+                              ", whose clocks are not one; record both on the same device");
+    return static_cast<double>(to.time->time() - from.time->time()) * 1e-6;
 }
 
 struct Callback::Impl {

@@ -59,7 +59,8 @@ public:
     /// Waits until no record is pending and the last one has been reached. Throws Failure(State) in a forked
     /// child, where the threads are not that have to launch.
     void synchronize() const;
-    /// Milliseconds from this one to `end`; both timed, recorded and reached.
+    /// Milliseconds from this one to `end`; both timed, recorded and reached. Throws Failure(Device) for two
+    /// devices that have no clock in common, as virtual GPUs have.
     double elapsed_ms(const Event &end) const;
 
 private:

@@ -1,5 +1,6 @@
 #include "frontend/ops/compose.h"
 
+#include "frontend/autograd/attach.h"
 #include "ir/host/float_environment.h"
 #include "lazuli/defaults.h"
 
@@ -130,7 +131,9 @@ Tensor reduce(Op op, const Tensor &x, std::span<const int64_t> axes, bool keepdi
     const auto empty = [&](int64_t axis) { return shape[static_cast<int>(axis)] == 0; };
     if (op == Op::ReduceSum && std::ranges::any_of(axes, empty)) {
         const ir::TensorType sum = type(reduced);
-        reduced = record_literal(from_ir(sum.dtype), 0, sum.shape, sum.device, loc);
+        Tensor zeros = record_literal(from_ir(sum.dtype), 0, sum.shape, sum.device, loc);
+        share_history(zeros, reduced);
+        reduced = std::move(zeros);
     }
     if (!keepdim)
         return reduced;

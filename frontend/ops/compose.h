@@ -161,9 +161,12 @@ std::string text(std::span<const int64_t> values);
 /// `f32[2,3]`.
 std::string text(const ir::TensorType &type);
 
-/// The last step of a factory: pinned where the options ask for it.
+/// The last step of a factory: pinned, and a leaf of gradients, where the options ask for it.
 inline Tensor placed(const Tensor &made, const Target &target, Location loc) {
-    return target.pinned ? in_pinned_memory(made, loc) : made;
+    Tensor out = target.pinned ? in_pinned_memory(made, loc) : made;
+    if (target.requires_grad)
+        out.requires_grad_(true, loc);
+    return out;
 }
 /// Where a call of these operands runs (S05): on the device of the first that is not a 0-dim CPU tensor.
 ir::Device home_of(std::span<const Tensor> operands);

@@ -1,5 +1,5 @@
 #include "lazuli/ops/creation.h"
-#include "frontend/record/sync.h"
+#include "frontend/record/sync/sync.h"
 
 #include "frontend/ops/compose.h"
 #include "ir/host/float_environment.h"

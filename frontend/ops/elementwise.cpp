@@ -1,6 +1,7 @@
 // Functions of one operand, selection, and comparisons of whole tensors.
 #include "lazuli/ops/elementwise.h"
 
+#include "frontend/autograd/composites.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/reductions.h"
 
@@ -32,19 +33,23 @@ inline Tensor record_unary(Rule rule, Op op, const Tensor &x, const char *functi
 Tensor relu(const Tensor &x, Location loc) {
     loc = detail::in<"relu">(loc);
     detail::checked_type(x, "relu", loc);
-    return detail::binary(Op::Maximum, x, detail::literal(x, 0, loc), loc);
+    return detail::composite(detail::kReluRule, {&x}, {}, loc,
+                             [&] { return detail::binary(Op::Maximum, x, detail::literal(x, 0, loc), loc); });
 }
 Tensor silu(const Tensor &x, Location loc) {
     loc = detail::in<"silu">(loc);
-    return detail::in_working_dtype(x, "silu", loc, [&](const Tensor &v) {
-        return detail::binary(Op::Mul, v, detail::unary(Op::Sigmoid, v, loc), loc);
+    return detail::composite(detail::kSiluRule, {&x}, {}, loc, [&] {
+        return detail::in_working_dtype(x, "silu", loc, [&](const Tensor &v) {
+            return detail::binary(Op::Mul, v, detail::unary(Op::Sigmoid, v, loc), loc);
+        });
     });
 }
 Tensor square(const Tensor &x, Location loc) {
     loc = detail::in<"square">(loc);
     if (detail::checked_type(x, "square", loc).dtype == ir::DType::Bool) // as PyTorch: x to the power of 2
         return square(detail::cast(x, ir::DType::I64, loc), loc);
-    return mul({x, loc}, {x, loc}, loc);
+    return detail::composite(detail::kSquareRule, {&x}, {}, loc,
+                             [&] { return mul({x, loc}, {x, loc}, loc); });
 }
 Tensor reciprocal(const Tensor &x, Location loc) {
     loc = detail::in<"reciprocal">(loc);
@@ -143,12 +148,20 @@ Tensor clamp(const Tensor &x, const std::optional<Scalar> &lower, const std::opt
     detail::checked_type(x, "clamp", loc);
     if (!lower && !upper)
         throw StateError("clamp: neither a lower nor an upper bound is given", loc);
-    Tensor y = x;
-    if (lower)
-        y = maximum({y, loc}, {*lower, loc}, loc);
-    if (upper)
-        y = minimum({y, loc}, {*upper, loc}, loc);
-    return y;
+    const auto bound = [&](const std::optional<Scalar> &number) {
+        return number && detail::has_history(x)
+                   ? detail::constant(*number, detail::type(x).dtype, detail::type(x).device, loc)
+                   : Tensor();
+    };
+    const Tensor low = bound(lower), high = bound(upper);
+    return detail::composite(detail::kClampRule, {&x, &low, &high}, {1}, loc, [&] {
+        Tensor y = x;
+        if (lower)
+            y = maximum({y, loc}, {*lower, loc}, loc);
+        if (upper)
+            y = minimum({y, loc}, {*upper, loc}, loc);
+        return y;
+    });
 }
 Tensor clamp(const Tensor &x, const Tensor &lower, const Tensor &upper, Location loc) {
     loc = detail::in<"clamp">(loc);
@@ -156,15 +169,18 @@ Tensor clamp(const Tensor &x, const Tensor &lower, const Tensor &upper, Location
     if (!detail::Access::given(lower) && !detail::Access::given(upper))
         throw StateError("clamp: neither a lower nor an upper bound is given", loc);
     // A copy of what a mask selects has been read.
-    auto [y, low, high] = detail::together(loc, x, lower, upper);
+    const auto together = detail::together(loc, x, lower, upper);
+    const Tensor &y = together[0], &low = together[1], &high = together[2];
     const Operand a(y, loc), b(low.defined() ? low : y, loc), c(high.defined() ? high : y, loc);
     const ir::DType dtype = detail::result_type({&a, &b, &c}, "clamp", loc);
-    y = detail::cast(y, dtype, loc);
-    if (low.defined())
-        y = detail::binary(Op::Maximum, y, detail::cast(low, dtype, loc), loc);
-    if (high.defined())
-        y = detail::binary(Op::Minimum, y, detail::cast(high, dtype, loc), loc);
-    return y;
+    return detail::composite(detail::kClampRule, {&y, &low, &high}, {0}, loc, [&] {
+        Tensor out = detail::cast(y, dtype, loc);
+        if (low.defined())
+            out = detail::binary(Op::Maximum, out, detail::cast(low, dtype, loc), loc);
+        if (high.defined())
+            out = detail::binary(Op::Minimum, out, detail::cast(high, dtype, loc), loc);
+        return out;
+    });
 }
 
 Tensor lerp(const Tensor &start, const Tensor &end, Operand weight, Location loc) {

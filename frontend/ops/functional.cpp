@@ -1,11 +1,13 @@
 #include "lazuli/ops/functional.h"
 
+#include "frontend/autograd/composites.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/indexing.h"
 #include "lazuli/ops/reductions.h"
 #include "lazuli/ops/views.h"
 
+#include <array>
 #include <limits>
 #include <numbers>
 
@@ -31,38 +33,48 @@ Tensor times(const Tensor &a, double number, Location loc) {
 
 Tensor gelu(const Tensor &x, Gelu approximation, Location loc) {
     loc = detail::in<"gelu">(loc);
-    return detail::in_working_dtype(x, "gelu", loc, [&](const Tensor &v) {
-        Tensor inner;
-        if (approximation == Gelu::Erf) {
-            inner = detail::unary(Op::Erf, times(v, std::numbers::sqrt2 / 2, loc), loc);
-        } else {
-            const Tensor cube = detail::binary(Op::Mul, detail::binary(Op::Mul, v, v, loc), v, loc);
-            const Tensor sum = detail::binary(Op::Add, v, times(cube, 0.044715, loc), loc);
-            inner =
-                detail::unary(Op::Tanh, times(sum, std::numbers::sqrt2 * std::numbers::inv_sqrtpi, loc), loc);
-        }
-        return detail::binary(Op::Mul, times(v, 0.5, loc), plus(inner, 1, loc), loc);
+    const detail::CompositeRule &rule =
+        approximation == Gelu::Erf ? detail::kGeluErfRule : detail::kGeluTanhRule;
+    return detail::composite(rule, {&x}, {}, loc, [&] {
+        return detail::in_working_dtype(x, "gelu", loc, [&](const Tensor &v) {
+            Tensor inner;
+            if (approximation == Gelu::Erf) {
+                inner = detail::unary(Op::Erf, times(v, std::numbers::sqrt2 / 2, loc), loc);
+            } else {
+                const Tensor cube = detail::binary(Op::Mul, detail::binary(Op::Mul, v, v, loc), v, loc);
+                const Tensor sum = detail::binary(Op::Add, v, times(cube, 0.044715, loc), loc);
+                inner = detail::unary(Op::Tanh,
+                                      times(sum, std::numbers::sqrt2 * std::numbers::inv_sqrtpi, loc), loc);
+            }
+            return detail::binary(Op::Mul, times(v, 0.5, loc), plus(inner, 1, loc), loc);
+        });
     });
 }
 
 Tensor softplus(const Tensor &x, const Scalar &beta, const Scalar &threshold, Location loc) {
     loc = detail::in<"softplus">(loc);
-    return detail::in_working_dtype(x, "softplus", loc, [&](const Tensor &v) {
-        const Tensor b = detail::constant(v, beta.to_double(), loc);
-        const Tensor scaled = detail::binary(Op::Mul, v, b, loc);
-        const Tensor soft = detail::binary(
-            Op::Div, detail::unary(Op::Log1p, detail::unary(Op::Exp, scaled, loc), loc), b, loc);
-        const Tensor straight =
-            detail::binary(Op::Gt, scaled, detail::constant(v, threshold.to_double(), loc), loc);
-        return detail::select(straight, v, soft, loc);
+    const int64_t numbers[] = {ir::scalar_word(beta.to_double()), ir::scalar_word(threshold.to_double())};
+    return detail::composite(detail::kSoftplusRule, {&x}, numbers, loc, [&] {
+        return detail::in_working_dtype(x, "softplus", loc, [&](const Tensor &v) {
+            const Tensor b = detail::constant(v, beta.to_double(), loc);
+            const Tensor scaled = detail::binary(Op::Mul, v, b, loc);
+            const Tensor soft = detail::binary(
+                Op::Div, detail::unary(Op::Log1p, detail::unary(Op::Exp, scaled, loc), loc), b, loc);
+            const Tensor straight =
+                detail::binary(Op::Gt, scaled, detail::constant(v, threshold.to_double(), loc), loc);
+            return detail::select(straight, v, soft, loc);
+        });
     });
 }
 
 Tensor leaky_relu(const Tensor &x, const Scalar &slope, Location loc) {
     loc = detail::in<"leaky_relu">(loc);
-    return detail::in_working_dtype(x, "leaky_relu", loc, [&](const Tensor &v) {
-        const Tensor scaled = detail::binary(Op::Mul, v, detail::constant(v, slope.to_double(), loc), loc);
-        return detail::select(with_number(Op::Gt, v, 0, loc), v, scaled, loc);
+    return detail::composite(detail::kLeakyReluRule, {&x}, {ir::scalar_word(slope.to_double())}, loc, [&] {
+        return detail::in_working_dtype(x, "leaky_relu", loc, [&](const Tensor &v) {
+            const Tensor scaled =
+                detail::binary(Op::Mul, v, detail::constant(v, slope.to_double(), loc), loc);
+            return detail::select(with_number(Op::Gt, v, 0, loc), v, scaled, loc);
+        });
     });
 }
 
@@ -76,8 +88,8 @@ Tensor shifted(const Tensor &x, std::span<const int64_t> axis, Location loc) {
 }
 
 template <class F>
-Tensor over_axis(const Tensor &x, int64_t axis, std::optional<DType> dtype, const char *function,
-                 Location loc, F &&f) {
+Tensor over_axis(const Tensor &x, int64_t axis, std::optional<DType> dtype, const detail::CompositeRule &rule,
+                 const char *function, Location loc, F &&f) {
     const ir::TensorType type = detail::checked_type(x, function, loc);
     const Tensor input = dtype ? detail::cast(x, detail::to_ir(*dtype), loc) : x;
     if (!ir::is_float(detail::type(input).dtype))
@@ -88,8 +100,12 @@ Tensor over_axis(const Tensor &x, int64_t axis, std::optional<DType> dtype, cons
     const int64_t at[] = {detail::is_axis_of_number(axis, type.shape.rank())
                               ? 0
                               : detail::normal_axis(axis, type.shape.rank(), function, type, loc)};
-    return detail::in_working_dtype(input, function, loc, [&](const Tensor &v) {
-        return number ? detail::reshape_to(f(detail::reshape_to(v, {1}, loc), at), {}, loc) : f(v, at);
+    if (number)
+        return detail::in_working_dtype(input, function, loc, [&](const Tensor &v) {
+            return detail::reshape_to(f(detail::reshape_to(v, {1}, loc), at), {}, loc);
+        });
+    return detail::composite(rule, {&input}, at, loc, [&] {
+        return detail::in_working_dtype(input, function, loc, [&](const Tensor &v) { return f(v, at); });
     });
 }
 
@@ -97,22 +113,26 @@ Tensor over_axis(const Tensor &x, int64_t axis, std::optional<DType> dtype, cons
 
 Tensor softmax(const Tensor &x, int64_t axis, std::optional<DType> dtype, Location loc) {
     loc = detail::in<"softmax">(loc);
-    return over_axis(x, axis, dtype, "softmax", loc, [&](const Tensor &v, std::span<const int64_t> at) {
-        // One division a row instead of one an element.
-        const Tensor powers = detail::unary(Op::Exp, shifted(v, at, loc), loc);
-        const Tensor total = detail::reduce(Op::ReduceSum, powers, at, true, loc);
-        const Tensor part = detail::binary(Op::Div, detail::constant(total, 1.0, loc), total, loc);
-        return detail::binary(Op::Mul, powers, part, loc);
-    });
+    return over_axis(x, axis, dtype, detail::kSoftmaxRule, "softmax", loc,
+                     [&](const Tensor &v, std::span<const int64_t> at) {
+                         // One division a row instead of one an element.
+                         const Tensor powers = detail::unary(Op::Exp, shifted(v, at, loc), loc);
+                         const Tensor total = detail::reduce(Op::ReduceSum, powers, at, true, loc);
+                         const Tensor part =
+                             detail::binary(Op::Div, detail::constant(total, 1.0, loc), total, loc);
+                         return detail::binary(Op::Mul, powers, part, loc);
+                     });
 }
 
 Tensor log_softmax(const Tensor &x, int64_t axis, std::optional<DType> dtype, Location loc) {
     loc = detail::in<"log_softmax">(loc);
-    return over_axis(x, axis, dtype, "log_softmax", loc, [&](const Tensor &v, std::span<const int64_t> at) {
-        const Tensor low = shifted(v, at, loc);
-        const Tensor total = detail::reduce(Op::ReduceSum, detail::unary(Op::Exp, low, loc), at, true, loc);
-        return detail::binary(Op::Sub, low, detail::unary(Op::Log, total, loc), loc);
-    });
+    return over_axis(x, axis, dtype, detail::kLogSoftmaxRule, "log_softmax", loc,
+                     [&](const Tensor &v, std::span<const int64_t> at) {
+                         const Tensor low = shifted(v, at, loc);
+                         const Tensor total =
+                             detail::reduce(Op::ReduceSum, detail::unary(Op::Exp, low, loc), at, true, loc);
+                         return detail::binary(Op::Sub, low, detail::unary(Op::Log, total, loc), loc);
+                     });
 }
 
 namespace {
@@ -161,13 +181,16 @@ Tensor layer_norm(const Tensor &x, const Sizes &shape, const Tensor &weight, con
     loc = detail::in<"layer_norm">(loc);
     const Axes axes = normalized_axes(x, shape, {&weight, &bias}, "layer_norm", loc);
     const auto all = detail::together(loc, x, weight, bias);
-    return detail::in_working_dtype(all[0], "layer_norm", loc, [&](const Tensor &v) {
-        const Tensor off = detail::binary(Op::Sub, v, mean_over(v, axes, loc), loc);
-        const Tensor variance = mean_over(detail::binary(Op::Mul, off, off, loc), axes, loc);
-        const Tensor scale = detail::unary(
-            Op::Rsqrt, detail::binary(Op::Add, variance, detail::constant(v, eps, loc), loc), loc);
-        const Tensor normal = detail::binary(Op::Mul, off, scale, loc);
-        return with_parameter(Op::Add, with_parameter(Op::Mul, normal, all[1], loc), all[2], loc);
+    const int64_t numbers[] = {ir::scalar_word(eps), static_cast<int64_t>(axes.count)};
+    return detail::composite(detail::kLayerNormRule, {&all[0], &all[1], &all[2]}, numbers, loc, [&] {
+        return detail::in_working_dtype(all[0], "layer_norm", loc, [&](const Tensor &v) {
+            const Tensor off = detail::binary(Op::Sub, v, mean_over(v, axes, loc), loc);
+            const Tensor variance = mean_over(detail::binary(Op::Mul, off, off, loc), axes, loc);
+            const Tensor scale = detail::unary(
+                Op::Rsqrt, detail::binary(Op::Add, variance, detail::constant(v, eps, loc), loc), loc);
+            const Tensor normal = detail::binary(Op::Mul, off, scale, loc);
+            return with_parameter(Op::Add, with_parameter(Op::Mul, normal, all[1], loc), all[2], loc);
+        });
     });
 }
 
@@ -180,11 +203,14 @@ Tensor rms_norm(const Tensor &x, const Sizes &shape, const Tensor &weight, std::
                          : is_f64 ? std::numeric_limits<double>::epsilon()
                                   : static_cast<double>(std::numeric_limits<float>::epsilon());
     const auto all = detail::together(loc, x, weight);
-    return detail::in_working_dtype(all[0], "rms_norm", loc, [&](const Tensor &v) {
-        const Tensor squares = mean_over(detail::binary(Op::Mul, v, v, loc), axes, loc);
-        const Tensor scale = detail::unary(
-            Op::Rsqrt, detail::binary(Op::Add, squares, detail::constant(v, small, loc), loc), loc);
-        return with_parameter(Op::Mul, detail::binary(Op::Mul, v, scale, loc), all[1], loc);
+    const int64_t numbers[] = {ir::scalar_word(small), static_cast<int64_t>(axes.count)};
+    return detail::composite(detail::kRmsNormRule, {&all[0], &all[1]}, numbers, loc, [&] {
+        return detail::in_working_dtype(all[0], "rms_norm", loc, [&](const Tensor &v) {
+            const Tensor squares = mean_over(detail::binary(Op::Mul, v, v, loc), axes, loc);
+            const Tensor scale = detail::unary(
+                Op::Rsqrt, detail::binary(Op::Add, squares, detail::constant(v, small, loc), loc), loc);
+            return with_parameter(Op::Mul, detail::binary(Op::Mul, v, scale, loc), all[1], loc);
+        });
     });
 }
 
@@ -262,6 +288,12 @@ Tensor loss_of(const Tensor &losses, const Classes &classes, const CrossEntropyO
     return reduced(kept, options.reduction, count, loc);
 }
 
+/// What the rules of these losses have to know.
+std::array<int64_t, 4> numbers_of(const Samples &samples, const CrossEntropyOptions &options) {
+    return {samples.axis, static_cast<int64_t>(options.reduction), options.ignore_index,
+            ir::scalar_word(options.label_smoothing)};
+}
+
 void check_smoothing(const CrossEntropyOptions &options, const char *function, Location loc) {
     if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
         throw StateError(std::string(function) + ": the label smoothing is " +
@@ -276,9 +308,13 @@ Tensor nll_loss(const Tensor &log_probabilities, const Tensor &target, const Cro
     loc = detail::in<"nll_loss">(loc);
     check_smoothing(options, "nll_loss", loc);
     const Samples s = samples_of(log_probabilities, target, true, "nll_loss", loc);
-    const Classes classes = classes_of(s.target, options.ignore_index, "nll_loss", loc);
-    const Tensor losses = detail::unary(Op::Neg, picked(s.scores, classes.index, s.axis, loc), loc);
-    return detail::cast(loss_of(losses, classes, options, loc), s.dtype, loc);
+    const Tensor loss =
+        detail::composite(detail::kNllLossRule, {&s.scores, &s.target}, numbers_of(s, options), loc, [&] {
+            const Classes classes = classes_of(s.target, options.ignore_index, "nll_loss", loc);
+            const Tensor losses = detail::unary(Op::Neg, picked(s.scores, classes.index, s.axis, loc), loc);
+            return loss_of(losses, classes, options, loc);
+        });
+    return detail::cast(loss, s.dtype, loc);
 }
 
 Tensor cross_entropy(const Tensor &logits, const Tensor &target, const CrossEntropyOptions &options,
@@ -294,38 +330,42 @@ Tensor cross_entropy(const Tensor &logits, const Tensor &target, const CrossEntr
                              ir::to_string(scores) + " of the scores",
                          loc);
     const Samples s = samples_of(logits, target, !probabilities, "cross_entropy", loc);
-    const int64_t axis[] = {s.axis};
-    const Shape &shape = detail::type(s.scores).shape;
-    const Tensor classes_count = detail::constant(s.scores, static_cast<double>(shape[s.axis]), loc);
-    const double smooth = options.label_smoothing;
+    const detail::CompositeRule &rule =
+        probabilities ? detail::kSoftCrossEntropyRule : detail::kCrossEntropyRule;
+    const Tensor loss = detail::composite(rule, {&s.scores, &s.target}, numbers_of(s, options), loc, [&] {
+        const int64_t axis[] = {s.axis};
+        const Shape &shape = detail::type(s.scores).shape;
+        const Tensor classes_count = detail::constant(s.scores, static_cast<double>(shape[s.axis]), loc);
+        const double smooth = options.label_smoothing;
 
-    if (probabilities) {
-        Tensor p = detail::cast(s.target, detail::type(s.scores).dtype, loc);
-        if (smooth > 0)
-            p = detail::binary(Op::Add, detail::binary(Op::Mul, p, detail::constant(p, 1 - smooth, loc), loc),
-                               detail::binary(Op::Div, detail::constant(p, smooth, loc), classes_count, loc),
-                               loc);
-        const Tensor terms =
-            detail::binary(Op::Mul, log_softmax(s.scores, s.axis, std::nullopt, loc), p, loc);
-        const Tensor losses =
-            detail::unary(Op::Neg, detail::reduce(Op::ReduceSum, terms, axis, false, loc), loc);
-        const auto samples = static_cast<double>(detail::type(losses).numel());
-        return detail::cast(reduced(losses, options.reduction, detail::constant(losses, samples, loc), loc),
-                            s.dtype, loc);
-    }
-    // The score of the class is looked up before the softmax: in memory, not in what is computed from it.
-    const Classes classes = classes_of(s.target, options.ignore_index, "cross_entropy", loc);
-    const Tensor total = logsumexp(s.scores, s.axis, false, loc);
-    Tensor losses = detail::binary(Op::Sub, total, picked(s.scores, classes.index, s.axis, loc), loc);
-    if (smooth > 0) {
-        const Tensor mean_score = detail::binary(
-            Op::Div, detail::reduce(Op::ReduceSum, s.scores, axis, false, loc), classes_count, loc);
-        const Tensor uniform = detail::binary(Op::Sub, total, mean_score, loc);
-        losses = detail::binary(
-            Op::Add, detail::binary(Op::Mul, losses, detail::constant(losses, 1 - smooth, loc), loc),
-            detail::binary(Op::Mul, uniform, detail::constant(losses, smooth, loc), loc), loc);
-    }
-    return detail::cast(loss_of(losses, classes, options, loc), s.dtype, loc);
+        if (probabilities) {
+            Tensor p = detail::cast(s.target, detail::type(s.scores).dtype, loc);
+            if (smooth > 0)
+                p = detail::binary(
+                    Op::Add, detail::binary(Op::Mul, p, detail::constant(p, 1 - smooth, loc), loc),
+                    detail::binary(Op::Div, detail::constant(p, smooth, loc), classes_count, loc), loc);
+            const Tensor terms =
+                detail::binary(Op::Mul, log_softmax(s.scores, s.axis, std::nullopt, loc), p, loc);
+            const Tensor losses =
+                detail::unary(Op::Neg, detail::reduce(Op::ReduceSum, terms, axis, false, loc), loc);
+            const auto samples = static_cast<double>(detail::type(losses).numel());
+            return reduced(losses, options.reduction, detail::constant(losses, samples, loc), loc);
+        }
+        // The score of the class is looked up before the softmax: in memory, not in what is computed from it.
+        const Classes classes = classes_of(s.target, options.ignore_index, "cross_entropy", loc);
+        const Tensor total = logsumexp(s.scores, s.axis, false, loc);
+        Tensor losses = detail::binary(Op::Sub, total, picked(s.scores, classes.index, s.axis, loc), loc);
+        if (smooth > 0) {
+            const Tensor mean_score = detail::binary(
+                Op::Div, detail::reduce(Op::ReduceSum, s.scores, axis, false, loc), classes_count, loc);
+            const Tensor uniform = detail::binary(Op::Sub, total, mean_score, loc);
+            losses = detail::binary(
+                Op::Add, detail::binary(Op::Mul, losses, detail::constant(losses, 1 - smooth, loc), loc),
+                detail::binary(Op::Mul, uniform, detail::constant(losses, smooth, loc), loc), loc);
+        }
+        return loss_of(losses, classes, options, loc);
+    });
+    return detail::cast(loss, s.dtype, loc);
 }
 
 Tensor mse_loss(const Tensor &x, const Tensor &target, Reduction reduction, Location loc) {
@@ -336,14 +376,17 @@ Tensor mse_loss(const Tensor &x, const Tensor &target, Reduction reduction, Loca
         throw DTypeError("mse_loss: takes floats, not " + detail::text(detail::type(x)) + " and " +
                              detail::text(detail::type(target)),
                          loc);
-    const auto [v, goal] = detail::together(loc, x, target);
-    const Tensor off = detail::binary(Op::Sub, detail::entered({v, loc}, dtype, v, loc),
-                                      detail::entered({goal, loc}, dtype, v, loc), loc);
-    const Tensor squares = detail::binary(Op::Mul, off, off, loc);
-    return detail::cast(reduction == Reduction::None   ? squares
-                        : reduction == Reduction::Mean ? mean(squares, {}, false, std::nullopt, loc)
-                                                       : sum(squares, {}, false, std::nullopt, loc),
-                        dtype, loc);
+    const auto both = detail::together(loc, x, target);
+    const Tensor &v = both[0], &goal = both[1];
+    return detail::composite(detail::kMseLossRule, {&v, &goal}, {static_cast<int64_t>(reduction)}, loc, [&] {
+        const Tensor off = detail::binary(Op::Sub, detail::entered({v, loc}, dtype, v, loc),
+                                          detail::entered({goal, loc}, dtype, v, loc), loc);
+        const Tensor squares = detail::binary(Op::Mul, off, off, loc);
+        return detail::cast(reduction == Reduction::None   ? squares
+                            : reduction == Reduction::Mean ? mean(squares, {}, false, std::nullopt, loc)
+                                                           : sum(squares, {}, false, std::nullopt, loc),
+                            dtype, loc);
+    });
 }
 
 } // namespace lz

@@ -134,6 +134,7 @@ LZ_TEMPORARY(Tensor, gelu, (Gelu approximation, Location loc), (approximation, l
 LZ_TEMPORARY(Tensor, softplus, (const Scalar &beta, const Scalar &threshold, Location loc),
              (beta, threshold, loc))
 LZ_TEMPORARY(Tensor, leaky_relu, (const Scalar &slope, Location loc), (slope, loc))
+LZ_TEMPORARY(Tensor, dropout, (double p, bool training, Location loc), (p, training, loc))
 LZ_METHOD(Tensor, softmax, (int64_t axis, std::optional<DType> dtype, Location loc), (axis, dtype, loc))
 LZ_METHOD(Tensor, log_softmax, (int64_t axis, std::optional<DType> dtype, Location loc), (axis, dtype, loc))
 LZ_TEMPORARY(Tensor, layer_norm,

@@ -1,10 +1,13 @@
 #include "lazuli/ops/random.h"
 
+#include "frontend/autograd/composites.h"
 #include "frontend/ops/compose.h"
+#include "frontend/ops/random.h"
 #include "lazuli/defaults.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/reductions.h"
 
+#include <cmath>
 #include <numbers>
 
 namespace lz {
@@ -24,11 +27,14 @@ void manual_seed(uint64_t seed) {
 namespace {
 
 /// One 32-bit word an element, as i32.
-Tensor words(const Shape &shape, ir::Device device, Generator &generator, Location loc) {
-    const Generator::State at = generator.draw(shape.numel());
+Tensor words_at(const Shape &shape, ir::Device device, const Generator::State &at, Location loc) {
     const int64_t runtime[] = {static_cast<int64_t>(at.seed), static_cast<int64_t>(at.offset)};
     return detail::record(Op::Philox, {}, detail::Words().ints(shape.extents()).word(ir::device_word(device)),
                           loc, runtime);
+}
+
+Tensor words(const Shape &shape, ir::Device device, Generator &generator, Location loc) {
+    return words_at(shape, device, generator.draw(shape.numel()), loc);
 }
 
 /// The upper `bits` (under 32) of each word, as integers of `dtype`. The shift drags the sign along: it is
@@ -229,6 +235,34 @@ Tensor bernoulli(const Tensor &x, double p, Location loc) {
     check_probability(p, "bernoulli", loc);
     return bernoulli_of(detail::constant(p, ir::DType::F64, type.device, loc), type, default_generator(),
                         loc);
+}
+
+Tensor detail::dropped(const Tensor &x, double p, const Generator::State &at, Location loc) {
+    const ir::TensorType &type = detail::type(x);
+    const Tensor bits = upper_bits(words_at(type.shape, type.device, at, loc), 24, ir::DType::I32, loc);
+    // Of 2^24 numbers those below p * 2^24 are zeros.
+    const Tensor least = detail::constant(Scalar(static_cast<int64_t>(std::ceil(p * 0x1p24))), ir::DType::I32,
+                                          type.device, loc);
+    const Tensor kept = detail::binary(Op::Ge, bits, least, loc);
+    const Tensor scale = detail::constant(x, p < 1 ? 1 / (1 - p) : 0, loc);
+    return detail::select(kept, detail::binary(Op::Mul, x, scale, loc), detail::literal(x, 0, loc), loc);
+}
+
+Tensor dropout(const Tensor &x, double p, bool training, Location loc) {
+    loc = detail::in<"dropout">(loc);
+    const ir::TensorType &type = detail::checked_type(x, "dropout", loc);
+    check_probability(p, "dropout", loc);
+    if (!ir::is_float(type.dtype))
+        throw DTypeError("dropout: takes floats, not " + detail::text(type), loc);
+    if (!training || p == 0)
+        return x;
+    const Generator::State at = default_generator().draw(type.numel());
+    return detail::composite(
+        detail::kDropoutRule, {&x},
+        {static_cast<int64_t>(at.seed), static_cast<int64_t>(at.offset), ir::scalar_word(p)}, loc, [&] {
+            return detail::in_working_dtype(x, "dropout", loc,
+                                            [&](const Tensor &v) { return detail::dropped(v, p, at, loc); });
+        });
 }
 
 Tensor &Tensor::uniform_(double from, double to, Generator &generator, Location loc) & {

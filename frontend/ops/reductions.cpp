@@ -1,6 +1,7 @@
 // Reductions and scans.
 #include "lazuli/ops/reductions.h"
 
+#include "frontend/autograd/composites.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/views.h"
@@ -62,17 +63,37 @@ void check_float(const ir::TensorType &type, const char *function, Location loc)
                          loc);
 }
 
+/// What the rules of reductions have to know: a number of their own, whether the axes are kept, and the axes.
+class Numbers {
+public:
+    Numbers(std::optional<int64_t> own, bool keepdim, const Axes &axes) {
+        if (own)
+            words_[count_++] = *own;
+        words_[count_++] = keepdim;
+        for (const int64_t axis : axes.span())
+            words_[count_++] = axis;
+    }
+    operator std::span<const int64_t>() const { return {words_, count_}; } // NOLINT: converts
+
+private:
+    int64_t words_[2 + ir::kMaxRank];
+    size_t count_ = 0;
+};
+
 Tensor variance(const Tensor &x, const Sizes &axes, int64_t correction, bool keepdim, bool root,
                 const char *function, Location loc) {
     const ir::TensorType &type = detail::checked_type(x, function, loc);
     check_float(type, function, loc);
     const Axes reduced = detail::normal_axes(axes, function, type, loc);
-    return detail::in_working_dtype(x, function, loc, [&](const Tensor &v) {
-        const Tensor off = detail::binary(Op::Sub, v, mean_of(v, reduced, true, loc), loc);
-        const Tensor squares = detail::reduce(Op::ReduceSum, detail::binary(Op::Mul, off, off, loc),
-                                              reduced.span(), keepdim, loc);
-        const Tensor result = detail::binary(Op::Div, squares, count(v, reduced, correction, loc), loc);
-        return root ? detail::unary(Op::Sqrt, result, loc) : result;
+    const detail::CompositeRule &rule = root ? detail::kStdRule : detail::kVarRule;
+    return detail::composite(rule, {&x}, Numbers(correction, keepdim, reduced), loc, [&] {
+        return detail::in_working_dtype(x, function, loc, [&](const Tensor &v) {
+            const Tensor off = detail::binary(Op::Sub, v, mean_of(v, reduced, true, loc), loc);
+            const Tensor squares = detail::reduce(Op::ReduceSum, detail::binary(Op::Mul, off, off, loc),
+                                                  reduced.span(), keepdim, loc);
+            const Tensor result = detail::binary(Op::Div, squares, count(v, reduced, correction, loc), loc);
+            return root ? detail::unary(Op::Sqrt, result, loc) : result;
+        });
     });
 }
 
@@ -120,8 +141,14 @@ Tensor arg_extreme(Op op, const Tensor &x, std::optional<int64_t> axis, bool kee
 
 ValuesIndices extreme_along(Op value_op, Op index_op, const Tensor &x, int64_t axis, bool keepdim,
                             const char *function, Location loc) {
-    return {extreme(value_op, x, axis, keepdim, function, loc),
-            arg_extreme(index_op, x, axis, keepdim, function, loc)};
+    const Tensor place = arg_extreme(index_op, x, axis, keepdim, function, loc);
+    const auto value = [&] { return extreme(value_op, x, axis, keepdim, function, loc); };
+    const ir::TensorType type = detail::type(x);
+    if (type.shape.rank() == 0 || !detail::has_history(x))
+        return {value(), place};
+    const int a = detail::normal_axis(axis, type.shape.rank(), function, type, loc);
+    const Tensor in_rank = with_axis(place, type.shape, a, true, loc);
+    return {detail::composite(detail::kExtremeRule, {&x, &in_rank}, {a}, loc, value), place};
 }
 
 Tensor scan(Op op, const Tensor &x, int64_t axis, std::optional<DType> dtype, const char *function,
@@ -218,18 +245,21 @@ Tensor logsumexp(const Tensor &x, const Sizes &axes, bool keepdim, Location loc)
     loc = detail::in<"logsumexp">(loc);
     const ir::TensorType type = detail::checked_type(x, "logsumexp", loc);
     const Axes reduced = detail::normal_axes(axes, "logsumexp", type, loc);
-    return detail::in_working_dtype(x, "logsumexp", loc, [&](const Tensor &v) {
-        if (detail::count_of(type.shape, reduced) == 0)
-            return detail::unary(Op::Log, detail::reduce(Op::ReduceSum, v, reduced.span(), keepdim, loc),
-                                 loc);
-        const Tensor top = detail::reduce(Op::ReduceMax, v, reduced.span(), true, loc);
-        // An infinite maximum is left where it is: inf - inf has no value.
-        const Tensor shift =
-            detail::select(detail::unary(Op::IsInf, top, loc), detail::literal(v, 0, loc), top, loc);
-        const Tensor powers = detail::unary(Op::Exp, detail::binary(Op::Sub, v, shift, loc), loc);
-        const Tensor total =
-            detail::unary(Op::Log, detail::reduce(Op::ReduceSum, powers, reduced.span(), keepdim, loc), loc);
-        return detail::binary(Op::Add, total, detail::reshape_to(shift, detail::type(total).shape, loc), loc);
+    return detail::composite(detail::kLogSumExpRule, {&x}, Numbers(std::nullopt, keepdim, reduced), loc, [&] {
+        return detail::in_working_dtype(x, "logsumexp", loc, [&](const Tensor &v) {
+            if (detail::count_of(type.shape, reduced) == 0)
+                return detail::unary(Op::Log, detail::reduce(Op::ReduceSum, v, reduced.span(), keepdim, loc),
+                                     loc);
+            const Tensor top = detail::reduce(Op::ReduceMax, v, reduced.span(), true, loc);
+            // An infinite maximum is left where it is: inf - inf has no value.
+            const Tensor shift =
+                detail::select(detail::unary(Op::IsInf, top, loc), detail::literal(v, 0, loc), top, loc);
+            const Tensor powers = detail::unary(Op::Exp, detail::binary(Op::Sub, v, shift, loc), loc);
+            const Tensor total = detail::unary(
+                Op::Log, detail::reduce(Op::ReduceSum, powers, reduced.span(), keepdim, loc), loc);
+            return detail::binary(Op::Add, total, detail::reshape_to(shift, detail::type(total).shape, loc),
+                                  loc);
+        });
     });
 }
 
@@ -238,23 +268,26 @@ Tensor norm(const Tensor &x, double p, const Sizes &axes, bool keepdim, Location
     const ir::TensorType type = detail::checked_type(x, "norm", loc);
     check_float(type, "norm", loc);
     const Axes reduced = detail::normal_axes(axes, "norm", type, loc);
-    return detail::in_working_dtype(x, "norm", loc, [&](const Tensor &v) {
-        const auto sum_of = [&](const Tensor &y) {
-            return detail::reduce(Op::ReduceSum, y, reduced.span(), keepdim, loc);
-        };
-        if (p == 2)
-            return detail::unary(Op::Sqrt, sum_of(detail::binary(Op::Mul, v, v, loc)), loc);
-        const Tensor size = detail::unary(Op::Abs, v, loc);
-        if (p == 1)
-            return sum_of(size);
-        if (p == 0)
-            return sum_of(detail::cast(detail::binary(Op::Ne, v, detail::literal(v, 0, loc), loc),
-                                       detail::type(v).dtype, loc));
-        if (std::isinf(p))
-            return extreme(p > 0 ? Op::ReduceMax : Op::ReduceMin, size, axes, keepdim, "norm", loc);
-        const Tensor powers = detail::binary(Op::Pow, size, detail::literal(v, p, loc), loc);
-        return detail::binary(Op::Pow, sum_of(powers), detail::literal(v, 1 / p, loc), loc);
-    });
+    return detail::composite(
+        detail::kNormRule, {&x}, Numbers(ir::scalar_word(p), keepdim, reduced), loc, [&] {
+            return detail::in_working_dtype(x, "norm", loc, [&](const Tensor &v) {
+                const auto sum_of = [&](const Tensor &y) {
+                    return detail::reduce(Op::ReduceSum, y, reduced.span(), keepdim, loc);
+                };
+                if (p == 2)
+                    return detail::unary(Op::Sqrt, sum_of(detail::binary(Op::Mul, v, v, loc)), loc);
+                const Tensor size = detail::unary(Op::Abs, v, loc);
+                if (p == 1)
+                    return sum_of(size);
+                if (p == 0)
+                    return sum_of(detail::cast(detail::binary(Op::Ne, v, detail::literal(v, 0, loc), loc),
+                                               detail::type(v).dtype, loc));
+                if (std::isinf(p))
+                    return extreme(p > 0 ? Op::ReduceMax : Op::ReduceMin, size, axes, keepdim, "norm", loc);
+                const Tensor powers = detail::binary(Op::Pow, size, detail::literal(v, p, loc), loc);
+                return detail::binary(Op::Pow, sum_of(powers), detail::literal(v, 1 / p, loc), loc);
+            });
+        });
 }
 
 Tensor cumsum(const Tensor &x, int64_t axis, std::optional<DType> dtype, Location loc) {

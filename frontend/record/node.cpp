@@ -1,11 +1,12 @@
+#include "frontend/autograd/step.h"
 #include "frontend/engine/engine.h"
 #include "frontend/engine/streams.h"
 #include "frontend/record/arena.h"
 #include "frontend/record/failure_record.h"
-#include "frontend/record/flights.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recorder.h"
 #include "frontend/record/storage.h"
+#include "frontend/record/sync/flights.h"
 #include "frontend/record/view_warnings.h"
 #include "lazuli/tensor.h"
 
@@ -17,6 +18,8 @@
 namespace lz::detail {
 
 namespace {
+
+constexpr uint8_t kAliasClass = size_class_of(sizeof(Cell));
 
 void free_memory(Node *n) {
     if (n->is_view) [[unlikely]]
@@ -62,16 +65,17 @@ void drop_last_hold(Node *n) {
 void destroy_values(Node *list, Recorder *const mine) {
     while (list) {
         Node *n = list;
-        list = n->dead_next;
+        list = n->mark.next();
         const auto let_go = [&list, mine](Node *held) {
             if (is_last_use(held, mine)) {
-                held->dead_next = list;
+                held->mark.link(list);
                 list = held;
             }
         };
-        for (Node *projection : n->projections())
-            if (projection)
-                drop_hold(projection);
+        if (n->several) [[unlikely]]
+            for (Node *projection : n->projections())
+                if (projection)
+                    drop_hold(projection);
         for (Node *operand : n->operands())
             if (operand)
                 let_go(operand);
@@ -101,7 +105,7 @@ void destroy_values(Node *list, Recorder *const mine) {
 void drop_use(Node *n) {
     Recorder *const mine = Recorder::current_or_null();
     if (is_last_use(n, mine)) {
-        n->dead_next = nullptr;
+        n->mark.link(nullptr);
         destroy_values(n, mine);
     }
 }
@@ -126,8 +130,45 @@ Node *newest_that_did_not_fail(Node *failed) {
     return version;
 }
 
+namespace {
+
+/// What only some cells have.
+[[gnu::cold]] void drop_history(Cell *cell) {
+    Step *const history = std::exchange(cell->history, nullptr);
+    if (cell->keeps_grad)
+        forget_grad(*history, cell->result);
+    release(history);
+}
+[[gnu::cold]] void drop_alias(Cell *cell) {
+    drop_use(cell->current);
+    cell->~Cell();
+    free_node(cell, kAliasClass);
+}
+
+} // namespace
+
+Cell *make_alias(Node *node, Step *history, uint16_t result) {
+    auto *const cell = new (allocate_node(kAliasClass, sizeof(Cell))) Cell;
+    cell->handles.store(1, std::memory_order_relaxed);
+    cell->alone = true;
+    cell->current = node;
+    add_use(node);
+    if (history) {
+        retain(history);
+        cell->history = history;
+        cell->result = result;
+    }
+    return cell;
+}
+
 void drop_cell(Cell *cell) {
     cell->handles.store(0, std::memory_order_relaxed); // a warning of views may look at it
+    if (cell->history) [[unlikely]]
+        drop_history(cell);
+    if (cell->alone) [[unlikely]] {
+        drop_alias(cell);
+        return;
+    }
     Node *const value = cell->current;
     Node *const memory = home(cell);
     if (value != memory) {
@@ -146,7 +187,7 @@ void drop_cell(Cell *cell) {
         if (static_cast<uint32_t>(refs) != 1)
             return;
     }
-    value->dead_next = nullptr;
+    value->mark.link(nullptr);
     destroy_values(value, mine);
 }
 

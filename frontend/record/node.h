@@ -27,15 +27,21 @@
 namespace lz::detail {
 
 struct Node;
+struct Step;
 struct Storage;
 class Recorder;
 struct FailureRecord;
 
 /// What a tensor handle points to: a variable whose current version is a node. `b = a` shares the cell; an
-/// in-place form replaces `current`.
+/// in-place form replaces `current`, and `history` with it.
 struct Cell {
     std::atomic<uint32_t> handles{0};
+    uint16_t result = 0; ///< which result of `history` the current version is
+    bool alone = false;  ///< in memory of its own, not inside a node: another tensor of a value that is there
+    bool keeps_grad = false; ///< `history` keeps a gradient for this tensor, which goes when the tensor goes
     Node *current = nullptr;
+    /// How backward goes on from the current version (autograd/step.h); null where no gradient is wanted.
+    Step *history = nullptr;
 };
 
 enum class State : uint8_t {
@@ -43,6 +49,29 @@ enum class State : uint8_t {
     Claimed, ///< a sync is computing it
     Ready,   ///< has storage
     Failed,  ///< has a failure
+};
+
+/// A word of a node with two lives. While the value can be reached it is the epoch of the sync that last
+/// looked at it; when nobody can reach it any more it links the nodes that are being destroyed, which no
+/// epoch equals. A sync may look at the mark of a node that another thread destroys meanwhile.
+class Mark {
+public:
+    Mark &operator=(uint64_t epoch) {
+        word_.store(epoch, std::memory_order_relaxed);
+        return *this;
+    }
+    operator uint64_t() const { return word_.load(std::memory_order_relaxed); } // NOLINT: converts
+    void link(Node *next) {
+        word_.store(reinterpret_cast<uintptr_t>(next) | kLink, std::memory_order_relaxed);
+    }
+    Node *next() const {
+        return reinterpret_cast<Node *>(word_.load(std::memory_order_relaxed) &
+                                        ~kLink); // NOLINT: from a pointer
+    }
+
+private:
+    static constexpr uint64_t kLink = uint64_t{1} << 63;
+    std::atomic<uint64_t> word_{0};
 };
 
 struct Node {
@@ -53,7 +82,6 @@ struct Node {
     Cell cell;
     Node *prev = nullptr, *next = nullptr; ///< pending list of `owner`
     Recorder *owner = nullptr;             ///< the recorder that made it, for good; nullptr if none did
-    Node *dead_next = nullptr;             ///< list of nodes that are being destroyed
     ir::Location loc;
     // What every walk of a sync needs, in a cache line of its own.
     std::atomic<uint64_t> refs;
@@ -81,7 +109,7 @@ struct Node {
     // Scratch of the sync that looks at it, valid under the sync lock when mark equals the sync's epoch.
     uint32_t index = 0;
     uint32_t inner_uses = 0;
-    uint64_t mark = 0;
+    Mark mark;
     ir::TensorType type;
 
     // Trailing: Node *operands[num_operands]; int64_t structural[num_structural]; int64_t
@@ -147,9 +175,13 @@ void drop_hold(Node *n);
 /// and the thread that launched it knows of the failure; else the failed one. The cell is not changed, so
 /// that several threads may read it; it keeps both versions.
 Node *newest_that_did_not_fail(Node *failed);
-/// Called when the last handle of the node's embedded cell goes.
+/// Called when the last handle of a cell goes.
 void drop_cell(Cell *cell);
+/// A cell of its own memory, with one handle, whose current version is `node`, which gets a use: another
+/// tensor of the same value. Where `history` is given it gets a reference.
+Cell *make_alias(Node *node, Step *history = nullptr, uint16_t result = 0);
 
+/// The node that an embedded cell is a part of.
 inline Node *home(Cell *cell) {
     return reinterpret_cast<Node *>(reinterpret_cast<char *>(cell) - offsetof(Node, cell));
 }

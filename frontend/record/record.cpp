@@ -1,14 +1,16 @@
 #include "frontend/record/record.h"
 
+#include "frontend/autograd/attach.h"
 #include "frontend/engine/engine.h"
 #include "frontend/record/access.h"
 #include "frontend/record/arena.h"
 #include "frontend/record/recorder.h"
 #include "frontend/record/recording/kept_bytes.h"
 #include "frontend/record/recording/recording.h"
-#include "frontend/record/sync.h"
+#include "frontend/record/sync/sync.h"
 #include "frontend/record/view_warnings.h"
 #include "frontend/tensor/copies.h"
+#include "ir/graph/infer/infer.h"
 #include "lazuli/ops/indexing.h"
 
 #include <algorithm>
@@ -36,8 +38,8 @@ size_t node_bytes(size_t operands, size_t structural, size_t runtime) {
 
 /// A node with room for its words; one use and one hold (the caller's handle), plus the hold of the embedded
 /// cell. Throws StateError for more than an operation can have.
-Node *make_node(ir::Op op, size_t operands, size_t structural, size_t runtime, Location loc,
-                size_t projections = 0) {
+[[gnu::always_inline]] inline Node *make_node(ir::Op op, size_t operands, size_t structural, size_t runtime,
+                                              Location loc, size_t projections = 0) {
     if (operands > kMostWords) [[unlikely]]
         throw_too_much(op, "operands", operands, loc);
     if (structural > kMostWords || runtime > kMostWords || projections > kMostWords) [[unlikely]]
@@ -57,7 +59,8 @@ Node *make_node(ir::Op op, size_t operands, size_t structural, size_t runtime, L
     return n;
 }
 
-void copy_words(Node *n, std::span<const int64_t> structural, std::span<const int64_t> runtime) {
+[[gnu::always_inline]] inline void copy_words(Node *n, std::span<const int64_t> structural,
+                                              std::span<const int64_t> runtime) {
     if (!structural.empty())
         std::memcpy(n->structural_data(), structural.data(), structural.size_bytes());
     if (!runtime.empty())
@@ -65,8 +68,8 @@ void copy_words(Node *n, std::span<const int64_t> structural, std::span<const in
 }
 
 /// Hands out the handle of a finished node: it becomes pending and visible.
-Tensor publish(Node *n, Recorder &recorder) {
-    if (recorder.names_streams()) [[unlikely]]
+[[gnu::always_inline]] inline Tensor publish(Node *n, Recorder &recorder) {
+    if (recorder.looks_at_each()) [[unlikely]]
         n->stream = static_cast<int16_t>(recorder.stream(device_of_work(n)));
     recorder.append(n);
     return Access::wrap(&n->cell);
@@ -93,10 +96,7 @@ int64_t kept_limit() {
     record_effect(ir::Op::WaitStream, stream, words, {}, nullptr, loc, n);
 }
 
-/// What S22 and S25 ask for after each operation.
-void after_record(Recorder &recorder, Location loc) {
-    if (recorder.is_within_limits()) [[likely]]
-        return;
+[[gnu::noinline]] void launch_if_needed(Recorder &recorder, Location loc) {
     if (recorder.modes().launch_blocking) {
         if (!recorder.overwriting()) // else Overwriting does
             sync_all(loc);
@@ -110,6 +110,12 @@ void after_record(Recorder &recorder, Location loc) {
         else
             recorder.looked(kept, limit);
     }
+}
+
+/// What S22 and S25 ask for after each operation.
+inline void after_record(Recorder &recorder, Location loc) {
+    if (!recorder.is_within_limits()) [[unlikely]]
+        launch_if_needed(recorder, loc);
 }
 
 /// LAZULI_CHECK_DEVICES: what the compiler would say of the devices, at the operation (S06). `n` is not
@@ -151,7 +157,7 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
     const ir::TensorType *inline_types[kInlineOperands];
     std::vector<const ir::TensorType *> many_types;
     const ir::TensorType **types = inline_types;
-    bool may_fail = false;
+    bool may_fail = false, history = false;
     if (operands.size() > kInlineOperands) {
         many_types.resize(operands.size());
         types = many_types.data();
@@ -167,6 +173,7 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
             return record(op, operands, structural, runtime, loc);
         }
         Node *operand = Access::node(*operands[i]);
+        history |= has_history(*operands[i]);
         n->operand_data()[i] = operand;
         types[i] = &operand->type;
         if (operand->state.load(std::memory_order_acquire) == State::Ready && operand->storage)
@@ -178,7 +185,7 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
         ir::infer_types(n->attrs(), {types, operands.size()}, {&n->type, 1});
         if (may_fail || has_checks(n)) [[unlikely]]
             n->may_fail = true;
-        if (recorder.modes().check_devices) [[unlikely]]
+        if (recorder.looks_at_each() && recorder.modes().check_devices) [[unlikely]]
             check_devices(n);
     } catch (const ir::Failure &failure) {
         abandon(n);
@@ -190,10 +197,14 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
     for (Node *operand : n->operands())
         add_use(operand);
     Tensor result = publish(n, recorder);
-    if (op == ir::Op::Transfer && operands.size() == 1 && recorder.names_streams()) [[unlikely]]
-        let_source_wait(recorder, result, loc);
-    if (recorder.modes().warn_views && !operands.empty()) [[unlikely]]
-        note_view(result, *operands[0]);
+    if (history && recorder.grad_mode()) [[unlikely]]
+        attach({&result, 1}, operands);
+    if (recorder.looks_at_each()) [[unlikely]] {
+        if (op == ir::Op::Transfer && operands.size() == 1 && recorder.names_streams())
+            let_source_wait(recorder, result, loc);
+        if (recorder.modes().warn_views && !operands.empty())
+            note_view(result, *operands[0]);
+    }
     after_record(recorder, loc);
     return result;
 }
@@ -224,6 +235,9 @@ Tensor record_update(const Tensor &x, const Tensor &update, Node *like, std::spa
     for (Node *const operand : operands)
         add_use(operand);
     Tensor result = publish(n, recorder);
+    if (const Tensor *const read[] = {&x, &update};
+        recorder.grad_mode() && (has_history(x) || has_history(update))) [[unlikely]]
+        attach({&result, 1}, read);
     after_record(recorder, loc);
     return result;
 }
@@ -282,6 +296,9 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
         projection->may_fail = primary->may_fail;
         results.push_back(publish(projection, recorder));
     }
+    if (recorder.grad_mode() &&
+        std::ranges::any_of(operands, [](const Tensor *x) { return has_history(*x); }))
+        attach(results, operands);
     after_record(recorder, loc);
     return results;
 }
@@ -367,7 +384,10 @@ Tensor fresh(const Tensor &x, Location loc) {
     return record(ir::Op::Reshape, {&operand, 1}, {words, static_cast<size_t>(1 + shape.rank())}, {}, loc);
 }
 
-void replace(Tensor &target, const Tensor &value) {
+namespace {
+
+/// As `replace`, of the value alone.
+void replace_value(Tensor &target, const Tensor &value) {
     Cell *cell = Access::cell(target);
     Node *const next = Access::node(value);
     Node *const last = cell->current;
@@ -377,7 +397,7 @@ void replace(Tensor &target, const Tensor &value) {
         warn_of_view(last, from_ir(next->loc));
     LZ_CHECK(next->type.device == last->type.device, "an in-place form would move its tensor");
     if (last->pinned && !next->pinned && !next->pending()) [[unlikely]] { // launch blocking: it has run
-        replace(target, in_pinned_memory(value, from_ir(next->loc)));
+        replace_value(target, in_pinned_memory(value, from_ir(next->loc)));
         return;
     }
     const State state = next->state.load(std::memory_order_acquire);
@@ -385,7 +405,7 @@ void replace(Tensor &target, const Tensor &value) {
         // On a stream that the user named it is work of that stream (S41), unless this form has just done it.
         if (Recorder::current().stream(next->type.device) != ir::kNoStream &&
             Access::cell(value)->handles.load(std::memory_order_acquire) != 1) [[unlikely]] {
-            replace(target, fresh(value, from_ir(next->loc)));
+            replace_value(target, fresh(value, from_ir(next->loc)));
             return;
         }
         add_use(next);
@@ -397,7 +417,7 @@ void replace(Tensor &target, const Tensor &value) {
     // handle gets a version of its own.
     const bool mine = Access::cell(value)->handles.load(std::memory_order_acquire) == 1 && next->uses() == 1;
     if (!mine || (state != State::Pending && state != State::Failed)) [[unlikely]] {
-        replace(target, fresh(value, from_ir(next->loc)));
+        replace_value(target, fresh(value, from_ir(next->loc)));
         return;
     }
     next->pinned = last->pinned;
@@ -411,6 +431,20 @@ void replace(Tensor &target, const Tensor &value) {
     } else {
         next->fallback = last;
     }
+}
+
+} // namespace
+
+void replace(Tensor &target, const Tensor &value) {
+    Cell *const cell = Access::cell(target);
+    if (!cell->history && !has_history(value)) [[likely]] {
+        replace_value(target, value);
+        return;
+    }
+    if (cell->history)
+        check_in_place(target, Access::node(value));
+    replace_value(target, value);
+    take_history(target, value);
 }
 
 Overwriting::Overwriting(Location loc) : loc_(loc), inner_(Recorder::current().set_overwriting(true)) {}

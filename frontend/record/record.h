@@ -2,8 +2,11 @@
 /// Recording: the one way by which operations come into being. Every function of the public API ends in
 /// `record`.
 
+#include "frontend/device/device.h"
+#include "frontend/record/convert.h"
 #include "frontend/record/node.h"
 #include "frontend/record/storage.h"
+#include "frontend/tensor/error.h"
 #include "ir/diagnostic.h"
 #include "ir/graph/graph.h"
 #include "lazuli/error.h"
@@ -90,36 +93,9 @@ ir::Location origin_of(const Node *node);
 /// Its type without a check.
 const ir::TensorType &type_of(const Tensor &tensor);
 
-/// Turns a failure of the engine into the public error. Never returns.
-[[noreturn]] void throw_public(const ir::Failure &failure, Location fallback);
-/// Throws an error of the same class whose message ends with `during` and this location. Never returns.
-[[noreturn]] void throw_again(const Error &error, const std::string &during, Location loc);
-/// While `error` is handled: throws it again, with the name of the in-place form `name_` where it is about
-/// the function `name` of this line. Never returns.
-[[noreturn]] void throw_in_place(const Error &error, const char *name, Location loc);
 /// Turns what f throws into public errors.
 template <class F>
 decltype(auto) translated(Location loc, F &&f);
-
-/// Public to internal and back; the enums are equal by static_assert.
-constexpr ir::DType to_ir(DType t) {
-    return static_cast<ir::DType>(t);
-}
-constexpr DType from_ir(ir::DType t) {
-    return static_cast<DType>(t);
-}
-/// Resolves an index of -1 and throws DeviceError for a device that is not there.
-ir::Device to_ir(const Device &device, Location loc);
-Device from_ir(ir::Device device);
-constexpr ir::Location to_ir(Location loc) {
-    return {loc.file, loc.line, loc.function, loc.call};
-}
-constexpr Location from_ir(ir::Location loc) {
-    Location out(loc.file, loc.line);
-    out.function = loc.function;
-    out.call = loc.call;
-    return out;
-}
 
 template <class F>
 decltype(auto) translated(Location loc, F &&f) {

@@ -3,10 +3,10 @@
 #include "frontend/engine/engine.h"
 #include "frontend/engine/streams.h"
 #include "frontend/record/access.h"
-#include "frontend/record/flights.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recording/recording.h"
-#include "frontend/record/sync.h"
+#include "frontend/record/sync/flights.h"
+#include "frontend/record/sync/sync.h"
 
 #include <algorithm>
 #include <mutex>
@@ -63,6 +63,7 @@ Recorder &Recorder::attach() {
         current_ = new Recorder; // kept for ever: nodes name it, and statics outlive threads
         const engine::Options &options = engine::Engine::get().options();
         current_->modes_ = {options.launch_blocking, options.check_devices, options.warn_views};
+        current_->find_whether_it_looks();
         if (options.launch_blocking)
             current_->max_pending_ = 0;
     }
@@ -72,7 +73,7 @@ Recorder &Recorder::attach() {
 void Recorder::drain_foreign_dead() {
     Node *dead = foreign_dead_.exchange(nullptr, std::memory_order_acquire);
     while (dead) {
-        Node *next = dead->dead_next;
+        Node *next = dead->mark.next();
         if (dead->linked)
             unlink(dead);
         drop_hold(dead);
@@ -85,6 +86,7 @@ void Recorder::set_stream(ir::Device device, int32_t stream, std::shared_ptr<voi
         streams_.resize(device.index + size_t{1});
     NamedStream &mine = streams_[device.index];
     named_streams_ += (stream != ir::kNoStream) - (mine.number != ir::kNoStream);
+    find_whether_it_looks();
     const int32_t before = std::exchange(mine.number, stream);
     mine.handle.swap(handle);
     if (handle && count_ > 0)
@@ -130,6 +132,7 @@ void Recorder::leave() noexcept {
 /// The next thread that gets this recorder starts like any other.
 void Recorder::reset() {
     current_gpu_ = 0;
+    grad_mode_ = true;
     for (size_t i = 0; i < streams_.size(); ++i)
         set_stream({ir::DeviceKind::Cuda, static_cast<uint8_t>(i)}, ir::kNoStream, nullptr);
     release_streams();

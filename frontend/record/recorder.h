@@ -66,6 +66,14 @@ public:
     std::shared_ptr<void> stream_handle(ir::Device device) const {
         return device.index < streams_.size() ? streams_[device.index].handle : nullptr;
     }
+    /// GPUs for which a stream may be named: those with a smaller index.
+    size_t devices_with_streams() const { return streams_.size(); }
+
+    /// Whether operations on tensors that want a gradient are kept for backward (S70).
+    bool grad_mode() const { return grad_mode_; }
+    /// What it was before.
+    bool set_grad_mode(bool on) { return std::exchange(grad_mode_, on); }
+
     /// Index of the GPU that `cuda` means (S03).
     int current_gpu() const { return current_gpu_; }
     void set_current_gpu(int index) { current_gpu_ = index; }
@@ -82,10 +90,11 @@ public:
 
     /// Called by a foreign thread for a node of this list whose value is dead; keeps the node's memory held.
     void push_foreign_dead(Node *node) {
-        node->dead_next = foreign_dead_.load(std::memory_order_relaxed);
-        while (!foreign_dead_.compare_exchange_weak(node->dead_next, node, std::memory_order_release,
-                                                    std::memory_order_relaxed)) {
-        }
+        Node *next = foreign_dead_.load(std::memory_order_relaxed);
+        do
+            node->mark.link(next);
+        while (!foreign_dead_.compare_exchange_weak(next, node, std::memory_order_release,
+                                                    std::memory_order_relaxed));
     }
     /// Owner only: unlinks what other threads left.
     void drain_foreign_dead();
@@ -105,6 +114,8 @@ public:
         bool launch_blocking = false, check_devices = false, warn_views = false;
     };
     const Modes &modes() const { return modes_; }
+    /// Whether an operation is more than a node of the list now: streams are named, or a mode looks at each.
+    bool looks_at_each() const { return looks_at_each_; }
     /// Under launch blocking: nothing is launched until it is set back. What it was before.
     bool set_overwriting(bool overwriting) { return std::exchange(overwriting_, overwriting); }
     bool overwriting() const { return overwriting_; }
@@ -135,6 +146,8 @@ private:
     Modes modes_;
     uint32_t max_pending_ = kMaxPending;
     bool overwriting_ = false;
+    bool looks_at_each_ = false;
+    bool grad_mode_ = true;
     int64_t read_bytes_ = 0, next_look_ = kFirstLook;
     uint64_t recorded_ = 0, next_look_at_ = 0; ///< operations so far
 
@@ -154,6 +167,9 @@ private:
 
     void hold_stream(ir::StreamRef stream) noexcept;
     void release_streams() noexcept;
+    void find_whether_it_looks() {
+        looks_at_each_ = named_streams_ != 0 || modes_.check_devices || modes_.warn_views;
+    }
     int32_t user_stream(ir::Device device) const {
         return device.index < streams_.size() ? streams_[device.index].number : ir::kNoStream;
     }

@@ -61,6 +61,8 @@ void note_view(const Tensor &view, const Tensor &base) {
     Cell *cell = Access::cell(base);
     if (const auto of_view = views.bases.find(Access::node(base)); of_view != views.bases.end())
         cell = of_view->second;
+    if (cell->alone) // a value of another tensor: detached, or what backward kept
+        return;
     if (!views.bases.emplace(n, cell).second)
         return;
     home(cell)->refs.fetch_add(Node::kHold, std::memory_order_relaxed);

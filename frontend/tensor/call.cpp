@@ -1,9 +1,11 @@
 #include "lazuli/call.h"
+#include "lazuli/cuda_call.h"
 
 #include "frontend/ops/compose.h"
 #include "ir/host/calls.h"
 #include "lazuli/defaults.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <exception>
@@ -22,6 +24,10 @@ struct Types {
     static Types &get() {
         static Types *const types = new Types;
         return *types;
+    }
+    void add(std::string name, CallTypes of_results) {
+        const std::lock_guard lock(mutex);
+        by_name.emplace(std::move(name), std::move(of_results));
     }
 };
 
@@ -104,9 +110,71 @@ void register_call(std::string name, CallTypes types, CallFunction function, Loc
             function(in, out);
         });
     });
-    Types &all = Types::get();
-    const std::lock_guard lock(all.mutex);
-    all.by_name.emplace(std::move(name), std::move(types));
+    Types::get().add(std::move(name), std::move(types));
+}
+
+namespace {
+
+ir::CudaCall cuda_call(const std::string &name, CudaCallFunction function) {
+    ir::CudaCall call;
+    call.name = name;
+    if (function)
+        call.function = [function = std::move(function)](std::span<const ir::CallTensor> operands,
+                                                         std::span<const ir::CallTensor> results, int device,
+                                                         void *stream) {
+            const auto in = buffers<CallInput>(operands);
+            const auto out = buffers<CallOutput>(results);
+            function(in, out, {stream, device});
+        };
+    return call;
+}
+
+ir::CudaCall cuda_call(const std::string &name, CudaKernel kernel) {
+    ir::CudaCall call;
+    call.name = name;
+    call.source = std::move(kernel.source);
+    call.entry = std::move(kernel.entry);
+    call.shared_bytes = kernel.shared_bytes;
+    if (kernel.launch)
+        call.grid = [launch = std::move(kernel.launch)](std::span<const ir::CallTensor> operands,
+                                                        std::span<const ir::CallTensor> results) {
+            const auto in = buffers<CallInput>(operands);
+            const auto out = buffers<CallOutput>(results);
+            CudaLaunch wanted = launch(in, out);
+            for (size_t axis = 1; axis < 3; ++axis) {
+                wanted.blocks[axis] = std::max(wanted.blocks[axis], 1U);
+                wanted.threads[axis] = std::max(wanted.threads[axis], 1U);
+            }
+            return ir::CudaGrid{wanted.blocks, wanted.threads, std::move(wanted.arguments)};
+        };
+    return call;
+}
+
+void register_for_cuda(std::string name, CallTypes types, ir::CudaCall call, Location loc) {
+    if (!types)
+        throw StateError("register_cuda_call: `" + name + "` needs a function for its types", loc);
+    detail::translated(loc, [&] { ir::register_cuda_call(std::move(call), false); });
+    Types::get().add(std::move(name), std::move(types));
+}
+
+} // namespace
+
+void register_cuda_call(std::string name, CallTypes types, CudaCallFunction function, Location loc) {
+    ir::CudaCall call = cuda_call(name, std::move(function));
+    register_for_cuda(std::move(name), std::move(types), std::move(call), loc);
+}
+
+void register_cuda_call(std::string name, CallTypes types, CudaKernel kernel, Location loc) {
+    ir::CudaCall call = cuda_call(name, std::move(kernel));
+    register_for_cuda(std::move(name), std::move(types), std::move(call), loc);
+}
+
+void register_cuda_call(std::string name, CudaCallFunction function, Location loc) {
+    detail::translated(loc, [&] { ir::register_cuda_call(cuda_call(name, std::move(function)), true); });
+}
+
+void register_cuda_call(std::string name, CudaKernel kernel, Location loc) {
+    detail::translated(loc, [&] { ir::register_cuda_call(cuda_call(name, std::move(kernel)), true); });
 }
 
 std::vector<std::string> registered_calls() {

@@ -3,7 +3,7 @@
 #include "frontend/engine/engine.h"
 #include "frontend/record/failure_record.h"
 #include "frontend/record/record.h"
-#include "frontend/record/sync.h"
+#include "frontend/record/sync/sync.h"
 #include "ir/text/text.h"
 
 namespace lz {
@@ -80,6 +80,14 @@ int num_threads() {
 
 void set_num_threads(int n, Location loc) {
     detail::translated(loc, [n] { engine::Engine::get().set_num_threads(n); });
+}
+
+bool is_reproducible() {
+    return engine::Engine::get().reproducible();
+}
+
+void set_reproducible(bool reproducible) {
+    engine::Engine::get().set_reproducible(reproducible);
 }
 
 } // namespace lz

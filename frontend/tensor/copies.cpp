@@ -1,6 +1,7 @@
 // Copies between devices and dtypes, and pinned memory.
+#include "frontend/autograd/attach.h"
 #include "frontend/ops/compose.h"
-#include "frontend/record/sync.h"
+#include "frontend/record/sync/sync.h"
 #include "lazuli/ops/views.h"
 
 #include <cstring>
@@ -24,7 +25,9 @@ Tensor in_pinned_memory(const Tensor &made, Location loc) {
     const Storage *const from = materialize_now(node, loc);
     Storage *const to = allocate_on_host(from->bytes, true, loc);
     std::memcpy(to->data(), from->data(), static_cast<size_t>(from->bytes));
-    return make_ready(type(made), to, loc);
+    Tensor copy = make_ready(type(made), to, loc);
+    share_history(copy, made);
+    return copy;
 }
 
 void check_pinned(ir::Device device, const char *function, Location loc) {

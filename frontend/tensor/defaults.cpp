@@ -78,14 +78,16 @@ Target target_of(const TensorOptions &options, const char *function, Location lo
     const ir::Device device = options.device   ? to_ir(*options.device, loc)
                               : options.pinned ? ir::kCpu
                                                : default_device(loc);
-    return checked({options.dtype ? to_ir(*options.dtype) : default_dtype(), device, options.pinned},
+    return checked({options.dtype ? to_ir(*options.dtype) : default_dtype(), device, options.pinned,
+                    options.requires_grad},
                    function, loc);
 }
 
 Target target_like(const Tensor &x, const TensorOptions &options, const char *function, Location loc) {
     const ir::TensorType &like = checked_type(x, function, loc);
     return checked({options.dtype ? to_ir(*options.dtype) : like.dtype,
-                    options.device ? to_ir(*options.device, loc) : like.device, options.pinned},
+                    options.device ? to_ir(*options.device, loc) : like.device, options.pinned,
+                    options.requires_grad},
                    function, loc);
 }
 

@@ -12,6 +12,7 @@ struct Target {
     ir::DType dtype;
     ir::Device device;
     bool pinned = false;
+    bool requires_grad = false;
 };
 Target target_of(const TensorOptions &options, const char *function, Location loc);
 Target target_like(const Tensor &x, const TensorOptions &options, const char *function, Location loc);

@@ -1,5 +1,6 @@
 #include "lazuli/error.h"
 
+#include "frontend/engine/leaving.h"
 #include "frontend/record/record.h"
 #include "ir/location.h"
 
@@ -47,6 +48,8 @@ InternalError::~InternalError() = default;
 namespace detail {
 
 void throw_public(const ir::Failure &failure, Location fallback) {
+    if (failure.kind() == ir::ErrorKind::Cuda)
+        engine::stop_if_main_was_left();
     const Location loc = failure.loc().known() ? from_ir(failure.loc()) : fallback;
     const std::string &message = failure.message();
     switch (failure.kind()) {

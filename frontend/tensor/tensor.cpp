@@ -1,10 +1,11 @@
 #include "lazuli/tensor.h"
 
+#include "frontend/autograd/attach.h"
 #include "frontend/ops/compose.h"
 #include "frontend/record/failure_record.h"
 #include "frontend/record/record.h"
 #include "frontend/record/storage.h"
-#include "frontend/record/sync.h"
+#include "frontend/record/sync/sync.h"
 #include "ir/host/float_environment.h"
 #include "ir/type.h"
 
@@ -207,6 +208,11 @@ Tensor private_copy(const Tensor &tensor, detail::Storage *storage, Location loc
 void *Tensor::write_pointer(std::optional<DType> dtype, Location loc) {
     detail::Node *node = node_of(*this, "mutable_data", loc);
     check_element(*this, dtype, loc);
+    if (detail::has_history(*this) && requires_grad(loc) && detail::Recorder::current().grad_mode())
+        throw StateError(
+            "mutable_data: the tensor requires grad, and backward would not see what is written; call "
+            "it under a NoGradGuard, or of detach()",
+            loc);
     // Pending work that reads the value as it is now must run before the user writes to it.
     detail::sync_all(loc);
     detail::Storage *storage = detail::materialize_now(node, loc, true);

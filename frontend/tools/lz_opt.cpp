@@ -4,12 +4,18 @@
 //   lz-opt in.lz --passes=fuse,lower-clusters,assign-streams > p.lz; lz-opt p.lz --passes=plan-memory
 //   lz-opt in.lz --to=program          (the whole pipeline)
 //   lz-opt in.lz --to=cuda --arch=sm_90 (CUDA C++ of the kernels of GPUs)
+//   lz-opt in.lz --to=stats --arch=sm_90 (registers, spills, shared memory, occupancy of their machine code)
 //   lz-opt in.lz --run=check           (compiled against the interpreter)
 
+#include "ir/graph/verify.h"
+#include "ir/kernel/verify.h"
+#include "ir/math/expand.h"
+#include "ir/program/verify.h"
 #include "lz_opt_run.h"
 
 #include "codegen/compiler.h"
 #include "codegen/cuda/compiler.h"
+#include "codegen/cuda/resources.h"
 #include "codegen/cuda/source.h"
 #include "ir/diagnostic.h"
 #include "ir/kernel/kernel.h"
@@ -20,7 +26,7 @@
 #include "passes/pipeline.h"
 #include "passes/verify/verify_schedule.h"
 #include "runtime/api/parallel.h"
-#include "runtime/cuda/libraries.h"
+#include "runtime/cuda/driver/libraries.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -55,12 +61,13 @@ struct Options {
     bool print_after_all = false;
     bool verify = false;
     bool no_fuse = false;
+    bool reproducible = false;
     bool no_locations = false;
 };
 
 /// Whether GPUs are CUDA devices; else they are virtual ones.
 bool for_cuda(const Options &options) {
-    return options.to == "cuda" || options.to == "ptx" || !options.arch.empty();
+    return options.to == "cuda" || options.to == "ptx" || options.to == "stats" || !options.arch.empty();
 }
 
 PrintOptions print_options(const Options &options) {
@@ -163,6 +170,7 @@ Target make_target(const Options &options) {
         target.set_threads(runtime::num_threads());
     }
     target.modes.fuse = !options.no_fuse;
+    target.modes.reproducible = options.reproducible;
     target.modes.verify = options.verify;
     return target;
 }
@@ -290,19 +298,39 @@ private:
     passes::PipelineObserver observer_;
 };
 
+codegen::Nvrtc nvrtc_for(const Options &options) {
+    runtime::cuda::Library driver; // NVRTC of any version: nobody loads what it makes
+    driver.version = 13000;
+    const runtime::cuda::Library nvrtc =
+        runtime::cuda::open_nvrtc(runtime::cuda::Search::from_environment(), driver);
+    if (!nvrtc)
+        throw Failure(ErrorKind::Compile, fmt::format("--to={} needs NVRTC. {}", options.to, nvrtc.missing));
+    return codegen::load_nvrtc(nvrtc.handle);
+}
+
+/// A line for each entry of a kernel.
+void print_stats(const codegen::Nvrtc &nvrtc, const Kernel &kernel, const Target &target,
+                 const Options &options) {
+    CudaLimits limits;
+    for (const DeviceInfo &device : target.devices)
+        if (const auto *cuda = std::get_if<CudaLimits>(&device.limits))
+            limits = *cuda;
+    for (const codegen::CudaResources &r : codegen::cuda_resources(nvrtc, sm_of(options), kernel, limits))
+        std::cout << fmt::format(
+            "{} {}: {} registers, {} bytes spilled, {} bytes shared, {} of {} threads on an SM in blocks of "
+            "{}, {} bytes in flight, {} instructions\n",
+            kernel.name, r.entry, r.registers, r.spilled_bytes, r.shared_bytes, r.resident_threads,
+            limits.threads_per_sm, r.threads, r.bytes_in_flight(), r.instructions);
+}
+
 /// What runs on CUDA devices.
-void print_cuda(const Program &program, const Options &options) {
+void print_cuda(const Program &program, const Target &target, const Options &options) {
+    std::optional<codegen::Nvrtc> nvrtc;
     std::unique_ptr<codegen::Compiler> compiler;
-    if (options.to == "ptx") {
-        runtime::cuda::Library driver; // NVRTC of any version: nobody loads what it makes
-        driver.version = 13000;
-        const runtime::cuda::Library nvrtc =
-            runtime::cuda::open_nvrtc(runtime::cuda::Search::from_environment(), driver);
-        if (!nvrtc)
-            throw Failure(ErrorKind::Compile, "--to=ptx needs NVRTC. " + nvrtc.missing);
-        compiler = codegen::make_cuda_compiler(codegen::load_nvrtc(nvrtc.handle), sm_of(options), {},
-                                               codegen::CudaCode::Ptx);
-    }
+    if (options.to != "cuda")
+        nvrtc = nvrtc_for(options);
+    if (options.to == "ptx")
+        compiler = codegen::make_cuda_compiler(*nvrtc, sm_of(options), {}, codegen::CudaCode::Ptx);
     for (Kernel kernel : program.kernels) {
         if (std::ranges::none_of(kernel.phases, [](const Phase &phase) {
                 return std::holds_alternative<CudaSchedule>(phase.schedule);
@@ -311,6 +339,10 @@ void print_cuda(const Program &program, const Options &options) {
             continue;
         }
         expand_math(kernel);
+        if (options.to == "stats") {
+            print_stats(*nvrtc, kernel, target, options);
+            continue;
+        }
         if (!compiler) {
             std::cout << codegen::cuda::make_source(kernel).text;
             continue;
@@ -329,8 +361,8 @@ void print_program_as(const Program &program, const Target &target, const Option
     } else if (options.to == "kernel") {
         for (const Kernel &kernel : program.kernels)
             std::cout << print(kernel, print_options(options));
-    } else if (options.to == "cuda" || options.to == "ptx") {
-        print_cuda(program, options);
+    } else if (options.to == "cuda" || options.to == "ptx" || options.to == "stats") {
+        print_cuda(program, target, options);
     } else {
         for (Kernel kernel : program.kernels) {
             expand_math(kernel);
@@ -398,7 +430,7 @@ void process_program(const std::string &text, const Options &options) {
 
 /// Whether the form is made of a kernel alone.
 bool is_code(const std::string &form) {
-    return form == "llvm" || form == "asm" || form == "cuda" || form == "ptx";
+    return form == "llvm" || form == "asm" || form == "cuda" || form == "ptx" || form == "stats";
 }
 
 /// Kernels and Programs have no data to run on, kernels no passes, and not all of the other forms.
@@ -464,8 +496,8 @@ int main(int argc, char **argv) {
     app.add_option("--passes", options.passes, "passes, in order: " + lz::tools::pass_names())
         ->delimiter(',');
     app.add_option("--to", options.to, "the form to print; all but graph and dot go through the pipeline")
-        ->check(
-            CLI::IsMember({"graph", "kernel", "llvm", "asm", "cuda", "ptx", "program", "dot", "explain"}));
+        ->check(CLI::IsMember(
+            {"graph", "kernel", "llvm", "asm", "cuda", "ptx", "stats", "program", "dot", "explain"}));
     app.add_option("--run", options.run, "run it on the data in its text; check compares both ways")
         ->check(CLI::IsMember({"interpreter", "compiled", "check"}));
     app.add_option("--target", options.target,
@@ -475,7 +507,7 @@ int main(int argc, char **argv) {
         ->check(CLI::IsMember({"test", "host"}));
     app.add_option(
         "--arch", options.arch,
-        "GPUs are CUDA devices of this architecture, sm_90 if only --to=cuda or ptx asks for them");
+        "GPUs are CUDA devices of this architecture, sm_90 if only --to=cuda, ptx or stats asks for them");
     app.add_option("--devices", options.devices, "the target's GPUs: cuda:4 for four, estimated as H200s");
     app.add_option("--peers", options.peers,
                    "GPUs with peer access, in pairs: 0-1 both ways, 2to3 of 2 to the memory of 3")
@@ -486,6 +518,7 @@ int main(int argc, char **argv) {
     app.add_flag("--print-after-all", options.print_after_all, "print after every pass");
     app.add_flag("--verify", options.verify, "verify after every pass, and the schedule of the Program");
     app.add_flag("--no-fuse", options.no_fuse, "every operation its own kernel");
+    app.add_flag("--reproducible", options.reproducible, "products have one order on every device");
     app.add_flag("--no-locations", options.no_locations, "print without loc(...)");
     CLI11_PARSE(app, argc, argv);
     try {

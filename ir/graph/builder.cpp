@@ -1,5 +1,7 @@
+#include "ir/graph/builder.h"
+
 #include "ir/diagnostic.h"
-#include "ir/graph/graph.h"
+#include "ir/graph/infer/infer.h"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,10 @@
 // The parser of Graph IR. It never recurses, allocates in proportion to the text only, and makes every graph
 // through GraphBuilder, so that what it returns is well typed.
 #include "ir/diagnostic.h"
+#include "ir/graph/builder.h"
 #include "ir/graph/share_words.h"
 #include "ir/graph/text.h"
+#include "ir/graph/verify.h"
 #include "ir/text/scanner.h"
 #include "ir/text/text.h"
 
@@ -125,7 +127,7 @@ private:
             data(t, p);
         p.donated = s_.accept_word("donated");
         if (p.donated && s_.accept_word("to"))
-            p.heir = static_cast<uint32_t>(s_.integer_in("the number of a result", 0, INT32_MAX));
+            p.donated_to = static_cast<uint32_t>(s_.integer_in("the number of a result", 0, INT32_MAX));
         if (s_.accept_word("storage")) {
             s_.expect('(');
             p.storage = static_cast<int32_t>(s_.integer_in("a storage number", 0, INT32_MAX));

@@ -132,8 +132,8 @@ private:
             dense(p);
         if (p.donated)
             out_ += " donated";
-        if (p.heir != kNone)
-            out_ += " to " + std::to_string(p.heir);
+        if (p.donated_to != kNone)
+            out_ += " to " + std::to_string(p.donated_to);
         if (p.storage >= 0)
             out_ += " storage(" + std::to_string(p.storage) + ")";
         location(p.loc);

@@ -1,6 +1,7 @@
 #include "ir/graph/share_words.h"
 
 #include "ir/diagnostic.h"
+#include "ir/graph/builder.h"
 
 #include <algorithm>
 #include <string>

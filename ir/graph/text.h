@@ -25,7 +25,4 @@ inline constexpr int64_t kMaxListed = 16;
 /// usual one, bools that are neither 0 nor 1).
 std::string listed_elements(DType dtype, std::span<const std::byte> bytes);
 
-/// What `verify` finds wrong, as a sentence without the graph; empty for a well-formed graph.
-std::string graph_error(const Graph &graph);
-
 } // namespace lz::ir

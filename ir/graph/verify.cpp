@@ -1,5 +1,7 @@
+#include "ir/graph/verify.h"
+
 #include "ir/diagnostic.h"
-#include "ir/graph/graph.h"
+#include "ir/graph/infer/infer.h"
 #include "ir/graph/text.h"
 #include "ir/text/scanner.h"
 #include "ir/text/text.h"
@@ -44,11 +46,11 @@ private:
             if (p.value >= g_.values().size() || g_.value(p.value).producer != kNone ||
                 g_.value(p.value).result != i)
                 return who + " is not the parameter that its value says it is.";
-            if (p.heir != kNone && !p.donated)
-                return who + " names an heir of its memory and is not donated.";
-            if (p.heir != kNone && p.heir >= g_.results.size())
-                return who + " names result " + std::to_string(p.heir) + " of " +
-                       std::to_string(g_.results.size()) + " as the heir of its memory.";
+            if (p.donated_to != kNone && !p.donated)
+                return who + " says which result gets its memory and is not donated.";
+            if (p.donated_to != kNone && p.donated_to >= g_.results.size())
+                return who + " names result " + std::to_string(p.donated_to) + " of " +
+                       std::to_string(g_.results.size()) + " as the one that gets its memory.";
             const auto bytes = static_cast<int64_t>(p.bytes.size());
             const int64_t expected = p.init == InitKind::Dense ? g_.type(p.value).bytes() : 0;
             if (bytes != expected)

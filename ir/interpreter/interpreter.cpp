@@ -1,6 +1,7 @@
 #include "ir/interpreter/interpreter.h"
 
 #include "ir/diagnostic.h"
+#include "ir/graph/infer/infer.h"
 #include "ir/graph/uses.h"
 #include "ir/host/calls.h"
 #include "ir/host/float_environment.h"

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -334,7 +335,7 @@ private:
     }
 
     /// Floats are summed in double, one after another, and rounded once to the accumulation dtype: more exact
-    /// than any order of a compiled product. Integers wrap.
+    /// than any order of a compiled product; unless the order is fixed. Integers wrap.
     void contract(const Contraction &c) {
         const int64_t n = extent(c.k);
         for (int lane = 0; lane < lanes_; ++lane) {
@@ -342,7 +343,12 @@ private:
             uint64_t integer = 0;
             for (int64_t k = 0; k < n; ++k) {
                 std::fill_n(axis(c.k), kBatch, k);
-                if (is_float(c.dtype)) {
+                if (c.ascending) {
+                    const double x = as_double(c.lhs, lane, c.dtype), y = as_double(c.rhs, lane, c.dtype);
+                    sum = c.accumulate == DType::F64 ? std::fma(x, y, sum)
+                                                     : std::fma(static_cast<float>(x), static_cast<float>(y),
+                                                                static_cast<float>(sum));
+                } else if (is_float(c.dtype)) {
                     sum += as_double(c.lhs, lane, c.dtype) * as_double(c.rhs, lane, c.dtype);
                 } else {
                     integer += static_cast<uint64_t>(signed_at(c.lhs, lane, c.dtype)) *

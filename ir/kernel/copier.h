@@ -2,7 +2,7 @@
 /// Writes a kernel anew from another: regions are copied in the order of the text, values, accesses and loops
 /// get new numbers. What stands around the copies is the caller's, by the builder.
 
-#include "ir/kernel/kernel.h"
+#include "ir/kernel/builder.h"
 
 #include <functional>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "ir/kernel/kernel.h"
+#include "ir/kernel/key.h"
 
 namespace lz::ir {
 
@@ -131,6 +131,7 @@ private:
             put(c->k);
             put(c->dtype);
             put(c->accumulate);
+            put(c->ascending);
             write(c->lhs);
             write(c->rhs);
         }

@@ -2,6 +2,7 @@
 
 #include "ir/diagnostic.h"
 #include "ir/kernel/text.h"
+#include "ir/kernel/verify.h"
 #include "ir/text/scanner.h"
 #include "ir/text/text.h"
 
@@ -305,6 +306,7 @@ private:
         c.dtype = dtype();
         s_.expect_word("to");
         c.accumulate = dtype();
+        c.ascending = s_.accept_word("ascending");
         const auto next = [&](std::string_view word) {
             s_.expect(',');
             s_.expect_word(word);

@@ -248,8 +248,9 @@ private:
         line("{} {{", head);
         depth_ += 2;
         if (const auto &c = phase.contraction) {
-            line("contraction {} to {}, m i{}, n i{}, k i{}, lhs {}, rhs {}", ir::name(c->dtype),
-                 ir::name(c->accumulate), c->m, c->n, c->k, access_text(c->lhs), access_text(c->rhs));
+            line("contraction {} to {}{}, m i{}, n i{}, k i{}, lhs {}, rhs {}", ir::name(c->dtype),
+                 ir::name(c->accumulate), c->ascending ? " ascending" : "", c->m, c->n, c->k,
+                 access_text(c->lhs), access_text(c->rhs));
         }
         print(phase.body);
         depth_ -= 2;

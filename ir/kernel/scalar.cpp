@@ -311,7 +311,7 @@ double libm(KOp op, double x, double y) {
     case KOp::E:                                                                                             \
         return reference;
 #define LZ_MATH2(E, f, cost, reference) LZ_MATH1(E, f, cost, reference)
-#include "ir/kernel/math.def"
+#include "ir/math/math.def"
     case KOp::Pow:
         return std::pow(x, y);
     case KOp::Fmod:

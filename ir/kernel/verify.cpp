@@ -1,5 +1,7 @@
+#include "ir/kernel/verify.h"
+
 #include "ir/diagnostic.h"
-#include "ir/kernel/kernel.h"
+#include "ir/kernel/speculation.h"
 #include "ir/text/text.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,7 @@
+#include "ir/math/expand.h"
+
 #include "ir/diagnostic.h"
+#include "ir/kernel/builder.h"
 #include "ir/kernel/copier.h"
 #include "ir/math/functions.h"
 
@@ -20,7 +23,7 @@ struct Expansion {
 constexpr Expansion kExpansions[] = {
 #define LZ_MATH1(E, f, ...) {.op = KOp::E, .unary = math::f},
 #define LZ_MATH2(E, f, ...) {.op = KOp::E, .binary = math::f},
-#include "ir/kernel/math.def"
+#include "ir/math/math.def"
     {.op = KOp::Pow, .binary = math::pow},
     {.op = KOp::Fmod, .binary = math::fmod},
     {.op = KOp::IntPow, .binary = math::int_pow},

@@ -3,7 +3,7 @@
 /// that a formula needs. Each operator is one instruction and rounds once; plain numbers become constants of
 /// the dtype of the Expr beside them.
 
-#include "ir/kernel/kernel.h"
+#include "ir/kernel/builder.h"
 
 #include <concepts>
 #include <initializer_list>

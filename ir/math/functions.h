@@ -9,7 +9,7 @@ namespace lz::ir::math {
 
 #define LZ_MATH1(E, f, ...) Expr f(Expr x);
 #define LZ_MATH2(E, f, ...) Expr f(Expr x, Expr y);
-#include "ir/kernel/math.def"
+#include "ir/math/math.def"
 Expr pow(Expr x, Expr y);
 Expr fmod(Expr x, Expr y);    ///< exact
 Expr int_pow(Expr x, Expr y); ///< integers, wraps

@@ -43,8 +43,8 @@ struct BufferDraft {
     // Value: the node that makes it, and its recorded index, for copies that plan_memory adds
     NodeId node = kNone;
     uint32_t recorded = kNone;
-    bool donated = false;  ///< Input: as Param::donated
-    uint32_t heir = kNone; ///< Input: as Param::heir
+    bool donated = false;        ///< Input: as Param::donated
+    uint32_t donated_to = kNone; ///< Input: as Param::donated_to
     /// The buffer whose contents this one has at first, because the step that writes it updates them in
     /// place. Its memory is the same from `planned` on, where plan_memory has added a copy if it could not
     /// be.

@@ -3,6 +3,7 @@
 #include "ir/diagnostic.h"
 #include "ir/kernel/text.h"
 #include "ir/program/text.h"
+#include "ir/program/verify.h"
 #include "ir/text/scanner.h"
 #include "ir/text/text.h"
 
@@ -173,7 +174,7 @@ private:
             b.recorded = count("a recorded index");
         b.donated = s_.accept_word("donated");
         if (s_.accept_word("to"))
-            b.heir = count("a result");
+            b.donated_to = count("a result");
         if (s_.accept_word("replaces"))
             b.replaces = id('b', "a buffer");
     }

@@ -132,8 +132,8 @@ private:
             text += fmt::format(" recorded {}", b.recorded);
         if (b.donated)
             text += " donated";
-        if (b.heir != kNone)
-            text += fmt::format(" to {}", b.heir);
+        if (b.donated_to != kNone)
+            text += fmt::format(" to {}", b.donated_to);
         if (b.replaces != kNone)
             text += fmt::format(" replaces b{}", b.replaces);
     }

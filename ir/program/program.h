@@ -180,8 +180,4 @@ inline uint32_t read_buffer(const Program &program, BufferMode mode, uint32_t bu
     return mode == BufferMode::In || mode == BufferMode::InOut ? buffer : kNone;
 }
 
-/// Well-formedness of a Program at its stage (indices, ranges inside buffers, arguments as the kernels want
-/// them, what draft.h says of the stage).
-void verify(const Program &program);
-
 } // namespace lz::ir

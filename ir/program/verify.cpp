@@ -1,5 +1,7 @@
+#include "ir/program/verify.h"
+
 #include "ir/diagnostic.h"
-#include "ir/program/program.h"
+#include "ir/kernel/verify.h"
 #include "ir/text/text.h"
 
 #include <algorithm>
@@ -266,8 +268,8 @@ private:
         check(!input || p_.buffers[i].index == i, "inputs come first, and it is input {}",
               p_.buffers[i].index);
         check(input || !b.donated, "only inputs are donated");
-        check(b.heir == kNone || (b.donated && b.heir < p_.results.size()), "it is left to result {} of {}",
-              b.heir, p_.results.size());
+        check(b.donated_to == kNone || (b.donated && b.donated_to < p_.results.size()),
+              "it is left to result {} of {}", b.donated_to, p_.results.size());
         if (b.replaces == kNone)
             return;
         check(b.replaces < i && p_.buffers[i].kind != BufferKind::Input, "it replaces b{}", b.replaces);

@@ -1,6 +1,7 @@
 #include "passes/devices/insert_transfers.h"
 
 #include "ir/diagnostic.h"
+#include "ir/graph/builder.h"
 #include "ir/graph/uses.h"
 #include "passes/operations.h"
 #include "passes/simplify/rewrite.h"

@@ -31,6 +31,7 @@ constexpr const char *kReasons[] = {
     "it is checked as a whole, and its consumer reads a part of it",
     "many tensors are joined part by part, in a kernel that visits every element once and reduces nothing",
     "the device's library makes the product, which knows nothing of what follows",
+    "it is a permute whose rows lie apart in memory, and they are read more than once",
 };
 
 } // namespace

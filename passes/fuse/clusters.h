@@ -25,6 +25,7 @@ enum Reason : uint8_t {
     kChecked,
     kManyParts,
     kLibraryProduct,
+    kStridedRows,
 };
 /// A clause for FusionNote::reason.
 const char *reason_text(Reason reason);
@@ -65,6 +66,11 @@ public:
     uint32_t add(ir::ClusterKind kind, int64_t numel);
     /// `ops`: scalar operations that the kernel grows by.
     void add_member(uint32_t cluster, ir::NodeId n, int ops);
+    template <class F>
+    void for_each_member(uint32_t cluster, F &&f) const {
+        for (ir::NodeId n = clusters_[cluster].members; n != ir::kNone; n = next_member_[n])
+            f(n);
+    }
     /// `earlier` has to run before `cluster`.
     void add_before(uint32_t cluster, uint32_t earlier);
     /// What is ordered after the node comes after `home`, its cluster, and that after what the node is

@@ -1,9 +1,9 @@
 #include "passes/fuse/fuse.h"
 
 #include "passes/fuse/effects.h"
-#include "passes/fuse/partition.h"
+#include "passes/fuse/partition/partition.h"
+#include "passes/fuse/partition/single.h"
 #include "passes/fuse/products.h"
-#include "passes/fuse/single.h"
 #include "passes/simplify/rewrite.h"
 
 namespace lz::passes {

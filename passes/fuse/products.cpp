@@ -1,5 +1,6 @@
 #include "passes/fuse/products.h"
 
+#include "ir/graph/builder.h"
 #include "passes/lower/dot.h"
 #include "passes/simplify/rewrite.h"
 
@@ -142,8 +143,10 @@ std::optional<Graph> prepare_products(const Graph &graph, const Target &target) 
         if (node.op != Op::Dot)
             continue;
         const TensorType &type = graph.type(graph.result(node));
+        // A sum of products has another order than a product.
+        const bool in_order = target.modes.reproducible && is_float(type.dtype);
         if (is_vector_product(dot_dims(graph, node)) && type.numel() > 0 && type.dtype != DType::Bool &&
-            !library_multiplies(target, type.device, type.dtype))
+            !in_order && !library_multiplies(target, type.device, type.dtype))
             ways[n] = Way::Sum;
         else if (!strided(graph, node, 0) || !strided(graph, node, 1))
             ways[n] = Way::Permute;

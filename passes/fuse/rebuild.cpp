@@ -1,6 +1,7 @@
 #include "passes/fuse/rebuild.h"
 
 #include "ir/diagnostic.h"
+#include "ir/graph/builder.h"
 #include "passes/fuse/groups.h"
 
 #include <algorithm>

@@ -1,8 +1,10 @@
 #include "passes/lower/dot.h"
 
 #include "ir/diagnostic.h"
+#include "ir/kernel/builder.h"
 #include "passes/lower/domain.h"
 #include "passes/lower/emit.h"
+#include "passes/lower/epilogue.h"
 #include "passes/lower/library.h"
 
 #include <algorithm>
@@ -222,20 +224,20 @@ private:
         return by(rows, row_stride, columns, column_stride) || by(columns, column_stride, rows, row_stride);
     }
 
-    /// Whether the stored value is the product's bytes, with nothing done to them.
-    bool stores_the_product() const {
+    /// How what is stored is made of the product, if the library makes all of it.
+    std::optional<ProductEpilogue> epilogue() const {
         if (cluster_.stored.size() != 1)
-            return false;
-        ValueId v = cluster_.stored[0];
-        while (exprs_.inside(v) && graph_.producer(v)->op == Op::Reshape)
-            v = graph_.operands(*graph_.producer(v))[0];
-        return v == graph_.result(*dot_);
+            return std::nullopt;
+        return product_epilogue(
+            graph_, *dot_, cluster_.stored[0], [&](ValueId v) { return exprs_.inside(v); },
+            target_.modes.fast_math);
     }
 
     bool call_library() {
         const int64_t m = dims_.rows(), n = dims_.columns(), k = dims_.depth();
         const DType dtype = graph_.type(lhs_->base).dtype;
-        if (!library_multiplies(target_, step_.device, dtype) || !stores_the_product() || k == 0 ||
+        const auto made = epilogue();
+        if (!library_multiplies(target_, step_.device, dtype) || !made || k == 0 ||
             graph_.type(cluster_.stored[0]).numel() == 0 || !is_matrix(m, lhs_->free, k, lhs_->k) ||
             !is_matrix(k, rhs_->k, n, rhs_->free))
             return false;
@@ -254,10 +256,13 @@ private:
         for (size_t i = 0; i < dims_.batch.size(); ++i)
             for (const int64_t value : {dims_.batch[i], lhs_->batch[i], rhs_->batch[i]})
                 integer(value);
+        integer(made->what);
         for (const ValueId v : {lhs_->base, rhs_->base})
             step_.operands.push_back({BufferMode::In, v, kNone, graph_.type(v).bytes()});
         const ValueId out = cluster_.stored[0];
         step_.operands.push_back({BufferMode::Out, out, kNone, graph_.type(out).bytes()});
+        if (made->bias != kNone)
+            step_.operands.push_back({BufferMode::In, made->bias, kNone, graph_.type(made->bias).bytes()});
         return true;
     }
 
@@ -338,6 +343,7 @@ private:
         c.lhs = operand_access(e, *lhs_, c.m, k, false);
         c.rhs = operand_access(e, *rhs_, c.n, k, true);
         c.accumulate = info(c.dtype).accumulate;
+        c.ascending = target_.modes.reproducible && is_float(c.dtype);
 
         std::vector<uint16_t> buffers;
         for (const auto &[v, expr] : outputs_)
@@ -371,8 +377,8 @@ private:
 } // namespace
 
 bool library_multiplies(const Target &target, Device device, DType dtype) {
-    return is_float(dtype) && target.find(device) && target.device(device).runs_cuda() &&
-           has_function(target, device, kDot);
+    return !target.modes.reproducible && is_float(dtype) && target.find(device) &&
+           target.device(device).runs_cuda() && has_function(target, device, kDot);
 }
 
 void lower_dot(const ClusterView &cluster, const Target &target, LoweredStep &step) {

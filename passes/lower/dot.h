@@ -38,8 +38,7 @@ std::optional<DotOperand> dot_operand(const ir::Graph &graph, const ir::Node &do
 inline constexpr std::string_view kDot = "dot";
 
 /// Whether the device's library multiplies matrices of this dtype. Then a product is a call of it, and what
-/// is done with the result a kernel of its own: the call rounds as a product does, and a library knows
-/// nothing of our epilogues' bits.
+/// is done with the result a kernel of its own, unless the call can do all of it (epilogue.h).
 bool library_multiplies(const ir::Target &target, ir::Device device, ir::DType dtype);
 
 /// Fills kernel and the one segment of a contraction cluster; where the library multiplies, and takes

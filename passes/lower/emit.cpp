@@ -1,6 +1,7 @@
 #include "passes/lower/emit.h"
 
 #include "ir/diagnostic.h"
+#include "ir/kernel/builder.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 /// Writes the expressions of a cluster as Kernel IR: keeps the arguments of the one segment beside the
 /// kernel, and what has been computed where.
 
-#include "ir/kernel/kernel.h"
+#include "ir/kernel/builder.h"
 #include "passes/lower/expr.h"
 #include "passes/lower/lowered_step.h"
 

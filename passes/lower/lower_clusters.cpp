@@ -1,6 +1,7 @@
 #include "passes/lower/lower_clusters.h"
 
 #include "ir/diagnostic.h"
+#include "ir/kernel/key.h"
 #include "passes/devices/places.h"
 #include "passes/lower/dot.h"
 #include "passes/lower/library.h"
@@ -39,7 +40,8 @@ public:
                                               .device = type.device,
                                               .storage = p.storage,
                                               .value = p.value});
-            program_.draft.buffers.back() = {.donated = p.donated, .heir = p.donated ? p.heir : kNone};
+            program_.draft.buffers.back() = {.donated = p.donated,
+                                             .donated_to = p.donated ? p.donated_to : kNone};
         }
     }
 

@@ -1,6 +1,7 @@
 #include "passes/lower/nest.h"
 
 #include "ir/diagnostic.h"
+#include "ir/kernel/builder.h"
 #include "passes/lower/concat.h"
 #include "passes/lower/domain.h"
 #include "passes/lower/emit.h"

@@ -1,5 +1,7 @@
 #include "passes/lower/pieces.h"
 
+#include "ir/kernel/key.h"
+
 #include <algorithm>
 #include <map>
 #include <string>

@@ -20,23 +20,23 @@ void for_others_in_memory(const ir::Program &program, uint32_t input, F &&f) {
             f(k);
 }
 
-/// Each may be taken once: by any result, or by its heir alone.
+/// Each may be taken once: by any result, or by the one that it is donated to.
 class Donors {
 public:
     explicit Donors(const ir::Program &program)
         : program_(program), left_to_(program.results.size(), ir::kNone) {}
 
     void add(uint32_t input) {
-        if (const uint32_t heir = heir_of(input); heir == ir::kNone)
+        if (const uint32_t result = result_of(input); result == ir::kNone)
             for_any_.push_back(input);
         else
-            left_to_[heir] = input;
+            left_to_[result] = input;
     }
     void remove(uint32_t input) {
-        if (const uint32_t heir = heir_of(input); heir == ir::kNone)
+        if (const uint32_t result = result_of(input); result == ir::kNone)
             std::erase(for_any_, input);
         else
-            left_to_[heir] = ir::kNone;
+            left_to_[result] = ir::kNone;
     }
     bool may_take(uint32_t result, uint32_t input) const {
         return left_to_[result] == input || std::ranges::find(for_any_, input) != for_any_.end();
@@ -57,7 +57,7 @@ public:
     }
 
 private:
-    uint32_t heir_of(uint32_t input) const { return program_.draft.buffers[input].heir; }
+    uint32_t result_of(uint32_t input) const { return program_.draft.buffers[input].donated_to; }
 
     const ir::Program &program_;
     std::vector<uint32_t> for_any_;

@@ -1,5 +1,6 @@
 #include "passes/schedule/cpu.h"
 
+#include "ir/math/expand.h"
 #include "passes/schedule/contraction_tile.h"
 #include "passes/schedule/split_reduction.h"
 #include "passes/schedule/step_scheduler.h"

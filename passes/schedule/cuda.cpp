@@ -32,6 +32,9 @@ constexpr int64_t kRowChunk = kLaneChunk, kFoldThreads = 16, kOwnElements = kRow
 /// With so many threads in a block each has 128 registers; what rows keep may be as many, where fewer threads
 /// have 255.
 constexpr int64_t kMostRowThreads = 512;
+/// Threads of a block that keeps its row in memory, and registers of each: two such blocks fit on an SM, and
+/// one has work while the other waits at a barrier.
+constexpr int kMemoryThreads = 512, kMemoryRegisters = 64;
 /// Rows up to this length have room for the results of all their chunks at once.
 constexpr int64_t kListedRow = 65536;
 /// Columns that are longer than this are split.
@@ -338,7 +341,7 @@ private:
             cuda.row_elements = static_cast<int>(elements);
             return;
         }
-        keep_in_memory(p, std::max(row_threads, 64));
+        keep_in_memory(p, std::clamp(row_threads, 64, kMemoryThreads));
     }
 
     /// Each block has a part of a temporary, which its rows take one after another.
@@ -347,7 +350,8 @@ private:
         cuda.tier = RowTier::Memory;
         cuda.row_elements = 0;
         cuda.threads = cuda.row_threads = row_threads;
-        cuda.most_blocks = limits_.multiprocessors * std::max(limits_.threads_per_sm / row_threads, 1);
+        const int threads = std::min(limits_.threads_per_sm, limits_.registers_per_sm / kMemoryRegisters);
+        cuda.most_blocks = limits_.multiprocessors * std::max(threads / row_threads, 1);
         cuda.scratch = static_cast<uint16_t>(kernel_.buffers.size());
         kernel_.buffers.push_back({DType::U8, BufferMode::Temp});
         const auto bytes = [&](const LoweredSegment &segment) {

@@ -1,5 +1,6 @@
 #include "passes/schedule/split_reduction.h"
 
+#include "ir/kernel/builder.h"
 #include "ir/kernel/copier.h"
 
 #include <algorithm>

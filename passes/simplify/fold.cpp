@@ -1,7 +1,6 @@
-// Arithmetic on literals, with the rounding that a kernel would do. Only ops whose result is exact by
-// definition (IEEE arithmetic, integer arithmetic, comparisons): what `expand_math` approximates is left to
-// it.
-#include "passes/simplify/rules.h"
+// Only ops whose result is exact by definition (IEEE arithmetic, integer arithmetic, comparisons): what
+// `expand_math` approximates is left to it.
+#include "passes/simplify/fold.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 /// What passes share that make a new version of a graph: where values and nodes of the old one are in the new
 /// one.
 
-#include "ir/graph/graph.h"
+#include "ir/graph/builder.h"
 
 #include <vector>
 

@@ -2,21 +2,13 @@
 /// Inside simplify: what a rule sees, and the table of rules.
 
 #include "ir/graph/graph.h"
+#include "passes/simplify/fold.h"
 
 #include <optional>
 #include <span>
 #include <string_view>
 
 namespace lz::passes {
-
-/// A literal as a rule sees it. Integers are exact in `integer`, floats in `real`.
-struct LiteralValue {
-    ir::DType dtype = ir::DType::F32;
-    double real = 0;
-    int64_t integer = 0;
-
-    bool is(double v) const { return ir::is_float(dtype) ? real == v : static_cast<double>(integer) == v; }
-};
 
 class Simplifier;
 
@@ -66,14 +58,5 @@ struct Rule {
 
 /// All rules; those of one op are tried in this order.
 std::span<const Rule> simplify_rules();
-
-/// Rounds as storing to `dtype` does. +, -, *, / and sqrt of f32 in double and then rounded equal f32
-/// arithmetic (Figueroa 1995, "When is double rounding innocuous?": 53 >= 2 * 24 + 2); half types are
-/// computed in f32 first.
-double round_to(ir::DType dtype, double v);
-
-/// Evaluates an exact op over literals: the word of the result, or nothing where the op is not one of the
-/// exact ones or the result is a fault. Arithmetic rounds to `dtype` as a kernel would.
-std::optional<int64_t> fold_literals(ir::Op op, ir::DType result, std::span<const LiteralValue> operands);
 
 } // namespace lz::passes

@@ -1,7 +1,9 @@
 #include "passes/simplify/simplify.h"
 
 #include "ir/diagnostic.h"
+#include "ir/graph/builder.h"
 #include "ir/graph/checks.h"
+#include "ir/graph/infer/infer.h"
 #include "ir/host/float_environment.h"
 #include "passes/devices/places.h"
 #include "passes/simplify/rewrite.h"

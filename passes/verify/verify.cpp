@@ -1,6 +1,8 @@
 #include "passes/verify/verify.h"
 
 #include "ir/diagnostic.h"
+#include "ir/graph/verify.h"
+#include "ir/program/verify.h"
 
 #include <fmt/format.h>
 

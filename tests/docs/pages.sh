@@ -31,7 +31,7 @@ for page in "${pages[@]}"; do
             sed -n 's/^#\+ //p' "$path" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g' |
                 grep -qxF -- "$section" || wrong "$page links to $target, and $path has no such section."
         fi
-    done < <(sed '/^```/,/^```$/d' "$page" | grep -oE '\]\([^)]+\)' | sed 's/^](//; s/)$//' | grep -vE '^(https?|mailto):' | sort -u)
+    done < <(sed '/^```/,/^```$/d; /^<!--cpp$/,/^-->$/d' "$page" | grep -oE '\]\([^)]+\)' | sed 's/^](//; s/)$//' | grep -vE '^(https?|mailto):' | sort -u)
 done
 
 # Promises: `| S01 | ...` is a row, and a test is TEST(Semantics, S01_...).

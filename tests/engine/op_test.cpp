@@ -1,4 +1,5 @@
 // Every op at every dtype that it takes: compiled against interpreted.
+#include "ir/graph/builder.h"
 #include "ir/op.h"
 #include "ir/text/text.h"
 #include "tests/support/compare.h"

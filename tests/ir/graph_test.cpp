@@ -1,6 +1,7 @@
 #include "ir/diagnostic.h"
-#include "ir/graph/graph.h"
+#include "ir/graph/builder.h"
 #include "ir/graph/uses.h"
+#include "ir/graph/verify.h"
 #include "ir/target.h"
 #include "ir/text/text.h"
 #include "tests/support/random_graph.h"
@@ -30,13 +31,13 @@ TEST(Verify, NamesWhatIsWrongAndCarriesTheGraph) {
     const std::pair<std::function<void(Graph &)>, const char *> cases[] = {
         {[](Graph &g) { g.name = "a b"; }, "The graph's name \"a b\" is no word."},
         {[](Graph &g) { g.params[1].name = "x"; }, "Parameter \"x\" has the name of another one."},
-        {[](Graph &g) { g.params[0].heir = 0; },
-         "Parameter \"x\" names an heir of its memory and is not donated."},
+        {[](Graph &g) { g.params[0].donated_to = 0; },
+         "Parameter \"x\" says which result gets its memory and is not donated."},
         {[](Graph &g) {
              g.params[0].donated = true;
-             g.params[0].heir = 7;
+             g.params[0].donated_to = 7;
          },
-         "Parameter \"x\" names result 7 of 2 as the heir of its memory."},
+         "Parameter \"x\" names result 7 of 2 as the one that gets its memory."},
         {[](Graph &g) { g.params[0].name = "0"; }, "Parameter \"0\" has a name that is no word."},
         {[](Graph &g) { g.params[0].value = 1; },
          "Parameter \"x\" is not the parameter that its value says it is."},
@@ -135,6 +136,7 @@ TEST(Target, FingerprintsSeeWhatChangesCode) {
         [](Target &t) { t.host().threads = 3; },
         [](Target &t) { t.modes.fuse = false; },
         [](Target &t) { t.modes.fast_math = true; },
+        [](Target &t) { t.modes.reproducible = true; },
         [](Target &t) { t.max_operands = 5; },
         [](Target &t) { t.host().cache_bytes = 1; },
         [](Target &t) { t.devices.emplace_back().device = {DeviceKind::Cuda, 0}; },

@@ -1,4 +1,5 @@
 #include "ir/diagnostic.h"
+#include "ir/graph/builder.h"
 #include "ir/interpreter/interpreter.h"
 #include "ir/text/text.h"
 #include "tests/support/random_graph.h"

@@ -1,5 +1,5 @@
 #include "ir/diagnostic.h"
-#include "ir/graph/graph.h"
+#include "ir/graph/builder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 #include "ir/diagnostic.h"
+#include "ir/graph/builder.h"
 #include "ir/host/calls.h"
 #include "ir/interpreter/interpreter.h"
 #include "ir/interpreter/ref.h"

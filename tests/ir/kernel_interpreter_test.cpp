@@ -1,6 +1,9 @@
 /// The kernel interpreter against results worked out by hand, and the order of reductions that it promises.
 
 #include "ir/interpreter/kernel.h"
+#include "ir/kernel/builder.h"
+#include "ir/kernel/verify.h"
+#include "ir/math/expand.h"
 
 #include "tests/support/kernel_samples.h"
 

@@ -1,6 +1,9 @@
 /// Kernels as text: what is printed reads back as the same kernel, and nothing that is read can crash.
 
 #include "ir/diagnostic.h"
+#include "ir/kernel/key.h"
+#include "ir/kernel/verify.h"
+#include "ir/math/expand.h"
 #include "ir/text/text.h"
 #include "tests/support/kernel_samples.h"
 

@@ -1,6 +1,7 @@
 /// What the verifier of Kernel IR says about instructions that stand where they must not.
 
 #include "ir/diagnostic.h"
+#include "ir/kernel/key.h"
 #include "ir/text/text.h"
 #include "tests/support/kernel_samples.h"
 

@@ -1,7 +1,9 @@
 /// Every expanded math function over all exponents and both signs, against libm in a wider format.
 
 #include "ir/interpreter/kernel.h"
-#include "ir/kernel/kernel.h"
+#include "ir/kernel/builder.h"
+#include "ir/kernel/verify.h"
+#include "ir/math/expand.h"
 
 #include <bit>
 #include <cmath>

@@ -1,7 +1,9 @@
 /// Programs as text, and what their verifier refuses.
 
 #include "ir/diagnostic.h"
+#include "ir/kernel/key.h"
 #include "ir/program/program.h"
+#include "ir/program/verify.h"
 #include "ir/text/text.h"
 #include "tests/support/kernel_samples.h"
 

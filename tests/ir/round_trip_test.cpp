@@ -1,8 +1,11 @@
 /// Whatever the verifiers accept is read back from its text: every field of Programs and kernels is set to
-/// every value that may be special (sentinels, limits, names that need quotes), alone and in random company.
+/// every value that may be special (sentinels, limits, names that need quotes), alone and beside others.
 
 #include "ir/diagnostic.h"
+#include "ir/graph/verify.h"
+#include "ir/kernel/verify.h"
 #include "ir/program/program.h"
+#include "ir/program/verify.h"
 #include "ir/text/text.h"
 #include "tests/support/kernel_samples.h"
 
@@ -113,7 +116,7 @@ struct Fields {
         visit(b.node);
         visit(b.recorded);
         visit.choose(b.donated, 2);
-        visit(b.heir);
+        visit(b.donated_to);
         visit(b.replaces);
     }
     void operator()(Draft &d) {
@@ -481,7 +484,8 @@ Program draft(Stage stage) {
                  {.kind = kind(BufferKind::Value), .bytes = 512, .device = cuda0, .value = 2},
                  {.kind = kind(BufferKind::Scratch), .bytes = 64, .device = cuda0},
                  {.kind = kind(BufferKind::Staging), .bytes = 512, .device = kCpu}};
-    p.draft.buffers = {{.donated = true, .heir = 0}, {.node = 3, .recorded = 2}, {.replaces = 1}, {}, {}};
+    p.draft.buffers = {
+        {.donated = true, .donated_to = 0}, {.node = 3, .recorded = 2}, {.replaces = 1}, {}, {}};
     if (planned) {
         p.arenas = {{.device = cuda0, .home_device = cuda0, .bytes = 1024},
                     {.pinned = true, .home = kCopyOutStream, .home_device = cuda0, .bytes = 512}};

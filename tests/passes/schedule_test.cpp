@@ -1,9 +1,9 @@
 /// Programs on many devices and streams, from random graphs: ordered by their events alone, they give the
 /// interpreter's results whichever stream is faster.
 
-#include "graph_inputs.h"
-#include "random_programs.h"
-#include "slow_target.h"
+#include "support/graph_inputs.h"
+#include "support/random_programs.h"
+#include "support/slow_target.h"
 
 #include "ir/text/text.h"
 #include "passes/pipeline.h"

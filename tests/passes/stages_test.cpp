@@ -2,8 +2,8 @@
 
 #include "ir/text/text.h"
 #include "passes/pipeline.h"
-#include "random_programs.h"
-#include "slow_target.h"
+#include "support/random_programs.h"
+#include "support/slow_target.h"
 
 #include <gtest/gtest.h>
 

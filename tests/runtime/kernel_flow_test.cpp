@@ -1,4 +1,5 @@
 // What of a kernel's results depends on what: straight through, through loops, scratch and phases.
+#include "ir/kernel/builder.h"
 #include "runtime/executor/kernel_flow.h"
 
 #include <gtest/gtest.h>

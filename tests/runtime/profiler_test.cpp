@@ -1,4 +1,5 @@
 #include "runtime/profiler/profiler.h"
+#include "runtime/profiler/svg.h"
 
 #include "ir/stream.h"
 #include "virtual_support.h"

@@ -2,6 +2,8 @@
 /// What the tests of semantics.md share. The process has four virtual GPUs and verifies every schedule
 /// (setup.cpp).
 
+#include "tests/support/caught.h"
+
 #include <lazuli/lazuli.h>
 
 #include <gtest/gtest.h>
@@ -23,25 +25,5 @@ inline std::vector<float> floats(const Tensor &t) {
 /// Standard error and output of this program running the disabled test Child.DISABLED_<test> under
 /// `variables`. Fails unless the child passes.
 std::string run_child(const std::string &variables, const std::string &test);
-
-/// The message and line of the E that f throws; fails when it throws none.
-struct Caught {
-    std::string what;
-    uint32_t line = 0;
-    bool has(const std::string &part) const { return what.find(part) != std::string::npos; }
-};
-template <class E, class F>
-Caught caught(F &&f) {
-    try {
-        f();
-    } catch (const E &error) {
-        return {error.what(), error.line()};
-    } catch (const std::exception &error) {
-        ADD_FAILURE() << "another error: " << error.what();
-        return {};
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return {};
-}
 
 } // namespace lz::test

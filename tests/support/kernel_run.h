@@ -3,7 +3,7 @@
 
 #include "codegen/compiler.h"
 #include "ir/interpreter/kernel.h"
-#include "ir/kernel/kernel.h"
+#include "ir/kernel/builder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 /// Kernels that the tests of Kernel IR share.
 
-#include "ir/kernel/kernel.h"
+#include "ir/kernel/builder.h"
 
 #include <cmath>
 #include <limits>

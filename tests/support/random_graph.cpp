@@ -1,6 +1,7 @@
 #include "tests/support/random_graph.h"
 
 #include "ir/graph/uses.h"
+#include "ir/graph/verify.h"
 #include "tests/support/random_elementwise.h"
 
 #include <array>

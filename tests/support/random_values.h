@@ -1,6 +1,8 @@
 #pragma once
 /// What random graphs are made of: values with known bounds, leaves, clamps. Internal to `random_graph*`.
 
+#include "ir/graph/builder.h"
+#include "ir/graph/infer/infer.h"
 #include "ir/interpreter/interpreter.h"
 #include "tests/support/random_graph.h"
 

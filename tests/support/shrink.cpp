@@ -1,6 +1,8 @@
 #include "tests/support/shrink.h"
 
 #include "ir/diagnostic.h"
+#include "ir/graph/builder.h"
+#include "ir/graph/verify.h"
 
 #include <optional>
 #include <string>

@@ -50,4 +50,15 @@ LZ_API int num_threads();
 /// Throws StateError unless n is at least 1.
 LZ_API void set_num_threads(int n, Location loc = Location::current());
 
+/// Whether products have one order on every device: LAZULI_REPRODUCIBLE=1, or what was set last.
+LZ_API bool is_reproducible();
+/// For the process, and for what is compiled from now on, also of what is recorded already: products of
+/// floats
+/// (`matmul`, `einsum`, `linear`) begin at 0 and take one fused multiply-add
+/// after the other, in ascending order of what is summed over, in f32 (f64 for f64), and round once. So they
+/// have equal bits on the CPU, virtual GPUs and CUDA devices, whatever the ISA, and with that everything that
+/// is not said to differ (S29). On CUDA devices no library multiplies then, and a product of a matrix and a
+/// vector is slower everywhere. LAZULI_FAST_MATH=1 still contracts what stands beside products.
+LZ_API void set_reproducible(bool reproducible);
+
 } // namespace lz

@@ -1,15 +1,20 @@
 #pragma once
 /// Everything public.
 
+#include "lazuli/autograd.h"
+#include "lazuli/autograd/function.h"
+#include "lazuli/autograd/transforms.h"
 #include "lazuli/call.h"
 #include "lazuli/compile.h"
 #include "lazuli/cuda.h"
+#include "lazuli/cuda_call.h"
 #include "lazuli/device.h"
 #include "lazuli/dtype.h"
 #include "lazuli/error.h"
 #include "lazuli/memory.h"
 #include "lazuli/ops.h"
 #include "lazuli/options.h"
+#include "lazuli/ordered_dict.h"
 #include "lazuli/profiler.h"
 #include "lazuli/scalar.h"
 #include "lazuli/stream.h"

@@ -32,6 +32,8 @@ struct TensorOptions {
     /// Page-locked memory of the host (S31): for tensors on the CPU. Throws DeviceError where there is no
     /// GPU.
     bool pinned = false;
+    /// As `requires_grad_()`: floats only.
+    bool requires_grad = false;
 };
 
 /// How a copy between devices is made. Copies never make the host wait and are always ordered with what reads

@@ -140,7 +140,8 @@ public:
     /// another thread.
     bool query(Location loc = Location::current()) const;
     /// Milliseconds from this event to `end`, by the device's clock, which virtual GPUs share; waits for both
-    /// as `synchronize` does. Throws StateError unless both were made with `timing` and have been recorded.
+    /// as `synchronize` does. Throws StateError unless both were made with `timing` and have been recorded,
+    /// and DeviceError for events of two CUDA devices.
     double elapsed_time(const Event &end, Location loc = Location::current()) const;
 
 private:

@@ -10,11 +10,13 @@
 #include "lazuli/scalar.h"
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <iosfwd>
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -133,6 +135,9 @@ public:
     bool is_pinned(Location loc = Location::current()) const;
     /// True when both handles name one tensor (S08).
     bool same_tensor(const Tensor &other) const noexcept { return cell_ == other.cell_; }
+    /// One address for all handles of one tensor while one of them lives: to find a tensor in a set. Null for
+    /// an empty handle.
+    const void *id() const noexcept { return defined() ? cell_ : nullptr; }
 
     // Sync points. The first need of a value computes everything pending on the thread; if another pending
     // operation fails, its error is thrown here, once, and the value asked for can be read afterwards (S26).
@@ -170,6 +175,70 @@ public:
     const Tensor &eval(Location loc = Location::current()) const;
     /// PyTorch's way of printing (S64). Computes.
     std::string str(Location loc = Location::current()) const;
+
+    // Gradients (S70; autograd.h has the functions and the guards).
+    /// From now on what is computed from this tensor is kept for backward, and its gradients add up in
+    /// `grad()`; or, told false, no longer. Returns itself. Throws DTypeError for a tensor that is not of
+    /// floats, and StateError where gradients of one that was computed from others are to be turned off (see
+    /// `detach`).
+    Tensor &requires_grad_(bool requires_grad = true, Location loc = Location::current()) &;
+    /// Of a new tensor: `randn({3}).requires_grad_()`.
+    [[nodiscard]] Tensor requires_grad_(bool requires_grad = true, Location loc = Location::current()) &&;
+    /// Whether a gradient of it can be had: it was asked for here, or of what this was computed from.
+    bool requires_grad(Location loc = Location::current()) const;
+    /// Whether it was not computed from tensors that require grad.
+    bool is_leaf(Location loc = Location::current()) const;
+    /// The gradient that backward left here, in this tensor's shape, dtype and device: of a leaf that
+    /// requires grad, or after `retain_grad`. Undefined before, and for every other tensor. Valid while this
+    /// tensor lives.
+    Tensor &grad(Location loc = Location::current()) const;
+    /// The same, to be assigned to. Throws StateError for a tensor that keeps no gradient.
+    Tensor &mutable_grad(Location loc = Location::current());
+    /// Records the gradients of this tensor, which has one element, with respect to all leaves that it was
+    /// computed from, and adds them to their `grad()`. Computes nothing: forward, backward and what comes
+    /// next are one program. What was saved for backward is let go of. Throws StateError for a tensor without
+    /// history, for more than one element, and for a graph that was let go of.
+    void backward(Location loc = Location::current()) const;
+    /// The same of a tensor of any shape: `gradient` weighs the elements, and may be empty (`{}`) for one
+    /// element. With `retain_graph` (left out: as `create_graph`) what was saved stays for another backward;
+    /// with `create_graph` gradients can be differentiated in turn. Throws DTypeError, ShapeError,
+    /// DeviceError for a gradient that does not fit.
+    void backward(const Tensor &gradient, std::optional<bool> retain_graph = std::nullopt,
+                  bool create_graph = false, Location loc = Location::current()) const;
+    /// A tensor of the same value without a history; no copy. In-place changes of one do not show in the
+    /// other
+    /// (*different*: in PyTorch both are one memory).
+    Tensor detach(Location loc = Location::current()) const;
+    /// Forgets the history, or for a leaf that it requires grad. Returns itself.
+    Tensor &detach_(Location loc = Location::current()) &;
+    /// From now on this tensor, whoever has a handle of it, has the value of `value`, and with it its shape,
+    /// dtype and device; no copy. A leaf that requires grad stays one; its gradient goes to the new dtype and
+    /// device with it, or, where the shape is another, is forgotten. Returns itself. Throws StateError for a
+    /// tensor with a history (see `detach_`), and DTypeError where a leaf that requires grad would no longer
+    /// be of floats.
+    Tensor &set_data(const Tensor &value, Location loc = Location::current()) &;
+    /// Backward leaves the gradient of this tensor in `grad()`, although it is no leaf. Nothing for a leaf.
+    /// Throws StateError for a tensor that does not require grad.
+    void retain_grad(Location loc = Location::current()) const;
+    /// Whether `retain_grad` was called for it.
+    bool retains_grad(Location loc = Location::current()) const;
+    /// Calls `hook(gradient)` whenever backward has the whole gradient of this tensor; a defined tensor that
+    /// it returns takes the gradient's place. It is called while backward records. Returns a number for
+    /// `remove_hook`. Throws StateError for a tensor that does not require grad.
+    template <class F>
+    unsigned register_hook(F hook, Location loc = Location::current()) const {
+        if constexpr (std::is_void_v<std::invoke_result_t<F &, const Tensor &>>)
+            return add_hook(
+                [hook = std::move(hook)](const Tensor &gradient) mutable {
+                    hook(gradient);
+                    return Tensor();
+                },
+                loc);
+        else
+            return add_hook(std::move(hook), loc);
+    }
+    /// Takes the hook of this number off. Throws StateError where there is none.
+    void remove_hook(unsigned number, Location loc = Location::current()) const;
 
     // Methods that record (each is the function of the same name in ops.h). `std::move(t).sum()` leaves t
     // empty, as `t.sum()` does not.
@@ -377,6 +446,8 @@ private:
 
     /// Becomes a handle of what the unread part selects.
     void read_copy(const Tensor &part);
+
+    unsigned add_hook(std::function<Tensor(const Tensor &)> hook, Location loc) const;
 
     bool item_bool(Location loc) const;
     double item_double(Location loc) const;

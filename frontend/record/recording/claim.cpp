@@ -1,7 +1,7 @@
 // Which nodes a sync computes: it takes them under the sync lock, operands first.
 
 #include "frontend/record/recording/scratch.h"
-#include "frontend/record/waiting.h"
+#include "frontend/record/sync/waiting.h"
 
 #include <algorithm>
 #include <atomic>

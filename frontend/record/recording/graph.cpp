@@ -1,5 +1,6 @@
 #include "frontend/record/record.h"
 #include "frontend/record/recording/recording.h"
+#include "ir/graph/builder.h"
 #include "ir/graph/share_words.h"
 
 #include <map>
@@ -36,7 +37,7 @@ ir::Graph Recording::build_graph(StreamNames names) const {
         values[input.index] = builder.param(input.node->type, "x" + std::to_string(i));
         builder.graph().params.back().donated = input.donated;
         if (input.donated)
-            builder.graph().params.back().heir = input.heir;
+            builder.graph().params.back().donated_to = input.donated_to;
         builder.graph().params.back().storage = input.storage_group;
         builder.graph().params.back().loc = origin_of(input.node);
     }

@@ -4,9 +4,9 @@
 
 #include "frontend/engine/engine.h"
 #include "frontend/record/failure_record.h"
-#include "frontend/record/flights.h"
 #include "frontend/record/recording/scratch.h"
 #include "frontend/record/storage.h"
+#include "frontend/record/sync/flights.h"
 #include "ir/diagnostic.h"
 #include "ir/host/float_environment.h"
 

@@ -26,7 +26,7 @@ public:
         uint32_t key_at;
         int32_t storage_group; ///< the input with the same storage that came first, or -1
         bool donated;
-        uint32_t heir = ir::kNone; ///< as ir::Param::heir
+        uint32_t donated_to = ir::kNone; ///< as ir::Param::donated_to
     };
     struct Operation {
         Node *node;
@@ -117,7 +117,7 @@ private:
     void note_like(Node *node);
     void add_input(Node *node, const Node *user);
     void append_input(Node *node, uint64_t tag, int32_t storage_group);
-    void add_overwritten(Node *node, uint32_t heir);
+    void add_overwritten(Node *node, uint32_t donated_to);
     void keep_versions();
     Node *shared_source(Node *node) const;
     std::vector<bool> find_losable() const;

@@ -1,10 +1,10 @@
 // What a recording stores, and in whose memory: which values somebody can still ask for, which inputs nobody
 // can.
 
-#include "frontend/record/flights.h"
 #include "frontend/record/recording/key.h"
 #include "frontend/record/recording/scratch.h"
 #include "frontend/record/storage.h"
+#include "frontend/record/sync/flights.h"
 
 #include <algorithm>
 #include <atomic>
@@ -36,7 +36,7 @@ constexpr uint32_t kNeverDonated = UINT32_MAX / 2;
 
 /// The version before an overwriting form (`x.zero_()`), which is no operand of the new one: when the handle
 /// alone keeps it, in case the new one fails, the new one may have its memory. No operation reads the input.
-[[gnu::cold]] void Recording::add_overwritten(Node *n, uint32_t heir) {
+[[gnu::cold]] void Recording::add_overwritten(Node *n, uint32_t donated_to) {
     const Storage *const s = n->storage;
     if (n->uses() != 1 || n->state.load(std::memory_order_acquire) != State::Ready || !s ||
         s->refs.load(std::memory_order_acquire) != 1 || s->adopted ||
@@ -45,8 +45,8 @@ constexpr uint32_t kNeverDonated = UINT32_MAX / 2;
     n->mark = epoch_; // the version that replaces it keeps it
     n->index = next_index_++;
     n->inner_uses = 1;
-    append_input(n, kOverwrittenTag | static_cast<uint64_t>(heir) << 32, -1);
-    inputs.back().heir = heir;
+    append_input(n, kOverwrittenTag | static_cast<uint64_t>(donated_to) << 32, -1);
+    inputs.back().donated_to = donated_to;
 }
 
 /// A version that was changed in place, and not stored, is computed again if a later one turns out to have

@@ -1,5 +1,7 @@
 // Type rules: dispatch, elementwise ops, makers, transfers, calls and effects. The path of an elementwise op
 // with equal shapes is walked once for every operation that a user records.
+#include "ir/graph/infer/infer.h"
+
 #include "ir/graph/infer/rules.h"
 #include "ir/stream.h"
 

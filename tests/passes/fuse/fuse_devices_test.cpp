@@ -1,7 +1,9 @@
 /// Graphs over devices, user streams and effects: clusters stay in one place, effects where the user put
 /// them, and the bits what they were.
 
-#include "run_lowered.h"
+#include "ir/graph/builder.h"
+#include "ir/graph/verify.h"
+#include "support/run_lowered.h"
 #include "tests/support/random_graph.h"
 
 #include "ir/text/text.h"

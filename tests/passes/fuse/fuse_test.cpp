@@ -1,8 +1,9 @@
 /// Kernel counts are contracts: what these programs cost must not grow.
 
-#include "graph_inputs.h"
-#include "ir/graph/graph.h"
-#include "run_lowered.h"
+#include "ir/graph/builder.h"
+#include "ir/graph/verify.h"
+#include "support/graph_inputs.h"
+#include "support/run_lowered.h"
 #include "tests/support/random_graph.h"
 
 #include "ir/diagnostic.h"

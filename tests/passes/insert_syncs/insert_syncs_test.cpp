@@ -1,6 +1,6 @@
 /// How many events and waits the schedules of well-known graphs need, exactly.
 
-#include "slow_target.h"
+#include "support/slow_target.h"
 
 #include "ir/text/text.h"
 #include "passes/devices/stage_copies.h"

@@ -1,13 +1,14 @@
-#include "ir/graph/graph.h"
+#include "ir/graph/builder.h"
+#include "ir/graph/verify.h"
 #include "passes/devices/insert_transfers.h"
 
-#include "graph_inputs.h"
 #include "ir/diagnostic.h"
 #include "ir/interpreter/interpreter.h"
 #include "ir/text/text.h"
 #include "passes/devices/check_devices.h"
 #include "passes/pipeline.h"
 #include "passes/simplify/eliminate_dead.h"
+#include "support/graph_inputs.h"
 #include "tests/support/random_graph.h"
 
 #include <gtest/gtest.h>

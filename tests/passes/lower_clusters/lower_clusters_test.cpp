@@ -1,9 +1,12 @@
 /// Kernels hold no extent, stride or scalar: sizes of one class share one. And what they compute, where
 /// random graphs are too small to go.
 
-#include "graph_inputs.h"
-#include "ir/graph/graph.h"
-#include "run_lowered.h"
+#include "ir/graph/builder.h"
+#include "ir/graph/verify.h"
+#include "ir/kernel/key.h"
+#include "ir/program/verify.h"
+#include "support/graph_inputs.h"
+#include "support/run_lowered.h"
 #include "tests/support/random_graph.h"
 
 #include "ir/diagnostic.h"

@@ -1,9 +1,10 @@
 /// What transfers and effects become when they are lowered.
 
-#include "run_lowered.h"
+#include "support/run_lowered.h"
 
 #include "ir/text/text.h"
 #include "passes/fuse/fuse.h"
+#include "passes/lower/epilogue.h"
 
 #include <gtest/gtest.h>
 
@@ -222,7 +223,7 @@ TEST(LowerClusters, ProductsOnCudaDevicesAreCallsOfTheLibrary) {
                       "  %0 = dot %x, %y {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : "
                       "f32[6,7] @cuda:0\n"
                       "  return %0\n"),
-              (std::vector<int64_t>{f32, 6, 7, 5, 5, 1, 7, 1, 0, 0, 0}));
+              (std::vector<int64_t>{f32, 6, 7, 5, 5, 1, 7, 1, 0, 0, 0, 0}));
     // Transposed and sliced operands are read where they are.
     EXPECT_EQ(ints_of("%x: f32[9,6] @cuda:0, %y: f32[7,5] @cuda:0) {\n"
                       "  %0 = slice %x {starts=[3,0], sizes=[5,6], steps=[1,1]} : f32[5,6] @cuda:0\n"
@@ -231,20 +232,95 @@ TEST(LowerClusters, ProductsOnCudaDevicesAreCallsOfTheLibrary) {
                       "  %3 = dot %1, %2 {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : "
                       "f32[6,7] @cuda:0\n"
                       "  return %3\n"),
-              (std::vector<int64_t>{f32, 6, 7, 5, 1, 6, 1, 5, 0, 0, 0}));
+              (std::vector<int64_t>{f32, 6, 7, 5, 1, 6, 1, 5, 0, 0, 0, 0}));
     // Batches, of which one operand has the same for all.
     EXPECT_EQ(ints_of("%x: f32[3,6,5] @cuda:0, %y: f32[3,5,7] @cuda:0) {\n"
                       "  %0 = dot %x, %y {lhs_batch=[0], rhs_batch=[0], lhs_contract=[2], rhs_contract=[1]} "
                       ": f32[3,6,7] @cuda:0\n"
                       "  return %0\n"),
-              (std::vector<int64_t>{f32, 6, 7, 5, 5, 1, 7, 1, 0, 0, 1, 3, 30, 35}));
+              (std::vector<int64_t>{f32, 6, 7, 5, 5, 1, 7, 1, 0, 0, 1, 3, 30, 35, 0}));
     // A vector is a matrix of one column for it.
     EXPECT_EQ(ints_of("%x: f32[6,5] @cuda:0, %y: f32[5] @cuda:0) {\n"
                       "  %0 = dot %x, %y {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : "
                       "f32[6] @cuda:0\n"
                       "  return %0\n")
                   .size(),
-              11u);
+              12u);
+}
+
+/// A bias and relu are the call's business where that keeps the bits; what is more is a kernel after it.
+TEST(LowerClusters, ProductsOnCudaDevicesTakeTheirEpilogues) {
+    static constexpr LibraryRule kRule = {
+        "dot", [](std::span<const int64_t>, const DeviceInfo &) { return int64_t{1} << 20; }};
+    static constexpr LibraryRules kLibrary = {
+        "cuda", [](std::string_view symbol) { return symbol == kRule.symbol ? &kRule : nullptr; }};
+    Target target = cuda_test_target();
+    target.devices[1].library = &kLibrary;
+    const auto product = [](const std::string &dtype, const std::string &rest) {
+        std::string text =
+            "graph @g(%x: T[6,5] @cuda:0, %y: T[5,7] @cuda:0, %b: T[7] @cuda:0, %c: T[6,1] @cuda:0) {\n"
+            "  %p = dot %x, %y {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : "
+            "T[6,7] @cuda:0\n"
+            "  %zero = literal {value=0} : T[] @cuda:0\n" +
+            rest + "}\n";
+        for (size_t at = 0; (at = text.find("T[", at)) != std::string::npos;)
+            text.replace(at, 1, dtype);
+        return text;
+    };
+    /// Steps, the call's epilogue, its operands.
+    using Found = std::array<int64_t, 3>;
+    const auto found = [&](const std::string &text) {
+        const Program program = lower_clusters(fuse(parse_graph(text), target), target);
+        for (const Step &step : program.steps)
+            if (step.kind == StepKind::Library)
+                return Found{static_cast<int64_t>(program.steps.size()), step.ints.back().constant,
+                             static_cast<int64_t>(step.operands.size())};
+        return Found{};
+    };
+    const std::string relu = "  %r = maximum %p, %zero : T[6,7] @cuda:0\n  return %r\n",
+                      bias = "  %s = add %b, %p : T[6,7] @cuda:0\n  return %s\n",
+                      both = "  %s = add %p, %b : T[6,7] @cuda:0\n"
+                             "  %r = maximum %s, %zero : T[6,7] @cuda:0\n  return %r\n";
+    EXPECT_EQ(found(product("f32", relu)), (Found{1, kEpilogueRelu, 3}));
+    EXPECT_EQ(found(product("f32", bias)), (Found{1, kEpilogueBias, 4}));
+    EXPECT_EQ(found(product("f32", both)), (Found{1, kEpilogueBias | kEpilogueRelu, 4}));
+    EXPECT_EQ(found(product("bf16", relu)), (Found{1, kEpilogueRelu, 3}));
+    // A half type is rounded before the bias is added.
+    EXPECT_EQ(found(product("f16", both)), (Found{2, kNoEpilogue, 3}));
+    EXPECT_EQ(found(product("f64", relu)), (Found{2, kNoEpilogue, 3}));
+    // Not along the columns; the product itself is wanted; another function; two readers; more than that.
+    for (const char *rest : {"  %s = add %p, %c : T[6,7] @cuda:0\n  return %s\n",
+                             "  %r = maximum %p, %zero : T[6,7] @cuda:0\n  return %r, %p\n",
+                             "  %r = minimum %p, %zero : T[6,7] @cuda:0\n  return %r\n",
+                             "  %r = maximum %p, %zero : T[6,7] @cuda:0\n  %e = exp %p : T[6,7] @cuda:0\n"
+                             "  return %r, %e\n",
+                             "  %r = maximum %p, %zero : T[6,7] @cuda:0\n  %e = exp %r : T[6,7] @cuda:0\n"
+                             "  return %e\n",
+                             "  %s = add %p, %p : T[6,7] @cuda:0\n  return %s\n"})
+        EXPECT_EQ(found(product("f32", rest))[1], kNoEpilogue) << rest;
+    const std::string gelu = "  %half = literal {value=0.5} : T[] @cuda:0\n"
+                             "  %one = literal {value=1} : T[] @cuda:0\n"
+                             "  %k = literal {value=0.044715} : T[] @cuda:0\n"
+                             "  %q = literal {value=0.7978845608028654} : T[] @cuda:0\n"
+                             "  %s = add %p, %b : T[6,7] @cuda:0\n"
+                             "  %2 = mul %s, %s : T[6,7] @cuda:0\n"
+                             "  %3 = mul %2, %s : T[6,7] @cuda:0\n"
+                             "  %4 = mul %3, %k : T[6,7] @cuda:0\n"
+                             "  %5 = add %s, %4 : T[6,7] @cuda:0\n"
+                             "  %6 = mul %5, %q : T[6,7] @cuda:0\n"
+                             "  %7 = tanh %6 : T[6,7] @cuda:0\n"
+                             "  %8 = add %7, %one : T[6,7] @cuda:0\n"
+                             "  %9 = mul %s, %half : T[6,7] @cuda:0\n"
+                             "  %10 = mul %9, %8 : T[6,7] @cuda:0\n"
+                             "  return %10\n";
+    EXPECT_EQ(found(product("f32", gelu)), (Found{2, kNoEpilogue, 3}));
+    target.modes.fast_math = true;
+    EXPECT_EQ(found(product("f32", gelu)), (Found{1, kEpilogueBias | kEpilogueGelu, 4}));
+    EXPECT_EQ(found(product("f16", both)), (Found{1, kEpilogueBias | kEpilogueRelu, 4}));
+    EXPECT_EQ(found(product("f64", both)), (Found{2, kNoEpilogue, 3}));
+    std::string other = gelu;
+    other.replace(other.find("0.044715"), 8, "0.05");
+    EXPECT_EQ(found(product("f32", other)), (Found{2, kNoEpilogue, 3}));
 }
 
 } // namespace

@@ -100,7 +100,7 @@ Graph random_program(uint64_t seed) {
         graph.results.push_back(graph.results[0]);
     for (Param &p : graph.params)
         if (p.donated && !graph.results.empty() && random.chance(30))
-            p.heir = static_cast<uint32_t>(random.below(graph.results.size()));
+            p.donated_to = static_cast<uint32_t>(random.below(graph.results.size()));
     return graph;
 }
 

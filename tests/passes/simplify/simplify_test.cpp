@@ -1,3 +1,4 @@
+#include "ir/graph/verify.h"
 #include "passes/simplify/simplify.h"
 
 #include "ir/interpreter/interpreter.h"

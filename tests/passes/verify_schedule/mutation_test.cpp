@@ -1,7 +1,7 @@
 /// Random programs on several devices and streams, each with one of its syncs taken away: verify_schedule
 /// objects exactly when brute force over all pairs of accesses says that the sync mattered.
 
-#include "slow_target.h"
+#include "support/slow_target.h"
 
 #include "ir/diagnostic.h"
 #include "ir/text/text.h"

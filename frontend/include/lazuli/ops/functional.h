@@ -16,6 +16,10 @@ LZ_FUNCTION(Tensor softplus, x, const Scalar &beta = 1, const Scalar &threshold 
             Location loc = Location::current());
 /// x, and slope * x below 0.
 LZ_FUNCTION(Tensor leaky_relu, x, const Scalar &slope = 0.01, Location loc = Location::current());
+/// x with each element set to 0 with probability p, and the others divided by 1 - p; x itself unless
+/// `training`. Draws from the default generator; backward draws the same numbers again and keeps none. Throws
+/// IndexError for a p out of [0, 1], DTypeError for integers.
+LZ_FUNCTION(Tensor dropout, x, double p = 0.5, bool training = true, Location loc = Location::current());
 /// exp(x - max) / sum(exp(x - max)) along `axis`; computed in `dtype` if one is given.
 LZ_FUNCTION(Tensor softmax, x, int64_t axis, std::optional<DType> dtype = std::nullopt,
             Location loc = Location::current());

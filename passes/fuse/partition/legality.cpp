@@ -1,4 +1,4 @@
-#include "passes/fuse/legality.h"
+#include "passes/fuse/partition/legality.h"
 
 #include "ir/graph/checks.h"
 #include "passes/devices/places.h"

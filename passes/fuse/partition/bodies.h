@@ -3,7 +3,7 @@
 /// share a body of the kernel.
 
 #include "passes/fuse/clusters.h"
-#include "passes/fuse/demands.h"
+#include "passes/fuse/partition/demands.h"
 
 #include <cstdint>
 #include <vector>

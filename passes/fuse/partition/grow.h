@@ -1,8 +1,8 @@
 #pragma once
 /// How clusters take in a node that they read, and unite over it.
 
-#include "passes/fuse/bodies.h"
-#include "passes/fuse/legality.h"
+#include "passes/fuse/partition/bodies.h"
+#include "passes/fuse/partition/legality.h"
 
 #include <span>
 #include <vector>

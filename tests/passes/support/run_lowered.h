@@ -2,9 +2,12 @@
 /// Runs what `fuse` and `lower_clusters` make of a graph by the kernel interpreter: an oracle that needs no
 /// code generation, no memory plan and no runtime. Library steps are run by the graph interpreter.
 
+#include "ir/graph/builder.h"
+#include "ir/graph/verify.h"
 #include "ir/interpreter/interpreter.h"
 #include "ir/interpreter/kernel.h"
 #include "ir/kernel/compiled_kernel.h"
+#include "ir/program/verify.h"
 #include "passes/fuse/fuse.h"
 #include "passes/lower/lower_clusters.h"
 #include "tests/support/concat_naively.h"

@@ -34,6 +34,21 @@ TEST(Semantics, S43_events_are_recorded_waited_for_and_asked) {
     EXPECT_LE(end.elapsed_time(begin), 0);
 }
 
+TEST(Semantics, S43_elapsed_time_is_of_one_device) {
+    const lz::Event here({.timing = true}), there({.timing = true});
+    here.record(lz::default_stream(kGpu0));
+    there.record(lz::default_stream(kGpu1));
+    if (lz::cuda::get_device_properties(0).is_virtual) {
+        EXPECT_NO_THROW((void)here.elapsed_time(there)) << "they share a clock";
+    } else {
+        const auto error = caught<lz::DeviceError>([&] { (void)here.elapsed_time(there); });
+        EXPECT_TRUE(error.has("cuda:0"));
+        EXPECT_TRUE(error.has("cuda:1"));
+    }
+    there.record(lz::default_stream(kGpu0));
+    EXPECT_GE(here.elapsed_time(there), 0);
+}
+
 TEST(Semantics, S43_elapsed_time_needs_timed_and_recorded_events) {
     const lz::Event plain, timed({.timing = true}), other({.timing = true});
     EXPECT_TRUE(caught<lz::StateError>([&] { (void)plain.elapsed_time(timed); }).has("timing"));

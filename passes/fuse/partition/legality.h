@@ -3,9 +3,9 @@
 /// would cost.
 
 #include "ir/target.h"
-#include "passes/fuse/bodies.h"
 #include "passes/fuse/clusters.h"
-#include "passes/fuse/demands.h"
+#include "passes/fuse/partition/bodies.h"
+#include "passes/fuse/partition/demands.h"
 #include "passes/fuse/state.h"
 
 namespace lz::passes {

@@ -1,4 +1,4 @@
-#include "frontend/record/waiting.h"
+#include "frontend/record/sync/waiting.h"
 
 #include <atomic>
 #include <condition_variable>

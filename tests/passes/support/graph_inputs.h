@@ -1,7 +1,7 @@
 #pragma once
 /// Graphs built by hand, and data for them.
 
-#include "ir/graph/graph.h"
+#include "ir/graph/builder.h"
 #include "ir/interpreter/interpreter.h"
 
 #include <initializer_list>

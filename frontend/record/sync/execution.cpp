@@ -1,4 +1,4 @@
-#include "frontend/record/execution.h"
+#include "frontend/record/sync/execution.h"
 
 #include "frontend/engine/engine.h"
 #include "frontend/engine/streams.h"
@@ -6,7 +6,7 @@
 #include "frontend/record/hot_tls.h"
 #include "frontend/record/record.h"
 #include "frontend/record/storage.h"
-#include "frontend/record/waiting.h"
+#include "frontend/record/sync/waiting.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -1,10 +1,12 @@
-#include "passes/fuse/partition.h"
+#include "passes/fuse/partition/partition.h"
 
 #include "passes/devices/places.h"
-#include "passes/fuse/demands.h"
-#include "passes/fuse/grow.h"
-#include "passes/fuse/single.h"
+#include "passes/fuse/partition/demands.h"
+#include "passes/fuse/partition/grow.h"
+#include "passes/fuse/partition/single.h"
+#include "passes/fuse/partition/strided_rows.h"
 #include "passes/lower/dot.h"
+#include "passes/lower/epilogue.h"
 #include "passes/operations.h"
 #include "passes/schedule/schedule.h"
 
@@ -20,7 +22,8 @@ class Partitioner {
 public:
     Partitioner(const Graph &graph, const Target &target, FusionNotes *notes)
         : graph_(graph), target_(target), notes_(notes), stored_view_(stored_views(graph)),
-          clusters_(graph, target), demands_(graph, clusters_, folds_), bodies_(graph),
+          below_rows_(permutes_below_rows(graph)), clusters_(graph, target),
+          demands_(graph, clusters_, folds_), bodies_(graph),
           legality_(graph, target, clusters_, demands_, bodies_, folds_),
           growth_(graph, clusters_, folds_, bodies_, legality_), result_(graph.values().size(), false) {
         for (const ValueId r : graph.results)
@@ -38,6 +41,10 @@ private:
 
     void visit(NodeId n) {
         const Node &node = graph_.node(n);
+        if (below_rows_[n]) {
+            store_for_rows(n);
+            return;
+        }
         if (is_free(node.op)) {
             if (stored_view_[n])
                 store_view(n);
@@ -51,7 +58,15 @@ private:
             library_multiplies(target_, device_of(graph_, node), graph_.type(graph_.operands(node)[0]).dtype);
         const bool opaque = call || (kind != ClusterKind::Loop && kind != ClusterKind::Reduce &&
                                      kind != ClusterKind::Contraction);
-        uint32_t home = kNone;
+        uint32_t home = call ? epilogue_of(n, node) : kNone;
+        if (home != kNone) {
+            clusters_.add_member(home, n, fused_ops(graph_, node));
+            clusters_[home].kind = ClusterKind::Contraction;
+            clusters_[home].sealed = true;
+            clusters_.keep_order(n, home);
+            demands_.add_operands(n, home, {});
+            return;
+        }
         if (!opaque && !updates_in_place(node))
             home = growth_.take_in(n, node, uses_, is_result(node));
         else
@@ -62,6 +77,28 @@ private:
         else
             evaluations_in(home, uses_, clusters_, evaluations_);
         settle(n, node, home);
+    }
+
+    /// The one cluster that reads the product, if it does no more than what the library can do before it
+    /// stores; else kNone.
+    uint32_t epilogue_of(NodeId n, const Node &node) {
+        if (uses_.size() != 1 || is_result(node))
+            return kNone;
+        const uint32_t c = clusters_.find(uses_[0].cluster);
+        const Cluster &reader = clusters_[c];
+        if (reader.kind != ClusterKind::Loop || reader.sealed || reader.in_place || reader.reductions > 0 ||
+            reader.outputs != 1 || !uses_[0].full() || !clusters_.same_place(c, n) || clusters_.is_ordered(n))
+            return kNone;
+        int members = 0;
+        clusters_.for_each_member(c, [&](NodeId) { ++members; });
+        const auto inside = [&](ValueId v) {
+            const NodeId p = graph_.value(v).producer;
+            return p != kNone &&
+                   (p == n || clusters_.of(p) == c || (is_free(graph_.node(p).op) && !below_rows_[p]));
+        };
+        const auto made = product_epilogue(graph_, node, graph_.result(graph_.node(reader.high)), inside,
+                                           target_.modes.fast_math);
+        return made && made->nodes == members ? c : kNone;
     }
 
     bool is_result(const Node &node) const {
@@ -100,6 +137,19 @@ private:
                          n);
     }
 
+    /// A cluster of its own for the permute, whose result its readers find in memory.
+    void store_for_rows(NodeId n) {
+        const Node &node = graph_.node(n);
+        stored_view_[n] = false; // that would be copied into its readers
+        demands_.gather(node, uses_);
+        for (ClusterUse &use : uses_)
+            use.reason = kStridedRows;
+        const uint32_t home = start(n, node, ClusterKind::Loop, false);
+        note_readers(n, node, home);
+        demands_.add(graph_.operands(node)[0], home,
+                     through_view(graph_, node, {}, clusters_[home].numel, folds_), clusters_[home].numel, n);
+    }
+
     uint32_t start(NodeId n, const Node &node, ClusterKind kind, bool opaque) {
         int64_t numel = node.result_count > 0 ? graph_.type(graph_.result(node)).numel() : 0;
         if (kind == ClusterKind::Reduce)
@@ -122,6 +172,12 @@ private:
 
     /// Edges to readers that are other kernels, outputs, notes, and what the node asks of its operands.
     void settle(NodeId n, const Node &node, uint32_t home) {
+        note_readers(n, node, home);
+        clusters_[home].reductions += fused_family(graph_, node) == OpFamily::Reduction ? 1 : 0;
+        demands_.add_operands(n, home, evaluations_);
+    }
+
+    void note_readers(NodeId n, const Node &node, uint32_t home) {
         bool stored = is_result(node);
         for (const ClusterUse &use : uses_) {
             const uint32_t c = clusters_.find(use.cluster);
@@ -142,8 +198,6 @@ private:
             c.outputs += static_cast<int>(node.result_count);
             ++(evaluations_.front().access.kind == Reading::Row ? c.row_outputs : c.full_outputs);
         }
-        c.reductions += fused_family(graph_, node) == OpFamily::Reduction ? 1 : 0;
-        demands_.add_operands(n, home, evaluations_);
     }
 
     static bool stands_alone(Op op) { return op == Op::Transfer || info(op).family == OpFamily::Effect; }
@@ -182,6 +236,7 @@ private:
     const Target &target_;
     FusionNotes *notes_;
     std::vector<bool> stored_view_;
+    std::vector<bool> below_rows_;
     ClusterSet clusters_;
     Folds folds_;
     Demands demands_;

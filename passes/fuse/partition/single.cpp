@@ -1,4 +1,4 @@
-#include "passes/fuse/single.h"
+#include "passes/fuse/partition/single.h"
 
 #include "passes/lower/dot.h"
 #include "passes/operations.h"

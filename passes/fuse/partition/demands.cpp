@@ -1,4 +1,4 @@
-#include "passes/fuse/demands.h"
+#include "passes/fuse/partition/demands.h"
 
 #include "passes/operations.h"
 

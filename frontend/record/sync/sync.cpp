@@ -1,16 +1,16 @@
-#include "frontend/record/sync.h"
+#include "frontend/record/sync/sync.h"
 
 #include "frontend/engine/engine.h"
 #include "frontend/engine/log.h"
 #include "frontend/engine/streams.h"
 #include "frontend/record/access.h"
-#include "frontend/record/execution.h"
 #include "frontend/record/failure_record.h"
-#include "frontend/record/flights.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recording/recording.h"
 #include "frontend/record/storage.h"
-#include "frontend/record/waiting.h"
+#include "frontend/record/sync/execution.h"
+#include "frontend/record/sync/flights.h"
+#include "frontend/record/sync/waiting.h"
 
 #include <new>
 #include <thread>

@@ -1,4 +1,4 @@
-#include "passes/fuse/grow.h"
+#include "passes/fuse/partition/grow.h"
 
 #include "passes/operations.h"
 

@@ -27,7 +27,7 @@ inline void donate_some(ir::Graph &graph, test::Random &draw) {
         p.donated = draw.chance(40);
     for (ir::Param &p : graph.params)
         if (p.donated && draw.chance(30))
-            p.heir = static_cast<uint32_t>(draw.below(graph.results.size()));
+            p.donated_to = static_cast<uint32_t>(draw.below(graph.results.size()));
 }
 
 } // namespace lz::passes

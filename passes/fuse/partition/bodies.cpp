@@ -1,4 +1,4 @@
-#include "passes/fuse/bodies.h"
+#include "passes/fuse/partition/bodies.h"
 
 #include "passes/operations.h"
 

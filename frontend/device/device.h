@@ -1,0 +1,13 @@
+#pragma once
+/// The devices that programs name.
+
+#include "ir/type.h"
+#include "lazuli/device.h"
+#include "lazuli/location.h"
+
+namespace lz::detail {
+
+/// Resolves an index of -1 and throws DeviceError for a device that is not there.
+ir::Device to_ir(const Device &device, Location loc);
+
+} // namespace lz::detail

@@ -1,0 +1,11 @@
+#include "frontend/engine/leaving.h"
+
+#include "runtime/before_exit.h"
+
+namespace lz::engine {
+
+void stop_if_main_was_left() {
+    const runtime::BeforeExit before_exit;
+}
+
+} // namespace lz::engine
