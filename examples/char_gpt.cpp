@@ -1,0 +1,300 @@
+// A small GPT that learns to write a text character by character.
+//
+//   char_gpt [--text file] [--steps n] [--checkpoint file.safetensors] [--device cuda] [--dtype bf16]
+//            [--layers n] [--width n] [--heads n] [--context n] [--batch n] [--rate r] [--sample n]
+//
+// With --checkpoint it goes on from that file if it is there, and writes it every 100 steps and at the end:
+// the loss of each step is then to the bit what it would have been without the interruption.
+#include <lazuli/io/safetensors.h>
+#include <lazuli/lazuli.h>
+#include <lazuli/nn.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <numbers>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace nn = lz::nn;
+namespace F = lz::nn::functional;
+using lz::Tensor;
+
+struct Config {
+    int64_t layers = 4, width = 128, heads = 4, context = 128, batch = 16, vocabulary = 0;
+    lz::DType dtype = lz::f32; ///< of what layers compute; parameters are f32
+};
+
+/// A linear layer that computes in the dtype of its input.
+struct ProjectionImpl : nn::LinearImpl {
+    using LinearImpl::LinearImpl;
+    Tensor forward(const Tensor &x, lz::Location loc = lz::Location::current()) {
+        return lz::linear(x, weight.to(x.dtype()), bias.to(x.dtype()), loc);
+    }
+};
+LZ_MODULE(Projection);
+
+/// Attention to what came before, then two linear layers, each added to what comes in.
+struct BlockImpl : nn::Module {
+    explicit BlockImpl(const Config &config) : config(config) {}
+    Config config;
+    nn::LayerNorm norm1{register_module("norm1", nn::LayerNorm(config.width))};
+    Projection qkv{register_module("qkv", Projection(config.width, 3 * config.width))};
+    Projection out{register_module("out", Projection(config.width, config.width))};
+    nn::LayerNorm norm2{register_module("norm2", nn::LayerNorm(config.width))};
+    Projection up{register_module("up", Projection(config.width, 4 * config.width))};
+    Projection down{register_module("down", Projection(4 * config.width, config.width))};
+
+    Tensor forward(const Tensor &x) {
+        const int64_t n = x.size(0), length = x.size(1), heads = config.heads;
+        const std::vector<Tensor> parts = qkv(norm1(x).to(config.dtype))
+                                              .view({n, length, 3, heads, config.width / heads})
+                                              .permute({2, 0, 3, 1, 4})
+                                              .unbind(0);
+        const Tensor attended = F::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0, true);
+        const Tensor y = x + out(attended.transpose(1, 2).reshape({n, length, config.width}));
+        return y + down(lz::gelu(up(norm2(y).to(config.dtype)), lz::Gelu::Tanh));
+    }
+};
+LZ_MODULE(Block);
+
+/// Characters i64[n, length] to logits of the next ones f32[n, length, vocabulary].
+struct GptImpl : nn::Module {
+    explicit GptImpl(const Config &config) : config(config) {
+        for (int64_t i = 0; i < config.layers; ++i)
+            blocks->push_back(Block(config));
+        const lz::NoGradGuard no_grad;
+        characters->weight.normal_(0, 0.02);
+        places->weight.normal_(0, 0.02);
+    }
+    Config config;
+    nn::Embedding characters{register_module("characters", nn::Embedding(config.vocabulary, config.width))};
+    nn::Embedding places{register_module("places", nn::Embedding(config.context, config.width))};
+    nn::Sequential blocks{register_module("blocks", nn::Sequential())};
+    nn::LayerNorm norm{register_module("norm", nn::LayerNorm(config.width))};
+    Projection head{register_module("head", Projection(config.width, config.vocabulary))};
+
+    Tensor forward(const Tensor &text) {
+        const Tensor at = lz::arange(text.size(1), {.device = text.device()});
+        const Tensor x = blocks(characters(text) + places(at));
+        return head(norm(x).to(config.dtype)).to(lz::f32);
+    }
+};
+LZ_MODULE(Gpt);
+
+/// AdamW (Loshchilov and Hutter 2019).
+struct AdamW {
+    std::vector<Tensor> parameters, first, second;
+    int64_t steps = 0;
+
+    explicit AdamW(std::vector<Tensor> all) : parameters(std::move(all)) {
+        for (const Tensor &p : parameters) {
+            first.push_back(lz::zeros_like(p));
+            second.push_back(lz::zeros_like(p));
+        }
+    }
+    void step(double rate, double decay = 0.1, double beta1 = 0.9, double beta2 = 0.99) {
+        const lz::NoGradGuard no_grad;
+        ++steps;
+        const double correction1 = 1 - std::pow(beta1, static_cast<double>(steps));
+        const double correction2 = 1 - std::pow(beta2, static_cast<double>(steps));
+        for (size_t i = 0; i < parameters.size(); ++i) {
+            const Tensor &gradient = parameters[i].grad();
+            first[i].mul_(beta1).add_(gradient * (1 - beta1));
+            second[i].mul_(beta2).add_(gradient * gradient * (1 - beta2));
+            parameters[i].mul_(1 - rate * (parameters[i].dim() > 1 ? decay : 0.0));
+            parameters[i].sub_(first[i] / ((second[i] / correction2).sqrt() + 1e-8) * (rate / correction1));
+        }
+    }
+};
+
+/// A text as numbers of its different characters.
+struct Text {
+    std::string characters; ///< in order
+    Tensor numbers;         ///< i64[n]
+
+    Text(const std::string &text, const lz::Device &device) {
+        std::map<char, int64_t> number;
+        for (const char c : text)
+            number[c] = 0;
+        for (auto &[c, n] : number) {
+            n = static_cast<int64_t>(characters.size());
+            characters += c;
+        }
+        std::vector<int64_t> all;
+        for (const char c : text)
+            all.push_back(number[c]);
+        numbers = lz::tensor(all).to(device);
+    }
+    /// Places i64[n] to what stands there and behind it, i64[n, length].
+    Tensor windows(const Tensor &places, int64_t length) const {
+        const Tensor offsets = lz::arange(length, {.device = numbers.device()});
+        return numbers.take(places.unsqueeze(1) + offsets);
+    }
+};
+
+std::string read_text(const std::string &path) {
+    std::ifstream file(path, std::ios::binary);
+    if (file)
+        return {std::istreambuf_iterator<char>(file), {}};
+    if (path != "/usr/share/common-licenses/GPL-3")
+        throw std::runtime_error("cannot read " + path);
+    std::string text; // where there is no Debian: something with as simple rules
+    for (int i = 0; text.size() < 30000; i = (i * 37 + 11) % 1009)
+        text += std::to_string(i) + " times " + std::to_string(i) + " is " + std::to_string(i * i) + ".\n";
+    return text;
+}
+
+struct Trainer {
+    Config config;
+    const Text &text;
+    int64_t trained; ///< characters; those behind them are held out
+    Gpt net{config};
+    AdamW optimizer{net->parameters()};
+    lz::Generator generator{7};
+    int64_t step = 0;
+
+    /// The mean loss of a batch of windows, in nats a character.
+    Tensor loss(const Tensor &window) {
+        const Tensor logits = net(window.narrow(1, 0, config.context));
+        return lz::cross_entropy(logits.flatten(0, 1), window.narrow(1, 1, config.context).flatten());
+    }
+    Tensor train(double rate) {
+        const Tensor places = lz::randint(0, trained - config.context, {config.batch}, generator,
+                                          {.device = text.numbers.device()});
+        net->zero_grad();
+        const Tensor now = loss(text.windows(places, config.context + 1));
+        now.backward();
+        optimizer.step(rate * std::min(1.0, static_cast<double>(++step) / 40)); // warm-up
+        lz::sync(); // forward, backward and step are one program
+        return now;
+    }
+    double held_out() {
+        const lz::NoGradGuard no_grad;
+        const int64_t n = text.numbers.size(0) - trained - config.context - 1;
+        const Tensor places =
+            lz::arange(0, n, std::max<int64_t>(1, n / 16), {.device = text.numbers.device()});
+        return loss(text.windows(places, config.context + 1)).item<double>();
+    }
+    std::string sample(int64_t count) {
+        const lz::NoGradGuard no_grad;
+        std::string written;
+        Tensor window = text.numbers.narrow(0, trained, config.context).unsqueeze(0);
+        for (int64_t i = 0; i < count; ++i) { // a number drawn by its probability (Gumbel 1954)
+            const Tensor logits = net(window).select(1, -1),
+                         u = lz::rand(logits.sizes(), generator, {.device = logits.device()});
+            const Tensor next = (logits / 0.7 - (-u.log()).log()).argmax(1, true);
+            window = lz::cat({window.narrow(1, 1, config.context - 1), next}, 1);
+            written += text.characters[static_cast<size_t>(next.item<int64_t>())];
+        }
+        return written;
+    }
+
+    void save(const std::string &path) const {
+        lz::StateDict all = net->state_dict("net");
+        for (size_t i = 0; i < optimizer.parameters.size(); ++i) {
+            all.insert("first." + std::to_string(i), optimizer.first[i]);
+            all.insert("second." + std::to_string(i), optimizer.second[i]);
+        }
+        const lz::Generator::State drawn = generator.get_state();
+        lz::save(all, path,
+                 {.metadata = {{"step", std::to_string(step)},
+                               {"optimizer_steps", std::to_string(optimizer.steps)},
+                               {"seed", std::to_string(drawn.seed)},
+                               {"offset", std::to_string(drawn.offset)}}});
+    }
+    void load(const std::string &path) {
+        lz::StateDict all = lz::load(path), weights;
+        for (const auto &[name, tensor] : all)
+            if (name.starts_with("net."))
+                weights.insert(name.substr(4), tensor);
+        net->load_state_dict(weights);
+        for (size_t i = 0; i < optimizer.parameters.size(); ++i) {
+            optimizer.first[i].copy_(all.at("first." + std::to_string(i)));
+            optimizer.second[i].copy_(all.at("second." + std::to_string(i)));
+        }
+        auto numbers = lz::io::safetensors_info(path).metadata;
+        step = std::stoll(numbers.at("step"));
+        optimizer.steps = std::stoll(numbers.at("optimizer_steps"));
+        generator.set_state({std::stoull(numbers.at("seed")), std::stoull(numbers.at("offset"))});
+    }
+};
+
+int main(int argc, char **argv) try {
+    std::map<std::string, std::string> options = {{"--text", "/usr/share/common-licenses/GPL-3"},
+                                                  {"--steps", "600"},
+                                                  {"--checkpoint", ""},
+                                                  {"--device", "cpu"},
+                                                  {"--dtype", "f32"},
+                                                  {"--layers", "4"},
+                                                  {"--width", "128"},
+                                                  {"--heads", "4"},
+                                                  {"--context", "128"},
+                                                  {"--batch", "16"},
+                                                  {"--rate", "0.002"},
+                                                  {"--sample", "300"}};
+    for (int i = 1; i < argc; i += 2) {
+        if (!options.contains(argv[i]) || i + 1 == argc)
+            throw std::runtime_error(std::string("there is no option ") + argv[i] +
+                                     ", or its value is missing");
+        options[argv[i]] = argv[i + 1];
+    }
+    const auto number = [&](const char *name) { return std::stoll(options[name]); };
+    if (options["--dtype"] != "f32" && options["--dtype"] != "bf16")
+        throw std::runtime_error("--dtype is f32 or bf16, and not " + options["--dtype"]);
+    const lz::Device device(options["--device"]);
+
+    lz::manual_seed(5);
+    const Text text(read_text(options["--text"]), device);
+    const Config config{.layers = number("--layers"),
+                        .width = number("--width"),
+                        .heads = number("--heads"),
+                        .context = number("--context"),
+                        .batch = number("--batch"),
+                        .vocabulary = static_cast<int64_t>(text.characters.size()),
+                        .dtype = options["--dtype"] == "bf16" ? lz::bf16 : lz::f32};
+    Trainer trainer{config, text, text.numbers.size(0) * 9 / 10};
+    trainer.net->to(device);
+    const std::string path = options["--checkpoint"];
+    if (!path.empty() && std::filesystem::exists(path)) {
+        trainer.load(path);
+        std::printf("goes on from step %lld of %s\n", static_cast<long long>(trainer.step), path.c_str());
+    }
+    int64_t parameters = 0;
+    for (const Tensor &p : trainer.net->parameters())
+        parameters += p.numel();
+    std::printf("%lld characters, %zu different; %lld parameters on %s\n",
+                static_cast<long long>(text.numbers.size(0)), text.characters.size(),
+                static_cast<long long>(parameters), device.str().c_str());
+
+    const int64_t steps = number("--steps"), shown = std::max<int64_t>(1, steps / 20);
+    const auto begin = std::chrono::steady_clock::now();
+    Tensor sum = lz::zeros({}, {.device = device});
+    int64_t summed = 0;
+    while (trainer.step < steps) {
+        const Tensor loss = trainer.train(std::stod(options["--rate"]));
+        sum += loss.detach();
+        ++summed;
+        if (trainer.step % shown == 0 || trainer.step == steps) {
+            const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+            std::printf("step %5lld  loss %.9g  mean %.4f  %.1f s\n", static_cast<long long>(trainer.step),
+                        loss.item<double>(), sum.item<double>() / static_cast<double>(summed), took.count());
+            std::fflush(stdout);
+            sum = lz::zeros({}, {.device = device});
+            summed = 0;
+        }
+        if (!path.empty() && (trainer.step % 100 == 0 || trainer.step == steps))
+            trainer.save(path);
+    }
+    std::printf("held out: loss %.4f\n", trainer.held_out());
+    std::cout << "---\n" << trainer.sample(number("--sample")) << "\n---\n";
+} catch (const std::exception &error) {
+    std::cerr << "char_gpt: " << error.what() << '\n';
+    return 1;
+}
