@@ -1,5 +1,6 @@
 // The public functions of autograd.
 #include "lazuli/autograd.h"
+#include "lazuli/autograd/swap.h"
 
 #include "frontend/autograd/attach.h"
 #include "frontend/autograd/backward.h"
@@ -142,6 +143,20 @@ Tensor &Tensor::set_data(const Tensor &value, Location loc) & {
     cell->current = next;
     detail::drop_use(last);
     return *this;
+}
+
+void swap_tensors(Tensor &a, Tensor &b, Location loc) {
+    Cell *const one = cell_of(a, "swap_tensors", loc);
+    Cell *const other = cell_of(b, "swap_tensors", loc);
+    std::swap(one->current, other->current);
+    std::swap(one->history, other->history);
+    std::swap(one->result, other->result);
+    std::swap(one->keeps_grad, other->keeps_grad);
+}
+
+Tensor autograd::alias(const Tensor &x, Location loc) {
+    const Cell *const cell = cell_of(x, "alias", loc);
+    return Access::wrap(detail::make_alias(detail::Access::node(x), cell->history, cell->result));
 }
 
 void Tensor::retain_grad(Location loc) const {
