@@ -195,6 +195,11 @@ StreamQueue &CudaStream::thread() {
     return *thread_;
 }
 
+CudaStream::Beside::~Beside() {
+    if (put_ > awaited_)
+        stream_.thread_->await(stream_.thread_->ticks());
+}
+
 void CudaStream::Beside::wait(Backend &backend, uint64_t tick) {
     stream_.thread().put_wait(backend, stream_.number_, tick);
 }
@@ -208,11 +213,13 @@ uint64_t CudaStream::Beside::run(std::function<void()> work) {
         signal->give_up();
         throw;
     }
+    put_ = value;
     return value;
 }
 
 void CudaStream::Beside::stream_waits(uint64_t value) {
     stream_.wait(stream_.device_.own_word(stream_.number_), value);
+    awaited_ = std::max(awaited_, value);
 }
 
 void CudaStream::call_host(Backend &backend, std::function<void()> work) {

@@ -98,6 +98,11 @@ private:
 class CudaStream::Beside {
 public:
     explicit Beside(CudaStream &stream) : stream_(stream), lock_(stream.beside_mutex_) {}
+    /// Waits for work that the stream does not wait for, because putting that failed: whoever is told of the
+    /// failure may use again what the work reads and writes.
+    ~Beside();
+    Beside(const Beside &) = delete;
+    Beside &operator=(const Beside &) = delete;
     /// The thread goes on when the stream has come to `tick`.
     void wait(Backend &backend, uint64_t tick);
     /// Work of the thread. Returns the value that the stream's word has when it is over.
@@ -108,6 +113,7 @@ public:
 private:
     CudaStream &stream_;
     const std::lock_guard<std::mutex> lock_;
+    uint64_t put_ = 0, awaited_ = 0; ///< the last values of work put, and of work that the stream waits for
 };
 
 } // namespace lz::runtime::cuda
