@@ -31,7 +31,7 @@ std::string PhaseEmitter::element(const Access &access) {
         need(in_element_ && access.strides.size() == 1 && access.strides[0].cls == StrideClass::Contiguous &&
                  access.terms.empty() && access.offset == kNoArg && access.predicate == kNoValue,
              "what is kept in registers is read in another place");
-        return fmt::format("{}[{}].v[e]", buffer(access.buffer), round_);
+        return fmt::format("{}[{}].at(e)", buffer(access.buffer), round_);
     }
     const std::string at = address(access);
     const size_t plus = at.find(" + ");

@@ -19,6 +19,8 @@ namespace lz::codegen::cuda {
 
 /// Lanes of a fold are held by half a warp.
 inline constexpr int kFoldThreads = 16;
+/// Packets of a thread that are loaded before the first of them is used.
+inline constexpr int kBatch = 4;
 
 /// The type in which a phase computes indices.
 inline std::string_view index_type_of(const ir::CudaSchedule &schedule) {
@@ -95,6 +97,7 @@ private:
     };
     Limited limited(const ir::Instr &instr) const;
     ir::KValue power_sum(const ir::Instr &instr) const;
+    ir::KValue rounded(const ir::Instr &instr) const;
     void write_region(const ir::Region &region);
     void write_instr(ir::KValue v);
     void write_value(ir::KValue v, const std::string &expression);
@@ -130,6 +133,14 @@ private:
     using Place = std::function<std::string()>;
     void write_packets(const ir::Region &region, Packet packet, int count, const Place &place,
                        const Reduce &reduce);
+    /// Packets that were loaded before, all of one access, as an expression: `x3[u]`.
+    struct KeptPackets {
+        ir::Access access;
+        std::string array, round; ///< round: of the array; empty: round_
+        std::string packet(const std::string &of_row) const {
+            return fmt::format("{}[{}]", array, round.empty() ? of_row : round);
+        }
+    };
     /// Notes what has to be aligned. Whether then packets along the axis have all their elements.
     bool note_alignments(const ir::Region &region, ir::AxisId axis, int width, bool whole_axis);
 
@@ -169,6 +180,7 @@ private:
     int round_elements() const { return kFoldThreads * row_width_; }
     int rounds_kept() const { return schedule_.row_elements / (schedule_.row_threads * row_width_); }
 
+    void drop_unused();
     void need(bool condition, std::string_view why) const;
 
     const ir::Kernel &kernel_;
@@ -189,8 +201,8 @@ private:
     bool in_rows_ = false, in_element_ = false; // where write_region is
     int row_width_ = 4;                         // neighbours that a thread of a row takes
     int loops_open_ = 0;
-    std::set<uint16_t> stored_;                            // buffers that the phase stores to
-    std::vector<std::pair<ir::Access, std::string>> kept_; // packets loaded before: their arrays
+    std::set<uint16_t> stored_;     // buffers that the phase stores to
+    std::vector<KeptPackets> kept_; // loaded before
     std::string round_;       // index into those and into workers in registers, where a packet is written
     std::string begin_, end_; // of the row loop that is written
     int64_t shared_bytes_ = 0;

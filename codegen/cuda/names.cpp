@@ -46,8 +46,11 @@ PhaseEmitter::PhaseEmitter(const Kernel &kernel, size_t phase, Entry entry)
             }
             const Instr &instr = kernel_.instrs[stmt.id];
             loop_of_[stmt.id] = loop;
-            for (const KValue v : instr.operands)
-                use(v);
+            if (const KValue wide = rounded(instr); wide != kNoValue)
+                use(wide);
+            else
+                for (const KValue v : instr.operands)
+                    use(v);
             if (instr.access != kNoValue)
                 use_access(kernel_.accesses[instr.access]);
             if (instr.op == KOp::Store)
@@ -55,6 +58,15 @@ PhaseEmitter::PhaseEmitter(const Kernel &kernel, size_t phase, Entry entry)
         }
     };
     walk(phase_.body, kNoValue);
+    drop_unused();
+}
+
+/// What is only used by what nothing uses: halves whose readers take what they were rounded from.
+void PhaseEmitter::drop_unused() {
+    for (KValue v = static_cast<KValue>(kernel_.instrs.size()); v-- > 0;)
+        if (const Instr &half = kernel_.instrs[v];
+            half.op == KOp::Cast && is_half(half.dtype) && uses_[v] == 0 && uses_[half.operands[0]] > 0)
+            --uses_[half.operands[0]];
 }
 
 void PhaseEmitter::need(bool condition, std::string_view why) const {

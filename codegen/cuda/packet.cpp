@@ -8,6 +8,10 @@ using namespace ir;
 
 namespace {
 
+/// What the packets of a batch take beside a row that is kept. With twice as much NVRTC 13.0 spills for a
+/// layer norm of 32,768 f32 on sm_80, with half of it for one of bf16 on sm_90 and sm_120.
+constexpr int kBatchBytes = 64;
+
 bool same(const Access &a, const Access &b) {
     return a.buffer == b.buffer && a.offset == b.offset && a.terms.empty() && b.terms.empty() &&
            a.predicate == kNoValue && b.predicate == kNoValue &&
@@ -109,19 +113,20 @@ void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Red
     const auto access_of = [&](KValue v) -> const Access & {
         return kernel_.accesses[kernel_.instrs[v].access];
     };
-    std::vector<std::pair<Access, std::string>> loaded = kept_;
+    std::vector<std::pair<Access, std::string>> loaded;
+    for (const KeptPackets &kept : kept_)
+        loaded.emplace_back(kept.access, kept.packet(round_));
     for (const KValue v : accesses.loads) {
         const auto known =
             std::ranges::find_if(loaded, [&](const auto &k) { return same(k.first, access_of(v)); });
         if (known != loaded.end()) {
-            const bool is_kept = known - loaded.begin() < static_cast<ptrdiff_t>(kept_.size());
-            names_[v] = is_kept ? fmt::format("{}[{}].v[e]", known->second, round_) : known->second + ".v[e]";
+            names_[v] = known->second + ".at(e)";
             continue;
         }
         const std::string name = fmt::format("x{}", v);
         w_.line("const Packet<{}, {}> {} = {};", c_type(kernel_.instrs[v].dtype), p.width, name,
                 packet_load(v, p));
-        names_[v] = name + ".v[e]";
+        names_[v] = name + ".at(e)";
         loaded.emplace_back(access_of(v), name);
     }
     // Elements beyond the end are computed where that harms nobody.
@@ -148,7 +153,7 @@ void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Red
         if (stmt.kind == Stmt::Loop)
             write_loop(stmt.id);
         else if (std::ranges::find(accesses.stores, stmt.id) != accesses.stores.end())
-            w_.line("y{}.v[e] = {};", stmt.id, value(kernel_.instrs[stmt.id].operands[0]));
+            w_.line("y{}.set(e, {});", stmt.id, value(kernel_.instrs[stmt.id].operands[0]));
         else
             write_instr(stmt.id);
     }
@@ -206,13 +211,34 @@ bool PhaseEmitter::reads_index(const Region &region, AxisId axis) const {
 
 void PhaseEmitter::write_packets(const Region &region, Packet packet, int count, const Place &place,
                                  const Reduce &reduce) {
-    const std::string round = count > 1 ? "u" : "0";
+    std::vector<KValue> early;
+    if (count > 1 && entry_ != Entry::Any)
+        early = early_loads(region, packet.axis);
+    std::erase_if(early, [&](KValue v) {
+        const Access &a = kernel_.accesses[kernel_.instrs[v].access];
+        return std::ranges::any_of(kept_, [&](const KeptPackets &k) { return same(k.access, a); });
+    });
+    int bytes = 0; // of one packet of each
+    for (const KValue v : early)
+        bytes += packet.width * size_of(kernel_.instrs[v].dtype);
+    const bool batches = !early.empty() && count > kBatch;
+    const int batch = std::clamp(kBatchBytes / std::max(bytes, 1), 1, kBatch);
+    if (batches) {
+        w_.plain("#pragma unroll");
+        w_.open("for (int u0 = 0; u0 < {}; u0 += {})", count, batch);
+    }
+    const int at_once = batches ? batch : count;
+    const std::string in_batch = batches ? "b" : count > 1 ? "u" : "0";
     const auto body = [&](auto &&write) {
         if (count > 1) {
             w_.plain(entry_ == Entry::Any ? "#pragma unroll 1" : "#pragma unroll");
-            w_.open("for (int u = 0; u < {}; ++u)", count);
+            w_.open("for (int {0} = 0; {0} < {1}; ++{0})", in_batch, at_once);
+            if (batches)
+                w_.line("const int u = u0 + b;");
         }
-        const std::string there = place();
+        std::string there = place();
+        if (batches && count % batch != 0)
+            there = there.empty() ? fmt::format("u < {}", count) : fmt::format("u < {} && {}", count, there);
         if (!there.empty())
             w_.open("if ({})", there);
         write();
@@ -222,25 +248,21 @@ void PhaseEmitter::write_packets(const Region &region, Packet packet, int count,
             w_.close();
     };
     const size_t kept = kept_.size();
-    const std::string outer = std::exchange(round_, round);
-    std::vector<std::pair<KValue, std::string>> early;
-    if (count > 1 && entry_ != Entry::Any)
-        for (const KValue v : early_loads(region, packet.axis)) {
-            const Access &a = kernel_.accesses[kernel_.instrs[v].access];
-            if (std::ranges::any_of(kept_, [&](const auto &k) { return same(k.first, a); }))
-                continue;
-            const std::string name = fmt::format("x{}", v);
-            w_.line("Packet<{}, {}> {}[{}] = {{}};", c_type(kernel_.instrs[v].dtype), packet.width, name,
-                    count);
-            kept_.emplace_back(a, name);
-            early.emplace_back(v, name);
-        }
+    const std::string outer = std::exchange(round_, count > 1 ? "u" : "0");
+    for (const KValue v : early) {
+        const std::string name = fmt::format("x{}", v);
+        w_.line("Packet<{}, {}> {}[{}] = {{}};", c_type(kernel_.instrs[v].dtype), packet.width, name,
+                at_once);
+        kept_.push_back({kernel_.accesses[kernel_.instrs[v].access], name, in_batch});
+    }
     if (!early.empty())
         body([&] {
-            for (const auto &[v, name] : early)
-                w_.line("{}[{}] = {};", name, round, packet_load(v, packet));
+            for (const KValue v : early)
+                w_.line("x{}[{}] = {};", v, in_batch, packet_load(v, packet));
         });
     body([&] { write_packet(region, packet, reduce); });
+    if (batches)
+        w_.close();
     kept_.resize(kept);
     round_ = outer;
 }

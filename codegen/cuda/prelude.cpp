@@ -119,6 +119,19 @@ __device__ __forceinline__ double scale_by_power(double x, double y) {
     return bits;
 }
 )"},
+    // To the nearest half and back; the instruction for two makes the float that the upper one is.
+    {"round_half", R"(__device__ __forceinline__ float round_half(float x) {
+    float y;
+    asm("{\n.reg .b16 h;\ncvt.rn.f16.f32 h, %1;\ncvt.f32.f16 %0, h;\n}" : "=f"(y) : "f"(x));
+    return y;
+}
+)"},
+    {"round_bfloat", R"(__device__ __forceinline__ float round_bfloat(float x) {
+    unsigned bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(x), "f"(0.0f));
+    return __uint_as_float(bits);
+}
+)"},
     // Conversions to integers saturate, and NaN becomes 0.
     {"to_int", R"(__device__ __forceinline__ int to_int(float x) { return __float2int_rz(x); }
 __device__ __forceinline__ int to_int(double x) { return x == x ? __double2int_rz(x) : 0; }
@@ -160,8 +173,23 @@ __device__ __forceinline__ void report(Fault *fault, int code, unsigned source, 
     return x == 0 ? (T)1 : x;
 }
 )"},
-    {"Packet", R"(// Neighbours in memory.
-template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) Packet { T v[n]; };
+    {"Packet", R"(// Neighbours in memory. Halves lie two in a register.
+template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) Packet {
+    T v[n];
+    __device__ __forceinline__ T at(int e) const { return v[e]; }
+    __device__ __forceinline__ void set(int e, T x) { v[e] = x; }
+};
+template <int n> struct alignas(n < 8 ? 2 * n : 16) HalvesInWords {
+    unsigned w[n / 2];
+    __device__ __forceinline__ unsigned short at(int e) const { return (unsigned short)(w[e / 2] >> 16 * (e % 2)); }
+    // In the order of e.
+    __device__ __forceinline__ void set(int e, unsigned short x) {
+        w[e / 2] = e % 2 == 0 ? x : w[e / 2] & 0xffff | (unsigned)x << 16;
+    }
+};
+template <> struct Packet<unsigned short, 2> : HalvesInWords<2> {};
+template <> struct Packet<unsigned short, 4> : HalvesInWords<4> {};
+template <> struct Packet<unsigned short, 8> : HalvesInWords<8> {};
 )"},
     {"Words", R"(template <int bytes> struct WordOf { using type = uint4; };
 template <> struct WordOf<8> { using type = uint2; };
@@ -188,7 +216,7 @@ template <int n, class T, class Index> __device__ __forceinline__ Packet<T, n> l
     Packet<T, n> x;
 #pragma unroll
     for (int e = 0; e < n; ++e)
-        x.v[e] = e < count ? from[e] : T();
+        x.set(e, e < count ? from[e] : T());
     return x;
 }
 )"},
@@ -215,7 +243,7 @@ __device__ __forceinline__ void store_each(T *to, const Packet<T, n> &x, Index c
 #pragma unroll
     for (int e = 0; e < n; ++e)
         if (e < count)
-            to[e] = x.v[e];
+            to[e] = x.at(e);
 }
 )"},
     {"store_some", R"(template <bool streaming, class T, int n, class Index>

@@ -82,7 +82,11 @@ void PhaseEmitter::write_instr(KValue v) {
         if (in_rows_ && !in_element_)
             condition = condition.empty() ? "row_thread == 0" : "row_thread == 0 && " + condition;
         const std::string stored = value(instr.operands[0]);
-        w_.line("{}{} = {};", condition.empty() ? "" : "if (" + condition + ") ", at, stored);
+        const std::string when = condition.empty() ? "" : "if (" + condition + ") ";
+        if (kernel_.buffers[a.buffer].mode == BufferMode::Worker && in_registers())
+            w_.line("{}{}[{}].set(e, {});", when, buffer(a.buffer), round_, stored);
+        else
+            w_.line("{}{} = {};", when, at, stored);
         return;
     }
     default:
@@ -104,6 +108,10 @@ void PhaseEmitter::write_instr(KValue v) {
         return write_value(v, fmt::format("{}({}, {})", name, value(x), value(limit)));
     if (const KValue sum = power_sum(instr); sum != kNoValue)
         return write_value(v, fmt::format("scale_by_sum({}, {})", value(instr.operands[0]), value(sum)));
+    if (const KValue wide = rounded(instr); wide != kNoValue) {
+        const std::string_view round = o.from == DType::F16 ? "round_half" : "round_bfloat";
+        return write_value(v, fmt::format("{}({})", round, value(wide)));
+    }
     o.x = operand(0);
     o.y = operand(1);
     o.z = operand(2);
@@ -140,6 +148,16 @@ PhaseEmitter::Limited PhaseEmitter::limited(const Instr &instr) const {
                       (number != 0 || (extreme_of_two && least && limit.bits == 0));
     found.name = least ? "at_least" : "at_most";
     return fits ? found : Limited{};
+}
+
+/// Of a half that becomes an f32 again: the f32 that it was rounded from.
+KValue PhaseEmitter::rounded(const Instr &instr) const {
+    if (instr.op != KOp::Cast || instr.dtype != DType::F32)
+        return kNoValue;
+    const Instr &half = kernel_.instrs[instr.operands[0]];
+    const bool is_rounded =
+        half.op == KOp::Cast && is_half(half.dtype) && kernel_.instrs[half.operands[0]].dtype == DType::F32;
+    return is_rounded ? half.operands[0] : kNoValue;
 }
 
 /// Of x * 2^(sum - c): the sum, if its low bits are what scale_by_power would make of the difference.

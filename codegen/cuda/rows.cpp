@@ -14,8 +14,6 @@ using namespace ir;
 
 namespace {
 
-/// Rounds whose packets are loaded before the first of them is used.
-constexpr int kBatch = 4;
 /// Groups' parts that are under way when they are folded. With all of a large block's NVRTC 13.0 spills on
 /// sm_100 and sm_120, where softmax of 100,000 f32 has 64 registers.
 constexpr int kFoldUnroll = 8;
@@ -138,10 +136,10 @@ void PhaseEmitter::declare_kept() {
     }
     if (kept.empty())
         return;
-    std::vector<std::pair<Access, std::string>> arrays;
+    std::vector<KeptPackets> arrays;
     for (const KValue v : kept) {
         const Access &a = kernel_.accesses[kernel_.instrs[v].access];
-        arrays.emplace_back(a, fmt::format("x{}", v));
+        arrays.push_back({a, fmt::format("x{}", v), ""});
         w_.line("Packet<{}, {}> x{}[{}] = {{}};", c_type(kernel_.instrs[v].dtype), row_width_, v,
                 rounds_kept());
     }

@@ -43,6 +43,38 @@ std::string filled(std::string text, std::string_view dtype) {
     return text;
 }
 
+/// Of rows of n, computed in f32: what nn::LayerNorm records.
+std::string layer_norm(int n, std::string_view dtype) {
+    const bool wide = dtype == "f32";
+    const std::string casts = wide ? "\n"
+                                   : fmt::format(R"(
+  %xf = cast %x : f32[512,{0}] &
+  %wf = cast %w : f32[{0}] &
+  %bf = cast %b : f32[{0}] &
+)",
+                                                 n);
+    const std::string_view f = wide ? "" : "f";
+    const std::string norm = fmt::format(R"(  %0 = sum %x{1} {{axes=[1]}} : f32[512] &
+  %1 = literal {{value={0}}} : f32[512] &
+  %2 = div %0, %1 : f32[512] &
+  %3 = reshape %2 : f32[512,1] &
+  %4 = sub %x{1}, %3 : f32[512,{0}] &
+  %5 = mul %4, %4 : f32[512,{0}] &
+  %6 = sum %5 {{axes=[1]}} : f32[512] &
+  %7 = div %6, %1 : f32[512] &
+  %8 = literal {{value=0.00001}} : f32[512] &
+  %9 = add %7, %8 : f32[512] &
+  %10 = sqrt %9 : f32[512] &
+  %11 = reshape %10 : f32[512,1] &
+  %12 = div %4, %11 : f32[512,{0}] &
+  %13 = mul %12, %w{1} : f32[512,{0}] &
+  %14 = add %13, %b{1} : f32[512,{0}] &
+)",
+                                         n, f);
+    return casts + norm +
+           (wide ? "  return %14\n" : fmt::format("  %15 = cast %14 : $[512,{}] &\n  return %15\n", n));
+}
+
 std::vector<Entry> corpus() {
     std::vector<Entry> all;
     const auto add = [&](const std::string &name, std::string_view dtype, const std::string &parameters,
@@ -79,6 +111,10 @@ std::vector<Entry> corpus() {
   return %6
 )",
                         n));
+    for (const int n : {768, 8192, 32768})
+        for (const char *const t : {"f32", "bf16"})
+            add(fmt::format("layer norm of {}", n), t,
+                fmt::format("%x: $[512,{0}] &, %w: $[{0}] &, %b: $[{0}] &", n), layer_norm(n, t));
     for (const char *const t : {"f32", "bf16", "f64"}) {
         add("full sum", t, "%x: $[4194304] &", "\n  %0 = sum %x {axes=[0]} : $[] &\n  return %0\n");
         add("column sum", t, "%x: $[4096,512] &", "\n  %0 = sum %x {axes=[0]} : $[512] &\n  return %0\n");
