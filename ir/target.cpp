@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -100,6 +101,14 @@ void add(Fields &fields, const CudaLimits &cuda) {
 
 } // namespace
 
+std::optional<MatmulPrecision> matmul_precision(std::string_view name) {
+    constexpr std::string_view kNames[] = {"highest", "high", "medium"};
+    const auto found = std::ranges::find(kNames, name);
+    if (found == std::end(kNames))
+        return std::nullopt;
+    return static_cast<MatmulPrecision>(found - std::begin(kNames));
+}
+
 std::string Target::fingerprint() const {
     Fields fields;
     for (const DeviceInfo &d : devices) {
@@ -119,6 +128,7 @@ std::string Target::fingerprint() const {
     fields.number("fuse", modes.fuse);
     fields.number("fast_math", modes.fast_math);
     fields.number("reproducible", modes.reproducible);
+    fields.number("float32_matmul", static_cast<int64_t>(modes.float32_matmul));
     fields.number("streaming", modes.streaming_stores);
     fields.number("verify", modes.verify);
     fields.number("transfer", static_cast<int64_t>(modes.transfer));

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -104,11 +105,23 @@ enum class TransferMode : uint8_t {
     Automatic, ///< the smaller side moves
 };
 
+/// What products of f32 may round their operands to on CUDA devices whose tensor cores are faster with less
+/// (`set_float32_matmul_precision`). Sums stay in f32.
+enum class MatmulPrecision : uint8_t {
+    Highest, ///< f32
+    High,    ///< TF32: 10 bits of the fraction
+    Medium,  ///< bf16: 7 bits
+};
+
+/// By its name in lower case, or nothing.
+std::optional<MatmulPrecision> matmul_precision(std::string_view name);
+
 struct Modes {
     bool fuse = true;       ///< false: every op is its own cluster (tests of S29)
     bool fast_math = false; ///< LAZULI_FAST_MATH
     /// LAZULI_REPRODUCIBLE: products of floats are kernels of ours on every device, in one order.
     bool reproducible = false;
+    MatmulPrecision float32_matmul = MatmulPrecision::Highest;
     bool streaming_stores = true;
     bool verify = false; ///< verify after every pass
     TransferMode transfer = TransferMode::Explicit;

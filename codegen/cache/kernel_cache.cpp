@@ -17,6 +17,7 @@
 #include <exception>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -139,9 +140,16 @@ CachedKernelPtr load(runtime::Backend &backend, const ir::CompiledKernel &compil
 
 } // namespace
 
-struct KernelCache::Impl {
+struct KernelCache::Impl final : runtime::Notes {
     explicit Impl(KernelCacheOptions options_)
         : options(std::move(options_)), disk(options.directory, options.max_bytes, options.log) {}
+
+    std::optional<std::vector<std::byte>> find(std::string_view key) override {
+        return disk.find(std::as_bytes(std::span(key)));
+    }
+    void keep(std::string_view key, std::span<const std::byte> content) override {
+        disk.store(std::as_bytes(std::span(key)), content);
+    }
 
     /// An entry that one thread makes while others wait.
     struct Entry {
@@ -319,6 +327,10 @@ CachedKernelPtr KernelCache::get_source(const runtime::KernelSource &source, con
     return impl_->get(
         {std::move(text), &compiler, &backend, [&](const Compiler &by) { return by.compile_source(source); }},
         [&] { return source.name; });
+}
+
+runtime::Notes &KernelCache::notes() {
+    return *impl_;
 }
 
 KernelCacheStats KernelCache::stats() const {

@@ -14,6 +14,7 @@
 
 #include "codegen/compiler.h"
 #include "ir/diagnostic.h"
+#include "runtime/api/notes.h"
 
 #include <cstdint>
 #include <functional>
@@ -79,6 +80,9 @@ public:
     /// Code of kernels that were written by hand: looked up by their text. Throws Failure(Compile).
     CachedKernelPtr get_source(const runtime::KernelSource &source, const Compiler &compiler,
                                runtime::Backend &backend);
+
+    /// What is kept between processes beside code, in the same directory and under the same limit.
+    runtime::Notes &notes();
 
     KernelCacheStats stats() const;
     /// Kernels in memory.

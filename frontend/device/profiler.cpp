@@ -43,6 +43,15 @@ std::string Profiler::svg() {
     return picture_;
 }
 
+struct ProfileRange::Impl {
+    explicit Impl(const std::string &name) : range(name) {}
+    engine::HostRange range;
+};
+
+ProfileRange::ProfileRange(const std::string &name)
+    : impl_(engine::HostRange::wanted() ? std::make_unique<Impl>(name) : nullptr) {}
+ProfileRange::~ProfileRange() = default;
+
 void Profiler::save(const std::string &path, Location loc) {
     stop();
     std::ofstream out(path);

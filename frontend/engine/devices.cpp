@@ -223,7 +223,8 @@ void Devices::find_cuda(const Options &options, codegen::KernelCache *kernels) {
         return backend.load(compiler.compile_source(source));
     };
     runtime::cuda::Gpus found =
-        runtime::cuda::open_gpus(runtime::cuda::Search::from_environment(), options.cuda_graphs, load_source);
+        runtime::cuda::open_gpus(runtime::cuda::Search::from_environment(), options.cuda_graphs, load_source,
+                                 kernels ? &kernels->notes() : nullptr);
     try {
         cuda_compilers_ = make_compilers(found, options);
     } catch (const ir::Failure &failure) { // the CPU goes on

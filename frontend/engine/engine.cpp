@@ -7,6 +7,7 @@
 #include "frontend/engine/devices.h"
 #include "frontend/engine/dump.h"
 #include "frontend/engine/executable.h"
+#include "frontend/engine/host_event.h"
 #include "frontend/engine/log.h"
 #include "frontend/engine/program_cache.h"
 #include "ir/host/float_environment.h"
@@ -47,6 +48,7 @@ ir::Target host_target(const Options &options, const Devices &devices) {
     target.modes.fuse = options.fuse;
     target.modes.fast_math = options.fast_math;
     target.modes.reproducible = options.reproducible;
+    target.modes.float32_matmul = options.float32_matmul;
     target.modes.verify = options.verify;
     if (options.automatic_transfer)
         target.modes.transfer = ir::TransferMode::Automatic;
@@ -160,38 +162,6 @@ ExecutablePtr Engine::compile(std::span<const uint64_t> key, uint64_t hash, ir::
     return impl_->programs.find_or_make(key, hash, number,
                                         [&] { return impl_->build(std::move(graph), snapshot, streams); });
 }
-
-namespace {
-
-/// An event of the host's own work, from its construction to its end.
-class HostEvent {
-public:
-    HostEvent(const char *category, std::string name)
-        : on_(runtime::profiling()), category_(category), name_(on_ ? std::move(name) : std::string()),
-          begin_(on_ ? runtime::profile_clock() : 0) {}
-    ~HostEvent() {
-        if (!on_)
-            return;
-        runtime::ProfileEvent event;
-        event.name = std::move(name_);
-        event.category = category_;
-        event.host = true;
-        event.track = runtime::profile_thread();
-        event.begin = begin_;
-        event.end = runtime::profile_clock();
-        runtime::record_event(std::move(event));
-    }
-    HostEvent(const HostEvent &) = delete;
-    HostEvent &operator=(const HostEvent &) = delete;
-
-private:
-    bool on_;
-    const char *category_;
-    std::string name_;
-    int64_t begin_;
-};
-
-} // namespace
 
 ExecutablePtr Engine::Impl::build(ir::Graph graph, const ir::Target &snapshot,
                                   std::span<const ir::StreamRef> streams) {
@@ -509,6 +479,15 @@ bool Engine::reproducible() const {
 void Engine::set_reproducible(bool reproducible) {
     const std::lock_guard lock(impl_->target_mutex);
     impl_->target.modes.reproducible = reproducible;
+    impl_->number_target();
+}
+ir::MatmulPrecision Engine::float32_matmul() const {
+    const std::lock_guard lock(impl_->target_mutex);
+    return impl_->target.modes.float32_matmul;
+}
+void Engine::set_float32_matmul(ir::MatmulPrecision precision) {
+    const std::lock_guard lock(impl_->target_mutex);
+    impl_->target.modes.float32_matmul = precision;
     impl_->number_target();
 }
 

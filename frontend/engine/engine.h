@@ -128,6 +128,9 @@ public:
     bool reproducible() const;
     /// Programs that were compiled otherwise are not found again, until it is as it was then.
     void set_reproducible(bool reproducible);
+    ir::MatmulPrecision float32_matmul() const;
+    /// Likewise.
+    void set_float32_matmul(ir::MatmulPrecision precision);
 
     CompileStats stats() const;
     void reset_stats();

@@ -237,6 +237,12 @@ Options Options::from_environment() {
         if (!options.automatic_transfer && *value != "explicit")
             complain("LAZULI_TRANSFER", *value, "explicit or automatic");
     }
+    if (const auto value = variable("LAZULI_FLOAT32_MATMUL_PRECISION")) {
+        if (const auto precision = ir::matmul_precision(*value))
+            options.float32_matmul = *precision;
+        else
+            complain("LAZULI_FLOAT32_MATMUL_PRECISION", *value, "highest, high or medium");
+    }
     if (const auto value = variable("LAZULI_CODEGEN")) {
         options.codegen = *value == "interpret" ? Codegen::Interpret : Codegen::Llvm;
         if (options.codegen == Codegen::Llvm && *value != "llvm")

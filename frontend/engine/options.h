@@ -1,6 +1,8 @@
 #pragma once
 /// The environment variables, read once. Nothing below the engine reads the environment.
 
+#include "ir/target.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,10 +27,12 @@ struct Options {
     bool log_compile = false; ///< LAZULI_LOG=compile|run|memory (comma separated)
     bool log_run = false;
     bool log_memory = false;
-    bool verify = false;             ///< LAZULI_VERIFY=1
-    bool launch_blocking = false;    ///< LAZULI_LAUNCH_BLOCKING=1 or CUDA_LAUNCH_BLOCKING=1
-    bool fast_math = false;          ///< LAZULI_FAST_MATH=1
-    bool reproducible = false;       ///< LAZULI_REPRODUCIBLE=1: products have one order on every device
+    bool verify = false;          ///< LAZULI_VERIFY=1
+    bool launch_blocking = false; ///< LAZULI_LAUNCH_BLOCKING=1 or CUDA_LAUNCH_BLOCKING=1
+    bool fast_math = false;       ///< LAZULI_FAST_MATH=1
+    bool reproducible = false;    ///< LAZULI_REPRODUCIBLE=1: products have one order on every device
+    /// LAZULI_FLOAT32_MATMUL_PRECISION=highest|high|medium
+    ir::MatmulPrecision float32_matmul = ir::MatmulPrecision::Highest;
     bool fuse = true;                ///< LAZULI_FUSE=0: every operation its own kernel
     bool cuda_graphs = true;         ///< LAZULI_CUDA_GRAPHS=0: runs that come again go step by step
     Codegen codegen = Codegen::Llvm; ///< LAZULI_CODEGEN=llvm|interpret; builds without LLVM interpret

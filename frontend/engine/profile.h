@@ -1,6 +1,7 @@
 #pragma once
 /// The profiler, for the public API (which may not see the runtime).
 
+#include <memory>
 #include <string>
 
 namespace lz::engine {
@@ -14,5 +15,19 @@ struct Trace {
 };
 /// Ends the profile.
 Trace stop_profile();
+
+class HostEvent;
+
+/// A named range of the calling thread (ProfileRange).
+class HostRange {
+public:
+    explicit HostRange(const std::string &name);
+    ~HostRange();
+    /// Whether anybody looks.
+    static bool wanted();
+
+private:
+    std::unique_ptr<HostEvent> event_;
+};
 
 } // namespace lz::engine

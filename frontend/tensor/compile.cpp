@@ -6,6 +6,8 @@
 #include "frontend/record/sync/sync.h"
 #include "ir/text/text.h"
 
+#include <fmt/format.h>
+
 namespace lz {
 namespace {
 
@@ -88,6 +90,24 @@ bool is_reproducible() {
 
 void set_reproducible(bool reproducible) {
     engine::Engine::get().set_reproducible(reproducible);
+}
+
+MatmulPrecision float32_matmul_precision() {
+    return static_cast<MatmulPrecision>(engine::Engine::get().float32_matmul());
+}
+
+void set_float32_matmul_precision(MatmulPrecision precision) {
+    engine::Engine::get().set_float32_matmul(static_cast<ir::MatmulPrecision>(precision));
+}
+
+void set_float32_matmul_precision(std::string_view name, Location loc) {
+    const auto precision = ir::matmul_precision(name);
+    if (!precision)
+        throw StateError(fmt::format("set_float32_matmul_precision: \"{}\" is no precision: there are "
+                                     "\"highest\", \"high\" and \"medium\".",
+                                     name),
+                         loc);
+    engine::Engine::get().set_float32_matmul(*precision);
 }
 
 } // namespace lz

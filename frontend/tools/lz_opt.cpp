@@ -62,6 +62,7 @@ struct Options {
     bool verify = false;
     bool no_fuse = false;
     bool reproducible = false;
+    std::string float32_matmul_precision = "highest";
     bool no_locations = false;
 };
 
@@ -171,6 +172,7 @@ Target make_target(const Options &options) {
     }
     target.modes.fuse = !options.no_fuse;
     target.modes.reproducible = options.reproducible;
+    target.modes.float32_matmul = *ir::matmul_precision(options.float32_matmul_precision);
     target.modes.verify = options.verify;
     return target;
 }
@@ -519,6 +521,9 @@ int main(int argc, char **argv) {
     app.add_flag("--verify", options.verify, "verify after every pass, and the schedule of the Program");
     app.add_flag("--no-fuse", options.no_fuse, "every operation its own kernel");
     app.add_flag("--reproducible", options.reproducible, "products have one order on every device");
+    app.add_option("--float32-matmul-precision", options.float32_matmul_precision,
+                   "what products of f32 may round their operands to on CUDA devices")
+        ->check(CLI::IsMember({"highest", "high", "medium"}));
     app.add_flag("--no-locations", options.no_locations, "print without loc(...)");
     CLI11_PARSE(app, argc, argv);
     try {

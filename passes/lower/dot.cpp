@@ -257,6 +257,7 @@ private:
             for (const int64_t value : {dims_.batch[i], lhs_->batch[i], rhs_->batch[i]})
                 integer(value);
         integer(made->what);
+        integer(static_cast<int64_t>(target_.modes.float32_matmul));
         for (const ValueId v : {lhs_->base, rhs_->base})
             step_.operands.push_back({BufferMode::In, v, kNone, graph_.type(v).bytes()});
         const ValueId out = cluster_.stored[0];

@@ -330,7 +330,8 @@ LibraryFn CudaBackend::find_library(std::string_view symbol) const {
 Multiplier &CudaBackend::multiplier() const {
     const std::lock_guard lock(multiplier_mutex_);
     if (!multiplier_)
-        multiplier_ = std::make_unique<Multiplier>(device_);
+        multiplier_ = std::make_unique<Multiplier>(
+            device_, fmt::format("{} sm_{}", properties_.name, properties_.cuda->sm), options_.notes);
     return *multiplier_;
 }
 

@@ -3,6 +3,7 @@
 
 #include "runtime/api/backend.h"
 #include "runtime/api/kernel_source.h"
+#include "runtime/api/notes.h"
 #include "runtime/cuda/driver/libraries.h"
 
 #include <memory>
@@ -19,7 +20,7 @@ struct Gpus {
 };
 
 /// `graphs`: runs that come again may be launched as graphs. `load_source` is called when a kernel of the
-/// library is needed first.
-Gpus open_gpus(const Search &search, bool graphs, SourceLoader load_source);
+/// library is needed first. `notes` outlives the GPUs, or is null: then nothing is kept.
+Gpus open_gpus(const Search &search, bool graphs, SourceLoader load_source, Notes *notes);
 
 } // namespace lz::runtime::cuda

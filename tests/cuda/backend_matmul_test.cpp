@@ -115,6 +115,7 @@ TEST_F(CudaMatmul, LayoutsBatchesAndOffsets) {
                  {c.batches[a], strides[a] * lhs_size, c.shared_rhs ? 0 : strides[a] * rhs_size})
                 ints.push_back(word);
         ints.push_back(c.epilogue);
+        ints.push_back(static_cast<int64_t>(random() % 3)); // small whole numbers are exact in bf16, too
         const auto size = static_cast<size_t>(ir::size_of(c.dtype));
         const auto bytes_of = [&](int64_t elements) { return static_cast<size_t>(elements) * size; };
         std::vector<std::byte> lhs(bytes_of(c.offset + count * lhs_size)),
@@ -170,11 +171,68 @@ TEST_F(CudaMatmul, LayoutsBatchesAndOffsets) {
     }
 }
 
+class KeptInMemory final : public runtime::Notes {
+public:
+    std::optional<std::vector<std::byte>> find(std::string_view key) override {
+        const auto at = kept.find(key);
+        return at == kept.end() ? std::nullopt : std::optional(at->second);
+    }
+    void keep(std::string_view key, std::span<const std::byte> content) override {
+        kept[std::string(key)].assign(content.begin(), content.end());
+    }
+    std::map<std::string, std::vector<std::byte>, std::less<>> kept;
+};
+
+/// An algorithm that was chosen once is not searched again by another process; one that the library does not
+/// take is.
+TEST_F(CudaMatmul, ChoicesAreKept) {
+    KeptInMemory notes;
+    for (const char *const turn : {"nothing is kept", "it is kept", "another problem's is kept", "damaged"}) {
+        const std::string_view what = turn;
+        std::string none;
+        gpus_ = runtime::cuda::make_cuda_gpus(driver_table(), {.notes = &notes}, none);
+        ASSERT_FALSE(gpus_.empty()) << none;
+        if (what == "damaged")
+            for (auto &[key, content] : notes.kept)
+                content.pop_back();
+        else if (what == "another problem's is kept")
+            for (auto &[key, content] : notes.kept)
+                std::ranges::fill(content, std::byte{7});
+        const bool searches = what != "it is kept";
+        auto *const x = allocate<float>(64), *const out = allocate<float>(64);
+        write(x, std::vector<float>(64, 2));
+        auto *const scratch = allocate<std::byte>(40 << 20);
+        void *const buffers[] = {x, x, out};
+        const int64_t ints[] = {static_cast<int64_t>(DType::F32), 8, 8, 8, 8, 1, 8, 1, 0, 0, 0, 0, 0};
+        runtime::Backend::Call call{};
+        call.function = gpu().find_library("dot");
+        call.args.buffers = buffers;
+        call.args.ints = ints;
+        call.args.scratch = {scratch, size_t{33} << 20};
+        call.args.stream = {gpu().device(), 0};
+        FAKE(lazuli_fake_cuda_fail)("cublasLtMatmulAlgoGetHeuristic", 1, 14);
+        if (searches) {
+            EXPECT_THROW(gpu().call(call, 0), ir::Failure) << turn;
+        }
+        gpu().call(call, 0);
+        EXPECT_EQ(read(out, 64), std::vector<float>(64, 32)) << turn;
+        EXPECT_EQ(notes.kept.size(), 1u) << turn;
+        if (!searches) { // the failure that was asked for is still to come
+            const int64_t other[] = {static_cast<int64_t>(DType::F32), 4, 8, 8, 8, 1, 8, 1, 0, 0, 0, 0, 0};
+            call.args.ints = other;
+            EXPECT_THROW(gpu().call(call, 0), ir::Failure) << turn;
+        }
+        for (std::byte *memory :
+             {reinterpret_cast<std::byte *>(x), reinterpret_cast<std::byte *>(out), scratch})
+            give_back(memory);
+    }
+}
+
 /// A product that the library refuses is an error of its call, and the device goes on.
 TEST_F(CudaMatmul, FailuresAreErrors) {
     auto *const x = allocate<float>(64), *const out = allocate<float>(64);
     write(x, std::vector<float>(64, 2));
-    const int64_t ints[] = {static_cast<int64_t>(DType::F32), 8, 8, 8, 8, 1, 8, 1, 0, 0, 0, 0};
+    const int64_t ints[] = {static_cast<int64_t>(DType::F32), 8, 8, 8, 8, 1, 8, 1, 0, 0, 0, 0, 0};
     auto *const scratch = allocate<std::byte>(40 << 20);
     void *const buffers[] = {x, x, out};
     runtime::Backend::Call call{};

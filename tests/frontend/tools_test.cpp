@@ -34,6 +34,38 @@ TEST(Profiler, NamesKernelsWithTheirLinesInTraceAndPicture) {
     EXPECT_NO_THROW(lz::Profiler()) << "the first one has stopped";
 }
 
+TEST(Profiler, NamesPartsOfTheProgram) {
+    lz::Profiler profiler;
+    {
+        const lz::ProfileRange range("epoch 3");
+        lz::ones({4}).eval();
+    }
+    EXPECT_TRUE(contains(profiler.json(), "\"epoch 3\"")) << profiler.json();
+    EXPECT_TRUE(contains(profiler.svg(), "epoch 3"));
+}
+
+TEST(MatmulPrecision, IsSetByNamesAndValues) {
+    using enum lz::MatmulPrecision;
+    EXPECT_EQ(lz::float32_matmul_precision(), Highest);
+    lz::set_float32_matmul_precision("medium");
+    EXPECT_EQ(lz::float32_matmul_precision(), Medium);
+    try {
+        lz::set_float32_matmul_precision("low");
+        FAIL() << "there is no such precision";
+    } catch (const lz::StateError &error) {
+        EXPECT_TRUE(contains(error.what(), "\"low\"") && contains(error.what(), "\"highest\""))
+            << error.what();
+    }
+    EXPECT_EQ(lz::float32_matmul_precision(), Medium);
+    // Where no tensor core multiplies it changes nothing.
+    const Tensor x = lz::full({3, 3}, 1.0F + 0x1p-20F);
+    const Tensor medium = lz::matmul(x, lz::ones({3, 3})).eval();
+    lz::set_float32_matmul_precision(Highest);
+    if (std::getenv("LAZULI_TEST_CUDA") == nullptr) {
+        EXPECT_TRUE(lz::equal(lz::matmul(x, lz::ones({3, 3})), medium));
+    }
+}
+
 TEST(Semantics, S50_memory_is_counted) {
     lz::sync();
     const lz::Device here = lz::get_default_device();

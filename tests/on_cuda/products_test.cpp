@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <tuple>
 #include <vector>
 
 namespace {
@@ -46,6 +47,27 @@ int64_t launches(const Program &program, DType dtype, std::vector<int64_t> x_sha
     const int64_t count = compile_stats().kernel_launches;
     EXPECT_TRUE(equal(there.cpu(), here)) << there << here;
     return count;
+}
+
+/// 1 + 2^-12 is 1 in TF32 and in bf16, 1 + 2^-9 only in bf16.
+TEST_F(OnCudaProducts, OfF32RoundTheirOperandsAsTheProgramAllows) {
+    const auto sum_of = [](double value, DType dtype = f32) {
+        const Tensor x = full({4, 4}, value, {.dtype = dtype, .device = "cuda:0"});
+        return matmul(x, ones_like(x)).cpu().to(f64)[0][0].item<double>();
+    };
+    using enum MatmulPrecision;
+    const double fine = 1 + 0x1p-12, coarse = 1 + 0x1p-9;
+    for (const auto &[precision, of_fine, of_coarse] :
+         {std::tuple{Highest, 4 * fine, 4 * coarse}, {High, 4.0, 4 * coarse}, {Medium, 4.0, 4.0}}) {
+        set_float32_matmul_precision(precision);
+        EXPECT_EQ(sum_of(fine), of_fine);
+        EXPECT_EQ(sum_of(coarse), of_coarse);
+        EXPECT_EQ(sum_of(fine, f64), 4 * fine) << "another dtype's";
+        set_reproducible(true);
+        EXPECT_EQ(sum_of(fine), 4 * fine) << "no library multiplies";
+        set_reproducible(false);
+    }
+    set_float32_matmul_precision(Highest);
 }
 
 TEST_F(OnCudaProducts, TheLibraryAddsABiasAndTakesTheLargerOfItAndZero) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace lz {
 
@@ -60,5 +61,21 @@ LZ_API bool is_reproducible();
 /// is not said to differ (S29). On CUDA devices no library multiplies then, and a product of a matrix and a
 /// vector is slower everywhere. LAZULI_FAST_MATH=1 still contracts what stands beside products.
 LZ_API void set_reproducible(bool reproducible);
+
+/// What products of f32 (`matmul`, `einsum`, `linear`) may round their operands to on CUDA devices, where
+/// tensor cores are several times as fast with less; sums stay in f32, and so does the CPU, and products of
+/// other dtypes.
+enum class MatmulPrecision : uint8_t {
+    Highest, ///< f32: nothing is rounded
+    High,    ///< TF32, which has 10 bits of the fraction
+    Medium,  ///< bf16, which has 7
+};
+/// LAZULI_FLOAT32_MATMUL_PRECISION=highest|high|medium, or what was set last.
+LZ_API MatmulPrecision float32_matmul_precision();
+/// For the process, and for what is compiled from now on. `set_reproducible(true)` goes before it: such
+/// products are exact.
+LZ_API void set_float32_matmul_precision(MatmulPrecision precision);
+/// The same by PyTorch's names "highest", "high" and "medium"; throws StateError for another one.
+LZ_API void set_float32_matmul_precision(std::string_view name, Location loc = Location::current());
 
 } // namespace lz

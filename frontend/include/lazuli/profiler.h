@@ -4,6 +4,7 @@
 #include "lazuli/export.h"
 #include "lazuli/location.h"
 
+#include <memory>
 #include <string>
 
 namespace lz {
@@ -31,6 +32,28 @@ public:
 private:
     bool running_ = true;
     std::string trace_, picture_;
+};
+
+/// A named part of the program, from its construction to its end, on the row of the thread that runs it:
+///
+///     for (int epoch = 0; epoch < 10; ++epoch) {
+///         const lz::ProfileRange range("epoch " + std::to_string(epoch));
+///         ...
+///     }
+///
+/// In a Profiler's timeline, and for tools that listen to NVTX (Nsight Systems: `nsys profile ./program`),
+/// which hear of compilations, programs and the kernels that are launched, too. Ranges of a thread nest.
+/// Work is recorded and launched within a range; it may run later. Costs next to nothing when nobody looks.
+class LZ_API ProfileRange {
+public:
+    explicit ProfileRange(const std::string &name);
+    ~ProfileRange();
+    ProfileRange(const ProfileRange &) = delete;
+    ProfileRange &operator=(const ProfileRange &) = delete;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_; ///< null when nobody looks
 };
 
 } // namespace lz

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -26,7 +27,9 @@ struct CublasLt {
     FUNCTION(cublasLtCreate)                                                                                 \
     FUNCTION(cublasLtDestroy)                                                                                \
     FUNCTION(cublasLtGetStatusString)                                                                        \
+    FUNCTION(cublasLtGetVersion)                                                                             \
     FUNCTION(cublasLtMatmul)                                                                                 \
+    FUNCTION(cublasLtMatmulAlgoCheck)                                                                        \
     FUNCTION(cublasLtMatmulAlgoGetHeuristic)                                                                 \
     FUNCTION(cublasLtMatmulDescCreate)                                                                       \
     FUNCTION(cublasLtMatmulDescDestroy)                                                                      \
@@ -98,6 +101,7 @@ struct Problem {
     uint32_t lhs_alignment = 0, rhs_alignment = 0, out_alignment = 0;
     uint64_t workspace = 0;
     int64_t epilogue = 0;
+    ir::MatmulPrecision precision{}; ///< of f32
 
     auto operator<=>(const Problem &) const = default;
 };
@@ -112,6 +116,19 @@ cudaDataType type_of(ir::DType dtype) {
         return CUDA_R_64F;
     default:
         return CUDA_R_32F;
+    }
+}
+
+cublasComputeType_t compute_type_of(const Problem &p) {
+    if (p.dtype == ir::DType::F64)
+        return CUBLAS_COMPUTE_64F;
+    switch (p.precision) {
+    case ir::MatmulPrecision::High:
+        return CUBLAS_COMPUTE_32F_FAST_TF32;
+    case ir::MatmulPrecision::Medium:
+        return CUBLAS_COMPUTE_32F_FAST_16BF;
+    default:
+        return CUBLAS_COMPUTE_32F;
     }
 }
 
@@ -153,7 +170,8 @@ struct Multiplier::Impl {
         cublasLtMatmulAlgo_t algorithm{};
     };
 
-    explicit Impl(const CudaDevice &of) : device(of) {
+    Impl(const CudaDevice &of, std::string model_, Notes *kept)
+        : device(of), notes(kept), model(std::move(model_)) {
         functions = OpenOnce::get().open();
         LZ_CHECK(functions, "a product by a library that is not there");
         check(functions->cublasLtCreate(&handle), "making cuBLASLt ready");
@@ -203,10 +221,8 @@ struct Multiplier::Impl {
     }
 
     void make(Plan &plan, const Problem &p, const void *bias) const {
-        const bool f64 = p.dtype == ir::DType::F64;
-        check(functions->cublasLtMatmulDescCreate(&plan.operation,
-                                                  f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                                                  f64 ? CUDA_R_64F : CUDA_R_32F),
+        check(functions->cublasLtMatmulDescCreate(&plan.operation, compute_type_of(p),
+                                                  p.dtype == ir::DType::F64 ? CUDA_R_64F : CUDA_R_32F),
               "describing a product");
         const auto transpose = [&](cublasLtMatmulDescAttributes_t which) { set(plan, which, CUBLAS_OP_T); };
         if (p.epilogue != 0)
@@ -226,7 +242,32 @@ struct Multiplier::Impl {
             transpose(CUBLASLT_MATMUL_DESC_TRANSB);
         }
         plan.d = layout(p, p.n, p.m, p.n, p.m * p.n);
-        choose(plan, p);
+        if (!recall(plan, p)) {
+            choose(plan, p);
+            if (notes)
+                notes->keep(note_of(p), std::as_bytes(std::span(&plan.algorithm, 1)));
+        }
+    }
+
+    /// All that the choice depends on.
+    std::string note_of(const Problem &p) const {
+        return fmt::format("cublasLt {} on {}\n{} {}x{}x{} {} {} {} {} {} {} {} {} {} {} {} {} {}",
+                           functions->cublasLtGetVersion(), model, ir::name(p.dtype), p.m, p.n, p.k, p.lhs_m,
+                           p.lhs_k, p.rhs_k, p.rhs_n, p.batches, p.lhs_batch, p.rhs_batch, p.lhs_alignment,
+                           p.rhs_alignment, p.out_alignment, p.workspace, p.epilogue,
+                           static_cast<int>(p.precision));
+    }
+
+    /// What was chosen before, if the library still takes it.
+    bool recall(Plan &plan, const Problem &p) const {
+        const auto kept = notes ? notes->find(note_of(p)) : std::nullopt;
+        if (!kept || kept->size() != sizeof(plan.algorithm))
+            return false;
+        std::memcpy(&plan.algorithm, kept->data(), sizeof(plan.algorithm));
+        cublasLtMatmulHeuristicResult_t needs{};
+        return functions->cublasLtMatmulAlgoCheck(handle, plan.operation, plan.a, plan.b, plan.d, plan.d,
+                                                  &plan.algorithm, &needs) == CUBLAS_STATUS_SUCCESS &&
+               needs.workspaceSize <= p.workspace;
     }
 
     void choose(Plan &plan, const Problem &p) const {
@@ -275,13 +316,16 @@ struct Multiplier::Impl {
     }
 
     const CudaDevice &device;
+    Notes *const notes;
+    const std::string model;
     const CublasLt *functions = nullptr;
     cublasLtHandle_t handle = nullptr;
     std::mutex mutex;
     std::map<Problem, Plan> plans;
 };
 
-Multiplier::Multiplier(const CudaDevice &device) : impl_(std::make_unique<Impl>(device)) {}
+Multiplier::Multiplier(const CudaDevice &device, std::string model, Notes *notes)
+    : impl_(std::make_unique<Impl>(device, std::move(model), notes)) {}
 Multiplier::~Multiplier() = default;
 
 void Multiplier::run(const LibraryArgs &args) {
@@ -316,6 +360,8 @@ void Multiplier::run(const LibraryArgs &args) {
     workspace += past ? kWorkspaceAlignment - past : 0;
     p.workspace = args.scratch.size() - kWorkspaceAlignment;
     p.epilogue = ints[11 + 3 * axes];
+    if (p.dtype == ir::DType::F32)
+        p.precision = static_cast<ir::MatmulPrecision>(ints[12 + 3 * axes]);
     const void *const bias = (p.epilogue & kProductBias) != 0 ? args.buffers[3] : nullptr;
 
     for (int64_t turn = 0; turn < turns; ++turn) {

@@ -2,6 +2,7 @@
 /// Products by cuBLASLt.
 
 #include "runtime/api/library.h"
+#include "runtime/api/notes.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/driver/libraries.h"
 
@@ -27,14 +28,17 @@ inline constexpr int64_t kProductRelu = 1, kProductBias = 2, kProductGelu = 4;
 ///
 ///     lhs, rhs, out[, bias] | dtype, m, n, k, lhs's strides along m and k, rhs's along k and n, offsets of
 ///                             lhs and rhs, number of batch axes, and of each its extent and the strides of
-///                             lhs and rhs; what is done before it is stored (kProductRelu ...)
+///                             lhs and rhs; what is done before it is stored (kProductRelu ...), and what
+///                             f32 operands may be rounded to (ir::MatmulPrecision)
 ///
 /// in elements. Of each operand's two strides one is 1 (or its extent is). `out` is dense: batches, m, n;
-/// `bias` has n elements, which every row gets. The sum is made in f32 (f64 for f64), without TF32 and
-/// without atomics, and rounded once: equal calls have equal bits.
+/// `bias` has n elements, which every row gets. The sum is made in f32 (f64 for f64), without
+/// atomics, and rounded once: equal calls have equal bits.
 class Multiplier {
 public:
-    explicit Multiplier(const CudaDevice &device);
+    /// Which algorithm is best for a problem on such a `model` of device is kept in `notes`, unless that is
+    /// null; it outlives this.
+    Multiplier(const CudaDevice &device, std::string model, Notes *notes);
     ~Multiplier();
     Multiplier(const Multiplier &) = delete;
     Multiplier &operator=(const Multiplier &) = delete;

@@ -1,12 +1,14 @@
 #include "runtime/executor/program/run.h"
 
 #include "runtime/executor/user_event.h"
+#include "runtime/profiler/nvtx.h"
 #include "runtime/profiler/profiler.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <new>
+#include <optional>
 
 namespace lz::runtime {
 
@@ -31,10 +33,13 @@ T *pointed_at(int64_t word) {
 
 LoadedProgram::Run::Run(const LoadedProgram &loaded, State &state, const Bindings &bindings, bool on_streams)
     : loaded_(loaded), program_(loaded.program_), layout_(*loaded.layout_), state_(state),
-      bindings_(bindings), on_streams_(on_streams), profiling_(profiling()),
+      bindings_(bindings), on_streams_(on_streams), profiling_(profiling()), listened_(nvtx_listens()),
       may_replay_(on_streams && !layout_.replay.empty() && !profiling_) {}
 
 RunReport LoadedProgram::Run::all() {
+    std::optional<NvtxRange> range;
+    if (listened_) [[unlikely]]
+        range.emplace(program_.name);
     if (on_streams_)
         start();
     struct Ending {
@@ -62,8 +67,8 @@ RunReport LoadedProgram::Run::issue() {
             for (; next < actions.size() && !blame_; ++next) {
                 if (on_streams_)
                     wait_for_others(actions[next]);
-                if (profiling_) [[unlikely]]
-                    perform_profiled(actions[next]);
+                if (profiling_ || listened_) [[unlikely]]
+                    perform_shown(actions[next]);
                 else
                     perform(actions[next]);
                 check(actions[next]);
@@ -305,6 +310,18 @@ void LoadedProgram::Run::wait_in_order(const Layout::Action &action) {
     if (moment.backend) // an event that was never recorded has happened, as in CUDA
         action.backend->wait(stream_of(action), *moment.backend, moment.point.stream.stream,
                              moment.point.tick);
+}
+
+void LoadedProgram::Run::perform_shown(const Layout::Action &action) {
+    std::optional<NvtxRange> range;
+    if (listened_ && is_work(action.kind)) {
+        const ir::Step &step = program_.steps[action.step];
+        range.emplace(step.label.empty() ? step.symbol : step.label);
+    }
+    if (profiling_)
+        perform_profiled(action);
+    else
+        perform(action);
 }
 
 /// The event's times are those of the work, wherever and whenever it runs.

@@ -32,6 +32,7 @@ private:
 
     void replay(size_t &done);
     void perform(const Layout::Action &action, OnDone done = {});
+    void perform_shown(const Layout::Action &action);
     void perform_profiled(const Layout::Action &action);
     Backend::Call call_of(const Layout::Action &action);
     Backend::Copy copy_of(const Layout::Action &action) const;
@@ -54,7 +55,7 @@ private:
     State &state_;
     const Bindings &bindings_;
     const bool on_streams_;
-    const bool profiling_;
+    const bool profiling_, listened_; ///< by a profile; by a tool's NVTX
     bool may_replay_;
     bool waited_ = false;                       ///< for all that others do: nothing waits again
     uint64_t first_arrow_ = 0;                  ///< number of event 0's arrow

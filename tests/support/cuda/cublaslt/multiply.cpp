@@ -70,6 +70,18 @@ void store(unsigned char *at, int32_t type, double value) {
     }
 }
 
+/// To the nearest float of so many bits of the fraction, as a tensor core takes it.
+double rounded_operand(double value, int32_t compute) {
+    const int dropped = compute == CUBLAS_COMPUTE_32F_FAST_TF32   ? 13
+                        : compute == CUBLAS_COMPUTE_32F_FAST_16BF ? 16
+                                                                  : 0;
+    if (dropped == 0 || !std::isfinite(value))
+        return value;
+    const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+    const uint32_t half = (uint32_t{1} << (dropped - 1)) - 1 + (bits >> dropped & 1);
+    return std::bit_cast<float>((bits + half) >> dropped << dropped);
+}
+
 /// Bytes of an element's place in its batch.
 size_t place(const Layout &l, uint64_t row, uint64_t col) {
     const uint64_t outer = l.order == CUBLASLT_ORDER_COL ? col : row;
@@ -79,13 +91,13 @@ size_t place(const Layout &l, uint64_t row, uint64_t col) {
 
 /// A batch of op(matrix), rows one after the other.
 template <class T>
-std::vector<T> gather(const Layout &l, const unsigned char *from, bool transposed) {
+std::vector<T> gather(const Layout &l, const unsigned char *from, bool transposed, int32_t compute) {
     const uint64_t rows = transposed ? l.cols : l.rows, cols = transposed ? l.rows : l.cols;
     std::vector<T> values(rows * cols);
     for (uint64_t r = 0; r < rows; ++r)
         for (uint64_t c = 0; c < cols; ++c)
-            values[r * cols + c] =
-                static_cast<T>(load(from + (transposed ? place(l, c, r) : place(l, r, c)), l.type));
+            values[r * cols + c] = static_cast<T>(rounded_operand(
+                load(from + (transposed ? place(l, c, r) : place(l, r, c)), l.type), compute));
     return values;
 }
 
@@ -100,8 +112,8 @@ double activate(double x, uint32_t epilogue) {
 /// One batch, summed in T.
 template <class T>
 void multiply_batch(const Problem &p, const Pointers &at) {
-    const auto a = gather<T>(p.a, at.a, p.op.trans_a != CUBLAS_OP_N);
-    const auto b = gather<T>(p.b, at.b, p.op.trans_b != CUBLAS_OP_N);
+    const auto a = gather<T>(p.a, at.a, p.op.trans_a != CUBLAS_OP_N, p.op.compute);
+    const auto b = gather<T>(p.b, at.b, p.op.trans_b != CUBLAS_OP_N, p.op.compute);
     std::vector<T> sums(p.n);
     for (uint64_t i = 0; i < p.m; ++i) {
         std::ranges::fill(sums, T{});
