@@ -216,6 +216,16 @@ Tensor rms_norm(const Tensor &x, const Sizes &shape, const Tensor &weight, std::
 
 namespace {
 
+void check_reduction(Reduction reduction, const char *function, Location loc) {
+    if (reduction != Reduction::None && reduction != Reduction::Mean && reduction != Reduction::Sum)
+        throw StateError(std::string(function) + ": the reduction " +
+                             (reduction == Reduction::BatchMean
+                                  ? "BatchMean is known to kl_div alone"
+                                  : std::to_string(static_cast<int>(reduction)) + " is unknown") +
+                             "; it is None, Mean or Sum",
+                         loc);
+}
+
 /// A loss of one value a sample as the reduction wants it; `count` divides the mean.
 Tensor reduced(const Tensor &losses, Reduction reduction, const Tensor &count, Location loc) {
     if (reduction == Reduction::None)
@@ -294,7 +304,35 @@ std::array<int64_t, 4> numbers_of(const Samples &samples, const CrossEntropyOpti
             ir::scalar_word(options.label_smoothing)};
 }
 
-void check_smoothing(const CrossEntropyOptions &options, const char *function, Location loc) {
+/// The weights of classes, beside the scores and in their dtype.
+Tensor class_weight(const Samples &samples, const Tensor &weight, const char *function, Location loc) {
+    const ir::TensorType given = detail::checked_type(weight, function, loc);
+    const ir::TensorType &scores = detail::type(samples.scores);
+    const Shape wanted{scores.shape[samples.axis]};
+    if (!(given.shape == wanted))
+        throw ShapeError(std::string(function) + ": the weight has shape " + ir::to_string(given.shape) +
+                             "; for scores " + ir::to_string(scores.shape) + " it must be " +
+                             ir::to_string(wanted),
+                         loc);
+    if (!ir::is_float(given.dtype))
+        throw DTypeError(std::string(function) + ": the weight must be of floats, not " + detail::text(given),
+                         loc);
+    return detail::cast(detail::together(loc, samples.scores, weight)[1], scores.dtype, loc);
+}
+
+/// Losses of samples, 0 where the class does not count, times the weights of their classes.
+Tensor weighted_loss(const Tensor &losses, const Samples &samples, const Tensor &weight,
+                     const CrossEntropyOptions &options, const char *function, Location loc) {
+    const Classes classes = classes_of(samples.target, options.ignore_index, function, loc);
+    const Tensor none = detail::literal(weight, 0, loc);
+    const Tensor each = detail::select(classes.counts, take(weight, classes.index, loc), none, loc);
+    const Tensor count =
+        options.reduction == Reduction::Mean ? sum(each, {}, false, std::nullopt, loc) : Tensor();
+    return reduced(detail::binary(Op::Mul, losses, each, loc), options.reduction, count, loc);
+}
+
+void check_options(const CrossEntropyOptions &options, const char *function, Location loc) {
+    check_reduction(options.reduction, function, loc);
     if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
         throw StateError(std::string(function) + ": the label smoothing is " +
                              std::to_string(options.label_smoothing) + "; it must be from 0 to 1",
@@ -306,8 +344,14 @@ void check_smoothing(const CrossEntropyOptions &options, const char *function, L
 Tensor nll_loss(const Tensor &log_probabilities, const Tensor &target, const CrossEntropyOptions &options,
                 Location loc) {
     loc = detail::in<"nll_loss">(loc);
-    check_smoothing(options, "nll_loss", loc);
+    check_options(options, "nll_loss", loc);
     const Samples s = samples_of(log_probabilities, target, true, "nll_loss", loc);
+    if (options.weight.defined()) {
+        const Tensor weight = class_weight(s, options.weight, "nll_loss", loc);
+        const Tensor losses = nll_loss(
+            s.scores, s.target, {.reduction = Reduction::None, .ignore_index = options.ignore_index}, loc);
+        return detail::cast(weighted_loss(losses, s, weight, options, "nll_loss", loc), s.dtype, loc);
+    }
     const Tensor loss =
         detail::composite(detail::kNllLossRule, {&s.scores, &s.target}, numbers_of(s, options), loc, [&] {
             const Classes classes = classes_of(s.target, options.ignore_index, "nll_loss", loc);
@@ -317,10 +361,58 @@ Tensor nll_loss(const Tensor &log_probabilities, const Tensor &target, const Cro
     return detail::cast(loss, s.dtype, loc);
 }
 
+namespace {
+
+/// With weights of classes. The smoothed part is weighed by each class, and divided as the rest is.
+Tensor weighted_cross_entropy(const Samples &s, bool probabilities, const CrossEntropyOptions &options,
+                              Location loc) {
+    const Tensor weight = class_weight(s, options.weight, "cross_entropy", loc);
+    const Shape &shape = detail::type(s.scores).shape;
+    Shape along;
+    for (int a = 0; a < shape.rank(); ++a)
+        along.push_back(a == s.axis ? shape[a] : 1);
+    const Tensor each = detail::reshape_to(weight, along, loc);
+    const Tensor logs = log_softmax(s.scores, s.axis, std::nullopt, loc);
+    const Tensor weighted = detail::unary(Op::Neg, detail::binary(Op::Mul, logs, each, loc), loc);
+    const auto classes = static_cast<double>(shape[s.axis]);
+    const double smooth = options.label_smoothing;
+    const int64_t axis[] = {s.axis};
+    if (probabilities) {
+        Tensor p = detail::cast(s.target, detail::type(s.scores).dtype, loc);
+        if (smooth > 0)
+            p = detail::binary(Op::Add, detail::binary(Op::Mul, p, detail::constant(p, 1 - smooth, loc), loc),
+                               detail::constant(p, smooth / classes, loc), loc);
+        const Tensor losses =
+            detail::reduce(Op::ReduceSum, detail::binary(Op::Mul, weighted, p, loc), axis, false, loc);
+        const auto samples = static_cast<double>(detail::type(losses).numel());
+        return reduced(losses, options.reduction, detail::constant(losses, samples, loc), loc);
+    }
+    const Tensor own =
+        nll_loss(logs, s.target, {.reduction = Reduction::None, .ignore_index = options.ignore_index}, loc);
+    const Tensor loss = weighted_loss(own, s, weight, options, "cross_entropy", loc);
+    if (smooth == 0)
+        return loss;
+    const Classes counted = classes_of(s.target, options.ignore_index, "cross_entropy", loc);
+    const Tensor all = detail::reduce(Op::ReduceSum, weighted, axis, false, loc);
+    const Tensor spread = detail::select(counted.counts, all, detail::literal(all, 0, loc), loc);
+    Tensor count;
+    if (options.reduction == Reduction::Mean) {
+        const Tensor of_sample = detail::select(counted.counts, take(weight, counted.index, loc),
+                                                detail::literal(weight, 0, loc), loc);
+        count = sum(of_sample, {}, false, std::nullopt, loc);
+    }
+    const Tensor uniform = reduced(spread, options.reduction, count, loc);
+    return detail::binary(
+        Op::Add, detail::binary(Op::Mul, loss, detail::constant(loss, 1 - smooth, loc), loc),
+        detail::binary(Op::Mul, uniform, detail::constant(loss, smooth / classes, loc), loc), loc);
+}
+
+} // namespace
+
 Tensor cross_entropy(const Tensor &logits, const Tensor &target, const CrossEntropyOptions &options,
                      Location loc) {
     loc = detail::in<"cross_entropy">(loc);
-    check_smoothing(options, "cross_entropy", loc);
+    check_options(options, "cross_entropy", loc);
     const ir::TensorType &given = detail::checked_type(target, "cross_entropy", loc);
     const bool probabilities = ir::is_float(given.dtype);
     const Shape &scores = detail::checked_type(logits, "cross_entropy", loc).shape;
@@ -330,6 +422,8 @@ Tensor cross_entropy(const Tensor &logits, const Tensor &target, const CrossEntr
                              ir::to_string(scores) + " of the scores",
                          loc);
     const Samples s = samples_of(logits, target, !probabilities, "cross_entropy", loc);
+    if (options.weight.defined())
+        return detail::cast(weighted_cross_entropy(s, probabilities, options, loc), s.dtype, loc);
     const detail::CompositeRule &rule =
         probabilities ? detail::kSoftCrossEntropyRule : detail::kCrossEntropyRule;
     const Tensor loss = detail::composite(rule, {&s.scores, &s.target}, numbers_of(s, options), loc, [&] {
@@ -370,6 +464,7 @@ Tensor cross_entropy(const Tensor &logits, const Tensor &target, const CrossEntr
 
 Tensor mse_loss(const Tensor &x, const Tensor &target, Reduction reduction, Location loc) {
     loc = detail::in<"mse_loss">(loc);
+    check_reduction(reduction, "mse_loss", loc);
     const Operand a(x, loc), b(target, loc);
     const ir::DType dtype = detail::result_type({&a, &b}, "mse_loss", loc);
     if (!ir::is_float(dtype))

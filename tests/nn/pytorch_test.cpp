@@ -1,8 +1,8 @@
 // Modules beside those of PyTorch, which a script stored (inputs/make_pytorch_modules.py): their printed
 // form, the names, order and shapes of their state dicts, results, gradients, and buffers afterwards.
+#include "stored.h"
 #include "support.h"
 
-#include <cmath>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -196,21 +196,6 @@ const std::map<std::string, Maker> &makers() {
     return all;
 }
 
-std::vector<double> numbers_of(std::istringstream &line) {
-    std::vector<double> out;
-    for (std::string word; line >> word;)
-        out.push_back(std::stod(word)); // `>>` does not read nan
-    return out;
-}
-
-lz::Sizes sizes_of(const std::string &text) { // [2,3]
-    lz::Sizes out;
-    std::istringstream in(text.substr(1));
-    for (int64_t extent = 0; in >> extent; in.ignore(1))
-        out.push_back(extent);
-    return out;
-}
-
 struct Stored {
     std::string name, prints;
     lz::StateDict state;
@@ -219,12 +204,6 @@ struct Stored {
     std::vector<double> weights;
     std::vector<std::pair<std::string, std::vector<double>>> gradients, after;
 };
-
-Tensor tensor_of(std::istringstream &line) {
-    std::string sizes;
-    line >> sizes;
-    return lz::tensor<double>(numbers_of(line), sizes_of(sizes), {.device = lz::Device::cpu()});
-}
 
 std::vector<Stored> stored() {
     std::ifstream file(LAZULI_TEST_DATA "/inputs/pytorch_modules.txt");
@@ -260,14 +239,6 @@ std::vector<Stored> stored() {
         }
     }
     return out;
-}
-
-void expect_near(const Tensor &found, const std::vector<double> &expected, double tolerance = 1e-11) {
-    const std::vector<double> values = found.to(lz::f64).to_vector<double>();
-    ASSERT_EQ(values.size(), expected.size());
-    for (size_t i = 0; i < values.size(); ++i)
-        EXPECT_NEAR(values[i], expected[i], tolerance * std::max(1.0, std::fabs(expected[i])))
-            << "element " << i;
 }
 
 TEST(Modules, AreThoseOfPyTorch) {

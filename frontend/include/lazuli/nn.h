@@ -10,6 +10,7 @@
 #include "lazuli/nn/functional.h"
 #include "lazuli/nn/functional_call.h"
 #include "lazuli/nn/linear.h"
+#include "lazuli/nn/loss.h"
 #include "lazuli/nn/module.h"
 #include "lazuli/nn/module_holder.h"
 #include "lazuli/nn/normalization.h"

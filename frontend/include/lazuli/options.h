@@ -44,7 +44,8 @@ struct CopyOptions {
     bool non_blocking = false;
 };
 
-/// How a loss becomes one number.
-enum class Reduction : uint8_t { None, Mean, Sum };
+/// How a loss becomes one number, or stays one of each element: BatchMean, the sum divided by the extent of
+/// axis 0, is known to kl_div alone.
+enum class Reduction : uint8_t { None, Mean, Sum, BatchMean };
 
 } // namespace lz

@@ -3,6 +3,7 @@
 /// of lz:: that PyTorch has in this place, too, can be called by either name. Half types are computed in f32.
 
 #include "lazuli/ops.h"
+#include "lazuli/options.h"
 #include "lazuli/tensor.h"
 
 namespace lz {
@@ -67,6 +68,76 @@ LZ_API Tensor rrelu(const Tensor &x, double lower = 1.0 / 8, double upper = 1.0 
 LZ_API Tensor glu(const Tensor &x, int64_t dim = -1, Location loc = Location::current());
 /// softmax(-x).
 LZ_API Tensor softmin(const Tensor &x, int64_t dim, Location loc = Location::current());
+
+/// The cosine of the angle between vectors along `dim`, none of whose squared lengths counts less than eps^2;
+/// the inputs broadcast.
+LZ_API Tensor cosine_similarity(const Tensor &a, const Tensor &b, int64_t dim = 1, double eps = 1e-8,
+                                Location loc = Location::current());
+/// The p-norm of a - b + eps along the last axis.
+LZ_API Tensor pairwise_distance(const Tensor &a, const Tensor &b, double p = 2, double eps = 1e-6,
+                                bool keepdim = false, Location loc = Location::current());
+
+// Losses: each element's where the reduction is None, else their mean or sum. Inputs broadcast unless it is
+// said otherwise. They throw ShapeError and DTypeError for inputs that do not fit, DeviceError at the next
+// sync for those of several devices (S06), and StateError for an unknown reduction. Half types are computed
+// in f32. In every one |d| stands for |x - target|.
+
+/// |d|.
+LZ_API Tensor l1_loss(const Tensor &x, const Tensor &target, Reduction reduction = Reduction::Mean,
+                      Location loc = Location::current());
+/// d^2 / (2 beta) where |d| < beta, else |d| - beta / 2. Throws StateError for a negative beta.
+LZ_API Tensor smooth_l1_loss(const Tensor &x, const Tensor &target, Reduction reduction = Reduction::Mean,
+                             double beta = 1, Location loc = Location::current());
+/// d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2). Throws StateError unless delta is above 0.
+LZ_API Tensor huber_loss(const Tensor &x, const Tensor &target, Reduction reduction = Reduction::Mean,
+                         double delta = 1, Location loc = Location::current());
+/// -(target log x + (1 - target) log(1 - x)) times `weight`, for probabilities x and `target` of one shape;
+/// no logarithm counts below -100. NaN for x out of [0, 1] (*different*: PyTorch waits for the values to
+/// throw). Better computed of logits, below. Gradients of gradients of x are not those at the bounds.
+LZ_API Tensor binary_cross_entropy(const Tensor &x, const Tensor &target, const Tensor &weight = {},
+                                   Reduction reduction = Reduction::Mean, Location loc = Location::current());
+/// The same of sigmoid(x), without overflow and without a bound; of positive targets `pos_weight` times as
+/// much.
+LZ_API Tensor binary_cross_entropy_with_logits(const Tensor &x, const Tensor &target,
+                                               const Tensor &weight = {},
+                                               Reduction reduction = Reduction::Mean,
+                                               const Tensor &pos_weight = {},
+                                               Location loc = Location::current());
+/// target (log target - x), where 0 log 0 is 0, for logarithms of probabilities x; with `log_target`
+/// exp(target) (target - x). BatchMean is the Kullback-Leibler divergence for samples along axis 0.
+LZ_API Tensor kl_div(const Tensor &x, const Tensor &target, Reduction reduction = Reduction::Mean,
+                     bool log_target = false, Location loc = Location::current());
+/// 1 - cosine where the target is 1, max(0, cosine - margin) where it is -1: of [n, m], [n, m] and [n], or of
+/// [m], [m] and [].
+LZ_API Tensor cosine_embedding_loss(const Tensor &x1, const Tensor &x2, const Tensor &target,
+                                    double margin = 0, Reduction reduction = Reduction::Mean,
+                                    Location loc = Location::current());
+/// max(0, margin + distance(anchor, positive) - distance(anchor, negative)), by pairwise_distance; with
+/// `swap` the distance of positive and negative counts where it is the smaller one. Of one rank. Throws
+/// StateError for a negative margin.
+LZ_API Tensor triplet_margin_loss(const Tensor &anchor, const Tensor &positive, const Tensor &negative,
+                                  double margin = 1, double p = 2, double eps = 1e-6, bool swap = false,
+                                  Reduction reduction = Reduction::Mean, Location loc = Location::current());
+/// max(0, margin - target (x1 - x2)), for targets of 1 and -1. Of one rank.
+LZ_API Tensor margin_ranking_loss(const Tensor &x1, const Tensor &x2, const Tensor &target, double margin = 0,
+                                  Reduction reduction = Reduction::Mean, Location loc = Location::current());
+/// x where the target is 1, max(0, margin - x) where it is -1.
+LZ_API Tensor hinge_embedding_loss(const Tensor &x, const Tensor &target, double margin = 1,
+                                   Reduction reduction = Reduction::Mean, Location loc = Location::current());
+/// log(1 + exp(-target x)), without overflow.
+LZ_API Tensor soft_margin_loss(const Tensor &x, const Tensor &target, Reduction reduction = Reduction::Mean,
+                               Location loc = Location::current());
+/// exp(x) - target x, or without `log_input` x - target log(x + eps); with `full` and Stirling's formula for
+/// log(target!) where the target is above 1.
+LZ_API Tensor poisson_nll_loss(const Tensor &x, const Tensor &target, bool log_input = true,
+                               bool full = false, double eps = 1e-8, Reduction reduction = Reduction::Mean,
+                               Location loc = Location::current());
+/// (log v + (x - target)^2 / v) / 2, where v is `variance` and at least eps; `full` adds log(2 pi) / 2. The
+/// variance has the shape of x, or that without its last axis, or with 1 in its place. Its gradient does not
+/// see the bound. Throws StateError unless eps is above 0.
+LZ_API Tensor gaussian_nll_loss(const Tensor &x, const Tensor &target, const Tensor &variance,
+                                bool full = false, double eps = 1e-6, Reduction reduction = Reduction::Mean,
+                                Location loc = Location::current());
 
 } // namespace functional
 } // namespace nn

@@ -35,6 +35,9 @@ LZ_FUNCTION(Tensor rms_norm, x, const Sizes &shape, const Tensor &weight = {},
 
 /// What cross_entropy and nll_loss may be told.
 struct CrossEntropyOptions {
+    /// [classes]: what a target of each class counts, in the sum and in what the mean is divided by (for
+    /// probabilities: in the sum alone).
+    Tensor weight = {};
     /// One number, or each loss.
     Reduction reduction = Reduction::Mean;
     int64_t ignore_index = -100; ///< targets with this class count for nothing
@@ -43,6 +46,7 @@ struct CrossEntropyOptions {
 };
 /// `logits` are [classes], [n, classes] or [n, classes, ...]; `target` holds classes (i32 or i64) without
 /// that axis, or probabilities in the shape of `logits`. A class out of range is found when it runs (S26).
+/// Throws ShapeError, DTypeError, and StateError for a reduction that is none of None, Mean and Sum.
 LZ_FUNCTION(Tensor cross_entropy, logits, const Tensor &target, const CrossEntropyOptions &options = {},
             Location loc = Location::current());
 /// `log_probabilities` as logits above.

@@ -1,0 +1,304 @@
+// Losses beside those of PyTorch, which a script stored (inputs/make_pytorch_losses.py): values and
+// gradients; and what is refused.
+#include "stored.h"
+#include "support.h"
+
+#include <fstream>
+#include <functional>
+#include <map>
+
+namespace {
+
+using namespace lz::test;
+using lz::Reduction;
+using lz::Tensor;
+namespace nn = lz::nn;
+namespace F = lz::nn::functional;
+using Inputs = std::vector<Tensor>;
+
+struct Made {
+    std::shared_ptr<nn::Module> module;
+    std::function<Tensor(const Inputs &)> call;
+};
+
+template <class Holder>
+Made made(const Holder &holder) {
+    return {holder.ptr(), [holder](const Inputs &i) {
+                if constexpr (requires { holder->forward(i[0], i[1], i[2]); })
+                    return holder(i[0], i[1], i[2]);
+                else
+                    return holder(i[0], i[1]);
+            }};
+}
+
+/// The losses of the script, by its names.
+std::map<std::string, Made> losses() {
+    const Tensor weight = lz::tensor({0.5, 2.0, 1.0, 0.25, 3.0}), of_images = lz::tensor({0.5, 2.0, 1.5});
+    const auto cross_entropy = [](nn::CrossEntropyLossOptions options) {
+        return made(nn::CrossEntropyLoss(options));
+    };
+    const nn::CrossEntropyLossOptions plain, weighted = nn::CrossEntropyLossOptions().weight(weight),
+                                             image = nn::CrossEntropyLossOptions().weight(of_images);
+    const auto none = [](auto options) { return options.reduction("none"); };
+    const auto sum = [](auto options) { return options.reduction("sum"); };
+    return {
+        {"l1", made(nn::L1Loss())},
+        {"l1_none", made(nn::L1Loss(Reduction::None))},
+        {"mse", made(nn::MSELoss())},
+        {"mse_sum", made(nn::MSELoss(Reduction::Sum))},
+        {"mse_none", made(nn::MSELoss(Reduction::None))},
+        {"smooth_l1", made(nn::SmoothL1Loss())},
+        {"smooth_l1_beta", made(nn::SmoothL1Loss(nn::SmoothL1LossOptions().beta(0.5).reduction("none")))},
+        {"smooth_l1_of_beta_0", made(nn::SmoothL1Loss(sum(nn::SmoothL1LossOptions().beta(0))))},
+        {"huber", made(nn::HuberLoss())},
+        {"huber_delta", made(nn::HuberLoss(none(nn::HuberLossOptions().delta(0.5))))},
+        {"cross_entropy", cross_entropy(plain)},
+        {"cross_entropy_weight", cross_entropy(weighted)},
+        {"cross_entropy_weight_sum", cross_entropy(sum(weighted))},
+        {"cross_entropy_weight_none",
+         cross_entropy(none(nn::CrossEntropyLossOptions().weight(weight).ignore_index(2)))},
+        {"cross_entropy_weight_smooth",
+         cross_entropy(nn::CrossEntropyLossOptions().weight(weight).label_smoothing(0.2))},
+        {"cross_entropy_weight_smooth_none",
+         cross_entropy(none(nn::CrossEntropyLossOptions().weight(weight).label_smoothing(0.2)))},
+        {"cross_entropy_smooth", cross_entropy(nn::CrossEntropyLossOptions().label_smoothing(0.3))},
+        {"cross_entropy_probabilities", cross_entropy(weighted)},
+        {"cross_entropy_probabilities_smooth",
+         cross_entropy(sum(nn::CrossEntropyLossOptions().weight(weight).label_smoothing(0.2)))},
+        {"cross_entropy_probabilities_none", cross_entropy(none(plain))},
+        {"cross_entropy_images",
+         cross_entropy(nn::CrossEntropyLossOptions().weight(of_images).label_smoothing(0.1))},
+        {"cross_entropy_images_none", cross_entropy(none(image))},
+        {"cross_entropy_one_sample", cross_entropy(weighted)},
+        {"nll", made(nn::NLLLoss())},
+        {"nll_weight", made(nn::NLLLoss(nn::NLLLossOptions().weight(weight)))},
+        {"nll_weight_sum", made(nn::NLLLoss(sum(nn::NLLLossOptions().weight(weight).ignore_index(0))))},
+        {"nll_images", made(nn::NLLLoss(none(nn::NLLLossOptions().weight(of_images))))},
+        {"bce", made(nn::BCELoss())},
+        {"bce_bounds", made(nn::BCELoss(none(nn::BCELossOptions())))},
+        {"bce_weight", made(nn::BCELoss(sum(nn::BCELossOptions().weight(lz::tensor({0.5, 1.0, 2.0, 0.0})))))},
+        {"bce_logits", made(nn::BCEWithLogitsLoss())},
+        {"bce_logits_wide", made(nn::BCEWithLogitsLoss(none(nn::BCEWithLogitsLossOptions())))},
+        {"bce_logits_weights",
+         made(nn::BCEWithLogitsLoss(none(nn::BCEWithLogitsLossOptions()
+                                             .weight(lz::tensor({{0.5}, {2.0}}))
+                                             .pos_weight(lz::tensor({1.0, 3.0, 0.5, 2.0})))))},
+        {"kl_div", made(nn::KLDivLoss())},
+        {"kl_div_batchmean", made(nn::KLDivLoss(nn::KLDivLossOptions().reduction("batchmean")))},
+        {"kl_div_of_zeros", made(nn::KLDivLoss(sum(nn::KLDivLossOptions())))},
+        {"kl_div_log", made(nn::KLDivLoss(none(nn::KLDivLossOptions().log_target(true))))},
+        {"cosine", made(nn::CosineEmbeddingLoss(nn::CosineEmbeddingLossOptions().margin(0.1)))},
+        {"cosine_none", made(nn::CosineEmbeddingLoss(none(nn::CosineEmbeddingLossOptions())))},
+        {"cosine_of_one", made(nn::CosineEmbeddingLoss())},
+        {"triplet", made(nn::TripletMarginLoss())},
+        {"triplet_swap",
+         made(nn::TripletMarginLoss(sum(nn::TripletMarginLossOptions().margin(2).p(1).swap(true))))},
+        {"triplet_3", made(nn::TripletMarginLoss(none(nn::TripletMarginLossOptions().p(3).eps(1e-3))))},
+        {"margin_ranking", made(nn::MarginRankingLoss(nn::MarginRankingLossOptions().margin(0.5)))},
+        {"margin_ranking_none", made(nn::MarginRankingLoss(none(nn::MarginRankingLossOptions())))},
+        {"hinge", made(nn::HingeEmbeddingLoss())},
+        {"hinge_none", made(nn::HingeEmbeddingLoss(none(nn::HingeEmbeddingLossOptions().margin(0.5))))},
+        {"soft_margin", made(nn::SoftMarginLoss())},
+        {"soft_margin_wide", made(nn::SoftMarginLoss(Reduction::None))},
+        {"poisson", made(nn::PoissonNLLLoss())},
+        {"poisson_full", made(nn::PoissonNLLLoss(none(nn::PoissonNLLLossOptions().full(true))))},
+        {"poisson_rates",
+         made(nn::PoissonNLLLoss(sum(nn::PoissonNLLLossOptions().log_input(false).eps(1e-4))))},
+        {"gaussian", made(nn::GaussianNLLLoss())},
+        {"gaussian_one", made(nn::GaussianNLLLoss(nn::GaussianNLLLossOptions().full(true)))},
+        {"gaussian_row", made(nn::GaussianNLLLoss(none(nn::GaussianNLLLossOptions().eps(0.5))))},
+    };
+}
+
+struct StoredLoss {
+    std::string name, prints;
+    Inputs inputs;
+    Tensor output;
+    std::vector<double> weights;
+    std::vector<std::pair<size_t, std::vector<double>>> gradients;
+};
+
+std::vector<StoredLoss> stored() {
+    std::ifstream file(LAZULI_TEST_DATA "/inputs/pytorch_losses.txt");
+    std::vector<StoredLoss> out;
+    for (std::string text; std::getline(file, text);) {
+        std::istringstream line(text);
+        std::string kind, word;
+        line >> kind;
+        if (kind == "loss") {
+            line >> word;
+            out.emplace_back().name = word;
+        } else if (kind == "prints") {
+            line >> out.back().prints;
+        } else if (kind == "input") {
+            out.back().inputs.push_back(tensor_of(line).to(lz::get_default_device()).requires_grad_());
+        } else if (kind == "constant") {
+            out.back().inputs.push_back(tensor_of(line).to(lz::get_default_device()));
+        } else if (kind == "integers") {
+            out.back().inputs.push_back(tensor_of(line).to(lz::get_default_device(), lz::i64));
+        } else if (kind == "output") {
+            out.back().output = tensor_of(line);
+        } else if (kind == "weights") {
+            out.back().weights = numbers_of(line);
+        } else {
+            size_t of = 0;
+            line >> of;
+            out.back().gradients.emplace_back(of, numbers_of(line));
+        }
+    }
+    return out;
+}
+
+TEST(Losses, AreThoseOfPyTorch) {
+    const lz::DefaultDTypeGuard doubles(lz::f64);
+    const std::map<std::string, Made> all = losses();
+    const std::vector<StoredLoss> references = stored();
+    EXPECT_EQ(references.size(), all.size());
+    ASSERT_GE(references.size(), 55u);
+    for (const StoredLoss &stored : references) {
+        SCOPED_TRACE(stored.name);
+        ASSERT_TRUE(all.contains(stored.name));
+        const Made &loss = all.at(stored.name);
+        EXPECT_EQ(loss.module->str(), stored.prints);
+        const Tensor result = loss.call(stored.inputs);
+        ASSERT_EQ(result.sizes(), stored.output.sizes());
+        EXPECT_EQ(result.dtype(), lz::f64);
+        (result * lz::tensor<double>(stored.weights, result.sizes())).sum().backward();
+        expect_near(result, stored.output.to_vector<double>());
+        ASSERT_GE(stored.gradients.size(), 1u);
+        for (const auto &[of, expected] : stored.gradients) {
+            SCOPED_TRACE("gradient of input " + std::to_string(of));
+            expect_near(stored.inputs[of].grad(), expected);
+        }
+    }
+}
+
+TEST(Losses, OfHalfTypesAreComputedInF32AndRoundedOnce) {
+    const Tensor x = lz::tensor({3.0, 0.125}, {.dtype = lz::f16}),
+                 y = lz::tensor({1.0, 1.0}, {.dtype = lz::f16});
+    const Tensor loss = F::huber_loss(x, y);
+    EXPECT_EQ(loss.dtype(), lz::f16);
+    EXPECT_EQ(floats(loss), floats(F::huber_loss(x.to(lz::f32), y.to(lz::f32)).to(lz::f16)));
+    EXPECT_EQ(F::l1_loss(x, y.to(lz::f32)).dtype(), lz::f32);
+    // 1000 squares of 20 add up to more than f16 has; their mean does not.
+    const Tensor many = lz::full({1000}, 20.0, {.dtype = lz::f16});
+    EXPECT_EQ(F::smooth_l1_loss(many, lz::zeros_like(many), Reduction::Mean, 100).item<float>(), 2);
+}
+
+TEST(Losses, WeightsOfClassesCountInGradientsOfGradients) {
+    const lz::DefaultDTypeGuard doubles(lz::f64);
+    const Tensor x = lz::tensor({{0.5, -1.0, 0.25}, {1.5, 0.0, -0.5}}, {.requires_grad = true});
+    const Tensor classes = lz::tensor({2, 0});
+    const Tensor weight = lz::tensor({0.5, 2.0, 3.0});
+    // Each row's Hessian is w (diag(p) - p p^T) / (w_1 + w_2).
+    const Tensor hessian =
+        lz::hessian([&](const Tensor &v) { return lz::cross_entropy(v, classes, {.weight = weight}); }, x);
+    const Tensor p = lz::softmax(x.detach(), 1);
+    for (int64_t row = 0; row < 2; ++row) {
+        const double w = row == 0 ? 3.0 / 3.5 : 0.5 / 3.5;
+        const Tensor of_row = p.select(0, row);
+        const Tensor expected = (lz::eye(3) * of_row - lz::outer(of_row, of_row)) * w;
+        EXPECT_TRUE(hessian.at({row, lz::Slice(), row}).allclose(expected, 1e-10, 1e-12));
+        EXPECT_EQ(hessian.at({row, lz::Slice(), 1 - row}).abs().max().item<double>(), 0);
+    }
+}
+
+TEST(Losses, RefuseWhatDoesNotFit) {
+    const Tensor x = lz::randn({4, 3}), classes = lz::tensor({0, 1, 2, 1});
+    const auto refuses = [](auto error, std::initializer_list<const char *> words, auto &&call) {
+        const Caught found = caught<typename decltype(error)::type>(call);
+        for (const char *word : words)
+            EXPECT_TRUE(found.has(word)) << found.what << " lacks " << word;
+    };
+    const std::type_identity<lz::ShapeError> shape;
+    const std::type_identity<lz::StateError> state;
+    const std::type_identity<lz::DTypeError> dtype;
+    refuses(shape, {"cross_entropy: the weight has shape [2]", "[4,3]", "[3]"},
+            [&] { lz::cross_entropy(x, classes, {.weight = lz::ones({2})}); });
+    refuses(dtype, {"nll_loss: the weight must be of floats"},
+            [&] { lz::nll_loss(x, classes, {.weight = lz::tensor({1, 2, 3})}); });
+    refuses(shape, {"binary_cross_entropy: the input has shape [4,3], the target [4]"},
+            [&] { F::binary_cross_entropy(x, lz::ones({4})); });
+    refuses(shape, {"binary_cross_entropy_with_logits", "[3,4]"},
+            [&] { nn::BCEWithLogitsLoss()(x, lz::ones({3, 4})); });
+    refuses(shape, {"[4,3]", "[5]"}, [&] { F::l1_loss(x, lz::ones({5})); });
+    refuses(shape, {"cosine_embedding_loss", "2 and 2 axes, the target 2"},
+            [&] { F::cosine_embedding_loss(x, x, x); });
+    refuses(shape, {"triplet_margin_loss", "2 and 1 axes"},
+            [&] { F::triplet_margin_loss(x, x, x.select(0, 0)); });
+    refuses(shape, {"margin_ranking_loss", "2 and 1 axes"},
+            [&] { F::margin_ranking_loss(x, x, x.select(0, 0)); });
+    refuses(shape, {"gaussian_nll_loss", "[4,3]", "the variance [3]"},
+            [&] { F::gaussian_nll_loss(x, x, lz::ones({3})); });
+    refuses(shape, {"kl_div", "BatchMean"},
+            [] { F::kl_div(lz::tensor(0.5), lz::tensor(0.5), Reduction::BatchMean); });
+    refuses(dtype, {"l1_loss", "none of its inputs is of floats"}, [&] { F::l1_loss(classes, classes); });
+    refuses(state, {"smooth_l1_loss: beta is -1"}, [&] { F::smooth_l1_loss(x, x, Reduction::Mean, -1); });
+    refuses(state, {"huber_loss: delta is 0"}, [&] { F::huber_loss(x, x, Reduction::Mean, 0); });
+    refuses(state, {"triplet_margin_loss: the margin is -1"}, [&] { F::triplet_margin_loss(x, x, x, -1); });
+    refuses(state, {"gaussian_nll_loss: eps is 0"}, [&] { F::gaussian_nll_loss(x, x, x, false, 0); });
+    refuses(state, {"the reduction \"avg\" is unknown", "\"mean\""},
+            [] { nn::L1LossOptions().reduction("avg"); });
+    refuses(state, {"l1_loss: the reduction BatchMean is known to kl_div alone"},
+            [&] { F::l1_loss(x, x, Reduction::BatchMean); });
+    refuses(state, {"huber_loss: the reduction 9 is unknown"},
+            [&] { F::huber_loss(x, x, static_cast<Reduction>(9)); });
+    refuses(state, {"mse_loss: the reduction BatchMean"}, [&] { lz::mse_loss(x, x, Reduction::BatchMean); });
+    refuses(state, {"cross_entropy: the reduction 9 is unknown"},
+            [&] { lz::cross_entropy(x, classes, {.reduction = static_cast<Reduction>(9)}); });
+}
+
+TEST(Losses, LabelsOutOfRangeAreTheLineOfTheLoss) {
+    for (const int64_t wrong : {3, -1}) {
+        const Tensor x = lz::randn({2, 3}), classes = lz::tensor({int64_t{0}, wrong});
+        for (const Tensor &weight : {Tensor(), lz::ones({3})}) {
+            const nn::CrossEntropyLoss loss(nn::CrossEntropyLossOptions().weight(weight));
+            const nn::NLLLoss nll(nn::NLLLossOptions().weight(weight));
+            const uint32_t line = __LINE__ + 1;
+            const Caught error = caught<lz::IndexError>([&] { loss(x, classes).item<float>(); });
+            EXPECT_TRUE(error.has(std::to_string(wrong).c_str()) && error.has("cross_entropy")) << error.what;
+            EXPECT_EQ(error.line, line);
+            EXPECT_TRUE(caught<lz::IndexError>([&] { nll(x, classes).item<float>(); }).has("nll_loss"));
+        }
+    }
+}
+
+TEST(Semantics, S72_losses_are_functions_and_modules) {
+    const Tensor x = lz::randn({4, 3}), y = lz::randn({4, 3});
+    EXPECT_EQ(nn::SmoothL1Loss()(x, y).item<float>(), F::smooth_l1_loss(x, y).item<float>());
+    EXPECT_EQ(nn::MSELoss()(x, y).item<float>(), F::mse_loss(x, y).item<float>());
+}
+
+TEST(Semantics, S73_a_criterions_weight_is_a_buffer_that_moves_with_it) {
+    const Tensor weight = lz::tensor({0.5, 2.0, 1.0});
+    nn::CrossEntropyLoss criterion(nn::CrossEntropyLossOptions().weight(weight));
+    EXPECT_EQ(criterion->named_buffers().keys(), (std::vector<std::string>{"weight"}));
+    EXPECT_EQ(criterion->state_dict().keys(), (std::vector<std::string>{"weight"}));
+    EXPECT_TRUE(criterion->parameters().empty());
+    const Tensor x = lz::randn({4, 3}), target = lz::tensor({0, 2, 1, 1});
+    const float on_cpu = criterion(x, target).item<float>();
+    const Tensor there = x.to("cuda:0"), target_there = target.to("cuda:0");
+    const uint32_t line = __LINE__ + 1;
+    const Caught error = caught<lz::DeviceError>([&] { criterion(there, target_there).item<float>(); });
+    EXPECT_TRUE(error.has("cross_entropy") && error.has("cuda:0") && error.has("cpu")) << error.what;
+    EXPECT_EQ(error.line, line);
+    criterion->to("cuda:0");
+    EXPECT_EQ(criterion(there, target_there).item<float>(), on_cpu); // S29
+    EXPECT_EQ(weight.device(), lz::Device::cpu());                   // the user's own
+    criterion->cpu();
+    criterion->cuda();
+    EXPECT_EQ(criterion->weight.device(), lz::Device::cuda(0));
+    // The others with weights.
+    nn::BCEWithLogitsLoss logits(nn::BCEWithLogitsLossOptions().pos_weight(weight).weight(weight));
+    logits->cuda();
+    EXPECT_EQ(logits(there, there).device(), lz::Device::cuda(0));
+    EXPECT_EQ(logits->state_dict().keys(), (std::vector<std::string>{"weight", "pos_weight"}));
+    // A clone's weight is its own.
+    const auto copy =
+        std::dynamic_pointer_cast<nn::CrossEntropyLossImpl>(criterion->clone(lz::Device::cpu()));
+    EXPECT_EQ(copy->weight.device(), lz::Device::cpu());
+    EXPECT_EQ(criterion->weight.device(), lz::Device::cuda(0));
+    EXPECT_EQ(copy->forward(x, target).item<float>(), on_cpu);
+}
+
+} // namespace
