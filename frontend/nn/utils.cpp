@@ -2,9 +2,62 @@
 
 #include "lazuli/lazuli.h"
 
+#include <cmath>
 #include <fmt/format.h>
 
 namespace lz::nn::utils {
+
+namespace {
+
+std::vector<Tensor> gradients_of(std::span<const Tensor> parameters, Location loc) {
+    std::vector<Tensor> gradients;
+    for (const Tensor &parameter : parameters)
+        if (const Tensor &gradient = parameter.grad(loc); gradient.defined())
+            gradients.push_back(gradient);
+    return gradients;
+}
+
+void check_bound(double bound, const char *function, const char *what, Location loc) {
+    if (!(bound >= 0))
+        throw StateError(fmt::format("{}: {} is {}; it is 0 or more", function, what, bound), loc);
+}
+
+} // namespace
+
+Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, double norm_type,
+                       bool error_if_nonfinite, Location loc) {
+    check_bound(max_norm, "clip_grad_norm_", "max_norm", loc);
+    const NoGradGuard no_grad;
+    std::vector<Tensor> gradients = gradients_of(parameters, loc);
+    if (gradients.empty())
+        return zeros({}, {.device = Device::cpu()}, loc);
+    const Device home = gradients[0].device(loc);
+    std::vector<Tensor> norms;
+    for (const Tensor &gradient : gradients) {
+        const DType dtype = gradient.dtype() == f64 ? f64 : f32;
+        norms.push_back(norm(gradient.to(dtype, loc), norm_type, {}, false, loc).to(home, loc));
+    }
+    const Tensor total = norm(stack(norms, 0, loc), norm_type, {}, false, loc);
+    if (error_if_nonfinite) {
+        const auto value = total.item<double>(loc);
+        if (!std::isfinite(value))
+            throw StateError(fmt::format("clip_grad_norm_: the norm of the gradients is {}; they cannot be "
+                                         "clipped to {}",
+                                         value, max_norm),
+                             loc);
+    }
+    const Tensor factor = minimum(div(max_norm, add(total, 1e-6, loc), loc), 1, loc);
+    for (Tensor &gradient : gradients)
+        gradient.mul_(factor.to(gradient.device(), loc), loc);
+    return total;
+}
+
+void clip_grad_value_(std::span<const Tensor> parameters, double clip_value, Location loc) {
+    check_bound(clip_value, "clip_grad_value_", "clip_value", loc);
+    const NoGradGuard no_grad;
+    for (Tensor &gradient : gradients_of(parameters, loc))
+        gradient.clamp_(Scalar(-clip_value), Scalar(clip_value), loc);
+}
 
 Tensor parameters_to_vector(std::span<const Tensor> parameters, Location loc) {
     if (parameters.empty())
