@@ -3,10 +3,12 @@
 #include "frontend/engine/engine.h"
 #include "frontend/record/failure_record.h"
 #include "frontend/record/record.h"
+#include "frontend/record/recording/flops.h"
 #include "frontend/record/sync/sync.h"
 #include "ir/text/text.h"
 
 #include <fmt/format.h>
+#include <vector>
 
 namespace lz {
 namespace {
@@ -46,6 +48,14 @@ std::string explain(const Tensor &tensor, Location loc) {
 std::string explain(Location loc) {
     return detail::translated(loc,
                               [] { return engine::Engine::get().explain(detail::pending_graph(nullptr)); });
+}
+
+double pending_flops(const Tensor &tensor, std::span<const Tensor> given, Location loc) {
+    std::vector<detail::Node *> stops;
+    for (const Tensor &one : given)
+        if (one.defined())
+            stops.push_back(detail::node_of(one, "pending_flops", loc));
+    return detail::pending_flops(detail::node_of(tensor, "pending_flops", loc), stops);
 }
 
 std::string verify_schedule(const Tensor &tensor, Location loc) {

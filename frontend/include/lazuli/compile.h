@@ -4,6 +4,7 @@
 #include "lazuli/tensor.h"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,13 @@ LZ_API std::string dump(Location loc = Location::current());
 LZ_API std::string explain(const Tensor &tensor, Location loc = Location::current());
 /// The same for everything pending on this thread.
 LZ_API std::string explain(Location loc = Location::current());
+
+/// Scalar operations that computing what is pending for `tensor` takes as it was recorded, before any pass:
+/// one an element of elementwise functions (exp counts as one) and of what is reduced, two a multiply-add of
+/// products; casts, copies, views and lookups count nothing, nor does what leads to the tensors that are
+/// `given`. Computes nothing; 0 for a tensor that is ready.
+LZ_API double pending_flops(const Tensor &tensor, std::span<const Tensor> given = {},
+                            Location loc = Location::current());
 
 /// Compiles what is pending for `tensor` and proves that its Program orders every two accesses that conflict,
 /// to the byte, reuse of memory included, and every pass's output well-formed (S46). Returns a sentence that

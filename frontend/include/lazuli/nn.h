@@ -16,4 +16,5 @@
 #include "lazuli/nn/module_holder.h"
 #include "lazuli/nn/normalization.h"
 #include "lazuli/nn/rnn.h"
+#include "lazuli/nn/summary.h"
 #include "lazuli/nn/utils.h"
