@@ -1,7 +1,9 @@
 #include "frontend/io/pickle.h"
+#include "lazuli/ops.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 namespace lz::io {
@@ -12,7 +14,35 @@ using Kind = PickleValue::Kind;
 constexpr std::array<const char *, 8> kNames = {"None",  "a bool",   "an int", "a float",
                                                 "a str", "a tensor", "a list", "a dict"};
 
-/// Adds the tensors of `value` under `name`.
+/// On the CPU: of bools, of ints, or of floats and ints.
+Tensor tensor_of(const std::vector<PickleValue> &numbers, const Sizes &sizes) {
+    const TensorOptions host = {.device = Device::cpu()};
+    const auto all = [&](Kind kind) {
+        return std::ranges::all_of(numbers, [&](const PickleValue &n) { return n.kind() == kind; });
+    };
+    if (all(Kind::Bool)) {
+        std::vector<bool> values;
+        for (const PickleValue &n : numbers)
+            values.push_back(n.as_bool());
+        return tensor<bool>(values, sizes, host);
+    }
+    if (all(Kind::Int)) {
+        std::vector<int64_t> values;
+        for (const PickleValue &n : numbers)
+            values.push_back(n.as_int());
+        return tensor<int64_t>(values, sizes, host);
+    }
+    std::vector<double> values;
+    for (const PickleValue &n : numbers)
+        values.push_back(n.kind() == Kind::Bool ? static_cast<double>(n.as_bool()) : n.as_double());
+    return tensor<double>(values, sizes, host);
+}
+
+bool is_number(const PickleValue &value) {
+    return value.kind() == Kind::Bool || value.kind() == Kind::Int || value.kind() == Kind::Float;
+}
+
+/// Adds the tensors and numbers of `value` under `name`.
 class Names {
 public:
     explicit Names(Location loc) : loc_(loc) {}
@@ -25,11 +55,12 @@ public:
                 fmt::format("state_dict: more than {} values, counting shared ones each time", kMost), loc_);
         const auto inner = [&](const std::string &key) { return name.empty() ? key : name + "." + key; };
         if (value.kind() == Kind::Tensor) {
-            const std::string full = name.empty() ? "tensor" : name;
-            if (out_.contains(full))
-                throw StateError(fmt::format("state_dict: two tensors would be named {}", in_quotes(full)),
-                                 loc_);
-            out_.insert(full, value.as_tensor());
+            insert(name, value.as_tensor());
+        } else if (is_number(value)) {
+            insert(name, tensor_of({value}, {}));
+        } else if (value.kind() == Kind::List && !value.list().empty() &&
+                   std::ranges::all_of(value.list(), is_number)) {
+            insert(name, tensor_of(value.list(), {static_cast<int64_t>(value.list().size())}));
         } else if (value.kind() == Kind::List) {
             for (size_t i = 0; i < value.list().size(); ++i)
                 add(value.list()[i], inner(std::to_string(i)));
@@ -43,6 +74,13 @@ public:
     }
 
 private:
+    void insert(const std::string &name, const Tensor &tensor) {
+        const std::string full = name.empty() ? "tensor" : name;
+        if (out_.contains(full))
+            throw StateError(fmt::format("state_dict: two tensors would be named {}", in_quotes(full)), loc_);
+        out_.insert(full, tensor);
+    }
+
     Location loc_;
     StateDict out_;
     int64_t visited_ = 0;

@@ -73,7 +73,17 @@ TEST(Pytorch, ReadsWholeCheckpoints) {
     const StateDict flat = lz::load(input("checkpoint.pt"));
     EXPECT_TRUE(flat.contains("optimizer.state.0.exp_avg"));
     EXPECT_TRUE(flat.contains("model.first.weight"));
-    EXPECT_EQ(flat.size(), 7u + 3 * 4);
+    // Numbers are tensors, too, and lists of them.
+    EXPECT_EQ(flat.at("epoch").item<int64_t>(), 7);
+    EXPECT_EQ(flat.at("epoch").dtype(), lz::i64);
+    EXPECT_EQ(flat.at("done").dtype(), lz::boolean);
+    EXPECT_EQ(flat.at("optimizer.param_groups.0.lr").item<double>(), 0.25);
+    EXPECT_EQ(flat.at("optimizer.param_groups.0.betas").to_vector<double>(),
+              (std::vector<double>{0.9, 0.999}));
+    EXPECT_EQ(flat.at("optimizer.param_groups.0.params").to_vector<int64_t>(),
+              (std::vector<int64_t>{0, 1, 2, 3}));
+    EXPECT_EQ(flat.at("sizes").dtype(), lz::i64);
+    EXPECT_FALSE(flat.contains("name") || flat.contains("nothing"));
 }
 
 TEST(Pytorch, WhatIsNoStateDictIsRefused) {

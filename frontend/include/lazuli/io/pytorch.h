@@ -51,7 +51,8 @@ public:
     /// An entry of a list, or of a dict with ints as keys. Throws IndexError where there is none.
     const PickleValue &at(int64_t index, Location loc = Location::current()) const;
     /// All tensors in it, by their keys joined by dots (`optimizer.state.0.exp_avg`); of a tensor itself:
-    /// "tensor". What is no tensor is left out. Throws StateError where two would have one name.
+    /// "tensor". A number is a tensor without axes, a list of numbers has one: of bool, i64 or f64, on the
+    /// CPU. None and text are left out. Throws StateError where two would have one name.
     StateDict state_dict(Location loc = Location::current()) const;
 
     /// What it is made of, behind the functions above.

@@ -8,6 +8,7 @@
 ///     lz::Tensor y = net(x); // net->forward(x), with hooks
 
 #include "lazuli/nn/module.h"
+#include "lazuli/option.h"
 
 #include <concepts>
 #include <cstddef>
@@ -190,20 +191,3 @@ std::ostream &operator<<(std::ostream &out, const ModuleHolder<Contained> &holde
     }
 /// `Name`: a holder of NameImpl.
 #define LZ_MODULE(Name) LZ_MODULE_IMPL(Name, Name##Impl)
-
-/// A value that options hold, set as `.name(value)` and read as `.name()`.
-#define LZ_OPTION(Type, name, value)                                                                         \
-public:                                                                                                      \
-    auto name(Type new_value) -> decltype(*this) {                                                           \
-        name##_ = std::move(new_value);                                                                      \
-        return *this;                                                                                        \
-    }                                                                                                        \
-    const Type &name() const noexcept {                                                                      \
-        return name##_;                                                                                      \
-    }                                                                                                        \
-                                                                                                             \
-private:                                                                                                     \
-    Type name##_ = value;                                                                                    \
-                                                                                                             \
-public:                                                                                                      \
-    static_assert(true)

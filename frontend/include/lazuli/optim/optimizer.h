@@ -1,0 +1,193 @@
+#pragma once
+/// Optimizer: changes parameters by their gradients. As in LibTorch:
+///
+///     lz::optim::AdamW optimizer(net->parameters(), lz::optim::AdamWOptions(1e-3).weight_decay(0.1));
+///     for (auto [x, y] : loader) {
+///         optimizer.zero_grad();
+///         lz::mse_loss(net(x), y).backward();
+///         optimizer.step();
+///     }
+///
+/// A step is recorded like any other work and fused with it: all parameters of a device are one kernel. It
+/// waits for nothing and reads nothing on the host, and no number of it is compiled in: another learning rate
+/// or another step compiles nothing. What is promised when it fails stands at Optimizer::step.
+
+#include "lazuli/autograd.h"
+#include "lazuli/option.h"
+#include "lazuli/ordered_dict.h"
+#include "lazuli/tensor.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace lz {
+namespace optim {
+
+/// Two decay rates, of the mean of gradients and of the mean of their squares.
+using Betas = std::tuple<double, double>;
+
+/// Is shown all options of a group, by PyTorch's names. It may change them.
+class LZ_API OptionVisitor {
+public:
+    virtual ~OptionVisitor();
+    /// A number.
+    virtual void visit(const char *name, double &value) = 0;
+    /// A flag.
+    virtual void visit(const char *name, bool &value) = 0;
+    /// A count.
+    virtual void visit(const char *name, int64_t &value) = 0;
+    /// Decay rates.
+    virtual void visit(const char *name, Betas &value) = 0;
+};
+
+/// Base of the options of all optimizers, which a group of parameters has its own of.
+class LZ_API OptimizerOptions {
+public:
+    virtual ~OptimizerOptions();
+    /// The learning rate.
+    double get_lr() const;
+    /// Another learning rate, from the next step on.
+    void set_lr(double lr);
+    /// Shows all options to the visitor.
+    virtual void each(OptionVisitor &visitor) = 0;
+    /// Throws IndexError for a number out of PyTorch's limits.
+    virtual void check(Location loc) const = 0;
+    /// The same options once more.
+    virtual std::unique_ptr<OptimizerOptions> clone() const = 0;
+
+protected:
+    OptimizerOptions() = default;
+    OptimizerOptions(const OptimizerOptions &) = default;
+    OptimizerOptions &operator=(const OptimizerOptions &) = default;
+};
+
+/// Base of the options Derived.
+template <class Derived>
+class ClonableOptions : public OptimizerOptions {
+public:
+    std::unique_ptr<OptimizerOptions> clone() const override {
+        return std::make_unique<Derived>(static_cast<const Derived &>(*this));
+    }
+};
+
+namespace detail {
+struct Rule;
+
+/// What an optimizer remembers of a parameter: undefined tensors before its first step.
+struct ParameterState {
+    int64_t step = 0;            ///< how often it was changed
+    double number = 0;           ///< one number that the rule has use for
+    std::vector<Tensor> tensors; ///< in the order of the rule's table
+};
+} // namespace detail
+
+/// Parameters that share options.
+class LZ_API OptimizerParamGroup {
+public:
+    /// With the optimizer's defaults.
+    OptimizerParamGroup(std::vector<Tensor> params) : params_(std::move(params)) {} // NOLINT: converts
+    /// With options of its own: of the optimizer's kind.
+    OptimizerParamGroup(std::vector<Tensor> params, const OptimizerOptions &options)
+        : params_(std::move(params)), options_(options.clone()) {}
+    /// The same.
+    OptimizerParamGroup(std::vector<Tensor> params, std::unique_ptr<OptimizerOptions> options)
+        : params_(std::move(params)), options_(std::move(options)) {}
+    OptimizerParamGroup(const OptimizerParamGroup &other);
+    OptimizerParamGroup(OptimizerParamGroup &&other) noexcept;
+    OptimizerParamGroup &operator=(OptimizerParamGroup other) noexcept;
+    ~OptimizerParamGroup();
+
+    /// Its parameters.
+    const std::vector<Tensor> &params() const { return params_; }
+    /// Whether it has options: in an optimizer always.
+    bool has_options() const { return options_ != nullptr; }
+    /// Its options: `static_cast<AdamOptions &>(group.options()).eps(1e-6)`. Throws StateError where there
+    /// are none.
+    OptimizerOptions &options(Location loc = Location::current());
+    const OptimizerOptions &options(Location loc = Location::current()) const;
+    /// Other options, of the optimizer's kind.
+    void set_options(std::unique_ptr<OptimizerOptions> options) { options_ = std::move(options); }
+    /// The learning rate that schedulers begin with: empty before the first scheduler.
+    std::optional<double> initial_lr() const { return initial_lr_; }
+    /// Sets it.
+    void set_initial_lr(std::optional<double> lr) { initial_lr_ = lr; }
+
+private:
+    friend class Optimizer;
+    friend class LBFGS;
+    std::vector<Tensor> params_;
+    std::unique_ptr<OptimizerOptions> options_;
+    std::optional<double> initial_lr_;
+    std::vector<detail::ParameterState> states_; ///< one a parameter
+};
+
+/// Base of all optimizers. May be used by one thread at a time.
+class LZ_API Optimizer {
+public:
+    /// Computes the loss and its gradients, once more.
+    using LossClosure = std::function<Tensor()>;
+
+    virtual ~Optimizer();
+    Optimizer(const Optimizer &) = delete;
+    Optimizer &operator=(const Optimizer &) = delete;
+
+    /// Records one step of all parameters that have a gradient; the others stay as they are. Returns an empty
+    /// tensor. Throws DTypeError, ShapeError, DeviceError for a gradient that is not as its parameter is,
+    /// IndexError for options out of their limits, and then nothing has changed; memory for the state is
+    /// taken in the first step (OutOfMemoryError).
+    ///
+    /// Where what was recorded fails later, at a sync, what one launch changes is all as it was before the
+    /// step or all as after it: parameters of one device and dtype that take part in a step with their state,
+    /// up to 256 of them. Counts of steps are numbers of the host: they count what was recorded.
+    Tensor step(Location loc = Location::current());
+    /// Calls `closure` first, with gradients on, and returns what it returns.
+    Tensor step(const LossClosure &closure, Location loc = Location::current());
+    /// Forgets the gradients of all parameters, or sets them to 0.
+    void zero_grad(bool set_to_none = true, Location loc = Location::current());
+
+    /// The groups, in the order in which they came.
+    std::vector<OptimizerParamGroup> &param_groups() noexcept { return groups_; }
+    const std::vector<OptimizerParamGroup> &param_groups() const noexcept { return groups_; }
+    /// Another group. Throws StateError for a parameter that is empty, no leaf, or there already, IndexError
+    /// for options out of their limits; then nothing was added.
+    void add_param_group(OptimizerParamGroup group, Location loc = Location::current());
+    /// The options of groups that have none of their own.
+    const OptimizerOptions &defaults() const noexcept { return *defaults_; }
+
+    /// The state and the options, in PyTorch's layout with names joined by dots: `state.0.exp_avg`,
+    /// `state.0.step`, `param_groups.0.lr`, `param_groups.0.betas`, `param_groups.0.params`. Parameters are
+    /// numbered through all groups. Numbers are 0-dim tensors, lists of them have one axis. Later steps do
+    /// not show in it.
+    StateDict state_dict() const;
+    /// State and options become those of the dictionary, in the parameters' dtype and on their devices:
+    /// `load_state_dict(lz::load("optimizer.pt"))` of what PyTorch saved. Throws StateError that lists all
+    /// that is missing, unexpected and of other shapes; then nothing was loaded. Sync point where the
+    /// dictionary's numbers are pending.
+    void load_state_dict(const StateDict &state, Location loc = Location::current());
+
+protected:
+    /// Takes the groups, as add_param_group.
+    Optimizer(const detail::Rule &rule, std::vector<OptimizerParamGroup> groups,
+              const OptimizerOptions &defaults, Location loc);
+    /// The step itself.
+    virtual Tensor run(const LossClosure &closure, Location loc);
+    /// Adds what there is beside the tensors of the table to the state of a parameter.
+    virtual void save_more(StateDict &state, const std::string &prefix) const;
+    /// Reads it: the entries of the first parameter that the table does not have.
+    virtual void load_more(const StateDict &entries, Location loc);
+
+private:
+    void check_options(const OptimizerParamGroup &group, size_t number, Location loc) const;
+
+    const detail::Rule &rule_;
+    std::unique_ptr<OptimizerOptions> defaults_;
+    std::vector<OptimizerParamGroup> groups_;
+};
+
+} // namespace optim
+} // namespace lz

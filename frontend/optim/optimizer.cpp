@@ -1,0 +1,235 @@
+#include "lazuli/optim/optimizer.h"
+
+#include "frontend/optim/rule.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <sstream>
+#include <unordered_map>
+
+namespace lz::optim {
+
+OptionVisitor::~OptionVisitor() = default;
+OptimizerOptions::~OptimizerOptions() = default;
+
+namespace {
+
+/// Finds the learning rate.
+class LearningRate final : public OptionVisitor {
+public:
+    void visit(const char *name, double &value) override {
+        if (std::strcmp(name, "lr") == 0)
+            found = &value;
+    }
+    void visit(const char *, bool &) override {}
+    void visit(const char *, int64_t &) override {}
+    void visit(const char *, Betas &) override {}
+    double *found = nullptr;
+};
+
+} // namespace
+
+double OptimizerOptions::get_lr() const {
+    LearningRate lr;
+    const_cast<OptimizerOptions *>(this)->each(lr); // NOLINT: it changes nothing
+    return lr.found ? *lr.found : 0;
+}
+void OptimizerOptions::set_lr(double value) {
+    LearningRate lr;
+    each(lr);
+    if (lr.found)
+        *lr.found = value;
+}
+
+// --- groups
+
+OptimizerParamGroup::OptimizerParamGroup(const OptimizerParamGroup &other)
+    : params_(other.params_), options_(other.options_ ? other.options_->clone() : nullptr),
+      initial_lr_(other.initial_lr_), states_(other.states_) {}
+OptimizerParamGroup::OptimizerParamGroup(OptimizerParamGroup &&other) noexcept = default;
+OptimizerParamGroup &OptimizerParamGroup::operator=(OptimizerParamGroup other) noexcept {
+    params_.swap(other.params_);
+    options_.swap(other.options_);
+    initial_lr_ = other.initial_lr_;
+    states_.swap(other.states_);
+    return *this;
+}
+OptimizerParamGroup::~OptimizerParamGroup() = default;
+
+OptimizerOptions &OptimizerParamGroup::options(Location loc) {
+    return const_cast<OptimizerOptions &>(std::as_const(*this).options(loc)); // NOLINT: of this one
+}
+const OptimizerOptions &OptimizerParamGroup::options(Location loc) const {
+    if (!options_)
+        throw StateError("OptimizerParamGroup: it has no options; in an optimizer it takes the defaults",
+                         loc);
+    return *options_;
+}
+
+Optimizer::Optimizer(const detail::Rule &rule, std::vector<OptimizerParamGroup> groups,
+                     const OptimizerOptions &defaults, Location loc)
+    : rule_(rule), defaults_(defaults.clone()) {
+    defaults_->check(loc);
+    size_t count = 0;
+    for (const OptimizerParamGroup &group : groups)
+        count += group.params().size();
+    if (count == 0)
+        throw StateError(fmt::format("{}: there are no parameters to optimize", rule.name), loc);
+    for (OptimizerParamGroup &group : groups)
+        add_param_group(std::move(group), loc);
+}
+
+Optimizer::~Optimizer() = default;
+
+void Optimizer::check_options(const OptimizerParamGroup &group, size_t number, Location loc) const {
+    const OptimizerOptions &options = group.options(loc);
+    if (typeid(options) != typeid(*defaults_))
+        throw StateError(
+            fmt::format("{}: the options of group {} are those of another optimizer", rule_.name, number),
+            loc);
+    options.check(loc);
+}
+
+void Optimizer::add_param_group(OptimizerParamGroup group, Location loc) {
+    std::unordered_map<const void *, std::pair<size_t, size_t>> places;
+    for (size_t g = 0; g < groups_.size(); ++g)
+        for (size_t i = 0; i < groups_[g].params_.size(); ++i)
+            places.emplace(groups_[g].params_[i].id(), std::pair(g, i));
+    for (size_t i = 0; i < group.params_.size(); ++i) {
+        const Tensor &parameter = group.params_[i];
+        const std::string which = fmt::format("{}: parameter {} of group {}", rule_.name, i, groups_.size());
+        if (!parameter.defined())
+            throw StateError(which + " is an empty tensor", loc);
+        if (!parameter.is_leaf(loc) && !parameter.retains_grad(loc))
+            throw StateError(which + " was computed from tensors that require grad; only leaves can be "
+                                     "optimized (see Tensor::detach and requires_grad_)",
+                             loc);
+        const auto [there, is_new] = places.emplace(parameter.id(), std::pair(groups_.size(), i));
+        if (!is_new)
+            throw StateError(fmt::format("{} is parameter {} of group {} as well; each can be told once",
+                                         which, there->second.second, there->second.first),
+                             loc);
+    }
+    if (!group.options_)
+        group.options_ = defaults_->clone();
+    else if (typeid(*group.options_) != typeid(*defaults_))
+        throw StateError(fmt::format("{}: the options of group {} are those of another optimizer", rule_.name,
+                                     groups_.size()),
+                         loc);
+    group.options_->check(loc);
+    group.states_.assign(group.params_.size(), {});
+    groups_.push_back(std::move(group));
+}
+
+void Optimizer::zero_grad(bool set_to_none, Location loc) {
+    for (OptimizerParamGroup &group : groups_)
+        for (Tensor &parameter : group.params_)
+            if (parameter.grad(loc).defined())
+                parameter.mutable_grad(loc) = set_to_none ? Tensor() : zeros_like(parameter, {}, loc);
+}
+
+Tensor Optimizer::step(Location loc) {
+    return run({}, loc);
+}
+Tensor Optimizer::step(const LossClosure &closure, Location loc) {
+    return run(closure, loc);
+}
+
+namespace {
+
+std::string text(const Tensor &x) {
+    std::ostringstream out;
+    out << name(x.dtype()) << x.sizes() << " on " << x.device().str();
+    return out.str();
+}
+
+/// A gradient that was assigned may be anything.
+void check_gradient(const Tensor &parameter, const Tensor &gradient, std::string_view optimizer, size_t group,
+                    size_t index, Location loc) {
+    const bool same_dtype = gradient.dtype(loc) == parameter.dtype(loc),
+               same_device = gradient.device(loc) == parameter.device(loc);
+    if (same_dtype && same_device && gradient.sizes(loc) == parameter.sizes(loc))
+        return;
+    const std::string message =
+        fmt::format("{}: the gradient of parameter {} of group {} is {} and the parameter {}; both must be "
+                    "alike",
+                    optimizer, index, group, text(gradient), text(parameter));
+    if (!same_device)
+        throw DeviceError(message, loc);
+    if (!same_dtype)
+        throw DTypeError(message, loc);
+    throw ShapeError(message, loc);
+}
+
+} // namespace
+
+Tensor Optimizer::run(const LossClosure &closure, Location loc) {
+    Tensor loss;
+    if (closure) {
+        const AutoGradMode on(true);
+        loss = closure();
+    }
+    const NoGradGuard no_grad;
+    // Whatever fails until all is recorded leaves everything as it was.
+    std::vector<Change> changes;
+    std::vector<size_t> ends; // of the groups
+    std::vector<Tensor> made;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+        OptimizerParamGroup &group = groups_[g];
+        check_options(group, g, loc);
+        for (size_t i = 0; i < group.params_.size(); ++i) {
+            const Tensor &parameter = group.params_[i], &gradient = parameter.grad(loc);
+            if (!gradient.defined())
+                continue;
+            check_gradient(parameter, gradient, rule_.name, g, i, loc);
+            Change &change = changes.emplace_back();
+            change.parameter = parameter;
+            change.state = &group.states_[i];
+            const std::vector<Tensor> &known = change.state->tensors;
+            change.number = known.empty() ? rule_.initial_number : change.state->number;
+            for (size_t s = 0; s < rule_.slots.size(); ++s) {
+                const Slot &slot = rule_.slots[s];
+                if (!known.empty() && known[s].defined())
+                    change.slots[s] = known[s];
+                else if (!slot.needed || slot.needed(*group.options_)) {
+                    change.is_new[s] = true;
+                    const double value = slot.initial ? slot.initial(*group.options_) : 0;
+                    made.push_back(change.slots[s] = full_like(parameter, value, {}, loc));
+                }
+            }
+        }
+        ends.push_back(changes.size());
+    }
+    // In memory before the step: a step that fails has something to go back to, and the first step is the
+    // program of all others.
+    if (!made.empty())
+        eval(made, loc);
+    size_t at = 0;
+    for (size_t g = 0; g < groups_.size(); ++g)
+        for (Numbers numbers; at < ends[g]; ++at) {
+            Update update(changes[at], *groups_[g].options_, numbers, loc);
+            rule_.update(update);
+        }
+    for (Change &change : changes) {
+        detail::ParameterState &state = *change.state;
+        if (state.tensors.empty())
+            state.tensors.resize(rule_.slots.size());
+        for (size_t s = 0; s < rule_.slots.size(); ++s) {
+            if (!state.tensors[s].defined())
+                state.tensors[s] = change.slots[s];
+            if (change.slots_to[s].defined())
+                state.tensors[s].copy_(change.slots_to[s], loc);
+        }
+        change.parameter.copy_(change.to, loc);
+        state.number = change.number;
+        ++state.step;
+        change = {}; // lets go of what is now stored under another name
+    }
+    return loss;
+}
+
+void Optimizer::save_more(StateDict &, const std::string &) const {}
+void Optimizer::load_more(const StateDict &, Location) {}
+
+} // namespace lz::optim

@@ -1,0 +1,51 @@
+#include "frontend/optim/rule.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace lz::optim {
+
+void Numbers::begin(DType dtype, const Device &device, int64_t step) {
+    at_ = 0;
+    for (row_ = 0; row_ < rows_.size(); ++row_)
+        if (rows_[row_].dtype == dtype && rows_[row_].step == step && rows_[row_].device == device)
+            return;
+    rows_.push_back({dtype, device, step, {}});
+}
+
+Tensor Numbers::next(double value, Location loc) {
+    Row &row = rows_[row_];
+    if (at_ < row.numbers.size() && row.numbers[at_].first == value)
+        return row.numbers[at_++].second;
+    Tensor number = full({}, value, {.dtype = row.dtype, .device = row.device}, loc);
+    if (at_ == row.numbers.size())
+        row.numbers.emplace_back(value, number);
+    ++at_; // another value is of this parameter alone; those after it may be the same again
+    return number;
+}
+
+Update::Update(Change &change, const OptimizerOptions &options, Numbers &numbers, Location loc)
+    : change_(change), options_(options), numbers_(numbers), loc_(loc), dtype_(change.parameter.dtype(loc)),
+      is_half_(dtype_ == f16 || dtype_ == bf16) {
+    numbers_.begin(is_half_ ? f32 : dtype_, change.parameter.device(loc), change.state->step);
+}
+
+Value Update::set(size_t i, const Value &value) {
+    change_.slots_to[i] = stored(value);
+    return entered(change_.slots_to[i]);
+}
+
+Value lerp(Update &u, const Value &a, const Value &b, double weight) {
+    if (std::fabs(weight) < 0.5)
+        return a + u.number(weight) * (b - a);
+    return b - (b - a) * u.number(1 - weight);
+}
+
+void check_option(bool holds, const char *optimizer, const char *option, double value, const char *must,
+                  Location loc) {
+    if (!holds)
+        throw IndexError(fmt::format("{}: {} is {}; it must be {}", optimizer, option, value, must), loc);
+}
+
+} // namespace lz::optim

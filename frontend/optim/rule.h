@@ -1,0 +1,121 @@
+#pragma once
+/// What an optimizer is made of: a table of what it remembers of a parameter, and a formula.
+///
+/// A formula is computed in the parameter's dtype, f16 and bf16 in f32, and rounds where PyTorch stores a
+/// tensor (`rounded`), so that both have the same bits but for the order of operations within one of
+/// PyTorch's.
+
+#include "frontend/optim/value.h"
+#include "lazuli/optim/optimizer.h"
+
+#include <array>
+#include <span>
+#include <string_view>
+
+namespace lz::optim {
+
+class Update;
+
+/// A tensor that is remembered of each parameter, in its shape, dtype and device.
+struct Slot {
+    std::string_view name; ///< PyTorch's
+    /// Whether these options need it; null: all do.
+    bool (*needed)(const OptimizerOptions &options) = nullptr;
+    /// What its elements are before the first step; null: 0.
+    double (*initial)(const OptimizerOptions &options) = nullptr;
+};
+
+/// Most slots of a rule.
+inline constexpr size_t kMaxSlots = 3;
+
+namespace detail {
+struct Rule {
+    std::string_view name; ///< of the class
+    std::span<const Slot> slots;
+    void (*update)(Update &) = nullptr; ///< records the step of one parameter
+    bool counts_steps = true;           ///< whether `step` is saved
+    std::string_view number = {};       ///< name of the one number that is remembered, if any
+    double initial_number = 0;
+};
+} // namespace detail
+
+/// What one step changes of one parameter: recorded first, stored when that of all parameters is.
+struct Change {
+    Tensor parameter;
+    detail::ParameterState *state = nullptr;
+    std::array<Tensor, kMaxSlots> slots;     ///< what is remembered now: as in `state`, or new
+    std::array<bool, kMaxSlots> is_new = {}; ///< nothing was remembered there
+    double number = 0;
+    Tensor to;                              ///< the parameter's new value
+    std::array<Tensor, kMaxSlots> slots_to; ///< empty where one stays as it is
+};
+
+/// Numbers that a formula uses, as tensors: made once for all parameters that use the same ones.
+class Numbers {
+public:
+    /// Numbers of another parameter follow.
+    void begin(DType dtype, const Device &device, int64_t step);
+    /// The next one.
+    Tensor next(double value, Location loc);
+
+private:
+    struct Row {
+        DType dtype;
+        Device device;
+        int64_t step;
+        std::vector<std::pair<double, Tensor>> numbers;
+    };
+    std::vector<Row> rows_;
+    size_t row_ = 0, at_ = 0;
+};
+
+/// One parameter in one step: what its formula reads, and where it stores.
+class Update {
+public:
+    Update(Change &change, const OptimizerOptions &options, Numbers &numbers, Location loc);
+
+    template <class Options>
+    const Options &options() const {
+        return static_cast<const Options &>(options_);
+    }
+    /// The number of this step, from 1.
+    double step() const { return static_cast<double>(change_.state->step + 1); }
+    /// Whether nothing was remembered there: this is the first step that needs it.
+    bool is_new(size_t i) const { return change_.is_new[i]; }
+    /// The one number that is remembered.
+    double &remembered() { return change_.number; }
+
+    Value parameter() const { return entered(change_.parameter); }
+    Value gradient() const { return entered(change_.parameter.grad(loc_)); }
+    Value slot(size_t i) const { return entered(change_.slots[i]); }
+    /// A number of this step: never compiled in.
+    Value number(double value) { return {numbers_.next(value, loc_), loc_}; }
+
+    /// As stored in the parameter's dtype.
+    Value rounded(const Value &value) const { return entered(stored(value)); }
+    /// The same, and the new value of the slot or the parameter.
+    Value set(size_t i, const Value &value);
+    void set_parameter(const Value &value) { change_.to = stored(value); }
+
+private:
+    Value entered(const Tensor &x) const { return {is_half_ ? x.to(f32, loc_) : x, loc_}; }
+    Tensor stored(const Value &value) const {
+        return is_half_ ? value.tensor().to(dtype_, loc_) : value.tensor();
+    }
+
+    Change &change_;
+    const OptimizerOptions &options_;
+    Numbers &numbers_;
+    const Location loc_;
+    const DType dtype_;
+    const bool is_half_;
+};
+
+/// a + weight * (b - a), counted from the nearer end as PyTorch does.
+Value lerp(Update &u, const Value &a, const Value &b, double weight);
+
+/// Throws IndexError unless `holds`: "SGD: momentum is -1; it must be at least 0".
+void check_option(bool holds, const char *optimizer, const char *option, double value, const char *must,
+                  Location loc);
+
+} // namespace lz::optim

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Writes what PyTorch's optimizers and schedulers do, for pytorch_test.cpp and schedulers_test.cpp.
+
+    python3 make_pytorch_optim.py
+
+pytorch_optim.txt: two parameters (`initial INDEX [sizes] values`) and their gradients (`gradient STEP INDEX values`; the
+second parameter has none in steps 3 and 4). Each case is a line `case NAME DTYPE`, the parameters after steps 1, 2 and 10
+(`after STEP INDEX values`), and what is remembered then (`state NAME [sizes] values`). pytorch_lr.txt: cases `case NAME`, a
+line `metrics values` where a scheduler is told some, the learning rates of each group (`lr GROUP values`), before the first
+step and after each, and likewise momenta (`momentum GROUP values`). optimizers/*.pt are what torch.save writes of state
+dicts. All numbers have as many digits as they need. PyTorch is not needed to build or to test.
+"""
+import os
+import pathlib
+
+import torch
+from torch import optim
+
+HERE = pathlib.Path(__file__).parent
+STEPS = 10
+SHAPES = [(3, 4), (5,)]
+
+generator = torch.Generator().manual_seed(3)
+
+
+def coarse(*sizes):
+    """Floats that bf16 has."""
+    return torch.randint(-200, 200, sizes, generator=generator) / 128.0
+
+
+def text(values):
+    return " ".join(repr(float(v)) for v in values.flatten().double().tolist())
+
+
+def sizes(tensor):
+    return "[" + ",".join(str(n) for n in tensor.shape) + "]"
+
+
+class Lion(optim.Optimizer):
+    """The program of the paper's authors (google/automl, lion_pytorch.py), and `maximize`."""
+
+    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, maximize=False):
+        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                grad = -p.grad if group["maximize"] else p.grad
+                state = self.state[p]
+                if len(state) == 0:
+                    state["exp_avg"] = torch.zeros_like(p)
+                exp_avg = state["exp_avg"]
+                beta1, beta2 = group["betas"]
+                update = exp_avg * beta1 + grad * (1 - beta1)
+                p.add_(torch.sign(update), alpha=-group["lr"])
+                exp_avg.mul_(beta2).add_(grad, alpha=1 - beta2)
+
+
+initial = [coarse(*shape) for shape in SHAPES]
+gradients = [[coarse(*shape) if i == 0 or step not in (3, 4) else None for i, shape in enumerate(SHAPES)]
+             for step in range(1, STEPS + 1)]
+
+cases = {
+    "sgd": (optim.SGD, dict(lr=0.1)),
+    "sgd_decay": (optim.SGD, dict(lr=0.1, weight_decay=0.2, maximize=True)),
+    "sgd_momentum": (optim.SGD, dict(lr=0.05, momentum=0.9, dampening=0.3)),
+    "sgd_nesterov": (optim.SGD, dict(lr=0.05, momentum=0.8, nesterov=True, weight_decay=0.1)),
+    "adam": (optim.Adam, dict(lr=0.1)),
+    "adam_decay": (optim.Adam, dict(lr=0.02, betas=(0.4, 0.9), eps=1e-3, weight_decay=0.2, maximize=True)),
+    "adam_amsgrad": (optim.Adam, dict(lr=0.1, betas=(0.8, 0.7), amsgrad=True)),
+    "adamw": (optim.AdamW, dict(lr=0.1)),
+    "adamw_amsgrad": (optim.AdamW, dict(lr=0.05, weight_decay=0.3, amsgrad=True, betas=(0.5, 0.6))),
+    "adamw_maximize": (optim.AdamW, dict(lr=0.05, weight_decay=0, maximize=True)),
+    "nadam": (optim.NAdam, dict(lr=0.1)),
+    "nadam_decay": (optim.NAdam, dict(lr=0.1, weight_decay=0.2, momentum_decay=0.1, maximize=True)),
+    "nadam_decoupled": (optim.NAdam, dict(lr=0.1, weight_decay=0.2, decoupled_weight_decay=True, betas=(0.7, 0.9))),
+    "rmsprop": (optim.RMSprop, dict(lr=0.05)),
+    "rmsprop_momentum": (optim.RMSprop, dict(lr=0.05, momentum=0.9, alpha=0.8, weight_decay=0.1)),
+    "rmsprop_centered": (optim.RMSprop, dict(lr=0.02, centered=True, alpha=0.9, eps=1e-3, maximize=True)),
+    "rmsprop_both": (optim.RMSprop, dict(lr=0.02, centered=True, momentum=0.5, alpha=0.9, eps=1e-2)),
+    "adagrad": (optim.Adagrad, dict(lr=0.1)),
+    "adagrad_decay": (optim.Adagrad, dict(lr=0.1, lr_decay=0.1, weight_decay=0.2, initial_accumulator_value=0.5,
+                                          eps=1e-3, maximize=True)),
+    "adadelta": (optim.Adadelta, dict(lr=1.0)),
+    "adadelta_decay": (optim.Adadelta, dict(lr=0.5, rho=0.6, eps=1e-3, weight_decay=0.2, maximize=True)),
+    "lion": (Lion, dict(lr=0.02)),
+    "lion_decay": (Lion, dict(lr=0.02, betas=(0.5, 0.7), weight_decay=0.5, maximize=True)),
+}
+# In bf16. On the CPU PyTorch rounds numbers that are added (`alpha`, `eps`) to bf16, which it does not on CUDA: bf16 has
+# these. And in the last elements, which fill no vector, it rounds products: `whole_vectors` has no such elements.
+half_cases = {
+    "sgd_half": (optim.SGD, dict(lr=0.125, momentum=0.8, nesterov=False, dampening=0.25, weight_decay=0.0625)),
+    "adam_half": (optim.Adam, dict(lr=0.1, betas=(0.8, 0.7), eps=2**-10, weight_decay=0.125, amsgrad=True)),
+    "adamw_half": (optim.AdamW, dict(lr=0.1, eps=2**-10)),
+    "nadam_half": (optim.NAdam, dict(lr=0.1, eps=2**-10, weight_decay=0.125)),
+    "rmsprop_half": (optim.RMSprop, dict(lr=0.03125, centered=True, momentum=0.5, alpha=0.9, eps=2**-7)),
+    "adagrad_half": (optim.Adagrad, dict(lr=0.1, weight_decay=0.25, initial_accumulator_value=0.5, eps=2**-10)),
+    "adadelta_half": (optim.Adadelta, dict(lr=0.5, rho=0.6, eps=2**-10, weight_decay=0.25)),
+    "lion_half": (Lion, dict(lr=0.03125, betas=(0.6, 0.75), weight_decay=0.5)),
+}
+
+
+def whole_vectors(value):
+    return value.flatten().repeat(128)
+
+
+def run(name, dtype, out):
+    make, options = (cases | half_cases)[name]
+    prepared = (lambda value: value.clone()) if dtype == torch.float32 else lambda value: whole_vectors(value).to(dtype)
+    stored = (lambda value, i: value) if dtype == torch.float32 else (
+        lambda value, i: value if value.dim() == 0 else value[:initial[i].numel()].reshape(initial[i].shape))
+    parameters = [torch.nn.Parameter(prepared(value)) for value in initial]
+    optimizer = make(parameters, **options)
+    out.append(f"case {name} {str(dtype).removeprefix('torch.')}")
+    for step, row in enumerate(gradients, 1):
+        for parameter, gradient in zip(parameters, row):
+            parameter.grad = None if gradient is None else prepared(gradient)
+        optimizer.step()
+        if step in (1, 2, STEPS):
+            out += [f"after {step} {i} {text(stored(p.data, i))}" for i, p in enumerate(parameters)]
+    for i, entries in optimizer.state_dict()["state"].items():
+        for key, value in entries.items():
+            value = stored(value, i)
+            out.append(f"state state.{i}.{key} {sizes(value)} {text(value)}")
+    return optimizer
+
+
+def optimizers():
+    out = [f"initial {i} {sizes(value)} {text(value)}" for i, value in enumerate(initial)]
+    for step, row in enumerate(gradients, 1):
+        out += [f"gradient {step} {i} {text(g)}" for i, g in enumerate(row) if g is not None]
+    os.makedirs(HERE / "optimizers", exist_ok=True)
+    for name in cases:
+        optimizer = run(name, torch.float32, out)
+        if name in ("sgd_momentum", "adamw_amsgrad", "nadam", "rmsprop_both"):
+            torch.save(optimizer.state_dict(), HERE / "optimizers" / f"{name}.pt")
+    for name in half_cases:
+        run(name, torch.bfloat16, out)
+    (HERE / "pytorch_optim.txt").write_text("\n".join(out) + "\n")
+
+
+if __name__ == "__main__":
+    optimizers()
