@@ -2,6 +2,8 @@
 //
 //   agnostic [--disable-cuda]     on the first GPU where there is one (LAZULI_VIRTUAL_GPUS=1 makes one)
 #include <lazuli/lazuli.h>
+#include <lazuli/nn.h>
+#include <lazuli/optim.h>
 
 #include <iostream>
 #include <string_view>
@@ -15,14 +17,18 @@ int main(int argc, char **argv) try {
     std::cout << "on " << device << '\n';
 
     lz::manual_seed(1);
-    lz::Tensor w = (lz::randn({42, 3}) * 0.1).to(device);
+    lz::nn::Sequential net(lz::nn::Linear(42, 16), lz::nn::Tanh(), lz::nn::Linear(16, 3));
+    net->to(device);
+    lz::optim::SGD optimizer(net->parameters(), 0.1);
     const lz::Tensor x = lz::empty({8, 42}, {.device = device}).uniform_();
-    const lz::Tensor y = lz::ones_like(lz::matmul(x, w));
-    const auto loss = [&] { return (lz::matmul(x, w) - y).square().mean(); };
+    const lz::Tensor y = lz::ones({8, 3}, {.device = device});
+    const auto loss = [&] { return lz::mse_loss(net(x), y); };
     std::cout << "loss before: " << loss().item<float>() << '\n';
     for (int step = 0; step < 200; ++step) {
-        w -= 0.01 * lz::matmul(x.t(), lz::matmul(x, w) - y);
-        w.eval();
+        optimizer.zero_grad();
+        loss().backward();
+        optimizer.step();
+        lz::sync();
     }
     std::cout << "loss after 200 steps is small: " << (loss().item<float>() < 0.05f ? "yes" : "no") << '\n';
     return 0;

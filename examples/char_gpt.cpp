@@ -8,6 +8,7 @@
 #include <lazuli/io/safetensors.h>
 #include <lazuli/lazuli.h>
 #include <lazuli/nn.h>
+#include <lazuli/optim.h>
 
 #include <chrono>
 #include <cmath>
@@ -88,32 +89,6 @@ struct GptImpl : nn::Module {
 };
 LZ_MODULE(Gpt);
 
-/// AdamW (Loshchilov and Hutter 2019).
-struct AdamW {
-    std::vector<Tensor> parameters, first, second;
-    int64_t steps = 0;
-
-    explicit AdamW(std::vector<Tensor> all) : parameters(std::move(all)) {
-        for (const Tensor &p : parameters) {
-            first.push_back(lz::zeros_like(p));
-            second.push_back(lz::zeros_like(p));
-        }
-    }
-    void step(double rate, double decay = 0.1, double beta1 = 0.9, double beta2 = 0.99) {
-        const lz::NoGradGuard no_grad;
-        ++steps;
-        const double correction1 = 1 - std::pow(beta1, static_cast<double>(steps));
-        const double correction2 = 1 - std::pow(beta2, static_cast<double>(steps));
-        for (size_t i = 0; i < parameters.size(); ++i) {
-            const Tensor &gradient = parameters[i].grad();
-            first[i].mul_(beta1).add_(gradient * (1 - beta1));
-            second[i].mul_(beta2).add_(gradient * gradient * (1 - beta2));
-            parameters[i].mul_(1 - rate * (parameters[i].dim() > 1 ? decay : 0.0));
-            parameters[i].sub_(first[i] / ((second[i] / correction2).sqrt() + 1e-8) * (rate / correction1));
-        }
-    }
-};
-
 /// A text as numbers of its different characters.
 struct Text {
     std::string characters; ///< in order
@@ -151,12 +126,22 @@ std::string read_text(const std::string &path) {
     return text;
 }
 
+/// Weights decay, biases and norms do not.
+std::vector<lz::optim::OptimizerParamGroup> groups_of(const Gpt &net) {
+    std::vector<Tensor> matrices, vectors;
+    for (const Tensor &p : net->parameters())
+        (p.dim() > 1 ? matrices : vectors).push_back(p);
+    const auto options = lz::optim::AdamWOptions().betas({0.9, 0.99});
+    return {{matrices, lz::optim::AdamWOptions(options).weight_decay(0.1)},
+            {vectors, lz::optim::AdamWOptions(options).weight_decay(0)}};
+}
+
 struct Trainer {
     Config config;
     const Text &text;
     int64_t trained; ///< characters; those behind them are held out
     Gpt net{config};
-    AdamW optimizer{net->parameters()};
+    lz::optim::AdamW optimizer{groups_of(net)};
     lz::Generator generator{7};
     int64_t step = 0;
 
@@ -168,10 +153,13 @@ struct Trainer {
     Tensor train(double rate) {
         const Tensor places = lz::randint(0, trained - config.context, {config.batch}, generator,
                                           {.device = text.numbers.device()});
-        net->zero_grad();
+        ++step;
+        for (auto &group : optimizer.param_groups())
+            group.options().set_lr(rate * std::min(1.0, static_cast<double>(step) / 40)); // warm-up
+        optimizer.zero_grad();
         const Tensor now = loss(text.windows(places, config.context + 1));
         now.backward();
-        optimizer.step(rate * std::min(1.0, static_cast<double>(++step) / 40)); // warm-up
+        optimizer.step();
         lz::sync(); // forward, backward and step are one program
         return now;
     }
@@ -198,30 +186,24 @@ struct Trainer {
 
     void save(const std::string &path) const {
         lz::StateDict all = net->state_dict("net");
-        for (size_t i = 0; i < optimizer.parameters.size(); ++i) {
-            all.insert("first." + std::to_string(i), optimizer.first[i]);
-            all.insert("second." + std::to_string(i), optimizer.second[i]);
-        }
+        for (const auto &[name, tensor] : optimizer.state_dict())
+            all.insert("optimizer." + name, tensor);
         const lz::Generator::State drawn = generator.get_state();
         lz::save(all, path,
                  {.metadata = {{"step", std::to_string(step)},
-                               {"optimizer_steps", std::to_string(optimizer.steps)},
                                {"seed", std::to_string(drawn.seed)},
                                {"offset", std::to_string(drawn.offset)}}});
     }
     void load(const std::string &path) {
-        lz::StateDict all = lz::load(path), weights;
-        for (const auto &[name, tensor] : all)
-            if (name.starts_with("net."))
-                weights.insert(name.substr(4), tensor);
-        net->load_state_dict(weights);
-        for (size_t i = 0; i < optimizer.parameters.size(); ++i) {
-            optimizer.first[i].copy_(all.at("first." + std::to_string(i)));
-            optimizer.second[i].copy_(all.at("second." + std::to_string(i)));
+        lz::StateDict weights, state;
+        for (const auto &[name, tensor] : lz::load(path)) {
+            const bool is_weight = name.starts_with("net.");
+            (is_weight ? weights : state).insert(name.substr(name.find('.') + 1), tensor);
         }
+        net->load_state_dict(weights);
+        optimizer.load_state_dict(state);
         auto numbers = lz::io::safetensors_info(path).metadata;
         step = std::stoll(numbers.at("step"));
-        optimizer.steps = std::stoll(numbers.at("optimizer_steps"));
         generator.set_state({std::stoull(numbers.at("seed")), std::stoull(numbers.at("offset"))});
     }
 };

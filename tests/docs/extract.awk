@@ -53,6 +53,8 @@ function without_includes(text,    n, line, i, result) {
 }
 
 function take_block(info, text, count,    at, first) {
+    if (info ~ /^(cpp|text) [a-z_]+\//) # a part of a file: quotes.awk
+        return
     if (info ~ /^cpp( |$)/) {
         if (number == 0 || complete || (blocks > 0 && text ~ /(^|\n)int main\(/))
             start_program("")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the pages name exists: files and folders, links and their sections, and for every promise of docs/semantics.md a
-# test; and every promise that the code names is one of that page.
+# What the pages name exists: files and folders, links and their sections, the parts of files that they show, and for every
+# promise of docs/semantics.md a test; and every promise that the code names is one of that page.
 #
 #   pages.sh SOURCE
 set -uo pipefail
@@ -32,6 +32,11 @@ for page in "${pages[@]}"; do
                 grep -qxF -- "$section" || wrong "$page links to $target, and $path has no such section."
         fi
     done < <(sed '/^```/,/^```$/d; /^<!--cpp$/,/^-->$/d' "$page" | grep -oE '\]\([^)]+\)' | sed 's/^](//; s/)$//' | grep -vE '^(https?|mailto):' | sort -u)
+done
+
+# Parts of files are what the files say.
+for page in "${pages[@]}"; do
+    wrongs=$(awk -f tests/docs/quotes.awk "$page") || wrong "$wrongs"
 done
 
 # Promises: `| S01 | ...` is a row, and a test is TEST(Semantics, S01_...).
