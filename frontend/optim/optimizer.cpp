@@ -25,6 +25,7 @@ public:
     void visit(const char *, bool &) override {}
     void visit(const char *, int64_t &) override {}
     void visit(const char *, Betas &) override {}
+    void visit(const char *, std::vector<double> &) override {}
     double *found = nullptr;
 };
 

@@ -102,6 +102,18 @@ void OptionReader::visit(const char *name, Betas &value) {
     }
 }
 
+void OptionReader::visit(const char *name, std::vector<double> &value) {
+    names_.emplace_back(name);
+    if (!numbers_.has(prefix_ + name))
+        return problems_.missing(prefix_ + name);
+    auto found = numbers_.list(prefix_ + name);
+    if (found && found->size() == value.size())
+        value = std::move(*found);
+    else if (found)
+        problems_.wrong(prefix_ + name,
+                        fmt::format("({} numbers where {} are needed)", found->size(), value.size()));
+}
+
 // --- optimizers
 
 namespace {

@@ -17,6 +17,7 @@ Tensor number_tensor(int64_t value);
 Tensor number_tensor(bool value);
 Tensor numbers_tensor(const std::vector<double> &values);
 
+namespace detail {
 /// What does not fit of a dictionary: found first, thrown at once, loaded when there is none.
 class Problems {
 public:
@@ -26,12 +27,15 @@ public:
     void wrong(const std::string &name, const std::string &what) {
         wrong_.push_back('"' + name + "\" " + what);
     }
+    bool any() const { return !missing_.empty() || !unexpected_.empty() || !wrong_.empty(); }
     /// Throws StateError with all of them, if there are any: "`whose` ...; nothing was loaded".
     void check(const std::string &whose, Location loc) const;
 
 private:
     std::vector<std::string> missing_, unexpected_, wrong_;
 };
+} // namespace detail
+using detail::Problems;
 
 /// Reads numbers of a dictionary.
 class NumberReader {
@@ -68,6 +72,10 @@ public:
         state_.insert(prefix_ + name, numbers_tensor({std::get<0>(value), std::get<1>(value)}));
     }
 
+    void visit(const char *name, std::vector<double> &value) override {
+        state_.insert(prefix_ + name, numbers_tensor(value));
+    }
+
 private:
     StateDict &state_;
     std::string prefix_;
@@ -83,6 +91,7 @@ public:
     void visit(const char *name, bool &value) override;
     void visit(const char *name, int64_t &value) override;
     void visit(const char *name, Betas &value) override;
+    void visit(const char *name, std::vector<double> &value) override;
     /// The names that were asked for.
     const std::vector<std::string> &names() const { return names_; }
 

@@ -8,4 +8,5 @@
 #include "lazuli/optim/nadam.h"
 #include "lazuli/optim/optimizer.h"
 #include "lazuli/optim/rmsprop.h"
+#include "lazuli/optim/scheduler.h"
 #include "lazuli/optim/sgd.h"

@@ -143,5 +143,61 @@ def optimizers():
     (HERE / "pytorch_optim.txt").write_text("\n".join(out) + "\n")
 
 
+lr = optim.lr_scheduler
+schedules = {
+    "lambda": lambda o: lr.LambdaLR(o, [lambda epoch: 0.9**epoch, lambda epoch: 1 / (1 + epoch)]),
+    "step": lambda o: lr.StepLR(o, 4, 0.3),
+    "multi_step": lambda o: lr.MultiStepLR(o, [12, 3, 5, 5], 0.5),
+    "constant": lambda o: lr.ConstantLR(o, 0.25, 6),
+    "linear": lambda o: lr.LinearLR(o, 0.1, 0.8, 7),
+    "exponential": lambda o: lr.ExponentialLR(o, 0.85),
+    "cosine": lambda o: lr.CosineAnnealingLR(o, 8, 0.01),
+    "warm_restarts": lambda o: lr.CosineAnnealingWarmRestarts(o, 3, 2, 0.002),
+    "one_cycle": lambda o: lr.OneCycleLR(o, max_lr=[0.5, 1.0], total_steps=25),
+    "one_cycle_three": lambda o: lr.OneCycleLR(o, max_lr=0.5, total_steps=24, three_phase=True, pct_start=0.4,
+                                               anneal_strategy="linear", base_momentum=0.7, max_momentum=0.8,
+                                               div_factor=10, final_div_factor=100),
+    "warm_up": lambda o: lr.SequentialLR(o, [lr.LinearLR(o, 0.01, 1.0, 5), lr.CosineAnnealingLR(o, 15)], [5]),
+    "sequential": lambda o: lr.SequentialLR(
+        o, [lr.ConstantLR(o, 0.5, 3), lr.ExponentialLR(o, 0.9), lr.CosineAnnealingWarmRestarts(o, 4),
+            lr.StepLR(o, 2)], [4, 9, 18]),
+    "chained": lambda o: lr.ChainedScheduler([lr.ConstantLR(o, 0.1, 4), lr.ExponentialLR(o, 0.9)]),
+    "plateau": lambda o: lr.ReduceLROnPlateau(o, factor=0.5, patience=2, cooldown=1, min_lr=[0.01, 0.02]),
+    "plateau_max": lambda o: lr.ReduceLROnPlateau(o, mode="max", threshold_mode="abs", threshold=0.05, patience=1),
+}
+
+
+def rates():
+    out = []
+    for name, make in schedules.items():
+        groups = [torch.nn.Parameter(torch.zeros(2)) for _ in range(2)]
+        optimizer = optim.SGD([{"params": [groups[0]]}, {"params": [groups[1]], "lr": 0.05}], lr=0.1, momentum=0.9)
+        schedule = make(optimizer)
+        seen = {key: [[], []] for key in ("lr", "momentum")}
+        metrics = [float(v) for v in (coarse(25).cumsum(0) / 20)]
+
+        def look():
+            for key, values in seen.items():
+                for i, group in enumerate(optimizer.param_groups):
+                    values[i].append(group[key])
+
+        look()
+        for step in range(24):
+            optimizer.step()
+            if name.startswith("plateau"):
+                schedule.step(metrics[step])
+            else:
+                schedule.step()
+            look()
+        out.append(f"case {name}")
+        out.append("metrics " + " ".join(map(repr, metrics)))
+        for key, values in seen.items():
+            out += [f"{key} {i} " + " ".join(map(repr, row)) for i, row in enumerate(values)]
+        if name in ("warm_up", "one_cycle", "plateau", "chained"):
+            torch.save(schedule.state_dict(), HERE / "optimizers" / f"schedule_{name}.pt")
+    (HERE / "pytorch_lr.txt").write_text("\n".join(out) + "\n")
+
+
 if __name__ == "__main__":
     optimizers()
+    rates()

@@ -31,7 +31,7 @@ namespace optim {
 /// Two decay rates, of the mean of gradients and of the mean of their squares.
 using Betas = std::tuple<double, double>;
 
-/// Is shown all options of a group, by PyTorch's names. It may change them.
+/// Is shown the numbers of a group's options or of a schedule, by PyTorch's names. It may change them.
 class LZ_API OptionVisitor {
 public:
     virtual ~OptionVisitor();
@@ -43,6 +43,8 @@ public:
     virtual void visit(const char *name, int64_t &value) = 0;
     /// Decay rates.
     virtual void visit(const char *name, Betas &value) = 0;
+    /// One number a group.
+    virtual void visit(const char *name, std::vector<double> &value) = 0;
 };
 
 /// Base of the options of all optimizers, which a group of parameters has its own of.
