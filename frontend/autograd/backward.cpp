@@ -2,6 +2,7 @@
 
 #include "frontend/autograd/attach.h"
 #include "frontend/autograd/walk.h"
+#include "frontend/ops/autocast.h"
 #include "frontend/ops/compose.h"
 
 #include <string>
@@ -204,6 +205,7 @@ public:
 
     void run() {
         const GradModeScope mode(options_.create_graph);
+        const AutocastScope dtypes_of_forward;
         Streams streams(Recorder::current());
         const std::span<const uint32_t> order = walk_.order();
         for (size_t i = order.size(); i-- > 0;) {

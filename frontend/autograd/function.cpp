@@ -3,6 +3,7 @@
 
 #include "frontend/autograd/attach.h"
 #include "frontend/autograd/backward.h"
+#include "frontend/ops/autocast.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/random.h"
 
@@ -193,6 +194,7 @@ struct Recomputed {
     std::function<Tensor(const variable_list &)> f;
     std::vector<SavedTensor> inputs;
     Generator::State random;
+    detail::AutocastMode autocast; ///< as it was
 };
 
 /// Numbers are drawn as they were, and then go on where they stood.
@@ -230,6 +232,7 @@ void run_checkpoint(RuleCall &call) {
     Tensor result;
     {
         const detail::GradModeScope on(true);
+        const detail::AutocastScope autocast(payload.autocast);
         const DrawnAgain numbers(payload.random);
         result = payload.f(at);
     }
@@ -262,6 +265,7 @@ Tensor autograd::checkpoint(const std::function<Tensor(const variable_list &)> &
     auto payload = std::make_shared<Recomputed>();
     payload->f = f;
     payload->random = default_generator().get_state();
+    payload->autocast = detail::Autocasting::mode();
     for (const Tensor &x : inputs) {
         SavedTensor one;
         if (Access::given(x)) {

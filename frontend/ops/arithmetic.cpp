@@ -1,4 +1,5 @@
 // Functions of two operands and the operators: promotion, then one record.
+#include "frontend/ops/autocast.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/elementwise.h"
 
@@ -172,8 +173,23 @@ inline Tensor record_binary(Rule rule, Op op, const Operand &a, const Operand &b
     return made;
 }
 
+/// The same of operands that autocast has cast.
+[[gnu::noinline]] Tensor autocast_binary(detail::CastPolicy policy, Rule rule, Op op, const Operand &a,
+                                         const Operand &b, const char *function, uint16_t number,
+                                         Location loc) {
+    const Location named = detail::in(number, loc);
+    Tensor cast[] = {detail::tensor_or_none(a), detail::tensor_or_none(b)};
+    detail::autocast_operands(policy, cast, named);
+    return record_binary(rule, op, detail::replaced(a, cast[0]), detail::replaced(b, cast[1]), function,
+                         number, loc);
+}
+
 #define LZ_BINARY(name, op, rule)                                                                            \
     inline Tensor record_##name(const Operand &a, const Operand &b, Location loc) {                          \
+        if constexpr (detail::cast_policy(#name) != detail::CastPolicy::None)                                \
+            if (detail::autocasting()) [[unlikely]]                                                          \
+                return autocast_binary(detail::cast_policy(#name), Rule::rule, Op::op, a, b, #name,          \
+                                       detail::kFunction<#name>, loc);                                       \
         return record_binary(Rule::rule, Op::op, a, b, #name, detail::kFunction<#name>, loc);                \
     }
 #define LZ_COMPARISON(name, op) LZ_BINARY(name, op, Any)

@@ -1,4 +1,5 @@
 // einsum: labels to axes, operands contracted from left to right.
+#include "frontend/ops/autocast.h"
 #include "frontend/ops/compose.h"
 #include "frontend/ops/contract.h"
 #include "lazuli/ops/elementwise.h"
@@ -273,6 +274,12 @@ private:
 
 Tensor einsum(std::string_view equation, std::span<const Tensor> operands, Location loc) {
     loc = detail::in<"einsum">(loc);
+    if (detail::autocasting()) [[unlikely]] {
+        std::vector<Tensor> cast(operands.begin(), operands.end());
+        detail::autocast_operands(detail::cast_policy("einsum"), cast, loc);
+        const detail::AutocastScope off;
+        return Einsum(equation, cast, loc).run();
+    }
     return Einsum(equation, operands, loc).run();
 }
 Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands, Location loc) {

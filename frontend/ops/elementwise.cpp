@@ -2,6 +2,7 @@
 #include "lazuli/ops/elementwise.h"
 
 #include "frontend/autograd/composites.h"
+#include "frontend/ops/autocast.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/reductions.h"
 
@@ -13,8 +14,12 @@ namespace {
 
 enum class Rule : uint8_t { Float, Rounding, Numeric, Bits };
 
-inline Tensor record_unary(Rule rule, Op op, const Tensor &x, const char *function, uint16_t number,
-                           Location loc) {
+inline Tensor record_unary(Rule rule, detail::CastPolicy policy, Op op, const Tensor &x, const char *function,
+                           uint16_t number, Location loc) {
+    if (policy != detail::CastPolicy::None && detail::autocasting()) [[unlikely]]
+        return record_unary(rule, detail::CastPolicy::None, op,
+                            detail::autocast_operand(policy, x, detail::in(number, loc)), function, number,
+                            loc);
     if (rule == Rule::Bits)
         loc = detail::in(number, loc); // the operation is called `not`
     const ir::DType dtype = detail::checked_type(x, function, loc).dtype;
@@ -53,6 +58,8 @@ Tensor square(const Tensor &x, Location loc) {
 }
 Tensor reciprocal(const Tensor &x, Location loc) {
     loc = detail::in<"reciprocal">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"reciprocal">(loc, [&](const Tensor &v) { return reciprocal(v, loc); }, x);
     return detail::in_working_dtype(x, "reciprocal", loc, [&](const Tensor &v) {
         return detail::binary(Op::Div, detail::literal(v, 1, loc), v, loc);
     });
@@ -78,7 +85,8 @@ Tensor logical_not(const Tensor &x, Location loc) {
     }
 #define LZ_UNARY(name, op, rule)                                                                             \
     Tensor name(const Tensor &x, Location loc) {                                                             \
-        return record_unary(Rule::rule, Op::op, x, #name, detail::kFunction<#name>, loc);                    \
+        return record_unary(Rule::rule, detail::cast_policy(#name), Op::op, x, #name,                        \
+                            detail::kFunction<#name>, loc);                                                  \
     }                                                                                                        \
     LZ_UNARY_COMPOSED(name)
 #include "lazuli/ops/functions.def"

@@ -1,6 +1,7 @@
 #include "lazuli/ops/functional.h"
 
 #include "frontend/autograd/composites.h"
+#include "frontend/ops/autocast.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/indexing.h"
@@ -53,6 +54,9 @@ Tensor gelu(const Tensor &x, Gelu approximation, Location loc) {
 
 Tensor softplus(const Tensor &x, const Scalar &beta, const Scalar &threshold, Location loc) {
     loc = detail::in<"softplus">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"softplus">(
+            loc, [&](const Tensor &v) { return softplus(v, beta, threshold, loc); }, x);
     const int64_t numbers[] = {ir::scalar_word(beta.to_double()), ir::scalar_word(threshold.to_double())};
     return detail::composite(detail::kSoftplusRule, {&x}, numbers, loc, [&] {
         return detail::in_working_dtype(x, "softplus", loc, [&](const Tensor &v) {
@@ -113,6 +117,9 @@ Tensor over_axis(const Tensor &x, int64_t axis, std::optional<DType> dtype, cons
 
 Tensor softmax(const Tensor &x, int64_t axis, std::optional<DType> dtype, Location loc) {
     loc = detail::in<"softmax">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"softmax">(
+            loc, [&](const Tensor &v) { return softmax(v, axis, dtype, loc); }, x);
     return over_axis(x, axis, dtype, detail::kSoftmaxRule, "softmax", loc,
                      [&](const Tensor &v, std::span<const int64_t> at) {
                          // One division a row instead of one an element.
@@ -126,6 +133,9 @@ Tensor softmax(const Tensor &x, int64_t axis, std::optional<DType> dtype, Locati
 
 Tensor log_softmax(const Tensor &x, int64_t axis, std::optional<DType> dtype, Location loc) {
     loc = detail::in<"log_softmax">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"log_softmax">(
+            loc, [&](const Tensor &v) { return log_softmax(v, axis, dtype, loc); }, x);
     return over_axis(x, axis, dtype, detail::kLogSoftmaxRule, "log_softmax", loc,
                      [&](const Tensor &v, std::span<const int64_t> at) {
                          const Tensor low = shifted(v, at, loc);
@@ -179,6 +189,13 @@ Tensor with_parameter(Op op, const Tensor &x, const Tensor &parameter, Location 
 Tensor layer_norm(const Tensor &x, const Sizes &shape, const Tensor &weight, const Tensor &bias, double eps,
                   Location loc) {
     loc = detail::in<"layer_norm">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"layer_norm">(
+            loc,
+            [&](const Tensor &v, const Tensor &w, const Tensor &b) {
+                return layer_norm(v, shape, w, b, eps, loc);
+            },
+            x, weight, bias);
     const Axes axes = normalized_axes(x, shape, {&weight, &bias}, "layer_norm", loc);
     const auto all = detail::together(loc, x, weight, bias);
     const int64_t numbers[] = {ir::scalar_word(eps), static_cast<int64_t>(axes.count)};
@@ -197,6 +214,10 @@ Tensor layer_norm(const Tensor &x, const Sizes &shape, const Tensor &weight, con
 Tensor rms_norm(const Tensor &x, const Sizes &shape, const Tensor &weight, std::optional<double> eps,
                 Location loc) {
     loc = detail::in<"rms_norm">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"rms_norm">(
+            loc, [&](const Tensor &v, const Tensor &w) { return rms_norm(v, shape, w, eps, loc); }, x,
+            weight);
     const Axes axes = normalized_axes(x, shape, {&weight}, "rms_norm", loc);
     const bool is_f64 = detail::type(x).dtype == ir::DType::F64;
     const double small = eps      ? *eps
@@ -344,6 +365,10 @@ void check_options(const CrossEntropyOptions &options, const char *function, Loc
 Tensor nll_loss(const Tensor &log_probabilities, const Tensor &target, const CrossEntropyOptions &options,
                 Location loc) {
     loc = detail::in<"nll_loss">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"nll_loss">(
+            loc, [&](const Tensor &v, const Tensor &t) { return nll_loss(v, t, options, loc); },
+            log_probabilities, target);
     check_options(options, "nll_loss", loc);
     const Samples s = samples_of(log_probabilities, target, true, "nll_loss", loc);
     if (options.weight.defined()) {
@@ -412,6 +437,10 @@ Tensor weighted_cross_entropy(const Samples &s, bool probabilities, const CrossE
 Tensor cross_entropy(const Tensor &logits, const Tensor &target, const CrossEntropyOptions &options,
                      Location loc) {
     loc = detail::in<"cross_entropy">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"cross_entropy">(
+            loc, [&](const Tensor &v, const Tensor &t) { return cross_entropy(v, t, options, loc); }, logits,
+            target);
     check_options(options, "cross_entropy", loc);
     const ir::TensorType &given = detail::checked_type(target, "cross_entropy", loc);
     const bool probabilities = ir::is_float(given.dtype);
@@ -464,6 +493,9 @@ Tensor cross_entropy(const Tensor &logits, const Tensor &target, const CrossEntr
 
 Tensor mse_loss(const Tensor &x, const Tensor &target, Reduction reduction, Location loc) {
     loc = detail::in<"mse_loss">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"mse_loss">(
+            loc, [&](const Tensor &v, const Tensor &t) { return mse_loss(v, t, reduction, loc); }, x, target);
     check_reduction(reduction, "mse_loss", loc);
     const Operand a(x, loc), b(target, loc);
     const ir::DType dtype = detail::result_type({&a, &b}, "mse_loss", loc);

@@ -1,5 +1,6 @@
 // Looking up and storing by index tensors.
 #include "frontend/ops/gather.h"
+#include "frontend/ops/autocast.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/indexing.h"
@@ -178,11 +179,19 @@ Tensor scatter(const Tensor &x, int64_t axis, const Tensor &index, Operand sourc
 
 Tensor scatter_add(const Tensor &x, int64_t axis, const Tensor &index, const Tensor &source, Location loc) {
     loc = detail::in<"scatter_add">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"scatter_add">(
+            loc, [&](const Tensor &v, const Tensor &s) { return scatter_add(v, axis, index, s, loc); }, x,
+            source);
     return store(x, axis, index, source, true, "scatter_add", loc);
 }
 
 Tensor index_add(const Tensor &x, int64_t axis, const Tensor &index, const Tensor &source, Location loc) {
     loc = detail::in<"index_add">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"index_add">(
+            loc, [&](const Tensor &v, const Tensor &s) { return index_add(v, axis, index, s, loc); }, x,
+            source);
     const ir::TensorType type = detail::checked_type(x, "index_add", loc);
     check_row(index, "index_add", loc);
     if (detail::is_axis_of_number(axis, type.shape.rank()) &&

@@ -1,6 +1,7 @@
 // Products on the one general contraction.
 #include "lazuli/ops/linalg.h"
 
+#include "frontend/ops/autocast.h"
 #include "frontend/ops/compose.h"
 #include "frontend/ops/contract.h"
 #include "lazuli/ops/elementwise.h"
@@ -106,20 +107,32 @@ Tensor product(const char *function, const Tensor &a, const Tensor &b, Location 
 
 Tensor matmul(const Tensor &a, const Tensor &b, Location loc) {
     loc = detail::in<"matmul">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"matmul">(
+            loc, [&](const Tensor &x, const Tensor &y) { return matmul(x, y, loc); }, a, b);
     return product("matmul", a, b, loc);
 }
 Tensor mm(const Tensor &a, const Tensor &b, Location loc) {
     loc = detail::in<"mm">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"mm">(
+            loc, [&](const Tensor &x, const Tensor &y) { return mm(x, y, loc); }, a, b);
     check_ranks("mm", a, 2, b, 2, loc);
     return product("mm", a, b, loc);
 }
 Tensor mv(const Tensor &a, const Tensor &b, Location loc) {
     loc = detail::in<"mv">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"mv">(
+            loc, [&](const Tensor &x, const Tensor &y) { return mv(x, y, loc); }, a, b);
     check_ranks("mv", a, 2, b, 1, loc);
     return product("mv", a, b, loc);
 }
 Tensor dot(const Tensor &a, const Tensor &b, Location loc) {
     loc = detail::in<"dot">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"dot">(
+            loc, [&](const Tensor &x, const Tensor &y) { return dot(x, y, loc); }, a, b);
     check_ranks("dot", a, 1, b, 1, loc);
     return product("dot", a, b, loc);
 }
@@ -132,6 +145,9 @@ Tensor outer(const Tensor &a, const Tensor &b, Location loc) {
 }
 Tensor bmm(const Tensor &a, const Tensor &b, Location loc) {
     loc = detail::in<"bmm">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"bmm">(
+            loc, [&](const Tensor &x, const Tensor &y) { return bmm(x, y, loc); }, a, b);
     check_ranks("bmm", a, 3, b, 3, loc);
     const ir::TensorType &x = detail::type(a), &y = detail::type(b);
     if (x.shape[0] != y.shape[0])
@@ -144,6 +160,10 @@ Tensor bmm(const Tensor &a, const Tensor &b, Location loc) {
 
 Tensor linear(const Tensor &x, const Tensor &weight, const Tensor &bias, Location loc) {
     loc = detail::in<"linear">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"linear">(
+            loc, [&](const Tensor &v, const Tensor &w, const Tensor &b) { return linear(v, w, b, loc); }, x,
+            weight, bias);
     check_dtypes("linear", x, weight, loc);
     const ir::TensorType &input = detail::type(x), &w = detail::type(weight);
     const int rank = input.shape.rank();

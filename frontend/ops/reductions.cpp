@@ -2,6 +2,7 @@
 #include "lazuli/ops/reductions.h"
 
 #include "frontend/autograd/composites.h"
+#include "frontend/ops/autocast.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/views.h"
@@ -165,10 +166,16 @@ Tensor scan(Op op, const Tensor &x, int64_t axis, std::optional<DType> dtype, co
 
 Tensor sum(const Tensor &x, const Sizes &axes, bool keepdim, std::optional<DType> dtype, Location loc) {
     loc = detail::in<"sum">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"sum">(
+            loc, [&](const Tensor &v) { return sum(v, axes, keepdim, dtype, loc); }, x);
     return sum_like(Op::ReduceSum, x, axes, keepdim, dtype, "sum", loc);
 }
 Tensor prod(const Tensor &x, const Sizes &axes, bool keepdim, std::optional<DType> dtype, Location loc) {
     loc = detail::in<"prod">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"prod">(
+            loc, [&](const Tensor &v) { return prod(v, axes, keepdim, dtype, loc); }, x);
     return sum_like(Op::ReduceProd, x, axes, keepdim, dtype, "prod", loc);
 }
 
@@ -265,6 +272,9 @@ Tensor logsumexp(const Tensor &x, const Sizes &axes, bool keepdim, Location loc)
 
 Tensor norm(const Tensor &x, double p, const Sizes &axes, bool keepdim, Location loc) {
     loc = detail::in<"norm">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"norm">(
+            loc, [&](const Tensor &v) { return norm(v, p, axes, keepdim, loc); }, x);
     const ir::TensorType type = detail::checked_type(x, "norm", loc);
     check_float(type, "norm", loc);
     const Axes reduced = detail::normal_axes(axes, "norm", type, loc);
@@ -292,10 +302,16 @@ Tensor norm(const Tensor &x, double p, const Sizes &axes, bool keepdim, Location
 
 Tensor cumsum(const Tensor &x, int64_t axis, std::optional<DType> dtype, Location loc) {
     loc = detail::in<"cumsum">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"cumsum">(
+            loc, [&](const Tensor &v) { return cumsum(v, axis, dtype, loc); }, x);
     return scan(Op::CumSum, x, axis, dtype, "cumsum", loc);
 }
 Tensor cumprod(const Tensor &x, int64_t axis, std::optional<DType> dtype, Location loc) {
     loc = detail::in<"cumprod">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"cumprod">(
+            loc, [&](const Tensor &v) { return cumprod(v, axis, dtype, loc); }, x);
     return scan(Op::CumProd, x, axis, dtype, "cumprod", loc);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 /// Everything public.
 
+#include "lazuli/autocast.h"
 #include "lazuli/autograd.h"
 #include "lazuli/autograd/function.h"
 #include "lazuli/autograd/transforms.h"

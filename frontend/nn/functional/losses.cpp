@@ -27,7 +27,7 @@ Tensor widened(const Tensor &x, Location loc) {
     return x.defined() && is_half(x.dtype(loc)) ? x.to(f32, loc) : x;
 }
 
-/// What a loss of these is: half if all that are of floats have that half type.
+/// What a loss of these is: half if all that are of floats have that half type, but never under autocast.
 DType result_dtype(std::initializer_list<const Tensor *> inputs, const char *function, Location loc) {
     DType dtype = boolean;
     for (const Tensor *input : inputs)
@@ -35,6 +35,8 @@ DType result_dtype(std::initializer_list<const Tensor *> inputs, const char *fun
             dtype = promote_types(dtype, input->dtype(loc));
     if (!is_half(dtype) && dtype != f32 && dtype != f64)
         throw DTypeError(fmt::format("{}: takes floats, and none of its inputs is of floats", function), loc);
+    if (is_half(dtype) && is_autocast_enabled((*inputs.begin())->device(loc).type()))
+        return f32;
     return dtype;
 }
 

@@ -1,0 +1,212 @@
+// Autocast: the dtype of each function of its table, and gradients beside those of casts by hand.
+#include "support.h"
+
+#include <functional>
+#include <thread>
+
+namespace {
+
+using namespace lz::test;
+using lz::DType;
+using lz::Tensor;
+namespace nn = lz::nn;
+namespace F = lz::nn::functional;
+
+Tensor square_of(DType dtype) {
+    return lz::full({2, 2}, 0.5, {.dtype = dtype});
+}
+
+enum class Kind { Half, Single, Widest, Same };
+struct Row {
+    const char *name;
+    Kind kind;
+    std::function<Tensor(const Tensor &)> call;
+};
+
+/// The functions of the table, PyTorch's lists (amp's op reference), and some that stand in none.
+const std::vector<Row> &rows() {
+    static const auto &all = *new std::vector<Row>{
+        {"matmul", Kind::Half, [](const Tensor &x) { return lz::matmul(x, x); }},
+        {"mm", Kind::Half, [](const Tensor &x) { return x.mm(x); }},
+        {"mv", Kind::Half, [](const Tensor &x) { return lz::mv(x, x.select(0, 0)); }},
+        {"bmm", Kind::Half, [](const Tensor &x) { return lz::bmm(x.unsqueeze(0), x.unsqueeze(0)); }},
+        {"linear", Kind::Half, [](const Tensor &x) { return lz::linear(x, x, x.select(0, 0)); }},
+        {"einsum", Kind::Half, [](const Tensor &x) { return lz::einsum("ij,jk->ik", {x, x}); }},
+        {"exp", Kind::Single, [](const Tensor &x) { return lz::exp(x); }},
+        {"expm1", Kind::Single, [](const Tensor &x) { return lz::expm1(x); }},
+        {"log", Kind::Single, [](const Tensor &x) { return x.log(); }},
+        {"log1p", Kind::Single, [](const Tensor &x) { return lz::log1p(x); }},
+        {"log2", Kind::Single, [](const Tensor &x) { return lz::log2(x); }},
+        {"tan", Kind::Single, [](const Tensor &x) { return lz::tan(x); }},
+        {"asin", Kind::Single, [](const Tensor &x) { return lz::asin(x); }},
+        {"acos", Kind::Single, [](const Tensor &x) { return lz::acos(x); }},
+        {"sinh", Kind::Single, [](const Tensor &x) { return lz::sinh(x); }},
+        {"cosh", Kind::Single, [](const Tensor &x) { return lz::cosh(x); }},
+        {"rsqrt", Kind::Single, [](const Tensor &x) { return lz::rsqrt(x); }},
+        {"reciprocal", Kind::Single, [](const Tensor &x) { return lz::reciprocal(x); }},
+        {"pow", Kind::Single, [](const Tensor &x) { return lz::pow(x, 2); }},
+        {"pow of two", Kind::Single, [](const Tensor &x) { return x.pow(x); }},
+        {"sum", Kind::Single, [](const Tensor &x) { return x.sum(); }},
+        {"prod", Kind::Single, [](const Tensor &x) { return x.prod(); }},
+        {"norm", Kind::Single, [](const Tensor &x) { return x.norm(); }},
+        {"cumsum", Kind::Single, [](const Tensor &x) { return x.cumsum(0); }},
+        {"cumprod", Kind::Single, [](const Tensor &x) { return x.cumprod(0); }},
+        {"softmax", Kind::Single, [](const Tensor &x) { return lz::softmax(x, 1); }},
+        {"log_softmax", Kind::Single, [](const Tensor &x) { return x.log_softmax(1); }},
+        {"softplus", Kind::Single, [](const Tensor &x) { return lz::softplus(x); }},
+        {"layer_norm", Kind::Single, [](const Tensor &x) { return lz::layer_norm(x, {2}); }},
+        {"rms_norm", Kind::Single, [](const Tensor &x) { return lz::rms_norm(x, {2}, x.select(0, 0)); }},
+        {"mse_loss", Kind::Single, [](const Tensor &x) { return lz::mse_loss(x, x); }},
+        {"nll_loss", Kind::Single, [](const Tensor &x) { return lz::nll_loss(x, lz::tensor({0, 1})); }},
+        {"cross_entropy", Kind::Single,
+         [](const Tensor &x) { return lz::cross_entropy(x, lz::tensor({0, 1})); }},
+        {"cross_entropy with weights", Kind::Single,
+         [](const Tensor &x) {
+             return lz::cross_entropy(x, lz::tensor({0, 1}), {.weight = x.select(0, 0)});
+         }},
+        {"smooth_l1_loss", Kind::Single, [](const Tensor &x) { return F::smooth_l1_loss(x, x); }},
+        {"binary_cross_entropy_with_logits", Kind::Single,
+         [](const Tensor &x) { return F::binary_cross_entropy_with_logits(x, x); }},
+        {"dot", Kind::Widest, [](const Tensor &x) { return lz::dot(x.flatten(), lz::full({4}, 1.0)); }},
+        {"scatter_add", Kind::Widest,
+         [](const Tensor &x) { return lz::scatter_add(x, 0, lz::tensor({{0, 0}}), lz::full({1, 2}, 1.0)); }},
+        {"index_add", Kind::Widest,
+         [](const Tensor &x) { return lz::index_add(x, 0, lz::tensor({0}), lz::full({1, 2}, 1.0)); }},
+        {"add", Kind::Same, [](const Tensor &x) { return x + x; }},
+        {"relu", Kind::Same, [](const Tensor &x) { return lz::relu(x); }},
+        {"gelu", Kind::Same, [](const Tensor &x) { return lz::gelu(x); }},
+        {"mean", Kind::Same, [](const Tensor &x) { return x.mean(); }},
+        {"max", Kind::Same, [](const Tensor &x) { return x.amax(); }},
+        {"sqrt", Kind::Same, [](const Tensor &x) { return lz::sqrt(x); }},
+        {"std", Kind::Same, [](const Tensor &x) { return x.std(); }},
+        {"cat", Kind::Same, [](const Tensor &x) { return lz::cat({x, x}); }},
+    };
+    return all;
+}
+
+TEST(Autocast, GivesEachFunctionTheDtypeOfItsRow) {
+    for (const DType half : {lz::f16, lz::bf16})
+        for (const DType dtype : {half, lz::f32})
+            for (const Row &row : rows()) {
+                SCOPED_TRACE(std::string(row.name) + " of " + std::string(lz::name(dtype)));
+                const Tensor x = square_of(dtype);
+                const lz::AutocastGuard autocast(half);
+                const Tensor result = row.call(x);
+                const DType expected = row.kind == Kind::Half   ? half
+                                       : row.kind == Kind::Same ? dtype
+                                                                : lz::f32;
+                EXPECT_EQ(result.dtype(), expected);
+                result.eval();
+            }
+}
+
+TEST(Autocast, LeavesF64IntegersAndOtherKindsOfDevicesAlone) {
+    const Tensor doubles = square_of(lz::f64), integers = lz::tensor({{1, 2}, {3, 4}});
+    {
+        const lz::AutocastGuard autocast(lz::bf16);
+        EXPECT_EQ(lz::matmul(doubles, doubles).dtype(), lz::f64);
+        EXPECT_EQ(lz::matmul(integers, integers).dtype(), lz::i64);
+        EXPECT_EQ(integers.sum().dtype(), lz::i64);
+        EXPECT_EQ(lz::exp(doubles).dtype(), lz::f64);
+    }
+    const Tensor here = square_of(lz::f32), there = here.to("cuda:1");
+    {
+        const lz::AutocastGuard autocast(lz::DeviceType::Cuda, lz::f16);
+        EXPECT_EQ(lz::matmul(here, here).dtype(), lz::f32);
+        EXPECT_EQ(lz::matmul(there, there).dtype(), lz::f16);
+        EXPECT_FALSE(lz::is_autocast_enabled(lz::DeviceType::Cpu));
+        const lz::AutocastGuard on_cpu(lz::DeviceType::Cpu, lz::bf16);
+        EXPECT_EQ(lz::matmul(here, here).dtype(), lz::bf16);
+        EXPECT_EQ(lz::matmul(there, there).dtype(), lz::f16);
+        const lz::AutocastGuard off(lz::f16, false);
+        EXPECT_EQ(lz::matmul(there, there).dtype(), lz::f32);
+        std::thread([&] { EXPECT_FALSE(lz::is_autocast_enabled(lz::DeviceType::Cuda)); }).join();
+    }
+    EXPECT_EQ(lz::matmul(there, there).dtype(), lz::f32);
+    const uint32_t line = __LINE__ + 1;
+    const Caught error = caught<lz::DTypeError>([] { const lz::AutocastGuard wrong(lz::f32); });
+    EXPECT_TRUE(error.has("autocast: the dtype is f32; it is f16 or bf16")) << error.what;
+    EXPECT_EQ(error.line, line);
+}
+
+TEST(Autocast, InPlaceFormsKeepTheirDtypeAndErrorsTheirNames) {
+    const lz::AutocastGuard autocast(lz::f16);
+    Tensor x = square_of(lz::f16);
+    x.exp_();
+    EXPECT_EQ(x.dtype(), lz::f16);
+    EXPECT_EQ(floats(x)[0], floats(lz::full({1}, std::exp(0.5)).to(lz::f16))[0]);
+    x.pow_(2);
+    EXPECT_EQ(x.dtype(), lz::f16);
+    const uint32_t line = __LINE__ + 1;
+    const Caught error = caught<lz::ShapeError>([] { lz::matmul(lz::ones({2, 3}), lz::ones({2, 3})); });
+    EXPECT_TRUE(error.has("matmul: ")) << error.what;
+    EXPECT_EQ(error.line, line);
+}
+
+TEST(Autocast, GradientsAreThoseOfTheCastsAndInTheParametersDtype) {
+    lz::manual_seed(8);
+    const Tensor x = lz::randn({4, 3}), classes = lz::tensor({1, 0, 1, 1});
+    nn::Linear fc(3, 2);
+    const auto gradients = [&](const Tensor &loss) {
+        fc->zero_grad();
+        loss.backward();
+        EXPECT_EQ(loss.dtype(), lz::f32);
+        EXPECT_EQ(fc->weight.grad().dtype(), lz::f32);
+        std::vector<float> all = floats(fc->weight.grad());
+        for (const float one : floats(fc->bias.grad()))
+            all.push_back(one);
+        all.push_back(loss.item<float>());
+        return all;
+    };
+    const auto by_hand = [&] {
+        const auto half = [](const Tensor &t) { return t.to(lz::bf16); };
+        const Tensor y = lz::linear(half(x), half(fc->weight), half(fc->bias));
+        return gradients(lz::cross_entropy(y.to(lz::f32), classes));
+    };
+    const auto automatic = [&](bool backward_inside) {
+        Tensor loss;
+        {
+            const lz::AutocastGuard autocast(lz::bf16);
+            const Tensor y = fc(x);
+            EXPECT_EQ(y.dtype(), lz::bf16);
+            loss = lz::cross_entropy(y, classes);
+            if (backward_inside)
+                return gradients(loss);
+        }
+        return gradients(loss);
+    };
+    const std::vector<float> expected = by_hand();
+    EXPECT_EQ(automatic(false), expected);
+    EXPECT_EQ(automatic(true), expected); // rules do not cast again
+    // A checkpoint computes again as it was computed.
+    Tensor loss;
+    {
+        const lz::AutocastGuard autocast(lz::bf16);
+        const Tensor y = lz::autograd::checkpoint(
+            [&](const lz::autograd::variable_list &v) { return lz::linear(v[0], v[1], v[2]); },
+            {x, fc->weight, fc->bias});
+        EXPECT_EQ(y.dtype(), lz::bf16);
+        loss = lz::cross_entropy(y, classes);
+    }
+    EXPECT_EQ(gradients(loss), expected);
+}
+
+TEST(Autocast, LayersOfF32TrainInHalf) {
+    lz::manual_seed(9);
+    const Tensor x = lz::randn({5, 2, 8});
+    const lz::AutocastGuard autocast(lz::bf16);
+    const nn::TransformerEncoderLayer layer(
+        nn::TransformerEncoderLayerOptions(8, 2).dim_feedforward(16).dropout(0));
+    const nn::LSTM lstm(8, 4);
+    const Tensor y = std::get<0>(lstm(layer(x)));
+    const Tensor loss = F::l1_loss(y, lz::zeros_like(y));
+    EXPECT_EQ(loss.dtype(), lz::f32);
+    loss.backward();
+    for (const Tensor &parameter : layer->parameters()) {
+        ASSERT_TRUE(parameter.grad().defined());
+        EXPECT_EQ(parameter.grad().dtype(), lz::f32);
+        EXPECT_TRUE(parameter.grad().isfinite().all().item<bool>());
+    }
+}
+
+} // namespace
