@@ -30,6 +30,10 @@ enum Reason : uint8_t {
 /// A clause for FusionNote::reason.
 const char *reason_text(Reason reason);
 
+/// What clusters that are launched together because that is faster, and not because one needs the other, keep
+/// in memory for later ones is at most this part of their device's.
+inline constexpr double kMemoryOfGroup = 1.0 / 16;
+
 struct FusionCluster {
     uint32_t parent = 0;
     ir::ClusterKind kind = ir::ClusterKind::Loop;

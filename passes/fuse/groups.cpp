@@ -1,6 +1,7 @@
 #include "passes/fuse/groups.h"
 
 #include "passes/devices/places.h"
+#include "passes/fuse/clusters.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -13,8 +14,6 @@ namespace {
 
 /// More segments than this make a table that is walked for long.
 constexpr int kMaxSegments = 256;
-/// What a group keeps in memory for later clusters is at most this part of its device's.
-constexpr double kMemoryOfGroup = 1.0 / 16;
 
 uint64_t mix(uint64_t h, uint64_t v) {
     h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);

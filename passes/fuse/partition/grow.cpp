@@ -3,6 +3,7 @@
 #include "passes/operations.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace lz::passes {
@@ -61,6 +62,38 @@ uint32_t Growth::take_in(NodeId n, const Node &node, std::vector<ClusterUse> &us
             clusters_.unite(home, c);
     }
     return home;
+}
+
+/// Whether what both store at most may be in memory at once.
+bool Growth::keep_little(uint32_t a, uint32_t b) const {
+    const auto elements = [&](const FusionCluster &c) {
+        const int64_t rows = c.fold == kNoFold ? 0 : folds_[c.fold].rows();
+        return static_cast<double>(c.full_outputs) * static_cast<double>(c.numel) +
+               static_cast<double>(c.row_outputs) * static_cast<double>(rows);
+    };
+    const int64_t memory = legality_.memory_bytes(clusters_[a].members);
+    constexpr double kMostBytes = 8; // of an element
+    return memory == 0 || kMostBytes * (elements(clusters_[a]) + elements(clusters_[b])) <=
+                              kMemoryOfGroup * static_cast<double>(memory);
+}
+
+void Growth::unite_readers(ValueId v, const Demands &demands) {
+    const NodeId producer = graph_.value(v).producer;
+    const uint32_t made = producer == kNone ? kNone : clusters_.of(producer);
+    std::array<uint32_t, kMaxUnions> homes; // in none of which the others have a place
+    size_t count = 0;
+    demands.for_each(v, [&](const Demand &d) {
+        const uint32_t c = clusters_.find(d.cluster);
+        if (c == made || count == homes.size() || demands.current(d, c).kind != Reading::Full)
+            return;
+        for (size_t i = 0; i < count; ++i) {
+            if (homes[i] == c)
+                return;
+            if (keep_little(homes[i], c) && clusters_.can_unite(homes[i], c) == kFits)
+                return clusters_.unite(homes[i], c);
+        }
+        homes[count++] = c;
+    });
 }
 
 /// A reader of the node, in neither of the clusters, has to run before the first: then that cannot make

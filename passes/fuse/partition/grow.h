@@ -21,8 +21,13 @@ public:
     /// graph returns the node.
     uint32_t take_in(ir::NodeId n, const ir::Node &node, std::vector<ClusterUse> &uses, bool is_result);
 
+    /// Clusters that read a value from memory at each of their points become one where they may: they read it
+    /// once.
+    void unite_readers(ir::ValueId v, const Demands &demands);
+
 private:
     bool after_a_reader(std::span<const ClusterUse> uses, uint32_t cluster, uint32_t home, ir::NodeId n);
+    bool keep_little(uint32_t a, uint32_t b) const;
     bool become_rows(ClusterUse &use, uint32_t home);
     uint32_t enter(const ClusterUse &use, ir::NodeId n, const ir::Node &node);
 

@@ -76,6 +76,11 @@ Reason Legality::check(const ClusterUse &use, NodeId n, const Node &node) const 
     return kFits;
 }
 
+int64_t Legality::memory_bytes(NodeId n) const {
+    const DeviceInfo *const device = target_.find(device_of(graph_, graph_.node(n)));
+    return device ? device->memory_bytes : 0;
+}
+
 /// Whether the cluster's kernel stays small enough.
 bool Legality::has_room(const ClusterUse &use, const Node &node) const {
     const FusionCluster &c = clusters_[use.cluster];

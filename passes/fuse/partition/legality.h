@@ -22,6 +22,8 @@ public:
     Reason check(const ClusterUse &use, ir::NodeId n, const ir::Node &node) const;
     /// Whether the cluster could store the node: it computes each element once, in their order.
     bool can_store(const ClusterUse &use, const ir::Node &node) const;
+    /// Of the device that the node is on; 0 where that is not known.
+    int64_t memory_bytes(ir::NodeId n) const;
 
 private:
     bool has_room(const ClusterUse &use, const ir::Node &node) const;

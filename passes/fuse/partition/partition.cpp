@@ -33,6 +33,8 @@ public:
     Partition run() {
         for (NodeId n = static_cast<NodeId>(graph_.nodes().size()); n-- > 0;)
             visit(n);
+        for (ValueId v = 0; v < graph_.values().size(); ++v)
+            growth_.unite_readers(v, demands_);
         return finish();
     }
 

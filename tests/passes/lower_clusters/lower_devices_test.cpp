@@ -223,7 +223,7 @@ TEST(LowerClusters, ProductsOnCudaDevicesAreCallsOfTheLibrary) {
                       "  %0 = dot %x, %y {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : "
                       "f32[6,7] @cuda:0\n"
                       "  return %0\n"),
-              (std::vector<int64_t>{f32, 6, 7, 5, 5, 1, 7, 1, 0, 0, 0, 0}));
+              (std::vector<int64_t>{f32, 6, 7, 5, 5, 1, 7, 1, 0, 0, 0, 0, 0}));
     // Transposed and sliced operands are read where they are.
     EXPECT_EQ(ints_of("%x: f32[9,6] @cuda:0, %y: f32[7,5] @cuda:0) {\n"
                       "  %0 = slice %x {starts=[3,0], sizes=[5,6], steps=[1,1]} : f32[5,6] @cuda:0\n"
@@ -232,20 +232,27 @@ TEST(LowerClusters, ProductsOnCudaDevicesAreCallsOfTheLibrary) {
                       "  %3 = dot %1, %2 {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : "
                       "f32[6,7] @cuda:0\n"
                       "  return %3\n"),
-              (std::vector<int64_t>{f32, 6, 7, 5, 1, 6, 1, 5, 0, 0, 0, 0}));
+              (std::vector<int64_t>{f32, 6, 7, 5, 1, 6, 1, 5, 0, 0, 0, 0, 0}));
     // Batches, of which one operand has the same for all.
     EXPECT_EQ(ints_of("%x: f32[3,6,5] @cuda:0, %y: f32[3,5,7] @cuda:0) {\n"
                       "  %0 = dot %x, %y {lhs_batch=[0], rhs_batch=[0], lhs_contract=[2], rhs_contract=[1]} "
                       ": f32[3,6,7] @cuda:0\n"
                       "  return %0\n"),
-              (std::vector<int64_t>{f32, 6, 7, 5, 5, 1, 7, 1, 0, 0, 1, 3, 30, 35, 0}));
+              (std::vector<int64_t>{f32, 6, 7, 5, 5, 1, 7, 1, 0, 0, 1, 3, 30, 35, 0, 0}));
     // A vector is a matrix of one column for it.
     EXPECT_EQ(ints_of("%x: f32[6,5] @cuda:0, %y: f32[5] @cuda:0) {\n"
                       "  %0 = dot %x, %y {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : "
                       "f32[6] @cuda:0\n"
                       "  return %0\n")
                   .size(),
-              12u);
+              13u);
+    target.modes.float32_matmul = MatmulPrecision::Medium;
+    EXPECT_EQ(ints_of("%x: f32[6,5] @cuda:0, %y: f32[5,7] @cuda:0) {\n"
+                      "  %0 = dot %x, %y {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : "
+                      "f32[6,7] @cuda:0\n"
+                      "  return %0\n")
+                  .back(),
+              2);
 }
 
 /// A bias and relu are the call's business where that keeps the bits; what is more is a kernel after it.
@@ -273,7 +280,7 @@ TEST(LowerClusters, ProductsOnCudaDevicesTakeTheirEpilogues) {
         const Program program = lower_clusters(fuse(parse_graph(text), target), target);
         for (const Step &step : program.steps)
             if (step.kind == StepKind::Library)
-                return Found{static_cast<int64_t>(program.steps.size()), step.ints.back().constant,
+                return Found{static_cast<int64_t>(program.steps.size()), step.ints.rbegin()[1].constant,
                              static_cast<int64_t>(step.operands.size())};
         return Found{};
     };
