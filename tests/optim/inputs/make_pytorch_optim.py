@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Writes what PyTorch's optimizers and schedulers do, for pytorch_test.cpp and schedulers_test.cpp.
+"""Writes what PyTorch's optimizers and schedulers do, for the tests in this folder.
 
     python3 make_pytorch_optim.py
 
 pytorch_optim.txt: two parameters (`initial INDEX [sizes] values`) and their gradients (`gradient STEP INDEX values`; the
 second parameter has none in steps 3 and 4). Each case is a line `case NAME DTYPE`, the parameters after steps 1, 2 and 10
-(`after STEP INDEX values`), and what is remembered then (`state NAME [sizes] values`). pytorch_lr.txt: cases `case NAME`, a
-line `metrics values` where a scheduler is told some, the learning rates of each group (`lr GROUP values`), before the first
-step and after each, and likewise momenta (`momentum GROUP values`). optimizers/*.pt are what torch.save writes of state
-dicts. All numbers have as many digits as they need. PyTorch is not needed to build or to test.
+(`after STEP INDEX values`), and what is remembered then (`state NAME [sizes] values`). pytorch_lbfgs.txt: likewise of
+LBFGS after each step, with the losses that the steps return and the number of evaluations. pytorch_lr.txt: cases `case
+NAME`, the `metrics values` that schedules by a metric are told, the learning rates of each group before the first step and
+after each (`lr GROUP values`), and likewise momenta (`momentum GROUP values`). optimizers/*.pt: state dicts as torch.save
+writes them. Numbers have as many digits as they need. PyTorch is not needed to build or to test.
 """
 import os
 import pathlib
@@ -198,6 +199,42 @@ def rates():
     (HERE / "pytorch_lr.txt").write_text("\n".join(out) + "\n")
 
 
+lbfgs_cases = {
+    "lbfgs": dict(lr=0.01, max_iter=3),
+    "lbfgs_history": dict(lr=0.02, max_iter=5, history_size=2, max_eval=5),
+    "lbfgs_wolfe": dict(line_search_fn="strong_wolfe", max_iter=3),
+    "lbfgs_wolfe_history": dict(line_search_fn="strong_wolfe", max_iter=4, history_size=2, max_eval=11, lr=0.7),
+    "lbfgs_wolfe_far": dict(line_search_fn="strong_wolfe", max_iter=8, lr=20.0),
+}
+
+
+def lbfgs():
+    """A valley of Rosenbrock's along the first parameter, and a bowl; in f64."""
+    out = []
+    for name, options in lbfgs_cases.items():
+        parameters = [torch.nn.Parameter(value.double()) for value in initial]
+        optimizer = optim.LBFGS(parameters, **options)
+
+        def closure():
+            optimizer.zero_grad()
+            x, y = parameters[0].flatten(), parameters[1]
+            loss = (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum() + (y**4 + x[:5] * y).sum()
+            loss.backward()
+            return loss
+
+        out.append(f"case {name} float64")
+        losses = []
+        for step in range(1, STEPS + 1):
+            losses.append(optimizer.step(closure))
+            out += [f"after {step} {i} {text(p.data)}" for i, p in enumerate(parameters)]
+        out.append("losses " + text(torch.stack(losses).detach()))
+        out.append(f"evaluations {optimizer.state_dict()['state'][0]['func_evals']}")
+        if name == "lbfgs_wolfe":
+            torch.save(optimizer.state_dict(), HERE / "optimizers" / "lbfgs.pt")
+    (HERE / "pytorch_lbfgs.txt").write_text("\n".join(out) + "\n")
+
+
 if __name__ == "__main__":
     optimizers()
+    lbfgs()
     rates()
