@@ -79,6 +79,10 @@ bool Growth::keep_little(uint32_t a, uint32_t b) const {
 
 void Growth::unite_readers(ValueId v, const Demands &demands) {
     const NodeId producer = graph_.value(v).producer;
+    // A number is read for nothing, and parameters of one element would no longer be segments of one launch.
+    if (graph_.type(v).numel() <= 1 ||
+        (producer != kNone && info(graph_.node(producer).op).family == OpFamily::Maker))
+        return;
     const uint32_t made = producer == kNone ? kNone : clusters_.of(producer);
     std::array<uint32_t, kMaxUnions> homes; // in none of which the others have a place
     size_t count = 0;

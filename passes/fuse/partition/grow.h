@@ -22,7 +22,7 @@ public:
     uint32_t take_in(ir::NodeId n, const ir::Node &node, std::vector<ClusterUse> &uses, bool is_result);
 
     /// Clusters that read a value from memory at each of their points become one where they may: they read it
-    /// once.
+    /// once. Not of a value that is one number.
     void unite_readers(ir::ValueId v, const Demands &demands);
 
 private:
