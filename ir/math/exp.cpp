@@ -32,13 +32,16 @@ Expr power_of_two(Expr sum) {
 Expr exp_scaled(Expr x, int plus) {
     const Format f(x);
     const Ln2 c = ln2(f);
-    const Expr v = at_least(at_most(x, f.pick(90.0, 711.0)), f.pick(-104.0, -746.0));
+    // Below it the result is 0, of a power that is no subnormal: processors take a hundred times as long for a
+    // scale that ends in one, and masked attention has such an x for every second element.
+    const Expr none = x < f.pick(-104.0, -746.0);
+    const Expr v = select(none, 0.0, at_most(x, f.pick(90.0, 711.0)));
     // Twice the bias: a target that scales by two powers has both of them in the sum.
     const double magic = f.magic() + f.pick(254.0, 2046.0);
     const Expr k = fma(v, std::numbers::log2e, magic) - magic;
     const Expr r = fma(k, -c.low, fma(k, -c.high, v));
     const Expr tail = poly(r, f.wide ? std::span<const double>(kExpF64) : kExpF32);
-    return scalb(fma(fma(tail, r, 1.0), r, 1.0), plus == 0 ? k : k + plus);
+    return select(none, 0.0, scalb(fma(fma(tail, r, 1.0), r, 1.0), plus == 0 ? k : k + plus));
 }
 
 /// x = r + k ln 2 with |r| <= ln(2) / 2: e^r - 1, and 2^(k + plus). No clamps.
