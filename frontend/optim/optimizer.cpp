@@ -137,6 +137,23 @@ Tensor Optimizer::step(const LossClosure &closure, Location loc) {
     return run(closure, loc);
 }
 
+void Optimizer::step_unless(const Tensor &skip, Location loc) {
+    if (!rule_.update)
+        throw StateError(fmt::format("{}: a step that depends on losses cannot be skipped", rule_.name), loc);
+    if (skip.dtype(loc) != boolean || skip.dim() != 0)
+        throw StateError(fmt::format("step_unless: the flag is {} with {} axes; it is bool without axes",
+                                     name(skip.dtype()), skip.dim()),
+                         loc);
+    skip_ = skip;
+    try {
+        run({}, loc);
+    } catch (...) {
+        skip_ = {};
+        throw;
+    }
+    skip_ = {};
+}
+
 namespace {
 
 std::string text(const Tensor &x) {
@@ -212,6 +229,9 @@ Tensor Optimizer::run(const LossClosure &closure, Location loc) {
             Update update(changes[at], *groups_[g].options_, numbers, loc);
             rule_.update(update);
         }
+    const auto unless_skipped = [&](const Tensor &old, const Tensor &now) {
+        return skip_.defined() ? where(skip_.to(old.device(), loc), old, now, loc) : now;
+    };
     for (Change &change : changes) {
         detail::ParameterState &state = *change.state;
         if (state.tensors.empty())
@@ -220,9 +240,9 @@ Tensor Optimizer::run(const LossClosure &closure, Location loc) {
             if (!state.tensors[s].defined())
                 state.tensors[s] = change.slots[s];
             if (change.slots_to[s].defined())
-                state.tensors[s].copy_(change.slots_to[s], loc);
+                state.tensors[s].copy_(unless_skipped(state.tensors[s], change.slots_to[s]), loc);
         }
-        change.parameter.copy_(change.to, loc);
+        change.parameter.copy_(unless_skipped(change.parameter, change.to), loc);
         state.number = change.number;
         ++state.step;
         change = {}; // lets go of what is now stored under another name

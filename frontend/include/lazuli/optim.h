@@ -4,6 +4,7 @@
 #include "lazuli/optim/adadelta.h"
 #include "lazuli/optim/adagrad.h"
 #include "lazuli/optim/adam.h"
+#include "lazuli/optim/grad_scaler.h"
 #include "lazuli/optim/lbfgs.h"
 #include "lazuli/optim/lion.h"
 #include "lazuli/optim/nadam.h"

@@ -149,6 +149,10 @@ public:
     Tensor step(Location loc = Location::current());
     /// Calls `closure` first, with gradients on, and returns what it returns.
     Tensor step(const LossClosure &closure, Location loc = Location::current());
+    /// A step that changes no parameter and nothing of the state where `skip`, a 0-dim tensor of bool, is
+    /// true, which is decided when it runs. Counts of steps count it all the same. Throws StateError for
+    /// another tensor, and for an optimizer that reads losses (LBFGS); else as `step`.
+    void step_unless(const Tensor &skip, Location loc = Location::current());
     /// Forgets the gradients of all parameters, or sets them to 0.
     void zero_grad(bool set_to_none = true, Location loc = Location::current());
 
@@ -189,6 +193,7 @@ private:
     const detail::Rule &rule_;
     std::unique_ptr<OptimizerOptions> defaults_;
     std::vector<OptimizerParamGroup> groups_;
+    Tensor skip_; ///< while step_unless runs
 };
 
 } // namespace optim

@@ -1,0 +1,182 @@
+#include "lazuli/optim/grad_scaler.h"
+
+#include "frontend/optim/state.h"
+#include "lazuli/lazuli.h"
+
+#include <fmt/format.h>
+
+namespace lz {
+
+namespace {
+
+void check_options(const GradScalerOptions &o, Location loc) {
+    const auto refuse = [&](const char *what, double value, const char *must) {
+        throw StateError(fmt::format("GradScaler: {} is {}; it is {}", what, value, must), loc);
+    };
+    if (!(o.init_scale > 0))
+        refuse("init_scale", o.init_scale, "above 0");
+    if (!(o.growth_factor > 1))
+        refuse("growth_factor", o.growth_factor, "above 1");
+    if (!(o.backoff_factor > 0 && o.backoff_factor < 1))
+        refuse("backoff_factor", o.backoff_factor, "between 0 and 1");
+    if (o.growth_interval < 1)
+        refuse("growth_interval", static_cast<double>(o.growth_interval), "1 or more");
+}
+
+Tensor count_tensor(int64_t value, const Device &device, Location loc) {
+    return full({}, value, {.dtype = i32, .device = device}, loc);
+}
+
+} // namespace
+
+GradScaler::GradScaler(const GradScalerOptions &options, Location loc) : options_(options) {
+    check_options(options_, loc);
+    scale_ = full({}, options_.init_scale, {.dtype = f32, .device = Device::cpu()}, loc);
+    tracker_ = count_tensor(0, Device::cpu(), loc);
+}
+
+GradScaler::Seen *GradScaler::seen(const optim::Optimizer &optimizer) {
+    for (Seen &one : seen_)
+        if (one.optimizer == &optimizer)
+            return &one;
+    return nullptr;
+}
+
+Tensor GradScaler::scale(const Tensor &outputs, Location loc) {
+    if (!options_.enabled)
+        return outputs;
+    if (outputs.dtype(loc) == f16)
+        throw DTypeError("GradScaler: the loss is f16, which has no room for the scale; convert it to f32",
+                         loc);
+    if (!has_scaled_) { // it stays where the first loss is
+        scale_ = scale_.to(outputs.device(loc), loc);
+        tracker_ = tracker_.to(outputs.device(loc), loc);
+        has_scaled_ = true;
+    }
+    return mul(outputs, scale_.to(outputs.device(loc), loc), loc);
+}
+
+void GradScaler::unscale_(optim::Optimizer &optimizer, Location loc) {
+    if (!options_.enabled)
+        return;
+    if (!has_scaled_)
+        throw StateError("GradScaler: no loss was scaled: call scale(loss).backward() before", loc);
+    if (const Seen *const before = seen(optimizer))
+        throw StateError(before->stepped
+                             ? "GradScaler: unscale_ is called after step; it comes before"
+                             : "GradScaler: unscale_ was called for this optimizer since the last update()",
+                         loc);
+    const NoGradGuard no_grad;
+    std::vector<Tensor> gradients;
+    for (const optim::OptimizerParamGroup &group : optimizer.param_groups())
+        for (const Tensor &parameter : group.params())
+            if (const Tensor &gradient = parameter.grad(loc); gradient.defined()) {
+                if (gradient.dtype() == f16)
+                    throw DTypeError("GradScaler: a gradient is f16; parameters that are scaled are f32, and "
+                                     "autocast converts them",
+                                     loc);
+                gradients.push_back(gradient);
+            }
+    if (gradients.empty())
+        throw StateError("GradScaler: the optimizer's parameters have no gradients", loc);
+    const Device home = gradients[0].device();
+    std::vector<Tensor> found;
+    const Tensor inverse = reciprocal(scale_, loc);
+    for (Tensor &gradient : gradients) {
+        found.push_back(any(logical_not(isfinite(gradient, loc), loc), {}, false, loc).to(home, loc));
+        gradient.mul_(inverse.to(gradient.device(), loc), loc);
+    }
+    seen_.push_back({&optimizer, any(stack(found, 0, loc), {}, false, loc)});
+}
+
+void GradScaler::step(optim::Optimizer &optimizer, Location loc) {
+    if (!options_.enabled) {
+        optimizer.step(loc);
+        return;
+    }
+    if (const Seen *const before = seen(optimizer); before && before->stepped)
+        throw StateError("GradScaler: step was called for this optimizer since the last update()", loc);
+    if (!seen(optimizer))
+        unscale_(optimizer, loc);
+    Seen &now = *seen(optimizer);
+    optimizer.step_unless(now.found_inf, loc);
+    now.stepped = true;
+}
+
+void GradScaler::update(std::optional<double> new_scale, Location loc) {
+    if (!options_.enabled)
+        return;
+    if (new_scale) {
+        if (!(*new_scale > 0))
+            throw StateError(fmt::format("GradScaler: the new scale is {}; it is above 0", *new_scale), loc);
+        scale_ = full({}, *new_scale, {.dtype = f32, .device = scale_.device()}, loc);
+        seen_.clear();
+        return;
+    }
+    if (seen_.empty())
+        throw StateError("GradScaler: update is called without a step since the last one", loc);
+    const NoGradGuard no_grad;
+    const Device home = scale_.device();
+    Tensor found;
+    for (const Seen &one : seen_) {
+        const Tensor here = one.found_inf.to(home, loc);
+        found = found.defined() ? logical_or(found, here, loc) : here;
+    }
+    const Tensor without_skip = add(tracker_, 1, loc);
+    const Tensor grows = ge(without_skip, options_.growth_interval, loc);
+    const Tensor grown = mul(scale_, options_.growth_factor, loc);
+    const Tensor next = where(logical_and(grows, isfinite(grown, loc), loc), grown, scale_, loc);
+    scale_ = where(found, mul(scale_, options_.backoff_factor, loc), next, loc);
+    tracker_ = where(logical_or(found, grows, loc), 0, without_skip, loc);
+    seen_.clear();
+}
+
+Tensor GradScaler::get_scale() const {
+    return scale_;
+}
+
+Tensor GradScaler::found_inf(const optim::Optimizer &optimizer) const {
+    for (const Seen &one : seen_)
+        if (one.optimizer == &optimizer)
+            return one.found_inf;
+    return {};
+}
+
+StateDict GradScaler::state_dict() const {
+    StateDict state;
+    if (!options_.enabled)
+        return state;
+    state.insert("scale", scale_);
+    state.insert("growth_factor", optim::number_tensor(options_.growth_factor));
+    state.insert("backoff_factor", optim::number_tensor(options_.backoff_factor));
+    state.insert("growth_interval", optim::number_tensor(options_.growth_interval));
+    state.insert("_growth_tracker", tracker_);
+    return state;
+}
+
+void GradScaler::load_state_dict(const StateDict &state, Location loc) {
+    if (!options_.enabled)
+        return;
+    optim::Problems problems;
+    const optim::NumberReader numbers(state, problems, loc);
+    const auto read = [&](const char *name) {
+        if (!numbers.has(name))
+            problems.missing(name);
+        return numbers.has(name) ? numbers.number(name).value_or(1) : 1;
+    };
+    GradScalerOptions loaded = options_;
+    loaded.init_scale = read("scale");
+    loaded.growth_factor = read("growth_factor");
+    loaded.backoff_factor = read("backoff_factor");
+    loaded.growth_interval = static_cast<int64_t>(read("growth_interval"));
+    const auto tracker = static_cast<int64_t>(read("_growth_tracker"));
+    problems.check("this GradScaler", loc);
+    check_options(loaded, loc);
+    const Device home = scale_.device();
+    scale_ = full({}, loaded.init_scale, {.dtype = f32, .device = home}, loc);
+    tracker_ = count_tensor(tracker, home, loc);
+    loaded.init_scale = options_.init_scale;
+    options_ = loaded;
+}
+
+} // namespace lz
