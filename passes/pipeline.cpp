@@ -8,7 +8,7 @@
 #include "passes/devices/places.h"
 #include "passes/devices/stage_copies.h"
 #include "passes/explain/explain.h"
-#include "passes/explain/sentences.h"
+#include "ir/text/sentences.h"
 #include "passes/lower/lower_clusters.h"
 #include "passes/memory/fit_memory.h"
 #include "passes/memory/plan_memory.h"

@@ -14,7 +14,7 @@
 #include "ir/program/memory_use.h"
 #include "ir/text/text.h"
 #include "passes/devices/check_devices.h"
-#include "passes/explain/sentences.h"
+#include "ir/text/sentences.h"
 #include "runtime/api/parallel.h"
 #include "runtime/before_exit.h"
 #include "runtime/executor/executor.h"
@@ -179,8 +179,8 @@ ExecutablePtr Engine::Impl::build(ir::Graph graph, const ir::Target &snapshot,
     executable->donors = std::move(result.donors);
     if (options.log_compile)
         log_line("compile", fmt::format("program {} ({}): {}, {}, passes {:.2f} ms", executable->number,
-                                        reasons.why(graph), passes::plural(graph.nodes().size(), "operation"),
-                                        passes::plural(result.program.kernels.size(), "kernel"),
+                                        reasons.why(graph), ir::plural(graph.nodes().size(), "operation"),
+                                        ir::plural(result.program.kernels.size(), "kernel"),
                                         seconds_since(begin) * 1e3));
     load_kernels(*executable, graph, std::move(result.program), dumper);
     executable->graph = std::move(graph);
@@ -285,7 +285,7 @@ std::string Engine::verify_schedule(const ir::Graph &graph) {
         if (std::ranges::find(streams, stream) == streams.end())
             streams.push_back(stream);
     }
-    using passes::plural;
+    using ir::plural;
     return fmt::format("Every two conflicting accesses are ordered: {} on {}, {} to {}, {}.",
                        plural(program.steps.size(), "step"), plural(streams.size(), "stream"),
                        accesses == 1 ? "1 access" : fmt::format("{} accesses", accesses),

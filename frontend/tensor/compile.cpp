@@ -1,5 +1,6 @@
 #include "lazuli/compile.h"
 
+#include "frontend/autograd/kept.h"
 #include "frontend/engine/engine.h"
 #include "frontend/record/failure_record.h"
 #include "frontend/record/record.h"
@@ -39,9 +40,10 @@ std::string explain(const Tensor &tensor, Location loc) {
         if (node->state.load(std::memory_order_acquire) == detail::State::Failed)
             return failed_text(*node->failure);
         const ir::Graph graph = detail::pending_graph(node);
+        const std::string kept = detail::explain_kept(tensor);
         if (graph.nodes().empty())
-            return std::string("The tensor is computed already: nothing is pending for it.\n");
-        return engine::Engine::get().explain(graph);
+            return "The tensor is computed already: nothing is pending for it.\n" + kept;
+        return engine::Engine::get().explain(graph) + kept;
     });
 }
 

@@ -1,6 +1,6 @@
 #include "passes/explain/explain_schedule.h"
 
-#include "passes/explain/sentences.h"
+#include "ir/text/sentences.h"
 
 #include <fmt/format.h>
 

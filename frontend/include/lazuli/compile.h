@@ -17,8 +17,8 @@ LZ_API std::string dump(const Tensor &tensor, Location loc = Location::current()
 LZ_API std::string dump(Location loc = Location::current());
 
 /// What the compiler makes of what is pending for `tensor`: kernels with what was fused into each, why a
-/// neighbour was not, bytes moved, floating-point operations, planned peak memory. Runs the passes; generates
-/// and computes nothing.
+/// neighbour was not, bytes moved, floating-point operations, planned peak memory; and what the operations
+/// behind it keep for backward, by line. Runs the passes; generates and computes nothing.
 LZ_API std::string explain(const Tensor &tensor, Location loc = Location::current());
 /// The same for everything pending on this thread.
 LZ_API std::string explain(Location loc = Location::current());

@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 
-namespace lz::passes {
+namespace lz::ir {
 
 /// `4096 bytes`, `12.0 KiB`.
 std::string bytes_text(int64_t bytes);
 /// `1 kernel`, `2 kernels`.
 std::string plural(size_t n, std::string_view noun);
 
-} // namespace lz::passes
+} // namespace lz::ir

@@ -1,10 +1,10 @@
-#include "passes/explain/sentences.h"
+#include "ir/text/sentences.h"
 
 #include <fmt/format.h>
 
 #include <iterator>
 
-namespace lz::passes {
+namespace lz::ir {
 
 std::string bytes_text(int64_t bytes) {
     constexpr const char *kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
@@ -21,4 +21,4 @@ std::string plural(size_t n, std::string_view noun) {
     return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 
-} // namespace lz::passes
+} // namespace lz::ir
