@@ -84,8 +84,8 @@ Optimizer::Optimizer(const detail::Rule &rule, std::vector<OptimizerParamGroup> 
 Optimizer::~Optimizer() = default;
 
 void Optimizer::check_options(const OptimizerParamGroup &group, size_t number, Location loc) const {
-    const OptimizerOptions &options = group.options(loc);
-    if (typeid(options) != typeid(*defaults_))
+    const OptimizerOptions &options = group.options(loc), &defaults = *defaults_;
+    if (typeid(options) != typeid(defaults))
         throw StateError(
             fmt::format("{}: the options of group {} are those of another optimizer", rule_.name, number),
             loc);
@@ -114,7 +114,8 @@ void Optimizer::add_param_group(OptimizerParamGroup group, Location loc) {
     }
     if (!group.options_)
         group.options_ = defaults_->clone();
-    else if (typeid(*group.options_) != typeid(*defaults_))
+    const OptimizerOptions &options = *group.options_, &defaults = *defaults_;
+    if (typeid(options) != typeid(defaults))
         throw StateError(fmt::format("{}: the options of group {} are those of another optimizer", rule_.name,
                                      groups_.size()),
                          loc);
