@@ -79,9 +79,16 @@ bool Growth::keep_little(uint32_t a, uint32_t b) const {
 
 void Growth::unite_readers(ValueId v, const Demands &demands) {
     const NodeId producer = graph_.value(v).producer;
-    // A number is read for nothing, and parameters of one element would no longer be segments of one launch.
-    if (graph_.type(v).numel() <= 1 ||
-        (producer != kNone && info(graph_.node(producer).op).family == OpFamily::Maker))
+    if (producer != kNone && info(graph_.node(producer).op).family == OpFamily::Maker)
+        return;
+    // A number that kernels over more points read as well is shared by all: those over one point would no
+    // longer be segments of one launch with them.
+    bool is_shared = false;
+    if (graph_.type(v).numel() == 1)
+        demands.for_each(v, [&](const Demand &d) {
+            is_shared |= demands.current(d, clusters_.find(d.cluster)).kind != Reading::Full;
+        });
+    if (is_shared)
         return;
     const uint32_t made = producer == kNone ? kNone : clusters_.of(producer);
     std::array<uint32_t, kMaxUnions> homes; // in none of which the others have a place

@@ -22,7 +22,7 @@ public:
     uint32_t take_in(ir::NodeId n, const ir::Node &node, std::vector<ClusterUse> &uses, bool is_result);
 
     /// Clusters that read a value from memory at each of their points become one where they may: they read it
-    /// once. Not of a value that is one number.
+    /// once. Not a number that is no value in memory, or that other kernels read at all of their points.
     void unite_readers(ir::ValueId v, const Demands &demands);
 
 private:
