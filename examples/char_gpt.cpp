@@ -29,38 +29,29 @@ using lz::Tensor;
 
 struct Config {
     int64_t layers = 4, width = 128, heads = 4, context = 128, batch = 16, vocabulary = 0;
-    lz::DType dtype = lz::f32; ///< of what layers compute; parameters are f32
+    bool half = false; ///< products in bf16; parameters are f32
 };
-
-/// A linear layer that computes in the dtype of its input.
-struct ProjectionImpl : nn::LinearImpl {
-    using LinearImpl::LinearImpl;
-    Tensor forward(const Tensor &x, lz::Location loc = lz::Location::current()) {
-        return lz::linear(x, weight.to(x.dtype()), bias.to(x.dtype()), loc);
-    }
-};
-LZ_MODULE(Projection);
 
 /// Attention to what came before, then two linear layers, each added to what comes in.
 struct BlockImpl : nn::Module {
     explicit BlockImpl(const Config &config) : config(config) {}
     Config config;
     nn::LayerNorm norm1{register_module("norm1", nn::LayerNorm(config.width))};
-    Projection qkv{register_module("qkv", Projection(config.width, 3 * config.width))};
-    Projection out{register_module("out", Projection(config.width, config.width))};
+    nn::Linear qkv{register_module("qkv", nn::Linear(config.width, 3 * config.width))};
+    nn::Linear out{register_module("out", nn::Linear(config.width, config.width))};
     nn::LayerNorm norm2{register_module("norm2", nn::LayerNorm(config.width))};
-    Projection up{register_module("up", Projection(config.width, 4 * config.width))};
-    Projection down{register_module("down", Projection(4 * config.width, config.width))};
+    nn::Linear up{register_module("up", nn::Linear(config.width, 4 * config.width))};
+    nn::Linear down{register_module("down", nn::Linear(4 * config.width, config.width))};
 
     Tensor forward(const Tensor &x) {
         const int64_t n = x.size(0), length = x.size(1), heads = config.heads;
-        const std::vector<Tensor> parts = qkv(norm1(x).to(config.dtype))
+        const std::vector<Tensor> parts = qkv(norm1(x))
                                               .view({n, length, 3, heads, config.width / heads})
                                               .permute({2, 0, 3, 1, 4})
                                               .unbind(0);
         const Tensor attended = F::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0, true);
         const Tensor y = x + out(attended.transpose(1, 2).reshape({n, length, config.width}));
-        return y + down(lz::gelu(up(norm2(y).to(config.dtype)), lz::Gelu::Tanh));
+        return y + down(lz::gelu(up(norm2(y)), lz::Gelu::Tanh));
     }
 };
 LZ_MODULE(Block);
@@ -70,21 +61,20 @@ struct GptImpl : nn::Module {
     explicit GptImpl(const Config &config) : config(config) {
         for (int64_t i = 0; i < config.layers; ++i)
             blocks->push_back(Block(config));
-        const lz::NoGradGuard no_grad;
-        characters->weight.normal_(0, 0.02);
-        places->weight.normal_(0, 0.02);
+        nn::init::normal_(characters->weight, 0, 0.02);
+        nn::init::normal_(places->weight, 0, 0.02);
     }
     Config config;
     nn::Embedding characters{register_module("characters", nn::Embedding(config.vocabulary, config.width))};
     nn::Embedding places{register_module("places", nn::Embedding(config.context, config.width))};
     nn::Sequential blocks{register_module("blocks", nn::Sequential())};
     nn::LayerNorm norm{register_module("norm", nn::LayerNorm(config.width))};
-    Projection head{register_module("head", Projection(config.width, config.vocabulary))};
+    nn::Linear head{register_module("head", nn::Linear(config.width, config.vocabulary))};
 
     Tensor forward(const Tensor &text) {
         const Tensor at = lz::arange(text.size(1), {.device = text.device()});
         const Tensor x = blocks(characters(text) + places(at));
-        return head(norm(x).to(config.dtype)).to(lz::f32);
+        return head(norm(x));
     }
 };
 LZ_MODULE(Gpt);
@@ -126,12 +116,12 @@ std::string read_text(const std::string &path) {
     return text;
 }
 
-/// Weights decay, biases and norms do not.
-std::vector<lz::optim::OptimizerParamGroup> groups_of(const Gpt &net) {
+/// Matrices decay, biases and norms do not.
+std::vector<lz::optim::OptimizerParamGroup> groups_of(const Gpt &net, double rate) {
     std::vector<Tensor> matrices, vectors;
     for (const Tensor &p : net->parameters())
         (p.dim() > 1 ? matrices : vectors).push_back(p);
-    const auto options = lz::optim::AdamWOptions().betas({0.9, 0.99});
+    const auto options = lz::optim::AdamWOptions(rate).betas({0.9, 0.99});
     return {{matrices, lz::optim::AdamWOptions(options).weight_decay(0.1)},
             {vectors, lz::optim::AdamWOptions(options).weight_decay(0)}};
 }
@@ -140,26 +130,28 @@ struct Trainer {
     Config config;
     const Text &text;
     int64_t trained; ///< characters; those behind them are held out
+    double rate;
     Gpt net{config};
-    lz::optim::AdamW optimizer{groups_of(net)};
+    lz::optim::AdamW optimizer{groups_of(net, rate)};
+    lz::optim::LinearLR schedule{optimizer, 0.025, 1, 40}; ///< warm-up
     lz::Generator generator{7};
     int64_t step = 0;
 
     /// The mean loss of a batch of windows, in nats a character.
     Tensor loss(const Tensor &window) {
+        const lz::AutocastGuard half(lz::bf16, config.half);
         const Tensor logits = net(window.narrow(1, 0, config.context));
         return lz::cross_entropy(logits.flatten(0, 1), window.narrow(1, 1, config.context).flatten());
     }
-    Tensor train(double rate) {
+    Tensor train() {
         const Tensor places = lz::randint(0, trained - config.context, {config.batch}, generator,
                                           {.device = text.numbers.device()});
-        ++step;
-        for (auto &group : optimizer.param_groups())
-            group.options().set_lr(rate * std::min(1.0, static_cast<double>(step) / 40)); // warm-up
         optimizer.zero_grad();
         const Tensor now = loss(text.windows(places, config.context + 1));
         now.backward();
         optimizer.step();
+        schedule.step();
+        ++step;
         lz::sync(); // forward, backward and step are one program
         return now;
     }
@@ -188,6 +180,8 @@ struct Trainer {
         lz::StateDict all = net->state_dict("net");
         for (const auto &[name, tensor] : optimizer.state_dict())
             all.insert("optimizer." + name, tensor);
+        for (const auto &[name, tensor] : schedule.state_dict())
+            all.insert("schedule." + name, tensor);
         const lz::Generator::State drawn = generator.get_state();
         lz::save(all, path,
                  {.metadata = {{"step", std::to_string(step)},
@@ -195,13 +189,14 @@ struct Trainer {
                                {"offset", std::to_string(drawn.offset)}}});
     }
     void load(const std::string &path) {
-        lz::StateDict weights, state;
+        std::map<std::string, lz::StateDict> parts; // net, optimizer, schedule
         for (const auto &[name, tensor] : lz::load(path)) {
-            const bool is_weight = name.starts_with("net.");
-            (is_weight ? weights : state).insert(name.substr(name.find('.') + 1), tensor);
+            const size_t dot = name.find('.');
+            parts[name.substr(0, dot)].insert(name.substr(dot + 1), tensor);
         }
-        net->load_state_dict(weights);
-        optimizer.load_state_dict(state);
+        net->load_state_dict(parts["net"]);
+        optimizer.load_state_dict(parts["optimizer"]);
+        schedule.load_state_dict(parts["schedule"]);
         auto numbers = lz::io::safetensors_info(path).metadata;
         step = std::stoll(numbers.at("step"));
         generator.set_state({std::stoull(numbers.at("seed")), std::stoull(numbers.at("offset"))});
@@ -240,8 +235,8 @@ int main(int argc, char **argv) try {
                         .context = number("--context"),
                         .batch = number("--batch"),
                         .vocabulary = static_cast<int64_t>(text.characters.size()),
-                        .dtype = options["--dtype"] == "bf16" ? lz::bf16 : lz::f32};
-    Trainer trainer{config, text, text.numbers.size(0) * 9 / 10};
+                        .half = options["--dtype"] == "bf16"};
+    Trainer trainer{config, text, text.numbers.size(0) * 9 / 10, std::stod(options["--rate"])};
     trainer.net->to(device);
     const std::string path = options["--checkpoint"];
     if (!path.empty() && std::filesystem::exists(path)) {
@@ -260,7 +255,7 @@ int main(int argc, char **argv) try {
     Tensor sum = lz::zeros({}, {.device = device});
     int64_t summed = 0;
     while (trainer.step < steps) {
-        const Tensor loss = trainer.train(std::stod(options["--rate"]));
+        const Tensor loss = trainer.train();
         sum += loss.detach();
         ++summed;
         if (trainer.step % shown == 0 || trainer.step == steps) {

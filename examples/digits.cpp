@@ -66,10 +66,10 @@ int main(int argc, char **argv) try {
     Net net;
     net.to(device);
     lz::optim::AdamW optimizer(net.parameters(), lz::optim::AdamWOptions(2e-3).weight_decay(0.1));
+    lz::optim::CosineAnnealingLR schedule(optimizer, epochs);
     std::cout << net << '\n';
     const auto begin = std::chrono::steady_clock::now();
     for (int epoch = 1; epoch <= epochs; ++epoch) {
-        optimizer.param_groups()[0].options().set_lr(2e-3 * (1 - (epoch - 1.0) / epochs));
         net.train();
         Tensor total = lz::zeros({}, {.device = device});
         for (auto [x, y] : loader) {
@@ -80,6 +80,7 @@ int main(int argc, char **argv) try {
             total += loss.detach() * x.size(0);
             lz::sync(); // one program a step
         }
+        schedule.step();
         net.eval();
         const lz::NoGradGuard no_grad;
         const Tensor right = (net.forward(images).argmax(1) == labels).to(lz::f32).mean();
