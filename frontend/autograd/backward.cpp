@@ -273,7 +273,7 @@ private:
         }
         if (step.is_leaf() || !any)
             return;
-        RuleCall call(step, options_, names_.walk(), at);
+        RuleCall call(step, scratch_, options_, names_.walk(), at);
         for (uint16_t k = 0; k < step.num_results; ++k)
             call.set_gradient(k, std::move(gradients[k]));
         for (size_t i = 0; i < call.num_inputs(); ++i)
@@ -309,6 +309,7 @@ private:
     std::vector<Tensor> slots_; ///< gradients gathered so far, by result
     std::vector<Tensor> captured_;
     std::vector<Delivery> deliveries_;
+    RuleCall::Scratch scratch_;
 };
 
 } // namespace

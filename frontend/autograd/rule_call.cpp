@@ -7,26 +7,26 @@
 
 namespace lz::detail {
 
-RuleCall::RuleCall(Step &step, const BackwardOptions &options, uint16_t by, Location loc)
-    : step_(&step), options_(&options), loc_(loc), gradients_(step.num_results) {
+RuleCall::RuleCall(Step &step, Scratch &scratch, const BackwardOptions &options, uint16_t by, Location loc)
+    : step_(&step), options_(&options), loc_(loc), scratch_(scratch) {
     const StepLock lock(step);
     if (step.consumed) [[unlikely]] // by another thread, meanwhile
         throw_consumed(step, options.function, loc);
-    inputs_.assign(step.inputs().begin(), step.inputs().end());
-    wanted_.resize(inputs_.size());
-    slots_.resize(inputs_.size());
-    saved_.reserve(step.num_saved);
+    scratch.inputs.assign(step.inputs().begin(), step.inputs().end());
+    scratch.slots.assign(step.num_inputs, nullptr);
+    scratch.gradients.resize(step.num_results);
+    scratch.saved.reserve(step.num_saved);
     uint32_t mask = step.saved_mask;
     for (Node *const node : step.saved()) {
         const auto bit = static_cast<uint32_t>(std::countr_zero(mask));
         mask &= mask - 1;
         Edge history;
         if (options.create_graph)
-            history = bit < Step::kResult0 ? inputs_[bit]
+            history = bit < Step::kResult0 ? scratch.inputs[bit]
                                            : Edge{&step, static_cast<uint16_t>(bit - Step::kResult0)};
         if (history.step && !ir::is_float(node->type.dtype))
             history = {};
-        saved_.push_back(Access::wrap(make_alias(node, history.step, history.result)));
+        scratch.saved.push_back(Access::wrap(make_alias(node, history.step, history.result)));
     }
     // The children of a step stay while the walk does.
     if (step.extras)
@@ -43,8 +43,13 @@ RuleCall::RuleCall(Step &step, const BackwardOptions &options, uint16_t by, Loca
         release(std::exchange(edge, {}).step);
 }
 
+RuleCall::~RuleCall() {
+    scratch_.saved.clear();
+    scratch_.gradients.clear();
+}
+
 const ir::TensorType &RuleCall::type(size_t input) const {
-    const Edge &to = inputs_[input];
+    const Edge &to = scratch_.inputs[input];
     LZ_CHECK(to.step, "the type of an operand that wants no gradient is not known");
     return to.step->results()[to.result];
 }
@@ -55,15 +60,15 @@ Value RuleCall::as_value(const Tensor &x) const {
 }
 
 Value RuleCall::g(size_t result) const {
-    if (gradients_[result].defined())
-        return as_value(gradients_[result]);
+    if (scratch_.gradients[result].defined())
+        return as_value(scratch_.gradients[result]);
     const ir::TensorType &type = result_type(result);
     return as_value(record_literal(from_ir(type.dtype), 0, type.shape, type.device, loc_));
 }
 
 Value RuleCall::saved(uint32_t bit) const {
     LZ_CHECK(has(bit), "a rule asks for a value that was not saved");
-    return as_value(saved_[static_cast<size_t>(std::popcount(step_->saved_mask & (bit - 1)))]);
+    return as_value(scratch_.saved[static_cast<size_t>(std::popcount(step_->saved_mask & (bit - 1)))]);
 }
 
 ir::AttrView RuleCall::attrs() const {
@@ -75,12 +80,12 @@ void RuleCall::give(size_t input, const Tensor &gradient) {
     if (!gradient.defined())
         return;
     const Tensor fitted = fit(gradient, type(input), loc_);
-    Tensor &sum = *slots_[input];
+    Tensor &sum = *scratch_.slots[input];
     sum = sum.defined() ? binary(Op::Add, sum, fitted, loc_) : fitted;
 }
 
 Value RuleCall::gathered(size_t input) const {
-    const Tensor &sum = *slots_[input];
+    const Tensor &sum = *scratch_.slots[input];
     if (sum.defined())
         return {sum, loc_};
     const ir::TensorType &t = type(input);
@@ -88,10 +93,12 @@ Value RuleCall::gathered(size_t input) const {
 }
 
 void RuleCall::set_gathered(size_t input, const Value &sum) {
-    *slots_[input] = fit(sum.tensor(), type(input), loc_);
+    *scratch_.slots[input] = fit(sum.tensor(), type(input), loc_);
 }
 
 Tensor fit(const Tensor &g, const ir::TensorType &to, Location loc) {
+    if (type(g) == to) [[likely]]
+        return g;
     Tensor fitted = g;
     const Shape from = type(g).shape;
     const int more = from.rank() - to.shape.rank();

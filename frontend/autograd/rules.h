@@ -30,9 +30,21 @@ struct Rule {
 /// One operation of the graph while its rule is recorded: what the step saved, taken out of it.
 class RuleCall {
 public:
+    /// What a call works with: memory that the calls of a walk, one after the other, use again.
+    struct Scratch {
+        std::vector<Edge> inputs;
+        std::vector<Tensor> saved; ///< in the order of the mask's bits
+        std::vector<Tensor> gradients;
+        std::vector<Tensor *> slots; ///< null: the gradient is not wanted
+    };
+
     /// Takes what the step has. It stays there where the graph is retained; else the step is consumed by the
     /// backward whose name is `by`. Throws StateError where that has happened already.
-    RuleCall(Step &step, const BackwardOptions &options, uint16_t by, Location loc);
+    RuleCall(Step &step, Scratch &scratch, const BackwardOptions &options, uint16_t by, Location loc);
+    /// Lets go of what the scratch holds.
+    ~RuleCall();
+    RuleCall(const RuleCall &) = delete;
+    RuleCall &operator=(const RuleCall &) = delete;
 
     /// Where the new operations belong: the forward's line, as "gradient of ..." of this backward.
     Location loc() const { return loc_; }
@@ -46,10 +58,10 @@ public:
     /// Of a rule that has one (StepExtras::payload).
     void *payload() const { return payload_.get(); }
 
-    size_t num_inputs() const { return inputs_.size(); }
+    size_t num_inputs() const { return scratch_.inputs.size(); }
     /// Whether the gradient of an operand is wanted by anybody.
-    bool wanted(size_t input) const { return wanted_[input]; }
-    const Edge &edge(size_t input) const { return inputs_[input]; }
+    bool wanted(size_t input) const { return scratch_.slots[input] != nullptr; }
+    const Edge &edge(size_t input) const { return scratch_.inputs[input]; }
     /// The type of an operand that wants a gradient.
     const ir::TensorType &type(size_t input) const;
     /// The type of a result.
@@ -58,8 +70,8 @@ public:
     /// The gradient of a result; zeros where nothing came. In f32 for half types in an elementwise row.
     Value g(size_t result = 0) const;
     /// The same, undefined where nothing came.
-    const Tensor &gradient(size_t result) const { return gradients_[result]; }
-    void set_gradient(size_t result, Tensor g) { gradients_[result] = std::move(g); }
+    const Tensor &gradient(size_t result) const { return scratch_.gradients[result]; }
+    void set_gradient(size_t result, Tensor g) { scratch_.gradients[result] = std::move(g); }
     /// A saved operand or result; what the step did not save is an error of ours.
     Value saved(uint32_t bit) const;
     Value operand(size_t i) const { return saved(uint32_t{1} << i); }
@@ -81,10 +93,7 @@ public:
     void set_gathered(size_t input, const Value &sum);
 
     /// Of the walk: where the gradient of an operand is gathered, which makes it wanted.
-    void want(size_t input, Tensor &slot) {
-        wanted_[input] = true;
-        slots_[input] = &slot;
-    }
+    void want(size_t input, Tensor &slot) { scratch_.slots[input] = &slot; }
     void compute_in_f32() { in_f32_ = true; }
 
 private:
@@ -95,11 +104,7 @@ private:
     Location loc_;
     std::shared_ptr<void> payload_;
     bool in_f32_ = false;
-    std::vector<Edge> inputs_;
-    std::vector<bool> wanted_;
-    std::vector<Tensor> saved_; ///< in the order of the mask's bits
-    std::vector<Tensor> gradients_;
-    std::vector<Tensor *> slots_;
+    Scratch &scratch_;
 };
 
 /// `g` as the gradient of an operand of this type: summed over the axes along which the operand was broadcast
