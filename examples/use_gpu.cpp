@@ -2,9 +2,9 @@
 //
 //   use_gpu     runs on two virtual GPUs
 #include <lazuli/lazuli.h>
+#include <lazuli/nn.h>
 
 #include <iostream>
-#include <vector>
 
 int main() try {
     lz::use_virtual_gpus(2);
@@ -36,12 +36,11 @@ int main() try {
     std::cout << "Y + Z = " << Y + Z << '\n';
     std::cout << "Z.cuda(1) is Z itself: " << (Z.cuda(1).same_tensor(Z) ? "yes" : "no") << "\n\n";
 
-    // A network of one linear layer: parameters and input on one device, so its result too.
-    const lz::Device device = lz::try_gpu();
-    const lz::Tensor weight = (lz::randn({1, 3}) * 0.5).to(device), bias = lz::zeros({1}, {.device = device});
-    const auto net = [&](const lz::Tensor &input) { return lz::matmul(input, weight.t()) + bias; };
-    std::cout << "net(X) = " << net(X) << '\n';
-    std::cout << "the parameters are on " << weight.device() << '\n';
+    // A network: its parameters go to the device, its result is where they and the input are.
+    lz::nn::Sequential net(lz::nn::Linear(3, 1));
+    net->to(lz::try_gpu());
+    std::cout << "net(X) = " << net(X).detach() << '\n';
+    std::cout << "its parameters are on " << net->parameters()[0].device() << '\n';
     return 0;
 } catch (const lz::Error &error) {
     std::cerr << "use_gpu: " << error.what() << '\n';
