@@ -10,9 +10,9 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
-#include <tuple>
+#include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace lz::detail {
@@ -37,18 +37,14 @@ public:
     std::string text() const {
         if (total_ == 0)
             return {};
-        struct Line {
-            int64_t bytes;
-            std::string where;
-        };
-        std::vector<Line> lines;
+        std::vector<std::pair<int64_t, std::string>> lines; // the most first
         for (const auto &[where, bytes] : by_line_)
-            lines.push_back({bytes, where});
-        std::ranges::stable_sort(lines, std::ranges::greater(), &Line::bytes);
+            lines.emplace_back(-bytes, where);
+        std::ranges::sort(lines);
         std::string text = fmt::format("Kept for backward, beside leaves and what has no history: {}.\n",
                                        ir::bytes_text(total_));
         for (size_t i = 0; i < std::min(lines.size(), kMostLines); ++i)
-            text += fmt::format("{} are kept by {}.\n", ir::bytes_text(lines[i].bytes), lines[i].where);
+            text += fmt::format("{} are kept by {}.\n", ir::bytes_text(-lines[i].first), lines[i].second);
         if (lines.size() > kMostLines)
             text += fmt::format("And by {} more.\n", ir::plural(lines.size() - kMostLines, "line"));
         return text;
