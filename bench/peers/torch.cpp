@@ -81,6 +81,16 @@ Round cumsum(int64_t outer, int64_t extent, int64_t inner) {
     return round_of([x = pt::randn({outer, extent, inner})] { return x.cumsum(1); });
 }
 
+Round adamw(const std::vector<std::vector<int64_t>> &shapes) {
+    std::vector<pt::Tensor> parameters;
+    for (const auto &shape : shapes) {
+        parameters.push_back(pt::randn(shape, pt::requires_grad()));
+        parameters.back().mutable_grad() = pt::randn(shape);
+    }
+    const auto optimizer = std::make_shared<pt::optim::AdamW>(parameters, pt::optim::AdamWOptions(1e-4));
+    return [optimizer] { optimizer->step(); };
+}
+
 Round join(const Join &join) {
     std::vector<pt::Tensor> stored;
     for (int64_t k = 0; k < join.parts; ++k)

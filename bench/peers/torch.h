@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 namespace lz::bench::torch {
 
@@ -33,6 +34,9 @@ Round topk(int64_t n, int64_t k);
 Round sort_rows(int64_t n);
 /// Over axis 1.
 Round cumsum(int64_t outer, int64_t extent, int64_t inner);
+
+/// A step of AdamW over parameters of these shapes, with its defaults.
+Round adamw(const std::vector<std::vector<int64_t>> &shapes);
 
 /// Of parts that are made in the round.
 Round join(const Join &join);

@@ -183,6 +183,66 @@ void check_gradient(const Tensor &parameter, const Tensor &gradient, std::string
 
 } // namespace
 
+/// What has a gradient, with what is remembered of it.
+std::vector<Change> Optimizer::changes(Location loc) const {
+    std::vector<Change> all;
+    std::vector<Tensor> made;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+        const OptimizerParamGroup &group = groups_[g];
+        const OptimizerOptions &options = group.options(loc);
+        check_options(group, g, loc);
+        all.reserve(all.size() + group.params_.size());
+        for (size_t i = 0; i < group.params_.size(); ++i) {
+            const Tensor &parameter = group.params_[i], &gradient = parameter.grad(loc);
+            if (!gradient.defined())
+                continue;
+            check_gradient(parameter, gradient, rule_.name, g, i, loc);
+            const detail::ParameterState &state = group.states_[i];
+            const bool is_known = !state.tensors.empty();
+            Change &change = all.emplace_back();
+            change.group = g;
+            change.index = i;
+            change.parameter = parameter;
+            change.steps = state.step;
+            change.number = is_known ? state.number : rule_.initial_number;
+            for (size_t s = 0; s < rule_.slots.size(); ++s) {
+                const Slot &slot = rule_.slots[s];
+                if (is_known && state.tensors[s].defined()) {
+                    change.slots[s] = state.tensors[s];
+                } else if (!slot.needed || slot.needed(options)) {
+                    change.is_new[s] = true;
+                    const double value = slot.initial ? slot.initial(options) : 0;
+                    made.push_back(change.slots[s] = full_like(parameter, value, {}, loc));
+                }
+            }
+        }
+    }
+    // In memory before the step: a step that fails has something to go back to, and the first step is the
+    // program of all others.
+    if (!made.empty())
+        eval(made, loc);
+    return all;
+}
+
+void Optimizer::store(const Change &change, Location loc) {
+    const auto unless_skipped = [&](const Tensor &old, const Tensor &now) {
+        return skip_.defined() ? where(skip_.to(old.device(), loc), old, now, loc) : now;
+    };
+    detail::ParameterState &state = groups_[change.group].states_[change.index];
+    if (state.tensors.empty())
+        state.tensors.resize(rule_.slots.size());
+    for (size_t s = 0; s < rule_.slots.size(); ++s) {
+        if (!state.tensors[s].defined())
+            state.tensors[s] = change.slots[s];
+        if (change.slots_to[s].defined())
+            state.tensors[s].copy_(unless_skipped(state.tensors[s], change.slots_to[s]), loc);
+    }
+    Tensor parameter = change.parameter;
+    parameter.copy_(unless_skipped(parameter, change.to), loc);
+    state.number = change.number;
+    ++state.step;
+}
+
 Tensor Optimizer::run(const LossClosure &closure, Location loc) {
     Tensor loss;
     if (closure) {
@@ -191,61 +251,14 @@ Tensor Optimizer::run(const LossClosure &closure, Location loc) {
     }
     const NoGradGuard no_grad;
     // Whatever fails until all is recorded leaves everything as it was.
-    std::vector<Change> changes;
-    std::vector<size_t> ends; // of the groups
-    std::vector<Tensor> made;
-    for (size_t g = 0; g < groups_.size(); ++g) {
-        OptimizerParamGroup &group = groups_[g];
-        check_options(group, g, loc);
-        for (size_t i = 0; i < group.params_.size(); ++i) {
-            const Tensor &parameter = group.params_[i], &gradient = parameter.grad(loc);
-            if (!gradient.defined())
-                continue;
-            check_gradient(parameter, gradient, rule_.name, g, i, loc);
-            Change &change = changes.emplace_back();
-            change.parameter = parameter;
-            change.state = &group.states_[i];
-            const std::vector<Tensor> &known = change.state->tensors;
-            change.number = known.empty() ? rule_.initial_number : change.state->number;
-            for (size_t s = 0; s < rule_.slots.size(); ++s) {
-                const Slot &slot = rule_.slots[s];
-                if (!known.empty() && known[s].defined())
-                    change.slots[s] = known[s];
-                else if (!slot.needed || slot.needed(*group.options_)) {
-                    change.is_new[s] = true;
-                    const double value = slot.initial ? slot.initial(*group.options_) : 0;
-                    made.push_back(change.slots[s] = full_like(parameter, value, {}, loc));
-                }
-            }
-        }
-        ends.push_back(changes.size());
+    std::vector<Change> all = changes(loc);
+    std::vector<Numbers> numbers(groups_.size());
+    for (Change &change : all) {
+        Update update(change, groups_[change.group].options(loc), numbers[change.group], loc);
+        rule_.update(update);
     }
-    // In memory before the step: a step that fails has something to go back to, and the first step is the
-    // program of all others.
-    if (!made.empty())
-        eval(made, loc);
-    size_t at = 0;
-    for (size_t g = 0; g < groups_.size(); ++g)
-        for (Numbers numbers; at < ends[g]; ++at) {
-            Update update(changes[at], *groups_[g].options_, numbers, loc);
-            rule_.update(update);
-        }
-    const auto unless_skipped = [&](const Tensor &old, const Tensor &now) {
-        return skip_.defined() ? where(skip_.to(old.device(), loc), old, now, loc) : now;
-    };
-    for (Change &change : changes) {
-        detail::ParameterState &state = *change.state;
-        if (state.tensors.empty())
-            state.tensors.resize(rule_.slots.size());
-        for (size_t s = 0; s < rule_.slots.size(); ++s) {
-            if (!state.tensors[s].defined())
-                state.tensors[s] = change.slots[s];
-            if (change.slots_to[s].defined())
-                state.tensors[s].copy_(unless_skipped(state.tensors[s], change.slots_to[s]), loc);
-        }
-        change.parameter.copy_(unless_skipped(change.parameter, change.to), loc);
-        state.number = change.number;
-        ++state.step;
+    for (Change &change : all) {
+        store(change, loc);
         change = {}; // lets go of what is now stored under another name
     }
     return loss;

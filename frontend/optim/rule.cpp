@@ -14,21 +14,21 @@ void Numbers::begin(DType dtype, const Device &device, int64_t step) {
     rows_.push_back({dtype, device, step, {}});
 }
 
-Tensor Numbers::next(double value, Location loc) {
+const Value &Numbers::next(double value, Location loc) {
     Row &row = rows_[row_];
-    if (at_ < row.numbers.size() && row.numbers[at_].first == value)
-        return row.numbers[at_++].second;
-    Tensor number = full({}, value, {.dtype = row.dtype, .device = row.device}, loc);
-    if (at_ == row.numbers.size())
-        row.numbers.emplace_back(value, number);
-    ++at_; // another value is of this parameter alone; those after it may be the same again
-    return number;
+    const size_t at = at_++;
+    if (at < row.numbers.size() && row.numbers[at].first == value)
+        return row.numbers[at].second;
+    Value number(full({}, value, {.dtype = row.dtype, .device = row.device}, loc), loc);
+    if (at == row.numbers.size())
+        return row.numbers.emplace_back(value, std::move(number)).second;
+    return others_.emplace_back(std::move(number)); // those after it may be the same again
 }
 
 Update::Update(Change &change, const OptimizerOptions &options, Numbers &numbers, Location loc)
     : change_(change), options_(options), numbers_(numbers), loc_(loc), dtype_(change.parameter.dtype(loc)),
       is_half_(dtype_ == f16 || dtype_ == bf16) {
-    numbers_.begin(is_half_ ? f32 : dtype_, change.parameter.device(loc), change.state->step);
+    numbers_.begin(is_half_ ? f32 : dtype_, change.parameter.device(loc), change.steps);
 }
 
 Value Update::set(size_t i, const Value &value) {

@@ -9,6 +9,7 @@
 #include "lazuli/optim/optimizer.h"
 
 #include <array>
+#include <deque>
 #include <span>
 #include <string_view>
 
@@ -41,9 +42,10 @@ struct Rule {
 
 /// What one step changes of one parameter: recorded first, stored when that of all parameters is.
 struct Change {
+    size_t group = 0, index = 0; ///< in the group
     Tensor parameter;
-    detail::ParameterState *state = nullptr;
-    std::array<Tensor, kMaxSlots> slots;     ///< what is remembered now: as in `state`, or new
+    int64_t steps = 0;                       ///< that it has had
+    std::array<Tensor, kMaxSlots> slots;     ///< what is remembered now: of the state, or new
     std::array<bool, kMaxSlots> is_new = {}; ///< nothing was remembered there
     double number = 0;
     Tensor to;                              ///< the parameter's new value
@@ -55,17 +57,18 @@ class Numbers {
 public:
     /// Numbers of another parameter follow.
     void begin(DType dtype, const Device &device, int64_t step);
-    /// The next one.
-    Tensor next(double value, Location loc);
+    /// The next one; valid as long as this is.
+    const Value &next(double value, Location loc);
 
 private:
     struct Row {
         DType dtype;
         Device device;
         int64_t step;
-        std::vector<std::pair<double, Tensor>> numbers;
+        std::deque<std::pair<double, Value>> numbers;
     };
-    std::vector<Row> rows_;
+    std::deque<Row> rows_;
+    std::deque<Value> others_; ///< of one parameter alone
     size_t row_ = 0, at_ = 0;
 };
 
@@ -78,8 +81,10 @@ public:
     const Options &options() const {
         return static_cast<const Options &>(options_);
     }
+    /// Whether the parameter is f16 or bf16.
+    bool is_half() const { return is_half_; }
     /// The number of this step, from 1.
-    double step() const { return static_cast<double>(change_.state->step + 1); }
+    double step() const { return static_cast<double>(change_.steps + 1); }
     /// Whether nothing was remembered there: this is the first step that needs it.
     bool is_new(size_t i) const { return change_.is_new[i]; }
     /// The one number that is remembered.
@@ -89,7 +94,7 @@ public:
     Value gradient() const { return entered(change_.parameter.grad(loc_)); }
     Value slot(size_t i) const { return entered(change_.slots[i]); }
     /// A number of this step: never compiled in.
-    Value number(double value) { return {numbers_.next(value, loc_), loc_}; }
+    const Value &number(double value) { return numbers_.next(value, loc_); }
 
     /// As stored in the parameter's dtype.
     Value rounded(const Value &value) const { return entered(stored(value)); }

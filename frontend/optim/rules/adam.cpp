@@ -56,7 +56,7 @@ constexpr Slot kSlots[] = {
     {"max_exp_avg_sq", [](const OptimizerOptions &o) { return static_cast<const Options &>(o).amsgrad(); }},
 };
 
-/// As PyTorch's for one tensor: the order of operations is the one that it has on the CPU.
+/// In the order of PyTorch's for one tensor, of which halves have each rounding.
 template <class Options>
 void update(Update &u) {
     const Options &o = u.options<Options>();
@@ -75,10 +75,17 @@ void update(Update &u) {
     Value square = u.set(1, u.rounded(u.slot(1) * u.number(beta2)) + u.number(1 - beta2) * g * g);
     if (o.amsgrad())
         square = u.set(2, maximum(u.slot(2), square));
-    const double correction1 = 1 - std::pow(beta1, u.step()), correction2 = 1 - std::pow(beta2, u.step());
+    const double correction1 = 1 - std::pow(beta1, u.step()),
+                 root_correction2 = std::sqrt(1 - std::pow(beta2, u.step()));
     const Value root = u.rounded(sqrt(square));
-    const Value divisor = u.rounded(u.rounded(root / u.number(std::sqrt(correction2))) + u.number(o.eps()));
-    u.set_parameter(p - u.number(o.lr() / correction1) * mean / divisor);
+    const double step_size = o.lr() / correction1;
+    if (!u.is_half()) { // one division less than PyTorch has
+        const Value divisor = root + u.number(o.eps() * root_correction2);
+        u.set_parameter(p - u.number(step_size * root_correction2) * mean / divisor);
+        return;
+    }
+    const Value divisor = u.rounded(u.rounded(root / u.number(root_correction2)) + u.number(o.eps()));
+    u.set_parameter(p - u.number(step_size) * mean / divisor);
 }
 
 const detail::Rule kAdam = {.name = "Adam", .slots = kSlots<AdamOptions>, .update = update<AdamOptions>},

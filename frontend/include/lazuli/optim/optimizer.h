@@ -77,6 +77,7 @@ public:
     }
 };
 
+struct Change;
 namespace detail {
 struct Rule;
 
@@ -188,6 +189,8 @@ protected:
     virtual void load_more(const StateDict &entries, Location loc);
 
 private:
+    std::vector<Change> changes(Location loc) const;
+    void store(const Change &change, Location loc);
     void check_options(const OptimizerParamGroup &group, size_t number, Location loc) const;
 
     const detail::Rule &rule_;
