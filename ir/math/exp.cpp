@@ -32,8 +32,8 @@ Expr power_of_two(Expr sum) {
 Expr exp_scaled(Expr x, int plus) {
     const Format f(x);
     const Ln2 c = ln2(f);
-    // Below it the result is 0, of a power that is no subnormal: processors take a hundred times as long for a
-    // scale that ends in one, and masked attention has such an x for every second element.
+    // Below it the result is 0, of a power that is no subnormal: processors take a hundred times as long for
+    // a scale that ends in one, and masked attention has such an x for every second element.
     const Expr none = x < f.pick(-104.0, -746.0);
     const Expr v = select(none, 0.0, at_most(x, f.pick(90.0, 711.0)));
     // Twice the bias: a target that scales by two powers has both of them in the sum.

@@ -1,7 +1,7 @@
 #include "passes/explain/explain.h"
 
-#include "passes/explain/explain_schedule.h"
 #include "ir/text/sentences.h"
+#include "passes/explain/explain_schedule.h"
 #include "passes/lower/lower_clusters.h"
 #include "passes/operations.h"
 
