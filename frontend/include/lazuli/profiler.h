@@ -46,6 +46,7 @@ private:
 /// Work is recorded and launched within a range; it may run later. Costs next to nothing when nobody looks.
 class LZ_API ProfileRange {
 public:
+    /// Begins it.
     explicit ProfileRange(const std::string &name);
     ~ProfileRange();
     ProfileRange(const ProfileRange &) = delete;

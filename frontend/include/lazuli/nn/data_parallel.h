@@ -30,7 +30,8 @@ namespace detail {
 
 /// Rows of a batch.
 struct BatchPart {
-    int64_t start = 0, length = 0;
+    int64_t start = 0;  ///< the first one
+    int64_t length = 0; ///< how many
 };
 
 /// The devices with their indices; all GPUs, or the CPU, where none are given. Throws StateError for no

@@ -72,6 +72,7 @@ protected:
 template <class Derived>
 class ClonableOptions : public OptimizerOptions {
 public:
+    /// A copy, of its own type.
     std::unique_ptr<OptimizerOptions> clone() const override {
         return std::make_unique<Derived>(static_cast<const Derived &>(*this));
     }
@@ -102,6 +103,7 @@ public:
         : params_(std::move(params)), options_(std::move(options)) {}
     OptimizerParamGroup(const OptimizerParamGroup &other);
     OptimizerParamGroup(OptimizerParamGroup &&other) noexcept;
+    /// Takes what the other one has.
     OptimizerParamGroup &operator=(OptimizerParamGroup other) noexcept;
     ~OptimizerParamGroup();
 

@@ -54,6 +54,7 @@ public:
     void load_state_dict(const StateDict &state, Location loc = Location::current());
 
 protected:
+    /// Of an optimizer that outlives it; `last_epoch` is -1 at the beginning.
     LRScheduler(Optimizer &optimizer, int64_t last_epoch) : optimizer_(optimizer), last_epoch_(last_epoch) {}
     /// Sets the first rates. Throws StateError for groups without initial rates where it goes on.
     void begin(Location loc);

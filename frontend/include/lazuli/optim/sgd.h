@@ -28,8 +28,8 @@ public:
     LZ_OPTION(bool, maximize, false);
 };
 
-/// Gradient descent with momentum, as PyTorch computes it: the buffer is `momentum * buffer + (1 - dampening)
-/// * gradient`, the gradient itself at first, and the step `lr * buffer`.
+/// Gradient descent with momentum, as PyTorch computes it: the buffer is the gradient itself at first, then
+/// `momentum * buffer + (1 - dampening) * gradient`, and the step is `lr * buffer`.
 class LZ_API SGD : public Optimizer {
 public:
     /// Of one group. Throws StateError for no parameters and as add_param_group, IndexError for options out
