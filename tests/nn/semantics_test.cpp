@@ -98,6 +98,26 @@ TEST(Semantics, S71_a_module_on_another_device_than_its_input_is_rejected) {
     EXPECT_EQ(error.line, line);
 }
 
+TEST(Semantics, S71_a_module_on_mixed_devices_names_both_and_the_line_of_the_layer) {
+    Net net;
+    net.eval(); // in training the statistics fail as well, in the next sync (S26)
+    net.fc1->to(kGpu0);
+    net.norm->to(kGpu1); // and fc2 on the CPU
+    const Tensor x = lz::ones({4, 8}, {.device = kGpu0});
+    Tensor y = net.fc1(x);
+    uint32_t line = __LINE__ + 1;
+    Caught error = caught<lz::DeviceError>([&] { net.norm(y).eval(); });
+    EXPECT_TRUE(error.has("cuda:0") && error.has("cuda:1")) << error.what;
+    EXPECT_EQ(error.line, line);
+    y = net.norm(net.fc1(x).to(kGpu1));
+    line = __LINE__ + 1;
+    error = caught<lz::DeviceError>([&] { net.fc2(y).eval(); });
+    EXPECT_TRUE(error.has("linear") && error.has("cuda:1") && error.has("cpu")) << error.what;
+    EXPECT_EQ(error.line, line);
+    net.to(kGpu0);
+    EXPECT_TRUE(net.forward(x).isfinite().all().item<bool>());
+}
+
 TEST(Semantics, S72_layers_give_the_same_on_every_device) {
     const auto expect_same = [](auto holder, const Tensor &x) {
         SCOPED_TRACE(holder->name());

@@ -159,4 +159,18 @@ Tensor Softmax2dImpl::forward(const Tensor &x, Location loc) {
     return softmax(x, -3, std::nullopt, loc);
 }
 
+// --- by options
+
+ELUImpl::ELUImpl(const ELUOptions &given) : options(given) {}
+CELUImpl::CELUImpl(const CELUOptions &given) : options(given) {}
+LeakyReLUImpl::LeakyReLUImpl(const LeakyReLUOptions &given) : options(given) {}
+RReLUImpl::RReLUImpl(const RReLUOptions &given) : options(given) {}
+HardtanhImpl::HardtanhImpl(const HardtanhOptions &given) : options(given) {}
+ThresholdImpl::ThresholdImpl(const ThresholdOptions &given) : options(given) {}
+SoftplusImpl::SoftplusImpl(const SoftplusOptions &given) : options(given) {}
+SoftshrinkImpl::SoftshrinkImpl(const ShrinkOptions &given) : options(given) {}
+HardshrinkImpl::HardshrinkImpl(const ShrinkOptions &given) : options(given) {}
+GELUImpl::GELUImpl(Gelu approximation) : approximation_(approximation) {}
+GLUImpl::GLUImpl(const AxisOptions &given) : AxisActivation(given) {}
+
 } // namespace lz::nn

@@ -207,4 +207,9 @@ std::shared_ptr<Module> ParameterDictImpl::clone(const OptionalDevice &device, L
     return copy;
 }
 
+Sequential::Sequential(std::initializer_list<NamedAnyModule> modules, Location loc)
+    : ModuleHolder(std::make_shared<SequentialImpl>(modules, loc)) {}
+Functional::Functional(Tensor (*function)(const Tensor &, Location))
+    : ModuleHolder(std::make_shared<FunctionalImpl>(function)) {}
+
 } // namespace lz::nn

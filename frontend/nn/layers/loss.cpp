@@ -74,6 +74,9 @@ Tensor GaussianNLLLossImpl::forward(const Tensor &x, const Tensor &target, const
                                          options.reduction(), loc);
 }
 
+CrossEntropyLossImpl::CrossEntropyLossImpl(const CrossEntropyLossOptions &given) : Loss(given) {
+    CrossEntropyLossImpl::reset();
+}
 void CrossEntropyLossImpl::reset() {
     weight = register_buffer("weight", own(options.weight()));
 }
@@ -86,6 +89,9 @@ Tensor CrossEntropyLossImpl::forward(const Tensor &x, const Tensor &target, Loca
                          loc);
 }
 
+NLLLossImpl::NLLLossImpl(const NLLLossOptions &given) : Loss(given) {
+    NLLLossImpl::reset();
+}
 void NLLLossImpl::reset() {
     weight = register_buffer("weight", own(options.weight()));
 }
@@ -95,6 +101,9 @@ Tensor NLLLossImpl::forward(const Tensor &x, const Tensor &target, Location loc)
         {.weight = weight, .reduction = options.reduction(), .ignore_index = options.ignore_index()}, loc);
 }
 
+BCELossImpl::BCELossImpl(const BCELossOptions &given) : Loss(given) {
+    BCELossImpl::reset();
+}
 void BCELossImpl::reset() {
     weight = register_buffer("weight", own(options.weight()));
 }
@@ -102,6 +111,9 @@ Tensor BCELossImpl::forward(const Tensor &x, const Tensor &target, Location loc)
     return functional::binary_cross_entropy(x, target, weight, options.reduction(), loc);
 }
 
+BCEWithLogitsLossImpl::BCEWithLogitsLossImpl(const BCEWithLogitsLossOptions &given) : Loss(given) {
+    BCEWithLogitsLossImpl::reset();
+}
 void BCEWithLogitsLossImpl::reset() {
     weight = register_buffer("weight", own(options.weight()));
     pos_weight = register_buffer("pos_weight", own(options.pos_weight()));

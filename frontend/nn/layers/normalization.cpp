@@ -305,4 +305,11 @@ std::string BatchNormBase::extra_repr() const {
                        text(bias.defined()), text(options.track_running_stats()));
 }
 
+BatchNorm1dImpl::BatchNorm1dImpl(const BatchNormOptions &given, Location loc)
+    : BatchNormOfRank(given, "BatchNorm1d", loc) {}
+BatchNorm2dImpl::BatchNorm2dImpl(const BatchNormOptions &given, Location loc)
+    : BatchNormOfRank(given, "BatchNorm2d", loc) {}
+BatchNorm3dImpl::BatchNorm3dImpl(const BatchNormOptions &given, Location loc)
+    : BatchNormOfRank(given, "BatchNorm3d", loc) {}
+
 } // namespace lz::nn

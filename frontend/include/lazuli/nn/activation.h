@@ -1,5 +1,8 @@
 #pragma once
 /// Activations as modules. `inplace` ones change their input, too.
+///
+/// Constructors of classes that are no templates stand in the library: one that is seen makes every file that
+/// includes this compile the class's `clone`.
 
 #include "lazuli/nn/functional.h"
 #include "lazuli/nn/module_holder.h"
@@ -106,7 +109,7 @@ public:
     /// With this alpha.
     explicit ELUImpl(double alpha = 1, bool inplace = false);
     /// By options.
-    explicit ELUImpl(const ELUOptions &options) : options(options) {}
+    explicit ELUImpl(const ELUOptions &options);
     void reset() override {}
     /// As functional::elu.
     Tensor forward(const Tensor &x, Location loc = Location::current());
@@ -123,7 +126,7 @@ public:
     /// With this alpha.
     explicit CELUImpl(double alpha = 1, bool inplace = false);
     /// By options.
-    explicit CELUImpl(const CELUOptions &options) : options(options) {}
+    explicit CELUImpl(const CELUOptions &options);
     void reset() override {}
     /// As functional::celu.
     Tensor forward(const Tensor &x, Location loc = Location::current());
@@ -148,7 +151,7 @@ public:
     /// With this slope.
     explicit LeakyReLUImpl(double negative_slope = 0.01, bool inplace = false);
     /// By options.
-    explicit LeakyReLUImpl(const LeakyReLUOptions &options) : options(options) {}
+    explicit LeakyReLUImpl(const LeakyReLUOptions &options);
     void reset() override {}
     /// As lz::leaky_relu.
     Tensor forward(const Tensor &x, Location loc = Location::current());
@@ -175,7 +178,7 @@ public:
     /// With slopes between these.
     explicit RReLUImpl(double lower = 1.0 / 8, double upper = 1.0 / 3, bool inplace = false);
     /// By options.
-    explicit RReLUImpl(const RReLUOptions &options) : options(options) {}
+    explicit RReLUImpl(const RReLUOptions &options);
     void reset() override {}
     /// As functional::rrelu.
     Tensor forward(const Tensor &x, Location loc = Location::current());
@@ -202,7 +205,7 @@ public:
     /// Within these.
     explicit HardtanhImpl(double min_val = -1, double max_val = 1, bool inplace = false);
     /// By options.
-    explicit HardtanhImpl(const HardtanhOptions &options) : options(options) {}
+    explicit HardtanhImpl(const HardtanhOptions &options);
     void reset() override {}
     /// As functional::hardtanh.
     Tensor forward(const Tensor &x, Location loc = Location::current());
@@ -231,7 +234,7 @@ public:
     /// Above `threshold` the input, else `value`.
     ThresholdImpl(double threshold, double value, bool inplace = false);
     /// By options.
-    explicit ThresholdImpl(const ThresholdOptions &options) : options(options) {}
+    explicit ThresholdImpl(const ThresholdOptions &options);
     void reset() override {}
     /// As functional::threshold.
     Tensor forward(const Tensor &x, Location loc = Location::current());
@@ -256,7 +259,7 @@ public:
     /// With these.
     explicit SoftplusImpl(double beta = 1, double threshold = 20);
     /// By options.
-    explicit SoftplusImpl(const SoftplusOptions &options) : options(options) {}
+    explicit SoftplusImpl(const SoftplusOptions &options);
     void reset() override {}
     /// As lz::softplus.
     Tensor forward(const Tensor &x, Location loc = Location::current());
@@ -283,7 +286,7 @@ using HardshrinkOptions = ShrinkOptions;
 class LZ_API SoftshrinkImpl : public Cloneable<SoftshrinkImpl> {
 public:
     /// By options, or of lambda.
-    explicit SoftshrinkImpl(const ShrinkOptions &options = {}) : options(options) {}
+    explicit SoftshrinkImpl(const ShrinkOptions &options = {});
     void reset() override {}
     /// As functional::softshrink.
     Tensor forward(const Tensor &x, Location loc = Location::current());
@@ -298,7 +301,7 @@ LZ_MODULE(Softshrink);
 class LZ_API HardshrinkImpl : public Cloneable<HardshrinkImpl> {
 public:
     /// By options, or of lambda.
-    explicit HardshrinkImpl(const ShrinkOptions &options = {}) : options(options) {}
+    explicit HardshrinkImpl(const ShrinkOptions &options = {});
     void reset() override {}
     /// As functional::hardshrink.
     Tensor forward(const Tensor &x, Location loc = Location::current());
@@ -346,7 +349,7 @@ struct GELUOptions {
 class LZ_API GELUImpl : public Cloneable<GELUImpl> {
 public:
     /// Exact, or approximated by tanh.
-    explicit GELUImpl(Gelu approximation = Gelu::Erf) : approximation_(approximation) {}
+    explicit GELUImpl(Gelu approximation = Gelu::Erf);
     /// By options. Throws StateError for an approximation that there is not.
     explicit GELUImpl(const GELUOptions &options, Location loc = Location::current());
     void reset() override {}
@@ -426,7 +429,7 @@ LZ_MODULE(LogSoftmax);
 class LZ_API GLUImpl : public AxisActivation<GLUImpl, functional::glu> {
 public:
     /// By options, or of the axis.
-    explicit GLUImpl(const AxisOptions &options = -1) : AxisActivation(options) {}
+    explicit GLUImpl(const AxisOptions &options = -1);
 };
 /// Holds a GLUImpl.
 LZ_MODULE(GLU);

@@ -146,8 +146,7 @@ public:
     /// Empty.
     Sequential() = default;
     /// With names.
-    Sequential(std::initializer_list<NamedAnyModule> modules, Location loc = Location::current())
-        : ModuleHolder(std::make_shared<SequentialImpl>(modules, loc)) {}
+    LZ_API Sequential(std::initializer_list<NamedAnyModule> modules, Location loc = Location::current());
 };
 
 /// A function of one tensor as a module: `Sequential(Linear(2, 3), Functional(lz::relu))`.
@@ -175,8 +174,7 @@ public:
     /// What it holds.
     using Impl = FunctionalImpl;
     /// Of a function of the library: `Functional(lz::relu)`.
-    explicit Functional(Tensor (*function)(const Tensor &, Location))
-        : ModuleHolder(std::make_shared<FunctionalImpl>(function)) {}
+    LZ_API explicit Functional(Tensor (*function)(const Tensor &, Location));
 };
 
 /// Modules by number, of any class; has no forward.

@@ -186,7 +186,7 @@ LZ_LOSS(GaussianNLLLoss, const Tensor &x, const Tensor &target, const Tensor &va
     class LZ_API Name##Impl : public Loss<Name##Impl, Name##Options> {                                       \
     public:                                                                                                  \
         /** By options. */                                                                                   \
-        explicit Name##Impl(const Name##Options &options = {}) : Loss(options) { Name##Impl::reset(); }      \
+        explicit Name##Impl(const Name##Options &options = {});                                              \
         void reset() override;                                                                               \
         /** The function with these options. */                                                              \
         Tensor forward(const Tensor &x, const Tensor &target, Location loc = Location::current());           \
@@ -207,9 +207,7 @@ LZ_WEIGHTED_LOSS(BCELoss);
 class LZ_API BCEWithLogitsLossImpl : public Loss<BCEWithLogitsLossImpl, BCEWithLogitsLossOptions> {
 public:
     /// By options.
-    explicit BCEWithLogitsLossImpl(const BCEWithLogitsLossOptions &options = {}) : Loss(options) {
-        BCEWithLogitsLossImpl::reset();
-    }
+    explicit BCEWithLogitsLossImpl(const BCEWithLogitsLossOptions &options = {});
     void reset() override;
     /// As functional::binary_cross_entropy_with_logits.
     Tensor forward(const Tensor &x, const Tensor &target, Location loc = Location::current());

@@ -152,12 +152,14 @@ public:
     /// The module. Throws StateError where there is none.
     Contained *get() const { return &held(Location()); }
     /// The pointer. Throws StateError where there is none.
-    const std::shared_ptr<Contained> &ptr() const {
+    std::shared_ptr<Contained> ptr() const {
         held(Location());
-        return module_;
+        return ptr_or_null();
     }
     /// The pointer, or null.
-    const std::shared_ptr<Contained> &ptr_or_null() const noexcept { return module_; }
+    std::shared_ptr<Contained> ptr_or_null() const noexcept {
+        return std::static_pointer_cast<Contained>(module_);
+    }
     /// Whether it holds none.
     bool is_empty() const noexcept { return !module_; }
     /// Whether it holds one.
@@ -167,10 +169,12 @@ private:
     Contained &held(Location loc) const {
         if (!module_) [[unlikely]]
             detail::throw_empty_holder(typeid(Contained).name(), loc);
-        return *module_;
+        return static_cast<Contained &>(*module_);
     }
 
-    std::shared_ptr<Contained> module_;
+    /// Of the class Contained. One type for all holders: every file would else compile a shared pointer for
+    /// each class of modules that it has heard of.
+    std::shared_ptr<Module> module_;
 };
 
 /// Prints the module.

@@ -227,8 +227,7 @@ protected:
 class LZ_API BatchNorm1dImpl : public BatchNormOfRank<BatchNorm1dImpl, 2, 3> {
 public:
     /// By options, or of the number of channels.
-    explicit BatchNorm1dImpl(const BatchNormOptions &options, Location loc = Location::current())
-        : BatchNormOfRank(options, "BatchNorm1d", loc) {}
+    explicit BatchNorm1dImpl(const BatchNormOptions &options, Location loc = Location::current());
 };
 /// Holds a BatchNorm1dImpl.
 LZ_MODULE(BatchNorm1d);
@@ -236,8 +235,7 @@ LZ_MODULE(BatchNorm1d);
 class LZ_API BatchNorm2dImpl : public BatchNormOfRank<BatchNorm2dImpl, 4, 4> {
 public:
     /// By options, or of the number of channels.
-    explicit BatchNorm2dImpl(const BatchNormOptions &options, Location loc = Location::current())
-        : BatchNormOfRank(options, "BatchNorm2d", loc) {}
+    explicit BatchNorm2dImpl(const BatchNormOptions &options, Location loc = Location::current());
 };
 /// Holds a BatchNorm2dImpl.
 LZ_MODULE(BatchNorm2d);
@@ -245,8 +243,7 @@ LZ_MODULE(BatchNorm2d);
 class LZ_API BatchNorm3dImpl : public BatchNormOfRank<BatchNorm3dImpl, 5, 5> {
 public:
     /// By options, or of the number of channels.
-    explicit BatchNorm3dImpl(const BatchNormOptions &options, Location loc = Location::current())
-        : BatchNormOfRank(options, "BatchNorm3d", loc) {}
+    explicit BatchNorm3dImpl(const BatchNormOptions &options, Location loc = Location::current());
 };
 /// Holds a BatchNorm3dImpl.
 LZ_MODULE(BatchNorm3d);
