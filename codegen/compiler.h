@@ -65,7 +65,7 @@ ir::CpuIsa host_isa();
 
 /// Counts changes of the emitter, and of the numbers of Kernel IR's operations: keys of kernels hold those,
 /// so that an entry made before such a change would be another kernel's.
-inline constexpr int kEmitterVersion = 11;
+inline constexpr int kEmitterVersion = 12;
 /// Versions of LLVM and of the emitter.
 std::string compiler_version();
 
