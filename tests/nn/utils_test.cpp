@@ -46,8 +46,13 @@ TEST(ClipGradNorm, ScalesAllGradientsToOneLength) {
 
 TEST(ClipGradNorm, IsRecordedAndWaitsForNothing) {
     const Tensor x = lz::ones({4}, {.requires_grad = true});
+    x.eval();
+    lz::sync();
+    const lz::CompileStats before = lz::compile_stats();
     (x * 3).sum().backward();
     utils::clip_grad_norm_(x, 1);
+    utils::clip_grad_value_(x, 10);
+    EXPECT_EQ(lz::compile_stats().kernel_launches, before.kernel_launches);
     // The gradient, its norm and the scaled one are one program.
     EXPECT_NEAR(x.grad().sum().item<double>(), 2, 1e-5);
     Tensor bad = lz::ones({2}, {.requires_grad = true});
