@@ -3,6 +3,8 @@
 #include "stored.h"
 #include "support.h"
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -201,6 +203,46 @@ TEST(Losses, WeightsOfClassesCountInGradientsOfGradients) {
         EXPECT_TRUE(hessian.at({row, lz::Slice(), row}).allclose(expected, 1e-10, 1e-12));
         EXPECT_EQ(hessian.at({row, lz::Slice(), 1 - row}).abs().max().item<double>(), 0);
     }
+}
+
+/// The second derivative along two directions, against the difference of first ones.
+TEST(Losses, HaveGradientsOfGradients) {
+    const lz::DefaultDTypeGuard doubles(lz::f64);
+    const std::map<std::string, Made> all = losses();
+    int differentiated = 0;
+    for (const StoredLoss &stored : stored()) {
+        SCOPED_TRACE(stored.name);
+        // Those without a reduction have bounds and corners among their inputs, where slopes jump.
+        const bool has_corners = stored.output.dim() != 0 && stored.name != "mse_none";
+        if (has_corners || stored.name == "smooth_l1_of_beta_0")
+            continue;
+        const Made &loss = all.at(stored.name);
+        lz::manual_seed(13);
+        const Tensor v = lz::randn_like(stored.inputs[0].detach());
+        const Tensor u = lz::randn_like(stored.inputs[0].detach());
+        Inputs inputs = stored.inputs;
+        const auto slope = [&](const Tensor &x) {
+            inputs[0] = x;
+            const Tensor value = loss.call(inputs).sum();
+            return (lz::autograd::grad({value}, {x}, {}, true, true)[0] * v).sum();
+        };
+        const Tensor at = stored.inputs[0].detach();
+        const auto leaf = [](const Tensor &x) { return x.detach().requires_grad_(); };
+        const Tensor x = leaf(at);
+        const Tensor first = slope(x);
+        double found = 0;
+        if (first.requires_grad()) {
+            const Tensor second = lz::autograd::grad({first}, {x}, {}, {}, false, true)[0];
+            found = second.defined() ? (second * u).sum().item<double>() : 0;
+        }
+        constexpr double h = 1e-5;
+        const double above = slope(leaf(at + u * h)).item<double>();
+        const double below = slope(leaf(at - u * h)).item<double>();
+        const double expected = (above - below) / (2 * h);
+        EXPECT_NEAR(found, expected, 1e-6 * std::max(1.0, std::fabs(expected)));
+        differentiated += found != 0;
+    }
+    EXPECT_GE(differentiated, 25);
 }
 
 TEST(Losses, RefuseWhatDoesNotFit) {
