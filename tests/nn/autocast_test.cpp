@@ -191,6 +191,59 @@ TEST(Autocast, GradientsAreThoseOfTheCastsAndInTheParametersDtype) {
     EXPECT_EQ(gradients(loss), expected);
 }
 
+TEST(Autocast, EveryLayerTakesWhatAProductGives) {
+    lz::manual_seed(11);
+    const Tensor x = lz::randn({3, 4, 8}), flat = lz::randn({6, 8});
+    const nn::Linear before(8, 8);
+    const auto trains = [&](auto layer, const Tensor &input) {
+        SCOPED_TRACE(layer->name());
+        const lz::AutocastGuard autocast(lz::bf16);
+        before->zero_grad();
+        const auto first = [](const auto &result) -> Tensor {
+            if constexpr (requires { std::get<0>(result); })
+                return std::get<0>(result);
+            else
+                return result;
+        };
+        const Tensor half = before(input);
+        ASSERT_EQ(half.dtype(), lz::bf16);
+        const Tensor y = first(layer(half));
+        lz::mse_loss(y, lz::ones_like(y)).backward();
+        EXPECT_TRUE(before->weight.grad().isfinite().all().template item<bool>());
+        EXPECT_EQ(before->weight.grad().dtype(), lz::f32);
+        for (const Tensor &parameter : layer->parameters())
+            EXPECT_EQ(parameter.grad().dtype(), lz::f32);
+        for (const auto &[name, buffer] : layer->named_buffers())
+            EXPECT_EQ(buffer.dtype(), name == "num_batches_tracked" ? lz::i64 : lz::f32) << name;
+    };
+    trains(nn::BatchNorm1d(4), x);
+    trains(nn::BatchNorm1d(8), flat);
+    trains(nn::GroupNorm(2, 4), x);
+    trains(nn::LayerNorm(8), x);
+    trains(nn::RMSNorm(8), x);
+    trains(nn::RNN(8, 4), x);
+    trains(nn::GRU(8, 4), x);
+    trains(nn::LSTM(8, 4), x);
+    trains(nn::GRUCell(8, 4), flat);
+    trains(nn::LSTMCell(8, 4), flat);
+    trains(nn::PReLU(), x);
+    trains(nn::Softplus(), x);
+    trains(nn::Mish(), x);
+    trains(nn::Dropout(0.5), x);
+    trains(nn::Softmax(-1), x);
+    // Of two inputs, and of none of floats.
+    const lz::AutocastGuard autocast(lz::bf16);
+    const nn::Bilinear bilinear(8, 8, 2);
+    bilinear(before(flat), flat).sum().backward();
+    EXPECT_EQ(bilinear->weight.grad().dtype(), lz::f32);
+    const nn::EmbeddingBag bag(5, 3);
+    bag(lz::tensor({{0, 1}, {2, 4}})).sum().backward();
+    EXPECT_EQ(bag->weight.grad().dtype(), lz::f32);
+    const nn::MultiheadAttention attention(8, 2);
+    const Tensor y = before(x);
+    EXPECT_EQ(std::get<0>(attention(y, y, y)).dtype(), lz::bf16);
+}
+
 TEST(Autocast, LayersOfF32TrainInHalf) {
     lz::manual_seed(9);
     const Tensor x = lz::randn({5, 2, 8});
