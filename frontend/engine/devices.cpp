@@ -213,7 +213,24 @@ std::vector<std::shared_ptr<const codegen::Compiler>> make_compilers(const runti
 
 } // namespace
 
+/// Those of the kernels, which are not made yet when the devices are.
+class Devices::KernelNotes final : public runtime::Notes {
+public:
+    explicit KernelNotes(codegen::KernelCache *kernels) : kernels_(kernels) {}
+    std::optional<std::vector<std::byte>> find(std::string_view key) override {
+        return kernels_ ? kernels_->notes().find(key) : std::nullopt;
+    }
+    void keep(std::string_view key, std::span<const std::byte> content) override {
+        if (kernels_)
+            kernels_->notes().keep(key, content);
+    }
+
+private:
+    codegen::KernelCache *const kernels_;
+};
+
 void Devices::find_cuda(const Options &options, codegen::KernelCache *kernels) {
+    notes_ = std::make_unique<KernelNotes>(kernels);
     const auto load_source = [this,
                               kernels](const runtime::KernelSource &source,
                                        runtime::Backend &backend) -> std::shared_ptr<const runtime::Module> {
@@ -222,9 +239,8 @@ void Devices::find_cuda(const Options &options, codegen::KernelCache *kernels) {
             return kernels->get_source(source, compiler, backend)->module;
         return backend.load(compiler.compile_source(source));
     };
-    runtime::cuda::Gpus found =
-        runtime::cuda::open_gpus(runtime::cuda::Search::from_environment(), options.cuda_graphs, load_source,
-                                 kernels ? &kernels->notes() : nullptr);
+    runtime::cuda::Gpus found = runtime::cuda::open_gpus(runtime::cuda::Search::from_environment(),
+                                                         options.cuda_graphs, load_source, notes_.get());
     try {
         cuda_compilers_ = make_compilers(found, options);
     } catch (const ir::Failure &failure) { // the CPU goes on

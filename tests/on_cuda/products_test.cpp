@@ -1,11 +1,13 @@
 // Products with what is done before they are stored, beside the CPU's: of small whole numbers every order of
 // a sum is the same. The environment is faults_test.cpp's.
+#include "tests/support/cuda/driver/fake_cuda.h"
 #include "tests/support/cuda/nvrtc.h"
 
 #include <lazuli/lazuli.h>
 
 #include <gtest/gtest.h>
 
+#include <dlfcn.h>
 #include <functional>
 #include <tuple>
 #include <vector>
@@ -68,6 +70,23 @@ TEST_F(OnCudaProducts, OfF32RoundTheirOperandsAsTheProgramAllows) {
         set_reproducible(false);
     }
     set_float32_matmul_precision(Highest);
+}
+
+/// What was chosen for one GPU is found again by another of its model, as by another process.
+TEST_F(OnCudaProducts, AlgorithmsAreSearchedOnce) {
+    ASSERT_GE(cuda::device_count(), 2);
+    static void *const fake = ::dlopen(LAZULI_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+    const auto fail =
+        reinterpret_cast<decltype(&::lazuli_fake_cuda_fail)>(::dlsym(fake, "lazuli_fake_cuda_fail"));
+    constexpr int kNotSupported = 15;
+    const auto product = [](const char *device, int64_t n) {
+        const Tensor x = ones({n, 41}, {.device = device});
+        return matmul(x, x.t()).cpu().sum().item<double>();
+    };
+    EXPECT_EQ(product("cuda:0", 19), 19 * 19 * 41);
+    fail("cublasLtMatmulAlgoGetHeuristic", 1, kNotSupported);
+    EXPECT_EQ(product("cuda:1", 19), 19 * 19 * 41);
+    EXPECT_THROW(product("cuda:1", 23), Error) << "this one was not chosen before";
 }
 
 TEST_F(OnCudaProducts, TheLibraryAddsABiasAndTakesTheLargerOfItAndZero) {
