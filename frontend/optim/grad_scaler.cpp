@@ -3,7 +3,9 @@
 #include "frontend/optim/state.h"
 #include "lazuli/lazuli.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <span>
 
 namespace lz {
 
@@ -21,6 +23,33 @@ void check_options(const GradScalerOptions &o, Location loc) {
         refuse("backoff_factor", o.backoff_factor, "between 0 and 1");
     if (o.growth_interval < 1)
         refuse("growth_interval", static_cast<double>(o.growth_interval), "1 or more");
+}
+
+/// Whether there are such numbers, in parts: one of each large gradient and one of all small ones of a
+/// device, which take less time to copy than to launch a kernel for.
+std::vector<Tensor> find_nonfinite(std::span<const Tensor> gradients, const Device &home, Location loc) {
+    constexpr int64_t kSmall = 65536;
+    std::vector<Tensor> found;
+    std::vector<std::vector<Tensor>> small;
+    const auto add_part = [&](const Tensor &flags) {
+        found.push_back(any(flags, {}, false, loc).to(home, loc));
+    };
+    for (const Tensor &gradient : gradients) {
+        const Tensor flags = logical_not(isfinite(gradient, loc), loc).flatten(0, -1, loc);
+        if (flags.numel() > kSmall) {
+            add_part(flags);
+            continue;
+        }
+        const auto there = std::ranges::find_if(
+            small, [&](const std::vector<Tensor> &group) { return group[0].device() == flags.device(); });
+        if (there == small.end())
+            small.push_back({flags});
+        else
+            there->push_back(flags);
+    }
+    for (const std::vector<Tensor> &group : small)
+        add_part(cat(group, 0, loc));
+    return found;
 }
 
 Tensor count_tensor(int64_t value, const Device &device, Location loc) {
@@ -80,12 +109,10 @@ void GradScaler::unscale_(optim::Optimizer &optimizer, Location loc) {
     if (gradients.empty())
         throw StateError("GradScaler: the optimizer's parameters have no gradients", loc);
     const Device home = gradients[0].device();
-    std::vector<Tensor> found;
     const Tensor inverse = reciprocal(scale_, loc);
-    for (Tensor &gradient : gradients) {
-        found.push_back(any(logical_not(isfinite(gradient, loc), loc), {}, false, loc).to(home, loc));
+    const std::vector<Tensor> found = find_nonfinite(gradients, home, loc);
+    for (Tensor &gradient : gradients)
         gradient.mul_(inverse.to(gradient.device(), loc), loc);
-    }
     seen_.push_back({&optimizer, any(stack(found, 0, loc), {}, false, loc)});
 }
 

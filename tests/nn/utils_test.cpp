@@ -60,6 +60,28 @@ TEST(ClipGradNorm, IsRecordedAndWaitsForNothing) {
     EXPECT_TRUE(std::isinf(utils::clip_grad_norm_(bad, 1).item<double>()));
 }
 
+TEST(ClipGradNorm, IsAFewKernelsForManyParameters) {
+    std::vector<Tensor> parameters;
+    for (int64_t i = 0; i < 40; ++i) {
+        Tensor parameter = lz::ones({3 + i % 5, 4}, {.requires_grad = true});
+        parameter.mutable_grad() = lz::full_like(parameter, 2.0).eval();
+        parameters.push_back(parameter);
+    }
+    // And one that is too large to be copied for it.
+    Tensor large = lz::ones({100000}, {.requires_grad = true});
+    large.mutable_grad() = lz::full_like(large, 0.5).eval();
+    parameters.push_back(large);
+    lz::sync();
+    const lz::CompileStats before = lz::compile_stats();
+    const Tensor norm = utils::clip_grad_norm_(parameters, 1);
+    lz::sync();
+    // Joined, both reduced, their norms joined and reduced, and all multiplied.
+    EXPECT_LE(lz::compile_stats().kernel_launches - before.kernel_launches, 8);
+    const double expected = std::sqrt(4.0 * 4 * 8 * (3 + 4 + 5 + 6 + 7) + 0.25 * 100000);
+    EXPECT_NEAR(norm.item<double>(), expected, 1e-3);
+    EXPECT_NEAR(large.grad().at({7}).item<double>(), 0.5 / expected, 1e-7);
+}
+
 TEST(ClipGradNorm, SpansDevicesAndHalfTypes) {
     std::vector<Tensor> parameters =
         with_gradients({lz::tensor({300.0}, {.dtype = lz::f16, .device = "cuda:1"}),

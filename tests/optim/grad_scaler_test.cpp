@@ -121,6 +121,36 @@ TEST(GradScaler, UnscalesBeforeClipping) {
     EXPECT_NEAR(floats(x)[2], 3 - 30 / length, 1e-5);
 }
 
+TEST(GradScaler, IsAFewKernelsForManyParametersAndCompilesOnce) {
+    std::vector<Tensor> parameters;
+    for (int64_t i = 0; i < 40; ++i)
+        parameters.push_back(lz::full({3 + i % 5, 4}, 1.0).eval().detach().requires_grad_());
+    Tensor large = lz::full({100000}, 1.0).eval().detach().requires_grad_();
+    parameters.push_back(large);
+    optim::AdamW adam(parameters, optim::AdamWOptions(0.1));
+    GradScaler scaler;
+    for (int step = 0; step < 4; ++step) {
+        for (Tensor &parameter : parameters)
+            parameter.mutable_grad() = lz::full_like(parameter, 65536.0).eval();
+        if (step == 2)
+            large.mutable_grad() = lz::full_like(large, kInfinity).eval();
+        const Tensor loss = scaler.scale(lz::ones({}));
+        const std::vector<float> values = floats(parameters[3]);
+        lz::sync();
+        const lz::CompileStats before = lz::compile_stats();
+        scaler.step(adam);
+        scaler.update();
+        lz::sync();
+        if (step > 0) { // the first one makes the state
+            EXPECT_LE(lz::compile_stats().kernel_launches - before.kernel_launches, 10);
+        }
+        if (step > 1) {
+            EXPECT_EQ(lz::compile_stats().kernels_compiled, before.kernels_compiled);
+        }
+        EXPECT_EQ(floats(parameters[3]) == values, step == 2);
+    }
+}
+
 TEST(GradScaler, SavesAndLoadsUnderPyTorchsNames) {
     const Tensor x = parameter();
     optim::SGD sgd({x}, optim::SGDOptions(0.1));
