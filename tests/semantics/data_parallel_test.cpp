@@ -252,7 +252,7 @@ TEST(DataParallel, AModuleMayBeOfAnyClassAndHasItsHooks) {
     nn::Sequential net(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 2));
     net->to(kGpu0);
     int calls = 0;
-    net->at<nn::LinearImpl>(0).register_forward_hook(
+    net->at<nn::Linear>(0).register_forward_hook(
         [&](nn::Module &, const Tensor &, const Tensor &) { ++calls; });
     nn::DataParallel parallel(net, gpus(4));
     const Tensor x = lz::randn({8, 4});

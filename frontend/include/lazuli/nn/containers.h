@@ -114,9 +114,10 @@ public:
     bool is_empty() const noexcept { return modules_.empty(); }
     /// The module at a place. Throws IndexError.
     const std::shared_ptr<Module> &ptr(size_t index, Location loc = Location::current()) const;
-    /// The same as one of class M. Throws IndexError, and StateError if it is none.
+    /// The same as one of class M (`Linear` or `LinearImpl`). Throws IndexError, and StateError if it is
+    /// none.
     template <class M>
-    M &at(size_t index, Location loc = Location::current()) const {
+    auto &at(size_t index, Location loc = Location::current()) const {
         auto *const module = ptr(index, loc)->template as<M>();
         if (!module)
             throw StateError("at: module " + std::to_string(index) + " is a " + ptr(index, loc)->name(), loc);
