@@ -120,6 +120,8 @@ Head parse_head(const Source &source) {
         source.fail(fmt::format("it has {} bytes, too few for a safetensors file", source.bytes.size()));
     const auto length = source.number<uint64_t>(0);
     const size_t rest = source.bytes.size() - sizeof length;
+    if (length > rest && rest > 0 && source.text(sizeof length, 1) != "{")
+        source.fail("it has none of the formats that are known: safetensors, .npy, .npz and PyTorch's .pt");
     if (length > rest)
         source.fail(fmt::format("its header would have {} bytes, and {} are there", length, rest));
     if (length > kMaxHead)

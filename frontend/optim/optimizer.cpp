@@ -181,6 +181,17 @@ void check_gradient(const Tensor &parameter, const Tensor &gradient, std::string
     throw ShapeError(message, loc);
 }
 
+/// A module may have been moved since the last step.
+void check_place(const Tensor &parameter, const Tensor &remembered, std::string_view optimizer, size_t group,
+                 size_t index, Location loc) {
+    if (remembered.device(loc) != parameter.device(loc))
+        throw DeviceError(
+            fmt::format("{}: parameter {} of group {} is {}, and what is remembered of it is on {}; move a "
+                        "module before its optimizer's first step, or load the state after it",
+                        optimizer, index, group, text(parameter), remembered.device(loc).str()),
+            loc);
+}
+
 } // namespace
 
 /// What has a gradient, with what is remembered of it.
@@ -208,6 +219,7 @@ std::vector<Change> Optimizer::changes(Location loc) const {
             for (size_t s = 0; s < rule_.slots.size(); ++s) {
                 const Slot &slot = rule_.slots[s];
                 if (is_known && state.tensors[s].defined()) {
+                    check_place(parameter, state.tensors[s], rule_.name, g, i, loc);
                     change.slots[s] = state.tensors[s];
                 } else if (!slot.needed || slot.needed(options)) {
                     change.is_new[s] = true;

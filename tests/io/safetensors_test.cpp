@@ -181,6 +181,7 @@ TEST(Safetensors, DamagedFilesSayWhatIsWrong) {
     EXPECT_THAT(error_of(""), HasSubstr("it has 0 bytes"));
     EXPECT_THAT(error_of("1234567"), HasSubstr("it has 7 bytes"));
     EXPECT_THAT(error_of(std::string(8, '\xff') + "{}"), HasSubstr("its header would have"));
+    EXPECT_THAT(error_of("Dear reader, this is a letter."), HasSubstr("none of the formats that are known"));
     EXPECT_THAT(error_of(file_of("", 0)), HasSubstr("is no JSON"));
     EXPECT_THAT(error_of(file_of("[]", 0)), HasSubstr("is no JSON object"));
     EXPECT_THAT(error_of(file_of("{}", 3)), HasSubstr("its tensors have 0 bytes, and 3 follow"));
@@ -244,6 +245,22 @@ struct Pair {
         b = dict.at("b");
     }
 };
+
+/// As nn's holders do.
+struct HoldsPair {
+    std::shared_ptr<Pair> pair = std::make_shared<Pair>();
+    Pair *operator->() const { return pair.get(); }
+    Pair &operator*() const { return *pair; }
+};
+
+TEST(Safetensors, WhatIsHeldIsSavedAndLoaded) {
+    const Folder folder;
+    HoldsPair one, other;
+    one->a = lz::arange(2);
+    lz::save(one, folder / "p.safetensors");
+    lz::load(other, folder / "p.safetensors");
+    EXPECT_EQ(other->a.to_vector<int64_t>(), (std::vector<int64_t>{0, 1}));
+}
 
 TEST(Safetensors, WhatHasAStateDictIsSavedByIt) {
     const Folder folder;

@@ -305,6 +305,27 @@ TEST(Losses, LabelsOutOfRangeAreTheLineOfTheLoss) {
     }
 }
 
+/// Who never reads the loss is told, too, and no parameter has moved.
+TEST(Losses, LabelsOutOfRangeFailTheStep) {
+    for (const int64_t wrong : {3, -1})
+        for (const double smoothing : {0.0, 0.1}) {
+            const Tensor x = lz::randn({2, 4}), classes = lz::tensor({int64_t{0}, wrong});
+            Tensor w = lz::randn({3, 4}).requires_grad_();
+            const std::vector<float> before = w.detach().to_vector<float>();
+            F::cross_entropy(lz::linear(x, w), classes, {.label_smoothing = smoothing}).backward();
+            {
+                const lz::NoGradGuard no_grad;
+                w.sub_(w.grad() * 0.1);
+            }
+            EXPECT_TRUE(caught<lz::IndexError>([&] { lz::sync(); }).has("cross_entropy")) << wrong;
+            EXPECT_EQ(w.detach().to_vector<float>(), before) << wrong;
+            Tensor scores = lz::randn({2, 3}).requires_grad_();
+            F::nll_loss(scores, classes).backward();
+            EXPECT_TRUE(
+                caught<lz::IndexError>([&] { (void)scores.grad().sum().item<float>(); }).has("nll_loss"));
+        }
+}
+
 TEST(Semantics, S72_losses_are_functions_and_modules) {
     const Tensor x = lz::randn({4, 3}), y = lz::randn({4, 3});
     EXPECT_EQ(nn::SmoothL1Loss()(x, y).item<float>(), F::smooth_l1_loss(x, y).item<float>());

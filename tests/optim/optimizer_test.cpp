@@ -338,6 +338,20 @@ TEST(Optimizers, AGradientThatIsNotAsItsParameterIsRefusedBeforeAnythingChanges)
     EXPECT_EQ(optimizer.state_dict().keys().front(), "param_groups.0.lr");
 }
 
+TEST(Optimizers, AModuleThatMovedAfterAStepIsRefusedOnce) {
+    lz::nn::Linear net(3, 1);
+    optim::Adam optimizer(net->parameters(), 0.1);
+    net(lz::ones({2, 3})).sum().backward();
+    optimizer.step();
+    optimizer.zero_grad();
+    net->to("cuda:0");
+    net(lz::ones({2, 3}, {.device = "cuda:0"})).sum().backward();
+    const Caught error = caught<lz::DeviceError>([&] { optimizer.step(); });
+    EXPECT_TRUE(error.has("parameter 0 of group 0") && error.has("remembered") && error.has("on cuda:0"))
+        << error.what;
+    lz::sync(); // and nothing else
+}
+
 TEST(Optimizers, ParametersMayBeOnSeveralDevices) {
     const std::vector<double> values = {1, -2, 3}, gradient = {0.5, 0.25, -1};
     std::vector<std::vector<double>> results;

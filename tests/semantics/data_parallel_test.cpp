@@ -273,6 +273,16 @@ TEST(DataParallel, AModuleMayBeOfAnyClassAndHasItsHooks) {
     EXPECT_LT(difference(second[0], wanted[0]), 1e-5);
 }
 
+TEST(DataParallel, DevicesMayBeWrittenThere) {
+    lz::nn::Linear net(4, 2);
+    net->to("cuda:0");
+    lz::nn::DataParallel parallel(net, {"cuda:0", "cuda:1"});
+    lz::nn::DataParallel same(net, {Device::cuda(0), Device::cuda(1)});
+    const Tensor x = lz::ones({6, 4}, {.device = "cuda:0"});
+    EXPECT_TRUE(lz::equal(parallel(x), net(x)));
+    EXPECT_TRUE(lz::equal(same(x), net(x)));
+}
+
 TEST(DataParallel, ThrowsWhatWouldBeWrong) {
     Net net(4, 8, 2);
     net->to(kGpu0);

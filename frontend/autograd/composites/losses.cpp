@@ -94,7 +94,11 @@ struct Labels {
             along.push_back(a == axis ? scores.shape()[a] : 1);
         const Value position(iota({target.type().dtype, along, target.type().device}, axis, 0, 1, call.loc()),
                              call.loc());
-        is_class = position == target;
+        // Looked up, so that a class that is not there fails here, too, and nothing is made of its gradient.
+        const Value known(gather(broadcast_to(position.tensor(), scores.shape(), call.loc()), axis,
+                                 where(counts, target, 0).tensor(), call.loc()),
+                          call.loc());
+        is_class = position == known;
         const ir::DType dtype = scores.type().dtype;
         if (reduction_of(call, 1) == Reduction::Mean) {
             Axes all;

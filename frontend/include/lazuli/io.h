@@ -60,6 +60,21 @@ LZ_API void save(const Tensor &tensor, const std::string &path, const SaveOption
 [[nodiscard]] LZ_API Tensor load_tensor(const std::string &path, const LoadOptions &options = {},
                                         Location loc = Location::current());
 
+namespace detail {
+
+/// With the caller's line where `load_state_dict` takes one.
+template <class T>
+void load_into(T &into, const StateDict &dict, Location loc) {
+    if constexpr (requires { into.load_state_dict(dict, loc); })
+        into.load_state_dict(dict, loc);
+    else if constexpr (requires { into.load_state_dict(dict, true, loc); })
+        into.load_state_dict(dict, true, loc);
+    else
+        into.load_state_dict(dict);
+}
+
+} // namespace detail
+
 /// Modules, optimizers, and what else has `state_dict()`.
 template <class T>
 concept HasStateDict = requires(const T &x) {
@@ -69,17 +84,35 @@ concept HasStateDict = requires(const T &x) {
 template <class T>
 concept LoadsStateDict = requires(T &x, const StateDict &dict) { x.load_state_dict(dict); };
 
+/// Holders of modules, and other pointers to what has `state_dict()`.
+template <class T>
+concept PointsToStateDict = !HasStateDict<T> && requires(const T &x) {
+    { x->state_dict() } -> std::convertible_to<StateDict>;
+};
+
 /// Saves what `state_dict()` gives.
 template <HasStateDict T>
 void save(const T &from, const std::string &path, const SaveOptions &options = {},
           Location loc = Location::current()) {
     save(static_cast<const StateDict &>(from.state_dict()), path, options, loc);
 }
+/// The same of what is held: `save(net, "net.safetensors")`.
+template <PointsToStateDict T>
+void save(const T &from, const std::string &path, const SaveOptions &options = {},
+          Location loc = Location::current()) {
+    save(static_cast<const StateDict &>(from->state_dict()), path, options, loc);
+}
 /// Gives `load_state_dict` what is in the file.
 template <LoadsStateDict T>
 void load(T &into, const std::string &path, const LoadOptions &options = {},
           Location loc = Location::current()) {
-    into.load_state_dict(load(path, options, loc));
+    detail::load_into(into, load(path, options, loc), loc);
+}
+/// The same of what is held: `load(net, "net.safetensors")`.
+template <PointsToStateDict T>
+void load(const T &into, const std::string &path, const LoadOptions &options = {},
+          Location loc = Location::current()) {
+    detail::load_into(*into, load(path, options, loc), loc);
 }
 
 } // namespace lz

@@ -212,6 +212,11 @@ public:
                           const OptionalDevice &output_device = std::nullopt, int64_t dim = 0,
                           Location loc = Location::current())
         : DataParallel(module.ptr(), devices, output_device, dim, loc) {}
+    /// Of devices that are written there: `DataParallel parallel(net, {"cuda:0", "cuda:1"})`.
+    explicit DataParallel(const ModuleHolder<M> &module, std::initializer_list<Device> devices,
+                          const OptionalDevice &output_device = std::nullopt, int64_t dim = 0,
+                          Location loc = Location::current())
+        : DataParallel(module.ptr(), std::vector<Device>(devices), output_device, dim, loc) {}
     /// The same of a shared module.
     explicit DataParallel(std::shared_ptr<M> module,
                           const std::optional<std::vector<Device>> &devices = std::nullopt,

@@ -104,6 +104,24 @@ public:
     ModuleHolder(std::nullptr_t) {} // NOLINT: converts
     /// That one.
     ModuleHolder(std::shared_ptr<Contained> module) : module_(std::move(module)) {} // NOLINT: converts
+    /// A new module, made of this. Messages have this line where its constructor has a Location last.
+    template <class A>
+        requires(!std::derived_from<std::remove_cvref_t<A>, ModuleHolder> &&
+                 !std::convertible_to<A, std::shared_ptr<Contained>> &&
+                 std::is_constructible_v<Contained, A, Location>)
+    explicit ModuleHolder(A &&a, Location loc = Location::current())
+        : module_(std::make_shared<Contained>(std::forward<A>(a), loc)) {}
+    /// The same of two.
+    template <class A, class B>
+        requires std::is_constructible_v<Contained, A, B, Location>
+    explicit ModuleHolder(A &&a, B &&b, Location loc = Location::current())
+        : module_(std::make_shared<Contained>(std::forward<A>(a), std::forward<B>(b), loc)) {}
+    /// The same of three.
+    template <class A, class B, class C>
+        requires std::is_constructible_v<Contained, A, B, C, Location>
+    explicit ModuleHolder(A &&a, B &&b, C &&c, Location loc = Location::current())
+        : module_(
+              std::make_shared<Contained>(std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), loc)) {}
     /// A new module, made of these.
     template <class First, class... Rest>
         requires((sizeof...(Rest) != 0 || (!std::derived_from<std::remove_cvref_t<First>, ModuleHolder> &&
