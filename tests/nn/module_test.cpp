@@ -371,4 +371,12 @@ TEST(Containers, HoldAnything) {
         EXPECT_GT(copy->parameters().size(), 0u);
 }
 
+TEST(Module, ErrorsOfConstructorsHaveTheUsersLine) {
+    const auto line_of = [](auto &&make) { return caught<lz::Error>(make).line; };
+    EXPECT_EQ(line_of([] { lz::nn::Linear(-1, 2); }), __LINE__);
+    EXPECT_EQ(line_of([] { lz::nn::Dropout(1.5); }), __LINE__);
+    EXPECT_EQ(line_of([] { lz::nn::GroupNorm(3, 4); }), __LINE__);
+    EXPECT_EQ(line_of([] { lz::nn::LSTM(lz::nn::LSTMOptions(3, 4).num_layers(0)); }), __LINE__);
+}
+
 } // namespace

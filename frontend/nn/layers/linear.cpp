@@ -8,6 +8,9 @@ namespace lz::nn {
 
 using detail::text;
 
+LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, Location loc)
+    : LinearImpl(LinearOptions(in_features, out_features), loc) {}
+
 LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, bool bias, Location loc)
     : LinearImpl(LinearOptions(in_features, out_features).bias(bias), loc) {}
 

@@ -193,6 +193,9 @@ std::string RMSNormImpl::extra_repr() const {
 
 // --- GroupNorm
 
+GroupNormImpl::GroupNormImpl(int64_t num_groups, int64_t num_channels, Location loc)
+    : GroupNormImpl(GroupNormOptions(num_groups, num_channels), loc) {}
+
 GroupNormImpl::GroupNormImpl(int64_t num_groups, int64_t num_channels, double eps, bool affine, Location loc)
     : GroupNormImpl(GroupNormOptions(num_groups, num_channels).eps(eps).affine(affine), loc) {}
 

@@ -84,9 +84,17 @@ using ExampleOf = decltype(detail::get(std::declval<const D &>(), int64_t{}, std
 template <size_t N>
 class TensorDataset {
 public:
+    /// Computes the tensor. Throws ShapeError where it has no axes.
+    explicit TensorDataset(const Tensor &only, Location loc = Location::current())
+        requires(N == 1)
+        : TensorDataset(std::array<Tensor, N>{only}, loc) {}
     /// Computes the tensors. Throws ShapeError unless their first axes are equally long.
+    explicit TensorDataset(const Tensor &first, const Tensor &second, Location loc = Location::current())
+        requires(N == 2)
+        : TensorDataset(std::array<Tensor, N>{first, second}, loc) {}
+    /// The same of more.
     template <class... T>
-        requires(sizeof...(T) == N && (std::same_as<T, Tensor> && ...))
+        requires(N > 2 && sizeof...(T) == N && (std::same_as<T, Tensor> && ...))
     explicit TensorDataset(const T &...tensors) : TensorDataset(std::array<Tensor, N>{tensors...}) {}
     /// The same.
     explicit TensorDataset(std::array<Tensor, N> tensors, Location loc = Location::current())

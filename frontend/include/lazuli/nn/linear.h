@@ -23,8 +23,9 @@ struct LinearOptions {
 class LZ_API LinearImpl : public Cloneable<LinearImpl> {
 public:
     /// Throws ShapeError for a negative number of features.
-    LinearImpl(int64_t in_features, int64_t out_features, bool bias = true,
-               Location loc = Location::current());
+    LinearImpl(int64_t in_features, int64_t out_features, Location loc = Location::current());
+    /// The same, without a bias if `bias` is false.
+    LinearImpl(int64_t in_features, int64_t out_features, bool bias, Location loc = Location::current());
     /// The same by options.
     explicit LinearImpl(const LinearOptions &options, Location loc = Location::current());
     void reset() override;

@@ -123,7 +123,9 @@ struct GroupNormOptions {
 class LZ_API GroupNormImpl : public Cloneable<GroupNormImpl> {
 public:
     /// Throws ShapeError where the groups do not divide the channels.
-    GroupNormImpl(int64_t num_groups, int64_t num_channels, double eps = 1e-5, bool affine = true,
+    GroupNormImpl(int64_t num_groups, int64_t num_channels, Location loc = Location::current());
+    /// The same with an eps, and without weight and bias if `affine` is false.
+    GroupNormImpl(int64_t num_groups, int64_t num_channels, double eps, bool affine = true,
                   Location loc = Location::current());
     /// The same by options.
     explicit GroupNormImpl(const GroupNormOptions &options, Location loc = Location::current());
