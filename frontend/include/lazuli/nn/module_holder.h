@@ -126,7 +126,8 @@ public:
     template <class First, class... Rest>
         requires((sizeof...(Rest) != 0 || (!std::derived_from<std::remove_cvref_t<First>, ModuleHolder> &&
                                            !std::convertible_to<First, std::shared_ptr<Contained>>)) &&
-                 std::is_constructible_v<Contained, First, Rest...>)
+                 std::is_constructible_v<Contained, First, Rest...> &&
+                 (sizeof...(Rest) > 2 || !std::is_constructible_v<Contained, First, Rest..., Location>))
     explicit ModuleHolder(First &&first, Rest &&...rest)
         : module_(std::make_shared<Contained>(std::forward<First>(first), std::forward<Rest>(rest)...)) {}
     /// Of one whose constructor takes extents: `LayerNorm({64})`.
