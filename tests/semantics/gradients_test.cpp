@@ -124,14 +124,54 @@ TEST(Semantics, S70_after_backward_nothing_of_the_graph_is_alive_but_gradients) 
 }
 
 TEST(Semantics, S70_failures_of_backward_name_the_line_of_the_forward_and_that_of_backward) {
+    Tensor scores = lz::zeros({1, 2}, {.device = kGpu0}).requires_grad_();
+    const Tensor label = lz::tensor({7}, {.device = kGpu0});
+    const uint32_t forward = __LINE__ + 1;
+    Tensor loss = lz::cross_entropy(scores, label);
+    const uint32_t backward = __LINE__ + 1;
+    loss.backward();
+    const Caught error = caught<lz::IndexError>([&] { (void)scores.grad().to_vector<float>(); });
+    EXPECT_EQ(error.line, forward) << error.what;
+    const std::string name =
+        "gradient of cross_entropy (backward at gradients_test.cpp:" + std::to_string(backward) + ")";
+    EXPECT_TRUE(error.has(name.c_str())) << error.what;
+    EXPECT_TRUE(error.has("7")) << error.what;
+}
+
+/// A hook may do what it likes; what it gives is checked when it is computed.
+TEST(Semantics, S70_what_a_hook_computes_fails_as_any_operation) {
     Tensor x = leaf({1, 2}, kGpu0);
-    const Tensor index = lz::tensor({0, 1}, {.device = kGpu0});
     Tensor table = leaf({5, 6}, kGpu1);
     const Tensor y = x * 2;
-    y.register_hook([&](const Tensor &g) { return g + table.reshape({2}); }); // on another device
+    uint32_t line = 0;
+    y.register_hook([&](const Tensor &g) {
+        line = __LINE__ + 1;
+        return g + table; // on another device
+    });
     y.sum().backward();
     const Caught error = caught<lz::DeviceError>([&] { x.grad().eval(); });
-    EXPECT_TRUE(error.has("cuda:1")) << error.what;
+    EXPECT_TRUE(error.has("cuda:0") && error.has("cuda:1")) << error.what;
+    EXPECT_EQ(error.line, line) << error.what;
+}
+
+/// Of a tensor that is read in many places: however the program is cut, and wherever it runs.
+TEST(Semantics, S29_gradients_are_added_up_in_one_order) {
+    const auto gradient = [](const Device &device, bool cut) {
+        Tensor x = (lz::arange(96).to(lz::f32) * 0.37 - 11).reshape({8, 12}).to(device).requires_grad_();
+        const Tensor a = lz::exp(x * 0.1) * x, b = lz::sin(x) / 3, c = lz::softmax(x, 1) * 7,
+                     d = x.t().sum(0);
+        if (cut)
+            lz::eval({a, c});
+        const Tensor y = (a + b + c).sum(1) * d;
+        if (cut)
+            y.eval();
+        y.sum().backward();
+        return x.grad().to_vector<float>();
+    };
+    const std::vector<float> expected = gradient(Device::cpu(), false);
+    EXPECT_EQ(gradient(Device::cpu(), true), expected);
+    EXPECT_EQ(gradient(kGpu0, false), expected);
+    EXPECT_EQ(gradient(kGpu0, true), expected);
 }
 
 TEST(Semantics, S44_backward_runs_on_the_streams_of_its_forward) {
