@@ -213,7 +213,11 @@ void matmul_bf16(benchmark::State &state) {
     memory x(desc, engine), y(desc, engine), out(desc, engine);
     for (memory *operand : {&x, &y}) // 0.5 and 1 are as fast as any other numbers
         std::fill_n(static_cast<uint16_t *>(operand->get_data_handle()), size * size, uint16_t{0x3f00});
+#if DNNL_VERSION_MAJOR < 3
     const dnnl::matmul multiply(dnnl::matmul::primitive_desc(dnnl::matmul::desc(desc, desc, desc), engine));
+#else
+    const dnnl::matmul multiply(dnnl::matmul::primitive_desc(engine, desc, desc, desc));
+#endif
     contenders.push_back({"onednn", [&] {
                               multiply.execute(
                                   stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, y}, {DNNL_ARG_DST, out}});

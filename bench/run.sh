@@ -3,6 +3,7 @@
 # ratios and fractions of ceilings, with versions and the machine, to bench/results/<machine>.md.
 #
 #   bash bench/run.sh               five rounds
+#   bash bench/run.sh --rounds=N    so many
 #   bash bench/run.sh --quick       one short round, to see that everything runs: its numbers mean nothing
 #   bash bench/run.sh --no-install  with the peers that are there
 #   bash bench/run.sh --name=NAME   of the machine, instead of its processor's
@@ -15,8 +16,9 @@ for option in "$@"; do
     --quick) rounds=1 min_time=0.01 ;;
     --no-install) install=0 ;;
     --name=*) name=${option#--name=} ;;
+    --rounds=*) rounds=${option#--rounds=} ;;
     *)
-        echo "run.sh: unknown argument '$option'; it takes --quick, --no-install and --name=NAME." >&2
+        echo "run.sh: unknown argument '$option'; it takes --quick, --rounds=N, --no-install and --name=NAME." >&2
         exit 2
         ;;
     esac
@@ -58,11 +60,13 @@ mkdir -p "$out"
 export LAZULI_CACHE_DIR=off OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0
 for round in $(seq "$rounds"); do
     for bench in "${benches[@]}"; do
+        # Its rows are ratios of two programs that take turns, and there are four hundred of them: one round.
+        [ "$bench" = bench_joins ] && [ "$round" != 1 ] && continue
         echo "round $round of $rounds: $bench"
         file=$out/$bench.$round.json
         [ "$bench" = bench_ceilings ] && file=$out/$bench.$round.txt
         case "$bench" in
-        bench_ceilings) build/bench/bin/$bench >"$file" ;;
+        bench_ceilings) build/bench/bin/$bench >"$file" || skip "two ways of measuring a ceiling disagree, as the table says" ;;
         *) build/bench/bin/$bench --benchmark_min_time="$min_time" --benchmark_enable_random_interleaving=true \
             --benchmark_out="$file" --benchmark_out_format=json >/dev/null ;;
         esac || {

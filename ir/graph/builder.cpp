@@ -103,30 +103,74 @@ ValueId GraphBuilder::add(Op op, std::span<const ValueId> operands, std::span<co
         throw Failure(f.kind(), f.message(), loc);
     }
 
+    return append(attrs, operands, types, loc);
+}
+
+ValueId GraphBuilder::append(const AttrView &attrs, std::span<const ValueId> operands,
+                             std::span<const TensorType> types, const Location &loc) {
+    Graph &g = graph_;
+    const size_t first = g.values_.size();
     Node n{};
-    n.op = op;
+    n.op = attrs.op;
     n.loc = loc;
     n.operand_begin = count(g.operands_.size());
     n.operand_count = count(operands.size());
     n.structural_begin = count(g.structural_.size());
-    n.structural_count = count(structural.size());
+    n.structural_count = count(attrs.structural.size());
     n.runtime_begin = count(g.runtime_.size());
-    n.runtime_count = count(runtime.size());
+    n.runtime_count = count(attrs.runtime.size());
     n.order_begin = count(g.order_.size());
-    n.result_count = count(results);
-    n.first_result = results == 0 ? kNone : count(first);
+    n.result_count = count(types.size());
+    n.first_result = types.empty() ? kNone : count(first);
     const NodeId id = count(g.nodes_.size());
     g.operands_.insert(g.operands_.end(), operands.begin(), operands.end());
-    g.structural_.insert(g.structural_.end(), structural.begin(), structural.end());
-    g.runtime_.insert(g.runtime_.end(), runtime.begin(), runtime.end());
+    g.structural_.insert(g.structural_.end(), attrs.structural.begin(), attrs.structural.end());
+    g.runtime_.insert(g.runtime_.end(), attrs.runtime.begin(), attrs.runtime.end());
     g.nodes_.push_back(n);
-    for (size_t k = 0; k < results; ++k)
+    for (size_t k = 0; k < types.size(); ++k)
         g.values_.push_back({types[k], id, count(k)});
     return n.first_result;
 }
 
 ValueId GraphBuilder::clone_node(const Graph &from, const Node &node, std::span<const ValueId> operands) {
-    return clone(from, node, operands, from.attrs(node).structural);
+    adopt(from);
+    if (!same_operand_types(from, node, operands))
+        return clone(from, node, operands, from.attrs(node).structural);
+    AttrView attrs = from.attrs(node);
+    const bool words_are_here = words_of_ == &from;
+    if (words_are_here)
+        attrs.runtime = {};
+    std::array<TensorType, 2> few;
+    std::vector<TensorType> many(node.result_count > few.size() ? node.result_count : 0);
+    const std::span<TensorType> types =
+        many.empty() ? std::span(few).first(node.result_count) : std::span(many);
+    for (uint32_t k = 0; k < node.result_count; ++k)
+        types[k] = from.type(node.first_result + k);
+    const ValueId result = append(attrs, operands, types, node.loc);
+    Node &added = graph_.nodes_.back();
+    if (words_are_here) {
+        added.runtime_begin = node.runtime_begin;
+        added.runtime_count = node.runtime_count;
+    }
+    take_notes(node);
+    return result;
+}
+
+/// Operands of the types that the node has in `from`: its results have theirs.
+bool GraphBuilder::same_operand_types(const Graph &from, const Node &node,
+                                      std::span<const ValueId> operands) const {
+    const std::span<const ValueId> originals = from.operands(node);
+    const auto same = [&](ValueId a, ValueId b) {
+        return a < graph_.values_.size() && graph_.values_[a].type == from.type(b);
+    };
+    return std::ranges::equal(operands, originals, same);
+}
+
+/// What a copy of a node keeps beside its operands and attributes.
+void GraphBuilder::take_notes(const Node &node) {
+    set_stream(node.stream);
+    set_cause(node.cause);
+    set_recorded(node.recorded);
 }
 
 ValueId GraphBuilder::clone_maker(const Graph &from, const Node &maker, Device device) {
@@ -143,9 +187,7 @@ ValueId GraphBuilder::clone(const Graph &from, const Node &node, std::span<const
                             std::span<const int64_t> structural) {
     adopt(from);
     const ValueId result = add(node.op, operands, structural, from.attrs(node).runtime, node.loc);
-    set_stream(node.stream);
-    set_cause(node.cause);
-    set_recorded(node.recorded);
+    take_notes(node);
     if (words_of_ == &from) {
         // The words are here already: drop the copy that `add` made.
         Node &added = graph_.nodes_.back();

@@ -84,6 +84,10 @@ private:
     void adopt(const Graph &from);
     ValueId clone(const Graph &from, const Node &node, std::span<const ValueId> operands,
                   std::span<const int64_t> structural);
+    ValueId append(const AttrView &attrs, std::span<const ValueId> operands,
+                   std::span<const TensorType> types, const Location &loc);
+    bool same_operand_types(const Graph &from, const Node &node, std::span<const ValueId> operands) const;
+    void take_notes(const Node &node);
 
     Graph graph_;
     const Graph *words_of_ = nullptr;       // the graph whose runtime words were taken over

@@ -28,7 +28,7 @@ public:
         put(kernel_.phases.size());
         for (const Phase &phase : kernel_.phases)
             write(phase);
-        return std::move(out_);
+        return {out_.begin(), out_.end()};
     }
 
 private:
@@ -178,7 +178,7 @@ private:
     }
 
     const Kernel &kernel_;
-    std::string out_;
+    std::vector<char> out_;        // std::string's push_back is a call
     std::vector<uint32_t> values_; // number by KValue
     std::vector<uint32_t> loops_;  // number by loop id
     uint32_t next_value_ = 0, next_loop_ = 0;

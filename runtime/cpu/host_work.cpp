@@ -102,7 +102,11 @@ void run_launch(const Backend::Launch &launch) {
     const bool in_turns = launch.rounds > 1 && launch.segments > 1;
     const int64_t items = in_turns ? launch.rounds * launch.segments : launch.items();
     if (launch.cost < 2 * kRangeCost || items == 1) {
-        if (items > 0)
+        if (items <= 0)
+            return;
+        if (launch.segments == 1 && launch.worker_bytes == 0) [[likely]]
+            reinterpret_cast<ir::PhaseEntry>(launch.entry)(launch.frames, 0, items, nullptr);
+        else
             run_items(launch, 0, items);
         return;
     }

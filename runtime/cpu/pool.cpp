@@ -28,6 +28,9 @@ int default_threads() {
     return std::max(1, std::min(cpus, cgroup_cpus().value_or(cpus)));
 }
 
+/// Threads of the pool in use, once there is one: what each launch asks for.
+constinit std::atomic<size_t> g_threads{0};
+
 /// One arena a number of threads that was ever asked for; never destroyed, because other threads may be
 /// inside and static objects of the user's may still compute after main (S68).
 struct Pool {
@@ -74,6 +77,7 @@ public:
         else
             more_.reset();
         current_.store(found->get(), std::memory_order_release);
+        g_threads.store(threads, std::memory_order_relaxed);
     }
 
 private:
@@ -88,7 +92,8 @@ private:
 } // namespace
 
 size_t pool_threads() {
-    return Pools::get().current().threads;
+    const size_t threads = g_threads.load(std::memory_order_relaxed);
+    return threads != 0 ? threads : Pools::get().current().threads;
 }
 void select_pool(size_t threads) {
     Pools::get().select(threads);

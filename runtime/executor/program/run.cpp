@@ -65,13 +65,17 @@ RunReport LoadedProgram::Run::issue() {
                 replay(next);
             // The steady path: nothing has failed.
             for (; next < actions.size() && !blame_; ++next) {
+                const Layout::Action &action = actions[next];
                 if (on_streams_)
-                    wait_for_others(actions[next]);
+                    wait_for_others(action);
                 if (profiling_ || listened_) [[unlikely]]
-                    perform_shown(actions[next]);
+                    perform_shown(action);
+                else if (action.kind == ir::StepKind::Launch) [[likely]]
+                    action.backend->launch(state_.launches[action.index], stream_of(action));
                 else
-                    perform(actions[next]);
-                check(actions[next]);
+                    perform(action);
+                if (action.faults != action.end_faults)
+                    check(action);
             }
             for (; next < actions.size(); ++next) {
                 if (on_streams_)
