@@ -7,7 +7,7 @@
 // threads of another library spin for some time after its last call. Counters: GFLOP/s (medians of the
 // bursts), `ratio` to the better of the first two peers, `of_peak`. The time is ours. OpenBLAS chooses its
 // kernels by the CPU's name; OPENBLAS_CORETYPE=SkylakeX makes one that does not know the host use AVX-512.
-#include "bench/support/ceilings.h"
+#include "bench/support/compete.h"
 
 #include <lazuli/lazuli.h>
 
@@ -24,79 +24,19 @@ extern "C" void openblas_set_num_threads(int);
 #endif
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <functional>
-#include <string>
 #include <utility>
 #include <vector>
 
 namespace {
 
 using lz::Tensor;
-using Clock = std::chrono::steady_clock;
-
-constexpr double kSettleSeconds = 40e-3, kBurstSeconds = 4e-3;
-constexpr int kBursts = 9;
-
-double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-struct Contender {
-    std::string name;
-    std::function<void()> run;
-    bool rated = true; ///< our ratio is to the best of those
-    std::vector<double> seconds = {};
-
-    void burst() {
-        const auto settle = Clock::now();
-        int rounds = 0;
-        do {
-            run();
-            ++rounds;
-        } while (seconds_since(settle) < kSettleSeconds);
-        const double one = seconds_since(settle) / rounds;
-        rounds = std::max(1, static_cast<int>(kBurstSeconds / one));
-        const auto start = Clock::now();
-        for (int i = 0; i < rounds; ++i)
-            run();
-        seconds.push_back(seconds_since(start) / rounds);
-    }
-    double median() {
-        std::nth_element(seconds.begin(), seconds.begin() + static_cast<int64_t>(seconds.size() / 2),
-                         seconds.end());
-        return seconds[seconds.size() / 2];
-    }
-};
-
+using lz::bench::compete;
+using lz::bench::Contender;
+using lz::bench::kBursts;
 /// To the better peer, of all products in f32 that were run.
 std::vector<double> ratios_of_f32;
-
-/// The first contender is ours. Adds its ratio to the better peer to `ratios`.
-void compete(benchmark::State &state, std::vector<Contender> contenders, double flops,
-             std::vector<double> *ratios = nullptr) {
-    static const double peak = lz::bench::measure_flops(lz::num_threads());
-    for (auto _ : state) {
-        for (Contender &c : contenders)
-            c.burst();
-        state.SetIterationTime(contenders[0].seconds.back());
-    }
-    const double ours = contenders[0].median();
-    double best_peer = 0;
-    for (Contender &c : contenders) {
-        state.counters[c.name] = flops / c.median() * 1e-9;
-        if (&c != contenders.data() && c.rated)
-            best_peer = std::max(best_peer, 1 / c.median());
-    }
-    if (best_peer > 0) {
-        state.counters["ratio"] = 1 / ours / best_peer;
-        if (ratios)
-            ratios->push_back(1 / ours / best_peer);
-    }
-    state.counters["of_peak"] = flops / ours / peak;
-}
 
 Tensor random(int64_t rows, int64_t columns, lz::DType dtype = lz::f32) {
     Tensor t = (lz::rand({rows, columns}) * 2 - 1).to(dtype);

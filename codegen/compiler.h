@@ -21,6 +21,9 @@ struct CompileOptions {
     bool want_assembly = false; ///< fill CompiledKernel::assembly
     bool fast_math =
         false; ///< products and sums may contract (LAZULI_FAST_MATH); else every op rounds by itself
+    /// Functions of the process (codegen/llvm/contraction/amx.h) are called in place of tile instructions, so
+    /// that tests run such code on machines without them.
+    bool emulate_amx = false;
 };
 
 /// Makes code of kernels for one code target. May be used from many threads at once.
@@ -65,7 +68,7 @@ ir::CpuIsa host_isa();
 
 /// Counts changes of the emitter, and of the numbers of Kernel IR's operations: keys of kernels hold those,
 /// so that an entry made before such a change would be another kernel's.
-inline constexpr int kEmitterVersion = 12;
+inline constexpr int kEmitterVersion = 13;
 /// Versions of LLVM and of the emitter.
 std::string compiler_version();
 

@@ -120,8 +120,16 @@ Round small_operations() {
         return x;
     });
 }
-Round matmul(int64_t m, int64_t k, int64_t n) {
-    return round_of([a = pt::rand({m, k}), b = pt::rand({k, n})] { return pt::matmul(a, b); });
+Round matmul(int64_t m, int64_t k, int64_t n, Number number) {
+    const pt::Dtype dtypes[] = {pt::kFloat, pt::kDouble, pt::kBFloat16, pt::kHalf};
+    const auto dtype = dtypes[static_cast<int>(number)];
+    return round_of([a = (pt::rand({m, k}) * 2 - 1).to(dtype), b = (pt::rand({k, n}) * 2 - 1).to(dtype)] {
+        return pt::matmul(a, b);
+    });
+}
+Round linear(int64_t m, int64_t k, int64_t n) {
+    return round_of(
+        [a = pt::rand({m, k}) * 2 - 1, w = pt::rand({n, k}) * 2 - 1] { return pt::linear(a, w); });
 }
 
 } // namespace lz::bench::torch

@@ -43,7 +43,12 @@ Round join(const Join &join);
 
 /// 1000 operations on 8 elements.
 Round small_operations();
+enum class Number { F32, F64, BF16, F16 };
 /// An m x k by k x n product.
-Round matmul(int64_t m, int64_t k, int64_t n);
+Round matmul(int64_t m, int64_t k, int64_t n, Number number = Number::F32);
+/// The same with the right operand transposed in memory, as the weight of a linear layer is.
+Round linear(int64_t m, int64_t k, int64_t n);
+/// GPT-2-small with random weights (torch_gpt2.cpp), for batch x length tokens.
+Round gpt2(int64_t batch, int64_t length);
 
 } // namespace lz::bench::torch

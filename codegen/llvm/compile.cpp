@@ -11,7 +11,7 @@ namespace lz::codegen {
 
 ir::CompiledKernel compile_cpu(const ir::Kernel &kernel, const ir::CpuIsa &isa,
                                const CompileOptions &options) {
-    const EmitOptions emit{isa, options.fast_math};
+    const EmitOptions emit{isa, options.fast_math, options.emulate_amx};
     // Not the kernel's name: equal kernels are equal bytes.
     Builder builder("kernel");
     if (options.fast_math)
@@ -44,8 +44,9 @@ class LlvmCompiler final : public Compiler {
 public:
     LlvmCompiler(ir::CpuIsa isa, CompileOptions options)
         : isa_(std::move(isa)), options_(options),
-          key_(fmt::format("{}\n{}\n{}\n{}\nfast_math={}", isa_.triple, isa_.features, isa_.vector_bytes,
-                           compiler_version(), options_.fast_math)) {}
+          key_(fmt::format("{}\n{}\n{}\n{}\nfast_math={}\nemulate_amx={}", isa_.triple, isa_.features,
+                           isa_.vector_bytes, compiler_version(), options_.fast_math, options_.emulate_amx)) {
+    }
 
     const std::string &key() const override { return key_; }
     ir::CompiledKernel compile(const ir::Kernel &kernel) const override {

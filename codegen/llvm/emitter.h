@@ -27,6 +27,7 @@ namespace lz::codegen {
 struct EmitOptions {
     ir::CpuIsa isa;
     bool fast_math = false;
+    bool emulate_amx = false;
 };
 
 /// A value in the current context: one scalar, or one vector a part.

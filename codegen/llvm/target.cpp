@@ -2,6 +2,7 @@
 
 #include "codegen/compiler.h"
 #include "ir/diagnostic.h"
+#include "ir/host/amx.h"
 #include "ir/host/per_thread.h"
 
 #include <llvm/ADT/SmallVector.h>
@@ -234,7 +235,7 @@ ir::CpuIsa host_isa() {
     isa.fma = has("fma");
     isa.avx512 = has("avx512f") && has("avx512vl") && has("avx512bw") && has("avx512dq");
     isa.avx512_bf16 = isa.avx512 && has("avx512bf16");
-    isa.amx_bf16 = has("amx-bf16") && has("amx-tile");
+    isa.amx_bf16 = has("amx-bf16") && has("amx-tile") && ir::may_use_amx();
     if (isa.avx512) {
         isa.vector_bytes = 64;
         isa.vector_registers = 32;
@@ -243,6 +244,7 @@ ir::CpuIsa host_isa() {
     }
 #if LAZULI_SANITIZE_THREAD
     isa.vector_bytes = 16; // the widest access that ThreadSanitizer sees
+    isa.amx_bf16 = false;
 #endif
     const llvm::Triple triple(isa.triple);
     if (triple.isAArch64()) {

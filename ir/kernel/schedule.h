@@ -60,11 +60,16 @@ struct CpuSchedule {
     bool partials = false;
     // Of contractions alone.
     int mr = 0, nr = 0;    ///< register tile of the microkernel
+    bool amx = false;      ///< the ISA's tile instructions multiply: bf16, see kAmxRows
     ArgId blocks = kNoArg; ///< first of kContractionArgs arguments, see ContractionArg
     uint16_t scratch = 0;  ///< Worker buffer: packed panels and partial sums
 
     bool operator==(const CpuSchedule &) const = default;
 };
+
+/// What one tile register holds, of bf16 operands and of sums in f32, and the elements of k that one
+/// instruction takes. A microkernel is two by two of them.
+inline constexpr int kAmxRows = 16, kAmxColumns = 16, kAmxDepth = 32;
 
 constexpr ArgId contraction_arg(const CpuSchedule &s, ContractionArg which) {
     return static_cast<ArgId>(s.blocks + static_cast<int>(which));

@@ -18,6 +18,11 @@ constexpr int64_t kLargeResult =
 constexpr int64_t kPlainRhsBytes = 256 << 10; ///< up to which an operand is as well read where it is
 constexpr int64_t kPlainLhsBytes = 1 << 20;
 constexpr int64_t kSerialWork = 96 * 96 * 96; ///< multiply-adds that are not worth a second thread
+// Of tile registers, on a Xeon of the Sapphire Rapids kind.
+// `bench_products`, bf16, 1024: panels of rhs of 16 KiB stay in the first-level cache, sums in the second.
+constexpr int64_t kAmxBlockK = 256;
+constexpr int64_t kAmxItemRows = 512, kAmxItemColumns = 256;
+constexpr int64_t kAmxSerialWork = 192 * 192 * 192;
 
 constexpr int64_t ceil_div(int64_t x, int64_t y) {
     return (x + y - 1) / y;
@@ -26,21 +31,43 @@ constexpr int64_t round_up(int64_t x, int64_t y) {
     return ceil_div(x, y) * y;
 }
 
-/// Cuts items until there is one for each thread, and an even number of them each where that takes few more.
-void split(const ContractionSizes &sizes, int64_t mr, int64_t nr, int threads, int64_t &block_m,
-           int64_t &block_n) {
-    const auto items = [&] {
-        return sizes.batches * ceil_div(sizes.m, block_m) * ceil_div(sizes.n, block_n);
+/// Elements of a block where an axis is cut into so many of even length.
+int64_t block_of(int64_t extent, int64_t parts, int64_t step) {
+    return std::min(round_up(ceil_div(extent, parts), step), round_up(extent, step));
+}
+
+struct Items {
+    int64_t block_m, block_n;
+};
+
+/// Even items that are not too large; where `many` for each thread, cut until there is one for
+/// each, and an even number of them each where that takes few more. `columns_first`: rows of lhs are read
+/// where they are, so that only columns' panels would be packed twice.
+Items cut_items(const ContractionSizes &sizes, const ContractionTile &tile, int threads, bool many,
+                bool columns_first) {
+    const auto [mr, nr, amx] = tile;
+    const int64_t row_step = amx ? ir::kAmxRows : 2;
+    const int64_t m = std::max<int64_t>(1, sizes.m), n = std::max<int64_t>(1, sizes.n);
+    int64_t parts_m = ceil_div(m, amx ? kAmxItemRows : kItemRows),
+            parts_n = ceil_div(n, amx ? kAmxItemColumns : kItemColumns);
+    const auto blocks = [&] {
+        return Items{std::min(m, block_of(m, parts_m, row_step)), block_of(n, parts_n, nr)};
     };
-    while (items() < threads || (items() < 4 * threads && items() % threads != 0)) {
+    while (many) {
+        const auto [block_m, block_n] = blocks();
+        const int64_t items = sizes.batches * ceil_div(m, block_m) * ceil_div(n, block_n);
+        if (items >= threads && (items >= 4 * threads || items % threads == 0))
+            break;
         // Halves of the longer side: the shorter panels are packed by both.
-        if (block_m > mr && (block_m >= block_n || block_n <= nr))
-            block_m = round_up(ceil_div(block_m, 2), 2);
+        const bool rows = columns_first ? block_n <= nr : block_m >= block_n || block_n <= nr;
+        if (block_m > mr && rows)
+            parts_m *= 2;
         else if (block_n > nr)
-            block_n = round_up(ceil_div(block_n, 2), nr);
+            parts_n *= 2;
         else
             break;
     }
+    return blocks();
 }
 
 } // namespace
@@ -49,7 +76,9 @@ bool contraction_reads_in_place(ir::DType dtype) {
     return ir::info(dtype).accumulate == dtype;
 }
 
-ContractionTile contraction_tile(ir::DType dtype, const ir::CpuIsa &isa) {
+ContractionTile contraction_tile(ir::DType dtype, const ir::CpuIsa &isa, bool ascending) {
+    if (dtype == ir::DType::BF16 && isa.amx_bf16 && !ascending)
+        return {.mr = 2 * ir::kAmxRows, .nr = 2 * ir::kAmxColumns, .amx = true};
     const int lanes = std::max(1, isa.vector_bytes / ir::size_of(ir::info(dtype).accumulate));
     // Two registers of columns, one for an element of lhs, one spare, the rest for sums: 14 rows of 32
     // registers, 6 of 16.
@@ -58,25 +87,28 @@ ContractionTile contraction_tile(ir::DType dtype, const ir::CpuIsa &isa) {
 }
 
 ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::CpuIsa &isa, int threads) {
-    const auto [mr, nr] = contraction_tile(sizes.dtype, isa);
+    const ContractionTile tile = contraction_tile(sizes.dtype, isa, sizes.ascending);
+    const auto [mr, nr, amx] = tile;
     const int64_t m = std::max<int64_t>(1, sizes.m), n = std::max<int64_t>(1, sizes.n);
     const int64_t k = std::max<int64_t>(1, sizes.k);
-    const int64_t bytes = ir::size_of(ir::info(sizes.dtype).accumulate);
+    const int64_t sum_bytes = ir::size_of(ir::info(sizes.dtype).accumulate);
+    const int64_t bytes = amx ? ir::size_of(sizes.dtype) : sum_bytes; // of an element of a panel
 
-    const int64_t passes = ceil_div(k, kBlockK);
+    const int64_t passes = ceil_div(k, amx ? kAmxBlockK : kBlockK);
     const int64_t block_k = round_up(ceil_div(k, passes), 32);
-    int64_t block_m = std::min(kItemRows, m), block_n = std::min(kItemColumns, round_up(n, nr));
-    if (sizes.batches * m * n * k > kSerialWork)
-        split(sizes, mr, nr, threads, block_m, block_n);
+    // Tiles are loaded from rows as they lie, if all of them are whole.
+    const bool in_place = contraction_reads_in_place(sizes.dtype);
+    const bool amx_lhs = amx && sizes.lhs_k == 1 && k % ir::kAmxDepth == 0;
+    const bool many = sizes.batches * m * n * k > (amx ? kAmxSerialWork : kSerialWork);
+    const auto [block_m, block_n] = cut_items(sizes, tile, threads, many, amx_lhs && n >= 4 * nr * threads);
     // A large result that is finished at once is written in rows: panels of rhs stay in the second-level
     // cache instead.
-    const bool by_rows = k <= kShortK && m * n * bytes >= kLargeResult;
+    const bool by_rows = k <= kShortK && m * n * sum_bytes >= kLargeResult;
     const int64_t inner_m = by_rows ? mr : std::max<int64_t>(mr, kInnerBytes / (block_k * bytes) / mr * mr);
     const int64_t inner = std::min(inner_m, round_up(block_m, mr));
-    const bool in_place = contraction_reads_in_place(sizes.dtype);
     // A panel of rhs is used once for each tile of rows, a panel of lhs once for each panel of columns.
     const bool plain_rhs = in_place && sizes.rhs_n == 1 && (k * n * bytes <= kPlainRhsBytes || m <= 3 * mr);
-    const bool plain_lhs = in_place && (m * k * bytes <= kPlainLhsBytes || n <= 3 * nr);
+    const bool plain_lhs = amx_lhs || (in_place && (m * k * bytes <= kPlainLhsBytes || n <= 3 * nr));
 
     ContractionBlocks blocks;
     const auto set = [&](ContractionArg which, int64_t value) {
@@ -95,16 +127,17 @@ ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::Cp
     set(ContractionArg::RhsOffset, lhs_bytes);
     set(ContractionArg::SumsOffset, lhs_bytes + rhs_bytes);
     blocks.items = sizes.batches * ceil_div(sizes.m, block_m) * ceil_div(sizes.n, block_n);
-    blocks.scratch_bytes = lhs_bytes + rhs_bytes + tiles * mr * nr * bytes;
+    blocks.scratch_bytes = lhs_bytes + rhs_bytes + tiles * mr * nr * sum_bytes;
     return blocks;
 }
 
 void declare_contraction(ir::Kernel &kernel, size_t phase, const ir::CpuIsa &isa) {
     ir::Phase &p = kernel.phases[phase];
     ir::CpuSchedule &schedule = p.on_cpu();
-    const auto [mr, nr] = contraction_tile(p.contraction->dtype, isa);
+    const auto [mr, nr, amx] = contraction_tile(p.contraction->dtype, isa, p.contraction->ascending);
     schedule.mr = mr;
     schedule.nr = nr;
+    schedule.amx = amx;
     schedule.blocks = static_cast<ir::ArgId>(kernel.args.size());
     kernel.args.insert(kernel.args.end(), ir::kContractionArgs, {ir::ArgRole::Block});
     schedule.scratch = static_cast<uint16_t>(kernel.buffers.size());

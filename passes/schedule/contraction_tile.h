@@ -25,12 +25,14 @@
 namespace lz::passes {
 
 struct ContractionTile {
-    int mr = 0; ///< rows
-    int nr = 0; ///< columns: whole vectors
+    int mr = 0;       ///< rows
+    int nr = 0;       ///< columns: whole vectors
+    bool amx = false; ///< of tile registers
 };
 
-/// The register tile for operands of `dtype`: depends on dtype and ISA only, so that sizes share one kernel.
-ContractionTile contraction_tile(ir::DType dtype, const ir::CpuIsa &isa);
+/// The register tile for operands of `dtype`: depends on dtype, order and ISA only, so that sizes share one
+/// kernel. `ascending` as in ir::Contraction.
+ContractionTile contraction_tile(ir::DType dtype, const ir::CpuIsa &isa, bool ascending = false);
 
 /// Whether operands are multiplied as they are (f32, f64, i64). Others are converted while they are packed.
 bool contraction_reads_in_place(ir::DType dtype);
@@ -41,6 +43,7 @@ struct ContractionSizes {
     int64_t m = 0, n = 0, k = 0;
     /// Strides in elements: of lhs along m and k, of rhs along k and n.
     int64_t lhs_m = 0, lhs_k = 0, rhs_k = 0, rhs_n = 0;
+    bool ascending = false; ///< as in ir::Contraction
 };
 
 struct ContractionBlocks {

@@ -323,7 +323,8 @@ private:
                                .lhs_m = stride(segment, c.lhs, c.m),
                                .lhs_k = stride(segment, c.lhs, c.k),
                                .rhs_k = stride(segment, c.rhs, c.k),
-                               .rhs_n = stride(segment, c.rhs, c.n)};
+                               .rhs_n = stride(segment, c.rhs, c.n),
+                               .ascending = c.ascending};
         for (size_t i = 0; i + 2 < phase.grid.size(); ++i)
             sizes.batches *= extent(segment, phase.grid[i]);
         return sizes;

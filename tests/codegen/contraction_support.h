@@ -41,8 +41,10 @@ public:
         std::function<KValue(KernelBuilder &, KValue product, const Access &vector, const Access &matrix)>;
 
     ProductKernel(DType dtype, Lie lhs, Lie rhs, const ir::CpuIsa &isa, const Epilogue &epilogue = {},
-                  DType out = DType::Bool, bool ascending = false)
-        : dtype_(dtype), out_(epilogue ? out : dtype), lhs_(lhs), rhs_(rhs), isa_(isa) {
+                  DType out = DType::Bool, bool ascending = false,
+                  const codegen::CompileOptions &options = {})
+        : dtype_(dtype), out_(epilogue ? out : dtype), lhs_(lhs), rhs_(rhs), ascending_(ascending),
+          isa_(isa) {
         KernelBuilder b("product");
         const ir::AxisId batch = b.axis(), m = b.axis(), n = b.axis(), k = b.axis();
         const auto stride = [&] { return b.arg(ir::ArgRole::Stride); };
@@ -76,7 +78,7 @@ public:
         kernel_.args.push_back({ir::ArgRole::Offset});
         ir::expand_math(kernel_);
         ir::verify(kernel_);
-        const ir::CompiledKernel compiled = codegen::compile_cpu(kernel_, isa);
+        const ir::CompiledKernel compiled = codegen::compile_cpu(kernel_, isa, options);
         module_ = codegen::cpu_loader()(compiled);
         entry_ = reinterpret_cast<ir::PhaseEntry>(module_->entry(compiled.phases.at(0).symbol));
     }
@@ -94,7 +96,7 @@ public:
         std::vector<T> lhs_memory = lay(lhs, s.batches, s.m, s.k, s.k, 1, lhs_, l);
         std::vector<T> rhs_memory = lay(rhs, s.batches, s.n, s.k, 1, s.n, rhs_, r);
         passes::ContractionBlocks blocks = passes::contraction_blocks(
-            {dtype_, s.batches, s.m, s.n, s.k, l[1], l[2], r[2], r[1]}, isa_, threads);
+            {dtype_, s.batches, s.m, s.n, s.k, l[1], l[2], r[2], r[1], ascending_}, isa_, threads);
         if (change)
             change(blocks);
         std::vector<int64_t> args = {s.batches, s.m,  s.n,  s.k,  l[0],      l[1],
@@ -182,6 +184,7 @@ private:
 
     DType dtype_, out_;
     Lie lhs_, rhs_;
+    bool ascending_;
     ir::CpuIsa isa_;
     ir::Kernel kernel_;
     std::unique_ptr<runtime::Module> module_;

@@ -11,38 +11,43 @@ int64_t ceil_div(int64_t x, int64_t y) {
     return (x + y - 1) / y;
 }
 
-TEST(ContractionTile, BlocksAreWhatTheEmitterExpects) {
-    const ir::CpuIsa isa = ir::test_target().host().isa;
-    for (const ir::DType dtype : {ir::DType::F32, ir::DType::F64, ir::DType::BF16, ir::DType::I8}) {
-        const auto [mr, nr] = contraction_tile(dtype, isa);
-        for (const int64_t m : {0, 1, 13, 64, 1000, 5000})
-            for (const int64_t n : {1, 31, 64, 777, 4096})
-                for (const int64_t k : {0, 1, 33, 512, 513, 4096})
-                    for (const int threads : {1, 2, 7, 64}) {
-                        const ContractionBlocks b =
-                            contraction_blocks({dtype, 3, m, n, k, k, 1, n, 1}, isa, threads);
-                        const int64_t rows = b[ContractionArg::BlockM], columns = b[ContractionArg::BlockN];
-                        ASSERT_GT(rows, 0);
-                        ASSERT_EQ(columns % nr, 0);
-                        ASSERT_EQ(b[ContractionArg::BlockK] % 32, 0);
-                        ASSERT_GT(b[ContractionArg::InnerM], 0);
-                        ASSERT_EQ(b.items, 3 * ceil_div(m, rows) * ceil_div(n, columns));
-                        ASSERT_EQ(b[ContractionArg::RhsOffset] % 64, 0);
-                        ASSERT_EQ(b[ContractionArg::SumsOffset] % 64, 0);
-                        ASSERT_GT(b.scratch_bytes, b[ContractionArg::SumsOffset]);
-                        if (!contraction_reads_in_place(dtype)) {
-                            ASSERT_EQ(b[ContractionArg::PackLhs], 1);
-                            ASSERT_EQ(b[ContractionArg::PackRhs], 1);
-                        }
-                        if (k > b[ContractionArg::BlockK]) { // room for every tile's sums
-                            const int64_t inner = b[ContractionArg::InnerM];
-                            const int64_t tiles =
-                                ceil_div(rows, inner) * ceil_div(inner, mr) * ceil_div(columns, nr);
-                            ASSERT_GE(b.scratch_bytes - b[ContractionArg::SumsOffset],
-                                      tiles * mr * nr * ir::size_of(ir::info(dtype).accumulate));
-                        }
-                    }
+void expect_blocks(const ContractionSizes &sizes, const ir::CpuIsa &isa, int threads) {
+    const auto [mr, nr, amx] = contraction_tile(sizes.dtype, isa);
+    const ContractionBlocks b = contraction_blocks(sizes, isa, threads);
+    const int64_t rows = b[ContractionArg::BlockM], columns = b[ContractionArg::BlockN];
+    ASSERT_GT(rows, 0);
+    ASSERT_EQ(columns % nr, 0);
+    ASSERT_EQ(b[ContractionArg::BlockK] % 32, 0);
+    ASSERT_GT(b[ContractionArg::InnerM], 0);
+    ASSERT_EQ(b.items, 3 * ceil_div(sizes.m, rows) * ceil_div(sizes.n, columns));
+    ASSERT_EQ(b[ContractionArg::RhsOffset] % 64, 0);
+    ASSERT_EQ(b[ContractionArg::SumsOffset] % 64, 0);
+    ASSERT_GT(b.scratch_bytes, b[ContractionArg::SumsOffset]);
+    if (!contraction_reads_in_place(sizes.dtype)) {
+        ASSERT_EQ(b[ContractionArg::PackLhs], !(amx && sizes.k > 0 && sizes.k % 32 == 0));
+        ASSERT_EQ(b[ContractionArg::PackRhs], 1);
     }
+    if (sizes.k > b[ContractionArg::BlockK]) { // room for every tile's sums
+        const int64_t inner = b[ContractionArg::InnerM];
+        const int64_t tiles = ceil_div(rows, inner) * ceil_div(inner, mr) * ceil_div(columns, nr);
+        ASSERT_GE(b.scratch_bytes - b[ContractionArg::SumsOffset],
+                  tiles * mr * nr * ir::size_of(ir::info(sizes.dtype).accumulate));
+    }
+}
+
+TEST(ContractionTile, BlocksAreWhatTheEmitterExpects) {
+    ir::CpuIsa isa = ir::test_target().host().isa;
+    for (const bool amx_bf16 : {false, true})
+        for (const ir::DType dtype : {ir::DType::F32, ir::DType::F64, ir::DType::BF16, ir::DType::I8}) {
+            isa.amx_bf16 = amx_bf16;
+            const auto [mr, nr, amx] = contraction_tile(dtype, isa);
+            EXPECT_EQ(amx, amx_bf16 && dtype == ir::DType::BF16);
+            for (const int64_t m : {0, 1, 13, 64, 1000, 5000})
+                for (const int64_t n : {1, 31, 64, 777, 4096})
+                    for (const int64_t k : {0, 1, 33, 512, 513, 4096})
+                        for (const int threads : {1, 2, 7, 64})
+                            expect_blocks({dtype, 3, m, n, k, k, 1, n, 1}, isa, threads);
+        }
 }
 
 TEST(ContractionTile, LargeProductsHaveAnItemForEachThread) {

@@ -224,6 +224,7 @@ struct Fields {
                 visit(cpu->partials);
                 visit(cpu->mr);
                 visit(cpu->nr);
+                visit(cpu->amx);
                 visit(cpu->blocks);
                 visit(cpu->scratch);
             }

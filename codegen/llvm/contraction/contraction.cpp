@@ -28,6 +28,9 @@ public:
         const Value block_m = arg(ContractionArg::BlockM), block_n = arg(ContractionArg::BlockN);
         const Value items_m = ceil_div(m_, block_m), items_n = ceil_div(n_, block_n);
         scratch_ = e_.buffer(e_.phase().cpu().scratch);
+        TileUnit tiles(b_, form_.emulate_amx);
+        if (form_.amx)
+            tiles.configure();
         loop(params_.begin, params_.end, b_.i64(1), [&](Value item) {
             Value rest = b_.udiv(item, items_n);
             column_ = b_.mul(b_.urem(item, items_n), block_n);
@@ -49,6 +52,8 @@ public:
             for (size_t i = batch.size(); i-- > 0;)
                 e_.unbind_axis(batch[i].first);
         });
+        if (form_.amx)
+            tiles.release();
     }
 
 private:
@@ -92,7 +97,11 @@ private:
         return b_.element(storage_elem(c_.dtype), o.base, offset);
     }
     void pack(const Operand &o, Value to, Value i, Value count, int width) {
-        emit_pack(b_, form_, width, {to, address(o, i, k_first_), count, k_depth_, o.stride_i, o.stride_k});
+        const PackArgs args{to, address(o, i, k_first_), count, k_depth_, o.stride_i, o.stride_k};
+        if (form_.amx && &o == &lhs_)
+            emit_pack_amx(b_, form_, args);
+        else
+            emit_pack(b_, form_, width, args);
     }
 
     void emit_item() {
@@ -103,12 +112,13 @@ private:
         rhs_panel_bytes_ = b_.mul(panel_steps, b_.i64(form_.nr * panel_bytes_));
         panels_ = ceil_div(columns_, form_.nr);
         tiles_ = b_.mul(ceil_div(rows_, inner_m), ceil_div(inner_m, form_.mr));
+        one_inner_ = b_.compare(Pred::Sge, inner_m, rows_);
         one_pass_ = b_.compare(Pred::Sge, block_k, k_);
         // A product over nothing is 0: its epilogue runs as well.
         loop(b_.i64(0), b_.smax(k_, b_.i64(1)), block_k, [&](Value k) {
             k_first_ = k;
             k_depth_ = b_.smin(block_k, b_.sub(k_, k));
-            steps_ = ceil_div(k_depth_, form_.pair);
+            steps_ = ceil_div(k_depth_, form_.depth_step());
             first_pass_ = b_.compare(Pred::Eq, k, b_.i64(0));
             last_pass_ = b_.compare(Pred::Sge, b_.add(k, block_k), k_);
             loop(b_.i64(0), rows_, inner_m, [&](Value inner) { emit_rows(inner, inner_m); });
@@ -143,8 +153,9 @@ private:
         const Value first = b_.mul(panel, b_.i64(form_.nr));
         panel_column_ = b_.add(column_, first);
         width_ = b_.smin(b_.i64(form_.nr), b_.sub(columns_, first));
-        const Value slot = b_.element(
-            Elem::I8, scratch_, b_.add(arg(ContractionArg::RhsOffset), b_.mul(panel, rhs_panel_bytes_)));
+        // Where all rows meet a panel before the next one, one slot, which stays in the cache, is enough.
+        const Value place = b_.select(one_inner_, b_.i64(0), b_.mul(panel, rhs_panel_bytes_));
+        const Value slot = b_.element(Elem::I8, scratch_, b_.add(arg(ContractionArg::RhsOffset), place));
         const bool may_stay = form_.in_place() && !rhs_.stride_i;
         Value packed = b_.i1(true);
         if (may_stay)
@@ -167,14 +178,22 @@ private:
 
     void lhs_panel(Value tile, Value pack_now) {
         const Value slot = b_.element(Elem::I8, scratch_, b_.mul(tile, lhs_panel_bytes_));
+        const bool may_stay = form_.amx ? !lhs_.stride_k : form_.in_place();
         Value packed = b_.i1(true);
-        if (form_.in_place())
+        if (may_stay)
             packed = b_.compare(Pred::Ne, arg(ContractionArg::PackLhs), b_.i64(0));
+        if (form_.amx && may_stay) // tiles that are loaded have all their rows
+            packed =
+                b_.bit_or(packed, b_.compare(Pred::Ne, b_.urem(tile_rows_, b_.i64(ir::kAmxRows)), b_.i64(0)));
         b_.if_then(b_.bit_and(pack_now, packed), [&] { pack(lhs_, slot, tile_row_, tile_rows_, form_.mr); });
         micro_.lhs = slot;
-        micro_.lhs_row = b_.i64(1);
-        micro_.lhs_step = b_.i64(form_.mr);
-        if (form_.in_place()) {
+        micro_.lhs_row = b_.i64(form_.amx ? ir::kAmxDepth : 1);
+        micro_.lhs_step = b_.i64(int64_t{form_.mr} * (form_.amx ? ir::kAmxDepth : 1));
+        if (form_.amx && may_stay) {
+            micro_.lhs = b_.select(packed, slot, address(lhs_, tile_row_, k_first_));
+            micro_.lhs_row = b_.select(packed, micro_.lhs_row, or_one(lhs_.stride_i));
+            micro_.lhs_step = b_.select(packed, micro_.lhs_step, b_.i64(ir::kAmxDepth));
+        } else if (may_stay) {
             micro_.lhs = b_.select(packed, slot, address(lhs_, tile_row_, k_first_));
             micro_.lhs_row = b_.select(packed, micro_.lhs_row, or_one(lhs_.stride_i));
             micro_.lhs_step = b_.select(packed, micro_.lhs_step, or_one(lhs_.stride_k));
@@ -191,8 +210,9 @@ private:
         micro_.next_sums = b_.element(Elem::I8, micro_.sums, b_.i64(tile_bytes));
         micro_.width = width_;
         const Block done = b_.block("tile"), narrow = b_.block("narrow"), wide = b_.block("wide");
-        b_.branch(b_.compare(Pred::Sle, width_, b_.i64(form_.lanes)), narrow, wide);
-        for (const auto &[block, columns] : {std::pair{wide, form_.nr / form_.lanes}, std::pair{narrow, 1}}) {
+        const int step = form_.column_step();
+        b_.branch(b_.compare(Pred::Sle, width_, b_.i64(step)), narrow, wide);
+        for (const auto &[block, columns] : {std::pair{wide, form_.nr / step}, std::pair{narrow, 1}}) {
             b_.set_block(block);
             for (int rows = form_.mr; rows > 0; rows -= form_.row_step) {
                 const Block here = b_.block("micro"), next = rows > form_.row_step ? b_.block("less") : done;
@@ -232,7 +252,7 @@ private:
             e_.unbind_axis(c_.m);
         });
     }
-    Value rounded(Value sum) { return round_sum(b_, sum, product_dtype()); }
+    Value rounded(Value sum) { return round_sum(b_, form_, sum, product_dtype()); }
     ir::DType product_dtype() const {
         for (const ir::Instr &instr : e_.kernel().instrs)
             if (instr.op == ir::KOp::Product)
@@ -251,7 +271,7 @@ private:
     // of the item
     Value row_ = nullptr, rows_ = nullptr, column_ = nullptr, columns_ = nullptr, panels_ = nullptr,
           tiles_ = nullptr;
-    Value lhs_panel_bytes_ = nullptr, rhs_panel_bytes_ = nullptr, one_pass_ = nullptr;
+    Value lhs_panel_bytes_ = nullptr, rhs_panel_bytes_ = nullptr, one_pass_ = nullptr, one_inner_ = nullptr;
     Operand lhs_ = {}, rhs_ = {};
     // of the block of k
     Value k_first_ = nullptr, k_depth_ = nullptr, steps_ = nullptr, first_pass_ = nullptr,

@@ -36,17 +36,20 @@ PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options) {
     // environment says, and subnormals count (S66). It gains little: two products an instruction, but on Zen
     // 4 and Zen 5 half as many of them a cycle as of f32's. Another machine may find more (`bench_matmul`,
     // matmul_bf16, with and without LAZULI_FAST_MATH=1).
-    const bool pairs = options.fast_math && !c.ascending && c.dtype == ir::DType::BF16 && isa.avx512_bf16 &&
-                       isa.vector_bytes == 64;
+    const bool pairs = phase.cpu().amx || (options.fast_math && !c.ascending && c.dtype == ir::DType::BF16 &&
+                                           isa.avx512_bf16 && isa.vector_bytes == 64);
+    form.amx = phase.cpu().amx;
+    form.emulate_amx = options.emulate_amx;
+    form.rounds_bf16 = form.amx && isa.avx512_bf16 && isa.vector_bytes == 64;
     form.panel = pairs ? Elem::I32 : form.sum;
     form.pair = pairs ? 2 : 1;
     form.lanes = std::max(1, isa.vector_bytes / bytes_of(form.sum));
     form.mr = mr;
     form.nr = nr;
-    form.row_step = mr > 8 ? 2 : 1;
+    form.row_step = form.amx ? ir::kAmxRows : mr > 8 ? 2 : 1;
     form.masks = isa.vector_bytes >= 32;
     form.fma = (isa.fma || c.ascending) && ir::is_float(c.accumulate);
-    LZ_CHECK(mr > 0 && nr > 0 && nr % form.lanes == 0 && mr % form.row_step == 0,
+    LZ_CHECK(mr > 0 && nr > 0 && nr % form.column_step() == 0 && mr % form.row_step == 0,
              "a register tile of " + std::to_string(mr) + " x " + std::to_string(nr) +
                  " is not made of registers of " + std::to_string(form.lanes) + " lanes");
     return form;
@@ -64,12 +67,18 @@ Value pairs_of(Builder &b, Value halves) {
                                                                   b.type(Elem::I32, b.lanes(halves) / 2));
 }
 
-Value round_sum(Builder &b, Value sum, ir::DType dtype) {
+Value round_sum(Builder &b, const PanelForm &form, Value sum, ir::DType dtype) {
     const int lanes = b.lanes(sum);
     switch (dtype) {
     case ir::DType::F16:
         return b.f32_to_half(sum);
     case ir::DType::BF16: {
+        if (form.rounds_bf16) { // sums of tile registers are no subnormals, and a NaN is the same quiet one
+            auto &ir = static_cast<llvm::IRBuilder<> &>(b.ir());
+            return ir.CreateBitCast(
+                ir.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {sum}),
+                b.type(Elem::I16, lanes));
+        }
         const Value bits = b.bitcast(sum, Elem::I32);
         const Value odd = b.bit_and(b.lshr(bits, b.i32(16, lanes)), b.i32(1, lanes));
         const Value up = b.lshr(b.add(b.add(bits, b.i32(0x7fff, lanes)), odd), b.i32(16, lanes));
@@ -85,11 +94,33 @@ Value round_sum(Builder &b, Value sum, ir::DType dtype) {
 
 namespace {
 
+/// Steps between asking for a line of rhs and using it, which covers a fetch from the last-level cache where
+/// rhs is read where it is, in few rows: on a Xeon of the Sapphire Rapids kind (`bench_matmul`, linear_f32).
+constexpr int64_t kStepsAhead = 32;
+
 Value load_columns(Builder &b, const PanelForm &form, Value rhs, int j, Value mask) {
     const Value address = b.element(form.panel, rhs, b.i64(j * form.lanes));
     const int align = bytes_of(form.panel);
     return mask ? b.masked_load(form.panel, address, mask, align)
                 : b.load(form.panel, form.lanes, address, align);
+}
+
+/// Rows of lhs whose addresses a microkernel carries; the others are 1, 2, 4 or 8 rows further, which an
+/// instruction of x86 adds by itself. Fourteen rows fit so into the registers for addresses.
+constexpr int kBaseRows[] = {0, 3, 5, 10};
+struct RowPlace {
+    int base, shift; ///< 1 << shift rows behind the base; -1: none
+};
+RowPlace row_place(int row) {
+    for (int base = 0; base < 4; ++base) {
+        const int behind = row - kBaseRows[base];
+        if (behind == 0)
+            return {base, -1};
+        for (int shift = 0; shift < 4; ++shift)
+            if (behind == 1 << shift)
+                return {base, shift};
+    }
+    LZ_CHECK(false, "a microkernel has no address for row " + std::to_string(row));
 }
 
 void emit_body(Builder &b, const PanelForm &form, int rows, int columns, const MicroArgs &args) {
@@ -100,52 +131,62 @@ void emit_body(Builder &b, const PanelForm &form, int rows, int columns, const M
     const auto sums_at = [&](Value base, int i, int j) {
         return b.element(form.sum, base, b.i64(i * form.nr + j * form.lanes));
     };
-    std::vector<Value> offsets;
-    for (int i = 0; i < rows; ++i)
-        offsets.push_back(i + 1 == rows && form.row_step > 1 ? args.lhs_last : b.mul(args.lhs_row, b.i64(i)));
+    // The last row may be the one before once more.
+    const bool own_last = form.row_step > 1;
+    const auto in_bytes = [&](Value elements) { return b.mul(elements, b.i64(bytes_of(form.panel))); };
+    const Value row_bytes = in_bytes(args.lhs_row), last_bytes = in_bytes(args.lhs_last),
+                step_bytes = in_bytes(args.lhs_step);
+    int bases = 1;
+    for (int i = 0; i < rows - own_last; ++i)
+        bases = std::max(bases, row_place(i).base + 1);
 
-    const Block start = b.current(), again = b.block("sums"), ready = b.block("ready");
-    b.branch(args.first, ready, again);
-    b.set_block(again);
-    std::vector<Value> before;
-    for (int i = 0; i < rows; ++i)
-        for (int j = 0; j < columns; ++j)
-            before.push_back(b.load(form.sum, form.lanes, sums_at(args.sums, i, j), 64));
-    b.jump(ready);
-    b.set_block(ready);
+    // Of the first pass nothing is there yet: no branch and no phi of every sum, which take long to compile.
+    const Value there = b.splat(b.bit_not(args.first), form.lanes);
     std::vector<Value> carried;
-    for (const Value v : before) {
-        const Value phi = b.phi_of(form.sum, form.lanes);
-        b.add_incoming(phi, b.zero(form.sum, form.lanes), start);
-        b.add_incoming(phi, v, again);
-        carried.push_back(phi);
-    }
-    carried.push_back(args.lhs);
+    for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < columns; ++j) {
+            const Value at = sums_at(args.sums, i, j);
+            carried.push_back(form.masks ? b.masked_load(form.sum, at, there, 64)
+                                         : b.select(args.first, b.zero(form.sum, form.lanes),
+                                                    b.load(form.sum, form.lanes, at, 64)));
+        }
+    const size_t tile = carried.size();
+    for (int base = 0; base < bases; ++base)
+        carried.push_back(b.element(Elem::I8, args.lhs, b.mul(row_bytes, b.i64(kBaseRows[base]))));
+    const size_t rhs = carried.size();
     carried.push_back(args.rhs);
 
-    const size_t tile = before.size();
     int64_t ahead = 64;
     while (ahead < int64_t{form.mr} * form.nr * bytes_of(form.sum))
         ahead *= 2;
+    const Value rhs_ahead = b.mul(args.rhs_step, b.i64(kStepsAhead));
     const auto after =
         b.loop(b.i64(0), args.steps, b.i64(1), carried, [&](Value step, std::span<const Value> in) {
             std::vector<Value> out(in.begin(), in.end());
             // A line a step, again and again: the panels that stream through the cache would push them out.
             const Value line = b.bit_and(b.shl(step, b.i64(6)), b.i64(ahead - 1));
             b.prefetch(b.element(Elem::I8, args.next_sums, line));
+            for (int j = 0; j < columns; ++j)
+                b.prefetch(b.element(form.panel, in[rhs], b.add(rhs_ahead, b.i64(j * form.lanes))));
             std::vector<Value> y;
             for (int j = 0; j < columns; ++j)
-                y.push_back(load_columns(b, form, in[tile + 1], j, mask));
+                y.push_back(load_columns(b, form, in[rhs], j, mask));
             for (int i = 0; i < rows; ++i) {
-                const Value address = b.element(form.panel, in[tile], offsets[static_cast<size_t>(i)]);
+                const auto [base, shift] = row_place(i);
+                Value address = in[tile + static_cast<size_t>(i + 1 == rows && own_last ? 0 : base)];
+                if (i + 1 == rows && own_last)
+                    address = b.element(Elem::I8, address, last_bytes);
+                else if (shift >= 0)
+                    address = b.element(Elem::I8, address, b.shl(row_bytes, b.i64(shift)));
                 const Value x = b.splat(b.load(form.panel, 1, address, bytes_of(form.panel)), form.lanes);
                 for (int j = 0; j < columns; ++j) {
                     Value &sum = out[static_cast<size_t>(i * columns + j)];
                     sum = multiply_add(b, form, x, y[static_cast<size_t>(j)], sum);
                 }
             }
-            out[tile] = b.element(form.panel, in[tile], args.lhs_step);
-            out[tile + 1] = b.element(form.panel, in[tile + 1], args.rhs_step);
+            for (size_t base = tile; base < rhs; ++base)
+                out[base] = b.element(Elem::I8, in[base], step_bytes);
+            out[rhs] = b.element(form.panel, in[rhs], args.rhs_step);
             return out;
         });
     for (int i = 0; i < rows; ++i)
@@ -159,18 +200,18 @@ void emit_microkernel(Builder &b, const PanelForm &form, int rows, int columns, 
     const Value operands[] = {a.lhs,      a.rhs,   a.sums,      a.steps,    a.lhs_row, a.lhs_step,
                               a.rhs_step, a.first, a.next_sums, a.lhs_last, a.width};
     auto *function = b.outlined("micro", operands, [&](std::span<const Value> p) {
-        emit_body(b, form, rows, columns,
-                  {.lhs = p[0],
-                   .lhs_row = p[4],
-                   .lhs_step = p[5],
-                   .lhs_last = p[9],
-                   .rhs = p[1],
-                   .rhs_step = p[6],
-                   .steps = p[3],
-                   .sums = p[2],
-                   .next_sums = p[8],
-                   .width = p[10],
-                   .first = p[7]});
+        (form.amx ? emit_amx_body : emit_body)(b, form, rows, columns,
+                                               {.lhs = p[0],
+                                                .lhs_row = p[4],
+                                                .lhs_step = p[5],
+                                                .lhs_last = p[9],
+                                                .rhs = p[1],
+                                                .rhs_step = p[6],
+                                                .steps = p[3],
+                                                .sums = p[2],
+                                                .next_sums = p[8],
+                                                .width = p[10],
+                                                .first = p[7]});
     });
     b.call(function, operands);
 }

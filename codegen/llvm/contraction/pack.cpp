@@ -11,7 +11,11 @@ class Packer {
 public:
     Packer(Builder &b, const PanelForm &form, int width, const PackArgs &args)
         : b_(b), form_(form), width_(width), args_(args), storage_(storage_elem(form.dtype)),
-          bytes_(ir::size_of(form.dtype)) {}
+          bytes_(ir::size_of(form.dtype)), depth_(args.depth) {
+        const Value step = b.i64(form.depth_step());
+        if (form.amx)
+            depth_ = b.mul(b.udiv(b.add(args.depth, b.i64(form.depth_step() - 1)), step), step);
+    }
 
     void emit() {
         if (!args_.stride_i)
@@ -81,7 +85,7 @@ private:
         for (int column = 0; column < width_; column += lanes)
             masks.push_back(lane_mask(b_.i64(column), args_.count, lanes));
         const Value full = b_.compare(Pred::Sge, args_.count, b_.i64(width_));
-        const Value steps = b_.udiv(b_.add(args_.depth, b_.i64(form_.pair - 1)), b_.i64(form_.pair));
+        const Value steps = steps_of(args_.depth);
         for (const bool masked : {false, true}) {
             b_.if_then(masked ? b_.bit_not(full) : full, [&] {
                 b_.loop(b_.i64(0), steps, b_.i64(1), {}, [&](Value step, std::span<const Value>) {
@@ -97,6 +101,15 @@ private:
                 });
             });
         }
+        if (form_.amx)
+            b_.loop(steps, steps_of(depth_), b_.i64(1), {}, [&](Value step, std::span<const Value>) {
+                for (int column = 0; column < width_; column += lanes)
+                    store(b_.zero(form_.panel, lanes), step, b_.i64(column), lanes);
+                return std::vector<Value>{};
+            });
+    }
+    Value steps_of(Value depth) const {
+        return b_.udiv(b_.add(depth, b_.i64(form_.pair - 1)), b_.i64(form_.pair));
     }
     Value load_columns(Value step, int column, Value mask) {
         if (form_.pair == 1)
@@ -133,7 +146,7 @@ private:
         std::vector<Value> offsets;
         for (int i = 0; i < rows; ++i) // rows past the end repeat the last one: nothing reads them
             offsets.push_back(b_.mul(b_.smin(b_.add(column, b_.i64(i)), last), args_.stride_i));
-        b_.loop(b_.i64(0), args_.depth, b_.i64(depth), {}, [&](Value k, std::span<const Value>) {
+        b_.loop(b_.i64(0), depth_, b_.i64(depth), {}, [&](Value k, std::span<const Value>) {
             const Value mask = lane_mask(k, args_.depth, depth);
             std::vector<Value> square;
             const Value next_panel = b_.mul(args_.stride_i, b_.i64(width_));
@@ -144,38 +157,16 @@ private:
                 square.push_back(form_.pair == 1 ? convert(v) : pairs_of(b_, v));
             }
             square.resize(static_cast<size_t>(lanes), square.back());
-            transpose(square);
+            transpose(b_, square);
             const Value step = b_.udiv(k, b_.i64(form_.pair));
             for (int l = 0; l < lanes; ++l)
                 store(square[static_cast<size_t>(l)], b_.add(step, b_.i64(l)), column, rows);
             return std::vector<Value>{};
         });
     }
-    /// Swaps ever smaller squares of half the size across the diagonal.
-    void transpose(std::vector<Value> &square) const {
-        const int lanes = form_.lanes;
-        for (int half = lanes / 2; half > 0; half /= 2) {
-            std::vector<int> even, odd;
-            for (int l = 0; l < lanes; ++l) {
-                const int from = l & half ? lanes : 0, base = l & ~half;
-                even.push_back(from + base);
-                odd.push_back(from + base + half);
-            }
-            for (int i = 0; i < lanes; ++i) {
-                if (i & half)
-                    continue;
-                Value &x = square[static_cast<size_t>(i)], &y = square[static_cast<size_t>(i + half)];
-                const Value top = b_.shuffle(x, y, even), bottom = b_.shuffle(x, y, odd);
-                x = top;
-                y = bottom;
-            }
-        }
-    }
-
     /// No axis is contiguous.
     void one_by_one() {
-        const Value steps = b_.udiv(b_.add(args_.depth, b_.i64(form_.pair - 1)), b_.i64(form_.pair));
-        b_.loop(b_.i64(0), steps, b_.i64(1), {}, [&](Value step, std::span<const Value>) {
+        b_.loop(b_.i64(0), steps_of(depth_), b_.i64(1), {}, [&](Value step, std::span<const Value>) {
             b_.loop(b_.i64(0), args_.count, b_.i64(1), {}, [&](Value i, std::span<const Value>) {
                 const Value to = b_.element(form_.panel, args_.to, b_.add(b_.mul(step, b_.i64(width_)), i));
                 b_.store(form_.pair == 1 ? convert(load(i, step, nullptr, 1)) : load_pair(i, step), to,
@@ -186,10 +177,13 @@ private:
         });
     }
     Value load_pair(Value i, Value step) {
-        const Value k = b_.mul(step, b_.i64(2)), next = b_.add(k, b_.i64(1));
-        const Value there = b_.compare(Pred::Slt, next, args_.depth);
-        const Value high = load(i, b_.select(there, next, k), nullptr, 1);
-        return join(load(i, k, nullptr, 1), b_.select(there, high, b_.zero(Elem::I16)));
+        const Value k = b_.mul(step, b_.i64(2));
+        const auto half = [&](Value at) {
+            const Value there = b_.compare(Pred::Slt, at, args_.depth);
+            const Value value = load(i, b_.select(there, at, b_.i64(0)), nullptr, 1);
+            return b_.select(there, value, b_.zero(Elem::I16));
+        };
+        return join(half(k), half(b_.add(k, b_.i64(1))));
     }
 
     Builder &b_;
@@ -198,25 +192,52 @@ private:
     PackArgs args_;
     Elem storage_;
     int bytes_;
+    Value depth_; ///< what is filled: with zeros behind what is there
 };
 
 } // namespace
 
-void emit_pack(Builder &b, const PanelForm &form, int width, const PackArgs &a) {
+void transpose(Builder &b, std::vector<Value> &square) {
+    const int lanes = static_cast<int>(square.size());
+    // Ever smaller squares of half the size are swapped across the diagonal.
+    for (int half = lanes / 2; half > 0; half /= 2) {
+        std::vector<int> even, odd;
+        for (int l = 0; l < lanes; ++l) {
+            const int from = l & half ? lanes : 0, base = l & ~half;
+            even.push_back(from + base);
+            odd.push_back(from + base + half);
+        }
+        for (int i = 0; i < lanes; ++i) {
+            if (i & half)
+                continue;
+            Value &x = square[static_cast<size_t>(i)], &y = square[static_cast<size_t>(i + half)];
+            const Value top = b.shuffle(x, y, even), bottom = b.shuffle(x, y, odd);
+            x = top;
+            y = bottom;
+        }
+    }
+}
+
+void outline_pack(Builder &b, const char *name, const PackArgs &a,
+                  const std::function<void(const PackArgs &inside)> &body) {
     std::vector<Value> operands = {a.to, a.from, a.count, a.depth};
     for (const Value stride : {a.stride_i, a.stride_k})
         if (stride)
             operands.push_back(stride);
-    auto *function = b.outlined("pack", operands, [&](std::span<const Value> p) {
+    auto *function = b.outlined(name, operands, [&](std::span<const Value> p) {
         PackArgs inside{p[0], p[1], p[2], p[3], nullptr, nullptr};
         size_t next = 4;
         if (a.stride_i)
             inside.stride_i = p[next++];
         if (a.stride_k)
             inside.stride_k = p[next++];
-        Packer(b, form, width, inside).emit();
+        body(inside);
     });
     b.call(function, operands);
+}
+
+void emit_pack(Builder &b, const PanelForm &form, int width, const PackArgs &a) {
+    outline_pack(b, "pack", a, [&](const PackArgs &inside) { Packer(b, form, width, inside).emit(); });
 }
 
 } // namespace lz::codegen

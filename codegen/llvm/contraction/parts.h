@@ -7,6 +7,8 @@
 #include "ir/target.h"
 
 #include <functional>
+#include <initializer_list>
+#include <vector>
 
 namespace lz::codegen {
 
@@ -21,9 +23,19 @@ struct PanelForm {
     int row_step = 1; ///< heights of microkernels are the multiples of it up to mr
     bool fma = false;
     bool masks = false; ///< masked loads cost no more than others
+    /// Tile registers multiply. Panels of lhs are made of [mr][kAmxDepth] operands as they lie in memory, one
+    /// for each kAmxDepth elements of k, those of rhs as with pairs; both are zero from `depth` on to a
+    /// multiple of kAmxDepth.
+    bool amx = false;
+    bool emulate_amx = false;
+    bool rounds_bf16 = false; ///< the ISA rounds to bf16; it takes subnormals for zero
 
-    /// Whether operands can be read where they are.
+    /// Whether operands can be read where they are. Of tile registers, those of lhs can be as well.
     bool in_place() const { return pair == 1 && storage_elem(dtype) == panel; }
+    /// Columns of half a microkernel, which a narrow panel has.
+    int column_step() const { return amx ? ir::kAmxColumns : lanes; }
+    /// Elements of k that a step of a microkernel takes.
+    int depth_step() const { return amx ? ir::kAmxDepth : pair; }
 };
 PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options);
 
@@ -35,6 +47,15 @@ struct PackArgs {
     Value stride_i, stride_k; ///< i64, in elements; null when contiguous
 };
 void emit_pack(Builder &b, const PanelForm &form, int width, const PackArgs &args);
+/// Likewise a panel of lhs for tile registers: to[kk / kAmxDepth][i][kk % kAmxDepth], from `count` rows on
+/// whatever was there.
+void emit_pack_amx(Builder &b, const PanelForm &form, const PackArgs &args);
+/// Calls a function of its own, for operands like these, that `body` fills.
+void outline_pack(Builder &b, const char *name, const PackArgs &args,
+                  const std::function<void(const PackArgs &inside)> &body);
+
+/// Swaps rows and columns of a square: as many registers as each has lanes.
+void transpose(Builder &b, std::vector<Value> &square);
 
 /// One tile of sums, in memory before and after: sums[i * nr + j] += lhs[i, :] * rhs[:, j] over `steps`
 /// elements of the panels. `rows` is a multiple of row_step known now.
@@ -51,6 +72,30 @@ struct MicroArgs {
 };
 void emit_microkernel(Builder &b, const PanelForm &form, int rows, int columns, const MicroArgs &args);
 
+/// Its body where tile registers multiply: `rows` is a multiple of kAmxRows, `columns` counts kAmxColumns.
+void emit_amx_body(Builder &b, const PanelForm &form, int rows, int columns, const MicroArgs &args);
+
+/// Instructions of tile registers, or calls of what stands in for them.
+class TileUnit {
+public:
+    TileUnit(Builder &b, bool emulated) : b_(b), emulated_(emulated) {}
+    /// Eight tiles of kAmxRows rows of 64 bytes, for the thread that runs this, until `release`.
+    void configure();
+    void release();
+    void zero(int tile);
+    void load(int tile, Value address, Value row_bytes);
+    void store(int tile, Value address, Value row_bytes);
+    /// sum += x * y, of pairs of bf16.
+    void dot(int sum, int x, int y);
+
+private:
+    void emit(unsigned intrinsic, const char *function, std::initializer_list<int> tiles,
+              std::initializer_list<Value> operands = {});
+
+    Builder &b_;
+    bool emulated_;
+};
+
 /// Brings the line of an address, which need not be mapped, into the second-level cache.
 void fetch_ahead(Builder &b, Value address);
 
@@ -58,6 +103,6 @@ void fetch_ahead(Builder &b, Value address);
 Value pairs_of(Builder &b, Value halves);
 
 /// A register of sums rounded to `dtype`, in the form of SSA values.
-Value round_sum(Builder &b, Value sum, ir::DType dtype);
+Value round_sum(Builder &b, const PanelForm &form, Value sum, ir::DType dtype);
 
 } // namespace lz::codegen

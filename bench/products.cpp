@@ -1,0 +1,100 @@
+// Products of the sizes that networks have, and the forward pass of GPT-2-small, beside LibTorch, where it is
+// installed.
+//
+//   bench_products
+//
+// Timed as bench_matmul is. LAZULI_THREADS=1 for one thread.
+#include "bench/support/compete.h"
+#include "gpt2.h"
+
+#include <lazuli/lazuli.h>
+
+#include <benchmark/benchmark.h>
+#if LAZULI_BENCH_TORCH
+#include "bench/peers/torch.h"
+#endif
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using lz::Tensor;
+using lz::bench::compete;
+using lz::bench::Contender;
+using lz::bench::kBursts;
+
+Tensor random(int64_t rows, int64_t columns, lz::DType dtype = lz::f32) {
+    Tensor t = (lz::rand({rows, columns}) * 2 - 1).to(dtype);
+    t.eval();
+    return t;
+}
+
+/// Arguments: m, k, n. `transposed`: the right operand lies as the weight of a linear layer does.
+void product(benchmark::State &state, lz::DType dtype, bool transposed = false) {
+    const int64_t m = state.range(0), k = state.range(1), n = state.range(2);
+    const Tensor a = random(m, k, dtype);
+    const Tensor b = transposed ? random(n, k, dtype).t() : random(k, n, dtype);
+    std::vector<Contender> contenders;
+    contenders.push_back({"lazuli", [&] { lz::matmul(a, b).eval(); }});
+#if LAZULI_BENCH_TORCH
+    namespace peer = lz::bench::torch;
+    peer::set_threads(lz::num_threads());
+    const peer::Number number = dtype == lz::f64    ? peer::Number::F64
+                                : dtype == lz::bf16 ? peer::Number::BF16
+                                : dtype == lz::f16  ? peer::Number::F16
+                                                    : peer::Number::F32;
+    contenders.push_back({"torch", transposed ? peer::linear(m, k, n) : peer::matmul(m, k, n, number)});
+#endif
+    compete(state, std::move(contenders), 2.0 * static_cast<double>(m * n * k));
+}
+
+void square_sizes(benchmark::internal::Benchmark *b) {
+    for (const int64_t n : {64, 128, 256, 512, 1024, 2048})
+        b->Args({n, n, n});
+    b->Iterations(kBursts)->UseManualTime()->Unit(benchmark::kMicrosecond);
+}
+void linear_sizes(benchmark::internal::Benchmark *b) {
+    for (const int64_t m : {1, 2, 4, 8, 16, 32, 64, 128, 256, 1024})
+        b->Args({m, 768, 3072});
+    b->Iterations(kBursts)->UseManualTime()->Unit(benchmark::kMicrosecond);
+}
+BENCHMARK_CAPTURE(product, f32, lz::f32)->Apply(square_sizes);
+BENCHMARK_CAPTURE(product, f32_wide, lz::f32)->Apply(linear_sizes);
+BENCHMARK_CAPTURE(product, f32_linear, lz::f32, true)->Apply(linear_sizes);
+BENCHMARK_CAPTURE(product, bf16, lz::bf16)->Apply(square_sizes);
+BENCHMARK_CAPTURE(product, bf16_wide, lz::bf16)->Apply(linear_sizes);
+BENCHMARK_CAPTURE(product, f64, lz::f64)->Args({512, 512, 512})->Iterations(kBursts)->UseManualTime();
+BENCHMARK_CAPTURE(product, f16, lz::f16)->Args({1024, 1024, 1024})->Iterations(kBursts)->UseManualTime();
+
+/// Arguments: batch, length. Flops are those of its products.
+void gpt2_small(benchmark::State &state) {
+    const lz::NoGradGuard no_grad;
+    const gpt2::Config config;
+    const int64_t batch = state.range(0), length = state.range(1);
+    gpt2::Gpt2 net(config);
+    net->eval();
+    const Tensor text = lz::randint(0, config.vocabulary, {batch, length});
+    text.eval();
+    const double flops = lz::pending_flops(net(text));
+    std::vector<Contender> contenders;
+    contenders.push_back({"lazuli", [&] { net(text).eval(); }});
+#if LAZULI_BENCH_TORCH
+    lz::bench::torch::set_threads(lz::num_threads());
+    contenders.push_back({"torch", lz::bench::torch::gpt2(batch, length)});
+#endif
+    compete(state, std::move(contenders), flops);
+}
+BENCHMARK(gpt2_small)
+    ->Args({1, 1})
+    ->Args({1, 16})
+    ->Args({1, 128})
+    ->Args({4, 256})
+    ->Iterations(kBursts)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+
+} // namespace
+
+BENCHMARK_MAIN();

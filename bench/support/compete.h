@@ -1,0 +1,33 @@
+#pragma once
+/// Contenders for one piece of work, timed in turn: in bursts, each after a while of its own that is not
+/// timed, since threads of another library spin for some time after its last call.
+
+#include <benchmark/benchmark.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace lz::bench {
+
+struct Contender {
+    std::string name;
+    std::function<void()> run;
+    bool rated = true; ///< our ratio is to the best of those
+    std::vector<double> seconds = {};
+
+    /// Runs for a while, then adds the seconds of one run to `seconds`.
+    void burst();
+    double median();
+};
+
+/// Bursts of each contender, as many as benchmarks ask for with `->Iterations(kBursts)`.
+inline constexpr int kBursts = 9;
+
+/// Fills the counters of a benchmark in manual time: GFLOP/s of each contender (medians of the bursts), the
+/// `ratio` of the first, which is ours, to the best rated peer, and `of_peak`, its part of what the machine
+/// multiplies in f32. Adds the ratio to `ratios`.
+void compete(benchmark::State &state, std::vector<Contender> contenders, double flops,
+             std::vector<double> *ratios = nullptr);
+
+} // namespace lz::bench

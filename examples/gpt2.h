@@ -1,0 +1,94 @@
+// GPT-2 (Radford et al. 2019) as modules, for gpt2.cpp: the names of parameters are those of the published
+// files.
+#pragma once
+
+#include <lazuli/lazuli.h>
+#include <lazuli/nn.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace gpt2 {
+
+namespace nn = lz::nn;
+namespace F = lz::nn::functional;
+using lz::Tensor;
+
+struct Config {
+    int64_t layers = 12, width = 768, heads = 12, context = 1024, vocabulary = 50257;
+};
+
+/// Linear, but its weight is [in, out], as the files have it.
+struct Conv1DImpl : nn::Module {
+    Conv1DImpl(int64_t in, int64_t out)
+        : weight(register_parameter("weight", lz::randn({in, out}) * 0.02)),
+          bias(register_parameter("bias", lz::zeros({out}))) {}
+    Tensor weight, bias;
+
+    Tensor forward(const Tensor &x) { return lz::matmul(x, weight) + bias; }
+};
+LZ_MODULE(Conv1D);
+
+struct AttentionImpl : nn::Module {
+    explicit AttentionImpl(const Config &config) : config(config) {}
+    Config config;
+    Conv1D c_attn{register_module("c_attn", Conv1D(config.width, 3 * config.width))};
+    Conv1D c_proj{register_module("c_proj", Conv1D(config.width, config.width))};
+
+    Tensor forward(const Tensor &x) {
+        const int64_t n = x.size(0), length = x.size(1), heads = config.heads;
+        const std::vector<Tensor> parts =
+            c_attn(x).view({n, length, 3, heads, config.width / heads}).permute({2, 0, 3, 1, 4}).unbind(0);
+        const Tensor y = F::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0, true);
+        return c_proj(y.transpose(1, 2).reshape({n, length, config.width}));
+    }
+};
+LZ_MODULE(Attention);
+
+struct MlpImpl : nn::Module {
+    explicit MlpImpl(const Config &config) : config(config) {}
+    Config config;
+    Conv1D c_fc{register_module("c_fc", Conv1D(config.width, 4 * config.width))};
+    Conv1D c_proj{register_module("c_proj", Conv1D(4 * config.width, config.width))};
+
+    Tensor forward(const Tensor &x) { return c_proj(lz::gelu(c_fc(x), lz::Gelu::Tanh)); }
+};
+LZ_MODULE(Mlp);
+
+struct BlockImpl : nn::Module {
+    explicit BlockImpl(const Config &config) : config(config) {}
+    Config config;
+    nn::LayerNorm ln_1{register_module("ln_1", nn::LayerNorm(config.width))};
+    Attention attn{register_module("attn", Attention(config))};
+    nn::LayerNorm ln_2{register_module("ln_2", nn::LayerNorm(config.width))};
+    Mlp mlp{register_module("mlp", Mlp(config))};
+
+    Tensor forward(const Tensor &x) {
+        const Tensor y = x + attn(ln_1(x));
+        return y + mlp(ln_2(y));
+    }
+};
+LZ_MODULE(Block);
+
+/// Tokens i64[n, length] to logits [n, length, vocabulary].
+struct Gpt2Impl : nn::Module {
+    explicit Gpt2Impl(const Config &config) : config(config) {
+        for (int64_t i = 0; i < config.layers; ++i)
+            h->push_back(Block(config));
+        nn::init::normal_(wte->weight, 0, 0.02);
+        nn::init::normal_(wpe->weight, 0, 0.01);
+    }
+    Config config;
+    nn::Embedding wte{register_module("wte", nn::Embedding(config.vocabulary, config.width))};
+    nn::Embedding wpe{register_module("wpe", nn::Embedding(config.context, config.width))};
+    nn::Sequential h{register_module("h", nn::Sequential())};
+    nn::LayerNorm ln_f{register_module("ln_f", nn::LayerNorm(config.width))};
+
+    Tensor forward(const Tensor &tokens) {
+        const Tensor places = lz::arange(tokens.size(1), {.device = tokens.device()});
+        return lz::matmul(ln_f(h(wte(tokens) + wpe(places))), wte->weight.t());
+    }
+};
+LZ_MODULE(Gpt2);
+
+} // namespace gpt2
