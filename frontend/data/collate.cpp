@@ -80,9 +80,9 @@ Tensor stack_examples(std::span<const Tensor> examples, Location loc) {
         throw StateError("DataLoader: a batch without examples has no shape", loc);
     const Tensor &first = examples[0];
     const Sizes sizes = first.sizes(loc);
-    bool on_cpu = true;
+    bool copied = true; // by this thread
     for (size_t i = 0; i < examples.size(); ++i) {
-        on_cpu &= !examples[i].is_cuda(loc);
+        copied &= !examples[i].is_cuda(loc) && !examples[i].requires_grad();
         if (examples[i].sizes() != sizes)
             throw ShapeError(fmt::format("DataLoader: example 0 of a batch has the shape [{}] and example {} "
                                          "[{}]; examples of different shapes need a collate function",
@@ -93,7 +93,7 @@ Tensor stack_examples(std::span<const Tensor> examples, Location loc) {
                                          name(first.dtype()), i, name(examples[i].dtype())),
                              loc);
     }
-    if (!on_cpu)
+    if (!copied)
         return stack(examples, 0, loc);
     eval(examples, loc);
     Sizes stacked = sizes;

@@ -1,5 +1,6 @@
 #include "lazuli/data/images.h"
 
+#include "frontend/data/image_files.h"
 #include "frontend/data/packed_file.h"
 #include "lazuli/ops/views.h"
 
@@ -85,31 +86,10 @@ std::array<Tensor, 2> read_mnist(const std::string &root, bool train, Location l
     return {as_floats(images.unsqueeze(1, loc), loc), labels.to(DType::I64, loc)};
 }
 
-/// Records of `labels` bytes, the last of which counts, and 3x32x32 bytes.
-std::array<Tensor, 2> read_cifar(const std::vector<std::string> &paths, size_t labels, int classes,
-                                 const char *function, Location loc) {
-    constexpr size_t kImage = size_t{3} * 32 * 32, kMaxRecords = 1'000'000;
-    const size_t record = labels + kImage;
-    std::string pixels;
-    std::vector<int64_t> targets;
-    for (const std::string &path : paths) {
-        PackedFile file(plain_or_packed(path), function, loc);
-        const std::string bytes = file.read(record * kMaxRecords);
-        file.check_end();
-        if (bytes.empty() || bytes.size() % record != 0)
-            file.fail(fmt::format("it has {} bytes, which are not records of {}", bytes.size(), record));
-        for (size_t at = 0; at < bytes.size(); at += record) {
-            const auto label = static_cast<uint8_t>(bytes[at + labels - 1]);
-            if (label >= classes)
-                file.fail(fmt::format("record {} has the label {}; there are {} classes", at / record, label,
-                                      classes));
-            targets.push_back(label);
-            pixels.append(bytes, at + labels, kImage);
-        }
-    }
-    const auto count = static_cast<int64_t>(targets.size());
-    const Tensor images = adopted(std::move(pixels), DType::U8, {count, 3, 32, 32}, loc);
-    return {as_floats(images, loc), tensor(targets, {.device = Device::cpu()}, loc)};
+std::array<Tensor, 2> tensors_of(ImageRecords records, Location loc) {
+    const auto count = static_cast<int64_t>(records.labels.size());
+    const Tensor images = adopted(std::move(records.pixels), DType::U8, {count, 3, 32, 32}, loc);
+    return {as_floats(images, loc), tensor(records.labels, {.device = Device::cpu()}, loc)};
 }
 
 std::array<Tensor, 2> read_cifar10(const std::string &root, bool train, Location loc) {
@@ -119,10 +99,33 @@ std::array<Tensor, 2> read_cifar10(const std::string &root, bool train, Location
         for (int i = 1; i <= 5; ++i)
             paths.push_back(fmt::format("{}/data_batch_{}.bin", root, i));
     }
-    return read_cifar(paths, 1, 10, "CIFAR10", loc);
+    return tensors_of(read_cifar(paths, 1, 10, "CIFAR10", loc), loc);
 }
 
 } // namespace
+
+ImageRecords read_cifar(const std::vector<std::string> &paths, size_t label_bytes, int classes,
+                        const char *function, Location loc) {
+    constexpr size_t kImage = size_t{3} * 32 * 32, kMaxRecords = 1'000'000;
+    const size_t record = label_bytes + kImage;
+    ImageRecords out;
+    for (const std::string &path : paths) {
+        PackedFile file(plain_or_packed(path), function, loc);
+        const std::string bytes = file.read(record * kMaxRecords);
+        file.check_end();
+        if (bytes.empty() || bytes.size() % record != 0)
+            file.fail(fmt::format("it has {} bytes, which are not records of {}", bytes.size(), record));
+        for (size_t at = 0; at < bytes.size(); at += record) {
+            const auto label = static_cast<uint8_t>(bytes[at + label_bytes - 1]);
+            if (label >= classes)
+                file.fail(fmt::format("record {} has the label {}; there are {} classes", at / record, label,
+                                      classes));
+            out.labels.push_back(label);
+            out.pixels.append(bytes, at + label_bytes, kImage);
+        }
+    }
+    return out;
+}
 
 Tensor read_idx(const std::string &path, Location loc) {
     return read_idx(path, "read_idx", loc);
@@ -133,7 +136,8 @@ MNIST::MNIST(const std::string &root, bool train, Location loc)
 CIFAR10::CIFAR10(const std::string &root, bool train, Location loc)
     : TensorDataset<2>(read_cifar10(root, train, loc), loc) {}
 CIFAR100::CIFAR100(const std::string &root, bool train, Location loc)
-    : TensorDataset<2>(read_cifar({root + (train ? "/train.bin" : "/test.bin")}, 2, 100, "CIFAR100", loc),
-                       loc) {}
+    : TensorDataset<2>(
+          tensors_of(read_cifar({root + (train ? "/train.bin" : "/test.bin")}, 2, 100, "CIFAR100", loc), loc),
+          loc) {}
 
 } // namespace lz::data

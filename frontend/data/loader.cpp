@@ -83,6 +83,7 @@ struct Epoch::State {
     int64_t batches = 0; ///< -1: until `pull` says so
     int64_t ahead = 0;
     double timeout = 0;
+    bool gradients = true; ///< whether history is kept, on whichever thread a batch is made
     Location loc;
 
     std::mutex pulling; ///< taken before `mutex`; held while a number is taken and pulled
@@ -134,7 +135,7 @@ struct Epoch::State {
         taken.notify_all();
     }
     void work() {
-        const NoGradGuard no_grad;
+        const AutoGradMode mode(gradients);
         for (int64_t number = take_number(); number >= 0; number = take_number()) {
             Result result;
             try {
@@ -177,6 +178,7 @@ Epoch::Epoch(const DataLoaderOptions &options, int64_t batches, Make make, Pull 
     state.batches = batches;
     state.ahead = static_cast<int64_t>(options.num_workers) * options.prefetch_factor;
     state.timeout = options.timeout;
+    state.gradients = GradMode::is_enabled();
     state.loc = loc;
     for (int i = 0; i < options.num_workers; ++i) {
         {
@@ -207,7 +209,7 @@ std::shared_ptr<void> Epoch::next() {
     if (state.threads.empty()) {
         if (state.stop || (state.batches >= 0 && state.next_made >= state.batches))
             return nullptr;
-        const NoGradGuard no_grad;
+        const AutoGradMode mode(state.gradients);
         const int64_t number = state.next_made++;
         try {
             if (state.pull && !state.pull(number)) {

@@ -1,6 +1,18 @@
 #pragma once
-/// Archives: what .npz and .pt files are. Reading maps, so that stored entries are not copied; libzip would
-/// copy, and needs a TLS library. (PKWARE, APPNOTE.TXT 6.3.10; stored and deflated entries, zip64.)
+/// Archives: what .npz and .pt files are. (PKWARE, APPNOTE.TXT 6.3.10; stored and deflated entries, zip64.)
+///
+/// libzip (1.7 is Debian's) was looked at for this, because a library that is well kept is better than code
+/// of ours, and left:
+/// - It gives an entry's bytes by zip_fread alone, into memory of the caller's, and does not say where in the
+///   file they are. Every array of a 1 GiB .pt would be copied, and all of it read before the first number is
+///   used, where this reader hands out the file's own pages.
+/// - It takes entries that lie within others, with its stricter checks (ZIP_CHECKCONS), too: what archives
+///   that unpack to far more than they are consist of. That check would be ours still.
+/// - Writing, it has no say in where an entry's bytes begin. They have to begin at a multiple of 64 for the
+///   reader to map them.
+/// - It brings OpenSSL's library of ciphers and bzip2 into every program that loads a file. zlib, which does
+///   what is hard in this (deflating), is there anyway.
+/// What is ours is the walk over the directory, for which mutated archives are read in tests.
 
 #include "frontend/io/replaced_file.h"
 #include "frontend/io/source.h"

@@ -306,6 +306,65 @@ TEST(DataLoader, BatchesHaveBeenComputedAndReachTheGpu) {
     EXPECT_EQ(sum, 45 * 2 + 1000 + 90);
 }
 
+/// Example i is i times a weight that requires grad.
+struct Weighed {
+    Tensor weight;
+    int64_t size() const { return 6; }
+    Tensor get(int64_t i) const { return weight * static_cast<double>(i); }
+};
+
+Tensor made_weight() {
+    return lz::tensor({1.0, 2.0}, {.dtype = lz::f64}).requires_grad_();
+}
+
+TEST(DataLoader, HistoryIsKeptForAnyNumberOfWorkers) {
+    for (const int workers : {0, 1, 3}) {
+        SCOPED_TRACE(workers);
+        const Tensor weight = made_weight();
+        data::DataLoader loader(Weighed{weight}, {.batch_size = 4, .num_workers = workers});
+        std::vector<Tensor> batches;
+        for (auto x : loader) {
+            EXPECT_TRUE(x.requires_grad());
+            EXPECT_FALSE(x.is_leaf());
+            batches.push_back(x);
+        }
+        ASSERT_EQ(batches.size(), 2u);
+        EXPECT_EQ(batches[1].to_vector<double>(), (std::vector<double>{4, 8, 5, 10}));
+        (batches[0].sum() + 10 * batches[1].sum()).backward();
+        EXPECT_EQ(weight.grad().to_vector<double>(),
+                  (std::vector<double>{96, 96})); // 0 + ... + 3 + 10 (4 + 5)
+        const lz::NoGradGuard no_grad;
+        for (auto x : loader)
+            EXPECT_FALSE(x.requires_grad());
+    }
+    // The mode is that of where the loop began, also where it is changed meanwhile.
+    for (const int workers : {0, 2}) {
+        data::DataLoader loader(Weighed{made_weight()}, {.num_workers = workers});
+        for (auto at = loader.begin(); at != loader.end();) {
+            EXPECT_TRUE((*at).requires_grad()) << workers;
+            const lz::NoGradGuard no_grad;
+            ++at;
+        }
+    }
+}
+
+TEST(DataLoader, HistoryReachesBackFromTheGpuThatBatchesAreMovedTo) {
+    if (!lz::cuda::is_available())
+        GTEST_SKIP() << "there are no virtual GPUs";
+    for (const int workers : {0, 2}) {
+        const Tensor weight = made_weight();
+        data::DataLoader loader(
+            Weighed{weight},
+            {.batch_size = 6, .num_workers = workers, .pin_memory = true, .device = "cuda:1"});
+        for (auto x : loader) {
+            EXPECT_EQ(x.device(), lz::Device::cuda(1));
+            x.sum().backward();
+        }
+        EXPECT_EQ(weight.grad().device(), lz::Device::cpu());
+        EXPECT_EQ(weight.grad().to_vector<double>(), (std::vector<double>{15, 15})) << workers;
+    }
+}
+
 TEST(DataLoader, OptionsThatCannotBe) {
     EXPECT_THROW(data::DataLoader(Numbers(), {.batch_size = 0}), lz::IndexError);
     EXPECT_THROW(data::DataLoader(Numbers(), {.num_workers = -1}), lz::IndexError);

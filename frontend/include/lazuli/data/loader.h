@@ -187,8 +187,16 @@ private:
 /// Batches have been computed when they arrive. The order depends on the sampler and the generator alone, not
 /// on the number of workers. What the data set or `collate` throws is thrown where the batch is taken, as
 /// DataLoaderError, and ends the epoch. Leaving the loop early ends the workers, after the example that each
-/// is at. The loader may be destroyed while a loop over it runs. Without gradients: what examples record is
-/// not kept for backward.
+/// is at. The loader may be destroyed while a loop over it runs.
+///
+/// History is kept for backward as the thread that begins the loop keeps it (S70), for any number of workers:
+/// where an example is computed from what requires grad, so is its batch. Under NoGradGuard none is.
+///
+/// Data sets, transforms and collate functions may record and compute on the workers' threads, each of which
+/// launches what it recorded before it hands a batch over; which thread recorded an operation makes no
+/// difference (S28). They begin with the process's settings: guards of the thread that loops (DeviceGuard,
+/// StreamGuard, AutocastGuard, defaults) do not reach them, but for the mode of gradients. What they share
+/// they may read; parameters that the loop changes meanwhile they may not: that takes `num_workers` 0.
 template <class D, class Collate = DefaultCollate>
     requires(Dataset<D> || StreamDataset<D>)
 class DataLoader {
