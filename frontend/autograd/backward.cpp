@@ -4,6 +4,7 @@
 #include "frontend/autograd/walk.h"
 #include "frontend/ops/autocast.h"
 #include "frontend/ops/compose.h"
+#include "frontend/record/trace.h"
 
 #include <string>
 #include <unordered_map>
@@ -179,6 +180,8 @@ void deliver(const Delivery &d, bool create_graph, Location loc) {
     StepExtras::Kept *const kept = d.step->kept(d.result);
     if (!kept)
         return;
+    if (Trace *const trace = Recorder::current().trace()) [[unlikely]]
+        trace->note_slot(d.step, d.result);
     if (!kept->grad.defined() || !d.step->is_leaf()) {
         kept->grad = own(d.gradient, create_graph);
     } else {

@@ -5,6 +5,7 @@
 #include "frontend/autograd/attach.h"
 #include "frontend/autograd/backward.h"
 #include "frontend/ops/compose.h"
+#include "frontend/record/trace.h"
 
 #include <algorithm>
 #include <string>
@@ -27,6 +28,20 @@ namespace {
 Cell *cell_of(const Tensor &x, const char *function, Location loc) {
     detail::node_of(x, function, loc); // throws for an empty one
     return Access::cell(x);
+}
+
+/// A function that is recorded for `lz::compile` looks at the gradient, or changes it.
+void note_slot(const Cell *cell) {
+    if (detail::Trace *const trace = detail::Recorder::current().trace(); trace && cell->history) [[unlikely]]
+        trace->note_slot(cell->history, cell->result);
+}
+void note_read(const Tensor &x) {
+    if (detail::Trace *const trace = detail::Recorder::current().trace()) [[unlikely]]
+        trace->note_read(x);
+}
+void reject_trace(const char *why, Location loc) {
+    if (detail::Trace *const trace = detail::Recorder::current().trace()) [[unlikely]]
+        trace->reject(why, loc);
 }
 
 /// The cell of a tensor that requires grad.
@@ -82,6 +97,7 @@ bool Tensor::is_leaf(Location loc) const {
 
 Tensor &Tensor::grad(Location loc) const {
     const Cell *const cell = cell_of(*this, "grad", loc);
+    note_slot(cell);
     if (cell->history)
         if (auto *const kept = cell->history->kept(cell->result))
             return kept->grad;
@@ -98,11 +114,13 @@ Tensor &Tensor::mutable_grad(Location loc) {
                 " keeps no gradient; call requires_grad_() on it first, or retain_grad() on one that "
                 "was computed",
             loc);
+    note_slot(cell);
     return kept->grad;
 }
 
 Tensor Tensor::detach(Location loc) const {
     detail::Node *const node = detail::node_of(*this, "detach", loc);
+    note_read(*this);
     return Access::wrap(detail::make_alias(node));
 }
 
@@ -116,6 +134,7 @@ Tensor &Tensor::detach_(Location loc) & {
 
 Tensor &Tensor::set_data(const Tensor &value, Location loc) & {
     Cell *const cell = cell_of(*this, "set_data", loc);
+    reject_trace("changes what a tensor is (set_data)", loc);
     detail::Node *const next = detail::node_of(value, "set_data", loc);
     Step *const history = cell->history;
     if (history && !history->is_leaf())
@@ -148,6 +167,7 @@ Tensor &Tensor::set_data(const Tensor &value, Location loc) & {
 void swap_tensors(Tensor &a, Tensor &b, Location loc) {
     Cell *const one = cell_of(a, "swap_tensors", loc);
     Cell *const other = cell_of(b, "swap_tensors", loc);
+    reject_trace("swaps tensors", loc);
     std::swap(one->current, other->current);
     std::swap(one->history, other->history);
     std::swap(one->result, other->result);
@@ -156,6 +176,7 @@ void swap_tensors(Tensor &a, Tensor &b, Location loc) {
 
 Tensor autograd::alias(const Tensor &x, Location loc) {
     const Cell *const cell = cell_of(x, "alias", loc);
+    note_read(x);
     return Access::wrap(detail::make_alias(detail::Access::node(x), cell->history, cell->result));
 }
 

@@ -150,6 +150,10 @@ const ir::Target &Engine::target() const {
     return impl_->target;
 }
 
+uint32_t Engine::target_number() const {
+    return impl_->target_number.load(std::memory_order_relaxed);
+}
+
 ExecutablePtr Engine::find(std::span<const uint64_t> key, uint64_t hash) {
     return impl_->programs.find(key, hash, impl_->target_number.load(std::memory_order_relaxed));
 }

@@ -122,6 +122,9 @@ public:
     /// Throws Failure(Device) where there is no link. Programs that were compiled before are not found again.
     void set_peer_access(ir::Device from, ir::Device to, bool enable);
 
+    /// Of the target that Programs are compiled for now: another one after modes, peers or threads changed.
+    uint32_t target_number() const;
+
     int num_threads() const;
     /// Throws Failure(State) unless n is at least 1.
     void set_num_threads(int n);

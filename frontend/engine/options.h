@@ -11,6 +11,11 @@
 namespace lz::engine {
 
 inline constexpr int kMaxVirtualGpus = 16;
+#ifdef NDEBUG
+inline constexpr int kCheckCompiled = 0;
+#else
+inline constexpr int kCheckCompiled = 64;
+#endif
 
 struct Dumps {
     bool graph = false, passes = false, kernel = false, llvm = false, assembly = false, program = false,
@@ -50,6 +55,7 @@ struct Options {
         virtual_delay;         ///< LAZULI_VIRTUAL_DELAY=seed: random delays, to show a missing sync
     std::string virtual_model; ///< LAZULI_VIRTUAL_MODEL=h200x4 or a JSON file: a virtual clock
     std::optional<std::vector<int>> visible_devices; ///< CUDA_VISIBLE_DEVICES
+    int check_compiled = kCheckCompiled; ///< LAZULI_CHECK_COMPILED=n: every n-th replay is recorded again and compared
     std::string
         cache_dir; ///< LAZULI_CACHE_DIR, default $XDG_CACHE_HOME/lazuli or ~/.cache/lazuli; "" or "off": none
     int64_t cache_bytes = int64_t{512} << 20; ///< LAZULI_CACHE_SIZE (bytes, or with K, M, G)

@@ -3,6 +3,8 @@
 #include "frontend/autograd/composites.h"
 #include "frontend/ops/compose.h"
 #include "frontend/ops/random.h"
+#include "frontend/record/recorder.h"
+#include "frontend/record/trace.h"
 #include "lazuli/defaults.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/reductions.h"
@@ -33,8 +35,19 @@ Tensor words_at(const Shape &shape, ir::Device device, const Generator::State &a
                           loc, runtime);
 }
 
+/// Takes numbers of a generator. A function that is recorded for `lz::compile` takes them at each call.
+Generator::State take(int64_t words, Generator &generator, Location loc) {
+    const Generator::State at = generator.draw(words);
+    if (detail::Trace *const trace = detail::Recorder::current().trace()) [[unlikely]] {
+        trace->note_draw(words, at.seed, at.offset);
+        if (&generator != &default_generator())
+            trace->reject("draws random numbers from a generator of its own", loc);
+    }
+    return at;
+}
+
 Tensor words(const Shape &shape, ir::Device device, Generator &generator, Location loc) {
-    return words_at(shape, device, generator.draw(shape.numel()), loc);
+    return words_at(shape, device, take(shape.numel(), generator, loc), loc);
 }
 
 /// The upper `bits` (under 32) of each word, as integers of `dtype`. The shift drags the sign along: it is
@@ -256,7 +269,7 @@ Tensor dropout(const Tensor &x, double p, bool training, Location loc) {
         throw DTypeError("dropout: takes floats, not " + detail::text(type), loc);
     if (!training || p == 0)
         return x;
-    const Generator::State at = default_generator().draw(type.numel());
+    const Generator::State at = take(type.numel(), default_generator(), loc);
     return detail::composite(
         detail::kDropoutRule, {&x},
         {static_cast<int64_t>(at.seed), static_cast<int64_t>(at.offset), ir::scalar_word(p)}, loc, [&] {

@@ -1,6 +1,7 @@
 #include "lazuli/optim/optimizer.h"
 
 #include "frontend/optim/rule.h"
+#include "lazuli/compiled.h"
 
 #include <fmt/format.h>
 
@@ -255,6 +256,40 @@ void Optimizer::store(const Change &change, Location loc) {
     ++state.step;
 }
 
+/// Recorded for `compile`: each replay counts the step, and computes its numbers again.
+std::shared_ptr<StepNumbers> Optimizer::prepare_replays(const std::vector<Change> &all) {
+    auto step = std::make_shared<StepNumbers>();
+    for (const Change &change : all)
+        step->parameters.push_back({change.group, change.index, change.is_new});
+    on_replay([this, step] { replay(*step); });
+    return step;
+}
+
+void Optimizer::replay(StepNumbers &step) {
+    step.numbers.clear();
+    Numbers numbers = Numbers::without_tensors(step);
+    for (const StepNumbers::Parameter &at : step.parameters) {
+        const OptimizerParamGroup &group = groups_[at.group];
+        detail::ParameterState &state = groups_[at.group].states_[at.index];
+        Change change;
+        change.group = at.group;
+        change.index = at.index;
+        change.parameter = group.params_[at.index];
+        change.steps = state.step;
+        change.is_new = at.is_new;
+        change.number = state.number;
+        Update update(change, group.options(), numbers, {});
+        rule_.update(update);
+        state.number = change.number;
+        ++state.step;
+    }
+    if (step.numbers.size() != step.count)
+        throw StateError(fmt::format("{}: its options were changed so that its step computes something else; "
+                                     "call host_state_changed() for compiled functions",
+                                     rule_.name),
+                         {});
+}
+
 Tensor Optimizer::run(const LossClosure &closure, Location loc) {
     Tensor loss;
     if (closure) {
@@ -264,11 +299,16 @@ Tensor Optimizer::run(const LossClosure &closure, Location loc) {
     const NoGradGuard no_grad;
     // Whatever fails until all is recorded leaves everything as it was.
     std::vector<Change> all = changes(loc);
-    std::vector<Numbers> numbers(groups_.size());
+    std::shared_ptr<StepNumbers> replayed;
+    if (is_recording())
+        replayed = prepare_replays(all);
+    std::vector<Numbers> numbers(groups_.size(), Numbers(replayed));
     for (Change &change : all) {
         Update update(change, groups_[change.group].options(loc), numbers[change.group], loc);
         rule_.update(update);
     }
+    if (replayed)
+        replayed->count = replayed->numbers.size();
     for (Change &change : all) {
         store(change, loc);
         change = {}; // lets go of what is now stored under another name

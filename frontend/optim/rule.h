@@ -10,6 +10,7 @@
 
 #include <array>
 #include <deque>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -52,9 +53,26 @@ struct Change {
     std::array<Tensor, kMaxSlots> slots_to; ///< empty where one stays as it is
 };
 
+/// Numbers of a step, in the order in which its formulas ask for them: what a replay of a compiled function
+/// computes again (lazuli/compiled.h).
+struct StepNumbers {
+    struct Parameter {
+        size_t group, index;
+        std::array<bool, kMaxSlots> is_new;
+    };
+    std::vector<Parameter> parameters; ///< that had a gradient
+    std::vector<double> numbers;
+    size_t count = 0; ///< so many are there when all formulas have asked
+};
+
 /// Numbers that a formula uses, as tensors: made once for all parameters that use the same ones.
 class Numbers {
 public:
+    /// `step`: whom to tell of them, or null.
+    explicit Numbers(std::shared_ptr<StepNumbers> step = nullptr) : step_(std::move(step)) {}
+    /// Without tensors: a formula is gone through for its numbers, which `step` gets.
+    static Numbers without_tensors(StepNumbers &step);
+    bool are_tensors() const { return only_ == nullptr; }
     /// Numbers of another parameter follow.
     void begin(DType dtype, const Device &device, int64_t step);
     /// The next one; valid as long as this is.
@@ -70,6 +88,10 @@ private:
     std::deque<Row> rows_;
     std::deque<Value> others_; ///< of one parameter alone
     size_t row_ = 0, at_ = 0;
+    std::shared_ptr<StepNumbers> step_;
+    StepNumbers *only_ = nullptr;
+
+    Value made(double value, Location loc) const;
 };
 
 /// One parameter in one step: what its formula reads, and where it stores.
@@ -90,19 +112,32 @@ public:
     /// The one number that is remembered.
     double &remembered() { return change_.number; }
 
-    Value parameter() const { return entered(change_.parameter); }
-    Value gradient() const { return entered(change_.parameter.grad(loc_)); }
-    Value slot(size_t i) const { return entered(change_.slots[i]); }
+    Value parameter() const {
+        return read([&] { return change_.parameter; });
+    }
+    Value gradient() const {
+        return read([&] { return change_.parameter.grad(loc_); });
+    }
+    Value slot(size_t i) const {
+        return read([&] { return change_.slots[i]; });
+    }
     /// A number of this step: never compiled in.
     const Value &number(double value) { return numbers_.next(value, loc_); }
 
     /// As stored in the parameter's dtype.
-    Value rounded(const Value &value) const { return entered(stored(value)); }
+    Value rounded(const Value &value) const { return value.is_empty() ? value : entered(stored(value)); }
     /// The same, and the new value of the slot or the parameter.
     Value set(size_t i, const Value &value);
-    void set_parameter(const Value &value) { change_.to = stored(value); }
+    void set_parameter(const Value &value) {
+        if (!value.is_empty())
+            change_.to = stored(value);
+    }
 
 private:
+    template <class F>
+    Value read(F &&tensor) const {
+        return numbers_.are_tensors() ? entered(tensor()) : Value(Tensor(), loc_);
+    }
     Value entered(const Tensor &x) const { return {is_half_ ? x.to(f32, loc_) : x, loc_}; }
     Tensor stored(const Value &value) const {
         return is_half_ ? value.tensor().to(dtype_, loc_) : value.tensor();

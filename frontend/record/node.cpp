@@ -7,6 +7,7 @@
 #include "frontend/record/recorder.h"
 #include "frontend/record/storage.h"
 #include "frontend/record/sync/flights.h"
+#include "frontend/record/trace.h"
 #include "frontend/record/view_warnings.h"
 #include "lazuli/tensor.h"
 
@@ -158,6 +159,9 @@ Cell *make_alias(Node *node, Step *history, uint16_t result) {
         cell->history = history;
         cell->result = result;
     }
+    if (const Recorder *const recorder = Recorder::current_or_null(); recorder && recorder->trace())
+        [[unlikely]]
+        recorder->trace()->note_alias(cell);
     return cell;
 }
 

@@ -8,6 +8,7 @@
 #include "frontend/record/recording/kept_bytes.h"
 #include "frontend/record/recording/recording.h"
 #include "frontend/record/sync/sync.h"
+#include "frontend/record/trace.h"
 #include "frontend/record/view_warnings.h"
 #include "frontend/tensor/copies.h"
 #include "ir/graph/infer/infer.h"
@@ -69,8 +70,11 @@ size_t node_bytes(size_t operands, size_t structural, size_t runtime) {
 
 /// Hands out the handle of a finished node: it becomes pending and visible.
 [[gnu::always_inline]] inline Tensor publish(Node *n, Recorder &recorder) {
-    if (recorder.looks_at_each()) [[unlikely]]
+    if (recorder.looks_at_each()) [[unlikely]] {
+        if (Trace *const trace = recorder.trace())
+            trace->note_made(n);
         n->stream = static_cast<int16_t>(recorder.stream(device_of_work(n)));
+    }
     recorder.append(n);
     return Access::wrap(&n->cell);
 }
@@ -116,6 +120,12 @@ int64_t kept_limit() {
 inline void after_record(Recorder &recorder, Location loc) {
     if (!recorder.is_within_limits()) [[unlikely]]
         launch_if_needed(recorder, loc);
+}
+
+inline void note_operands(const Recorder &recorder, std::span<const Tensor *const> operands) {
+    if (Trace *const trace = recorder.trace()) [[unlikely]]
+        for (const Tensor *const operand : operands)
+            trace->note_read(*operand);
 }
 
 /// LAZULI_CHECK_DEVICES: what the compiler would say of the devices, at the operation (S06). `n` is not
@@ -200,6 +210,7 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
     if (history && recorder.grad_mode()) [[unlikely]]
         attach({&result, 1}, operands);
     if (recorder.looks_at_each()) [[unlikely]] {
+        note_operands(recorder, operands);
         if (op == ir::Op::Transfer && operands.size() == 1 && recorder.names_streams())
             let_source_wait(recorder, result, loc);
         if (recorder.modes().warn_views && !operands.empty())
@@ -238,6 +249,8 @@ Tensor record_update(const Tensor &x, const Tensor &update, Node *like, std::spa
     if (const Tensor *const read[] = {&x, &update};
         recorder.grad_mode() && (has_history(x) || has_history(update))) [[unlikely]]
         attach({&result, 1}, read);
+    if (const Tensor *const read[] = {&x, &update}; recorder.trace()) [[unlikely]]
+        note_operands(recorder, read);
     after_record(recorder, loc);
     return result;
 }
@@ -299,6 +312,7 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
     if (recorder.grad_mode() &&
         std::ranges::any_of(operands, [](const Tensor *x) { return has_history(*x); }))
         attach(results, operands);
+    note_operands(recorder, operands);
     after_record(recorder, loc);
     return results;
 }
@@ -307,6 +321,8 @@ void record_effect(ir::Op op, ir::StreamRef stream, std::span<const int64_t> str
                    std::span<const int64_t> runtime, std::shared_ptr<void> payload, Location loc,
                    Node *operand) {
     Recorder &recorder = Recorder::current();
+    if (Trace *const trace = recorder.trace())
+        trace->reject("orders streams, events or callbacks", loc);
     recorder.expect_effect();
     Node *n = make_node(op, operand ? 1 : 0, structural.size(), runtime.size(), loc);
     copy_words(n, structural, runtime);
@@ -334,7 +350,11 @@ Tensor make_ready(const ir::TensorType &type, Storage *storage, Location loc) {
     n->storage = std::exchange(owned.storage, nullptr);
     n->pinned = storage->block.pinned;
     n->state.store(State::Ready, std::memory_order_release);
-    return Access::wrap(&n->cell);
+    Tensor ready = Access::wrap(&n->cell);
+    if (const Recorder *const recorder = Recorder::current_or_null(); recorder && recorder->trace())
+        [[unlikely]]
+        recorder->trace()->note_constant(ready);
+    return ready;
 }
 
 namespace {
@@ -393,6 +413,10 @@ void replace_value(Tensor &target, const Tensor &value) {
     Node *const last = cell->current;
     if (next == last)
         return;
+    if (Trace *const trace = Recorder::current().trace()) [[unlikely]] {
+        trace->note_read(value);
+        trace->note_replaced(target);
+    }
     if (last->is_view) [[unlikely]]
         warn_of_view(last, from_ir(next->loc));
     LZ_CHECK(next->type.device == last->type.device, "an in-place form would move its tensor");

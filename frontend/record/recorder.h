@@ -20,6 +20,8 @@
 
 namespace lz::detail {
 
+class Trace;
+
 class Recorder {
 public:
     /// The calling thread's.
@@ -68,6 +70,15 @@ public:
     }
     /// GPUs for which a stream may be named: those with a smaller index.
     size_t devices_with_streams() const { return streams_.size(); }
+
+    /// Who is told of what is recorded (trace.h), or null.
+    Trace *trace() const { return trace_; }
+    /// What it was before.
+    Trace *set_trace(Trace *trace) {
+        Trace *const before = std::exchange(trace_, trace);
+        find_whether_it_looks();
+        return before;
+    }
 
     /// Whether operations on tensors that want a gradient are kept for backward (S70).
     bool grad_mode() const { return grad_mode_; }
@@ -148,6 +159,7 @@ private:
     bool overwriting_ = false;
     bool looks_at_each_ = false;
     bool grad_mode_ = true;
+    Trace *trace_ = nullptr;
     int64_t read_bytes_ = 0, next_look_ = kFirstLook;
     uint64_t recorded_ = 0, next_look_at_ = 0; ///< operations so far
 
@@ -168,7 +180,7 @@ private:
     void hold_stream(ir::StreamRef stream) noexcept;
     void release_streams() noexcept;
     void find_whether_it_looks() {
-        looks_at_each_ = named_streams_ != 0 || modes_.check_devices || modes_.warn_views;
+        looks_at_each_ = named_streams_ != 0 || modes_.check_devices || modes_.warn_views || trace_;
     }
     int32_t user_stream(ir::Device device) const {
         return device.index < streams_.size() ? streams_[device.index].number : ir::kNoStream;

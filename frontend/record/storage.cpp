@@ -28,10 +28,47 @@ Storage *Storage::adopt(void *data, int64_t bytes, std::function<void(void *)> d
     return s;
 }
 
+Storage *StorageSlot::take() noexcept {
+    if (!storage_.load(std::memory_order_relaxed))
+        return nullptr;
+    Storage *const storage = storage_.exchange(nullptr, std::memory_order_acquire);
+    if (storage)
+        storage->refs.store(1, std::memory_order_relaxed);
+    return storage;
+}
+
+bool StorageSlot::give_back(Storage *storage) noexcept {
+    Storage *none = nullptr;
+    if (closed_.load(std::memory_order_acquire) ||
+        !storage_.compare_exchange_strong(none, storage, std::memory_order_seq_cst))
+        return false;
+    if (closed_.load(std::memory_order_seq_cst)) // meanwhile: it may have been left there
+        close();
+    return true;
+}
+
+void StorageSlot::close() noexcept {
+    closed_.store(true, std::memory_order_seq_cst);
+    if (Storage *const left = storage_.exchange(nullptr, std::memory_order_seq_cst)) {
+        left->refs.store(1, std::memory_order_relaxed);
+        left->exposed.store(true, std::memory_order_relaxed); // goes to the allocator
+        left->release();
+    }
+}
+
+void StorageSlot::release() noexcept {
+    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+        delete this;
+}
+
 void Storage::release() noexcept {
     // Only who has a reference can add one. So nobody can while the last one goes: the count need not be
     // written.
     if (refs.load(std::memory_order_acquire) != 1 && refs.fetch_sub(1, std::memory_order_acq_rel) != 1)
+        return;
+    StorageSlot *const home = slot;
+    if (home && !exposed.load(std::memory_order_relaxed) && !block.use.load(std::memory_order_acquire) &&
+        home->give_back(this))
         return;
     engine::Engine &engine = engine::Engine::get();
     if (adopted) {
@@ -47,6 +84,8 @@ void Storage::release() noexcept {
         engine.free(block);
     }
     delete this;
+    if (home)
+        home->release();
 }
 
 } // namespace lz::detail

@@ -9,6 +9,27 @@
 
 namespace lz::detail {
 
+struct Storage;
+
+/// Where a compiled function gets the memory of a small result back when the result goes, instead of the
+/// allocator: room for one storage. Counted by the plan and by the storages that come back here. Any thread.
+class StorageSlot {
+public:
+    /// The storage, with one reference; null: there is none.
+    Storage *take() noexcept;
+    /// False: there is one already, or nobody will ask any more.
+    bool give_back(Storage *storage) noexcept;
+    /// Nothing is kept from now on.
+    void close() noexcept;
+    void retain() { refs_.fetch_add(1, std::memory_order_relaxed); }
+    void release() noexcept;
+
+private:
+    std::atomic<Storage *> storage_{nullptr};
+    std::atomic<bool> closed_{false};
+    std::atomic<uint32_t> refs_{1};
+};
+
 /// Dense row-major elements on one device. Counted by nodes; frees into the caching allocator, or calls the
 /// user's deleter for adopted memory.
 struct Storage {
@@ -19,6 +40,7 @@ struct Storage {
     std::atomic<bool> exposed{
         false}; ///< data() gave out a writable pointer: never donated or changed in place
     std::function<void(void *)> deleter;
+    StorageSlot *slot = nullptr; ///< to which it goes back; counted
     // Scratch of a sync, under the sync lock: the first input that has this storage.
     uint64_t mark = 0;
     uint32_t first_input = 0;

@@ -7,6 +7,7 @@
 #include "lazuli/autograd/transforms.h"
 #include "lazuli/call.h"
 #include "lazuli/compile.h"
+#include "lazuli/compiled.h"
 #include "lazuli/cuda.h"
 #include "lazuli/cuda_call.h"
 #include "lazuli/device.h"

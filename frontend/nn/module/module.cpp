@@ -2,10 +2,12 @@
 
 #include "frontend/nn/module/hooks.h"
 #include "frontend/nn/module/type_name.h"
+#include "lazuli/compiled.h"
 
 #include <ostream>
 #include <sstream>
 #include <unordered_set>
+#include <utility>
 
 namespace lz::nn {
 
@@ -253,7 +255,8 @@ Module &Module::cpu(Location loc) {
 }
 
 Module &Module::train(bool on) {
-    training_ = on;
+    if (std::exchange(training_, on) != on)
+        host_state_changed();
     for (const auto &[name, child] : children_)
         child->train(on);
     return *this;

@@ -2,6 +2,7 @@
 #include "lazuli/optim/scheduler.h"
 
 #include "frontend/optim/state.h"
+#include "lazuli/compiled.h"
 
 #include <fmt/format.h>
 
@@ -46,6 +47,7 @@ void LRScheduler::step(Location loc) {
 }
 
 void LRScheduler::update(std::optional<int64_t> epoch, Location loc) {
+    keep_uncompiled("steps a schedule of learning rates, which can be done outside", loc);
     std::vector<OptimizerParamGroup> &groups = optimizer_.param_groups();
     if (groups.size() != base_lrs_.size())
         throw StateError(

@@ -31,7 +31,8 @@ T bits_at(const void *memory) {
     return value;
 }
 
-/// An element as the runtime word of a constant (ir/op.h).
+} // namespace
+
 int64_t word_of_element(const void *memory, ir::DType dtype) {
     const ir::FloatEnvironment environment; // a subnormal f32 is a normal f64
     switch (dtype) {
@@ -57,6 +58,8 @@ int64_t word_of_element(const void *memory, ir::DType dtype) {
     }
     return 0;
 }
+
+namespace {
 
 /// What it gives back is to be let go of when the lock is not held.
 [[nodiscard]] Node *fail_from(Node *n, Node *cause) {

@@ -13,6 +13,18 @@
 
 namespace lz::detail {
 
+class Recording;
+
+/// Is told of a recording that is found or compiled, bound, and about to be launched.
+class RunObserver {
+public:
+    /// Every node that is not an input is claimed and has no storage yet.
+    virtual void run(const Recording &recording, const engine::ExecutablePtr &executable) noexcept = 0;
+
+protected:
+    ~RunObserver() = default;
+};
+
 /// Claims and linearises under the process-wide sync lock. One object is one sync; its vectors are the
 /// thread's, so that a steady loop allocates nothing. What it claims is pending again when it goes, unless
 /// `settled` was called: whatever is thrown, nobody waits for a node for ever.
@@ -89,6 +101,10 @@ public:
     /// never the nodes' scratch, which belongs to whoever holds the lock.
     enum class StreamNames : uint8_t { Canonical, Real };
     ir::Graph build_graph(StreamNames names = StreamNames::Canonical) const;
+
+    RunObserver *observer = nullptr; ///< of who runs it
+    /// Words of the key that were there before `finish`: the claimed operations and what they read.
+    size_t claimed_words = 0;
 
     std::vector<Operation> &operations;
     std::vector<Input> &inputs;

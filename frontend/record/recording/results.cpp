@@ -94,6 +94,7 @@ Node *Recording::shared_source(Node *node) const {
 }
 
 void Recording::finish(bool share) {
+    claimed_words = key.size();
     // A version that is only kept for the case of failure is neither stored nor in the way of donation.
     for (size_t i = 0; has_fallbacks_ && i < operations.size(); ++i) {
         prefetch_ahead(operations, i);

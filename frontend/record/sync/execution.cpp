@@ -55,6 +55,21 @@ void keep_latest(std::vector<ir::Point> &points, size_t added) {
             }
 }
 
+/// Backpressure: a thread is as many runs ahead of its devices as there are places in `ahead`, so that memory
+/// that they are still using does not pile up.
+void hold_back(PerThread &thread, size_t first_end) {
+    std::vector<ir::Point> &place = thread.ahead[thread.runs++ % thread.ahead.size()];
+    try {
+        engine::synchronize(place);
+    } catch (const ir::Failure &) { // who reads what was lost will see
+    }
+    place.clear();
+    try {
+        place.assign(thread.issued.begin() + static_cast<ptrdiff_t>(first_end), thread.issued.end());
+    } catch (const std::bad_alloc &) { // one run further ahead
+    }
+}
+
 /// One claimed recording on its way through the engine. Before its first launch whatever is thrown leaves
 /// every claimed node pending; from then on each ends Ready or Failed.
 class Execution {
@@ -95,8 +110,11 @@ public:
 
 private:
     void launch(Thrown &thrown) {
-        if (!recording_.computes())
+        if (!recording_.computes()) {
+            if (recording_.observer)
+                recording_.observer->run(recording_, nullptr);
             return;
+        }
         engine::Engine &engine = engine::Engine::get();
         const std::span<const uint64_t> key = recording_.key;
         const uint64_t hash = XXH3_64bits(key.data(), key.size_bytes());
@@ -110,16 +128,14 @@ private:
         if (engine::Engine::profiling())
             for (const Recording::Operation &o : recording_.operations)
                 lines.push_back(o.node->loc);
-        const size_t ends_before = thread_.issued.size();
-        thread_.issued.reserve(ends_before + kUsualEnds);
+        if (recording_.observer) [[unlikely]]
+            recording_.observer->run(recording_, executable);
+        thread_.issued.reserve(thread_.issued.size() + kUsualEnds);
         launched_ = true;
-        ir::Launched launched = engine.run(*executable,
-                                           {inputs_, results_, recording_.words, lines, input_uses_,
-                                            result_uses_, &thread_.issued, recording_.streams},
-                                           watch);
-        if (thread_.issued.size() != ends_before)
-            hold_back(ends_before);
-        keep_latest(thread_.issued, ends_before);
+        ir::Launched launched = run_on_account(*executable,
+                                               {inputs_, results_, recording_.words, lines, input_uses_,
+                                                result_uses_, nullptr, recording_.streams},
+                                               watch);
         for (const auto &failed : launched.report.failures) {
             FailureRecord *const record = record_of(failed.failure);
             thrown.note(record);
@@ -133,21 +149,6 @@ private:
         }
         if (launched.flight)
             watched_ = watch_flight(recording_, std::move(launched.flight));
-    }
-
-    /// Backpressure: a thread is as many runs ahead of its devices as there are places in `ahead`, so that
-    /// memory that they are still using does not pile up.
-    void hold_back(size_t first_end) {
-        std::vector<ir::Point> &place = thread_.ahead[thread_.runs++ % thread_.ahead.size()];
-        try {
-            engine::synchronize(place);
-        } catch (const ir::Failure &) { // who reads what was lost will see
-        }
-        place.clear();
-        try {
-            place.assign(thread_.issued.begin() + static_cast<ptrdiff_t>(first_end), thread_.issued.end());
-        } catch (const std::bad_alloc &) { // one run further ahead
-        }
     }
 
     /// Whether an input may turn out to be lost. `on_streams`: the Program uses streams, so every use is
@@ -377,6 +378,18 @@ private:
 
 bool execute(Recording &recording, Location loc, Thrown &thrown, bool last) {
     return Execution(recording, loc).run(thrown, last);
+}
+
+ir::Launched run_on_account(const engine::Executable &executable, ir::Bindings bindings, bool watch) {
+    PerThread &thread = per_thread();
+    const size_t ends_before = thread.issued.size();
+    bindings.ends = &thread.issued;
+    ir::Launched launched = engine::Engine::get().run(executable, bindings, watch);
+    if (thread.issued.size() != ends_before) {
+        hold_back(thread, ends_before);
+        keep_latest(thread.issued, ends_before);
+    }
+    return launched;
 }
 
 std::vector<ir::Point> &issued_by_thread() {

@@ -11,6 +11,7 @@
 #include "frontend/record/sync/execution.h"
 #include "frontend/record/sync/flights.h"
 #include "frontend/record/sync/waiting.h"
+#include "frontend/record/trace.h"
 
 #include <new>
 #include <thread>
@@ -112,9 +113,17 @@ void make_room_and_run(Location loc, Thrown &thrown, F &&claims) {
     try_to_run(loc, thrown, claims, true);
 }
 
+/// A function that is recorded for `lz::compile` asks for a value: it may do another thing with another one.
+void note_sync(Location loc) {
+    if (const Recorder *const recorder = Recorder::current_or_null(); recorder && recorder->trace())
+        [[unlikely]]
+        recorder->trace()->reject("needs a value while it is recorded", loc);
+}
+
 /// Claims what `claims` says and runs it, whatever becomes of it.
 template <class F>
 void claim_and_run(Location loc, Thrown &thrown, F &&claims) {
+    note_sync(loc);
     try {
         if (!try_to_run(loc, thrown, claims, false)) [[unlikely]]
             make_room_and_run(loc, thrown, claims);
@@ -178,7 +187,20 @@ void eval_nodes(std::span<Node *const> nodes, Location loc) {
         wait_while_claimed(n);
 }
 
+void eval_observed(std::span<Node *const> nodes, RunObserver &observer, Location loc) {
+    Thrown thrown;
+    claim_and_run(loc, thrown, [&](Recording &r) {
+        r.observer = &observer;
+        for (Node *n : nodes)
+            r.claim(n);
+    });
+    thrown.raise();
+    for (Node *n : nodes)
+        wait_while_claimed(n);
+}
+
 Storage *materialize(Node *node, Location loc) {
+    note_sync(loc);
     for (;;) {
         switch (node->state.load(std::memory_order_acquire)) {
         case State::Ready:

@@ -13,10 +13,14 @@
 
 namespace lz::detail {
 
+class RunObserver;
+
 /// Computes everything pending on this thread and waits (S21). Throws the first failure once (S26).
 void sync_all(Location loc);
 /// Computes what these tensors need and stores it; does not touch the rest of the pending work.
 void eval_nodes(std::span<Node *const> nodes, Location loc);
+/// The same, and `observer` is told of what runs.
+void eval_observed(std::span<Node *const> nodes, RunObserver &observer, Location loc);
 /// Makes the node Ready (computing everything pending, as sync_all, if it is not) and returns its storage,
 /// which streams may still be writing; throws the node's own failure.
 Storage *materialize(Node *node, Location loc);

@@ -79,6 +79,7 @@ public:
 };
 
 struct Change;
+struct StepNumbers;
 namespace detail {
 struct Rule;
 
@@ -193,6 +194,8 @@ protected:
 private:
     std::vector<Change> changes(Location loc) const;
     void store(const Change &change, Location loc);
+    std::shared_ptr<StepNumbers> prepare_replays(const std::vector<Change> &all);
+    void replay(StepNumbers &step);
     void check_options(const OptimizerParamGroup &group, size_t number, Location loc) const;
 
     const detail::Rule &rule_;

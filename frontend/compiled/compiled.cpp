@@ -1,0 +1,392 @@
+#include "lazuli/compiled.h"
+
+#include "frontend/compiled/plan.h"
+#include "frontend/compiled/replay.h"
+#include "frontend/compiled/signature.h"
+#include "frontend/engine/engine.h"
+#include "frontend/ops/compose.h"
+#include "frontend/record/access.h"
+#include "frontend/record/record.h"
+#include "frontend/record/recorder.h"
+#include "frontend/record/sync/sync.h"
+#include "lazuli/ops/creation.h"
+#include "lazuli/ops/random.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+namespace lz {
+namespace {
+
+std::atomic<uint64_t> host_state{0};
+
+} // namespace
+
+namespace detail {
+
+uint64_t host_state_now() {
+    return host_state.load(std::memory_order_relaxed);
+}
+
+/// What is known of one signature.
+struct CompiledEntry {
+    /// Plans that two recordings agreed on, the last used first.
+    static constexpr size_t kPlans = 16;
+    /// The first recording and the last ones.
+    static constexpr size_t kRecordings = 6;
+    /// So many recordings without a plan in between, and the function is not watched any more.
+    static constexpr int kTries = 32;
+
+    explicit CompiledEntry(Signature s) : signature(std::move(s)) {}
+
+    const Signature signature;
+    std::vector<CompiledPlanPtr> plans;
+    std::vector<CompiledPlanPtr> recordings;
+    int tries = 0;
+    std::string why; ///< a recording was not kept, or agreed with none
+};
+
+struct CompiledCore {
+    CompiledCore(const CompiledOptions &o, Location l) : options(o), loc(l) {}
+
+    CompiledEntry *find(const CompiledArguments &arguments, const RecordingModes &modes);
+    CompiledEntry &find_or_add(const CompiledArguments &arguments, const RecordingModes &modes);
+    void check(const CompiledEntry &entry, CompiledPlan &plan) const;
+    void keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan);
+    void note_failure(CompiledEntry &entry, const std::string &why, Location where);
+
+    const CompiledOptions options;
+    const Location loc;
+    mutable std::mutex mutex;
+    std::vector<std::unique_ptr<CompiledEntry>> entries; ///< the last used first
+    CompiledStats stats;
+    std::atomic<int64_t> replays{0};
+    int until_check = 0;
+};
+
+namespace {
+
+/// What a call has to be recorded for as it stands: streams, effects, and modes that look at each operation.
+bool is_plain(const Recorder &recorder) {
+    return !recorder.looks_at_each() && !recorder.has_effects() && !recorder.overwriting() &&
+           !recorder.modes().launch_blocking;
+}
+
+int check_period() {
+    return engine::Engine::get().options().check_compiled;
+}
+
+} // namespace
+
+CompiledEntry *CompiledCore::find(const CompiledArguments &arguments, const RecordingModes &modes) {
+    for (size_t i = 0; i < entries.size(); ++i)
+        if (entries[i]->signature.matches(arguments, modes)) {
+            if (i > 0)
+                std::rotate(entries.begin(), entries.begin() + static_cast<ptrdiff_t>(i),
+                            entries.begin() + static_cast<ptrdiff_t>(i + 1));
+            return entries.front().get();
+        }
+    return nullptr;
+}
+
+CompiledEntry &CompiledCore::find_or_add(const CompiledArguments &arguments, const RecordingModes &modes) {
+    if (CompiledEntry *const found = find(arguments, modes))
+        return *found;
+    entries.insert(entries.begin(), std::make_unique<CompiledEntry>(Signature(arguments, modes)));
+    if (entries.size() > std::max<size_t>(options.signatures, 1))
+        entries.pop_back();
+    return *entries.front();
+}
+
+/// What was recorded instead of a replay has to be what would have been replayed.
+void CompiledCore::check(const CompiledEntry &entry, CompiledPlan &plan) const {
+    std::string why;
+    for (const CompiledPlanPtr &other : entry.plans) {
+        if (!would_hold(*other, plan))
+            continue;
+        if (learn(plan, *other, why))
+            return;
+    }
+    if (!why.empty())
+        throw StateError(
+            fmt::format("{}: a replay would not have done what the function does now: {}. What a "
+                        "compiled function looks at on the host has to be an argument, or "
+                        "host_state_changed() has to be called when it changes",
+                        options.name, why),
+            loc);
+}
+
+/// The recording is a plan if another one agreed with it.
+void CompiledCore::keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan) {
+    ++stats.recordings;
+    std::string why;
+    const auto agrees = [&](const auto &other) { return learn(*plan, *other, why); };
+    const auto could_be = [&](const auto &other) { return would_hold(*other, *plan); };
+    // What the same conditions had recorded last has to be the same; a function that does three things in
+    // turn is not replayed because it does the first one again.
+    const auto last = std::find_if(entry.recordings.rbegin(), entry.recordings.rend(), could_be);
+    const bool confirmed =
+        last != entry.recordings.rend()
+            ? agrees(*last)
+            : std::ranges::any_of(entry.plans, agrees) || std::ranges::any_of(entry.recordings, agrees);
+    if (!confirmed && !(entry.plans.empty() && entry.recordings.empty()))
+        entry.why = why;
+    if (entry.recordings.size() == CompiledEntry::kRecordings) // the first stays, to be compared with
+        entry.recordings.erase(entry.recordings.begin() + 1);
+    entry.recordings.push_back(plan);
+    if (!confirmed) {
+        ++entry.tries;
+        return;
+    }
+    entry.tries = 0;
+    entry.plans.insert(entry.plans.begin(), std::move(plan));
+    if (entry.plans.size() > CompiledEntry::kPlans)
+        entry.plans.pop_back();
+}
+
+void CompiledCore::note_failure(CompiledEntry &entry, const std::string &why, Location where) {
+    ++stats.uncompiled;
+    ++entry.tries;
+    const ir::Location at = to_ir(where);
+    entry.why = "it " + (why.empty() ? "could not be kept" : why) +
+                (at.known() ? ", at " + ir::to_string(at) : std::string());
+    stats.why = entry.why;
+}
+
+CompiledFunction::CompiledFunction(const CompiledOptions &options, Location loc)
+    : core_(std::make_unique<CompiledCore>(options, loc)) {}
+CompiledFunction::~CompiledFunction() = default;
+
+bool CompiledFunction::replay(const CompiledArguments &arguments, CompiledResults &results) {
+    if (!is_plain(Recorder::current())) [[unlikely]]
+        return false;
+    CompiledCore &core = *core_;
+    const RecordingModes modes = modes_of_now();
+    for (size_t tried = 0;; ++tried) {
+        CompiledPlanPtr plan;
+        {
+            const std::lock_guard lock(core.mutex);
+            CompiledEntry *const entry = core.find(arguments, modes);
+            if (!entry || tried >= entry->plans.size())
+                return false;
+            if (tried == 0 && core.until_check > 0 && --core.until_check == 0)
+                return false;
+            plan = entry->plans[tried];
+        }
+        if (detail::replay(plan, arguments, results)) {
+            core.replays.fetch_add(1, std::memory_order_relaxed);
+            return true;
+        }
+    }
+}
+
+CompiledStats CompiledFunction::stats() const {
+    const std::lock_guard lock(core_->mutex);
+    CompiledStats stats = core_->stats;
+    stats.replays = core_->replays.load(std::memory_order_relaxed);
+    stats.signatures = static_cast<int64_t>(core_->entries.size());
+    return stats;
+}
+
+std::string CompiledFunction::explain() const {
+    const std::lock_guard lock(core_->mutex);
+    std::string out = fmt::format("{}, compiled at {}: {} replays, {} recordings, {} uncompiled calls\n",
+                                  core_->options.name, ir::to_string(to_ir(core_->loc)),
+                                  core_->replays.load(), core_->stats.recordings, core_->stats.uncompiled);
+    for (const auto &entry : core_->entries) {
+        out += fmt::format("{}: {} plans\n", entry->signature.text(), entry->plans.size());
+        if (!entry->why.empty())
+            out += fmt::format("  not replayed: {}\n", entry->why);
+        for (const CompiledPlanPtr &plan : entry->plans)
+            out += fmt::format(
+                "  {} operations, {} tensors from outside, {} changed in place, {} results\n{}",
+                plan->operations.size(), plan->sources.size(), plan->updates.size(), plan->outputs.size(),
+                plan->executable ? engine::Engine::get().explain(*plan->executable) : "");
+    }
+    return out;
+}
+
+void CompiledFunction::clear() {
+    std::vector<std::unique_ptr<CompiledEntry>> forgotten; // destroyed without the lock
+    const std::lock_guard lock(core_->mutex);
+    forgotten.swap(core_->entries);
+}
+
+struct CompiledFunction::Recording::Impl {
+    Impl(CompiledCore &c, const CompiledArguments &a, const RecordingModes &m, bool is_check)
+        : core(c), arguments(a), modes(m), host_state(host_state_now()), check(is_check),
+          generator(default_generator().get_state()), trace(a.tensors.span()) {
+        for (const Tensor *const tensor : arguments.tensors.span())
+            argument_cells.push_back(tensor->defined() ? Access::cell(*tensor) : nullptr);
+        for (const Cell *const cell : argument_cells)
+            handles.push_back(cell ? cell->handles.load(std::memory_order_acquire) : 0);
+    }
+
+    void stop() noexcept {
+        if (std::exchange(recording, false))
+            Recorder::current().set_trace(nullptr);
+    }
+    void check_arguments(std::span<Tensor *const> results);
+    void check_draws();
+
+    CompiledCore &core;
+    const CompiledArguments &arguments;
+    const RecordingModes modes;
+    const uint64_t host_state;
+    const bool check; ///< there is a plan, which this has to agree with
+    const Generator::State generator;
+    Trace trace;
+    std::vector<Cell *> argument_cells;
+    std::vector<uint32_t> handles; ///< of these before the call
+    bool recording = true;
+};
+
+CompiledFunction::Recording::Recording(CompiledFunction &function, const CompiledArguments &arguments) {
+    Recorder &recorder = Recorder::current();
+    CompiledCore &core = *function.core_;
+    if (!is_plain(recorder)) {
+        if (!recorder.trace()) { // else it is a part of what is recorded
+            const std::lock_guard lock(core.mutex);
+            ++core.stats.uncompiled;
+            core.stats.why = "streams are named, effects are pending, or a mode looks at each operation";
+        }
+        return;
+    }
+    const RecordingModes modes = modes_of_now();
+    bool check = false;
+    {
+        const std::lock_guard lock(core.mutex);
+        if (const CompiledEntry *const entry = core.find(arguments, modes)) {
+            if (entry->tries >= CompiledEntry::kTries) {
+                ++core.stats.uncompiled;
+                return;
+            }
+            check = check_period() > 0 && !entry->plans.empty() && core.until_check == 0;
+        }
+        if (core.until_check == 0)
+            core.until_check = check_period();
+    }
+    impl_ = std::make_unique<Impl>(core, arguments, modes, check);
+    recorder.set_trace(&impl_->trace);
+}
+
+CompiledFunction::Recording::~Recording() {
+    if (impl_)
+        impl_->stop();
+}
+
+/// An argument that the function assigned something else to, or that it keeps.
+void CompiledFunction::Recording::Impl::check_arguments(std::span<Tensor *const> results) {
+    const std::span<const Tensor *const> tensors = arguments.tensors.span();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+        Cell *const cell = argument_cells[i];
+        if (!cell)
+            continue;
+        if (tensors[i]->defined() && Access::cell(*tensors[i]) != cell) {
+            trace.reject("assigns to an argument", {});
+            continue;
+        }
+        uint32_t given = 0;
+        for (const Tensor *const result : results)
+            given += result->defined() && Access::cell(*result) == cell;
+        for (const Trace::Source &source : trace.sources)
+            given += Access::cell(source.tensor) == cell;
+        if (cell->handles.load(std::memory_order_acquire) > handles[i] + given)
+            trace.reject("keeps an argument in a variable outside", {});
+    }
+}
+
+/// Replays draw the same amounts in the same order, so the generator must not have been set meanwhile.
+void CompiledFunction::Recording::Impl::check_draws() {
+    Generator::State at = generator;
+    for (const Trace::Draw &draw : trace.draws) {
+        if (draw.seed != at.seed || draw.offset != at.offset)
+            trace.reject("sets the state of the generator of random numbers", {});
+        at.offset += (static_cast<uint64_t>(draw.words) + 3) / 4;
+    }
+    if (!(default_generator().get_state() == at))
+        trace.reject("sets the state of the generator of random numbers", {});
+}
+
+void CompiledFunction::Recording::finish(std::span<Tensor *const> results,
+                                         std::shared_ptr<const void> skeleton, bool has_numbers) {
+    if (!impl_)
+        return;
+    Impl &impl = *impl_;
+    impl.stop();
+    Trace &trace = impl.trace;
+    CompiledCore &core = impl.core;
+    if (has_numbers)
+        trace.reject("gives a number", {});
+    impl.check_arguments(results);
+    impl.check_draws();
+    std::shared_ptr<CompiledPlan> plan;
+    if (!trace.rejected()) {
+        // What was pending before the call is no part of what is replayed.
+        std::vector<Node *> before;
+        for (const Trace::Source &source : trace.sources)
+            if (source.node->uses() > 0 && source.node->pending())
+                before.push_back(source.node.get());
+        if (!before.empty())
+            eval_nodes(before, core.loc);
+        PlanBuilder builder(trace, results, impl.arguments.numbers.span());
+        if (!trace.rejected()) {
+            eval_observed(builder.roots(), builder, core.loc);
+            plan = builder.take();
+            if (plan)
+                plan->host_state = impl.host_state;
+        }
+    }
+    const Recorder &recorder = Recorder::current();
+    for (const Node *n = recorder.tail(); plan && n; n = n->prev)
+        if (trace.made(n) && n->pending()) {
+            trace.reject("keeps a tensor in a variable outside", from_ir(n->loc));
+            plan = nullptr;
+        }
+    std::vector<CompiledPlanPtr> dropped; // destroyed without the lock
+    const std::lock_guard lock(core.mutex);
+    CompiledEntry &entry = core.find_or_add(impl.arguments, impl.modes);
+    if (impl.check && plan)
+        core.check(entry, *plan);
+    if (!plan) {
+        core.note_failure(entry, trace.why(), trace.where());
+        return;
+    }
+    plan->skeleton = std::move(skeleton);
+    core.keep(entry, std::move(plan));
+}
+
+} // namespace detail
+
+bool is_recording() {
+    return detail::Recorder::current().trace();
+}
+
+void on_replay(std::function<void()> work) {
+    if (detail::Trace *const trace = detail::Recorder::current().trace(); trace && work)
+        trace->note_work(std::move(work));
+}
+
+Tensor replayed_number(double now, std::function<double()> again, const TensorOptions &options,
+                       Location loc) {
+    Tensor number = full({}, now, options, loc);
+    detail::Trace *const trace = detail::Recorder::current().trace();
+    if (trace && again)
+        trace->note_number(detail::Access::node(number), std::move(again));
+    return number;
+}
+
+void keep_uncompiled(const char *why, Location loc) {
+    if (detail::Trace *const trace = detail::Recorder::current().trace())
+        trace->reject(why, loc);
+}
+
+void host_state_changed() {
+    host_state.fetch_add(1, std::memory_order_relaxed);
+}
+
+} // namespace lz

@@ -1,0 +1,179 @@
+// Whether two recordings of a function are the same, and what may differ from call to call.
+
+#include "frontend/compiled/plan.h"
+#include "frontend/record/access.h"
+#include "frontend/record/storage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace lz::detail {
+namespace {
+
+bool same_bits(double a, double b) {
+    return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
+
+/// The first operation that the other does not have.
+std::string first_difference(const CompiledPlan &now, const CompiledPlan &before) {
+    const size_t count = std::min(now.operations.size(), before.operations.size());
+    for (size_t i = 0; i < count; ++i)
+        if (now.operations[i].op != before.operations[i].op)
+            return fmt::format("operation {} was {} at {} and is {} at {}", i,
+                               ir::name(before.operations[i].op), ir::to_string(before.operations[i].loc),
+                               ir::name(now.operations[i].op), ir::to_string(now.operations[i].loc));
+    if (now.operations.size() != before.operations.size())
+        return fmt::format("it recorded {} operations and now {}", before.operations.size(),
+                           now.operations.size());
+    return "shapes, attributes or what is read by whom are others";
+}
+
+bool same_sources(const CompiledPlan &a, const CompiledPlan &b) {
+    return std::ranges::equal(a.sources, b.sources, [](const auto &x, const auto &y) {
+        return x.argument == y.argument && x.slot == y.slot && x.replaced == y.replaced &&
+               x.tensor.same_tensor(y.tensor) && x.type == y.type && x.history.get() == y.history.get() &&
+               x.wants_gradient == y.wants_gradient;
+    });
+}
+
+/// What is overwritten without being read comes last, and is not the same each time.
+bool same_inputs(const CompiledPlan &a, const CompiledPlan &b) {
+    const size_t count = std::min(a.inputs.size(), b.inputs.size());
+    return std::equal(
+        a.inputs.begin(), a.inputs.begin() + static_cast<ptrdiff_t>(count), b.inputs.begin(),
+        [](const auto &x, const auto &y) { return x.source == y.source && x.constant == y.constant; });
+}
+
+/// Values of the host are compared: the function may have made them of something else.
+bool same_constant(const Tensor &a, const Tensor &b) {
+    Node *const x = Access::node(a), *const y = Access::node(b);
+    if (!(x->type == y->type) || !x->storage || !y->storage || x->type.device != ir::kCpu)
+        return x == y;
+    return std::memcmp(x->storage->data(), y->storage->data(), static_cast<size_t>(x->type.bytes())) == 0;
+}
+
+bool same_ends(const CompiledPlan &a, const CompiledPlan &b) {
+    const bool outputs = std::ranges::equal(a.outputs, b.outputs, [](const auto &x, const auto &y) {
+        return x.value == y.value && x.same_source == y.same_source && x.same_output == y.same_output &&
+               x.empty == y.empty && !x.history.get() == !y.history.get();
+    });
+    const bool updates = std::ranges::equal(a.updates, b.updates, [](const auto &x, const auto &y) {
+        return x.source == y.source && x.value == y.value;
+    });
+    const bool slots = std::ranges::equal(a.slots, b.slots, [](const auto &x, const auto &y) {
+        return x.step.get() == y.step.get() && x.result == y.result && x.is_set == y.is_set &&
+               x.value == y.value;
+    });
+    const bool values = std::ranges::equal(a.values, b.values, [](const auto &x, const auto &y) {
+        return x.result == y.result && x.source == y.source && x.reshaped == y.reshaped && x.type == y.type;
+    });
+    return outputs && updates && slots && values;
+}
+
+bool same_host_work(const CompiledPlan &a, const CompiledPlan &b) {
+    return a.work.size() == b.work.size() && a.numbers_again.size() == b.numbers_again.size() &&
+           std::ranges::equal(a.draws, b.draws, {}, &Trace::Draw::words, &Trace::Draw::words);
+}
+
+/// Numbers that are nearly the same may become the same, as halves do.
+bool is_another(double a, double b) {
+    return std::abs(a - b) > 1e-6 * std::max(std::abs(a), std::abs(b));
+}
+
+/// The number of the call, of those that have changed, that this word is made of.
+bool find_number(const CompiledPlan &now, const CompiledPlan &before, uint32_t at,
+                 CompiledPlan::Word &found) {
+    for (uint32_t k = 0; k < now.numbers.size(); ++k)
+        for (const NumberForm form :
+             {NumberForm::Itself, NumberForm::Negated, NumberForm::Inverse, NumberForm::FromOne})
+            if (is_another(now.numbers[k], before.numbers[k]) &&
+                same_bits(in_form(now.numbers[k], form), std::bit_cast<double>(now.words[at])) &&
+                same_bits(in_form(before.numbers[k], form), std::bit_cast<double>(before.words[at]))) {
+                found = {at, CompiledPlan::Word::Kind::Number, k, form};
+                return true;
+            }
+    return false;
+}
+
+} // namespace
+
+bool would_hold(const CompiledPlan &plan, const CompiledPlan &now) {
+    if (plan.host_state != now.host_state)
+        return false;
+    for (size_t k = 0; k < plan.numbers.size(); ++k)
+        if (!plan.any_number[k] && !same_bits(plan.numbers[k], now.numbers[k]))
+            return false;
+    for (const CompiledPlan::Slot &slot : plan.slots)
+        for (const CompiledPlan::Slot &other : now.slots)
+            if (slot.step.get() == other.step.get() && slot.defined != other.defined)
+                return false;
+    for (const CompiledPlan::Source &source : plan.sources)
+        for (const CompiledPlan::Source &other : now.sources)
+            if (source.only && source.argument == other.argument && source.only != other.only)
+                return false;
+    return true;
+}
+
+bool learn(CompiledPlan &now, const CompiledPlan &before, std::string &why) {
+    if (now.key != before.key || now.words.size() != before.words.size()) {
+        why = first_difference(now, before);
+        return false;
+    }
+    if (!same_sources(now, before) || !same_inputs(now, before)) {
+        why = "it read or changed other tensors from outside";
+        return false;
+    }
+    if (!same_ends(now, before) || !same_host_work(now, before)) {
+        why = "its results go elsewhere, or it does something else on the host";
+        return false;
+    }
+    if (!std::ranges::equal(now.constants, before.constants, same_constant)) {
+        why = "a tensor that it makes of the host's data has other values";
+        return false;
+    }
+    for (size_t k = 0; k < now.numbers.size(); ++k)
+        if (!before.any_number[k] && !same_bits(now.numbers[k], before.numbers[k]) &&
+            !is_another(now.numbers[k], before.numbers[k])) {
+            why = "a number of the call is nearly the same as before: whether it is used as it is cannot be "
+                  "seen";
+            return false;
+        }
+    std::vector<CompiledPlan::Word> again = now.again;
+    const auto is_again = [](const CompiledPlan &plan, uint32_t at) {
+        return std::ranges::find(plan.again, at, &CompiledPlan::Word::at) != plan.again.end();
+    };
+    for (const CompiledPlan::Word &word : before.again) { // what was learned before holds now, too
+        if (is_again(now, word.at))
+            continue;
+        if (word.kind != CompiledPlan::Word::Kind::Number ||
+            !same_bits(in_form(now.numbers[word.of], word.form), std::bit_cast<double>(now.words[word.at]))) {
+            why = "a number that it computes with is another one";
+            return false;
+        }
+        again.push_back(word);
+    }
+    for (uint32_t at = 0; at < now.words.size(); ++at) {
+        if (now.words[at] == before.words[at] ||
+            std::ranges::find(again, at, &CompiledPlan::Word::at) != again.end())
+            continue;
+        CompiledPlan::Word found;
+        if (!now.is_constant[at] || !find_number(now, before, at, found)) {
+            why = "a number that it computes with is another one";
+            return false;
+        }
+        again.push_back(found);
+    }
+    now.again = std::move(again);
+    for (size_t k = 0; k < now.numbers.size(); ++k)
+        now.any_number[k] = before.any_number[k] || !same_bits(now.numbers[k], before.numbers[k]);
+    for (size_t s = 0; s < now.sources.size(); ++s)
+        if (before.sources[s].only != now.sources[s].only)
+            now.sources[s].only = nullptr;
+    return true;
+}
+
+} // namespace lz::detail

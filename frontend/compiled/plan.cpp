@@ -1,0 +1,353 @@
+#include "frontend/compiled/plan.h"
+
+#include "frontend/record/access.h"
+#include "frontend/record/convert.h"
+#include "frontend/record/record.h"
+#include "frontend/record/recording/key.h"
+#include "frontend/record/storage.h"
+#include "frontend/record/sync/flights.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <new>
+#include <utility>
+
+namespace lz::detail {
+
+double in_form(double value, NumberForm form) {
+    switch (form) {
+    case NumberForm::Itself:
+        return value;
+    case NumberForm::Negated:
+        return -value;
+    case NumberForm::Inverse:
+        return 1 / value;
+    case NumberForm::FromOne:
+        return 1 - value;
+    }
+    return value;
+}
+
+namespace {
+
+bool is_captured(const Trace::Source &source) {
+    return source.argument == Trace::kNone && source.slot == Trace::kNone;
+}
+
+/// Else the leaf is the function's own, and gone.
+bool is_kept_outside(const Trace::Slot &slot) {
+    return slot.step->refs.load(std::memory_order_acquire) > 1;
+}
+
+/// A result up to this size goes back to the function that made it.
+constexpr int64_t kKeptBytes = 4096;
+
+/// A result may keep a history that backward has used up: asking it again is the same error.
+bool is_used_up(const Step *history) {
+    return history->consumed;
+}
+
+} // namespace
+
+PlanBuilder::PlanBuilder(Trace &trace, std::span<Tensor *const> results, std::span<const double> numbers)
+    : trace_(trace) {
+    plan_->numbers.assign(numbers.begin(), numbers.end());
+    plan_->any_number.assign(numbers.size(), false);
+    add_sources();
+    add_outputs(results);
+    add_slots();
+    plan_->draws = trace.draws;
+    plan_->work = trace.work;
+    for (const Trace::Number &number : trace.numbers)
+        plan_->numbers_again.push_back(number.again);
+}
+
+void PlanBuilder::add_sources() {
+    for (const Trace::Source &source : trace_.sources) {
+        const Cell *const cell = Access::cell(source.tensor);
+        CompiledPlan::Source &added = plan_->sources.emplace_back();
+        added.argument = source.argument;
+        added.slot = source.slot;
+        added.replaced = source.replaced;
+        added.type = source.node->type;
+        added.only = source.argument != Trace::kNone ? cell : nullptr;
+        if (source.slot != Trace::kNone) {
+            const Trace::Slot &slot = trace_.slots[source.slot];
+            added.slot = static_cast<uint32_t>(
+                std::count_if(trace_.slots.begin(), trace_.slots.begin() + source.slot, is_kept_outside));
+            if (!is_kept_outside(slot))
+                trace_.reject("reads a gradient of its own that was there before", from_ir(slot.step->loc));
+        }
+        if (is_captured(source)) {
+            added.tensor = source.tensor;
+            if (cell->handles.load(std::memory_order_acquire) <= 2) // the trace's and the plan's
+                trace_.reject("reads a tensor from outside that nobody else keeps",
+                              from_ir(source.node->loc));
+            if (cell->history) {
+                added.history = StepRef(cell->history);
+                added.wants_gradient = cell->history->wants_gradient();
+                if (source.replaced && !cell->history->is_leaf())
+                    trace_.reject("changes a tensor in place through which gradients go",
+                                  from_ir(cell->history->loc));
+            }
+        } else if (source.replaced && cell->history && !cell->history->is_leaf()) {
+            trace_.reject("changes a tensor in place through which gradients go",
+                          from_ir(cell->history->loc));
+        }
+    }
+}
+
+/// The number of a value that the call leaves behind.
+uint32_t PlanBuilder::value_of(Node *node) {
+    const auto found = std::ranges::find(value_nodes_, node);
+    const auto index = static_cast<uint32_t>(found - value_nodes_.begin());
+    if (found != value_nodes_.end()) {
+        ++value_cells_[index];
+        return index;
+    }
+    CompiledPlan::Value value;
+    value.type = node->type;
+    value.loc = origin_of(node);
+    if (!trace_.made(node)) {
+        value.source = trace_.source_of(node);
+        if (value.source == Trace::kNone)
+            trace_.reject(trace_.constant(node) ? "gives a tensor that it made of the host's data"
+                                                : "gives a value that was there before by another name",
+                          from_ir(node->loc));
+    } else {
+        roots_.push_back(node);
+    }
+    plan_->values.push_back(value);
+    value_nodes_.push_back(node);
+    value_cells_.push_back(1);
+    return index;
+}
+
+void PlanBuilder::add_outputs(std::span<Tensor *const> results) {
+    std::vector<std::pair<const Cell *, uint32_t>> cells; // and how often they are among the results
+    for (uint32_t i = 0; i < results.size(); ++i) {
+        const Tensor &result = *results[i];
+        CompiledPlan::Output &output = plan_->outputs.emplace_back();
+        if (!result.defined()) {
+            output.empty = true;
+            if (Access::unread(result))
+                trace_.reject("gives the elements that a mask selects", {});
+            continue;
+        }
+        const Cell *const cell = Access::cell(result);
+        output.same_source = trace_.source_of(cell);
+        if (output.same_source != Trace::kNone)
+            continue;
+        const auto known = std::ranges::find(cells, cell, &std::pair<const Cell *, uint32_t>::first);
+        if (known != cells.end()) {
+            ++known->second;
+            for (uint32_t k = 0; k < i; ++k)
+                if (results[k]->defined() && Access::cell(*results[k]) == cell) {
+                    output.same_output = k;
+                    break;
+                }
+            continue;
+        }
+        cells.emplace_back(cell, 1);
+        output.value = value_of(Access::node(result));
+        if (Step *const history = cell->history) {
+            if (!is_used_up(history))
+                trace_.reject("gives a tensor through which gradients go (call it under a NoGradGuard, or "
+                              "compile the whole step with its backward)",
+                              from_ir(history->loc));
+            output.history = StepRef(history);
+            output.history_result = cell->result;
+        }
+    }
+    for (const auto &[cell, count] : cells)
+        if (cell->handles.load(std::memory_order_acquire) != count)
+            trace_.reject("keeps a result in a variable outside", from_ir(cell->current->loc));
+    for (uint32_t s = 0; s < trace_.sources.size(); ++s)
+        if (const Trace::Source &source = trace_.sources[s]; source.replaced)
+            plan_->updates.push_back({s, value_of(Access::node(source.tensor))});
+}
+
+void PlanBuilder::add_slots() {
+    for (const Trace::Slot &slot : trace_.slots) {
+        if (!is_kept_outside(slot))
+            continue;
+        const auto number = static_cast<uint32_t>(&slot - trace_.slots.data());
+        CompiledPlan::Slot &added = plan_->slots.emplace_back();
+        added.step = StepRef(slot.step.get());
+        added.result = slot.result;
+        added.defined = slot.defined;
+        for (const Trace::Source &source : trace_.sources)
+            if (source.argument == Trace::kNone && Access::cell(source.tensor)->history == slot.step.get())
+                added.is_set = true; // for now: it is known whose gradient it is
+        if (!added.is_set || !slot.step->is_leaf())
+            trace_.reject("changes the gradient of a tensor that it does not capture",
+                          from_ir(slot.step->loc));
+        const StepExtras::Kept *const kept = slot.step.get()->kept(slot.result);
+        if (!kept)
+            continue;
+        const uint32_t own = [&] {
+            for (uint32_t s = 0; s < trace_.sources.size(); ++s)
+                if (trace_.sources[s].slot == number)
+                    return s;
+            return Trace::kNone;
+        }();
+        if (!kept->grad.defined())
+            continue;
+        const Cell *const cell = Access::cell(kept->grad);
+        if (own != Trace::kNone && Access::cell(trace_.sources[own].tensor) == cell) {
+            added.is_set = false; // as it was, or changed in place
+            continue;
+        }
+        if (cell->history || trace_.source_of(cell) != Trace::kNone ||
+            cell->handles.load(std::memory_order_acquire) != 1)
+            trace_.reject("keeps a gradient elsewhere as well", from_ir(slot.step->loc));
+        added.value = value_of(Access::node(kept->grad));
+    }
+}
+
+void PlanBuilder::run(const Recording &recording, const engine::ExecutablePtr &executable) noexcept {
+    ++runs_;
+    if (runs_ > 1 || trace_.rejected()) {
+        trace_.reject("was computed in several programs", {});
+        return;
+    }
+    try {
+        build(recording, executable);
+    } catch (const std::bad_alloc &) {
+        trace_.reject("there was no memory for the plan", {});
+    }
+}
+
+void PlanBuilder::build(const Recording &recording, const engine::ExecutablePtr &executable) {
+    plan_->executable = executable;
+    plan_->on_streams = executable && !engine::Engine::get().cpu_only(*executable);
+    if (!recording.streams.empty())
+        trace_.reject("names streams", {});
+    plan_->key.assign(recording.key.begin(),
+                      recording.key.begin() + static_cast<ptrdiff_t>(recording.claimed_words));
+    for (const Recording::Input &input : recording.inputs)
+        if (input.key_at < plan_->key.size())
+            plan_->key[input.key_at] &= ~kDonatedBit;
+    add_inputs(recording);
+    add_operations(recording);
+    add_values(recording);
+}
+
+void PlanBuilder::add_inputs(const Recording &recording) {
+    for (const Recording::Input &input : recording.inputs) {
+        CompiledPlan::Input &added = plan_->inputs.emplace_back();
+        added.donated = input.donated || input.donated_to != ir::kNone;
+        if (const Tensor *const constant = trace_.constant(input.node)) {
+            if (input.node->storage && input.node->storage->adopted)
+                trace_.reject("reads memory of the user's that it made a tensor of",
+                              from_ir(input.node->loc));
+            added.constant = static_cast<uint32_t>(plan_->constants.size());
+            plan_->constants.push_back(*constant);
+            added.donated = false;
+            continue;
+        }
+        added.source = trace_.source_of(input.node);
+        if (added.source == Trace::kNone)
+            trace_.reject("reads a value that was recorded before, by no tensor of its own",
+                          from_ir(input.node->loc));
+        else if (added.donated && !plan_->sources[added.source].replaced)
+            trace_.reject("lets go of a tensor from outside", from_ir(input.node->loc));
+    }
+}
+
+/// Which of the words of what was recorded are others at each call.
+void PlanBuilder::add_operations(const Recording &recording) {
+    plan_->words = recording.words;
+    plan_->is_constant.assign(plan_->words.size(), false);
+    uint32_t at = 0;
+    const auto again = [&](CompiledPlan::Word::Kind kind, size_t of, uint32_t word) {
+        plan_->again.push_back({word, kind, static_cast<uint32_t>(of), NumberForm::Itself});
+    };
+    for (const Recording::Operation &o : recording.operations) {
+        Node *const n = o.node;
+        plan_->operations.push_back({n->op, n->loc});
+        if (o.argument) {
+            if (const uint32_t source = trace_.source_of(n); source != Trace::kNone)
+                again(CompiledPlan::Word::Kind::Element, source, at);
+            else if (!trace_.constant(n))
+                trace_.reject("reads a number that was recorded before", from_ir(n->loc));
+            ++at;
+            continue;
+        }
+        if (!trace_.made(n))
+            trace_.reject("needs work that was recorded before", from_ir(n->loc));
+        if (n->pinned)
+            trace_.reject("gives a tensor in pinned memory", from_ir(n->loc));
+        if (plan_->on_streams && has_checks(n))
+            trace_.reject("has an operation that may fail on a GPU while it runs", from_ir(n->loc));
+        if (n->op == ir::Op::Philox)
+            for (size_t d = 0; d < trace_.draws.size(); ++d)
+                if (plan_->words[at] == static_cast<int64_t>(trace_.draws[d].seed) &&
+                    plan_->words[at + 1] == static_cast<int64_t>(trace_.draws[d].offset) &&
+                    trace_.draws[d].words > 0) {
+                    again(CompiledPlan::Word::Kind::Seed, d, at);
+                    again(CompiledPlan::Word::Kind::Offset, d, at + 1);
+                    break;
+                }
+        if (n->op == ir::Op::Constant && ir::is_float(n->type.dtype)) {
+            plan_->is_constant[at] = true;
+            for (size_t k = 0; k < trace_.numbers.size(); ++k)
+                if (trace_.numbers[k].node == n) {
+                    again(CompiledPlan::Word::Kind::Again, k, at);
+                    plan_->is_constant[at] = false;
+                }
+        }
+        at += n->num_runtime;
+    }
+}
+
+void PlanBuilder::add_values(const Recording &recording) {
+    const engine::Engine &engine = engine::Engine::get();
+    for (uint32_t r = 0; r < recording.wanted.size(); ++r) {
+        Node *const n = recording.operations[recording.wanted[r]].node;
+        CompiledPlan::Result &result = plan_->results.emplace_back();
+        result.type = n->type;
+        result.donor = engine.donor(*plan_->executable, r);
+        if (!plan_->on_streams && result.donor < 0 && n->type.bytes() <= kKeptBytes)
+            result.slot.make();
+        const auto found = std::ranges::find(value_nodes_, n);
+        if (found == value_nodes_.end()) {
+            trace_.reject("keeps a tensor in a variable outside", from_ir(n->loc));
+            continue;
+        }
+        const auto index = static_cast<size_t>(found - value_nodes_.begin());
+        plan_->values[index].result = r;
+        // Beside the recording's own use there is one for each cell.
+        if (n->uses() != n->inner_uses + 1 + value_cells_[index])
+            trace_.reject("keeps a tensor in a variable outside", from_ir(n->loc));
+    }
+    for (const Recording::Alias &alias : recording.aliases) {
+        const auto found = std::ranges::find(value_nodes_, alias.node);
+        const uint32_t source = trace_.source_of(alias.source);
+        if (found == value_nodes_.end() || source == Trace::kNone || trace_.made(alias.source)) {
+            trace_.reject("gives a view of what is no tensor from outside", from_ir(alias.node->loc));
+            continue;
+        }
+        CompiledPlan::Value &value = plan_->values[static_cast<size_t>(found - value_nodes_.begin())];
+        value.source = source;
+        value.reshaped = true;
+    }
+    for (size_t i = 0; i < plan_->values.size(); ++i)
+        plan_->values[i].places = value_cells_[i];
+    for (const CompiledPlan::Value &value : plan_->values)
+        if (value.result == CompiledPlan::kNone && value.source == CompiledPlan::kNone)
+            trace_.reject("gives a value that is computed elsewhere", from_ir(value.loc));
+}
+
+std::shared_ptr<CompiledPlan> PlanBuilder::take() {
+    if (runs_ == 0 && !roots_.empty())
+        trace_.reject("was computed by another thread", {});
+    for (const auto &constant : plan_->constants)
+        if (Access::node(constant)->uses() != 1) // that of the handle that the trace and the plan share
+            trace_.reject("keeps a tensor of the host's data in a variable outside",
+                          from_ir(Access::node(constant)->loc));
+    return trace_.rejected() ? nullptr : std::move(plan_);
+}
+
+} // namespace lz::detail

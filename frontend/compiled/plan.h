@@ -1,0 +1,182 @@
+#pragma once
+/// What a replay does: made of one recording of the function, immutable once it can be found.
+///
+/// A plan holds handles of the tensors that the function captures, and reads and writes what they show at the
+/// call. It is replayed when two recordings agreed: same operations, same tensors captured, same results.
+
+#include "frontend/autograd/step.h"
+#include "frontend/engine/engine.h"
+#include "frontend/record/recording/recording.h"
+#include "frontend/record/storage.h"
+#include "frontend/record/trace.h"
+#include "ir/type.h"
+#include "lazuli/tensor.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lz::detail {
+
+/// How a number of the call became a word of the Program.
+enum class NumberForm : uint8_t { Itself, Negated, Inverse, FromOne };
+double in_form(double value, NumberForm form);
+
+struct CompiledPlan {
+    static constexpr uint32_t kNone = UINT32_MAX;
+
+    /// The plan's own slot of a result: what comes back later is not kept.
+    class SlotRef {
+    public:
+        SlotRef() = default;
+        SlotRef(SlotRef &&other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
+        SlotRef &operator=(SlotRef &&) = delete;
+        ~SlotRef() {
+            if (slot_) {
+                slot_->close();
+                slot_->release();
+            }
+        }
+        void make() { slot_ = new StorageSlot; }
+        StorageSlot *get() const { return slot_; }
+
+    private:
+        StorageSlot *slot_ = nullptr;
+    };
+
+    /// A tensor from outside the function.
+    struct Source {
+        Tensor tensor;                           ///< captured; else empty
+        uint32_t argument = kNone, slot = kNone; ///< else which argument, or the gradient of which slot
+        const Cell *only = nullptr;              ///< argument: it was the same tensor at every recording
+        bool replaced = false;                   ///< the call changes it in place
+        StepRef history;                         ///< captured: that of the tensor, or null
+        bool wants_gradient = false;
+        ir::TensorType type;
+    };
+    struct Slot {
+        StepRef step;
+        uint16_t result = 0;
+        bool defined = false;   ///< before the call
+        bool is_set = false;    ///< the call assigns it: `value`, or nothing
+        uint32_t value = kNone; ///< of `values`
+    };
+    /// What the Program reads: the value of a source, or what the function made of the host's data.
+    struct Input {
+        uint32_t source = kNone, constant = kNone;
+        bool donated = false;
+    };
+    /// A value that the call leaves behind.
+    struct Value {
+        uint32_t result = kNone; ///< of the Program
+        uint32_t source = kNone; ///< else the version that this source had, or a reshape of that
+        bool reshaped = false;
+        uint32_t places = 0; ///< that show it
+        ir::TensorType type;
+        ir::Location loc;
+    };
+    struct Result {
+        ir::TensorType type;
+        int donor = -1; ///< of inputs
+        SlotRef slot;   ///< of small results on the CPU
+    };
+    /// Where a value goes: a result of the call, or a source that is changed in place.
+    struct Output {
+        uint32_t value = kNone;
+        uint32_t same_source = kNone; ///< the tensor itself is given back
+        uint32_t same_output = kNone; ///< as an earlier result
+        bool empty = false;
+        StepRef history; ///< used up by a backward inside the call
+        uint16_t history_result = 0;
+    };
+    struct Update {
+        uint32_t source = kNone, value = kNone;
+    };
+    struct Operation {
+        ir::Op op;
+        ir::Location loc;
+    };
+    /// A word that is another one at each call.
+    struct Word {
+        enum class Kind : uint8_t { Seed, Offset, Again, Number, Element };
+        uint32_t at = 0;
+        Kind kind = Kind::Seed;
+        uint32_t of = 0; ///< draw, number that is asked for again, number of the call, source
+        NumberForm form = NumberForm::Itself;
+    };
+
+    // What has to hold, beside the signature.
+    uint64_t host_state = 0;
+    std::vector<double> numbers;  ///< of the call
+    std::vector<bool> any_number; ///< whether this one may be another
+    std::vector<Source> sources;  ///< arguments first
+    std::vector<Slot> slots;
+
+    // What was recorded.
+    std::vector<uint64_t> key; ///< without what is donated
+    std::vector<int64_t> words;
+    std::vector<bool> is_constant; ///< word by word: of an operation Constant of a floating dtype
+    std::vector<Word> again;
+    std::vector<Operation> operations;
+    std::vector<Tensor> constants;
+    std::vector<Trace::Draw> draws;
+    std::vector<Trace::HostWork> work;
+    std::vector<std::function<double()>> numbers_again;
+
+    engine::ExecutablePtr executable; ///< null: there is nothing to compute
+    bool on_streams = false;
+    std::vector<Input> inputs;
+    std::vector<Result> results;
+    std::vector<Value> values;
+    std::vector<Output> outputs;
+    std::vector<Update> updates;
+    std::shared_ptr<const void> skeleton;
+};
+using CompiledPlanPtr = std::shared_ptr<const CompiledPlan>;
+
+/// Makes a plan of what a trace saw. In order: construct, `eval_observed`, `take`.
+class PlanBuilder final : public RunObserver {
+public:
+    /// `results`: what the function gave. Rejects the trace for what a replay could not do.
+    PlanBuilder(Trace &trace, std::span<Tensor *const> results, std::span<const double> numbers);
+    PlanBuilder(const PlanBuilder &) = delete;
+    PlanBuilder &operator=(const PlanBuilder &) = delete;
+
+    /// What the function has left behind to be computed.
+    std::span<Node *const> roots() const { return roots_; }
+    void run(const Recording &recording, const engine::ExecutablePtr &executable) noexcept override;
+    /// After it has run; null if it was rejected meanwhile.
+    std::shared_ptr<CompiledPlan> take();
+
+private:
+    void add_sources();
+    void add_outputs(std::span<Tensor *const> results);
+    void add_slots();
+    uint32_t value_of(Node *node);
+    void build(const Recording &recording, const engine::ExecutablePtr &executable);
+    void add_inputs(const Recording &recording);
+    void add_operations(const Recording &recording);
+    void add_values(const Recording &recording);
+
+    Trace &trace_;
+    std::shared_ptr<CompiledPlan> plan_ = std::make_shared<CompiledPlan>();
+    std::vector<Node *> roots_;
+    std::vector<Node *> value_nodes_;   ///< of plan_->values
+    std::vector<uint32_t> value_cells_; ///< how many cells show each
+    int runs_ = 0;
+};
+
+/// Whether two recordings of one signature would be replayed alike. If so `now` may learn of `before`: that
+/// an argument or a number is not always the same one. `why` says what differs.
+bool learn(CompiledPlan &now, const CompiledPlan &before, std::string &why);
+
+/// Whether a call that was recorded as `now` could have been a replay of the plan, as far as that can be
+/// seen.
+bool would_hold(const CompiledPlan &plan, const CompiledPlan &now);
+
+} // namespace lz::detail

@@ -1,0 +1,107 @@
+#include "frontend/compiled/signature.h"
+
+#include "frontend/autograd/step.h"
+#include "frontend/engine/engine.h"
+#include "frontend/record/access.h"
+#include "frontend/record/recorder.h"
+#include "lazuli/defaults.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
+namespace lz::detail {
+namespace {
+
+bool wants_gradient(const Tensor &x) {
+    const Cell *const cell = Access::cell(x);
+    return cell->history && cell->history->wants_gradient();
+}
+bool is_leaf(const Tensor &x) {
+    const Cell *const cell = Access::cell(x);
+    return !cell->history || cell->history->is_leaf();
+}
+
+/// Fewer are compared with one another.
+constexpr size_t kFewArguments = 16;
+
+/// Calls f(i, first) with the first argument that is the same tensor.
+template <class F>
+bool for_each_first(std::span<const Tensor *const> tensors, F &&f) {
+    std::unordered_map<const void *, uint32_t> known;
+    for (uint32_t i = 0; i < tensors.size(); ++i) {
+        uint32_t first = i;
+        if (const void *const id = tensors[i]->id()) {
+            if (tensors.size() > kFewArguments)
+                first = known.try_emplace(id, i).first->second;
+            else
+                for (first = 0; tensors[first]->id() != id; ++first) {
+                }
+        }
+        if (!f(i, first))
+            return false;
+    }
+    return true;
+}
+
+} // namespace
+
+RecordingModes modes_of_now() {
+    const Recorder &recorder = Recorder::current();
+    return {recorder.grad_mode(), Autocasting::mode(),    get_default_dtype(),
+            get_default_device(), recorder.current_gpu(), engine::Engine::get().target_number()};
+}
+
+Signature::Signature(const CompiledArguments &arguments, const RecordingModes &modes)
+    : structure_(arguments.structure.span().begin(), arguments.structure.span().end()),
+      numbers_(arguments.numbers.size()), modes_(modes) {
+    const std::span<const Tensor *const> tensors = arguments.tensors.span();
+    for (const Tensor *const tensor : tensors) {
+        Argument &added = arguments_.emplace_back();
+        added.defined = tensor->defined();
+        if (!added.defined)
+            continue;
+        added.wants_gradient = wants_gradient(*tensor);
+        added.is_leaf = is_leaf(*tensor);
+        added.type = Access::node(*tensor)->type;
+    }
+    for_each_first(tensors, [&](uint32_t i, uint32_t first) {
+        arguments_[i].same_as = first;
+        return true;
+    });
+}
+
+bool Signature::matches(const Argument &expected, const Tensor &given) {
+    if (expected.defined != given.defined())
+        return false;
+    return !expected.defined ||
+           (same_type(Access::node(given)->type, expected.type) &&
+            wants_gradient(given) == expected.wants_gradient && is_leaf(given) == expected.is_leaf);
+}
+
+bool Signature::matches(const CompiledArguments &arguments, const RecordingModes &modes) const {
+    const std::span<const Tensor *const> tensors = arguments.tensors.span();
+    if (tensors.size() != arguments_.size() || arguments.numbers.size() != numbers_ || !(modes == modes_) ||
+        !std::ranges::equal(arguments.structure.span(), structure_))
+        return false;
+    for (size_t i = 0; i < tensors.size(); ++i)
+        if (!matches(arguments_[i], *tensors[i]))
+            return false;
+    return tensors.size() < 2 ||
+           for_each_first(
+               tensors, [&](uint32_t i, uint32_t first) { return arguments_[i].same_as == first; });
+}
+
+std::string Signature::text() const {
+    std::string out;
+    for (const Argument &argument : arguments_) {
+        out += out.empty() ? "" : ", ";
+        out += argument.defined ? ir::to_string(argument.type) : "empty";
+        out += argument.wants_gradient ? " grad" : "";
+    }
+    for (size_t i = 0; i < numbers_; ++i)
+        out += out.empty() ? "number" : ", number";
+    return out.empty() ? "no tensors" : out;
+}
+
+} // namespace lz::detail

@@ -1,0 +1,61 @@
+#pragma once
+/// By what a call finds its plan: everything but values that decides what recording makes of the arguments.
+
+#include "frontend/ops/autocast.h"
+#include "ir/type.h"
+#include "lazuli/compiled.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace lz::detail {
+
+inline bool same_type(const ir::TensorType &a, const ir::TensorType &b) {
+    if (a.dtype != b.dtype || a.device != b.device || a.shape.rank() != b.shape.rank())
+        return false;
+    for (int axis = 0; axis < a.shape.rank(); ++axis)
+        if (a.shape[axis] != b.shape[axis])
+            return false;
+    return true;
+}
+
+/// What of the thread and of the process recording looks at.
+struct RecordingModes {
+    bool grad = true;
+    AutocastMode autocast;
+    DType dtype = DType::F32;
+    Device device;
+    int gpu = 0;
+    uint32_t target = 0;
+    bool operator==(const RecordingModes &other) const {
+        return grad == other.grad && autocast.on == other.autocast.on &&
+               autocast.enabled == other.autocast.enabled && autocast.dtype == other.autocast.dtype &&
+               dtype == other.dtype && device == other.device && gpu == other.gpu && target == other.target;
+    }
+};
+RecordingModes modes_of_now();
+
+class Signature {
+public:
+    Signature(const CompiledArguments &arguments, const RecordingModes &modes);
+    bool matches(const CompiledArguments &arguments, const RecordingModes &modes) const;
+    /// `f32[8], i64[]`, with `grad` behind those that require it.
+    std::string text() const;
+
+private:
+    struct Argument {
+        bool defined = false;
+        bool wants_gradient = false, is_leaf = true;
+        uint32_t same_as = 0; ///< the first argument that is the same tensor, itself as a rule
+        ir::TensorType type;
+    };
+    static bool matches(const Argument &expected, const Tensor &given);
+
+    std::vector<uint64_t> structure_;
+    std::vector<Argument> arguments_;
+    size_t numbers_;
+    RecordingModes modes_;
+};
+
+} // namespace lz::detail
