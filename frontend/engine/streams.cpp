@@ -176,7 +176,10 @@ double Event::elapsed_ms(const Event &end) const {
                           "elapsed_time: one event was recorded on " + ir::to_string(here) +
                               " and the other on " + ir::to_string(there) +
                               ", whose clocks are not one; record both on the same device");
-    return static_cast<double>(to.time->time() - from.time->time()) * 1e-6;
+    const int64_t began = from.time->time();
+    // A moment that is read twice may be rounded in two ways: a clock of CUDA begins anew every second.
+    const int64_t ended = from.time == to.time ? began : to.time->time();
+    return static_cast<double>(ended - began) * 1e-6;
 }
 
 struct Callback::Impl {
