@@ -159,6 +159,18 @@ private:
     int parts_for(const ir::Region &region, ir::AxisId axis) const;
     uint32_t lone_stream(const ir::Region &region, ir::AxisId axis) const;
 
+    // --- row_groups.cpp: columns that are folded to partial results
+    /// The rows that are folded now, of a loop whose other rows have been or will be.
+    struct RowGroup {
+        uint32_t loop = ir::kNoValue;
+        Value begin = nullptr, end = nullptr;
+        Value first = nullptr; ///< i1: no group went before
+        std::vector<const ir::Instr *> stores;
+    };
+    std::vector<const ir::Instr *> partial_stores(const ir::Loop &loop, ir::AxisId axis) const;
+    void columns_range(ir::AxisId axis, Value lo, Value hi);
+    std::vector<Values> resumed(const ir::Loop &loop);
+
     // --- lanes.cpp: reductions along the vector
     void emit_lanes(const ir::Loop &loop, uint32_t id, Value begin, Value end);
     Values fold_chunk(const ir::Loop &loop, Value begin, Value end); ///< the results as scalars, in order
@@ -260,6 +272,7 @@ private:
     std::vector<uint32_t> ahead_; ///< accesses of loads that also ask for the next work item's element
     /// In a tile: loads whose values were transposed, and where those of the current row begin.
     std::vector<std::pair<ir::KValue, Value>> turned_;
+    RowGroup group_;
     std::vector<std::vector<Emitted>> results_; ///< by loop: value and index of each reduction
 };
 

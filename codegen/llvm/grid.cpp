@@ -121,7 +121,7 @@ void PhaseEmitter::grid_range(AxisId axis, Value lo, Value hi) {
     const Mark before = mark();
     b_.if_then(b_.compare(Pred::Slt, lo, hi), [&] {
         hoist(p_.body, true);
-        vector_range(p_.body, axis, lo, hi);
+        columns_range(axis, lo, hi);
     });
     forget(before);
 }

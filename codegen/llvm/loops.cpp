@@ -111,7 +111,12 @@ void PhaseEmitter::set_results(const Loop &loop, uint32_t id, const Partials &pa
 
 void PhaseEmitter::emit_sequential(const Loop &loop, uint32_t id, Value begin, Value end) {
     const Mark before = mark();
-    const Partials start = identities(loop);
+    const bool grouped = group_.loop == id;
+    if (grouped) {
+        begin = group_.begin;
+        end = group_.end;
+    }
+    const Partials start = grouped ? resumed(loop) : identities(loop);
     const auto step = [&](Value index, std::span<const Value> carried) {
         const Mark inside = mark();
         Partials partials = regroup(carried, start);

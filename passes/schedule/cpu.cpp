@@ -20,6 +20,8 @@ namespace {
 constexpr int64_t kItemBytes = 32 * 1024;
 /// Columns of a work item that folds rows: wide enough for whole pages of each row to be worth opening.
 constexpr int64_t kColumnBlock = 512;
+/// And of columns whose chunks are folded apart, row by row: wide enough that rows are streams of memory.
+constexpr int64_t kPartialColumnBlock = 1024;
 /// Of a work item of tiles: they go down its rows, so that what is read ahead is used.
 constexpr int64_t kTileColumns = 128, kTileRows = 512;
 /// With fewer rows than this, rows that are longer than this are split among workers.
@@ -290,7 +292,7 @@ private:
         const int64_t in_round = (step_.joined_rows + step_.rounds - 1) / step_.rounds;
         cpu.block = add_arg(ArgRole::Block, [&](const LoweredSegment &segment) {
             const int64_t inner = std::max<int64_t>(extent(segment, last), 1);
-            const int64_t most = cpu.across ? kAcrossBlock : folds ? kColumnBlock : elements;
+            const int64_t most = cpu.across ? kAcrossBlock : folds ? column_block(phase) : elements;
             const int64_t block = tiled ? kTileColumns : std::min(inner, most);
             return step_.rounds > 1 && phase.grid.size() == 1 ? std::min(block, in_round) : block;
         });
@@ -298,6 +300,10 @@ private:
             cpu.tile_block = add_arg(ArgRole::Block, [](const LoweredSegment &) { return kTileRows; });
         if (phase.grid.size() > 1 && tiny_everywhere(last))
             cpu.inner = InnerTier::Tiny;
+    }
+
+    int64_t column_block(const Phase &phase) const {
+        return split_ && &phase == &kernel_.phases[0] ? kPartialColumnBlock : kColumnBlock;
     }
 
     const Loop &innermost(const Loop &loop) const {

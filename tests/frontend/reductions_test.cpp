@@ -1,5 +1,9 @@
 #include "tests/support/tensor_values.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 namespace {
 
 using namespace lz::test;
@@ -110,6 +114,50 @@ TEST(Reductions, AnotherSizeIsNoOtherNumberInTheKernel) {
     EXPECT_EQ(run(101), 6);
     EXPECT_EQ(run(120), 6);
     EXPECT_EQ(lz::compile_stats().kernels_compiled, before.kernels_compiled);
+}
+
+/// Chunks of 128 rows, each from its first row on, then their results likewise (docs/design.md, order of
+/// reductions).
+template <class T>
+T fold_column(const std::vector<T> &matrix, int64_t rows, int64_t columns, int64_t column, T (*fold)(T, T)) {
+    std::vector<T> level;
+    for (int64_t r = 0; r < rows; ++r)
+        level.push_back(matrix[static_cast<size_t>(r * columns + column)]);
+    while (level.size() > 1) {
+        std::vector<T> above;
+        for (size_t i = 0; i < level.size(); ++i)
+            if (i % 128 == 0)
+                above.push_back(level[i]);
+            else
+                above.back() = fold(above.back(), level[i]);
+        level = std::move(above);
+    }
+    return level[0];
+}
+
+template <class T>
+void expect_columns(const Tensor &x, const Tensor &folded, T (*fold)(T, T)) {
+    const std::vector<T> values = x.to_vector<T>(), results = folded.to_vector<T>();
+    const int64_t rows = x.size(0), columns = x.size(1);
+    ASSERT_EQ(static_cast<int64_t>(results.size()), columns);
+    for (int64_t c = 0; c < columns; ++c)
+        ASSERT_EQ(results[static_cast<size_t>(c)], fold_column(values, rows, columns, c, fold)) << c;
+}
+
+TEST(Reductions, ColumnsOfALargeMatrixAreFoldedInTheOrderOfTheLanguage) {
+    // Over a million elements, where rows are walked in groups; a last chunk of three rows; and columns
+    // behind the last whole block, where they are not.
+    for (const auto &[rows, columns] : {std::pair<int64_t, int64_t>{4099, 1030}, {2050, 700}, {70000, 17}}) {
+        lz::manual_seed(3);
+        const Tensor x = lz::randn({rows, columns}), i = (x * 1000).to(lz::i32);
+        const Tensor d = x.to(lz::f64) / 3;
+        expect_columns<float>(x, x.sum(0), [](float a, float b) { return a + b; });
+        expect_columns<double>(d, d.sum(0), [](double a, double b) { return a + b; });
+        expect_columns<int32_t>(i, i.amax(0), [](int32_t a, int32_t b) { return std::max(a, b); });
+        const Tensor both = lz::stack({x.sum(0), x.amin(0)}); // two reductions of one kernel
+        expect_columns<float>(x, both[0], [](float a, float b) { return a + b; });
+        expect_columns<float>(x, both[1], [](float a, float b) { return std::min(a, b); });
+    }
 }
 
 TEST(Reductions, ASumOverNothingIsPlusZero) {
