@@ -50,11 +50,17 @@ Tensor read_idx(const std::string &path, const char *function, Location loc) {
     Sizes sizes;
     const auto width = static_cast<size_t>(size_of(row->dtype));
     uint64_t bytes = width;
+    bool none = false;
     for (size_t i = 0; i < rank; ++i) {
         sizes.push_back(big_endian(extents, 4 * i));
-        if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(sizes.back()), &bytes) || bytes > INT64_MAX)
+        none |= sizes.back() == 0;
+        // Of what has no elements, too: a tensor's strides are such numbers.
+        const auto extent = std::max<uint64_t>(static_cast<uint64_t>(sizes.back()), 1);
+        if (__builtin_mul_overflow(bytes, extent, &bytes) || bytes > INT64_MAX)
             file.fail("its shape has more elements than a 64-bit number can count");
     }
+    if (none)
+        bytes = 0;
     std::string elements = file.read_exactly(bytes, "its elements");
     file.check_end();
     if (width > 1) // big-endian in the file

@@ -22,7 +22,9 @@ PackedFile::PackedFile(std::string path, const char *function, Location loc)
     file_ = gzopen(path_.c_str(), "rb");
     if (!file_)
         fail(std::strerror(errno ? errno : ENOMEM));
-    gzbuffer(static_cast<gzFile>(file_), 1U << 17);
+    constexpr int64_t kSmallest = 1 << 12, kLargest = 1 << 17;
+    gzbuffer(static_cast<gzFile>(file_),
+             static_cast<unsigned>(std::clamp<int64_t>(status.st_size, kSmallest, kLargest)));
 }
 
 PackedFile::~PackedFile() {
@@ -35,11 +37,12 @@ void PackedFile::fail(const std::string &what) const {
 }
 
 std::string PackedFile::read(uint64_t size) {
-    constexpr uint64_t kStep = uint64_t{1} << 22;
+    // Little at first: a small file is not worth megabytes that are cleared.
+    constexpr uint64_t kLargest = uint64_t{1} << 22;
     std::string out;
-    while (out.size() < size) {
+    for (uint64_t next = uint64_t{1} << 14; out.size() < size; next = std::min(2 * next, kLargest)) {
         const size_t had = out.size();
-        const uint64_t step = std::min(size - had, kStep);
+        const uint64_t step = std::min(size - had, next);
         out.resize(had + step);
         const int got = gzread(static_cast<gzFile>(file_), out.data() + had, static_cast<unsigned>(step));
         int code = Z_OK;

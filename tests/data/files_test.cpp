@@ -51,6 +51,16 @@ std::string io_error(F &&f) {
     return {};
 }
 
+TEST(Idx, AShapeWithoutElementsMayNotOverflowEither) {
+    const Folder folder;
+    const std::string path = folder / "x";
+    std::string file("\0\0\x0b\4\0\0\0\0", 8); // i16 of [0, ...]
+    write(path, file + std::string(12, 'R'));
+    EXPECT_THAT(io_error([&] { (void)data::read_idx(path); }), HasSubstr("more elements than"));
+    write(path, file + std::string("\0\0\0\3\0\0\0\2\0\0\0\1", 12));
+    EXPECT_EQ(data::read_idx(path).sizes(), (lz::Sizes{0, 3, 2, 1}));
+}
+
 TEST(Csv, ColumnsHaveTypes) {
     const data::CsvTable table = data::parse_csv("\xef\xbb\xbf"
                                                  "id,price,name,ok,\"a \"\"b\"\"\"\r\n"

@@ -1,7 +1,13 @@
-// libFuzzer: `load` takes any bytes: safetensors, .npy, .npz, .pt. What it accepts, can be read.
+// libFuzzer: `load` of .npy files. What it accepts, can be read.
+#include "npy.h"
 #include "tests/support/any_file.h"
 
-#include <cstdlib>
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) {
+    return lz::fuzz::mutate(data, size, max_size, seed, [](std::string file, lz::fuzz::Random &random) {
+        lz::fuzz::change_npy(file, random);
+        return file;
+    });
+}
 
 extern "C" int LLVMFuzzerInitialize(int *, char ***) {
     setenv("LAZULI_CODEGEN", "interpret", 1); // views are computed; compiling them would take all the time

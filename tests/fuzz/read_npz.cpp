@@ -1,0 +1,23 @@
+// libFuzzer: `load` of .npz files, stored and deflated. What it accepts, can be read.
+#include "archive.h"
+#include "npy.h"
+#include "tests/support/any_file.h"
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) {
+    return lz::fuzz::mutate(data, size, max_size, seed,
+                            [](const std::string &file, lz::fuzz::Random &random) {
+                                return lz::fuzz::change_archive(file, random, [&](lz::fuzz::Entry &entry) {
+                                    lz::fuzz::change_npy(entry.bytes, random);
+                                });
+                            });
+}
+
+extern "C" int LLVMFuzzerInitialize(int *, char ***) {
+    setenv("LAZULI_CODEGEN", "interpret", 1); // views are computed; compiling them would take all the time
+    return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    lz::test::refusal_of({reinterpret_cast<const std::byte *>(data), size});
+    return 0;
+}
