@@ -232,8 +232,8 @@ Options Options::from_environment() {
         options.cache_bytes = *value;
     if (const auto threads = read_integer("LAZULI_THREADS", 1, 4096, "a number of threads from 1 to 4096"))
         options.threads = *threads;
-    if (const auto period = read_integer("LAZULI_CHECK_COMPILED", 0, 1 << 30,
-                                         "0, or after how many replays one is checked"))
+    if (const auto period =
+            read_integer("LAZULI_CHECK_COMPILED", 0, 1 << 30, "0, or after how many replays one is checked"))
         options.check_compiled = *period;
     if (const auto value = variable("LAZULI_TRANSFER")) {
         options.automatic_transfer = *value == "automatic";

@@ -55,7 +55,8 @@ struct Options {
         virtual_delay;         ///< LAZULI_VIRTUAL_DELAY=seed: random delays, to show a missing sync
     std::string virtual_model; ///< LAZULI_VIRTUAL_MODEL=h200x4 or a JSON file: a virtual clock
     std::optional<std::vector<int>> visible_devices; ///< CUDA_VISIBLE_DEVICES
-    int check_compiled = kCheckCompiled; ///< LAZULI_CHECK_COMPILED=n: every n-th replay is recorded again and compared
+    int check_compiled =
+        kCheckCompiled; ///< LAZULI_CHECK_COMPILED=n: every n-th replay is recorded again and compared
     std::string
         cache_dir; ///< LAZULI_CACHE_DIR, default $XDG_CACHE_HOME/lazuli or ~/.cache/lazuli; "" or "off": none
     int64_t cache_bytes = int64_t{512} << 20; ///< LAZULI_CACHE_SIZE (bytes, or with K, M, G)
