@@ -52,6 +52,8 @@ bool is_used_up(const Step *history) {
 
 PlanBuilder::PlanBuilder(Trace &trace, std::span<Tensor *const> results, std::span<const double> numbers)
     : trace_(trace) {
+    static std::atomic<uint64_t> plans{0};
+    plan_->number = ++plans;
     plan_->numbers.assign(numbers.begin(), numbers.end());
     plan_->any_number.assign(numbers.size(), false);
     add_sources();

@@ -110,6 +110,8 @@ struct CompiledPlan {
         NumberForm form = NumberForm::Itself;
     };
 
+    uint64_t number = 0; ///< of the plan, of all in the process; from 1
+
     // What has to hold, beside the signature.
     uint64_t host_state = 0;
     std::vector<double> numbers;  ///< of the call

@@ -33,9 +33,12 @@ struct Scratch {
     std::vector<ir::Location> lines;
     std::vector<Tensor> values; ///< empty between replays
     std::vector<Node *> pending;
+    uint64_t last_plan = 0; ///< for which there is room
     Scratch *below = nullptr;
 
     void make_room(const CompiledPlan &plan) {
+        if (last_plan == plan.number)
+            return;
         at_least(nodes, plan.sources.size());
         at_least(cells, plan.sources.size());
         at_least(inputs, plan.inputs.size());
@@ -44,6 +47,7 @@ struct Scratch {
         at_least(result_uses, plan.results.size());
         at_least(storages, plan.results.size());
         at_least(values, plan.values.size());
+        last_plan = plan.number;
     }
     template <class T>
     static void at_least(std::vector<T> &vector, size_t size) {

@@ -25,20 +25,28 @@ bool is_leaf(const Tensor &x) {
 /// Fewer are compared with one another.
 constexpr size_t kFewArguments = 16;
 
-/// Calls f(i, first) with the first argument that is the same tensor.
+/// The first argument that is the same tensor as argument i.
+uint32_t first_of_few(std::span<const Tensor *const> tensors, uint32_t i) {
+    const void *const id = tensors[i]->id();
+    uint32_t first = id ? 0 : i;
+    while (tensors[first]->id() != id)
+        ++first;
+    return first;
+}
+
+/// Calls f(i, first) with the first argument that is the same tensor, until it says no.
 template <class F>
 bool for_each_first(std::span<const Tensor *const> tensors, F &&f) {
+    if (tensors.size() <= kFewArguments) {
+        for (uint32_t i = 0; i < tensors.size(); ++i)
+            if (!f(i, first_of_few(tensors, i)))
+                return false;
+        return true;
+    }
     std::unordered_map<const void *, uint32_t> known;
     for (uint32_t i = 0; i < tensors.size(); ++i) {
-        uint32_t first = i;
-        if (const void *const id = tensors[i]->id()) {
-            if (tensors.size() > kFewArguments)
-                first = known.try_emplace(id, i).first->second;
-            else
-                for (first = 0; tensors[first]->id() != id; ++first) {
-                }
-        }
-        if (!f(i, first))
+        const void *const id = tensors[i]->id();
+        if (!f(i, id ? known.try_emplace(id, i).first->second : i))
             return false;
     }
     return true;
