@@ -280,12 +280,9 @@ void train(const Device &place, const Options &options, int64_t replays, bool ze
 }
 
 TEST(Compiled, S92_a_training_step_is_replayed_with_its_backward_and_its_optimizer) {
-    for (const Device &place : {Device::cpu(), kGpu1}) {
-        // On a GPU the labels of the loss are checked while it runs.
-        const int64_t replays = place == Device::cpu() ? 6 : 0;
-        train<optim::SGD>(place, optim::SGDOptions(0.1), replays);
-        train<optim::Adam>(place, optim::AdamOptions(0.01).weight_decay(0.01), replays);
-    }
+    // On a GPU the labels of the loss are checked while it runs.
+    train<optim::SGD>(kGpu1, optim::SGDOptions(0.1), 0);
+    train<optim::Adam>(Device::cpu(), optim::AdamOptions(0.01).weight_decay(0.01), 6);
     train<optim::SGD>(Device::cpu(), optim::SGDOptions(0.1).momentum(0.9), 6);
     train<optim::AdamW>(Device::cpu(), optim::AdamWOptions(0.01), 6);
     train<optim::NAdam>(Device::cpu(), optim::NAdamOptions(0.01), 6);
