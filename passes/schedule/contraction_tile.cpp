@@ -19,8 +19,10 @@ constexpr int64_t kPlainRhsBytes = 256 << 10; ///< up to which an operand is as 
 constexpr int64_t kPlainLhsBytes = 1 << 20;
 constexpr int64_t kSerialWork = 96 * 96 * 96; ///< multiply-adds that are not worth a second thread
 // Of tile registers, on a Xeon of the Sapphire Rapids kind.
-// `bench_products`, bf16, 1024: panels of rhs of 16 KiB stay in the first-level cache, sums in the second.
+// `bench_products`, bf16, 1024: a panel of rhs, 16 KiB, stays in the first-level cache, rows of lhs and the
+// sums of an item in the second.
 constexpr int64_t kAmxBlockK = 256;
+constexpr int64_t kAmxInnerBytes = 128 << 10;
 constexpr int64_t kAmxItemRows = 512, kAmxItemColumns = 256;
 constexpr int64_t kAmxSerialWork = 192 * 192 * 192;
 
@@ -104,7 +106,8 @@ ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::Cp
     // A large result that is finished at once is written in rows: panels of rhs stay in the second-level
     // cache instead.
     const bool by_rows = k <= kShortK && m * n * sum_bytes >= kLargeResult;
-    const int64_t inner_m = by_rows ? mr : std::max<int64_t>(mr, kInnerBytes / (block_k * bytes) / mr * mr);
+    const int64_t inner_bytes = amx ? kAmxInnerBytes : kInnerBytes;
+    const int64_t inner_m = by_rows ? mr : std::max<int64_t>(mr, inner_bytes / (block_k * bytes) / mr * mr);
     const int64_t inner = std::min(inner_m, round_up(block_m, mr));
     // A panel of rhs is used once for each tile of rows, a panel of lhs once for each panel of columns.
     const bool plain_rhs = in_place && sizes.rhs_n == 1 && (k * n * bytes <= kPlainRhsBytes || m <= 3 * mr);
