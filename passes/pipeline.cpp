@@ -11,7 +11,9 @@
 #include "passes/explain/explain.h"
 #include "passes/lower/lower_clusters.h"
 #include "passes/memory/fit_memory.h"
+#include "passes/memory/order_steps.h"
 #include "passes/memory/plan_memory.h"
+#include "passes/memory/recompute.h"
 #include "passes/simplify/eliminate_common.h"
 #include "passes/simplify/eliminate_dead.h"
 #include "passes/simplify/simplify.h"
@@ -46,6 +48,8 @@ constexpr GraphPass kGraphPasses[] = {
     {"eliminate-dead", [](Graph g, const PassContext &c) { return eliminate_dead(std::move(g), c.room); }},
     {"fuse",
      [](Graph g, const PassContext &c) { return fuse(std::move(g), c.target, c.fusion_notes, c.room); }},
+    {"recompute",
+     [](Graph g, const PassContext &c) { return recompute(std::move(g), c.target, c.fusion_notes); }},
 };
 
 const Dependences &dependences(const Program &program, ProgramContext &context) {
@@ -68,6 +72,11 @@ std::vector<Location> lines_of(const Graph &graph) {
 // The passes over Programs, in order; lower-clusters makes the first.
 constexpr ProgramPass kProgramPasses[] = {
     {"stage-copies", Stage::Lowered, [](Program &p, ProgramContext &c) { stage_copies(p, c.target); }},
+    {"order-steps", Stage::Lowered,
+     [](Program &p, ProgramContext &c) {
+         if (order_steps(p, dependences(p, c)))
+             c.dependences.reset();
+     }},
     {"assign-streams", Stage::Lowered,
      [](Program &p, ProgramContext &c) { assign_streams(p, dependences(p, c), c.target); }},
     {"fit-memory", Stage::Streamed,
@@ -146,7 +155,7 @@ CompileResult compile(Graph graph, const Target &target, const PipelineObserver 
     const std::vector<StreamRef> streams = user_streams(graph);
     Graph unfused;
     for (const GraphPass &pass : kGraphPasses) {
-        if (&pass == std::end(kGraphPasses) - 1 && target.modes.fuse && may_not_fit(graph, target))
+        if (pass.name == "fuse" && target.modes.fuse && may_not_fit(graph, target))
             unfused = graph;
         graph = run(pass.name, [&] { return pass.run(std::move(graph), context); });
         run.check({.pass = pass.name, .graph = &graph}, graph);

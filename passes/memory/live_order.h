@@ -1,0 +1,54 @@
+#pragma once
+/// In which order steps leave the fewest bytes alive at once: what order_steps and recompute share.
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace lz::passes {
+
+/// What steps make and read, of what takes memory between them. Filled step by step, in an order in which
+/// they may run.
+class Traffic {
+public:
+    explicit Traffic(size_t buffers);
+
+    void begin_step();
+    void add_scratch(int64_t bytes) { scratch.back() += bytes; }
+    void add_made(uint32_t buffer);
+    void add_read(uint32_t buffer);
+    void end();
+
+    size_t steps() const { return scratch.size(); }
+    std::span<const uint32_t> made_by(uint32_t step) const { return part(made_, made_begin_, step); }
+    std::span<const uint32_t> read_by(uint32_t step) const { return part(read_, read_begin_, step); }
+
+    std::vector<int64_t> bytes;            ///< by buffer: 0 where it is no value between steps
+    std::vector<int64_t> scratch;          ///< by step: bytes
+    std::vector<uint32_t> makers, readers; ///< by buffer: how many steps
+
+private:
+    static std::span<const uint32_t> part(const std::vector<uint32_t> &all,
+                                          const std::vector<uint32_t> &begin, uint32_t step) {
+        return std::span(all).subspan(begin[step], begin[step + 1] - begin[step]);
+    }
+    std::vector<uint32_t> made_, read_, made_begin_, read_begin_;
+    std::vector<uint32_t> seen_made_, seen_read_; // by buffer: the last step
+};
+
+/// The first step comes before the second.
+using StepEdge = std::pair<uint32_t, uint32_t>;
+
+/// The most bytes of values and of scratch that are alive at once in this order, if nothing is written over
+/// what it is computed from.
+int64_t peak_of(const Traffic &traffic, std::span<const uint32_t> order);
+
+/// Where less is alive at most, the order is what it is.
+inline constexpr int64_t kLeastOrdered = int64_t{1} << 20;
+
+/// An order with a lower peak than that of the steps' numbers, by at least a 64th part of it; else nothing.
+/// O(n log n) in the number of operands and edges.
+std::vector<uint32_t> find_order(const Traffic &traffic, std::span<const StepEdge> edges);
+
+} // namespace lz::passes
