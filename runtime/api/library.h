@@ -48,6 +48,15 @@ public:
     }
     bool is_on_host() const { return on_host_; }
 
+    /// The same function, of which is said: equal arguments put equal work on the stream, and nothing else
+    /// comes of a call. So a backend may put what one call put there again, instead of calling.
+    LibraryFn repeatable() const {
+        LibraryFn fn = *this;
+        fn.repeatable_ = true;
+        return fn;
+    }
+    bool is_repeatable() const { return repeatable_; }
+
     explicit operator bool() const { return plain_ || bound_; }
     friend bool operator==(const LibraryFn &, const LibraryFn &) = default;
     void operator()(const LibraryArgs &args) const { plain_ ? plain_(args) : bound_(self_, args); }
@@ -56,7 +65,7 @@ private:
     Plain plain_ = nullptr;
     Bound bound_ = nullptr;
     const void *self_ = nullptr;
-    bool on_host_ = false;
+    bool on_host_ = false, repeatable_ = false;
 };
 
 /// A function and what passes know of it.
@@ -73,7 +82,8 @@ struct LibraryFunction : ir::LibraryRule {
 ///    buffer, the element that it begins with, its strides along slabs, from row to row and along unrolled
 ///    axes, and its run in a row: how many axes, extent and stride of each. A row of out has the parts' runs
 ///    one after another, once for each point of the unrolled axes. Strides are in elements.
-///  - `cumsum`, `cumprod`: in, out. Ints: dtype, outer, extent, inner.
+///  - `cumsum`, `cumprod`: in, out. Ints: dtype, outer, extent, inner. Of floats in the order of
+///    ir::kScanChunk.
 ///  - `sort`: in, values, indices (i64). Ints: dtype, outer, extent, inner, descending.
 ///  - `topk`: as sort, with the count as one more number: the first so many of what sort gives.
 ///  - `scatter`: x, index, source, out, which may be x. Ints: dtype, dtype of the index, axis, reduce, source

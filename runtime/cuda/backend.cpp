@@ -1,8 +1,8 @@
 #include "runtime/cuda/backend.h"
 
 #include "runtime/api/parallel.h"
-#include "runtime/cuda/graph.h"
 #include "runtime/cuda/launch.h"
+#include "runtime/cuda/replay/graph.h"
 #include "runtime/streams/threads.h"
 
 #include <fmt/format.h>
@@ -91,7 +91,7 @@ CudaBackend::CudaBackend(const Driver &driver, int ordinal, int index, CudaOptio
           },
           [this](void *memory) { device_.free_pinned(memory); }),
       clock_(device_), pinned_(device_, options.unused_pinned_bytes),
-      kernels_(device_, *this, options.load_source) {}
+      kernels_(device_, *this, options.load_source), capture_(device_) {}
 
 CudaBackend::~CudaBackend() {
     if (in_forked_child())
@@ -314,17 +314,19 @@ const ir::LibraryRules &CudaBackend::library() const {
 
 LibraryFn CudaBackend::find_library(std::string_view symbol) const {
     if (const CudaFunction *const found = find_cuda_function(symbol))
-        return found->bind(kernels_);
+        return found->bind(kernels_).repeatable();
     if (const ir::CudaCall *const call = find_user_call(symbol))
         return kernels_.bind(*call);
     if (symbol != kDot.symbol)
         return symbol == "concat" ? LibraryFn() : find_cpu_function(symbol).on_host();
     if (!has_cublaslt())
         return nullptr;
-    return {[](const void *self, const LibraryArgs &args) {
-                static_cast<const CudaBackend *>(self)->multiplier().run(args);
-            },
-            this};
+    const LibraryFn product(
+        [](const void *self, const LibraryArgs &args) {
+            static_cast<const CudaBackend *>(self)->multiplier().run(args);
+        },
+        this);
+    return product.repeatable();
 }
 
 Multiplier &CudaBackend::multiplier() const {
@@ -457,7 +459,7 @@ void CudaBackend::replay(const Replay &replay, std::unique_ptr<ReplayMemory> &me
         if (copy.bytes > 0 && (is_pageable(copy.from) || is_pageable(copy.to)))
             return;
     if (!memory)
-        memory = std::make_unique<GraphReplay>(device_);
+        memory = std::make_unique<GraphReplay>(device_, capture_);
     const CUgraphExec exec = static_cast<GraphReplay &>(*memory).instance(replay);
     if (!exec)
         return;

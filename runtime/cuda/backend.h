@@ -10,6 +10,7 @@
 #include "runtime/cuda/module.h"
 #include "runtime/cuda/pinned/blocks.h"
 #include "runtime/cuda/pinned/staging.h"
+#include "runtime/cuda/replay/call_capture.h"
 #include "runtime/cuda/stream.h"
 
 #include <array>
@@ -79,7 +80,8 @@ public:
 
     void launch(const Launch &launch, StreamId stream, OnDone done = {}) override;
     void call(const Call &call, StreamId stream, OnDone done = {}) override;
-    /// Graphs (graph.h), from a Program's second run on; not with library calls or copies of pageable memory.
+    /// Graphs (graph.h), from a Program's second run on; not with copies of pageable memory, functions of the
+    /// host or the user's own.
     void replay(const Replay &replay, std::unique_ptr<ReplayMemory> &memory, size_t &done) override;
 
 private:
@@ -105,6 +107,7 @@ private:
     mutable std::mutex multiplier_mutex_;
     mutable std::unique_ptr<Multiplier> multiplier_; ///< made with the first product
     const LibraryKernels kernels_;
+    CallCapture capture_;
 
     std::mutex streams_mutex_;
     std::array<std::unique_ptr<CudaStream>, ir::kMaxStreams> owners_;

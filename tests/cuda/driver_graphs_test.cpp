@@ -181,6 +181,48 @@ TEST_F(CudaGraphs, AnUpdateTakesAGraphOfTheSameShape) {
         CU_OK(cuGraphDestroy, g);
 }
 
+/// A graph in a graph is a copy of what it was, and takes another of the same shape.
+TEST_F(CudaGraphs, AGraphMayBeANodeOfAnother) {
+    CUdeviceptr x = allocate(16), y = allocate(16);
+    const auto capture = [&](CUdeviceptr p, unsigned by, int launches) {
+        CUgraph graph = nullptr;
+        EXPECT_EQ(CU(cuStreamBeginCapture)(stream_, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+        for (int i = 0; i < launches; ++i)
+            EXPECT_EQ(launch(scale_, 1, 4, stream_, p, by, 1u), CUDA_SUCCESS);
+        EXPECT_EQ(CU(cuStreamEndCapture)(stream_, &graph), CUDA_SUCCESS);
+        return graph;
+    };
+    const CUgraph child = capture(x, 2, 2), other = capture(y, 3, 2), longer = capture(x, 2, 3);
+    CUgraph graph = nullptr;
+    CU_OK(cuGraphCreate, &graph, 0);
+    CUgraphNode before, inner, after;
+    unsigned by = 10, plus = 0;
+    auto params = scale_params(&x, &by, &plus);
+    CU_OK(cuGraphAddKernelNode, &before, graph, nullptr, 0, &params);
+    EXPECT_EQ(CU(cuGraphAddChildGraphNode)(&inner, graph, &before, 1, graph), CUDA_ERROR_INVALID_VALUE);
+    CU_OK(cuGraphAddChildGraphNode, &inner, graph, &before, 1, child);
+    by = 1;
+    plus = 5;
+    params = scale_params(&x, &by, &plus);
+    CU_OK(cuGraphAddKernelNode, &after, graph, &inner, 1, &params);
+    CUgraphNodeType type;
+    CU_OK(cuGraphNodeGetType, inner, &type);
+    EXPECT_EQ(type, CU_GRAPH_NODE_TYPE_GRAPH);
+    CU_OK(cuGraphDestroy, child);
+    CUgraphExec exec = nullptr;
+    CU_OK(cuGraphInstantiate, &exec, graph, 0);
+    EXPECT_EQ(run(exec, x), four((10 * 2 + 1) * 2 + 1 + 5));
+    EXPECT_EQ(CU(cuGraphExecChildGraphNodeSetParams)(exec, inner, longer), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(CU(cuGraphExecChildGraphNodeSetParams)(exec, before, other), CUDA_ERROR_INVALID_VALUE);
+    CU_OK(cuMemsetD32Async, y, 1, 4, stream_);
+    CU_OK(cuGraphExecChildGraphNodeSetParams, exec, inner, other);
+    EXPECT_EQ(run(exec, x), four(10 + 5));
+    EXPECT_EQ(download<unsigned>(y, 4), four((1 * 3 + 1) * 3 + 1));
+    CU_OK(cuGraphExecDestroy, exec);
+    for (const CUgraph g : {graph, other, longer})
+        CU_OK(cuGraphDestroy, g);
+}
+
 TEST_F(CudaGraphs, EventsInsideOfGraphsOrderOtherStreams) {
     CUdeviceptr x = allocate(16);
     const CUevent e = make_event(CU_EVENT_DISABLE_TIMING);

@@ -52,7 +52,7 @@ CUgraphNodeType type_of(const Work &work) {
         CUgraphNodeType operator()(const WaitWork &) const { return CU_GRAPH_NODE_TYPE_WAIT_EVENT; }
         CUgraphNodeType operator()(const EmptyWork &) const { return CU_GRAPH_NODE_TYPE_EMPTY; }
         CUgraphNodeType operator()(const FreeWork &) const { return none(); }
-        CUgraphNodeType operator()(const GraphWork &) const { return none(); }
+        CUgraphNodeType operator()(const GraphWork &) const { return CU_GRAPH_NODE_TYPE_GRAPH; }
         CUgraphNodeType operator()(const ValueWaitWork &) const { return none(); }
         CUgraphNodeType operator()(const ValueWriteWork &) const { return none(); }
         static CUgraphNodeType none() {
@@ -204,6 +204,15 @@ CUresult cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode 
 
 CUresult cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count) {
     return add(__func__, node, graph, after, count, [](Lock &, Context &) -> Work { return EmptyWork{}; });
+}
+
+CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
+                                  CUgraph child) {
+    return add(__func__, node, graph, after, count, [&](Lock &, Context &) -> Work {
+        if (child == graph)
+            refuse(CUDA_ERROR_INVALID_VALUE, "a graph within itself");
+        return child_work(child);
+    });
 }
 
 CUresult cuGraphAddEventRecordNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,

@@ -64,6 +64,11 @@ KernelWork kernel_node_work(Lock &lock, const CUDA_KERNEL_NODE_PARAMS *params, C
 CopyWork copy_node_work(const CUDA_MEMCPY3D *params, const Context &context);
 FillWork fill_node_work(const CUDA_MEMSET_NODE_PARAMS *params, const Context &context);
 
+/// What a graph is now, for running it.
+std::shared_ptr<GraphBody> body_of(const Graph &graph);
+/// A graph as a node of another. Events in it are refused.
+GraphWork child_work(CUgraph graph);
+
 void drop_graphs_of(const Context &context);
 uint64_t live_graphs();
 

@@ -47,8 +47,6 @@ std::vector<size_t> launch_order(const GraphBody &body, std::mt19937_64 &rng) {
     return settings().seed == 0 ? body.order : topological_order(body, &rng);
 }
 
-namespace {
-
 std::shared_ptr<GraphBody> body_of(const Graph &graph) {
     auto body = std::make_shared<GraphBody>();
     for (const auto &node : graph.nodes) {
@@ -65,6 +63,17 @@ std::shared_ptr<GraphBody> body_of(const Graph &graph) {
         refuse(CUDA_ERROR_INVALID_VALUE, "the edges make a circle");
     return body;
 }
+
+GraphWork child_work(CUgraph graph) {
+    GraphWork work{body_of(*graphs().get(graph)), {}};
+    for (const GraphBody::Item &item : work.body->nodes)
+        if (std::holds_alternative<RecordWork>(item.work) || std::holds_alternative<WaitWork>(item.work))
+            refuse(CUDA_ERROR_NOT_SUPPORTED, "the fake driver has no events in graphs within graphs");
+    work.records.resize(work.body->nodes.size());
+    return work;
+}
+
+namespace {
 
 void instantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
     const Context &context = current_context();
@@ -234,6 +243,19 @@ CUresult cuGraphExecHostNodeSetParams(CUgraphExec handle, CUgraphNode node,
         need(params->fn, "fn");
         item_of(*execs().get(handle), node, CU_GRAPH_NODE_TYPE_HOST).work =
             HostWork{params->fn, params->userData};
+    });
+}
+
+CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec handle, CUgraphNode node, CUgraph child) {
+    return call(__func__, [&](Lock &) {
+        current_context();
+        const auto exec = execs().get(handle);
+        GraphWork work = child_work(child);
+        GraphBody::Item &item = item_of(*exec, node, CU_GRAPH_NODE_TYPE_GRAPH);
+        CUgraphNode wrong = nullptr;
+        if (compare(*std::get<GraphWork>(item.work).body, *work.body, wrong) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+            refuse(CUDA_ERROR_INVALID_VALUE, "the graph is not of the same shape");
+        item.work = std::move(work);
     });
 }
 

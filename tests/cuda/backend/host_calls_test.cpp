@@ -1,6 +1,6 @@
 // Functions of the host on a GPU's stream, and the pinned memory that they and tables of segments go through.
 
-#include "backend.h"
+#include "backend/gpus.h"
 
 #include <cuda.h>
 #include <numeric>

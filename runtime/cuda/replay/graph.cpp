@@ -1,4 +1,4 @@
-#include "runtime/cuda/graph.h"
+#include "runtime/cuda/replay/graph.h"
 
 #include "runtime/cuda/launch.h"
 #include "runtime/streams/threads.h"
@@ -19,6 +19,24 @@ CUDA_MEMCPY3D copy_of(const Backend::Copy &copy) {
     params.WidthInBytes = copy.bytes;
     params.Height = params.Depth = 1;
     return params;
+}
+
+/// Everything by which two calls of one step may differ.
+void append_key(std::vector<std::byte> &key, const LibraryArgs &args) {
+    const auto append = [&](const void *bytes, size_t count) {
+        const auto *from = static_cast<const std::byte *>(bytes);
+        key.insert(key.end(), from, from + count);
+    };
+    append(args.buffers.data(), args.buffers.size_bytes());
+    append(args.ints.data(), args.ints.size_bytes());
+    append(&args.fault, sizeof(args.fault));
+    append(&args.scratch, sizeof(args.scratch));
+}
+
+bool is_empty(const CudaDevice &device, const OwnedGraph &graph) {
+    size_t count = 0;
+    device.check(device.driver().cuGraphGetNodes(graph.get(), nullptr, &count), "asking what is captured");
+    return count == 0;
 }
 
 } // namespace
@@ -69,7 +87,11 @@ CUgraphExec GraphReplay::find_or_make(const Backend::Replay &replay) {
     }
     Instance &oldest = *std::ranges::min_element(instances_, {}, &Instance::used);
     oldest.key.clear(); // until it is known what it holds
-    update(oldest, replay);
+    if (!update(oldest, replay)) {
+        Instance made = build(replay);
+        destroy(oldest);
+        oldest = std::move(made);
+    }
     oldest.key = key_;
     oldest.used = ++clock_;
     return oldest.exec;
@@ -80,8 +102,12 @@ bool GraphReplay::fill_key(const Backend::Replay &replay) {
     key_.clear();
     bool whole = true;
     for (const Backend::Replay::Step &step : replay.steps) {
-        if (step.kind == Kind::Call)
-            return false;
+        if (step.kind == Kind::Call) {
+            const Backend::Call &call = replay.calls[step.index];
+            if (!call.function.is_repeatable())
+                return false;
+            append_key(key_, call.args);
+        }
         if (step.kind == Kind::Launch)
             for_each_driver_launch(device_, replay.launches[step.index], [&](DriverLaunch &launch) {
                 whole = whole && launch.table_bytes() == 0;
@@ -139,8 +165,19 @@ GraphReplay::Instance GraphReplay::build(const Backend::Replay &replay) const {
                     if (std::ranges::find(after, node) == after.end())
                         after.push_back(node);
                 break;
-            case Kind::Call:
+            case Kind::Call: {
+                const OwnedGraph captured = capture_.capture(replay.calls[step.index]);
+                if (is_empty(device_, captured)) {
+                    made.nodes.push_back(nullptr);
+                    break;
+                }
+                CUgraphNode node = nullptr;
+                device_.check(driver.cuGraphAddChildGraphNode(&node, made.graph, after.data(), after.size(),
+                                                              captured.get()),
+                              "adding a library call to a graph");
+                added(step.stream, node);
                 break;
+            }
             }
         }
         device_.check(driver.cuGraphInstantiateWithFlags(&made.exec, made.graph, 0), "making a graph ready");
@@ -151,7 +188,8 @@ GraphReplay::Instance GraphReplay::build(const Backend::Replay &replay) const {
     return made;
 }
 
-void GraphReplay::update(Instance &instance, const Backend::Replay &replay) const {
+/// False where the graph is not of this shape: then nobody knows what the instance holds.
+bool GraphReplay::update(Instance &instance, const Backend::Replay &replay) const {
     const Driver &driver = device_.driver();
     size_t next = 0;
     for (const Backend::Replay::Step &step : replay.steps) {
@@ -168,7 +206,22 @@ void GraphReplay::update(Instance &instance, const Backend::Replay &replay) cons
                                                                 &params, device_.context()),
                           "updating a graph");
         }
+        if (step.kind == Kind::Call) {
+            const OwnedGraph captured = capture_.capture(replay.calls[step.index]);
+            CUgraphNode const node = instance.nodes[next++];
+            if (is_empty(device_, captured) != (node == nullptr))
+                return false;
+            if (!node)
+                continue;
+            const CUresult result =
+                driver.cuGraphExecChildGraphNodeSetParams(instance.exec, node, captured.get());
+            if (is_sticky(result))
+                device_.check(result, "updating a graph");
+            if (result != CUDA_SUCCESS)
+                return false;
+        }
     }
+    return true;
 }
 
 } // namespace lz::runtime::cuda

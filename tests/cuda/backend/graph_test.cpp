@@ -1,6 +1,6 @@
 // Backend::replay of the CUDA backend: graphs from the second run on, and what is no graph.
 
-#include "backend.h"
+#include "backend/gpus.h"
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
 // The CUDA backend: memory, copies, streams and launches, on the fake driver.
 
-#include "backend.h"
+#include "backend/gpus.h"
 
 #include "runtime/cpu/backend.h"
 #include "tests/support/failure_of.h"

@@ -1,6 +1,6 @@
 // Products by cuBLASLt (the fake one), against plain loops.
 
-#include "backend.h"
+#include "backend/gpus.h"
 
 #include "ir/dtype.h"
 #include "runtime/cuda/library/matmul.h"

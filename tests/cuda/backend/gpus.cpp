@@ -1,4 +1,4 @@
-#include "backend.h"
+#include "backend/gpus.h"
 
 #include "codegen/cuda/compiler.h"
 
