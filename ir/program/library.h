@@ -10,6 +10,11 @@ namespace lz::ir {
 
 struct DeviceInfo; // ir/target.h
 
+/// Running sums and products of floats have one order on every device: a line is chunks of so many elements.
+/// Within one, elements are folded first to last; results of whole chunks are scanned by the same rule; and
+/// what that makes of those before is folded with each of a chunk's running values.
+inline constexpr int64_t kScanChunk = 1024;
+
 struct LibraryRule {
     std::string_view symbol;
     /// Bytes of scratch for a call with these integers on this device; 0 or more. Integers that only the run

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 namespace lz::runtime {
 
@@ -39,25 +40,72 @@ struct Product {
     }
 };
 
+/// What comes before the chunks of `width` lines (ir::kScanChunk). A line has fewer elements than three
+/// levels of chunks of chunks.
+template <class A, class Fold, int64_t kWidth>
+class Before {
+public:
+    /// Whether anything does.
+    bool there() const { return taken_ > 0; }
+    A at(int64_t c) const { return before_[0][c]; }
+    /// Results of one chunk more of each line, of which there are `width`.
+    void take(const A *totals, int64_t width) {
+        int64_t all = taken_++;
+        for (size_t l = 0; l < kLevels; ++l, all /= ir::kScanChunk) {
+            const bool first = all % ir::kScanChunk == 0, carries = all >= ir::kScanChunk;
+            for (int64_t c = 0; c < width; ++c)
+                running_[l][c] = first ? totals[c] : Fold::apply(running_[l][c], totals[c]);
+            for (int64_t c = 0; c < width; ++c)
+                before_[l][c] = carries ? Fold::apply(before_[l + 1][c], running_[l][c]) : running_[l][c];
+            if ((all + 1) % ir::kScanChunk != 0)
+                return;
+            totals = running_[l];
+        }
+    }
+
+private:
+    static constexpr size_t kLevels = 3;
+    int64_t taken_ = 0;
+    A running_[kLevels][kWidth];
+    A before_[kLevels + 1][kWidth]; ///< by level: the results of all whole chunks of the one below
+};
+
+/// Elements of a line that are folded before something is taken up: of floats a chunk, of integers, where the
+/// order cannot be seen, all.
+template <class A>
+int64_t chunk_of(int64_t extent) {
+    return std::is_floating_point_v<A> ? std::min(extent, ir::kScanChunk) : extent;
+}
+
 /// `columns` running values over `extent` elements each, which are `step` apart; columns are neighbours. The
-/// order along the axis is first to last, whatever the columns; so results do not depend on how they are
+/// order along the axis is the language's, whatever the columns; so results do not depend on how they are
 /// shared between threads. The first element starts the running value: -0 stays -0.
 template <ir::DType D, class Fold>
 void scan_columns(const typename Element<D>::Storage *in, typename Element<D>::Storage *out, int64_t columns,
                   int64_t extent, int64_t step) {
     using E = Element<D>;
-    typename E::Accumulator running[kColumns];
-    for (int64_t c = 0; c < columns; ++c) {
-        running[c] = E::load(in[c]);
-        out[c] = E::store(running[c]);
-    }
-    for (int64_t e = 1; e < extent; ++e) {
-        in += step;
-        out += step;
-        for (int64_t c = 0; c < columns; ++c) {
-            running[c] = Fold::apply(running[c], E::load(in[c]));
-            out[c] = E::store(running[c]);
+    using A = typename E::Accumulator;
+    A running[kColumns];
+    Before<A, Fold, kColumns> before;
+    const int64_t chunk = chunk_of<A>(extent);
+    for (int64_t begin = 0; begin < extent; begin += chunk) {
+        const int64_t end = std::min(extent, begin + chunk);
+        for (int64_t e = begin; e < end; ++e, in += step, out += step) {
+            if (e == begin)
+                for (int64_t c = 0; c < columns; ++c)
+                    running[c] = E::load(in[c]);
+            else
+                for (int64_t c = 0; c < columns; ++c)
+                    running[c] = Fold::apply(running[c], E::load(in[c]));
+            if (before.there())
+                for (int64_t c = 0; c < columns; ++c)
+                    out[c] = E::store(Fold::apply(before.at(c), running[c]));
+            else
+                for (int64_t c = 0; c < columns; ++c)
+                    out[c] = E::store(running[c]);
         }
+        if (end < extent)
+            before.take(running, columns);
     }
 }
 
@@ -68,34 +116,41 @@ void scan_columns(const typename Element<D>::Storage *in, typename Element<D>::S
 template <ir::DType D, class Fold, int64_t kRows, int64_t kInner>
 void scan_rows(const typename Element<D>::Storage *in, typename Element<D>::Storage *out, int64_t extent) {
     using E = Element<D>;
+    using A = typename E::Accumulator;
     using Storage = typename E::Storage;
     constexpr int64_t kSteps =
         std::max<int64_t>(kTileBytes / (kInner * static_cast<int64_t>(sizeof(Storage))), 1);
+    static_assert(ir::kScanChunk % kSteps == 0);
     constexpr int64_t kTile = kSteps * kInner;
     Storage tile[kRows][kTile];
-    typename E::Accumulator running[kRows][kInner];
-    const int64_t block = extent * kInner;
+    A running[kRows][kInner];
+    Before<A, Fold, kRows * kInner> before;
+    const int64_t block = extent * kInner, chunk = chunk_of<A>(extent);
     for (int64_t e = 0; e < extent; e += kSteps) {
         const int64_t steps = std::min(kSteps, extent - e);
         const auto bytes = static_cast<size_t>(steps * kInner) * sizeof(Storage);
         for (int64_t r = 0; r < kRows; ++r)
             std::memcpy(tile[r], in + r * block + e * kInner, bytes);
-        int64_t s = 0;
-        if (e == 0) {
-            for (int64_t r = 0; r < kRows; ++r)
-                for (int64_t c = 0; c < kInner; ++c) {
-                    running[r][c] = E::load(tile[r][c]);
-                    tile[r][c] = E::store(running[r][c]);
-                }
-            s = 1;
-        }
-        for (; s < steps; ++s)
-            for (int64_t r = 0; r < kRows; ++r)
-                for (int64_t c = 0; c < kInner; ++c) {
-                    Storage &place = tile[r][s * kInner + c];
-                    running[r][c] = Fold::apply(running[r][c], E::load(place));
-                    place = E::store(running[r][c]);
-                }
+        const bool begins = e % chunk == 0;
+        if (begins && e > 0)
+            before.take(&running[0][0], kRows * kInner);
+        const auto fold = [&](auto carries) {
+            for (int64_t s = 0; s < steps; ++s)
+                for (int64_t r = 0; r < kRows; ++r)
+                    for (int64_t c = 0; c < kInner; ++c) {
+                        Storage &place = tile[r][s * kInner + c];
+                        const A x = E::load(place);
+                        running[r][c] = begins && s == 0 ? x : Fold::apply(running[r][c], x);
+                        if constexpr (carries)
+                            place = E::store(Fold::apply(before.at(r * kInner + c), running[r][c]));
+                        else
+                            place = E::store(running[r][c]);
+                    }
+        };
+        if (before.there())
+            fold(std::true_type());
+        else
+            fold(std::false_type());
         for (int64_t r = 0; r < kRows; ++r)
             std::memcpy(out + r * block + e * kInner, tile[r], bytes);
     }

@@ -328,6 +328,60 @@ TEST(Semantics, S26_a_scatters_index_out_of_range_is_a_fault_and_touches_no_fore
     }
 }
 
+/// Written down from ir::kScanChunk's comment.
+template <class T>
+std::vector<T> chunked_sums(const std::vector<T> &x) {
+    constexpr size_t kChunk = 1024;
+    std::vector<T> sums(x.size()), totals;
+    for (size_t i = 0; i < x.size(); ++i) {
+        sums[i] = i % kChunk == 0 ? x[i] : sums[i - 1] + x[i];
+        if (i % kChunk == kChunk - 1)
+            totals.push_back(sums[i]);
+    }
+    if (x.size() <= kChunk)
+        return sums;
+    totals = chunked_sums(totals);
+    for (size_t i = kChunk; i < x.size(); ++i)
+        sums[i] = totals[i / kChunk - 1] + sums[i];
+    return sums;
+}
+
+/// One column of each is looked at; all are in the same order.
+TEST(LibraryScan, LongLinesOfFloatsAreChunksOfChunks) {
+    set_num_threads(3);
+    std::mt19937 engine(5);
+    std::normal_distribution<float> normal;
+    for (const auto &[outer, extent, inner] : {std::array<int64_t, 3>{1, 1024, 1},
+                                               {1, 1025, 1},
+                                               {9, 3000, 1},
+                                               {2, 5000, 2},
+                                               {3, 2048, 4},
+                                               {1, 2100, 300},
+                                               {2, 1500, 3},
+                                               {1, 1024 * 1024 + 3000, 1}}) {
+        const auto count = static_cast<size_t>(outer * extent * inner);
+        std::vector<float> in(count), out(count);
+        std::vector<double> wide(count), wide_out(count);
+        for (size_t i = 0; i < count; ++i)
+            wide[i] = static_cast<double>(in[i] = normal(engine));
+        call("cumsum", {in.data(), out.data()}, {number(DType::F32), outer, extent, inner});
+        call("cumsum", {wide.data(), wide_out.data()}, {number(DType::F64), outer, extent, inner});
+        std::vector<float> line;
+        std::vector<double> wide_line;
+        const int64_t first = (outer - 1) * extent * inner + inner - 1;
+        for (int64_t e = 0; e < extent; ++e) {
+            line.push_back(in[static_cast<size_t>(first + e * inner)]);
+            wide_line.push_back(wide[static_cast<size_t>(first + e * inner)]);
+        }
+        line = chunked_sums(line);
+        wide_line = chunked_sums(wide_line);
+        for (int64_t e = 0; e < extent; ++e) {
+            ASSERT_EQ(out[static_cast<size_t>(first + e * inner)], line[static_cast<size_t>(e)]) << e;
+            ASSERT_EQ(wide_out[static_cast<size_t>(first + e * inner)], wide_line[static_cast<size_t>(e)]);
+        }
+    }
+}
+
 TEST(Semantics, S62_half_types_add_up_in_f32) {
     // 1 + 4096 * 2^-12: with a rounding to f16 after each addition it would stay at 1.
     uint16_t one = ir::float_to_half(1), small = ir::float_to_half(0x1p-12f), out = 0;

@@ -12,14 +12,14 @@ constexpr int64_t kNarrow = 16;
 constexpr unsigned kThreads = 128;
 /// Lines in a tile.
 constexpr int64_t kLines = 8;
-/// Integers may be folded in any order, since they wrap: few long lines are cut into chunks of so many, whose
-/// totals are scanned likewise. A float's running value has the order of the line, and no other.
-constexpr int64_t kChunk = 1024, kManyLines = 16384;
+/// Few long lines are cut into chunks, those of the language, whose totals are scanned likewise. Where there
+/// are many a thread goes through all of a line.
+constexpr int64_t kChunk = ir::kScanChunk, kManyLines = 16384;
 
 /// An array (outer, extent, inner) is `outer * chunks` lines of `inner` columns; each column of a line is
 /// folded first to last by one thread.
 constexpr std::string_view kSource = R"(
-const int kThreads = 128, kLines = 8, kWidth = 256, kTogether = 8;
+const int kThreads = 128, kLines = 8, kWidth = 256, kTogether = 8, kLevels = 3;
 
 struct Shape {
     long long outer, extent, inner, chunk;
@@ -30,21 +30,52 @@ struct Shape {
     __device__ long long length(long long line) const { return min(chunk, extent - line % chunks() * chunk); }
 };
 
-// The running value of one column. The first element starts it: -0 stays -0. What comes before the line is
-// added to each result.
+// What comes before the chunks of a line that one thread goes through: results of whole chunks, and of chunks
+// of those.
+struct Above {
+    Running running[kLevels], before[kLevels + 1];
+    long long taken;
+
+    __device__ void take(Running total) {
+        long long all = taken++;
+        bool full = true;
+#pragma unroll
+        for (int l = 0; l < kLevels; ++l) {
+            if (full) {
+                running[l] = all % kChunk == 0 ? total : fold(running[l], total);
+                before[l] = all >= kChunk ? fold(before[l + 1], running[l]) : running[l];
+                full = (all + 1) % kChunk == 0;
+                total = running[l];
+                all /= kChunk;
+            }
+        }
+    }
+};
+
+// The running value of one column. The first element of a chunk starts it: -0 stays -0. What comes before the
+// chunk is added to each result.
 struct Column {
     Running running, carry;
-    bool carries, begun;
+    bool carries;
+    int place; // in the chunk
+    Above above;
 
     __device__ Column(const Shape &shape, const Running *before, long long line, long long column) {
         carries = before && line % shape.chunks() > 0;
         carry = carries ? before[(line - 1) * shape.inner + column] : Running();
         running = Running();
-        begun = false;
+        place = 0;
+        above = {};
     }
     __device__ Running next(Running x) {
-        running = begun ? fold(running, x) : x;
-        begun = true;
+        if (kOrdered && place == kChunk) {
+            above.take(running);
+            carry = above.before[0];
+            carries = true;
+            place = 0;
+        }
+        running = place > 0 ? fold(running, x) : x;
+        place = kOrdered ? place + 1 : 1;
         return carries ? fold(carry, running) : running;
     }
     // `count` elements that are `step` apart. Several are read before the first is written.
@@ -72,7 +103,7 @@ struct Column {
 
 // Lines of few columns. A block brings a part of several lines into a tile, a thread folds one column of it,
 // and while that goes on the next part is on its way.
-template <class T>
+template <bool of_totals, class T>
 __device__ __forceinline__ void scan_narrow(const T *in, T *out, Running *totals, const Running *before, Shape shape) {
     const int kEach = kLines * kWidth / kThreads;
     __shared__ T tile[kLines][kWidth + 1];
@@ -131,7 +162,7 @@ __device__ __forceinline__ void scan_narrow(const T *in, T *out, Running *totals
 }
 
 // Lines of many columns, a thread each.
-template <class T>
+template <bool of_totals, class T>
 __device__ __forceinline__ void scan_wide(const T *in, T *out, Running *totals, const Running *before, Shape shape) {
     const long long columns = shape.outer * shape.chunks() * shape.inner;
     for (long long c = (long long)blockIdx.x * kThreads + threadIdx.x; c < columns; c += (long long)gridDim.x * kThreads) {
@@ -149,37 +180,36 @@ __device__ __forceinline__ void scan_wide(const T *in, T *out, Running *totals, 
                                                                 long long outer, long long extent, long long inner, long long chunk) { \
         scan(in, out, totals, before, Shape{outer, extent, inner, chunk}); \
     }
-ENTRY(narrow_elements, Element, scan_narrow)
-ENTRY(wide_elements, Element, scan_wide)
+// Each has shared memory of its own.
+ENTRY(narrow_elements, Element, scan_narrow<false>)
+ENTRY(wide_elements, Element, scan_wide<false>)
 )";
-/// Integers have these, too.
-constexpr std::string_view kOfTotals = R"(ENTRY(narrow_totals, Running, scan_narrow)
-ENTRY(wide_totals, Running, scan_wide)
+constexpr std::string_view kOfTotals = R"(ENTRY(narrow_totals, Running, scan_narrow<true>)
+ENTRY(wide_totals, Running, scan_wide<true>)
 )";
 
-int64_t chunk_of(ir::DType dtype, int64_t outer, int64_t extent, int64_t inner) {
-    return ir::is_float(dtype) || outer * inner >= kManyLines || extent < 2 * kChunk ? extent : kChunk;
+int64_t chunk_of(int64_t outer, int64_t extent, int64_t inner) {
+    return outer * inner >= kManyLines || extent < 2 * kChunk ? extent : kChunk;
 }
 
 /// Of the chunks' totals, and of theirs.
-int64_t totals_bytes(ir::DType dtype, int64_t outer, int64_t extent, int64_t inner) {
+int64_t totals_bytes(int64_t outer, int64_t extent, int64_t inner) {
     if (outer * extent * inner == 0)
         return 0;
-    const int64_t chunk = chunk_of(dtype, outer, extent, inner), chunks = (extent + chunk - 1) / chunk;
-    return chunks == 1 ? 0
-                       : DeviceScratch::rounded(outer * chunks * inner * 8) +
-                             totals_bytes(dtype, outer, chunks, inner);
+    const int64_t chunk = chunk_of(outer, extent, inner), chunks = (extent + chunk - 1) / chunk;
+    return chunks == 1
+               ? 0
+               : DeviceScratch::rounded(outer * chunks * inner * 8) + totals_bytes(outer, chunks, inner);
 }
 
 /// The scan of an array of one dtype, and of the totals of its chunks.
 struct Scan {
     KernelLauncher launch;
     DeviceScratch scratch;
-    ir::DType dtype;
     int64_t outer, inner;
 
     void run(const void *in, void *out, int64_t extent, bool of_totals) {
-        const int64_t chunk = chunk_of(dtype, outer, extent, inner), chunks = (extent + chunk - 1) / chunk;
+        const int64_t chunk = chunk_of(outer, extent, inner), chunks = (extent + chunk - 1) / chunk;
         const bool narrow = inner <= kNarrow;
         const char *const entry = of_totals ? (narrow ? "narrow_totals" : "wide_totals")
                                             : (narrow ? "narrow_elements" : "wide_elements");
@@ -203,25 +233,28 @@ void scan(const LibraryKernels &kernels, const LibraryArgs &args, const char *na
         return;
     const std::string called = fmt::format("{} {}", name, ir::info(dtype).name);
     const Module &code = kernels.find(called, [&] {
-        KernelSource source{called, element_source(dtype), {"narrow_elements", "wide_elements"}, true};
+        KernelSource source{called,
+                            element_source(dtype),
+                            {"narrow_elements", "wide_elements", "narrow_totals", "wide_totals"},
+                            true};
         source.text += fmt::format(
             "__device__ __forceinline__ Running fold(Running x, Running y) {{ return x {} y; }}\n",
             operation);
+        // Integers wrap: the order of theirs cannot be seen.
+        source.text +=
+            fmt::format("const bool kOrdered = {};\nconst int kChunk = {};\n", ir::is_float(dtype), kChunk);
         source.text += kSource;
-        if (!ir::is_float(dtype)) {
-            source.text += kOfTotals;
-            source.entries.insert(source.entries.end(), {"narrow_totals", "wide_totals"});
-        }
+        source.text += kOfTotals;
         return source;
     });
-    Scan{{kernels, code, args.driver_stream}, DeviceScratch(args), dtype, outer, inner}.run(
+    Scan{{kernels, code, args.driver_stream}, DeviceScratch(args), outer, inner}.run(
         args.buffers[0], args.buffers[1], extent, false);
 }
 
 } // namespace
 
 int64_t scan_scratch(std::span<const int64_t> ints, const ir::DeviceInfo &) {
-    return totals_bytes(static_cast<ir::DType>(ints[0]), ints[1], ints[2], ints[3]);
+    return totals_bytes(ints[1], ints[2], ints[3]);
 }
 
 void scan_sum(const LibraryKernels &kernels, const LibraryArgs &args) {
