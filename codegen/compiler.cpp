@@ -9,4 +9,9 @@ ir::CompiledKernel Compiler::compile_source(const runtime::KernelSource &source)
                       "Kernel " + source.name + " is CUDA C++, which this device does not run.");
 }
 
+ir::CompiledKernel Compiler::compile_together(std::span<const ir::Kernel *const> kernels) const {
+    throw ir::Failure(ir::ErrorKind::Compile,
+                      "Kernel " + kernels[0]->name + " has to be compiled by itself.");
+}
+
 } // namespace lz::codegen

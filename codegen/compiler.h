@@ -11,6 +11,7 @@
 #include "runtime/api/kernel_source.h"
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,11 @@ public:
     /// Code of a verified kernel without Math instructions (`expand_math` has run). Throws Failure(Compile)
     /// for a kernel or a target that it cannot do.
     virtual ir::CompiledKernel compile(const ir::Kernel &kernel) const = 0;
+    /// Whether several kernels are made in less time together.
+    virtual bool joins() const { return false; }
+    /// Code of several such kernels in one piece: the phases of all, one kernel's after another's, with
+    /// symbols that differ. Throws Failure(Compile): always where `joins` is false.
+    virtual ir::CompiledKernel compile_together(std::span<const ir::Kernel *const> kernels) const;
     /// Code of kernels that were written by hand, a phase for each entry, whose launches are not described.
     /// Throws Failure(Compile): here for every one, since only a compiler for CUDA devices reads CUDA C++.
     virtual ir::CompiledKernel compile_source(const runtime::KernelSource &source) const;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,17 @@ public:
         cuda::Source source = cuda::make_source(kernel);
         ir::CompiledKernel compiled;
         compiled.name = kernel.name;
+        compiled.phases = std::move(source.phases);
+        fill(compiled, std::move(source.text));
+        return compiled;
+    }
+
+    /// NVRTC takes 20 ms before it begins with a kernel. What is dumped is one kernel's.
+    bool joins() const override { return !options_.want_text && !options_.want_assembly; }
+    ir::CompiledKernel compile_together(std::span<const ir::Kernel *const> kernels) const override {
+        cuda::Source source = cuda::make_source(kernels);
+        ir::CompiledKernel compiled;
+        compiled.name = fmt::format("{} and {} more", kernels[0]->name, kernels.size() - 1);
         compiled.phases = std::move(source.phases);
         fill(compiled, std::move(source.text));
         return compiled;

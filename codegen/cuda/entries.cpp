@@ -30,8 +30,9 @@ struct Parameter {
 /// Writes the functions of a phase and their entries.
 class EntryWriter {
 public:
-    EntryWriter(const Kernel &kernel, size_t phase)
-        : kernel_(kernel), number_(phase), schedule_(kernel.phases[phase].cuda()) {}
+    EntryWriter(const Kernel &kernel, size_t phase, std::string prefix)
+        : kernel_(kernel), number_(phase), prefix_(std::move(prefix)),
+          schedule_(kernel.phases[phase].cuda()) {}
 
     CompiledPhase run(std::string &text) {
         PhaseEmitter aligned(kernel_, number_, Entry::Aligned);
@@ -45,7 +46,7 @@ public:
         list_parameters();
 
         CompiledPhase rules;
-        rules.symbol = fmt::format("phase{}", number_);
+        rules.symbol = fmt::format("{}phase{}", prefix_, number_);
         rules.threads = static_cast<uint32_t>(schedule_.threads);
         rules.shared_bytes = any.shared_bytes();
         rules.most_blocks = static_cast<uint32_t>(schedule_.most_blocks);
@@ -176,6 +177,7 @@ private:
 
     const Kernel &kernel_;
     const size_t number_;
+    const std::string prefix_; ///< of symbols
     const CudaSchedule schedule_;
     Used used_;
     std::vector<Parameter> parameters_;
@@ -199,15 +201,33 @@ void PhaseEmitter::write() {
     }
 }
 
-Source make_source(const Kernel &kernel) {
-    Source source;
-    std::string text;
+namespace {
+
+void append_phases(const Kernel &kernel, const std::string &prefix, Source &source) {
     for (size_t p = 0; p < kernel.phases.size(); ++p) {
         if (!std::holds_alternative<CudaSchedule>(kernel.phases[p].schedule))
             fail(kernel, "a phase of it has no schedule for CUDA devices");
-        source.phases.push_back(EntryWriter(kernel, p).run(text));
+        source.phases.push_back(EntryWriter(kernel, p, prefix).run(source.text));
     }
-    source.text = prelude_for(text) + "\n" + text;
+}
+
+} // namespace
+
+Source make_source(const Kernel &kernel) {
+    Source source;
+    append_phases(kernel, "", source);
+    source.text = prelude_for(source.text) + "\n" + source.text;
+    return source;
+}
+
+Source make_source(std::span<const Kernel *const> kernels) {
+    Source source;
+    for (size_t k = 0; k < kernels.size(); ++k) {
+        source.text += fmt::format("namespace kernel{} {{\n", k);
+        append_phases(*kernels[k], fmt::format("kernel{}_", k), source);
+        source.text += "}\n";
+    }
+    source.text = prelude_for(source.text) + "\n" + source.text;
     return source;
 }
 

@@ -19,6 +19,7 @@
 #include "ir/kernel/compiled_kernel.h"
 #include "ir/kernel/kernel.h"
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,5 +33,8 @@ struct Source {
 /// The source of a verified kernel without Math instructions whose phases all have a CudaSchedule. Throws
 /// Failure(Compile) for what no schedule can make a kernel of.
 Source make_source(const ir::Kernel &kernel);
+
+/// The same of several kernels in one text: symbols are `kernel2_phase0`, phases are those of all.
+Source make_source(std::span<const ir::Kernel *const> kernels);
 
 } // namespace lz::codegen::cuda
