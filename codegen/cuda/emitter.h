@@ -98,6 +98,8 @@ private:
     Limited limited(const ir::Instr &instr) const;
     ir::KValue power_sum(const ir::Instr &instr) const;
     ir::KValue rounded(const ir::Instr &instr) const;
+    /// Pairs of halves (halves.cpp).
+    ir::KValue operation_of_half(ir::KValue half) const;
     void write_region(const ir::Region &region);
     void write_instr(ir::KValue v);
     void write_value(ir::KValue v, const std::string &expression);
@@ -126,6 +128,7 @@ private:
     bool reads_index(const ir::Region &region, ir::AxisId axis) const;
     std::string packet_load(ir::KValue load, const Packet &packet);
     using Reduce = std::function<void()>;
+    void write_pairs(const ir::Region &region, const Packet &packet);
     /// `reduce` writes what becomes of an element's values; it may be empty.
     void write_packet(const ir::Region &region, const Packet &packet, const Reduce &reduce);
     /// Packets u < count, loaded before the first of them is computed. `place` writes where packet u is and
@@ -176,8 +179,13 @@ private:
     std::string shared_array(const std::string &type, int64_t bytes, int64_t count, const std::string &name);
     void sync_row();
     bool in_registers() const { return schedule_.tier == ir::RowTier::Registers; }
-    int groups() const { return schedule_.row_threads / kFoldThreads; }
-    int round_elements() const { return kFoldThreads * row_width_; }
+    /// Whether a thread has all of a row.
+    bool has_row_alone() const { return schedule_.row_threads == 1; }
+    int fold_threads() const { return has_row_alone() ? 1 : kFoldThreads; }
+    int groups() const { return schedule_.row_threads / fold_threads(); }
+    int round_elements() const { return fold_threads() * row_width_; }
+    /// What makes one value of all lanes of a loop's reduction.
+    std::string folded_lanes(uint32_t loop, size_t reduction) const;
     int rounds_kept() const { return schedule_.row_elements / (schedule_.row_threads * row_width_); }
 
     void drop_unused();

@@ -17,7 +17,7 @@ PhaseEmitter::PhaseEmitter(const Kernel &kernel, size_t phase, Entry entry)
     : kernel_(kernel), phase_(kernel.phases[phase]), entry_(entry), schedule_(phase_.cuda()),
       names_(kernel.instrs.size()), uses_(kernel.instrs.size()), index_(index_values(kernel)),
       loop_of_(kernel.instrs.size(), kNoValue), around_(kernel.loops.size(), kNoValue) {
-    if (entry == Entry::Any && schedule_.tier == RowTier::Registers)
+    if (entry == Entry::Any && schedule_.tier == RowTier::Registers && !has_row_alone())
         schedule_.tier = RowTier::Shared;
     const auto use = [&](KValue v) {
         if (v != kNoValue)
@@ -58,6 +58,8 @@ PhaseEmitter::PhaseEmitter(const Kernel &kernel, size_t phase, Entry entry)
         }
     };
     walk(phase_.body, kNoValue);
+    if (has_row_alone())
+        row_width_ = schedule_.row_elements;
     drop_unused();
 }
 

@@ -129,6 +129,7 @@ void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Red
         names_[v] = name + ".at(e)";
         loaded.emplace_back(access_of(v), name);
     }
+    write_pairs(region, p);
     // Elements beyond the end are computed where that harms nobody.
     const bool touches = has_loop(region) || std::ranges::any_of(region, [&](const Stmt &stmt) {
                              return stmt.kind == Stmt::Instruction && names_[stmt.id].empty() &&

@@ -132,6 +132,96 @@ __device__ __forceinline__ double scale_by_power(double x, double y) {
     return __uint_as_float(bits);
 }
 )"},
+    // Two halves at a time, each rounded once. A product and 1, -1 or -0 make sums and products of the one
+    // instruction that all architectures have. Of equal extremes the second.
+    {"add_halves", R"(__device__ __forceinline__ unsigned add_halves(unsigned x, unsigned y) {
+    unsigned z;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(z) : "r"(x), "r"(0x3c003c00u), "r"(y));
+    return z;
+}
+)"},
+    {"subtract_halves", R"(__device__ __forceinline__ unsigned subtract_halves(unsigned x, unsigned y) {
+    unsigned z;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(z) : "r"(y), "r"(0xbc00bc00u), "r"(x));
+    return z;
+}
+)"},
+    {"multiply_halves", R"(__device__ __forceinline__ unsigned multiply_halves(unsigned x, unsigned y) {
+    unsigned z;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(z) : "r"(x), "r"(y), "r"(0x80008000u));
+    return z;
+}
+)"},
+    {"maximum_halves", R"(__device__ __forceinline__ unsigned maximum_halves(unsigned x, unsigned y) {
+    unsigned z, equal;
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
+    asm("set.eq.u32.f16x2 %0, %1, %2;" : "=r"(equal) : "r"(x), "r"(y));
+    return z & ~equal | y & equal;
+}
+)"},
+    {"minimum_halves", R"(__device__ __forceinline__ unsigned minimum_halves(unsigned x, unsigned y) {
+    unsigned z, equal;
+    asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
+    asm("set.eq.u32.f16x2 %0, %1, %2;" : "=r"(equal) : "r"(x), "r"(y));
+    return z & ~equal | y & equal;
+}
+)"},
+    {"negate_halves",
+     R"(__device__ __forceinline__ unsigned negate_halves(unsigned x) { return x ^ 0x80008000u; }
+)"},
+    {"absolute_halves",
+     R"(__device__ __forceinline__ unsigned absolute_halves(unsigned x) { return x & 0x7fff7fffu; }
+)"},
+    {"add_bfloats", R"(__device__ __forceinline__ unsigned add_bfloats(unsigned x, unsigned y) {
+    unsigned z;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(z) : "r"(x), "r"(0x3f803f80u), "r"(y));
+    return z;
+}
+)"},
+    {"subtract_bfloats", R"(__device__ __forceinline__ unsigned subtract_bfloats(unsigned x, unsigned y) {
+    unsigned z;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(z) : "r"(y), "r"(0xbf80bf80u), "r"(x));
+    return z;
+}
+)"},
+    {"multiply_bfloats", R"(__device__ __forceinline__ unsigned multiply_bfloats(unsigned x, unsigned y) {
+    unsigned z;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(z) : "r"(x), "r"(y), "r"(0x80008000u));
+    return z;
+}
+)"},
+    {"maximum_bfloats", R"(__device__ __forceinline__ unsigned maximum_bfloats(unsigned x, unsigned y) {
+#if __CUDA_ARCH__ >= 900
+    unsigned z, equal;
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
+    asm("set.eq.u32.bf16x2 %0, %1, %2;" : "=r"(equal) : "r"(x), "r"(y));
+    return z & ~equal | y & equal;
+#else
+    const float low = maximum(__uint_as_float(x << 16), __uint_as_float(y << 16)),
+                high = maximum(__uint_as_float(x & 0xffff0000), __uint_as_float(y & 0xffff0000));
+    return __float_as_uint(low) >> 16 | __float_as_uint(high) & 0xffff0000;
+#endif
+}
+)"},
+    {"minimum_bfloats", R"(__device__ __forceinline__ unsigned minimum_bfloats(unsigned x, unsigned y) {
+#if __CUDA_ARCH__ >= 900
+    unsigned z, equal;
+    asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
+    asm("set.eq.u32.bf16x2 %0, %1, %2;" : "=r"(equal) : "r"(x), "r"(y));
+    return z & ~equal | y & equal;
+#else
+    const float low = minimum(__uint_as_float(x << 16), __uint_as_float(y << 16)),
+                high = minimum(__uint_as_float(x & 0xffff0000), __uint_as_float(y & 0xffff0000));
+    return __float_as_uint(low) >> 16 | __float_as_uint(high) & 0xffff0000;
+#endif
+}
+)"},
+    {"negate_bfloats",
+     R"(__device__ __forceinline__ unsigned negate_bfloats(unsigned x) { return x ^ 0x80008000u; }
+)"},
+    {"absolute_bfloats",
+     R"(__device__ __forceinline__ unsigned absolute_bfloats(unsigned x) { return x & 0x7fff7fffu; }
+)"},
     // Conversions to integers saturate, and NaN becomes 0.
     {"to_int", R"(__device__ __forceinline__ int to_int(float x) { return __float2int_rz(x); }
 __device__ __forceinline__ int to_int(double x) { return x == x ? __double2int_rz(x) : 0; }
@@ -190,6 +280,7 @@ template <int n> struct alignas(n < 8 ? 2 * n : 16) HalvesInWords {
 template <> struct Packet<unsigned short, 2> : HalvesInWords<2> {};
 template <> struct Packet<unsigned short, 4> : HalvesInWords<4> {};
 template <> struct Packet<unsigned short, 8> : HalvesInWords<8> {};
+template <> struct Packet<unsigned short, 16> : HalvesInWords<16> {};
 )"},
     {"Words", R"(template <int bytes> struct WordOf { using type = uint4; };
 template <> struct WordOf<8> { using type = uint2; };
@@ -352,6 +443,17 @@ __device__ __forceinline__ T fold_lanes(T (&lane)[n]) {
         for (int e = 0; e < h; ++e)
             lane[e] = Op()(lane[e], lane[e + h]);
     return from_first(lane[0]);
+}
+)"},
+    {"fold_own_lanes",
+     R"(// The same of a thread that has all lanes with a value; one more of the others would change nothing.
+template <class Op, int n, class T> __device__ __forceinline__ T fold_own_lanes(T (&lane)[n]) {
+#pragma unroll
+    for (int h = n / 2; h > 0; h /= 2)
+#pragma unroll
+        for (int e = 0; e < h; ++e)
+            lane[e] = Op()(lane[e], lane[e + h]);
+    return lane[0];
 }
 )"},
     {"fold_list", R"(// Folds results of chunks, at most 1024 of them, as a chunk.

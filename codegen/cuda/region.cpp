@@ -108,7 +108,7 @@ void PhaseEmitter::write_instr(KValue v) {
         return write_value(v, fmt::format("{}({}, {})", name, value(x), value(limit)));
     if (const KValue sum = power_sum(instr); sum != kNoValue)
         return write_value(v, fmt::format("scale_by_sum({}, {})", value(instr.operands[0]), value(sum)));
-    if (const KValue wide = rounded(instr); wide != kNoValue) {
+    if (const KValue wide = rounded(instr); wide != kNoValue && names_[instr.operands[0]].empty()) {
         const std::string_view round = o.from == DType::F16 ? "round_half" : "round_bfloat";
         return write_value(v, fmt::format("{}({})", round, value(wide)));
     }

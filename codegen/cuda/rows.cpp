@@ -11,6 +11,8 @@ using namespace ir;
 // each thread; 1024 elements of f32 are 16 rounds. Where a loop has chunks each chunk is folded by one group,
 // and the chunks' results lie in shared memory, where every group folds them again, so that all threads have
 // the result.
+//
+// A row of at most kThreadRow elements is one packet of a thread that has it alone, with a lane for each.
 
 namespace {
 
@@ -24,9 +26,15 @@ constexpr int64_t kMostAbove = 2048;
 
 /// Lanes of a thread. Those of floats are as the language says; the order of all else cannot be seen.
 int PhaseEmitter::accumulators(const Reduction &r) const {
-    return is_float(r.dtype) && r.index == kNoValue
+    return is_float(r.dtype) && r.index == kNoValue && !has_row_alone()
                ? static_cast<int>(kLaneBytes / size_of(r.dtype)) / kFoldThreads
                : row_width_;
+}
+
+std::string PhaseEmitter::folded_lanes(uint32_t loop, size_t reduction) const {
+    const std::string op = reduce_op(kernel_.loops[loop].reductions[reduction]);
+    return has_row_alone() ? fmt::format("fold_own_lanes<{}>(lanes{}_{})", op, loop, reduction)
+                           : fmt::format("fold_lanes<{}, {}>(lanes{}_{})", op, row_width_, loop, reduction);
 }
 
 std::string PhaseEmitter::shared_array(const std::string &type, int64_t bytes, int64_t count,
@@ -40,6 +48,8 @@ std::string PhaseEmitter::shared_array(const std::string &type, int64_t bytes, i
 }
 
 void PhaseEmitter::sync_row() {
+    if (has_row_alone())
+        return;
     if (schedule_.row_threads == kFoldThreads)
         w_.line("__syncwarp(half_warp());");
     else if (schedule_.row_threads == 32)
@@ -282,8 +292,7 @@ void PhaseEmitter::fold_in_one_group(uint32_t id) {
     w_.line("const {} from = {};", index_type(), begin_.empty() ? "0" : begin_);
     write_rounds(id, "from", in_registers() ? rounds_kept() : 0, end_);
     for (size_t r = 0; r < loop.reductions.size(); ++r)
-        w_.line("{}{} = fold_lanes<{}, {}>(lanes{}_{});", several ? "*" : "",
-                several ? shared[r] : result(id, r), reduce_op(loop.reductions[r]), row_width_, id, r);
+        w_.line("{}{} = {};", several ? "*" : "", several ? shared[r] : result(id, r), folded_lanes(id, r));
     if (!several)
         return;
     w_.close();
@@ -343,7 +352,7 @@ void PhaseEmitter::fold_across_groups(uint32_t id) {
                 kFoldThreads * own);
         w_.outdent();
         w_.close();
-        w_.line("{} = fold_lanes<{}, {}>(lanes{}_{});", result(id, r), op, row_width_, id, r);
+        w_.line("{} = {};", result(id, r), folded_lanes(id, r));
     }
 }
 
@@ -352,9 +361,6 @@ void PhaseEmitter::fold_in_chunks(uint32_t id) {
     need(loop.chunk == kLaneChunk, "a chunk of lanes has another number of elements");
     const int rounds = static_cast<int>(kLaneChunk) / round_elements();
     const std::string first = begin_.empty() ? "0" : begin_;
-    const auto fold = [&](const std::string &to, size_t r) {
-        w_.line("{} = fold_lanes<{}, {}>(lanes{}_{});", to, reduce_op(loop.reductions[r]), row_width_, id, r);
-    };
     if (schedule_.row_elements > 0 && schedule_.row_elements <= kLaneChunk) {
         // Rows of one chunk, which one group has.
         need(groups() == 1, "several groups share a chunk");
@@ -362,7 +368,7 @@ void PhaseEmitter::fold_in_chunks(uint32_t id) {
         w_.line("const {} from = {};", index_type(), first);
         write_rounds(id, "from", in_registers() ? rounds_kept() : rounds, end_);
         for (size_t r = 0; r < loop.reductions.size(); ++r)
-            fold(result(id, r), r);
+            w_.line("{} = {};", result(id, r), folded_lanes(id, r));
         return;
     }
     const bool any_length = schedule_.row_elements == 0;
@@ -387,8 +393,7 @@ void PhaseEmitter::fold_in_chunks(uint32_t id) {
         w_.line("const {} from = group * {};", index_type(), kLaneChunk);
         write_rounds(id, "from", rounds, end_);
         for (size_t r = 0; r < loop.reductions.size(); ++r) {
-            w_.line("const {} part{} = fold_lanes<{}, {}>(lanes{}_{});", reduce_type(loop.reductions[r]), r,
-                    reduce_op(loop.reductions[r]), row_width_, id, r);
+            w_.line("const {} part{} = {};", reduce_type(loop.reductions[r]), r, folded_lanes(id, r));
             w_.line("if (lane == 0)");
             w_.indent();
             w_.line("parts{}_{}[group] = part{};", id, r, r);
@@ -420,8 +425,7 @@ void PhaseEmitter::fold_in_chunks(uint32_t id) {
             kLaneChunk);
     write_rounds(id, "from", rounds, end_);
     for (size_t r = 0; r < loop.reductions.size(); ++r) {
-        w_.line("const {} part{} = fold_lanes<{}, {}>(lanes{}_{});", reduce_type(loop.reductions[r]), r,
-                reduce_op(loop.reductions[r]), row_width_, id, r);
+        w_.line("const {} part{} = {};", reduce_type(loop.reductions[r]), r, folded_lanes(id, r));
         w_.line("if (lane == 0)");
         w_.indent();
         w_.line("parts{}_{}[c] = part{};", id, r, r);

@@ -78,7 +78,7 @@ constexpr ArgId contraction_arg(const CpuSchedule &s, ContractionArg which) {
 /// How the threads of a block on a CUDA device share the grid of a phase.
 enum class CudaShape : uint8_t {
     Points,  ///< each thread takes grid points of its own, with all their loops
-    Rows,    ///< `row_threads` threads share a grid point: the lanes of its loops
+    Rows,    ///< `row_threads` threads share a grid point, the lanes of its loops, or one has all of them
     Tiles,   ///< square tiles of the tile axis and the last one, turned in shared memory
     Product, ///< tiles of a contraction
 };
@@ -105,6 +105,9 @@ std::string_view name(SegmentTier t);
 /// Side of a tile of CudaShape::Tiles, in elements.
 inline constexpr int kCudaTile = 32;
 
+/// Elements of a row that one thread has.
+inline constexpr int kThreadRow = 16;
+
 /// Of CUDA devices. A work item is what a block does at once; a block takes more of them when there are more
 /// than a grid has.
 struct CudaSchedule {
@@ -120,7 +123,9 @@ struct CudaSchedule {
     int unroll = 1;
     // Rows alone.
     RowTier tier = RowTier::Memory;
-    int row_threads = 0;  ///< of a grid point: 16 times a power of two, a divisor of `threads`
+    /// Of a grid point: 16 times a power of two, a divisor of `threads`; or 1, which has its row, at most
+    /// kThreadRow elements, in registers.
+    int row_threads = 0;
     int row_elements = 0; ///< that a row has at most, 0: any number; a multiple of row_threads
     /// Memory: where blocks keep what is kept, and the bytes of each; else 0 and kNoArg.
     uint16_t scratch = 0;

@@ -29,6 +29,9 @@ constexpr int kThreads = 256;
 constexpr int64_t kLeastTile = kCudaTile / 2;
 /// Sixteen threads have 1024 elements of a row in registers, 64 each.
 constexpr int64_t kRowChunk = kLaneChunk, kFoldThreads = 16, kOwnElements = kRowChunk / kFoldThreads;
+/// Registers of a thread for what it keeps of a row that it has alone, and elements of such a row.
+constexpr int64_t kAloneRegisters = 48, kAloneRow = 8;
+static_assert(kAloneRow <= kThreadRow);
 /// With so many threads in a block each has 128 registers; what rows keep may be as many, where fewer threads
 /// have 255.
 constexpr int64_t kMostRowThreads = 512;
@@ -293,6 +296,15 @@ private:
             cuda.row_threads = row_threads;
             cuda.threads = row_threads > 32 ? row_threads : 128;
         };
+        const int64_t kept = (f.worker_registers + f.kept_registers) * kAloneRow / kOwnElements;
+        if (f.whole && f.loops > 0 && f.length <= kAloneRow && kept <= kAloneRegisters) {
+            cuda.tier = RowTier::Registers;
+            cuda.row_threads = 1;
+            cuda.threads = 128;
+            cuda.row_elements = static_cast<int>(
+                std::max<uint64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(f.length, 1))), 4));
+            return;
+        }
         const bool reads_again = f.loops > 1 && f.whole && !(f.uncut && chunks > 1);
         const int64_t registers = f.worker_registers + f.kept_registers;
         if (reads_again && chunks <= kMostRowThreads / kFoldThreads &&

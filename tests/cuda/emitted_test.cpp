@@ -32,6 +32,37 @@ AxisStride along(AxisId axis) {
     return {axis, StrideClass::Contiguous, kNoArg};
 }
 
+/// Every operation of pairs, of packets, of numbers that are the same for all, and of both; and one that is
+/// none, between them.
+TEST_F(Emitted, HalvesAreComputedTwoAtATime) {
+    for (const DType t : {DType::F16, DType::BF16})
+        for (const int64_t n : {8000, 77}) {
+            const auto build = [&](KernelBuilder &b, auto &in) {
+                const auto half = [&](KValue x) { return b.cast(b.cast(x, t), DType::F32); };
+                const KValue x = b.cast(in[0], DType::F32), y = b.cast(in[1], DType::F32),
+                             c = b.constant(DType::F32, 0.25), s = half(b.constant(DType::F32, 0.3));
+                KValue v = half(b.add(x, y));
+                v = half(b.sub(b.constant(DType::F32, 1.5), v));
+                v = half(b.mul(v, s));
+                v = half(b.maximum(v, y));
+                v = half(b.minimum(v, c));
+                v = half(b.neg(v));
+                v = half(b.abs(v));
+                v = half(b.exp(v));
+                v = half(b.sub(v, x));
+                return b.cast(b.mul(v, y), t);
+            };
+            const Launch l = scheduled(elementwise({t, t}, n, 64, build));
+            expect_bits(l, std::string(name(t)) + ", " + std::to_string(n));
+            const std::string text = cuda_text(l);
+            for (const char *f : {"add", "subtract", "multiply", "maximum", "minimum", "negate", "absolute"})
+                EXPECT_NE(text.find(std::string(f) + (t == DType::F16 ? "_halves(" : "_bfloats(")),
+                          std::string::npos)
+                    << f << "\n"
+                    << text;
+        }
+}
+
 /// (x - mean) / (1 + max |x| * sum) for each row, in three loops, with what the second computes kept.
 Launch row_kernel(DType t, DType accumulate, int64_t rows, int64_t length, int64_t stride) {
     KernelBuilder b("rows");
@@ -72,12 +103,30 @@ TEST_F(Emitted, RowsAreKeptInRegistersInSharedMemoryAndInATemporary) {
         memory{.registers_per_sm = 0, .shared_per_block = 17 << 10};
     std::set<RowTier> tiers;
     for (const CudaLimits &limits : {registers, shared, memory})
-        for (const int64_t n : {1, 3, 64, 100, 1000, 1024, 1028, 2500, 5000}) {
+        for (const int64_t n : {9, 64, 100, 1000, 1024, 1028, 2500, 5000}) {
             const Launch l = scheduled(row_kernel(DType::F32, DType::F32, 9, n, (n + 3) / 4 * 4), limits);
             tiers.insert(l.kernel.phases[0].cuda().tier);
             expect_bits(l, "rows of " + std::to_string(n), {.most_blocks = 3});
         }
     EXPECT_EQ(tiers.size(), 3U);
+}
+
+/// A thread has all of a row.
+TEST_F(Emitted, ShortRowsAreOneThreadsEach) {
+    for (const auto &[t, accumulate] : {std::pair{DType::F32, DType::F32},
+                                        {DType::F16, DType::F32},
+                                        {DType::BF16, DType::F32},
+                                        {DType::F64, DType::F64},
+                                        {DType::I32, DType::I64},
+                                        {DType::U8, DType::I32}})
+        for (const int64_t n : {0, 1, 2, 3, 4, 7, 8}) {
+            const Launch l =
+                scheduled(row_kernel(t, accumulate, 300, n, t == DType::U8 ? n + 1 : (n + 8) / 8 * 8));
+            EXPECT_EQ(l.kernel.phases[0].cuda().row_threads, 1);
+            expect_bits(l, std::string(name(t)) + " rows of " + std::to_string(n), {.most_blocks = 2});
+        }
+    EXPECT_EQ(scheduled(row_kernel(DType::F32, DType::F32, 300, 9, 12)).kernel.phases[0].cuda().row_threads,
+              16);
 }
 
 TEST_F(Emitted, RowsOfEveryTypeFoldInItsLanes) {

@@ -1,5 +1,6 @@
 // The interpreter of PTX, an instruction at a time: PTX written by hand, results from the PTX document.
 
+#include "ir/dtype.h"
 #include "tests/support/cuda/device_memory.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <random>
 
 namespace lz::test {
 namespace {
@@ -101,6 +103,61 @@ TEST(PtxInstructions, IntegersWrapAndDivideAsTheHardwareDoes) {
     EXPECT_EQ(compute32("min.s32 %r4, %r1, %r2;", {low(-1)}, {1}), (U{low(-1)}));
     EXPECT_EQ(compute32("min.u32 %r4, %r1, %r2;", {low(-1)}, {1}), (U{1}));
     EXPECT_EQ(compute32("abs.s32 %r4, %r1;", {low(-5), low(INT32_MIN)}), (U{5, low(INT32_MIN)}));
+}
+
+/// Two halves at a time, rounded once: what the language says, rounded to f32 first, is the same.
+TEST(PtxInstructions, PairsOfHalvesAreRoundedOnce) {
+    std::mt19937_64 random(3);
+    struct Operation {
+        const char *bf16, *f16;
+        float (*of)(float, float);
+    };
+    const Operation operations[] = {
+        {"mov.b32 %r5, 0x3f803f80; fma.rn.bf16x2 %r4, %r1, %r5, %r2;",
+         "mov.b32 %r5, 0x3c003c00; fma.rn.f16x2 %r4, %r1, %r5, %r2;", [](float x, float y) { return x + y; }},
+        {"mov.b32 %r5, 0xbf80bf80; fma.rn.bf16x2 %r4, %r2, %r5, %r1;",
+         "mov.b32 %r5, 0xbc00bc00; fma.rn.f16x2 %r4, %r2, %r5, %r1;", [](float x, float y) { return x - y; }},
+        {"mov.b32 %r5, 0x80008000; fma.rn.bf16x2 %r4, %r1, %r2, %r5;",
+         "mov.b32 %r5, 0x80008000; fma.rn.f16x2 %r4, %r1, %r2, %r5;",
+         [](float x, float y) { return x * y; }}};
+    for (const Operation &operation : operations)
+        for (const bool bf16 : {true, false}) {
+            const auto wide = [&](uint64_t half) {
+                return bf16 ? ir::bfloat_to_float(static_cast<uint16_t>(half))
+                            : ir::half_to_float(static_cast<uint16_t>(half));
+            };
+            for (int round = 0; round < 40; ++round) {
+                U a(1024), b(1024);
+                for (size_t i = 0; i < a.size(); ++i) {
+                    a[i] = random() & 0xffffffff;
+                    b[i] = random() & 0xffffffff;
+                    if (i % 2) // of like size, and both small
+                        b[i] = (a[i] & (round % 2 ? 0x87ff87ff : 0xffffffff)) ^ (random() & 0x801f801f);
+                    if (i % 4 == 1)
+                        a[i] &= 0x80ff80ff;
+                }
+                const U found = compute32(bf16 ? operation.bf16 : operation.f16, a, b);
+                for (size_t i = 0; i < a.size(); ++i)
+                    for (const int shift : {0, 16}) {
+                        const float exact = operation.of(wide(a[i] >> shift), wide(b[i] >> shift));
+                        const uint16_t expected =
+                            bf16 ? ir::float_to_bfloat(exact) : ir::float_to_half(exact);
+                        const auto got = static_cast<uint16_t>(found[i] >> shift);
+                        if (exact != exact)
+                            ASSERT_TRUE(wide(got) != wide(got));
+                        else
+                            ASSERT_EQ(got, expected)
+                                << operation.bf16 << std::hex << ' ' << a[i] << ' ' << b[i] << ' ' << bf16;
+                    }
+            }
+        }
+    EXPECT_EQ(compute32("max.NaN.bf16x2 %r4, %r1, %r2;", {0x3f808000, 0x7fc0bf80}, {0x40000000, 0x3f80c000}),
+              (U{0x40000000, 0x7fffbf80}));
+    EXPECT_EQ(compute32("min.NaN.f16x2 %r4, %r1, %r2;", {0x3c008000, 0x7e00bc00}, {0x40000000, 0x3c00c000}),
+              (U{0x3c008000, 0x7fffc000}));
+    EXPECT_EQ(
+        compute32("set.eq.u32.bf16x2 %r4, %r1, %r2;", {0x3f808000, 0x7fc0bf80}, {0x3f800000, 0x7fc0c000}),
+        (U{0xffffffff, 0}));
 }
 
 TEST(PtxInstructions, BitsShiftsAndFields) {

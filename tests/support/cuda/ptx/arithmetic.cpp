@@ -256,6 +256,9 @@ Handler find_arithmetic(Arith op, Type type) {
     case Type::F16:
     case Type::BF16: // moved as bits; NVRTC is asked for f32 arithmetic
         return op == Arith::Mov || op == Arith::Selp ? integer<uint16_t>(op) : nullptr;
+    case Type::F16x2:
+    case Type::BF16x2:
+        return find_pair_arithmetic(op, type);
     case Type::Pred:
         switch (op) {
         case Arith::And:

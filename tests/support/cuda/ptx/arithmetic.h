@@ -47,8 +47,11 @@ enum class Arith : uint8_t {
     Bfi,
     CopySign,
     Selp,
+    SetEq,
 };
 
+/// Of pairs of halves: what NVRTC is asked for. nullptr as below.
+Handler find_pair_arithmetic(Arith op, Type type);
 /// nullptr: there is no such instruction for the type, or the interpreter does not know it.
 Handler find_arithmetic(Arith op, Type type);
 

@@ -322,6 +322,14 @@ bool Decoder::decode_arithmetic(Instr &x, const RawInstr &raw, Name &name) {
             take_sources(x, raw, 1, {size, size});
         else
             take_sources(x, raw, 1, {size, size, 0});
+    } else if (base == "set") { // a mask of pairs of halves
+        const bool equal = name.take("eq"), mask = name.take_type() == Type::U32;
+        x.type = name.take_type();
+        x.run = equal && mask && (x.type == Type::F16x2 || x.type == Type::BF16x2)
+                    ? find_pair_arithmetic(Arith::SetEq, x.type)
+                    : nullptr;
+        x.dst[x.num_dst++] = destination(raw.groups.at(0).at(0), 4, raw.line);
+        take_sources(x, raw, 1, {4, 4});
     } else if (base == "cvt") {
         const Rounding rounding = name.take_one_of<Rounding>({{"rni", Rounding::ToIntegerNearest},
                                                               {"rzi", Rounding::ToIntegerZero},
