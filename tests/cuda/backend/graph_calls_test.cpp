@@ -238,7 +238,7 @@ TEST_F(CudaReplayOfCalls, AGraphThatCannotBeUpdatedIsMadeAnew) {
         sets.push_back(make_set(s));
         expected.push_back(values(sets.back()));
     }
-    for (size_t s : {0, 0, 1, 2, 3}) {
+    for (const size_t s : {size_t{0}, size_t{0}, size_t{1}, size_t{2}, size_t{3}}) {
         run(sets[s], 1);
         expected[s].run(1);
     }
