@@ -149,9 +149,8 @@ void KernelCache::Impl::make_units(std::span<const KernelRequest> requests, cons
                 same.push_back(c);
             return fits;
         });
-        std::ranges::sort(same, std::greater(), [](const Claim *c) {
-            return std::pair(c->kernel.instrs.size(), c->request);
-        });
+        std::ranges::sort(same, std::greater(),
+                          [](const Claim *c) { return std::pair(c->kernel.instrs.size(), c->request); });
         const size_t count = std::min(same.size(), static_cast<size_t>(runtime::num_threads()));
         for (size_t u = 0; u < count; ++u) {
             std::vector<Claim *> &unit = units_of.emplace_back();
