@@ -20,7 +20,7 @@ inline constexpr int32_t kCopyInStream = 4;   ///< from the host
 inline constexpr int32_t kCopyOutStream = 5;  ///< to the host
 inline constexpr int32_t kCopyPeerStream = 6; ///< between two GPUs, of the one that makes the copy
 /// Nothing runs here: it waits for the copies that peers make into or out of the device, which are its work,
-/// too.
+/// too, and for other libraries' streams.
 inline constexpr int32_t kPeersCopyStream = 7;
 /// Streams that the user makes are numbered from here, below kMaxStreams; numbers of streams that are gone
 /// are given again.

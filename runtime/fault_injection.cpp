@@ -80,6 +80,14 @@ void FaultInjectingBackend::wait(StreamId stream, Backend &other, StreamId of, u
     count("wait", ir::ErrorKind::Device);
     backend_.wait(stream, inside(other), of, tick);
 }
+void FaultInjectingBackend::wait_foreign(StreamId stream, void *foreign) {
+    count("wait_foreign", ir::ErrorKind::Device);
+    backend_.wait_foreign(stream, foreign);
+}
+void FaultInjectingBackend::foreign_waits(void *foreign, StreamId stream, uint64_t tick) {
+    count("foreign_waits", ir::ErrorKind::Device);
+    backend_.foreign_waits(foreign, stream, tick);
+}
 bool FaultInjectingBackend::reached(StreamId stream, uint64_t tick) {
     if (!backend_.reached(stream, tick))
         return false; // what uses memory still is not hidden by a lost device
@@ -108,6 +116,8 @@ std::unique_ptr<Module> FaultInjectingBackend::load(const CompiledKernel &kernel
     return backend_.load(kernel);
 }
 void FaultInjectingBackend::launch(const Launch &launch, StreamId stream, OnDone done) {
+    if (launch.put)
+        *launch.put = 0;
     count("launch", ir::ErrorKind::Device);
     backend_.launch(launch, stream, std::move(done));
 }

@@ -144,6 +144,11 @@ Devices::Wrap &Devices::wrap() {
     return wrap;
 }
 
+Devices::WrapCpu &Devices::wrap_cpu() {
+    static WrapCpu &wrap = *new WrapCpu;
+    return wrap;
+}
+
 Devices::WrapLoader &Devices::wrap_loader() {
     static WrapLoader &wrap = *new WrapLoader;
     return wrap;
@@ -175,15 +180,18 @@ Devices::Devices(const Options &options, codegen::KernelCache *kernels)
     if (wrap())
         for (auto &gpu : gpus_)
             gpu = wrap()(std::move(gpu));
+    if (wrap_cpu())
+        wrapped_cpu_ = wrap_cpu()(cpu_);
+    runtime::Backend &host = wrapped_cpu_ ? *wrapped_cpu_ : cpu_;
     const runtime::AllocatorOptions allocation = allocator_options(options);
-    allocators_.push_back(std::make_unique<runtime::CachingAllocator>(cpu_, allocation));
+    allocators_.push_back(std::make_unique<runtime::CachingAllocator>(host, allocation));
     for (const auto &gpu : gpus_)
         allocators_.push_back(std::make_unique<runtime::CachingAllocator>(*gpu, allocation));
     if (!gpus_.empty()) {
         pinned_memory_ = std::make_unique<PinnedMemory>(gpus_, cpu_);
         pinned_ = std::make_unique<runtime::CachingAllocator>(*pinned_memory_, allocation);
     }
-    slots_.push_back({&cpu_, allocators_[0].get(), pinned_.get()});
+    slots_.push_back({&host, allocators_[0].get(), pinned_.get()});
     for (size_t g = 0; g < gpus_.size(); ++g)
         slots_.push_back({gpus_[g].get(), allocators_[g + 1].get(), pinned_.get()});
 }

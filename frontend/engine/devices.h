@@ -25,6 +25,10 @@ public:
     /// Tests: what stands between the engine and a GPU's backend. Set before the engine starts.
     using Wrap = std::function<std::unique_ptr<runtime::Backend>(std::unique_ptr<runtime::Backend>)>;
     static Wrap &wrap();
+    /// Tests: the same of the CPU's, whose backend stays where it is. Set likewise, and for all devices or
+    /// none: backends know their own kind.
+    using WrapCpu = std::function<std::unique_ptr<runtime::Backend>(runtime::Backend &)>;
+    static WrapCpu &wrap_cpu();
     /// Tests: what stands between the backends and the loader of the host's code. Set likewise.
     using WrapLoader = std::function<runtime::ModuleLoader(runtime::ModuleLoader)>;
     static WrapLoader &wrap_loader();
@@ -65,7 +69,8 @@ private:
     void find_cuda(const Options &options, codegen::KernelCache *kernels);
 
     runtime::CpuBackend cpu_;
-    std::unique_ptr<runtime::Notes> notes_; ///< of the GPUs
+    std::unique_ptr<runtime::Backend> wrapped_cpu_; ///< of tests
+    std::unique_ptr<runtime::Notes> notes_;         ///< of the GPUs
     std::vector<std::unique_ptr<runtime::Backend>> gpus_;
     std::unique_ptr<PinnedMemory> pinned_memory_;
     std::vector<std::unique_ptr<runtime::CachingAllocator>> allocators_; ///< cpu, cuda:0, ...

@@ -131,6 +131,17 @@ void synchronize_device(ir::Device device) {
         gpu.synchronize(s, gpu.record(s));
 }
 
+ir::Point foreign_point(ir::Device device, void *foreign) {
+    // A stream that computes would hold up work that has nothing to do with it.
+    const ir::StreamRef stream{device, ir::kPeersCopyStream};
+    backend(device).wait_foreign(stream.stream, foreign);
+    return record(stream);
+}
+
+void foreign_waits(void *foreign, const ir::Point &point) {
+    backend(point.stream.device).foreign_waits(foreign, point.stream.stream, point.tick);
+}
+
 struct Event::Impl {
     runtime::UserEvent event;
 };

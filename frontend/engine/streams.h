@@ -38,6 +38,12 @@ void synchronize(std::span<const ir::Point> points);
 /// and Failure(State) in a forked child.
 void synchronize_device(ir::Device device);
 
+/// The moment when what another library has put so far on a stream of its own (a CUstream of the device) is
+/// over, for notes of memory that it wrote or read. Throws Failure(Device) for a device without such streams.
+ir::Point foreign_point(ir::Device device, void *foreign);
+/// The other library's stream goes on after the point. Throws likewise.
+void foreign_waits(void *foreign, const ir::Point &point);
+
 /// What the user's record_event and wait_event refer to.
 class Event {
 public:

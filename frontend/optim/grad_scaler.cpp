@@ -64,6 +64,19 @@ GradScaler::GradScaler(const GradScalerOptions &options, Location loc) : options
     tracker_ = count_tensor(0, Device::cpu(), loc);
 }
 
+GradScaler::GradScaler(const GradScaler &other)
+    : options_(other.options_), scale_(other.scale_.detach()), tracker_(other.tracker_.detach()),
+      has_scaled_(other.has_scaled_), seen_(other.seen_) {}
+
+GradScaler &GradScaler::operator=(GradScaler other) noexcept {
+    options_ = other.options_;
+    std::swap(scale_, other.scale_);
+    std::swap(tracker_, other.tracker_);
+    has_scaled_ = other.has_scaled_;
+    seen_.swap(other.seen_);
+    return *this;
+}
+
 GradScaler::Seen *GradScaler::seen(const optim::Optimizer &optimizer) {
     for (Seen &one : seen_)
         if (one.optimizer == &optimizer)
@@ -77,9 +90,12 @@ Tensor GradScaler::scale(const Tensor &outputs, Location loc) {
     if (outputs.dtype(loc) == f16)
         throw DTypeError("GradScaler: the loss is f16, which has no room for the scale; convert it to f32",
                          loc);
-    if (!has_scaled_) { // it stays where the first loss is
-        scale_ = scale_.to(outputs.device(loc), loc);
-        tracker_ = tracker_.to(outputs.device(loc), loc);
+    if (!has_scaled_) { // it stays where the first loss is, in memory: a step that fails goes back to that
+        const Tensor scale = scale_.to(outputs.device(loc), loc),
+                     tracker = tracker_.to(outputs.device(), loc);
+        eval({scale, tracker}, loc);
+        scale_ = scale;
+        tracker_ = tracker;
         has_scaled_ = true;
     }
     return mul(outputs, scale_.to(outputs.device(loc), loc), loc);
@@ -153,13 +169,15 @@ void GradScaler::update(std::optional<double> new_scale, Location loc) {
     const Tensor grows = ge(without_skip, options_.growth_interval, loc);
     const Tensor grown = mul(scale_, options_.growth_factor, loc);
     const Tensor next = where(logical_and(grows, isfinite(grown, loc), loc), grown, scale_, loc);
-    scale_ = where(found, mul(scale_, options_.backoff_factor, loc), next, loc);
-    tracker_ = where(logical_or(found, grows, loc), 0, without_skip, loc);
+    // In place, so that a step which fails leaves what they were.
+    const Tensor tracked = where(logical_or(found, grows, loc), 0, without_skip, loc);
+    scale_.copy_(where(found, mul(scale_, options_.backoff_factor, loc), next, loc), loc);
+    tracker_.copy_(tracked, loc);
     seen_.clear();
 }
 
 Tensor GradScaler::get_scale() const {
-    return scale_;
+    return scale_.detach();
 }
 
 Tensor GradScaler::found_inf(const optim::Optimizer &optimizer) const {
@@ -173,11 +191,11 @@ StateDict GradScaler::state_dict() const {
     StateDict state;
     if (!options_.enabled)
         return state;
-    state.insert("scale", scale_);
+    state.insert("scale", scale_.detach());
     state.insert("growth_factor", optim::number_tensor(options_.growth_factor));
     state.insert("backoff_factor", optim::number_tensor(options_.backoff_factor));
     state.insert("growth_interval", optim::number_tensor(options_.growth_interval));
-    state.insert("_growth_tracker", tracker_);
+    state.insert("_growth_tracker", tracker_.detach());
     return state;
 }
 

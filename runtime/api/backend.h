@@ -1,6 +1,7 @@
 #pragma once
 /// The seam between compiled programs and a device. Three stand behind it: cpu, virtual GPUs and CUDA.
 
+#include "ir/diagnostic.h"
 #include "ir/kernel/compiled_kernel.h"
 #include "ir/stream.h"
 #include "ir/target.h"
@@ -130,6 +131,15 @@ public:
     virtual std::shared_ptr<Timestamp> record_time(StreamId stream) = 0;
     /// `stream` goes on when `tick` of `other`'s stream `of` has been reached; `other` may be this backend.
     virtual void wait(StreamId stream, Backend &other, StreamId of, uint64_t tick) = 0;
+    /// `stream` goes on when what other libraries have put so far on a stream of theirs is over: `foreign` is
+    /// a CUstream of this device. Throws Failure(Device) where there is none but the backend's own.
+    virtual void wait_foreign(StreamId stream, void *foreign) {
+        static_cast<void>(stream), static_cast<void>(foreign), refuse_foreign();
+    }
+    /// The other library's stream goes on when `tick` of `stream` has been reached.
+    virtual void foreign_waits(void *foreign, StreamId stream, uint64_t tick) {
+        static_cast<void>(foreign), static_cast<void>(stream), static_cast<void>(tick), refuse_foreign();
+    }
     /// Fails only when the device is lost, and not before `tick` has passed: then nothing that was put on the
     /// stream up to it runs any more, and memory that it used is free.
     virtual bool reached(StreamId stream, uint64_t tick) = 0;
@@ -165,6 +175,10 @@ public:
         size_t worker_bytes;             ///< scratch each worker needs
         int64_t rounds = 1;              ///< Step::rounds: a matter of speed only
         int64_t bytes = 0, flops = 0;    ///< as Step, for the cost model
+        /// Where there is one: how many segments have been put, the first ones. A backend that puts them one
+        /// after the other writes it from 0 on, so that it is right when the launch throws half-way; others
+        /// put all or none, and leave it.
+        uint32_t *put = nullptr;
 
         int64_t items() const { return ends[segments - 1]; }
     };
@@ -217,6 +231,11 @@ public:
     /// throws, step `done` failed, and all before it have been put.
     virtual void replay(const Replay &replay, std::unique_ptr<ReplayMemory> &memory, size_t &done) {
         static_cast<void>(replay), static_cast<void>(memory), static_cast<void>(done);
+    }
+
+private:
+    [[noreturn]] void refuse_foreign() const {
+        throw ir::Failure(ir::ErrorKind::Device, name() + " has no streams of other libraries.");
     }
 };
 

@@ -280,6 +280,15 @@ void CudaBackend::wait(StreamId stream, Backend &other, StreamId of, uint64_t ti
     on.wait(device_.cpu_word(of), value);
 }
 
+void CudaBackend::wait_foreign(StreamId stream, void *foreign) {
+    device_.group()->check();
+    at(stream).wait_foreign(static_cast<CUstream>(foreign));
+}
+
+void CudaBackend::foreign_waits(void *foreign, StreamId stream, uint64_t tick) {
+    at(stream).foreign_waits(static_cast<CUstream>(foreign), tick);
+}
+
 bool CudaBackend::reached(StreamId stream, uint64_t tick) {
     return at(stream).reached(tick);
 }
@@ -353,17 +362,23 @@ void CudaBackend::timed(CudaStream &stream, OnDone done, const std::function<voi
 }
 
 void CudaBackend::launch(const Launch &launch, StreamId stream, OnDone done) {
+    if (launch.put)
+        *launch.put = 0;
     CudaStream &on = at(stream);
     const Entered entered(device_, "a launch");
     timed(on, std::move(done), [&] { put_launch(launch, on); });
 }
 
 void CudaBackend::put_launch(const Launch &launch, CudaStream &stream) {
-    for_each_driver_launch(device_, launch, [&](DriverLaunch &one) {
+    const auto put = [&](DriverLaunch &one) {
         std::optional<PinnedBlocks::Lease> table;
         if (one.table_bytes() > 0)
             one.set_table(table.emplace(pinned_, one.table_bytes(), stream).memory());
         stream.put("a launch", [&](CUstream handle) { return one.put(device_.driver(), handle); });
+    };
+    for_each_driver_launch(device_, launch, put, [&](uint32_t segments) {
+        if (launch.put)
+            *launch.put = segments;
     });
 }
 
@@ -469,7 +484,11 @@ void CudaBackend::replay(const Replay &replay, std::unique_ptr<ReplayMemory> &me
     first.put("a graph", [&](CUstream handle) { return device_.driver().cuGraphLaunch(exec, handle); });
     const uint64_t end = first.record();
     for (const StreamId other : replay.streams.subspan(1))
-        at(other).wait(first, end);
+        try {
+            at(other).wait(first, end);
+        } catch (const ir::Failure &) { // the graph runs, and must not run again: the host waits instead
+            first.synchronize(end);
+        }
     std::ranges::fill(replay.event_ticks, 0); // nobody asks for moments within
     done = replay.steps.size();
 }

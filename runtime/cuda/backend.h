@@ -68,6 +68,8 @@ public:
     uint64_t record(StreamId stream) override { return at(stream).record(); }
     std::shared_ptr<Timestamp> record_time(StreamId stream) override;
     void wait(StreamId stream, Backend &other, StreamId of, uint64_t tick) override;
+    void wait_foreign(StreamId stream, void *foreign) override;
+    void foreign_waits(void *foreign, StreamId stream, uint64_t tick) override;
     bool reached(StreamId stream, uint64_t tick) override;
     void synchronize(StreamId stream, uint64_t tick) override;
     /// Callbacks run on a thread of the stream, never on the driver's.

@@ -48,9 +48,10 @@ private:
 };
 
 /// Calls f(DriverLaunch &) for each call of the driver that a launch is: as many segments at a time as the
-/// entry takes, none without items.
-template <class F>
-void for_each_driver_launch(const CudaDevice &device, const Backend::Launch &launch, F &&f) {
+/// entry takes, none without items. `over(uint32_t)`: so many segments are over.
+template <class F, class Over = void (*)(uint32_t)>
+void for_each_driver_launch(
+    const CudaDevice &device, const Backend::Launch &launch, F &&f, Over &&over = [](uint32_t) {}) {
     const Entry &entry = *static_cast<const Entry *>(launch.entry);
     const std::span frames(launch.frames, launch.segments);
     for (uint32_t first = 0; first < launch.segments;) {
@@ -60,6 +61,7 @@ void for_each_driver_launch(const CudaDevice &device, const Backend::Launch &lau
         if (!one.empty())
             f(one);
         first += count;
+        over(first);
     }
 }
 

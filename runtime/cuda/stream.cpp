@@ -187,6 +187,26 @@ void CudaStream::wait(uint64_t *word, uint64_t value) {
     });
 }
 
+void CudaStream::wait_foreign(CUstream foreign) {
+    const Event moment(device_, CU_EVENT_DISABLE_TIMING); // the driver keeps it for who waits
+    const Entered entered(device_, "entering its context");
+    device_.check(device_.driver().cuEventRecord(moment.get(), foreign),
+                  "recording an event on another library's stream");
+    put("making a stream wait",
+        [&](CUstream stream) { return device_.driver().cuStreamWaitEvent(stream, moment.get(), 0); });
+}
+
+void CudaStream::foreign_waits(CUstream foreign, uint64_t tick) {
+    if (reached(tick))
+        return;
+    const auto event = still_to_come(tick);
+    if (!event)
+        return;
+    const Entered entered(device_, "entering its context");
+    device_.check(device_.driver().cuStreamWaitEvent(foreign, event->get(), 0),
+                  "making another library's stream wait");
+}
+
 // --- the thread beside it
 
 StreamQueue &CudaStream::thread() {

@@ -53,6 +53,10 @@ public:
     void wait(CudaStream &other, uint64_t tick);
     /// Goes on when the word has reached the value.
     void wait(uint64_t *word, uint64_t value);
+    /// Goes on when what another library has put so far on a stream of its own is over.
+    void wait_foreign(CUstream foreign);
+    /// That stream goes on when `tick` of this one has come.
+    void foreign_waits(CUstream foreign, uint64_t tick);
 
     /// Puts work on the host's thread beside the stream, in the stream's order: it begins when the stream has
     /// come there, and the stream goes on when it is over (also when it was never begun, on a lost device).

@@ -263,7 +263,7 @@ TEST_F(Failing, ALaunchThatTheDeviceRefusesIsBlamedOnItsStep) {
     for (int64_t n = 1; n <= 5; ++n) {
         FaultInjectingBackend faulty(backend);
         auto program = b.load(faulty, allocator);
-        faulty.fail_at(n + 1); // the first call is for the memory of faults
+        faulty.fail_at(n + 1, 2); // the first call is for the memory of faults; a launch is made again once
         RunReport report = run(*program);
         ASSERT_EQ(report.failures.size(), 1u) << n;
         EXPECT_EQ(report.failures[0].failure.kind(), ir::ErrorKind::Device);
@@ -274,12 +274,83 @@ TEST_F(Failing, ALaunchThatTheDeviceRefusesIsBlamedOnItsStep) {
     }
 }
 
+TEST_F(Failing, ALaunchThatTheDeviceRefusesOnceIsMadeAgain) {
+    FaultInjectingBackend undisturbed(backend);
+    auto program = b.load(undisturbed, allocator);
+    ASSERT_TRUE(run(*program).ok());
+    const auto right = results;
+    for (int64_t n = 1; n <= 5; ++n) {
+        FaultInjectingBackend faulty(backend);
+        program = b.load(faulty, allocator);
+        faulty.fail_at(n + 1);
+        for (std::vector<double> &result : results)
+            std::ranges::fill(result, -1);
+        EXPECT_TRUE(run(*program).ok()) << n;
+        EXPECT_EQ(results, right) << n;
+        EXPECT_GT(faulty.calls(), n + 1) << "and it is shown that something was refused";
+    }
+}
+
+/// Puts so many segments of the next launch that has more, and refuses the rest `times` times.
+class HalfWay final : public FaultInjectingBackend {
+public:
+    using FaultInjectingBackend::FaultInjectingBackend;
+    void launch(const Launch &launch, StreamId stream, OnDone done = {}) override {
+        if (times == 0 || launch.segments <= segments)
+            return FaultInjectingBackend::launch(launch, stream, std::move(done));
+        --times;
+        if (segments > 0) {
+            Launch part = launch;
+            part.segments = segments;
+            FaultInjectingBackend::launch(part, stream);
+        }
+        *launch.put = segments;
+        throw ir::Failure(ir::ErrorKind::Device, "the rest was refused.");
+    }
+    uint32_t segments = 1;
+    int times = 0;
+};
+
+TEST_F(Executor, SegmentsThatWerePutBeforeTheRestWasRefusedAreNotPutAgainAndNotLost) {
+    constexpr uint32_t kSegments = 5;
+    const uint32_t add = b.kernel({BufferMode::In, BufferMode::Out}, 0, {}, {add_one});
+    std::vector<Part> segments;
+    for (uint32_t s = 0; s < kSegments; ++s) {
+        const uint32_t x = b.input(2), y = b.result(2);
+        segments.push_back({.buffers = {x, y}, .items = {2}});
+        inputs.push_back({static_cast<double>(s), 10});
+    }
+    b.launch(add, segments);
+    for (int times = 0; times < 4; ++times)
+        for (uint32_t put = 0; put < kSegments; ++put) {
+            SCOPED_TRACE(testing::Message() << put << " segments, refused " << times << " times");
+            HalfWay half_way(backend);
+            auto program = b.load(half_way, allocator);
+            half_way.segments = put;
+            half_way.times = times;
+            results.assign(kSegments, std::vector<double>(2, -1));
+            const RunReport report = run(*program);
+            uint32_t lost = 0;
+            for (uint32_t s = 0; s < kSegments; ++s)
+                if (results[s][0] == -1)
+                    ++lost;
+                else
+                    EXPECT_THAT(results[s], ElementsAre(static_cast<double>(s) + 1, 11));
+            ASSERT_EQ(report.failures.size(), lost > 0 ? 1u : 0u);
+            if (lost > 0) {
+                EXPECT_EQ(report.failures[0].results.size(), lost);
+                EXPECT_EQ(report.failures[0].results.front(), kSegments - lost);
+            }
+            EXPECT_EQ(lost > 0, times >= 2 && 2 * put < kSegments);
+        }
+}
+
 TEST_F(Failing, TwoFailuresAreTwoReports) {
     FaultInjectingBackend faulty(backend);
     auto program = b.load(faulty, allocator);
     inputs[0] = {1, 77};
-    faulty.fail_at(4); // memory for faults; launches: y + 1, the checked one, unharmed + 1 (what depends on
-                       // the checked one is left out)
+    faulty.fail_at(4, 2); // memory for faults; launches: y + 1, the checked one, unharmed + 1 (what depends
+                          // on the checked one is left out)
     RunReport report = run(*program);
     ASSERT_EQ(report.failures.size(), 2u);
     EXPECT_THAT(report.failures[0].results, ElementsAre(0, 1, 3));

@@ -71,7 +71,7 @@ RunReport LoadedProgram::Run::issue() {
                 if (profiling_ || listened_) [[unlikely]]
                     perform_shown(action);
                 else if (action.kind == ir::StepKind::Launch) [[likely]]
-                    action.backend->launch(state_.launches[action.index], stream_of(action));
+                    launch(action, state_.launches[action.index]);
                 else
                     perform(action);
                 if (action.faults != action.end_faults)
@@ -190,7 +190,83 @@ void LoadedProgram::Run::wait_for_others(const Layout::Action &action) {
 void LoadedProgram::Run::wait_for(const Layout::Action &action, Backend &backend, ir::StreamRef stream,
                                   uint64_t tick) {
     if (stream != state_.tracks[action.track])
-        action.backend->wait(stream_of(action), backend, stream.stream, tick);
+        insist(action, [&] { action.backend->wait(stream_of(action), backend, stream.stream, tick); });
+}
+
+// --- calls that the device refuses
+
+/// What a driver refuses for lack of memory or of something else that work in flight has, it may take a
+/// little later. (A device that is lost refuses again; a profiled call may have been refused after its work.)
+bool LoadedProgram::Run::may_come_again(const ir::Failure &failure) const {
+    return !profiling_ && (failure.kind() == ir::ErrorKind::Device || failure.kind() == ir::ErrorKind::Cuda ||
+                           failure.kind() == ir::ErrorKind::OutOfMemory);
+}
+
+/// What was put on the stream is over, and memory that nobody uses is the driver's again.
+void LoadedProgram::Run::come_to_rest(const Layout::Action &action) noexcept {
+    try {
+        if (on_streams_)
+            action.backend->synchronize(stream_of(action), action.backend->record(stream_of(action)));
+        loaded_.devices_[action.slot].allocator->empty_cache();
+    } catch (...) { // a lost device: the call is refused again, and says so
+    }
+}
+
+/// Makes a call to the backend, and once more if it is refused. Steps before it may have changed tensors in
+/// place: a training step that can be finished leaves no tensor behind the others (S26). For calls that have
+/// done nothing when they throw, or that may be done twice.
+template <class F>
+void LoadedProgram::Run::insist(const Layout::Action &action, F &&call) {
+    try {
+        call();
+        return;
+    } catch (const ir::Failure &failure) {
+        if (!may_come_again(failure))
+            throw;
+    }
+    come_to_rest(action);
+    call();
+}
+
+/// After a launch that was refused: as `insist`, from the first segment on that was not put.
+void LoadedProgram::Run::launch_rest(const Layout::Action &action, const Backend::Launch &whole,
+                                     const ir::Failure &failure) {
+    if (!may_come_again(failure))
+        throw; // NOLINT: what is being handled
+    const uint32_t put = std::min(state_.segments_put, whole.segments - 1);
+    come_to_rest(action);
+    std::vector<int64_t> ends(whole.ends + put, whole.ends + whole.segments);
+    for (int64_t &end : ends)
+        end -= put ? whole.ends[put - 1] : 0;
+    Backend::Launch rest = whole;
+    rest.frames += put;
+    rest.ends = ends.data();
+    rest.segments -= put;
+    state_.segments_put = 0;
+    try {
+        action.backend->launch(rest, stream_of(action));
+    } catch (...) {
+        segments_put_ = put + state_.segments_put;
+        throw;
+    }
+}
+
+/// As `insist`, but for a function that may have changed in part what it would read again.
+void LoadedProgram::Run::call(const Layout::Action &action, OnDone done) {
+    const Backend::Call call = call_of(action);
+    try {
+        action.backend->call(call, stream_of(action), std::move(done));
+        return;
+    } catch (const ir::Failure &failure) {
+        if (!may_come_again(failure))
+            throw;
+        for (size_t a = 0; a < call.uses.size(); ++a)
+            for (size_t b = 0; b < call.uses.size(); ++b)
+                if (call.uses[a].writes && call.uses[b].reads && call.args.buffers[a] == call.args.buffers[b])
+                    throw;
+    }
+    come_to_rest(action);
+    action.backend->call(call, stream_of(action));
 }
 
 /// All actions from `done` on at once, as far as the backend does that: their streams wait for what others do
@@ -226,25 +302,31 @@ void LoadedProgram::Run::replay(size_t &done) {
                                             .copies = state_.replay_copies,
                                             .event_ticks = state_.event_ticks},
                                            state_.replay_memory, done);
-    } catch (const ir::Failure &) {
-        ordering_ = layout_.replay[done].kind == Backend::Replay::Kind::Wait;
-        throw;
+    } catch (const ir::Failure &failure) {
+        if (!may_come_again(failure)) {
+            ordering_ = layout_.replay[done].kind == Backend::Replay::Kind::Wait;
+            throw;
+        }
+        come_to_rest(layout_.actions[done]); // and go on step by step, with the one that was refused
     }
 }
 
 void LoadedProgram::Run::perform(const Layout::Action &action, OnDone done) {
     switch (action.kind) {
     case ir::StepKind::Launch:
-        action.backend->launch(state_.launches[action.index], stream_of(action), std::move(done));
+        if (done)
+            action.backend->launch(state_.launches[action.index], stream_of(action), std::move(done));
+        else
+            launch(action, state_.launches[action.index]);
         break;
     case ir::StepKind::Library:
-        action.backend->call(call_of(action), stream_of(action), std::move(done));
+        call(action, std::move(done));
         break;
-    case ir::StepKind::Copy: {
-        const auto [to, from, bytes] = copy_of(action);
-        action.backend->copy(to, from, bytes, stream_of(action), std::move(done));
+    case ir::StepKind::Copy:
+        insist(action, [&, copy = copy_of(action)] {
+            action.backend->copy(copy.to, copy.from, copy.bytes, stream_of(action), std::move(done));
+        });
         break;
-    }
     case ir::StepKind::RecordEvent:
         record(action);
         break;
@@ -306,14 +388,18 @@ void LoadedProgram::Run::wait_in_order(const Layout::Action &action) {
         if (!on_streams_)
             return;
         const uint32_t from = state_.event_tracks[action.index];
-        action.backend->wait(stream_of(action), *layout_.tracks[from].backend, state_.tracks[from].stream,
-                             state_.event_ticks[action.index]);
+        insist(action, [&] {
+            action.backend->wait(stream_of(action), *layout_.tracks[from].backend, state_.tracks[from].stream,
+                                 state_.event_ticks[action.index]);
+        });
         return;
     }
     const UserEvent::Moment moment = pointed_at<UserEvent>(state_.args[action.index])->get();
     if (moment.backend) // an event that was never recorded has happened, as in CUDA
-        action.backend->wait(stream_of(action), *moment.backend, moment.point.stream.stream,
-                             moment.point.tick);
+        insist(action, [&] {
+            action.backend->wait(stream_of(action), *moment.backend, moment.point.stream.stream,
+                                 moment.point.tick);
+        });
 }
 
 void LoadedProgram::Run::perform_shown(const Layout::Action &action) {
@@ -395,11 +481,15 @@ void LoadedProgram::Run::settle(const Layout::Action &action) {
     blame().settle(action.step, on_streams_ ? std::span<ir::Fault>() : state_.faults_of(action));
 }
 
-/// All segments of the action's step are lost: it did not run, or not to its end.
+/// All segments of the action's step are lost but those that were put before it was refused.
 void LoadedProgram::Run::fail(const Layout::Action &action, const ir::Failure &failure) {
-    const uint32_t number = blame().lose(
-        action.step, 0, ir::Failure(failure.kind(), failure.message(), failure.loc(), ir::Failure::kNoNode));
-    lose_by(action, number);
+    uint32_t first = std::exchange(segments_put_, 0);
+    if (first >= program_.steps[action.step].segments.size()) // something failed after all of it
+        first = 0;
+    const uint32_t number =
+        blame().lose(action.step, first,
+                     ir::Failure(failure.kind(), failure.message(), failure.loc(), ir::Failure::kNoNode));
+    lose_by(action, number, first);
     // A stream that could not be told to wait does no more work in this run.
     if (std::exchange(ordering_, false) && on_streams_) {
         unordered_.resize(layout_.tracks.size());
@@ -410,9 +500,9 @@ void LoadedProgram::Run::fail(const Layout::Action &action, const ir::Failure &f
             fault.code.store(0, std::memory_order_relaxed);
 }
 
-void LoadedProgram::Run::lose_by(const Layout::Action &action, uint32_t failure) {
+void LoadedProgram::Run::lose_by(const Layout::Action &action, uint32_t failure, uint32_t first) {
     const size_t segments = std::max<size_t>(program_.steps[action.step].segments.size(), 1);
-    for (uint32_t segment = 0; segment < segments; ++segment)
+    for (uint32_t segment = first; segment < segments; ++segment)
         blame_->lose_by(action.step, segment, failure);
 }
 
@@ -444,8 +534,15 @@ void LoadedProgram::Run::perform_unharmed(const Layout::Action &action) {
         one.frames += segment;
         one.ends = &items;
         one.segments = 1;
-        if (items > 0)
-            action.backend->launch(one, stream_of(action));
+        if (items == 0)
+            continue;
+        try {
+            launch(action, one);
+        } catch (...) {
+            settle(action); // those before were put, or are lost with what they read
+            segments_put_ = segment;
+            throw;
+        }
     }
     settle(action);
 }

@@ -31,6 +31,20 @@ private:
     ir::MemoryUse *use_of(uint32_t memory) const;
 
     void replay(size_t &done);
+    bool may_come_again(const ir::Failure &failure) const;
+    void come_to_rest(const Layout::Action &action) noexcept;
+    template <class F>
+    void insist(const Layout::Action &action, F &&call);
+    void launch(const Layout::Action &action, const Backend::Launch &whole) {
+        try {
+            action.backend->launch(whole, stream_of(action));
+        } catch (const ir::Failure &failure) {
+            launch_rest(action, whole, failure);
+        }
+    }
+    [[gnu::cold]] void launch_rest(const Layout::Action &action, const Backend::Launch &whole,
+                                   const ir::Failure &failure);
+    void call(const Layout::Action &action, OnDone done);
     void perform(const Layout::Action &action, OnDone done = {});
     void perform_shown(const Layout::Action &action);
     void perform_profiled(const Layout::Action &action);
@@ -43,7 +57,7 @@ private:
     void settle(const Layout::Action &action);
     void fail(const Layout::Action &action, const ir::Failure &failure);
     void perform_unharmed(const Layout::Action &action);
-    void lose_by(const Layout::Action &action, uint32_t failure);
+    void lose_by(const Layout::Action &action, uint32_t failure, uint32_t first = 0);
     StreamId stream_of(const Layout::Action &action) const {
         return on_streams_ ? state_.tracks[action.track].stream : ir::kHostStream;
     }
@@ -61,7 +75,8 @@ private:
     uint64_t first_arrow_ = 0;                  ///< number of event 0's arrow
     std::vector<std::vector<uint64_t>> arrows_; ///< by track: into its next action
     std::optional<Blame> blame_;
-    bool ordering_ = false; ///< what is going on is a wait, not work
+    uint32_t segments_put_ = 0; ///< of the launch that is being told as failed
+    bool ordering_ = false;     ///< what is going on is a wait, not work
     /// By track, once a wait failed: the failure by which the order of what comes on it is not known.
     std::vector<std::optional<uint32_t>> unordered_;
 };

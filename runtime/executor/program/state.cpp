@@ -67,8 +67,8 @@ LoadedProgram::State::State(const ir::Program &program, const Layout &layout)
     launches.reserve(layout.launches.size());
     for (const Layout::Launch &l : layout.launches)
         launches.push_back({l.entry, frames.data() + l.frames, layout.ends.data() + l.ends, l.segments,
-                            l.buffers, l.args, l.scalars, l.cost, l.worker_bytes, l.rounds, l.bytes,
-                            l.flops});
+                            l.buffers, l.args, l.scalars, l.cost, l.worker_bytes, l.rounds, l.bytes, l.flops,
+                            &segments_put});
 }
 
 void LoadedProgram::State::bind_streams(const ir::Program &program, const Layout &layout,

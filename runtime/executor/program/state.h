@@ -42,6 +42,7 @@ struct LoadedProgram::State {
     std::vector<FaultMemory> faults; ///< by device
     std::vector<ir::KernelFrame> frames;
     std::vector<Backend::Launch> launches;
+    uint32_t segments_put = 0;          ///< Launch::put of all of them
     std::vector<uint64_t> event_ticks;  ///< of the Program's events, on their streams
     std::vector<uint32_t> event_tracks; ///< by event: the track that records it
     std::vector<void *> arenas;         ///< of the Program

@@ -41,6 +41,13 @@ public:
     /// Throws StateError for a growth_factor that is not above 1, a backoff_factor not within (0, 1), or a
     /// growth_interval below 1.
     explicit GradScaler(const GradScalerOptions &options = {}, Location loc = Location::current());
+    /// The same scale; from here on each has its own.
+    GradScaler(const GradScaler &other);
+    /// The other one is empty after it.
+    GradScaler(GradScaler &&other) noexcept = default;
+    /// The same scale, as if copied or moved.
+    GradScaler &operator=(GradScaler other) noexcept;
+    ~GradScaler() = default;
 
     /// outputs * scale, of any shape. Throws DTypeError for f16, whose range ends at 65504: losses are f32
     /// under autocast.
