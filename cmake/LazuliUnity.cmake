@@ -10,13 +10,14 @@ if(LAZULI_UNITY OR LAZULI_UNITY_TESTS)
 endif()
 
 # lazuli_join_sources(OUT TARGET source...): files that include TARGET's sources, each a group in which no name is defined
-# twice (cmake/group_sources.awk). A source that has options of its own stays as it is; they have to be set before.
+# twice (cmake/group_sources.awk). A source that has options of its own, or
+# SKIP_UNITY_BUILD_INCLUSION, stays as it is; they have to be set before.
 function(lazuli_join_sources out target)
     set(alone)
     set(sources)
     foreach(source IN LISTS ARGN)
         set(own FALSE)
-        foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS)
+        foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS SKIP_UNITY_BUILD_INCLUSION)
             get_source_file_property(value "${source}" ${property})
             if(value)
                 set(own TRUE)
