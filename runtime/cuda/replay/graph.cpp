@@ -87,7 +87,7 @@ CUgraphExec GraphReplay::find_or_make(const Backend::Replay &replay) {
     }
     Instance &oldest = *std::ranges::min_element(instances_, {}, &Instance::used);
     oldest.key.clear(); // until it is known what it holds
-    if (!update(oldest, replay)) {
+    if (oldest.steps != replay.steps.size() || !update(oldest, replay)) {
         Instance made = build(replay);
         destroy(oldest);
         oldest = std::move(made);
@@ -124,6 +124,7 @@ bool GraphReplay::fill_key(const Backend::Replay &replay) {
 GraphReplay::Instance GraphReplay::build(const Backend::Replay &replay) const {
     const Driver &driver = device_.driver();
     Instance made;
+    made.steps = replay.steps.size();
     // By stream: what the next node on it comes after.
     std::vector<std::vector<CUgraphNode>> before(replay.streams.size());
     std::vector<std::vector<CUgraphNode>> recorded(replay.event_ticks.size());

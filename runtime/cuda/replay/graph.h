@@ -37,6 +37,7 @@ private:
             nodes;               ///< of the graph that it was made of; null: of a call that puts nothing
         CUgraph graph = nullptr; ///< stays, because updates name its nodes
         std::vector<std::byte> key;
+        size_t steps = 0; ///< that it was made of: all of the Program's, or those before one that is refused
         uint64_t used = 0;
     };
 
