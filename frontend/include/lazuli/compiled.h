@@ -254,6 +254,7 @@ private:
 template <class F>
 class Compiled {
 public:
+    /// As `compile` calls it; `loc` is the line that errors name.
     Compiled(F function, const CompiledOptions &options, Location loc)
         : shared_(std::make_shared<Shared>(std::move(function), options, loc)) {}
 
