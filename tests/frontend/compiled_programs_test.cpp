@@ -53,7 +53,8 @@ std::vector<Tensor> record_graph(const ir::Graph &graph, const std::vector<Tenso
 
 Tensor tensor_of(const ir::HostTensor &host) {
     detail::Storage *const storage = detail::Storage::allocate(static_cast<int64_t>(host.bytes.size()), {});
-    std::memcpy(storage->data(), host.bytes.data(), host.bytes.size());
+    if (!host.bytes.empty())
+        std::memcpy(storage->data(), host.bytes.data(), host.bytes.size());
     ir::TensorType type = host.type;
     const ir::Device device = std::exchange(type.device, ir::kCpu);
     return detail::make_ready(type, storage, {}).to(detail::from_ir(device));
