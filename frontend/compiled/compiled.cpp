@@ -70,10 +70,12 @@ struct CompiledCore {
 
 namespace {
 
-/// What a call has to be recorded for as it stands: streams, effects, and modes that look at each operation.
+/// What a call has to be recorded for as it stands: streams, effects, and a mode that launches each
+/// operation. But not for modes that look at each, as debug builds do: they did when what is replayed was
+/// recorded.
 bool is_plain(const Recorder &recorder) {
-    return !recorder.looks_at_each() && !recorder.has_effects() && !recorder.overwriting() &&
-           !recorder.modes().launch_blocking;
+    return !recorder.names_streams() && !recorder.trace() && !recorder.has_effects() &&
+           !recorder.overwriting() && !recorder.modes().launch_blocking;
 }
 
 int check_period() {
