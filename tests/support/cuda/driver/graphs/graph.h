@@ -42,6 +42,7 @@ struct GraphBody {
 struct Exec {
     const Context *context = nullptr;
     std::shared_ptr<GraphBody> body;
+    bool launched = false;          ///< `body` has been, and streams may read it
     std::shared_ptr<Stream> stream; ///< of its last launch
     uint64_t ticket = 0;
 };

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace lz::fake_cuda {
 
@@ -91,9 +92,9 @@ void instantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
     *exec = execs().add(std::move(e));
 }
 
-/// A body that no launch holds.
+/// A body that no launch reads, or has read: a count of owners orders nothing.
 GraphBody &own_body(Exec &exec) {
-    if (exec.body.use_count() > 1)
+    if (std::exchange(exec.launched, false))
         exec.body = std::make_shared<GraphBody>(*exec.body);
     return *exec.body;
 }
@@ -139,6 +140,7 @@ void launch(CUgraphExec handle, CUstream stream) {
     if (exec->context != s->context)
         refuse(CUDA_ERROR_INVALID_HANDLE, "the graph and the stream belong to different contexts");
     refuse_beside_capture(*s);
+    exec->launched = true;
     GraphWork work{exec->body, std::vector<std::shared_ptr<Record>>(exec->body->nodes.size())};
     // Waits are for what was recorded before the launch, records are of this launch.
     for (const bool records : {false, true})
@@ -275,6 +277,7 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph, CUgraphExecUpda
             body->nodes[i].enabled = exec->body->nodes[i].enabled;
         }
         exec->body = std::move(body);
+        exec->launched = false;
     });
 }
 
