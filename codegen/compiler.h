@@ -6,11 +6,13 @@
 
 #include "ir/kernel/compiled_kernel.h"
 #include "ir/kernel/kernel.h"
+#include "ir/saved/isa_level.h"
 #include "ir/target.h"
 #include "runtime/api/backend.h"
 #include "runtime/api/kernel_source.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -71,6 +73,11 @@ runtime::ModuleLoader host_loader();
 
 /// The ISA of this machine, from its feature bits.
 ir::CpuIsa host_isa();
+/// That of a level, the same on every machine, for code that others run. Throws Failure(Compile) where this
+/// machine is no x86-64.
+ir::CpuIsa isa_of(ir::IsaLevel level);
+/// The highest level that this machine runs; nothing where it runs none.
+std::optional<ir::IsaLevel> host_level();
 
 /// Counts changes of the emitter, and of the numbers of Kernel IR's operations: keys of kernels hold those,
 /// so that an entry made before such a change would be another kernel's.

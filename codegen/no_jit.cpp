@@ -33,6 +33,10 @@ ir::CpuIsa host_isa() {
     return {};
 }
 
+ir::CpuIsa isa_of(ir::IsaLevel) {
+    fail("of a level");
+}
+
 std::string compiler_version() {
     return "no jit";
 }

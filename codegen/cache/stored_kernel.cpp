@@ -1,6 +1,7 @@
 #include "codegen/cache/stored_kernel.h"
 
 #include "ir/diagnostic.h"
+#include "ir/kernel/phase_fields.h"
 
 #include <cstdint>
 #include <cstring>
@@ -60,29 +61,6 @@ private:
     std::span<const std::byte> rest_;
 };
 
-/// Calls f for each value of a phase that is stored, in order.
-template <class Phase, class F>
-void for_fields(Phase &phase, F &&f) {
-    f(phase.symbol);
-    f(phase.aligned);
-    f(phase.record_bytes);
-    f(phase.table_bytes);
-    f(phase.threads);
-    f(phase.shared_bytes);
-    f(phase.most_blocks);
-    for (auto &a : phase.alignments) {
-        f(a.kind);
-        f(a.bytes);
-        f(a.index);
-    }
-    for (auto &p : phase.parameters) {
-        f(p.kind);
-        f(p.bytes);
-        f(p.index);
-        f(p.at);
-    }
-}
-
 /// Of the number of phases, where the code is a unit's.
 constexpr uint32_t kOfUnit = 0x80000000U;
 
@@ -95,7 +73,7 @@ std::vector<std::byte> serialise(const ir::CompiledKernel &kernel, std::string_v
     for (const ir::CompiledPhase &phase : kernel.phases) {
         to.put(static_cast<uint32_t>(phase.alignments.size()));
         to.put(static_cast<uint32_t>(phase.parameters.size()));
-        for_fields(phase, [&](const auto &value) { to.put(value); });
+        ir::for_stored_fields(phase, [&](const auto &value) { to.put(value); });
     }
     to.put(unit.empty() ? std::span<const std::byte>(kernel.object) : std::as_bytes(std::span(unit)));
     return to.take();
@@ -112,7 +90,7 @@ StoredKernel deserialise(std::span<const std::byte> bytes, const std::string &na
     for (ir::CompiledPhase &phase : kernel.phases) {
         phase.alignments.resize(from.count());
         phase.parameters.resize(from.count());
-        for_fields(phase, [&](auto &value) { from.get(value); });
+        ir::for_stored_fields(phase, [&](auto &value) { from.get(value); });
     }
     if (phases & kOfUnit)
         stored.unit.assign(reinterpret_cast<const char *>(from.rest().data()), from.rest().size());

@@ -1,5 +1,5 @@
 #include "codegen/llvm/emitter.h"
-#include "codegen/llvm/fold_levels.h"
+#include "ir/host/fold_levels.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "codegen/compiler.h"
-#include "codegen/llvm/fold_levels.h"
 #include "ir/diagnostic.h"
+#include "ir/host/fold_levels.h"
 
 #include <llvm/Config/llvm-config.h>
 #include <llvm/ExecutionEngine/JITLink/JITLink.h>
@@ -65,10 +65,10 @@ private:
 
 /// Of a function that emitted code calls.
 void *address_of(const std::string &name) {
-    if (name == kFoldLevelsSymbol)
-        return reinterpret_cast<void *>(fold_levels);
-    if (name == kFoldResultsSymbol)
-        return reinterpret_cast<void *>(fold_results);
+    if (name == ir::kFoldLevelsSymbol)
+        return reinterpret_cast<void *>(ir::fold_levels);
+    if (name == ir::kFoldResultsSymbol)
+        return reinterpret_cast<void *>(ir::fold_results);
     return dlsym(RTLD_DEFAULT, name.c_str());
 }
 

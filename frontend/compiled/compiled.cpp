@@ -1,5 +1,6 @@
 #include "lazuli/compiled.h"
 
+#include "frontend/compiled/core.h"
 #include "frontend/compiled/plan.h"
 #include "frontend/compiled/replay.h"
 #include "frontend/compiled/signature.h"
@@ -31,42 +32,6 @@ namespace detail {
 uint64_t host_state_now() {
     return host_state.load(std::memory_order_relaxed);
 }
-
-/// What is known of one signature.
-struct CompiledEntry {
-    /// Plans that two recordings agreed on, the last used first.
-    static constexpr size_t kPlans = 16;
-    /// The first recording and the last ones.
-    static constexpr size_t kRecordings = 6;
-    /// So many recordings without a plan in between, and the function is not watched any more.
-    static constexpr int kTries = 32;
-
-    explicit CompiledEntry(Signature s) : signature(std::move(s)) {}
-
-    const Signature signature;
-    std::vector<CompiledPlanPtr> plans;
-    std::vector<CompiledPlanPtr> recordings;
-    int tries = 0;
-    std::string why; ///< a recording was not kept, or agreed with none
-};
-
-struct CompiledCore {
-    CompiledCore(const CompiledOptions &o, Location l) : options(o), loc(l) {}
-
-    CompiledEntry *find(const CompiledArguments &arguments, const RecordingModes &modes);
-    CompiledEntry &find_or_add(const CompiledArguments &arguments, const RecordingModes &modes);
-    void check(const CompiledEntry &entry, CompiledPlan &plan) const;
-    void keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan);
-    void note_failure(CompiledEntry &entry, const std::string &why, Location where);
-
-    const CompiledOptions options;
-    const Location loc;
-    mutable std::mutex mutex;
-    std::vector<std::unique_ptr<CompiledEntry>> entries; ///< the last used first
-    CompiledStats stats;
-    std::atomic<int64_t> replays{0};
-    int until_check = 0;
-};
 
 namespace {
 

@@ -15,18 +15,9 @@
 
 namespace lz::detail {
 
-double in_form(double value, NumberForm form) {
-    switch (form) {
-    case NumberForm::Itself:
-        return value;
-    case NumberForm::Negated:
-        return -value;
-    case NumberForm::Inverse:
-        return 1 / value;
-    case NumberForm::FromOne:
-        return 1 - value;
-    }
-    return value;
+uint64_t next_plan_number() {
+    static std::atomic<uint64_t> plans{0};
+    return ++plans;
 }
 
 namespace {
@@ -50,10 +41,14 @@ bool is_used_up(const Step *history) {
 
 } // namespace
 
+void CompiledPlan::Result::make_slot_if_small(bool on_streams) {
+    if (!on_streams && donor < 0 && type.bytes() <= kKeptBytes)
+        slot.make();
+}
+
 PlanBuilder::PlanBuilder(Trace &trace, std::span<Tensor *const> results, std::span<const double> numbers)
     : trace_(trace) {
-    static std::atomic<uint64_t> plans{0};
-    plan_->number = ++plans;
+    plan_->number = next_plan_number();
     plan_->numbers.assign(numbers.begin(), numbers.end());
     plan_->any_number.assign(numbers.size(), false);
     add_sources();
@@ -311,8 +306,7 @@ void PlanBuilder::add_values(const Recording &recording) {
         CompiledPlan::Result &result = plan_->results.emplace_back();
         result.type = n->type;
         result.donor = engine.donor(*plan_->executable, r);
-        if (!plan_->on_streams && result.donor < 0 && n->type.bytes() <= kKeptBytes)
-            result.slot.make();
+        result.make_slot_if_small(plan_->on_streams);
         const auto found = std::ranges::find(value_nodes_, n);
         if (found == value_nodes_.end()) {
             trace_.reject("keeps a tensor in a variable outside", from_ir(n->loc));

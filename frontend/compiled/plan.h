@@ -9,6 +9,7 @@
 #include "frontend/record/recording/recording.h"
 #include "frontend/record/storage.h"
 #include "frontend/record/trace.h"
+#include "ir/program/number_form.h"
 #include "ir/type.h"
 #include "lazuli/tensor.h"
 
@@ -23,9 +24,11 @@
 
 namespace lz::detail {
 
-/// How a number of the call became a word of the Program.
-enum class NumberForm : uint8_t { Itself, Negated, Inverse, FromOne };
-double in_form(double value, NumberForm form);
+using ir::in_form;
+using ir::NumberForm;
+
+/// Of the plans in the process, from 1.
+uint64_t next_plan_number();
 
 struct CompiledPlan {
     static constexpr uint32_t kNone = UINT32_MAX;
@@ -84,6 +87,8 @@ struct CompiledPlan {
         ir::TensorType type;
         int donor = -1; ///< of inputs
         SlotRef slot;   ///< of small results on the CPU
+        /// Small ones on the CPU that nothing else has the memory of.
+        void make_slot_if_small(bool on_streams);
     };
     /// Where a value goes: a result of the call, or a source that is changed in place.
     struct Output {
@@ -111,6 +116,9 @@ struct CompiledPlan {
     };
 
     uint64_t number = 0; ///< of the plan, of all in the process; from 1
+
+    /// Whatever the host's state is.
+    static constexpr uint64_t kAnyHostState = UINT64_MAX;
 
     // What has to hold, beside the signature.
     uint64_t host_state = 0;

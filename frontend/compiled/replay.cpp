@@ -130,7 +130,7 @@ private:
         for (size_t k = 0; k < numbers.size(); ++k)
             if (!plan_.any_number[k] && !same_bits(numbers[k], plan_.numbers[k]))
                 return false;
-        return plan_.host_state == host_state_now();
+        return plan_.host_state == host_state_now() || plan_.host_state == CompiledPlan::kAnyHostState;
     }
 
     /// The gradient that is kept at a slot, or null.

@@ -43,13 +43,17 @@ public:
     /// `f32[8], i64[]`, with `grad` behind those that require it.
     std::string text() const;
 
-private:
     struct Argument {
         bool defined = false;
         bool wants_gradient = false, is_leaf = true;
         uint32_t same_as = 0; ///< the first argument that is the same tensor, itself as a rule
         ir::TensorType type;
     };
+    std::span<const Argument> arguments() const { return arguments_; }
+    std::span<const uint64_t> structure() const { return structure_; }
+    const RecordingModes &modes() const { return modes_; }
+
+private:
     static bool matches(const Argument &expected, const Tensor &given);
 
     std::vector<uint64_t> structure_;

@@ -6,6 +6,7 @@
 //   lz-opt in.lz --to=cuda --arch=sm_90 (CUDA C++ of the kernels of GPUs)
 //   lz-opt in.lz --to=stats --arch=sm_90 (registers, spills, shared memory, occupancy of their machine code)
 //   lz-opt in.lz --run=check           (compiled against the interpreter)
+//   lz-opt net.lzp                     (what a program file holds; --to=graph and --to=program: its texts)
 
 #include "ir/graph/verify.h"
 #include "ir/kernel/verify.h"
@@ -20,6 +21,7 @@
 #include "ir/diagnostic.h"
 #include "ir/kernel/kernel.h"
 #include "ir/program/program.h"
+#include "ir/saved/saved_program.h"
 #include "ir/text/text.h"
 #include "passes/devices/places.h"
 #include "passes/lower/lower_clusters.h"
@@ -451,6 +453,34 @@ void check_options(const Options &options, std::string_view block) {
         refuse("to=" + to, "is made of graphs");
 }
 
+/// A program file: what is in it, or the texts that it holds.
+void process_saved(const std::string &file, const Options &options) {
+    if (!options.run.empty() || !options.passes.empty() ||
+        (!options.to.empty() && options.to != "graph" && options.to != "program"))
+        throw Failure(
+            ErrorKind::State,
+            fmt::format("{} is a program file, of which --to=graph and --to=program print the texts; "
+                        "they can be passes' and --run's input.",
+                        options.input));
+    SavedProgram saved;
+    try {
+        saved = read_saved(std::as_bytes(std::span(file)));
+    } catch (const Failure &failure) {
+        throw Failure(failure.kind(), fmt::format("{} {}.", options.input, failure.message()));
+    }
+    if (options.to.empty()) {
+        std::cout << describe(saved);
+        return;
+    }
+    for (const SavedPlan &plan : saved.plans) {
+        if (options.to == "graph")
+            std::cout << plan.graph;
+        for (const SavedVariant &variant : plan.variants)
+            if (options.to == "program")
+                std::cout << "// for " << name(variant.level) << "\n" << variant.program;
+    }
+}
+
 void process(const Options &options) {
     if (!options.run.empty() && !options.to.empty())
         throw Failure(ErrorKind::State, fmt::format("--to={} prints and --run={} runs: give one of the two.",
@@ -461,6 +491,10 @@ void process(const Options &options) {
         throw Failure(ErrorKind::State,
                       fmt::format("--to={} is made for CPUs; --arch is of CUDA devices.", options.to));
     const std::string text = read_input(options.input);
+    if (text.starts_with(kProgramFileMagic)) {
+        process_saved(text, options);
+        return;
+    }
     const std::string block = first_block(text);
     if (block == "kernel" || block == "program")
         check_options(options, block);
@@ -494,7 +528,7 @@ int main(int argc, char **argv) {
         "Reads Lazuli IR as text, runs passes over it, and prints it in any of its forms or runs it.",
         "lz-opt");
     app.set_version_flag("--version", "lz-opt " LAZULI_VERSION ", " + lz::codegen::compiler_version());
-    app.add_option("input", options.input, "a .lz file; - is standard input");
+    app.add_option("input", options.input, "a .lz file, or a program file; - is standard input");
     app.add_option("--passes", options.passes, "passes, in order: " + lz::tools::pass_names())
         ->delimiter(',');
     app.add_option("--to", options.to, "the form to print; all but graph and dot go through the pipeline")

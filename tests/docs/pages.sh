@@ -43,9 +43,9 @@ done
 rows=$(grep -oE '^\| S[0-9]+ \|' docs/semantics.md | grep -oE 'S[0-9]+')
 [ "$(wc -l <<<"$rows")" -ge 60 ] || wrong "docs/semantics.md has less than 60 rows: the page has another form now."
 unbuilt=$(sed -n 's/^Not built yet: //p' docs/semantics.md | grep -oE 'S[0-9]+')
-tested=$(grep -rhE '^TEST(_F|_P)?\(' tests --include='*.cpp' | grep -oE '[ _]S[0-9]{2}_' | grep -oE 'S[0-9]+' | sort -u)
-named=$(grep -rhE '//.*\bS[0-9]{2}\b' --include='*.h' --include='*.cpp' --include='*.def' \
-    frontend ir passes codegen runtime tests examples bench | sed 's|^.*//||' | grep -oE '\bS[0-9]{2}\b' | sort -u)
+tested=$(grep -rhE '^TEST(_F|_P)?\(' tests --include='*.cpp' | grep -oE '[ _]S[0-9]{2,3}_' | grep -oE 'S[0-9]+' | sort -u)
+named=$(grep -rhE '//.*\bS[0-9]{2,3}\b' --include='*.h' --include='*.cpp' --include='*.def' \
+    frontend ir passes codegen runtime tests examples bench | sed 's|^.*//||' | grep -oE '\bS[0-9]{2,3}\b' | sort -u)
 has() { grep -qx "$2" <<<"$1"; }
 for row in $rows; do
     if has "$unbuilt" "$row"; then

@@ -34,6 +34,9 @@
 
 namespace lz {
 
+template <class F>
+class Compiled;
+
 /// What a compiled function has done so far.
 struct CompiledStats {
     int64_t replays = 0;    ///< calls that bound and launched a Program
@@ -243,9 +246,14 @@ public:
         std::unique_ptr<Impl> impl_; ///< null: nobody watches
     };
 
+    const CompiledCore &core() const { return *core_; }
+
 private:
     std::unique_ptr<CompiledCore> core_;
 };
+
+template <class F>
+const CompiledFunction &function_of(const Compiled<F> &compiled);
 
 } // namespace detail
 
@@ -314,6 +322,8 @@ public:
     void clear() const { shared_->compiled.clear(); }
 
 private:
+    template <class G>
+    friend const detail::CompiledFunction &detail::function_of(const Compiled<G> &);
     struct Shared {
         Shared(F f, const CompiledOptions &options, Location loc)
             : function(std::move(f)), compiled(options, loc) {}
@@ -333,6 +343,14 @@ private:
     };
     std::shared_ptr<Shared> shared_;
 };
+
+namespace detail {
+/// The part of a compiled function that knows no types.
+template <class F>
+const CompiledFunction &function_of(const Compiled<F> &compiled) {
+    return compiled.shared_->compiled;
+}
+} // namespace detail
 
 /// `f` compiled: a function of tensors, floats, and structures of them, which gives tensors and structures of
 /// them. Modules, optimizers and other state it captures by reference; what it changes in place is changed by

@@ -18,6 +18,7 @@
 #include "lazuli/options.h"
 #include "lazuli/ordered_dict.h"
 #include "lazuli/profiler.h"
+#include "lazuli/program.h"
 #include "lazuli/scalar.h"
 #include "lazuli/stream.h"
 #include "lazuli/tensor.h"

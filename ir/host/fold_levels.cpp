@@ -1,11 +1,11 @@
-#include "codegen/llvm/fold_levels.h"
+#include "ir/host/fold_levels.h"
 
 #include "ir/kernel/kernel.h"
 
 #include <algorithm>
 #include <cstddef>
 
-namespace lz::codegen {
+namespace lz::ir {
 
 namespace {
 
@@ -72,7 +72,7 @@ namespace {
 
 template <class T>
 void fold_in_lanes(const T *from, int64_t count, T *result, int64_t chunk, bool multiply) {
-    constexpr int64_t kLanes = ir::kLaneBytes / int64_t{sizeof(T)};
+    constexpr int64_t kLanes = kLaneBytes / int64_t{sizeof(T)};
     const T identity = multiply ? T{1} : -T{0};
     T memory[kLanes * kMostLevels];
     memory[0] = identity;
@@ -107,4 +107,4 @@ int fold_level_count(int64_t chunk) {
     return levels + 1;
 }
 
-} // namespace lz::codegen
+} // namespace lz::ir

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace lz::codegen {
+namespace lz::ir {
 
 /// What is folded: bits of `kind`.
 inline constexpr int64_t kFoldWide = 1;     ///< f64, else f32
@@ -27,4 +27,4 @@ inline constexpr const char *kFoldResultsSymbol = "lz_fold_results";
 /// Levels from 2 on that a loop with this chunk may need, and one more for the result.
 int fold_level_count(int64_t chunk);
 
-} // namespace lz::codegen
+} // namespace lz::ir

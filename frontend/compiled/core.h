@@ -1,0 +1,55 @@
+#pragma once
+/// What a compiled function knows. For this folder alone.
+
+#include "frontend/compiled/plan.h"
+#include "frontend/compiled/signature.h"
+#include "lazuli/compiled.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lz::detail {
+
+/// What is known of one signature.
+struct CompiledEntry {
+    /// Plans that two recordings agreed on, the last used first.
+    static constexpr size_t kPlans = 16;
+    /// The first recording and the last ones.
+    static constexpr size_t kRecordings = 6;
+    /// So many recordings without a plan in between, and the function is not watched any more.
+    static constexpr int kTries = 32;
+
+    explicit CompiledEntry(Signature s) : signature(std::move(s)) {}
+
+    const Signature signature;
+    std::vector<CompiledPlanPtr> plans;
+    std::vector<CompiledPlanPtr> recordings;
+    int tries = 0;
+    std::string why; ///< a recording was not kept, or agreed with none
+};
+
+struct CompiledCore {
+    CompiledCore(const CompiledOptions &o, Location l) : options(o), loc(l) {}
+
+    CompiledEntry *find(const CompiledArguments &arguments, const RecordingModes &modes);
+    CompiledEntry &find_or_add(const CompiledArguments &arguments, const RecordingModes &modes);
+    void check(const CompiledEntry &entry, CompiledPlan &plan) const;
+    void keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan);
+    void note_failure(CompiledEntry &entry, const std::string &why, Location where);
+
+    const CompiledOptions options;
+    const Location loc;
+    mutable std::mutex mutex;
+    std::vector<std::unique_ptr<CompiledEntry>> entries; ///< the last used first
+    CompiledStats stats;
+    std::atomic<int64_t> replays{0};
+    int until_check = 0;
+};
+
+} // namespace lz::detail

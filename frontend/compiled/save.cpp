@@ -1,0 +1,306 @@
+#include "lazuli/program.h"
+
+#include "frontend/compiled/core.h"
+#include "frontend/compiled/replay.h"
+#include "frontend/engine/saved.h"
+#include "frontend/record/access.h"
+#include "frontend/record/convert.h"
+#include "frontend/record/recording/key.h"
+#include "frontend/record/storage.h"
+#include "frontend/record/sync/sync.h"
+#include "frontend/tensor/error.h"
+#include "ir/op.h"
+#include "ir/saved/saved_program.h"
+#include "lazuli/error.h"
+#include "lazuli/version.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+namespace lz::detail {
+namespace {
+
+/// What of the signatures is saved, in the order in which they were used last.
+struct Chosen {
+    Signature signature;
+    std::vector<CompiledPlanPtr> plans;
+};
+
+class ProgramSaver {
+public:
+    ProgramSaver(std::string path, const CompiledCore &core, const SaveProgramOptions &options, Location loc)
+        : path_(std::move(path)), core_(core), options_(options), loc_(loc) {
+        saved_.name = options.name.empty() ? core.options.name : options.name;
+    }
+
+    void run() {
+        for (const Chosen &chosen : choose())
+            for (const CompiledPlanPtr &plan : plans_of(chosen))
+                add(chosen.signature, *plan);
+        saved_.code = code_.take();
+        saved_.made_by = fmt::format("Lazuli {}, {}", version(), engine::made_by());
+        engine::write_file(path_, saved_);
+    }
+
+private:
+    [[noreturn]] void refuse(const std::string &why) const {
+        throw StateError(fmt::format("save_program: {} cannot be saved: {}", core_.options.name, why), loc_);
+    }
+    [[noreturn]] void refuse(const char *why, const ir::Location &where) const {
+        refuse(where.known() ? fmt::format("{}, at {}", why, ir::to_string(where)) : std::string(why));
+    }
+
+    /// Signatures that can be replayed now, and that calls of the file can tell apart.
+    std::vector<Chosen> choose() {
+        const uint32_t target = engine::Engine::get().target_number();
+        const uint64_t host_state = host_state_now();
+        std::vector<Chosen> chosen;
+        std::string why;
+        const std::lock_guard lock(core_.mutex);
+        for (const auto &entry : core_.entries) {
+            if (!entry->why.empty())
+                why = entry->why;
+            if (entry->signature.modes().target != target)
+                continue;
+            std::vector<CompiledPlanPtr> plans = entry->plans;
+            std::erase_if(plans, [&](const CompiledPlanPtr &plan) { return plan->host_state != host_state; });
+            if (!plans.empty() && is_new(entry->signature, chosen))
+                chosen.push_back({entry->signature, std::move(plans)});
+        }
+        if (chosen.empty())
+            refuse(fmt::format("two calls have to record the same before there is something to save, under "
+                               "the modes of now{}{}",
+                               why.empty() ? "" : "; the last call was not kept because ", why));
+        return chosen;
+    }
+
+    /// False: the same call with gradients on or off.
+    bool is_new(const Signature &signature, const std::vector<Chosen> &chosen) const {
+        for (const Chosen &other : chosen) {
+            const auto same = [](const Signature::Argument &a, const Signature::Argument &b) {
+                return a.defined == b.defined && same_type(a.type, b.type);
+            };
+            if (!std::ranges::equal(signature.arguments(), other.signature.arguments(), same))
+                continue;
+            RecordingModes modes = signature.modes();
+            modes.grad = other.signature.modes().grad;
+            if (!(modes == other.signature.modes()) ||
+                !std::ranges::equal(signature.structure(), other.signature.structure()))
+                refuse(
+                    fmt::format("it was called with {} in two ways that a file does not tell apart (a bool, "
+                                "an integer, a key, how tensors are grouped, or a mode differs): call "
+                                "clear(), and then only what is to be saved",
+                                signature.text()));
+            return false;
+        }
+        return true;
+    }
+
+    /// One for each numbers that it takes, the last used.
+    std::vector<CompiledPlanPtr> plans_of(const Chosen &chosen) const {
+        std::vector<CompiledPlanPtr> plans;
+        for (const CompiledPlanPtr &plan : chosen.plans) {
+            const auto covers = [&](const CompiledPlanPtr &other) {
+                for (size_t k = 0; k < plan->numbers.size(); ++k)
+                    if (!other->any_number[k] &&
+                        (plan->any_number[k] || std::bit_cast<uint64_t>(plan->numbers[k]) !=
+                                                    std::bit_cast<uint64_t>(other->numbers[k])))
+                        return false;
+                return true;
+            };
+            if (std::ranges::none_of(plans, covers))
+                plans.push_back(plan);
+        }
+        return plans;
+    }
+
+    /// What a file cannot do.
+    void check(const Signature &signature, const CompiledPlan &plan) const {
+        const std::span<const Signature::Argument> arguments = signature.arguments();
+        for (uint32_t i = 0; i < arguments.size(); ++i) {
+            if (!arguments[i].defined)
+                refuse(fmt::format("argument {} was an empty tensor", i));
+            if (arguments[i].same_as != i)
+                refuse(fmt::format("arguments {} and {} were the same tensor", arguments[i].same_as, i));
+        }
+        for (const CompiledPlan::Source &source : plan.sources) {
+            if (source.slot != CompiledPlan::kNone)
+                refuse("it reads a gradient that was there before");
+            if (source.replaced)
+                refuse(source.argument != CompiledPlan::kNone
+                           ? "it changes an argument in place"
+                           : "it changes a tensor that it captures: take it as an "
+                             "argument, and give the new one");
+        }
+        for (const CompiledPlan::Slot &slot : plan.slots)
+            if (slot.is_set)
+                refuse("it sets gradients", slot.step.get()->loc);
+        if (!plan.work.empty())
+            refuse("it asks the host for work or a number at each call");
+        if (!plan.executable)
+            refuse("it computes nothing");
+        if (plan.on_streams)
+            refuse("it runs on a GPU, and files are of the CPU alone");
+        if (const std::string called = engine::called_function(*plan.executable); !called.empty())
+            refuse(fmt::format("it calls {}, a function of this process", called));
+        for (const CompiledPlan::Result &result : plan.results)
+            if (result.donor >= 0)
+                refuse("it writes over what it reads");
+    }
+
+    std::string name_of(const std::vector<std::string> &names, const char *kind, size_t i,
+                        size_t count) const {
+        if (names.empty())
+            return fmt::format("{}{}", kind, i);
+        if (names.size() != count)
+            refuse(fmt::format("{} names are given for its {}s, and it has {}", names.size(), kind, count));
+        return names[i];
+    }
+
+    void add(const Signature &signature, const CompiledPlan &plan) {
+        check(signature, plan);
+        ir::SavedPlan &to = saved_.plans.emplace_back();
+        const std::span<const Signature::Argument> arguments = signature.arguments();
+        for (size_t i = 0; i < arguments.size(); ++i)
+            to.arguments.push_back(
+                {name_of(options_.inputs, "input", i, arguments.size()), arguments[i].type});
+        for (size_t k = 0; k < plan.numbers.size(); ++k)
+            to.numbers.push_back({plan.numbers[k], plan.any_number[k]});
+        for (const CompiledPlan::Input &input : plan.inputs)
+            to.inputs.push_back(input_of(plan, input));
+        for (const CompiledPlan::Result &result : plan.results)
+            to.results.push_back(result.type);
+        for (const CompiledPlan::Value &value : plan.values)
+            to.values.push_back(value_of(plan, value));
+        for (size_t i = 0; i < plan.outputs.size(); ++i) {
+            ir::SavedOutput &output = to.outputs.emplace_back(output_of(plan, plan.outputs[i], to));
+            output.tensor.name = name_of(options_.outputs, "output", i, plan.outputs.size());
+        }
+        for (const Trace::Draw &draw : plan.draws)
+            to.draws.push_back(draw.words);
+        add_words(plan, to);
+        for (const CompiledPlan::Operation &operation : plan.operations)
+            to.operations.push_back({std::string(ir::name(operation.op)), operation.loc});
+        to.graph = engine::graph_text(*plan.executable);
+        to.variants = code_.variants_of(*plan.executable);
+    }
+
+    ir::SavedInput input_of(const CompiledPlan &plan, const CompiledPlan::Input &input) {
+        if (input.constant != CompiledPlan::kNone)
+            return {ir::kNothing, constant(plan.constants[input.constant])};
+        const CompiledPlan::Source &source = plan.sources[input.source];
+        if (source.argument != CompiledPlan::kNone)
+            return {source.argument, ir::kNothing};
+        return {ir::kNothing, constant(source.tensor)};
+    }
+
+    /// The number of a tensor among the constants, each of which is saved once.
+    uint32_t constant(const Tensor &tensor) {
+        const Storage *const storage = materialize_now(node_of(tensor), loc_);
+        const ir::TensorType &type = node_of(tensor)->type;
+        const auto [known, is_new] =
+            constants_.try_emplace(storage, static_cast<uint32_t>(saved_.constants.size()));
+        if (!is_new && saved_.constants[known->second].type == type)
+            return known->second;
+        held_.push_back(tensor);
+        saved_.constants.push_back(
+            {type, {static_cast<const std::byte *>(storage->data()), static_cast<size_t>(type.bytes())}});
+        return static_cast<uint32_t>(saved_.constants.size() - 1);
+    }
+    static Node *node_of(const Tensor &tensor) { return Access::node(tensor); }
+
+    ir::SavedValue value_of(const CompiledPlan &plan, const CompiledPlan::Value &value) const {
+        if (value.result != CompiledPlan::kNone)
+            return {value.result, ir::kNothing, value.type, value.loc};
+        const CompiledPlan::Source &source = plan.sources[value.source];
+        if (source.argument == CompiledPlan::kNone || value.reshaped)
+            refuse(value.reshaped ? "it gives a view of a tensor that was there before"
+                                  : "it gives a tensor that it captures",
+                   value.loc);
+        return {ir::kNothing, source.argument, value.type, value.loc};
+    }
+
+    ir::SavedOutput output_of(const CompiledPlan &plan, const CompiledPlan::Output &output,
+                              const ir::SavedPlan &to) const {
+        ir::SavedOutput saved;
+        if (output.empty)
+            return saved;
+        if (output.same_source != CompiledPlan::kNone) {
+            saved.argument = plan.sources[output.same_source].argument;
+            if (saved.argument == CompiledPlan::kNone)
+                refuse("it gives a tensor that it captures");
+            saved.tensor.type = to.arguments[saved.argument].type;
+        } else if (output.same_output != CompiledPlan::kNone) {
+            saved.output = output.same_output;
+            saved.tensor.type = to.outputs[output.same_output].tensor.type;
+        } else {
+            saved.value = output.value;
+            saved.tensor.type = plan.values[output.value].type;
+        }
+        return saved;
+    }
+
+    void add_words(const CompiledPlan &plan, ir::SavedPlan &to) const {
+        using Kind = CompiledPlan::Word::Kind;
+        to.words = plan.words;
+        for (const CompiledPlan::Word &word : plan.again) {
+            ir::SavedWord saved{word.at, ir::SavedWord::Kind::Seed, word.of, word.form};
+            switch (word.kind) {
+            case Kind::Seed:
+                break;
+            case Kind::Offset:
+                saved.kind = ir::SavedWord::Kind::Offset;
+                break;
+            case Kind::Number:
+                saved.kind = ir::SavedWord::Kind::Number;
+                break;
+            case Kind::Again:
+                refuse("it asks the host for a number at each call");
+            case Kind::Element: {
+                const CompiledPlan::Source &source = plan.sources[word.of];
+                if (source.argument == CompiledPlan::kNone) { // a captured number is what it is now
+                    Node *const node = node_of(source.tensor);
+                    to.words[word.at] =
+                        word_of_element(materialize_now(node, loc_)->data(), node->type.dtype);
+                    continue;
+                }
+                saved.kind = ir::SavedWord::Kind::Element;
+                saved.of = source.argument;
+                break;
+            }
+            }
+            to.again.push_back(saved);
+        }
+    }
+
+    const std::string path_;
+    const CompiledCore &core_;
+    const SaveProgramOptions &options_;
+    const Location loc_;
+    ir::SavedProgram saved_;
+    engine::SavedCode code_;
+    std::unordered_map<const Storage *, uint32_t> constants_;
+    std::vector<Tensor> held_; ///< whose memory the constants are
+};
+
+} // namespace
+
+void save_program(const std::string &path, const CompiledFunction &function,
+                  const SaveProgramOptions &options, Location loc) {
+    try {
+        ProgramSaver(path, function.core(), options, loc).run();
+    } catch (const ir::Failure &failure) {
+        throw_public(
+            ir::Failure(failure.kind(), failure.kind() == ir::ErrorKind::Io
+                                            ? fmt::format("save_program: \"{}\" {}", path, failure.message())
+                                            : fmt::format("save_program: {}", failure.message())),
+            loc);
+    }
+}
+
+} // namespace lz::detail

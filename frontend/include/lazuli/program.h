@@ -1,0 +1,133 @@
+#pragma once
+/// Compiled functions as files: `save_program` writes what `compile` made of a function, with machine code
+/// and the tensors that it captured, and `load_program` runs it in another process, which needs no compiler:
+///
+///     auto f = lz::compile([&](const lz::Tensor &x) { return net(x); });
+///     f(lz::randn({8, 64})), f(lz::randn({8, 64}));      // two calls that record the same
+///     lz::save_program("net.lzp", f, {.inputs = {"x"}});
+///
+///     lz::Program p = lz::load_program("net.lzp");       // in another process
+///     lz::Tensor y = p({x})[0];
+///
+/// docs/programs-as-files.md says what can be saved, and what is in the file.
+
+#include "lazuli/compiled.h"
+#include "lazuli/device.h"
+#include "lazuli/dtype.h"
+#include "lazuli/export.h"
+#include "lazuli/location.h"
+#include "lazuli/tensor.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lz {
+
+/// How a program is saved.
+struct SaveProgramOptions {
+    /// What the tensors that it takes are called, in the order in which the function's arguments have them;
+    /// `input0`, `input1`, ... unless given.
+    std::vector<std::string> inputs = {};
+    /// Likewise of the tensors that it gives; `output0`, `output1`, ...
+    std::vector<std::string> outputs = {};
+    /// What the program is called in errors; the compiled function's name unless given.
+    std::string name = {};
+};
+
+/// How a program is loaded.
+struct LoadProgramOptions {
+    /// Files with machine code are loaded when they belong to this user or to root and nobody else may write
+    /// them. true: others', too. What they say is run with all rights of this process.
+    bool from_anybody = false;
+};
+
+/// A tensor that a program takes or gives.
+struct ProgramTensor {
+    std::string name;           ///< as SaveProgramOptions gave it
+    DType dtype = DType::F32;   ///< of its elements
+    std::vector<int64_t> shape; ///< its extents
+    Device device;              ///< where it has to be, or will be
+};
+
+/// One of the calls that a program was recorded for.
+struct ProgramSignature {
+    std::vector<ProgramTensor> inputs;  ///< in the order of the call
+    std::vector<ProgramTensor> outputs; ///< in the order of the results
+    /// The numbers of the call: nothing where any number does, else the one that was recorded.
+    std::vector<std::optional<double>> numbers;
+};
+
+/// A program from a file. Copies are the same program. Any thread may call it, several at once.
+class LZ_API Program {
+public:
+    /// No program: calling it throws StateError.
+    Program() = default;
+
+    /// Computes: dtypes, shapes and devices have to be those of one of the signatures. Results are there when
+    /// it returns, with the bits that the compiled function gave; pending inputs are computed first. Random
+    /// numbers are drawn from this process's default generator. Results have no gradients.
+    ///
+    /// Throws DTypeError, ShapeError or DeviceError with the name of the input that does not fit; StateError
+    /// for another number of tensors or numbers, a number that is part of the program and another one here,
+    /// and an input through which gradients would go; and what fails while it runs, with the line of the
+    /// function that was saved.
+    std::vector<Tensor> operator()(std::span<const Tensor> inputs, std::span<const double> numbers = {},
+                                   Location loc = Location::current()) const;
+    /// The same: `p({x, y})`, `p({x}, {0.5})`.
+    std::vector<Tensor> operator()(std::initializer_list<Tensor> inputs,
+                                   std::initializer_list<double> numbers = {},
+                                   Location loc = Location::current()) const {
+        return (*this)(std::span(inputs.begin(), inputs.size()), std::span(numbers.begin(), numbers.size()),
+                       loc);
+    }
+
+    /// What it may be called with. Throws StateError where there is no program, as the following do.
+    const std::vector<ProgramSignature> &signatures() const;
+    /// Those of the first signature.
+    const std::vector<ProgramTensor> &inputs() const { return signatures().front().inputs; }
+    /// Those of the first signature.
+    const std::vector<ProgramTensor> &outputs() const { return signatures().front().outputs; }
+    /// As errors call it.
+    const std::string &name() const;
+    /// What is in the file, and what its kernels are, for people.
+    std::string explain() const;
+
+private:
+    friend LZ_API Program load_program(const std::string &, const LoadProgramOptions &, Location);
+    struct Impl;
+    const Impl &impl() const;
+    std::shared_ptr<const Impl> impl_;
+};
+
+namespace detail {
+LZ_API void save_program(const std::string &path, const CompiledFunction &function,
+                         const SaveProgramOptions &options, Location loc);
+} // namespace detail
+
+/// Writes what a compiled function replays, of every signature that was recorded: Programs, machine code for
+/// this processor's level and for x86-64-v3, and the captured tensors as they are now. The file is written
+/// beside and renamed: whatever fails, what was there stays.
+///
+/// Throws StateError, which says why, for a function that has recorded nothing that can be replayed, changes
+/// tensors that it captured or is given, sets gradients, asks the host for numbers, calls functions of the
+/// process (`lz::call`), runs on a GPU, or takes values that a file does not tell apart; CompileError where
+/// there is no machine code (built without LLVM; another processor than x86-64); IoError where the file
+/// cannot be written.
+template <class F>
+void save_program(const std::string &path, const Compiled<F> &function,
+                  const SaveProgramOptions &options = {}, Location loc = Location::current()) {
+    detail::save_program(path, detail::function_of(function), options, loc);
+}
+
+/// Reads a program. Its machine code is loaded, its constants are in memory on return. Throws IoError for a
+/// file that cannot be read, is no program file, is damaged, is of another version, or may have been written
+/// by somebody else; CompileError where it has no code that this processor runs.
+LZ_API Program load_program(const std::string &path, const LoadProgramOptions &options = {},
+                            Location loc = Location::current());
+
+} // namespace lz

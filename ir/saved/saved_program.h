@@ -1,0 +1,121 @@
+#pragma once
+/// What a program file (`.lzp`) holds: compiled functions with everything that running them needs but a
+/// compiler. docs/programs-as-files.md describes the layout.
+///
+/// A file is: a header with a version and a checksum over all of it; a table of sections; a manifest, which
+/// refers to the others; texts of graphs and Programs; machine code; constants.
+
+#include "ir/kernel/compiled_kernel.h"
+#include "ir/location.h"
+#include "ir/program/number_form.h"
+#include "ir/saved/isa_level.h"
+#include "ir/type.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lz::ir {
+
+/// Another one for every change of this layout, of the text of Programs, of what machine code finds in its
+/// frame (KernelFrame) or calls, and of the arguments of library functions.
+inline constexpr uint32_t kProgramFileVersion = 1;
+/// The first bytes of a file. The line ends show a file that was transferred as text.
+inline constexpr std::string_view kProgramFileMagic{"LZPROG\r\n", 8};
+
+inline constexpr uint32_t kNothing = UINT32_MAX;
+
+/// An argument or a result of a call.
+struct SavedTensor {
+    std::string name;
+    TensorType type;
+};
+/// A number that a call is given.
+struct SavedNumber {
+    double value = 0; ///< when it was recorded
+    bool any = false; ///< else it has to be that, to the bit
+};
+/// What the Program reads. One of the two is kNothing.
+struct SavedInput {
+    uint32_t argument = kNothing, constant = kNothing;
+};
+/// A word of the Program that is another one at each call.
+struct SavedWord {
+    enum class Kind : uint8_t { Seed, Offset, Number, Element };
+    uint32_t at = 0;
+    Kind kind = Kind::Seed;
+    uint32_t of = 0; ///< draw, number of the call, or argument of one element
+    NumberForm form = NumberForm::Itself;
+};
+/// A value that a call leaves behind. One of the two is kNothing.
+struct SavedValue {
+    uint32_t result = kNothing;   ///< of the Program
+    uint32_t argument = kNothing; ///< its elements, in this shape
+    TensorType type;
+    Location loc;
+};
+/// A result of the call. Nothing set: an empty tensor.
+struct SavedOutput {
+    uint32_t value = kNothing;    ///< of SavedPlan::values
+    uint32_t argument = kNothing; ///< the very tensor
+    uint32_t output = kNothing;   ///< the very tensor that an earlier result is
+    SavedTensor tensor;           ///< unless it is empty
+};
+/// An operation that may fail while it runs.
+struct SavedOperation {
+    std::string op; ///< as Op is spelled
+    Location loc;
+};
+
+/// A Program for one kind of processor.
+struct SavedVariant {
+    IsaLevel level = IsaLevel::V3;
+    std::string program;        ///< text
+    std::vector<uint32_t> code; ///< by kernel of the Program: of SavedProgram::code; kNothing: it is not run
+};
+
+/// What calls of one signature do.
+struct SavedPlan {
+    std::vector<SavedTensor> arguments;
+    std::vector<SavedNumber> numbers;
+    std::vector<SavedInput> inputs;  ///< of the Program
+    std::vector<TensorType> results; ///< of the Program
+    std::vector<SavedValue> values;
+    std::vector<SavedOutput> outputs; ///< of the call
+    std::vector<int64_t> words;       ///< of the Program
+    std::vector<SavedWord> again;
+    std::vector<int64_t> draws; ///< how many random words each takes
+    std::vector<SavedOperation> operations;
+    std::string graph;                  ///< text
+    std::vector<SavedVariant> variants; ///< the most demanding first
+};
+
+struct SavedConstant {
+    TensorType type;
+    std::span<const std::byte> bytes; ///< dense, row-major; of the file, or of whoever made this
+};
+
+struct SavedProgram {
+    std::string name;
+    std::string made_by; ///< versions, for people
+    std::vector<SavedPlan> plans;
+    std::vector<CompiledKernel> code; ///< objects, shared by variants
+    std::vector<SavedConstant> constants;
+};
+
+/// The bytes of the file.
+std::vector<std::byte> write_saved(const SavedProgram &program);
+/// What they hold. `file` stays while the result is used. Throws Failure(Io), a sentence that goes on after
+/// the file's name (`is damaged: ...`), for everything that `write_saved` would not have made.
+SavedProgram read_saved(std::span<const std::byte> file);
+
+/// What is in a file, for people: signatures, steps, code and constants, with their sizes.
+std::string describe(const SavedProgram &program);
+
+/// The most demanding variant that this processor runs, or null.
+const SavedVariant *best_variant(const SavedPlan &plan);
+
+} // namespace lz::ir
