@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set(lazuli_cmake_folder "${CMAKE_INSTALL_LIBDIR}/cmake/lazuli")
 
-install(TARGETS lazuli EXPORT lazuliTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(TARGETS lazuli lazuli-run EXPORT lazuliTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 if(TARGET lz-opt)
     install(TARGETS lz-opt RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()

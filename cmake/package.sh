@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes one archive that runs where nothing but the C++ runtime is installed: liblazuli.so with LLVM inside, TBB and fmt
-# beside it, lz-opt, headers, CMake and pkg-config files, examples. It can be unpacked anywhere.
+# Makes one archive that runs where nothing but the C++ runtime is installed: liblazuli.so with LLVM inside, liblazuli-run.so
+# without it, TBB and fmt beside them, lz-opt, headers, CMake and pkg-config files, examples. It can be unpacked anywhere.
 #
 #   bash cmake/package.sh          build/package/lazuli-<version>-linux-<machine>.tar.xz
 #   bash cmake/package.sh --try    and tries it: a user's project and the examples are built against the unpacked
@@ -31,6 +31,12 @@ tar -C "$folder/stage" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@
 bytes=$(stat -c %s "$archive")
 if [ "$bytes" -gt $((max_mib << 20)) ]; then
     echo "package.sh: $archive has $bytes bytes; it may have $max_mib MiB." >&2
+    exit 1
+fi
+
+bytes_to_run=$(stat -L -c %s "$folder/stage/$name/lib/liblazuli-run.so")
+if [ "$bytes_to_run" -ge $((4 << 20)) ]; then
+    echo "package.sh: liblazuli-run.so has $bytes_to_run bytes; it is to have less than 4 MiB." >&2
     exit 1
 fi
 

@@ -22,7 +22,7 @@ cmake --build "$work/consumer" >/dev/null
 cmake -S "$prefix/share/lazuli/examples" -B "$work/examples" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
     -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build "$work/examples" --target quickstart device_walk >/dev/null
-cp "$work/consumer/consumer" "$work/examples/quickstart" "$work/examples/device_walk" "$work/root/"
+cp "$work/consumer/consumer" "$work/consumer/runner" "$work/examples/quickstart" "$work/examples/device_walk" "$work/root/"
 
 # With pkg-config, by each compiler that is here.
 if command -v pkg-config >/dev/null; then
@@ -53,6 +53,8 @@ enter=("${as_root[@]}" env -i LD_LIBRARY_PATH=/opt/lib LAZULI_CACHE_DIR=/tmp/cac
 in_root() { "${enter[@]}" "$@"; }
 
 in_root /consumer
+in_root /consumer save /tmp/program.lzp
+in_root /runner /tmp/program.lzp
 for program in "$work"/root/by-*; do
     if [ -e "$program" ]; then
         in_root "/$(basename "$program")"

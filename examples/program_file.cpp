@@ -1,7 +1,9 @@
 // A network becomes a file, and the file runs without it: what one process trains, another one serves.
 //
 //   program_file save FILE    writes it
-//   program_file run FILE     loads it (where there need be no compiler) and prints what it gives
+//   program_file run FILE     loads it (where there need be no compiler) and prints what it gives;
+//   run_program.cpp
+//                             does so without liblazuli.so
 //   program_file              both, one after the other
 #include <lazuli/lazuli.h>
 #include <lazuli/nn.h>
@@ -10,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 void save(const std::string &path) {
     lz::manual_seed(1);
@@ -25,7 +28,7 @@ void save(const std::string &path) {
     lz::save_program(path, classify, {.inputs = {"x"}, .outputs = {"p", "best"}, .name = "classify"});
 }
 
-void run(const std::string &path) {
+void run(const std::string &path, bool with_numbers) {
     const lz::Program classify = lz::load_program(path);
     for (const lz::ProgramSignature &signature : classify.signatures()) {
         std::printf("takes");
@@ -34,8 +37,11 @@ void run(const std::string &path) {
                         t.shape.size());
         std::printf(", gives %zu tensors\n", signature.outputs.size());
     }
-    const lz::Tensor x = lz::linspace(-1, 1, 16).reshape({4, 4});
-    const auto out = classify({x});
+    const lz::Tensor x = lz::arange(16).reshape({4, 4}).to(lz::f32) * 0.125 - 1;
+    const std::vector<lz::Tensor> out = classify({x});
+    if (with_numbers)
+        for (const float p : out[0].to_vector<float>())
+            std::printf("%.9g\n", p);
     std::printf("rows sum to %.4f\n", out[0].sum().item<double>() / 4);
     try {
         classify({lz::ones({5, 4})});
@@ -48,12 +54,12 @@ int main(int argc, char **argv) {
     if (argc == 3 && std::strcmp(argv[1], "save") == 0) {
         save(argv[2]);
     } else if (argc == 3 && std::strcmp(argv[1], "run") == 0) {
-        run(argv[2]);
+        run(argv[2], true);
     } else {
         const std::string path =
             (std::filesystem::temp_directory_path() / "lazuli_program_file.lzp").string();
         save(path);
-        run(path);
+        run(path, false);
         std::filesystem::remove(path);
     }
 }

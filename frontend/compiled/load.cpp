@@ -32,8 +32,7 @@ using detail::CompiledPlan;
 ProgramTensor to_public(const ir::SavedTensor &tensor) {
     return {tensor.name,
             detail::from_ir(tensor.type.dtype),
-            {tensor.type.shape.begin(), tensor.type.shape.end()},
-            detail::from_ir(tensor.type.device)};
+            {tensor.type.shape.begin(), tensor.type.shape.end()}};
 }
 
 ProgramSignature signature_of(const ir::SavedPlan &plan) {
@@ -189,14 +188,13 @@ std::string Program::Impl::others() const {
 }
 
 void Program::Impl::refuse(const ProgramTensor &expected, const ir::TensorType &given, Location loc) const {
-    const Device device = detail::from_ir(given.device);
-    const ir::TensorType wanted{detail::to_ir(expected.dtype), ir::Shape(expected.shape), given.device};
+    const ir::TensorType wanted{detail::to_ir(expected.dtype), ir::Shape(expected.shape), ir::kCpu};
     const std::string text = fmt::format(
-        "{}: its input `{}` is {}, and has to be {} on {}{}", name, expected.name, ir::to_string(given),
-        ir::to_string(wanted).substr(0, ir::to_string(wanted).find(" @")), expected.device.str(), others());
+        "{}: its input `{}` is {}, and has to be {} on cpu{}", name, expected.name, ir::to_string(given),
+        ir::to_string(wanted).substr(0, ir::to_string(wanted).find(" @")), others());
     if (detail::from_ir(given.dtype) != expected.dtype)
         throw DTypeError(text, loc);
-    if (device != expected.device)
+    if (given.device != ir::kCpu)
         throw DeviceError(text, loc);
     throw ShapeError(text, loc);
 }

@@ -1,6 +1,6 @@
 #include "lazuli/dtype.h"
 
-#include "frontend/record/record.h"
+#include "frontend/record/convert.h"
 #include "ir/dtype.h"
 
 #include <ostream>

@@ -100,6 +100,7 @@ private:
 
 /// `jmp *0(%rip)` and the address behind it: calls reach two gigabytes only.
 constexpr size_t kStubBytes = 16;
+constexpr std::byte kMov{0x8b}, kLea{0x8d};
 /// Of a loaded object: far below what references reach.
 constexpr int64_t kMostBytes = int64_t{256} << 20;
 constexpr std::array<uint8_t, 6> kJump = {0xff, 0x25, 0, 0, 0, 0};
@@ -266,13 +267,22 @@ private:
             if (section.sh_size < sizeof(int32_t) || r.r_offset > section.sh_size - sizeof(int32_t))
                 fail("a reference is outside of its section");
             const bool call = type == R_X86_64_PLT32;
-            if (symbol.st_shndx == SHN_UNDEF && !call)
-                fail("it reads what is not in it");
             std::byte *const at = pages_->data() + *base + r.r_offset;
+            // An address that is read from memory: a stub has a function's; that of what is in the object is
+            // computed instead, as linkers do (x86-64 psABI, B.2).
+            const bool relaxed = type == R_X86_64_GOTPCRELX || type == R_X86_64_REX_GOTPCRELX;
+            bool address = relaxed || type == R_X86_64_GOTPCREL;
+            if (relaxed && symbol.st_shndx != SHN_UNDEF && r.r_offset >= 2 && at[-2] == kMov) {
+                at[-2] = kLea;
+                address = false;
+            } else if ((symbol.st_shndx == SHN_UNDEF) != address && !call) {
+                fail("it reads what is not in it");
+            }
             int64_t target = 0;
-            if (type != R_X86_64_PC32 && !call)
+            if (type != R_X86_64_PC32 && !call && !address && !relaxed)
                 fail(fmt::format("it has a reference of kind {}", type));
-            if (__builtin_add_overflow(static_cast<int64_t>(place_of(symbol)), r.r_addend, &target) ||
+            if (__builtin_add_overflow(static_cast<int64_t>(place_of(symbol) + (address ? kJump.size() : 0)),
+                                       r.r_addend, &target) ||
                 target < -kMostBytes || target > kMostBytes)
                 fail("a reference is too far away");
             const auto distance = static_cast<int32_t>(target - static_cast<int64_t>(*base + r.r_offset));

@@ -20,6 +20,12 @@ run(${CMAKE_COMMAND} -S "${SOURCE}/tests/package" -B "${work}/build" -G "${GENER
     -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
 run(${CMAKE_COMMAND} --build "${work}/build")
 run("${work}/build/consumer")
+execute_process(COMMAND "${work}/build/consumer" save "${work}/program.lzp" RESULT_VARIABLE status)
+if(status EQUAL 0)
+    run("${work}/build/runner" "${work}/program.lzp")
+elseif(NOT status EQUAL 77)
+    message(FATAL_ERROR "The installed library saves no program: ${status}.")
+endif()
 
 # The CUDA driver that needs no GPU comes with it.
 if(FAKE_CUDA)

@@ -12,16 +12,13 @@
 /// docs/programs-as-files.md says what can be saved, and what is in the file.
 
 #include "lazuli/compiled.h"
-#include "lazuli/device.h"
-#include "lazuli/dtype.h"
 #include "lazuli/export.h"
 #include "lazuli/location.h"
+#include "lazuli/program_signature.h"
 #include "lazuli/tensor.h"
 
-#include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,29 +34,6 @@ struct SaveProgramOptions {
     std::vector<std::string> outputs = {};
     /// What the program is called in errors; the compiled function's name unless given.
     std::string name = {};
-};
-
-/// How a program is loaded.
-struct LoadProgramOptions {
-    /// Files with machine code are loaded when they belong to this user or to root and nobody else may write
-    /// them. true: others', too. What they say is run with all rights of this process.
-    bool from_anybody = false;
-};
-
-/// A tensor that a program takes or gives.
-struct ProgramTensor {
-    std::string name;           ///< as SaveProgramOptions gave it
-    DType dtype = DType::F32;   ///< of its elements
-    std::vector<int64_t> shape; ///< its extents
-    Device device;              ///< where it has to be, or will be
-};
-
-/// One of the calls that a program was recorded for.
-struct ProgramSignature {
-    std::vector<ProgramTensor> inputs;  ///< in the order of the call
-    std::vector<ProgramTensor> outputs; ///< in the order of the results
-    /// The numbers of the call: nothing where any number does, else the one that was recorded.
-    std::vector<std::optional<double>> numbers;
 };
 
 /// A program from a file. Copies are the same program. Any thread may call it, several at once.

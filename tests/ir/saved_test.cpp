@@ -1,0 +1,119 @@
+// Program files: what is written is read, and everything else is refused in a sentence.
+#include "tests/support/saved_samples.h"
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <random>
+
+namespace lz::test {
+namespace {
+
+using namespace ir;
+
+const std::array<float, 4> kElements = {1, 2, 3, 4};
+
+std::string sample_file() {
+    const std::vector<std::byte> file = write_saved(saved_sample(std::as_bytes(std::span(kElements))));
+    return {reinterpret_cast<const char *>(file.data()), file.size()};
+}
+
+/// Empty where it is read.
+std::string refusal_of(const std::string &bytes) {
+    const std::vector<std::byte> copy = bytes_of(bytes); // ends where the bytes end
+    try {
+        const SavedProgram read = read_saved(copy);
+        EXPECT_NE(describe(read), "");
+        best_variant(read.plans.front());
+        return {};
+    } catch (const Failure &failure) {
+        EXPECT_EQ(failure.kind(), ErrorKind::Io) << failure.message();
+        return failure.message();
+    }
+}
+
+TEST(SavedProgram, IsReadAsItWasWritten) {
+    const std::string file = sample_file();
+    const auto bytes = std::as_bytes(std::span(file));
+    const SavedProgram read = read_saved(bytes);
+    EXPECT_EQ(read.name, "sample");
+    ASSERT_EQ(read.plans.size(), 1u);
+    const SavedPlan &plan = read.plans[0];
+    EXPECT_EQ(plan.arguments[1].name, "n");
+    EXPECT_EQ(plan.arguments[0].type, (TensorType{DType::F32, {4}, kCpu}));
+    EXPECT_FALSE(plan.numbers[0].any);
+    EXPECT_EQ(plan.numbers[0].value, 0.5);
+    EXPECT_EQ(plan.words, (std::vector<int64_t>{1, -2, 3, 4}));
+    EXPECT_EQ(plan.again[2].form, NumberForm::Inverse);
+    EXPECT_EQ(to_string(plan.operations[0].loc), "sample.cpp:31");
+    EXPECT_EQ(function_name(plan.operations[0].loc.function), "gelu");
+    EXPECT_EQ(plan.variants[1].level, IsaLevel::V3);
+    EXPECT_EQ(read.code[0].phases, saved_sample({}).code[0].phases);
+    EXPECT_EQ(std::memcmp(read.constants[0].bytes.data(), kElements.data(), sizeof kElements), 0);
+    // Written again it is the same file.
+    const std::vector<std::byte> again = write_saved(read);
+    EXPECT_TRUE(std::ranges::equal(again, bytes));
+    EXPECT_THAT(describe(read), testing::HasSubstr("x: f32[4] @cpu, n: f64[] @cpu"));
+}
+
+TEST(SavedProgram, IsNotReadWhereItRefersToWhatIsNotThere) {
+    const auto refused = [](auto &&change, const char *part) {
+        SavedProgram program = saved_sample(std::as_bytes(std::span(kElements)));
+        change(program, program.plans[0]);
+        const std::vector<std::byte> file = write_saved(program);
+        EXPECT_THAT(refusal_of({reinterpret_cast<const char *>(file.data()), file.size()}),
+                    testing::HasSubstr(part));
+    };
+    refused([](auto &, SavedPlan &p) { p.inputs[0].argument = 2; }, "an input of a Program");
+    refused([](auto &, SavedPlan &p) { p.inputs[1].constant = 1; }, "an input of a Program");
+    refused([](auto &, SavedPlan &p) { p.values[0].result = 1; }, "a value is no result");
+    refused([](auto &, SavedPlan &p) { p.values[1].argument = 1; }, "a value is no argument");
+    refused([](auto &, SavedPlan &p) { p.outputs[0].value = 2; }, "a result of a call is no value");
+    refused([](auto &, SavedPlan &p) { p.outputs[2].output = 2; }, "a result of a call is no earlier one");
+    refused([](auto &, SavedPlan &p) { p.outputs[1].value = 0; }, "a result of a call is several values");
+    refused([](auto &, SavedPlan &p) { p.again[0].at = 4; }, "a word of a Program is not there");
+    refused([](auto &, SavedPlan &p) { p.again[3].of = 0; }, "an argument of several elements");
+    refused([](auto &, SavedPlan &p) { p.draws.clear(); }, "a word of a Program is of nothing");
+    refused([](auto &, SavedPlan &p) { p.operations[0].op = "subtract it"; }, "an operation is unknown");
+    refused([](auto &, SavedPlan &p) { p.variants[0].code[0] = 1; }, "a kernel has no code");
+    refused([](auto &, SavedPlan &p) { p.variants.clear(); }, "a signature has no Program");
+    refused([](SavedProgram &p, auto &) { p.plans.clear(); }, "it has no program");
+    refused([](SavedProgram &p, auto &) { p.constants[0].type.shape = {5}; },
+            "a constant is f32[5] @cpu and has 16 bytes");
+}
+
+TEST(SavedProgram, OfChangedBytesIsReadOrRefused) {
+    const std::string file = sample_file();
+    std::mt19937 random(7);
+    const auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
+    // The frame is right: only what the sections say is wrong.
+    int accepted = 0;
+    for (int i = 0; i < 20000; ++i) {
+        const std::string changed = change_section(
+            file, [&](size_t n) { return below(4) == 0 ? below(n) : 0; },
+            [&](std::string &text) {
+                for (size_t edits = 1 + below(3); edits > 0 && !text.empty(); --edits) {
+                    const size_t at = below(text.size());
+                    switch (below(4)) {
+                    case 0:
+                        text[at] = static_cast<char>(below(256));
+                        break;
+                    case 1:
+                        text[at] = static_cast<char>(below(2) == 0 ? 0xff : 0);
+                        break;
+                    case 2:
+                        text.erase(at, 1 + below(8));
+                        break;
+                    default:
+                        text.insert(at, text.substr(below(text.size()), 1 + below(8)));
+                    }
+                }
+            });
+        accepted += refusal_of(changed).empty();
+    }
+    EXPECT_GT(accepted, 0) << "names, texts and elements may be others";
+    EXPECT_LT(accepted, 15000);
+}
+
+} // namespace
+} // namespace lz::test

@@ -1,0 +1,82 @@
+#pragma once
+/// A program file that was made by hand, and changes of such files that leave their frame right.
+
+#include "ir/diagnostic.h"
+#include "ir/saved/container.h"
+#include "ir/saved/saved_program.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lz::test {
+
+inline std::vector<std::byte> bytes_of(std::string_view text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
+}
+
+/// Something of everything. Its constant is `elements`, four of f32, which stay while it is used. Its code is
+/// none.
+inline ir::SavedProgram saved_sample(std::span<const std::byte> elements) {
+    using namespace ir;
+    SavedProgram program;
+    program.name = "sample";
+    program.made_by = "hand";
+    const TensorType row{DType::F32, {4}, kCpu}, one{DType::F64, {}, kCpu};
+    program.constants.push_back({row, elements});
+    CompiledKernel kernel;
+    kernel.name = "k0";
+    kernel.object = bytes_of("no code");
+    kernel.phases.push_back({.symbol = "phase0",
+                             .alignments = {{LaunchAlignment::Arg, 4, 1}},
+                             .parameters = {{LaunchParameter::Items, 8, 0, 16}},
+                             .threads = 256});
+    program.code.push_back(kernel);
+    SavedPlan plan;
+    plan.arguments = {{"x", row}, {"n", one}};
+    plan.numbers = {{0.5, false}, {2, true}};
+    plan.inputs = {{0, kNothing}, {kNothing, 0}};
+    plan.results = {row};
+    const Location at{intern_file("sample.cpp"), 31, intern_function("gelu")};
+    plan.values = {{0, kNothing, row, at}, {kNothing, 0, row, {}}};
+    plan.outputs = {{0, kNothing, kNothing, {"y", row}},
+                    {kNothing, 1, kNothing, {"same", one}},
+                    {kNothing, kNothing, 0, {"again", row}},
+                    {kNothing, kNothing, kNothing, {"none", {}}}};
+    plan.words = {1, -2, 3, 4};
+    plan.again = {{0, SavedWord::Kind::Seed, 0, NumberForm::Itself},
+                  {1, SavedWord::Kind::Offset, 0, NumberForm::Itself},
+                  {2, SavedWord::Kind::Number, 1, NumberForm::Inverse},
+                  {3, SavedWord::Kind::Element, 1, NumberForm::Itself}};
+    plan.draws = {4};
+    plan.operations = {{"add", at}, {"mul", {}}};
+    plan.graph = "lazuli 1\ngraph @main() {\n  return\n}\n";
+    plan.variants = {{IsaLevel::V4, "lazuli 1\nprogram @main {\n}\n", {0}},
+                     {IsaLevel::V3, "lazuli 1\nprogram @main {\n}\n", {kNothing, 0}}};
+    program.plans.push_back(plan);
+    return program;
+}
+
+/// The file with the bytes of one section changed by `change(std::string &)`; `pick(n)` gives a number below
+/// n. Empty where it has no sections.
+template <class Pick, class Change>
+std::string change_section(const std::string &file, Pick &&pick, Change &&change) {
+    std::vector<ir::Section> sections;
+    try {
+        sections = ir::read_container(std::as_bytes(std::span(file)));
+    } catch (const ir::Failure &) {
+        return {};
+    }
+    ir::Section &section = sections[pick(sections.size())];
+    std::string text(reinterpret_cast<const char *>(section.bytes.data()), section.bytes.size());
+    change(text);
+    section.bytes = std::as_bytes(std::span(text));
+    const std::vector<std::byte> made = ir::write_container(sections);
+    return {reinterpret_cast<const char *>(made.data()), made.size()};
+}
+
+} // namespace lz::test
