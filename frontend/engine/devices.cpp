@@ -247,8 +247,11 @@ void Devices::find_cuda(const Options &options, codegen::KernelCache *kernels) {
             return kernels->get_source(source, compiler, backend)->module;
         return backend.load(compiler.compile_source(source));
     };
-    runtime::cuda::Gpus found = runtime::cuda::open_gpus(runtime::cuda::Search::from_environment(),
-                                                         options.cuda_graphs, load_source, notes_.get());
+    runtime::cuda::Gpus found = runtime::cuda::open_gpus(
+        runtime::cuda::Search::from_environment(), {.graphs = options.cuda_graphs,
+                                                    .expandable_segments = options.cuda_expandable_segments,
+                                                    .load_source = load_source,
+                                                    .notes = notes_.get()});
     try {
         cuda_compilers_ = make_compilers(found, options);
     } catch (const ir::Failure &failure) { // the CPU goes on

@@ -221,6 +221,8 @@ Options Options::from_environment() {
         options.fuse = *value;
     if (const auto value = read_bool("LAZULI_CUDA_GRAPHS"))
         options.cuda_graphs = *value;
+    if (const auto value = read_bool("LAZULI_CUDA_EXPANDABLE_SEGMENTS"))
+        options.cuda_expandable_segments = *value;
     if (const auto value = variable("LAZULI_DUMP_DIR"))
         options.dump_dir = *value;
     if (const auto value = variable("LAZULI_ALLOC_CONF"))

@@ -38,8 +38,10 @@ struct Options {
     bool reproducible = false;    ///< LAZULI_REPRODUCIBLE=1: products have one order on every device
     /// LAZULI_FLOAT32_MATMUL_PRECISION=highest|high|medium
     ir::MatmulPrecision float32_matmul = ir::MatmulPrecision::Highest;
-    bool fuse = true;                ///< LAZULI_FUSE=0: every operation its own kernel
-    bool cuda_graphs = true;         ///< LAZULI_CUDA_GRAPHS=0: runs that come again go step by step
+    bool fuse = true;        ///< LAZULI_FUSE=0: every operation its own kernel
+    bool cuda_graphs = true; ///< LAZULI_CUDA_GRAPHS=0: runs that come again go step by step
+    /// LAZULI_CUDA_EXPANDABLE_SEGMENTS=0: segments are allocations of the driver's.
+    bool cuda_expandable_segments = true;
     Codegen codegen = Codegen::Llvm; ///< LAZULI_CODEGEN=llvm|interpret; builds without LLVM interpret
     bool no_memory_caching = false;  ///< LAZULI_NO_MEMORY_CACHING=1
     bool check_devices = false; ///< LAZULI_CHECK_DEVICES=1: errors of S06 are thrown by the operation itself

@@ -108,10 +108,10 @@ Block *CachingAllocator::Impl::new_segment(std::unique_lock<std::mutex> &lock, s
     if (refused) // nothing has changed since: the driver is asked in vain
         if (Block *block = find_elsewhere(size, stream, small))
             return block;
-    if (Block *block = ask_driver(bytes, stream, small))
+    if (Block *block = ask_driver(bytes, size, stream, small))
         return block;
     if (give_back_oversize(bytes))
-        if (Block *block = ask_driver(bytes, stream, small))
+        if (Block *block = ask_driver(bytes, size, stream, small))
             return block;
     if (Block *block = ask_driver_for_less(bytes, size, stream, small))
         return block;
@@ -122,15 +122,16 @@ Block *CachingAllocator::Impl::new_segment(std::unique_lock<std::mutex> &lock, s
     // The host is ahead of its devices: it waits until they are done with enough, and no longer.
     while (wait_for_oldest_guard(lock)) {
         make_room(); // others allocated meanwhile
-        Block *block = options_.caching ? find_free(size, stream, small) : ask_driver(bytes, stream, small);
+        Block *block =
+            options_.caching ? find_free(size, stream, small) : ask_driver(bytes, size, stream, small);
         if (!block)
             block = find_elsewhere(size, stream, small);
         if (block)
             return block;
     }
-    make_room();
     give_back_cache();
-    if (Block *block = ask_driver(bytes, stream, small))
+    make_room();
+    if (Block *block = ask_driver(bytes, size, stream, small))
         return block;
     if (Block *block = ask_driver_for_less(bytes, size, stream, small))
         return block;
@@ -143,26 +144,20 @@ Block *CachingAllocator::Impl::new_segment(std::unique_lock<std::mutex> &lock, s
 Block *CachingAllocator::Impl::ask_driver_for_less(size_t bytes, size_t size, StreamId stream, bool small) {
     while (bytes > size) {
         bytes = std::max(bytes / 4 / kLeastSegment * kLeastSegment, size);
-        if (Block *block = ask_driver(bytes, stream, small))
+        if (Block *block = ask_driver(bytes, size, stream, small))
             return block;
     }
     return nullptr;
 }
 
-Block *CachingAllocator::Impl::ask_driver(size_t bytes, StreamId stream, bool small) {
-    if (bytes > allowed_ || reserved_ > allowed_ - bytes) {
-        refused_ = std::min(refused_, bytes);
-        return nullptr;
-    }
+/// A block of at least `size`, in no free list, in a segment of `bytes`.
+Block *CachingAllocator::Impl::ask_driver(size_t bytes, size_t size, StreamId stream, bool small) {
+    if (expandable_)
+        if (Block *hole = find_hole(size, stream, small))
+            return expand(hole, bytes, size);
     char *memory = nullptr;
-    try {
-        memory = static_cast<char *>(source_.allocate(bytes));
-    } catch (const ir::Failure &failure) {
-        if (failure.kind() != ir::ErrorKind::OutOfMemory)
-            throw;
-        refused_ = std::min(refused_, bytes);
+    if (!try_driver(bytes, [&] { memory = static_cast<char *>(source_.allocate(bytes)); }))
         return nullptr;
-    }
     try {
         segments_.try_emplace(memory);
     } catch (...) {
@@ -190,20 +185,10 @@ void CachingAllocator::Impl::hand_out(Block *block, size_t size, size_t requeste
     bool cut =
         small || size <= kSmallSize ? rest >= kMinBlock : rest > kSmallSize && size < options_.max_split_size;
     if (cut && options_.caching) {
-        Block *remaining = blocks_.make();
-        remaining->memory = block->memory + size;
-        remaining->size = rest;
-        remaining->stream = block->stream;
-        remaining->small = small;
-        remaining->freed_at = block->freed_at;
-        remaining->before = block;
-        remaining->after = block->after;
-        if (block->after)
-            block->after->before = remaining;
-        block->after = remaining;
-        block->size = size;
+        Block *const remaining = cut_off(block, size);
         pool_of(block).insert(remaining);
-        change_inactive(small, 1, signed_bytes(rest));
+        if (remaining->split())
+            change_inactive(small, 1, signed_bytes(rest));
     }
     block->in_use = true;
     block->requested = requested;
@@ -217,6 +202,25 @@ void CachingAllocator::Impl::hand_out(Block *block, size_t size, size_t requeste
     block->oversize = block->size >= options_.max_split_size;
     if (block->oversize)
         stats_.oversize_allocations.add(1);
+}
+
+/// What lies behind the first `size` bytes becomes a block of its own. There is room for it.
+Block *CachingAllocator::Impl::cut_off(Block *block, size_t size) noexcept {
+    Block *const rest = blocks_.make();
+    rest->memory = block->memory + size;
+    rest->size = block->size - size;
+    rest->stream = block->stream;
+    rest->small = block->small;
+    rest->mapped = block->mapped;
+    rest->expandable = block->expandable;
+    rest->freed_at = block->freed_at;
+    rest->before = block;
+    rest->after = block->after;
+    if (block->after)
+        block->after->before = rest;
+    block->after = rest;
+    block->size = size;
+    return rest;
 }
 
 void CachingAllocator::Impl::change_inactive(bool small, int64_t blocks, int64_t bytes) {
@@ -262,8 +266,10 @@ void CachingAllocator::Impl::take_back(Block *block) {
     FreeBlocks &pool = pool_of(block);
     auto absorb = [&](Block *neighbour) {
         pool.remove(neighbour);
-        --blocks;
-        bytes -= signed_bytes(neighbour->size);
+        if (neighbour->split()) {
+            --blocks;
+            bytes -= signed_bytes(neighbour->size);
+        }
     };
     if (Block *right = block->after; right && right->free()) {
         absorb(right);

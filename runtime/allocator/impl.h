@@ -1,11 +1,13 @@
 #pragma once
-/// The inside of CachingAllocator. Four files: handing out and taking back (caching_allocator.cpp), what is
-/// done when the driver has no more (full.cpp), giving back to the driver (release.cpp),
-/// and looking at it (inspect.cpp). Everything private expects the lock.
+/// The inside of CachingAllocator. Five files: handing out and taking back (caching_allocator.cpp), segments
+/// that grow where they are (expandable.cpp), what is done when the driver has no more (full.cpp), giving
+/// back to the driver (release.cpp), and looking at it (inspect.cpp). Everything private expects the lock.
 
+#include "ir/diagnostic.h"
 #include "runtime/allocator/caching_allocator.h"
 #include "runtime/allocator/memory_block.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
@@ -31,11 +33,17 @@ public:
             stats_.max_split_size = signed_bytes(options_.max_split_size);
         total_ = source_.total_memory();
         allow(total_);
+        // Blocks that are not to be split are segments of their own.
+        if (options_.caching && options_.max_split_size == SIZE_MAX)
+            expandable_ = source_.expandable();
     }
 
     ~Impl() {
         for (const auto &[memory, first] : segments_)
-            source_.free(memory, size_of_segment(first));
+            if (first->expandable)
+                expandable_->release(memory);
+            else
+                source_.free(memory, size_of_segment(first));
     }
 
     void *allocate(size_t requested, StreamId stream);
@@ -63,8 +71,33 @@ private:
     Block *find_free(size_t size, StreamId stream, bool small);
     Block *new_segment(std::unique_lock<std::mutex> &lock, size_t size, size_t requested, StreamId stream,
                        bool small);
-    Block *ask_driver(size_t bytes, StreamId stream, bool small);
+    Block *ask_driver(size_t bytes, size_t size, StreamId stream, bool small);
     Block *ask_driver_for_less(size_t bytes, size_t size, StreamId stream, bool small);
+    /// Whether so much may be reserved besides, and `ask` got it.
+    template <class F>
+    bool try_driver(size_t bytes, F ask) {
+        if (bytes <= allowed_ && reserved_ <= allowed_ - bytes)
+            try {
+                ask();
+                return true;
+            } catch (const ir::Failure &failure) {
+                if (failure.kind() != ir::ErrorKind::OutOfMemory)
+                    throw;
+            }
+        refused_ = std::min(refused_, bytes);
+        return false;
+    }
+
+    Block *find_hole(size_t size, StreamId stream, bool small);
+    Block *reserve_hole(StreamId stream, bool small);
+    size_t missing(const Block *hole, size_t size) const;
+    Block *expand(Block *hole, size_t bytes, size_t size);
+    void give_back_pieces(Block *block);
+    void count_reserved(bool small, int64_t bytes, int64_t runs);
+    void insert_hole(Block *hole) noexcept;
+    void remove_hole(Block *hole) noexcept;
+    void release_if_empty(Block *hole) noexcept;
+
     Block *find_elsewhere(size_t size, StreamId stream, bool small);
     bool is_busy(StreamId stream) const noexcept;
     void order_after_owner(std::unique_lock<std::mutex> &lock, Block *block);
@@ -75,6 +108,7 @@ private:
     size_t segment_size(size_t size) const;
     void hand_out(Block *block, size_t size, size_t requested);
     void take_back(Block *block);
+    Block *cut_off(Block *block, size_t size) noexcept;
     void merge(Block *left, Block *right);
     void change_inactive(bool small, int64_t blocks, int64_t bytes);
 
@@ -105,6 +139,8 @@ private:
     }
 
     Backend *const backend_; ///< the source as one; null where it has no streams (pinned memory)
+    ExpandableMemory *expandable_ = nullptr; ///< null: segments are the driver's allocations
+    Block *holes_ = nullptr;                 ///< of all segments that grow, linked by `next` and `previous`
     size_t total_ = 0, allowed_ = 0, reserved_ = 0;
     size_t small_segment_ = 0, large_segment_ = 0; ///< sizes of segments that several blocks share
     size_t refused_ = SIZE_MAX; ///< what the driver has not given since something was given back to it

@@ -129,13 +129,13 @@ void BlockTable::grow() {
 }
 
 void BlockArena::grow() {
-    for (int i = 0; i < 2; ++i)
-        recycle(&blocks_.emplace_back());
+    recycle(&blocks_.emplace_back());
 }
 
 Block *BlockArena::make() noexcept {
     Block *block = free_;
     free_ = block->next;
+    --spare_;
     block->next = nullptr;
     return block;
 }
@@ -144,6 +144,7 @@ void BlockArena::recycle(Block *block) noexcept {
     *block = Block{};
     block->next = free_;
     free_ = block;
+    ++spare_;
 }
 
 } // namespace lz::runtime

@@ -15,23 +15,27 @@ namespace lz::runtime {
 inline constexpr size_t kMinBlock = 512; ///< unit of sizes and addresses
 inline constexpr StreamId kNotLent = -1;
 
-/// A run of bytes of one segment. Neighbours that are free are always merged.
+/// A run of bytes of one segment, or of its addresses that have no memory. Neighbours that are free are
+/// always merged, and so are neighbours without memory.
 struct Block {
     char *memory = nullptr;
     size_t size = 0;
     size_t requested = 0;
     Block *before = nullptr, *after = nullptr;  ///< neighbours in the segment
-    Block *previous = nullptr, *next = nullptr; ///< in the bin of a FreeBlocks
+    Block *previous = nullptr, *next = nullptr; ///< in the bin of a FreeBlocks, or among holes
     StreamId stream = 0;
     StreamId lent_to = kNotLent; ///< in use on this stream, which is not its own
     bool small = false;          ///< of the small pool
+    bool mapped = true;          ///< has memory; else it is a hole in an expandable segment
+    bool expandable = false;     ///< of such a segment
     bool in_use = false;
     bool oversize = false; ///< not smaller than max_split_size when it was handed out
     uint32_t guards = 0;   ///< freed, and so many streams are not done with it
     uint64_t freed_at = 0; ///< count of the allocator's requests
 
-    bool split() const { return before || after; }
-    bool free() const { return !in_use && guards == 0; }
+    /// What is free of it cannot go back to the driver for what is used beside it.
+    bool split() const { return !expandable && (before || after); }
+    bool free() const { return mapped && !in_use && guards == 0; }
 };
 
 /// Free blocks of one pool of one stream. Sizes up to 2 MiB have a bin each, larger ones 16 bins a power of
@@ -105,9 +109,9 @@ private:
 /// Where Blocks live; they are reused and never given back before the end.
 class BlockArena {
 public:
-    /// Sees to it that two can be made; the only thing here that may throw.
+    /// Sees to it that kMost can be made; the only thing here that may throw.
     void make_room() {
-        if (!free_ || !free_->next) [[unlikely]]
+        while (spare_ < kMost) [[unlikely]]
             grow();
     }
     /// There is room.
@@ -115,10 +119,13 @@ public:
     void recycle(Block *block) noexcept;
 
 private:
+    /// A new segment is a hole, the memory put there, and what a request leaves of that.
+    static constexpr size_t kMost = 3;
     void grow();
 
     std::deque<Block> blocks_;
     Block *free_ = nullptr; ///< linked by `next`
+    size_t spare_ = 0;      ///< in that list
 };
 
 } // namespace lz::runtime

@@ -25,7 +25,9 @@ void CachingAllocator::Impl::give_back_cache() {
         for (auto &pool : stream)
             if (pool)
                 pool->for_each([&](Block *block) {
-                    if (!block->split()) {
+                    if (block->expandable)
+                        give_back_pieces(block);
+                    else if (!block->split()) {
                         pool->remove(block);
                         give_back(block);
                     }
@@ -49,8 +51,9 @@ bool CachingAllocator::Impl::give_back_oversize(size_t size) {
     return freed >= size;
 }
 
-/// PyTorch's garbage_collection_threshold: whole free segments of the large pool, the longest unused first
-/// (not younger than the average), until what is reserved falls below the threshold.
+/// PyTorch's garbage_collection_threshold: whole free segments of the large pool, and of those that grow what
+/// is free, the longest unused first (not younger than the average), until what is reserved falls below the
+/// threshold.
 void CachingAllocator::Impl::collect_garbage() {
     auto threshold =
         static_cast<size_t>(options_.garbage_collection_threshold * static_cast<double>(allowed_));
@@ -65,13 +68,19 @@ void CachingAllocator::Impl::collect_garbage() {
         return out;
     };
     std::vector<Block *> blocks;
-    while (reserved_ > threshold && !(blocks = candidates()).empty()) {
+    size_t before = SIZE_MAX; // of what is free the ends may be parts of pieces, which stay
+    while (reserved_ > threshold && reserved_ < before && !(blocks = candidates()).empty()) {
+        before = reserved_;
         uint64_t sum = 0;
         for (const Block *block : blocks)
             sum += requests_ - block->freed_at;
         uint64_t average = sum / blocks.size();
         for (Block *block : blocks)
             if (reserved_ > threshold && requests_ - block->freed_at >= average) {
+                if (block->expandable) {
+                    give_back_pieces(block);
+                    continue;
+                }
                 free_blocks(block->stream, false).remove(block);
                 give_back(block);
             }

@@ -6,6 +6,7 @@
 #include "ir/stream.h"
 #include "ir/target.h"
 #include "ir/type.h"
+#include "runtime/api/expandable_memory.h"
 #include "runtime/api/library.h"
 
 #include <cstddef>
@@ -58,6 +59,8 @@ public:
     virtual void free(void *memory, size_t bytes) noexcept = 0;
     virtual size_t total_memory() const = 0;
     virtual size_t free_memory() const = 0;
+    /// The same memory, to be put behind addresses; null where the source has no such thing. Lives as long.
+    virtual ExpandableMemory *expandable() { return nullptr; }
 };
 
 /// When something on a stream ran: nanoseconds of the device's clock, which is the profiler's clock, or the

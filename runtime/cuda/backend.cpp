@@ -84,6 +84,7 @@ DeviceProperties properties_of(const CudaDevice &device) {
 
 CudaBackend::CudaBackend(const Driver &driver, int ordinal, int index, CudaOptions options)
     : options_(options), device_(driver, ordinal, index), properties_(properties_of(device_)),
+      segments_(device_, static_cast<size_t>(properties_.total_memory), [this] { finish_streams(); }),
       faults_(
           [this](size_t bytes) {
               const Entered entered(device_, "entering its context");
@@ -94,10 +95,13 @@ CudaBackend::CudaBackend(const Driver &driver, int ordinal, int index, CudaOptio
       kernels_(device_, *this, options.load_source), capture_(device_) {}
 
 CudaBackend::~CudaBackend() {
-    if (in_forked_child())
-        return;
-    for (const auto &stream : owners_)
-        if (stream)
+    if (!in_forked_child())
+        finish_streams();
+}
+
+void CudaBackend::finish_streams() noexcept {
+    for (const auto &at : streams_)
+        if (CudaStream *const stream = at.load(std::memory_order_acquire))
             try {
                 stream->synchronize(stream->record());
             } catch (...) { // a lost device does nothing any more
@@ -122,6 +126,10 @@ void CudaBackend::free(void *memory, size_t) noexcept {
         return;
     const Current current(device_.driver(), device_.context());
     device_.driver().cuMemFree(reinterpret_cast<CUdeviceptr>(memory)); // of a lost device it is gone
+}
+
+ExpandableMemory *CudaBackend::expandable() {
+    return options_.expandable_segments && segments_.supported() ? &segments_ : nullptr;
 }
 
 size_t CudaBackend::free_memory() const {
@@ -171,11 +179,13 @@ void CudaBackend::set_peer_access(Backend &other, bool enable) {
         throw ir::Failure(ir::ErrorKind::Device,
                           fmt::format("{} cannot have access to the memory of {}.", name(), other.name()));
     const Entered entered(device_, "entering its context");
-    const CUcontext peer = static_cast<CudaBackend &>(other).device_.context();
+    auto &owner = static_cast<CudaBackend &>(other);
+    const CUcontext peer = owner.device_.context();
     const CUresult result = enable ? device_.driver().cuCtxEnablePeerAccess(peer, 0)
                                    : device_.driver().cuCtxDisablePeerAccess(peer);
     if (result != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED && result != CUDA_ERROR_PEER_ACCESS_NOT_ENABLED)
         device_.check(result, "changing peer access");
+    owner.segments_.set_access(device_.handle(), enable); // that of contexts is of other memory
 }
 
 // --- streams

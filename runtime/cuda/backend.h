@@ -11,6 +11,7 @@
 #include "runtime/cuda/pinned/blocks.h"
 #include "runtime/cuda/pinned/staging.h"
 #include "runtime/cuda/replay/call_capture.h"
+#include "runtime/cuda/segments.h"
 #include "runtime/cuda/stream.h"
 
 #include <array>
@@ -26,7 +27,8 @@
 namespace lz::runtime::cuda {
 
 struct CudaOptions {
-    bool graphs = true; ///< runs that come again are launched as graphs
+    bool graphs = true;              ///< runs that come again are launched as graphs
+    bool expandable_segments = true; ///< segments grow where the device has virtual memory management
     /// Of pinned memory for tables and for operands of functions on the host, how much is kept for the next
     /// ones: page-locking is a system call that touches every page.
     size_t unused_pinned_bytes = size_t{256} << 20;
@@ -51,6 +53,7 @@ public:
     void free(void *memory, size_t bytes) noexcept override;
     size_t total_memory() const override { return static_cast<size_t>(properties_.total_memory); }
     size_t free_memory() const override;
+    ExpandableMemory *expandable() override;
     void *allocate_pinned(size_t bytes) override;
     void free_pinned(void *memory, size_t bytes) noexcept override;
     /// Pinned memory, which the device writes over the link.
@@ -99,10 +102,12 @@ private:
     void stage_out(std::byte *to, const std::byte *from, size_t bytes, CudaStream &stream);
     Staging &staging(StreamId stream);
     void call_on_host(const Call &call, CudaStream &stream);
+    void finish_streams() noexcept;
 
     const CudaOptions options_;
     CudaDevice device_;
     DeviceProperties properties_;
+    Segments segments_;
     FaultSlabs faults_;
     EventClock clock_;
     PinnedBlocks pinned_; ///< gone after the streams, whose threads may have some of it

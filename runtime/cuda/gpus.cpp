@@ -21,7 +21,7 @@ const Driver &keep(const Library &library) {
 
 } // namespace
 
-Gpus open_gpus(const Search &search, bool graphs, SourceLoader load_source, Notes *notes) {
+Gpus open_gpus(const Search &search, GpuOptions options) {
     Gpus found;
     const Library library = open_driver(search);
     if (library)
@@ -33,8 +33,12 @@ Gpus open_gpus(const Search &search, bool graphs, SourceLoader load_source, Note
         const Driver &driver = keep(library);
         prepare_cublaslt(search, library, found.nvrtc);
         std::string none;
-        found.backends = make_cuda_gpus(
-            driver, {.graphs = graphs, .load_source = std::move(load_source), .notes = notes}, none);
+        found.backends = make_cuda_gpus(driver,
+                                        {.graphs = options.graphs,
+                                         .expandable_segments = options.expandable_segments,
+                                         .load_source = std::move(options.load_source),
+                                         .notes = options.notes},
+                                        none);
         if (found.backends.empty())
             found.availability = none;
     } catch (const ir::Failure &failure) {

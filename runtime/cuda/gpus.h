@@ -19,8 +19,12 @@ struct Gpus {
     std::string availability;
 };
 
-/// `graphs`: runs that come again may be launched as graphs. `load_source` is called when a kernel of the
-/// library is needed first. `notes` outlives the GPUs, or is null: then nothing is kept.
-Gpus open_gpus(const Search &search, bool graphs, SourceLoader load_source, Notes *notes);
+struct GpuOptions {
+    bool graphs = true;              ///< runs that come again may be launched as graphs
+    bool expandable_segments = true; ///< segments of the caching allocator may grow where they are
+    SourceLoader load_source = {};   ///< called when a kernel of the library is needed first
+    Notes *notes = nullptr;          ///< outlives the GPUs; null: nothing is kept
+};
+Gpus open_gpus(const Search &search, GpuOptions options);
 
 } // namespace lz::runtime::cuda

@@ -15,8 +15,8 @@ struct Opened {
     std::unique_ptr<Gpu> gpu;
 
     Opened() {
-        auto found = runtime::cuda::open_gpus(runtime::cuda::Search::from_environment(), true, {},
-                                              nullptr); // no kernels of the library are wanted
+        auto found = runtime::cuda::open_gpus(runtime::cuda::Search::from_environment(),
+                                              {}); // no kernels of the library are wanted
         if (found.backends.empty()) {
             why = found.availability;
             return;

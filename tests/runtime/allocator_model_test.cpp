@@ -204,9 +204,12 @@ TEST_P(AllocatorTraces, AgreeWithAModelThatSearchesEverything) {
     EXPECT_EQ(backend.wrong_frees, 0);
 }
 
+/// By seed; odd ones have segments that grow.
+class FullDevice : public testing::TestWithParam<int> {};
+
 /// What is on a full device: many streams whose blocks change hands. Nobody gets bytes that an earlier user
 /// may still use: each of those is done, or the new user's stream comes after it by the waits that were made.
-TEST_P(AllocatorTraces, OnAFullDeviceNobodyGetsBytesThatAreStillUsed) {
+TEST_P(FullDevice, NobodyGetsBytesThatAreStillUsed) {
     constexpr StreamId kStreams = 5;
     struct Use {
         uintptr_t begin, end;
@@ -217,7 +220,8 @@ TEST_P(AllocatorTraces, OnAFullDeviceNobodyGetsBytesThatAreStillUsed) {
         void *memory;
         std::vector<Use> uses;
     };
-    FakeBackend backend(48 * kMiB);
+    const bool expandable = GetParam() % 2 != 0;
+    FakeBackend backend(48 * kMiB, 1, expandable);
     std::mt19937_64 random(static_cast<uint64_t>(GetParam()) + 100);
     uint64_t put[kStreams] = {}, done[kStreams] = {}, after[kStreams][kStreams] = {};
     int refused = 0, lent = 0, shared = 0;
@@ -280,6 +284,8 @@ TEST_P(AllocatorTraces, OnAFullDeviceNobodyGetsBytesThatAreStillUsed) {
                     after[who][of] = std::max(after[who][of], tick);
                     ++lent;
                 }
+                ASSERT_TRUE(!expandable ||
+                            backend.mapped.covers(reinterpret_cast<uintptr_t>(block.memory), bytes));
                 block.uses.push_back(work(stream, block));
                 const Use &mine = block.uses.back();
                 for (const Use &use : past)
@@ -314,12 +320,14 @@ TEST_P(AllocatorTraces, OnAFullDeviceNobodyGetsBytesThatAreStillUsed) {
         EXPECT_EQ(allocator.check_invariants(), "");
     }
     EXPECT_EQ(backend.wrong_frees, 0);
+    EXPECT_TRUE(backend.mapped.reserved.empty());
     EXPECT_GT(lent, 50);
     EXPECT_GT(shared, 100);
     EXPECT_GT(refused, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Random, AllocatorTraces, testing::Range(0, 12));
+INSTANTIATE_TEST_SUITE_P(Random, FullDevice, testing::Range(0, 24));
 
 } // namespace
 } // namespace lz::runtime

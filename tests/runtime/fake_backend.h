@@ -4,6 +4,8 @@
 #include "ir/diagnostic.h"
 #include "runtime/api/backend.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <vector>
 
@@ -11,7 +13,8 @@ namespace lz::runtime::test {
 
 class FakeBackend final : public Backend {
 public:
-    explicit FakeBackend(size_t capacity, uint8_t index = 1) : capacity_(capacity), index_(index) {}
+    explicit FakeBackend(size_t capacity, uint8_t index = 1, bool expandable = false)
+        : mapped(*this), capacity_(capacity), expandable_(expandable), index_(index) {}
 
     Device device() const override { return {ir::DeviceKind::Cuda, index_}; }
     std::string name() const override { return ir::to_string(device()); }
@@ -38,6 +41,7 @@ public:
     }
     size_t total_memory() const override { return capacity_; }
     size_t free_memory() const override { return capacity_ - used_; }
+    ExpandableMemory *expandable() override { return expandable_ ? &mapped : nullptr; }
     void *allocate_pinned(size_t bytes) override { return allocate(bytes); }
     void free_pinned(void *memory, size_t bytes) noexcept override { free(memory, bytes); }
     ir::Fault *allocate_faults(size_t count) override { return new ir::Fault[count]; }
@@ -72,6 +76,79 @@ public:
     /// Everything put on the stream so far is done.
     void finish(StreamId stream) { streams_[stream].done = streams_[stream].put; }
 
+    /// Units of 2 MiB, in pieces of at most two.
+    class Mapped final : public ExpandableMemory {
+    public:
+        explicit Mapped(FakeBackend &backend) : backend_(backend) {}
+        size_t unit() const override { return kUnit; }
+        size_t addresses() const override { return (backend_.capacity_ + kUnit - 1) / kUnit * kUnit; }
+        char *reserve() override {
+            if (++calls == fail_at)
+                return nullptr;
+            const uintptr_t begin = (backend_.next_ + kUnit - 1) / kUnit * kUnit;
+            backend_.next_ = begin + addresses() + kUnit;
+            reserved[begin] = addresses();
+            return reinterpret_cast<char *>(begin);
+        }
+        void release(char *begin) noexcept override {
+            const auto at = reinterpret_cast<uintptr_t>(begin);
+            backend_.wrong_frees += reserved.erase(at) != 1;
+            take(at, at + addresses());
+        }
+        void map(char *begin, size_t bytes) override {
+            if (++calls == fail_at || backend_.used_ + bytes > backend_.capacity_)
+                throw ir::Failure(ir::ErrorKind::OutOfMemory, "fake: full.");
+            const auto at = reinterpret_cast<uintptr_t>(begin);
+            const auto segment = reserved.upper_bound(at);
+            backend_.wrong_frees += bytes == 0 || bytes % kUnit != 0 || at % kUnit != 0 ||
+                                    segment == reserved.begin() ||
+                                    at + bytes > std::prev(segment)->first + std::prev(segment)->second;
+            for (size_t done = 0; done < bytes; done += 2 * kUnit) {
+                backend_.wrong_frees += pieces.contains(at + done);
+                pieces[at + done] = std::min(2 * kUnit, bytes - done);
+            }
+            backend_.used_ += bytes;
+        }
+        Range unmap(char *begin, size_t bytes) noexcept override {
+            const auto at = reinterpret_cast<uintptr_t>(begin);
+            backend_.wrong_frees += !covers(at, bytes);
+            const Range range = take(at, at + bytes);
+            if (range.bytes > 0)
+                for (auto &[stream, state] : backend_.streams_)
+                    state.done = state.put;
+            return range;
+        }
+        /// Whether all of them have memory.
+        bool covers(uintptr_t begin, size_t bytes) const {
+            auto piece = pieces.upper_bound(begin);
+            if (piece == pieces.begin())
+                return false;
+            uintptr_t at = (--piece)->first;
+            while (piece != pieces.end() && piece->first == at && at < begin + bytes)
+                at += (piece++)->second;
+            return at >= begin + bytes;
+        }
+
+        std::map<uintptr_t, size_t> reserved, pieces;
+        int calls = 0, fail_at = 0; ///< of reserve and map
+
+    private:
+        static constexpr size_t kUnit = size_t{2} << 20;
+        Range take(uintptr_t begin, uintptr_t end) {
+            Range range;
+            for (auto p = pieces.lower_bound(begin); p != pieces.end() && p->first + p->second <= end;
+                 p = pieces.erase(p)) {
+                if (!range.begin)
+                    range.begin = reinterpret_cast<char *>(p->first);
+                range.bytes += p->second;
+                backend_.used_ -= p->second;
+            }
+            return range;
+        }
+        FakeBackend &backend_;
+    };
+    Mapped mapped; ///< where it is made with it
+
     size_t used() const { return used_; }
     std::map<uintptr_t, size_t> segments;
     int wrong_frees = 0;
@@ -88,6 +165,7 @@ private:
         uint64_t put = 0, done = 0;
     };
     size_t capacity_, used_ = 0;
+    bool expandable_;
     uint8_t index_;
     uintptr_t next_ = uintptr_t{1} << 40;
     StreamId created_ = 0;

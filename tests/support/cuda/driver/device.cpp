@@ -70,7 +70,6 @@ constexpr std::array kAttributes{
     ATTRIBUTE(COOPERATIVE_LAUNCH, 0),
     ATTRIBUTE(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 227 << 10),
     ATTRIBUTE(HOST_REGISTER_SUPPORTED, 1),
-    ATTRIBUTE(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1),
     ATTRIBUTE(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0),
     ATTRIBUTE(MAX_BLOCKS_PER_MULTIPROCESSOR, 32),
     ATTRIBUTE(RESERVED_SHARED_MEMORY_PER_BLOCK, 1024),
@@ -88,6 +87,8 @@ int attribute(CUdevice_attribute which, int device) {
         return settings().capability_minor;
     if (which == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
         return device + 1;
+    if (which == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)
+        return settings().vmm;
     const auto *found = std::ranges::find(kAttributes, which, &Attribute::which);
     if (found != kAttributes.end())
         return found->value;

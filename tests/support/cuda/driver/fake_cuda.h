@@ -15,6 +15,7 @@
 /// | `LAZULI_FAKE_CUDA_DEVICES` | devices, 0 to 16 | 1 |
 /// | `LAZULI_FAKE_CUDA_MEMORY` | bytes of each, `512M`, `2G` | 4G |
 /// | `LAZULI_FAKE_CUDA_PEERS` | `0`: no device reaches another's memory | 1 |
+/// | `LAZULI_FAKE_CUDA_VMM` | `0`: no virtual memory management | 1 |
 /// | `LAZULI_FAKE_CUDA_CAPABILITY` | compute capability, `9.0` | 99.0, newer than any NVRTC knows |
 /// | `LAZULI_FAKE_CUDA_VERSION` | what cuDriverGetVersion says, `12010` | that of the headers |
 /// | `LAZULI_FAKE_CUDA_SEED` | streams wait at random, graphs run in random order | 0: they do not wait |

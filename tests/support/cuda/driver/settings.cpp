@@ -57,6 +57,7 @@ Settings read() {
     s.devices = visible(static_cast<int>(std::min<uint64_t>(number("LAZULI_FAKE_CUDA_DEVICES", 1), 16)));
     s.memory = bytes("LAZULI_FAKE_CUDA_MEMORY", s.memory);
     s.peers = number("LAZULI_FAKE_CUDA_PEERS", 1) != 0;
+    s.vmm = number("LAZULI_FAKE_CUDA_VMM", 1) != 0;
     if (const char *text = std::getenv("LAZULI_FAKE_CUDA_CAPABILITY")) {
         s.capability_major = std::atoi(text);
         const char *dot = std::strchr(text, '.');

@@ -12,6 +12,7 @@ struct Settings {
     int devices = 1; ///< after CUDA_VISIBLE_DEVICES
     size_t memory = size_t{4} << 30;
     bool peers = true;
+    bool vmm = true; ///< virtual memory management
     int capability_major = 99, capability_minor = 0;
     int version = 0;
     uint64_t seed = 0;

@@ -272,14 +272,23 @@ extern "C" __attribute__((visibility("default"))) void lazuli_fake_cuda_live(uin
 
 extern "C" __attribute__((visibility("default"))) void *lazuli_fake_cuda_bytes(uint64_t address,
                                                                                size_t bytes) {
-    ptx::Range range;
+    unsigned char *first = nullptr;
     try {
         const Context &c = current_context_even_failed();
-        if (!address_space().find_for_kernel(address, c.device, c.reach, range) ||
-            range.end - address < bytes)
-            return nullptr;
+        for (uint64_t at = address;
+             !first || at < address + bytes;) { // mappings of one range lie side by side
+            ptx::Range range;
+            if (!address_space().find_for_kernel(at, c.device, c.reach, range))
+                return nullptr;
+            unsigned char *const host = range.host + (at - range.begin);
+            if (first && host != first + (at - address))
+                return nullptr;
+            if (!first)
+                first = host;
+            at = range.end;
+        }
     } catch (const Refused &) {
         return nullptr;
     }
-    return range.host + (address - range.begin);
+    return first;
 }

@@ -9,26 +9,47 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace lz::fake_cuda {
 namespace {
 
 constexpr size_t kGranularity = size_t{2} << 20;
 
+/// A file that has no name, so that it can be at several addresses of the host, too.
 struct Physical {
     int device = 0;
     size_t bytes = 0;
     CUmemAllocationProp properties{};
-    std::shared_ptr<unsigned char> memory;
+    int file = -1;
 
-    ~Physical() { context_of_device(device).used -= bytes; }
+    ~Physical() {
+        if (file >= 0)
+            ::close(file);
+        context_of_device(device).used -= bytes;
+    }
+
+    /// Where the host has it; at `place`, or anywhere. Null: there is no memory.
+    unsigned char *map(void *place) const {
+        void *const at = ::mmap(place, bytes, PROT_READ | PROT_WRITE,
+                                place ? MAP_SHARED | MAP_FIXED : MAP_SHARED, file, 0);
+        return at == MAP_FAILED ? nullptr : static_cast<unsigned char *>(at);
+    }
+};
+
+/// Addresses of a device, and as many of the host's, so that what lies side by side there does so here.
+struct Reserved {
+    size_t bytes = 0;
+    unsigned char *host = nullptr;
 };
 
 /// Under the driver's lock.
 struct Virtual {
     Handles<CUmemGenericAllocationHandle, Physical> handles{"handle of memory"};
-    std::map<uint64_t, size_t> reserved;
+    std::map<uint64_t, Reserved> reserved;
     std::map<uint64_t, std::shared_ptr<Physical>> mapped; ///< by address; they outlive their handle
 };
 
@@ -52,13 +73,24 @@ void check_size(size_t bytes, const char *name) {
                fmt::format("{}: {} is no multiple of {}", name, bytes, kGranularity));
 }
 
-/// Whether a range lies in one reservation.
-bool is_reserved(uint64_t begin, size_t bytes) {
+/// Where the host has a range that lies in one reservation; null: it does not.
+unsigned char *host_of(uint64_t begin, size_t bytes) {
     const auto after = state().reserved.upper_bound(begin);
     if (after == state().reserved.begin())
-        return false;
-    const auto &[at, size] = *std::prev(after);
-    return begin + bytes <= at + size;
+        return nullptr;
+    const auto &[at, reserved] = *std::prev(after);
+    return begin + bytes <= at + reserved.bytes ? reserved.host + (begin - at) : nullptr;
+}
+
+/// As memory of cuMemAlloc: NaN, and no number that a test expects.
+bool fill(const Physical &physical) {
+    constexpr size_t kFilled = size_t{64} << 20;
+    unsigned char *const memory = physical.map(nullptr);
+    if (memory) {
+        std::memset(memory, 0xff, std::min(physical.bytes, kFilled));
+        ::munmap(memory, physical.bytes);
+    }
+    return memory;
 }
 
 /// The mapped blocks that make up a range exactly; refuses when they do not.
@@ -142,7 +174,13 @@ CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t align, C
         const uint64_t at = address_space().reserve(bytes, std::max(align, kGranularity));
         if (at == 0)
             refuse(CUDA_ERROR_OUT_OF_MEMORY, "no addresses are left");
-        state().reserved[at] = bytes;
+        void *const host =
+            ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (host == MAP_FAILED) {
+            address_space().release(at, bytes);
+            refuse(CUDA_ERROR_OUT_OF_MEMORY, "the host has no addresses left");
+        }
+        state().reserved[at] = {bytes, static_cast<unsigned char *>(host)};
         *address = at;
     });
 }
@@ -150,10 +188,11 @@ CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t align, C
 CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
     return call(__func__, [&](Lock &) {
         const auto found = state().reserved.find(address);
-        if (found == state().reserved.end() || found->second != bytes)
+        if (found == state().reserved.end() || found->second.bytes != bytes)
             refuse(CUDA_ERROR_INVALID_VALUE, "this is not what was reserved");
         if (address_space().overlaps(address, address + bytes))
             refuse(CUDA_ERROR_INVALID_VALUE, "memory is mapped there");
+        ::munmap(found->second.host, bytes);
         state().reserved.erase(found);
         address_space().release(address, bytes);
     });
@@ -172,8 +211,9 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
         physical->device = properties->location.id;
         physical->bytes = bytes;
         physical->properties = *properties;
-        physical->memory = host_pages(bytes);
-        if (!physical->memory)
+        physical->file = ::memfd_create("lazuli_fake_cuda", MFD_CLOEXEC);
+        if (physical->file < 0 || ::ftruncate(physical->file, static_cast<off_t>(bytes)) != 0 ||
+            !fill(*physical))
             refuse(CUDA_ERROR_OUT_OF_MEMORY, "the host has no such memory");
         *handle = state().handles.add(std::move(physical));
     });
@@ -205,15 +245,17 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGeneric
         if (flags != 0 || offset != 0 || bytes != physical->bytes || address % kGranularity != 0)
             refuse(CUDA_ERROR_INVALID_VALUE,
                    "the whole of what was created is mapped, at a multiple of the granularity");
-        if (!is_reserved(address, bytes))
+        unsigned char *const host = host_of(address, bytes);
+        if (!host)
             refuse(CUDA_ERROR_INVALID_VALUE, "the addresses are not reserved");
         if (address_space().overlaps(address, address + bytes))
             refuse(CUDA_ERROR_INVALID_VALUE, "memory is mapped there");
+        if (!physical->map(host))
+            refuse(CUDA_ERROR_OUT_OF_MEMORY, "the host has no such memory");
         Block block;
         block.begin = address;
         block.end = address + bytes;
-        block.host = physical->memory.get();
-        block.keep = physical->memory;
+        block.host = host;
         block.kind = BlockKind::Mapped;
         block.device = physical->device;
         address_space().add(std::move(block));
@@ -221,11 +263,10 @@ CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGeneric
     });
 }
 
+// Waits for nothing: what runs and uses the memory finds none. (The host's pages stay until others come
+// there.)
 CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
-    return call(__func__, [&](Lock &lock) {
-        for (const Block &b : blocks_of(address, bytes)) // nothing that runs may use it any more
-            if (Context &c = context_of_device(b.device); c.active)
-                wait_for_context(lock, c);
+    return call(__func__, [&](Lock &) {
         for (const Block &b : blocks_of(address, bytes)) {
             address_space().remove(b.begin);
             state().mapped.erase(b.begin);
