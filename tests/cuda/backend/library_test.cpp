@@ -423,6 +423,8 @@ TEST_F(CudaLibrary, TheFirstOfASortAreItsFirst) {
             for (const auto [outer, extent, inner, kept] : {std::array<int64_t, 4>{3, 100, 2, 7},
                                                             {2, 3000, 1, 1},
                                                             {2, 5000, 1, 100},
+                                                            {2, 20000, 1, 2048},
+                                                            {1, 9000, 2, 1},
                                                             {1, 2300, 3, 2300},
                                                             {1, 10, 1, 0}}) {
                 Bytes in = random_elements(dtype, outer * extent * inner, engine_, 50);
