@@ -309,7 +309,7 @@ void CudaBackend::synchronize(StreamId stream, uint64_t tick) {
 
 void CudaBackend::call_host(StreamId stream, std::function<void()> callback) {
     device_.group()->check();
-    at(stream).call_host(*this, std::move(callback));
+    at(stream).call_host(std::move(callback));
 }
 
 // --- code
@@ -368,7 +368,7 @@ void CudaBackend::timed(CudaStream &stream, OnDone done, const std::function<voi
     put();
     const auto end = std::make_shared<Moment>(*this, stream);
     auto shared = std::make_shared<OnDone>(std::move(done));
-    stream.call_host(*this, [=] { (*shared)({begin->time(), end->time()}); });
+    stream.call_host([=] { (*shared)({begin->time(), end->time()}); });
 }
 
 void CudaBackend::launch(const Launch &launch, StreamId stream, OnDone done) {
@@ -468,7 +468,7 @@ void CudaBackend::call_on_host(const Call &call, CudaStream &stream) {
     for (size_t b = 0; b < call.uses.size(); ++b)
         job->buffers.push_back(call.uses[b].bytes ? block + places[b] : nullptr);
     copy_all(true);
-    stream.call_host(*this, [job] { job->run(); });
+    stream.call_host([job] { job->run(); });
     copy_all(false);
     job->block.give_back();
 }

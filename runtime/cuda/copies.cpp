@@ -56,12 +56,12 @@ void CudaBackend::put_copy(void *to, const void *from, size_t bytes, CudaStream 
 void CudaBackend::stage_in(std::byte *to, const std::byte *from, size_t bytes, CudaStream &stream) {
     CudaStream::Beside beside(stream);
     Staging &staged = staging(stream.number());
-    beside.wait(*this, stream.record()); // what the stream waits for may be who writes it
+    beside.wait(stream.record()); // what the stream waits for may be who writes it
     while (bytes > 0) {
         const size_t p = std::exchange(staged.next, 1 - staged.next),
                      count = std::min(bytes, Staging::kPieceBytes);
         std::byte *const piece = staged.pieces[p];
-        beside.wait(*this, staged.read[p]);
+        beside.wait(staged.read[p]);
         const uint64_t filled = beside.run([=] { std::memcpy(piece, from, count); });
         beside.stream_waits(filled);
         put_copy(to, piece, count, stream);
@@ -83,7 +83,7 @@ void CudaBackend::stage_out(std::byte *to, const std::byte *from, size_t bytes, 
         if (staged.emptied[p])
             beside.stream_waits(staged.emptied[p]);
         put_copy(piece, from, count, stream);
-        beside.wait(*this, stream.record());
+        beside.wait(stream.record());
         last = staged.emptied[p] = beside.run([=] { std::memcpy(to, piece, count); });
         to += count;
         from += count;

@@ -131,39 +131,71 @@ std::shared_ptr<const Event> CudaStream::still_to_come(uint64_t tick) {
     return ring_[tick % ring_.size()].event;
 }
 
+/// Whether `tick` has come, or never will because the device is lost.
+bool CudaStream::is_over(uint64_t tick) {
+    if (device_.group()->lost() || reached_.load(std::memory_order_acquire) >= tick)
+        return true;
+    const std::lock_guard lock(mutex_);
+    if (device_.group()->lost() || reached_.load(std::memory_order_relaxed) >= tick)
+        return true;
+    const Event &event = *ring_[tick % ring_.size()].event;
+    const Current current(device_.driver(), device_.context());
+    const CUresult result = device_.driver().cuEventQuery(event.get());
+    if (result == CUDA_ERROR_NOT_READY)
+        return false;
+    // Whatever the error is: nobody knows what of the work is done, and who waits may be another device's
+    // stream, which goes on when this one is lost and not when an error passes.
+    device_.note(result, "work on it");
+    if (!device_.group()->lost())
+        reached_.store(tick, std::memory_order_release);
+    return true;
+}
+
+/// Whether the thread beside the stream still has something. On a lost device it begins nothing any more.
+/// What it does itself it does not wait for.
+bool CudaStream::uses_host() const {
+    const StreamQueue *const thread = made_thread_.load(std::memory_order_acquire);
+    return thread && thread_id_.load() != std::this_thread::get_id() && !thread->passed(thread->ticks());
+}
+
 bool CudaStream::reached(uint64_t tick) {
-    if (reached_.load(std::memory_order_acquire) < tick) {
-        const std::lock_guard lock(mutex_);
-        device_.group()->check();
-        if (reached_.load(std::memory_order_relaxed) < tick) {
-            const Event &event = *ring_[tick % ring_.size()].event;
-            const Current current(device_.driver(), device_.context());
-            const CUresult result = device_.driver().cuEventQuery(event.get());
-            if (result == CUDA_ERROR_NOT_READY)
-                return false;
-            // Whatever the error is: nobody knows what of the work is done, and who waits may be another
-            // device's stream, which goes on when this one is lost and not when an error passes.
-            device_.note(result, "work on it");
-            device_.group()->check();
-            reached_.store(tick, std::memory_order_release);
-        }
-    }
+    if (!is_over(tick))
+        return false;
+    if (device_.group()->lost() && uses_host()) [[unlikely]]
+        return false;
     device_.group()->check();
     return true;
 }
 
 void CudaStream::synchronize(uint64_t tick) {
+    wait_until(tick, [&] { return reached(tick); });
+}
+
+template <class Over>
+void CudaStream::wait_until(uint64_t tick, Over over) {
     const auto until = std::chrono::steady_clock::now() + kSpin;
-    while (!reached(tick)) {
+    while (!over()) {
         if (std::chrono::steady_clock::now() < until) {
             std::this_thread::yield();
             continue;
         }
         do_what_is_left();
-        if (const auto event = still_to_come(tick)) {
+        if (device_.group()->lost()) {
+            StreamQueue *const thread = made_thread_.load(std::memory_order_acquire);
+            thread->await(thread->ticks()); // it is there: else the tick would have been reached
+        } else if (const auto event = still_to_come(tick)) {
             const Current current(device_.driver(), device_.context());
             device_.note(device_.driver().cuEventSynchronize(event->get()), "work on it");
         }
+    }
+}
+
+/// What the thread beside the stream waits for. A lost device has nothing that it could wait for.
+void CudaStream::wait_for_device(uint64_t tick) noexcept {
+    thread_id_ = std::this_thread::get_id();
+    try {
+        wait_until(tick, [&] { return is_over(tick); });
+    } catch (const std::exception &) { // the context could not be entered: the device is lost
     }
 }
 
@@ -212,6 +244,7 @@ void CudaStream::foreign_waits(CUstream foreign, uint64_t tick) {
 StreamQueue &CudaStream::thread() {
     if (!thread_)
         thread_ = std::make_shared<StreamQueue>(device_.group(), number_, StreamQueue::Options{});
+    made_thread_.store(thread_.get(), std::memory_order_release);
     return *thread_;
 }
 
@@ -220,8 +253,8 @@ CudaStream::Beside::~Beside() {
         stream_.thread_->await(stream_.thread_->ticks());
 }
 
-void CudaStream::Beside::wait(Backend &backend, uint64_t tick) {
-    stream_.thread().put_wait(backend, stream_.number_, tick);
+void CudaStream::Beside::wait(uint64_t tick) {
+    stream_.thread().put([&stream = stream_, tick] { stream.wait_for_device(tick); });
 }
 
 uint64_t CudaStream::Beside::run(std::function<void()> work) {
@@ -242,9 +275,9 @@ void CudaStream::Beside::stream_waits(uint64_t value) {
     awaited_ = std::max(awaited_, value);
 }
 
-void CudaStream::call_host(Backend &backend, std::function<void()> work) {
+void CudaStream::call_host(std::function<void()> work) {
     Beside beside(*this);
-    beside.wait(backend, record());
+    beside.wait(record());
     beside.stream_waits(beside.run(std::move(work)));
 }
 

@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -45,7 +46,8 @@ public:
         device_.check(std::forward<F>(put)(handle_), what);
     }
 
-    /// As Backend's. On a lost device `reached` and `synchronize` throw.
+    /// As Backend's. On a lost device `reached` and `synchronize` throw, when the thread beside the stream
+    /// has ended what it was doing: it may be a copy from or to memory that the caller then frees.
     uint64_t record() noexcept;
     bool reached(uint64_t tick);
     void synchronize(uint64_t tick);
@@ -60,7 +62,7 @@ public:
 
     /// Puts work on the host's thread beside the stream, in the stream's order: it begins when the stream has
     /// come there, and the stream goes on when it is over (also when it was never begun, on a lost device).
-    void call_host(Backend &backend, std::function<void()> work);
+    void call_host(std::function<void()> work);
 
     /// Several calls on the thread beside the stream that belong together: held while they are put.
     class Beside;
@@ -82,6 +84,11 @@ private:
     Moment &next_moment();
     std::shared_ptr<const Event> still_to_come(uint64_t tick);
     StreamQueue &thread();
+    bool is_over(uint64_t tick);
+    template <class Over>
+    void wait_until(uint64_t tick, Over over);
+    void wait_for_device(uint64_t tick) noexcept;
+    bool uses_host() const;
 
     const CudaDevice &device_;
     const StreamId number_;
@@ -95,6 +102,8 @@ private:
 
     std::mutex beside_mutex_; ///< of who puts work beside the stream; taken before the mutex of the stream
     std::shared_ptr<StreamQueue> thread_;
+    std::atomic<StreamQueue *> made_thread_ = nullptr; ///< that, for those who do not hold the mutex
+    std::atomic<std::thread::id> thread_id_{};         ///< of who does what is put beside
     uint64_t word_value_ = 0; ///< that the word will have when all work put beside is over
 };
 
@@ -108,7 +117,7 @@ public:
     Beside(const Beside &) = delete;
     Beside &operator=(const Beside &) = delete;
     /// The thread goes on when the stream has come to `tick`.
-    void wait(Backend &backend, uint64_t tick);
+    void wait(uint64_t tick);
     /// Work of the thread. Returns the value that the stream's word has when it is over.
     uint64_t run(std::function<void()> work);
     /// The stream goes on when the word has this value.

@@ -2,8 +2,13 @@
 
 #include "backend/gpus.h"
 
+#include "tests/support/failure_of.h"
+
+#include <atomic>
 #include <cuda.h>
+#include <future>
 #include <numeric>
+#include <thread>
 
 namespace lz::test {
 namespace {
@@ -110,6 +115,40 @@ TEST_F(CudaHostCalls, PinnedMemoryThatNobodyUsesIsBounded) {
     cumsum(x, 10);
     finish();
     EXPECT_LE(live_bytes(), bytes + kKept);
+}
+
+/// The host's thread is in the middle of something (a copy from the user's memory, say) when the device is
+/// found lost: nobody is told so, and frees that memory, before it has ended, and what comes after it never
+/// begins.
+TEST_F(CudaHostCalls, ADeviceIsLostWhenItsHostThreadHasEndedWhatItDoes) {
+    std::promise<void> begun, go_on;
+    std::atomic<bool> ended = false, second = false;
+    gpu().call_host(0, [&, may = go_on.get_future().share()] {
+        begun.set_value();
+        may.wait();
+        ended = true;
+    });
+    std::vector<uint32_t> values(3 << 20, 7); // pageable: copied by that thread, in pieces
+    auto *const there = allocate<uint32_t>(values.size());
+    gpu().copy(there, values.data(), values.size() * 4, 0);
+    gpu().call_host(0, [&] { second = true; });
+    const uint64_t tick = gpu().record(0);
+    begun.get_future().wait();
+    FAKE(lazuli_fake_cuda_lose)("cuMemAlloc_v2", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+    EXPECT_EQ(failure_of([&] { gpu().allocate(64); }).kind(), ir::ErrorKind::Cuda);
+    EXPECT_FALSE(gpu().reached(0, tick));
+    std::promise<void> waits;
+    std::thread waiter([&] {
+        waits.set_value();
+        EXPECT_EQ(failure_of([&] { gpu().synchronize(0, tick); }).kind(), ir::ErrorKind::Cuda);
+        EXPECT_TRUE(ended);
+        values = {}; // the sanitizers see who still reads it
+    });
+    waits.get_future().wait();
+    go_on.set_value();
+    waiter.join();
+    EXPECT_FALSE(second);
+    EXPECT_EQ(failure_of([&] { gpu().reached(0, tick); }).kind(), ir::ErrorKind::Cuda);
 }
 
 } // namespace
