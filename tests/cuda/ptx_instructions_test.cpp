@@ -171,6 +171,11 @@ TEST(PtxInstructions, BitsShiftsAndFields) {
                         {12, 12, 28, 0}, {8, 4, 8, 0}),
               (U{0x45, 0xffffffff, 0xfffffff8, 0}));
     EXPECT_EQ(compute32("bfi.b32 %r4, %r1, %r2, 8, 4;", {0xab}, {0xffffffff}), (U{0xfffffbff}));
+    EXPECT_EQ(compute32("dp4a.s32.s32 %r4, %r1, %r2, 5;", {0xff028001, 0}, {0x01010102, 0}),
+              (U{0xffffff88, 5}));
+    EXPECT_EQ(compute32("dp4a.u32.u32 %r4, %r1, %r2, 5;", {0xff028001}, {0x01010102}), (U{392}));
+    EXPECT_EQ(compute32("dp4a.s32.u32 %r4, %r1, %r2, 0;", {0xff000000}, {0xff000000}), (U{0xffffff01}));
+    EXPECT_EQ(compute32("dp4a.u32.s32 %r4, %r1, %r2, 0;", {0xff000000}, {0xfe000000}), (U{0xfffffe02}));
     EXPECT_EQ(
         compute32("prmt.b32 %r4, %r1, %r2, %r3;", {0x33221100, 0x80}, {0x77665544, 0}, {0x7531, 0x8888}),
         (U{0x77553311, 0xffffffff}));

@@ -147,6 +147,17 @@ Handler integer(Arith op) {
     }
     return nullptr;
 }
+/// Four products of bytes and a sum.
+template <class A, class B>
+uint32_t dp4a(uint32_t a, uint32_t b, uint32_t sum) {
+    for (int shift = 0; shift < 32; shift += 8)
+        sum += static_cast<uint32_t>(static_cast<A>(a >> shift & 0xff) * static_cast<B>(b >> shift & 0xff));
+    return sum;
+}
+template <class A, class B>
+Handler dot_product() {
+    return map<dp4a<A, B>, uint32_t, uint32_t, uint32_t, uint32_t>;
+}
 template <class T, class Wide>
 Wide mul_wide(T a, T b) {
     return static_cast<Wide>(a) * static_cast<Wide>(b);
@@ -218,6 +229,14 @@ Handler find_arithmetic(Arith op, Type type) {
         default:
             return nullptr;
         }
+    case Arith::Dp4a: // bytes of both, signed as the type says
+        return type == Type::S32   ? dot_product<int8_t, int8_t>()
+               : type == Type::U32 ? dot_product<uint8_t, uint8_t>()
+                                   : nullptr;
+    case Arith::Dp4aMixed: // the type says it of the first, and not it of the second
+        return type == Type::S32   ? dot_product<int8_t, uint8_t>()
+               : type == Type::U32 ? dot_product<uint8_t, int8_t>()
+                                   : nullptr;
     case Arith::Prmt:
         return type == Type::B32 ? Handler{map<prmt, uint32_t, uint32_t, uint32_t, uint32_t>} : nullptr;
     case Arith::Lop3:

@@ -43,7 +43,9 @@ enum class Arith : uint8_t {
     ShfLeftWrap,
     ShfRightWrap,
     ShfLeftClamp,
-    ShfRightClamp, // of three
+    ShfRightClamp,
+    Dp4a,
+    Dp4aMixed, // of three
     Bfi,
     CopySign,
     Selp,

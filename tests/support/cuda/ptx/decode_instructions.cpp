@@ -394,11 +394,16 @@ bool Decoder::decode_arithmetic(Instr &x, const RawInstr &raw, Name &name) {
             op = left ? (wrap ? Arith::ShfLeftWrap : Arith::ShfLeftClamp)
                       : (wrap ? Arith::ShfRightWrap : Arith::ShfRightClamp);
             sources = 3;
+        } else if (base == "dp4a") {
+            op = Arith::Dp4a;
+            sources = 3;
         } else if (!row) {
             return false;
         }
         const bool rounds = name.take("rn");
         x.type = name.take_type();
+        if (op == Arith::Dp4a && name.take_type() != x.type)
+            op = Arith::Dp4aMixed;
         if (row && row->rounds && is_float(x.type) && !rounds)
             name.fail("without .rn the assembler may contract it with its neighbour, and round once");
         x.run = find_arithmetic(op, x.type);
