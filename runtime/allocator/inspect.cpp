@@ -10,8 +10,7 @@ std::vector<SegmentInfo> CachingAllocator::Impl::segments() const {
             if (!b->mapped)
                 continue;
             if (!b->before || !b->before->mapped)
-                out.push_back(
-                    {reinterpret_cast<uintptr_t>(b->memory), 0, first->stream, first->small, {}});
+                out.push_back({reinterpret_cast<uintptr_t>(b->memory), 0, first->stream, first->small, {}});
             out.back().size += signed_bytes(b->size);
             out.back().blocks.push_back({reinterpret_cast<uintptr_t>(b->memory), signed_bytes(b->size),
                                          signed_bytes(b->requested),

@@ -123,13 +123,13 @@ TEST(ExpandableSegments, EmptyCacheGivesBackEverythingThatIsFree) {
     std::vector<void *> blocks;
     for (int i = 0; i < 9; ++i)
         blocks.push_back(device.allocator.allocate(16 * kMiB));
-    for (const size_t i : {0, 2, 3, 5, 8})
+    for (const size_t i : {0U, 2U, 3U, 5U, 8U})
         device.allocator.free(blocks[i]);
     device.allocator.empty_cache();
     EXPECT_EQ(device.backend.used(), 4 * 16 * kMiB);
     EXPECT_EQ(device.reserved(), mib(4 * 16));
     EXPECT_EQ(device.runs(), 3); // 1, 4, 6 and 7
-    for (const size_t i : {1, 4, 6, 7})
+    for (const size_t i : {1U, 4U, 6U, 7U})
         device.allocator.free(blocks[i]);
     device.allocator.empty_cache();
     EXPECT_EQ(device.backend.used(), 0u);

@@ -131,7 +131,7 @@ TEST_F(CudaSegments, EveryCallMayFail) {
                 CachingAllocator allocator(gpu());
                 const uint64_t first = calls(function);
                 FAKE(lazuli_fake_cuda_fail)(function, nth, error);
-                for (const size_t mib : {1, 45, 3, 60}) {
+                for (const size_t mib : {1U, 45U, 3U, 60U}) {
                     void *memory = nullptr;
                     try {
                         memory = allocator.allocate(mib * kMiB);
