@@ -8,10 +8,11 @@ using ir::ContractionArg;
 
 namespace {
 
-// Fitted on AVX-512 with 1 MiB of second-level cache a core; half of it costs little.
-constexpr int64_t kInnerBytes = 512 << 10; ///< packed lhs that stays in the second-level cache
+// Fitted on a Xeon of the Sapphire Rapids kind (2 MiB of second-level cache a core; `bench_products`, f32):
+// packed lhs, a panel of rhs and the sums of an item together are a good half of 1 MiB, too.
+constexpr int64_t kInnerBytes = 256 << 10; ///< packed lhs that stays in the second-level cache
 constexpr int64_t kBlockK = 512;           ///< sums are read and written once for so many steps
-constexpr int64_t kItemRows = 2048, kItemColumns = 2048;
+constexpr int64_t kItemRows = 4096, kItemColumns = 512;
 constexpr int64_t kShortK = 128; ///< up to which the result is written row by row, not panel by panel
 constexpr int64_t kLargeResult =
     1 << 20; ///< bytes; smaller ones stay in the cache, where their order is free
