@@ -141,8 +141,8 @@ Tensor beside_large_number(Op op, const Operand &a, const Operand &b, ir::DType 
 }
 
 /// Two tensors of one floating dtype need nothing: this is the path that is counted in nanoseconds.
-inline Tensor promoted_if_needed(Rule rule, Op op, const Operand &a, const Operand &b, const char *function,
-                                 uint16_t number, Location loc) {
+[[gnu::always_inline]] inline Tensor promoted_if_needed(Rule rule, Op op, const Operand &a, const Operand &b,
+                                                        const char *function, uint16_t number, Location loc) {
     if (rule == Rule::Bits) // not of floats, which the error says by the function's name
         return promoted(rule, op, a, b, function, number, loc);
     if (op == Op::FloorDiv) // the operation bears another name
@@ -165,8 +165,8 @@ inline Tensor promoted_if_needed(Rule rule, Op op, const Operand &a, const Opera
     return promoted(rule, op, a, b, function, number, loc);
 }
 
-inline Tensor record_binary(Rule rule, Op op, const Operand &a, const Operand &b, const char *function,
-                            uint16_t number, Location loc) {
+[[gnu::always_inline]] inline Tensor record_binary(Rule rule, Op op, const Operand &a, const Operand &b,
+                                                   const char *function, uint16_t number, Location loc) {
     Tensor made = promoted_if_needed(rule, op, a, b, function, number, loc);
     detail::let_go(a);
     detail::let_go(b);
@@ -185,7 +185,7 @@ inline Tensor record_binary(Rule rule, Op op, const Operand &a, const Operand &b
 }
 
 #define LZ_BINARY(name, op, rule)                                                                            \
-    inline Tensor record_##name(const Operand &a, const Operand &b, Location loc) {                          \
+    [[gnu::noinline]] Tensor record_##name(const Operand &a, const Operand &b, Location loc) {               \
         if constexpr (detail::cast_policy(#name) != detail::CastPolicy::None)                                \
             if (detail::autocasting()) [[unlikely]]                                                          \
                 return autocast_binary(detail::cast_policy(#name), Rule::rule, Op::op, a, b, #name,          \

@@ -88,13 +88,11 @@ inline Tensor record(Op op, std::initializer_list<const Tensor *> operands, cons
 double double_of(const Scalar &value);
 
 inline Tensor unary(Op op, const Tensor &x, Location loc) {
-    const Tensor *operand = &x;
-    return record(op, {&operand, 1}, {}, {}, loc);
+    return record_elementwise(op, x, loc);
 }
 /// Operands of one dtype.
 inline Tensor binary(Op op, const Tensor &a, const Tensor &b, Location loc) {
-    const Tensor *operands[] = {&a, &b};
-    return record(op, operands, {}, {}, loc);
+    return record_elementwise(op, a, b, loc);
 }
 inline Tensor select(const Tensor &condition, const Tensor &a, const Tensor &b, Location loc) {
     const Tensor *operands[] = {&condition, &a, &b};

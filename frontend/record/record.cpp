@@ -4,6 +4,7 @@
 #include "frontend/engine/engine.h"
 #include "frontend/record/access.h"
 #include "frontend/record/arena.h"
+#include "frontend/record/make_node.h"
 #include "frontend/record/recorder.h"
 #include "frontend/record/recording/kept_bytes.h"
 #include "frontend/record/recording/recording.h"
@@ -24,41 +25,6 @@ namespace lz::detail {
 namespace {
 
 constexpr size_t kInlineOperands = 16;
-/// What the counts of a Node can say.
-constexpr size_t kMostWords = UINT16_MAX;
-
-size_t node_bytes(size_t operands, size_t structural, size_t runtime) {
-    return sizeof(Node) + 8 * (operands + structural + runtime);
-}
-
-[[noreturn]] [[gnu::cold]] void throw_too_much(ir::Op op, const char *what, size_t count, Location loc) {
-    throw StateError(std::string(ir::called(op, to_ir(loc))) + ": " + std::to_string(count) + " " + what +
-                         "; an operation has at most " + std::to_string(kMostWords),
-                     loc);
-}
-
-/// A node with room for its words; one use and one hold (the caller's handle), plus the hold of the embedded
-/// cell. Throws StateError for more than an operation can have.
-[[gnu::always_inline]] inline Node *make_node(ir::Op op, size_t operands, size_t structural, size_t runtime,
-                                              Location loc, size_t projections = 0) {
-    if (operands > kMostWords) [[unlikely]]
-        throw_too_much(op, "operands", operands, loc);
-    if (structural > kMostWords || runtime > kMostWords || projections > kMostWords) [[unlikely]]
-        throw_too_much(op, "words of attributes", std::max({structural, runtime, projections}), loc);
-    const size_t bytes = node_bytes(operands, structural, runtime + projections);
-    const uint8_t size_class = size_class_of(bytes);
-    Node *n = new (allocate_node(size_class, bytes)) Node;
-    n->refs.store(Node::kUse + 2 * Node::kHold, std::memory_order_relaxed);
-    n->cell.handles.store(1, std::memory_order_relaxed);
-    n->cell.current = n;
-    n->loc = to_ir(loc);
-    n->op = op;
-    n->size_class = size_class;
-    n->num_operands = static_cast<uint16_t>(operands);
-    n->num_structural = static_cast<uint16_t>(structural);
-    n->num_runtime = static_cast<uint16_t>(runtime);
-    return n;
-}
 
 [[gnu::always_inline]] inline void copy_words(Node *n, std::span<const int64_t> structural,
                                               std::span<const int64_t> runtime) {
@@ -66,17 +32,6 @@ size_t node_bytes(size_t operands, size_t structural, size_t runtime) {
         std::memcpy(n->structural_data(), structural.data(), structural.size_bytes());
     if (!runtime.empty())
         std::memcpy(n->runtime_data(), runtime.data(), runtime.size_bytes());
-}
-
-/// Hands out the handle of a finished node: it becomes pending and visible.
-[[gnu::always_inline]] inline Tensor publish(Node *n, Recorder &recorder) {
-    if (recorder.looks_at_each()) [[unlikely]] {
-        if (Trace *const trace = recorder.trace())
-            trace->note_made(n);
-        n->stream = static_cast<int16_t>(recorder.stream(device_of_work(n)));
-    }
-    recorder.append(n);
-    return Access::wrap(&n->cell);
 }
 
 /// S22: an eighth of the smallest device's memory.
@@ -98,28 +53,6 @@ int64_t kept_limit() {
         return;
     const int64_t words[] = {ir::device_word(from), ir::device_word(from), stream.stream};
     record_effect(ir::Op::WaitStream, stream, words, {}, nullptr, loc, n);
-}
-
-[[gnu::noinline]] void launch_if_needed(Recorder &recorder, Location loc) {
-    if (recorder.modes().launch_blocking) {
-        if (!recorder.overwriting()) // else Overwriting does
-            sync_all(loc);
-    } else if (recorder.count() >= Recorder::kMaxPending) {
-        launch_prefix(recorder, loc);
-    } else if (recorder.may_keep_much()) {
-        static const int64_t limit = kept_limit();
-        const int64_t kept = kept_bytes(recorder);
-        if (kept > limit)
-            launch_prefix(recorder, loc);
-        else
-            recorder.looked(kept, limit);
-    }
-}
-
-/// What S22 and S25 ask for after each operation.
-inline void after_record(Recorder &recorder, Location loc) {
-    if (!recorder.is_within_limits()) [[unlikely]]
-        launch_if_needed(recorder, loc);
 }
 
 inline void note_operands(const Recorder &recorder, std::span<const Tensor *const> operands) {
@@ -160,6 +93,28 @@ void abandon(Node *n) {
 }
 
 } // namespace
+
+void launch_beyond_limits(Recorder &recorder, Location loc) {
+    if (recorder.modes().launch_blocking) {
+        if (!recorder.overwriting()) // else Overwriting does
+            sync_all(loc);
+    } else if (recorder.count() >= Recorder::kMaxPending) {
+        launch_prefix(recorder, loc);
+    } else if (recorder.may_keep_much()) {
+        static const int64_t limit = kept_limit();
+        const int64_t kept = kept_bytes(recorder);
+        if (kept > limit)
+            launch_prefix(recorder, loc);
+        else
+            recorder.looked(kept, limit);
+    }
+}
+
+void throw_too_much(ir::Op op, const char *what, size_t count, Location loc) {
+    throw StateError(std::string(ir::called(op, to_ir(loc))) + ": " + std::to_string(count) + " " + what +
+                         "; an operation has at most " + std::to_string(kMostWords),
+                     loc);
+}
 
 Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<const int64_t> structural,
               std::span<const int64_t> runtime, Location loc) {
@@ -382,6 +337,8 @@ int64_t word_of(DType dtype, double value) {
 } // namespace
 
 Tensor record_constant(DType dtype, double value, const ir::Shape &shape, ir::Device device, Location loc) {
+    if (shape.rank() == 0)
+        return record_number(dtype, word_of(dtype, value), device, loc);
     return record_filled(ir::Op::Constant, dtype, word_of(dtype, value), shape, device, loc);
 }
 

@@ -114,14 +114,8 @@ void Recording::claim_list(Recorder &recorder, const Node *stop) {
             prefetch(next);
         const State state = n->state.load(std::memory_order_acquire);
         if (state == State::Pending) {
-            if (try_add_use(n)) { // else its last handle has just gone, on another thread
-                held_ = n;
-                visit(n);
-                if (held_) { // not claimed after all
-                    spare.push_back(held_);
-                    held_ = nullptr;
-                }
-            }
+            if (try_add_use(n)) // else its last handle has just gone, on another thread
+                claim_held(n);
         } else if (state != State::Claimed) {
             recorder.unlink(n); // another thread's sync computed it
         }
@@ -130,8 +124,24 @@ void Recording::claim_list(Recorder &recorder, const Node *stop) {
 }
 
 void Recording::claim(Node *node) {
-    if (node->pending() && node->mark != epoch_)
-        visit(node);
+    if (node->pending() && node->mark != epoch_) {
+        add_use(node);
+        claim_held(node);
+    }
+}
+
+void Recording::claim_held(Node *root) {
+    held_ = root;
+    visit(root);
+    if (held_) { // not claimed after all
+        spare.push_back(held_);
+        held_ = nullptr;
+    }
+}
+
+void Recording::hold_all() noexcept {
+    for (Operation &o : operations)
+        hold(o);
 }
 
 void Recording::claim_in_order(Recorder &recorder, std::span<Node *const> nodes) {
@@ -187,7 +197,8 @@ void Recording::unclaim() noexcept {
     }
     notify_waiters();
     for (const Operation &o : operations)
-        drop_use(o.node);
+        if (o.held)
+            drop_use(o.node);
 }
 
 } // namespace lz::detail

@@ -92,7 +92,7 @@ void Recording::add_argument(Node *n) {
     key.push_back(kArgumentTag | static_cast<uint64_t>(dtype) << 8);
     words.push_back(word_of_element(n->storage->data(), dtype));
     // Last of what may throw: what is in the list has a use. Not push_back, which is inlined where it is hot.
-    operations.insert(operations.end(), Operation{n, next_index_, key_at, false, true});
+    operations.insert(operations.end(), Operation{n, next_index_, key_at, false, true, true});
     n->mark = epoch_;
     n->index = next_index_++;
     n->inner_uses = 0;
@@ -141,6 +141,19 @@ uint64_t plain_word(const Node *n) {
 
 } // namespace
 
+/// What an operation has besides operands.
+inline void Recording::add_words(Node *n) {
+    for (uint32_t i = 0; i < n->num_structural; ++i)
+        key.push_back(static_cast<uint64_t>(n->structural_data()[i]));
+    if (n->op == ir::Op::WaitStream) [[unlikely]]
+        key.back() = static_cast<uint64_t>(canonical(waited_for(n)));
+    for (uint32_t i = 0; i < n->num_runtime; ++i)
+        words.push_back(n->runtime_data()[i]);
+    // Which waits wait for which records is structure, although the events themselves are not.
+    if (n->op == ir::Op::RecordEvent || n->op == ir::Op::WaitEvent) [[unlikely]]
+        key.push_back(event_number(n->runtime_data()[0]));
+}
+
 /// Every operand is numbered already, or is ready, failed or another sync's.
 void Recording::add_operation(Node *n) {
     const std::span<Node *const> operands = n->read_operands();
@@ -151,6 +164,7 @@ void Recording::add_operation(Node *n) {
             make_room(spare, 1);
             if (Node *const last = fail_from(n, operand))
                 spare.push_back(last);
+            hold_all(); // what was to read them is no operation
             return;
         }
         add_input(operand, n);
@@ -161,39 +175,36 @@ void Recording::add_operation(Node *n) {
         note_streams(n);
     const auto key_at = static_cast<uint32_t>(key.size());
     const bool plain = n->stream == ir::kNoStream && n->projection == 0;
-    key.push_back(plain ? plain_word(n) : operation_word(n));
-    uint64_t packed = 0;
-    uint32_t filled = 0;
-    for (Node *operand : operands) {
-        ++operand->inner_uses;
-        packed |= static_cast<uint64_t>(operand->index) << (32 * filled);
-        if (++filled == 2) {
+    const uint64_t first = plain ? plain_word(n) : operation_word(n);
+    if (operands.size() <= 2) { // as most have
+        uint64_t packed = 0;
+        for (size_t i = 0; i < operands.size(); ++i) {
+            ++operands[i]->inner_uses;
+            packed |= static_cast<uint64_t>(operands[i]->index) << (32 * i);
+        }
+        key.push_back(first);
+        if (!operands.empty())
             key.push_back(packed);
-            packed = 0;
-            filled = 0;
+    } else {
+        key.push_back(first);
+        for (size_t i = 0; i < operands.size(); ++i) {
+            ++operands[i]->inner_uses;
+            if (i % 2 == 0)
+                key.push_back(operands[i]->index);
+            else
+                key.back() |= static_cast<uint64_t>(operands[i]->index) << 32;
         }
     }
-    if (filled)
-        key.push_back(packed);
     if (n->like) [[unlikely]]
         note_like(n);
-    for (uint32_t i = 0; i < n->num_structural; ++i)
-        key.push_back(static_cast<uint64_t>(n->structural_data()[i]));
-    if (n->op == ir::Op::WaitStream) [[unlikely]]
-        key.back() = static_cast<uint64_t>(canonical(waited_for(n)));
-    for (uint32_t i = 0; i < n->num_runtime; ++i)
-        words.push_back(n->runtime_data()[i]);
-    // Which waits wait for which records is structure, although the events themselves are not.
-    if (n->op == ir::Op::RecordEvent || n->op == ir::Op::WaitEvent) [[unlikely]]
-        key.push_back(event_number(n->runtime_data()[0]));
-    operations.push_back({n, next_index_, key_at, false, false}); // last of what may throw
+    if (n->num_structural > 0 || n->num_runtime > 0)
+        add_words(n);
+    operations.push_back({n, next_index_, key_at, false, false, n == held_}); // last of what may throw
     n->mark = epoch_;
     n->index = next_index_++;
     n->inner_uses = 0;
     if (n == held_)
         held_ = nullptr;
-    else
-        add_use(n);
     n->state.store(State::Claimed, std::memory_order_release);
     if (n->several) [[unlikely]]
         claim_projections(n);

@@ -40,6 +40,7 @@ public:
         bool donated;
         uint32_t donated_to = ir::kNone; ///< as ir::Param::donated_to
     };
+    /// Its node stays while the recording does: a later operation reads it, or it is `held`.
     struct Operation {
         Node *node;
         uint32_t index;
@@ -47,6 +48,7 @@ public:
         bool wanted;
         bool argument; ///< a ready number on the CPU beside operands on a GPU: its value goes into `words`
                        ///< (S07)
+        bool held;     ///< the recording has a use of it
     };
 
     /// A wanted reshape of an input: it gets the input's storage, and nothing is computed.
@@ -96,6 +98,8 @@ public:
     /// Every claimed node is Ready or Failed, or belongs to those that are; the recording's uses are the
     /// caller's to drop.
     void settled() { claims_ = false; }
+    /// Every operation is `held` from here on: none goes when one that reads it lets go of it.
+    void hold_all() noexcept;
 
     /// The Graph of the recording (a Program miss, dumps). Needs no lock: it reads numbers from the key,
     /// never the nodes' scratch, which belongs to whoever holds the lock.
@@ -127,8 +131,17 @@ private:
     uint32_t operand_index(const Operation &operation, size_t operand) const {
         return static_cast<uint32_t>(key[operation.key_at + 1 + operand / 2] >> (32 * (operand % 2)));
     }
+    /// Claims a node, of which the recording has a use already, and what it needs.
+    void claim_held(Node *root);
     void visit(Node *root);
+    static void hold(Operation &operation) noexcept {
+        if (!operation.held) {
+            operation.held = true;
+            add_use(operation.node);
+        }
+    }
     void add_operation(Node *node);
+    void add_words(Node *node);
     void claim_projections(Node *node);
     void note_like(Node *node);
     void add_input(Node *node, const Node *user);
@@ -153,7 +166,7 @@ private:
     std::vector<Node *> &awaited;
     std::vector<Node *> &stack;
     std::vector<int64_t> &events;
-    std::vector<Node *> &spare; ///< uses of nodes that were not claimed after all
+    std::vector<Node *> &spare; ///< uses that are no operation's
     Scratch &scratch_;
     Node *held_ = nullptr; ///< its use is taken already
     bool claims_ = true;   ///< what it claimed is still to be settled

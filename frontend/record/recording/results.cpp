@@ -113,8 +113,10 @@ void Recording::finish(bool share) {
         // Uses beyond the edges inside the recording and this sync's own: somebody can still ask for the
         // value.
         if (is_effect(o.node)) {
+            hold(o);
             has_effects_ = true;
-        } else if (!o.argument && o.node->uses() > o.node->inner_uses + 1) {
+        } else if (!o.argument && o.node->uses() > o.node->inner_uses + (o.held ? 1 : 0)) {
+            hold(o);
             if (share && o.node->op == ir::Op::Reshape)
                 if (Node *const source = shared_source(o.node)) {
                     aliases.push_back({o.node, source});

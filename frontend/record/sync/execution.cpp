@@ -216,7 +216,7 @@ private:
     /// Takes over the reference.
     void fail_all(FailureRecord *record, Thrown &thrown) noexcept {
         if (launched_)
-            come_to_rest();
+            wait_for_devices();
         thrown.note(record);
         for (uint32_t r = 0; r < recording_.wanted.size(); ++r)
             fail(result(r), record);
@@ -225,7 +225,7 @@ private:
     }
 
     /// A run that broke off may still use its memory on streams whose ends nobody noted.
-    void come_to_rest() noexcept {
+    void wait_for_devices() noexcept {
         std::array<bool, 256> waited{};
         for (const Recording::Operation &o : recording_.operations) {
             const ir::Device device = device_of_work(o.node);
@@ -244,6 +244,7 @@ private:
         release_results();
         std::vector<Node *> failed;
         failed.reserve(recording_.operations.size()); // nothing is thrown from here on
+        recording_.hold_all();
         FailureRecord *const record = record_of(failure);
         thrown.note(record);
         for (size_t i = 0; i < recording_.operations.size(); ++i) {
@@ -331,6 +332,7 @@ private:
             go_back();
         Recorder *const mine = Recorder::current_or_null();
         const std::vector<Recording::Operation> &operations = recording_.operations;
+        // In their order: what a result lets go of, and nobody holds, has been here already when it goes.
         for (size_t i = 0; i < operations.size(); ++i) {
             prefetch_ahead(operations, i);
             const Recording::Operation &o = operations[i];
@@ -355,9 +357,10 @@ private:
         notify_waiters();
         // Consumers go first: then each node is visited once, and goes at once.
         for (size_t i = operations.size(); i-- > 0;) {
-            if (i >= kAhead)
+            if (i >= kAhead && operations[i - kAhead].held)
                 prefetch(operations[i - kAhead].node);
-            drop_use(operations[i].node);
+            if (operations[i].held)
+                drop_use(operations[i].node);
         }
     }
 

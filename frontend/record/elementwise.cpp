@@ -1,0 +1,105 @@
+// What is recorded most: operations on floats that keep dtype and shape, and numbers beside them. There is
+// nothing to infer, and nothing that may fail.
+#include "frontend/autograd/attach.h"
+#include "frontend/record/make_node.h"
+#include "frontend/record/record.h"
+#include "frontend/record/storage.h"
+
+namespace lz::detail {
+namespace {
+
+/// By op: whether floats give floats of the same dtype.
+constexpr bool kKeepsFloats[] = {
+#define LZ_ELEMENTWISE(E, text, arity, rule, ...)                                                            \
+    ir::ElementwiseRule::rule == ir::ElementwiseRule::Any ||                                                 \
+        ir::ElementwiseRule::rule == ir::ElementwiseRule::Numeric ||                                         \
+        ir::ElementwiseRule::rule == ir::ElementwiseRule::Float,
+#include "ir/elementwise.def"
+};
+
+/// The type of the result where that is the type of an operand, the other one being of the same or a number
+/// on its device; else null.
+[[gnu::always_inline]] inline const ir::TensorType *common_type(const ir::TensorType &a,
+                                                                const ir::TensorType &b) {
+    if (a.dtype != b.dtype || a.device != b.device)
+        return nullptr;
+    if (b.shape.rank() == 0)
+        return &a;
+    if (a.shape.rank() == 0)
+        return &b;
+    if (a.shape.rank() != b.shape.rank())
+        return nullptr;
+    for (int axis = 0; axis < a.shape.rank(); ++axis) // sooner than a call for a few words
+        if (a.shape[axis] != b.shape[axis])
+            return nullptr;
+    return &a;
+}
+
+/// Null: the general way has to say what comes of it.
+template <size_t N>
+[[gnu::always_inline]] inline Node *make_of_floats(Recorder &recorder, ir::Op op,
+                                                   const Tensor *const (&operands)[N], Location loc) {
+    if (!ir::is_elementwise_row(op) || !kKeepsFloats[static_cast<size_t>(op)] || recorder.looks_at_each())
+        [[unlikely]]
+        return nullptr;
+    Node *nodes[N];
+    for (size_t i = 0; i < N; ++i) {
+        if (!operands[i]->defined() || has_history(*operands[i])) [[unlikely]]
+            return nullptr;
+        nodes[i] = Access::node(*operands[i]);
+        if (nodes[i]->may_fail) [[unlikely]]
+            return nullptr;
+    }
+    const ir::TensorType *type = &nodes[0]->type;
+    if constexpr (N == 2)
+        type = common_type(*type, nodes[1]->type);
+    if (!type || !ir::is_float(type->dtype)) [[unlikely]]
+        return nullptr;
+    Node *const n = make_node(op, N, 0, 0, loc);
+    n->type = *type;
+    for (size_t i = 0; i < N; ++i) {
+        n->operand_data()[i] = nodes[i];
+        add_use(nodes[i]);
+        if (nodes[i]->state.load(std::memory_order_acquire) == State::Ready && nodes[i]->storage)
+            recorder.note_read(nodes[i]->storage->bytes);
+    }
+    return n;
+}
+
+template <size_t N>
+[[gnu::always_inline]] inline Tensor record_of_floats(ir::Op op, const Tensor *const (&operands)[N],
+                                                      Location loc) {
+    Recorder &recorder = Recorder::current();
+    Node *const n = make_of_floats(recorder, op, operands, loc);
+    if (!n) [[unlikely]]
+        return record(op, std::span(operands), {}, {}, loc);
+    recorder.append(n);
+    Tensor result = Access::wrap(&n->cell);
+    after_record(recorder, loc);
+    return result;
+}
+
+} // namespace
+
+Tensor record_elementwise(ir::Op op, const Tensor &x, Location loc) {
+    return record_of_floats(op, {&x}, loc);
+}
+
+Tensor record_elementwise(ir::Op op, const Tensor &a, const Tensor &b, Location loc) {
+    return record_of_floats(op, {&a, &b}, loc);
+}
+
+Tensor record_number(DType dtype, int64_t word, ir::Device device, Location loc) {
+    Recorder &recorder = Recorder::current();
+    Node *const n = make_node(ir::Op::Constant, 0, 3, 1, loc);
+    n->type = {to_ir(dtype), {}, device};
+    n->structural_data()[0] = static_cast<int64_t>(to_ir(dtype));
+    n->structural_data()[1] = 0; // axes
+    n->structural_data()[2] = ir::device_word(device);
+    n->runtime_data()[0] = word;
+    Tensor result = publish(n, recorder);
+    after_record(recorder, loc);
+    return result;
+}
+
+} // namespace lz::detail
