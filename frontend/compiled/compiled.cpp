@@ -60,12 +60,15 @@ CompiledEntry *CompiledCore::find(const CompiledArguments &arguments, const Reco
     return nullptr;
 }
 
-CompiledEntry &CompiledCore::find_or_add(const CompiledArguments &arguments, const RecordingModes &modes) {
+CompiledEntry &CompiledCore::find_or_add(const CompiledArguments &arguments, const RecordingModes &modes,
+                                         Forgotten &forgotten) {
     if (CompiledEntry *const found = find(arguments, modes))
         return *found;
     entries.insert(entries.begin(), std::make_unique<CompiledEntry>(Signature(arguments, modes)));
-    if (entries.size() > std::max<size_t>(options.signatures, 1))
+    if (entries.size() > std::max<size_t>(options.signatures, 1)) {
+        forgotten.emplace_back(std::move(entries.back()));
         entries.pop_back();
+    }
     return *entries.front();
 }
 
@@ -88,7 +91,7 @@ void CompiledCore::check(const CompiledEntry &entry, CompiledPlan &plan) const {
 }
 
 /// The recording is a plan if another one agreed with it.
-void CompiledCore::keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan) {
+void CompiledCore::keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan, Forgotten &forgotten) {
     ++stats.recordings;
     std::string why;
     const auto agrees = [&](const auto &other) { return learn(*plan, *other, why); };
@@ -102,8 +105,10 @@ void CompiledCore::keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan
             : std::ranges::any_of(entry.plans, agrees) || std::ranges::any_of(entry.recordings, agrees);
     if (!confirmed && !(entry.plans.empty() && entry.recordings.empty()))
         entry.why = why;
-    if (entry.recordings.size() == CompiledEntry::kRecordings) // the first stays, to be compared with
+    if (entry.recordings.size() == CompiledEntry::kRecordings) { // the first stays, to be compared with
+        forgotten.push_back(std::move(entry.recordings[1]));
         entry.recordings.erase(entry.recordings.begin() + 1);
+    }
     entry.recordings.push_back(plan);
     if (!confirmed) {
         ++entry.tries;
@@ -111,8 +116,10 @@ void CompiledCore::keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan
     }
     entry.tries = 0;
     entry.plans.insert(entry.plans.begin(), std::move(plan));
-    if (entry.plans.size() > CompiledEntry::kPlans)
+    if (entry.plans.size() > CompiledEntry::kPlans) {
+        forgotten.push_back(std::move(entry.plans.back()));
         entry.plans.pop_back();
+    }
 }
 
 void CompiledCore::note_failure(CompiledEntry &entry, const std::string &why, Location where) {
@@ -178,7 +185,7 @@ std::string CompiledFunction::explain() const {
 }
 
 void CompiledFunction::clear() {
-    std::vector<std::unique_ptr<CompiledEntry>> forgotten; // destroyed without the lock
+    std::vector<std::unique_ptr<CompiledEntry>> forgotten; // destroyed without the lock, as in keep
     const std::lock_guard lock(core_->mutex);
     forgotten.swap(core_->entries);
 }
@@ -219,7 +226,8 @@ CompiledFunction::Recording::Recording(CompiledFunction &function, const Compile
         if (!recorder.trace()) { // else it is a part of what is recorded
             const std::lock_guard lock(core.mutex);
             ++core.stats.uncompiled;
-            core.stats.why = "streams are named, effects are pending, or a mode looks at each operation";
+            core.stats.why =
+                "streams are named, effects are pending, or each operation is launched by itself";
         }
         return;
     }
@@ -314,9 +322,9 @@ void CompiledFunction::Recording::finish(std::span<Tensor *const> results,
             trace.reject("keeps a tensor in a variable outside", from_ir(n->loc));
             plan = nullptr;
         }
-    std::vector<CompiledPlanPtr> dropped; // destroyed without the lock
+    Forgotten forgotten;
     const std::lock_guard lock(core.mutex);
-    CompiledEntry &entry = core.find_or_add(impl.arguments, impl.modes);
+    CompiledEntry &entry = core.find_or_add(impl.arguments, impl.modes, forgotten);
     if (impl.check && plan)
         core.check(entry, *plan);
     if (!plan) {
@@ -324,7 +332,7 @@ void CompiledFunction::Recording::finish(std::span<Tensor *const> results,
         return;
     }
     plan->skeleton = std::move(skeleton);
-    core.keep(entry, std::move(plan));
+    core.keep(entry, std::move(plan), forgotten);
 }
 
 } // namespace detail

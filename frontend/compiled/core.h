@@ -34,13 +34,18 @@ struct CompiledEntry {
     std::string why; ///< a recording was not kept, or agreed with none
 };
 
+/// What is let go under the lock, and destroyed without it: a plan may hold the last reference to what a user
+/// captured, whose destructor may call anything.
+using Forgotten = std::vector<std::shared_ptr<const void>>;
+
 struct CompiledCore {
     CompiledCore(const CompiledOptions &o, Location l) : options(o), loc(l) {}
 
     CompiledEntry *find(const CompiledArguments &arguments, const RecordingModes &modes);
-    CompiledEntry &find_or_add(const CompiledArguments &arguments, const RecordingModes &modes);
+    CompiledEntry &find_or_add(const CompiledArguments &arguments, const RecordingModes &modes,
+                               Forgotten &forgotten);
     void check(const CompiledEntry &entry, CompiledPlan &plan) const;
-    void keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan);
+    void keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan, Forgotten &forgotten);
     void note_failure(CompiledEntry &entry, const std::string &why, Location where);
 
     const CompiledOptions options;

@@ -174,10 +174,11 @@ void PlanBuilder::add_slots() {
         added.step = StepRef(slot.step.get());
         added.result = slot.result;
         added.defined = slot.defined;
-        for (const Trace::Source &source : trace_.sources)
-            if (source.argument == Trace::kNone && Access::cell(source.tensor)->history == slot.step.get())
-                added.is_set = true; // for now: it is known whose gradient it is
-        if (!added.is_set || !slot.step->is_leaf())
+        const bool captured = std::ranges::any_of(trace_.sources, [&](const Trace::Source &source) {
+            return source.argument == Trace::kNone && Access::cell(source.tensor)->history == slot.step.get();
+        });
+        added.is_set = true;
+        if (!captured || !slot.step->is_leaf())
             trace_.reject("changes the gradient of a tensor that it does not capture",
                           from_ir(slot.step->loc));
         const StepExtras::Kept *const kept = slot.step.get()->kept(slot.result);

@@ -29,30 +29,27 @@ Storage *Storage::adopt(void *data, int64_t bytes, std::function<void(void *)> d
 }
 
 Storage *StorageSlot::take() noexcept {
-    if (!storage_.load(std::memory_order_relaxed))
-        return nullptr;
-    Storage *const storage = storage_.exchange(nullptr, std::memory_order_acquire);
-    if (storage)
-        storage->refs.store(1, std::memory_order_relaxed);
-    return storage;
+    Storage *storage = storage_.load(std::memory_order_relaxed);
+    while (storage && storage != closed())
+        if (storage_.compare_exchange_weak(storage, nullptr, std::memory_order_acquire,
+                                           std::memory_order_relaxed)) {
+            storage->refs.store(1, std::memory_order_relaxed);
+            return storage;
+        }
+    return nullptr;
 }
 
 bool StorageSlot::give_back(Storage *storage) noexcept {
     Storage *none = nullptr;
-    if (closed_.load(std::memory_order_acquire) ||
-        !storage_.compare_exchange_strong(none, storage, std::memory_order_seq_cst))
-        return false;
-    if (closed_.load(std::memory_order_seq_cst)) // meanwhile: it may have been left there
-        close();
-    return true;
+    return storage_.compare_exchange_strong(none, storage, std::memory_order_release,
+                                            std::memory_order_relaxed);
 }
 
 void StorageSlot::close() noexcept {
-    closed_.store(true, std::memory_order_seq_cst);
-    if (Storage *const left = storage_.exchange(nullptr, std::memory_order_seq_cst)) {
+    Storage *const left = storage_.exchange(closed(), std::memory_order_acq_rel);
+    if (left && left != closed()) {
         left->refs.store(1, std::memory_order_relaxed);
-        left->exposed.store(true, std::memory_order_relaxed); // goes to the allocator
-        left->release();
+        left->release(); // to the allocator
     }
 }
 

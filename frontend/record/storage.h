@@ -17,7 +17,7 @@ class StorageSlot {
 public:
     /// The storage, with one reference; null: there is none.
     Storage *take() noexcept;
-    /// False: there is one already, or nobody will ask any more.
+    /// False: there is one already, or nobody will ask any more. Once it is true, the slot may be gone.
     bool give_back(Storage *storage) noexcept;
     /// Nothing is kept from now on.
     void close() noexcept;
@@ -25,8 +25,10 @@ public:
     void release() noexcept;
 
 private:
+    /// What stands in a slot that is closed: no storage has its address.
+    Storage *closed() noexcept { return reinterpret_cast<Storage *>(this); }
+
     std::atomic<Storage *> storage_{nullptr};
-    std::atomic<bool> closed_{false};
     std::atomic<uint32_t> refs_{1};
 };
 

@@ -4,6 +4,7 @@
 #include "passes/lower/lower_clusters.h"
 #include "passes/memory/add_copies.h"
 #include "passes/memory/allocations.h"
+#include "passes/memory/can_fault.h"
 #include "passes/memory/donors.h"
 #include "passes/memory/write_over.h"
 
@@ -17,14 +18,6 @@ namespace lz::passes {
 using namespace ir;
 
 namespace {
-
-bool can_fault(const Program &program, const Step &step) {
-    if (step.kind == StepKind::Library)
-        return step.symbol != kConcat;
-    return step.kind == StepKind::Launch &&
-           std::ranges::any_of(program.kernels[step.kernel].instrs,
-                               [](const Instr &i) { return info(i.op).cls == KOpClass::Check; });
-}
 
 /// Goes through the steps and gives each buffer an allocation of its own, or that of a buffer that dies.
 class Planner {

@@ -190,20 +190,20 @@ void LoadedProgram::Run::wait_for_others(const Layout::Action &action) {
 void LoadedProgram::Run::wait_for(const Layout::Action &action, Backend &backend, ir::StreamRef stream,
                                   uint64_t tick) {
     if (stream != state_.tracks[action.track])
-        insist(action, [&] { action.backend->wait(stream_of(action), backend, stream.stream, tick); });
+        with_retry(action, [&] { action.backend->wait(stream_of(action), backend, stream.stream, tick); });
 }
 
 // --- calls that the device refuses
 
 /// What a driver refuses for lack of memory or of something else that work in flight has, it may take a
 /// little later. (A device that is lost refuses again; a profiled call may have been refused after its work.)
-bool LoadedProgram::Run::may_come_again(const ir::Failure &failure) const {
+bool LoadedProgram::Run::is_retryable(const ir::Failure &failure) const {
     return !profiling_ && (failure.kind() == ir::ErrorKind::Device || failure.kind() == ir::ErrorKind::Cuda ||
                            failure.kind() == ir::ErrorKind::OutOfMemory);
 }
 
 /// What was put on the stream is over, and memory that nobody uses is the driver's again.
-void LoadedProgram::Run::come_to_rest(const Layout::Action &action) noexcept {
+void LoadedProgram::Run::drain(const Layout::Action &action) noexcept {
     try {
         if (on_streams_)
             action.backend->synchronize(stream_of(action), action.backend->record(stream_of(action)));
@@ -216,25 +216,27 @@ void LoadedProgram::Run::come_to_rest(const Layout::Action &action) noexcept {
 /// place: a training step that can be finished leaves no tensor behind the others (S26). For calls that have
 /// done nothing when they throw, or that may be done twice.
 template <class F>
-void LoadedProgram::Run::insist(const Layout::Action &action, F &&call) {
+void LoadedProgram::Run::with_retry(const Layout::Action &action, F &&call) {
     try {
         call();
         return;
     } catch (const ir::Failure &failure) {
-        if (!may_come_again(failure))
+        if (!is_retryable(failure))
             throw;
     }
-    come_to_rest(action);
+    drain(action);
     call();
 }
 
-/// After a launch that was refused: as `insist`, from the first segment on that was not put.
+/// After a launch that was refused: as `with_retry`, from the first segment on that was not put.
 void LoadedProgram::Run::launch_rest(const Layout::Action &action, const Backend::Launch &whole,
                                      const ir::Failure &failure) {
-    if (!may_come_again(failure))
+    // Without streams this is the host: a thread that found no memory for its scratch says so when others
+    // have done their items, and an update in place would be applied to those twice.
+    if (!is_retryable(failure) || (!on_streams_ && failure.kind() == ir::ErrorKind::OutOfMemory))
         throw; // NOLINT: what is being handled
     const uint32_t put = std::min(state_.segments_put, whole.segments - 1);
-    come_to_rest(action);
+    drain(action);
     std::vector<int64_t> ends(whole.ends + put, whole.ends + whole.segments);
     for (int64_t &end : ends)
         end -= put ? whole.ends[put - 1] : 0;
@@ -251,21 +253,21 @@ void LoadedProgram::Run::launch_rest(const Layout::Action &action, const Backend
     }
 }
 
-/// As `insist`, but for a function that may have changed in part what it would read again.
+/// As `with_retry`, but for a function that may have changed in part what it would read again.
 void LoadedProgram::Run::call(const Layout::Action &action, OnDone done) {
     const Backend::Call call = call_of(action);
     try {
         action.backend->call(call, stream_of(action), std::move(done));
         return;
     } catch (const ir::Failure &failure) {
-        if (!may_come_again(failure))
+        if (!is_retryable(failure))
             throw;
         for (size_t a = 0; a < call.uses.size(); ++a)
             for (size_t b = 0; b < call.uses.size(); ++b)
                 if (call.uses[a].writes && call.uses[b].reads && call.args.buffers[a] == call.args.buffers[b])
                     throw;
     }
-    come_to_rest(action);
+    drain(action);
     action.backend->call(call, stream_of(action));
 }
 
@@ -303,11 +305,11 @@ void LoadedProgram::Run::replay(size_t &done) {
                                             .event_ticks = state_.event_ticks},
                                            state_.replay_memory, done);
     } catch (const ir::Failure &failure) {
-        if (!may_come_again(failure)) {
+        if (!is_retryable(failure)) {
             ordering_ = layout_.replay[done].kind == Backend::Replay::Kind::Wait;
             throw;
         }
-        come_to_rest(layout_.actions[done]); // and go on step by step, with the one that was refused
+        drain(layout_.actions[done]); // and go on step by step, with the one that was refused
     }
 }
 
@@ -323,7 +325,7 @@ void LoadedProgram::Run::perform(const Layout::Action &action, OnDone done) {
         call(action, std::move(done));
         break;
     case ir::StepKind::Copy:
-        insist(action, [&, copy = copy_of(action)] {
+        with_retry(action, [&, copy = copy_of(action)] {
             action.backend->copy(copy.to, copy.from, copy.bytes, stream_of(action), std::move(done));
         });
         break;
@@ -388,7 +390,7 @@ void LoadedProgram::Run::wait_in_order(const Layout::Action &action) {
         if (!on_streams_)
             return;
         const uint32_t from = state_.event_tracks[action.index];
-        insist(action, [&] {
+        with_retry(action, [&] {
             action.backend->wait(stream_of(action), *layout_.tracks[from].backend, state_.tracks[from].stream,
                                  state_.event_ticks[action.index]);
         });
@@ -396,7 +398,7 @@ void LoadedProgram::Run::wait_in_order(const Layout::Action &action) {
     }
     const UserEvent::Moment moment = pointed_at<UserEvent>(state_.args[action.index])->get();
     if (moment.backend) // an event that was never recorded has happened, as in CUDA
-        insist(action, [&] {
+        with_retry(action, [&] {
             action.backend->wait(stream_of(action), *moment.backend, moment.point.stream.stream,
                                  moment.point.tick);
         });

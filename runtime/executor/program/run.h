@@ -31,10 +31,10 @@ private:
     ir::MemoryUse *use_of(uint32_t memory) const;
 
     void replay(size_t &done);
-    bool may_come_again(const ir::Failure &failure) const;
-    void come_to_rest(const Layout::Action &action) noexcept;
+    bool is_retryable(const ir::Failure &failure) const;
+    void drain(const Layout::Action &action) noexcept;
     template <class F>
-    void insist(const Layout::Action &action, F &&call);
+    void with_retry(const Layout::Action &action, F &&call);
     void launch(const Layout::Action &action, const Backend::Launch &whole) {
         try {
             action.backend->launch(whole, stream_of(action));

@@ -2,9 +2,9 @@
 /// DLPack: tensors from and to other libraries in the process, without a copy, on the CPU and on CUDA
 /// devices. Include <dlpack/dlpack.h> for the struct itself (https://dmlc.github.io/dlpack/).
 ///
-///     lz::Tensor x = lz::from_dlpack(theirs, lz::DlpackStream::of(their_stream)); // what they put there is
-///     done DLManagedTensor *ours = lz::to_dlpack(x + 1, lz::DlpackStream::of(their_stream)); // they go on
-///     with it
+///     const auto stream = lz::DlpackStream::of(their_stream);
+///     lz::Tensor x = lz::from_dlpack(theirs, stream);         // read when what they put there is done
+///     DLManagedTensor *ours = lz::to_dlpack(x + 1, stream);   // their stream goes on with it
 
 #include "lazuli/tensor.h"
 
