@@ -1,7 +1,7 @@
 #include "codegen/cuda/emitter.h"
 
 #include "ir/diagnostic.h"
-#include "ir/kernel/index_width.h"
+#include "ir/kernel/facts/index_width.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #include "codegen/llvm/analysis.h"
 
 #include "ir/diagnostic.h"
-#include "ir/kernel/speculation.h"
+#include "ir/kernel/facts/speculation.h"
 
 #include <algorithm>
 

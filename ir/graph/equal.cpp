@@ -50,7 +50,7 @@ private:
     bool params(const Param &p, const Param &q) const {
         return p.name == q.name && a_.type(p.value) == b_.type(q.value) && p.init == q.init &&
                (p.init != InitKind::Random || p.seed == q.seed) && p.bytes == q.bytes &&
-               p.donated == q.donated && p.donated_to == q.donated_to &&
+               p.donated == q.donated && p.donated_to == q.donated_to && p.kept == q.kept &&
                std::max(p.storage, -1) == std::max(q.storage, -1) && equal_locations(p.loc, q.loc);
     }
 

@@ -64,8 +64,9 @@ struct Param {
     std::vector<std::byte> bytes; ///< Dense: row-major elements in storage format
     bool donated = false;         ///< its memory may be overwritten by the program
     uint32_t donated_to = kNone;  ///< donated: the result that alone may have its memory; kNone: any
-    int32_t storage = -1;         ///< parameters with the same non-negative number share memory
-    Location loc;                 ///< where its value was recorded, if known
+    bool kept = false;    ///< donated to a result: should that one fail, it must still hold what it held
+    int32_t storage = -1; ///< parameters with the same non-negative number share memory
+    Location loc;         ///< where its value was recorded, if known
 };
 
 enum class ClusterKind : uint8_t {

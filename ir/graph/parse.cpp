@@ -128,6 +128,7 @@ private:
         p.donated = s_.accept_word("donated");
         if (p.donated && s_.accept_word("to"))
             p.donated_to = static_cast<uint32_t>(s_.integer_in("the number of a result", 0, INT32_MAX));
+        p.kept = s_.accept_word("kept");
         if (s_.accept_word("storage")) {
             s_.expect('(');
             p.storage = static_cast<int32_t>(s_.integer_in("a storage number", 0, INT32_MAX));

@@ -134,6 +134,8 @@ private:
             out_ += " donated";
         if (p.donated_to != kNone)
             out_ += " to " + std::to_string(p.donated_to);
+        if (p.kept)
+            out_ += " kept";
         if (p.storage >= 0)
             out_ += " storage(" + std::to_string(p.storage) + ")";
         location(p.loc);

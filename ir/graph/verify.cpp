@@ -51,6 +51,8 @@ private:
             if (p.donated_to != kNone && p.donated_to >= g_.results.size())
                 return who + " names result " + std::to_string(p.donated_to) + " of " +
                        std::to_string(g_.results.size()) + " as the one that gets its memory.";
+            if (p.kept && p.donated_to == kNone)
+                return who + " is kept should a result fail and does not say which.";
             const auto bytes = static_cast<int64_t>(p.bytes.size());
             const int64_t expected = p.init == InitKind::Dense ? g_.type(p.value).bytes() : 0;
             if (bytes != expected)

@@ -32,6 +32,14 @@ void *address_of(const LaunchParameter &p, const KernelFrame &frame, const int64
 
 } // namespace
 
+bool is_held_back(const FaultGuard *guards) {
+    for (const FaultGuard *g = guards; g && g->fault; ++g)
+        if (const int32_t code = g->fault->code.load(std::memory_order_acquire);
+            code != 0 && (!g->only_out_of_memory || code == static_cast<int32_t>(FaultCode::OutOfMemory)))
+            return true;
+    return false;
+}
+
 bool is_aligned(const CompiledPhase &phase, std::span<const KernelFrame> frames) {
     return std::ranges::all_of(frames, [&](const KernelFrame &frame) {
         return std::ranges::all_of(phase.alignments, [&](const LaunchAlignment &a) {

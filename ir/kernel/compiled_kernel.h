@@ -29,6 +29,14 @@ struct Fault {
     int64_t limit = 0;            ///< the extent
 };
 
+/// A fault that keeps a segment of a later launch from running, because what it reads is lost with it.
+struct FaultGuard {
+    const Fault *fault = nullptr;    ///< null: the end of a list
+    bool only_out_of_memory = false; ///< another code of this fault loses nothing that the segment reads
+};
+/// Whether one of a list has come up. The list may be null.
+bool is_held_back(const FaultGuard *guards);
+
 /// What every entry point reads. Plain memory, valid for the whole launch.
 struct KernelFrame {
     void *const *buffers;    ///< one pointer a Kernel buffer (unused for Worker buffers)
@@ -36,6 +44,9 @@ struct KernelFrame {
     const uint64_t *scalars; ///< one slot a Kernel scalar, see KScalar
     Fault *fault; ///< one a check, in the order of Kernel::instrs, the first for scratch too; or null
     const void *code = nullptr; ///< Module::code
+    /// Streams that threads of the host play leave the segment out if this says so when its turn comes; entry
+    /// points do not look at it.
+    const FaultGuard *guards = nullptr;
 };
 static_assert(offsetof(KernelFrame, fault) == 24, "emitted code knows this layout");
 

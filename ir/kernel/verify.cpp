@@ -1,7 +1,7 @@
 #include "ir/kernel/verify.h"
 
 #include "ir/diagnostic.h"
-#include "ir/kernel/speculation.h"
+#include "ir/kernel/facts/speculation.h"
 #include "ir/text/text.h"
 
 #include <fmt/format.h>

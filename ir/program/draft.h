@@ -45,6 +45,7 @@ struct BufferDraft {
     uint32_t recorded = kNone;
     bool donated = false;        ///< Input: as Param::donated
     uint32_t donated_to = kNone; ///< Input: as Param::donated_to
+    bool kept = false;           ///< Input: as Param::kept
     /// The buffer whose contents this one has at first, because the step that writes it updates them in
     /// place. Its memory is the same from `planned` on, where plan_memory has added a copy if it could not
     /// be.

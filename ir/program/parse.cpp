@@ -157,6 +157,7 @@ private:
         }
         if (s_.accept_word("donor"))
             b.donor = static_cast<int32_t>(std::min<uint32_t>(id('b', "a buffer"), INT32_MAX));
+        b.guarded = s_.accept_word("guarded");
         if (s_.accept_word("storage"))
             b.storage = static_cast<int32_t>(s_.integer_in("a number of memory", 0, INT32_MAX));
         if (s_.accept_word("value"))
@@ -175,6 +176,7 @@ private:
         b.donated = s_.accept_word("donated");
         if (s_.accept_word("to"))
             b.donated_to = count("a result");
+        b.kept = s_.accept_word("kept");
         if (s_.accept_word("replaces"))
             b.replaces = id('b', "a buffer");
     }

@@ -116,6 +116,8 @@ private:
             text += fmt::format(" in a{}", b.arena);
         if (b.donor >= 0)
             text += fmt::format(" donor b{}", b.donor);
+        if (b.guarded)
+            text += " guarded";
         if (b.storage >= 0)
             text += fmt::format(" storage {}", b.storage);
         if (b.value != kNone)
@@ -134,6 +136,8 @@ private:
             text += " donated";
         if (b.donated_to != kNone)
             text += fmt::format(" to {}", b.donated_to);
+        if (b.kept)
+            text += " kept";
         if (b.replaces != kNone)
             text += fmt::format(" replaces b{}", b.replaces);
     }

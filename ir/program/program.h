@@ -49,7 +49,11 @@ struct BufferDesc {
     uint32_t arena = 0; ///< Arena: index in Program::arenas, unless the buffer is empty
     int64_t bytes = 0;
     Device device;
-    int32_t donor = -1;    ///< Result: the buffer (an Input) whose memory it takes over
+    int32_t donor = -1; ///< Result: the buffer (an Input) whose memory it takes over
+    /// Result with a donor: the one segment that writes it is left out of a run in which something that it is
+    /// computed from failed, so that the donor still holds what it held. It is lost with all else that the
+    /// segment writes: all of it is computed from the same values of the Program.
+    bool guarded = false;
     int32_t storage = -1;  ///< Input: those with the same non-negative number share memory
     ValueId value = kNone; ///< of the graph it holds, kNone for scratch
 };

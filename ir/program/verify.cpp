@@ -121,6 +121,7 @@ private:
             check(b.bytes <= arena && b.offset <= arena - b.bytes,
                   "bytes [{}, {} + {}) are not in the arena of {} bytes", b.offset, b.offset, b.bytes, arena);
         }
+        check(!b.guarded || b.donor >= 0, "it is guarded and takes over no memory");
         check(b.storage < 0 || b.kind == BufferKind::Input, "only inputs share memory by number, it has {}",
               b.storage);
         if (b.donor >= 0) {
@@ -270,6 +271,7 @@ private:
         check(input || !b.donated, "only inputs are donated");
         check(b.donated_to == kNone || (b.donated && b.donated_to < p_.results.size()),
               "it is left to result {} of {}", b.donated_to, p_.results.size());
+        check(!b.kept || b.donated_to != kNone, "it is kept should a result fail, and left to none");
         if (b.replaces == kNone)
             return;
         check(b.replaces < i && p_.buffers[i].kind != BufferKind::Input, "it replaces b{}", b.replaces);

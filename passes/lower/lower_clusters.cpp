@@ -25,7 +25,8 @@ namespace {
 /// of scratch.
 class ProgramWriter {
 public:
-    explicit ProgramWriter(const Graph &graph) : graph_(graph), buffer_of_(graph.values().size(), kNone) {
+    ProgramWriter(const Graph &graph, const Target &target)
+        : graph_(graph), buffer_of_(graph.values().size(), kNone) {
         program_.name = graph.name;
         program_.stage = Stage::Lowered;
         program_.num_runtime_words = static_cast<uint32_t>(graph.runtime_words().size());
@@ -40,8 +41,10 @@ public:
                                               .device = type.device,
                                               .storage = p.storage,
                                               .value = p.value});
-            program_.draft.buffers.back() = {.donated = p.donated,
-                                             .donated_to = p.donated ? p.donated_to : kNone};
+            // A CUDA device runs what is on its streams, whatever failed there before.
+            if (!p.kept || !target.device(type.device).runs_cuda())
+                program_.draft.buffers.back() = {
+                    .donated = p.donated, .donated_to = p.donated_to, .kept = p.kept};
         }
     }
 
@@ -234,7 +237,8 @@ private:
 
 class Lowering {
 public:
-    Lowering(const Graph &graph, const Target &target) : graph_(graph), target_(target), program_(graph) {}
+    Lowering(const Graph &graph, const Target &target)
+        : graph_(graph), target_(target), program_(graph, target) {}
 
     Program run() {
         find_stored();

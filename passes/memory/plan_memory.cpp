@@ -6,6 +6,7 @@
 #include "passes/memory/allocations.h"
 #include "passes/memory/can_fault.h"
 #include "passes/memory/donors.h"
+#include "passes/memory/leaves_whole.h"
 #include "passes/memory/write_over.h"
 
 #include <algorithm>
@@ -23,7 +24,8 @@ namespace {
 class Planner {
 public:
     Planner(const Program &program, const Dependences &dependences)
-        : program_(program), end_(static_cast<uint32_t>(program.steps.size())), donors_(program) {
+        : program_(program), end_(static_cast<uint32_t>(program.steps.size())), donors_(program),
+          leaves_whole_(program) {
         if (const StreamNumbers streams(program); streams.streams.size() > 1)
             order_steps(streams, dependences);
         plan_.buffers = program.buffers;
@@ -164,12 +166,14 @@ private:
         std::optional<WriteOver> write_over;
         for (const Segment &segment : step.segments) {
             const std::vector<KBuffer> &declared = program_.kernels[step.kernel].buffers;
+            segment_ = &segment;
             for (size_t k = 0; k < segment.buffers.size(); ++k)
                 if (declared[k].mode != BufferMode::Worker)
                     plan_operand(s, declared[k].mode, segment.buffers[k], [&](uint32_t result) {
                         return find_dying(s, segment, k, write_over, result);
                     });
         }
+        segment_ = nullptr;
         if (step.segments.empty())
             for_operands(program_, s, [&](BufferMode mode, uint32_t buffer) {
                 plan_operand(s, mode, buffer, [](uint32_t) { return kNone; });
@@ -252,11 +256,19 @@ private:
         if (input == kNone)
             return allocation;
         // An input's memory is worth taking over for a result only: it is there anyway until the program
-        // ends. A step that can fail halfway must leave the old value whole (S26).
+        // ends.
         return result != kNone && allocations_[allocation].last <= s && donors_.may_take(result, input) &&
-                       !step_can_fault(s)
+                       may_write_over_input(s, input, result)
                    ? allocation
                    : kNone;
+    }
+
+    /// A step that can fail halfway must leave the old value whole; and one that is computed from what
+    /// failed, a value that a handle goes back to (S26).
+    bool may_write_over_input(uint32_t s, uint32_t input, uint32_t result) {
+        return !step_can_fault(s) &&
+               (!program_.draft.buffers[input].kept ||
+                (segment_ && leaves_whole_.guards(s, *segment_, program_.results[result])));
     }
 
     /// A part that is changed by what is read of it (`a[i] += v`): the value that it is a part of may be
@@ -307,13 +319,16 @@ private:
     /// A donated input of this size that is dead before step `s`: no step reads it, because an in-place form
     /// writes another value in its place, or those that do have.
     uint32_t find_donor(uint32_t s, uint32_t result, uint32_t buffer) {
-        return donors_.find_if(result, buffer,
-                               [&](uint32_t k) { return is_dead_before(k, s) && !step_can_fault(s); });
+        return donors_.find_if(result, buffer, [&](uint32_t k) {
+            return is_dead_before(k, s) && may_write_over_input(s, k, result);
+        });
     }
 
     /// The same for a copy after all steps; on several streams one that no step reads, so that nothing waits.
     uint32_t find_donor_at_end(uint32_t result, uint32_t buffer) const {
-        return donors_.find_if(result, buffer, [&](uint32_t k) { return !clocks_ || !allocations_[k].read; });
+        return donors_.find_if(result, buffer, [&](uint32_t k) {
+            return !program_.draft.buffers[k].kept && (!clocks_ || !allocations_[k].read);
+        });
     }
 
     bool is_dead_before(uint32_t input, uint32_t s) const {
@@ -368,8 +383,10 @@ private:
         if (allocation.result != kNone) {
             desc.kind = BufferKind::Result;
             desc.index = allocation.result;
-            if (allocation.input != kNone)
+            if (allocation.input != kNone) {
                 desc.donor = static_cast<int32_t>(allocation.input);
+                desc.guarded = program_.draft.buffers[allocation.input].kept;
+            }
             return;
         }
         LZ_CHECK(allocation.input == kNone, "what is no result has the memory of an input");
@@ -385,6 +402,8 @@ private:
     std::optional<StreamClocks> clocks_; // none on one stream
     MemoryPlan plan_;
     Donors donors_;
+    LeavesWhole leaves_whole_;
+    const Segment *segment_ = nullptr;    // of a launch, whose operands get their memory
     std::vector<Allocation> allocations_; // those of inputs first
     std::vector<Placed> placed_;          // in the order in which buffers were given their memory
     // By buffer of the Program

@@ -1,6 +1,6 @@
 #include "passes/schedule/cuda.h"
 
-#include "ir/kernel/index_width.h"
+#include "ir/kernel/facts/index_width.h"
 #include "passes/schedule/split_reduction.h"
 #include "passes/schedule/step_scheduler.h"
 

@@ -4,6 +4,8 @@
 #include "runtime/api/parallel.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <new>
 
@@ -52,6 +54,38 @@ void run_items(const Backend::Launch &launch, int64_t begin, int64_t end) {
         begin = last;
     }
 }
+
+/// Ranges of a launch whose thread of the pool got no scratch. They are done by the thread that launched,
+/// which had its own before anything was written: a launch with scratch is done as a whole or not at all.
+class LeftOver {
+public:
+    /// As many as it takes; a launch has no more.
+    static constexpr int64_t kRanges = 256;
+
+    /// Whether the range is done here: the calling thread has scratch.
+    bool takes(const Backend::Launch &launch, int64_t begin, int64_t end) {
+        if (launch.worker_bytes == 0)
+            return false;
+        try {
+            thread_scratch(launch.worker_bytes);
+            return false;
+        } catch (const ir::Failure &) {
+            ranges_[count_.fetch_add(1, std::memory_order_relaxed)] = {begin, end};
+            return true;
+        }
+    }
+    void run(const Backend::Launch &launch) {
+        for (size_t i = 0; i < count_.load(std::memory_order_relaxed); ++i)
+            run_items(launch, ranges_[i].begin, ranges_[i].end);
+    }
+
+private:
+    struct Range {
+        int64_t begin, end;
+    };
+    std::array<Range, kRanges> ranges_;
+    std::atomic<size_t> count_{0};
+};
 
 /// Runs `work`; when memory for scratch is missing, the fault says so and not the device.
 template <class F>
@@ -113,8 +147,17 @@ void run_launch(const Backend::Launch &launch) {
     // Grain: as many items as cost kRangeCost, in doubles because cost * items may overflow.
     double each = static_cast<double>(launch.cost) / static_cast<double>(std::max<int64_t>(items, 1));
     auto grain = static_cast<int64_t>(static_cast<double>(kRangeCost) / std::max(each, 1e-9));
+    if (launch.worker_bytes) {
+        thread_scratch(launch.worker_bytes);
+        grain = std::max(grain, (items - 1) / LeftOver::kRanges + 1);
+    }
+    LeftOver left;
     parallel_for(items, std::clamp<int64_t>(grain, 1, std::max<int64_t>(items, 1)),
-                 [&](int64_t begin, int64_t end) { run_items(launch, begin, end); });
+                 [&](int64_t begin, int64_t end) {
+                     if (!left.takes(launch, begin, end))
+                         run_items(launch, begin, end);
+                 });
+    left.run(launch);
 }
 
 void copy_bytes(void *to, const void *from, size_t bytes) {
@@ -157,7 +200,23 @@ std::span<void *> pack(const Backend::Launch &launch, void *packed) {
 
 void run_packed_launch(void *packed) {
     const auto &launch = *static_cast<const Backend::Launch *>(packed);
-    run_or_fault(launch.frames[0].fault, [&] { run_launch(launch); });
+    const auto held_back = [&](size_t s) { return ir::is_held_back(launch.frames[s].guards); };
+    size_t s = 0;
+    while (s < launch.segments && !held_back(s))
+        ++s;
+    run_or_fault(launch.frames[0].fault, [&] {
+        if (s == launch.segments) [[likely]]
+            return run_launch(launch);
+        for (s = 0; s < launch.segments; ++s)
+            if (const int64_t items = launch.ends[s] - (s ? launch.ends[s - 1] : 0);
+                items > 0 && !held_back(s)) {
+                Backend::Launch one = launch;
+                one.frames += s;
+                one.ends = &items;
+                one.segments = 1;
+                run_launch(one);
+            }
+    });
 }
 
 size_t packed_size(const Backend::Call &call) {

@@ -17,8 +17,8 @@ void copy_bytes(void *to, const void *from, size_t bytes);
 size_t packed_size(const Backend::Launch &launch);
 /// Writes it there. Returns all buffer pointers of all segments, for translation.
 std::span<void *> pack(const Backend::Launch &launch, void *packed);
-/// Runs what `pack` wrote. When there is no memory for scratch the fault of its first segment says so; where
-/// that has none (nothing was known to need any) it throws.
+/// Runs what `pack` wrote, but for segments that their guards hold back. When there is no memory for scratch
+/// the fault of its first segment says so; where that has none (nothing was known to need any) it throws.
 void run_packed_launch(void *packed);
 
 /// The same for library calls; their scratch is among the pointers.

@@ -12,14 +12,33 @@ namespace lz::runtime {
 
 namespace {
 
-struct Use {
-    uint32_t buffer;
-    bool read, write;
-};
+/// The recorded operation of a check (Segment::checks).
+uint32_t blamed_node(const ir::Step &step, uint32_t segment, uint32_t source) {
+    if (step.kind == ir::StepKind::Launch) {
+        const std::vector<uint32_t> &checks = step.segments[segment].checks;
+        if (source < checks.size() && checks[source] != ir::kNone)
+            return checks[source];
+    }
+    return step.recorded.empty() ? ir::Failure::kNoNode : step.recorded.back();
+}
 
-/// Buffers of one segment of a launch, or of another step.
-std::vector<Use> uses(const ir::Program &program, const ir::Step &step, uint32_t segment) {
-    std::vector<Use> out;
+bool is_result(ir::BufferMode mode) {
+    return mode == ir::BufferMode::Out || mode == ir::BufferMode::InOut;
+}
+
+/// By what a value is lost whose sources are lost so: by the failure that was found first.
+int32_t reason(const ir::KernelFlow::Sources &sources, std::span<const int32_t> lost) {
+    int32_t found = -1;
+    for (size_t s = 0; s < lost.size(); ++s)
+        if (sources[s] && lost[s] != -1 && (found < 0 || (lost[s] >= 0 && lost[s] < found)))
+            found = lost[s];
+    return found;
+}
+
+} // namespace
+
+std::vector<BufferUse> uses_of(const ir::Program &program, const ir::Step &step, uint32_t segment) {
+    std::vector<BufferUse> out;
     if (step.kind == ir::StepKind::Launch) {
         const ir::Kernel &kernel = program.kernels[step.kernel];
         const ir::Segment &s = step.segments[segment];
@@ -43,21 +62,6 @@ std::vector<Use> uses(const ir::Program &program, const ir::Step &step, uint32_t
     return out;
 }
 
-/// The recorded operation of a check (Segment::checks).
-uint32_t blamed_node(const ir::Step &step, uint32_t segment, uint32_t source) {
-    if (step.kind == ir::StepKind::Launch) {
-        const std::vector<uint32_t> &checks = step.segments[segment].checks;
-        if (source < checks.size() && checks[source] != ir::kNone)
-            return checks[source];
-    }
-    return step.recorded.empty() ? ir::Failure::kNoNode : step.recorded.back();
-}
-
-bool is_result(ir::BufferMode mode) {
-    return mode == ir::BufferMode::Out || mode == ir::BufferMode::InOut;
-}
-
-/// Whether two buffers, used in one step, begin at the same place in memory.
 bool share_memory(const ir::Program &program, uint32_t a, uint32_t b) {
     const auto place = [&](uint32_t index) {
         const ir::BufferDesc *buffer = &program.buffers[index];
@@ -68,17 +72,6 @@ bool share_memory(const ir::Program &program, uint32_t a, uint32_t b) {
     };
     return place(a) == place(b);
 }
-
-/// By what a value is lost whose sources are lost so: by the failure that was found first.
-int32_t reason(const KernelFlow::Sources &sources, std::span<const int32_t> lost) {
-    int32_t found = -1;
-    for (size_t s = 0; s < lost.size(); ++s)
-        if (sources[s] && lost[s] != -1 && (found < 0 || (lost[s] >= 0 && lost[s] < found)))
-            found = lost[s];
-    return found;
-}
-
-} // namespace
 
 ir::Failure failure_of(const ir::Program &program, uint32_t step, uint32_t segment, const ir::Fault &fault) {
     const auto code = static_cast<ir::FaultCode>(fault.code.load(std::memory_order_acquire));
@@ -139,10 +132,10 @@ void Blame::lose_input(uint32_t param) {
             buffers_[b] = kFirstInput - static_cast<int32_t>(param);
 }
 
-const KernelFlow &Blame::flow(uint32_t kernel) {
+const ir::KernelFlow &Blame::flow(uint32_t kernel) {
     const auto [known, is_new] = flows_.try_emplace(kernel);
     if (is_new)
-        known->second = flow_of(program_->kernels[kernel]);
+        known->second = ir::flow_of(program_->kernels[kernel]);
     return known->second;
 }
 
@@ -170,9 +163,9 @@ bool Blame::harmed(uint32_t s, uint32_t segment) {
     const ir::Step &step = program_->steps[s];
     if (step.kind != ir::StepKind::Launch)
         // A written buffer that is lost: another part of the same value failed.
-        return std::ranges::any_of(uses(*program_, step, segment),
-                                   [&](const Use &use) { return buffers_[use.buffer] != kUnharmed; });
-    const KernelFlow &flow = this->flow(step.kernel);
+        return std::ranges::any_of(uses_of(*program_, step, segment),
+                                   [&](const BufferUse &use) { return buffers_[use.buffer] != kUnharmed; });
+    const ir::KernelFlow &flow = this->flow(step.kernel);
     const ir::Segment &part = step.segments[segment];
     const std::vector<int32_t> lost = lost_operands(step, part);
     for (size_t b = 0; b < part.buffers.size(); ++b)
@@ -207,7 +200,7 @@ void Blame::settle(uint32_t s, std::span<ir::Fault> faults) {
 
 void Blame::settle_segment(uint32_t s, uint32_t segment, std::span<const ir::Fault> faults) {
     const ir::Step &step = program_->steps[s];
-    const KernelFlow &flow = this->flow(step.kernel);
+    const ir::KernelFlow &flow = this->flow(step.kernel);
     const ir::Segment &part = step.segments[segment];
     std::vector<int32_t> lost = lost_operands(step, part);
     lost.resize(lost.size() + flow.checks.size(), kUnharmed);
@@ -232,7 +225,7 @@ void Blame::settle_segment(uint32_t s, uint32_t segment, std::span<const ir::Fau
 }
 
 void Blame::settle_call(uint32_t s, std::span<const ir::Fault> faults) {
-    for (const Use &use : uses(*program_, program_->steps[s], 0))
+    for (const BufferUse &use : uses_of(*program_, program_->steps[s], 0))
         if (buffers_[use.buffer] != kUnharmed)
             return mark(s, 0, buffers_[use.buffer]);
     for (const ir::Fault &fault : faults)
@@ -248,7 +241,7 @@ void Blame::forget_failures() {
 }
 
 void Blame::mark(uint32_t step, uint32_t segment, int32_t failure) {
-    for (const Use &use : uses(*program_, program_->steps[step], segment))
+    for (const BufferUse &use : uses_of(*program_, program_->steps[step], segment))
         if (use.write && buffers_[use.buffer] == kUnharmed)
             buffers_[use.buffer] = failure;
 }

@@ -2,8 +2,8 @@
 /// What is lost when a step fails, and whose fault it is. Exists only in runs in which something failed.
 
 #include "ir/kernel/compiled_kernel.h"
+#include "ir/kernel/facts/flow.h"
 #include "runtime/executor/executor.h"
-#include "runtime/executor/kernel_flow.h"
 
 #include <map>
 #include <span>
@@ -13,6 +13,17 @@ namespace lz::runtime {
 
 /// The failure that a fault stands for, naming the recorded operation where it is known.
 ir::Failure failure_of(const ir::Program &program, uint32_t step, uint32_t segment, const ir::Fault &fault);
+
+/// What a step that is no launch touches, or one segment of a launch.
+struct BufferUse {
+    uint32_t buffer;
+    bool read, write;
+};
+std::vector<BufferUse> uses_of(const ir::Program &program, const ir::Step &step, uint32_t segment);
+
+/// Whether two buffers, used in one step, begin at the same place in memory: a value that is updated in place
+/// is a buffer of its own.
+bool share_memory(const ir::Program &program, uint32_t a, uint32_t b);
 
 /// Buffers are told apart by their index, not their bytes: another value in the same bytes of an arena is
 /// another buffer, and not lost. Of what a kernel stores only that is lost which depends on a check that
@@ -46,7 +57,7 @@ private:
     /// Lost by parameter p: kFirstInput - p.
     static constexpr int32_t kFirstInput = -3;
 
-    const KernelFlow &flow(uint32_t kernel);
+    const ir::KernelFlow &flow(uint32_t kernel);
     std::vector<int32_t> lost_operands(const ir::Step &step, const ir::Segment &segment) const;
     void settle_segment(uint32_t step, uint32_t segment, std::span<const ir::Fault> faults);
     void settle_call(uint32_t step, std::span<const ir::Fault> faults);
@@ -56,7 +67,7 @@ private:
     const ir::Program *program_;
     std::vector<int32_t> buffers_; ///< index of the failure by which each was lost
     std::vector<ir::Failure> failures_;
-    std::map<uint32_t, KernelFlow> flows_; ///< by kernel
+    std::map<uint32_t, ir::KernelFlow> flows_; ///< by kernel
 };
 
 } // namespace lz::runtime

@@ -38,6 +38,11 @@ TEST(Verify, NamesWhatIsWrongAndCarriesTheGraph) {
              g.params[0].donated_to = 7;
          },
          "Parameter \"x\" names result 7 of 2 as the one that gets its memory."},
+        {[](Graph &g) {
+             g.params[0].donated = true;
+             g.params[0].kept = true;
+         },
+         "Parameter \"x\" is kept should a result fail and does not say which."},
         {[](Graph &g) { g.params[0].name = "0"; }, "Parameter \"0\" has a name that is no word."},
         {[](Graph &g) { g.params[0].value = 1; },
          "Parameter \"x\" is not the parameter that its value says it is."},

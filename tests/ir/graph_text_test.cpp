@@ -86,6 +86,7 @@ graph @f(%x: f32[2] @cpu = random(7), %z: f32[2] @cpu loc("c.cpp":8), %y: f32[2]
         {"%x: f32", "%x: f32"},
         {"@cpu) {", "@cpu donated) {"},
         {"@cpu) {", "@cpu donated to 0) {"},
+        {"@cpu) {", "@cpu donated to 0 kept) {"},
         {"@cpu) {", "@cpu storage(2)) {"},
         {"= loop", "= row"},
         {"group(1)", ""},

@@ -50,6 +50,7 @@ struct Fields {
         visit(b.bytes);
         (*this)(b.device);
         visit(b.donor);
+        visit.choose(b.guarded, 2);
         visit(b.storage);
         visit(b.value);
     }
@@ -117,6 +118,7 @@ struct Fields {
         visit(b.recorded);
         visit.choose(b.donated, 2);
         visit(b.donated_to);
+        visit.choose(b.kept, 2);
         visit(b.replaces);
     }
     void operator()(Draft &d) {

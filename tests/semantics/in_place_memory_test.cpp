@@ -333,6 +333,137 @@ TEST(Semantics, S26_an_operation_that_may_fail_costs_others_in_place_no_memory) 
     }
 }
 
+/// A sum over rows of a table: what reads it is behind the check of the indices, and no part of its kernel.
+Tensor looked_up(const Tensor &table, const Tensor &index) {
+    return table.index_select(0, index).sum();
+}
+
+TEST(Semantics, S26_what_is_changed_in_place_behind_a_check_needs_no_memory_and_stays_when_it_fails) {
+    for (const Device &place : kPlaces) {
+        // A kernel of a CUDA device cannot be left out: the new value has memory of its own there.
+        const bool in_place = place.is_cpu() || lz::cuda::get_device_properties(place.index()).is_virtual;
+        Tensor x = lz::ones({kMiB}, {.device = place}).eval(), y = (x * 2).eval(), z = (x * 3).eval();
+        const Tensor table = lz::arange(10, {.dtype = lz::f32, .device = place}).eval();
+        const Tensor good = lz::tensor({0, 1, 2}).to(place).eval(),
+                     bad = lz::tensor({0, 99, 2}).to(place).eval();
+        const auto step = [&](const Tensor &index) {
+            const Tensor found = looked_up(table, index);
+            x += found;
+            y.copy_(found.expand({kMiB}));
+            z += 1; // fails with nobody
+        };
+        settle();
+        for (int i = 0; i < 3; ++i) {
+            lz::reset_peak_memory_stats(place);
+            const int64_t before = lz::memory_allocated(place);
+            step(good);
+            settle();
+            EXPECT_TRUE(!in_place || lz::max_memory_allocated(place) - before <= 64 * 1024) << place;
+            EXPECT_EQ(x.max().item<double>(), 4 + 6 * i) << place;
+            EXPECT_EQ(y.min().item<double>(), 3) << place;
+            y.zero_();
+            step(bad);
+            step(bad);
+            EXPECT_THROW(settle(), lz::IndexError) << place;
+            EXPECT_EQ(x.max().item<double>(), 4 + 6 * i) << place;
+            EXPECT_EQ(x.min().item<double>(), 4 + 6 * i) << place;
+            EXPECT_EQ(y.max().item<double>(), 0) << place;
+            EXPECT_EQ(z.min().item<double>(), 6 + 4 * i) << place;
+            EXPECT_EQ(z.max().item<double>(), 6 + 4 * i) << place;
+            step(good);
+            settle();
+        }
+    }
+}
+
+/// A tensor, what it would hold if nothing failed, and the newest of its versions that did not.
+struct Checked {
+    Tensor tensor;
+    std::vector<float> now, good;
+    bool lost = false;
+
+    void becomes(std::vector<float> numbers, bool is_lost) {
+        now = std::move(numbers);
+        lost = is_lost;
+        if (!lost)
+            good = now;
+    }
+};
+
+TEST(Semantics, S26_of_random_in_place_forms_those_are_undone_that_depend_on_what_failed) {
+    constexpr int64_t kLength = 1000;
+    for (const Device &place : kPlaces)
+        for (uint32_t seed = 0; seed < 8; ++seed) {
+            std::mt19937 random(seed);
+            const auto below = [&](size_t n) { return random() % n; };
+            const Tensor table = lz::arange(10, {.dtype = lz::f32, .device = place}).eval();
+            std::vector<Checked> all;
+            for (int i = 0; i < 5; ++i)
+                all.push_back({lz::full({kLength}, i, {.dtype = lz::f32, .device = place}).eval(),
+                               std::vector<float>(kLength, static_cast<float>(i)),
+                               std::vector<float>(kLength, static_cast<float>(i))});
+            for (int round = 0; round < 25; ++round) {
+                const bool is_bad = below(3) == 0;
+                const auto number = static_cast<int64_t>(below(10));
+                const Tensor index = lz::tensor({number, is_bad ? int64_t{-77} : number}).to(place).eval();
+                const Tensor found = looked_up(table, index);
+                const auto sum = static_cast<float>(2 * number);
+                for (size_t step = 1 + below(8); step > 0; --step) {
+                    Checked &a = all[below(all.size())];
+                    const Checked &b = all[below(all.size())];
+                    std::vector<float> x = a.now;
+                    const std::vector<float> y = b.now;
+                    const bool lost = a.lost, other_lost = b.lost;
+                    switch (below(6)) {
+                    case 0: // another kernel checks
+                        a.tensor += found;
+                        for (float &e : x)
+                            e += sum;
+                        a.becomes(x, lost || is_bad);
+                        break;
+                    case 1: // this one does
+                        a.tensor += table.index_select(0, index.at({lz::Slice(1, 2)}));
+                        for (float &e : x)
+                            e += static_cast<float>(number);
+                        a.becomes(x, lost || is_bad);
+                        break;
+                    case 2:
+                        a.tensor += b.tensor * 0.5;
+                        for (size_t i = 0; i < x.size(); ++i)
+                            x[i] += y[i] * 0.5F;
+                        a.becomes(x, lost || other_lost);
+                        break;
+                    case 3:
+                        a.tensor.copy_(b.tensor + found);
+                        for (size_t i = 0; i < x.size(); ++i)
+                            x[i] = y[i] + sum;
+                        a.becomes(x, other_lost || is_bad);
+                        break;
+                    case 4:
+                        a.tensor.fill_(static_cast<double>(number));
+                        a.becomes(std::vector<float>(kLength, static_cast<float>(number)), false);
+                        break;
+                    default:
+                        a.tensor *= 0.25;
+                        for (float &e : x)
+                            e *= 0.25F;
+                        a.becomes(x, lost);
+                    }
+                }
+                for (int tries = 0; tries < 100; ++tries)
+                    try {
+                        settle();
+                        break;
+                    } catch (const lz::IndexError &) { // one that it is about
+                    }
+                for (Checked &c : all) {
+                    ASSERT_EQ(floats(c.tensor), c.good) << place << ", seed " << seed << ", round " << round;
+                    c.becomes(c.good, false);
+                }
+            }
+        }
+}
+
 TEST(Semantics, S26_an_overwriting_form_beside_a_rejected_operation_is_done_at_the_next_sync) {
     Tensor x = lz::full({4}, 5, {.dtype = lz::f32, .device = kGpu0}).eval();
     const Tensor there = lz::ones({4}, {.device = kGpu1}).eval();

@@ -38,6 +38,7 @@ ir::Graph Recording::build_graph(StreamNames names) const {
         builder.graph().params.back().donated = input.donated;
         if (input.donated)
             builder.graph().params.back().donated_to = input.donated_to;
+        builder.graph().params.back().kept = input.kept;
         builder.graph().params.back().storage = input.storage_group;
         builder.graph().params.back().loc = origin_of(input.node);
     }

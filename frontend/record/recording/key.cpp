@@ -108,10 +108,12 @@ void Recording::add_input(Node *n, const Node *user) {
     n->index = next_index_++;
     n->inner_uses = 0;
     // What it is computed from may still fail: what handles go back to is not overwritten.
-    may_fault_ |= n->in_flight.load(std::memory_order_acquire);
+    input_may_fault_ |= n->in_flight.load(std::memory_order_acquire);
+    may_fault_ |= input_may_fault_;
     int32_t group = -1;
     if (n->state.load(std::memory_order_acquire) != State::Ready) {
-        awaited.push_back(n); // its storage does not exist yet, so nobody shares it
+        awaited.push_back(n);    // its storage does not exist yet, so nobody shares it
+        input_may_fault_ = true; // unless nothing of that sync can fail, which is not known here
     } else if (n->storage->mark == epoch_) {
         group = static_cast<int32_t>(n->storage->first_input);
     } else {

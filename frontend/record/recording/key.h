@@ -8,7 +8,8 @@
 namespace lz::detail {
 
 // The low byte of what is no operation.
-inline constexpr uint64_t kInputTag = 0xff, kArgumentTag = 0xfe, kOverwrittenTag = 0xfd;
+inline constexpr uint64_t kInputTag = 0xff, kArgumentTag = 0xfe, kOverwrittenTag = 0xfd,
+                          kKeptTag = 0xfc; // an input's number follows
 inline constexpr uint64_t kProjectionBit = uint64_t{1} << 8, kWantedBit = uint64_t{1} << 15;
 inline constexpr uint64_t kDonatedBit = uint64_t{1} << 63;
 

@@ -39,6 +39,7 @@ public:
         int32_t storage_group; ///< the input with the same storage that came first, or -1
         bool donated;
         uint32_t donated_to = ir::kNone; ///< as ir::Param::donated_to
+        bool kept = false;               ///< as ir::Param::kept
     };
     /// Its node stays while the recording does: a later operation reads it, or it is `held`.
     struct Operation {
@@ -146,8 +147,9 @@ private:
     void note_like(Node *node);
     void add_input(Node *node, const Node *user);
     void append_input(Node *node, uint64_t tag, int32_t storage_group);
-    void add_overwritten(Node *node, uint32_t donated_to);
+    void add_overwritten(Node *node, uint32_t donated_to, bool kept);
     void keep_versions();
+    void keep_fallbacks();
     Node *shared_source(Node *node) const;
     std::vector<bool> find_losable() const;
     /// As an operation: its fields are this sync's alone.
@@ -175,8 +177,11 @@ private:
     std::unique_lock<std::mutex> lock_;
     uint64_t epoch_;
     uint32_t next_index_ = 0;
-    bool may_fault_ =
-        false; ///< an operation may fail while it runs: what handles go back to is not overwritten
+    /// An operation may fail while it runs: what handles go back to is overwritten by nothing but the version
+    /// that replaces it, and not if that is lost.
+    bool may_fault_ = false;
+    /// An input may turn out to be lost: what handles go back to is not overwritten at all.
+    bool input_may_fault_ = false;
 };
 
 /// A graph of many nodes does not stay in a core's cache from one walk to the next.

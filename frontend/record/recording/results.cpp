@@ -36,7 +36,7 @@ constexpr uint32_t kNeverDonated = UINT32_MAX / 2;
 
 /// The version before an overwriting form (`x.zero_()`), which is no operand of the new one: when the handle
 /// alone keeps it, in case the new one fails, the new one may have its memory. No operation reads the input.
-[[gnu::cold]] void Recording::add_overwritten(Node *n, uint32_t donated_to) {
+[[gnu::cold]] void Recording::add_overwritten(Node *n, uint32_t donated_to, bool kept) {
     const Storage *const s = n->storage;
     if (n->uses() != 1 || n->state.load(std::memory_order_acquire) != State::Ready || !s ||
         s->refs.load(std::memory_order_acquire) != 1 || s->adopted ||
@@ -47,6 +47,7 @@ constexpr uint32_t kNeverDonated = UINT32_MAX / 2;
     n->inner_uses = 1;
     append_input(n, kOverwrittenTag | static_cast<uint64_t>(donated_to) << 32, -1);
     inputs.back().donated_to = donated_to;
+    inputs.back().kept = kept;
 }
 
 /// A version that was changed in place, and not stored, is computed again if a later one turns out to have
@@ -66,6 +67,36 @@ constexpr uint32_t kNeverDonated = UINT32_MAX / 2;
     for (const Input &input : inputs)
         if (kept[input.index])
             input.node->inner_uses = kNeverDonated;
+}
+
+/// A value that a handle goes back to should the version that replaces it fail may be overwritten by that
+/// version alone, which the Program does not store then (ir::Param::kept). Not where it is what two versions
+/// go back to, or one that is not stored.
+[[gnu::cold]] void Recording::keep_fallbacks() {
+    constexpr uint32_t kSeveral = ir::kNone - 1;
+    std::vector<uint32_t> replaced_by(next_index_, ir::kNone); // by number of a value: a result
+    uint32_t results = 0;
+    for (const Operation &o : operations) {
+        const uint32_t result = o.wanted ? results++ : kSeveral;
+        const Node *const version = o.argument ? nullptr : o.node->fallback;
+        if (version && version->mark == epoch_ &&
+            version->state.load(std::memory_order_acquire) == State::Ready) {
+            uint32_t &by = replaced_by[version->index];
+            by = by == ir::kNone ? result : kSeveral;
+        }
+    }
+    for (Input &input : inputs) {
+        const uint32_t by = replaced_by[input.index];
+        if (by == ir::kNone)
+            continue;
+        // A compiled function that fails has changed nothing, not even what did not depend on that (S96).
+        if (by == kSeveral || input_may_fault_ || observer) {
+            input.node->inner_uses = kNeverDonated;
+            continue;
+        }
+        input.donated_to = by;
+        input.kept = true;
+    }
 }
 
 /// The input whose storage a reshape can share, or null. Whoever changes one of the two in place then finds
@@ -99,11 +130,8 @@ void Recording::finish(bool share) {
     for (size_t i = 0; has_fallbacks_ && i < operations.size(); ++i) {
         prefetch_ahead(operations, i);
         const Operation &o = operations[i];
-        if (Node *fallback = o.node->fallback; fallback && fallback->mark == epoch_) {
+        if (Node *fallback = o.node->fallback; fallback && fallback->mark == epoch_)
             ++fallback->inner_uses;
-            if (may_fault_ && fallback->state.load(std::memory_order_acquire) == State::Ready)
-                fallback->inner_uses = kNeverDonated;
-        }
     }
     if (may_fault_)
         keep_versions();
@@ -128,6 +156,8 @@ void Recording::finish(bool share) {
             wanted.push_back(i);
         }
     }
+    if (may_fault_ && has_fallbacks_)
+        keep_fallbacks();
     // Of several versions that are stored, the first takes the memory: later ones go back to that.
     std::vector<bool> losable;
     for (uint32_t r = 0; r < wanted.size(); ++r) {
@@ -139,8 +169,9 @@ void Recording::finish(bool share) {
             continue;
         if (may_fault_ && losable.empty())
             losable = find_losable();
-        if (!may_fault_ || !losable[o.index])
-            add_overwritten(version, r);
+        const bool may_be_lost = may_fault_ && losable[o.index];
+        if (!may_be_lost || (!input_may_fault_ && !observer))
+            add_overwritten(version, r, may_be_lost);
     }
     const bool pins = std::ranges::any_of(wanted, [&](uint32_t i) { return operations[i].node->pinned; });
     for (Input &input : inputs) {
@@ -151,8 +182,16 @@ void Recording::finish(bool share) {
         input.donated = n->uses() == n->inner_uses && s->refs.load(std::memory_order_acquire) == 1 &&
                         !s->adopted && (!pins || s->block.pinned) &&
                         !s->exposed.load(std::memory_order_relaxed);
-        if (input.donated)
-            key[input.key_at] |= kDonatedBit;
+        if (!input.donated) {
+            input.donated_to = ir::kNone;
+            input.kept = false;
+            continue;
+        }
+        key[input.key_at] |= kDonatedBit;
+        if (input.kept) {
+            key.push_back(kKeptTag | static_cast<uint64_t>(input.donated_to) << 32);
+            key.push_back(input.index);
+        }
     }
 }
 

@@ -42,6 +42,7 @@ LoadedProgram::Layout::Layout(const ir::Program &program, const std::vector<Prog
     }
     can_fault = std::ranges::any_of(actions, [](const Action &a) { return a.faults != a.end_faults; });
     order(program, devices);
+    find_guards(program);
     find_user_streams(program);
     find_replay(program);
 }

@@ -30,8 +30,15 @@ struct LoadedProgram::Layout {
         uint32_t faults = ir::kNone; ///< of the device's; kNone: it has none
         uint32_t slot = 0;           ///< of the device
         const void *code = nullptr;
+        uint32_t guards = ir::kNone; ///< the first of its own
     };
     std::vector<Frame> frames;
+    /// Faults that hold frames back, with one that names none behind those of each frame.
+    struct FrameGuard {
+        uint32_t slot = ir::kNone, fault = 0; ///< of the device's
+        bool only_out_of_memory = false;
+    };
+    std::vector<FrameGuard> guards;
 
     std::vector<int64_t> ends; ///< Backend::Launch::ends of all launches
     struct Launch {
@@ -124,7 +131,9 @@ struct LoadedProgram::Layout {
 
 private:
     class Order;
+    class GuardFinder;
     void order(const ir::Program &program, const std::vector<DeviceSlot> &devices); // order.cpp
+    void find_guards(const ir::Program &program);                                   // guards.cpp
     void find_user_streams(const ir::Program &program);
     void find_replay(const ir::Program &program);
     /// Code by device and kernel; null where nobody runs it.

@@ -60,10 +60,14 @@ LoadedProgram::State::State(const ir::Program &program, const Layout &layout)
     for (uint32_t &buffer : pointer_buffers)
         if (buffer == ir::kNone)
             buffer = static_cast<uint32_t>(program.buffers.size());
+    for (const Layout::FrameGuard &g : layout.guards)
+        fault_guards.push_back(
+            {g.slot == ir::kNone ? nullptr : &faults[g.slot].all()[g.fault], g.only_out_of_memory});
     frames.reserve(layout.frames.size());
     for (const Layout::Frame &f : layout.frames)
         frames.push_back({pointers.data() + f.pointers, args.data() + f.args, scalars.data() + f.scalars,
-                          f.faults != ir::kNone ? &faults[f.slot].all()[f.faults] : nullptr, f.code});
+                          f.faults != ir::kNone ? &faults[f.slot].all()[f.faults] : nullptr, f.code,
+                          f.guards != ir::kNone ? &fault_guards[f.guards] : nullptr});
     launches.reserve(layout.launches.size());
     for (const Layout::Launch &l : layout.launches)
         launches.push_back({l.entry, frames.data() + l.frames, layout.ends.data() + l.ends, l.segments,

@@ -39,7 +39,8 @@ struct LoadedProgram::State {
     std::vector<uint32_t> pointer_buffers; ///< as in the Layout, kNone replaced by the last entry of `memory`
     std::vector<int64_t> args;
     std::vector<uint64_t> scalars;
-    std::vector<FaultMemory> faults; ///< by device
+    std::vector<FaultMemory> faults;          ///< by device
+    std::vector<ir::FaultGuard> fault_guards; ///< as Layout::guards
     std::vector<ir::KernelFrame> frames;
     std::vector<Backend::Launch> launches;
     uint32_t segments_put = 0;          ///< Launch::put of all of them

@@ -1,13 +1,11 @@
 // What of a kernel's results depends on what: straight through, through loops, scratch and phases.
 #include "ir/kernel/builder.h"
-#include "runtime/executor/kernel_flow.h"
+#include "ir/kernel/facts/flow.h"
 
 #include <gtest/gtest.h>
 
-namespace lz::runtime {
+namespace lz::ir {
 namespace {
-
-using namespace ir;
 
 Access at(uint16_t buffer, AxisId axis) {
     Access access;
@@ -120,4 +118,4 @@ TEST_F(KernelFlowTest, AnUpdateOfAPartKeepsTheRestOfTheOldValue) {
 }
 
 } // namespace
-} // namespace lz::runtime
+} // namespace lz::ir

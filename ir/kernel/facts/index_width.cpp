@@ -1,4 +1,4 @@
-#include "ir/kernel/index_width.h"
+#include "ir/kernel/facts/index_width.h"
 
 #include <algorithm>
 

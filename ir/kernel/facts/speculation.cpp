@@ -1,6 +1,6 @@
 /// What may be computed where nobody asks for it, and what stands where it must not.
 
-#include "ir/kernel/speculation.h"
+#include "ir/kernel/facts/speculation.h"
 
 namespace lz::ir {
 

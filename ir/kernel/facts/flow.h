@@ -1,12 +1,12 @@
 #pragma once
 /// Which buffers of a kernel depend on which of its checks and operands: what a fault loses, and what it
-/// spares. Worked out when something has failed, never before.
+/// spares.
 
 #include "ir/kernel/kernel.h"
 
 #include <vector>
 
-namespace lz::runtime {
+namespace lz::ir {
 
 /// The data flow of one kernel, from its sources to what it stores. Source b is what buffer b holds when the
 /// kernel begins (In, InOut); source `buffers` + c is the c-th instruction of class Check, in the order of
@@ -20,6 +20,6 @@ struct KernelFlow {
     std::vector<Sources> checks; ///< by check: what decides about it
 };
 
-KernelFlow flow_of(const ir::Kernel &kernel);
+KernelFlow flow_of(const Kernel &kernel);
 
-} // namespace lz::runtime
+} // namespace lz::ir

@@ -1,9 +1,9 @@
-#include "runtime/executor/kernel_flow.h"
+#include "ir/kernel/facts/flow.h"
 
 #include <algorithm>
 #include <functional>
 
-namespace lz::runtime {
+namespace lz::ir {
 
 namespace {
 
@@ -13,17 +13,17 @@ using Sources = KernelFlow::Sources;
 /// own stores only, as grid points do not see each other within a phase.
 class FlowWalk {
 public:
-    explicit FlowWalk(const ir::Kernel &kernel) : k_(kernel) {
+    explicit FlowWalk(const Kernel &kernel) : k_(kernel) {
         flow_.buffers = kernel.buffers.size();
         check_of_.assign(kernel.instrs.size(), 0);
         size_t checks = 0;
         for (size_t i = 0; i < kernel.instrs.size(); ++i)
-            if (ir::info(kernel.instrs[i].op).cls == ir::KOpClass::Check)
+            if (info(kernel.instrs[i].op).cls == KOpClass::Check)
                 check_of_[i] = checks++;
         none_.assign(flow_.buffers + checks, false);
         flow_.stored.assign(flow_.buffers, none_);
         for (size_t b = 0; b < flow_.buffers; ++b) // what an update does not store stays
-            flow_.stored[b][b] = kernel.buffers[b].mode == ir::BufferMode::InOut;
+            flow_.stored[b][b] = kernel.buffers[b].mode == BufferMode::InOut;
         flow_.written.assign(flow_.buffers, false);
         flow_.checks.assign(checks, none_);
         values_.assign(kernel.instrs.size(), none_);
@@ -31,7 +31,7 @@ public:
     }
 
     KernelFlow run() {
-        for (const ir::Phase &phase : k_.phases) {
+        for (const Phase &phase : k_.phases) {
             product_ = none_;
             if (phase.contraction) {
                 add_buffer(product_, phase.contraction->lhs.buffer);
@@ -46,51 +46,51 @@ private:
     static void add(Sources &to, const Sources &from) {
         std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::logical_or<>());
     }
-    void add_value(Sources &to, ir::KValue v) {
-        if (v != ir::kNoValue)
+    void add_value(Sources &to, KValue v) {
+        if (v != kNoValue)
             add(to, values_[v]);
     }
     void add_buffer(Sources &to, uint16_t buffer) {
-        const ir::BufferMode mode = k_.buffers[buffer].mode;
-        if (mode == ir::BufferMode::In || mode == ir::BufferMode::InOut)
+        const BufferMode mode = k_.buffers[buffer].mode;
+        if (mode == BufferMode::In || mode == BufferMode::InOut)
             to[buffer] = true;
         add(to, flow_.stored[buffer]);
     }
-    void add_address(Sources &to, const ir::Access &access) {
+    void add_address(Sources &to, const Access &access) {
         add_value(to, access.predicate);
-        for (const ir::IndexTerm &term : access.terms)
+        for (const IndexTerm &term : access.terms)
             add_value(to, term.index);
     }
 
     /// `control`: what decides whether, and how often, the region runs.
-    void walk(const ir::Region &region, const Sources &control) {
-        for (const ir::Stmt &stmt : region)
-            if (stmt.kind == ir::Stmt::Instruction)
+    void walk(const Region &region, const Sources &control) {
+        for (const Stmt &stmt : region)
+            if (stmt.kind == Stmt::Instruction)
                 instruction(stmt.id, control);
             else
                 loop(stmt.id, control);
     }
 
-    void instruction(ir::KValue id, const Sources &control) {
-        const ir::Instr &instr = k_.instrs[id];
+    void instruction(KValue id, const Sources &control) {
+        const Instr &instr = k_.instrs[id];
         Sources &value = values_[id];
-        for (const ir::KValue operand : instr.operands)
+        for (const KValue operand : instr.operands)
             add_value(value, operand);
-        if (instr.op == ir::KOp::Load || instr.op == ir::KOp::Store)
+        if (instr.op == KOp::Load || instr.op == KOp::Store)
             add_address(value, k_.accesses[instr.access]);
-        if (instr.op == ir::KOp::Load)
+        if (instr.op == KOp::Load)
             add_buffer(value, k_.accesses[instr.access].buffer);
-        if (instr.op == ir::KOp::Store) {
+        if (instr.op == KOp::Store) {
             const uint16_t buffer = k_.accesses[instr.access].buffer;
             add(value, control);
             add(flow_.stored[buffer], value);
             flow_.written[buffer] = true;
         }
-        if (instr.op == ir::KOp::Product)
+        if (instr.op == KOp::Product)
             add(value, product_);
-        if (instr.op == ir::KOp::LoopResult)
+        if (instr.op == KOp::LoopResult)
             add(value, reductions_[instr.index][instr.bits / 2]);
-        if (ir::info(instr.op).cls == ir::KOpClass::Check) {
+        if (info(instr.op).cls == KOpClass::Check) {
             const size_t check = check_of_[id];
             add(value, control);
             add(flow_.checks[check], value);
@@ -99,7 +99,7 @@ private:
     }
 
     void loop(uint32_t id, const Sources &around) {
-        const ir::Loop &loop = k_.loops[id];
+        const Loop &loop = k_.loops[id];
         Sources control = around;
         add_value(control, loop.begin);
         add_value(control, loop.end);
@@ -116,7 +116,7 @@ private:
         }
     }
 
-    const ir::Kernel &k_;
+    const Kernel &k_;
     KernelFlow flow_;
     Sources none_, product_;
     std::vector<Sources> values_;                  // by instruction
@@ -126,8 +126,8 @@ private:
 
 } // namespace
 
-KernelFlow flow_of(const ir::Kernel &kernel) {
+KernelFlow flow_of(const Kernel &kernel) {
     return FlowWalk(kernel).run();
 }
 
-} // namespace lz::runtime
+} // namespace lz::ir
