@@ -59,9 +59,16 @@ std::vector<std::string> explain_steps(const Graph &graph, const Program &progra
 }
 
 /// Why neighbours are kernels of their own.
-std::vector<std::string> explain_fusion(const Graph &graph, const FusionNotes &fusion) {
+std::vector<std::string> explain_fusion(const Graph &graph, const FusionNotes &fusion,
+                                        const Program &program) {
     std::vector<std::string> notes;
+    std::vector<uint32_t> step_of(graph.nodes().size(), kNone);
+    for (uint32_t s = 0; s < program.draft.steps.size(); ++s)
+        for (const NodeId n : program.draft.steps[s].nodes)
+            step_of[n] = s;
     for (const FusionNote &note : fusion.kept_apart) {
+        if (step_of[note.producer] == step_of[note.consumer] && step_of[note.producer] != kNone)
+            continue; // phases of one kernel
         const Node &p = graph.node(note.producer);
         const Node &c = graph.node(note.consumer);
         if (p.op == Op::Transfer || c.op == Op::Transfer)
@@ -124,7 +131,7 @@ void append(std::vector<std::string> &to, std::vector<std::string> more) {
 void explain(const Graph &graph, const FusionNotes &fusion, Program &program) {
     std::vector<std::string> notes{summary(graph, program)};
     append(notes, explain_steps(graph, program));
-    append(notes, explain_fusion(graph, fusion));
+    append(notes, explain_fusion(graph, fusion, program));
     append(notes, explain_schedule(graph, program));
     append(notes, explain_memory(program));
     program.notes = std::move(notes);

@@ -1,8 +1,10 @@
 #include "passes/lower/lower_clusters.h"
 
 #include "ir/diagnostic.h"
+#include "ir/kernel/append.h"
 #include "ir/kernel/key.h"
 #include "passes/devices/places.h"
+#include "passes/fuse/tails.h"
 #include "passes/lower/dot.h"
 #include "passes/lower/library.h"
 #include "passes/lower/nest.h"
@@ -20,6 +22,13 @@ namespace lz::passes {
 using namespace ir;
 
 namespace {
+
+/// Of ascending numbers.
+void merge(std::vector<uint32_t> &into, const std::vector<uint32_t> &from) {
+    std::vector<uint32_t> both;
+    std::ranges::set_union(into, from, std::back_inserter(both));
+    into = std::move(both);
+}
 
 /// Puts lowered steps into a Program: equal kernels once, and a symbolic buffer for each value and each piece
 /// of scratch.
@@ -119,9 +128,7 @@ public:
         add_segments(to, lowered, shared);
         draft.nodes.insert(draft.nodes.end(), lowered.nodes.begin(), lowered.nodes.end());
         to.node = lowered.node;
-        std::vector<uint32_t> recorded;
-        std::ranges::set_union(to.recorded, lowered.recorded, std::back_inserter(recorded));
-        to.recorded = std::move(recorded);
+        merge(to.recorded, lowered.recorded);
         to.cost += lowered.cost;
         to.bytes += lowered.bytes_read + lowered.bytes_written;
         draft.bytes_written += lowered.bytes_written;
@@ -235,6 +242,54 @@ private:
     std::unordered_map<std::string, uint32_t> kernels_;
 };
 
+/// Makes the phases of `tail` the last ones of `step`'s kernel; what it reads of that is scratch from here on
+/// (Tails). False, and nothing done, where that is no kernel.
+bool append_tail(const Graph &graph, LoweredStep &step, LoweredStep &tail) {
+    const auto alone = [](const LoweredStep &s) {
+        return s.kind == StepKind::Launch && s.segments.size() == 1 && s.rounds == 1;
+    };
+    if (!alone(step) || !alone(tail) || step.kernel.axes.size() + tail.kernel.axes.size() > kMostAxes)
+        return false;
+    LoweredSegment &to = step.segments[0], &from = tail.segments[0];
+    std::vector<uint16_t> same;
+    for (const LoweredBuffer &read : from.buffers) {
+        same.push_back(kOwnBuffer);
+        for (size_t b = 0; b < to.buffers.size(); ++b) {
+            LoweredBuffer &made = to.buffers[b];
+            if (read.mode != BufferMode::In || made.mode != BufferMode::Out || made.value != read.value)
+                continue;
+            same.back() = static_cast<uint16_t>(b);
+            break;
+        }
+    }
+    for (size_t b = 0; b < from.buffers.size(); ++b) {
+        if (same[b] == kOwnBuffer) {
+            to.buffers.push_back(from.buffers[b]);
+            continue;
+        }
+        LoweredBuffer &made = to.buffers[same[b]];
+        step.bytes_written -= made.bytes;
+        tail.bytes_read -= made.bytes;
+        made = {.mode = BufferMode::Temp, .bytes = made.bytes};
+        step.kernel.buffers[same[b]].mode = BufferMode::Temp;
+    }
+    append(step.kernel, std::move(tail.kernel), same);
+    to.args.insert(to.args.end(), from.args.begin(), from.args.end());
+    to.scalars.insert(to.scalars.end(), from.scalars.begin(), from.scalars.end());
+    to.items.insert(to.items.end(), from.items.begin(), from.items.end());
+    step.worker_bytes = std::max(step.worker_bytes, tail.worker_bytes);
+    step.cost += tail.cost;
+    step.bytes_read += tail.bytes_read;
+    step.bytes_written += tail.bytes_written;
+    step.flops += tail.flops;
+    step.node = std::max(step.node, tail.node);
+    merge(step.nodes, tail.nodes);
+    merge(step.recorded, tail.recorded);
+    step.label = label_of(graph, graph.clusters[static_cast<size_t>(graph.node(step.nodes[0]).cluster)].kind,
+                          step.nodes);
+    return true;
+}
+
 class Lowering {
 public:
     Lowering(const Graph &graph, const Target &target)
@@ -242,24 +297,28 @@ public:
 
     Program run() {
         find_stored();
-        const auto nodes = graph_.nodes();
-        NodeId first = 0;
+        find_clusters();
+        std::optional<Tails> tails;
+        if (target_.modes.fuse)
+            tails.emplace(graph_);
         int32_t group = -1;
-        while (first < nodes.size()) {
-            const int32_t c = nodes[first].cluster;
-            LZ_CHECK(c >= 0 && static_cast<size_t>(c) < graph_.clusters.size(),
-                     "node " + std::to_string(first) + " has no cluster: `fuse` has not run");
-            NodeId end = first + 1;
-            while (end < nodes.size() && nodes[end].cluster == c)
-                ++end;
-            std::optional<LoweredStep> step = lower(first, end, graph_.clusters[static_cast<size_t>(c)].kind);
+        for (const int32_t c : order_) {
+            if (tails && tails->is_tail(c))
+                continue;
+            std::optional<LoweredStep> step = lower(c);
             const int32_t own = graph_.clusters[static_cast<size_t>(c)].group;
             if (own < 0 || own != group)
                 group_steps_.clear();
             group = own;
+            std::optional<LoweredStep> tail;
+            if (const int32_t t = tails ? tails->of(c) : -1; t >= 0)
+                tail = lower(t);
+            if (step && tail && append_tail(graph_, *step, *tail))
+                tail.reset();
             if (step)
                 add(std::move(*step), own >= 0);
-            first = end;
+            if (tail)
+                add(std::move(*tail), false);
         }
         program_.schedule_segments(target_);
         return program_.take();
@@ -278,7 +337,25 @@ private:
             }
     }
 
-    std::optional<LoweredStep> lower(NodeId first, NodeId end, ClusterKind kind) {
+    /// The nodes of each cluster, and the clusters in order.
+    void find_clusters() {
+        nodes_of_.resize(graph_.clusters.size());
+        for (NodeId n = 0; n < graph_.nodes().size(); ++n) {
+            const int32_t c = graph_.node(n).cluster;
+            LZ_CHECK(c >= 0 && static_cast<size_t>(c) < graph_.clusters.size(),
+                     "node " + std::to_string(n) + " has no cluster: `fuse` has not run");
+            auto &[first, end] = nodes_of_[static_cast<size_t>(c)];
+            if (end == 0) {
+                first = n;
+                order_.push_back(c);
+            }
+            end = n + 1;
+        }
+    }
+
+    std::optional<LoweredStep> lower(int32_t cluster) {
+        const auto [first, end] = nodes_of_[static_cast<size_t>(cluster)];
+        const ClusterKind kind = graph_.clusters[static_cast<size_t>(cluster)].kind;
         LoweredStep step;
         ClusterView view{&graph_, first, end, kind, {}};
         for (NodeId n = first; n < end; ++n) {
@@ -373,7 +450,9 @@ private:
     const Target &target_;
     ProgramWriter program_;
     std::vector<bool> stored_;
-    std::vector<uint32_t> group_steps_; // of the group at hand, one a kernel
+    std::vector<std::pair<NodeId, NodeId>> nodes_of_; // by cluster: first, and the one behind the last
+    std::vector<int32_t> order_;                      // clusters
+    std::vector<uint32_t> group_steps_;               // of the group at hand, one a kernel
 };
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "passes/lower/pieces.h"
 
+#include "ir/kernel/append.h"
 #include "ir/kernel/key.h"
 
 #include <algorithm>
@@ -14,116 +15,6 @@ using namespace ir;
 namespace {
 
 constexpr int64_t kLine = 64, kMostSideBySide = 16;
-/// AxisId counts to 255.
-constexpr size_t kMostAxes = 250;
-
-/// Puts the phases of one kernel behind those of another, whose lists they continue.
-class Appender {
-public:
-    explicit Appender(Kernel &into) : k_(into) {}
-
-    void append(Kernel from) {
-        args_ = static_cast<ArgId>(k_.args.size());
-        axes_ = static_cast<AxisId>(k_.axes.size());
-        instrs_ = static_cast<KValue>(k_.instrs.size());
-        accesses_ = static_cast<uint32_t>(k_.accesses.size());
-        loops_ = static_cast<uint32_t>(k_.loops.size());
-        scalars_ = static_cast<uint32_t>(k_.scalars.size());
-        buffers_ = static_cast<uint16_t>(k_.buffers.size());
-        k_.args.insert(k_.args.end(), from.args.begin(), from.args.end());
-        k_.scalars.insert(k_.scalars.end(), from.scalars.begin(), from.scalars.end());
-        for (KBuffer b : from.buffers) {
-            arg(b.worker_offset);
-            k_.buffers.push_back(b);
-        }
-        for (KAxis a : from.axes) {
-            arg(a.extent);
-            k_.axes.push_back(a);
-        }
-        for (Instr &i : from.instrs)
-            move(i);
-        for (Access &a : from.accesses)
-            move(a);
-        for (Loop &l : from.loops) {
-            move(l);
-            k_.loops.push_back(std::move(l));
-        }
-        for (Phase &p : from.phases) {
-            move(p);
-            k_.phases.push_back(std::move(p));
-        }
-    }
-
-private:
-    void arg(ArgId &a) const { a = a == kNoArg ? a : static_cast<ArgId>(a + args_); }
-    void axis(AxisId &a) const { a = static_cast<AxisId>(a + axes_); }
-    void value(KValue &v) const { v = v == kNoValue ? v : v + instrs_; }
-
-    void move(Instr &i) {
-        for (KValue &v : i.operands)
-            value(v);
-        switch (i.op) {
-        case KOp::Scalar:
-            i.index += scalars_;
-            break;
-        case KOp::Arg:
-            i.index += args_;
-            break;
-        case KOp::Axis:
-            i.index += axes_;
-            break;
-        case KOp::LoopResult:
-            i.index += loops_;
-            break;
-        default:
-            break;
-        }
-        if (i.access != kNoValue)
-            i.access += accesses_;
-        k_.instrs.push_back(i);
-    }
-    void move(Access &a) {
-        a.buffer = static_cast<uint16_t>(a.buffer + buffers_);
-        arg(a.offset);
-        for (AxisStride &s : a.strides) {
-            axis(s.axis);
-            arg(s.stride);
-        }
-        for (IndexTerm &t : a.terms) {
-            value(t.index);
-            arg(t.stride);
-        }
-        value(a.predicate);
-        k_.accesses.push_back(std::move(a));
-    }
-    void move(Region &region) const {
-        for (Stmt &s : region)
-            s.id += s.kind == Stmt::Loop ? loops_ : instrs_;
-    }
-    void move(Loop &l) const {
-        axis(l.axis);
-        value(l.begin);
-        value(l.end);
-        move(l.body);
-        for (Reduction &r : l.reductions) {
-            value(r.value);
-            value(r.index);
-        }
-    }
-    void move(Phase &p) const {
-        for (AxisId &a : p.grid)
-            axis(a);
-        move(p.body);
-    }
-
-    Kernel &k_;
-    ArgId args_ = 0;
-    AxisId axes_ = 0;
-    KValue instrs_ = 0;
-    uint32_t accesses_ = 0, loops_ = 0, scalars_ = 0;
-    uint16_t buffers_ = 0;
-};
-
 class PieceLowering {
 public:
     PieceLowering(const ClusterView &cluster, LoweredStep &step)
@@ -284,9 +175,8 @@ private:
 
     void finish() {
         Kernel kernel = std::move(bodies_[0].kernel);
-        Appender appender(kernel);
         for (size_t b = 1; b < bodies_.size(); ++b)
-            appender.append(std::move(bodies_[b].kernel));
+            append(kernel, std::move(bodies_[b].kernel));
         step_.kernel = std::move(kernel);
         size_t segments = 0;
         for (const Body &body : bodies_)

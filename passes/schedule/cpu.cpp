@@ -33,6 +33,8 @@ constexpr int64_t kLeastAcross = 16;
 constexpr int64_t kAcrossBlock = 256, kSplitAcross = 4096;
 /// Columns that are longer than this are.
 constexpr int64_t kSplitRows = 512;
+/// Elements of a matrix that is in no cache: what follows the sums of its long columns reads it anew.
+constexpr int64_t kLargeMatrix = int64_t{1} << 20;
 /// What one round of all pieces of a join writes, a part of a core's second-level cache; fitted on 1 MiB of
 /// it, where 64 to 512 KiB are alike (`bench_memory_bound`, cat).
 constexpr int64_t kRoundBytes = 256 << 10;
@@ -359,7 +361,7 @@ void schedule_cpu(LoweredStep &step, const Target &target) {
 }
 
 RowLimits cpu_row_limits() {
-    return {.few_rows = 4, .long_row = 65536};
+    return {.few_rows = 4, .long_row = 65536, .long_column = kSplitRows, .large_matrix = kLargeMatrix};
 }
 
 bool bypasses_caches(const Target &target, Device device, int64_t bytes) {

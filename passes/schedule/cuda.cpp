@@ -98,7 +98,7 @@ private:
         const int64_t length = extent(loop.axis);
         if (loop.order == LoopOrder::Sequential)
             return length > kSplitRows || (length > kSequentialChunk && rows < device_threads() / 4);
-        return rows == 1 || !cuda_row_limits(limits_).fits(rows, length);
+        return rows == 1 || !cuda_row_limits(limits_).fits(rows, length, false);
     }
 
     int64_t stored_bytes() const {

@@ -12,6 +12,8 @@
 #include "ir/target.h"
 #include "passes/lower/lowered_step.h"
 
+#include <cstdint>
+
 namespace lz::passes {
 
 /// Schedules the kernel of a step; steps of other kinds are left alone.
@@ -26,7 +28,16 @@ bool schedule_segments(ir::Kernel &kernel, size_t segments, const ir::Target &ta
 struct RowLimits {
     int64_t few_rows; ///< with fewer rows than this ...
     int64_t long_row; ///< ... rows longer than this are shared
-    bool fits(int64_t rows, int64_t length) const { return rows >= few_rows || length <= long_row; }
+    /// Rows that lie side by side, columns of a matrix, are shared where they are longer than the first and
+    /// the matrix has more elements than the second: a worker that takes a few columns whole goes through a
+    /// page for each of their elements.
+    int64_t long_column = INT64_MAX, large_matrix = INT64_MAX;
+
+    /// `columns`: elements of a row are no neighbours.
+    bool fits(int64_t rows, int64_t length, bool columns) const {
+        return (rows >= few_rows || length <= long_row) &&
+               (!columns || length <= long_column || rows * length <= large_matrix);
+    }
 };
 RowLimits row_limits(const ir::Target &target, ir::Device device);
 

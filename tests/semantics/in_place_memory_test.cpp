@@ -390,6 +390,17 @@ struct Checked {
     }
 };
 
+/// A version that was passed over is computed when it is read, and may turn out to have failed, too.
+std::vector<float> held_by(const Tensor &tensor) {
+    for (int tries = 0;; ++tries)
+        try {
+            return floats(tensor);
+        } catch (const lz::IndexError &) {
+            if (tries == 20)
+                throw;
+        }
+}
+
 TEST(Semantics, S26_of_random_in_place_forms_those_are_undone_that_depend_on_what_failed) {
     constexpr int64_t kLength = 1000;
     for (const Device &place : kPlaces)
@@ -450,14 +461,15 @@ TEST(Semantics, S26_of_random_in_place_forms_those_are_undone_that_depend_on_wha
                         a.becomes(x, lost);
                     }
                 }
-                for (int tries = 0; tries < 100; ++tries)
+                for (int quiet = 0; quiet < 2;) // what a GPU found is thrown at the next sync
                     try {
                         settle();
-                        break;
-                    } catch (const lz::IndexError &) { // one that it is about
+                        ++quiet;
+                    } catch (const lz::IndexError &) {
+                        quiet = 0;
                     }
                 for (Checked &c : all) {
-                    ASSERT_EQ(floats(c.tensor), c.good) << place << ", seed " << seed << ", round " << round;
+                    ASSERT_EQ(held_by(c.tensor), c.good) << place << ", seed " << seed << ", round " << round;
                     c.becomes(c.good, false);
                 }
             }
