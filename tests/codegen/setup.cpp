@@ -10,7 +10,7 @@ namespace {
 class NeedsJit : public testing::EmptyTestEventListener {
     void OnTestStart(const testing::TestInfo &test) override {
         const std::string_view suite = test.test_suite_name();
-        if (suite.starts_with("Emitter") || suite == "Loader" || suite == "Compile")
+        if (suite.starts_with("Emitter") || suite == "Loader" || suite == "Object" || suite == "Compile")
             GTEST_SKIP() << "It needs LLVM, and this build has none (LAZULI_CPU_JIT=OFF).";
     }
 };
