@@ -178,6 +178,9 @@ std::string_view called(Op op, const Location &loc) {
 }
 
 Failure called_as(const Failure &failure, Op op, const Location &loc) {
+    if (const std::string_view sentence = called(op, loc);
+        op == Op::Gather && sentence.find(": ") != std::string_view::npos)
+        return {ErrorKind::State, std::string(sentence), failure.loc(), failure.node()};
     const std::string head = std::string(called(op, loc)) + ": ";
     const std::string own = std::string(name(op)) + ": ";
     std::string_view what = failure.message();

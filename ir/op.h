@@ -156,7 +156,9 @@ inline constexpr int kCallSymbol = 0, kCallWrites = 1, kCallResults = 2;
 /// What the user called: the function that `loc` names, else the operation.
 std::string_view called(Op op, const Location &loc);
 /// The failure of a type rule, or of a step, with the name of what the user called before its message; a name
-/// of the operation that stands there already gives way.
+/// of the operation that stands there already gives way. A check of values (frontend/ops/check.h) has what it
+/// says when it fails in place of a name, "multinomial: a weight is negative": that is the whole message
+/// then, and the failure is of kind State.
 Failure called_as(const Failure &failure, Op op, const Location &loc);
 
 /// Number of results of an op with these attributes.

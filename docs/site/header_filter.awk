@@ -54,12 +54,16 @@ function as_topic(text,    about, name) {
 }
 
 # Overloads that follow each other share the comment of the first, and a method without a comment is the function of its name.
-function share_comments(text,    line, n, i, result, comment, shared, name, shared_name, open) {
+function share_comments(text,    line, n, i, result, comment, shared, name, shared_name, open, head) {
     n = split(text, line, "\n")
-    comment = shared = shared_name = ""
+    comment = shared = shared_name = head = ""
     for (i = 1; i < n; i++) {
         if (line[i] ~ /^ *\/\/\/ /) {
             comment = comment line[i] "\n"
+            continue
+        }
+        if (line[i] ~ /^ *template <.*>$/ && line[i + 1] ~ /\(/) { # goes with the line that follows
+            head = head line[i] "\n"
             continue
         }
         name = line[i]
@@ -80,6 +84,10 @@ function share_comments(text,    line, n, i, result, comment, shared, name, shar
                     "` with its result stored here; dtype and shape stay.\n"
             if (comment == "" && is_part && line[i] ~ /^    (const Part &[a-z]|void [a-z_]+\(\) = delete)/)
                 comment = "    /// Writes to the part.\n"
+            if (comment == "" && name == "ndimension")
+                comment = "    /// As dim.\n"
+            if (comment == "" && in_tensor && name ~ /_as$/)
+                comment = "    /// As the function without `_as`, by what the other tensor has.\n"
             shared = comment
             shared_name = name
         }
@@ -91,11 +99,15 @@ function share_comments(text,    line, n, i, result, comment, shared, name, shar
             comment = "    /// As the compiler makes it.\n"
         if (comment == "" && line[i] ~ /operator<<\(std::ostream &/)
             comment = "/// Prints it.\n"
-        if (comment == "" && is_part && line[i] ~ /^    [A-Za-z]+ (at|operator\[\])\(/)
+        if (comment == "" && is_part && line[i] ~ /^    [A-Za-z]+ (at|index|operator\[\])\(/)
             comment = "    /// A part of the part, to be read.\n"
+        if (comment == "" && line[i] ~ /^    const TensorData &(operator|[a-z])/)
+            comment = "    /// As Tensor's.\n"
+        if (comment == "" && line[i] ~ /^ +(const )?Value [&*]operator(\*|->)\(/)
+            comment = "    /// The value.\n"
         open = line[i] !~ /[;{}:]( *\/\/.*)?$/ && line[i] !~ /^ *(\/\/|#|$|template|requires)/
-        result = result comment line[i] "\n"
-        comment = ""
+        result = result comment head line[i] "\n"
+        comment = head = ""
     }
     return result comment
 }
@@ -160,10 +172,30 @@ BEGIN { RS = "\001" }
         entry = "auto &" part[2] "(" part[1] " new_value);\n    /// As set.\n    " about
         text = substr(text, 1, RSTART - 1) entry substr(text, RSTART + RLENGTH)
     }
+    # LibTorch's names, and functions that take a dtype or a device in place of options.
+    while (match(text, /LZ_ALIAS\([A-Za-z0-9]*, [A-Za-z0-9]*\)/)) {
+        split(substr(text, RSTART + 9, RLENGTH - 10), part, ", ")
+        text = substr(text, 1, RSTART - 1) "/// LibTorch's name of DType::" part[2] ".\ninline constexpr DType " part[1] \
+            " = DType::" part[2] substr(text, RSTART + RLENGTH)
+    }
+    while (match(text, /LZ_TEXT\([A-Za-z0-9]*, "[a-z_]*"\)/)) {
+        split(substr(text, RSTART + 8, RLENGTH - 9), part, ", ")
+        text = substr(text, 1, RSTART - 1) "/// LibTorch's name of the text " part[2] ".\ninline constexpr const char *" part[1] \
+            " = " part[2] substr(text, RSTART + RLENGTH)
+    }
+    while (match(text, /LZ_OF_KIND\([a-z_]*, \([^()]*\), \([^()]*\)\)/)) {
+        entry = substr(text, RSTART + 11, RLENGTH - 12)
+        name = entry
+        sub(/,.*/, "", name)
+        sub(/^[a-z_]*, \(/, "", entry)
+        sub(/\), \(.*/, "", entry)
+        text = substr(text, 1, RSTART - 1) "/// With a dtype or a device in place of options.\n" \
+            "template <OptionKind Kind>\nTensor " name "(" entry ", const Kind &kind);" substr(text, RSTART + RLENGTH)
+    }
     text = as_topic(share_comments(text))
     at = is_part ? 0 : index(text, "#include \"lazuli/ops/functions.def\"\n")
     if (!at) {
-        sub(/#include "lazuli\/ops\/functions.def"\n/, "", text)
+        gsub(/#include "lazuli\/ops\/functions.def"\n/, "", text)
         printf "%s", text
         exit
     }

@@ -8,7 +8,11 @@
 #include "lazuli/ops/random.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cxxabi.h>
+#include <memory>
 #include <string>
+#include <typeinfo>
 
 namespace lz {
 
@@ -111,8 +115,9 @@ void run_function(RuleCall &call) {
     bool fits = given.size() >= needed;
     for (size_t i = needed; i < given.size(); ++i) // PyTorch lets what is left over be empty
         fits = fits && !Access::given(given[i]);
+    const std::string name(ir::called(call.step().op, call.step().loc));
     if (!fits)
-        throw StateError("Function: backward gave " + std::to_string(given.size()) +
+        throw StateError(name + ": backward gave " + std::to_string(given.size()) +
                              " gradients; its forward has " + std::to_string(needed) +
                              " arguments, and each has one (an empty tensor for what is no tensor)",
                          call.loc());
@@ -120,12 +125,12 @@ void run_function(RuleCall &call) {
         if (!call.wanted(i) || !Access::given(given[i]))
             continue;
         const ir::TensorType &type = call.type(i);
-        const ir::TensorType &found = detail::checked_type(given[i], "Function", call.loc());
+        const ir::TensorType &found = detail::checked_type(given[i], name.c_str(), call.loc());
         detail::Shape joined;
         int axis = 0;
         if (!ir::is_float(found.dtype) || !ir::broadcast_shapes(found.shape, type.shape, joined, axis) ||
             !(joined == found.shape))
-            throw ShapeError("Function: backward gave " + detail::text(found) +
+            throw ShapeError(name + ": backward gave " + detail::text(found) +
                                  " as the gradient of argument " + std::to_string(i) + ", which is " +
                                  detail::text(type),
                              call.loc());
@@ -135,11 +140,26 @@ void run_function(RuleCall &call) {
 
 const detail::Rule kFunctionRule{run_function};
 
-/// Where errors of the function belong: to the line that made its first result.
-ir::Location line_of(const variable_list &results, Location loc) {
-    if (loc.file)
-        return detail::to_ir(loc);
-    return results.empty() ? ir::Location() : Access::node(results[0])->loc;
+/// The class as it is written, without namespaces, and what encloses it.
+std::string name_of(const std::type_info &type) {
+    int status = 0;
+    const std::unique_ptr<char, void (*)(void *)> demangled(
+        abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free);
+    std::string name = status == 0 ? demangled.get() : type.name();
+    if (const size_t arguments = name.find('<'); arguments != std::string::npos)
+        name.resize(arguments);
+    if (const size_t space = name.rfind("::"); space != std::string::npos)
+        name.erase(0, space + 2);
+    return name;
+}
+
+/// Where errors of the function belong: to the line that made its first result; and its name.
+ir::Location line_of(const variable_list &results, const std::type_info &type, Location loc) {
+    ir::Location line = loc.file          ? detail::to_ir(loc)
+                        : results.empty() ? ir::Location()
+                                          : Access::node(results[0])->loc;
+    line.function = ir::intern_function(name_of(type));
+    return line;
 }
 
 void keep(SavedTensors &saved, const variable_list &results) {
@@ -166,20 +186,20 @@ variable_list detail::apply_function(const std::shared_ptr<AutogradContext> &con
                                      const variable_list &inputs,
                                      const std::function<variable_list()> &forward,
                                      std::function<variable_list(AutogradContext *, variable_list)> backward,
-                                     Location loc) {
+                                     const std::type_info &type, Location loc) {
     variable_list results = forward();
     if (!detail::Recorder::current().grad_mode())
         return results;
     SavedTensors &saved = FunctionAccess::saved(*context);
     for (Tensor &r : results) {
-        detail::checked_type(r, "Function", loc);
+        detail::checked_type(r, name_of(type).c_str(), loc);
         // An argument that is given back is a tensor of its own.
         if (std::ranges::any_of(inputs, [&](const Tensor &x) { return x.defined() && r.same_tensor(x); }))
             r = r.detach(loc);
     }
     keep(saved, results);
     const StepRef made = detail::attach_function(
-        kFunctionRule, line_of(results, loc), results, inputs,
+        kFunctionRule, line_of(results, type, loc), results, inputs,
         [&](const Tensor &r) {
             return std::ranges::find(saved.without_gradient, Access::cell(r)) == saved.without_gradient.end();
         },

@@ -95,6 +95,26 @@ bool Tensor::is_leaf(Location loc) const {
     return !history || history->is_leaf();
 }
 
+std::shared_ptr<const GradFn> Tensor::grad_fn(Location loc) const {
+    const Step *const history = cell_of(*this, "grad_fn", loc)->history;
+    if (!history || history->is_leaf())
+        return nullptr;
+    const std::string_view called = ir::called(history->op, history->loc);
+    const auto is_upper = [](char c) { return c >= 'A' && c <= 'Z'; };
+    const bool is_class = !called.empty() && is_upper(called[0]);
+    std::string name;
+    bool begins = !is_class; // a word does
+    for (const char c : called) {
+        if (c == '_' && !is_class) {
+            begins = true;
+            continue;
+        }
+        name += begins && c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+        begins = false;
+    }
+    return std::make_shared<GradFn>(name + (is_class ? "Backward" : "Backward0"));
+}
+
 Tensor &Tensor::grad(Location loc) const {
     const Cell *const cell = cell_of(*this, "grad", loc);
     note_slot(cell);

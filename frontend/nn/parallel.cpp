@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <typeinfo>
 
 namespace lz::nn {
 
@@ -105,6 +106,9 @@ void check_on(const Module &module, const Device &device, Location loc) {
 
 namespace {
 
+/// Its name in messages.
+struct Broadcast {};
+
 /// A parameter on several devices, the first of which it is on. Its gradient is the sum of theirs, in the
 /// order of the devices, on the stream `sums`: by the rules of `to` the sum would be fused with the kernel
 /// that computes the first device's gradient, and all that comes after that kernel would wait for the other
@@ -129,7 +133,7 @@ std::vector<Tensor> broadcast(const Tensor &parameter, std::span<const Device> d
                 sum = sum.defined() ? Operand(sum, loc) + gradient.to(sum.device(), loc) : gradient;
         return std::vector<Tensor>{sum};
     };
-    return lz::detail::apply_function(context, {parameter}, forward, backward, loc);
+    return lz::detail::apply_function(context, {parameter}, forward, backward, typeid(Broadcast), loc);
 }
 
 } // namespace

@@ -183,4 +183,24 @@ Tensor linear(const Tensor &x, const Tensor &weight, const Tensor &bias, Locatio
     return add({y, loc}, {bias, loc}, loc);
 }
 
+Tensor addmm(const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &beta, const Scalar &alpha,
+             Location loc) {
+    loc = detail::in<"addmm">(loc);
+    detail::checked_type(x, "addmm", loc);
+    const Tensor product = mm(a, b, loc);
+    const auto scaled = [&](const Tensor &v, const Scalar &number) {
+        return detail::double_of(number) == 1 ? v : mul(v, Operand(number, loc), loc);
+    };
+    const Shape &shape = detail::type(product).shape;
+    Shape joined;
+    int axis = 0;
+    if (!ir::broadcast_shapes(shape, detail::type(x).shape, joined, axis) || !(joined == shape))
+        throw ShapeError("addmm: shape " + ir::to_string(detail::type(x).shape) +
+                             " does not broadcast to that of the product, " + ir::to_string(shape),
+                         loc);
+    if (detail::double_of(beta) == 0)
+        return scaled(product, alpha);
+    return add(scaled(x, beta), scaled(product, alpha), loc);
+}
+
 } // namespace lz

@@ -77,6 +77,7 @@ LZ_METHOD(Tensor, roll, (const Sizes &shifts, const Sizes &axes, Location loc), 
 LZ_METHOD(Tensor, tril, (int64_t diagonal, Location loc), (diagonal, loc))
 LZ_METHOD(Tensor, triu, (int64_t diagonal, Location loc), (diagonal, loc))
 LZ_METHOD(Tensor, repeat, (const Sizes &repeats, Location loc), (repeats, loc))
+LZ_METHOD(Tensor, unfold, (int64_t axis, int64_t size, int64_t step, Location loc), (axis, size, step, loc))
 LZ_METHOD(Tensor, clone, (Location loc), (loc))
 LZ_METHOD(Tensor, to, (DType dtype, Location loc), (dtype, loc))
 LZ_METHOD(Tensor, to, (const Device &device, Location loc), (device, loc))
@@ -129,6 +130,10 @@ LZ_METHOD(Tensor, cumprod, (int64_t axis, std::optional<DType> dtype, Location l
 LZ_METHOD(ValuesIndices, sort, (int64_t axis, bool descending, Location loc), (axis, descending, loc))
 LZ_METHOD(Tensor, argsort, (int64_t axis, bool descending, Location loc), (axis, descending, loc))
 LZ_METHOD(ValuesIndices, topk, (int64_t k, int64_t axis, bool largest, Location loc), (k, axis, largest, loc))
+LZ_METHOD(Tensor, median, (Location loc), (loc))
+LZ_METHOD(ValuesIndices, median, (int64_t axis, bool keepdim, Location loc), (axis, keepdim, loc))
+LZ_METHOD(ValuesIndices, kthvalue, (int64_t k, int64_t axis, bool keepdim, Location loc),
+          (k, axis, keepdim, loc))
 // functional.h
 LZ_TEMPORARY(Tensor, gelu, (Gelu approximation, Location loc), (approximation, loc))
 LZ_TEMPORARY(Tensor, softplus, (const Scalar &beta, const Scalar &threshold, Location loc),
@@ -156,6 +161,9 @@ LZ_METHOD(Tensor, mv, (const Tensor &b, Location loc), (b, loc))
 LZ_METHOD(Tensor, dot, (const Tensor &b, Location loc), (b, loc))
 LZ_TEMPORARY(Tensor, outer, (const Tensor &b, Location loc), (b, loc))
 LZ_METHOD(Tensor, bmm, (const Tensor &b, Location loc), (b, loc))
+LZ_METHOD(Tensor, addmm,
+          (const Tensor &a, const Tensor &b, const Scalar &beta, const Scalar &alpha, Location loc),
+          (a, b, beta, alpha, loc))
 LZ_TEMPORARY(Tensor, linear, (const Tensor &weight, const Tensor &bias, Location loc), (weight, bias, loc))
 // random.h
 LZ_TEMPORARY(Tensor, bernoulli, (Location loc), (loc))

@@ -7,7 +7,9 @@
 #include "frontend/record/trace.h"
 #include "lazuli/defaults.h"
 #include "lazuli/ops/elementwise.h"
+#include "lazuli/ops/functional.h"
 #include "lazuli/ops/reductions.h"
+#include "lazuli/ops/views.h"
 
 #include <cmath>
 #include <numbers>
@@ -276,6 +278,55 @@ Tensor dropout(const Tensor &x, double p, bool training, Location loc) {
             return detail::in_working_dtype(x, "dropout", loc,
                                             [&](const Tensor &v) { return detail::dropped(v, p, at, loc); });
         });
+}
+
+// The position of the largest weight / e, with exponential variables e, has the weights' distribution, and
+// the `samples` largest are a sample without replacement (Efraimidis and Spirakis 2006).
+Tensor multinomial(const Tensor &weights, int64_t samples, bool replacement, Generator &generator,
+                   Location loc) {
+    loc = detail::in<"multinomial">(loc);
+    const ir::TensorType type = detail::checked_type(weights, "multinomial", loc);
+    const int rank = type.shape.rank();
+    if (!ir::is_float(type.dtype))
+        throw DTypeError("multinomial: the weights must be floats, not " + detail::text(type), loc);
+    if (rank < 1 || rank > 2 || type.shape[rank - 1] == 0)
+        throw ShapeError("multinomial: the weights are " + detail::text(type) +
+                             "; they are rows of at least one number, with one axis or two",
+                         loc);
+    const int64_t count = type.shape[rank - 1];
+    if (samples < 1 || (!replacement && samples > count))
+        throw ShapeError(
+            "multinomial: " + std::to_string(samples) + " samples of " + std::to_string(count) +
+                " numbers are asked for; it is at least one, and without replacement not more than "
+                "there are",
+            loc);
+    const ir::DType work = detail::working_dtype(type.dtype);
+    const Tensor w = detail::cast(weights.detach(loc), work, loc);
+    const Tensor zero = detail::literal(w, 0, loc);
+    const Tensor is_weight =
+        detail::binary(Op::And, detail::binary(Op::Ge, w, zero, loc), isfinite(w, loc), loc);
+    const Tensor each = detail::checked(
+        w, is_weight, "multinomial: a weight is negative, infinite or NaN; weights are 0 or more, and finite",
+        loc);
+    const Tensor drawable = sum(detail::binary(Op::Gt, w, zero, loc), -1, true, std::nullopt, loc);
+    const Tensor needed =
+        detail::constant(Scalar(replacement ? 1 : samples), ir::DType::I64, type.device, loc);
+    const Tensor checked = detail::checked(each, detail::binary(Op::Ge, drawable, needed, loc),
+                                           "multinomial: too few weights of a row are above 0; one is, and "
+                                           "without replacement as many as samples",
+                                           loc);
+    Shape shape = type.shape;
+    if (replacement) { // each sample looks at all
+        shape[rank - 1] = samples;
+        shape.push_back(count);
+    }
+    const Tensor u = uniform(shape, work, type.device, generator, loc);
+    const Tensor e = maximum(neg(log1p(neg(u, loc), loc), loc), 0x1p-25, loc); // never 0
+    const Tensor keys = detail::binary(Op::Div, replacement ? unsqueeze(checked, -2, loc) : checked, e, loc);
+    return replacement ? argmax(keys, -1, false, loc) : topk(keys, samples, -1, true, loc).indices;
+}
+Tensor multinomial(const Tensor &weights, int64_t samples, bool replacement, Location loc) {
+    return multinomial(weights, samples, replacement, default_generator(), loc);
 }
 
 Tensor &Tensor::uniform_(double from, double to, Generator &generator, Location loc) & {

@@ -301,4 +301,38 @@ Tensor clone(const Tensor &x, Location loc) {
     return detail::fresh(x, loc);
 }
 
+Tensor unfold(const Tensor &x, int64_t axis, int64_t size, int64_t step, Location loc) {
+    loc = detail::in<"unfold">(loc);
+    const ir::TensorType type = detail::checked_type(x, "unfold", loc);
+    const bool is_number = detail::is_axis_of_number(axis, type.shape.rank());
+    const int a = is_number ? 0 : detail::normal_axis(axis, type.shape.rank(), "unfold", type, loc);
+    const int64_t extent = is_number ? 1 : type.shape[a];
+    if (size < 0 || size > extent)
+        throw IndexError("unfold: the size is " + std::to_string(size) + "; axis " + std::to_string(a) +
+                             " of " + detail::text(type) + " has " + std::to_string(extent) + " elements",
+                         loc);
+    if (step < 1)
+        throw IndexError("unfold: the step is " + std::to_string(step) + "; it must be at least 1", loc);
+    if (is_number) // PyTorch: a row of `size`
+        return detail::cut(reshape(x, {1}, loc), 0, 0, size, 1, loc);
+    const int64_t windows = (extent - size) / step + 1;
+    if (size <= step) {                      // windows that do not meet are a view
+        const int64_t whole = extent / step; // windows with all of their step
+        const Tensor cut_whole = detail::cut(x, a, 0, whole * step, 1, loc);
+        const Tensor rows = unflatten(cut_whole, a, {whole, step}, loc);
+        Tensor windows_of = detail::cut(rows, a + 1, 0, size, 1, loc);
+        if (whole < windows)
+            windows_of =
+                cat({windows_of, unsqueeze(detail::cut(x, a, whole * step, size, 1, loc), a, loc)}, a, loc);
+        return movedim(windows_of, a + 1, -1, loc);
+    }
+    const ir::TensorType positions = {ir::DType::I64, Shape({windows, size}), type.device};
+    const Tensor starts = detail::iota(positions, 0, 0, step, loc),
+                 within = detail::iota(positions, 1, 0, 1, loc);
+    const Tensor index =
+        detail::reshape_to(detail::binary(Op::Add, starts, within, loc), Shape({windows * size}), loc);
+    const Tensor picked = index_select(x, a, index, loc);
+    return movedim(unflatten(picked, a, {windows, size}, loc), a + 1, -1, loc);
+}
+
 } // namespace lz

@@ -2,6 +2,7 @@
 // summary and line breaks.
 #include "frontend/ops/compose.h"
 #include "ir/host/float_environment.h"
+#include "lazuli/autograd.h"
 #include "lazuli/defaults.h"
 #include "lazuli/ops/views.h"
 #include "lazuli/tensor.h"
@@ -132,7 +133,7 @@ private:
     size_t width_ = 1;
 };
 
-struct Layout {
+struct Picture {
     std::vector<int64_t> sizes, strides;
     bool summarize = false;
 
@@ -147,7 +148,7 @@ struct Layout {
     }
 };
 
-void collect(const Layout &layout, size_t axis, int64_t offset, std::vector<int64_t> &out) {
+void collect(const Picture &layout, size_t axis, int64_t offset, std::vector<int64_t> &out) {
     if (axis == layout.sizes.size()) {
         out.push_back(offset);
         return;
@@ -156,7 +157,7 @@ void collect(const Layout &layout, size_t axis, int64_t offset, std::vector<int6
         collect(layout, axis + 1, offset + i * layout.strides[axis], out);
 }
 
-std::string vector_text(const Layout &layout, int64_t offset, size_t indent, const Formatter &format) {
+std::string vector_text(const Picture &layout, int64_t offset, size_t indent, const Formatter &format) {
     std::vector<std::string> items;
     for (const int64_t i : layout.shown(layout.sizes.size() - 1)) {
         if (layout.cuts(layout.sizes.size() - 1) && i == layout.sizes.back() - kEdgeItems)
@@ -174,7 +175,7 @@ std::string vector_text(const Layout &layout, int64_t offset, size_t indent, con
     return text + "]";
 }
 
-std::string nested_text(const Layout &layout, size_t axis, int64_t offset, size_t indent,
+std::string nested_text(const Picture &layout, size_t axis, int64_t offset, size_t indent,
                         const Formatter &format) {
     const size_t rank = layout.sizes.size();
     if (rank == 0)
@@ -197,7 +198,7 @@ std::string nested_text(const Layout &layout, size_t axis, int64_t offset, size_
 
 std::string values_text(const Tensor &x, size_t indent, Location loc) {
     const Tensor here = to(x, Device::cpu(), loc);
-    Layout layout{x.sizes(), {}, x.numel() > kThreshold};
+    Picture layout{x.sizes(), {}, x.numel() > kThreshold};
     layout.strides.resize(layout.sizes.size());
     int64_t stride = 1;
     for (size_t a = layout.sizes.size(); a-- > 0; stride *= layout.sizes[a])
@@ -239,6 +240,10 @@ std::string Tensor::str(Location loc) const {
         if (type != get_default_dtype() && type != DType::I64 && type != DType::Bool)
             suffixes.push_back(dtype_suffix);
         text += values_text(*this, kPrefix.size(), loc);
+    }
+    if (requires_grad(loc)) {
+        const std::shared_ptr<const GradFn> made_by = grad_fn(loc);
+        suffixes.push_back(made_by ? "grad_fn=<" + made_by->name() + ">" : "requires_grad=True");
     }
     const size_t last_break = text.rfind('\n');
     size_t length = last_break == std::string::npos ? text.size() + 2 : text.size() - last_break + 1;

@@ -84,6 +84,10 @@ T load(const void *from) {
 
 } // namespace
 
+TensorOptions Tensor::options(Location loc) const {
+    return {.dtype = dtype(loc), .device = std::optional(device(loc))};
+}
+
 double Tensor::item_double(Location loc) const {
     if (node_of(*this, "item", loc)->type.device != ir::kCpu && numel() == 1)
         return cpu(loc).item_double(loc);
@@ -109,6 +113,20 @@ float Tensor::item_float(Location loc) const {
     const ir::FloatEnvironment environment;
     const volatile float rounded = static_cast<float>(number);
     return rounded;
+}
+
+Scalar Tensor::item(Location loc) const {
+    switch (dtype(loc)) {
+    case DType::Bool:
+        return item_bool(loc);
+    case DType::F16:
+    case DType::BF16:
+    case DType::F32:
+    case DType::F64:
+        return item_double(loc);
+    default:
+        return item_int(true, 8, loc);
+    }
 }
 
 bool Tensor::item_bool(Location loc) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace lz::test {
 namespace {
@@ -133,14 +134,58 @@ void check_gradients(const Function &function, const Inputs &inputs, const Check
     expect_near(second, differences(slope_at, inputs, 1e-5), 10 * options.tolerance, "second gradient");
 }
 
-void check_all(const std::vector<Case> &cases) {
-    for (const Case &one : cases) {
-        SCOPED_TRACE(one.name);
-        try {
-            check_gradients(one.function, one.inputs, one.options);
-        } catch (const std::exception &error) {
-            ADD_FAILURE() << error.what();
+namespace {
+
+void check_one(const Case &one, const std::string &where) {
+    SCOPED_TRACE(one.name + where);
+    try {
+        check_gradients(one.function, one.inputs, one.options);
+    } catch (const std::exception &error) {
+        ADD_FAILURE() << error.what();
+    }
+}
+
+/// The same with each input on a device of its own, from which the function brings it home.
+Case spread(const Case &one) {
+    const Device home = get_default_device(), places[] = {"cuda:1", "cpu", "cuda:0"};
+    Case apart = one;
+    for (size_t k = 0; k < apart.inputs.size(); ++k)
+        apart.inputs[k] = one.inputs[k].to(places[k % 3]);
+    apart.function = [function = one.function, home](const Inputs &x) {
+        Inputs here;
+        for (const Tensor &input : x)
+            here.push_back(input.to(home));
+        return function(here);
+    };
+    return apart;
+}
+
+/// The same with inputs without axes on the CPU, beside which the others may be anywhere. None where there is
+/// no such input beside others.
+std::optional<Case> with_numbers_on_the_cpu(const Case &one) {
+    Case mixed = one;
+    size_t moved = 0;
+    for (Tensor &input : mixed.inputs)
+        if (input.dim() == 0) {
+            input = input.cpu();
+            ++moved;
         }
+    if (moved == 0 || moved == mixed.inputs.size())
+        return std::nullopt;
+    return mixed;
+}
+
+} // namespace
+
+void check_all(const std::vector<Case> &cases) {
+    const bool has_devices = get_default_device().is_cuda() && cuda::device_count() >= 2;
+    for (const Case &one : cases) {
+        check_one(one, "");
+        if (!has_devices || one.inputs.size() < 2)
+            continue;
+        check_one(spread(one), ", inputs on several devices");
+        if (const std::optional<Case> mixed = with_numbers_on_the_cpu(one))
+            check_one(*mixed, ", numbers on the CPU");
     }
 }
 

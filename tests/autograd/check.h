@@ -29,7 +29,9 @@ struct CheckOptions {
 /// each element of each input shows. Inputs that are not of f64 have no gradient.
 void check_gradients(const Function &function, const Inputs &inputs, const CheckOptions &options = {});
 
-/// Many of them: what fails is named.
+/// Many of them: what fails is named. Where the default device is one of several GPUs, those of several
+/// inputs are checked again with each input on a device of its own, which the function brings home, and with
+/// inputs without axes on the CPU.
 struct Case {
     std::string name;
     Function function;

@@ -26,6 +26,9 @@ TEST(Gradients, Activations) {
         {"clamp by tensors",
          [](const Inputs &x) { return lz::square(lz::clamp(x[0], x[1], x[2])); },
          {numbers({7}), numbers({7}, -1.5, 0), numbers({7}, -0.5, 1.5)}},
+        {"clamp by numbers",
+         [](const Inputs &x) { return lz::square(lz::clamp(x[0], x[1], x[2])); },
+         {numbers({7}), numbers({}, -1.5, -1), numbers({}, 0.5, 1)}},
     });
 }
 

@@ -94,6 +94,19 @@ TEST(Gradients, NumbersBesideTensors) {
         {"add alpha", [](const Inputs &i) { return i[0].add(i[1], 0.5); }, {x, numbers({2})}},
         {"addcmul", [](const Inputs &i) { return lz::addcmul(i[0], i[1], i[2], 0.5); }, {x, numbers({2}), x}},
         {"lerp", [](const Inputs &i) { return lz::lerp(i[0], i[1], 0.3); }, {x, x + 1}},
+        {"lerp by a number",
+         [](const Inputs &i) { return lz::lerp(i[0], i[1], i[2]); },
+         {x, x + 1, numbers({}, 0.2, 0.4)}},
+        {"where of a number",
+         [](const Inputs &i) { return lz::where(i[0] > 1, i[0] * i[1], i[1]); },
+         {x, numbers({}, 0.2, 0.4)}},
+        {"addcdiv by a number",
+         [](const Inputs &i) { return lz::addcdiv(i[0], i[1], i[2], 0.5); },
+         {x, x + 1, numbers({}, 1, 2)}},
+        {"add alpha of a number", [](const Inputs &i) { return i[0].add(i[1], 0.5); }, {x, numbers({})}},
+        {"masked_fill by a number",
+         [](const Inputs &i) { return i[0].masked_fill(i[0] > 1, i[1]) * i[0]; },
+         {x, numbers({})}},
     });
 }
 

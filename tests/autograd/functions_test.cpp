@@ -93,7 +93,8 @@ struct Wrong : lz::autograd::Function<Wrong> {
 TEST(Function, WithAWrongNumberOfGradientsIsAnError) {
     Tensor x = lz::ones({2}, {.requires_grad = true});
     const auto go = [&](int kind) { Wrong::apply(x, kind).sum().backward(); };
-    expect_error<lz::StateError>([&] { go(0); }, {"backward gave 1 gradients", "2 arguments"});
+    expect_error<lz::StateError>([&] { go(0); },
+                                 {"gradient of Wrong", "backward gave 1 gradients", "2 arguments"});
     expect_error<lz::StateError>([&] { go(1); }, {"backward gave 3 gradients"});
     expect_error<lz::ShapeError>([&] { go(2); }, {"f32[5]", "argument 0", "f32[2]"});
     EXPECT_FALSE(x.grad().defined());

@@ -143,6 +143,12 @@ TEST(Gradients, Products) {
         return [rule](const Tensor &a, const Tensor &b) { return lz::einsum(rule, {a, b}); };
     };
     check_all({
+        {"addmm",
+         [](const Inputs &x) { return lz::addmm(x[0], x[1], x[2], 0.5, 2); },
+         {numbers({3}), numbers({2, 4}), numbers({4, 3})}},
+        {"addmm of a number",
+         [](const Inputs &x) { return lz::addmm(x[0], x[1], x[2]); },
+         {numbers(lz::Sizes()), numbers({2, 4}), numbers({4, 3})}},
         product("matrices", matmul, {2, 3}, {3, 4}),
         product("matrix and vector", matmul, {2, 3}, {3}),
         product("vector and matrix", matmul, {3}, {3, 2}),
@@ -210,6 +216,29 @@ TEST(Gradients, LookupsAndOrders) {
          {numbers({3, 2}), numbers(lz::Sizes())}},
         {"sort", [](const Inputs &x) { return x[0].sort(1, true).values * x[0]; }, {numbers({2, 4})}},
         {"topk", [](const Inputs &x) { return lz::square(x[0].topk(2, 0).values); }, {numbers({4, 2})}},
+        {"median", [](const Inputs &x) { return lz::square(x[0].median(1).values); }, {numbers({2, 4})}},
+        {"median of all", [](const Inputs &x) { return lz::square(x[0].median()); }, {numbers({2, 4})}},
+        {"kthvalue",
+         [](const Inputs &x) { return lz::square(x[0].kthvalue(2, 0).values); },
+         {numbers({4, 2})}},
+        {"unfold", [](const Inputs &x) { return lz::square(x[0].unfold(1, 3, 1)); }, {numbers({2, 5})}},
+        {"unfold without overlap",
+         [](const Inputs &x) { return lz::square(x[0].unfold(0, 2, 3)); },
+         {numbers({5, 2})}},
+        {"index_put_",
+         [=](const Inputs &x) {
+             Tensor y = x[0] * 2;
+             y.index_put_({rows, 1}, x[1], true);
+             return y * y;
+         },
+         {numbers({3, 2}), numbers({4})}},
+        {"index_put_ of a number",
+         [](const Inputs &x) {
+             Tensor y = x[0] * 2;
+             y.index_put_({lz::Slice(0, 2)}, x[1]);
+             return y * y;
+         },
+         {numbers({3, 2}), numbers(lz::Sizes())}},
     });
 }
 

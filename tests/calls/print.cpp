@@ -36,7 +36,7 @@ std::string device(int d) {
     return d < 0 ? "\"cpu\"" : fmt::format("\"cuda:{}\"", d);
 }
 
-std::string dtype(DType t) {
+std::string dtype_text(DType t) {
     return t == boolean ? "lz::boolean" : "lz::" + std::string(name(t));
 }
 
@@ -86,7 +86,7 @@ std::string meaning(char letter, size_t k, const Statement &s) {
     case 'S':
         return to_string(s.sizes[k]);
     case 'D':
-        return dtype(s.dtype);
+        return dtype_text(s.dtype);
     case 'V':
         return device(s.device);
     case 'A':
@@ -116,7 +116,7 @@ std::string data(const Statement &s) {
     for (const Element e : a.at)
         elements += (elements.empty() ? "" : ", ") + (is_float(s.dtype) ? number(e.f) : number(e.i));
     return fmt::format("lz::tensor(std::vector<{}>{{{}}}, {}, {{.dtype = {}, .device = {}}})", type, elements,
-                       to_string(s.sizes[0]), dtype(s.dtype), device(s.device));
+                       to_string(s.sizes[0]), dtype_text(s.dtype), device(s.device));
 }
 
 std::string expression(const Statement &s) {

@@ -78,6 +78,21 @@ TEST(Semantics, S64_long_tensors_are_summarised) {
               "        [9900, 9901, 9902,  ..., 9997, 9998, 9999]])");
 }
 
+TEST(Semantics, S64_what_backward_knows) {
+    const Tensor x = lz::zeros({2, 2}, lz::requires_grad());
+    EXPECT_EQ(printed(x), "tensor([[0., 0.],\n        [0., 0.]], requires_grad=True)");
+    EXPECT_EQ(printed(x.to(lz::f64) * 2),
+              "tensor([[0., 0.],\n        [0., 0.]], dtype=f64, grad_fn=<MulBackward0>)");
+    EXPECT_EQ(printed(lz::ones({3}, lz::requires_grad()).log_softmax(0)),
+              "tensor([-1.0986, -1.0986, -1.0986], grad_fn=<LogSoftmaxBackward0>)");
+    EXPECT_EQ(printed(x.detach()), "tensor([[0., 0.],\n        [0., 0.]])");
+    EXPECT_EQ(printed(lz::ones({17}, lz::requires_grad())),
+              "tensor([1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1., 1.],\n"
+              "       requires_grad=True)");
+    const lz::NoGradGuard no_grad;
+    EXPECT_EQ(printed(x.sum()), "tensor(0.)");
+}
+
 TEST(Print, AnEmptyHandleSaysSo) {
     EXPECT_EQ(printed(Tensor()), "tensor(<empty handle>)");
 }

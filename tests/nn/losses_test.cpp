@@ -290,6 +290,38 @@ TEST(Losses, RefuseWhatDoesNotFit) {
             [&] { lz::cross_entropy(x, classes, {.reduction = static_cast<Reduction>(9)}); });
 }
 
+TEST(Losses, WhatIsNoProbabilityIsTheLineOfTheLoss) {
+    const double nan = std::nan("");
+    const Tensor right = lz::tensor({0.0, 0.25, 1.0}), goal = lz::tensor({1.0, 0.0, 0.5});
+    for (const double wrong : {-0.1, 1.0001, nan, HUGE_VAL})
+        for (const bool in_target : {false, true}) {
+            const Tensor bad = lz::tensor({0.5, wrong, 1.0});
+            const Tensor x = (in_target ? right : bad).detach().requires_grad_();
+            const Tensor &target = in_target ? bad : goal;
+            const uint32_t line = __LINE__ + 1;
+            const Tensor loss = F::binary_cross_entropy(x, target);
+            loss.backward();
+            const Tensor gradient = x.grad();
+            // Whichever is read first says it, and neither can be read.
+            const Caught error = caught<lz::StateError>([&] { gradient.eval(); });
+            EXPECT_TRUE(error.has(in_target
+                                      ? "binary_cross_entropy: an element of the target is not in [0, 1]"
+                                      : "binary_cross_entropy: an element of the input is not in [0, 1]"))
+                << error.what;
+            EXPECT_EQ(error.line, line) << error.what;
+            EXPECT_THROW(loss.eval(), lz::StateError);
+        }
+    expect_near(F::binary_cross_entropy(right, goal, {}, Reduction::None), {100, -std::log(0.75), 50}, 1e-6);
+    // As elsewhere: independent work is computed, and a GPU's failure is found at its sync.
+    for (const lz::Device device : {lz::Device::cpu(), lz::Device::cuda(0)}) {
+        const Tensor other = lz::ones({2}, {.device = device}) + 1;
+        const Tensor bad = F::binary_cross_entropy(lz::full({2}, 2.0, {.device = device}),
+                                                   lz::zeros({2}, {.device = device}));
+        EXPECT_TRUE(caught<lz::StateError>([&] { bad.item<float>(); }).has("is not in [0, 1]"));
+        EXPECT_EQ(floats(other), (std::vector<float>{2, 2}));
+    }
+}
+
 TEST(Losses, LabelsOutOfRangeAreTheLineOfTheLoss) {
     for (const int64_t wrong : {3, -1}) {
         const Tensor x = lz::randn({2, 3}), classes = lz::tensor({int64_t{0}, wrong});

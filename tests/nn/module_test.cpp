@@ -313,7 +313,7 @@ TEST(Module, RefusesNamesAndModulesThatDoNotFit) {
     EXPECT_TRUE(caught<lz::StateError>([] {
                     nn::Linear none(nullptr);
                     none(lz::ones({1}));
-                }).has("the holder of a module is empty"));
+                }).has("the holder of a Linear is empty"));
     EXPECT_TRUE(caught<lz::ShapeError>([] { nn::Linear(-1, 2); }).has("Linear: in_features is -1"));
 }
 

@@ -3,6 +3,8 @@
 #include "stored.h"
 #include "support.h"
 
+#include <lazuli/io.h>
+
 #include <fstream>
 #include <functional>
 #include <map>
@@ -277,6 +279,56 @@ TEST(Modules, AreThoseOfPyTorch) {
         for (const auto &[name, expected] : stored.after)
             expect_near(buffers.at(name), expected);
     }
+}
+
+// Files that torch.save and safetensors wrote (inputs/make_pytorch_files.py), of every layer that has
+// parameters or buffers: they load strictly, and the layer then gives what PyTorch's gave.
+TEST(Modules, FilesThatPythonSavedGiveWhatPythonComputed) {
+    std::map<std::string, Maker> makers_of_files = makers();
+    makers_of_files.emplace("batch_norm_2d_affine", [] { return one(nn::BatchNorm2d(3)); });
+    for (const char *format : {".pt", ".safetensors"}) {
+        const lz::StateDict all = lz::load(std::string(LAZULI_TEST_DATA "/inputs/pytorch_files") + format);
+        std::vector<std::string> names;
+        for (const auto &[name, value] : all)
+            if (name.ends_with(".output"))
+                names.push_back(name.substr(0, name.find('.')));
+        ASSERT_EQ(names.size(), 20u);
+        for (const std::string &name : names) {
+            SCOPED_TRACE(name + " of " + format);
+            const auto maker = makers_of_files.find(name);
+            ASSERT_NE(maker, makers_of_files.end());
+            const Made made = maker->second();
+            made.module->eval();
+            const lz::StateDict layer = all.part(name), state = layer.part("state");
+            EXPECT_EQ(state.size(), made.module->state_dict().size());
+            made.module->load_state_dict(state);
+            Inputs inputs;
+            for (const auto &[number, value] : layer.part("input"))
+                inputs.push_back(value.to(lz::get_default_device()));
+            const lz::NoGradGuard no_grad;
+            const Tensor result = made.call(inputs);
+            EXPECT_EQ(result.dtype(), lz::f32);
+            // Sums of up to 30 products of f32, in another order.
+            expect_near(result, layer.at("output").to(lz::f64).to_vector<double>(), 1e-5);
+        }
+    }
+}
+
+TEST(Modules, APartOfAFileIsLoadedIntoAModuleInside) {
+    const lz::StateDict all = lz::load(LAZULI_TEST_DATA "/inputs/pytorch_files.pt");
+    nn::Sequential net(nn::Linear(4, 3), nn::Linear(3, 2));
+    net[0]->load_state_dict(all.part("linear.state"));
+    expect_near(net->at<nn::Linear>(0).weight, all.at("linear.state.weight").to(lz::f64).to_vector<double>(),
+                0);
+    // And the other way: a checkpoint of several.
+    lz::StateDict checkpoint;
+    checkpoint.add_part(net->state_dict(), "net");
+    checkpoint.add_part(all.part("gru.state"), "gru");
+    EXPECT_EQ(checkpoint.keys()[0], "net.0.weight");
+    EXPECT_EQ(checkpoint.part("net").keys(), net->state_dict().keys());
+    const Caught error = caught<lz::IndexError>([&] { (void)all.part("decoder"); });
+    EXPECT_TRUE(error.has("no name that begins with \"decoder.\"")) << error.what;
+    EXPECT_EQ(error.line, static_cast<uint32_t>(__LINE__) - 2);
 }
 
 } // namespace

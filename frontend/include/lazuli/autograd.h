@@ -18,6 +18,8 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace lz {
@@ -58,7 +60,25 @@ public:
     explicit InferenceMode(bool enabled = true) : AutoGradMode(!enabled) {}
 };
 
+/// What backward calls for a tensor that was computed: `y.grad_fn()->name()`.
+class GradFn {
+public:
+    /// Of this name.
+    explicit GradFn(std::string name) : name_(std::move(name)) {}
+    /// The function that was called, as PyTorch names it: `MulBackward0`, `LogSoftmaxBackward0`, and
+    /// `ClipBackward` of a Function called Clip.
+    const std::string &name() const noexcept { return name_; }
+
+private:
+    std::string name_;
+};
+
 namespace autograd {
+
+// LibTorch has these here, too.
+using lz::AutoGradMode;
+using lz::GradMode;
+using lz::NoGradGuard;
 
 /// The gradients of `outputs` with respect to `inputs`, which need not be leaves; nothing is added to any
 /// `grad()`. `grad_outputs` weigh the outputs, as in Tensor::backward; there may be none. Throws what that

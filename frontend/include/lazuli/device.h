@@ -15,6 +15,8 @@ namespace lz {
 
 /// What kind of device: the CPU, or a GPU (virtual ones too).
 enum class DeviceType : uint8_t { Cpu, Cuda };
+inline constexpr DeviceType kCPU = DeviceType::Cpu;   ///< LibTorch's name
+inline constexpr DeviceType kCUDA = DeviceType::Cuda; ///< LibTorch's name
 
 /// A place where tensors live. `Device("cuda")` has no index yet: it means the current GPU of the thread that
 /// uses it. Asking for a device that is not there throws DeviceError at its use, not here.

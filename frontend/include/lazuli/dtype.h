@@ -24,6 +24,28 @@ inline constexpr DType bf16 = DType::BF16;    ///< 8 bits of precision, the rang
 inline constexpr DType f32 = DType::F32;      ///< IEEE binary32
 inline constexpr DType f64 = DType::F64;      ///< IEEE binary64
 
+// LibTorch's names of the same.
+#define LZ_ALIAS(name, dtype) inline constexpr DType name = DType::dtype /**< LibTorch's name. */
+LZ_ALIAS(kBool, Bool);
+LZ_ALIAS(kUInt8, U8);
+LZ_ALIAS(kByte, U8);
+LZ_ALIAS(kInt8, I8);
+LZ_ALIAS(kChar, I8);
+LZ_ALIAS(kInt16, I16);
+LZ_ALIAS(kShort, I16);
+LZ_ALIAS(kInt32, I32);
+LZ_ALIAS(kInt, I32);
+LZ_ALIAS(kInt64, I64);
+LZ_ALIAS(kLong, I64);
+LZ_ALIAS(kFloat16, F16);
+LZ_ALIAS(kHalf, F16);
+LZ_ALIAS(kBFloat16, BF16);
+LZ_ALIAS(kFloat32, F32);
+LZ_ALIAS(kFloat, F32);
+LZ_ALIAS(kFloat64, F64);
+LZ_ALIAS(kDouble, F64);
+#undef LZ_ALIAS
+
 /// `f32`, `bool`, ...
 LZ_API std::string_view name(DType dtype);
 /// Bytes of one element.

@@ -1,6 +1,7 @@
 #pragma once
 /// Everything public.
 
+#include "lazuli/accessor.h"
 #include "lazuli/autocast.h"
 #include "lazuli/autograd.h"
 #include "lazuli/autograd/function.h"

@@ -9,6 +9,7 @@
 #include "lazuli/nn/embedding.h"
 #include "lazuli/nn/functional.h"
 #include "lazuli/nn/functional_call.h"
+#include "lazuli/nn/functional_options.h"
 #include "lazuli/nn/init.h"
 #include "lazuli/nn/linear.h"
 #include "lazuli/nn/loss.h"

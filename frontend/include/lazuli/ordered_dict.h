@@ -21,8 +21,21 @@ namespace lz {
 template <class Value>
 class OrderedDict {
 public:
-    /// What is walked.
-    using Item = std::pair<std::string, Value>;
+    /// What is walked: a name and its value.
+    class Item : public std::pair<std::string, Value> {
+    public:
+        using std::pair<std::string, Value>::pair;
+        /// The name.
+        const std::string &key() const noexcept { return this->first; }
+        /// The value.
+        Value &value() noexcept { return this->second; }
+        const Value &value() const noexcept { return this->second; }
+        /// The value.
+        Value &operator*() noexcept { return this->second; }
+        const Value &operator*() const noexcept { return this->second; }
+        Value *operator->() noexcept { return &this->second; }
+        const Value *operator->() const noexcept { return &this->second; }
+    };
 
     OrderedDict() = default;
     /// In this order. Throws as insert.
@@ -81,8 +94,33 @@ public:
     /// As `at`.
     const Value &operator[](std::string_view name) const { return at(name); }
 
+    /// The part whose names begin with `prefix` and a dot, without them: what a file has for a module inside,
+    /// `net->encoder->load_state_dict(lz::load("net.pt").part("encoder"))`. Throws IndexError where there is
+    /// no such name.
+    OrderedDict part(std::string_view prefix, Location loc = Location::current()) const {
+        const std::string begin = std::string(prefix) + ".";
+        OrderedDict found;
+        for (const Item &item : items_)
+            if (item.first.starts_with(begin))
+                found.insert(item.first.substr(begin.size()), item.second, loc);
+        if (found.empty())
+            throw IndexError("OrderedDict: there is no name that begins with \"" + begin + "\" among " +
+                                 std::to_string(size()),
+                             loc);
+        return found;
+    }
+    /// The values of another one, with `prefix` and a dot in front of their names if one is given, at the
+    /// end. Throws as insert.
+    void add_part(const OrderedDict &other, std::string_view prefix = {},
+                  Location loc = Location::current()) {
+        for (const Item &item : other)
+            insert(prefix.empty() ? item.first : std::string(prefix) + "." + item.first, item.second, loc);
+    }
+
     /// How many values there are.
     size_t size() const { return items_.size(); }
+    /// LibTorch's name of `empty`.
+    bool is_empty() const { return items_.empty(); }
     /// Whether there is none.
     bool empty() const { return items_.empty(); }
     /// The values with their names, in order.

@@ -38,6 +38,27 @@ public:
     /// Truncates a floating value.
     constexpr int64_t to_int() const { return is_float() ? static_cast<int64_t>(float_) : int_; }
 
+    // LibTorch's names.
+    /// As a number of type T; an integer loses its fraction.
+    template <class T>
+        requires std::is_arithmetic_v<T>
+    constexpr T to() const {
+        if constexpr (std::is_same_v<T, bool>)
+            return is_float() ? float_ != 0 : int_ != 0;
+        else
+            return is_float() ? static_cast<T>(float_) : static_cast<T>(int_);
+    }
+    /// As a float.
+    constexpr float toFloat() const { return to<float>(); }
+    /// As a double.
+    constexpr double toDouble() const { return to<double>(); }
+    /// As an int.
+    constexpr int toInt() const { return to<int>(); }
+    /// As an int64_t.
+    constexpr int64_t toLong() const { return to<int64_t>(); }
+    /// Whether it is not 0.
+    constexpr bool toBool() const { return to<bool>(); }
+
 private:
     Category category_;
     union {

@@ -6,16 +6,20 @@
 #include "lazuli/error.h"
 #include "lazuli/export.h"
 #include "lazuli/location.h"
+#include "lazuli/operand.h"
 #include "lazuli/options.h"
 #include "lazuli/scalar.h"
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -52,12 +56,15 @@ public:
 LZ_API std::ostream &operator<<(std::ostream &out, const Sizes &sizes);
 
 class Tensor;
-class Operand;
+template <class T, size_t N>
+class TensorAccessor;
 class Generator;
 class Index;
 class Nested;
 class Part;
-struct ValuesIndices;
+class TensorData;
+class GradFn;
+class ValuesIndices;
 
 /// What records is declared twice: a temporary, or a tensor that was moved, lets go of its handle when the
 /// operation is recorded, so that what no other handle can reach is not stored (S23). It is empty afterwards;
@@ -70,6 +77,16 @@ struct ValuesIndices;
 #define LZ_FUNCTION(function, x, ...)                                                                        \
     LZ_API function(const Tensor &x, __VA_ARGS__);                                                           \
     LZ_API function(Tensor &&x, __VA_ARGS__)
+
+/// The function of this name, which takes options, with a dtype or a device in their place: `zeros({2},
+/// f64)`.
+#define LZ_PARAMETERS(...) __VA_ARGS__
+#define LZ_OF_KIND(name, parameters, arguments)                                                              \
+    /** With a dtype or a device in place of options. */                                                     \
+    template <OptionKind Kind>                                                                               \
+    Tensor name(LZ_PARAMETERS parameters, const Kind &kind, Location loc = Location::current()) {            \
+        return name(LZ_PARAMETERS arguments, detail::options_from(kind, loc), loc);                          \
+    }
 
 /// A tensor of rank 0 to 8. Copying a Tensor copies the handle: both see in-place changes (S24). Operations
 /// record; the first need of a value computes everything pending (S21). All functions may be used from any
@@ -125,6 +142,11 @@ public:
     int64_t dim(Location loc = Location::current()) const;
     /// The number of elements.
     int64_t numel(Location loc = Location::current()) const;
+    /// Its dtype and device, for another one: `zeros({2}, x.options().dtype(i64))`.
+    TensorOptions options(Location loc = Location::current()) const;
+    /// LibTorch's names of `dtype` and `dim`.
+    DType scalar_type(Location loc = Location::current()) const { return dtype(loc); }
+    int64_t ndimension(Location loc = Location::current()) const { return dim(loc); }
     /// Whether it lives on a GPU.
     bool is_cuda(Location loc = Location::current()) const { return device(loc).is_cuda(); }
     /// Index of its GPU, -1 on the CPU.
@@ -154,6 +176,8 @@ public:
         else
             return static_cast<T>(item_int(std::is_signed_v<T>, static_cast<int>(sizeof(T)), loc));
     }
+    /// The one element as a number: `loss.item().toDouble()`. Throws as above.
+    Scalar item(Location loc = Location::current()) const;
     /// All elements in row-major order. Throws DTypeError unless T is the tensor's dtype.
     template <Element T>
     std::vector<T> to_vector(Location loc = Location::current()) const;
@@ -171,6 +195,22 @@ public:
     T *mutable_data(Location loc = Location::current()) {
         return static_cast<T *>(write_pointer(dtype_or_any<T>(), loc));
     }
+    /// LibTorch's name of `mutable_data`, or of a constant of `data`.
+    template <class T>
+    T *data_ptr(Location loc = Location::current()) {
+        return mutable_data<T>(loc);
+    }
+    template <class T>
+    const T *data_ptr(Location loc = Location::current()) const {
+        return data<T>(loc);
+    }
+    /// The elements of a tensor with N axes, by index: `auto a = x.accessor<float, 2>(); a[i][j]`. They are
+    /// those of `data_ptr`, on the CPU. Throws ShapeError for another number of axes, DeviceError for a
+    /// tensor on a GPU, and as `data_ptr`.
+    template <class T, size_t N>
+    TensorAccessor<T, N> accessor(Location loc = Location::current()) &;
+    template <class T, size_t N>
+    TensorAccessor<const T, N> accessor(Location loc = Location::current()) const &;
     /// Computes this tensor (and what it needs) and stores it. Returns itself.
     const Tensor &eval(Location loc = Location::current()) const;
     /// PyTorch's way of printing (S64). Computes.
@@ -209,6 +249,16 @@ public:
     /// other
     /// (*different*: in PyTorch both are one memory).
     Tensor detach(Location loc = Location::current()) const;
+    /// The value without a history, and the way to change it past backward, as `param.data().mul_(0.9)`: see
+    /// TensorData (indexing.h). A Tensor made of it is as of `detach`.
+    TensorData data(Location loc = Location::current()) const;
+    /// What backward calls for it: `y.grad_fn()->name()`, or null for a leaf.
+    std::shared_ptr<const GradFn> grad_fn(Location loc = Location::current()) const;
+    /// LibTorch's name of `requires_grad_`.
+    const Tensor &set_requires_grad(bool requires_grad, Location loc = Location::current()) const {
+        const_cast<Tensor *>(this)->requires_grad_(requires_grad, loc);
+        return *this;
+    }
     /// Forgets the history, or for a leaf that it requires grad. Returns itself.
     Tensor &detach_(Location loc = Location::current()) &;
     /// From now on this tensor, whoever has a handle of it, has the value of `value`, and with it its shape,
@@ -239,6 +289,14 @@ public:
     }
     /// Takes the hook of this number off. Throws StateError where there is none.
     void remove_hook(unsigned number, Location loc = Location::current()) const;
+
+    /// Writes the value to the part that the index names, which it broadcasts to: `x.at(index) = value`. With
+    /// `accumulate` it is added; of places that the index names twice both count, in their order. Returns
+    /// itself. Throws as `at`.
+    Tensor &index_put_(std::initializer_list<Index> index, Operand value, bool accumulate = false,
+                       Location loc = Location::current()) &;
+    Tensor &index_put_(std::span<const Index> index, Operand value, bool accumulate = false,
+                       Location loc = Location::current()) &;
 
     // Methods that record (each is the function of the same name in ops.h). `std::move(t).sum()` leaves t
     // empty, as `t.sum()` does not.
@@ -331,6 +389,23 @@ public:
     LZ_METHOD(Tensor tril(int64_t diagonal = 0, Location loc = Location::current()));
     LZ_METHOD(Tensor triu(int64_t diagonal = 0, Location loc = Location::current()));
     LZ_METHOD(Tensor repeat(const Sizes &repeats, Location loc = Location::current()));
+    LZ_METHOD(Tensor unfold(int64_t axis, int64_t size, int64_t step, Location loc = Location::current()));
+    /// In the shape, dtype or both of another one.
+    Tensor view_as(const Tensor &other, Location loc = Location::current()) const {
+        return view(other.sizes(loc), loc);
+    }
+    Tensor reshape_as(const Tensor &other, Location loc = Location::current()) const {
+        return reshape(other.sizes(loc), loc);
+    }
+    Tensor type_as(const Tensor &other, Location loc = Location::current()) const {
+        return to(other.device(loc), other.dtype(loc), loc);
+    }
+    /// Of the dtype and on the device that the options name.
+    template <std::same_as<TensorOptions> Options>
+    Tensor to(const Options &options, Location loc = Location::current()) const {
+        const Device there = options.device ? *options.device : device(loc);
+        return to(there, options.dtype ? *options.dtype : dtype(loc), loc);
+    }
     LZ_METHOD(Tensor clone(Location loc = Location::current()));
     /// Stored values are dense: the tensor itself.
     LZ_METHOD(Tensor contiguous(Location loc = Location::current()));
@@ -360,6 +435,9 @@ public:
     Part at(std::span<const Index> index, Location loc = Location::current()) const;
     /// As `at` of one index.
     Part operator[](const Index &index) const;
+    /// LibTorch's name of `at`.
+    Part index(std::initializer_list<Index> index, Location loc = Location::current()) const;
+    Part index(std::span<const Index> index, Location loc = Location::current()) const;
     LZ_METHOD(Tensor gather(int64_t axis, const Tensor &index, Location loc = Location::current()));
     LZ_METHOD(Tensor index_select(int64_t axis, const Tensor &index, Location loc = Location::current()));
     LZ_METHOD(Tensor take(const Tensor &index, Location loc = Location::current()));
@@ -406,12 +484,18 @@ public:
     LZ_METHOD(Tensor argsort(int64_t axis = -1, bool descending = false, Location loc = Location::current()));
     LZ_METHOD(ValuesIndices topk(int64_t k, int64_t axis = -1, bool largest = true,
                                  Location loc = Location::current()));
+    LZ_METHOD(Tensor median(Location loc = Location::current()));
+    LZ_METHOD(ValuesIndices median(int64_t axis, bool keepdim = false, Location loc = Location::current()));
+    LZ_METHOD(ValuesIndices kthvalue(int64_t k, int64_t axis = -1, bool keepdim = false,
+                                     Location loc = Location::current()));
 
     LZ_METHOD(Tensor matmul(const Tensor &other, Location loc = Location::current()));
     LZ_METHOD(Tensor mm(const Tensor &other, Location loc = Location::current()));
     LZ_METHOD(Tensor mv(const Tensor &other, Location loc = Location::current()));
     LZ_METHOD(Tensor dot(const Tensor &other, Location loc = Location::current()));
     LZ_METHOD(Tensor bmm(const Tensor &other, Location loc = Location::current()));
+    LZ_METHOD(Tensor addmm(const Tensor &a, const Tensor &b, const Scalar &beta = 1, const Scalar &alpha = 1,
+                           Location loc = Location::current()));
 
     // With this tensor's dtype and device unless the options say otherwise (S61).
     /// As lz::tensor.
@@ -480,49 +564,6 @@ LZ_API void synchronize(Location loc = Location::current());
 /// Computes what these tensors need and stores them.
 LZ_API void eval(std::initializer_list<Tensor> tensors, Location loc = Location::current());
 LZ_API void eval(std::span<const Tensor> tensors, Location loc = Location::current());
-
-/// An operand of a function that takes tensors or numbers. Its conversion captures the caller's line, so that
-/// operators know where they were written, and whether the tensor is a temporary (or was moved), which lets
-/// go of its handle when the operation is recorded (S23). A copy of an operand does not know it: what a
-/// function of yours passes on stays.
-class Operand {
-public:
-    /// A tensor with a name.
-    Operand(const Tensor &tensor, Location loc = Location::current()) // NOLINT: converts
-        : tensor_(&tensor), loc_(loc) {}
-    /// A temporary, or a tensor that was moved.
-    Operand(Tensor &&tensor, Location loc = Location::current()) // NOLINT: converts
-        : tensor_(&tensor), temporary_(&tensor), loc_(loc) {}
-    /// A number.
-    template <class T>
-        requires std::is_arithmetic_v<T>
-    Operand(T number, Location loc = Location::current()) // NOLINT: converts
-        : number_(number), loc_(loc) {}
-    /// A number.
-    Operand(const Scalar &number, Location loc = Location::current())
-        : number_(number), loc_(loc) {} // NOLINT
-    /// A copy: does not know of a temporary.
-    Operand(const Operand &other) : tensor_(other.tensor_), number_(other.number_), loc_(other.loc_) {}
-    /// The same operand.
-    Operand(Operand &&other) noexcept = default;
-    Operand &operator=(const Operand &) = delete;
-
-    /// Whether it is a tensor, and no number.
-    bool is_tensor() const { return tensor_ != nullptr; }
-    /// The tensor, if it is one.
-    const Tensor &tensor() const { return *tensor_; }
-    /// The number, if it is one.
-    const Scalar &number() const { return number_; }
-    /// Where it was written.
-    Location loc() const { return loc_; }
-
-private:
-    friend struct detail::Access;
-    const Tensor *tensor_ = nullptr; ///< lives until the end of the caller's expression
-    Tensor *temporary_ = nullptr;    ///< the same, if nobody else names it
-    Scalar number_;
-    Location loc_;
-};
 
 } // namespace lz
 

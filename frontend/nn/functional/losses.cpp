@@ -82,10 +82,25 @@ void check_same_rank(std::initializer_list<const Tensor *> inputs, const char *f
                              loc);
 }
 
+/// x, whose elements have to be probabilities, as those of `target`: found when it runs.
+Tensor checked_probabilities(const Tensor &x, const Tensor &target, Location loc) {
+    const auto is_probability = [&](const Tensor &v) {
+        return logical_and(ge(v, 0, loc), le(v, 1, loc), loc);
+    };
+    const Tensor checked = lz::detail::checked(
+        x, is_probability(x),
+        "binary_cross_entropy: an element of the input is not in [0, 1]; the loss of logits is "
+        "binary_cross_entropy_with_logits",
+        loc);
+    return lz::detail::checked(checked, is_probability(target),
+                               "binary_cross_entropy: an element of the target is not in [0, 1]", loc);
+}
+
 /// Of x in (0, 1). The gradient is that of the formula without its bounds, which would be infinite times 0.
 struct BinaryCrossEntropy : autograd::Function<BinaryCrossEntropy> {
-    static Tensor forward(autograd::AutogradContext *context, const Tensor &x, const Tensor &target,
+    static Tensor forward(autograd::AutogradContext *context, const Tensor &input, const Tensor &target,
                           Location loc) {
+        const Tensor x = checked_probabilities(input, target, loc); // backward fails as the loss does
         context->save_for_backward({x, target});
         const Tensor log_x = logarithm(x, loc), log_rest = logarithm(sub(1, x, loc), loc);
         return neg(add(mul(target, log_x, loc), mul(sub(1, target, loc), log_rest, loc), loc), loc);

@@ -44,6 +44,102 @@ void shorten(Tensor &weight, const Tensor &index, double max_norm, double p, Loc
 
 } // namespace
 
+// --- functions
+
+namespace functional {
+
+Tensor embedding(const Tensor &index, const Tensor &weight, const EmbeddingFuncOptions &options,
+                 Location loc) {
+    const std::optional<int64_t> padding =
+        checked_padding(options.padding_idx(), weight.size(0, loc), "embedding", loc);
+    if (options.max_norm()) {
+        Tensor rows = weight;
+        shorten(rows, index, *options.max_norm(), options.norm_type(), loc);
+    }
+    const Tensor vectors = lz::embedding(weight, index, loc);
+    if (!padding)
+        return vectors;
+    const Tensor is_padding = eq(index, *padding, loc).unsqueeze(-1, loc);
+    return where(is_padding, vectors.detach(loc), vectors, loc); // which learns nothing
+}
+
+namespace {
+
+/// `vectors` are [bags, n, dim], of which `counts`, [bags, n] bool, says which count.
+Tensor reduced(const Tensor &vectors, const Tensor &counts, const Tensor &weights, EmbeddingBagMode mode,
+               Location loc) {
+    const Tensor in_bag = counts.unsqueeze(-1, loc);
+    if (mode == EmbeddingBagMode::Max) {
+        constexpr double lowest = -std::numeric_limits<double>::infinity();
+        const Tensor has_any = counts.any({1}, true, loc);
+        if (vectors.size(1, loc) == 0)
+            return vectors.sum({1}, false, std::nullopt, loc);
+        // The gradient goes to the first of equals, as in PyTorch.
+        return where(has_any, where(in_bag, vectors, lowest, loc).max(1, false, loc).values, 0, loc);
+    }
+    Tensor counted = where(in_bag, vectors, 0, loc);
+    if (weights.defined())
+        counted = mul(counted, weights.unsqueeze(-1, loc), loc);
+    const Tensor sum = counted.sum({1}, false, std::nullopt, loc);
+    if (mode == EmbeddingBagMode::Sum)
+        return sum;
+    const Tensor size = counts.to(vectors.dtype(), loc).sum({1}, true, std::nullopt, loc);
+    return div(sum, maximum(size, 1, loc), loc);
+}
+
+void check_weights(const Tensor &index, const Tensor &weights, EmbeddingBagMode mode, Location loc) {
+    if (!weights.defined())
+        return;
+    if (mode != EmbeddingBagMode::Sum)
+        throw StateError("EmbeddingBag: weights of vectors are taken in the mode Sum only", loc);
+    if (weights.sizes(loc) != index.sizes(loc))
+        throw ShapeError(fmt::format("EmbeddingBag: there are {} weights for {} vectors", weights.numel(loc),
+                                     index.numel(loc)),
+                         loc);
+}
+
+} // namespace
+
+Tensor embedding_bag(const Tensor &index, const Tensor &weight, const EmbeddingBagFuncOptions &options,
+                     Location loc) {
+    const std::optional<int64_t> padding =
+        checked_padding(options.padding_idx(), weight.size(0, loc), "EmbeddingBag", loc);
+    const Tensor &offsets = options.offsets(), &weights = options.per_sample_weights();
+    check_weights(index, weights, options.mode(), loc);
+    if (!offsets.defined()) {
+        if (index.dim(loc) != 2)
+            throw ShapeError(fmt::format("EmbeddingBag: the input has {} axes; without offsets it needs 2, "
+                                         "with offsets 1",
+                                         index.dim(loc)),
+                             loc);
+        const Tensor counts =
+            padding ? ne(index, *padding, loc)
+                    : ones(index.sizes(loc), {.dtype = boolean, .device = index.device(loc)}, loc);
+        return reduced(lz::embedding(weight, index, loc), counts, weights, options.mode(), loc);
+    }
+    if (index.dim(loc) != 1 || offsets.dim(loc) != 1)
+        throw ShapeError(fmt::format("EmbeddingBag: the input has {} axes and the offsets {}; both need 1",
+                                     index.dim(loc), offsets.dim(loc)),
+                         loc);
+    const int64_t count = index.size(0, loc), marks = offsets.size(0, loc);
+    const bool has_end = options.include_last_offset();
+    const int64_t bags = marks - (has_end ? 1 : 0);
+    const Tensor place = arange(count, {.device = index.device(loc)}, loc).unsqueeze(0, loc); // [1, n]
+    const Tensor starts = offsets.narrow(0, 0, bags, loc).unsqueeze(1, loc);
+    Tensor ends = offsets.narrow(0, 1, marks - 1, loc);
+    if (!has_end)
+        ends = cat({ends, offsets.new_full({1}, count, {}, loc)}, 0, loc);
+    Tensor counts = logical_and(ge(place, starts, loc), lt(place, ends.unsqueeze(1, loc), loc), loc);
+    if (padding)
+        counts = logical_and(counts, ne(index, *padding, loc).unsqueeze(0, loc), loc);
+    const Tensor vectors =
+        lz::embedding(weight, index, loc).unsqueeze(0, loc).expand({bags, count, weight.size(1, loc)}, loc);
+    return reduced(vectors, counts, weights.defined() ? weights.unsqueeze(0, loc) : weights, options.mode(),
+                   loc);
+}
+
+} // namespace functional
+
 // --- Embedding
 
 EmbeddingImpl::EmbeddingImpl(int64_t num_embeddings, int64_t embedding_dim, Location loc)
@@ -66,13 +162,12 @@ void EmbeddingImpl::reset_parameters() {
 }
 
 Tensor EmbeddingImpl::forward(const Tensor &index, Location loc) {
-    if (options.max_norm())
-        shorten(weight, index, *options.max_norm(), options.norm_type(), loc);
-    const Tensor vectors = embedding(weight, index, loc);
-    if (!options.padding_idx())
-        return vectors;
-    const Tensor is_padding = eq(index, *options.padding_idx(), loc).unsqueeze(-1, loc);
-    return where(is_padding, vectors.detach(loc), vectors, loc); // which learns nothing
+    return functional::embedding(index, weight,
+                                 functional::EmbeddingFuncOptions()
+                                     .padding_idx(options.padding_idx())
+                                     .max_norm(options.max_norm())
+                                     .norm_type(options.norm_type()),
+                                 loc);
 }
 
 std::string EmbeddingImpl::extra_repr() const {
@@ -118,70 +213,20 @@ void EmbeddingBagImpl::reset_parameters() {
     fill_normal(weight, options.padding_idx());
 }
 
-/// `vectors` are [bags, n, dim], of which `counts`, [bags, n] bool, says which count.
-Tensor EmbeddingBagImpl::reduced(const Tensor &vectors, const Tensor &counts, const Tensor &weights,
-                                 Location loc) {
-    const Tensor in_bag = counts.unsqueeze(-1, loc);
-    if (options.mode() == EmbeddingBagMode::Max) {
-        constexpr double lowest = -std::numeric_limits<double>::infinity();
-        const Tensor has_any = counts.any({1}, true, loc);
-        if (vectors.size(1, loc) == 0)
-            return vectors.sum({1}, false, std::nullopt, loc);
-        // The gradient goes to the first of equals, as in PyTorch.
-        return where(has_any, where(in_bag, vectors, lowest, loc).max(1, false, loc).values, 0, loc);
-    }
-    Tensor counted = where(in_bag, vectors, 0, loc);
-    if (weights.defined())
-        counted = mul(counted, weights.unsqueeze(-1, loc), loc);
-    const Tensor sum = counted.sum({1}, false, std::nullopt, loc);
-    if (options.mode() == EmbeddingBagMode::Sum)
-        return sum;
-    const Tensor size = counts.to(vectors.dtype(), loc).sum({1}, true, std::nullopt, loc);
-    return div(sum, maximum(size, 1, loc), loc);
-}
-
 Tensor EmbeddingBagImpl::forward(const Tensor &index, Location loc) {
-    if (index.dim(loc) != 2)
-        throw ShapeError(fmt::format("EmbeddingBag: the input has {} axes; without offsets it needs 2, with "
-                                     "offsets 1",
-                                     index.dim(loc)),
-                         loc);
-    const Tensor counts = options.padding_idx()
-                              ? ne(index, *options.padding_idx(), loc)
-                              : ones(index.sizes(loc), {.dtype = boolean, .device = index.device(loc)}, loc);
-    return reduced(embedding(weight, index, loc), counts, {}, loc);
+    return forward(index, {}, {}, loc);
 }
 
 Tensor EmbeddingBagImpl::forward(const Tensor &index, const Tensor &offsets, const Tensor &per_sample_weights,
                                  Location loc) {
-    if (!offsets.defined() && !per_sample_weights.defined())
-        return forward(index, loc);
-    if (index.dim(loc) != 1 || offsets.dim(loc) != 1)
-        throw ShapeError(fmt::format("EmbeddingBag: the input has {} axes and the offsets {}; both need 1",
-                                     index.dim(loc), offsets.dim(loc)),
-                         loc);
-    if (per_sample_weights.defined() && options.mode() != EmbeddingBagMode::Sum)
-        throw StateError("EmbeddingBag: weights of vectors are taken in the mode Sum only", loc);
-    if (per_sample_weights.defined() && per_sample_weights.sizes(loc) != index.sizes(loc))
-        throw ShapeError(fmt::format("EmbeddingBag: there are {} weights for {} vectors",
-                                     per_sample_weights.numel(loc), index.numel(loc)),
-                         loc);
-    const int64_t count = index.size(0, loc), marks = offsets.size(0, loc);
-    const bool has_end = options.include_last_offset();
-    const int64_t bags = marks - (has_end ? 1 : 0);
-    const Tensor place = arange(count, {.device = index.device(loc)}, loc).unsqueeze(0, loc); // [1, n]
-    const Tensor starts = offsets.narrow(0, 0, bags, loc).unsqueeze(1, loc);
-    Tensor ends = offsets.narrow(0, 1, marks - 1, loc);
-    if (!has_end)
-        ends = cat({ends, offsets.new_full({1}, count, {}, loc)}, 0, loc);
-    Tensor counts = logical_and(ge(place, starts, loc), lt(place, ends.unsqueeze(1, loc), loc), loc);
-    if (options.padding_idx())
-        counts = logical_and(counts, ne(index, *options.padding_idx(), loc).unsqueeze(0, loc), loc);
-    const Tensor vectors =
-        embedding(weight, index, loc).unsqueeze(0, loc).expand({bags, count, options.embedding_dim()}, loc);
-    const Tensor weights =
-        per_sample_weights.defined() ? per_sample_weights.unsqueeze(0, loc) : per_sample_weights;
-    return reduced(vectors, counts, weights, loc);
+    return functional::embedding_bag(index, weight,
+                                     functional::EmbeddingBagFuncOptions()
+                                         .offsets(offsets)
+                                         .mode(options.mode())
+                                         .per_sample_weights(per_sample_weights)
+                                         .include_last_offset(options.include_last_offset())
+                                         .padding_idx(options.padding_idx()),
+                                     loc);
 }
 
 std::string EmbeddingBagImpl::extra_repr() const {

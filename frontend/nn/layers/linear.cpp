@@ -67,9 +67,14 @@ void BilinearImpl::reset_parameters() {
     detail::fill_uniform(bias, bound);
 }
 
-Tensor BilinearImpl::forward(const Tensor &x1, const Tensor &x2, Location loc) {
+Tensor functional::bilinear(const Tensor &x1, const Tensor &x2, const Tensor &weight, const Tensor &bias,
+                            Location loc) {
     Tensor y = einsum("...i,oij,...j->...o", {x1, weight, x2}, loc);
     return bias.defined() ? add(std::move(y), bias, loc) : y;
+}
+
+Tensor BilinearImpl::forward(const Tensor &x1, const Tensor &x2, Location loc) {
+    return functional::bilinear(x1, x2, weight, bias, loc);
 }
 
 std::string BilinearImpl::extra_repr() const {

@@ -1,5 +1,6 @@
 #include "frontend/nn/module/hooks.h"
 
+#include "frontend/nn/module/type_name.h"
 #include "lazuli/autograd/function.h"
 #include "lazuli/nn/module_holder.h"
 
@@ -31,7 +32,7 @@ namespace detail {
 namespace {
 
 /// The tensor as another one, so that a hook on it sees this module's part of the gradient alone.
-struct Another : autograd::Function<Another> {
+struct BackwardHookFunction : autograd::Function<BackwardHookFunction> {
     static Tensor forward(autograd::AutogradContext *, const Tensor &x) { return x; }
     static autograd::variable_list backward(autograd::AutogradContext *, autograd::variable_list grads) {
         return grads;
@@ -72,7 +73,7 @@ HookedCall::HookedCall(Module &module, const Tensor &input, Location loc)
     backward_->module = module.weak_from_this();
     backward_->hooks = hooks;
     if (input_.requires_grad(loc)) {
-        input_ = Another::apply_at(loc, input_);
+        input_ = BackwardHookFunction::apply_at(loc, input_);
         input_.register_hook([backward = backward_](const Tensor &grad) { return backward->run(grad); }, loc);
     }
 }
@@ -88,7 +89,7 @@ void HookedCall::finish(Tensor &result) {
     if (!backward_ || !result.requires_grad(loc_))
         return;
     const bool input_wants = input_.requires_grad(loc_);
-    result = Another::apply_at(loc_, result);
+    result = BackwardHookFunction::apply_at(loc_, result);
     result.register_hook(
         [backward = backward_, input_wants](const Tensor &grad) {
             backward->grad_output = grad;
@@ -98,9 +99,9 @@ void HookedCall::finish(Tensor &result) {
         loc_);
 }
 
-void throw_empty_holder(const char *type, Location loc) {
-    throw StateError("the holder of a module is empty (made of nullptr, and none assigned); it is of type " +
-                         std::string(type),
+void throw_empty_holder(const std::type_info &type, Location loc) {
+    throw StateError("the holder of a " + type_name(type) +
+                         " is empty: it was made of nullptr, or moved from, and none was assigned",
                      loc);
 }
 

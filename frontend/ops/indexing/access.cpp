@@ -1,6 +1,7 @@
 #include "frontend/ops/indexing/access.h"
 
 #include "frontend/ops/gather.h"
+#include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/views.h"
 
 #include <algorithm>
@@ -129,7 +130,11 @@ detail::Node *slice_of(const Tensor &part, const Plan &plan) {
     return same ? n : nullptr;
 }
 
-Tensor written(const Tensor &x, const Plan &plan, const Tensor &value, Location loc, detail::Node *read) {
+namespace {
+
+/// What `written` and `added` have in common.
+Tensor changed(const Tensor &x, const Plan &plan, const Tensor &value, bool add, Location loc,
+               detail::Node *read) {
     Tensor update;
     if (!plan.positions.empty()) {
         const Merged merged(plan);
@@ -141,8 +146,8 @@ Tensor written(const Tensor &x, const Plan &plan, const Tensor &value, Location 
         const Tensor index = detail::broadcast_to(detail::reshape_to(row, index_shape, loc), source, loc);
         const Tensor into = merged.from(cut_of(x, plan, loc), loc),
                      from = detail::reshape_to(value, source, loc);
-        update =
-            merged.back(detail::record(Op::Scatter, {&into, &index, &from}, {merged.axis, 0}, {}, loc), loc);
+        update = merged.back(detail::record(Op::Scatter, {&into, &index, &from}, {merged.axis, add}, {}, loc),
+                             loc);
     } else {
         update = detail::reshape_to(value, Shape(std::span(plan.sizes, plan.rank)), loc);
     }
@@ -153,6 +158,23 @@ Tensor written(const Tensor &x, const Plan &plan, const Tensor &value, Location 
     if (read)
         return detail::record_update(x, update, read, structural, {plan.starts, plan.rank}, loc);
     return detail::record(Op::UpdateSlice, {&x, &update}, structural, loc, {plan.starts, plan.rank});
+}
+
+} // namespace
+
+Tensor written(const Tensor &x, const Plan &plan, const Tensor &value, Location loc, detail::Node *read) {
+    return changed(x, plan, value, false, loc, read);
+}
+
+Tensor added(const Tensor &x, const Plan &plan, const Tensor &value, Location loc) {
+    const ir::DType dtype = detail::type(x).dtype;
+    if (dtype == ir::DType::Bool) { // there a sum is whether any is true
+        const auto count = [&](const Tensor &t) { return detail::cast(t, ir::DType::I32, loc); };
+        return detail::cast(added(count(x), plan, count(value), loc), dtype, loc);
+    }
+    if (!plan.positions.empty())
+        return changed(x, plan, value, true, loc, nullptr);
+    return changed(x, plan, add(read(x, plan, loc), value, loc), false, loc, nullptr);
 }
 
 } // namespace lz::indexing

@@ -17,4 +17,7 @@ detail::Node *slice_of(const Tensor &part, const Plan &plan);
 Tensor written(const Tensor &x, const Plan &plan, const Tensor &value, Location loc,
                detail::Node *read = nullptr);
 
+/// x with `value`, which has the part's shape, added to the part; of places that are named twice both count.
+Tensor added(const Tensor &x, const Plan &plan, const Tensor &value, Location loc);
+
 } // namespace lz::indexing

@@ -7,10 +7,13 @@
 #include "frontend/ops/indexing/masks.h"
 #include "frontend/ops/indexing/plan.h"
 #include "frontend/record/view_warnings.h"
+#include "lazuli/ops/creation.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/views.h"
 
 #include <optional>
+#include <string>
+#include <string_view>
 
 namespace lz {
 
@@ -237,6 +240,48 @@ Part Tensor::at(std::span<const Index> index, Location loc) const {
 }
 Part Tensor::operator[](const Index &index) const {
     return Part(*this, {&index, 1}, index.loc());
+}
+
+Part Tensor::index(std::initializer_list<Index> index, Location loc) const {
+    return at(index, loc);
+}
+Part Tensor::index(std::span<const Index> index, Location loc) const {
+    return at(index, loc);
+}
+
+Tensor detail::mask_of(bool value, Location loc) {
+    return full({}, value, {.device = Device::cpu()}, loc);
+}
+
+void detail::check_ellipsis(const char *text, Location loc) {
+    if (!text || std::string_view(text) != "...")
+        throw IndexError("at: the text \"" + std::string(text ? text : "(null)") +
+                             "\" stands in an index, where \"...\" is the only one",
+                         loc);
+}
+
+Tensor &Tensor::index_put_(std::initializer_list<Index> index, Operand value, bool accumulate,
+                           Location loc) & {
+    return index_put_(std::span(index.begin(), index.size()), std::move(value), accumulate, loc);
+}
+
+Tensor &Tensor::index_put_(std::span<const Index> index, Operand value, bool accumulate, Location loc) & {
+    loc = detail::in<"index_put_">(loc);
+    const ir::TensorType type = detail::checked_type(*this, "index_put_", loc);
+    if (!accumulate) {
+        Part(*this, index, loc) =
+            value.is_tensor() ? Operand(value.tensor(), loc) : Operand(value.number(), loc);
+        return *this;
+    }
+    check_masks(type, index, loc);
+    const Unmasked into =
+        has_mask(index) ? unmasked(*this, index, loc) : Unmasked{*this, {index.begin(), index.end()}};
+    const Plan plan = make_plan(detail::type(into.x), into.index, loc);
+    const Tensor number = detail::stored(value, type.dtype, *this, "index_put_", loc);
+    const Tensor whole = detail::broadcast_to(lz::to(number, detail::from_ir(type.device), loc),
+                                              Shape(picked_shape(plan)), loc);
+    return detail::assign(*this, detail::reshape_to(added(into.x, plan, whole, loc), type.shape, loc),
+                          "index_put_", loc);
 }
 
 } // namespace lz

@@ -27,6 +27,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -40,6 +41,8 @@ namespace lz::autograd {
 
 /// What `forward` and `backward` take and give.
 using variable_list = std::vector<Tensor>;
+/// The same.
+using tensor_list = variable_list;
 
 /// A number, a text or a tensor that `forward` leaves for `backward`.
 class SavedValue {
@@ -116,7 +119,7 @@ LZ_API std::vector<Tensor>
 apply_function(const std::shared_ptr<autograd::AutogradContext> &context, const std::vector<Tensor> &inputs,
                const std::function<std::vector<Tensor>()> &forward,
                std::function<std::vector<Tensor>(autograd::AutogradContext *, std::vector<Tensor>)> backward,
-               Location loc);
+               const std::type_info &type, Location loc);
 
 template <class T>
 Tensor tensor_or_none(const T &argument) {
@@ -155,7 +158,7 @@ struct Function {
                     return F::forward(context.get(), args...);
             },
             [](AutogradContext *ctx, variable_list grads) { return F::backward(ctx, std::move(grads)); },
-            loc);
+            typeid(F), loc);
         if constexpr (std::is_same_v<Result, Tensor>)
             return std::move(results[0]);
         else

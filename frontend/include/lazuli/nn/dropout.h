@@ -7,6 +7,18 @@
 namespace lz {
 namespace nn {
 
+namespace functional {
+
+/// x with whole channels (axis 1) set to 0 with probability p, and the others divided by 1 - p; x itself
+/// unless `training`. Of [n, channels, length] or [channels, length]. Throws ShapeError, and as lz::dropout.
+LZ_API Tensor dropout1d(const Tensor &x, double p = 0.5, bool training = true,
+                        Location loc = Location::current());
+/// The same of [n, channels, height, width] or [channels, height, width].
+LZ_API Tensor dropout2d(const Tensor &x, double p = 0.5, bool training = true,
+                        Location loc = Location::current());
+
+} // namespace functional
+
 /// What Dropout is made of.
 struct DropoutOptions {
     /// With this probability.

@@ -25,6 +25,25 @@ struct EmbeddingOptions {
     LZ_OPTION(double, norm_type, 2);
 };
 
+namespace functional {
+
+/// What embedding is told.
+struct EmbeddingFuncOptions {
+    /// The vector of this number is not learned; negative numbers count from the end.
+    LZ_OPTION(std::optional<int64_t>, padding_idx, std::nullopt);
+    /// Vectors that are looked up and are longer are shortened to it, in `weight` itself.
+    LZ_OPTION(std::optional<double>, max_norm, std::nullopt);
+    /// The p of that length.
+    LZ_OPTION(double, norm_type, 2);
+};
+/// Rows of `weight`, [count, extent], one for each integer of `index`: [..., extent]. The order of both is
+/// that of PyTorch's function; lz::embedding has the other one. Throws IndexError for a padding_idx out of
+/// range.
+LZ_API Tensor embedding(const Tensor &index, const Tensor &weight, const EmbeddingFuncOptions &options = {},
+                        Location loc = Location::current());
+
+} // namespace functional
+
 /// Vectors that are looked up by number.
 class LZ_API EmbeddingImpl : public Cloneable<EmbeddingImpl> {
 public:
@@ -59,6 +78,27 @@ public:
 
 /// What an EmbeddingBag makes of the vectors of a bag.
 enum class EmbeddingBagMode : uint8_t { Sum, Mean, Max };
+
+namespace functional {
+
+/// What embedding_bag is told.
+struct EmbeddingBagFuncOptions {
+    /// Where bags begin, [bags]; left out where the index has a row for each bag.
+    LZ_OPTION(Tensor, offsets, {});
+    /// What a bag becomes.
+    LZ_OPTION(EmbeddingBagMode, mode, EmbeddingBagMode::Mean);
+    /// What each vector counts, in the shape of the index: in mode Sum.
+    LZ_OPTION(Tensor, per_sample_weights, {});
+    /// Whether the last offset is the end of the last bag.
+    LZ_OPTION(bool, include_last_offset, false);
+    /// Entries of this number are left out of their bags; negative numbers count from the end.
+    LZ_OPTION(std::optional<int64_t>, padding_idx, std::nullopt);
+};
+/// Sums, means or maxima of rows of `weight`, as EmbeddingBag. Throws as that.
+LZ_API Tensor embedding_bag(const Tensor &index, const Tensor &weight,
+                            const EmbeddingBagFuncOptions &options = {}, Location loc = Location::current());
+
+} // namespace functional
 
 /// What EmbeddingBag is made of.
 struct EmbeddingBagOptions {
@@ -103,9 +143,6 @@ public:
     EmbeddingBagOptions options;
     /// [num_embeddings, embedding_dim]
     Tensor weight;
-
-private:
-    Tensor reduced(const Tensor &vectors, const Tensor &counts, const Tensor &weights, Location loc);
 };
 /// Holds an EmbeddingBagImpl.
 LZ_MODULE(EmbeddingBag);

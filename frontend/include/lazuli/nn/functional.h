@@ -92,8 +92,9 @@ LZ_API Tensor smooth_l1_loss(const Tensor &x, const Tensor &target, Reduction re
 LZ_API Tensor huber_loss(const Tensor &x, const Tensor &target, Reduction reduction = Reduction::Mean,
                          double delta = 1, Location loc = Location::current());
 /// -(target log x + (1 - target) log(1 - x)) times `weight`, for probabilities x and `target` of one shape;
-/// no logarithm counts below -100. NaN for x out of [0, 1] (*different*: PyTorch waits for the values to
-/// throw). Better computed of logits, below. Gradients of gradients of x are not those at the bounds.
+/// no logarithm counts below -100. An element of either out of [0, 1], or NaN, is a StateError when it runs
+/// (S26), of the loss and of gradients. Better computed of logits, below. Gradients of gradients of x are not
+/// those at the bounds.
 LZ_API Tensor binary_cross_entropy(const Tensor &x, const Tensor &target, const Tensor &weight = {},
                                    Reduction reduction = Reduction::Mean, Location loc = Location::current());
 /// The same of sigmoid(x), without overflow and without a bound; of positive targets `pos_weight` times as

@@ -66,4 +66,16 @@ LZ_API Tensor sparse_(Tensor tensor, double sparsity, double std = 0.01, Locatio
 
 } // namespace init
 } // namespace nn
+// LibTorch's names of what is a text here.
+#define LZ_TEXT(name, text) inline constexpr const char *name = text /**< That text. */
+LZ_TEXT(kFanIn, "fan_in");
+LZ_TEXT(kFanOut, "fan_out");
+LZ_TEXT(kLinear, "linear");
+LZ_TEXT(kSigmoid, "sigmoid");
+LZ_TEXT(kTanh, "tanh");
+LZ_TEXT(kReLU, "relu");
+LZ_TEXT(kLeakyReLU, "leaky_relu");
+LZ_TEXT(kGELU, "gelu");
+#undef LZ_TEXT
+
 } // namespace lz

@@ -6,6 +6,15 @@
 namespace lz {
 namespace nn {
 
+namespace functional {
+
+/// x1^T W_o x2 + b_o for each output o: of [..., in1], [..., in2], [out, in1, in2] and [out], which may be
+/// left out.
+LZ_API Tensor bilinear(const Tensor &x1, const Tensor &x2, const Tensor &weight, const Tensor &bias = {},
+                       Location loc = Location::current());
+
+} // namespace functional
+
 /// What Linear is made of.
 struct LinearOptions {
     /// With a bias.

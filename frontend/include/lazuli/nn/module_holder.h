@@ -76,7 +76,7 @@ auto call_with_hooks(M &module, Location loc, First &&first, Rest &&...rest) {
     }
 }
 
-[[noreturn]] LZ_API void throw_empty_holder(const char *type, Location loc);
+[[noreturn]] LZ_API void throw_empty_holder(const std::type_info &type, Location loc);
 
 } // namespace detail
 
@@ -164,6 +164,17 @@ public:
                            std::forward<C>(c), std::forward<D>(d), std::forward<More>(more)...);
     }
 
+    /// What the module has at this place or of this name: `seq[0]`, `dict["fc"]`. Throws StateError where
+    /// there is no module.
+    template <class Place>
+        requires requires(Contained &module, const Place &place) { module[place]; }
+    decltype(auto) operator[](const Place &place) const {
+        if constexpr (std::is_integral_v<Place>)
+            return held(Location())[static_cast<size_t>(place)];
+        else
+            return held(Location())[place];
+    }
+
     /// The module. Throws StateError where there is none.
     Contained *operator->() const { return &held(Location()); }
     /// The module. Throws StateError where there is none.
@@ -187,7 +198,7 @@ public:
 private:
     Contained &held(Location loc) const {
         if (!module_) [[unlikely]]
-            detail::throw_empty_holder(typeid(Contained).name(), loc);
+            detail::throw_empty_holder(typeid(Contained), loc);
         return static_cast<Contained &>(*module_);
     }
 

@@ -74,6 +74,11 @@ Tensor tensor(const std::vector<T> &values, const TensorOptions &options = {},
               Location loc = Location::current()) {
     return tensor<T>(values, Sizes(values.size()), options, loc);
 }
+/// One axis, of this dtype or on this device.
+template <Element T, OptionKind Kind>
+Tensor tensor(const std::vector<T> &values, const Kind &kind, Location loc = Location::current()) {
+    return tensor<T>(values, Sizes(values.size()), detail::options_from(kind, loc), loc);
+}
 
 /// Copies the elements at `data`, row-major. Throws StateError for a null pointer to elements.
 template <Element T>
@@ -144,5 +149,23 @@ LZ_API Tensor ones_like(const Tensor &x, const TensorOptions &options = {},
 /// Elements that nobody should rely on, as `empty`.
 LZ_API Tensor empty_like(const Tensor &x, const TensorOptions &options = {},
                          Location loc = Location::current());
+
+// The same with a dtype or a device in place of options: `zeros({2}, f64)`.
+LZ_OF_KIND(tensor, (const Nested &values), (values))
+LZ_OF_KIND(from_blob, (const void *data, const Sizes &sizes), (data, sizes))
+LZ_OF_KIND(full, (const Sizes &sizes, const Scalar &value), (sizes, value))
+LZ_OF_KIND(zeros, (const Sizes &sizes), (sizes))
+LZ_OF_KIND(ones, (const Sizes &sizes), (sizes))
+LZ_OF_KIND(empty, (const Sizes &sizes), (sizes))
+LZ_OF_KIND(arange, (const Scalar &start, const Scalar &end, const Scalar &step), (start, end, step))
+LZ_OF_KIND(arange, (const Scalar &start, const Scalar &end), (start, end))
+LZ_OF_KIND(arange, (const Scalar &end), (end))
+LZ_OF_KIND(linspace, (const Scalar &start, const Scalar &end, int64_t steps), (start, end, steps))
+LZ_OF_KIND(eye, (int64_t rows), (rows))
+LZ_OF_KIND(eye, (int64_t rows, int64_t columns), (rows, columns))
+LZ_OF_KIND(full_like, (const Tensor &x, const Scalar &value), (x, value))
+LZ_OF_KIND(zeros_like, (const Tensor &x), (x))
+LZ_OF_KIND(ones_like, (const Tensor &x), (x))
+LZ_OF_KIND(empty_like, (const Tensor &x), (x))
 
 } // namespace lz

@@ -33,6 +33,13 @@ LZ_FUNCTION(Tensor layer_norm, x, const Sizes &shape, const Tensor &weight = {},
 LZ_FUNCTION(Tensor rms_norm, x, const Sizes &shape, const Tensor &weight = {},
             std::optional<double> eps = std::nullopt, Location loc = Location::current());
 
+namespace detail {
+/// `value`; when it runs, a StateError that says `sentence` ("multinomial: a weight is negative", with the
+/// name of the function in front) unless all of `holds` are true, which is bool and broadcasts to it. The
+/// sentence is kept for ever.
+LZ_API Tensor checked(const Tensor &value, const Tensor &holds, const char *sentence, Location loc);
+} // namespace detail
+
 /// What cross_entropy and nll_loss may be told.
 struct CrossEntropyOptions {
     /// [classes]: what a target of each class counts, in the sum and in what the mean is divided by (for
@@ -52,6 +59,12 @@ LZ_FUNCTION(Tensor cross_entropy, logits, const Tensor &target, const CrossEntro
 /// `log_probabilities` as logits above.
 LZ_FUNCTION(Tensor nll_loss, log_probabilities, const Tensor &target, const CrossEntropyOptions &options = {},
             Location loc = Location::current());
+/// LibTorch's order of the same.
+inline Tensor nll_loss(const Tensor &log_probabilities, const Tensor &target, const Tensor &weight,
+                       Reduction reduction, int64_t ignore_index = -100, Location loc = Location::current()) {
+    return nll_loss(log_probabilities, target,
+                    {.weight = weight, .reduction = reduction, .ignore_index = ignore_index}, loc);
+}
 /// Mean (or sum, or each) of the squared differences.
 LZ_FUNCTION(Tensor mse_loss, x, const Tensor &target, Reduction reduction = Reduction::Mean,
             Location loc = Location::current());

@@ -3,11 +3,15 @@
 
 #include "lazuli/tensor.h"
 
+#include <concepts>
+
 namespace lz {
 
 namespace detail {
 void read_mask(const Tensor &part);
-}
+LZ_API Tensor mask_of(bool value, Location loc);
+LZ_API void check_ellipsis(const char *text, Location loc);
+} // namespace detail
 
 /// Type of None.
 struct NoneType {};
@@ -71,8 +75,16 @@ public:
     /// As many whole axes as are left.
     Index(EllipsisType, Location loc = Location::current()) // NOLINT: converts
         : kind_(Kind::Ellipsis), loc_(loc) {}
+    /// LibTorch's `"..."`: as Ellipsis. Throws IndexError for another text.
+    Index(const char *text, Location loc = Location::current()) // NOLINT: converts
+        : kind_(Kind::Ellipsis), loc_(loc) {
+        detail::check_ellipsis(text, loc);
+    }
     /// A new axis.
     Index(NoneType, Location loc = Location::current()) : kind_(Kind::None), loc_(loc) {} // NOLINT: converts
+    /// A new axis with everything (true) or nothing (false): a mask without axes.
+    Index(std::same_as<bool> auto value, Location loc = Location::current()) // NOLINT: converts
+        : kind_(Kind::Tensor), tensor_(detail::mask_of(value, loc)), loc_(loc) {}
     /// Positions (integers), or a mask (bool).
     Index(lz::Tensor positions, Location loc = Location::current()) // NOLINT: converts
         : kind_(Kind::Tensor), tensor_(std::move(positions)), loc_(loc) {}
@@ -123,6 +135,8 @@ public:
     inline NestedPart at(const Index &index, Location loc = Location::current()) const &&;
     inline Part at(std::span<const Index> index, Location loc = Location::current()) const &;
     inline NestedPart at(std::span<const Index> index, Location loc = Location::current()) const &&;
+    inline Part index(std::initializer_list<Index> index, Location loc = Location::current()) const &;
+    inline NestedPart index(std::initializer_list<Index> index, Location loc = Location::current()) const &&;
 };
 
 /// What `at` returns: the part as a tensor, and the way to change it in `x`. Assigning to it changes x; the
@@ -173,6 +187,9 @@ public:
     NestedPart operator[](const Index &index) const {
         return NestedPart(Tensor(static_cast<const Tensor &>(*this)[index]));
     }
+    NestedPart index(std::initializer_list<Index> index, Location loc = Location::current()) const {
+        return at(index, loc);
+    }
     const Part &zero_(Location loc = Location::current()) const { return *this = Operand(0, loc); }
     const Part &add_(const Operand &value) const { return *this += value; }
     const Part &sub_(const Operand &value) const { return *this -= value; }
@@ -197,6 +214,86 @@ private:
     Location loc_;
 };
 
+/// What `data()` returns: the value as a tensor without a history, and the way to change the tensor that it
+/// was called of, whatever backward knows of it; `parameter.data().normal_(0, 0.02)` needs no NoGradGuard.
+/// Made for one expression: a Tensor that is made of it is one of its own, as of `detach` (*different*: in
+/// PyTorch both stay one memory). Every in-place form of Tensor is here, on temporaries as well, and so is
+/// `data() = value`, which writes. A part of it can be read: written it is by `index_put_`.
+class LZ_API TensorData : public Tensor {
+public:
+    TensorData(const TensorData &) = delete;
+
+    /// Writes the value, which broadcasts and is cast to the tensor's dtype.
+    const TensorData &operator=(const Operand &value) const; // NOLINT: not a tensor's assignment
+    /// Writes what the other one is.
+    const TensorData &operator=(const TensorData &value) const; // NOLINT
+
+    // As Tensor's.
+#define LZ_UNARY(name, ...) const TensorData &name##_(Location loc = Location::current()) const;
+#define LZ_UNARY_COMPOSED(name) LZ_UNARY(name)
+#define LZ_BINARY(name, ...)                                                                                 \
+    const TensorData &name##_(const Operand &other, Location loc = Location::current()) const;
+#include "lazuli/ops/functions.def"
+    const TensorData &add_(const Operand &other, const Scalar &alpha,
+                           Location loc = Location::current()) const;
+    const TensorData &sub_(const Operand &other, const Scalar &alpha,
+                           Location loc = Location::current()) const;
+    const TensorData &addcmul_(const Tensor &a, const Tensor &b, const Scalar &value = 1,
+                               Location loc = Location::current()) const;
+    const TensorData &addcdiv_(const Tensor &a, const Tensor &b, const Scalar &value = 1,
+                               Location loc = Location::current()) const;
+    const TensorData &lerp_(const Tensor &end, const Operand &weight,
+                            Location loc = Location::current()) const;
+    const TensorData &clamp_(const std::optional<Scalar> &lower,
+                             const std::optional<Scalar> &upper = std::nullopt,
+                             Location loc = Location::current()) const;
+    const TensorData &masked_fill_(const Tensor &mask, const Operand &value,
+                                   Location loc = Location::current()) const;
+    const TensorData &scatter_(int64_t axis, const Tensor &index, const Operand &source,
+                               Location loc = Location::current()) const;
+    const TensorData &scatter_add_(int64_t axis, const Tensor &index, const Tensor &source,
+                                   Location loc = Location::current()) const;
+    const TensorData &index_add_(int64_t axis, const Tensor &index, const Tensor &source,
+                                 Location loc = Location::current()) const;
+    const TensorData &index_put_(std::initializer_list<Index> index, const Operand &value,
+                                 bool accumulate = false, Location loc = Location::current()) const;
+    const TensorData &copy_(const Tensor &source, Location loc = Location::current()) const;
+    const TensorData &copy_(const Tensor &source, const CopyOptions &options,
+                            Location loc = Location::current()) const;
+    const TensorData &fill_(const Operand &value, Location loc = Location::current()) const;
+    const TensorData &zero_(Location loc = Location::current()) const;
+    const TensorData &uniform_(double from = 0, double to = 1, Location loc = Location::current()) const;
+    const TensorData &uniform_(double from, double to, Generator &generator,
+                               Location loc = Location::current()) const;
+    const TensorData &normal_(double mean = 0, double std = 1, Location loc = Location::current()) const;
+    const TensorData &normal_(double mean, double std, Generator &generator,
+                              Location loc = Location::current()) const;
+    const TensorData &bernoulli_(double p = 0.5, Location loc = Location::current()) const;
+    const TensorData &operator+=(const Operand &value) const;
+    const TensorData &operator-=(const Operand &value) const;
+    const TensorData &operator*=(const Operand &value) const;
+    const TensorData &operator/=(const Operand &value) const;
+
+    /// A part of it, to be read.
+    NestedPart operator[](const Index &index) const { return NestedPart(Tensor(Tensor::operator[](index))); }
+    /// A part of it, to be read.
+    NestedPart at(std::initializer_list<Index> index, Location loc = Location::current()) const {
+        return NestedPart(Tensor(Tensor::at(index, loc)));
+    }
+    /// A part of it, to be read.
+    NestedPart index(std::initializer_list<Index> index, Location loc = Location::current()) const {
+        return at(index, loc);
+    }
+
+private:
+    friend class Tensor;
+    TensorData(const Tensor &base, Location loc);
+    template <class F>
+    const TensorData &changed(F &&change, Location loc) const;
+
+    mutable Tensor base_; ///< shares the cell of the tensor
+};
+
 inline Part NestedPart::operator[](const Index &index) const & {
     return Tensor::operator[](index);
 }
@@ -207,6 +304,12 @@ inline Part NestedPart::at(std::initializer_list<Index> index, Location loc) con
     return Tensor::at(index, loc);
 }
 inline NestedPart NestedPart::at(std::initializer_list<Index> index, Location loc) const && {
+    return NestedPart(Tensor(Tensor::at(index, loc)));
+}
+inline Part NestedPart::index(std::initializer_list<Index> index, Location loc) const & {
+    return Tensor::at(index, loc);
+}
+inline NestedPart NestedPart::index(std::initializer_list<Index> index, Location loc) const && {
     return NestedPart(Tensor(Tensor::at(index, loc)));
 }
 inline Part NestedPart::at(const Index &index, Location loc) const & {
@@ -248,3 +351,12 @@ LZ_FUNCTION(Tensor embedding, weight, const Tensor &index, Location loc = Locati
 LZ_FUNCTION(Tensor one_hot, index, int64_t classes = -1, Location loc = Location::current());
 
 } // namespace lz
+
+/// LibTorch's place of what indices are made of.
+namespace lz::indexing {
+using lz::Ellipsis;
+using lz::None;
+using lz::Slice;
+/// An entry of an index.
+using TensorIndex = lz::Index;
+} // namespace lz::indexing

@@ -22,6 +22,10 @@ LZ_FUNCTION(Tensor bmm, a, const Tensor &b, Location loc = Location::current());
 /// x W^T + b, with W of [out, in].
 LZ_FUNCTION(Tensor linear, x, const Tensor &weight, const Tensor &bias = {},
             Location loc = Location::current());
+/// beta * x + alpha * (a b) of two matrices; x broadcasts to their product. With a beta of 0 NaN of x does
+/// not count.
+LZ_FUNCTION(Tensor addmm, x, const Tensor &a, const Tensor &b, const Scalar &beta = 1,
+            const Scalar &alpha = 1, Location loc = Location::current());
 /// Einstein's summation: `einsum("bij,bjk->bik", {a, b})`; without `->` the result has the labels that stand
 /// once, in the order of the alphabet. `...` stands for axes that broadcast, a label twice in one operand for
 /// a diagonal.

@@ -87,4 +87,22 @@ LZ_API Tensor rand_like(const Tensor &x, const TensorOptions &options = {},
 LZ_API Tensor randn_like(const Tensor &x, const TensorOptions &options = {},
                          Location loc = Location::current());
 
+LZ_OF_KIND(rand, (const Sizes &sizes), (sizes))
+LZ_OF_KIND(randn, (const Sizes &sizes), (sizes))
+LZ_OF_KIND(randint, (int64_t low, int64_t high, const Sizes &sizes), (low, high, sizes))
+LZ_OF_KIND(randint, (int64_t high, const Sizes &sizes), (high, sizes))
+LZ_OF_KIND(randperm, (int64_t n), (n))
+LZ_OF_KIND(rand_like, (const Tensor &x), (x))
+LZ_OF_KIND(randn_like, (const Tensor &x), (x))
+
+/// Positions drawn with the probabilities that the numbers of a row stand to each other in, i64: of [n] gives
+/// [samples], of [m, n] gives [m, samples]. Without `replacement` each position is drawn at most once.
+/// Numbers are 0 or more and finite, and not all 0; without replacement at least `samples` of a row are not
+/// 0: else a StateError when it runs. Throws DTypeError for integers, ShapeError for other ranks and for more
+/// samples than there are without replacement.
+LZ_API Tensor multinomial(const Tensor &weights, int64_t samples, bool replacement = false,
+                          Location loc = Location::current());
+LZ_API Tensor multinomial(const Tensor &weights, int64_t samples, bool replacement, Generator &generator,
+                          Location loc = Location::current());
+
 } // namespace lz

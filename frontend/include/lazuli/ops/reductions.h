@@ -4,13 +4,36 @@
 
 #include "lazuli/tensor.h"
 
+#include <tuple>
+
 namespace lz {
 
-/// What `max(x, axis)`, `sort` and `topk` give: `auto [values, indices] = ...`.
-struct ValuesIndices {
+/// What `max(x, axis)`, `sort`, `topk` and `median` give: `auto [values, indices] = x.max(1)`. It is a tuple,
+/// as in LibTorch: `std::get<0>(x.max(1))`, `std::tie(values, indices) = x.max(1)`.
+class ValuesIndices : public std::tuple<Tensor, Tensor> {
+public:
+    /// Two empty tensors.
+    ValuesIndices() = default;
+    /// Of these.
+    ValuesIndices(Tensor values, Tensor indices) : tuple(std::move(values), std::move(indices)) {}
+    /// The same tensors.
+    ValuesIndices(const ValuesIndices &other) : tuple(other) {}
+    /// Takes over the tensors.
+    ValuesIndices(ValuesIndices &&other) noexcept : tuple(std::move(other)) {}
+    /// From now on the other's tensors.
+    ValuesIndices &operator=(const ValuesIndices &other) {
+        tuple::operator=(other);
+        return *this;
+    }
+    /// The same.
+    ValuesIndices &operator=(ValuesIndices &&other) noexcept {
+        tuple::operator=(std::move(other));
+        return *this;
+    }
+
     /// In the dtype of the operand.
-    Tensor values;
-    Tensor indices; ///< i64
+    Tensor &values = std::get<0>(*this);
+    Tensor &indices = std::get<1>(*this); ///< i64
 };
 
 /// The sum; in `dtype` if one is given.
@@ -73,5 +96,22 @@ LZ_FUNCTION(Tensor argsort, x, int64_t axis = -1, bool descending = false,
 /// The k largest (smallest) in order.
 LZ_FUNCTION(ValuesIndices topk, x, int64_t k, int64_t axis = -1, bool largest = true,
             Location loc = Location::current());
+/// The middle one of a sorted row, the lower of two, and where it is: the first of equals. NaN where there is
+/// one. Throws IndexError for an axis without elements.
+LZ_FUNCTION(ValuesIndices median, x, int64_t axis, bool keepdim = false, Location loc = Location::current());
+/// The same of all elements; NaN of none.
+LZ_FUNCTION(Tensor median, x, Location loc = Location::current());
+/// The k-th smallest along an axis, from 1, and where it is. NaN counts as the largest. Throws IndexError.
+LZ_FUNCTION(ValuesIndices kthvalue, x, int64_t k, int64_t axis = -1, bool keepdim = false,
+            Location loc = Location::current());
 
 } // namespace lz
+
+/// For `auto [values, indices] = ...`.
+template <>
+struct std::tuple_size<lz::ValuesIndices> : std::integral_constant<size_t, 2> {};
+template <size_t i>
+struct std::tuple_element<i, lz::ValuesIndices> {
+    /// Both.
+    using type = lz::Tensor;
+};

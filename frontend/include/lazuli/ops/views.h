@@ -85,6 +85,11 @@ LZ_FUNCTION(Tensor tril, x, int64_t diagonal = 0, Location loc = Location::curre
 LZ_FUNCTION(Tensor triu, x, int64_t diagonal = 0, Location loc = Location::current());
 /// Copies beside each other along each axis.
 LZ_FUNCTION(Tensor repeat, x, const Sizes &repeats, Location loc = Location::current());
+/// All windows of `size` positions of an axis, each `step` behind the one before, along a new last axis: [..,
+/// n,
+/// ..] gives [.., (n - size) / step + 1, .., size]. A value, as all of these; where windows overlap it is
+/// larger than x. Throws IndexError for a size that is negative or larger than the axis, and a step below 1.
+LZ_FUNCTION(Tensor unfold, x, int64_t axis, int64_t size, int64_t step, Location loc = Location::current());
 
 /// A new tensor of the same value.
 LZ_FUNCTION(Tensor clone, x, Location loc = Location::current());

@@ -1,0 +1,24 @@
+// A check of values, made when the operation runs.
+#include "frontend/ops/compose.h"
+#include "lazuli/ops/functional.h"
+
+namespace lz {
+
+using detail::Op;
+using detail::Shape;
+
+// Where it does not hold a lookup goes out of its range, which is a fault on every device (S26). The lookup
+// has the sentence for a name, which is what is then said (ir::called_as).
+Tensor detail::checked(const Tensor &value, const Tensor &holds, const char *sentence, Location loc) {
+    Location check = loc;
+    check.function = ir::intern_function(sentence);
+    const ir::TensorType type = checked_type(holds, "check", loc);
+    const Tensor fails = cast(unary(Op::Not, holds, check), ir::DType::I32, check);
+    const Tensor row = reshape_to(fails, Shape({type.numel()}), check);
+    const Tensor one = iota({ir::DType::I32, Shape({1}), type.device}, 0, 0, 1, check);
+    const Tensor zeros = reshape_to(record(Op::Gather, {&one, &row}, {0}, {}, check), type.shape, check);
+    const Tensor always = binary(Op::Eq, zeros, literal(zeros, 0, check), check);
+    return select(always, value, literal(value, 0, loc), loc);
+}
+
+} // namespace lz
