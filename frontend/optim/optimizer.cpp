@@ -1,10 +1,11 @@
 #include "lazuli/optim/optimizer.h"
 
-#include "frontend/optim/rule.h"
+#include "frontend/optim/skips.h"
 #include "lazuli/compiled.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <sstream>
 #include <unordered_map>
@@ -195,6 +196,24 @@ void check_place(const Tensor &parameter, const Tensor &remembered, std::string_
 
 } // namespace
 
+void Optimizer::prepare_counters(std::vector<Change> &all, std::vector<Tensor> &made, Location loc) const {
+    const bool has_number = !rule_.number.empty();
+    if (std::ranges::any_of(all, [](const Change &change) { return change.skipped.defined(); }) &&
+        (skip_.defined() || has_number)) {
+        CounterOwners owners;
+        for (const OptimizerParamGroup &group : groups_)
+            for (const detail::ParameterState &state : group.states_)
+                if (state.skipped.defined())
+                    ++owners[state.skipped.id()];
+        part_counters(all, owners, made, loc);
+    }
+    const size_t before = made.size();
+    if (skip_.defined())
+        begin_counting_skips(all, has_number, made, loc);
+    if (made.size() > before)
+        host_state_changed(); // functions that were compiled before count on the host
+}
+
 /// What has a gradient, with what is remembered of it.
 std::vector<Change> Optimizer::changes(Location loc) const {
     std::vector<Change> all;
@@ -217,6 +236,8 @@ std::vector<Change> Optimizer::changes(Location loc) const {
             change.parameter = parameter;
             change.steps = state.step;
             change.number = is_known ? state.number : rule_.initial_number;
+            change.skipped = state.skipped;
+            change.number_now = state.number_now;
             for (size_t s = 0; s < rule_.slots.size(); ++s) {
                 const Slot &slot = rule_.slots[s];
                 if (is_known && state.tensors[s].defined()) {
@@ -230,6 +251,8 @@ std::vector<Change> Optimizer::changes(Location loc) const {
             }
         }
     }
+    if (rule_.counts_steps)
+        prepare_counters(all, made, loc);
     // In memory before the step: a step that fails has something to go back to, and the first step is the
     // program of all others.
     if (!made.empty())
@@ -253,6 +276,8 @@ void Optimizer::store(const Change &change, Location loc) {
     Tensor parameter = change.parameter;
     parameter.copy_(unless_skipped(parameter, change.to), loc);
     state.number = change.number;
+    state.skipped = change.skipped;
+    state.number_now = change.number_now;
     ++state.step;
 }
 
@@ -278,6 +303,9 @@ void Optimizer::replay(StepNumbers &step) {
         change.steps = state.step;
         change.is_new = at.is_new;
         change.number = state.number;
+        change.skipped = state.skipped;
+        change.number_now = state.number_now;
+        change.shares_numbers = at.shares_numbers;
         Update update(change, group.options(), numbers, {});
         rule_.update(update);
         state.number = change.number;
@@ -303,12 +331,15 @@ Tensor Optimizer::run(const LossClosure &closure, Location loc) {
     if (is_recording())
         replayed = prepare_replays(all);
     std::vector<Numbers> numbers(groups_.size(), Numbers(replayed));
-    for (Change &change : all) {
-        Update update(change, groups_[change.group].options(loc), numbers[change.group], loc);
+    for (size_t i = 0; i < all.size(); ++i) {
+        Update update(all[i], groups_[all[i].group].options(loc), numbers[all[i].group], loc);
         rule_.update(update);
+        if (replayed)
+            replayed->parameters[i].shares_numbers = update.shares_numbers();
     }
     if (replayed)
         replayed->count = replayed->numbers.size();
+    count_skips(all, skip_, loc);
     for (Change &change : all) {
         store(change, loc);
         change = {}; // lets go of what is now stored under another name

@@ -8,6 +8,58 @@
 
 namespace lz::optim {
 
+// --- numbers of a step
+
+Number Number::made(const Number &a, const Number &b, Operation operation) {
+    const Number &tensor = a.is_tensor() ? a : b;
+    Numbers &numbers = *tensor.numbers_;
+    const Location loc = tensor.loc_;
+    if (!numbers.are_tensors()) {
+        for (const Number *x : {&a, &b})
+            if (!x->is_tensor())
+                numbers.told(x->host_);
+        return {Tensor(), numbers, loc};
+    }
+    const auto tensor_of = [&](const Number &x) {
+        return x.is_tensor() ? x.tensor_ : numbers.told(x.host_, tensor.tensor_.device(), loc);
+    };
+    const Tensor left = tensor_of(a), right = tensor_of(b);
+    return {operation(left.defined() ? Operand(left, loc) : Operand(a.host_, loc),
+                      right.defined() ? Operand(right, loc) : Operand(b.host_, loc), loc),
+            numbers, loc};
+}
+
+Number operator+(const Number &a, const Number &b) {
+    if (!a.is_tensor() && !b.is_tensor())
+        return a.host_ + b.host_;
+    return Number::made(a, b, [](auto &x, auto &y, Location loc) { return add(x, y, loc); });
+}
+Number operator-(const Number &a, const Number &b) {
+    if (!a.is_tensor() && !b.is_tensor())
+        return a.host_ - b.host_;
+    return Number::made(a, b, [](auto &x, auto &y, Location loc) { return sub(x, y, loc); });
+}
+Number operator*(const Number &a, const Number &b) {
+    if (!a.is_tensor() && !b.is_tensor())
+        return a.host_ * b.host_;
+    return Number::made(a, b, [](auto &x, auto &y, Location loc) { return mul(x, y, loc); });
+}
+Number operator/(const Number &a, const Number &b) {
+    if (!a.is_tensor() && !b.is_tensor())
+        return a.host_ / b.host_;
+    return Number::made(a, b, [](auto &x, auto &y, Location loc) { return div(x, y, loc); });
+}
+Number pow(double base, const Number &exponent) {
+    if (!exponent.is_tensor())
+        return std::pow(base, exponent.host_);
+    return Number::made(base, exponent, [](auto &x, auto &y, Location loc) { return lz::pow(x, y, loc); });
+}
+Number sqrt(const Number &x) {
+    if (!x.is_tensor())
+        return std::sqrt(x.host_);
+    return {x.tensor_.defined() ? lz::sqrt(x.tensor_, x.loc_) : x.tensor_, *x.numbers_, x.loc_};
+}
+
 Numbers Numbers::without_tensors(StepNumbers &step) {
     Numbers numbers;
     numbers.only_ = &step;
@@ -15,22 +67,62 @@ Numbers Numbers::without_tensors(StepNumbers &step) {
     return numbers;
 }
 
-void Numbers::begin(DType dtype, const Device &device, int64_t step) {
-    at_ = 0;
-    if (only_)
-        return;
-    for (row_ = 0; row_ < rows_.size(); ++row_)
-        if (rows_[row_].dtype == dtype && rows_[row_].step == step && rows_[row_].device == device)
-            return;
-    rows_.push_back({dtype, device, step, {}});
+bool Numbers::begin(DType dtype, const Change &change, Location loc) {
+    at_ = at_of_step_ = 0;
+    const Device device = change.parameter.device(loc);
+    if (only_) {
+        is_told_ = change.shares_numbers && change.skipped.defined();
+        if (!is_told_) {
+            rows_.clear();
+            add_row(dtype, device, change, loc);
+        }
+        return change.shares_numbers;
+    }
+    const void *const skipped = change.skipped.id(), *const number_now = change.number_now.id();
+    for (row_ = 0; row_ < rows_.size(); ++row_) {
+        const Row &row = rows_[row_];
+        if (row.dtype == dtype && row.step == change.steps && row.number == change.number &&
+            row.skipped == skipped && row.number_now == number_now && row.device == device)
+            return true;
+    }
+    add_row(dtype, device, change, loc);
+    return false;
+}
+
+void Numbers::add_row(DType dtype, const Device &device, const Change &change, Location loc) {
+    Number step(static_cast<double>(change.steps + 1)), remembered(change.number);
+    if (change.skipped.defined())
+        step = step - Number(only_ ? Tensor() : change.skipped, *this, loc);
+    if (change.number_now.defined())
+        remembered = Number(only_ ? Tensor() : change.number_now, *this, loc);
+    rows_.push_back({.dtype = dtype,
+                     .device = device,
+                     .step = change.steps,
+                     .number = change.number,
+                     .skipped = change.skipped.id(),
+                     .number_now = change.number_now.id(),
+                     .step_number = step,
+                     .remembered = remembered,
+                     .numbers = {},
+                     .of_step = {}});
+}
+
+Tensor Numbers::replayed(double value, const TensorOptions &options, Location loc) const {
+    const auto again = [step = step_, at = step_->numbers.size() - 1] { return step->numbers[at]; };
+    return replayed_number(value, again, options, loc);
 }
 
 Value Numbers::made(double value, Location loc) const {
-    const TensorOptions options{.dtype = rows_[row_].dtype, .device = rows_[row_].device};
+    const Row &row = rows_[row_];
+    const TensorOptions options{.dtype = dtype_of_numbers(row.dtype), .device = row.device};
+    return {step_ ? replayed(value, options, loc) : full({}, value, options, loc), loc};
+}
+
+Tensor Numbers::told(double value, const Device &device, Location loc) {
     if (!step_)
-        return {full({}, value, options, loc), loc};
-    const auto again = [step = step_, at = step_->numbers.size() - 1] { return step->numbers[at]; };
-    return {replayed_number(value, again, options, loc), loc};
+        return {};
+    step_->numbers.push_back(value);
+    return replayed(value, {.dtype = f64, .device = device}, loc);
 }
 
 const Value &Numbers::next(double value, Location loc) {
@@ -52,9 +144,7 @@ const Value &Numbers::next(double value, Location loc) {
 
 Update::Update(Change &change, const OptimizerOptions &options, Numbers &numbers, Location loc)
     : change_(change), options_(options), numbers_(numbers), loc_(loc), dtype_(change.parameter.dtype(loc)),
-      is_half_(dtype_ == f16 || dtype_ == bf16) {
-    numbers_.begin(is_half_ ? f32 : dtype_, change.parameter.device(loc), change.steps);
-}
+      is_half_(dtype_ == f16 || dtype_ == bf16), shares_numbers_(numbers.begin(dtype_, change, loc)) {}
 
 Value Update::set(size_t i, const Value &value) {
     if (value.is_empty())

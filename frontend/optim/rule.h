@@ -49,8 +49,12 @@ struct Change {
     std::array<Tensor, kMaxSlots> slots;     ///< what is remembered now: of the state, or new
     std::array<bool, kMaxSlots> is_new = {}; ///< nothing was remembered there
     double number = 0;
+    Tensor skipped, number_now;             ///< as in ParameterState
     Tensor to;                              ///< the parameter's new value
     std::array<Tensor, kMaxSlots> slots_to; ///< empty where one stays as it is
+    Tensor number_to;                       ///< the number's new value, where it is a tensor
+    /// Replays: an earlier parameter made the numbers that depend on the counts of steps.
+    bool shares_numbers = false;
 };
 
 /// Numbers of a step, in the order in which its formulas ask for them: what a replay of a compiled function
@@ -59,10 +63,43 @@ struct StepNumbers {
     struct Parameter {
         size_t group, index;
         std::array<bool, kMaxSlots> is_new;
+        bool shares_numbers = false; ///< as in Change
     };
     std::vector<Parameter> parameters; ///< that had a gradient
     std::vector<double> numbers;
     size_t count = 0; ///< so many are there when all formulas have asked
+};
+
+class Numbers;
+
+/// A number that depends on the count of steps: known to the host, or, where steps may have been skipped, a
+/// 0-dim tensor of f64 (an empty one where a formula is gone through for its numbers alone).
+class Number {
+public:
+    Number(double value) : host_(value) {} // NOLINT: converts as numbers do
+    /// `numbers` makes the operands that a tensor meets.
+    Number(Tensor tensor, Numbers &numbers, Location loc)
+        : tensor_(std::move(tensor)), numbers_(&numbers), loc_(loc) {}
+
+    bool is_tensor() const { return numbers_ != nullptr; }
+    double host() const { return host_; }
+    const Tensor &tensor() const { return tensor_; }
+
+    friend Number operator+(const Number &a, const Number &b);
+    friend Number operator-(const Number &a, const Number &b);
+    friend Number operator*(const Number &a, const Number &b);
+    friend Number operator/(const Number &a, const Number &b);
+    friend Number pow(double base, const Number &exponent);
+    friend Number sqrt(const Number &x);
+
+private:
+    using Operation = Tensor (*)(const Operand &, const Operand &, Location);
+    static Number made(const Number &a, const Number &b, Operation operation);
+
+    double host_ = 0;
+    Tensor tensor_;
+    Numbers *numbers_ = nullptr;
+    Location loc_;
 };
 
 /// Numbers that a formula uses, as tensors: made once for all parameters that use the same ones.
@@ -73,25 +110,69 @@ public:
     /// Without tensors: a formula is gone through for its numbers, which `step` gets.
     static Numbers without_tensors(StepNumbers &step);
     bool are_tensors() const { return only_ == nullptr; }
-    /// Numbers of another parameter follow.
-    void begin(DType dtype, const Device &device, int64_t step);
+    /// Numbers of another parameter follow, of this dtype. Says whether an earlier one made those that depend
+    /// on its counts of steps.
+    bool begin(DType dtype, const Change &change, Location loc);
     /// The next one; valid as long as this is.
     const Value &next(double value, Location loc);
+    /// A number of the host that meets a tensor of this device; an empty tensor where nobody is told of it.
+    Tensor told(double value, const Device &device, Location loc);
+    /// Without tensors: it would meet one.
+    void told(double value) { only_->numbers.push_back(value); }
+
+    /// What f says of the number of this step, from 1, and of the number that is remembered is that number
+    /// from now on.
+    template <class F>
+    const Number &remember(F &&f) {
+        Row &row = rows_[row_];
+        if (!row.has_remembered && !is_told_) {
+            row.remembered = f(row.step_number, row.remembered);
+            row.has_remembered = true;
+        }
+        return row.remembered;
+    }
+    /// The next one that depends on them. All parameters of a row ask for the same ones in the same order.
+    template <class F>
+    const Value &next_of_step(F &&f, Location loc) {
+        Row &row = rows_[row_];
+        if (!row.step_number.is_tensor())
+            return next(f(row.step_number, row.remembered).host(), loc);
+        const size_t at = at_of_step_++;
+        if (at < row.of_step.size())
+            return row.of_step[at];
+        if (is_told_)
+            return others_.front();
+        return row.of_step.emplace_back(as_value(f(row.step_number, row.remembered), row, loc));
+    }
 
 private:
+    /// Parameters with the same numbers.
     struct Row {
         DType dtype;
         Device device;
         int64_t step;
+        double number;
+        const void *skipped, *number_now; ///< which tensors
+        Number step_number, remembered;
+        bool has_remembered = false;
         std::deque<std::pair<double, Value>> numbers;
+        std::deque<Value> of_step;
     };
     std::deque<Row> rows_;
     std::deque<Value> others_; ///< of one parameter alone
-    size_t row_ = 0, at_ = 0;
+    size_t row_ = 0, at_ = 0, at_of_step_ = 0;
+    bool is_told_ = false; ///< without tensors: an earlier parameter did
     std::shared_ptr<StepNumbers> step_;
     StepNumbers *only_ = nullptr;
 
+    void add_row(DType dtype, const Device &device, const Change &change, Location loc);
     Value made(double value, Location loc) const;
+    Tensor replayed(double value, const TensorOptions &options, Location loc) const;
+    static DType dtype_of_numbers(DType dtype) { return dtype == f16 || dtype == bf16 ? f32 : dtype; }
+    static Value as_value(const Number &number, const Row &row, Location loc) {
+        const Tensor &x = number.tensor();
+        return {x.defined() ? x.to(dtype_of_numbers(row.dtype), loc) : x, loc};
+    }
 };
 
 /// One parameter in one step: what its formula reads, and where it stores.
@@ -105,12 +186,19 @@ public:
     }
     /// Whether the parameter is f16 or bf16.
     bool is_half() const { return is_half_; }
-    /// The number of this step, from 1.
-    double step() const { return static_cast<double>(change_.steps + 1); }
     /// Whether nothing was remembered there: this is the first step that needs it.
     bool is_new(size_t i) const { return change_.is_new[i]; }
-    /// The one number that is remembered.
-    double &remembered() { return change_.number; }
+    /// Whether an earlier parameter made the numbers that depend on the counts of steps.
+    bool shares_numbers() const { return shares_numbers_; }
+    /// The one number that is remembered becomes f(number of this step from 1, what it was).
+    template <class F>
+    void remember(F &&f) {
+        const Number &now = numbers_.remember(f);
+        if (now.is_tensor())
+            change_.number_to = now.tensor();
+        else
+            change_.number = now.host();
+    }
 
     Value parameter() const {
         return read([&] { return change_.parameter; });
@@ -123,6 +211,12 @@ public:
     }
     /// A number of this step: never compiled in.
     const Value &number(double value) { return numbers_.next(value, loc_); }
+    /// f(number of this step from 1, the number that is remembered), which is computed once for all
+    /// parameters with these numbers.
+    template <class F>
+    const Value &number_of_step(F &&f) {
+        return numbers_.next_of_step(f, loc_);
+    }
 
     /// As stored in the parameter's dtype.
     Value rounded(const Value &value) const { return value.is_empty() ? value : entered(stored(value)); }
@@ -148,7 +242,7 @@ private:
     Numbers &numbers_;
     const Location loc_;
     const DType dtype_;
-    const bool is_half_;
+    const bool is_half_, shares_numbers_;
 };
 
 /// a + weight * (b - a), counted from the nearer end as PyTorch does.

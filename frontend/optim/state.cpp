@@ -148,10 +148,14 @@ StateDict Optimizer::state_dict() const {
     for (const OptimizerParamGroup &group : groups_)
         for (const detail::ParameterState &of : group.states_) {
             const std::string prefix = fmt::format("state.{}.", id++);
-            if (!of.tensors.empty() && rule_.counts_steps)
-                state.insert(prefix + "step", number_tensor(static_cast<double>(of.step)));
+            if (!of.tensors.empty() && rule_.counts_steps) {
+                const Tensor recorded = number_tensor(static_cast<double>(of.step));
+                state.insert(prefix + "step", of.skipped.defined() ? recorded - of.skipped.cpu() : recorded);
+            }
             if (!of.tensors.empty() && !rule_.number.empty())
-                state.insert(prefix + std::string(rule_.number), number_tensor(of.number));
+                state.insert(prefix + std::string(rule_.number), of.number_now.defined()
+                                                                     ? of.number_now.cpu().detach()
+                                                                     : number_tensor(of.number));
             for (size_t s = 0; s < of.tensors.size(); ++s)
                 if (of.tensors[s].defined())
                     state.insert(prefix + std::string(rule_.slots[s].name), of.tensors[s].detach());

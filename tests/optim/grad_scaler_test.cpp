@@ -151,6 +151,132 @@ TEST(GradScaler, IsAFewKernelsForManyParametersAndCompilesOnce) {
     }
 }
 
+/// The rules that read the number of their step.
+std::vector<std::unique_ptr<optim::Optimizer>> counting(const std::vector<Tensor> &parameters) {
+    std::vector<std::unique_ptr<optim::Optimizer>> all;
+    all.push_back(std::make_unique<optim::Adam>(parameters, optim::AdamOptions(0.1).amsgrad(true)));
+    all.push_back(std::make_unique<optim::AdamW>(parameters, optim::AdamWOptions(0.1).betas({0.5, 0.6})));
+    all.push_back(std::make_unique<optim::NAdam>(parameters, optim::NAdamOptions(0.1).weight_decay(0.1)));
+    all.push_back(std::make_unique<optim::Adagrad>(parameters, optim::AdagradOptions(0.1).lr_decay(0.5)));
+    return all;
+}
+
+TEST(GradScaler, SkippedStepsDoNotCount) {
+    const std::vector<double> factors = {1, kInfinity, 0.5, std::nan(""), kInfinity, 2, 1};
+    for (const lz::Device device : {lz::Device::cpu(), lz::Device::cuda(1)})
+        for (size_t which = 0; which < counting({parameter()}).size(); ++which) {
+            // Two parameters, of which one is not there at first; and the same without the skipped steps.
+            const Tensor x = parameter({.device = device}), late = parameter({.device = device});
+            const Tensor y = parameter({.device = device}), late_y = parameter({.device = device});
+            const auto scaled = std::move(counting({x, late})[which]);
+            const auto plain = std::move(counting({y, late_y})[which]);
+            GradScaler scaler({.init_scale = 4, .growth_interval = 100});
+            for (size_t step = 0; step < factors.size(); ++step) {
+                const double factor = factors[step];
+                scaled->zero_grad();
+                Tensor loss = scaler.scale(loss_of(x, factor));
+                if (step > 1)
+                    loss = loss + scaler.scale(loss_of(late, 3));
+                loss.backward();
+                scaler.step(*scaled);
+                scaler.update();
+            }
+            for (size_t step = 0; step < factors.size(); ++step) {
+                if (!std::isfinite(factors[step]))
+                    continue;
+                plain->zero_grad();
+                Tensor loss = loss_of(y, factors[step]);
+                if (step > 1)
+                    loss = loss + loss_of(late_y, 3);
+                loss.backward();
+                plain->step();
+            }
+            EXPECT_EQ(floats(x), floats(y)) << which;
+            EXPECT_EQ(floats(late), floats(late_y)) << which;
+            const lz::StateDict state = scaled->state_dict(), expected = plain->state_dict();
+            EXPECT_EQ(state.keys(), expected.keys());
+            EXPECT_EQ(state.at("state.0.step").item<double>(), 4);
+            EXPECT_EQ(state.at("state.1.step").item<double>(), 3);
+            if (state.contains("state.0.mu_product")) {
+                EXPECT_DOUBLE_EQ(state.at("state.0.mu_product").item<double>(),
+                                 expected.at("state.0.mu_product").item<double>());
+            }
+            // What was loaded counts on, and a step without a scaler, too.
+            scaled->load_state_dict(state);
+            for (const auto &[optimizer, from] : {std::pair(scaled.get(), x), std::pair(plain.get(), y)}) {
+                optimizer->zero_grad();
+                loss_of(from, 1).backward();
+                optimizer->step();
+            }
+            EXPECT_EQ(floats(x), floats(y)) << which;
+        }
+}
+
+TEST(GradScaler, StepsThatAreReplayedSkipAndCountAsTheFunctionDoes) {
+    const std::vector<double> factors = {1, 1, kInfinity, 1, 1, 0.5, std::nan(""), 1, 2, kInfinity, 1, 1};
+    for (size_t which = 0; which < counting({parameter()}).size(); ++which) {
+        std::vector<std::vector<float>> found[2];
+        for (const bool compiled : {false, true}) {
+            // Numbers of f32 and of bf16 parameters are not the same ones.
+            const Tensor x = parameter(), half = parameter({.dtype = lz::bf16});
+            const auto optimizer = std::move(counting({x, half})[which]);
+            GradScaler scaler({.init_scale = 4, .growth_interval = 3});
+            const auto once = [&](const Tensor &factor) {
+                optimizer->zero_grad();
+                const Tensor loss = (x * x * factor).sum() + (half * factor.to(lz::bf16)).sum().to(lz::f32);
+                scaler.scale(loss).backward();
+                scaler.step(*optimizer);
+                scaler.update();
+                return loss.detach();
+            };
+            const auto step = lz::compile(once);
+            for (size_t i = 0; i < factors.size(); ++i) {
+                if (i == 8)
+                    optimizer->param_groups()[0].options().set_lr(0.02);
+                const Tensor factor = lz::tensor(factors[i], {.dtype = lz::f32});
+                (void)(compiled ? step(factor) : once(factor));
+                found[compiled].push_back(floats(x));
+                found[compiled].push_back(floats(half));
+                found[compiled].push_back(floats(scaler.get_scale()));
+            }
+            const lz::StateDict state = optimizer->state_dict();
+            EXPECT_EQ(state.at("state.0.step").item<double>(), 9);
+            for (const auto &[name, value] : state)
+                found[compiled].push_back(floats(value));
+            EXPECT_GE(step.stats().replays, compiled ? 8 : 0) << which << step.explain();
+        }
+        EXPECT_EQ(found[0], found[1]) << which;
+    }
+}
+
+TEST(GradScaler, ParametersThatSitOutAStepKeepTheirCounts) {
+    // Both are skipped together, then one has no gradient while the other is skipped.
+    const std::vector<std::pair<double, bool>> steps = {{kInfinity, true}, {1, true}, {kInfinity, false},
+                                                        {1, false},        {1, true}, {kInfinity, true},
+                                                        {2, true}};
+    for (size_t which = 0; which < counting({parameter()}).size(); ++which) {
+        const Tensor x = parameter(), late = parameter(), y = parameter(), late_y = parameter();
+        const auto scaled = std::move(counting({x, late})[which]);
+        const auto plain = std::move(counting({y, late_y})[which]);
+        GradScaler scaler({.init_scale = 1});
+        for (const auto &[factor, both] : steps) {
+            scaled->zero_grad();
+            plain->zero_grad();
+            scaler.scale(both ? loss_of(x, factor) + loss_of(late, factor) : loss_of(x, factor)).backward();
+            scaler.step(*scaled);
+            scaler.update(1.0);
+            if (std::isfinite(factor)) {
+                (both ? loss_of(y, factor) + loss_of(late_y, factor) : loss_of(y, factor)).backward();
+                plain->step();
+            }
+        }
+        EXPECT_EQ(floats(x), floats(y)) << which;
+        EXPECT_EQ(floats(late), floats(late_y)) << which;
+        EXPECT_EQ(scaled->state_dict().at("state.0.step").item<double>(), 4);
+        EXPECT_EQ(scaled->state_dict().at("state.1.step").item<double>(), 3);
+    }
+}
+
 TEST(GradScaler, SavesAndLoadsUnderPyTorchsNames) {
     const Tensor x = parameter();
     optim::SGD sgd({x}, optim::SGDOptions(0.1));

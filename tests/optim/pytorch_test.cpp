@@ -1,6 +1,8 @@
 // Ten steps of each optimizer beside those of PyTorch, which a script stored (inputs/make_pytorch_optim.py).
 #include "support.h"
 
+#include <lazuli/io.h>
+
 #include <cmath>
 #include <fstream>
 #include <functional>
@@ -201,6 +203,36 @@ TEST(Optimizers, TenStepsAreThoseOfPyTorch) {
     EXPECT_LE(halves.other * 100, halves.all);
     EXPECT_EQ(seen.size(), makers().size());
     EXPECT_GE(seen.size(), 31u);
+}
+
+// State dicts as torch.save wrote them after ten steps, of every optimizer that PyTorch has: the next step is
+// the one that PyTorch takes.
+TEST(Optimizers, GoOnFromTheFilesOfPyTorch) {
+    const lz::StateDict all = lz::load(LAZULI_TEST_DATA "/inputs/optimizers/continued.pt");
+    std::vector<std::string> names;
+    for (const auto &[name, value] : all)
+        if (name.ends_with(".after.0"))
+            names.push_back(name.substr(0, name.find('.')));
+    ASSERT_EQ(names.size(), 14u);
+    for (const std::string &name : names) {
+        SCOPED_TRACE(name);
+        const lz::StateDict file = all.part(name);
+        Parameters parameters;
+        for (const auto &[number, value] : file.part("before"))
+            parameters.push_back(value.to(lz::get_default_device()).detach().requires_grad_());
+        const auto optimizer = makers().at(name)(parameters);
+        optimizer->param_groups()[0].options().set_lr(7); // the file's counts
+        optimizer->load_state_dict(file.part("optimizer"));
+        for (size_t i = 0; i < parameters.size(); ++i)
+            parameters[i].mutable_grad() =
+                file.at("gradients." + std::to_string(i)).to(lz::get_default_device());
+        optimizer->step();
+        Counts counts;
+        for (size_t i = 0; i < parameters.size(); ++i)
+            expect_near(parameters[i], doubles(file.at("after." + std::to_string(i))), 1e-6,
+                        "parameter " + std::to_string(i), counts);
+        EXPECT_EQ(counts.all, 17);
+    }
 }
 
 } // namespace

@@ -41,7 +41,9 @@ void update(Update &u) {
         g = u.rounded(g + u.number(o.weight_decay()) * p);
     const Value sum = u.set(0, u.slot(0) + g * g);
     const Value divisor = u.rounded(u.rounded(sqrt(sum)) + u.number(o.eps()));
-    u.set_parameter(p - u.number(o.lr() / (1 + (u.step() - 1) * o.lr_decay())) * g / divisor);
+    const Value &rate = u.number_of_step(
+        [&](const Number &step, const Number &) { return o.lr() / (1 + (step - 1) * o.lr_decay()); });
+    u.set_parameter(p - rate * g / divisor);
 }
 
 const detail::Rule kAdagrad = {.name = "Adagrad", .slots = kSlots, .update = update};

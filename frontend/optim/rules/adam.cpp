@@ -2,8 +2,6 @@
 
 #include "frontend/optim/rule.h"
 
-#include <cmath>
-
 namespace lz::optim {
 
 void AdamOptions::each(OptionVisitor &visitor) {
@@ -75,17 +73,23 @@ void update(Update &u) {
     Value square = u.set(1, u.rounded(u.slot(1) * u.number(beta2)) + u.number(1 - beta2) * g * g);
     if (o.amsgrad())
         square = u.set(2, maximum(u.slot(2), square));
-    const double correction1 = 1 - std::pow(beta1, u.step()),
-                 root_correction2 = std::sqrt(1 - std::pow(beta2, u.step()));
+    const auto step_size = [&, beta = beta1](const Number &step) { return o.lr() / (1 - pow(beta, step)); };
+    const auto root_correction2 = [beta = beta2](const Number &step) { return sqrt(1 - pow(beta, step)); };
     const Value root = u.rounded(sqrt(square));
-    const double step_size = o.lr() / correction1;
     if (!u.is_half()) { // one division less than PyTorch has
-        const Value divisor = root + u.number(o.eps() * root_correction2);
-        u.set_parameter(p - u.number(step_size * root_correction2) * mean / divisor);
+        const Value divisor = root + u.number_of_step([&](const Number &step, const Number &) {
+            return o.eps() * root_correction2(step);
+        });
+        const Value &size = u.number_of_step(
+            [&](const Number &step, const Number &) { return step_size(step) * root_correction2(step); });
+        u.set_parameter(p - size * mean / divisor);
         return;
     }
-    const Value divisor = u.rounded(u.rounded(root / u.number(root_correction2)) + u.number(o.eps()));
-    u.set_parameter(p - u.number(step_size) * mean / divisor);
+    const Value &correction =
+        u.number_of_step([&](const Number &step, const Number &) { return root_correction2(step); });
+    const Value divisor = u.rounded(u.rounded(root / correction) + u.number(o.eps()));
+    const Value &size = u.number_of_step([&](const Number &step, const Number &) { return step_size(step); });
+    u.set_parameter(p - size * mean / divisor);
 }
 
 const detail::Rule kAdam = {.name = "Adam", .slots = kSlots<AdamOptions>, .update = update<AdamOptions>},

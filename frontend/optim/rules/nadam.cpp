@@ -2,8 +2,6 @@
 
 #include "frontend/optim/rule.h"
 
-#include <cmath>
-
 namespace lz::optim {
 
 void NAdamOptions::each(OptionVisitor &visitor) {
@@ -42,17 +40,25 @@ void update(Update &u) {
     else if (o.weight_decay() != 0)
         g = u.rounded(g + u.number(o.weight_decay()) * p);
     // 0.96 is of the paper's implementation.
-    const auto momentum = [&, beta = beta1](double step) {
-        return beta * (1 - 0.5 * std::pow(0.96, step * o.momentum_decay()));
+    const auto momentum = [&, beta = beta1](const Number &step) {
+        return beta * (1 - 0.5 * pow(0.96, step * o.momentum_decay()));
     };
-    const double now = momentum(u.step()), next = momentum(u.step() + 1);
-    const double product = u.remembered() *= now;
+    u.remember([&](const Number &step, const Number &product) { return product * momentum(step); });
     const Value mean = u.set(0, lerp(u, u.slot(0), g, 1 - beta1));
     const Value square = u.set(1, u.rounded(u.slot(1) * u.number(beta2)) + u.number(1 - beta2) * g * g);
-    const Value corrected = u.rounded(square / u.number(1 - std::pow(beta2, u.step())));
+    const Value &correction =
+        u.number_of_step([beta = beta2](const Number &step, const Number &) { return 1 - pow(beta, step); });
+    const Value corrected = u.rounded(square / correction);
     const Value divisor = u.rounded(u.rounded(sqrt(corrected)) + u.number(o.eps()));
-    p = u.rounded(p - u.number(o.lr() * (1 - now) / (1 - product)) * g / divisor);
-    u.set_parameter(p - u.number(o.lr() * next / (1 - product * next)) * mean / divisor);
+    const Value &of_gradient = u.number_of_step([&](const Number &step, const Number &product) {
+        return o.lr() * (1 - momentum(step)) / (1 - product);
+    });
+    p = u.rounded(p - of_gradient * g / divisor);
+    const Value &of_mean = u.number_of_step([&](const Number &step, const Number &product) {
+        const Number next = momentum(step + 1);
+        return o.lr() * next / (1 - product * next);
+    });
+    u.set_parameter(p - of_mean * mean / divisor);
 }
 
 const detail::Rule kNAdam = {

@@ -11,6 +11,7 @@ NAME`, the `metrics values` that schedules by a metric are told, the learning ra
 after each (`lr GROUP values`), and likewise momenta (`momentum GROUP values`). optimizers/*.pt: state dicts as torch.save
 writes them. Numbers have as many digits as they need. PyTorch is not needed to build or to test.
 """
+import copy
 import os
 import pathlib
 
@@ -143,6 +144,26 @@ def optimizers():
         run(name, torch.bfloat16, out)
     (HERE / "pytorch_optim.txt").write_text("\n".join(out) + "\n")
 
+def continued():
+    """optimizers/continued.pt: of each, the state dict after STEPS steps, the parameters then, gradients, and the parameters after
+    one step more with these."""
+    file = {}
+    for name in ("sgd", "sgd_nesterov", "adam", "adam_amsgrad", "adamw", "adamw_amsgrad", "nadam", "nadam_decoupled", "rmsprop",
+                 "rmsprop_both", "adagrad", "adagrad_decay", "adadelta", "adadelta_decay"):
+        optimizer = run(name, torch.float32, [])
+        parameters = optimizer.param_groups[0]["params"]
+        # As the file has it: the step below changes tensors of the state in place.
+        state = copy.deepcopy(optimizer.state_dict())
+        before = {str(i): p.detach().clone() for i, p in enumerate(parameters)}
+        for parameter, gradient in zip(parameters, gradients[0]):
+            parameter.grad = gradient.clone()
+        optimizer.step()
+        file[name] = {"optimizer": state, "before": before,
+                      "gradients": {str(i): g.clone() for i, g in enumerate(gradients[0])},
+                      "after": {str(i): p.detach().clone() for i, p in enumerate(parameters)}}
+    torch.save(file, HERE / "optimizers" / "continued.pt")
+
+
 
 lr = optim.lr_scheduler
 schedules = {
@@ -236,5 +257,6 @@ def lbfgs():
 
 if __name__ == "__main__":
     optimizers()
+    continued()
     lbfgs()
     rates()

@@ -57,9 +57,9 @@ public:
     /// last `update`, and for an optimizer without gradients; DTypeError for gradients of f16.
     void unscale_(optim::Optimizer &optimizer, Location loc = Location::current());
     /// Records a step of the optimizer that changes no parameter and no state where one of its gradients is
-    /// infinite or NaN; calls `unscale_` before, if it was not called. Counts of steps are numbers of the
-    /// host, and count skipped ones (*different*: the bias corrections of Adam are ahead by so many). Throws
-    /// StateError for the second step since `update`, and what `unscale_` and the step throw.
+    /// infinite or NaN; calls `unscale_` before, if it was not called. A skipped step is not counted, so that
+    /// the bias corrections of Adam are those of PyTorch; the host does not know of it. Throws StateError for
+    /// the second step since `update`, and what `unscale_` and the step throw.
     void step(optim::Optimizer &optimizer, Location loc = Location::current());
     /// The next scale, by what all steps since the last call have found; or this one. Throws StateError where
     /// there was no step.

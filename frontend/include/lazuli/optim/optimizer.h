@@ -85,9 +85,12 @@ struct Rule;
 
 /// What an optimizer remembers of a parameter: undefined tensors before its first step.
 struct ParameterState {
-    int64_t step = 0;            ///< how often it was changed
+    int64_t step = 0;            ///< how many steps were recorded
     double number = 0;           ///< one number that the rule has use for
     std::vector<Tensor> tensors; ///< in the order of the rule's table
+    // From the first `step_unless` on, 0-dim, f64, beside the parameter; shared with other parameters:
+    Tensor skipped;    ///< how many of the steps were skipped
+    Tensor number_now; ///< in place of the number above
 };
 } // namespace detail
 
@@ -149,13 +152,14 @@ public:
     ///
     /// Where what was recorded fails later, at a sync, what one launch changes is all as it was before the
     /// step or all as after it: parameters of one device and dtype that take part in a step with their state,
-    /// up to 256 of them. Counts of steps are numbers of the host: they count what was recorded.
+    /// up to 256 of them. Counts of steps count what was recorded, but for what `step_unless` skipped.
     Tensor step(Location loc = Location::current());
     /// Calls `closure` first, with gradients on, and returns what it returns.
     Tensor step(const LossClosure &closure, Location loc = Location::current());
     /// A step that changes no parameter and nothing of the state where `skip`, a 0-dim tensor of bool, is
-    /// true, which is decided when it runs. Counts of steps count it all the same. Throws StateError for
-    /// another tensor, and for an optimizer that reads losses (LBFGS); else as `step`.
+    /// true, which is decided when it runs; nor is it counted (the bias corrections of Adam, the decay of
+    /// Adagrad). Throws StateError for another tensor, and for an optimizer that reads losses (LBFGS); else
+    /// as `step`.
     void step_unless(const Tensor &skip, Location loc = Location::current());
     /// Forgets the gradients of all parameters, or sets them to 0.
     void zero_grad(bool set_to_none = true, Location loc = Location::current());
@@ -193,6 +197,7 @@ protected:
 
 private:
     std::vector<Change> changes(Location loc) const;
+    void prepare_counters(std::vector<Change> &all, std::vector<Tensor> &made, Location loc) const;
     void store(const Change &change, Location loc);
     std::shared_ptr<StepNumbers> prepare_replays(const std::vector<Change> &all);
     void replay(StepNumbers &step);
