@@ -29,9 +29,14 @@ bool is_old_pytorch(const Source &source);
 inline constexpr const char *kOldPytorch =
     "it is in the format of before PyTorch 1.6; load it in Python and save it again";
 
+/// Of a tensor that has been computed, on the CPU.
+std::span<const std::byte> elements_of(const Tensor &host, Location loc);
+
 void write_safetensors(const StateDict &tensors, const std::string &path, const SaveOptions &options,
                        Location loc);
 void write_npy(const StateDict &tensors, const std::string &path, Location loc);
+/// A state dict, as torch.save would.
+void write_pytorch(const StateDict &tensors, const std::string &path, Location loc);
 void write_npz(const StateDict &tensors, const std::string &path, bool compress, Location loc);
 
 } // namespace lz::io

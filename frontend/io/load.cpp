@@ -60,8 +60,10 @@ void save(const StateDict &tensors, const std::string &path, const SaveOptions &
         return io::write_npz(tensors, path, options.compress, loc);
     if (io::ends_with(path, ".npy"))
         return io::write_npy(tensors, path, loc);
-    throw IoError(fmt::format("save: {} ends with none of .safetensors, .npz and .npy", io::in_quotes(path)),
-                  loc);
+    if (io::ends_with(path, ".pt") || io::ends_with(path, ".pth"))
+        return io::write_pytorch(tensors, path, loc);
+    throw IoError(
+        fmt::format("save: {} ends with none of .safetensors, .pt, .npz and .npy", io::in_quotes(path)), loc);
 }
 
 void save(const Tensor &tensor, const std::string &path, const SaveOptions &options, Location loc) {

@@ -241,13 +241,13 @@ std::string npy_head(const Tensor &tensor, const std::string &name, Location loc
            std::string(reinterpret_cast<const char *>(&length), sizeof length) + head;
 }
 
-std::span<const std::byte> elements(const Tensor &host, Location loc) {
+} // namespace
+
+std::span<const std::byte> elements_of(const Tensor &host, Location loc) {
     if (host.numel() == 0)
         return {};
     return {host.data<std::byte>(loc), static_cast<size_t>(host.numel() * size_of(host.dtype()))};
 }
-
-} // namespace
 
 void write_npy(const StateDict &tensors, const std::string &path, Location loc) {
     if (tensors.size() != 1)
@@ -258,7 +258,7 @@ void write_npy(const StateDict &tensors, const std::string &path, Location loc) 
     ReplacedFile file(path, "save", loc);
     file.write(head);
     const Tensor host = tensor.detach(loc).cpu(loc);
-    const std::span<const std::byte> bytes = elements(host, loc);
+    const std::span<const std::byte> bytes = elements_of(host, loc);
     file.write(bytes.data(), bytes.size());
     file.commit();
 }
@@ -273,7 +273,7 @@ void write_npz(const StateDict &tensors, const std::string &path, bool compress,
     ZipWriter archive(file);
     for (const auto &[name, tensor] : tensors) {
         const Tensor host = tensor.detach(loc).cpu(loc);
-        archive.add(name + ".npy", npy_head(tensor, name, loc), elements(host, loc), compress);
+        archive.add(name + ".npy", npy_head(tensor, name, loc), elements_of(host, loc), compress);
     }
     archive.finish();
     file.commit();

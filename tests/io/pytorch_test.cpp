@@ -41,6 +41,30 @@ TEST(Pytorch, ReadsAllDtypes) {
     EXPECT_EQ(dict.at("none.f64").sizes(), (lz::Sizes{0, 4}));
 }
 
+/// inputs/written.pt was written by this, and torch.load has read it (inputs/check_written.py).
+TEST(Pytorch, WritesWhatTorchLoads) {
+    const Folder folder;
+    StateDict dict;
+    for (const auto &[name, dtype] : dtypes())
+        dict.insert("of." + name, lz::arange(6).view({2, 3}).to(dtype));
+    dict.insert("number", lz::tensor(2.5));
+    dict.insert("none", lz::zeros({0, 4}));
+    dict.insert("gradient", lz::ones({2}).requires_grad_());
+    dict.insert("transposed", lz::arange(6.0).view({2, 3}).t());
+    dict.insert("again", dict.at("number"));
+    lz::save(dict, folder / "written.pt");
+    EXPECT_TRUE(read_file(folder / "written.pt") == read_file(input("written.pt"))) << "other bytes";
+    const StateDict back = lz::load(folder / "written.pt");
+    EXPECT_EQ(back.keys(), dict.keys());
+    for (const auto &[name, tensor] : dict) {
+        EXPECT_EQ(back.at(name).dtype(), tensor.dtype()) << name;
+        EXPECT_TRUE(lz::equal(back.at(name), tensor.detach())) << name;
+    }
+    lz::save(lz::ones({2}), folder / "one.pth");
+    EXPECT_EQ(lz::load_tensor(folder / "one.pth").to_vector<float>(), (std::vector<float>{1, 1}));
+    EXPECT_EQ(folder.count(), 2u);
+}
+
 TEST(Pytorch, ReadsViews) {
     const StateDict dict = lz::load(input("views.pt"));
     const lz::Tensor base = lz::tensor(halves(12), {4, 3});

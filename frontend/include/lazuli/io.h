@@ -38,8 +38,9 @@ struct SaveOptions {
     bool compress = false;
 };
 
-/// Writes the tensors, from any device, in the format that the path ends with: `.safetensors`, `.npz`, or
-/// `.npy` for a dictionary of one tensor. Computes them first. The file is written beside and renamed when
+/// Writes the tensors, from any device, in the format that the path ends with: `.safetensors`, `.pt` (or
+/// `.pth`: what `torch.load` reads, a dictionary with these names), `.npz`, or `.npy` for a dictionary of one
+/// tensor. Computes them first. The file is written beside and renamed when
 /// all of it is on the disk: whatever fails, a file that was there stays as it was. Throws IoError where a
 /// file cannot be written or the format does not have a dtype or name, and StateError for an undefined
 /// tensor.
