@@ -3,6 +3,7 @@
 
 #include "lazuli/data/csv.h"
 #include "lazuli/data/dataset.h"
+#include "lazuli/data/datasets.h"
 #include "lazuli/data/images.h"
 #include "lazuli/data/loader.h"
 #include "lazuli/data/progress.h"

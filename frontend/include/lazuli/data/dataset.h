@@ -28,6 +28,28 @@ struct Example {
     Target target;
 };
 
+namespace example {
+/// In place of a target that there is none of.
+struct NoTarget {};
+} // namespace example
+
+/// A sample without a label. It converts from its data and to it.
+template <class Data>
+struct Example<Data, example::NoTarget> {
+    /// Nothing yet.
+    Example() = default;
+    /// Of this.
+    Example(Data data) : data(std::move(data)) {} // NOLINT: converts
+    /// The data.
+    operator Data &() { return data; } // NOLINT: converts
+    /// The data.
+    operator const Data &() const { return data; } // NOLINT: converts
+    /// What the model sees.
+    Data data;
+};
+/// A tensor without a label.
+using TensorExample = Example<Tensor, example::NoTarget>;
+
 namespace detail {
 
 template <class D>

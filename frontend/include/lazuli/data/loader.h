@@ -124,7 +124,8 @@ void find_tensors(T &in, std::vector<Tensor *> &out) {
         std::apply([&](auto &...part) { (find_tensors(part, out), ...); }, in);
     } else if constexpr (is_example<T>) {
         find_tensors(in.data, out);
-        find_tensors(in.target, out);
+        if constexpr (requires { in.target; })
+            find_tensors(in.target, out);
     } else if constexpr (is_vector<T> && !std::is_same_v<T, std::vector<bool>>) {
         for (auto &part : in)
             find_tensors(part, out);
@@ -154,8 +155,12 @@ struct DefaultCollate {
             }(std::make_index_sequence<std::tuple_size_v<T>>());
         } else if constexpr (detail::is_example<T>) {
             auto data = column(examples, [](T &e) { return std::move(e.data); });
-            auto target = column(examples, [](T &e) { return std::move(e.target); });
-            return Example<decltype(data), decltype(target)>{std::move(data), std::move(target)};
+            if constexpr (!requires(T &e) { e.target; })
+                return Example<decltype(data), example::NoTarget>(std::move(data));
+            else {
+                auto target = column(examples, [](T &e) { return std::move(e.target); });
+                return Example<decltype(data), decltype(target)>{std::move(data), std::move(target)};
+            }
         } else {
             return examples;
         }
