@@ -28,7 +28,7 @@ bool fits(const MemoryPlan &plan, const Target &target, double part) {
 }
 
 /// Bytes beyond the memory of GPUs.
-int64_t missing_bytes(const Target &target, const std::function<int64_t(Device)> &needed) {
+int64_t bytes_beyond_memory(const Target &target, const std::function<int64_t(Device)> &needed) {
     int64_t bytes = 0;
     for (const DeviceInfo &device : target.devices)
         if (device.device != kCpu && device.memory_bytes > 0)
@@ -111,13 +111,13 @@ void fit_memory(Program &program, const Dependences &dependences, const Target &
 }
 
 int64_t missing_bytes(const Program &program, const Target &target) {
-    return missing_bytes(target, [&](Device device) {
+    return bytes_beyond_memory(target, [&](Device device) {
         return planned_bytes(program.arenas, program.buffers, program.results, device);
     });
 }
 
 bool may_not_fit(const Graph &graph, const Target &target) {
-    return missing_bytes(target, [&](Device device) {
+    return bytes_beyond_memory(target, [&](Device device) {
                int64_t bytes = 0;
                for (const Value &v : graph.values())
                    bytes += v.type.device == device ? v.type.bytes() : 0;

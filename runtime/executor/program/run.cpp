@@ -231,9 +231,7 @@ void LoadedProgram::Run::with_retry(const Layout::Action &action, F &&call) {
 /// After a launch that was refused: as `with_retry`, from the first segment on that was not put.
 void LoadedProgram::Run::launch_rest(const Layout::Action &action, const Backend::Launch &whole,
                                      const ir::Failure &failure) {
-    // Without streams this is the host: a thread that found no memory for its scratch says so when others
-    // have done their items, and an update in place would be applied to those twice.
-    if (!is_retryable(failure) || (!on_streams_ && failure.kind() == ir::ErrorKind::OutOfMemory))
+    if (!is_retryable(failure))
         throw; // NOLINT: what is being handled
     const uint32_t put = std::min(state_.segments_put, whole.segments - 1);
     drain(action);

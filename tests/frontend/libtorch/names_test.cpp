@@ -72,7 +72,7 @@ TEST(LibTorchNames, NumbersComeOutAsInLibTorch) {
     EXPECT_EQ(torch::tensor(1.75).item().toFloat(), 1.75f);
     EXPECT_EQ(torch::tensor(7).item().toLong(), 7);
     EXPECT_THROW((void)x.item(), lz::StateError);
-    Tensor y = x.clone();
+    Tensor y = x.cpu().clone();
     EXPECT_EQ(std::as_const(y).data_ptr<float>()[3], 4.5f);
     y.data_ptr<float>()[0] = 9;
     expect_values(y, {9, 2.5, 3.5, 4.5});
@@ -83,7 +83,7 @@ TEST(LibTorchNames, NumbersComeOutAsInLibTorch) {
 }
 
 TEST(LibTorchNames, ElementsAreAccessedByIndex) {
-    torch::Tensor foo = torch::arange(12).reshape({3, 4}).to(torch::kFloat);
+    torch::Tensor foo = torch::arange(12).reshape({3, 4}).to(torch::kFloat).cpu();
     const torch::Tensor before = foo.clone();
     auto foo_a = foo.accessor<float, 2>();
     float trace = 0;
