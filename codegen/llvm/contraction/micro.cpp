@@ -12,6 +12,13 @@ namespace lz::codegen {
 
 namespace {
 
+/// Sanitizers see the accesses of what LLVM makes alone.
+#if LAZULI_SANITIZE_ADDRESS || LAZULI_SANITIZE_THREAD
+constexpr bool kAssembly = false;
+#else
+constexpr bool kAssembly = true;
+#endif
+
 /// sum += x * y for registers of sums; x and y hold panel elements.
 Value multiply_add(Builder &b, const PanelForm &form, Value x, Value y, Value sum) {
     if (form.pair == 2) {
@@ -49,6 +56,8 @@ PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options) {
     form.row_step = form.amx ? ir::kAmxRows : mr > 8 ? 2 : 1;
     form.masks = isa.vector_bytes >= 32;
     form.fma = (isa.fma || c.ascending) && ir::is_float(c.accumulate);
+    form.avx512 = kAssembly && isa.avx512 && isa.vector_bytes == 64 && isa.vector_registers == 32 &&
+                  form.fma && form.pair == 1 && !form.amx;
     LZ_CHECK(mr > 0 && nr > 0 && nr % form.column_step() == 0 && mr % form.row_step == 0,
              "a register tile of " + std::to_string(mr) + " x " + std::to_string(nr) +
                  " is not made of registers of " + std::to_string(form.lanes) + " lanes");
@@ -93,10 +102,6 @@ Value round_sum(Builder &b, const PanelForm &form, Value sum, ir::DType dtype) {
 }
 
 namespace {
-
-/// Steps between asking for a line of rhs and using it, which covers a fetch from the last-level cache where
-/// rhs is read where it is, in few rows: on a Xeon of the Sapphire Rapids kind (`bench_matmul`, linear_f32).
-constexpr int64_t kStepsAhead = 32;
 
 Value load_columns(Builder &b, const PanelForm &form, Value rhs, int j, Value mask) {
     const Value address = b.element(form.panel, rhs, b.i64(j * form.lanes));
@@ -200,18 +205,19 @@ void emit_microkernel(Builder &b, const PanelForm &form, int rows, int columns, 
     const Value operands[] = {a.lhs,      a.rhs,   a.sums,      a.steps,    a.lhs_row, a.lhs_step,
                               a.rhs_step, a.first, a.next_sums, a.lhs_last, a.width};
     auto *function = b.outlined("micro", operands, [&](std::span<const Value> p) {
-        (form.amx ? emit_amx_body : emit_body)(b, form, rows, columns,
-                                               {.lhs = p[0],
-                                                .lhs_row = p[4],
-                                                .lhs_step = p[5],
-                                                .lhs_last = p[9],
-                                                .rhs = p[1],
-                                                .rhs_step = p[6],
-                                                .steps = p[3],
-                                                .sums = p[2],
-                                                .next_sums = p[8],
-                                                .width = p[10],
-                                                .first = p[7]});
+        const auto emit = form.amx ? emit_amx_body : form.avx512 ? emit_avx512_body : emit_body;
+        emit(b, form, rows, columns,
+             {.lhs = p[0],
+              .lhs_row = p[4],
+              .lhs_step = p[5],
+              .lhs_last = p[9],
+              .rhs = p[1],
+              .rhs_step = p[6],
+              .steps = p[3],
+              .sums = p[2],
+              .next_sums = p[8],
+              .width = p[10],
+              .first = p[7]});
     });
     b.call(function, operands);
 }
