@@ -4,9 +4,6 @@
 #include "codegen/llvm/contraction/parts.h"
 #include "ir/diagnostic.h"
 
-#include <llvm/IR/IRBuilder.h>
-#include <llvm/IR/InlineAsm.h>
-
 #include <fmt/format.h>
 
 #include <iterator>
@@ -138,7 +135,6 @@ private:
 } // namespace
 
 void emit_avx512_body(Builder &b, const PanelForm &form, int rows, int columns, const MicroArgs &args) {
-    auto &ir = static_cast<llvm::IRBuilder<> &>(b.ir());
     const auto in_bytes = [&](Value elements) { return b.mul(elements, b.i64(bytes_of(form.panel))); };
     const Value rhs_step = in_bytes(args.rhs_step);
     const Value mask = b.sub(b.shl(b.i64(1), args.width), b.i64(1));
@@ -159,11 +155,10 @@ void emit_avx512_body(Builder &b, const PanelForm &form, int rows, int columns, 
                           {"r14", args.next_sums},
                           {"rax", b.mul(rhs_step, b.i64(kStepsAhead))}};
     std::string constraints;
-    std::vector<llvm::Type *> results, types;
-    std::vector<Value> values;
+    std::vector<Value> results, values;
     for (const Input &input : changed) {
         constraints += fmt::format("={{{}}},", input.name);
-        results.push_back(input.value->getType());
+        results.push_back(input.value);
     }
     for (size_t i = 0; i < std::size(changed); ++i) {
         constraints += fmt::format("{},", i);
@@ -173,16 +168,11 @@ void emit_avx512_body(Builder &b, const PanelForm &form, int rows, int columns, 
         constraints += fmt::format("{{{}}},", input.name);
         values.push_back(input.value);
     }
-    for (const Value value : values)
-        types.push_back(value->getType());
     constraints += "~{r10},~{r11},~{k1},";
     for (int zmm = 0; zmm <= kElement; ++zmm)
         constraints += fmt::format("~{{zmm{}}},", zmm);
     constraints += "~{memory},~{dirflag},~{fpsr},~{flags}";
-    auto *type = llvm::FunctionType::get(llvm::StructType::get(ir.getContext(), results), types, false);
-    ir.CreateCall(llvm::InlineAsm::get(type, Writer(form, rows, columns).write(), constraints, true, false,
-                                       llvm::InlineAsm::AD_Intel),
-                  values);
+    b.assembly(Writer(form, rows, columns).write(), constraints, results, values);
 }
 
 } // namespace lz::codegen
