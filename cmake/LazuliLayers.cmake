@@ -3,7 +3,7 @@
 # Headers are included by their path in the project ("ir/graph/graph.h", "runtime/api/backend.h", <lazuli/tensor.h>). Each
 # layer's headers are reached through an include root of its own, a folder that holds nothing but a symbolic link to
 # the layer (inc/ir/ir -> ir/). A target gets the roots of the layers that its row names, and no other: an include
-# that breaks the rule does not compile. tests/layering.cmake proves it.
+# that breaks the rule does not compile. tests/project/layering.cmake proves it.
 
 # Beside the presets' build folders and shared by them, so that ccache sees the same paths from each.
 cmake_path(IS_PREFIX PROJECT_SOURCE_DIR "${PROJECT_BINARY_DIR}" NORMALIZE lazuli_in_tree)

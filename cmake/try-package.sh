@@ -15,8 +15,8 @@ tar -C "$work/root" -xf "$archive"
 mv "$work"/root/lazuli-* "$work/root/opt" # another name than it was packed under
 prefix=$work/root/opt
 
-# With CMake: the project of tests/package, and the examples as they were installed.
-cmake -S "$source/tests/package" -B "$work/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
+# With CMake: the project of tests/project/package, and the examples as they were installed.
+cmake -S "$source/tests/project/package" -B "$work/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
     -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build "$work/consumer" >/dev/null
 cmake -S "$prefix/share/lazuli/examples" -B "$work/examples" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \
@@ -29,7 +29,7 @@ if command -v pkg-config >/dev/null; then
     for compiler in g++ clang++-22 clang++-14; do
         command -v $compiler >/dev/null || { echo "not tried: $compiler is not here"; continue; }
         # shellcheck disable=SC2046 # several words
-        $compiler -O1 "$source/tests/package/main.cpp" -o "$work/root/by-$compiler" \
+        $compiler -O1 "$source/tests/project/package/main.cpp" -o "$work/root/by-$compiler" \
             $(PKG_CONFIG_PATH="$prefix/lib/pkgconfig" pkg-config --cflags --libs lazuli)
     done
 else

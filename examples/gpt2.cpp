@@ -9,7 +9,7 @@
 // --batch rows of --length. --generate goes on from the first row with the likeliest token each time.
 #include "gpt2.h"
 
-#include <lazuli/cuda.h>
+#include <lazuli/device/cuda.h>
 #include <lazuli/io.h>
 #include <lazuli/lazuli.h>
 #include <lazuli/nn.h>

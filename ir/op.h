@@ -17,7 +17,7 @@
 /// A Device word is kind * 256 + index.
 
 #include "ir/location.h"
-#include "ir/type.h"
+#include "ir/types/type.h"
 
 #include <bit>
 #include <cstdint>

@@ -2,7 +2,7 @@
 /// Numbers of streams. Those that every GPU has mean the same in every Program and on every device; what the
 /// user's stand for in a Program, a run may say (ir/program/run.h: Bindings::streams).
 
-#include "ir/type.h"
+#include "ir/types/type.h"
 
 #include <cstdint>
 #include <string>

@@ -4,7 +4,7 @@
 
 #include "ir/diagnostic.h"
 #include "ir/program/library.h"
-#include "ir/type.h"
+#include "ir/types/type.h"
 
 #include <cstdint>
 #include <optional>

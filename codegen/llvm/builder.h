@@ -4,7 +4,7 @@
 /// A Value is a scalar or a vector; operations take operands of one type and work on both forms alike. One
 /// Builder writes one module. Not thread-safe; each compile has its own.
 
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 #include <cstdint>
 #include <functional>

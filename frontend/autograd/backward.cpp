@@ -2,7 +2,7 @@
 
 #include "frontend/autograd/attach.h"
 #include "frontend/autograd/walk.h"
-#include "frontend/ops/autocast.h"
+#include "frontend/ops/autocast/autocast.h"
 #include "frontend/ops/compose.h"
 #include "frontend/record/trace.h"
 

@@ -3,7 +3,7 @@
 
 #include "frontend/autograd/attach.h"
 #include "frontend/autograd/backward.h"
-#include "frontend/ops/autocast.h"
+#include "frontend/ops/autocast/autocast.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/random.h"
 

@@ -2,7 +2,7 @@
 /// The graph behind some results, in the order in which backward goes through it.
 
 #include "frontend/autograd/step.h"
-#include "lazuli/location.h"
+#include "lazuli/core/location.h"
 
 #include <cstdint>
 #include <span>

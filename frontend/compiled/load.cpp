@@ -15,7 +15,7 @@
 #include "frontend/tensor/error.h"
 #include "ir/op.h"
 #include "ir/saved/saved_program.h"
-#include "lazuli/error.h"
+#include "lazuli/core/error.h"
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 #include "frontend/record/storage.h"
 #include "frontend/record/trace.h"
 #include "ir/program/number_form.h"
-#include "ir/type.h"
+#include "ir/types/type.h"
 #include "lazuli/tensor.h"
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 #include "frontend/engine/engine.h"
 #include "frontend/record/access.h"
 #include "frontend/record/recorder.h"
-#include "lazuli/defaults.h"
+#include "lazuli/core/defaults.h"
 
 #include <algorithm>
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
 /// By what a call finds its plan: everything but values that decides what recording makes of the arguments.
 
-#include "frontend/ops/autocast.h"
-#include "ir/type.h"
+#include "frontend/ops/autocast/autocast.h"
+#include "ir/types/type.h"
 #include "lazuli/compiled.h"
 
 #include <cstdint>

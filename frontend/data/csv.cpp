@@ -2,7 +2,7 @@
 #include "lazuli/data/csv.h"
 
 #include "frontend/data/packed_file.h"
-#include "lazuli/memory.h"
+#include "lazuli/device/memory.h"
 #include "lazuli/ops/creation.h"
 #include "lazuli/ops/views.h"
 

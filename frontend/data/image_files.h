@@ -1,7 +1,7 @@
 #pragma once
 /// Files of images, before they are tensors.
 
-#include "lazuli/location.h"
+#include "lazuli/core/location.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "frontend/data/packed_file.h"
 
-#include "lazuli/error.h"
+#include "lazuli/core/error.h"
 
 #include <fmt/format.h>
 

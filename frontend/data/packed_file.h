@@ -1,7 +1,7 @@
 #pragma once
 /// Files that may be packed by gzip, read from the beginning.
 
-#include "lazuli/location.h"
+#include "lazuli/core/location.h"
 
 #include <cstdint>
 #include <string>

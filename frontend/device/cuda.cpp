@@ -1,11 +1,11 @@
-#include "lazuli/cuda.h"
+#include "lazuli/device/cuda.h"
 
 #include "frontend/engine/engine.h"
 #include "frontend/engine/streams.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recorder.h"
 #include "frontend/record/sync/sync.h"
-#include "lazuli/error.h"
+#include "lazuli/core/error.h"
 
 namespace lz {
 

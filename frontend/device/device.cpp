@@ -1,4 +1,4 @@
-#include "lazuli/device.h"
+#include "lazuli/device/device.h"
 
 #include "frontend/engine/engine.h"
 #include "frontend/record/record.h"

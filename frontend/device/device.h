@@ -1,9 +1,9 @@
 #pragma once
 /// The devices that programs name.
 
-#include "ir/type.h"
-#include "lazuli/device.h"
-#include "lazuli/location.h"
+#include "ir/types/type.h"
+#include "lazuli/core/location.h"
+#include "lazuli/device/device.h"
 
 namespace lz::detail {
 

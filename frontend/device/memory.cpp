@@ -1,4 +1,4 @@
-#include "lazuli/memory.h"
+#include "lazuli/device/memory.h"
 
 #include "frontend/engine/memory.h"
 #include "frontend/record/record.h"

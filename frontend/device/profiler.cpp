@@ -1,4 +1,4 @@
-#include "lazuli/profiler.h"
+#include "lazuli/device/profiler.h"
 
 #include "frontend/engine/engine.h"
 #include "frontend/engine/profile.h"

@@ -1,12 +1,12 @@
-#include "lazuli/stream.h"
+#include "lazuli/device/stream.h"
 
 #include "frontend/engine/streams.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recorder.h"
 #include "frontend/record/sync/sync.h"
 #include "ir/op.h"
-#include "lazuli/cuda.h"
-#include "lazuli/error.h"
+#include "lazuli/core/error.h"
+#include "lazuli/device/cuda.h"
 
 #include <ostream>
 #include <utility>

@@ -2,7 +2,7 @@
 
 #include "codegen/cache/kernel_cache.h"
 #include "frontend/engine/compile/driver.h"
-#include "frontend/engine/log.h"
+#include "frontend/engine/debug/log.h"
 #include "ir/diagnostic.h"
 #include "runtime/api/parallel.h"
 #include "runtime/virtual/backend.h"

@@ -1,7 +1,7 @@
 #pragma once
 /// The numbers and controls of a device's allocator, for the public API (which may not see the runtime).
 
-#include "ir/type.h"
+#include "ir/types/type.h"
 
 #include <cstdint>
 #include <map>

@@ -1,6 +1,6 @@
 #include "frontend/engine/options.h"
 
-#include "frontend/engine/log.h"
+#include "frontend/engine/debug/log.h"
 #include "ir/diagnostic.h"
 #include "runtime/virtual/backend.h"
 

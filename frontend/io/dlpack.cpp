@@ -1,7 +1,7 @@
 #include "lazuli/io/dlpack.h"
 
 #include "frontend/io/strided.h"
-#include "lazuli/cuda.h"
+#include "lazuli/device/cuda.h"
 #include "lazuli/ops.h"
 
 #include <dlpack/dlpack.h>

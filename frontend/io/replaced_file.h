@@ -1,7 +1,7 @@
 #pragma once
 /// A file that takes the place of another when all of it is on the disk.
 
-#include "lazuli/location.h"
+#include "lazuli/core/location.h"
 
 #include <cstddef>
 #include <string>

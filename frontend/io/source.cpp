@@ -1,6 +1,6 @@
 #include "frontend/io/source.h"
 
-#include "lazuli/memory.h"
+#include "lazuli/device/memory.h"
 #include "lazuli/ops/creation.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Functions of two operands and the operators: promotion, then one record.
-#include "frontend/ops/autocast.h"
+#include "frontend/ops/autocast/autocast.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/elementwise.h"
 

@@ -2,7 +2,7 @@
 
 #include "frontend/autograd/attach.h"
 #include "ir/host/float_environment.h"
-#include "lazuli/defaults.h"
+#include "lazuli/core/defaults.h"
 
 #include <algorithm>
 #include <bit>

@@ -9,7 +9,7 @@
 #include "frontend/tensor/copies.h"
 #include "frontend/tensor/defaults.h"
 #include "ir/op.h"
-#include "lazuli/options.h"
+#include "lazuli/core/options.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // einsum: labels to axes, operands contracted from left to right.
-#include "frontend/ops/autocast.h"
+#include "frontend/ops/autocast/autocast.h"
 #include "frontend/ops/compose.h"
 #include "frontend/ops/contract.h"
 #include "lazuli/ops/elementwise.h"

@@ -1,7 +1,7 @@
 #include "lazuli/ops/functional.h"
 
 #include "frontend/autograd/composites.h"
-#include "frontend/ops/autocast.h"
+#include "frontend/ops/autocast/autocast.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/indexing.h"

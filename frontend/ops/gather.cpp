@@ -1,6 +1,6 @@
 // Looking up and storing by index tensors.
 #include "frontend/ops/gather.h"
-#include "frontend/ops/autocast.h"
+#include "frontend/ops/autocast/autocast.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/indexing.h"

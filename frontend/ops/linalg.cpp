@@ -1,7 +1,7 @@
 // Products on the one general contraction.
 #include "lazuli/ops/linalg.h"
 
-#include "frontend/ops/autocast.h"
+#include "frontend/ops/autocast/autocast.h"
 #include "frontend/ops/compose.h"
 #include "frontend/ops/contract.h"
 #include "lazuli/ops/elementwise.h"

@@ -1,7 +1,7 @@
 #pragma once
 /// The dtypes in which operands meet (S62), and in which halves are computed (S66).
 
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 #include "lazuli/tensor.h"
 
 #include <initializer_list>

@@ -5,7 +5,7 @@
 #include "frontend/ops/random.h"
 #include "frontend/record/recorder.h"
 #include "frontend/record/trace.h"
-#include "lazuli/defaults.h"
+#include "lazuli/core/defaults.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/functional.h"
 #include "lazuli/ops/reductions.h"

@@ -2,7 +2,7 @@
 #include "lazuli/ops/reductions.h"
 
 #include "frontend/autograd/composites.h"
-#include "frontend/ops/autocast.h"
+#include "frontend/ops/autocast/autocast.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/views.h"

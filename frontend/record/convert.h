@@ -2,10 +2,10 @@
 /// What is the same in the public headers and in `ir`.
 
 #include "ir/location.h"
-#include "ir/type.h"
-#include "lazuli/device.h"
-#include "lazuli/dtype.h"
-#include "lazuli/location.h"
+#include "ir/types/type.h"
+#include "lazuli/core/dtype.h"
+#include "lazuli/core/location.h"
+#include "lazuli/device/device.h"
 
 namespace lz::detail {
 

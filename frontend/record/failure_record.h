@@ -2,7 +2,7 @@
 /// Why a value could not be computed; shared by all values that depend on it (S26).
 
 #include "ir/diagnostic.h"
-#include "lazuli/location.h"
+#include "lazuli/core/location.h"
 
 #include <atomic>
 #include <cstdint>

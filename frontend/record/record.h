@@ -9,7 +9,7 @@
 #include "frontend/tensor/error.h"
 #include "ir/diagnostic.h"
 #include "ir/graph/graph.h"
-#include "lazuli/error.h"
+#include "lazuli/core/error.h"
 #include "lazuli/tensor.h"
 
 #include <initializer_list>

@@ -10,7 +10,7 @@
 #include "frontend/record/hot_tls.h"
 #include "frontend/record/node.h"
 #include "ir/stream.h"
-#include "lazuli/location.h"
+#include "lazuli/core/location.h"
 
 #include <atomic>
 #include <cstdint>

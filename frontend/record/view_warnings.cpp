@@ -1,6 +1,6 @@
 #include "frontend/record/view_warnings.h"
 
-#include "frontend/engine/log.h"
+#include "frontend/engine/debug/log.h"
 #include "frontend/record/access.h"
 #include "frontend/record/record.h"
 #include "ir/location.h"

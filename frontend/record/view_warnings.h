@@ -5,7 +5,7 @@
 /// Nothing of this is looked at unless the warning is on.
 
 #include "frontend/record/node.h"
-#include "lazuli/location.h"
+#include "lazuli/core/location.h"
 
 namespace lz {
 class Tensor;

@@ -2,7 +2,7 @@
 /// Which public error a failure is.
 
 #include "ir/diagnostic.h"
-#include "lazuli/location.h"
+#include "lazuli/core/location.h"
 
 #include <string>
 

@@ -1,9 +1,9 @@
 #include "lazuli/call.h"
-#include "lazuli/cuda_call.h"
+#include "lazuli/device/cuda_call.h"
 
 #include "frontend/ops/compose.h"
 #include "ir/host/calls.h"
-#include "lazuli/defaults.h"
+#include "lazuli/core/defaults.h"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 #pragma once
 /// Page-locked memory of the host.
 
-#include "ir/type.h"
-#include "lazuli/location.h"
+#include "ir/types/type.h"
+#include "lazuli/core/location.h"
 #include "lazuli/tensor.h"
 
 namespace lz::detail {

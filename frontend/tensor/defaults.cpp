@@ -1,4 +1,4 @@
-#include "lazuli/defaults.h"
+#include "lazuli/core/defaults.h"
 
 #include "frontend/ops/compose.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 /// Where tensors are made, and of which dtype, if the user does not say it.
 
-#include "ir/type.h"
-#include "lazuli/options.h"
+#include "ir/types/type.h"
+#include "lazuli/core/options.h"
 #include "lazuli/tensor.h"
 
 namespace lz::detail {

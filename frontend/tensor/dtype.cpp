@@ -1,7 +1,7 @@
-#include "lazuli/dtype.h"
+#include "lazuli/core/dtype.h"
 
 #include "frontend/record/convert.h"
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 #include <ostream>
 
@@ -9,7 +9,7 @@ namespace lz {
 
 #define LZ_DTYPE(E, text, storage, bytes, kind, compute, acc)                                                \
     static_assert(static_cast<int>(DType::E) == static_cast<int>(ir::DType::E));
-#include "ir/dtypes.def"
+#include "ir/types/dtypes.def"
 
 std::string_view name(DType dtype) {
     return ir::name(detail::to_ir(dtype));

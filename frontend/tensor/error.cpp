@@ -1,4 +1,4 @@
-#include "lazuli/error.h"
+#include "lazuli/core/error.h"
 
 #include "frontend/engine/leaving.h"
 #include "frontend/record/record.h"

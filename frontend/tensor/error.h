@@ -2,8 +2,8 @@
 /// Failures as a program sees them.
 
 #include "ir/diagnostic.h"
-#include "lazuli/error.h"
-#include "lazuli/location.h"
+#include "lazuli/core/error.h"
+#include "lazuli/core/location.h"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // The public errors: all that liblazuli-run.so has of this folder, with dtypes.
-#include "lazuli/error.h"
+#include "lazuli/core/error.h"
 
 #include "frontend/record/convert.h"
 #include "frontend/run/throw_kind.h"

@@ -3,7 +3,7 @@
 #include "frontend/ops/compose.h"
 #include "ir/host/float_environment.h"
 #include "lazuli/autograd.h"
-#include "lazuli/defaults.h"
+#include "lazuli/core/defaults.h"
 #include "lazuli/ops/views.h"
 #include "lazuli/tensor.h"
 

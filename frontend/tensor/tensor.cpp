@@ -7,7 +7,7 @@
 #include "frontend/record/storage.h"
 #include "frontend/record/sync/sync.h"
 #include "ir/host/float_environment.h"
-#include "ir/type.h"
+#include "ir/types/type.h"
 
 #include <bit>
 #include <cstring>

@@ -2,7 +2,7 @@
 /// Which operations may find at run time that they cannot be computed.
 
 #include "ir/op.h"
-#include "ir/type.h"
+#include "ir/types/type.h"
 
 namespace lz::ir {
 

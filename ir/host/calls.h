@@ -4,7 +4,7 @@
 /// GPUs. One registry a process; every function may be called from any thread.
 
 #include "ir/diagnostic.h"
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 #include <array>
 #include <cstdint>

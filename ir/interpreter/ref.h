@@ -3,7 +3,7 @@
 /// 64-bit integers, and Philox. Integer results are wrapped to their dtype by the caller.
 
 #include "ir/diagnostic.h"
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 #include <array>
 #include <cmath>

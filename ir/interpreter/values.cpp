@@ -26,7 +26,7 @@ void with_storage(DType dtype, F f) {
 #define LZ_DTYPE(E, text, storage, bytes, kind, compute, acc)                                                \
     case DType::E:                                                                                           \
         return f(storage{});
-#include "ir/dtypes.def"
+#include "ir/types/dtypes.def"
     }
 }
 

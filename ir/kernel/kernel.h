@@ -30,9 +30,9 @@
 /// A split reduction (phase 0 makes one partial a chunk, phase 1 folds them in the same order with the same
 /// chunk) gives the same bits as one loop.
 
-#include "ir/dtype.h"
 #include "ir/kernel/kernel_class.h"
 #include "ir/kernel/schedule.h"
+#include "ir/types/dtype.h"
 
 #include <cstdint>
 #include <optional>

@@ -3,7 +3,7 @@
 
 #include "ir/diagnostic.h"
 #include "ir/location.h"
-#include "ir/type.h"
+#include "ir/types/type.h"
 
 #include <cstddef>
 #include <cstdint>

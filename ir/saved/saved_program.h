@@ -9,7 +9,7 @@
 #include "ir/location.h"
 #include "ir/program/number_form.h"
 #include "ir/saved/isa_level.h"
-#include "ir/type.h"
+#include "ir/types/type.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -8,7 +8,7 @@
 
 #include "ir/op.h"
 #include "ir/program/program.h"
-#include "ir/type.h"
+#include "ir/types/type.h"
 
 #include <array>
 #include <cstdint>

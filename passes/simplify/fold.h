@@ -1,8 +1,8 @@
 #pragma once
 /// Arithmetic on literals while compiling, to the bit what a kernel would compute.
 
-#include "ir/dtype.h"
 #include "ir/op.h"
+#include "ir/types/dtype.h"
 
 #include <cstdint>
 #include <optional>

@@ -5,7 +5,7 @@
 #include "ir/kernel/compiled_kernel.h"
 #include "ir/stream.h"
 #include "ir/target.h"
-#include "ir/type.h"
+#include "ir/types/type.h"
 #include "runtime/api/expandable_memory.h"
 #include "runtime/api/library.h"
 

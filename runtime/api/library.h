@@ -2,10 +2,10 @@
 /// Operations that are library calls and not generated kernels. A step of kind Library names one by its
 /// symbol.
 
-#include "ir/dtype.h"
 #include "ir/kernel/compiled_kernel.h"
 #include "ir/program/library.h"
 #include "ir/stream.h"
+#include "ir/types/dtype.h"
 
 #include <cstddef>
 #include <cstdint>

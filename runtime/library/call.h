@@ -2,7 +2,7 @@
 /// The tensors of a `call` step, as what is registered for it sees them.
 
 #include "ir/host/calls.h"
-#include "ir/type.h"
+#include "ir/types/type.h"
 #include "runtime/api/library.h"
 
 namespace lz::runtime {

@@ -1,7 +1,7 @@
 #pragma once
 /// Elements of each dtype as the library reads, computes with and writes them, and tables over dtypes.
 
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ struct StorageOf;
     struct StorageOf<ir::DType::E> {                                                                         \
         using type = storage;                                                                                \
     };
-#include "ir/dtypes.def"
+#include "ir/types/dtypes.def"
 
 /// Storage and accumulation type of a dtype, and the way from one to the other. Integers accumulate as
 /// unsigned 64-bit numbers, so that overflow wraps.
@@ -74,7 +74,7 @@ struct DTypeTable {
     static Fn at(int64_t dtype) {
         static constexpr Fn kTable[] = {
 #define LZ_DTYPE(E, text, storage, bytes, kind, compute, acc) &F<ir::DType::E>::run,
-#include "ir/dtypes.def"
+#include "ir/types/dtypes.def"
         };
         return kTable[static_cast<size_t>(dtype)];
     }

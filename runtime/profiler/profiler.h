@@ -2,7 +2,7 @@
 /// A timeline of what ran: events collected while a profile is on, written as a trace for chrome://tracing or
 /// Perfetto. One profile at a time in a process.
 
-#include "ir/type.h"
+#include "ir/types/type.h"
 
 #include <atomic>
 #include <cstdint>

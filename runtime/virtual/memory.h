@@ -4,7 +4,7 @@
 /// pointer faults, always, and so does a kernel that was not handed the bytes. Blocks are apart from each
 /// other in both ranges, by gaps that cannot be read either.
 
-#include "ir/type.h"
+#include "ir/types/type.h"
 
 #include <cstddef>
 #include <cstdint>

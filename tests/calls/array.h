@@ -2,8 +2,8 @@
 /// The values of the second implementation: dense arrays, computed at once by plain loops. It shares no code
 /// with the engine and follows PyTorch where semantics.md says nothing else.
 
-#include <lazuli/dtype.h>
-#include <lazuli/scalar.h>
+#include <lazuli/core/dtype.h>
+#include <lazuli/core/scalar.h>
 
 #include <cfenv>
 #include <cstdint>

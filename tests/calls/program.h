@@ -3,7 +3,7 @@
 
 #include "array.h"
 
-#include <lazuli/scalar.h>
+#include <lazuli/core/scalar.h>
 
 #include <cstdint>
 #include <string>

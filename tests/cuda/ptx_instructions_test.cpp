@@ -1,6 +1,6 @@
 // The interpreter of PTX, an instruction at a time: PTX written by hand, results from the PTX document.
 
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 #include "tests/support/cuda/device_memory.h"
 
 #include <gtest/gtest.h>

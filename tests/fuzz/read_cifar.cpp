@@ -3,7 +3,7 @@
 #include "frontend/data/image_files.h"
 #include "structured.h"
 
-#include <lazuli/error.h>
+#include <lazuli/core/error.h>
 
 namespace {
 

@@ -121,7 +121,9 @@ TEST(MutatedFiles, Safetensors) {
     expect_read_or_refused({"dtypes.safetensors"}, 15);
 }
 TEST(MutatedFiles, Numpy) {
-    expect_read_or_refused({"f32.npy", "fortran.npy", "big_endian.npy", "stored.npz", "deflated.npz"}, 15);
+    expect_read_or_refused({"numpy/f32.npy", "numpy/fortran.npy", "numpy/big_endian.npy", "numpy/stored.npz",
+                            "numpy/deflated.npz"},
+                           15);
 }
 TEST(MutatedFiles, Pytorch) {
     expect_read_or_refused({"module.pt", "views.pt", "checkpoint.pt", "dtypes.pt"}, 30);

@@ -28,18 +28,18 @@ std::string head(const std::string &descr, const std::string &shape) {
 TEST(Numpy, ReadsArraysThatNumpyWrote) {
     for (const auto &[name, dtype] : dtypes()) {
         if (dtype != DType::BF16)
-            expect_counts(lz::load_tensor(input(name + ".npy")), dtype, {2, 3}, name);
+            expect_counts(lz::load_tensor(input("numpy/" + name + ".npy")), dtype, {2, 3}, name);
     }
-    expect_counts(lz::load_tensor(input("fortran.npy")), DType::F32, {2, 3}, "fortran");
-    expect_counts(lz::load_tensor(input("big_endian.npy")), DType::I32, {2, 3}, "big_endian");
-    const Tensor scalar = lz::load_tensor(input("scalar.npy"));
+    expect_counts(lz::load_tensor(input("numpy/fortran.npy")), DType::F32, {2, 3}, "fortran");
+    expect_counts(lz::load_tensor(input("numpy/big_endian.npy")), DType::I32, {2, 3}, "big_endian");
+    const Tensor scalar = lz::load_tensor(input("numpy/scalar.npy"));
     EXPECT_EQ(scalar.dim(), 0);
     EXPECT_EQ(scalar.item<double>(), 2.5);
 }
 
 TEST(Numpy, ReadsArchivesThatNumpyWrote) {
     for (const bool memory_map : {true, false}) {
-        for (const char *archive : {"stored.npz", "deflated.npz"}) {
+        for (const char *archive : {"numpy/stored.npz", "numpy/deflated.npz"}) {
             const StateDict dict = lz::load(input(archive), {.memory_map = memory_map});
             EXPECT_EQ(dict.size(), dtypes().size() + 1);
             for (const auto &[name, dtype] : dtypes()) {
@@ -80,8 +80,9 @@ TEST(Numpy, WritesTheBytesThatNumpyWrites) {
     for (const auto &[name, dtype] : dtypes()) {
         if (dtype == DType::BF16)
             continue;
-        lz::save(lz::load_tensor(input(name + ".npy")), folder / "x.npy");
-        const std::string ours = read_file(folder / "x.npy"), numpys = read_file(input(name + ".npy"));
+        lz::save(lz::load_tensor(input("numpy/" + name + ".npy")), folder / "x.npy");
+        const std::string ours = read_file(folder / "x.npy"),
+                          numpys = read_file(input("numpy/" + name + ".npy"));
         EXPECT_EQ(ours, numpys) << name;
     }
 }
@@ -94,9 +95,9 @@ TEST(Numpy, WhatNumpyDoesNotHaveIsRefused) {
         io_error([&] { lz::save(StateDict{{"a", lz::ones({2})}, {"b", lz::ones({2})}}, folder / "x.npy"); }),
         HasSubstr("one array, not 2"));
     EXPECT_EQ(folder.count(), 0u);
-    EXPECT_THAT(io_error([] { (void)lz::load(input("structured.npy")); }),
+    EXPECT_THAT(io_error([] { (void)lz::load(input("numpy/structured.npy")); }),
                 HasSubstr("structures of the type \"[('a', '<f4'), ('b', '<i4')]\""));
-    EXPECT_THAT(io_error([] { (void)lz::load(input("complex.npy")); }), HasSubstr("dtype \"<c8\""));
+    EXPECT_THAT(io_error([] { (void)lz::load(input("numpy/complex.npy")); }), HasSubstr("dtype \"<c8\""));
 }
 
 TEST(Numpy, DamagedArraysSayWhatIsWrong) {
@@ -125,8 +126,8 @@ TEST(Numpy, DamagedArraysSayWhatIsWrong) {
 
 TEST(Numpy, DamagedArchivesSayWhatIsWrong) {
     const Folder folder;
-    const std::string path = folder / "bad.npz", good = read_file(input("deflated.npz")),
-                      stored = read_file(input("stored.npz"));
+    const std::string path = folder / "bad.npz", good = read_file(input("numpy/deflated.npz")),
+                      stored = read_file(input("numpy/stored.npz"));
     const auto error_of = [&](const std::string &bytes) {
         write_file(path, bytes);
         return io_error([&] { (void)lz::load(path); });
@@ -157,7 +158,7 @@ TEST(Numpy, DamagedArchivesSayWhatIsWrong) {
     std::string shared = changed(good, second + 42, uint32_t{0});
     EXPECT_THAT(error_of(shared), HasSubstr("another name where it begins"));
     // A limit of one's own.
-    EXPECT_THAT(io_error([] { (void)lz::load(input("deflated.npz"), {.max_unpacked_bytes = 1000}); }),
+    EXPECT_THAT(io_error([] { (void)lz::load(input("numpy/deflated.npz"), {.max_unpacked_bytes = 1000}); }),
                 HasSubstr("more than the 1000 that may be taken"));
 }
 

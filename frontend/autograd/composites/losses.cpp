@@ -1,6 +1,6 @@
 #include "frontend/autograd/composites.h"
 
-#include "lazuli/options.h"
+#include "lazuli/core/options.h"
 
 namespace lz::detail {
 namespace {

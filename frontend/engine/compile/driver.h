@@ -1,7 +1,7 @@
 #pragma once
 /// One trip of a graph through the passes, with dumps on the way, and the words for why it was needed.
 
-#include "frontend/engine/dump.h"
+#include "frontend/engine/debug/dump.h"
 #include "ir/graph/graph.h"
 #include "ir/program/program.h"
 #include "ir/target.h"

@@ -17,10 +17,10 @@
 /// its forward, wherever it is called. The small gradients of f16, whose range ends at 6e-8, want a
 /// GradScaler.
 
-#include "lazuli/device.h"
-#include "lazuli/dtype.h"
-#include "lazuli/export.h"
-#include "lazuli/location.h"
+#include "lazuli/core/dtype.h"
+#include "lazuli/core/export.h"
+#include "lazuli/core/location.h"
+#include "lazuli/device/device.h"
 
 namespace lz {
 

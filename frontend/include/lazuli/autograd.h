@@ -11,8 +11,8 @@
 /// program. Values never change once recorded, so in-place forms are right whatever backward needs (*better*:
 /// PyTorch refuses many). Any thread may record and go backward; a thread starts with gradients on.
 
-#include "lazuli/export.h"
-#include "lazuli/location.h"
+#include "lazuli/core/export.h"
+#include "lazuli/core/location.h"
 #include "lazuli/tensor.h"
 
 #include <initializer_list>

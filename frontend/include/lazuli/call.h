@@ -13,9 +13,9 @@
 ///         });
 ///     lz::Tensor y = lz::call("clip_rows", {x})[0];
 
-#include "lazuli/dtype.h"
-#include "lazuli/export.h"
-#include "lazuli/location.h"
+#include "lazuli/core/dtype.h"
+#include "lazuli/core/export.h"
+#include "lazuli/core/location.h"
 #include "lazuli/tensor.h"
 
 #include <cstdint>

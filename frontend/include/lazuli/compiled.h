@@ -14,7 +14,7 @@
 ///
 /// docs/compiled-functions.md says what is replayed, what is not, and what a function may do.
 
-#include "lazuli/scalar.h"
+#include "lazuli/core/scalar.h"
 #include "lazuli/tensor.h"
 
 #include <array>

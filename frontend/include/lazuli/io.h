@@ -1,10 +1,10 @@
 #pragma once
 /// Files of tensors: what `save` writes and `load` reads. The functions of each format are in io/.
 
-#include "lazuli/export.h"
-#include "lazuli/location.h"
-#include "lazuli/options.h"
-#include "lazuli/ordered_dict.h"
+#include "lazuli/core/export.h"
+#include "lazuli/core/location.h"
+#include "lazuli/core/options.h"
+#include "lazuli/core/ordered_dict.h"
 
 #include <concepts>
 #include <cstdint>

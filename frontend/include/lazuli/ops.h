@@ -1,7 +1,7 @@
 #pragma once
 /// All functions on tensors.
 
-#include "lazuli/defaults.h"
+#include "lazuli/core/defaults.h"
 #include "lazuli/ops/creation.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/functional.h"

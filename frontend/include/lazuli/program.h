@@ -12,8 +12,8 @@
 /// docs/programs-as-files.md says what can be saved, and what is in the file.
 
 #include "lazuli/compiled.h"
-#include "lazuli/export.h"
-#include "lazuli/location.h"
+#include "lazuli/core/export.h"
+#include "lazuli/core/location.h"
 #include "lazuli/program_signature.h"
 #include "lazuli/tensor.h"
 

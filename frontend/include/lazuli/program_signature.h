@@ -2,7 +2,7 @@
 /// What programs from files take and give: for `lz::load_program` (program.h) and for the library that runs
 /// them without the rest (run.h).
 
-#include "lazuli/dtype.h"
+#include "lazuli/core/dtype.h"
 
 #include <cstdint>
 #include <optional>

@@ -9,10 +9,10 @@
 ///     std::vector<lz::run::Array> out = p({{x, {8, 64}}});
 ///     std::span<const float> y = out[0].values<float>();
 
-#include "lazuli/dtype.h"
-#include "lazuli/error.h"
-#include "lazuli/export.h"
-#include "lazuli/location.h"
+#include "lazuli/core/dtype.h"
+#include "lazuli/core/error.h"
+#include "lazuli/core/export.h"
+#include "lazuli/core/location.h"
 #include "lazuli/program_signature.h"
 
 #include <cstddef>

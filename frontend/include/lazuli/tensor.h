@@ -1,14 +1,14 @@
 #pragma once
 /// Tensor: a handle to a value that may not have been computed yet.
 
-#include "lazuli/device.h"
-#include "lazuli/dtype.h"
-#include "lazuli/error.h"
-#include "lazuli/export.h"
-#include "lazuli/location.h"
-#include "lazuli/operand.h"
-#include "lazuli/options.h"
-#include "lazuli/scalar.h"
+#include "lazuli/core/dtype.h"
+#include "lazuli/core/error.h"
+#include "lazuli/core/export.h"
+#include "lazuli/core/location.h"
+#include "lazuli/core/operand.h"
+#include "lazuli/core/options.h"
+#include "lazuli/core/scalar.h"
+#include "lazuli/device/device.h"
 
 #include <concepts>
 #include <cstdint>

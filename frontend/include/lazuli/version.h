@@ -1,7 +1,7 @@
 #pragma once
 /// Which Lazuli this is. CMake reads the numbers from here; they stand nowhere else.
 
-#include "lazuli/export.h"
+#include "lazuli/core/export.h"
 
 #include <string_view>
 

@@ -1,7 +1,7 @@
 #pragma once
 /// Bits of words in a recording's key.
 
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 #include <cstdint>
 

@@ -5,7 +5,7 @@
 #include "frontend/record/recording/recording.h"
 #include "frontend/record/sync/flights.h"
 #include "ir/stream.h"
-#include "lazuli/location.h"
+#include "lazuli/core/location.h"
 
 #include <vector>
 

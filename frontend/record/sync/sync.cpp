@@ -1,7 +1,7 @@
 #include "frontend/record/sync/sync.h"
 
+#include "frontend/engine/debug/log.h"
 #include "frontend/engine/engine.h"
-#include "frontend/engine/log.h"
 #include "frontend/engine/streams.h"
 #include "frontend/record/access.h"
 #include "frontend/record/failure_record.h"

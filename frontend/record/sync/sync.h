@@ -6,7 +6,7 @@
 #include "frontend/record/recorder.h"
 #include "frontend/record/storage.h"
 #include "ir/graph/graph.h"
-#include "lazuli/location.h"
+#include "lazuli/core/location.h"
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 #pragma once
 /// Element types in the sources of the library's kernels.
 
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 #include <string>
 #include <string_view>

@@ -1,7 +1,7 @@
 #include "runtime/cuda/library/matmul.h"
 
 #include "ir/diagnostic.h"
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 #include <cublasLt.h>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "runtime/cuda/library/kernels.h"
 #include "runtime/cuda/library/radix.h"
 
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 #include <fmt/format.h>
 

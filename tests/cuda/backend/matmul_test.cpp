@@ -2,7 +2,7 @@
 
 #include "backend/gpus.h"
 
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 #include "runtime/cuda/library/matmul.h"
 
 #include <cmath>

@@ -36,15 +36,15 @@ safetensors.torch.save_file(tensors, "dtypes.safetensors", {"made by": "safetens
 
 for name in DTYPES:
     if name != "bf16":
-        numpy.save(f"{name}.npy", tensors[name].numpy())
-numpy.save("fortran.npy", numpy.asfortranarray(example("f32", (2, 3)).numpy()))
-numpy.save("big_endian.npy", example("i32", (2, 3)).numpy().astype(">i4"))
-numpy.save("scalar.npy", numpy.float64(2.5))
+        numpy.save(f"numpy/{name}.npy", tensors[name].numpy())
+numpy.save("numpy/fortran.npy", numpy.asfortranarray(example("f32", (2, 3)).numpy()))
+numpy.save("numpy/big_endian.npy", example("i32", (2, 3)).numpy().astype(">i4"))
+numpy.save("numpy/scalar.npy", numpy.float64(2.5))
 arrays = {name: t.numpy() for name, t in tensors.items() if name != "bf16"}
-numpy.savez("stored.npz", **arrays)
-numpy.savez_compressed("deflated.npz", **arrays)
-numpy.save("structured.npy", numpy.zeros(2, dtype=[("a", "<f4"), ("b", "<i4")]))
-numpy.save("complex.npy", numpy.zeros(2, dtype="c8"))
+numpy.savez("numpy/stored.npz", **arrays)
+numpy.savez_compressed("numpy/deflated.npz", **arrays)
+numpy.save("numpy/structured.npy", numpy.zeros(2, dtype=[("a", "<f4"), ("b", "<i4")]))
+numpy.save("numpy/complex.npy", numpy.zeros(2, dtype="c8"))
 
 net = torch.nn.Sequential(collections.OrderedDict(
     [("first", torch.nn.Linear(3, 2)), ("norm", torch.nn.BatchNorm1d(2))]))

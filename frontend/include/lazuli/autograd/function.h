@@ -17,8 +17,8 @@
 /// What `forward` records has a history of its own, which the results do not show. So an intermediate that is
 /// saved keeps it, and gradients of gradients are right (*better*: PyTorch loses them silently).
 
-#include "lazuli/export.h"
-#include "lazuli/location.h"
+#include "lazuli/core/export.h"
+#include "lazuli/core/location.h"
 #include "lazuli/tensor.h"
 
 #include <cstdint>

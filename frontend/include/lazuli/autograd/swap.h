@@ -1,8 +1,8 @@
 #pragma once
 /// Tensors in each other's place: what functions of modules without their own parameters are made of.
 
-#include "lazuli/export.h"
-#include "lazuli/location.h"
+#include "lazuli/core/export.h"
+#include "lazuli/core/location.h"
 #include "lazuli/tensor.h"
 
 namespace lz {

@@ -2,8 +2,8 @@
 /// Derivatives of functions, for those who come from JAX, MLX or torch.func. The functions are any that are
 /// made of Lazuli's; arguments need not require grad.
 
-#include "lazuli/export.h"
-#include "lazuli/location.h"
+#include "lazuli/core/export.h"
+#include "lazuli/core/location.h"
 #include "lazuli/tensor.h"
 
 #include <functional>

@@ -11,10 +11,10 @@
 /// the order of the devices. All of it is recorded, so that one program runs on all devices at the same time
 /// and gradients travel while others are still computed.
 
-#include "lazuli/cuda.h"
-#include "lazuli/device.h"
+#include "lazuli/device/cuda.h"
+#include "lazuli/device/device.h"
+#include "lazuli/device/stream.h"
 #include "lazuli/nn/functional_call.h"
-#include "lazuli/stream.h"
 
 #include <array>
 #include <optional>

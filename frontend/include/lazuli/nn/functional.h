@@ -2,8 +2,8 @@
 /// Functions of neural networks without state, by PyTorch's names: `namespace F = lz::nn::functional;`. Those
 /// of lz:: that PyTorch has in this place, too, can be called by either name. Half types are computed in f32.
 
+#include "lazuli/core/options.h"
 #include "lazuli/ops.h"
-#include "lazuli/options.h"
 #include "lazuli/tensor.h"
 
 namespace lz {

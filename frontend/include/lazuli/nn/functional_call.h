@@ -1,8 +1,8 @@
 #pragma once
 /// A module called with other tensors in place of its parameters and buffers.
 
+#include "lazuli/core/ordered_dict.h"
 #include "lazuli/nn/module_holder.h"
-#include "lazuli/ordered_dict.h"
 
 #include <string>
 #include <utility>

@@ -15,8 +15,8 @@
 /// none changes it.
 
 #include "lazuli/autograd.h"
-#include "lazuli/options.h"
-#include "lazuli/ordered_dict.h"
+#include "lazuli/core/options.h"
+#include "lazuli/core/ordered_dict.h"
 #include "lazuli/tensor.h"
 
 #include <functional>

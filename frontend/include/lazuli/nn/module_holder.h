@@ -7,8 +7,8 @@
 ///     Net net;               // holds a NetImpl
 ///     lz::Tensor y = net(x); // net->forward(x), with hooks
 
+#include "lazuli/core/option.h"
 #include "lazuli/nn/module.h"
-#include "lazuli/option.h"
 
 #include <concepts>
 #include <cstddef>

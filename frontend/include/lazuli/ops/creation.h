@@ -1,7 +1,7 @@
 #pragma once
 /// Making tensors: from C++ data, and filled.
 
-#include "lazuli/options.h"
+#include "lazuli/core/options.h"
 #include "lazuli/tensor.h"
 
 #include <memory>

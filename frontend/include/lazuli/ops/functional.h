@@ -1,7 +1,7 @@
 #pragma once
 /// Functions of neural networks. Half types are computed in f32 and rounded once, as PyTorch does.
 
-#include "lazuli/options.h"
+#include "lazuli/core/options.h"
 #include "lazuli/tensor.h"
 
 namespace lz {

@@ -2,7 +2,7 @@
 /// Random numbers: counter-based (Philox 4x32-10), so that one seed gives the same numbers on every device
 /// (S63).
 
-#include "lazuli/options.h"
+#include "lazuli/core/options.h"
 #include "lazuli/tensor.h"
 
 #include <atomic>

@@ -13,8 +13,8 @@
 /// or another step compiles nothing. What is promised when it fails stands at Optimizer::step.
 
 #include "lazuli/autograd.h"
-#include "lazuli/option.h"
-#include "lazuli/ordered_dict.h"
+#include "lazuli/core/option.h"
+#include "lazuli/core/ordered_dict.h"
 #include "lazuli/tensor.h"
 
 #include <cstdint>

@@ -36,7 +36,7 @@ done
 
 # Parts of files are what the files say.
 for page in "${pages[@]}"; do
-    wrongs=$(awk -f tests/docs/quotes.awk "$page") || wrong "$wrongs"
+    wrongs=$(awk -f tests/project/docs/quotes.awk "$page") || wrong "$wrongs"
 done
 
 # Promises: `| S01 | ...` is a row, and a test is TEST(Semantics, S01_...).

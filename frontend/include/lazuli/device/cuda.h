@@ -2,7 +2,7 @@
 /// GPUs: which there are, which is the current one, and what they can reach. "GPU" is a CUDA device or a
 /// virtual one; both are `cuda:N` and behave alike.
 
-#include "lazuli/device.h"
+#include "lazuli/device/device.h"
 
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,8 @@
 #pragma once
 /// A timeline of what ran, for chrome://tracing or Perfetto.
 
-#include "lazuli/export.h"
-#include "lazuli/location.h"
+#include "lazuli/core/export.h"
+#include "lazuli/core/location.h"
 
 #include <memory>
 #include <string>

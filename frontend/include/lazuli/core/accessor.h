@@ -1,7 +1,7 @@
 #pragma once
 /// Elements of tensors by index, for loops on the host.
 
-#include "lazuli/error.h"
+#include "lazuli/core/error.h"
 #include "lazuli/tensor.h"
 
 #include <array>

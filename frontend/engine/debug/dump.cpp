@@ -1,6 +1,6 @@
-#include "frontend/engine/dump.h"
+#include "frontend/engine/debug/dump.h"
 
-#include "frontend/engine/log.h"
+#include "frontend/engine/debug/log.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "lazuli/export.h"
+#include "lazuli/core/export.h"
 
 namespace lz {
 

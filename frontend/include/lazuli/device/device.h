@@ -1,8 +1,8 @@
 #pragma once
 /// Devices: the CPU, and the GPUs `cuda:0`, `cuda:1`, ... (virtual ones too: cuda.h).
 
-#include "lazuli/export.h"
-#include "lazuli/location.h"
+#include "lazuli/core/export.h"
+#include "lazuli/core/location.h"
 
 #include <concepts>
 #include <cstdint>

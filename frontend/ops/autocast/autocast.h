@@ -24,7 +24,7 @@ constexpr CastPolicy cast_policy(std::string_view function) {
 #define LZ_AUTOCAST(name, policy)                                                                            \
     if (function == #name)                                                                                   \
         return CastPolicy::policy;
-#include "frontend/ops/autocast.def"
+#include "frontend/ops/autocast/autocast.def"
     return CastPolicy::None;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 /// What functions take where a tensor or a number may stand.
 
-#include "lazuli/location.h"
-#include "lazuli/scalar.h"
+#include "lazuli/core/location.h"
+#include "lazuli/core/scalar.h"
 
 #include <type_traits>
 

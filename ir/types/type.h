@@ -1,7 +1,7 @@
 #pragma once
 /// Shapes, devices and tensor types: what every value of the Graph IR has.
 
-#include "ir/dtype.h"
+#include "ir/types/dtype.h"
 
 #include <array>
 #include <cstdint>

@@ -6,9 +6,9 @@
 /// All of it is recorded like any other work, and launched at the next sync; `synchronize`, `query` and
 /// `elapsed_time` launch what is pending on the calling thread first, and throw what failed.
 
-#include "lazuli/device.h"
-#include "lazuli/export.h"
-#include "lazuli/location.h"
+#include "lazuli/core/export.h"
+#include "lazuli/core/location.h"
+#include "lazuli/device/device.h"
 
 #include <functional>
 #include <iosfwd>

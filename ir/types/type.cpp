@@ -1,4 +1,4 @@
-#include "ir/type.h"
+#include "ir/types/type.h"
 
 #include "ir/diagnostic.h"
 

@@ -10,7 +10,7 @@ namespace lz::ir {
 
 enum class DType : uint8_t {
 #define LZ_DTYPE(E, text, storage, bytes, kind, compute, acc) E,
-#include "ir/dtypes.def"
+#include "ir/types/dtypes.def"
 };
 
 enum class DTypeKind : uint8_t { Bool, Unsigned, Signed, Float };
@@ -26,7 +26,7 @@ struct DTypeInfo {
 inline constexpr DTypeInfo kDTypes[] = {
 #define LZ_DTYPE(E, text, storage, bytes, kind, compute, acc)                                                \
     {text, bytes, DTypeKind::kind, DType::compute, DType::acc},
-#include "ir/dtypes.def"
+#include "ir/types/dtypes.def"
 };
 inline constexpr int kNumDTypes = sizeof(kDTypes) / sizeof(kDTypes[0]);
 

@@ -1,4 +1,4 @@
-#include "frontend/engine/log.h"
+#include "frontend/engine/debug/log.h"
 
 #include <cstdio>
 

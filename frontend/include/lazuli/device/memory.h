@@ -2,8 +2,8 @@
 /// Statistics and control of the caching allocators, one a device (S50 to S53). Memory queries launch
 /// nothing.
 
-#include "lazuli/device.h"
-#include "lazuli/export.h"
+#include "lazuli/core/export.h"
+#include "lazuli/device/device.h"
 
 #include <cstdint>
 #include <map>

@@ -1,8 +1,8 @@
 #pragma once
 /// The dtype and device of tensors that are made without naming one (S02).
 
-#include "lazuli/device.h"
-#include "lazuli/dtype.h"
+#include "lazuli/core/dtype.h"
+#include "lazuli/device/device.h"
 
 #include <optional>
 

@@ -15,7 +15,7 @@ run(${CMAKE_COMMAND} --install "${BUILD}" --prefix "${work}/prefix")
 
 # Moved after it was installed: nothing may depend on where it was put first.
 file(RENAME "${work}/prefix" "${work}/moved")
-run(${CMAKE_COMMAND} -S "${SOURCE}/tests/package" -B "${work}/build" -G "${GENERATOR}"
+run(${CMAKE_COMMAND} -S "${SOURCE}/tests/project/package" -B "${work}/build" -G "${GENERATOR}"
     "-DCMAKE_CXX_COMPILER=${CXX}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}" "-DCMAKE_PREFIX_PATH=${work}/moved"
     -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
 run(${CMAKE_COMMAND} --build "${work}/build")

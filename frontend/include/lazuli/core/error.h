@@ -2,8 +2,8 @@
 /// What Lazuli throws. Every message is a whole sentence with the values in it and ends with the user's own
 /// file and line where one is known.
 
-#include "lazuli/export.h"
-#include "lazuli/location.h"
+#include "lazuli/core/export.h"
+#include "lazuli/core/location.h"
 
 #include <stdexcept>
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
 /// Values by name, in the order in which they came: what modules and optimizers are saved as.
 
-#include "lazuli/error.h"
-#include "lazuli/location.h"
+#include "lazuli/core/error.h"
+#include "lazuli/core/location.h"
 #include "lazuli/tensor.h"
 
 #include <cstddef>

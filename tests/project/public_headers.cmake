@@ -17,7 +17,7 @@ foreach(name IN LISTS headers)
     # clang's own headers (stdint.h) lie below its folder of LLVM.
     string(REGEX REPLACE "\n[^\n]*/lib/clang/[^\n]*" "" output "${output}")
     # Ours of such names are not the toolkit's.
-    string(REGEX REPLACE "\n[^\n]*/lazuli/cuda[a-z_]*\\.h" "" output "${output}")
+    string(REGEX REPLACE "\n[^\n]*/lazuli/device/cuda[a-z_]*\\.h" "" output "${output}")
     if(status EQUAL 0 AND output MATCHES "\n\\.+ ([^\n]*(frontend/record|/llvm|/fmt|/tbb|/oneapi|/nlohmann|cuda)[^\n]*\\.h[^\n]*)")
         message(SEND_ERROR "<lazuli/${name}> includes ${CMAKE_MATCH_1}; public headers hide what is behind them.")
     endif()

@@ -1,4 +1,4 @@
-#include "frontend/ops/autocast.h"
+#include "frontend/ops/autocast/autocast.h"
 
 #include "lazuli/autocast.h"
 

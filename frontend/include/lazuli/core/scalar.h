@@ -1,7 +1,7 @@
 #pragma once
 /// A number given by the user: bool, integer or floating, as PyTorch's scalar category.
 
-#include "lazuli/dtype.h"
+#include "lazuli/core/dtype.h"
 
 #include <cstdint>
 #include <type_traits>

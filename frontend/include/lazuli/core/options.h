@@ -1,8 +1,8 @@
 #pragma once
 /// What a creating function may be told.
 
-#include "lazuli/device.h"
-#include "lazuli/dtype.h"
+#include "lazuli/core/dtype.h"
+#include "lazuli/device/device.h"
 
 #include <cstddef>
 #include <cstdint>
