@@ -118,18 +118,6 @@ void Builder::call(llvm::Function *function, std::span<const Value> operands) {
     ir_->CreateCall(function, ArrayRef<Value>(operands.data(), operands.size()));
 }
 
-void Builder::assembly(const std::string &text, const std::string &constraints,
-                       std::span<const Value> outputs, std::span<const Value> operands) {
-    std::vector<Type *> results, types;
-    for (const Value v : outputs)
-        results.push_back(v->getType());
-    for (const Value v : operands)
-        types.push_back(v->getType());
-    auto *signature = FunctionType::get(StructType::get(*context_, results), types, false);
-    auto *code = InlineAsm::get(signature, text, constraints, true, false, InlineAsm::AD_Intel);
-    ir_->CreateCall(code, ArrayRef<Value>(operands.data(), operands.size()));
-}
-
 void Builder::call(const char *name, std::span<const Value> operands) {
     std::vector<Type *> types;
     for (const Value v : operands)

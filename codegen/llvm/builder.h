@@ -86,10 +86,6 @@ public:
     llvm::Function *outlined(const char *name, std::span<const Value> like,
                              const std::function<void(std::span<const Value>)> &body);
     void call(llvm::Function *function, std::span<const Value> operands);
-    /// Assembly in Intel's form, which may do anything to memory. Constraints as in LLVM's `asm`: outputs
-    /// have the types of `outputs`, and nobody reads them.
-    void assembly(const std::string &text, const std::string &constraints, std::span<const Value> outputs,
-                  std::span<const Value> operands);
     /// Calls a function of the process by its name, which the loader knows (loader.cpp).
     void call(const char *name, std::span<const Value> operands);
     Block block(const char *name = "");

@@ -1,6 +1,6 @@
 #include "codegen/compiler.h"
 #include "ir/diagnostic.h"
-#include "ir/host/fold_levels.h"
+#include "ir/host/functions.h"
 
 #include <llvm/Config/llvm-config.h>
 #include <llvm/ExecutionEngine/JITLink/JITLink.h>
@@ -65,11 +65,8 @@ private:
 
 /// Of a function that emitted code calls.
 void *address_of(const std::string &name) {
-    if (name == ir::kFoldLevelsSymbol)
-        return reinterpret_cast<void *>(ir::fold_levels);
-    if (name == ir::kFoldResultsSymbol)
-        return reinterpret_cast<void *>(ir::fold_results);
-    return dlsym(RTLD_DEFAULT, name.c_str());
+    void *const ours = ir::find_host_function(name);
+    return ours ? ours : dlsym(RTLD_DEFAULT, name.c_str());
 }
 
 /// One link. JITLink works by continuations; in one process with this memory manager all of them run before

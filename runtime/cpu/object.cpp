@@ -1,6 +1,6 @@
 #include "runtime/cpu/object.h"
 
-#include "ir/host/fold_levels.h"
+#include "ir/host/functions.h"
 
 #include <fmt/format.h>
 
@@ -35,9 +35,9 @@ void *address_of(F *function) {
 }
 
 void *find_function(const std::string &name) {
+    if (void *const ours = ir::find_host_function(name))
+        return ours;
     static const Known kKnown[] = {
-        {ir::kFoldLevelsSymbol, address_of(&ir::fold_levels)},
-        {ir::kFoldResultsSymbol, address_of(&ir::fold_results)},
         {"memcpy", address_of(&std::memcpy)},
         {"memmove", address_of(&std::memmove)},
         {"memset", address_of(&std::memset)},

@@ -209,6 +209,22 @@ private:
         micro_.first = first_pass_;
         micro_.next_sums = b_.element(Elem::I8, micro_.sums, b_.i64(tile_bytes));
         micro_.width = width_;
+        if (form_.parts)
+            call_tile(height);
+        else
+            choose_microkernel(height);
+        b_.if_then(last_pass_, [&] { emit_epilogue(); });
+    }
+
+    void call_tile(Value height) {
+        const Value operands[] = {
+            micro_.lhs,       micro_.rhs,      micro_.sums,     micro_.steps,
+            micro_.lhs_row,   micro_.lhs_step, micro_.rhs_step, b_.zext(micro_.first, Elem::I64),
+            micro_.next_sums, micro_.lhs_last, micro_.width,    b_.mul(height, b_.i64(form_.row_step))};
+        b_.call(form_.parts->multiply_tile, operands);
+    }
+    /// By the tile's height and the panel's width, which are known where the kernel runs.
+    void choose_microkernel(Value height) {
         const Block done = b_.block("tile"), narrow = b_.block("narrow"), wide = b_.block("wide");
         const int step = form_.column_step();
         b_.branch(b_.compare(Pred::Sle, width_, b_.i64(step)), narrow, wide);
@@ -223,7 +239,6 @@ private:
                 b_.set_block(next);
             }
         }
-        b_.if_then(last_pass_, [&] { emit_epilogue(); });
     }
 
     void emit_epilogue() {

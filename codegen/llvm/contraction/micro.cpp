@@ -12,13 +12,6 @@ namespace lz::codegen {
 
 namespace {
 
-/// Sanitizers see the accesses of what LLVM makes alone.
-#if LAZULI_SANITIZE_ADDRESS || LAZULI_SANITIZE_THREAD
-constexpr bool kAssembly = false;
-#else
-constexpr bool kAssembly = true;
-#endif
-
 /// sum += x * y for registers of sums; x and y hold panel elements.
 Value multiply_add(Builder &b, const PanelForm &form, Value x, Value y, Value sum) {
     if (form.pair == 2) {
@@ -56,8 +49,9 @@ PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options) {
     form.row_step = form.amx ? ir::kAmxRows : mr > 8 ? 2 : 1;
     form.masks = isa.vector_bytes >= 32;
     form.fma = (isa.fma || c.ascending) && ir::is_float(c.accumulate);
-    form.avx512 = kAssembly && isa.avx512 && isa.vector_bytes == 64 && isa.vector_registers == 32 &&
-                  form.fma && form.pair == 1 && !form.amx;
+    if (isa.avx512 && isa.vector_bytes == 64 && mr == ir::kPartRows && nr == 2 * form.lanes && form.fma &&
+        form.pair == 1 && !form.amx)
+        form.parts = &ir::kPartSymbols[form.sum == Elem::F64];
     LZ_CHECK(mr > 0 && nr > 0 && nr % form.column_step() == 0 && mr % form.row_step == 0,
              "a register tile of " + std::to_string(mr) + " x " + std::to_string(nr) +
                  " is not made of registers of " + std::to_string(form.lanes) + " lanes");
@@ -164,7 +158,7 @@ void emit_body(Builder &b, const PanelForm &form, int rows, int columns, const M
     int64_t ahead = 64;
     while (ahead < int64_t{form.mr} * form.nr * bytes_of(form.sum))
         ahead *= 2;
-    const Value rhs_ahead = b.mul(args.rhs_step, b.i64(kStepsAhead));
+    const Value rhs_ahead = b.mul(args.rhs_step, b.i64(ir::kStepsAhead));
     const auto after =
         b.loop(b.i64(0), args.steps, b.i64(1), carried, [&](Value step, std::span<const Value> in) {
             std::vector<Value> out(in.begin(), in.end());
@@ -205,7 +199,7 @@ void emit_microkernel(Builder &b, const PanelForm &form, int rows, int columns, 
     const Value operands[] = {a.lhs,      a.rhs,   a.sums,      a.steps,    a.lhs_row, a.lhs_step,
                               a.rhs_step, a.first, a.next_sums, a.lhs_last, a.width};
     auto *function = b.outlined("micro", operands, [&](std::span<const Value> p) {
-        const auto emit = form.amx ? emit_amx_body : form.avx512 ? emit_avx512_body : emit_body;
+        const auto emit = form.amx ? emit_amx_body : emit_body;
         emit(b, form, rows, columns,
              {.lhs = p[0],
               .lhs_row = p[4],

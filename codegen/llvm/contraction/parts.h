@@ -3,6 +3,7 @@
 
 #include "codegen/llvm/builder.h"
 #include "codegen/llvm/emitter.h"
+#include "ir/host/product_parts.h"
 #include "ir/kernel/kernel.h"
 #include "ir/target.h"
 
@@ -23,8 +24,10 @@ struct PanelForm {
     int mr = 0, nr = 0;
     int row_step = 1; ///< heights of microkernels are the multiples of it up to mr
     bool fma = false;
-    bool masks = false;  ///< masked loads cost no more than others
-    bool avx512 = false; ///< microkernels are assembly for 32 registers of 64 bytes
+    bool masks = false; ///< masked loads cost no more than others
+    /// Of the process, for 32 registers of 64 bytes (ir/host/product_parts.h); null: microkernels are
+    /// emitted.
+    const ir::PartSymbols *parts = nullptr;
     /// Tile registers multiply. Panels of lhs are made of [mr][kAmxDepth] operands as they lie in memory, one
     /// for each kAmxDepth elements of k, those of rhs as with pairs; both are zero from `depth` on to a
     /// multiple of kAmxDepth.
@@ -59,10 +62,6 @@ void outline_pack(Builder &b, const char *name, const PackArgs &args,
 /// Swaps rows and columns of a square: as many registers as each has lanes.
 void transpose(Builder &b, std::vector<Value> &square);
 
-/// Steps between asking for a line of rhs and using it, which covers a fetch from the last-level cache where
-/// rhs is read where it is, in few rows: on a Xeon of the Sapphire Rapids kind (`bench_matmul`, linear_f32).
-inline constexpr int64_t kStepsAhead = 32;
-
 /// One tile of sums, in memory before and after: sums[i * nr + j] += lhs[i, :] * rhs[:, j] over `steps`
 /// elements of the panels. `rows` is a multiple of row_step known now.
 struct MicroArgs {
@@ -77,9 +76,6 @@ struct MicroArgs {
     Value first; ///< i1: start at zero, sums holds nothing yet
 };
 void emit_microkernel(Builder &b, const PanelForm &form, int rows, int columns, const MicroArgs &args);
-
-/// Its body as assembly, where `form.avx512`.
-void emit_avx512_body(Builder &b, const PanelForm &form, int rows, int columns, const MicroArgs &args);
 
 /// Its body where tile registers multiply: `rows` is a multiple of kAmxRows, `columns` counts kAmxColumns.
 void emit_amx_body(Builder &b, const PanelForm &form, int rows, int columns, const MicroArgs &args);
