@@ -341,9 +341,9 @@ bool is_recording() {
     return detail::Recorder::current().trace();
 }
 
-void on_replay(std::function<void()> work) {
+void on_replay(std::function<void()> work, std::function<void()> undo) {
     if (detail::Trace *const trace = detail::Recorder::current().trace(); trace && work)
-        trace->note_work(std::move(work));
+        trace->note_work(std::move(work), std::move(undo));
 }
 
 Tensor replayed_number(double now, std::function<double()> again, const TensorOptions &options,

@@ -91,7 +91,7 @@ private:
     Scratch *scratch_;
 };
 
-class Replay {
+class Replay : ir::Together {
 public:
     Replay(const CompiledPlan &plan, const CompiledArguments &arguments, Scratch &scratch)
         : plan_(plan), arguments_(arguments), s_(scratch) {
@@ -113,9 +113,14 @@ public:
             return false;
         if (plan_.executable && !bind_results())
             return false;
-        bind_words();
-        if (plan_.executable)
-            launch();
+        try {
+            bind_words();
+            if (plan_.executable)
+                launch();
+        } catch (...) {
+            undo_work();
+            throw;
+        }
         make_values();
         give(results);
         return true;
@@ -308,6 +313,7 @@ private:
                 work.work();
             else
                 again.push_back(plan_.numbers_again[next++]());
+            ++worked_;
         }
         Few<Generator::State, 8> draws;
         for (const Trace::Draw &draw : plan_.draws)
@@ -330,6 +336,16 @@ private:
             }();
     }
 
+    /// A replay that fails has changed nothing (S96).
+    [[gnu::cold]] void undo_work() const {
+        for (size_t i = worked_; i-- > 0;)
+            if (plan_.work[i].undo)
+                plan_.work[i].undo();
+    }
+
+    /// All results stand or fall together.
+    void groups(std::span<uint32_t> group) const override { std::ranges::fill(group, 0u); }
+
     void launch() {
         s_.lines.clear();
         if (engine::Engine::profiling())
@@ -342,7 +358,10 @@ private:
                                     words_,
                                     s_.lines,
                                     std::span(s_.input_uses.data(), tracked_inputs),
-                                    std::span(s_.result_uses.data(), tracked_results)};
+                                    std::span(s_.result_uses.data(), tracked_results),
+                                    nullptr,
+                                    {},
+                                    this};
         ir::Launched launched;
         try {
             launched = run_on_account(*plan_.executable, bindings, false);
@@ -457,7 +476,8 @@ private:
     const CompiledArguments &arguments_;
     Scratch &s_;
     bool tracked_ = false;
-    size_t bound_ = 0; ///< results that have a storage
+    size_t bound_ = 0;  ///< results that have a storage
+    size_t worked_ = 0; ///< so much of the host's work has been done
     std::span<const int64_t> words_;
 };
 

@@ -70,9 +70,19 @@ const OptimizerOptions &OptimizerParamGroup::options(Location loc) const {
     return *options_;
 }
 
+/// What the host counted, by the value that a parameter had then.
+struct Optimizer::Counts {
+    struct Before {
+        ValueMark value;
+        size_t group, index; ///< of the parameter
+        std::vector<std::pair<int64_t, double>> counts;
+    };
+    std::vector<Before> before; ///< steps whose failure may still show, and the latest one
+};
+
 Optimizer::Optimizer(const detail::Rule &rule, std::vector<OptimizerParamGroup> groups,
                      const OptimizerOptions &defaults, Location loc)
-    : rule_(rule), defaults_(defaults.clone()) {
+    : rule_(rule), defaults_(defaults.clone()), counts_(std::make_unique<Counts>()) {
     defaults_->check(loc);
     size_t count = 0;
     for (const OptimizerParamGroup &group : groups)
@@ -286,16 +296,60 @@ std::shared_ptr<StepNumbers> Optimizer::prepare_replays(const std::vector<Change
     auto step = std::make_shared<StepNumbers>();
     for (const Change &change : all)
         step->parameters.push_back({change.group, change.index, change.is_new});
-    on_replay([this, step] { replay(*step); });
+    on_replay([this, step] { replay(*step); }, [this, step] { take_back(*step); });
     return step;
+}
+
+void Optimizer::note_counts(const Change &change, Location loc) {
+    std::vector<Counts::Before> &before = counts_->before;
+    std::erase_if(before, [](const Counts::Before &b) { return !b.value.is_alive(); });
+    Counts::Before now{ValueMark(change.parameter, loc), change.group, change.index, {}};
+    for (const OptimizerParamGroup &group : groups_)
+        for (const detail::ParameterState &state : group.states_)
+            now.counts.emplace_back(state.step, state.number);
+    before.push_back(std::move(now));
+}
+
+/// Steps have failed after which a parameter went back to the value that it had before them: parameters and
+/// state are as before, and so are the counts.
+void Optimizer::settle_counts() const {
+    std::vector<Counts::Before> &before = counts_->before;
+    for (size_t b = before.size(); b-- > 0;) {
+        if (!before[b].value.is_again_that_of(groups_[before[b].group].params_[before[b].index]))
+            continue;
+        auto count = before[b].counts.begin();
+        for (const OptimizerParamGroup &group : groups_)
+            for (const detail::ParameterState &state : group.states_)
+                if (count != before[b].counts.end()) {
+                    auto &now = const_cast<detail::ParameterState &>(state); // NOLINT: of what never was
+                    std::tie(now.step, now.number) = *count++;
+                }
+        before.erase(before.begin() + static_cast<ptrdiff_t>(b), before.end());
+        return;
+    }
+}
+
+void Optimizer::forget_counts() {
+    counts_->before.clear();
+}
+
+/// After a replay that failed: nothing else has counted since.
+void Optimizer::take_back(const StepNumbers &step) {
+    for (const StepNumbers::Parameter &at : step.parameters) {
+        detail::ParameterState &state = groups_[at.group].states_[at.index];
+        state.number = at.number_before;
+        --state.step;
+    }
 }
 
 void Optimizer::replay(StepNumbers &step) {
     step.numbers.clear();
+    counts_->before.clear(); // of what was recorded: a replay that fails throws at once
     Numbers numbers = Numbers::without_tensors(step);
-    for (const StepNumbers::Parameter &at : step.parameters) {
+    for (StepNumbers::Parameter &at : step.parameters) {
         const OptimizerParamGroup &group = groups_[at.group];
         detail::ParameterState &state = groups_[at.group].states_[at.index];
+        at.number_before = state.number;
         Change change;
         change.group = at.group;
         change.index = at.index;
@@ -311,11 +365,13 @@ void Optimizer::replay(StepNumbers &step) {
         state.number = change.number;
         ++state.step;
     }
-    if (step.numbers.size() != step.count)
+    if (step.numbers.size() != step.count) {
+        take_back(step);
         throw StateError(fmt::format("{}: its options were changed so that its step computes something else; "
                                      "call host_state_changed() for compiled functions",
                                      rule_.name),
                          {});
+    }
 }
 
 Tensor Optimizer::run(const LossClosure &closure, Location loc) {
@@ -325,8 +381,11 @@ Tensor Optimizer::run(const LossClosure &closure, Location loc) {
         loss = closure();
     }
     const NoGradGuard no_grad;
+    settle_counts();
     // Whatever fails until all is recorded leaves everything as it was.
     std::vector<Change> all = changes(loc);
+    if (!all.empty())
+        note_counts(all.front(), loc);
     std::shared_ptr<StepNumbers> replayed;
     if (is_recording())
         replayed = prepare_replays(all);

@@ -64,6 +64,7 @@ struct StepNumbers {
         size_t group, index;
         std::array<bool, kMaxSlots> is_new;
         bool shares_numbers = false; ///< as in Change
+        double number_before = 0;    ///< ParameterState::number, before the last replay
     };
     std::vector<Parameter> parameters; ///< that had a gradient
     std::vector<double> numbers;

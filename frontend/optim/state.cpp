@@ -143,6 +143,7 @@ struct LoadedGroup {
 } // namespace
 
 StateDict Optimizer::state_dict() const {
+    settle_counts();
     StateDict state;
     int64_t id = 0;
     for (const OptimizerParamGroup &group : groups_)
@@ -283,6 +284,7 @@ void Optimizer::load_state_dict(const StateDict &state, Location loc) {
         groups_[g].initial_lr_ = loaded[g].initial_lr;
         groups_[g].states_ = std::move(loaded[g].states);
     }
+    forget_counts();
 }
 
 } // namespace lz::optim

@@ -100,8 +100,8 @@ void Trace::note_number(Node *node, std::function<double()> again) noexcept {
     });
 }
 
-void Trace::note_work(std::function<void()> work_of_host) noexcept {
-    noted([&] { work.push_back({std::move(work_of_host)}); });
+void Trace::note_work(std::function<void()> work_of_host, std::function<void()> undo) noexcept {
+    noted([&] { work.push_back({std::move(work_of_host), std::move(undo)}); });
 }
 
 void Trace::reject(const char *why, Location loc) noexcept {

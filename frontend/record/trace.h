@@ -70,6 +70,7 @@ public:
     /// What is done on the host at each call, in order: a draw, work, or a number.
     struct HostWork {
         std::function<void()> work; ///< null: the next number
+        std::function<void()> undo; ///< for when the call fails then; may be null
     };
 
     explicit Trace(std::span<const Tensor *const> arguments);
@@ -83,7 +84,7 @@ public:
     void note_slot(Step *step, uint16_t result) noexcept;
     void note_draw(int64_t words, uint64_t seed, uint64_t offset) noexcept;
     void note_number(Node *node, std::function<double()> again) noexcept;
-    void note_work(std::function<void()> work) noexcept;
+    void note_work(std::function<void()> work, std::function<void()> undo) noexcept;
     /// What was recorded is not kept, and why; the first reason stays.
     void reject(const char *why, Location loc) noexcept;
 

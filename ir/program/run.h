@@ -12,6 +12,17 @@
 
 namespace lz::ir {
 
+/// Results that stand or fall together where a device refuses a call for good (S26). Asked only then.
+class Together {
+public:
+    /// By result: the number of its group, kNone for one that stands alone. As long as no result of any group
+    /// has been written over its donor, all groups are one.
+    virtual void groups(std::span<uint32_t> group) const = 0;
+
+protected:
+    ~Together() = default;
+};
+
 /// Where inputs are and where results go.
 struct Bindings {
     std::span<void *const> inputs;  ///< by graph parameter
@@ -28,6 +39,8 @@ struct Bindings {
     /// What Program::user_streams stand for in this run, each another stream of the same device; empty:
     /// themselves.
     std::span<const StreamRef> streams = {};
+    /// Null: each result stands alone.
+    const Together *together = nullptr;
 };
 
 /// What went wrong while a Program ran. Results that are not named are right.
@@ -42,6 +55,11 @@ struct RunReport {
         uint32_t result, input;
     };
     std::vector<Inherited> inherited;
+    /// Results that are lost after a part of them was written, or an intermediate value, where the donor was:
+    /// that is lost, too.
+    std::vector<uint32_t> overwritten;
+    /// A device refused a call for good: what is lost together goes back to what it was before the run.
+    bool refused = false;
     bool ok() const { return failures.empty() && inherited.empty(); }
 };
 

@@ -126,6 +126,10 @@ void Blame::lose_by(uint32_t step, uint32_t segment, uint32_t failure) {
     mark(step, segment, static_cast<int32_t>(failure));
 }
 
+void Blame::lose_result(uint32_t result, uint32_t failure) {
+    buffers_[program_->results[result]] = static_cast<int32_t>(failure);
+}
+
 void Blame::lose_input(uint32_t param) {
     for (size_t b = 0; b < buffers_.size(); ++b)
         if (program_->buffers[b].kind == ir::BufferKind::Input && program_->buffers[b].index == param)

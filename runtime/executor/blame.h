@@ -38,6 +38,9 @@ public:
     uint32_t lose(uint32_t step, uint32_t segment, ir::Failure failure);
     /// Likewise, by a failure that was named before. If it names no operation yet, it now names this one.
     void lose_by(uint32_t step, uint32_t segment, uint32_t failure);
+    /// A result that is not computed, though it could be: likewise.
+    void lose_result(uint32_t result, uint32_t failure);
+    bool is_lost(uint32_t result) const { return buffers_[program_->results[result]] != kUnharmed; }
     /// The parameter's value turned out to be lost.
     void lose_input(uint32_t param);
     /// Whether all that the segment would write is lost, so that it need not run.

@@ -128,12 +128,13 @@ struct WholeStep {
         scaler.update();
         lz::sync();
     }
-    /// All of it, by name.
-    std::map<std::string, std::vector<double>> all() const {
+    /// All of it, by name. (Gradients of a step that failed are for `zero_grad`.)
+    std::map<std::string, std::vector<double>> all(bool gradients = true) const {
         std::map<std::string, std::vector<double>> out;
         for (const auto &[name, parameter] : net->named_parameters()) {
             out[name] = doubles(parameter);
-            out[name + ".grad"] = doubles(parameter.grad());
+            if (gradients)
+                out[name + ".grad"] = doubles(parameter.grad());
         }
         for (const auto &[name, tensor] : optimizer->state_dict())
             out["optimizer." + name] = doubles(tensor);
@@ -192,6 +193,160 @@ TEST_P(EveryDevice, AStepOfWhichACallIsRefusedOnceIsDoneAndNoTensorIsBehindAnoth
             if (HasFailure())
                 return;
         }
+}
+
+TEST_P(EveryDevice, AStepThatIsRefusedForGoodIsAsIfItHadNotBeenOrIsDone) {
+    const Device device(GetParam());
+    if (const std::string &why = engine::Engine::get().why_no_gpu(); device.is_cuda() && !why.empty())
+        GTEST_SKIP() << why;
+    lz::sync();
+    runtime::FaultInjectingBackend &faulty = device.is_cuda() ? *faulty_gpus()[0] : *faulty_cpu;
+    WholeStep undisturbed(device);
+    undisturbed.step();
+    undisturbed.step();
+    const auto before = undisturbed.all(false);
+    faulty.fail_at(0);
+    undisturbed.step();
+    const int64_t calls = faulty.calls();
+    const auto after = undisturbed.all();
+    undisturbed.step();
+    const auto later = undisturbed.all();
+    int64_t failed = 0;
+    for (const bool cold : {false, true})
+        for (int64_t n = 1; n <= calls + (cold ? 20 : 1); n += cold ? 3 : 1) {
+            SCOPED_TRACE(testing::Message()
+                         << "from call " << n << " of " << calls << " on" << (cold ? ", cold" : ""));
+            WholeStep training(device);
+            training.step();
+            training.step();
+            if (cold) {
+                lz::empty_cache(device);
+                engine::Engine::get().clear_caches();
+            }
+            faulty.fail_at(n, kForEver);
+            bool threw = false;
+            try {
+                training.step();
+            } catch (const Error &error) {
+                threw = true;
+                ++failed;
+                EXPECT_TRUE(error.file() && std::string(error.file()).ends_with("faults_test.cpp"))
+                    << error.what();
+            }
+            forget_errors();
+            faulty.fail_at(0);
+            forget_errors();
+            if (threw) {
+                EXPECT_EQ(training.all(false), before);
+                training.step();
+            }
+            EXPECT_EQ(training.all(), after) << "and it goes on";
+            training.step();
+            EXPECT_EQ(training.all(), later) << "and later";
+            if (HasFailure())
+                return;
+        }
+    EXPECT_GT(failed, calls);
+}
+
+/// Adam's corrections go by the count of steps.
+TEST_P(EveryDevice, AStepThatFailsByALabelIsNotCounted) {
+    const Device device(GetParam());
+    if (const std::string &why = engine::Engine::get().why_no_gpu(); device.is_cuda() && !why.empty())
+        GTEST_SKIP() << why;
+    for (const bool compiled : {false, true}) {
+        std::map<std::string, std::vector<double>> expected;
+        for (const bool disturbed : {false, true}) {
+            WholeStep training(device);
+            const auto step = lz::compile([&](const Tensor &x, const Tensor &target) {
+                training.optimizer->zero_grad();
+                nn::functional::cross_entropy(training.net(x), target).backward();
+                training.optimizer->step();
+                return training.net->parameters()[0].detach().sum();
+            });
+            const auto call = [&](const Tensor &target) {
+                if (compiled) {
+                    step(training.x, target);
+                } else {
+                    training.optimizer->zero_grad();
+                    nn::functional::cross_entropy(training.net(training.x), target).backward();
+                    training.optimizer->step();
+                }
+                lz::sync();
+            };
+            for (int i = 0; i < 8; ++i) {
+                call(training.target);
+                if (disturbed && i >= 3 && i < 6) {
+                    EXPECT_THROW(call(lz::tensor({0, 2, 7, 2}).to(device)), IndexError);
+                    forget_errors();
+                }
+            }
+            EXPECT_TRUE(!compiled || device.is_cuda() || step.stats().replays > 0) << step.explain();
+            EXPECT_EQ(training.optimizer->state_dict().at("state.0.step").item<int>(), 8);
+            if (!disturbed)
+                expected = training.all(false);
+            else
+                EXPECT_EQ(training.all(false), expected) << (compiled ? "compiled" : "recorded");
+        }
+    }
+}
+
+/// Of several launches each changes a part of what the step does: where one is refused after another was put,
+/// the error says which tensors are which.
+TEST_P(EveryDevice, WhatSeveralLaunchesChangeIsAllAsBeforeOrAllAsAfterOrTheErrorTellsThemApart) {
+    const Device device(GetParam());
+    if (const std::string &why = engine::Engine::get().why_no_gpu(); device.is_cuda() && !why.empty())
+        GTEST_SKIP() << why;
+    lz::sync();
+    runtime::FaultInjectingBackend &faulty = device.is_cuda() ? *faulty_gpus()[0] : *faulty_cpu;
+    int64_t mixed = 0, before = 0, calls = 0;
+    for (int64_t n = 0; n <= calls; ++n) {
+        SCOPED_TRACE(testing::Message() << "from call " << n << " of " << calls << " on");
+        std::vector<Tensor> tensors = {lz::zeros({300}).to(device),
+                                       lz::zeros({300}, {.dtype = f64}).to(device)};
+        Tensor sums = lz::zeros({300}).to(device);
+        lz::sync();
+        faulty.fail_at(n, kForEver);
+        std::string why;
+        try {
+            sums.add_(1);
+            for (Tensor &x : tensors)
+                x.add_(2).mul_(x + 1);
+            sums.copy_(lz::cumsum(sums, 0));
+            lz::sync();
+        } catch (const Error &error) {
+            why = error.what();
+        }
+        forget_errors();
+        calls = n == 0 ? faulty.calls() : calls;
+        faulty.fail_at(0);
+        forget_errors();
+        std::vector<double> last;
+        bool all_known = true;
+        for (const Tensor &x : {tensors[0], tensors[1], sums})
+            try {
+                last.push_back(doubles(x).back());
+            } catch (const Error &) {
+                all_known = false;
+            }
+        const std::vector<double> none = {0, 0, 0}, all = {6, 6, 300};
+        if (n == 0) {
+            ASSERT_EQ(last, all);
+            ASSERT_GT(calls, 3);
+        } else if (why.find("in place") != std::string::npos) {
+            ++mixed;
+            EXPECT_TRUE(!all_known || (last != none && last != all)) << why;
+            EXPECT_NE(why.find("f32[300]"), std::string::npos) << why;
+            for (size_t i = 0; i < last.size() && all_known; ++i)
+                EXPECT_TRUE(last[i] == none[i] || last[i] == all[i]) << why;
+        } else {
+            EXPECT_TRUE(all_known);
+            EXPECT_EQ(last, why.empty() ? all : none) << why;
+            before += !why.empty();
+        }
+    }
+    EXPECT_GT(before, 0);
+    EXPECT_GT(mixed, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(OptimizerFaults, EveryDevice, testing::Values("cpu", "cuda:0"),

@@ -60,8 +60,30 @@ struct CompiledOptions {
 LZ_API bool is_recording();
 /// For libraries whose functions count on the host: while a function is recorded for `compile`, `work` is
 /// kept, and called at each replay before its Program is launched, in the order of these calls. Otherwise it
-/// does nothing.
-LZ_API void on_replay(std::function<void()> work);
+/// does nothing. `undo` is called when the replay then fails, and must not throw.
+LZ_API void on_replay(std::function<void()> work, std::function<void()> undo = {});
+/// For libraries that count on the host what they change in place: remembers which value a tensor stands for.
+/// An in-place form gives it another one; where that fails at a sync, the tensor goes back (S26), and so
+/// should the count. Keeps no memory of the value.
+class LZ_API ValueMark {
+public:
+    /// The value that the tensor has now. Throws StateError for an empty tensor.
+    explicit ValueMark(const Tensor &tensor, Location loc = Location::current());
+    ValueMark(ValueMark &&other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
+    /// Takes what the other one has.
+    ValueMark &operator=(ValueMark &&other) noexcept {
+        std::swap(node_, other.node_);
+        return *this;
+    }
+    ~ValueMark();
+    /// Whether the tensor has gone back to that value, because in-place forms have failed.
+    bool is_again_that_of(const Tensor &tensor) const;
+    /// Whether anything still has that value, or may go back to it.
+    bool is_alive() const;
+
+private:
+    void *node_;
+};
 /// A tensor without axes with this number, of a floating dtype. While a function is recorded for `compile`
 /// replays use what `again` gives then, in the order of `on_replay`; otherwise `again` is not called.
 LZ_API Tensor replayed_number(double now, std::function<double()> again, const TensorOptions &options = {},

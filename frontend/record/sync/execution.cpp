@@ -11,10 +11,15 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <new>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace lz::detail {
 namespace {
@@ -72,7 +77,7 @@ void hold_back(PerThread &thread, size_t first_end) {
 
 /// One claimed recording on its way through the engine. Before its first launch whatever is thrown leaves
 /// every claimed node pending; from then on each ends Ready or Failed.
-class Execution {
+class Execution : ir::Together {
 public:
     Execution(Recording &recording, Location loc) : recording_(recording), loc_(loc) {}
 
@@ -134,10 +139,11 @@ private:
         launched_ = true;
         ir::Launched launched = run_on_account(*executable,
                                                {inputs_, results_, recording_.words, lines, input_uses_,
-                                                result_uses_, nullptr, recording_.streams},
+                                                result_uses_, nullptr, recording_.streams, this},
                                                watch);
+        const std::string mixed = launched.report.failures.empty() ? "" : told_apart(launched.report);
         for (const auto &failed : launched.report.failures) {
-            FailureRecord *const record = record_of(failed.failure);
+            FailureRecord *const record = record_of(failed.failure, mixed);
             thrown.note(record);
             for (const uint32_t r : failed.results)
                 fail(result(r), record);
@@ -147,6 +153,9 @@ private:
             if (at < recording_.operations.size())
                 culprits_.add(recording_.operations[at].node);
         }
+        culprits_.unknown |= launched.report.refused;
+        for (const uint32_t r : launched.report.overwritten)
+            lose_old_value(engine.donor(*executable, r), result(r)->failure);
         if (launched.flight)
             watched_ = watch_flight(recording_, std::move(launched.flight));
     }
@@ -196,10 +205,74 @@ private:
 
     Node *result(uint32_t r) const { return recording_.operations[recording_.wanted[r]].node; }
 
-    /// A reference.
-    FailureRecord *record_of(const ir::Failure &failure) noexcept {
+    /// What one line of the user changes in place (a step of an optimizer) is changed as a whole.
+    void groups(std::span<uint32_t> group) const override {
+        std::vector<ir::Location> lines;
+        for (uint32_t r = 0; r < group.size(); ++r)
+            if (const Node *const node = result(r); node->fallback)
+                group[r] = number_of_line(lines, node->loc);
+    }
+    static uint32_t number_of_line(std::vector<ir::Location> &lines, const ir::Location &loc) {
+        const auto known = std::ranges::find_if(
+            lines, [&](const ir::Location &l) { return l.line == loc.line && l.file == loc.file; });
+        const auto number = static_cast<uint32_t>(known - lines.begin());
+        if (known == lines.end())
+            lines.push_back(loc);
+        return number;
+    }
+
+    /// Of what the recording changes in place a part was changed, and a part was not: which. Else nothing.
+    std::string told_apart(const ir::RunReport &report) const {
+        std::vector<bool> lost(recording_.wanted.size()), gone(lost.size());
+        for (const auto &failed : report.failures)
+            for (const uint32_t r : failed.results)
+                lost[r] = true;
+        for (const uint32_t r : report.overwritten)
+            gone[r] = true;
+        Tensors changed, unchanged, without;
+        for (uint32_t r = 0; r < lost.size(); ++r)
+            if (const Node *const node = result(r); node->fallback)
+                (gone[r] ? without : lost[r] ? unchanged : changed).add(node);
+        if (without.count == 0 && (changed.count == 0 || unchanged.count == 0))
+            return {};
+        std::string told;
+        for (const auto &[tensors, how] :
+             {std::pair(&changed, "changed"), {&unchanged, "as before"}, {&without, "without a value"}})
+            if (tensors->count > 0)
+                told += fmt::format("{}{} {} {} ({})", told.empty() ? "" : ", ", tensors->count,
+                                    tensors->count == 1 ? "tensor is" : "tensors are", how, tensors->names);
+        return fmt::format(" (Of what was to be changed in place, {}.)", told);
+    }
+    struct Tensors {
+        static constexpr uint32_t kNamed = 4;
+        uint32_t count = 0;
+        std::string names;
+        void add(const Node *node) {
+            if (++count <= kNamed)
+                names += fmt::format("{}{} of {}", count > 1 ? ", " : "", to_string(node->type),
+                                     to_string(node->loc));
+            else if (count == kNamed + 1)
+                names += ", and others";
+        }
+    };
+
+    /// What the handle would go back to was written over in part.
+    void lose_old_value(int donor, FailureRecord *record) {
+        if (donor < 0 || !record)
+            return;
+        Node *const old = recording_.inputs[static_cast<size_t>(donor)].node;
+        fail(old, record);
+        old->state.store(State::Failed, std::memory_order_release);
+    }
+
+    /// A reference. `more` comes after the message.
+    FailureRecord *record_of(const ir::Failure &failure, const std::string &more = {}) noexcept {
         try {
             const ir::Failure told = of_operation(failure, recording_);
+            if (!more.empty())
+                return new FailureRecord(
+                    ir::Failure(told.kind(), told.message() + more, told.loc(), told.node()),
+                    location_of(recording_, told, loc_));
             return new FailureRecord(told, location_of(recording_, told, loc_));
         } catch (const std::bad_alloc &) {
             return no_memory_record();
@@ -247,18 +320,28 @@ private:
         recording_.hold_all();
         FailureRecord *const record = record_of(failure);
         thrown.note(record);
-        for (size_t i = 0; i < recording_.operations.size(); ++i) {
-            const Recording::Operation &o = recording_.operations[i];
-            if (o.argument)
-                continue;
-            bool lost = i == failure.node();
-            for (const Node *operand : o.node->operands())
-                lost = lost || operand->failure;
-            if (lost) {
+        // What is to be changed in place is changed as a whole, unless the user's own mistake is in the way.
+        const bool together =
+            failure.kind() == ir::ErrorKind::OutOfMemory || failure.kind() == ir::ErrorKind::Compile;
+        const auto lose = [&](bool changes) {
+            bool lost_change = false;
+            for (size_t i = 0; i < recording_.operations.size(); ++i) {
+                const Recording::Operation &o = recording_.operations[i];
+                if (o.argument || o.node->failure)
+                    continue;
+                bool lost = i == failure.node() || (changes && o.node->fallback);
+                for (const Node *operand : o.node->operands())
+                    lost = lost || operand->failure;
+                if (!lost)
+                    continue;
                 fail(o.node, record);
                 failed.push_back(o.node);
+                lost_change = lost_change || o.node->fallback;
             }
-        }
+            return lost_change;
+        };
+        if (lose(false) && together)
+            lose(true);
         record->release();
         Recorder *const mine = Recorder::current_or_null();
         for (Node *const node : failed) {

@@ -13,8 +13,10 @@
 #include "frontend/record/sync/waiting.h"
 #include "frontend/record/trace.h"
 
+#include <algorithm>
 #include <new>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -62,6 +64,16 @@ public:
         return std::erase(nodes_, nullptr) != 0;
     }
     bool empty() const { return nodes_.empty(); }
+    /// What changes a tensor in place comes last, and of that what is largest first: if there is memory for
+    /// that, there is for the rest, and all tensors of a step are changed or none.
+    void put_changes_last() {
+        std::vector<std::tuple<int64_t, size_t, Node *>> order;
+        for (Node *const node : nodes_)
+            order.emplace_back(node->fallback ? -node->type.bytes() : INT64_MIN, order.size(), node);
+        std::ranges::sort(order);
+        for (size_t i = 0; i < nodes_.size(); ++i)
+            nodes_[i] = std::get<Node *>(order[i]);
+    }
 
 private:
     std::vector<Node *> nodes_;
@@ -83,6 +95,8 @@ bool run_apart(Location loc, Thrown &thrown, F &&claims) {
         recording.unclaim();
     }
     Recorder &mine = Recorder::current();
+    if (!mine.has_effects())
+        values.put_changes_last();
     const auto fits = [&](Node *value) {
         const auto up_to_value = [&](Recording &r) {
             // Effects are ordered with what was recorded before and after them.

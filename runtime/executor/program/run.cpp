@@ -92,6 +92,7 @@ RunReport LoadedProgram::Run::issue() {
     if (!blame_)
         return {};
     RunReport report = blame_->report();
+    note_overwritten(report);
     blame_->forget_failures();
     return report;
 }
@@ -495,6 +496,7 @@ void LoadedProgram::Run::fail(const Layout::Action &action, const ir::Failure &f
         unordered_.resize(layout_.tracks.size());
         unordered_[action.track] = number;
     }
+    keep_together(action, first, number);
     if (!on_streams_)
         for (ir::Fault &fault : state_.faults_of(action))
             fault.code.store(0, std::memory_order_relaxed);
@@ -520,8 +522,10 @@ void LoadedProgram::Run::perform_unharmed(const Layout::Action &action) {
         return;
     }
     if (step.kind != ir::StepKind::Launch) {
-        if (!blame_->harmed(action.step, 0))
+        if (!blame_->harmed(action.step, 0)) {
             perform(action);
+            note_put(action, 0);
+        }
         settle(action);
         return;
     }
@@ -543,6 +547,7 @@ void LoadedProgram::Run::perform_unharmed(const Layout::Action &action) {
             segments_put_ = segment;
             throw;
         }
+        note_put(action, segment);
     }
     settle(action);
 }

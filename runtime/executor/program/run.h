@@ -58,6 +58,11 @@ private:
     void fail(const Layout::Action &action, const ir::Failure &failure);
     void perform_unharmed(const Layout::Action &action);
     void lose_by(const Layout::Action &action, uint32_t failure, uint32_t first = 0);
+    // together.cpp
+    void keep_together(const Layout::Action &action, uint32_t first, uint32_t failure);
+    void lose_together(uint32_t result, const Layout::Action &action, uint32_t failure);
+    void note_put(const Layout::Action &action, uint32_t segment);
+    void note_overwritten(RunReport &report) const;
     StreamId stream_of(const Layout::Action &action) const {
         return on_streams_ ? state_.tracks[action.track].stream : ir::kHostStream;
     }
@@ -79,6 +84,10 @@ private:
     bool ordering_ = false;     ///< what is going on is a wait, not work
     /// By track, once a wait failed: the failure by which the order of what comes on it is not known.
     std::vector<std::optional<uint32_t>> unordered_;
+    // By result, once a call failed: its group (Bindings::together), and whether something was written where
+    // its donor is.
+    std::vector<uint32_t> groups_;
+    std::vector<bool> put_;
 };
 
 } // namespace lz::runtime

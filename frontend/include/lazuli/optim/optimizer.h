@@ -150,9 +150,10 @@ public:
     /// IndexError for options out of their limits, and then nothing has changed; memory for the state is
     /// taken in the first step (OutOfMemoryError).
     ///
-    /// Where what was recorded fails later, at a sync, what one launch changes is all as it was before the
-    /// step or all as after it: parameters of one device and dtype that take part in a step with their state,
-    /// up to 256 of them. Counts of steps count what was recorded, but for what `step_unless` skipped.
+    /// Where what was recorded fails later, at a sync, and nothing of it has been launched, parameters, state
+    /// and counts of steps are as before the step. Else what one launch changes is all as before or all as
+    /// after it: parameters of one device and dtype with their state, up to 256 of them; the error says which
+    /// (docs/optimizers.md).
     Tensor step(Location loc = Location::current());
     /// Calls `closure` first, with gradients on, and returns what it returns.
     Tensor step(const LossClosure &closure, Location loc = Location::current());
@@ -201,12 +202,18 @@ private:
     void store(const Change &change, Location loc);
     std::shared_ptr<StepNumbers> prepare_replays(const std::vector<Change> &all);
     void replay(StepNumbers &step);
+    void take_back(const StepNumbers &step);
+    struct Counts;
+    void note_counts(const Change &change, Location loc);
+    void settle_counts() const;
+    void forget_counts();
     void check_options(const OptimizerParamGroup &group, size_t number, Location loc) const;
 
     const detail::Rule &rule_;
     std::unique_ptr<OptimizerOptions> defaults_;
     std::vector<OptimizerParamGroup> groups_;
     Tensor skip_; ///< while step_unless runs
+    std::unique_ptr<Counts> counts_;
 };
 
 } // namespace optim
