@@ -5,7 +5,7 @@
 #include "ir/kernel/verify.h"
 #include "ir/math/expand.h"
 
-#include "tests/support/kernel_samples.h"
+#include "tests/support/samples/kernels.h"
 
 #include <array>
 #include <bit>

@@ -5,7 +5,7 @@
 #include "ir/kernel/verify.h"
 #include "ir/math/expand.h"
 #include "ir/text/text.h"
-#include "tests/support/kernel_samples.h"
+#include "tests/support/samples/kernels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include "ir/diagnostic.h"
 #include "ir/kernel/key.h"
 #include "ir/text/text.h"
-#include "tests/support/kernel_samples.h"
+#include "tests/support/samples/kernels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

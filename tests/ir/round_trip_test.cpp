@@ -7,7 +7,7 @@
 #include "ir/program/program.h"
 #include "ir/program/verify.h"
 #include "ir/text/text.h"
-#include "tests/support/kernel_samples.h"
+#include "tests/support/samples/kernels.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Program files: what is written is read, and everything else is refused in a sentence.
-#include "tests/support/saved_samples.h"
+#include "tests/support/samples/saved.h"
 
 #include <gmock/gmock.h>
 
