@@ -69,6 +69,7 @@ class LZ_API ValueMark {
 public:
     /// The value that the tensor has now. Throws StateError for an empty tensor.
     explicit ValueMark(const Tensor &tensor, Location loc = Location::current());
+    /// Takes what the other one has, which is left without a value.
     ValueMark(ValueMark &&other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
     /// Takes what the other one has.
     ValueMark &operator=(ValueMark &&other) noexcept {
