@@ -31,6 +31,7 @@ public:
     DeviceProperties properties() const override { return backend_.properties(); }
     void *allocate(size_t bytes) override;
     void free(void *memory, size_t bytes) noexcept override { backend_.free(memory, bytes); }
+    bool free_waits() const override { return backend_.free_waits(); }
     size_t total_memory() const override { return backend_.total_memory(); }
     size_t free_memory() const override { return backend_.free_memory(); }
     void *allocate_pinned(size_t bytes) override;

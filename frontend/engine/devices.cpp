@@ -42,6 +42,7 @@ public:
             }
     }
     void free(void *memory, size_t bytes) noexcept override { take_giver(memory).free_pinned(memory, bytes); }
+    bool free_waits() const override { return gpus_[0]->free_waits(); }
     size_t total_memory() const override { return cpu_.total_memory(); }
     size_t free_memory() const override { return cpu_.free_memory(); }
 

@@ -64,6 +64,8 @@ void *CachingAllocator::Impl::allocate(size_t requested, StreamId stream) {
     ++requests_;
     if (num_pending_ != 0)
         poll_guards();
+    if (to_leave_) [[unlikely]]
+        send_back(lock);
     make_room();
     Block *block = options_.caching ? find_free(size, stream, small) : nullptr;
     if (!block)
@@ -102,15 +104,19 @@ void CachingAllocator::Impl::make_room() {
 Block *CachingAllocator::Impl::new_segment(std::unique_lock<std::mutex> &lock, size_t size, size_t requested,
                                            StreamId stream, bool small) {
     size_t bytes = options_.caching ? segment_size(size) : size;
-    if (options_.garbage_collection_threshold > 0)
-        collect_garbage();
+    if (options_.garbage_collection_threshold > 0) {
+        collect_garbage(lock);
+        make_room();
+    }
     const bool refused = size >= refused_;
     if (refused) // nothing has changed since: the driver is asked in vain
         if (Block *block = find_elsewhere(size, stream, small))
             return block;
     if (Block *block = ask_driver(bytes, size, stream, small))
         return block;
-    if (give_back_oversize(bytes))
+    const bool gave_back = give_back_oversize(lock, bytes);
+    make_room();
+    if (gave_back)
         if (Block *block = ask_driver(bytes, size, stream, small))
             return block;
     if (Block *block = ask_driver_for_less(bytes, size, stream, small))
@@ -121,6 +127,7 @@ Block *CachingAllocator::Impl::new_segment(std::unique_lock<std::mutex> &lock, s
     ++stats_.num_alloc_retries;
     // The host is ahead of its devices: it waits until they are done with enough, and no longer.
     while (wait_for_oldest_guard(lock)) {
+        send_back(lock);
         make_room(); // others allocated meanwhile
         Block *block =
             options_.caching ? find_free(size, stream, small) : ask_driver(bytes, size, stream, small);
@@ -129,7 +136,7 @@ Block *CachingAllocator::Impl::new_segment(std::unique_lock<std::mutex> &lock, s
         if (block)
             return block;
     }
-    give_back_cache();
+    give_back_cache(lock);
     make_room();
     if (Block *block = ask_driver(bytes, size, stream, small))
         return block;
@@ -232,7 +239,7 @@ void CachingAllocator::Impl::change_inactive(bool small, int64_t blocks, int64_t
 }
 
 void CachingAllocator::Impl::free(void *memory, std::span<const Guard> guards) noexcept {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     Block *block = in_use_.take(memory);
     if (!block) // not ours: a bug above, and nothing here can be done about it
         return;
@@ -249,6 +256,8 @@ void CachingAllocator::Impl::free(void *memory, std::span<const Guard> guards) n
         held |= take_home(block);
     if (!held) [[likely]]
         take_back(block);
+    if (to_leave_) [[unlikely]]
+        send_back(lock);
 }
 
 /// A block that nobody uses becomes free, and one with its free neighbours.
@@ -259,7 +268,7 @@ void CachingAllocator::Impl::take_back(Block *block) {
     block->requested = 0;
     block->freed_at = requests_;
     if (!options_.caching) {
-        give_back(block);
+        take_out(block);
         return;
     }
     int64_t blocks = 0, bytes = 0; // net change of free parts of split segments
@@ -309,6 +318,13 @@ void CachingAllocator::Impl::set_fraction(double fraction) {
     fraction_set_ = fraction < 1;
 }
 
+AllocatorStats CachingAllocator::Impl::stats() {
+    std::unique_lock lock(mutex_);
+    poll_guards(); // what streams are done with is not held any more
+    send_back(lock);
+    return stats_;
+}
+
 // --- the public face
 
 CachingAllocator::CachingAllocator(MemorySource &source, AllocatorOptions options)
@@ -340,9 +356,7 @@ Device CachingAllocator::device() const {
 }
 
 AllocatorStats CachingAllocator::stats() const {
-    std::lock_guard lock(impl_->mutex_);
-    impl_->poll_guards(); // what streams are done with is not held any more
-    return impl_->stats_;
+    return impl_->stats();
 }
 
 void CachingAllocator::reset_peak_stats() {

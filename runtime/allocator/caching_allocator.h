@@ -54,7 +54,8 @@ public:
     /// Bytes that may be used at `memory`: what was asked, rounded up.
     size_t usable_size(const void *memory) const;
 
-    /// Gives every segment without a block in use back to the driver (S51).
+    /// Gives every segment without a block in use back to the driver (S51). Does nothing on a thread that a
+    /// stream may wait for, where the driver itself would wait for the stream.
     void empty_cache();
     /// Caps what is reserved to this part of the device's memory; 0 < fraction <= 1, else throws
     /// Failure(State).

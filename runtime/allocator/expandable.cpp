@@ -139,31 +139,34 @@ Block *CachingAllocator::Impl::expand(Block *hole, size_t bytes, size_t size) {
     return block;
 }
 
-/// The whole pieces of a free block go back to the driver; its ends stay free. Throws std::bad_alloc before
-/// anything has changed.
-void CachingAllocator::Impl::give_back_pieces(Block *block) {
+/// The whole pieces of a free block are taken out, so many bytes; its ends stay free. Throws std::bad_alloc
+/// before anything has changed.
+size_t CachingAllocator::Impl::take_out_pieces(Block *block) {
     if (block->size < expandable_->unit())
-        return;
+        return 0;
     blocks_.make_room();
-    const auto [begin, bytes] = expandable_->unmap(block->memory, block->size);
+    const auto [begin, bytes] = expandable_->pieces(block->memory, block->size);
     if (bytes == 0)
-        return;
+        return 0;
     FreeBlocks &pool = pool_of(block);
     pool.remove(block);
     if (begin + bytes < block->memory + block->size)
         pool.insert(cut_off(block, static_cast<size_t>(begin + bytes - block->memory)));
-    Block *hole = block;
+    Block *middle = block;
     if (begin > block->memory) {
-        hole = cut_off(block, static_cast<size_t>(begin - block->memory));
+        middle = cut_off(block, static_cast<size_t>(begin - block->memory));
         pool.insert(block);
     }
+    take_out(middle);
+    return bytes;
+}
+
+/// The memory of a block that was taken out is gone; its neighbours may be others than they were then.
+void CachingAllocator::Impl::become_hole(Block *hole) noexcept {
     hole->mapped = false;
-    reserved_ -= bytes;
-    refused_ = SIZE_MAX;
-    ++stats_.num_device_free;
     Block *const left = hole->before, *const right = hole->after;
     const bool memory_left = left && left->mapped, memory_right = right && right->mapped;
-    count_reserved(hole->small, -signed_bytes(bytes), memory_left + memory_right - 1);
+    count_reserved(hole->small, -signed_bytes(hole->size), memory_left + memory_right - 1);
 
     if (right && !right->mapped) {
         remove_hole(right);

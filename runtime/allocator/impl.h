@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -54,6 +55,7 @@ public:
     std::vector<SegmentInfo> segments() const;
     /// Expects the lock, as everything private does.
     void poll_guards() noexcept;
+    AllocatorStats stats();
 
     MemorySource &source_;
     AllocatorOptions options_;
@@ -92,7 +94,8 @@ private:
     Block *reserve_hole(StreamId stream, bool small);
     size_t missing(const Block *hole, size_t size) const;
     Block *expand(Block *hole, size_t bytes, size_t size);
-    void give_back_pieces(Block *block);
+    size_t take_out_pieces(Block *block);
+    void become_hole(Block *block) noexcept;
     void count_reserved(bool small, int64_t bytes, int64_t runs);
     void insert_hole(Block *hole) noexcept;
     void remove_hole(Block *hole) noexcept;
@@ -112,10 +115,13 @@ private:
     void merge(Block *left, Block *right);
     void change_inactive(bool small, int64_t blocks, int64_t bytes);
 
-    void collect_garbage();
-    bool give_back_oversize(size_t size);
-    void give_back_cache();
-    void give_back(Block *segment);
+    bool may_give_back() const;
+    void collect_garbage(std::unique_lock<std::mutex> &lock);
+    bool give_back_oversize(std::unique_lock<std::mutex> &lock, size_t size);
+    void give_back_cache(std::unique_lock<std::mutex> &lock);
+    void take_out(Block *block) noexcept;
+    void send_back(std::unique_lock<std::mutex> &lock) noexcept;
+    void forget(Block *segment) noexcept;
     bool hold_back(Block *block, const Guard &guard) noexcept;
     void let_go(Block *block) noexcept;
     bool wait_for_oldest_guard(std::unique_lock<std::mutex> &lock);
@@ -178,6 +184,9 @@ private:
     };
     std::array<Stray, 64> strays_;
     size_t num_strays_ = 0;
+    Block *to_leave_ = nullptr;    ///< taken out and not yet given back, linked by `next`
+    size_t num_leaving_ = 0;       ///< that are being given back now
+    std::condition_variable left_; ///< there are fewer of these
 };
 
 } // namespace lz::runtime

@@ -22,20 +22,21 @@ struct Block {
     size_t size = 0;
     size_t requested = 0;
     Block *before = nullptr, *after = nullptr;  ///< neighbours in the segment
-    Block *previous = nullptr, *next = nullptr; ///< in the bin of a FreeBlocks, or among holes
+    Block *previous = nullptr, *next = nullptr; ///< in the bin of a FreeBlocks, among holes, or leaving
     StreamId stream = 0;
     StreamId lent_to = kNotLent; ///< in use on this stream, which is not its own
     bool small = false;          ///< of the small pool
     bool mapped = true;          ///< has memory; else it is a hole in an expandable segment
     bool expandable = false;     ///< of such a segment
     bool in_use = false;
+    bool leaving = false;  ///< on its way back to the driver: in no free list
     bool oversize = false; ///< not smaller than max_split_size when it was handed out
     uint32_t guards = 0;   ///< freed, and so many streams are not done with it
     uint64_t freed_at = 0; ///< count of the allocator's requests
 
     /// What is free of it cannot go back to the driver for what is used beside it.
     bool split() const { return !expandable && (before || after); }
-    bool free() const { return mapped && !in_use && guards == 0; }
+    bool free() const { return mapped && !in_use && !leaving && guards == 0; }
 };
 
 /// Free blocks of one pool of one stream. Sizes up to 2 MiB have a bin each, larger ones 16 bins a power of

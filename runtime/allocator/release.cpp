@@ -1,18 +1,57 @@
 #include "ir/diagnostic.h"
 #include "runtime/allocator/impl.h"
+#include "runtime/streams/threads.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace lz::runtime {
 
-/// The segment, which is one free block in no free list, goes back to the driver.
-void CachingAllocator::Impl::give_back(Block *segment) {
-    source_.free(segment->memory, segment->size);
+// The driver may wait for what is on the device's streams when memory goes back to it, and a stream may wait
+// for a function of the host's that frees memory here, or asks for some. So blocks are taken out under the
+// lock, given back without it, and then forgotten; and on no thread that a stream may wait for.
+
+/// Whether this thread may give memory back.
+bool CachingAllocator::Impl::may_give_back() const {
+    return !source_.free_waits() || !on_stream_thread();
+}
+
+/// A block in no free list, a whole segment or whole pieces of one, is for `send_back`.
+void CachingAllocator::Impl::take_out(Block *block) noexcept {
+    block->leaving = true;
+    block->next = std::exchange(to_leave_, block);
+}
+
+/// The driver has what was taken out. The lock is given up meanwhile.
+void CachingAllocator::Impl::send_back(std::unique_lock<std::mutex> &lock) noexcept {
+    if (!to_leave_ || !may_give_back())
+        return;
+    Block *const first = std::exchange(to_leave_, nullptr);
+    for (const Block *block = first; block; block = block->next)
+        ++num_leaving_;
+    lock.unlock();
+    for (const Block *block = first; block; block = block->next)
+        if (block->expandable)
+            expandable_->unmap(block->memory, block->size);
+        else
+            source_.free(block->memory, block->size);
+    lock.lock();
+    for (Block *block = first; block;) {
+        Block *const next = std::exchange(block->next, nullptr);
+        block->leaving = false;
+        reserved_ -= block->size;
+        refused_ = SIZE_MAX;
+        ++stats_.num_device_free;
+        --num_leaving_;
+        block->expandable ? become_hole(block) : forget(block);
+        block = next;
+    }
+    left_.notify_all();
+}
+
+void CachingAllocator::Impl::forget(Block *segment) noexcept {
     segments_.erase(segment->memory);
-    reserved_ -= segment->size;
-    refused_ = SIZE_MAX;
-    ++stats_.num_device_free;
     sub(stats_.segment, segment->small, 1);
     sub(stats_.reserved_bytes, segment->small, signed_bytes(segment->size));
     if (segment->size >= options_.max_split_size)
@@ -20,23 +59,28 @@ void CachingAllocator::Impl::give_back(Block *segment) {
     blocks_.recycle(segment);
 }
 
-void CachingAllocator::Impl::give_back_cache() {
+/// What others are giving back is the driver's then, too.
+void CachingAllocator::Impl::give_back_cache(std::unique_lock<std::mutex> &lock) {
+    if (!may_give_back())
+        return;
     for (auto &stream : pools_)
         for (auto &pool : stream)
             if (pool)
                 pool->for_each([&](Block *block) {
                     if (block->expandable)
-                        give_back_pieces(block);
+                        take_out_pieces(block);
                     else if (!block->split()) {
                         pool->remove(block);
-                        give_back(block);
+                        take_out(block);
                     }
                 });
+    send_back(lock);
+    left_.wait(lock, [&] { return num_leaving_ == 0; });
 }
 
 /// Blocks past max_split_size that could not serve this request, largest first, until there is room for it.
-bool CachingAllocator::Impl::give_back_oversize(size_t size) {
-    if (options_.max_split_size == SIZE_MAX)
+bool CachingAllocator::Impl::give_back_oversize(std::unique_lock<std::mutex> &lock, size_t size) {
+    if (options_.max_split_size == SIZE_MAX || !may_give_back())
         return false;
     size_t freed = 0;
     for (auto &stream : pools_)
@@ -46,15 +90,18 @@ bool CachingAllocator::Impl::give_back_oversize(size_t size) {
                 break;
             freed += block->size;
             pool->remove(block);
-            give_back(block);
+            take_out(block);
         }
+    send_back(lock);
     return freed >= size;
 }
 
 /// PyTorch's garbage_collection_threshold: whole free segments of the large pool, and of those that grow what
 /// is free, the longest unused first (not younger than the average), until what is reserved falls below the
 /// threshold.
-void CachingAllocator::Impl::collect_garbage() {
+void CachingAllocator::Impl::collect_garbage(std::unique_lock<std::mutex> &lock) {
+    if (!may_give_back())
+        return;
     auto threshold =
         static_cast<size_t>(options_.garbage_collection_threshold * static_cast<double>(allowed_));
     auto candidates = [&] {
@@ -75,22 +122,27 @@ void CachingAllocator::Impl::collect_garbage() {
         for (const Block *block : blocks)
             sum += requests_ - block->freed_at;
         uint64_t average = sum / blocks.size();
+        size_t left = reserved_;
         for (Block *block : blocks)
-            if (reserved_ > threshold && requests_ - block->freed_at >= average) {
+            if (left > threshold && requests_ - block->freed_at >= average) {
                 if (block->expandable) {
-                    give_back_pieces(block);
+                    left -= take_out_pieces(block);
                     continue;
                 }
+                left -= block->size;
                 free_blocks(block->stream, false).remove(block);
-                give_back(block);
+                take_out(block);
             }
+        send_back(lock);
     }
 }
 
 void CachingAllocator::Impl::empty_cache() {
     std::unique_lock lock(mutex_);
+    if (!may_give_back())
+        return;
     wait_for_guards(lock);
-    give_back_cache();
+    give_back_cache(lock);
 }
 
 // --- freed blocks that streams are not done with

@@ -57,6 +57,9 @@ public:
 
     virtual void *allocate(size_t bytes) = 0; ///< aligned to 512; throws Failure(OutOfMemory)
     virtual void free(void *memory, size_t bytes) noexcept = 0;
+    /// Whether `free`, and `expandable()->unmap`, wait for what is on the device's streams: then nobody calls
+    /// them who holds a lock that a function on a stream may want, and no thread that a stream may wait for.
+    virtual bool free_waits() const { return false; }
     virtual size_t total_memory() const = 0;
     virtual size_t free_memory() const = 0;
     /// The same memory, to be put behind addresses; null where the source has no such thing. Lives as long.

@@ -27,10 +27,11 @@ public:
         char *begin = nullptr;
         size_t bytes = 0;
     };
-    /// Memory comes in pieces, which are given back whole. Takes those away that lie inside of these
-    /// addresses, all of which have memory, when the device is done with what is on its streams. They are one
-    /// range, which is returned; it may be empty.
-    virtual Range unmap(char *at, size_t bytes) noexcept = 0;
+    /// Memory comes in pieces, which are given back whole: those that lie inside of these addresses, all of
+    /// which have memory. They are one range; it may be empty.
+    virtual Range pieces(char *at, size_t bytes) noexcept = 0;
+    /// Takes the memory of such a range away, when the device is done with what is on its streams.
+    virtual void unmap(char *at, size_t bytes) noexcept = 0;
 };
 
 } // namespace lz::runtime

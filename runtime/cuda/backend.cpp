@@ -124,6 +124,9 @@ void *CudaBackend::allocate(size_t bytes) {
 void CudaBackend::free(void *memory, size_t) noexcept {
     if (!memory || in_forked_child())
         return;
+    // cuMemFree waits itself, but perhaps with locks of the driver's held, and the threads beside the streams
+    // need the driver.
+    finish_streams();
     const Current current(device_.driver(), device_.context());
     device_.driver().cuMemFree(reinterpret_cast<CUdeviceptr>(memory)); // of a lost device it is gone
 }
@@ -147,8 +150,10 @@ void *CudaBackend::allocate_pinned(size_t bytes) {
 }
 
 void CudaBackend::free_pinned(void *memory, size_t) noexcept {
-    if (!in_forked_child())
-        device_.free_pinned(memory);
+    if (!memory || in_forked_child())
+        return;
+    finish_streams(); // as above
+    device_.free_pinned(memory);
 }
 
 ir::Fault *CudaBackend::allocate_faults(size_t count) {

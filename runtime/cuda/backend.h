@@ -51,6 +51,7 @@ public:
     void *allocate(size_t bytes) override;
     /// The driver waits for what is on the device.
     void free(void *memory, size_t bytes) noexcept override;
+    bool free_waits() const override { return true; }
     size_t total_memory() const override { return static_cast<size_t>(properties_.total_memory); }
     size_t free_memory() const override;
     ExpandableMemory *expandable() override;

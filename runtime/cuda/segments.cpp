@@ -109,33 +109,35 @@ CUresult Segments::map_piece(CUdeviceptr at, size_t bytes) {
     return result;
 }
 
-ExpandableMemory::Range Segments::unmap(char *at, size_t bytes) noexcept {
+ExpandableMemory::Range Segments::pieces(char *at, size_t bytes) noexcept {
     if (in_forked_child())
         return {};
-    const CUdeviceptr begin = address(at), end = begin + bytes;
-    {
-        const std::lock_guard lock(mutex_);
-        const auto first = pieces_.lower_bound(begin);
-        if (first == pieces_.end() || first->first + first->second > end)
-            return {};
-    }
-    finish_();
-    const Current current(device_.driver(), device_.context());
-    const std::lock_guard lock(mutex_);
-    return unmap_all(begin, end);
-}
-
-/// The context is current, and nothing uses them.
-ExpandableMemory::Range Segments::unmap_all(CUdeviceptr begin, CUdeviceptr end) noexcept {
     Range range;
+    const CUdeviceptr begin = address(at), end = begin + bytes;
+    const std::lock_guard lock(mutex_);
     for (auto piece = pieces_.lower_bound(begin);
-         piece != pieces_.end() && piece->first + piece->second <= end; piece = pieces_.erase(piece)) {
-        device_.driver().cuMemUnmap(piece->first, piece->second); // of a lost device it is gone
+         piece != pieces_.end() && piece->first + piece->second <= end; ++piece) {
         if (!range.begin)
             range.begin = pointer(piece->first);
         range.bytes += piece->second;
     }
     return range;
+}
+
+void Segments::unmap(char *at, size_t bytes) noexcept {
+    if (in_forked_child() || bytes == 0)
+        return;
+    finish_();
+    const Current current(device_.driver(), device_.context());
+    const std::lock_guard lock(mutex_);
+    unmap_all(address(at), address(at) + bytes);
+}
+
+/// The context is current, and nothing uses them.
+void Segments::unmap_all(CUdeviceptr begin, CUdeviceptr end) noexcept {
+    for (auto piece = pieces_.lower_bound(begin);
+         piece != pieces_.end() && piece->first + piece->second <= end; piece = pieces_.erase(piece))
+        device_.driver().cuMemUnmap(piece->first, piece->second); // of a lost device it is gone
 }
 
 void Segments::set_access(CUdevice other, bool enable) {

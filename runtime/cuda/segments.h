@@ -30,11 +30,12 @@ public:
     char *reserve() override;
     void release(char *begin) noexcept override;
     void map(char *at, size_t bytes) override;
-    Range unmap(char *at, size_t bytes) noexcept override;
+    Range pieces(char *at, size_t bytes) noexcept override;
+    void unmap(char *at, size_t bytes) noexcept override;
 
 private:
     CUresult map_piece(CUdeviceptr at, size_t bytes);
-    Range unmap_all(CUdeviceptr begin, CUdeviceptr end) noexcept;
+    void unmap_all(CUdeviceptr begin, CUdeviceptr end) noexcept;
     CUmemAccessDesc access_of(CUdevice device, bool enable) const;
 
     const CudaDevice &device_;

@@ -104,46 +104,53 @@ public:
                                     segment == reserved.begin() ||
                                     at + bytes > std::prev(segment)->first + std::prev(segment)->second;
             for (size_t done = 0; done < bytes; done += 2 * kUnit) {
-                backend_.wrong_frees += pieces.contains(at + done);
-                pieces[at + done] = std::min(2 * kUnit, bytes - done);
+                backend_.wrong_frees += held.contains(at + done);
+                held[at + done] = std::min(2 * kUnit, bytes - done);
             }
             backend_.used_ += bytes;
         }
-        Range unmap(char *begin, size_t bytes) noexcept override {
+        Range pieces(char *begin, size_t bytes) noexcept override {
             const auto at = reinterpret_cast<uintptr_t>(begin);
             backend_.wrong_frees += !covers(at, bytes);
-            const Range range = take(at, at + bytes);
-            if (range.bytes > 0)
-                for (auto &[stream, state] : backend_.streams_)
-                    state.done = state.put;
-            return range;
+            return inside(at, at + bytes);
+        }
+        void unmap(char *begin, size_t bytes) noexcept override {
+            const auto at = reinterpret_cast<uintptr_t>(begin);
+            const Range range = inside(at, at + bytes);
+            backend_.wrong_frees += range.begin != begin || range.bytes != bytes;
+            take(at, at + bytes);
+            for (auto &[stream, state] : backend_.streams_)
+                state.done = state.put;
         }
         /// Whether all of them have memory.
         bool covers(uintptr_t begin, size_t bytes) const {
-            auto piece = pieces.upper_bound(begin);
-            if (piece == pieces.begin())
+            auto piece = held.upper_bound(begin);
+            if (piece == held.begin())
                 return false;
             uintptr_t at = (--piece)->first;
-            while (piece != pieces.end() && piece->first == at && at < begin + bytes)
+            while (piece != held.end() && piece->first == at && at < begin + bytes)
                 at += (piece++)->second;
             return at >= begin + bytes;
         }
 
-        std::map<uintptr_t, size_t> reserved, pieces;
+        std::map<uintptr_t, size_t> reserved, held;
         int calls = 0, fail_at = 0; ///< of reserve and map
 
     private:
         static constexpr size_t kUnit = size_t{2} << 20;
-        Range take(uintptr_t begin, uintptr_t end) {
+        Range inside(uintptr_t begin, uintptr_t end) const {
             Range range;
-            for (auto p = pieces.lower_bound(begin); p != pieces.end() && p->first + p->second <= end;
-                 p = pieces.erase(p)) {
+            for (auto p = held.lower_bound(begin); p != held.end() && p->first + p->second <= end; ++p) {
                 if (!range.begin)
                     range.begin = reinterpret_cast<char *>(p->first);
                 range.bytes += p->second;
-                backend_.used_ -= p->second;
             }
             return range;
+        }
+        void take(uintptr_t begin, uintptr_t end) {
+            for (auto p = held.lower_bound(begin); p != held.end() && p->first + p->second <= end;
+                 p = held.erase(p))
+                backend_.used_ -= p->second;
         }
         FakeBackend &backend_;
     };

@@ -48,32 +48,42 @@ std::byte *PinnedBlocks::take(size_t bytes, CudaStream &stream) {
     return lease(*blocks_.insert(at, {memory, bytes, &stream, 0}));
 }
 
+// The driver waits for the streams when it frees: without the lock, and on no thread that a stream waits for.
 void PinnedBlocks::give_back(const std::byte *memory, uint64_t tick) noexcept {
-    const std::lock_guard lock(mutex_);
-    Block &block = *std::ranges::find(blocks_, memory, &Block::memory);
-    block.tick = tick;
-    leased_ -= block.bytes;
-    try {
-        trim();
-    } catch (...) { // a lost device: its memory is given back at the end
+    std::vector<std::byte *> unused;
+    {
+        const std::lock_guard lock(mutex_);
+        Block &block = *std::ranges::find(blocks_, memory, &Block::memory);
+        block.tick = tick;
+        leased_ -= block.bytes;
+        try {
+            if (!on_stream_thread())
+                unused = trim();
+        } catch (...) { // a lost device: its memory is given back at the end
+        }
     }
+    for (std::byte *const block : unused)
+        device_.free_pinned(block);
 }
 
-/// Frees free blocks, the largest first, until they have no more than `most_unused_` bytes.
-void PinnedBlocks::trim() {
+/// Takes out free blocks, the largest first, until they have no more than `most_unused_` bytes.
+std::vector<std::byte *> PinnedBlocks::trim() {
+    std::vector<std::byte *> out;
     if (bytes_ - leased_ <= most_unused_)
-        return;
+        return out;
+    out.reserve(blocks_.size()); // nothing is lost
     size_t unused = 0;
     for (const Block &block : blocks_)
         unused += is_free(block) ? block.bytes : 0;
     for (size_t b = blocks_.size(); b-- > 0 && unused > most_unused_;)
         if (is_free(blocks_[b])) {
             const size_t bytes = blocks_[b].bytes;
-            device_.free_pinned(blocks_[b].memory);
+            out.push_back(blocks_[b].memory);
             blocks_.erase(blocks_.begin() + static_cast<ptrdiff_t>(b));
             bytes_ -= bytes;
             unused -= std::min(bytes, unused); // others may have become free meanwhile
         }
+    return out;
 }
 
 } // namespace lz::runtime::cuda

@@ -56,7 +56,7 @@ private:
     }
     std::byte *take(size_t bytes, CudaStream &stream);
     void give_back(const std::byte *memory, uint64_t tick) noexcept;
-    void trim();
+    std::vector<std::byte *> trim();
 
     const CudaDevice &device_;
     const size_t most_unused_;

@@ -7,7 +7,10 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <future>
 #include <numeric>
+#include <thread>
 
 namespace lz::test {
 namespace {
@@ -82,6 +85,71 @@ TEST_F(CudaSegments, MemoryIsGivenBackWhenTheDeviceIsDoneWithIt) {
     finish();
     finish(other);
     gpu().destroy_stream(other);
+}
+
+/// The driver waits for the device when it gets memory back; there a stream waits for a function of the
+/// host's that frees memory, and asks for some. Neither waits for the other.
+TEST_F(CudaSegments, AFunctionOfTheHostUsesTheAllocatorWhileMemoryIsGivenBack) {
+    for (const bool expandable : {true, false})
+        for (const bool caching : {true, false}) {
+            SCOPED_TRACE(std::string(expandable ? "expandable" : "plain") + (caching ? "" : ", no cache"));
+            gpus_.clear();
+            std::string none;
+            gpus_ = runtime::cuda::make_cuda_gpus(driver_table(), {.expandable_segments = expandable}, none);
+            finish();
+            const size_t before = gpu().free_memory();
+            runtime::AllocatorOptions options;
+            options.caching = caching;
+            CachingAllocator allocator(gpu(), options);
+            void *const freed = allocator.allocate(30 * kMiB), *const dropped = allocator.allocate(8 * kMiB);
+            const auto waits = [] { return calls("cuEventSynchronize") + calls("cuMemFree_v2"); };
+            std::promise<void> begun;
+            std::atomic<bool> over = false;
+            gpu().call_host(0, [&] {
+                const uint64_t first = waits();
+                begun.set_value();
+                while (waits() == first)
+                    std::this_thread::yield();
+                allocator.free(dropped);
+                void *const own = allocator.allocate(3 * kMiB);
+                EXPECT_GT(allocator.stats().reserved_bytes[runtime::StatPool::All].current, 0);
+                allocator.free(own);
+                allocator.empty_cache();
+                EXPECT_EQ(allocator.check_invariants(), "");
+                over = true;
+            });
+            begun.get_future().wait();
+            allocator.free(freed);
+            allocator.empty_cache();
+            EXPECT_TRUE(over);
+            finish();
+            allocator.empty_cache();
+            EXPECT_EQ(allocator.stats().reserved_bytes[runtime::StatPool::All].current, 0);
+            EXPECT_EQ(allocator.check_invariants(), "");
+            EXPECT_EQ(gpu().free_memory(), before);
+        }
+}
+
+/// What is on its way back to the driver is not there for a moment: who is refused because of that waits.
+TEST_F(CudaSegments, MemoryThatIsBeingGivenBackIsNotMissing) {
+    CachingAllocator allocator(gpu());
+    allocator.free(allocator.allocate(300 * kMiB));
+    std::promise<void> begun;
+    gpu().call_host(0, [&] {
+        begun.set_value();
+        while (allocator.stats().num_alloc_retries == 0)
+            std::this_thread::yield();
+    });
+    begun.get_future().wait();
+    const uint64_t waits = calls("cuEventSynchronize");
+    std::thread gives_back([&] { allocator.empty_cache(); });
+    while (calls("cuEventSynchronize") == waits)
+        std::this_thread::yield();
+    void *const memory = allocator.allocate(400 * kMiB, 1); // 300 MiB of it are not yet the driver's
+    EXPECT_NE(memory, nullptr);
+    gives_back.join();
+    allocator.free(memory);
+    EXPECT_EQ(allocator.check_invariants(), "");
 }
 
 TEST_F(CudaSegments, PeersReachWhatIsThereAndWhatComesLater) {
