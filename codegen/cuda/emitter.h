@@ -9,6 +9,7 @@
 #include "codegen/cuda/types.h"
 #include "codegen/cuda/writer.h"
 
+#include <algorithm>
 #include <functional>
 #include <set>
 #include <string>
@@ -181,7 +182,7 @@ private:
     bool in_registers() const { return schedule_.tier == ir::RowTier::Registers; }
     /// Whether a thread has all of a row.
     bool has_row_alone() const { return schedule_.row_threads == 1; }
-    int fold_threads() const { return has_row_alone() ? 1 : kFoldThreads; }
+    int fold_threads() const { return std::min(schedule_.row_threads, kFoldThreads); }
     int groups() const { return schedule_.row_threads / fold_threads(); }
     int round_elements() const { return fold_threads() * row_width_; }
     /// What makes one value of all lanes of a loop's reduction.

@@ -397,35 +397,39 @@ template <class T> struct Found {
 )"},
     {"row_memory", R"(extern __shared__ __align__(16) unsigned char row_memory[];
 )"},
-    // Sixteen threads, half a warp, hold the lanes of a fold.
-    {"half_warp", R"(__device__ __forceinline__ unsigned half_warp() { return 0xffffu << (threadIdx.x & 16); }
+    // Sixteen threads, half a warp, hold the lanes of a fold; of short rows fewer.
+    {"neighbours", R"(template <int threads> __device__ __forceinline__ unsigned neighbours() {
+    return (1u << threads) - 1 << (threadIdx.x & 32 - threads);
+}
 )"},
-    {"from_right", R"(template <class T> __device__ __forceinline__ T from_right(T x, int by) {
+    {"from_right", R"(template <int threads, class T> __device__ __forceinline__ T from_right(T x, int by) {
     if constexpr (sizeof(T) < 4)
-        return (T)__shfl_down_sync(half_warp(), (int)x, by, 16);
+        return (T)__shfl_down_sync(neighbours<threads>(), (int)x, by, threads);
     else
-        return __shfl_down_sync(half_warp(), x, by, 16);
+        return __shfl_down_sync(neighbours<threads>(), x, by, threads);
 }
 )"},
-    {"from_right", R"(template <class T> __device__ __forceinline__ Found<T> from_right(Found<T> x, int by) {
-    return {from_right(x.value, by), from_right(x.index, by)};
+    {"from_right",
+     R"(template <int threads, class T> __device__ __forceinline__ Found<T> from_right(Found<T> x, int by) {
+    return {from_right<threads>(x.value, by), from_right<threads>(x.index, by)};
 }
 )"},
-    {"from_first", R"(template <class T> __device__ __forceinline__ T from_first(T x) {
+    {"from_first", R"(template <int threads, class T> __device__ __forceinline__ T from_first(T x) {
     if constexpr (sizeof(T) < 4)
-        return (T)__shfl_sync(half_warp(), (int)x, 0, 16);
+        return (T)__shfl_sync(neighbours<threads>(), (int)x, 0, threads);
     else
-        return __shfl_sync(half_warp(), x, 0, 16);
+        return __shfl_sync(neighbours<threads>(), x, 0, threads);
 }
 )"},
-    {"from_first", R"(template <class T> __device__ __forceinline__ Found<T> from_first(Found<T> x) {
-    return {from_first(x.value), from_first(x.index)};
+    {"from_first",
+     R"(template <int threads, class T> __device__ __forceinline__ Found<T> from_first(Found<T> x) {
+    return {from_first<threads>(x.value), from_first<threads>(x.index)};
 }
 )"},
     {"fold_lanes",
      R"(// Lane i becomes op(lane i, lane i + h) for h halving down to 1; every thread gets lane 0. A thread holds
 // `together` neighbours, and above them those of later rounds.
-template <class Op, int together, int n, class T>
+template <class Op, int together, int threads = 16, int n, class T>
 __device__ __forceinline__ T fold_lanes(T (&lane)[n]) {
 #pragma unroll
     for (int h = n / 2; h >= together; h /= 2)
@@ -433,16 +437,16 @@ __device__ __forceinline__ T fold_lanes(T (&lane)[n]) {
         for (int e = 0; e < h; ++e)
             lane[e] = Op()(lane[e], lane[e + h]);
 #pragma unroll
-    for (int h = 8; h > 0; h /= 2)
+    for (int h = threads / 2; h > 0; h /= 2)
 #pragma unroll
         for (int e = 0; e < together; ++e)
-            lane[e] = Op()(lane[e], from_right(lane[e], h));
+            lane[e] = Op()(lane[e], from_right<threads>(lane[e], h));
 #pragma unroll
     for (int h = together / 2; h > 0; h /= 2)
 #pragma unroll
         for (int e = 0; e < h; ++e)
             lane[e] = Op()(lane[e], lane[e + h]);
-    return from_first(lane[0]);
+    return from_first<threads>(lane[0]);
 }
 )"},
     {"fold_own_lanes",

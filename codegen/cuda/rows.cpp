@@ -12,7 +12,10 @@ using namespace ir;
 // and the chunks' results lie in shared memory, where every group folds them again, so that all threads have
 // the result.
 //
-// A row of at most kThreadRow elements is one packet of a thread that has it alone, with a lane for each.
+// Short rows have fewer threads, so that few of these have nothing: a row of at most kThreadRow elements is
+// one packet of a thread that has it alone, with a lane for each, and one of at most 32 is a packet of each
+// of four or eight threads. Lanes that no element of such a row is in are left out: one more value of theirs
+// would change nothing.
 
 namespace {
 
@@ -26,15 +29,19 @@ constexpr int64_t kMostAbove = 2048;
 
 /// Lanes of a thread. Those of floats are as the language says; the order of all else cannot be seen.
 int PhaseEmitter::accumulators(const Reduction &r) const {
-    return is_float(r.dtype) && r.index == kNoValue && !has_row_alone()
-               ? static_cast<int>(kLaneBytes / size_of(r.dtype)) / kFoldThreads
-               : row_width_;
+    if (!is_float(r.dtype) || r.index != kNoValue)
+        return row_width_;
+    const auto lanes = static_cast<int>(kLaneBytes / size_of(r.dtype));
+    return (schedule_.row_elements == 0 ? lanes : std::min(lanes, schedule_.row_elements)) / fold_threads();
 }
 
 std::string PhaseEmitter::folded_lanes(uint32_t loop, size_t reduction) const {
     const std::string op = reduce_op(kernel_.loops[loop].reductions[reduction]);
-    return has_row_alone() ? fmt::format("fold_own_lanes<{}>(lanes{}_{})", op, loop, reduction)
-                           : fmt::format("fold_lanes<{}, {}>(lanes{}_{})", op, row_width_, loop, reduction);
+    if (has_row_alone())
+        return fmt::format("fold_own_lanes<{}>(lanes{}_{})", op, loop, reduction);
+    return fmt::format("fold_lanes<{}, {}{}>(lanes{}_{})", op, row_width_,
+                       fold_threads() == kFoldThreads ? "" : fmt::format(", {}", fold_threads()), loop,
+                       reduction);
 }
 
 std::string PhaseEmitter::shared_array(const std::string &type, int64_t bytes, int64_t count,
@@ -50,8 +57,8 @@ std::string PhaseEmitter::shared_array(const std::string &type, int64_t bytes, i
 void PhaseEmitter::sync_row() {
     if (has_row_alone())
         return;
-    if (schedule_.row_threads == kFoldThreads)
-        w_.line("__syncwarp(half_warp());");
+    if (schedule_.row_threads < 32)
+        w_.line("__syncwarp(neighbours<{}>());", schedule_.row_threads);
     else if (schedule_.row_threads == 32)
         w_.line("__syncwarp();");
     else

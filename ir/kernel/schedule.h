@@ -123,8 +123,8 @@ struct CudaSchedule {
     int unroll = 1;
     // Rows alone.
     RowTier tier = RowTier::Memory;
-    /// Of a grid point: 16 times a power of two, a divisor of `threads`; or 1, which has its row, at most
-    /// kThreadRow elements, in registers.
+    /// Of a grid point: 16 times a power of two, a divisor of `threads`; or fewer, which have their row in
+    /// registers: 4 or 8, with four elements each, or 1, with at most kThreadRow elements.
     int row_threads = 0;
     int row_elements = 0; ///< that a row has at most, 0: any number; a multiple of row_threads
     /// Memory: where blocks keep what is kept, and the bytes of each; else 0 and kNoArg.

@@ -32,6 +32,8 @@ constexpr int64_t kRowChunk = kLaneChunk, kFoldThreads = 16, kOwnElements = kRow
 /// Registers of a thread for what it keeps of a row that it has alone, and elements of such a row.
 constexpr int64_t kAloneRegisters = 48, kAloneRow = 8;
 static_assert(kAloneRow <= kThreadRow);
+/// Elements of a row that four threads have, and of one that eight have.
+constexpr int64_t kFourThreadsRow = 16, kEightThreadsRow = 32;
 /// With so many threads in a block each has 128 registers; what rows keep may be as many, where fewer threads
 /// have 255.
 constexpr int64_t kMostRowThreads = 512;
@@ -303,6 +305,13 @@ private:
             cuda.threads = 128;
             cuda.row_elements = static_cast<int>(
                 std::max<uint64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(f.length, 1))), 4));
+            return;
+        }
+        if (f.whole && f.loops > 0 && f.length <= kEightThreadsRow) {
+            cuda.tier = RowTier::Registers;
+            cuda.row_threads = f.length <= kFourThreadsRow ? 4 : 8;
+            cuda.threads = 128;
+            cuda.row_elements = 4 * cuda.row_threads;
             return;
         }
         const bool reads_again = f.loops > 1 && f.whole && !(f.uncut && chunks > 1);

@@ -21,6 +21,7 @@ struct CudaRun {
     uint64_t seed = 1;        ///< of data and of the order of blocks and warps
     bool corners = true;
     uint64_t *instructions = nullptr; ///< gets how many a thread executed in all
+    const char *ptx = nullptr;        ///< for the interpreter of PTX: run instead of what NVRTC made of it
 };
 /// Why nothing can be run here; empty when it can.
 const std::string &why_not_run();
@@ -29,6 +30,9 @@ Outcome run_cuda(const Launch &l, const CudaRun &run = {});
 
 /// The same of segments, whose kernels are equal, in one launch.
 std::vector<Outcome> run_cuda(std::span<const Launch> segments, const CudaRun &run = {});
+
+/// What NVRTC makes of a scheduled kernel.
+std::string ptx_of(const Launch &l);
 
 /// CUDA C++ of a scheduled kernel, for messages.
 std::string cuda_text(const Launch &l);

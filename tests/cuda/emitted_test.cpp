@@ -6,6 +6,7 @@
 #include "ir/kernel/builder.h"
 #include "ir/math/expand.h"
 #include "ir/text/text.h"
+#include "kernels.h"
 #include "passes/pipeline.h"
 #include "passes/schedule/cuda.h"
 #include "tests/support/cuda/device_memory.h"
@@ -27,10 +28,6 @@ protected:
             GTEST_SKIP() << why_not_run();
     }
 };
-
-AxisStride along(AxisId axis) {
-    return {axis, StrideClass::Contiguous, kNoArg};
-}
 
 /// Every operation of pairs, of packets, of numbers that are the same for all, and of both; and one that is
 /// none, between them.
@@ -63,41 +60,6 @@ TEST_F(Emitted, HalvesAreComputedTwoAtATime) {
         }
 }
 
-/// (x - mean) / (1 + max |x| * sum) for each row, in three loops, with what the second computes kept.
-Launch row_kernel(DType t, DType accumulate, int64_t rows, int64_t length, int64_t stride) {
-    KernelBuilder b("rows");
-    const AxisId r = b.axis(), i = b.axis();
-    const ArgId step = b.arg(ArgRole::Stride), place = b.arg(ArgRole::Offset);
-    const uint16_t in = b.buffer(t, BufferMode::In), out = b.buffer(t, BufferMode::Out),
-                   kept = b.buffer(accumulate, BufferMode::Worker, place),
-                   sums = b.buffer(accumulate, BufferMode::Out);
-    const auto at = [&](uint16_t buffer) {
-        return Access{buffer, kNoArg, {{r, StrideClass::Strided, step}, along(i)}, {}, kNoValue};
-    };
-    b.begin_phase({r}, false);
-    const uint32_t first = b.begin_loop(i, LoopOrder::Lanes);
-    b.reduce(ReduceOp::Max, b.abs(b.cast(b.load(at(in)), accumulate)));
-    b.end_loop();
-    const KValue most = b.loop_result(first, 0);
-    const uint32_t second = b.begin_loop(i, LoopOrder::Lanes, kLaneChunk);
-    const KValue e = b.add(b.cast(b.load(at(in)), accumulate), most);
-    b.store(contiguous(kept, i), e);
-    b.reduce(ReduceOp::Add, e);
-    b.reduce(ReduceOp::Min, e);
-    b.end_loop();
-    const KValue sum = b.loop_result(second, 0);
-    b.begin_loop(i, LoopOrder::Lanes);
-    b.store(at(out), b.cast(b.sub(b.mul(b.load(contiguous(kept, i)), b.constant(accumulate, 0.25)), sum), t));
-    b.end_loop();
-    b.store(contiguous(sums, r), b.add(sum, b.loop_result(second, 1)));
-    b.end_phase();
-    return {b.take(),
-            {rows, length, stride, 0},
-            {},
-            {rows * stride, rows * stride, std::max<int64_t>(length, 1), rows},
-            0};
-}
-
 TEST_F(Emitted, RowsAreKeptInRegistersInSharedMemoryAndInATemporary) {
     const CudaLimits registers, shared{.registers_per_sm = 0},
         memory{.registers_per_sm = 0, .shared_per_block = 17 << 10};
@@ -125,8 +87,24 @@ TEST_F(Emitted, ShortRowsAreOneThreadsEach) {
             EXPECT_EQ(l.kernel.phases[0].cuda().row_threads, 1);
             expect_bits(l, std::string(name(t)) + " rows of " + std::to_string(n), {.most_blocks = 2});
         }
-    EXPECT_EQ(scheduled(row_kernel(DType::F32, DType::F32, 300, 9, 12)).kernel.phases[0].cuda().row_threads,
-              16);
+}
+
+/// Longer ones are four or eight threads', with four elements each.
+TEST_F(Emitted, RowsOfAWarpsPartHaveAsManyThreadsAsTheyFill) {
+    for (const auto &[t, accumulate] : {std::pair{DType::F32, DType::F32},
+                                        {DType::F16, DType::F32},
+                                        {DType::BF16, DType::F32},
+                                        {DType::F64, DType::F64},
+                                        {DType::F32, DType::F64},
+                                        {DType::I32, DType::I64},
+                                        {DType::U8, DType::I32}})
+        for (const auto &[n, threads] :
+             {std::pair{9, 4}, {15, 4}, {16, 4}, {17, 8}, {31, 8}, {32, 8}, {33, 16}}) {
+            const Launch l =
+                scheduled(row_kernel(t, accumulate, 70, n, t == DType::U8 ? n + 1 : (n + 8) / 8 * 8));
+            EXPECT_EQ(l.kernel.phases[0].cuda().row_threads, threads);
+            expect_bits(l, std::string(name(t)) + " rows of " + std::to_string(n), {.most_blocks = 2});
+        }
 }
 
 TEST_F(Emitted, RowsOfEveryTypeFoldInItsLanes) {
@@ -183,37 +161,6 @@ TEST_F(Emitted, ColumnsFoldInOrderOfTheirChunks) {
             expect_bits(scheduled({b.take(), {rows, 5, 5}, {}, {rows * 5, 5}, 0}),
                         std::to_string(rows) + " rows", {.corners = false});
         }
-}
-
-/// The product of m x k and k x n (its transpose where `turned`), plus 1, for two batches.
-Launch product(DType t, int64_t m, int64_t n, int64_t k, bool turned) {
-    KernelBuilder b("product");
-    const AxisId batch = b.axis(), am = b.axis(), an = b.axis(), ak = b.axis();
-    const ArgId lhs_batch = b.arg(ArgRole::Stride), lhs_row = b.arg(ArgRole::Stride),
-                rhs_row = b.arg(ArgRole::Stride), out_batch = b.arg(ArgRole::Stride),
-                out_row = b.arg(ArgRole::Stride);
-    const uint16_t lhs = b.buffer(t, BufferMode::In), rhs = b.buffer(t, BufferMode::In),
-                   out = b.buffer(t, BufferMode::Out);
-    Contraction c{
-        .m = am, .n = an, .k = ak, .dtype = t, .accumulate = info(t).accumulate, .lhs = {}, .rhs = {}};
-    c.lhs = {lhs,
-             kNoArg,
-             {{batch, StrideClass::Strided, lhs_batch}, {am, StrideClass::Strided, lhs_row}, along(ak)},
-             {},
-             kNoValue};
-    const AxisId outer = turned ? an : ak, inner = turned ? ak : an;
-    c.rhs = {rhs, kNoArg, {{outer, StrideClass::Strided, rhs_row}, along(inner)}, {}, kNoValue};
-    b.begin_phase({batch, am, an}, true).contraction = c;
-    const DType compute = info(t).compute;
-    const KValue y = b.add(b.product(compute), b.constant(compute, 1));
-    b.store({out,
-             kNoArg,
-             {{batch, StrideClass::Strided, out_batch}, {am, StrideClass::Strided, out_row}, along(an)},
-             {},
-             kNoValue},
-            b.cast(y, t));
-    b.end_phase();
-    return {b.take(), {2, m, n, k, m * k, k, turned ? k : n, m * n, n}, {}, {2 * m * k, n * k, 2 * m * n}, 0};
 }
 
 TEST_F(Emitted, ProductsOfIntegersAreTheInterpreters) {

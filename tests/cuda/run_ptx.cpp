@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 
 namespace lz::test {
 
@@ -26,15 +27,17 @@ const codegen::Compiler &compiler() {
     return *made;
 }
 
+std::string text_of(const CompiledKernel &kernel) {
+    return std::string(reinterpret_cast<const char *>(kernel.object.data()), kernel.object.size()).c_str();
+}
+
 Compiled &compiled(const Kernel &kernel) {
     static std::map<std::string, Compiled> known;
     const std::string key = cache_key(kernel);
     if (const auto at = known.find(key); at != known.end())
         return at->second;
     Compiled made{compiler().compile(kernel), nullptr};
-    const std::string ptx(reinterpret_cast<const char *>(made.kernel.object.data()),
-                          made.kernel.object.size());
-    made.program = std::make_unique<PtxProgram>(ptx.c_str());
+    made.program = std::make_unique<PtxProgram>(text_of(made.kernel));
     return known.emplace(key, std::move(made)).first->second;
 }
 
@@ -118,9 +121,17 @@ const std::string &why_not_run() {
     return why_no_nvrtc();
 }
 
+std::string ptx_of(const Launch &l) {
+    return text_of(compiled(l.kernel).kernel);
+}
+
 std::vector<Outcome> run_cuda(std::span<const Launch> segments, const CudaRun &run) {
     const Kernel &kernel = segments[0].kernel;
     Compiled &code = compiled(kernel);
+    std::optional<PtxProgram> other;
+    if (run.ptx)
+        other.emplace(run.ptx);
+    PtxProgram &program = other ? *other : *code.program;
     DeviceMemory memory;
     std::vector<DeviceFrame> device;
     device.reserve(segments.size());
@@ -138,15 +149,15 @@ std::vector<Outcome> run_cuda(std::span<const Launch> segments, const CudaRun &r
             continue;
         const bool aligned = !phase.aligned.empty() && is_aligned(phase, frames);
         const std::string &symbol = aligned ? phase.aligned : phase.symbol;
-        const ptx::Kernel &entry = code.program->module().kernels.at(symbol);
+        const ptx::Kernel &entry = program.module().kernels.at(symbol);
         uint32_t blocks = run.most_blocks;
         if (phase.most_blocks > 0)
             blocks = std::min(blocks, phase.most_blocks);
-        code.program->seed = run.seed;
-        code.program->dynamic_shared = phase.shared_bytes;
+        program.seed = run.seed;
+        program.dynamic_shared = phase.shared_bytes;
         const ptx::Counts counts =
-            code.program->launch(symbol, {static_cast<uint32_t>(std::min<int64_t>(items, blocks)), 1, 1},
-                                 {phase.threads, 1, 1}, memory, pack(phase, entry, frames, ends, memory));
+            program.launch(symbol, {static_cast<uint32_t>(std::min<int64_t>(items, blocks)), 1, 1},
+                           {phase.threads, 1, 1}, memory, pack(phase, entry, frames, ends, memory));
         instructions += counts.thread_instructions;
     }
     if (run.instructions)
