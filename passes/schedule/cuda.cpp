@@ -32,7 +32,9 @@ constexpr int64_t kRowChunk = kLaneChunk, kFoldThreads = 16, kOwnElements = kRow
 /// Registers of a thread for what it keeps of a row that it has alone, and elements of such a row.
 constexpr int64_t kAloneRegisters = 48, kAloneRow = 8;
 static_assert(kAloneRow <= kThreadRow);
-/// Elements of a row that four threads have, and of one that eight have.
+/// Elements of a row that four threads have, and of one that eight have: instructions of a kernel with three
+/// loops over f32 rows, an element, are 177 in place of 815 at 9, 119 of 502 at 15, 214 of 451 at 17 and 87
+/// of 203 at 32.
 constexpr int64_t kFourThreadsRow = 16, kEightThreadsRow = 32;
 /// With so many threads in a block each has 128 registers; what rows keep may be as many, where fewer threads
 /// have 255.
