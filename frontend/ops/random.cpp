@@ -325,6 +325,10 @@ Tensor multinomial(const Tensor &weights, int64_t samples, bool replacement, Gen
     const Tensor keys = detail::binary(Op::Div, replacement ? unsqueeze(checked, -2, loc) : checked, e, loc);
     return replacement ? argmax(keys, -1, false, loc) : topk(keys, samples, -1, true, loc).indices;
 }
+Tensor Tensor::multinomial(int64_t samples, bool replacement, Location loc) const {
+    return lz::multinomial(*this, samples, replacement, loc);
+}
+
 Tensor multinomial(const Tensor &weights, int64_t samples, bool replacement, Location loc) {
     return multinomial(weights, samples, replacement, default_generator(), loc);
 }

@@ -122,7 +122,7 @@ const std::map<std::string, Maker> &makers() {
         LZ_ONE(embedding_bag, EmbeddingBag(5, 3)),
         LZ_TWO(embedding_bag_sum,
                EmbeddingBag(
-                   nn::EmbeddingBagOptions(5, 3).mode(nn::EmbeddingBagMode::Sum).padding_idx(1))),
+                   nn::EmbeddingBagOptions(5, 3).mode(lz::kSum).padding_idx(1))),
         LZ_TWO(embedding_bag_mean, EmbeddingBag(nn::EmbeddingBagOptions(5, 3).padding_idx(1))),
         LZ_TWO(embedding_bag_max,
                EmbeddingBag(nn::EmbeddingBagOptions(5, 3).mode(nn::EmbeddingBagMode::Max))),

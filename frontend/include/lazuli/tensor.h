@@ -128,6 +128,8 @@ public:
 
     /// Whether it is a handle of a tensor.
     bool defined() const noexcept { return reinterpret_cast<uintptr_t>(cell_) > kUnread; }
+    /// From now on no handle of a tensor; what it was before does not change.
+    void reset() & noexcept { *this = Tensor(); }
 
     // Metadata: never computes.
     /// The element type.
@@ -439,6 +441,8 @@ public:
     Part index(std::initializer_list<Index> index, Location loc = Location::current()) const;
     Part index(std::span<const Index> index, Location loc = Location::current()) const;
     LZ_METHOD(Tensor gather(int64_t axis, const Tensor &index, Location loc = Location::current()));
+    /// As lz::multinomial, with the default generator.
+    Tensor multinomial(int64_t samples, bool replacement = false, Location loc = Location::current()) const;
     LZ_METHOD(Tensor index_select(int64_t axis, const Tensor &index, Location loc = Location::current()));
     LZ_METHOD(Tensor take(const Tensor &index, Location loc = Location::current()));
     LZ_METHOD(Tensor scatter(int64_t axis, const Tensor &index, Operand source,

@@ -46,6 +46,14 @@ void shorten(Tensor &weight, const Tensor &index, double max_norm, double p, Loc
 
 // --- functions
 
+EmbeddingBagMode embedding_bag_mode(Reduction reduction, Location loc) {
+    if (reduction != Reduction::Sum && reduction != Reduction::Mean)
+        throw StateError("EmbeddingBagOptions: a bag becomes a sum, a mean (kSum, kMean) or a maximum "
+                         "(EmbeddingBagMode::Max), and no other reduction",
+                         loc);
+    return reduction == Reduction::Sum ? EmbeddingBagMode::Sum : EmbeddingBagMode::Mean;
+}
+
 namespace functional {
 
 Tensor embedding(const Tensor &index, const Tensor &weight, const EmbeddingFuncOptions &options,

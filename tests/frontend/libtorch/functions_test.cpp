@@ -105,6 +105,17 @@ TEST(LibTorchFunctions, MultinomialDrawsByWeight) {
     lz::Generator a(5), b(5);
     EXPECT_EQ(values(lz::multinomial(weights, 9, true, a)), values(lz::multinomial(weights, 9, true, b)));
     EXPECT_EQ(lz::multinomial(lz::ones({2, 5}, lz::f64), 2).sizes(), (lz::Sizes{2, 2}));
+    EXPECT_EQ(weights.multinomial(9, true).sizes(), (lz::Sizes{9}));
+}
+
+TEST(LibTorchFunctions, ATensorThatIsResetIsEmptyAndItsOtherHandlesAreNot) {
+    Tensor a = lz::ones({2});
+    const Tensor b = a;
+    a.reset();
+    EXPECT_FALSE(a.defined());
+    EXPECT_EQ(values(b), (Values{1, 1}));
+    a.reset();
+    EXPECT_FALSE(a.defined());
 }
 
 TEST(LibTorchFunctions, MultinomialChecksWeightsWhenItRuns) {

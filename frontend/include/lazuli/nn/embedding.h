@@ -78,6 +78,8 @@ public:
 
 /// What an EmbeddingBag makes of the vectors of a bag.
 enum class EmbeddingBagMode : uint8_t { Sum, Mean, Max };
+/// That of a reduction, kSum or kMean. Throws StateError for another one.
+LZ_API EmbeddingBagMode embedding_bag_mode(Reduction reduction, Location loc = Location::current());
 
 namespace functional {
 
@@ -87,6 +89,10 @@ struct EmbeddingBagFuncOptions {
     LZ_OPTION(Tensor, offsets, {});
     /// What a bag becomes.
     LZ_OPTION(EmbeddingBagMode, mode, EmbeddingBagMode::Mean);
+    /// The same in LibTorch's words: kSum or kMean. Throws StateError for another reduction.
+    EmbeddingBagFuncOptions &mode(Reduction reduction, Location loc = Location::current()) {
+        return mode(embedding_bag_mode(reduction, loc));
+    }
     /// What each vector counts, in the shape of the index: in mode Sum.
     LZ_OPTION(Tensor, per_sample_weights, {});
     /// Whether the last offset is the end of the last bag.
@@ -111,6 +117,10 @@ struct EmbeddingBagOptions {
     LZ_OPTION(int64_t, embedding_dim, 0);
     /// What a bag becomes.
     LZ_OPTION(EmbeddingBagMode, mode, EmbeddingBagMode::Mean);
+    /// The same in LibTorch's words: kSum or kMean. Throws StateError for another reduction.
+    EmbeddingBagOptions &mode(Reduction reduction, Location loc = Location::current()) {
+        return mode(embedding_bag_mode(reduction, loc));
+    }
     /// Whether the last offset is the end of the last bag.
     LZ_OPTION(bool, include_last_offset, false);
     /// Entries of this number are left out of their bags; negative numbers count from the end.
