@@ -2,6 +2,8 @@
 //
 //   bench_overhead --benchmark_repetitions=9
 #include <lazuli/lazuli.h>
+#include <lazuli/nn.h>
+#include <lazuli/optim.h>
 
 #include <benchmark/benchmark.h>
 #if LAZULI_BENCH_TORCH
@@ -149,6 +151,80 @@ void compile_matmul(benchmark::State &state) {
     first_compile(state, [&](uint64_t round) { return spelled(lz::matmul(a, b), round); });
 }
 BENCHMARK(compile_matmul)->UseManualTime()->Iterations(15)->Unit(benchmark::kMillisecond);
+
+/// Steps of 64 sizes that no step had before, and then the same again: `new_ms` and `known_ms` a step. Their
+/// difference is what a size costs that is seen for the first time, when its kernels are there already.
+template <class F>
+void new_sizes(benchmark::State &state, F &&step) {
+    constexpr int64_t kSizes = 64;
+    using Clock = std::chrono::steady_clock;
+    int64_t size = 16;
+    for (; size < 24; ++size)
+        step(size); // the kernels of their class
+    double seconds[2] = {};
+    int64_t compiled = 0;
+    for (auto _ : state) {
+        for (double &spent : seconds) {
+            const lz::CompileStats before = lz::compile_stats();
+            const Clock::time_point start = Clock::now();
+            for (int64_t k = 0; k < kSizes; ++k)
+                step(size + k);
+            spent += std::chrono::duration<double>(Clock::now() - start).count();
+            compiled += lz::compile_stats().programs_compiled - before.programs_compiled;
+        }
+        size += kSizes;
+    }
+    const double steps = static_cast<double>(state.iterations() * kSizes);
+    state.counters["new_ms"] = seconds[0] * 1e3 / steps;
+    state.counters["known_ms"] = seconds[1] * 1e3 / steps;
+    state.counters["programs"] = static_cast<double>(compiled) / steps; // a new size
+}
+
+/// A training step of a network of three layers (AdamW) on batches of changing sizes.
+void new_batch_sizes(benchmark::State &state) {
+    namespace nn = lz::nn;
+    nn::Sequential net(nn::Linear(64, 128), nn::ReLU(), nn::Linear(128, 64), nn::ReLU(), nn::Linear(64, 10));
+    lz::optim::AdamW optimizer(net->parameters(), lz::optim::AdamWOptions(1e-3));
+    new_sizes(state, [&](int64_t batch) {
+        const Tensor x = lz::zeros({batch, 64}), y = lz::zeros({batch}, {.dtype = lz::i64});
+        optimizer.zero_grad();
+        lz::cross_entropy(net(x), y).backward();
+        optimizer.step();
+        lz::sync();
+    });
+}
+BENCHMARK(new_batch_sizes)->Iterations(3)->Unit(benchmark::kMillisecond);
+
+/// A token through four layers of a decoder, whose keys and values grow by one.
+void new_lengths(benchmark::State &state) {
+    constexpr int64_t kLayers = 4, kWidth = 128, kHeads = 4, kHead = kWidth / kHeads;
+    std::vector<Tensor> in, out, up, down;
+    for (int64_t i = 0; i < kLayers; ++i) {
+        in.push_back(lz::randn({kWidth, 3 * kWidth}));
+        out.push_back(lz::randn({kWidth, kWidth}));
+        up.push_back(lz::randn({kWidth, 4 * kWidth}));
+        down.push_back(lz::randn({4 * kWidth, kWidth}));
+    }
+    lz::sync();
+    new_sizes(state, [&](int64_t length) {
+        Tensor x = lz::ones({1, kWidth});
+        const Tensor cache = lz::ones({kHeads, length, kHead}).eval();
+        std::vector<Tensor> all;
+        for (size_t i = 0; i < in.size(); ++i) {
+            const Tensor parts = lz::matmul(lz::layer_norm(x, {kWidth}), in[i]).view({3, kHeads, 1, kHead});
+            const Tensor keys = lz::cat({cache, parts.select(0, 1)}, 1);
+            const Tensor values = lz::cat({cache, parts.select(0, 2)}, 1);
+            const Tensor scores = lz::matmul(parts.select(0, 0), keys.transpose(1, 2)) * 0.176;
+            const Tensor attended = lz::matmul(lz::softmax(scores, -1), values);
+            x = x + lz::matmul(attended.reshape({1, kWidth}), out[i]);
+            x = x + lz::matmul(lz::gelu(lz::matmul(lz::layer_norm(x, {kWidth}), up[i])), down[i]);
+            all.insert(all.end(), {keys, values});
+        }
+        all.push_back(x);
+        lz::eval(all);
+    });
+}
+BENCHMARK(new_lengths)->Iterations(3)->Unit(benchmark::kMillisecond);
 
 Tensor loop_of(uint64_t round) {
     const Tensor a = lz::rand({1000});

@@ -22,7 +22,7 @@ int fused_ops(const ir::Graph &graph, const ir::Node &node);
 /// Views that are index maps only, and makers: copied into every reader.
 bool is_free(ir::Op op);
 /// A join of more tensors than are worth a choice among them for each element. Its kernel takes them part by
-/// part (passes/lower/pieces.h), so it joins clusters that read it at every point and reduce nothing.
+/// part (passes/lower/joins/pieces.h), so it joins clusters that read it at every point and reduce nothing.
 bool joins_many(const ir::Node &node);
 /// Where the elements of a slice begin in the dense memory of its operand, in elements, if they are one run
 /// there: then it need not be written to memory of its own to be copied. Nothing for other nodes.

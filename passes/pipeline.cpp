@@ -126,30 +126,35 @@ private:
 
 /// One operation after the other, where that needs less memory than `bytes` too much.
 std::optional<CompileResult> compile_apart(Graph unfused, const Target &target, int64_t bytes,
-                                           const PipelineObserver *observer,
+                                           const PipelineObserver *observer, Explained explained,
                                            const std::vector<StreamRef> &streams) {
     Pipeline run(target, observer);
     Target apart = target;
     apart.modes.fuse = false;
     unfused = run("fuse", [&] { return fuse(std::move(unfused), apart); });
     run.check({.pass = "fuse", .graph = &unfused}, unfused);
-    Program program = lower(unfused, apart, {}, observer, &streams);
+    const FusionNotes none;
+    Program program =
+        lower(unfused, apart, explained == Explained::Yes ? &none : nullptr, observer, &streams);
     if (missing_bytes(program, target) >= bytes)
         return std::nullopt;
-    program.notes.push_back(fmt::format("Every operation is its own kernel, because fused they would "
-                                        "need {} more than GPUs have.",
-                                        bytes_text(bytes)));
+    if (explained == Explained::Yes)
+        program.notes.push_back(fmt::format("Every operation is its own kernel, because fused they would "
+                                            "need {} more than GPUs have.",
+                                            bytes_text(bytes)));
     return CompileResult{std::move(program), std::move(unfused)};
 }
 
 } // namespace
 
-CompileResult compile(Graph graph, const Target &target, const PipelineObserver *observer) {
+CompileResult compile(Graph graph, const Target &target, const PipelineObserver *observer,
+                      Explained explained) {
     const FloatEnvironment environment;
     Pipeline run(target, observer);
-    FusionNotes fusion_notes;
+    FusionNotes noted;
+    FusionNotes *const fusion_notes = explained == Explained::Yes ? &noted : nullptr;
     Graph room;
-    const PassContext context{target, &fusion_notes, &room};
+    const PassContext context{target, fusion_notes, &room};
     if (target.modes.verify)
         verify_after("recording", graph);
     const std::vector<StreamRef> streams = user_streams(graph);
@@ -163,18 +168,18 @@ CompileResult compile(Graph graph, const Target &target, const PipelineObserver 
     Program program = lower(graph, target, fusion_notes, observer, &streams);
     // A kernel needs all its operands at once.
     if (const int64_t bytes = missing_bytes(program, target); bytes > 0 && !unfused.nodes().empty())
-        if (auto apart = compile_apart(std::move(unfused), target, bytes, observer, streams))
+        if (auto apart = compile_apart(std::move(unfused), target, bytes, observer, explained, streams))
             return std::move(*apart);
     return {std::move(program), std::move(graph)};
 }
 
-Program lower(const Graph &graph, const Target &target, const FusionNotes &fusion_notes,
+Program lower(const Graph &graph, const Target &target, const FusionNotes *fusion_notes,
               const PipelineObserver *observer, const std::vector<StreamRef> *streams) {
     Pipeline run(target, observer);
     Program program = run("lower-clusters", [&] { return lower_clusters(graph, target); });
     program.user_streams = streams ? *streams : user_streams(graph);
     run.check({.pass = "lower-clusters", .graph = &graph, .program = &program}, program);
-    ProgramContext context{target, &graph, &fusion_notes};
+    ProgramContext context{target, &graph, fusion_notes};
     finish(program, context, observer);
     return program;
 }

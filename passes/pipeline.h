@@ -29,19 +29,24 @@ struct PipelineObserver {
     std::function<void(const PassOutput &)> after;
 };
 
+/// Whether `fuse` and `explain` write down why, which is a tenth of the passes' work.
+enum class Explained : uint8_t { No, Yes };
+
 struct CompileResult {
-    ir::Program program; ///< its notes are the explanation
+    ir::Program program; ///< its notes are the explanation, if there is one
     ir::Graph graph;     ///< as `fuse` left it: pictures and node indices of steps refer to it
 };
 
 /// Runs every pass. With `target.modes.verify` each pass's output is verified, and the schedule of the
 /// Program. Throws Failure(Device) for the user's mistakes (check_devices), Failure(State) for what no
 /// Program can express yet, and Failure(Internal) for ours.
-CompileResult compile(ir::Graph graph, const ir::Target &target, const PipelineObserver *observer = nullptr);
+CompileResult compile(ir::Graph graph, const ir::Target &target, const PipelineObserver *observer = nullptr,
+                      Explained explained = Explained::Yes);
 
 /// The second half of it: from a graph as `fuse` left it to its Program. `user_streams` are those that the
-/// recording names, which passes before may not have added to; not given: those of the graph.
-ir::Program lower(const ir::Graph &graph, const ir::Target &target, const FusionNotes &fusion_notes = {},
+/// recording names, which passes before may not have added to; not given: those of the graph. Without
+/// `fusion_notes` nothing is explained.
+ir::Program lower(const ir::Graph &graph, const ir::Target &target, const FusionNotes *fusion_notes = nullptr,
                   const PipelineObserver *observer = nullptr,
                   const std::vector<ir::StreamRef> *user_streams = nullptr);
 

@@ -98,7 +98,7 @@ struct Engine::Impl {
         return {target, target_number.load(std::memory_order_relaxed)};
     }
 
-    ExecutablePtr build(ir::Graph graph, const ir::Target &snapshot, std::span<const ir::StreamRef> streams);
+    ExecutablePtr build(ir::Graph graph, ir::Target snapshot, std::span<const ir::StreamRef> streams);
     /// What makes code for a device: virtual GPUs run the CPU's.
     const codegen::Compiler &compiler(ir::Device device) const {
         const codegen::Compiler *const cuda = devices.cuda_compiler(device);
@@ -162,12 +162,14 @@ ExecutablePtr Engine::compile(std::span<const uint64_t> key, uint64_t hash, ir::
                               std::span<const ir::StreamRef> streams) {
     const runtime::BeforeExit before_exit;
     const ir::FloatEnvironment environment;
-    const auto [snapshot, number] = impl_->snapshot();
-    return impl_->programs.find_or_make(key, hash, number,
-                                        [&] { return impl_->build(std::move(graph), snapshot, streams); });
+    auto [snapshot, number] = impl_->snapshot();
+    const auto build = [&, &target = snapshot] {
+        return impl_->build(std::move(graph), std::move(target), streams);
+    };
+    return impl_->programs.find_or_make(key, hash, number, build);
 }
 
-ExecutablePtr Engine::Impl::build(ir::Graph graph, const ir::Target &snapshot,
+ExecutablePtr Engine::Impl::build(ir::Graph graph, ir::Target snapshot,
                                   std::span<const ir::StreamRef> streams) {
     const HostEvent event("compile", "compile: passes and kernels");
     const Clock::time_point begin = Clock::now();
@@ -176,10 +178,10 @@ ExecutablePtr Engine::Impl::build(ir::Graph graph, const ir::Target &snapshot,
     const Dumper dumper(options, executable->number, name_streams(streams));
     if (options.dump.graph)
         dumper.write("graph", "lz", ir::print(graph, {.number_effects = true}));
-    Compiled result = compile_graph(graph, snapshot, dumper);
+    executable->target = std::make_shared<const ir::Target>(std::move(snapshot));
+    Compiled result = compile_graph(graph, *executable->target, dumper, passes::Explained::No);
     pass_seconds = pass_seconds + seconds_since(begin);
     ++compiled;
-    executable->explanation = std::move(result.explanation);
     executable->donors = std::move(result.donors);
     if (options.log_compile)
         log_line("compile", fmt::format("program {} ({}): {}, {}, passes {:.2f} ms", executable->number,
@@ -272,14 +274,22 @@ bool Engine::profiling() {
 }
 
 std::string Engine::explain(const Executable &executable) const {
-    return executable.explanation;
+    const Options quiet;
+    if (executable.target)
+        return compile_graph(executable.graph, *executable.target, Dumper(quiet, 0), passes::Explained::Yes)
+            .explanation;
+    std::string text;
+    for (const std::string &note : executable.program->program().notes)
+        text += note + "\n";
+    return text;
 }
 
 std::string Engine::verify_schedule(const ir::Graph &graph) {
     const Options quiet;
     ir::Target snapshot = impl_->snapshot().first;
     snapshot.modes.verify = true;
-    const ir::Program program = compile_graph(graph, snapshot, Dumper(quiet, 0)).program;
+    const ir::Program program =
+        compile_graph(graph, snapshot, Dumper(quiet, 0), passes::Explained::No).program;
     std::vector<ir::StreamRef> streams;
     size_t accesses = 0, waits = 0;
     for (const ir::Step &step : program.steps) {
@@ -298,7 +308,8 @@ std::string Engine::verify_schedule(const ir::Graph &graph) {
 
 std::string Engine::explain(const ir::Graph &graph) {
     const Options quiet;
-    return compile_graph(graph, impl_->snapshot().first, Dumper(quiet, 0)).explanation;
+    return compile_graph(graph, impl_->snapshot().first, Dumper(quiet, 0), passes::Explained::Yes)
+        .explanation;
 }
 
 namespace {

@@ -2,10 +2,10 @@
 /// A compiled recording: what the Program cache holds.
 
 #include "ir/graph/graph.h"
+#include "ir/target.h"
 #include "runtime/executor/executor.h"
 
 #include <memory>
-#include <string>
 #include <vector>
 
 namespace lz::engine {
@@ -15,7 +15,9 @@ public:
     std::shared_ptr<const runtime::LoadedProgram> program; ///< its flights keep it
     ir::Graph graph;                                       ///< as recorded, for explain
     std::vector<int> donors; ///< by result: the input whose memory it takes over, or -1
-    std::string explanation;
+    /// What it was compiled for, and with `graph` what its explanation is made of; null for one of a file,
+    /// whose notes say it.
+    std::shared_ptr<const ir::Target> target;
     int64_t number = 0; ///< of the Program, in the order of compiling
 };
 

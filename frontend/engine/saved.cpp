@@ -99,8 +99,6 @@ ExecutablePtr load_saved(const ir::SavedPlan &plan, const ir::SavedProgram &prog
     auto executable = std::make_shared<Executable>();
     executable->program = runtime::load_program(plan, program, Engine::get().devices().slots());
     executable->donors.assign(plan.results.size(), -1);
-    for (const std::string &note : executable->program->program().notes)
-        executable->explanation += note + "\n";
     return executable;
 }
 

@@ -238,7 +238,7 @@ public:
             throw Failure(ErrorKind::State,
                           "What comes after --passes needs clusters: add `fuse` to the passes, or leave "
                           "--passes out to run all of them.");
-        return program_.emplace(passes::lower(*graph_, target_, notes_, &observer_, &user_streams_));
+        return program_.emplace(passes::lower(*graph_, target_, &notes_, &observer_, &user_streams_));
     }
     const Program &final_program() {
         program();

@@ -6,6 +6,7 @@
 #include "passes/devices/places.h"
 #include "passes/fuse/tails.h"
 #include "passes/lower/dot.h"
+#include "passes/lower/equal_clusters.h"
 #include "passes/lower/library.h"
 #include "passes/lower/nest.h"
 #include "passes/operations.h"
@@ -293,11 +294,15 @@ bool append_tail(const Graph &graph, LoweredStep &step, LoweredStep &tail) {
 class Lowering {
 public:
     Lowering(const Graph &graph, const Target &target)
-        : graph_(graph), target_(target), program_(graph, target) {}
+        : graph_(graph), target_(target), program_(graph, target), equal_(graph) {}
 
     Program run() {
         find_stored();
         find_clusters();
+        for (const int32_t c : order_) {
+            const auto [first, end] = nodes_of_[static_cast<size_t>(c)];
+            equal_.expect(graph_.clusters[static_cast<size_t>(c)].kind, first, end);
+        }
         std::optional<Tails> tails;
         if (target_.modes.fuse)
             tails.emplace(graph_);
@@ -353,39 +358,77 @@ private:
         }
     }
 
-    std::optional<LoweredStep> lower(int32_t cluster) {
+    ClusterView view_of(int32_t cluster) const {
         const auto [first, end] = nodes_of_[static_cast<size_t>(cluster)];
-        const ClusterKind kind = graph_.clusters[static_cast<size_t>(cluster)].kind;
-        LoweredStep step;
-        ClusterView view{&graph_, first, end, kind, {}};
+        ClusterView view{&graph_, first, end, graph_.clusters[static_cast<size_t>(cluster)].kind, {}};
         for (NodeId n = first; n < end; ++n) {
             const Node &node = graph_.node(n);
             for (uint32_t k = 0; k < node.result_count; ++k)
                 if (stored_[graph_.result(node, k)])
                     view.stored.push_back(graph_.result(node, k));
+        }
+        return view;
+    }
+
+    std::optional<LoweredStep> lower(int32_t cluster) {
+        const ClusterView view = view_of(cluster);
+        LoweredStep step;
+        for (NodeId n = view.first; n < view.end; ++n) {
+            const Node &node = graph_.node(n);
             step.nodes.push_back(n);
             if (node.recorded != kNone)
                 step.recorded.push_back(node.recorded);
         }
         std::sort(step.recorded.begin(), step.recorded.end());
         step.recorded.erase(std::unique(step.recorded.begin(), step.recorded.end()), step.recorded.end());
-        const Node &last = graph_.node(end - 1);
-        step.node = end - 1;
+        const Node &last = graph_.node(view.end - 1);
+        step.node = view.end - 1;
         step.stream = last.stream;
         step.device = device_of(graph_, last);
-        step.label = label_of(graph_, kind, step.nodes);
-        switch (kind) {
+        step.label = label_of(graph_, view.kind, step.nodes);
+        if (is_dead(view))
+            return std::nullopt;
+        if (!target_.modes.verify) {
+            if (!equal_.take(view, step)) {
+                make(view, step);
+                equal_.keep(step);
+            }
+            return step;
+        }
+        LoweredStep taken;
+        const bool has_equal = equal_.take(view, taken);
+        make(view, step);
+        if (has_equal)
+            LZ_CHECK(EqualClusters::text(taken) == EqualClusters::text(step),
+                     "equal clusters became steps that differ:\n" + EqualClusters::text(taken) + "\n" +
+                         EqualClusters::text(step));
+        else
+            equal_.keep(step);
+        return step;
+    }
+
+    /// Nodes that nobody reads, if nobody eliminated them.
+    static bool is_dead(const ClusterView &view) {
+        switch (view.kind) {
         case ClusterKind::Loop:
         case ClusterKind::Row:
         case ClusterKind::Reduce:
-            if (view.stored.empty())
-                return std::nullopt; // dead nodes, if nobody eliminated them
+        case ClusterKind::Contraction:
+            return view.stored.empty();
+        default:
+            return false;
+        }
+    }
+
+    void make(const ClusterView &view, LoweredStep &step) const {
+        switch (view.kind) {
+        case ClusterKind::Loop:
+        case ClusterKind::Row:
+        case ClusterKind::Reduce:
             lower_nest(view, target_, step);
             schedule(step, target_);
             break;
         case ClusterKind::Contraction:
-            if (view.stored.empty())
-                return std::nullopt;
             lower_dot(view, target_, step);
             schedule(step, target_);
             break;
@@ -396,7 +439,6 @@ private:
         if (step.kind == StepKind::Library)
             add_scratch(graph_, target_, step);
         count(view, step);
-        return step;
     }
 
     void count(const ClusterView &view, LoweredStep &step) const {
@@ -449,6 +491,7 @@ private:
     const Graph &graph_;
     const Target &target_;
     ProgramWriter program_;
+    EqualClusters equal_;
     std::vector<bool> stored_;
     std::vector<std::pair<NodeId, NodeId>> nodes_of_; // by cluster: first, and the one behind the last
     std::vector<int32_t> order_;                      // clusters

@@ -2,11 +2,11 @@
 
 #include "ir/diagnostic.h"
 #include "ir/kernel/builder.h"
-#include "passes/lower/concat.h"
 #include "passes/lower/domain.h"
 #include "passes/lower/emit.h"
+#include "passes/lower/joins/concat.h"
+#include "passes/lower/joins/pieces.h"
 #include "passes/lower/library.h"
-#include "passes/lower/pieces.h"
 #include "passes/operations.h"
 
 #include <algorithm>

@@ -18,7 +18,7 @@ struct ClusterView {
     std::vector<ir::ValueId> stored; ///< values that others read, or results
 };
 
-/// A part of a loop cluster's index space that is lowered by itself (pieces.h).
+/// A part of a loop cluster's index space that is lowered by itself (joins/pieces.h).
 struct Piece {
     std::vector<Domain> parts; ///< one or more, with equal extents: their points are computed side by side
 };

@@ -1,7 +1,6 @@
 #include "frontend/engine/compile/driver.h"
 
 #include "ir/text/text.h"
-#include "passes/pipeline.h"
 
 #include <fmt/format.h>
 
@@ -28,10 +27,14 @@ std::string joined(const std::vector<std::string> &lines) {
 
 } // namespace
 
-Compiled compile_graph(const ir::Graph &graph, const ir::Target &target, const Dumper &dumper) {
+Compiled compile_graph(const ir::Graph &graph, const ir::Target &target, const Dumper &dumper,
+                       passes::Explained explained) {
+    const Dumps &wanted = dumper.wanted();
+    if (wanted.explain || wanted.program || wanted.passes)
+        explained = passes::Explained::Yes;
     passes::PipelineObserver observer;
     observer.after = [&](const passes::PassOutput &output) { dump_pass(dumper, output); };
-    passes::CompileResult result = passes::compile(graph, target, &observer);
+    passes::CompileResult result = passes::compile(graph, target, &observer, explained);
 
     Compiled compiled;
     compiled.program = std::move(result.program);
@@ -41,7 +44,6 @@ Compiled compile_graph(const ir::Graph &graph, const ir::Target &target, const D
         compiled.donors.push_back(
             donor < 0 ? -1 : static_cast<int>(compiled.program.buffers[static_cast<size_t>(donor)].index));
     }
-    const Dumps &wanted = dumper.wanted();
     if (wanted.explain)
         dumper.write("explain", "txt", compiled.explanation);
     if (wanted.program)

@@ -5,6 +5,7 @@
 #include "ir/graph/graph.h"
 #include "ir/program/program.h"
 #include "ir/target.h"
+#include "passes/pipeline.h"
 
 #include <cstdint>
 #include <mutex>
@@ -17,11 +18,12 @@ namespace lz::engine {
 struct Compiled {
     ir::Program program;
     std::vector<int> donors; ///< by graph result: the input whose memory it takes over, or -1
-    std::string explanation; ///< explain's text
+    std::string explanation; ///< explain's text, if that was wanted
 };
 
-/// Runs the pipeline; throws what the passes throw.
-Compiled compile_graph(const ir::Graph &graph, const ir::Target &target, const Dumper &dumper);
+/// Runs the pipeline; throws what the passes throw. Dumps that show notes are explained, too.
+Compiled compile_graph(const ir::Graph &graph, const ir::Target &target, const Dumper &dumper,
+                       passes::Explained explained);
 
 /// Remembers what was compiled, to say why another compile happened (LAZULI_LOG=compile).
 class CompileReasons {

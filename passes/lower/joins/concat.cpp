@@ -1,4 +1,4 @@
-#include "passes/lower/concat.h"
+#include "passes/lower/joins/concat.h"
 
 #include "passes/lower/expr.h"
 #include "passes/schedule/cpu.h"

@@ -1,4 +1,4 @@
-#include "passes/lower/pieces.h"
+#include "passes/lower/joins/pieces.h"
 
 #include "ir/kernel/append.h"
 #include "ir/kernel/key.h"
