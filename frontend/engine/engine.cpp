@@ -327,8 +327,10 @@ void Engine::allocate(ValueMemory &block, int64_t bytes, ir::StreamRef home, boo
     const auto size = static_cast<size_t>(bytes);
     block.home = home;
     block.pinned = pinned;
-    if (home.device != ir::kCpu)
+    if (home.device != ir::kCpu) {
+        runtime::check_not_forked(); // before locks that a thread of the parent may have held
         track(block);
+    }
     try {
         if (!pinned) {
             block.data = impl_->devices.allocator(home.device).allocate(size, home.stream);

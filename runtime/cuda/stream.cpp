@@ -1,5 +1,6 @@
 #include "runtime/cuda/stream.h"
 
+#include "runtime/api/parallel.h"
 #include "runtime/streams/threads.h"
 
 #include <algorithm>
@@ -133,6 +134,7 @@ std::shared_ptr<const Event> CudaStream::still_to_come(uint64_t tick) {
 
 /// Whether `tick` has come, or never will because the device is lost.
 bool CudaStream::is_over(uint64_t tick) {
+    check_not_forked(); // a thread that is not there any more may have held the lock
     if (device_.group()->lost() || reached_.load(std::memory_order_acquire) >= tick)
         return true;
     const std::lock_guard lock(mutex_);

@@ -43,7 +43,8 @@ void LoadedProgram::Run::keep_together(const Layout::Action &action, uint32_t fi
             bindings_.together->groups(groups_);
     }
     for (uint32_t segment = 0; segment < first; ++segment)
-        note_put(action, segment);
+        if (!blame_->harmed(action.step, segment)) // else it was left out
+            note_put(action, segment);
     for (bool more = true; more;) {
         more = false;
         Blame ahead = *blame_; // as if nothing else failed
