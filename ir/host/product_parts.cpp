@@ -109,7 +109,8 @@ LZ_AVX512 void multiply(const T *lhs, const T *rhs, T *sums, int64_t steps, int6
         for (int j = 0; j < Columns; ++j)
             sum[i][j] = first ? L::zero() : L::load(sums + i * kRowOfSums + j * L::kCount);
     const typename L::Mask mask = first_lanes<T>(width);
-    const T *carried[4] = {lhs, lhs + 3 * lhs_row, lhs + 5 * lhs_row, lhs + 10 * lhs_row};
+    const int64_t row = steps > 0 ? lhs_row : 0; // an operand without elements is nowhere
+    const T *carried[4] = {lhs, lhs + 3 * row, lhs + 5 * row, lhs + 10 * row};
     int64_t line = 0;
     for (int64_t step = 0; step < steps; ++step) {
         // A line of the next tile a step, again and again: the panels that stream through the cache would
