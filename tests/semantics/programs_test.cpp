@@ -245,6 +245,7 @@ TEST(Programs, S100_the_code_of_x86_64_v3_gives_the_same_bits) {
     for (size_t k = 0; k < given.size(); ++k)
         expect_same(given[k], expected[k]);
     EXPECT_NE(p.explain().find("x86-64-v3"), std::string::npos) << p.explain();
+    EXPECT_NE(p.explain().find("Graph main became"), std::string::npos) << p.explain();
 }
 
 TEST(Programs, S101_what_does_not_fit_is_refused_by_name) {
