@@ -182,9 +182,11 @@ void CudaStream::wait_until(uint64_t tick, Over over) {
             continue;
         }
         do_what_is_left();
-        if (device_.group()->lost()) {
-            StreamQueue *const thread = made_thread_.load(std::memory_order_acquire);
-            thread->await(thread->ticks()); // it is there: else the tick would have been reached
+        if (device_.group()->lost()) { // maybe since `over` was asked
+            if (uses_host()) {
+                StreamQueue *const thread = made_thread_.load(std::memory_order_acquire);
+                thread->await(thread->ticks());
+            }
         } else if (const auto event = still_to_come(tick)) {
             const Current current(device_.driver(), device_.context());
             device_.note(device_.driver().cuEventSynchronize(event->get()), "work on it");
