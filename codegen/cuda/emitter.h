@@ -8,6 +8,7 @@
 #include "codegen/cuda/source.h"
 #include "codegen/cuda/types.h"
 #include "codegen/cuda/writer.h"
+#include "ir/kernel/facts/rare.h"
 
 #include <algorithm>
 #include <functional>
@@ -104,6 +105,7 @@ private:
     void write_region(const ir::Region &region);
     void write_instr(ir::KValue v);
     void write_value(ir::KValue v, const std::string &expression);
+    void write_rarely(ir::KValue v);
     void write_loop(uint32_t loop);
     /// A loop whose iterations one thread does in order, or all threads of a row do together.
     void write_sequential(uint32_t loop);
@@ -196,6 +198,7 @@ private:
     const ir::Phase &phase_;
     const Entry entry_;
     ir::CudaSchedule schedule_;
+    const ir::RareParts rare_;
     Writer w_;
     std::vector<std::string> names_; // by value; empty: not written yet
     std::vector<uint32_t> uses_;     // by value
@@ -207,6 +210,7 @@ private:
     std::vector<ir::LaunchAlignment> alignments_;
     bool alignable_ = true;
 
+    bool in_rare_ = false;
     bool in_rows_ = false, in_element_ = false; // where write_region is
     int row_width_ = 4;                         // neighbours that a thread of a row takes
     int loops_open_ = 0;

@@ -14,7 +14,7 @@ void fail(const Kernel &kernel, std::string_view why) {
 }
 
 PhaseEmitter::PhaseEmitter(const Kernel &kernel, size_t phase, Entry entry)
-    : kernel_(kernel), phase_(kernel.phases[phase]), entry_(entry), schedule_(phase_.cuda()),
+    : kernel_(kernel), phase_(kernel.phases[phase]), entry_(entry), schedule_(phase_.cuda()), rare_(kernel),
       names_(kernel.instrs.size()), uses_(kernel.instrs.size()), index_(index_values(kernel)),
       loop_of_(kernel.instrs.size(), kNoValue), around_(kernel.loops.size(), kNoValue) {
     if (entry == Entry::Any && schedule_.tier == RowTier::Registers && !has_row_alone())

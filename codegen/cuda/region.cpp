@@ -55,6 +55,10 @@ void PhaseEmitter::write_instr(KValue v) {
     const Instr &instr = kernel_.instrs[v];
     if (!names_[v].empty() || is_dead(v))
         return;
+    if (rare_.only_for(v) && !in_rare_)
+        return;
+    if (instr.op == KOp::Rarely)
+        return write_rarely(v);
     switch (info(instr.op).cls) {
     case KOpClass::Leaf:
     case KOpClass::Control:
@@ -119,6 +123,20 @@ void PhaseEmitter::write_instr(KValue v) {
         o.y_is_small_const =
             kernel_.instrs[instr.operands[1]].bits < 8ULL * static_cast<uint64_t>(size_of(instr.dtype));
     write_value(v, is_index(v) ? index_expression(instr.op, o) : expression(instr.op, instr.dtype, o));
+}
+
+void PhaseEmitter::write_rarely(KValue v) {
+    const Instr &instr = kernel_.instrs[v];
+    const std::string name = fmt::format("v{}", v);
+    w_.line("{} {} = {};", value_type(v), name, value(instr.operands[2]));
+    w_.open("if ({})", value(instr.operands[0]));
+    const bool was = std::exchange(in_rare_, true);
+    for (const KValue x : rare_.of(v))
+        write_instr(x);
+    in_rare_ = was;
+    w_.line("{} = {};", name, value(instr.operands[1]));
+    w_.close();
+    names_[v] = name;
 }
 
 /// What one instruction does of `limit < x ? limit : x` and of extremes of two, where the limit is a constant

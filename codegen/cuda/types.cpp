@@ -286,7 +286,7 @@ std::string literal(DType dtype, uint64_t bits) {
 }
 
 std::string expression(KOp op, DType dtype, const Operands &o) {
-    if (op == KOp::Select)
+    if (is_choice(op))
         return fmt::format("{} ? {} : {}", o.x, o.y, o.z);
     if (op == KOp::Cast)
         return cast(dtype, o.from, o.x);

@@ -17,7 +17,7 @@ const AxisStride *stride_along(const Access &access, AxisId axis) {
 }
 
 Analysis::Analysis(const Kernel &kernel, const Phase &phase)
-    : k_(kernel), axes_(kernel.instrs.size()), written_(kernel.buffers.size()) {
+    : k_(kernel), rare_(kernel), axes_(kernel.instrs.size()), written_(kernel.buffers.size()) {
     for (const AxisId axis : phase.grid)
         number(axis);
     visit(phase.body);
@@ -98,7 +98,8 @@ int Analysis::cost(const Region &region, AxisId axis) const {
     for (const Stmt &stmt : region) {
         if (stmt.kind == Stmt::Loop)
             n += cost(k_.loops[stmt.id].body, axis) + static_cast<int>(k_.loops[stmt.id].reductions.size());
-        else if (depends(stmt.id, axis) && info(k_.instrs[stmt.id].op).cls != KOpClass::Leaf)
+        else if (depends(stmt.id, axis) && !rare_.only_for(stmt.id) &&
+                 info(k_.instrs[stmt.id].op).cls != KOpClass::Leaf)
             ++n;
     }
     return n;
@@ -112,7 +113,7 @@ int Analysis::widest(const Region &region, AxisId axis) const {
             continue;
         }
         const Instr &instr = k_.instrs[stmt.id];
-        if (depends(stmt.id, axis))
+        if (depends(stmt.id, axis) && !rare_.only_for(stmt.id))
             bytes = std::max(bytes, size_of(instr.dtype));
     }
     return bytes;

@@ -1,6 +1,7 @@
 #pragma once
 /// Facts about one phase that decide where its values are computed and in which form.
 
+#include "ir/kernel/facts/rare.h"
 #include "ir/kernel/kernel.h"
 
 #include <cstdint>
@@ -23,10 +24,13 @@ public:
     bool written(uint16_t buffer) const { return written_[buffer]; }
     /// Computable anywhere where its operands are, at any time, without effect or fault.
     bool pure(ir::KValue v) const;
-    /// Operations of the region, those of nested loops too, that work on vectors along `axis`.
+    /// Operations of the region, those of nested loops too, that work on vectors along `axis`, but for what
+    /// is rarely computed.
     int cost(const ir::Region &region, ir::AxisId axis) const;
     /// Size of the largest value that varies along `axis`; indices into memory count as 4.
     int widest(const ir::Region &region, ir::AxisId axis) const;
+    /// What only the first value of a Rarely needs.
+    const ir::RareParts &rare() const { return rare_; }
     /// Whether a region holds a loop.
     static bool has_loop(const ir::Region &region);
     /// Whether every Lanes loop of the phase is over one axis, so that Phase::inner speaks of each.
@@ -37,6 +41,7 @@ private:
     void visit(const ir::Region &region);
 
     const ir::Kernel &k_;
+    ir::RareParts rare_;
     std::vector<ir::AxisId> walked_; ///< in the order of their bits
     std::vector<uint64_t> axes_;
     std::vector<bool> written_;

@@ -96,6 +96,7 @@ private:
     void emit_region(const ir::Region &region);
     void emit_instr(ir::KValue v);
     Emitted compute(ir::KValue v);
+    Emitted choose_rarely(ir::KValue v);
     Emitted vary(const std::function<Value(int part)> &of_part); ///< one Value a part
     /// Emits what does not depend on axes that are not bound yet. `runs`: the region is certain to run.
     void hoist(const ir::Region &region, bool runs);

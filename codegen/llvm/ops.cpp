@@ -266,7 +266,7 @@ Value emit_cast(Builder &b, const OpTarget &t, Value x, DType from, DType to) {
 }
 
 Value emit_op(Builder &b, const OpTarget &t, KOp op, DType dtype, DType from, Value x, Value y, Value z) {
-    if (op == KOp::Select)
+    if (is_choice(op))
         return b.select(x, y, z);
     if (op == KOp::Cast)
         return emit_cast(b, t, x, from, dtype);

@@ -123,9 +123,37 @@ void PhaseEmitter::emit_region(const Region &region) {
     for (const Stmt &stmt : region) {
         if (stmt.kind == Stmt::Loop)
             emit_loop(stmt.id);
-        else if (values_[stmt.id].empty())
+        else if (values_[stmt.id].empty() && !analysis_.rare().only_for(stmt.id))
             emit_instr(stmt.id);
     }
+}
+
+/// One test for all lanes: where none of them asks for it, the first value is not computed.
+Emitted PhaseEmitter::choose_rarely(KValue v) {
+    const Instr &instr = k_.instrs[v];
+    const bool varying = is_varying(v);
+    const int parts = varying ? ctx_.parts : 1;
+    const auto value = [&](KValue x, int part) { return varying ? operand(x, part) : scalar(x); };
+    Values conditions, usual;
+    Value any = nullptr;
+    for (int part = 0; part < parts; ++part) {
+        conditions.push_back(value(instr.operands[0], part));
+        usual.push_back(value(instr.operands[2], part));
+        any = any ? b_.bit_or(any, conditions.back()) : conditions.back();
+    }
+    const Values chosen = when(b_.any(any), usual, [&] {
+        const Mark before = mark();
+        for (const KValue x : analysis_.rare().of(v))
+            if (values_[x].empty())
+                emit_instr(x);
+        Values made;
+        for (size_t part = 0; part < usual.size(); ++part)
+            made.push_back(
+                b_.select(conditions[part], value(instr.operands[1], static_cast<int>(part)), usual[part]));
+        forget(before);
+        return made;
+    });
+    return {chosen, varying};
 }
 
 Emitted PhaseEmitter::vary(const std::function<Value(int)> &of_part) {
@@ -185,11 +213,13 @@ Emitted PhaseEmitter::compute(KValue v) {
         if (ctx_.axis == kNoAxis)
             return one(ctx_.products[0]);
         return vary([&](int part) { return ctx_.products[static_cast<size_t>(part)]; });
+    case KOp::Rarely:
+        return choose_rarely(v);
     default:
         break;
     }
     // Select's type is told by its values, that of all others by the first operand.
-    const DType from = k_.instrs[instr.operands[instr.op == KOp::Select ? 1 : 0]].dtype;
+    const DType from = k_.instrs[instr.operands[is_choice(instr.op) ? 1 : 0]].dtype;
     const auto of_part = [&](int part) {
         Value x[3] = {};
         for (int i = 0; i < 3; ++i)
@@ -251,7 +281,7 @@ void PhaseEmitter::hoist(const Region &region, bool runs) {
     for (const Stmt &stmt : region) {
         if (stmt.kind == Stmt::Loop)
             hoist(k_.loops[stmt.id].body, false);
-        else if (values_[stmt.id].empty() && can_hoist(stmt.id, runs))
+        else if (values_[stmt.id].empty() && !analysis_.rare().only_for(stmt.id) && can_hoist(stmt.id, runs))
             emit_instr(stmt.id);
     }
 }

@@ -84,6 +84,7 @@ public:
     KValue lshr(KValue x, KValue y) { return arith(KOp::LShr, x, y); }
     KValue mulhiu(KValue x, KValue y) { return arith(KOp::MulHiU, x, y); }
     KValue select(KValue c, KValue x, KValue y) { return emit(KOp::Select, dtype(x), c, x, y); }
+    KValue rarely(KValue c, KValue x, KValue y) { return emit(KOp::Rarely, dtype(x), c, x, y); }
     KValue cast(KValue x, DType to); ///< x itself when it has the dtype
     KValue bitcast(KValue x, DType to) { return emit(KOp::Bitcast, to, x); }
     KValue floor(KValue x) { return arith(KOp::Floor, x); }

@@ -53,6 +53,10 @@ struct KOpInfo {
     KOpClass cls;
 };
 const KOpInfo &info(KOp op);
+/// Whether the operation is a choice: a bool, and two values of which it gives one.
+constexpr bool is_choice(KOp op) {
+    return op == KOp::Select || op == KOp::Rarely;
+}
 
 using KValue = uint32_t; ///< index of an instruction in Kernel::instrs; its result
 using AxisId = uint8_t;  ///< index in Kernel::axes

@@ -341,7 +341,7 @@ uint32_t philox(uint64_t counter, uint32_t word, uint64_t seed) {
 void evaluate_lanes(KOp op, DType dtype, DType from, const uint64_t *x, const uint64_t *y, const uint64_t *z,
                     uint64_t *out, int lanes) {
     const Lanes l{x, y, z, out, lanes};
-    if (op == KOp::Select) {
+    if (is_choice(op)) {
         for (int i = 0; i < lanes; ++i)
             out[i] = x[i] != 0 ? y[i] : z[i];
     } else if (op == KOp::Bitcast) {

@@ -168,7 +168,7 @@ private:
         case KOpClass::Math:
         case KOpClass::Check:
             for (int i = 0; i < info(instr.op).operands; ++i)
-                value(x[i], instr.op == KOp::Select && i == 0 ? DType::Bool : instr.dtype, what);
+                value(x[i], is_choice(instr.op) && i == 0 ? DType::Bool : instr.dtype, what);
             break;
         case KOpClass::Compare: {
             const DType dtype = value(x[0], what);

@@ -23,6 +23,8 @@ inline constexpr double kLog2F32[] = {-0x1.7154780000000p-1, 0x1.ec70a00000000p-
                                       0x1.7751560000000p-3}; // error 2^-29.7
 inline constexpr double kSinF32[] = {-0x1.5555560000000p-3, 0x1.1111060000000p-7, -0x1.a015d80000000p-13,
                                      0x1.71349c0000000p-19, -0x1.959a760000000p-26}; // error 2^-25.0
+inline constexpr double kSinNearF32[] = {-0x1.55554c0000000p-3, 0x1.110ed40000000p-7, -0x1.9f6f200000000p-13,
+                                         0x1.5da7f00000000p-19}; // error 2^-27.2
 inline constexpr double kTanF32[] = {0x1.5555600000000p-2, 0x1.110d9e0000000p-3, 0x1.bada9a0000000p-5,
                                      0x1.5caefc0000000p-6, 0x1.63521e0000000p-7, 0x1.2f12d20000000p-14,
                                      0x1.1f913a0000000p-8}; // error 2^-29.4

@@ -120,6 +120,10 @@ inline Expr fma(Expr x, Operand y, Operand z) {
 inline Expr select(Expr c, Expr x, Operand y) {
     return x.with(x.b->select(c.id, x.id, y.beside(x).id));
 }
+/// A select whose condition holds for few arguments; what x alone needs is computed for those only.
+inline Expr rarely(Expr c, Expr x, Expr y) {
+    return x.with(x.b->rarely(c.id, x.id, y.id));
+}
 template <class T>
     requires std::is_arithmetic_v<T>
 Expr select(Expr c, T x, Expr y) {

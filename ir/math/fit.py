@@ -137,6 +137,7 @@ for bits, tag in ((24, 'f32'), (53, 'f64')):
     odd = dict(a=lambda x: x, b=lambda x: x ** 3, u=lambda x: x * x)
     if f32:  # over half a turn, and a little more for what the reduction leaves
         row('sin_f32', bits, f=mp.sin, degree=4, lo='1e-6', hi='1.75', **odd)
+        row('sin_near_f32', bits, f=mp.sin, degree=3, lo='1e-6', hi='1.58', **odd)
     else:
         row('sinq_f64', bits, f=mp.sin, degree=5, lo='1e-6', hi=mp.pi / 4 * mp.mpf('1.0001'), **odd)
         row('cosq_f64', bits, f=mp.cos, a=lambda x: 1 - x * x / 2, b=lambda x: x ** 4, u=lambda x: x * x, degree=5,

@@ -1,6 +1,7 @@
 /// sin, cos and tan. Arguments are reduced by pi in units of half turns: x / pi = n + u with |u| <= 1/2,
 /// where u is as right for huge x as for small ones (Payne and Hanek 1983): only those bits of 1 / pi are
-/// multiplied that make neither a multiple of 2 nor something below the last place.
+/// multiplied that make neither a multiple of 2 nor something below the last place. Sines and cosines of f32
+/// do so beyond kNear only; nearer, n times pi is taken away in three parts (Cody and Waite 1980).
 
 #include "ir/math/coefficients.h"
 #include "ir/math/functions.h"
@@ -130,6 +131,22 @@ Expr odd(Expr r, std::span<const double> coefficients) {
     return fma(poly(s, coefficients), s * r, r);
 }
 
+/// Up to here three parts of pi are enough, and n pi's first part leaves an exact difference.
+constexpr double kNear = 0x1p17;
+
+/// sin(x + shift pi), shift 0 or 1/2, for |x| <= kNear, at most 1.82 ULP (every x was tried): |x| = n pi + r
+/// with n + shift an integer, odd where the last bit of q is set.
+Expr sine_near(Expr x, Expr a, double shift) {
+    const double magic = Format(x).magic();
+    const bool cosine = shift != 0;
+    const Expr q = cosine ? fma(a, std::numbers::inv_pi, shift) + magic : fma(a, std::numbers::inv_pi, magic);
+    const Expr n = cosine ? (q - magic) - shift : q - magic;
+    const Expr r = fma(n, -0x1.846988p-47, fma(n, -0x1.4442dp-23, fma(n, -0x1.921fb4p+1, a)));
+    const Expr odd_half = q.as_int() << 31;
+    const Expr flip = cosine ? odd_half : odd_half ^ sign_of(x);
+    return (odd(r, kSinNearF32).as_int() ^ flip).as_float();
+}
+
 /// sin(pi (u + low)), its sign flipped by the sign bit of `odd`.
 Expr sine(Expr x, const Turns &t) {
     const auto flipped = [&](Expr v) { return (v.as_int() ^ t.odd).as_float(); };
@@ -150,14 +167,32 @@ Expr sine(Expr x, const Turns &t) {
 
 } // namespace
 
-// Infinite x make NaN by themselves: inf * 0 or inf - inf occurs in every reduction.
+namespace {
+
+/// Whether x was an f16, none of which but infinity is beyond kNear.
+bool was_f16(Expr x) {
+    const Instr &made = x.b->kernel().instrs[x.id];
+    return made.op == KOp::Cast && x.b->dtype(made.operands[0]) == DType::F16;
+}
+
+/// Infinite x make NaN by themselves: inf * 0 or inf - inf occurs in every reduction.
+Expr sine_f32(Expr x, double shift) {
+    const bool is_near = was_f16(x);
+    const Expr a = abs(x);
+    const Expr near = sine_near(x, a, shift);
+    return is_near ? near : rarely(a > kNear, sine(x, turns(x, shift)), near);
+}
+
+} // namespace
+
 Expr sin(Expr x) {
-    const Expr y = sine(x, turns(x, 0));
-    return select(abs(x) < Format(x).pick(0x1p-12, 0x1p-27), x, y); // and -0
+    if (!x.wide())
+        return sine_f32(x, 0);
+    return select(abs(x) < 0x1p-27, x, sine(x, turns(x, 0))); // and -0
 }
 
 Expr cos(Expr x) {
-    return sine(x, turns(x, 0.5));
+    return x.wide() ? sine(x, turns(x, 0.5)) : sine_f32(x, 0.5);
 }
 
 // tan(pi u) for |u| <= 1/4, else 1 / tan(pi (1/2 - u)). In f64 the tangent is kept as y + rest until it is

@@ -56,7 +56,7 @@ TEST(EmitterLoop, EveryInnerTierGivesTheSameBits) {
 void expect_operation(KOp op, DType t) {
     const int operands = info(op).operands;
     std::vector<DType> inputs(static_cast<size_t>(operands), t);
-    if (op == KOp::Select)
+    if (is_choice(op))
         inputs[0] = DType::Bool;
     const Launch l = elementwise(inputs, 517, 128, [&](KernelBuilder &b, auto &x) {
         x.resize(3, kNoValue);
@@ -119,6 +119,19 @@ TEST(EmitterOps, ExpandedFunctionsGiveTheInterpretersBits) {
             });
             expand_math(l.kernel);
             expect_equal(l, std::string(info(op).name) + " of " + std::string(name(t)));
+        }
+}
+
+TEST(EmitterOps, WhatIsRarelyNeededGivesTheInterpretersBits) {
+    // Beyond 2^17 are the corner values alone, some elements more, and nearly all of them.
+    for (const double scale : {1e-3, 1.0, 1e5, 1e9})
+        for (const int64_t n : {1, 17, 100, 1000}) {
+            Launch l = elementwise({DType::F32, DType::F32}, n, 128, [&](KernelBuilder &b, auto &x) {
+                const KValue y = b.mul(x[0], b.constant(DType::F32, scale));
+                return b.add(b.sin(y), b.add(b.cos(x[1]), b.sin(b.cos(y))));
+            });
+            expand_math(l.kernel);
+            expect_equal(l, "sines and cosines");
         }
 }
 
