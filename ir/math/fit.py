@@ -122,6 +122,9 @@ for bits, tag in ((24, 'f32'), (53, 'f64')):
         lo=mp.mpf(2) / 3 - 1, hi=mp.mpf(1) / 3)
     row(f'log1p_{tag}', bits, f=mp.log1p, a=lambda x: x - x * x / 2, b=lambda x: x ** 3, degree=7 if f32 else 19,
         lo='-0.25', hi='0.5')
+    if f32:  # the same for powers, whose exponents an error of the logarithm is multiplied by
+        row('pow_log_pair_f32', bits, f=mp.log1p, a=lambda x: x - x * x / 2, b=lambda x: x ** 3, degree=8,
+            lo=mp.mpf(2) / 3 - 1, hi=mp.mpf(1) / 3)
     # log2(1 + f) = f log2(e) + f^2 P(f)
     row(f'log2_{tag}', bits, f=lambda x: mp.log1p(x) / LN2, a=lambda x: x / LN2, b=lambda x: x * x,
         degree=9 if f32 else 19, lo=mp.mpf(2) / 3 - 1, hi=mp.mpf(1) / 3)

@@ -1,5 +1,5 @@
-/// pow, as 2^(y log2 |x|). The product needs the logarithm to its absolute precision: f32 takes it in double,
-/// f64 in pairs of doubles.
+/// pow, as 2^(y log2 |x|). The product needs the logarithm to its absolute precision: f32 takes it in pairs
+/// of floats where the result is neither tiny nor huge, else in double; f64 in pairs of doubles.
 
 #include "ir/math/coefficients.h"
 #include "ir/math/functions.h"
@@ -29,7 +29,7 @@ Expr scale(Expr p, Expr t) {
 }
 
 /// |x|^y for f32 operands, given as doubles.
-Expr magnitude_f32(Expr a, Expr y) {
+Expr magnitude_in_double(Expr a, Expr y) {
     const Expr bits = a.as_int(); // normal: a double has room for f32's subnormals
     const Expr exponent = (bits - int64_t{0x3fe5555555555555}) & ~((int64_t{1} << 52) - 1);
     const Expr f = (bits - exponent).as_float() - 1.0;
@@ -41,6 +41,44 @@ Expr magnitude_f32(Expr a, Expr y) {
     const Expr r = x - (t - kMagic);
     const Expr p = fma(poly(r, kExp2F32), r, 1.0);
     return p * (((t.as_int() - std::bit_cast<int64_t>(kMagic)) + 1023) << 52).as_float();
+}
+
+/// Results up to 2^kModerate, and down to its inverse, are at most 1.83 ULP off (20 million random pairs of
+/// each kind). Beyond, the logarithm's error, times y, would be more.
+constexpr double kModerate = 14;
+
+/// a^y for a normal a, where |y log2(a)| < kModerate; and that product, roughly.
+struct Moderate {
+    Expr power, product;
+};
+Moderate magnitude_moderate(Expr a, Expr y) {
+    const Format form(a);
+    const Expr exponent = (a.as_int() - 0x3f2aaaab) & ~int64_t{0x7fffff}; // from 2/3 on
+    const Expr e = exponent.cast(DType::F32) * 0x1p-23;
+    const Expr f = (a.as_int() - exponent).as_float() - 1.0;
+    // ln(1 + f) = f - f^2 / 2 + f^3 P(f) as natural.value + natural.error.
+    const Sum square = two_product(f, f);
+    const Expr first = fma(square.value, -0.5, f);
+    const Expr first_rest = fma(square.value, -0.5, f - first);
+    const Sum natural =
+        fast_two_sum(first, poly_in_pairs(f, square.value, kPowLogPairF32) * (square.value * f));
+    const Expr natural_rest = natural.error + fma(square.error, -0.5, first_rest);
+    const double log2e = 0x1.715476p+0, log2e_rest = 0x1.4ae0cp-26;
+    const Sum binary = two_product(natural.value, natural.value.constant(log2e));
+    const Sum log = fast_two_sum(e, binary.value);
+    const Expr log_rest = log.error + fma(natural.value, log2e_rest, fma(natural_rest, log2e, binary.error));
+    const Expr t = fma(y, log.value, form.magic());
+    const Expr r = fma(y, log_rest, fma(y, log.value, -(t - form.magic())));
+    const Expr p = fma(poly(r, kExp2F32), r, 1.0);
+    return {(p.as_int() + (t.as_int() << form.mantissa())).as_float(), y * log.value};
+}
+
+/// |x|^y for f32 operands.
+Expr magnitude_f32(Expr a, Expr y) {
+    const Moderate m = magnitude_moderate(a, y);
+    const Expr usual = (abs(m.product) < kModerate) & (a >= 0x1p-126) & (a < kInf);
+    const Expr exact = magnitude_in_double(a.cast(DType::F64), y.cast(DType::F64)).cast(DType::F32);
+    return rarely(!usual, exact, m.power);
 }
 
 /// log2(a) of a positive finite a, to about 2^-68 of itself: atanh's series in s = f / (2 + f), whose first
@@ -90,8 +128,7 @@ Expr rsqrt(Expr x) {
 
 Expr pow(Expr x, Expr y) {
     const Expr a = abs(x);
-    const Expr magnitude = x.wide() ? magnitude_f64(a, y)
-                                    : magnitude_f32(a.cast(DType::F64), y.cast(DType::F64)).cast(DType::F32);
+    const Expr magnitude = x.wide() ? magnitude_f64(a, y) : magnitude_f32(a, y);
     const Expr integral = equal(trunc(y), y); // infinities too
     const Expr half = y * 0.5;
     const Expr odd = integral & differ(trunc(half), half);
