@@ -81,7 +81,7 @@ std::optional<ir::IsaLevel> host_level();
 
 /// Counts changes of the emitter, and of the numbers of Kernel IR's operations: keys of kernels hold those,
 /// so that an entry made before such a change would be another kernel's.
-inline constexpr int kEmitterVersion = 16;
+inline constexpr int kEmitterVersion = 17;
 /// Versions of LLVM and of the emitter.
 std::string compiler_version();
 

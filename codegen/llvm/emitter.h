@@ -101,6 +101,8 @@ private:
     /// Emits what does not depend on axes that are not bound yet. `runs`: the region is certain to run.
     void hoist(const ir::Region &region, bool runs);
     bool can_hoist(ir::KValue v, bool runs) const;
+    /// Whether all operands are there; of a Rarely also those of what only its first value needs.
+    bool is_ready(ir::KValue v) const;
     /// Before a vector loop along `axis`: addresses and splats of scalars that it will use.
     void prepare(const ir::Region &region, ir::AxisId axis);
     bool is_varying(ir::KValue v) const { return ctx_.axis != kNoAxis && analysis_.depends(v, ctx_.axis); }

@@ -128,7 +128,7 @@ void PhaseEmitter::emit_region(const Region &region) {
     }
 }
 
-/// One test for all lanes: where none of them asks for it, the first value is not computed.
+/// One test for all live lanes: where none of them asks for it, the first value is not computed.
 Emitted PhaseEmitter::choose_rarely(KValue v) {
     const Instr &instr = k_.instrs[v];
     const bool varying = is_varying(v);
@@ -137,7 +137,9 @@ Emitted PhaseEmitter::choose_rarely(KValue v) {
     Values conditions, usual;
     Value any = nullptr;
     for (int part = 0; part < parts; ++part) {
-        conditions.push_back(value(instr.operands[0], part));
+        Value condition = value(instr.operands[0], part);
+        Value lanes = varying ? live(part) : nullptr;
+        conditions.push_back(lanes ? b_.bit_and(condition, lanes) : condition);
         usual.push_back(value(instr.operands[2], part));
         any = any ? b_.bit_or(any, conditions.back()) : conditions.back();
     }
@@ -257,6 +259,16 @@ Value PhaseEmitter::operand(KValue v, int part) {
     return slot.splat;
 }
 
+bool PhaseEmitter::is_ready(KValue v) const {
+    const auto ready = [&](KValue x) {
+        return x == kNoValue || !values_[x].empty() || analysis_.rare().only_for(x);
+    };
+    const Instr &instr = k_.instrs[v];
+    return std::ranges::all_of(instr.operands, ready) &&
+           (instr.op != KOp::Rarely ||
+            std::ranges::all_of(analysis_.rare().of(v), [&](KValue x) { return is_ready(x); }));
+}
+
 bool PhaseEmitter::can_hoist(KValue v, bool runs) const {
     const Instr &instr = k_.instrs[v];
     uint64_t bound = 0;
@@ -264,10 +276,10 @@ bool PhaseEmitter::can_hoist(KValue v, bool runs) const {
         bound |= analysis_.bit(axis);
     if ((analysis_.axes(v) & ~bound) != 0)
         return false;
-    const auto ready = [&](KValue x) { return x == kNoValue || !values_[x].empty(); };
-    if (!std::all_of(std::begin(instr.operands), std::end(instr.operands), ready))
+    if (!is_ready(v))
         return false;
     if (instr.op == KOp::Load) {
+        const auto ready = [&](KValue x) { return x == kNoValue || !values_[x].empty(); };
         const Access &access = k_.accesses[instr.access];
         return runs && !analysis_.written(access.buffer) && ready(access.predicate) &&
                std::all_of(access.terms.begin(), access.terms.end(),

@@ -15,13 +15,15 @@ public:
     explicit Needs(const Kernel &kernel)
         : k_(kernel), owner_(kernel.instrs.size(), kNobody), region_(kernel.instrs.size(), 0) {}
 
-    std::vector<KValue> run() {
+    void run() {
         for (const Phase &phase : k_.phases)
             visit(phase.body);
         for (KValue v = 0; v < owner_.size(); ++v)
             owner_[v] = owner_of(v);
-        return std::move(owner_);
     }
+    std::vector<KValue> owners() { return std::move(owner_); }
+    /// The instructions, later ones of a region first.
+    const std::vector<KValue> &visited() const { return visited_; }
 
 private:
     static constexpr KValue kNobody = kNoValue - 1;
@@ -58,6 +60,7 @@ private:
                 visit(loop.body);
                 continue;
             }
+            visited_.push_back(stmt->id);
             const Instr &instr = k_.instrs[stmt->id];
             const KValue mine = owner_of(stmt->id);
             for (size_t i = 0; i < std::size(instr.operands); ++i)
@@ -72,8 +75,8 @@ private:
     }
 
     const Kernel &k_;
-    std::vector<KValue> owner_;
-    std::vector<uint32_t> region_;
+    std::vector<KValue> owner_, visited_;
+    std::vector<uint32_t> region_; // number of the region an instruction stands in
     uint32_t regions_ = 0;
 };
 
@@ -84,11 +87,16 @@ RareParts::RareParts(const Kernel &kernel) {
         owner_.assign(kernel.instrs.size(), kNoValue);
         return;
     }
-    owner_ = Needs(kernel).run();
-    for (KValue v = 0; v < owner_.size(); ++v)
-        if (owner_[v] != kNoValue)
+    Needs needs(kernel);
+    needs.run();
+    owner_ = needs.owners();
+    std::vector<size_t> place(owner_.size());
+    for (const KValue v : needs.visited()) {
+        place[v] = owner_.size() - values_.size();
+        if (only_for(v))
             values_.push_back(v);
-    std::ranges::sort(values_, {}, [&](KValue v) { return std::pair(owner_[v], v); });
+    }
+    std::ranges::sort(values_, {}, [&](KValue v) { return std::pair(owner_[v], place[v]); });
     for (const KValue v : values_)
         owners_.push_back(owner_[v]);
 }
