@@ -6,6 +6,7 @@
 
 #include "ir/kernel/compiled_kernel.h"
 #include "ir/kernel/kernel.h"
+#include "ir/math/expand.h"
 #include "ir/saved/isa_level.h"
 #include "ir/target.h"
 #include "runtime/api/backend.h"
@@ -36,8 +37,10 @@ public:
     /// Everything but the kernel that the bytes depend on: the code target, options, versions of the compiler
     /// and of Lazuli. Equal keys and equal kernels are equal bytes, so that these may be cached.
     virtual const std::string &key() const = 0;
-    /// Code of a verified kernel without Math instructions (`expand_math` has run). Throws Failure(Compile)
-    /// for a kernel or a target that it cannot do.
+    /// The form of KOp::Philox that `compile` takes best; it takes Arithmetic anyway.
+    virtual ir::PhiloxForm philox_form() const { return ir::PhiloxForm::Arithmetic; }
+    /// Code of a verified kernel without Math instructions (`expand_math` has run, with `philox_form`). Throws
+    /// Failure(Compile) for a kernel or a target that it cannot do.
     virtual ir::CompiledKernel compile(const ir::Kernel &kernel) const = 0;
     /// Whether several kernels are made in less time together.
     virtual bool joins() const { return false; }
@@ -81,7 +84,7 @@ std::optional<ir::IsaLevel> host_level();
 
 /// Counts changes of the emitter, and of the numbers of Kernel IR's operations: keys of kernels hold those,
 /// so that an entry made before such a change would be another kernel's.
-inline constexpr int kEmitterVersion = 17;
+inline constexpr int kEmitterVersion = 18;
 /// Versions of LLVM and of the emitter.
 std::string compiler_version();
 

@@ -130,7 +130,7 @@ void KernelCache::Impl::make_units(std::span<const KernelRequest> requests, cons
                 continue;
             }
             claim.kernel = *requests[claim.request].kernel;
-            ir::expand_math(claim.kernel);
+            ir::expand_math(claim.kernel, claim.compiler->philox_form());
         }
     });
     // Those of one compiler in turn to each unit, the largest first.

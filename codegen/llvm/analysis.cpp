@@ -9,6 +9,13 @@ namespace lz::codegen {
 
 using namespace ir;
 
+namespace {
+
+/// Operations of a random word, where four neighbours share a block.
+constexpr int kPhiloxCost = 20;
+
+} // namespace
+
 const AxisStride *stride_along(const Access &access, AxisId axis) {
     for (const AxisStride &s : access.strides)
         if (s.axis == axis)
@@ -88,6 +95,8 @@ bool Analysis::pure(KValue v) const {
     case KOpClass::Convert:
     case KOpClass::Arith:
         return may_speculate(k_, v);
+    case KOpClass::Math:
+        return k_.instrs[v].op == KOp::Philox; // all others are expanded
     default:
         return false;
     }
@@ -100,7 +109,7 @@ int Analysis::cost(const Region &region, AxisId axis) const {
             n += cost(k_.loops[stmt.id].body, axis) + static_cast<int>(k_.loops[stmt.id].reductions.size());
         else if (depends(stmt.id, axis) && !rare_.only_for(stmt.id) &&
                  info(k_.instrs[stmt.id].op).cls != KOpClass::Leaf)
-            ++n;
+            n += k_.instrs[stmt.id].op == KOp::Philox ? kPhiloxCost : 1;
     }
     return n;
 }
@@ -117,6 +126,13 @@ int Analysis::widest(const Region &region, AxisId axis) const {
             bytes = std::max(bytes, size_of(instr.dtype));
     }
     return bytes;
+}
+
+bool Analysis::draws(const Region &region, AxisId axis) const {
+    return std::ranges::any_of(region, [&](const Stmt &stmt) {
+        return stmt.kind == Stmt::Loop ? draws(k_.loops[stmt.id].body, axis)
+                                       : k_.instrs[stmt.id].op == KOp::Philox && depends(stmt.id, axis);
+    });
 }
 
 bool Analysis::has_loop(const Region &region) {

@@ -31,6 +31,8 @@ public:
     int widest(const ir::Region &region, ir::AxisId axis) const;
     /// What only the first value of a Rarely needs.
     const ir::RareParts &rare() const { return rare_; }
+    /// Whether random words that vary along `axis` are drawn in the region or in loops of it.
+    bool draws(const ir::Region &region, ir::AxisId axis) const;
     /// Whether a region holds a loop.
     static bool has_loop(const ir::Region &region);
     /// Whether every Lanes loop of the phase is over one axis, so that Phase::inner speaks of each.

@@ -170,6 +170,7 @@ public:
     Value bitcast(Value x, Elem to); ///< same width
     Value half_to_f32(Value bits);   ///< through LLVM's half: needs hardware
     Value f32_to_half(Value x);
+    Value i64_halves(Value x); ///< n I64 as 2 n I32, each one's lower half first
 
     // --- vectors
     Value extract(Value v, int lane);

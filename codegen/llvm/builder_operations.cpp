@@ -180,6 +180,10 @@ Value Builder::f32_to_half(Value x) {
     return ir_->CreateBitCast(ir_->CreateFPTrunc(x, as), type(Elem::I16, n));
 }
 
+Value Builder::i64_halves(Value x) {
+    return ir_->CreateBitCast(x, type(Elem::I32, 2 * lanes(x)));
+}
+
 // --- vectors
 
 Value Builder::extract(Value v, int lane) {

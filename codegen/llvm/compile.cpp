@@ -52,6 +52,7 @@ public:
     ir::CompiledKernel compile(const ir::Kernel &kernel) const override {
         return compile_cpu(kernel, isa_, options_);
     }
+    ir::PhiloxForm philox_form() const override { return ir::PhiloxForm::Whole; }
     bool needs_llvm() const override { return true; }
 
 private:

@@ -154,7 +154,8 @@ int PhaseEmitter::parts_for(const Region &region, AxisId axis) const {
         parts /= 2;
     if (options_.isa.vector_registers < 32 && parts > 1)
         parts /= 2;
-    return parts;
+    // Two registers of random words are one of the blocks that they come from.
+    return parts == 1 && analysis_.draws(region, axis) ? 2 : parts;
 }
 
 /// The only input that a long body reads along `axis`, or kNoValue. The processor by itself asks for too

@@ -208,6 +208,8 @@ Emitted PhaseEmitter::compute(KValue v) {
     case KOp::CheckIndex:
     case KOp::CheckNonzero:
         return check(v);
+    case KOp::Philox:
+        return random_words(instr, is_varying(v));
     case KOp::LoopResult:
         return results_[instr.index][instr.bits];
     case KOp::Product:

@@ -369,7 +369,7 @@ void print_program_as(const Program &program, const Target &target, const Option
         print_cuda(program, target, options);
     } else {
         for (Kernel kernel : program.kernels) {
-            expand_math(kernel);
+            expand_math(kernel, PhiloxForm::Whole);
             const CompiledKernel compiled = codegen::compile_cpu(
                 kernel, target.host().isa, {.want_text = true, .want_assembly = options.to == "asm"});
             std::cout << (options.to == "asm" ? compiled.assembly : compiled.text);

@@ -39,9 +39,14 @@ KValue expansion(KernelBuilder &b, const Instr &instr, const std::function<KValu
     internal_failure(__FILE__, __LINE__, std::string(info(instr.op).name) + " has no expansion");
 }
 
-Kernel expanded(const Kernel &from) {
+bool is_expanded(const Instr &instr, PhiloxForm philox) {
+    return info(instr.op).cls == KOpClass::Math &&
+           (instr.op != KOp::Philox || philox == PhiloxForm::Arithmetic);
+}
+
+Kernel expanded(const Kernel &from, PhiloxForm philox) {
     KernelCopier copier(from, [&](const Instr &instr) {
-        return info(instr.op).cls == KOpClass::Math
+        return is_expanded(instr, philox)
                    ? expansion(copier.builder(), instr, [&](KValue v) { return copier.value(v); })
                    : kNoValue;
     });
@@ -57,10 +62,10 @@ Kernel expanded(const Kernel &from) {
 
 } // namespace
 
-void expand_math(Kernel &kernel) {
+void expand_math(Kernel &kernel, PhiloxForm philox) {
     for (const Instr &instr : kernel.instrs)
-        if (info(instr.op).cls == KOpClass::Math) {
-            kernel = expanded(kernel);
+        if (is_expanded(instr, philox)) {
+            kernel = expanded(kernel, philox);
             return;
         }
 }

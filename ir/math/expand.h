@@ -3,11 +3,17 @@
 
 #include "ir/kernel/kernel.h"
 
+#include <cstdint>
+
 namespace lz::ir {
 
-/// Replaces every instruction of class Math (and Philox) by arithmetic, in place of it. f32 and f64; at most
-/// 2 ULP against the correctly rounded result (Pow and Atan2 included). The one place where functions are
-/// approximated.
-void expand_math(Kernel &kernel);
+/// What becomes of KOp::Philox: arithmetic of one element, like the functions, or itself, for an emitter that
+/// makes neighbouring elements of the four words of one block.
+enum class PhiloxForm : uint8_t { Arithmetic, Whole };
+
+/// Replaces every instruction of class Math (Philox as `philox` says) by arithmetic, in place of it. f32 and
+/// f64; at most 2 ULP against the correctly rounded result (Pow and Atan2 included). The one place where
+/// functions are approximated.
+void expand_math(Kernel &kernel, PhiloxForm philox = PhiloxForm::Arithmetic);
 
 } // namespace lz::ir

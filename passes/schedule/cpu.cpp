@@ -48,6 +48,8 @@ constexpr int64_t kLongRow = 4096;
 /// Operations for an element up to which a core waits for memory: 16 lanes and two of them a cycle are some
 /// 90 in the time in which an element is read and written at 10 GB/s; half of it, for narrower vectors.
 constexpr int kStreamedOperations = 48;
+/// Of a random word, a quarter of a block of ten rounds.
+constexpr int kPhiloxOperations = 20;
 /// Of a last-level cache, what one core may find its data in again: larger ones are made of slices that
 /// belong to groups of cores, and virtual machines report all of them (480 MiB were seen for two cores).
 constexpr int64_t kMostCache = 32 << 20;
@@ -143,7 +145,7 @@ private:
     bool computes_long(const Phase &phase) const {
         Kernel one = kernel_;
         one.phases = {phase};
-        expand_math(one);
+        expand_math(one, PhiloxForm::Whole);
         int in_loops = 0, outside = 0;
         bool stores_outside = false;
         const std::function<void(const Region &, bool)> count = [&](const Region &region, bool in_loop) {
@@ -153,7 +155,8 @@ private:
                     continue;
                 }
                 const Instr &instr = one.instrs[stmt.id];
-                (in_loop ? in_loops : outside) += info(instr.op).operands > 0;
+                (in_loop ? in_loops : outside) +=
+                    instr.op == KOp::Philox ? kPhiloxOperations : info(instr.op).operands > 0;
                 stores_outside = stores_outside || (!in_loop && instr.op == KOp::Store);
             }
         };
