@@ -136,9 +136,7 @@ private:
     Value alignment_peel(const ir::Region &region, ir::AxisId axis, Value lo, Value hi, Value *aligned);
 
     // --- random.cpp
-    using RoundKeys = std::array<std::array<Value, 2>, 10>; ///< the two words of each round's key, as i64
     Emitted random_words(const ir::Instr &instr, bool varying);
-    RoundKeys round_keys(ir::KValue seed, int lanes);
     Values words_of_run(const ir::Instr &instr);
     Value first_of_run(ir::KValue v);
     Value first_block(ir::KValue counter, ir::KValue position, Value first);
@@ -279,7 +277,6 @@ private:
     std::vector<Memo> memos_;
     std::vector<std::pair<ir::AxisId, Value>> bound_;
     std::vector<Value> args_, buffers_, scalars_;
-    std::vector<std::pair<Value, RoundKeys>> round_keys_; ///< by seed
     std::array<Value, 3> tables_{};
     std::vector<uint32_t> ahead_; ///< accesses of loads that also ask for the next work item's element
     /// In a tile: loads whose values were transposed, and where those of the current row begin.

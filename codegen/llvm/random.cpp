@@ -29,32 +29,39 @@ Value upper_half(Builder &b, Value x) {
     return b.lshr(x, b.i64(32, b.lanes(x)));
 }
 
-using RoundKeys = std::array<std::array<Value, 2>, 10>;
-
-/// `seed` has one lane, whose keys are splat, or as many.
-RoundKeys keys_of(Builder &b, Value seed, int lanes) {
-    const int n = b.lanes(seed);
-    RoundKeys keys;
-    Value k0 = seed, k1 = upper_half(b, seed);
-    for (auto &key : keys) {
-        key = n == lanes ? std::array{k0, k1} : std::array{b.splat(k0, lanes), b.splat(k1, lanes)};
-        k0 = b.add(k0, b.i64(0x9E3779B9, n));
-        k1 = b.add(k1, b.i64(0xBB67AE85, n));
-    }
-    return keys;
-}
-
-/// The blocks of so many counters, each with the keys in its lane.
-Words blocks(Builder &b, Value counters, const RoundKeys &keys) {
-    const int n = b.lanes(counters);
-    Words c = {counters, upper_half(b, counters), b.i64(0, n), b.i64(0, n)};
-    for (const auto &[k0, k1] : keys) {
-        Value x = b.mul(lower_half(b, c[0]), b.i64(0xD2511F53, n));
-        Value y = b.mul(lower_half(b, c[2]), b.i64(0xCD9E8D57, n));
-        c = {b.bit_xor(b.bit_xor(upper_half(b, y), c[1]), k0), y,
-             b.bit_xor(b.bit_xor(upper_half(b, x), c[3]), k1), x};
-    }
-    return c;
+/// The blocks of so many counters, of several vectors side by side; `seed` is a scalar, or one a lane. Ten
+/// rounds are a loop: written out, they were half of what there was to compile.
+std::vector<Words> blocks(Builder &b, const std::vector<Value> &counters, Value seed) {
+    constexpr int kRounds = 10, kWrittenOut = 2;
+    const int n = b.lanes(counters[0]);
+    std::vector<Value> start;
+    for (Value c : counters)
+        start.insert(start.end(), {c, upper_half(b, c), b.i64(0, n), b.i64(0, n)});
+    for (Value k : {seed, upper_half(b, seed)})
+        start.push_back(b.lanes(k) == n ? k : b.splat(k, n));
+    const auto rounds = [&](Value, std::span<const Value> at) {
+        std::vector<Value> c(at.begin(), at.end());
+        Value &k0 = c[c.size() - 2], &k1 = c.back();
+        for (int round = 0; round < kWrittenOut; ++round) {
+            for (size_t v = 0; v < counters.size(); ++v) {
+                Value *const w = &c[4 * v];
+                Value x = b.mul(lower_half(b, w[0]), b.i64(0xD2511F53, n));
+                Value y = b.mul(lower_half(b, w[2]), b.i64(0xCD9E8D57, n));
+                w[0] = b.bit_xor(b.bit_xor(upper_half(b, y), w[1]), k0);
+                w[2] = b.bit_xor(b.bit_xor(upper_half(b, x), w[3]), k1);
+                w[1] = y;
+                w[3] = x;
+            }
+            k0 = b.add(k0, b.i64(0x9E3779B9, n));
+            k1 = b.add(k1, b.i64(0xBB67AE85, n));
+        }
+        return c;
+    };
+    const std::vector<Value> end = b.loop(b.i64(0), b.i64(kRounds), b.i64(kWrittenOut), start, rounds);
+    std::vector<Words> made(counters.size());
+    for (size_t v = 0; v < counters.size(); ++v)
+        std::copy_n(end.begin() + static_cast<std::ptrdiff_t>(4 * v), 4, made[v].begin());
+    return made;
 }
 
 /// Words of consecutive blocks as vectors of `width` consecutive words.
@@ -87,24 +94,6 @@ std::vector<Value> moved_down(Builder &b, const std::vector<Value> &words, int c
 }
 
 } // namespace
-
-/// Of a seed that does not vary, in so many lanes: in front of all loops where it is the call's.
-PhaseEmitter::RoundKeys PhaseEmitter::round_keys(KValue seed, int lanes) {
-    Value k = scalar(seed);
-    const KOp op = k_.instrs[seed].op;
-    if (op != KOp::Arg && op != KOp::Const)
-        return keys_of(b_, k, lanes);
-    for (const auto &[of, keys] : round_keys_)
-        if (of == k && b_.lanes(keys[0][0]) == lanes)
-            return keys;
-    RoundKeys keys;
-    b_.at_entry([&] {
-        keys = keys_of(b_, k, lanes);
-        return k;
-    });
-    round_keys_.emplace_back(k, keys);
-    return keys;
-}
 
 /// `v` in the first lane where it grows by one from lane to lane, else nothing.
 Value PhaseEmitter::first_of_run(KValue v) {
@@ -156,21 +145,23 @@ PhaseEmitter::Values PhaseEmitter::words_of_run(const Instr &instr) {
     if (!block)
         return {};
     // Two registers of words are one of blocks.
-    Values words;
-    for (int part = 0; part < ctx_.parts; part += 2) {
-        const int vectors = std::min(2, ctx_.parts - part);
-        const int n = std::max(vectors * width / 4, 2);
+    const int together = std::min(2, ctx_.parts), n = std::max(together * width / 4, 2);
+    Values counters;
+    for (int part = 0; part < ctx_.parts; part += together) {
         Value begin = b_.add(block, b_.i64(int64_t{part} * width / 4));
-        Value counters = b_.add(b_.splat(begin, n), b_.iota(Elem::I64, n));
-        for (Value v : deal(b_, blocks(b_, counters, round_keys(seed, n)), width, vectors))
-            words.push_back(v);
+        counters.push_back(b_.add(b_.splat(begin, n), b_.iota(Elem::I64, n)));
     }
-    const RoundKeys scalar_keys = round_keys(seed, 1);
+    Values words;
+    for (const Words &made : blocks(b_, counters, scalar(seed)))
+        for (Value v : deal(b_, made, width, together))
+            if (words.size() < static_cast<size_t>(ctx_.parts))
+                words.push_back(v);
     Block whole = b_.current(), moved_in = whole;
     Values moved = words;
     Value left_out = b_.bit_and(first, b_.i64(3));
     const auto move = [&] {
-        const Words behind = blocks(b_, b_.add(block, b_.i64(int64_t{ctx_.parts} * width / 4)), scalar_keys);
+        Value end = b_.add(block, b_.i64(int64_t{ctx_.parts} * width / 4));
+        const Words behind = blocks(b_, {end}, scalar(seed))[0];
         Value last = b_.zero(Elem::I32, width);
         for (int i = 0; i < 4; ++i)
             last = b_.insert(last, b_.truncate(behind[static_cast<size_t>(i)], Elem::I32), i);
@@ -202,8 +193,7 @@ Emitted PhaseEmitter::random_words(const Instr &instr, bool varying) {
         const auto in_form = [&](KValue v) { return varying ? operand(v, part) : scalar(v); };
         Value counters = in_form(counter);
         const int n = b_.lanes(counters);
-        const RoundKeys keys = is_varying(seed) ? keys_of(b_, in_form(seed), n) : round_keys(seed, n);
-        const Words c = blocks(b_, counters, keys);
+        const Words c = blocks(b_, {counters}, is_varying(seed) ? in_form(seed) : scalar(seed))[0];
         Value which = b_.bit_and(b_.zext(in_form(word), Elem::I64), b_.i64(3, n));
         Value picked = c[3];
         for (int i = 2; i >= 0; --i)
