@@ -84,7 +84,7 @@ std::optional<ir::IsaLevel> host_level();
 
 /// Counts changes of the emitter, and of the numbers of Kernel IR's operations: keys of kernels hold those,
 /// so that an entry made before such a change would be another kernel's.
-inline constexpr int kEmitterVersion = 19;
+inline constexpr int kEmitterVersion = 20;
 /// Versions of LLVM and of the emitter.
 std::string compiler_version();
 

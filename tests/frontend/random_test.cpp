@@ -1,6 +1,8 @@
 #include "tests/support/tensor_values.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 
 namespace {
 
@@ -69,6 +71,59 @@ TEST(Random, NormalNumbersHaveTheirMoments) {
     y.normal_(10, 0.5);
     EXPECT_NEAR(y.mean().item<double>(), 10, 0.02);
     EXPECT_NEAR(lz::std(y).item<double>(), 0.5, 0.02);
+}
+
+TEST(Random, NormalNumbersHaveTheirTailsAndDoNotHangTogether) {
+    const int64_t n = 1 << 16;
+    lz::manual_seed(4);
+    const Tensor x = lz::randn({n});
+    for (const double z : {0.5, 1.0, 2.0, 3.0, 4.0}) {
+        const double p = std::erfc(z / std::sqrt(2.0)) / 2;
+        const double bound = 4.5 * std::sqrt(p / static_cast<double>(n)); // standard errors
+        EXPECT_NEAR((x > z).to(lz::f64).mean().item<double>(), p, bound) << z;
+        EXPECT_NEAR((x < -z).to(lz::f64).mean().item<double>(), p, bound) << z;
+    }
+    for (const int64_t lag : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}, n / 2}) {
+        const Tensor a = x.slice(0, 0, n - lag), b = x.slice(0, lag, n);
+        const double bound = 4.5 / std::sqrt(static_cast<double>(n - lag));
+        EXPECT_NEAR((a * b).mean().item<double>(), 0, bound) << lag;
+        EXPECT_NEAR(((a.square() - 1) * (b.square() - 1)).mean().item<double>(), 0, 2 * bound) << lag;
+    }
+}
+
+TEST(Random, EveryReaderSeesTheSameNumbers) {
+    for (const lz::DType dtype : {lz::f16, lz::bf16, lz::f32, lz::f64})
+        for (const bool normal : {false, true}) {
+            const auto drawn = [&] {
+                lz::manual_seed(6);
+                const lz::Sizes sizes = {37, 53};
+                return normal ? lz::randn(sizes, {.dtype = dtype}) : lz::rand(sizes, {.dtype = dtype});
+            };
+            const Tensor stored = drawn();
+            stored.eval();
+            const auto expect = [&](const char *reader, const std::function<Tensor(const Tensor &)> &read) {
+                EXPECT_TRUE(lz::equal(read(drawn()), read(stored))) << reader << " of " << dtype;
+            };
+            expect("a copy", [](const Tensor &x) { return x + 1; });
+            expect("a transpose", [](const Tensor &x) { return x.t() * 2; });
+            expect("a slice", [](const Tensor &x) { return x.slice(0, 3, 30).slice(1, 5, 50) * 2; });
+            expect("every third", [](const Tensor &x) { return x.slice(1, 1, 53, 3) + 1; });
+            expect("flipped", [](const Tensor &x) { return lz::flip(x, {1}) + 1; });
+            expect("sums of rows", [](const Tensor &x) { return x.sum(1); });
+            expect("sums of columns", [](const Tensor &x) { return x.sum(0); });
+            expect("a softmax", [](const Tensor &x) { return lz::softmax(x, -1); });
+            expect("a product", [](const Tensor &x) { return lz::matmul(x, x.t()); });
+        }
+}
+
+TEST(Random, APartIsFilledLikeAWhole) {
+    Tensor x = lz::zeros({5, 9});
+    lz::manual_seed(8);
+    x.at({lz::Ellipsis, lz::Slice(2, 7)}) = lz::rand({5, 5});
+    lz::manual_seed(8);
+    const Tensor part = lz::rand({5, 5});
+    EXPECT_TRUE(lz::equal(x.slice(1, 2, 7), part));
+    EXPECT_EQ((x != 0).sum().item<int64_t>(), (part != 0).sum().item<int64_t>());
 }
 
 TEST(Random, IntegersAndChoices) {
