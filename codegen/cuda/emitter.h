@@ -120,6 +120,7 @@ private:
         int width;              ///< elements
         std::string first, end; ///< index of the first element, and where the axis ends
         bool whole = false;     ///< all elements are there
+        bool aligned = false;   ///< `first` is a multiple of `width`
     };
     /// The packet accesses of a region: loads and stores.
     struct PacketAccesses {
@@ -129,6 +130,7 @@ private:
     /// Loads that nothing else of the region has to precede.
     std::vector<ir::KValue> early_loads(const ir::Region &region, ir::AxisId axis) const;
     bool reads_index(const ir::Region &region, ir::AxisId axis) const;
+    bool draws(const ir::Region &region) const; ///< random words
     std::string packet_load(ir::KValue load, const Packet &packet);
     using Reduce = std::function<void()>;
     void write_pairs(const ir::Region &region, const Packet &packet);

@@ -22,6 +22,13 @@ bool same(const Access &a, const Access &b) {
 
 } // namespace
 
+/// Nothing else multiplies to upper halves.
+bool PhaseEmitter::draws(const Region &region) const {
+    return std::ranges::any_of(region, [&](const Stmt &stmt) {
+        return stmt.kind == Stmt::Instruction && kernel_.instrs[stmt.id].op == KOp::MulHiU;
+    });
+}
+
 PhaseEmitter::PacketAccesses PhaseEmitter::packet_accesses(const Region &region, AxisId axis) const {
     PacketAccesses found;
     std::set<uint16_t> stored; // so far
@@ -144,8 +151,10 @@ void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Red
                 touches && partial ? " = {}" : "");
     w_.plain("#pragma unroll");
     w_.open("for (int e = 0; e < {}; ++e)", p.width);
+    // NVRTC sees by the | which bits neighbours share, so that their random words come from one block.
     if (reads_index(region, p.axis))
-        w_.line("const {} {} = {} + e;", index_type(), axis(p.axis), p.first);
+        w_.line("const {} {} = {} {} e;", index_type(), axis(p.axis), p.first,
+                p.aligned && draws(region) ? "|" : "+");
     const std::string there = fmt::format("{} + e < {}", p.first, p.end);
     if (touches && partial)
         w_.open("if ({})", there);

@@ -65,6 +65,7 @@ void PhaseEmitter::write_points() {
         return write_region(phase_.body);
     }
     Packet packet{.axis = last, .width = width, .first = width == 1 ? axis(last) : "begin", .end = count};
+    packet.aligned = width > 1;
     if (width > 1)
         packet.whole = note_alignments(phase_.body, last, width, true);
     else

@@ -121,5 +121,22 @@ TEST(EmitterRandom, SumsOfWordsReadThemAlongTheVector) {
         expect_words({3, columns, Order::Along, 2, 0, 5, DType::I32, true});
 }
 
+/// Two registers of words are one of blocks; in other orders each lane has a block.
+TEST(EmitterRandom, NeighboursShareABlock) {
+    if (!codegen::cpu_jit_available())
+        GTEST_SKIP() << "this build has no LLVM";
+    const CpuIsa isa = isa_with(32);
+    const int lanes = isa.vector_bytes / 4;
+    for (const Order order : {Order::Along, Order::Turned}) {
+        const std::string text =
+            codegen::compile_cpu(words({3, 257, order}).kernel, isa, {.want_text = true}).text;
+        const auto has = [&](int n) {
+            return text.find(fmt::format("mul <{} x i64>", n)) != std::string::npos;
+        };
+        EXPECT_EQ(has(lanes / 2), order == Order::Along) << text;
+        EXPECT_EQ(has(lanes), order == Order::Turned) << text;
+    }
+}
+
 } // namespace
 } // namespace lz::test

@@ -29,6 +29,27 @@ protected:
     }
 };
 
+/// A block has ten rounds of two wide products, and four words.
+TEST_F(Emitted, FourWordsOfAThreadAreOneBlock) {
+    const Launch words = scheduled(elementwise({DType::F32}, 4096, 64, [](KernelBuilder &b, auto &x) {
+        const auto c = [&](int64_t v) { return b.constant_int(DType::I64, v); };
+        const KValue at = b.axis_index(0), block = b.add(c(7), b.shr(at, c(2)));
+        const KValue word = b.cast(b.bit_and(at, c(3)), DType::I32);
+        return b.add(x[0], b.cast(b.emit(KOp::Philox, DType::I32, block, word, c(42)), DType::F32));
+    }));
+    expect_bits(words, "words");
+    const std::string ptx = compile_to_ptx(cuda_text(words));
+    const auto count = [&](std::string_view text) {
+        int found = 0;
+        for (size_t at = 0; (at = ptx.find(text, at)) != std::string::npos; ++at)
+            ++found;
+        return found;
+    };
+    const int entries = count(".entry "), products = count("mul.hi.u32") + count("mul.wide.u32");
+    EXPECT_GT(products, 0);
+    EXPECT_LE(products, 20 * entries) << ptx;
+}
+
 /// Every operation of pairs, of packets, of numbers that are the same for all, and of both; and one that is
 /// none, between them.
 TEST_F(Emitted, HalvesAreComputedTwoAtATime) {
