@@ -64,7 +64,8 @@ std::shared_ptr<const runtime::Module> KernelCache::Impl::find_unit(const std::s
     return std::make_shared<Part>(std::move(whole));
 }
 
-/// Where there are several.
+/// Claims the kernels that nobody has made or is making, of those whose compiler joins kernels to one unit.
+/// Claims nothing where fewer than two are missing: a single kernel is made the ordinary way.
 std::vector<KernelCache::Impl::Claim>
 KernelCache::Impl::claim_missing(std::span<const KernelRequest> requests) {
     std::vector<Claim> wanted, claims;
@@ -95,7 +96,8 @@ void KernelCache::Impl::publish(Claim &claim, const CachedKernelPtr &made_now) {
     made.notify_all();
 }
 
-/// Whoever waits tries by itself.
+/// Takes back the claim of a kernel that was not made. Threads that wait for it wake up, find no entry, and
+/// compile the kernel themselves.
 void KernelCache::Impl::abandon(Claim &claim) noexcept {
     if (!std::exchange(claim.open, false))
         return;
@@ -133,7 +135,7 @@ void KernelCache::Impl::make_units(std::span<const KernelRequest> requests, cons
             ir::expand_math(claim.kernel, claim.compiler->philox_form());
         }
     });
-    // Those of one compiler in turn to each unit, the largest first.
+    // The missing kernels of one compiler are dealt out to its units in turn, the largest first.
     std::vector<Claim *> missing;
     for (Claim &claim : claims)
         if (claim.open)

@@ -27,13 +27,13 @@ namespace lz::detail {
 using ir::in_form;
 using ir::NumberForm;
 
-/// Of the plans in the process, from 1.
+/// The number of the next plan that this process makes; the first plan has number 1.
 uint64_t next_plan_number();
 
 struct CompiledPlan {
     static constexpr uint32_t kNone = UINT32_MAX;
 
-    /// The plan's own slot of a result: what comes back later is not kept.
+    /// The plan's own slot of a result, closed when the plan ends: storage that comes back later is freed.
     class SlotRef {
     public:
         SlotRef() = default;
@@ -56,7 +56,7 @@ struct CompiledPlan {
     struct Source {
         Tensor tensor;                           ///< captured; else empty
         uint32_t argument = kNone, slot = kNone; ///< else which argument, or the gradient of which slot
-        const Cell *only = nullptr;              ///< argument: it was the same tensor at every recording
+        const Cell *only = nullptr;              ///< argument: the one tensor that every recording had here
         bool replaced = false;                   ///< the call changes it in place
         StepRef history;                         ///< captured: that of the tensor, or null
         bool wants_gradient = false;
@@ -77,9 +77,9 @@ struct CompiledPlan {
     /// A value that the call leaves behind.
     struct Value {
         uint32_t result = kNone; ///< of the Program
-        uint32_t source = kNone; ///< else the version that this source had, or a reshape of that
+        uint32_t source = kNone; ///< else the value that this source had, or a reshape of it
         bool reshaped = false;
-        uint32_t places = 0; ///< that show it
+        uint32_t places = 0; ///< how many tensors show it after the call
         ir::TensorType type;
         ir::Location loc;
     };
@@ -87,7 +87,7 @@ struct CompiledPlan {
         ir::TensorType type;
         int donor = -1; ///< of inputs
         SlotRef slot;   ///< of small results on the CPU
-        /// Small ones on the CPU that nothing else has the memory of.
+        /// Makes `slot` where the result is small, on the CPU, and not written over an input.
         void make_slot_if_small(bool on_streams);
     };
     /// Where a value goes: a result of the call, or a source that is changed in place.

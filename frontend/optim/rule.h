@@ -68,7 +68,7 @@ struct StepNumbers {
     };
     std::vector<Parameter> parameters; ///< that had a gradient
     std::vector<double> numbers;
-    size_t count = 0; ///< so many are there when all formulas have asked
+    size_t count = 0; ///< of `numbers`, once all formulas have asked
 };
 
 class Numbers;
@@ -106,23 +106,23 @@ private:
 /// Numbers that a formula uses, as tensors: made once for all parameters that use the same ones.
 class Numbers {
 public:
-    /// `step`: whom to tell of them, or null.
+    /// `step`: gets each number that a formula asks for, in order; null: nobody needs them.
     explicit Numbers(std::shared_ptr<StepNumbers> step = nullptr) : step_(std::move(step)) {}
-    /// Without tensors: a formula is gone through for its numbers, which `step` gets.
+    /// For a formula that is evaluated for its numbers alone, which `step` gets: no tensor is made.
     static Numbers without_tensors(StepNumbers &step);
     bool are_tensors() const { return only_ == nullptr; }
-    /// Numbers of another parameter follow, of this dtype. Says whether an earlier one made those that depend
-    /// on its counts of steps.
+    /// The numbers asked for from here on are of another parameter, of this dtype. Whether an earlier
+    /// parameter with the same counts of steps has made the numbers that depend on them.
     bool begin(DType dtype, const Change &change, Location loc);
     /// The next one; valid as long as this is.
     const Value &next(double value, Location loc);
-    /// A number of the host that meets a tensor of this device; an empty tensor where nobody is told of it.
+    /// A number of the host as a tensor, to be combined with a tensor of this device. It is noted in `step`;
+    /// without one the result is an empty tensor.
     Tensor told(double value, const Device &device, Location loc);
-    /// Without tensors: it would meet one.
+    /// The same where no tensor is made: the number is noted only.
     void told(double value) { only_->numbers.push_back(value); }
 
-    /// What f says of the number of this step, from 1, and of the number that is remembered is that number
-    /// from now on.
+    /// Sets the remembered number to f(number of this step, from 1; the number remembered until now).
     template <class F>
     const Number &remember(F &&f) {
         Row &row = rows_[row_];
@@ -162,7 +162,7 @@ private:
     std::deque<Row> rows_;
     std::deque<Value> others_; ///< of one parameter alone
     size_t row_ = 0, at_ = 0, at_of_step_ = 0;
-    bool is_told_ = false; ///< without tensors: an earlier parameter did
+    bool is_told_ = false; ///< without tensors: an earlier parameter has noted the numbers of its row
     std::shared_ptr<StepNumbers> step_;
     StepNumbers *only_ = nullptr;
 

@@ -8,7 +8,8 @@
 ///  - `lowered`, after lower_clusters: steps in order, kernels shared, nothing on a stream. Buffers but the
 ///    inputs are symbolic: they have no memory; they stand for a value of the graph, scratch, or staging.
 ///  - `streamed`, after assign_streams: each step has a device and a stream, and estimates of when it runs.
-///  - `planned`, after plan_memory: no buffer is symbolic; it is listed who has whose bytes after whom.
+///  - `planned`, after plan_memory: no buffer is symbolic. Where a buffer gets bytes that another one had
+///    before it, the pair is in `reuses`.
 ///  - `ordered`, after insert_syncs: events order the streams.
 ///  - final, after build_program: it runs. Steps say which bytes they touch, and the draft is gone.
 ///
@@ -29,18 +30,18 @@ std::string_view name(Stage stage);
 
 struct StepDraft {
     int32_t user_stream = kNoStream; ///< as Node::stream: where the user put it
-    std::vector<BufferMode> modes{}; ///< by operand, but of a Copy: In, Out or InOut
-    /// Earlier steps that come first because the user's effects are ordered. Until `ordered`, whose events
-    /// see to it.
+    std::vector<BufferMode> modes{}; ///< by operand: In, Out or InOut; empty for a Copy
+    /// Earlier steps that come first because the user's effects are ordered. Empty from `ordered` on: events
+    /// keep that order then.
     std::vector<uint32_t> after{};
-    std::vector<NodeId> nodes{}; ///< of the graph, that are in it; none for a copy that plan_memory added
+    std::vector<NodeId> nodes{}; ///< the graph's nodes that are in it; none for a copy by plan_memory
     int64_t bytes_written = 0;   ///< of Step::bytes
     double begin = 0, end = 0;   ///< from `streamed` on: when it runs by the estimates, in seconds
-    bool for_memory = false;     ///< an event's wait: only for bytes that are used again
+    bool for_memory = false;     ///< WaitEvent: no value is waited for, only bytes that are used again
 };
 
 struct BufferDraft {
-    // Value: the node that makes it, and its recorded index, for copies that plan_memory adds
+    // Value: the node that makes it, and that node's recorded index. Copies that plan_memory adds have them
     NodeId node = kNone;
     uint32_t recorded = kNone;
     bool donated = false;        ///< Input: as Param::donated
@@ -61,15 +62,15 @@ struct Reuse {
 struct Draft {
     std::vector<StepDraft> steps;     ///< by step
     std::vector<BufferDraft> buffers; ///< by buffer
-    /// Set by fit_memory: what more memory the work would need if it overlapped. 0 where it does, or where
-    /// that is not why.
+    /// Set by fit_memory where it has put work in sequence to fit memory: bytes that the work would need
+    /// besides if it overlapped. 0 where it has not.
     int64_t bytes_saved = 0;
     // From `planned` on
     std::vector<Reuse> reuses;
-    /// By arena: what would be needed at the worst moment if intermediates could be moved freely: no plan is
+    /// By arena: bytes of the intermediates that are alive at the worst moment. No plan of the arena is
     /// smaller.
     std::vector<int64_t> live_bytes;
-    int64_t in_place_bytes = 0; ///< of outputs written over a dying input
+    int64_t in_place_bytes = 0; ///< of outputs that are written over an operand that nothing reads later
 };
 
 } // namespace lz::ir

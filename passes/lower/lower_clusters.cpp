@@ -51,7 +51,9 @@ public:
                                               .device = type.device,
                                               .storage = p.storage,
                                               .value = p.value});
-            // A CUDA device runs what is on its streams, whatever failed there before.
+            // What writes over a kept input must be left out if something that it reads has failed. That is
+            // possible for CPU code. Kernels on a CUDA stream run whatever failed before them, so a kept
+            // input is not donated there.
             if (!p.kept || !target.device(type.device).runs_cuda())
                 program_.draft.buffers.back() = {
                     .donated = p.donated, .donated_to = p.donated_to, .kept = p.kept};

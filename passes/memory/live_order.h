@@ -8,8 +8,8 @@
 
 namespace lz::passes {
 
-/// What steps make and read, of what takes memory between them. Filled step by step, in an order in which
-/// they may run.
+/// Which buffers steps write and read, of those that take memory between steps. Filled step by step, in an
+/// order in which they may run.
 class Traffic {
 public:
     explicit Traffic(size_t buffers);
@@ -24,7 +24,7 @@ public:
     std::span<const uint32_t> made_by(uint32_t step) const { return part(made_, made_begin_, step); }
     std::span<const uint32_t> read_by(uint32_t step) const { return part(read_, read_begin_, step); }
 
-    std::vector<int64_t> bytes;            ///< by buffer: 0 where it is no value between steps
+    std::vector<int64_t> bytes;            ///< by buffer: 0 where no value lies in it between steps
     std::vector<int64_t> scratch;          ///< by step: bytes
     std::vector<uint32_t> makers, readers; ///< by buffer: how many steps
 
@@ -44,7 +44,8 @@ using StepEdge = std::pair<uint32_t, uint32_t>;
 /// what it is computed from.
 int64_t peak_of(const Traffic &traffic, std::span<const uint32_t> order);
 
-/// Where less is alive at most, the order is what it is.
+/// find_order returns nothing where the peak of the given order is below this many bytes: the search would
+/// cost more than so little memory is worth.
 inline constexpr int64_t kLeastOrdered = int64_t{1} << 20;
 
 /// An order with a lower peak than that of the steps' numbers, by at least a 64th part of it; else nothing.

@@ -16,42 +16,72 @@ using namespace ir;
 
 namespace {
 
-/// Enough for a work item to be worth handing out, little enough for the first-level cache.
+// How large the pieces of work are that threads take. Each constant says what it decides and what to measure
+// it with on another machine. Rows are of bench_memory_bound unless another bench is named, matrices of f32.
+// Where no machine and no figure stand, the measurement was not kept.
+
+/// Bytes of results that one work item stores: handing out a work item has to be cheap beside it, and it
+/// should stay in the first-level cache. Measure: `multiply_add`, `gelu_erf`.
 constexpr int64_t kItemBytes = 32 * 1024;
-/// Columns of a work item that folds rows: wide enough for whole pages of each row to be worth opening.
+/// Columns that one work item reduces down whole rows of a matrix: of each row it reads 2 KiB. Measure: a sum
+/// over axis 0 of [256, 65536] (no row has this shape; `sum_axis/0` is split, see kPartialColumnBlock).
 constexpr int64_t kColumnBlock = 512;
-/// And of columns whose chunks are folded apart, row by row: wide enough that rows are streams of memory.
+/// The same where the rows are cut into chunks, each of which gives partial results (kSplitRows): 4 KiB of
+/// each row, a page, so that memory is read ahead. Measure: `sum_axis/0`.
 constexpr int64_t kPartialColumnBlock = 1024;
-/// Of a work item of tiles: they go down its rows, so that what is read ahead is used.
+/// Columns and rows of a work item of an elementwise phase that reads an operand transposed. It has more rows
+/// than columns: the next elements of the transposed operand's rows are then used soon. Measure:
+/// `transpose_add`.
 constexpr int64_t kTileColumns = 128, kTileRows = 512;
-/// With fewer rows than this, rows that are longer than this are split among workers.
+/// A reduction of fewer rows than the first, each longer than the second, is cut into chunks, because whole
+/// rows would not give all threads work. Measure: a sum over axis 1 of [8, 2097152], beside `sum_all`, which
+/// is one row and always cut.
 constexpr int64_t kFewRows = 16, kSplitLength = 32768;
-/// Rows that are walked side by side are at least so many: what fills a register or two.
+/// Rows are reduced side by side, one in each lane, where at least this many of them are neighbours in
+/// memory: they fill one or two vector registers. Measure: the sum of `sum_rows_of_transposed` with 8, 16 and
+/// 32 columns.
 constexpr int64_t kLeastAcross = 16;
-/// And so many of them are a work item where there are enough; with fewer for each thread, and rows that are
-/// longer, rows are cut into chunks.
-constexpr int64_t kAcrossBlock = 256, kSplitAcross = 4096;
-/// Columns that are longer than this are.
+/// Rows of a work item that reduces rows side by side. Measure: `sum_rows_of_transposed`, and
+/// `matmul_f32/1/4096/4096` of bench_matmul.
+constexpr int64_t kAcrossBlock = 256;
+/// Such rows are cut into chunks where they are longer than this and there are fewer than kAcrossBlock of
+/// them for each thread. Measure: `matmul_f32/1/4096/4096` of bench_matmul with k from 2048 to 65536.
+constexpr int64_t kSplitAcross = 4096;
+/// Columns of a matrix with more rows than this are cut into chunks. Measure: `sum_axis/0` with 128 to 4096
+/// rows of 4096 columns.
 constexpr int64_t kSplitRows = 512;
-/// Elements of a matrix that is in no cache: what follows the sums of its long columns reads it anew.
+/// Elements of a matrix that no cache holds: an operation that follows the sums of its columns reads it from
+/// memory again, so that it may as well be a kernel of its own, which reads whole rows. Measure: softmax over
+/// axis 0 of square matrices of side 512 to 4096 (no row has this shape).
 constexpr int64_t kLargeMatrix = int64_t{1} << 20;
-/// What one round of all pieces of a join writes, a part of a core's second-level cache; fitted on 1 MiB of
-/// it, where 64 to 512 KiB are alike (`bench_memory_bound`, cat).
+/// Bytes that one round of all pieces of a join writes: a part of a core's second-level cache. On a machine
+/// with 1 MiB of it 64 to 512 KiB were alike. Measure: `cat` along axis 1.
 constexpr int64_t kRoundBytes = 256 << 10;
-/// Pieces that are this long in memory need no rounds: their lines and pages are theirs alone.
+/// Bytes of a piece of a join in one row of the result, from which on no rounds are made: few of its cache
+/// lines are shared with its neighbours. Measure: `cat/2/1` to `cat/128/1`, whose pieces have 8 KiB to 128
+/// bytes in a row.
 constexpr int64_t kLongRun = 1024;
-/// Runs of at least this many bytes are whole lines mostly: they may be stored past the caches.
+/// Bytes of a piece of a join in one row of the result, from which on it may be stored past the caches: most
+/// of its cache lines are written whole. Measure: `cat/64/1`, whose pieces have 256 bytes in a row.
 constexpr int64_t kStreamedRun = 256;
+/// Bytes of a cache line.
 constexpr int64_t kLine = 64;
-/// Rows so long that the lines at their ends, which are written in parts, do not count.
+/// Bytes of a row, from which on it is stored past the caches wherever it begins: the two lines at its ends,
+/// which are written in parts, are few beside the rest. Measure: a * b + c of
+/// [16384, 1025], whose rows have 4100 bytes.
 constexpr int64_t kLongRow = 4096;
-/// Operations for an element up to which a core waits for memory: 16 lanes and two of them a cycle are some
-/// 90 in the time in which an element is read and written at 10 GB/s; half of it, for narrower vectors.
+/// Operations for an element up to which a core waits for memory. Reckoned, not measured: in the time in
+/// which 8 bytes are read and written at 10 GB/s, a core with 16 lanes that does two operations a cycle does
+/// some 90 for each element; half of that, for narrower vectors. Measure: `tanh_chain` and `gelu_erf`, with
+/// stores past the caches and without (Modes::streaming_stores).
 constexpr int kStreamedOperations = 48;
-/// Of a random word, a quarter of a block of ten rounds.
+/// What a random word counts among them: a quarter of the operations of a Philox block of ten rounds, which
+/// gives four words.
 constexpr int kPhiloxOperations = 20;
-/// Of a last-level cache, what one core may find its data in again: larger ones are made of slices that
-/// belong to groups of cores, and virtual machines report all of them (480 MiB were seen for two cores).
+/// The most bytes of a last-level cache in which one core finds its data again. Larger caches are made of
+/// slices that belong to groups of cores, and virtual machines report all slices (a Sapphire Rapids Xeon
+/// reports 480 MiB to a machine of two cores). Measure: `multiply_add` with 1 to 64 MiB of results, with
+/// stores past the caches and without.
 constexpr int64_t kMostCache = 32 << 20;
 
 class CpuScheduler : StepScheduler {
@@ -83,7 +113,8 @@ private:
     using StepScheduler::extent;
     int64_t extent(AxisId axis) const { return extent(step_.segments[0], axis); }
 
-    /// Full reductions always, so that one of any length is the same kernel.
+    /// Whether the reduction is cut into chunks that threads share. A full reduction always is, so that it is
+    /// the same kernel at every length.
     bool splits() const {
         if (step_.segments.size() != 1 || !can_split_reduction(kernel_))
             return false;
@@ -99,7 +130,8 @@ private:
         return rows == 1 || (rows < kFewRows && length > kSplitLength);
     }
 
-    /// Pieces of a join take turns, so that a row is written while it is in the cache.
+    /// In how many rounds the pieces of a join are copied. In each round every piece copies some rows, so
+    /// that the parts of one row are written while its cache lines are still in the cache.
     void choose_rounds() {
         if (step_.joined_rows == 1 || step_.segments.size() < 2 || step_.joined_run >= kLongRun)
             return;
@@ -132,16 +164,17 @@ private:
         return whole_lines && bypasses_caches(target_, step_.device, stored_bytes());
     }
 
-    /// Results past the caches, where a phase waits for memory: not where it computes longer than that, nor
-    /// where rows begin within lines, whose parts are written twice.
+    /// Stores go past the caches where the phase waits for memory. They do not where it computes for longer
+    /// than memory takes, nor where rows begin in the middle of a cache line: such a line would be written to
+    /// memory twice, once by each row.
     StoreTier store_tier(const Phase &phase) const {
         return computes_long(phase) || !stores_whole_lines(phase) ? StoreTier::Cached : StoreTier::Streaming;
     }
 
     // --- what a phase does
 
-    /// Operations for an element that is stored, functions expanded: what is computed once for a row whose
-    /// elements are stored does not count.
+    /// Whether more than kStreamedOperations are computed for each element that is stored, with math
+    /// functions expanded. Where a loop stores the elements, what is computed once a row does not count.
     bool computes_long(const Phase &phase) const {
         Kernel one = kernel_;
         one.phases = {phase};
@@ -164,7 +197,7 @@ private:
         return in_loops + (stores_outside ? outside : 0) > kStreamedOperations;
     }
 
-    /// Whether each row of what is stored begins at a line, if memory does, or is long.
+    /// Whether each row that is stored begins at a cache line (if the buffer does) or is long.
     bool stores_whole_lines(const Phase &phase) const {
         bool whole = true;
         for_each_instr(phase.body, [&](const Instr &instr) {
@@ -175,7 +208,7 @@ private:
             const auto contiguous =
                 std::ranges::find(access.strides, StrideClass::Contiguous, &AxisStride::cls);
             if (contiguous == access.strides.end())
-                return; // one element of a row
+                return; // it stores one element a row
             for (const LoweredSegment &segment : step_.segments) {
                 const int64_t row = extent(segment, contiguous->axis) * bytes;
                 whole = whole && (access.strides.size() == 1 || row % kLine == 0 || row >= kLongRow);
@@ -194,7 +227,8 @@ private:
         return bytes;
     }
 
-    /// A grid axis along which a load is contiguous that strides along the last one, or -1.
+    /// The grid axis along which some load is contiguous while it strides along the last grid axis: that load
+    /// reads its operand transposed. -1: there is none.
     int turned_axis(const Phase &phase) const {
         int found = -1;
         if (!phase.vector_grid || phase.grid.size() < 2 || has_loop(phase.body))
@@ -213,15 +247,16 @@ private:
         return found;
     }
 
-    /// Of a reduction that is split neither phase: how many chunks there are is no class.
+    /// Whether the axis is tiny in all segments, which makes a kernel of its own class. In a split reduction
+    /// no axis counts as tiny: the number of chunks must not make another kernel.
     bool tiny_everywhere(AxisId axis) const {
         return !split_ && std::ranges::all_of(step_.segments, [&](const LoweredSegment &segment) {
             return inner_tier(extent(segment, axis)) == InnerTier::Tiny;
         });
     }
 
-    /// Whether all loops, which walk the same rows, reduce at most one chunk. Only sums have chunks: of
-    /// others it would be a class without need.
+    /// Whether every loop of the phase has sums of at most one chunk. Only sums have chunks; a phase without
+    /// sums gives false, since the answer makes a kernel of its own class.
     bool reduces_one_chunk(const Phase &phase) const {
         bool sums = false;
         for (const Stmt &stmt : phase.body) {
@@ -236,8 +271,9 @@ private:
         return sums;
     }
 
-    /// A grid axis along which loads are contiguous that stride along what is reduced, or -1: rows along it
-    /// are walked side by side where that is all that the phase reads of its operands.
+    /// The grid axis along which the rows of the phase lie side by side in memory, so that they can be
+    /// reduced one in each lane; -1: there is none. All loads that change along the reduced axis must be
+    /// contiguous along this one.
     int across_axis(const Phase &phase) const {
         if (phase.vector_grid)
             return -1;

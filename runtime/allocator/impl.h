@@ -18,8 +18,9 @@
 
 namespace lz::runtime {
 
-inline constexpr size_t kSmallSize = size_t{1} << 20; ///< requests up to this are of the small pool
-/// What max_split_size_mb cannot be below.
+inline constexpr size_t kSmallSize = size_t{1}
+                                     << 20; ///< requests of up to this many bytes use the small pool
+/// The least that max_split_size_mb may be, in bytes.
 inline constexpr size_t kSmallestMaxSplit = size_t{20} << 20;
 
 inline int64_t signed_bytes(size_t bytes) {
@@ -75,7 +76,7 @@ private:
                        bool small);
     Block *ask_driver(size_t bytes, size_t size, StreamId stream, bool small);
     Block *ask_driver_for_less(size_t bytes, size_t size, StreamId stream, bool small);
-    /// Whether so much may be reserved besides, and `ask` got it.
+    /// Calls `ask` if the limit allows so many more reserved bytes. Whether `ask` got them.
     template <class F>
     bool try_driver(size_t bytes, F ask) {
         if (bytes <= allowed_ && reserved_ <= allowed_ - bytes)
@@ -144,12 +145,12 @@ private:
         set[small ? StatPool::SmallPool : StatPool::LargePool].sub(amount);
     }
 
-    Backend *const backend_; ///< the source as one; null where it has no streams (pinned memory)
+    Backend *const backend_; ///< the source as a Backend; null where it has no streams (pinned memory)
     ExpandableMemory *expandable_ = nullptr; ///< null: segments are the driver's allocations
     Block *holes_ = nullptr;                 ///< of all segments that grow, linked by `next` and `previous`
     size_t total_ = 0, allowed_ = 0, reserved_ = 0;
     size_t small_segment_ = 0, large_segment_ = 0; ///< sizes of segments that several blocks share
-    size_t refused_ = SIZE_MAX; ///< what the driver has not given since something was given back to it
+    size_t refused_ = SIZE_MAX; ///< the smallest size refused since memory was last given back to the driver
     bool fraction_set_ = false;
     uint64_t requests_ = 0;
     BlockArena blocks_;
@@ -176,17 +177,18 @@ private:
         }
     };
     std::vector<Pending> pending_;
-    size_t num_pending_ = 0; ///< in all of them, and of those below
-    /// For those for whom the host had no memory.
+    size_t num_pending_ = 0; ///< blocks in all of `pending_` and in `strays_`
+    /// A freed block that waits for a stream and could not be put into `pending_`: the host had no memory to
+    /// make that list longer.
     struct Stray {
         Guard guard;
         Block *block;
     };
     std::array<Stray, 64> strays_;
     size_t num_strays_ = 0;
-    Block *to_leave_ = nullptr;    ///< taken out and not yet given back, linked by `next`
-    size_t num_leaving_ = 0;       ///< that are being given back now
-    std::condition_variable left_; ///< there are fewer of these
+    Block *to_leave_ = nullptr;    ///< to be given back to the driver, linked by `next`
+    size_t num_leaving_ = 0;       ///< blocks that are being given back now, without the lock
+    std::condition_variable left_; ///< told when num_leaving_ becomes smaller
 };
 
 } // namespace lz::runtime

@@ -76,20 +76,20 @@ struct Job {
     ir::Fault *fault;
     std::span<std::byte> scratch;
 
-    /// Columns are shared between threads in so many parts, each wide enough for whole cache lines.
+    /// Into how many parts the columns are cut for threads: each is wide enough for whole cache lines.
     static int64_t column_parts(const Fold &fold) { return std::clamp<int64_t>(fold.inner / 64, 1, 64); }
 };
 
-/// What one thread does of one outer coordinate: columns [begin, end) and places [low, high) along the axis.
-/// It looks at all indices and serves those that are its own, in the order of the source; so the sums do not
-/// depend on how many threads there are.
+/// The share of one thread in one outer coordinate: columns [begin, end) and places [low, high) along the
+/// axis. The thread looks at all indices and adds the elements of those in [low, high), in the order of the
+/// source. So the sums do not depend on the number of threads.
 struct Part {
     int64_t item; ///< number of the outer coordinate and part of the columns
     int64_t outer, begin, end, low, high;
 };
 
-/// Of so many indices from `begin` on: says of those that are no place that they are none. What they would
-/// have been put is left out.
+/// Reports each of `length` indices from `begin` on that lies outside the axis. The elements that it would
+/// have placed are left out.
 void report_outside(const Job &job, int64_t begin, int64_t length, int64_t stride) {
     for (int64_t i = 0; i < length; ++i) {
         int64_t room = 0;
@@ -105,14 +105,14 @@ constexpr auto kAll = [] {
     return all;
 }();
 
-/// How many places there are, which they are, and the position of each among those that were looked up.
+/// Places along the axis, and for each the position of its index among those that were looked up.
 struct Own {
     int64_t count;
     const int64_t *places;
     const int32_t *positions;
 };
 
-/// Of `length` places those that are the part's own, in order. `outside`: some are no places at all.
+/// Those of `length` places that belong to the part, in order. Sets `outside` if some lie outside the axis.
 Own find_own(const Job &job, const Part &part, const int64_t *places, int64_t *own_places, int32_t *positions,
              int64_t length, bool &outside) {
     const auto extent = static_cast<uint64_t>(job.fold.extent);

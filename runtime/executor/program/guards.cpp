@@ -48,8 +48,9 @@ private:
 
 } // namespace
 
-/// Follows, step by step, by which faults each buffer is lost: as Blame does when something has failed, for
-/// all faults at once.
+/// Finds for each buffer, step by step, the faults after which its contents are not valid (it is "lost").
+/// Blame does the same after a failure, for the faults that have happened; this does it for all of them when
+/// the Program is loaded.
 class LoadedProgram::Layout::GuardFinder {
 public:
     GuardFinder(Layout &layout, const ir::Program &program)
@@ -72,7 +73,8 @@ public:
                     visit(step, *last[s]);
                 continue;
             }
-            // What one segment's launch is left without, all segments of the step are lost by.
+            // A launch that runs out of memory says so in the first fault of the segment it came to. Which
+            // work items have run by then is not known: all segments of the step are lost.
             Sets::Id unfinished = Sets::kEmpty;
             for (size_t i = 0; i < step.segments.size(); ++i)
                 if (const Frame &f = layout_.frames[frame + i]; f.faults != ir::kNone)
@@ -83,7 +85,7 @@ public:
     }
 
 private:
-    /// A fault, or its being out of memory alone.
+    /// The number of a fault in the sets: as any failure, or as running out of memory only.
     uint32_t member(uint32_t slot, uint32_t fault, bool only_out_of_memory) const {
         return 2 * (first_of_device_[slot] + fault) + only_out_of_memory;
     }
@@ -130,7 +132,7 @@ private:
             hold_back(frame, sets_[guards]);
     }
 
-    /// By buffer of the kernel: by what its contents are lost when the segment begins.
+    /// For each buffer of the kernel, the faults by which its contents are lost when the segment begins.
     std::vector<Sets::Id> lost_operands(const ir::Step &step, const ir::Segment &segment) {
         const ir::Kernel &kernel = program_.kernels[step.kernel];
         std::vector<Sets::Id> lost(segment.buffers.size(), Sets::kEmpty);
