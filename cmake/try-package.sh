@@ -62,7 +62,7 @@ for program in "$work"/root/by-*; do
 done
 for example in quickstart device_walk; do
     cmake -DPROGRAM="${enter[0]}" "-DARGUMENTS=$(IFS=';' && echo "${enter[*]:1}");/$example" \
-        "-DEXPECTED=$source/examples/expected/$example.txt" -P "$source/examples/checks/check.cmake"
+        "-DEXPECTED=$source/examples/expected/$example.txt" -P "$source/examples/checks/output.cmake"
 done
 in_root /opt/bin/lz-opt --version
 # By themselves both find what lies beside them (a root without /proc cannot show it).

@@ -1,5 +1,5 @@
 // Launches in the interpreter of PTX.
-#include "emitted.h"
+#include "emitted/emitted.h"
 
 #include "codegen/cuda/compiler.h"
 #include "ir/kernel/key.h"

@@ -9,7 +9,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/environment.h"
 #include "tests/support/losses.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 #include "tests/support/shrink.h"
 #include "virtual_gpus.h"
 

@@ -10,7 +10,7 @@
 #include "ir/interpreter/interpreter.h"
 #include "ir/text/text.h"
 #include "tests/support/environment.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 #include <lazuli/lazuli.h>
 

@@ -1,5 +1,5 @@
 // Launches on the device, as the runtime makes them.
-#include "emitted.h"
+#include "emitted/emitted.h"
 
 #include "device.h"
 #include "ir/kernel/key.h"

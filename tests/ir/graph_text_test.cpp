@@ -2,7 +2,7 @@
 #include "ir/graph/builder.h"
 #include "ir/interpreter/interpreter.h"
 #include "ir/text/text.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include "ir/interpreter/interpreter.h"
 #include "ir/interpreter/ref.h"
 #include "ir/text/text.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 #include <gtest/gtest.h>
 

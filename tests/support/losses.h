@@ -1,7 +1,7 @@
 #pragma once
 /// Random programs some of whose operations fail.
 
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 #include <cstdint>
 #include <functional>

@@ -2,7 +2,7 @@
 
 #include "ir/interpreter/kernel.h"
 #include "tests/support/concat_naively.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,6 @@
 // The engine's devices on the fake driver: what NVRTC has to do with whether there are GPUs.
 
-#include "driver.h"
+#include "driver/driver.h"
 
 #include "frontend/engine/devices.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 /// The CUDA backend on the fake driver.
 
-#include "driver.h"
+#include "driver/driver.h"
 
 #include "runtime/cuda/backend.h"
 

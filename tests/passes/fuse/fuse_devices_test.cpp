@@ -4,7 +4,7 @@
 #include "ir/graph/builder.h"
 #include "ir/graph/verify.h"
 #include "support/run_lowered.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 #include "ir/text/text.h"
 #include "passes/devices/insert_transfers.h"

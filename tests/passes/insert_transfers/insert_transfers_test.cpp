@@ -9,7 +9,7 @@
 #include "passes/pipeline.h"
 #include "passes/simplify/eliminate_dead.h"
 #include "support/graph_inputs.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 #include <gtest/gtest.h>
 

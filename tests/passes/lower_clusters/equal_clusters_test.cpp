@@ -5,7 +5,7 @@
 #include "passes/fuse/fuse.h"
 #include "passes/lower/lower_clusters.h"
 #include "passes/pipeline.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include "ir/program/verify.h"
 #include "support/graph_inputs.h"
 #include "support/run_lowered.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 #include "ir/diagnostic.h"
 

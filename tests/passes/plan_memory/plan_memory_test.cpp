@@ -3,7 +3,7 @@
 #include "ir/text/text.h"
 #include "passes/memory/arena_layout.h"
 #include "passes/pipeline.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 #include "tests/support/run_naively.h"
 
 #include <gtest/gtest.h>

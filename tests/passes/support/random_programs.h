@@ -1,7 +1,7 @@
 #pragma once
 /// Random graphs of what a pass may meet: devices, streams, effects, updates in place, donated parameters.
 
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 #include <cstdint>
 

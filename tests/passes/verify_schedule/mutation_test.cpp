@@ -7,7 +7,7 @@
 #include "ir/text/text.h"
 #include "passes/pipeline.h"
 #include "passes/verify/verify_schedule.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 #include <gtest/gtest.h>
 

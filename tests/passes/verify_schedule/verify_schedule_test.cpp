@@ -3,7 +3,7 @@
 #include "ir/diagnostic.h"
 #include "ir/text/text.h"
 #include "passes/pipeline.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // How the engine finds NVIDIA's libraries, and the sentence that it says when one cannot be used; with the
 // fake ones, damaged ones and none.
 
-#include "driver.h"
+#include "driver/driver.h"
 
 #include "runtime/cuda/driver/libraries.h"
 

@@ -1,7 +1,7 @@
 // Each barrier of each kind of kernel that the emitter makes is needed, and the interpreter of PTX sees that
 // it is missing.
 
-#include "emitted.h"
+#include "emitted/emitted.h"
 #include "kernels.h"
 
 #include "tests/support/cuda/device_memory.h"

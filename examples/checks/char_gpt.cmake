@@ -1,7 +1,7 @@
 # Trains char_gpt for a few steps: the loss falls, and where it was stopped and goes on from its checkpoint it is what it
 # would have been, to the last digit that tells two numbers apart.
 #
-#   cmake -DPROGRAM=char_gpt -DFOLDER=for/checkpoints -P check_char_gpt.cmake
+#   cmake -DPROGRAM=char_gpt -DFOLDER=for/checkpoints -P char_gpt.cmake
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE "${FOLDER}")
 file(MAKE_DIRECTORY "${FOLDER}")

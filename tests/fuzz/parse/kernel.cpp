@@ -1,7 +1,7 @@
 // libFuzzer: the parser of Kernel IR takes any bytes. What it accepts is a verified kernel that prints and
 // reads back.
-#include "ir/diagnostic.h"
 #include "ir/kernel/kernel.h"
+#include "ir/diagnostic.h"
 #include "ir/kernel/key.h"
 #include "ir/kernel/verify.h"
 #include "ir/text/text.h"

@@ -1,8 +1,8 @@
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 #include "ir/graph/uses.h"
 #include "ir/graph/verify.h"
-#include "tests/support/random_elementwise.h"
+#include "tests/support/random/elementwise.h"
 
 #include <array>
 

@@ -1,5 +1,5 @@
 // Sets of operations that generators choose from.
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 namespace lz::test {
 

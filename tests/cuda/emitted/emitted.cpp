@@ -1,4 +1,4 @@
-#include "emitted.h"
+#include "emitted/emitted.h"
 #include "ir/kernel/verify.h"
 #include "ir/math/expand.h"
 

@@ -1,7 +1,7 @@
 // What the fake driver refuses, with which error; each of its functions made to fail; and what it is like in
 // other processes: without devices, older, after a fork.
 
-#include "driver.h"
+#include "driver/driver.h"
 
 #include <cstdlib>
 #include <functional>

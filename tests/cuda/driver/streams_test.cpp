@@ -1,7 +1,7 @@
 // Streams, events, copies, values in memory and memory itself, through the fake driver as a user of CUDA
 // would. No kernels, so no compiler.
 
-#include "driver.h"
+#include "driver/driver.h"
 
 #include <atomic>
 #include <chrono>

@@ -2,7 +2,7 @@
 /// Random nodes of the elementwise rows, with the domains in which each function is compared. Internal to
 /// `random_graph*`.
 
-#include "tests/support/random_values.h"
+#include "tests/support/random/values.h"
 
 namespace lz::test {
 

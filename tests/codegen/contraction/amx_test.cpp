@@ -2,7 +2,7 @@
 /// memory.
 
 #include "amx_emulation.h"
-#include "contraction_support.h"
+#include "contraction/support.h"
 #include "ir/host/amx.h"
 
 #include <gtest/gtest.h>

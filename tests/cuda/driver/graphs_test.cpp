@@ -1,6 +1,6 @@
 // Graphs: built, captured, launched, updated.
 
-#include "driver.h"
+#include "driver/driver.h"
 
 namespace lz::test {
 namespace {

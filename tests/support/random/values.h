@@ -4,7 +4,7 @@
 #include "ir/graph/builder.h"
 #include "ir/graph/infer/infer.h"
 #include "ir/interpreter/interpreter.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 # Trains on the digits and looks at what it printed: 97 % of the images that were held out are read, and the loss falls. Then
 # gives it files that are missing or damaged: one line each that names the file, and an exit status that is not 0.
 #
-#   cmake -DPROGRAM=digits -DDATA=digits.csv.gz -DFOLDER=for/damaged/files -P check_digits.cmake
+#   cmake -DPROGRAM=digits -DDATA=digits.csv.gz -DFOLDER=for/damaged/files -P digits.cmake
 execute_process(COMMAND "${PROGRAM}" "${DATA}" OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
     message(FATAL_ERROR "digits ended with ${result}:\n${output}${errors}")

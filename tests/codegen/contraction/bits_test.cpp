@@ -1,6 +1,6 @@
 /// Bits of a product depend on its operands and on k alone (S29).
 
-#include "contraction_support.h"
+#include "contraction/support.h"
 #include "ir/kernel/builder.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // The fake cuBLASLt: products against plain loops, what it refuses, the order of streams; and its descriptors
 // against those of the real library, which can be made without a GPU.
 
-#include "driver.h"
+#include "driver/driver.h"
 
 #include <cublasLt.h>
 

@@ -1,7 +1,7 @@
 // libFuzzer: the parser of Programs takes any bytes. What it accepts is a verified Program that prints and
 // reads back.
-#include "ir/diagnostic.h"
 #include "ir/program/program.h"
+#include "ir/diagnostic.h"
 #include "ir/program/verify.h"
 #include "ir/text/text.h"
 

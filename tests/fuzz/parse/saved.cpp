@@ -1,6 +1,6 @@
 // libFuzzer: the reader of program files takes any bytes. What it accepts is written as the same file again.
-#include "structured.h"
 #include "tests/support/samples/saved.h"
+#include "structured.h"
 
 #include "ir/program/program.h"
 #include "ir/text/text.h"

@@ -1,7 +1,7 @@
 # Runs an example and compares what it prints with a file, line by line. A line of the file that begins with "~ " is a
 # regular expression.
 #
-#   cmake -DPROGRAM=... [-DARGUMENTS=a;b] -DEXPECTED=file -P check.cmake
+#   cmake -DPROGRAM=... [-DARGUMENTS=a;b] -DEXPECTED=file -P output.cmake
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND "${PROGRAM}" ${ARGUMENTS} OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE result)
 if(NOT result EQUAL 0)

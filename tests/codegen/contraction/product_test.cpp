@@ -1,4 +1,4 @@
-#include "contraction_support.h"
+#include "contraction/support.h"
 
 #include <gtest/gtest.h>
 
@@ -111,7 +111,7 @@ TEST(Semantics, S66_subnormals_count_in_products_of_bf16) {
     const float small = 0x1p-130F; // a subnormal of bf16
     for (const bool dots : {true, false}) {
         ir::CpuIsa isa = codegen::host_isa();
-        isa.amx_bf16 = false; // tile registers take them for zero: contraction_amx_test.cpp
+        isa.amx_bf16 = false; // tile registers take them for zero: contraction/amx_test.cpp
         isa.avx512_bf16 = isa.avx512_bf16 && dots;
         const ProductKernel kernel(DType::BF16, Lie::RowsApart, Lie::RowsTogether, isa);
         for (const int64_t k : {1, 2, 33}) {

@@ -1,7 +1,7 @@
 // Kernels that NVRTC compiled, launched through the fake driver, against plain loops. What they do wrong
 // becomes an error that stays with the context.
 
-#include "driver.h"
+#include "driver/driver.h"
 
 #include <algorithm>
 #include <chrono>

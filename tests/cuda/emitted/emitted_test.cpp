@@ -2,7 +2,7 @@
 /// graphs.
 
 #include "codegen/cuda/compiler.h"
-#include "emitted.h"
+#include "emitted/emitted.h"
 #include "ir/kernel/builder.h"
 #include "ir/math/expand.h"
 #include "ir/text/text.h"
@@ -11,7 +11,7 @@
 #include "passes/schedule/cuda.h"
 #include "tests/support/cuda/device_memory.h"
 #include "tests/support/cuda/nvrtc.h"
-#include "tests/support/random_graph.h"
+#include "tests/support/random/graph.h"
 
 #include <cmath>
 #include <set>
