@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the pages name exists: files and folders, links and their sections, the parts of files that they show, and for every
-# promise of docs/semantics.md a test; and every promise that the code names is one of that page.
+# What the pages name exists: files and folders, links and their sections, the parts of files that they show, the rooms of
+# docs/design.md, and for every promise of docs/semantics.md a test; and every promise and table that the code names exists.
 #
 #   pages.sh SOURCE
 set -uo pipefail
@@ -38,6 +38,25 @@ done
 for page in "${pages[@]}"; do
     wrongs=$(awk -f tests/project/docs/quotes.awk "$page") || wrong "$wrongs"
 done
+
+# Rooms: those that docs/design.md lists are the folders of each floor, but for what it says is planned.
+for floor in frontend ir passes codegen runtime; do
+    listed=$(sed -n "s|^    $floor/ ||p" docs/design.md | sed 's/([^)]*)//g' | grep -oE '(^| )[a-z]+/' | tr -d ' /' | sort -u)
+    there=$(for room in "$floor"/*/; do basename "$room"; done | sort -u)
+    for room in $(comm -23 <(echo "$there") <(echo "$listed")); do
+        wrong "docs/design.md does not list the room $floor/$room/."
+    done
+    for room in $(comm -13 <(echo "$there") <(echo "$listed")); do
+        [ "$room" = distributed ] || wrong "docs/design.md lists the room $floor/$room/, which does not exist."
+    done
+done
+
+# Tables that comments name by a path exist.
+tables=$(find frontend ir passes codegen runtime -name '*.def')
+while read -r table; do
+    grep -qE "(^|/)$table\$" <<<"$tables" || wrong "Comments name $table, which does not exist."
+done < <(grep -rhoE '//.*\.def\b' --include='*.h' --include='*.cpp' --include='*.def' \
+    frontend ir passes codegen runtime tests | grep -oE '[a-z_]+(/[a-z_]+)*\.def\b' | sort -u)
 
 # Promises: `| S01 | ...` is a row, and a test is TEST(Semantics, S01_...).
 rows=$(grep -oE '^\| S[0-9]+ \|' docs/semantics.md | grep -oE 'S[0-9]+')

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# The walks of docs/inside/walks.md: each section has at most ten files, all of them exist, the functions that a stop names
+# are in its files, and a folder is entered once, unless the section says that it comes back to it.
+#
+#   walks.sh SOURCE
+set -uo pipefail
+cd "$1" || exit 1
+page=docs/inside/walks.md
+failed=0
+wrong() { echo "$page: $1"; failed=1; }
+
+# One line a stop, "section<TAB>text"; and "section<TAB>!folder" for each folder that it comes back to.
+lines=$(awk '
+    function put() { if (stop != "") print section "\t" stop; stop = "" }
+    /^## / { put(); section = substr($0, 4); next }
+    /^[0-9]+\. / { put(); stop = $0; next }
+    /^<!-- comes back to: .* -->$/ {
+        put()
+        sub(/^<!-- comes back to: /, ""); sub(/ -->$/, "")
+        n = split($0, folders, ", ")
+        for (i = 1; i <= n; ++i) print section "\t!" folders[i]
+        next
+    }
+    /^ / && stop != "" { stop = stop " " $0; next }
+    { put() }
+    END { put() }' "$page")
+
+sections=0
+while IFS= read -r section; do
+    sections=$((sections + 1))
+    stops=$(awk -F'\t' -v s="$section" '$1 == s && $2 !~ /^!/ { print $2 }' <<<"$lines")
+    told=$(awk -F'\t' -v s="$section" '$1 == s && $2 ~ /^!/ { print substr($2, 2) }' <<<"$lines" | sort -u)
+    files= folders= number=0
+    while IFS= read -r stop; do
+        number=$((number + 1))
+        [[ $stop =~ ^$number\.\ \`([a-z][A-Za-z0-9_/.]*)\`: ]] ||
+            { wrong "in '$section' stop $number does not begin with its number and its file: $stop"; continue; }
+        folders+=$(dirname "${BASH_REMATCH[1]}")$'\n'
+        here=$(grep -oE '`[a-z]+/[A-Za-z0-9_/]*\.[a-z]+`' <<<"$stop" | tr -d '`')
+        files+=$here$'\n'
+        for file in $here; do
+            [ -f "$file" ] || { wrong "in '$section' $file does not exist."; here=; }
+        done
+        [ -n "$here" ] || continue
+        # Not names of environment variables, and not the letters of the program.
+        for name in $(grep -oE '`[A-Za-z_]+(::[A-Za-z_]+)*`' <<<"$stop" | tr -d '`' | grep -E '[a-z].*[a-z]'); do
+            grep -qwF -- "${name##*::}" $here || wrong "in '$section' stop $number names $name, which $here does not have."
+        done
+    done <<<"$stops"
+    count=$(sort -u <<<"$files" | grep -c .)
+    [ "$count" -ge 3 ] && [ "$count" -le 10 ] || wrong "'$section' names $count files; it should be 3 to 10."
+    again=$(grep . <<<"$folders" | uniq | sort | uniq -d)
+    [ "$again" = "$told" ] || wrong "'$section' comes back to '$(xargs <<<"$again")' and says '$(xargs <<<"$told")'."
+done < <(sed -n 's/^## //p' "$page")
+[ $sections -ge 8 ] || wrong "only $sections sections were found."
+[ $failed -eq 0 ] && echo "$sections sections of walks have at most ten files each."
+exit $failed
