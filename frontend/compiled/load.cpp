@@ -215,7 +215,8 @@ void Program::Impl::refuse_numbers(std::span<const double> numbers, Location loc
     throw StateError(fmt::format("{}: it was not recorded with these numbers", name), loc);
 }
 
-/// Of several signatures the one that fits longest says what is wrong.
+/// Throws what is wrong with a call that fits no signature, by the signature that fits up to the latest
+/// argument.
 void Program::Impl::refuse(std::span<const Tensor> inputs, std::span<const double> numbers,
                            Location loc) const {
     if (std::ranges::any_of(plans, [&](const auto &plan) { return takes(*plan, inputs); }))

@@ -46,7 +46,7 @@ public:
     bool has(const std::string &name) const { return state_.contains(name); }
     /// Empty where there is none; what is no number is a problem.
     std::optional<double> number(const std::string &name) const;
-    /// Of a tensor with one axis.
+    /// The elements of a tensor with one axis.
     std::optional<std::vector<double>> list(const std::string &name) const;
 
 private:

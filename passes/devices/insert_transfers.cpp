@@ -79,7 +79,7 @@ private:
     struct Need {
         const Node &node;
         TransferCause cause;
-        /// Of a transfer that the user put on a stream: whose stream that is.
+        /// The device of the stream on which the user put the transfer; empty where he named none.
         std::optional<Device> owner = {};
 
         bool named() const { return owner.has_value(); }

@@ -89,7 +89,7 @@ private:
         }
     }
 
-    /// Of each cluster, what it stores for others; results are stored anyway.
+    /// By cluster: bytes that it stores because other clusters read them. Results are stored anyway.
     std::vector<int64_t> kept_bytes() const {
         std::vector<bool> result(graph_.values().size());
         for (const ValueId v : graph_.results)

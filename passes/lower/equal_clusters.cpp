@@ -15,7 +15,7 @@ using namespace ir;
 
 namespace {
 
-/// Of operands and words: lists that are searched from the first.
+/// Most operands and words of a cluster that is compared: their lists are searched from the first entry.
 constexpr size_t kMostNumbers = 64;
 
 bool becomes_kernel(ClusterKind kind) {

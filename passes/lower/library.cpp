@@ -75,7 +75,7 @@ private:
             v = graph_.operands(graph_.node(p))[0];
         }
     }
-    /// Of one run of what is stored only that is copied.
+    /// A copy; where the copied value is one run of bytes in a stored one, only that run is copied.
     void copy() {
         step_.symbol.clear();
         ValueId v = graph_.operands(node_)[0];

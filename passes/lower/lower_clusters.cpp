@@ -24,7 +24,7 @@ using namespace ir;
 
 namespace {
 
-/// Of ascending numbers.
+/// Unites two lists of ascending numbers.
 void merge(std::vector<uint32_t> &into, const std::vector<uint32_t> &from) {
     std::vector<uint32_t> both;
     std::ranges::set_union(into, from, std::back_inserter(both));

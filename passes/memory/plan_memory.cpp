@@ -58,7 +58,7 @@ private:
     }
 
     StreamRef stream_of(uint32_t s) const { return {program_.steps[s].device, program_.steps[s].stream}; }
-    /// Of a buffer that has one.
+    /// The allocation of a buffer that has one.
     Allocation &memory_of(uint32_t buffer) { return allocations_[allocation_of_[buffer]]; }
 
     void use(uint32_t allocation, uint32_t s) {

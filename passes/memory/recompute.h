@@ -25,11 +25,11 @@ namespace lz::passes {
 
 /// Smaller values are not worth a kernel.
 inline constexpr int64_t kLeastRecomputed = int64_t{256} << 10;
-/// Of the time that the Program takes.
+/// The most time for computing values again, as a part of the time that the Program takes.
 inline constexpr double kMostRecomputed = 0.1;
-/// Times as long as its bytes take once to or from memory.
+/// The most time for one value, in times that its bytes take to or from memory once.
 inline constexpr double kMostPrice = 10;
-/// Of the bytes that are alive at most.
+/// The least bytes that must be saved, as a part of the bytes that are alive at the worst moment.
 inline constexpr double kWorthwhileSaving = 1.0 / 32;
 
 /// Takes a graph as `fuse` left it. `notes` name its nodes, and afterwards those of the new one.

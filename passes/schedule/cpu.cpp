@@ -399,6 +399,9 @@ void schedule_cpu(LoweredStep &step, const Target &target) {
     CpuScheduler(step, target).run();
 }
 
+// Fewer and longer rows than these are cut into chunks that all threads share: a sum over axis 1 of [2,
+// 4194304] beside one of [4, 2097152] shows what that is worth (no row of bench_memory_bound has these
+// shapes).
 RowLimits cpu_row_limits() {
     return {.few_rows = 4, .long_row = 65536, .long_column = kSplitRows, .large_matrix = kLargeMatrix};
 }

@@ -35,7 +35,7 @@ struct Cell {
 /// of them have not been touched.
 using History = std::map<int64_t, Cell>;
 
-/// Of steps that have no label.
+/// By StepKind: what a step without a label is called.
 constexpr std::array<std::string_view, 6> kKindNames = {"launch", "library", "copy",
                                                         "record", "wait",    "callback"};
 

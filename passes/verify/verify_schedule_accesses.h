@@ -19,7 +19,7 @@ struct Bytes {
     }
 };
 
-/// Of one buffer, by one segment.
+/// The bytes of one buffer that one segment reads and writes.
 struct Touched {
     Bytes read, written;
 };

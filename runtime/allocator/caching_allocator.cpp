@@ -25,7 +25,7 @@ constexpr size_t kLeastSegment = kMiB / 16;
 
 } // namespace
 
-/// From here on so much may be reserved.
+/// Sets how many bytes may be reserved from here on.
 void CachingAllocator::Impl::allow(size_t bytes) {
     allowed_ = bytes;
     const auto part = [&](size_t parts, size_t most) {
@@ -93,7 +93,8 @@ Block *CachingAllocator::Impl::find_free(size_t size, StreamId stream, bool smal
     return block;
 }
 
-/// For what one request adds to the tables: when it has been chosen, nothing fails any more.
+/// Makes room in the tables for what one request adds to them, so that nothing throws once a block has been
+/// taken.
 void CachingAllocator::Impl::make_room() {
     blocks_.make_room();
     in_use_.make_room();
@@ -147,7 +148,8 @@ Block *CachingAllocator::Impl::new_segment(std::unique_lock<std::mutex> &lock, s
     out_of_memory(size, requested);
 }
 
-/// A segment for others besides a request is more than it needs.
+/// Where the driver has no segment for this request and later ones: smaller ones, down to what the request
+/// needs.
 Block *CachingAllocator::Impl::ask_driver_for_less(size_t bytes, size_t size, StreamId stream, bool small) {
     while (bytes > size) {
         bytes = std::max(bytes / 4 / kLeastSegment * kLeastSegment, size);
@@ -260,7 +262,7 @@ void CachingAllocator::Impl::free(void *memory, std::span<const Guard> guards) n
         send_back(lock);
 }
 
-/// A block that nobody uses becomes free, and one with its free neighbours.
+/// A block that nothing uses any more becomes free, and is merged with its free neighbours.
 void CachingAllocator::Impl::take_back(Block *block) {
     bool small = block->small;
     sub(stats_.active, small, 1);

@@ -54,8 +54,8 @@ bool CachingAllocator::Impl::is_busy(StreamId stream) const noexcept {
     }
 }
 
-/// The stream that a block was lent to goes on when the block's own has done what was put on it so far. The
-/// lock is given up: a full stream may block, and what it does meanwhile may free memory here.
+/// The stream that a block is lent to waits for what has been put on the block's own stream so far. The lock
+/// is given up: putting a wait on a full stream may block, and work on it may free memory here meanwhile.
 void CachingAllocator::Impl::order_after_owner(std::unique_lock<std::mutex> &lock, Block *block) {
     const StreamId owner = block->stream, user = block->lent_to;
     void *const memory = block->memory;
@@ -69,7 +69,8 @@ void CachingAllocator::Impl::order_after_owner(std::unique_lock<std::mutex> &loc
     }
 }
 
-/// Which moment has to pass before a block that was lent can be its own stream's again. False: none.
+/// A block that was lent to another stream goes back to its own when that stream has done what is on it now.
+/// False: it can go back at once.
 bool CachingAllocator::Impl::take_home(Block *block) noexcept {
     const StreamId user = std::exchange(block->lent_to, kNotLent);
     try {

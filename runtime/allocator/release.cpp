@@ -17,13 +17,13 @@ bool CachingAllocator::Impl::may_give_back() const {
     return !source_.free_waits() || !on_stream_thread();
 }
 
-/// A block in no free list, a whole segment or whole pieces of one, is for `send_back`.
+/// Puts a block that is in no free list on the list of `send_back`: a whole segment, or whole pieces of one.
 void CachingAllocator::Impl::take_out(Block *block) noexcept {
     block->leaving = true;
     block->next = std::exchange(to_leave_, block);
 }
 
-/// The driver has what was taken out. The lock is given up meanwhile.
+/// Gives all blocks that were taken out back to the driver. The lock is given up meanwhile.
 void CachingAllocator::Impl::send_back(std::unique_lock<std::mutex> &lock) noexcept {
     if (!to_leave_ || !may_give_back())
         return;
@@ -59,7 +59,7 @@ void CachingAllocator::Impl::forget(Block *segment) noexcept {
     blocks_.recycle(segment);
 }
 
-/// What others are giving back is the driver's then, too.
+/// Gives all unused segments back to the driver, and waits until other threads have given back theirs.
 void CachingAllocator::Impl::give_back_cache(std::unique_lock<std::mutex> &lock) {
     if (!may_give_back())
         return;
@@ -78,7 +78,8 @@ void CachingAllocator::Impl::give_back_cache(std::unique_lock<std::mutex> &lock)
     left_.wait(lock, [&] { return num_leaving_ == 0; });
 }
 
-/// Blocks past max_split_size that could not serve this request, largest first, until there is room for it.
+/// Gives back free blocks past max_split_size, largest first, until the driver has room for a request that
+/// none of them could serve.
 bool CachingAllocator::Impl::give_back_oversize(std::unique_lock<std::mutex> &lock, size_t size) {
     if (options_.max_split_size == SIZE_MAX || !may_give_back())
         return false;
@@ -166,7 +167,8 @@ Passed ask(Ask question) noexcept {
 
 } // namespace
 
-/// False when the guard has passed.
+/// Keeps a freed block until the guard has passed. False, and the block is not kept, where it has passed
+/// already.
 bool CachingAllocator::Impl::hold_back(Block *block, const Guard &guard) noexcept {
     if (static_cast<MemorySource *>(guard.backend) == &source_ && guard.stream == block->stream)
         return false; // what comes on that stream comes later
@@ -215,7 +217,8 @@ void CachingAllocator::Impl::let_go(Block *block) noexcept {
         take_back(block);
 }
 
-/// Without the lock: what a stream does meanwhile may free memory here.
+/// Waits until the guard has passed. The lock is given up: work on that stream may free memory here
+/// meanwhile.
 void CachingAllocator::Impl::wait_for(const Guard &guard, std::unique_lock<std::mutex> &lock) noexcept {
     lock.unlock();
     ask([&] {
@@ -225,7 +228,8 @@ void CachingAllocator::Impl::wait_for(const Guard &guard, std::unique_lock<std::
     lock.lock();
 }
 
-/// Waits for what holds back the block that was freed first. False when there is none, or no end to that.
+/// Waits for the guard of the block that was freed first. False where no block waits, or the wait did not
+/// free it.
 bool CachingAllocator::Impl::wait_for_oldest_guard(std::unique_lock<std::mutex> &lock) {
     poll_guards();
     size_t oldest = pending_.size();

@@ -30,10 +30,10 @@ struct LoadedProgram::Layout {
         uint32_t faults = ir::kNone; ///< of the device's; kNone: it has none
         uint32_t slot = 0;           ///< of the device
         const void *code = nullptr;
-        uint32_t guards = ir::kNone; ///< the first of its own
+        uint32_t guards = ir::kNone; ///< in `guards`: the first of the frame's; kNone: it has none
     };
     std::vector<Frame> frames;
-    /// Faults that hold frames back, with one that names none behind those of each frame.
+    /// Faults after which a frame is left out. An entry without a fault ends the list of each frame.
     struct FrameGuard {
         uint32_t slot = ir::kNone, fault = 0; ///< of the device's
         bool only_out_of_memory = false;
