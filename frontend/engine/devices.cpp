@@ -264,7 +264,16 @@ void Devices::find_cuda(const Options &options, codegen::KernelCache *kernels) {
     if (gpus_.empty())
         why_no_gpu_ = cuda_availability_ + " LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";
 }
+
+std::string Devices::cuda_availability() const {
+    if (cuda_compilers_.empty()) // virtual GPUs, or none
+        return cuda_availability_;
+    return cuda_availability_ + " " + runtime::cuda::describe_products();
+}
 #else
+std::string Devices::cuda_availability() const {
+    return cuda_availability_;
+}
 void Devices::find_cuda(const Options &, codegen::KernelCache *) {
     cuda_availability_ = "This build of Lazuli has no CUDA backend.";
     why_no_gpu_ = cuda_availability_ + " LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";

@@ -51,8 +51,9 @@ public:
     const std::vector<runtime::DeviceSlot> &slots() const { return slots_; }
     /// A whole sentence; empty when there is one (S11).
     const std::string &why_no_gpu() const { return why_no_gpu_; }
-    /// What of CUDA is there, or why it is not; empty where virtual GPUs stand in for it.
-    const std::string &cuda_availability() const { return cuda_availability_; }
+    /// What of CUDA is there, or why it is not; empty where virtual GPUs stand in for it. Where there are
+    /// GPUs this opens cuBLASLt, which can take a second, to say what makes products.
+    std::string cuda_availability() const;
     /// What makes code for a CUDA device; null for others, which run the host's.
     const codegen::Compiler *cuda_compiler(ir::Device device) const {
         const size_t gpu = slot(device) - 1; // of the CPU: none

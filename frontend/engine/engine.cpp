@@ -433,7 +433,7 @@ runtime::CachingAllocator &Engine::allocator(ir::Device device) {
 runtime::CachingAllocator *Engine::pinned_allocator() {
     return impl_->devices.pinned();
 }
-const std::string &Engine::cuda_availability() const {
+std::string Engine::cuda_availability() const {
     return impl_->devices.cuda_availability();
 }
 

@@ -112,7 +112,7 @@ public:
     /// Why there is no GPU, as a whole sentence; empty when there is one.
     const std::string &why_no_gpu() const;
     /// What of CUDA was found, or why it is not used; empty where virtual GPUs stand in for it.
-    const std::string &cuda_availability() const;
+    std::string cuda_availability() const;
     ir::DeviceProperties properties(ir::Device device) const;
     /// Whether `from` could address memory of `to`, and whether it may now.
     bool can_access_peer(ir::Device from, ir::Device to) const;

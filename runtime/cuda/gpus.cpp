@@ -4,6 +4,8 @@
 #include "runtime/cuda/backend.h"
 #include "runtime/cuda/library/matmul.h"
 
+#include <fmt/format.h>
+
 #include <forward_list>
 #include <mutex>
 
@@ -46,6 +48,14 @@ Gpus open_gpus(const Search &search, GpuOptions options) {
         found.availability = "The GPUs cannot be used: " + failure.message();
     }
     return found;
+}
+
+std::string describe_products() {
+    const Library library = cublaslt();
+    if (!library)
+        return "Products are made by kernels of Lazuli's, which are slower than cuBLASLt. " + library.missing;
+    return fmt::format("Products are made by cuBLASLt {}.{} ({}).", library.major(),
+                       library.version % 1000 / 10, library.path);
 }
 
 } // namespace lz::runtime::cuda

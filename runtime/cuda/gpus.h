@@ -26,5 +26,8 @@ struct GpuOptions {
     Notes *notes = nullptr;          ///< outlives the GPUs; null: nothing is kept
 };
 Gpus open_gpus(const Search &search, GpuOptions options);
+/// What makes products on GPUs that were opened: cuBLASLt, or kernels of Lazuli's and why; whole sentences.
+/// Opens cuBLASLt, which can take a second.
+std::string describe_products();
 
 } // namespace lz::runtime::cuda

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
@@ -82,15 +83,21 @@ Library open(const Kind &kind, const std::string &path) {
     return library;
 }
 
-/// Files to try, the newer major version first.
-std::vector<std::string> candidates(const Kind &kind, const Search &search, int newest_major) {
+/// Files to try: those of the driver's major version and of older ones, the newest first, since a driver runs
+/// what those make; then of newer ones, which are of no use, so that it is said that they are there.
+std::vector<std::string> candidates(const Kind &kind, const Search &search, int drivers_major) {
     std::vector<std::string> files;
     if (kind.wheel == nullptr) { // the driver comes with the system, never with a toolkit
         for (const char *folder : {"", "/usr/lib/wsl/lib/", "/usr/local/nvidia/lib64/"})
             files.push_back(std::string(folder) + kind.file + ".so.1");
         return files;
     }
-    for (int major = newest_major; major >= kOldestLibrary / 1000; --major) {
+    std::vector<int> majors;
+    for (int major = drivers_major; major >= kOldestLibrary / 1000; --major)
+        majors.push_back(major);
+    for (int newer = 1; newer <= 2; ++newer)
+        majors.push_back(drivers_major + newer);
+    for (const int major : majors) {
         const std::string file = fmt::format("{}.so.{}", kind.file, major);
         for (const std::string &toolkit : search.toolkits)
             for (const char *folder : {"lib64", "lib", "targets/x86_64-linux/lib"})
@@ -135,6 +142,12 @@ Library find(const Kind &kind, const std::string &named, const std::vector<std::
     return wrong;
 }
 
+/// What is said behind "there is no device" where that is what the user may have asked for.
+std::string hidden_devices() {
+    const char *const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    return visible ? fmt::format("; CUDA_VISIBLE_DEVICES is \"{}\", which hides all others", visible) : "";
+}
+
 /// Whether the driver starts and has a device; else why not.
 std::string start(const Library &driver) {
     const auto init = function<int (*)(unsigned)>(driver, "cuInit");
@@ -147,12 +160,42 @@ std::string start(const Library &driver) {
     if (failed == 0)
         failed = count(&devices);
     if (failed == 0)
-        return devices > 0 ? "" : fmt::format("The CUDA driver at {} has no device.", driver.path);
+        return devices > 0
+                   ? ""
+                   : fmt::format("The CUDA driver at {} has no device{}.", driver.path, hidden_devices());
     const auto text = function<int (*)(int, const char **)>(driver, "cuGetErrorString");
     const char *why = nullptr;
     if (!text || text(failed, &why) != 0 || !why)
         why = "it gives no reason";
-    return fmt::format("The CUDA driver at {} does not start: {} (error {}).", driver.path, why, failed);
+    constexpr int kNoDevice = 100, kInvalidDevice = 101; // of CUresult; this file needs no header of CUDA
+    return fmt::format("The CUDA driver at {} does not start: {} (error {}){}.", driver.path, why, failed,
+                       failed == kNoDevice || failed == kInvalidDevice ? hidden_devices() : "");
+}
+
+/// Folders of Python's packages under `prefix`, such as /usr: Debian's own Python has another name for them.
+void add_packages(const fs::path &prefix, std::vector<std::string> &folders) {
+    std::error_code none;
+    for (const auto &python : fs::directory_iterator(prefix / "lib", none))
+        if (python.path().filename().string().starts_with("python3"))
+            for (const char *name : {"site-packages", "dist-packages"})
+                if (const fs::path folder = python.path() / name; fs::is_directory(folder, none))
+                    if (std::ranges::find(folders, folder.string()) == folders.end())
+                        folders.push_back(folder.string());
+}
+
+/// Where the Python that the user would start is installed: its file is in <prefix>/bin. Empty where there is
+/// none.
+fs::path prefix_of_python() {
+    const std::string path = variable("PATH");
+    for (size_t begin = 0; begin <= path.size();) {
+        const size_t end = std::min(path.find(':', begin), path.size());
+        const fs::path python = fs::path(path.substr(begin, end - begin)) / "python3";
+        std::error_code none;
+        if (python.is_absolute() && fs::is_regular_file(python, none)) // follows links, as canonical does
+            return fs::canonical(python, none).parent_path().parent_path();
+        begin = end + 1;
+    }
+    return {};
 }
 
 } // namespace
@@ -170,14 +213,13 @@ Search Search::from_environment() {
         if (std::string folder = variable(name); !folder.empty())
             s.toolkits.push_back(std::move(folder));
     s.toolkits.emplace_back("/usr/local/cuda");
-    for (const char *name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
-        const std::string prefix = variable(name);
-        std::error_code none;
+    std::vector<fs::path> prefixes{variable("VIRTUAL_ENV"), variable("CONDA_PREFIX"), prefix_of_python()};
+    if (const std::string home = variable("HOME"); !home.empty())
+        prefixes.push_back(fs::path(home) / ".local"); // pip install --user
+    prefixes.insert(prefixes.end(), {"/usr/local", "/usr"});
+    for (const fs::path &prefix : prefixes)
         if (!prefix.empty())
-            for (const auto &entry : fs::directory_iterator(prefix + "/lib", none))
-                if (entry.path().filename().string().starts_with("python3"))
-                    s.wheels.push_back(entry.path().string() + "/site-packages");
-    }
+            add_packages(prefix, s.wheels);
     return s;
 }
 

@@ -43,15 +43,15 @@ struct CublasLt {
     FUNCTIONS
 #undef FUNCTION
 
-    /// False where a function is missing.
-    bool fill(const Library &library) {
+    /// The first function that is missing; null where all are there.
+    const char *fill(const Library &library) {
 #define FUNCTION(name)                                                                                       \
     name = reinterpret_cast<decltype(name)>(library.find(#name));                                            \
     if (!name)                                                                                               \
-        return false;
+        return #name;
         FUNCTIONS
 #undef FUNCTION
-        return true;
+        return nullptr;
     }
 };
 
@@ -66,25 +66,42 @@ public:
         const std::lock_guard lock(mutex_);
         wanted_ = {search, driver, nvrtc};
         opened_ = false;
+        library_ = {};
     }
     /// Null where it is not there.
     const CublasLt *open() {
         const std::lock_guard lock(mutex_);
-        if (!std::exchange(opened_, true) && wanted_) {
-            const Library library = open_cublaslt(wanted_->search, wanted_->driver, wanted_->nvrtc);
-            there_ = library && functions_.fill(library);
-        }
-        return there_ ? &functions_ : nullptr;
+        return opened().missing.empty() ? &functions_ : nullptr;
+    }
+    /// What was found, or why it cannot be used.
+    Library library() {
+        const std::lock_guard lock(mutex_);
+        return opened();
     }
 
 private:
+    const Library &opened() {
+        if (std::exchange(opened_, true))
+            return library_;
+        if (!wanted_) {
+            library_.missing = "No GPU of this process needs it.";
+            return library_;
+        }
+        library_ = open_cublaslt(wanted_->search, wanted_->driver, wanted_->nvrtc);
+        if (const char *const lacks = library_ ? functions_.fill(library_) : nullptr)
+            library_.missing =
+                fmt::format("The cuBLASLt at {} is damaged: it lacks {}.", library_.path, lacks);
+        return library_;
+    }
+
     struct Wanted {
         Search search;
         Library driver, nvrtc;
     };
     std::mutex mutex_;
     std::optional<Wanted> wanted_;
-    bool opened_ = false, there_ = false;
+    bool opened_ = false;
+    Library library_;
     CublasLt functions_;
 };
 
@@ -155,6 +172,10 @@ void prepare_cublaslt(const Search &search, const Library &driver, const Library
 
 bool has_cublaslt() {
     return OpenOnce::get().open() != nullptr;
+}
+
+Library cublaslt() {
+    return OpenOnce::get().library();
 }
 
 int64_t matmul_workspace_bytes(const ir::DeviceInfo &device) {

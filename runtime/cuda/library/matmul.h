@@ -16,6 +16,8 @@ namespace lz::runtime::cuda {
 void prepare_cublaslt(const Search &search, const Library &driver, const Library &nvrtc);
 /// Whether it is there; opens it, which can take a second, when that is asked first.
 bool has_cublaslt();
+/// It, or why it cannot be used. Opens it, too.
+Library cublaslt();
 
 /// What a product may use of the device's memory beside its operands: one size for all of a device, so that
 /// heuristics that were asked for once hold for all.

@@ -1,13 +1,14 @@
-// The engine's devices on the fake driver: what NVRTC has to do with whether there are GPUs.
+// The engine's devices on the fake driver: which there are, and what is said where something is missing.
 
 #include "driver/driver.h"
 
 #include "frontend/engine/devices.h"
 
+#include <lazuli/lazuli.h>
+
 #include <gmock/gmock.h>
 
-#include <cstdlib>
-#include <optional>
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,24 +16,10 @@
 namespace lz::test {
 namespace {
 
+using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
-
-/// Sets variables of the environment while it lives.
-class Environment {
-public:
-    void set(const char *name, const char *value) {
-        const char *const before = std::getenv(name);
-        before_.push_back({name, before ? std::optional<std::string>(before) : std::nullopt});
-        setenv(name, value, 1);
-    }
-    ~Environment() {
-        for (const auto &[name, value] : before_)
-            value ? setenv(name, value->c_str(), 1) : unsetenv(name);
-    }
-
-private:
-    std::vector<std::pair<const char *, std::optional<std::string>>> before_;
-};
+using testing::StartsWith;
 
 engine::Options no_virtual_gpus() {
     engine::Options options;
@@ -46,9 +33,8 @@ TEST(CudaDevices, GpusOfOneArchitectureShareTheirCompiler) {
     if (!why_no_nvrtc().empty())
         GTEST_SKIP() << why_no_nvrtc();
     driver_library();
-    Environment environment;
-    environment.set("LAZULI_CUDA_DRIVER", LAZULI_FAKE_CUDA);
-    environment.set("LAZULI_CUBLASLT", LAZULI_FAKE_CUBLASLT);
+    const EnvironmentVariables environment{{"LAZULI_CUDA_DRIVER", LAZULI_FAKE_CUDA},
+                                           {"LAZULI_CUBLASLT", LAZULI_FAKE_CUBLASLT}};
     const engine::Devices devices(no_virtual_gpus());
     ASSERT_EQ(devices.gpus(), 2u) << devices.why_no_gpu();
     EXPECT_EQ(devices.cuda_compiler(kCpu), nullptr);
@@ -60,10 +46,9 @@ TEST(CudaDevices, GpusOfOneArchitectureShareTheirCompiler) {
 
 TEST(CudaDevices, TheCpuGoesOnWhereNvrtcIsDamaged) {
     driver_library();
-    Environment environment;
-    environment.set("LAZULI_CUDA_DRIVER", LAZULI_FAKE_CUDA);
-    environment.set("LAZULI_CUBLASLT", LAZULI_FAKE_CUBLASLT);
-    environment.set("LAZULI_NVRTC", LAZULI_NVRTC_WITHOUT_COMPILER);
+    const EnvironmentVariables environment{{"LAZULI_CUDA_DRIVER", LAZULI_FAKE_CUDA},
+                                           {"LAZULI_CUBLASLT", LAZULI_FAKE_CUBLASLT},
+                                           {"LAZULI_NVRTC", LAZULI_NVRTC_WITHOUT_COMPILER}};
     const engine::Devices devices(no_virtual_gpus());
     EXPECT_EQ(devices.gpus(), 0u);
     EXPECT_EQ(devices.infos().size(), 1u);
@@ -71,6 +56,101 @@ TEST(CudaDevices, TheCpuGoesOnWhereNvrtcIsDamaged) {
     EXPECT_THAT(devices.cuda_availability(), HasSubstr("has no function nvrtcGetNumSupportedArchs."));
     EXPECT_THAT(devices.why_no_gpu(), HasSubstr(devices.cuda_availability()));
     EXPECT_THAT(devices.why_no_gpu(), HasSubstr("LAZULI_VIRTUAL_GPUS=2"));
+}
+
+// --- what is missing, in processes of their own: programs of the public API
+
+/// What availability() says; on the way a product on cuda:0, if it is there, and on the CPU in any case.
+std::string availability_beside_a_product() {
+    const std::vector<float> right{19, 22, 43, 50};
+    const auto product = [](const Device &device) {
+        return matmul(tensor({{1.0f, 2.0f}, {3.0f, 4.0f}}, {.device = device}),
+                      tensor({{5.0f, 6.0f}, {7.0f, 8.0f}}, {.device = device}))
+            .flatten()
+            .to_vector<float>();
+    };
+    if (cuda::is_available()) {
+        EXPECT_EQ(product("cuda:0"), right);
+    } else {
+        try {
+            product("cuda:0");
+            ADD_FAILURE() << "a device that is not there computed something";
+        } catch (const DeviceError &error) {
+            EXPECT_THAT(error.what(), HasSubstr(cuda::availability()));
+        }
+    }
+    EXPECT_EQ(product(Device::cpu()), right);
+    return cuda::availability();
+}
+
+TEST_F(CudaChild, DISABLED_ProductsAreByCublasLt) {
+    EXPECT_THAT(availability_beside_a_product(), AllOf(StartsWith("CUDA is available: driver "),
+                                                       HasSubstr(". Products are made by cuBLASLt 13."),
+                                                       HasSubstr("(" LAZULI_FAKE_CUBLASLT ").")));
+}
+
+TEST_F(CudaChild, DISABLED_ThereIsNoCublasLt) {
+    EXPECT_THAT(availability_beside_a_product(),
+                AllOf(StartsWith("CUDA is available: driver "),
+                      HasSubstr(". Products are made by kernels of Lazuli's, which are slower than cuBLASLt. "
+                                "LAZULI_CUBLASLT is set: /nowhere.so cannot be opened: ")));
+}
+
+TEST_F(CudaChild, DISABLED_CublasLtIsOfAnotherMajorVersion) {
+    EXPECT_THAT(availability_beside_a_product(),
+                AllOf(StartsWith("CUDA is available: driver "),
+                      HasSubstr(". Products are made by kernels of Lazuli's, which are slower than cuBLASLt. "
+                                "LAZULI_CUBLASLT is set: The cuBLASLt at " LAZULI_FAKE_CUBLASLT
+                                " is of CUDA 12 and "),
+                      HasSubstr("they have to be of one major version.")));
+}
+
+TEST_F(CudaChild, DISABLED_TheDriverIsOlderThanNvrtc) {
+    EXPECT_THAT(availability_beside_a_product(), AllOf(StartsWith("LAZULI_NVRTC is set: The NVRTC at "),
+                                                       EndsWith("newer than the driver, which is of 12.8.")));
+}
+
+TEST_F(CudaChild, DISABLED_AllDevicesAreHidden) {
+    EXPECT_THAT(availability_beside_a_product(),
+                EndsWith("CUDA_VISIBLE_DEVICES is \"7\", which hides all others."));
+}
+
+TEST_F(CudaChild, DISABLED_VirtualGpusStandIn) {
+    EXPECT_EQ(availability_beside_a_product(), "");
+    EXPECT_EQ(cuda::device_count(), 3);
+    EXPECT_TRUE(cuda::get_device_properties("cuda:2").is_virtual);
+    EXPECT_EQ(FAKE(lazuli_fake_cuda_calls)("*"), 0u);
+}
+
+using Settings = std::initializer_list<std::pair<const char *, const char *>>;
+
+/// Runs a test of CudaChild on the fake driver.
+bool run_on_fake_driver(const char *test, Settings more) {
+    driver_library(); // two devices
+    const EnvironmentVariables environment{{"LAZULI_CUDA_DRIVER", LAZULI_FAKE_CUDA},
+                                           {"LAZULI_CUBLASLT", LAZULI_FAKE_CUBLASLT},
+                                           {"LAZULI_VIRTUAL_GPUS", ""}};
+    return run_child(test, more);
+}
+
+TEST(CudaDevices, WhatMakesProductsIsSaid) {
+    if (!why_no_nvrtc().empty())
+        GTEST_SKIP() << why_no_nvrtc();
+    EXPECT_TRUE(run_on_fake_driver("ProductsAreByCublasLt", {}));
+    EXPECT_TRUE(run_on_fake_driver("ThereIsNoCublasLt", {{"LAZULI_CUBLASLT", "/nowhere.so"}}));
+    EXPECT_TRUE(
+        run_on_fake_driver("CublasLtIsOfAnotherMajorVersion", {{"LAZULI_FAKE_CUBLASLT_VERSION", "120402"}}));
+}
+
+TEST(CudaDevices, WhyThereIsNoGpuIsSaidAndTheCpuGoesOn) {
+    EXPECT_TRUE(
+        run_on_fake_driver("TheDriverIsOlderThanNvrtc", {{"LAZULI_NVRTC", LAZULI_NVRTC_WITHOUT_COMPILER},
+                                                         {"LAZULI_FAKE_CUDA_VERSION", "12080"}}));
+    EXPECT_TRUE(run_on_fake_driver("AllDevicesAreHidden", {{"CUDA_VISIBLE_DEVICES", "7"}}));
+}
+
+TEST(CudaDevices, VirtualGpusWinOverThoseOfADriver) {
+    EXPECT_TRUE(run_on_fake_driver("VirtualGpusStandIn", {{"LAZULI_VIRTUAL_GPUS", "3"}}));
 }
 
 } // namespace

@@ -7,6 +7,20 @@
 
 namespace lz::test {
 
+EnvironmentVariables::EnvironmentVariables(
+    std::initializer_list<std::pair<const char *, std::string>> variables) {
+    for (const auto &[name, value] : variables) {
+        const char *const before = std::getenv(name);
+        before_.push_back({name, before ? std::optional<std::string>(before) : std::nullopt});
+        setenv(name, value.c_str(), 1);
+    }
+}
+
+EnvironmentVariables::~EnvironmentVariables() {
+    for (const auto &[name, value] : before_)
+        value ? setenv(name, value->c_str(), 1) : unsetenv(name);
+}
+
 void *driver_library() {
     static void *const library = [] {
         const auto otherwise = [](const char *name, const char *value) { setenv(name, value, 0); };

@@ -10,11 +10,24 @@
 
 #include <dlfcn.h>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace lz::test {
+
+/// Sets variables of the environment while it lives.
+class EnvironmentVariables {
+public:
+    EnvironmentVariables(std::initializer_list<std::pair<const char *, std::string>> variables);
+    ~EnvironmentVariables();
+    EnvironmentVariables(const EnvironmentVariables &) = delete;
+    EnvironmentVariables &operator=(const EnvironmentVariables &) = delete;
+
+private:
+    std::vector<std::pair<const char *, std::optional<std::string>>> before_;
+};
 
 /// Opens the driver once, with two devices of 512 MiB that reach each other.
 void *driver_library();

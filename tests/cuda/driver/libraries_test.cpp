@@ -114,6 +114,51 @@ TEST_F(CudaLibraries, ToolkitsAndWheelsAreSearched) {
     EXPECT_EQ(found.version, CUBLAS_VERSION / 10000 * 1000 + CUBLAS_VERSION / 100 % 100 * 10);
 }
 
+TEST_F(CudaLibraries, WheelsAreThoseOfEveryPythonThatIsFound) {
+    const auto packages = [&](const std::string &prefix, const char *name) {
+        const auto path = folder_ / prefix / "lib/python3.12" / name;
+        std::filesystem::create_directories(path);
+        return path.string();
+    };
+    const std::vector<std::string> expected{
+        packages("venv", "site-packages"), packages("conda", "site-packages"),
+        packages("python", "site-packages"), packages("home/.local", "site-packages")};
+    // A python3 of PATH that is a link to where Python is, as package managers make them.
+    file("python/bin/python3.12", "a program");
+    std::filesystem::create_directories(folder_ / "links");
+    std::filesystem::create_symlink(folder_ / "python/bin/python3.12", folder_ / "links/python3");
+    const EnvironmentVariables environment{
+        {"VIRTUAL_ENV", folder_ / "venv"},
+        {"CONDA_PREFIX", folder_ / "conda"},
+        {"HOME", folder_ / "home"},
+        {"PATH", "relative::" + (folder_ / "empty").string() + ":" + (folder_ / "links").string()}};
+    std::vector<std::string> found = Search::from_environment().wheels;
+    ASSERT_GE(found.size(), expected.size());
+    for (size_t i = expected.size(); i < found.size(); ++i)
+        EXPECT_TRUE(found[i].starts_with("/usr/")) << found[i];
+    found.resize(expected.size());
+    EXPECT_EQ(found, expected);
+}
+
+TEST_F(CudaLibraries, ANewerCompilerThanTheDriversIsSaidWhereverItIs) {
+    Search search;
+    search.driver = LAZULI_FAKE_CUDA;
+    Library driver = open_driver(search);
+    driver.version = 12080;
+    // Only its version counts here.
+    std::filesystem::create_directories(folder_ / "toolkit/lib64");
+    const std::string path = folder_ / "toolkit/lib64/libnvrtc.so.13";
+    std::filesystem::create_symlink(LAZULI_NVRTC_WITHOUT_COMPILER, path);
+    search.toolkits = {(folder_ / "toolkit").string()};
+    const Library found = open_nvrtc(search, driver);
+    if (found) { // the loader has one that the driver takes: that is as good
+        EXPECT_EQ(found.major(), 12) << found.path;
+    } else {
+        EXPECT_TRUE(has(found, " is of CUDA 13.0, newer than the driver, which is of 12.8."))
+            << found.missing;
+    }
+}
+
 TEST_F(CudaLibraries, VersionsHaveToGoTogether) {
     Search search;
     search.driver = LAZULI_FAKE_CUDA;
@@ -154,7 +199,8 @@ TEST_F(CudaChild, DISABLED_TheDriverHasNoDevice) {
     Search search;
     search.driver = LAZULI_FAKE_CUDA;
     const Library driver = open_driver(search);
-    EXPECT_NE(driver.missing.find("does not start: no CUDA-capable device is detected (error 100)"),
+    EXPECT_NE(driver.missing.find("does not start: no CUDA-capable device is detected (error 100); "
+                                  "CUDA_VISIBLE_DEVICES is \"\", which hides all others."),
               std::string::npos)
         << driver.missing;
 }

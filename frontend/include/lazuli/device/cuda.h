@@ -70,8 +70,9 @@ LZ_API DeviceProperties get_device_properties(const Device &device = Device::cud
 /// Its name.
 LZ_API std::string get_device_name(const Device &device = Device::cuda(), Location loc = Location::current());
 
-/// What of CUDA was found (the driver, NVRTC, their versions and files), or why it cannot be used: one
-/// sentence. Empty where virtual GPUs stand in for it.
+/// What of CUDA was found (the driver, NVRTC, what makes products; their versions and files), or why it
+/// cannot be used, in whole sentences. Empty where virtual GPUs stand in for it. Where there are GPUs, the
+/// first call opens cuBLASLt, which can take a second.
 LZ_API std::string availability();
 
 /// Whether `device` could address the memory of `peer`: two different GPUs with a link between them (S12).
