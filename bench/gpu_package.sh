@@ -32,7 +32,9 @@ done
 cp $build/lib/liblazuli_fake_cuda.so $build/lib/liblazuli_fake_cublaslt.so $stage/lib/
 cp $build/lib/liblazuli.so.*.*.* $stage/lib/
 cp -r bench/gpu.sh bench/gpu $stage/bench/
-cp tests/gpu/run.sh $stage/tests/gpu/
+cp tests/gpu/run.sh tests/gpu/not_on_cuda.txt $stage/tests/gpu/
+mkdir -p $stage/tests/frontend
+cp -r tests/frontend/inputs $stage/tests/frontend/
 git describe --always --dirty >$stage/VERSION
 # What a bare system has not: everything but the C library's and the compiler's.
 for library in $(ldd $stage/bin/* $stage/lib/* | grep -o '=> /[^ ]*' | cut -c4- | sort -u); do
@@ -71,8 +73,8 @@ trap 'rm -rf "$work"' EXIT
 tar -C "$work" -xf $archive
 cd "$work"
 export LAZULI_CUDA_DRIVER=$work/lazuli-gpu/lib/liblazuli_fake_cuda.so LAZULI_CUBLASLT=$work/lazuli-gpu/lib/liblazuli_fake_cublaslt.so
-export LAZULI_FAKE_CUDA_MEMORY=256M LAZULI_GPU_SEMANTICS='Semantics.S0*' LAZULI_FUZZ_PROGRAMS=5
-bash lazuli-gpu/tests/gpu/run.sh lazuli-gpu/bin kernels semantics devices calls
+export LAZULI_FAKE_CUDA_MEMORY=256M LAZULI_FAKE_CUDA_DEVICES=1
+bash lazuli-gpu/tests/gpu/run.sh lazuli-gpu/bin --short
 LAZULI_FAKE_CUDA_MEMORY=4G bash lazuli-gpu/bench/gpu.sh --bin=lazuli-gpu/bin --scale=4096 --no-tests --name=try
 grep -q 'softmax of 1024' lazuli-gpu/bench/results/try.md
 echo "the bundle works in an empty folder."

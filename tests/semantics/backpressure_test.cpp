@@ -55,6 +55,7 @@ void start() {
 }
 
 TEST(Semantics, S22_a_host_is_a_bounded_number_of_programs_ahead_of_a_device) {
+    LZ_NEEDS_GPUS(4);
     start();
     SlowStream slow(kGpu3, 12);
     Tensor x = lz::zeros({kMiB / 4}, {.device = kGpu3}).eval();
@@ -73,6 +74,7 @@ TEST(Semantics, S22_a_host_is_a_bounded_number_of_programs_ahead_of_a_device) {
 }
 
 TEST(Semantics, S22_a_host_waits_for_memory_that_a_device_is_not_done_with) {
+    LZ_NEEDS_GPUS(4);
     start();
     const int64_t before = lz::memory_allocated(kGpu3);
     lz::reset_peak_memory_stats(kGpu3);

@@ -35,7 +35,7 @@ void expect_same(const Tensor &a, const Tensor &b, const std::string &what = "")
 constexpr int kRecordings = 2;
 
 TEST(Compiled, S90_a_compiled_function_gives_the_bits_of_the_function) {
-    for (const Device &place : kPlaces) {
+    for (const Device &place : places()) {
         const auto f = [](const Tensor &x, const Tensor &y) {
             const Tensor p = softmax(matmul(x, y) * 0.5 + 1, -1);
             return sum(p * log(p + 1e-3), 1) - exp(-x).mean();
@@ -134,7 +134,7 @@ TEST(Compiled, S90_structs_vectors_arrays_and_maps_go_in_and_out) {
 }
 
 TEST(Compiled, S91_captured_tensors_are_read_and_changed_as_they_are_now) {
-    for (const Device &place : kPlaces) {
+    for (const Device &place : places()) {
         struct State {
             Tensor mean, count, table;
         };
@@ -280,6 +280,7 @@ void train(const Device &place, const Options &options, int64_t replays, bool ze
 }
 
 TEST(Compiled, S92_a_training_step_is_replayed_with_its_backward_and_its_optimizer) {
+    LZ_NEEDS_GPUS(2);
     // On a GPU the labels of the loss are checked while it runs.
     train<optim::SGD>(kGpu1, optim::SGDOptions(0.1), 0);
     train<optim::Adam>(Device::cpu(), optim::AdamOptions(0.01).weight_decay(0.01), 6);
@@ -320,7 +321,7 @@ TEST(Compiled, S92_what_is_differentiated_outside_is_not_replayed_and_has_its_gr
 }
 
 TEST(Compiled, S93_random_numbers_go_on_where_they_were) {
-    for (const Device &place : kPlaces) {
+    for (const Device &place : places()) {
         const auto f = [&](const Tensor &x) {
             return dropout(x, 0.5, true) + rand({6}, {.device = place}) + randn({6}, {.device = place}) +
                    bernoulli(x.abs().clamp(0, 1));

@@ -16,6 +16,7 @@ std::vector<float> counting(size_t n, float from = 0) {
 }
 
 TEST(Semantics, S30_copies_are_ordered_with_what_reads_and_writes_either_side) {
+    LZ_NEEDS_GPUS(2);
     Tensor x = lz::tensor(counting(5000), {5000}).cuda(0);
     const Tensor before = x.cuda(1);
     x += 1; // after the copy has read
@@ -28,6 +29,7 @@ TEST(Semantics, S30_copies_are_ordered_with_what_reads_and_writes_either_side) {
 }
 
 TEST(Semantics, S30_in_loops_too) {
+    LZ_NEEDS_GPUS(2);
     Tensor a = lz::zeros({1000}, {.device = kGpu0}), b = lz::zeros({1000}, {.device = kGpu1});
     for (int i = 0; i < 20; ++i) {
         a += 1;
@@ -87,6 +89,7 @@ TEST(Semantics, S31_pinned_memory_is_counted_and_cached) {
 }
 
 TEST(Semantics, S31_filling_pinned_memory_keeps_it_pinned) {
+    LZ_NEEDS_GPUS(2);
     Tensor p = lz::empty({6}, {.pinned = true});
     p.copy_(lz::arange(6, {.dtype = lz::f32}));
     EXPECT_TRUE(p.is_pinned());
@@ -106,6 +109,7 @@ TEST(Semantics, S31_filling_pinned_memory_keeps_it_pinned) {
 }
 
 TEST(Semantics, S32_non_blocking_copies_are_right_from_pinned_and_from_pageable_memory) {
+    LZ_NEEDS_GPUS(2);
     const Tensor pageable = lz::tensor(counting(100000), {100000}), pinned = pageable.pin_memory();
     lz::sync();
     for (const Tensor &source : {pageable, pinned}) {
@@ -185,6 +189,7 @@ TEST(Semantics, S33_writing_to_the_source_of_a_pending_copy_waits) {
 }
 
 TEST(Semantics, S33_adopted_memory_is_never_written_and_is_given_back_after_the_last_copy) {
+    LZ_NEEDS_GPUS(2);
     std::vector<float> mine = counting(4096);
     bool given_back = false;
     Tensor there;
@@ -201,6 +206,7 @@ TEST(Semantics, S33_adopted_memory_is_never_written_and_is_given_back_after_the_
 }
 
 TEST(Copies, DtypeAndDeviceCanChangeTogether) {
+    LZ_NEEDS_GPUS(2);
     const Tensor x = lz::tensor({1.5, -2.5, 300.0}, {.dtype = lz::f64});
     const Tensor y = x.to(kGpu1, lz::f16), z = y.to("cpu", lz::f64, {.non_blocking = true});
     EXPECT_EQ(y.device(), kGpu1);

@@ -224,6 +224,7 @@ struct PairImpl : nn::Module {
 LZ_MODULE(Pair);
 
 TEST(DataParallel, TakesSeveralInputsAndGivesSeveralResults) {
+    LZ_NEEDS_GPUS(3);
     Pair pair;
     pair->to(kGpu0);
     const Tensor a = lz::randn({5, 3}), b = lz::randn({5, 3}, {.device = kGpu1}), c = lz::randn({5});
@@ -274,6 +275,7 @@ TEST(DataParallel, AModuleMayBeOfAnyClassAndHasItsHooks) {
 }
 
 TEST(DataParallel, DevicesMayBeWrittenThere) {
+    LZ_NEEDS_GPUS(2);
     lz::nn::Linear net(4, 2);
     net->to("cuda:0");
     lz::nn::DataParallel parallel(net, {"cuda:0", "cuda:1"});
@@ -284,6 +286,7 @@ TEST(DataParallel, DevicesMayBeWrittenThere) {
 }
 
 TEST(DataParallel, ThrowsWhatWouldBeWrong) {
+    LZ_NEEDS_GPUS(2);
     Net net(4, 8, 2);
     net->to(kGpu0);
     const auto devices = [](std::vector<Device> list) { return std::optional(std::move(list)); };

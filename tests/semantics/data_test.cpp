@@ -16,6 +16,7 @@ using lz::StateDict;
 using lz::Tensor;
 
 TEST(Semantics, S76_a_loader_shuffles_with_workers_and_its_batches_reach_the_gpu) {
+    LZ_NEEDS_GPUS(2);
     const lz::data::TensorDataset set(lz::arange(64, {.dtype = lz::f32}).view({32, 2}), lz::arange(32));
     std::vector<std::vector<int64_t>> orders;
     for (const int workers : {0, 2}) {
@@ -54,6 +55,7 @@ TEST(Child, DISABLED_LoadWithoutAGpu) {
 }
 
 TEST(Semantics, S77_a_file_written_on_a_gpu_loads_on_a_machine_without_one) {
+    LZ_NEEDS_GPUS(3);
     const std::string path =
         (std::filesystem::temp_directory_path() / ("lazuli-s77-" + std::to_string(getpid()))).string();
     const StateDict dict{{"w", lz::arange(4, {.dtype = lz::f32, .device = kGpu1}).view({2, 2})},

@@ -14,6 +14,7 @@ using lz::Device;
 using lz::Tensor;
 
 TEST(Semantics, S01_devices_compare_hash_and_print) {
+    LZ_NEEDS_GPUS(3);
     EXPECT_EQ(Device("cpu"), Device::cpu());
     EXPECT_EQ(Device("cuda:1"), Device::cuda(1));
     EXPECT_NE(Device::cuda(1), Device::cuda(2));
@@ -27,12 +28,14 @@ TEST(Semantics, S01_devices_compare_hash_and_print) {
 }
 
 TEST(Semantics, S01_a_tensors_device_has_its_index) {
+    LZ_NEEDS_GPUS(4);
     EXPECT_EQ(lz::zeros({2}, {.device = "cuda"}).device(), kGpu0);
     const lz::cuda::DeviceGuard guard(3);
     EXPECT_EQ(lz::zeros({2}, {.device = "cuda"}).device(), Device::cuda(3));
 }
 
 TEST(Semantics, S02_the_default_device_can_be_a_gpu) {
+    LZ_NEEDS_GPUS(3);
     EXPECT_EQ(lz::zeros({2}).device(), Device::cpu());
     {
         const lz::DefaultDeviceGuard guard("cuda:2");
@@ -48,6 +51,7 @@ TEST(Semantics, S02_the_default_device_can_be_a_gpu) {
 }
 
 TEST(Semantics, S03_the_current_gpu_is_per_thread_guards_nest_and_exceptions_restore_it) {
+    LZ_NEEDS_GPUS(4);
     EXPECT_EQ(lz::cuda::current_device(), 0);
     {
         const lz::cuda::DeviceGuard outer(1);
@@ -71,12 +75,14 @@ TEST(Semantics, S03_the_current_gpu_is_per_thread_guards_nest_and_exceptions_res
 }
 
 TEST(Semantics, S03_a_new_thread_starts_with_gpu_0_whatever_a_thread_before_it_did) {
+    LZ_NEEDS_GPUS(3);
     std::thread([] { lz::cuda::set_device(2); }).join();
     std::thread([] { EXPECT_EQ(lz::cuda::current_device(), 0); }).join();
     EXPECT_EQ(lz::cuda::current_device(), 0);
 }
 
 TEST(Semantics, S03_set_device_stays_until_it_is_changed) {
+    LZ_NEEDS_GPUS(3);
     lz::cuda::set_device(2);
     EXPECT_EQ(lz::ones({1}, {.device = "cuda"}).device(), kGpu2);
     lz::cuda::set_device(0);
@@ -85,6 +91,7 @@ TEST(Semantics, S03_set_device_stays_until_it_is_changed) {
 }
 
 TEST(Semantics, S04_factories_and_moves_use_the_current_gpu_unless_an_index_is_named) {
+    LZ_NEEDS_GPUS(4);
     const Tensor x = lz::ones({3});
     const lz::cuda::DeviceGuard guard(1);
     EXPECT_EQ(lz::ones({3}, {.device = Device::cuda()}).device(), kGpu1);
@@ -98,6 +105,7 @@ TEST(Semantics, S04_factories_and_moves_use_the_current_gpu_unless_an_index_is_n
 }
 
 TEST(Semantics, S05_a_result_lives_where_its_operands_live) {
+    LZ_NEEDS_GPUS(3);
     const Tensor a = lz::full({2}, 3.0, {.device = kGpu1}), b = lz::full({2}, 4.0, {.device = kGpu1});
     const lz::cuda::DeviceGuard guard(2);
     const Tensor c = a * b, d = lz::softmax(c, 0);
@@ -114,6 +122,7 @@ TEST(Semantics, S05_a_result_lives_where_its_operands_live) {
 }
 
 TEST(Semantics, S05_the_first_operand_that_the_user_passed_decides) {
+    LZ_NEEDS_GPUS(2);
     const Tensor x = lz::ones({2, 3}, {.device = kGpu0}), y = lz::ones({2, 3}, {.device = kGpu1});
     const Tensor mask = y > 0, cpu = lz::ones({2, 3}), classes = lz::zeros({2}, {.dtype = lz::i64});
     const Tensor index = lz::zeros({2, 3}, {.dtype = lz::i64, .device = kGpu1});
@@ -140,6 +149,7 @@ TEST(Semantics, S05_the_first_operand_that_the_user_passed_decides) {
 }
 
 TEST(Semantics, S05_a_form_in_place_never_moves_its_tensor) {
+    LZ_NEEDS_GPUS(2);
     const Tensor mask = lz::tensor({true, false, true}, {.device = kGpu1}),
                  y = lz::full({3}, 5.0, {.device = kGpu1});
     const Tensor index = lz::zeros({1}, {.dtype = lz::i64, .device = kGpu1});
@@ -180,6 +190,7 @@ TEST(Semantics, S05_a_form_in_place_never_moves_its_tensor) {
 }
 
 TEST(Semantics, S06_cross_device_add_is_rejected) {
+    LZ_NEEDS_GPUS(2);
     const Tensor x = lz::full({2, 3}, 1.0, {.device = kGpu0});
     const uint32_t made_at = __LINE__ + 1;
     const Tensor y = lz::full({2, 3}, 2.0, {.device = kGpu1});
@@ -208,6 +219,7 @@ TEST(Semantics, S06_cross_device_add_is_rejected) {
 }
 
 TEST(Semantics, S06_a_handle_changed_in_place_by_an_illegal_operation_keeps_its_value) {
+    LZ_NEEDS_GPUS(2);
     Tensor x = lz::full({2}, 1.0, {.device = kGpu0});
     x += 1;
     const uint32_t line = __LINE__ + 1;
@@ -219,6 +231,7 @@ TEST(Semantics, S06_a_handle_changed_in_place_by_an_illegal_operation_keeps_its_
 }
 
 TEST(Semantics, S06_cpu_and_gpu_do_not_mix_either) {
+    LZ_NEEDS_GPUS(2);
     const Tensor x = lz::ones({2, 2}, {.device = kGpu1}), w = lz::ones({2, 2});
     const Caught product = caught<lz::DeviceError>([&] { lz::matmul(x, w).to_vector<float>(); });
     EXPECT_TRUE(product.has("f32[2,2] on cpu")) << product.what;
@@ -229,6 +242,7 @@ std::string place(uint32_t line) {
 }
 
 TEST(Semantics, S06_functions_made_of_several_operations_are_named_and_so_are_their_operands) {
+    LZ_NEEDS_GPUS(2);
     const uint32_t line = __LINE__;
     const Tensor x = lz::randn({3, 4}, {.device = kGpu0}), w = lz::rand({2, 4}, {.device = kGpu0});
     const Tensor b = lz::tensor({1.0f, 2.0f}, {.device = kGpu1});
@@ -278,6 +292,7 @@ TEST(Semantics, S06_functions_made_of_several_operations_are_named_and_so_are_th
 }
 
 TEST(Semantics, S06_operands_are_named_in_the_order_in_which_they_were_passed) {
+    LZ_NEEDS_GPUS(2);
     const uint32_t line = __LINE__;
     const Tensor x = lz::ones({3}, {.device = kGpu0}), y = lz::full({3}, 2.0, {.device = kGpu1});
     const Tensor c = lz::arange(3).to(lz::f32), mask = y > 0, number = lz::tensor(1.0);
@@ -341,6 +356,7 @@ TEST(Semantics, S06_operands_are_named_in_the_order_in_which_they_were_passed) {
 }
 
 TEST(Semantics, S06_a_call_in_a_loop_names_its_own_operands_only) {
+    LZ_NEEDS_GPUS(2);
     Tensor x = lz::ones({2, 2}, {.device = kGpu0});
     std::vector<Tensor> weights;
     for (const Device &device : {kGpu0, kGpu0, kGpu1})
@@ -355,6 +371,7 @@ TEST(Semantics, S06_a_call_in_a_loop_names_its_own_operands_only) {
 }
 
 TEST(Semantics, S06_an_illegal_result_that_is_dropped_is_not_reported) {
+    LZ_NEEDS_GPUS(2);
     const Tensor x = lz::ones({2}, {.device = kGpu0}), y = lz::ones({2}, {.device = kGpu1});
     {
         const Tensor z = x + y;
@@ -379,6 +396,7 @@ TEST(Child, DISABLED_IllegalAdd) {
 }
 
 TEST(Semantics, S06_the_error_can_be_had_at_the_operation) {
+    LZ_NEEDS_GPUS(2);
     run_child("LAZULI_CHECK_DEVICES=1", "IllegalAdd");
     run_child("LAZULI_LAUNCH_BLOCKING=1", "IllegalAdd");
 }
@@ -407,10 +425,12 @@ TEST(Child, DISABLED_Automatic) {
     EXPECT_EQ(lz::nll_loss(-lz::ones({2, 3}, {.device = kGpu1}), lz::tensor({0, 1})).device(), kGpu1);
 }
 TEST(Semantics, S06_operands_are_brought_together_where_that_is_asked_for) {
+    LZ_NEEDS_GPUS(3);
     run_child("LAZULI_TRANSFER=automatic", "Automatic");
 }
 
 TEST(Semantics, S07_0_dim_cpu_tensors_go_with_gpu_operands) {
+    LZ_NEEDS_GPUS(2);
     const Tensor x = lz::full({3}, 2.0, {.device = kGpu1});
     const Tensor a = lz::tensor(10.0), b = lz::tensor(100.0);
     lz::sync();
@@ -425,6 +445,7 @@ TEST(Semantics, S07_0_dim_cpu_tensors_go_with_gpu_operands) {
 }
 
 TEST(Semantics, S07_0_dim_cpu_tensors_that_get_axes_go_with_gpu_operands_too) {
+    LZ_NEEDS_GPUS(2);
     Tensor x = lz::arange(3, {.dtype = lz::f32, .device = kGpu1});
     const Tensor at = lz::tensor(1), weight = lz::tensor(0.5), eight = lz::tensor(8.0);
     for (const bool pending : {false, true}) { // known when the graph is compiled, and not
@@ -450,6 +471,7 @@ TEST(Semantics, S07_0_dim_cpu_tensors_that_get_axes_go_with_gpu_operands_too) {
 }
 
 TEST(Semantics, S07_copies_go_between_any_two_devices) {
+    LZ_NEEDS_GPUS(3);
     const Tensor x = lz::arange(6, {.dtype = lz::f32});
     Tensor y = lz::zeros({6}, {.device = kGpu2});
     y.copy_(x);
@@ -466,6 +488,7 @@ TEST(Semantics, S07_copies_go_between_any_two_devices) {
 }
 
 TEST(Semantics, S07_peers_may_be_mixed_while_access_is_enabled) {
+    LZ_NEEDS_GPUS(2);
     const Tensor x = lz::full({5}, 1.0, {.device = kGpu0}), y = lz::full({5}, 2.0, {.device = kGpu1});
     lz::sync();
     lz::cuda::enable_peer_access(kGpu0, kGpu1);
@@ -477,6 +500,7 @@ TEST(Semantics, S07_peers_may_be_mixed_while_access_is_enabled) {
 }
 
 TEST(Semantics, S07_peer_access_has_a_direction) {
+    LZ_NEEDS_GPUS(2);
     const Tensor x = lz::full({5}, 1.0, {.device = kGpu0}), y = lz::full({5}, 2.0, {.device = kGpu1});
     lz::sync();
     lz::cuda::enable_peer_access(kGpu0, kGpu1); // cuda:0 may use memory of cuda:1
@@ -506,6 +530,7 @@ TEST(Semantics, S07_a_number_on_the_cpu_is_written_to_a_part_on_a_gpu) {
 }
 
 TEST(Semantics, S08_moving_to_where_it_is_gives_the_tensor_itself) {
+    LZ_NEEDS_GPUS(3);
     const Tensor x = lz::ones({64}, {.device = kGpu1});
     lz::sync();
     const int64_t before = lz::memory_allocated(kGpu1);

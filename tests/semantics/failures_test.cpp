@@ -1,4 +1,6 @@
 // What a failure that only running reveals leaves behind (S26), on one thread and on several (S28).
+#include "support.h"
+
 #include <lazuli/lazuli.h>
 
 #include <gtest/gtest.h>
@@ -169,6 +171,7 @@ TEST(Semantics, S28_what_a_thread_told_a_stream_is_done_although_the_thread_ende
 }
 
 TEST(Semantics, S28_an_event_of_a_thread_that_ended_is_reached_although_another_operation_was_rejected) {
+    LZ_NEEDS_GPUS(2);
     const Device gpu("cuda:0");
     const lz::Stream stream(gpu);
     lz::Event event;

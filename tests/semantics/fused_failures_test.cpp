@@ -1,5 +1,7 @@
 // An operation that fails takes down what depends on it and nothing else, however much was fused with it
 // (S26), on every kind of device.
+#include "support.h"
+
 #include <lazuli/lazuli.h>
 
 #include <gtest/gtest.h>
@@ -16,6 +18,10 @@ using Floats = std::vector<float>;
 
 class FusedS26 : public testing::TestWithParam<const char *> {
 protected:
+    void SetUp() override {
+        if (device().is_cuda())
+            LZ_NEEDS_GPUS(2);
+    }
     Device device() const { return GetParam(); }
     Tensor ints(const Ints &values) const { return lz::tensor(values).to(device()); }
     Tensor floats(const Floats &values) const { return lz::tensor(values).to(device()); }

@@ -16,7 +16,7 @@ Tensor leaf(const std::vector<float> &values, const Device &device) {
 }
 
 TEST(Semantics, S70_backward_leaves_gradients_where_the_leaves_are) {
-    for (const Device &place : kPlaces) {
+    for (const Device &place : places()) {
         Tensor w = leaf({1, 2, 3}, place),
                number = leaf({2}, Device::cpu()).detach().reshape({}).requires_grad_();
         const Tensor y = lz::tanh(w * 0) + w * w * number; // the number is on the CPU
@@ -31,6 +31,7 @@ TEST(Semantics, S70_backward_leaves_gradients_where_the_leaves_are) {
 }
 
 TEST(Semantics, S70_gradients_cross_devices_with_their_tensors) {
+    LZ_NEEDS_GPUS(2);
     Tensor x = leaf({1, 2}, kGpu0), w = leaf({3, 4}, kGpu1);
     const Tensor y = (x * 2).to(kGpu1) * w;
     y.sum().backward();
@@ -41,7 +42,7 @@ TEST(Semantics, S70_gradients_cross_devices_with_their_tensors) {
 }
 
 TEST(Semantics, S70_grad_detach_and_no_grad) {
-    for (const Device &place : kPlaces) {
+    for (const Device &place : places()) {
         Tensor x = leaf({1, 2}, place);
         const Tensor y = x * x, g = lz::autograd::grad({(y * y.detach()).sum()}, {x})[0];
         EXPECT_EQ(floats(g), (Floats{2, 16}));
@@ -55,7 +56,7 @@ TEST(Semantics, S70_grad_detach_and_no_grad) {
 }
 
 TEST(Semantics, S70_gradients_of_gradients) {
-    for (const Device &place : kPlaces) {
+    for (const Device &place : places()) {
         Tensor x = leaf({1, 2}, place);
         const Tensor first = lz::autograd::grad({(x * x * x).sum()}, {x}, {}, std::nullopt, true)[0];
         const Tensor second = lz::autograd::grad({first.sum()}, {x}, {}, std::nullopt, true)[0];
@@ -66,7 +67,7 @@ TEST(Semantics, S70_gradients_of_gradients) {
 }
 
 TEST(Semantics, S70_in_place_forms_are_right_whatever_backward_needs) {
-    for (const Device &place : kPlaces) {
+    for (const Device &place : places()) {
         Tensor x = leaf({0, 0}, place);
         Tensor y = lz::exp(x);
         y.add_(1);
@@ -77,7 +78,7 @@ TEST(Semantics, S70_in_place_forms_are_right_whatever_backward_needs) {
 }
 
 TEST(Semantics, S70_backward_is_recorded_like_any_other_work_and_fuses_with_it) {
-    for (const Device &place : kPlaces) {
+    for (const Device &place : places()) {
         Tensor x = leaf(Floats(64, 0.5f), place), w = leaf(Floats(64, 2), place);
         lz::sync();
         const int64_t launches = lz::compile_stats().kernel_launches;
@@ -140,6 +141,7 @@ TEST(Semantics, S70_failures_of_backward_name_the_line_of_the_forward_and_that_o
 
 /// A hook may do what it likes; what it gives is checked when it is computed.
 TEST(Semantics, S70_what_a_hook_computes_fails_as_any_operation) {
+    LZ_NEEDS_GPUS(2);
     Tensor x = leaf({1, 2}, kGpu0);
     Tensor table = leaf({5, 6}, kGpu1);
     const Tensor y = x * 2;

@@ -12,6 +12,7 @@ using lz::Device;
 using lz::Tensor;
 
 TEST(Semantics, S20_recording_on_gpus_runs_nothing) {
+    LZ_NEEDS_GPUS(3);
     lz::sync();
     const lz::CompileStats before = lz::compile_stats();
     const Tensor x = lz::ones({1000}, {.device = kGpu1}), y = (x.cuda(2) * 2).cpu();
@@ -22,6 +23,7 @@ TEST(Semantics, S20_recording_on_gpus_runs_nothing) {
 }
 
 TEST(Semantics, S21_one_sync_runs_what_is_pending_on_every_device) {
+    LZ_NEEDS_GPUS(4);
     const Tensor a = lz::ones({4}, {.device = kGpu0}) * 2, b = lz::ones({4}, {.device = kGpu3}) * 3,
                  c = lz::ones({4}) * 4;
     const lz::CompileStats before = lz::compile_stats();
@@ -38,6 +40,7 @@ TEST(Semantics, S21_one_sync_runs_what_is_pending_on_every_device) {
 }
 
 TEST(Semantics, S21_synchronize_and_query_launch_pending_work_and_memory_queries_do_not) {
+    LZ_NEEDS_GPUS(2);
     lz::sync();
     const auto programs = [] {
         const lz::CompileStats s = lz::compile_stats();
@@ -97,11 +100,13 @@ TEST(Child, DISABLED_KeepsSumsPending) {
         EXPECT_EQ(sum.item<float>(), 1 << 20);
 }
 TEST(Semantics, S22_pending_work_does_not_keep_much_memory_alive) {
+    LZ_NEEDS_GPUS(2);
     run_child("LAZULI_VIRTUAL_MEMORY=64M", "KeepsSumsPending");
     run_child("LAZULI_VIRTUAL_MEMORY=64M", "RecordsWithoutSync");
 }
 
 TEST(Semantics, S23_intermediates_are_not_stored_on_a_gpu_either) {
+    LZ_NEEDS_GPUS(2);
     const Tensor x = lz::ones({1 << 20}, {.device = kGpu1});
     lz::sync();
     lz::reset_peak_memory_stats(kGpu1);
@@ -112,6 +117,7 @@ TEST(Semantics, S23_intermediates_are_not_stored_on_a_gpu_either) {
 }
 
 TEST(Semantics, S23_temporaries_are_not_stored_on_a_gpu_either) {
+    LZ_NEEDS_GPUS(2);
     const Tensor x = lz::ones({1 << 20}, {.device = kGpu1}), other = lz::ones({1 << 20}, {.device = kGpu1});
     lz::sync();
     lz::reset_peak_memory_stats(kGpu1);
@@ -122,6 +128,7 @@ TEST(Semantics, S23_temporaries_are_not_stored_on_a_gpu_either) {
 }
 
 TEST(Semantics, S23_errors_name_a_temporary_that_has_let_go) {
+    LZ_NEEDS_GPUS(2);
     const int line = __LINE__ + 2;
     const auto mixed = [] {
         const Tensor sum = (lz::ones({2}, {.device = kGpu0}) * 2).neg() + lz::ones({2}, {.device = kGpu1});
@@ -134,6 +141,7 @@ TEST(Semantics, S23_errors_name_a_temporary_that_has_let_go) {
 }
 
 TEST(Semantics, S26_a_handle_goes_back_to_a_version_that_was_pending_too) {
+    LZ_NEEDS_GPUS(2);
     for (const lz::Device &device : {lz::Device::cpu(), lz::Device(kGpu1)}) {
         lz::sync();
         const Tensor table = lz::arange(4).to(lz::f32).to(device);
@@ -148,6 +156,7 @@ TEST(Semantics, S26_a_handle_goes_back_to_a_version_that_was_pending_too) {
 }
 
 TEST(Semantics, S24_handles_are_references_on_a_gpu_too) {
+    LZ_NEEDS_GPUS(3);
     Tensor a = lz::zeros({2, 3}, {.device = kGpu2});
     Tensor b = a;
     b.add_(1);
@@ -173,11 +182,13 @@ TEST(Child, DISABLED_BlockingOnGpu) {
 }
 
 TEST(Semantics, S25_launch_blocking_throws_at_the_failing_line_on_a_gpu_too) {
+    LZ_NEEDS_GPUS(2);
     run_child("LAZULI_LAUNCH_BLOCKING=1", "BlockingOnGpu");
     run_child("CUDA_LAUNCH_BLOCKING=1", "BlockingOnGpu");
 }
 
 TEST(Semantics, S26_a_bad_index_on_a_gpu_is_thrown_at_the_next_sync_and_spares_the_rest) {
+    LZ_NEEDS_GPUS(3);
     const Tensor table = lz::arange(5, {.device = kGpu1});
     const Tensor index = lz::tensor({0, 7}, {.device = kGpu1});
     const Tensor fine = table * 2;
@@ -197,6 +208,7 @@ TEST(Semantics, S26_a_bad_index_on_a_gpu_is_thrown_at_the_next_sync_and_spares_t
 }
 
 TEST(Semantics, S26_what_is_launched_before_the_error_shows_fails_too) {
+    LZ_NEEDS_GPUS(2);
     const Tensor table = lz::arange(5, {.device = kGpu1});
     const Tensor picked = lz::index_select(table, 0, lz::tensor({9}, {.device = kGpu1}));
     const Tensor after = picked + 1;
@@ -209,6 +221,7 @@ TEST(Semantics, S26_what_is_launched_before_the_error_shows_fails_too) {
 }
 
 TEST(Semantics, S26_a_gpu_tensor_changed_in_place_goes_back_to_its_newest_good_version) {
+    LZ_NEEDS_GPUS(2);
     Tensor x = lz::arange(4, {.device = kGpu1});
     x += 1;
     lz::sync();
@@ -231,6 +244,7 @@ TEST(Semantics, S26_synchronize_and_query_of_streams_show_errors) {
 }
 
 TEST(Semantics, S27_other_numbers_and_events_never_compile_again) {
+    LZ_NEEDS_GPUS(2);
     const auto step = [](double rate) {
         const Tensor x = lz::full({32}, rate, {.device = kGpu0});
         const lz::Event event;
@@ -268,6 +282,7 @@ TEST(Semantics, S28_threads_record_and_sync_on_devices_of_their_own) {
 }
 
 TEST(Semantics, S29_gpus_and_the_cpu_agree_to_the_bit_elementwise_and_closely_in_sums) {
+    LZ_NEEDS_GPUS(2);
     lz::manual_seed(5);
     const Tensor x = lz::randn({37, 301}), w = lz::randn({301, 19});
     const auto program = [&](const Device &place) {

@@ -12,8 +12,8 @@ constexpr int64_t kRows = 64, kColumns = kMiB / 4; // 64 MiB of f32 in rows of 1
 
 void settle() {
     lz::sync();
-    for (const Device &gpu : {kGpu0, kGpu3})
-        cuda::synchronize(gpu);
+    for (const Device &place : places())
+        cuda::synchronize(place);
 }
 
 struct Update {
@@ -72,7 +72,7 @@ const std::vector<Choice> kChoices = {
 };
 
 TEST(PartUpdates, every_form_gives_what_loops_give) {
-    for (const Device &place : kPlaces)
+    for (const Device &place : places())
         for (const Choice &choice : kChoices)
             for (const Update &update : kUpdates) {
                 SCOPED_TRACE(std::string(choice.name) + " " + update.name + " on " + place.str());
@@ -94,7 +94,7 @@ TEST(PartUpdates, every_form_gives_what_loops_give) {
 
 /// In a's memory: the peak is what the part takes, at most.
 TEST(PartUpdates, they_need_no_copy_of_the_tensor) {
-    for (const Device &place : kPlaces)
+    for (const Device &place : places())
         for (const Choice &choice : kChoices)
             for (const Update &update : kUpdates) {
                 if (std::string(update.name) == "= and then +=")
@@ -116,7 +116,7 @@ TEST(PartUpdates, they_need_no_copy_of_the_tensor) {
 }
 
 TEST(PartUpdates, another_index_never_compiles_again) {
-    for (const Device &place : kPlaces)
+    for (const Device &place : places())
         for (const Choice &choice : kChoices)
             for (const Update &update : kUpdates) {
                 SCOPED_TRACE(std::string(choice.name) + " " + update.name + " on " + place.str());
@@ -134,7 +134,7 @@ TEST(PartUpdates, another_index_never_compiles_again) {
 
 /// The old value is needed elsewhere, or the part's value comes of another version: never in place then.
 TEST(PartUpdates, a_value_that_is_needed_is_kept) {
-    for (const Device &place : kPlaces) {
+    for (const Device &place : places()) {
         Tensor a = arange(8, {.dtype = f32}).to(place).eval();
         const Tensor old = a * 1, part = a.at({Slice(2, 4)});
         a.at({Slice(2, 4)}) += 10;

@@ -1,5 +1,6 @@
 #include "support.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -38,6 +39,16 @@ const testing::Environment *const needs_devices = testing::AddGlobalTestEnvironm
 } // namespace
 
 namespace lz::test {
+
+const std::vector<Device> &places() {
+    static const std::vector<Device> all = [] {
+        std::vector<Device> devices{Device::cpu(), kGpu0};
+        if (const int gpus = std::min<int>(cuda::device_count(), 4); gpus > 1)
+            devices.push_back(Device::cuda(gpus - 1));
+        return devices;
+    }();
+    return all;
+}
 
 std::string run_child(const std::string &variables, const std::string &test) {
     const std::string command = "env " + variables + " LAZULI_CACHE_DIR=off " +

@@ -42,7 +42,7 @@ const std::vector<Ask> kAsks = {
 
 /// Both ways round, each way of asking, with the operand held or not.
 TEST(SeveralResults, evaluating_one_result_and_then_the_other_returns) {
-    for (const Device &device : kPlaces)
+    for (const Device &device : places())
         for (const Ask &first : kAsks)
             for (const Ask &second : kAsks)
                 for (const bool values_first : {true, false})
@@ -63,7 +63,7 @@ TEST(SeveralResults, evaluating_one_result_and_then_the_other_returns) {
 /// The operand is a value that is there, and nobody has it any more: its memory may be written over, and the
 /// other result must not be computed from that.
 TEST(SeveralResults, the_other_result_is_right_though_the_operand_is_gone) {
-    for (const Device &device : kPlaces) {
+    for (const Device &device : places()) {
         Tensor x = three(device);
         auto [v, i] = sort(std::move(x));
         v.eval();
@@ -74,7 +74,7 @@ TEST(SeveralResults, the_other_result_is_right_though_the_operand_is_gone) {
 }
 
 TEST(SeveralResults, one_result_goes_on_in_a_program_before_the_other_is_read) {
-    for (const Device &device : kPlaces) {
+    for (const Device &device : places()) {
         Tensor x = three(device);
         auto [v, i] = sort(x + 1);
         v.eval();
@@ -88,7 +88,7 @@ TEST(SeveralResults, one_result_goes_on_in_a_program_before_the_other_is_read) {
 }
 
 TEST(SeveralResults, a_result_that_is_changed_in_place_leaves_the_others_alone) {
-    for (const Device &device : kPlaces) {
+    for (const Device &device : places()) {
         Tensor x = three(device);
         auto [v, i] = sort(x + 1);
         v.eval();
@@ -120,7 +120,7 @@ const bool registered = [] {
 /// 129 and 257 results: their numbers do not fit seven or eight bits of a key.
 TEST(SeveralResults, a_call_of_many_results_gives_each_its_own) {
     ASSERT_TRUE(registered);
-    for (const Device &device : kPlaces)
+    for (const Device &device : places())
         for (const int64_t count : {2, 127, 128, 129, 255, 256, 257, 1000}) {
             const Tensor x = arange(count, {.dtype = f32}).to(device).eval();
             const std::vector<Tensor> all = call("several.parts", {x + 1});

@@ -38,12 +38,14 @@ TEST(Child, DISABLED_NoneThere) {
 }
 
 TEST(Semantics, S09_cuda_visible_devices_hides_orders_and_renumbers) {
+    LZ_NEEDS_GPUS(3);
     run_child("CUDA_VISIBLE_DEVICES=2,0", "TwoVisible");
     run_child("CUDA_VISIBLE_DEVICES='2, 0'", "TwoVisible");
     run_child("CUDA_VISIBLE_DEVICES=", "NoneVisible");
 }
 
 TEST(Semantics, S10_programs_find_out_what_there_is) {
+    LZ_NEEDS_GPUS(4);
     EXPECT_TRUE(lz::cuda::is_available());
     EXPECT_EQ(lz::cuda::device_count(), 4);
     EXPECT_NE(lz::cuda::get_device_name(kGpu1).find("virtual"), std::string::npos);
@@ -70,6 +72,7 @@ TEST(Semantics, S10_programs_find_out_what_there_is) {
 }
 
 TEST(Semantics, S11_a_device_that_is_not_there_is_an_error_that_lists_those_that_are) {
+    LZ_NEEDS_GPUS(4);
     const uint32_t line = __LINE__ + 1;
     const Caught error = caught<lz::DeviceError>([] { lz::ones({2}, {.device = "cuda:7"}); });
     EXPECT_EQ(error.line, line);
@@ -101,6 +104,7 @@ TEST(Child, DISABLED_NoLinks) {
 }
 
 TEST(Semantics, S12_copies_without_peer_access_are_staged_and_right) {
+    LZ_NEEDS_GPUS(4);
     EXPECT_TRUE(lz::cuda::can_device_access_peer(kGpu0, kGpu1));
     EXPECT_FALSE(lz::cuda::can_device_access_peer(kGpu0, kGpu0));
     const Tensor x = lz::randn({300000}, {.device = kGpu2});

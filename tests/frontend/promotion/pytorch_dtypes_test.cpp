@@ -4,6 +4,7 @@
 #include "tests/support/tensor_values.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -341,7 +342,9 @@ const std::vector<Difference> &differences() {
 
 /// The file: words by function; those of three operands have a line for each first one.
 std::map<std::string, std::vector<std::string>> reference() {
-    std::ifstream file(LAZULI_TEST_DATA "/inputs/pytorch_dtypes.txt");
+    const char *const folder =
+        std::getenv("LAZULI_TEST_DATA"); // of a bundle, whose source folder is elsewhere
+    std::ifstream file(std::string(folder ? folder : LAZULI_TEST_DATA) + "/inputs/pytorch_dtypes.txt");
     std::map<std::string, std::vector<std::string>> out;
     for (std::string line; std::getline(file, line);) {
         if (line.starts_with('#'))

@@ -54,12 +54,12 @@ std::vector<float> plainly(const Form &form, const std::vector<float> &before, c
 
 void settle() {
     lz::sync();
-    for (const Device &gpu : {kGpu0, kGpu3})
-        lz::cuda::synchronize(gpu);
+    for (const Device &place : places())
+        lz::cuda::synchronize(place);
 }
 
 TEST(Semantics, S24_an_overwriting_form_needs_no_second_buffer) {
-    for (const Device &place : kPlaces)
+    for (const Device &place : places())
         for (const Form &form : kForms) {
             Tensor x = lz::randn({kElements}, {.device = place}).eval();
             settle();
@@ -76,6 +76,7 @@ TEST(Semantics, S24_an_overwriting_form_needs_no_second_buffer) {
 }
 
 TEST(Semantics, S24_a_tensor_of_most_of_the_memory_can_be_overwritten) {
+    LZ_NEEDS_GPUS(4);
     settle();
     lz::empty_cache(kGpu3);
     Tensor x = lz::ones({160 * kMiB / 4}, {.device = kGpu3}).eval(); // of 256 MiB
@@ -126,11 +127,12 @@ TEST(Child, DISABLED_OverwritesMostOfTheMemory) {
     holds(0);
 }
 TEST(Semantics, S25_an_overwriting_form_needs_no_second_buffer_under_launch_blocking) {
+    LZ_NEEDS_GPUS(4);
     run_child("LAZULI_LAUNCH_BLOCKING=1", "OverwritesMostOfTheMemory");
 }
 
 TEST(Semantics, S24_overwriting_forms_give_what_they_give_with_memory_to_spare) {
-    for (const Device &place : kPlaces)
+    for (const Device &place : places())
         for (const Form &form : kForms) {
             std::vector<float> before(1000);
             for (size_t i = 0; i < before.size(); ++i)
@@ -145,7 +147,7 @@ TEST(Semantics, S24_overwriting_forms_give_what_they_give_with_memory_to_spare) 
 }
 
 TEST(Semantics, S24_who_needs_the_old_value_of_an_overwritten_tensor_has_it) {
-    for (const Device &place : kPlaces) {
+    for (const Device &place : places()) {
         const std::vector<float> old = {1, 2, 3, 4, 5, 6};
         const auto stored = [&] { return lz::from_blob(old.data(), {6}, {.device = place}).eval(); };
         {
@@ -199,7 +201,7 @@ struct Told {
 
 TEST(Semantics, S24_random_in_place_forms_do_to_tensors_what_they_do_to_arrays) {
     constexpr size_t kLength = 64;
-    for (const Device &place : kPlaces)
+    for (const Device &place : places())
         for (uint32_t seed = 0; seed < 12; ++seed) {
             std::mt19937 random(seed);
             const auto below = [&](size_t n) { return random() % n; };
@@ -277,7 +279,7 @@ TEST(Semantics, S24_random_in_place_forms_do_to_tensors_what_they_do_to_arrays) 
 }
 
 TEST(Semantics, S24_many_tensors_of_one_shape_are_zeroed_where_they_are) {
-    for (const Device &place : kPlaces) {
+    for (const Device &place : places()) {
         std::vector<Tensor> gradients;
         for (int i = 0; i < 5; ++i)
             gradients.push_back(lz::full({kMiB}, i + 1, {.dtype = lz::f32, .device = place}).eval());
@@ -297,7 +299,7 @@ TEST(Semantics, S24_many_tensors_of_one_shape_are_zeroed_where_they_are) {
 }
 
 TEST(Semantics, S26_an_overwritten_handle_goes_back_when_the_new_value_fails) {
-    for (const Device &place : kPlaces) {
+    for (const Device &place : places()) {
         Tensor x = lz::full({4}, 5, {.dtype = lz::f32, .device = place}).eval();
         Tensor y = lz::full({4}, 6, {.dtype = lz::f32, .device = place}).eval();
         const Tensor table = lz::arange(10, {.dtype = lz::f32, .device = place});
@@ -316,7 +318,7 @@ TEST(Semantics, S26_an_overwritten_handle_goes_back_when_the_new_value_fails) {
 }
 
 TEST(Semantics, S26_an_operation_that_may_fail_costs_others_in_place_no_memory) {
-    for (const Device &place : kPlaces) {
+    for (const Device &place : places()) {
         Tensor x = lz::ones({kElements}, {.device = place}).eval();
         const Tensor table = lz::arange(10, {.dtype = lz::f32, .device = place});
         const Tensor index = lz::tensor({0, 1, 2}).to(place).eval();
@@ -339,7 +341,7 @@ Tensor looked_up(const Tensor &table, const Tensor &index) {
 }
 
 TEST(Semantics, S26_what_is_changed_in_place_behind_a_check_needs_no_memory_and_stays_when_it_fails) {
-    for (const Device &place : kPlaces) {
+    for (const Device &place : places()) {
         // A kernel of a CUDA device cannot be left out: the new value has memory of its own there.
         const bool in_place = place.is_cpu() || lz::cuda::get_device_properties(place.index()).is_virtual;
         Tensor x = lz::ones({kMiB}, {.device = place}).eval(), y = (x * 2).eval(), z = (x * 3).eval();
@@ -403,7 +405,7 @@ std::vector<float> held_by(const Tensor &tensor) {
 
 TEST(Semantics, S26_of_random_in_place_forms_those_are_undone_that_depend_on_what_failed) {
     constexpr int64_t kLength = 1000;
-    for (const Device &place : kPlaces)
+    for (const Device &place : places())
         for (uint32_t seed = 0; seed < 8; ++seed) {
             std::mt19937 random(seed);
             const auto below = [&](size_t n) { return random() % n; };
@@ -477,6 +479,7 @@ TEST(Semantics, S26_of_random_in_place_forms_those_are_undone_that_depend_on_wha
 }
 
 TEST(Semantics, S26_an_overwriting_form_beside_a_rejected_operation_is_done_at_the_next_sync) {
+    LZ_NEEDS_GPUS(2);
     Tensor x = lz::full({4}, 5, {.dtype = lz::f32, .device = kGpu0}).eval();
     const Tensor there = lz::ones({4}, {.device = kGpu1}).eval();
     x.fill_(2);

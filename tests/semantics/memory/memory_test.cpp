@@ -17,7 +17,8 @@ Tensor megabytes(int64_t n, const Device &place) {
 }
 
 TEST(Semantics, S50_every_device_counts_its_own_memory) {
-    for (const Device &place : kPlaces) {
+    LZ_NEEDS_GPUS(3);
+    for (const Device &place : places()) {
         lz::sync();
         const int64_t before = lz::memory_allocated(place), elsewhere = lz::memory_allocated(kGpu2);
         lz::reset_peak_memory_stats(place);
@@ -40,6 +41,7 @@ TEST(Semantics, S50_every_device_counts_its_own_memory) {
 }
 
 TEST(Semantics, S50_names_in_cuda_mean_the_current_gpu) {
+    LZ_NEEDS_GPUS(2);
     lz::sync();
     const Tensor live = megabytes(3, kGpu1).eval();
     lz::cuda::synchronize(kGpu1);
@@ -61,6 +63,7 @@ TEST(Semantics, S50_names_in_cuda_mean_the_current_gpu) {
 }
 
 TEST(Semantics, S51_empty_cache_of_a_gpu_gives_back_what_is_unused) {
+    LZ_NEEDS_GPUS(2);
     lz::sync();
     const Tensor live = megabytes(1, kGpu1) * 3;
     live.eval();
@@ -73,6 +76,7 @@ TEST(Semantics, S51_empty_cache_of_a_gpu_gives_back_what_is_unused) {
 }
 
 TEST(Semantics, S52_out_of_memory_of_a_gpu_names_the_line_and_the_engine_goes_on) {
+    LZ_NEEDS_GPUS(4);
     lz::sync(); // each GPU of these tests has 256 MiB
     lz::cuda::synchronize(kGpu3);
     lz::empty_cache(kGpu3);
@@ -101,6 +105,7 @@ TEST(Semantics, S52_out_of_memory_of_a_gpu_names_the_line_and_the_engine_goes_on
 }
 
 TEST(Semantics, S53_a_fraction_caps_one_gpu) {
+    LZ_NEEDS_GPUS(3);
     lz::sync();
     lz::empty_cache(kGpu2);
     lz::set_per_process_memory_fraction(0.25, kGpu2); // 64 MiB
@@ -121,6 +126,7 @@ TEST(Child, DISABLED_Allocates) {
     EXPECT_EQ(lz::memory_reserved(kGpu1) > lz::memory_allocated(kGpu1), caching);
 }
 TEST(Semantics, S53_options_of_the_allocator_hold_for_gpus) {
+    LZ_NEEDS_GPUS(2);
     run_child("LAZULI_NO_MEMORY_CACHING=1", "Allocates");
     run_child("LAZULI_ALLOC_CONF=max_split_size_mb:64", "Allocates");
 }
@@ -158,6 +164,7 @@ int64_t bytes_after(const std::string &text, const std::string &words) {
 }
 
 TEST(Semantics, S55_intermediates_share_an_arena_that_results_do_not_keep) {
+    LZ_NEEDS_GPUS(2);
     lz::sync();
     for (const Device &place : {Device::cpu(), kGpu1}) {
         const Tensor x = lz::randn({512, 512}, {.device = place});

@@ -34,6 +34,7 @@ void start() {
 }
 
 TEST(Semantics, S52_eval_launches_other_pending_work_that_keeps_memory) {
+    LZ_NEEDS_GPUS(4);
     start();
     Tensor large = filled(150, 2).eval();
     const Tensor total = large.sum();
@@ -45,6 +46,7 @@ TEST(Semantics, S52_eval_launches_other_pending_work_that_keeps_memory) {
 }
 
 TEST(Semantics, S52_pending_work_that_has_no_memory_either_stays_pending) {
+    LZ_NEEDS_GPUS(4);
     start();
     Tensor large = filled(150, 2).eval();
     const Tensor total = large.sum();
@@ -74,6 +76,7 @@ std::vector<Tensor> halves(bool with_event) {
 }
 
 TEST(Semantics, S52_values_that_do_not_fit_together_are_computed_one_after_the_other) {
+    LZ_NEEDS_GPUS(4);
     for (const bool with_event : {false, true}) {
         start();
         const std::vector<Tensor> half = halves(with_event);
@@ -97,6 +100,7 @@ TEST(Semantics, S52_the_log_says_when_values_are_computed_one_after_the_other) {
 }
 
 TEST(Semantics, S52_of_values_that_do_not_fit_the_first_to_find_no_room_is_named) {
+    LZ_NEEDS_GPUS(4);
     start();
     const Tensor first = filled(150, 1);
     const uint32_t line = __LINE__ + 1;
@@ -109,6 +113,7 @@ TEST(Semantics, S52_of_values_that_do_not_fit_the_first_to_find_no_room_is_named
 }
 
 TEST(Semantics, S52_a_failed_value_keeps_no_operands) {
+    LZ_NEEDS_GPUS(4);
     start();
     Tensor source = filled(100, 1).eval();
     const Tensor never = source.unsqueeze(0).expand({4, -1}) + 1; // 400 MiB
@@ -165,6 +170,7 @@ public:
 };
 
 TEST(Semantics, S52_memory_for_host_data_is_tried_again_when_pending_work_has_run) {
+    LZ_NEEDS_GPUS(4);
     start();
     lz::empty_cache(lz::Device::cpu());
     const std::vector<float> data(60 * kMiB / 4, 1.5F);

@@ -30,12 +30,12 @@ std::vector<float> count_up(int64_t n) {
 
 void settle() {
     lz::sync();
-    for (const Device &gpu : {kGpu0, kGpu3})
-        cuda::synchronize(gpu);
+    for (const Device &place : places())
+        cuda::synchronize(place);
 }
 
 TEST(SharedStorage, a_view_or_clone_of_a_value_that_is_there_takes_no_memory) {
-    for (const Device &place : kPlaces)
+    for (const Device &place : places())
         for (const auto &[name, share] : kShares) {
             const Tensor x = rand({kElements}, {.device = place}).eval();
             settle();
@@ -74,7 +74,7 @@ const std::vector<Write> kWrites = {
 
 TEST(SharedStorage, a_change_in_place_of_one_side_leaves_the_other_as_it_was) {
     const std::vector<float> values = count_up(64);
-    for (const Device &place : kPlaces)
+    for (const Device &place : places())
         for (const auto &[name, share] : kShares)
             for (const Write &write : kWrites)
                 for (const bool evaluated : {true, false})
@@ -94,7 +94,7 @@ TEST(SharedStorage, a_change_in_place_of_one_side_leaves_the_other_as_it_was) {
 
 /// Once the other side is gone the change is in place again.
 TEST(SharedStorage, a_side_that_is_left_alone_is_changed_in_its_memory) {
-    for (const Device &place : kPlaces) {
+    for (const Device &place : places()) {
         Tensor x = rand({kElements}, {.device = place}).eval();
         Tensor y = x.view({2, -1}).eval();
         x = Tensor();

@@ -35,6 +35,7 @@ TEST(Semantics, S43_events_are_recorded_waited_for_and_asked) {
 }
 
 TEST(Semantics, S43_elapsed_time_is_of_one_device) {
+    LZ_NEEDS_GPUS(2);
     const lz::Event here({.timing = true}), there({.timing = true});
     here.record(lz::default_stream(kGpu0));
     there.record(lz::default_stream(kGpu1));
@@ -122,6 +123,7 @@ TEST(Semantics, S43_a_thread_that_ends_leaves_no_record_behind) {
 }
 
 TEST(Semantics, S43_a_record_that_is_recorded_beside_a_failure_holds_nobody_up) {
+    LZ_NEEDS_GPUS(2);
     const lz::Stream s(kGpu0);
     const lz::Event event;
     const Tensor here = lz::ones({3}, {.device = kGpu0}), there = lz::ones({3}, {.device = kGpu1});
@@ -149,6 +151,7 @@ TEST(Semantics, S43_dumps_number_events_and_callbacks_in_the_order_in_which_they
 }
 
 TEST(Semantics, S43_an_event_can_be_recorded_again_and_go_before_it_is_reached) {
+    LZ_NEEDS_GPUS(3);
     const lz::Stream s(kGpu2);
     Tensor x = lz::zeros({64}, {.device = kGpu2});
     for (int i = 0; i < 50; ++i) {

@@ -246,6 +246,7 @@ TEST(Semantics, S43_by_a_models_clock_a_program_has_the_same_times_however_fast_
 }
 
 TEST(Semantics, S40_independent_work_gives_what_serial_order_gives) {
+    LZ_NEEDS_GPUS(2);
     lz::manual_seed(3);
     const Tensor x = lz::randn({400, 400});
     const auto branches = [&](const Device &place) {
@@ -269,6 +270,7 @@ Tensor chain(Tensor x, double factor) {
 
 // Compiled and not run: what the schedule is.
 TEST(Semantics, S40_independent_work_is_spread_over_streams_where_it_leaves_room_and_a_chain_is_not) {
+    LZ_NEEDS_GPUS(2);
     const Tensor small = lz::rand({1024}, {.device = kGpu1}), large = lz::rand({1 << 20}, {.device = kGpu1});
     const std::string alone = lz::verify_schedule(chain(small, 1));
     EXPECT_NE(alone.find(" on 1 stream,"), std::string::npos) << alone;
@@ -369,6 +371,7 @@ TEST(Semantics, S41_a_callback_on_the_default_stream_stands_between_unnamed_work
 }
 
 TEST(Semantics, S41_an_unnamed_copy_between_gpus_is_work_of_both) {
+    LZ_NEEDS_GPUS(2);
     lz::cuda::enable_peer_access(kGpu0, kGpu1);
     const Tensor x = lz::ones({64}, {.device = kGpu0});
     x.eval();

@@ -13,6 +13,7 @@ using lz::Device;
 using lz::Tensor;
 
 TEST(Streams, PrioritiesThatTakeTurnsOnOneNumberDoNotHang) {
+    LZ_NEEDS_GPUS(2);
     Tensor x = lz::zeros({100}).to(kGpu1);
     for (int i = 0; i < 300; ++i) {
         const lz::Stream s(kGpu1, i % 2 ? -1 : 0);
@@ -24,6 +25,7 @@ TEST(Streams, PrioritiesThatTakeTurnsOnOneNumberDoNotHang) {
 }
 
 TEST(Streams, ALoopMayMakeOneInEachTurnAndNeverSync) {
+    LZ_NEEDS_GPUS(2);
     const lz::Stream kept(kGpu1);
     Tensor x = lz::zeros({16}, {.device = kGpu1}), pending = lz::ones({4});
     for (int i = 0; i < 300; ++i) {
@@ -41,6 +43,7 @@ TEST(Streams, ALoopMayMakeOneInEachTurnAndNeverSync) {
 // What a turn may have of streams: waits, events and callbacks between its stream and the last one's, work
 // and copies.
 TEST(Streams, ALoopThatOpensOneInEachTurnCompilesOnce) {
+    LZ_NEEDS_GPUS(3);
     std::vector<lz::Stream> streams{lz::Stream(kGpu1, -1)};
     std::vector<lz::Event> events{streams[0].record_event()};
     Tensor x = lz::zeros({16}, {.device = kGpu1});
@@ -76,6 +79,7 @@ TEST(Streams, ALoopThatOpensOneInEachTurnCompilesOnce) {
 }
 
 TEST(Streams, WhichOneComesFirstIsStructureAndWhatItsNumberIsIsNot) {
+    LZ_NEEDS_GPUS(3);
     const lz::Stream s(kGpu1), t(kGpu1), other(kGpu2);
     const Tensor x = lz::ones({16}, {.device = kGpu1}), y = lz::ones({16}, {.device = kGpu2});
     lz::eval({x, y});
@@ -106,6 +110,7 @@ TEST(Streams, WhichOneComesFirstIsStructureAndWhatItsNumberIsIsNot) {
 
 // Each turn's work stands behind what is on its own stream alone.
 TEST(Streams, AProgramThatIsFoundAgainRunsOnTheStreamsOfItsTurn) {
+    LZ_NEEDS_GPUS(2);
     const lz::Stream s(kGpu1), t(kGpu1);
     const Tensor x = lz::ones({16}, {.device = kGpu1});
     x.eval();
@@ -131,6 +136,7 @@ TEST(Streams, AProgramThatIsFoundAgainRunsOnTheStreamsOfItsTurn) {
 }
 
 TEST(Streams, TextsSayTheUsersNumbers) {
+    LZ_NEEDS_GPUS(2);
     lz::sync();
     const lz::Stream unused(kGpu1), first(kGpu1), second(kGpu1);
     ASSERT_NE(unused.id(), first.id());
@@ -159,6 +165,7 @@ TEST(Child, DISABLED_TheThirdStreamAlone) {
 }
 
 TEST(Streams, DumpsOfAProgramSayWhatItsStreamsStandFor) {
+    LZ_NEEDS_GPUS(2);
     const std::string output = run_child("LAZULI_DUMP=graph,program,explain", "TheThirdStreamAlone");
     const std::string says = "in the first run cuda:1 stream 8 is stream 10.\n";
     size_t found = 0;
@@ -171,6 +178,7 @@ TEST(Streams, DumpsOfAProgramSayWhatItsStreamsStandFor) {
 }
 
 TEST(Streams, MoreThanTheDeviceHasNumbersForShareThem) {
+    LZ_NEEDS_GPUS(3);
     std::vector<lz::Stream> streams;
     for (int i = 0; i < 150; ++i)
         streams.emplace_back(kGpu2, i % 3 == 0 ? -2 : 0);
@@ -191,6 +199,7 @@ TEST(Streams, MoreThanTheDeviceHasNumbersForShareThem) {
 }
 
 TEST(Streams, SynchronizingADeviceWaitsForStreamsThatNobodyHasAnyMore) {
+    LZ_NEEDS_GPUS(2);
     std::promise<void> gate;
     std::shared_future<void> open(gate.get_future());
     std::atomic<bool> called{false};

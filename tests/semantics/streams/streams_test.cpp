@@ -33,6 +33,7 @@ TEST(Semantics, S42_the_compiler_waits_between_user_streams_only_for_what_is_nee
 }
 
 TEST(Semantics, S41_guards_set_and_restore_the_current_stream_and_device) {
+    LZ_NEEDS_GPUS(3);
     const lz::Stream one(kGpu1), two(kGpu2);
     EXPECT_EQ(lz::current_stream(kGpu1), lz::default_stream(kGpu1));
     {
@@ -112,6 +113,7 @@ const OnStream kOnStream[] = {
 };
 
 TEST(Semantics, S41_what_needs_no_work_of_its_own_still_counts_for_its_stream) {
+    LZ_NEEDS_GPUS(2);
     for (const bool launched : {false, true})
         for (const OnStream &form : kOnStream) {
             SCOPED_TRACE(std::string(form.name) + (launched ? ", of what is launched" : ""));
@@ -147,6 +149,7 @@ TEST(Semantics, S41_what_needs_no_work_of_its_own_still_counts_for_its_stream) {
 // As in PyTorch, where the stream of the GPU that is read makes the copy. Whether an equal copy is there or
 // not.
 TEST(Semantics, S41_a_copy_to_another_gpu_counts_for_the_stream_of_the_one_that_is_read) {
+    LZ_NEEDS_GPUS(4);
     enum class There : uint8_t { No, Pending, Launched };
     for (const bool peers : {false, true})
         for (const There there : {There::No, There::Pending, There::Launched}) {
@@ -185,6 +188,7 @@ TEST(Semantics, S41_a_copy_to_another_gpu_counts_for_the_stream_of_the_one_that_
 }
 
 TEST(Semantics, S41_a_copy_between_two_gpus_with_streams_counts_for_both) {
+    LZ_NEEDS_GPUS(4);
     const lz::Stream s(kGpu2), t(kGpu3);
     const Tensor x = lz::full({64}, 5.0, {.device = kGpu2});
     x.eval();
@@ -205,6 +209,7 @@ TEST(Semantics, S41_a_copy_between_two_gpus_with_streams_counts_for_both) {
 }
 
 TEST(Semantics, S42_what_is_copied_to_another_gpu_does_not_wait_for_the_stream_that_waits_for_it) {
+    LZ_NEEDS_GPUS(4);
     const lz::Stream s(kGpu2);
     const Tensor x = lz::full({64}, 5.0, {.device = kGpu2});
     x.eval();
@@ -223,6 +228,7 @@ TEST(Semantics, S42_what_is_copied_to_another_gpu_does_not_wait_for_the_stream_t
 }
 
 TEST(Streams, CopiesInAChainStayOnTheStreamOfTheirDevice) {
+    LZ_NEEDS_GPUS(2);
     const lz::Stream other(kGpu0), s(kGpu1); // the same numbers on two devices
     ASSERT_EQ(other.id(), s.id());
     std::promise<void> gate;
@@ -244,6 +250,7 @@ TEST(Streams, CopiesInAChainStayOnTheStreamOfTheirDevice) {
 }
 
 TEST(Semantics, S41_a_copy_that_only_its_source_can_make_is_in_the_order_of_its_stream) {
+    LZ_NEEDS_GPUS(2);
     for (const bool peers : {false, true}) {
         SCOPED_TRACE(peers);
         if (peers)
@@ -271,6 +278,7 @@ TEST(Semantics, S41_a_copy_that_only_its_source_can_make_is_in_the_order_of_its_
 }
 
 TEST(Semantics, S41_streams_and_events_that_were_moved_from_are_what_they_were) {
+    LZ_NEEDS_GPUS(2);
     lz::Stream stream(kGpu1);
     const lz::Stream moved(std::move(stream));
     EXPECT_EQ(stream, moved); // NOLINT(bugprone-use-after-move): this is about that
@@ -283,6 +291,7 @@ TEST(Semantics, S41_streams_and_events_that_were_moved_from_are_what_they_were) 
 }
 
 TEST(Semantics, S41_work_under_a_guard_runs_on_that_stream_in_order) {
+    LZ_NEEDS_GPUS(2);
     const lz::Stream stream(kGpu1, -1);
     Tensor x = lz::zeros({64}, {.device = kGpu1});
     lz::Profiler profiler;
@@ -303,6 +312,7 @@ TEST(Semantics, S41_work_under_a_guard_runs_on_that_stream_in_order) {
 }
 
 TEST(Semantics, S41_work_under_a_guard_is_in_the_order_of_its_recording_whatever_asks_for_it) {
+    LZ_NEEDS_GPUS(2);
     const Tensor x = lz::rand({64}, {.device = kGpu1});
     x.eval();
     const lz::Stream stream(kGpu1);
@@ -336,6 +346,7 @@ TEST(Semantics, S41_a_stream_may_go_before_its_work_has_run) {
 }
 
 TEST(Semantics, S41_the_users_own_waits_are_honoured) {
+    LZ_NEEDS_GPUS(2);
     const lz::Stream a(kGpu0), b(kGpu1);
     std::vector<int> order;
     Tensor x = lz::zeros({2048}, {.device = kGpu0});
@@ -373,6 +384,7 @@ TEST(Semantics, S42_user_streams_need_no_wait) {
 }
 
 TEST(Semantics, S42_dependences_between_two_streams_and_devices_are_synchronised) {
+    LZ_NEEDS_GPUS(2);
     const lz::Stream s(kGpu0), t(kGpu1);
     Tensor x = lz::ones({3000}, {.device = kGpu0});
     for (int i = 0; i < 10; ++i) {
@@ -431,6 +443,7 @@ TEST(Child, DISABLED_ManyDevices) {
 }
 
 TEST(Semantics, S46_what_is_pending_can_be_checked_before_it_runs) {
+    LZ_NEEDS_GPUS(2);
     lz::sync();
     const Tensor x = lz::rand({64, 64}, {.device = kGpu0});
     const Tensor y = (lz::matmul(x, x).to(kGpu1) + 1).cpu();
@@ -442,6 +455,7 @@ TEST(Semantics, S46_what_is_pending_can_be_checked_before_it_runs) {
 }
 
 TEST(Semantics, S46_every_program_can_be_checked_with_random_delays_too) {
+    LZ_NEEDS_GPUS(2);
     run_child("LAZULI_VERIFY=1", "ManyDevices");
     run_child("LAZULI_VERIFY=1 LAZULI_VIRTUAL_PEERS=0", "ManyDevices");
     for (const char *seed : {"1", "2", "3"})
