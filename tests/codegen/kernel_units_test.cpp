@@ -88,6 +88,10 @@ struct Cache {
     explicit Cache(const std::filesystem::path &directory)
         : cpu([this](const ir::CompiledKernel &kernel) {
               const std::lock_guard lock(mutex);
+              if (refusals > 0 && kernel.object.size() > 1) {
+                  --refusals;
+                  throw ir::Failure(ir::ErrorKind::Compile, "The code is damaged.");
+              }
               loads.push_back(kernel.object.size());
               return std::make_unique<Loaded>(kernel);
           }),
@@ -116,6 +120,7 @@ struct Cache {
     Joining compiler;
     std::mutex mutex;
     std::vector<size_t> loads; ///< kernels in each piece of code that was loaded
+    int refusals = 0;          ///< the next units that do not load
     runtime::CpuBackend cpu;
     codegen::KernelCache cache;
 };
@@ -169,6 +174,26 @@ TEST_F(KernelUnits, AUnitThatIsGoneIsMadeAgain) {
 }
 
 /// The unit fails, and then the one kernel whose fault that was.
+TEST_F(KernelUnits, AUnitOnDiskThatDoesNotLoadIsMadeAgainAndKept) {
+    {
+        Cache first(directory_);
+        first.get({1, 2, 3, 4, 5, 6, 7, 8});
+    }
+    {
+        Cache again(directory_);
+        again.refusals = 8; // each kernel asks for its unit
+        again.get({1, 2, 3, 4, 5, 6, 7, 8});
+        EXPECT_EQ(again.refusals, 0);
+        EXPECT_EQ(again.cache.stats().from_disk, 0);
+        EXPECT_EQ(again.cache.stats().compiled, 8);
+        EXPECT_EQ(again.compiler.units, 3);
+    }
+    Cache then(directory_);
+    then.get({1, 2, 3, 4, 5, 6, 7, 8});
+    EXPECT_EQ(then.cache.stats().from_disk, 8);
+    EXPECT_EQ(then.compiler.units, 0);
+}
+
 TEST_F(KernelUnits, AKernelThatFailsIsToldByItsPlaceAndTheOthersAreThere) {
     Cache all("");
     all.compiler.refused = kernel_of(5).instrs.size();

@@ -8,8 +8,11 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <initializer_list>
 #include <string>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -115,6 +118,32 @@ TEST_F(CudaChild, DISABLED_AllDevicesAreHidden) {
                 EndsWith("CUDA_VISIBLE_DEVICES is \"7\", which hides all others."));
 }
 
+TEST_F(CudaChild, DISABLED_AllDevicesAreTooOld) {
+    EXPECT_EQ(availability_beside_a_product(),
+              "The driver's device 1 has compute capability 7.5; 8.0 is the oldest that Lazuli uses.");
+}
+
+TEST_F(CudaChild, DISABLED_TheSecondDeviceIsCuda0) {
+    EXPECT_THAT(availability_beside_a_product(), StartsWith("CUDA is available: driver "));
+    EXPECT_EQ(cuda::device_count(), 1);
+    EXPECT_EQ(cuda::get_device_properties(0).major, 99);
+}
+
+/// A program of several kernels, whose code is in the cache from the second process on.
+TEST_F(CudaChild, DISABLED_KernelsAreLoaded) {
+    const Tensor x = arange(0, 4, {.device = "cuda:0"}).to(f32);
+    const Tensor sum = (x * 2 + 1).sum(), rows = softmax(x.view({2, 2}), 1);
+    EXPECT_EQ(sum.item<float>(), 16);
+    EXPECT_NEAR(rows.sum().item<float>(), 2, 1e-6);
+    const bool cached = std::getenv("LAZULI_TEST_CACHED"), fails = std::getenv("LAZULI_FAKE_CUDA_FAIL");
+    if (!fails) {
+        EXPECT_EQ(compile_stats().kernels_compiled == 0, cached);
+    }
+    if (cached && !fails) {
+        EXPECT_GT(compile_stats().kernels_from_disk, 0);
+    }
+}
+
 TEST_F(CudaChild, DISABLED_VirtualGpusStandIn) {
     EXPECT_EQ(availability_beside_a_product(), "");
     EXPECT_EQ(cuda::device_count(), 3);
@@ -147,6 +176,31 @@ TEST(CudaDevices, WhyThereIsNoGpuIsSaidAndTheCpuGoesOn) {
         run_on_fake_driver("TheDriverIsOlderThanNvrtc", {{"LAZULI_NVRTC", LAZULI_NVRTC_WITHOUT_COMPILER},
                                                          {"LAZULI_FAKE_CUDA_VERSION", "12080"}}));
     EXPECT_TRUE(run_on_fake_driver("AllDevicesAreHidden", {{"CUDA_VISIBLE_DEVICES", "7"}}));
+}
+
+TEST(CudaDevices, ThoseThatAreTooOldAreLeftOut) {
+    if (!why_no_nvrtc().empty())
+        GTEST_SKIP() << why_no_nvrtc();
+    EXPECT_TRUE(run_on_fake_driver("AllDevicesAreTooOld", {{"LAZULI_FAKE_CUDA_CAPABILITY", "7.5"}}));
+    EXPECT_TRUE(run_on_fake_driver("TheSecondDeviceIsCuda0", {{"LAZULI_FAKE_CUDA_CAPABILITY", "7.5,99.0"}}));
+}
+
+/// Code that is kept between processes and that the driver does not take is compiled again, without a word.
+TEST(CudaDevices, CodeOfTheCacheThatTheDriverRefusesIsMadeAgain) {
+    if (!why_no_nvrtc().empty())
+        GTEST_SKIP() << why_no_nvrtc();
+    const auto cache =
+        std::filesystem::temp_directory_path() / ("lazuli-refused-" + std::to_string(getpid()));
+    const std::string folder = cache.string();
+    EXPECT_TRUE(run_on_fake_driver("KernelsAreLoaded", {{"LAZULI_CACHE_DIR", folder.c_str()}}));
+    // CUDA_ERROR_NO_BINARY_FOR_GPU, as for a damaged cubin.
+    EXPECT_TRUE(
+        run_on_fake_driver("KernelsAreLoaded", {{"LAZULI_CACHE_DIR", folder.c_str()},
+                                                {"LAZULI_TEST_CACHED", "1"},
+                                                {"LAZULI_FAKE_CUDA_FAIL", "cuLibraryLoadData:1:209"}}));
+    EXPECT_TRUE(run_on_fake_driver("KernelsAreLoaded",
+                                   {{"LAZULI_CACHE_DIR", folder.c_str()}, {"LAZULI_TEST_CACHED", "1"}}));
+    std::filesystem::remove_all(cache);
 }
 
 TEST(CudaDevices, VirtualGpusWinOverThoseOfADriver) {

@@ -271,6 +271,13 @@ TEST_F(Emitted, IndicesOf64BitsGiveTheSameBits) {
     const Launch large =
         scheduled(rows(DType::U8, int64_t{1} << 20, 4096, 4096, [](KernelBuilder &, KValue x) { return x; }));
     EXPECT_FALSE(large.kernel.phases[0].cuda().index32);
+    // As many rows as no 32 bits count.
+    constexpr int64_t kRows = (int64_t{1} << 31) + 3;
+    const Launch many = scheduled(rows(DType::U8, kRows, 1, 1, [](KernelBuilder &, KValue x) { return x; }));
+    const Launch norms = scheduled(row_kernel(DType::U8, DType::I32, kRows, 1, 1));
+    for (const Launch *const l : {&many, &norms})
+        for (const Phase &phase : l->kernel.phases)
+            EXPECT_FALSE(phase.cuda().index32);
 }
 
 // --- what comes of graphs

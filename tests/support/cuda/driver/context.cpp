@@ -21,7 +21,7 @@ namespace {
 std::deque<Context> &contexts() {
     static auto *const all = [] {
         auto *made = new std::deque<Context>;
-        for (int i = 0; i < settings().devices; ++i) {
+        for (int i = 0; i < settings().devices(); ++i) {
             Context &c = made->emplace_back();
             c.device = i;
             c.handle = reinterpret_cast<CUcontext>(uint64_t{0xcc} << 56 | static_cast<uint64_t>(i + 1) << 4);

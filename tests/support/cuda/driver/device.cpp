@@ -82,9 +82,9 @@ constexpr std::array kAttributes{
 
 int attribute(CUdevice_attribute which, int device) {
     if (which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
-        return settings().capability_major;
+        return settings().capabilities[static_cast<size_t>(device)] / 10;
     if (which == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
-        return settings().capability_minor;
+        return settings().capabilities[static_cast<size_t>(device)] % 10;
     if (which == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
         return device + 1;
     if (which == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <sstream>
 #include <thread>
 
@@ -34,12 +33,15 @@ size_t bytes(const char *name, size_t otherwise) {
     }
 }
 
-/// How many of `devices` are left: the numbers up to the first that is none, as the real driver reads them.
-int visible(int devices) {
-    const char *text = std::getenv("CUDA_VISIBLE_DEVICES");
-    if (!text)
-        return devices;
+/// Which of `devices` are left: the numbers up to the first that is none, as the real driver reads them.
+std::vector<int> visible(int devices) {
     std::vector<int> seen;
+    const char *text = std::getenv("CUDA_VISIBLE_DEVICES");
+    if (!text) {
+        for (int index = 0; index < devices; ++index)
+            seen.push_back(index);
+        return seen;
+    }
     std::istringstream list(text);
     for (std::string word; std::getline(list, word, ',');) {
         char *end = nullptr;
@@ -49,20 +51,33 @@ int visible(int devices) {
             break;
         seen.push_back(static_cast<int>(index));
     }
-    return static_cast<int>(seen.size());
+    return seen;
+}
+
+/// `7.5,9.0` as 75, 90: of device 0, of device 1, and of all behind the last one as of that.
+std::vector<int> capabilities() {
+    const char *text = std::getenv("LAZULI_FAKE_CUDA_CAPABILITY");
+    std::vector<int> list;
+    std::istringstream words(text ? text : "");
+    for (std::string word; std::getline(words, word, ',');) {
+        const size_t dot = word.find('.');
+        list.push_back(std::atoi(word.c_str()) * 10 +
+                       (dot == std::string::npos ? 0 : std::atoi(word.c_str() + dot + 1)));
+    }
+    if (list.empty())
+        list.push_back(990);
+    return list;
 }
 
 Settings read() {
     Settings s;
-    s.devices = visible(static_cast<int>(std::min<uint64_t>(number("LAZULI_FAKE_CUDA_DEVICES", 1), 16)));
+    const std::vector<int> all = capabilities();
+    for (const int index :
+         visible(static_cast<int>(std::min<uint64_t>(number("LAZULI_FAKE_CUDA_DEVICES", 1), 16))))
+        s.capabilities.push_back(all[std::min(static_cast<size_t>(index), all.size() - 1)]);
     s.memory = bytes("LAZULI_FAKE_CUDA_MEMORY", s.memory);
     s.peers = number("LAZULI_FAKE_CUDA_PEERS", 1) != 0;
     s.vmm = number("LAZULI_FAKE_CUDA_VMM", 1) != 0;
-    if (const char *text = std::getenv("LAZULI_FAKE_CUDA_CAPABILITY")) {
-        s.capability_major = std::atoi(text);
-        const char *dot = std::strchr(text, '.');
-        s.capability_minor = dot ? std::atoi(dot + 1) : 0;
-    }
     s.version = static_cast<int>(number("LAZULI_FAKE_CUDA_VERSION", CUDA_VERSION));
     s.seed = number("LAZULI_FAKE_CUDA_SEED", 0);
     s.delay_us = static_cast<unsigned>(number("LAZULI_FAKE_CUDA_DELAY_US", s.delay_us));

@@ -9,11 +9,12 @@
 namespace lz::fake_cuda {
 
 struct Settings {
-    int devices = 1; ///< after CUDA_VISIBLE_DEVICES
+    /// Of each device that CUDA_VISIBLE_DEVICES leaves, in its order: 90 for 9.0.
+    std::vector<int> capabilities;
+    int devices() const { return static_cast<int>(capabilities.size()); }
     size_t memory = size_t{4} << 30;
     bool peers = true;
     bool vmm = true; ///< virtual memory management
-    int capability_major = 99, capability_minor = 0;
     int version = 0;
     uint64_t seed = 0;
     unsigned delay_us = 300;

@@ -42,7 +42,12 @@ int version_of(const std::string &text) {
     return major * 10 + minor;
 }
 
-void check_target(const std::string &text, std::string &log) {
+/// 90: 9.0.
+int capability_of(const Context &context) {
+    return settings().capabilities[static_cast<size_t>(context.device)];
+}
+
+void check_target(const std::string &text, int device, std::string &log) {
     const int version = version_of(text);
     if (version == 0) {
         log = "ptxas fatal   : Missing .version directive at start of file";
@@ -57,7 +62,6 @@ void check_target(const std::string &text, std::string &log) {
     const size_t at = text.find(".target");
     int sm = 0;
     char suffix = ' ';
-    const int device = settings().capability_major * 10 + settings().capability_minor;
     if (at == std::string::npos || std::sscanf(text.c_str() + at, ".target sm_%d%c", &sm, &suffix) < 1) {
         log = "ptxas fatal   : Missing .target directive";
     } else if (sm > device) {
@@ -119,7 +123,7 @@ std::string text_of_image(const void *image) {
 }
 
 CUmodule load_module(Lock &lock, Context &context, std::string text, std::string &log) {
-    check_target(text, log);
+    check_target(text, capability_of(context), log);
     auto loaded = std::make_shared<LoadedModule>();
     loaded->context = &context;
     loaded->generation = context.generation;
@@ -185,7 +189,7 @@ int function_attribute(const Function &f, CUfunction_attribute which) {
         return static_cast<int>(std::min<size_t>(255, 16 + k.registers.size() / 4));
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-        return settings().capability_major * 10 + settings().capability_minor;
+        return capability_of(*f.module->context);
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
         return static_cast<int>(f.max_dynamic_shared);
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
