@@ -13,7 +13,7 @@ enum Epilogue : int64_t {
     kNoEpilogue = 0,
     kEpilogueRelu = 1, ///< the larger of the value and 0
     kEpilogueBias = 2, ///< plus a vector along the columns, before anything else
-    kEpilogueGelu = 4, ///< the approximation by tanh
+    kEpilogueGelu = 4, ///< the approximation by tanh, for gelu by erf, too
 };
 
 struct ProductEpilogue {

@@ -8,6 +8,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
@@ -144,6 +145,31 @@ TEST_F(CudaChild, DISABLED_KernelsAreLoaded) {
     }
 }
 
+/// The library has the approximation by tanh, which is at most 0.0005 beside gelu's own.
+TEST_F(CudaChild, DISABLED_TheLibraryComputesGelu) {
+    const int64_t m = 9, n = 6, k = 5;
+    for (const DType dtype : {DType::F32, DType::BF16}) {
+        const auto numbers = [&](int64_t count, int64_t seed) {
+            return (remainder(arange(count) * 37 + seed, 7) - 3).to(dtype);
+        };
+        const Tensor x = numbers(m * k, 1).view({m, k}), w = numbers(n * k, 2).view({n, k}),
+                     b = numbers(n, 3);
+        const Tensor exact = linear(x.to(f64), w.to(f64), b.to(f64)).eval();
+        const Tensor x1 = x.cuda(), w1 = w.cuda(), b1 = b.cuda();
+        sync();
+        cuda::synchronize();
+        reset_compile_stats();
+        const Tensor there = gelu(linear(x1, w1, b1)).eval();
+        EXPECT_EQ(compile_stats().kernel_launches, 1) << dtype;
+        const std::vector<double> before = exact.flatten().to_vector<double>(),
+                                  after = there.cpu().to(f64).flatten().to_vector<double>();
+        for (size_t i = 0; i < before.size(); ++i) {
+            const double right = before[i] / 2 * (1 + std::erf(before[i] / std::sqrt(2)));
+            EXPECT_NEAR(after[i], right, 0.001 + (dtype == DType::BF16 ? std::abs(right) / 256 : 0)) << dtype;
+        }
+    }
+}
+
 TEST_F(CudaChild, DISABLED_VirtualGpusStandIn) {
     EXPECT_EQ(availability_beside_a_product(), "");
     EXPECT_EQ(cuda::device_count(), 3);
@@ -169,6 +195,12 @@ TEST(CudaDevices, WhatMakesProductsIsSaid) {
     EXPECT_TRUE(run_on_fake_driver("ThereIsNoCublasLt", {{"LAZULI_CUBLASLT", "/nowhere.so"}}));
     EXPECT_TRUE(
         run_on_fake_driver("CublasLtIsOfAnotherMajorVersion", {{"LAZULI_FAKE_CUBLASLT_VERSION", "120402"}}));
+}
+
+TEST(CudaDevices, UnderFastMathTheLibraryComputesGelu) {
+    if (!why_no_nvrtc().empty())
+        GTEST_SKIP() << why_no_nvrtc();
+    EXPECT_TRUE(run_on_fake_driver("TheLibraryComputesGelu", {{"LAZULI_FAST_MATH", "1"}}));
 }
 
 TEST(CudaDevices, WhyThereIsNoGpuIsSaidAndTheCpuGoesOn) {

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <numbers>
 #include <random>
 
 namespace lz::test {
@@ -86,9 +87,11 @@ TEST_F(CudaMatmul, LayoutsBatchesAndOffsets) {
         for (int64_t b = below(4); b-- > 0;)
             c.batches.push_back(1 + below(3));
         c.shared_rhs = random() % 3 == 0;
-        constexpr int64_t kRelu = runtime::cuda::kProductRelu, kBias = runtime::cuda::kProductBias;
+        constexpr int64_t kRelu = runtime::cuda::kProductRelu, kBias = runtime::cuda::kProductBias,
+                          kGelu = runtime::cuda::kProductGelu;
         c.epilogue =
-            c.dtype == DType::F64 ? 0 : std::array{int64_t{0}, kRelu, kBias, kBias | kRelu}[random() % 4];
+            c.dtype == DType::F64 ? 0 : std::array{int64_t{0},    kRelu, kBias,
+                                                   kBias | kRelu, kGelu, kBias | kGelu}[random() % 6];
         const int64_t lhs_ld = (c.lhs_by_columns ? c.m : c.k) + c.pad,
                       rhs_ld = (c.rhs_by_columns ? c.k : c.n) + c.pad;
         const int64_t lhs_size = lhs_ld * (c.lhs_by_columns ? c.k : c.m),
@@ -159,6 +162,19 @@ TEST_F(CudaMatmul, LayoutsBatchesAndOffsets) {
                         sum += value_at(c.dtype, bias.data() + bytes_of(j));
                     if (c.epilogue & kRelu)
                         sum = std::max(sum, 0.0);
+                    if (c.epilogue & kGelu) {
+                        const double inner = std::numbers::sqrt2 * std::numbers::inv_sqrtpi *
+                                             (sum + 0.044715 * sum * sum * sum);
+                        sum = sum / 2 * (1 + std::tanh(inner));
+                        // A function that is rounded once: half a step of a bf16, f16, f32.
+                        const double step = c.dtype == DType::BF16  ? 0x1p-8
+                                            : c.dtype == DType::F16 ? 0x1p-11
+                                                                    : 0x1p-22;
+                        ASSERT_NEAR(value_at(c.dtype, out.data() + bytes_of((b * c.m + i) * c.n + j)), sum,
+                                    std::abs(sum) * step + 1e-7)
+                            << "round " << round;
+                        continue;
+                    }
                     std::array<std::byte, 8> rounded{};
                     round_to(c.dtype, rounded.data(), sum);
                     ASSERT_EQ(value_at(c.dtype, out.data() + bytes_of((b * c.m + i) * c.n + j)),

@@ -290,6 +290,9 @@ TEST_F(CudaCublasLt, WorkspaceIsAskedForAndChecked) {
     ASSERT_EQ(ask(), CUBLAS_STATUS_SUCCESS);
     EXPECT_EQ(results[0].workspaceSize, 0u); // none is allowed
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{32} << 20);
+    EXPECT_EQ(ask(), CUBLAS_STATUS_INVALID_VALUE) << "atomics are allowed unless a preference says otherwise";
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+           static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     ASSERT_EQ(ask(), CUBLAS_STATUS_SUCCESS);
     ASSERT_EQ(count, 2);
     const size_t needs = results[0].workspaceSize;

@@ -320,13 +320,28 @@ TEST(LowerClusters, ProductsOnCudaDevicesTakeTheirEpilogues) {
                              "  %9 = mul %s, %half : T[6,7] @cuda:0\n"
                              "  %10 = mul %9, %8 : T[6,7] @cuda:0\n"
                              "  return %10\n";
+    const std::string by_erf = "  %half = literal {value=0.5} : T[] @cuda:0\n"
+                               "  %one = literal {value=1} : T[] @cuda:0\n"
+                               "  %q = literal {value=0.7071067811865476} : T[] @cuda:0\n"
+                               "  %s = add %p, %b : T[6,7] @cuda:0\n"
+                               "  %1 = mul %s, %q : T[6,7] @cuda:0\n"
+                               "  %2 = erf %1 : T[6,7] @cuda:0\n"
+                               "  %3 = mul %s, %half : T[6,7] @cuda:0\n"
+                               "  %4 = add %2, %one : T[6,7] @cuda:0\n"
+                               "  %5 = mul %3, %4 : T[6,7] @cuda:0\n"
+                               "  return %5\n";
     EXPECT_EQ(found(product("f32", gelu)), (Found{2, kNoEpilogue, 3}));
+    EXPECT_EQ(found(product("f32", by_erf)), (Found{2, kNoEpilogue, 3}));
     target.modes.fast_math = true;
     EXPECT_EQ(found(product("f32", gelu)), (Found{1, kEpilogueBias | kEpilogueGelu, 4}));
+    EXPECT_EQ(found(product("f32", by_erf)), (Found{1, kEpilogueBias | kEpilogueGelu, 4}));
     EXPECT_EQ(found(product("f16", both)), (Found{1, kEpilogueBias | kEpilogueRelu, 4}));
     EXPECT_EQ(found(product("f64", both)), (Found{2, kNoEpilogue, 3}));
     std::string other = gelu;
     other.replace(other.find("0.044715"), 8, "0.05");
+    EXPECT_EQ(found(product("f32", other)), (Found{2, kNoEpilogue, 3}));
+    other = by_erf;
+    other.replace(other.find("0.7071067811865476"), 18, "0.7");
     EXPECT_EQ(found(product("f32", other)), (Found{2, kNoEpilogue, 3}));
 }
 

@@ -296,6 +296,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                        p.align_d,         0,         0,         problem.fingerprint()};
         // Sums of parts of k are kept in the workspace, where there is enough of it; then without.
         const bool splits = problem.k >= 512 && p.workspace >= kSplitWorkspace;
+        if (splits && p.schemes & CUBLASLT_REDUCTION_SCHEME_INPLACE)
+            invalid("sums may be made in place, by atomics: equal calls would not have equal bits");
         if (splits && p.schemes & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) {
             algo.scheme = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
             algo.workspace = kSplitWorkspace;
