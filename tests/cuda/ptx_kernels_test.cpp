@@ -484,6 +484,38 @@ TEST_F(PtxKernels, ALaunchThatADriverWouldRefuseIsRefused) {
     EXPECT_THROW(program.run("k", {1, 1, 1}, {64, 1, 1}, memory, data), std::invalid_argument);
 }
 
+/// Words that lie `apart` words from each other, of 4, 8 and 16 bytes.
+TEST_F(PtxKernels, CountsTurnsOfBanks) {
+    PtxProgram program(compile_to_ptx(R"(
+template <class T> __device__ void copy(T *shared, float *out, unsigned apart) {
+    shared[threadIdx.x * apart] = T{};
+    __syncthreads();
+    out[threadIdx.x] = *reinterpret_cast<float *>(&shared[threadIdx.x * apart]);
+}
+extern "C" __global__ void of4(float *out, unsigned apart) {
+    __shared__ float shared[32 * 33];
+    copy(shared, out, apart);
+}
+extern "C" __global__ void of16(float *out, unsigned apart) {
+    __shared__ float4 shared[32 * 9];
+    copy(shared, out, apart);
+}
+)"));
+    program.count_bank_conflicts = true;
+    const auto conflicts = [&](const char *kernel, uint32_t apart) {
+        DeviceMemory memory;
+        return program.run(kernel, {1, 1, 1}, {32, 1, 1}, memory, memory.put(std::vector<float>(32)), apart)
+            .bank_conflicts;
+    };
+    EXPECT_EQ(conflicts("of4", 1), 0u);
+    EXPECT_EQ(conflicts("of4", 33), 0u);
+    EXPECT_EQ(conflicts("of4", 2), 2u * 1);
+    EXPECT_EQ(conflicts("of4", 32), 2u * 31);
+    // A quarter of the warp at a time, which has eight packets; they are read again by single words.
+    EXPECT_EQ(conflicts("of16", 1), 3u);
+    EXPECT_EQ(conflicts("of16", 8), 4u * 7 + 31);
+}
+
 TEST_F(PtxKernels, CountsInstructionsByName) {
     PtxProgram program(compile_to_ptx(
         "extern \"C\" __global__ void k(float *o) { o[threadIdx.x] = o[threadIdx.x] * 3.0f; }"));

@@ -117,6 +117,8 @@ const std::string &why_not_run() {
 }
 
 std::vector<Outcome> run_cuda(std::span<const Launch> segments, const CudaRun &run) {
+    if (run.bank_conflicts) // a device does not say
+        *run.bank_conflicts = 0;
     const Kernel &kernel = segments[0].kernel;
     const Loaded &code = loaded(kernel);
     std::vector<std::unique_ptr<OnDevice>> device;

@@ -20,8 +20,9 @@ struct CudaRun {
     uint32_t most_blocks = 5; ///< of a grid, so that blocks take several items; a device has its own
     uint64_t seed = 1;        ///< of data and of the order of blocks and warps
     bool corners = true;
-    uint64_t *instructions = nullptr; ///< gets how many a thread executed in all
-    const char *ptx = nullptr;        ///< for the interpreter of PTX: run instead of what NVRTC made of it
+    uint64_t *instructions = nullptr;   ///< gets how many a thread executed in all
+    uint64_t *bank_conflicts = nullptr; ///< gets ptx::Counts::bank_conflicts of the interpreter of PTX
+    const char *ptx = nullptr;          ///< for the interpreter of PTX: run instead of what NVRTC made of it
 };
 /// Why nothing can be run here; empty when it can.
 const std::string &why_not_run();

@@ -256,6 +256,16 @@ TEST_F(Emitted, SegmentsComeAsParametersAndTablesOfEverySize) {
         }
 }
 
+TEST_F(Emitted, TilesHaveNoBankConflicts) {
+    for (const auto &[rows, columns] : {std::pair{128, 96}, {100, 90}})
+        for (const int shift : {0, 1}) {
+            uint64_t conflicts = 1;
+            const Launch l = scheduled(transpose_kernel(rows, columns));
+            run_cuda(l, {.shift = shift, .bank_conflicts = &conflicts});
+            EXPECT_EQ(conflicts, 0u) << rows << " x " << columns << "\n" << cuda_text(l);
+        }
+}
+
 TEST_F(Emitted, IndicesOf64BitsGiveTheSameBits) {
     std::vector<Launch> all = {
         scheduled(row_kernel(DType::F32, DType::F32, 5, 1500, 1600)),

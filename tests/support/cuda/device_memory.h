@@ -67,6 +67,7 @@ public:
         launch.seed = seed;
         launch.max_instructions = max_instructions;
         launch.dynamic_shared = dynamic_shared;
+        launch.count_bank_conflicts = count_bank_conflicts;
         launch.find = [&](uint64_t address, ptx::Range &range) {
             return find_variable(address, range) || memory.find(address, range);
         };
@@ -77,6 +78,7 @@ public:
     uint64_t seed = 1;
     uint64_t max_instructions = 5'000'000; ///< of a warp
     uint32_t dynamic_shared = 0;
+    bool count_bank_conflicts = false;
 
 private:
     static void place(ptx::Variable &v, void *self) {

@@ -90,6 +90,7 @@ Counts Machine::run() {
         counts.by_name[kernel_.name_of[i]] += counts_[i];
         counts.thread_instructions += counts_[i];
     }
+    counts.bank_conflicts = bank_conflicts_;
     return counts;
 }
 

@@ -57,11 +57,16 @@ struct Launch {
     /// Run only every `parts`-th block of the order, from `part` on. All parts have one seed.
     unsigned part = 0, parts = 1;
     const std::atomic<bool> *stop = nullptr; ///< when it is set, no other block is begun
+    bool count_bank_conflicts = false;       ///< Counts::bank_conflicts is made
 };
 
 struct Counts {
     uint64_t thread_instructions = 0;
     std::vector<uint64_t> by_name; ///< thread instructions, as Kernel::names
+    /// Turns that loads and stores of warps took in shared memory beyond the one that each needs, because
+    /// lanes wanted other words of one bank. There are 32 banks of 4 bytes; of accesses of 8 bytes a half of
+    /// the warp comes at a time, of 16 a quarter.
+    uint64_t bank_conflicts = 0;
 };
 
 /// Runs the kernel to its end. Throws Fault, and std::invalid_argument for a launch that a driver would

@@ -141,6 +141,8 @@ void active_mask(Machine &, Warp &w, const Instr &x, uint32_t mask) {
 
 void load_lanes(Machine &m, Warp &w, const Instr &x, uint32_t mask) {
     const uint32_t size = size_of(x.type);
+    if (x.space == Space::Shared)
+        m.count_banks(w, x, mask, size * x.vec);
     if (x.dst[0].size == size) {
         switch (size) {
         case 2:
@@ -165,6 +167,8 @@ void load_lanes(Machine &m, Warp &w, const Instr &x, uint32_t mask) {
 
 void store_lanes(Machine &m, Warp &w, const Instr &x, uint32_t mask) {
     const uint32_t size = size_of(x.type);
+    if (x.space == Space::Shared)
+        m.count_banks(w, x, mask, size * x.vec);
     switch (x.src[1].size == size ? size : 0) {
     case 2:
         return store_elements<uint16_t>(m, w, x, mask);

@@ -1,5 +1,8 @@
 #include "tests/support/cuda/ptx/warp.h"
 
+#include <algorithm>
+#include <array>
+
 namespace lz::ptx {
 
 SharedMemory::Wrong SharedMemory::touch(uint32_t at, uint32_t bytes, Access access, uint32_t thread,
@@ -60,6 +63,33 @@ SharedMemory::Wrong SharedMemory::touch(uint32_t at, uint32_t bytes, Access acce
 void SharedMemory::set_in_flight(uint32_t at, uint32_t bytes, bool in_flight) {
     for (uint32_t i = at; i < at + bytes; ++i)
         shadow_[i].in_flight = in_flight;
+}
+
+void Machine::count_banks(Warp &w, const Instr &x, uint32_t mask, uint32_t bytes) {
+    if (!launch_.count_bank_conflicts)
+        return;
+    constexpr uint32_t kBanks = 32, kWord = 4;
+    const Operand &address = x.src[0];
+    const uint32_t words = std::max(bytes / kWord, 1u), together = kWarpSize / words;
+    for (uint32_t first = 0; first < kWarpSize; first += together) {
+        std::array<uint64_t, kWarpSize> seen{}; // words that this turn's lanes want, each once
+        std::array<uint32_t, kBanks> wanted{};
+        uint32_t count = 0;
+        for (uint32_t lane = first; lane < first + together; ++lane) {
+            if ((mask >> lane & 1) == 0)
+                continue;
+            const uint64_t base =
+                address.size == 4 ? w.lanes<uint32_t>(address)[lane] : w.lanes<uint64_t>(address)[lane];
+            const uint64_t word = (base + static_cast<uint64_t>(address.offset)) / kWord;
+            for (uint64_t i = word; i < word + words; ++i)
+                if (std::find(seen.begin(), seen.begin() + count, i) == seen.begin() + count) {
+                    seen[count++] = i;
+                    ++wanted[i % kBanks];
+                }
+        }
+        if (count > 0)
+            bank_conflicts_ += *std::ranges::max_element(wanted) - 1;
+    }
 }
 
 } // namespace lz::ptx

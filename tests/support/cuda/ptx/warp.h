@@ -164,6 +164,8 @@ public:
 
     std::mt19937_64 &rng() { return rng_; }
     SharedMemory &shared() { return shared_; }
+    /// Counts the bank conflicts of a warp's access to shared memory, where they are wanted.
+    void count_banks(Warp &w, const Instr &x, uint32_t mask, uint32_t bytes);
 
 private:
     void begin_block(uint64_t block);
@@ -188,7 +190,8 @@ private:
     std::vector<Warp> warps_;
     std::vector<unsigned char> frames_, locals_;
     std::vector<uint64_t> counts_; ///< by instruction
-    std::array<Range, 4> ranges_;  ///< found lately
+    uint64_t bank_conflicts_ = 0;
+    std::array<Range, 4> ranges_; ///< found lately
     size_t next_range_ = 0;
     Dim block_;
 };
