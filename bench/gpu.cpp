@@ -3,8 +3,9 @@
 //
 //   bench_gpu --rows=softmax --out=rows.json
 //   bench_gpu --scale=64      a 64th of the sizes, to see that everything runs
-//   bench_gpu --count         counts instructions; needs the driver without a GPU
-//   (docs/cuda-without-a-gpu.md)
+//   bench_gpu --count         counts instructions, and says what kernels of the whole sizes need; needs the
+//   driver
+//                             without a GPU (docs/cuda-without-a-gpu.md)
 //
 // bench/gpu.sh runs it beside its peers and writes the table.
 #include "bench/gpu/ceilings.h"
@@ -16,6 +17,7 @@
 #include "ir/text/text.h"
 #include "passes/pipeline.h"
 
+#include <lazuli/io/dlpack.h>
 #include <lazuli/lazuli.h>
 
 #include <fmt/format.h>
@@ -73,10 +75,22 @@ struct Row {
     std::function<std::function<Tensor()>()> prepare;
 };
 
+/// What makes a row's operands.
+using Operand = Tensor (*)(const lz::Sizes &shape, DType dtype);
+
 Tensor uniform(const lz::Sizes &shape, DType dtype) {
     Tensor x = (lz::rand(shape, {.dtype = lz::f32, .device = lz::Device::cuda(0)}) * 2 - 1).to(dtype);
     x.eval();
     return x;
+}
+
+/// Stands for one that is in memory: what is recorded of it can be dumped and compiled, and must not run.
+Tensor declared(const lz::Sizes &shape, DType dtype) {
+    void *const nowhere =
+        reinterpret_cast<void *>(uintptr_t{1} << 40); // NOLINT: aligned, as the allocator's are
+    return lz::detail::tensor_adopting_of(
+        lz::Device::cuda(0), nullptr, nowhere, dtype, shape, [](void *, void *) {}, nullptr,
+        lz::Location::current());
 }
 
 /// Eight cheap operations on each element of x.
@@ -84,18 +98,19 @@ Tensor eight(const Tensor &x) {
     return lz::maximum(lz::minimum(lz::abs(-((x * 1.5 + 0.5) * x - 0.25)), 3.0), 0.125);
 }
 
-std::vector<Row> rows(const Options &options) {
+/// With sizes divided by `scale`.
+std::vector<Row> rows(int64_t scale, Operand operand) {
     std::vector<Row> all;
-    const int64_t n = (int64_t{256} << 20) / options.scale;
+    const int64_t n = (int64_t{256} << 20) / scale;
     for (const DType t : {lz::f32, lz::bf16}) {
         const std::string type = t == lz::f32 ? "f32" : "bf16";
         const int64_t bytes = t == lz::f32 ? 4 : 2;
         all.push_back({"chain " + type, 0.93, Bound::Copy, 2 * bytes * n, n, [=] {
-                           const Tensor x = uniform({n}, t);
+                           const Tensor x = operand({n}, t);
                            return [x] { return eight(x); };
                        }});
         all.push_back({"chain with exp " + type, 0.90, Bound::Copy, 2 * bytes * n, n, [=] {
-                           const Tensor x = uniform({n}, t);
+                           const Tensor x = operand({n}, t);
                            return [x] { return lz::exp(eight(x)); };
                        }});
         const double bar = t == lz::f32 ? 0.88 : 0.85;
@@ -106,7 +121,7 @@ std::vector<Row> rows(const Options &options) {
             const auto row = [&](const char *name, auto f) {
                 all.push_back({fmt::format("{} of {} {}", name, length, type), bar, Bound::Copy,
                                2 * bytes * count, count, [=] {
-                                   const Tensor x = uniform(shape, t), w = uniform({length}, t);
+                                   const Tensor x = operand(shape, t), w = operand({length}, t);
                                    return [=] { return f(x, w); };
                                }});
             };
@@ -118,26 +133,25 @@ std::vector<Row> rows(const Options &options) {
         }
         const int64_t side = 8 * static_cast<int64_t>(std::sqrt(static_cast<double>(n / 4)) / 8);
         all.push_back({"sum of all " + type, 0.90, Bound::Read, bytes * n, n, [=] {
-                           const Tensor x = uniform({n}, t);
+                           const Tensor x = operand({n}, t);
                            return [x] { return x.sum(); };
                        }});
         all.push_back({"sum of columns " + type, 0.90, Bound::Read, bytes * side * side, side * side, [=] {
-                           const Tensor x = uniform({side, side}, t);
+                           const Tensor x = operand({side, side}, t);
                            return [x] { return x.sum(0); };
                        }});
         all.push_back(
             {"transpose and add " + type, 0.80, Bound::Copy, 3 * bytes * side * side, side * side, [=] {
-                 const Tensor x = uniform({side, side}, t), y = uniform({side, side}, t);
+                 const Tensor x = operand({side, side}, t), y = operand({side, side}, t);
                  return [=] { return x.t() + y; };
              }});
     }
     const bool fast = std::getenv("LAZULI_FAST_MATH") != nullptr;
-    const int64_t smaller =
-        std::max<int64_t>(static_cast<int64_t>(std::sqrt(static_cast<double>(options.scale))), 1);
+    const int64_t smaller = std::max<int64_t>(static_cast<int64_t>(std::sqrt(static_cast<double>(scale))), 1);
     for (int64_t k = 1024; k <= 8192; k *= 2) {
         const int64_t side = std::max<int64_t>(k / smaller, 64);
-        const auto operands = [side] {
-            return std::pair{uniform({side, side}, lz::bf16), uniform({side, side}, lz::bf16)};
+        const auto operands = [=] {
+            return std::pair{operand({side, side}, lz::bf16), operand({side, side}, lz::bf16)};
         };
         if (!fast)
             all.push_back(
@@ -148,7 +162,7 @@ std::vector<Row> rows(const Options &options) {
         all.push_back({fmt::format("product of {}, bias, gelu{} bf16", k, fast ? ", fast math" : ""),
                        fast ? 0.98 : 0.85, Bound::Product, side, side * side, [=] {
                            const auto [x, y] = operands();
-                           const Tensor bias = uniform({side}, lz::bf16);
+                           const Tensor bias = operand({side}, lz::bf16);
                            return [x = x, y = y, bias] { return lz::gelu(lz::matmul(x, y) + bias); };
                        }});
     }
@@ -188,7 +202,8 @@ public:
              {"memory", p.total_memory}});
     }
 
-    void run(const Row &row) {
+    /// `whole`: the same row with sizes that are not divided.
+    void run(const Row &row, const Row &whole) {
         const std::function<Tensor()> f = row.prepare();
         f().eval(); // compiles
         f().eval(); // makes a graph
@@ -196,11 +211,14 @@ public:
         Json out = {{"row", row.name}, {"bar", row.bar}, {"bytes", row.bytes}, {"elements", row.elements}};
         if (options_.count) {
             const uint64_t before = instructions_();
+            const auto from = Clock::now();
             f().eval();
             lz::sync();
-            out["instructions"] =
-                static_cast<double>(instructions_() - before) / static_cast<double>(row.elements);
-            out["entries"] = entries(f());
+            counted_seconds_ += since(from);
+            const auto ran = static_cast<double>(instructions_() - before);
+            counted_ += ran;
+            out["instructions"] = ran / static_cast<double>(row.elements);
+            out["entries"] = entries(whole.prepare()());
             say(out);
             return;
         }
@@ -219,6 +237,12 @@ public:
             out["fraction"] = median(fractions);
         }
         say(out);
+    }
+
+    /// How fast the interpreter of PTX was, in instructions of threads.
+    void interpreter() {
+        if (counted_seconds_ > 0)
+            say({{"instructions_a_second", counted_ / counted_seconds_}});
     }
 
     /// 80 kernels that run again and again: LAZULI_FUSE=0 keeps additions apart.
@@ -339,6 +363,7 @@ private:
     const Options options_;
     std::ofstream file_;
     uint64_t (*instructions_)() = nullptr;
+    double counted_ = 0, counted_seconds_ = 0;
     lz::bench::GpuCeilings ceilings_;
 };
 
@@ -380,10 +405,11 @@ int main(int argc, char **argv) {
         lz::manual_seed(1);
         Bench bench(options);
         bench.device();
-        for (const Row &row : rows(options))
-            if (bench.wanted(row.name)) {
+        const std::vector<Row> all = rows(options.scale, uniform), whole = rows(1, declared);
+        for (size_t i = 0; i < all.size(); ++i)
+            if (const Row &row = all[i]; bench.wanted(row.name)) {
                 try {
-                    bench.run(row);
+                    bench.run(row, whole[i]);
                 } catch (const std::exception &error) {
                     bench.say({{"row", row.name}, {"error", error.what()}});
                 }
@@ -391,6 +417,7 @@ int main(int argc, char **argv) {
             }
         bench.replay();
         bench.compile();
+        bench.interpreter();
     } catch (const std::exception &error) {
         std::cerr << "bench_gpu: " << error.what() << '\n';
         return 1;

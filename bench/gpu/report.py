@@ -114,10 +114,13 @@ def main():
                   "times as long they take.", "", *measured(rows, peers), ""]
     if counts:
         lines += ["## Counted, without a device", "",
-                  f"Sizes are divided by {device.get('scale', 1)}: threads have fewer packets under way where there is little to do. "
-                  "Instructions are those that the interpreter of PTX ran, all threads', divided by the elements; registers, threads "
-                  "and bytes under way are those of sm_90 (`lz-opt --to=stats`). The bar is against an H200 whose copies reach "
-                  f"{H200['bandwidth'] / 1e12} TB/s at {H200['clock'] / 1e9} GHz.", "", *counted(counts), ""]
+                  "Instructions are those that the interpreter of PTX ran, all threads', divided by the elements, with sizes divided "
+                  f"by {device.get('scale', 1)}: what a thread does once weighs more then than on a device. Registers, threads and "
+                  "bytes under way are those of the whole sizes' kernels on sm_90 (`lz-opt --to=stats`). The bar is against an H200 "
+                  f"whose copies reach {H200['bandwidth'] / 1e12} TB/s at {H200['clock'] / 1e9} GHz.", "", *counted(counts), ""]
+        speeds = [r["instructions_a_second"] for r in counts if "instructions_a_second" in r]
+        if speeds:
+            lines += [f"The interpreter of PTX ran {max(speeds) / 1e6:.0f} million instructions of threads a second here.", ""]
     text = "\n".join(lines)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(text)
