@@ -5,6 +5,8 @@
 #   bash cmake/install-deps.sh            what the build and its tests need
 #   bash cmake/install-deps.sh --peers    also the libraries that the benchmarks compare with
 #   bash cmake/install-deps.sh --docs     also what the site of the documents is made with
+#   bash cmake/install-deps.sh --package  also what an archive is tried with: pkg-config, and the oldest clang that a
+#                                         user of the library may have, where the package sources have it
 set -euo pipefail
 
 packages=(
@@ -17,8 +19,10 @@ if [ "${1:-}" = --peers ]; then
     packages+=(libopenblas-dev libdnnl-dev libeigen3-dev)
 elif [ "${1:-}" = --docs ]; then
     packages+=(doxygen)
+elif [ "${1:-}" = --package ]; then
+    packages+=(pkg-config)
 elif [ $# -gt 0 ]; then
-    echo "install-deps.sh: unknown argument '$1'; it takes --peers, --docs or nothing." >&2
+    echo "install-deps.sh: unknown argument '$1'; it takes --peers, --docs, --package or nothing." >&2
     exit 2
 fi
 
@@ -28,6 +32,9 @@ llvm_packages() { # of version $1
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 all_installed() { local p; for p in "$@"; do installed "$p" || return 1; done; }
 available() { apt-cache show "$1" >/dev/null 2>&1; }
+if [ "${1:-}" = --package ] && available clang-14; then
+    packages+=(clang-14)
+fi
 
 if ! command -v dpkg-query >/dev/null; then
     echo "install-deps.sh: this is not a Debian system. Install what these packages hold: ${packages[*]} $(llvm_packages 22)" >&2

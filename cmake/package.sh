@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes one archive that runs where nothing but the C++ runtime is installed: liblazuli.so with LLVM inside, liblazuli-run.so
-# without it, TBB and fmt beside them, lz-opt, headers, CMake and pkg-config files, examples. It can be unpacked anywhere.
+# without it, TBB and fmt beside them, lz-opt, headers, CMake and pkg-config files, examples, and the licences of all that is
+# in it. It can be unpacked anywhere.
 #
 #   bash cmake/package.sh          build/package/lazuli-<version>-linux-<machine>.tar.xz
 #   bash cmake/package.sh --try    and tries it: a user's project and the examples are built against the unpacked
@@ -40,6 +41,8 @@ if [ "$bytes_to_run" -ge $((4 << 20)) ]; then
     exit 1
 fi
 
+bash tests/project/package/exports.sh "$folder/stage/$name"/lib/liblazuli.so "$folder/stage/$name"/lib/liblazuli-run.so
+
 # Every library that is asked for is part of the C++ runtime or of the archive.
 for file in "$folder/stage/$name"/lib/*.so* "$folder/stage/$name"/bin/*; do
     [ -L "$file" ] && continue
@@ -59,5 +62,6 @@ done
 
 echo "$archive: $((bytes >> 20)) MiB"
 if [ $# -eq 1 ]; then
+    bash cmake/install-deps.sh --package
     bash cmake/try-package.sh "$archive"
 fi

@@ -24,17 +24,32 @@ cmake -S "$prefix/share/lazuli/examples" -B "$work/examples" -G Ninja -DCMAKE_PR
 cmake --build "$work/examples" --target quickstart device_walk >/dev/null
 cp "$work/consumer/consumer" "$work/consumer/runner" "$work/examples/quickstart" "$work/examples/device_walk" "$work/root/"
 
-# With pkg-config, by each compiler that is here.
-if command -v pkg-config >/dev/null; then
-    for compiler in g++ clang++-22 clang++-14; do
-        command -v $compiler >/dev/null || { echo "not tried: $compiler is not here"; continue; }
-        # shellcheck disable=SC2046 # several words
-        $compiler -O1 "$source/tests/project/package/main.cpp" -o "$work/root/by-$compiler" \
-            $(PKG_CONFIG_PATH="$prefix/lib/pkgconfig" pkg-config --cflags --libs lazuli)
-    done
-else
-    echo "not tried: pkg-config is not here"
+# With pkg-config, by each compiler that install-deps.sh --package installs.
+if ! command -v pkg-config >/dev/null; then
+    echo "try-package.sh: pkg-config is not here: bash cmake/install-deps.sh --package" >&2
+    exit 1
 fi
+compilers=(g++)
+for version in 22 19; do
+    command -v clang++-$version >/dev/null && { compilers+=("clang++-$version"); break; }
+done
+if command -v clang++-14 >/dev/null; then
+    compilers+=(clang++-14)
+elif apt-cache show clang-14 >/dev/null 2>&1; then
+    echo "try-package.sh: clang 14 is not here: bash cmake/install-deps.sh --package" >&2
+    exit 1
+else
+    echo "not tried: this system's package sources have no clang 14"
+fi
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+for compiler in "${compilers[@]}"; do
+    # shellcheck disable=SC2046 # several words
+    $compiler -O1 "$source/tests/project/package/main.cpp" -o "$work/root/by-$compiler" \
+        $(pkg-config --cflags --libs lazuli)
+    # shellcheck disable=SC2046
+    $compiler -O1 "$source/tests/project/package/runner.cpp" -o "$work/root/runner-by-$compiler" \
+        $(pkg-config --cflags --libs lazuli-run)
+done
 
 # An empty root: the dynamic linker, libc, libm, libstdc++ and libgcc_s.
 for library in $(ldd "$work/root/consumer" "$prefix/lib/liblazuli.so" | grep -o '/[^ ]*\(ld-linux[^ ]*\|lib\(c\|m\|stdc++\|gcc_s\|pthread\|dl\|rt\)\.so\.[0-9]*\)' | sort -u); do
@@ -55,10 +70,9 @@ in_root() { "${enter[@]}" "$@"; }
 in_root /consumer
 in_root /consumer save /tmp/program.lzp
 in_root /runner /tmp/program.lzp
-for program in "$work"/root/by-*; do
-    if [ -e "$program" ]; then
-        in_root "/$(basename "$program")"
-    fi
+for compiler in "${compilers[@]}"; do
+    in_root "/by-$compiler"
+    in_root "/runner-by-$compiler" /tmp/program.lzp
 done
 for example in quickstart device_walk; do
     cmake -DPROGRAM="${enter[0]}" "-DARGUMENTS=$(IFS=';' && echo "${enter[*]:1}");/$example" \

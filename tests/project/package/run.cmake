@@ -27,6 +27,16 @@ elseif(NOT status EQUAL 77)
     message(FATAL_ERROR "The installed library saves no program: ${status}.")
 endif()
 
+# What they export is the public API alone. (A sanitizer adds names of its own.)
+if(NOT CXX_FLAGS)
+    file(GLOB_RECURSE libraries "${work}/moved/*/liblazuli.so" "${work}/moved/*/liblazuli-run.so")
+    list(LENGTH libraries count)
+    if(NOT count EQUAL 2)
+        message(FATAL_ERROR "Installed were not two libraries but: ${libraries}")
+    endif()
+    run(bash "${SOURCE}/tests/project/package/exports.sh" ${libraries})
+endif()
+
 # The CUDA driver that needs no GPU comes with it.
 if(FAKE_CUDA)
     file(GLOB_RECURSE driver "${work}/moved/*/liblazuli_fake_cuda.so")
