@@ -150,7 +150,7 @@ inline constexpr int kEffectDevice = 0;
 inline constexpr int kEventWord = 1; // RecordEvent, WaitEvent
 inline constexpr int kWaitStreamOf = 1, kWaitStreamStream = 2;
 inline constexpr int kCallbackWord = 1;
-inline constexpr int kCallSymbol = 0, kCallWrites = 1, kCallResults = 2;
+inline constexpr int kCallSymbol = 0, kCallResults = 1;
 } // namespace attr
 
 /// What the user called: the function that `loc` names, else the operation.

@@ -203,7 +203,6 @@ std::vector<Tensor> call(std::string_view name, std::span<const Tensor> operands
     const ir::Device device = device_of(operands, loc);
     std::vector<int64_t> words, results;
     append_string(words, name);
-    words.push_back(0); // it writes none of its operands
     for (const CallType &type : out) {
         if (type.shape.size() > static_cast<size_t>(ir::kMaxRank))
             throw ShapeError(std::string(name) + ": a result has " + std::to_string(type.shape.size()) +

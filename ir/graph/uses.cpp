@@ -18,11 +18,8 @@ Uses::Uses(const Graph &graph) : begin_(graph.values().size() + 1), results_(gra
         ++results_[v];
 }
 
-bool has_effect(const Graph &graph, const Node &node) {
-    const OpFamily family = info(node.op).family;
-    return family == OpFamily::Effect ||
-           (family == OpFamily::Call &&
-            (node.result_count == 0 || !graph.attrs(node).ints(attr::kCallWrites).empty()));
+bool has_effect(const Node &node) {
+    return info(node.op).family == OpFamily::Effect;
 }
 
 std::vector<bool> live_nodes(const Graph &graph) {
@@ -33,7 +30,7 @@ std::vector<bool> live_nodes(const Graph &graph) {
     // Ids are an execution order: all users of a node were seen before it is.
     for (NodeId id = static_cast<NodeId>(live.size()); id-- > 0;) {
         const Node &n = graph.node(id);
-        if (!live[id] && !has_effect(graph, n))
+        if (!live[id] && !has_effect(n))
             continue;
         live[id] = true;
         for (const ValueId v : graph.operands(n))

@@ -30,12 +30,11 @@ private:
     std::vector<uint32_t> results_;
 };
 
-/// Nodes that the results or an effect need, by operands and order edges. Effects, and calls that write an
-/// operand or give no result, are needed by themselves.
+/// Nodes that the results or an effect need, by operands and order edges. Effects are needed by themselves.
 std::vector<bool> live_nodes(const Graph &graph);
 
 /// Whether a node does something besides computing its results, so that nothing may drop, double or reorder
 /// it freely.
-bool has_effect(const Graph &graph, const Node &node);
+bool has_effect(const Node &node);
 
 } // namespace lz::ir

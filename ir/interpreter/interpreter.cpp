@@ -64,25 +64,10 @@ public:
 private:
     static constexpr size_t kUnharmed = SIZE_MAX;
 
-    /// What the node makes and writes is lost.
+    /// What the node makes is lost.
     void lose(const Node &n, size_t failure) {
         for (uint32_t k = 0; k < n.result_count; ++k)
             lost_[g_.result(n, k)] = failure;
-        if (n.op != Op::Call)
-            return;
-        std::vector<bool> stale(values_.size(), false);
-        for (const int64_t w : g_.attrs(n).ints(attr::kCallWrites))
-            stale[g_.operands(n)[static_cast<size_t>(w)]] = true;
-        for (const Node &view : g_.nodes()) {
-            if (&view == &n)
-                break;
-            if (info(view.op).family == OpFamily::View && view.operand_count == 1 &&
-                stale[g_.operands(view)[0]])
-                stale[g_.result(view)] = true;
-        }
-        for (ValueId v = 0; v < stale.size(); ++v)
-            if (stale[v])
-                lost_[v] = std::min(lost_[v], failure);
     }
 
     void node(const Node &n) {
@@ -100,7 +85,7 @@ private:
         if (is_elementwise_row(n.op))
             interpret_elementwise(ref);
         else if (n.op == Op::Call)
-            call(n, attrs);
+            call(attrs);
         else
             kInterpret[static_cast<int>(n.op) - static_cast<int>(Op::Cast)](ref);
         for (uint32_t k = 0; k < n.result_count; ++k)
@@ -111,7 +96,7 @@ private:
                 values_[v] = {};
     }
 
-    void call(const Node &n, const AttrView &attrs) {
+    void call(const AttrView &attrs) {
         const std::string_view symbol = attrs.string(attr::kCallSymbol);
         const RegisteredCall *const registered = find_call(symbol);
         if (!registered)
@@ -137,36 +122,6 @@ private:
             throw Failure(ErrorKind::State, error);
         for (size_t k = 0; k < results_.size(); ++k)
             results_[k] = decode(tensors[operands_.size() + k]);
-        for (const int64_t w : attrs.ints(attr::kCallWrites)) {
-            const auto i = static_cast<size_t>(w);
-            write(n, g_.operands(n)[i], decode(tensors[i]));
-        }
-    }
-
-    /// Another value of `v` from node `by` on, and of the views of it that are there already: they are read
-    /// where it is.
-    void write(const Node &by, ValueId v, RefTensor value) {
-        values_[v] = std::move(value);
-        std::vector<bool> stale(values_.size(), false);
-        stale[v] = true;
-        for (const Node &view : g_.nodes()) {
-            if (&view == &by)
-                break;
-            if (info(view.op).family != OpFamily::View || view.operand_count != 1)
-                continue;
-            const ValueId of = g_.operands(view)[0], made = g_.result(view);
-            if (!stale[of])
-                continue;
-            stale[made] = true;
-            AttrView attrs = g_.attrs(view);
-            attrs.runtime = runtime_.subspan(view.runtime_begin, view.runtime_count);
-            const RefTensor *const operand = &values_[of];
-            RefTensor again{g_.type(made), {}};
-            again.allocate();
-            kInterpret[static_cast<int>(view.op) - static_cast<int>(Op::Cast)](
-                RefNode{attrs, std::span(&operand, 1), std::span(&again, 1)});
-            values_[made] = std::move(again);
-        }
     }
 
     const Graph &g_;

@@ -48,7 +48,6 @@ public:
             if (takes_any_device(node) || std::ranges::none_of(operands, elsewhere))
                 continue;
             home_ = home_device(operands);
-            check_writes(operands);
             if (target_.modes.transfer != TransferMode::Automatic && clash_of(operands))
                 throw mixed();
         }
@@ -97,17 +96,6 @@ private:
         return home == operands.end() ? kCpu : device(*home);
     }
     bool stays_away(ValueId v) const { return device(v) != home_ && !is_cpu_scalar(graph_.type(v)); }
-
-    void check_writes(std::span<const ValueId> operands) const {
-        if (node_->op != Op::Call ||
-            std::ranges::none_of(operands, [&](ValueId v) { return !is_cpu_scalar(graph_.type(v)); }))
-            return;
-        for (const int64_t word : graph_.attrs(*node_).ints(attr::kCallWrites))
-            if (const auto written = static_cast<size_t>(word); device(operands[written]) != home_)
-                throw failure(fmt::format("it runs on {} and changes {}, which is elsewhere: {}. Move that "
-                                          "tensor before the call.",
-                                          to_string(home_), letter(written), list_of(operands)));
-    }
 
     std::optional<Clash> clash_of(std::span<const ValueId> operands) const {
         const auto there = [&](ValueId v) { return device(v) == home_; };

@@ -5,8 +5,7 @@
 /// for 0-dim CPU tensors beside GPU operands, and operands on GPUs whose memory the GPU that runs the node
 /// may access by the Target (both S07; access has a direction). `transfer` and host callbacks take operands
 /// from anywhere; but a `transfer` that has the operands of an operation behind its own was not asked for,
-/// and may move it only where these may meet. With TransferMode::Automatic operands may be anywhere; only
-/// what a call writes may not, because it would change a copy.
+/// and may move it only where these may meet. With TransferMode::Automatic operands may be anywhere.
 ///
 /// Without it a kernel would be handed a pointer into another device's memory. It stands first: what it
 /// reports is the user's mistake, named by the operation that the user wrote, before any pass has changed it;

@@ -40,14 +40,9 @@ class Inserter {
 public:
     Inserter(const Graph &graph, const Target &target)
         : g_(graph), target_(target), rewriter_(graph), uses_(graph), root_(graph.values().size()),
-          first_copy_(graph.values().size(), kNone), written_(graph.values().size(), false),
-          sent_(graph.values().size(), false) {
+          first_copy_(graph.values().size(), kNone), sent_(graph.values().size(), false) {
         for (ValueId v = 0; v < root_.size(); ++v)
             root_[v] = v;
-        for (const Node &node : graph.nodes())
-            if (node.op == Op::Call)
-                for (const int64_t k : graph.attrs(node).ints(attr::kCallWrites))
-                    written_[graph.operands(node)[static_cast<size_t>(k)]] = true;
         for (const Param &p : graph.params)
             add_copy(p.value, rewriter_.value(p.value));
     }
@@ -165,8 +160,6 @@ private:
     void transfer(NodeId id) {
         const Node &node = g_.node(id);
         const ValueId x = g_.operands(node)[0], y = g_.result(node);
-        if (written_[x] || written_[y])
-            return keep(id);
         const Need need = need_of(node);
         const Device to = g_.type(y).device;
         if (need.named() && device_of(rewriter_.value(x)) == to)
@@ -192,8 +185,7 @@ private:
     }
     /// A transfer whose source may be another device than that of its operand.
     bool takes_any_source(const Node &transfer) const {
-        return !written_[g_.result(transfer)] &&
-               (transfer.stream == kNoStream || g_.type(g_.result(transfer)).device != kCpu);
+        return transfer.stream == kNoStream || g_.type(g_.result(transfer)).device != kCpu;
     }
 
     /// Whether all that is made of a transfer's result are other transfers, or slices that are together at
@@ -226,12 +218,6 @@ private:
     void bring_operand(const Node &node) {
         const ValueId x = g_.operands(node)[0], y = g_.result(node);
         const Device to = g_.type(y).device;
-        if (written_[x] || written_[y]) { // the copy must be one of its own
-            const ValueId v = move_uncached(rewriter_.value(x), to, {node, cause(x, to)});
-            rewriter_.replace(y, v);
-            add_copy(y, v);
-            return;
-        }
         root_[y] = root_[x];
         rewriter_.replace(y, at(y, to, {node, cause(x, to)}));
     }
@@ -303,8 +289,6 @@ private:
     // --- bringing a value to a device
 
     ValueId at(ValueId old, Device to, const Need &need) {
-        if (written_[old])
-            return move_uncached(rewriter_.value(old), to, need);
         if (const ValueId v = copy_for(old, to, need); v != kNone)
             return v;
         const Node *made = g_.producer(root_[old]);
@@ -332,20 +316,16 @@ private:
         return need.named() && to != kCpu ? need.node.stream : kNoStream;
     }
 
-    ValueId move_uncached(ValueId now, Device to, const Need &need) {
+    ValueId move(ValueId old, ValueId now, Device to, const Need &need) {
         // On a stream of the user's also where it is there already.
         const ValueId v = need.named() ? b().add(Op::Transfer, {now}, {device_word(to)}, {}, need.node.loc)
                                        : b().transfer(now, to, need.node.loc);
-        if (v == now)
-            return v;
-        b().set_recorded(need.node.recorded);
-        b().set_cause(need.cause);
-        if (need.cause == TransferCause::User)
-            b().set_stream(need.node.stream);
-        return v;
-    }
-    ValueId move(ValueId old, ValueId now, Device to, const Need &need) {
-        const ValueId v = move_uncached(now, to, need);
+        if (v != now) {
+            b().set_recorded(need.node.recorded);
+            b().set_cause(need.cause);
+            if (need.cause == TransferCause::User)
+                b().set_stream(need.node.stream);
+        }
         add_copy(old, v);
         return v;
     }
@@ -353,8 +333,6 @@ private:
     /// The view of its operand on the other side, kNone if it is better to move the view's result.
     ValueId view_at(ValueId old, const Node &view, Device to, const Need &need) {
         const ValueId x = g_.operands(view)[0];
-        if (written_[x])
-            return kNone;
         if (copy_for(x, to, need) == kNone && !is_maker(g_.producer(root_[x]))) {
             const double there = target_.device(to).memory_bandwidth,
                          here = target_.device(device_of(source(old, to, need))).memory_bandwidth;
@@ -392,8 +370,6 @@ private:
             scalar_ops_done += static_cast<double>(type.numel()) * scalar_ops(node.op, type.dtype);
             for (const ValueId operand : g_.operands(node)) {
                 const ValueId x = root_[operand];
-                if (written_[operand] || written_[x])
-                    return false;
                 if (is_maker(g_.producer(x)))
                     continue;
                 if (copy_on(x, to) != kNone) {
@@ -436,8 +412,7 @@ private:
     std::vector<ValueId> root_; ///< of a transfer's result: what it is a copy of
     std::vector<uint32_t> first_copy_;
     std::vector<Copy> copies_;
-    std::vector<bool> written_; ///< by a call
-    std::vector<bool> sent_;    ///< results of transfers that were left to their readers
+    std::vector<bool> sent_; ///< results of transfers that were left to their readers
     std::vector<NodeId> again_;
     size_t depth_ = 0; ///< of views that are being made again
 };

@@ -22,8 +22,6 @@
 /// What the user put on a stream is done there (S41): such a transfer is shared with no copy that another
 /// stream made, is not left out, and copies to the host from the GPU that the stream belongs to.
 ///
-/// Values that a call writes are left out of all this: each of their transfers stays where it was recorded.
-///
 /// Without it kernels would read other devices' memory. It stands after check_devices, which says that every
 /// change of device is legal, and before simplify and eliminate_common, which find what came together.
 

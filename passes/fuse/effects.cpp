@@ -16,20 +16,9 @@ namespace {
 
 class Orderer {
 public:
-    explicit Orderer(const Graph &graph)
-        : g_(graph), places_(graph), here_(places_.count()), root_(graph.values().size()) {
-        for (ValueId v = 0; v < root_.size(); ++v)
-            root_[v] = v;
-        for (const Node &node : graph.nodes()) {
-            // Views are read where their operand is.
-            if (is_free(node.op) && node.operand_count == 1)
-                root_[graph.result(node)] = root_[graph.operands(node)[0]];
-            for (const int64_t k : writes(node))
-                written_[root_[graph.operands(node)[static_cast<size_t>(k)]]];
-        }
-    }
+    explicit Orderer(const Graph &graph) : g_(graph), places_(graph), here_(places_.count()) {}
 
-    bool needed() const { return places_.any_effect() || !written_.empty(); }
+    bool needed() const { return places_.any_effect(); }
 
     Graph run() {
         Rewriter rewriter(g_);
@@ -38,7 +27,6 @@ public:
             rewriter.keep(id);
             before_.clear();
             order_in_place(id);
-            order_writes(id);
             if (before_.empty())
                 continue;
             std::ranges::sort(before_);
@@ -63,15 +51,6 @@ private:
         NodeId effect = kNone;                ///< the last one
         std::map<uint32_t, size_t> waited_by; ///< by place: how many of `nodes` its wait_streams cover
     };
-    struct Written {
-        NodeId last = kNone; ///< call
-        std::vector<NodeId> readers;
-    };
-
-    std::span<const int64_t> writes(const Node &node) const {
-        return node.op == Op::Call ? g_.attrs(node).ints(attr::kCallWrites) : std::span<const int64_t>();
-    }
-
     void after(std::span<const NodeId> nodes) { before_.insert(before_.end(), nodes.begin(), nodes.end()); }
 
     void order_in_place(NodeId id) {
@@ -98,31 +77,9 @@ private:
             place.nodes.push_back(id);
     }
 
-    void order_writes(NodeId id) {
-        if (written_.empty())
-            return;
-        const Node &node = g_.node(id);
-        if (is_free(node.op) && node.operand_count == 1)
-            return; // whoever reads the view does
-        for (const ValueId v : g_.operands(node))
-            if (const auto found = written_.find(root_[v]); found != written_.end()) {
-                if (found->second.last != kNone)
-                    before_.push_back(found->second.last);
-                found->second.readers.push_back(id);
-            }
-        for (const int64_t k : writes(node)) {
-            Written &w = written_[root_[g_.operands(node)[static_cast<size_t>(k)]]];
-            after(w.readers);
-            w.readers.clear();
-            w.last = id;
-        }
-    }
-
     const Graph &g_;
     const Places places_;
     std::vector<Place> here_;
-    std::vector<ValueId> root_;
-    std::map<ValueId, Written> written_;
     std::vector<NodeId> before_, known_; // of the node at hand
 };
 

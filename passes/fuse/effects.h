@@ -10,10 +10,8 @@ namespace lz::passes {
 /// The graph with order edges
 ///  - between an effect of the user's and what was recorded before and after it in its place (its stream:
 ///    passes/devices/places.h),
-///  - from what was recorded on a stream to each wait_stream for it,
-///  - between a call that writes an operand and what was recorded before and after it and reads that
-///    operand.
-/// Nothing where there is neither an effect nor such a call. Linear in the size of the graph times the number
+///  - from what was recorded on a stream to each wait_stream for it.
+/// Nothing where there is no effect. Linear in the size of the graph times the number
 /// of streams that wait for one another.
 std::optional<ir::Graph> order_effects(const ir::Graph &graph);
 

@@ -144,7 +144,7 @@ private:
             integer(e);
     }
 
-    /// Operands in order, those that are written as InOut of themselves, then results.
+    /// Operands in order, then results.
     void call(const AttrView &attrs) {
         step_.symbol = std::string(kCallPrefix) + std::string(attrs.string(attr::kCallSymbol));
         integer(node_.operand_count);
@@ -155,11 +155,6 @@ private:
             type(graph_.type(graph_.result(node_, k)));
         for (size_t i = 0; i < node_.operand_count; ++i)
             read(i);
-        for (const int64_t w : attrs.ints(attr::kCallWrites)) {
-            LoweredBuffer &b = step_.operands[static_cast<size_t>(w)];
-            b.mode = BufferMode::InOut;
-            b.replaces = b.value;
-        }
         for (uint32_t k = 0; k < node_.result_count; ++k)
             write(k);
     }

@@ -1,6 +1,5 @@
 #include "passes/simplify/eliminate_common.h"
 
-#include "ir/graph/uses.h"
 #include "passes/devices/places.h"
 #include "passes/simplify/rewrite.h"
 
@@ -16,8 +15,8 @@ namespace {
 /// Representatives by hash: open addressing over ids of nodes, sized once.
 class NodeTable {
 public:
-    NodeTable(const Graph &graph, const std::vector<ValueId> &value_of, const std::vector<uint32_t> &epochs)
-        : graph_(graph), value_of_(value_of), epochs_(epochs),
+    NodeTable(const Graph &graph, const std::vector<ValueId> &value_of)
+        : graph_(graph), value_of_(value_of), places_(graph),
           slots_(std::bit_ceil(graph.nodes().size() * 2 + 2), kNone) {}
 
     /// The first node equal to this one: itself when there is none yet.
@@ -39,7 +38,7 @@ private:
 
     uint64_t hash(NodeId id) const {
         const Node &n = graph_.node(id);
-        uint64_t h = mix(static_cast<uint64_t>(n.op), epochs_[id]);
+        uint64_t h = mix(static_cast<uint64_t>(n.op), places_.epoch(id));
         for (int64_t word : graph_.attrs(n).structural)
             h = mix(h, static_cast<uint64_t>(word));
         for (ValueId v : graph_.operands(n))
@@ -49,7 +48,7 @@ private:
 
     bool equal(NodeId a, NodeId b) const {
         const Node &x = graph_.node(a), &y = graph_.node(b);
-        return x.op == y.op && x.stream == y.stream && epochs_[a] == epochs_[b] &&
+        return x.op == y.op && x.stream == y.stream && places_.epoch(a) == places_.epoch(b) &&
                std::ranges::equal(graph_.attrs(x).structural, graph_.attrs(y).structural) &&
                std::ranges::equal(graph_.operands(x), graph_.operands(y),
                                   [&](ValueId v, ValueId w) { return value_of_[v] == value_of_[w]; });
@@ -57,7 +56,7 @@ private:
 
     const Graph &graph_;
     const std::vector<ValueId> &value_of_;
-    const std::vector<uint32_t> &epochs_;
+    const Places places_; ///< effects end an epoch of their place
     std::vector<NodeId> slots_;
 };
 
@@ -70,20 +69,11 @@ bool may_merge(const Node &node) {
 
 Graph eliminate_common(Graph graph, Graph *room) {
     const auto count = static_cast<NodeId>(graph.nodes().size());
-    // Effects end an epoch of their place, and calls that write one of all places.
-    const Places places(graph);
-    std::vector<uint32_t> epochs(count);
-    uint32_t calls = 0;
-    for (NodeId id = 0; id < count; ++id) {
-        calls += graph.node(id).op == Op::Call && has_effect(graph, graph.node(id));
-        epochs[id] = places.epoch(id) + calls;
-    }
-
     std::vector<ValueId> value_of(graph.values().size());
     for (ValueId v = 0; v < value_of.size(); ++v)
         value_of[v] = v;
     std::vector<NodeId> first_equal(count);
-    NodeTable table(graph, value_of, epochs);
+    NodeTable table(graph, value_of);
     bool changed = false;
     for (NodeId id = 0; id < count; ++id) {
         const Node &node = graph.node(id);

@@ -18,7 +18,7 @@ Graph eliminate_dead(Graph graph, Graph *room) {
     // Operands come before uses, so that one walk from the end sees every use first.
     for (size_t id = count; id-- > 0;) {
         const Node &node = graph.nodes()[id];
-        if (!live[id] && !has_effect(graph, node))
+        if (!live[id] && !has_effect(node))
             continue;
         live[id] = 1;
         for (ValueId v : graph.operands(node))

@@ -215,10 +215,8 @@ void infer_Transfer(const InferCall &call) {
 }
 
 void infer_Call(const InferCall &call) {
-    for (int64_t operand : call.attrs.ints(attr::kCallWrites))
-        if (operand < 0 || operand >= static_cast<int64_t>(call.operands.size()))
-            fail_index(Op::Call, "it is said to write operand " + std::to_string(operand) + " of " +
-                                     std::to_string(call.operands.size()));
+    if (call.attrs.ints(attr::kCallResults).empty())
+        fail_index(Op::Call, "it has no result; a call has at least one");
     size_t k = 0;
     for (CallResults r(call.attrs.ints(attr::kCallResults)); !r.done(); r.next()) {
         check_extents(Op::Call, r.type().dtype, r.type().shape.extents());

@@ -509,8 +509,7 @@ private:
         if (r_.chance(50))
             types.insert(types.end(), {static_cast<int64_t>(DType::I64), 0, 1, 3});
         const Words symbol{5, 0x6c6c6163 /* "call" */ + (int64_t{'.'} << 32)};
-        add(op, {*x}, joined({symbol, counted(r_.chance(50) ? Words{0} : Words{}), counted(types)}), {},
-            x->low, x->high, x->error);
+        add(op, {*x}, joined({symbol, counted(types)}), {}, x->low, x->high, x->error);
     }
 
     void effect(Op op, std::span<const ValueId> operands, const Words &structural, const Words &runtime) {
