@@ -58,12 +58,11 @@ struct CudaLimits {
     int multiprocessors = 132;
     int threads_per_sm = 2048;
     int threads_per_block = 1024;
-    int registers_per_sm = 65536;                ///< of 32 bits
-    int64_t shared_per_sm = 228 << 10;           ///< bytes of shared memory
-    int64_t shared_per_block = 227 << 10;        ///< with opt-in
-    int64_t l2_bytes = int64_t{50} << 20;        ///< what all SMs share
-    int64_t parameter_bytes = 32764;             ///< of one launch; 4096 with drivers before 12.1
-    int64_t max_blocks = (int64_t{1} << 31) - 1; ///< of one launch, in the first dimension
+    int registers_per_sm = 65536;         ///< of 32 bits
+    int64_t shared_per_sm = 228 << 10;    ///< bytes of shared memory
+    int64_t shared_per_block = 227 << 10; ///< with opt-in
+    int64_t l2_bytes = int64_t{50} << 20; ///< what all SMs share
+    int64_t parameter_bytes = 32764;      ///< of one launch; 4096 with drivers before 12.1
 
     bool operator==(const CudaLimits &) const = default;
 };

@@ -12,7 +12,7 @@ namespace lz::passes {
 
 using namespace ir;
 
-int scalar_ops(Op op, DType) {
+int scalar_ops(Op op) {
     return info(op).cost;
 }
 
@@ -23,19 +23,13 @@ int fused_ops(const Graph &graph, const Node &node) {
         if ((is_half(from) && to == DType::F32) || (is_half(to) && from == DType::F32))
             return 0;
     }
-    return scalar_ops(node.op, DType::F32);
+    return scalar_ops(node.op);
 }
 
-bool is_expensive(Op op, DType dtype) {
-    switch (op) {
-    case Op::Pad:
-    case Op::Concat:
-    case Op::UpdateSlice:
-    case Op::Iota:
-        return false;
-    default:
-        return scalar_ops(op, dtype) > 1;
-    }
+bool is_expensive(Op op) {
+    const OpFamily family = info(op).family;
+    const bool moves_only = family == OpFamily::View || family == OpFamily::Update;
+    return !moves_only && !is_free(op) && scalar_ops(op) > 1;
 }
 
 bool is_free(Op op) {

@@ -11,11 +11,11 @@
 
 namespace lz::passes {
 
-/// Transcendental, division, random number or gather: fusion evaluates these at most twice as often as
-/// written.
-bool is_expensive(ir::Op op, ir::DType dtype);
+/// More than one scalar operation an element, and not only an index map: transcendental, division, random
+/// number or gather. Fusion evaluates these at most twice as often as written.
+bool is_expensive(ir::Op op);
 /// Scalar operations of one element of the op's result, roughly as many instructions as it becomes.
-int scalar_ops(ir::Op op, ir::DType dtype);
+int scalar_ops(ir::Op op);
 /// The same of a node within a cluster. Conversions between a half type and f32 count for nothing: arithmetic
 /// of half types consists of them in any case, whether they are written as casts or not.
 int fused_ops(const ir::Graph &graph, const ir::Node &node);

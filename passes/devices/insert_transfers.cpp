@@ -367,7 +367,7 @@ private:
             if (!repeats(node))
                 return false;
             const TensorType &type = g_.type(g_.result(node));
-            scalar_ops_done += static_cast<double>(type.numel()) * scalar_ops(node.op, type.dtype);
+            scalar_ops_done += static_cast<double>(type.numel()) * scalar_ops(node.op);
             for (const ValueId operand : g_.operands(node)) {
                 const ValueId x = root_[operand];
                 if (is_maker(g_.producer(x)))

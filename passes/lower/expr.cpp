@@ -147,8 +147,8 @@ ExprId ClusterExprs::compute(ValueId v, const Node &node, MapId map, ExprId pred
                 ? DType::Bool
                 : info(result).compute;
         e.dtype = computed;
-        e.expensive = is_expensive(node.op, graph_.type(operands[0]).dtype);
-        e.weight = static_cast<uint16_t>(scalar_ops(node.op, graph_.type(operands[0]).dtype));
+        e.expensive = is_expensive(node.op);
+        e.weight = static_cast<uint16_t>(scalar_ops(node.op));
         return cast(add(e), result);
     }
     case OpFamily::Maker: {
@@ -260,7 +260,7 @@ ExprId ClusterExprs::maker(const Node &node, const IndexMap &map) {
             add({.kind = ExprKind::Philox,
                  .dtype = DType::I32,
                  .operands = {at, word(runtime(attr::kPhiloxOffset)), word(runtime(attr::kPhiloxSeed))},
-                 .weight = static_cast<uint16_t>(scalar_ops(Op::Philox, DType::I32))});
+                 .weight = static_cast<uint16_t>(scalar_ops(Op::Philox))});
         exprs_[e].expensive = true;
         return e;
     }

@@ -474,7 +474,7 @@ private:
             if (node.op == Op::Dot)
                 elements *= 2 * dot_dims(graph_, node).depth();
             step.flops += elements;
-            weighted += elements * (node.op == Op::Dot ? 1 : scalar_ops(node.op, DType::F32));
+            weighted += elements * (node.op == Op::Dot ? 1 : scalar_ops(node.op));
         }
         step.cost = step.bytes_read + step.bytes_written + 8 * weighted;
     }

@@ -68,7 +68,7 @@ Reason Legality::check(const ClusterUse &use, NodeId n, const Node &node) const 
         return kChecked;
     const int64_t numel = std::max<int64_t>(graph_.type(graph_.result(node)).numel(), 1);
     if (use.total() > 2 * numel) {
-        if (is_expensive(node.op, graph_.type(graph_.result(node)).dtype))
+        if (is_expensive(node.op))
             return kTooOften;
         if (c.repeated + fused_ops(graph_, node) > kMaxRepeatedOps)
             return kTooOften;
