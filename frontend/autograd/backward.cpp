@@ -181,7 +181,7 @@ void deliver(const Delivery &d, bool create_graph, Location loc) {
     if (!kept)
         return;
     if (Trace *const trace = Recorder::current().trace()) [[unlikely]]
-        trace->note_slot(d.step, d.result);
+        trace->note_gradient(d.step, d.result);
     if (!kept->grad.defined() || !d.step->is_leaf()) {
         kept->grad = own(d.gradient, create_graph);
     } else {

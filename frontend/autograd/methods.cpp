@@ -31,9 +31,9 @@ Cell *cell_of(const Tensor &x, const char *function, Location loc) {
 }
 
 /// A function that is recorded for `lz::compile` looks at the gradient, or changes it.
-void note_slot(const Cell *cell) {
+void note_gradient(const Cell *cell) {
     if (detail::Trace *const trace = detail::Recorder::current().trace(); trace && cell->history) [[unlikely]]
-        trace->note_slot(cell->history, cell->result);
+        trace->note_gradient(cell->history, cell->result);
 }
 void note_read(const Tensor &x) {
     if (detail::Trace *const trace = detail::Recorder::current().trace()) [[unlikely]]
@@ -117,7 +117,7 @@ std::shared_ptr<const GradFn> Tensor::grad_fn(Location loc) const {
 
 Tensor &Tensor::grad(Location loc) const {
     const Cell *const cell = cell_of(*this, "grad", loc);
-    note_slot(cell);
+    note_gradient(cell);
     if (cell->history)
         if (auto *const kept = cell->history->kept(cell->result))
             return kept->grad;
@@ -134,7 +134,7 @@ Tensor &Tensor::mutable_grad(Location loc) {
                 " keeps no gradient; call requires_grad_() on it first, or retain_grad() on one that "
                 "was computed",
             loc);
-    note_slot(cell);
+    note_gradient(cell);
     return kept->grad;
 }
 

@@ -52,7 +52,7 @@ void Walk::enter(uint32_t number, const char *function, Location loc) {
         for (const Edge &edge : step.inputs())
             children_.push_back(edge.step ? find_or_add(edge.step) : kNone);
     }
-    frames_.push_back({number, first, static_cast<uint32_t>(children_.size())});
+    pending_.push_back({number, first, static_cast<uint32_t>(children_.size())});
 }
 
 void throw_consumed(const Step &step, const char *function, Location loc) {

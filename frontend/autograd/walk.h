@@ -46,7 +46,8 @@ public:
     uint32_t find(const Step *step) const;
 
 private:
-    struct Frame {
+    /// A step whose inputs are being visited.
+    struct Pending {
         uint32_t visit;
         uint32_t next, end; ///< of `children_`
     };
@@ -61,8 +62,8 @@ private:
         if (visits_[root].entered)
             return;
         enter(root, function, loc);
-        while (!frames_.empty()) {
-            Frame &top = frames_.back();
+        while (!pending_.empty()) {
+            Pending &top = pending_.back();
             if (top.next < top.end) {
                 const uint32_t child = children_[top.next++];
                 if (child != kNone && !visits_[child].entered)
@@ -74,13 +75,13 @@ private:
             for (uint32_t c = done.first_child; c < top.end; ++c)
                 done.needed |= children_[c] != kNone && visits_[children_[c]].needed;
             order_.push_back(top.visit);
-            frames_.pop_back();
+            pending_.pop_back();
         }
     }
 
     std::vector<Visit> visits_;
     std::vector<uint32_t> children_, order_;
-    std::vector<Frame> frames_;
+    std::vector<Pending> pending_;
     std::vector<uint32_t> table_; ///< open addressing; visits + 1
     size_t slots_ = 0;
 };

@@ -34,7 +34,7 @@ std::string first_difference(const CompiledPlan &now, const CompiledPlan &before
 
 bool same_sources(const CompiledPlan &a, const CompiledPlan &b) {
     return std::ranges::equal(a.sources, b.sources, [](const auto &x, const auto &y) {
-        return x.argument == y.argument && x.slot == y.slot && x.replaced == y.replaced &&
+        return x.argument == y.argument && x.gradient == y.gradient && x.replaced == y.replaced &&
                x.tensor.same_tensor(y.tensor) && x.type == y.type && x.history.get() == y.history.get() &&
                x.wants_gradient == y.wants_gradient;
     });
@@ -64,14 +64,14 @@ bool same_ends(const CompiledPlan &a, const CompiledPlan &b) {
     const bool updates = std::ranges::equal(a.updates, b.updates, [](const auto &x, const auto &y) {
         return x.source == y.source && x.value == y.value;
     });
-    const bool slots = std::ranges::equal(a.slots, b.slots, [](const auto &x, const auto &y) {
+    const bool gradients = std::ranges::equal(a.gradients, b.gradients, [](const auto &x, const auto &y) {
         return x.step.get() == y.step.get() && x.result == y.result && x.is_set == y.is_set &&
                x.value == y.value;
     });
     const bool values = std::ranges::equal(a.values, b.values, [](const auto &x, const auto &y) {
         return x.result == y.result && x.source == y.source && x.reshaped == y.reshaped && x.type == y.type;
     });
-    return outputs && updates && slots && values;
+    return outputs && updates && gradients && values;
 }
 
 bool same_host_work(const CompiledPlan &a, const CompiledPlan &b) {
@@ -107,9 +107,9 @@ bool would_hold(const CompiledPlan &plan, const CompiledPlan &now) {
     for (size_t k = 0; k < plan.numbers.size(); ++k)
         if (!plan.any_number[k] && !same_bits(plan.numbers[k], now.numbers[k]))
             return false;
-    for (const CompiledPlan::Slot &slot : plan.slots)
-        for (const CompiledPlan::Slot &other : now.slots)
-            if (slot.step.get() == other.step.get() && slot.defined != other.defined)
+    for (const CompiledPlan::GradientChange &gradient : plan.gradients)
+        for (const CompiledPlan::GradientChange &other : now.gradients)
+            if (gradient.step.get() == other.step.get() && gradient.defined != other.defined)
                 return false;
     for (const CompiledPlan::Source &source : plan.sources)
         for (const CompiledPlan::Source &other : now.sources)

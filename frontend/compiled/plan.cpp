@@ -23,12 +23,12 @@ uint64_t next_plan_number() {
 namespace {
 
 bool is_captured(const Trace::Source &source) {
-    return source.argument == Trace::kNone && source.slot == Trace::kNone;
+    return source.argument == Trace::kNone && source.gradient == Trace::kNone;
 }
 
 /// Else the leaf is the function's own, and gone.
-bool is_kept_outside(const Trace::Slot &slot) {
-    return slot.step->refs.load(std::memory_order_acquire) > 1;
+bool is_kept_outside(const Trace::GradientPlace &place) {
+    return place.step->refs.load(std::memory_order_acquire) > 1;
 }
 
 /// A result up to this size goes back to the function that made it.
@@ -53,7 +53,7 @@ PlanBuilder::PlanBuilder(Trace &trace, std::span<Tensor *const> results, std::sp
     plan_->any_number.assign(numbers.size(), false);
     add_sources();
     add_outputs(results);
-    add_slots();
+    add_gradients();
     plan_->draws = trace.draws;
     plan_->work = trace.work;
     for (const Trace::Number &number : trace.numbers)
@@ -65,16 +65,16 @@ void PlanBuilder::add_sources() {
         const Cell *const cell = Access::cell(source.tensor);
         CompiledPlan::Source &added = plan_->sources.emplace_back();
         added.argument = source.argument;
-        added.slot = source.slot;
+        added.gradient = source.gradient;
         added.replaced = source.replaced;
         added.type = source.node->type;
         added.only = source.argument != Trace::kNone ? cell : nullptr;
-        if (source.slot != Trace::kNone) {
-            const Trace::Slot &slot = trace_.slots[source.slot];
-            added.slot = static_cast<uint32_t>(
-                std::count_if(trace_.slots.begin(), trace_.slots.begin() + source.slot, is_kept_outside));
-            if (!is_kept_outside(slot))
-                trace_.reject("reads a gradient of its own that was there before", from_ir(slot.step->loc));
+        if (source.gradient != Trace::kNone) {
+            const Trace::GradientPlace &place = trace_.gradients[source.gradient];
+            added.gradient = static_cast<uint32_t>(std::count_if(
+                trace_.gradients.begin(), trace_.gradients.begin() + source.gradient, is_kept_outside));
+            if (!is_kept_outside(place))
+                trace_.reject("reads a gradient of its own that was there before", from_ir(place.step->loc));
         }
         if (is_captured(source)) {
             added.tensor = source.tensor;
@@ -165,28 +165,29 @@ void PlanBuilder::add_outputs(std::span<Tensor *const> results) {
             plan_->updates.push_back({s, value_of(Access::node(source.tensor))});
 }
 
-void PlanBuilder::add_slots() {
-    for (const Trace::Slot &slot : trace_.slots) {
-        if (!is_kept_outside(slot))
+void PlanBuilder::add_gradients() {
+    for (const Trace::GradientPlace &place : trace_.gradients) {
+        if (!is_kept_outside(place))
             continue;
-        const auto number = static_cast<uint32_t>(&slot - trace_.slots.data());
-        CompiledPlan::Slot &added = plan_->slots.emplace_back();
-        added.step = StepRef(slot.step.get());
-        added.result = slot.result;
-        added.defined = slot.defined;
+        const auto number = static_cast<uint32_t>(&place - trace_.gradients.data());
+        CompiledPlan::GradientChange &added = plan_->gradients.emplace_back();
+        added.step = StepRef(place.step.get());
+        added.result = place.result;
+        added.defined = place.defined;
         const bool captured = std::ranges::any_of(trace_.sources, [&](const Trace::Source &source) {
-            return source.argument == Trace::kNone && Access::cell(source.tensor)->history == slot.step.get();
+            return source.argument == Trace::kNone &&
+                   Access::cell(source.tensor)->history == place.step.get();
         });
         added.is_set = true;
-        if (!captured || !slot.step->is_leaf())
+        if (!captured || !place.step->is_leaf())
             trace_.reject("changes the gradient of a tensor that it does not capture",
-                          from_ir(slot.step->loc));
-        const StepExtras::Kept *const kept = slot.step.get()->kept(slot.result);
+                          from_ir(place.step->loc));
+        const StepExtras::Kept *const kept = place.step.get()->kept(place.result);
         if (!kept)
             continue;
         const uint32_t own = [&] {
             for (uint32_t s = 0; s < trace_.sources.size(); ++s)
-                if (trace_.sources[s].slot == number)
+                if (trace_.sources[s].gradient == number)
                     return s;
             return Trace::kNone;
         }();
@@ -199,7 +200,7 @@ void PlanBuilder::add_slots() {
         }
         if (cell->history || trace_.source_of(cell) != Trace::kNone ||
             cell->handles.load(std::memory_order_acquire) != 1)
-            trace_.reject("keeps a gradient elsewhere as well", from_ir(slot.step->loc));
+            trace_.reject("keeps a gradient elsewhere as well", from_ir(place.step->loc));
         added.value = value_of(Access::node(kept->grad));
     }
 }

@@ -54,15 +54,16 @@ struct CompiledPlan {
 
     /// A tensor from outside the function.
     struct Source {
-        Tensor tensor;                           ///< captured; else empty
-        uint32_t argument = kNone, slot = kNone; ///< else which argument, or the gradient of which slot
-        const Cell *only = nullptr;              ///< argument: the one tensor that every recording had here
-        bool replaced = false;                   ///< the call changes it in place
-        StepRef history;                         ///< captured: that of the tensor, or null
+        Tensor tensor;                               ///< captured; else empty
+        uint32_t argument = kNone, gradient = kNone; ///< else which argument, or which of `gradients`
+        const Cell *only = nullptr; ///< argument: the one tensor that every recording had here
+        bool replaced = false;      ///< the call changes it in place
+        StepRef history;            ///< captured: that of the tensor, or null
         bool wants_gradient = false;
         ir::TensorType type;
     };
-    struct Slot {
+    /// What the call does with the gradient that is kept at a result of a step.
+    struct GradientChange {
         StepRef step;
         uint16_t result = 0;
         bool defined = false;   ///< before the call
@@ -125,7 +126,7 @@ struct CompiledPlan {
     std::vector<double> numbers;  ///< of the call
     std::vector<bool> any_number; ///< whether this one may be another
     std::vector<Source> sources;  ///< arguments first
-    std::vector<Slot> slots;
+    std::vector<GradientChange> gradients;
 
     // What was recorded.
     std::vector<uint64_t> key; ///< without what is donated
@@ -166,7 +167,7 @@ public:
 private:
     void add_sources();
     void add_outputs(std::span<Tensor *const> results);
-    void add_slots();
+    void add_gradients();
     uint32_t value_of(Node *node);
     void build(const Recording &recording, const engine::ExecutablePtr &executable);
     void add_inputs(const Recording &recording);

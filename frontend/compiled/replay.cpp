@@ -91,22 +91,22 @@ private:
     Scratch *scratch_;
 };
 
-class Replay : ir::Together {
+class PlanReplay : ir::Together {
 public:
-    Replay(const CompiledPlan &plan, const CompiledArguments &arguments, Scratch &scratch)
+    PlanReplay(const CompiledPlan &plan, const CompiledArguments &arguments, Scratch &scratch)
         : plan_(plan), arguments_(arguments), s_(scratch) {
         s_.make_room(plan);
         s_.pending.clear();
     }
-    ~Replay() {
+    ~PlanReplay() {
         for (size_t r = 0; r < bound_; ++r)
             if (Storage *const storage = std::exchange(s_.storages[r], nullptr))
                 storage->release();
         for (size_t i = 0; i < plan_.values.size(); ++i)
             s_.values[i] = Tensor();
     }
-    Replay(const Replay &) = delete;
-    Replay &operator=(const Replay &) = delete;
+    PlanReplay(const PlanReplay &) = delete;
+    PlanReplay &operator=(const PlanReplay &) = delete;
 
     bool run(CompiledResults &results) {
         if (!numbers_hold() || !find_sources() || !slots_hold() || !inputs_hold())
@@ -138,17 +138,17 @@ private:
         return plan_.host_state == host_state_now() || plan_.host_state == CompiledPlan::kAnyHostState;
     }
 
-    /// The gradient that is kept at a slot, or null.
-    StepExtras::Kept *kept(const CompiledPlan::Slot &slot) const {
-        return slot.step.get()->kept(slot.result);
+    /// The gradient that is kept there now, or null.
+    StepExtras::Kept *kept(const CompiledPlan::GradientChange &gradient) const {
+        return gradient.step.get()->kept(gradient.result);
     }
 
     Cell *cell_of(const CompiledPlan::Source &source) const {
         if (source.argument != CompiledPlan::kNone)
             return Access::cell(*arguments_.tensors.span()[source.argument]);
-        if (source.slot == CompiledPlan::kNone)
+        if (source.gradient == CompiledPlan::kNone)
             return Access::cell(source.tensor);
-        const StepExtras::Kept *const k = kept(plan_.slots[source.slot]);
+        const StepExtras::Kept *const k = kept(plan_.gradients[source.gradient]);
         return k && k->grad.defined() ? Access::cell(k->grad) : nullptr;
     }
 
@@ -167,7 +167,7 @@ private:
                 s_.pending.push_back(node);
             }
             const bool captured =
-                source.argument == CompiledPlan::kNone && source.slot == CompiledPlan::kNone;
+                source.argument == CompiledPlan::kNone && source.gradient == CompiledPlan::kNone;
             if (source.only && source.only != cell)
                 return false;
             if (captured) {
@@ -204,9 +204,9 @@ private:
     }
 
     bool slots_hold() const {
-        for (const CompiledPlan::Slot &slot : plan_.slots) {
-            const StepExtras::Kept *const k = kept(slot);
-            if (!k || k->grad.defined() != slot.defined)
+        for (const CompiledPlan::GradientChange &gradient : plan_.gradients) {
+            const StepExtras::Kept *const k = kept(gradient);
+            if (!k || k->grad.defined() != gradient.defined)
                 return false;
         }
         return true;
@@ -413,9 +413,9 @@ private:
         for (const CompiledPlan::Update &update : plan_.updates)
             if (!is_in_place(update, plan_.values[update.value]))
                 value(update.value);
-        for (const CompiledPlan::Slot &slot : plan_.slots)
-            if (slot.value != CompiledPlan::kNone)
-                value(slot.value);
+        for (const CompiledPlan::GradientChange &gradient : plan_.gradients)
+            if (gradient.value != CompiledPlan::kNone)
+                value(gradient.value);
     }
 
     void give(CompiledResults &results) {
@@ -432,15 +432,15 @@ private:
             add_use(next);
             drop_use(std::exchange(cell->current, next));
         }
-        for (const CompiledPlan::Slot &slot : plan_.slots)
-            if (slot.is_set)
-                set_gradient(slot);
+        for (const CompiledPlan::GradientChange &gradient : plan_.gradients)
+            if (gradient.is_set)
+                set_gradient(gradient);
         results.skeleton = plan_.skeleton;
     }
 
-    void set_gradient(const CompiledPlan::Slot &slot) {
-        Tensor gradient = slot.value == CompiledPlan::kNone ? Tensor() : own(slot.value);
-        std::swap(kept(slot)->grad, gradient);
+    void set_gradient(const CompiledPlan::GradientChange &gradient) {
+        Tensor value = gradient.value == CompiledPlan::kNone ? Tensor() : own(gradient.value);
+        std::swap(kept(gradient)->grad, value);
     }
 
     /// A tensor of its own; of several places that get one value the first takes the tensor that was made.
@@ -485,7 +485,7 @@ private:
 
 bool replay(const CompiledPlanPtr &plan, const CompiledArguments &arguments, CompiledResults &results) {
     const TakenScratch scratch;
-    return Replay(*plan, arguments, *scratch).run(results);
+    return PlanReplay(*plan, arguments, *scratch).run(results);
 }
 
 } // namespace lz::detail

@@ -129,7 +129,7 @@ private:
                 refuse(fmt::format("arguments {} and {} were the same tensor", arguments[i].same_as, i));
         }
         for (const CompiledPlan::Source &source : plan.sources) {
-            if (source.slot != CompiledPlan::kNone)
+            if (source.gradient != CompiledPlan::kNone)
                 refuse("it reads a gradient that was there before");
             if (source.replaced)
                 refuse(source.argument != CompiledPlan::kNone
@@ -137,9 +137,9 @@ private:
                            : "it changes a tensor that it captures: take it as an "
                              "argument, and give the new one");
         }
-        for (const CompiledPlan::Slot &slot : plan.slots)
-            if (slot.is_set)
-                refuse("it sets gradients", slot.step.get()->loc);
+        for (const CompiledPlan::GradientChange &gradient : plan.gradients)
+            if (gradient.is_set)
+                refuse("it sets gradients", gradient.step.get()->loc);
         if (!plan.work.empty())
             refuse("it asks the host for work or a number at each call");
         if (!plan.executable)

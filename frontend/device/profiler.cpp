@@ -28,9 +28,9 @@ void Profiler::stop() {
                 engine::synchronize_device(info.device);
             } catch (const ir::Failure &) { // a lost device runs nothing more; its error is the next sync's
             }
-    engine::Trace trace = engine::stop_profile();
-    trace_ = std::move(trace.json);
-    picture_ = std::move(trace.svg);
+    engine::Timeline timeline = engine::stop_profile();
+    trace_ = std::move(timeline.json);
+    picture_ = std::move(timeline.svg);
 }
 
 std::string Profiler::json() {

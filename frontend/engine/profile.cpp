@@ -9,7 +9,7 @@ namespace lz::engine {
 void start_profile() {
     runtime::start_profile();
 }
-Trace stop_profile() {
+Timeline stop_profile() {
     const std::vector<runtime::ProfileEvent> events = runtime::stop_profile();
     return {runtime::trace_json(events), runtime::trace_svg(events)};
 }

@@ -8,13 +8,13 @@ namespace lz::engine {
 
 /// Throws Failure(State) when a profile is on already.
 void start_profile();
-/// The timeline in both forms.
-struct Trace {
+/// What ran when, in both forms.
+struct Timeline {
     std::string json; ///< Chrome's trace event format
     std::string svg;  ///< a picture
 };
 /// Ends the profile.
-Trace stop_profile();
+Timeline stop_profile();
 
 class HostEvent;
 

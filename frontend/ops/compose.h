@@ -160,9 +160,9 @@ std::string text(std::span<const int64_t> values);
 std::string text(const ir::TensorType &type);
 
 /// The last step of a factory: pinned, and a leaf of gradients, where the options ask for it.
-inline Tensor placed(const Tensor &made, const Target &target, Location loc) {
-    Tensor out = target.pinned ? in_pinned_memory(made, loc) : made;
-    if (target.requires_grad)
+inline Tensor placed(const Tensor &made, const ResolvedOptions &resolved, Location loc) {
+    Tensor out = resolved.pinned ? in_pinned_memory(made, loc) : made;
+    if (resolved.requires_grad)
         out.requires_grad_(true, loc);
     return out;
 }

@@ -12,19 +12,19 @@
 namespace lz {
 
 using detail::Op;
-using detail::Target;
+using detail::ResolvedOptions;
 
 namespace {
 
-/// Storage of this type on the CPU, filled by `fill(void *)`, then cast and moved to the target.
+/// Storage of this type on the CPU, filled by `fill(void *)`, then cast and moved to where the options say.
 template <class F>
-Tensor from_host(const ir::TensorType &type, const Target &target, Location loc, F &&fill) {
-    detail::Storage *const storage = detail::allocate_on_host(type.bytes(), target.pinned, loc);
+Tensor from_host(const ir::TensorType &type, const ResolvedOptions &resolved, Location loc, F &&fill) {
+    detail::Storage *const storage = detail::allocate_on_host(type.bytes(), resolved.pinned, loc);
     if (type.numel() > 0)
         fill(storage->data());
     const Tensor made = detail::make_ready(type, storage, loc);
-    return detail::placed(to(detail::cast(made, target.dtype, loc), detail::from_ir(target.device), loc),
-                          target, loc);
+    return detail::placed(to(detail::cast(made, resolved.dtype, loc), detail::from_ir(resolved.device), loc),
+                          resolved, loc);
 }
 
 struct Leaves {
@@ -67,25 +67,27 @@ void store(void *to, const std::vector<Scalar> &values) {
                                              : static_cast<T>(values[i].to_int());
 }
 
-Tensor filled(const Sizes &sizes, const Scalar &value, const Target &target, const char *function,
+Tensor filled(const Sizes &sizes, const Scalar &value, const ResolvedOptions &resolved, const char *function,
               Location loc) {
-    detail::check_fits(value, target.dtype, function, loc);
-    const ir::TensorType type = {target.dtype, detail::checked_shape(sizes, target.dtype, function, loc),
-                                 target.device};
-    return detail::placed(detail::filled(value, type, loc), target, loc);
+    detail::check_fits(value, resolved.dtype, function, loc);
+    const ir::TensorType type = {resolved.dtype, detail::checked_shape(sizes, resolved.dtype, function, loc),
+                                 resolved.device};
+    return detail::placed(detail::filled(value, type, loc), resolved, loc);
 }
 /// The same for a number of ours.
-Tensor literally(const Sizes &sizes, double value, const Target &target, const char *function, Location loc) {
-    const detail::Shape shape = detail::checked_shape(sizes, target.dtype, function, loc);
+Tensor literally(const Sizes &sizes, double value, const ResolvedOptions &resolved, const char *function,
+                 Location loc) {
+    const detail::Shape shape = detail::checked_shape(sizes, resolved.dtype, function, loc);
     return detail::placed(
-        detail::record_literal(detail::from_ir(target.dtype), value, shape, target.device, loc), target, loc);
+        detail::record_literal(detail::from_ir(resolved.dtype), value, shape, resolved.device, loc), resolved,
+        loc);
 }
 
 } // namespace
 
 Tensor tensor(const Nested &values, const TensorOptions &options, Location loc) {
     loc = detail::in<"tensor">(loc);
-    Target target = detail::target_of(options, "tensor", loc);
+    ResolvedOptions resolved = detail::resolve(options, "tensor", loc);
     Leaves leaves;
     for (const Nested *at = &values; !at->is_number(); at = at->rows().data()) {
         leaves.sizes.push_back(static_cast<int64_t>(at->rows().size()));
@@ -98,20 +100,20 @@ Tensor tensor(const Nested &values, const TensorOptions &options, Location loc) 
                               : leaves.all_bool        ? ir::DType::Bool
                                                        : ir::DType::I64;
     if (!options.dtype)
-        target.dtype = natural;
+        resolved.dtype = natural;
     for (const Scalar &value : leaves.values)
-        detail::check_fits(value, target.dtype, "tensor", loc);
-    const detail::Shape shape = detail::checked_shape(leaves.sizes, target.dtype, "tensor", loc);
+        detail::check_fits(value, resolved.dtype, "tensor", loc);
+    const detail::Shape shape = detail::checked_shape(leaves.sizes, resolved.dtype, "tensor", loc);
     if (shape.rank() == 0)
-        return detail::placed(detail::constant(leaves.values[0], target.dtype, target.device, loc), target,
-                              loc);
+        return detail::placed(detail::constant(leaves.values[0], resolved.dtype, resolved.device, loc),
+                              resolved, loc);
     if (leaves.any_float)
-        return from_host({ir::DType::F64, shape, ir::kCpu}, target, loc,
+        return from_host({ir::DType::F64, shape, ir::kCpu}, resolved, loc,
                          [&](void *to) { store<double>(to, leaves.values); });
     if (leaves.all_bool)
-        return from_host({ir::DType::Bool, shape, ir::kCpu}, target, loc,
+        return from_host({ir::DType::Bool, shape, ir::kCpu}, resolved, loc,
                          [&](void *to) { store<uint8_t>(to, leaves.values); });
-    return from_host({ir::DType::I64, shape, ir::kCpu}, target, loc,
+    return from_host({ir::DType::I64, shape, ir::kCpu}, resolved, loc,
                      [&](void *to) { store<int64_t>(to, leaves.values); });
 }
 
@@ -131,18 +133,18 @@ void check_address(const void *data, const ir::TensorType &type, const char *fun
 Tensor tensor_from_memory(const void *data, int64_t count, DType dtype, const Sizes &sizes,
                           const TensorOptions &options, const char *function, Location loc) {
     loc = in(ir::intern_function(function), loc);
-    Target target = target_of(options, function, loc);
+    ResolvedOptions resolved = resolve(options, function, loc);
     if (!options.dtype)
-        target.dtype = to_ir(dtype);
+        resolved.dtype = to_ir(dtype);
     const ir::TensorType type = {to_ir(dtype), checked_shape(sizes, to_ir(dtype), function, loc), ir::kCpu};
-    checked_shape(sizes, target.dtype, function, loc);
+    checked_shape(sizes, resolved.dtype, function, loc);
     if (count >= 0 && type.numel() != count)
         throw ShapeError(std::string(function) + ": " + std::to_string(count) +
                              " elements were given for the shape " + ir::to_string(type.shape) +
                              ", which has " + std::to_string(type.numel()),
                          loc);
     check_address(data, type, function, loc);
-    return from_host(type, target, loc, [&](void *to) {
+    return from_host(type, resolved, loc, [&](void *to) {
         if (type.bytes() > 0)
             std::memcpy(to, data, static_cast<size_t>(type.bytes()));
     });
@@ -171,34 +173,34 @@ Tensor from_blob(const void *data, const Sizes &sizes, const TensorOptions &opti
 
 Tensor full(const Sizes &sizes, const Scalar &value, const TensorOptions &options, Location loc) {
     loc = detail::in<"full">(loc);
-    Target target = detail::target_of(options, "full", loc);
+    ResolvedOptions resolved = detail::resolve(options, "full", loc);
     if (!options.dtype && !value.is_float())
-        target.dtype = value.category() == Scalar::Category::Bool ? ir::DType::Bool : ir::DType::I64;
-    return filled(sizes, value, target, "full", loc);
+        resolved.dtype = value.category() == Scalar::Category::Bool ? ir::DType::Bool : ir::DType::I64;
+    return filled(sizes, value, resolved, "full", loc);
 }
 Tensor zeros(const Sizes &sizes, const TensorOptions &options, Location loc) {
     loc = detail::in<"zeros">(loc);
-    return literally(sizes, 0, detail::target_of(options, "zeros", loc), "zeros", loc);
+    return literally(sizes, 0, detail::resolve(options, "zeros", loc), "zeros", loc);
 }
 Tensor ones(const Sizes &sizes, const TensorOptions &options, Location loc) {
     loc = detail::in<"ones">(loc);
-    return literally(sizes, 1, detail::target_of(options, "ones", loc), "ones", loc);
+    return literally(sizes, 1, detail::resolve(options, "ones", loc), "ones", loc);
 }
 // Zeros on demand: memory that is never read costs nothing, and what is read by mistake is the same every
 // time.
 Tensor empty(const Sizes &sizes, const TensorOptions &options, Location loc) {
     loc = detail::in<"empty">(loc);
-    return literally(sizes, 0, detail::target_of(options, "empty", loc), "empty", loc);
+    return literally(sizes, 0, detail::resolve(options, "empty", loc), "empty", loc);
 }
 
 Tensor arange(const Scalar &start, const Scalar &end, const Scalar &step, const TensorOptions &options,
               Location loc) {
     const ir::FloatEnvironment environment;
     loc = detail::in<"arange">(loc);
-    Target target = detail::target_of(options, "arange", loc);
+    ResolvedOptions resolved = detail::resolve(options, "arange", loc);
     const bool integers = !start.is_float() && !end.is_float() && !step.is_float();
     if (!options.dtype && integers)
-        target.dtype = ir::DType::I64;
+        resolved.dtype = ir::DType::I64;
     const auto fail = [&](const std::string &what) {
         const auto shown = [](const Scalar &s) {
             return s.is_float() ? std::to_string(s.to_double()) : std::to_string(s.to_int());
@@ -225,15 +227,15 @@ Tensor arange(const Scalar &start, const Scalar &end, const Scalar &step, const 
             fail("has more numbers than fit a 64-bit count");
         count = static_cast<int64_t>(exact);
     }
-    const ir::TensorType type = {target.dtype, detail::checked_shape(count, target.dtype, "arange", loc),
-                                 target.device};
+    const ir::TensorType type = {resolved.dtype, detail::checked_shape(count, resolved.dtype, "arange", loc),
+                                 resolved.device};
     // Fractions in integers: computed as floats, then cut, as PyTorch does.
-    if (!ir::is_float(target.dtype) && !integers)
+    if (!ir::is_float(resolved.dtype) && !integers)
         return detail::placed(
             detail::cast(detail::iota({ir::DType::F64, type.shape, type.device}, 0, first, by, loc),
-                         target.dtype, loc),
-            target, loc);
-    return detail::placed(detail::iota(type, 0, start, step, loc), target, loc);
+                         resolved.dtype, loc),
+            resolved, loc);
+    return detail::placed(detail::iota(type, 0, start, step, loc), resolved, loc);
 }
 Tensor arange(const Scalar &start, const Scalar &end, const TensorOptions &options, Location loc) {
     return arange(start, end, 1, options, loc);
@@ -246,12 +248,13 @@ Tensor linspace(const Scalar &start, const Scalar &end, int64_t steps, const Ten
                 Location loc) {
     const ir::FloatEnvironment environment; // steps are rounded as kernels round
     loc = detail::in<"linspace">(loc);
-    const Target target = detail::target_of(options, "linspace", loc);
+    const ResolvedOptions resolved = detail::resolve(options, "linspace", loc);
     if (steps < 0)
         throw ShapeError(
             "linspace: the number of steps is " + std::to_string(steps) + "; it must not be negative", loc);
-    const ir::DType work = ir::is_float(target.dtype) ? detail::working_dtype(target.dtype) : ir::DType::F64;
-    const ir::TensorType type = {work, detail::checked_shape(steps, work, "linspace", loc), target.device};
+    const ir::DType work =
+        ir::is_float(resolved.dtype) ? detail::working_dtype(resolved.dtype) : ir::DType::F64;
+    const ir::TensorType type = {work, detail::checked_shape(steps, work, "linspace", loc), resolved.device};
     const double first = start.to_double(), last = end.to_double();
     const double by = steps > 1 ? (last - first) / static_cast<double>(steps - 1) : 0;
     // Counted from the nearer end, so that both ends are met exactly.
@@ -263,24 +266,25 @@ Tensor linspace(const Scalar &start, const Scalar &end, int64_t steps, const Ten
     const Tensor upper_half = detail::binary(
         Op::Lt, back, detail::constant(up, std::ceil(static_cast<double>(steps) / 2), loc), loc);
     const Tensor exact = steps > 1 ? detail::select(upper_half, down, up, loc) : up;
-    return detail::placed(detail::cast(exact, target.dtype, loc), target, loc);
+    return detail::placed(detail::cast(exact, resolved.dtype, loc), resolved, loc);
 }
 
 Tensor eye(int64_t rows, int64_t columns, const TensorOptions &options, Location loc) {
     loc = detail::in<"eye">(loc);
-    const Target target = detail::target_of(options, "eye", loc);
+    const ResolvedOptions resolved = detail::resolve(options, "eye", loc);
     if (rows < 0 || columns < 0)
         throw ShapeError(
             "eye: the number of " +
                 (rows < 0 ? "rows is " + std::to_string(rows) : "columns is " + std::to_string(columns)) +
                 "; it must not be negative",
             loc);
-    detail::checked_shape({rows, columns}, target.dtype, "eye", loc);
-    const Tensor row = detail::iota({ir::DType::I64, detail::Shape({rows, 1}), target.device}, 0, 0, 1, loc);
+    detail::checked_shape({rows, columns}, resolved.dtype, "eye", loc);
+    const Tensor row =
+        detail::iota({ir::DType::I64, detail::Shape({rows, 1}), resolved.device}, 0, 0, 1, loc);
     const Tensor column =
-        detail::iota({ir::DType::I64, detail::Shape({1, columns}), target.device}, 1, 0, 1, loc);
-    return detail::placed(detail::cast(detail::binary(Op::Eq, row, column, loc), target.dtype, loc), target,
-                          loc);
+        detail::iota({ir::DType::I64, detail::Shape({1, columns}), resolved.device}, 1, 0, 1, loc);
+    return detail::placed(detail::cast(detail::binary(Op::Eq, row, column, loc), resolved.dtype, loc),
+                          resolved, loc);
 }
 Tensor eye(int64_t rows, const TensorOptions &options, Location loc) {
     return eye(rows, rows, options, loc);
@@ -288,32 +292,32 @@ Tensor eye(int64_t rows, const TensorOptions &options, Location loc) {
 
 Tensor full_like(const Tensor &x, const Scalar &value, const TensorOptions &options, Location loc) {
     loc = detail::in<"full_like">(loc);
-    const Target target = detail::target_like(x, options, "full_like", loc);
-    return filled(x.sizes(), value, target, "full_like", loc);
+    const ResolvedOptions resolved = detail::resolve_like(x, options, "full_like", loc);
+    return filled(x.sizes(), value, resolved, "full_like", loc);
 }
 Tensor zeros_like(const Tensor &x, const TensorOptions &options, Location loc) {
     loc = detail::in<"zeros_like">(loc);
-    const Target target = detail::target_like(x, options, "zeros_like", loc);
-    return literally(x.sizes(), 0, target, "zeros_like", loc);
+    const ResolvedOptions resolved = detail::resolve_like(x, options, "zeros_like", loc);
+    return literally(x.sizes(), 0, resolved, "zeros_like", loc);
 }
 Tensor ones_like(const Tensor &x, const TensorOptions &options, Location loc) {
     loc = detail::in<"ones_like">(loc);
-    const Target target = detail::target_like(x, options, "ones_like", loc);
-    return literally(x.sizes(), 1, target, "ones_like", loc);
+    const ResolvedOptions resolved = detail::resolve_like(x, options, "ones_like", loc);
+    return literally(x.sizes(), 1, resolved, "ones_like", loc);
 }
 Tensor empty_like(const Tensor &x, const TensorOptions &options, Location loc) {
     loc = detail::in<"empty_like">(loc);
-    const Target target = detail::target_like(x, options, "empty_like", loc);
-    return literally(x.sizes(), 0, target, "empty_like", loc);
+    const ResolvedOptions resolved = detail::resolve_like(x, options, "empty_like", loc);
+    return literally(x.sizes(), 0, resolved, "empty_like", loc);
 }
 
 namespace {
 
 /// Options that name what x has where they name nothing.
 TensorOptions of(const Tensor &x, TensorOptions options, const char *function, Location loc) {
-    const Target target = detail::target_like(x, options, function, loc);
-    options.dtype = detail::from_ir(target.dtype);
-    options.device = detail::from_ir(target.device);
+    const ResolvedOptions resolved = detail::resolve_like(x, options, function, loc);
+    options.dtype = detail::from_ir(resolved.dtype);
+    options.device = detail::from_ir(resolved.device);
     return options;
 }
 

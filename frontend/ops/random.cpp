@@ -17,8 +17,8 @@
 namespace lz {
 
 using detail::Op;
+using detail::ResolvedOptions;
 using detail::Shape;
-using detail::Target;
 
 Generator &default_generator() {
     static Generator generator;
@@ -98,15 +98,15 @@ Tensor rounded(const Tensor &x, ir::DType dtype, Distribution distribution, Loca
     return detail::cast(detail::binary(Op::Mul, steps, detail::literal(x, 1 / scale, loc), loc), dtype, loc);
 }
 
-Tensor draw(Distribution distribution, const Sizes &sizes, Generator &generator, const Target &target,
-            const char *function, Location loc) {
-    if (!ir::is_float(target.dtype))
-        throw DTypeError(std::string(function) + ": gives floats, not " + std::string(ir::name(target.dtype)),
-                         loc);
-    const Shape shape = detail::checked_shape(sizes, target.dtype, function, loc, 8);
+Tensor draw(Distribution distribution, const Sizes &sizes, Generator &generator,
+            const ResolvedOptions &resolved, const char *function, Location loc) {
+    if (!ir::is_float(resolved.dtype))
+        throw DTypeError(
+            std::string(function) + ": gives floats, not " + std::string(ir::name(resolved.dtype)), loc);
+    const Shape shape = detail::checked_shape(sizes, resolved.dtype, function, loc, 8);
     const Tensor drawn =
-        distribution(shape, detail::working_dtype(target.dtype), target.device, generator, loc);
-    return detail::placed(rounded(drawn, target.dtype, distribution, loc), target, loc);
+        distribution(shape, detail::working_dtype(resolved.dtype), resolved.device, generator, loc);
+    return detail::placed(rounded(drawn, resolved.dtype, distribution, loc), resolved, loc);
 }
 
 /// scale * draw + shift.
@@ -153,48 +153,48 @@ Tensor below(const Shape &shape, uint64_t range, ir::Device device, Generator &g
 
 Tensor rand(const Sizes &sizes, Generator &generator, const TensorOptions &options, Location loc) {
     loc = detail::in<"rand">(loc);
-    return draw(uniform, sizes, generator, detail::target_of(options, "rand", loc), "rand", loc);
+    return draw(uniform, sizes, generator, detail::resolve(options, "rand", loc), "rand", loc);
 }
 Tensor rand(const Sizes &sizes, const TensorOptions &options, Location loc) {
     return rand(sizes, default_generator(), options, loc);
 }
 Tensor randn(const Sizes &sizes, Generator &generator, const TensorOptions &options, Location loc) {
     loc = detail::in<"randn">(loc);
-    return draw(normal, sizes, generator, detail::target_of(options, "randn", loc), "randn", loc);
+    return draw(normal, sizes, generator, detail::resolve(options, "randn", loc), "randn", loc);
 }
 Tensor randn(const Sizes &sizes, const TensorOptions &options, Location loc) {
     return randn(sizes, default_generator(), options, loc);
 }
 Tensor rand_like(const Tensor &x, const TensorOptions &options, Location loc) {
     loc = detail::in<"rand_like">(loc);
-    const Target target = detail::target_like(x, options, "rand_like", loc);
-    return draw(uniform, x.sizes(), default_generator(), target, "rand_like", loc);
+    const ResolvedOptions resolved = detail::resolve_like(x, options, "rand_like", loc);
+    return draw(uniform, x.sizes(), default_generator(), resolved, "rand_like", loc);
 }
 Tensor randn_like(const Tensor &x, const TensorOptions &options, Location loc) {
     loc = detail::in<"randn_like">(loc);
-    const Target target = detail::target_like(x, options, "randn_like", loc);
-    return draw(normal, x.sizes(), default_generator(), target, "randn_like", loc);
+    const ResolvedOptions resolved = detail::resolve_like(x, options, "randn_like", loc);
+    return draw(normal, x.sizes(), default_generator(), resolved, "randn_like", loc);
 }
 
 Tensor randint(int64_t low, int64_t high, const Sizes &sizes, Generator &generator,
                const TensorOptions &options, Location loc) {
     loc = detail::in<"randint">(loc);
-    Target target = detail::target_of(options, "randint", loc);
+    ResolvedOptions resolved = detail::resolve(options, "randint", loc);
     if (!options.dtype)
-        target.dtype = ir::DType::I64;
+        resolved.dtype = ir::DType::I64;
     const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
     if (low >= high || range > static_cast<uint64_t>(INT64_MAX))
         throw IndexError("randint: there are no integers to draw from " + std::to_string(low) +
                              " up to but without " + std::to_string(high) +
                              " (at most 2^63 - 1 are possible)",
                          loc);
-    detail::check_fits(low, target.dtype, "randint", loc);
-    detail::check_fits(high - 1, target.dtype, "randint", loc);
-    const Shape shape = detail::checked_shape(sizes, target.dtype, "randint", loc, 8);
-    const Tensor drawn = below(shape, range, target.device, generator, loc);
+    detail::check_fits(low, resolved.dtype, "randint", loc);
+    detail::check_fits(high - 1, resolved.dtype, "randint", loc);
+    const Shape shape = detail::checked_shape(sizes, resolved.dtype, "randint", loc, 8);
+    const Tensor drawn = below(shape, range, resolved.device, generator, loc);
     const Tensor shifted = detail::binary(
-        Op::Add, drawn, detail::record_constant_int(DType::I64, low, {}, target.device, loc), loc);
-    return detail::placed(detail::cast(shifted, target.dtype, loc), target, loc);
+        Op::Add, drawn, detail::record_constant_int(DType::I64, low, {}, resolved.device, loc), loc);
+    return detail::placed(detail::cast(shifted, resolved.dtype, loc), resolved, loc);
 }
 Tensor randint(int64_t low, int64_t high, const Sizes &sizes, const TensorOptions &options, Location loc) {
     return randint(low, high, sizes, default_generator(), options, loc);
@@ -205,13 +205,13 @@ Tensor randint(int64_t high, const Sizes &sizes, const TensorOptions &options, L
 
 Tensor randperm(int64_t n, Generator &generator, const TensorOptions &options, Location loc) {
     loc = detail::in<"randperm">(loc);
-    Target target = detail::target_of(options, "randperm", loc);
+    ResolvedOptions resolved = detail::resolve(options, "randperm", loc);
     if (!options.dtype)
-        target.dtype = ir::DType::I64;
-    const Shape shape = detail::checked_shape(n, target.dtype, "randperm", loc, 8);
+        resolved.dtype = ir::DType::I64;
+    const Shape shape = detail::checked_shape(n, resolved.dtype, "randperm", loc, 8);
     // 62 bits each: equal keys, which would favour the smaller index, do not occur in practice.
-    const Tensor keys = below(shape, uint64_t{1} << 62, target.device, generator, loc);
-    return detail::placed(detail::cast(argsort(keys, 0, false, loc), target.dtype, loc), target, loc);
+    const Tensor keys = below(shape, uint64_t{1} << 62, resolved.device, generator, loc);
+    return detail::placed(detail::cast(argsort(keys, 0, false, loc), resolved.dtype, loc), resolved, loc);
 }
 Tensor randperm(int64_t n, const TensorOptions &options, Location loc) {
     return randperm(n, default_generator(), options, loc);

@@ -248,15 +248,15 @@ std::vector<Change> Optimizer::changes(Location loc) const {
             change.number = is_known ? state.number : rule_.initial_number;
             change.skipped = state.skipped;
             change.number_now = state.number_now;
-            for (size_t s = 0; s < rule_.slots.size(); ++s) {
-                const Slot &slot = rule_.slots[s];
+            for (size_t s = 0; s < rule_.state.size(); ++s) {
+                const StateTensor &tensor = rule_.state[s];
                 if (is_known && state.tensors[s].defined()) {
                     check_place(parameter, state.tensors[s], rule_.name, g, i, loc);
-                    change.slots[s] = state.tensors[s];
-                } else if (!slot.needed || slot.needed(options)) {
+                    change.state[s] = state.tensors[s];
+                } else if (!tensor.needed || tensor.needed(options)) {
                     change.is_new[s] = true;
-                    const double value = slot.initial ? slot.initial(options) : 0;
-                    made.push_back(change.slots[s] = full_like(parameter, value, {}, loc));
+                    const double value = tensor.initial ? tensor.initial(options) : 0;
+                    made.push_back(change.state[s] = full_like(parameter, value, {}, loc));
                 }
             }
         }
@@ -276,12 +276,12 @@ void Optimizer::store(const Change &change, Location loc) {
     };
     detail::ParameterState &state = groups_[change.group].states_[change.index];
     if (state.tensors.empty())
-        state.tensors.resize(rule_.slots.size());
-    for (size_t s = 0; s < rule_.slots.size(); ++s) {
+        state.tensors.resize(rule_.state.size());
+    for (size_t s = 0; s < rule_.state.size(); ++s) {
         if (!state.tensors[s].defined())
-            state.tensors[s] = change.slots[s];
-        if (change.slots_to[s].defined())
-            state.tensors[s].copy_(unless_skipped(state.tensors[s], change.slots_to[s]), loc);
+            state.tensors[s] = change.state[s];
+        if (change.state_to[s].defined())
+            state.tensors[s].copy_(unless_skipped(state.tensors[s], change.state_to[s]), loc);
     }
     Tensor parameter = change.parameter;
     parameter.copy_(unless_skipped(parameter, change.to), loc);

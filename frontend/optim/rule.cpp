@@ -149,8 +149,8 @@ Update::Update(Change &change, const OptimizerOptions &options, Numbers &numbers
 Value Update::set(size_t i, const Value &value) {
     if (value.is_empty())
         return value;
-    change_.slots_to[i] = stored(value);
-    return entered(change_.slots_to[i]);
+    change_.state_to[i] = stored(value);
+    return entered(change_.state_to[i]);
 }
 
 Value lerp(Update &u, const Value &a, const Value &b, double weight) {

@@ -19,7 +19,7 @@ namespace lz::optim {
 class Update;
 
 /// A tensor that is remembered of each parameter, in its shape, dtype and device.
-struct Slot {
+struct StateTensor {
     std::string_view name; ///< PyTorch's
     /// Whether these options need it; null: all do.
     bool (*needed)(const OptimizerOptions &options) = nullptr;
@@ -27,13 +27,13 @@ struct Slot {
     double (*initial)(const OptimizerOptions &options) = nullptr;
 };
 
-/// Most slots of a rule.
-inline constexpr size_t kMaxSlots = 3;
+/// Most state tensors of a rule.
+inline constexpr size_t kMaxStateTensors = 3;
 
 namespace detail {
 struct Rule {
     std::string_view name; ///< of the class
-    std::span<const Slot> slots;
+    std::span<const StateTensor> state;
     void (*update)(Update &) = nullptr; ///< records the step of one parameter
     bool counts_steps = true;           ///< whether `step` is saved
     std::string_view number = {};       ///< name of the one number that is remembered, if any
@@ -45,14 +45,14 @@ struct Rule {
 struct Change {
     size_t group = 0, index = 0; ///< in the group
     Tensor parameter;
-    int64_t steps = 0;                       ///< that it has had
-    std::array<Tensor, kMaxSlots> slots;     ///< what is remembered now: of the state, or new
-    std::array<bool, kMaxSlots> is_new = {}; ///< nothing was remembered there
+    int64_t steps = 0;                              ///< that it has had
+    std::array<Tensor, kMaxStateTensors> state;     ///< what is remembered now: of the state, or new
+    std::array<bool, kMaxStateTensors> is_new = {}; ///< nothing was remembered there
     double number = 0;
-    Tensor skipped, number_now;             ///< as in ParameterState
-    Tensor to;                              ///< the parameter's new value
-    std::array<Tensor, kMaxSlots> slots_to; ///< empty where one stays as it is
-    Tensor number_to;                       ///< the number's new value, where it is a tensor
+    Tensor skipped, number_now;                    ///< as in ParameterState
+    Tensor to;                                     ///< the parameter's new value
+    std::array<Tensor, kMaxStateTensors> state_to; ///< empty where one stays as it is
+    Tensor number_to;                              ///< the number's new value, where it is a tensor
     /// Replays: an earlier parameter made the numbers that depend on the counts of steps.
     bool shares_numbers = false;
 };
@@ -62,7 +62,7 @@ struct Change {
 struct StepNumbers {
     struct Parameter {
         size_t group, index;
-        std::array<bool, kMaxSlots> is_new;
+        std::array<bool, kMaxStateTensors> is_new;
         bool shares_numbers = false; ///< as in Change
         double number_before = 0;    ///< ParameterState::number, before the last replay
     };
@@ -207,8 +207,8 @@ public:
     Value gradient() const {
         return read([&] { return change_.parameter.grad(loc_); });
     }
-    Value slot(size_t i) const {
-        return read([&] { return change_.slots[i]; });
+    Value state(size_t i) const {
+        return read([&] { return change_.state[i]; });
     }
     /// A number of this step: never compiled in.
     const Value &number(double value) { return numbers_.next(value, loc_); }
@@ -221,7 +221,7 @@ public:
 
     /// As stored in the parameter's dtype.
     Value rounded(const Value &value) const { return value.is_empty() ? value : entered(stored(value)); }
-    /// The same, and the new value of the slot or the parameter.
+    /// The same, and the new value of the state tensor or the parameter.
     Value set(size_t i, const Value &value);
     void set_parameter(const Value &value) {
         if (!value.is_empty())

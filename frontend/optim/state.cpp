@@ -159,7 +159,7 @@ StateDict Optimizer::state_dict() const {
                                                                      : number_tensor(of.number));
             for (size_t s = 0; s < of.tensors.size(); ++s)
                 if (of.tensors[s].defined())
-                    state.insert(prefix + std::string(rule_.slots[s].name), of.tensors[s].detach());
+                    state.insert(prefix + std::string(rule_.state[s].name), of.tensors[s].detach());
             if (id == 1)
                 save_more(state, prefix);
         }
@@ -231,13 +231,13 @@ void Optimizer::load_state_dict(const StateDict &state, Location loc) {
         const auto [g, i] = place->second;
         detail::ParameterState &to = loaded[g].states[i];
         const Tensor &parameter = groups_[g].params_[i];
-        const auto slot = std::ranges::find(rule_.slots, rest, &Slot::name);
+        const auto tensor = std::ranges::find(rule_.state, rest, &StateTensor::name);
         if (rest == "step" && rule_.counts_steps) {
             to.step = static_cast<int64_t>(numbers.number(name).value_or(0));
         } else if (rest == rule_.number && !rest.empty()) {
             to.number = numbers.number(name).value_or(0);
-        } else if (slot == rule_.slots.end()) {
-            if (!rule_.slots.empty() || g != 0 || i != 0)
+        } else if (tensor == rule_.state.end()) {
+            if (!rule_.state.empty() || g != 0 || i != 0)
                 problems.unexpected(name);
             else
                 more.insert(std::string(rest), value);
@@ -249,8 +249,8 @@ void Optimizer::load_state_dict(const StateDict &state, Location loc) {
             sizes << parameter.sizes();
             problems.wrong(name, "(" + text(value) + " where the parameter has " + sizes.str() + ")");
         } else {
-            to.tensors.resize(rule_.slots.size());
-            to.tensors[static_cast<size_t>(slot - rule_.slots.begin())] = value;
+            to.tensors.resize(rule_.state.size());
+            to.tensors[static_cast<size_t>(tensor - rule_.state.begin())] = value;
         }
     }
     // What there is of one parameter is whole.
@@ -264,10 +264,10 @@ void Optimizer::load_state_dict(const StateDict &state, Location loc) {
             problems.missing(prefix + "step");
         if (!rule_.number.empty() && !numbers.has(prefix + std::string(rule_.number)))
             problems.missing(prefix + std::string(rule_.number));
-        for (const Slot &slot : rule_.slots)
-            if ((!slot.needed || slot.needed(*group.options)) &&
-                !numbers.has(prefix + std::string(slot.name)))
-                problems.missing(prefix + std::string(slot.name));
+        for (const StateTensor &tensor : rule_.state)
+            if ((!tensor.needed || tensor.needed(*group.options)) &&
+                !numbers.has(prefix + std::string(tensor.name)))
+                problems.missing(prefix + std::string(tensor.name));
     }
     problems.check("this " + std::string(rule_.name), loc);
     for (size_t g = 0; g < groups_.size(); ++g) {

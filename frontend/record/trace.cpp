@@ -27,11 +27,11 @@ void Trace::noted(F &&f) noexcept {
 }
 
 /// Of an argument that is given twice, or that is captured as well, the first place counts.
-void Trace::add_source(const Tensor &tensor, uint32_t argument, uint32_t slot) {
+void Trace::add_source(const Tensor &tensor, uint32_t argument, uint32_t gradient) {
     const Cell *const cell = Access::cell(tensor);
     Node *const node = Access::node(tensor);
     const auto index = static_cast<uint32_t>(sources.size());
-    sources.push_back({tensor, HeldNode(node), argument, slot, false});
+    sources.push_back({tensor, HeldNode(node), argument, gradient, false});
     cells_.try_emplace(cell, index);
     nodes_.try_emplace(node, index);
 }
@@ -71,16 +71,16 @@ void Trace::note_replaced(const Tensor &target) noexcept {
     });
 }
 
-void Trace::note_slot(Step *step, uint16_t result) noexcept {
+void Trace::note_gradient(Step *step, uint16_t result) noexcept {
     noted([&] {
-        for (const Slot &slot : slots)
-            if (slot.step.get() == step && slot.result == result)
+        for (const GradientPlace &place : gradients)
+            if (place.step.get() == step && place.result == result)
                 return;
         const StepExtras::Kept *const kept = step->kept(result);
         if (!kept)
             return;
-        const auto index = static_cast<uint32_t>(slots.size());
-        slots.push_back({StepRef(step), result, kept->grad.defined()});
+        const auto index = static_cast<uint32_t>(gradients.size());
+        gradients.push_back({StepRef(step), result, kept->grad.defined()});
         if (!kept->grad.defined())
             return;
         const Node *const node = Access::node(kept->grad);

@@ -48,12 +48,12 @@ public:
     struct Source {
         Tensor tensor;
         HeldNode node; ///< its version when it was first seen
-        /// Which argument, or which gradient (of `slots`) it is; neither: captured by the function.
-        uint32_t argument = kNone, slot = kNone;
+        /// Which argument, or which gradient (of `gradients`) it is; neither: captured by the function.
+        uint32_t argument = kNone, gradient = kNone;
         bool replaced = false; ///< it was changed in place
     };
     /// The place of a gradient that was looked at or changed.
-    struct Slot {
+    struct GradientPlace {
         StepRef step;
         uint16_t result = 0;
         bool defined = false; ///< when it was first seen
@@ -81,7 +81,7 @@ public:
     void note_alias(const Cell *cell) noexcept;
     void note_read(const Tensor &tensor) noexcept;
     void note_replaced(const Tensor &target) noexcept;
-    void note_slot(Step *step, uint16_t result) noexcept;
+    void note_gradient(Step *step, uint16_t result) noexcept;
     void note_draw(int64_t words, uint64_t seed, uint64_t offset) noexcept;
     void note_number(Node *node, std::function<double()> again) noexcept;
     void note_work(std::function<void()> work, std::function<void()> undo) noexcept;
@@ -101,13 +101,13 @@ public:
     const Tensor *constant(const Node *node) const;
 
     std::vector<Source> sources; ///< arguments first
-    std::vector<Slot> slots;
+    std::vector<GradientPlace> gradients;
     std::vector<Draw> draws;
     std::vector<Number> numbers;
     std::vector<HostWork> work;
 
 private:
-    void add_source(const Tensor &tensor, uint32_t argument, uint32_t slot);
+    void add_source(const Tensor &tensor, uint32_t argument, uint32_t gradient);
     template <class F>
     void noted(F &&f) noexcept;
 

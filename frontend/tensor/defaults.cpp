@@ -65,15 +65,15 @@ ir::Device default_device(Location loc) {
 
 namespace {
 
-Target checked(const Target &target, const char *function, Location loc) {
-    if (target.pinned)
-        check_pinned(target.device, function, loc);
-    return target;
+ResolvedOptions checked(const ResolvedOptions &resolved, const char *function, Location loc) {
+    if (resolved.pinned)
+        check_pinned(resolved.device, function, loc);
+    return resolved;
 }
 
 } // namespace
 
-Target target_of(const TensorOptions &options, const char *function, Location loc) {
+ResolvedOptions resolve(const TensorOptions &options, const char *function, Location loc) {
     // What is pinned is the host's, whatever the default device.
     const ir::Device device = options.device   ? to_ir(*options.device, loc)
                               : options.pinned ? ir::kCpu
@@ -83,7 +83,8 @@ Target target_of(const TensorOptions &options, const char *function, Location lo
                    function, loc);
 }
 
-Target target_like(const Tensor &x, const TensorOptions &options, const char *function, Location loc) {
+ResolvedOptions resolve_like(const Tensor &x, const TensorOptions &options, const char *function,
+                             Location loc) {
     const ir::TensorType &like = checked_type(x, function, loc);
     return checked({options.dtype ? to_ir(*options.dtype) : like.dtype,
                     options.device ? to_ir(*options.device, loc) : like.device, options.pinned,

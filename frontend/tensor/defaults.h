@@ -8,14 +8,15 @@
 namespace lz::detail {
 
 /// Where tensors are made: the options, else the defaults; or else those of `like`.
-struct Target {
+struct ResolvedOptions {
     ir::DType dtype;
     ir::Device device;
     bool pinned = false;
     bool requires_grad = false;
 };
-Target target_of(const TensorOptions &options, const char *function, Location loc);
-Target target_like(const Tensor &x, const TensorOptions &options, const char *function, Location loc);
+ResolvedOptions resolve(const TensorOptions &options, const char *function, Location loc);
+ResolvedOptions resolve_like(const Tensor &x, const TensorOptions &options, const char *function,
+                             Location loc);
 ir::DType default_dtype();
 ir::Device default_device(Location loc);
 

@@ -77,7 +77,7 @@ private:
             const DeviceInfo &device = info_of(target_, unnamed.device);
             needs_.push_back(estimate(step, device, copy.from, copy.to));
             // The host issues the steps one after another.
-            if (needs_.back().unit != Unit::None && on_gpu(unnamed.device))
+            if (needs_.back().resource != Resource::None && on_gpu(unnamed.device))
                 host_seconds += device.submit_seconds;
             issued_.push_back(host_seconds + (on_gpu(unnamed.device) ? device.launch_seconds : 0));
         }

@@ -24,10 +24,10 @@ Need estimate(const Step &step, const DeviceInfo &device, Device from, Device to
         if (from != to) {
             const auto bytes = static_cast<double>(step.copy.bytes);
             if (from.kind == DeviceKind::Cpu)
-                return {bytes / device.link_bandwidth, 1, Unit::CopyIn};
+                return {bytes / device.link_bandwidth, 1, Resource::CopyIn};
             if (to.kind == DeviceKind::Cpu)
-                return {bytes / device.link_bandwidth, 1, Unit::CopyOut};
-            return {bytes / device.peer_bandwidth, 1, Unit::CopyPeer};
+                return {bytes / device.link_bandwidth, 1, Resource::CopyOut};
+            return {bytes / device.peer_bandwidth, 1, Resource::CopyPeer};
         }
         break;
     case StepKind::Library:
@@ -40,15 +40,15 @@ Need estimate(const Step &step, const DeviceInfo &device, Device from, Device to
     const double whole = std::max(static_cast<double>(step.bytes) / device.memory_bandwidth,
                                   static_cast<double>(step.flops) / device.flops);
     if (device.device == kCpu || whole >= device.wave_seconds)
-        return {whole, 1, Unit::Compute};
-    return {device.wave_seconds, whole / device.wave_seconds, Unit::Compute};
+        return {whole, 1, Resource::Compute};
+    return {device.wave_seconds, whole / device.wave_seconds, Resource::Compute};
 }
 
 double EngineTimes::begin(Device device, const Need &need, double ready) {
-    if (need.unit == Unit::None)
+    if (need.resource == Resource::None)
         return ready;
-    const size_t slot = (device.kind == DeviceKind::Cpu ? 0 : size_t{1} + device.index) * kUnits +
-                        static_cast<size_t>(need.unit);
+    const size_t slot = (device.kind == DeviceKind::Cpu ? 0 : size_t{1} + device.index) * kResources +
+                        static_cast<size_t>(need.resource);
     if (slot >= times_.size())
         times_.resize(slot + 1);
     Times &t = times_[slot];

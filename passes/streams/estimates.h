@@ -19,20 +19,20 @@ namespace lz::passes {
 const ir::DeviceInfo &info_of(const ir::Target &target, ir::Device device);
 
 /// What does the work of a step.
-enum class Unit : uint8_t {
+enum class Resource : uint8_t {
     None,    ///< nothing does: an event, a callback
     Compute, ///< kernels, library calls, copies within the device
     CopyIn,
     CopyOut,
     CopyPeer,
 };
-inline constexpr size_t kUnits = 5;
+inline constexpr size_t kResources = 5;
 
 /// What a step needs: so long this part of an engine of its device, when it has been started.
 struct Need {
     double seconds = 0;
     double part = 1;
-    Unit unit = Unit::None;
+    Resource resource = Resource::None;
 };
 
 /// Of a step on a stream of `device`. `from` and `to` are the two sides of a copy.

@@ -60,7 +60,7 @@ public:
         parallel_for((rows_ + block_rows_ - 1) / block_rows_ * spans_, 1, [&](int64_t begin, int64_t end) {
             begin *= span_;
             end *= span_;
-            Block block, next;
+            JoinBlock block, next;
             cut(begin, next);
             for (int64_t b = begin; b < end; ++b) {
                 std::swap(block, next);
@@ -81,7 +81,7 @@ private:
         ColumnCopy columns;      ///< if several parts are copied at once
         bool staged = false;     ///< their elements are not neighbours and become so first
     };
-    struct Block {
+    struct JoinBlock {
         int64_t row = 0, rows = 0, column = 0, width = 0;
         int64_t span = 0;               ///< the column that its span begins with
         bool first = true, last = true; ///< of its span
@@ -163,7 +163,7 @@ private:
     }
 
     /// The block of a number: from left to right in a span, spans from left to right, then down.
-    void cut(int64_t number, Block &block) const {
+    void cut(int64_t number, JoinBlock &block) const {
         block.pieces.clear();
         block.rows = block.width = 0;
         if (number == kNoBlock)
@@ -209,7 +209,7 @@ private:
         return find_column_copy(bytes, end - part);
     }
 
-    void fill(const Block &block, const Block &next) const {
+    void fill(const JoinBlock &block, const JoinBlock &next) const {
         std::byte *to = out_ + block.row * pitch_ + block.column;
         // As much for each block: asking for more would lose what is carried.
         auto *tile = static_cast<std::byte *>(thread_scratch(static_cast<size_t>(scratch_ + kStage)));
@@ -254,7 +254,7 @@ private:
 
     /// A row of a block that lies behind the first line of `from`. What does not fill a line waits in
     /// `carried` for the next block of the span.
-    void put_row(const Block &block, std::byte *to, std::byte *from, std::byte *carried) const {
+    void put_row(const JoinBlock &block, std::byte *to, std::byte *from, std::byte *carried) const {
         const std::byte *end = from + kLine + block.width;
         if (!streams_ || (block.first && block.last)) {
             put(to, from + kLine, block.width);
@@ -279,7 +279,7 @@ private:
     }
 
     /// Rows of a block whose parts are dense, so that they are there when it is their turn.
-    void prefetch(const Block &block, int64_t begin, int64_t rows) const {
+    void prefetch(const JoinBlock &block, int64_t begin, int64_t rows) const {
         rows = std::min(rows, block.rows - begin);
         for (const Piece &piece : block.pieces) {
             const int64_t parts = piece.columns.copy ? piece.columns.count : 1;
@@ -318,7 +318,7 @@ private:
         }
     }
 
-    void chain(const Block &block, int64_t done, int64_t rows, std::byte *to, std::byte *carried,
+    void chain(const JoinBlock &block, int64_t done, int64_t rows, std::byte *to, std::byte *carried,
                std::byte *tile, std::byte *stage) const {
         const std::byte *begin = to + block.span - block.column;
         const int64_t row = block.row + done;
@@ -350,8 +350,8 @@ private:
         }
     }
 
-    void copy(const Block &block, int64_t row, int64_t rows, std::byte *to, int64_t pitch, bool past_caches,
-              std::byte *stage) const {
+    void copy(const JoinBlock &block, int64_t row, int64_t rows, std::byte *to, int64_t pitch,
+              bool past_caches, std::byte *stage) const {
         for (const Piece &piece : block.pieces) {
             if (!piece.columns.copy) {
                 copy_part(*piece.part, size_, piece.skip, piece.bytes, row, rows,

@@ -40,7 +40,7 @@ TEST(Estimates, AKernelNeedsTheDeviceOrAPartOfItForAWave) {
     EXPECT_EQ(operations.seconds, 50);
     EXPECT_EQ(small.seconds, 10);
     EXPECT_DOUBLE_EQ(small.part, 0.4);
-    EXPECT_EQ(small.unit, Unit::Compute);
+    EXPECT_EQ(small.resource, Resource::Compute);
     DeviceInfo host = round_numbers();
     host.device = kCpu;
     EXPECT_EQ(of_kernel(3, 1, 2, host).seconds, 4) << "the CPU's kernels have no waves";
@@ -52,18 +52,18 @@ TEST(Estimates, CopiesHaveEnginesOfTheirOwn) {
     copy.copy.bytes = 6;
     copy.bytes = 12;
     const Device other{DeviceKind::Cuda, 1};
-    const auto expect = [&](Device from, Device to, double seconds, Unit unit) {
+    const auto expect = [&](Device from, Device to, double seconds, Resource unit) {
         const Need need = estimate(copy, round_numbers(), from, to);
         EXPECT_EQ(need.seconds, seconds);
-        EXPECT_EQ(need.unit, unit);
+        EXPECT_EQ(need.resource, unit);
     };
-    expect(kCpu, kGpu, 12, Unit::CopyIn);
-    expect(kGpu, kCpu, 12, Unit::CopyOut);
-    expect(kGpu, other, 24, Unit::CopyPeer);
-    expect(kGpu, kGpu, 12, Unit::Compute);
+    expect(kCpu, kGpu, 12, Resource::CopyIn);
+    expect(kGpu, kCpu, 12, Resource::CopyOut);
+    expect(kGpu, other, 24, Resource::CopyPeer);
+    expect(kGpu, kGpu, 12, Resource::Compute);
     Step event;
     event.kind = StepKind::RecordEvent;
-    EXPECT_EQ(estimate(event, round_numbers()).unit, Unit::None);
+    EXPECT_EQ(estimate(event, round_numbers()).resource, Resource::None);
 }
 
 /// Looked at moment by moment.
@@ -99,7 +99,7 @@ TEST(Estimates, WhatRunsAtATimeNeedsNoMoreThanOneDeviceAndNothingWaitsWithoutNee
     const Need whole = of_kernel(100, 0, 0);
     EXPECT_EQ(times.begin(kGpu, whole, 0), 0);
     EXPECT_EQ(times.begin({DeviceKind::Cuda, 1}, whole, 0), 0) << "another device";
-    EXPECT_EQ(times.begin(kGpu, {5, 1, Unit::CopyIn}, 0), 0) << "another engine";
+    EXPECT_EQ(times.begin(kGpu, {5, 1, Resource::CopyIn}, 0), 0) << "another engine";
     EXPECT_EQ(times.begin(kGpu, whole, 1), 100);
 }
 

@@ -47,7 +47,7 @@ struct LBFGS::History {
 
 namespace {
 
-const detail::Rule kLBFGS = {.name = "LBFGS", .slots = {}, .counts_steps = false};
+const detail::Rule kLBFGS = {.name = "LBFGS", .state = {}, .counts_steps = false};
 
 double largest(const Tensor &x, Location loc) {
     return x.numel(loc) == 0 ? 0 : x.abs(loc).amax({}, false, loc).item<double>(loc);

@@ -21,7 +21,7 @@ void AdadeltaOptions::check(Location loc) const {
 
 namespace {
 
-constexpr Slot kSlots[] = {{"square_avg"}, {"acc_delta"}};
+constexpr StateTensor kState[] = {{"square_avg"}, {"acc_delta"}};
 
 void update(Update &u) {
     const AdadeltaOptions &o = u.options<AdadeltaOptions>();
@@ -32,15 +32,15 @@ void update(Update &u) {
     if (o.weight_decay() != 0)
         g = u.rounded(g + u.number(o.weight_decay()) * p);
     const Value rho = u.number(o.rho()), rest = u.number(1 - o.rho()), eps = u.number(o.eps());
-    const Value square = u.set(0, u.rounded(u.slot(0) * rho) + rest * g * g);
+    const Value square = u.set(0, u.rounded(u.state(0) * rho) + rest * g * g);
     const Value root = u.rounded(sqrt(u.rounded(square + eps)));
-    const Value last = u.rounded(sqrt(u.rounded(u.slot(1) + eps)));
+    const Value last = u.rounded(sqrt(u.rounded(u.state(1) + eps)));
     const Value change = u.rounded(u.rounded(last / root) * g);
-    u.set(1, u.rounded(u.slot(1) * rho) + rest * change * change);
+    u.set(1, u.rounded(u.state(1) * rho) + rest * change * change);
     u.set_parameter(p - u.number(o.lr()) * change);
 }
 
-const detail::Rule kAdadelta = {.name = "Adadelta", .slots = kSlots, .update = update};
+const detail::Rule kAdadelta = {.name = "Adadelta", .state = kState, .update = update};
 
 } // namespace
 

@@ -24,7 +24,7 @@ void AdagradOptions::check(Location loc) const {
 
 namespace {
 
-constexpr Slot kSlots[] = {
+constexpr StateTensor kState[] = {
     {"sum", nullptr,
      [](const OptimizerOptions &o) {
          return static_cast<const AdagradOptions &>(o).initial_accumulator_value();
@@ -39,14 +39,14 @@ void update(Update &u) {
         g = -g;
     if (o.weight_decay() != 0)
         g = u.rounded(g + u.number(o.weight_decay()) * p);
-    const Value sum = u.set(0, u.slot(0) + g * g);
+    const Value sum = u.set(0, u.state(0) + g * g);
     const Value divisor = u.rounded(u.rounded(sqrt(sum)) + u.number(o.eps()));
     const Value &rate = u.number_of_step(
         [&](const Number &step, const Number &) { return o.lr() / (1 + (step - 1) * o.lr_decay()); });
     u.set_parameter(p - rate * g / divisor);
 }
 
-const detail::Rule kAdagrad = {.name = "Adagrad", .slots = kSlots, .update = update};
+const detail::Rule kAdagrad = {.name = "Adagrad", .state = kState, .update = update};
 
 } // namespace
 

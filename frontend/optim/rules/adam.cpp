@@ -48,7 +48,7 @@ void AdamWOptions::check(Location loc) const {
 namespace {
 
 template <class Options>
-constexpr Slot kSlots[] = {
+constexpr StateTensor kState[] = {
     {"exp_avg"},
     {"exp_avg_sq"},
     {"max_exp_avg_sq", [](const OptimizerOptions &o) { return static_cast<const Options &>(o).amsgrad(); }},
@@ -69,10 +69,10 @@ void update(Update &u) {
         p = u.rounded(p * u.number(1 - o.lr() * o.weight_decay()));
     if (o.weight_decay() != 0 && !decoupled)
         g = u.rounded(g + u.number(o.weight_decay()) * p);
-    const Value mean = u.set(0, lerp(u, u.slot(0), g, 1 - beta1));
-    Value square = u.set(1, u.rounded(u.slot(1) * u.number(beta2)) + u.number(1 - beta2) * g * g);
+    const Value mean = u.set(0, lerp(u, u.state(0), g, 1 - beta1));
+    Value square = u.set(1, u.rounded(u.state(1) * u.number(beta2)) + u.number(1 - beta2) * g * g);
     if (o.amsgrad())
-        square = u.set(2, maximum(u.slot(2), square));
+        square = u.set(2, maximum(u.state(2), square));
     const auto step_size = [&, beta = beta1](const Number &step) { return o.lr() / (1 - pow(beta, step)); };
     const auto root_correction2 = [beta = beta2](const Number &step) { return sqrt(1 - pow(beta, step)); };
     const Value root = u.rounded(sqrt(square));
@@ -92,8 +92,8 @@ void update(Update &u) {
     u.set_parameter(p - size * mean / divisor);
 }
 
-const detail::Rule kAdam = {.name = "Adam", .slots = kSlots<AdamOptions>, .update = update<AdamOptions>},
-                   kAdamW = {.name = "AdamW", .slots = kSlots<AdamWOptions>, .update = update<AdamWOptions>};
+const detail::Rule kAdam = {.name = "Adam", .state = kState<AdamOptions>, .update = update<AdamOptions>},
+                   kAdamW = {.name = "AdamW", .state = kState<AdamWOptions>, .update = update<AdamWOptions>};
 
 } // namespace
 

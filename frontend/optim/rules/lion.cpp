@@ -22,7 +22,7 @@ void LionOptions::check(Location loc) const {
 
 namespace {
 
-constexpr Slot kSlots[] = {{"exp_avg"}};
+constexpr StateTensor kState[] = {{"exp_avg"}};
 
 void update(Update &u) {
     const LionOptions &o = u.options<LionOptions>();
@@ -32,13 +32,13 @@ void update(Update &u) {
         g = -g;
     if (o.weight_decay() != 0)
         p = u.rounded(p * u.number(1 - o.lr() * o.weight_decay()));
-    const Value mean = u.slot(0);
+    const Value mean = u.state(0);
     const Value direction = u.rounded(u.rounded(mean * u.number(beta1)) + u.rounded(g * u.number(1 - beta1)));
     u.set_parameter(p - u.number(o.lr()) * sign(direction));
     u.set(0, u.rounded(mean * u.number(beta2)) + u.number(1 - beta2) * g);
 }
 
-const detail::Rule kLion = {.name = "Lion", .slots = kSlots, .update = update, .counts_steps = false};
+const detail::Rule kLion = {.name = "Lion", .state = kState, .update = update, .counts_steps = false};
 
 } // namespace
 

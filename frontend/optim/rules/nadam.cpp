@@ -27,7 +27,7 @@ void NAdamOptions::check(Location loc) const {
 
 namespace {
 
-constexpr Slot kSlots[] = {{"exp_avg"}, {"exp_avg_sq"}};
+constexpr StateTensor kState[] = {{"exp_avg"}, {"exp_avg_sq"}};
 
 void update(Update &u) {
     const NAdamOptions &o = u.options<NAdamOptions>();
@@ -44,8 +44,8 @@ void update(Update &u) {
         return beta * (1 - 0.5 * pow(0.96, step * o.momentum_decay()));
     };
     u.remember([&](const Number &step, const Number &product) { return product * momentum(step); });
-    const Value mean = u.set(0, lerp(u, u.slot(0), g, 1 - beta1));
-    const Value square = u.set(1, u.rounded(u.slot(1) * u.number(beta2)) + u.number(1 - beta2) * g * g);
+    const Value mean = u.set(0, lerp(u, u.state(0), g, 1 - beta1));
+    const Value square = u.set(1, u.rounded(u.state(1) * u.number(beta2)) + u.number(1 - beta2) * g * g);
     const Value &correction =
         u.number_of_step([beta = beta2](const Number &step, const Number &) { return 1 - pow(beta, step); });
     const Value corrected = u.rounded(square / correction);
@@ -62,7 +62,7 @@ void update(Update &u) {
 }
 
 const detail::Rule kNAdam = {
-    .name = "NAdam", .slots = kSlots, .update = update, .number = "mu_product", .initial_number = 1};
+    .name = "NAdam", .state = kState, .update = update, .number = "mu_product", .initial_number = 1};
 
 } // namespace
 

@@ -24,7 +24,7 @@ void RMSpropOptions::check(Location loc) const {
 
 namespace {
 
-constexpr Slot kSlots[] = {
+constexpr StateTensor kState[] = {
     {"square_avg"},
     {"momentum_buffer",
      [](const OptimizerOptions &o) { return static_cast<const RMSpropOptions &>(o).momentum() > 0; }},
@@ -39,21 +39,21 @@ void update(Update &u) {
         g = -g;
     if (o.weight_decay() != 0)
         g = u.rounded(g + u.number(o.weight_decay()) * p);
-    Value square = u.set(0, u.rounded(u.slot(0) * u.number(o.alpha())) + u.number(1 - o.alpha()) * g * g);
+    Value square = u.set(0, u.rounded(u.state(0) * u.number(o.alpha())) + u.number(1 - o.alpha()) * g * g);
     if (o.centered()) {
-        const Value mean = u.set(2, lerp(u, u.slot(2), g, 1 - o.alpha()));
+        const Value mean = u.set(2, lerp(u, u.state(2), g, 1 - o.alpha()));
         square = u.rounded(square - mean * mean);
     }
     const Value divisor = u.rounded(u.rounded(sqrt(square)) + u.number(o.eps()));
     if (o.momentum() > 0) {
-        const Value kept = u.set(1, u.rounded(u.slot(1) * u.number(o.momentum())) + g / divisor);
+        const Value kept = u.set(1, u.rounded(u.state(1) * u.number(o.momentum())) + g / divisor);
         u.set_parameter(p - u.number(o.lr()) * kept);
     } else {
         u.set_parameter(p - u.number(o.lr()) * g / divisor);
     }
 }
 
-const detail::Rule kRMSprop = {.name = "RMSprop", .slots = kSlots, .update = update};
+const detail::Rule kRMSprop = {.name = "RMSprop", .state = kState, .update = update};
 
 } // namespace
 

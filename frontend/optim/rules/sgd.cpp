@@ -28,7 +28,7 @@ void SGDOptions::check(Location loc) const {
 
 namespace {
 
-constexpr Slot kSlots[] = {
+constexpr StateTensor kState[] = {
     {"momentum_buffer",
      [](const OptimizerOptions &o) { return static_cast<const SGDOptions &>(o).momentum() != 0; }},
 };
@@ -45,13 +45,13 @@ void update(Update &u) {
         const Value kept =
             u.is_new(0)
                 ? u.set(0, g)
-                : u.set(0, u.rounded(u.slot(0) * u.number(o.momentum())) + u.number(1 - o.dampening()) * g);
+                : u.set(0, u.rounded(u.state(0) * u.number(o.momentum())) + u.number(1 - o.dampening()) * g);
         g = o.nesterov() ? u.rounded(g + u.number(o.momentum()) * kept) : kept;
     }
     u.set_parameter(p - u.number(o.lr()) * g);
 }
 
-const detail::Rule kSGD = {.name = "SGD", .slots = kSlots, .update = update, .counts_steps = false};
+const detail::Rule kSGD = {.name = "SGD", .state = kState, .update = update, .counts_steps = false};
 
 } // namespace
 

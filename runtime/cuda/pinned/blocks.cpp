@@ -19,7 +19,7 @@ void PinnedBlocks::Lease::give_back() noexcept {
 PinnedBlocks::~PinnedBlocks() {
     if (in_forked_child())
         return;
-    for (const Block &block : blocks_)
+    for (const PinnedBlock &block : blocks_)
         device_.free_pinned(block.memory);
 }
 
@@ -31,19 +31,19 @@ size_t PinnedBlocks::bytes() const {
 /// The smallest free block that is large enough, or a new one.
 std::byte *PinnedBlocks::take(size_t bytes, CudaStream &stream) {
     const std::lock_guard lock(mutex_);
-    const auto lease = [&](Block &block) {
+    const auto lease = [&](PinnedBlock &block) {
         block.stream = &stream;
         block.tick = kLeased;
         leased_ += block.bytes;
         return block.memory;
     };
-    auto at = std::ranges::lower_bound(blocks_, bytes, {}, &Block::bytes);
+    auto at = std::ranges::lower_bound(blocks_, bytes, {}, &PinnedBlock::bytes);
     for (auto block = at; block != blocks_.end(); ++block)
         if (is_free(*block))
             return lease(*block);
     blocks_.reserve(blocks_.size() + 1);
     auto *const memory = static_cast<std::byte *>(device_.allocate_pinned(bytes));
-    at = std::ranges::lower_bound(blocks_, bytes, {}, &Block::bytes);
+    at = std::ranges::lower_bound(blocks_, bytes, {}, &PinnedBlock::bytes);
     bytes_ += bytes;
     return lease(*blocks_.insert(at, {memory, bytes, &stream, 0}));
 }
@@ -53,7 +53,7 @@ void PinnedBlocks::give_back(const std::byte *memory, uint64_t tick) noexcept {
     std::vector<std::byte *> unused;
     {
         const std::lock_guard lock(mutex_);
-        Block &block = *std::ranges::find(blocks_, memory, &Block::memory);
+        PinnedBlock &block = *std::ranges::find(blocks_, memory, &PinnedBlock::memory);
         block.tick = tick;
         leased_ -= block.bytes;
         try {
@@ -73,7 +73,7 @@ std::vector<std::byte *> PinnedBlocks::trim() {
         return out;
     out.reserve(blocks_.size()); // nothing is lost
     size_t unused = 0;
-    for (const Block &block : blocks_)
+    for (const PinnedBlock &block : blocks_)
         unused += is_free(block) ? block.bytes : 0;
     for (size_t b = blocks_.size(); b-- > 0 && unused > most_unused_;)
         if (is_free(blocks_[b])) {

@@ -44,14 +44,14 @@ public:
     size_t bytes() const;
 
 private:
-    struct Block {
+    struct PinnedBlock {
         std::byte *memory;
         size_t bytes;
         CudaStream *stream;
         uint64_t tick; ///< of the stream: from when on it is free
     };
     static constexpr uint64_t kLeased = UINT64_MAX;
-    static bool is_free(const Block &block) {
+    static bool is_free(const PinnedBlock &block) {
         return block.tick != kLeased && block.stream->reached(block.tick);
     }
     std::byte *take(size_t bytes, CudaStream &stream);
@@ -61,7 +61,7 @@ private:
     const CudaDevice &device_;
     const size_t most_unused_;
     mutable std::mutex mutex_;
-    std::vector<Block> blocks_; ///< from the smallest to the largest
+    std::vector<PinnedBlock> blocks_; ///< from the smallest to the largest
     size_t bytes_ = 0, leased_ = 0;
 };
 
