@@ -21,6 +21,10 @@ const DeviceInfo &Target::device(Device d) const {
     throw missing_device(d);
 }
 
+bool DeviceInfo::has_function(std::string_view symbol) const {
+    return library ? library->find(symbol) != nullptr : !runs_cuda();
+}
+
 bool Target::may_access(Device who, Device whose) const {
     if (who.kind != DeviceKind::Cuda || whose.kind != DeviceKind::Cuda)
         return false;

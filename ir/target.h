@@ -91,6 +91,12 @@ struct DeviceInfo : DeviceRates {
     const LibraryRules *library = nullptr;
 
     bool runs_cuda() const { return std::holds_alternative<CudaLimits>(limits); }
+    /// Whether a segment of a launch can be left out because an earlier step failed: the host checks before
+    /// it runs one; a CUDA device runs all that is on its streams.
+    bool guards_segments() const { return !runs_cuda(); }
+    /// Whether its library has the function. Where the library is not known, a CPU's has everything and a
+    /// CUDA device's nothing.
+    bool has_function(std::string_view symbol) const;
     /// Of the kind that it is; std::bad_variant_access for the other one.
     CpuLimits &cpu() { return std::get<CpuLimits>(limits); }
     const CpuLimits &cpu() const { return std::get<CpuLimits>(limits); }

@@ -5,7 +5,6 @@
 #include "passes/lower/domain.h"
 #include "passes/lower/emit.h"
 #include "passes/lower/epilogue.h"
-#include "passes/lower/library.h"
 
 #include <algorithm>
 #include <numeric>
@@ -378,8 +377,8 @@ private:
 } // namespace
 
 bool library_multiplies(const Target &target, Device device, DType dtype) {
-    return !target.modes.reproducible && is_float(dtype) && target.find(device) &&
-           target.device(device).runs_cuda() && has_function(target, device, kDot);
+    const DeviceInfo *const info = target.find(device);
+    return !target.modes.reproducible && is_float(dtype) && info && info->library && info->has_function(kDot);
 }
 
 void lower_dot(const ClusterView &cluster, const Target &target, LoweredStep &step) {

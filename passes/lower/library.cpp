@@ -183,13 +183,6 @@ private:
 
 } // namespace
 
-bool has_function(const Target &target, Device device, std::string_view symbol) {
-    const DeviceInfo *const info = target.find(device);
-    if (!info || !info->library)
-        return !info || !info->runs_cuda();
-    return info->library->find(symbol) != nullptr;
-}
-
 void lower_library(const ClusterView &cluster, LoweredStep &step) {
     LibraryLowering(cluster, step).run();
 }

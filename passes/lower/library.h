@@ -3,13 +3,7 @@
 
 #include "passes/lower/nest.h"
 
-#include <string_view>
-
 namespace lz::passes {
-
-/// Whether the device's library has the function. Where the library is not known, a CPU's has everything and
-/// a CUDA device's nothing.
-bool has_function(const ir::Target &target, ir::Device device, std::string_view symbol);
 
 /// Fills everything but what all steps share (node, nodes, recorded, label, cost).
 void lower_library(const ClusterView &cluster, LoweredStep &step);

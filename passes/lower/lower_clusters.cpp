@@ -51,10 +51,9 @@ public:
                                               .device = type.device,
                                               .storage = p.storage,
                                               .value = p.value});
-            // What writes over a kept input must be left out if something that it reads has failed. That is
-            // possible for CPU code. Kernels on a CUDA stream run whatever failed before them, so a kept
-            // input is not donated there.
-            if (!p.kept || !target.device(type.device).runs_cuda())
+            // What writes over a kept input must be left out if something that it reads has failed. Where the
+            // device runs its kernels whatever failed before them, a kept input is not donated.
+            if (!p.kept || target.device(type.device).guards_segments())
                 program_.draft.buffers.back() = {
                     .donated = p.donated, .donated_to = p.donated_to, .kept = p.kept};
         }
@@ -428,16 +427,15 @@ private:
         case ClusterKind::Row:
         case ClusterKind::Reduce:
             lower_nest(view, target_, step);
-            schedule(step, target_);
             break;
         case ClusterKind::Contraction:
             lower_dot(view, target_, step);
-            schedule(step, target_);
             break;
         default:
             lower_library(view, step);
             break;
         }
+        schedule(step, target_);
         if (step.kind == StepKind::Library)
             add_scratch(graph_, target_, step);
         count(view, step);

@@ -16,6 +16,8 @@ namespace lz::passes {
 inline constexpr std::string_view kWaitStream = "wait_stream";
 /// Symbol of a join of what is in memory; it cannot fail.
 inline constexpr std::string_view kConcat = "concat";
+/// Which of its integers says whether it stores past the caches, 0 or 1: the schedule's choice.
+inline constexpr size_t kConcatBypasses = 1;
 
 struct LoweredBuffer {
     ir::BufferMode mode = ir::BufferMode::In;

@@ -430,7 +430,8 @@ LoweredPiece lower_piece(const ClusterView &cluster, const Piece &piece) {
 }
 
 void lower_nest(const ClusterView &cluster, const Target &target, LoweredStep &step) {
-    if ((has_function(target, step.device, kConcat) && lower_concat(cluster, target, step)) ||
+    const DeviceInfo *const device = target.find(step.device);
+    if (((!device || device->has_function(kConcat)) && lower_concat(cluster, step)) ||
         lower_in_pieces(cluster, step))
         return;
     LoweredPiece whole = NestLowering(cluster).run();

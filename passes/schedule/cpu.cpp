@@ -84,6 +84,14 @@ constexpr int kPhiloxOperations = 20;
 /// stores past the caches and without.
 constexpr int64_t kMostCache = 32 << 20;
 
+/// Whether results of so many bytes in all are stored past the caches of the device.
+bool bypasses_caches(const Target &target, Device device, int64_t bytes) {
+    if (!target.modes.streaming_stores)
+        return false;
+    const int64_t cache = std::min(target.device(device).cpu().cache_bytes, kMostCache);
+    return cache > 0 && bytes > cache / 2;
+}
+
 class CpuScheduler : StepScheduler {
 public:
     CpuScheduler(LoweredStep &step, const Target &target) : StepScheduler(step), target_(target) {}
@@ -396,6 +404,10 @@ private:
 } // namespace
 
 void schedule_cpu(LoweredStep &step, const Target &target) {
+    if (step.kind == StepKind::Library) { // a join, whose result is its last operand
+        step.ints[kConcatBypasses] = {bypasses_caches(target, step.device, step.operands.back().bytes), {}};
+        return;
+    }
     CpuScheduler(step, target).run();
 }
 
@@ -404,13 +416,6 @@ void schedule_cpu(LoweredStep &step, const Target &target) {
 // shapes).
 RowLimits cpu_row_limits() {
     return {.few_rows = 4, .long_row = 65536, .long_column = kSplitRows, .large_matrix = kLargeMatrix};
-}
-
-bool bypasses_caches(const Target &target, Device device, int64_t bytes) {
-    if (!target.modes.streaming_stores || target.device(device).runs_cuda())
-        return false;
-    const int64_t cache = std::min(target.device(device).cpu().cache_bytes, kMostCache);
-    return cache > 0 && bytes > cache / 2;
 }
 
 } // namespace lz::passes

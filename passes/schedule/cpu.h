@@ -8,11 +8,9 @@
 
 namespace lz::passes {
 
+/// A launch, or a join that is a call.
 void schedule_cpu(LoweredStep &step, const ir::Target &target);
 
 RowLimits cpu_row_limits();
-
-/// Whether results of so many bytes in all are stored past the caches of a device that runs CPU code.
-bool bypasses_caches(const ir::Target &target, ir::Device device, int64_t bytes);
 
 } // namespace lz::passes

@@ -6,12 +6,14 @@
 namespace lz::passes {
 
 void schedule(LoweredStep &step, const ir::Target &target) {
-    if (step.kind != ir::StepKind::Launch)
+    const bool join = step.kind == ir::StepKind::Library && step.symbol == kConcat;
+    if (step.kind != ir::StepKind::Launch && !join)
         return;
-    if (const ir::DeviceInfo &device = target.device(step.device); device.runs_cuda())
-        schedule_cuda(step, device.cuda());
-    else
+    const ir::DeviceInfo &device = target.device(step.device);
+    if (!device.runs_cuda())
         schedule_cpu(step, target);
+    else if (!join)
+        schedule_cuda(step, device.cuda());
 }
 
 bool schedule_segments(ir::Kernel &kernel, size_t segments, const ir::Target &target, ir::Device device) {

@@ -2,7 +2,8 @@
 /// schedule: says for each kernel how the device of its step does it.
 ///
 /// Property: every launched step has the schedule of its device's kind, the arguments that it added have
-/// values in each segment, and scratch and work items are known. No bit of a result changes: the body fixes
+/// values in each segment, and scratch and work items are known; a join that is a library call knows whether
+/// it stores past the caches. No bit of a result changes: the body fixes
 /// what is computed and in which order. It is a part of `lower_clusters`, after the body of a step and before
 /// steps with equal kernels are shared or merged, because a schedule is part of what must be equal. Without
 /// it bodies would have to know the limits of a device, and each kind of device its own bodies.
@@ -16,7 +17,7 @@
 
 namespace lz::passes {
 
-/// Schedules the kernel of a step; steps of other kinds are left alone.
+/// Schedules the kernel of a step, or the stores of a join's call; other steps are left alone.
 void schedule(LoweredStep &step, const ir::Target &target);
 
 /// How a launch of the kernel gets at so many segments, when steps with equal kernels have been merged.

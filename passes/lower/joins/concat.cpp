@@ -1,7 +1,6 @@
 #include "passes/lower/joins/concat.h"
 
 #include "passes/lower/expr.h"
-#include "passes/schedule/cpu.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -22,9 +21,8 @@ constexpr int64_t kLeastSlab = 32 << 10;
 
 class ConcatLowering {
 public:
-    ConcatLowering(const ClusterView &cluster, const Target &target)
-        : cluster_(cluster), graph_(*cluster.graph), target_(target),
-          exprs_(graph_, cluster.first, cluster.end) {}
+    explicit ConcatLowering(const ClusterView &cluster)
+        : cluster_(cluster), graph_(*cluster.graph), exprs_(graph_, cluster.first, cluster.end) {}
 
     bool run(LoweredStep &step) {
         if (cluster_.kind != ClusterKind::Loop || cluster_.stored.size() != 1)
@@ -42,7 +40,7 @@ public:
         if (!choose_rows(type.bytes()))
             return false;
         number(size_of(type.dtype));
-        number(bypasses_caches(target_, step.device, type.bytes()) ? 1 : 0);
+        number(0); // kConcatBypasses
         write_parts();
         operands_.push_back({BufferMode::Out, out, kNone, type.bytes()});
         step.kind = StepKind::Library;
@@ -213,7 +211,6 @@ private:
 
     const ClusterView &cluster_;
     const Graph &graph_;
-    const Target &target_;
     ClusterExprs exprs_;
     int axis_ = 0;
     std::vector<LoweredBuffer> operands_;
@@ -226,8 +223,8 @@ private:
 
 } // namespace
 
-bool lower_concat(const ClusterView &cluster, const Target &target, LoweredStep &step) {
-    return ConcatLowering(cluster, target).run(step);
+bool lower_concat(const ClusterView &cluster, LoweredStep &step) {
+    return ConcatLowering(cluster).run(step);
 }
 
 } // namespace lz::passes

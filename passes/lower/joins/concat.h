@@ -8,7 +8,7 @@
 namespace lz::passes {
 
 /// Lowers a cluster that is nothing but one join of stored values and views of them at any strides. False,
-/// and nothing done, for all others.
-bool lower_concat(const ClusterView &cluster, const ir::Target &target, LoweredStep &step);
+/// and nothing done, for all others. How it stores is left to the schedule (kConcatBypasses).
+bool lower_concat(const ClusterView &cluster, LoweredStep &step);
 
 } // namespace lz::passes
