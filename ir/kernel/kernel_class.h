@@ -14,6 +14,16 @@ enum class StrideClass : uint8_t {
     Strided,    ///< stride is an argument
 };
 
+/// Tier of the extent of the vectorised axis.
+enum class InnerTier : uint8_t {
+    Tiny, ///< 2 to 16
+    Any,  ///< everything else; tails are masks
+};
+constexpr InnerTier inner_tier(int64_t extent) {
+    return extent <= 16 && extent > 1 ? InnerTier::Tiny : InnerTier::Any;
+}
+
 std::string_view name(StrideClass c);
+std::string_view name(InnerTier t);
 
 } // namespace lz::ir

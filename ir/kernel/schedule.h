@@ -1,6 +1,11 @@
 #pragma once
 /// How a kind of device does a phase of a kernel: what `passes/schedule` adds to a body. Nothing here changes
-/// the bits of a result; the Kernel IR interpreter never reads it.
+/// the bits of a result, with one exception: products of bf16 by tile registers (CpuSchedule::amx), whose
+/// instruction has an order of sums of its own and no other. The Kernel IR interpreter never reads a
+/// schedule, so it is no oracle to the bit for those; tests/codegen compares them with loops in the
+/// instruction's order.
+
+#include "ir/kernel/kernel_class.h"
 
 #include <cstdint>
 #include <string_view>
@@ -11,19 +16,9 @@ namespace lz::ir {
 using ArgId = uint16_t; ///< index in Kernel::args
 inline constexpr ArgId kNoArg = UINT16_MAX;
 
-/// Tier of the extent of the vectorised axis.
-enum class InnerTier : uint8_t {
-    Tiny, ///< 2 to 16
-    Any,  ///< everything else; tails are masks
-};
-constexpr InnerTier inner_tier(int64_t extent) {
-    return extent <= 16 && extent > 1 ? InnerTier::Tiny : InnerTier::Any;
-}
-
 /// Whether stores bypass the caches.
 enum class StoreTier : uint8_t { Cached, Streaming };
 
-std::string_view name(InnerTier t);
 std::string_view name(StoreTier t);
 
 /// Block sizes and places in a worker's scratch of a contraction: consecutive arguments of the kernel, in

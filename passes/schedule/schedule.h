@@ -3,10 +3,11 @@
 ///
 /// Property: every launched step has the schedule of its device's kind, the arguments that it added have
 /// values in each segment, and scratch and work items are known; a join that is a library call knows whether
-/// it stores past the caches. No bit of a result changes: the body fixes
-/// what is computed and in which order. It is a part of `lower_clusters`, after the body of a step and before
-/// steps with equal kernels are shared or merged, because a schedule is part of what must be equal. Without
-/// it bodies would have to know the limits of a device, and each kind of device its own bodies.
+/// it stores past the caches. No bit of a result changes, because the body fixes what is computed and in
+/// which order; ir/kernel/schedule.h names the one exception. It is a part of `lower_clusters`, after the
+/// body of a step and before steps with equal kernels are shared or merged, because a schedule is part of
+/// what must be equal. Without it bodies would have to know the limits of a device, and each kind of device
+/// its own bodies.
 ///
 /// One file a kind of device, which alone reads its limits: cpu.h, cuda.h.
 
