@@ -14,12 +14,4 @@ ir::CompiledKernel Compiler::compile_together(std::span<const ir::Kernel *const>
                       "Kernel " + kernels[0]->name + " has to be compiled by itself.");
 }
 
-std::optional<ir::IsaLevel> host_level() {
-    for (const ir::IsaLevel level :
-         {ir::IsaLevel::V4Amx, ir::IsaLevel::V4Bf16, ir::IsaLevel::V4, ir::IsaLevel::V3})
-        if (ir::runs_here(level))
-            return level;
-    return std::nullopt;
-}
-
 } // namespace lz::codegen

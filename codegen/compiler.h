@@ -1,19 +1,12 @@
 #pragma once
-/// The seam between Kernel IR and code: what a code generator is. Two stand behind it, LLVM's for CPUs
-/// (llvm/) and the interpreter of Kernel IR (interpreter.h). No LLVM header is needed to include this.
-///
-/// Built with LAZULI_CPU_JIT=OFF, what needs LLVM throws Failure(Compile), which says so; the rest works.
+/// The seam between Kernel IR and code: what a code generator is. Three stand behind it: LLVM's for CPUs
+/// (cpu.h), NVRTC's for CUDA devices (cuda/compiler.h), and the interpreter of Kernel IR (interpreter.h).
 
 #include "ir/kernel/compiled_kernel.h"
 #include "ir/kernel/kernel.h"
 #include "ir/math/expand.h"
-#include "ir/saved/isa_level.h"
-#include "ir/target.h"
-#include "runtime/api/backend.h"
 #include "runtime/api/kernel_source.h"
 
-#include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,13 +14,10 @@
 namespace lz::codegen {
 
 struct CompileOptions {
-    bool want_text = false;     ///< fill CompiledKernel::text with the LLVM IR that is compiled
+    bool want_text = false;     ///< fill CompiledKernel::text with what is compiled: LLVM IR, CUDA C++
     bool want_assembly = false; ///< fill CompiledKernel::assembly
     bool fast_math =
         false; ///< products and sums may contract (LAZULI_FAST_MATH); else every op rounds by itself
-    /// Functions of the process (codegen/llvm/contraction/amx.h) are called in place of tile instructions, so
-    /// that tests run such code on machines without them.
-    bool emulate_amx = false;
 };
 
 /// Makes code of kernels for one code target. May be used from many threads at once.
@@ -39,8 +29,8 @@ public:
     virtual const std::string &key() const = 0;
     /// The form of KOp::Philox that `compile` takes best; it takes Arithmetic anyway.
     virtual ir::PhiloxForm philox_form() const { return ir::PhiloxForm::Arithmetic; }
-    /// Code of a verified kernel without Math instructions (`expand_math` has run, with `philox_form`). Throws
-    /// Failure(Compile) for a kernel or a target that it cannot do.
+    /// Code of a verified kernel without Math instructions (`expand_math` has run, with `philox_form`).
+    /// Throws Failure(Compile) for a kernel or a target that it cannot do.
     virtual ir::CompiledKernel compile(const ir::Kernel &kernel) const = 0;
     /// Whether several kernels are made in less time together.
     virtual bool joins() const { return false; }
@@ -59,36 +49,8 @@ public:
     virtual bool needs_llvm() const { return false; }
 };
 
-/// LLVM, for a CPU with this ISA.
-std::unique_ptr<Compiler> make_llvm_compiler(ir::CpuIsa isa, CompileOptions options = {});
-
-/// What LLVM's compiler does: object code with one symbol a phase, "phase0", "phase1", ..., each a
-/// PhaseEntry.
-ir::CompiledKernel compile_cpu(const ir::Kernel &kernel, const ir::CpuIsa &isa,
-                               const CompileOptions &options = {});
-
-/// Loads what `compile_cpu` made into this process; the code is unloaded when the Module dies, which has to
-/// be after its last call. May be called from many threads at once.
-runtime::ModuleLoader cpu_loader();
-
-/// Loads whatever the code generators for the host made: by CompiledKernel::format.
-runtime::ModuleLoader host_loader();
-
-/// The ISA of this machine, from its feature bits.
-ir::CpuIsa host_isa();
-/// That of a level, the same on every machine, for code that others run. Throws Failure(Compile) where this
-/// machine is no x86-64.
-ir::CpuIsa isa_of(ir::IsaLevel level);
-/// The highest level that this machine runs; nothing where it runs none.
-std::optional<ir::IsaLevel> host_level();
-
 /// Counts changes of the emitter, and of the numbers of Kernel IR's operations: keys of kernels hold those,
 /// so that an entry made before such a change would be another kernel's.
 inline constexpr int kEmitterVersion = 20;
-/// Versions of LLVM and of the emitter.
-std::string compiler_version();
-
-/// False in builds with LAZULI_CPU_JIT=OFF.
-bool cpu_jit_available();
 
 } // namespace lz::codegen

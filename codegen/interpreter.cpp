@@ -102,10 +102,4 @@ std::unique_ptr<runtime::Module> load_interpreted(const ir::CompiledKernel &kern
     }
 }
 
-runtime::ModuleLoader host_loader() {
-    return [](const ir::CompiledKernel &kernel) {
-        return kernel.format == ir::CodeFormat::KernelText ? load_interpreted(kernel) : cpu_loader()(kernel);
-    };
-}
-
 } // namespace lz::codegen

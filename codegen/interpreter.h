@@ -4,6 +4,7 @@
 /// For builds without LLVM, for LAZULI_CODEGEN=interpret, and for the end of the process (process_end.h).
 
 #include "codegen/compiler.h"
+#include "runtime/api/backend.h"
 
 #include <memory>
 

@@ -1,4 +1,5 @@
-#include "codegen/compiler.h"
+#include "codegen/cpu.h"
+#include "codegen/host.h"
 
 #if !LAZULI_CPU_JIT
 
@@ -17,7 +18,7 @@ namespace {
 
 } // namespace
 
-ir::CompiledKernel compile_cpu(const ir::Kernel &kernel, const ir::CpuIsa &, const CompileOptions &) {
+ir::CompiledKernel compile_cpu(const ir::Kernel &kernel, const ir::CpuIsa &, const CompileOptions &, bool) {
     fail(kernel.name);
 }
 

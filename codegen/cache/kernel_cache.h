@@ -14,6 +14,7 @@
 
 #include "codegen/compiler.h"
 #include "ir/diagnostic.h"
+#include "runtime/api/backend.h"
 #include "runtime/api/notes.h"
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 #include "codegen/compiler.h"
 #include "codegen/cuda/nvrtc.h"
 
+#include <cstdint>
 #include <memory>
 
 namespace lz::codegen {

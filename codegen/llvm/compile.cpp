@@ -1,4 +1,5 @@
-#include "codegen/compiler.h"
+#include "codegen/cpu.h"
+#include "codegen/host.h"
 #include "codegen/llvm/contraction/contraction.h"
 #include "codegen/llvm/emitter.h"
 #include "codegen/llvm/target.h"
@@ -9,9 +10,9 @@
 
 namespace lz::codegen {
 
-ir::CompiledKernel compile_cpu(const ir::Kernel &kernel, const ir::CpuIsa &isa,
-                               const CompileOptions &options) {
-    const EmitOptions emit{isa, options.fast_math, options.emulate_amx};
+ir::CompiledKernel compile_cpu(const ir::Kernel &kernel, const ir::CpuIsa &isa, const CompileOptions &options,
+                               bool emulate_amx) {
+    const EmitOptions emit{isa, options.fast_math, emulate_amx};
     // Not the kernel's name: equal kernels are equal bytes.
     Builder builder("kernel");
     if (options.fast_math)
@@ -44,9 +45,8 @@ class LlvmCompiler final : public Compiler {
 public:
     LlvmCompiler(ir::CpuIsa isa, CompileOptions options)
         : isa_(std::move(isa)), options_(options),
-          key_(fmt::format("{}\n{}\n{}\n{}\nfast_math={}\nemulate_amx={}", isa_.triple, isa_.features,
-                           isa_.vector_bytes, compiler_version(), options_.fast_math, options_.emulate_amx)) {
-    }
+          key_(fmt::format("{}\n{}\n{}\n{}\nfast_math={}", isa_.triple, isa_.features, isa_.vector_bytes,
+                           compiler_version(), options_.fast_math)) {}
 
     const std::string &key() const override { return key_; }
     ir::CompiledKernel compile(const ir::Kernel &kernel) const override {

@@ -1,4 +1,4 @@
-#include "codegen/compiler.h"
+#include "codegen/cpu.h"
 #include "ir/diagnostic.h"
 #include "ir/host/functions.h"
 

@@ -1,6 +1,7 @@
 #include "codegen/llvm/target.h"
 
 #include "codegen/compiler.h"
+#include "codegen/host.h"
 #include "ir/diagnostic.h"
 #include "ir/host/amx.h"
 #include "ir/host/per_thread.h"

@@ -9,6 +9,7 @@
 
 #if LAZULI_CUDA
 #include "codegen/cuda/compiler.h"
+#include "codegen/host.h"
 #include "runtime/cuda/gpus.h"
 #endif
 

@@ -1,6 +1,8 @@
 #include "frontend/engine/engine.h"
 
 #include "codegen/cache/kernel_cache.h"
+#include "codegen/cpu.h"
+#include "codegen/host.h"
 #include "codegen/interpreter.h"
 #include "frontend/engine/compile/driver.h"
 #include "frontend/engine/compile/failure.h"

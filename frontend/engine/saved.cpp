@@ -1,6 +1,7 @@
 #include "frontend/engine/saved.h"
 
-#include "codegen/compiler.h"
+#include "codegen/cpu.h"
+#include "codegen/host.h"
 #include "frontend/engine/devices.h"
 #include "frontend/engine/executable.h"
 #include "ir/diagnostic.h"

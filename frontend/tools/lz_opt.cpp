@@ -14,10 +14,11 @@
 #include "ir/program/verify.h"
 #include "lz_opt_run.h"
 
-#include "codegen/compiler.h"
+#include "codegen/cpu.h"
 #include "codegen/cuda/compiler.h"
 #include "codegen/cuda/resources.h"
 #include "codegen/cuda/source.h"
+#include "codegen/host.h"
 #include "ir/diagnostic.h"
 #include "ir/kernel/kernel.h"
 #include "ir/program/program.h"
@@ -368,10 +369,11 @@ void print_program_as(const Program &program, const Target &target, const Option
     } else if (options.to == "cuda" || options.to == "ptx" || options.to == "stats") {
         print_cuda(program, target, options);
     } else {
+        const std::unique_ptr<codegen::Compiler> compiler = codegen::make_llvm_compiler(
+            target.host().isa, {.want_text = true, .want_assembly = options.to == "asm"});
         for (Kernel kernel : program.kernels) {
-            expand_math(kernel, PhiloxForm::Whole);
-            const CompiledKernel compiled = codegen::compile_cpu(
-                kernel, target.host().isa, {.want_text = true, .want_assembly = options.to == "asm"});
+            expand_math(kernel, compiler->philox_form());
+            const CompiledKernel compiled = compiler->compile(kernel);
             std::cout << (options.to == "asm" ? compiled.assembly : compiled.text);
         }
     }

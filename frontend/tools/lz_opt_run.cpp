@@ -1,7 +1,8 @@
 #include "lz_opt_run.h"
 
 #include "codegen/cache/kernel_cache.h"
-#include "codegen/compiler.h"
+#include "codegen/cpu.h"
+#include "codegen/host.h"
 #include "codegen/interpreter.h"
 #include "frontend/engine/devices.h"
 #include "ir/diagnostic.h"

@@ -1,5 +1,5 @@
 #pragma once
-/// Tile registers in memory: what code that is compiled with CompileOptions::emulate_amx calls. As in Intel
+/// Tile registers in memory: what code that is compiled with `emulate_amx` (codegen/cpu.h) calls. As in Intel
 /// 64 and IA-32 Architectures Software Developer's Manual, volume 2 (LDTILECFG, TILELOADD, TDPBF16PS).
 
 #include <cstdint>

@@ -1,6 +1,8 @@
 // The kernel cache: one compile a kernel, in memory and from disk.
 #include "cache_support.h"
 #include "codegen/cache/kernel_cache.h"
+#include "codegen/cpu.h"
+#include "codegen/host.h"
 #include "codegen/interpreter.h"
 #include "ir/kernel/builder.h"
 #include "runtime/cpu/backend.h"

@@ -1,7 +1,8 @@
 #pragma once
 /// Runs a kernel compiled and interpreted on equal data; the interpreter is the oracle.
 
-#include "codegen/compiler.h"
+#include "codegen/cpu.h"
+#include "codegen/host.h"
 #include "ir/interpreter/kernel.h"
 #include "ir/kernel/builder.h"
 

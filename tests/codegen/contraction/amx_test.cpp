@@ -59,8 +59,7 @@ std::vector<uint16_t> in_tile_order(const Sizes &s, const std::vector<uint16_t> 
 void expect_tile_order(bool emulated) {
     for (const Lie l : kLies)
         for (const Lie r : kLies) {
-            const ProductKernel kernel(DType::BF16, l, r, tile_isa(), {}, DType::Bool, false,
-                                       {.emulate_amx = emulated});
+            const ProductKernel kernel(DType::BF16, l, r, tile_isa(), {}, DType::Bool, false, emulated);
             EXPECT_TRUE(kernel.kernel().phases[0].cpu().amx);
             for (const Sizes &s : kSizes) {
                 const auto lhs = random_halves(s.batches * s.m * s.k, 1);
@@ -94,7 +93,7 @@ TEST(Amx, NothingFromOutsideOfAnOperandMeetsItsNumbers) {
     for (int64_t p = 0; p < s.k; ++p) // the row after the one that is looked at
         lhs[static_cast<size_t>(17 * s.k + p)] = ir::float_to_bfloat(INFINITY);
     const ProductKernel kernel(DType::BF16, Lie::RowsApart, Lie::RowsTogether, tile_isa(), {}, DType::Bool,
-                               false, {.emulate_amx = true});
+                               false, true);
     const auto out = kernel.run<uint16_t>(s, lhs, rhs);
     for (int64_t i = 0; i < s.m; ++i)
         for (int64_t j = 0; j < s.n; ++j)
@@ -105,7 +104,7 @@ TEST(Amx, BlocksDoNotChangeBits) {
     const Sizes s{1, 70, 130, 200};
     const auto lhs = random_halves(s.m * s.k, 1), rhs = random_halves(s.k * s.n, 2);
     const ProductKernel kernel(DType::BF16, Lie::RowsApart, Lie::RowsTogether, tile_isa(), {}, DType::Bool,
-                               false, {.emulate_amx = true});
+                               false, true);
     const auto expected = kernel.run<uint16_t>(s, lhs, rhs);
     for (const int64_t depth : {32, 64, 160})
         for (const int64_t rows : {16, 70}) {
@@ -135,7 +134,7 @@ TEST(Amx, EpiloguesSeeTheRoundedProduct) {
         return b.cast(product, DType::F32);
     };
     const ProductKernel kernel(DType::BF16, Lie::RowsApart, Lie::RowsApart, tile_isa(), widen, DType::F32,
-                               false, {.emulate_amx = true});
+                               false, true);
     std::vector<float> expected;
     for (const uint16_t x : in_tile_order(s, lhs, rhs))
         expected.push_back(ir::bfloat_to_float(x));
@@ -157,7 +156,7 @@ TEST(Amx, RoundingOfSumsIsThatOfEveryIsa) {
     plain.avx512_bf16 = false;
     const auto product = [&](const ir::CpuIsa &isa) {
         return ProductKernel(DType::BF16, Lie::RowsApart, Lie::RowsTogether, isa, {}, DType::Bool, false,
-                             {.emulate_amx = true})
+                             true)
             .run<uint16_t>(s, lhs, rhs);
     };
     EXPECT_EQ(product(tile_isa()), product(plain));
@@ -175,7 +174,7 @@ TEST(Amx, ProductsInAscendingOrderUseNone) {
 /// element of k (S66).
 TEST(Semantics, S66_tile_registers_take_subnormals_of_bf16_for_zero) {
     const ProductKernel kernel(DType::BF16, Lie::RowsApart, Lie::RowsTogether, tile_isa(), {}, DType::Bool,
-                               false, {.emulate_amx = true});
+                               false, true);
     const Sizes s{1, 3, 5, 33};
     const std::vector<uint16_t> small(static_cast<size_t>(s.m * s.k), ir::float_to_bfloat(0x1p-130F)),
         one(static_cast<size_t>(s.k * s.n), ir::float_to_bfloat(1));

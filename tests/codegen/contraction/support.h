@@ -1,7 +1,8 @@
 #pragma once
 /// A product kernel built by hand, compiled and run: what the tests of contractions share.
 
-#include "codegen/compiler.h"
+#include "codegen/cpu.h"
+#include "codegen/host.h"
 #include "ir/kernel/builder.h"
 #include "ir/kernel/verify.h"
 #include "ir/math/expand.h"
@@ -41,8 +42,7 @@ public:
         std::function<KValue(KernelBuilder &, KValue product, const Access &vector, const Access &matrix)>;
 
     ProductKernel(DType dtype, Lie lhs, Lie rhs, const ir::CpuIsa &isa, const Epilogue &epilogue = {},
-                  DType out = DType::Bool, bool ascending = false,
-                  const codegen::CompileOptions &options = {})
+                  DType out = DType::Bool, bool ascending = false, bool emulate_amx = false)
         : dtype_(dtype), out_(epilogue ? out : dtype), lhs_(lhs), rhs_(rhs), ascending_(ascending),
           isa_(isa) {
         KernelBuilder b("product");
@@ -78,7 +78,7 @@ public:
         kernel_.args.push_back({ir::ArgRole::Offset});
         ir::expand_math(kernel_);
         ir::verify(kernel_);
-        const ir::CompiledKernel compiled = codegen::compile_cpu(kernel_, isa, options);
+        const ir::CompiledKernel compiled = codegen::compile_cpu(kernel_, isa, {}, emulate_amx);
         module_ = codegen::cpu_loader()(compiled);
         entry_ = reinterpret_cast<ir::PhaseEntry>(module_->entry(compiled.phases.at(0).symbol));
     }
