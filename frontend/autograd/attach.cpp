@@ -1,5 +1,6 @@
 #include "frontend/autograd/attach.h"
 
+#include "frontend/autograd/rows.h"
 #include "frontend/record/record.h"
 
 #include <bit>

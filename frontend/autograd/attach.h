@@ -1,7 +1,7 @@
 #pragma once
 /// Recording with gradients on: what backward has to know of an operation is kept beside it.
 
-#include "frontend/autograd/rules.h"
+#include "frontend/autograd/rule_call.h"
 #include "frontend/record/access.h"
 #include "frontend/record/recorder.h"
 #include "lazuli/ops/indexing.h"

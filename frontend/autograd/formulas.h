@@ -2,7 +2,7 @@
 /// Gradients that are more than a formula: what the rows of gradients.def call. `call` is the operation,
 /// `input` the operand, `g` the gradient of the result.
 
-#include "frontend/autograd/rules.h"
+#include "frontend/autograd/rule_call.h"
 
 namespace lz::detail {
 

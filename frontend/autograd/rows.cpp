@@ -1,4 +1,5 @@
-// The table of gradients.def, and how a row is run.
+#include "frontend/autograd/rows.h"
+
 #include "frontend/autograd/formulas.h"
 
 #include <numbers>

@@ -1,4 +1,4 @@
-#include "frontend/autograd/rules.h"
+#include "frontend/autograd/rule_call.h"
 
 #include "frontend/autograd/walk.h"
 

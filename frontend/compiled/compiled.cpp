@@ -1,6 +1,7 @@
 #include "lazuli/compiled.h"
 
 #include "frontend/compiled/core.h"
+#include "frontend/compiled/learn.h"
 #include "frontend/compiled/plan.h"
 #include "frontend/compiled/replay.h"
 #include "frontend/compiled/signature.h"

@@ -34,6 +34,9 @@ struct CompiledEntry {
     std::string why; ///< a recording was not kept, or agreed with none
 };
 
+/// Counts changes of what functions look at on the host.
+uint64_t host_state_now();
+
 /// What is let go under the lock, and destroyed without it: a plan may hold the last reference to what a user
 /// captured, whose destructor may call anything.
 using Forgotten = std::vector<std::shared_ptr<const void>>;

@@ -1,6 +1,5 @@
-// Whether two recordings of a function are the same, and what may differ from call to call.
+#include "frontend/compiled/learn.h"
 
-#include "frontend/compiled/plan.h"
 #include "frontend/record/access.h"
 #include "frontend/record/storage.h"
 

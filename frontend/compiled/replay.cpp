@@ -1,5 +1,6 @@
 #include "frontend/compiled/replay.h"
 
+#include "frontend/compiled/core.h"
 #include "frontend/compiled/signature.h"
 #include "frontend/engine/engine.h"
 #include "frontend/record/access.h"

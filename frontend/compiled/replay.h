@@ -6,9 +6,6 @@
 
 namespace lz::detail {
 
-/// Counts changes of what functions look at on the host.
-uint64_t host_state_now();
-
 /// Binds what the plan reads to the tensors of this call and of now, launches it, and gives its values to
 /// where they belong. False, and nothing has changed: what has to hold for this plan does not.
 /// Throws what fails while it runs; nothing has changed then, either.

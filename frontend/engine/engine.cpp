@@ -6,6 +6,7 @@
 #include "codegen/interpreter.h"
 #include "frontend/engine/compile/driver.h"
 #include "frontend/engine/compile/failure.h"
+#include "frontend/engine/compile/reasons.h"
 #include "frontend/engine/debug/dump.h"
 #include "frontend/engine/debug/log.h"
 #include "frontend/engine/devices.h"

@@ -282,4 +282,20 @@ void interpret_WaitEvent(const RefNode &) {}
 void interpret_WaitStream(const RefNode &) {}
 void interpret_HostCallback(const RefNode &) {}
 
+std::vector<double> to_doubles(const HostTensor &tensor) {
+    std::vector<double> values;
+    for (const int64_t word : decode(tensor).words)
+        values.push_back(scalar_double(cast_word(tensor.type.dtype, DType::F64, word)));
+    return values;
+}
+
+HostTensor from_doubles(const TensorType &type, std::span<const double> values) {
+    LZ_CHECK(static_cast<int64_t>(values.size()) == type.numel(),
+             "the number of values of " + to_string(type));
+    RefTensor tensor{type, {}};
+    for (const double v : values)
+        tensor.words.push_back(cast_word(DType::F64, type.dtype, scalar_word(v)));
+    return encode(tensor);
+}
+
 } // namespace lz::ir

@@ -1,5 +1,6 @@
 // What the table of gradients makes impossible, and what steps keep.
 #include "frontend/autograd/attach.h"
+#include "frontend/autograd/rows.h"
 
 #include <lazuli/lazuli.h>
 

@@ -1,4 +1,4 @@
-#include "frontend/engine/compile/driver.h"
+#include "frontend/engine/compile/reasons.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>
