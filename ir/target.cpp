@@ -92,6 +92,7 @@ void add(Fields &fields, const CpuLimits &cpu) {
     fields.number("amx_bf16", cpu.isa.amx_bf16);
     fields.number("threads", cpu.threads);
     fields.number("cache", cpu.cache_bytes);
+    fields.number("l2", cpu.l2_bytes);
 }
 
 void add(Fields &fields, const CudaLimits &cuda) {

@@ -85,6 +85,12 @@ int64_t host_cache_bytes() {
     return bytes > 0 ? bytes : int64_t{8} << 20;
 }
 
+/// Bytes of a core's second-level cache, from the system; what CpuLimits says where it does not.
+int64_t host_l2_bytes() {
+    const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return bytes > 0 ? bytes : ir::CpuLimits().l2_bytes;
+}
+
 runtime::AllocatorOptions allocator_options(const Options &options) {
     runtime::AllocatorOptions parsed;
     try {
@@ -282,7 +288,8 @@ void Devices::find_cuda(const Options &, codegen::KernelCache *) {
 #endif
 
 std::vector<ir::DeviceInfo> Devices::infos() const {
-    const ir::CpuLimits host{codegen::host_isa(), runtime::num_threads(), host_cache_bytes()};
+    const ir::CpuLimits host{codegen::host_isa(), runtime::num_threads(), host_cache_bytes(),
+                             host_l2_bytes()};
     std::vector<ir::DeviceInfo> infos;
     for (size_t i = 0; i < slots_.size(); ++i) {
         ir::DeviceInfo info;

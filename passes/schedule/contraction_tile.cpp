@@ -1,6 +1,7 @@
 #include "passes/schedule/contraction_tile.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace lz::passes {
 
@@ -9,7 +10,10 @@ using ir::ContractionArg;
 namespace {
 
 // Fitted on a Xeon of the Sapphire Rapids kind (2 MiB of second-level cache a core; `bench_products`, f32):
-// packed lhs, a panel of rhs and the sums of an item together are a good half of 1 MiB, too.
+// packed lhs, a panel of rhs and the sums of an item together are a good half of 1 MiB, too. With 512 KiB of
+// second-level cache (Zen 3; f32 of 256 to 1024 on one thread) half as much packed lhs is 5 % faster; rows of
+// rhs that share sets of the caches cost a quarter of a product of 256 and of 16 x 768 x 3072 where they are
+// read in place.
 constexpr int64_t kInnerBytes = 256 << 10; ///< packed lhs that stays in the second-level cache
 constexpr int64_t kBlockK = 512;           ///< sums are read and written once for so many steps
 constexpr int64_t kItemRows = 4096, kItemColumns = 512;
@@ -18,6 +22,10 @@ constexpr int64_t kLargeResult =
     1 << 20; ///< bytes; smaller ones stay in the cache, where their order is free
 constexpr int64_t kPlainRhsBytes = 256 << 10; ///< up to which an operand is as well read where it is
 constexpr int64_t kPlainLhsBytes = 1 << 20;
+constexpr int64_t kLine = 64;
+/// What one way of a first-level cache holds, on all x86-64 processors since 2008; and at least one of a
+/// second-level cache.
+constexpr int64_t kWayBytes = 4096, kSetsBytes = 64 << 10;
 constexpr int64_t kSerialWork = 96 * 96 * 96; ///< multiply-adds that are not worth a second thread
 // Of tile registers, on a Xeon of the Sapphire Rapids kind.
 // `bench_products`, bf16, 1024: a panel of rhs, 16 KiB, stays in the first-level cache, rows of lhs and the
@@ -37,6 +45,12 @@ constexpr int64_t round_up(int64_t x, int64_t y) {
 /// Elements of a block where an axis is cut into so many of even length.
 int64_t block_of(int64_t extent, int64_t parts, int64_t step) {
     return std::min(round_up(ceil_div(extent, parts), step), round_up(extent, step));
+}
+
+/// Lines, one a row, that the second-level cache holds of rows so many bytes apart: those whose distance has
+/// many factors of two share few of its sets.
+int64_t lines_of(int64_t row_bytes, const ir::CpuLimits &cpu) {
+    return cpu.l2_bytes / std::max(kLine, std::gcd(row_bytes, kSetsBytes));
 }
 
 struct Items {
@@ -89,8 +103,9 @@ ContractionTile contraction_tile(ir::DType dtype, const ir::CpuIsa &isa, bool as
     return {.mr = std::max(2, rows), .nr = 2 * lanes};
 }
 
-ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::CpuIsa &isa, int threads) {
-    const ContractionTile tile = contraction_tile(sizes.dtype, isa, sizes.ascending);
+ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::CpuLimits &cpu) {
+    const int threads = cpu.threads;
+    const ContractionTile tile = contraction_tile(sizes.dtype, cpu.isa, sizes.ascending);
     const auto [mr, nr, amx] = tile;
     const int64_t m = std::max<int64_t>(1, sizes.m), n = std::max<int64_t>(1, sizes.n);
     const int64_t k = std::max<int64_t>(1, sizes.k);
@@ -107,11 +122,14 @@ ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::Cp
     // A large result that is finished at once is written in rows: panels of rhs stay in the second-level
     // cache instead.
     const bool by_rows = k <= kShortK && m * n * sum_bytes >= kLargeResult;
-    const int64_t inner_bytes = amx ? kAmxInnerBytes : kInnerBytes;
+    const int64_t inner_bytes = std::min(amx ? kAmxInnerBytes : kInnerBytes, cpu.l2_bytes / 4);
     const int64_t inner_m = by_rows ? mr : std::max<int64_t>(mr, inner_bytes / (block_k * bytes) / mr * mr);
     const int64_t inner = std::min(inner_m, round_up(block_m, mr));
     // A panel of rhs is used once for each tile of rows, a panel of lhs once for each panel of columns.
-    const bool plain_rhs = in_place && sizes.rhs_n == 1 && (k * n * bytes <= kPlainRhsBytes || m <= 3 * mr);
+    const int64_t rhs_row = sizes.rhs_k * bytes;
+    const bool rhs_stays = k * n * bytes <= kPlainRhsBytes ? std::gcd(rhs_row, kWayBytes) <= kWayBytes / 16
+                                                           : m <= 3 * mr && lines_of(rhs_row, cpu) >= block_k;
+    const bool plain_rhs = in_place && sizes.rhs_n == 1 && (m <= mr || rhs_stays);
     const bool plain_lhs = amx_lhs || (in_place && (m * k * bytes <= kPlainLhsBytes || n <= 3 * nr));
 
     ContractionBlocks blocks;

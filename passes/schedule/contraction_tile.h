@@ -7,7 +7,7 @@
 /// schedule_cpu:
 ///
 ///     declare_contraction(kernel, phase, isa);   // mr, nr, blocks, scratch of the phase's schedule
-///     const ContractionBlocks blocks = contraction_blocks(sizes, isa, threads);
+///     const ContractionBlocks blocks = contraction_blocks(sizes, cpu);
 ///     // kernel argument contraction_arg(phase.cpu(), i) = blocks.args[i]; the scratch buffer takes
 ///     // blocks.scratch_bytes from its worker_offset (a multiple of 64) on
 ///
@@ -53,9 +53,8 @@ struct ContractionBlocks {
     int64_t operator[](ir::ContractionArg which) const { return args[static_cast<size_t>(which)]; }
 };
 
-/// Blocks for these sizes and this many threads. Any blocks that honour ir::ContractionArg give the same
-/// bits.
-ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::CpuIsa &isa, int threads);
+/// Blocks for these sizes on such a CPU. Any blocks that honour ir::ContractionArg give the same bits.
+ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::CpuLimits &cpu);
 
 /// Fills in what the schedule of a product's phase has of its own, and adds the arguments and the Worker
 /// buffer, which has no place yet, to the kernel.

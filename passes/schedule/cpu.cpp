@@ -386,11 +386,10 @@ private:
     }
 
     void schedule_contraction(size_t p) {
-        const auto &[isa, threads, cache] = target_.device(step_.device).cpu();
-        declare_contraction(kernel_, p, isa);
+        const ir::CpuLimits &cpu = target_.device(step_.device).cpu();
+        declare_contraction(kernel_, p, cpu.isa);
         for (LoweredSegment &segment : step_.segments) {
-            const ContractionBlocks blocks =
-                contraction_blocks(sizes(segment, kernel_.phases[p]), isa, threads);
+            const ContractionBlocks blocks = contraction_blocks(sizes(segment, kernel_.phases[p]), cpu);
             for (const int64_t value : blocks.args)
                 segment.args.push_back({value, {}});
             segment.buffers.push_back({BufferMode::Worker, kNone, kNone, blocks.scratch_bytes});

@@ -143,6 +143,7 @@ TEST(Target, FingerprintsSeeWhatChangesCode) {
         [](Target &t) { t.modes.reproducible = true; },
         [](Target &t) { t.max_operands = 5; },
         [](Target &t) { t.host().cache_bytes = 1; },
+        [](Target &t) { t.host().l2_bytes = 1; },
         [](Target &t) { t.devices.emplace_back().device = {DeviceKind::Cuda, 0}; },
         [](Target &t) { t.devices[0].limits = CudaLimits{}; },
         [](Target &t) { t.devices[0].link_bandwidth *= 2; },

@@ -1,4 +1,4 @@
-// What emitted code of products calls where there is AVX-512: beside plain loops.
+// What emitted code of products calls, for each kind of registers: beside plain loops.
 
 #include "ir/host/functions.h"
 #include "ir/host/product_parts.h"
@@ -14,13 +14,26 @@
 namespace lz::ir {
 namespace {
 
-bool has_avx512() {
+struct Avx512 {
+    static constexpr const char *kName = "AVX-512";
+    static const PartSet *parts() {
 #if defined(__x86_64__)
-    return __builtin_cpu_supports("avx512f");
-#else
-    return false;
+        if (__builtin_cpu_supports("avx512f"))
+            return kAvx512Parts;
 #endif
-}
+        return nullptr;
+    }
+};
+struct Avx {
+    static constexpr const char *kName = "AVX and FMA";
+    static const PartSet *parts() {
+#if defined(__x86_64__)
+        if (__builtin_cpu_supports("avx") && __builtin_cpu_supports("fma"))
+            return kAvxParts;
+#endif
+        return nullptr;
+    }
+};
 
 template <class F>
 F *function(const char *name) {
@@ -42,8 +55,9 @@ struct Memory {
 template <class T>
 class Parts {
 public:
-    static constexpr PartSymbols kSymbols = kPartSymbols[sizeof(T) == 8];
-    static constexpr int64_t kLanes = 64 / int64_t{sizeof(T)}, kColumns = 2 * kLanes;
+    explicit Parts(const PartSet &set)
+        : set_(set), functions_(sizeof(T) == 8 ? set.f64 : set.f32),
+          lanes_(set.vector_bytes / int64_t{sizeof(T)}), columns_(2 * lanes_) {}
 
     Memory<T> numbers(size_t n) {
         Memory<T> memory(n);
@@ -53,26 +67,26 @@ public:
     }
 
     void multiplies(int64_t rows, int64_t last, int64_t width, int64_t steps, bool first) {
-        const int64_t lhs_row = steps + 3, lhs_step = 1, rhs_step = kColumns + 5;
+        const int64_t lhs_row = steps + 3, lhs_step = 1, rhs_step = columns_ + 5;
         const Memory<T> lhs = numbers(static_cast<size_t>(rows * lhs_row)),
                         rhs = numbers(static_cast<size_t>((steps + 1) * rhs_step));
-        Memory<T> sums = numbers(static_cast<size_t>(kPartRows * kColumns));
-        std::vector<T> expected(sums.first, sums.first + kPartRows * kColumns);
+        Memory<T> sums = numbers(static_cast<size_t>(set_.rows * columns_));
+        std::vector<T> expected(sums.first, sums.first + set_.rows * columns_);
         for (int64_t i = 0; i < rows; ++i)
             for (int64_t j = 0; j < width; ++j) {
-                T sum = first ? 0 : expected[static_cast<size_t>(i * kColumns + j)];
+                T sum = first ? 0 : expected[static_cast<size_t>(i * columns_ + j)];
                 const T *row = lhs.first + (i + 1 == rows ? last : i) * lhs_row;
                 for (int64_t k = 0; k < steps; ++k)
                     sum = std::fma(row[k * lhs_step], rhs.first[k * rhs_step + j], sum);
-                expected[static_cast<size_t>(i * kColumns + j)] = sum;
+                expected[static_cast<size_t>(i * columns_ + j)] = sum;
             }
-        function<MultiplyTile>(kSymbols.multiply_tile)(lhs.first, rhs.first, sums.first, steps, lhs_row,
-                                                       lhs_step, rhs_step, first, sums.first, last * lhs_row,
-                                                       width, rows);
-        for (int64_t i = 0; i < kPartRows; ++i)
-            for (int64_t j = 0; j < kColumns; ++j)
+        function<MultiplyTile>(functions_.multiply_tile_name)(lhs.first, rhs.first, sums.first, steps,
+                                                              lhs_row, lhs_step, rhs_step, first, sums.first,
+                                                              last * lhs_row, width, rows);
+        for (int64_t i = 0; i < set_.rows; ++i)
+            for (int64_t j = 0; j < columns_; ++j)
                 if (i >= rows || j < width) {
-                    EXPECT_EQ(sums.first[i * kColumns + j], expected[static_cast<size_t>(i * kColumns + j)])
+                    EXPECT_EQ(sums.first[i * columns_ + j], expected[static_cast<size_t>(i * columns_ + j)])
                         << "row " << i << ", column " << j << " of " << rows << " x " << width << ", "
                         << steps << " steps";
                 }
@@ -81,10 +95,10 @@ public:
     void packs(bool columns, int64_t count, int64_t depth, int64_t width) {
         const int64_t stride = (columns ? depth : count) + 2;
         const Memory<T> from = numbers(static_cast<size_t>((columns ? count : depth) * stride));
-        const int64_t room = (depth + kLanes - 1) / kLanes * kLanes * width + kLanes;
+        const int64_t room = (depth + lanes_ - 1) / lanes_ * lanes_ * width + lanes_;
         Memory<T> to(static_cast<size_t>(room), T{77});
-        function<PackPanel>(columns ? kSymbols.pack_columns : kSymbols.pack_rows)(to.first, from.first, count,
-                                                                                  depth, stride, width);
+        function<PackPanel>(columns ? functions_.pack_columns_name : functions_.pack_rows_name)(
+            to.first, from.first, count, depth, stride, width);
         for (int64_t k = 0; k < depth; ++k)
             for (int64_t i = 0; i < std::min(count, width); ++i)
                 EXPECT_EQ(to.first[k * width + i], from.first[columns ? i * stride + k : k * stride + i])
@@ -93,38 +107,52 @@ public:
         EXPECT_EQ(to.first[room], T{77});
     }
 
+    int64_t lanes() const { return lanes_; }
+
 private:
+    const PartSet &set_;
+    const ProductParts &functions_;
+    const int64_t lanes_, columns_;
     std::mt19937 random_{1};
 };
 
-template <class T>
-class ProductParts : public testing::Test {
+template <class Isa, class Sum>
+struct Of {
+    using Registers = Isa;
+    using T = Sum;
+};
+
+template <class Case>
+class ProductPartsOf : public testing::Test {
 protected:
     void SetUp() override {
-        if (!has_avx512())
-            GTEST_SKIP() << "This processor has no AVX-512.";
+        set_ = Case::Registers::parts();
+        if (!set_)
+            GTEST_SKIP() << "This processor has no " << Case::Registers::kName << ".";
     }
-    Parts<T> parts_;
+    const PartSet *set_ = nullptr;
 };
-using Sums = testing::Types<float, double>;
-TYPED_TEST_SUITE(ProductParts, Sums);
+using Cases = testing::Types<Of<Avx512, float>, Of<Avx512, double>, Of<Avx, float>, Of<Avx, double>>;
+TYPED_TEST_SUITE(ProductPartsOf, Cases);
 
-TYPED_TEST(ProductParts, MultiplyTilesOfAllSizes) {
-    const int64_t lanes = this->parts_.kLanes;
-    for (int64_t rows = kPartRowStep; rows <= kPartRows; rows += kPartRowStep)
-        for (const int64_t last : {rows - 2, rows - 1})
+TYPED_TEST(ProductPartsOf, MultiplyTilesOfAllSizes) {
+    Parts<typename TypeParam::T> parts(*this->set_);
+    const int64_t lanes = parts.lanes(), step = this->set_->row_step;
+    for (int64_t rows = step; rows <= this->set_->rows; rows += step)
+        for (const int64_t last : {rows - step, rows - 1})
             for (const int64_t width : {int64_t{1}, lanes - 1, lanes, 2 * lanes})
-                for (const int64_t steps : {0, 1, 37})
+                for (const int64_t steps : {0, 1, 2, 37})
                     for (const bool first : {false, true})
-                        this->parts_.multiplies(rows, last, width, steps, first);
+                        parts.multiplies(rows, last, width, steps, first);
 }
 
-TYPED_TEST(ProductParts, PackPanelsOfAllSizes) {
-    for (const int64_t width : {int64_t{kPartRows}, 2 * this->parts_.kLanes})
+TYPED_TEST(ProductPartsOf, PackPanelsOfAllSizes) {
+    Parts<typename TypeParam::T> parts(*this->set_);
+    for (const int64_t width : {int64_t{this->set_->rows}, 2 * parts.lanes()})
         for (const int64_t count : {int64_t{1}, int64_t{5}, int64_t{13}, width - 1, width})
-            for (const int64_t depth : {1, 8, 15, 16, 17, 40})
+            for (const int64_t depth : {1, 4, 8, 15, 16, 17, 40})
                 for (const bool columns : {false, true})
-                    this->parts_.packs(columns, count, depth, width);
+                    parts.packs(columns, count, depth, width);
 }
 
 } // namespace

@@ -221,7 +221,7 @@ private:
             micro_.lhs,       micro_.rhs,      micro_.sums,     micro_.steps,
             micro_.lhs_row,   micro_.lhs_step, micro_.rhs_step, b_.zext(micro_.first, Elem::I64),
             micro_.next_sums, micro_.lhs_last, micro_.width,    b_.mul(height, b_.i64(form_.row_step))};
-        b_.call(form_.parts->multiply_tile, operands);
+        b_.call(form_.parts->multiply_tile_name, operands);
     }
     /// By the tile's height and the panel's width, which are known where the kernel runs.
     void choose_microkernel(Value height) {

@@ -23,6 +23,15 @@ Value multiply_add(Builder &b, const PanelForm &form, Value x, Value y, Value su
     return form.fma ? b.fma(x, y, sum) : b.add(b.mul(x, y), sum);
 }
 
+/// What the process has for such tiles, or null.
+const ir::ProductParts *product_parts(const PanelForm &form, const ir::CpuIsa &isa) {
+    const ir::PartSet *const set = isa.avx512 ? ir::kAvx512Parts : ir::kAvxParts;
+    const bool fits = set && isa.fma && isa.vector_bytes == set->vector_bytes && form.mr == set->rows &&
+                      form.row_step == set->row_step && form.nr == 2 * form.lanes && form.fma &&
+                      form.pair == 1 && !form.amx;
+    return !fits ? nullptr : form.sum == Elem::F64 ? &set->f64 : &set->f32;
+}
+
 } // namespace
 
 PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options) {
@@ -49,9 +58,7 @@ PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options) {
     form.row_step = form.amx ? ir::kAmxRows : mr > 8 ? 2 : 1;
     form.masks = isa.vector_bytes >= 32;
     form.fma = (isa.fma || c.ascending) && ir::is_float(c.accumulate);
-    if (isa.avx512 && isa.vector_bytes == 64 && mr == ir::kPartRows && nr == 2 * form.lanes && form.fma &&
-        form.pair == 1 && !form.amx)
-        form.parts = &ir::kPartSymbols[form.sum == Elem::F64];
+    form.parts = product_parts(form, isa);
     LZ_CHECK(mr > 0 && nr > 0 && nr % form.column_step() == 0 && mr % form.row_step == 0,
              "a register tile of " + std::to_string(mr) + " x " + std::to_string(nr) +
                  " is not made of registers of " + std::to_string(form.lanes) + " lanes");

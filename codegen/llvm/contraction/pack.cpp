@@ -241,7 +241,7 @@ void emit_pack(Builder &b, const PanelForm &form, int width, const PackArgs &a) 
     if (form.parts && form.in_place() && (rows || columns)) {
         const Value stride = rows ? a.stride_k : a.stride_i;
         const Value operands[] = {a.to, a.from, a.count, a.depth, stride ? stride : b.i64(1), b.i64(width)};
-        b.call(rows ? form.parts->pack_rows : form.parts->pack_columns, operands);
+        b.call(rows ? form.parts->pack_rows_name : form.parts->pack_columns_name, operands);
         return;
     }
     outline_pack(b, "pack", a, [&](const PackArgs &inside) { Packer(b, form, width, inside).emit(); });

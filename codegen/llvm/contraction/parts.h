@@ -25,9 +25,8 @@ struct PanelForm {
     int row_step = 1; ///< heights of microkernels are the multiples of it up to mr
     bool fma = false;
     bool masks = false; ///< masked loads cost no more than others
-    /// Of the process, for 32 registers of 64 bytes (ir/host/product_parts.h); null: microkernels are
-    /// emitted.
-    const ir::PartSymbols *parts = nullptr;
+    /// Functions of the process that are called (ir/host/product_parts.h); null: microkernels are emitted.
+    const ir::ProductParts *parts = nullptr;
     /// Tile registers multiply. Panels of lhs are made of [mr][kAmxDepth] operands as they lie in memory, one
     /// for each kAmxDepth elements of k, those of rhs as with pairs; both are zero from `depth` on to a
     /// multiple of kAmxDepth.

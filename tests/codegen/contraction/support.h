@@ -95,8 +95,9 @@ public:
         int64_t l[3], r[3];
         std::vector<T> lhs_memory = lay(lhs, s.batches, s.m, s.k, s.k, 1, lhs_, l);
         std::vector<T> rhs_memory = lay(rhs, s.batches, s.n, s.k, 1, s.n, rhs_, r);
-        passes::ContractionBlocks blocks = passes::contraction_blocks(
-            {dtype_, s.batches, s.m, s.n, s.k, l[1], l[2], r[2], r[1], ascending_}, isa_, threads);
+        passes::ContractionBlocks blocks =
+            passes::contraction_blocks({dtype_, s.batches, s.m, s.n, s.k, l[1], l[2], r[2], r[1], ascending_},
+                                       {.isa = isa_, .threads = threads});
         if (change)
             change(blocks);
         std::vector<int64_t> args = {s.batches, s.m,  s.n,  s.k,  l[0],      l[1],

@@ -13,7 +13,7 @@ int64_t ceil_div(int64_t x, int64_t y) {
 
 void expect_blocks(const ContractionSizes &sizes, const ir::CpuIsa &isa, int threads) {
     const auto [mr, nr, amx] = contraction_tile(sizes.dtype, isa);
-    const ContractionBlocks b = contraction_blocks(sizes, isa, threads);
+    const ContractionBlocks b = contraction_blocks(sizes, {.isa = isa, .threads = threads});
     const int64_t rows = b[ContractionArg::BlockM], columns = b[ContractionArg::BlockN];
     ASSERT_GT(rows, 0);
     ASSERT_EQ(columns % nr, 0);
@@ -54,8 +54,26 @@ TEST(ContractionTile, LargeProductsHaveAnItemForEachThread) {
     const ir::CpuIsa isa = ir::test_target().host().isa;
     for (const int threads : {2, 8, 64})
         for (const auto &[m, n] : {std::pair{1024, 1024}, std::pair{64, 4096}, std::pair{8192, 128}})
-            EXPECT_GE(contraction_blocks({ir::DType::F32, 1, m, n, 512, 512, 1, n, 1}, isa, threads).items,
+            EXPECT_GE(contraction_blocks({ir::DType::F32, 1, m, n, 512, 512, 1, n, 1},
+                                         {.isa = isa, .threads = threads})
+                          .items,
                       threads);
+}
+
+TEST(ContractionTile, RowsOfRhsThatShareSetsOfACacheArePacked) {
+    const ir::CpuIsa isa = ir::test_target().host().isa;
+    const auto packs = [&](int64_t m, int64_t k, int64_t n, int64_t l2_bytes) {
+        const ir::CpuLimits cpu{.isa = isa, .threads = 1, .l2_bytes = l2_bytes};
+        return contraction_blocks({ir::DType::F32, 1, m, n, k, k, 1, n, 1}, cpu)[ContractionArg::PackRhs] !=
+               0;
+    };
+    const int64_t mr = contraction_tile(ir::DType::F32, isa).mr, small = 512 << 10, large = 2 << 20;
+    EXPECT_FALSE(packs(64, 64, 60, small));    // it stays in the first-level cache
+    EXPECT_TRUE(packs(256, 256, 256, large));  // 1024 bytes apart: four sets of it for all rows
+    EXPECT_FALSE(packs(mr, 768, 3072, small)); // each row is read once
+    EXPECT_FALSE(packs(3 * mr, 768, 3072, large));
+    EXPECT_TRUE(packs(3 * mr, 768, 3072, small)); // 12 KiB apart: 128 of 384 rows stay
+    EXPECT_FALSE(packs(3 * mr, 768, 3080, small));
 }
 
 } // namespace

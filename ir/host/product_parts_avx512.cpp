@@ -15,10 +15,11 @@ namespace {
 #define LZ_AVX512 __attribute__((target("avx512f")))
 #define LZ_AVX512_INLINE __attribute__((target("avx512f"), always_inline)) static inline
 
+constexpr int kTileRows = 14, kRowStep = 2;
 constexpr int64_t kLine = 64;
 /// What a tile of sums takes, rounded up to a power of two.
 constexpr int64_t kTileRoom = 2048;
-static_assert(kPartRows * 2 * kLine <= kTileRoom);
+static_assert(kTileRows * 2 * kLine <= kTileRoom);
 
 template <class T>
 struct Lanes;
@@ -148,15 +149,15 @@ template <class T>
 void multiply_tile(const void *lhs, const void *rhs, void *sums, int64_t steps, int64_t lhs_row,
                    int64_t lhs_step, int64_t rhs_step, int64_t first, const void *next, int64_t lhs_last,
                    int64_t width, int64_t rows) {
-    using Function = decltype(multiply<T, kPartRowStep, 1>);
+    using Function = decltype(multiply<T, kRowStep, 1>);
     static constexpr Function *kFunctions[][2] = {
         {multiply<T, 2, 1>, multiply<T, 2, 2>},   {multiply<T, 4, 1>, multiply<T, 4, 2>},
         {multiply<T, 6, 1>, multiply<T, 6, 2>},   {multiply<T, 8, 1>, multiply<T, 8, 2>},
         {multiply<T, 10, 1>, multiply<T, 10, 2>}, {multiply<T, 12, 1>, multiply<T, 12, 2>},
         {multiply<T, 14, 1>, multiply<T, 14, 2>},
     };
-    static_assert(sizeof kFunctions / sizeof kFunctions[0] == kPartRows / kPartRowStep);
-    kFunctions[rows / kPartRowStep - 1][width > Lanes<T>::kCount](
+    static_assert(sizeof kFunctions / sizeof kFunctions[0] == kTileRows / kRowStep);
+    kFunctions[rows / kRowStep - 1][width > Lanes<T>::kCount](
         static_cast<const T *>(lhs), static_cast<const T *>(rhs), static_cast<T *>(sums), steps, lhs_row,
         lhs_step, rhs_step, first != 0, static_cast<const char *>(next), lhs_last, width);
 }
@@ -243,31 +244,40 @@ void pack_columns(T *to, const T *from, int64_t count, int64_t depth, int64_t st
         pack_square<T, Width, Lanes<T>::kCount>(to, from, count, depth, stride);
 }
 
+template <class T>
+void pack_rows_of(void *to, const void *from, int64_t count, int64_t depth, int64_t stride, int64_t width) {
+    (width == kTileRows ? pack_rows<T, kTileRows>
+                        : pack_rows<T, 2 * Lanes<T>::kCount>)(static_cast<T *>(to),
+                                                              static_cast<const T *>(from), count, depth,
+                                                              stride);
+}
+
+template <class T>
+void pack_columns_of(void *to, const void *from, int64_t count, int64_t depth, int64_t stride,
+                     int64_t width) {
+    (width == kTileRows ? pack_columns<T, kTileRows>
+                        : pack_columns<T, 2 * Lanes<T>::kCount>)(static_cast<T *>(to),
+                                                                 static_cast<const T *>(from), count, depth,
+                                                                 stride);
+}
+
+constexpr PartSet kParts = {
+    kTileRows,
+    kRowStep,
+    int{kLine},
+    {"lz_multiply_tile_f32", "lz_pack_rows_f32", "lz_pack_columns_f32", multiply_tile<float>,
+     pack_rows_of<float>, pack_columns_of<float>},
+    {"lz_multiply_tile_f64", "lz_pack_rows_f64", "lz_pack_columns_f64", multiply_tile<double>,
+     pack_rows_of<double>, pack_columns_of<double>},
+};
+
 } // namespace
 
-#define LZ_PARTS(T, NAME)                                                                                    \
-    void multiply_tile_##NAME(const void *lhs, const void *rhs, void *sums, int64_t steps, int64_t lhs_row,  \
-                              int64_t lhs_step, int64_t rhs_step, int64_t first, const void *next,           \
-                              int64_t lhs_last, int64_t width, int64_t rows) {                               \
-        multiply_tile<T>(lhs, rhs, sums, steps, lhs_row, lhs_step, rhs_step, first, next, lhs_last, width,   \
-                         rows);                                                                              \
-    }                                                                                                        \
-    void pack_rows_##NAME(void *to, const void *from, int64_t count, int64_t depth, int64_t stride,          \
-                          int64_t width) {                                                                   \
-        (width == kPartRows ? pack_rows<T, kPartRows>                                                        \
-                            : pack_rows<T, 2 * Lanes<T>::kCount>)(static_cast<T *>(to),                      \
-                                                                  static_cast<const T *>(from), count,       \
-                                                                  depth, stride);                            \
-    }                                                                                                        \
-    void pack_columns_##NAME(void *to, const void *from, int64_t count, int64_t depth, int64_t stride,       \
-                             int64_t width) {                                                                \
-        (width == kPartRows ? pack_columns<T, kPartRows>                                                     \
-                            : pack_columns<T, 2 * Lanes<T>::kCount>)(static_cast<T *>(to),                   \
-                                                                     static_cast<const T *>(from), count,    \
-                                                                     depth, stride);                         \
-    }
-LZ_PARTS(float, f32)
-LZ_PARTS(double, f64)
+const PartSet *const kAvx512Parts = &kParts;
+
+#else
+
+const PartSet *const kAvx512Parts = nullptr;
 
 #endif
 

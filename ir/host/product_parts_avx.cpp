@@ -1,0 +1,283 @@
+#include "ir/host/product_parts.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace lz::ir {
+
+#if defined(__x86_64__)
+
+// The compiler may use AVX and FMA in these functions and in no other: a file of its own with -mavx would
+// hand out what it shares with others, too.
+namespace {
+
+#define LZ_AVX __attribute__((target("avx,fma")))
+#define LZ_AVX_INLINE __attribute__((target("avx,fma"), always_inline)) static inline
+
+constexpr int kTileRows = 6;
+constexpr int64_t kLine = 64;
+/// What a tile of sums takes, rounded up to a power of two.
+constexpr int64_t kTileRoom = 512;
+static_assert(kTileRows * kLine <= kTileRoom);
+
+template <class T>
+struct Lanes;
+
+template <>
+struct Lanes<float> {
+    using Register = __m256;
+    using Mask = __m256i;
+    static constexpr int kCount = 8;
+
+    /// The first `count` lanes, all of them from kCount on, none below 0.
+    LZ_AVX_INLINE Mask first(int64_t count) {
+        static constexpr int32_t kLanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+        const int64_t there = count < 0 ? 0 : count > kCount ? kCount : count;
+        return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(kLanes + kCount - there));
+    }
+    LZ_AVX_INLINE Register zero() { return _mm256_setzero_ps(); }
+    LZ_AVX_INLINE Register load(const float *from) { return _mm256_loadu_ps(from); }
+    LZ_AVX_INLINE Register load(const float *from, Mask mask) { return _mm256_maskload_ps(from, mask); }
+    LZ_AVX_INLINE Register broadcast(const float *from) { return _mm256_broadcast_ss(from); }
+    LZ_AVX_INLINE Register add_product(Register sum, Register x, Register y) {
+        return _mm256_fmadd_ps(x, y, sum);
+    }
+    LZ_AVX_INLINE void store(float *to, Register x) { _mm256_storeu_ps(to, x); }
+    LZ_AVX_INLINE void store(float *to, Register x, Mask mask) { _mm256_maskstore_ps(to, mask, x); }
+
+    /// Swaps rows and columns of a square.
+    LZ_AVX_INLINE void transpose(Register (&x)[kCount]) {
+        Register pairs[kCount], fours[kCount];
+#pragma GCC unroll 4
+        for (int i = 0; i < kCount; i += 2) {
+            pairs[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
+            pairs[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
+        }
+#pragma GCC unroll 2
+        for (int i = 0; i < kCount; i += 4) {
+            fours[i] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0x44);
+            fours[i + 1] = _mm256_shuffle_ps(pairs[i], pairs[i + 2], 0xee);
+            fours[i + 2] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0x44);
+            fours[i + 3] = _mm256_shuffle_ps(pairs[i + 1], pairs[i + 3], 0xee);
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < kCount / 2; ++i) {
+            x[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
+            x[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
+        }
+    }
+};
+
+template <>
+struct Lanes<double> {
+    using Register = __m256d;
+    using Mask = __m256i;
+    static constexpr int kCount = 4;
+
+    LZ_AVX_INLINE Mask first(int64_t count) {
+        static constexpr int64_t kLanes[8] = {-1, -1, -1, -1};
+        const int64_t there = count < 0 ? 0 : count > kCount ? kCount : count;
+        return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(kLanes + kCount - there));
+    }
+    LZ_AVX_INLINE Register zero() { return _mm256_setzero_pd(); }
+    LZ_AVX_INLINE Register load(const double *from) { return _mm256_loadu_pd(from); }
+    LZ_AVX_INLINE Register load(const double *from, Mask mask) { return _mm256_maskload_pd(from, mask); }
+    LZ_AVX_INLINE Register broadcast(const double *from) { return _mm256_broadcast_sd(from); }
+    LZ_AVX_INLINE Register add_product(Register sum, Register x, Register y) {
+        return _mm256_fmadd_pd(x, y, sum);
+    }
+    LZ_AVX_INLINE void store(double *to, Register x) { _mm256_storeu_pd(to, x); }
+    LZ_AVX_INLINE void store(double *to, Register x, Mask mask) { _mm256_maskstore_pd(to, mask, x); }
+
+    LZ_AVX_INLINE void transpose(Register (&x)[kCount]) {
+        Register pairs[kCount];
+#pragma GCC unroll 2
+        for (int i = 0; i < kCount; i += 2) {
+            pairs[i] = _mm256_unpacklo_pd(x[i], x[i + 1]);
+            pairs[i + 1] = _mm256_unpackhi_pd(x[i], x[i + 1]);
+        }
+#pragma GCC unroll 2
+        for (int i = 0; i < kCount / 2; ++i) {
+            x[i] = _mm256_permute2f128_pd(pairs[i], pairs[i + 2], 0x20);
+            x[i + 2] = _mm256_permute2f128_pd(pairs[i], pairs[i + 2], 0x31);
+        }
+    }
+};
+
+// --- the microkernel
+
+/// One element of k of each row and column.
+template <class T, int Rows, int Columns>
+LZ_AVX_INLINE void multiply_step(typename Lanes<T>::Register (&sum)[Rows][Columns], const T *lhs,
+                                 const T *fourth, int64_t lhs_row, const T *rhs, int64_t ahead,
+                                 typename Lanes<T>::Mask mask) {
+    using L = Lanes<T>;
+    typename L::Register y[Columns];
+#pragma GCC unroll 2
+    for (int j = 0; j < Columns; ++j) {
+        const T *const column = rhs + j * L::kCount;
+        _mm_prefetch(reinterpret_cast<const char *>(column + ahead), _MM_HINT_T0);
+        y[j] = Columns == 1 ? L::load(column, mask) : L::load(column);
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < Rows; ++i) {
+        const auto x = L::broadcast(i < 3 ? lhs + i * lhs_row : fourth + (i - 3) * lhs_row);
+#pragma GCC unroll 2
+        for (int j = 0; j < Columns; ++j)
+            sum[i][j] = L::add_product(sum[i][j], x, y[j]);
+    }
+}
+
+template <class T, int Rows, int Columns>
+LZ_AVX void multiply(const T *lhs, const T *rhs, T *sums, int64_t steps, int64_t lhs_row, int64_t lhs_step,
+                     int64_t rhs_step, bool first, const char *next, int64_t width) {
+    using L = Lanes<T>;
+    constexpr int kRowOfSums = 2 * L::kCount;
+    typename L::Register sum[Rows][Columns];
+#pragma GCC unroll 6
+    for (int i = 0; i < Rows; ++i)
+#pragma GCC unroll 2
+        for (int j = 0; j < Columns; ++j)
+            sum[i][j] = first ? L::zero() : L::load(sums + i * kRowOfSums + j * L::kCount);
+    const typename L::Mask mask = L::first(width);
+    const T *fourth = steps > 0 ? lhs + 3 * lhs_row : lhs; // an operand without elements is nowhere
+    const int64_t ahead = kStepsAhead * rhs_step;
+    int64_t line = 0, step = 0;
+    for (; step + 2 <= steps; step += 2) {
+        // A line of the next tile, again and again: the panels that stream through the cache would push them
+        // out.
+        _mm_prefetch(next + line, _MM_HINT_T0);
+        line = (line + kLine) & (kTileRoom - 1);
+        multiply_step<T, Rows, Columns>(sum, lhs, fourth, lhs_row, rhs, ahead, mask);
+        multiply_step<T, Rows, Columns>(sum, lhs + lhs_step, fourth + lhs_step, lhs_row, rhs + rhs_step,
+                                        ahead, mask);
+        lhs += 2 * lhs_step;
+        fourth += 2 * lhs_step;
+        rhs += 2 * rhs_step;
+    }
+    if (step < steps)
+        multiply_step<T, Rows, Columns>(sum, lhs, fourth, lhs_row, rhs, ahead, mask);
+#pragma GCC unroll 6
+    for (int i = 0; i < Rows; ++i)
+#pragma GCC unroll 2
+        for (int j = 0; j < Columns; ++j)
+            L::store(sums + i * kRowOfSums + j * L::kCount, sum[i][j]);
+}
+
+template <class T>
+void multiply_tile(const void *lhs, const void *rhs, void *sums, int64_t steps, int64_t lhs_row,
+                   int64_t lhs_step, int64_t rhs_step, int64_t first, const void *next, int64_t /*lhs_last*/,
+                   int64_t width, int64_t rows) {
+    using Function = decltype(multiply<T, 1, 1>);
+    static constexpr Function *kFunctions[][2] = {
+        {multiply<T, 1, 1>, multiply<T, 1, 2>}, {multiply<T, 2, 1>, multiply<T, 2, 2>},
+        {multiply<T, 3, 1>, multiply<T, 3, 2>}, {multiply<T, 4, 1>, multiply<T, 4, 2>},
+        {multiply<T, 5, 1>, multiply<T, 5, 2>}, {multiply<T, 6, 1>, multiply<T, 6, 2>},
+    };
+    static_assert(sizeof kFunctions / sizeof kFunctions[0] == kTileRows);
+    kFunctions[rows - 1][width > Lanes<T>::kCount](static_cast<const T *>(lhs), static_cast<const T *>(rhs),
+                                                   static_cast<T *>(sums), steps, lhs_row, lhs_step, rhs_step,
+                                                   first != 0, static_cast<const char *>(next), width);
+}
+
+// --- panels
+
+/// A register that holds rows of a panel from `column` on. A whole one may run over into the next step, which
+/// is written later, unless a part of it is written already.
+template <class T, int Width>
+LZ_AVX_INLINE void store_part(T *step, int column, typename Lanes<T>::Register x) {
+    using L = Lanes<T>;
+    if (column + L::kCount <= Width || Width <= L::kCount)
+        L::store(step + column, x);
+    else
+        L::store(step + column, x, L::first(Width - column));
+}
+
+template <class T, int Width>
+LZ_AVX void pack_rows(T *to, const T *from, int64_t count, int64_t depth, int64_t stride) {
+    using L = Lanes<T>;
+    for (int64_t k = 0; k < depth; ++k, to += Width, from += stride) {
+#pragma GCC unroll 4
+        for (int column = 0; column < Width; column += L::kCount) {
+            _mm_prefetch(reinterpret_cast<const char *>(from + Width + column), _MM_HINT_T1);
+            store_part<T, Width>(to, column, L::load(from + column, L::first(count - column)));
+        }
+    }
+}
+
+/// The rows of one register from `column` on: at most `Width - column` of them are packed, and `count` are
+/// there.
+template <class T, int Width>
+LZ_AVX_INLINE void pack_square(T *to, const T *from, int64_t count, int64_t depth, int64_t stride,
+                               int column) {
+    using L = Lanes<T>;
+    const int rows = Width - column < L::kCount ? Width - column : L::kCount;
+    int64_t offsets[L::kCount];
+#pragma GCC unroll 8
+    for (int i = 0; i < L::kCount; ++i) {
+        const int64_t row = column + (i < rows ? i : rows - 1);
+        offsets[i] = (row < count ? row : count - 1) * stride;
+    }
+    for (int64_t k = 0; k < depth; k += L::kCount, to += L::kCount * Width) {
+        const typename L::Mask mask = L::first(depth - k);
+        typename L::Register square[L::kCount];
+#pragma GCC unroll 8
+        for (int i = 0; i < L::kCount; ++i) {
+            const T *const row = from + offsets[i] + k;
+            if (i < rows)
+                _mm_prefetch(reinterpret_cast<const char *>(row + stride * Width), _MM_HINT_T1);
+            square[i] = L::load(row, mask);
+        }
+        L::transpose(square);
+#pragma GCC unroll 8
+        for (int l = 0; l < L::kCount; ++l)
+            store_part<T, Width>(to + l * Width, column, square[l]);
+    }
+}
+
+template <class T, int Width>
+LZ_AVX void pack_columns(T *to, const T *from, int64_t count, int64_t depth, int64_t stride) {
+    pack_square<T, Width>(to, from, count, depth, stride, 0);
+    if constexpr (Width > Lanes<T>::kCount)
+        pack_square<T, Width>(to, from, count, depth, stride, Lanes<T>::kCount);
+}
+
+template <class T>
+void pack_rows_of(void *to, const void *from, int64_t count, int64_t depth, int64_t stride, int64_t width) {
+    (width == kTileRows ? pack_rows<T, kTileRows>
+                        : pack_rows<T, 2 * Lanes<T>::kCount>)(static_cast<T *>(to),
+                                                              static_cast<const T *>(from), count, depth,
+                                                              stride);
+}
+
+template <class T>
+void pack_columns_of(void *to, const void *from, int64_t count, int64_t depth, int64_t stride,
+                     int64_t width) {
+    (width == kTileRows ? pack_columns<T, kTileRows>
+                        : pack_columns<T, 2 * Lanes<T>::kCount>)(static_cast<T *>(to),
+                                                                 static_cast<const T *>(from), count, depth,
+                                                                 stride);
+}
+
+constexpr PartSet kParts = {
+    kTileRows,
+    1,
+    32,
+    {"lz_multiply_tile_avx_f32", "lz_pack_rows_avx_f32", "lz_pack_columns_avx_f32", multiply_tile<float>,
+     pack_rows_of<float>, pack_columns_of<float>},
+    {"lz_multiply_tile_avx_f64", "lz_pack_rows_avx_f64", "lz_pack_columns_avx_f64", multiply_tile<double>,
+     pack_rows_of<double>, pack_columns_of<double>},
+};
+
+} // namespace
+
+const PartSet *const kAvxParts = &kParts;
+
+#else
+
+const PartSet *const kAvxParts = nullptr;
+
+#endif
+
+} // namespace lz::ir
