@@ -98,12 +98,24 @@ void PhaseEmitter::write_rows() {
     }
 }
 
-/// Where Worker buffers are, and the packets of a row that several loops read.
+/// Where the phase's Worker buffers are, and the packets of a row that several loops read.
 void PhaseEmitter::declare_kept() {
-    std::set<uint16_t> workers;
-    for (const Access &a : kernel_.accesses)
-        if (kernel_.buffers[a.buffer].mode == BufferMode::Worker)
-            workers.insert(a.buffer);
+    std::set<uint16_t> workers; // other phases of the kernel have their own
+    const std::function<void(const Region &)> walk = [&](const Region &region) {
+        for (const Stmt &stmt : region) {
+            if (stmt.kind == Stmt::Loop) {
+                walk(kernel_.loops[stmt.id].body);
+                continue;
+            }
+            const uint32_t access = kernel_.instrs[stmt.id].access;
+            if (access == kNoValue)
+                continue;
+            const uint16_t b = kernel_.accesses[access].buffer;
+            if (kernel_.buffers[b].mode == BufferMode::Worker)
+                workers.insert(b);
+        }
+    };
+    walk(phase_.body);
     const int rows = schedule_.threads / schedule_.row_threads;
     for (const uint16_t b : workers) {
         const KBuffer &worker = kernel_.buffers[b];
