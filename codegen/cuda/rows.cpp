@@ -1,4 +1,5 @@
 #include "codegen/cuda/emitter.h"
+#include "ir/kernel/facts/row_memory.h"
 
 #include <algorithm>
 
@@ -22,8 +23,6 @@ namespace {
 /// Groups' parts that are under way when they are folded. With all of a large block's NVRTC 13.0 spills on
 /// sm_100 and sm_120, where softmax of 100,000 f32 has 64 registers.
 constexpr int kFoldUnroll = 8;
-/// Results of chunks that are folded at a time where rows have any length, and of those.
-constexpr int64_t kMostAbove = 2048;
 
 } // namespace
 
@@ -391,13 +390,13 @@ void PhaseEmitter::fold_in_chunks(uint32_t id) {
         return;
     }
     const bool any_length = schedule_.row_elements == 0;
-    const int64_t most = any_length ? kLaneChunk : schedule_.row_elements / kLaneChunk;
+    const int64_t most = any_length ? kRowList : schedule_.row_elements / kLaneChunk;
     for (size_t r = 0; r < loop.reductions.size(); ++r) {
         const Reduction &red = loop.reductions[r];
         const int bytes = red.index == kNoValue ? size_of(red.dtype) : 16;
         shared_array(reduce_type(red), bytes, most, fmt::format("parts{}_{}", id, r));
         if (any_length)
-            shared_array(reduce_type(red), bytes, kMostAbove, fmt::format("above{}_{}", id, r));
+            shared_array(reduce_type(red), bytes, kRowLists, fmt::format("above{}_{}", id, r));
     }
     if (loops_open_ > 0)
         sync_row();

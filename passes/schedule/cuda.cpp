@@ -1,6 +1,7 @@
 #include "passes/schedule/cuda.h"
 
 #include "ir/kernel/facts/index_width.h"
+#include "ir/kernel/facts/row_memory.h"
 #include "passes/schedule/split_reduction.h"
 #include "passes/schedule/step_scheduler.h"
 
@@ -45,6 +46,8 @@ constexpr int64_t kMostRowThreads = 512;
 constexpr int kMemoryThreads = 512, kMemoryRegisters = 64;
 /// Rows up to this length have room for the results of all their chunks at once.
 constexpr int64_t kListedRow = 65536;
+/// A longer row is one of any length (ir/kernel/verify.cpp).
+constexpr int64_t kMostListed = 1 << 24;
 /// Columns of a matrix with more rows than this are cut into chunks, as on the CPU. No measurement was kept;
 /// to measure: sums over axis 0 of 128 to 4096 rows in bench_gpu.
 constexpr int64_t kSplitRows = 512;
@@ -233,6 +236,7 @@ private:
         int64_t length = 0;                             ///< the longest
         int loops = 0;                                  ///< over whole rows
         bool whole = true;                              ///< no loop has bounds, and none is in another
+        bool parts = false;                             ///< some loop has bounds
         bool chunks = false;                            ///< some loop has
         bool uncut = false;                             ///< a sum in one chunk
         int64_t worker_bytes = 0, worker_registers = 0; ///< of an element
@@ -253,6 +257,7 @@ private:
                     f.length = std::max(f.length, extent(loop.axis));
                     f.whole = f.whole && depth == 0 && loop.begin == kNoValue && loop.end == kNoValue &&
                               !has_loop(loop.body) && (axes.empty() || axes[0] == loop.axis);
+                    f.parts = f.parts || loop.begin != kNoValue || loop.end != kNoValue;
                     axes.push_back(loop.axis);
                     for (const Reduction &r : loop.reductions) {
                         const bool sum =
@@ -291,9 +296,33 @@ private:
     }
 
     void schedule_rows(size_t p) {
+        const RowFacts f = row_facts(kernel_.phases[p]);
+        choose_row_tier(p, f);
+        fit_shared_memory(p, f);
+    }
+
+    /// Where a block would take more shared memory than the device has: fewer rows a block, then rows in a
+    /// temporary, then fewer threads a row, and lists of results that are no longer than these rows'.
+    void fit_shared_memory(size_t p, const RowFacts &f) {
+        CudaSchedule &cuda = kernel_.phases[p].on_cuda();
+        const auto is_too_much = [&] {
+            return row_shared_bytes(kernel_, kernel_.phases[p]) > limits_.shared_per_block;
+        };
+        while (is_too_much() && cuda.threads > std::max(cuda.row_threads, 32))
+            cuda.threads /= 2;
+        if (is_too_much() && f.worker_bytes > 0 && cuda.tier != RowTier::Memory)
+            keep_in_memory(p, std::clamp(cuda.row_threads, 64, kMemoryThreads));
+        while (is_too_much() && cuda.tier != RowTier::Registers && cuda.row_threads > 32)
+            cuda.threads = cuda.row_threads /= 2;
+        const auto listed = static_cast<int64_t>(
+            std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(f.length, 2 * kRowChunk))));
+        if (is_too_much() && cuda.row_elements == 0 && listed <= kMostListed)
+            cuda.row_elements = static_cast<int>(listed);
+    }
+
+    void choose_row_tier(size_t p, const RowFacts &f) {
         CudaSchedule &cuda = kernel_.phases[p].on_cuda();
         cuda.shape = CudaShape::Rows;
-        const RowFacts f = row_facts(kernel_.phases[p]);
         const int64_t chunks = std::max<int64_t>((f.length + kRowChunk - 1) / kRowChunk, 1);
         const auto threads_for = [&](int64_t most) {
             return static_cast<int>(std::min<int64_t>(
@@ -343,7 +372,7 @@ private:
                 }
             } else {
                 share(std::max(threads_for(256), 32));
-                if (f.whole && f.length <= kListedRow) {
+                if (!f.parts && f.length <= kListedRow) {
                     cuda.tier = RowTier::Shared;
                     cuda.row_elements = static_cast<int>(kListedRow);
                 }

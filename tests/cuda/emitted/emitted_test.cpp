@@ -2,8 +2,10 @@
 /// graphs.
 
 #include "codegen/cuda/compiler.h"
+#include "codegen/cuda/source.h"
 #include "emitted/emitted.h"
 #include "ir/kernel/builder.h"
+#include "ir/kernel/facts/row_memory.h"
 #include "ir/math/expand.h"
 #include "ir/text/text.h"
 #include "kernels.h"
@@ -12,6 +14,8 @@
 #include "tests/support/cuda/device_memory.h"
 #include "tests/support/cuda/nvrtc.h"
 #include "tests/support/random/graph.h"
+
+#include <fmt/format.h>
 
 #include <cmath>
 #include <set>
@@ -360,6 +364,84 @@ TEST_F(Emitted, RandomGraphsGiveTheInterpretersBitsKernelByKernel) {
             return;
     }
     EXPECT_GT(kernels, 60U);
+}
+
+/// Softmax of rows, what it keeps of them, and the sum of the logarithms of their sums, whose phases have
+/// nothing to keep: cross entropy with its gradient.
+TEST_F(Emitted, ASumOfWhatRowsGiveIsTheLastPhasesOfTheirKernel) {
+    const Target target = cuda_test_target(1);
+    for (const auto &[rows, length] : {std::pair{64, 10}, {40, 100}, {9, 1500}, {3, 40000}})
+        for (const char *t : {"f32", "f64"}) {
+            const std::string row = fmt::format("{}[{},{}] @cuda:0", t, rows, length),
+                              column = fmt::format("{}[{},1] @cuda:0", t, rows),
+                              list = fmt::format("{}[{}] @cuda:0", t, rows);
+            const Graph graph = parse_graph(
+                fmt::format("lazuli 1\ngraph @main(%x: {0} = random(1)) {{\n"
+                            "  %0 = max %x {{axes=[1]}} : {2}\n  %1 = reshape %0 : {1}\n"
+                            "  %2 = sub %x, %1 : {0}\n  %3 = exp %2 : {0}\n  %4 = sum %3 {{axes=[1]}} : {2}\n"
+                            "  %5 = reshape %4 : {1}\n  %6 = div %3, %5 : {0}\n  %7 = log %4 : {2}\n"
+                            "  %8 = sum %7 {{axes=[0]}} : {3}[] @cuda:0\n  return %6, %8\n}}\n",
+                            row, column, list, t));
+            const Program program = passes::compile(graph, target).program;
+            const std::string what = fmt::format("{} rows of {} {}", rows, length, t);
+            ASSERT_EQ(program.kernels.size(), 1U) << what;
+            EXPECT_GE(program.kernels[0].phases.size(), 2U) << what;
+            EXPECT_NE(std::ranges::find(program.kernels[0].buffers, BufferMode::Worker, &KBuffer::mode),
+                      program.kernels[0].buffers.end())
+                << what;
+            expect_program(program, graph.runtime_words(), 3, what);
+        }
+}
+
+/// The schedule counts what the emitter takes.
+TEST_F(Emitted, RowsTakeNoMoreSharedMemoryThanTheDeviceHas) {
+    for (const int64_t room : {99 << 10, 227 << 10})
+        for (const DType t : {DType::F32, DType::F64})
+            for (const int64_t length : {20, 3000, 20000, 70000}) {
+                // Four sums of a row of parts.
+                KernelBuilder b;
+                const AxisId r = b.axis(), part = b.axis(), i = b.axis();
+                const ArgId row = b.arg(ArgRole::Stride), step = b.arg(ArgRole::Stride);
+                const uint16_t in = b.buffer(t, BufferMode::In);
+                std::vector<uint16_t> out;
+                for (int k = 0; k < 4; ++k)
+                    out.push_back(b.buffer(t, BufferMode::Out));
+                b.begin_phase({r}, false);
+                const uint32_t outer = b.begin_loop(part, LoopOrder::Sequential, kSequentialChunk);
+                const uint32_t inner = b.begin_loop(i, LoopOrder::Lanes, kLaneChunk);
+                const KValue x =
+                    b.load({in,
+                            kNoArg,
+                            {{r, StrideClass::Strided, row}, {part, StrideClass::Strided, step}, along(i)},
+                            {},
+                            kNoValue});
+                for (int k = 0; k < 4; ++k)
+                    b.reduce(ReduceOp::Add, b.add(x, b.constant(t, k)));
+                b.end_loop();
+                for (int k = 0; k < 4; ++k)
+                    b.reduce(ReduceOp::Add, b.loop_result(inner, static_cast<uint32_t>(k)));
+                b.end_loop();
+                for (int k = 0; k < 4; ++k)
+                    b.store(contiguous(out[static_cast<size_t>(k)], r),
+                            b.loop_result(outer, static_cast<uint32_t>(k)));
+                b.end_phase();
+                const std::string what = fmt::format("{} {} in {} bytes", length, name(t), room);
+                const CudaLimits limits{.shared_per_block = room};
+                const Launch parts = scheduled(
+                    {b.take(), {5, 2, length, 2 * length, length}, {}, {10 * length, 5, 5, 5, 5}, 0}, limits);
+                for (const Launch &l : {parts, scheduled(row_kernel(t, t, 9, length, length), limits)}) {
+                    const auto source = codegen::cuda::make_source(l.kernel);
+                    for (size_t p = 0; p < source.phases.size(); ++p) {
+                        EXPECT_LE(source.phases[p].shared_bytes, room) << what << "\n" << print(l.kernel);
+                        EXPECT_LE(source.phases[p].shared_bytes,
+                                  row_shared_bytes(l.kernel, l.kernel.phases[p]))
+                            << what << "\n"
+                            << print(l.kernel);
+                    }
+                    if (length <= 3000)
+                        expect_bits(l, what, {.corners = false});
+                }
+            }
 }
 
 TEST_F(Emitted, KernelsOfTheCorpusBecomeCubinsForEveryArchitecture) {
