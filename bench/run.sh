@@ -47,7 +47,7 @@ torch=$(torch_of "$python" || true)
 cmake --preset release -B build/bench -DLAZULI_BUILD_BENCH=ON -DLAZULI_BUILD_TESTS=OFF -DLAZULI_BUILD_EXAMPLES=OFF \
     ${torch:+-DCMAKE_PREFIX_PATH="$torch"} | grep -E "peer|left out" || true
 benches=()
-for source in bench/*.cpp bench/internals/*.cpp; do
+for source in bench/rows/*.cpp bench/internals/*.cpp; do
     [ "$source" = bench/gpu.cpp ] && continue # bench/gpu.sh
     benches+=("bench_$(basename "$source" .cpp)")
 done
