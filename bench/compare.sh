@@ -39,7 +39,14 @@ old=$(git rev-parse --short=12 "${commits[0]}^{commit}")
 new=$(git rev-parse --short=12 "${commits[1]:-HEAD}^{commit}")
 folder=$PWD/build/compare
 mkdir -p "$folder"
-locked() { if [ -n "${LAZULI_BUILD_LOCK:-}" ]; then flock "$LAZULI_BUILD_LOCK" nice "$@"; else nice "$@"; fi; }
+# The first argument is a function that builds: under the lock, if there is one.
+locked() {
+    if [ -z "${LAZULI_BUILD_LOCK:-}" ]; then
+        "$@"
+    else
+        (flock 9 && "$@" 9>&-) 9>"$LAZULI_BUILD_LOCK"
+    fi
+}
 
 # --- build: <commit>/bin/same has NEW's benches, <commit>/bin/own the commit's own, in the place of those that failed
 # Rows that are neither alike in two commits (a driver of modelled GPUs) nor few (joins) are left out.
@@ -47,23 +54,27 @@ benches_of() { find "$1/bench" -maxdepth 2 -name '*.cpp' | grep -vE '/(gpu|suppo
     grep -vxE 'ceilings|joins|exercises|devices|cold_start|longest_program' | sort; }
 wanted() { [ -z "$only" ] || [[ ",$only," == *",$1,"* ]]; }
 configure() {
-    locked cmake --preset release -S "$1" -B "$1/build/release" -DLAZULI_BUILD_BENCH=ON -DLAZULI_BUILD_TESTS=OFF \
+    cmake --preset release -S "$1" -B "$1/build/release" -DLAZULI_BUILD_BENCH=ON -DLAZULI_BUILD_TESTS=OFF \
         -DLAZULI_BUILD_EXAMPLES=OFF -DLAZULI_OPENBLAS= -DLAZULI_ONEDNN= -DLAZULI_TORCH_CPU= \
         -DCMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON >"$1/configure.log" || {
         cat "$1/configure.log" >&2
         exit 1
     }
 }
-# Builds the benches named, one after the other: one that does not compile keeps no other from it.
+# Builds the benches named: one that does not compile keeps no other from it.
 build_into() {
-    local tree=$1 bin=$2 bench
+    local tree=$1 bin=$2 bench benches=()
     shift 2
     mkdir -p "$bin"
     for bench in "$@"; do
-        [ ! -e "$bin/bench_$bench" ] && wanted "$bench" || continue
-        if locked cmake --build "$tree/build/release" --target "bench_$bench" >"$bin/bench_$bench.log" 2>&1; then
-            cp "$tree/build/release/bin/bench_$bench" "$bin/"
-        fi
+        [ -e "$bin/bench_$bench" ] || ! wanted "$bench" || benches+=("bench_$bench")
+    done
+    [ ${#benches[@]} -gt 0 ] || return 0
+    nice cmake --build "$tree/build/release" --target "${benches[@]}" -- -k 0 >"$bin/build.log" 2>&1 || true
+    for bench in "${benches[@]}"; do
+        # A program of the other benches' sources lies there still where its build has failed.
+        ! cmake --build "$tree/build/release" --target "$bench" -- -n | grep -q 'no work to do' ||
+            cp "$tree/build/release/bin/$bench" "$bin/"
     done
 }
 prepare() {
@@ -82,8 +93,8 @@ prepare() {
         build_into "$tree" "$tree/bin/same-$new" $(benches_of "$tree")
     fi
 }
-prepare "$new"
-prepare "$old"
+locked prepare "$new"
+locked prepare "$old"
 [ $run = 1 ] || exit 0
 
 # --- rounds: a bench of the one, then of the other, and the other way round the next time

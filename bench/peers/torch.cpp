@@ -81,6 +81,22 @@ Round cumsum(int64_t outer, int64_t extent, int64_t inner) {
     return round_of([x = pt::randn({outer, extent, inner})] { return x.cumsum(1); });
 }
 
+Round one_hot(int64_t count, int64_t classes) {
+    return round_of([labels = pt::randint(classes, {count}, pt::kInt64), classes] {
+        return pt::one_hot(labels, classes);
+    });
+}
+Round compare_with_classes(int64_t count, int64_t classes) {
+    return round_of([labels = pt::randint(classes, {count, 1}, pt::kInt64),
+                     all = pt::arange(classes, pt::kInt64)] { return labels == all; });
+}
+Round argmax(int64_t n, int64_t axis) {
+    return round_of([x = pt::randn({n, n}), axis] { return x.argmax(axis); });
+}
+Round amax(int64_t n, int64_t axis) {
+    return round_of([x = pt::randn({n, n}), axis] { return x.amax(axis); });
+}
+
 Round adamw(const std::vector<std::vector<int64_t>> &shapes) {
     std::vector<pt::Tensor> parameters;
     for (const auto &shape : shapes) {

@@ -35,6 +35,13 @@ Round sort_rows(int64_t n);
 /// Over axis 1.
 Round cumsum(int64_t outer, int64_t extent, int64_t inner);
 
+/// Of `count` labels, and the comparison that it is made of.
+Round one_hot(int64_t count, int64_t classes);
+Round compare_with_classes(int64_t count, int64_t classes);
+/// Of n x n elements.
+Round argmax(int64_t n, int64_t axis);
+Round amax(int64_t n, int64_t axis);
+
 /// A step of AdamW over parameters of these shapes, with its defaults.
 Round adamw(const std::vector<std::vector<int64_t>> &shapes);
 

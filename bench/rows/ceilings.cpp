@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -31,7 +32,7 @@ bool agree(const char *name, double unit, const char *unit_name, int turns,
     }
     const double a = median(first), b = median(second), ratio = b / a;
     const bool near = ratio > 0.95 && ratio < 1 / 0.95;
-    std::printf("%-8s %8.2f %8.2f %-8s %5.3f%s\n", name, a / unit, b / unit, unit_name, ratio,
+    std::printf("%-13s %8.2f %8.2f %-8s %5.3f%s\n", name, a / unit, b / unit, unit_name, ratio,
                 near ? "" : "  they disagree");
     return near;
 }
@@ -48,6 +49,16 @@ int main() {
     bool all = agree("copy", 1e9, "GB/s", 15, traffic(lz::bench::Traffic::Copy));
     all &= agree("triad", 1e9, "GB/s", 15, traffic(lz::bench::Traffic::Triad));
     all &= agree("read", 1e9, "GB/s", 15, traffic(lz::bench::Traffic::Read));
-    all &= agree("fma f32", 1e9, "GF/s", 5, [&](Way way) { return lz::bench::measure_flops(threads, way); });
+    using lz::bench::Unit;
+    const std::pair<const char *, Unit> units[] = {{"fma f32", Unit::F32},
+                                                   {"fma f64", Unit::F64},
+                                                   {"pairs of bf16", Unit::Bf16Pairs},
+                                                   {"tiles of bf16", Unit::Bf16Tiles}};
+    for (const auto &[name, unit] : units)
+        if (lz::bench::has(unit))
+            all &= agree(name, 1e9, "GF/s", 5,
+                         [&](Way way) { return lz::bench::measure_flops(threads, way, unit); });
+        else
+            std::printf("%-13s this machine has none\n", name);
     return all ? 0 : 1;
 }

@@ -3,6 +3,8 @@
 // it takes than ours.
 //
 //   bench_library
+#include "bench/support/turns.h"
+
 #include <lazuli/lazuli.h>
 
 #include <benchmark/benchmark.h>
@@ -10,45 +12,16 @@
 #include "bench/peers/torch.h"
 #endif
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <functional>
-#include <limits>
 #include <vector>
 
 namespace {
 
 using lz::Tensor;
-using Round = std::function<void()>;
+using lz::bench::Round;
+using lz::bench::take_turns;
 
 constexpr int64_t kSide = 4096;
-
-double seconds_of(const Round &round) {
-    const auto begin = std::chrono::steady_clock::now();
-    round();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-/// `peer` may be empty.
-void take_turns(benchmark::State &state, const Round &round, const Round &peer) {
-    round(); // compiles
-    if (peer)
-        peer();
-    double ours = std::numeric_limits<double>::max(), theirs = ours;
-    for (auto _ : state) {
-        const double took = seconds_of(round);
-        state.SetIterationTime(took);
-        ours = std::min(ours, took);
-        if (peer)
-            theirs = std::min(theirs, seconds_of(peer));
-    }
-    state.counters["best_ms"] = ours * 1e3;
-    if (!peer)
-        return;
-    state.counters["torch_ms"] = theirs * 1e3;
-    state.counters["ratio"] = theirs / ours;
-}
 
 #if LAZULI_BENCH_TORCH
 namespace peer = lz::bench::torch;
@@ -134,6 +107,32 @@ BENCHMARK(cumsum)
     ->Args({1 << 20, 4, 4})
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
+
+/// Rows of 100 places, one of them 1, and what it is made of: a comparison with 100 numbers.
+void one_hot(benchmark::State &state) {
+    constexpr int64_t kCount = 1 << 16, kClasses = 100;
+    const Tensor labels = ready(lz::randint(0, kClasses, {kCount}));
+    const Tensor classes = ready(lz::arange(0, kClasses)), column = ready(labels.unsqueeze(1));
+    const bool hot = state.range(0) == 0;
+    take_turns(
+        state, [&] { hot ? lz::one_hot(labels, kClasses).eval() : (column == classes).eval(); },
+        LZ_PEER(hot ? peer::one_hot(kCount, kClasses) : peer::compare_with_classes(kCount, kClasses)));
+}
+BENCHMARK(one_hot)->ArgName("compared")->Arg(0)->Arg(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+/// Along an axis of a square: where the largest is, and what it is.
+void argmax(benchmark::State &state) {
+    const Tensor x = ready(lz::randn({kSide, kSide}));
+    const int64_t axis = state.range(0);
+    take_turns(state, [&] { x.argmax(axis).eval(); }, LZ_PEER(peer::argmax(kSide, axis)));
+}
+void amax(benchmark::State &state) {
+    const Tensor x = ready(lz::randn({kSide, kSide}));
+    const int64_t axis = state.range(0);
+    take_turns(state, [&] { x.amax({axis}).eval(); }, LZ_PEER(peer::amax(kSide, axis)));
+}
+BENCHMARK(argmax)->ArgName("axis")->Arg(0)->Arg(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(amax)->ArgName("axis")->Arg(0)->Arg(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 /// Results are right before their time is taken.
 bool check() {

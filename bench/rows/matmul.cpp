@@ -164,7 +164,8 @@ void matmul_bf16(benchmark::State &state) {
                               stream.wait();
                           }});
 #endif
-    compete(state, std::move(contenders), 2.0 * static_cast<double>(size * size * size));
+    compete(state, std::move(contenders), 2.0 * static_cast<double>(size * size * size), nullptr,
+            lz::bench::Numbers::BF16);
 }
 BENCHMARK(matmul_bf16)
     ->RangeMultiplier(2)

@@ -47,7 +47,12 @@ void product(benchmark::State &state, lz::DType dtype, bool transposed = false) 
                                                     : peer::Number::F32;
     contenders.push_back({"torch", transposed ? peer::linear(m, k, n) : peer::matmul(m, k, n, number)});
 #endif
-    compete(state, std::move(contenders), 2.0 * static_cast<double>(m * n * k));
+    using lz::bench::Numbers;
+    compete(state, std::move(contenders), 2.0 * static_cast<double>(m * n * k), nullptr,
+            dtype == lz::f32    ? Numbers::F32
+            : dtype == lz::f64  ? Numbers::F64
+            : dtype == lz::bf16 ? Numbers::BF16
+                                : Numbers::Other);
 }
 
 void square_sizes(benchmark::internal::Benchmark *b) {

@@ -1,13 +1,12 @@
 #include "bench/support/ceilings.h"
 
+#include "bench/support/team.h"
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <functional>
 #include <memory>
-#include <thread>
-#include <vector>
 
 #include <sys/mman.h>
 #if defined(__x86_64__)
@@ -40,62 +39,6 @@ double seconds_since(Clock::time_point begin) {
 }
 
 } // namespace
-
-/// Threads that stay: starting them would count as time of a pass.
-class Team {
-public:
-    using Part = std::function<void(int64_t, int64_t)>;
-
-    explicit Team(int threads) : threads_(threads) {
-        for (int t = 1; t < threads; ++t)
-            workers_.emplace_back([this, t] { work(t); });
-    }
-    ~Team() {
-        part_ = nullptr;
-        start();
-        for (std::thread &worker : workers_)
-            worker.join();
-    }
-    Team(const Team &) = delete;
-    Team &operator=(const Team &) = delete;
-
-    /// Runs f(begin, end) on equal parts of [0, n), multiples of 64 elements, one a thread.
-    void run(int64_t n, const Part &f) {
-        part_ = &f;
-        size_ = n;
-        busy_.store(threads_ - 1, std::memory_order_relaxed);
-        start();
-        run_part(0);
-        for (int left = busy_.load(); left != 0; left = busy_.load())
-            busy_.wait(left);
-    }
-
-private:
-    void start() {
-        round_.fetch_add(1);
-        round_.notify_all();
-    }
-    void run_part(int t) {
-        const int64_t part = (size_ / threads_ + 63) / 64 * 64;
-        (*part_)(std::min(size_, t * part), std::min(size_, (t + 1) * part));
-    }
-    void work(int t) {
-        for (int seen = 0;; ++seen) {
-            round_.wait(seen);
-            if (!part_)
-                return;
-            run_part(t);
-            busy_.fetch_sub(1);
-            busy_.notify_all();
-        }
-    }
-
-    const int threads_;
-    const Part *part_ = nullptr;
-    int64_t size_ = 0;
-    std::atomic<int> round_ = 0, busy_ = 0;
-    std::vector<std::thread> workers_;
-};
 
 namespace {
 
@@ -152,68 +95,6 @@ float sum_again(const float *a, int64_t begin, int64_t i) {
         s[0] = _mm_add_ps(s[0], s[k]);
     return _mm_cvtss_f32(s[0]);
 }
-
-// Twelve chains, each in a register of its own: written out, because a loop over an array may stay in memory.
-// They begin with different values: equal chains are one chain to a compiler.
-#define LZ_CHAINS(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
-#define LZ_BEGIN_256(k) __m256 c##k = _mm256_set1_ps(1.0f + k * 0.125f);
-#define LZ_STEP_256(k) c##k = _mm256_fmadd_ps(c##k, m, d);
-#define LZ_ADD_256(k) all = _mm256_add_ps(all, c##k);
-#define LZ_BEGIN_512(k) __m512 c##k = _mm512_set1_ps(1.0f + k * 0.125f);
-#define LZ_STEP_512(k) c##k = _mm512_fmadd_ps(c##k, m, d);
-#define LZ_ADD_512(k) all = _mm512_add_ps(all, c##k);
-// The instructions themselves, which no compiler can merge or leave out.
-#define LZ_ASM_STEP(k) asm volatile("vfmadd213ps %2, %1, %0" : "+v"(c##k) : "v"(m), "v"(d));
-
-[[gnu::target("avx2,fma")]] double fma_chain(int64_t rounds) {
-    LZ_CHAINS(LZ_BEGIN_256)
-    const __m256 m = _mm256_set1_ps(0.999f), d = _mm256_set1_ps(0.001f);
-    for (int64_t r = 0; r < rounds; ++r) {
-        LZ_CHAINS(LZ_STEP_256)
-    }
-    __m256 all = _mm256_setzero_ps();
-    LZ_CHAINS(LZ_ADD_256)
-    return static_cast<double>(_mm256_cvtss_f32(all));
-}
-[[gnu::target("avx2,fma")]] double fma_chain_again(int64_t rounds) {
-    LZ_CHAINS(LZ_BEGIN_256)
-    const __m256 m = _mm256_set1_ps(0.999f), d = _mm256_set1_ps(0.001f);
-    for (int64_t r = 0; r < rounds; ++r) {
-        LZ_CHAINS(LZ_ASM_STEP)
-    }
-    __m256 all = _mm256_setzero_ps();
-    LZ_CHAINS(LZ_ADD_256)
-    return static_cast<double>(_mm256_cvtss_f32(all));
-}
-[[gnu::target("avx512f")]] double fma_chain_512(int64_t rounds) {
-    LZ_CHAINS(LZ_BEGIN_512)
-    const __m512 m = _mm512_set1_ps(0.999f), d = _mm512_set1_ps(0.001f);
-    for (int64_t r = 0; r < rounds; ++r) {
-        LZ_CHAINS(LZ_STEP_512)
-    }
-    __m512 all = _mm512_setzero_ps();
-    LZ_CHAINS(LZ_ADD_512)
-    return static_cast<double>(_mm512_cvtss_f32(all));
-}
-[[gnu::target("avx512f")]] double fma_chain_512_again(int64_t rounds) {
-    LZ_CHAINS(LZ_BEGIN_512)
-    const __m512 m = _mm512_set1_ps(0.999f), d = _mm512_set1_ps(0.001f);
-    for (int64_t r = 0; r < rounds; ++r) {
-        LZ_CHAINS(LZ_ASM_STEP)
-    }
-    __m512 all = _mm512_setzero_ps();
-    LZ_CHAINS(LZ_ADD_512)
-    return static_cast<double>(_mm512_cvtss_f32(all));
-}
-/// Rounds of 12 fused multiply-adds of the widest vectors; gives the operations of one round.
-int64_t run_fma_chain(int64_t rounds, double &sink, Way way) {
-    const bool wide = __builtin_cpu_supports("avx512f");
-    if (way == Way::First)
-        sink = wide ? fma_chain_512(rounds) : fma_chain(rounds);
-    else
-        sink = wide ? fma_chain_512_again(rounds) : fma_chain_again(rounds);
-    return 12 * 2 * (wide ? 16 : 8);
-}
 #else
 void triad(float *a, const float *b, const float *c, float s, int64_t i, int64_t end) {
     for (; i < end; ++i)
@@ -249,23 +130,6 @@ float sum_again(const float *a, int64_t begin, int64_t i) {
     for (const float k : s)
         total += k;
     return total;
-}
-template <int chains>
-double fma_chain(int64_t rounds) {
-    float acc[chains];
-    for (int k = 0; k < chains; ++k)
-        acc[k] = 1.0f + static_cast<float>(k) * 0.125f;
-    for (int64_t r = 0; r < rounds; ++r)
-        for (float &a : acc)
-            a = __builtin_fmaf(a, 0.999f, 0.001f);
-    double all = 0;
-    for (const float a : acc)
-        all += static_cast<double>(a);
-    return all;
-}
-int64_t run_fma_chain(int64_t rounds, double &sink, Way way) {
-    sink = way == Way::First ? fma_chain<64>(rounds) : fma_chain<96>(rounds);
-    return (way == Way::First ? 64 : 96) * 2;
 }
 #endif
 
@@ -307,26 +171,6 @@ double MemoryMeter::pass(Traffic traffic, Way way) {
         break;
     }
     return size / seconds([&](int64_t i, int64_t e) { x.sink = first ? sum(a, i, e) : sum_again(a, i, e); });
-}
-
-double measure_flops(int threads, Way way) {
-    constexpr int64_t kRounds = 4'000'000;
-    std::atomic<double> sink = 0;
-    std::atomic<int64_t> per_round = 0;
-    Team team(threads);
-    std::vector<double> times;
-    for (int repeat = 0; repeat < 6; ++repeat) {
-        const auto begin = Clock::now();
-        team.run(64 * int64_t{threads}, [&](int64_t, int64_t) {
-            double value = 0;
-            per_round = run_fma_chain(kRounds, value, way);
-            sink = value;
-        });
-        times.push_back(seconds_since(begin));
-    }
-    times.erase(times.begin()); // warms up
-    std::ranges::sort(times);
-    return static_cast<double>(kRounds * per_round) * threads / times[times.size() / 2];
 }
 
 } // namespace lz::bench

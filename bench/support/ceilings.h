@@ -35,7 +35,13 @@ private:
     std::unique_ptr<Arrays> arrays_;
 };
 
-/// Fused multiply-adds per second of the whole machine in f32, times two.
-double measure_flops(int threads, Way way = Way::First);
+/// What multiplies and adds: vectors of numbers, or of pairs of bf16, or tiles of bf16 (AMX).
+enum class Unit { F32, F64, Bf16Pairs, Bf16Tiles };
+
+/// Whether the processor has it, and the system lets this process use it.
+bool has(Unit unit);
+
+/// Operations per second of the whole machine: a multiplication and an addition are two. `unit` is there.
+double measure_flops(int threads, Way way = Way::First, Unit unit = Unit::F32);
 
 } // namespace lz::bench

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <utility>
 
 namespace lz::bench {
@@ -18,6 +19,20 @@ constexpr double kSettleSeconds = 40e-3, kBurstSeconds = 4e-3;
 
 double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Operations per second, 0 where it is not known. Measured once.
+double peak_of(Numbers numbers) {
+    static std::map<Numbers, double> known;
+    const auto [entry, is_new] = known.try_emplace(numbers, 0);
+    if (!is_new)
+        return entry->second;
+    for (const auto &[of, unit] :
+         {std::pair{Numbers::F32, Unit::F32}, std::pair{Numbers::F64, Unit::F64},
+          std::pair{Numbers::BF16, Unit::Bf16Pairs}, std::pair{Numbers::BF16, Unit::Bf16Tiles}})
+        if (of == numbers && has(unit))
+            entry->second = std::max(entry->second, measure_flops(num_threads(), Way::First, unit));
+    return entry->second;
 }
 
 } // namespace
@@ -44,8 +59,8 @@ double Contender::median() {
 }
 
 void compete(benchmark::State &state, std::vector<Contender> contenders, double flops,
-             std::vector<double> *ratios) {
-    static const double peak = measure_flops(num_threads());
+             std::vector<double> *ratios, Numbers numbers) {
+    const double peak = peak_of(numbers);
     for (auto _ : state) {
         for (Contender &c : contenders)
             c.burst();
@@ -63,7 +78,8 @@ void compete(benchmark::State &state, std::vector<Contender> contenders, double 
         if (ratios)
             ratios->push_back(1 / ours / best_peer);
     }
-    state.counters["of_peak"] = flops / ours / peak;
+    if (peak > 0)
+        state.counters["of_peak"] = flops / ours / peak;
 }
 
 } // namespace lz::bench

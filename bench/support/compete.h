@@ -24,10 +24,13 @@ struct Contender {
 /// Bursts of each contender, as many as benchmarks ask for with `->Iterations(kBursts)`.
 inline constexpr int kBursts = 9;
 
+/// What is multiplied. Nothing is known of the peak of `Other`, nor of bf16 where no unit multiplies it.
+enum class Numbers { F32, F64, BF16, Other };
+
 /// Fills the counters of a benchmark in manual time: GFLOP/s of each contender (medians of the bursts), the
 /// `ratio` of the first, which is ours, to the best rated peer, and `of_peak`, its part of what the machine
-/// multiplies in f32. Adds the ratio to `ratios`.
+/// multiplies of such numbers, where that is known. Adds the ratio to `ratios`.
 void compete(benchmark::State &state, std::vector<Contender> contenders, double flops,
-             std::vector<double> *ratios = nullptr);
+             std::vector<double> *ratios = nullptr, Numbers numbers = Numbers::F32);
 
 } // namespace lz::bench

@@ -1,0 +1,56 @@
+#include "bench/support/turns.h"
+
+#include <lazuli/lazuli.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace lz::bench {
+
+namespace {
+
+double seconds_of(const Round &round) {
+    const auto begin = std::chrono::steady_clock::now();
+    round();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Arrays too large for any cache.
+MemoryMeter &meter() {
+    static MemoryMeter meter(int64_t{64} << 20, num_threads());
+    return meter;
+}
+
+} // namespace
+
+void take_turns(benchmark::State &state, const Round &round, const Round &peer, const Bound &bound) {
+    round(); // compiles
+    if (peer)
+        peer();
+    double ours = std::numeric_limits<double>::max(), theirs = ours;
+    std::vector<double> fractions;
+    for (auto _ : state) {
+        const double ceiling = bound.bytes > 0 ? meter().pass(bound.traffic) : 0;
+        const double took = seconds_of(round);
+        state.SetIterationTime(took);
+        ours = std::min(ours, took);
+        if (ceiling > 0)
+            fractions.push_back(bound.bytes / took / ceiling);
+        if (peer)
+            theirs = std::min(theirs, seconds_of(peer));
+    }
+    state.counters["best_ms"] = ours * 1e3;
+    if (!fractions.empty()) {
+        std::ranges::sort(fractions);
+        state.counters["of_ceiling"] = fractions[fractions.size() / 2];
+    }
+    if (!peer)
+        return;
+    state.counters["torch_ms"] = theirs * 1e3;
+    state.counters["ratio"] = theirs / ours;
+}
+
+} // namespace lz::bench
