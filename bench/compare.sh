@@ -70,18 +70,28 @@ build_into() {
         [ -e "$bin/bench_$bench" ] || ! wanted "$bench" || benches+=("bench_$bench")
     done
     [ ${#benches[@]} -gt 0 ] || return 0
-    nice cmake --build "$tree/build/release" --target "${benches[@]}" -- -k 0 >"$bin/build.log" 2>&1 || true
+    # A program of the other benches' sources may lie there still: where its build fails there is none.
+    (cd "$tree/build/release" && mkdir -p bin && cd bin && rm -f "${benches[@]}")
+    local status=0
+    nice cmake --build "$tree/build/release" --target "${benches[@]}" -- -k 0 >"$bin/build.log" 2>&1 || status=$?
+    [ $status -le 1 ] || { # 1: something does not compile; more: it was interrupted
+        echo "compare.sh: the build of $tree was interrupted; what is built stays, the same command goes on" >&2
+        exit 1
+    }
+    [ -e "$tree/build/release/lib/liblazuli.so" ] || {
+        echo "compare.sh: the library of $tree does not build: $bin/build.log" >&2
+        exit 1
+    }
     for bench in "${benches[@]}"; do
-        # A program of the other benches' sources lies there still where its build has failed.
-        ! cmake --build "$tree/build/release" --target "$bench" -- -n | grep -q 'no work to do' ||
-            cp "$tree/build/release/bin/$bench" "$bin/"
+        [ ! -e "$tree/build/release/bin/$bench" ] || cp "$tree/build/release/bin/$bench" "$bin/"
     done
 }
 prepare() {
     local commit=$1 tree=$folder/$1
     [ -e "$tree/.git" ] || git worktree add --quiet --detach "$tree" "$commit"
     if [ ! -e "$tree/own-$commit" ]; then # its own benches first, while they lie there
-        git -C "$tree" checkout --quiet --force "$commit" -- .
+        git -C "$tree" reset --quiet --hard "$commit"
+        git -C "$tree" clean -fdq bench
         configure "$tree"
         build_into "$tree" "$tree/bin/own" $(benches_of "$tree")
         [ -n "$only" ] || touch "$tree/own-$commit"
@@ -101,7 +111,7 @@ locked prepare "$old"
 out=$folder/results
 rm -rf "$out"
 mkdir -p "$out"
-export LAZULI_CACHE_DIR=off
+export LAZULI_CACHE_DIR=off PYTHONDONTWRITEBYTECODE=1
 # What takes minutes and says little more than its neighbours.
 slow='(cat|stack_columns)/.*(64|128|1000)|matmul_f32/(4096/4096/4096|2048)|matmul_reproducible|matmul_bf16/2048|gpt2_small/4|product/.*/2048|compile_from_disk|peak_memory|/threads|fresh'
 pairs=()

@@ -228,13 +228,14 @@ def vectors():
     return ", ".join(name for name in ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16") if name in flags)
 
 
-def versions():
+def versions(peers):
+    """`peers`: those that have rows; a module may be installed and not load."""
     found = [f"Lazuli {first_line('git', 'describe', '--always', '--dirty')}", first_line("c++", "--version")]
     for package in ("libopenblas-dev", "libdnnl-dev", "libeigen3-dev", "libtbb-dev"):
         if version := first_line("dpkg-query", "-W", "-f", "${Version}", package):
             found.append(f"{package} {version}")
     import importlib.metadata
-    for package in ("torch", "jax", "mlx", "numpy"):
+    for package in [name for name in ("torch", "jax", "mlx", "numpy") if name in peers]:
         try:
             found.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
@@ -252,7 +253,7 @@ def main():
     model, cores, memory = machine()
     rows = read(options.folder)
     rounds = max((len(row.seconds) for row in rows.values()), default=0)
-    said = versions()
+    said = versions({peer for row in rows.values() for peer in row.peers})
     dirty = " (a tree with changes that are not committed)" if "-dirty" in said.split(",")[0] else ""
     lines = [f"# {datetime.date.today()}, {model} ({vectors()}), {cores} cores, {memory} GiB{dirty}", "", f"{said}.", "",
              f"    {options.command.strip()}", "",
@@ -270,6 +271,12 @@ def main():
         return
     name = options.name or f"{re.sub(r'[^a-z0-9]+', '-', model.lower()).strip('-')}-{cores}cores"
     path = pathlib.Path(__file__).parent / "results" / f"{datetime.date.today()}-{name}.md"
+    if any(bench == "scaling" for bench, _ in rows):
+        import plots
+        plots.draw(options.folder, path.with_suffix(".svg"))
+        before = "## Ceilings" if ceilings else "## All rows"
+        picture = f"![how time grows with size, graph and threads]({path.stem}.svg)"
+        text = text.replace(before, f"{picture}\n\n{before}", 1)
     path.write_text(text)
     print(f"written to {path.relative_to(pathlib.Path(__file__).parent.parent)}")
 

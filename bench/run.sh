@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# Installs the peers that it can, builds, runs all benches in turn, several rounds of each, and writes one table of times,
-# ratios and fractions of ceilings, with versions and the machine, to bench/results/<machine>.md.
+# Installs the peers that it can, builds, runs all benches and the peers in turn, several rounds of each, and writes one
+# table of times, ratios and fractions of ceilings, with versions and the machine, to bench/results/<date>-<machine>.md,
+# and plots beside it. Three rounds take a quarter of an hour on two cores, what is built before not counted.
 #
 #   bash bench/run.sh               five rounds
 #   bash bench/run.sh --rounds=N    so many
-#   bash bench/run.sh --quick       one short round, to see that everything runs: its numbers mean nothing
+#   bash bench/run.sh --quick       one short round, to see that everything runs: its numbers mean nothing; no file is written
 #   bash bench/run.sh --no-install  with the peers that are there
 #   bash bench/run.sh --name=NAME   of the machine, instead of its processor's
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rounds=5 min_time=0.2 install=1 name=""
+rounds=5 min_time=0.1 install=1 name="" quick=""
+arguments=$*
 for option in "$@"; do
     case "$option" in
-    --quick) rounds=1 min_time=0.01 ;;
+    --quick) rounds=1 min_time=0.01 quick=--quick ;;
     --no-install) install=0 ;;
     --name=*) name=${option#--name=} ;;
     --rounds=*) rounds=${option#--rounds=} ;;
@@ -23,7 +25,13 @@ for option in "$@"; do
         ;;
     esac
 done
-skip() { echo "run.sh: skipped: $*" >&2; }
+out=build/bench/results
+rm -rf "$out"
+mkdir -p "$out"
+skip() { # is a line of the table, too
+    echo "run.sh: skipped: $*" >&2
+    echo "$*" >>"$out/failed.txt"
+}
 
 # --- peers
 peers=$PWD/build/peers # a Python environment of its own
@@ -33,12 +41,17 @@ torch_of() { "$1" -c 'import torch, os; print(os.path.dirname(torch.__file__))' 
 if [ $install = 1 ]; then
     bash cmake/install-deps.sh --peers || skip "OpenBLAS, oneDNN and Eigen could not be installed; those that are there are used"
     if ! torch_of "$python" >/dev/null; then
-        if python3 -m venv "$peers" && "$peers/bin/python" -m pip install --quiet torch; then
+        if python3 -m venv "$peers" && "$peers/bin/python" -m pip install --quiet numpy torch; then
             python=$peers/bin/python
         else
             skip "LibTorch could not be installed"
         fi
     fi
+fi
+if [ $install = 1 ] && [ "$python" = "$peers/bin/python" ]; then # one that fails keeps no other from it
+    for module in jax 'mlx[cpu]'; do
+        "$python" -m pip install --quiet "$module" || skip "$module could not be installed"
+    done
 fi
 torch=$(torch_of "$python" || true)
 [ -n "$torch" ] || skip "LibTorch is no peer: Python finds no module torch"
@@ -54,27 +67,46 @@ done
 cmake --build build/bench --target "${benches[@]}"
 
 # --- rounds: each bench once, then all again, so that an hour in which the machine is slow meets all of them
-out=build/bench/results
-rm -rf "$out"
-mkdir -p "$out"
-export LAZULI_CACHE_DIR=off OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0
+export LAZULI_CACHE_DIR=off OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0 PYTHONDONTWRITEBYTECODE=1
+# Python's peers are one process, which is asked for the rows of each bench after our own: what they compile stays.
+coproc PYTHON { exec "$python" bench/peers/python.py --min-time="$min_time" 2>"$out/python.log"; }
+python_in=${PYTHON[1]} python_out=${PYTHON[0]}
+python_pid=$PYTHON_PID
+trap 'kill $python_pid 2>/dev/null || true' EXIT
+python_turn() { # bench, round
+    [ -n "$python_pid" ] || return 0
+    if ! echo "$1 $2 $out/python_$1.$2.json" >&"$python_in" 2>/dev/null || ! read -r -t 900 _ <&"$python_out"; then
+        skip "Python's peers fail: $(tail -n1 "$out/python.log")"
+        python_pid=""
+    fi
+}
 for round in $(seq "$rounds"); do
     for bench in "${benches[@]}"; do
-        # Its rows are ratios of two programs that take turns, and there are four hundred of them: one round.
-        [ "$bench" = bench_joins ] && [ "$round" != 1 ] && continue
-        echo "round $round of $rounds: $bench"
-        file=$out/$bench.$round.json
-        [ "$bench" = bench_ceilings ] && file=$out/$bench.$round.txt
+        time=$min_time
         case "$bench" in
-        bench_ceilings) build/bench/bin/$bench >"$file" || skip "two ways of measuring a ceiling disagree, as the table says" ;;
-        *) build/bench/bin/$bench --benchmark_min_time="$min_time" --benchmark_enable_random_interleaving=true \
-            --benchmark_out="$file" --benchmark_out_format=json >/dev/null ;;
-        esac || {
-            skip "$bench fails"
+        # Its rows are ratios of two programs that take turns, and there are four hundred of them: one round.
+        bench_joins) [ "$round" = 1 ] && time=0.01 || continue ;;
+        # Plots, and what is the same every time: virtual clocks.
+        bench_scaling | bench_devices | bench_exercises | bench_longest_program) [ "$round" = 1 ] || continue ;;
+        esac
+        echo "round $round of $rounds: $bench"
+        if [ "$bench" = bench_ceilings ]; then
+            build/bench/bin/$bench >"$out/$bench.$round.txt" ||
+                skip "bench_ceilings: two ways of measuring a ceiling disagree in round $round"
+            continue
+        fi
+        file=$out/$bench.$round.json
+        timeout 900 build/bench/bin/$bench --benchmark_min_time="$time" --benchmark_enable_random_interleaving=true \
+            --benchmark_out="$file" --benchmark_out_format=json >/dev/null 2>"$file.log" || {
+            skip "$bench fails: $(tail -n1 "$file.log")"
             rm -f "$file"
         }
+        python_turn "${bench#bench_}" "$round"
     done
 done
+if [ -s "$out/python.log" ]; then
+    grep '^python.py: ' "$out/python.log" | sort -u >>"$out/failed.txt" || true
+fi
 
-# --- the table
-"$python" bench/report.py "$out" --name "$name" --command "bash bench/run.sh $*"
+# --- the table and the plots
+"$python" bench/report.py "$out" --name "$name" --command "bash bench/run.sh $arguments" $quick

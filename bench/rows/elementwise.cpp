@@ -11,7 +11,7 @@
 
 #include <benchmark/benchmark.h>
 #if LAZULI_BENCH_TORCH
-#include "bench/peers/torch_elementwise.h"
+#include "bench/peers/torch/elementwise.h"
 #endif
 
 #include <cmath>

@@ -17,7 +17,7 @@
 extern "C" void openblas_set_num_threads(int);
 #endif
 #if LAZULI_BENCH_TORCH
-#include "bench/peers/torch.h"
+#include "bench/peers/torch/torch.h"
 #endif
 #if LAZULI_BENCH_ONEDNN
 #include <dnnl.hpp>

@@ -15,7 +15,7 @@
 #include <Eigen/Core>
 #endif
 #if LAZULI_BENCH_TORCH
-#include "bench/peers/torch.h"
+#include "bench/peers/torch/torch.h"
 #endif
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 
 #include <benchmark/benchmark.h>
 #if LAZULI_BENCH_TORCH
-#include "bench/peers/torch.h"
+#include "bench/peers/torch/torch.h"
 #endif
 
 #include <algorithm>

@@ -11,7 +11,7 @@
 
 #include <benchmark/benchmark.h>
 #if LAZULI_BENCH_TORCH
-#include "bench/peers/torch_training.h"
+#include "bench/peers/torch/training.h"
 #endif
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #pragma once
 /// LibTorch's eager forms of the rows of bench_elementwise and bench_random.
 
-#include "bench/peers/torch.h"
+#include "bench/peers/torch/torch.h"
 
 namespace lz::bench::torch {
 

@@ -1,4 +1,4 @@
-#include "bench/peers/torch_training.h"
+#include "bench/peers/torch/training.h"
 
 #include <torch/torch.h>
 

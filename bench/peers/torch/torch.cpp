@@ -1,4 +1,4 @@
-#include "bench/peers/torch.h"
+#include "bench/peers/torch/torch.h"
 
 #include <ATen/Parallel.h>
 #include <torch/torch.h>

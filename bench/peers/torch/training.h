@@ -1,7 +1,7 @@
 #pragma once
 /// LibTorch's eager forms of the training steps that bench_training measures: forward, backward and AdamW.
 
-#include "bench/peers/torch.h"
+#include "bench/peers/torch/torch.h"
 
 namespace lz::bench::torch {
 

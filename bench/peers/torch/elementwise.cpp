@@ -1,4 +1,4 @@
-#include "bench/peers/torch_elementwise.h"
+#include "bench/peers/torch/elementwise.h"
 
 #include <torch/torch.h>
 
