@@ -124,6 +124,7 @@ Tensor black_scholes(const Tensors &in) {
     return spot * cdf(d1) - discounted * cdf(d1 - deviation);
 }
 
+#if LAZULI_BENCH_TORCH
 /// Whether the numbers are the peer's, as parts of the largest: sums have another order, and a point that is
 /// as near to two centers goes to either.
 bool near(const std::vector<float> &ours, const std::vector<float> &theirs) {
@@ -135,8 +136,9 @@ bool near(const std::vector<float> &ours, const std::vector<float> &theirs) {
     }
     return ours.size() == theirs.size() && difference <= 1e-3 * largest;
 }
+#endif
 
-void program(benchmark::State &state, const std::string &name, Tensor (*f)(const Tensors &),
+void program(benchmark::State &state, [[maybe_unused]] const std::string &name, Tensor (*f)(const Tensors &),
              Tensors (*inputs)()) {
     lz::manual_seed(11);
     const Tensors in = inputs();
