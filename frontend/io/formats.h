@@ -34,6 +34,9 @@ std::span<const std::byte> elements_of(const Tensor &host, Location loc);
 
 void write_safetensors(const StateDict &tensors, const std::string &path, const SaveOptions &options,
                        Location loc);
+/// One file, to a stream.
+void write_safetensors(const StateDict &tensors, std::ostream &stream, const SaveOptions &options,
+                       Location loc);
 void write_npy(const StateDict &tensors, const std::string &path, Location loc);
 /// A state dict, as torch.save would.
 void write_pytorch(const StateDict &tensors, const std::string &path, Location loc);

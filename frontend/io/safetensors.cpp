@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <ostream>
 #include <unordered_map>
 
 namespace lz::io {
@@ -163,8 +164,9 @@ std::string_view dtype_name(DType dtype) {
 }
 
 /// Computed already; larger elements first, so that each lies at a multiple of its size.
+template <class File>
 void write_one(const StateDict &tensors, const std::vector<size_t> &chosen,
-               const std::map<std::string, std::string> &metadata, ReplacedFile &file, Location loc) {
+               const std::map<std::string, std::string> &metadata, File &file, Location loc) {
     std::vector<size_t> order = chosen;
     const auto tensor = [&](size_t i) -> const Tensor & { return tensors.items()[i].second; };
     std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -206,6 +208,21 @@ void write_one(const StateDict &tensors, const std::vector<size_t> &chosen,
         if (host.numel() > 0)
             file.write(host.data<void>(loc), static_cast<size_t>(host.numel() * size_of(host.dtype())));
     }
+}
+
+/// A stream as write_one writes to it.
+struct Stream {
+    std::ostream &out;
+    void write(const void *data, size_t size) {
+        out.write(static_cast<const char *>(data), static_cast<std::streamsize>(size));
+    }
+    void write(std::string_view text) { write(text.data(), text.size()); }
+};
+
+void check_names(const StateDict &tensors, Location loc) {
+    if (tensors.contains("__metadata__"))
+        throw IoError(
+            "save: safetensors files use the name \"__metadata__\" for text; a tensor cannot have it", loc);
 }
 
 /// Which tensors go into which file: in order, a new file where the next would exceed the limit.
@@ -274,9 +291,7 @@ StateDict read_safetensors_index(const Source &source, const LoadOptions &option
 
 void write_safetensors(const StateDict &tensors, const std::string &path, const SaveOptions &options,
                        Location loc) {
-    if (tensors.contains("__metadata__"))
-        throw IoError(
-            "save: safetensors files use the name \"__metadata__\" for text; a tensor cannot have it", loc);
+    check_names(tensors, loc);
     const std::vector<std::vector<size_t>> parts = shards(tensors, options.max_shard_bytes);
     if (parts.size() == 1) {
         ReplacedFile file(path, "save", loc);
@@ -285,7 +300,7 @@ void write_safetensors(const StateDict &tensors, const std::string &path, const 
         return;
     }
     constexpr std::string_view kEnding = ".safetensors";
-    const std::string stem = path.substr(0, path.size() - kEnding.size());
+    const std::string stem = path.ends_with(kEnding) ? path.substr(0, path.size() - kEnding.size()) : path;
     const std::string folder = folder_of(path);
     std::vector<std::unique_ptr<ReplacedFile>> files;
     std::string index = "{\"metadata\":{\"total_size\":";
@@ -310,6 +325,17 @@ void write_safetensors(const StateDict &tensors, const std::string &path, const 
     for (const auto &file : files)
         file->commit();
     last.commit();
+}
+
+void write_safetensors(const StateDict &tensors, std::ostream &stream, const SaveOptions &options,
+                       Location loc) {
+    if (options.max_shard_bytes > 0)
+        throw IoError("save: a stream is one file, and max_shard_bytes asks for several", loc);
+    check_names(tensors, loc);
+    Stream out{stream};
+    write_one(tensors, shards(tensors, 0)[0], options.metadata, out, loc);
+    if (!stream.flush())
+        throw IoError("save: the stream failed while it was written to", loc);
 }
 
 SafetensorsInfo safetensors_info(const std::string &path, Location loc) {

@@ -128,7 +128,6 @@ TEST(Safetensors, WhateverFailsTheOldFileStays) {
     EXPECT_THROW(lz::save(StateDict{{"a", lz::ones({2})}, {"\xff", lz::ones({2})}}, path), lz::IoError);
     EXPECT_THAT(io_error([&] { lz::save(lz::ones({2}), folder / "none/t.safetensors"); }),
                 HasSubstr("No such file or directory"));
-    EXPECT_THAT(io_error([&] { lz::save(lz::ones({2}), folder / "t.xyz"); }), HasSubstr("ends with none of"));
     EXPECT_EQ(read_file(path), before);
     EXPECT_EQ(folder.count(), 1u);
 }

@@ -8,9 +8,12 @@
 
 #include <concepts>
 #include <cstdint>
+#include <iosfwd>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace lz {
 
@@ -40,14 +43,27 @@ struct SaveOptions {
 
 /// Writes the tensors, from any device, in the format that the path ends with: `.safetensors`, `.pt` (or
 /// `.pth`: what `torch.load` reads, a dictionary with these names), `.npz`, or `.npy` for a dictionary of one
-/// tensor. Computes them first. The file is written beside and renamed when
-/// all of it is on the disk: whatever fails, a file that was there stays as it was. Throws IoError where a
-/// file cannot be written or the format does not have a dtype or name, and StateError for an undefined
-/// tensor.
+/// tensor; safetensors where it ends with none of these. Computes them first. The file is written beside and
+/// renamed when all of it is on the disk: whatever fails, a file that was there stays as it was. Throws
+/// IoError where a file cannot be written or the format does not have a dtype or name, and StateError for an
+/// undefined tensor.
 LZ_API void save(const StateDict &tensors, const std::string &path, const SaveOptions &options = {},
                  Location loc = Location::current());
 /// One tensor: named "tensor" in formats that have names.
 LZ_API void save(const Tensor &tensor, const std::string &path, const SaveOptions &options = {},
+                 Location loc = Location::current());
+/// Several tensors: named "0", "1" and so on.
+LZ_API void save(const std::vector<Tensor> &tensors, const std::string &path, const SaveOptions &options = {},
+                 Location loc = Location::current());
+/// Writes to a stream, in the format of safetensors. Throws as above, and IoError for options that need
+/// files (`max_shard_bytes`) and for a stream that fails.
+LZ_API void save(const StateDict &tensors, std::ostream &stream, const SaveOptions &options = {},
+                 Location loc = Location::current());
+/// One tensor, named "tensor".
+LZ_API void save(const Tensor &tensor, std::ostream &stream, const SaveOptions &options = {},
+                 Location loc = Location::current());
+/// Several tensors: named "0", "1" and so on.
+LZ_API void save(const std::vector<Tensor> &tensors, std::ostream &stream, const SaveOptions &options = {},
                  Location loc = Location::current());
 
 /// Reads all tensors of a file, whose format is found by its first bytes: safetensors, an index of several
@@ -60,6 +76,23 @@ LZ_API void save(const Tensor &tensor, const std::string &path, const SaveOption
 /// The tensor of a file that has one. Throws IoError for a file with more or none, otherwise as `load`.
 [[nodiscard]] LZ_API Tensor load_tensor(const std::string &path, const LoadOptions &options = {},
                                         Location loc = Location::current());
+/// What a stream has from where it is to its end, as if it were a file. Throws as `load`, and IoError for an
+/// index of several files.
+[[nodiscard]] LZ_API StateDict load(std::istream &stream, const LoadOptions &options = {},
+                                    Location loc = Location::current());
+/// From now on `tensor` is a handle of the one tensor in the file. Throws as `load_tensor`, and is then what
+/// it was.
+LZ_API void load(Tensor &tensor, const std::string &path, const LoadOptions &options = {},
+                 Location loc = Location::current());
+/// The same of a stream.
+LZ_API void load(Tensor &tensor, std::istream &stream, const LoadOptions &options = {},
+                 Location loc = Location::current());
+/// From now on `tensors` are those of the file, in its order.
+LZ_API void load(std::vector<Tensor> &tensors, const std::string &path, const LoadOptions &options = {},
+                 Location loc = Location::current());
+/// The same of a stream.
+LZ_API void load(std::vector<Tensor> &tensors, std::istream &stream, const LoadOptions &options = {},
+                 Location loc = Location::current());
 
 namespace detail {
 
@@ -114,6 +147,40 @@ template <PointsToStateDict T>
 void load(const T &into, const std::string &path, const LoadOptions &options = {},
           Location loc = Location::current()) {
     detail::load_into(*into, load(path, options, loc), loc);
+}
+
+/// Writes to a stream what `state_dict()` gives.
+template <HasStateDict T>
+void save(const T &from, std::ostream &stream, const SaveOptions &options = {},
+          Location loc = Location::current()) {
+    save(static_cast<const StateDict &>(from.state_dict()), stream, options, loc);
+}
+/// The same of what is held.
+template <PointsToStateDict T>
+void save(const T &from, std::ostream &stream, const SaveOptions &options = {},
+          Location loc = Location::current()) {
+    save(static_cast<const StateDict &>(from->state_dict()), stream, options, loc);
+}
+/// Gives `load_state_dict` what is in the stream.
+template <LoadsStateDict T>
+void load(T &into, std::istream &stream, const LoadOptions &options = {},
+          Location loc = Location::current()) {
+    detail::load_into(into, load(stream, options, loc), loc);
+}
+/// The same of what is held.
+template <PointsToStateDict T>
+void load(const T &into, std::istream &stream, const LoadOptions &options = {},
+          Location loc = Location::current()) {
+    detail::load_into(*into, load(stream, options, loc), loc);
+}
+
+/// With a device in place of options, of a path or a stream: `load(net, "net.pt", kCPU)`. A module's
+/// parameters stay where the module is; a tensor goes there.
+template <class T, class From, class D>
+    requires(std::is_convertible_v<const D &, Device> && !std::is_arithmetic_v<D> &&
+             requires(T &&into, From &&from, const LoadOptions &options) { load(into, from, options); })
+void load(T &&into, From &&from, const D &device, Location loc = Location::current()) {
+    load(into, from, LoadOptions{.device = OptionalDevice(device, loc)}, loc);
 }
 
 } // namespace lz
