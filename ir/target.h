@@ -46,8 +46,8 @@ struct DeviceRates {
 /// What runs the code of the host, and of virtual GPUs, which are threads of it.
 struct CpuLimits {
     CpuIsa isa;
-    int threads = 1;         ///< workers that share one launch
-    int64_t cache_bytes = 0; ///< last level: where streaming stores start to pay
+    int threads = 1;                     ///< workers that share one launch
+    int64_t cache_bytes = 0;             ///< last level: where streaming stores start to pay
     int64_t l2_bytes = int64_t{1} << 20; ///< of a core: what a thread's panels of a product have to fit
 
     bool operator==(const CpuLimits &) const = default;
