@@ -12,8 +12,8 @@ using namespace ir;
 
 namespace {
 
-/// More segments than this make a table that is walked for long.
-constexpr int kMaxSegments = 256;
+/// More segments than this take long to pack for each launch.
+constexpr int kMaxSegments = 2048;
 
 uint64_t mix(uint64_t h, uint64_t v) {
     h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);

@@ -46,6 +46,8 @@ public:
         numbers_.end = view_.end;
         numbers_.first_value = graph_.node(view_.first).first_result;
         put(static_cast<int64_t>(view_.kind));
+        const auto cluster = static_cast<size_t>(graph_.node(view_.first).cluster);
+        put(graph_.clusters[cluster].group >= 0); // those of a group are scheduled together
         put(view_.end - view_.first);
         for (NodeId n = view_.first; n < view_.end; ++n) {
             node(graph_.node(n));

@@ -77,7 +77,7 @@ public:
             if (info(instr.op).cls == KOpClass::Check) {
                 const NodeId source = instr.source;
                 instr.source = static_cast<uint32_t>(shared.checks.size());
-                shared.checks.push_back(source == kNoValue ? kNone : graph_.node(source).recorded);
+                shared.checks.push_back(recorded(source));
             }
         if (is_new)
             program_.kernels.push_back(std::move(lowered.kernel));
@@ -118,42 +118,6 @@ public:
         draft.nodes = std::move(lowered.nodes);
         step.recorded = std::move(lowered.recorded);
         step.label = std::move(lowered.label);
-    }
-
-    /// Makes the step a segment of an earlier one, if that launches the same kernel in the same way.
-    bool join(uint32_t earlier, LoweredStep &lowered, const SharedKernel &shared) {
-        Step &to = program_.steps[earlier];
-        if (to.kernel != shared.kernel || to.worker_bytes != lowered.worker_bytes || to.rounds != 1 ||
-            lowered.rounds != 1)
-            return false;
-        StepDraft &draft = program_.draft.steps[earlier];
-        add_segments(to, lowered, shared);
-        draft.nodes.insert(draft.nodes.end(), lowered.nodes.begin(), lowered.nodes.end());
-        to.node = lowered.node;
-        merge(to.recorded, lowered.recorded);
-        to.cost += lowered.cost;
-        to.bytes += lowered.bytes_read + lowered.bytes_written;
-        draft.bytes_written += lowered.bytes_written;
-        to.flops += lowered.flops;
-        return true;
-    }
-
-    /// Kernels whose segments are counted now: how a launch gets at so many is a part of them on some
-    /// devices.
-    void schedule_segments(const Target &target) {
-        for (Step &step : program_.steps) {
-            if (step.kind != StepKind::Launch || step.segments.size() == 1)
-                continue;
-            Kernel kernel = program_.kernels[step.kernel];
-            if (!passes::schedule_segments(kernel, step.segments.size(), target, step.device))
-                continue;
-            const auto [known, is_new] =
-                kernels_.try_emplace(cache_key(kernel), static_cast<uint32_t>(program_.kernels.size()));
-            if (is_new)
-                program_.kernels.push_back(std::move(kernel));
-            step.kernel = known->second;
-        }
-        drop_unused_kernels();
     }
 
     uint32_t steps() const { return static_cast<uint32_t>(program_.steps.size()); }
@@ -206,24 +170,12 @@ private:
             segment.scalars = std::move(from.scalars);
             segment.items = std::move(from.items);
             segment.checks = shared.checks;
+            for (size_t c = 0; c < from.checks.size(); ++c)
+                segment.checks[c] = recorded(from.checks[c]);
         }
     }
 
-    void drop_unused_kernels() {
-        std::vector<uint32_t> number(program_.kernels.size(), kNone);
-        std::vector<Kernel> used;
-        for (Step &step : program_.steps) {
-            if (step.kind != StepKind::Launch)
-                continue;
-            uint32_t &kernel = number[step.kernel];
-            if (kernel == kNone) {
-                kernel = static_cast<uint32_t>(used.size());
-                used.push_back(std::move(program_.kernels[step.kernel]));
-            }
-            step.kernel = kernel;
-        }
-        program_.kernels = std::move(used);
-    }
+    uint32_t recorded(NodeId check) const { return check == kNoValue ? kNone : graph_.node(check).recorded; }
 
     void order_effects() {
         std::vector<uint32_t> step_of(graph_.nodes().size(), kNone); // so far
@@ -292,6 +244,30 @@ bool append_tail(const Graph &graph, LoweredStep &step, LoweredStep &tail) {
     return true;
 }
 
+/// Makes the segments of `more` segments of a step with an equal kernel. Neither has a schedule yet.
+void append_segments(LoweredStep &step, LoweredStep more) {
+    const auto note_checks = [](LoweredStep &s) {
+        for (LoweredSegment &segment : s.segments)
+            if (segment.checks.empty())
+                for (const Instr &instr : s.kernel.instrs)
+                    if (info(instr.op).cls == KOpClass::Check)
+                        segment.checks.push_back(instr.source);
+    };
+    note_checks(step);
+    note_checks(more);
+    const auto append = [](auto &to, auto &from) {
+        to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+    };
+    append(step.segments, more.segments);
+    append(step.nodes, more.nodes);
+    append(step.recorded, more.recorded);
+    step.node = more.node;
+    step.cost += more.cost;
+    step.bytes_read += more.bytes_read;
+    step.bytes_written += more.bytes_written;
+    step.flops += more.flops;
+}
+
 class Lowering {
 public:
     Lowering(const Graph &graph, const Target &target)
@@ -311,22 +287,27 @@ public:
         for (const int32_t c : order_) {
             if (tails && tails->is_tail(c))
                 continue;
-            std::optional<LoweredStep> step = lower(c);
-            const int32_t own = graph_.clusters[static_cast<size_t>(c)].group;
+            const int32_t own = group_of(c);
             if (own < 0 || own != group)
-                group_steps_.clear();
+                add_group();
             group = own;
+            std::optional<LoweredStep> step = lower(c);
+            if (own >= 0) {
+                if (step)
+                    join_group(std::move(*step));
+                continue;
+            }
             std::optional<LoweredStep> tail;
             if (const int32_t t = tails ? tails->of(c) : -1; t >= 0)
                 tail = lower(t);
             if (step && tail && append_tail(graph_, *step, *tail))
                 tail.reset();
             if (step)
-                add(std::move(*step), own >= 0);
+                add(std::move(*step));
             if (tail)
-                add(std::move(*tail), false);
+                add(std::move(*tail));
         }
-        program_.schedule_segments(target_);
+        add_group();
         return program_.take();
     }
 
@@ -371,6 +352,9 @@ private:
         return view;
     }
 
+    int32_t group_of(int32_t cluster) const { return graph_.clusters[static_cast<size_t>(cluster)].group; }
+
+    /// The step of a cluster; that of a group's member has no schedule yet.
     std::optional<LoweredStep> lower(int32_t cluster) {
         const ClusterView view = view_of(cluster);
         LoweredStep step;
@@ -435,7 +419,8 @@ private:
             lower_library(view, step);
             break;
         }
-        schedule(step, target_);
+        if (group_of(graph_.node(view.first).cluster) < 0)
+            schedule(step, target_);
         if (step.kind == StepKind::Library)
             add_scratch(graph_, target_, step);
         count(view, step);
@@ -477,16 +462,38 @@ private:
         step.cost = step.bytes_read + step.bytes_written + 8 * weighted;
     }
 
-    /// Within a group, steps that launch one kernel become segments of the first of them.
-    void add(LoweredStep step, bool in_group) {
+    void add(LoweredStep step) {
         const ProgramWriter::SharedKernel kernel = program_.share_kernel(step);
-        if (in_group && step.kind == StepKind::Launch) {
-            if (std::ranges::any_of(group_steps_, [&](uint32_t s) { return program_.join(s, step, kernel); }))
-                return;
-            group_steps_.push_back(program_.steps());
-        }
         program_.add(std::move(step), kernel);
     }
+
+    /// Steps of a group that launch one kernel become segments of the first of them.
+    void join_group(LoweredStep step) {
+        const bool joins = step.kind == StepKind::Launch && step.joined_rows == 1;
+        std::string key = joins ? cache_key(step.kernel) : std::string();
+        const auto same = joins ? std::ranges::find(group_, key, &GroupStep::key) : group_.end();
+        if (same == group_.end())
+            group_.push_back({std::move(key), std::move(step)});
+        else
+            append_segments(same->step, std::move(step));
+    }
+
+    /// Schedules what the group at hand has become, each step for all its segments, and adds it.
+    void add_group() {
+        for (GroupStep &of : group_) {
+            std::ranges::sort(of.step.recorded);
+            const auto again = std::ranges::unique(of.step.recorded);
+            of.step.recorded.erase(again.begin(), again.end());
+            schedule(of.step, target_);
+            add(std::move(of.step));
+        }
+        group_.clear();
+    }
+
+    struct GroupStep {
+        std::string key; ///< of its kernel; empty: nothing joins it
+        LoweredStep step;
+    };
 
     const Graph &graph_;
     const Target &target_;
@@ -495,7 +502,7 @@ private:
     std::vector<bool> stored_;
     std::vector<std::pair<NodeId, NodeId>> nodes_of_; // by cluster: first, and the one behind the last
     std::vector<int32_t> order_;                      // clusters
-    std::vector<uint32_t> group_steps_;               // of the group at hand, one a kernel
+    std::vector<GroupStep> group_;                    // the group at hand, not scheduled yet
 };
 
 } // namespace

@@ -35,6 +35,8 @@ struct LoweredSegment {
     std::vector<ir::ScalarSpec> scalars;
     std::vector<int64_t> items; ///< work items of each phase
     std::vector<bool> absent;   ///< phases in which the segment has nothing to do; empty: none
+    /// Of a step that was several: the nodes that the checks of the segment's kernel were written for.
+    std::vector<ir::NodeId> checks;
 };
 
 struct LoweredStep {

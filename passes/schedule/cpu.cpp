@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -153,16 +154,13 @@ private:
 
     /// Bytes of distinct results.
     int64_t stored_bytes() const {
-        std::vector<ValueId> counted;
+        std::unordered_set<ValueId> counted;
         int64_t bytes = 0;
         for (const LoweredSegment &segment : step_.segments)
-            for (const LoweredBuffer &b : segment.buffers) {
-                const bool stored = b.mode == BufferMode::Out || b.mode == BufferMode::InOut;
-                if (!stored || std::ranges::find(counted, b.value) != counted.end())
-                    continue;
-                counted.push_back(b.value);
-                bytes += b.bytes;
-            }
+            for (const LoweredBuffer &b : segment.buffers)
+                if ((b.mode == BufferMode::Out || b.mode == BufferMode::InOut) &&
+                    counted.insert(b.value).second)
+                    bytes += b.bytes;
         return bytes;
     }
 

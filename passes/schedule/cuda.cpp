@@ -72,7 +72,7 @@ public:
             std::ranges::all_of(step_.segments, [&](const LoweredSegment &s) { return fits(s); });
         for (Phase &phase : kernel_.phases)
             phase.on_cuda().index32 = narrow;
-        choose_segment_tier(kernel_, step_.segments.size(), limits_);
+        choose_segment_tier();
         finish();
     }
 
@@ -85,15 +85,18 @@ private:
             most = std::max(most, extent(segment, axis));
         return most;
     }
+    int64_t points(const LoweredSegment &segment, const Phase &phase) const {
+        int64_t n = 1;
+        for (const AxisId axis : phase.grid)
+            n *= extent(segment, axis);
+        return n;
+    }
+    /// Of all segments together.
     int64_t points(const Phase &phase) const {
-        int64_t most = 0;
-        for (const LoweredSegment &segment : step_.segments) {
-            int64_t n = 1;
-            for (const AxisId axis : phase.grid)
-                n *= extent(segment, axis);
-            most = std::max(most, n);
-        }
-        return most;
+        int64_t all = 0;
+        for (const LoweredSegment &segment : step_.segments)
+            all += points(segment, phase);
+        return all;
     }
     /// Threads that the device runs at once.
     int64_t device_threads() const { return int64_t{limits_.multiprocessors} * limits_.threads_per_sm; }
@@ -179,11 +182,16 @@ private:
         });
         if (smallest > 0 && all) {
             int vector = static_cast<int>(std::min<int64_t>(kVectorBytes / smallest, kMostVector));
-            const auto fits = [&](const LoweredSegment &s) {
-                const int64_t n = extent(s, last);
-                return several_axes ? n % vector == 0 : n >= vector;
+            // Rows that follow each other have to begin at a packet. Else only the last packet of a segment
+            // is not whole, and a segment of few elements does not take them from the others.
+            const auto fits = [&] {
+                return several_axes ? std::ranges::all_of(step_.segments,
+                                                          [&](const LoweredSegment &s) {
+                                                              return extent(s, last) % vector == 0;
+                                                          })
+                                    : extent(last) >= vector;
             };
-            while (vector > 1 && !std::ranges::all_of(step_.segments, fits))
+            while (vector > 1 && !fits())
                 vector /= 2;
             cuda.vector = vector;
         }
@@ -418,7 +426,7 @@ private:
         };
         cuda.scratch_bytes = add_arg(ArgRole::Stride, bytes);
         for (LoweredSegment &segment : step_.segments) {
-            const int64_t rows = std::min<int64_t>(points(kernel_.phases[p]), cuda.most_blocks);
+            const int64_t rows = std::min<int64_t>(points(segment, kernel_.phases[p]), cuda.most_blocks);
             segment.buffers.push_back(
                 {BufferMode::Temp, kNone, kNone, std::max<int64_t>(bytes(segment) * rows, 1)});
         }
@@ -440,6 +448,21 @@ private:
         return fits_32_bits(kernel_, args, known, elements);
     }
 
+    /// How a launch gets at its segments.
+    void choose_segment_tier() {
+        // A record has what a kernel may use, of 8 bytes at most.
+        const auto record = static_cast<int64_t>(
+            8 * (kernel_.buffers.size() + kernel_.args.size() + kernel_.scalars.size() + 2));
+        const auto segments = static_cast<int64_t>(step_.segments.size());
+        const int64_t bytes = segments * record + 8;
+        const SegmentTier tier = segments == 1                                        ? SegmentTier::One
+                                 : bytes <= 4096                                      ? SegmentTier::Table
+                                 : bytes <= 32764 && limits_.parameter_bytes >= 32764 ? SegmentTier::Large
+                                                                                      : SegmentTier::Memory;
+        for (Phase &phase : kernel_.phases)
+            phase.on_cuda().segments = tier;
+    }
+
     const CudaLimits &limits_;
 };
 
@@ -451,21 +474,6 @@ void schedule_cuda(LoweredStep &step, const CudaLimits &limits) {
 
 RowLimits cuda_row_limits(const CudaLimits &limits) {
     return {.few_rows = limits.multiprocessors, .long_row = kSplitLength};
-}
-
-bool choose_segment_tier(Kernel &kernel, size_t segments, const CudaLimits &limits) {
-    // A record has what a kernel may use, of 8 bytes at most.
-    const auto record =
-        static_cast<int64_t>(8 * (kernel.buffers.size() + kernel.args.size() + kernel.scalars.size() + 2));
-    const auto bytes = static_cast<int64_t>(segments) * record + 8;
-    const SegmentTier tier = segments == 1                                       ? SegmentTier::One
-                             : bytes <= 4096                                     ? SegmentTier::Table
-                             : bytes <= 32764 && limits.parameter_bytes >= 32764 ? SegmentTier::Large
-                                                                                 : SegmentTier::Memory;
-    bool changed = false;
-    for (Phase &phase : kernel.phases)
-        changed = std::exchange(phase.on_cuda().segments, tier) != tier || changed;
-    return changed;
 }
 
 } // namespace lz::passes

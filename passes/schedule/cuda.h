@@ -11,7 +11,4 @@ void schedule_cuda(LoweredStep &step, const ir::CudaLimits &limits);
 
 RowLimits cuda_row_limits(const ir::CudaLimits &limits);
 
-/// How so many segments reach the kernel. Whether that changed it.
-bool choose_segment_tier(ir::Kernel &kernel, size_t segments, const ir::CudaLimits &limits);
-
 } // namespace lz::passes

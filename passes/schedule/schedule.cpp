@@ -16,11 +16,6 @@ void schedule(LoweredStep &step, const ir::Target &target) {
         schedule_cuda(step, device.cuda());
 }
 
-bool schedule_segments(ir::Kernel &kernel, size_t segments, const ir::Target &target, ir::Device device) {
-    const ir::DeviceInfo &info = target.device(device);
-    return info.runs_cuda() && choose_segment_tier(kernel, segments, info.cuda());
-}
-
 RowLimits row_limits(const ir::Target &target, ir::Device device) {
     const ir::DeviceInfo *info = target.find(device);
     return info && info->runs_cuda() ? cuda_row_limits(info->cuda()) : cpu_row_limits();

@@ -5,9 +5,9 @@
 /// values in each segment, and scratch and work items are known; a join that is a library call knows whether
 /// it stores past the caches. No bit of a result changes, because the body fixes what is computed and in
 /// which order; ir/kernel/schedule.h names the one exception. It is a part of `lower_clusters`, after the
-/// body of a step and before steps with equal kernels are shared or merged, because a schedule is part of
-/// what must be equal. Without it bodies would have to know the limits of a device, and each kind of device
-/// its own bodies.
+/// body of a step and after the steps of a group have become segments of one, which need one schedule that
+/// suits all of them; before steps share equal kernels, because a schedule is part of what must be equal.
+/// Without it bodies would have to know the limits of a device, and each kind of device its own bodies.
 ///
 /// One file a kind of device, which alone reads its limits: cpu.h, cuda.h.
 
@@ -20,10 +20,6 @@ namespace lz::passes {
 
 /// Schedules the kernel of a step, or the stores of a join's call; other steps are left alone.
 void schedule(LoweredStep &step, const ir::Target &target);
-
-/// How a launch of the kernel gets at so many segments, when steps with equal kernels have been merged.
-/// Whether that changed the kernel.
-bool schedule_segments(ir::Kernel &kernel, size_t segments, const ir::Target &target, ir::Device device);
 
 /// Which rows a kernel takes whole, each row by one worker or block of threads. `fuse` asks, because what
 /// follows the reduction of a row that is shared needs a kernel of its own.

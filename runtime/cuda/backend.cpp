@@ -489,11 +489,11 @@ void CudaBackend::replay(const Replay &replay, std::unique_ptr<ReplayMemory> &me
         if (copy.bytes > 0 && (is_pageable(copy.from) || is_pageable(copy.to)))
             return;
     if (!memory)
-        memory = std::make_unique<GraphReplay>(device_, capture_);
-    const CUgraphExec exec = static_cast<GraphReplay &>(*memory).instance(replay);
+        memory = std::make_unique<GraphReplay>(device_, capture_, pinned_);
+    CudaStream &first = at(replay.streams[0]);
+    const CUgraphExec exec = static_cast<GraphReplay &>(*memory).instance(replay, first);
     if (!exec)
         return;
-    CudaStream &first = at(replay.streams[0]);
     for (const StreamId other : replay.streams.subspan(1))
         first.wait(at(other), at(other).record());
     first.put("a graph", [&](CUstream handle) { return device_.driver().cuGraphLaunch(exec, handle); });

@@ -72,6 +72,10 @@ void DriverLaunch::append_key(std::vector<std::byte> &key) const {
             append(parameters_[p], phase_.parameters[p].bytes);
         return;
     }
+    if (table_bytes_ > 0) {
+        key.resize(key.size() + table_bytes_);
+        ir::pack_table(phase_, frames_, ends_, key.data() + (key.size() - table_bytes_));
+    }
     append(table_.data(), table_.size());
     append(&segments_, sizeof(segments_));
 }

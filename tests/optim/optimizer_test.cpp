@@ -82,21 +82,20 @@ TEST(Optimizers, AClosureIsCalledWithGradientsOn) {
     EXPECT_FALSE(optimizer.step().defined());
 }
 
-/// Two hundred tensors of ten shapes, as of a small transformer.
-std::vector<Tensor> two_hundred() {
+/// Of ten shapes, as of a transformer: large and small ones, of odd sizes too.
+std::vector<Tensor> many(size_t count) {
     const std::vector<lz::Sizes> shapes = {{64, 64}, {64},   {128, 64}, {128},     {64, 128},
                                            {3, 64},  {7, 5}, {1},       {4, 4, 4}, {2}};
     std::vector<Tensor> parameters;
-    for (size_t i = 0; i < 200; ++i)
+    for (size_t i = 0; i < count; ++i)
         parameters.push_back(parameter(shapes[i % shapes.size()]));
     return parameters;
 }
 
-TEST(Optimizers, AStepOfTwoHundredTensorsIsOneKernelInPlaceAndAnotherRateCompilesNothing) {
+/// On a GPU so many segments come in a table in memory; the steps are graphs all the same.
+TEST(Optimizers, AStepOfFiveHundredTensorsIsOneKernelInPlaceAndAnotherRateCompilesNothing) {
     LZ_NEEDS_JIT();
-    if (std::getenv("LAZULI_TEST_DEVICE"))
-        GTEST_SKIP() << "It counts kernels of the CPU.";
-    std::vector<Tensor> parameters = two_hundred();
+    std::vector<Tensor> parameters = many(500);
     optim::AdamW optimizer(parameters, optim::AdamWOptions(1e-3));
     set_gradients(parameters);
     optimizer.step();

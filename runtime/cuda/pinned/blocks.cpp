@@ -10,7 +10,7 @@ PinnedBlocks::Lease::Lease(PinnedBlocks &blocks, size_t bytes, CudaStream &strea
     : blocks_(blocks), stream_(stream), memory_(blocks.take(std::max<size_t>(bytes, 1), stream)) {}
 
 void PinnedBlocks::Lease::give_back() noexcept {
-    if (!memory_)
+    if (!memory_ || in_forked_child())
         return;
     blocks_.give_back(memory_, stream_.record());
     memory_ = nullptr;

@@ -1,6 +1,5 @@
 #include "runtime/cuda/replay/graph.h"
 
-#include "runtime/cuda/launch.h"
 #include "runtime/streams/threads.h"
 
 #include <algorithm>
@@ -56,15 +55,15 @@ void GraphReplay::destroy(Instance &instance) const noexcept {
         device_.driver().cuGraphDestroy(instance.graph);
 }
 
-CUgraphExec GraphReplay::instance(const Backend::Replay &replay) {
+CUgraphExec GraphReplay::instance(const Backend::Replay &replay, CudaStream &stream) {
     if (never_ || !std::exchange(seen_, true))
         return nullptr;
-    if (!fill_key(replay)) {
+    if (!fill_key(replay, stream.number())) {
         never_ = true;
         return nullptr;
     }
     try {
-        return find_or_make(replay);
+        return find_or_make(replay, stream);
     } catch (const ir::Failure &) { // step by step it may work
         device_.group()->check();
         never_ = true;
@@ -72,7 +71,7 @@ CUgraphExec GraphReplay::instance(const Backend::Replay &replay) {
     }
 }
 
-CUgraphExec GraphReplay::find_or_make(const Backend::Replay &replay) {
+CUgraphExec GraphReplay::find_or_make(const Backend::Replay &replay, CudaStream &stream) {
     const auto found = std::ranges::find(instances_, key_, &Instance::key);
     if (found != instances_.end()) {
         found->used = ++clock_;
@@ -80,15 +79,15 @@ CUgraphExec GraphReplay::find_or_make(const Backend::Replay &replay) {
     }
     if (instances_.size() < kInstances) {
         instances_.reserve(kInstances);
-        instances_.push_back(build(replay));
+        instances_.push_back(build(replay, stream));
         instances_.back().key = key_;
         instances_.back().used = ++clock_;
         return instances_.back().exec;
     }
     Instance &oldest = *std::ranges::min_element(instances_, {}, &Instance::used);
     oldest.key.clear(); // until it is known what it holds
-    if (oldest.steps != replay.steps.size() || !update(oldest, replay)) {
-        Instance made = build(replay);
+    if (oldest.steps != replay.steps.size() || !update(oldest, replay, stream)) {
+        Instance made = build(replay, stream);
         destroy(oldest);
         oldest = std::move(made);
     }
@@ -98,9 +97,9 @@ CUgraphExec GraphReplay::find_or_make(const Backend::Replay &replay) {
 }
 
 /// False where the steps cannot be a graph.
-bool GraphReplay::fill_key(const Backend::Replay &replay) {
+bool GraphReplay::fill_key(const Backend::Replay &replay, StreamId stream) {
     key_.clear();
-    bool whole = true;
+    bool has_tables = false;
     for (const Backend::Replay::Step &step : replay.steps) {
         if (step.kind == Kind::Call) {
             const Backend::Call &call = replay.calls[step.index];
@@ -110,7 +109,7 @@ bool GraphReplay::fill_key(const Backend::Replay &replay) {
         }
         if (step.kind == Kind::Launch)
             for_each_driver_launch(device_, replay.launches[step.index], [&](DriverLaunch &launch) {
-                whole = whole && launch.table_bytes() == 0;
+                has_tables = has_tables || launch.table_bytes() > 0;
                 launch.append_key(key_);
             });
         if (step.kind == Kind::Copy) {
@@ -118,10 +117,22 @@ bool GraphReplay::fill_key(const Backend::Replay &replay) {
             key_.insert(key_.end(), bytes, bytes + sizeof(Backend::Copy));
         }
     }
-    return whole;
+    if (has_tables) { // they are free when that stream has come to the instance's end
+        const auto *bytes = reinterpret_cast<const std::byte *>(&stream);
+        key_.insert(key_.end(), bytes, bytes + sizeof(stream));
+    }
+    return true;
 }
 
-GraphReplay::Instance GraphReplay::build(const Backend::Replay &replay) const {
+CUDA_KERNEL_NODE_PARAMS GraphReplay::node_of(DriverLaunch &launch, Tables &tables, CudaStream &stream) const {
+    if (const size_t bytes = launch.table_bytes(); bytes > 0) {
+        tables.push_back(std::make_unique<PinnedBlocks::Lease>(pinned_, bytes, stream));
+        launch.set_table(tables.back()->memory());
+    }
+    return launch.node();
+}
+
+GraphReplay::Instance GraphReplay::build(const Backend::Replay &replay, CudaStream &stream) const {
     const Driver &driver = device_.driver();
     Instance made;
     made.steps = replay.steps.size();
@@ -139,7 +150,7 @@ GraphReplay::Instance GraphReplay::build(const Backend::Replay &replay) const {
             switch (step.kind) {
             case Kind::Launch:
                 for_each_driver_launch(device_, replay.launches[step.index], [&](DriverLaunch &launch) {
-                    const CUDA_KERNEL_NODE_PARAMS params = launch.node();
+                    const CUDA_KERNEL_NODE_PARAMS params = node_of(launch, made.tables, stream);
                     CUgraphNode node = nullptr;
                     device_.check(
                         driver.cuGraphAddKernelNode(&node, made.graph, after.data(), after.size(), &params),
@@ -190,13 +201,14 @@ GraphReplay::Instance GraphReplay::build(const Backend::Replay &replay) const {
 }
 
 /// False where the graph is not of this shape: then nobody knows what the instance holds.
-bool GraphReplay::update(Instance &instance, const Backend::Replay &replay) const {
+bool GraphReplay::update(Instance &instance, const Backend::Replay &replay, CudaStream &stream) const {
     const Driver &driver = device_.driver();
+    Tables tables;
     size_t next = 0;
     for (const Backend::Replay::Step &step : replay.steps) {
         if (step.kind == Kind::Launch)
             for_each_driver_launch(device_, replay.launches[step.index], [&](DriverLaunch &launch) {
-                const CUDA_KERNEL_NODE_PARAMS params = launch.node();
+                const CUDA_KERNEL_NODE_PARAMS params = node_of(launch, tables, stream);
                 device_.check(
                     driver.cuGraphExecKernelNodeSetParams(instance.exec, instance.nodes[next++], &params),
                     "updating a graph");
@@ -222,6 +234,7 @@ bool GraphReplay::update(Instance &instance, const Backend::Replay &replay) cons
                 return false;
         }
     }
+    instance.tables = std::move(tables);
     return true;
 }
 

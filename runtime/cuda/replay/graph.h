@@ -8,9 +8,14 @@
 /// A library call (a product of cuBLASLt, a sort) is captured on a stream beside, and is a graph within the
 /// graph. With other addresses it is captured again; where it then is of other kernels (algorithms depend on
 /// the alignment of the operands), the instance is made anew.
+///
+/// A table of segments that is too large for parameters lies in pinned memory, which an instance keeps; with
+/// other numbers it gets another table, because a run may still be reading the one that it has.
 
 #include "runtime/api/backend.h"
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/launch.h"
+#include "runtime/cuda/pinned/blocks.h"
 #include "runtime/cuda/replay/call_capture.h"
 
 #include <cstdint>
@@ -21,16 +26,17 @@ namespace lz::runtime::cuda {
 
 class GraphReplay final : public Backend::ReplayMemory {
 public:
-    GraphReplay(const CudaDevice &device, CallCapture &capture) : device_(device), capture_(capture) {}
+    GraphReplay(const CudaDevice &device, CallCapture &capture, PinnedBlocks &pinned)
+        : device_(device), capture_(capture), pinned_(pinned) {}
     ~GraphReplay() override;
 
-    /// What the run would launch: an instance with its addresses and numbers; null where this is not to be a
-    /// graph (the first run, library calls that are not repeatable, launches with tables in memory). The
-    /// context is current.
-    CUgraphExec instance(const Backend::Replay &replay);
+    /// What the run would launch on `stream`: an instance with its addresses and numbers; null where this is
+    /// not to be a graph (the first run, library calls that are not repeatable). The context is current.
+    CUgraphExec instance(const Backend::Replay &replay, CudaStream &stream);
 
 private:
     static constexpr size_t kInstances = 4;
+    using Tables = std::vector<std::unique_ptr<PinnedBlocks::Lease>>;
     struct Instance {
         CUgraphExec exec = nullptr;
         std::vector<CUgraphNode>
@@ -39,16 +45,19 @@ private:
         std::vector<std::byte> key;
         size_t steps = 0; ///< that it was made of: all of the Program's, or those before one that is refused
         uint64_t used = 0;
+        Tables tables; ///< that its launches read; of the stream that it is launched on
     };
 
-    CUgraphExec find_or_make(const Backend::Replay &replay);
-    bool fill_key(const Backend::Replay &replay);
-    Instance build(const Backend::Replay &replay) const;
-    bool update(Instance &instance, const Backend::Replay &replay) const;
+    CUgraphExec find_or_make(const Backend::Replay &replay, CudaStream &stream);
+    bool fill_key(const Backend::Replay &replay, StreamId stream);
+    CUDA_KERNEL_NODE_PARAMS node_of(DriverLaunch &launch, Tables &tables, CudaStream &stream) const;
+    Instance build(const Backend::Replay &replay, CudaStream &stream) const;
+    bool update(Instance &instance, const Backend::Replay &replay, CudaStream &stream) const;
     void destroy(Instance &instance) const noexcept;
 
     const CudaDevice &device_;
     CallCapture &capture_;
+    PinnedBlocks &pinned_;
     bool seen_ = false, never_ = false;
     uint64_t clock_ = 0;
     std::vector<std::byte> key_;

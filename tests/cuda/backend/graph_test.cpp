@@ -189,6 +189,74 @@ TEST_F(CudaReplay, AGraphStandsInTheOrderOfAllItsStreams) {
     EXPECT_EQ(values(set), expected);
 }
 
+const char *const kTableSource = R"(
+struct Segment { unsigned *y; long long by; long long end; };
+extern "C" __global__ void phase0(const Segment *s, unsigned segments) {
+    for (long long item = blockIdx.x; item < s[segments - 1].end; item += gridDim.x) {
+        unsigned k = 0;
+        while (s[k].end <= item)
+            ++k;
+        const unsigned i = (item - (k ? s[k - 1].end : 0)) * 32 + threadIdx.x;
+        s[k].y[i] = s[k].y[i] * 3 + (unsigned)s[k].by;
+    }
+}
+)";
+
+/// Each run has other numbers, and a table of its own: one that a run still reads is not written again.
+TEST_F(CudaReplay, TablesInMemoryAreAPartOfTheGraph) {
+    using P = ir::LaunchParameter;
+    ir::CompiledPhase p{"phase0"};
+    p.parameters = {{P::Buffer, 8, 0, 0}, {P::Arg, 8, 0, 8}, {P::Items, 8, 0, 16}};
+    p.record_bytes = 24;
+    p.threads = 32;
+    const auto module = load(kTableSource, p);
+    constexpr size_t kSegments = 9, kElements = 64;
+    std::vector<uint32_t> expected(kSegments, 1);
+    std::vector<void *> y;
+    for (size_t s = 0; s < kSegments; ++s) {
+        y.push_back(allocate<uint32_t>(kElements));
+        write(static_cast<uint32_t *>(y[s]), std::vector<uint32_t>(kElements, 1));
+    }
+    const uint64_t launched = calls("cuGraphLaunch"), made = calls("cuGraphInstantiateWithFlags");
+    std::unique_ptr<Backend::ReplayMemory> memory;
+    for (uint32_t run = 0; run < 12; ++run) {
+        const bool other_stream = run % 5 == 4;
+        std::vector<int64_t> by(kSegments), ends(kSegments);
+        std::vector<ir::KernelFrame> frames(kSegments);
+        for (size_t s = 0; s < kSegments; ++s) {
+            by[s] = static_cast<int64_t>(run * 100 + s);
+            ends[s] = static_cast<int64_t>(2 * (s + 1));
+            frames[s] = {&y[s], &by[s], nullptr, nullptr};
+            expected[s] = expected[s] * 3 + static_cast<uint32_t>(by[s]);
+        }
+        Backend::Launch l{};
+        l.entry = module->entry("phase0");
+        l.frames = frames.data();
+        l.ends = ends.data();
+        l.segments = kSegments;
+        l.buffers = l.args = 1;
+        const Backend::Launch launches[] = {l};
+        const Backend::Replay::Step steps[] = {{Kind::Launch, 0, 0}};
+        const StreamId on[] = {other_stream ? user_ : ir::kDefaultStream};
+        if (other_stream)
+            gpu().wait(user_, gpu(), 0, gpu().record(0));
+        size_t done = 0;
+        gpu().replay({steps, on, launches, {}, {}, {}}, memory, done);
+        EXPECT_EQ(done, run == 0 ? 0U : 1U);
+        if (done == 0)
+            gpu().launch(l, on[0]);
+        if (other_stream)
+            gpu().wait(0, gpu(), user_, gpu().record(user_));
+    }
+    for (size_t s = 0; s < kSegments; ++s)
+        EXPECT_EQ(read(static_cast<uint32_t *>(y[s]), kElements),
+                  std::vector<uint32_t>(kElements, expected[s]))
+            << s;
+    EXPECT_EQ(calls("cuGraphLaunch") - launched, 11U);
+    EXPECT_EQ(calls("cuGraphInstantiateWithFlags") - made, 4U) << "then they are updated";
+    memory.reset();
+}
+
 TEST_F(CudaReplay, CopiesOfPageableMemoryAreNoGraph) {
     const Set set = make_set(4);
     const std::vector<uint32_t> host(kCount, 7);
