@@ -21,8 +21,12 @@ namespace lz::codegen::cuda {
 
 /// Lanes of a fold are held by half a warp.
 inline constexpr int kFoldThreads = 16;
-/// Packets of a thread that are loaded before the first of them is used.
-inline constexpr int kBatch = 4;
+/// Packets of a thread that are loaded before the first of them is used; of few bytes where no row is kept.
+inline constexpr int kBatch = 4, kMostBatch = 8;
+
+/// Without it NVRTC puts loads where they are used, and few are under way.
+inline constexpr std::string_view kAllBefore =
+    R"(asm volatile("" ::: "memory"); // all loads are before the first use)";
 
 /// The type in which a phase computes indices.
 inline std::string_view index_type_of(const ir::CudaSchedule &schedule) {
@@ -111,6 +115,8 @@ private:
     void write_sequential(uint32_t loop);
     void write_levels(const ir::Loop &loop, uint32_t id, int level, const std::string &begin,
                       const std::string &end);
+    std::string write_batches(const ir::Loop &loop, const std::string &from, const std::string &to,
+                              const std::function<void()> &element);
     bool is_dead(ir::KValue v) const { return uses_[v] == 0 && !has_effect(v); }
     bool has_effect(ir::KValue v) const;
 
@@ -136,11 +142,12 @@ private:
     void write_pairs(const ir::Region &region, const Packet &packet);
     /// `reduce` writes what becomes of an element's values; it may be empty.
     void write_packet(const ir::Region &region, const Packet &packet, const Reduce &reduce);
-    /// Packets u < count, loaded before the first of them is computed. `place` writes where packet u is and
-    /// returns the condition under which it is there.
-    using Place = std::function<std::string()>;
+    /// Packets u < count, loaded before the first of them is computed. `place(early)` writes where packet u
+    /// is and returns the condition under which it is there; early: it is loaded, and computed later.
+    /// `between` writes what comes after all these loads.
+    using Place = std::function<std::string(bool early)>;
     void write_packets(const ir::Region &region, Packet packet, int count, const Place &place,
-                       const Reduce &reduce);
+                       const Reduce &reduce, const std::function<void()> &between = {});
     /// Packets that were loaded before, all of one access, as an expression: `x3[u]`.
     struct KeptPackets {
         ir::Access access;
@@ -193,7 +200,7 @@ private:
     std::string folded_lanes(uint32_t loop, size_t reduction) const;
     int rounds_kept() const { return schedule_.row_elements / (schedule_.row_threads * row_width_); }
 
-    void drop_unused();
+    void for_each_operand(const ir::Instr &instr, const std::function<void(ir::KValue)> &f) const;
     void need(bool condition, std::string_view why) const;
 
     const ir::Kernel &kernel_;

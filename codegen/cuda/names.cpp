@@ -4,6 +4,7 @@
 #include "ir/kernel/facts/index_width.h"
 
 #include <algorithm>
+#include <ranges>
 
 namespace lz::codegen::cuda {
 
@@ -23,11 +24,7 @@ PhaseEmitter::PhaseEmitter(const Kernel &kernel, size_t phase, Entry entry)
         if (v != kNoValue)
             ++uses_[v];
     };
-    const auto use_access = [&](const Access &a) {
-        use(a.predicate);
-        for (const IndexTerm &t : a.terms)
-            use(t.index);
-    };
+    std::vector<KValue> written; // of this phase, in order
     const std::function<void(const Region &, uint32_t)> walk = [&](const Region &region, uint32_t loop) {
         for (const Stmt &stmt : region) {
             if (stmt.kind == Stmt::Loop) {
@@ -46,13 +43,8 @@ PhaseEmitter::PhaseEmitter(const Kernel &kernel, size_t phase, Entry entry)
             }
             const Instr &instr = kernel_.instrs[stmt.id];
             loop_of_[stmt.id] = loop;
-            if (const KValue wide = rounded(instr); wide != kNoValue)
-                use(wide);
-            else
-                for (const KValue v : instr.operands)
-                    use(v);
-            if (instr.access != kNoValue)
-                use_access(kernel_.accesses[instr.access]);
+            written.push_back(stmt.id);
+            for_each_operand(instr, use);
             if (instr.op == KOp::Store)
                 stored_.insert(kernel_.accesses[instr.access].buffer);
         }
@@ -60,15 +52,36 @@ PhaseEmitter::PhaseEmitter(const Kernel &kernel, size_t phase, Entry entry)
     walk(phase_.body, kNoValue);
     if (has_row_alone())
         row_width_ = schedule_.row_elements;
-    drop_unused();
+    // What is only used by what nothing uses.
+    for (const KValue v : written | std::views::reverse)
+        if (is_dead(v))
+            for_each_operand(kernel_.instrs[v], [&](KValue x) {
+                if (x != kNoValue)
+                    --uses_[x];
+            });
 }
 
-/// What is only used by what nothing uses: halves whose readers take what they were rounded from.
-void PhaseEmitter::drop_unused() {
-    for (KValue v = static_cast<KValue>(kernel_.instrs.size()); v-- > 0;)
-        if (const Instr &half = kernel_.instrs[v];
-            half.op == KOp::Cast && is_half(half.dtype) && uses_[v] == 0 && uses_[half.operands[0]] > 0)
-            --uses_[half.operands[0]];
+/// Calls f for what the text of an instruction reads: operands (kNoValue among them), or what stands in their
+/// place where several instructions are written as one.
+void PhaseEmitter::for_each_operand(const Instr &instr, const std::function<void(KValue)> &f) const {
+    if (const KValue wide = rounded(instr); wide != kNoValue) {
+        f(wide);
+    } else if (const Limited l = limited(instr); l.x != kNoValue) {
+        f(l.x);
+        f(l.limit);
+    } else if (const KValue sum = power_sum(instr); sum != kNoValue) {
+        f(instr.operands[0]);
+        f(sum);
+    } else {
+        for (const KValue v : instr.operands)
+            f(v);
+    }
+    if (instr.access == kNoValue)
+        return;
+    const Access &a = kernel_.accesses[instr.access];
+    f(a.predicate);
+    for (const IndexTerm &t : a.terms)
+        f(t.index);
 }
 
 void PhaseEmitter::need(bool condition, std::string_view why) const {
@@ -81,9 +94,28 @@ std::string PhaseEmitter::buffer_name(const Kernel &kernel, uint16_t b) {
     return fmt::format("{}{}", kPrefix[static_cast<size_t>(kernel.buffers[b].mode)], b);
 }
 
+/// `extent_i1`, `in0_stride_i1`, `in0_offset`, with the argument's number behind it where an earlier one is
+/// called so, too.
 std::string PhaseEmitter::arg_name(const Kernel &kernel, ArgId a) {
-    constexpr std::string_view kPrefix[] = {"extent", "stride", "offset", "block", "arg"};
-    return fmt::format("{}{}", kPrefix[static_cast<size_t>(kernel.args[a].role)], a);
+    std::vector<std::string> names(kernel.args.size());
+    const auto call = [&](ArgId arg, const std::string &name) {
+        if (arg != kNoArg && names[arg].empty())
+            names[arg] = name;
+    };
+    for (size_t axis = 0; axis < kernel.axes.size(); ++axis)
+        call(kernel.axes[axis].extent, fmt::format("extent_i{}", axis));
+    for (const Access &access : kernel.accesses) {
+        const std::string of = buffer_name(kernel, access.buffer);
+        for (const AxisStride &s : access.strides)
+            call(s.stride, fmt::format("{}_stride_i{}", of, s.axis));
+        for (const IndexTerm &t : access.terms)
+            call(t.stride, of + "_stride");
+        call(access.offset, of + "_offset");
+    }
+    if (names[a].empty())
+        return fmt::format("arg{}", a);
+    const bool again = std::find(names.begin(), names.begin() + a, names[a]) != names.begin() + a;
+    return again ? fmt::format("{}_{}", names[a], a) : names[a];
 }
 
 std::string PhaseEmitter::buffer(uint16_t b) {

@@ -81,7 +81,8 @@ std::string PhaseEmitter::packet_load(KValue load, const Packet &p) {
     packets_ = true;
     const std::string from = address(a, p.axis, p.first);
     const std::string count = fmt::format("{} - {}", p.end, p.first);
-    const std::string packet = entry_ != Entry::Aligned
+    const std::string packet = p.width == 1 ? fmt::format("load<1>({})", from)
+                               : entry_ != Entry::Aligned
                                    ? fmt::format("load_each<{}>({}, {})", p.width, from, count)
                                : p.whole ? fmt::format("load<{}>({})", p.width, from)
                                          : fmt::format("load_some<{}>({}, {})", p.width, from, count);
@@ -184,13 +185,13 @@ void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Red
         packets_ = true;
         const bool streaming = schedule_.stores == StoreTier::Streaming;
         const std::string to = address(a, p.axis, p.first);
+        const bool whole = p.width == 1 || (entry_ == Entry::Aligned && p.whole);
         w_.line("{}store{}<{}>({}, y{}{});",
                 a.predicate == kNoValue ? "" : "if (" + value(a.predicate) + ") ",
-                entry_ != Entry::Aligned ? "_each"
-                : p.whole                ? ""
-                                         : "_some",
-                streaming, to, v,
-                entry_ == Entry::Aligned && p.whole ? "" : fmt::format(", {} - {}", p.end, p.first));
+                whole                      ? ""
+                : entry_ != Entry::Aligned ? "_each"
+                                           : "_some",
+                streaming, to, v, whole ? "" : fmt::format(", {} - {}", p.end, p.first));
     }
 }
 
@@ -220,7 +221,7 @@ bool PhaseEmitter::reads_index(const Region &region, AxisId axis) const {
 }
 
 void PhaseEmitter::write_packets(const Region &region, Packet packet, int count, const Place &place,
-                                 const Reduce &reduce) {
+                                 const Reduce &reduce, const std::function<void()> &between) {
     std::vector<KValue> early;
     if (count > 1 && entry_ != Entry::Any)
         early = early_loads(region, packet.axis);
@@ -231,22 +232,23 @@ void PhaseEmitter::write_packets(const Region &region, Packet packet, int count,
     int bytes = 0; // of one packet of each
     for (const KValue v : early)
         bytes += packet.width * size_of(kernel_.instrs[v].dtype);
-    const bool batches = !early.empty() && count > kBatch;
-    const int batch = std::clamp(kBatchBytes / std::max(bytes, 1), 1, kBatch);
+    const int most = in_registers() ? kBatch : kMostBatch;
+    const bool batches = !early.empty() && count > kBatch && !between;
+    const int batch = std::clamp(kBatchBytes / std::max(bytes, 1), 1, most);
     if (batches) {
         w_.plain("#pragma unroll");
         w_.open("for (int u0 = 0; u0 < {}; u0 += {})", count, batch);
     }
     const int at_once = batches ? batch : count;
     const std::string in_batch = batches ? "b" : count > 1 ? "u" : "0";
-    const auto body = [&](auto &&write) {
+    const auto body = [&](bool loads, auto &&write) {
         if (count > 1) {
             w_.plain(entry_ == Entry::Any ? "#pragma unroll 1" : "#pragma unroll");
             w_.open("for (int {0} = 0; {0} < {1}; ++{0})", in_batch, at_once);
             if (batches)
                 w_.line("const int u = u0 + b;");
         }
-        std::string there = place();
+        std::string there = place(loads);
         if (batches && count % batch != 0)
             there = there.empty() ? fmt::format("u < {}", count) : fmt::format("u < {} && {}", count, there);
         if (!there.empty())
@@ -266,11 +268,15 @@ void PhaseEmitter::write_packets(const Region &region, Packet packet, int count,
         kept_.push_back({kernel_.accesses[kernel_.instrs[v].access], name, in_batch});
     }
     if (!early.empty())
-        body([&] {
+        body(true, [&] {
             for (const KValue v : early)
                 w_.line("x{}[{}] = {};", v, in_batch, packet_load(v, packet));
         });
-    body([&] { write_packet(region, packet, reduce); });
+    if (!early.empty() && in_rows_ && !in_registers())
+        w_.line("{}", kAllBefore);
+    if (between)
+        between();
+    body(false, [&] { write_packet(region, packet, reduce); });
     if (batches)
         w_.close();
     kept_.resize(kept);

@@ -27,6 +27,8 @@ void PhaseEmitter::write_points() {
     const AxisId last = phase_.grid.back();
     const size_t outer = phase_.grid.size() - 1;
     const int width = schedule_.vector;
+    const bool one_by_one = width == 1 && (schedule_.unroll == 1 || has_loop(phase_.body));
+    const std::string first = one_by_one ? axis(last) : "begin";
     const std::string count = extent(last);
     const std::string in_row = width == 1 ? count : fmt::format("({} + {}) / {}", count, width - 1, width);
     if (outer > 0)
@@ -38,7 +40,7 @@ void PhaseEmitter::write_points() {
     w_.line("const {0} first = ({0})item * {1} + threadIdx.x;", index_type(),
             schedule_.threads * schedule_.unroll);
 
-    const auto place = [&]() -> std::string {
+    const auto place = [&](bool) -> std::string {
         const std::string at =
             schedule_.unroll > 1 ? fmt::format("first + u * {}", schedule_.threads) : "first";
         w_.line("const {} packet = {};", index_type(), at);
@@ -48,23 +50,22 @@ void PhaseEmitter::write_points() {
             w_.line("return;");
             w_.outdent();
         }
-        const std::string begin = width == 1 ? axis(last) : "begin";
         const std::string scale = width == 1 ? "" : fmt::format(" * {}", width);
         if (outer > 0) {
-            w_.line("const {} {} = packet % row_packets{};", index_type(), begin, scale);
+            w_.line("const {} {} = packet % row_packets{};", index_type(), first, scale);
             w_.line("const {} row = packet / row_packets;", index_type());
             write_coordinates("row", outer);
         } else {
-            w_.line("const {} {} = packet{};", index_type(), begin, scale);
+            w_.line("const {} {} = packet{};", index_type(), first, scale);
         }
         return schedule_.unroll > 1 ? "packet < packets" : "";
     };
-    if (width == 1 && (schedule_.unroll == 1 || has_loop(phase_.body))) {
+    if (one_by_one) {
         need(schedule_.unroll == 1, "points with loops are not unrolled");
-        place();
+        place(false);
         return write_region(phase_.body);
     }
-    Packet packet{.axis = last, .width = width, .first = width == 1 ? axis(last) : "begin", .end = count};
+    Packet packet{.axis = last, .width = width, .first = first, .end = count};
     packet.aligned = width > 1;
     if (width > 1)
         packet.whole = note_alignments(phase_.body, last, width, true);
@@ -73,23 +74,25 @@ void PhaseEmitter::write_points() {
     write_packets(phase_.body, packet, schedule_.unroll, place, {});
 }
 
-/// What lies turned is read along the tile axis into shared memory and from there along the last one.
+/// What lies turned is read along the tile axis, and from shared memory along the last one. A thread has its
+/// part of a tile of every operand under way before it waits for the first: loads beyond an end are of the
+/// last element there is, so that no branch stands between them.
 void PhaseEmitter::write_tiles() {
     const auto tile = static_cast<AxisId>(schedule_.tile_axis);
     const AxisId last = phase_.grid.back();
     const std::string_view type = index_type();
-    const int rows = schedule_.threads / kCudaTile;
+    const int side = schedule_.tile_m, rows = schedule_.threads / side, count = side / rows;
     need(!has_loop(phase_.body), "tiles of points that have loops");
-    w_.line("const {} columns = ({} + {}) / {};", type, extent(last), kCudaTile - 1, kCudaTile);
-    w_.line("const {} rows = ({} + {}) / {};", type, extent(tile), kCudaTile - 1, kCudaTile);
+    w_.line("const {} columns = ({} + {}) / {};", type, extent(last), side - 1, side);
+    w_.line("const {} rows = ({} + {}) / {};", type, extent(tile), side - 1, side);
     // The tile axis may be any but the last: items count the axes in the order of the grid.
-    w_.line("const {} column = item % columns * {};", type, kCudaTile);
+    w_.line("const {} column = item % columns * {};", type, side);
     std::string rest = "item / columns";
     for (size_t i = phase_.grid.size() - 1; i-- > 0;) {
         const AxisId a = phase_.grid[i];
         const std::string count = a == tile ? "rows" : extent(a);
         const std::string to = a == tile ? "row" : axis(a),
-                          scale = a == tile ? fmt::format(" * {}", kCudaTile) : "";
+                          scale = a == tile ? fmt::format(" * {}", side) : "";
         if (i == 0) {
             w_.line("const {} {} = {}{};", type, to,
                     a == tile && rest.find(' ') != std::string::npos ? "(" + rest + ")" : rest, scale);
@@ -110,30 +113,48 @@ void PhaseEmitter::write_tiles() {
             a.terms.empty() && a.predicate == kNoValue && !stored_.contains(a.buffer))
             turned.push_back(stmt.id);
     }
-    w_.line("const int x = threadIdx.x % {0}, y = threadIdx.x / {0};", kCudaTile);
-    for (const KValue v : turned)
-        w_.line("__shared__ {0} tile{1}[{2}][{3}];", c_type(kernel_.instrs[v].dtype), v, kCudaTile,
-                kCudaTile + 1);
+    w_.line("const int x = threadIdx.x % {0}, y = threadIdx.x / {0};", side);
+    const auto within = [&](AxisId a, const std::string &at) {
+        return fmt::format("{0} < {1} ? {0} : {1} - 1", at, extent(a));
+    };
+    for (const KValue v : turned) {
+        const std::string_view of = c_type(kernel_.instrs[v].dtype);
+        const int padding =
+            std::max(4 / size_of(kernel_.instrs[v].dtype), 1); // rows are an odd number of words
+        w_.line("__shared__ {} tile{}[{}][{}];", of, v, side, side + padding);
+        w_.line("{} turned{}[{}];", of, v, count);
+    }
+    const std::string down = rows == side ? "y" : fmt::format("y + u * {}", rows);
     if (!turned.empty()) {
         w_.plain("#pragma unroll");
-        w_.open("for (int j = y; j < {}; j += {})", kCudaTile, rows);
-        w_.line("const {} {} = row + x, {} = column + j;", type, axis(tile), axis(last));
-        w_.open("if ({} < {} && {} < {})", axis(tile), extent(tile), axis(last), extent(last));
+        w_.open("for (int u = 0; u < {}; ++u)", count);
+        w_.line("const {} {} = {};", type, axis(tile), within(tile, "row + x"));
+        w_.line("const {} {} = {};", type, axis(last), within(last, "column + " + down));
         for (const KValue v : turned)
-            w_.line("tile{}[j][x] = {};", v, element(kernel_.accesses[kernel_.instrs[v].access]));
+            w_.line("turned{}[u] = {};", v, element(kernel_.accesses[kernel_.instrs[v].access]));
         w_.close();
+    }
+    const auto turn = [&] {
+        if (turned.empty())
+            return;
+        w_.plain("#pragma unroll");
+        w_.open("for (int u = 0; u < {}; ++u)", count);
+        for (const KValue v : turned)
+            w_.line("tile{}[{}][x] = turned{}[u];", v, down, v);
         w_.close();
         w_.line("__syncthreads();");
-    }
-    w_.plain("#pragma unroll");
-    w_.open("for (int j = y; j < {}; j += {})", kCudaTile, rows);
-    w_.line("const {} {} = row + j, {} = column + x;", type, axis(tile), axis(last));
-    w_.open("if ({} < {} && {} < {})", axis(tile), extent(tile), axis(last), extent(last));
+    };
     for (const KValue v : turned)
-        names_[v] = fmt::format("tile{}[x][j]", v);
-    write_region(phase_.body);
-    w_.close();
-    w_.close();
+        names_[v] = fmt::format("tile{}[x][{}]", v, down);
+    alignable_ = false;
+    const auto place = [&](bool early) -> std::string {
+        const std::string at = "row + " + down;
+        w_.line("const {} {} = {};", type, axis(tile), early ? within(tile, at) : at);
+        w_.line("const {} begin = {};", type, early ? within(last, "column + x") : "column + x");
+        return early ? "" : fmt::format("{} < {} && begin < {}", axis(tile), extent(tile), extent(last));
+    };
+    write_packets(phase_.body, {.axis = last, .width = 1, .first = "begin", .end = extent(last)}, count,
+                  place, {}, turn);
     if (!turned.empty())
         w_.line("__syncthreads(); // the tiles are written again");
 }

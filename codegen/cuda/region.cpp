@@ -10,6 +10,8 @@ namespace lz::codegen::cuda {
 using namespace ir;
 
 namespace {
+/// Bytes that a thread has under way of what a loop reads: with 1280 threads on an SM 40 KiB.
+constexpr int kLoopBytes = 32;
 /// As in scale_by_power: 1.5 * 2^23 and twice the bias.
 constexpr float kPowerMagic = 12583166.0F;
 } // namespace
@@ -253,13 +255,17 @@ void PhaseEmitter::write_levels(const Loop &loop, uint32_t id, int level, const 
         from = at;
         to = until;
     }
-    if (!has_loop(loop.body) && loop.body.size() <= 16)
+    const auto element = [&] {
+        write_region(loop.body);
+        for (size_t r = 0; r < loop.reductions.size(); ++r)
+            w_.line("{0} = {1}()({0}, {2});", name(r, top), reduce_op(loop.reductions[r]),
+                    reduce_element(loop.reductions[r]));
+    };
+    const std::string next = write_batches(loop, from, to, element);
+    if (next == from && !has_loop(loop.body) && loop.body.size() <= 16)
         w_.plain("#pragma unroll 8");
-    w_.open("for ({0} {1} = {2}; {1} < {3}; ++{1})", index_type(), axis(loop.axis), from, to);
-    write_region(loop.body);
-    for (size_t r = 0; r < loop.reductions.size(); ++r)
-        w_.line("{0} = {1}()({0}, {2});", name(r, top), reduce_op(loop.reductions[r]),
-                reduce_element(loop.reductions[r]));
+    w_.open("for ({0} {1} = {2}; {1} < {3}; ++{1})", index_type(), axis(loop.axis), next, to);
+    element();
     w_.close();
     for (int l = 1; l <= top; ++l) {
         for (size_t r = 0; r < loop.reductions.size(); ++r)
@@ -267,6 +273,57 @@ void PhaseEmitter::write_levels(const Loop &loop, uint32_t id, int level, const 
                     name(r, depth_of(l) + 1));
         w_.close();
     }
+}
+
+/// Whole batches of a loop's elements, each of which is loaded before it is computed. Returns where the rest
+/// begins: `from` where nothing is loaded that can be so early.
+std::string PhaseEmitter::write_batches(const Loop &loop, const std::string &from, const std::string &to,
+                                        const std::function<void()> &element) {
+    if (has_loop(loop.body) || loop.body.size() > 16 || entry_ == Entry::Any)
+        return from;
+    std::vector<KValue> loads;
+    int bytes = 0;
+    for (const Stmt &stmt : loop.body) {
+        const Instr &instr = kernel_.instrs[stmt.id];
+        if (instr.op != KOp::Load || is_dead(stmt.id) || !names_[stmt.id].empty())
+            continue;
+        const Access &a = kernel_.accesses[instr.access];
+        const auto here = [&](KValue v) { return loop_of_[v] == loop_of_[stmt.id]; };
+        if (a.predicate != kNoValue || stored_.contains(a.buffer) || !moves_along(a, loop.axis) ||
+            kernel_.buffers[a.buffer].mode == BufferMode::Worker ||
+            std::ranges::any_of(a.terms, [&](const IndexTerm &t) { return here(t.index); }))
+            continue;
+        loads.push_back(stmt.id);
+        bytes += size_of(instr.dtype);
+    }
+    if (loads.empty())
+        return from;
+    const int batch = std::clamp(kLoopBytes / bytes, 4, 16);
+    const std::string first = fmt::format("at{}", axis(loop.axis)),
+                      wide = fmt::format("{} - {}", to, batch - 1);
+    const std::vector<std::string> names = names_;
+    w_.line("{} {} = {};", index_type(), first, from);
+    w_.open("for (; {} < {}; {} += {})", first, wide, first, batch);
+    for (const KValue v : loads)
+        w_.line("{} x{}[{}];", c_type(kernel_.instrs[v].dtype), v, batch);
+    const auto each = [&](auto &&write) {
+        w_.plain("#pragma unroll");
+        w_.open("for (int b = 0; b < {}; ++b)", batch);
+        w_.line("const {} {} = {} + b;", index_type(), axis(loop.axis), first);
+        write();
+        w_.close();
+    };
+    each([&] {
+        for (const KValue v : loads)
+            w_.line("x{}[b] = {};", v, this->element(kernel_.accesses[kernel_.instrs[v].access]));
+    });
+    w_.line("{}", kAllBefore);
+    for (const KValue v : loads)
+        names_[v] = fmt::format("x{}[b]", v);
+    each(element);
+    w_.close();
+    names_ = names;
+    return first;
 }
 
 // --- reductions

@@ -23,6 +23,8 @@ namespace {
 /// Groups' parts that are under way when they are folded. With all of a large block's NVRTC 13.0 spills on
 /// sm_100 and sm_120, where softmax of 100,000 f32 has 64 registers.
 constexpr int kFoldUnroll = 8;
+/// Bytes of a thread's round, of which kMostBatch are loaded at a time.
+constexpr int kSmallRound = 8;
 
 } // namespace
 
@@ -209,7 +211,11 @@ void PhaseEmitter::write_rounds(uint32_t id, const std::string &from, int rounds
     int turns = 1;
     for (const Reduction &r : loop.reductions)
         turns = std::max(turns, accumulators(r) / row_width_);
-    const int most = entry_ == Entry::Any ? turns : std::max(kBatch, turns);
+    int bytes = 0; // of a round
+    for (const KValue v : early_loads(loop.body, loop.axis))
+        bytes += row_width_ * size_of(kernel_.instrs[v].dtype);
+    const int packets = bytes > 0 && bytes <= kSmallRound ? kMostBatch : kBatch;
+    const int most = entry_ == Entry::Any ? turns : std::max(packets, turns);
     const int batch = rounds > 0 && (in_registers() || rounds < most) ? rounds : most;
     Packet packet{.axis = loop.axis, .width = row_width_, .first = "k", .end = end};
     packet.whole = note_alignments(loop.body, loop.axis, row_width_, whole_axis);
@@ -230,7 +236,7 @@ void PhaseEmitter::write_rounds(uint32_t id, const std::string &from, int rounds
         w_.open("for ({0} k0 = {1}; k0 < {2}{3}; k0 += {4})", index_type(), from, to,
                 rounds > 0 ? fmt::format(" && k0 < {}", end) : "", batch * round_elements());
     }
-    const auto place = [&]() -> std::string {
+    const auto place = [&](bool) -> std::string {
         w_.line("const {} k = {}{} + lane;", index_type(), one_batch ? from : "k0",
                 batch > 1 ? fmt::format(" + u * {}", round_elements()) : "");
         return "k < " + end;

@@ -91,7 +91,7 @@ int64_t cuda_work_items(const Kernel &kernel, const Phase &phase, std::span<cons
             items *= extent;
             break;
         case CudaShape::Tiles:
-            items *= last || axis == schedule.tile_axis ? ceil_div(extent, kCudaTile) : extent;
+            items *= last || axis == schedule.tile_axis ? ceil_div(extent, schedule.tile_m) : extent;
             break;
         case CudaShape::Product:
             items *= axis == phase.contraction->m   ? ceil_div(extent, schedule.tile_m)

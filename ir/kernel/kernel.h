@@ -217,7 +217,7 @@ struct Kernel {
 /// BlockN), the column blocks innermost. With a CudaSchedule blocks of threads: for its shape
 ///   Points   ceil(outer points x ceil(last / vector) / (threads x unroll))
 ///   Rows     ceil(grid points / (threads / row_threads))
-///   Tiles    other points x ceil(tile axis / kCudaTile) x ceil(last / kCudaTile), the last innermost
+///   Tiles    other points x ceil(tile axis / tile_m) x ceil(last / tile_n), the last innermost
 ///   Product  batches x ceil(m / tile_m) x ceil(n / tile_n), the columns innermost
 int64_t work_items(const Kernel &kernel, const Phase &phase, std::span<const int64_t> args);
 

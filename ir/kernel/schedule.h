@@ -97,9 +97,6 @@ std::string_view name(CudaShape s);
 std::string_view name(RowTier t);
 std::string_view name(SegmentTier t);
 
-/// Side of a tile of CudaShape::Tiles, in elements.
-inline constexpr int kCudaTile = 32;
-
 /// Elements of a row that one thread has.
 inline constexpr int kThreadRow = 16;
 
@@ -128,7 +125,7 @@ struct CudaSchedule {
     int most_blocks = 0; ///< of a launch, 0: any number
     // Tiles alone.
     int tile_axis = -1; ///< a grid axis, not the last
-    // Products alone: elements of a tile.
+    // Tiles and products: elements of a tile; tiles are square, of 32 or 64.
     int tile_m = 0, tile_n = 0;
 
     bool operator==(const CudaSchedule &) const = default;

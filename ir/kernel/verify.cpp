@@ -409,8 +409,10 @@ private:
               "the tile axis i{} is not an axis of the grid before the last", cuda.tile_axis);
         check(product == phase.contraction.has_value(), "a contraction is done exactly as a product");
         check(product ? cuda.tile_m > 0 && cuda.tile_m <= 1024 && cuda.tile_n > 0 && cuda.tile_n <= 1024
+              : tiles ? (cuda.tile_m == 32 || cuda.tile_m == 64) && cuda.tile_n == cuda.tile_m &&
+                            cuda.threads >= cuda.tile_m && cuda.threads % cuda.tile_m == 0
                       : cuda.tile_m == 0 && cuda.tile_n == 0,
-              "a tile of the contraction is {} x {}", cuda.tile_m, cuda.tile_n);
+              "a tile is {} x {}", cuda.tile_m, cuda.tile_n);
     }
 
     void verify_phase(const Phase &phase) {

@@ -27,8 +27,11 @@ constexpr int kMostUnroll = 4;
 /// Threads of a block whose points do not share anything. No measurement was kept; to measure:
 /// the `chain` rows of bench_gpu.
 constexpr int kThreads = 256;
-/// A tile is worth its barriers where both axes fill a half of it.
-constexpr int64_t kLeastTile = kCudaTile / 2;
+/// Sides of the tiles in which operands are turned. A thread has a 256th of a tile: four elements of each
+/// operand, or 16 of those of at most 2 bytes, 16 to 64 bytes under way. A tile is worth its barriers where
+/// both axes fill a half of it.
+constexpr int kTile = 32, kTileOfHalves = 64;
+constexpr int64_t kLeastTile = kTile / 2;
 /// Sixteen threads have 1024 elements of a row in registers, 64 each.
 constexpr int64_t kRowChunk = kLaneChunk, kFoldThreads = 16, kOwnElements = kRowChunk / kFoldThreads;
 /// Registers of a thread for what it keeps of a row that it has alone, and elements of such a row.
@@ -148,6 +151,7 @@ private:
         if (const int turned = turned_axis(phase); turned >= 0) {
             cuda.shape = CudaShape::Tiles;
             cuda.tile_axis = turned;
+            cuda.tile_m = cuda.tile_n = loads_halves(phase) ? kTileOfHalves : kTile;
             return;
         }
         schedule_points(phase, cuda);
@@ -222,6 +226,15 @@ private:
                     found = s.axis;
         });
         return found;
+    }
+
+    /// Whether no load has more than 2 bytes.
+    bool loads_halves(const Phase &phase) const {
+        bool all = true;
+        for_each_instr(phase.body, [&](const Instr &instr) {
+            all = all && (instr.op != KOp::Load || bytes_of(*access_of(instr)) <= 2);
+        });
+        return all;
     }
 
     void schedule_product(const Phase &phase, CudaSchedule &cuda) const {

@@ -7,6 +7,7 @@
 # %s is the test, %S its folder, %t a file name of its own for output; `not` expects failure (a crash is none); a line
 # that ends in a backslash goes on in the next RUN line. Each line is a bash command with pipefail.
 # A line `// REQUIRES: jit` skips the test in builds without the JIT (LZ_JIT=0).
+# A line `// REQUIRES: nvrtc` skips it where lz-opt finds no NVRTC.
 # LZ_OPT, FILECHECK, LZ_JIT and TEST_OUTPUT come from ctest. Exit status 77: skipped, a tool is missing.
 set -u
 
@@ -49,6 +50,11 @@ export -f lz-opt FileCheck not
 for variable in $(compgen -e | grep '^LAZULI_'); do
     [ "$variable" = LAZULI_CACHE_DIR ] || unset "$variable"
 done
+
+if grep -q '^// REQUIRES: nvrtc$' "$test" && "$LZ_OPT" "$test" --to=ptx 2>&1 | grep 'NVRTC' >&2; then
+    echo "SKIPPED: $test needs NVRTC."
+    exit 77
+fi
 
 runs=0
 command=""

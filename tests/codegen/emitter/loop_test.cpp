@@ -208,6 +208,38 @@ TEST(EmitterAccess, BroadcastStridedAndGatheredOperandsGiveTheInterpretersBits) 
     }
 }
 
+/// Rows and columns from the last one on; and turned, so that tiles are read backwards.
+TEST(EmitterAccess, StridesBelowZeroReadBackwards) {
+    for (const DType t : {DType::F32, DType::I8, DType::F64})
+        for (const auto &[m, n] : {std::pair{5, 7}, {40, 70}}) {
+            KernelBuilder b;
+            const AxisId i = b.axis(), j = b.axis();
+            const ArgId block = b.arg(ArgRole::Block), row = b.arg(ArgRole::Stride),
+                        up = b.arg(ArgRole::Stride), left = b.arg(ArgRole::Stride),
+                        last = b.arg(ArgRole::Offset), turned = b.arg(ArgRole::Stride),
+                        last_turned = b.arg(ArgRole::Offset);
+            const uint16_t in = b.buffer(t, BufferMode::In), out = b.buffer(t, BufferMode::Out);
+            b.begin_phase({i, j}, true).on_cpu().block = block;
+            const KValue both = b.load(
+                {in, last, {{i, StrideClass::Strided, up}, {j, StrideClass::Strided, left}}, {}, kNoValue});
+            const KValue rows =
+                b.load({in,
+                        last_turned,
+                        {{i, StrideClass::Contiguous, kNoArg}, {j, StrideClass::Strided, turned}},
+                        {},
+                        kNoValue});
+            b.store({out,
+                     kNoArg,
+                     {{i, StrideClass::Strided, row}, {j, StrideClass::Contiguous, kNoArg}},
+                     {},
+                     kNoValue},
+                    b.maximum(both, rows));
+            b.end_phase();
+            expect_equal({b.take(), {m, n, 32, n, -n, -1, m * n - 1, -m, m * (n - 1)}, {}, {m * n, m * n}, 0},
+                         std::string(name(t)) + " backwards");
+        }
+}
+
 TEST(EmitterAccess, PredicatesMaskLoadsAndStores) {
     KernelBuilder b;
     const AxisId i = b.axis(), j = b.axis();

@@ -169,6 +169,29 @@ TEST(EmitterReduce, TinyRowsTakeOneRegister) {
         expect_reduction({op, DType::F32, 5, 1, LoopOrder::Lanes, 0, false, Form::Row});
 }
 
+/// From the last element of the last row on.
+TEST(EmitterReduce, RowsAreReadBackwards) {
+    for (const DType t : {DType::F32, DType::BF16, DType::I32})
+        for (const int64_t n : {7, 100, 3000}) {
+            KernelBuilder b;
+            const AxisId r = b.axis(), i = b.axis();
+            const ArgId up = b.arg(ArgRole::Stride), left = b.arg(ArgRole::Stride),
+                        last = b.arg(ArgRole::Offset);
+            const uint16_t in = b.buffer(t, BufferMode::In),
+                           out = b.buffer(info(t).accumulate, BufferMode::Out);
+            b.begin_phase({r}, false);
+            const uint32_t loop = b.begin_loop(i, LoopOrder::Lanes, is_float(t) ? kLaneChunk : 0);
+            const KValue x = b.load(
+                {in, last, {{r, StrideClass::Strided, up}, {i, StrideClass::Strided, left}}, {}, kNoValue});
+            b.reduce(ReduceOp::Add, b.cast(x, info(t).accumulate));
+            b.end_loop();
+            b.store(contiguous(out, r), b.loop_result(loop, 0));
+            b.end_phase();
+            expect_equal({b.take(), {3, n, -n, -1, 3 * n - 1}, {}, {3 * n, 3}, 0},
+                         std::string(name(t)) + " rows of " + std::to_string(n) + " backwards");
+        }
+}
+
 TEST(EmitterReduce, BoolsAndSmallIntegersFoldToo) {
     for (const DType t : {DType::Bool, DType::U8, DType::I8, DType::I16})
         for (const ReduceOp op : {ReduceOp::Max, ReduceOp::Min})

@@ -98,6 +98,40 @@ TEST_F(Emitted, RowsAreKeptInRegistersInSharedMemoryAndInATemporary) {
     EXPECT_EQ(tiers.size(), 3U);
 }
 
+/// In shared memory, and in a temporary.
+TEST_F(Emitted, RowsOfMoreElementsThanABlockHoldsGoThroughATemporary) {
+    const auto tier = [](const Launch &l) { return l.kernel.phases[0].cuda().tier; };
+    for (const auto &[n, t] : {std::pair{int64_t{50000}, DType::F32},
+                               {60000, DType::F32},
+                               {100000, DType::BF16},
+                               {1000000, DType::F32}}) {
+        const Launch l = scheduled(row_kernel(t, DType::F32, 2, n, n + 8));
+        EXPECT_EQ(tier(l), n > 54000 ? RowTier::Memory : RowTier::Shared) << n;
+        expect_bits(l, "rows of " + std::to_string(n), {.most_blocks = 2, .corners = false});
+    }
+}
+
+/// Rows of odd lengths have packets of one element; there are enough of them that a thread takes several.
+TEST_F(Emitted, ThreadsTakeSeveralElementsOfOddRowsAndKnowWhereTheyAre) {
+    CudaLimits few;
+    few.multiprocessors = 1;
+    few.threads_per_sm = 64;
+    KernelBuilder b;
+    const AxisId i = b.axis(), j = b.axis();
+    const ArgId row = b.arg(ArgRole::Stride);
+    const uint16_t in = b.buffer(DType::I32, BufferMode::In), out = b.buffer(DType::I32, BufferMode::Out);
+    b.begin_phase({i, j}, true);
+    const auto at = [&](uint16_t buffer) {
+        return Access{buffer, kNoArg, {{i, StrideClass::Strided, row}, along(j)}, {}, kNoValue};
+    };
+    b.store(at(out), b.add(b.load(at(in)), b.cast(b.axis_index(j), DType::I32)));
+    b.end_phase();
+    const Launch l = scheduled({b.take(), {70, 33, 35}, {}, {70 * 35, 70 * 35}, 0}, few);
+    EXPECT_EQ(l.kernel.phases[0].cuda().vector, 1);
+    EXPECT_GT(l.kernel.phases[0].cuda().unroll, 1);
+    expect_bits(l, "odd rows");
+}
+
 /// A thread has all of a row.
 TEST_F(Emitted, ShortRowsAreOneThreadsEach) {
     for (const auto &[t, accumulate] : {std::pair{DType::F32, DType::F32},

@@ -192,6 +192,7 @@ TEST(KernelKey, EveryPartOfAScheduleForCudaCounts) {
     differs(3, [](CudaSchedule &s) { s.tile_m = 32; });
     differs(3, [](CudaSchedule &s) { s.tile_n = 64; });
     differs(4, [](CudaSchedule &s) { s.tile_axis = 1; });
+    differs(4, [](CudaSchedule &s) { s.tile_m = 64; });
 }
 
 TEST(KernelWork, ABlockOfACudaDeviceIsAWorkItem) {
@@ -231,6 +232,8 @@ TEST(KernelVerify, NamesWhatIsWrongWithAScheduleForCuda) {
     EXPECT_THAT(error(2, [](CudaSchedule &s) { s.most_blocks = 0; }), HasSubstr("no temporary"));
     EXPECT_THAT(error(3, [](CudaSchedule &s) { s.tile_m = 0; }), HasSubstr("is 0 x 32"));
     EXPECT_THAT(error(4, [](CudaSchedule &s) { s.tile_axis = 1; }), HasSubstr("before the last"));
+    EXPECT_THAT(error(4, [](CudaSchedule &s) { s.tile_n = 64; }), HasSubstr("is 32 x 64"));
+    EXPECT_THAT(error(1, [](CudaSchedule &s) { s.tile_m = 32; }), HasSubstr("is 32 x 0"));
 }
 
 TEST(KernelVerify, NamesWhatIsWrong) {

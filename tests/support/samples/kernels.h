@@ -178,6 +178,7 @@ inline std::vector<Kernel> cuda_samples() {
     tiles.tile_n = 32;
     all[4].phases[0].on_cuda().shape = CudaShape::Tiles;
     all[4].phases[0].on_cuda().tile_axis = 0;
+    all[4].phases[0].on_cuda().tile_m = all[4].phases[0].on_cuda().tile_n = 32;
     return all;
 }
 
