@@ -405,8 +405,10 @@ private:
             const int64_t rows = row_threads > 32 ? 1 : 128 / row_threads;
             int64_t elements = std::max<int64_t>(
                 kRowChunk, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(f.length))));
-            if (elements * f.worker_bytes * rows > room)
-                elements = room / (f.worker_bytes * rows * row_threads * 64) * row_threads * 64;
+            if (elements * f.worker_bytes * rows > room) {
+                const int64_t whole = std::max(row_threads * 16, kRowChunk); // packets of all threads, chunks
+                elements = room / (f.worker_bytes * rows * whole) * whole;
+            }
             return elements;
         };
         const int row_threads = f.uncut && chunks == 1 ? static_cast<int>(kFoldThreads) : threads_for(1024);

@@ -101,12 +101,12 @@ TEST_F(Emitted, RowsAreKeptInRegistersInSharedMemoryAndInATemporary) {
 /// In shared memory, and in a temporary.
 TEST_F(Emitted, RowsOfMoreElementsThanABlockHoldsGoThroughATemporary) {
     const auto tier = [](const Launch &l) { return l.kernel.phases[0].cuda().tier; };
-    for (const auto &[n, t] : {std::pair{int64_t{50000}, DType::F32},
+    for (const auto &[n, t] : {std::pair{int64_t{45000}, DType::F32},
                                {60000, DType::F32},
                                {100000, DType::BF16},
                                {1000000, DType::F32}}) {
         const Launch l = scheduled(row_kernel(t, DType::F32, 2, n, n + 8));
-        EXPECT_EQ(tier(l), n > 54000 ? RowTier::Memory : RowTier::Shared) << n;
+        EXPECT_EQ(tier(l), n > 49152 ? RowTier::Memory : RowTier::Shared) << n;
         expect_bits(l, "rows of " + std::to_string(n), {.most_blocks = 2, .corners = false});
     }
 }
