@@ -1,0 +1,160 @@
+#include "passes/lower/nest_domain.h"
+
+#include "passes/operations.h"
+
+#include <algorithm>
+
+namespace lz::passes {
+
+using namespace ir;
+
+void NestDomain::choose() {
+    find_reduction();
+    if (updates_in_place())
+        choose_update();
+    else
+        choose_points(false);
+    if (reduction_ && static_cast<int>(loops_.size()) != fold_.reduced_groups())
+        choose_points(true);
+}
+
+void NestDomain::choose(const Piece &piece) {
+    exprs_.reset(piece.parts[0]);
+    for (const Domain &part : piece.parts) {
+        exprs_.shift(part);
+        for (const ValueId v : cluster_.stored) {
+            NestOutput &o = outputs_.emplace_back();
+            o.value = v;
+            o.expr = exprs_.pull_full(v);
+            o.address = part.full;
+        }
+    }
+    choose_axes();
+}
+
+uint32_t NestDomain::grid_mask() const {
+    uint32_t all = 0, mask = 0;
+    for (const uint32_t m : axes_.members)
+        all |= m;
+    for (const int k : grid_)
+        mask |= axes_.members[static_cast<size_t>(k)];
+    return mask | ~all;
+}
+
+void NestDomain::find_reduction() {
+    for (NodeId n = cluster_.first; n < cluster_.end; ++n)
+        if (reduces(graph_, graph_.node(n))) {
+            reduction_ = &graph_.node(n);
+            reduced_ = reduced_axes(graph_, *reduction_);
+            fold_ = fold_of(graph_.type(graph_.operands(*reduction_)[0]).shape, reduced_);
+            return;
+        }
+}
+
+/// Values over the rows, where their number of elements does not say so.
+std::vector<bool> NestDomain::row_values() const {
+    std::vector<bool> row(cluster_.end - cluster_.first, false);
+    for (NodeId n = cluster_.first; n < cluster_.end; ++n) {
+        const Node &node = graph_.node(n);
+        bool is_row = reduces(graph_, node);
+        const OpFamily family = info(node.op).family;
+        if (family == OpFamily::Elementwise || family == OpFamily::Reduction || node.op == Op::Reshape)
+            for (const ValueId v : graph_.operands(node))
+                is_row = is_row || (exprs_.inside(v) && row[graph_.value(v).producer - cluster_.first] &&
+                                    graph_.type(v).numel() == graph_.type(graph_.result(node)).numel());
+        row[n - cluster_.first] = is_row;
+    }
+    return row;
+}
+
+void NestDomain::choose_points(bool one_axis_a_group) {
+    std::vector<Shape> full, rows;
+    const auto classify = [&](const Shape &shape, bool row) {
+        auto &list = row ? rows : full;
+        if (std::find(list.begin(), list.end(), shape) == list.end())
+            list.push_back(shape);
+    };
+    const int64_t numel = reduction_ ? fold_.numel() : graph_.type(cluster_.stored.front()).numel();
+    const bool ambiguous = reduction_ && fold_.rows() == numel;
+    const std::vector<bool> row = ambiguous ? row_values() : std::vector<bool>();
+    outputs_.clear();
+    for (const ValueId v : cluster_.stored) {
+        const NodeId producer = graph_.value(v).producer;
+        const bool is_row =
+            reduction_ && (ambiguous ? row[producer - cluster_.first] : graph_.type(v).numel() != numel);
+        NestOutput &o = outputs_.emplace_back();
+        o.value = v;
+        o.row = is_row;
+        classify(graph_.type(v).shape, is_row);
+    }
+    for (NodeId n = cluster_.first; n < cluster_.end; ++n) {
+        const Node &node = graph_.node(n);
+        if (reduces(graph_, node))
+            classify(graph_.type(graph_.operands(node)[0]).shape, false);
+        if (node.op != Op::Reshape)
+            continue;
+        for (const ValueId v : {graph_.operands(node)[0], graph_.result(node)}) {
+            const Shape &shape = graph_.type(v).shape;
+            if (shape.numel() == numel)
+                classify(shape, ambiguous && row[n - cluster_.first]);
+            else if (reduction_ && shape.numel() == fold_.rows())
+                classify(shape, true);
+        }
+    }
+    if (reduction_)
+        exprs_.reset(row_domain(graph_.type(graph_.operands(*reduction_)[0]).shape, reduced_, full, rows,
+                                one_axis_a_group));
+    else
+        exprs_.reset(loop_domain(full));
+    for (NestOutput &o : outputs_) {
+        o.expr = o.row ? exprs_.pull_row(o.value) : exprs_.pull_full(o.value);
+        o.address = o.row ? exprs_.domain().rows : exprs_.domain().full;
+    }
+    choose_axes();
+}
+
+/// An update whose operand is stored elsewhere writes the slice only.
+bool NestDomain::updates_in_place() const {
+    const Node *node = graph_.producer(cluster_.stored.front());
+    return cluster_.stored.size() == 1 && node->op == Op::UpdateSlice &&
+           !exprs_.inside(graph_.operands(*node)[0]);
+}
+
+void NestDomain::choose_update() {
+    const ValueId v = cluster_.stored.front();
+    const Node &node = *graph_.producer(v);
+    const AttrView attrs = graph_.attrs(node);
+    const auto [x, update] = std::pair(graph_.operands(node)[0], graph_.operands(node)[1]);
+    const Shape shapes[] = {graph_.type(update).shape};
+    exprs_.reset(loop_domain(shapes));
+    IndexMap map;
+    for (int d = 0; d < shapes[0].rank(); ++d)
+        map.push_back(Index::axis(d));
+    map = through_slice(map,
+                        node.runtime_begin + static_cast<uint32_t>(attrs.runtime_index(attr::kUpdateStarts)),
+                        attrs.ints(attr::kUpdateSteps));
+    NestOutput &o = outputs_.emplace_back();
+    o.value = v;
+    o.expr = exprs_.pull_full(update);
+    o.replaces = x;
+    o.address = linearize(map, graph_.type(x).shape, nullptr);
+    choose_axes();
+}
+
+void NestDomain::choose_axes() {
+    std::vector<Index> addresses(exprs_.addresses().begin(), exprs_.addresses().end());
+    for (const NestOutput &o : outputs_)
+        addresses.push_back(o.address);
+    if (reduction_) {
+        // Rows are numbered in partial results and row buffers too.
+        addresses.push_back(exprs_.domain().rows);
+        addresses.push_back(exprs_.domain().full);
+    }
+    axes_ = collapse(exprs_.domain(), addresses, !reduction_);
+    grid_.clear();
+    loops_.clear();
+    for (int k = 0; k < static_cast<int>(axes_.extents.size()); ++k)
+        (axes_.reduced[static_cast<size_t>(k)] ? loops_ : grid_).push_back(k);
+}
+
+} // namespace lz::passes
