@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 namespace lz::runtime {
 
@@ -18,6 +19,8 @@ constexpr int64_t kRange = 16384;
 constexpr int64_t kColumns = 256, kSideBySide = 8;
 /// Of a row in a tile: two cache lines, which the hardware fetches together.
 constexpr int64_t kTileBytes = 128;
+/// Bytes from which on blocks that are folded side by side may meet in the cache's sets.
+constexpr int64_t kLongBlock = 512;
 
 struct Sum {
     template <class T>
@@ -77,6 +80,16 @@ int64_t chunk_of(int64_t extent) {
     return std::is_floating_point_v<A> ? std::min(extent, ir::kScanChunk) : extent;
 }
 
+/// Calls f(r, c) for all places of kRows x kInner running values. All calls stand in the code, so that the
+/// values are in registers.
+template <int64_t kRows, int64_t kInner, class F>
+void for_places(F &&f) {
+    [&]<int64_t... kAt>(std::integer_sequence<int64_t, kAt...>) {
+        (f(kAt / kInner, kAt % kInner), ...);
+    }
+    (std::make_integer_sequence<int64_t, kRows * kInner>());
+}
+
 /// `columns` running values over `extent` elements each, which are `step` apart; columns are neighbours. The
 /// order along the axis is the language's, whatever the columns; so results do not depend on how they are
 /// shared between threads. The first element starts the running value: -0 stays -0.
@@ -88,32 +101,40 @@ void scan_columns(const typename Element<D>::Storage *in, typename Element<D>::S
     A running[kColumns];
     Before<A, Fold, kColumns> before;
     const int64_t chunk = chunk_of<A>(extent);
-    for (int64_t begin = 0; begin < extent; begin += chunk) {
-        const int64_t end = std::min(extent, begin + chunk);
-        for (int64_t e = begin; e < end; ++e, in += step, out += step) {
-            if (e == begin)
-                for (int64_t c = 0; c < columns; ++c)
-                    running[c] = E::load(in[c]);
-            else
-                for (int64_t c = 0; c < columns; ++c)
-                    running[c] = Fold::apply(running[c], E::load(in[c]));
-            if (before.there())
-                for (int64_t c = 0; c < columns; ++c)
-                    out[c] = E::store(Fold::apply(before.at(c), running[c]));
-            else
-                for (int64_t c = 0; c < columns; ++c)
-                    out[c] = E::store(running[c]);
-        }
-        if (end < extent)
+    // kWidth columns of one row: all are read before the first is written, in case the compiler cannot see
+    // that the two are apart.
+    const auto take = [&]<int64_t kWidth>(std::integral_constant<int64_t, kWidth>, int64_t c, bool begins,
+                                          bool carries) {
+        A now[kWidth];
+        for_places<1, kWidth>([&](int64_t, int64_t i) { now[i] = E::load(in[c + i]); });
+        if (!begins)
+            for_places<1, kWidth>([&](int64_t, int64_t i) { now[i] = Fold::apply(running[c + i], now[i]); });
+        for_places<1, kWidth>([&](int64_t, int64_t i) { running[c + i] = now[i]; });
+        if (carries)
+            for_places<1, kWidth>(
+                [&](int64_t, int64_t i) { now[i] = Fold::apply(before.at(c + i), now[i]); });
+        for_places<1, kWidth>([&](int64_t, int64_t i) { out[c + i] = E::store(now[i]); });
+    };
+    for (int64_t e = 0; e < extent; ++e, in += step, out += step) {
+        const bool begins = e % chunk == 0;
+        if (begins && e > 0)
             before.take(running, columns);
+        const bool carries = before.there();
+        int64_t c = 0;
+        for (; c + kSideBySide <= columns; c += kSideBySide)
+            take(std::integral_constant<int64_t, kSideBySide>(), c, begins, carries);
+        for (; c + 4 <= columns; c += 4)
+            take(std::integral_constant<int64_t, 4>(), c, begins, carries);
+        for (; c < columns; ++c)
+            take(std::integral_constant<int64_t, 1>(), c, begins, carries);
     }
 }
 
 /// kRows blocks of `extent` rows of kInner elements each, one block after another: kRows * kInner running
-/// values side by side. Some whole cache lines of each block are brought into a tile, folded there and stored
-/// again: blocks whose distance is a power of two meet in few sets of the cache, and would drive out each
-/// other's lines before they are used up.
-template <ir::DType D, class Fold, int64_t kRows, int64_t kInner>
+/// values side by side. Of long blocks (kTiled) some whole cache lines of each are brought into a tile,
+/// folded there and stored again: blocks whose distance is a power of two meet in few sets of the cache, and
+/// would drive out each other's lines before they are used up.
+template <ir::DType D, class Fold, int64_t kRows, int64_t kInner, bool kTiled>
 void scan_rows(const typename Element<D>::Storage *in, typename Element<D>::Storage *out, int64_t extent) {
     using E = Element<D>;
     using A = typename E::Accumulator;
@@ -122,37 +143,68 @@ void scan_rows(const typename Element<D>::Storage *in, typename Element<D>::Stor
         std::max<int64_t>(kTileBytes / (kInner * static_cast<int64_t>(sizeof(Storage))), 1);
     static_assert(ir::kScanChunk % kSteps == 0);
     constexpr int64_t kTile = kSteps * kInner;
-    Storage tile[kRows][kTile];
-    A running[kRows][kInner];
+    A running[kRows * kInner];
     Before<A, Fold, kRows * kInner> before;
     const int64_t block = extent * kInner, chunk = chunk_of<A>(extent);
-    for (int64_t e = 0; e < extent; e += kSteps) {
-        const int64_t steps = std::min(kSteps, extent - e);
-        const auto bytes = static_cast<size_t>(steps * kInner) * sizeof(Storage);
-        for (int64_t r = 0; r < kRows; ++r)
-            std::memcpy(tile[r], in + r * block + e * kInner, bytes);
-        const bool begins = e % chunk == 0;
-        if (begins && e > 0)
-            before.take(&running[0][0], kRows * kInner);
-        const auto fold = [&](auto carries) {
-            for (int64_t s = 0; s < steps; ++s)
-                for (int64_t r = 0; r < kRows; ++r)
-                    for (int64_t c = 0; c < kInner; ++c) {
-                        Storage &place = tile[r][s * kInner + c];
-                        const A x = E::load(place);
-                        running[r][c] = begins && s == 0 ? x : Fold::apply(running[r][c], x);
-                        if constexpr (carries)
-                            place = E::store(Fold::apply(before.at(r * kInner + c), running[r][c]));
-                        else
-                            place = E::store(running[r][c]);
-                    }
+    // From a place of each block to that of the next, in what is read and in what is written.
+    const auto fold = [&](const Storage *from, Storage *to, int64_t apart, int64_t steps, bool begins) {
+        int64_t s = 0;
+        if (begins) {
+            for_places<kRows, kInner>(
+                [&](int64_t r, int64_t c) { running[r * kInner + c] = E::load(from[r * apart + c]); });
+            if (before.there())
+                for_places<kRows, kInner>([&](int64_t r, int64_t c) {
+                    const int64_t i = r * kInner + c;
+                    to[r * apart + c] = E::store(Fold::apply(before.at(i), running[i]));
+                });
+            else
+                for_places<kRows, kInner>(
+                    [&](int64_t r, int64_t c) { to[r * apart + c] = E::store(running[r * kInner + c]); });
+            s = 1;
+        }
+        A now[kRows * kInner];
+        for_places<kRows, kInner>(
+            [&](int64_t r, int64_t c) { now[r * kInner + c] = running[r * kInner + c]; });
+        const auto go_on = [&](auto carries) {
+            for (; s < steps; ++s)
+                for_places<kRows, kInner>([&](int64_t r, int64_t c) {
+                    const int64_t i = r * kInner + c, at = r * apart + s * kInner + c;
+                    now[i] = Fold::apply(now[i], E::load(from[at]));
+                    if constexpr (carries)
+                        to[at] = E::store(Fold::apply(before.at(i), now[i]));
+                    else
+                        to[at] = E::store(now[i]);
+                });
         };
         if (before.there())
-            fold(std::true_type());
+            go_on(std::true_type());
         else
-            fold(std::false_type());
+            go_on(std::false_type());
+        for_places<kRows, kInner>(
+            [&](int64_t r, int64_t c) { running[r * kInner + c] = now[r * kInner + c]; });
+    };
+    if constexpr (!kTiled) {
+        for (int64_t e = 0; e < extent; e += chunk) {
+            if (e > 0)
+                before.take(running, kRows * kInner);
+            fold(in + e * kInner, out + e * kInner, block, std::min(chunk, extent - e), true);
+        }
+        return;
+    }
+    Storage tile[kRows][kTile];
+    for (int64_t e = 0; e < extent; e += kSteps) {
+        const bool begins = e % chunk == 0;
+        if (begins && e > 0)
+            before.take(running, kRows * kInner);
+        if (const int64_t steps = extent - e; steps < kSteps) {
+            fold(in + e * kInner, out + e * kInner, block, steps, begins);
+            break;
+        }
         for (int64_t r = 0; r < kRows; ++r)
-            std::memcpy(out + r * block + e * kInner, tile[r], bytes);
+            std::memcpy(tile[r], in + r * block + e * kInner, sizeof(tile[r]));
+        fold(tile[0], tile[0], kTile, kSteps, begins);
+        for (int64_t r = 0; r < kRows; ++r)
+            std::memcpy(out + r * block + e * kInner, tile[r], sizeof(tile[r]));
     }
 }
 
@@ -162,14 +214,17 @@ void scan_narrow(const typename Element<D>::Storage *in, typename Element<D>::St
                  int64_t extent) {
     constexpr int64_t kRows = kSideBySide / kInner;
     const int64_t groups = (outer + kRows - 1) / kRows, block = extent * kInner;
+    const bool is_long = block * static_cast<int64_t>(sizeof(*in)) >= kLongBlock;
     parallel_for(groups, kRange / (kRows * block) + 1, [&](int64_t begin, int64_t end) {
         for (int64_t g = begin; g < end; ++g) {
             int64_t row = g * kRows;
-            if (row + kRows <= outer)
-                scan_rows<D, Fold, kRows, kInner>(in + row * block, out + row * block, extent);
-            else
+            if (row + kRows > outer)
                 for (; row < outer; ++row)
-                    scan_rows<D, Fold, 1, kInner>(in + row * block, out + row * block, extent);
+                    scan_rows<D, Fold, 1, kInner, false>(in + row * block, out + row * block, extent);
+            else if (is_long)
+                scan_rows<D, Fold, kRows, kInner, true>(in + row * block, out + row * block, extent);
+            else
+                scan_rows<D, Fold, kRows, kInner, false>(in + row * block, out + row * block, extent);
         }
     });
 }
