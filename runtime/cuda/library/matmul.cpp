@@ -2,6 +2,7 @@
 
 #include "ir/diagnostic.h"
 #include "ir/types/dtype.h"
+#include "runtime/cuda/library/product.h"
 
 #include <cublasLt.h>
 #include <fmt/format.h>
@@ -188,11 +189,12 @@ struct Multiplier::Impl {
     struct Plan {
         cublasLtMatmulDesc_t operation = nullptr;
         cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
+        bool has_algorithm = false; ///< else the library has none
         cublasLtMatmulAlgo_t algorithm{};
     };
 
-    Impl(const CudaDevice &of, std::string model_, Notes *kept)
-        : device(of), notes(kept), model(std::move(model_)) {
+    Impl(const LibraryKernels &of, std::string model_, Notes *kept)
+        : kernels(of), device(of.device()), notes(kept), model(std::move(model_)) {
         functions = OpenOnce::get().open();
         LZ_CHECK(functions, "a product by a library that is not there");
         check(functions->cublasLtCreate(&handle), "making cuBLASLt ready");
@@ -263,8 +265,9 @@ struct Multiplier::Impl {
             transpose(CUBLASLT_MATMUL_DESC_TRANSB);
         }
         plan.d = layout(p, p.n, p.m, p.n, p.m * p.n);
-        if (!recall(plan, p)) {
-            choose(plan, p);
+        plan.has_algorithm = recall(plan, p);
+        if (!plan.has_algorithm && choose(plan, p)) {
+            plan.has_algorithm = true;
             if (notes)
                 notes->keep(note_of(p), std::as_bytes(std::span(&plan.algorithm, 1)));
         }
@@ -291,8 +294,10 @@ struct Multiplier::Impl {
                needs.workspaceSize <= p.workspace;
     }
 
-    void choose(Plan &plan, const Problem &p) const {
+    /// False where the library has no algorithm for it.
+    bool choose(Plan &plan, const Problem &p) const {
         cublasLtMatmulPreference_t preference = nullptr;
+        int count = 0;
         check(functions->cublasLtMatmulPreferenceCreate(&preference), "asking for an algorithm");
         const auto set = [&](cublasLtMatmulPreferenceAttributes_t which, auto value) {
             check(functions->cublasLtMatmulPreferenceSetAttribute(preference, which, &value, sizeof(value)),
@@ -307,18 +312,19 @@ struct Multiplier::Impl {
             set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.out_alignment);
             set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.out_alignment);
             cublasLtMatmulHeuristicResult_t found{};
-            int count = 0;
-            check(functions->cublasLtMatmulAlgoGetHeuristic(handle, plan.operation, plan.a, plan.b, plan.d,
-                                                            plan.d, preference, 1, &found, &count),
-                  "asking for an algorithm");
-            if (count == 0)
-                check(CUBLAS_STATUS_NOT_SUPPORTED, "finding an algorithm for a product");
+            const cublasStatus_t status = functions->cublasLtMatmulAlgoGetHeuristic(
+                handle, plan.operation, plan.a, plan.b, plan.d, plan.d, preference, 1, &found, &count);
+            if (status == CUBLAS_STATUS_NOT_SUPPORTED)
+                count = 0;
+            else
+                check(status, "asking for an algorithm");
             plan.algorithm = found.algo;
         } catch (...) {
             functions->cublasLtMatmulPreferenceDestroy(preference);
             throw;
         }
         functions->cublasLtMatmulPreferenceDestroy(preference);
+        return count > 0;
     }
 
     /// Under the lock.
@@ -336,6 +342,7 @@ struct Multiplier::Impl {
         return plans.emplace(problem, made).first->second;
     }
 
+    const LibraryKernels &kernels;
     const CudaDevice &device;
     Notes *const notes;
     const std::string model;
@@ -345,8 +352,8 @@ struct Multiplier::Impl {
     std::map<Problem, Plan> plans;
 };
 
-Multiplier::Multiplier(const CudaDevice &device, std::string model, Notes *notes)
-    : impl_(std::make_unique<Impl>(device, std::move(model), notes)) {}
+Multiplier::Multiplier(const LibraryKernels &kernels, std::string model, Notes *notes)
+    : impl_(std::make_unique<Impl>(kernels, std::move(model), notes)) {}
 Multiplier::~Multiplier() = default;
 
 void Multiplier::run(const LibraryArgs &args) {
@@ -402,6 +409,14 @@ void Multiplier::run(const LibraryArgs &args) {
         p.out_alignment = alignment_of(out);
         std::unique_lock lock(impl_->mutex);
         const Impl::Plan &plan = impl_->plan(p, bias);
+        if (!plan.has_algorithm) {
+            lock.unlock();
+            put_product(impl_->kernels,
+                        {p.dtype, p.m, p.n, p.k, p.lhs_m, p.lhs_k, p.rhs_k, p.rhs_n, p.batches, p.lhs_batch,
+                         p.rhs_batch, p.epilogue, lhs, rhs, bias, out},
+                        args.driver_stream);
+            continue;
+        }
         if (bias) // a plan names one at a time
             impl_->set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
         else

@@ -1,10 +1,10 @@
 #pragma once
-/// Products by cuBLASLt.
+/// Products by cuBLASLt; where that has no algorithm for one, by a kernel (product.h).
 
 #include "runtime/api/library.h"
 #include "runtime/api/notes.h"
-#include "runtime/cuda/device.h"
 #include "runtime/cuda/driver/libraries.h"
+#include "runtime/cuda/library/kernels.h"
 
 #include <cstdint>
 #include <memory>
@@ -39,13 +39,14 @@ inline constexpr int64_t kProductRelu = 1, kProductBias = 2, kProductGelu = 4;
 class Multiplier {
 public:
     /// Which algorithm is best for a problem on such a `model` of device is kept in `notes`, unless that is
-    /// null; it outlives this.
-    Multiplier(const CudaDevice &device, std::string model, Notes *notes);
+    /// null. Both outlive this.
+    Multiplier(const LibraryKernels &kernels, std::string model, Notes *notes);
     ~Multiplier();
     Multiplier(const Multiplier &) = delete;
     Multiplier &operator=(const Multiplier &) = delete;
 
-    /// Puts the product on args.driver_stream; the device's context is current. Throws Failure(Cuda).
+    /// Puts the product on args.driver_stream; the device's context is current. Throws Failure(Cuda), and
+    /// Failure(Compile) where a kernel is needed and there is no compiler.
     void run(const LibraryArgs &args);
 
 private:

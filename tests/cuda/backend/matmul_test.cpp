@@ -28,6 +28,12 @@ protected:
         runtime::cuda::prepare_cublaslt(search, driver, nvrtc);
         make();
     }
+    void TearDown() override {
+        ::unsetenv("LAZULI_FAKE_CUBLASLT_ALGORITHMS");
+        CudaGpus::TearDown();
+    }
+    /// Small whole numbers: every order of the sum gives the same.
+    void expect_products();
 };
 
 double value_at(DType dtype, const std::byte *at) {
@@ -70,8 +76,7 @@ struct Case {
     int64_t epilogue;
 };
 
-/// Small whole numbers: every order of the sum gives the same.
-TEST_F(CudaMatmul, LayoutsBatchesAndOffsets) {
+void CudaMatmul::expect_products() {
     std::mt19937 random(1);
     const auto below = [&](int64_t n) { return static_cast<int64_t>(random()) % n; };
     for (int round = 0; round < 120; ++round) {
@@ -187,6 +192,18 @@ TEST_F(CudaMatmul, LayoutsBatchesAndOffsets) {
     }
 }
 
+TEST_F(CudaMatmul, LayoutsBatchesAndOffsets) {
+    expect_products();
+}
+
+TEST_F(CudaMatmul, WhereTheLibraryHasNoAlgorithmAKernelMakesTheProduct) {
+    LZ_NEEDS_NVRTC();
+    ::setenv("LAZULI_FAKE_CUBLASLT_ALGORITHMS", "0", 1);
+    FAKE(lazuli_fake_cuda_fail)("cublasLtMatmul", 1, 14); // the library makes none of them
+    expect_products();
+    FAKE(lazuli_fake_cuda_fail)("cublasLtMatmul", 0, 0);
+}
+
 class KeptInMemory final : public runtime::Notes {
 public:
     std::optional<std::vector<std::byte>> find(std::string_view key) override {
@@ -264,6 +281,39 @@ TEST_F(CudaMatmul, FailuresAreErrors) {
     }
     gpu().call(call, 0);
     EXPECT_EQ(read(out, 64), std::vector<float>(64, 32));
+}
+
+/// The library says in two ways that it has no algorithm: none is found, and the problem is not supported.
+TEST_F(CudaMatmul, WithoutAnAlgorithmAndACompilerTheErrorSaysWhatIsMissing) {
+    for (const bool refused : {false, true}) {
+        std::string none;
+        gpus_ = runtime::cuda::make_cuda_gpus(driver_table(), {}, none);
+        ASSERT_FALSE(gpus_.empty()) << none;
+        auto *const x = allocate<float>(64);
+        auto *const scratch = allocate<std::byte>(40 << 20);
+        void *const buffers[] = {x, x, x};
+        const int64_t ints[] = {static_cast<int64_t>(DType::F32), 8, 8, 8, 8, 1, 8, 1, 0, 0, 0, 0, 0};
+        runtime::Backend::Call call{};
+        call.function = gpu().find_library("dot");
+        call.args.buffers = buffers;
+        call.args.ints = ints;
+        call.args.scratch = {scratch, size_t{33} << 20};
+        call.args.stream = {gpu().device(), 0};
+        if (refused)
+            FAKE(lazuli_fake_cuda_fail)("cublasLtMatmulAlgoGetHeuristic", 1, 15); // NOT_SUPPORTED
+        else
+            ::setenv("LAZULI_FAKE_CUBLASLT_ALGORITHMS", "0", 1);
+        try {
+            gpu().call(call, 0);
+            ADD_FAILURE() << "nothing was thrown";
+        } catch (const ir::Failure &failure) {
+            EXPECT_EQ(failure.kind(), ir::ErrorKind::Compile);
+            EXPECT_STREQ(failure.what(), "cuda:0 has no compiler for the kernels of products of f32.");
+        }
+        ::unsetenv("LAZULI_FAKE_CUBLASLT_ALGORITHMS");
+        give_back(x);
+        give_back(scratch);
+    }
 }
 
 } // namespace

@@ -19,7 +19,8 @@
 /// Not there: 8-bit floats, complex numbers, orders other than by rows and by columns, auxiliary outputs and
 /// gradients of epilogues, matrix transforms.
 ///
-/// LAZULI_FAKE_CUBLASLT_VERSION, 120100 for 12.1.0, is what cublasLtGetVersion says.
+/// LAZULI_FAKE_CUBLASLT_VERSION, 120100 for 12.1.0, is what cublasLtGetVersion says. With
+/// LAZULI_FAKE_CUBLASLT_ALGORITHMS=0 it has no algorithm for any problem.
 ///
 /// Its functions can be made to fail like the driver's: lazuli_fake_cuda_fail("cublasLtMatmul", 1, 14) makes
 /// the next call return that cublasStatus_t.
