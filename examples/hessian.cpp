@@ -1,7 +1,7 @@
 // Second derivatives: Newton's method on Rosenbrock's function of n numbers, with gradient and Hessian by
 // lz::hessian, which are compared with their closed forms.
 //
-//   hessian [n]
+//   hessian [n [device]]
 #include <lazuli/lazuli.h>
 
 #include <algorithm>
@@ -62,6 +62,7 @@ Tensor solve(const Tensor &matrix, const Tensor &right) {
 
 int main(int argc, char **argv) try {
     const int64_t n = argc > 1 ? std::atoll(argv[1]) : 6;
+    lz::set_default_device(argc > 2 ? argv[2] : "cpu");
     lz::set_default_dtype(lz::f64);
     Tensor x = lz::linspace(-1.2, 1.2, n);
 
