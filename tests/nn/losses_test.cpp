@@ -257,12 +257,14 @@ TEST(Losses, RefuseWhatDoesNotFit) {
     const std::type_identity<lz::DTypeError> dtype;
     refuses(shape, {"cross_entropy: the weight has shape [2]", "[4,3]", "[3]"},
             [&] { lz::cross_entropy(x, classes, {.weight = lz::ones({2})}); });
-    refuses(dtype, {"nll_loss: the weight must be of floats"},
-            [&] { lz::nll_loss(x, classes, {.weight = lz::tensor({1, 2, 3})}); });
+    refuses(dtype, {"nll_loss: the weight must be of floats"}, [&] {
+        lz::nll_loss(x, classes, {.weight = lz::tensor({1, 2, 3})});
+    });
     refuses(shape, {"binary_cross_entropy: the input has shape [4,3], the target [4]"},
             [&] { F::binary_cross_entropy(x, lz::ones({4})); });
-    refuses(shape, {"binary_cross_entropy_with_logits", "[3,4]"},
-            [&] { nn::BCEWithLogitsLoss()(x, lz::ones({3, 4})); });
+    refuses(shape, {"binary_cross_entropy_with_logits", "[3,4]"}, [&] {
+        nn::BCEWithLogitsLoss()(x, lz::ones({3, 4}));
+    });
     refuses(shape, {"[4,3]", "[5]"}, [&] { F::l1_loss(x, lz::ones({5})); });
     refuses(shape, {"cosine_embedding_loss", "2 and 2 axes, the target 2"},
             [&] { F::cosine_embedding_loss(x, x, x); });
@@ -303,13 +305,13 @@ TEST(Losses, WhatIsNoProbabilityIsTheLineOfTheLoss) {
             loss.backward();
             const Tensor gradient = x.grad();
             // Whichever is read first says it, and neither can be read.
-            const Caught error = caught<lz::StateError>([&] { gradient.eval(); });
+            const Caught error = caught<lz::StateError>([&] { floats(gradient); });
             EXPECT_TRUE(error.has(in_target
                                       ? "binary_cross_entropy: an element of the target is not in [0, 1]"
                                       : "binary_cross_entropy: an element of the input is not in [0, 1]"))
                 << error.what;
             EXPECT_EQ(error.line, line) << error.what;
-            EXPECT_THROW(loss.eval(), lz::StateError);
+            EXPECT_THROW(loss.item<float>(), lz::StateError);
         }
     expect_near(F::binary_cross_entropy(right, goal, {}, Reduction::None), {100, -std::log(0.75), 50}, 1e-6);
     // As elsewhere: independent work is computed, and a GPU's failure is found at its sync.
