@@ -18,25 +18,44 @@ struct Kind {
     Launch launch;
 };
 
-/// The sum of each row.
-Launch sums(int64_t rows, int64_t length) {
+/// A reduction of each row; in chunks, or in one. What is sought is stored with its place.
+Launch reduced(ReduceOp op, DType t, int64_t rows, int64_t length, int64_t chunk) {
     KernelBuilder b;
     const AxisId r = b.axis(), i = b.axis();
     const ArgId step = b.arg(ArgRole::Stride);
-    const uint16_t in = b.buffer(DType::F32, BufferMode::In), out = b.buffer(DType::F32, BufferMode::Out);
+    const uint16_t in = b.buffer(t, BufferMode::In), out = b.buffer(t, BufferMode::Out);
+    const bool sought = op == ReduceOp::ArgMax;
+    const uint16_t places = sought ? b.buffer(DType::I64, BufferMode::Out) : out;
     b.begin_phase({r}, false);
-    const uint32_t loop = b.begin_loop(i, LoopOrder::Lanes, kLaneChunk);
-    b.reduce(ReduceOp::Add, b.load({in, kNoArg, {{r, StrideClass::Strided, step}, along(i)}, {}, kNoValue}));
+    const uint32_t loop = b.begin_loop(i, LoopOrder::Lanes, chunk);
+    b.reduce(op, b.load({in, kNoArg, {{r, StrideClass::Strided, step}, along(i)}, {}, kNoValue}),
+             sought ? b.axis_index(i) : kNoValue);
     b.end_loop();
     b.store(contiguous(out, r), b.loop_result(loop, 0));
+    if (sought)
+        b.store(contiguous(places, r), b.loop_result(loop, 0, 1));
     b.end_phase();
-    return {b.take(), {rows, length, length}, {}, {rows * length, rows}, 0};
+    std::vector<int64_t> elements(sought ? 3 : 2, rows);
+    elements[0] = rows * length;
+    return {b.take(), {rows, length, length}, {}, elements, 0};
+}
+
+/// Rows of a block each.
+Launch whole_rows(const Launch &l) {
+    Launch made = scheduled(l);
+    EXPECT_EQ(made.kernel.phases.size(), 1U);
+    EXPECT_GT(made.kernel.phases[0].cuda().row_threads, 32);
+    return made;
 }
 
 std::vector<Kind> kinds() {
-    return {{"sums of rows", scheduled(sums(5, 5000))},
-            {"tiles", scheduled(transpose_kernel(100, 90))},
-            {"a product", scheduled(product(DType::I32, 40, 30, 50, false))}};
+    return {
+        {"tiles", scheduled(transpose_kernel(100, 90))},
+        {"a product", scheduled(product(DType::I32, 40, 30, 50, false))},
+        {"sums of rows", whole_rows(reduced(ReduceOp::Add, DType::F32, 5, 5000, kLaneChunk))},
+        {"one chunk across groups", whole_rows(reduced(ReduceOp::Max, DType::F32, 5, 5000, 0))},
+        {"places of the largest", whole_rows(reduced(ReduceOp::ArgMax, DType::F32, 5, 5000, 0))},
+    };
 }
 
 /// Whether a run of it shows that something is missing.
