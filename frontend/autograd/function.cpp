@@ -17,6 +17,8 @@
 namespace lz {
 
 using autograd::AutogradContext;
+using autograd::SavedData;
+using autograd::SavedValue;
 using autograd::variable_list;
 
 namespace detail {
@@ -93,6 +95,52 @@ bool AutogradContext::needs_input_grad(size_t argument) const {
 
 namespace {
 
+constexpr struct {
+    const char *kind, *reader;
+} kKinds[] = {{"nothing", nullptr}, {"an integer", "toInt"},   {"a number", "toDouble"},
+              {"a bool", "toBool"}, {"a text", "toStringRef"}, {"a tensor", "toTensor"}};
+
+} // namespace
+
+template <class T>
+const T &SavedValue::get(const char *function, Location loc) const {
+    if (const T *const value = std::get_if<T>(&value_))
+        return *value;
+    const auto &there = kKinds[value_.index()];
+    std::string message = std::string(function) + ": ";
+    message += key_.empty() ? "the value" : "saved_data[\"" + key_ + "\"]";
+    message += std::string(" holds ") + there.kind;
+    if (there.reader)
+        message += std::string("; it is read with ") + there.reader;
+    throw StateError(message, loc);
+}
+int64_t SavedValue::toInt(Location loc) const {
+    return get<int64_t>("toInt", loc);
+}
+double SavedValue::toDouble(Location loc) const {
+    return get<double>("toDouble", loc);
+}
+bool SavedValue::toBool(Location loc) const {
+    return get<bool>("toBool", loc);
+}
+const std::string &SavedValue::toStringRef(Location loc) const {
+    return get<std::string>("toStringRef", loc);
+}
+const Tensor &SavedValue::toTensor(Location loc) const {
+    return get<Tensor>("toTensor", loc);
+}
+
+const SavedValue &SavedData::at(const std::string &key, Location loc) const {
+    const auto found = find(key);
+    if (found == end())
+        throw IndexError("saved_data: there is no \"" + key + "\" among " + std::to_string(size()) +
+                             (size() == 1 ? " value" : " values"),
+                         loc);
+    return found->second;
+}
+
+namespace {
+
 /// What a step of such a function keeps.
 struct Payload {
     std::shared_ptr<AutogradContext> context;
@@ -162,6 +210,23 @@ ir::Location line_of(const variable_list &results, const std::type_info &type, L
     return line;
 }
 
+/// No result is empty.
+void check_results(const variable_list &results, const variable_list &inputs, const std::type_info &type,
+                   Location loc) {
+    for (size_t i = 0; i < results.size(); ++i) {
+        if (Access::given(results[i]))
+            continue;
+        const auto first = std::ranges::find_if(inputs, [](const Tensor &x) { return Access::given(x); });
+        if (!loc.file && first != inputs.end())
+            loc = detail::from_ir(Access::node(*first)->loc);
+        const std::string which = results.size() == 1 ? "an empty tensor"
+                                                      : "an empty tensor as result " + std::to_string(i) +
+                                                            " of " + std::to_string(results.size());
+        throw StateError(name_of(type) + ": forward gave " + which + "; each result is a defined tensor",
+                         loc);
+    }
+}
+
 void keep(SavedTensors &saved, const variable_list &results) {
     for (const Tensor &x : std::exchange(saved.given, {})) {
         SavedTensor one;
@@ -188,11 +253,11 @@ variable_list detail::apply_function(const std::shared_ptr<AutogradContext> &con
                                      std::function<variable_list(AutogradContext *, variable_list)> backward,
                                      const std::type_info &type, Location loc) {
     variable_list results = forward();
+    check_results(results, inputs, type, loc);
     if (!detail::Recorder::current().grad_mode())
         return results;
     SavedTensors &saved = FunctionAccess::saved(*context);
     for (Tensor &r : results) {
-        detail::checked_type(r, name_of(type).c_str(), loc);
         // An argument that is given back is a tensor of its own.
         if (std::ranges::any_of(inputs, [&](const Tensor &x) { return x.defined() && r.same_tensor(x); }))
             r = r.detach(loc);
@@ -231,17 +296,42 @@ private:
     const Generator::State now_;
 };
 
+void check_defined(const Tensor &result, Location loc) {
+    if (!Access::given(result))
+        throw StateError("checkpoint: the function gave an empty tensor; its result is a defined one", loc);
+}
+
+/// x again, as a value that is computed once the gradient `g` is: whatever is computed from it comes after
+/// that, and is nothing that the forward computed. Without it the passes would merge the second recording
+/// with the first, and keep the forward's values until backward reads them. The compiler does not know the
+/// condition, a word of the run which is always true; no bit changes.
+Tensor once_there(const Tensor &x, const Tensor &g, Location loc) {
+    const detail::GradModeScope off(false);
+    const ir::TensorType type = detail::type(x);
+    if (type.numel() == 0 || detail::type(g).numel() == 0)
+        return x.detach(loc);
+    Tensor one = g.detach(loc);
+    for (int axis = detail::type(g).shape.rank() - 1; axis >= 0; --axis)
+        one = detail::cut(one, axis, 0, 1, 1, loc);
+    one = detail::reshape_to(one, {}, loc).to(detail::from_ir(type.device), loc);
+    const Tensor always = detail::constant(true, ir::DType::Bool, type.device, loc);
+    return detail::select(always, x.detach(loc), detail::cast(one, type.dtype, loc), loc);
+}
+
 void run_checkpoint(RuleCall &call) {
+    const Tensor g = call.g().tensor();
     const auto &payload = *static_cast<const Recomputed *>(call.payload());
     variable_list at, wanted;
     for (size_t i = 0; i < payload.inputs.size(); ++i) {
         const SavedTensor &one = payload.inputs[i];
-        // With create_graph it is the tensor itself that is differentiated; else a leaf in its place.
+        // With create_graph it is the tensor itself that is differentiated, and all of it is kept; else a
+        // leaf in its place.
         Tensor x =
             !one.value.defined() ? Tensor()
             : call.create_graph() && one.history.get()
                 ? Access::wrap(detail::make_alias(Access::node(one.value), one.history.get(), one.result))
-                : one.value.detach(call.loc());
+            : call.create_graph() ? one.value.detach(call.loc())
+                                  : once_there(one.value, g, call.loc());
         if (call.wanted(i)) {
             if (!x.requires_grad())
                 x.requires_grad_(true, call.loc());
@@ -256,9 +346,9 @@ void run_checkpoint(RuleCall &call) {
         const DrawnAgain numbers(payload.random);
         result = payload.f(at);
     }
+    check_defined(result, call.loc());
     if (!result.requires_grad())
         return;
-    const Tensor g = call.g().tensor();
     std::vector<Tensor> gradients = detail::run_backward({&result, 1}, {&g, 1}, wanted,
                                                          {.retain_graph = call.create_graph(),
                                                           .create_graph = call.create_graph(),
@@ -280,8 +370,11 @@ Tensor autograd::checkpoint(const std::function<Tensor(const variable_list &)> &
                             const variable_list &inputs, Location loc) {
     loc = detail::in<"checkpoint">(loc);
     const auto wants = [](const Tensor &x) { return x.defined() && detail::has_history(x); };
-    if (!detail::Recorder::current().grad_mode() || std::ranges::none_of(inputs, wants))
-        return f(inputs);
+    if (!detail::Recorder::current().grad_mode() || std::ranges::none_of(inputs, wants)) {
+        Tensor result = f(inputs);
+        check_defined(result, loc);
+        return result;
+    }
     auto payload = std::make_shared<Recomputed>();
     payload->f = f;
     payload->random = default_generator().get_state();
@@ -300,6 +393,7 @@ Tensor autograd::checkpoint(const std::function<Tensor(const variable_list &)> &
         const detail::GradModeScope off(false);
         results.push_back(f(inputs));
     }
+    check_defined(results[0], loc);
     if (std::ranges::any_of(inputs, [&](const Tensor &x) { return results[0].same_tensor(x); }))
         results[0] = results[0].detach(loc);
     detail::attach_function(

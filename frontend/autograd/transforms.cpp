@@ -61,8 +61,8 @@ Tensor one_number(const Tensor &value, const char *function, Location loc) {
 
 /// d y[i] / d x[j], of a y that was computed from x.
 Tensor rows(const Tensor &y, const Tensor &x, bool create_graph, const char *function, Location loc) {
-    const int64_t count = y.numel();
-    const Sizes of = y.sizes();
+    const int64_t count = y.numel(loc);
+    const Sizes of = y.sizes(loc);
     std::vector<Tensor> out;
     const Tensor none = zeros_like(y, {}, loc).reshape({count}, loc);
     for (int64_t i = 0; i < count; ++i) {
@@ -71,9 +71,9 @@ Tensor rows(const Tensor &y, const Tensor &x, bool create_graph, const char *fun
         out.push_back(gradients(y, {x}, one.reshape(of, loc), create_graph, function, loc)[0]);
     }
     Sizes shape = of;
-    for (const int64_t extent : x.sizes())
+    for (const int64_t extent : x.sizes(loc))
         shape.push_back(extent);
-    return out.empty() ? zeros(shape, {.dtype = x.dtype(), .device = x.device()}, loc)
+    return out.empty() ? zeros(shape, {.dtype = x.dtype(loc), .device = x.device(loc)}, loc)
                        : stack(out, 0, loc).reshape(shape, loc);
 }
 

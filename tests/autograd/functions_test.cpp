@@ -109,6 +109,55 @@ TEST(Function, LetsGoOfWhatItSaved) {
     expect_error<lz::StateError>([&] { y.backward(); }, {"retain_graph"});
 }
 
+/// Gives nothing where it should give a tensor.
+struct Nothing : lz::autograd::Function<Nothing> {
+    static Tensor forward(AutogradContext *, Tensor) { return {}; }
+    static variable_list backward(AutogradContext *, variable_list grads) { return grads; }
+};
+struct HalfOfTwo : lz::autograd::Function<HalfOfTwo> {
+    static variable_list forward(AutogradContext *, Tensor x) { return {x * 2, Tensor()}; }
+    static variable_list backward(AutogradContext *, variable_list grads) { return {grads[0]}; }
+};
+
+TEST(Function, AnEmptyResultIsAnErrorWithTheUsersLine) {
+    const Tensor x = lz::ones({2}, {.requires_grad = true});
+    expect_error<lz::StateError>([&] { Nothing::apply(x * 2); }, {"Nothing: forward gave an empty tensor;"});
+    expect_error<lz::StateError>([&] { HalfOfTwo::apply(x * 2); }, {"HalfOfTwo", "result 1 of 2"});
+    const lz::NoGradGuard off;
+    expect_error<lz::StateError>([&] { Nothing::apply(x * 2); }, {"Nothing: forward gave an empty tensor;"});
+    const uint32_t line = __LINE__ + 2;
+    try {
+        Nothing::apply_at(lz::Location::current(), x);
+        FAIL();
+    } catch (const lz::StateError &error) {
+        EXPECT_EQ(error.line(), line);
+    }
+}
+
+TEST(Function, SavedDataOfAnotherKindIsAnErrorThatNamesTheKeyAndBothKinds) {
+    AutogradContext context;
+    context.saved_data["steps"] = 3;
+    context.saved_data["rate"] = 0.5;
+    context.saved_data["name"] = "tanh";
+    context.saved_data["on"] = true;
+    context.saved_data["x"] = lz::ones({2});
+    auto &saved = context.saved_data;
+    EXPECT_EQ(saved["steps"].toInt(), 3);
+    EXPECT_EQ(saved["rate"].toDouble(), 0.5);
+    EXPECT_EQ(saved.at("name").toStringRef(), "tanh");
+    EXPECT_TRUE(saved["on"].toBool());
+    EXPECT_EQ(saved["x"].toTensor().numel(), 2);
+    EXPECT_EQ(saved.count("x"), 1u);
+    expect_error<lz::StateError>([&] { (void)saved["steps"].toDouble(); },
+                                 {"toDouble: saved_data[\"steps\"] holds an integer; it is read with toInt"});
+    expect_error<lz::StateError>([&] { (void)saved["rate"].toTensor(); },
+                                 {"toTensor", "\"rate\"", "toDouble"});
+    expect_error<lz::StateError>([&] { (void)saved.at("on").toInt(); }, {"\"on\"", "a bool", "toBool"});
+    expect_error<lz::StateError>([&] { (void)saved["new"].toStringRef(); }, {"\"new\"", "holds nothing"});
+    expect_error<lz::StateError>([] { (void)lz::autograd::SavedValue(3).toBool(); }, {"the value", "toInt"});
+    expect_error<lz::IndexError>([&] { (void)saved.at("nmae"); }, {"no \"nmae\"", "6 values"});
+}
+
 TEST(Checkpoint, RecordsTheFunctionAgain) {
     int calls = 0;
     Tensor w = lz::full({3}, 2.0, {.dtype = lz::f64, .requires_grad = true});
@@ -167,8 +216,11 @@ TEST(Transforms, ProductsWithTheJacobian) {
     const auto [same, pushed] = lz::jvp(f, at, {lz::tensor({1.0, 1.0}), lz::tensor({0.5, 0.0, 0.0})});
     expect_values(same, {12, 48});
     expect_values(pushed, {24.5, 50});
-    expect_error<lz::ShapeError>([&] { lz::jvp(f, at, {at[0], at[0]}); },
-                                 {"jvp", "tangent 1", "f32[2]", "f32[3]"});
+    expect_error<lz::ShapeError>(
+        [&] {
+            lz::jvp(f, at, {at[0], at[0]});
+        },
+        {"jvp", "tangent 1", "f32[2]", "f32[3]"});
     expect_error<lz::StateError>([&] { lz::jvp(f, at, {at[0]}); }, {"jvp", "1 tangents", "2 arguments"});
 }
 
@@ -181,6 +233,20 @@ TEST(Transforms, JacobianAndHessian) {
     EXPECT_EQ(lz::jacobian([](const Tensor &v) { return v.sum(); }, lz::ones({2, 2})).sizes(),
               (lz::Sizes{2, 2}));
     expect_values(lz::jacobian([](const Tensor &) { return lz::ones({2}); }, x), {0, 0, 0, 0, 0, 0});
+}
+
+TEST(Transforms, AnEmptyTensorIsAnErrorWithTheUsersLine) {
+    const Tensor x = lz::ones({2});
+    const auto nothing = [](const Tensor &) { return Tensor(); };
+    const lz::TensorFunction of_several = [](const std::vector<Tensor> &) { return Tensor(); };
+    expect_error<lz::StateError>([&] { lz::jacobian(nothing, x); }, {"jacobian", "the tensor is empty"});
+    expect_error<lz::StateError>([&] { lz::hessian(nothing, x); }, {"hessian", "the tensor is empty"});
+    expect_error<lz::StateError>([&] { lz::value_and_grad(nothing)(x); },
+                                 {"value_and_grad", "the tensor is empty"});
+    expect_error<lz::StateError>([&] { lz::vjp(of_several, {x}, x); }, {"vjp", "the tensor is empty"});
+    expect_error<lz::StateError>([&] { lz::jvp(of_several, {x}, {x}); }, {"jvp", "the tensor is empty"});
+    expect_error<lz::StateError>([&] { lz::jacobian([](const Tensor &v) { return v; }, Tensor()); },
+                                 {"jacobian", "the tensor is empty"});
 }
 
 } // namespace

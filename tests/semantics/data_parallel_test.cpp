@@ -336,12 +336,20 @@ TEST(FunctionalCall, GivesGradientsToWhatStandsForTheParameters) {
     Tensor both = lz::eye(3) * 2;
     EXPECT_EQ(floats(nn::functional_call(square, {{"weight", both}, {"bias", lz::zeros({3})}}, both)),
               floats(lz::eye(3) * 4));
-    EXPECT_TRUE(caught<lz::StateError>([&] {
-                    nn::functional_call(linear, {{"wait", weight}, {"bias", x}}, x);
-                }).has("Linear has no parameter or buffer \"wait\""));
-    EXPECT_TRUE(caught<lz::StateError>([&] {
-                    nn::functional_call(linear, {{"weight", Tensor()}}, x);
-                }).has("to stand for \"weight\" is empty"));
+    uint32_t line = __LINE__ + 2;
+    Caught error = caught<lz::StateError>([&] {
+        nn::functional_call(linear, {{"wait", weight}, {"bias", x}}, x);
+    });
+    EXPECT_TRUE(error.has("Linear has no parameter or buffer \"wait\"")) << error.what;
+    EXPECT_EQ(error.line, line) << error.what;
+    line = __LINE__ + 1;
+    error = caught<lz::StateError>([&] { nn::functional_call(linear, {{"weight", Tensor()}}, x); });
+    EXPECT_TRUE(error.has("to stand for \"weight\" is empty")) << error.what;
+    EXPECT_EQ(error.line, line) << error.what;
+    const lz::StateDict unknown = {{"wait", weight}};
+    line = __LINE__ + 1;
+    error = caught<lz::StateError>([&] { nn::functional_call(*linear, unknown, x); });
+    EXPECT_EQ(error.line, line) << error.what;
 }
 
 TEST(SwapTensors, ExchangesWhatEveryHandleSees) {

@@ -51,8 +51,7 @@ public:
     SavedValue() = default;
     /// One of them.
     template <class T>
-        requires std::is_arithmetic_v<T>
-    SavedValue(T value) { // NOLINT: converts
+    requires std::is_arithmetic_v<T> SavedValue(T value) { // NOLINT: converts
         if constexpr (std::is_same_v<T, bool>)
             value_ = value;
         else if constexpr (std::is_floating_point_v<T>)
@@ -67,19 +66,36 @@ public:
     /// A tensor. A result of the function itself would keep its graph for ever: use save_for_backward.
     SavedValue(Tensor value) : value_(std::move(value)) {} // NOLINT: converts
 
-    /// What was put in; throws std::bad_variant_access for another kind.
-    int64_t toInt() const { return std::get<int64_t>(value_); }
+    /// What was put in. Throws StateError, which says what there is, for another kind; so do the others.
+    LZ_API int64_t toInt(Location loc = Location::current()) const;
     /// What was put in.
-    double toDouble() const { return std::get<double>(value_); }
+    LZ_API double toDouble(Location loc = Location::current()) const;
     /// What was put in.
-    bool toBool() const { return std::get<bool>(value_); }
+    LZ_API bool toBool(Location loc = Location::current()) const;
     /// What was put in.
-    const std::string &toStringRef() const { return std::get<std::string>(value_); }
+    LZ_API const std::string &toStringRef(Location loc = Location::current()) const;
     /// What was put in.
-    const Tensor &toTensor() const { return std::get<Tensor>(value_); }
+    LZ_API const Tensor &toTensor(Location loc = Location::current()) const;
 
 private:
+    friend class SavedData;
+    template <class T>
+    const T &get(const char *function, Location loc) const;
     std::variant<std::monostate, int64_t, double, bool, std::string, Tensor> value_;
+    std::string key_; ///< by which it was asked for, for messages
+};
+
+/// Values by key. What `[]` and `at` give knows its key, so that errors name it.
+class SavedData : public std::map<std::string, SavedValue> {
+public:
+    /// The value of this key, nothing where there was none.
+    SavedValue &operator[](const std::string &key) {
+        SavedValue &value = std::map<std::string, SavedValue>::operator[](key);
+        value.key_ = key;
+        return value;
+    }
+    /// The value of this key. Throws IndexError where there is none.
+    LZ_API const SavedValue &at(const std::string &key, Location loc = Location::current()) const;
 };
 
 /// What `forward` leaves for `backward`.
@@ -91,7 +107,7 @@ public:
     AutogradContext &operator=(const AutogradContext &) = delete;
 
     /// Numbers and texts.
-    std::map<std::string, SavedValue> saved_data;
+    SavedData saved_data;
 
     /// Inputs, results and what lies between; kept until backward has been through.
     void save_for_backward(variable_list tensors);
@@ -137,7 +153,8 @@ namespace lz::autograd {
 template <class F>
 struct Function {
     /// What `forward` gives, with a history. Its arguments are tensors and anything else; gradients go to
-    /// tensors. Errors of backward name the line of the first tensor's last operation.
+    /// tensors. Errors of backward name the line of the first result's last operation; an empty result is a
+    /// StateError with the line of the first argument's.
     template <class... Args>
     static auto apply(Args &&...args) {
         return apply_at(Location(), std::forward<Args>(args)...);
@@ -166,9 +183,10 @@ struct Function {
     }
 };
 
-/// f(inputs), of which nothing is kept but the inputs: backward records f again. Random numbers are drawn
-/// again, too. f may use parameters beside its inputs, whose gradients come as well, with backward; not with
-/// `grad`.
+/// f(inputs), of which nothing is kept but the inputs: backward records f again, to be computed when the
+/// gradient of its result is there, so that what lies between takes no memory until then. Random numbers are
+/// drawn again, too. f may use parameters beside its inputs, whose gradients come as well, with backward; not
+/// with `grad`. Throws StateError where f gives an empty tensor.
 LZ_API Tensor checkpoint(const std::function<Tensor(const variable_list &)> &f, const variable_list &inputs,
                          Location loc = Location::current());
 

@@ -4,6 +4,8 @@
 #include "lazuli/core/ordered_dict.h"
 #include "lazuli/nn/module_holder.h"
 
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,19 +32,41 @@ private:
     std::vector<std::pair<Tensor, Tensor>> exchanged_; ///< of the module, and what stands for it
 };
 
+/// The tensors of a functional_call, and the line that it stands in. For the length of a call.
+class NamedTensors {
+public:
+    /// Those of a dictionary, which is not copied.
+    NamedTensors(const StateDict &tensors, Location loc = Location::current()) // NOLINT: converts
+        : tensors_(&tensors), loc_(loc) {}
+    /// These.
+    NamedTensors(std::initializer_list<StateDict::Item> tensors, Location loc = Location::current())
+        : own_(std::in_place, tensors, loc), tensors_(&*own_), loc_(loc) {}
+    NamedTensors(const NamedTensors &) = delete;
+    NamedTensors &operator=(const NamedTensors &) = delete;
+    /// By name.
+    const StateDict &tensors() const noexcept { return *tensors_; }
+    /// The line of the call.
+    Location loc() const noexcept { return loc_; }
+
+private:
+    std::optional<StateDict> own_;
+    const StateDict *tensors_;
+    Location loc_;
+};
+
 /// What the module gives when its parameters and buffers are these tensors, as torch.func.functional_call;
 /// those that are not named are its own. Gradients go to the tensors. Throws as ParameterScope.
 ///
 ///     lz::nn::functional_call(net, {{"weight", w}, {"bias", b}}, x);
 template <class M, class... A>
-    requires std::derived_from<M, Module>
-auto functional_call(M &module, const StateDict &tensors, A &&...arguments) {
-    const ParameterScope scope(module, tensors, Location());
-    return call_module(module, Location(), std::forward<A>(arguments)...);
+requires std::derived_from<M, Module>
+auto functional_call(M &module, const NamedTensors &tensors, A &&...arguments) {
+    const ParameterScope scope(module, tensors.tensors(), tensors.loc());
+    return call_module(module, tensors.loc(), std::forward<A>(arguments)...);
 }
 /// The same of what the holder holds.
 template <class M, class... A>
-auto functional_call(const ModuleHolder<M> &holder, const StateDict &tensors, A &&...arguments) {
+auto functional_call(const ModuleHolder<M> &holder, const NamedTensors &tensors, A &&...arguments) {
     return functional_call(*holder, tensors, std::forward<A>(arguments)...);
 }
 
