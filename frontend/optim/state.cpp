@@ -1,6 +1,7 @@
 #include "frontend/optim/state.h"
 
 #include "frontend/optim/rule.h"
+#include "lazuli/io/archive.h"
 
 #include <fmt/format.h>
 
@@ -176,6 +177,37 @@ StateDict Optimizer::state_dict() const {
         state.insert(prefix + "params", tensor<int64_t>(ids, kHost));
     }
     return state;
+}
+
+size_t Optimizer::size() const noexcept {
+    size_t count = 0;
+    for (const OptimizerParamGroup &group : groups_)
+        count += group.params_.size();
+    return count;
+}
+
+StateDict Optimizer::state() const {
+    constexpr std::string_view kState = "state.";
+    StateDict state;
+    for (const auto &[name, tensor] : state_dict())
+        if (name.starts_with(kState))
+            state.insert(name.substr(kState.size()), tensor);
+    return state;
+}
+
+void Optimizer::save(serialize::OutputArchive &archive, Location loc) const {
+    serialize::OutputArchive all = archive;
+    for (const auto &[name, tensor] : state_dict())
+        all.write(name, tensor, false, loc);
+    archive = std::move(all);
+}
+
+void Optimizer::load(const serialize::InputArchive &archive, Location loc) {
+    StateDict own;
+    for (const auto &[name, tensor] : archive.tensors())
+        if (name.starts_with("state.") || name.starts_with("param_groups."))
+            own.insert(name, tensor, loc);
+    load_state_dict(own, loc);
 }
 
 void Optimizer::load_state_dict(const StateDict &state, Location loc) {

@@ -41,6 +41,18 @@ TEST(Init, ReturnsTheParameterWhichStaysALeaf) {
     EXPECT_EQ(floats(init::constant_(weight, 2.5)), std::vector<float>(12, 2.5));
 }
 
+TEST(Init, FansAreInAndOutTimesWhatLiesBehind) {
+    const auto [in, out] = init::_calculate_fan_in_and_fan_out(parameter({6, 4, 3, 5}));
+    EXPECT_EQ(in, 60);
+    EXPECT_EQ(out, 90);
+    EXPECT_EQ(init::_calculate_fan_in_and_fan_out(parameter({7, 2})), (std::tuple<int64_t, int64_t>(2, 7)));
+    const Caught error =
+        caught<lz::ShapeError>([] { (void)init::_calculate_fan_in_and_fan_out(parameter({7})); });
+    EXPECT_TRUE(error.has("_calculate_fan_in_and_fan_out: the tensor has 1 axes; it takes 2 or more"))
+        << error.what;
+    EXPECT_EQ(error.line, static_cast<uint32_t>(__LINE__ - 3));
+}
+
 TEST(Init, GainsAreThoseOfPyTorch) {
     EXPECT_EQ(init::calculate_gain("linear"), 1);
     EXPECT_EQ(init::calculate_gain("conv_transpose2d"), 1);
@@ -108,8 +120,9 @@ TEST(Init, EyeAndDiracLeaveTheirInputAsItIs) {
     const Tensor image = init::dirac_(parameter({2, 3, 3, 2}));
     EXPECT_EQ(image.sum().item<float>(), 2);
     EXPECT_EQ(image.at({1, 1, 1, 1}).item<float>(), 1);
-    EXPECT_TRUE(
-        caught<lz::ShapeError>([] { init::dirac_(parameter({2, 3})); }).has("2 axes; it takes 3 to 5"));
+    EXPECT_TRUE(caught<lz::ShapeError>([] {
+                    init::dirac_(parameter({2, 3}));
+                }).has("2 axes; it takes 3 to 5"));
     EXPECT_TRUE(caught<lz::ShapeError>([] { init::dirac_(parameter({3, 3, 1}), 2); }).has("2 groups"));
     EXPECT_TRUE(
         caught<lz::ShapeError>([] { init::eye_(parameter({3})); }).has("eye_: the tensor has 1 axes"));

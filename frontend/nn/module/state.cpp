@@ -1,6 +1,8 @@
 // Saving, loading and cloning.
 #include "lazuli/nn/module.h"
 
+#include "lazuli/io/archive.h"
+
 #include <algorithm>
 #include <sstream>
 
@@ -97,6 +99,21 @@ IncompatibleKeys Module::load_state_dict(const StateDict &state, bool strict, Lo
     for (size_t i = 0; i < found.size(); ++i)
         found[i].first.set_data(values[i], loc);
     return keys;
+}
+
+void Module::save(serialize::OutputArchive &archive, Location loc) const {
+    serialize::OutputArchive all = archive;
+    for (const auto &[name, tensor] : state_dict())
+        all.write(name, tensor, false, loc);
+    archive = std::move(all);
+}
+
+void Module::load(const serialize::InputArchive &archive, Location loc) {
+    StateDict own;
+    for (const auto &[name, tensor] : state_dict())
+        if (const Tensor *const value = archive.tensors().find(name))
+            own.insert(name, *value, loc);
+    load_state_dict(own, true, loc);
 }
 
 // --- cloning

@@ -6,8 +6,10 @@
 
 #include "lazuli/tensor.h"
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 namespace lz {
 namespace nn {
@@ -43,6 +45,9 @@ LZ_API Tensor dirac_(Tensor tensor, int64_t groups = 1, Location loc = Location:
 // The fans of a weight [out, in, ...] are in and out times the extents behind. Those that use them throw
 // ShapeError for a rank below 2.
 
+/// Both fans, by LibTorch's name of it: fan_in, then fan_out.
+LZ_API std::tuple<int64_t, int64_t> _calculate_fan_in_and_fan_out(const Tensor &tensor,
+                                                                  Location loc = Location::current());
 /// Uniform within gain sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010).
 LZ_API Tensor xavier_uniform_(Tensor tensor, double gain = 1, Location loc = Location::current());
 /// Normal with the deviation gain sqrt(2 / (fan_in + fan_out)).

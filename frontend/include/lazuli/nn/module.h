@@ -27,6 +27,11 @@
 #include <utility>
 #include <vector>
 
+namespace lz::serialize {
+class OutputArchive;
+class InputArchive;
+} // namespace lz::serialize
+
 namespace lz {
 namespace nn {
 
@@ -180,6 +185,12 @@ public:
     /// returned.
     IncompatibleKeys load_state_dict(const StateDict &state, bool strict = true,
                                      Location loc = Location::current());
+    /// Writes parameters and buffers to the archive (io/archive.h), by the names of `state_dict`. Throws
+    /// StateError for a name that is there already; then nothing was written.
+    void save(serialize::OutputArchive &archive, Location loc = Location::current()) const;
+    /// Parameters and buffers become those of the archive, which may have more than these. Else as
+    /// load_state_dict.
+    void load(const serialize::InputArchive &archive, Location loc = Location::current());
     /// A module with parameters and buffers of its own, which have these values, on `device` if one is given.
     /// Throws StateError unless the class is a Cloneable.
     virtual std::shared_ptr<Module> clone(const OptionalDevice &device = std::nullopt,

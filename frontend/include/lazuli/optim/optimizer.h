@@ -25,6 +25,11 @@
 #include <utility>
 #include <vector>
 
+namespace lz::serialize {
+class OutputArchive;
+class InputArchive;
+} // namespace lz::serialize
+
 namespace lz {
 namespace optim {
 
@@ -174,6 +179,12 @@ public:
     /// The options of groups that have none of their own.
     const OptimizerOptions &defaults() const noexcept { return *defaults_; }
 
+    /// How many parameters all groups have together.
+    size_t size() const noexcept;
+    /// What is remembered of each parameter that made a step: `0.exp_avg`, `0.step`, as state_dict has it
+    /// behind `state.`. Later steps do not show in it.
+    StateDict state() const;
+
     /// The state and the options, in PyTorch's layout with names joined by dots: `state.0.exp_avg`,
     /// `state.0.step`, `param_groups.0.lr`, `param_groups.0.betas`, `param_groups.0.params`. Parameters are
     /// numbered through all groups. Numbers are 0-dim tensors, lists of them have one axis. Later steps do
@@ -184,6 +195,12 @@ public:
     /// that is missing, unexpected and of other shapes; then nothing was loaded. Sync point where the
     /// dictionary's numbers are pending.
     void load_state_dict(const StateDict &state, Location loc = Location::current());
+    /// Writes the state and the options to the archive (io/archive.h), by the names of `state_dict`. Throws
+    /// StateError for a name that is there already; then nothing was written.
+    void save(serialize::OutputArchive &archive, Location loc = Location::current()) const;
+    /// State and options become those of the archive, which may have more than these. Else as
+    /// load_state_dict.
+    void load(const serialize::InputArchive &archive, Location loc = Location::current());
 
 protected:
     /// Takes the groups, as add_param_group.
