@@ -195,6 +195,117 @@ TEST_P(EveryDevice, AStepOfWhichACallIsRefusedOnceIsDoneAndNoTensorIsBehindAnoth
         }
 }
 
+/// Steps that are several launches, or whose update is a part of another kernel.
+enum class Kind { Sgd, Momentum, TwoDevices, ManyTensors };
+
+struct PlainStep {
+    PlainStep(Kind kind, const Device &device) : kind(kind) {
+        const Device second = kind != Kind::TwoDevices ? device
+                              : device.is_cpu()        ? Device::cuda(0)
+                                                       : Device::cuda(1);
+        const auto made = [](const Sizes &sizes, double step, const Device &there) {
+            const int64_t count = sizes.size() == 2 ? sizes[0] * sizes[1] : sizes[0];
+            return leaf(lz::sin(lz::arange(count).to(f32) * step + step).reshape(sizes).to(there));
+        };
+        if (kind == Kind::ManyTensors)
+            for (int i = 0; i < 300; ++i)
+                parameters.push_back(made({3 + i % 3}, 0.1 + 0.01 * i, device));
+        else
+            parameters = {made({6, 5}, 0.7, device), made({6}, 0.3, device), made({2, 6}, 0.9, second),
+                          made({2}, 0.2, second)};
+        x = lz::cos(lz::arange(20).to(f32)).reshape({4, 5}).to(device);
+        x.eval();
+        if (kind == Kind::Sgd)
+            optimizer = std::make_unique<optim::SGD>(parameters, optim::SGDOptions(0.1));
+        else if (kind == Kind::Momentum)
+            optimizer = std::make_unique<optim::SGD>(
+                parameters, optim::SGDOptions(0.1).momentum(0.9).nesterov(true).weight_decay(0.01));
+        else
+            optimizer = std::make_unique<optim::AdamW>(parameters, optim::AdamWOptions(0.1));
+    }
+    void step() {
+        optimizer->zero_grad();
+        loss().backward();
+        optimizer->step();
+        lz::sync();
+    }
+    Tensor loss() const {
+        if (kind == Kind::ManyTensors) {
+            Tensor sum = lz::zeros({}, {.device = x.device()});
+            for (const Tensor &p : parameters)
+                sum = sum + lz::cos(p).sum();
+            return sum;
+        }
+        const Tensor hidden = lz::tanh(lz::linear(x, parameters[0], parameters[1]));
+        return lz::linear(hidden.to(parameters[2].device()), parameters[2], parameters[3]).square().sum();
+    }
+    std::map<std::string, std::vector<double>> all() const {
+        std::map<std::string, std::vector<double>> out;
+        for (size_t i = 0; i < parameters.size(); ++i) {
+            out["parameter." + std::to_string(i)] = doubles(parameters[i]);
+            out["gradient." + std::to_string(i)] = doubles(parameters[i].grad());
+        }
+        for (const auto &[name, tensor] : optimizer->state_dict())
+            out["optimizer." + name] = doubles(tensor);
+        return out;
+    }
+
+    Kind kind;
+    std::vector<Tensor> parameters;
+    Tensor x;
+    std::unique_ptr<optim::Optimizer> optimizer;
+};
+
+TEST_P(EveryDevice, AStepOfAnyKindOfWhichACallIsRefusedOnceIsDone) {
+    const Device device(GetParam());
+    if (const std::string &why = engine::Engine::get().why_no_gpu(); !why.empty())
+        GTEST_SKIP() << why;
+    lz::sync();
+    for (const Kind kind : {Kind::Sgd, Kind::Momentum, Kind::TwoDevices, Kind::ManyTensors}) {
+        PlainStep undisturbed(kind, device); // opens its devices
+        undisturbed.step();
+        undisturbed.step();
+        const auto before = undisturbed.all();
+        std::vector<runtime::FaultInjectingBackend *> backends;
+        if (device.is_cpu())
+            backends.push_back(faulty_cpu);
+        if (device.is_cuda() || kind == Kind::TwoDevices)
+            backends.push_back(faulty_gpus()[0]);
+        if (device.is_cuda() && kind == Kind::TwoDevices)
+            backends.push_back(faulty_gpus()[1]);
+        undisturbed.step();
+        const auto after = undisturbed.all();
+        undisturbed.step();
+        const auto later = undisturbed.all();
+        for (const auto &[name, values] : before) {
+            ASSERT_TRUE(!name.starts_with("parameter.") || values != after.at(name))
+                << name << " does not change, and this test would not see it";
+        }
+        for (size_t b = 0; b < backends.size(); ++b) {
+            int64_t refused = 0; // until a step has no call of this number
+            for (int64_t n = 1; refused == n - 1; ++n) {
+                SCOPED_TRACE(testing::Message()
+                             << "kind " << static_cast<int>(kind) << ", device " << b << ", call " << n);
+                PlainStep training(kind, device);
+                training.step();
+                training.step();
+                backends[b]->fail_at(n);
+                EXPECT_NO_THROW(training.step());
+                refused += backends[b]->calls() >= n;
+                backends[b]->fail_at(0);
+                EXPECT_EQ(training.all(), after);
+                training.step();
+                EXPECT_EQ(training.all(), later) << "and it goes on";
+                if (HasFailure()) {
+                    forget_errors();
+                    return;
+                }
+            }
+            EXPECT_GT(refused, 0);
+        }
+    }
+}
+
 TEST_P(EveryDevice, AStepThatIsRefusedForGoodIsAsIfItHadNotBeenOrIsDone) {
     const Device device(GetParam());
     if (const std::string &why = engine::Engine::get().why_no_gpu(); device.is_cuda() && !why.empty())
