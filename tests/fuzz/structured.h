@@ -1,6 +1,8 @@
 #pragma once
 /// What the fuzzers of readers share: changes of a file that leave its frame right, so that inputs get past
-/// the first check, and files that are nowhere but in memory.
+/// the first check.
+
+#include "tests/support/memory_file.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -10,8 +12,6 @@
 #include <cstring>
 #include <random>
 #include <string>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 #include <zlib.h>
@@ -19,6 +19,9 @@
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 
 namespace lz::fuzz {
+
+using lz::test::MemoryFile;
+using lz::test::packed;
 
 class Random {
 public:
@@ -84,21 +87,6 @@ size_t mutate(uint8_t *data, size_t size, size_t max_size, unsigned seed, F &&ch
 
 // --- gzip
 
-inline std::string packed(const std::string &bytes) {
-    z_stream stream{};
-    if (deflateInit2(&stream, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-        std::abort();
-    std::string out(deflateBound(&stream, static_cast<uLong>(bytes.size())) + 32, '\0');
-    stream.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(bytes.data()));
-    stream.avail_in = static_cast<uInt>(bytes.size());
-    stream.next_out = reinterpret_cast<Bytef *>(out.data());
-    stream.avail_out = static_cast<uInt>(out.size());
-    deflate(&stream, Z_FINISH);
-    out.resize(stream.total_out);
-    deflateEnd(&stream);
-    return out;
-}
-
 /// As it is where it is not packed; at most `limit` bytes.
 inline std::string unpacked(const std::string &bytes, size_t limit = 1 << 16) {
     if (!bytes.starts_with("\x1f\x8b"))
@@ -125,25 +113,5 @@ std::string change_packed(const std::string &file, Random &random, F &&changed) 
     changed(plain);
     return was_packed != random.one_in(8) ? packed(plain) : plain;
 }
-
-/// A file for readers that take a path.
-class MemoryFile {
-public:
-    MemoryFile() : fd_(memfd_create("input", 0)) {
-        if (fd_ < 0)
-            std::abort();
-    }
-    MemoryFile(const MemoryFile &) = delete;
-    MemoryFile &operator=(const MemoryFile &) = delete;
-    ~MemoryFile() { close(fd_); }
-    std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
-    void write(const uint8_t *data, size_t size) {
-        if (ftruncate(fd_, 0) != 0 || pwrite(fd_, data, size, 0) != static_cast<ssize_t>(size))
-            std::abort();
-    }
-
-private:
-    int fd_;
-};
 
 } // namespace lz::fuzz

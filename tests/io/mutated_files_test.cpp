@@ -1,7 +1,12 @@
 // Files with a few changed bytes: read or refused in a sentence, never anything else. LAZULI_FUZZ_INPUTS says
 // how many.
 #include "files.h"
+#include "frontend/data/image_files.h"
 #include "tests/support/any_file.h"
+#include "tests/support/memory_file.h"
+
+#include <lazuli/data/csv.h>
+#include <lazuli/data/images.h>
 
 #include <gmock/gmock.h>
 
@@ -89,10 +94,9 @@ private:
     std::mt19937_64 random_{1};
 };
 
-void expect_read_or_refused(const std::vector<std::string> &names, size_t least_reasons) {
-    std::vector<std::string> seeds;
-    for (const std::string &name : names)
-        seeds.push_back(read_file(input(name)));
+/// `refusal` reads bytes: what it refuses, it says; empty where it accepts. IoError is all that it may catch.
+template <class F>
+void expect_read_or_refused_by(F &&refusal, const std::vector<std::string> &seeds, size_t least_reasons) {
     const char *const asked = std::getenv("LAZULI_FUZZ_INPUTS");
     Mutator mutator(seeds);
     std::map<std::string, int> reasons; // without their numbers and names
@@ -102,7 +106,7 @@ void expect_read_or_refused(const std::vector<std::string> &names, size_t least_
         const std::string bytes = mutator.next();
         std::string reason;
         try {
-            reason = refusal_of({reinterpret_cast<const std::byte *>(bytes.data()), bytes.size()});
+            reason = refusal(bytes);
         } catch (const std::exception &error) {
             const std::string path = (std::filesystem::temp_directory_path() / "lazuli-mutated").string();
             write_file(path, bytes);
@@ -117,6 +121,38 @@ void expect_read_or_refused(const std::vector<std::string> &names, size_t least_
     EXPECT_GT(reasons.size(), least_reasons);
 }
 
+void expect_read_or_refused(const std::vector<std::string> &names, size_t least_reasons) {
+    std::vector<std::string> seeds;
+    for (const std::string &name : names)
+        seeds.push_back(read_file(input(name)));
+    expect_read_or_refused_by(
+        [](const std::string &bytes) {
+            return refusal_of({reinterpret_cast<const std::byte *>(bytes.data()), bytes.size()});
+        },
+        seeds, least_reasons);
+}
+
+/// Of readers that take a path: `read` throws IoError or returns.
+template <class F>
+auto refusal_of_file(F &&read) {
+    return [read, file = std::make_shared<MemoryFile>()](const std::string &bytes) -> std::string {
+        file->write(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size());
+        try {
+            read(file->path());
+            return {};
+        } catch (const lz::IoError &error) {
+            return error.what();
+        }
+    };
+}
+
+/// Each file as it is and packed.
+std::vector<std::string> with_packed(std::vector<std::string> files) {
+    for (size_t i = 0, plain = files.size(); i < plain; ++i)
+        files.push_back(packed(files[i]));
+    return files;
+}
+
 TEST(MutatedFiles, Safetensors) {
     expect_read_or_refused({"dtypes.safetensors"}, 15);
 }
@@ -127,6 +163,62 @@ TEST(MutatedFiles, Numpy) {
 }
 TEST(MutatedFiles, Pytorch) {
     expect_read_or_refused({"module.pt", "views.pt", "checkpoint.pt", "dtypes.pt"}, 30);
+}
+
+TEST(MutatedFiles, Csv) {
+    const auto read = [](const std::string &path) {
+        const lz::data::CsvTable table = lz::data::read_csv(path, {.max_bytes = 1 << 20});
+        for (const std::string &name : table.names()) {
+            const int64_t rows = table.dtype(name) ? table.column(name).numel()
+                                                   : static_cast<int64_t>(table.text(name).size());
+            if (rows != table.rows())
+                throw std::logic_error("a column is not as long as the table");
+        }
+    };
+    expect_read_or_refused_by(
+        refusal_of_file(read),
+        with_packed({"a,b,name\n1,0.5,\"x, y\"\n2,NA,\"say \"\"no\"\"\"\n-3,1e3,\n", "x\r\ntrue\r\nfalse\r\n",
+                     "n,m\n9223372036854775807,nan\n-1,inf\n"}),
+        5);
+}
+
+TEST(MutatedFiles, Idx) {
+    const auto read = [](const std::string &path) {
+        const lz::Tensor tensor = lz::data::read_idx(path);
+        const int64_t bytes = tensor.numel() * lz::size_of(tensor.dtype());
+        const auto *const elements = bytes ? static_cast<const uint8_t *>(tensor.data<void>()) : nullptr;
+        [[maybe_unused]] static volatile unsigned seen;
+        for (int64_t i = 0; i < bytes; ++i)
+            seen = elements[i];
+    };
+    // u8 of [2, 3], f32 of [2], i32 of [1, 1, 2].
+    expect_read_or_refused_by(
+        refusal_of_file(read),
+        with_packed({std::string("\0\0\x08\2\0\0\0\2\0\0\0\3abcdef", 18),
+                     std::string("\0\0\x0d\1\0\0\0\2\x3f\x80\0\0\x40\0\0\0", 16),
+                     std::string("\0\0\x0c\3\0\0\0\1\0\0\0\1\0\0\0\2\0\0\0\7\0\0\1\0", 24)}),
+        5);
+}
+
+TEST(MutatedFiles, Cifar) {
+    constexpr size_t kImage = size_t{3} * 32 * 32;
+    for (const bool hundred : {false, true}) {
+        const auto read = [&](const std::string &path) {
+            const lz::data::ImageRecords records =
+                lz::data::read_cifar({path}, hundred ? 2 : 1, hundred ? 100 : 10, "CIFAR", {});
+            if (records.labels.empty() || records.pixels.size() != records.labels.size() * kImage)
+                throw std::logic_error("there are not as many images as labels");
+            for (const int64_t label : records.labels)
+                if (label < 0 || label >= (hundred ? 100 : 10))
+                    throw std::logic_error("a label is out of range");
+        };
+        std::string file;
+        for (const char label : {'\3', '\7'}) {
+            file += hundred ? std::string{1, label} : std::string(1, label);
+            file.append(kImage, static_cast<char>('a' + label));
+        }
+        expect_read_or_refused_by(refusal_of_file(read), with_packed({file}), 3);
+    }
 }
 
 } // namespace
