@@ -44,13 +44,15 @@ foreach(dtype f32 bf16)
     endif()
 endforeach()
 
-# The size that the page speaks of, where the program is no slow one.
+# The size that the page speaks of, where the program is no slow one: it has learned which character follows which.
+# (Guessing is ln 76 = 4.3 nats. On 2 cores of an AMD EPYC the mean of the steps up to 150 was 2.425, after 25 s.)
 if(FULL)
-    train(full --steps 4 --sample 20)
-    loss_of(first "${full}" 1)
-    loss_of(last "${full}" 4)
-    if(NOT last LESS first OR NOT full MATCHES "8[0-9][0-9][0-9][0-9][0-9] parameters")
-        message(FATAL_ERROR "Four steps of the whole network:\n${full}")
+    train(full --steps 150 --sample 20)
+    if(NOT full MATCHES "step +150  loss [0-9.]+  mean ([0-9.]+)")
+        message(FATAL_ERROR "no mean of step 150 was printed:\n${full}")
+    endif()
+    if(NOT CMAKE_MATCH_1 LESS 2.6 OR NOT full MATCHES "8[0-9][0-9][0-9][0-9][0-9] parameters")
+        message(FATAL_ERROR "A hundred and fifty steps of the whole network:\n${full}")
     endif()
 endif()
 
