@@ -64,7 +64,7 @@ Tensor inverse_erf(const Tensor &y, Location loc) {
                                   -0.00417768164,  0.246640727,    1.50140941};
     constexpr double tail[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
                                -0.0076224613,   0.00943887047,  1.00167406,    2.83297682};
-    const auto polynomial = [&](const double(&coefficients)[9], const Tensor &w) {
+    const auto polynomial = [&](const double (&coefficients)[9], const Tensor &w) {
         Tensor p = full_like(w, coefficients[0], {}, loc);
         for (size_t i = 1; i < 9; ++i)
             p = add(mul(p, w, loc), coefficients[i], loc);

@@ -86,8 +86,7 @@ template <int64_t kRows, int64_t kInner, class F>
 void for_places(F &&f) {
     [&]<int64_t... kAt>(std::integer_sequence<int64_t, kAt...>) {
         (f(kAt / kInner, kAt % kInner), ...);
-    }
-    (std::make_integer_sequence<int64_t, kRows * kInner>());
+    }(std::make_integer_sequence<int64_t, kRows * kInner>());
 }
 
 /// `columns` running values over `extent` elements each, which are `step` apart; columns are neighbours. The

@@ -216,11 +216,8 @@ TEST(Transforms, ProductsWithTheJacobian) {
     const auto [same, pushed] = lz::jvp(f, at, {lz::tensor({1.0, 1.0}), lz::tensor({0.5, 0.0, 0.0})});
     expect_values(same, {12, 48});
     expect_values(pushed, {24.5, 50});
-    expect_error<lz::ShapeError>(
-        [&] {
-            lz::jvp(f, at, {at[0], at[0]});
-        },
-        {"jvp", "tangent 1", "f32[2]", "f32[3]"});
+    expect_error<lz::ShapeError>([&] { lz::jvp(f, at, {at[0], at[0]}); },
+                                 {"jvp", "tangent 1", "f32[2]", "f32[3]"});
     expect_error<lz::StateError>([&] { lz::jvp(f, at, {at[0]}); }, {"jvp", "1 tangents", "2 arguments"});
 }
 

@@ -120,9 +120,8 @@ TEST(Init, EyeAndDiracLeaveTheirInputAsItIs) {
     const Tensor image = init::dirac_(parameter({2, 3, 3, 2}));
     EXPECT_EQ(image.sum().item<float>(), 2);
     EXPECT_EQ(image.at({1, 1, 1, 1}).item<float>(), 1);
-    EXPECT_TRUE(caught<lz::ShapeError>([] {
-                    init::dirac_(parameter({2, 3}));
-                }).has("2 axes; it takes 3 to 5"));
+    EXPECT_TRUE(
+        caught<lz::ShapeError>([] { init::dirac_(parameter({2, 3})); }).has("2 axes; it takes 3 to 5"));
     EXPECT_TRUE(caught<lz::ShapeError>([] { init::dirac_(parameter({3, 3, 1}), 2); }).has("2 groups"));
     EXPECT_TRUE(
         caught<lz::ShapeError>([] { init::eye_(parameter({3})); }).has("eye_: the tensor has 1 axes"));

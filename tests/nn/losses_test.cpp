@@ -257,14 +257,12 @@ TEST(Losses, RefuseWhatDoesNotFit) {
     const std::type_identity<lz::DTypeError> dtype;
     refuses(shape, {"cross_entropy: the weight has shape [2]", "[4,3]", "[3]"},
             [&] { lz::cross_entropy(x, classes, {.weight = lz::ones({2})}); });
-    refuses(dtype, {"nll_loss: the weight must be of floats"}, [&] {
-        lz::nll_loss(x, classes, {.weight = lz::tensor({1, 2, 3})});
-    });
+    refuses(dtype, {"nll_loss: the weight must be of floats"},
+            [&] { lz::nll_loss(x, classes, {.weight = lz::tensor({1, 2, 3})}); });
     refuses(shape, {"binary_cross_entropy: the input has shape [4,3], the target [4]"},
             [&] { F::binary_cross_entropy(x, lz::ones({4})); });
-    refuses(shape, {"binary_cross_entropy_with_logits", "[3,4]"}, [&] {
-        nn::BCEWithLogitsLoss()(x, lz::ones({3, 4}));
-    });
+    refuses(shape, {"binary_cross_entropy_with_logits", "[3,4]"},
+            [&] { nn::BCEWithLogitsLoss()(x, lz::ones({3, 4})); });
     refuses(shape, {"[4,3]", "[5]"}, [&] { F::l1_loss(x, lz::ones({5})); });
     refuses(shape, {"cosine_embedding_loss", "2 and 2 axes, the target 2"},
             [&] { F::cosine_embedding_loss(x, x, x); });

@@ -337,9 +337,8 @@ TEST(FunctionalCall, GivesGradientsToWhatStandsForTheParameters) {
     EXPECT_EQ(floats(nn::functional_call(square, {{"weight", both}, {"bias", lz::zeros({3})}}, both)),
               floats(lz::eye(3) * 4));
     uint32_t line = __LINE__ + 2;
-    Caught error = caught<lz::StateError>([&] {
-        nn::functional_call(linear, {{"wait", weight}, {"bias", x}}, x);
-    });
+    Caught error =
+        caught<lz::StateError>([&] { nn::functional_call(linear, {{"wait", weight}, {"bias", x}}, x); });
     EXPECT_TRUE(error.has("Linear has no parameter or buffer \"wait\"")) << error.what;
     EXPECT_EQ(error.line, line) << error.what;
     line = __LINE__ + 1;

@@ -117,9 +117,7 @@ concept HasStateDict = requires(const T &x) {
 };
 /// The same with `load_state_dict(dict)`.
 template <class T>
-concept LoadsStateDict = requires(T &x, const StateDict &dict) {
-    x.load_state_dict(dict);
-};
+concept LoadsStateDict = requires(T &x, const StateDict &dict) { x.load_state_dict(dict); };
 
 /// Holders of modules, and other pointers to what has `state_dict()`.
 template <class T>
@@ -180,10 +178,9 @@ void load(const T &into, std::istream &stream, const LoadOptions &options = {},
 /// With a device in place of options, of a path or a stream: `load(net, "net.pt", kCPU)`. A module's
 /// parameters stay where the module is; a tensor goes there.
 template <class T, class From, class D>
-requires(std::is_convertible_v<const D &, Device> && !std::is_arithmetic_v<D> &&
-         requires(T && into, From &&from, const LoadOptions &options) {
-             load(into, from, options);
-         }) void load(T &&into, From &&from, const D &device, Location loc = Location::current()) {
+    requires(std::is_convertible_v<const D &, Device> && !std::is_arithmetic_v<D> &&
+             requires(T &&into, From &&from, const LoadOptions &options) { load(into, from, options); })
+void load(T &&into, From &&from, const D &device, Location loc = Location::current()) {
     load(into, from, LoadOptions{.device = OptionalDevice(device, loc)}, loc);
 }
 

@@ -51,7 +51,8 @@ public:
     SavedValue() = default;
     /// One of them.
     template <class T>
-    requires std::is_arithmetic_v<T> SavedValue(T value) { // NOLINT: converts
+        requires std::is_arithmetic_v<T>
+    SavedValue(T value) { // NOLINT: converts
         if constexpr (std::is_same_v<T, bool>)
             value_ = value;
         else if constexpr (std::is_floating_point_v<T>)

@@ -59,7 +59,7 @@ private:
 ///
 ///     lz::nn::functional_call(net, {{"weight", w}, {"bias", b}}, x);
 template <class M, class... A>
-requires std::derived_from<M, Module>
+    requires std::derived_from<M, Module>
 auto functional_call(M &module, const NamedTensors &tensors, A &&...arguments) {
     const ParameterScope scope(module, tensors.tensors(), tensors.loc());
     return call_module(module, tensors.loc(), std::forward<A>(arguments)...);
