@@ -299,7 +299,8 @@ std::string PhaseEmitter::write_batches(const Loop &loop, const std::string &fro
     if (loads.empty())
         return from;
     const int batch = std::clamp(kLoopBytes / bytes, 4, 16);
-    const std::string first = fmt::format("at{}", axis(loop.axis)),
+    // Other loops over the axis have a name of their own.
+    const std::string first = fmt::format("at{}_{}", axis(loop.axis), loads.front()),
                       wide = fmt::format("{} - {}", to, batch - 1);
     const std::vector<std::string> names = names_;
     w_.line("{} {} = {};", index_type(), first, from);
