@@ -1,7 +1,7 @@
 #include "passes/fuse/products.h"
 
 #include "ir/graph/builder.h"
-#include "passes/lower/dot.h"
+#include "passes/lower/products/dot.h"
 #include "passes/simplify/rewrite.h"
 
 #include <algorithm>

@@ -5,10 +5,10 @@
 #include "ir/kernel/key.h"
 #include "passes/devices/places.h"
 #include "passes/fuse/tails.h"
-#include "passes/lower/dot.h"
 #include "passes/lower/equal_clusters.h"
 #include "passes/lower/library.h"
 #include "passes/lower/nest.h"
+#include "passes/lower/products/dot.h"
 #include "passes/operations.h"
 #include "passes/schedule/schedule.h"
 

@@ -5,8 +5,8 @@
 #include "passes/fuse/partition/grow.h"
 #include "passes/fuse/partition/single.h"
 #include "passes/fuse/partition/strided_rows.h"
-#include "passes/lower/dot.h"
-#include "passes/lower/epilogue.h"
+#include "passes/lower/products/dot.h"
+#include "passes/lower/products/epilogue.h"
 #include "passes/operations.h"
 #include "passes/schedule/schedule.h"
 

@@ -1,6 +1,6 @@
 #include "passes/fuse/partition/single.h"
 
-#include "passes/lower/dot.h"
+#include "passes/lower/products/dot.h"
 #include "passes/operations.h"
 
 namespace lz::passes {

@@ -4,7 +4,7 @@
 
 #include "ir/text/text.h"
 #include "passes/fuse/fuse.h"
-#include "passes/lower/epilogue.h"
+#include "passes/lower/products/epilogue.h"
 
 #include <gtest/gtest.h>
 

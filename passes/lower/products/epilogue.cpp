@@ -1,6 +1,6 @@
-#include "passes/lower/epilogue.h"
+#include "passes/lower/products/epilogue.h"
 
-#include "passes/lower/dot.h"
+#include "passes/lower/products/dot.h"
 #include "passes/simplify/fold.h"
 
 #include <cmath>

@@ -1,10 +1,10 @@
-#include "passes/lower/dot.h"
+#include "passes/lower/products/dot.h"
 
 #include "ir/diagnostic.h"
 #include "ir/kernel/builder.h"
 #include "passes/lower/domain.h"
 #include "passes/lower/emit.h"
-#include "passes/lower/epilogue.h"
+#include "passes/lower/products/epilogue.h"
 
 #include <algorithm>
 #include <numeric>
