@@ -36,7 +36,7 @@ class TakeOver {
 public:
     explicit TakeOver(const BufferLives &lives);
 
-    /// Inputs that share memory die together, and only if all of them may be overwritten.
+    /// An input whose memory results may have, until one has taken it.
     void add_donor(uint32_t input) { donors_.add(input); }
     void remove_donor(uint32_t input) { donors_.remove(input); }
 
