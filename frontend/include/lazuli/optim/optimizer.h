@@ -181,8 +181,8 @@ public:
 
     /// How many parameters all groups have together.
     size_t size() const noexcept;
-    /// What is remembered of each parameter that made a step: `0.exp_avg`, `0.step`, as state_dict has it
-    /// behind `state.`. Later steps do not show in it.
+    /// What is remembered of each parameter that made a step, by the names of state_dict without their first
+    /// part: `0.exp_avg`, `0.step`. Later steps do not show in it.
     StateDict state() const;
 
     /// The state and the options, in PyTorch's layout with names joined by dots: `state.0.exp_avg`,
