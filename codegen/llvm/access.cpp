@@ -12,6 +12,7 @@ namespace {
 
 /// Bytes ahead that a stream is asked for. Nearer, the processor stops looking ahead by itself.
 constexpr int64_t kStreamAhead = 4096;
+constexpr int kLineBytes = 64;
 /// Rows ahead where rows are walked down side by side: each lies in a page of its own, where the processor
 /// does not look ahead. Into the second-level cache: where rows are powers of two long, all that is walked
 /// falls into a few sets of the first one, which hold no more than a dozen rows beside the sums
@@ -147,17 +148,18 @@ Emitted PhaseEmitter::load(const Instr &instr) {
     return vary([&](int part) {
         const Address at = address(access, instr.access, part);
         if (at.form == Address::Contiguous)
-            fetch_ahead(instr.access, at.pointer);
+            fetch_ahead(instr.access, at.pointer, part);
         return from_storage(load_part(access, at, e, part));
     });
 }
 
 /// Asks for what the next work item's row, the tile below or a later step will read in place of `pointer`.
-void PhaseEmitter::fetch_ahead(uint32_t id, Value pointer) {
+void PhaseEmitter::fetch_ahead(uint32_t id, Value pointer, int part) {
     const Access &access = k_.accesses[id];
     const Elem e = storage_elem(k_.buffers[access.buffer].dtype);
     if (id == ctx_.stream) {
-        b_.prefetch(b_.element(Elem::I8, pointer, b_.i64(kStreamAhead)));
+        if (part * ctx_.width * bytes_of(e) % kLineBytes == 0)
+            b_.prefetch(b_.element(Elem::I8, pointer, b_.i64(kStreamAhead)));
     } else if (std::ranges::find(ahead_, id) != ahead_.end()) {
         b_.prefetch(b_.element(e, pointer, arg(stride_along(access, p_.grid.back())->stride)));
     } else if (s_.across && !bound_.empty()) {

@@ -123,7 +123,7 @@ private:
         Value stride = nullptr; ///< Strided: elements between lanes
     };
     Emitted load(const ir::Instr &instr);
-    void fetch_ahead(uint32_t id, Value pointer);
+    void fetch_ahead(uint32_t id, Value pointer, int part);
     void store(const ir::Instr &instr);
     Address address(const ir::Access &access, uint32_t id, int part);
     Value base_pointer(const ir::Access &access, uint32_t id);

@@ -112,9 +112,13 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
     Value walked = b_.bit_and(masked ? b_.add(count, b_.i64(whole - 1)) : count, b_.i64(-whole));
     Value last = b_.add(begin, walked);
     Value step = b_.i64(int64_t{parts} * width_);
+    // A part of a whole tensor is one stream; of rows the next ones are asked for.
+    const bool is_part = loop.chunk > 0 && loop.begin != kNoValue;
+    const uint32_t stream = is_part ? lone_stream(loop.body, loop.axis) : kNoValue;
     flat = b_.loop(begin, last, step, flat, [&](Value index, std::span<const Value> carried) {
         set(carried);
         Context context = vector_context(loop.axis, index, width_, parts);
+        context.stream = stream;
         if (masked)
             context.masks = lanes_below(b_.sub(end, index), parts);
         points(loop.body, std::move(context), [&] {

@@ -164,8 +164,9 @@ int PhaseEmitter::parts_for(const Region &region, AxisId axis) const {
     return parts;
 }
 
-/// The only input that a long body reads along `axis`, or kNoValue. The processor by itself asks for too
-/// little of one stream, where a step takes long; of two or more it asks for enough.
+/// The only input that a body reads along `axis`, or kNoValue. The processor by itself asks for too little of
+/// one stream, where a step takes long and where a chunk is folded before the next one; of two or more it
+/// asks for enough.
 uint32_t PhaseEmitter::lone_stream(const Region &region, AxisId axis) const {
     uint32_t found = kNoValue;
     for (const Stmt &stmt : region) {
@@ -178,7 +179,7 @@ uint32_t PhaseEmitter::lone_stream(const Region &region, AxisId axis) const {
             return kNoValue;
         found = instr.access;
     }
-    return analysis_.cost(region, axis) > kLightCost ? found : kNoValue;
+    return found;
 }
 
 /// Whether steps of all elements may run under masks as well: for AVX-512 a mask is an operand like others.
@@ -214,7 +215,8 @@ PhaseEmitter::Values PhaseEmitter::lanes_below(Value count, int parts) {
 
 void PhaseEmitter::full_steps(const Region &region, AxisId axis, Value lo, Value hi, int parts,
                               bool nontemporal) {
-    const uint32_t stream = nontemporal ? lone_stream(region, axis) : kNoValue;
+    const bool is_long = analysis_.cost(region, axis) > kLightCost;
+    const uint32_t stream = nontemporal && is_long ? lone_stream(region, axis) : kNoValue;
     b_.loop(lo, hi, b_.i64(int64_t{width_} * parts), {}, [&](Value index, std::span<const Value>) -> Values {
         Context context = vector_context(axis, index, width_, parts);
         context.nontemporal = nontemporal;
