@@ -112,8 +112,8 @@ Value PhaseEmitter::access_mask(const Access &access, int part) {
 
 Value PhaseEmitter::guarded_scalar_load(Value condition, Elem e, Value pointer) {
     Value zero = b_.zero(e);
-    Block before = b_.current();
-    Block yes = b_.block("yes"), after = b_.block("after");
+    CodeBlock before = b_.current();
+    CodeBlock yes = b_.block("yes"), after = b_.block("after");
     b_.branch(condition, yes, after);
     b_.set_block(yes);
     Value loaded = b_.load(e, 1, pointer, bytes_of(e));

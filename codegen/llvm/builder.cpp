@@ -72,7 +72,7 @@ std::vector<Value> Builder::begin_entry(const std::string &name, std::string_vie
     function_->addFnAttr("min-legal-vector-width", bits);
     function_->addFnAttr("no-trapping-math", "true");
     entry_ = BasicBlock::Create(*context_, "entry", function_);
-    Block body = BasicBlock::Create(*context_, "body", function_);
+    CodeBlock body = BasicBlock::Create(*context_, "body", function_);
     ir_->SetInsertPoint(entry_);
     ir_->CreateBr(body);
     ir_->SetInsertPoint(body);
@@ -91,7 +91,7 @@ llvm::Function *Builder::outlined(const char *name, std::span<const Value> like,
                                   const std::function<void(std::span<const Value>)> &body) {
     IRBuilderBase::InsertPointGuard guard(*ir_);
     Function *const open = function_;
-    const Block open_entry = entry_;
+    const CodeBlock open_entry = entry_;
     std::vector<Type *> types;
     for (const Value v : like)
         types.push_back(v->getType());
@@ -101,7 +101,7 @@ llvm::Function *Builder::outlined(const char *name, std::span<const Value> like,
         function_->addFnAttr(a);
     function_->addFnAttr(Attribute::NoInline);
     entry_ = BasicBlock::Create(*context_, "entry", function_);
-    Block inside = BasicBlock::Create(*context_, "body", function_);
+    CodeBlock inside = BasicBlock::Create(*context_, "body", function_);
     ir_->SetInsertPoint(entry_);
     ir_->CreateBr(inside);
     ir_->SetInsertPoint(inside);
@@ -128,27 +128,27 @@ void Builder::call(const char *name, std::span<const Value> operands) {
     ir_->CreateCall(callee, ArrayRef<Value>(operands.data(), operands.size()));
 }
 
-Block Builder::block(const char *name) {
+CodeBlock Builder::block(const char *name) {
     return BasicBlock::Create(*context_, name, function_);
 }
-Block Builder::current() const {
+CodeBlock Builder::current() const {
     return ir_->GetInsertBlock();
 }
-void Builder::set_block(Block block) {
+void Builder::set_block(CodeBlock block) {
     ir_->SetInsertPoint(block);
 }
-void Builder::jump(Block to) {
+void Builder::jump(CodeBlock to) {
     ir_->CreateBr(to);
 }
 
-void Builder::branch(Value condition, Block yes, Block no, int likely) {
+void Builder::branch(Value condition, CodeBlock yes, CodeBlock no, int likely) {
     MDNode *weights = nullptr;
     if (likely != 0)
         weights = MDBuilder(*context_).createBranchWeights(likely > 0 ? 2000 : 1, likely > 0 ? 1 : 2000);
     ir_->CreateCondBr(condition, yes, no, weights);
 }
 
-Value Builder::phi(Value like, Value from, Block block) {
+Value Builder::phi(Value like, Value from, CodeBlock block) {
     auto *p = ir_->CreatePHI(like->getType(), 2);
     p->addIncoming(from, block);
     return p;
@@ -158,7 +158,7 @@ Value Builder::phi_of(Elem e, int lanes) {
     return ir_->CreatePHI(type(e, lanes), 2);
 }
 
-void Builder::add_incoming(Value phi, Value value, Block block) {
+void Builder::add_incoming(Value phi, Value value, CodeBlock block) {
     cast<PHINode>(phi)->addIncoming(value, block);
 }
 
@@ -177,8 +177,8 @@ Value Builder::stack(Elem e, int64_t count) {
 }
 
 void Builder::if_then(Value condition, const std::function<void()> &then, int likely) {
-    Block yes = block("then");
-    Block after = block("after");
+    CodeBlock yes = block("then");
+    CodeBlock after = block("after");
     branch(condition, yes, after, likely);
     set_block(yes);
     then();
@@ -188,15 +188,15 @@ void Builder::if_then(Value condition, const std::function<void()> &then, int li
 
 std::vector<Value> Builder::loop(Value lo, Value hi, Value step, std::vector<Value> carried,
                                  const LoopBody &body, const std::function<void()> &preheader) {
-    Block before = current();
-    Block pre = block("pre");
-    Block head = block("loop");
-    Block exit = block("exit");
+    CodeBlock before = current();
+    CodeBlock pre = block("pre");
+    CodeBlock head = block("loop");
+    CodeBlock exit = block("exit");
     ir_->CreateCondBr(ir_->CreateICmpSLT(lo, hi), pre, exit);
     set_block(pre);
     if (preheader)
         preheader();
-    Block pre_end = current();
+    CodeBlock pre_end = current();
     jump(head);
     set_block(head);
     auto *index = ir_->CreatePHI(lo->getType(), 2);
@@ -211,7 +211,7 @@ std::vector<Value> Builder::loop(Value lo, Value hi, Value step, std::vector<Val
     std::vector<Value> next = body(index, inside);
     LZ_CHECK(next.size() == carried.size(), "a loop's body returns what it carries");
     Value after = ir_->CreateNSWAdd(index, step);
-    Block latch = current();
+    CodeBlock latch = current();
     index->addIncoming(after, latch);
     for (size_t i = 0; i < phis.size(); ++i)
         phis[i]->addIncoming(next[i], latch);

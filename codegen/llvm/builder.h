@@ -27,7 +27,7 @@ class Value;
 namespace lz::codegen {
 
 using Value = llvm::Value *;
-using Block = llvm::BasicBlock *;
+using CodeBlock = llvm::BasicBlock *;
 
 /// Element types of SSA values. f16 and bf16 are held as their bits (I16), bool as I1.
 enum class Elem : uint8_t { I1, I8, I16, I32, I64, F32, F64, Ptr };
@@ -88,15 +88,15 @@ public:
     void call(llvm::Function *function, std::span<const Value> operands);
     /// Calls a function of the process by its name, which the loader knows (loader.cpp).
     void call(const char *name, std::span<const Value> operands);
-    Block block(const char *name = "");
-    Block current() const;
-    void set_block(Block block);
-    void jump(Block to);
+    CodeBlock block(const char *name = "");
+    CodeBlock current() const;
+    void set_block(CodeBlock block);
+    void jump(CodeBlock to);
     /// `likely`: 1 yes, -1 no, 0 unknown.
-    void branch(Value condition, Block yes, Block no, int likely = 0);
-    Value phi(Value like, Value from, Block block);
+    void branch(Value condition, CodeBlock yes, CodeBlock no, int likely = 0);
+    Value phi(Value like, Value from, CodeBlock block);
     Value phi_of(Elem e, int lanes);
-    void add_incoming(Value phi, Value value, Block block);
+    void add_incoming(Value phi, Value value, CodeBlock block);
     /// Runs `body` with the insertion point at the end of the function's entry block, where everything that
     /// holds for the whole call is put.
     Value at_entry(const std::function<Value()> &body);
@@ -209,7 +209,7 @@ private:
     };
     std::unique_ptr<llvm::IRBuilderBase, DeleteBuilder> ir_;
     llvm::Function *function_ = nullptr;
-    Block entry_ = nullptr;
+    CodeBlock entry_ = nullptr;
 };
 
 } // namespace lz::codegen

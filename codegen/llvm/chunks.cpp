@@ -108,11 +108,11 @@ PhaseEmitter::Levels PhaseEmitter::levels_of(const Loop &loop, const Partials &s
 /// `values`, or what `then` makes of them where the condition holds.
 PhaseEmitter::Values PhaseEmitter::when(Value condition, const Values &values,
                                         const std::function<Values()> &then) {
-    const Block before = b_.current(), yes = b_.block("yes"), after = b_.block("after");
+    const CodeBlock before = b_.current(), yes = b_.block("yes"), after = b_.block("after");
     b_.branch(condition, yes, after, -1);
     b_.set_block(yes);
     const Values made = then();
-    const Block end = b_.current();
+    const CodeBlock end = b_.current();
     b_.jump(after);
     b_.set_block(after);
     Values result;

@@ -35,7 +35,7 @@ struct Emitted {
     std::vector<Value> parts; ///< empty: not emitted yet
     bool varying = false;
     Value splat = nullptr; ///< of a scalar, good in `splat_block` and, if that is null, everywhere
-    Block splat_block = nullptr;
+    CodeBlock splat_block = nullptr;
     bool empty() const { return parts.empty(); }
 };
 

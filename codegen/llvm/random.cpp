@@ -156,7 +156,7 @@ PhaseEmitter::Values PhaseEmitter::words_of_run(const Instr &instr) {
         for (Value v : deal(b_, made, width, together))
             if (words.size() < static_cast<size_t>(ctx_.parts))
                 words.push_back(v);
-    Block whole = b_.current(), moved_in = whole;
+    CodeBlock whole = b_.current(), moved_in = whole;
     Values moved = words;
     Value left_out = b_.bit_and(first, b_.i64(3));
     const auto move = [&] {

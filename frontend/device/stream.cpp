@@ -31,7 +31,7 @@ struct StreamState {
 
 struct EventState {
     explicit EventState(bool timing) : event(timing) {}
-    engine::Event event;
+    engine::EventHandle event;
 };
 
 } // namespace detail

@@ -142,35 +142,35 @@ void foreign_waits(void *foreign, const ir::Point &point) {
     backend(point.stream.device).foreign_waits(foreign, point.stream.stream, point.tick);
 }
 
-struct Event::Impl {
+struct EventHandle::Impl {
     runtime::UserEvent event;
 };
 
-Event::Event(bool timing) : impl_(new Impl{runtime::UserEvent(timing)}) {}
-Event::~Event() = default;
+EventHandle::EventHandle(bool timing) : impl_(new Impl{runtime::UserEvent(timing)}) {}
+EventHandle::~EventHandle() = default;
 
-int64_t Event::word() const {
+int64_t EventHandle::word() const {
     return runtime::effect_word(&impl_->event);
 }
-bool Event::timing() const {
+bool EventHandle::timing() const {
     return impl_->event.timing();
 }
-bool Event::recorded() const {
+bool EventHandle::recorded() const {
     return impl_->event.get().backend != nullptr;
 }
-void Event::expect() {
+void EventHandle::expect() {
     impl_->event.expect();
 }
-void Event::resolve() {
+void EventHandle::resolve() {
     impl_->event.resolve();
 }
-bool Event::reached() const {
+bool EventHandle::reached() const {
     if (impl_->event.expected())
         return false;
     const runtime::UserEvent::Moment moment = impl_->event.get();
     return !moment.backend || moment.backend->reached(moment.point.stream.stream, moment.point.tick);
 }
-void Event::synchronize() const {
+void EventHandle::synchronize() const {
     if (impl_->event.expected()) {
         runtime::check_not_forked();
         impl_->event.await_records();
@@ -179,7 +179,7 @@ void Event::synchronize() const {
     if (moment.backend)
         moment.backend->synchronize(moment.point.stream.stream, moment.point.tick);
 }
-double Event::elapsed_ms(const Event &end) const {
+double EventHandle::elapsed_ms(const EventHandle &end) const {
     const runtime::UserEvent::Moment from = impl_->event.get(), to = end.impl_->event.get();
     const ir::Device here = from.point.stream.device, there = to.point.stream.device;
     if (here != there && !from.backend->properties().is_virtual)

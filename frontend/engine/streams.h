@@ -45,12 +45,12 @@ ir::Point foreign_point(ir::Device device, void *foreign);
 void foreign_waits(void *foreign, const ir::Point &point);
 
 /// What the user's record_event and wait_event refer to.
-class Event {
+class EventHandle {
 public:
-    explicit Event(bool timing);
-    ~Event();
-    Event(const Event &) = delete;
-    Event &operator=(const Event &) = delete;
+    explicit EventHandle(bool timing);
+    ~EventHandle();
+    EventHandle(const EventHandle &) = delete;
+    EventHandle &operator=(const EventHandle &) = delete;
 
     /// The runtime word of the effect; the event must live until the effect has run.
     int64_t word() const;
@@ -67,7 +67,7 @@ public:
     void synchronize() const;
     /// Milliseconds from this one to `end`; both timed, recorded and reached. Throws Failure(Device) for two
     /// devices that have no clock in common, as virtual GPUs have.
-    double elapsed_ms(const Event &end) const;
+    double elapsed_ms(const EventHandle &end) const;
 
 private:
     struct Impl;

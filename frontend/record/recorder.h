@@ -121,10 +121,10 @@ public:
     /// Nothing is to be done after an operation was recorded: the usual case.
     bool is_within_limits() const { return count_ < max_pending_ && !may_keep_much(); }
     /// What the environment asks of every operation.
-    struct Modes {
+    struct RecordModes {
         bool launch_blocking = false, check_devices = false, warn_views = false;
     };
-    const Modes &modes() const { return modes_; }
+    const RecordModes &modes() const { return modes_; }
     /// Whether an operation is more than a node of the list now: streams are named, or a mode looks at each.
     bool looks_at_each() const { return looks_at_each_; }
     /// Under launch blocking: nothing is launched until it is set back. What it was before.
@@ -154,7 +154,7 @@ private:
     uint32_t count_ = 0;
     static constexpr uint32_t kLookEvery = 16;
     static constexpr int64_t kFirstLook = int64_t{1} << 20;
-    Modes modes_;
+    RecordModes modes_;
     uint32_t max_pending_ = kMaxPending;
     bool overwriting_ = false;
     bool looks_at_each_ = false;

@@ -48,11 +48,11 @@ int64_t rounded(DType dtype, int64_t word) {
     return is_float(dtype) ? scalar_word(round_to(dtype, scalar_double(word))) : wrap_to(dtype, word);
 }
 
-using Fold = int64_t (*)(DType, int64_t, int64_t);
+using FoldFn = int64_t (*)(DType, int64_t, int64_t);
 
 /// Folds over the axes. The first element begins each fold, so that a maximum needs no identity; `empty` is
 /// the result of folds over nothing.
-void reduce(const RefNode &node, Fold fold, int64_t empty) {
+void reduce(const RefNode &node, FoldFn fold, int64_t empty) {
     const DType dtype = node.in().type.dtype;
     RefTensor &out = node.out();
     const auto axes = node.attrs.ints(attr::kAxes);
@@ -98,7 +98,7 @@ void arg_reduce(const RefNode &node, bool greatest) {
     });
 }
 
-void scan(const RefNode &node, Fold fold) {
+void scan(const RefNode &node, FoldFn fold) {
     const DType dtype = node.in().type.dtype;
     const Folded f(node.shape(), node.attrs.integer(attr::kAxis));
     f.rows([&](size_t, size_t first) {

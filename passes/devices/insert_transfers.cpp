@@ -1,14 +1,12 @@
 #include "passes/devices/insert_transfers.h"
 
-#include "ir/diagnostic.h"
 #include "ir/graph/builder.h"
 #include "ir/graph/uses.h"
+#include "passes/devices/copies.h"
 #include "passes/operations.h"
 #include "passes/simplify/rewrite.h"
 
 #include <algorithm>
-#include <limits>
-#include <optional>
 
 namespace lz::passes {
 
@@ -39,12 +37,10 @@ bool one_device(const Graph &graph) {
 class Inserter {
 public:
     Inserter(const Graph &graph, const Target &target)
-        : g_(graph), target_(target), rewriter_(graph), uses_(graph), root_(graph.values().size()),
-          first_copy_(graph.values().size(), kNone), sent_(graph.values().size(), false) {
-        for (ValueId v = 0; v < root_.size(); ++v)
-            root_[v] = v;
+        : g_(graph), target_(target), rewriter_(graph), uses_(graph), copies_(graph, rewriter_, target),
+          sent_(graph.values().size(), false) {
         for (const Param &p : graph.params)
-            add_copy(p.value, rewriter_.value(p.value));
+            copies_.add(p.value, rewriter_.value(p.value));
     }
 
     Graph run() {
@@ -65,94 +61,16 @@ public:
     }
 
 private:
-    /// On which devices a value is: lists of new values, headed by first_copy_ of its root.
-    struct Copy {
-        ValueId value;
-        uint32_t next;
-    };
-    /// On whose behalf something is moved.
-    struct Need {
-        const Node &node;
-        TransferCause cause;
-        /// The device of the stream on which the user put the transfer; empty where he named none.
-        std::optional<Device> owner = {};
-
-        bool named() const { return owner.has_value(); }
-    };
-
     GraphBuilder &b() { return rewriter_.builder(); }
     Device device_of(ValueId now) { return b().graph().type(now).device; }
 
-    void add_copy(ValueId old, ValueId now) {
-        copies_.push_back({now, first_copy_[root_[old]]});
-        first_copy_[root_[old]] = static_cast<uint32_t>(copies_.size() - 1);
-    }
-    /// The value on this device, kNone if it is not there yet.
-    ValueId copy_on(ValueId old, Device to) {
-        for (uint32_t c = first_copy_[root_[old]]; c != kNone; c = copies_[c].next)
-            if (device_of(copies_[c].value) == to)
-                return copies_[c].value;
-        return kNone;
-    }
-    /// The same for a need. What the user put on a stream is done there: only a copy of that stream will do.
-    ValueId copy_for(ValueId old, Device to, const Need &need) {
-        if (!need.named())
-            return copy_on(old, to);
-        for (uint32_t c = first_copy_[root_[old]]; c != kNone; c = copies_[c].next)
-            if (const ValueId v = copies_[c].value; device_of(v) == to && is_on_stream_of(v, need))
-                return v;
-        return kNone;
-    }
-    bool is_on_stream_of(ValueId now, const Need &need) {
-        const Graph &graph = b().graph();
-        const Node *made = graph.producer(now);
-        if (!made || made->stream != need.node.stream)
-            return false;
-        const Device from = made->op == Op::Transfer ? graph.type(graph.operands(*made)[0]).device : kCpu;
-        return (device_of(now) == kCpu ? from : device_of(now)) == *need.owner;
-    }
-    /// Where a copy for the need comes from. On a stream of the user's that is the operand, or what the
-    /// operand is a copy of: a copy that another stream makes would be one more thing to wait for. And
-    /// streams copy to the host from their own GPU.
-    ValueId source(ValueId old, Device to, const Need &need) {
-        if (!need.named())
-            return nearest(old, to);
-        ValueId best = kNone;
-        double least = std::numeric_limits<double>::infinity();
-        for (const ValueId v : {rewriter_.value(root_[old]), rewriter_.value(old)}) {
-            if (v == kNone || (to == kCpu && device_of(v) != *need.owner))
-                continue;
-            if (const double seconds = target_.transfer_seconds(device_of(v), to, bytes(old));
-                seconds < least) {
-                least = seconds;
-                best = v;
-            }
-        }
-        LZ_CHECK(best != kNone, "what a stream copies to " + to_string(to) + " is not there");
-        return best;
-    }
-    /// The copy from which the value gets there soonest.
-    ValueId nearest(ValueId old, Device to) {
-        ValueId best = kNone;
-        double least = std::numeric_limits<double>::infinity();
-        for (uint32_t c = first_copy_[root_[old]]; c != kNone; c = copies_[c].next) {
-            const double seconds = target_.transfer_seconds(device_of(copies_[c].value), to, bytes(old));
-            // The oldest of equals, which is the last of the list.
-            if (seconds <= least) {
-                least = seconds;
-                best = copies_[c].value;
-            }
-        }
-        LZ_CHECK(best != kNone, "a value that is nowhere is needed on " + to_string(to));
-        return best;
-    }
     int64_t bytes(ValueId old) const { return g_.type(old).bytes(); }
 
     void keep(NodeId id) {
         rewriter_.keep(id);
         const Node &node = g_.node(id);
         for (uint32_t k = 0; k < node.result_count; ++k)
-            add_copy(g_.result(node, k), rewriter_.value(g_.result(node, k)));
+            copies_.add(g_.result(node, k), rewriter_.value(g_.result(node, k)));
     }
 
     // --- what the user recorded
@@ -164,8 +82,8 @@ private:
         const Device to = g_.type(y).device;
         if (need.named() && device_of(rewriter_.value(x)) == to)
             return keep(id);
-        root_[y] = root_[x];
-        if (!need.named() && copy_on(x, to) == kNone && only_passes_through(y)) {
+        copies_.same(y, x);
+        if (!need.named() && copies_.on(x, to) == kNone && only_passes_through(y)) {
             // Whoever reads it takes it from where it is.
             sent_[y] = true;
             rewriter_.replace(y, rewriter_.value(x));
@@ -218,7 +136,7 @@ private:
     void bring_operand(const Node &node) {
         const ValueId x = g_.operands(node)[0], y = g_.result(node);
         const Device to = g_.type(y).device;
-        root_[y] = root_[x];
+        copies_.same(y, x);
         rewriter_.replace(y, at(y, to, {node, cause(x, to)}));
     }
     bool is_mixed(const Node &node) {
@@ -246,8 +164,8 @@ private:
         const auto seconds = [&](Device d) {
             double sum = target_.transfer_seconds(d, home, bytes(g_.result(node)));
             for (const ValueId v : g_.operands(node))
-                if (copy_on(v, d) == kNone && !is_maker(g_.producer(v)))
-                    sum += target_.transfer_seconds(device_of(nearest(v, d)), d, bytes(v));
+                if (copies_.on(v, d) == kNone && !is_maker(g_.producer(v)))
+                    sum += target_.transfer_seconds(device_of(copies_.nearest(v, d)), d, bytes(v));
             return sum;
         };
         Device best = home;
@@ -273,7 +191,7 @@ private:
         const ValueId first = b().clone_node(g_, node, operands);
         rewriter_.kept(id);
         for (uint32_t k = 0; k < node.result_count; ++k)
-            add_copy(g_.result(node, k), first + k);
+            copies_.add(g_.result(node, k), first + k);
         if (device != home)
             rewriter_.replace(g_.result(node),
                               move(g_.result(node), first, home, {node, TransferCause::Return}));
@@ -289,27 +207,27 @@ private:
     // --- bringing a value to a device
 
     ValueId at(ValueId old, Device to, const Need &need) {
-        if (const ValueId v = copy_for(old, to, need); v != kNone)
+        if (const ValueId v = copies_.for_need(old, to, need); v != kNone)
             return v;
-        const Node *made = g_.producer(root_[old]);
+        const Node *made = g_.producer(copies_.root(old));
         if (is_maker(made)) {
             const ValueId v = b().clone_maker(g_, *made, to);
             b().set_stream(stream_for(to, need));
-            add_copy(old, v);
+            copies_.add(old, v);
             return v;
         }
-        const bool elsewhere = need.named() && to == kCpu && g_.type(root_[old]).device != *need.owner;
+        const bool elsewhere = need.named() && to == kCpu && g_.type(copies_.root(old)).device != *need.owner;
         if (made && !elsewhere && info(made->op).family == OpFamily::View && made->operand_count == 1 &&
             depth_ < kMaxRepeated) {
             ++depth_;
-            const ValueId v = view_at(root_[old], *made, to, need);
+            const ValueId v = view_at(copies_.root(old), *made, to, need);
             --depth_;
             if (v != kNone)
                 return v;
         }
-        if (made && !need.named() && do_again(root_[old], to))
-            return copy_on(old, to);
-        return move(old, source(old, to, need), to, need);
+        if (made && !need.named() && do_again(copies_.root(old), to))
+            return copies_.on(old, to);
+        return move(old, copies_.source(old, to, need), to, need);
     }
     /// What is made on the other side for a transfer on a stream is work of that stream, where it has one.
     static int32_t stream_for(Device to, const Need &need) {
@@ -326,16 +244,16 @@ private:
             if (need.cause == TransferCause::User)
                 b().set_stream(need.node.stream);
         }
-        add_copy(old, v);
+        copies_.add(old, v);
         return v;
     }
 
     /// The view of its operand on the other side, kNone if it is better to move the view's result.
     ValueId view_at(ValueId old, const Node &view, Device to, const Need &need) {
         const ValueId x = g_.operands(view)[0];
-        if (copy_for(x, to, need) == kNone && !is_maker(g_.producer(root_[x]))) {
+        if (copies_.for_need(x, to, need) == kNone && !is_maker(g_.producer(copies_.root(x)))) {
             const double there = target_.device(to).memory_bandwidth,
-                         here = target_.device(device_of(source(old, to, need))).memory_bandwidth;
+                         here = target_.device(device_of(copies_.source(old, to, need))).memory_bandwidth;
             const bool free = view.op == Op::Reshape || view.op == Op::Broadcast;
             const bool same_bytes = view.op == Op::Permute || view.op == Op::Flip;
             if (!free && !(same_bytes && there >= here))
@@ -344,7 +262,7 @@ private:
         const ValueId from = at(x, to, need);
         const ValueId v = b().clone_node(g_, view, std::span(&from, 1));
         b().set_stream(stream_for(to, need));
-        add_copy(old, v);
+        copies_.add(old, v);
         return v;
     }
 
@@ -369,10 +287,10 @@ private:
             const TensorType &type = g_.type(g_.result(node));
             scalar_ops_done += static_cast<double>(type.numel()) * scalar_ops(node.op);
             for (const ValueId operand : g_.operands(node)) {
-                const ValueId x = root_[operand];
+                const ValueId x = copies_.root(operand);
                 if (is_maker(g_.producer(x)))
                     continue;
-                if (copy_on(x, to) != kNone) {
+                if (copies_.on(x, to) != kNone) {
                     bytes_moved += static_cast<double>(bytes(x));
                     continue;
                 }
@@ -387,7 +305,7 @@ private:
         }
         const DeviceInfo &device = target_.device(to);
         const double again = scalar_ops_done / device.flops + bytes_moved / device.memory_bandwidth;
-        if (again >= target_.transfer_seconds(device_of(nearest(old, to)), to, bytes(old)))
+        if (again >= target_.transfer_seconds(device_of(copies_.nearest(old, to)), to, bytes(old)))
             return false;
         repeat(to);
         return true;
@@ -401,7 +319,7 @@ private:
             std::vector<ValueId> operands;
             for (const ValueId v : g_.operands(node))
                 operands.push_back(at(v, to, {node, TransferCause::User}));
-            add_copy(g_.result(node), b().clone_node(g_, node, operands));
+            copies_.add(g_.result(node), b().clone_node(g_, node, operands));
         }
     }
 
@@ -409,9 +327,7 @@ private:
     const Target &target_;
     Rewriter rewriter_;
     Uses uses_;
-    std::vector<ValueId> root_; ///< of a transfer's result: what it is a copy of
-    std::vector<uint32_t> first_copy_;
-    std::vector<Copy> copies_;
+    Copies copies_;
     std::vector<bool> sent_; ///< results of transfers that were left to their readers
     std::vector<NodeId> again_;
     size_t depth_ = 0; ///< of views that are being made again

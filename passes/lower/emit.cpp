@@ -202,7 +202,7 @@ KValue KernelEmitter::emit_position(const Index &index) {
 }
 
 KValue KernelEmitter::emit_new(ExprId id) {
-    const Expr &e = exprs_.expr(id);
+    const ExprNode &e = exprs_.expr(id);
     KernelBuilder &b = builder_;
     const auto operand = [&](size_t i) { return emit(e.operands[i]); };
     const auto number = [&] { return b.arg_value(arg(ArgRole::Other, e.number)); };
@@ -327,7 +327,7 @@ void KernelEmitter::hoist(std::span<const ExprId> roots, uint32_t mask, int dept
         if (seen_[id] == stamp_ || values_[id] != kNoValue)
             continue;
         seen_[id] = stamp_;
-        const Expr &e = exprs_.expr(id);
+        const ExprNode &e = exprs_.expr(id);
         if ((e.axes & ~mask) == 0 && e.depth <= depth && !e.on_demand) {
             emit(id);
             continue;

@@ -133,7 +133,7 @@ ExprId ClusterExprs::compute(ValueId v, const Node &node, MapId map, ExprId pred
             ExprId x = cast(pull(operands[0], map, predicate), info(from).compute);
             return cast(cast(x, info(result).compute), result);
         }
-        Expr e{.kind = ExprKind::Elementwise, .dtype = result, .op = node.op};
+        ExprNode e{.kind = ExprKind::Elementwise, .dtype = result, .op = node.op};
         for (size_t i = 0; i < operands.size(); ++i) {
             const ExprId x = pull(operands[i], repeated(v, operands[i], map), predicate);
             e.operands[i] = cast(x, info(exprs_[x].dtype).compute);
@@ -350,7 +350,7 @@ ExprId ClusterExprs::remainder(const Index &index, int64_t divisor) {
 }
 
 const Index *ClusterExprs::divided(ExprId value, int64_t divisor, bool remainder) const {
-    const Expr &e = exprs_[value];
+    const ExprNode &e = exprs_[value];
     if (e.kind != (remainder ? ExprKind::Remainder : ExprKind::Quotient) || e.number != divisor)
         return nullptr;
     return &addresses_[exprs_[e.operands[0]].payload];
@@ -395,12 +395,12 @@ ExprId ClusterExprs::word(uint32_t position) {
 }
 
 ExprId ClusterExprs::scalar(uint32_t word, DType dtype) {
-    Expr e{.kind = ExprKind::Scalar, .dtype = info(dtype).compute, .payload = word};
+    ExprNode e{.kind = ExprKind::Scalar, .dtype = info(dtype).compute, .payload = word};
     e.number = static_cast<int64_t>(dtype);
     return add(e);
 }
 
-ExprId ClusterExprs::add(Expr e) {
+ExprId ClusterExprs::add(ExprNode e) {
     e.source = source_;
     if (e.kind == ExprKind::Load || e.kind == ExprKind::Position) {
         const Index &address = addresses_[e.payload];

@@ -51,7 +51,7 @@ private:
     std::array<ExprId, 3> ids_;
 };
 
-struct Expr {
+struct ExprNode {
     ExprKind kind;
     ir::DType dtype;
     ir::Op op = ir::Op::Add;
@@ -107,8 +107,8 @@ public:
     ExprId pull_full(ir::ValueId v);
     ExprId pull_row(ir::ValueId v);
 
-    std::span<const Expr> exprs() const { return exprs_; }
-    const Expr &expr(ExprId e) const { return exprs_[e]; }
+    std::span<const ExprNode> exprs() const { return exprs_; }
+    const ExprNode &expr(ExprId e) const { return exprs_[e]; }
     std::span<const Index> addresses() const { return addresses_; }
     std::span<const ReduceExpr> reductions() const { return reductions_; }
     const ir::Graph &graph() const { return graph_; }
@@ -149,14 +149,14 @@ private:
     ExprId cast(ExprId e, ir::DType to);
     ExprId word(uint32_t position);
     ExprId scalar(uint32_t word, ir::DType dtype);
-    ExprId add(Expr e);
+    ExprId add(ExprNode e);
     bool same_place(const Index &a, const Index &b) const;
 
     const ir::Graph &graph_;
     ir::NodeId first_, end_;
     Domain domain_;
     ir::NodeId source_ = ir::kNone;
-    std::vector<Expr> exprs_;
+    std::vector<ExprNode> exprs_;
     std::vector<Index> addresses_;
     std::vector<ReduceExpr> reductions_;
     std::vector<IndexMap> maps_;

@@ -161,7 +161,7 @@ bool ClusterExprs::reads(ExprId e, ExprId part) const {
     visit(e);
     while (!open.empty()) {
         const ExprId id = open.back();
-        const Expr &expr = exprs_[id];
+        const ExprNode &expr = exprs_[id];
         if (id == part)
             return true;
         open.pop_back();

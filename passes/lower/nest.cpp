@@ -94,7 +94,7 @@ private:
                     return i.axes[a];
             return 0;
         };
-        for (const Expr &e : exprs_.exprs()) {
+        for (const ExprNode &e : exprs_.exprs()) {
             if (e.kind != ExprKind::Load)
                 continue;
             const Index &address = exprs_.addresses()[e.payload];
@@ -149,7 +149,7 @@ private:
             while (!open.empty()) {
                 const ExprId id = open.back();
                 open.pop_back();
-                const Expr &e = exprs_.expr(id);
+                const ExprNode &e = exprs_.expr(id);
                 if ((e.axes & ~row_mask) == 0 || computed[id] == p || emitter_.kept(id))
                     continue;
                 if (computed[id] >= 0 && e.kind != ExprKind::Load && e.kind != ExprKind::Position &&

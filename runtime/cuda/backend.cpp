@@ -264,7 +264,7 @@ public:
 private:
     CudaBackend &backend_;
     CudaStream &stream_;
-    const Event event_;
+    const OwnedEvent event_;
     uint64_t tick_;
 };
 

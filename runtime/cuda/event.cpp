@@ -4,12 +4,12 @@
 
 namespace lz::runtime::cuda {
 
-Event::Event(const CudaDevice &device, unsigned flags) : device_(device) {
+OwnedEvent::OwnedEvent(const CudaDevice &device, unsigned flags) : device_(device) {
     const Entered entered(device_, "entering its context");
     device_.check(device_.driver().cuEventCreate(&event_, flags), "making an event");
 }
 
-Event::~Event() {
+OwnedEvent::~OwnedEvent() {
     if (in_forked_child())
         return;
     const Current current(device_.driver(), device_.context());

@@ -5,13 +5,13 @@
 
 namespace lz::runtime::cuda {
 
-class Event {
+class OwnedEvent {
 public:
     /// `flags` are those of cuEventCreate.
-    Event(const CudaDevice &device, unsigned flags);
-    ~Event();
-    Event(const Event &) = delete;
-    Event &operator=(const Event &) = delete;
+    OwnedEvent(const CudaDevice &device, unsigned flags);
+    ~OwnedEvent();
+    OwnedEvent(const OwnedEvent &) = delete;
+    OwnedEvent &operator=(const OwnedEvent &) = delete;
     CUevent get() const { return event_; }
 
 private:

@@ -72,8 +72,8 @@ void CudaStream::set_priority(int priority) {
 
 // --- moments
 
-std::shared_ptr<const Event> CudaStream::make_event() const {
-    return std::make_shared<const Event>(device_, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
+std::shared_ptr<const OwnedEvent> CudaStream::make_event() const {
+    return std::make_shared<const OwnedEvent>(device_, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
 }
 
 uint64_t CudaStream::record() noexcept {
@@ -125,7 +125,7 @@ CudaStream::Moment &CudaStream::next_moment() {
 }
 
 /// The event of a moment, or null when that has come.
-std::shared_ptr<const Event> CudaStream::still_to_come(uint64_t tick) {
+std::shared_ptr<const OwnedEvent> CudaStream::still_to_come(uint64_t tick) {
     const std::lock_guard lock(mutex_);
     if (reached_.load(std::memory_order_relaxed) >= tick)
         return nullptr;
@@ -140,7 +140,7 @@ bool CudaStream::is_over(uint64_t tick) {
     const std::lock_guard lock(mutex_);
     if (device_.group()->lost() || reached_.load(std::memory_order_relaxed) >= tick)
         return true;
-    const Event &event = *ring_[tick % ring_.size()].event;
+    const OwnedEvent &event = *ring_[tick % ring_.size()].event;
     const Current current(device_.driver(), device_.context());
     const CUresult result = device_.driver().cuEventQuery(event.get());
     if (result == CUDA_ERROR_NOT_READY)
@@ -224,7 +224,7 @@ void CudaStream::wait(uint64_t *word, uint64_t value) {
 }
 
 void CudaStream::wait_foreign(CUstream foreign) {
-    const Event moment(device_, CU_EVENT_DISABLE_TIMING); // the driver keeps it for who waits
+    const OwnedEvent moment(device_, CU_EVENT_DISABLE_TIMING); // the driver keeps it for who waits
     const Entered entered(device_, "entering its context");
     device_.check(device_.driver().cuEventRecord(moment.get(), foreign),
                   "recording an event on another library's stream");

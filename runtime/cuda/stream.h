@@ -72,17 +72,17 @@ private:
     static constexpr size_t kSmallestRing = 64;
     static constexpr size_t kLevels = 6;
     struct Moment {
-        std::shared_ptr<const Event> event;
+        std::shared_ptr<const OwnedEvent> event;
         uint64_t tick = 0;
     };
 
     void make(size_t level);
     void destroy() noexcept;
-    std::shared_ptr<const Event> make_event() const;
+    std::shared_ptr<const OwnedEvent> make_event() const;
     uint64_t record_locked() noexcept;
     bool has_come(const Moment &moment);
     Moment &next_moment();
-    std::shared_ptr<const Event> still_to_come(uint64_t tick);
+    std::shared_ptr<const OwnedEvent> still_to_come(uint64_t tick);
     StreamQueue &thread();
     bool is_over(uint64_t tick);
     template <class Over>

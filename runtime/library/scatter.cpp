@@ -26,10 +26,10 @@ constexpr int64_t kFar = 512 << 10;
 /// The shapes folded around the axis: x is (outer, extent, inner), index and source are (outer, count,
 /// inner). Places meet along the axis only, and there they are served first to last by one thread, whatever
 /// the others do.
-struct Fold {
+struct Folded {
     int64_t outer = 1, extent, count, inner = 1;
 
-    Fold(int64_t rank, int64_t axis, const int64_t *x, const int64_t *index)
+    Folded(int64_t rank, int64_t axis, const int64_t *x, const int64_t *index)
         : extent(x[axis]), count(index[axis]) {
         for (int64_t a = 0; a < rank; ++a)
             if (a != axis)
@@ -37,7 +37,7 @@ struct Fold {
     }
 };
 
-bool is_far(const Fold &fold, size_t size) {
+bool is_far(const Folded &fold, size_t size) {
     return fold.extent * fold.inner * static_cast<int64_t>(size) > kFar;
 }
 
@@ -67,7 +67,7 @@ void report(ir::Fault &fault, int64_t source, int64_t index, int64_t extent) {
 }
 
 struct Job {
-    Fold fold;
+    Folded fold;
     const void *index, *source;
     void *out;
     decltype(&LoadIndices<ir::DType::I64>::run) load_indices;
@@ -77,7 +77,7 @@ struct Job {
     std::span<std::byte> scratch;
 
     /// Into how many parts the columns are cut for threads: each is wide enough for whole cache lines.
-    static int64_t column_parts(const Fold &fold) { return std::clamp<int64_t>(fold.inner / 64, 1, 64); }
+    static int64_t column_parts(const Folded &fold) { return std::clamp<int64_t>(fold.inner / 64, 1, 64); }
 };
 
 /// The share of one thread in one outer coordinate: columns [begin, end) and places [low, high) along the
@@ -139,7 +139,7 @@ template <class Storage, class F>
 void walk(const Job &job, const Part &part, const Storage *to, F put) {
     int64_t room[kRun];
     int32_t held[kRun];
-    const Fold &f = job.fold;
+    const Folded &f = job.fold;
     const bool far = is_far(f, sizeof(Storage));
     const int64_t index = part.outer * job.outer_stride, source = part.outer * f.count * f.inner;
     const auto look_up = [&](int64_t at, int64_t stride, int64_t length) {
@@ -198,7 +198,7 @@ void walk(const Job &job, const Part &part, const Storage *to, F put) {
 /// Shares outer coordinates, columns and places between threads: f(part).
 template <class F>
 void for_each_part(const Job &job, size_t size, F f) {
-    const Fold &fold = job.fold;
+    const Folded &fold = job.fold;
     const int64_t parts = Job::column_parts(fold),
                   each = std::max<int64_t>(1, fold.count * fold.inner / parts);
     // Places are shared where there is nothing else for all threads. Where a line goes to one place that
@@ -287,7 +287,7 @@ struct Add {
     /// outer coordinate and part of the columns at a time has its sums in scratch; or all of them at once,
     /// and their places are shared, where there are too few for all threads.
     static void add_rounding_once(const Job &job) {
-        const Fold &fold = job.fold;
+        const Folded &fold = job.fold;
         const int64_t parts = Job::column_parts(fold), items = fold.outer * parts, bytes = sums_bytes(fold);
         const int64_t room = static_cast<int64_t>(job.scratch.size()) / std::max<int64_t>(bytes, 1);
         if (room >= items) {
@@ -328,13 +328,13 @@ struct Add {
     }
 
     /// Of the sums of one outer coordinate and part of the columns.
-    static int64_t sums_bytes(const Fold &fold) {
+    static int64_t sums_bytes(const Folded &fold) {
         const int64_t parts = Job::column_parts(fold);
         return scratch_for<float>(fold.extent * ((fold.inner + parts - 1) / parts));
     }
 };
 
-Fold fold_of(Ints ints) {
+Folded fold_of(Ints ints) {
     const int64_t rank = ints[8];
     return {rank, ints[2], ints.data() + 9, ints.data() + 9 + rank};
 }
@@ -342,7 +342,7 @@ Fold fold_of(Ints ints) {
 } // namespace
 
 int64_t scatter_scratch(Ints ints, const ir::DeviceInfo &device) {
-    const Fold fold = fold_of(ints);
+    const Folded fold = fold_of(ints);
     if (!ir::is_half(static_cast<ir::DType>(ints[0])) || ints[3] == 0 ||
         fold.count * fold.inner * fold.outer == 0)
         return 0;

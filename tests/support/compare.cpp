@@ -113,7 +113,7 @@ void GraphRun::bind_effects() {
         } else {
             auto &event = events_[word];
             if (!event)
-                event = std::make_unique<engine::Event>(false);
+                event = std::make_unique<engine::EventHandle>(false);
             word = event->word();
         }
     }

@@ -49,7 +49,7 @@ private:
     std::vector<int64_t> words_;
     std::deque<engine::ValueMemory> blocks_;
     std::vector<engine::ValueMemory *> in_, out_;
-    std::map<int64_t, std::unique_ptr<engine::Event>> events_;
+    std::map<int64_t, std::unique_ptr<engine::EventHandle>> events_;
     std::vector<std::unique_ptr<engine::Callback>> callbacks_;
     std::atomic<int> called_{0};
     std::vector<ir::Point> ends_;

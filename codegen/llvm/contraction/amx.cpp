@@ -73,7 +73,7 @@ void emit_amx_body(Builder &b, const PanelForm &form, int rows, int columns, con
                      b.element(form.sum, args.sums, b.i64(i * ir::kAmxRows * form.nr + j * ir::kAmxColumns)));
     };
 
-    const Block fresh = b.block("fresh"), again = b.block("sums"), ready = b.block("ready");
+    const CodeBlock fresh = b.block("fresh"), again = b.block("sums"), ready = b.block("ready");
     b.branch(args.first, fresh, again);
     b.set_block(fresh);
     for_sums([&](int tile, Value) { tiles.zero(tile); });

@@ -225,13 +225,14 @@ private:
     }
     /// By the tile's height and the panel's width, which are known where the kernel runs.
     void choose_microkernel(Value height) {
-        const Block done = b_.block("tile"), narrow = b_.block("narrow"), wide = b_.block("wide");
+        const CodeBlock done = b_.block("tile"), narrow = b_.block("narrow"), wide = b_.block("wide");
         const int step = form_.column_step();
         b_.branch(b_.compare(Pred::Sle, width_, b_.i64(step)), narrow, wide);
         for (const auto &[block, columns] : {std::pair{wide, form_.nr / step}, std::pair{narrow, 1}}) {
             b_.set_block(block);
             for (int rows = form_.mr; rows > 0; rows -= form_.row_step) {
-                const Block here = b_.block("micro"), next = rows > form_.row_step ? b_.block("less") : done;
+                const CodeBlock here = b_.block("micro"),
+                                next = rows > form_.row_step ? b_.block("less") : done;
                 b_.branch(b_.compare(Pred::Eq, height, b_.i64(rows / form_.row_step)), here, next);
                 b_.set_block(here);
                 emit_microkernel(b_, form_, rows, columns, micro_);

@@ -102,7 +102,7 @@ private:
         for (int d = 0; d < shape.rank(); ++d)
             domain.extents.push_back(shape[d]);
         exprs_.reset(std::move(domain));
-        const Expr &e = exprs_.expr(exprs_.pull_full(v));
+        const ExprNode &e = exprs_.expr(exprs_.pull_full(v));
         if (e.kind != ExprKind::Load || e.operands[0] != kNoExpr || e.dtype != graph_.type(v).dtype)
             return false;
         const Index &address = exprs_.addresses()[e.payload];
