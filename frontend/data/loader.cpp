@@ -41,13 +41,15 @@ void rethrow_from(int64_t batch, int64_t index, Location loc) {
 void check_options(const DataLoaderOptions &options, bool stream, Location loc) {
     const auto wrong = [&](const std::string &what) { throw IndexError("DataLoader: " + what, loc); };
     if (options.batch_size < 1)
-        wrong(fmt::format("batches of {} examples", options.batch_size));
+        wrong(fmt::format("batches of {} examples", options.batch_size()));
     if (options.num_workers < 0)
-        wrong(fmt::format("{} workers", options.num_workers));
+        wrong(fmt::format("{} workers", options.num_workers()));
     if (options.prefetch_factor < 1)
-        wrong(fmt::format("a worker is at least 1 batch ahead, not {}", options.prefetch_factor));
-    if (!(options.timeout >= 0) || !std::isfinite(options.timeout))
-        wrong(fmt::format("a timeout of {} s", options.timeout));
+        wrong(fmt::format("a worker is at least 1 batch ahead, not {}", options.prefetch_factor()));
+    if (options.max_jobs < 0)
+        wrong(fmt::format("{} jobs at most", options.max_jobs()));
+    if (!(options.timeout >= 0) || !std::isfinite(options.timeout()))
+        wrong(fmt::format("a timeout of {} s", options.timeout()));
     if (options.timeout > 0 && options.num_workers == 0)
         throw StateError("DataLoader: without workers nobody can stop waiting: a timeout needs num_workers",
                          loc);
@@ -70,7 +72,7 @@ std::shared_ptr<BatchSampler> batch_sampler_of(const DataLoaderOptions &options,
         sampler = std::make_shared<RandomSampler>(size);
     else if (!sampler)
         sampler = std::make_shared<SequentialSampler>(size);
-    return std::make_shared<BatchSampler>(std::move(sampler), options.batch_size, options.drop_last, loc);
+    return std::make_shared<BatchSampler>(std::move(sampler), options.batch_size(), options.drop_last(), loc);
 }
 
 namespace {
@@ -176,7 +178,8 @@ Epoch::Epoch(const DataLoaderOptions &options, int64_t batches, Make make, Pull 
     state.make = std::move(make);
     state.pull = std::move(pull);
     state.batches = batches;
-    state.ahead = static_cast<int64_t>(options.num_workers) * options.prefetch_factor;
+    state.ahead = options.max_jobs > 0 ? options.max_jobs()
+                                       : static_cast<int64_t>(options.num_workers) * options.prefetch_factor;
     state.timeout = options.timeout;
     state.gradients = GradMode::is_enabled();
     state.loc = loc;
@@ -194,7 +197,7 @@ Epoch::Epoch(const DataLoaderOptions &options, int64_t batches, Make make, Pull 
             }
             state.end();
             throw StateError(fmt::format("DataLoader: worker {} of {} got no thread: {}", i + 1,
-                                         options.num_workers, error.what()),
+                                         options.num_workers(), error.what()),
                              loc);
         }
     }

@@ -198,4 +198,27 @@ TEST(LibTorchData, WhatFailsSaysWhere) {
     }
 }
 
+TEST(LibTorchData, OptionsOfALoaderAreSetOneAfterTheOther) {
+    const auto options = torch::data::DataLoaderOptions().batch_size(64).workers(2).drop_last(true);
+    EXPECT_EQ(options.batch_size(), 64);
+    EXPECT_EQ(options.workers(), 2);
+    EXPECT_TRUE(options.drop_last);
+    EXPECT_EQ(torch::data::DataLoaderOptions(64).batch_size, 64);
+    torch::data::DataLoaderOptions changed(8);
+    changed.timeout(std::chrono::milliseconds(1500)).enforce_ordering(true);
+    changed.num_workers(3).shuffle(true).pin_memory(false).prefetch_factor(4).max_jobs(6);
+    EXPECT_EQ(changed.timeout, 1.5);
+    EXPECT_EQ(changed.batch_size(), 8);
+    EXPECT_EQ(changed.num_workers(), 3);
+    EXPECT_TRUE(changed.shuffle);
+    EXPECT_EQ(changed.prefetch_factor(), 4);
+    EXPECT_EQ(changed.max_jobs, 6);
+
+    torch::data::TensorDataset set(torch::arange(10));
+    torch::data::DataLoader loader(set, torch::data::DataLoaderOptions().batch_size(4).workers(2));
+    EXPECT_EQ(loader.size(), 3);
+    auto made = torch::data::make_data_loader(set, torch::data::DataLoaderOptions(4).drop_last(true));
+    EXPECT_EQ(made->size(), 2);
+}
+
 } // namespace

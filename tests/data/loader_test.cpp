@@ -152,15 +152,17 @@ TEST(DataLoader, WhatAWorkerThrowsIsThrownWhereTheBatchIsTaken) {
 }
 
 TEST(DataLoader, WorkersAreNoFurtherAheadThanAllowed) {
-    const Failing set;
-    data::DataLoader loader(data::Subset(set, std::vector<int64_t>(50, 1)),
-                            {.batch_size = 1, .num_workers = 2, .prefetch_factor = 3});
-    int64_t taken = 0;
-    for (const Tensor &batch : loader) {
-        taken += batch.numel();
-        EXPECT_LE(*set.asked, taken + 6);
+    for (const int64_t jobs : {0, 1, 3}) { // 0: what each worker may
+        const Failing set;
+        data::DataLoader loader(data::Subset(set, std::vector<int64_t>(50, 1)),
+                                {.batch_size = 1, .num_workers = 2, .prefetch_factor = 3, .max_jobs = jobs});
+        int64_t taken = 0;
+        for (const Tensor &batch : loader) {
+            taken += batch.numel();
+            EXPECT_LE(*set.asked, taken + (jobs > 0 ? jobs : 6));
+        }
+        EXPECT_EQ(taken, 50);
     }
-    EXPECT_EQ(taken, 50);
 }
 
 /// Examples that wait until they are told to go on.
@@ -369,6 +371,7 @@ TEST(DataLoader, OptionsThatCannotBe) {
     EXPECT_THROW(data::DataLoader(Numbers(), {.batch_size = 0}), lz::IndexError);
     EXPECT_THROW(data::DataLoader(Numbers(), {.num_workers = -1}), lz::IndexError);
     EXPECT_THROW(data::DataLoader(Numbers(), {.prefetch_factor = 0}), lz::IndexError);
+    EXPECT_THROW(data::DataLoader(Numbers(), {.max_jobs = -1}), lz::IndexError);
     EXPECT_THROW(data::DataLoader(Numbers(), {.timeout = 1}), lz::StateError);
     EXPECT_THROW(data::DataLoader(Numbers(),
                                   {.shuffle = true, .sampler = std::make_shared<data::SequentialSampler>(3)}),

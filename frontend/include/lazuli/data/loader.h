@@ -4,12 +4,15 @@
 #include "lazuli/data/dataset.h"
 #include "lazuli/data/sampler.h"
 
+#include <chrono>
+#include <cstddef>
 #include <exception>
 #include <functional>
 #include <iterator>
 #include <mutex>
 #include <string>
 #include <tuple>
+#include <type_traits>
 
 namespace lz::data {
 
@@ -32,26 +35,59 @@ private:
     std::exception_ptr cause_;
 };
 
-/// How batches are made.
+struct DataLoaderOptions;
+
+namespace detail {
+
+/// A field of DataLoaderOptions, the `place`-th, which can be called, too: `options.batch_size(64)` sets it
+/// and gives the options, of which it is a part; `options.batch_size()` is the value.
+template <class T, int place>
+class LoaderField {
+public:
+    /// This value.
+    constexpr LoaderField(T value) : value_(value) {} // NOLINT: converts
+    /// The value.
+    constexpr operator T() const { return value_; } // NOLINT: converts
+    /// The value.
+    constexpr T operator()() const { return value_; }
+    /// Sets it. Returns the options.
+    DataLoaderOptions &operator()(T value);
+    /// Sets a number of seconds. Returns the options.
+    template <class Rep, class Period>
+        requires std::is_floating_point_v<T>
+    DataLoaderOptions &operator()(std::chrono::duration<Rep, Period> time) {
+        return (*this)(std::chrono::duration<T>(time).count());
+    }
+
+private:
+    T value_;
+};
+
+} // namespace detail
+
+/// How batches are made. Written as `{.batch_size = 64, .num_workers = 2}`, or as in LibTorch:
+/// `DataLoaderOptions().batch_size(64).workers(2)`, `DataLoaderOptions(64)`.
 struct DataLoaderOptions {
     /// Examples in a batch.
-    int64_t batch_size = 1;
+    detail::LoaderField<int64_t, 0> batch_size = 1;
     /// A new random order in each epoch.
-    bool shuffle = false;
+    detail::LoaderField<bool, 1> shuffle = false;
     /// Leave out a last batch that is smaller.
-    bool drop_last = false;
+    detail::LoaderField<bool, 2> drop_last = false;
     /// Threads that make batches; 0: the thread that takes them. The batches and their order are the same.
-    int num_workers = 0;
+    detail::LoaderField<int, 3> num_workers = 0;
     /// How many batches each worker may be ahead.
-    int prefetch_factor = 2;
+    detail::LoaderField<int, 4> prefetch_factor = 2;
+    /// How many batches all workers together may be ahead; 0: as many as `prefetch_factor` says.
+    detail::LoaderField<int64_t, 7> max_jobs = 0;
     /// Batches in page-locked memory, from which copies to a GPU overlap with its work; nothing where there
     /// is no GPU.
-    bool pin_memory = false;
+    detail::LoaderField<bool, 5> pin_memory = false;
     /// Where the batches are put, by the workers; where the data set has them unless given.
     OptionalDevice device = std::nullopt;
     /// Seconds to wait for a batch before StateError is thrown; 0: for ever. With it, a worker that never
     /// ends is left behind when the loop ends.
-    double timeout = 0;
+    detail::LoaderField<double, 6> timeout = 0;
     /// Whose random numbers order the examples; the default generator's unless given. It must live as long as
     /// the loader.
     Generator *generator = nullptr;
@@ -59,9 +95,29 @@ struct DataLoaderOptions {
     std::shared_ptr<Sampler> sampler = nullptr;
     /// In place of `batch_size`, `shuffle`, `sampler` and `drop_last`.
     std::shared_ptr<BatchSampler> batch_sampler = nullptr;
+
+    /// LibTorch's name of `num_workers`.
+    DataLoaderOptions &workers(int count) { return num_workers(count); }
+    /// The same.
+    int workers() const { return num_workers; }
+    /// Batches come in order, always.
+    DataLoaderOptions &enforce_ordering(bool) { return *this; }
 };
 
 namespace detail {
+
+template <class T, int place>
+DataLoaderOptions &LoaderField<T, place>::operator()(T value) {
+    static_assert(std::is_standard_layout_v<DataLoaderOptions>);
+    constexpr size_t kOffsets[] = {
+        offsetof(DataLoaderOptions, batch_size),      offsetof(DataLoaderOptions, shuffle),
+        offsetof(DataLoaderOptions, drop_last),       offsetof(DataLoaderOptions, num_workers),
+        offsetof(DataLoaderOptions, prefetch_factor), offsetof(DataLoaderOptions, pin_memory),
+        offsetof(DataLoaderOptions, timeout),         offsetof(DataLoaderOptions, max_jobs)};
+    value_ = value;
+    return *reinterpret_cast<DataLoaderOptions *>(reinterpret_cast<uintptr_t>(this) - // NOLINT
+                                                  kOffsets[place]);
+}
 
 /// One epoch: makes batches in order, in threads of its own, no further ahead than allowed.
 class LZ_API Epoch {
