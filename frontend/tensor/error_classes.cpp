@@ -31,6 +31,12 @@ std::string with_location(const std::string &message, Location loc) {
 Error::Error(const std::string &message, Location loc)
     : std::runtime_error(with_location(message, loc)), loc_(loc) {}
 
+std::string Error::msg() const {
+    const std::string message = what();
+    const ir::Location at = detail::to_ir(loc_);
+    return at.known() ? message.substr(0, message.size() - (", at " + ir::to_string(at)).size()) : message;
+}
+
 // Out of line, so that each class has one home for its type information (hidden visibility).
 Error::~Error() = default;
 ShapeError::~ShapeError() = default;

@@ -262,6 +262,13 @@ std::ostream &operator<<(std::ostream &out, const Sizes &sizes) {
     return out << ']';
 }
 
+std::ostream &operator<<(std::ostream &out, const TensorOptions &options) {
+    out << "TensorOptions(dtype=" << (options.dtype ? name(*options.dtype) : "default")
+        << ", device=" << (options.device ? options.device->str() : "default");
+    return out << ", requires_grad=" << (options.requires_grad ? "true" : "false")
+               << ", pinned=" << (options.pinned ? "true" : "false") << ')';
+}
+
 /// `<<` cannot take the caller's line. What fails without one names the line where the tensor was made.
 std::ostream &operator<<(std::ostream &out, const Tensor &tensor) {
     std::string text;

@@ -56,6 +56,10 @@ LZ_API void reset_compile_stats();
 
 /// Threads of the pool: LAZULI_THREADS, else what the container allows (S67).
 LZ_API int num_threads();
+/// LibTorch's name of `num_threads`.
+inline int get_num_threads() {
+    return num_threads();
+}
 /// Throws StateError unless n is at least 1.
 LZ_API void set_num_threads(int n, Location loc = Location::current());
 

@@ -52,6 +52,10 @@ public:
 
     /// All of them.
     std::span<const int64_t> span() const { return *this; }
+    /// A copy, as LibTorch's IntArrayRef has it.
+    std::vector<int64_t> vec() const { return *this; }
+    /// Whether they are these.
+    bool equals(const Sizes &other) const { return *this == other; }
 };
 LZ_API std::ostream &operator<<(std::ostream &out, const Sizes &sizes);
 

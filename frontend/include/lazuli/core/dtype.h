@@ -46,6 +46,9 @@ LZ_ALIAS(kFloat64, F64);
 LZ_ALIAS(kDouble, F64);
 #undef LZ_ALIAS
 
+using ScalarType = DType; ///< LibTorch's name.
+using Dtype = DType;      ///< LibTorch's name.
+
 /// `f32`, `bool`, ...
 LZ_API std::string_view name(DType dtype);
 /// Bytes of one element.

@@ -18,6 +18,10 @@ public:
     ~Error() override;
     /// The user's file (nullptr if unknown) and line of the operation that failed.
     const char *file() const noexcept { return loc_.file; }
+    /// The message without the location, as LibTorch's errors have it.
+    std::string msg() const;
+    /// The message with the location: there is no backtrace.
+    const char *what_without_backtrace() const noexcept { return what(); }
     /// The user's line; 0 if unknown.
     uint32_t line() const noexcept { return loc_.line; }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <type_traits>
 
@@ -27,6 +28,11 @@ public:
 };
 
 struct TensorOptions;
+
+// LibTorch's names.
+using std::make_optional;
+using std::nullopt;
+using std::optional;
 
 namespace detail {
 
@@ -95,6 +101,9 @@ struct TensorOptions {
     /// There is no other.
     TensorOptions layout(Layout) const { return *this; }
 };
+/// Prints `TensorOptions(dtype=f32, device=cpu, requires_grad=false, pinned=false)`; `default` for what is
+/// left out.
+LZ_API std::ostream &operator<<(std::ostream &out, const TensorOptions &options);
 
 namespace detail {
 

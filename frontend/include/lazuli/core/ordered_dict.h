@@ -9,17 +9,22 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace lz {
 
+/// `OrderedDict<Value>`, or as LibTorch writes it `OrderedDict<std::string, Value>`.
+template <class First, class Second = void>
+class OrderedDict;
+
 /// A map from names to values that is walked in the order of insertion, as PyTorch's state dicts are:
 ///
 ///     for (const auto &[name, value] : dict) { ... }
 template <class Value>
-class OrderedDict {
+class OrderedDict<Value, void> {
 public:
     /// What is walked: a name and its value.
     class Item : public std::pair<std::string, Value> {
@@ -125,6 +130,8 @@ public:
     bool empty() const { return items_.empty(); }
     /// The values with their names, in order.
     const std::vector<Item> &items() const { return items_; }
+    /// The same, as LibTorch has them.
+    std::vector<std::pair<std::string, Value>> pairs() const { return {items_.begin(), items_.end()}; }
     /// The names, in order.
     std::vector<std::string> keys() const {
         std::vector<std::string> names;
@@ -154,6 +161,17 @@ public:
 private:
     std::vector<Item> items_;
     std::unordered_map<std::string, size_t> places_;
+};
+
+/// LibTorch's spelling: names are strings here, always. Made of the other one, and taken where that is taken.
+template <class Value>
+    requires(!std::is_void_v<Value>)
+class OrderedDict<std::string, Value> : public OrderedDict<Value> {
+public:
+    using OrderedDict<Value>::OrderedDict;
+    OrderedDict() = default;
+    /// A copy.
+    OrderedDict(OrderedDict<Value> values) : OrderedDict<Value>(std::move(values)) {} // NOLINT: converts
 };
 
 /// Tensors by name: of a module, an optimizer, a file.

@@ -47,6 +47,8 @@ public:
     constexpr DeviceType type() const { return type_; }
     /// -1: the current GPU.
     constexpr int index() const { return index_; }
+    /// Whether it is a GPU that its index names, and not the current one. False for the CPU.
+    constexpr bool has_index() const { return is_cuda() && index_ >= 0; }
     /// Whether it is the CPU.
     constexpr bool is_cpu() const { return type_ == DeviceType::Cpu; }
     /// Whether it is a GPU.

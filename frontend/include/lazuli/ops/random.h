@@ -54,6 +54,16 @@ private:
 LZ_API Generator &default_generator();
 /// Seeds it.
 LZ_API void manual_seed(uint64_t seed);
+namespace cuda {
+/// As lz::manual_seed: one seed gives the same numbers on every device (S63).
+inline void manual_seed(uint64_t seed) {
+    lz::manual_seed(seed);
+}
+/// The same.
+inline void manual_seed_all(uint64_t seed) {
+    lz::manual_seed(seed);
+}
+} // namespace cuda
 
 /// Uniform in [0, 1).
 LZ_API Tensor rand(const Sizes &sizes, const TensorOptions &options = {}, Location loc = Location::current());
