@@ -117,6 +117,14 @@ BEGIN { RS = "\001" }
     in_tensor = FILENAME ~ /\/tensor\.h$/
     is_part = FILENAME ~ /\/indexing\.h$/
     text = $0
+    # Methods that stand in a file of their own.
+    if ((at = index(text, "#include \"lazuli/ops/libtorch_methods.def\"\n"))) {
+        methods = def
+        sub(/functions\.def$/, "libtorch_methods.def", methods)
+        getline methods < methods # all of it
+        gsub(/\n/, "\n    ", methods)
+        text = substr(text, 1, at - 1) "    " methods "\n" substr(text, at + length("#include \"lazuli/ops/libtorch_methods.def\"\n"))
+    }
     # The definitions of the macros, with the lines that continue them.
     while (match(text, /(^|\n)#(define|undef) LZ_[^\n]*/)) {
         start = RSTART

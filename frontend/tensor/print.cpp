@@ -11,7 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <ostream>
+#include <iostream>
 
 namespace lz {
 namespace {
@@ -267,6 +267,19 @@ std::ostream &operator<<(std::ostream &out, const TensorOptions &options) {
         << ", device=" << (options.device ? options.device->str() : "default");
     return out << ", requires_grad=" << (options.requires_grad ? "true" : "false")
                << ", pinned=" << (options.pinned ? "true" : "false") << ')';
+}
+
+std::string Tensor::toString(Location loc) const {
+    static constexpr const char *kNames[] = {"Bool", "Byte", "Char",     "Short", "Int",
+                                             "Long", "Half", "BFloat16", "Float", "Double"};
+    return std::string(is_cuda(loc) ? "CUDA" : "CPU") + kNames[static_cast<size_t>(dtype(loc))] + "Type";
+}
+
+void Tensor::print() const {
+    if (defined())
+        std::cout << '[' << toString() << ' ' << sizes() << "]\n";
+    else
+        std::cout << "[UndefinedTensor]\n";
 }
 
 /// `<<` cannot take the caller's line. What fails without one names the line where the tensor was made.

@@ -9,9 +9,11 @@
 #include "ir/host/float_environment.h"
 #include "ir/types/type.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lz {
@@ -26,6 +28,18 @@ Device Tensor::device(Location loc) const {
 }
 Sizes Tensor::sizes(Location loc) const {
     return node_of(*this, "sizes", loc)->type.shape.extents();
+}
+Sizes Tensor::strides(Location loc) const {
+    Sizes strides = sizes(loc);
+    int64_t step = 1;
+    for (size_t i = strides.size(); i-- > 0;)
+        strides[i] = std::exchange(step, step * std::max<int64_t>(strides[i], 1));
+    return strides;
+}
+int64_t Tensor::stride(int64_t axis, Location loc) const {
+    const ir::TensorType &type = node_of(*this, "stride", loc)->type;
+    return strides(
+        loc)[static_cast<size_t>(detail::normal_axis(axis, type.shape.rank(), "stride", type, loc))];
 }
 bool Tensor::is_pinned(Location loc) const {
     return node_of(*this, "is_pinned", loc)->pinned;
@@ -168,7 +182,7 @@ int64_t Tensor::item_int(bool is_signed, int bytes, Location loc) const {
         return cpu(loc).item_int(is_signed, bytes, loc);
     const void *at = single_element(*this, loc);
     int64_t value = 0;
-    if (is_floating_point(dtype())) {
+    if (lz::is_floating_point(dtype())) {
         const double number = item_double(loc);
         if (!(number >= -0x1p63 && number < 0x1p63))
             fail_integer(std::to_string(number), is_signed, bytes, loc);

@@ -505,6 +505,8 @@ public:
     LZ_METHOD(Tensor addmm(const Tensor &a, const Tensor &b, const Scalar &beta = 1, const Scalar &alpha = 1,
                            Location loc = Location::current()));
 
+#include "lazuli/ops/libtorch_methods.def"
+
     // With this tensor's dtype and device unless the options say otherwise (S61).
     /// As lz::tensor.
     Tensor new_tensor(const Nested &values, const TensorOptions &options = {},
@@ -572,6 +574,20 @@ LZ_API void synchronize(Location loc = Location::current());
 /// Computes what these tensors need and stores them.
 LZ_API void eval(std::initializer_list<Tensor> tensors, Location loc = Location::current());
 LZ_API void eval(std::span<const Tensor> tensors, Location loc = Location::current());
+namespace detail {
+/// A tensor, and the line at which it was given.
+struct TensorAtLine {
+    const Tensor &tensor;
+    Location loc;
+    TensorAtLine(const Tensor &tensor, Location loc = Location::current())
+        : tensor(tensor), loc(loc) {} // NOLINT
+};
+} // namespace detail
+/// The same, written `eval(a, b, c)`.
+template <std::same_as<Tensor>... More>
+void eval(detail::TensorAtLine first, const More &...more) {
+    eval({first.tensor, more...}, first.loc);
+}
 
 } // namespace lz
 

@@ -88,4 +88,71 @@ TEST(LibTorchFurtherNames, DevicesSeedsThreadsAndErrors) {
     EXPECT_EQ(lz::StateError("nothing", {}).msg(), "nothing");
 }
 
+TEST(LibTorchFurtherNames, WhatATensorTellsOfItself) {
+    const Tensor x = torch::zeros({2, 3, 4}, torch::kDouble);
+    EXPECT_EQ(x.strides(), torch::Sizes({12, 4, 1}));
+    EXPECT_EQ(x.stride(0), 12);
+    EXPECT_EQ(x.stride(-1), 1);
+    EXPECT_EQ(torch::zeros({2, 0, 3}).strides(), torch::Sizes({3, 3, 1}));
+    EXPECT_EQ(torch::tensor(1).strides(), torch::Sizes());
+    const Caught error = caught<lz::IndexError>([&] { (void)x.stride(3); });
+    EXPECT_TRUE(error.has("stride") && error.line == __LINE__ - 1) << error.what;
+    // A view is a value of its own, and so row-major, too.
+    EXPECT_TRUE(x.transpose(0, 2).is_contiguous());
+    EXPECT_EQ(x.transpose(0, 2).strides(), torch::Sizes({6, 2, 1}));
+    EXPECT_EQ(x.nbytes(), 192);
+    EXPECT_EQ(x.element_size(), 8);
+    EXPECT_EQ(x.itemsize(), 8);
+    EXPECT_EQ(x.layout(), torch::kStrided);
+    EXPECT_TRUE(x.is_floating_point());
+    EXPECT_FALSE(x.toType(torch::kLong).is_floating_point());
+    EXPECT_EQ(x.toString(), "CPUDoubleType");
+    EXPECT_EQ(x.to(torch::kBFloat16).toString(), "CPUBFloat16Type");
+    testing::internal::CaptureStdout();
+    torch::ones({2, 3}).print();
+    Tensor().print();
+    EXPECT_EQ(testing::internal::GetCapturedStdout(), "[CPUFloatType [2, 3]]\n[UndefinedTensor]\n");
+}
+
+TEST(LibTorchFurtherNames, ConversionsWithFlags) {
+    const Tensor x = torch::tensor({1.5, 2.5}, torch::kFloat);
+    const torch::Device device(torch::kCPU);
+    expect_tensor(x.to(device, torch::kDouble, /*non_blocking=*/true), {2}, lz::f64, {1.5, 2.5});
+    expect_tensor(x.to(torch::kInt, false), {2}, lz::i32, {1, 2});
+    EXPECT_TRUE(x.to(device, true).same_tensor(x));
+    EXPECT_FALSE(x.to(torch::kFloat, false, /*copy=*/true).same_tensor(x));
+    expect_tensor(x.to(torch::zeros({7}, torch::kShort)), {2}, lz::i16, {1, 2});
+    EXPECT_TRUE(x.to(device, {.non_blocking = true}).same_tensor(x));
+}
+
+TEST(LibTorchFurtherNames, EvalTakesTensorsWithoutBraces) {
+    const Tensor a = torch::ones({2}), b = a + 1, c = b * 2;
+    torch::eval(a, b, c);
+    torch::eval(c);
+    expect_values(c, {4, 4});
+    const Caught error = caught<lz::StateError>([&] { torch::eval(a, Tensor()); });
+    EXPECT_EQ(error.line, __LINE__ - 1U) << error.what;
+}
+
+TEST(LibTorchFurtherNames, ShapesChangeInPlace) {
+    Tensor x = torch::arange(6, torch::kFloat).view({2, 3});
+    const Tensor other = x;
+    x.t_();
+    expect_tensor(other, {3, 2}, lz::f32, {0, 3, 1, 4, 2, 5});
+    EXPECT_EQ(x.unsqueeze_(0).sizes(), torch::Sizes({1, 3, 2}));
+    EXPECT_EQ(x.transpose_(0, 1).sizes(), torch::Sizes({3, 1, 2}));
+    EXPECT_EQ(x.squeeze_(1).sizes(), torch::Sizes({3, 2}));
+    const Caught axis = caught<lz::IndexError>([&] { x.unsqueeze_(7); });
+    EXPECT_TRUE(axis.has("unsqueeze_: ") && axis.line == __LINE__ - 1) << axis.what;
+    // Of what was computed gradients go on; a leaf is left alone.
+    Tensor w = torch::ones({2}).requires_grad_();
+    Tensor y = w * 3;
+    y.unsqueeze_(1);
+    (y * torch::tensor({{1.0}, {2.0}})).sum().backward();
+    expect_values(w.grad(), {3, 6});
+    const Caught leaf = caught<lz::StateError>([&] { w.unsqueeze_(0); });
+    EXPECT_TRUE(leaf.has("unsqueeze_: the tensor is a leaf") && leaf.line == __LINE__ - 1) << leaf.what;
+    EXPECT_EQ(w.sizes(), torch::Sizes({2}));
+}
+
 } // namespace
