@@ -2,6 +2,7 @@
 #include "frontend/ops/gather.h"
 #include "frontend/ops/autocast/autocast.h"
 #include "frontend/ops/compose.h"
+#include "lazuli/ops/creation.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/indexing.h"
 #include "lazuli/ops/reductions.h"
@@ -262,6 +263,38 @@ Tensor masked_select(const Tensor &x, const Tensor &mask, Location loc) {
     const Tensor row = detail::reshape_to(detail::broadcast_to(from, both, loc), Shape({both.numel()}), loc);
     const Tensor spread_mask = detail::broadcast_to(chosen_by, both, loc);
     return index_select(row, 0, detail::positions_where(spread_mask, loc), loc);
+}
+
+std::vector<Tensor> nonzero_numpy(const Tensor &x, Location loc) {
+    loc = detail::in<"nonzero">(loc);
+    detail::checked_type(x, "nonzero", loc);
+    const Tensor rows = as_row(x, loc);
+    const Shape shape = detail::type(rows).shape;
+    Tensor rest = detail::positions_where(detail::cast(rows, ir::DType::Bool, loc), loc);
+    std::vector<Tensor> positions(static_cast<size_t>(shape.rank()));
+    for (int a = shape.rank() - 1; a > 0; --a) {
+        const ir::TensorType &type = detail::type(rest);
+        const Tensor extent =
+            detail::constant(Scalar(std::max<int64_t>(shape[a], 1)), type.dtype, type.device, loc);
+        positions[static_cast<size_t>(a)] = detail::binary(Op::Remainder, rest, extent, loc);
+        rest = detail::binary(Op::FloorDiv, rest, extent, loc);
+    }
+    positions[0] = rest;
+    return positions;
+}
+std::vector<Tensor> where(const Tensor &condition, Location loc) {
+    return nonzero_numpy(condition, loc);
+}
+Tensor nonzero(const Tensor &x, Location loc) {
+    loc = detail::in<"nonzero">(loc);
+    const std::vector<Tensor> positions = nonzero_numpy(x, loc);
+    const int64_t count = positions[0].numel(loc);
+    if (detail::type(x).shape.rank() == 0)
+        return zeros({count, 0}, {.dtype = i64, .device = x.device(loc)}, loc);
+    return stack(positions, 1, loc);
+}
+Tensor argwhere(const Tensor &x, Location loc) {
+    return nonzero(x, loc);
 }
 
 Tensor &Tensor::scatter_(int64_t axis, const Tensor &index, Operand source, Location loc) & {

@@ -12,7 +12,7 @@ using detail::Words;
 
 namespace {
 
-Tensor concat(std::span<const Tensor> parts, int axis, Location loc) {
+Tensor joined(std::span<const Tensor> parts, int axis, Location loc) {
     std::vector<const Tensor *> operands;
     for (const Tensor &p : parts)
         operands.push_back(&p);
@@ -60,7 +60,7 @@ Tensor cat(std::span<const Tensor> tensors, int64_t axis, Location loc) {
                                  std::to_string(a),
                              loc);
     }
-    return concat(parts, a, loc);
+    return joined(parts, a, loc);
 }
 Tensor cat(std::initializer_list<Tensor> tensors, int64_t axis, Location loc) {
     return cat(std::span(tensors.begin(), tensors.size()), axis, loc);
@@ -80,13 +80,13 @@ Tensor stack(std::span<const Tensor> tensors, int64_t axis, Location loc) {
     if (a == rank) {
         for (Tensor &x : parts)
             x = unsqueeze(x, a, loc);
-        return concat(parts, a, loc);
+        return joined(parts, a, loc);
     }
     // Two nodes for any number of parts: the same bytes are joined along the axis that is there.
     Shape shape;
     for (int d = 0; d <= rank; ++d)
         shape.push_back(d == a ? static_cast<int64_t>(parts.size()) : first.shape[d < a ? d : d - 1]);
-    return reshape(concat(parts, a, loc), Sizes(shape), loc);
+    return reshape(joined(parts, a, loc), Sizes(shape), loc);
 }
 Tensor stack(std::initializer_list<Tensor> tensors, int64_t axis, Location loc) {
     return stack(std::span(tensors.begin(), tensors.size()), axis, loc);
@@ -214,7 +214,7 @@ Tensor roll(const Tensor &x, const Sizes &shifts, const Sizes &axes, Location lo
             continue;
         const Tensor parts[] = {detail::cut(y, a, extent - shift, shift, 1, loc),
                                 detail::cut(y, a, 0, extent - shift, 1, loc)};
-        y = concat(parts, a, loc);
+        y = joined(parts, a, loc);
     }
     return y;
 }

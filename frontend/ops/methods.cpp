@@ -36,6 +36,9 @@ LZ_METHOD(Tensor, clamp,
           (const std::optional<Scalar> &lower, const std::optional<Scalar> &upper, Location loc),
           (lower, upper, loc))
 LZ_TEMPORARY(Tensor, clamp, (const Tensor &lower, const Tensor &upper, Location loc), (lower, upper, loc))
+LZ_METHOD(Tensor, clamp_min, (Operand lower, Location loc), (std::move(lower), loc))
+LZ_METHOD(Tensor, clamp_max, (Operand upper, Location loc), (std::move(upper), loc))
+LZ_METHOD(Tensor, logaddexp, (const Tensor &b, Location loc), (b, loc))
 LZ_METHOD(Tensor, lerp, (const Tensor &end, Operand weight, Location loc), (end, std::move(weight), loc))
 LZ_TEMPORARY(Tensor, isclose, (const Tensor &b, double rtol, double atol, bool equal_nan, Location loc),
              (b, rtol, atol, equal_nan, loc))
@@ -47,7 +50,8 @@ LZ_METHOD(Tensor, flatten, (int64_t first_axis, int64_t last_axis, Location loc)
 LZ_METHOD(Tensor, unflatten, (int64_t axis, const Sizes &sizes, Location loc), (axis, sizes, loc))
 LZ_METHOD(Tensor, transpose, (int64_t axis0, int64_t axis1, Location loc), (axis0, axis1, loc))
 LZ_METHOD(Tensor, permute, (const Sizes &axes, Location loc), (axes, loc))
-LZ_TEMPORARY(Tensor, movedim, (int64_t from, int64_t to, Location loc), (from, to, loc))
+LZ_METHOD(Tensor, movedim, (int64_t from, int64_t to, Location loc), (from, to, loc))
+LZ_METHOD(Tensor, movedim, (const Sizes &from, const Sizes &to, Location loc), (from, to, loc))
 LZ_METHOD(Tensor, t, (Location loc), (loc))
 LZ_METHOD(Tensor, mT, (Location loc), (loc))
 LZ_METHOD(Tensor, squeeze, (const Sizes &axes, Location loc), (axes, loc))
@@ -77,6 +81,12 @@ LZ_METHOD(Tensor, roll, (const Sizes &shifts, const Sizes &axes, Location loc), 
 LZ_METHOD(Tensor, tril, (int64_t diagonal, Location loc), (diagonal, loc))
 LZ_METHOD(Tensor, triu, (int64_t diagonal, Location loc), (diagonal, loc))
 LZ_METHOD(Tensor, repeat, (const Sizes &repeats, Location loc), (repeats, loc))
+LZ_METHOD(Tensor, tile, (const Sizes &repeats, Location loc), (repeats, loc))
+LZ_METHOD(Tensor, repeat_interleave, (int64_t repeats, std::optional<int64_t> axis, Location loc),
+          (repeats, axis, loc))
+LZ_METHOD(Tensor, repeat_interleave, (const Tensor &repeats, std::optional<int64_t> axis, Location loc),
+          (repeats, axis, loc))
+LZ_METHOD(Tensor, diag, (int64_t offset, Location loc), (offset, loc))
 LZ_METHOD(Tensor, unfold, (int64_t axis, int64_t size, int64_t step, Location loc), (axis, size, step, loc))
 LZ_METHOD(Tensor, clone, (Location loc), (loc))
 LZ_METHOD(Tensor, to, (DType dtype, Location loc), (dtype, loc))
@@ -88,7 +98,9 @@ LZ_METHOD(Tensor, to, (const Device &device, DType dtype, const CopyOptions &opt
           (device, dtype, options, loc))
 LZ_METHOD(Tensor, pin_memory, (Location loc), (loc))
 // indexing.h
-LZ_TEMPORARY(Tensor, masked_select, (const Tensor &mask, Location loc), (mask, loc))
+LZ_METHOD(Tensor, masked_select, (const Tensor &mask, Location loc), (mask, loc))
+LZ_METHOD(Tensor, nonzero, (Location loc), (loc))
+LZ_METHOD(Tensor, argwhere, (Location loc), (loc))
 LZ_METHOD(Tensor, gather, (int64_t axis, const Tensor &index, Location loc), (axis, index, loc))
 LZ_METHOD(Tensor, index_select, (int64_t axis, const Tensor &index, Location loc), (axis, index, loc))
 LZ_METHOD(Tensor, take, (const Tensor &index, Location loc), (index, loc))
@@ -159,7 +171,7 @@ LZ_METHOD(Tensor, matmul, (const Tensor &b, Location loc), (b, loc))
 LZ_METHOD(Tensor, mm, (const Tensor &b, Location loc), (b, loc))
 LZ_METHOD(Tensor, mv, (const Tensor &b, Location loc), (b, loc))
 LZ_METHOD(Tensor, dot, (const Tensor &b, Location loc), (b, loc))
-LZ_TEMPORARY(Tensor, outer, (const Tensor &b, Location loc), (b, loc))
+LZ_METHOD(Tensor, outer, (const Tensor &b, Location loc), (b, loc))
 LZ_METHOD(Tensor, bmm, (const Tensor &b, Location loc), (b, loc))
 LZ_METHOD(Tensor, addmm,
           (const Tensor &a, const Tensor &b, const Scalar &beta, const Scalar &alpha, Location loc),

@@ -4,6 +4,7 @@
 #include "ir/host/float_environment.h"
 #include "lazuli/autograd.h"
 #include "lazuli/core/defaults.h"
+#include "lazuli/core/text.h"
 #include "lazuli/ops/views.h"
 #include "lazuli/tensor.h"
 
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <sstream>
 
 namespace lz {
 namespace {
@@ -267,6 +269,12 @@ std::ostream &operator<<(std::ostream &out, const TensorOptions &options) {
         << ", device=" << (options.device ? options.device->str() : "default");
     return out << ", requires_grad=" << (options.requires_grad ? "true" : "false")
                << ", pinned=" << (options.pinned ? "true" : "false") << ')';
+}
+
+std::string detail::written(void (*write)(std::ostream &, const void *), const void *values) {
+    std::ostringstream out;
+    write(out, values);
+    return out.str();
 }
 
 std::string Tensor::toString(Location loc) const {

@@ -42,6 +42,8 @@ TEST(Gradients, ElementwiseFunctionsOfOneOperand) {
         of_one("sign", lz::sign, -2, 2),
         of_one("square", lz::square, -2, 2),
         of_one("reciprocal", lz::reciprocal, 1, 3),
+        of_one("log10", lz::log10, 1, 3),
+        of_one("exp2", lz::exp2, -2, 2),
         of_one("silu", lz::silu, -3, 3),
         of_one("relu", lz::relu, -2, 2),
     });

@@ -83,6 +83,10 @@ const std::vector<UnaryCase> &unary_cases() {
             square, [](double x) { return x * x; }, kAny),
         CASE(
             reciprocal, [](double x) { return 1 / x; }, kPositive),
+        CASE(
+            log10, [](double x) { return std::log10(x); }, kPositive),
+        CASE(
+            exp2, [](double x) { return std::exp2(x); }, kAny),
     };
     return cases;
 }

@@ -16,6 +16,7 @@
 #include "lazuli/core/options.h"
 #include "lazuli/core/ordered_dict.h"
 #include "lazuli/core/scalar.h"
+#include "lazuli/core/text.h"
 #include "lazuli/device/cuda.h"
 #include "lazuli/device/cuda_call.h"
 #include "lazuli/device/device.h"

@@ -342,6 +342,8 @@ const std::map<std::string, Unary> &unaries() {
         {"silu", LZ_ONE(Float, x / (1 + std::exp(-x)), 4)},
         {"square", LZ_ONE(Other, x * x, 0)},
         {"reciprocal", LZ_ONE(Float, 1 / x, 0)},
+        {"log10", LZ_ONE(Float, std::log10(x), 4)},
+        {"exp2", LZ_ONE(Float, std::exp2(x), 2)},
         {"logical_not", LZ_ONE(Other, 0, 0)},
     };
     return all;

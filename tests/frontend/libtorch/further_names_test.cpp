@@ -155,4 +155,109 @@ TEST(LibTorchFurtherNames, ShapesChangeInPlace) {
     EXPECT_EQ(w.sizes(), torch::Sizes({2}));
 }
 
+TEST(LibTorchFurtherNames, Joining) {
+    const Tensor x = torch::arange(6, torch::kFloat).view({2, 3});
+    const Tensor a = torch::tensor({1, 2}), b = torch::tensor({3, 4});
+    expect_tensor(torch::hstack({torch::tensor(1), torch::tensor({2, 3})}), {3}, lz::i64, {1, 2, 3});
+    expect_tensor(torch::vstack({a, b}), {2, 2}, lz::i64, {1, 2, 3, 4});
+    EXPECT_EQ(torch::hstack({x, x}).sizes(), torch::Sizes({2, 6}));
+    expect_values(torch::concat({a, b}), {1, 2, 3, 4});
+    const auto ij = torch::meshgrid({torch::arange(2), torch::arange(3)}, "ij");
+    expect_tensor(ij[0], {2, 3}, lz::i64, {0, 0, 0, 1, 1, 1});
+    expect_tensor(ij[1], {2, 3}, lz::i64, {0, 1, 2, 0, 1, 2});
+    const auto xy = torch::meshgrid({torch::arange(2), torch::arange(3)}, "xy");
+    expect_tensor(xy[0], {3, 2}, lz::i64, {0, 1, 0, 1, 0, 1});
+    expect_tensor(xy[1], {3, 2}, lz::i64, {0, 0, 1, 1, 2, 2});
+    const Caught empty = caught<lz::StateError>([] { torch::hstack({}); });
+    EXPECT_TRUE(empty.has("hstack") && empty.line == __LINE__ - 1) << empty.what;
+    const Caught rank = caught<lz::ShapeError>([&] { torch::meshgrid({x}); });
+    EXPECT_TRUE(rank.has("meshgrid: tensor 0 is f32[2,3]") && rank.line == __LINE__ - 1) << rank.what;
+}
+
+TEST(LibTorchFurtherNames, CopiesBesideEachOther) {
+    const Tensor x = torch::arange(6, torch::kFloat).view({2, 3});
+    expect_tensor(x.repeat_interleave(2), {12}, lz::f32, {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5});
+    expect_tensor(torch::repeat_interleave(x, 2, 1), {2, 6}, lz::f32, {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5});
+    expect_tensor(torch::repeat_interleave(x, torch::tensor({1, 2}), 0), {3, 3}, lz::f32,
+                  {0, 1, 2, 3, 4, 5, 3, 4, 5});
+    EXPECT_EQ(x.repeat_interleave(0, 1).sizes(), torch::Sizes({2, 0}));
+    const Caught negative = caught<lz::ShapeError>([&] { (void)x.repeat_interleave(-1); });
+    EXPECT_TRUE(negative.has("-1 is no number of copies") && negative.line == __LINE__ - 1) << negative.what;
+    const Caught many = caught<lz::ShapeError>([&] { x.repeat_interleave(torch::tensor({1, 2, 3}), 0); });
+    EXPECT_EQ(many.line, __LINE__ - 1U) << many.what;
+    expect_tensor(x.tile({2}), {2, 6}, lz::f32, {0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5});
+    EXPECT_EQ(torch::tile(x, {2, 1, 1}).sizes(), torch::Sizes({2, 2, 3}));
+    const Tensor v = torch::tensor({1.0, 2.0});
+    expect_tensor(torch::diag(v, 1), {3, 3}, lz::f32, {0, 1, 0, 0, 0, 2, 0, 0, 0});
+    expect_tensor(v.diag(-1), {3, 3}, lz::f32, {0, 0, 0, 1, 0, 0, 0, 2, 0});
+    expect_tensor(v.diag(), {2, 2}, lz::f32, {1, 0, 0, 2});
+    expect_values(x.diag(-1), {3});
+    EXPECT_EQ(torch::zeros({2, 3, 4}).movedim({0, 1}, {2, 0}).sizes(), torch::Sizes({3, 4, 2}));
+    EXPECT_EQ(torch::zeros({2, 3, 4}).movedim(0, 2).sizes(), torch::Sizes({3, 4, 2}));
+    EXPECT_THROW(x.movedim({0, 0}, {0, 1}), lz::IndexError);
+    expect_values(v.outer(v), {1, 2, 2, 4});
+    expect_values(x.masked_select(x > 3), {4, 5});
+}
+
+TEST(LibTorchFurtherNames, Elementwise) {
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    const Tensor x = torch::tensor({-1.0, 0.5, 2.0});
+    expect_values(x.clamp_min(0), {0, 0.5, 2});
+    expect_values(torch::clamp_max(x, 1), {-1, 0.5, 1});
+    // Two roundings of about half an ULP each, of numbers below 4.
+    expect_values(torch::tensor({1000.0, 0.01}).log10(), {3, -2}, 5e-7);
+    expect_tensor(torch::tensor({3, -1}).exp2(), {2}, lz::f32, {8, 0.5});
+    expect_values(torch::logaddexp(torch::tensor({1.0, 2.0}), torch::tensor({2.0, 1.0})),
+                  {2.3132617, 2.3132617}, 5e-7);
+    expect_values(
+        torch::logaddexp(torch::tensor({0.0, -kInf, kInf, 1e5}), torch::tensor({0.0, -kInf, 1.0, 0.0})),
+        {0.6931472, -kInf, kInf, 1e5}, 1e-7);
+    const Tensor a = torch::tensor({1.0, 1.0}).requires_grad_();
+    a.logaddexp(torch::tensor({1.0, 3.0})).sum().backward();
+    expect_values(a.grad(), {0.5, 0.11920292}, 1e-7);
+    EXPECT_THROW(torch::logaddexp(torch::tensor({1}), torch::tensor({2})), lz::DTypeError);
+}
+
+TEST(LibTorchFurtherNames, PositionsOfWhatIsNotZero) {
+    const Tensor x = torch::tensor({{0.0, 1.5, 0.0}, {std::nan(""), 0.0, -2.0}});
+    expect_tensor(x.nonzero(), {3, 2}, lz::i64, {0, 1, 1, 0, 1, 2});
+    expect_tensor(torch::argwhere(x > 1), {1, 2}, lz::i64, {0, 1});
+    const std::vector<Tensor> each = x.nonzero_numpy();
+    ASSERT_EQ(each.size(), 2U);
+    expect_tensor(each[0], {3}, lz::i64, {0, 1, 1});
+    expect_tensor(each[1], {3}, lz::i64, {1, 0, 2});
+    expect_values(x.at({torch::where(x > 0)[0], torch::where(x > 0)[1]}), {1.5});
+    expect_tensor(torch::nonzero(torch::tensor({false, true, true})), {2, 1}, lz::i64, {1, 2});
+    // Numbers: PyTorch's shapes.
+    EXPECT_EQ(torch::nonzero(torch::tensor(5)).sizes(), torch::Sizes({1, 0}));
+    EXPECT_EQ(torch::nonzero(torch::tensor(0)).sizes(), torch::Sizes({0, 0}));
+    expect_tensor(torch::nonzero_numpy(torch::tensor(5)).at(0), {1}, lz::i64, {0});
+    EXPECT_EQ(torch::nonzero(torch::zeros({2, 0, 3})).sizes(), torch::Sizes({0, 3}));
+    EXPECT_EQ(torch::nonzero(torch::zeros({2, 3})).sizes(), torch::Sizes({0, 2}));
+    const Tensor cube = torch::arange(24).view({2, 3, 4}) % 5 == 0; // 0, 5, 10, 15, 20
+    expect_tensor(cube.nonzero(), {5, 3}, lz::i64, {0, 0, 0, 0, 1, 1, 0, 2, 2, 1, 0, 3, 1, 2, 0});
+    const Caught empty = caught<lz::StateError>([] { (void)torch::nonzero(Tensor()); });
+    EXPECT_TRUE(empty.has("nonzero") && empty.line == __LINE__ - 1) << empty.what;
+}
+
+TEST(LibTorchFurtherNames, ValuesAsText) {
+    EXPECT_EQ(torch::str("sample-", 3, ".pt"), "sample-3.pt");
+    EXPECT_EQ(torch::str(torch::Sizes({2, 3}), ' ', torch::kFloat, ' ', torch::tensor(1.5)),
+              "[2, 3] f32 tensor(1.5000)");
+    EXPECT_EQ(torch::str(), "");
+}
+
+TEST(LibTorchFurtherNames, OneBoundInPlace) {
+    Tensor x = torch::tensor({-1.0, 0.5, 2.0});
+    const Tensor same = x;
+    x.clamp_min_(0).clamp_max_(1);
+    expect_values(same, {0, 0.5, 1});
+    x.data().clamp_min_(0.25);
+    expect_values(same, {0.25, 0.5, 1});
+    expect_values(torch::clamp_max(x, torch::tensor({0.1, 1.0, 0.2})), {0.1, 0.5, 0.2}, 1e-7);
+    expect_values(x.clamp_min(torch::tensor(0.5)), {0.5, 0.5, 1});
+    const Caught shape = caught<lz::ShapeError>([&] { x.clamp_min_(torch::ones({2})); });
+    EXPECT_EQ(shape.line, __LINE__ - 1U) << shape.what;
+}
+
 } // namespace

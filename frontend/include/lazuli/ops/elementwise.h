@@ -47,6 +47,13 @@ LZ_FUNCTION(Tensor masked_fill, x, const Tensor &mask, Operand value, Location l
 LZ_FUNCTION(Tensor clamp, x, const std::optional<Scalar> &lower,
             const std::optional<Scalar> &upper = std::nullopt, Location loc = Location::current());
 LZ_FUNCTION(Tensor clamp, x, const Tensor &lower, const Tensor &upper, Location loc = Location::current());
+/// As clamp with a lower bound, a number or a tensor.
+LZ_FUNCTION(Tensor clamp_min, x, Operand lower, Location loc = Location::current());
+/// As clamp with an upper bound.
+LZ_FUNCTION(Tensor clamp_max, x, Operand upper, Location loc = Location::current());
+/// log(exp(a) + exp(b)), which does not overflow. They broadcast and are promoted. Throws DTypeError unless
+/// the result is of floats.
+LZ_FUNCTION(Tensor logaddexp, a, const Tensor &b, Location loc = Location::current());
 /// start + weight * (end - start), exact at both ends. Throws DTypeError unless start and end have one dtype
 /// and the weight, if it has axes, that one too.
 LZ_FUNCTION(Tensor lerp, start, const Tensor &end, Operand weight, Location loc = Location::current());

@@ -247,6 +247,8 @@ public:
     const TensorData &clamp_(const std::optional<Scalar> &lower,
                              const std::optional<Scalar> &upper = std::nullopt,
                              Location loc = Location::current()) const;
+    const TensorData &clamp_min_(const Operand &lower, Location loc = Location::current()) const;
+    const TensorData &clamp_max_(const Operand &upper, Location loc = Location::current()) const;
     const TensorData &masked_fill_(const Tensor &mask, const Operand &value,
                                    Location loc = Location::current()) const;
     const TensorData &scatter_(int64_t axis, const Tensor &index, const Operand &source,
@@ -328,6 +330,15 @@ inline NestedPart NestedPart::at(std::span<const Index> index, Location loc) con
 /// The elements where `mask` is true, in a row; x and the mask broadcast with each other. Sync point: their
 /// number is not known before.
 LZ_FUNCTION(Tensor masked_select, x, const Tensor &mask, Location loc = Location::current());
+/// The positions of the elements that are not 0, in row-major order: i64[n, rank]. Sync point: their number
+/// is not known before.
+LZ_FUNCTION(Tensor nonzero, x, Location loc = Location::current());
+/// The same.
+LZ_FUNCTION(Tensor argwhere, x, Location loc = Location::current());
+/// The same as one i64[n] for each axis, as `x.at` takes them; a number counts as a row of one. Sync point.
+LZ_API std::vector<Tensor> nonzero_numpy(const Tensor &x, Location loc = Location::current());
+/// As nonzero_numpy.
+LZ_API std::vector<Tensor> where(const Tensor &condition, Location loc = Location::current());
 /// out[i..] = x[.., index[i..], ..] along `axis`; `index` has x's rank and nowhere more elements but along
 /// `axis`. An index out of range is found when it runs (S26).
 LZ_FUNCTION(Tensor gather, x, int64_t axis, const Tensor &index, Location loc = Location::current());

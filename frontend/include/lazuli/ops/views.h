@@ -4,6 +4,8 @@
 
 #include "lazuli/tensor.h"
 
+#include <string_view>
+
 namespace lz {
 
 /// One extent may be -1: it is found from the number of elements.
@@ -21,6 +23,9 @@ LZ_FUNCTION(Tensor transpose, x, int64_t axis0, int64_t axis1, Location loc = Lo
 LZ_FUNCTION(Tensor permute, x, const Sizes &axes, Location loc = Location::current());
 /// Moves an axis to another place; the others keep their order.
 LZ_FUNCTION(Tensor movedim, x, int64_t from, int64_t to, Location loc = Location::current());
+/// Axis from[i] goes to place to[i]; the others keep their order. Throws IndexError for lists of different
+/// lengths and an axis that is named twice.
+LZ_FUNCTION(Tensor movedim, x, const Sizes &from, const Sizes &to, Location loc = Location::current());
 /// Transposes a matrix; a tensor of rank 0 or 1 is returned as it is.
 LZ_FUNCTION(Tensor t, x, Location loc = Location::current());
 /// Swaps the last two axes.
@@ -58,6 +63,29 @@ LZ_FUNCTION(Tensor diagonal, x, int64_t offset = 0, int64_t axis0 = 0, int64_t a
 LZ_API Tensor cat(std::span<const Tensor> tensors, int64_t axis = 0, Location loc = Location::current());
 LZ_API Tensor cat(std::initializer_list<Tensor> tensors, int64_t axis = 0,
                   Location loc = Location::current());
+/// LibTorch's name of `cat`.
+inline Tensor concat(std::span<const Tensor> tensors, int64_t axis = 0, Location loc = Location::current()) {
+    return cat(tensors, axis, loc);
+}
+/// The same.
+inline Tensor concat(std::initializer_list<Tensor> tensors, int64_t axis = 0,
+                     Location loc = Location::current()) {
+    return cat(tensors, axis, loc);
+}
+/// Joins along axis 1, or along axis 0 where the first one has one axis; numbers become [1] before. Throws as
+/// `cat`.
+LZ_API Tensor hstack(std::span<const Tensor> tensors, Location loc = Location::current());
+LZ_API Tensor hstack(std::initializer_list<Tensor> tensors, Location loc = Location::current());
+/// Joins along axis 0; numbers become [1, 1] and [n] becomes [1, n] before. Throws as `cat`.
+LZ_API Tensor vstack(std::span<const Tensor> tensors, Location loc = Location::current());
+LZ_API Tensor vstack(std::initializer_list<Tensor> tensors, Location loc = Location::current());
+/// Of rows [n0], [n1], ... (or numbers) tensors that all have the shape [n0, n1, ...]: the k-th varies along
+/// axis k alone. `indexing` is "ij", or "xy", which swaps the first two axes. Throws ShapeError for a tensor
+/// of another rank, StateError for no tensor and another text.
+LZ_API std::vector<Tensor> meshgrid(std::span<const Tensor> tensors, std::string_view indexing = "ij",
+                                    Location loc = Location::current());
+LZ_API std::vector<Tensor> meshgrid(std::initializer_list<Tensor> tensors, std::string_view indexing = "ij",
+                                    Location loc = Location::current());
 /// Joins along a new axis.
 LZ_API Tensor stack(std::span<const Tensor> tensors, int64_t axis = 0, Location loc = Location::current());
 LZ_API Tensor stack(std::initializer_list<Tensor> tensors, int64_t axis = 0,
@@ -85,6 +113,20 @@ LZ_FUNCTION(Tensor tril, x, int64_t diagonal = 0, Location loc = Location::curre
 LZ_FUNCTION(Tensor triu, x, int64_t diagonal = 0, Location loc = Location::current());
 /// Copies beside each other along each axis.
 LZ_FUNCTION(Tensor repeat, x, const Sizes &repeats, Location loc = Location::current());
+/// As `repeat`; where x has more axes than are named, the first ones are not repeated.
+LZ_FUNCTION(Tensor tile, x, const Sizes &repeats, Location loc = Location::current());
+/// Each position of the axis `repeats` times, one behind the other; without an axis, of the elements as one
+/// row. Throws ShapeError for a negative number.
+LZ_FUNCTION(Tensor repeat_interleave, x, int64_t repeats, std::optional<int64_t> axis = std::nullopt,
+            Location loc = Location::current());
+/// The same, each position as often as the integers [n] or [] of `repeats` say. Sync point: their sum is not
+/// known before. Throws ShapeError for another number of them and for a negative one, DTypeError unless they
+/// are i32 or i64.
+LZ_FUNCTION(Tensor repeat_interleave, x, const Tensor &repeats, std::optional<int64_t> axis = std::nullopt,
+            Location loc = Location::current());
+/// Of [n] the square matrix that has it on a diagonal, else 0; of a matrix that diagonal. Throws ShapeError
+/// for other ranks.
+LZ_FUNCTION(Tensor diag, x, int64_t offset = 0, Location loc = Location::current());
 /// All windows of `size` positions of an axis, each `step` behind the one before, along a new last axis: [..,
 /// n,
 /// ..] gives [.., (n - size) / step + 1, .., size]. A value, as all of these; where windows overlap it is
