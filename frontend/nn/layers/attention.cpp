@@ -262,6 +262,11 @@ TransformerEncoderImpl::TransformerEncoderImpl(const TransformerEncoderLayer &la
         norm = register_module("norm", given);
 }
 
+TransformerEncoderImpl::TransformerEncoderImpl(const TransformerEncoderOptions &options, Location loc)
+    : TransformerEncoderImpl(
+          options.encoder_layer(), options.num_layers(),
+          options.norm().is_empty() ? LayerNorm(nullptr) : options.norm().get<LayerNorm>(loc), loc) {}
+
 void TransformerEncoderImpl::reset() { // of a copy, which holds the layers of the other one
     layers = register_module("layers", std::dynamic_pointer_cast<ModuleListImpl>(layers->clone()));
     if (!norm.is_empty())

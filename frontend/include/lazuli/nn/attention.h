@@ -167,12 +167,36 @@ private:
 /// Holds a TransformerEncoderLayerImpl.
 LZ_MODULE(TransformerEncoderLayer);
 
+/// What TransformerEncoder is made of.
+struct TransformerEncoderOptions {
+    /// So many clones of the layer.
+    TransformerEncoderOptions(TransformerEncoderLayer encoder_layer, int64_t num_layers)
+        : encoder_layer_(std::move(encoder_layer)), num_layers_(num_layers) {}
+    /// So many layers of these options, which begin with the same values.
+    TransformerEncoderOptions(const TransformerEncoderLayerOptions &layer, int64_t num_layers,
+                              Location loc = Location::current())
+        : encoder_layer_(TransformerEncoderLayer(layer, loc)), num_layers_(num_layers) {}
+    /// What is cloned.
+    LZ_OPTION(TransformerEncoderLayer, encoder_layer, nullptr);
+    /// How many there are.
+    LZ_OPTION(int64_t, num_layers, 0);
+    /// Behind them: a LayerNorm, or none.
+    LZ_OPTION(AnyModule, norm, {});
+};
+
 /// Encoder layers one after the other.
 class LZ_API TransformerEncoderImpl : public Cloneable<TransformerEncoderImpl> {
 public:
     /// `num_layers` clones of the layer, and a norm behind them if one is given.
     TransformerEncoderImpl(const TransformerEncoderLayer &layer, int64_t num_layers,
                            const LayerNorm &norm = nullptr, Location loc = Location::current());
+    /// The same by options. Throws StateError for a norm that is no LayerNorm.
+    explicit TransformerEncoderImpl(const TransformerEncoderOptions &options,
+                                    Location loc = Location::current());
+    /// Of options of the layers.
+    TransformerEncoderImpl(const TransformerEncoderLayerOptions &layer, int64_t num_layers,
+                           Location loc = Location::current())
+        : TransformerEncoderImpl(TransformerEncoderOptions(layer, num_layers, loc), loc) {}
     void reset() override;
     /// [length, n, d_model]; the same shape. Masks as MultiheadAttention's.
     Tensor forward(const Tensor &src, const Tensor &mask = {}, const Tensor &src_key_padding_mask = {},

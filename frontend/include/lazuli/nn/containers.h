@@ -51,15 +51,39 @@ public:
         requires(std::derived_from<M, Module> && !std::is_reference_v<M>)
     AnyModule(M &&module) : AnyModule(std::make_shared<M>(std::move(module))) {} // NOLINT: converts
 
-    /// Its forward, with hooks.
+    /// Its forward, with hooks. Throws StateError where there is no module.
     Tensor forward(const Tensor &x, Location loc = Location::current()) const {
+        check("forward", loc);
         return call_(*module_, x, loc);
+    }
+    /// LibTorch's spelling: `any.forward<Tensor>(x)`.
+    template <std::same_as<Tensor> Result>
+    Result forward(const Tensor &x, Location loc = Location::current()) const {
+        return forward(x, loc);
     }
     /// The module, or null.
     const std::shared_ptr<Module> &ptr() const noexcept { return module_; }
+    /// The module as one of class M: of `LinearImpl` a reference, of `Linear` a holder of it. Throws
+    /// StateError if it is none, or there is no module.
+    template <class M>
+    decltype(auto) get(Location loc = Location::current()) const {
+        check("get", loc);
+        if (!module_->as<M>())
+            throw StateError("get: the module is a " + module_->name(), loc);
+        if constexpr (requires { typename M::ContainedType; })
+            return M(std::static_pointer_cast<typename M::ContainedType>(module_));
+        else
+            return static_cast<M &>(*module_);
+    }
+    /// Whether there is no module.
+    bool is_empty() const noexcept { return !module_; }
 
 private:
     friend class SequentialImpl;
+    void check(const char *function, Location loc) const {
+        if (!module_) [[unlikely]]
+            throw StateError(std::string(function) + ": there is no module in this AnyModule", loc);
+    }
     std::shared_ptr<Module> module_;
     Tensor (*call_)(Module &, const Tensor &, Location) = nullptr;
 };
@@ -107,6 +131,11 @@ public:
 
     /// All of them, one after the other.
     Tensor forward(Tensor x, Location loc = Location::current());
+    /// LibTorch's spelling: `net->forward<Tensor>(x)`.
+    template <std::same_as<Tensor> Result>
+    Result forward(const Tensor &x, Location loc = Location::current()) {
+        return forward(x, loc);
+    }
 
     /// How many there are.
     size_t size() const noexcept { return modules_.size(); }
@@ -176,6 +205,26 @@ public:
     using Impl = FunctionalImpl;
     /// Of a function of the library: `Functional(lz::relu)`.
     LZ_API explicit Functional(Tensor (*function)(const Tensor &, Location));
+    /// The same with what it is given behind the tensor: `Functional(lz::leaky_relu, 0.2)`. What the function
+    /// has behind that has to be given, too: `Functional(lz::softmax, 1, lz::nullopt)`.
+    template <class A>
+    explicit Functional(Tensor (*function)(const Tensor &, A, Location), std::type_identity_t<A> a)
+        : ModuleHolder(std::make_shared<FunctionalImpl>(
+              [function, a = std::decay_t<A>(a)](const Tensor &x) { return function(x, a, Location()); })) {}
+    /// The same with two values.
+    template <class A, class B>
+    explicit Functional(Tensor (*function)(const Tensor &, A, B, Location), std::type_identity_t<A> a,
+                        std::type_identity_t<B> b)
+        : ModuleHolder(std::make_shared<FunctionalImpl>(
+              [function, a = std::decay_t<A>(a), b = std::decay_t<B>(b)](const Tensor &x) {
+                  return function(x, a, b, Location());
+              })) {}
+    /// Of a function of your own, with what it is given behind the tensor.
+    template <class F, class... More>
+        requires(sizeof...(More) != 0 && std::is_invocable_r_v<Tensor, F &, const Tensor &, More &...>)
+    explicit Functional(F function, More... more)
+        : ModuleHolder(std::make_shared<FunctionalImpl>(
+              [=](const Tensor &x) mutable -> Tensor { return function(x, more...); })) {}
 };
 
 /// Modules by number, of any class; has no forward.
@@ -260,8 +309,18 @@ public:
     bool contains(const std::string &name) const;
     /// How many there are.
     size_t size() const { return named_children().size(); }
+    /// Whether there is none.
+    bool is_empty() const { return size() == 0; }
+    /// The same.
+    bool empty() const { return is_empty(); }
     /// The names, in order.
     std::vector<std::string> keys() const { return named_children().keys(); }
+    /// The modules, in order.
+    std::vector<std::shared_ptr<Module>> values() const { return children(); }
+    /// The names with their modules, in order.
+    std::vector<std::pair<std::string, std::shared_ptr<Module>>> items() const {
+        return named_children().pairs();
+    }
     /// The module of this name. Throws IndexError where there is none.
     std::shared_ptr<Module> at(const std::string &name, Location loc = Location::current()) const;
     /// The same.

@@ -153,6 +153,12 @@ public:
     /// Those that are of floats are converted. Throws DTypeError for a dtype that is not of floats.
     Module &to(DType dtype, Location loc = Location::current());
     Module &to(const Device &device, DType dtype, Location loc = Location::current());
+    /// LibTorch's: the flag changes nothing, as no copy makes the host wait for longer than it has to (S30).
+    Module &to(const Device &device, bool, Location loc = Location::current()) { return to(device, loc); }
+    Module &to(DType dtype, bool, Location loc = Location::current()) { return to(dtype, loc); }
+    Module &to(const Device &device, DType dtype, bool, Location loc = Location::current()) {
+        return to(device, dtype, loc);
+    }
     /// To `cuda:index`, or to the current GPU.
     Module &cuda(int index = -1, Location loc = Location::current());
     Module &cuda(const Device &device, Location loc = Location::current());

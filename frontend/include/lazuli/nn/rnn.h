@@ -44,6 +44,8 @@ class LZ_API RNNBase : public Module {
 public:
     /// New random values: uniform within 1 / sqrt(hidden_size).
     void reset_parameters();
+    /// Nothing: how the parameters lie in memory is the compiler's.
+    void flatten_parameters() {}
     /// As PyTorch prints it.
     std::string extra_repr() const override;
 

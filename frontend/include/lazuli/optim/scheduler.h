@@ -354,5 +354,30 @@ private:
     int64_t last_epoch_ = 0, cooldown_counter_ = 0, num_bad_epochs_ = 0;
 };
 
+/// LibTorch's spelling of the same.
+class ReduceLROnPlateauScheduler : public ReduceLROnPlateau {
+public:
+    /// What is better: less or more.
+    enum SchedulerMode { min, max };
+    /// What the threshold is: a part of the best metric, or a difference.
+    enum ThresholdMode { rel, abs };
+    /// As PlateauOptions has them. An empty `min_lr` is 0. Throws as ReduceLROnPlateau.
+    explicit ReduceLROnPlateauScheduler(Optimizer &optimizer, SchedulerMode mode = min, double factor = 0.1,
+                                        int64_t patience = 10, double threshold = 1e-4,
+                                        ThresholdMode threshold_mode = rel, int64_t cooldown = 0,
+                                        const std::vector<double> &min_lr = {}, double eps = 1e-8,
+                                        Location loc = Location::current())
+        : ReduceLROnPlateau(optimizer,
+                            {.maximize = mode == max,
+                             .factor = factor,
+                             .patience = patience,
+                             .threshold = threshold,
+                             .absolute = threshold_mode == abs,
+                             .cooldown = cooldown,
+                             .min_lr = min_lr.empty() ? std::vector<double>{0} : min_lr,
+                             .eps = eps},
+                            loc) {}
+};
+
 } // namespace optim
 } // namespace lz
