@@ -33,7 +33,10 @@ std::string listed(const std::vector<std::string> &names) {
                      loc);
 }
 
-void check_new(const StateDict &tensors, const std::string &name, Location loc) {
+void check_new(const StateDict &tensors, const std::string &name, const Tensor &tensor, Location loc) {
+    if (!tensor.defined())
+        throw StateError(
+            fmt::format("OutputArchive: the tensor to be written as {} is empty", io::in_quotes(name)), loc);
     if (tensors.contains(name))
         throw StateError(
             fmt::format("OutputArchive: a tensor named {} was written already", io::in_quotes(name)), loc);
@@ -42,18 +45,21 @@ void check_new(const StateDict &tensors, const std::string &name, Location loc) 
 } // namespace
 
 void OutputArchive::write(const std::string &key, const Tensor &tensor, bool /*is_buffer*/, Location loc) {
-    if (!tensor.defined())
-        throw StateError(
-            fmt::format("OutputArchive: the tensor to be written as {} is empty", io::in_quotes(key)), loc);
-    check_new(tensors_, key, loc);
+    check_new(tensors_, key, tensor, loc);
     tensors_.insert(key, tensor.detach(loc), loc);
 }
 
 void OutputArchive::write(const std::string &key, const OutputArchive &nested, Location loc) {
-    const StateDict part = nested.tensors_; // it may be this one
-    for (const auto &[name, tensor] : part)
-        check_new(tensors_, key + "." + name, loc);
-    tensors_.add_part(part, key, loc);
+    StateDict part;
+    part.add_part(nested.tensors_, key, loc);
+    write(part, loc);
+}
+
+void OutputArchive::write(const StateDict &tensors, Location loc) {
+    for (const auto &[name, tensor] : tensors)
+        check_new(tensors_, name, tensor, loc);
+    for (const auto &[name, tensor] : tensors)
+        tensors_.insert(name, tensor.detach(loc), loc);
 }
 
 void OutputArchive::save_to(const std::string &path, Location loc) const {

@@ -196,10 +196,7 @@ StateDict Optimizer::state() const {
 }
 
 void Optimizer::save(serialize::OutputArchive &archive, Location loc) const {
-    serialize::OutputArchive all = archive;
-    for (const auto &[name, tensor] : state_dict())
-        all.write(name, tensor, false, loc);
-    archive = std::move(all);
+    archive.write(state_dict(), loc);
 }
 
 void Optimizer::load(const serialize::InputArchive &archive, Location loc) {

@@ -5,6 +5,8 @@
 #include "frontend/run/throw_kind.h"
 #include "ir/location.h"
 
+#include <string_view>
+
 namespace lz {
 namespace {
 
@@ -15,7 +17,10 @@ std::string as_called(const std::string &message, const ir::Location &at) {
         message.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
     if (at.function == 0 || name == std::string::npos || name == 0 || message.compare(name, 2, ": ") != 0)
         return message;
-    return std::string(ir::function_name(at.function)) + message.substr(name);
+    const std::string_view called = ir::function_name(at.function);
+    if (message.starts_with(called)) // a check, whose name is its whole sentence
+        return message;
+    return std::string(called) + message.substr(name);
 }
 
 std::string with_location(const std::string &message, Location loc) {

@@ -154,6 +154,8 @@ TEST(Archive, WhatDoesNotFitIsSaidAndNothingChanges) {
            __LINE__);
     expect(caught<lz::StateError>([&] { out.write("inner", nested); }), "\"inner.a\" was written already",
            __LINE__);
+    const lz::StateDict clash({{"new", torch::ones({1})}, {"w", torch::ones({2})}});
+    expect(caught<lz::StateError>([&] { out.write(clash); }), "\"w\" was written already", __LINE__);
     EXPECT_THAT(out.tensors().keys(), ElementsAre("w", "inner.a"));
 
     std::stringstream stream;
@@ -181,6 +183,9 @@ TEST(Archive, WhatDoesNotFitIsSaidAndNothingChanges) {
     twice.write("2.bias", torch::ones({2}));
     expect(caught<lz::StateError>([&] { net->save(twice); }), "\"2.bias\" was written already", __LINE__);
     EXPECT_EQ(twice.tensors().size(), 1u);
+    torch::serialize::OutputArchive again;
+    again.write(net->state_dict());
+    EXPECT_EQ(again.tensors().keys(), net->state_dict().keys());
 }
 
 TEST(Optimizers, SayHowManyParametersTheyHaveAndWhatTheyRemember) {

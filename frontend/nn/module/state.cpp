@@ -102,10 +102,7 @@ IncompatibleKeys Module::load_state_dict(const StateDict &state, bool strict, Lo
 }
 
 void Module::save(serialize::OutputArchive &archive, Location loc) const {
-    serialize::OutputArchive all = archive;
-    for (const auto &[name, tensor] : state_dict())
-        all.write(name, tensor, false, loc);
-    archive = std::move(all);
+    archive.write(state_dict(), loc);
 }
 
 void Module::load(const serialize::InputArchive &archive, Location loc) {

@@ -34,6 +34,9 @@ public:
     /// Adds all that the other archive has now, as a part named `key`. Throws StateError where one of the
     /// names is there already; then nothing was added.
     void write(const std::string &key, const OutputArchive &nested, Location loc = Location::current());
+    /// Adds all of these as they are now. Throws StateError for an empty tensor and where one of the names is
+    /// there already; then nothing was added.
+    void write(const StateDict &tensors, Location loc = Location::current());
     /// Writes the file, as `save` (io.h), in the format that the path ends with.
     void save_to(const std::string &path, Location loc = Location::current()) const;
     /// Writes to a stream, in the format of safetensors.
