@@ -41,6 +41,18 @@ Tensor logaddexp(const Tensor &a, const Tensor &b, Location loc) {
     return detail::cast(add(larger, log1p(exp(below, loc), loc), loc), dtype, loc);
 }
 
+// --- reductions.h
+
+ValuesIndices topk(const Tensor &x, int64_t k, int64_t axis, bool largest, bool /*sorted*/, Location loc) {
+    return topk(x, k, axis, largest, loc);
+}
+
+Tensor count_nonzero(const Tensor &x, const Sizes &axes, Location loc) {
+    loc = detail::in<"count_nonzero">(loc);
+    detail::checked_type(x, "count_nonzero", loc);
+    return sum(detail::cast(x, ir::DType::Bool, loc), axes, false, std::nullopt, loc);
+}
+
 // --- views.h
 
 Tensor movedim(const Tensor &x, const Sizes &from, const Sizes &to, Location loc) {

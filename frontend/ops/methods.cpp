@@ -142,6 +142,9 @@ LZ_METHOD(Tensor, cumprod, (int64_t axis, std::optional<DType> dtype, Location l
 LZ_METHOD(ValuesIndices, sort, (int64_t axis, bool descending, Location loc), (axis, descending, loc))
 LZ_METHOD(Tensor, argsort, (int64_t axis, bool descending, Location loc), (axis, descending, loc))
 LZ_METHOD(ValuesIndices, topk, (int64_t k, int64_t axis, bool largest, Location loc), (k, axis, largest, loc))
+LZ_METHOD(ValuesIndices, topk, (int64_t k, int64_t axis, bool largest, bool sorted, Location loc),
+          (k, axis, largest, sorted, loc))
+LZ_METHOD(Tensor, count_nonzero, (const Sizes &axes, Location loc), (axes, loc))
 LZ_METHOD(Tensor, median, (Location loc), (loc))
 LZ_METHOD(ValuesIndices, median, (int64_t axis, bool keepdim, Location loc), (axis, keepdim, loc))
 LZ_METHOD(ValuesIndices, kthvalue, (int64_t k, int64_t axis, bool keepdim, Location loc),

@@ -22,8 +22,41 @@ TEST(LibTorchModuleNames, FunctionalTakesWhatIsBehindTheTensor) {
     expect_values(net->forward<torch::Tensor>(x), {0, 5});
     torch::nn::Functional softmax(torch::softmax, 0, torch::nullopt);
     expect_values(softmax(torch::zeros({2})), {0.5, 0.5});
+    namespace F = torch::nn::functional;
+    const torch::Tensor p = torch::tensor({{0.25, 0.75}, {0.5, 0.5}});
+    const torch::Tensor divergence = F::kl_div(p.flip(0).log(), p, F::KLDivFuncOptions(torch::kBatchMean));
+    // (0.25 log 0.5 + 0.75 log 1.5 + 0.5 log 2 + 0.5 log(2 / 3)) / 2
+    EXPECT_NEAR(divergence.item<double>(), 0.13732654, 1e-6);
     torch::nn::Functional own([](const torch::Tensor &v, int64_t k) { return v + k; }, 3);
     expect_values(own(x), {2, 5});
+}
+
+/// As the network of LibTorch's example custom-dataset is made, of linear layers.
+struct NetworkImpl : torch::nn::SequentialImpl {
+    NetworkImpl() {
+        using namespace torch::nn;
+        torch::IntArrayRef shape({-1, 12});
+        push_back(Functional(torch::reshape, shape));
+        push_back(Dropout());
+        push_back(Linear(12, 8));
+        push_back(Functional(torch::relu));
+        push_back(Linear(8, 5));
+        push_back(Functional(torch::log_softmax, 1, torch::nullopt));
+    }
+};
+LZ_MODULE(Network);
+
+TEST(LibTorchModuleNames, ANetworkDerivedFromSequential) {
+    Network network;
+    network->eval();
+    const torch::Tensor x = torch::rand({4, 3, 2, 2});
+    const torch::Tensor out = network->forward(x);
+    EXPECT_EQ(out.sizes(), torch::Sizes({4, 5}));
+    EXPECT_NEAR(out.exp().sum().item<double>(), 4, 1e-5);
+    EXPECT_EQ(network->parameters().size(), 4U);
+    network->train();
+    torch::nll_loss(network->forward(x), torch::tensor({0, 1, 2, 3})).backward();
+    EXPECT_TRUE(network->parameters()[0].grad().defined());
 }
 
 TEST(LibTorchModuleNames, AnyModuleGivesWhatItHolds) {

@@ -24,6 +24,7 @@
 #include "lazuli/device/profiler.h"
 #include "lazuli/device/stream.h"
 #include "lazuli/ops.h"
+#include "lazuli/ops/aliases.h"
 #include "lazuli/program.h"
 #include "lazuli/tensor.h"
 #include "lazuli/version.h"

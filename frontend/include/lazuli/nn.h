@@ -19,3 +19,4 @@
 #include "lazuli/nn/rnn.h"
 #include "lazuli/nn/summary.h"
 #include "lazuli/nn/utils.h"
+#include "lazuli/ops/aliases.h"

@@ -260,4 +260,43 @@ TEST(LibTorchFurtherNames, OneBoundInPlace) {
     EXPECT_EQ(shape.line, __LINE__ - 1U) << shape.what;
 }
 
+TEST(LibTorchFurtherNames, OtherNamesOfFunctions) {
+    const Tensor a = torch::tensor({4.0, -2.0, 0.0}), b = torch::tensor({2.0, -2.0, 1.0});
+    expect_values(torch::subtract(a, b), {2, 0, -1});
+    expect_values(torch::multiply(a, 3), {12, -6, 0});
+    expect_values(torch::divide(a, b), {2, 1, 0});
+    expect_values(torch::true_divide(torch::tensor({1, 2}), 2), {0.5, 1});
+    expect_values(torch::not_equal(a, b), {1, 0, 1});
+    expect_values(torch::less(a, b), {0, 0, 1});
+    expect_values(torch::less_equal(a, b), {0, 1, 1});
+    expect_values(torch::greater(a, b), {1, 0, 0});
+    expect_values(torch::greater_equal(a, b), {1, 1, 0});
+    expect_values(torch::negative(a), {-4, 2, 0});
+    expect_values(torch::absolute(a), {4, 2, 0});
+    expect_values(torch::clip(a, -1, 1), {1, -1, 0});
+    expect_values(a.clip(std::nullopt, 3), {3, -2, 0});
+    Tensor c = a.clone();
+    expect_values(c.clip_(0), {4, 0, 0});
+    const Tensor x = torch::arange(24).view({2, 3, 4});
+    EXPECT_EQ(torch::swapaxes(x, 0, 2).sizes(), torch::Sizes({4, 3, 2}));
+    EXPECT_EQ(torch::swapdims(x, 0, 1).sizes(), torch::Sizes({3, 2, 4}));
+    EXPECT_EQ(torch::moveaxis(x, 0, 2).sizes(), torch::Sizes({3, 4, 2}));
+    EXPECT_EQ(torch::ravel(x).sizes(), torch::Sizes({24}));
+    EXPECT_EQ(torch::numel(x), 24);
+    EXPECT_TRUE(torch::is_floating_point(a) && !torch::is_floating_point(x));
+    EXPECT_TRUE(x.cpu().is_cpu() && x.is_same(x) && !x.is_same(x.clone()));
+    EXPECT_EQ(x.cpu().const_data_ptr<int64_t>()[5], 5);
+    Tensor written = torch::zeros({2}).cpu();
+    written.mutable_data_ptr<float>()[1] = 7;
+    expect_values(written, {0, 7});
+    expect_tensor(torch::count_nonzero(a), torch::Sizes(), lz::i64, {2});
+    expect_values((x % 4).count_nonzero({0, 2}), {6, 6, 6});
+    const auto [values, indices] = a.topk(2, 0, /*largest=*/false, /*sorted=*/true);
+    expect_values(values, {-2, 0});
+    expect_values(indices, {1, 2});
+    EXPECT_EQ(torch::broadcast_tensors({torch::ones({2, 1}), b})[0].sizes(), torch::Sizes({2, 3}));
+    const Caught error = caught<lz::ShapeError>([&] { torch::multiply(a, torch::ones({2})); });
+    EXPECT_EQ(error.line, __LINE__ - 1U) << error.what;
+}
+
 } // namespace

@@ -88,6 +88,8 @@ struct BCEWithLogitsLossOptions : ReductionOption<BCEWithLogitsLossOptions> {
 };
 /// What KLDivLoss is made of.
 struct KLDivLossOptions : ReductionOption<KLDivLossOptions> {
+    /// With this reduction.
+    KLDivLossOptions(Reduction value = Reduction::Mean) { reduction(value); } // NOLINT: converts
     /// Whether targets are logarithms, too.
     LZ_OPTION(bool, log_target, false);
 };

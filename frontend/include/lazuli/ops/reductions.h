@@ -96,6 +96,11 @@ LZ_FUNCTION(Tensor argsort, x, int64_t axis = -1, bool descending = false,
 /// The k largest (smallest) in order.
 LZ_FUNCTION(ValuesIndices topk, x, int64_t k, int64_t axis = -1, bool largest = true,
             Location loc = Location::current());
+/// The same: they are sorted in any case.
+LZ_FUNCTION(ValuesIndices topk, x, int64_t k, int64_t axis, bool largest, bool sorted,
+            Location loc = Location::current());
+/// How many elements are not 0, as i64; NaN counts.
+LZ_FUNCTION(Tensor count_nonzero, x, const Sizes &axes = {}, Location loc = Location::current());
 /// The middle one of a sorted row, the lower of two, and where it is: the first of equals. NaN where there is
 /// one. Throws IndexError for an axis without elements.
 LZ_FUNCTION(ValuesIndices median, x, int64_t axis, bool keepdim = false, Location loc = Location::current());

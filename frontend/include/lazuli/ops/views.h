@@ -43,6 +43,11 @@ LZ_FUNCTION(Tensor broadcast_to, x, const Sizes &sizes, Location loc = Location:
 /// All in the shape to which they broadcast together.
 LZ_API std::vector<Tensor> broadcast_tensors(std::span<const Tensor> tensors,
                                              Location loc = Location::current());
+/// The same.
+inline std::vector<Tensor> broadcast_tensors(std::initializer_list<Tensor> tensors,
+                                             Location loc = Location::current()) {
+    return broadcast_tensors(std::span(tensors.begin(), tensors.size()), loc);
+}
 
 /// Positions start, start + step, ... below stop; both are clipped to the axis. A negative step goes
 /// backwards from `start`.
