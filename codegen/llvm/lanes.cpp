@@ -13,7 +13,7 @@ namespace {
 /// Bodies up to this cost are emitted once for each register of partial results; longer ones for fewer, and
 /// the registers take turns. The longest keep partial results in memory, with one body for all elements: two
 /// would gain them little, for a quarter more to compile.
-constexpr int kEachCost = 12, kTurnsCost = 32;
+constexpr int kEachCost = 12, kTurnsCost = 48;
 constexpr int kMostRegisters = 8;
 constexpr int kTinyExtent = 16;
 

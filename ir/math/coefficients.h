@@ -39,8 +39,8 @@ inline constexpr double kAtanF32[] = {-0x1.5554dc0000000p-2, 0x1.9978ea0000000p-
                                       -0x1.0c1a940000000p-6, 0x1.7eafb60000000p-9}; // error 2^-25.8
 inline constexpr double kSinhF32[] = {0x1.5555560000000p-3, 0x1.1111340000000p-7, 0x1.9ffe940000000p-13,
                                       0x1.7a15980000000p-19}; // error 2^-27.5
-inline constexpr double kTanhF32[] = {-0x1.5555480000000p-2, 0x1.110c5e0000000p-3, -0x1.b906ce0000000p-5,
-                                      0x1.58280c0000000p-6, -0x1.95209e0000000p-8}; // error 2^-29.3
+inline constexpr double kInverseF32[] = {0x1.0f84680000000p+2, -0x1.745e240000000p+2,
+                                         0x1.4afe580000000p+1}; // error 2^-6.6
 inline constexpr double kErfLogF32[] = {
     0x1.06eba80000000p-3,   0x1.45f3000000000p-1,   0x1.a4f8c40000000p-4,
     -0x1.39b7b40000000p-6,  -0x1.63c0560000000p-13, 0x1.b757500000000p-10,

@@ -151,15 +151,18 @@ inline Expr poly_in_pairs(Expr x, Expr square, std::span<const double> c) {
     return r;
 }
 
-/// The same, by Horner's rule where it is short.
-inline Expr poly(Expr x, std::span<const double> c) {
-    constexpr size_t kLong = 8;
-    if (c.size() >= kLong)
-        return poly_in_pairs(x, x * x, c);
+/// The same by Horner's rule: the fewest instructions, each with one constant.
+inline Expr horner(Expr x, std::span<const double> c) {
     Expr r = x.constant(c.back());
     for (size_t i = c.size() - 1; i-- > 0;)
         r = fma(r, x, c[i]);
     return r;
+}
+
+/// The same, by Horner's rule where it is short.
+inline Expr poly(Expr x, std::span<const double> c) {
+    constexpr size_t kLong = 8;
+    return c.size() >= kLong ? poly_in_pairs(x, x * x, c) : horner(x, c);
 }
 
 /// Facts of the two formats.

@@ -149,8 +149,11 @@ for bits, tag in ((24, 'f32'), (53, 'f64')):
     row(f'asin_{tag}', bits, f=mp.asin, degree=4 if f32 else 12, lo='1e-6', hi='0.5000001', **odd)
     row(f'atan_{tag}', bits, f=mp.atan, degree=7 if f32 else 19, lo='1e-6', hi='1', **odd)
     row(f'sinh_{tag}', bits, f=mp.sinh, degree=3 if f32 else 7, lo='1e-6', hi='1', **odd)
-    row(f'tanh_{tag}', bits, f=mp.tanh, degree=4 if f32 else 10, lo='1e-6', hi='0.56', **odd)
+    if not f32:
+        row('tanh_f64', bits, f=mp.tanh, degree=10, lo='1e-6', hi='0.56', **odd)
     if f32:
+        # 1 / x as a first guess
+        row('inverse_f32', bits, f=lambda x: 1 / x, degree=2, lo='0.5', hi='1')
         # -ln(erfc(x)) = x + x P(x), where an error counts by erfc and against erf; expm1 that is small only below 0
         row('erf_log_f32', bits, f=lambda x: -mp.log(mp.erfc(x)), a=lambda x: x, b=lambda x: x,
             w=lambda x: mp.erf(x) / mp.erfc(x), degree=8, lo='1e-6', hi='3.92')

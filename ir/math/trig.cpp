@@ -1,7 +1,7 @@
 /// sin, cos and tan. Arguments are reduced by pi in units of half turns: x / pi = n + u with |u| <= 1/2,
 /// where u is as right for huge x as for small ones (Payne and Hanek 1983): only those bits of 1 / pi are
-/// multiplied that make neither a multiple of 2 nor something below the last place. Sines and cosines of f32
-/// do so beyond kNear only; nearer, n times pi is taken away in three parts (Cody and Waite 1980).
+/// multiplied that make neither a multiple of 2 nor something below the last place. f32
+/// does so beyond kNear only; nearer, n times pi is taken away in three parts (Cody and Waite 1980).
 
 #include "ir/math/coefficients.h"
 #include "ir/math/functions.h"
@@ -195,27 +195,58 @@ Expr cos(Expr x) {
     return x.wide() ? sine(x, turns(x, 0.5)) : sine_f32(x, 0.5);
 }
 
-// tan(pi u) for |u| <= 1/4, else 1 / tan(pi (1/2 - u)). In f64 the tangent is kept as y + rest until it is
-// inverted.
-Expr tan(Expr x) {
-    const Turns t = turns(x, 0);
-    const Expr steep = abs(t.u) > 0.25;
-    const Expr u = select(steep, copy_sign(t.u.constant(0.5), t.u) - t.u, t.u);
-    const Expr tiny = abs(x) < Format(x).pick(0x1p-12, 0x1p-27);
-    if (!x.wide()) {
-        const Expr y = odd(u * std::numbers::pi, kTanF32);
-        return select(tiny, x, select(steep, 1.0 / y, y).cast(DType::F32));
-    }
-    const auto [r, low] = angle_f64(u, select(steep, -t.low, t.low));
+namespace {
+
+/// y + rest = tan(r + low) for |r| <= pi / 4, with y rounded.
+Sum tangent(Expr r, Expr low, std::span<const double> coefficients) {
     const Expr s = r * r;
-    const Expr tail = poly(s, kTanF64) * (s * r);
+    const Expr tail = poly(s, coefficients) * (s * r);
     const Expr first = r + tail;
     const Expr small = fma(fma(first, first, 1.0), low, tail);
     const Expr y = r + small;
-    const Expr rest = (r - y) + small;
-    const Expr q = 1.0 / y;
-    const Expr inverse = fma(-q, fma(q, y, -1.0) + q * rest, q);
-    return select(tiny, x, select(steep, inverse, y));
+    return {y, (r - y) + small};
+}
+Expr inverse(const Sum &y) {
+    const Expr q = 1.0 / y.value;
+    return fma(-q, fma(q, y.value, -1.0) + q * y.error, q);
+}
+
+/// |x| = n pi/2 + r + low: the tangent of r, or where n is odd minus what is one over it.
+Expr tan_near(Expr x, Expr a) {
+    const double magic = Format(x).magic();
+    const Expr q = fma(a, 2 * std::numbers::inv_pi, magic);
+    const Expr n = q - magic;
+    const Sum second = two_product(n, n.constant(0x1.4442dp-24));
+    const Sum r = two_sum(fma(n, -0x1.921fb4p+0, a), -second.value);
+    const Sum y = tangent(r.value, fma(n, -0x1.846988p-48, r.error - second.error), kTanF32);
+    const Expr odd_quarter = q.as_int() << 31;
+    const Expr chosen = select(differ(odd_quarter, 0), inverse(y), y.value);
+    return (chosen.as_int() ^ odd_quarter ^ sign_of(x)).as_float();
+}
+
+/// tan(pi u) for |u| <= 1/4, else 1 / tan(pi (1/2 - u)). In f64 the tangent is kept as y + rest until it is
+/// inverted.
+Expr tan_far(Expr x) {
+    const Turns t = turns(x, 0);
+    const Expr steep = abs(t.u) > 0.25;
+    const Expr u = select(steep, copy_sign(t.u.constant(0.5), t.u) - t.u, t.u);
+    if (!x.wide()) {
+        const Expr y = odd(u * std::numbers::pi, kTanF32);
+        return select(steep, 1.0 / y, y).cast(DType::F32);
+    }
+    const auto [r, low] = angle_f64(u, select(steep, -t.low, t.low));
+    const Sum y = tangent(r, low, kTanF64);
+    return select(abs(x) < 0x1p-27, x, select(steep, inverse(y), y.value));
+}
+
+} // namespace
+
+Expr tan(Expr x) {
+    if (x.wide())
+        return tan_far(x);
+    const Expr a = abs(x);
+    const Expr near = tan_near(x, a);
+    return was_f16(x) ? near : rarely(a > kNear, tan_far(x), near);
 }
 
 } // namespace lz::ir::math

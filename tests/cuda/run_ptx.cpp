@@ -139,7 +139,7 @@ std::vector<Outcome> run_cuda(std::span<const Launch> segments, const CudaRun &r
     for (const Launch &l : segments)
         frames.push_back(device.emplace_back(l, run, run.seed + device.size(), memory).frame);
     program.count_bank_conflicts = run.bank_conflicts != nullptr;
-    uint64_t instructions = 0, bank_conflicts = 0;
+    uint64_t bank_conflicts = 0;
     for (size_t p = 0; p < kernel.phases.size(); ++p) {
         const CompiledPhase &phase = code.kernel.phases[p];
         std::vector<int64_t> ends;
@@ -159,11 +159,10 @@ std::vector<Outcome> run_cuda(std::span<const Launch> segments, const CudaRun &r
         const ptx::Counts counts =
             program.launch(symbol, {static_cast<uint32_t>(std::min<int64_t>(items, blocks)), 1, 1},
                            {phase.threads, 1, 1}, memory, pack(phase, entry, frames, ends, memory));
-        instructions += counts.thread_instructions;
+        for (size_t i = 0; run.instructions && i < counts.by_name.size(); ++i)
+            (*run.instructions)[entry.names[i]] += counts.by_name[i];
         bank_conflicts += counts.bank_conflicts;
     }
-    if (run.instructions)
-        *run.instructions = instructions;
     if (run.bank_conflicts)
         *run.bank_conflicts = bank_conflicts;
     std::vector<Outcome> all;

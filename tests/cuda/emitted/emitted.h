@@ -6,6 +6,7 @@
 #include "tests/support/kernel_run.h"
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,7 +21,7 @@ struct CudaRun {
     uint32_t most_blocks = 5; ///< of a grid, so that blocks take several items; a device has its own
     uint64_t seed = 1;        ///< of data and of the order of blocks and warps
     bool corners = true;
-    uint64_t *instructions = nullptr;   ///< gets how many a thread executed in all
+    std::map<std::string, uint64_t> *instructions = nullptr; ///< gets how many threads executed, by name
     uint64_t *bank_conflicts = nullptr; ///< gets ptx::Counts::bank_conflicts of the interpreter of PTX
     const char *ptx = nullptr;          ///< for the interpreter of PTX: run instead of what NVRTC made of it
 };
