@@ -199,7 +199,7 @@ private:
     void put_register(Value v, Value place);
     Value get_register(Elem e, Value place);
     Value spill(const Values &registers);
-    Values reload(Value memory, const ir::Reduction &r, int64_t lanes);
+    Values reload(Value memory, const ir::Reduction &r);
     void fold_masked(const ir::Loop &loop, Partials &partials, Value origin, Value begin, Value end);
     static int lanes_of(const ir::Reduction &r) {
         return static_cast<int>(ir::kLaneBytes / ir::size_of(r.dtype));

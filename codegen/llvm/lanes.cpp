@@ -175,10 +175,8 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
 }
 
 PhaseEmitter::Values PhaseEmitter::fold_in_memory(const Loop &loop, Value begin, Value end) {
-    // Where no order can be seen, one register does: the fewer there are, the less is to be compiled.
-    Partials partials = identities(loop, width_, [&](const Reduction &r) {
-        return is_arg(r) || has_order(r) ? static_cast<size_t>(lanes_of(r) / width_) : size_t{1};
-    });
+    Partials partials = identities(
+        loop, width_, [&](const Reduction &r) { return static_cast<size_t>(lanes_of(r) / width_); });
     fold_masked(loop, partials, begin, begin, end);
     return halve(loop, std::move(partials));
 }
@@ -208,8 +206,9 @@ Value PhaseEmitter::spill(const Values &registers) {
     return memory;
 }
 
-PhaseEmitter::Values PhaseEmitter::reload(Value memory, const Reduction &r, int64_t lanes) {
+PhaseEmitter::Values PhaseEmitter::reload(Value memory, const Reduction &r) {
     Values registers;
+    const int64_t lanes = lanes_of(r);
     const auto read = [&](Elem e, int64_t from) {
         for (int64_t lane = 0; lane < lanes; lane += width_)
             registers.push_back(
@@ -225,12 +224,8 @@ PhaseEmitter::Values PhaseEmitter::reload(Value memory, const Reduction &r, int6
 /// in memory meanwhile.
 void PhaseEmitter::fold_masked(const Loop &loop, Partials &partials, Value origin, Value begin, Value end) {
     Values memory;
-    std::vector<int64_t> lanes;
-    for (size_t i = 0; i < partials.size(); ++i) {
-        memory.push_back(spill(partials[i]));
-        const size_t registers = partials[i].size() / (is_arg(loop.reductions[i]) ? 2 : 1);
-        lanes.push_back(static_cast<int64_t>(registers) * width_);
-    }
+    for (const Values &group : partials)
+        memory.push_back(spill(group));
     b_.loop(begin, end, b_.i64(width_), {}, [&](Value index, std::span<const Value>) -> Values {
         Context context = vector_context(loop.axis, index, width_, 1);
         context.masks = lanes_below(b_.sub(end, index), 1);
@@ -239,7 +234,7 @@ void PhaseEmitter::fold_masked(const Loop &loop, Partials &partials, Value origi
             for (size_t i = 0; i < loop.reductions.size(); ++i) {
                 const Reduction &r = loop.reductions[i];
                 const Elem e = ssa_elem(r.dtype);
-                Value lane = lanes[i] == width_ ? b_.i64(0) : b_.bit_and(element, b_.i64(lanes[i] - 1));
+                Value lane = b_.bit_and(element, b_.i64(lanes_of(r) - 1));
                 Value place = b_.element(e, memory[i], lane);
                 Value best = get_register(e, place);
                 if (!is_arg(r)) {
@@ -258,7 +253,7 @@ void PhaseEmitter::fold_masked(const Loop &loop, Partials &partials, Value origi
         return {};
     });
     for (size_t i = 0; i < partials.size(); ++i)
-        partials[i] = reload(memory[i], loop.reductions[i], lanes[i]);
+        partials[i] = reload(memory[i], loop.reductions[i]);
 }
 
 PhaseEmitter::Values PhaseEmitter::halve(const Loop &loop, Partials partials) {
