@@ -225,7 +225,7 @@ const std::vector<Helper> kHelpers = {
     std::cout << y.slice(0, 0, 1) << '\n';
 }
 )"},
-    {{"gpu(", "use(", "probe("},
+    {{"gpu(", "use(", "probe(", "s["},
      R"([[maybe_unused]] static lz::Device gpu(int k) { return lz::Device::cuda(k % 4); }
 )"},
     {{"use(", "probe(", "s["}, R"(using Streams = std::array<std::optional<lz::Stream>, 5>;

@@ -62,7 +62,7 @@ TEST(LibTorchFurtherNames, TypesOfParametersAndOptionals) {
     const torch::OrderedDict<std::string, Tensor> again = plain;
     EXPECT_TRUE(again["x"].same_tensor(x));
     std::ostringstream out;
-    out << torch::zeros({1}, torch::kDouble).options();
+    out << torch::zeros({1}, torch::TensorOptions(torch::kDouble).device(torch::kCPU)).options();
     EXPECT_EQ(out.str(), "TensorOptions(dtype=f64, device=cpu, requires_grad=false, pinned=false)");
 }
 
@@ -106,17 +106,18 @@ TEST(LibTorchFurtherNames, WhatATensorTellsOfItself) {
     EXPECT_EQ(x.layout(), torch::kStrided);
     EXPECT_TRUE(x.is_floating_point());
     EXPECT_FALSE(x.toType(torch::kLong).is_floating_point());
-    EXPECT_EQ(x.toString(), "CPUDoubleType");
-    EXPECT_EQ(x.to(torch::kBFloat16).toString(), "CPUBFloat16Type");
+    const std::string kind = x.is_cuda() ? "CUDA" : "CPU"; // all of these tests run on a GPU by default, too
+    EXPECT_EQ(x.toString(), kind + "DoubleType");
+    EXPECT_EQ(x.to(torch::kBFloat16).toString(), kind + "BFloat16Type");
     testing::internal::CaptureStdout();
     torch::ones({2, 3}).print();
     Tensor().print();
-    EXPECT_EQ(testing::internal::GetCapturedStdout(), "[CPUFloatType [2, 3]]\n[UndefinedTensor]\n");
+    EXPECT_EQ(testing::internal::GetCapturedStdout(), "[" + kind + "FloatType [2, 3]]\n[UndefinedTensor]\n");
 }
 
 TEST(LibTorchFurtherNames, ConversionsWithFlags) {
     const Tensor x = torch::tensor({1.5, 2.5}, torch::kFloat);
-    const torch::Device device(torch::kCPU);
+    const torch::Device device = x.device();
     expect_tensor(x.to(device, torch::kDouble, /*non_blocking=*/true), {2}, lz::f64, {1.5, 2.5});
     expect_tensor(x.to(torch::kInt, false), {2}, lz::i32, {1, 2});
     EXPECT_TRUE(x.to(device, true).same_tensor(x));
