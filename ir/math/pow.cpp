@@ -128,7 +128,8 @@ Expr rsqrt(Expr x) {
 
 Expr pow(Expr x, Expr y) {
     const Expr a = abs(x);
-    const Expr magnitude = x.wide() ? magnitude_f64(a, y) : magnitude_f32(a, y);
+    // A square is rounded once, as the product that `simplify` makes of it where it knows the exponent (S29).
+    const Expr magnitude = select(equal(y, 2.0), a * a, x.wide() ? magnitude_f64(a, y) : magnitude_f32(a, y));
     const Expr integral = equal(trunc(y), y); // infinities too
     const Expr half = y * 0.5;
     const Expr odd = integral & differ(trunc(half), half);

@@ -299,6 +299,17 @@ TEST(Semantics, S29_gpus_and_the_cpu_agree_to_the_bit_elementwise_and_closely_in
     }
 }
 
+/// An exponent that the compiler knows to be 2 makes a product; one that it does not know gives its bits.
+TEST(Semantics, S29_squares_have_the_same_bits_whatever_is_known_of_the_exponent) {
+    for (const lz::DType dtype : {lz::f32, lz::f64, lz::f16, lz::bf16}) {
+        const Tensor x = (lz::randn({2000}) * 100).to(dtype).eval();
+        const Tensor two = lz::full({}, 2, {.dtype = dtype}).eval();
+        const std::vector<double> known = lz::pow(x, 2).to(lz::f64).to_vector<double>();
+        EXPECT_EQ(lz::pow(x, two).to(lz::f64).to_vector<double>(), known) << dtype;
+        EXPECT_EQ((x * x).to(lz::f64).to_vector<double>(), known) << dtype;
+    }
+}
+
 TEST(Semantics, S29_the_same_bits_on_gpus_however_it_is_streamed_and_cut) {
     lz::manual_seed(6);
     const Tensor x = lz::randn({64, 200}, {.device = kGpu0});
