@@ -53,7 +53,7 @@ locked() {
 benches_of() { find "$1/bench" -maxdepth 2 -name '*.cpp' | grep -vE '/(gpu|support|peers)/|/gpu.cpp' | xargs -n1 basename -s .cpp |
     grep -vxE 'ceilings|joins|exercises|devices|cold_start|longest_program' | sort; }
 wanted() { [ -z "$only" ] || [[ ",$only," == *",$1,"* ]]; }
-configure() {
+configure() { # with the flags of CI's release stage, whose objects ccache may have
     cmake --preset release -S "$1" -B "$1/build/release" -DLAZULI_BUILD_BENCH=ON -DLAZULI_BUILD_TESTS=OFF -DLAZULI_WERROR=ON \
         -DLAZULI_BUILD_EXAMPLES=OFF -DLAZULI_OPENBLAS= -DLAZULI_ONEDNN= -DLAZULI_TORCH_CPU= \
         -DCMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON >"$1/configure.log" || {

@@ -18,7 +18,7 @@ std::string as_called(const std::string &message, const ir::Location &at) {
     if (at.function == 0 || name == std::string::npos || name == 0 || message.compare(name, 2, ": ") != 0)
         return message;
     const std::string_view called = ir::function_name(at.function);
-    if (message.starts_with(called)) // a check, whose name is its whole sentence
+    if (called.size() > name && message.starts_with(called)) // a check, whose name is its whole sentence
         return message;
     return std::string(called) + message.substr(name);
 }

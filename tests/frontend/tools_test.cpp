@@ -1,4 +1,5 @@
 // What shows a user what happened: the profiler, memory statistics, dump and explain.
+#include "ir/location.h"
 #include "tests/support/environment.h"
 
 #include <lazuli/lazuli.h>
@@ -127,6 +128,18 @@ TEST(Explain, SaysHowATensorFailed) {
     EXPECT_TRUE(contains(said, "index 5 is out of range")) << said;
     EXPECT_TRUE(contains(said, "tools_test.cpp:" + std::to_string(line))) << said;
     EXPECT_FALSE(contains(said, "computed already")) << said;
+}
+
+/// The name of a primitive gives way to that of the function that was called; a check's name is a sentence.
+TEST(Tools, ErrorsBearTheNameOfWhatWasCalled) {
+    lz::Location loc = lz::Location::current();
+    const auto said = [&](const char *message) { return lz::StateError(message, loc).msg(); };
+    loc.function = lz::ir::intern_function("log");
+    EXPECT_EQ(said("log2: no"), "log: no");
+    EXPECT_EQ(said("div: no"), "log: no");
+    EXPECT_EQ(said("no name"), "no name");
+    loc.function = lz::ir::intern_function("nll_loss: a label is no class");
+    EXPECT_EQ(said("nll_loss: a label is no class"), "nll_loss: a label is no class");
 }
 
 } // namespace
