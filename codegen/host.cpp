@@ -5,7 +5,8 @@
 
 namespace lz::codegen {
 
-// host_isa, isa_of and compiler_version ask LLVM: llvm/target.cpp, and no_jit.cpp where it is not there.
+// host_isa, isa_of and compiler_version ask LLVM: llvm/machine/target.cpp, and no_jit.cpp where it is not
+// there.
 
 std::optional<ir::IsaLevel> host_level() {
     for (const ir::IsaLevel level :

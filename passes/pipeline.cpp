@@ -18,7 +18,7 @@
 #include "passes/simplify/eliminate_dead.h"
 #include "passes/simplify/simplify.h"
 #include "passes/streams/assign_streams.h"
-#include "passes/streams/insert_syncs.h"
+#include "passes/syncs/insert_syncs.h"
 #include "passes/verify/verify.h"
 #include "passes/verify/verify_schedule.h"
 

@@ -2,7 +2,7 @@
 #include "codegen/host.h"
 #include "codegen/llvm/contraction/contraction.h"
 #include "codegen/llvm/emitter.h"
-#include "codegen/llvm/target.h"
+#include "codegen/llvm/machine/target.h"
 
 #include <fmt/format.h>
 

@@ -2,10 +2,10 @@
 
 #include "frontend/record/access.h"
 #include "frontend/record/convert.h"
+#include "frontend/record/execution/flights.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recording/key.h"
 #include "frontend/record/storage.h"
-#include "frontend/record/sync/flights.h"
 
 #include <algorithm>
 #include <atomic>

@@ -3,9 +3,9 @@
 #include "frontend/engine/engine.h"
 #include "frontend/engine/streams.h"
 #include "frontend/record/access.h"
+#include "frontend/record/execution/flights.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recording/recording.h"
-#include "frontend/record/sync/flights.h"
 #include "frontend/record/sync/sync.h"
 
 #include <algorithm>

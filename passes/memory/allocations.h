@@ -4,7 +4,7 @@
 
 #include "ir/program/program.h"
 #include "passes/memory/arena_layout.h"
-#include "passes/streams/stream_clocks.h"
+#include "passes/syncs/stream_clocks.h"
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 #pragma once
 /// Offsets for blocks that live for a while: the packing problem inside plan_memory.
 
-#include "passes/streams/stream_clocks.h"
+#include "passes/syncs/stream_clocks.h"
 
 #include <cstdint>
 #include <functional>

@@ -3,10 +3,10 @@
 #include "frontend/record/recording/key.h"
 
 #include "frontend/engine/engine.h"
+#include "frontend/record/execution/flights.h"
 #include "frontend/record/failure_record.h"
 #include "frontend/record/recording/scratch.h"
 #include "frontend/record/storage.h"
-#include "frontend/record/sync/flights.h"
 #include "ir/diagnostic.h"
 #include "ir/host/float_environment.h"
 

@@ -1,10 +1,10 @@
 // What a recording stores, and in whose memory: which values somebody can still ask for, which inputs nobody
 // can.
 
+#include "frontend/record/execution/flights.h"
 #include "frontend/record/recording/key.h"
 #include "frontend/record/recording/scratch.h"
 #include "frontend/record/storage.h"
-#include "frontend/record/sync/flights.h"
 
 #include <algorithm>
 #include <atomic>

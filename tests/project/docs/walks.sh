@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The walks of docs/inside/walks.md: each section has at most ten files, all of them exist, the functions that a stop names
-# are in its files, and a folder is entered once, unless the section says that it comes back to it.
+# are in its files, and a folder is entered once.
 #
 #   walks.sh SOURCE
 set -uo pipefail
@@ -9,18 +9,11 @@ page=docs/inside/walks.md
 failed=0
 wrong() { echo "$page: $1"; failed=1; }
 
-# One line a stop, "section<TAB>text"; and "section<TAB>!folder" for each folder that it comes back to.
+# One line a stop, "section<TAB>text".
 lines=$(awk '
     function put() { if (stop != "") print section "\t" stop; stop = "" }
     /^## / { put(); section = substr($0, 4); next }
     /^[0-9]+\. / { put(); stop = $0; next }
-    /^<!-- comes back to: .* -->$/ {
-        put()
-        sub(/^<!-- comes back to: /, ""); sub(/ -->$/, "")
-        n = split($0, folders, ", ")
-        for (i = 1; i <= n; ++i) print section "\t!" folders[i]
-        next
-    }
     /^ / && stop != "" { stop = stop " " $0; next }
     { put() }
     END { put() }' "$page")
@@ -28,8 +21,7 @@ lines=$(awk '
 sections=0
 while IFS= read -r section; do
     sections=$((sections + 1))
-    stops=$(awk -F'\t' -v s="$section" '$1 == s && $2 !~ /^!/ { print $2 }' <<<"$lines")
-    told=$(awk -F'\t' -v s="$section" '$1 == s && $2 ~ /^!/ { print substr($2, 2) }' <<<"$lines" | sort -u)
+    stops=$(awk -F'\t' -v s="$section" '$1 == s { print $2 }' <<<"$lines")
     files= folders= number=0
     while IFS= read -r stop; do
         number=$((number + 1))
@@ -50,7 +42,7 @@ while IFS= read -r section; do
     count=$(sort -u <<<"$files" | grep -c .)
     [ "$count" -ge 3 ] && [ "$count" -le 10 ] || wrong "'$section' names $count files; it should be 3 to 10."
     again=$(grep . <<<"$folders" | uniq | sort | uniq -d)
-    [ "$again" = "$told" ] || wrong "'$section' comes back to '$(xargs <<<"$again")' and says '$(xargs <<<"$told")'."
+    [ -z "$again" ] || wrong "'$section' enters '$(xargs <<<"$again")' twice."
 done < <(sed -n 's/^## //p' "$page")
 [ $sections -ge 8 ] || wrong "only $sections sections were found."
 [ $failed -eq 0 ] && echo "$sections sections of walks have at most ten files each."

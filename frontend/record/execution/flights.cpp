@@ -1,4 +1,4 @@
-#include "frontend/record/sync/flights.h"
+#include "frontend/record/execution/flights.h"
 
 #include "frontend/record/record.h"
 

@@ -2,8 +2,8 @@
 /// A claimed recording on its way through the engine: found or compiled, bound, launched, and its nodes
 /// settled.
 
+#include "frontend/record/execution/flights.h"
 #include "frontend/record/recording/recording.h"
-#include "frontend/record/sync/flights.h"
 #include "ir/stream.h"
 #include "lazuli/core/location.h"
 

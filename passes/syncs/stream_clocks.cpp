@@ -1,4 +1,4 @@
-#include "passes/streams/stream_clocks.h"
+#include "passes/syncs/stream_clocks.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
-#include "passes/streams/insert_syncs.h"
+#include "passes/syncs/insert_syncs.h"
 
 #include "passes/lower/lower_clusters.h"
 #include "passes/streams/dependences.h"
-#include "passes/streams/stream_clocks.h"
+#include "passes/syncs/stream_clocks.h"
 
 #include <algorithm>
 #include <optional>

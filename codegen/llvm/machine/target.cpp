@@ -1,4 +1,4 @@
-#include "codegen/llvm/target.h"
+#include "codegen/llvm/machine/target.h"
 
 #include "codegen/compiler.h"
 #include "codegen/host.h"

@@ -1,4 +1,4 @@
-#include "frontend/record/sync/execution.h"
+#include "frontend/record/execution/execution.h"
 
 #include "frontend/engine/engine.h"
 #include "frontend/engine/streams.h"
