@@ -30,7 +30,7 @@ for program in $programs; do
     cp $build/bin/"$program" $stage/bin/
 done
 cp $build/lib/liblazuli_fake_cuda.so $build/lib/liblazuli_fake_cublaslt.so $stage/lib/
-cp $build/lib/liblazuli.so.*.*.* $stage/lib/
+cp $build/lib/liblazuli.so.*.*.* $build/lib/liblazuli-llvm.so.?.? $stage/lib/
 cp -r bench/gpu.sh bench/gpu $stage/bench/
 cp tests/gpu/run.sh tests/gpu/not_on_cuda.txt $stage/tests/gpu/
 mkdir -p $stage/tests/frontend

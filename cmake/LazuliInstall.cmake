@@ -6,6 +6,9 @@ include(CMakePackageConfigHelpers)
 set(lazuli_cmake_folder "${CMAKE_INSTALL_LIBDIR}/cmake/lazuli")
 
 install(TARGETS lazuli lazuli-run EXPORT lazuliTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+if(TARGET lazuli-llvm) # opened by path, linked by nobody
+    install(TARGETS lazuli-llvm LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_SKIP)
+endif()
 if(TARGET lz-opt)
     install(TARGETS lz-opt RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()

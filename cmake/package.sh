@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes one archive that runs where nothing but the C++ runtime is installed: liblazuli.so with LLVM inside, liblazuli-run.so
-# without it, TBB and fmt beside them, lz-opt, headers, CMake and pkg-config files, examples, and the licences of all that is
+# Makes one archive that runs where nothing but the C++ runtime is installed: liblazuli.so, liblazuli-llvm.so with LLVM
+# inside, liblazuli-run.so, TBB and fmt beside them, lz-opt, headers, CMake and pkg-config files, examples, and the licences of all that is
 # in it. It can be unpacked anywhere.
 #
 #   bash cmake/package.sh          build/package/lazuli-<version>-linux-<machine>.tar.xz

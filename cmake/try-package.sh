@@ -80,7 +80,7 @@ for example in quickstart device_walk; do
 done
 in_root /opt/bin/lz-opt --version
 # By themselves both find what lies beside them (a root without /proc cannot show it).
-for file in "$prefix/bin/lz-opt" "$prefix/lib/liblazuli.so"; do
+for file in "$prefix/bin/lz-opt" "$prefix"/lib/liblazuli.so "$prefix"/lib/liblazuli-llvm.so.?.?; do
     if env -i ldd "$file" | grep -E 'lib(tbb|fmt)\.so' | grep -v "=> $prefix/"; then
         echo "try-package.sh: $file takes these from elsewhere." >&2
         exit 1

@@ -1,6 +1,7 @@
 #pragma once
-/// Code for CPUs: made and loaded by LLVM (llvm/). No LLVM header is needed to include this. In builds with
-/// LAZULI_CPU_JIT=OFF all of it throws Failure(Compile), which says so (no_jit.cpp).
+/// Code for CPUs: made by LLVM (llvm/), which is opened when it is first asked (llvm_library.h). No LLVM
+/// header is needed to include this. In builds with LAZULI_CPU_JIT=OFF all of it throws Failure(Compile),
+/// which says so (no_jit.cpp).
 
 #include "codegen/compiler.h"
 #include "ir/target.h"
@@ -19,8 +20,9 @@ std::unique_ptr<Compiler> make_llvm_compiler(ir::CpuIsa isa, CompileOptions opti
 ir::CompiledKernel compile_cpu(const ir::Kernel &kernel, const ir::CpuIsa &isa,
                                const CompileOptions &options = {}, bool emulate_amx = false);
 
-/// Loads what `compile_cpu` made into this process; the code is unloaded when the Module dies, which has to
-/// be after its last call. May be called from many threads at once.
+/// LLVM's loader of what `compile_cpu` made, for processors that runtime/cpu/object.h does not know; the code
+/// is unloaded when the Module dies, which has to be after its last call. May be called from many threads at
+/// once.
 runtime::ModuleLoader cpu_loader();
 
 } // namespace lz::codegen

@@ -1,12 +1,10 @@
 #include "codegen/host.h"
 
-#include "codegen/cpu.h"
 #include "codegen/interpreter.h"
 
-namespace lz::codegen {
+#include <utility>
 
-// host_isa, isa_of and compiler_version ask LLVM: llvm/machine/target.cpp, and no_jit.cpp where it is not
-// there.
+namespace lz::codegen {
 
 std::optional<ir::IsaLevel> host_level() {
     for (const ir::IsaLevel level :
@@ -16,9 +14,9 @@ std::optional<ir::IsaLevel> host_level() {
     return std::nullopt;
 }
 
-runtime::ModuleLoader host_loader() {
-    return [](const ir::CompiledKernel &kernel) {
-        return kernel.format == ir::CodeFormat::KernelText ? load_interpreted(kernel) : cpu_loader()(kernel);
+runtime::ModuleLoader host_loader(runtime::ModuleLoader objects) {
+    return [objects = std::move(objects)](const ir::CompiledKernel &kernel) {
+        return kernel.format == ir::CodeFormat::KernelText ? load_interpreted(kernel) : objects(kernel);
     };
 }
 

@@ -23,7 +23,8 @@ ir::CpuIsa isa_of(ir::IsaLevel level);
 /// The highest level that this machine runs; nothing where it runs none.
 std::optional<ir::IsaLevel> host_level();
 
-/// Loads whatever the code generators for the host made: by CompiledKernel::format.
-runtime::ModuleLoader host_loader();
+/// Loads whatever the code generators for the host made, by CompiledKernel::format: `objects` does machine
+/// code.
+runtime::ModuleLoader host_loader(runtime::ModuleLoader objects);
 
 } // namespace lz::codegen

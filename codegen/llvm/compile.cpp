@@ -1,17 +1,19 @@
-#include "codegen/cpu.h"
-#include "codegen/host.h"
+// What liblazuli-llvm.so does (codegen/llvm_library.h).
 #include "codegen/llvm/contraction/contraction.h"
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/machine/loader.h"
 #include "codegen/llvm/machine/target.h"
+#include "codegen/llvm_library.h"
 
-#include <fmt/format.h>
-
-#include <utility>
+#include <string>
+#include <vector>
 
 namespace lz::codegen {
 
-ir::CompiledKernel compile_cpu(const ir::Kernel &kernel, const ir::CpuIsa &isa, const CompileOptions &options,
-                               bool emulate_amx) {
+namespace {
+
+ir::CompiledKernel compile(const ir::Kernel &kernel, const ir::CpuIsa &isa, const CompileOptions &options,
+                           bool emulate_amx) {
     const EmitOptions emit{isa, options.fast_math, emulate_amx};
     // Not the kernel's name: equal kernels are equal bytes.
     Builder builder("kernel");
@@ -39,32 +41,16 @@ ir::CompiledKernel compile_cpu(const ir::Kernel &kernel, const ir::CpuIsa &isa, 
     return compiled;
 }
 
-namespace {
-
-class LlvmCompiler final : public Compiler {
-public:
-    LlvmCompiler(ir::CpuIsa isa, CompileOptions options)
-        : isa_(std::move(isa)), options_(options),
-          key_(fmt::format("{}\n{}\n{}\n{}\nfast_math={}", isa_.triple, isa_.features, isa_.vector_bytes,
-                           compiler_version(), options_.fast_math)) {}
-
-    const std::string &key() const override { return key_; }
-    ir::CompiledKernel compile(const ir::Kernel &kernel) const override {
-        return compile_cpu(kernel, isa_, options_);
-    }
-    ir::PhiloxForm philox_form() const override { return ir::PhiloxForm::Whole; }
-    bool needs_llvm() const override { return true; }
-
-private:
-    const ir::CpuIsa isa_;
-    const CompileOptions options_;
-    const std::string key_;
-};
+std::string version() {
+    return "LLVM " LAZULI_LLVM_VERSION ", emitter " + std::to_string(kEmitterVersion);
+}
 
 } // namespace
 
-std::unique_ptr<Compiler> make_llvm_compiler(ir::CpuIsa isa, CompileOptions options) {
-    return std::make_unique<LlvmCompiler>(std::move(isa), options);
-}
-
 } // namespace lz::codegen
+
+extern "C" [[gnu::visibility("default")]] const lz::codegen::LlvmLibrary *lazuli_llvm_library() {
+    using namespace lz::codegen;
+    static constexpr LlvmLibrary library{version, compile, load_by_jitlink, isa_by_llvm};
+    return &library;
+}

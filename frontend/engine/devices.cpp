@@ -1,15 +1,17 @@
 #include "frontend/engine/devices.h"
 
 #include "codegen/cache/kernel_cache.h"
+#include "codegen/cpu.h"
+#include "codegen/host.h"
 #include "frontend/engine/compile/driver.h"
 #include "frontend/engine/debug/log.h"
 #include "ir/diagnostic.h"
 #include "runtime/api/parallel.h"
+#include "runtime/cpu/object.h"
 #include "runtime/virtual/backend.h"
 
 #if LAZULI_CUDA
 #include "codegen/cuda/compiler.h"
-#include "codegen/host.h"
 #include "runtime/cuda/gpus.h"
 #endif
 
@@ -120,7 +122,12 @@ std::vector<int> visible_devices(const Options &options, int count) {
 
 /// Of code for the host.
 runtime::ModuleLoader loader() {
-    return Devices::wrap_loader() ? Devices::wrap_loader()(codegen::host_loader()) : codegen::host_loader();
+#if defined(__x86_64__)
+    runtime::ModuleLoader made = codegen::host_loader(runtime::load_object);
+#else
+    runtime::ModuleLoader made = codegen::host_loader(codegen::cpu_loader());
+#endif
+    return Devices::wrap_loader() ? Devices::wrap_loader()(std::move(made)) : made;
 }
 
 static_assert(kMaxVirtualGpus == runtime::kMaxVirtualGpus);

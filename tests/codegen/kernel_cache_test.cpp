@@ -6,6 +6,7 @@
 #include "codegen/interpreter.h"
 #include "ir/kernel/builder.h"
 #include "runtime/cpu/backend.h"
+#include "runtime/cpu/object.h"
 #include "runtime/virtual/backend.h"
 
 #include <atomic>
@@ -46,7 +47,7 @@ struct OneCache {
     explicit OneCache(lz::codegen::KernelCacheOptions options,
                       std::unique_ptr<lz::codegen::Compiler> with =
                           lz::codegen::make_llvm_compiler(lz::codegen::host_isa()),
-                      lz::runtime::ModuleLoader loader = lz::codegen::host_loader())
+                      lz::runtime::ModuleLoader loader = lz::codegen::host_loader(lz::runtime::load_object))
         : compiler(std::move(with)), cpu(std::move(loader)), cache(std::move(options)) {}
     lz::codegen::CachedKernelPtr get(const lz::ir::Kernel &kernel) {
         return cache.get({&kernel, compiler.get(), &cpu});
@@ -178,7 +179,7 @@ TEST_F(KernelCacheTest, WhatIsLoadedForOneKindOfDeviceIsNotGivenToAnother) {
         GTEST_SKIP() << "this build has no CPU code generation";
     lz::runtime::VirtualOptions two;
     two.count = 2;
-    const auto gpus = lz::runtime::make_virtual_gpus(two, lz::codegen::host_loader());
+    const auto gpus = lz::runtime::make_virtual_gpus(two, lz::codegen::host_loader(lz::runtime::load_object));
     lz::codegen::KernelCacheOptions options;
     options.directory = directory_.string();
     OneCache one(options);

@@ -9,6 +9,7 @@
 #include "passes/pipeline.h"
 #include "runtime/allocator/caching_allocator.h"
 #include "runtime/cpu/backend.h"
+#include "runtime/cpu/object.h"
 #include "runtime/executor/executor.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +42,7 @@ TEST(Generators, OneProgramHasKernelsOfTheInterpreterAndOfLlvm) {
     const auto llvm = codegen::make_llvm_compiler(codegen::host_isa());
     const auto interpreter = codegen::make_interpreter();
     for (const size_t interpreted : {0, 1}) {
-        runtime::CpuBackend cpu(codegen::host_loader());
+        runtime::CpuBackend cpu(codegen::host_loader(runtime::load_object));
         runtime::CachingAllocator memory(cpu);
         codegen::KernelCache cache({});
         std::vector<runtime::ProgramKernel> kernels = runtime::kernels_of(program);

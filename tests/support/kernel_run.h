@@ -5,6 +5,7 @@
 #include "codegen/host.h"
 #include "ir/interpreter/kernel.h"
 #include "ir/kernel/builder.h"
+#include "runtime/cpu/object.h"
 
 #include <gtest/gtest.h>
 
@@ -136,7 +137,7 @@ inline Outcome run_interpreted(const Launch &l, uint64_t seed = 1, bool corners 
 inline Outcome run_compiled(const Launch &l, const ir::CpuIsa &isa, int64_t grain = 3, uint64_t seed = 1,
                             bool corners = true) {
     const ir::CompiledKernel compiled = codegen::compile_cpu(l.kernel, isa);
-    const auto module = codegen::cpu_loader()(compiled);
+    const auto module = runtime::load_object(compiled);
     Outcome o = prepare(l, seed, corners);
     with_frame(l, o, [&](const ir::KernelFrame &f, void *worker) {
         for (size_t i = 0; i < l.kernel.phases.size(); ++i) {

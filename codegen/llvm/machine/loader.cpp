@@ -1,4 +1,5 @@
-#include "codegen/cpu.h"
+#include "codegen/llvm/machine/loader.h"
+
 #include "ir/diagnostic.h"
 #include "ir/host/functions.h"
 
@@ -115,7 +116,9 @@ private:
     Result &result_;
 };
 
-std::unique_ptr<runtime::Module> load(const ir::CompiledKernel &kernel) {
+} // namespace
+
+std::unique_ptr<runtime::Module> load_by_jitlink(const ir::CompiledKernel &kernel) {
     const llvm::StringRef bytes(reinterpret_cast<const char *>(kernel.object.data()), kernel.object.size());
 #if LLVM_VERSION_MAJOR >= 20
     auto graph = createLinkGraphFromObject(llvm::MemoryBufferRef(bytes, kernel.name), linker().names);
@@ -129,12 +132,6 @@ std::unique_ptr<runtime::Module> load(const ir::CompiledKernel &kernel) {
     if (!result.error.empty())
         fail(kernel.name, result.error);
     return std::make_unique<JitModule>(kernel.name, std::move(result.memory), std::move(result.entries));
-}
-
-} // namespace
-
-runtime::ModuleLoader cpu_loader() {
-    return load;
 }
 
 } // namespace lz::codegen

@@ -1,7 +1,5 @@
 #include "codegen/llvm/machine/target.h"
 
-#include "codegen/compiler.h"
-#include "codegen/host.h"
 #include "ir/diagnostic.h"
 #include "ir/host/amx.h"
 #include "ir/host/per_thread.h"
@@ -220,7 +218,7 @@ std::string module_assembly(Builder &builder, const ir::CpuIsa &isa) {
     return emit(*copy, machine, llvm::CodeGenFileType::AssemblyFile);
 }
 
-ir::CpuIsa host_isa() {
+ir::CpuIsa isa_by_llvm() {
     ir::CpuIsa isa;
     isa.triple = llvm::sys::getProcessTriple();
     const auto host = llvm::sys::getHostCPUFeatures();
@@ -253,43 +251,6 @@ ir::CpuIsa host_isa() {
         isa.fma = true;
     }
     return isa;
-}
-
-ir::CpuIsa isa_of(ir::IsaLevel level) {
-    ir::CpuIsa isa;
-    isa.triple = llvm::sys::getProcessTriple();
-    if (llvm::Triple(isa.triple).getArch() != llvm::Triple::x86_64)
-        throw ir::Failure(ir::ErrorKind::Compile, "There are no levels of machine code for " + isa.triple +
-                                                      ", but for x86-64 alone.");
-    // The psABI's list (x86-64-ABI, "Micro-Architecture Levels"), sorted.
-    isa.features = "+avx,+avx2";
-    if (level >= ir::IsaLevel::V4)
-        isa.features += ",+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl";
-    if (level >= ir::IsaLevel::V4Bf16)
-        isa.features += ",+avx512bf16";
-    if (level >= ir::IsaLevel::V4Amx)
-        isa.features += ",+amx-bf16,+amx-tile";
-    isa.features += ",+bmi,+bmi2,+cmov,+crc32,+cx16,+cx8,+f16c,+fma,+fxsr,+lzcnt,+mmx,+movbe,+popcnt,+sahf,"
-                    "+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3,+x87,+xsave";
-    isa.fma = true;
-    isa.avx512 = level >= ir::IsaLevel::V4;
-    isa.avx512_bf16 = level >= ir::IsaLevel::V4Bf16;
-    isa.amx_bf16 = level >= ir::IsaLevel::V4Amx;
-    isa.vector_bytes = isa.avx512 ? 64 : 32;
-    isa.vector_registers = isa.avx512 ? 32 : 16;
-#if LAZULI_SANITIZE_THREAD
-    isa.vector_bytes = 16; // as host_isa
-    isa.amx_bf16 = false;
-#endif
-    return isa;
-}
-
-std::string compiler_version() {
-    return "LLVM " LLVM_VERSION_STRING ", emitter " + std::to_string(kEmitterVersion);
-}
-
-bool cpu_jit_available() {
-    return true;
 }
 
 } // namespace lz::codegen

@@ -19,4 +19,7 @@ std::string module_text(Builder &builder);
 /// Assembly of the module; leaves it as it is.
 std::string module_assembly(Builder &builder, const ir::CpuIsa &isa);
 
+/// The ISA of this machine, as LLVM sees it.
+ir::CpuIsa isa_by_llvm();
+
 } // namespace lz::codegen
