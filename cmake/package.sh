@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes one archive that runs where nothing but the C++ runtime is installed: liblazuli.so, liblazuli-llvm.so with LLVM
-# inside, liblazuli-run.so, TBB and fmt beside them, lz-opt, headers, CMake and pkg-config files, examples, and the licences of all that is
-# in it. It can be unpacked anywhere.
+# inside, liblazuli-run.so, TBB and fmt beside them, lz-opt, headers, CMake and pkg-config files, examples, and the
+# licences of all that is in it. It can be unpacked anywhere.
 #
 #   bash cmake/package.sh          build/package/lazuli-<version>-linux-<machine>.tar.xz
 #   bash cmake/package.sh --try    and tries it: a user's project and the examples are built against the unpacked

@@ -52,7 +52,7 @@ for compiler in "${compilers[@]}"; do
 done
 
 # An empty root: the dynamic linker, libc, libm, libstdc++ and libgcc_s.
-for library in $(ldd "$work/root/consumer" "$prefix/lib/liblazuli.so" | grep -o '/[^ ]*\(ld-linux[^ ]*\|lib\(c\|m\|stdc++\|gcc_s\|pthread\|dl\|rt\)\.so\.[0-9]*\)' | sort -u); do
+for library in $(ldd "$work/root/consumer" "$prefix/lib/liblazuli.so" "$prefix"/lib/liblazuli-llvm.so.?.? | grep -o '/[^ ]*\(ld-linux[^ ]*\|lib\(c\|m\|stdc++\|gcc_s\|pthread\|dl\|rt\)\.so\.[0-9]*\)' | sort -u); do
     mkdir -p "$work/root$(dirname "$library")"
     cp -L "$library" "$work/root$library"
 done

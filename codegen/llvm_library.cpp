@@ -10,21 +10,30 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
+#include <link.h>
 #include <vector>
 
 namespace lz::codegen {
 
 namespace {
 
-/// Folders in which it is, seen from the library or program that this code is a part of: beside a library,
-/// or in lib/ beside bin/.
-std::vector<std::filesystem::path> folders() {
-    Dl_info self{};
-    if (::dladdr(reinterpret_cast<const void *>(&llvm_library), &self) == 0 || !self.dli_fname)
+/// The file that this code is a part of: a library, or the program. Empty where the system does not say.
+std::filesystem::path own_file() {
+    Dl_info symbol{};
+    link_map *loaded = nullptr;
+    if (::dladdr1(reinterpret_cast<const void *>(&llvm_library), &symbol, reinterpret_cast<void **>(&loaded),
+                  RTLD_DL_LINKMAP) == 0)
         return {};
+    // The program itself has no name there, and its own idea of it may be a word that the shell looked up.
+    const bool is_program = !loaded || !loaded->l_name || *loaded->l_name == '\0';
     std::error_code ignored;
-    const std::filesystem::path file = std::filesystem::weakly_canonical(self.dli_fname, ignored);
-    if (ignored)
+    return std::filesystem::canonical(is_program ? "/proc/self/exe" : loaded->l_name, ignored);
+}
+
+/// Where it is, seen from there: beside a library, or in lib/ beside bin/.
+std::vector<std::filesystem::path> folders() {
+    const std::filesystem::path file = own_file();
+    if (file.empty())
         return {};
     return {file.parent_path(), file.parent_path().parent_path() / "lib"};
 }
