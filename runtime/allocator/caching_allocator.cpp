@@ -368,7 +368,7 @@ void CachingAllocator::reset_peak_stats() {
 
 void CachingAllocator::reset_accumulated_stats() {
     std::lock_guard lock(impl_->mutex_);
-    impl_->stats_.for_each([](Stat &stat) { stat.allocated = stat.freed = 0; });
+    impl_->stats_.for_each([](Stat &stat) { stat.reset_sums(); });
     impl_->stats_.num_alloc_retries = impl_->stats_.num_ooms = 0;
     impl_->stats_.num_device_alloc = impl_->stats_.num_device_free = 0;
 }

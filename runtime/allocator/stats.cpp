@@ -35,10 +35,13 @@ constexpr std::pair<std::string_view, int64_t AllocatorStats::*> kCounts[] = {
 };
 constexpr std::pair<std::string_view, StatPool> kPools[] = {
     {"all", StatPool::All}, {"large_pool", StatPool::LargePool}, {"small_pool", StatPool::SmallPool}};
-constexpr std::pair<std::string_view, int64_t Stat::*> kFields[] = {{"allocated", &Stat::allocated},
-                                                                    {"current", &Stat::current},
-                                                                    {"freed", &Stat::freed},
-                                                                    {"peak", &Stat::peak}};
+using Field = int64_t (*)(const Stat &);
+constexpr std::pair<std::string_view, Field> kFields[] = {
+    {"allocated", [](const Stat &s) { return s.allocated; }},
+    {"current", [](const Stat &s) { return s.current; }},
+    {"freed", [](const Stat &s) { return s.freed(); }},
+    {"peak", [](const Stat &s) { return s.peak; }},
+};
 
 struct Row {
     std::string_view title;
@@ -81,10 +84,10 @@ std::vector<std::pair<std::string, int64_t>> AllocatorStats::named() const {
         for (const auto &[pool_name, pool] : kPools)
             for (const auto &[field_name, field] : kFields)
                 out.emplace_back(fmt::format("{}.{}.{}", name, pool_name, field_name),
-                                 (this->*set)[pool].*field);
+                                 field((this->*set)[pool]));
     for (const auto &[name, stat] : kStats)
         for (const auto &[field_name, field] : kFields)
-            out.emplace_back(fmt::format("{}.{}", name, field_name), this->*stat.*field);
+            out.emplace_back(fmt::format("{}.{}", name, field_name), field(this->*stat));
     for (const auto &[name, count] : kCounts)
         out.emplace_back(name, this->*count);
     std::ranges::sort(out);
@@ -113,7 +116,7 @@ std::string memory_summary(const AllocatorStats &stats, const std::string &devic
                                                                    : "      from small pool";
             out += fmt::format("| {:<22}|{:>13} |{:>13} |{:>13} |{:>13} |\n", title,
                                cell(stat.current, row.bytes), cell(stat.peak, row.bytes),
-                               cell(stat.allocated, row.bytes), cell(stat.freed, row.bytes));
+                               cell(stat.allocated, row.bytes), cell(stat.freed(), row.bytes));
         }
     }
     return out + bold;

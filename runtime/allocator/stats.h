@@ -12,8 +12,11 @@ namespace lz::runtime {
 struct Stat {
     int64_t current = 0;
     int64_t peak = 0;
-    int64_t allocated = 0; ///< sum of all increases
-    int64_t freed = 0;     ///< sum of all decreases
+    int64_t allocated = 0; ///< sum of all increases since the sums were reset
+    int64_t at_reset = 0;  ///< `current` then
+
+    /// Sum of all decreases since then: what the others say, so that an allocation has less to write.
+    int64_t freed() const { return at_reset + allocated - current; }
 
     void add(int64_t amount) {
         current += amount;
@@ -21,9 +24,10 @@ struct Stat {
         if (current > peak)
             peak = current;
     }
-    void sub(int64_t amount) {
-        current -= amount;
-        freed += amount;
+    void sub(int64_t amount) { current -= amount; }
+    void reset_sums() {
+        allocated = 0;
+        at_reset = current;
     }
 };
 

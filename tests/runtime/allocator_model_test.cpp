@@ -198,7 +198,7 @@ TEST_P(AllocatorTraces, AgreeWithAModelThatSearchesEverything) {
                                    &stats.allocation, &stats.requested_bytes, &stats.inactive_split_bytes})
             for (const Stat &stat : set->pools) {
                 EXPECT_EQ(stat.current, 0);
-                EXPECT_EQ(stat.allocated, stat.freed);
+                EXPECT_EQ(stat.allocated, stat.freed());
             }
     }
     EXPECT_EQ(backend.wrong_frees, 0);
