@@ -29,17 +29,17 @@ constexpr int kComputeBound = 64;
 
 } // namespace
 
-/// The stores of the partial results, one a reduction, where the phase does nothing but fold its columns to
-/// them; else empty.
+/// The stores of the partial results, two a reduction (of the value, and of the place where one is sought,
+/// else null), where the phase does nothing but fold its columns to them; else empty.
 std::vector<const Instr *> PhaseEmitter::partial_stores(const Loop &loop, AxisId axis) const {
     const auto plain = [&](const Reduction &r) {
-        return !is_arg(r) && r.dtype != DType::Bool && analysis_.depends(r.value, axis);
+        return r.dtype != DType::Bool && analysis_.depends(r.value, axis);
     };
     if (loop.order != LoopOrder::Sequential || loop.chunk != 0 || loop.begin == kNoValue ||
         loop.end == kNoValue || loop.reductions.empty() || Analysis::has_loop(loop.body) ||
         !std::ranges::all_of(loop.reductions, plain))
         return {};
-    std::vector<const Instr *> stores(loop.reductions.size());
+    std::vector<const Instr *> stores(2 * loop.reductions.size());
     bool after = false;
     for (const Stmt &stmt : p_.body) {
         if (stmt.kind == Stmt::Loop) {
@@ -59,11 +59,14 @@ std::vector<const Instr *> PhaseEmitter::partial_stores(const Loop &loop, AxisId
         const Instr &source = k_.instrs[instr.operands[0]];
         if (k_.buffers[access.buffer].mode != BufferMode::Temp || !access.terms.empty() ||
             access.predicate != kNoValue || !along || along->cls != StrideClass::Contiguous ||
-            source.op != KOp::LoopResult || source.bits % 2 != 0)
+            source.op != KOp::LoopResult)
             return {};
-        stores[source.bits / 2] = &instr;
+        stores[source.bits] = &instr;
     }
-    return std::ranges::find(stores, nullptr) == stores.end() ? stores : std::vector<const Instr *>();
+    for (size_t r = 0; r < loop.reductions.size(); ++r)
+        if (!stores[2 * r] || (is_arg(loop.reductions[r]) && !stores[2 * r + 1]))
+            return {};
+    return stores;
 }
 
 /// As vector_range, in groups of rows if that is how the phase is walked.
@@ -97,13 +100,15 @@ void PhaseEmitter::columns_range(AxisId axis, Value lo, Value hi) {
 PhaseEmitter::Partials PhaseEmitter::resumed(const Loop &loop) {
     Partials start = identities(loop);
     for (size_t r = 0; r < start.size(); ++r) {
-        const Instr &store = *group_.stores[r];
-        const Access &access = k_.accesses[store.access];
-        const Elem e = storage_elem(k_.buffers[access.buffer].dtype);
-        for (size_t part = 0; part < start[r].size(); ++part) {
-            const auto p = static_cast<int>(part);
-            const Value before = load_part(access, address(access, store.access, p), e, p);
-            start[r][part] = b_.select(group_.first, start[r][part], before);
+        // Values of all parts, and behind them their places.
+        const size_t parts = start[r].size() / (is_arg(loop.reductions[r]) ? 2 : 1);
+        for (size_t i = 0; i < start[r].size(); ++i) {
+            const Instr &store = *group_.stores[2 * r + i / parts];
+            const Access &access = k_.accesses[store.access];
+            const Elem e = storage_elem(k_.buffers[access.buffer].dtype);
+            const auto part = static_cast<int>(i % parts);
+            const Value before = load_part(access, address(access, store.access, part), e, part);
+            start[r][i] = b_.select(group_.first, start[r][i], before);
         }
     }
     return start;
