@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The walks of docs/inside/walks.md: each section has at most ten files, all of them exist, the functions that a stop names
-# are in its files, and a folder is entered once.
+# are in its files, and a folder is entered once; a walk (a section named so) enters each room once, which is a folder of a
+# layer (frontend/record) with all folders in it.
 #
 #   walks.sh SOURCE
 set -uo pipefail
@@ -18,7 +19,7 @@ lines=$(awk '
     { put() }
     END { put() }' "$page")
 
-sections=0
+sections=0 walks=0
 while IFS= read -r section; do
     sections=$((sections + 1))
     stops=$(awk -F'\t' -v s="$section" '$1 == s { print $2 }' <<<"$lines")
@@ -41,9 +42,14 @@ while IFS= read -r section; do
     done <<<"$stops"
     count=$(sort -u <<<"$files" | grep -c .)
     [ "$count" -ge 3 ] && [ "$count" -le 10 ] || wrong "'$section' names $count files; it should be 3 to 10."
+    if [[ $section == "Walk: "* ]]; then
+        walks=$((walks + 1))
+        folders=$(cut -d/ -f1,2 <<<"$folders")
+    fi
     again=$(grep . <<<"$folders" | uniq | sort | uniq -d)
     [ -z "$again" ] || wrong "'$section' enters '$(xargs <<<"$again")' twice."
 done < <(sed -n 's/^## //p' "$page")
 [ $sections -ge 8 ] || wrong "only $sections sections were found."
+[ $walks -eq 4 ] || wrong "there are $walks walks; they should be four."
 [ $failed -eq 0 ] && echo "$sections sections of walks have at most ten files each."
 exit $failed
