@@ -41,7 +41,8 @@ if [ "$bytes_to_run" -ge $((4 << 20)) ]; then
     exit 1
 fi
 
-bash tests/project/package/exports.sh "$folder/stage/$name"/lib/liblazuli.so "$folder/stage/$name"/lib/liblazuli-run.so
+bash tests/project/package/exports.sh "$folder/stage/$name"/lib/liblazuli.so "$folder/stage/$name"/lib/liblazuli-run.so \
+    "$folder/stage/$name"/lib/liblazuli-llvm.so.?.?
 
 # Every library that is asked for is part of the C++ runtime or of the archive.
 for file in "$folder/stage/$name"/lib/*.so* "$folder/stage/$name"/bin/*; do

@@ -34,7 +34,8 @@ if(NOT CXX_FLAGS)
     if(NOT count EQUAL 2)
         message(FATAL_ERROR "Installed were not two libraries but: ${libraries}")
     endif()
-    run(bash "${SOURCE}/tests/project/package/exports.sh" ${libraries})
+    file(GLOB_RECURSE emitter "${work}/moved/*/liblazuli-llvm.so.*.*.*")
+    run(bash "${SOURCE}/tests/project/package/exports.sh" ${libraries} ${emitter})
 endif()
 
 # The CUDA driver that needs no GPU comes with it.
