@@ -47,10 +47,12 @@ if(LAZULI_CPU_JIT)
         target_compile_options(lazuli_llvm INTERFACE -fno-rtti)
     endif()
     # A process that opens LLVM linked from its components loads a small part of what the shared libLLVM is: where the system
-    # has them they are the default. (A sanitizer would look into them.)
+    # has them they are the default of builds for users. (A sanitizer would look into them, and what they have of debug
+    # information stops valgrind.)
     find_library(LAZULI_ZSTD_STATIC libzstd.a)
     set(lazuli_llvm_static OFF)
-    if(EXISTS "${LLVM_LIBRARY_DIR}/libLLVMOrcJIT.a" AND LAZULI_ZSTD_STATIC AND NOT LAZULI_SANITIZE)
+    if(EXISTS "${LLVM_LIBRARY_DIR}/libLLVMOrcJIT.a" AND LAZULI_ZSTD_STATIC AND NOT LAZULI_SANITIZE
+       AND CMAKE_BUILD_TYPE MATCHES "^(Release|MinSizeRel)$")
         set(lazuli_llvm_static ON)
     endif()
     option(LAZULI_LLVM_STATIC "Link LLVM's static component libraries instead of the shared libLLVM" ${lazuli_llvm_static})
@@ -67,5 +69,6 @@ if(LAZULI_CPU_JIT)
         llvm_map_components_to_libnames(lazuli_llvm_libraries
             core support passes orcjit orcdebugging jitlink native asmparser instrumentation)
         target_link_libraries(lazuli_llvm INTERFACE ${lazuli_llvm_libraries})
+        target_link_options(lazuli_llvm INTERFACE -Wl,--strip-debug)
     endif()
 endif()
