@@ -4,6 +4,7 @@
 #include "ir/interpreter/interpreter.h"
 #include "ir/interpreter/ref.h"
 #include "ir/text/text.h"
+#include "tests/support/random/elementwise.h"
 #include "tests/support/random/graph.h"
 
 #include <gtest/gtest.h>
@@ -105,6 +106,27 @@ TEST(Interpreter, RandomGraphsRunToFiniteNumbers) {
             for (const double v : to_doubles(results[i]))
                 ASSERT_TRUE(std::isfinite(v)) << "seed " << seed << "\n" << print(random.graph);
         }
+    }
+}
+
+/// What random graphs know of a function without a line in their table: the domain, results and slope that
+/// samples of its reference column say, here of functions that have a line.
+TEST(Interpreter, RandomGraphsFindTheBoundsOfFunctionsThatTheyDoNotKnow) {
+    std::vector<Op> ops{Op::Atan2, Op::Pow};
+    for (const test::Function &f : test::kFunctions)
+        if (f.kind == test::Function::Inexact)
+            ops.push_back(f.op);
+    for (const Op op : ops) {
+        const test::Function f = test::sampled(op);
+        const double step = (f.high - f.low) / 1000;
+        for (int i = 0; i < 1000; ++i)
+            for (const double y : {f.low, (f.low + f.high) / 2, f.high}) {
+                const double x = f.low + i * step;
+                const double now = test::reference(op, x, y), next = test::reference(op, x + step, y);
+                EXPECT_GE(now, f.result_low) << name(op) << " at " << x;
+                EXPECT_LE(now, f.result_high) << name(op) << " at " << x;
+                EXPECT_LE(std::fabs(next - now), f.slope * step) << name(op) << " at " << x;
+            }
     }
 }
 

@@ -356,6 +356,16 @@ std::map<std::string, std::vector<std::string>> reference() {
         for (std::string word; words >> word;)
             to.push_back(word);
     }
+    // A function of floats without a line has that of one with as many operands: their dtypes have one rule.
+    const auto like = [&](const std::string &name, std::string_view operands, const std::string &other) {
+        if (operands != "Float")
+            return;
+        for (const char *form : {"", "_"})
+            out.try_emplace(name + form, out.at(other + form));
+    };
+#define LZ_UNARY(name, op, operands) like(#name, #operands, "exp");
+#define LZ_BINARY(name, op, operands) like(#name, #operands, "atan2");
+#include "lazuli/ops/functions.def"
     return out;
 }
 

@@ -3,10 +3,15 @@
 /// `random_graph*`.
 
 #include "tests/support/random/values.h"
+#include "tests/support/reference.h"
+
+#include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace lz::test {
 
-/// A unary function of floats: the domain to which operands are clamped, the results, and the greatest slope
+/// A function of floats: the domain to which its operands are clamped, the results, and the greatest slope
 /// there.
 struct Function {
     Op op;
@@ -42,6 +47,40 @@ inline constexpr Function kFunctions[] = {
     {Op::Sigmoid, -kFar, kFar, 0, 1, 0.25, Function::Inexact},
 };
 
+/// An op of one or two floats that has no line above and no case below: the first of a few small domains in
+/// which its reference column is finite, with bounds and slope of samples. For what is continuous there; what
+/// jumps needs a line of its own.
+inline Function sampled(Op op) {
+    constexpr int kSamples = 64;
+    const int across = info(op).min_operands == 2 ? kSamples : 0;
+    for (const auto &[low, high] : {std::pair{0.25, 0.875}, {1.25, 4.0}, {-0.875, -0.25}}) {
+        const double step = (high - low) / kSamples;
+        Function f{op, low, high, kFar, -kFar, 0, Function::Inexact};
+        std::vector<double> before(kSamples + 1); // results at the x before
+        bool finite = true;
+        for (int i = 0; i <= kSamples; ++i)
+            for (int j = 0; j <= across; ++j) {
+                const double now = reference(op, low + i * step, low + j * step);
+                finite = finite && std::fabs(now) < kFar;
+                if (i > 0)
+                    f.slope = std::max(f.slope, std::fabs(now - before[static_cast<size_t>(j)]) / step);
+                if (j > 0)
+                    f.slope = std::max(f.slope, std::fabs(now - before[static_cast<size_t>(j - 1)]) / step);
+                before[static_cast<size_t>(j)] = now;
+                f.result_low = std::min(f.result_low, now);
+                f.result_high = std::max(f.result_high, now);
+            }
+        if (!finite)
+            continue;
+        f.slope *= 2; // between samples it may be steeper
+        f.result_low -= f.slope * step;
+        f.result_high += f.slope * step;
+        return f;
+    }
+    throw std::logic_error("The domain of " + std::string(name(op)) +
+                           " is none of those that `sampled` tries: give it a line in kFunctions.");
+}
+
 class RandomElementwise : protected RandomValues {
 protected:
     using RandomValues::RandomValues;
@@ -73,6 +112,8 @@ protected:
         const auto f = std::ranges::find(kFunctions, op, &Function::op);
         if (f != std::end(kFunctions))
             return function(*f, dtype);
+        if (info(op).min_operands == 1 && rule != ElementwiseRule::FloatTest)
+            return function(sampled(op), dtype);
         floats(op, dtype);
     }
 
@@ -170,12 +211,24 @@ protected:
                 y = clamp(y, 0.125, kFar);
             add(op, {x, y}, {}, {}, -3.2, 3.2, rounding(x, 3.2));
             return;
-        default: { // the divisions: divisors of one sign and away from zero
+        case Op::Div:
+        case Op::FloorDiv:
+        case Op::Remainder:
+        case Op::Fmod: { // divisors of one sign and away from zero
             x = clamp(x, -kFar, kFar);
             y = clamp(y, 0.25, kFar);
             const double m = op == Op::Div || op == Op::FloorDiv ? 4 * x.magnitude() + 1 : y.magnitude();
             const double error = 4 * x.error + 4 * m * y.error + rounding(x, m);
             add(op, {x, y}, {}, {}, -m, m, exact && op != Op::FloorDiv ? 0 : error);
+            return;
+        }
+        default: {
+            const Function f = sampled(op);
+            x = clamp(x, f.low, f.high);
+            y = clamp(y, f.low, f.high);
+            const double most = std::max(std::fabs(f.result_low), std::fabs(f.result_high));
+            add(op, {x, y}, {}, {}, f.result_low, f.result_high,
+                f.slope * (x.error + y.error) + rounding(x, most));
         }
         }
     }
