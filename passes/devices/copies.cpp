@@ -27,7 +27,7 @@ ValueId Copies::on(ValueId old, Device to) const {
     return kNone;
 }
 
-ValueId Copies::for_need(ValueId old, Device to, const Need &need) const {
+ValueId Copies::for_need(ValueId old, Device to, const TransferNeed &need) const {
     if (!need.named())
         return on(old, to);
     for (uint32_t c = first_[root_[old]]; c != kNone; c = copies_[c].next)
@@ -36,7 +36,7 @@ ValueId Copies::for_need(ValueId old, Device to, const Need &need) const {
     return kNone;
 }
 
-bool Copies::is_on_stream_of(ValueId copy, const Need &need) const {
+bool Copies::is_on_stream_of(ValueId copy, const TransferNeed &need) const {
     const Node *made = now().producer(copy);
     if (!made || made->stream != need.node.stream)
         return false;
@@ -48,7 +48,7 @@ double Copies::seconds(ValueId copy, Device to, ValueId old) const {
     return target_.transfer_seconds(device_of(copy), to, g_.type(old).bytes());
 }
 
-ValueId Copies::source(ValueId old, Device to, const Need &need) const {
+ValueId Copies::source(ValueId old, Device to, const TransferNeed &need) const {
     if (!need.named())
         return nearest(old, to);
     ValueId best = kNone;

@@ -11,7 +11,7 @@
 namespace lz::passes {
 
 /// What a value is moved for.
-struct Need {
+struct TransferNeed {
     const ir::Node &node;
     ir::TransferCause cause;
     /// The device of the stream on which the user put the transfer; empty where he named none.
@@ -36,11 +36,11 @@ public:
     /// The value on this device, kNone if it is not there yet.
     ir::ValueId on(ir::ValueId old, ir::Device to) const;
     /// The same for a need. What the user put on a stream is done there: only a copy of that stream will do.
-    ir::ValueId for_need(ir::ValueId old, ir::Device to, const Need &need) const;
+    ir::ValueId for_need(ir::ValueId old, ir::Device to, const TransferNeed &need) const;
     /// Where a copy for the need comes from. On a stream of the user's that is the operand, or what the
     /// operand is a copy of: a copy that another stream makes would be one more thing to wait for. And
     /// streams copy to the host from their own GPU.
-    ir::ValueId source(ir::ValueId old, ir::Device to, const Need &need) const;
+    ir::ValueId source(ir::ValueId old, ir::Device to, const TransferNeed &need) const;
     /// The copy from which the value gets there soonest.
     ir::ValueId nearest(ir::ValueId old, ir::Device to) const;
 
@@ -52,7 +52,7 @@ private:
     };
     const ir::Graph &now() const { return rewriter_.builder().graph(); }
     ir::Device device_of(ir::ValueId copy) const { return now().type(copy).device; }
-    bool is_on_stream_of(ir::ValueId copy, const Need &need) const;
+    bool is_on_stream_of(ir::ValueId copy, const TransferNeed &need) const;
     double seconds(ir::ValueId copy, ir::Device to, ir::ValueId old) const;
 
     const ir::Graph &g_;

@@ -78,7 +78,7 @@ private:
     void transfer(NodeId id) {
         const Node &node = g_.node(id);
         const ValueId x = g_.operands(node)[0], y = g_.result(node);
-        const Need need = need_of(node);
+        const TransferNeed need = need_of(node);
         const Device to = g_.type(y).device;
         if (need.named() && device_of(rewriter_.value(x)) == to)
             return keep(id);
@@ -91,8 +91,8 @@ private:
         }
         rewriter_.replace(y, at(x, to, need));
     }
-    Need need_of(const Node &transfer) const {
-        Need need{transfer, TransferCause::User};
+    TransferNeed need_of(const Node &transfer) const {
+        TransferNeed need{transfer, TransferCause::User};
         if (transfer.stream == kNoStream)
             return need;
         const Device from = g_.type(g_.operands(transfer)[0]).device,
@@ -206,7 +206,7 @@ private:
 
     // --- bringing a value to a device
 
-    ValueId at(ValueId old, Device to, const Need &need) {
+    ValueId at(ValueId old, Device to, const TransferNeed &need) {
         if (const ValueId v = copies_.for_need(old, to, need); v != kNone)
             return v;
         const Node *made = g_.producer(copies_.root(old));
@@ -230,11 +230,11 @@ private:
         return move(old, copies_.source(old, to, need), to, need);
     }
     /// What is made on the other side for a transfer on a stream is work of that stream, where it has one.
-    static int32_t stream_for(Device to, const Need &need) {
+    static int32_t stream_for(Device to, const TransferNeed &need) {
         return need.named() && to != kCpu ? need.node.stream : kNoStream;
     }
 
-    ValueId move(ValueId old, ValueId now, Device to, const Need &need) {
+    ValueId move(ValueId old, ValueId now, Device to, const TransferNeed &need) {
         // On a stream of the user's also where it is there already.
         const ValueId v = need.named() ? b().add(Op::Transfer, {now}, {device_word(to)}, {}, need.node.loc)
                                        : b().transfer(now, to, need.node.loc);
@@ -249,7 +249,7 @@ private:
     }
 
     /// The view of its operand on the other side, kNone if it is better to move the view's result.
-    ValueId view_at(ValueId old, const Node &view, Device to, const Need &need) {
+    ValueId view_at(ValueId old, const Node &view, Device to, const TransferNeed &need) {
         const ValueId x = g_.operands(view)[0];
         if (copies_.for_need(x, to, need) == kNone && !is_maker(g_.producer(copies_.root(x)))) {
             const double there = target_.device(to).memory_bandwidth,

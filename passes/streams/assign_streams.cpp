@@ -59,7 +59,7 @@ private:
     }
 
     void place_what_is_fixed() {
-        needs_.reserve(steps_.size());
+        costs_.reserve(steps_.size());
         issued_.reserve(steps_.size());
         double host_seconds = 0;
         for (uint32_t s = 0; s < steps_.size(); ++s) {
@@ -75,9 +75,9 @@ private:
             stream_.push_back(
                 stream_id({unnamed.device, named ? user : std::max(unnamed.stream, kDefaultStream)}));
             const DeviceInfo &device = info_of(target_, unnamed.device);
-            needs_.push_back(estimate(step, device, copy.from, copy.to));
+            costs_.push_back(estimate(step, device, copy.from, copy.to));
             // The host issues the steps one after another.
-            if (needs_.back().resource != Resource::None && on_gpu(unnamed.device))
+            if (costs_.back().resource != Resource::None && on_gpu(unnamed.device))
                 host_seconds += device.submit_seconds;
             issued_.push_back(host_seconds + (on_gpu(unnamed.device) ? device.launch_seconds : 0));
         }
@@ -175,8 +175,8 @@ private:
         while (!waiting.empty()) {
             const auto [at, s] = waiting.top();
             waiting.pop();
-            schedule.begin[s] = engines.begin(streams_[streams[s]].device, needs_[s], at);
-            schedule.end[s] = free_at[streams[s]] = schedule.begin[s] + needs_[s].seconds;
+            schedule.begin[s] = engines.begin(streams_[streams[s]].device, costs_[s], at);
+            schedule.end[s] = free_at[streams[s]] = schedule.begin[s] + costs_[s].seconds;
             for (const uint32_t after : successors_of(s))
                 if (--missing[after] == 0)
                     put(after);
@@ -192,7 +192,7 @@ private:
         for (const uint32_t s : free_) {
             auto &[count, seconds] = work[device_word(steps_[s].device)];
             ++count;
-            seconds += needs_[s].seconds;
+            seconds += costs_[s].seconds;
         }
         return std::ranges::any_of(work, [&](const auto &entry) {
             const DeviceInfo &device = info_of(target_, device_from_word(entry.first));
@@ -237,7 +237,7 @@ private:
         double launch = 0, work = 0;
         for (const uint32_t s : free_) {
             launch = std::max(launch, sync_seconds(s));
-            work += needs_[s].seconds;
+            work += costs_[s].seconds;
         }
         return gain > kWorthwhile.part * work && gain > kWorthwhile.launches * launch;
     }
@@ -267,7 +267,7 @@ private:
                     begin = other;
                     p.stream[s] = stream;
                 }
-        p.free_at[p.stream[s]] = p.end[s] = begin + needs_[s].seconds;
+        p.free_at[p.stream[s]] = p.end[s] = begin + costs_[s].seconds;
     }
 
     /// In the order of the steps, which is that of each stream.
@@ -285,7 +285,7 @@ private:
         std::vector<double> way(n);
         std::vector<uint32_t> missing(n);
         for (uint32_t s = static_cast<uint32_t>(n); s-- > 0;) {
-            way[s] += needs_[s].seconds;
+            way[s] += costs_[s].seconds;
             for (const Dependence &d : dependences_.of(s))
                 way[d.step] = std::max(way[d.step], way[s]);
             missing[s] = static_cast<uint32_t>(dependences_.of(s).size());
@@ -340,7 +340,7 @@ private:
     std::vector<uint32_t> stream_;  // by step: where it is, or would be on one compute stream
     std::vector<uint32_t> free_;    // steps whose stream is open
     std::vector<uint32_t> choices_; // by step: entry of `compute_`, or kNone
-    std::vector<Need> needs_;       // by step
+    std::vector<StepCost> costs_;   // by step
     std::vector<double> issued_;    // by step: when it can begin, as far as the host is concerned
     std::vector<uint32_t> first_successor_, successors_;
 };

@@ -14,7 +14,7 @@ const DeviceInfo &info_of(const Target &target, Device device) {
     return found ? *found : kUnknown;
 }
 
-Need estimate(const Step &step, const DeviceInfo &device, Device from, Device to) {
+StepCost estimate(const Step &step, const DeviceInfo &device, Device from, Device to) {
     switch (step.kind) {
     case StepKind::RecordEvent:
     case StepKind::WaitEvent:
@@ -44,18 +44,18 @@ Need estimate(const Step &step, const DeviceInfo &device, Device from, Device to
     return {device.wave_seconds, whole / device.wave_seconds, Resource::Compute};
 }
 
-double EngineTimes::begin(Device device, const Need &need, double ready) {
-    if (need.resource == Resource::None)
+double EngineTimes::begin(Device device, const StepCost &cost, double ready) {
+    if (cost.resource == Resource::None)
         return ready;
     const size_t slot = (device.kind == DeviceKind::Cpu ? 0 : size_t{1} + device.index) * kResources +
-                        static_cast<size_t>(need.resource);
+                        static_cast<size_t>(cost.resource);
     if (slot >= times_.size())
         times_.resize(slot + 1);
     Times &t = times_[slot];
     const auto later = [](const Running &a, const Running &b) { return a.end > b.end; };
     double begin = std::max(ready, t.last);
     constexpr double kRounding = 1e-9;
-    while (!t.running.empty() && (t.running.front().end <= begin || t.used + need.part > 1 + kRounding)) {
+    while (!t.running.empty() && (t.running.front().end <= begin || t.used + cost.part > 1 + kRounding)) {
         begin = std::max(begin, t.running.front().end);
         t.used -= t.running.front().part;
         std::ranges::pop_heap(t.running, later);
@@ -63,9 +63,9 @@ double EngineTimes::begin(Device device, const Need &need, double ready) {
     }
     if (t.running.empty())
         t.used = 0; // what rounding left
-    t.running.push_back({begin + need.seconds, need.part});
+    t.running.push_back({begin + cost.seconds, cost.part});
     std::ranges::push_heap(t.running, later);
-    t.used += need.part;
+    t.used += cost.part;
     t.last = begin;
     return begin;
 }

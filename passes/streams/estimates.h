@@ -29,22 +29,22 @@ enum class Resource : uint8_t {
 inline constexpr size_t kResources = 5;
 
 /// What a step needs: so long this part of an engine of its device, when it has been started.
-struct Need {
+struct StepCost {
     double seconds = 0;
     double part = 1;
     Resource resource = Resource::None;
 };
 
 /// Of a step on a stream of `device`. `from` and `to` are the two sides of a copy.
-Need estimate(const ir::Step &step, const ir::DeviceInfo &device, ir::Device from = ir::kCpu,
-              ir::Device to = ir::kCpu);
+StepCost estimate(const ir::Step &step, const ir::DeviceInfo &device, ir::Device from = ir::kCpu,
+                  ir::Device to = ir::kCpu);
 
 /// When steps run that are given in the order of their moments: each as soon as its engine has room, and not
 /// before the one that was given before it for the same engine.
 class EngineTimes {
 public:
     /// The moment at which it begins, `ready` or later.
-    double begin(ir::Device device, const Need &need, double ready);
+    double begin(ir::Device device, const StepCost &cost, double ready);
 
 private:
     struct Running {

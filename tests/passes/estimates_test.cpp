@@ -26,7 +26,7 @@ DeviceInfo round_numbers() {
     return info;
 }
 
-Need of_kernel(int64_t read, int64_t written, int64_t flops, const DeviceInfo &device = round_numbers()) {
+StepCost of_kernel(int64_t read, int64_t written, int64_t flops, const DeviceInfo &device = round_numbers()) {
     Step step;
     step.bytes = read + written;
     step.flops = flops;
@@ -34,7 +34,7 @@ Need of_kernel(int64_t read, int64_t written, int64_t flops, const DeviceInfo &d
 }
 
 TEST(Estimates, AKernelNeedsTheDeviceOrAPartOfItForAWave) {
-    const Need bytes = of_kernel(30, 10, 5), operations = of_kernel(3, 1, 50), small = of_kernel(3, 1, 2);
+    const StepCost bytes = of_kernel(30, 10, 5), operations = of_kernel(3, 1, 50), small = of_kernel(3, 1, 2);
     EXPECT_EQ(bytes.seconds, 40);
     EXPECT_EQ(bytes.part, 1);
     EXPECT_EQ(operations.seconds, 50);
@@ -53,9 +53,9 @@ TEST(Estimates, CopiesHaveEnginesOfTheirOwn) {
     copy.bytes = 12;
     const Device other{DeviceKind::Cuda, 1};
     const auto expect = [&](Device from, Device to, double seconds, Resource unit) {
-        const Need need = estimate(copy, round_numbers(), from, to);
-        EXPECT_EQ(need.seconds, seconds);
-        EXPECT_EQ(need.resource, unit);
+        const StepCost cost = estimate(copy, round_numbers(), from, to);
+        EXPECT_EQ(cost.seconds, seconds);
+        EXPECT_EQ(cost.resource, unit);
     };
     expect(kCpu, kGpu, 12, Resource::CopyIn);
     expect(kGpu, kCpu, 12, Resource::CopyOut);
@@ -78,8 +78,8 @@ TEST(Estimates, WhatRunsAtATimeNeedsNoMoreThanOneDeviceAndNothingWaitsWithoutNee
         double ready = 0, last = 0;
         for (int k = 0; k < 40; ++k) {
             ready += static_cast<double>(random() % 8);
-            const Need need = of_kernel(static_cast<int64_t>(random() % 20), 0, 0);
-            const double begin = times.begin(kGpu, need, ready);
+            const StepCost cost = of_kernel(static_cast<int64_t>(random() % 20), 0, 0);
+            const double begin = times.begin(kGpu, cost, ready);
             EXPECT_GE(begin, std::max(ready, last));
             const auto used = [&](double at) {
                 double sum = 0;
@@ -87,16 +87,16 @@ TEST(Estimates, WhatRunsAtATimeNeedsNoMoreThanOneDeviceAndNothingWaitsWithoutNee
                     sum += run.begin <= at && at < run.end ? run.part : 0;
                 return sum;
             };
-            EXPECT_LE(used(begin) + need.part, 1 + 1e-6);
+            EXPECT_LE(used(begin) + cost.part, 1 + 1e-6);
             if (begin > std::max(ready, last)) { // just before there was no room
-                EXPECT_GT(used(begin - 0.5) + need.part, 1 - 1e-6) << "round " << round << ", kernel " << k;
+                EXPECT_GT(used(begin - 0.5) + cost.part, 1 - 1e-6) << "round " << round << ", kernel " << k;
             }
-            runs.push_back({begin, begin + need.seconds, need.part});
+            runs.push_back({begin, begin + cost.seconds, cost.part});
             last = begin;
         }
     }
     EngineTimes times;
-    const Need whole = of_kernel(100, 0, 0);
+    const StepCost whole = of_kernel(100, 0, 0);
     EXPECT_EQ(times.begin(kGpu, whole, 0), 0);
     EXPECT_EQ(times.begin({DeviceKind::Cuda, 1}, whole, 0), 0) << "another device";
     EXPECT_EQ(times.begin(kGpu, {5, 1, Resource::CopyIn}, 0), 0) << "another engine";
