@@ -19,8 +19,7 @@
 
 namespace lz::codegen::cuda {
 
-/// Lanes of a fold are held by half a warp.
-inline constexpr int kFoldThreads = 16;
+using ir::kFoldThreads;
 /// Packets of a thread that are loaded before the first of them is used; of few bytes where no row is kept.
 inline constexpr int kBatch = 4, kMostBatch = 8;
 

@@ -99,6 +99,8 @@ std::string_view name(SegmentTier t);
 
 /// Elements of a row that one thread has.
 inline constexpr int kThreadRow = 16;
+/// Threads that hold the lanes of a fold, half a warp: each has a sixteenth of the lanes of a chunk.
+inline constexpr int kFoldThreads = 16;
 
 /// Of CUDA devices. A work item is what a block does at once; a block takes more of them when there are more
 /// than a grid has.

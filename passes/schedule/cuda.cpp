@@ -33,7 +33,7 @@ constexpr int kThreads = 256;
 constexpr int kTile = 32, kTileOfHalves = 64;
 constexpr int64_t kLeastTile = kTile / 2;
 /// Sixteen threads have 1024 elements of a row in registers, 64 each.
-constexpr int64_t kRowChunk = kLaneChunk, kFoldThreads = 16, kOwnElements = kRowChunk / kFoldThreads;
+constexpr int64_t kRowChunk = kLaneChunk, kOwnElements = kRowChunk / kFoldThreads;
 /// Registers of a thread for what it keeps of a row that it has alone, and elements of such a row.
 constexpr int64_t kAloneRegisters = 48, kAloneRow = 8;
 static_assert(kAloneRow <= kThreadRow);

@@ -7,9 +7,6 @@ namespace lz::ir {
 
 namespace {
 
-/// Threads that hold the lanes of a fold.
-constexpr int kFoldThreads = 16;
-
 class RowMemory {
 public:
     RowMemory(const Kernel &kernel, const Phase &phase)
