@@ -74,7 +74,7 @@ constexpr ProgramPass kProgramPasses[] = {
     {"stage-copies", Stage::Lowered, [](Program &p, ProgramContext &c) { stage_copies(p, c.target); }},
     {"order-steps", Stage::Lowered,
      [](Program &p, ProgramContext &c) {
-         if (order_steps(p, dependences(p, c)))
+         if (order_steps(p, dependences(p, c), c.target))
              c.dependences.reset();
      }},
     {"assign-streams", Stage::Lowered,
@@ -82,7 +82,7 @@ constexpr ProgramPass kProgramPasses[] = {
     {"fit-memory", Stage::Streamed,
      [](Program &p, ProgramContext &c) { fit_memory(p, dependences(p, c), c.target); }},
     {"plan-memory", Stage::Streamed,
-     [](Program &p, ProgramContext &c) { plan_memory(p, dependences(p, c)); }},
+     [](Program &p, ProgramContext &c) { plan_memory(p, dependences(p, c), c.target); }},
     {"insert-syncs", Stage::Planned, [](Program &p, ProgramContext &) { insert_syncs(p); }},
     {"explain", Stage::Ordered,
      [](Program &p, ProgramContext &c) {

@@ -35,8 +35,7 @@ void merge(std::vector<uint32_t> &into, const std::vector<uint32_t> &from) {
 /// of scratch.
 class ProgramWriter {
 public:
-    ProgramWriter(const Graph &graph, const Target &target)
-        : graph_(graph), buffer_of_(graph.values().size(), kNone) {
+    explicit ProgramWriter(const Graph &graph) : graph_(graph), buffer_of_(graph.values().size(), kNone) {
         program_.name = graph.name;
         program_.stage = Stage::Lowered;
         program_.num_runtime_words = static_cast<uint32_t>(graph.runtime_words().size());
@@ -51,11 +50,8 @@ public:
                                               .device = type.device,
                                               .storage = p.storage,
                                               .value = p.value});
-            // What writes over a kept input must be left out if something that it reads has failed. Where the
-            // device runs its kernels whatever failed before them, a kept input is not donated.
-            if (!p.kept || target.device(type.device).guards_segments())
-                program_.draft.buffers.back() = {
-                    .donated = p.donated, .donated_to = p.donated_to, .kept = p.kept};
+            program_.draft.buffers.back() = {
+                .donated = p.donated, .donated_to = p.donated_to, .kept = p.kept};
         }
     }
 
@@ -271,7 +267,7 @@ void append_segments(LoweredStep &step, LoweredStep more) {
 class Lowering {
 public:
     Lowering(const Graph &graph, const Target &target)
-        : graph_(graph), target_(target), program_(graph, target), equal_(graph) {}
+        : graph_(graph), target_(target), program_(graph), equal_(graph) {}
 
     Program run() {
         find_stored();

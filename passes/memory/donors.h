@@ -2,6 +2,7 @@
 /// Inputs whose memory results may take over. Input k is buffer k.
 
 #include "ir/program/program.h"
+#include "ir/target.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -18,6 +19,14 @@ void for_others_in_memory(const ir::Program &program, uint32_t input, F &&f) {
     for (uint32_t k = 0; k < program.buffers.size() && program.buffers[k].kind == ir::BufferKind::Input; ++k)
         if (k != input && program.buffers[k].storage == storage)
             f(k);
+}
+
+/// Whether the input was given away to be overwritten. What writes over a kept one must be left out if
+/// something that it reads has failed: where the device runs its kernels whatever failed before them, a kept
+/// input stays as it is.
+inline bool may_be_overwritten(const ir::Program &program, uint32_t input, const ir::Target &target) {
+    const ir::BufferDraft &draft = program.draft.buffers[input];
+    return draft.donated && (!draft.kept || target.device(program.buffers[input].device).guards_segments());
 }
 
 /// Each may be taken once: by any result, or by the one that it is donated to.

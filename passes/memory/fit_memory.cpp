@@ -83,12 +83,12 @@ void place(Program &program, std::span<const Placement> placements) {
 void fit_memory(Program &program, const Dependences &dependences, const Target &target) {
     if (surely_fits(program, target, kMemoryForOverlap))
         return;
-    const MemoryPlan plan = find_memory(program, dependences);
+    const MemoryPlan plan = find_memory(program, dependences, target);
     if (fits(plan, target, kMemoryForOverlap))
         return;
     const std::vector<Placement> before = placements(program);
     assign_streams(program, dependences, target, Overlap::No);
-    const MemoryPlan other = find_memory(program, dependences);
+    const MemoryPlan other = find_memory(program, dependences, target);
     int64_t bytes = arena_bytes(other);
     if (!fits(other, target, 1)) {
         // As if each step began when all before it are over: copies wait for memory, too.
@@ -99,7 +99,7 @@ void fit_memory(Program &program, const Dependences &dependences, const Target &
             serial[s].end = static_cast<double>(s + 1);
         }
         place(program, serial);
-        if (const int64_t least = arena_bytes(find_memory(program, dependences)); least < bytes)
+        if (const int64_t least = arena_bytes(find_memory(program, dependences, target)); least < bytes)
             bytes = least;
         else
             place(program, narrow);

@@ -2,6 +2,7 @@
 
 #include "passes/lower/lower_clusters.h"
 #include "passes/memory/can_fault.h"
+#include "passes/memory/donors.h"
 #include "passes/memory/live_order.h"
 
 #include <algorithm>
@@ -52,12 +53,12 @@ bool is_on_one_device(const Program &program) {
 }
 
 /// The last reader of an input that the Program may overwrite is the one that may do it: it stays the last.
-void keep_last_readers(const Program &program, std::vector<StepEdge> &edges) {
+void keep_last_readers(const Program &program, const Target &target, std::vector<StepEdge> &edges) {
     std::vector<uint32_t> last(program.buffers.size(), kNone);
     const auto for_donated = [&](uint32_t s, auto &&f) {
         for_operands(program, s, [&](BufferMode mode, uint32_t buffer) {
             const uint32_t read = read_buffer(program, mode, buffer);
-            if (read != kNone && program.draft.buffers[read].donated)
+            if (read != kNone && may_be_overwritten(program, read, target))
                 f(read);
         });
     };
@@ -71,9 +72,9 @@ void keep_last_readers(const Program &program, std::vector<StepEdge> &edges) {
 }
 
 /// Data, who overwrites inputs, and the order of what can fail.
-std::vector<StepEdge> edges_of(const Program &program, const Dependences &dependences) {
+std::vector<StepEdge> edges_of(const Program &program, const Dependences &dependences, const Target &target) {
     std::vector<StepEdge> edges;
-    keep_last_readers(program, edges);
+    keep_last_readers(program, target, edges);
     uint32_t failing = kNone;
     for (uint32_t s = 0; s < program.steps.size(); ++s) {
         for (const Dependence &d : dependences.of(s))
@@ -102,14 +103,15 @@ void put_in_order(Program &program, std::span<const uint32_t> order) {
 
 } // namespace
 
-bool order_steps(Program &program, const Dependences &dependences) {
+bool order_steps(Program &program, const Dependences &dependences, const Target &target) {
     const auto n = static_cast<uint32_t>(program.steps.size());
     if (n < 3 || !is_on_one_device(program))
         return false;
     for (uint32_t s = 0; s < n; ++s)
         if (!is_free(program, s))
             return false;
-    const std::vector<uint32_t> order = find_order(traffic_of(program), edges_of(program, dependences));
+    const std::vector<uint32_t> order =
+        find_order(traffic_of(program), edges_of(program, dependences, target));
     if (order.empty())
         return false;
     put_in_order(program, order);

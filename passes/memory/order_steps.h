@@ -16,12 +16,13 @@
 /// their order, so that of several failures the one of the first line is told.
 
 #include "ir/program/program.h"
+#include "ir/target.h"
 #include "passes/streams/dependences.h"
 
 namespace lz::passes {
 
 /// Takes and leaves a Program at Stage::Lowered. Whether the order has changed, and with it the dependences.
 /// O(n log n) in the number of operands.
-bool order_steps(ir::Program &program, const Dependences &dependences);
+bool order_steps(ir::Program &program, const Dependences &dependences, const ir::Target &target);
 
 } // namespace lz::passes

@@ -18,8 +18,9 @@ namespace {
 /// Goes through the steps and gives each buffer an allocation of its own, or that of a buffer that dies.
 class Planner {
 public:
-    Planner(const Program &program, const Dependences &dependences)
-        : program_(program), lives_(program), take_over_(lives_), made_by_(program.buffers.size(), kNone) {
+    Planner(const Program &program, const Dependences &dependences, const Target &target)
+        : program_(program), target_(target), lives_(program), take_over_(lives_),
+          made_by_(program.buffers.size(), kNone) {
         if (const StreamNumbers streams(program); streams.streams.size() > 1)
             order_steps(streams, dependences);
         plan_.buffers = program.buffers;
@@ -74,13 +75,13 @@ private:
             if (const int32_t storage = program_.buffers[k].storage; storage >= 0) {
                 Group &group = shared[storage];
                 group.last = std::max(group.last, lives_.last_use[k]);
-                group.donated = group.donated && program_.draft.buffers[k].donated;
+                group.donated = group.donated && may_be_overwritten(program_, k, target_);
                 group.read = group.read || lives_.is_read[k];
             }
         for (uint32_t k = 0; k < inputs; ++k) {
             const BufferDesc &b = program_.buffers[k];
             Allocation allocation{.bytes = b.bytes, .device = b.device, .input = k};
-            bool donated = program_.draft.buffers[k].donated;
+            bool donated = may_be_overwritten(program_, k, target_);
             allocation.last = lives_.last_use[k];
             allocation.read = lives_.is_read[k];
             if (b.storage >= 0) {
@@ -247,6 +248,7 @@ private:
     }
 
     const Program &program_;
+    const Target &target_;
     BufferLives lives_;
     TakeOver take_over_;
     MemoryPlan plan_;
@@ -256,12 +258,12 @@ private:
 
 } // namespace
 
-MemoryPlan find_memory(const Program &program, const Dependences &dependences) {
-    return Planner(program, dependences).take();
+MemoryPlan find_memory(const Program &program, const Dependences &dependences, const Target &target) {
+    return Planner(program, dependences, target).take();
 }
 
-void plan_memory(Program &program, const Dependences &dependences) {
-    MemoryPlan plan = find_memory(program, dependences);
+void plan_memory(Program &program, const Dependences &dependences, const Target &target) {
+    MemoryPlan plan = find_memory(program, dependences, target);
     Draft &draft = program.draft;
     for (uint32_t r = 0; r < program.results.size(); ++r)
         if (plan.results[r] != program.results[r]) {

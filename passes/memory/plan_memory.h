@@ -22,6 +22,7 @@
 /// reuses.
 
 #include "ir/program/program.h"
+#include "ir/target.h"
 #include "passes/streams/dependences.h"
 
 #include <span>
@@ -51,11 +52,12 @@ struct MemoryPlan {
 /// Offsets are multiples of this: a CUDA access of any width, a cache line, a vector.
 inline constexpr int64_t kArenaAlignment = 256;
 
-/// Takes a Program at Stage::Streamed and what its steps come after. Near linear in the number of operands.
-MemoryPlan find_memory(const ir::Program &program, const Dependences &dependences);
+/// Takes a Program at Stage::Streamed, what its steps come after, and the devices, of which some cannot leave
+/// out a step that would write over what is kept. Near linear in the number of operands.
+MemoryPlan find_memory(const ir::Program &program, const Dependences &dependences, const ir::Target &target);
 
 /// The pass: the Program with that plan, at Stage::Planned.
-void plan_memory(ir::Program &program, const Dependences &dependences);
+void plan_memory(ir::Program &program, const Dependences &dependences, const ir::Target &target);
 
 /// Bytes of a device that a run holds at most: arenas, inputs and results.
 int64_t planned_bytes(std::span<const ir::ArenaDesc> arenas, std::span<const ir::BufferDesc> buffers,
