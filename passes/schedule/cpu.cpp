@@ -55,6 +55,16 @@ constexpr int64_t kSplitRows = 512;
 /// memory again, so that it may as well be a kernel of its own, which reads whole rows. Measure: softmax over
 /// axis 0 of square matrices of side 512 to 4096 (no row has this shape).
 constexpr int64_t kLargeMatrix = int64_t{1} << 20;
+/// With fewer rows than the first, rows longer than the second are shared by threads, and what follows their
+/// reduction is another kernel. Measure: softmax over axis 1 of [1, 65536] to [4, 1048576] (no row has this
+/// shape).
+constexpr int64_t kFewWholeRows = 4, kLongWholeRow = 65536;
+/// Bytes of a permuted value from which on a kernel that reads its rows several times wants them dense.
+/// Softmax of a transposed matrix of 128x128 floats took 20 us as two kernels in place of 39 as one, of
+/// 512x512 a half, of 4096x4096 a tenth; 64x64, which a first-level cache of 32 KiB holds, were a little
+/// slower. Measure: softmax over axis 1 of transposed square matrices of side 64 to 512 (no row has this
+/// shape).
+constexpr int64_t kLeastPermuted = 64 << 10;
 /// Bytes that one round of all pieces of a join writes: a part of a core's second-level cache. On a machine
 /// with 1 MiB of it 64 to 512 KiB were alike. Measure: `cat` along axis 1.
 constexpr int64_t kRoundBytes = 256 << 10;
@@ -76,9 +86,6 @@ constexpr int64_t kLongRow = 4096;
 /// some 90 for each element; half of that, for narrower vectors. Measure: `tanh_chain` and `gelu_erf`, with
 /// stores past the caches and without (Modes::streaming_stores).
 constexpr int kStreamedOperations = 48;
-/// What a random word counts among them: a quarter of the operations of a Philox block of ten rounds, which
-/// gives four words.
-constexpr int kPhiloxOperations = 20;
 /// The most bytes of a last-level cache in which one core finds its data again. Larger caches are made of
 /// slices that belong to groups of cores, and virtual machines report all slices (a Sapphire Rapids Xeon
 /// reports 480 MiB to a machine of two cores). Measure: `multiply_add` with 1 to 64 MiB of results, with
@@ -195,7 +202,7 @@ private:
                 }
                 const Instr &instr = one.instrs[stmt.id];
                 (in_loop ? in_loops : outside) +=
-                    instr.op == KOp::Philox ? kPhiloxOperations : info(instr.op).operands > 0;
+                    instr.op == KOp::Philox ? info(Op::Philox).cost : info(instr.op).operands > 0;
                 stores_outside = stores_outside || (!in_loop && instr.op == KOp::Store);
             }
         };
@@ -412,7 +419,11 @@ void schedule_cpu(LoweredStep &step, const Target &target) {
 // 4194304] beside one of [4, 2097152] shows what that is worth (no row of bench_memory_bound has these
 // shapes).
 RowLimits cpu_row_limits() {
-    return {.few_rows = 4, .long_row = 65536, .long_column = kSplitRows, .large_matrix = kLargeMatrix};
+    return {.few_rows = kFewWholeRows,
+            .long_row = kLongWholeRow,
+            .long_column = kSplitRows,
+            .large_matrix = kLargeMatrix,
+            .least_permuted = kLeastPermuted};
 }
 
 } // namespace lz::passes

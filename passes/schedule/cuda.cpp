@@ -57,6 +57,10 @@ constexpr int64_t kSplitRows = 512;
 /// Rows that are longer than this are cut into chunks where whole rows leave SMs without work. No measurement
 /// was kept; to measure: sums over axis 1 of 8 rows of 16384 to 1048576 elements in bench_gpu.
 constexpr int64_t kSplitLength = 65536;
+/// Bytes of a permuted value from which on a kernel that reads its rows several times wants them dense: as on
+/// the CPU. No measurement was kept; to measure: softmax over axis 1 of transposed matrices of side 128 to
+/// 4096 in bench_gpu, where L2 (50 MB of an H200) may hold what is read again.
+constexpr int64_t kLeastPermuted = 64 << 10;
 
 class CudaScheduler : StepScheduler {
 public:
@@ -488,7 +492,7 @@ void schedule_cuda(LoweredStep &step, const CudaLimits &limits) {
 }
 
 RowLimits cuda_row_limits(const CudaLimits &limits) {
-    return {.few_rows = limits.multiprocessors, .long_row = kSplitLength};
+    return {.few_rows = limits.multiprocessors, .long_row = kSplitLength, .least_permuted = kLeastPermuted};
 }
 
 } // namespace lz::passes

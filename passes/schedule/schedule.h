@@ -21,8 +21,9 @@ namespace lz::passes {
 /// Schedules the kernel of a step, or the stores of a join's call; other steps are left alone.
 void schedule(LoweredStep &step, const ir::Target &target);
 
-/// Which rows a kernel takes whole, each row by one worker or block of threads. `fuse` asks, because what
-/// follows the reduction of a row that is shared needs a kernel of its own.
+/// Which rows a kernel takes whole, each row by one worker or block of threads, and from which on it wants
+/// them dense. `fuse` asks, because what follows the reduction of a row that is shared needs a kernel of its
+/// own.
 struct RowLimits {
     int64_t few_rows; ///< with fewer rows than this ...
     int64_t long_row; ///< ... rows longer than this are shared
@@ -30,6 +31,8 @@ struct RowLimits {
     /// the matrix has more elements than the second: a worker that takes a few columns whole goes through a
     /// page for each of their elements.
     int64_t long_column = INT64_MAX, large_matrix = INT64_MAX;
+    /// Bytes of a permuted value from which on rows that are read several times are stored dense before.
+    int64_t least_permuted;
 
     /// `columns`: elements of a row are no neighbours.
     bool fits(int64_t rows, int64_t length, bool columns) const {

@@ -22,7 +22,7 @@ class Partitioner {
 public:
     Partitioner(const Graph &graph, const Target &target, FusionNotes *notes)
         : graph_(graph), target_(target), notes_(notes), stored_view_(stored_views(graph)),
-          below_rows_(permutes_below_rows(graph)), clusters_(graph, target),
+          below_rows_(permutes_below_rows(graph, target)), clusters_(graph, target),
           demands_(graph, clusters_, folds_), bodies_(graph),
           legality_(graph, target, clusters_, demands_, bodies_, folds_),
           growth_(graph, clusters_, folds_, bodies_, legality_), result_(graph.values().size(), false) {

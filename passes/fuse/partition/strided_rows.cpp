@@ -1,5 +1,7 @@
 #include "passes/fuse/partition/strided_rows.h"
 
+#include "passes/schedule/schedule.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -9,15 +11,12 @@ using namespace ir;
 
 namespace {
 
-/// From here on two kernels were faster than one: 128x128 floats took 20 us instead of 39, 512x512 a half,
-/// 4096x4096 a tenth; 64x64 are a little slower.
-constexpr int64_t kLeastBytes = 64 << 10;
-
 class PermutesBelowRows {
 public:
-    explicit PermutesBelowRows(const Graph &graph)
-        : graph_(graph), parent_(graph.nodes().size()), elements_of_(graph.values().size(), kNone),
-          rows_of_(graph.values().size(), kNone), stored_(graph.nodes().size(), false) {
+    PermutesBelowRows(const Graph &graph, const Target &target)
+        : graph_(graph), target_(target), parent_(graph.nodes().size()),
+          elements_of_(graph.values().size(), kNone), rows_of_(graph.values().size(), kNone),
+          stored_(graph.nodes().size(), false) {
         std::iota(parent_.begin(), parent_.end(), NodeId{0});
     }
 
@@ -61,8 +60,9 @@ private:
         const Node *const source = graph_.producer(graph_.operands(node)[0]);
         const int last = from.rank() - 1;
         return last >= 1 && graph_.attrs(node).ints(attr::kAxes).back() != last && from[last] > 1 &&
-               to.shape[last] > 1 && to.bytes() >= kLeastBytes &&
-               !(source && (source->op == Op::Broadcast || source->operand_count == 0));
+               to.shape[last] > 1 &&
+               !(source && (source->op == Op::Broadcast || source->operand_count == 0)) &&
+               to.bytes() >= row_limits(target_, to.device).least_permuted;
     }
 
     /// Elements beside elements stay elements of the rows; elements beside what their rows were reduced to
@@ -110,6 +110,7 @@ private:
     }
 
     const Graph &graph_;
+    const Target &target_;
     std::vector<NodeId> parent_; ///< permutes whose elements meet are one set
     std::vector<NodeId>
         elements_of_;             ///< by value: the permute whose elements it has, or what was made of them
@@ -119,8 +120,8 @@ private:
 
 } // namespace
 
-std::vector<bool> permutes_below_rows(const Graph &graph) {
-    return PermutesBelowRows(graph).run();
+std::vector<bool> permutes_below_rows(const Graph &graph, const Target &target) {
+    return PermutesBelowRows(graph, target).run();
 }
 
 } // namespace lz::passes
