@@ -2,7 +2,6 @@
 
 #include "ir/diagnostic.h"
 #include "ir/host/float_environment.h"
-#include "ir/text/sentences.h"
 #include "passes/build_program.h"
 #include "passes/devices/check_devices.h"
 #include "passes/devices/insert_transfers.h"
@@ -10,6 +9,7 @@
 #include "passes/devices/stage_copies.h"
 #include "passes/explain/explain.h"
 #include "passes/lower/lower_clusters.h"
+#include "passes/memory/fit_fusion.h"
 #include "passes/memory/fit_memory.h"
 #include "passes/memory/order_steps.h"
 #include "passes/memory/plan_memory.h"
@@ -21,8 +21,6 @@
 #include "passes/syncs/insert_syncs.h"
 #include "passes/verify/verify.h"
 #include "passes/verify/verify_schedule.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
@@ -42,12 +40,13 @@ constexpr GraphPass kGraphPasses[] = {
      }},
     {"insert-transfers",
      [](Graph g, const PassContext &c) { return insert_transfers(std::move(g), c.target); }},
-    {"simplify", [](Graph g, const PassContext &c) { return simplify(std::move(g), c.room); }},
+    {"simplify", [](Graph g, const PassContext &c) { return simplify(std::move(g), c.recycled); }},
     {"eliminate-common",
-     [](Graph g, const PassContext &c) { return eliminate_common(std::move(g), c.room); }},
-    {"eliminate-dead", [](Graph g, const PassContext &c) { return eliminate_dead(std::move(g), c.room); }},
+     [](Graph g, const PassContext &c) { return eliminate_common(std::move(g), c.recycled); }},
+    {"eliminate-dead",
+     [](Graph g, const PassContext &c) { return eliminate_dead(std::move(g), c.recycled); }},
     {"fuse",
-     [](Graph g, const PassContext &c) { return fuse(std::move(g), c.target, c.fusion_notes, c.room); }},
+     [](Graph g, const PassContext &c) { return fuse(std::move(g), c.target, c.fusion_notes, c.recycled); }},
     {"recompute",
      [](Graph g, const PassContext &c) { return recompute(std::move(g), c.target, c.fusion_notes); }},
 };
@@ -124,27 +123,6 @@ private:
     const PipelineObserver *observer_;
 };
 
-/// One operation after the other, where that needs less memory than `bytes` too much.
-std::optional<CompileResult> compile_apart(Graph unfused, const Target &target, int64_t bytes,
-                                           const PipelineObserver *observer, Explained explained,
-                                           const std::vector<StreamRef> &streams) {
-    Pipeline run(target, observer);
-    Target apart = target;
-    apart.modes.fuse = false;
-    unfused = run("fuse", [&] { return fuse(std::move(unfused), apart); });
-    run.check({.pass = "fuse", .graph = &unfused}, unfused);
-    const FusionNotes none;
-    Program program =
-        lower(unfused, apart, explained == Explained::Yes ? &none : nullptr, observer, &streams);
-    if (missing_bytes(program, target) >= bytes)
-        return std::nullopt;
-    if (explained == Explained::Yes)
-        program.notes.push_back(fmt::format("Every operation is its own kernel, because fused they would "
-                                            "need {} more than GPUs have.",
-                                            bytes_text(bytes)));
-    return CompileResult{std::move(program), std::move(unfused)};
-}
-
 } // namespace
 
 CompileResult compile(Graph graph, const Target &target, const PipelineObserver *observer,
@@ -153,23 +131,26 @@ CompileResult compile(Graph graph, const Target &target, const PipelineObserver 
     Pipeline run(target, observer);
     FusionNotes noted;
     FusionNotes *const fusion_notes = explained == Explained::Yes ? &noted : nullptr;
-    Graph room;
-    const PassContext context{target, fusion_notes, &room};
+    Graph recycled;
+    const PassContext context{target, fusion_notes, &recycled};
     if (target.modes.verify)
         verify_after("recording", graph);
     const std::vector<StreamRef> streams = user_streams(graph);
     Graph unfused;
     for (const GraphPass &pass : kGraphPasses) {
-        if (pass.name == "fuse" && target.modes.fuse && may_not_fit(graph, target))
-            unfused = graph;
+        if (pass.name == "fuse")
+            unfused = graph_to_fit(graph, target);
         graph = run(pass.name, [&] { return pass.run(std::move(graph), context); });
         run.check({.pass = pass.name, .graph = &graph}, graph);
     }
     Program program = lower(graph, target, fusion_notes, observer, &streams);
-    // A kernel needs all its operands at once.
-    if (const int64_t bytes = missing_bytes(program, target); bytes > 0 && !unfused.nodes().empty())
-        if (auto apart = compile_apart(std::move(unfused), target, bytes, observer, explained, streams))
-            return std::move(*apart);
+    fit_fusion(program, graph, std::move(unfused), target, explained == Explained::Yes,
+               [&](Graph &apart, const Target &without_fusion) {
+                   apart = run("fuse", [&] { return fuse(std::move(apart), without_fusion); });
+                   run.check({.pass = "fuse", .graph = &apart}, apart);
+                   const FusionNotes none;
+                   return lower(apart, without_fusion, fusion_notes ? &none : nullptr, observer, &streams);
+               });
     return {std::move(program), std::move(graph)};
 }
 

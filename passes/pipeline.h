@@ -53,8 +53,9 @@ ir::Program lower(const ir::Graph &graph, const ir::Target &target, const Fusion
 struct PassContext {
     const ir::Target &target;
     FusionNotes *fusion_notes = nullptr; ///< filled by fuse if not null
-    ir::Graph *room =
-        nullptr; ///< if not null, memory that a pass makes its graph in and leaves its old one to
+    /// If not null: a graph that nobody needs, whose memory a pass makes its own graph in; it leaves the old
+    /// one to the next pass.
+    ir::Graph *recycled = nullptr;
 };
 
 /// A pass from graph to graph, by the name that `lz-opt --passes` takes. `lower-clusters` stands between

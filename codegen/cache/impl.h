@@ -29,7 +29,7 @@ struct EntryKey {
 };
 EntryKey entry_key(std::string text, const Compiler &compiler, const runtime::Backend &backend);
 
-struct KernelCache::Impl final : runtime::Notes {
+struct KernelCache::Impl final : runtime::PersistentStore {
     explicit Impl(KernelCacheOptions options_)
         : options(std::move(options_)), disk(options.directory, options.max_bytes, options.log) {}
 

@@ -195,7 +195,7 @@ CachedKernelPtr KernelCache::get_source(const runtime::KernelSource &source, con
         [&] { return source.name; });
 }
 
-runtime::Notes &KernelCache::notes() {
+runtime::PersistentStore &KernelCache::store() {
     return *impl_;
 }
 

@@ -15,7 +15,7 @@
 #include "codegen/compiler.h"
 #include "ir/diagnostic.h"
 #include "runtime/api/backend.h"
-#include "runtime/api/notes.h"
+#include "runtime/api/persistent_store.h"
 
 #include <cstdint>
 #include <functional>
@@ -83,7 +83,7 @@ public:
                                runtime::Backend &backend);
 
     /// What is kept between processes beside code, in the same directory and under the same limit.
-    runtime::Notes &notes();
+    runtime::PersistentStore &store();
 
     KernelCacheStats stats() const;
     /// Kernels in memory.

@@ -237,15 +237,15 @@ std::vector<std::shared_ptr<const codegen::Compiler>> make_compilers(const runti
 } // namespace
 
 /// Those of the kernels, which are not made yet when the devices are.
-class Devices::KernelNotes final : public runtime::Notes {
+class Devices::KernelStore final : public runtime::PersistentStore {
 public:
-    explicit KernelNotes(codegen::KernelCache *kernels) : kernels_(kernels) {}
+    explicit KernelStore(codegen::KernelCache *kernels) : kernels_(kernels) {}
     std::optional<std::vector<std::byte>> find(std::string_view key) override {
-        return kernels_ ? kernels_->notes().find(key) : std::nullopt;
+        return kernels_ ? kernels_->store().find(key) : std::nullopt;
     }
     void keep(std::string_view key, std::span<const std::byte> content) override {
         if (kernels_)
-            kernels_->notes().keep(key, content);
+            kernels_->store().keep(key, content);
     }
 
 private:
@@ -253,7 +253,7 @@ private:
 };
 
 void Devices::find_cuda(const Options &options, codegen::KernelCache *kernels) {
-    notes_ = std::make_unique<KernelNotes>(kernels);
+    store_ = std::make_unique<KernelStore>(kernels);
     const auto load_source = [this,
                               kernels](const runtime::KernelSource &source,
                                        runtime::Backend &backend) -> std::shared_ptr<const runtime::Module> {
@@ -266,7 +266,7 @@ void Devices::find_cuda(const Options &options, codegen::KernelCache *kernels) {
         runtime::cuda::Search::from_environment(), {.graphs = options.cuda_graphs,
                                                     .expandable_segments = options.cuda_expandable_segments,
                                                     .load_source = load_source,
-                                                    .notes = notes_.get()});
+                                                    .store = store_.get()});
     try {
         cuda_compilers_ = make_compilers(found, options);
     } catch (const ir::Failure &failure) { // the CPU goes on

@@ -5,7 +5,7 @@
 #include "frontend/engine/options.h"
 #include "ir/target.h"
 #include "runtime/allocator/caching_allocator.h"
-#include "runtime/api/notes.h"
+#include "runtime/api/persistent_store.h"
 #include "runtime/cpu/backend.h"
 #include "runtime/executor/executor.h"
 
@@ -65,13 +65,13 @@ public:
 
 private:
     class PinnedMemory;
-    class KernelNotes;
+    class KernelStore;
 
     void find_cuda(const Options &options, codegen::KernelCache *kernels);
 
     runtime::CpuBackend cpu_;
-    std::unique_ptr<runtime::Backend> wrapped_cpu_; ///< of tests
-    std::unique_ptr<runtime::Notes> notes_;         ///< of the GPUs
+    std::unique_ptr<runtime::Backend> wrapped_cpu_;   ///< of tests
+    std::unique_ptr<runtime::PersistentStore> store_; ///< of the GPUs
     std::vector<std::unique_ptr<runtime::Backend>> gpus_;
     std::unique_ptr<PinnedMemory> pinned_memory_;
     std::vector<std::unique_ptr<runtime::CachingAllocator>> allocators_; ///< cpu, cuda:0, ...

@@ -1,6 +1,6 @@
 #include "lazuli/core/error.h"
 
-#include "frontend/engine/leaving.h"
+#include "frontend/engine/process_exit.h"
 #include "frontend/record/record.h"
 #include "frontend/run/throw_kind.h"
 #include "ir/location.h"

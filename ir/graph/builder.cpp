@@ -34,7 +34,7 @@ std::vector<int64_t> maker_words(DType dtype, const Shape &shape, Device device)
 
 } // namespace
 
-GraphBuilder::GraphBuilder(std::string graph_name, Graph room) : graph_(std::move(room)) {
+GraphBuilder::GraphBuilder(std::string graph_name, Graph recycled) : graph_(std::move(recycled)) {
     graph_.name = std::move(graph_name);
     graph_.params.clear();
     graph_.results.clear();

@@ -19,7 +19,7 @@ public:
     explicit GraphBuilder(std::string graph_name) { graph_.name = std::move(graph_name); }
     /// Builds in the memory of a graph that nobody needs any more: large ones cost as much to make as to
     /// fill.
-    GraphBuilder(std::string graph_name, Graph room);
+    GraphBuilder(std::string graph_name, Graph recycled);
 
     ValueId param(const TensorType &type, std::string name);
     /// Copies everything of the parameter but its value id.

@@ -8,7 +8,7 @@
 
 namespace lz::passes {
 
-ir::Graph fuse(ir::Graph recorded, const ir::Target &target, FusionNotes *notes, ir::Graph *room) {
+ir::Graph fuse(ir::Graph recorded, const ir::Target &target, FusionNotes *notes, ir::Graph *recycled) {
     const std::optional<ir::Graph> prepared = prepare_products(recorded, target);
     const std::optional<ir::Graph> ordered = order_effects(prepared ? *prepared : recorded);
     const ir::Graph &graph = ordered ? *ordered : prepared ? *prepared : recorded;
@@ -16,7 +16,7 @@ ir::Graph fuse(ir::Graph recorded, const ir::Target &target, FusionNotes *notes,
     const Partition partition =
         target.modes.fuse ? partition_fused(graph, target, notes) : partition_single(graph);
     std::vector<ir::NodeId> node_of;
-    ir::Graph fused = remade(recorded, room, [&](ir::Graph memory) {
+    ir::Graph fused = remade(recorded, recycled, [&](ir::Graph memory) {
         return rebuild(graph, partition, target, node_of, std::move(memory));
     });
     if (notes)

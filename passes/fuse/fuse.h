@@ -37,8 +37,8 @@ struct FusionNotes {
 
 /// Takes a verified graph without dead nodes. With `target.modes.fuse` false each operation is its own
 /// cluster (views and makers are still inlined). Notes are gathered only when asked for. Linear in the size
-/// of the graph. `room`: as PassContext::room.
+/// of the graph. `recycled`: as PassContext::recycled.
 ir::Graph fuse(ir::Graph graph, const ir::Target &target, FusionNotes *notes = nullptr,
-               ir::Graph *room = nullptr);
+               ir::Graph *recycled = nullptr);
 
 } // namespace lz::passes

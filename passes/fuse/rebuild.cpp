@@ -21,8 +21,8 @@ bool is_library(ClusterKind kind) {
 
 class Rebuild {
 public:
-    Rebuild(const Graph &graph, const Partition &partition, std::vector<NodeId> &node_of, Graph room)
-        : graph_(graph), partition_(partition), node_of_(node_of), builder_(graph.name, std::move(room)),
+    Rebuild(const Graph &graph, const Partition &partition, std::vector<NodeId> &node_of, Graph recycled)
+        : graph_(graph), partition_(partition), node_of_(node_of), builder_(graph.name, std::move(recycled)),
           stamp_(graph.nodes().size(), -1), copy_(graph.nodes().size(), kNone),
           value_(graph.values().size(), kNone) {}
 
@@ -259,8 +259,8 @@ private:
 } // namespace
 
 Graph rebuild(const Graph &graph, const Partition &partition, const Target &target,
-              std::vector<NodeId> &node_of, Graph room) {
-    return Rebuild(graph, partition, node_of, std::move(room)).run(target);
+              std::vector<NodeId> &node_of, Graph recycled) {
+    return Rebuild(graph, partition, node_of, std::move(recycled)).run(target);
 }
 
 } // namespace lz::passes

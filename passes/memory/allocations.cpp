@@ -1,7 +1,7 @@
 #include "passes/memory/allocations.h"
 
-#include "passes/memory/donors.h"
 #include "passes/memory/plan_memory.h"
+#include "passes/memory/reuse/donors.h"
 
 #include <limits>
 #include <map>

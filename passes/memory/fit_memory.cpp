@@ -4,7 +4,6 @@
 #include "passes/streams/assign_streams.h"
 
 #include <algorithm>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -27,14 +26,6 @@ bool fits(const MemoryPlan &plan, const Target &target, double part) {
     });
 }
 
-/// Bytes beyond the memory of GPUs.
-int64_t bytes_beyond_memory(const Target &target, const std::function<int64_t(Device)> &needed) {
-    int64_t bytes = 0;
-    for (const DeviceInfo &device : target.devices)
-        if (device.device != kCpu && device.memory_bytes > 0)
-            bytes += std::max<int64_t>(needed(device.device) - device.memory_bytes, 0);
-    return bytes;
-}
 int64_t arena_bytes(const MemoryPlan &plan) {
     int64_t bytes = 0;
     for (const ArenaDesc &arena : plan.arenas)
@@ -108,21 +99,6 @@ void fit_memory(Program &program, const Dependences &dependences, const Target &
         program.draft.bytes_saved = saved;
     else
         place(program, before);
-}
-
-int64_t missing_bytes(const Program &program, const Target &target) {
-    return bytes_beyond_memory(target, [&](Device device) {
-        return planned_bytes(program.arenas, program.buffers, program.results, device);
-    });
-}
-
-bool may_not_fit(const Graph &graph, const Target &target) {
-    return bytes_beyond_memory(target, [&](Device device) {
-               int64_t bytes = 0;
-               for (const Value &v : graph.values())
-                   bytes += v.type.device == device ? v.type.bytes() : 0;
-               return bytes;
-           }) > 0;
 }
 
 } // namespace lz::passes

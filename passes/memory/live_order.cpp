@@ -41,7 +41,7 @@ public:
          bool backward)
         : traffic_(traffic), backward_(backward), n_(static_cast<uint32_t>(order.size())),
           edges_(n_, edges, backward), place_(n_), left_(backward ? traffic.makers : traffic.readers),
-          alive_(traffic.bytes.size(), false), is_ready_(n_, false), is_light_(n_, false) {
+          alive_(traffic.bytes.size(), false), is_ready_(n_, false), is_free_(n_, false) {
         for (uint32_t k = 0; k < n_; ++k)
             place_[order[k]] = backward ? n_ - 1 - k : k;
         find_users();
@@ -53,12 +53,12 @@ public:
                 put(s);
         std::vector<uint32_t> order;
         order.reserve(n_);
-        while (!ready_.empty() || !light_.empty()) {
+        while (!ready_.empty() || !free_.empty()) {
             const uint32_t s = take();
             if (s == kNone)
                 continue;
             order.push_back(s);
-            happen(s);
+            count_step(s);
             for (const uint32_t after : edges_.of(s))
                 if (--edges_.missing[after] == 0)
                     put(after);
@@ -108,22 +108,24 @@ private:
     void put(uint32_t s) {
         is_ready_[s] = true;
         ready_.emplace(place_[s], s);
-        lighten(s);
+        queue_if_free(s);
     }
     void shrink(uint32_t s, uint32_t buffer) {
         growth_[s] -= traffic_.bytes[buffer];
-        lighten(s);
+        queue_if_free(s);
     }
-    void lighten(uint32_t s) {
-        if (is_ready_[s] && !is_light_[s] && growth_[s] <= 0) {
-            is_light_[s] = true;
-            light_.emplace(place_[s], s);
+    void queue_if_free(uint32_t s) {
+        if (is_ready_[s] && !is_free_[s] && growth_[s] <= 0) {
+            is_free_[s] = true;
+            free_.emplace(place_[s], s);
         }
     }
 
-    /// Light steps stay light: what has begun has begun, and who is the last to end something stays it.
+    /// Free steps first, those after which no more bytes are alive than before. A free step stays free: a
+    /// buffer that is alive is not counted again for those that begin it, and the last step that ends a
+    /// buffer stays the last.
     uint32_t take() {
-        Queue &queue = light_.empty() ? ready_ : light_;
+        Queue &queue = free_.empty() ? ready_ : free_;
         const uint32_t s = queue.top().second;
         queue.pop();
         const bool first = is_ready_[s]; // it may stand in both queues
@@ -131,7 +133,7 @@ private:
         return first ? s : kNone;
     }
 
-    void happen(uint32_t s) {
+    void count_step(uint32_t s) {
         for (const uint32_t b : begun_by(s))
             if (!alive_[b]) {
                 alive_[b] = true;
@@ -153,9 +155,9 @@ private:
     std::vector<bool> alive_;     // by buffer: begun
     /// By step: bytes that are alive after it and were not before it, less those that are not any more.
     std::vector<int64_t> growth_;
-    std::vector<bool> is_ready_, is_light_;
+    std::vector<bool> is_ready_, is_free_;
     std::vector<uint32_t> enders_begin_, enders_, beginners_begin_, beginners_;
-    Queue ready_, light_;
+    Queue ready_, free_;
 };
 
 } // namespace

@@ -2,8 +2,8 @@
 
 #include "passes/lower/lower_clusters.h"
 #include "passes/memory/can_fault.h"
-#include "passes/memory/donors.h"
 #include "passes/memory/live_order.h"
+#include "passes/memory/reuse/donors.h"
 
 #include <algorithm>
 #include <utility>

@@ -3,7 +3,7 @@
 #include "ir/diagnostic.h"
 #include "passes/lower/lower_clusters.h"
 #include "passes/memory/add_copies.h"
-#include "passes/memory/take_over.h"
+#include "passes/memory/reuse/buffer_reuse.h"
 
 #include <algorithm>
 #include <map>
@@ -19,7 +19,7 @@ namespace {
 class Planner {
 public:
     Planner(const Program &program, const Dependences &dependences, const Target &target)
-        : program_(program), target_(target), lives_(program), take_over_(lives_),
+        : program_(program), target_(target), lives_(program), reuse_(lives_),
           made_by_(program.buffers.size(), kNone) {
         if (const StreamNumbers streams(program); streams.streams.size() > 1)
             order_steps(streams, dependences);
@@ -94,7 +94,7 @@ private:
             lives_.allocations.push_back(allocation);
             place(k, k);
             if (donated && allocation.last < lives_.end && allocation.bytes > 0)
-                take_over_.add_donor(k);
+                reuse_.add_donor(k);
         }
     }
 
@@ -118,14 +118,14 @@ private:
 
     void plan_step(uint32_t s) {
         const Step &step = program_.steps[s];
-        take_over_.begin_step(s);
+        reuse_.begin_step(s);
         for (const Segment &segment : step.segments) {
             const std::vector<KBuffer> &declared = program_.kernels[step.kernel].buffers;
-            take_over_.begin_segment(&segment);
+            reuse_.begin_segment(&segment);
             for (size_t k = 0; k < segment.buffers.size(); ++k)
                 if (declared[k].mode != BufferMode::Worker)
                     plan_operand(s, declared[k].mode, segment.buffers[k],
-                                 [&](uint32_t result) { return take_over_.find_dying(k, result); });
+                                 [&](uint32_t result) { return reuse_.find_dying(k, result); });
         }
         if (step.segments.empty())
             for_operands(program_, s, [&](BufferMode mode, uint32_t buffer) {
@@ -174,7 +174,7 @@ private:
                  "a step updates a buffer that no step before it writes");
         uint32_t allocation = kNone;
         if (updates) {
-            allocation = take_over_.allocation_of_dying(replaces, result);
+            allocation = reuse_.allocation_of_dying(replaces, result);
             if (allocation == kNone && find_dying_input(result) != kNone)
                 allocation = lives_.allocation_of[replaces];
         } else if (const uint32_t dying = find_dying_input(result); dying != kNone) {
@@ -182,7 +182,7 @@ private:
             plan_.in_place_bytes += b.bytes;
         }
         if (allocation == kNone && result != kNone && !updates)
-            allocation = take_over_.find_donor(result, buffer);
+            allocation = reuse_.find_donor(result, buffer);
         const bool shared = allocation != kNone;
         if (!shared)
             allocation = add_allocation(b.bytes, b.device, s);
@@ -191,7 +191,7 @@ private:
         if (result != kNone)
             lives_.allocations[allocation].result = result;
         if (lives_.allocations[allocation].input != kNone)
-            take_over_.remove_donor(lives_.allocations[allocation].input);
+            reuse_.remove_donor(lives_.allocations[allocation].input);
         if (updates && !shared) {
             plan_.copies.push_back({s, replaces, buffer, s});
             memory_of(replaces).last = std::max(memory_of(replaces).last, s);
@@ -212,9 +212,9 @@ private:
             copy.bytes = program_.buffers[buffer].bytes;
             copy.device = program_.buffers[buffer].device;
             copy.value = program_.buffers[buffer].value;
-            uint32_t allocation = take_over_.find_donor_at_end(r, buffer);
+            uint32_t allocation = reuse_.find_donor_at_end(r, buffer);
             if (allocation != kNone)
-                take_over_.remove_donor(allocation);
+                reuse_.remove_donor(allocation);
             else
                 allocation = add_allocation(copy.bytes, copy.device, lives_.end);
             lives_.allocations[allocation].last = lives_.end;
@@ -250,7 +250,7 @@ private:
     const Program &program_;
     const Target &target_;
     BufferLives lives_;
-    TakeOver take_over_;
+    BufferReuse reuse_;
     MemoryPlan plan_;
     std::vector<Placed> placed_;    // in the order in which buffers were given their memory
     std::vector<uint32_t> made_by_; // by buffer: the step that writes it first

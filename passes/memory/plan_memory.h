@@ -2,9 +2,9 @@
 /// plan_memory: gives every stored value and every kernel's scratch its bytes, before anything runs.
 ///
 /// Property: two buffers of an arena overlap only if one is dead before the other is written, or if the step
-/// that writes the one is proven to read the other first, element by element (WriteOver). Results are blocks
-/// of their own (a live result never keeps an arena, S55), or take over the memory of a donated input that is
-/// dead by then. Every reuse of bytes is listed as an order edge, which `insert_syncs` keeps.
+/// that writes the one is proven to read the other first, element by element (InPlaceProof). Results are
+/// blocks of their own (a live result never keeps an arena, S55), or take over the memory of a donated input
+/// that is dead by then. Every reuse of bytes is listed as an order edge, which `insert_syncs` keeps.
 ///
 /// On several streams "dead" means that streams and dependences order every use of the one before the other;
 /// or that by the estimates every use has ended when the other begins, so that the wait which the order edge

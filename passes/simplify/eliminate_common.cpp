@@ -67,7 +67,7 @@ bool may_merge(const Node &node) {
 
 } // namespace
 
-Graph eliminate_common(Graph graph, Graph *room) {
+Graph eliminate_common(Graph graph, Graph *recycled) {
     const auto count = static_cast<NodeId>(graph.nodes().size());
     std::vector<ValueId> value_of(graph.values().size());
     for (ValueId v = 0; v < value_of.size(); ++v)
@@ -87,7 +87,7 @@ Graph eliminate_common(Graph graph, Graph *room) {
     if (!changed)
         return graph;
 
-    return remade(graph, room, [&](Graph memory) {
+    return remade(graph, recycled, [&](Graph memory) {
         Rewriter rewriter(graph, std::move(memory));
         for (NodeId id = 0; id < count; ++id) {
             const Node &node = graph.node(id);

@@ -14,8 +14,8 @@
 
 namespace lz::passes {
 
-/// Gives the graph back as it is when nothing is equal. Linear in the size of the graph. `room`: as
-/// PassContext::room.
-ir::Graph eliminate_common(ir::Graph graph, ir::Graph *room = nullptr);
+/// Gives the graph back as it is when nothing is equal. Linear in the size of the graph. `recycled`: as
+/// PassContext::recycled.
+ir::Graph eliminate_common(ir::Graph graph, ir::Graph *recycled = nullptr);
 
 } // namespace lz::passes

@@ -9,7 +9,7 @@ namespace lz::passes {
 
 using namespace ir;
 
-Graph eliminate_dead(Graph graph, Graph *room) {
+Graph eliminate_dead(Graph graph, Graph *recycled) {
     const size_t count = graph.nodes().size();
     std::vector<char> live(count, 0);
     for (ValueId v : graph.results)
@@ -28,7 +28,7 @@ Graph eliminate_dead(Graph graph, Graph *room) {
     if (std::all_of(live.begin(), live.end(), [](char l) { return l != 0; }))
         return graph;
 
-    return remade(graph, room, [&](Graph memory) {
+    return remade(graph, recycled, [&](Graph memory) {
         Rewriter rewriter(graph, std::move(memory));
         for (NodeId id = 0; id < count; ++id)
             if (live[id])

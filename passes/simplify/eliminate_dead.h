@@ -11,7 +11,7 @@
 
 namespace lz::passes {
 
-/// Gives the graph back as it is when nothing is dead. `room`: as PassContext::room.
-ir::Graph eliminate_dead(ir::Graph graph, ir::Graph *room = nullptr);
+/// Gives the graph back as it is when nothing is dead. `recycled`: as PassContext::recycled.
+ir::Graph eliminate_dead(ir::Graph graph, ir::Graph *recycled = nullptr);
 
 } // namespace lz::passes

@@ -6,8 +6,8 @@ namespace lz::passes {
 
 using namespace ir;
 
-Rewriter::Rewriter(const Graph &from, Graph room)
-    : from_(from), builder_(from.name, std::move(room)), values_(from.values().size(), kNone),
+Rewriter::Rewriter(const Graph &from, Graph recycled)
+    : from_(from), builder_(from.name, std::move(recycled)), values_(from.values().size(), kNone),
       nodes_(from.nodes().size(), kNone) {
     for (const Param &p : from.params)
         values_[p.value] = builder_.clone_param(from, p);

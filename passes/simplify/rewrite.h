@@ -12,8 +12,8 @@ namespace lz::passes {
 /// by the constructor, results by `finish`; runtime words keep their positions (GraphBuilder::clone_node).
 class Rewriter {
 public:
-    /// `room`: see GraphBuilder.
-    explicit Rewriter(const ir::Graph &from, ir::Graph room = {});
+    /// `recycled`: see GraphBuilder.
+    explicit Rewriter(const ir::Graph &from, ir::Graph recycled = {});
 
     ir::GraphBuilder &builder() { return builder_; }
     /// The new value of an old one; kNone when its node was dropped.
@@ -46,12 +46,12 @@ private:
 };
 
 /// A pass that makes a new version of its graph, as passes of the pipeline take turns with two graphs'
-/// memory: `make(room)` is the new one, and what is left of the old one is the next pass's room.
+/// memory: `make(recycled)` is the new one, and what is left of the old one is the next pass's recycled.
 template <class Make>
-ir::Graph remade(ir::Graph &graph, ir::Graph *room, Make &&make) {
-    ir::Graph made = make(room ? std::move(*room) : ir::Graph());
-    if (room)
-        *room = std::move(graph);
+ir::Graph remade(ir::Graph &graph, ir::Graph *recycled, Make &&make) {
+    ir::Graph made = make(recycled ? std::move(*recycled) : ir::Graph());
+    if (recycled)
+        *recycled = std::move(graph);
     return made;
 }
 

@@ -52,7 +52,7 @@ const RuleIndex &rule_index() {
 /// Walks the old graph and makes the new one.
 class Simplifier {
 public:
-    Simplifier(const Graph &from, Graph room) : rewriter_(from, std::move(room)), from_(from) {
+    Simplifier(const Graph &from, Graph recycled) : rewriter_(from, std::move(recycled)), from_(from) {
         if (std::ranges::any_of(from.nodes(), [](const Node &n) { return n.stream != kNoStream; }))
             note_results();
     }
@@ -182,9 +182,9 @@ ValueId Candidate::make_literal(const TensorType &type, int64_t word) const {
     return make(Op::Literal, {}, words);
 }
 
-Graph simplify(Graph graph, Graph *room) {
+Graph simplify(Graph graph, Graph *recycled) {
     const FloatEnvironment environment; // literals are folded as kernels would compute them
-    return remade(graph, room, [&](Graph memory) {
+    return remade(graph, recycled, [&](Graph memory) {
         Simplifier simplifier(graph, std::move(memory));
         Graph simplified = simplifier.run();
         if (!simplifier.changed())

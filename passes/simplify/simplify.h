@@ -20,8 +20,9 @@
 namespace lz::passes {
 
 /// Gives the graph back as it is when no rule applies. Linear in the size of the graph: nodes are visited
-/// once, in order, and a node that a rule makes is simplified as it is made. `room`: as PassContext::room.
-ir::Graph simplify(ir::Graph graph, ir::Graph *room = nullptr);
+/// once, in order, and a node that a rule makes is simplified as it is made. `recycled`: as
+/// PassContext::recycled.
+ir::Graph simplify(ir::Graph graph, ir::Graph *recycled = nullptr);
 
 /// Names of all rules, in the order in which they are tried: each has a test of this name.
 std::vector<std::string_view> simplify_rule_names();

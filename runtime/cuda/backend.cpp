@@ -357,7 +357,7 @@ Multiplier &CudaBackend::multiplier() const {
     const std::lock_guard lock(multiplier_mutex_);
     if (!multiplier_)
         multiplier_ = std::make_unique<Multiplier>(
-            kernels_, fmt::format("{} sm_{}", properties_.name, properties_.cuda->sm), options_.notes);
+            kernels_, fmt::format("{} sm_{}", properties_.name, properties_.cuda->sm), options_.store);
     return *multiplier_;
 }
 

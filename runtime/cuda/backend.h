@@ -32,8 +32,8 @@ struct CudaOptions {
     /// Of pinned memory for tables and for operands of functions on the host, how much is kept for the next
     /// ones: page-locking is a system call that touches every page.
     size_t unused_pinned_bytes = size_t{256} << 20;
-    SourceLoader load_source = {}; ///< of the library's kernels
-    Notes *notes = nullptr;        ///< null: what a search found is found again by each process
+    SourceLoader load_source = {};    ///< of the library's kernels
+    PersistentStore *store = nullptr; ///< null: what a search found is found again by each process
 };
 
 class CudaBackend final : public Backend {

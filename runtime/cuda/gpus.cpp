@@ -39,7 +39,7 @@ Gpus open_gpus(const Search &search, GpuOptions options) {
                                         {.graphs = options.graphs,
                                          .expandable_segments = options.expandable_segments,
                                          .load_source = std::move(options.load_source),
-                                         .notes = options.notes},
+                                         .store = options.store},
                                         none);
         if (found.backends.empty())
             found.availability = none;

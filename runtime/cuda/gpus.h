@@ -3,7 +3,7 @@
 
 #include "runtime/api/backend.h"
 #include "runtime/api/kernel_source.h"
-#include "runtime/api/notes.h"
+#include "runtime/api/persistent_store.h"
 #include "runtime/cuda/driver/libraries.h"
 
 #include <memory>
@@ -20,10 +20,10 @@ struct Gpus {
 };
 
 struct GpuOptions {
-    bool graphs = true;              ///< runs that come again may be launched as graphs
-    bool expandable_segments = true; ///< segments of the caching allocator may grow where they are
-    SourceLoader load_source = {};   ///< called when a kernel of the library is needed first
-    Notes *notes = nullptr;          ///< outlives the GPUs; null: nothing is kept
+    bool graphs = true;               ///< runs that come again may be launched as graphs
+    bool expandable_segments = true;  ///< segments of the caching allocator may grow where they are
+    SourceLoader load_source = {};    ///< called when a kernel of the library is needed first
+    PersistentStore *store = nullptr; ///< outlives the GPUs; null: nothing is kept
 };
 Gpus open_gpus(const Search &search, GpuOptions options);
 /// What makes products on GPUs that were opened: cuBLASLt, or kernels of Lazuli's and why; whole sentences.

@@ -193,8 +193,8 @@ struct Multiplier::Impl {
         cublasLtMatmulAlgo_t algorithm{};
     };
 
-    Impl(const LibraryKernels &of, std::string model_, Notes *kept)
-        : kernels(of), device(of.device()), notes(kept), model(std::move(model_)) {
+    Impl(const LibraryKernels &of, std::string model_, PersistentStore *kept)
+        : kernels(of), device(of.device()), store(kept), model(std::move(model_)) {
         functions = OpenOnce::get().open();
         LZ_CHECK(functions, "a product by a library that is not there");
         check(functions->cublasLtCreate(&handle), "making cuBLASLt ready");
@@ -268,8 +268,8 @@ struct Multiplier::Impl {
         plan.has_algorithm = recall(plan, p);
         if (!plan.has_algorithm && choose(plan, p)) {
             plan.has_algorithm = true;
-            if (notes)
-                notes->keep(note_of(p), std::as_bytes(std::span(&plan.algorithm, 1)));
+            if (store)
+                store->keep(note_of(p), std::as_bytes(std::span(&plan.algorithm, 1)));
         }
     }
 
@@ -284,7 +284,7 @@ struct Multiplier::Impl {
 
     /// What was chosen before, if the library still takes it.
     bool recall(Plan &plan, const Problem &p) const {
-        const auto kept = notes ? notes->find(note_of(p)) : std::nullopt;
+        const auto kept = store ? store->find(note_of(p)) : std::nullopt;
         if (!kept || kept->size() != sizeof(plan.algorithm))
             return false;
         std::memcpy(&plan.algorithm, kept->data(), sizeof(plan.algorithm));
@@ -344,7 +344,7 @@ struct Multiplier::Impl {
 
     const LibraryKernels &kernels;
     const CudaDevice &device;
-    Notes *const notes;
+    PersistentStore *const store;
     const std::string model;
     const CublasLt *functions = nullptr;
     cublasLtHandle_t handle = nullptr;
@@ -352,8 +352,8 @@ struct Multiplier::Impl {
     std::map<Problem, Plan> plans;
 };
 
-Multiplier::Multiplier(const LibraryKernels &kernels, std::string model, Notes *notes)
-    : impl_(std::make_unique<Impl>(kernels, std::move(model), notes)) {}
+Multiplier::Multiplier(const LibraryKernels &kernels, std::string model, PersistentStore *store)
+    : impl_(std::make_unique<Impl>(kernels, std::move(model), store)) {}
 Multiplier::~Multiplier() = default;
 
 void Multiplier::run(const LibraryArgs &args) {

@@ -2,7 +2,7 @@
 /// Products by cuBLASLt; where that has no algorithm for one, by a kernel (product.h).
 
 #include "runtime/api/library.h"
-#include "runtime/api/notes.h"
+#include "runtime/api/persistent_store.h"
 #include "runtime/cuda/driver/libraries.h"
 #include "runtime/cuda/library/kernels.h"
 
@@ -38,9 +38,9 @@ inline constexpr int64_t kProductRelu = 1, kProductBias = 2, kProductGelu = 4;
 /// atomics, and rounded once: equal calls have equal bits.
 class Multiplier {
 public:
-    /// Which algorithm is best for a problem on such a `model` of device is kept in `notes`, unless that is
+    /// Which algorithm is best for a problem on such a `model` of device is kept in `store`, unless that is
     /// null. Both outlive this.
-    Multiplier(const LibraryKernels &kernels, std::string model, Notes *notes);
+    Multiplier(const LibraryKernels &kernels, std::string model, PersistentStore *store);
     ~Multiplier();
     Multiplier(const Multiplier &) = delete;
     Multiplier &operator=(const Multiplier &) = delete;

@@ -204,7 +204,7 @@ TEST_F(CudaMatmul, WhereTheLibraryHasNoAlgorithmAKernelMakesTheProduct) {
     FAKE(lazuli_fake_cuda_fail)("cublasLtMatmul", 0, 0);
 }
 
-class KeptInMemory final : public runtime::Notes {
+class KeptInMemory final : public runtime::PersistentStore {
 public:
     std::optional<std::vector<std::byte>> find(std::string_view key) override {
         const auto at = kept.find(key);
@@ -219,17 +219,17 @@ public:
 /// An algorithm that was chosen once is not searched again by another process; one that the library does not
 /// take is.
 TEST_F(CudaMatmul, ChoicesAreKept) {
-    KeptInMemory notes;
+    KeptInMemory store;
     for (const char *const turn : {"nothing is kept", "it is kept", "another problem's is kept", "damaged"}) {
         const std::string_view what = turn;
         std::string none;
-        gpus_ = runtime::cuda::make_cuda_gpus(driver_table(), {.notes = &notes}, none);
+        gpus_ = runtime::cuda::make_cuda_gpus(driver_table(), {.store = &store}, none);
         ASSERT_FALSE(gpus_.empty()) << none;
         if (what == "damaged")
-            for (auto &[key, content] : notes.kept)
+            for (auto &[key, content] : store.kept)
                 content.pop_back();
         else if (what == "another problem's is kept")
-            for (auto &[key, content] : notes.kept)
+            for (auto &[key, content] : store.kept)
                 std::ranges::fill(content, std::byte{7});
         const bool searches = what != "it is kept";
         auto *const x = allocate<float>(64), *const out = allocate<float>(64);
@@ -249,7 +249,7 @@ TEST_F(CudaMatmul, ChoicesAreKept) {
         }
         gpu().call(call, 0);
         EXPECT_EQ(read(out, 64), std::vector<float>(64, 32)) << turn;
-        EXPECT_EQ(notes.kept.size(), 1u) << turn;
+        EXPECT_EQ(store.kept.size(), 1u) << turn;
         if (!searches) { // the failure that was asked for is still to come
             const int64_t other[] = {static_cast<int64_t>(DType::F32), 4, 8, 8, 8, 1, 8, 1, 0, 0, 0, 0, 0};
             call.args.ints = other;

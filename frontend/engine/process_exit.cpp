@@ -1,4 +1,4 @@
-#include "frontend/engine/leaving.h"
+#include "frontend/engine/process_exit.h"
 
 #include "runtime/before_exit.h"
 

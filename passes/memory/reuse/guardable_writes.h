@@ -20,9 +20,9 @@ namespace lz::passes {
 ///  - nobody else writes the buffer;
 ///  - whatever the segment stores is computed from the same values of the Program (inputs aside): they are
 ///    lost together or not at all.
-class LeavesWhole {
+class GuardableWrites {
 public:
-    explicit LeavesWhole(const ir::Program &program);
+    explicit GuardableWrites(const ir::Program &program);
 
     /// Whether step `s`, a launch, may have the segment guarded, which writes `buffer`.
     bool guards(uint32_t s, const ir::Segment &segment, uint32_t buffer);

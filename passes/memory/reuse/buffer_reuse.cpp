@@ -1,4 +1,4 @@
-#include "passes/memory/take_over.h"
+#include "passes/memory/reuse/buffer_reuse.h"
 
 #include "passes/memory/can_fault.h"
 
@@ -33,17 +33,17 @@ bool BufferLives::is_over(uint32_t allocation, uint32_t s) const {
            std::ranges::all_of(uses.places, [&](StreamPosition p) { return clocks->over(s, p); });
 }
 
-TakeOver::TakeOver(const BufferLives &lives)
-    : lives_(lives), program_(lives.program), donors_(program_), leaves_whole_(program_),
+BufferReuse::BufferReuse(const BufferLives &lives)
+    : lives_(lives), program_(lives.program), donors_(program_), guardable_(program_),
       reads_(program_.buffers.size(), 0) {}
 
-void TakeOver::begin_step(uint32_t s) {
+void BufferReuse::begin_step(uint32_t s) {
     for (const uint32_t buffer : touched_)
         reads_[buffer] = 0;
     touched_.clear();
     step_ = s;
     segment_ = nullptr;
-    write_over_.reset();
+    proof_.reset();
     faults_.reset();
     for_operands(program_, s, [&](BufferMode mode, uint32_t buffer) {
         if (const uint32_t read = read_buffer(program_, mode, buffer); read != kNone) {
@@ -53,17 +53,17 @@ void TakeOver::begin_step(uint32_t s) {
     });
 }
 
-const Kernel &TakeOver::kernel() const {
+const Kernel &BufferReuse::kernel() const {
     return program_.kernels[program_.steps[step_].kernel];
 }
 
-bool TakeOver::may_write_over(uint16_t in, uint16_t out) {
-    if (!write_over_)
-        write_over_.emplace(kernel());
-    return write_over_->allowed(*segment_, in, out);
+bool BufferReuse::may_write_over(uint16_t in, uint16_t out) {
+    if (!proof_)
+        proof_.emplace(kernel());
+    return proof_->allowed(*segment_, in, out);
 }
 
-uint32_t TakeOver::allocation_of_dying(uint32_t buffer, uint32_t result) {
+uint32_t BufferReuse::allocation_of_dying(uint32_t buffer, uint32_t result) {
     if (lives_.last_use[buffer] != step_ || reads_[buffer] != 1)
         return kNone;
     const uint32_t allocation = lives_.allocation_of[buffer];
@@ -79,15 +79,14 @@ uint32_t TakeOver::allocation_of_dying(uint32_t buffer, uint32_t result) {
 
 /// A step that can fail halfway must leave the old value whole; and one that is computed from what failed, a
 /// value that a handle goes back to (S26).
-bool TakeOver::may_write_over_input(uint32_t input, uint32_t result) {
-    return !can_step_fault() &&
-           (!program_.draft.buffers[input].kept ||
-            (segment_ && leaves_whole_.guards(step_, *segment_, program_.results[result])));
+bool BufferReuse::may_write_over_input(uint32_t input, uint32_t result) {
+    return !can_step_fault() && (!program_.draft.buffers[input].kept ||
+                                 (segment_ && guardable_.guards(step_, *segment_, program_.results[result])));
 }
 
 /// A part that is changed by what is read of it (`a[i] += v`): the value that it is a part of may be
 /// overwritten if nothing else reads it, and each element is read before it is written.
-uint32_t TakeOver::find_dying_part(size_t out, uint32_t result) {
+uint32_t BufferReuse::find_dying_part(size_t out, uint32_t result) {
     const uint32_t whole = program_.draft.buffers[segment_->buffers[out]].replaces;
     size_t in = 0;
     while (in < segment_->buffers.size() &&
@@ -101,7 +100,7 @@ uint32_t TakeOver::find_dying_part(size_t out, uint32_t result) {
     return dies && may_write_over(static_cast<uint16_t>(in), static_cast<uint16_t>(out)) ? whole : kNone;
 }
 
-uint32_t TakeOver::find_dying(size_t out, uint32_t result) {
+uint32_t BufferReuse::find_dying(size_t out, uint32_t result) {
     if (kernel().buffers[out].mode == BufferMode::InOut)
         return find_dying_part(out, result);
     const int64_t bytes = program_.buffers[segment_->buffers[out]].bytes;
@@ -118,19 +117,19 @@ uint32_t TakeOver::find_dying(size_t out, uint32_t result) {
     return kNone;
 }
 
-uint32_t TakeOver::find_donor(uint32_t result, uint32_t buffer) {
+uint32_t BufferReuse::find_donor(uint32_t result, uint32_t buffer) {
     return donors_.find_if(result, buffer, [&](uint32_t k) {
         return is_dead_before_step(k) && may_write_over_input(k, result);
     });
 }
 
-uint32_t TakeOver::find_donor_at_end(uint32_t result, uint32_t buffer) const {
+uint32_t BufferReuse::find_donor_at_end(uint32_t result, uint32_t buffer) const {
     return donors_.find_if(result, buffer, [&](uint32_t k) {
         return !program_.draft.buffers[k].kept && (!lives_.clocks || !lives_.allocations[k].read);
     });
 }
 
-bool TakeOver::is_dead_before_step(uint32_t input) const {
+bool BufferReuse::is_dead_before_step(uint32_t input) const {
     if (!lives_.allocations[input].read)
         return true;
     bool over = lives_.allocations[input].last < step_ && lives_.last_use[input] < step_ &&
@@ -139,7 +138,7 @@ bool TakeOver::is_dead_before_step(uint32_t input) const {
     return over;
 }
 
-bool TakeOver::can_step_fault() {
+bool BufferReuse::can_step_fault() {
     if (!faults_)
         faults_ = can_fault(program_, program_.steps[step_]);
     return *faults_;

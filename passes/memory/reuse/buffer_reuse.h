@@ -3,9 +3,9 @@
 /// owner gave away.
 
 #include "passes/memory/allocations.h"
-#include "passes/memory/donors.h"
-#include "passes/memory/leaves_whole.h"
-#include "passes/memory/write_over.h"
+#include "passes/memory/reuse/donors.h"
+#include "passes/memory/reuse/guardable_writes.h"
+#include "passes/memory/reuse/in_place_proof.h"
 
 #include <optional>
 #include <utility>
@@ -32,9 +32,9 @@ struct BufferLives {
 };
 
 /// Answers for one step at a time.
-class TakeOver {
+class BufferReuse {
 public:
-    explicit TakeOver(const BufferLives &lives);
+    explicit BufferReuse(const BufferLives &lives);
 
     /// An input whose memory results may have, until one has taken it.
     void add_donor(uint32_t input) { donors_.add(input); }
@@ -66,14 +66,14 @@ private:
     const BufferLives &lives_;
     const ir::Program &program_;
     Donors donors_;
-    LeavesWhole leaves_whole_;
+    GuardableWrites guardable_;
     std::vector<uint32_t> reads_; // by buffer, by the step at hand
     // The step at hand
     uint32_t step_ = 0;
     const ir::Segment *segment_ = nullptr;
-    std::vector<uint32_t> touched_;       // buffers that it reads
-    std::optional<WriteOver> write_over_; // of its kernel, once somebody asks
-    std::optional<bool> faults_;          // whether it can fail, once somebody asks
+    std::vector<uint32_t> touched_;     // buffers that it reads
+    std::optional<InPlaceProof> proof_; // of its kernel, once somebody asks
+    std::optional<bool> faults_;        // whether it can fail, once somebody asks
 };
 
 } // namespace lz::passes

@@ -1,4 +1,4 @@
-#include "passes/memory/write_over.h"
+#include "passes/memory/reuse/in_place_proof.h"
 
 #include <algorithm>
 
@@ -29,7 +29,8 @@ const AxisStride *stride_along(const Access &access, AxisId axis) {
 
 } // namespace
 
-WriteOver::WriteOver(const Kernel &kernel) : kernel_(kernel), in_product_(kernel.buffers.size(), false) {
+InPlaceProof::InPlaceProof(const Kernel &kernel)
+    : kernel_(kernel), in_product_(kernel.buffers.size(), false) {
     std::vector<AxisId> loops;
     for (uint32_t p = 0; p < kernel.phases.size(); ++p) {
         const Phase &phase = kernel.phases[p];
@@ -41,7 +42,7 @@ WriteOver::WriteOver(const Kernel &kernel) : kernel_(kernel), in_product_(kernel
     }
 }
 
-void WriteOver::walk(const Region &region, uint32_t phase, std::vector<AxisId> &loops) {
+void InPlaceProof::walk(const Region &region, uint32_t phase, std::vector<AxisId> &loops) {
     for (const Stmt &stmt : region) {
         if (stmt.kind == Stmt::Loop) {
             loops.push_back(kernel_.loops[stmt.id].axis);
@@ -56,7 +57,7 @@ void WriteOver::walk(const Region &region, uint32_t phase, std::vector<AxisId> &
     }
 }
 
-bool WriteOver::same_map(const Segment &segment, const Access &a, const Access &b) {
+bool InPlaceProof::same_map(const Segment &segment, const Access &a, const Access &b) {
     if (!a.terms.empty() || !b.terms.empty() || a.strides.size() != b.strides.size() ||
         !same_arg(segment, a.offset, b.offset, 0))
         return false;
@@ -66,7 +67,7 @@ bool WriteOver::same_map(const Segment &segment, const Access &a, const Access &
     });
 }
 
-bool WriteOver::allowed(const Segment &segment, uint16_t in, uint16_t out) const {
+bool InPlaceProof::allowed(const Segment &segment, uint16_t in, uint16_t out) const {
     if (in_product_[in] || in_product_[out] ||
         size_of(kernel_.buffers[in].dtype) != size_of(kernel_.buffers[out].dtype))
         return false;

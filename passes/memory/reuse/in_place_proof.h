@@ -8,9 +8,9 @@
 namespace lz::passes {
 
 /// What one kernel does to its buffers, gathered once and asked for pairs of them.
-class WriteOver {
+class InPlaceProof {
 public:
-    explicit WriteOver(const ir::Kernel &kernel);
+    explicit InPlaceProof(const ir::Kernel &kernel);
 
     /// True when buffer `out` may have the memory of buffer `in` in this segment, whatever its arguments are:
     /// each element of `in` is read only by the grid point and loop iteration that writes the same element of

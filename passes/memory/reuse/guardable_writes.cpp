@@ -1,4 +1,4 @@
-#include "passes/memory/leaves_whole.h"
+#include "passes/memory/reuse/guardable_writes.h"
 
 #include "passes/lower/lower_clusters.h"
 
@@ -9,7 +9,7 @@ namespace lz::passes {
 
 using namespace ir;
 
-LeavesWhole::LeavesWhole(const Program &program) : program_(program) {
+GuardableWrites::GuardableWrites(const Program &program) : program_(program) {
     if (std::ranges::none_of(program.draft.buffers, &BufferDraft::kept))
         return;
     writers_.assign(program.buffers.size(), 0);
@@ -18,7 +18,7 @@ LeavesWhole::LeavesWhole(const Program &program) : program_(program) {
                      [&](BufferMode mode, uint32_t buffer) { writers_[buffer] += mode != BufferMode::In; });
 }
 
-bool LeavesWhole::guards(uint32_t s, const Segment &segment, uint32_t buffer) {
+bool GuardableWrites::guards(uint32_t s, const Segment &segment, uint32_t buffer) {
     const Step &step = program_.steps[s];
     const uint32_t number = step.kernel;
     const Kernel &kernel = program_.kernels[number];
@@ -31,8 +31,8 @@ bool LeavesWhole::guards(uint32_t s, const Segment &segment, uint32_t buffer) {
     return stores_from_one_set(kernel, known->second, segment);
 }
 
-bool LeavesWhole::stores_from_one_set(const Kernel &kernel, const KernelFlow &flow,
-                                      const Segment &segment) const {
+bool GuardableWrites::stores_from_one_set(const Kernel &kernel, const KernelFlow &flow,
+                                          const Segment &segment) const {
     std::optional<std::vector<uint32_t>> first;
     for (size_t out = 0; out < segment.buffers.size(); ++out) {
         if (kernel.buffers[out].mode != BufferMode::Out && kernel.buffers[out].mode != BufferMode::InOut)

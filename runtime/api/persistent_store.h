@@ -10,9 +10,9 @@
 
 namespace lz::runtime {
 
-class Notes {
+class PersistentStore {
 public:
-    virtual ~Notes() = default;
+    virtual ~PersistentStore() = default;
     // Any thread; neither throws but std::bad_alloc.
     virtual std::optional<std::vector<std::byte>> find(std::string_view key) = 0;
     virtual void keep(std::string_view key, std::span<const std::byte> content) = 0;
