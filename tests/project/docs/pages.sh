@@ -39,6 +39,26 @@ for page in "${pages[@]}"; do
     wrongs=$(awk -f tests/project/docs/quotes.awk "$page") || wrong "$wrongs"
 done
 
+# Shell blocks that no program is run with: the scripts and presets that they name exist, and they are listed.
+not_run=
+for page in "${pages[@]}"; do
+    blocks=$(awk '/^ *```(sh|cmake)$/ { inside = 1; print "block"; next } /^ *```$/ { inside = 0 } inside' "$page")
+    count=$(grep -cx block <<<"$blocks")
+    [ "$count" -gt 0 ] && not_run+=" ${page#./} ($count)"
+    while read -r script; do
+        [ -e "$script" ] || wrong "$page runs $script, which does not exist."
+    done < <(grep -oE '\bbash [a-z]+/[a-z_/-]+\.sh' <<<"$blocks" | sed 's/^bash //' | sort -u)
+    while read -r preset; do
+        grep -q "\"name\": \"$preset\"" CMakePresets.json || wrong "$page names the preset $preset, which does not exist."
+    done < <(grep -oE -- '--preset [a-z-]+' <<<"$blocks" | sed 's/^--preset //' | sort -u)
+done
+
+# The words of a kernel's text are in the grammar.
+while read -r word; do
+    grep -qF "\"$word\"" docs/ir.md || wrong "ir/kernel/text.h has the word \"$word\", which docs/ir.md does not explain."
+done < <(awk '/^inline constexpr std::array/ { inside = 1 } inside { print } /};/ { inside = 0 }' ir/kernel/text.h |
+    grep -oE '"[^"]+"' | tr -d '"' | sort -u)
+
 # Rooms: those that docs/design.md lists are the folders of each floor, but for what it says is planned.
 for floor in frontend ir passes codegen runtime; do
     listed=$(sed -n "s|^    $floor/ ||p" docs/design.md | sed 's/([^)]*)//g' | grep -oE '(^| )[a-z]+/' | tr -d ' /' | sort -u)
@@ -80,5 +100,6 @@ done
 for row in $named; do
     has "$rows" "$row" || wrong "The code names $row, which is no row of docs/semantics.md."
 done
+[ -z "$not_run" ] || echo "Shell and CMake blocks that are not run:$not_run."
 [ $failed -eq 0 ] && echo "${#pages[@]} pages, $(wc -l <<<"$rows") promises, $(wc -l <<<"$tested") of them with tests."
 exit $failed
