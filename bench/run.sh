@@ -61,7 +61,6 @@ cmake --preset release -B build/bench -DLAZULI_BUILD_BENCH=ON -DLAZULI_BUILD_TES
     ${torch:+-DCMAKE_PREFIX_PATH="$torch"} | grep -E "peer|left out" || true
 benches=()
 for source in bench/rows/*.cpp bench/internals/*.cpp; do
-    [ "$source" = bench/gpu.cpp ] && continue # bench/gpu.sh
     benches+=("bench_$(basename "$source" .cpp)")
 done
 cmake --build build/bench --target "${benches[@]}"

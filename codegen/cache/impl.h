@@ -46,7 +46,8 @@ struct KernelCache::Impl final : runtime::PersistentStore {
         bool making = true;
         uint64_t used = 0;
 
-        /// Nobody but the cache has it, and so nobody can get it but from the cache.
+        /// The cache has the only references. A new one comes from the cache alone, whose lock the caller
+        /// has.
         bool unused() const { return !making && loaded.use_count() == 1 && loaded->module.use_count() == 1; }
     };
     using Entries = std::unordered_map<std::string, Entry>;

@@ -10,7 +10,7 @@ namespace {
 /// Dead pending operations of this thread still hold their inputs until someone looks.
 engine::MemoryTotals use(const Device &device, Location loc) {
     detail::pending_count();
-    return engine::memory_use(detail::to_ir(device, loc));
+    return engine::memory_totals(detail::to_ir(device, loc));
 }
 
 } // namespace

@@ -13,7 +13,7 @@ runtime::CachingAllocator &allocator(ir::Device device) {
 
 } // namespace
 
-MemoryTotals memory_use(ir::Device device) {
+MemoryTotals memory_totals(ir::Device device) {
     const runtime::AllocatorStats stats = allocator(device).stats();
     const runtime::Stat &allocated = stats.allocated_bytes[runtime::StatPool::All];
     const runtime::Stat &reserved = stats.reserved_bytes[runtime::StatPool::All];

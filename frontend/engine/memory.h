@@ -14,7 +14,7 @@ struct MemoryTotals {
     int64_t allocated = 0, max_allocated = 0, reserved = 0, max_reserved = 0; ///< bytes
 };
 
-MemoryTotals memory_use(ir::Device device);
+MemoryTotals memory_totals(ir::Device device);
 void reset_peak_memory(ir::Device device);
 /// Bytes that the system could still give, and all that the device has.
 std::pair<int64_t, int64_t> memory_info(ir::Device device);

@@ -1,5 +1,5 @@
 #pragma once
-/// What every graph is that anything but a parser may see.
+/// Checks that a graph is well formed. Only parsers see graphs that are not.
 
 #include "ir/graph/graph.h"
 

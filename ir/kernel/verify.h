@@ -1,5 +1,5 @@
 #pragma once
-/// What every kernel is that anything but a parser may see.
+/// Checks that a kernel is well formed. Only parsers see kernels that are not.
 
 #include "ir/kernel/kernel.h"
 

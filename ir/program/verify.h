@@ -1,5 +1,5 @@
 #pragma once
-/// What every Program is that anything but a parser may see.
+/// Checks that a Program is well formed. Only parsers see Programs that are not.
 
 #include "ir/program/program.h"
 

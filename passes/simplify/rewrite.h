@@ -29,8 +29,6 @@ public:
     void part_of(ir::NodeId id);
     /// Uses `now` wherever `old` was used; order edges to its node go to the node that makes `now`.
     void replace(ir::ValueId old, ir::ValueId now);
-    /// Lets the node go; order edges to it are dropped.
-    void drop(ir::NodeId) {}
     /// Maps the results and hands the new graph out.
     ir::Graph finish();
 
@@ -46,7 +44,7 @@ private:
 };
 
 /// A pass that makes a new version of its graph, as passes of the pipeline take turns with two graphs'
-/// memory: `make(recycled)` is the new one, and what is left of the old one is the next pass's recycled.
+/// memory: `make(recycled)` is the new one, and the old one is what the next pass recycles.
 template <class Make>
 ir::Graph remade(ir::Graph &graph, ir::Graph *recycled, Make &&make) {
     ir::Graph made = make(recycled ? std::move(*recycled) : ir::Graph());

@@ -56,7 +56,7 @@ void CudaBackend::put_copy(void *to, const void *from, size_t bytes, CudaStream 
 void CudaBackend::stage_in(std::byte *to, const std::byte *from, size_t bytes, CudaStream &stream) {
     CudaStream::Beside beside(stream);
     Staging &staged = staging(stream.number());
-    beside.wait(stream.record()); // what the stream waits for may be who writes it
+    beside.wait(stream.record()); // `from` may be written by what the stream waits for
     while (bytes > 0) {
         const size_t p = std::exchange(staged.next, 1 - staged.next),
                      count = std::min(bytes, Staging::kPieceBytes);

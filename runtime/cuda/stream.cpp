@@ -145,8 +145,8 @@ bool CudaStream::is_over(uint64_t tick) {
     const CUresult result = device_.driver().cuEventQuery(event.get());
     if (result == CUDA_ERROR_NOT_READY)
         return false;
-    // Whatever the error is: nobody knows what of the work is done, and who waits may be another device's
-    // stream, which goes on when this one is lost and not when an error passes.
+    // Whatever the error is: nobody knows what of the work is done. A stream of another device may wait for
+    // this one; it goes on when this one counts as lost, and would never go on if the error were ignored.
     device_.note(result, "work on it");
     if (!device_.group()->lost())
         reached_.store(tick, std::memory_order_release);
