@@ -7,7 +7,7 @@
 #include "frontend/engine/saved.h"
 #include "frontend/record/access.h"
 #include "frontend/record/convert.h"
-#include "frontend/record/execution/flights.h"
+#include "frontend/record/execution/failures.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recorder.h"
 #include "frontend/record/storage.h"

@@ -2,7 +2,6 @@
 
 #include "frontend/record/access.h"
 #include "frontend/record/convert.h"
-#include "frontend/record/execution/flights.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recording/key.h"
 #include "frontend/record/storage.h"

@@ -5,7 +5,7 @@
 #include "frontend/engine/engine.h"
 #include "frontend/record/access.h"
 #include "frontend/record/execution/execution.h"
-#include "frontend/record/execution/flights.h"
+#include "frontend/record/execution/failures.h"
 #include "frontend/record/hot_tls.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recording/key.h"

@@ -3,7 +3,6 @@
 #include "frontend/record/recording/key.h"
 
 #include "frontend/engine/engine.h"
-#include "frontend/record/execution/flights.h"
 #include "frontend/record/failure_record.h"
 #include "frontend/record/recording/scratch.h"
 #include "frontend/record/storage.h"

@@ -195,4 +195,12 @@ inline void prefetch_ahead(const std::vector<Recording::Operation> &operations, 
         prefetch(operations[at + kAhead].node);
 }
 
+/// Effects are the last rows of the op table.
+inline bool is_effect(const Node *node) {
+    return node->op >= ir::Op::RecordEvent;
+}
+static_assert(static_cast<int>(ir::Op::RecordEvent) + 1 == static_cast<int>(ir::Op::WaitEvent) &&
+                  static_cast<int>(ir::Op::WaitStream) + 1 == static_cast<int>(ir::Op::HostCallback),
+              "is_effect knows the order of the op table");
+
 } // namespace lz::detail

@@ -1,7 +1,6 @@
 // What a recording stores, and in whose memory: which values somebody can still ask for, which inputs nobody
 // can.
 
-#include "frontend/record/execution/flights.h"
 #include "frontend/record/recording/key.h"
 #include "frontend/record/recording/scratch.h"
 #include "frontend/record/storage.h"
