@@ -92,7 +92,7 @@ private:
     Scratch *scratch_;
 };
 
-class PlanReplay : ir::Together {
+class PlanReplay : ir::FailureGroups {
 public:
     PlanReplay(const CompiledPlan &plan, const CompiledArguments &arguments, Scratch &scratch)
         : plan_(plan), arguments_(arguments), s_(scratch) {

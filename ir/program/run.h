@@ -13,14 +13,14 @@
 namespace lz::ir {
 
 /// Results that stand or fall together where a device refuses a call for good (S26). Asked only then.
-class Together {
+class FailureGroups {
 public:
     /// By result: the number of its group, kNone for one that stands alone. As long as no result of any group
     /// has been written over its donor, all groups are one.
     virtual void groups(std::span<uint32_t> group) const = 0;
 
 protected:
-    ~Together() = default;
+    ~FailureGroups() = default;
 };
 
 /// Where inputs are and where results go.
@@ -40,7 +40,7 @@ struct Bindings {
     /// themselves.
     std::span<const StreamRef> streams = {};
     /// Null: each result stands alone.
-    const Together *together = nullptr;
+    const FailureGroups *failure_groups = nullptr;
 };
 
 /// What went wrong while a Program ran. Results that are not named are right.

@@ -77,7 +77,7 @@ void hold_back(PerThread &thread, size_t first_end) {
 
 /// One claimed recording on its way through the engine. Before its first launch whatever is thrown leaves
 /// every claimed node pending; from then on each ends Ready or Failed.
-class Execution : ir::Together {
+class Execution : ir::FailureGroups {
 public:
     Execution(Recording &recording, Location loc) : recording_(recording), loc_(loc) {}
 

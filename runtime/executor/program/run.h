@@ -58,7 +58,7 @@ private:
     void fail(const Layout::Action &action, const ir::Failure &failure);
     void perform_unharmed(const Layout::Action &action);
     void lose_by(const Layout::Action &action, uint32_t failure, uint32_t first = 0);
-    // together.cpp
+    // failure_groups.cpp
     void keep_together(const Layout::Action &action, uint32_t first, uint32_t failure);
     void lose_together(uint32_t result, const Layout::Action &action, uint32_t failure);
     void note_put(const Layout::Action &action, uint32_t segment);
@@ -84,8 +84,8 @@ private:
     bool ordering_ = false;     ///< what is going on is a wait, not work
     /// By track, once a wait failed: the failure by which the order of what comes on it is not known.
     std::vector<std::optional<uint32_t>> unordered_;
-    // By result, once a call failed: its group (Bindings::together), and whether something was written where
-    // its donor is.
+    // By result, once a call failed: its group (Bindings::failure_groups), and whether something was written
+    // where its donor is.
     std::vector<uint32_t> groups_;
     std::vector<bool> put_;
 };

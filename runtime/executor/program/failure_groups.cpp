@@ -1,4 +1,4 @@
-// Results that stand or fall together (Bindings::together), where a device refuses a call for good.
+// Results that stand or fall together (Bindings::failure_groups), where a device refuses a call for good.
 #include "runtime/executor/program/run.h"
 
 #include <algorithm>
@@ -39,8 +39,8 @@ void LoadedProgram::Run::keep_together(const Layout::Action &action, uint32_t fi
             for (uint32_t segment = 0; segment < segments_of(program_.steps[a->step]); ++segment)
                 note_put(*a, segment);
         groups_.assign(program_.results.size(), ir::kNone);
-        if (bindings_.together)
-            bindings_.together->groups(groups_);
+        if (bindings_.failure_groups)
+            bindings_.failure_groups->groups(groups_);
     }
     for (uint32_t segment = 0; segment < first; ++segment)
         if (!blame_->harmed(action.step, segment)) // else it was left out
