@@ -4,6 +4,7 @@
 #include "frontend/record/record.h"
 #include "frontend/run/throw_kind.h"
 #include "ir/location.h"
+#include "lazuli/core/check.h"
 
 #include <cstring>
 
@@ -47,6 +48,12 @@ void throw_in_place(const Error &error, const char *name, Location loc) {
         throw;
     message.resize(message.size() - where.size());
     throw_with(error, name + message.substr(function.size()), loc);
+}
+
+void fail_check(const char *condition, const std::string &message, Location loc) {
+    throw Error(message.empty() ? std::string("the program's check `") + condition + "` does not hold"
+                                : message,
+                loc);
 }
 
 } // namespace detail

@@ -11,6 +11,7 @@
 #include "lazuli/compiled.h"
 #include "lazuli/core/accessor.h"
 #include "lazuli/core/array_ref.h"
+#include "lazuli/core/check.h"
 #include "lazuli/core/dtype.h"
 #include "lazuli/core/error.h"
 #include "lazuli/core/options.h"
