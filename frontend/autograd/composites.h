@@ -11,6 +11,7 @@ namespace lz::detail {
 
 // Activations (composites/activations.cpp). Input: x.
 extern const CompositeRule kSquareRule, kReluRule, kSiluRule, kGeluErfRule, kGeluTanhRule;
+extern const CompositeRule kErfcRule, kLogGammaRule;
 extern const CompositeRule kSoftplusRule;  ///< beta, threshold
 extern const CompositeRule kLeakyReluRule; ///< slope
 extern const CompositeRule kClampRule;     ///< x, lower or none, upper or none; whether they are numbers
@@ -22,6 +23,11 @@ extern const CompositeRule kVarRule, kStdRule;            ///< correction before
 extern const CompositeRule kNormRule;                     ///< p before them
 extern const CompositeRule kSoftmaxRule, kLogSoftmaxRule; ///< the axis alone
 extern const CompositeRule kExtremeRule; ///< x, the place of the extreme (in x's rank); the axis alone
+
+/// a, b (composites/distances.cpp): distances of rows, of equal batch axes.
+extern const CompositeRule kEuclideanRule;
+/// Logarithms of probabilities [T, n, classes], states [n, 2 S + 1], lengths [2, n] (composites/ctc.cpp).
+extern const CompositeRule kCtcRule;
 
 // Normalizations and losses (composites/losses.cpp).
 extern const CompositeRule kLayerNormRule; ///< x, weight, bias; eps, number of axes

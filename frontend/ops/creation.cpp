@@ -345,6 +345,41 @@ Tensor Tensor::new_empty(const Sizes &sizes, const TensorOptions &options, Locat
     return empty(sizes, of(*this, options, "new_empty", loc), loc);
 }
 
+Tensor &Tensor::fill_diagonal_(const Scalar &value, bool wrap, Location loc) & {
+    loc = detail::in<"fill_diagonal_">(loc);
+    const ir::TensorType type = detail::checked_type(*this, "fill_diagonal_", loc);
+    const int rank = type.shape.rank();
+    bool is_cube = true;
+    for (int a = 1; a < rank; ++a)
+        is_cube &= type.shape[a] == type.shape[0];
+    if (rank < 2 || (rank > 2 && !is_cube))
+        throw ShapeError("fill_diagonal_: " + detail::text(type) +
+                             " has no diagonal; it is a matrix, or has more axes of one extent",
+                         loc);
+    detail::check_fits(value, type.dtype, "fill_diagonal_", loc);
+    const auto position = [&](int axis, int64_t step) {
+        detail::Shape along;
+        for (int a = 0; a < rank; ++a)
+            along.push_back(a == axis ? type.shape[a] : 1);
+        return detail::iota({ir::DType::I64, along, type.device}, axis, 0, step, loc);
+    };
+    Tensor on_diagonal;
+    if (wrap && rank == 2 && type.shape[0] > type.shape[1]) {
+        // Below a square of the width the diagonal begins anew, one row further down.
+        const Tensor place = detail::binary(Op::Add, position(0, type.shape[1]), position(1, 1), loc);
+        const Tensor period = detail::constant(Scalar(type.shape[1] + 1), ir::DType::I64, type.device, loc);
+        on_diagonal = detail::binary(Op::Eq, detail::binary(Op::Remainder, place, period, loc),
+                                     detail::literal(place, 0, loc), loc);
+    } else {
+        on_diagonal = detail::binary(Op::Eq, position(0, 1), position(1, 1), loc);
+        for (int a = 2; a < rank; ++a)
+            on_diagonal = detail::binary(
+                Op::And, on_diagonal, detail::binary(Op::Eq, position(a - 1, 1), position(a, 1), loc), loc);
+    }
+    const Tensor number = detail::constant(value, type.dtype, type.device, loc);
+    return detail::assign(*this, detail::select(on_diagonal, number, *this, loc), "fill_diagonal_", loc);
+}
+
 Tensor &Tensor::fill_(Operand value, Location loc) & {
     loc = detail::in<"fill_">(loc);
     const ir::TensorType type = detail::checked_type(*this, "fill_", loc);

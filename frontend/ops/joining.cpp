@@ -192,6 +192,83 @@ Tensor pad(const Tensor &x, const Sizes &pairs, const Scalar &value, Location lo
     return detail::record(Op::Pad, {&y, &fill}, Words().ints({low, count}).ints({high, count}), loc);
 }
 
+namespace {
+
+/// `before` and `after` positions, 0 or more, put beside an axis.
+Tensor surrounded(const Tensor &x, int a, int64_t before, int64_t after, PaddingMode mode, Location loc) {
+    if (before == 0 && after == 0)
+        return x;
+    const ir::TensorType type = detail::type(x);
+    const int64_t extent = type.shape[a];
+    const auto refuse = [&](const char *name, int64_t most) {
+        if (before > most || after > most)
+            throw ShapeError("pad: " + std::to_string(before) + " and " + std::to_string(after) +
+                                 " of axis " + std::to_string(a) + " of " + detail::text(type) +
+                                 " are more than there is; " + name + " it is at most " +
+                                 std::to_string(most),
+                             loc);
+    };
+    const auto mirrored = [&](int64_t start, int64_t size) {
+        const int64_t axis[] = {a};
+        const Tensor part = detail::cut(x, a, start, size, 1, loc);
+        return detail::record(Op::Flip, {&part}, Words().ints(axis), loc);
+    };
+    const auto repeated = [&](int64_t start, int64_t size) {
+        Shape wide = type.shape;
+        wide[a] = size;
+        return detail::broadcast_to(detail::cut(x, a, start, 1, 1, loc), wide, loc);
+    };
+    Tensor parts[3] = {{}, x, {}};
+    if (mode == PaddingMode::Reflect) {
+        refuse("mirrored", std::max<int64_t>(extent - 1, 0));
+        if (before > 0)
+            parts[0] = mirrored(1, before);
+        if (after > 0)
+            parts[2] = mirrored(extent - 1 - after, after);
+    } else if (mode == PaddingMode::Circular) {
+        refuse("of the other end", extent);
+        if (before > 0)
+            parts[0] = detail::cut(x, a, extent - before, before, 1, loc);
+        if (after > 0)
+            parts[2] = detail::cut(x, a, 0, after, 1, loc);
+    } else {
+        if (extent == 0)
+            refuse("of no elements", 0);
+        if (before > 0)
+            parts[0] = repeated(0, before);
+        if (after > 0)
+            parts[2] = repeated(extent - 1, after);
+    }
+    const size_t first = before == 0, last = after == 0 ? 2 : 3;
+    return joined(std::span(parts).subspan(first, last - first), a, loc);
+}
+
+} // namespace
+
+Tensor pad(const Tensor &x, const Sizes &pairs, PaddingMode mode, const Scalar &value, Location loc) {
+    loc = detail::in<"pad">(loc);
+    if (mode == PaddingMode::Constant)
+        return pad(x, pairs, value, loc);
+    const ir::TensorType type = detail::checked_type(x, "pad", loc);
+    const int rank = type.shape.rank();
+    // What is cut off takes part where things are mirrored and repeated, and does not where ends meet.
+    std::vector<int64_t> cuts(pairs.begin(), pairs.end());
+    bool is_cut = false;
+    for (int64_t &pair : cuts) {
+        pair = std::min<int64_t>(pair, 0);
+        is_cut |= pair < 0;
+    }
+    // Checks the pairs as well.
+    const Tensor inside = pad(x, cuts, 0, loc);
+    Tensor y = mode == PaddingMode::Circular && is_cut ? inside : x;
+    for (size_t k = 0; k < pairs.size() / 2; ++k)
+        y = surrounded(y, rank - 1 - static_cast<int>(k), std::max<int64_t>(pairs[2 * k], 0),
+                       std::max<int64_t>(pairs[2 * k + 1], 0), mode, loc);
+    if (mode != PaddingMode::Circular && is_cut)
+        y = pad(y, cuts, 0, loc);
+    return y.same_tensor(x) ? detail::fresh(x, loc) : y;
+}
+
 Tensor roll(const Tensor &x, const Sizes &shifts, const Sizes &axes, Location loc) {
     loc = detail::in<"roll">(loc);
     const ir::TensorType type = detail::checked_type(x, "roll", loc);

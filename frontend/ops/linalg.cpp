@@ -5,7 +5,10 @@
 #include "frontend/ops/compose.h"
 #include "frontend/ops/contract.h"
 #include "lazuli/ops/elementwise.h"
+#include "lazuli/ops/reductions.h"
 #include "lazuli/ops/views.h"
+
+#include <algorithm>
 
 namespace lz {
 
@@ -183,24 +186,164 @@ Tensor linear(const Tensor &x, const Tensor &weight, const Tensor &bias, Locatio
     return add({y, loc}, {bias, loc}, loc);
 }
 
-Tensor addmm(const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &beta, const Scalar &alpha,
-             Location loc) {
-    loc = detail::in<"addmm">(loc);
-    detail::checked_type(x, "addmm", loc);
-    const Tensor product = mm(a, b, loc);
-    const auto scaled = [&](const Tensor &v, const Scalar &number) {
+namespace {
+
+/// beta * x + alpha * product, for an x that broadcasts to it. With a beta of 0 NaN of x does not count.
+Tensor added(const char *function, const Tensor &x, const Tensor &product, const Scalar &beta,
+             const Scalar &alpha, Location loc) {
+    const ir::TensorType &type = detail::type(product);
+    const auto scaled = [&](const Tensor &v, const Scalar &number, const char *name) {
+        if (number.is_float() && !ir::is_float(type.dtype))
+            throw DTypeError(std::string(function) + ": " + name + " is " +
+                                 std::to_string(number.to_double()) + " and the product " +
+                                 detail::text(type) + "; of integers it must be an integer",
+                             loc);
         return detail::double_of(number) == 1 ? v : mul(v, Operand(number, loc), loc);
     };
-    const Shape &shape = detail::type(product).shape;
     Shape joined;
     int axis = 0;
-    if (!ir::broadcast_shapes(shape, detail::type(x).shape, joined, axis) || !(joined == shape))
-        throw ShapeError("addmm: shape " + ir::to_string(detail::type(x).shape) +
-                             " does not broadcast to that of the product, " + ir::to_string(shape),
+    if (!ir::broadcast_shapes(type.shape, detail::type(x).shape, joined, axis) || !(joined == type.shape))
+        throw ShapeError(std::string(function) + ": shape " + ir::to_string(detail::type(x).shape) +
+                             " does not broadcast to that of the product, " + ir::to_string(type.shape),
                          loc);
     if (detail::double_of(beta) == 0)
-        return scaled(product, alpha);
-    return add(scaled(x, beta), scaled(product, alpha), loc);
+        return scaled(product, alpha, "alpha");
+    return add(scaled(x, beta, "beta"), scaled(product, alpha, "alpha"), loc);
+}
+
+Tensor sum_of_batch(const Tensor &products, Location loc) {
+    return sum(products, 0, false, detail::from_ir(detail::type(products).dtype), loc);
+}
+
+} // namespace
+
+// x goes with the matrices under autocast.
+#define LZ_ADDED(name, product_of)                                                                           \
+    Tensor name(const Tensor &x, const Tensor &a, const Tensor &b, const Scalar &beta, const Scalar &alpha,  \
+                Location loc) {                                                                              \
+        loc = detail::in<#name>(loc);                                                                        \
+        if (detail::autocasting()) [[unlikely]]                                                              \
+            return detail::autocast<#name>(                                                                  \
+                loc,                                                                                         \
+                [&](const Tensor &v, const Tensor &c, const Tensor &d) {                                     \
+                    return name(v, c, d, beta, alpha, loc);                                                  \
+                },                                                                                           \
+                x, a, b);                                                                                    \
+        detail::checked_type(x, #name, loc);                                                                 \
+        return added(#name, x, product_of, beta, alpha, loc);                                                \
+    }                                                                                                        \
+    Tensor &Tensor::name##_(const Tensor &a, const Tensor &b, const Scalar &beta, const Scalar &alpha,       \
+                            Location loc) & {                                                                \
+        loc = detail::in<#name "_">(loc);                                                                    \
+        return detail::assign(*this, lz::name(*this, a, b, beta, alpha, loc), #name "_", loc);               \
+    }
+LZ_ADDED(addmm, mm(a, b, loc))
+LZ_ADDED(addmv, mv(a, b, loc))
+LZ_ADDED(addr, outer(a, b, loc))
+LZ_ADDED(baddbmm, bmm(a, b, loc))
+LZ_ADDED(addbmm, sum_of_batch(bmm(a, b, loc), loc))
+#undef LZ_ADDED
+
+Tensor kron(const Tensor &a, const Tensor &b, Location loc) {
+    loc = detail::in<"kron">(loc);
+    const Shape x = detail::checked_type(a, "kron", loc).shape,
+                y = detail::checked_type(b, "kron", loc).shape;
+    const int rank = std::max(x.rank(), y.rank());
+    const auto extent = [&](const Shape &shape, int axis) {
+        const int missing = rank - shape.rank();
+        return axis < missing ? 1 : shape[axis - missing];
+    };
+    std::vector<int64_t> result;
+    for (int i = 0; i < rank; ++i) {
+        int64_t both = 0;
+        if (__builtin_mul_overflow(extent(x, i), extent(y, i), &both))
+            fail_shapes("kron", detail::type(a), detail::type(b), "there is no memory for their product",
+                        loc);
+        result.push_back(both);
+    }
+    detail::checked_shape(result, detail::type(a).dtype, "kron", loc);
+    if (2 * rank <= ir::kMaxRank) { // an axis of both beside each other
+        std::vector<int64_t> outer, inner;
+        for (int i = 0; i < rank; ++i) {
+            outer.insert(outer.end(), {extent(x, i), 1});
+            inner.insert(inner.end(), {1, extent(y, i)});
+        }
+        return reshape(mul(reshape(a, outer, loc), reshape(b, inner, loc), loc), result, loc);
+    }
+    std::vector<int64_t> of_x, of_y;
+    for (int i = 0; i < rank; ++i) {
+        of_x.push_back(extent(x, i));
+        of_y.push_back(extent(y, i));
+    }
+    Tensor wide = reshape(a, of_x, loc);
+    for (int i = 0; i < rank; ++i)
+        wide = repeat_interleave(wide, of_y[static_cast<size_t>(i)], i, loc);
+    return mul(wide, repeat(reshape(b, of_y, loc), of_x, loc), loc);
+}
+
+Tensor tensordot(const Tensor &given_a, const Tensor &given_b, const Sizes &axes_a, const Sizes &axes_b,
+                 Location loc) {
+    loc = detail::in<"tensordot">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"tensordot">(
+            loc, [&](const Tensor &x, const Tensor &y) { return tensordot(x, y, axes_a, axes_b, loc); },
+            given_a, given_b);
+    check_dtypes("tensordot", given_a, given_b, loc);
+    const ir::TensorType x = detail::type(given_a), y = detail::type(given_b);
+    if (axes_a.size() != axes_b.size())
+        fail_shapes("tensordot", x, y,
+                    std::to_string(axes_a.size()) + " axes of the left and " + std::to_string(axes_b.size()) +
+                        " of the right are named",
+                    loc);
+    std::vector<std::pair<int64_t, int64_t>> pairs;
+    Tensor a = given_a, b = given_b;
+    for (size_t k = 0; k < axes_a.size(); ++k) {
+        const int i = detail::normal_axis(axes_a[k], x.shape.rank(), "tensordot", x, loc);
+        const int j = detail::normal_axis(axes_b[k], y.shape.rank(), "tensordot", y, loc);
+        for (const auto &[before_i, before_j] : pairs)
+            if (before_i == i || before_j == j)
+                throw IndexError("tensordot: an axis stands twice in " + detail::text(axes_a.span()) +
+                                     " or " + detail::text(axes_b.span()),
+                                 loc);
+        const int64_t of_a = x.shape[i], of_b = y.shape[j];
+        if (of_a != of_b && of_a != 1 && of_b != 1)
+            fail_shapes("tensordot", x, y,
+                        "axis " + std::to_string(i) + " of the left has " + std::to_string(of_a) +
+                            " elements and axis " + std::to_string(j) + " of the right " +
+                            std::to_string(of_b),
+                        loc);
+        // One element meets all of the other's: their sum.
+        const auto summed = [&](const Tensor &v, int64_t axis) {
+            return sum(v, axis, true, detail::from_ir(x.dtype), loc);
+        };
+        if (of_a != of_b)
+            (of_a == 1 ? b : a) = of_a == 1 ? summed(b, j) : summed(a, i);
+        pairs.emplace_back(i, j);
+    }
+    std::ranges::sort(pairs);
+    std::vector<int64_t> a_sum, b_sum;
+    for (const auto &[i, j] : pairs) {
+        a_sum.push_back(i);
+        b_sum.push_back(j);
+    }
+    if (x.shape.rank() + y.shape.rank() - 2 * static_cast<int>(pairs.size()) > ir::kMaxRank)
+        fail_shapes("tensordot", x, y,
+                    "the result would have more than " + std::to_string(ir::kMaxRank) + " axes", loc);
+    return detail::contract(a, b, {}, {}, a_sum, b_sum, loc);
+}
+
+Tensor tensordot(const Tensor &a, const Tensor &b, int64_t axes, Location loc) {
+    loc = detail::in<"tensordot">(loc);
+    const ir::TensorType x = detail::checked_type(a, "tensordot", loc),
+                         y = detail::checked_type(b, "tensordot", loc);
+    if (axes < 0 || axes > x.shape.rank() || axes > y.shape.rank())
+        fail_shapes("tensordot", x, y, "they do not both have " + std::to_string(axes) + " axes", loc);
+    std::vector<int64_t> of_a, of_b;
+    for (int64_t k = 0; k < axes; ++k) {
+        of_a.push_back(x.shape.rank() - axes + k);
+        of_b.push_back(k);
+    }
+    return tensordot(a, b, of_a, of_b, loc);
 }
 
 } // namespace lz

@@ -77,6 +77,8 @@ LZ_TEMPORARY(std::vector<Tensor>, split_with_sizes, (const Sizes &sizes, int64_t
 LZ_METHOD(std::vector<Tensor>, chunk, (int64_t chunks, int64_t axis, Location loc), (chunks, axis, loc))
 LZ_METHOD(std::vector<Tensor>, unbind, (int64_t axis, Location loc), (axis, loc))
 LZ_TEMPORARY(Tensor, pad, (const Sizes &pairs, const Scalar &value, Location loc), (pairs, value, loc))
+LZ_TEMPORARY(Tensor, pad, (const Sizes &pairs, PaddingMode mode, const Scalar &value, Location loc),
+             (pairs, mode, value, loc))
 LZ_METHOD(Tensor, roll, (const Sizes &shifts, const Sizes &axes, Location loc), (shifts, axes, loc))
 LZ_METHOD(Tensor, tril, (int64_t diagonal, Location loc), (diagonal, loc))
 LZ_METHOD(Tensor, triu, (int64_t diagonal, Location loc), (diagonal, loc))
@@ -108,8 +110,12 @@ LZ_METHOD(Tensor, scatter, (int64_t axis, const Tensor &index, Operand source, L
           (axis, index, std::move(source), loc))
 LZ_METHOD(Tensor, scatter_add, (int64_t axis, const Tensor &index, const Tensor &source, Location loc),
           (axis, index, source, loc))
-LZ_TEMPORARY(Tensor, index_add, (int64_t axis, const Tensor &index, const Tensor &source, Location loc),
-             (axis, index, source, loc))
+LZ_METHOD(Tensor, index_add, (int64_t axis, const Tensor &index, const Tensor &source, Location loc),
+          (axis, index, source, loc))
+LZ_METHOD(Tensor, index_fill, (int64_t axis, const Tensor &index, Operand value, Location loc),
+          (axis, index, std::move(value), loc))
+LZ_METHOD(Tensor, index_copy, (int64_t axis, const Tensor &index, const Tensor &source, Location loc),
+          (axis, index, source, loc))
 LZ_TEMPORARY(Tensor, embedding, (const Tensor &index, Location loc), (index, loc))
 LZ_TEMPORARY(Tensor, one_hot, (int64_t classes, Location loc), (classes, loc))
 // reductions.h
@@ -147,6 +153,22 @@ LZ_METHOD(ValuesIndices, topk, (int64_t k, int64_t axis, bool largest, bool sort
 LZ_METHOD(Tensor, count_nonzero, (const Sizes &axes, Location loc), (axes, loc))
 LZ_METHOD(Tensor, median, (Location loc), (loc))
 LZ_METHOD(ValuesIndices, median, (int64_t axis, bool keepdim, Location loc), (axis, keepdim, loc))
+LZ_METHOD(ValuesIndices, cummax, (int64_t axis, Location loc), (axis, loc))
+LZ_METHOD(ValuesIndices, cummin, (int64_t axis, Location loc), (axis, loc))
+LZ_METHOD(Tensor, quantile,
+          (double q, std::optional<int64_t> axis, bool keepdim, std::string_view interpolation, Location loc),
+          (q, axis, keepdim, interpolation, loc))
+LZ_METHOD(Tensor, quantile,
+          (const Tensor &q, std::optional<int64_t> axis, bool keepdim, std::string_view interpolation,
+           Location loc),
+          (q, axis, keepdim, interpolation, loc))
+LZ_METHOD(Tensor, nanquantile,
+          (double q, std::optional<int64_t> axis, bool keepdim, std::string_view interpolation, Location loc),
+          (q, axis, keepdim, interpolation, loc))
+LZ_METHOD(Tensor, nanquantile,
+          (const Tensor &q, std::optional<int64_t> axis, bool keepdim, std::string_view interpolation,
+           Location loc),
+          (q, axis, keepdim, interpolation, loc))
 LZ_METHOD(ValuesIndices, kthvalue, (int64_t k, int64_t axis, bool keepdim, Location loc),
           (k, axis, keepdim, loc))
 // functional.h
@@ -179,11 +201,46 @@ LZ_METHOD(Tensor, bmm, (const Tensor &b, Location loc), (b, loc))
 LZ_METHOD(Tensor, addmm,
           (const Tensor &a, const Tensor &b, const Scalar &beta, const Scalar &alpha, Location loc),
           (a, b, beta, alpha, loc))
+LZ_METHOD(Tensor, addmv,
+          (const Tensor &a, const Tensor &b, const Scalar &beta, const Scalar &alpha, Location loc),
+          (a, b, beta, alpha, loc))
+LZ_METHOD(Tensor, addr,
+          (const Tensor &a, const Tensor &b, const Scalar &beta, const Scalar &alpha, Location loc),
+          (a, b, beta, alpha, loc))
+LZ_METHOD(Tensor, baddbmm,
+          (const Tensor &a, const Tensor &b, const Scalar &beta, const Scalar &alpha, Location loc),
+          (a, b, beta, alpha, loc))
+LZ_METHOD(Tensor, addbmm,
+          (const Tensor &a, const Tensor &b, const Scalar &beta, const Scalar &alpha, Location loc),
+          (a, b, beta, alpha, loc))
+LZ_METHOD(Tensor, kron, (const Tensor &b, Location loc), (b, loc))
+LZ_TEMPORARY(Tensor, tensordot, (const Tensor &b, const Sizes &axes_a, const Sizes &axes_b, Location loc),
+             (b, axes_a, axes_b, loc))
+LZ_TEMPORARY(Tensor, tensordot, (const Tensor &b, int64_t axes, Location loc), (b, axes, loc))
+LZ_TEMPORARY(Tensor, cdist, (const Tensor &b, double p, std::optional<int64_t> compute_mode, Location loc),
+             (b, p, compute_mode, loc))
+// statistics.h
+LZ_METHOD(Tensor, bincount, (const Tensor &weights, int64_t minlength, Location loc),
+          (weights, minlength, loc))
+LZ_METHOD(Tensor, histc, (int64_t bins, const Scalar &min, const Scalar &max, Location loc),
+          (bins, min, max, loc))
+LZ_TEMPORARY(Tensor, bucketize, (const Tensor &boundaries, bool out_int32, bool right, Location loc),
+             (boundaries, out_int32, right, loc))
 LZ_TEMPORARY(Tensor, linear, (const Tensor &weight, const Tensor &bias, Location loc), (weight, bias, loc))
 // random.h
 LZ_TEMPORARY(Tensor, bernoulli, (Location loc), (loc))
 LZ_TEMPORARY(Tensor, bernoulli, (Generator & generator, Location loc), (generator, loc))
 LZ_TEMPORARY(Tensor, bernoulli, (double p, Location loc), (p, loc))
+
+std::tuple<Tensor, Tensor, Tensor> Tensor::unique_dim(int64_t axis, bool sorted, bool return_inverse,
+                                                      bool return_counts, Location loc) const {
+    return lz::unique_dim(*this, axis, sorted, return_inverse, return_counts, loc);
+}
+std::tuple<Tensor, Tensor, Tensor> Tensor::unique_consecutive(bool return_inverse, bool return_counts,
+                                                              std::optional<int64_t> axis,
+                                                              Location loc) const {
+    return lz::unique_consecutive(*this, return_inverse, return_counts, axis, loc);
+}
 
 Tensor Tensor::contiguous(Location loc) const & {
     return lz::to(*this, dtype(), loc);

@@ -75,7 +75,8 @@ Tensor uniform(const Shape &shape, ir::DType work, ir::Device device, Generator 
 }
 
 /// Box-Muller, the cosine half: each element has two uniform numbers of its own.
-Tensor normal(const Shape &shape, ir::DType work, ir::Device device, Generator &generator, Location loc) {
+Tensor standard_normal(const Shape &shape, ir::DType work, ir::Device device, Generator &generator,
+                       Location loc) {
     const Tensor u = uniform(shape, work, device, generator, loc),
                  v = uniform(shape, work, device, generator, loc);
     const auto number = [&](double value) { return detail::literal(u, value, loc); };
@@ -83,6 +84,16 @@ Tensor normal(const Shape &shape, ir::DType work, ir::Device device, Generator &
     const Tensor square = detail::binary(Op::Mul, number(-2), detail::unary(Op::Log, positive, loc), loc);
     const Tensor angle = detail::binary(Op::Mul, number(2 * std::numbers::pi), v, loc);
     return detail::binary(Op::Mul, detail::unary(Op::Sqrt, square, loc), detail::unary(Op::Cos, angle, loc),
+                          loc);
+}
+
+/// With mean 1. Never 0, which has no logarithm: a u of 0 counts as half of the smallest number above it.
+Tensor exponential(const Shape &shape, ir::DType work, ir::Device device, Generator &generator,
+                   Location loc) {
+    const Tensor u = uniform(shape, work, device, generator, loc);
+    const Tensor below = detail::unary(Op::Log1p, detail::unary(Op::Neg, u, loc), loc);
+    const double least = work == ir::DType::F64 ? 0x1p-54 : 0x1p-25;
+    return detail::binary(Op::Maximum, detail::unary(Op::Neg, below, loc), detail::literal(u, least, loc),
                           loc);
 }
 
@@ -132,7 +143,8 @@ Tensor &draw_into(Tensor &x, Distribution distribution, double shift, double sca
     return x;
 }
 
-/// Integers in [0, range) from 32 bits, or from 63 where the range needs them: the high part of bits * range.
+/// Integers in [0, range), of at most 2^63, from 32 bits, or from 63 where the range needs them: the high
+/// part of bits * range.
 Tensor below(const Shape &shape, uint64_t range, ir::Device device, Generator &generator, Location loc) {
     const Tensor word = detail::cast(words(shape, device, generator, loc), ir::DType::I64, loc);
     const auto number = [&](int64_t value) {
@@ -146,6 +158,8 @@ Tensor below(const Shape &shape, uint64_t range, ir::Device device, Generator &g
     const Tensor high =
         detail::binary(Op::Shl, detail::binary(Op::And, other, number(0x7fffffff), loc), number(32), loc);
     const Tensor bits = detail::binary(Op::Or, high, low, loc);
+    if (range > static_cast<uint64_t>(INT64_MAX)) // 2^63
+        return bits;
     return detail::binary(Op::Remainder, bits, number(static_cast<int64_t>(range)), loc);
 }
 
@@ -160,7 +174,7 @@ Tensor rand(const Sizes &sizes, const TensorOptions &options, Location loc) {
 }
 Tensor randn(const Sizes &sizes, Generator &generator, const TensorOptions &options, Location loc) {
     loc = detail::in<"randn">(loc);
-    return draw(normal, sizes, generator, detail::resolve(options, "randn", loc), "randn", loc);
+    return draw(standard_normal, sizes, generator, detail::resolve(options, "randn", loc), "randn", loc);
 }
 Tensor randn(const Sizes &sizes, const TensorOptions &options, Location loc) {
     return randn(sizes, default_generator(), options, loc);
@@ -173,7 +187,7 @@ Tensor rand_like(const Tensor &x, const TensorOptions &options, Location loc) {
 Tensor randn_like(const Tensor &x, const TensorOptions &options, Location loc) {
     loc = detail::in<"randn_like">(loc);
     const ResolvedOptions resolved = detail::resolve_like(x, options, "randn_like", loc);
-    return draw(normal, x.sizes(), default_generator(), resolved, "randn_like", loc);
+    return draw(standard_normal, x.sizes(), default_generator(), resolved, "randn_like", loc);
 }
 
 Tensor randint(int64_t low, int64_t high, const Sizes &sizes, Generator &generator,
@@ -201,6 +215,94 @@ Tensor randint(int64_t low, int64_t high, const Sizes &sizes, const TensorOption
 }
 Tensor randint(int64_t high, const Sizes &sizes, const TensorOptions &options, Location loc) {
     return randint(0, high, sizes, default_generator(), options, loc);
+}
+
+namespace {
+
+/// The mean and the deviation of a normal variable, of which one is a number at most.
+Tensor normal_of(const Tensor &mean, const Tensor &std, const ir::TensorType &like, Generator &generator,
+                 Location loc) {
+    const ir::DType work = detail::working_dtype(like.dtype);
+    const Tensor drawn = standard_normal(like.shape, work, like.device, generator, loc);
+    const Tensor spread = detail::binary(Op::Mul, drawn, detail::cast(std, work, loc), loc);
+    return detail::cast(detail::binary(Op::Add, spread, detail::cast(mean, work, loc), loc), like.dtype, loc);
+}
+
+ir::TensorType floats_of(const Tensor &x, const char *what, Location loc) {
+    const ir::TensorType type = detail::checked_type(x, "normal", loc);
+    if (!ir::is_float(type.dtype))
+        throw DTypeError(
+            std::string("normal: the ") + what + " is " + detail::text(type) + "; it must be of floats", loc);
+    return type;
+}
+
+void check_deviation(double std, const char *function, Location loc) {
+    if (!(std >= 0))
+        throw IndexError(std::string(function) + ": the deviation " + std::to_string(std) + " is negative",
+                         loc);
+}
+
+Tensor checked_deviation(const Tensor &std, Location loc) {
+    const Tensor value = std.detach(loc);
+    return detail::checked(value, detail::binary(Op::Ge, value, detail::literal(value, 0, loc), loc),
+                           "normal: a deviation is negative", loc);
+}
+
+} // namespace
+
+Tensor normal(const Tensor &mean, double std, Generator &generator, Location loc) {
+    loc = detail::in<"normal">(loc);
+    const ir::TensorType type = floats_of(mean, "mean", loc);
+    check_deviation(std, "normal", loc);
+    return normal_of(mean.detach(loc), detail::constant(Scalar(std), type.dtype, type.device, loc), type,
+                     generator, loc);
+}
+Tensor normal(double mean, const Tensor &std, Generator &generator, Location loc) {
+    loc = detail::in<"normal">(loc);
+    const ir::TensorType type = floats_of(std, "deviation", loc);
+    return normal_of(detail::constant(Scalar(mean), type.dtype, type.device, loc),
+                     checked_deviation(std, loc), type, generator, loc);
+}
+Tensor normal(const Tensor &mean, const Tensor &std, Generator &generator, Location loc) {
+    loc = detail::in<"normal">(loc);
+    ir::TensorType type = floats_of(mean, "mean", loc);
+    const ir::TensorType other = floats_of(std, "deviation", loc);
+    Shape shape;
+    int axis = 0;
+    if (!ir::broadcast_shapes(type.shape, other.shape, shape, axis))
+        throw ShapeError("normal: the mean is " + detail::text(type) + " and the deviation " +
+                             detail::text(other) + ", which do not broadcast",
+                         loc);
+    const auto both = detail::together(loc, mean.detach(loc), checked_deviation(std, loc));
+    type.shape = shape;
+    type.device = detail::type(both[0]).device;
+    return normal_of(both[0], both[1], type, generator, loc);
+}
+Tensor normal(double mean, double std, const Sizes &sizes, Generator &generator, const TensorOptions &options,
+              Location loc) {
+    loc = detail::in<"normal">(loc);
+    check_deviation(std, "normal", loc);
+    const ResolvedOptions resolved = detail::resolve(options, "normal", loc);
+    if (!ir::is_float(resolved.dtype))
+        throw DTypeError("normal: gives floats, not " + std::string(ir::name(resolved.dtype)), loc);
+    const Shape shape = detail::checked_shape(sizes, resolved.dtype, "normal", loc, 8);
+    const ir::TensorType type{resolved.dtype, shape, resolved.device};
+    const auto number = [&](double value) {
+        return detail::constant(Scalar(value), detail::working_dtype(type.dtype), type.device, loc);
+    };
+    return detail::placed(normal_of(number(mean), number(std), type, generator, loc), resolved, loc);
+}
+Tensor normal(const Tensor &mean, double std, Location loc) {
+    return normal(mean, std, default_generator(), loc);
+}
+Tensor normal(double mean, const Tensor &std, Location loc) {
+    return normal(mean, std, default_generator(), loc);
+}
+Tensor normal(const Tensor &mean, const Tensor &std, Location loc) {
+    return normal(mean, std, default_generator(), loc);
+}
+Tensor normal(double mean, double std, const Sizes &sizes, const TensorOptions &options, Location loc) {
+    return normal(mean, std, sizes, default_generator(), options, loc);
 }
 
 Tensor randperm(int64_t n, Generator &generator, const TensorOptions &options, Location loc) {
@@ -346,9 +448,8 @@ Tensor &Tensor::uniform_(double from, double to, Location loc) & {
 }
 Tensor &Tensor::normal_(double mean, double std, Generator &generator, Location loc) & {
     loc = detail::in<"normal_">(loc);
-    if (!(std >= 0))
-        throw IndexError("normal_: the deviation " + std::to_string(std) + " is negative", loc);
-    return draw_into(*this, normal, mean, std, generator, "normal_", loc);
+    check_deviation(std, "normal_", loc);
+    return draw_into(*this, standard_normal, mean, std, generator, "normal_", loc);
 }
 Tensor &Tensor::normal_(double mean, double std, Location loc) & {
     return normal_(mean, std, default_generator(), loc);
@@ -368,6 +469,105 @@ Tensor &Tensor::bernoulli_(double p, Location loc) & {
     detail::assign(*this, lz::bernoulli(*this, p, loc), "bernoulli_", loc);
     form.launch();
     return *this;
+}
+
+Tensor &Tensor::exponential_(double lambda, Generator &generator, Location loc) & {
+    loc = detail::in<"exponential_">(loc);
+    if (!(lambda > 0))
+        throw IndexError("exponential_: the rate is " + std::to_string(lambda) + "; it is above 0", loc);
+    return draw_into(*this, exponential, 0, 1 / lambda, generator, "exponential_", loc);
+}
+Tensor &Tensor::exponential_(double lambda, Location loc) & {
+    return exponential_(lambda, default_generator(), loc);
+}
+
+Tensor Tensor::exponential_(double lambda, Location loc) && {
+    loc = detail::in<"exponential_">(loc);
+    exponential_(lambda, loc);
+    return std::move(*this);
+}
+
+namespace {
+
+/// Integers in [low, low + range) in x's dtype.
+Tensor &draw_integers_into(Tensor &x, int64_t low, uint64_t range, Generator &generator, Location loc) {
+    const ir::TensorType type = detail::checked_type(x, "random_", loc);
+    detail::Overwriting form(loc);
+    const Tensor drawn = below(type.shape, range, type.device, generator, loc);
+    const Tensor first = detail::record_constant_int(DType::I64, low, {}, type.device, loc);
+    const Tensor made = low == 0 ? drawn : detail::binary(Op::Add, drawn, first, loc);
+    detail::assign(x, detail::cast(made, type.dtype, loc), "random_", loc);
+    form.launch();
+    return x;
+}
+
+/// The largest number that is drawn where none is given: all of an integer dtype's, and of floats up to where
+/// not every integer is one.
+int64_t largest_of(ir::DType dtype) {
+    switch (dtype) {
+    case ir::DType::F64:
+        return int64_t{1} << 53;
+    case ir::DType::F32:
+        return int64_t{1} << 24;
+    case ir::DType::F16:
+        return int64_t{1} << 11;
+    case ir::DType::BF16:
+        return int64_t{1} << 8;
+    case ir::DType::Bool:
+        return 1;
+    default:
+        return detail::saturated(INT64_MAX, dtype).to_int();
+    }
+}
+
+} // namespace
+
+Tensor &Tensor::random_(int64_t low, std::optional<int64_t> high, Generator &generator, Location loc) & {
+    loc = detail::in<"random_">(loc);
+    const ir::DType dtype = detail::checked_type(*this, "random_", loc).dtype;
+    const int64_t last = high ? *high - (*high != INT64_MIN) : largest_of(dtype);
+    const uint64_t span = static_cast<uint64_t>(last) - static_cast<uint64_t>(low);
+    if (low > last || span > static_cast<uint64_t>(INT64_MAX))
+        throw IndexError("random_: there are no integers to draw from " + std::to_string(low) + " up to " +
+                             (high ? "but without " + std::to_string(*high) : std::to_string(last)) +
+                             " (at most 2^63 are possible)",
+                         loc);
+    if (dtype == ir::DType::Bool && (low < 0 || last > 1))
+        throw IndexError("random_: of a tensor of bool numbers are drawn from [0, 2), not from [" +
+                             std::to_string(low) + ", " + std::to_string(last) + "]",
+                         loc);
+    if (!detail::holds(dtype, low) || !detail::holds(dtype, last))
+        throw DTypeError("random_: the numbers from " + std::to_string(low) + " to " + std::to_string(last) +
+                             " do not all fit dtype " + std::string(ir::name(dtype)),
+                         loc);
+    return draw_integers_into(*this, low, span + 1, generator, loc);
+}
+Tensor &Tensor::random_(int64_t low, std::optional<int64_t> high, Location loc) & {
+    return random_(low, high, default_generator(), loc);
+}
+Tensor &Tensor::random_(int64_t high, Generator &generator, Location loc) & {
+    return random_(0, high, generator, loc);
+}
+Tensor &Tensor::random_(int64_t high, Location loc) & {
+    return random_(0, high, default_generator(), loc);
+}
+Tensor &Tensor::random_(Generator &generator, Location loc) & {
+    return random_(0, std::nullopt, generator, loc);
+}
+Tensor &Tensor::random_(Location loc) & {
+    return random_(0, std::nullopt, default_generator(), loc);
+}
+
+Tensor Tensor::random_(int64_t low, std::optional<int64_t> high, Location loc) && {
+    loc = detail::in<"random_">(loc);
+    random_(low, high, loc);
+    return std::move(*this);
+}
+Tensor Tensor::random_(int64_t high, Location loc) && {
+    return std::move(*this).random_(0, high, loc);
+}
+Tensor Tensor::random_(Location loc) && {
+    return std::move(*this).random_(0, std::nullopt, loc);
 }
 
 } // namespace lz

@@ -199,6 +199,20 @@ Tensor std(const Tensor &x, const Sizes &axes, int64_t correction, bool keepdim,
     return variance(x, axes, correction, keepdim, true, "std", loc);
 }
 
+// The mean of both is one computation.
+std::tuple<Tensor, Tensor> var_mean(const Tensor &x, const Sizes &axes, int64_t correction, bool keepdim,
+                                    Location loc) {
+    loc = detail::in<"var_mean">(loc);
+    Tensor spread = variance(x, axes, correction, keepdim, false, "var_mean", loc);
+    return {std::move(spread), mean(x, axes, keepdim, std::nullopt, loc)};
+}
+std::tuple<Tensor, Tensor> std_mean(const Tensor &x, const Sizes &axes, int64_t correction, bool keepdim,
+                                    Location loc) {
+    loc = detail::in<"std_mean">(loc);
+    Tensor spread = variance(x, axes, correction, keepdim, true, "std_mean", loc);
+    return {std::move(spread), mean(x, axes, keepdim, std::nullopt, loc)};
+}
+
 Tensor amax(const Tensor &x, const Sizes &axes, bool keepdim, Location loc) {
     loc = detail::in<"amax">(loc);
     return extreme(Op::ReduceMax, x, axes, keepdim, "amax", loc);

@@ -54,6 +54,90 @@ TEST(Gradients, CompositionsOverAxes) {
     });
 }
 
+TEST(Gradients, DistancesQuantilesAndRunningExtremes) {
+    const auto distances = [](double p, int64_t mode) {
+        return [=](const Inputs &x) { return lz::cdist(x[0], x[1], p, mode); };
+    };
+    std::vector<Case> cases = {
+        {"euclidean", distances(2, 2), {numbers({3, 2}), numbers({4, 2}, -1.3, 2.9)}},
+        {"by products", distances(2, 1), {numbers({3, 2}), numbers({4, 2}, -1.3, 2.9)}},
+        {"by products, batches that broadcast",
+         distances(2, 1),
+         {numbers({2, 1, 3, 2}), numbers({3, 2, 2}, -1.3, 2.9)}},
+        {"sums", distances(1, 0), {numbers({2, 3, 2}), numbers({2, 2}, -1.3, 2.9)}},
+        {"p = 3", distances(3, 0), {numbers({3, 2}), numbers({2, 2}, -1.3, 2.9)}},
+        of("cummax", [](const Tensor &x) { return lz::square(x.cummax(1).values); }, {3, 5}),
+        of("cummin", [](const Tensor &x) { return lz::square(x.cummin(0).values); }, {5, 3}),
+        of("quantile",
+           [](const Tensor &x) { return lz::square(x.quantile(lz::tensor({0.1, 0.6}, lz::f64), 1)); },
+           {2, 4}),
+        of("median of all by quantile", [](const Tensor &x) { return x.quantile(0.5); }, {7}),
+    };
+    check_all(cases);
+}
+
+TEST(Gradients, ProductsThatAreAdded) {
+    const auto added = [](auto function) {
+        return [=](const Inputs &x) { return function(x[0], x[1], x[2]); };
+    };
+    check_all({
+        {"addmv",
+         added([](const Tensor &x, const Tensor &a, const Tensor &b) { return x.addmv(a, b, 0.5, 2); }),
+         {numbers({2}), numbers({2, 3}), numbers({3})}},
+        {"addr",
+         added([](const Tensor &x, const Tensor &a, const Tensor &b) { return x.addr(a, b, 0.5, 2); }),
+         {numbers({2, 3}), numbers({2}), numbers({3})}},
+        {"baddbmm",
+         added([](const Tensor &x, const Tensor &a, const Tensor &b) { return x.baddbmm(a, b, 0.5, 2); }),
+         {numbers({3}), numbers({2, 2, 2}), numbers({2, 2, 3})}},
+        {"addbmm",
+         added([](const Tensor &x, const Tensor &a, const Tensor &b) { return x.addbmm(a, b, 0.5, 2); }),
+         {numbers({2, 1}), numbers({2, 2, 2}), numbers({2, 2, 3})}},
+        {"kron", [](const Inputs &x) { return lz::kron(x[0], x[1]); }, {numbers({2, 2}), numbers({3})}},
+        {"kron of many axes",
+         [](const Inputs &x) { return lz::kron(x[0], x[1]); },
+         {numbers({2, 1, 1, 2, 1}), numbers({1, 2, 1, 1, 2})}},
+        {"tensordot",
+         [](const Inputs &x) { return lz::tensordot(x[0], x[1], {0, 2}, {1, 0}); },
+         {numbers({2, 2, 3}), numbers({3, 2, 2})}},
+        {"tensordot of one element",
+         [](const Inputs &x) { return lz::tensordot(x[0], x[1], {1}, {0}); },
+         {numbers({2, 1}), numbers({3, 2})}},
+    });
+}
+
+TEST(Gradients, OfWhatIsPutAroundAndIn) {
+    const Tensor at = lz::tensor({2, 0});
+    check_all({
+        of("mirrored", [](const Tensor &x) { return lz::square(lz::pad(x, {2, 1, 1, 0}, lz::kReflect)); },
+           {2, 3}),
+        of("the outermost",
+           [](const Tensor &x) { return lz::square(lz::pad(x, {2, 1, -1, 1}, lz::kReplicate)); }, {2, 3}),
+        of("the other end",
+           [](const Tensor &x) { return lz::square(lz::pad(x, {2, 1, 1, 0}, lz::kCircular)); }, {2, 3}),
+        {"index_fill",
+         [=](const Inputs &x) { return lz::square(x[0].index_fill(1, at, x[1])); },
+         {numbers({2, 3}), numbers(lz::Sizes())}},
+        {"index_copy",
+         [=](const Inputs &x) { return lz::square(x[0].index_copy(0, at, x[1])); },
+         {numbers({3, 2}), numbers({2, 2})}},
+    });
+}
+
+TEST(Gradients, OfPathsThroughALabelling) {
+    // Of logits: what is added to the gradient of logarithms of probabilities does not change theirs.
+    const Tensor targets = lz::tensor({{1, 1, 2}, {3, 2, 0}});
+    std::vector<Case> cases;
+    for (const lz::Reduction reduction : {lz::Reduction::Mean, lz::Reduction::Sum, lz::Reduction::None})
+        cases.push_back({"ctc_loss",
+                         [=](const Inputs &x) {
+                             return lz::ctc_loss(x[0].log_softmax(2), targets, {5, 4}, {3, 2}, 0, reduction);
+                         },
+                         {numbers({5, 2, 4})},
+                         {.second = false}});
+    check_all(cases);
+}
+
 TEST(Gradients, Normalizations) {
     const Tensor x = numbers({2, 3, 4}), w = numbers({4}, 0.5, 2), b = numbers({4}),
                  v = numbers({3, 4}, 0.5, 2);

@@ -44,6 +44,10 @@ TEST(Gradients, ElementwiseFunctionsOfOneOperand) {
         of_one("reciprocal", lz::reciprocal, 1, 3),
         of_one("log10", lz::log10, 1, 3),
         of_one("exp2", lz::exp2, -2, 2),
+        of_one("erfc", lz::erfc, -2, 3),
+        of_one("lgamma", lz::lgamma, 0.3, 12),
+        of_one("lgamma below 0", lz::lgamma, -2.9, -2.1),
+        of_one("digamma", lz::digamma, 0.4, 12),
         of_one("silu", lz::silu, -3, 3),
         of_one("relu", lz::relu, -2, 2),
     });

@@ -14,7 +14,7 @@ using lz::Tensor;
 /// The functions of the script, by its names.
 const std::map<std::string, Function> &functions() {
     const Tensor labels = lz::tensor({2, 0, -100, 1}), rows = lz::tensor({2, 0, 2, 1}),
-                 places = lz::tensor({{0, 2}, {1, 1}, {2, 0}});
+                 places = lz::tensor({{0, 2}, {1, 1}, {2, 0}}), paths = lz::tensor({{1, 1, 2}, {3, 2, 0}});
 #define LZ_OF(name)                                                                                          \
     {                                                                                                        \
         #name, [](const Inputs &i) { return lz::name(i[0]); }                                                \
@@ -119,6 +119,30 @@ const std::map<std::string, Function> &functions() {
         LZ_AS(topk, i[0].topk(2, 0).values),
         LZ_OF(tril),
         LZ_AS(expand, lz::square(i[0].expand({2, 4, 3}))),
+        LZ_OF(erfc),
+        LZ_OF(lgamma),
+        LZ_OF_TWO(cdist),
+        LZ_AS(cdist_1, lz::cdist(i[0], i[1], 1)),
+        LZ_AS(cdist_3, lz::cdist(i[0], i[1], 3)),
+        LZ_AS(cdist_products, lz::cdist(i[0], i[1], 2, 1)),
+        LZ_AS(cdist_of_one_point, lz::cdist(i[0], i[1], 2, 1)),
+        LZ_AS(cummax, i[0].cummax(1).values),
+        LZ_AS(cummin, i[0].cummin(0).values),
+        LZ_AS(quantile, i[0].quantile(lz::tensor({0.2, 0.5, 1.0}, lz::f64), 1)),
+        LZ_AS(nanquantile, i[0].nanquantile(0.3)),
+        LZ_AS(index_fill, lz::square(i[0].index_fill(1, lz::tensor({0, 2}), i[1]))),
+        LZ_AS(index_copy, lz::square(i[0].index_copy(0, lz::tensor({2, 0}), i[1]))),
+        LZ_AS(baddbmm, lz::baddbmm(i[0], i[1], i[2], 0.5, 2)),
+        LZ_OF_TWO(kron),
+        LZ_OF_TWO(tensordot),
+        LZ_AS(pad_reflect, lz::square(lz::pad(i[0], {2, 1}, lz::kReflect))),
+        LZ_AS(pad_replicate, lz::square(lz::pad(i[0], {2, 1}, lz::kReplicate))),
+        LZ_AS(pad_circular, lz::square(lz::pad(i[0], {2, 1}, lz::kCircular))),
+        LZ_AS(ctc_loss, lz::ctc_loss(i[0], paths, {6, 4}, {3, 2})),
+        LZ_AS(ctc_loss_of_logits,
+              lz::ctc_loss(i[0].log_softmax(2), paths, {6, 4}, {3, 2}, 0, lz::Reduction::Sum)),
+        LZ_AS(ctc_loss_zero_infinity,
+              lz::ctc_loss(i[0], paths, {2, 6}, {3, 2}, 0, lz::Reduction::Mean, true)),
     };
     return all;
 }

@@ -176,6 +176,7 @@ const std::vector<Row> &table() {
         add_gather_rows(rows);
         add_statistics_rows(rows);
         add_random_rows(rows);
+        add_order_rows(rows);
         return rows;
     }();
     return all;

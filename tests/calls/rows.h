@@ -218,6 +218,7 @@ void add_composed_rows(std::vector<Row> &rows);
 void add_gather_rows(std::vector<Row> &rows);
 void add_statistics_rows(std::vector<Row> &rows);
 void add_random_rows(std::vector<Row> &rows);
+void add_order_rows(std::vector<Row> &rows);
 /// Integers from `low` up to but without `low + range`, as lz::randint draws them.
 Array drawn_integers(Oracle &o, int64_t low, uint64_t range, const Extents &shape, DType dtype);
 /// The extreme along axes and where it is: amax and argmax, amin and argmin.

@@ -22,6 +22,15 @@ const Values kAny = {-2.5, -1, -0.5, 0, 0.25, 0.5, 1, 3.5};
 const Values kPositive = {0.01, 0.5, 1, 2, 100};
 const Values kUnit = {-0.9, -0.5, 0, 0.3, 0.99};
 
+/// Of the logarithm of the gamma function in 64 bits, by steps that are as wide as its curve allows.
+double digamma_by_differences(double x) {
+    const long double h = 1e-4L * x;
+    const auto slope = [&](long double step) {
+        return (std::lgamma(x + step) - std::lgamma(x - step)) / (2 * step);
+    };
+    return static_cast<double>((4 * slope(h / 2) - slope(h)) / 3);
+}
+
 #define CASE(name, oracle, inputs) {#name, lz::name, &Tensor::name, &Tensor::name##_, oracle, inputs}
 const std::vector<UnaryCase> &unary_cases() {
     static const std::vector<UnaryCase> cases = {
@@ -87,6 +96,11 @@ const std::vector<UnaryCase> &unary_cases() {
             log10, [](double x) { return std::log10(x); }, kPositive),
         CASE(
             exp2, [](double x) { return std::exp2(x); }, kAny),
+        CASE(
+            erfc, [](double x) { return std::erfc(x); }, kAny),
+        CASE(
+            lgamma, [](double x) { return std::lgamma(x); }, kPositive),
+        CASE(digamma, digamma_by_differences, kPositive),
     };
     return cases;
 }

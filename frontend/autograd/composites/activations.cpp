@@ -1,6 +1,7 @@
 #include "frontend/autograd/composites.h"
 
 #include "frontend/ops/random.h"
+#include "lazuli/ops/elementwise.h"
 
 #include <numbers>
 #include <optional>
@@ -42,6 +43,12 @@ Value gelu_tanh_slope(const RuleCall &, const Value &g, const Value &x) {
     const Value t = tanh(scaled * (1 + cubic));
     // 1 - t^2 = (1 - t) (1 + t)
     return g * ((0.5 + 0.5 * t) * (1 + (1 - t) * (scaled * (1 + 3 * cubic))));
+}
+Value erfc_slope(const RuleCall &, const Value &g, const Value &x) {
+    return g * (-2 * std::numbers::inv_sqrtpi * exp(-(x * x)));
+}
+Value log_gamma_slope(const RuleCall &, const Value &g, const Value &x) {
+    return g * Value(digamma(x.tensor(), x.loc()), x.loc());
 }
 Value softplus_slope(const RuleCall &call, const Value &g, const Value &x) {
     const Value scaled = x * x.constant(call.number(0));
@@ -102,6 +109,8 @@ const CompositeRule kReluRule{{elementwise<relu_slope, OUT>}, {OUT}};
 const CompositeRule kSiluRule{{elementwise<silu_slope, X>}, {X}};
 const CompositeRule kGeluErfRule{{elementwise<gelu_erf_slope, X>}, {X}};
 const CompositeRule kGeluTanhRule{{elementwise<gelu_tanh_slope, X>}, {X}};
+const CompositeRule kErfcRule{{elementwise<erfc_slope, X>}, {X}};
+const CompositeRule kLogGammaRule{{elementwise<log_gamma_slope, X>}, {X}};
 const CompositeRule kSoftplusRule{{elementwise<softplus_slope, X>}, {X}};
 const CompositeRule kLeakyReluRule{{elementwise<leaky_relu_slope, X>}, {X}};
 const CompositeRule kClampRule{{clamp}, {X | LOWER | UPPER, X | LOWER | UPPER, X | LOWER | UPPER}};

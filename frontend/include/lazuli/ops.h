@@ -9,4 +9,5 @@
 #include "lazuli/ops/linalg.h"
 #include "lazuli/ops/random.h"
 #include "lazuli/ops/reductions.h"
+#include "lazuli/ops/statistics.h"
 #include "lazuli/ops/views.h"

@@ -1,6 +1,6 @@
 #include "frontend/ops/indexing/access.h"
 
-#include "frontend/ops/gather.h"
+#include "frontend/ops/indexing/gather.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/views.h"
 

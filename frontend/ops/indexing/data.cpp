@@ -53,6 +53,11 @@ LZ_FORM(scatter_add_, (int64_t axis, const Tensor &index, const Tensor &source, 
         source, loc)
 LZ_FORM(index_add_, (int64_t axis, const Tensor &index, const Tensor &source, Location loc), axis, index,
         source, loc)
+LZ_FORM(index_fill_, (int64_t axis, const Tensor &index, const Operand &value, Location loc), axis, index,
+        value, loc)
+LZ_FORM(index_copy_, (int64_t axis, const Tensor &index, const Tensor &source, Location loc), axis, index,
+        source, loc)
+LZ_FORM(fill_diagonal_, (const Scalar &value, bool wrap, Location loc), value, wrap, loc)
 LZ_FORM(index_put_, (std::initializer_list<Index> index, const Operand &value, bool accumulate, Location loc),
         index, value, accumulate, loc)
 LZ_FORM(copy_, (const Tensor &source, Location loc), source, loc)
@@ -64,6 +69,10 @@ LZ_FORM(uniform_, (double from, double to, Generator &generator, Location loc), 
 LZ_FORM(normal_, (double mean, double std, Location loc), mean, std, loc)
 LZ_FORM(normal_, (double mean, double std, Generator &generator, Location loc), mean, std, generator, loc)
 LZ_FORM(bernoulli_, (double p, Location loc), p, loc)
+LZ_FORM(exponential_, (double lambda, Location loc), lambda, loc)
+LZ_FORM(random_, (Location loc), loc)
+LZ_FORM(random_, (int64_t high, Location loc), high, loc)
+LZ_FORM(random_, (int64_t low, std::optional<int64_t> high, Location loc), low, high, loc)
 #undef LZ_FORM
 
 #define LZ_COMPOUND(symbol, name)                                                                            \

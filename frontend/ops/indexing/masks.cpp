@@ -1,6 +1,6 @@
 #include "frontend/ops/indexing/masks.h"
 
-#include "frontend/ops/gather.h"
+#include "frontend/ops/indexing/gather.h"
 #include "lazuli/ops/views.h"
 
 #include <algorithm>

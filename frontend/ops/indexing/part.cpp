@@ -2,8 +2,8 @@
 #include "lazuli/ops/indexing.h"
 
 #include "frontend/ops/compose.h"
-#include "frontend/ops/gather.h"
 #include "frontend/ops/indexing/access.h"
+#include "frontend/ops/indexing/gather.h"
 #include "frontend/ops/indexing/masks.h"
 #include "frontend/ops/indexing/plan.h"
 #include "frontend/record/view_warnings.h"

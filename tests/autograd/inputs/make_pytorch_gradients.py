@@ -128,7 +128,7 @@ def text(x):
     return " ".join(repr(v) for v in x.detach().reshape(-1).tolist())
 
 
-for name, (function, *given) in functions.items():
+def write(name, function, *given):
     inputs = [x.clone().requires_grad_() for x in given]
     result = function(*inputs)
     weights = uniform(*result.shape, low=0.5, high=1.5)
@@ -139,3 +139,39 @@ for name, (function, *given) in functions.items():
     print("weights", text(weights))
     for x in inputs:
         print("gradient", text(x.grad))
+
+
+for name, row in functions.items():
+    write(name, *row)
+
+# Later ones draw their numbers later, so that those above stay what they are.
+functions = {
+    "erfc": (torch.erfc, torch.tensor([-4.0, -0.7, 0.0, 0.4, 1.3, 3.0, 6.0])),
+    "lgamma": (torch.lgamma, torch.tensor([-2.3, -0.4, 0.2, 1.0, 1.7, 2.0, 4.5, 20.0])),
+    "cdist": (torch.cdist, uniform(3, 2), uniform(4, 2)),
+    "cdist_1": (lambda a, b: torch.cdist(a, b, 1.0), uniform(3, 2), uniform(4, 2)),
+    "cdist_3": (lambda a, b: torch.cdist(a, b, 3.0), uniform(2, 3, 2), uniform(1, 4, 2)),
+    "cdist_products": (lambda a, b: torch.cdist(a, b, compute_mode="use_mm_for_euclid_dist"), uniform(3, 2), uniform(4, 2)),
+    "cdist_of_one_point": (lambda a, b: torch.cdist(a, b, compute_mode="use_mm_for_euclid_dist"),
+                           torch.tensor([[1.0, 2.0], [0.0, 0.0]]), torch.tensor([[1.0, 2.0], [3.0, 0.0]])),
+    "cummax": (lambda x: torch.cummax(x, 1).values, ties),
+    "cummin": (lambda x: torch.cummin(x, 0).values, uniform(5, 2)),
+    "quantile": (lambda x: torch.quantile(x, torch.tensor([0.2, 0.5, 1.0]), dim=1), uniform(2, 5)),
+    "nanquantile": (lambda x: torch.nanquantile(x, 0.3), uniform(2, 3)),
+    "index_fill": (lambda x, v: x.index_fill(1, torch.tensor([0, 2]), v) ** 2, uniform(2, 3), uniform()),
+    "index_copy": (lambda x, s: x.index_copy(0, torch.tensor([2, 0]), s) ** 2, uniform(3, 2), uniform(2, 2)),
+    "baddbmm": (lambda x, a, b: torch.baddbmm(x, a, b, beta=0.5, alpha=2), uniform(2, 1, 3), uniform(2, 2, 2), uniform(2, 2, 3)),
+    "kron": (torch.kron, uniform(2, 2), uniform(3)),
+    "tensordot": (lambda a, b: torch.tensordot(a, b, 2), uniform(2, 3, 2), uniform(3, 2, 2)),
+    "pad_reflect": (lambda x: F.pad(x, (2, 1), "reflect") ** 2, uniform(1, 2, 4)),
+    "pad_replicate": (lambda x: F.pad(x, (2, 1), "replicate") ** 2, uniform(1, 2, 4)),
+    "pad_circular": (lambda x: F.pad(x, (2, 1), "circular") ** 2, uniform(1, 2, 4)),
+    "ctc_loss": (lambda x: F.ctc_loss(x, torch.tensor([[1, 1, 2], [3, 2, 0]]), torch.tensor([6, 4]), torch.tensor([3, 2])),
+                 uniform(6, 2, 4).log_softmax(2)),
+    "ctc_loss_of_logits": (lambda x: F.ctc_loss(x.log_softmax(2), torch.tensor([[1, 1, 2], [3, 2, 0]]), torch.tensor([6, 4]),
+                                                torch.tensor([3, 2]), reduction="sum"), uniform(6, 2, 4)),
+    "ctc_loss_zero_infinity": (lambda x: F.ctc_loss(x, torch.tensor([[1, 1, 2], [3, 2, 0]]), torch.tensor([2, 6]),
+                                                    torch.tensor([3, 2]), zero_infinity=True), uniform(6, 2, 4).log_softmax(2)),
+}
+for name, row in functions.items():
+    write(name, *row)

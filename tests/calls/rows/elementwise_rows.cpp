@@ -1,5 +1,7 @@
 // Elementwise calls: what they promote to and what each element is.
+#include "numbers.h"
 #include "rows.h"
+#include "special.h"
 
 #include "tests/support/reference.h"
 
@@ -11,73 +13,6 @@
 namespace lz::test::calls {
 
 namespace {
-
-// --- numbers
-
-int64_t plus(int64_t x, int64_t y) {
-    return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
-}
-int64_t minus(int64_t x, int64_t y) {
-    return static_cast<int64_t>(static_cast<uint64_t>(x) - static_cast<uint64_t>(y));
-}
-int64_t times(int64_t x, int64_t y) {
-    return static_cast<int64_t>(static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
-}
-/// Rounds down, as Python's //.
-int64_t quotient(int64_t x, int64_t y) {
-    if (y == -1)
-        return minus(0, x);
-    return x / y - (x % y != 0 && (x % y < 0) != (y < 0));
-}
-int64_t modulo(int64_t x, int64_t y) {
-    if (y == -1)
-        return 0;
-    const int64_t r = x % y;
-    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
-}
-int64_t left(int64_t x, int64_t y, int bits) {
-    return y < 0 || y >= bits ? 0 : static_cast<int64_t>(static_cast<uint64_t>(x) << y);
-}
-int64_t right(int64_t x, int64_t y, int bits) {
-    return x >> (y < 0 || y >= bits ? 63 : y);
-}
-int64_t power(int64_t x, int64_t y) {
-    if (y < 0)
-        return x == 1 ? 1 : x == -1 ? (y % 2 == 0 ? 1 : -1) : 0;
-    int64_t r = 1;
-    for (; y > 0; y >>= 1, x = times(x, x))
-        if (y & 1)
-            r = times(r, x);
-    return r;
-}
-template <class T>
-T modulo(T x, T y) {
-    const T r = std::fmod(x, y);
-    return r != 0 && (y < 0) != (r < 0) ? r + y : r;
-}
-/// torch.floor_divide (c10/util/generic_math.h).
-template <class T>
-T quotient(T x, T y) {
-    if (y == 0)
-        return x / y;
-    const T r = std::fmod(x, y);
-    T q = (x - r) / y;
-    if (r != 0 && (y < 0) != (r < 0))
-        q -= 1;
-    if (q == 0)
-        return std::copysign(T(0), x / y);
-    const T down = std::floor(q);
-    return q - down > T(0.5) ? down + 1 : down;
-}
-/// Of two zeros the second, as torch.minimum on the CPU.
-template <class T>
-T least(T x, T y) {
-    return std::isnan(x) || std::isnan(y) ? NAN : x < y ? x : y;
-}
-template <class T>
-T greatest(T x, T y) {
-    return std::isnan(x) || std::isnan(y) ? NAN : x > y ? x : y;
-}
 
 // --- two operands
 
@@ -351,6 +286,9 @@ std::map<std::string, Unary> with_those_of_the_tables(std::map<std::string, Unar
             []([[maybe_unused]] double x) -> double { return f; }, ulps                                      \
     }
 
+/// In place of units: sums of terms that may cancel, which `terms_of` bounds.
+constexpr double kBounded = -1;
+
 const std::map<std::string, Unary> &unaries() {
     static const std::map<std::string, Unary> all = with_those_of_the_tables({
         {"exp", LZ_ONE(Float, std::exp(x), 2)},
@@ -385,6 +323,9 @@ const std::map<std::string, Unary> &unaries() {
         {"reciprocal", LZ_ONE(Float, 1 / x, 0)},
         {"log10", LZ_ONE(Float, std::log10(x), 4)},
         {"exp2", LZ_ONE(Float, std::exp2(x), 2)},
+        {"erfc", LZ_ONE(Float, std::erfc(x), 16)},
+        {"lgamma", LZ_ONE(Float, log_gamma(x), kBounded)},
+        {"digamma", LZ_ONE(Float, digamma(x), kBounded)},
         {"logical_not", LZ_ONE(Other, 0, 0)},
     });
     return all;
@@ -435,6 +376,15 @@ Array one(const Oracle &o, const std::string &name, const Unary &op, int handle)
         // By way of the dtype of the computation.
         return Element{.f = rounded(x.dtype, static_cast<double>(static_cast<float>(y)))};
     });
+    if (op.ulps == kBounded && x.trust == Trust::Exact) {
+        out.trust = Trust::Close;
+        const double eps = x.dtype == f64 ? 0x1p-52 : 0x1p-23;
+        const double own = x.dtype == f16 ? 0x1p-11 : x.dtype == bf16 ? 0x1p-8 : 0;
+        for (size_t k = 0; k < x.at.size(); ++k) {
+            const double bound = 16 * eps * terms_of(x.at[k].f) + own * std::fabs(out.at[k].f);
+            out.absolute.push_back(std::isfinite(bound) ? bound : 0);
+        }
+    }
     if (op.ulps > 0 && x.trust == Trust::Exact) {
         out.trust = Trust::Close;
         out.ulps = op.ulps;

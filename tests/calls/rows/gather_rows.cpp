@@ -209,9 +209,9 @@ void add_gather_rows(std::vector<Row> &rows) {
                         return choose_index(m, x, as_row(x).shape, true, s);
                     },
                     10});
-    const auto index_add = [&](std::string text, std::function<void(Call &)> run, bool in_place) {
+    const auto rows_into = [&](std::string text, std::function<void(Call &)> run, bool add, bool in_place) {
         rows.push_back({std::move(text), std::move(run),
-                        [in_place](Oracle &o, const Statement &s) {
+                        [add, in_place](Oracle &o, const Statement &s) {
                             const Array x = o.value(s.args[0]), source = o.value(s.args[1]),
                                         row = random_index(o, s);
                             const size_t a = axis_of(s.ints[0], x.shape.size());
@@ -219,7 +219,7 @@ void add_gather_rows(std::vector<Row> &rows) {
                             wanted[a] = static_cast<int64_t>(row.at.size());
                             if (source.shape != wanted)
                                 throw Mistake(ErrorType::Shape, "the source does not fit");
-                            Array made = scattered(x, s.ints[0], spread(row, x.shape, a), source, true);
+                            Array made = scattered(x, s.ints[0], spread(row, x.shape, a), source, add);
                             if (in_place)
                                 o.change(s.args[0].handle, std::move(made));
                             else
@@ -248,8 +248,41 @@ void add_gather_rows(std::vector<Row> &rows) {
                         },
                         in_place ? 10 : 25});
     };
-    index_add(LZ_CALL(lz::index_add(T0, I0, lz::randint(0, I1, S0, {.device = V0}, loc), T1, loc)), false);
-    index_add(LZ_CALL(T0.index_add_(I0, lz::randint(0, I1, S0, {.device = V0}, loc), T1, loc)), true);
+    rows_into(LZ_CALL(lz::index_add(T0, I0, lz::randint(0, I1, S0, {.device = V0}, loc), T1, loc)), true,
+              false);
+    rows_into(LZ_CALL(T0.index_add_(I0, lz::randint(0, I1, S0, {.device = V0}, loc), T1, loc)), true, true);
+    rows_into(LZ_CALL(lz::index_copy(T0, I0, lz::randint(0, I1, S0, {.device = V0}, loc), T1, loc)), false,
+              false);
+    rows_into(LZ_CALL(T0.index_copy_(I0, lz::randint(0, I1, S0, {.device = V0}, loc), T1, loc)), false, true);
+    rows.push_back({LZ_CALL(lz::index_fill(T0, I0, lz::randint(0, I1, S0, {.device = V0}, loc), P1, loc)),
+                    [](Oracle &o, const Statement &s) {
+                        const Array x = o.value(s.args[0]), row = random_index(o, s);
+                        Extents wide = as_row(x).shape;
+                        const size_t a = axis_of(s.ints[0], wide.size());
+                        const Array at = spread(row, wide, a);
+                        Array number = make(x.dtype, at.shape);
+                        for (Element &e : number.at)
+                            e = converted(s.args[1].number, x.dtype);
+                        Array made = scattered(as_row(x), s.ints[0], at, number, false);
+                        made.shape = x.shape;
+                        o.set(s.out[0], std::move(made));
+                    },
+                    [](Maker &m, Statement &s) {
+                        if (!make_one_to_one(m, s))
+                            return false;
+                        s.args.push_back({-1, m.small()});
+                        const Array &x = m.oracle.value(s.args[0]);
+                        const Extents shape = as_row(x).shape;
+                        const auto rank = static_cast<int64_t>(shape.size());
+                        const int64_t a = m.below(rank);
+                        if (shape[static_cast<size_t>(a)] == 0)
+                            return false;
+                        s.ints = {m.once_in(3) ? a - rank : a, shape[static_cast<size_t>(a)]};
+                        s.sizes = {{m.between(0, 5)}};
+                        s.device = x.device;
+                        return true;
+                    },
+                    10});
     rows.push_back({LZ_CALL(lz::embedding(T0, lz::randint(0, I1, S0, {.device = V0}, loc), loc)),
                     [](Oracle &o, const Statement &s) {
                         const Array x = o.value(s.args[0]), at = random_index(o, s);

@@ -164,6 +164,46 @@ Array joined(const std::vector<Array> &given_parts, int64_t given, bool stacked)
     return out;
 }
 
+/// lz::pad by a mode: what is cut off takes part but where ends meet.
+Array surrounded(const Array &x, const Extents &pairs, lz::PaddingMode mode) {
+    if (pairs.size() > 2 * x.shape.size())
+        throw Mistake(ErrorType::Shape, "pads for axes that are not there");
+    Array out = x;
+    for (const bool cuts : {true, false})
+        for (size_t k = 0; k < pairs.size() / 2; ++k) {
+            const size_t a = x.shape.size() - 1 - k;
+            const int64_t before = pairs[2 * k], after = pairs[2 * k + 1];
+            const int64_t front = std::max<int64_t>(0, -before), back = std::max<int64_t>(0, -after);
+            if (cuts && front + back > x.shape[a])
+                throw Mistake(ErrorType::Shape, "cuts more than there is");
+            const bool circular = mode == lz::PaddingMode::Circular;
+            const int64_t n = out.shape[a];
+            std::vector<int64_t> from;
+            if (cuts) {
+                if (!circular)
+                    continue;
+                for (int64_t i = front; i < n - back; ++i)
+                    from.push_back(i);
+            } else {
+                const int64_t most = mode == lz::PaddingMode::Reflect ? std::max<int64_t>(n - 1, 0)
+                                     : circular || n == 0             ? n
+                                                                      : INT64_MAX;
+                if (std::max(before, after) > most)
+                    throw Mistake(ErrorType::Shape, "there is not as much");
+                const int64_t first = circular ? -std::max<int64_t>(0, before) : -before;
+                const int64_t end = n + (circular ? std::max<int64_t>(0, after) : after);
+                for (int64_t i = first; i < end; ++i)
+                    from.push_back(circular                             ? (i + n) % n
+                                   : mode == lz::PaddingMode::Replicate ? std::clamp<int64_t>(i, 0, n - 1)
+                                   : i < 0                              ? -i
+                                   : i >= n                             ? 2 * (n - 1) - i
+                                                                        : i);
+            }
+            out = along(out, a, from);
+        }
+    return out;
+}
+
 std::vector<Array> values_of(const Oracle &o, const Statement &s) {
     std::vector<Array> values;
     for (const Arg &arg : s.args)
@@ -406,6 +446,25 @@ void add_view_rows(std::vector<Row> &rows) {
             s.numbers = {m.small()};
         },
         25);
+    const Choose around = [](Maker &m, const Array &x, Statement &s) {
+        Extents pairs;
+        for (size_t a = x.shape.size(); a-- > 0 && (pairs.empty() || m.once_in(2));)
+            for (int side = 0; side < 2; ++side)
+                pairs.push_back(m.between(-1, m.once_in(20) ? 5 : std::min<int64_t>(x.shape[a] - 1, 4)));
+        s.sizes = {pairs};
+    };
+    row(
+        LZ_CALL(lz::pad(T0, S0, lz::kReflect, 0, loc)),
+        [](const Array &x, const Statement &s) { return surrounded(x, s.sizes[0], lz::kReflect); }, around,
+        6);
+    row(
+        LZ_CALL(lz::pad(T0, S0, lz::kReplicate, 0, loc)),
+        [](const Array &x, const Statement &s) { return surrounded(x, s.sizes[0], lz::kReplicate); }, around,
+        6);
+    row(
+        LZ_CALL(lz::pad(T0, S0, lz::kCircular, 0, loc)),
+        [](const Array &x, const Statement &s) { return surrounded(x, s.sizes[0], lz::kCircular); }, around,
+        6);
     row(
         LZ_CALL(lz::roll(T0, {I0}, {I1}, loc)),
         [](const Array &x, const Statement &s) {

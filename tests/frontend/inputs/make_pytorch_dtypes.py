@@ -166,7 +166,8 @@ ternary("clamp_numbers", lambda x, a, b: torch.clamp(x, a, b), TENSORS, N, N)
 # --- functions of one operand
 for name in ("exp", "expm1", "log", "log1p", "log2", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan",
              "sinh", "cosh", "tanh", "erf", "sigmoid", "floor", "ceil", "round", "trunc", "neg", "abs", "sign",
-             "bitwise_not", "relu", "square", "reciprocal", "log10", "exp2", "logical_not", "isnan", "isinf", "isfinite"):
+             "bitwise_not", "relu", "square", "reciprocal", "log10", "exp2", "erfc", "lgamma", "digamma",
+             "logical_not", "isnan", "isinf", "isfinite"):
     unary(name, getattr(torch, name))
     if name not in ("isnan", "isinf", "isfinite"):
         def written(x, name=name):

@@ -191,11 +191,19 @@ struct CopyOptions {
 /// axis 0, is known to kl_div alone.
 enum class Reduction : uint8_t { None, Mean, Sum, BatchMean };
 
+/// What `pad` puts around a tensor: a number; what is inside, mirrored at the outermost elements, which do
+/// not repeat; the outermost elements; or what is at the other end.
+enum class PaddingMode : uint8_t { Constant, Reflect, Replicate, Circular };
+
 // LibTorch's names.
-inline constexpr Reduction kNone = Reduction::None;           ///< of a loss: each element
-inline constexpr Reduction kMean = Reduction::Mean;           ///< of a loss: the mean
-inline constexpr Reduction kSum = Reduction::Sum;             ///< of a loss: the sum
-inline constexpr Reduction kBatchMean = Reduction::BatchMean; ///< of kl_div: the mean over samples
-inline constexpr Layout kStrided = Layout::Strided;           ///< row-major
+inline constexpr Reduction kNone = Reduction::None;               ///< of a loss: each element
+inline constexpr Reduction kMean = Reduction::Mean;               ///< of a loss: the mean
+inline constexpr Reduction kSum = Reduction::Sum;                 ///< of a loss: the sum
+inline constexpr Reduction kBatchMean = Reduction::BatchMean;     ///< of kl_div: the mean over samples
+inline constexpr PaddingMode kConstant = PaddingMode::Constant;   ///< of pad: a number
+inline constexpr PaddingMode kReflect = PaddingMode::Reflect;     ///< of pad: mirrored
+inline constexpr PaddingMode kReplicate = PaddingMode::Replicate; ///< of pad: the outermost elements
+inline constexpr PaddingMode kCircular = PaddingMode::Circular;   ///< of pad: the other end
+inline constexpr Layout kStrided = Layout::Strided;               ///< row-major
 
 } // namespace lz

@@ -33,6 +33,23 @@ LZ_FUNCTION(Tensor layer_norm, x, const Sizes &shape, const Tensor &weight = {},
 LZ_FUNCTION(Tensor rms_norm, x, const Sizes &shape, const Tensor &weight = {},
             std::optional<double> eps = std::nullopt, Location loc = Location::current());
 
+/// Less the logarithm of the probability of each target, over all ways to spread its classes over the steps
+/// of the input, with repeats and blanks between (Graves et al. 2006). `log_probs` are logarithms of
+/// probabilities, [steps, n, classes] or [steps, classes], mostly of log_softmax; `targets` are classes, i64
+/// or i32, [n, longest], or one behind the other in a row (then a sync point); lengths are integers [n], or
+/// [] for one sample. The mean is of losses that are divided by the lengths of their targets (at least 1). A
+/// target that does not fit its input has a loss of infinity, or of 0 and no gradient with `zero_infinity`.
+/// The gradient is PyTorch's: that of what log_softmax gave, less terms that its own gradient takes off.
+/// Throws ShapeError, DTypeError, IndexError for a blank that is no class, StateError for a reduction that is
+/// none of None, Mean and Sum; lengths out of range are a StateError when it runs (S26), and classes an
+/// IndexError.
+LZ_API Tensor ctc_loss(const Tensor &log_probs, const Tensor &targets, const Tensor &input_lengths,
+                       const Tensor &target_lengths, int64_t blank = 0, Reduction reduction = Reduction::Mean,
+                       bool zero_infinity = false, Location loc = Location::current());
+LZ_API Tensor ctc_loss(const Tensor &log_probs, const Tensor &targets, const Sizes &input_lengths,
+                       const Sizes &target_lengths, int64_t blank = 0, Reduction reduction = Reduction::Mean,
+                       bool zero_infinity = false, Location loc = Location::current());
+
 namespace detail {
 /// `value`; when it runs, a StateError that says `sentence` ("multinomial: a weight is negative", with the
 /// name of the function in front) unless all of `holds` are true, which is bool and broadcasts to it. The

@@ -257,6 +257,12 @@ public:
                                    Location loc = Location::current()) const;
     const TensorData &index_add_(int64_t axis, const Tensor &index, const Tensor &source,
                                  Location loc = Location::current()) const;
+    const TensorData &index_fill_(int64_t axis, const Tensor &index, const Operand &value,
+                                  Location loc = Location::current()) const;
+    const TensorData &index_copy_(int64_t axis, const Tensor &index, const Tensor &source,
+                                  Location loc = Location::current()) const;
+    const TensorData &fill_diagonal_(const Scalar &value, bool wrap = false,
+                                     Location loc = Location::current()) const;
     const TensorData &index_put_(std::initializer_list<Index> index, const Operand &value,
                                  bool accumulate = false, Location loc = Location::current()) const;
     const TensorData &copy_(const Tensor &source, Location loc = Location::current()) const;
@@ -271,6 +277,11 @@ public:
     const TensorData &normal_(double mean, double std, Generator &generator,
                               Location loc = Location::current()) const;
     const TensorData &bernoulli_(double p = 0.5, Location loc = Location::current()) const;
+    const TensorData &exponential_(double lambda = 1, Location loc = Location::current()) const;
+    const TensorData &random_(Location loc = Location::current()) const;
+    const TensorData &random_(int64_t high, Location loc = Location::current()) const;
+    const TensorData &random_(int64_t low, std::optional<int64_t> high,
+                              Location loc = Location::current()) const;
     const TensorData &operator+=(const Operand &value) const;
     const TensorData &operator-=(const Operand &value) const;
     const TensorData &operator*=(const Operand &value) const;
@@ -354,6 +365,14 @@ LZ_FUNCTION(Tensor scatter_add, x, int64_t axis, const Tensor &index, const Tens
             Location loc = Location::current());
 /// x with the rows of `source` added at the positions of `axis` named by the one-dimensional `index`.
 LZ_FUNCTION(Tensor index_add, x, int64_t axis, const Tensor &index, const Tensor &source,
+            Location loc = Location::current());
+/// x with a number, or a 0-dim tensor, at the positions of `axis` named by the one-dimensional `index`;
+/// negative ones count from the end.
+LZ_FUNCTION(Tensor index_fill, x, int64_t axis, const Tensor &index, Operand value,
+            Location loc = Location::current());
+/// x with the rows of `source` put at the positions of `axis` named by the one-dimensional `index`. Of equal
+/// positions the last one counts.
+LZ_FUNCTION(Tensor index_copy, x, int64_t axis, const Tensor &index, const Tensor &source,
             Location loc = Location::current());
 /// Rows of `weight`, one for each element of `index`.
 LZ_FUNCTION(Tensor embedding, weight, const Tensor &index, Location loc = Location::current());

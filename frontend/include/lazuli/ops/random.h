@@ -97,11 +97,30 @@ LZ_API Tensor rand_like(const Tensor &x, const TensorOptions &options = {},
 LZ_API Tensor randn_like(const Tensor &x, const TensorOptions &options = {},
                          Location loc = Location::current());
 
+/// Normal with this mean and deviation: one of each element, which broadcast, or one number of all. Of
+/// tensors it has the mean's dtype, or that of the only one, and no history (PyTorch's gradients are 0).
+/// Throws DTypeError for tensors that are not of floats, IndexError for a negative deviation (of a tensor: a
+/// StateError when it runs), ShapeError.
+LZ_API Tensor normal(const Tensor &mean, double std = 1, Location loc = Location::current());
+LZ_API Tensor normal(const Tensor &mean, double std, Generator &generator,
+                     Location loc = Location::current());
+LZ_API Tensor normal(double mean, const Tensor &std, Location loc = Location::current());
+LZ_API Tensor normal(double mean, const Tensor &std, Generator &generator,
+                     Location loc = Location::current());
+LZ_API Tensor normal(const Tensor &mean, const Tensor &std, Location loc = Location::current());
+LZ_API Tensor normal(const Tensor &mean, const Tensor &std, Generator &generator,
+                     Location loc = Location::current());
+LZ_API Tensor normal(double mean, double std, const Sizes &sizes, const TensorOptions &options = {},
+                     Location loc = Location::current());
+LZ_API Tensor normal(double mean, double std, const Sizes &sizes, Generator &generator,
+                     const TensorOptions &options = {}, Location loc = Location::current());
+
 LZ_OF_KIND(rand, (const Sizes &sizes), (sizes))
 LZ_OF_KIND(randn, (const Sizes &sizes), (sizes))
 LZ_OF_KIND(randint, (int64_t low, int64_t high, const Sizes &sizes), (low, high, sizes))
 LZ_OF_KIND(randint, (int64_t high, const Sizes &sizes), (high, sizes))
 LZ_OF_KIND(randperm, (int64_t n), (n))
+LZ_OF_KIND(normal, (double mean, double std, const Sizes &sizes), (mean, std, sizes))
 LZ_OF_KIND(rand_like, (const Tensor &x), (x))
 LZ_OF_KIND(randn_like, (const Tensor &x), (x))
 

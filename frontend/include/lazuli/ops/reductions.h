@@ -4,6 +4,8 @@
 
 #include "lazuli/tensor.h"
 
+#include <concepts>
+#include <string_view>
 #include <tuple>
 
 namespace lz {
@@ -51,6 +53,30 @@ LZ_FUNCTION(Tensor var, x, const Sizes &axes = {}, int64_t correction = 1, bool 
 /// The square root of `var`.
 LZ_FUNCTION(Tensor std, x, const Sizes &axes = {}, int64_t correction = 1, bool keepdim = false,
             Location loc = Location::current());
+/// The same of all elements: of the sample, or unless `unbiased` of the population.
+Tensor var(const Tensor &x, std::same_as<bool> auto unbiased, Location loc = Location::current()) {
+    return var(x, Sizes(), unbiased ? 1 : 0, false, loc);
+}
+/// The same.
+Tensor std(const Tensor &x, std::same_as<bool> auto unbiased, Location loc = Location::current()) {
+    return std(x, Sizes(), unbiased ? 1 : 0, false, loc);
+}
+/// `var` and `mean`.
+LZ_API std::tuple<Tensor, Tensor> var_mean(const Tensor &x, const Sizes &axes = {}, int64_t correction = 1,
+                                           bool keepdim = false, Location loc = Location::current());
+/// `std` and `mean`.
+LZ_API std::tuple<Tensor, Tensor> std_mean(const Tensor &x, const Sizes &axes = {}, int64_t correction = 1,
+                                           bool keepdim = false, Location loc = Location::current());
+/// Of all elements: of the sample, or unless `unbiased` of the population.
+std::tuple<Tensor, Tensor> var_mean(const Tensor &x, std::same_as<bool> auto unbiased,
+                                    Location loc = Location::current()) {
+    return var_mean(x, Sizes(), unbiased ? 1 : 0, false, loc);
+}
+/// The same.
+std::tuple<Tensor, Tensor> std_mean(const Tensor &x, std::same_as<bool> auto unbiased,
+                                    Location loc = Location::current()) {
+    return std_mean(x, Sizes(), unbiased ? 1 : 0, false, loc);
+}
 /// NaN is the extreme where there is one.
 LZ_FUNCTION(Tensor amax, x, const Sizes &axes = {}, bool keepdim = false, Location loc = Location::current());
 /// The smallest; NaN is the extreme where there is one.
@@ -87,6 +113,12 @@ LZ_FUNCTION(Tensor cumsum, x, int64_t axis, std::optional<DType> dtype = std::nu
 LZ_FUNCTION(Tensor cumprod, x, int64_t axis, std::optional<DType> dtype = std::nullopt,
             Location loc = Location::current());
 
+/// The largest of all elements up to each along an axis, and where the last of these is. From the first NaN
+/// on it is NaN.
+LZ_FUNCTION(ValuesIndices cummax, x, int64_t axis, Location loc = Location::current());
+/// The smallest, likewise.
+LZ_FUNCTION(ValuesIndices cummin, x, int64_t axis, Location loc = Location::current());
+
 /// Stable. NaN counts as the largest.
 LZ_FUNCTION(ValuesIndices sort, x, int64_t axis = -1, bool descending = false,
             Location loc = Location::current());
@@ -108,6 +140,22 @@ LZ_FUNCTION(ValuesIndices median, x, int64_t axis, bool keepdim = false, Locatio
 LZ_FUNCTION(Tensor median, x, Location loc = Location::current());
 /// The k-th smallest along an axis, from 1, and where it is. NaN counts as the largest. Throws IndexError.
 LZ_FUNCTION(ValuesIndices kthvalue, x, int64_t k, int64_t axis = -1, bool keepdim = false,
+            Location loc = Location::current());
+/// What the part q of an axis's elements, or without an axis of all, is below: at place q (n - 1) of them in
+/// order, NaN where one of them is. Between two places it is what `interpolation` says: "linear", "lower",
+/// "higher", "midpoint" or "nearest". Several q, a row in x's dtype, stand along a new first axis. Throws
+/// DTypeError unless x is of f32 or f64, ShapeError for no elements and for other ranks of q, IndexError for
+/// a number q out of [0, 1] (of a tensor: StateError when it runs), StateError for another interpolation.
+LZ_FUNCTION(Tensor quantile, x, double q, std::optional<int64_t> axis = std::nullopt, bool keepdim = false,
+            std::string_view interpolation = "linear", Location loc = Location::current());
+LZ_FUNCTION(Tensor quantile, x, const Tensor &q, std::optional<int64_t> axis = std::nullopt,
+            bool keepdim = false, std::string_view interpolation = "linear",
+            Location loc = Location::current());
+/// The same of the elements that are not NaN; NaN where all are.
+LZ_FUNCTION(Tensor nanquantile, x, double q, std::optional<int64_t> axis = std::nullopt, bool keepdim = false,
+            std::string_view interpolation = "linear", Location loc = Location::current());
+LZ_FUNCTION(Tensor nanquantile, x, const Tensor &q, std::optional<int64_t> axis = std::nullopt,
+            bool keepdim = false, std::string_view interpolation = "linear",
             Location loc = Location::current());
 
 } // namespace lz

@@ -2,6 +2,7 @@
 /// Other shapes and parts of tensors. All of them are values: a later change of `x` does not show in them
 /// (S24). Negative axes and positions count from the end; one out of range throws IndexError.
 
+#include "lazuli/core/options.h"
 #include "lazuli/tensor.h"
 
 #include <string_view>
@@ -110,6 +111,11 @@ LZ_FUNCTION(std::vector<Tensor> chunk, x, int64_t chunks, int64_t axis = 0,
 LZ_FUNCTION(std::vector<Tensor> unbind, x, int64_t axis = 0, Location loc = Location::current());
 /// Pairs (before, after), the last axis first; a negative number cuts.
 LZ_FUNCTION(Tensor pad, x, const Sizes &pairs, const Scalar &value = 0, Location loc = Location::current());
+/// The same with other things than a number around (PaddingMode), axis by axis. Throws ShapeError where there
+/// is not enough to put: mirrored less than the axis has, of the other end not more, and of the outermost
+/// elements one.
+LZ_FUNCTION(Tensor pad, x, const Sizes &pairs, PaddingMode mode, const Scalar &value = 0,
+            Location loc = Location::current());
 /// What leaves an axis at its end comes in at its start. Without axes the elements are rolled as one row.
 LZ_FUNCTION(Tensor roll, x, const Sizes &shifts, const Sizes &axes = {}, Location loc = Location::current());
 /// The elements on and below (above) the diagonal, else 0.

@@ -1,5 +1,5 @@
 // Looking up and storing by index tensors.
-#include "frontend/ops/gather.h"
+#include "frontend/ops/indexing/gather.h"
 #include "frontend/ops/autocast/autocast.h"
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/creation.h"
@@ -209,6 +209,45 @@ Tensor index_add(const Tensor &x, int64_t axis, const Tensor &index, const Tenso
     return store(into, a, spread(row, type.shape, a, loc), from, true, "index_add", loc);
 }
 
+Tensor index_fill(const Tensor &x, int64_t axis, const Tensor &index, Operand value, Location loc) {
+    loc = detail::in<"index_fill">(loc);
+    const ir::TensorType type = detail::checked_type(x, "index_fill", loc);
+    check_row(index, "index_fill", loc);
+    if (value.is_tensor() && detail::checked_type(value.tensor(), "index_fill", loc).shape.rank() != 0)
+        throw ShapeError("index_fill: the value is " + detail::text(detail::type(value.tensor())) +
+                             "; it must be one number",
+                         loc);
+    const auto [target, row, number] = detail::together(loc, x, index, detail::tensor_or_none(value));
+    const Tensor into = as_row(target, loc);
+    const Shape shape = detail::type(into).shape;
+    const int a = detail::is_axis_of_number(axis, type.shape.rank())
+                      ? 0
+                      : detail::normal_axis(axis, type.shape.rank(), "index_fill", type, loc);
+    const Tensor fill = detail::stored(detail::replaced(value, number), type.dtype, into, "index_fill", loc);
+    const Tensor at = spread(detail::from_front(row, shape[a], loc), shape, a, loc);
+    const Tensor source = detail::broadcast_to(fill, detail::type(at).shape, loc);
+    const Tensor filled = store(into, a, at, source, false, "index_fill", loc);
+    return detail::consumed(detail::reshape_to(filled, type.shape, loc), value);
+}
+
+Tensor index_copy(const Tensor &x, int64_t axis, const Tensor &index, const Tensor &source, Location loc) {
+    loc = detail::in<"index_copy">(loc);
+    const ir::TensorType type = detail::checked_type(x, "index_copy", loc);
+    check_row(index, "index_copy", loc);
+    if (detail::is_axis_of_number(axis, type.shape.rank()) &&
+        detail::checked_type(source, "index_copy", loc).shape.rank() == 0 && detail::type(index).numel() == 1)
+        return store(x, axis, index, source, false, "index_copy", loc);
+    const int a = detail::normal_axis(axis, type.shape.rank(), "index_copy", type, loc);
+    Shape wanted = type.shape;
+    wanted[a] = detail::type(index).numel();
+    if (!(detail::checked_type(source, "index_copy", loc).shape == wanted))
+        throw ShapeError("index_copy: the source has shape " + ir::to_string(detail::type(source).shape) +
+                             "; it must be " + ir::to_string(wanted),
+                         loc);
+    const auto [into, row, from] = detail::together(loc, x, index, source);
+    return store(into, a, spread(row, type.shape, a, loc), from, false, "index_copy", loc);
+}
+
 Tensor embedding(const Tensor &weight, const Tensor &index, Location loc) {
     loc = detail::in<"embedding">(loc);
     const ir::TensorType type = detail::checked_type(weight, "embedding", loc);
@@ -304,6 +343,14 @@ Tensor &Tensor::scatter_(int64_t axis, const Tensor &index, Operand source, Loca
 Tensor &Tensor::scatter_add_(int64_t axis, const Tensor &index, const Tensor &source, Location loc) & {
     loc = detail::in<"scatter_add_">(loc);
     return detail::assign(*this, lz::scatter_add(*this, axis, index, source, loc), "scatter_add_", loc);
+}
+Tensor &Tensor::index_fill_(int64_t axis, const Tensor &index, Operand value, Location loc) & {
+    loc = detail::in<"index_fill_">(loc);
+    return detail::assign(*this, lz::index_fill(*this, axis, index, value, loc), "index_fill_", loc);
+}
+Tensor &Tensor::index_copy_(int64_t axis, const Tensor &index, const Tensor &source, Location loc) & {
+    loc = detail::in<"index_copy_">(loc);
+    return detail::assign(*this, lz::index_copy(*this, axis, index, source, loc), "index_copy_", loc);
 }
 Tensor &Tensor::index_add_(int64_t axis, const Tensor &index, const Tensor &source, Location loc) & {
     loc = detail::in<"index_add_">(loc);
