@@ -16,6 +16,7 @@
 #include "lazuli/nn/module.h"
 #include "lazuli/nn/module_holder.h"
 #include "lazuli/nn/normalization.h"
+#include "lazuli/nn/packed_sequence.h"
 #include "lazuli/nn/rnn.h"
 #include "lazuli/nn/summary.h"
 #include "lazuli/nn/utils.h"

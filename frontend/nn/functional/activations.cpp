@@ -147,4 +147,24 @@ Tensor softmin(const Tensor &x, int64_t dim, Location loc) {
     return softmax(neg(x, loc), dim, std::nullopt, loc);
 }
 
+Tensor gumbel_softmax(const Tensor &logits, double tau, bool hard, int64_t dim, Location loc) {
+    if (tau == 0)
+        throw StateError("gumbel_softmax: tau is 0, and the logits are divided by it", loc);
+    if (!is_floating_point(logits.dtype(loc)))
+        throw DTypeError("gumbel_softmax: the logits are " + std::string(name(logits.dtype(loc))) +
+                             "; they must be floats",
+                         loc);
+    const Tensor soft = in_working_dtype(logits, loc, [&](const Tensor &v) {
+        Tensor drawn = empty_like(v.detach(loc), {}, loc);
+        drawn.exponential_(1, loc);
+        return softmax(div(sub(v, log(drawn, loc), loc), tau, loc), dim, std::nullopt, loc);
+    });
+    if (!hard)
+        return soft;
+    // The value of the first, the gradient of the second.
+    const Tensor largest = argmax(soft, dim, true, loc);
+    const Tensor chosen = scatter(zeros_like(soft.detach(loc), {}, loc), dim, largest, 1, loc);
+    return add(sub(chosen, soft.detach(loc), loc), soft, loc);
+}
+
 } // namespace lz::nn::functional

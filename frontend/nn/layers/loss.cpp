@@ -74,6 +74,12 @@ Tensor GaussianNLLLossImpl::forward(const Tensor &x, const Tensor &target, const
                                          options.reduction(), loc);
 }
 
+Tensor CTCLossImpl::forward(const Tensor &log_probs, const Tensor &targets, const Tensor &input_lengths,
+                            const Tensor &target_lengths, Location loc) {
+    return ctc_loss(log_probs, targets, input_lengths, target_lengths, options.blank(), options.reduction(),
+                    options.zero_infinity(), loc);
+}
+
 CrossEntropyLossImpl::CrossEntropyLossImpl(const CrossEntropyLossOptions &given) : Loss(given) {
     CrossEntropyLossImpl::reset();
 }

@@ -92,13 +92,36 @@ void check_state(const Tensor &state, const Sizes &sizes, const char *what, cons
 
 } // namespace
 
-RNNBase::Run RNNBase::run(const Tensor &x, const Tensor &h0, const Tensor &c0, Location loc) {
+RNNBase::Run RNNBase::run(const utils::rnn::PackedSequence &x, const Tensor &h0, const Tensor &c0,
+                          Location loc) {
+    // Every step is computed of all sequences, so that all are one kernel; the states of those that have
+    // ended stay what they were.
+    const utils::rnn::PackedSequence in_order(x.data(), x.step_sizes(), Sizes(), loc);
+    auto [padded, lengths] = utils::rnn::pad_packed_sequence(in_order, false, 0, std::nullopt, loc);
+    const auto permuted = [&](const Tensor &state, const Tensor &order) {
+        return state.defined() && order.defined() ? state.index_select(1, order, loc) : state;
+    };
+    const Tensor until = lengths.unsqueeze(1, loc).to(padded.device(loc), loc);
+    Run all =
+        run(padded, permuted(h0, x.sorted_indices()), permuted(c0, x.sorted_indices()), until, false, loc);
+    const Sizes &sizes = x.step_sizes();
+    std::vector<int64_t> rows;
+    for (size_t t = 0; t < sizes.size(); ++t)
+        for (int64_t k = 0; k < sizes[t]; ++k)
+            rows.push_back(static_cast<int64_t>(t) * sizes[0] + k);
+    const Tensor taken = tensor(rows, {.device = padded.device(loc)}, loc);
+    return {all.output.flatten(0, 1, loc).index_select(0, taken, loc), permuted(all.h, x.unsorted_indices()),
+            permuted(all.c, x.unsorted_indices())};
+}
+
+RNNBase::Run RNNBase::run(const Tensor &x, const Tensor &h0, const Tensor &c0, const Tensor &lengths,
+                          bool batch_first, Location loc) {
     const int64_t rank = x.dim(loc), hidden = options.hidden_size();
     if ((rank != 2 && rank != 3) || x.size(-1) != options.input_size())
         throw ShapeError(fmt::format("{}: the input is {}; it needs 2 or 3 axes, the last of extent {}",
                                      name(), text(x.sizes(loc)), options.input_size()),
                          loc);
-    const bool batched = rank == 3, turned = batched && options.batch_first();
+    const bool batched = rank == 3, turned = batched && batch_first;
     Tensor in = !batched ? x.unsqueeze(1, loc) : turned ? x.transpose(0, 1, loc) : x;
     const int64_t steps = in.size(0), n = in.size(1);
     if (steps == 0)
@@ -127,12 +150,19 @@ RNNBase::Run RNNBase::run(const Tensor &x, const Tensor &h0, const Tensor &c0, L
             for (int64_t i = 0; i < steps; ++i) {
                 const int64_t t = d == 0 ? i : steps - 1 - i;
                 const Gates gates{of_inputs.select(0, t, loc), linear(h, p[1], p[3], loc)};
+                const Tensor h_before = h, c_before = c;
                 if (kind_ == Kind::Lstm)
                     std::tie(h, c) = lstm_step(gates, c, loc);
                 else if (kind_ == Kind::Gru)
                     h = gru_step(gates, h, loc);
                 else
                     h = rnn_step(gates, kind_ == Kind::Relu, loc);
+                if (lengths.defined()) {
+                    const Tensor goes_on = gt(lengths, t, loc);
+                    h = where(goes_on, h, h_before, loc);
+                    if (kind_ == Kind::Lstm)
+                        c = where(goes_on, c, c_before, loc);
+                }
                 outputs[static_cast<size_t>(t)] = h;
             }
             of_direction.push_back(stack(outputs, 0, loc));
@@ -177,12 +207,24 @@ std::tuple<Tensor, Tensor> RNNImpl::forward(const Tensor &x, const Tensor &h0, L
     return {std::move(all.output), std::move(all.h)};
 }
 
+std::tuple<utils::rnn::PackedSequence, Tensor>
+RNNImpl::forward_with_packed_input(const utils::rnn::PackedSequence &x, const Tensor &h0, Location loc) {
+    Run all = run(x, h0, {}, loc);
+    return {x.with_data(std::move(all.output)), std::move(all.h)};
+}
+
 GRUImpl::GRUImpl(int64_t input_size, int64_t hidden_size, Location loc)
     : GRUImpl(GRUOptions(input_size, hidden_size), loc) {}
 GRUImpl::GRUImpl(const GRUOptions &options, Location loc) : RNNOfKind(options, Kind::Gru, loc) {}
 std::tuple<Tensor, Tensor> GRUImpl::forward(const Tensor &x, const Tensor &h0, Location loc) {
     Run all = run(x, h0, {}, loc);
     return {std::move(all.output), std::move(all.h)};
+}
+
+std::tuple<utils::rnn::PackedSequence, Tensor>
+GRUImpl::forward_with_packed_input(const utils::rnn::PackedSequence &x, const Tensor &h0, Location loc) {
+    Run all = run(x, h0, {}, loc);
+    return {x.with_data(std::move(all.output)), std::move(all.h)};
 }
 
 LSTMImpl::LSTMImpl(int64_t input_size, int64_t hidden_size, Location loc)
@@ -192,6 +234,13 @@ std::tuple<Tensor, LSTMImpl::States> LSTMImpl::forward(const Tensor &x, const st
                                                        Location loc) {
     Run all = first ? run(x, std::get<0>(*first), std::get<1>(*first), loc) : run(x, {}, {}, loc);
     return {std::move(all.output), {std::move(all.h), std::move(all.c)}};
+}
+
+std::tuple<utils::rnn::PackedSequence, LSTMImpl::States>
+LSTMImpl::forward_with_packed_input(const utils::rnn::PackedSequence &x, const std::optional<States> &first,
+                                    Location loc) {
+    Run all = first ? run(x, std::get<0>(*first), std::get<1>(*first), loc) : run(x, {}, {}, loc);
+    return {x.with_data(std::move(all.output)), {std::move(all.h), std::move(all.c)}};
 }
 
 // --- cells

@@ -11,6 +11,7 @@ namespace nn {
 namespace functional {
 
 using lz::cross_entropy;
+using lz::ctc_loss;
 using lz::dropout;
 using lz::gelu;
 using lz::layer_norm;
@@ -68,6 +69,13 @@ LZ_API Tensor rrelu(const Tensor &x, double lower = 1.0 / 8, double upper = 1.0 
 LZ_API Tensor glu(const Tensor &x, int64_t dim = -1, Location loc = Location::current());
 /// softmax(-x).
 LZ_API Tensor softmin(const Tensor &x, int64_t dim, Location loc = Location::current());
+
+/// softmax((x + noise) / tau) along `dim`, where the noise is of Gumbel's distribution: a sample of the
+/// categories that the logits x weigh, through which gradients go (Jang et al. 2017). With `hard` it is 1 at
+/// the largest and 0 elsewhere, and its gradient that of the soft one. Draws from the default generator.
+/// Throws DTypeError for integers, IndexError, StateError for a tau of 0.
+LZ_API Tensor gumbel_softmax(const Tensor &logits, double tau = 1, bool hard = false, int64_t dim = -1,
+                             Location loc = Location::current());
 
 /// The cosine of the angle between vectors along `dim`, none of whose squared lengths counts less than eps^2;
 /// the inputs broadcast.

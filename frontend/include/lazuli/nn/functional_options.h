@@ -237,6 +237,48 @@ Tensor pairwise_distance(const Tensor &a, const Tensor &b, const Options &option
     return pairwise_distance(a, b, options.p(), options.eps(), options.keepdim(), loc);
 }
 
+/// What pad is told.
+struct PadFuncOptions {
+    /// Pairs (before, after), the last axis first.
+    explicit PadFuncOptions(const std::vector<int64_t> &pad) : pad_(pad) {}
+    /// Pairs (before, after), the last axis first.
+    LZ_OPTION(Sizes, pad, {});
+    /// What is put around: kConstant, kReflect, kReplicate or kCircular.
+    LZ_OPTION(PaddingMode, mode, PaddingMode::Constant);
+    /// Of kConstant.
+    LZ_OPTION(double, value, 0);
+};
+/// The same by options.
+template <std::same_as<PadFuncOptions> Options>
+Tensor pad(const Tensor &x, const Options &options, Location loc = Location::current()) {
+    return lz::pad(x, options.pad(), options.mode(), options.value(), loc);
+}
+
+/// What gumbel_softmax is told.
+struct GumbelSoftmaxFuncOptions {
+    /// What the logits are divided by.
+    LZ_OPTION(double, tau, 1);
+    /// Whether it is 1 at the largest and 0 elsewhere.
+    LZ_OPTION(bool, hard, false);
+    /// Along this axis.
+    LZ_OPTION(int64_t, dim, -1);
+};
+/// The same by options.
+template <std::same_as<GumbelSoftmaxFuncOptions> Options>
+Tensor gumbel_softmax(const Tensor &logits, const Options &options, Location loc = Location::current()) {
+    return gumbel_softmax(logits, options.tau(), options.hard(), options.dim(), loc);
+}
+
+/// What ctc_loss is told.
+using CTCLossFuncOptions = CTCLossOptions;
+/// The same by options.
+template <std::same_as<CTCLossFuncOptions> Options>
+Tensor ctc_loss(const Tensor &log_probs, const Tensor &targets, const Tensor &input_lengths,
+                const Tensor &target_lengths, const Options &options, Location loc = Location::current()) {
+    return lz::ctc_loss(log_probs, targets, input_lengths, target_lengths, options.blank(),
+                        options.reduction(), options.zero_infinity(), loc);
+}
+
 } // namespace functional
 } // namespace nn
 

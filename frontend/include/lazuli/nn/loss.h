@@ -135,6 +135,13 @@ struct GaussianNLLLossOptions : ReductionOption<GaussianNLLLossOptions> {
     /// The least variance.
     LZ_OPTION(double, eps, 1e-6);
 };
+/// What CTCLoss is made of.
+struct CTCLossOptions : ReductionOption<CTCLossOptions> {
+    /// The class that is none.
+    LZ_OPTION(int64_t, blank, 0);
+    /// Whether targets that do not fit count for nothing.
+    LZ_OPTION(bool, zero_infinity, false);
+};
 
 /// Base of losses.
 template <class Derived, class Options>
@@ -182,6 +189,9 @@ LZ_LOSS(SoftMarginLoss, const Tensor &x, const Tensor &target);
 LZ_LOSS(PoissonNLLLoss, const Tensor &x, const Tensor &target);
 /// As functional::gaussian_nll_loss.
 LZ_LOSS(GaussianNLLLoss, const Tensor &x, const Tensor &target, const Tensor &variance);
+/// As lz::ctc_loss.
+LZ_LOSS(CTCLoss, const Tensor &log_probs, const Tensor &targets, const Tensor &input_lengths,
+        const Tensor &target_lengths);
 #undef LZ_LOSS
 
 #define LZ_WEIGHTED_LOSS(Name)                                                                               \

@@ -156,12 +156,20 @@ public:
     auto operator()(A &&a, B &&b, C &&c, Location loc = Location::current()) const {
         return call_module(held(loc), loc, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c));
     }
-    /// The same with more; their line is not known then.
-    template <class A, class B, class C, class D, class... More>
+    /// The same with four.
+    template <class A, class B, class C, class D>
         requires(!std::same_as<std::remove_cvref_t<D>, Location>)
-    auto operator()(A &&a, B &&b, C &&c, D &&d, More &&...more) const {
+    auto operator()(A &&a, B &&b, C &&c, D &&d, Location loc = Location::current()) const {
+        return call_module(held(loc), loc, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c),
+                           std::forward<D>(d));
+    }
+    /// The same with more; their line is not known then.
+    template <class A, class B, class C, class D, class E, class... More>
+        requires(!std::same_as<std::remove_cvref_t<E>, Location>)
+    auto operator()(A &&a, B &&b, C &&c, D &&d, E &&e, More &&...more) const {
         return call_module(held(Location()), Location(), std::forward<A>(a), std::forward<B>(b),
-                           std::forward<C>(c), std::forward<D>(d), std::forward<More>(more)...);
+                           std::forward<C>(c), std::forward<D>(d), std::forward<E>(e),
+                           std::forward<More>(more)...);
     }
 
     /// What the module has at this place or of this name: `seq[0]`, `dict["fc"]`. Throws StateError where

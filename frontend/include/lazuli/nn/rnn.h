@@ -2,6 +2,7 @@
 /// Recurrent networks, and their cells.
 
 #include "lazuli/nn/module_holder.h"
+#include "lazuli/nn/packed_sequence.h"
 
 #include <optional>
 #include <tuple>
@@ -63,13 +64,21 @@ protected:
     /// [0, 1], StateError for a nonlinearity that there is not.
     RNNBase(const RecurrentOptions &options, Kind kind, Location loc);
     /// Through all layers and steps. Throws ShapeError.
-    Run run(const Tensor &x, const Tensor &h0, const Tensor &c0, Location loc);
+    Run run(const Tensor &x, const Tensor &h0, const Tensor &c0, Location loc) {
+        return run(x, h0, c0, {}, options.batch_first(), loc);
+    }
+    /// The same of packed sequences, each as far as it goes; the output are packed rows.
+    Run run(const utils::rnn::PackedSequence &x, const Tensor &h0, const Tensor &c0, Location loc);
     /// A module of its own with the same values.
     void copy_from(const RNNBase &other, const OptionalDevice &device, Location loc) {
         finish_clone(other, device, loc);
     }
 
 private:
+    /// `lengths`, i64[n, 1] or empty: behind them states stay.
+    Run run(const Tensor &x, const Tensor &h0, const Tensor &c0, const Tensor &lengths, bool batch_first,
+            Location loc);
+
     Kind kind_;
     std::vector<Tensor> parameters_in_order_; ///< w_ih, w_hh, b_ih, b_hh of each layer and direction
 };
@@ -103,6 +112,11 @@ public:
                                        Location loc = Location::current());
     /// From states of 0.
     std::tuple<Tensor, Tensor> forward(const Tensor &x, Location loc) { return forward(x, {}, loc); }
+    /// Of packed sequences, which gives packed outputs, and the states where each sequence ends. First and
+    /// last states are in the order before packing.
+    std::tuple<utils::rnn::PackedSequence, Tensor>
+    forward_with_packed_input(const utils::rnn::PackedSequence &x, const Tensor &h0 = {},
+                              Location loc = Location::current());
 };
 /// Holds an RNNImpl.
 LZ_MODULE(RNN);
@@ -119,6 +133,11 @@ public:
                                        Location loc = Location::current());
     /// From states of 0.
     std::tuple<Tensor, Tensor> forward(const Tensor &x, Location loc) { return forward(x, {}, loc); }
+    /// Of packed sequences, which gives packed outputs, and the states where each sequence ends. First and
+    /// last states are in the order before packing.
+    std::tuple<utils::rnn::PackedSequence, Tensor>
+    forward_with_packed_input(const utils::rnn::PackedSequence &x, const Tensor &h0 = {},
+                              Location loc = Location::current());
 };
 /// Holds a GRUImpl.
 LZ_MODULE(GRU);
@@ -139,6 +158,10 @@ public:
     std::tuple<Tensor, States> forward(const Tensor &x, Location loc) {
         return forward(x, std::nullopt, loc);
     }
+    /// As RNN's, with c beside each h.
+    std::tuple<utils::rnn::PackedSequence, States>
+    forward_with_packed_input(const utils::rnn::PackedSequence &x, const std::optional<States> &first = {},
+                              Location loc = Location::current());
 };
 /// Holds an LSTMImpl.
 LZ_MODULE(LSTM);
