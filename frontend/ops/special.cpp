@@ -139,7 +139,8 @@ Term log_gamma_of(const Term &x) {
     // gamma(a) gamma(-a) = -pi / (a sin(pi a))
     const Term below = a.apply(Op::Floor), part = a - below;
     const Term sine = (part.apply(Op::Minimum, 1 - part) * std::numbers::pi).apply(Op::Sin);
-    const Term reflected = log(x.number(std::numbers::pi)) - log(a) - log(sine) - positive;
+    constexpr double kLogPi = 1.1447298858494001741;
+    const Term reflected = kLogPi - log(a) - log(sine) - positive;
     const Term pole = x.number(std::numeric_limits<double>::infinity());
     const Term negative = where(a.apply(Op::Eq, below), pole, reflected);
     return where(x.apply(Op::Lt, 0), negative, positive);

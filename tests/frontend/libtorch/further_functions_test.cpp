@@ -253,4 +253,24 @@ TEST(LibTorchFunctions, OfLongRowsAreThoseOfPlainLoops) {
     EXPECT_EQ(bins.at({v[0] + 1000}).item<int64_t>(), std::ranges::count(v, v[0]));
 }
 
+TEST(LibTorchFunctions, AreAsFewKernelsAsTheirFormulasNeed) {
+    const auto kernels = [](const Tensor &x) {
+        const std::string text = torch::explain(x);
+        const size_t at = text.find("became ");
+        return at == std::string::npos ? -1 : std::stoi(text.substr(at + 7));
+    };
+    torch::manual_seed(2);
+    const Tensor x = torch::randn({4096}).eval(), row = std::get<0>(torch::randn({1000}).sort(0)).eval();
+    const Tensor points = torch::randn({40, 8}).eval(), image = torch::randn({32, 32}).eval();
+    EXPECT_EQ(kernels(torch::searchsorted(row, x)), 1);
+    EXPECT_EQ(kernels(torch::erfc(x)), 1);
+    EXPECT_EQ(kernels(torch::lgamma(x)), 1);
+    EXPECT_EQ(kernels(torch::digamma(x)), 1);
+    EXPECT_EQ(kernels(torch::cdist(points, points, 1)), 1);
+    EXPECT_EQ(kernels(torch::pad(image, {2, 2, 1, 1}, torch::kReflect)), 1);
+    EXPECT_EQ(kernels(torch::kron(points, image)), 1);
+    EXPECT_EQ(kernels(torch::empty({4096}).exponential_()), 1);
+    EXPECT_EQ(kernels(torch::normal(x, 2)), 1);
+}
+
 } // namespace
