@@ -86,7 +86,7 @@ public:
     Execution &operator=(const Execution &) = delete;
 
     /// False: there is no memory for it, and nothing has changed. `last`: that is a failure, too.
-    bool run(Thrown &thrown, bool last) {
+    bool run(PendingErrors &thrown, bool last) {
         try {
             launch(thrown);
         } catch (const ir::Failure &failure) {
@@ -114,7 +114,7 @@ public:
     }
 
 private:
-    void launch(Thrown &thrown) {
+    void launch(PendingErrors &thrown) {
         if (!recording_.computes()) {
             if (recording_.observer)
                 recording_.observer->run(recording_, nullptr);
@@ -149,11 +149,11 @@ private:
                 fail(result(r), record);
             record->release();
             const uint32_t at = failed.failure.node();
-            culprits_.unknown |= at >= recording_.operations.size();
+            failed_nodes_.unknown |= at >= recording_.operations.size();
             if (at < recording_.operations.size())
-                culprits_.add(recording_.operations[at].node);
+                failed_nodes_.add(recording_.operations[at].node);
         }
-        culprits_.unknown |= launched.report.refused;
+        failed_nodes_.unknown |= launched.report.refused;
         for (const uint32_t r : launched.report.overwritten)
             lose_old_value(engine.donor(*executable, r), result(r)->failure);
         if (launched.flight)
@@ -287,14 +287,14 @@ private:
     }
 
     /// Takes over the reference.
-    void fail_all(FailureRecord *record, Thrown &thrown) noexcept {
+    void fail_all(FailureRecord *record, PendingErrors &thrown) noexcept {
         if (launched_)
             wait_for_devices();
         thrown.note(record);
         for (uint32_t r = 0; r < recording_.wanted.size(); ++r)
             fail(result(r), record);
         record->release();
-        culprits_.unknown = true;
+        failed_nodes_.unknown = true;
     }
 
     /// A run that broke off may still use its memory on streams whose ends nobody noted.
@@ -313,7 +313,7 @@ private:
 
     /// Nothing has run, because the compiler rejected an operation (S06) or there is no memory for its
     /// result: it and what depends on it fail, and everything else is pending again.
-    void reject(const ir::Failure &failure, Thrown &thrown) {
+    void reject(const ir::Failure &failure, PendingErrors &thrown) {
         release_results();
         std::vector<Node *> failed;
         failed.reserve(recording_.operations.size()); // nothing is thrown from here on
@@ -383,7 +383,7 @@ private:
     void go_back() {
         for (uint32_t r = 0; r < recording_.wanted.size(); ++r)
             if (Node *const node = result(r); node->failure) {
-                keep_newest_fallback(node, culprits_);
+                keep_newest_fallback(node, failed_nodes_);
                 node->state.store(State::Failed, std::memory_order_release);
             }
     }
@@ -398,7 +398,7 @@ private:
             if (node->failure) [[unlikely]] {
                 if (storage)
                     storage->release();
-                culprits_.add(node);
+                failed_nodes_.add(node);
             } else {
                 node->storage = storage;
                 node->state.store(State::Ready, std::memory_order_release);
@@ -411,7 +411,7 @@ private:
             alias.node->storage = alias.source->storage;
             alias.node->state.store(State::Ready, std::memory_order_release);
         }
-        if (!culprits_.none()) [[unlikely]] // when it is known what has a value
+        if (!failed_nodes_.none()) [[unlikely]] // when it is known what has a value
             go_back();
         Recorder *const mine = Recorder::current_or_null();
         const std::vector<Recording::Operation> &operations = recording_.operations;
@@ -450,7 +450,7 @@ private:
     Recording &recording_;
     Location loc_;
     bool tracked_ = false, launched_ = false;
-    Culprits culprits_;
+    FailedNodes failed_nodes_;
     WatchedPtr watched_;
     PerThread &thread_ = per_thread();
     std::vector<void *> &inputs_ = recording_.bound.inputs;
@@ -462,7 +462,7 @@ private:
 
 } // namespace
 
-bool execute(Recording &recording, Location loc, Thrown &thrown, bool last) {
+bool execute(Recording &recording, Location loc, PendingErrors &thrown, bool last) {
     return Execution(recording, loc).run(thrown, last);
 }
 

@@ -13,7 +13,7 @@ namespace lz::detail {
 
 /// Before its first launch whatever is thrown leaves every claimed node pending; from then on each ends Ready
 /// or Failed. False: there is no memory for it, and nothing has changed. `last`: that is a failure, too.
-bool execute(Recording &recording, Location loc, Thrown &thrown, bool last);
+bool execute(Recording &recording, Location loc, PendingErrors &thrown, bool last);
 
 /// Runs a Program for this thread, whose account of what it has put on streams is kept; it waits where it is
 /// too many runs ahead of its devices. `bindings` without `ends`.

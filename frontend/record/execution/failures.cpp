@@ -11,7 +11,7 @@
 
 namespace lz::detail {
 
-Thrown::~Thrown() {
+PendingErrors::~PendingErrors() {
     for_each([](FailureRecord *record) {
         record->told.store(true, std::memory_order_release);
         record->release();
@@ -19,14 +19,14 @@ Thrown::~Thrown() {
 }
 
 template <class F>
-void Thrown::for_each(F &&f) {
+void PendingErrors::for_each(F &&f) {
     if (first_)
         f(first_);
     for (FailureRecord *const record : more_)
         f(record);
 }
 
-void Thrown::note(FailureRecord *record) noexcept {
+void PendingErrors::note(FailureRecord *record) noexcept {
     if (first_) {
         try {
             more_.push_back(record);
@@ -40,14 +40,14 @@ void Thrown::note(FailureRecord *record) noexcept {
     record->retain();
 }
 
-void Thrown::raise() {
+void PendingErrors::raise() {
     if (!first_)
         return;
     for_each([](FailureRecord *record) { record->told.store(true, std::memory_order_release); });
     throw_public(ir::Failure(first_->failure), first_->loc);
 }
 
-void Thrown::postpone() {
+void PendingErrors::postpone() {
     for_each([](FailureRecord *record) { tell_later(Recorder::current_or_null(), record); });
     first_ = nullptr;
     more_.clear();
@@ -118,7 +118,7 @@ bool make_pending(Node *version) noexcept {
 
 } // namespace
 
-void Culprits::add(const Node *node) noexcept {
+void FailedNodes::add(const Node *node) noexcept {
     try {
         lost_[node] = true;
     } catch (const std::bad_alloc &) {
@@ -126,16 +126,16 @@ void Culprits::add(const Node *node) noexcept {
     }
 }
 
-bool Culprits::harm(Node *version) noexcept {
+bool FailedNodes::depends_on_failed(Node *version) noexcept {
     try {
-        return unknown || find_harm(version);
+        return unknown || find_failed(version);
     } catch (const std::bad_alloc &) {
         return true; // nobody knows
     }
 }
 
 /// Each node is looked at once, however many versions are asked for: chains of updates may be long.
-bool Culprits::find_harm(Node *version) {
+bool FailedNodes::find_failed(Node *version) {
     std::vector<Node *> stack{version};
     while (!stack.empty()) {
         Node *const n = stack.back();
@@ -162,13 +162,13 @@ bool Culprits::find_harm(Node *version) {
     return lost_[version];
 }
 
-void keep_newest_fallback(Node *failed, Culprits &culprits) noexcept {
+void keep_newest_fallback(Node *failed, FailedNodes &failed_nodes) noexcept {
     Node *version = failed->fallback;
     for (; version; version = version->fallback) {
         const State state = version->state.load(std::memory_order_acquire);
         if (state == State::Ready || state == State::Pending)
             break;
-        if (state == State::Claimed && !culprits.harm(version) && make_pending(version))
+        if (state == State::Claimed && !failed_nodes.depends_on_failed(version) && make_pending(version))
             break;
     }
     if (version)

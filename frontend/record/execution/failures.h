@@ -10,13 +10,13 @@
 namespace lz::detail {
 
 /// The failures of a sync, of which the first is thrown when everything else is in order.
-class Thrown {
+class PendingErrors {
 public:
-    Thrown() = default;
-    Thrown(const Thrown &) = delete;
-    Thrown &operator=(const Thrown &) = delete;
+    PendingErrors() = default;
+    PendingErrors(const PendingErrors &) = delete;
+    PendingErrors &operator=(const PendingErrors &) = delete;
     /// What was not raised is known to nobody but who reads what failed.
-    ~Thrown();
+    ~PendingErrors();
     void note(FailureRecord *record) noexcept;
     /// Throws the public error of the first, if there is one. All are told then.
     void raise();
@@ -44,23 +44,23 @@ FailureRecord *no_memory_record() noexcept;
 /// Gives the node this failure unless it has one.
 void fail(Node *node, FailureRecord *record);
 /// What failed while a recording ran.
-class Culprits {
+class FailedNodes {
 public:
     bool unknown = false; ///< something failed, and nobody knows what
     /// An operation that failed, or a result that could not be computed because of one. Before the first
-    /// `harm`.
+    /// `depends_on_failed`.
     void add(const Node *node) noexcept;
     bool none() const { return lost_.empty() && !unknown; }
     /// Whether what failed goes into a version of the recording that was not stored.
-    bool harm(Node *version) noexcept;
+    bool depends_on_failed(Node *version) noexcept;
 
 private:
-    bool find_harm(Node *version);
+    bool find_failed(Node *version);
     std::unordered_map<const Node *, bool> lost_; ///< by node, of those that were looked at
 };
 /// Makes a failed version's fallback the newest one that did not fail, or none (S26): one that has a value,
 /// or one of the same recording that nobody had asked for and that nothing of what failed goes into. That one
 /// is pending again.
-void keep_newest_fallback(Node *failed, Culprits &culprits) noexcept;
+void keep_newest_fallback(Node *failed, FailedNodes &failed_nodes) noexcept;
 
 } // namespace lz::detail

@@ -27,7 +27,7 @@ struct Watched {
 
 private:
     template <class F>
-    void find_failures(Culprits &culprits, F &&told);
+    void find_failures(FailedNodes &failed_nodes, F &&told);
     /// For failures that no operation is to blame for.
     Location last_line() const { return lines.empty() ? Location{} : lines.back(); }
 };
@@ -90,7 +90,7 @@ struct Flights {
 } // namespace
 
 template <class F>
-void Watched::find_failures(Culprits &culprits, F &&told) {
+void Watched::find_failures(FailedNodes &failed_nodes, F &&told) {
     std::vector<uint32_t> lost;
     for (uint32_t i = 0; i < inputs.size(); ++i)
         if (inputs[i]->state.load(std::memory_order_acquire) == State::Failed)
@@ -98,9 +98,9 @@ void Watched::find_failures(Culprits &culprits, F &&told) {
     const ir::RunReport report = flight->finish(lost);
     for (const auto &failed : report.failures) {
         const uint32_t at = failed.failure.node();
-        culprits.unknown |= at >= nodes.size();
+        failed_nodes.unknown |= at >= nodes.size();
         if (at < nodes.size())
-            culprits.add(nodes[at]);
+            failed_nodes.add(nodes[at]);
         auto *record = at < lines.size()
                            ? new FailureRecord(of_operation(failed.failure, ops[at], lines[at]), lines[at])
                            : new FailureRecord(failed.failure, last_line());
@@ -115,13 +115,13 @@ void Watched::find_failures(Culprits &culprits, F &&told) {
 
 template <class F>
 void Watched::settle(F &&told) noexcept {
-    Culprits culprits;
+    FailedNodes failed_nodes;
     try {
-        find_failures(culprits, told);
+        find_failures(failed_nodes, told);
     } catch (const std::bad_alloc &) { // how it ended cannot be found out any more
         flight.reset();
         FailureRecord *const record = no_memory_record();
-        culprits.unknown = true;
+        failed_nodes.unknown = true;
         for (Node *const node : results)
             fail(node, record);
         told(record);
@@ -129,10 +129,10 @@ void Watched::settle(F &&told) noexcept {
     }
     for (const Node *const node : results)
         if (node->failure)
-            culprits.add(node);
+            failed_nodes.add(node);
     for (Node *const node : results) {
         if (node->failure) {
-            keep_newest_fallback(node, culprits);
+            keep_newest_fallback(node, failed_nodes);
             node->state.store(State::Failed, std::memory_order_release);
         } else if (Node *const fallback = std::exchange(node->fallback, nullptr)) {
             drop_use(fallback);
@@ -183,7 +183,7 @@ void hand_over(WatchedPtr watched) noexcept {
     flights.any.store(true, std::memory_order_release);
 }
 
-void settle_flights(Until until, const Node *node, Thrown &thrown) {
+void settle_flights(Until until, const Node *node, PendingErrors &thrown) {
     Flights &flights = Flights::get();
     if (!flights.any.load(std::memory_order_acquire))
         return;

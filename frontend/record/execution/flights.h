@@ -29,7 +29,7 @@ enum class Until {
 };
 /// Looks how runs ended: results that failed become Failed, and what depends on them. A failure is thrown by
 /// a sync of the thread that launched the run, whoever settled it.
-void settle_flights(Until until, const Node *node, Thrown &thrown);
+void settle_flights(Until until, const Node *node, PendingErrors &thrown);
 /// A failure for the next sync of the thread of `owner`, which has the record's reference from here on.
 void tell_later(const Recorder *owner, FailureRecord *record) noexcept;
 /// The thread of this recorder ends: nobody is left to be told what failed.

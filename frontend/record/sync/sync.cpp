@@ -26,7 +26,7 @@ namespace {
 /// Claims what `claims` says and runs it; again when another sync's node that it waited for did not come.
 /// False unless it is the `last` try: there is no memory for it, and it is pending as before.
 template <class F>
-bool try_to_run(Location loc, Thrown &thrown, F &&claims, bool last) {
+bool try_to_run(Location loc, PendingErrors &thrown, F &&claims, bool last) {
     for (;;) {
         Recording recording;
         claims(recording);
@@ -83,7 +83,7 @@ private:
 /// order of recording, may fit: what one reads and nobody else needs is given back before the next, as in a
 /// library that computes at once. False when one is left that does not fit.
 template <class F>
-bool run_apart(Location loc, Thrown &thrown, F &&claims) {
+bool run_apart(Location loc, PendingErrors &thrown, F &&claims) {
     Held values;
     {
         Recording recording;
@@ -116,7 +116,7 @@ bool run_apart(Location loc, Thrown &thrown, F &&claims) {
 /// S52: a Program's memory cannot be had. What runs still hold may come back, and what pending work holds
 /// when that is launched: first what was asked for, then all of this thread's.
 template <class F>
-void make_room_and_run(Location loc, Thrown &thrown, F &&claims) {
+void make_room_and_run(Location loc, PendingErrors &thrown, F &&claims) {
     if (engine::Engine::get().options().log_memory)
         engine::log_line("memory",
                          "a program finds no memory: what is pending on its thread is computed value "
@@ -136,7 +136,7 @@ void note_sync(Location loc) {
 
 /// Claims what `claims` says and runs it, whatever becomes of it.
 template <class F>
-void claim_and_run(Location loc, Thrown &thrown, F &&claims) {
+void claim_and_run(Location loc, PendingErrors &thrown, F &&claims) {
     note_sync(loc);
     try {
         if (!try_to_run(loc, thrown, claims, false)) [[unlikely]]
@@ -161,13 +161,13 @@ void prepare_sync_of_thread() {
 }
 
 void launch_all(Location loc) {
-    Thrown thrown;
+    PendingErrors thrown;
     claim_and_run(loc, thrown, [](Recording &r) { r.claim_list(Recorder::current(), nullptr); });
     thrown.raise();
 }
 
 void sync_all(Location loc) {
-    Thrown thrown;
+    PendingErrors thrown;
     claim_and_run(loc, thrown, [](Recording &r) { r.claim_list(Recorder::current(), nullptr); });
     if (std::vector<ir::Point> &issued = issued_by_thread(); !issued.empty()) {
         const std::vector<ir::Point> points = std::exchange(issued, {});
@@ -184,7 +184,7 @@ void sync_all(Location loc) {
 }
 
 void eval_nodes(std::span<Node *const> nodes, Location loc) {
-    Thrown thrown;
+    PendingErrors thrown;
     claim_and_run(loc, thrown, [&](Recording &r) {
         // Effects are ordered with what was recorded before and after them.
         Recorder &recorder = Recorder::current();
@@ -202,7 +202,7 @@ void eval_nodes(std::span<Node *const> nodes, Location loc) {
 }
 
 void eval_observed(std::span<Node *const> nodes, RunObserver &observer, Location loc) {
-    Thrown thrown;
+    PendingErrors thrown;
     claim_and_run(loc, thrown, [&](Recording &r) {
         r.observer = &observer;
         for (Node *n : nodes)
@@ -220,7 +220,7 @@ Storage *materialize(Node *node, Location loc) {
         case State::Ready:
             return node->storage;
         case State::Failed: {
-            Thrown thrown; // this thread may not have been told yet
+            PendingErrors thrown; // this thread may not have been told yet
             settle_flights(Until::Done, nullptr, thrown);
             thrown.raise();
             throw_public(node->failure->failure, node->failure->loc);
@@ -229,7 +229,7 @@ Storage *materialize(Node *node, Location loc) {
             wait_while_claimed(node);
             break;
         case State::Pending: {
-            Thrown thrown;
+            PendingErrors thrown;
             claim_and_run(loc, thrown, [node](Recording &r) {
                 r.claim_list(Recorder::current(), nullptr);
                 r.claim(node);
@@ -245,7 +245,7 @@ Storage *materialize_now(Node *node, Location loc, bool writer) {
     Storage *const storage = materialize(node, loc);
     translated(loc, [&] { engine::Engine::get().wait(storage->block, writer); });
     while (node->in_flight.load(std::memory_order_acquire)) {
-        Thrown thrown;
+        PendingErrors thrown;
         settle_flights(Until::Node, node, thrown);
         thrown.raise();
         if (node->in_flight.load(std::memory_order_acquire)) // its thread is about to hand the flight over
@@ -266,7 +266,7 @@ Storage *allocate_on_host(int64_t bytes, bool pinned, Location loc) {
 }
 
 void settle_done() {
-    Thrown thrown;
+    PendingErrors thrown;
     settle_flights(Until::Done, nullptr, thrown);
     thrown.raise();
 }
@@ -302,7 +302,7 @@ void launch_prefix(Recorder &recorder, Location loc) {
             break;
         }
     }
-    Thrown thrown;
+    PendingErrors thrown;
     claim_and_run(loc, thrown, [&](Recording &r) { r.claim_list(recorder, cut); });
     thrown.postpone(); // nobody asked for a value yet (S26)
 }
