@@ -31,7 +31,7 @@ FRACTIONS = ("of_ceiling", "of_peak")
 # What a row is counted with: the first that matches "bench/row".
 GROUPS = (("training", r"training/|optimizers/|compiled/training"),
           ("products", r"matmul/|products/(?!gpt2)"),
-          ("programs", r"programs/|products/gpt2|overhead/|compiled/|cold_start/"),
+          ("programs", r"programs/|products/gpt2|overhead/|autograd/|compiled/|cold_start/"),
           ("library", r"library/(?!argmax|amax)|files/"),
           ("random", r"random/"),
           ("layout", r"joins/|/cat|/stack|/transpose|/roll"),

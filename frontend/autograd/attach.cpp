@@ -1,9 +1,11 @@
 #include "frontend/autograd/attach.h"
 
 #include "frontend/autograd/rows.h"
+#include "frontend/record/make_node.h"
 #include "frontend/record/record.h"
 
 #include <bit>
+#include <new>
 #include <string>
 
 namespace lz::detail {
@@ -50,18 +52,23 @@ void set_history(const Tensor &x, Step *step, uint16_t result) noexcept {
     const uint16_t result_before = std::exchange(cell->result, result);
     if (std::exchange(cell->keeps_grad, false))
         forget_grad(*before, result_before);
-    release(before);
+    if (before)
+        release(before);
 }
 
-/// What the gradient of one operand needs to know of the others, behind the attributes (formulas.h).
-std::vector<int64_t> extents_of_others(Node *n, std::span<const Tensor *const> operands) {
-    std::vector<int64_t> extents;
+/// What the gradient of one operand needs to know of the others, behind the attributes (formulas.h): how many
+/// words, and the words.
+size_t count_of_extents(Node *n, std::span<const Tensor *const> operands) {
+    if (n->op == Op::Concat)
+        return operands.size();
+    return n->op == Op::UpdateSlice ? static_cast<size_t>(type(*operands[1]).shape.rank()) : 0;
+}
+void write_extents(int64_t *words, Node *n, std::span<const Tensor *const> operands) {
     if (n->op == Op::Concat)
         for (const Tensor *const x : operands)
-            extents.push_back(type(*x).shape[static_cast<int>(n->attrs().integer(ir::attr::kAxis))]);
+            *words++ = type(*x).shape[static_cast<int>(n->attrs().integer(ir::attr::kAxis))];
     if (n->op == Op::UpdateSlice)
-        extents.assign(type(*operands[1]).shape.begin(), type(*operands[1]).shape.end());
-    return extents;
+        std::ranges::copy(type(*operands[1]).shape, words);
 }
 
 /// The stream that the user named for the operation.
@@ -90,14 +97,14 @@ void attach(std::span<const Tensor> results, std::span<const Tensor *const> oper
     if (!wanted.any)
         return;
     const size_t own = size_t{n->num_structural} + n->num_runtime;
-    const std::vector<int64_t> extents = extents_of_others(n, operands);
-    StepRef made =
-        StepRef::take(make_step(&kRowRule, n->op, n->loc, results.size(), operands.size(),
-                                static_cast<size_t>(std::popcount(wanted.keeps)), own + extents.size()));
+    const size_t extents = count_of_extents(n, operands);
+    StepRef made = StepRef::take(make_step(&kRowRule, n->op, n->loc, results.size(), operands.size(),
+                                           static_cast<size_t>(std::popcount(wanted.keeps)), own + extents));
     Step *const step = made.get();
     step->num_structural = n->num_structural;
     std::copy_n(n->structural_data(), own, step->words().data());
-    std::ranges::copy(extents, step->words().data() + own);
+    if (extents != 0) [[unlikely]]
+        write_extents(step->words().data() + own, n, operands);
     for (size_t k = 0; k < results.size(); ++k)
         step->results()[k] = type(results[k]);
     for (size_t i = 0; i < operands.size(); ++i)
@@ -112,6 +119,49 @@ void attach(std::span<const Tensor> results, std::span<const Tensor *const> oper
             retain(step);
             set_history(results[k], step, static_cast<uint16_t>(k));
         }
+}
+
+void use_with_history(Node *n, std::span<const Tensor *const> operands) {
+    const Row &row = gradient_row(n->op);
+    uint32_t wanted = 0, keeps = 0;
+    for (uint32_t i = 0; i < operands.size(); ++i) {
+        const Entry &entry = row.of(i);
+        const Step *const history = Access::cell(*operands[i])->history;
+        if (history && entry.kind != Entry::Kind::None && history->wants_gradient()) {
+            wanted |= uint32_t{1} << i;
+            keeps |= entry.keeps;
+        }
+    }
+    Step *step = nullptr;
+    if (wanted != 0)
+        try {
+            step = make_step(&kRowRule, n->op, n->loc, 1, operands.size(),
+                             static_cast<size_t>(std::popcount(keeps)), 0);
+        } catch (const std::bad_alloc &) {
+            discard(n);
+            throw;
+        }
+    // What the step saves is a use more of an operand: one exchange counts both.
+    for (uint32_t i = 0; i < operands.size(); ++i) {
+        const uint64_t uses = step && (keeps >> i & 1) != 0 ? 2 : 1;
+        n->operand_data()[i]->refs.fetch_add(uses * Node::kUse, std::memory_order_relaxed);
+    }
+    if (!step)
+        return;
+    step->results()[0] = n->type;
+    for (uint32_t i = 0; i < operands.size(); ++i)
+        if ((wanted >> i & 1) != 0)
+            link(*step, i, *operands[i]);
+    step->saved_mask = keeps;
+    Node **saved = step->saved().data();
+    for (uint32_t i = 0; i < operands.size(); ++i)
+        if ((keeps >> i & 1) != 0)
+            *saved++ = n->operand_data()[i];
+    if ((keeps & Step::saved_result(0)) != 0) { // nobody else knows the node: its count is written as it is
+        n->refs.store(n->refs.load(std::memory_order_relaxed) + Node::kUse, std::memory_order_relaxed);
+        *saved = n;
+    }
+    n->cell.history = step;
 }
 
 void attach_composite(const CompositeRule &rule, Tensor &result, std::span<const Tensor *const> inputs,

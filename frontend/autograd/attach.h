@@ -21,6 +21,11 @@ inline bool has_history(const Tensor &x) {
 /// `results` are those of one node, in order.
 void attach(std::span<const Tensor> results, std::span<const Tensor *const> operands);
 
+/// For the short way of recording (record/elementwise.cpp). `n` is an elementwise operation on floats which
+/// nobody has seen yet: its uses of the operands, and a history, where an operand wants a gradient. If it
+/// throws, the node's memory is back.
+void use_with_history(Node *n, std::span<const Tensor *const> operands);
+
 /// The rule of a composition. `keeps[i]`: what the gradient of input i reads, as bits of Step::saved_mask.
 struct CompositeRule {
     Rule rule;

@@ -6,6 +6,8 @@
 #include "frontend/ops/compose.h"
 #include "frontend/record/trace.h"
 
+#include <array>
+#include <iterator>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -33,8 +35,17 @@ public:
 private:
     std::string text() const { return std::string(function_) + " at " + ir::to_string(to_ir(loc_)); }
 
+    /// Steps of one operation have one name: what was looked for lately is found without the map.
     template <class F>
     uint16_t name(uint32_t key, F &&make) {
+        Latest &latest = latest_[(key >> 8 ^ key << 4) % std::size(latest_)];
+        if (latest.key != key + 1)
+            latest = {key + 1, look_up(key, make)};
+        return latest.name;
+    }
+
+    template <class F>
+    uint16_t look_up(uint32_t key, F &&make) {
         struct Key {
             const char *file;
             uint32_t line, operation;
@@ -55,6 +66,11 @@ private:
         return at->second;
     }
 
+    struct Latest {
+        uint32_t key; ///< one more than it, so that 0 is none
+        uint16_t name;
+    };
+    std::array<Latest, 64> latest_{};
     const char *function_;
     Location loc_;
 };
@@ -213,10 +229,15 @@ public:
         const std::span<const uint32_t> order = walk_.order();
         for (size_t i = order.size(); i-- > 0;) {
             Walk::Visit &visit = walk_.visit(order[i]);
+            const size_t results = visit.step->num_results;
             if (visit.needed)
                 go_through(visit, streams);
-            for (size_t k = 0; k < visit.step->num_results; ++k)
+            for (size_t k = 0; k < results; ++k)
                 slots_[visit.first_slot + k] = Tensor();
+            // A step that nobody else has goes at once, and what is recorded next gets its memory. Those are
+            // kept that are asked for afterwards: with a gradient to be delivered, or among the inputs.
+            if (inputs_.empty() && !visit.step->extras)
+                visit.step = StepRef();
         }
         streams.leave();
         for (const Delivery &d : deliveries_)

@@ -3,9 +3,23 @@
 #include "frontend/autograd/walk.h"
 
 #include <bit>
+#include <new>
 #include <utility>
 
 namespace lz::detail {
+namespace {
+
+/// As ==, without a call for a few words.
+inline bool same(const ir::TensorType &a, const ir::TensorType &b) {
+    if (a.dtype != b.dtype || a.device != b.device || a.shape.rank() != b.shape.rank())
+        return false;
+    for (int axis = 0; axis < a.shape.rank(); ++axis)
+        if (a.shape[axis] != b.shape[axis])
+            return false;
+    return true;
+}
+
+} // namespace
 
 RuleCall::RuleCall(Step &step, Scratch &scratch, const BackwardOptions &options, uint16_t by, Location loc)
     : step_(&step), options_(&options), loc_(loc), scratch_(scratch) {
@@ -15,32 +29,48 @@ RuleCall::RuleCall(Step &step, Scratch &scratch, const BackwardOptions &options,
     scratch.inputs.assign(step.inputs().begin(), step.inputs().end());
     scratch.slots.assign(step.num_inputs, nullptr);
     scratch.gradients.resize(step.num_results);
-    scratch.saved.reserve(step.num_saved);
+    if (step.extras)
+        payload_ = step.extras->payload;
+    const bool consumes = !options.retain_graph && (step.num_saved != 0 || payload_);
+    take_saved(consumes);
+    if (!consumes)
+        return;
+    step.consumed = true;
+    step.consumed_by = by;
+    for (Node *&node : step.saved()) // the aliases have its uses
+        node = nullptr;
+    if (payload_)
+        step.extras->payload.reset();
+    // The walk has a reference of each child, too.
+    for (Edge &edge : step.inputs())
+        if (Step *const child = std::exchange(edge, {}).step)
+            release_one_of_two(child);
+}
+
+void RuleCall::take_saved(bool consumes) {
+    Step &step = *step_;
+    std::vector<Tensor> &saved = scratch_.saved;
+    saved.reserve(step.num_saved);
     uint32_t mask = step.saved_mask;
     for (Node *const node : step.saved()) {
         const auto bit = static_cast<uint32_t>(std::countr_zero(mask));
         mask &= mask - 1;
         Edge history;
-        if (options.create_graph)
-            history = bit < Step::kResult0 ? scratch.inputs[bit]
+        if (options_->create_graph)
+            history = bit < Step::kResult0 ? scratch_.inputs[bit]
                                            : Edge{&step, static_cast<uint16_t>(bit - Step::kResult0)};
         if (history.step && !ir::is_float(node->type.dtype))
             history = {};
-        scratch.saved.push_back(Access::wrap(make_alias(node, history.step, history.result)));
+        try {
+            saved.push_back(Access::wrap(consumes ? make_alias_of_use(node, history.step, history.result)
+                                                  : make_alias(node, history.step, history.result)));
+        } catch (const std::bad_alloc &) { // the step keeps all that it has
+            if (consumes)
+                for (const Tensor &x : saved)
+                    add_use(Access::cell(x)->current);
+            throw;
+        }
     }
-    // The children of a step stay while the walk does.
-    if (step.extras)
-        payload_ = step.extras->payload;
-    if (options.retain_graph || (step.num_saved == 0 && !payload_))
-        return;
-    if (payload_)
-        step.extras->payload.reset();
-    step.consumed = true;
-    step.consumed_by = by;
-    for (Node *&node : step.saved())
-        drop_use(std::exchange(node, nullptr));
-    for (Edge &edge : step.inputs())
-        release(std::exchange(edge, {}).step);
 }
 
 RuleCall::~RuleCall() {
@@ -55,15 +85,17 @@ const ir::TensorType &RuleCall::type(size_t input) const {
 }
 
 Value RuleCall::as_value(const Tensor &x) const {
-    const ir::DType dtype = detail::type(x).dtype;
-    return {in_f32_ && ir::is_half(dtype) ? cast(x, ir::DType::F32, loc_) : x, loc_};
+    if (in_f32_ && ir::is_half(detail::type(x).dtype)) [[unlikely]]
+        return {cast(x, ir::DType::F32, loc_), loc_};
+    return Value::of(x, loc_);
 }
 
 Value RuleCall::g(size_t result) const {
-    if (scratch_.gradients[result].defined())
+    if (scratch_.gradients[result].defined()) [[likely]]
         return as_value(scratch_.gradients[result]);
     const ir::TensorType &type = result_type(result);
-    return as_value(record_literal(from_ir(type.dtype), 0, type.shape, type.device, loc_));
+    const ir::DType dtype = in_f32_ && ir::is_half(type.dtype) ? ir::DType::F32 : type.dtype;
+    return {record_literal(from_ir(dtype), 0, type.shape, type.device, loc_), loc_};
 }
 
 Value RuleCall::saved(uint32_t bit) const {
@@ -76,12 +108,11 @@ ir::AttrView RuleCall::attrs() const {
     return {step_->op, words.first(step_->num_structural), words.subspan(step_->num_structural)};
 }
 
-void RuleCall::give(size_t input, const Tensor &gradient) {
-    if (!gradient.defined())
-        return;
-    const Tensor fitted = fit(gradient, type(input), loc_);
+void RuleCall::give(size_t input, Value gradient) {
+    if (const ir::TensorType &to = type(input); !same(gradient.type(), to)) [[unlikely]]
+        gradient = {fit(gradient.tensor(), to, loc_), loc_};
     Tensor &sum = *scratch_.slots[input];
-    sum = sum.defined() ? binary(Op::Add, sum, fitted, loc_) : fitted;
+    sum = sum.defined() ? binary(Op::Add, sum, gradient.tensor(), loc_) : std::move(gradient).take();
 }
 
 Value RuleCall::gathered(size_t input) const {
@@ -97,7 +128,7 @@ void RuleCall::set_gathered(size_t input, const Value &sum) {
 }
 
 Tensor fit(const Tensor &g, const ir::TensorType &to, Location loc) {
-    if (type(g) == to) [[likely]]
+    if (same(type(g), to)) [[likely]]
         return g;
     Tensor fitted = g;
     const Shape from = type(g).shape;

@@ -81,10 +81,13 @@ public:
     std::span<const int64_t> words() const { return step_->words(); }
     double number(size_t word) const { return ir::scalar_double(step_->words()[word]); }
 
-    /// The gradient of an operand: brought to its type, and added to what there is (backward.cpp). What is
-    /// undefined is zero.
-    void give(size_t input, const Tensor &gradient);
-    void give(size_t input, const Value &gradient) { give(input, gradient.tensor()); }
+    /// The gradient of an operand: brought to its type, and added to what there is. What is undefined is
+    /// zero.
+    void give(size_t input, Value gradient);
+    void give(size_t input, const Tensor &gradient) {
+        if (gradient.defined())
+            give(input, Value::of(gradient, loc_));
+    }
     /// What has been gathered for an operand so far, in its type; zeros where nothing has.
     Value gathered(size_t input) const;
     /// Replaces that.
@@ -95,6 +98,8 @@ public:
     void compute_in_f32() { in_f32_ = true; }
 
 private:
+    /// Tensors of what the step saved, which have its uses where it is consumed.
+    void take_saved(bool consumes);
     Value as_value(const Tensor &x) const;
 
     Step *step_;

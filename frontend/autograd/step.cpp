@@ -3,17 +3,11 @@
 #include "frontend/record/arena.h"
 #include "frontend/record/hot_tls.h"
 
-#include <cstring>
-#include <new>
 #include <thread>
 #include <utility>
 
 namespace lz::detail {
 namespace {
-
-static_assert(sizeof(Step) % alignof(ir::TensorType) == 0 && sizeof(ir::TensorType) % alignof(Edge) == 0,
-              "the trailing arrays follow each other");
-static_assert(std::is_trivially_copyable_v<ir::TensorType> && std::is_trivially_copyable_v<Edge>);
 
 /// Steps that this thread is letting go of: what they kept alive joins the list.
 struct Dying {
@@ -35,24 +29,6 @@ void destroy(Step *step) noexcept {
 }
 
 } // namespace
-
-Step *make_step(const Rule *rule, ir::Op op, ir::Location loc, size_t results, size_t inputs, size_t saved,
-                size_t words) {
-    const size_t arrays = results * sizeof(ir::TensorType) + inputs * sizeof(Edge) + saved * sizeof(Node *);
-    const size_t bytes = sizeof(Step) + arrays + words * sizeof(int64_t);
-    const uint8_t size_class = size_class_of(bytes);
-    Step *const step = new (allocate_node(size_class, bytes)) Step;
-    step->rule = rule;
-    step->op = op;
-    step->loc = loc;
-    step->size_class = size_class;
-    step->num_results = static_cast<uint16_t>(results);
-    step->num_inputs = static_cast<uint16_t>(inputs);
-    step->num_saved = static_cast<uint16_t>(saved);
-    step->num_words = static_cast<uint16_t>(words);
-    std::memset(static_cast<void *>(step + 1), 0, arrays);
-    return step;
-}
 
 Step *make_leaf(const ir::TensorType &type, ir::Location loc) {
     auto extras = std::make_unique<StepExtras>();
@@ -97,7 +73,7 @@ void forget_grad(Step &step, uint16_t result) noexcept {
     }
 }
 
-StepLock::StepLock(Step &step) : step_(step) {
+void StepLock::wait() noexcept {
     while (step_.busy.exchange(true, std::memory_order_acquire))
         std::this_thread::yield();
 }

@@ -10,6 +10,7 @@
 /// **Threads.** A step is written before its cell can be seen. Afterwards only backward changes it, under its
 /// lock; a leaf's gradient changes under its lock, too.
 
+#include "frontend/record/arena.h"
 #include "frontend/record/node.h"
 #include "ir/location.h"
 #include "ir/op.h"
@@ -19,7 +20,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace lz::detail {
@@ -101,9 +105,29 @@ struct Step {
     bool wants_gradient() const { return !is_leaf() || !extras->frozen; }
 };
 
-/// Room for these; the trailing arrays are zero but for `words`, which is not set. One reference.
-Step *make_step(const Rule *rule, ir::Op op, ir::Location loc, size_t results, size_t inputs, size_t saved,
-                size_t words);
+/// Room for these. One reference. No input has an edge yet; the other trailing arrays are the caller's to
+/// fill before anybody sees the step.
+inline Step *make_step(const Rule *rule, ir::Op op, ir::Location loc, size_t results, size_t inputs,
+                       size_t saved, size_t words) {
+    static_assert(sizeof(Step) % alignof(ir::TensorType) == 0 && sizeof(ir::TensorType) % alignof(Edge) == 0,
+                  "the trailing arrays follow each other");
+    static_assert(std::is_trivially_copyable_v<ir::TensorType> && std::is_trivially_copyable_v<Edge>);
+    const size_t bytes = sizeof(Step) + results * sizeof(ir::TensorType) + inputs * sizeof(Edge) +
+                         saved * sizeof(Node *) + words * sizeof(int64_t);
+    const uint8_t size_class = size_class_of(bytes);
+    Step *const step = new (allocate_node(size_class, bytes)) Step;
+    step->rule = rule;
+    step->op = op;
+    step->loc = loc;
+    step->size_class = size_class;
+    step->num_results = static_cast<uint16_t>(results);
+    step->num_inputs = static_cast<uint16_t>(inputs);
+    step->num_saved = static_cast<uint16_t>(saved);
+    step->num_words = static_cast<uint16_t>(words);
+    for (Edge &edge : step->inputs())
+        edge = {};
+    return step;
+}
 Step *make_leaf(const ir::TensorType &type, ir::Location loc);
 
 inline void retain(Step *step) {
@@ -111,6 +135,14 @@ inline void retain(Step *step) {
 }
 /// Null is nothing. Any thread; without recursion, whatever a step keeps alive.
 void release(Step *step) noexcept;
+/// Gives up one of two references that the caller has. Where nobody else has one nobody can add one
+/// meanwhile, and the count is written without an atomic exchange.
+inline void release_one_of_two(Step *step) noexcept {
+    if (step->refs.load(std::memory_order_acquire) == 2)
+        step->refs.store(1, std::memory_order_relaxed);
+    else
+        step->refs.fetch_sub(1, std::memory_order_acq_rel);
+}
 /// The tensor that could ask for it is gone: the gradient is let go of, so that one with a history of its own
 /// keeps no graph alive.
 void forget_grad(Step &step, uint16_t result) noexcept;
@@ -118,12 +150,16 @@ void forget_grad(Step &step, uint16_t result) noexcept;
 /// A step while one looks at what backward may let go of.
 class StepLock {
 public:
-    explicit StepLock(Step &step);
+    explicit StepLock(Step &step) : step_(step) {
+        if (step_.busy.exchange(true, std::memory_order_acquire)) [[unlikely]]
+            wait();
+    }
     ~StepLock() { step_.busy.store(false, std::memory_order_release); }
     StepLock(const StepLock &) = delete;
     StepLock &operator=(const StepLock &) = delete;
 
 private:
+    void wait() noexcept;
     Step &step_;
 };
 

@@ -10,22 +10,30 @@ namespace lz::detail {
 /// A tensor of a formula. Never undefined.
 class Value {
 public:
-    Value(Tensor tensor, Location loc) : tensor_(std::move(tensor)), loc_(loc) {}
+    Value(Tensor tensor, Location loc) : own_(std::move(tensor)), loc_(loc) {}
+    /// Of a tensor that outlives the value, and all copies of it: most values are what a step saved, or a
+    /// gradient, which are there until the rule is through, and need no handle of their own.
+    static Value of(const Tensor &tensor, Location loc) { return Value(&tensor, loc); }
 
-    const Tensor &tensor() const { return tensor_; }
+    const Tensor &tensor() const { return other_ ? *other_ : own_; }
+    /// The tensor, and no more of the value.
+    Tensor take() && { return other_ ? *other_ : std::move(own_); }
     Location loc() const { return loc_; }
-    const ir::TensorType &type() const { return detail::type(tensor_); }
+    const ir::TensorType &type() const { return detail::type(tensor()); }
     const Shape &shape() const { return type().shape; }
 
     /// A number of ours beside this value, which `simplify` sees.
-    Value number(double value) const { return {literal(tensor_, value, loc_), loc_}; }
+    Value number(double value) const { return {literal(tensor(), value, loc_), loc_}; }
     /// A number that depends on the user's: never part of a program's structure.
-    Value constant(double value) const { return {detail::constant(tensor_, value, loc_), loc_}; }
-    Value apply(Op op) const { return {unary(op, tensor_, loc_), loc_}; }
-    Value apply(Op op, const Value &y) const { return {binary(op, tensor_, y.tensor_, loc_), loc_}; }
+    Value constant(double value) const { return {detail::constant(tensor(), value, loc_), loc_}; }
+    Value apply(Op op) const { return {unary(op, tensor(), loc_), loc_}; }
+    Value apply(Op op, const Value &y) const { return {binary(op, tensor(), y.tensor(), loc_), loc_}; }
 
 private:
-    Tensor tensor_;
+    Value(const Tensor *other, Location loc) : other_(other), loc_(loc) {}
+
+    const Tensor *other_ = nullptr; ///< whose handle it uses, or null: its own
+    Tensor own_;
     Location loc_;
 };
 
@@ -88,7 +96,7 @@ inline Value where(const Value &condition, double x, const Value &y) {
 }
 /// Cast; x itself where it has the dtype already.
 inline Value cast(const Value &x, ir::DType dtype) {
-    return {cast(x.tensor(), dtype, x.loc()), x.loc()};
+    return x.type().dtype == dtype ? x : Value(cast(x.tensor(), dtype, x.loc()), x.loc());
 }
 inline Value sum(const Value &x, std::span<const int64_t> axes, bool keepdim) {
     return {reduce(Op::ReduceSum, x.tensor(), axes, keepdim, x.loc()), x.loc()};

@@ -8,13 +8,10 @@
 #include <utility>
 
 namespace lz::detail {
-namespace {
 
-struct FreeBlock {
-    FreeBlock *next;
-    FreeBlock *next_list; ///< of a list's first block, while all threads share the list
-};
-static_assert(sizeof(FreeBlock) <= kSmallestNode);
+LZ_HOT_TLS constinit thread_local ThreadLists *thread_lists = nullptr;
+
+namespace {
 
 constexpr size_t kSlabBytes = size_t{64} << 10;
 constexpr std::align_val_t kAlign{64};
@@ -42,18 +39,7 @@ struct Exchange {
     }
 };
 
-/// Blocks that a thread keeps of one class before it shares them: a consumer thread that frees what a
-/// producer makes must not hoard.
-constexpr uint32_t kKept = 16384;
-
-struct ThreadLists {
-    std::array<FreeBlock *, kNodeClasses> lists{};
-    std::array<uint32_t, kNodeClasses> freed{}; ///< since the list was last shared or made
-};
-
-/// Null before a thread's first node, and again when its lists are gone: what static destructors free goes
-/// straight to the exchange.
-LZ_HOT_TLS constinit thread_local ThreadLists *thread_lists = nullptr;
+/// Whether the thread is ending, and its lists have gone to all threads.
 LZ_HOT_TLS constinit thread_local bool lists_gone = false;
 
 /// Gives the calling thread's list of a class to all threads.
@@ -118,27 +104,20 @@ void *refill(size_t c) {
 
 } // namespace
 
-void *allocate_node(uint8_t size_class, size_t bytes) {
-    if (size_class == kHeapClass) [[unlikely]]
+void *allocate_elsewhere(uint8_t size_class, size_t bytes) {
+    if (size_class == kHeapClass)
         return ::operator new(bytes, kAlign);
-    if (ThreadLists *const mine = thread_lists) [[likely]] {
-        if (FreeBlock *block = mine->lists[size_class]) [[likely]] {
-            mine->lists[size_class] = block->next;
-            mine->freed[size_class] -= mine->freed[size_class] != 0;
-            return block;
-        }
-    }
     return refill(size_class);
 }
 
-void free_node(void *memory, uint8_t size_class) noexcept {
-    if (size_class == kHeapClass) [[unlikely]] {
+void free_elsewhere(void *memory, uint8_t size_class) noexcept {
+    if (size_class == kHeapClass) {
         ::operator delete(memory, kAlign);
         return;
     }
     auto *block = static_cast<FreeBlock *>(memory);
-    ThreadLists *const mine = thread_lists ? thread_lists : lists_of_thread();
-    if (!mine) [[unlikely]] {
+    ThreadLists *const mine = lists_of_thread();
+    if (!mine) {
         Exchange &exchange = Exchange::get();
         const std::lock_guard lock(exchange.mutex);
         block->next = nullptr;
@@ -147,7 +126,7 @@ void free_node(void *memory, uint8_t size_class) noexcept {
     }
     block->next = mine->lists[size_class];
     mine->lists[size_class] = block;
-    if (++mine->freed[size_class] > kKept) [[unlikely]]
+    if (++mine->freed[size_class] > kKeptBlocks)
         share_list(size_class);
 }
 

@@ -35,17 +35,19 @@ constexpr bool kKeepsFloats[] = {
     return &a;
 }
 
-/// Null: the general way has to say what comes of it.
+/// The type of the result; null: the general way has to say what comes of it. `nodes`: the operands', and
+/// `history`: whether one of them has one.
 template <size_t N>
-[[gnu::always_inline]] inline Node *make_of_floats(Recorder &recorder, ir::Op op,
-                                                   const Tensor *const (&operands)[N], Location loc) {
+[[gnu::always_inline]] inline const ir::TensorType *type_of_floats(const Recorder &recorder, ir::Op op,
+                                                                   const Tensor *const (&operands)[N],
+                                                                   Node *(&nodes)[N], bool &history) {
     if (!ir::is_elementwise_row(op) || !kKeepsFloats[static_cast<size_t>(op)] || recorder.looks_at_each())
         [[unlikely]]
         return nullptr;
-    Node *nodes[N];
     for (size_t i = 0; i < N; ++i) {
-        if (!operands[i]->defined() || has_history(*operands[i])) [[unlikely]]
+        if (!operands[i]->defined()) [[unlikely]]
             return nullptr;
+        history |= has_history(*operands[i]);
         nodes[i] = Access::node(*operands[i]);
         if (nodes[i]->may_fail) [[unlikely]]
             return nullptr;
@@ -53,28 +55,49 @@ template <size_t N>
     const ir::TensorType *type = &nodes[0]->type;
     if constexpr (N == 2)
         type = common_type(*type, nodes[1]->type);
-    if (!type || !ir::is_float(type->dtype)) [[unlikely]]
-        return nullptr;
-    Node *const n = make_node(op, N, 0, 0, loc);
-    n->type = *type;
-    for (size_t i = 0; i < N; ++i) {
-        n->operand_data()[i] = nodes[i];
-        add_use(nodes[i]);
-        if (nodes[i]->state.load(std::memory_order_acquire) == State::Ready && nodes[i]->storage)
-            recorder.note_read(nodes[i]->storage->bytes);
-    }
-    return n;
+    return type && ir::is_float(type->dtype) ? type : nullptr;
 }
 
 template <size_t N>
 [[gnu::always_inline]] inline Tensor record_of_floats(ir::Op op, const Tensor *const (&operands)[N],
                                                       Location loc) {
     Recorder &recorder = Recorder::current();
-    Node *const n = make_of_floats(recorder, op, operands, loc);
-    if (!n) [[unlikely]]
+    Node *nodes[N];
+    bool history = false;
+    const ir::TensorType *const type = type_of_floats(recorder, op, operands, nodes, history);
+    if (!type) [[unlikely]]
         return record(op, std::span(operands), {}, {}, loc);
+    Node *const n = make_node(op, N, 0, 0, loc);
+    n->type = *type;
+    for (size_t i = 0; i < N; ++i) {
+        n->operand_data()[i] = nodes[i];
+        if (nodes[i]->state.load(std::memory_order_acquire) == State::Ready && nodes[i]->storage)
+            recorder.note_read(nodes[i]->storage->bytes);
+    }
+    if (history && recorder.grad_mode()) [[unlikely]]
+        use_with_history(n, operands);
+    else
+        for (Node *const node : nodes)
+            add_use(node);
     recorder.append(n);
     Tensor result = Access::wrap(&n->cell);
+    after_record(recorder, loc);
+    return result;
+}
+
+/// A number of a dtype, as Constant or Literal.
+[[gnu::always_inline]] inline Tensor record_word(ir::Op op, DType dtype, int64_t word, ir::Device device,
+                                                 Location loc) {
+    Recorder &recorder = Recorder::current();
+    const bool is_literal = op == ir::Op::Literal;
+    Node *const n = make_node(op, 0, is_literal ? 4 : 3, is_literal ? 0 : 1, loc);
+    n->type = {to_ir(dtype), {}, device};
+    int64_t *const words = n->structural_data();
+    words[0] = static_cast<int64_t>(to_ir(dtype));
+    words[1] = 0; // axes
+    words[2] = ir::device_word(device);
+    words[3] = word; // behind the structural ones, or the last of them
+    Tensor result = publish(n, recorder);
     after_record(recorder, loc);
     return result;
 }
@@ -90,16 +113,11 @@ Tensor record_elementwise(ir::Op op, const Tensor &a, const Tensor &b, Location 
 }
 
 Tensor record_number(DType dtype, int64_t word, ir::Device device, Location loc) {
-    Recorder &recorder = Recorder::current();
-    Node *const n = make_node(ir::Op::Constant, 0, 3, 1, loc);
-    n->type = {to_ir(dtype), {}, device};
-    n->structural_data()[0] = static_cast<int64_t>(to_ir(dtype));
-    n->structural_data()[1] = 0; // axes
-    n->structural_data()[2] = ir::device_word(device);
-    n->runtime_data()[0] = word;
-    Tensor result = publish(n, recorder);
-    after_record(recorder, loc);
-    return result;
+    return record_word(ir::Op::Constant, dtype, word, device, loc);
+}
+
+Tensor record_literal_number(DType dtype, int64_t word, ir::Device device, Location loc) {
+    return record_word(ir::Op::Literal, dtype, word, device, loc);
 }
 
 } // namespace lz::detail

@@ -22,6 +22,9 @@ inline constexpr size_t kMostWords = UINT16_MAX;
 /// Launches what is pending, as far as S22 and S25 ask for it.
 [[gnu::noinline]] void launch_beyond_limits(Recorder &recorder, Location loc);
 
+/// Gives back the memory of a node that was not published.
+void discard(Node *n) noexcept;
+
 /// A node with room for its words; one use and one hold (the caller's handle), plus the hold of the embedded
 /// cell. Throws StateError for more than an operation can have.
 [[gnu::always_inline]] inline Node *make_node(ir::Op op, size_t operands, size_t structural, size_t runtime,

@@ -155,11 +155,16 @@ namespace {
 } // namespace
 
 Cell *make_alias(Node *node, Step *history, uint16_t result) {
+    Cell *const cell = make_alias_of_use(node, history, result);
+    add_use(node);
+    return cell;
+}
+
+Cell *make_alias_of_use(Node *node, Step *history, uint16_t result) {
     auto *const cell = new (allocate_node(kAliasClass, sizeof(Cell))) Cell;
     cell->handles.store(1, std::memory_order_relaxed);
     cell->alone = true;
     cell->current = node;
-    add_use(node);
     if (history) {
         retain(history);
         cell->history = history;

@@ -180,6 +180,8 @@ void drop_cell(Cell *cell);
 /// A cell of its own memory, with one handle, whose current version is `node`, which gets a use: another
 /// tensor of the same value. Where `history` is given it gets a reference.
 Cell *make_alias(Node *node, Step *history = nullptr, uint16_t result = 0);
+/// The same of a use that the caller has, which is the cell's from now on.
+Cell *make_alias_of_use(Node *node, Step *history = nullptr, uint16_t result = 0);
 
 /// The node that an embedded cell is a part of.
 inline Node *home(Cell *cell) {

@@ -85,14 +85,13 @@ void check_devices(Node *n) {
                      loc);
 }
 
-/// Nothing has been published: the node is plain memory.
-void abandon(Node *n) {
+} // namespace
+
+void discard(Node *n) noexcept {
     const uint8_t size_class = n->size_class;
     n->~Node();
     free_node(n, size_class);
 }
-
-} // namespace
 
 void launch_beyond_limits(Recorder &recorder, Location loc) {
     if (recorder.modes().launch_blocking) {
@@ -131,7 +130,7 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
     copy_words(n, structural, runtime);
     for (size_t i = 0; i < operands.size(); ++i) {
         if (!operands[i]->defined()) [[unlikely]] {
-            abandon(n);
+            discard(n);
             if (!Access::unread(*operands[i]))
                 throw_empty(op, i, loc);
             read_mask(*operands[i]);
@@ -153,10 +152,10 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
         if (recorder.looks_at_each() && recorder.modes().check_devices) [[unlikely]]
             check_devices(n);
     } catch (const ir::Failure &failure) {
-        abandon(n);
+        discard(n);
         throw_public(ir::called_as(failure, op, to_ir(loc)), loc);
     } catch (...) {
-        abandon(n);
+        discard(n);
         throw;
     }
     for (Node *operand : n->operands())
@@ -192,10 +191,10 @@ Tensor record_update(const Tensor &x, const Tensor &update, Node *like, std::spa
         if (recorder.modes().check_devices) [[unlikely]]
             check_devices(n);
     } catch (const ir::Failure &failure) {
-        abandon(n);
+        discard(n);
         throw_public(ir::called_as(failure, ir::Op::UpdateSlice, to_ir(loc)), loc);
     } catch (...) {
-        abandon(n);
+        discard(n);
         throw;
     }
     for (Node *const operand : operands)
@@ -242,10 +241,10 @@ std::vector<Tensor> record_many(ir::Op op, std::span<const Tensor *const> operan
         if (recorder.modes().check_devices) [[unlikely]]
             check_devices(primary);
     } catch (const ir::Failure &failure) {
-        abandon(primary);
+        discard(primary);
         throw_public(ir::called_as(failure, op, to_ir(loc)), loc);
     } catch (...) {
-        abandon(primary);
+        discard(primary);
         throw;
     }
     for (Node *operand : primary->operands())
@@ -349,6 +348,8 @@ Tensor record_constant_int(DType dtype, int64_t value, const ir::Shape &shape, i
 }
 
 Tensor record_literal(DType dtype, double value, const ir::Shape &shape, ir::Device device, Location loc) {
+    if (shape.rank() == 0)
+        return record_literal_number(dtype, word_of(dtype, value), device, loc);
     return record_filled(ir::Op::Literal, dtype, word_of(dtype, value), shape, device, loc);
 }
 

@@ -36,6 +36,8 @@ Tensor record_elementwise(ir::Op op, const Tensor &x, Location loc);
 Tensor record_elementwise(ir::Op op, const Tensor &a, const Tensor &b, Location loc);
 /// A Constant without axes; the word is a value of the dtype, which is no part of a program.
 Tensor record_number(DType dtype, int64_t word, ir::Device device, Location loc);
+/// The same as a Literal, which `simplify` sees.
+Tensor record_literal_number(DType dtype, int64_t word, ir::Device device, Location loc);
 /// An UpdateSlice of x whose starts are those of the pending Slice `like`, which `update` is computed from.
 /// Where both are computed together the compiler knows that they are one part, and works in its memory.
 Tensor record_update(const Tensor &x, const Tensor &update, Node *like, std::span<const int64_t> structural,
