@@ -130,6 +130,26 @@ const Tensor &SavedValue::toTensor(Location loc) const {
     return get<Tensor>("toTensor", loc);
 }
 
+SavedValue::SavedValue(std::string value) : value_(std::move(value)) {}
+SavedValue::SavedValue(const char *value) : value_(std::string(value)) {}
+SavedValue::SavedValue(Tensor value) : value_(std::move(value)) {}
+
+void SavedValue::put(bool value) {
+    value_ = value;
+}
+void SavedValue::put(int64_t value) {
+    value_ = value;
+}
+void SavedValue::put(double value) {
+    value_ = value;
+}
+
+SavedValue &SavedData::operator[](const std::string &key) {
+    SavedValue &value = std::map<std::string, SavedValue>::operator[](key);
+    value.key_ = key;
+    return value;
+}
+
 const SavedValue &SavedData::at(const std::string &key, Location loc) const {
     const auto found = find(key);
     if (found == end())

@@ -297,5 +297,19 @@ void backward(std::span<const Tensor> tensors, std::span<const Tensor> gradients
                          loc);
 }
 
+std::vector<Tensor> grad(std::initializer_list<Tensor> outputs, std::initializer_list<Tensor> inputs,
+                         std::initializer_list<Tensor> grad_outputs, std::optional<bool> retain_graph,
+                         bool create_graph, bool allow_unused, Location loc) {
+    return grad(std::span(outputs.begin(), outputs.size()), std::span(inputs.begin(), inputs.size()),
+                std::span(grad_outputs.begin(), grad_outputs.size()), retain_graph, create_graph,
+                allow_unused, loc);
+}
+
+void backward(std::initializer_list<Tensor> tensors, std::initializer_list<Tensor> gradients,
+              std::optional<bool> retain_graph, bool create_graph, Location loc) {
+    backward(std::span(tensors.begin(), tensors.size()), std::span(gradients.begin(), gradients.size()),
+             retain_graph, create_graph, loc);
+}
+
 } // namespace autograd
 } // namespace lz

@@ -289,6 +289,11 @@ std::vector<Tensor> Program::operator()(std::span<const Tensor> inputs, std::spa
     return {std::make_move_iterator(results.data()), std::make_move_iterator(results.data() + results.count)};
 }
 
+std::vector<Tensor> Program::operator()(std::initializer_list<Tensor> inputs,
+                                        std::initializer_list<double> numbers, Location loc) const {
+    return (*this)(std::span(inputs.begin(), inputs.size()), std::span(numbers.begin(), numbers.size()), loc);
+}
+
 Program load_program(const std::string &path, const LoadProgramOptions &options, Location loc) {
     try {
         const std::vector<std::byte> file = engine::read_file(path, options.from_anybody);

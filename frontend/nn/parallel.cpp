@@ -43,6 +43,11 @@ ParameterScope::~ParameterScope() {
             swap_tensors(at->first, at->second);
 }
 
+NamedTensors::NamedTensors(const StateDict &tensors, Location loc) : tensors_(&tensors), loc_(loc) {}
+NamedTensors::NamedTensors(std::initializer_list<StateDict::Item> tensors, Location loc)
+    : own_(std::in_place, tensors, loc), tensors_(&*own_), loc_(loc) {}
+NamedTensors::~NamedTensors() = default;
+
 namespace detail {
 
 std::vector<Device> parallel_devices(const std::optional<std::vector<Device>> &devices, Location loc) {
@@ -61,6 +66,9 @@ std::vector<Device> parallel_devices(const std::optional<std::vector<Device>> &d
     return out;
 }
 
+namespace {
+
+/// See ParallelForward.
 std::vector<BatchPart> batch_parts(std::span<const Tensor *const> inputs, size_t devices, int64_t dim,
                                    Location loc) {
     int64_t rows = -1;
@@ -91,6 +99,7 @@ std::vector<BatchPart> batch_parts(std::span<const Tensor *const> inputs, size_t
     return parts;
 }
 
+/// Throws DeviceError for a parameter or buffer that is elsewhere.
 void check_on(const Module &module, const Device &device, Location loc) {
     const auto check = [&](const OrderedDict<Tensor> &tensors, const char *what) {
         for (const auto &[name, tensor] : tensors)
@@ -103,8 +112,6 @@ void check_on(const Module &module, const Device &device, Location loc) {
     check(module.named_parameters(), "parameter");
     check(module.named_buffers(), "buffer");
 }
-
-namespace {
 
 /// Its name in messages.
 struct Broadcast {};
@@ -136,8 +143,7 @@ std::vector<Tensor> broadcast(const Tensor &parameter, std::span<const Device> d
     return lz::detail::apply_function(context, {parameter}, forward, backward, typeid(Broadcast), loc);
 }
 
-} // namespace
-
+/// By device: see ParallelForward.
 std::vector<StateDict> replicas(const Module &module, std::span<const Device> devices,
                                 const std::shared_ptr<const Stream> &sums, Location loc) {
     std::vector<StateDict> out(devices.size());
@@ -152,6 +158,24 @@ std::vector<StateDict> replicas(const Module &module, std::span<const Device> de
         for (size_t i = 1; i < devices.size(); ++i)
             out[i].insert(name, buffer.to(devices[i], loc));
     return out;
+}
+
+} // namespace
+
+ParallelForward::ParallelForward(const Module &module, const std::vector<Device> &devices,
+                                 const std::vector<const Tensor *> &inputs, int64_t dim,
+                                 std::shared_ptr<const Stream> &sums, Location loc) {
+    check_on(module, devices[0], loc);
+    parts_ = batch_parts(inputs, devices.size(), dim, loc);
+    if (parts_.size() > 1 && devices[0].is_cuda() && !sums)
+        sums = std::make_shared<const Stream>(devices[0], 0, loc);
+    replicas_ = replicas(module, std::span(devices).first(parts_.size()), sums, loc);
+}
+
+ParallelForward::~ParallelForward() = default;
+
+const StateDict &ParallelForward::replica(size_t i) const {
+    return replicas_[i];
 }
 
 Tensor part_of(const Tensor &input, const BatchPart &part, int64_t dim, const Device &device, Location loc) {

@@ -77,11 +77,27 @@ Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, doub
     return total;
 }
 
+Tensor clip_grad_norm_(const std::vector<Tensor> &parameters, double max_norm, double norm_type,
+                       bool error_if_nonfinite, Location loc) {
+    return clip_grad_norm_(std::span(parameters), max_norm, norm_type, error_if_nonfinite, loc);
+}
+Tensor clip_grad_norm_(const Tensor &parameter, double max_norm, double norm_type, bool error_if_nonfinite,
+                       Location loc) {
+    return clip_grad_norm_(std::span(&parameter, 1), max_norm, norm_type, error_if_nonfinite, loc);
+}
+
 void clip_grad_value_(std::span<const Tensor> parameters, double clip_value, Location loc) {
     check_bound(clip_value, "clip_grad_value_", "clip_value", loc);
     const NoGradGuard no_grad;
     for (Tensor &gradient : gradients_of(parameters, loc))
         gradient.clamp_(Scalar(-clip_value), Scalar(clip_value), loc);
+}
+
+void clip_grad_value_(const std::vector<Tensor> &parameters, double clip_value, Location loc) {
+    clip_grad_value_(std::span(parameters), clip_value, loc);
+}
+void clip_grad_value_(const Tensor &parameter, double clip_value, Location loc) {
+    clip_grad_value_(std::span(&parameter, 1), clip_value, loc);
 }
 
 Tensor parameters_to_vector(std::span<const Tensor> parameters, Location loc) {
@@ -96,6 +112,10 @@ Tensor parameters_to_vector(std::span<const Tensor> parameters, Location loc) {
         rows.push_back(parameter.flatten(0, -1, loc));
     }
     return cat(rows, 0, loc);
+}
+
+Tensor parameters_to_vector(const std::vector<Tensor> &parameters, Location loc) {
+    return parameters_to_vector(std::span(parameters), loc);
 }
 
 void vector_to_parameters(const Tensor &vector, std::span<const Tensor> parameters, Location loc) {
@@ -114,6 +134,10 @@ void vector_to_parameters(const Tensor &vector, std::span<const Tensor> paramete
         parameter.set_data(part.to(parameter.device(), parameter.dtype(), loc), loc);
         at += parameter.numel();
     }
+}
+
+void vector_to_parameters(const Tensor &vector, const std::vector<Tensor> &parameters, Location loc) {
+    vector_to_parameters(vector, std::span(parameters), loc);
 }
 
 } // namespace lz::nn::utils

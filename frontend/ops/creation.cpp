@@ -85,6 +85,12 @@ Tensor literally(const Sizes &sizes, double value, const ResolvedOptions &resolv
 
 } // namespace
 
+Nested::Nested(std::initializer_list<Nested> rows) : rows_(rows) {}
+
+std::span<const Nested> Nested::rows() const {
+    return rows_;
+}
+
 Tensor tensor(const Nested &values, const TensorOptions &options, Location loc) {
     loc = detail::in<"tensor">(loc);
     ResolvedOptions resolved = detail::resolve(options, "tensor", loc);

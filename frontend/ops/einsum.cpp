@@ -285,5 +285,11 @@ Tensor einsum(std::string_view equation, std::span<const Tensor> operands, Locat
 Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands, Location loc) {
     return einsum(equation, std::span(operands.begin(), operands.size()), loc);
 }
+Tensor einsum(const char *equation, std::span<const Tensor> operands, Location loc) {
+    return einsum(equation ? std::string_view(equation) : std::string_view("(null)"), operands, loc);
+}
+Tensor einsum(const char *equation, std::initializer_list<Tensor> operands, Location loc) {
+    return einsum(equation, std::span(operands.begin(), operands.size()), loc);
+}
 
 } // namespace lz

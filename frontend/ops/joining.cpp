@@ -65,6 +65,12 @@ Tensor cat(std::span<const Tensor> tensors, int64_t axis, Location loc) {
 Tensor cat(std::initializer_list<Tensor> tensors, int64_t axis, Location loc) {
     return cat(std::span(tensors.begin(), tensors.size()), axis, loc);
 }
+Tensor concat(std::span<const Tensor> tensors, int64_t axis, Location loc) {
+    return cat(tensors, axis, loc);
+}
+Tensor concat(std::initializer_list<Tensor> tensors, int64_t axis, Location loc) {
+    return cat(tensors, axis, loc);
+}
 
 Tensor stack(std::span<const Tensor> tensors, int64_t axis, Location loc) {
     loc = detail::in<"stack">(loc);

@@ -220,6 +220,9 @@ std::vector<Tensor> broadcast_tensors(std::span<const Tensor> tensors, Location 
         out.push_back(expand(x, Sizes(joined.extents()), loc));
     return out;
 }
+std::vector<Tensor> broadcast_tensors(std::initializer_list<Tensor> tensors, Location loc) {
+    return broadcast_tensors(std::span(tensors.begin(), tensors.size()), loc);
+}
 
 Tensor slice(const Tensor &x, int64_t axis, std::optional<int64_t> start, std::optional<int64_t> stop,
              int64_t step, Location loc) {

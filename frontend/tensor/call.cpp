@@ -218,5 +218,14 @@ std::vector<Tensor> call(std::string_view name, std::span<const Tensor> operands
         return {detail::record(detail::Op::Call, handles, words, {}, loc)};
     return detail::record_many(detail::Op::Call, handles, words, {}, loc);
 }
+std::vector<Tensor> call(std::string_view name, std::initializer_list<Tensor> operands, Location loc) {
+    return call(name, std::span(operands.begin(), operands.size()), loc);
+}
+std::vector<Tensor> call(const char *name, std::span<const Tensor> operands, Location loc) {
+    return call(name ? std::string_view(name) : std::string_view("(null)"), operands, loc);
+}
+std::vector<Tensor> call(const char *name, std::initializer_list<Tensor> operands, Location loc) {
+    return call(name, std::span(operands.begin(), operands.size()), loc);
+}
 
 } // namespace lz

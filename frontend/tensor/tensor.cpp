@@ -26,6 +26,10 @@ DType Tensor::dtype(Location loc) const {
 Device Tensor::device(Location loc) const {
     return detail::from_ir(node_of(*this, "device", loc)->type.device);
 }
+std::span<const int64_t> Sizes::span() const {
+    return *this;
+}
+
 Sizes Tensor::sizes(Location loc) const {
     return node_of(*this, "sizes", loc)->type.shape.extents();
 }

@@ -88,25 +88,18 @@ LZ_API std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const
                                 std::span<const Tensor> grad_outputs = {},
                                 std::optional<bool> retain_graph = std::nullopt, bool create_graph = false,
                                 bool allow_unused = false, Location loc = Location::current());
-inline std::vector<Tensor> grad(std::initializer_list<Tensor> outputs, std::initializer_list<Tensor> inputs,
+LZ_API std::vector<Tensor> grad(std::initializer_list<Tensor> outputs, std::initializer_list<Tensor> inputs,
                                 std::initializer_list<Tensor> grad_outputs = {},
                                 std::optional<bool> retain_graph = std::nullopt, bool create_graph = false,
-                                bool allow_unused = false, Location loc = Location::current()) {
-    return grad(std::span(outputs.begin(), outputs.size()), std::span(inputs.begin(), inputs.size()),
-                std::span(grad_outputs.begin(), grad_outputs.size()), retain_graph, create_graph,
-                allow_unused, loc);
-}
+                                bool allow_unused = false, Location loc = Location::current());
 
 /// As Tensor::backward of several tensors at once.
 LZ_API void backward(std::span<const Tensor> tensors, std::span<const Tensor> gradients = {},
                      std::optional<bool> retain_graph = std::nullopt, bool create_graph = false,
                      Location loc = Location::current());
-inline void backward(std::initializer_list<Tensor> tensors, std::initializer_list<Tensor> gradients = {},
+LZ_API void backward(std::initializer_list<Tensor> tensors, std::initializer_list<Tensor> gradients = {},
                      std::optional<bool> retain_graph = std::nullopt, bool create_graph = false,
-                     Location loc = Location::current()) {
-    backward(std::span(tensors.begin(), tensors.size()), std::span(gradients.begin(), gradients.size()),
-             retain_graph, create_graph, loc);
-}
+                     Location loc = Location::current());
 
 } // namespace autograd
 } // namespace lz

@@ -96,18 +96,12 @@ LZ_API std::vector<std::string> registered_calls();
 /// throws.
 LZ_API std::vector<Tensor> call(std::string_view name, std::span<const Tensor> operands,
                                 Location loc = Location::current());
-inline std::vector<Tensor> call(std::string_view name, std::initializer_list<Tensor> operands,
-                                Location loc = Location::current()) {
-    return call(name, std::span(operands.begin(), operands.size()), loc);
-}
+LZ_API std::vector<Tensor> call(std::string_view name, std::initializer_list<Tensor> operands,
+                                Location loc = Location::current());
 /// A null pointer is a name that is not registered.
-inline std::vector<Tensor> call(const char *name, std::span<const Tensor> operands,
-                                Location loc = Location::current()) {
-    return call(name ? std::string_view(name) : std::string_view("(null)"), operands, loc);
-}
-inline std::vector<Tensor> call(const char *name, std::initializer_list<Tensor> operands,
-                                Location loc = Location::current()) {
-    return call(name, std::span(operands.begin(), operands.size()), loc);
-}
+LZ_API std::vector<Tensor> call(const char *name, std::span<const Tensor> operands,
+                                Location loc = Location::current());
+LZ_API std::vector<Tensor> call(const char *name, std::initializer_list<Tensor> operands,
+                                Location loc = Location::current());
 
 } // namespace lz

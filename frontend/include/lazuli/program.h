@@ -55,10 +55,7 @@ public:
     /// The same: `p({x, y})`, `p({x}, {0.5})`.
     std::vector<Tensor> operator()(std::initializer_list<Tensor> inputs,
                                    std::initializer_list<double> numbers = {},
-                                   Location loc = Location::current()) const {
-        return (*this)(std::span(inputs.begin(), inputs.size()), std::span(numbers.begin(), numbers.size()),
-                       loc);
-    }
+                                   Location loc = Location::current()) const;
 
     /// What it may be called with. Throws StateError where there is no program, as the following do.
     const std::vector<ProgramSignature> &signatures() const;

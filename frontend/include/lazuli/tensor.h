@@ -42,8 +42,16 @@ public:
     Sizes() = default;
     /// `{2, 3}`.
     Sizes(std::initializer_list<int64_t> values) : vector(values) {}
-    /// A copy.
-    Sizes(std::span<const int64_t> values) : vector(values.begin(), values.end()) {} // NOLINT: converts
+    /// A copy. (A template, so that no other list is looked at as one that might become a span: a compiler
+    /// that asks whether something is a range takes longer than for the rest of this class.)
+    template <std::same_as<std::span<const int64_t>> Span>
+    Sizes(Span values) : vector(values.begin(), values.end()) {} // NOLINT: converts
+    /// A copy of an array, or of what else is a span.
+    template <class Values>
+        requires(!std::is_base_of_v<std::vector<int64_t>, Values> && (std::is_class_v<Values> || std::is_array_v<Values>) &&
+                 !std::is_same_v<Values, std::span<const int64_t>> &&
+                 std::is_convertible_v<const Values &, std::span<const int64_t>>)
+    explicit Sizes(const Values &values) : Sizes(std::span<const int64_t>(values)) {}
     /// A copy.
     Sizes(const std::vector<int64_t> &values) : vector(values) {} // NOLINT: converts
     /// One number.
@@ -52,7 +60,7 @@ public:
     Sizes(T value) : vector{static_cast<int64_t>(value)} {} // NOLINT: converts
 
     /// All of them.
-    std::span<const int64_t> span() const { return *this; }
+    LZ_API std::span<const int64_t> span() const;
     /// A copy, as LibTorch's IntArrayRef has it.
     std::vector<int64_t> vec() const { return *this; }
     /// Whether they are these.

@@ -250,6 +250,18 @@ Tensor TransformerEncoderLayerImpl::forward(const Tensor &src, const Tensor &src
 
 // --- TransformerEncoder
 
+TransformerEncoderOptions::TransformerEncoderOptions(TransformerEncoderLayer encoder_layer,
+                                                     int64_t num_layers)
+    : encoder_layer_(std::move(encoder_layer)), num_layers_(num_layers) {}
+
+TransformerEncoderOptions::TransformerEncoderOptions(const TransformerEncoderLayerOptions &layer,
+                                                     int64_t num_layers, Location loc)
+    : encoder_layer_(TransformerEncoderLayer(layer, loc)), num_layers_(num_layers) {}
+
+TransformerEncoderImpl::TransformerEncoderImpl(const TransformerEncoderLayerOptions &layer,
+                                               int64_t num_layers, Location loc)
+    : TransformerEncoderImpl(TransformerEncoderOptions(layer, num_layers, loc), loc) {}
+
 TransformerEncoderImpl::TransformerEncoderImpl(const TransformerEncoderLayer &layer, int64_t num_layers,
                                                const LayerNorm &given, Location loc) {
     if (num_layers < 0)

@@ -149,6 +149,22 @@ bool ModuleDictImpl::contains(const std::string &name) const {
     return child(name) != nullptr;
 }
 
+size_t ModuleDictImpl::size() const {
+    return named_children().size();
+}
+
+std::vector<std::string> ModuleDictImpl::keys() const {
+    return named_children().keys();
+}
+
+std::vector<std::shared_ptr<Module>> ModuleDictImpl::values() const {
+    return children();
+}
+
+std::vector<std::pair<std::string, std::shared_ptr<Module>>> ModuleDictImpl::items() const {
+    return named_children().pairs();
+}
+
 std::shared_ptr<Module> ModuleDictImpl::at(const std::string &name, Location loc) const {
     std::shared_ptr<Module> module = child(name);
     if (!module)
@@ -196,6 +212,22 @@ ParameterDictImpl::ParameterDictImpl(const OrderedDict<Tensor> &parameters, Loca
 
 Tensor ParameterDictImpl::insert(const std::string &name, const Tensor &parameter, Location loc) {
     return dict_.insert(name, register_parameter(name, parameter, true, loc), loc);
+}
+
+bool ParameterDictImpl::contains(const std::string &name) const {
+    return dict_.contains(name);
+}
+
+size_t ParameterDictImpl::size() const noexcept {
+    return dict_.size();
+}
+
+std::vector<std::string> ParameterDictImpl::keys() const {
+    return dict_.keys();
+}
+
+const Tensor &ParameterDictImpl::at(const std::string &name, Location loc) const {
+    return dict_.at(name, loc);
 }
 
 std::shared_ptr<Module> ParameterDictImpl::clone(const OptionalDevice &device, Location loc) const {

@@ -284,4 +284,61 @@ Tensor &Tensor::index_put_(std::span<const Index> index, Operand value, bool acc
                           "index_put_", loc);
 }
 
+Part NestedPart::operator[](const Index &index) const & {
+    return Tensor::operator[](index);
+}
+NestedPart NestedPart::operator[](const Index &index) const && {
+    return NestedPart(Tensor(Tensor::operator[](index)));
+}
+Part NestedPart::at(std::initializer_list<Index> index, Location loc) const & {
+    return Tensor::at(index, loc);
+}
+NestedPart NestedPart::at(std::initializer_list<Index> index, Location loc) const && {
+    return NestedPart(Tensor(Tensor::at(index, loc)));
+}
+Part NestedPart::index(std::initializer_list<Index> index, Location loc) const & {
+    return Tensor::at(index, loc);
+}
+NestedPart NestedPart::index(std::initializer_list<Index> index, Location loc) const && {
+    return NestedPart(Tensor(Tensor::at(index, loc)));
+}
+Part NestedPart::at(const Index &index, Location loc) const & {
+    return Tensor::at(index, loc);
+}
+NestedPart NestedPart::at(const Index &index, Location loc) const && {
+    return NestedPart(Tensor(Tensor::at(index, loc)));
+}
+Part NestedPart::at(std::span<const Index> index, Location loc) const & {
+    return Tensor::at(index, loc);
+}
+NestedPart NestedPart::at(std::span<const Index> index, Location loc) const && {
+    return NestedPart(Tensor(Tensor::at(index, loc)));
+}
+
+NestedPart Part::at(std::initializer_list<Index> index, Location loc) const {
+    return NestedPart(Tensor(static_cast<const Tensor &>(*this).at(index, loc)));
+}
+NestedPart Part::at(const Index &index, Location loc) const {
+    return NestedPart(Tensor(static_cast<const Tensor &>(*this).at(index, loc)));
+}
+NestedPart Part::at(std::span<const Index> index, Location loc) const {
+    return NestedPart(Tensor(static_cast<const Tensor &>(*this).at(index, loc)));
+}
+NestedPart Part::operator[](const Index &index) const {
+    return NestedPart(Tensor(static_cast<const Tensor &>(*this)[index]));
+}
+NestedPart Part::index(std::initializer_list<Index> index, Location loc) const {
+    return at(index, loc);
+}
+
+NestedPart TensorData::operator[](const Index &index) const {
+    return NestedPart(Tensor(Tensor::operator[](index)));
+}
+NestedPart TensorData::at(std::initializer_list<Index> index, Location loc) const {
+    return NestedPart(Tensor(Tensor::at(index, loc)));
+}
+NestedPart TensorData::index(std::initializer_list<Index> index, Location loc) const {
+    return at(index, loc);
+}
+
 } // namespace lz

@@ -54,18 +54,18 @@ public:
         requires std::is_arithmetic_v<T>
     SavedValue(T value) { // NOLINT: converts
         if constexpr (std::is_same_v<T, bool>)
-            value_ = value;
+            put(value);
         else if constexpr (std::is_floating_point_v<T>)
-            value_ = static_cast<double>(value);
+            put(static_cast<double>(value));
         else
-            value_ = static_cast<int64_t>(value);
+            put(static_cast<int64_t>(value));
     }
     /// A text.
-    SavedValue(std::string value) : value_(std::move(value)) {} // NOLINT: converts
+    LZ_API SavedValue(std::string value); // NOLINT: converts
     /// A text.
-    SavedValue(const char *value) : value_(std::string(value)) {} // NOLINT: converts
+    LZ_API SavedValue(const char *value); // NOLINT: converts
     /// A tensor. A result of the function itself would keep its graph for ever: use save_for_backward.
-    SavedValue(Tensor value) : value_(std::move(value)) {} // NOLINT: converts
+    LZ_API SavedValue(Tensor value); // NOLINT: converts
 
     /// What was put in. Throws StateError, which says what there is, for another kind; so do the others.
     LZ_API int64_t toInt(Location loc = Location::current()) const;
@@ -80,6 +80,9 @@ public:
 
 private:
     friend class SavedData;
+    LZ_API void put(bool value);
+    LZ_API void put(int64_t value);
+    LZ_API void put(double value);
     template <class T>
     const T &get(const char *function, Location loc) const;
     std::variant<std::monostate, int64_t, double, bool, std::string, Tensor> value_;
@@ -90,11 +93,7 @@ private:
 class SavedData : public std::map<std::string, SavedValue> {
 public:
     /// The value of this key, nothing where there was none.
-    SavedValue &operator[](const std::string &key) {
-        SavedValue &value = std::map<std::string, SavedValue>::operator[](key);
-        value.key_ = key;
-        return value;
-    }
+    LZ_API SavedValue &operator[](const std::string &key);
     /// The value of this key. Throws IndexError where there is none.
     LZ_API const SavedValue &at(const std::string &key, Location loc = Location::current()) const;
 };

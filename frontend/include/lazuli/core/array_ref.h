@@ -44,7 +44,7 @@ public:
     /// A copy.
     ArrayRef(const Sizes &sizes) : Sizes(sizes) {} // NOLINT: converts
     /// `size` of them.
-    ArrayRef(const int64_t *values, size_t size) : Sizes(std::span(values, size)) {}
+    ArrayRef(const int64_t *values, size_t size) { assign(values, values + size); }
     /// `size` of them from `begin` on.
     ArrayRef slice(size_t begin, size_t size) const { return {data() + begin, size}; }
 };

@@ -170,12 +170,10 @@ LZ_MODULE(TransformerEncoderLayer);
 /// What TransformerEncoder is made of.
 struct TransformerEncoderOptions {
     /// So many clones of the layer.
-    TransformerEncoderOptions(TransformerEncoderLayer encoder_layer, int64_t num_layers)
-        : encoder_layer_(std::move(encoder_layer)), num_layers_(num_layers) {}
+    LZ_API TransformerEncoderOptions(TransformerEncoderLayer encoder_layer, int64_t num_layers);
     /// So many layers of these options, which begin with the same values.
-    TransformerEncoderOptions(const TransformerEncoderLayerOptions &layer, int64_t num_layers,
-                              Location loc = Location::current())
-        : encoder_layer_(TransformerEncoderLayer(layer, loc)), num_layers_(num_layers) {}
+    LZ_API TransformerEncoderOptions(const TransformerEncoderLayerOptions &layer, int64_t num_layers,
+                                     Location loc = Location::current());
     /// What is cloned.
     LZ_OPTION(TransformerEncoderLayer, encoder_layer, nullptr);
     /// How many there are.
@@ -195,8 +193,7 @@ public:
                                     Location loc = Location::current());
     /// Of options of the layers.
     TransformerEncoderImpl(const TransformerEncoderLayerOptions &layer, int64_t num_layers,
-                           Location loc = Location::current())
-        : TransformerEncoderImpl(TransformerEncoderOptions(layer, num_layers, loc), loc) {}
+                           Location loc = Location::current());
     void reset() override;
     /// [length, n, d_model]; the same shape. Masks as MultiheadAttention's.
     Tensor forward(const Tensor &src, const Tensor &mask = {}, const Tensor &src_key_padding_mask = {},

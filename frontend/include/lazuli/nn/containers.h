@@ -308,19 +308,17 @@ public:
     /// Whether there is one of this name.
     bool contains(const std::string &name) const;
     /// How many there are.
-    size_t size() const { return named_children().size(); }
+    size_t size() const;
     /// Whether there is none.
     bool is_empty() const { return size() == 0; }
     /// The same.
     bool empty() const { return is_empty(); }
     /// The names, in order.
-    std::vector<std::string> keys() const { return named_children().keys(); }
+    std::vector<std::string> keys() const;
     /// The modules, in order.
-    std::vector<std::shared_ptr<Module>> values() const { return children(); }
+    std::vector<std::shared_ptr<Module>> values() const;
     /// The names with their modules, in order.
-    std::vector<std::pair<std::string, std::shared_ptr<Module>>> items() const {
-        return named_children().pairs();
-    }
+    std::vector<std::pair<std::string, std::shared_ptr<Module>>> items() const;
     /// The module of this name. Throws IndexError where there is none.
     std::shared_ptr<Module> at(const std::string &name, Location loc = Location::current()) const;
     /// The same.
@@ -387,15 +385,13 @@ public:
     /// At the end. Throws as register_parameter. Returns the parameter.
     Tensor insert(const std::string &name, const Tensor &parameter, Location loc = Location::current());
     /// Whether there is one of this name.
-    bool contains(const std::string &name) const { return dict_.contains(name); }
+    bool contains(const std::string &name) const;
     /// How many there are.
-    size_t size() const noexcept { return dict_.size(); }
+    size_t size() const noexcept;
     /// The names, in order.
-    std::vector<std::string> keys() const { return dict_.keys(); }
+    std::vector<std::string> keys() const;
     /// The parameter of this name. Throws IndexError where there is none.
-    const Tensor &at(const std::string &name, Location loc = Location::current()) const {
-        return dict_.at(name, loc);
-    }
+    const Tensor &at(const std::string &name, Location loc = Location::current()) const;
     /// The same.
     const Tensor &operator[](const std::string &name) const { return at(name, Location()); }
     std::shared_ptr<Module> clone(const OptionalDevice &device = std::nullopt,

@@ -37,17 +37,34 @@ struct BatchPart {
 /// The devices with their indices; all GPUs, or the CPU, where none are given. Throws StateError for no
 /// device, DeviceError for one that is given twice or is not there.
 LZ_API std::vector<Device> parallel_devices(const std::optional<std::vector<Device>> &devices, Location loc);
-/// Contiguous parts for the first devices, whose lengths differ by one at most, none of them empty. Throws
-/// ShapeError for tensors of different extents along `dim`, StateError where no tensor has that axis.
-LZ_API std::vector<BatchPart> batch_parts(std::span<const Tensor *const> inputs, size_t devices, int64_t dim,
-                                          Location loc);
-/// Throws DeviceError for a parameter or buffer that is elsewhere.
-LZ_API void check_on(const Module &module, const Device &device, Location loc);
-/// Parameters and buffers for each of the first `count` devices, with histories that lead back to those of
-/// the module. Gradients are added up on a stream of their own of the first device, `sums`, if one is given,
-/// so that they do not hold up what is still computed there.
-LZ_API std::vector<StateDict> replicas(const Module &module, std::span<const Device> devices,
-                                       const std::shared_ptr<const Stream> &sums, Location loc);
+/// One forward on several devices: parts of the batch, and what stands for the parameters on each device. Not
+/// a template, so that what it does is not compiled by everyone who includes this.
+class LZ_API ParallelForward {
+public:
+    /// Contiguous parts for the first devices, whose lengths differ by one at most, none of them empty; and
+    /// parameters and buffers for each of these devices, with histories that lead back to those of the
+    /// module. Gradients are added up on a stream of their own of the first device, `sums`, made where there
+    /// is something to add, so that they do not hold up what is still computed there. Throws DeviceError for
+    /// a parameter or buffer that is not on the first device, ShapeError for tensors of different extents
+    /// along `dim`, StateError where no tensor has that axis.
+    ParallelForward(const Module &module, const std::vector<Device> &devices,
+                    const std::vector<const Tensor *> &inputs, int64_t dim,
+                    std::shared_ptr<const Stream> &sums, Location loc);
+    ~ParallelForward();
+    ParallelForward(const ParallelForward &) = delete;
+    ParallelForward &operator=(const ParallelForward &) = delete;
+
+    /// How many parts there are.
+    size_t size() const { return parts_.size(); }
+    /// The rows of one.
+    const BatchPart &part(size_t i) const { return parts_[i]; }
+    /// What stands for the parameters on its device.
+    const StateDict &replica(size_t i) const;
+
+private:
+    std::vector<BatchPart> parts_;
+    std::vector<StateDict> replicas_;
+};
 /// A part of the rows on a device; a 0-dim tensor as a whole.
 LZ_API Tensor part_of(const Tensor &input, const BatchPart &part, int64_t dim, const Device &device,
                       Location loc);
@@ -168,22 +185,17 @@ public:
 private:
     template <class... A>
     auto run(Location loc, const A &...arguments) {
-        detail::check_on(*module_, devices_[0], loc);
         std::vector<const Tensor *> inputs;
         (detail::each_tensor(arguments, [&](const Tensor &x) { inputs.push_back(&x); }), ...);
-        const std::vector<detail::BatchPart> parts = detail::batch_parts(inputs, devices_.size(), dim_, loc);
-        if (parts.size() > 1 && devices_[0].is_cuda() && !sums_)
-            sums_ = std::make_shared<const Stream>(devices_[0], 0, loc);
-        const std::vector<StateDict> replicas =
-            detail::replicas(*module_, std::span(devices_).first(parts.size()), sums_, loc);
+        const detail::ParallelForward forward(*module_, devices_, inputs, dim_, sums_, loc);
         using Result = decltype(call_module(
             *module_, loc, detail::with_tensors(arguments, [](const Tensor &x) { return x; })...));
         std::vector<Result> results;
-        for (size_t i = 0; i < parts.size(); ++i) {
+        for (size_t i = 0; i < forward.size(); ++i) {
             const cuda::DeviceGuard guard(devices_[i], loc);
-            const ParameterScope scope(*module_, replicas[i], loc);
+            const ParameterScope scope(*module_, forward.replica(i), loc);
             const auto part = [&](const Tensor &x) {
-                return detail::part_of(x, parts[i], dim_, devices_[i], loc);
+                return detail::part_of(x, forward.part(i), dim_, devices_[i], loc);
             };
             results.push_back(call_module(*module_, loc, detail::with_tensors(arguments, part)...));
         }

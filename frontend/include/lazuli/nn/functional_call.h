@@ -33,14 +33,13 @@ private:
 };
 
 /// The tensors of a functional_call, and the line that it stands in. For the length of a call.
-class NamedTensors {
+class LZ_API NamedTensors {
 public:
     /// Those of a dictionary, which is not copied.
-    NamedTensors(const StateDict &tensors, Location loc = Location::current()) // NOLINT: converts
-        : tensors_(&tensors), loc_(loc) {}
+    NamedTensors(const StateDict &tensors, Location loc = Location::current()); // NOLINT: converts
     /// These.
-    NamedTensors(std::initializer_list<StateDict::Item> tensors, Location loc = Location::current())
-        : own_(std::in_place, tensors, loc), tensors_(&*own_), loc_(loc) {}
+    NamedTensors(std::initializer_list<StateDict::Item> tensors, Location loc = Location::current());
+    ~NamedTensors();
     NamedTensors(const NamedTensors &) = delete;
     NamedTensors &operator=(const NamedTensors &) = delete;
     /// By name.

@@ -17,41 +17,28 @@ namespace utils {
 /// or NaN, and no gradient has changed. Throws StateError for a max_norm that is NaN or below 0.
 LZ_API Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, double norm_type = 2,
                               bool error_if_nonfinite = false, Location loc = Location::current());
-inline Tensor clip_grad_norm_(const std::vector<Tensor> &parameters, double max_norm, double norm_type = 2,
-                              bool error_if_nonfinite = false, Location loc = Location::current()) {
-    return clip_grad_norm_(std::span(parameters), max_norm, norm_type, error_if_nonfinite, loc);
-}
-inline Tensor clip_grad_norm_(const Tensor &parameter, double max_norm, double norm_type = 2,
-                              bool error_if_nonfinite = false, Location loc = Location::current()) {
-    return clip_grad_norm_(std::span(&parameter, 1), max_norm, norm_type, error_if_nonfinite, loc);
-}
+LZ_API Tensor clip_grad_norm_(const std::vector<Tensor> &parameters, double max_norm, double norm_type = 2,
+                              bool error_if_nonfinite = false, Location loc = Location::current());
+LZ_API Tensor clip_grad_norm_(const Tensor &parameter, double max_norm, double norm_type = 2,
+                              bool error_if_nonfinite = false, Location loc = Location::current());
 /// Brings each number of all gradients into [-clip_value, clip_value], in place. Throws StateError for a
 /// bound that is NaN or below 0.
 LZ_API void clip_grad_value_(std::span<const Tensor> parameters, double clip_value,
                              Location loc = Location::current());
-inline void clip_grad_value_(const std::vector<Tensor> &parameters, double clip_value,
-                             Location loc = Location::current()) {
-    clip_grad_value_(std::span(parameters), clip_value, loc);
-}
-inline void clip_grad_value_(const Tensor &parameter, double clip_value, Location loc = Location::current()) {
-    clip_grad_value_(std::span(&parameter, 1), clip_value, loc);
-}
+LZ_API void clip_grad_value_(const std::vector<Tensor> &parameters, double clip_value,
+                             Location loc = Location::current());
+LZ_API void clip_grad_value_(const Tensor &parameter, double clip_value, Location loc = Location::current());
 
 /// The elements of all of them, one after the other; with a history, if they require grad. Throws StateError
 /// for none, DeviceError for those of several devices.
 LZ_API Tensor parameters_to_vector(std::span<const Tensor> parameters, Location loc = Location::current());
-inline Tensor parameters_to_vector(const std::vector<Tensor> &parameters,
-                                   Location loc = Location::current()) {
-    return parameters_to_vector(std::span(parameters), loc);
-}
+LZ_API Tensor parameters_to_vector(const std::vector<Tensor> &parameters, Location loc = Location::current());
 /// The parameters' new values, out of one vector; each keeps its dtype and device. Throws ShapeError unless
 /// it has as many elements as all of them; nothing has changed then.
 LZ_API void vector_to_parameters(const Tensor &vector, std::span<const Tensor> parameters,
                                  Location loc = Location::current());
-inline void vector_to_parameters(const Tensor &vector, const std::vector<Tensor> &parameters,
-                                 Location loc = Location::current()) {
-    vector_to_parameters(vector, std::span(parameters), loc);
-}
+LZ_API void vector_to_parameters(const Tensor &vector, const std::vector<Tensor> &parameters,
+                                 Location loc = Location::current());
 
 } // namespace utils
 } // namespace nn

@@ -17,14 +17,14 @@ public:
         requires std::is_arithmetic_v<T>
     Nested(T value) : value_(value), leaf_(true) {} // NOLINT: converts as numbers do
     /// Rows, which are numbers or rows again.
-    Nested(std::initializer_list<Nested> rows) : rows_(rows) {}
+    Nested(std::initializer_list<Nested> rows);
 
     /// Whether it is a number.
     bool is_number() const { return leaf_; }
     /// The number, if it is one.
     const Scalar &number() const { return value_; }
     /// The rows, if it is none.
-    std::span<const Nested> rows() const { return rows_; }
+    std::span<const Nested> rows() const;
 
 private:
     Scalar value_;

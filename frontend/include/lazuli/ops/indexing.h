@@ -110,7 +110,7 @@ private:
 
 /// A part of a part: `x[0][1]`. It can be read, and kept as a tensor of its own, but not written: that would
 /// change a value that nobody keeps.
-class NestedPart : public Tensor {
+class LZ_API NestedPart : public Tensor {
 public:
     NestedPart(Tensor part) : Tensor(std::move(part)) {} // NOLINT: converts
     NestedPart(const NestedPart &) = default;
@@ -127,16 +127,16 @@ public:
     // clang-format on
 
     // A part of a tensor that is kept can be written as usual; one of a temporary is nested again.
-    inline Part operator[](const Index &index) const &;
-    inline NestedPart operator[](const Index &index) const &&;
-    inline Part at(std::initializer_list<Index> index, Location loc = Location::current()) const &;
-    inline NestedPart at(std::initializer_list<Index> index, Location loc = Location::current()) const &&;
-    inline Part at(const Index &index, Location loc = Location::current()) const &;
-    inline NestedPart at(const Index &index, Location loc = Location::current()) const &&;
-    inline Part at(std::span<const Index> index, Location loc = Location::current()) const &;
-    inline NestedPart at(std::span<const Index> index, Location loc = Location::current()) const &&;
-    inline Part index(std::initializer_list<Index> index, Location loc = Location::current()) const &;
-    inline NestedPart index(std::initializer_list<Index> index, Location loc = Location::current()) const &&;
+    Part operator[](const Index &index) const &;
+    NestedPart operator[](const Index &index) const &&;
+    Part at(std::initializer_list<Index> index, Location loc = Location::current()) const &;
+    NestedPart at(std::initializer_list<Index> index, Location loc = Location::current()) const &&;
+    Part at(const Index &index, Location loc = Location::current()) const &;
+    NestedPart at(const Index &index, Location loc = Location::current()) const &&;
+    Part at(std::span<const Index> index, Location loc = Location::current()) const &;
+    NestedPart at(std::span<const Index> index, Location loc = Location::current()) const &&;
+    Part index(std::initializer_list<Index> index, Location loc = Location::current()) const &;
+    NestedPart index(std::initializer_list<Index> index, Location loc = Location::current()) const &&;
 };
 
 /// What `at` returns: the part as a tensor, and the way to change it in `x`. Assigning to it changes x; the
@@ -175,21 +175,11 @@ public:
     const Part &copy_(const Tensor &value, const CopyOptions &, Location loc = Location::current()) const {
         return copy_(value, loc);
     }
-    NestedPart at(std::initializer_list<Index> index, Location loc = Location::current()) const {
-        return NestedPart(Tensor(static_cast<const Tensor &>(*this).at(index, loc)));
-    }
-    NestedPart at(const Index &index, Location loc = Location::current()) const {
-        return NestedPart(Tensor(static_cast<const Tensor &>(*this).at(index, loc)));
-    }
-    NestedPart at(std::span<const Index> index, Location loc = Location::current()) const {
-        return NestedPart(Tensor(static_cast<const Tensor &>(*this).at(index, loc)));
-    }
-    NestedPart operator[](const Index &index) const {
-        return NestedPart(Tensor(static_cast<const Tensor &>(*this)[index]));
-    }
-    NestedPart index(std::initializer_list<Index> index, Location loc = Location::current()) const {
-        return at(index, loc);
-    }
+    NestedPart at(std::initializer_list<Index> index, Location loc = Location::current()) const;
+    NestedPart at(const Index &index, Location loc = Location::current()) const;
+    NestedPart at(std::span<const Index> index, Location loc = Location::current()) const;
+    NestedPart operator[](const Index &index) const;
+    NestedPart index(std::initializer_list<Index> index, Location loc = Location::current()) const;
     const Part &zero_(Location loc = Location::current()) const { return *this = Operand(0, loc); }
     const Part &add_(const Operand &value) const { return *this += value; }
     const Part &sub_(const Operand &value) const { return *this -= value; }
@@ -288,15 +278,11 @@ public:
     const TensorData &operator/=(const Operand &value) const;
 
     /// A part of it, to be read.
-    NestedPart operator[](const Index &index) const { return NestedPart(Tensor(Tensor::operator[](index))); }
+    NestedPart operator[](const Index &index) const;
     /// A part of it, to be read.
-    NestedPart at(std::initializer_list<Index> index, Location loc = Location::current()) const {
-        return NestedPart(Tensor(Tensor::at(index, loc)));
-    }
+    NestedPart at(std::initializer_list<Index> index, Location loc = Location::current()) const;
     /// A part of it, to be read.
-    NestedPart index(std::initializer_list<Index> index, Location loc = Location::current()) const {
-        return at(index, loc);
-    }
+    NestedPart index(std::initializer_list<Index> index, Location loc = Location::current()) const;
 
 private:
     friend class Tensor;
@@ -306,37 +292,6 @@ private:
 
     mutable Tensor base_; ///< shares the cell of the tensor
 };
-
-inline Part NestedPart::operator[](const Index &index) const & {
-    return Tensor::operator[](index);
-}
-inline NestedPart NestedPart::operator[](const Index &index) const && {
-    return NestedPart(Tensor(Tensor::operator[](index)));
-}
-inline Part NestedPart::at(std::initializer_list<Index> index, Location loc) const & {
-    return Tensor::at(index, loc);
-}
-inline NestedPart NestedPart::at(std::initializer_list<Index> index, Location loc) const && {
-    return NestedPart(Tensor(Tensor::at(index, loc)));
-}
-inline Part NestedPart::index(std::initializer_list<Index> index, Location loc) const & {
-    return Tensor::at(index, loc);
-}
-inline NestedPart NestedPart::index(std::initializer_list<Index> index, Location loc) const && {
-    return NestedPart(Tensor(Tensor::at(index, loc)));
-}
-inline Part NestedPart::at(const Index &index, Location loc) const & {
-    return Tensor::at(index, loc);
-}
-inline NestedPart NestedPart::at(const Index &index, Location loc) const && {
-    return NestedPart(Tensor(Tensor::at(index, loc)));
-}
-inline Part NestedPart::at(std::span<const Index> index, Location loc) const & {
-    return Tensor::at(index, loc);
-}
-inline NestedPart NestedPart::at(std::span<const Index> index, Location loc) const && {
-    return NestedPart(Tensor(Tensor::at(index, loc)));
-}
 
 /// The elements where `mask` is true, in a row; x and the mask broadcast with each other. Sync point: their
 /// number is not known before.

@@ -65,13 +65,9 @@ LZ_API Tensor einsum(std::string_view equation, std::span<const Tensor> operands
 LZ_API Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands,
                      Location loc = Location::current());
 /// A null pointer is no equation.
-inline Tensor einsum(const char *equation, std::span<const Tensor> operands,
-                     Location loc = Location::current()) {
-    return einsum(equation ? std::string_view(equation) : std::string_view("(null)"), operands, loc);
-}
-inline Tensor einsum(const char *equation, std::initializer_list<Tensor> operands,
-                     Location loc = Location::current()) {
-    return einsum(equation, std::span(operands.begin(), operands.size()), loc);
-}
+LZ_API Tensor einsum(const char *equation, std::span<const Tensor> operands,
+                     Location loc = Location::current());
+LZ_API Tensor einsum(const char *equation, std::initializer_list<Tensor> operands,
+                     Location loc = Location::current());
 
 } // namespace lz

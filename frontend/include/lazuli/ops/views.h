@@ -45,10 +45,8 @@ LZ_FUNCTION(Tensor broadcast_to, x, const Sizes &sizes, Location loc = Location:
 LZ_API std::vector<Tensor> broadcast_tensors(std::span<const Tensor> tensors,
                                              Location loc = Location::current());
 /// The same.
-inline std::vector<Tensor> broadcast_tensors(std::initializer_list<Tensor> tensors,
-                                             Location loc = Location::current()) {
-    return broadcast_tensors(std::span(tensors.begin(), tensors.size()), loc);
-}
+LZ_API std::vector<Tensor> broadcast_tensors(std::initializer_list<Tensor> tensors,
+                                             Location loc = Location::current());
 
 /// Positions start, start + step, ... below stop; both are clipped to the axis. A negative step goes
 /// backwards from `start`.
@@ -70,14 +68,10 @@ LZ_API Tensor cat(std::span<const Tensor> tensors, int64_t axis = 0, Location lo
 LZ_API Tensor cat(std::initializer_list<Tensor> tensors, int64_t axis = 0,
                   Location loc = Location::current());
 /// LibTorch's name of `cat`.
-inline Tensor concat(std::span<const Tensor> tensors, int64_t axis = 0, Location loc = Location::current()) {
-    return cat(tensors, axis, loc);
-}
+LZ_API Tensor concat(std::span<const Tensor> tensors, int64_t axis = 0, Location loc = Location::current());
 /// The same.
-inline Tensor concat(std::initializer_list<Tensor> tensors, int64_t axis = 0,
-                     Location loc = Location::current()) {
-    return cat(tensors, axis, loc);
-}
+LZ_API Tensor concat(std::initializer_list<Tensor> tensors, int64_t axis = 0,
+                     Location loc = Location::current());
 /// Joins along axis 1, or along axis 0 where the first one has one axis; numbers become [1] before. Throws as
 /// `cat`.
 LZ_API Tensor hstack(std::span<const Tensor> tensors, Location loc = Location::current());
