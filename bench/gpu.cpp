@@ -115,7 +115,8 @@ std::vector<Row> rows(int64_t scale, Operand operand) {
                        }});
         const double bar = t == lz::f32 ? 0.88 : 0.85;
         const int64_t elements = n / 4;
-        for (int64_t length = 1024; length <= 32768; length *= 2) {
+        // Rows of the last length are a cluster's; bars are promised up to the one before.
+        for (const int64_t length : {1024, 2048, 4096, 8192, 16384, 32768, 131072}) {
             const lz::Sizes shape = {std::max<int64_t>(elements / length, 1), length};
             const int64_t count = shape[0] * length;
             const auto row = [&](const char *name, auto f) {

@@ -100,7 +100,7 @@ void add(Fields &fields, const CudaLimits &cuda) {
     for (const int64_t limit :
          {int64_t{cuda.multiprocessors}, int64_t{cuda.threads_per_sm}, int64_t{cuda.threads_per_block},
           int64_t{cuda.registers_per_sm}, cuda.shared_per_sm, cuda.shared_per_block, cuda.l2_bytes,
-          cuda.parameter_bytes})
+          cuda.parameter_bytes, int64_t{cuda.cluster_blocks}})
         fields.number("", limit);
 }
 

@@ -64,6 +64,7 @@ struct CudaLimits {
     int64_t shared_per_block = 227 << 10; ///< with opt-in
     int64_t l2_bytes = int64_t{50} << 20; ///< what all SMs share
     int64_t parameter_bytes = 32764;      ///< of one launch; 4096 with drivers before 12.1
+    int cluster_blocks = 8;               ///< of a cluster of blocks; 1: there are none
 
     bool operator==(const CudaLimits &) const = default;
 };

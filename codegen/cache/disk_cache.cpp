@@ -18,7 +18,7 @@ struct Header {
     uint64_t key_bytes;
     uint64_t content_bytes;
 };
-constexpr char kMagic[8] = {'L', 'Z', 'K', 'E', 'R', 'N', '0', '2'};
+constexpr char kMagic[8] = {'L', 'Z', 'K', 'E', 'R', 'N', '0', '3'};
 constexpr const char *kSuffix = ".lzk";
 /// Temporary files of processes that died are removed when they are older than this.
 constexpr int64_t kAbandoned = int64_t{3600} * 1'000'000'000; // nanoseconds

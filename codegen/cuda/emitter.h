@@ -3,8 +3,9 @@
 ///
 /// Values of the kernel become constants of the C++ text, `v12`; leaves, and what is written elsewhere (an
 /// element of a packet), are expressions that stand where they are used. Threads of a block take a phase's
-/// grid as its CudaShape says: points.cpp, rows.cpp, tiles.cpp, product.cpp. What they share is here.
+/// grid as its CudaShape says: points.cpp, rows/. What they share is here.
 
+#include "codegen/cuda/rows/barriers.h"
 #include "codegen/cuda/source.h"
 #include "codegen/cuda/types.h"
 #include "codegen/cuda/writer.h"
@@ -176,7 +177,7 @@ private:
     void write_tiles();
     void write_product();
 
-    // --- rows (rows.cpp)
+    // --- rows (rows/)
     void write_rows();
     void write_row_loop(uint32_t loop);
     void declare_kept();
@@ -187,8 +188,21 @@ private:
     void write_rounds(uint32_t loop, const std::string &from, int rounds, const std::string &end);
     void declare_lanes(uint32_t loop);
     int accumulators(const ir::Reduction &r) const;
-    std::string shared_array(const std::string &type, int64_t bytes, int64_t count, const std::string &name);
-    void sync_row();
+    std::string shared_array(const std::string &type, int64_t bytes, int64_t count, const std::string &name,
+                             std::string_view from = "");
+    void give_chunk(uint32_t loop, const std::string &chunk);
+    std::string first_kept() const;
+    /// Which of two barriers that would do is left out: the one that stands first here.
+    enum Rank : int { kEndOfRow, kBeforeWrite, kAfterLoop, kExchange };
+    /// A barrier of the row's threads in a block, left out where it is not needed; its number in barriers_.
+    size_t sync_row(Rank rank, bool of_cluster = false);
+    size_t sync_exchange();
+    void leave_out_barriers();
+    void find_row_buffers();
+    void note_row_access(const ir::Instr &instr, const std::string &owners);
+    void note_rounds(uint32_t loop, const std::string &owners);
+    // Rows of a cluster.
+    void open_cluster_row();
     bool in_registers() const { return schedule_.tier == ir::RowTier::Registers; }
     /// Whether a thread has all of a row.
     bool has_row_alone() const { return schedule_.row_threads == 1; }
@@ -197,7 +211,9 @@ private:
     int round_elements() const { return fold_threads() * row_width_; }
     /// What makes one value of all lanes of a loop's reduction.
     std::string folded_lanes(uint32_t loop, size_t reduction) const;
-    int rounds_kept() const { return schedule_.row_elements / (schedule_.row_threads * row_width_); }
+    int rounds_kept() const {
+        return schedule_.row_elements / (schedule_.row_threads * schedule_.cluster_blocks * row_width_);
+    }
 
     void for_each_operand(const ir::Instr &instr, const std::function<void(ir::KValue)> &f) const;
     void need(bool condition, std::string_view why) const;
@@ -219,14 +235,18 @@ private:
     bool alignable_ = true;
 
     bool in_rare_ = false;
-    bool in_rows_ = false, in_element_ = false; // where write_region is
-    int row_width_ = 4;                         // neighbours that a thread of a row takes
+    bool in_rows_ = false, in_row_loop_ = false, in_element_ = false; // where write_region is
+    int row_width_ = 4; // neighbours that a thread of a row takes
     int loops_open_ = 0;
     std::set<uint16_t> stored_;     // buffers that the phase stores to
     std::vector<KeptPackets> kept_; // loaded before
     std::string round_;       // index into those and into workers in registers, where a packet is written
     std::string begin_, end_; // of the row loop that is written
     int64_t shared_bytes_ = 0;
+    RowBarriers barriers_;
+    std::vector<std::pair<size_t, size_t>> barrier_lines_; ///< where in the text each stands, and its bytes
+    std::set<uint16_t> row_buffers_;                       ///< in memory, stored to and loaded from
+    int part_elements_ = 0;                                ///< of a row that a block of a cluster has
 };
 
 /// Why a kernel has no CUDA; names it.

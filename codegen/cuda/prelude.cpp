@@ -397,6 +397,16 @@ template <class T> struct Found {
 )"},
     {"row_memory", R"(extern __shared__ __align__(16) unsigned char row_memory[];
 )"},
+    {"in_block", R"(// Where a block of the cluster has what this one has at that place in its shared memory.
+template <class T> __device__ __forceinline__ T *in_block(T *mine, int rank) {
+    return (T *)__cluster_map_shared_rank(mine, rank);
+}
+)"},
+    {"sync_cluster", R"(__device__ __forceinline__ void sync_cluster() {
+    __cluster_barrier_arrive();
+    __cluster_barrier_wait();
+}
+)"},
     // Sixteen threads, half a warp, hold the lanes of a fold; of short rows fewer.
     {"neighbours", R"(template <int threads> __device__ __forceinline__ unsigned neighbours() {
     return (1u << threads) - 1 << (threadIdx.x & 32 - threads);

@@ -78,6 +78,8 @@ void PhaseEmitter::write_instr(KValue v) {
     }
     case KOpClass::Memory: {
         const Access &a = kernel_.accesses[instr.access];
+        if (in_rows_ && !in_element_ && !in_row_loop_)
+            note_row_access(instr, "");
         const std::string at = element(a);
         const std::string predicate = a.predicate == kNoValue ? "" : value(a.predicate);
         if (instr.op == KOp::Load) {
@@ -85,8 +87,11 @@ void PhaseEmitter::write_instr(KValue v) {
             return;
         }
         std::string condition = predicate;
-        if (in_rows_ && !in_element_)
-            condition = condition.empty() ? "row_thread == 0" : "row_thread == 0 && " + condition;
+        if (in_rows_ && !in_element_) {
+            const std::string_view first =
+                schedule_.cluster_blocks > 1 ? "rank == 0 && row_thread == 0" : "row_thread == 0";
+            condition = condition.empty() ? std::string(first) : fmt::format("{} && {}", first, condition);
+        }
         const std::string stored = value(instr.operands[0]);
         const std::string when = condition.empty() ? "" : "if (" + condition + ") ";
         if (kernel_.buffers[a.buffer].mode == BufferMode::Worker && in_registers())
@@ -226,8 +231,13 @@ void PhaseEmitter::write_sequential(uint32_t id) {
     for (size_t r = 0; r < loop.reductions.size(); ++r)
         w_.line("{} {} = {};", reduce_type(loop.reductions[r]), result(id, r),
                 reduce_identity(loop.reductions[r]));
+    const bool of_rows = in_rows_ && !in_element_ && !in_row_loop_;
     ++loops_open_;
+    if (of_rows)
+        barriers_.open_loop();
     write_levels(loop, id, levels, begin, end);
+    if (of_rows)
+        barriers_.close();
     --loops_open_;
 }
 

@@ -50,6 +50,7 @@ public:
         rules.threads = static_cast<uint32_t>(schedule_.threads);
         rules.shared_bytes = any.shared_bytes();
         rules.most_blocks = static_cast<uint32_t>(schedule_.most_blocks);
+        rules.cluster_blocks = static_cast<uint32_t>(schedule_.cluster_blocks);
         if (both) {
             rules.aligned = rules.symbol + "_aligned";
             rules.alignments = aligned.alignments();
@@ -72,7 +73,18 @@ private:
     std::string bounds() const {
         const bool keeps = schedule_.shape == CudaShape::Rows && schedule_.tier == RowTier::Registers &&
                            schedule_.row_threads > 32;
-        return fmt::format("{}{}", schedule_.threads, keeps ? ", 1" : "");
+        return fmt::format("{}__launch_bounds__({}{})",
+                           schedule_.cluster_blocks > 1
+                               ? fmt::format("__cluster_dims__({}, 1, 1) ", schedule_.cluster_blocks)
+                               : "",
+                           schedule_.threads, keeps ? ", 1" : "");
+    }
+    /// The loop over the items of a block, or of a cluster.
+    std::string each_item() const {
+        const std::string scale =
+            schedule_.cluster_blocks > 1 ? fmt::format(" / {}", schedule_.cluster_blocks) : "";
+        return fmt::format("for ({0} item = blockIdx.x{1}; item < items; item += gridDim.x{1})", index_type(),
+                           scale);
     }
 
     void join(const Used &more) {
@@ -140,9 +152,8 @@ private:
         w_.plain(body + "}\n");
         if (schedule_.segments != SegmentTier::One)
             return write_table_entry(symbol, rules);
-        w_.open("extern \"C\" __global__ void __launch_bounds__({}) {}({})", bounds(), symbol,
-                joined(declared));
-        w_.line("for ({} item = blockIdx.x; item < items; item += gridDim.x)", index_type());
+        w_.open("extern \"C\" __global__ void {} {}({})", bounds(), symbol, joined(declared));
+        w_.line("{}", each_item());
         w_.indent();
         w_.line("{}_item({});", symbol, joined(arguments));
         w_.outdent();
@@ -152,13 +163,13 @@ private:
 
     void write_table_entry(const std::string &symbol, const CompiledPhase &rules) {
         const bool by_value = rules.table_bytes > 0;
-        w_.open("extern \"C\" __global__ void __launch_bounds__({}) {}(const {}{}, unsigned segments)",
-                bounds(), symbol, by_value ? "__grid_constant__ Segments" : "Segment",
+        w_.open("extern \"C\" __global__ void {} {}(const {}{}, unsigned segments)", bounds(), symbol,
+                by_value ? "__grid_constant__ Segments" : "Segment",
                 fmt::format("{}{}", number_, by_value ? " table" : " *segment"));
         if (by_value)
             w_.line("const Segment{} *const segment = table.segment;", number_);
         w_.line("const {} items = segment[segments - 1].items;", index_type());
-        w_.open("for ({} item = blockIdx.x; item < items; item += gridDim.x)", index_type());
+        w_.open("{}", each_item());
         w_.line("unsigned low = 0, high = segments - 1; // the first segment that ends beyond the item");
         w_.open("while (low < high)");
         w_.line("const unsigned middle = (low + high) / 2;");

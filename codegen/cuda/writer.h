@@ -36,6 +36,9 @@ public:
     void indent() { ++depth_; }
     void outdent() { --depth_; }
     const std::string &text() const { return out_; }
+    size_t size() const { return out_.size(); }
+    /// Whole lines that were written, `count` bytes from `at` on.
+    void erase(size_t at, size_t count) { out_.erase(at, count); }
     std::string take() { return std::move(out_); }
 
 private:

@@ -160,8 +160,11 @@ Target make_target(const Options &options) {
     Target target = for_cuda(options) ? cuda_test_target(std::max(gpus, 1)) : test_target(gpus);
     for (DeviceInfo &device : target.devices) {
         device.library = &runtime::cpu_library();
-        if (device.runs_cuda())
+        if (device.runs_cuda()) {
             device.cuda().sm = sm_of(options);
+            if (device.cuda().sm < 90)
+                device.cuda().cluster_blocks = 1;
+        }
     }
     for (const std::string &pair : options.peers)
         add_peers(target, pair);

@@ -94,7 +94,8 @@ struct LaunchAlignment {
 /// entry of the host takes any range of them. All but the symbol is of CUDA devices alone:
 ///
 /// A launch has a block for each item, or fewer (`most_blocks`, and what a grid may have along x): a block
-/// takes every gridDim.x-th item. `threads` threads are along x. What the parameters are:
+/// takes every gridDim.x-th item. Where blocks come in clusters (the code says of how many, and so does
+/// `cluster_blocks`) an item has a cluster of them. `threads` threads are along x. What the parameters are:
 ///  - without a table: `parameters`, in this order, of the one segment
 ///  - with a table by value (`table_bytes` > 0): the table, `table_bytes` bytes, in which the segments'
 ///    records come first, `record_bytes` each; then the number of segments (4 bytes)
@@ -105,15 +106,22 @@ struct CompiledPhase {
     std::string aligned = {}; ///< where is_aligned says so; empty: there is no such entry
     std::vector<LaunchAlignment> alignments = {};
     std::vector<LaunchParameter> parameters = {};
-    uint32_t record_bytes = 0; ///< of a segment in a table; 0: there is no table
-    uint32_t table_bytes = 0;  ///< of a table by value; 0: there is none, or it is in memory
-    uint32_t threads = 0;      ///< of a block
-    uint32_t shared_bytes = 0; ///< of dynamic shared memory
-    uint32_t most_blocks = 0;  ///< 0: any number
+    uint32_t record_bytes = 0;   ///< of a segment in a table; 0: there is no table
+    uint32_t table_bytes = 0;    ///< of a table by value; 0: there is none, or it is in memory
+    uint32_t threads = 0;        ///< of a block
+    uint32_t shared_bytes = 0;   ///< of dynamic shared memory
+    uint32_t most_blocks = 0;    ///< 0: any number
+    uint32_t cluster_blocks = 1; ///< that take an item together
 
     /// How many segments a launch may have.
     uint32_t most_segments() const {
         return record_bytes == 0 ? 1 : table_bytes == 0 ? UINT32_MAX : table_bytes / record_bytes;
+    }
+    /// Blocks of a launch of so many items; `most`: that a grid may have.
+    int64_t blocks(int64_t items, int64_t most) const {
+        const int64_t limit = most_blocks > 0 && most_blocks < most ? most_blocks : most;
+        const int64_t clusters = limit / cluster_blocks;
+        return (items < clusters ? items : clusters) * cluster_blocks;
     }
     bool operator==(const CompiledPhase &) const = default;
 };

@@ -173,6 +173,7 @@ private:
         put(cuda.scratch);
         put(cuda.scratch_bytes);
         put(cuda.most_blocks);
+        put(cuda.cluster_blocks);
         put(cuda.tile_axis + 1);
         put(cuda.tile_m);
         put(cuda.tile_n);

@@ -378,6 +378,8 @@ private:
             s_.expect_word("in");
             cuda.tier = choose<RowTier>(kRowTiers, "a tier of rows");
         }
+        if (s_.accept_word("cluster"))
+            cuda.cluster_blocks = count("blocks of a cluster", 2, 16);
         if (s_.accept_word("scratch")) {
             cuda.scratch = static_cast<uint16_t>(id('b', k_.buffers.size(), "a buffer"));
             s_.expect_word("of");

@@ -15,6 +15,7 @@ void for_stored_fields(Phase &phase, F &&f) {
     f(phase.threads);
     f(phase.shared_bytes);
     f(phase.most_blocks);
+    f(phase.cluster_blocks);
     for (auto &a : phase.alignments) {
         f(a.kind);
         f(a.bytes);

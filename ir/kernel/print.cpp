@@ -225,6 +225,8 @@ private:
         if (cuda.row_threads != 0)
             text += fmt::format(" row {} by {} in {}", cuda.row_elements, cuda.row_threads,
                                 word(kRowTiers, cuda.tier));
+        if (cuda.cluster_blocks != 1)
+            text += fmt::format(" cluster {}", cuda.cluster_blocks);
         if (cuda.scratch_bytes != kNoArg)
             text += fmt::format(" scratch b{} of {}", cuda.scratch, arg_text(cuda.scratch_bytes));
         if (cuda.most_blocks != 0)

@@ -125,6 +125,9 @@ struct CudaSchedule {
     uint16_t scratch = 0;
     ArgId scratch_bytes = kNoArg;
     int most_blocks = 0; ///< of a launch, 0: any number
+    /// Registers and Shared: blocks of a cluster, which has a row: each `row_threads` threads, all of its
+    /// own, and as many elements. A power of two.
+    int cluster_blocks = 1;
     // Tiles alone.
     int tile_axis = -1; ///< a grid axis, not the last
     // Tiles and products: elements of a tile; tiles are square, of 32 or 64.

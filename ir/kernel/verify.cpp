@@ -403,6 +403,13 @@ private:
               "blocks keep rows in b{}, which is no temporary of so many blocks", cuda.scratch);
         arg(cuda.scratch_bytes, true, "the scratch of a block");
         check(cuda.most_blocks >= 0, "a launch has at most {} blocks", cuda.most_blocks);
+        check(cuda.cluster_blocks == 1 ||
+                  (rows && cuda.tier != RowTier::Memory && power_of_two(cuda.cluster_blocks) &&
+                   cuda.cluster_blocks <= 16 && cuda.row_threads == cuda.threads &&
+                   cuda.row_threads >= 16 * cuda.cluster_blocks && cuda.most_blocks == 0 &&
+                   cuda.row_elements % (int{kLaneChunk} * cuda.cluster_blocks) == 0),
+              "a cluster of {} blocks of {} threads has a row of {} elements", cuda.cluster_blocks,
+              cuda.threads, cuda.row_elements);
         check(tiles ? cuda.tile_axis >= 0 && axis_[static_cast<size_t>(cuda.tile_axis)] &&
                           phase.grid.back() != cuda.tile_axis
                     : cuda.tile_axis == -1,

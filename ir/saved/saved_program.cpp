@@ -142,7 +142,7 @@ private:
     void get(CompiledKernel &kernel) {
         from_.get(kernel.name);
         kernel.format = from_.get_enum<CodeFormat>(4);
-        from_.get_each(kernel.phases, 36, [&](CompiledPhase &phase) {
+        from_.get_each(kernel.phases, 40, [&](CompiledPhase &phase) {
             phase.alignments.resize(from_.count(4));
             phase.parameters.resize(from_.count(8));
             for_stored_fields(phase, [&]<class T>(T &value) {

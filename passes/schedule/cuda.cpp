@@ -387,6 +387,12 @@ private:
                                                least));
             return;
         }
+        if (reads_again && registers <= limits_.registers_per_sm / kMostRowThreads &&
+            give_cluster(cuda, f.length, kMostRowThreads * kOwnElements)) {
+            cuda.tier = RowTier::Registers;
+            share(static_cast<int>(kMostRowThreads));
+            return;
+        }
         if (f.worker_bytes == 0) {
             // Nothing is kept; short rows need no room for results of chunks.
             if (f.uncut || (f.whole && chunks == 1)) {
@@ -423,7 +429,32 @@ private:
             cuda.row_elements = static_cast<int>(elements);
             return;
         }
+        if (reads_again && give_cluster(cuda, f.length, capacity(kMemoryThreads))) {
+            cuda.tier = RowTier::Shared;
+            share(kMemoryThreads);
+            return;
+        }
         keep_in_memory(p, std::clamp(row_threads, 64, kMemoryThreads));
+    }
+
+    /// As many blocks as have room for a row, each for so many elements. False: no cluster has.
+    ///
+    /// What a cluster saves is memory. A row in a temporary is read, again by each loop that needs it, and
+    /// its temporary is written and read: softmax of f32 moves 20 bytes an element, and L2 takes little of
+    /// them (a row of 100,000 and its temporary are 800 KB, of which 264 are under way on an H200, four times
+    /// its L2). A cluster moves 8. Its barriers cost some 300 ns each, of which the two behind reductions are
+    /// waited for: a seventh of what two SMs need for the shortest such row (262 KB at 1/66 of 4.3 TB/s, 4
+    /// us), less of longer ones. These times are estimates; to measure: softmax of 40,000 to 250,000 in
+    /// bench_gpu.
+    bool give_cluster(CudaSchedule &cuda, int64_t length, int64_t elements_of_block) const {
+        int blocks = 2;
+        while (blocks < limits_.cluster_blocks && length > blocks * elements_of_block)
+            blocks *= 2;
+        if (blocks > limits_.cluster_blocks || length > blocks * elements_of_block)
+            return false;
+        cuda.cluster_blocks = blocks;
+        cuda.row_elements = static_cast<int>(blocks * elements_of_block);
+        return true;
     }
 
     /// Each block has a part of a temporary, which its rows take one after another.
@@ -431,6 +462,7 @@ private:
         CudaSchedule &cuda = kernel_.phases[p].on_cuda();
         cuda.tier = RowTier::Memory;
         cuda.row_elements = 0;
+        cuda.cluster_blocks = 1;
         cuda.threads = cuda.row_threads = row_threads;
         const int threads = std::min(limits_.threads_per_sm, limits_.registers_per_sm / kMemoryRegisters);
         cuda.most_blocks = limits_.multiprocessors * std::max(threads / row_threads, 1);

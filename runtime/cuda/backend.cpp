@@ -62,6 +62,9 @@ DeviceProperties properties_of(const CudaDevice &device) {
     limits.shared_per_sm = device.attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
     limits.shared_per_block = device.attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
     limits.l2_bytes = device.attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+    // Compute capability 9.0 has them first, of eight blocks on every device.
+    limits.cluster_blocks =
+        limits.sm >= 90 && device.attribute(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) != 0 ? 8 : 1;
     limits.parameter_bytes = driver.version >= 12010 && out.major >= 7 ? 32764 : 4096;
     out.cuda = limits;
 

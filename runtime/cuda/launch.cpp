@@ -15,8 +15,7 @@ DriverLaunch::DriverLaunch(const CudaDevice &device, const Entry &entry,
       segments_(static_cast<uint32_t>(frames.size())) {
     if (items_ == 0)
         return;
-    blocks_ = static_cast<unsigned>(
-        std::min(items_, phase_.most_blocks ? int64_t{phase_.most_blocks} : kMostBlocks));
+    blocks_ = static_cast<unsigned>(phase_.blocks(items_, kMostBlocks));
     function_ = entry.function(device, ir::is_aligned(phase_, frames_));
     if (phase_.record_bytes == 0) {
         parameters_.resize(phase_.parameters.size());

@@ -16,6 +16,9 @@ using namespace ir;
 
 namespace {
 
+/// Races in global memory are looked for in so much of it: each byte takes 28 more.
+constexpr size_t kMostChecked = 2 << 20;
+
 struct Compiled {
     CompiledKernel kernel;
     std::unique_ptr<PtxProgram> program;
@@ -136,8 +139,12 @@ std::vector<Outcome> run_cuda(std::span<const Launch> segments, const CudaRun &r
     std::vector<DeviceFrame> device;
     device.reserve(segments.size());
     std::vector<KernelFrame> frames;
-    for (const Launch &l : segments)
+    size_t bytes = 0;
+    for (const Launch &l : segments) {
         frames.push_back(device.emplace_back(l, run, run.seed + device.size(), memory).frame);
+        for (const auto &buffer : device.back().outcome.buffers)
+            bytes += buffer.size();
+    }
     program.count_bank_conflicts = run.bank_conflicts != nullptr;
     uint64_t bank_conflicts = 0;
     for (size_t p = 0; p < kernel.phases.size(); ++p) {
@@ -151,13 +158,12 @@ std::vector<Outcome> run_cuda(std::span<const Launch> segments, const CudaRun &r
         const bool aligned = !phase.aligned.empty() && is_aligned(phase, frames);
         const std::string &symbol = aligned ? phase.aligned : phase.symbol;
         const ptx::Kernel &entry = program.module().kernels.at(symbol);
-        uint32_t blocks = run.most_blocks;
-        if (phase.most_blocks > 0)
-            blocks = std::min(blocks, phase.most_blocks);
+        const int64_t most = int64_t{run.most_blocks} * phase.cluster_blocks; // so many items at once
         program.seed = run.seed;
+        program.check_global_races = bytes <= kMostChecked;
         program.dynamic_shared = phase.shared_bytes;
         const ptx::Counts counts =
-            program.launch(symbol, {static_cast<uint32_t>(std::min<int64_t>(items, blocks)), 1, 1},
+            program.launch(symbol, {static_cast<uint32_t>(phase.blocks(items, most)), 1, 1},
                            {phase.threads, 1, 1}, memory, pack(phase, entry, frames, ends, memory));
         for (size_t i = 0; run.instructions && i < counts.by_name.size(); ++i)
             (*run.instructions)[entry.names[i]] += counts.by_name[i];

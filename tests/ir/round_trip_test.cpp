@@ -244,6 +244,7 @@ struct Fields {
                 visit(cuda->scratch);
                 visit(cuda->scratch_bytes);
                 visit(cuda->most_blocks);
+                visit(cuda->cluster_blocks);
                 visit(cuda->tile_axis);
                 visit(cuda->tile_m);
                 visit(cuda->tile_n);

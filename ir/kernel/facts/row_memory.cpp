@@ -19,7 +19,7 @@ public:
             return 0;
         if (cuda_.tier != RowTier::Memory)
             for (const uint16_t b : workers_)
-                add(size_of(kernel_.buffers[b].dtype), cuda_.row_elements);
+                add(size_of(kernel_.buffers[b].dtype), cuda_.row_elements / cuda_.cluster_blocks);
         for (const Loop *loop : loops_)
             for (const Reduction &r : loop->reductions)
                 add_reduction(*loop, r);
@@ -75,6 +75,8 @@ private:
             lanes /= fold_threads;
         }
         add(bytes, cuda_.row_threads * lanes);
+        if (cuda_.cluster_blocks > 1)
+            add(bytes, int64_t{cuda_.cluster_blocks} * kFoldThreads * lanes);
     }
 
     const Kernel &kernel_;

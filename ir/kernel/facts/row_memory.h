@@ -1,6 +1,6 @@
 #pragma once
 /// Shared memory of a block that has rows (CudaShape::Rows): what the schedule plans with, and what
-/// `codegen/cuda/rows.cpp` takes of it.
+/// `codegen/cuda/rows/` takes of it.
 
 #include "ir/kernel/kernel.h"
 

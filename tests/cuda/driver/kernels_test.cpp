@@ -312,6 +312,77 @@ TEST_F(CudaKernels, ParametersCanComeInOneBuffer) {
     EXPECT_EQ(download<unsigned>(buffer.to, 4), std::vector<unsigned>(4, 6u));
 }
 
+/// A size that the kernel was compiled for, or that the launch asks for; in a stream and in a graph.
+TEST_F(CudaKernels, BlocksComeInClusters) {
+    const std::string text = compile_to_ptx(R"(
+template <int dims> __device__ void rank_of(unsigned *out) {
+    __shared__ unsigned given;
+    __cluster_barrier_arrive();
+    __cluster_barrier_wait();
+    const unsigned rank = __clusterRelativeBlockRank(), size = __clusterSizeInBlocks();
+    if (threadIdx.x == 0)
+        *(unsigned *)__cluster_map_shared_rank(&given, (rank + 1) % size) = 100 * size + rank;
+    __cluster_barrier_arrive();
+    __cluster_barrier_wait();
+    out[blockIdx.x] = given;
+}
+extern "C" __global__ void __cluster_dims__(2, 1, 1) of_two(unsigned *out) { rank_of<2>(out); }
+extern "C" __global__ void of_any(unsigned *out) { rank_of<0>(out); }
+)");
+    const CUfunction of_two = load(text, "of_two"), of_any = load(text, "of_any");
+    int width = 0;
+    CU_OK(cuFuncGetAttribute, &width, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, of_two);
+    EXPECT_EQ(width, 2);
+    CU_OK(cuDeviceGetAttribute, &width, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 0);
+    EXPECT_EQ(width, 1);
+    CUdeviceptr out = allocate(64);
+    const std::vector<unsigned> pairs{201, 200, 201, 200};
+    ASSERT_EQ(launch(of_two, 4, 32, nullptr, out), CUDA_SUCCESS);
+    EXPECT_EQ(download<unsigned>(out, 4), pairs);
+    EXPECT_EQ(launch(of_two, 3, 32, nullptr, out), CUDA_ERROR_INVALID_VALUE);
+
+    CUlaunchAttribute attribute{};
+    attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
+    CUlaunchConfig config{};
+    config.gridDimX = 8;
+    config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+    config.blockDimX = 32;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    void *parameters[] = {&out, nullptr};
+    const auto of = [&](CUfunction f, unsigned size) {
+        attribute.value.clusterDim.x = size;
+        return CU(cuLaunchKernelEx)(&config, f, parameters, nullptr);
+    };
+    EXPECT_EQ(of(of_any, 4), CUDA_SUCCESS);
+    EXPECT_EQ(download<unsigned>(out, 8), (std::vector<unsigned>{403, 400, 401, 402, 403, 400, 401, 402}));
+    EXPECT_EQ(of(of_two, 2), CUDA_SUCCESS);
+    EXPECT_EQ(download<unsigned>(out, 4), pairs);
+    EXPECT_EQ(of(of_two, 4), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(of(of_any, 16), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    EXPECT_EQ(of(of_any, 3), CUDA_ERROR_INVALID_VALUE);
+
+    CUDA_KERNEL_NODE_PARAMS params{};
+    params.func = of_two;
+    params.gridDimX = 4;
+    params.gridDimY = params.gridDimZ = params.blockDimY = params.blockDimZ = 1;
+    params.blockDimX = 32;
+    params.kernelParams = parameters;
+    CUgraph graph = nullptr;
+    CUgraphNode node = nullptr;
+    CUgraphExec exec = nullptr;
+    CU_OK(cuGraphCreate, &graph, 0);
+    CU_OK(cuGraphAddKernelNode, &node, graph, nullptr, 0, &params);
+    CU_OK(cuGraphInstantiateWithFlags, &exec, graph, 0);
+    CU_OK(cuMemsetD32, out, 0, 4);
+    CU_OK(cuGraphLaunch, exec, nullptr);
+    CU_OK(cuCtxSynchronize);
+    EXPECT_EQ(download<unsigned>(out, 4), pairs);
+    CU_OK(cuGraphExecDestroy, exec);
+    CU_OK(cuGraphDestroy, graph);
+}
+
 TEST_F(CudaKernels, InstructionsAreCounted) {
     const CUfunction busy = load(ptx(), "busy");
     const CUdeviceptr out = allocate(64 * 128 * 4);

@@ -119,8 +119,8 @@ TEST_F(Emitted, HalvesAreComputedTwoAtATime) {
 }
 
 TEST_F(Emitted, RowsAreKeptInRegistersInSharedMemoryAndInATemporary) {
-    const CudaLimits registers, shared{.registers_per_sm = 0},
-        memory{.registers_per_sm = 0, .shared_per_block = 17 << 10};
+    const CudaLimits registers, shared{.registers_per_sm = 0, .cluster_blocks = 1},
+        memory{.registers_per_sm = 0, .shared_per_block = 17 << 10, .cluster_blocks = 1};
     std::set<RowTier> tiers;
     for (const CudaLimits &limits : {registers, shared, memory})
         for (const int64_t n : {9, 64, 100, 1000, 1024, 1028, 2500, 5000}) {
@@ -131,14 +131,14 @@ TEST_F(Emitted, RowsAreKeptInRegistersInSharedMemoryAndInATemporary) {
     EXPECT_EQ(tiers.size(), 3U);
 }
 
-/// In shared memory, and in a temporary.
+/// In shared memory, and in a temporary, where blocks come in no clusters.
 TEST_F(Emitted, RowsOfMoreElementsThanABlockHoldsGoThroughATemporary) {
     const auto tier = [](const Launch &l) { return l.kernel.phases[0].cuda().tier; };
     for (const auto &[n, t] : {std::pair{int64_t{45000}, DType::F32},
                                {60000, DType::F32},
                                {100000, DType::BF16},
                                {1000000, DType::F32}}) {
-        const Launch l = scheduled(row_kernel(t, DType::F32, 2, n, n + 8));
+        const Launch l = scheduled(row_kernel(t, DType::F32, 2, n, n + 8), {.cluster_blocks = 1});
         EXPECT_EQ(tier(l), n > 49152 ? RowTier::Memory : RowTier::Shared) << n;
         expect_bits(l, "rows of " + std::to_string(n), {.most_blocks = 2, .corners = false});
     }
@@ -512,17 +512,31 @@ TEST_F(Emitted, RowsTakeNoMoreSharedMemoryThanTheDeviceHas) {
 }
 
 TEST_F(Emitted, KernelsOfTheCorpusBecomeCubinsForEveryArchitecture) {
-    std::vector<Kernel> corpus = {
-        scheduled(row_kernel(DType::BF16, DType::F32, 9, 1000, 1000)).kernel,
-        scheduled(row_kernel(DType::F32, DType::F32, 9, 100000, 100000)).kernel,
-        scheduled(product(DType::F16, 100, 100, 100, false)).kernel,
-        scheduled(elementwise({DType::BF16, DType::F32}, 4096, 64, [](KernelBuilder &b, auto &x) {
-            return b.cast(b.exp(b.add(b.cast(x[0], DType::F32), x[1])), DType::BF16);
-        })).kernel};
+    // 9.0 has clusters of blocks first.
+    const auto corpus = [](int sm) {
+        const CudaLimits limits{.sm = sm, .cluster_blocks = sm < 90 ? 1 : 8};
+        const auto rows = [&](DType t, DType accumulate, int64_t length) {
+            return scheduled(row_kernel(t, accumulate, 9, length, length), limits).kernel;
+        };
+        return std::vector<Kernel>{rows(DType::BF16, DType::F32, 1000),
+                                   rows(DType::F32, DType::F32, 100000),
+                                   rows(DType::BF16, DType::F32, 250000),
+                                   rows(DType::F64, DType::F64, 30000),
+                                   scheduled(product(DType::F16, 100, 100, 100, false), limits).kernel,
+                                   scheduled(elementwise({DType::BF16, DType::F32}, 4096, 64,
+                                                         [](KernelBuilder &b, auto &x) {
+                                                             return b.cast(
+                                                                 b.exp(b.add(b.cast(x[0], DType::F32), x[1])),
+                                                                 DType::BF16);
+                                                         }),
+                                             limits)
+                                       .kernel};
+    };
     const codegen::Nvrtc nvrtc = codegen::load_nvrtc(nvrtc_library());
     for (const int sm : {80, 90, 100, 120}) {
         const auto compiler = codegen::make_cuda_compiler(nvrtc, sm);
-        for (const Kernel &kernel : corpus) {
+        EXPECT_EQ(corpus(sm)[1].phases[0].cuda().cluster_blocks, sm < 90 ? 1 : 4);
+        for (const Kernel &kernel : corpus(sm)) {
             const CompiledKernel code = compiler->compile(kernel);
             EXPECT_EQ(code.format, CodeFormat::Cubin) << sm;
             ASSERT_GT(code.object.size(), 4U);
@@ -535,7 +549,7 @@ TEST_F(Emitted, KernelsOfTheCorpusBecomeCubinsForEveryArchitecture) {
     }
     // A device that is newer than NVRTC gets PTX of the newest architecture, one that is too old a sentence.
     const auto newer = codegen::make_cuda_compiler(nvrtc, 999);
-    EXPECT_EQ(newer->compile(corpus[3]).format, CodeFormat::Ptx);
+    EXPECT_EQ(newer->compile(corpus(90)[1]).format, CodeFormat::Ptx);
     EXPECT_NE(newer->key(), codegen::make_cuda_compiler(nvrtc, 90)->key());
     EXPECT_THROW(codegen::make_cuda_compiler(nvrtc, 10), Failure);
 }

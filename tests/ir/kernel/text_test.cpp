@@ -186,6 +186,7 @@ TEST(KernelKey, EveryPartOfAScheduleForCudaCounts) {
     differs(1, [](CudaSchedule &s) { s.tier = RowTier::Shared; });
     differs(1, [](CudaSchedule &s) { s.row_threads = 32; });
     differs(1, [](CudaSchedule &s) { s.row_elements = 2048; });
+    differs(1, [](CudaSchedule &s) { s.cluster_blocks = 2; });
     differs(2, [](CudaSchedule &s) { s.most_blocks = 1; });
     differs(2, [](CudaSchedule &s) { s.scratch = 0; });
     differs(2, [](CudaSchedule &s) { s.scratch_bytes = 0; });
@@ -228,6 +229,7 @@ TEST(KernelVerify, NamesWhatIsWrongWithAScheduleForCuda) {
     EXPECT_THAT(error(1, [](CudaSchedule &s) { s.row_threads = 48; }), HasSubstr("48 threads of a block"));
     EXPECT_THAT(error(1, [](CudaSchedule &s) { s.row_elements = 0; }), HasSubstr("any length"));
     EXPECT_THAT(error(1, [](CudaSchedule &s) { s.shape = CudaShape::Points; }), HasSubstr("grid of rows"));
+    EXPECT_THAT(error(1, [](CudaSchedule &s) { s.cluster_blocks = 2; }), HasSubstr("a cluster of 2 blocks"));
     EXPECT_THAT(error(2, [](CudaSchedule &s) { s.scratch = 0; }), HasSubstr("no temporary"));
     EXPECT_THAT(error(2, [](CudaSchedule &s) { s.most_blocks = 0; }), HasSubstr("no temporary"));
     EXPECT_THAT(error(3, [](CudaSchedule &s) { s.tile_m = 0; }), HasSubstr("is 0 x 32"));

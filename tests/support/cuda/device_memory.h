@@ -68,6 +68,7 @@ public:
         launch.max_instructions = max_instructions;
         launch.dynamic_shared = dynamic_shared;
         launch.count_bank_conflicts = count_bank_conflicts;
+        launch.check_global_races = check_global_races;
         launch.find = [&](uint64_t address, ptx::Range &range) {
             return find_variable(address, range) || memory.find(address, range);
         };
@@ -79,6 +80,7 @@ public:
     uint64_t max_instructions = 5'000'000; ///< of a warp
     uint32_t dynamic_shared = 0;
     bool count_bank_conflicts = false;
+    bool check_global_races = false;
 
 private:
     static void place(ptx::Variable &v, void *self) {

@@ -1,6 +1,7 @@
 // Devices and what they say of themselves: an H200, but for a compute capability that no compiler knows.
 
 #include "tests/support/cuda/driver/context.h"
+#include "tests/support/cuda/driver/modules/module.h"
 #include "tests/support/cuda/driver/settings.h"
 
 #include <fmt/format.h>
@@ -74,7 +75,6 @@ constexpr std::array kAttributes{
     ATTRIBUTE(MAX_BLOCKS_PER_MULTIPROCESSOR, 32),
     ATTRIBUTE(RESERVED_SHARED_MEMORY_PER_BLOCK, 1024),
     ATTRIBUTE(MEMORY_POOLS_SUPPORTED, 1),
-    ATTRIBUTE(CLUSTER_LAUNCH, 0),
     ATTRIBUTE(UNIFIED_FUNCTION_POINTERS, 0),
     ATTRIBUTE(MULTICAST_SUPPORTED, 0),
 };
@@ -89,6 +89,8 @@ int attribute(CUdevice_attribute which, int device) {
         return device + 1;
     if (which == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)
         return settings().vmm;
+    if (which == CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)
+        return settings().capabilities[static_cast<size_t>(device)] >= kFirstWithClusters;
     const auto *found = std::ranges::find(kAttributes, which, &Attribute::which);
     if (found != kAttributes.end())
         return found->value;

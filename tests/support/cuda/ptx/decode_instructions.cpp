@@ -64,6 +64,13 @@ bool Decoder::decode_control(Instr &x, const RawInstr &raw, Name &name) {
         x.flow = Flow::Exit;
     } else if (base == "trap") {
         x.run = trap;
+    } else if (base == "barrier" && name.take("cluster")) {
+        const bool arrives = name.take("arrive");
+        if (!arrives && !name.take("wait"))
+            name.fail("the interpreter does not know it");
+        name.take(arrives ? "release" : "acquire"); // what they are without it; .relaxed is not known
+        name.take("aligned");
+        x.flow = arrives ? Flow::ClusterArrive : Flow::ClusterWait;
     } else if (base == "bar" || base == "barrier") {
         if (name.take("warp")) { // __syncwarp
             name.take("sync");
@@ -168,6 +175,7 @@ bool Decoder::decode_memory(Instr &x, const RawInstr &raw, Name &name) {
         return name.take_one_of<Space>({{"global", Space::Global},
                                         {"shared", Space::Shared},
                                         {"shared::cta", Space::Shared},
+                                        {"shared::cluster", Space::SharedCluster},
                                         {"local", Space::Local},
                                         {"param", Space::Param},
                                         {"const", Space::Global}},
@@ -245,6 +253,14 @@ bool Decoder::decode_memory(Instr &x, const RawInstr &raw, Name &name) {
         x.dst[x.num_dst++] = destination(raw.groups.at(0).at(0), 8, raw.line);
         take_sources(x, raw, 1, {8});
         x.run = add_constant;
+    } else if (base == "mapa") {
+        x.space = take_space();
+        x.type = name.take_type();
+        if (x.space != Space::Generic && x.space != Space::SharedCluster)
+            name.fail("it is of addresses in shared memory");
+        x.dst[x.num_dst++] = destination(raw.groups.at(0).at(0), bytes(x.type), raw.line);
+        take_sources(x, raw, 1, {bytes(x.type), 4});
+        x.run = map_to_block;
     } else if (base == "prefetch" || base == "prefetchu") {
         take_space();
         take_hints();

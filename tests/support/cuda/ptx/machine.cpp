@@ -30,6 +30,14 @@ void check_launch(const Kernel &k, const Launch &l) {
             throw std::invalid_argument(fmt::format(
                 "{}: a block of {}x{}x{} threads; it was compiled for {}x{}x{}.", k.name, l.block.x,
                 l.block.y, l.block.z, k.max_threads[0], k.max_threads[1], k.max_threads[2]));
+    const std::array<uint32_t, 3> grid{l.grid.x, l.grid.y, l.grid.z},
+        cluster{l.cluster.x, l.cluster.y, l.cluster.z};
+    for (size_t i = 0; i < 3; ++i)
+        if (cluster[i] == 0 || grid[i] % cluster[i] != 0 || l.cluster.count() > kMostClusterBlocks)
+            throw std::invalid_argument(fmt::format(
+                "{}: clusters of {}x{}x{} blocks in a grid of {}x{}x{}; they fill it, and {} is the limit.",
+                k.name, l.cluster.x, l.cluster.y, l.cluster.z, l.grid.x, l.grid.y, l.grid.z,
+                kMostClusterBlocks));
     if (k.shared_bytes + l.dynamic_shared > l.shared_limit)
         throw std::invalid_argument(fmt::format("{}: {} bytes of shared memory; {} is the limit.", k.name,
                                                 k.shared_bytes + l.dynamic_shared, l.shared_limit));
@@ -45,44 +53,49 @@ uint32_t align_up(uint32_t value, uint32_t to) {
 } // namespace
 
 Machine::Machine(const Kernel &kernel, const Launch &launch)
-    : kernel_(kernel), launch_(launch), rng_(launch.seed),
-      shared_(align_up(kernel.shared_bytes, 16) + launch.dynamic_shared) {
+    : kernel_(kernel), launch_(launch), rng_(launch.seed) {
     check_launch(kernel, launch);
     counts_.resize(kernel.code.size());
     const auto threads = static_cast<uint32_t>(launch.block.count());
     const uint32_t warps = (threads + kWarpSize - 1) / kWarpSize;
+    const auto blocks = static_cast<uint32_t>(launch.cluster.count());
     const size_t local = size_t{kernel.local_bytes} * kWarpSize;
-    frames_.resize(warps * kernel.frame.size());
-    locals_.resize(warps * local);
-    warps_.resize(warps);
-    for (uint32_t i = 0; i < warps; ++i) {
+    frames_.resize(blocks * warps * kernel.frame.size());
+    locals_.resize(blocks * warps * local);
+    warps_.resize(blocks * warps);
+    for (uint32_t i = 0; i < warps_.size(); ++i) {
         Warp &w = warps_[i];
         w.frame = frames_.data() + i * kernel.frame.size();
         w.local = locals_.data() + i * local;
         std::ranges::copy(kernel.frame, w.frame);
-        w.index = i;
-        const uint32_t lanes = std::min(kWarpSize, threads - i * kWarpSize);
+        w.block = i / warps;
+        w.index = i % warps;
+        const uint32_t lanes = std::min(kWarpSize, threads - w.index * kWarpSize);
         w.exist = lanes == kWarpSize ? kAllLanes : (1u << lanes) - 1;
     }
+    for (uint32_t b = 0; b < blocks; ++b)
+        blocks_.push_back({{},
+                           SharedMemory(align_up(kernel.shared_bytes, 16) + launch.dynamic_shared),
+                           std::span(warps_).subspan(size_t{b} * warps, warps)});
 }
 
 Counts Machine::run() {
-    const uint64_t blocks = launch_.grid.count();
-    // A random order without a table of all blocks: steps of a stride that has no divisor with their number.
-    uint64_t stride = blocks > 2 ? 1 + rng_() % (blocks - 1) : 1;
-    while (std::gcd(stride, blocks) != 1)
+    const uint64_t clusters = launch_.grid.count() / launch_.cluster.count();
+    // A random order without a table of all of them: steps of a stride that has no divisor with their number.
+    uint64_t stride = clusters > 2 ? 1 + rng_() % (clusters - 1) : 1;
+    while (std::gcd(stride, clusters) != 1)
         ++stride;
-    uint64_t block = blocks > 1 ? rng_() % blocks : 0;
+    uint64_t cluster = clusters > 1 ? rng_() % clusters : 0;
     const auto ahead = [&](unsigned steps) { // in the order
-        return static_cast<uint64_t>((block + static_cast<unsigned __int128>(stride) * steps) % blocks);
+        return static_cast<uint64_t>((cluster + static_cast<unsigned __int128>(stride) * steps) % clusters);
     };
-    block = ahead(launch_.part);
-    for (uint64_t i = launch_.part; i < blocks; i += launch_.parts) {
+    cluster = ahead(launch_.part);
+    for (uint64_t i = launch_.part; i < clusters; i += launch_.parts) {
         if (launch_.stop && *launch_.stop)
             break;
-        begin_block(block);
-        run_block();
-        block = ahead(launch_.parts);
+        begin_blocks(cluster);
+        run_blocks();
+        cluster = ahead(launch_.parts);
     }
     Counts counts;
     counts.by_name.resize(kernel_.names.size());
@@ -94,36 +107,49 @@ Counts Machine::run() {
     return counts;
 }
 
-void Machine::begin_block(uint64_t block) {
-    block_ = {static_cast<uint32_t>(block % launch_.grid.x),
-              static_cast<uint32_t>(block / launch_.grid.x % launch_.grid.y),
-              static_cast<uint32_t>(block / launch_.grid.x / launch_.grid.y)};
-    shared_.begin_block();
+void Machine::begin_blocks(uint64_t cluster) {
+    const Dim size = launch_.cluster;
+    const uint64_t x = launch_.grid.x / size.x, y = launch_.grid.y / size.y;
+    const Dim first{static_cast<uint32_t>(cluster % x) * size.x,
+                    static_cast<uint32_t>(cluster / x % y) * size.y,
+                    static_cast<uint32_t>(cluster / x / y) * size.z};
+    barriers_.begin_blocks();
+    for (uint32_t b = 0; b < blocks_.size(); ++b)
+        blocks_[b].index = {first.x + b % size.x, first.y + b / size.x % size.y,
+                            first.z + b / size.x / size.y};
     for (Warp &w : warps_) {
         w.written.assign(kernel_.registers.size(), 0);
         w.fragments.assign(1, {0, w.exist, Fragment::Wait::None, 0});
         w.copies.clear();
         w.groups.fill(0);
-        w.ended = 0;
-        w.epoch = 0;
+        w.ended = w.arrived = w.released = 0;
         w.executed = 0;
         for (const auto &[operand, which] : kernel_.specials)
-            set_special(w, operand, which, launch_, block_);
+            set_special(w, operand, which, launch_, blocks_[w.block].index);
     }
 }
 
-void Machine::run_block() {
+void Machine::run_blocks() {
     std::vector<uint32_t> order(warps_.size());
     std::iota(order.begin(), order.end(), 0u);
     for (;;) {
         std::ranges::shuffle(order, rng_);
         for (const uint32_t i : order)
             run_warp(warps_[i]);
-        const bool done = std::ranges::all_of(warps_, [](const Warp &w) { return w.fragments.empty(); });
-        if (done)
-            return;
-        release_barrier();
+        if (std::ranges::all_of(warps_, [](const Warp &w) { return w.fragments.empty(); }))
+            break;
+        bool goes_on = false;
+        for (Block &block : blocks_)
+            goes_on = release_block(block) || goes_on;
+        if (!goes_on && !release_cluster())
+            stuck();
     }
+    if (remote_.warp)
+        fault(Fault::Kind::Race, *remote_.warp, *remote_.instr, remote_.lane,
+              fmt::format(
+                  "shared memory of block {} of the cluster is touched, and it may have ended: no barrier "
+                  "of the cluster comes after",
+                  remote_.block));
 }
 
 void Machine::run_warp(Warp &w) {
@@ -170,13 +196,13 @@ void Machine::run_fragment(Warp &w, size_t index) {
     for (;;) {
         if (now.pc == meet) {
             std::erase_if(w.fragments, [&](const Fragment &f) {
-                if (f.pc != now.pc || f.wait == Fragment::Wait::Block)
+                if (f.pc != now.pc || f.wait == Fragment::Wait::Block || f.wait == Fragment::Wait::Cluster)
                     return false;
                 now.lanes |= f.lanes;
                 return true;
             });
             find_meeting();
-            if (meet == now.pc) // others of the warp wait at the block's barrier here: so will these
+            if (meet == now.pc) // others of the warp wait at a barrier of more than it here: so will these
                 meet = ~0u;
         }
         if (now.pc >= end) {
@@ -290,6 +316,23 @@ void Machine::run_fragment(Warp &w, size_t index) {
                 wait_copies(w, x, mask);
             ++now.pc;
             break;
+        case Flow::ClusterArrive:
+            if (mask)
+                arrive(w, x, mask);
+            ++now.pc;
+            break;
+        case Flow::ClusterWait: {
+            const uint32_t waiting = mask & ~pass_cluster_wait(w, x, mask);
+            if (waiting) {
+                wait(Fragment::Wait::Cluster, waiting, 0);
+                now.lanes &= ~waiting;
+                if (!now.lanes)
+                    return;
+            }
+            ++now.pc;
+            find_meeting();
+            break;
+        }
         }
     }
 }
@@ -322,25 +365,27 @@ uint32_t Machine::pass_warp_sync(Warp &w, const Instr &x, uint32_t mask, uint32_
     return passed;
 }
 
-void Machine::release_barrier() {
+bool Machine::release_block(Block &block) {
     // All threads that have not ended have to be at one barrier.
     const Instr *barrier = nullptr;
     uint32_t pc = 0;
-    for (Warp &w : warps_)
+    for (const Warp &w : block.warps)
         for (const Fragment &f : w.fragments) {
             if (f.wait != Fragment::Wait::Block || (barrier && f.pc != pc))
-                stuck();
+                return false;
             barrier = &at(f.pc);
             pc = f.pc;
         }
+    if (!barrier)
+        return false;
     uint64_t counted = 0, all = 0;
     if (barrier->flow == Flow::BarrierReduce)
-        for (Warp &w : warps_)
+        for (Warp &w : block.warps)
             for (const Fragment &f : w.fragments) {
                 counted += static_cast<uint64_t>(std::popcount(w.predicate(barrier->src[0]) & f.lanes));
                 all += static_cast<uint64_t>(std::popcount(f.lanes));
             }
-    for (Warp &w : warps_) {
+    for (Warp &w : block.warps) {
         if (w.fragments.empty())
             continue;
         uint32_t lanes = 0;
@@ -358,9 +403,47 @@ void Machine::release_barrier() {
                 w.written[to.reg] |= lanes;
         }
         w.fragments.assign(1, {pc + 1, lanes, Fragment::Wait::None, 0});
-        w.epoch = 0;
     }
-    shared_.barrier();
+    barriers_.pass_block(static_cast<uint32_t>(&block - blocks_.data()));
+    return true;
+}
+
+void Machine::arrive(Warp &w, const Instr &x, uint32_t mask) {
+    if (const uint32_t again = mask & (w.arrived | w.released))
+        fault(Fault::Kind::Synchronization, w, x, static_cast<uint32_t>(std::countr_zero(again)),
+              "it arrives at a barrier of the cluster and has not waited at the one before");
+    w.arrived |= mask;
+}
+
+uint32_t Machine::pass_cluster_wait(Warp &w, const Instr &x, uint32_t mask) {
+    if (const uint32_t never = mask & ~(w.arrived | w.released))
+        fault(Fault::Kind::Synchronization, w, x, static_cast<uint32_t>(std::countr_zero(never)),
+              "it waits at a barrier of the cluster and has not arrived there");
+    const uint32_t passed = mask & w.released;
+    w.released &= ~passed;
+    return passed;
+}
+
+bool Machine::release_cluster() {
+    // Nobody can go on: whoever has not ended has arrived by now, or never will.
+    for (const Warp &w : warps_)
+        if ((w.exist & ~w.ended & ~w.arrived) != 0)
+            return false;
+    bool goes_on = false;
+    for (Warp &w : warps_) {
+        w.released = w.arrived & ~w.ended;
+        w.arrived = 0;
+        for (Fragment &f : w.fragments)
+            if (f.wait == Fragment::Wait::Cluster) {
+                w.released &= ~f.lanes;
+                f.wait = Fragment::Wait::None;
+                ++f.pc;
+                goes_on = true;
+            }
+    }
+    barriers_.pass_cluster();
+    remote_ = {};
+    return goes_on;
 }
 
 void Machine::stuck() {
@@ -371,13 +454,14 @@ void Machine::stuck() {
     for (const Warp &w : warps_)
         for (const Fragment &f : w.fragments) {
             // Those that wait for lanes of their warp are the reason; those at a barrier are not.
-            if (!first || (first->wait == Fragment::Wait::Block && f.wait == Fragment::Wait::Warp)) {
+            if (!first || (first->wait != Fragment::Wait::Warp && f.wait == Fragment::Wait::Warp)) {
                 first = &f;
                 first_warp = &w;
             }
             if (++told > 6)
                 continue;
-            text += fmt::format(" lanes {} of warp {} at {} (line {})", lanes_text(f.lanes), w.index,
+            text += fmt::format(" lanes {} of warp {}{} at {} (line {})", lanes_text(f.lanes), w.index,
+                                blocks_.size() == 1 ? "" : fmt::format(" of block {}", w.block),
                                 kernel_.names[kernel_.name_of[f.pc]], at(f.pc).line);
             if (f.wait == Fragment::Wait::Warp)
                 text += fmt::format(", which wants lanes {} too", lanes_text(f.missing));
@@ -394,11 +478,12 @@ void Machine::wait_copies(Warp &w, const Instr &x, uint32_t mask) {
     std::erase_if(w.copies, [&](const PendingCopy &c) {
         if (!(mask >> c.lane & 1) || (x.constant != ~uint64_t{0} && c.group + x.constant >= w.groups[c.lane]))
             return false;
-        shared_.set_in_flight(c.to, c.bytes, false);
-        uint32_t other = 0;
-        shared_.touch(c.to, c.bytes, SharedMemory::Access::Write, thread_of(w, c.lane), w.epoch, other);
-        std::memcpy(shared_.data() + c.to, c.from, c.bytes_read);
-        std::memset(shared_.data() + c.to + c.bytes_read, 0, c.bytes - c.bytes_read);
+        SharedMemory &shared = shared_of(w);
+        shared.shadows().set_in_flight(c.to, c.bytes, false);
+        Shadows::Other other;
+        shared.shadows().touch(barriers_, c.to, c.bytes, Access::Write, w, c.lane, other);
+        std::memcpy(shared.data() + c.to, c.from, c.bytes_read);
+        std::memset(shared.data() + c.to + c.bytes_read, 0, c.bytes - c.bytes_read);
         return true;
     });
 }
@@ -410,105 +495,19 @@ Dim Machine::thread_index(uint32_t thread) const {
 
 void Machine::fault(Fault::Kind kind, const Warp &w, const Instr &x, uint32_t lane,
                     const std::string &what) const {
-    const Dim t = thread_index(thread_of(w, lane));
+    const Dim t = thread_index(thread_of(w, lane)), block = blocks_[w.block].index;
     const auto pc = static_cast<size_t>(&x - kernel_.code.data());
     throw Fault(kind, fmt::format("{}: `{}` at line {} of the PTX, block ({},{},{}), thread ({},{},{}): {}.",
-                                  kernel_.name, kernel_.names[kernel_.name_of[pc]], x.line, block_.x,
-                                  block_.y, block_.z, t.x, t.y, t.z, what));
-}
-
-unsigned char *Machine::resolve(Warp &w, const Instr &x, uint32_t lane, Space space, uint64_t address,
-                                uint32_t bytes, SharedMemory::Access kind) {
-    if (address % bytes) [[unlikely]]
-        fault(Fault::Kind::Misaligned, w, x, lane,
-              fmt::format("address 0x{:x} is no multiple of {}, the bytes of the access", address, bytes));
-    if (space == Space::Generic && address >= kSharedWindow) {
-        space = address >= kParamWindow   ? Space::Param
-                : address >= kLocalWindow ? Space::Local
-                                          : Space::Shared;
-        address &= kSharedWindow - 1;
-    }
-    const auto inside = [&](uint64_t size, const char *what) {
-        if (address > size || size - address < bytes)
-            fault(Fault::Kind::Address, w, x, lane,
-                  fmt::format("{} bytes at {} of {} bytes of {}", bytes, static_cast<int64_t>(address), size,
-                              what));
-    };
-    switch (space) {
-    case Space::Shared: {
-        inside(shared_.size(), "shared memory");
-        uint32_t other = 0;
-        const auto at = static_cast<uint32_t>(address);
-        switch (shared_.touch(at, bytes, kind, thread_of(w, lane), w.epoch, other)) {
-        case SharedMemory::Wrong::Nothing:
-            break;
-        case SharedMemory::Wrong::Uninitialized:
-            fault(Fault::Kind::Uninitialized, w, x, lane,
-                  fmt::format("shared memory at {} is read before the block wrote it", at));
-        case SharedMemory::Wrong::InFlight:
-            fault(
-                Fault::Kind::Race, w, x, lane,
-                fmt::format(
-                    "shared memory at {} is touched before an asynchronous copy into it was waited for", at));
-        case SharedMemory::Wrong::Race:
-            if (other == kAllLanes)
-                fault(Fault::Kind::Race, w, x, lane,
-                      fmt::format(
-                          "shared memory at {} is written while other threads read it: no barrier is between",
-                          at));
-            const Dim t = thread_index(other);
-            fault(
-                Fault::Kind::Race, w, x, lane,
-                fmt::format(
-                    "shared memory at {} is touched by thread ({},{},{}) as well, and no barrier is between",
-                    at, t.x, t.y, t.z));
-        }
-        return shared_.data() + at;
-    }
-    case Space::Local:
-        inside(kernel_.local_bytes, "local memory");
-        return w.local + size_t{lane} * kernel_.local_bytes + address;
-    case Space::Param:
-        inside(kernel_.parameter_bytes, "parameters");
-        if (kind != SharedMemory::Access::Read)
-            fault(Fault::Kind::Address, w, x, lane, "a parameter is written");
-        return const_cast<unsigned char *>(launch_.parameters.data()) + address;
-    case Space::Generic:
-    case Space::Global:
-        break;
-    }
-    const auto holds = [&](const Range &r) { return address >= r.begin && address + bytes <= r.end; };
-    const Range *range = nullptr;
-    for (const Range &r : ranges_)
-        if (holds(r)) {
-            range = &r;
-            break;
-        }
-    if (!range) [[unlikely]] {
-        Range &found = ranges_[next_range_++ % ranges_.size()];
-        found = {};
-        if (!launch_.find(address, found) || !holds(found)) {
-            const bool reaches_out = address >= found.begin && address < found.end;
-            const uint64_t begin = found.begin, stop = found.end;
-            found = {};
-            fault(
-                Fault::Kind::Address, w, x, lane,
-                reaches_out
-                    ? fmt::format(
-                          "{} bytes at 0x{:x} reach beyond the end of their allocation, 0x{:x} to 0x{:x}",
-                          bytes, address, begin, stop)
-                    : fmt::format("global address 0x{:x} is in no live allocation of this device", address));
-        }
-        range = &found;
-    }
-    if (kind != SharedMemory::Access::Read && !range->writable) [[unlikely]]
-        fault(Fault::Kind::Address, w, x, lane,
-              fmt::format("global address 0x{:x} may not be written", address));
-    return range->host + (address - range->begin);
+                                  kernel_.name, kernel_.names[kernel_.name_of[pc]], x.line, block.x, block.y,
+                                  block.z, t.x, t.y, t.z, what));
 }
 
 Counts run(const Kernel &kernel, const Launch &launch) {
-    return Machine(kernel, launch).run();
+    if (kernel.cluster[0] == 0)
+        return Machine(kernel, launch).run();
+    Launch with_clusters = launch;
+    with_clusters.cluster = {kernel.cluster[0], kernel.cluster[1], kernel.cluster[2]};
+    return Machine(kernel, with_clusters).run();
 }
 
 } // namespace lz::ptx

@@ -4,14 +4,19 @@
 ///
 /// **What it reports**, with kernel, PTX line, block and thread: addresses outside live allocations or
 /// without access, misaligned ones, registers and shared memory read before they were written, two threads
-/// that touch the same shared byte (one of them writing) with no barrier between, lanes that a shuffle's mask
-/// names and that ended or wait elsewhere, threads of a block that wait at different barriers, asynchronous
-/// copies read before they were waited for, and kernels that do not end.
+/// that touch the same shared byte (one of them writing) with no barrier between, or one of global memory
+/// (Launch::check_global_races), lanes that a shuffle's mask names and that ended or wait elsewhere, threads
+/// of a block that wait at different barriers, asynchronous copies read before they were waited for, another
+/// block's shared memory that is touched before all blocks of the cluster have begun or after one may have
+/// ended, and kernels that do not end.
 ///
-/// **Order.** Blocks run one after the other in an order drawn from the seed, and so do warps between
-/// barriers. Several threads may each run a part of the blocks (Launch::parts): global memory is shared among
-/// them as among blocks of a GPU, and atomic operations on it are atomic. Lanes that took different ways run
-/// apart, those furthest behind first, and meet again where their ways do.
+/// What is ordered is exact, and nothing of it depends on the order of a run: by a barrier of the block, by
+/// one of the cluster, and among the lanes of a mask by a warp's barrier; shuffles and votes order no memory.
+///
+/// **Order.** Blocks, or clusters of them, run one after the other in an order drawn from the seed, and so do
+/// warps between barriers. Several threads may each run a part of the blocks (Launch::parts): global memory
+/// is shared among them as among blocks of a GPU, and atomic operations on it are atomic. Lanes that took
+/// different ways run apart, those furthest behind first, and meet again where their ways do.
 ///
 /// **Arithmetic** is IEEE's, done by the host; the result of f16, bf16 and f32 operations that is not a
 /// number is the canonical one of the PTX document.
@@ -46,6 +51,7 @@ struct Fault : std::runtime_error {
 
 struct Launch {
     Dim grid, block;
+    Dim cluster; ///< blocks of a cluster, which run side by side: 16 at most
     uint32_t dynamic_shared = 0;
     std::span<const unsigned char>
         parameters; ///< Kernel::parameter_bytes, laid out as Kernel::parameters says
@@ -54,10 +60,13 @@ struct Launch {
     uint64_t seed = 0;
     uint64_t max_instructions = uint64_t{1} << 36; ///< of a warp; beyond it the kernel does not end
     uint32_t shared_limit = 227 << 10;             ///< bytes of a block
-    /// Run only every `parts`-th block of the order, from `part` on. All parts have one seed.
+    /// Run only every `parts`-th block (or cluster) of the order, from `part` on. All parts have one seed.
     unsigned part = 0, parts = 1;
     const std::atomic<bool> *stop = nullptr; ///< when it is set, no other block is begun
     bool count_bank_conflicts = false;       ///< Counts::bank_conflicts is made
+    /// Races in global memory are found, too, among threads of a block and among blocks; `parts` is 1. Every
+    /// byte of each range that is touched takes 28 bytes more. What only atomic operations order is reported.
+    bool check_global_races = false;
 };
 
 struct Counts {
@@ -70,7 +79,7 @@ struct Counts {
 };
 
 /// Runs the kernel to its end. Throws Fault, and std::invalid_argument for a launch that a driver would
-/// refuse.
+/// refuse. A kernel that was compiled for clusters of a size has them whatever Launch::cluster says.
 Counts run(const Kernel &kernel, const Launch &launch);
 
 // Generic addresses: shared, local and parameter memory lie in windows far above all global memory.

@@ -59,7 +59,7 @@ template <class T>
 void load_elements(Machine &m, Warp &w, const Instr &x, uint32_t mask) {
     const uint32_t whole = static_cast<uint32_t>(sizeof(T)) * x.vec;
     for_lanes(mask, [&](uint32_t lane) {
-        const unsigned char *from = m.access(w, x, lane, x.src[0], whole, SharedMemory::Access::Read);
+        const unsigned char *from = m.access(w, x, lane, x.src[0], whole, Access::Read);
         for (uint32_t e = 0; e < x.vec; ++e, from += sizeof(T))
             std::memcpy(w.lanes<T>(x.dst[e]) + lane, from, sizeof(T));
     });
@@ -68,7 +68,7 @@ template <class T>
 void store_elements(Machine &m, Warp &w, const Instr &x, uint32_t mask) {
     const uint32_t whole = static_cast<uint32_t>(sizeof(T)) * x.vec;
     for_lanes(mask, [&](uint32_t lane) {
-        unsigned char *to = m.access(w, x, lane, x.src[0], whole, SharedMemory::Access::Write);
+        unsigned char *to = m.access(w, x, lane, x.src[0], whole, Access::Write);
         for (uint32_t e = 0; e < x.vec; ++e, to += sizeof(T))
             std::memcpy(to, w.lanes<T>(x.src[1 + e]) + lane, sizeof(T));
     });
@@ -135,6 +135,19 @@ void add_constant(Machine &, Warp &w, const Instr &x, uint32_t mask) {
     for_lanes(mask, [&](uint32_t lane) { w.set_bits(x.dst[0], lane, w.bits(x.src[0], lane) + x.constant); });
 }
 
+void map_to_block(Machine &m, Warp &w, const Instr &x, uint32_t mask) {
+    for_lanes(mask, [&](uint32_t lane) {
+        const uint64_t at = w.bits(x.src[0], lane), rank = w.bits(x.src[1], lane);
+        const uint64_t window = x.space == Space::Generic ? kSharedWindow : 0;
+        if (window != 0 && (at < kSharedWindow || at >= kLocalWindow))
+            m.fault(Fault::Kind::Address, w, x, lane,
+                    fmt::format("0x{:x} is no address in shared memory", at));
+        // NVRTC asks for places that nobody touches then, of blocks that are not there.
+        const uint64_t of = std::min(rank, uint64_t{kMostClusterBlocks}) + 1;
+        w.set_bits(x.dst[0], lane, window | of * kSharedOfBlock | at % kSharedOfBlock);
+    });
+}
+
 void active_mask(Machine &, Warp &w, const Instr &x, uint32_t mask) {
     for_lanes(mask, [&](uint32_t lane) { w.set_bits(x.dst[0], lane, mask); });
 }
@@ -156,8 +169,7 @@ void load_lanes(Machine &m, Warp &w, const Instr &x, uint32_t mask) {
         }
     }
     for_lanes(mask, [&](uint32_t lane) { // into wider registers
-        const unsigned char *const from =
-            m.access(w, x, lane, x.src[0], size * x.vec, SharedMemory::Access::Read);
+        const unsigned char *const from = m.access(w, x, lane, x.src[0], size * x.vec, Access::Read);
         for (uint32_t e = 0; e < x.vec; ++e) {
             const uint64_t bits = load_bits(from + e * size, size);
             w.set_bits(x.dst[e], lane, is_signed(x.type) ? sign_extended(bits, size) : bits);
@@ -180,7 +192,7 @@ void store_lanes(Machine &m, Warp &w, const Instr &x, uint32_t mask) {
         break;
     }
     for_lanes(mask, [&](uint32_t lane) { // from wider registers
-        unsigned char *const to = m.access(w, x, lane, x.src[0], size * x.vec, SharedMemory::Access::Write);
+        unsigned char *const to = m.access(w, x, lane, x.src[0], size * x.vec, Access::Write);
         for (uint32_t e = 0; e < x.vec; ++e) {
             const uint64_t bits = w.bits(x.src[1 + e], lane);
             std::memcpy(to + e * size, &bits, size);
@@ -196,7 +208,7 @@ void atomic(Machine &m, Warp &w, const Instr &x, uint32_t mask) {
     std::shuffle(order.begin(), order.begin() + count, m.rng()); // nobody promises one
     for (uint32_t i = 0; i < count; ++i) {
         const uint32_t lane = order[i];
-        unsigned char *const at = m.access(w, x, lane, x.src[0], size, SharedMemory::Access::Atomic);
+        unsigned char *const at = m.access(w, x, lane, x.src[0], size, Access::Atomic);
         const uint64_t b = w.bits(x.src[1], lane) & ones(size);
         const auto less = [&](uint64_t p, uint64_t q) {
             return is_signed(x.type) ? static_cast<int64_t>(sign_extended(p, size)) <
@@ -248,13 +260,13 @@ void copy_async(Machine &m, Warp &w, const Instr &x, uint32_t mask) {
         const auto value = [&](const Operand &o) {
             return w.bits(o, lane) + static_cast<uint64_t>(o.offset);
         };
-        unsigned char *const to =
-            m.resolve(w, x, lane, Space::Shared, value(x.src[0]), bytes, SharedMemory::Access::Write);
+        unsigned char *const to = m.resolve(w, x, lane, Space::Shared, value(x.src[0]), bytes, Access::Write);
         const unsigned char *from = nullptr;
         if (read != 0)
-            from = m.resolve(w, x, lane, Space::Global, value(x.src[1]), bytes, SharedMemory::Access::Read);
-        const auto at = static_cast<uint32_t>(to - m.shared().data());
-        m.shared().set_in_flight(at, bytes, true);
+            from = m.resolve(w, x, lane, Space::Global, value(x.src[1]), bytes, Access::Read);
+        SharedMemory &shared = m.shared_of(w);
+        const auto at = static_cast<uint32_t>(to - shared.data());
+        shared.shadows().set_in_flight(at, bytes, true);
         w.copies.push_back({lane, w.groups[lane], at, bytes, read, from});
     });
 }
@@ -264,8 +276,7 @@ void commit_copies(Machine &, Warp &w, const Instr &, uint32_t mask) {
 }
 
 void warp_barrier(Machine &, Warp &w, const Instr &, uint32_t mask) {
-    if ((mask | w.ended) == w.exist) // orders memory among all lanes that are left
-        ++w.epoch;
+    w.meet(mask);
 }
 
 void shuffle(Machine &m, Warp &w, const Instr &x, uint32_t mask) {

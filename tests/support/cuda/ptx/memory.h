@@ -26,6 +26,7 @@ void trap(Machine &, Warp &, const Instr &, uint32_t mask);
 void pack_lanes(Machine &, Warp &, const Instr &, uint32_t mask);
 void unpack_lanes(Machine &, Warp &, const Instr &, uint32_t mask);
 void add_constant(Machine &, Warp &, const Instr &, uint32_t mask);
+void map_to_block(Machine &, Warp &, const Instr &, uint32_t mask);
 void active_mask(Machine &, Warp &, const Instr &, uint32_t mask);
 
 void load_lanes(Machine &, Warp &, const Instr &, uint32_t mask);

@@ -85,7 +85,14 @@ constexpr bool is_float(Type t) {
 }
 
 /// Where an address points. Generic addresses tell the space by their value (see machine.h).
-enum class Space : uint8_t { Generic, Global, Shared, Local, Param };
+enum class Space : uint8_t {
+    Generic,
+    Global,
+    Shared,        ///< of the thread's own block
+    SharedCluster, ///< of any block of its cluster
+    Local,
+    Param
+};
 
 struct Warp;
 struct Instr;
@@ -106,7 +113,18 @@ struct Operand {
 };
 
 /// What the loop over instructions does by itself; all else is Plain and done by its handler.
-enum class Flow : uint8_t { Plain, Branch, BranchTable, Exit, Barrier, BarrierReduce, WarpSync, WaitCopies };
+enum class Flow : uint8_t {
+    Plain,
+    Branch,
+    BranchTable,
+    Exit,
+    Barrier,
+    BarrierReduce,
+    WarpSync,
+    WaitCopies,
+    ClusterArrive,
+    ClusterWait
+};
 
 struct Instr {
     Handler run = nullptr;
@@ -146,6 +164,7 @@ struct Kernel {
     bool dynamic_shared = false;
     std::array<uint32_t, 3> max_threads{}; ///< .maxntid; 0: not given
     bool exact_threads = false;            ///< .reqntid
+    std::array<uint32_t, 3> cluster{};     ///< .reqnctapercluster; 0: not given
 };
 
 /// A variable of the module, in global memory.

@@ -241,7 +241,16 @@ private:
             do
                 k.max_threads.at(i++) = static_cast<uint32_t>(take_number());
             while (i < 3 && accept(','));
-        } else if (word == ".minnctapersm" || word == ".maxnreg" || word == ".maxnctapersm") {
+        } else if (word == ".reqnctapercluster") {
+            k.cluster = {1, 1, 1};
+            size_t i = 0;
+            do
+                k.cluster.at(i++) = static_cast<uint32_t>(take_number());
+            while (i < 3 && accept(','));
+        } else if (word == ".explicitcluster") {
+            return; // launches have clusters, of the size that is said beside it
+        } else if (word == ".minnctapersm" || word == ".maxnreg" || word == ".maxnctapersm" ||
+                   word == ".maxclusterrank") {
             take_number(); // of the assembler
         } else {
             fail(fmt::format("the directive `{}` of a kernel is not known", word));

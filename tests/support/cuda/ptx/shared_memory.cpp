@@ -5,64 +5,117 @@
 
 namespace lz::ptx {
 
-SharedMemory::Wrong SharedMemory::touch(uint32_t at, uint32_t bytes, Access access, uint32_t thread,
-                                        uint32_t warp_epoch, uint32_t &other) {
-    const auto warp_of = [](uint32_t t) { return t / kWarpSize; };
-    // Ordered with what another thread did: a barrier of the block since, or one of the warp that both are
-    // in.
-    const auto ordered = [&](uint32_t epoch, uint32_t their_warp, uint32_t their_warp_epoch) {
-        return epoch != epoch_ || (their_warp == warp_of(thread) && their_warp_epoch != warp_epoch);
-    };
-    for (uint32_t i = at; i < at + bytes; ++i) {
-        Shadow &s = shadow_[i];
-        const bool written = s.block == block_;
-        if (written && s.in_flight)
+void Warp::meet(uint32_t mask) {
+    ++time;
+    if (mask == exist) {
+        all_met = time;
+        return;
+    }
+    Times known{};
+    for_lanes(mask, [&](uint32_t lane) {
+        for (uint32_t other = 0; other < kWarpSize; ++other)
+            known[other] = std::max({known[other], met[lane][other], all_met});
+    });
+    for_lanes(mask, [&](uint32_t lane) { known[lane] = time; });
+    for_lanes(mask, [&](uint32_t lane) { met[lane] = known; });
+}
+
+bool Shadows::is_write_ordered(const Barriers &barriers, const Byte &b, const Warp &w, uint32_t lane) const {
+    if (b.write_barrier == 0)
+        return true;
+    if (b.write_barrier < barriers.begin) // by a block that ran before
+        return is_shared_;
+    const uint32_t block = b.writer / kMostThreads, thread = b.writer % kMostThreads;
+    if (block != w.block)
+        return b.write_barrier < barriers.cluster;
+    return b.writer == thread_number(w, lane) || b.write_barrier < barriers.block[block] ||
+           (thread / kWarpSize == w.index && w.knows(lane, thread % kWarpSize, b.write_time));
+}
+
+bool Shadows::are_reads_ordered(const Barriers &barriers, const Byte &b, const Warp &w, uint32_t lane) const {
+    if (b.read_barrier < barriers.begin)
+        return true;
+    constexpr uint32_t kWarps = kMostThreads / kWarpSize;
+    const uint32_t block = b.reader_warp / kWarps;
+    if (b.readers == Readers::Blocks || block != w.block)
+        return b.read_barrier < barriers.cluster;
+    if (b.read_barrier < barriers.block[block])
+        return true;
+    if (b.readers == Readers::Warps || b.reader_warp != warp_number(w))
+        return false;
+    bool all = true;
+    for_lanes(b.read_lanes & ~(1u << lane),
+              [&](uint32_t other) { all = all && w.knows(lane, other, b.read_time); });
+    return all;
+}
+
+/// Reads that are ordered before this one are forgotten: what comes after this one comes after them.
+void Shadows::note_read(const Barriers &barriers, Byte &b, const Warp &w, uint32_t lane, bool ordered) {
+    constexpr uint32_t kWarps = kMostThreads / kWarpSize;
+    if (ordered) {
+        b.readers = Readers::Lanes;
+        b.read_lanes = 1u << lane;
+    } else if (b.readers == Readers::Lanes && b.reader_warp == warp_number(w)) {
+        for_lanes(b.read_lanes, [&](uint32_t other) {
+            if (w.knows(lane, other, b.read_time))
+                b.read_lanes &= ~(1u << other);
+        });
+        b.read_lanes |= 1u << lane;
+    } else if (b.readers != Readers::Blocks && b.reader_warp / kWarps == w.block) {
+        b.readers = Readers::Warps;
+    } else {
+        b.readers = Readers::Blocks;
+    }
+    b.reader_warp = warp_number(w);
+    b.read_barrier = std::max(ordered ? 0 : b.read_barrier, barriers.block[w.block]);
+    b.read_time = w.time;
+}
+
+Shadows::Wrong Shadows::touch(const Barriers &barriers, uint64_t at, uint32_t bytes, Access access,
+                              const Warp &w, uint32_t lane, Other &other) {
+    for (uint64_t i = at; i < at + bytes; ++i) {
+        Byte &b = bytes_[i];
+        const bool written = b.write_barrier >= barriers.begin;
+        if (written && b.in_flight)
             return Wrong::InFlight;
-        if (access != Access::Write && !written)
+        if (is_shared_ && access != Access::Write && !written)
             return Wrong::Uninitialized;
-        if (written && s.writer != thread && !(access == Access::Atomic && s.atomic) &&
-            !ordered(s.write_epoch, warp_of(s.writer), s.write_warp_epoch)) {
-            other = s.writer;
+        if (!(access == Access::Atomic && b.atomic) && !is_write_ordered(barriers, b, w, lane)) {
+            other = {.is_known = written,
+                     .is_of_these = written,
+                     .block = b.writer / kMostThreads,
+                     .thread = b.writer % kMostThreads};
             return Wrong::Race;
         }
-        if (access != Access::Read) {
-            if (s.read_epoch == epoch_ && s.reader != thread) {
-                const bool several = s.reader == kSeveralWarps;
-                const uint32_t their_warp =
-                    s.reader & kSeveralLanes ? s.reader & ~kSeveralLanes : warp_of(s.reader);
-                if (several || !ordered(s.read_epoch, their_warp, s.read_warp_epoch)) {
-                    other = several || s.reader & kSeveralLanes ? kAllLanes : s.reader;
-                    return Wrong::Race;
-                }
-            }
-            s.block = block_;
-            s.write_epoch = epoch_;
-            s.write_warp_epoch = warp_epoch;
-            s.writer = static_cast<uint16_t>(thread);
-            s.atomic = access == Access::Atomic;
+        const bool read_before = !is_shared_ && b.read_barrier != 0 && b.read_barrier < barriers.begin;
+        b.read_before = b.read_before || read_before;
+        const bool ordered = are_reads_ordered(barriers, b, w, lane);
+        if (access == Access::Read) {
+            note_read(barriers, b, w, lane, ordered);
             continue;
         }
-        if (s.read_epoch != epoch_) {
-            s.reader = static_cast<uint16_t>(thread);
-        } else if (s.reader != thread && s.reader != kSeveralWarps) {
-            const uint32_t their_warp =
-                s.reader & kSeveralLanes ? s.reader & ~kSeveralLanes : warp_of(s.reader);
-            if (their_warp != warp_of(thread))
-                s.reader = kSeveralWarps;
-            else if (s.read_warp_epoch != warp_epoch) // what read before the warp's barrier is ordered
-                s.reader = static_cast<uint16_t>(thread);
-            else
-                s.reader = static_cast<uint16_t>(kSeveralLanes | warp_of(thread));
+        if (!ordered || b.read_before) {
+            const bool one = !ordered && b.readers == Readers::Lanes && std::has_single_bit(b.read_lanes);
+            constexpr uint32_t kWarps = kMostThreads / kWarpSize;
+            other = {.is_known = one,
+                     .is_of_these = !ordered,
+                     .block = b.reader_warp / kWarps,
+                     .thread = b.reader_warp % kWarps * kWarpSize +
+                               static_cast<uint32_t>(std::countr_zero(b.read_lanes))};
+            return Wrong::Race;
         }
-        s.read_epoch = epoch_;
-        s.read_warp_epoch = warp_epoch;
+        b.write_barrier = barriers.block[w.block];
+        b.write_time = w.time;
+        b.writer = thread_number(w, lane);
+        b.atomic = access == Access::Atomic;
+        b.read_barrier = 0;
     }
     return Wrong::Nothing;
 }
 
-void SharedMemory::set_in_flight(uint32_t at, uint32_t bytes, bool in_flight) {
-    for (uint32_t i = at; i < at + bytes; ++i)
-        shadow_[i].in_flight = in_flight;
+void Shadows::set_in_flight(uint64_t at, uint32_t bytes, bool in_flight) {
+    for (uint64_t i = at; i < at + bytes; ++i)
+        bytes_[i].in_flight = in_flight;
 }
 
 void Machine::count_banks(Warp &w, const Instr &x, uint32_t mask, uint32_t bytes) {

@@ -29,18 +29,61 @@ enum Special : uint32_t {
     LanesGreater,
     LanesGreaterEqual,
     DynamicShared,
+    ClusterRank,
+    ClusterBlocks,
+    ClusterCtaidX,
+    ClusterCtaidY,
+    ClusterCtaidZ,
+    ClusterNctaidX,
+    ClusterNctaidY,
+    ClusterNctaidZ,
+    ClusteridX,
+    ClusteridY,
+    ClusteridZ,
+    NclusteridX,
+    NclusteridY,
+    NclusteridZ,
     kCount
 };
-constexpr std::array<std::string_view, kCount> kNames{"%tid.x",       "%tid.y",       "%tid.z",
-                                                      "%ntid.x",      "%ntid.y",      "%ntid.z",
-                                                      "%ctaid.x",     "%ctaid.y",     "%ctaid.z",
-                                                      "%nctaid.x",    "%nctaid.y",    "%nctaid.z",
-                                                      "%laneid",      "%warpid",      "%nwarpid",
-                                                      "%lanemask_eq", "%lanemask_lt", "%lanemask_le",
-                                                      "%lanemask_gt", "%lanemask_ge", "%dynamic_smem_size"};
+constexpr std::array<std::string_view, kCount> kNames{"%tid.x",
+                                                      "%tid.y",
+                                                      "%tid.z",
+                                                      "%ntid.x",
+                                                      "%ntid.y",
+                                                      "%ntid.z",
+                                                      "%ctaid.x",
+                                                      "%ctaid.y",
+                                                      "%ctaid.z",
+                                                      "%nctaid.x",
+                                                      "%nctaid.y",
+                                                      "%nctaid.z",
+                                                      "%laneid",
+                                                      "%warpid",
+                                                      "%nwarpid",
+                                                      "%lanemask_eq",
+                                                      "%lanemask_lt",
+                                                      "%lanemask_le",
+                                                      "%lanemask_gt",
+                                                      "%lanemask_ge",
+                                                      "%dynamic_smem_size",
+                                                      "%cluster_ctarank",
+                                                      "%cluster_nctarank",
+                                                      "%cluster_ctaid.x",
+                                                      "%cluster_ctaid.y",
+                                                      "%cluster_ctaid.z",
+                                                      "%cluster_nctaid.x",
+                                                      "%cluster_nctaid.y",
+                                                      "%cluster_nctaid.z",
+                                                      "%clusterid.x",
+                                                      "%clusterid.y",
+                                                      "%clusterid.z",
+                                                      "%nclusterid.x",
+                                                      "%nclusterid.y",
+                                                      "%nclusterid.z"};
 
 uint32_t value(uint32_t which, uint32_t warp, uint32_t lane, const Launch &l, Dim block) {
     const uint32_t thread = warp * kWarpSize + lane;
+    const Dim c = l.cluster;
     switch (which) {
     case TidX:
         return thread % l.block.x;
@@ -82,6 +125,34 @@ uint32_t value(uint32_t which, uint32_t warp, uint32_t lane, const Launch &l, Di
         return ~((2u << lane) - 1);
     case LanesGreaterEqual:
         return ~((1u << lane) - 1);
+    case ClusterRank:
+        return block.x % c.x + (block.y % c.y + block.z % c.z * c.y) * c.x;
+    case ClusterBlocks:
+        return static_cast<uint32_t>(c.count());
+    case ClusterCtaidX:
+        return block.x % c.x;
+    case ClusterCtaidY:
+        return block.y % c.y;
+    case ClusterCtaidZ:
+        return block.z % c.z;
+    case ClusterNctaidX:
+        return c.x;
+    case ClusterNctaidY:
+        return c.y;
+    case ClusterNctaidZ:
+        return c.z;
+    case ClusteridX:
+        return block.x / c.x;
+    case ClusteridY:
+        return block.y / c.y;
+    case ClusteridZ:
+        return block.z / c.z;
+    case NclusteridX:
+        return l.grid.x / c.x;
+    case NclusteridY:
+        return l.grid.y / c.y;
+    case NclusteridZ:
+        return l.grid.z / c.z;
     default:
         return l.dynamic_shared;
     }

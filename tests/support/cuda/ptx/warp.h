@@ -3,8 +3,11 @@
 
 #include "tests/support/cuda/ptx/machine.h"
 
+#include <array>
 #include <bit>
+#include <map>
 #include <string>
+#include <string_view>
 
 namespace lz::ptx {
 
@@ -36,12 +39,18 @@ void for_values(uint32_t mask, F &&f) {
     }
 }
 
+constexpr uint32_t kMostClusterBlocks = 16, kMostThreads = 1024;
+
+/// Shared addresses of other blocks: the block's rank and one more times this, and the place in its memory.
+constexpr uint64_t kSharedOfBlock = uint64_t{1} << 24;
+
 /// Lanes that are at the same instruction.
 struct Fragment {
     enum class Wait : uint8_t {
         None,
-        Warp,  ///< for lanes of its mask, at a shuffle, a vote or a warp's barrier
-        Block, ///< at a barrier of the block
+        Warp,    ///< for lanes of its mask, at a shuffle, a vote or a warp's barrier
+        Block,   ///< at a barrier of the block
+        Cluster, ///< at one of the cluster
     };
     uint32_t pc = 0, lanes = 0;
     Wait wait = Wait::None;
@@ -61,10 +70,21 @@ struct Warp {
     std::vector<Fragment> fragments;
     std::vector<PendingCopy> copies;
     std::array<uint32_t, kWarpSize> groups{}; ///< of copies, that each lane has committed
+    uint32_t block = 0;                       ///< its rank in the cluster
     uint32_t index = 0;                       ///< in the block
     uint32_t exist = 0, ended = 0;            ///< lanes
-    uint32_t epoch = 0;                       ///< counts this warp's own barriers
+    /// Lanes between arriving at a cluster's barrier and waiting at it: before all others have come, and
+    /// after.
+    uint32_t arrived = 0, released = 0;
     uint64_t executed = 0;
+    uint32_t time = 1; ///< counts this warp's own barriers
+
+    /// These lanes meet at a barrier: each knows what any of them did or knew.
+    void meet(uint32_t mask);
+    /// Whether what another lane did at a time is ordered before what the lane does now.
+    bool knows(uint32_t lane, uint32_t other, uint32_t at) const {
+        return at < all_met || at < met[lane][other];
+    }
 
     template <class T>
     T *lanes(const Operand &o) {
@@ -102,45 +122,91 @@ struct Warp {
             lanes<uint64_t>(o)[lane] = value;
         }
     }
+
+private:
+    using Times = std::array<uint32_t, kWarpSize>;
+    uint32_t all_met = 0;               ///< the time of the last barrier of all lanes
+    std::array<Times, kWarpSize> met{}; ///< of each lane: until when it knows what each other did
 };
 
-/// Shared memory of a block, and who touched each byte since the last barrier.
+enum class Access : uint8_t { Read, Write, Atomic };
+
+/// The barriers of the blocks that run. What threads do is stamped with the last one of their block.
+struct Barriers {
+    uint32_t now = 0;
+    uint32_t begin = 0;                               ///< of these blocks
+    uint32_t cluster = 0;                             ///< the last one of all of them
+    std::array<uint32_t, kMostClusterBlocks> block{}; ///< the last one of each, or of all of them
+
+    void begin_blocks() {
+        pass_cluster();
+        begin = now;
+    }
+    void pass_block(uint32_t rank) { block[rank] = ++now; }
+    void pass_cluster() {
+        cluster = ++now;
+        block.fill(now);
+    }
+};
+
+/// Who touched each byte of a memory. Two accesses by two threads, one of which writes, are a race where
+/// nothing orders them: no barrier of their block, of their cluster, or of lanes that both were among.
+class Shadows {
+public:
+    /// Shared memory belongs to the blocks that run, and holds nothing when they begin.
+    Shadows(uint64_t bytes, bool is_shared) : bytes_(bytes), is_shared_(is_shared) {}
+
+    enum class Wrong : uint8_t { Nothing, Uninitialized, Race, InFlight };
+    /// Who else touched a byte: a block of the cluster and its thread, or not one that can be named.
+    struct Other {
+        bool is_known = false, is_of_these = true;
+        uint32_t block = 0, thread = 0;
+    };
+    /// Notes an access by a lane of a warp; what is wrong with it, and whom it races with.
+    Wrong touch(const Barriers &barriers, uint64_t at, uint32_t bytes, Access access, const Warp &w,
+                uint32_t lane, Other &other);
+    /// An asynchronous copy into it has begun, or has ended.
+    void set_in_flight(uint64_t at, uint32_t bytes, bool in_flight);
+
+private:
+    /// Whose reads are noted: those of some lanes of a warp, of warps of a block, of blocks of the cluster.
+    enum class Readers : uint8_t { Lanes, Warps, Blocks };
+    struct Byte {
+        uint32_t write_barrier = 0, read_barrier = 0; ///< 0: nobody did
+        uint32_t write_time = 0, read_time = 0;       ///< of the warp
+        uint32_t read_lanes = 0;
+        uint16_t writer = 0;      ///< thread_number
+        uint16_t reader_warp = 0; ///< warp_number
+        Readers readers = Readers::Lanes;
+        bool atomic = false, in_flight = false;
+        bool read_before = false; ///< by blocks that ran before
+    };
+    static uint16_t thread_number(const Warp &w, uint32_t lane) {
+        return static_cast<uint16_t>(w.block * kMostThreads + w.index * kWarpSize + lane);
+    }
+    static uint16_t warp_number(const Warp &w) {
+        return static_cast<uint16_t>(w.block * (kMostThreads / kWarpSize) + w.index);
+    }
+    bool is_write_ordered(const Barriers &barriers, const Byte &b, const Warp &w, uint32_t lane) const;
+    bool are_reads_ordered(const Barriers &barriers, const Byte &b, const Warp &w, uint32_t lane) const;
+    static void note_read(const Barriers &barriers, Byte &b, const Warp &w, uint32_t lane, bool ordered);
+
+    std::vector<Byte> bytes_;
+    const bool is_shared_;
+};
+
+/// Shared memory of a block.
 class SharedMemory {
 public:
-    explicit SharedMemory(uint32_t bytes) : bytes_(bytes), shadow_(bytes) {}
+    explicit SharedMemory(uint32_t bytes) : bytes_(bytes), shadows_(bytes, true) {}
 
     uint32_t size() const { return static_cast<uint32_t>(bytes_.size()); }
     unsigned char *data() { return bytes_.data(); }
-    /// A new block: nothing has been written.
-    void begin_block() {
-        ++block_;
-        ++epoch_;
-    }
-    void barrier() { ++epoch_; }
-
-    enum class Access : uint8_t { Read, Write, Atomic };
-    enum class Wrong : uint8_t { Nothing, Uninitialized, Race, InFlight };
-    /// Notes an access by a thread (its number in the block) of a warp that has passed `warp_epoch` barriers
-    /// of its own; what is wrong with it. `other`: the thread that it races with.
-    Wrong touch(uint32_t at, uint32_t bytes, Access access, uint32_t thread, uint32_t warp_epoch,
-                uint32_t &other);
-    /// An asynchronous copy into it has begun, or has ended.
-    void set_in_flight(uint32_t at, uint32_t bytes, bool in_flight);
+    Shadows &shadows() { return shadows_; }
 
 private:
-    struct Shadow {
-        uint32_t block = 0;                       ///< in which it was written last
-        uint32_t write_epoch = 0, read_epoch = 0; ///< the block's barriers
-        uint32_t write_warp_epoch = 0, read_warp_epoch = 0;
-        uint16_t writer = 0, reader = 0;
-        bool atomic = false, in_flight = false;
-    };
-    /// Readers of several threads of one warp, or of several warps.
-    static constexpr uint16_t kSeveralWarps = 0xffff, kSeveralLanes = 0x8000;
-
     std::vector<unsigned char> bytes_;
-    std::vector<Shadow> shadow_;
-    uint32_t block_ = 0, epoch_ = 0;
+    Shadows shadows_;
 };
 
 class Machine {
@@ -151,32 +217,60 @@ public:
     /// Host memory for `bytes` at an address of an access; faults when there is none. The space of the
     /// instruction, or what a generic address says.
     unsigned char *access(Warp &w, const Instr &x, uint32_t lane, const Operand &address, uint32_t bytes,
-                          SharedMemory::Access kind) {
+                          Access kind) {
         const uint64_t base =
             address.size == 4 ? w.lanes<uint32_t>(address)[lane] : w.lanes<uint64_t>(address)[lane];
         return resolve(w, x, lane, x.space, base + static_cast<uint64_t>(address.offset), bytes, kind);
     }
     unsigned char *resolve(Warp &w, const Instr &x, uint32_t lane, Space space, uint64_t at, uint32_t bytes,
-                           SharedMemory::Access kind);
+                           Access kind);
 
     [[noreturn]] void fault(Fault::Kind kind, const Warp &w, const Instr &x, uint32_t lane,
                             const std::string &what) const;
 
     std::mt19937_64 &rng() { return rng_; }
-    SharedMemory &shared() { return shared_; }
+    SharedMemory &shared_of(const Warp &w) { return blocks_[w.block].shared; }
+    uint32_t blocks() const { return static_cast<uint32_t>(blocks_.size()); } ///< of a cluster
     /// Counts the bank conflicts of a warp's access to shared memory, where they are wanted.
     void count_banks(Warp &w, const Instr &x, uint32_t mask, uint32_t bytes);
 
 private:
-    void begin_block(uint64_t block);
-    void run_block();
+    struct Block {
+        Dim index;
+        SharedMemory shared;
+        std::span<Warp> warps;
+    };
+    struct FoundRange {
+        Range range;
+        Shadows *shadows = nullptr; ///< where races are looked for
+    };
+    /// Something that another block's end has to come after.
+    struct RemoteAccess {
+        const Warp *warp = nullptr; ///< null: there was none
+        const Instr *instr = nullptr;
+        uint32_t lane = 0, block = 0;
+    };
+
+    void begin_blocks(uint64_t cluster);
+    void run_blocks();
     /// Until each of its lanes ended or waits.
     void run_warp(Warp &w);
     void run_fragment(Warp &w, size_t fragment);
     void check_sources(Warp &w, const Instr &x, uint32_t mask);
     /// Lanes of `mask` that may pass a shuffle now; the others' fragment keeps waiting.
     uint32_t pass_warp_sync(Warp &w, const Instr &x, uint32_t mask, uint32_t &missing);
-    void release_barrier();
+    /// Whether all of a block waited at one barrier, and goes on.
+    bool release_block(Block &block);
+    /// Whether all threads had come to a barrier of the cluster.
+    bool release_cluster();
+    void arrive(Warp &w, const Instr &x, uint32_t mask);
+    /// Lanes that need not wait: all others had arrived.
+    uint32_t pass_cluster_wait(Warp &w, const Instr &x, uint32_t mask);
+    void touch(Warp &w, const Instr &x, uint32_t lane, Shadows &shadows, uint64_t at, uint32_t bytes,
+               Access kind, std::string_view memory, uint64_t address);
+    unsigned char *resolve_shared(Warp &w, const Instr &x, uint32_t lane, Space space, uint64_t at,
+                                  uint32_t bytes, Access kind);
+    const FoundRange &find_range(Warp &w, const Instr &x, uint32_t lane, uint64_t address, uint32_t bytes);
     void wait_copies(Warp &w, const Instr &x, uint32_t mask);
     uint32_t thread_of(const Warp &w, uint32_t lane) const { return w.index * kWarpSize + lane; }
     Dim thread_index(uint32_t thread) const;
@@ -186,14 +280,16 @@ private:
     const Kernel &kernel_;
     const Launch &launch_;
     std::mt19937_64 rng_;
-    SharedMemory shared_;
-    std::vector<Warp> warps_;
+    Barriers barriers_;
+    std::vector<Block> blocks_; ///< of a cluster
+    std::vector<Warp> warps_;   ///< of all of them
+    RemoteAccess remote_;       ///< the first since the last barrier of the cluster
     std::vector<unsigned char> frames_, locals_;
     std::vector<uint64_t> counts_; ///< by instruction
     uint64_t bank_conflicts_ = 0;
-    std::array<Range, 4> ranges_; ///< found lately
+    std::array<FoundRange, 4> ranges_; ///< found lately
     size_t next_range_ = 0;
-    Dim block_;
+    std::map<uint64_t, Shadows> shadows_; ///< of ranges, by their begin
 };
 
 /// Fills the registers of lanes' own numbers before a warp starts.

@@ -1,6 +1,7 @@
 #include "tests/support/cuda/driver/modules/launch.h"
 
 #include "tests/support/cuda/driver/graphs/capture.h"
+#include "tests/support/cuda/driver/settings.h"
 #include "tests/support/cuda/driver/streams/stream.h"
 
 #include <fmt/format.h>
@@ -64,13 +65,14 @@ void launch(Lock &lock, const LaunchRequest &request, CUstream stream) {
     put(*s, kernel_work(lock, request, *s->context));
 }
 
-void check_attributes(const CUlaunchConfig &config) {
+/// Refuses what is not there; the blocks of a cluster that are asked for.
+ptx::Dim check_attributes(const CUlaunchConfig &config) {
+    ptx::Dim cluster;
     for (unsigned i = 0; i < config.numAttrs; ++i) {
         const CUlaunchAttribute &a = config.attrs[i];
         switch (a.id) {
         case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-            if (uint64_t{a.value.clusterDim.x} * a.value.clusterDim.y * a.value.clusterDim.z != 1)
-                refuse(CUDA_ERROR_NOT_SUPPORTED, "clusters of more than one block are not interpreted");
+            cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
             break;
         case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
             if (a.value.cooperative)
@@ -83,6 +85,31 @@ void check_attributes(const CUlaunchConfig &config) {
             break;
         }
     }
+    return cluster;
+}
+
+/// The blocks of a launch's clusters.
+ptx::Dim cluster_of(const LaunchRequest &r, const ptx::Kernel &k, int device) {
+    const auto text = [](const ptx::Dim &d) { return fmt::format("{}x{}x{}", d.x, d.y, d.z); };
+    ptx::Dim cluster = r.cluster;
+    if (k.cluster[0] != 0) {
+        cluster = {k.cluster[0], k.cluster[1], k.cluster[2]};
+        if (r.cluster.count() != 1 &&
+            (r.cluster.x != cluster.x || r.cluster.y != cluster.y || r.cluster.z != cluster.z))
+            refuse(CUDA_ERROR_INVALID_VALUE, fmt::format("{}: clusters of {} blocks; it was compiled for {}",
+                                                         k.name, text(r.cluster), text(cluster)));
+    }
+    if (cluster.count() == 1)
+        return cluster;
+    if (settings().capabilities[static_cast<size_t>(device)] < kFirstWithClusters)
+        refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, k.name + ": the device has no clusters of blocks");
+    if (cluster.count() == 0 || cluster.count() > kMostClusterBlocks)
+        refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, fmt::format("{}: clusters of {} blocks; {} is the limit",
+                                                            k.name, text(cluster), kMostClusterBlocks));
+    if (r.grid.x % cluster.x != 0 || r.grid.y % cluster.y != 0 || r.grid.z % cluster.z != 0)
+        refuse(CUDA_ERROR_INVALID_VALUE, fmt::format("{}: clusters of {} blocks do not fill a grid of {}",
+                                                     k.name, text(cluster), text(r.grid)));
+    return cluster;
 }
 
 } // namespace
@@ -99,6 +126,7 @@ KernelWork kernel_work(Lock &lock, const LaunchRequest &request, const Context &
     work.parameters = copy_parameters(request, *f->kernel);
     work.function = f;
     work.grid = request.grid;
+    work.cluster = cluster_of(request, *f->kernel, context.device);
     work.block = request.block;
     work.dynamic_shared = request.shared;
     return work;
@@ -122,15 +150,16 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, voi
                           void **extra) {
     return call(__func__, [&](Lock &lock) {
         need(config, "config");
-        check_attributes(*config);
         const CUlaunchConfig &c = *config;
+        const lz::ptx::Dim cluster = check_attributes(c);
         launch(lock,
                {function,
                 {c.gridDimX, c.gridDimY, c.gridDimZ},
                 {c.blockDimX, c.blockDimY, c.blockDimZ},
                 c.sharedMemBytes,
                 parameters,
-                extra},
+                extra,
+                cluster},
                c.hStream);
     });
 }

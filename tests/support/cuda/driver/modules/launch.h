@@ -12,6 +12,7 @@ struct LaunchRequest {
     ptx::Dim grid, block;
     unsigned shared;
     void **parameters, **extra;
+    ptx::Dim cluster = {}; ///< that the launch asks for; a kernel may have been compiled for another
 };
 /// The work of it, for a context; refuses what the driver refuses.
 KernelWork kernel_work(Lock &lock, const LaunchRequest &request, const Context &context);

@@ -194,6 +194,12 @@ int function_attribute(const Function &f, CUfunction_attribute which) {
         return static_cast<int>(f.max_dynamic_shared);
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
         return -1;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+        return static_cast<int>(k.cluster[0]);
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+        return static_cast<int>(k.cluster[1]);
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+        return static_cast<int>(k.cluster[2]);
     default:
         if (which < 0 || which >= CU_FUNC_ATTRIBUTE_MAX)
             refuse(CUDA_ERROR_INVALID_VALUE, "the attribute is not known");

@@ -13,6 +13,10 @@ namespace lz::fake_cuda {
 
 constexpr uint32_t kSharedPerBlock = 48 << 10, kSharedOptIn = 227 << 10, kSharedPerSm = 228 << 10,
                    kSharedReserved = 1 << 10;
+/// Compute capability 9.0 has clusters of blocks first; of more than eight a kernel has to say that it takes
+/// them.
+constexpr int kFirstWithClusters = 90;
+constexpr uint64_t kMostClusterBlocks = 8;
 
 /// Kernels that run keep it, whatever became of its handle.
 struct LoadedModule {

@@ -111,6 +111,7 @@ CUresult run_kernel(const KernelWork &work, const Context &context, uint64_t see
     ptx::Launch launch;
     launch.grid = work.grid;
     launch.block = work.block;
+    launch.cluster = work.cluster;
     launch.dynamic_shared = work.dynamic_shared;
     launch.parameters = work.parameters;
     launch.seed = seed;

@@ -25,7 +25,7 @@ struct Event;
 
 struct KernelWork {
     std::shared_ptr<const Function> function;
-    ptx::Dim grid, block;
+    ptx::Dim grid, block, cluster;
     uint32_t dynamic_shared = 0;
     std::vector<unsigned char> parameters;
 };

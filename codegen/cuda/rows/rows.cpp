@@ -1,0 +1,401 @@
+#include "codegen/cuda/emitter.h"
+
+#include <algorithm>
+
+namespace lz::codegen::cuda {
+
+using namespace ir;
+
+// Threads of a row come in groups of sixteen, half a warp, that hold the lanes of a fold: thread t of a group
+// has the lanes [t * row_width_, (t + 1) * row_width_), which are a packet in memory. A round is a packet of
+// each thread; 1024 elements of f32 are 16 rounds. Where a loop has chunks each chunk is folded by one group,
+// and the chunks' results lie in shared memory, where every group folds them again, so that all threads have
+// the result.
+//
+// Short rows have fewer threads, so that few of these have nothing: a row of at most kThreadRow elements is
+// one packet of a thread that has it alone, with a lane for each, and one of at most 32 is a packet of each
+// of four or eight threads. Lanes that no element of such a row is in are left out: one more value of theirs
+// would change nothing.
+//
+// Rows that no block has room for are a cluster's: each of its blocks has a part of as many chunks, as it
+// would have a row, and what the groups and chunks of one give to a reduction it writes to all others' shared
+// memory.
+//
+//     arrive at the cluster's barrier   load the part   wait there
+//     part = ...   parts[chunk] of every block = part   arrive and wait   ... = fold(parts)
+//
+// By the first barrier of a row all blocks have begun, and have read what they were given for the row before;
+// it costs nothing, for the loads take longer. Behind the last one a block touches its own memory alone, so
+// no block ends too early.
+
+namespace {
+
+/// Bytes of a thread's round, of which kMostBatch are loaded at a time.
+constexpr int kSmallRound = 8;
+
+} // namespace
+
+std::string PhaseEmitter::shared_array(const std::string &type, int64_t bytes, int64_t count,
+                                       const std::string &name, std::string_view from) {
+    const int rows = schedule_.threads / schedule_.row_threads;
+    shared_bytes_ = (shared_bytes_ + 15) / 16 * 16;
+    const std::string at = rows == 1 ? "" : fmt::format(" + row_of_block * {}", count);
+    w_.line("{0} *const {1} = ({0} *)(row_memory + {2}){3}{4};", type, name, shared_bytes_, at, from);
+    shared_bytes_ += bytes * count * rows;
+    return name;
+}
+
+size_t PhaseEmitter::sync_row(Rank rank, bool of_cluster) {
+    const size_t from = w_.size();
+    if (of_cluster)
+        w_.line("sync_cluster();");
+    else if (schedule_.row_threads < 32)
+        w_.line("__syncwarp(neighbours<{}>());", schedule_.row_threads);
+    else if (schedule_.row_threads == 32)
+        w_.line("__syncwarp();");
+    else
+        w_.line("__syncthreads();");
+    barrier_lines_.emplace_back(from, w_.size() - from);
+    return barriers_.place(rank, of_cluster);
+}
+
+/// Where values are given to all threads of the row.
+size_t PhaseEmitter::sync_exchange() {
+    return sync_row(kExchange, schedule_.cluster_blocks > 1);
+}
+
+void PhaseEmitter::leave_out_barriers() {
+    const std::vector<bool> needed = barriers_.needed(schedule_.segments != SegmentTier::One);
+    for (size_t b = needed.size(); b-- > 0;)
+        if (!needed[b])
+            w_.erase(barrier_lines_[b].first, barrier_lines_[b].second);
+}
+
+/// Buffers in memory that threads of a row store to and load from.
+void PhaseEmitter::find_row_buffers() {
+    const std::function<void(const Region &)> walk = [&](const Region &region) {
+        for (const Stmt &stmt : region) {
+            if (stmt.kind == Stmt::Loop) {
+                walk(kernel_.loops[stmt.id].body);
+                continue;
+            }
+            const Instr &instr = kernel_.instrs[stmt.id];
+            if (instr.op != KOp::Load || is_dead(stmt.id))
+                continue;
+            const uint16_t b = kernel_.accesses[instr.access].buffer;
+            const bool in_thread = kernel_.buffers[b].mode == BufferMode::Worker && in_registers();
+            if (stored_.contains(b) && !in_thread)
+                row_buffers_.insert(b);
+        }
+    };
+    if (!has_row_alone())
+        walk(phase_.body);
+}
+
+/// Tells the barriers of an access to such a buffer. `owners`: which threads have which elements of a loop
+/// whose packets these are; empty for all else.
+void PhaseEmitter::note_row_access(const Instr &instr, const std::string &owners) {
+    if (instr.access == kNoValue)
+        return;
+    const Access &a = kernel_.accesses[instr.access];
+    if (!row_buffers_.contains(a.buffer))
+        return;
+    std::string elements;
+    if (!owners.empty() && a.terms.empty()) {
+        elements = fmt::format("{} of {}", owners, a.offset);
+        for (const AxisStride &s : a.strides)
+            elements += fmt::format(", i{} {} {}", s.axis, static_cast<int>(s.cls), s.stride);
+    }
+    const bool is_worker = kernel_.buffers[a.buffer].mode == BufferMode::Worker;
+    const RowBarriers::Array array{.name = buffer_name(kernel_, a.buffer),
+                                   .of_cluster = !is_worker && schedule_.cluster_blocks > 1,
+                                   .of_row = !is_worker};
+    if (instr.op == KOp::Store)
+        barriers_.write(array, elements);
+    else
+        barriers_.read(array, elements);
+}
+
+/// What the rounds of a loop touch, whose elements threads have as `owners` says.
+void PhaseEmitter::note_rounds(uint32_t id, const std::string &owners) {
+    const Loop &loop = kernel_.loops[id];
+    const bool whole_axis = loop.begin == kNoValue && loop.end == kNoValue;
+    const std::function<void(const Region &, bool)> walk = [&](const Region &region, bool inner) {
+        for (const Stmt &stmt : region) {
+            if (stmt.kind == Stmt::Loop) {
+                walk(kernel_.loops[stmt.id].body, true);
+                continue;
+            }
+            const Instr &instr = kernel_.instrs[stmt.id];
+            if (instr.access == kNoValue || (instr.op == KOp::Load && is_dead(stmt.id)))
+                continue;
+            const bool own = !inner && whole_axis && is_packet(kernel_.accesses[instr.access], loop.axis);
+            note_row_access(instr, own ? owners : "");
+        }
+    };
+    walk(loop.body, false);
+}
+
+void PhaseEmitter::write_rows() {
+    const int rows = schedule_.threads / schedule_.row_threads, blocks = schedule_.cluster_blocks;
+    need(rows == 1 || schedule_.row_threads <= 32, "a block has several rows of more than a warp each");
+    need(blocks == 1 || (rows == 1 && groups() >= blocks), "a cluster has rows of few threads");
+    in_rows_ = true;
+    std::string points = "1";
+    for (const AxisId a : phase_.grid)
+        points = points == "1" ? extent(a) : points + " * " + extent(a);
+    if (rows == 1) {
+        w_.line("const {} row = item;", index_type());
+        w_.line("const int row_thread = threadIdx.x;");
+    } else {
+        w_.line("const int row_of_block = threadIdx.x / {0}, row_thread = threadIdx.x % {0};",
+                schedule_.row_threads);
+        w_.line("const {0} row = ({0})item * {1} + row_of_block;", index_type(), rows);
+        w_.line("if (row >= {})", points);
+        w_.indent();
+        w_.line("return;");
+        w_.outdent();
+    }
+    if (groups() > 1)
+        w_.line("const int group = row_thread / {0}, lane = row_thread % {0} * {1};", kFoldThreads,
+                row_width_);
+    else
+        w_.line("const int lane = row_thread * {};", row_width_);
+    if (!phase_.grid.empty())
+        write_coordinates("row", phase_.grid.size());
+    find_row_buffers();
+    if (blocks > 1)
+        open_cluster_row();
+    declare_kept();
+    if (blocks > 1) {
+        w_.line("__cluster_barrier_wait();");
+        barriers_.barrier();
+    }
+    write_region(phase_.body);
+    if (has_row_alone())
+        return;
+    sync_row(kEndOfRow); // what they share is written again for the next row
+    leave_out_barriers();
+}
+
+/// Which part of the row is this block's.
+void PhaseEmitter::open_cluster_row() {
+    const auto is_row = [&](const Stmt &s) {
+        return s.kind == Stmt::Loop && kernel_.loops[s.id].order == LoopOrder::Lanes;
+    };
+    const auto loop = std::ranges::find_if(phase_.body, is_row);
+    need(loop != phase_.body.end(), "a cluster has a row without loops");
+    part_elements_ = schedule_.row_elements / schedule_.cluster_blocks;
+    w_.line("__cluster_barrier_arrive();");
+    w_.line("const int rank = blockIdx.x % {};", schedule_.cluster_blocks);
+    w_.line("const {0} part_begin = ({0})rank * {1};", index_type(), part_elements_);
+    if (in_registers())
+        return;
+    const std::string end = extent(kernel_.loops[loop->id].axis);
+    w_.line("const {0} part_end = {1} < part_begin ? part_begin : {1} - part_begin < {2} ? {1} : part_begin "
+            "+ {2};",
+            index_type(), end, part_elements_);
+}
+
+/// Where the phase's Worker buffers are, and the packets of a row that several loops read.
+void PhaseEmitter::declare_kept() {
+    std::set<uint16_t> workers; // other phases of the kernel have their own
+    const std::function<void(const Region &)> walk = [&](const Region &region) {
+        for (const Stmt &stmt : region) {
+            if (stmt.kind == Stmt::Loop) {
+                walk(kernel_.loops[stmt.id].body);
+                continue;
+            }
+            const uint32_t access = kernel_.instrs[stmt.id].access;
+            if (access == kNoValue)
+                continue;
+            const uint16_t b = kernel_.accesses[access].buffer;
+            if (kernel_.buffers[b].mode == BufferMode::Worker)
+                workers.insert(b);
+        }
+    };
+    walk(phase_.body);
+    const int rows = schedule_.threads / schedule_.row_threads;
+    for (const uint16_t b : workers) {
+        const KBuffer &worker = kernel_.buffers[b];
+        const std::string type(c_type(worker.dtype));
+        switch (schedule_.tier) {
+        case RowTier::Registers:
+            w_.line("Packet<{}, {}> {}[{}] = {{}};", type, row_width_, buffer(b), rounds_kept());
+            break;
+        case RowTier::Shared:
+            shared_array(type, size_of(worker.dtype), schedule_.row_elements / schedule_.cluster_blocks,
+                         buffer(b), schedule_.cluster_blocks > 1 ? " - part_begin" : "");
+            break;
+        case RowTier::Memory:
+            need(schedule_.scratch_bytes != kNoArg && rows == 1, "it keeps rows and has no memory for them");
+            w_.line("{0} *const {1} = ({0} *)({2} + (long long)blockIdx.x * {3} + {4});", type, buffer(b),
+                    buffer(schedule_.scratch), arg(schedule_.scratch_bytes), arg(worker.worker_offset));
+            break;
+        }
+    }
+    if (!in_registers())
+        return;
+    // Loads of whole rows that more than one loop has.
+    std::vector<KValue> loads;
+    const auto equal = [&](KValue x, KValue y) {
+        const Access &a = kernel_.accesses[kernel_.instrs[x].access],
+                     &b = kernel_.accesses[kernel_.instrs[y].access];
+        return a.buffer == b.buffer && a.offset == b.offset &&
+               std::ranges::equal(a.strides, b.strides, [](const AxisStride &s, const AxisStride &t) {
+                   return s.axis == t.axis && s.cls == t.cls && s.stride == t.stride;
+               });
+    };
+    for (const Stmt &stmt : phase_.body) {
+        if (stmt.kind != Stmt::Loop || kernel_.loops[stmt.id].order != LoopOrder::Lanes)
+            continue;
+        const Loop &loop = kernel_.loops[stmt.id];
+        for (const KValue v : early_loads(loop.body, loop.axis)) {
+            const Access &a = kernel_.accesses[kernel_.instrs[v].access];
+            if (a.terms.empty() && a.predicate == kNoValue && !stored_.contains(a.buffer))
+                loads.push_back(v);
+        }
+    }
+    std::vector<KValue> kept;
+    for (size_t i = 0; i < loads.size(); ++i) {
+        const auto is_it = [&](KValue v) { return equal(v, loads[i]); };
+        const auto other_loop = [&](KValue v) { return is_it(v) && loop_of_[v] != loop_of_[loads[i]]; };
+        if (std::ranges::any_of(loads, other_loop) && std::ranges::none_of(kept, is_it))
+            kept.push_back(loads[i]);
+    }
+    if (kept.empty())
+        return;
+    std::vector<KeptPackets> arrays;
+    for (const KValue v : kept) {
+        const Access &a = kernel_.accesses[kernel_.instrs[v].access];
+        arrays.push_back({a, fmt::format("x{}", v), ""});
+        w_.line("Packet<{}, {}> x{}[{}] = {{}};", c_type(kernel_.instrs[v].dtype), row_width_, v,
+                rounds_kept());
+    }
+    w_.plain("#pragma unroll");
+    w_.open("for (int u = 0; u < {}; ++u)", rounds_kept());
+    const AxisId a = kernel_.loops[loop_of_[kept[0]]].axis;
+    w_.line("const {0} k = {1}{2}({0})u * {3} + lane;", index_type(),
+            schedule_.cluster_blocks > 1 ? "part_begin + " : "",
+            groups() > 1 ? fmt::format("group * {} + ", rounds_kept() * round_elements()) : "",
+            round_elements());
+    w_.open("if (k < {})", extent(a));
+    for (const KValue v : kept) {
+        need(kernel_.loops[loop_of_[v]].axis == a, "loops over several axes are kept in registers");
+        const bool whole = note_alignments(kernel_.loops[loop_of_[v]].body, a, row_width_, true);
+        w_.line(
+            "x{}[u] = {};", v,
+            packet_load(v, {.axis = a, .width = row_width_, .first = "k", .end = extent(a), .whole = whole}));
+    }
+    w_.close();
+    w_.close();
+    kept_ = std::move(arrays);
+}
+
+/// Rounds of a group: those of the elements from `from` on, as many as `rounds` says, or until `end`.
+void PhaseEmitter::write_rounds(uint32_t id, const std::string &from, int rounds, const std::string &end) {
+    const Loop &loop = kernel_.loops[id];
+    const bool whole_axis = loop.begin == kNoValue && loop.end == kNoValue;
+    // Reductions with more lanes than a round has elements take turns.
+    int turns = 1;
+    for (const Reduction &r : loop.reductions)
+        turns = std::max(turns, accumulators(r) / row_width_);
+    int bytes = 0; // of a round
+    for (const KValue v : early_loads(loop.body, loop.axis))
+        bytes += row_width_ * size_of(kernel_.instrs[v].dtype);
+    const int packets = bytes > 0 && bytes <= kSmallRound ? kMostBatch : kBatch;
+    const int most = entry_ == Entry::Any ? turns : std::max(packets, turns);
+    const int batch = rounds > 0 && (in_registers() || rounds < most) ? rounds : most;
+    Packet packet{.axis = loop.axis, .width = row_width_, .first = "k", .end = end};
+    packet.whole = note_alignments(loop.body, loop.axis, row_width_, whole_axis);
+    const Reduce reduce = [&] {
+        for (size_t r = 0; r < loop.reductions.size(); ++r) {
+            const Reduction &red = loop.reductions[r];
+            const int own = accumulators(red) / row_width_;
+            const std::string lane = own == 1 ? fmt::format("lanes{}_{}[e]", id, r)
+                                              : fmt::format("lanes{}_{}[{} % {} * {} + e]", id, r,
+                                                            batch > 1 ? "u" : "0", own, row_width_);
+            w_.line("{0} = {1}()({0}, {2});", lane, reduce_op(red), reduce_element(red));
+        }
+    };
+    need(turns == 1 || batch % turns == 0, "its rounds do not take turns evenly");
+    const bool one_batch = rounds > 0 && batch == rounds;
+    if (!one_batch) {
+        const std::string to = rounds > 0 ? fmt::format("{} + {}", from, rounds * round_elements()) : end;
+        w_.open("for ({0} k0 = {1}; k0 < {2}{3}; k0 += {4})", index_type(), from, to,
+                rounds > 0 ? fmt::format(" && k0 < {}", end) : "", batch * round_elements());
+    }
+    const auto place = [&](bool) -> std::string {
+        w_.line("const {} k = {}{} + lane;", index_type(), one_batch ? from : "k0",
+                batch > 1 ? fmt::format(" + u * {}", round_elements()) : "");
+        return "k < " + end;
+    };
+    write_packets(loop.body, packet, batch, place, loop.reductions.empty() ? Reduce{} : reduce);
+    if (!one_batch)
+        w_.close();
+}
+
+void PhaseEmitter::write_row_loop(uint32_t id) {
+    const Loop &loop = kernel_.loops[id];
+    const bool whole_axis = loop.begin == kNoValue && loop.end == kNoValue;
+    need(!in_registers() || (whole_axis && loops_open_ == 0), "a part of a row is kept in registers");
+    for (size_t r = 0; r < loop.reductions.size(); ++r)
+        w_.line("{} {};", reduce_type(loop.reductions[r]), result(id, r));
+    w_.line("{{");
+    w_.indent();
+    begin_ = loop.begin == kNoValue ? "" : index(loop.begin);
+    end_ = loop.end == kNoValue ? extent(loop.axis) : index(loop.end);
+    if (schedule_.cluster_blocks > 1) {
+        need(whole_axis && loops_open_ == 0, "a cluster has a part of a row");
+        begin_ = "part_begin";
+        end_ = in_registers() ? end_ : "part_end";
+    }
+    const bool ordered = std::ranges::any_of(loop.reductions, is_ordered);
+    in_row_loop_ = true;
+    if (loop.reductions.empty())
+        store_each(id);
+    else if (loop.chunk > 0)
+        fold_in_chunks(id);
+    else if (groups() > 1 && !ordered)
+        fold_across_groups(id);
+    else
+        fold_in_one_group(id);
+    w_.close();
+    in_row_loop_ = false;
+    if (row_buffers_.empty())
+        return;
+    // Other threads may read what it stored, or store what it read; what is no worker's is the whole
+    // cluster's.
+    const bool all_workers = std::ranges::all_of(
+        row_buffers_, [&](uint16_t b) { return kernel_.buffers[b].mode == BufferMode::Worker; });
+    sync_row(kAfterLoop, !all_workers && schedule_.cluster_blocks > 1);
+}
+
+/// No reductions: rounds go to the groups in turn, or stay where they are kept.
+void PhaseEmitter::store_each(uint32_t id) {
+    const std::string base = begin_.empty() ? "" : begin_ + " + ";
+    if (in_registers()) {
+        w_.line("const {0} from = {1};", index_type(), first_kept());
+        note_rounds(id, "kept");
+        return write_rounds(id, "from", rounds_kept(), end_);
+    }
+    if (groups() == 1) {
+        w_.line("const {} from = {};", index_type(), begin_.empty() ? "0" : begin_);
+        note_rounds(id, "lanes");
+        return write_rounds(id, "from", 0, end_);
+    }
+    w_.open("for ({0} from = {1}group * {2}; from < {3}; from += {4})", index_type(), base,
+            kBatch * round_elements(), end_, groups() * kBatch * round_elements());
+    note_rounds(id, "turns");
+    write_rounds(id, "from", kBatch, end_);
+    w_.close();
+}
+
+/// Where a group's part of a row in registers begins.
+std::string PhaseEmitter::first_kept() const {
+    const std::string in_block =
+        groups() > 1 ? fmt::format("group * {}", rounds_kept() * round_elements()) : "0";
+    return schedule_.cluster_blocks > 1 ? "part_begin + " + in_block : in_block;
+}
+
+} // namespace lz::codegen::cuda
