@@ -42,7 +42,9 @@ Order order_of(const Sizes &lengths, bool enforce_sorted, const char *function, 
     Order order;
     order.sequences.resize(lengths.size());
     std::iota(order.sequences.begin(), order.sequences.end(), 0);
-    std::ranges::stable_sort(order.sequences, std::greater(), [&](size_t i) { return lengths[i]; });
+    std::ranges::sort(order.sequences, [&](size_t i, size_t j) {
+        return lengths[i] > lengths[j] || (lengths[i] == lengths[j] && i < j);
+    });
     order.is_theirs = std::ranges::is_sorted(order.sequences);
     if (enforce_sorted && !order.is_theirs)
         throw StateError(fmt::format("{}: the lengths {} do not come longest first; with "

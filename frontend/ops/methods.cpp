@@ -232,6 +232,12 @@ LZ_TEMPORARY(Tensor, bernoulli, (Location loc), (loc))
 LZ_TEMPORARY(Tensor, bernoulli, (Generator & generator, Location loc), (generator, loc))
 LZ_TEMPORARY(Tensor, bernoulli, (double p, Location loc), (p, loc))
 
+Tensor Tensor::bincount(Location loc) const & {
+    return lz::bincount(*this, {}, 0, loc);
+}
+Tensor Tensor::bincount(Location loc) && {
+    return lz::bincount(std::move(*this), {}, 0, loc);
+}
 std::tuple<Tensor, Tensor, Tensor> Tensor::unique_dim(int64_t axis, bool sorted, bool return_inverse,
                                                       bool return_counts, Location loc) const {
     return lz::unique_dim(*this, axis, sorted, return_inverse, return_counts, loc);

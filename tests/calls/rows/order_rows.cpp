@@ -91,8 +91,9 @@ std::pair<Array, Array> distinct(const Array &x) {
     for (size_t k = 0; k < order.size(); ++k)
         order[k] = static_cast<int64_t>(k);
     const auto element = [&](int64_t p) { return x.at[static_cast<size_t>(p)]; };
-    std::ranges::stable_sort(order,
-                             [&](int64_t i, int64_t j) { return less(x.dtype, element(i), element(j)); });
+    std::ranges::sort(order, [&](int64_t i, int64_t j) {
+        return less(x.dtype, element(i), element(j)) || (!less(x.dtype, element(j), element(i)) && i < j);
+    });
     std::vector<int64_t> first;
     Array inverse = make(i64, x.shape);
     inverse.device = x.device;
