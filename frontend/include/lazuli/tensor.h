@@ -501,18 +501,12 @@ public:
     LZ_METHOD(Tensor argsort(int64_t axis = -1, bool descending = false, Location loc = Location::current()));
     LZ_METHOD(ValuesIndices topk(int64_t k, int64_t axis = -1, bool largest = true,
                                  Location loc = Location::current()));
-    LZ_METHOD(Tensor median(Location loc = Location::current()));
-    LZ_METHOD(ValuesIndices median(int64_t axis, bool keepdim = false, Location loc = Location::current()));
-    LZ_METHOD(ValuesIndices kthvalue(int64_t k, int64_t axis = -1, bool keepdim = false,
-                                     Location loc = Location::current()));
 
     LZ_METHOD(Tensor matmul(const Tensor &other, Location loc = Location::current()));
     LZ_METHOD(Tensor mm(const Tensor &other, Location loc = Location::current()));
     LZ_METHOD(Tensor mv(const Tensor &other, Location loc = Location::current()));
     LZ_METHOD(Tensor dot(const Tensor &other, Location loc = Location::current()));
     LZ_METHOD(Tensor bmm(const Tensor &other, Location loc = Location::current()));
-    LZ_METHOD(Tensor addmm(const Tensor &a, const Tensor &b, const Scalar &beta = 1, const Scalar &alpha = 1,
-                           Location loc = Location::current()));
 
 #include "lazuli/ops/libtorch_methods.def"
 
