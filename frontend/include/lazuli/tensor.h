@@ -48,7 +48,8 @@ public:
     Sizes(Span values) : vector(values.begin(), values.end()) {} // NOLINT: converts
     /// A copy of an array, or of what else is a span.
     template <class Values>
-        requires(!std::is_base_of_v<std::vector<int64_t>, Values> && (std::is_class_v<Values> || std::is_array_v<Values>) &&
+        requires(!std::is_base_of_v<std::vector<int64_t>, Values> &&
+                 (std::is_class_v<Values> || std::is_array_v<Values>) &&
                  !std::is_same_v<Values, std::span<const int64_t>> &&
                  std::is_convertible_v<const Values &, std::span<const int64_t>>)
     explicit Sizes(const Values &values) : Sizes(std::span<const int64_t>(values)) {}
