@@ -65,3 +65,18 @@ function(lazuli_layer name)
     set_property(GLOBAL PROPERTY lazuli_layer_${name}_prefix "${arg_INCLUDED_AS}")
     set_property(GLOBAL PROPERTY lazuli_layer_${name}_folder "${arg_FOLDER}")
 endfunction()
+
+# lazuli_shared_library(TARGET MAP): a library that shows what cmake/MAP names and nothing else, names of the standard library
+# that are instantiated in it included (their visibility is the default); and where it looks for others and how it is named.
+function(lazuli_shared_library target map)
+    set(map "${PROJECT_SOURCE_DIR}/cmake/${map}")
+    target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL "-Wl,--version-script=${map}")
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${map}")
+    if(NOT LAZULI_SANITIZE) # a sanitizer's runtime is in the program, not in the library
+        target_link_options(${target} PRIVATE -Wl,--no-undefined)
+    endif()
+    set_target_properties(${target} PROPERTIES
+        VERSION ${PROJECT_VERSION}
+        SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+        INSTALL_RPATH "\$ORIGIN")
+endfunction()

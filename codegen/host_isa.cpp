@@ -4,13 +4,11 @@
 
 #if LAZULI_CPU_JIT
 
-#include "codegen/compiler.h"
 #include "codegen/llvm_library.h"
 #include "codegen/x86_features.h"
 #include "ir/diagnostic.h"
 #include "ir/host/amx.h"
 
-#include <algorithm>
 #include <string>
 
 namespace lz::codegen {
@@ -88,7 +86,7 @@ ir::CpuIsa isa_of(ir::IsaLevel) {
 #endif
 
 std::string compiler_version() {
-    return "LLVM " LAZULI_LLVM_VERSION ", emitter " + std::to_string(kEmitterVersion);
+    return build_of(LAZULI_LLVM_VERSION);
 }
 
 bool cpu_jit_available() {

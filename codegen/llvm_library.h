@@ -12,9 +12,15 @@
 
 namespace lz::codegen {
 
+/// Of which build code is: that of LLVM, and of the emitter. compiler_version() is that of who opens the
+/// library.
+inline std::string build_of(const char *llvm_version) {
+    return std::string("LLVM ") + llvm_version + ", emitter " + std::to_string(kEmitterVersion);
+}
+
 /// What liblazuli-llvm.so does. It shares classes with who opens it, so both are of one build.
 struct LlvmLibrary {
-    /// compiler_version() of its build.
+    /// `build_of` it.
     std::string (*version)();
     /// `compile_cpu` (cpu.h).
     ir::CompiledKernel (*compile)(const ir::Kernel &kernel, const ir::CpuIsa &isa,

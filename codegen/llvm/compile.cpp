@@ -42,7 +42,7 @@ ir::CompiledKernel compile(const ir::Kernel &kernel, const ir::CpuIsa &isa, cons
 }
 
 std::string version() {
-    return "LLVM " LAZULI_LLVM_VERSION ", emitter " + std::to_string(kEmitterVersion);
+    return build_of(LAZULI_LLVM_VERSION);
 }
 
 } // namespace
