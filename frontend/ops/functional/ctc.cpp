@@ -208,13 +208,9 @@ Tensor states_of(const Tensor &targets, const Tensor &lengths, int64_t blank, Lo
     const Tensor place = detail::iota({ir::DType::I64, Shape({1, most}), type.device}, 1, 0, 1, loc);
     const Tensor there = detail::binary(Op::Lt, place, detail::reshape_to(lengths, Shape({n, 1}), loc), loc);
     const Tensor classes = detail::select(there, targets, blanks, loc);
-    const auto column = [&](const Tensor &x) {
-        return detail::broadcast_to(detail::reshape_to(x, Shape({n, most, 1}), loc), Shape({n, most, 1}),
-                                    loc);
-    };
+    const Tensor column = detail::reshape_to(classes, Shape({n, most, 1}), loc);
     const Tensor between = detail::broadcast_to(blanks, Shape({n, most, 1}), loc);
-    const Tensor pairs =
-        detail::reshape_to(cat({between, column(classes)}, 2, loc), Shape({n, 2 * most}), loc);
+    const Tensor pairs = detail::reshape_to(cat({between, column}, 2, loc), Shape({n, 2 * most}), loc);
     return cat({pairs, detail::broadcast_to(blanks, Shape({n, 1}), loc)}, 1, loc);
 }
 
