@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace lz::codegen::cuda {
 
@@ -98,7 +99,7 @@ std::vector<bool> RowBarriers::needed(bool lengths_differ) const {
     const Races with_all = races(standing, lengths_differ); // none, but for what is no row kernel
     std::vector<size_t> order(ranks_.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::ranges::stable_sort(order, {}, [&](size_t b) { return ranks_[b]; });
+    std::ranges::sort(order, {}, [&](size_t b) { return std::pair(ranks_[b], b); });
     for (const size_t b : order) {
         standing[b] = false;
         if (races(standing, lengths_differ) != with_all)
