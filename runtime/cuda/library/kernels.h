@@ -22,11 +22,15 @@ namespace lz::runtime::cuda {
 /// threads at once.
 class LibraryKernels {
 public:
-    /// `load` may be empty: then nothing that needs a kernel can be called.
-    LibraryKernels(const CudaDevice &device, Backend &backend, SourceLoader load)
-        : device_(device), backend_(backend), load_(std::move(load)) {}
+    static constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1; ///< of a grid along x
+
+    /// `load` may be empty: then nothing that needs a kernel can be called. `most_blocks`: of a launch.
+    LibraryKernels(const CudaDevice &device, Backend &backend, SourceLoader load,
+                   int64_t most_blocks = kMostBlocks)
+        : device_(device), backend_(backend), load_(std::move(load)), most_blocks_(most_blocks) {}
 
     const CudaDevice &device() const { return device_; }
+    int64_t most_blocks() const { return most_blocks_; }
     /// `make` says what the source is where that is not known under this name. Throws Failure(Compile).
     const Module &find(const std::string &name, const std::function<KernelSource()> &make) const;
     /// Within the device's memory, in the stream's order.
@@ -38,6 +42,7 @@ private:
     const CudaDevice &device_;
     Backend &backend_;
     const SourceLoader load_;
+    const int64_t most_blocks_;
     mutable std::mutex mutex_;
     mutable std::map<std::string, std::shared_ptr<const Module>, std::less<>> modules_;
     struct BoundCall {
@@ -51,14 +56,15 @@ private:
 class KernelLauncher {
 public:
     KernelLauncher(const LibraryKernels &kernels, const Module &code, void *stream)
-        : device_(kernels.device()), code_(code), stream_(stream) {}
+        : device_(kernels.device()), most_blocks_(kernels.most_blocks()), code_(code), stream_(stream) {}
 
-    /// `blocks` blocks, or as many as a grid takes: kernels go on with the others in turns. Nothing where
-    /// there are none. Arguments are what the kernel's parameters are, to the byte. Throws Failure(Cuda).
+    /// `blocks` blocks, or as many as a launch may have: kernels go on with the others in turns. Nothing
+    /// where there are none. Arguments are what the kernel's parameters are, to the byte. Throws
+    /// Failure(Cuda).
     template <class... Arguments>
     void operator()(const char *entry, int64_t blocks, unsigned threads, Arguments... arguments) const {
         void *parameters[] = {&arguments...};
-        launch(entry, {static_cast<uint32_t>(std::min(blocks, kMostBlocks)), 1, 1}, {threads, 1, 1},
+        launch(entry, {static_cast<uint32_t>(std::min(blocks, most_blocks_)), 1, 1}, {threads, 1, 1},
                parameters);
     }
     using Extents = std::array<uint32_t, 3>;
@@ -66,9 +72,8 @@ public:
                 void **parameters) const;
 
 private:
-    static constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1; ///< of a grid along x
-
     const CudaDevice &device_;
+    const int64_t most_blocks_;
     const Module &code_;
     void *const stream_;
 };

@@ -18,7 +18,8 @@ const int kThreads = 256, kEach = 8, kTile = kThreads * kEach, kWarps = kThreads
 
 __device__ __forceinline__ int digit_of(Key key, int shift) { return (int)(key >> shift) & (kDigits - 1); }
 
-// The sum of what threads before this one have, and of all. `warps`: kWarps words of shared memory.
+// The sum of what threads before this one have, and of all. `warps`: kWarps words of shared memory, which are
+// read until the next barrier.
 __device__ __forceinline__ Place sum_before(Place x, Place *warps, Place &total) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     Place sum = x;
@@ -37,7 +38,6 @@ __device__ __forceinline__ Place sum_before(Place x, Place *warps, Place &total)
         before += w < warp ? warps[w] : 0;
         total += warps[w];
     }
-    __syncthreads();
     return before + sum - x;
 }
 
@@ -75,6 +75,7 @@ radix_sum(Place *counts, Place *totals, long long lists, long long tiles) {
             if (there)
                 of_list[first + threadIdx.x] = before + sum;
             before += total;
+            __syncthreads();
         }
         if (threadIdx.x == 0)
             totals[list] = before;
@@ -106,6 +107,8 @@ radix_put(const Key *keys, const Place *places, Key *to_keys, Place *to_places, 
         for (int e = 0; e < kEach; ++e) {
             const int i = (warp * kEach + e) * 32 + lane;
             const bool there = i < count;
+            if (e > 0)
+                __syncwarp();
             key[e] = there ? keys[at + i] : 0;
             place[e] = there ? places[at + i] : 0;
             const int digit = there ? digit_of(key[e], shift) : kDigits;
@@ -114,7 +117,6 @@ radix_put(const Key *keys, const Place *places, Key *to_keys, Place *to_places, 
             __syncwarp();
             if (there && before == 0)
                 in_warp[warp][digit] += __popc(same);
-            __syncwarp();
         }
         __syncthreads();
 
@@ -129,6 +131,7 @@ radix_put(const Key *keys, const Place *places, Key *to_keys, Place *to_places, 
         const long long list = row * kDigits + threadIdx.x;
         Place unused;
         const unsigned begin = (unsigned)sum_before(in_tile, warps, unused);
+        __syncthreads();
         const Place in_row = sum_before(totals[list], warps, unused) + counts[list * tiles + tile];
         begins[threadIdx.x] = begin;
         ahead[threadIdx.x] = in_row - begin;
@@ -152,7 +155,6 @@ radix_put(const Key *keys, const Place *places, Key *to_keys, Place *to_places, 
                 to_places[row * length + to] = sorted_places[i];
             }
         }
-        __syncthreads();
     }
 }
 )";

@@ -152,7 +152,6 @@ __device__ __forceinline__ void scan_narrow(const T *in, T *out, Running *totals
                     if (w < width && at + w < sizes[l])
                         out[begins[l] + at + w] = tile[l][w];
                 }
-                __syncthreads();
             }
         }
         if (totals && mine)

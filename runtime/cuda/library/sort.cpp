@@ -103,7 +103,7 @@ sort_short(const Bits *in, Bits *values, long long *indices, Rows rows, int slot
             places[s] = place;
         }
         __syncthreads();
-        sort_slots(keys, places, slots);
+        sort_slots(keys, places, slots); // then a thread reads the slots that it writes again
         for (int s = threadIdx.x; s < kSlots; s += kThreads) {
             const long long row = first + s / slots;
             const int i = s % slots;
@@ -113,7 +113,6 @@ sort_short(const Bits *in, Bits *values, long long *indices, Rows rows, int slot
                 indices[to] = places[s];
             }
         }
-        __syncthreads();
     }
 }
 )";
@@ -198,7 +197,6 @@ first_count(const Bits *in, const Last *last, Place *counts, Rows rows, int of_p
         __syncthreads();
         if (in_tile[threadIdx.x] != 0)
             atomicAdd(&counts[row * kDigits + threadIdx.x], (Place)in_tile[threadIdx.x]);
-        __syncthreads();
     }
 }
 
@@ -211,11 +209,10 @@ first_digit(Last *last, Place *counts, Rows rows, int of_places, int shift) {
         const Place count = counts[row * kDigits + threadIdx.x];
         counts[row * kDigits + threadIdx.x] = 0;
         sums[0][threadIdx.x] = count;
-        __syncthreads();
         int at = 0;
         for (int h = 1; h < kDigits; h *= 2, at = 1 - at) {
-            sums[1 - at][threadIdx.x] = sums[at][threadIdx.x] + (threadIdx.x >= h ? sums[at][threadIdx.x - h] : 0);
             __syncthreads();
+            sums[1 - at][threadIdx.x] = sums[at][threadIdx.x] + (threadIdx.x >= h ? sums[at][threadIdx.x - h] : 0);
         }
         const Place before = sums[at][threadIdx.x] - count;
         if (!of_row.known && before < of_row.left && of_row.left <= before + count) {
@@ -229,7 +226,6 @@ first_digit(Last *last, Place *counts, Rows rows, int of_places, int shift) {
                 of_row.place = (Place)~(Place)0;
             last[row] = of_row;
         }
-        __syncthreads();
     }
 }
 
@@ -267,7 +263,7 @@ first_sort(const Bits *in, const Key *from_keys, const Place *from_places, Bits 
             places[s] = there ? from_places[at] : (Place)~(Place)0;
         }
         __syncthreads();
-        sort_slots(keys, places, slots);
+        sort_slots(keys, places, slots); // then a thread reads the slots that it writes again
         for (int s = threadIdx.x; s < kSlots; s += kThreads) {
             const long long row = first + s / slots, i = s % slots;
             if (row < rows.count() && i < rows.kept) {
@@ -276,7 +272,6 @@ first_sort(const Bits *in, const Key *from_keys, const Place *from_places, Bits 
                 indices[to] = (long long)places[s];
             }
         }
-        __syncthreads();
     }
 }
 )";

@@ -24,8 +24,7 @@ void CudaGpus::make() {
     ASSERT_EQ(gpus_.size(), 2u) << none;
 }
 
-std::shared_ptr<const runtime::Module> load_source(const runtime::KernelSource &source,
-                                                   runtime::Backend &backend) {
+const ir::CompiledKernel &compiled_source(const runtime::KernelSource &source) {
     static const auto compiler =
         codegen::make_cuda_compiler(codegen::load_nvrtc(nvrtc_library()), 90, {}, codegen::CudaCode::Ptx);
     static std::mutex mutex;
@@ -34,13 +33,19 @@ std::shared_ptr<const runtime::Module> load_source(const runtime::KernelSource &
     const auto [at, added] = known.try_emplace(source.text);
     if (added)
         at->second = compiler->compile_source(source);
-    return backend.load(at->second);
+    return at->second;
+}
+
+std::shared_ptr<const runtime::Module> load_source(const runtime::KernelSource &source,
+                                                   runtime::Backend &backend) {
+    return backend.load(compiled_source(source));
 }
 
 void CudaGpus::TearDown() {
     for (const auto &[i, memory] : memory_)
         if (i < gpus_.size())
             gpus_[i]->free(memory, 0);
+    memory_.clear();
     gpus_.clear();
     uint64_t handles = 0, bytes = 0;
     FAKE(lazuli_fake_cuda_live)(&handles, &bytes);

@@ -13,7 +13,9 @@ namespace lz::test {
 /// The functions of the fake driver, found once.
 const runtime::cuda::Driver &driver_table();
 
-/// Sources of kernels, compiled by NVRTC once a process.
+/// PTX of a source of kernels, made by NVRTC once a process.
+const ir::CompiledKernel &compiled_source(const runtime::KernelSource &source);
+/// Loads that.
 std::shared_ptr<const runtime::Module> load_source(const runtime::KernelSource &source,
                                                    runtime::Backend &backend);
 
@@ -24,6 +26,11 @@ protected:
     void TearDown() override;
 
     void make();
+    /// GPUs as new, after a kernel that did something wrong. What was allocated is gone.
+    void make_again() {
+        TearDown();
+        make();
+    }
     runtime::Backend &gpu(size_t i = 0) { return *gpus_[i]; }
     void finish(runtime::StreamId stream = 0, size_t i = 0) {
         gpu(i).synchronize(stream, gpu(i).record(stream));

@@ -1,6 +1,7 @@
 // Each barrier of each kind of kernel that the emitter makes is needed, and the interpreter of PTX sees that
 // it is missing.
 
+#include "barriers.h"
 #include "emitted/emitted.h"
 #include "ir/text/text.h"
 #include "kernels.h"
@@ -199,20 +200,6 @@ std::string what_is_wrong(const Launch &l, const std::vector<Outcome> &oracles, 
                 return fault.what();
             }
     return "";
-}
-
-/// The text without each barrier in turn. Of a barrier of a cluster both halves go.
-std::vector<std::string> without_each_barrier(const std::string &text) {
-    std::vector<std::string> all;
-    const auto erase = [](std::string &from, size_t at) { from.erase(at, from.find(';', at) + 1 - at); };
-    for (const char *what : {"bar.sync", "barrier.sync", "bar.warp.sync", "barrier.cluster.arrive"})
-        for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) {
-            std::string &mutated = all.emplace_back(text);
-            erase(mutated, at);
-            if (std::string_view(what) == "barrier.cluster.arrive")
-                erase(mutated, mutated.find("barrier.cluster.wait", at));
-        }
-    return all;
 }
 
 TEST(EmittedBarriers, EachThatIsDeletedIsMissed) {

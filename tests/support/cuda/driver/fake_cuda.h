@@ -35,10 +35,9 @@
 /// - When every stream that has work waits for a value in memory, a host thread waits for them, and nothing
 ///   has moved for a while, that is said on stderr, and the contexts fail with CUDA_ERROR_LAUNCH_TIMEOUT.
 /// - Machine code (cubins) is refused as code for another device: CUDA_ERROR_NO_BINARY_FOR_GPU.
-/// - Not there: contexts other than primary ones, managed memory, arrays and textures, clusters of more than
-///   one block, cooperative launches, memory pools as objects, interprocess handles, copies of several rows,
-///   nodes of graphs that hold memory, child graphs or values, and the symbols for per-thread default streams
-///   (CU_STREAM_PER_THREAD is there).
+/// - Not there: contexts other than primary ones, managed memory, arrays and textures, cooperative launches,
+///   memory pools as objects, interprocess handles, copies of several rows, nodes of graphs that hold memory,
+///   child graphs or values, and the symbols for per-thread default streams (CU_STREAM_PER_THREAD is there).
 ///
 /// Functions may be called from any thread. When the process ends they return CUDA_ERROR_DEINITIALIZED, as
 /// the real driver's do, from the moment at which statics made before cuInit are destroyed. After fork, the
