@@ -68,11 +68,14 @@ public:
 
 private:
     std::string_view index_type() const { return index_type_of(schedule_); }
-    /// What the assembler is told of a launch. Where threads keep long rows it is also told that one block on
-    /// an SM will do: else NVRTC 13.0 aims at 64 registers on sm_90 and spills one (RMS norm of 4096 bf16).
+    /// What the assembler is told of a launch. Where threads keep long rows, or few of them have rows of f64
+    /// in a temporary, it is also told that one block on an SM will do: else NVRTC 13.0 aims at 64 registers
+    /// and spills one (RMS norm of 4096 bf16 on sm_90, softmax of 30000 f64 on sm_120).
     std::string bounds() const {
-        const bool keeps = schedule_.shape == CudaShape::Rows && schedule_.tier == RowTier::Registers &&
-                           schedule_.row_threads > 32;
+        const bool in_memory = schedule_.tier == RowTier::Memory && schedule_.scratch_bytes != kNoArg;
+        const bool keeps =
+            schedule_.shape == CudaShape::Rows && schedule_.row_threads > 32 &&
+            (schedule_.tier == RowTier::Registers || (in_memory && schedule_.row_threads <= 256));
         return fmt::format("{}__launch_bounds__({}{})",
                            schedule_.cluster_blocks > 1
                                ? fmt::format("__cluster_dims__({}, 1, 1) ", schedule_.cluster_blocks)

@@ -41,11 +41,14 @@ static_assert(kAloneRow <= kThreadRow);
 /// loops over f32 rows, an element, are 177 in place of 815 at 9, 119 of 502 at 15, 214 of 451 at 17 and 87
 /// of 203 at 32.
 constexpr int64_t kFourThreadsRow = 16, kEightThreadsRow = 32;
-/// With so many threads in a block each has 128 registers; what rows keep may be as many, where fewer threads
-/// have 255.
-constexpr int64_t kMostRowThreads = 512;
+/// Threads of a block that keeps its row in registers, and registers that each may keep. Of the first a
+/// thread has 128 registers, of the second 255: with two rows of f32 in 128 of them NVRTC 13.0 spills 464
+/// bytes of each of 512 threads, and 256 have 168 registers.
+constexpr int64_t kMostRowThreads = 512, kHalfRowThreads = 256;
+constexpr int64_t kMostKept = 96, kMostKeptByHalf = 128;
 /// Threads of a block that keeps its row in memory, and registers of each: two such blocks fit on an SM, and
-/// one has work while the other waits at a barrier.
+/// one has work while the other waits at a barrier. What keeps more than f32 of an element has half as many
+/// threads: exponentials of f64 take 72 to 84 registers of each (NVRTC 13.0).
 constexpr int kMemoryThreads = 512, kMemoryRegisters = 64;
 /// Rows up to this length have room for the results of all their chunks at once.
 constexpr int64_t kListedRow = 65536;
@@ -56,6 +59,22 @@ constexpr int64_t kMostListed = 1 << 24;
 constexpr int64_t kSplitRows = 512;
 /// Rows that are longer than this are cut into chunks where whole rows leave SMs without work. No measurement
 /// was kept; to measure: sums over axis 1 of 8 rows of 16384 to 1048576 elements in bench_gpu.
+///
+/// What has to read its rows again is not cut where a cluster holds a row, however few there are. In pieces
+/// softmax of f32 is five launches (two reductions, each of chunks and then of their results, and what is
+/// stored), which move 20 bytes an element, the exponentials being stored and read; a cluster moves 8. On an
+/// H200 (132 SMs, 4.3 of 4.8 TB/s reached, so 33 GB/s for an SM when all read):
+///
+///     rows x length      a cluster each                                  in pieces
+///     64 x 200,000       8 SMs a row, 16 rows at once: 102 MB, 25 us     256 MB, 60 us + 5 launches
+///     16 x 200,000       128 SMs: 25.6 MB, 6 us                          64 MB, most of it in L2: 8 us + 5
+///     launches 1 x 200,000        8 SMs, 200 KB each: 6 us, less if alone         4 MB, in L2: 1 us + 5
+///     launches
+///
+/// A launch in a graph costs its 1.5 us and as long again until its last block has ended, so five are some
+/// 10 us: no number of rows is better off in pieces. A row that no cluster holds is cut: 4 of 1,048,576
+/// would be 4 blocks, 8 MB of traffic each at 33 GB/s, 250 us; in pieces they are 84 MB, 20 us. These
+/// times are estimates; to measure: softmax of 1 to 128 rows of 65,536 to 1,048,576 in bench_gpu.
 constexpr int64_t kSplitLength = 65536;
 /// Bytes of a permuted value from which on a kernel that reads its rows several times wants them dense: as on
 /// the CPU. No measurement was kept; to measure: softmax over axis 1 of transposed matrices of side 128 to
@@ -118,8 +137,10 @@ private:
         const int64_t length = extent(loop.axis);
         if (loop.order == LoopOrder::Sequential)
             return length > kSplitRows || (length > kSequentialChunk && rows < device_threads() / 4);
-        return rows == 1 || !cuda_row_limits(limits_).fits(rows, length, false);
+        return rows == 1 || (is_few(rows) && length > kSplitLength);
     }
+
+    bool is_few(int64_t rows) const { return rows < limits_.multiprocessors; }
 
     int64_t stored_bytes() const {
         int64_t bytes = 0;
@@ -258,20 +279,24 @@ private:
     // --- rows
 
     struct RowFacts {
-        int64_t length = 0;                             ///< the longest
-        int loops = 0;                                  ///< over whole rows
-        bool whole = true;                              ///< no loop has bounds, and none is in another
-        bool parts = false;                             ///< some loop has bounds
-        bool chunks = false;                            ///< some loop has
-        bool uncut = false;                             ///< a sum in one chunk
-        int64_t worker_bytes = 0, worker_registers = 0; ///< of an element
-        int64_t kept_registers = 0;
+        int64_t length = 0;         ///< the longest
+        int loops = 0;              ///< over whole rows
+        bool whole = true;          ///< no loop has bounds, and none is in another
+        bool parts = false;         ///< some loop has bounds
+        bool chunks = false;        ///< some loop has
+        bool uncut = false;         ///< a sum in one chunk
+        int64_t worker_bytes = 0;   ///< of an element
+        int64_t kept_registers = 0; ///< of a thread with kOwnElements, where most are kept at once
     };
 
     RowFacts row_facts(const Phase &phase) const {
         RowFacts f;
         std::vector<AxisId> axes;
-        std::vector<std::pair<const Access *, uint32_t>> loads;
+        struct Use {
+            uint16_t buffer;
+            int loop; ///< in the order of the loops
+        };
+        std::vector<Use> loads, stores;
         const std::function<void(const Region &, int)> walk = [&](const Region &region, int depth) {
             for (const Stmt &stmt : region) {
                 if (stmt.kind == Stmt::Instruction)
@@ -291,32 +316,41 @@ private:
                     }
                     f.chunks = f.chunks || (loop.chunk > 0 && !loop.reductions.empty());
                     for (const Stmt &s : loop.body)
-                        if (s.kind == Stmt::Instruction && kernel_.instrs[s.id].op == KOp::Load)
-                            loads.emplace_back(access_of(kernel_.instrs[s.id]), stmt.id);
+                        if (s.kind == Stmt::Instruction) {
+                            const KOp op = kernel_.instrs[s.id].op;
+                            if (op == KOp::Load || op == KOp::Store)
+                                (op == KOp::Load ? loads : stores)
+                                    .push_back({access_of(kernel_.instrs[s.id])->buffer, f.loops});
+                        }
                 }
                 walk(loop.body, depth + 1);
             }
         };
         walk(phase.body, 0);
-        std::vector<uint16_t> kept, workers;
-        for (const auto &[a, loop] : loads) {
-            const bool again = std::ranges::any_of(loads, [&, a = a, loop = loop](const auto &other) {
-                return other.second != loop && other.first->buffer == a->buffer;
-            });
-            const bool worker = kernel_.buffers[a->buffer].mode == BufferMode::Worker;
-            auto &list = worker ? workers : kept;
-            if ((worker || again) && std::ranges::find(list, a->buffer) == list.end())
-                list.push_back(a->buffer);
+        // What is computed is kept from its loop on, what is read again from before the first one (rows.cpp),
+        // until the last one that reads it: an element that is read for the last time makes room for one that
+        // is computed from it.
+        std::vector<int64_t> kept(static_cast<size_t>(f.loops) + 1); // behind each loop
+        for (uint16_t b = 0; b < kernel_.buffers.size(); ++b) {
+            const bool worker = kernel_.buffers[b].mode == BufferMode::Worker;
+            int first = f.loops, last = 0;
+            for (const Use &use : loads)
+                if (use.buffer == b) {
+                    first = std::min(first, use.loop);
+                    last = std::max(last, use.loop);
+                }
+            for (const Use &use : stores)
+                if (use.buffer == b && worker)
+                    first = std::min(first, use.loop);
+            if (!worker && first < last)
+                first = 0;
+            const int64_t bytes = size_of(kernel_.buffers[b].dtype);
+            if (worker && last > 0)
+                f.worker_bytes += bytes;
+            for (int loop = first; loop < last; ++loop)
+                kept[static_cast<size_t>(loop)] += kOwnElements * bytes / 4;
         }
-        const auto registers = [&](uint16_t b) {
-            return kOwnElements * size_of(kernel_.buffers[b].dtype) / 4;
-        };
-        for (const uint16_t b : workers) {
-            f.worker_bytes += size_of(kernel_.buffers[b].dtype);
-            f.worker_registers += registers(b);
-        }
-        for (const uint16_t b : kept)
-            f.kept_registers += registers(b);
+        f.kept_registers = *std::ranges::max_element(kept);
         return f;
     }
 
@@ -336,7 +370,7 @@ private:
         while (is_too_much() && cuda.threads > std::max(cuda.row_threads, 32))
             cuda.threads /= 2;
         if (is_too_much() && f.worker_bytes > 0 && cuda.tier != RowTier::Memory)
-            keep_in_memory(p, std::clamp(cuda.row_threads, 64, kMemoryThreads));
+            keep_in_memory(p, cuda.row_threads, f);
         while (is_too_much() && cuda.tier != RowTier::Registers && cuda.row_threads > 32)
             cuda.threads = cuda.row_threads /= 2;
         const auto listed = static_cast<int64_t>(
@@ -357,7 +391,7 @@ private:
             cuda.row_threads = row_threads;
             cuda.threads = row_threads > 32 ? row_threads : 128;
         };
-        const int64_t kept = (f.worker_registers + f.kept_registers) * kAloneRow / kOwnElements;
+        const int64_t kept = f.kept_registers * kAloneRow / kOwnElements;
         if (f.whole && f.loops > 0 && f.length <= kAloneRow && kept <= kAloneRegisters) {
             cuda.tier = RowTier::Registers;
             cuda.row_threads = 1;
@@ -374,11 +408,10 @@ private:
             return;
         }
         const bool reads_again = f.loops > 1 && f.whole && !(f.uncut && chunks > 1);
-        const int64_t registers = f.worker_registers + f.kept_registers;
-        if (reads_again && chunks <= kMostRowThreads / kFoldThreads &&
-            registers <= limits_.registers_per_sm / kMostRowThreads) {
+        const int64_t most = threads_that_keep(f.kept_registers);
+        if (reads_again && chunks <= most / kFoldThreads) {
             cuda.tier = RowTier::Registers;
-            share(threads_for(kMostRowThreads));
+            share(threads_for(most));
             const int64_t least = 4 * kFoldThreads;
             cuda.row_elements = static_cast<int>(
                 chunks > 1 ? cuda.row_threads * kOwnElements
@@ -387,14 +420,20 @@ private:
                                                least));
             return;
         }
-        if (reads_again && registers <= limits_.registers_per_sm / kMostRowThreads &&
-            give_cluster(cuda, f.length, kMostRowThreads * kOwnElements)) {
+        if (reads_again && most > 0 && give_cluster(cuda, f.length, most * kOwnElements)) {
             cuda.tier = RowTier::Registers;
-            share(static_cast<int>(kMostRowThreads));
+            share(static_cast<int>(most));
             return;
         }
         if (f.worker_bytes == 0) {
-            // Nothing is kept; short rows need no room for results of chunks.
+            // Nothing is kept; few rows are read again by the SMs of a cluster, where one would take long,
+            // and short ones need no room for results of chunks.
+            if (reads_again && f.length > kSplitLength && is_few(points(kernel_.phases[p])) &&
+                give_cluster(cuda, f.length, kListedRow)) {
+                cuda.tier = RowTier::Shared;
+                share(kMemoryThreads);
+                return;
+            }
             if (f.uncut || (f.whole && chunks == 1)) {
                 share(static_cast<int>(kFoldThreads));
                 if (f.whole && chunks == 1) {
@@ -434,7 +473,15 @@ private:
             share(kMemoryThreads);
             return;
         }
-        keep_in_memory(p, std::clamp(row_threads, 64, kMemoryThreads));
+        keep_in_memory(p, row_threads, f);
+    }
+
+    /// The most threads of a block that may each keep so many registers of their rows; 0: none may.
+    int64_t threads_that_keep(int64_t registers) const {
+        const int64_t of_thread = limits_.registers_per_sm / kMostRowThreads;
+        return registers <= std::min(kMostKept, of_thread)         ? kMostRowThreads
+               : registers <= std::min(kMostKeptByHalf, of_thread) ? kHalfRowThreads
+                                                                   : 0;
     }
 
     /// As many blocks as have room for a row, each for so many elements. False: no cluster has.
@@ -458,7 +505,8 @@ private:
     }
 
     /// Each block has a part of a temporary, which its rows take one after another.
-    void keep_in_memory(size_t p, int row_threads) {
+    void keep_in_memory(size_t p, int row_threads, const RowFacts &f) {
+        row_threads = std::clamp(row_threads, 64, f.worker_bytes > 4 ? kMemoryThreads / 2 : kMemoryThreads);
         CudaSchedule &cuda = kernel_.phases[p].on_cuda();
         cuda.tier = RowTier::Memory;
         cuda.row_elements = 0;
@@ -524,7 +572,11 @@ void schedule_cuda(LoweredStep &step, const CudaLimits &limits) {
 }
 
 RowLimits cuda_row_limits(const CudaLimits &limits) {
-    return {.few_rows = limits.multiprocessors, .long_row = kSplitLength, .least_permuted = kLeastPermuted};
+    constexpr int64_t of_block = kMostRowThreads * kOwnElements * 4;
+    return {.few_rows = limits.multiprocessors,
+            .long_row = kSplitLength,
+            .kept_row = limits.cluster_blocks > 1 ? limits.cluster_blocks * of_block : 0,
+            .least_permuted = kLeastPermuted};
 }
 
 } // namespace lz::passes

@@ -14,6 +14,7 @@
 #include "ir/target.h"
 #include "passes/lower/lowered_step.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace lz::passes {
@@ -26,7 +27,9 @@ void schedule(LoweredStep &step, const ir::Target &target);
 /// own.
 struct RowLimits {
     int64_t few_rows; ///< with fewer rows than this ...
-    int64_t long_row; ///< ... rows longer than this are shared
+    int64_t long_row; ///< ... rows longer than this are shared, unless they have no more bytes than the next
+    /// Bytes of a row, 4 or more an element, that several processors keep together; 0: they do not.
+    int64_t kept_row = 0;
     /// Rows that lie side by side, columns of a matrix, are shared where they are longer than the first and
     /// the matrix has more elements than the second: a worker that takes a few columns whole goes through a
     /// page for each of their elements.
@@ -34,9 +37,9 @@ struct RowLimits {
     /// Bytes of a permuted value from which on rows that are read several times are stored dense before.
     int64_t least_permuted;
 
-    /// `columns`: elements of a row are no neighbours.
-    bool fits(int64_t rows, int64_t length, bool columns) const {
-        return (rows >= few_rows || length <= long_row) &&
+    /// `columns`: elements of a row, of `bytes` each, are no neighbours.
+    bool fits(int64_t rows, int64_t length, int64_t bytes, bool columns) const {
+        return (rows >= few_rows || length <= long_row || length * std::max<int64_t>(bytes, 4) <= kept_row) &&
                (!columns || length <= long_column || rows * length <= large_matrix);
     }
 };

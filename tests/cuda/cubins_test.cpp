@@ -142,7 +142,8 @@ std::vector<Entry> corpus() {
                                {50000, "f32"},
                                {100000, "f32"},
                                {1000, "bf16"},
-                               {1000, "f64"}})
+                               {1000, "f64"},
+                               {30000, "f64"}})
         add(fmt::format("softmax of {}", n), t, fmt::format("%x: $[512,{}] &", n),
             fmt::format(R"(
   %0 = max %x {{axes=[1]}} : $[512] &
@@ -155,6 +156,15 @@ std::vector<Entry> corpus() {
   return %6
 )",
                         n));
+    for (const char *const t : {"f32", "bf16"}) // two rows are kept
+        add("products of rows", t, "%x: $[512,30000] &, %y: $[512,30000] &", R"(
+  %0 = mul %x, %y : $[512,30000] &
+  %1 = sum %0 {axes=[1]} : $[512] &
+  %2 = reshape %1 : $[512,1] &
+  %3 = mul %x, %2 : $[512,30000] &
+  %4 = add %3, %y : $[512,30000] &
+  return %4
+)");
     for (const int n : {768, 8192, 32768})
         for (const char *const t : {"f32", "bf16"})
             add(fmt::format("layer norm of {}", n), t,

@@ -45,6 +45,32 @@ inline Launch row_kernel(ir::DType t, ir::DType accumulate, int64_t rows, int64_
             0};
 }
 
+/// x * sum(x * y) + y * sum(y) for each row: both are read again, and nothing that is computed is.
+inline Launch two_operands(ir::DType t, int64_t rows, int64_t length) {
+    ir::KernelBuilder b("two");
+    const ir::AxisId r = b.axis(), i = b.axis();
+    const ir::ArgId step = b.arg(ir::ArgRole::Stride);
+    const uint16_t x = b.buffer(t, ir::BufferMode::In), y = b.buffer(t, ir::BufferMode::In),
+                   out = b.buffer(t, ir::BufferMode::Out);
+    const auto at = [&](uint16_t buffer) {
+        return ir::Access{
+            buffer, ir::kNoArg, {{r, ir::StrideClass::Strided, step}, along(i)}, {}, ir::kNoValue};
+    };
+    b.begin_phase({r}, false);
+    const uint32_t first = b.begin_loop(i, ir::LoopOrder::Lanes, ir::kLaneChunk);
+    b.reduce(ir::ReduceOp::Add, b.mul(b.load(at(x)), b.load(at(y))));
+    b.end_loop();
+    const uint32_t second = b.begin_loop(i, ir::LoopOrder::Lanes, ir::kLaneChunk);
+    b.reduce(ir::ReduceOp::Add, b.load(at(y)));
+    b.end_loop();
+    const ir::KValue products = b.loop_result(first, 0), sum = b.loop_result(second, 0);
+    b.begin_loop(i, ir::LoopOrder::Lanes);
+    b.store(at(out), b.add(b.mul(b.load(at(x)), products), b.mul(b.load(at(y)), sum)));
+    b.end_loop();
+    b.end_phase();
+    return {b.take(), {rows, length, length}, {}, {rows * length, rows * length, rows * length}, 0};
+}
+
 /// The product of m x k and k x n (its transpose where `turned`), plus 1, for two batches.
 inline Launch product(ir::DType t, int64_t m, int64_t n, int64_t k, bool turned) {
     ir::KernelBuilder b("product");

@@ -60,7 +60,8 @@ Reason Legality::check(const ClusterUse &use, NodeId n, const Node &node) const 
             return kOtherAxes;
         const Fold &f = folds_[fold_of_reduction(graph_, node, folds_)];
         const RowLimits limits = row_limits(target_, device_of(graph_, node));
-        return use.row() && !limits.fits(f.rows(), f.reduced(), !f.lanes()) ? kLongRows : kFits;
+        const int64_t bytes = size_of(graph_.type(graph_.operands(node)[0]).dtype);
+        return use.row() && !limits.fits(f.rows(), f.reduced(), bytes, !f.lanes()) ? kLongRows : kFits;
     }
     // It fails or not by all of its elements, whoever reads it (S26).
     if (std::ranges::find(use.whole, true) == use.whole.end() &&

@@ -183,7 +183,11 @@ std::vector<Kind> kinds() {
         {"two results of parts of rows", {whole_rows(parts(5, 3, 3000, true))}},
         {"registers of a cluster", {rows_in(RowTier::Registers, 512, rows(3, 40000), {}, 2)}},
         {"shared memory of a cluster",
-         {rows_in(RowTier::Shared, 512, row_kernel(f64, f64, 3, 30000, 30000), {}, 2)}},
+         {rows_in(RowTier::Shared, 512, row_kernel(f32, f32, 3, 70000, 70000), {.registers_per_sm = 0}, 2)}},
+        {"registers of a cluster of fewer threads",
+         {rows_in(RowTier::Registers, 256, row_kernel(f64, f64, 3, 30000, 30000), {}, 2)}},
+        {"rows that a cluster reads again",
+         {rows_in(RowTier::Shared, 512, two_operands(f64, 3, 70000), {}, 2)}},
     };
 }
 

@@ -48,12 +48,40 @@ TEST_F(EmittedClusters, RowsOfMoreElementsThanABlockHoldsAreAClusters) {
                           {f32, f32, 262144, RowTier::Registers, 8},
                           {f32, f32, 262145, RowTier::Shared, 8},
                           {f32, f32, 400000, RowTier::Memory, 1},
-                          {f64, f64, 16384, RowTier::Shared, 1},
-                          {f64, f64, 30000, RowTier::Shared, 2},
-                          {f32, f64, 60000, RowTier::Shared, 4}})
+                          {f64, f64, 16384, RowTier::Registers, 1},
+                          {f64, f64, 30000, RowTier::Registers, 2},
+                          {f32, f64, 60000, RowTier::Registers, 4},
+                          {f64, f64, 140000, RowTier::Shared, 8}})
         expect(c, {});
     expect({f32, f32, 100000, RowTier::Memory, 1}, {.cluster_blocks = 2});
     expect({f32, f32, 60000, RowTier::Registers, 2}, {.cluster_blocks = 2});
+}
+
+/// Two rows of f32 take all registers that 256 threads may keep; of two of f64 nothing is kept, and where
+/// they are few the blocks of a cluster read them again, each a part.
+TEST_F(EmittedClusters, RowsOfTwoOperandsHaveHalfTheThreadsOrAreReadAgain) {
+    struct Case {
+        DType t;
+        int64_t rows, length;
+        RowTier tier;
+        int threads, blocks;
+    };
+    constexpr DType f32 = DType::F32, f64 = DType::F64;
+    for (const Case &c : {Case{f32, 2, 16384, RowTier::Registers, 256, 1},
+                          {f32, 2, 20000, RowTier::Registers, 256, 2},
+                          {f32, 2, 131072, RowTier::Registers, 256, 8},
+                          {f32, 2, 131080, RowTier::Shared, 512, 4},
+                          {f64, 2, 70000, RowTier::Shared, 512, 2},
+                          {f64, 133, 70000, RowTier::Memory, 256, 1}}) {
+        const Launch l = scheduled(two_operands(c.t, c.rows, c.length));
+        const CudaSchedule &cuda = l.kernel.phases[0].cuda();
+        const std::string what = fmt::format("{} rows of {} {}", c.rows, c.length, name(c.t));
+        EXPECT_EQ(cuda.tier, c.tier) << what;
+        EXPECT_EQ(cuda.row_threads, c.threads) << what;
+        EXPECT_EQ(cuda.cluster_blocks, c.blocks) << what;
+        if (c.rows < 10)
+            expect_bits(l, what, {.most_blocks = 1, .corners = false});
+    }
 }
 
 /// Rows of a cluster, and of a table of segments.
