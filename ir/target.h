@@ -24,10 +24,20 @@ struct CpuIsa {
     bool fma = false;
     bool avx512 = false;
     bool avx512_bf16 = false;
-    bool amx_bf16 = false;
+    bool amx_bf16 = false; ///< tile registers that multiply bf16
+
+    /// Whether tile registers make products of such operands. Their instruction sums in an order of its own
+    /// (ir::Contraction), so that it is the ISA's to say, and no schedule's; `ascending` as there.
+    bool multiplies_tiles(DType dtype, bool ascending) const {
+        return amx_bf16 && dtype == DType::BF16 && !ascending;
+    }
 
     bool operator==(const CpuIsa &) const = default;
 };
+
+/// What one tile register holds, of bf16 operands and of sums in f32, and the elements of k that one
+/// instruction takes. A microkernel is two by two of them.
+inline constexpr int kAmxRows = 16, kAmxColumns = 16, kAmxDepth = 32;
 
 /// What a device can do, for estimates only: they decide where work goes and what memory is worth, never what
 /// is computed.

@@ -13,10 +13,9 @@ void *address_of(F *function) {
 }
 
 void *find_part(const ProductParts &parts, std::string_view name) {
-    return name == parts.multiply_tile_name  ? address_of(parts.multiply_tile)
-           : name == parts.pack_rows_name    ? address_of(parts.pack_rows)
-           : name == parts.pack_columns_name ? address_of(parts.pack_columns)
-                                             : nullptr;
+    return name == parts.multiply_tile_name ? address_of(parts.multiply_tile)
+           : name == parts.pack_panel_name  ? address_of(parts.pack_panel)
+                                            : nullptr;
 }
 
 } // namespace
@@ -31,6 +30,8 @@ void *find_host_function(std::string_view name) {
             for (const ProductParts *parts : {&set->f32, &set->f64})
                 if (void *const found = find_part(*parts, name))
                     return found;
+    if (kBf16Parts)
+        return find_part(*kBf16Parts, name);
     return nullptr;
 }
 

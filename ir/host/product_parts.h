@@ -15,27 +15,36 @@ namespace lz::ir {
 inline constexpr int64_t kStepsAhead = 32;
 
 /// sums[i][j] = (first ? 0 : sums[i][j]) + lhs[i, :] * rhs[:, j], one fused multiply-add after the other over
-/// `steps` elements of k, for `rows` rows, a multiple of PartSet::row_step. Row i of lhs begins at lhs + i *
-/// lhs_row, the last one at lhs + lhs_last. `width` columns are there; of one register's, or less, the others
-/// are not read, and their sums mean nothing. Sums lie aligned to 64 bytes, two registers a row; `next` are
-/// those of the tile that probably follows.
-using MultiplyTile = void(const void *lhs, const void *rhs, void *sums, int64_t steps, int64_t lhs_row,
-                          int64_t lhs_step, int64_t rhs_step, int64_t first, const void *next,
-                          int64_t lhs_last, int64_t width, int64_t rows);
-/// Packs `count` rows of an operand (along m or n; at most `width`) and `depth` elements of k into a panel:
-/// to[k * width + i] = from[i + k * stride]. Rows from `count` on are zero. `to` has room for one register
-/// more. `width` is PartSet::rows or two registers.
-using PackPanel = void(void *to, const void *from, int64_t count, int64_t depth, int64_t stride,
-                       int64_t width);
+/// `steps` elements of k, for `rows` rows, a multiple of PartSet::row_step, and `width` columns. Emitted code
+/// fills one in its stack, field by field in this order, of eight bytes each.
+struct ProductTile {
+    const void *lhs; ///< row i of it begins at lhs + i * lhs_row, the last one at lhs + lhs_last
+    const void *rhs; ///< of one register of columns, or less, no more than `width` are read
+    void *sums;      ///< likewise, at sums + i * sums_row and sums + sums_last
+    int64_t steps;   ///< along k
+    int64_t lhs_row, lhs_step, lhs_last;
+    int64_t rhs_step;
+    int64_t sums_row; ///< of two registers: columns from `width` on are written too, with anything
+    int64_t sums_last;
+    int64_t first; ///< 1: sums hold nothing yet
+    int64_t width, rows;
+    const void *next; ///< sums of the tile that probably follows, whose rows lie as far apart
+};
+inline constexpr int kProductTileFields = sizeof(ProductTile) / sizeof(int64_t);
 
-/// Functions for sums of one dtype, and their names for emitted code.
+using MultiplyTile = void(const ProductTile &tile);
+/// Packs `count` rows of an operand (along m or n; at most `width`) and `depth` elements of k into a panel:
+/// to[k * width + i] = from[i * stride_i + k * stride_k]. What stands in rows from `count` on nobody reads as
+/// numbers. `to` has room for `depth` rounded up to two registers, and for one register more. `width` is
+/// PartSet::rows or two registers.
+using PackPanel = void(void *to, const void *from, int64_t count, int64_t depth, int64_t stride_i,
+                       int64_t stride_k, int64_t width);
+
+/// Functions for operands of one dtype, and their names for emitted code.
 struct ProductParts {
-    const char *multiply_tile_name, *pack_rows_name, *pack_columns_name;
-    MultiplyTile *multiply_tile;
-    PackPanel *pack_rows;
-    /// The same of to[k * width + i] = from[i * stride + k]; rows from `count` on are the last one again.
-    /// `to` has room for `depth` rounded up to a register, and for one register more.
-    PackPanel *pack_columns;
+    const char *multiply_tile_name = nullptr, *pack_panel_name = nullptr;
+    MultiplyTile *multiply_tile = nullptr;
+    PackPanel *pack_panel = nullptr;
 };
 
 /// What there is for one kind of registers.
@@ -52,5 +61,11 @@ struct PartSet {
 extern const PartSet *const kAvx512Parts;
 /// The same of 16 registers of AVX; they need FMA.
 extern const PartSet *const kAvxParts;
+/// bf16 with AVX512-BF16, in tiles as kAvx512Parts has them: sums are f32, with the bits of ascending fused
+/// multiply-adds. An element of a panel, which strides of a ProductTile and its steps count, is a pair of two
+/// neighbours along k; a last one without a neighbour has a zero beside it that changes no sum. Panels end
+/// with a word about their numbers, in the room of the register behind them: tiles are of packed panels
+/// alone.
+extern const ProductParts *const kBf16Parts;
 
 } // namespace lz::ir

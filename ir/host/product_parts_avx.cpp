@@ -16,10 +16,6 @@ namespace {
 #define LZ_AVX_INLINE __attribute__((target("avx,fma"), always_inline)) static inline
 
 constexpr int kTileRows = 6;
-constexpr int64_t kLine = 64;
-/// What a tile of sums takes, rounded up to a power of two.
-constexpr int64_t kTileRoom = 512;
-static_assert(kTileRows * kLine <= kTileRoom);
 
 template <class T>
 struct Lanes;
@@ -130,25 +126,40 @@ LZ_AVX_INLINE void multiply_step(typename Lanes<T>::Register (&sum)[Rows][Column
 }
 
 template <class T, int Rows, int Columns>
-LZ_AVX void multiply(const T *lhs, const T *rhs, T *sums, int64_t steps, int64_t lhs_row, int64_t lhs_step,
-                     int64_t rhs_step, bool first, const char *next, int64_t width) {
+LZ_AVX void multiply(const ProductTile &tile) {
     using L = Lanes<T>;
-    constexpr int kRowOfSums = 2 * L::kCount;
+    constexpr int kLast = Columns - 1;
+    const typename L::Mask mask = L::first(tile.width - kLast * L::kCount);
+    const bool whole = tile.sums_row == 2 * L::kCount || tile.width == Columns * L::kCount;
     typename L::Register sum[Rows][Columns];
+    if (tile.first) {
 #pragma GCC unroll 6
-    for (int i = 0; i < Rows; ++i)
+        for (int i = 0; i < Rows; ++i)
 #pragma GCC unroll 2
-        for (int j = 0; j < Columns; ++j)
-            sum[i][j] = first ? L::zero() : L::load(sums + i * kRowOfSums + j * L::kCount);
-    const typename L::Mask mask = L::first(width);
+            for (int j = 0; j < Columns; ++j)
+                sum[i][j] = L::zero();
+    } else {
+#pragma GCC unroll 6
+        for (int i = 0; i < Rows; ++i) {
+            const T *const from = static_cast<const T *>(tile.sums) + i * tile.sums_row;
+            if constexpr (Columns == 2)
+                sum[i][0] = L::load(from);
+            sum[i][kLast] =
+                whole ? L::load(from + kLast * L::kCount) : L::load(from + kLast * L::kCount, mask);
+        }
+    }
+    const int64_t steps = tile.steps, lhs_row = tile.lhs_row, lhs_step = tile.lhs_step,
+                  rhs_step = tile.rhs_step;
+    const T *lhs = static_cast<const T *>(tile.lhs), *rhs = static_cast<const T *>(tile.rhs);
     const T *fourth = steps > 0 ? lhs + 3 * lhs_row : lhs; // an operand without elements is nowhere
     const int64_t ahead = kStepsAhead * rhs_step;
-    int64_t line = 0, step = 0;
+    // A row of the next tile, again and again: the panels that stream through the cache would push them out.
+    const int64_t next_row = tile.sums_row * int64_t{sizeof(T)};
+    const char *const next = static_cast<const char *>(tile.next);
+    int64_t place = 0, step = 0;
     for (; step + 2 <= steps; step += 2) {
-        // A line of the next tile, again and again: the panels that stream through the cache would push them
-        // out.
-        _mm_prefetch(next + line, _MM_HINT_T0);
-        line = (line + kLine) & (kTileRoom - 1);
+        _mm_prefetch(next + place, _MM_HINT_T0);
+        place = step % 8 == 6 ? 0 : place + next_row;
         multiply_step<T, Rows, Columns>(sum, lhs, fourth, lhs_row, rhs, ahead, mask);
         multiply_step<T, Rows, Columns>(sum, lhs + lhs_step, fourth + lhs_step, lhs_row, rhs + rhs_step,
                                         ahead, mask);
@@ -159,26 +170,26 @@ LZ_AVX void multiply(const T *lhs, const T *rhs, T *sums, int64_t steps, int64_t
     if (step < steps)
         multiply_step<T, Rows, Columns>(sum, lhs, fourth, lhs_row, rhs, ahead, mask);
 #pragma GCC unroll 6
-    for (int i = 0; i < Rows; ++i)
-#pragma GCC unroll 2
-        for (int j = 0; j < Columns; ++j)
-            L::store(sums + i * kRowOfSums + j * L::kCount, sum[i][j]);
+    for (int i = 0; i < Rows; ++i) {
+        T *const to = static_cast<T *>(tile.sums) + i * tile.sums_row;
+        if constexpr (Columns == 2)
+            L::store(to, sum[i][0]);
+        if (whole)
+            L::store(to + kLast * L::kCount, sum[i][kLast]);
+        else
+            L::store(to + kLast * L::kCount, sum[i][kLast], mask);
+    }
 }
 
 template <class T>
-void multiply_tile(const void *lhs, const void *rhs, void *sums, int64_t steps, int64_t lhs_row,
-                   int64_t lhs_step, int64_t rhs_step, int64_t first, const void *next, int64_t /*lhs_last*/,
-                   int64_t width, int64_t rows) {
-    using Function = decltype(multiply<T, 1, 1>);
-    static constexpr Function *kFunctions[][2] = {
+void multiply_tile(const ProductTile &tile) {
+    static constexpr MultiplyTile *kFunctions[][2] = {
         {multiply<T, 1, 1>, multiply<T, 1, 2>}, {multiply<T, 2, 1>, multiply<T, 2, 2>},
         {multiply<T, 3, 1>, multiply<T, 3, 2>}, {multiply<T, 4, 1>, multiply<T, 4, 2>},
         {multiply<T, 5, 1>, multiply<T, 5, 2>}, {multiply<T, 6, 1>, multiply<T, 6, 2>},
     };
     static_assert(sizeof kFunctions / sizeof kFunctions[0] == kTileRows);
-    kFunctions[rows - 1][width > Lanes<T>::kCount](static_cast<const T *>(lhs), static_cast<const T *>(rhs),
-                                                   static_cast<T *>(sums), steps, lhs_row, lhs_step, rhs_step,
-                                                   first != 0, static_cast<const char *>(next), width);
+    kFunctions[tile.rows - 1][tile.width > Lanes<T>::kCount](tile);
 }
 
 // --- panels
@@ -243,31 +254,34 @@ LZ_AVX void pack_columns(T *to, const T *from, int64_t count, int64_t depth, int
         pack_square<T, Width>(to, from, count, depth, stride, Lanes<T>::kCount);
 }
 
-template <class T>
-void pack_rows_of(void *to, const void *from, int64_t count, int64_t depth, int64_t stride, int64_t width) {
-    (width == kTileRows ? pack_rows<T, kTileRows>
-                        : pack_rows<T, 2 * Lanes<T>::kCount>)(static_cast<T *>(to),
-                                                              static_cast<const T *>(from), count, depth,
-                                                              stride);
+template <class T, int Width>
+void pack_width(T *to, const T *from, int64_t count, int64_t depth, int64_t stride_i, int64_t stride_k) {
+    if (stride_i == 1) {
+        pack_rows<T, Width>(to, from, count, depth, stride_k);
+    } else if (stride_k == 1) {
+        pack_columns<T, Width>(to, from, count, depth, stride_i);
+    } else {
+        for (int64_t k = 0; k < depth; ++k)
+            for (int64_t i = 0; i < count; ++i)
+                to[k * Width + i] = from[i * stride_i + k * stride_k];
+    }
 }
 
 template <class T>
-void pack_columns_of(void *to, const void *from, int64_t count, int64_t depth, int64_t stride,
-                     int64_t width) {
-    (width == kTileRows ? pack_columns<T, kTileRows>
-                        : pack_columns<T, 2 * Lanes<T>::kCount>)(static_cast<T *>(to),
-                                                                 static_cast<const T *>(from), count, depth,
-                                                                 stride);
+void pack(void *to, const void *from, int64_t count, int64_t depth, int64_t stride_i, int64_t stride_k,
+          int64_t width) {
+    (width == kTileRows ? pack_width<T, kTileRows>
+                        : pack_width<T, 2 * Lanes<T>::kCount>)(static_cast<T *>(to),
+                                                               static_cast<const T *>(from), count, depth,
+                                                               stride_i, stride_k);
 }
 
 constexpr PartSet kParts = {
     kTileRows,
     1,
     32,
-    {"lz_multiply_tile_avx_f32", "lz_pack_rows_avx_f32", "lz_pack_columns_avx_f32", multiply_tile<float>,
-     pack_rows_of<float>, pack_columns_of<float>},
-    {"lz_multiply_tile_avx_f64", "lz_pack_rows_avx_f64", "lz_pack_columns_avx_f64", multiply_tile<double>,
-     pack_rows_of<double>, pack_columns_of<double>},
+    {"lz_multiply_tile_avx_f32", "lz_pack_panel_avx_f32", multiply_tile<float>, pack<float>},
+    {"lz_multiply_tile_avx_f64", "lz_pack_panel_avx_f64", multiply_tile<double>, pack<double>},
 };
 
 } // namespace

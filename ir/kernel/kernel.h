@@ -169,9 +169,8 @@ struct Loop {
 /// one (b.., m, n) element, in which KOp::Product is the sum rounded to `dtype`. The phase's grid is (b.., m,
 /// n). Each element is summed in ascending k, with fused multiply-adds in `accumulate` where the ISA has
 /// them, so bits depend on k and the ISA only. bf16 is an exception where the ISA has tile registers for it
-/// (CpuSchedule::amx): of each 32 elements of k, those of even and those of odd place are summed in ascending
-/// order, the two sums are added, and that to what was before, subnormals taken for zero. (Fast math may take
-/// the ISA's dot products of bf16 pairs, which flush subnormals too.)
+/// (CpuIsa::multiplies_tiles): of each 32 elements of k, those of even and those of odd place are summed in
+/// ascending order, the two sums are added, and that to what was before, subnormals taken for zero.
 struct Contraction {
     AxisId m, n, k;
     DType dtype;      ///< of both operands

@@ -154,7 +154,6 @@ private:
         put(cpu.partials);
         put(cpu.mr);
         put(cpu.nr);
-        put(cpu.amx);
         put(cpu.blocks);
         put(cpu.scratch);
     }

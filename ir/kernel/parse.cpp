@@ -344,7 +344,6 @@ private:
             cpu.mr = static_cast<int>(s_.integer_in("rows of a microkernel", 1, 4096));
             s_.expect_word("x");
             cpu.nr = static_cast<int>(s_.integer_in("columns of a microkernel", 1, 4096));
-            cpu.amx = s_.accept_word("amx");
             s_.expect_word("blocks");
             cpu.blocks = arg();
             s_.expect_word("scratch");

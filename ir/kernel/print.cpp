@@ -205,8 +205,8 @@ private:
         if (cpu.partials)
             text += " partials";
         if (contraction)
-            text += fmt::format(" microkernel {} x {}{} blocks {} scratch b{}", cpu.mr, cpu.nr,
-                                cpu.amx ? " amx" : "", arg_text(cpu.blocks), cpu.scratch);
+            text += fmt::format(" microkernel {} x {} blocks {} scratch b{}", cpu.mr, cpu.nr,
+                                arg_text(cpu.blocks), cpu.scratch);
         return text;
     }
 

@@ -1,9 +1,6 @@
 #pragma once
 /// How a kind of device does a phase of a kernel: what `passes/schedule` adds to a body. Nothing here changes
-/// the bits of a result, with one exception: products of bf16 by tile registers (CpuSchedule::amx), whose
-/// instruction has an order of sums of its own and no other. The Kernel IR interpreter never reads a
-/// schedule, so it is no oracle to the bit for those; tests/codegen compares them with loops in the
-/// instruction's order.
+/// the bits of a result.
 
 #include "ir/kernel/kernel_class.h"
 
@@ -55,16 +52,11 @@ struct CpuSchedule {
     bool partials = false;
     // Of contractions alone.
     int mr = 0, nr = 0;    ///< register tile of the microkernel
-    bool amx = false;      ///< the ISA's tile instructions multiply: bf16, see kAmxRows
     ArgId blocks = kNoArg; ///< first of kContractionArgs arguments, see ContractionArg
     uint16_t scratch = 0;  ///< Worker buffer: packed panels and partial sums
 
     bool operator==(const CpuSchedule &) const = default;
 };
-
-/// What one tile register holds, of bf16 operands and of sums in f32, and the elements of k that one
-/// instruction takes. A microkernel is two by two of them.
-inline constexpr int kAmxRows = 16, kAmxColumns = 16, kAmxDepth = 32;
 
 constexpr ArgId contraction_arg(const CpuSchedule &s, ContractionArg which) {
     return static_cast<ArgId>(s.blocks + static_cast<int>(which));

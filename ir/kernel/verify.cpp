@@ -354,18 +354,12 @@ private:
                   (!phase.vector_grid && !phase.grid.empty() && cpu.tile_axis < 0 && !phase.contraction),
               "rows are folded side by side in a phase that has none");
         if (!phase.contraction) {
-            check(cpu.mr == 0 && cpu.nr == 0 && !cpu.amx && cpu.blocks == kNoArg && cpu.scratch == 0,
+            check(cpu.mr == 0 && cpu.nr == 0 && cpu.blocks == kNoArg && cpu.scratch == 0,
                   "a phase without a product has a microkernel of {} x {}", cpu.mr, cpu.nr);
             return;
         }
         check(cpu.mr > 0 && cpu.nr > 0 && cpu.mr <= 4096 && cpu.nr <= 4096,
               "the contraction's microkernel is {} x {}", cpu.mr, cpu.nr);
-        check(!cpu.amx || (cpu.mr == 2 * kAmxRows && cpu.nr == 2 * kAmxColumns),
-              "a microkernel of tile registers is {} x {}, but this one is {} x {}", 2 * kAmxRows,
-              2 * kAmxColumns, cpu.mr, cpu.nr);
-        check(!cpu.amx || (phase.contraction->dtype == DType::BF16 && !phase.contraction->ascending),
-              "tile registers multiply bf16 in an order of their own, but the contraction is of {}{}",
-              name(phase.contraction->dtype), phase.contraction->ascending ? " in ascending order" : "");
         check(cpu.blocks + size_t{kContractionArgs} <= k_.args.size(),
               "a contraction's {} block arguments start at a{} of {}", kContractionArgs, cpu.blocks,
               k_.args.size());

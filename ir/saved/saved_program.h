@@ -22,7 +22,7 @@ namespace lz::ir {
 
 /// Another one for every change of this layout, of the text of Programs, of what machine code finds in its
 /// frame (KernelFrame) or calls, and of the arguments of library functions.
-inline constexpr uint32_t kProgramFileVersion = 2;
+inline constexpr uint32_t kProgramFileVersion = 3;
 /// The first bytes of a file. The line ends show a file that was transferred as text.
 inline constexpr std::string_view kProgramFileMagic{"LZPROG\r\n", 8};
 

@@ -94,7 +94,7 @@ bool contraction_reads_in_place(ir::DType dtype) {
 }
 
 ContractionTile contraction_tile(ir::DType dtype, const ir::CpuIsa &isa, bool ascending) {
-    if (dtype == ir::DType::BF16 && isa.amx_bf16 && !ascending)
+    if (isa.multiplies_tiles(dtype, ascending))
         return {.mr = 2 * ir::kAmxRows, .nr = 2 * ir::kAmxColumns, .amx = true};
     const int lanes = std::max(1, isa.vector_bytes / ir::size_of(ir::info(dtype).accumulate));
     // Two registers of columns, one for an element of lhs, one spare, the rest for sums: 14 rows of 32
@@ -156,10 +156,9 @@ ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::Cp
 void declare_contraction(ir::Kernel &kernel, size_t phase, const ir::CpuIsa &isa) {
     ir::Phase &p = kernel.phases[phase];
     ir::CpuSchedule &schedule = p.on_cpu();
-    const auto [mr, nr, amx] = contraction_tile(p.contraction->dtype, isa, p.contraction->ascending);
-    schedule.mr = mr;
-    schedule.nr = nr;
-    schedule.amx = amx;
+    const ContractionTile tile = contraction_tile(p.contraction->dtype, isa, p.contraction->ascending);
+    schedule.mr = tile.mr;
+    schedule.nr = tile.nr;
     schedule.blocks = static_cast<ir::ArgId>(kernel.args.size());
     kernel.args.insert(kernel.args.end(), ir::kContractionArgs, {ir::ArgRole::Block});
     schedule.scratch = static_cast<uint16_t>(kernel.buffers.size());

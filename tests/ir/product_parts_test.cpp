@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace lz::ir {
@@ -52,6 +54,11 @@ struct Memory {
     T *first;
 };
 
+/// How an operand lies: its rows next to each other, or apart with their elements along k next to each other,
+/// or neither.
+enum class Lie { RowsTogether, RowsApart, Neither };
+constexpr Lie kLies[] = {Lie::RowsTogether, Lie::RowsApart, Lie::Neither};
+
 template <class T>
 class Parts {
 public:
@@ -66,44 +73,62 @@ public:
         return memory;
     }
 
-    void multiplies(int64_t rows, int64_t last, int64_t width, int64_t steps, bool first) {
-        const int64_t lhs_row = steps + 3, lhs_step = 1, rhs_step = columns_ + 5;
+    /// `apart`: sums lie so much further apart than a tile's own, as those of a result do. Then nothing
+    /// beside them may be written, and there is no row but those of lhs: the last one is that of `last`.
+    void multiplies(int64_t rows, int64_t last, int64_t width, int64_t steps, bool first, int64_t apart) {
+        const int64_t lhs_row = steps + 3, lhs_step = 1, rhs_step = columns_ + 5, sums_row = columns_ + apart;
+        const int64_t last_sums = apart ? last : rows - 1;
         const Memory<T> lhs = numbers(static_cast<size_t>(rows * lhs_row)),
                         rhs = numbers(static_cast<size_t>((steps + 1) * rhs_step));
-        Memory<T> sums = numbers(static_cast<size_t>(set_.rows * columns_));
-        std::vector<T> expected(sums.first, sums.first + set_.rows * columns_);
+        Memory<T> sums = numbers(static_cast<size_t>(set_.rows * sums_row));
+        const std::vector<T> before(sums.first, sums.first + set_.rows * sums_row);
+        std::vector<T> expected = before;
         for (int64_t i = 0; i < rows; ++i)
             for (int64_t j = 0; j < width; ++j) {
-                T sum = first ? 0 : expected[static_cast<size_t>(i * columns_ + j)];
-                const T *row = lhs.first + (i + 1 == rows ? last : i) * lhs_row;
+                const bool is_last = i + 1 == rows;
+                const auto place = static_cast<size_t>((is_last ? last_sums : i) * sums_row + j);
+                T sum = first ? 0 : before[place];
+                const T *row = lhs.first + (is_last ? last : i) * lhs_row;
                 for (int64_t k = 0; k < steps; ++k)
                     sum = std::fma(row[k * lhs_step], rhs.first[k * rhs_step + j], sum);
-                expected[static_cast<size_t>(i * columns_ + j)] = sum;
+                expected[place] = sum;
             }
-        function<MultiplyTile>(functions_.multiply_tile_name)(lhs.first, rhs.first, sums.first, steps,
-                                                              lhs_row, lhs_step, rhs_step, first, sums.first,
-                                                              last * lhs_row, width, rows);
+        function<MultiplyTile>(functions_.multiply_tile_name)({.lhs = lhs.first,
+                                                               .rhs = rhs.first,
+                                                               .sums = sums.first,
+                                                               .steps = steps,
+                                                               .lhs_row = lhs_row,
+                                                               .lhs_step = lhs_step,
+                                                               .lhs_last = last * lhs_row,
+                                                               .rhs_step = rhs_step,
+                                                               .sums_row = sums_row,
+                                                               .sums_last = last_sums * sums_row,
+                                                               .first = first,
+                                                               .width = width,
+                                                               .rows = rows,
+                                                               .next = sums.first});
         for (int64_t i = 0; i < set_.rows; ++i)
-            for (int64_t j = 0; j < columns_; ++j)
-                if (i >= rows || j < width) {
-                    EXPECT_EQ(sums.first[i * columns_ + j], expected[static_cast<size_t>(i * columns_ + j)])
+            for (int64_t j = 0; j < sums_row; ++j)
+                if (apart || i >= rows || j < width) {
+                    EXPECT_EQ(sums.first[i * sums_row + j], expected[static_cast<size_t>(i * sums_row + j)])
                         << "row " << i << ", column " << j << " of " << rows << " x " << width << ", "
-                        << steps << " steps";
+                        << steps << " steps, rows " << sums_row << " apart";
                 }
     }
 
-    void packs(bool columns, int64_t count, int64_t depth, int64_t width) {
-        const int64_t stride = (columns ? depth : count) + 2;
-        const Memory<T> from = numbers(static_cast<size_t>((columns ? count : depth) * stride));
+    void packs(Lie lie, int64_t count, int64_t depth, int64_t width) {
+        const int64_t stride_i = lie == Lie::RowsTogether ? 1 : lie == Lie::RowsApart ? depth + 2 : 3;
+        const int64_t stride_k = lie == Lie::RowsTogether ? count + 2 : lie == Lie::RowsApart ? 1 : 3 * count;
+        const Memory<T> from = numbers(static_cast<size_t>(count * stride_i + depth * stride_k));
         const int64_t room = (depth + lanes_ - 1) / lanes_ * lanes_ * width + lanes_;
         Memory<T> to(static_cast<size_t>(room), T{77});
-        function<PackPanel>(columns ? functions_.pack_columns_name : functions_.pack_rows_name)(
-            to.first, from.first, count, depth, stride, width);
+        function<PackPanel>(functions_.pack_panel_name)(to.first, from.first, count, depth, stride_i,
+                                                        stride_k, width);
         for (int64_t k = 0; k < depth; ++k)
-            for (int64_t i = 0; i < std::min(count, width); ++i)
-                EXPECT_EQ(to.first[k * width + i], from.first[columns ? i * stride + k : k * stride + i])
-                    << (columns ? "columns" : "rows") << ", row " << i << ", k " << k << " of " << count
-                    << " x " << depth;
+            for (int64_t i = 0; i < count; ++i)
+                EXPECT_EQ(to.first[k * width + i], from.first[i * stride_i + k * stride_k])
+                    << "strides " << stride_i << " and " << stride_k << ", row " << i << ", k " << k << " of "
+                    << count << " x " << depth;
         EXPECT_EQ(to.first[room], T{77});
     }
 
@@ -140,10 +165,11 @@ TYPED_TEST(ProductPartsOf, MultiplyTilesOfAllSizes) {
     const int64_t lanes = parts.lanes(), step = this->set_->row_step;
     for (int64_t rows = step; rows <= this->set_->rows; rows += step)
         for (const int64_t last : {rows - step, rows - 1})
-            for (const int64_t width : {int64_t{1}, lanes - 1, lanes, 2 * lanes})
+            for (const int64_t width : {int64_t{1}, lanes - 1, lanes, lanes + 1, 2 * lanes - 1, 2 * lanes})
                 for (const int64_t steps : {0, 1, 2, 37})
                     for (const bool first : {false, true})
-                        parts.multiplies(rows, last, width, steps, first);
+                        for (const int64_t apart : {0, 7})
+                            parts.multiplies(rows, last, width, steps, first, apart);
 }
 
 TYPED_TEST(ProductPartsOf, PackPanelsOfAllSizes) {
@@ -151,8 +177,120 @@ TYPED_TEST(ProductPartsOf, PackPanelsOfAllSizes) {
     for (const int64_t width : {int64_t{this->set_->rows}, 2 * parts.lanes()})
         for (const int64_t count : {int64_t{1}, int64_t{5}, int64_t{13}, width - 1, width})
             for (const int64_t depth : {1, 4, 8, 15, 16, 17, 40})
-                for (const bool columns : {false, true})
-                    parts.packs(columns, count, depth, width);
+                for (const Lie lie : kLies)
+                    parts.packs(lie, std::min(count, width), depth, width);
+}
+
+// --- bf16
+
+float widened(uint16_t half) {
+    return std::bit_cast<float>(uint32_t{half} << 16);
+}
+
+/// Magnitudes of bf16 of which the biased exponents lie in a range, with any sign; 0: zeros and subnormals
+/// too.
+struct Range {
+    uint32_t first, last;
+};
+
+class Bf16Parts : public testing::Test {
+protected:
+    void SetUp() override {
+#if defined(__x86_64__)
+        if (__builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw") &&
+            __builtin_cpu_supports("avx512vl"))
+            return;
+#endif
+        GTEST_SKIP() << "This processor has no AVX512-BF16.";
+    }
+
+    std::vector<uint16_t> numbers(int64_t n, Range range) {
+        std::vector<uint16_t> halves;
+        for (int64_t i = 0; i < n; ++i) {
+            const uint32_t exponent =
+                range.first + static_cast<uint32_t>(random_()) % (range.last - range.first + 1);
+            halves.push_back(static_cast<uint16_t>((random_() & 0x807f) | exponent << 7));
+        }
+        return halves;
+    }
+
+    /// A product of whole tiles, k in `passes` passes, beside ascending fused multiply-adds.
+    void multiplies(int64_t m, int64_t n, int64_t k, int64_t passes, Lie lie, Range of_lhs, Range of_rhs) {
+        const int64_t rows = kAvx512Parts->rows, columns = 32;
+        const auto [lhs_row, lhs_step] = strides(lie, m, k);
+        const auto [rhs_column, rhs_step] = strides(lie, n, k);
+        const std::vector<uint16_t> lhs = numbers(3 * m * k, of_lhs), rhs = numbers(3 * n * k, of_rhs);
+        Memory<float> sums(static_cast<size_t>(rows * columns), 5);
+        const int64_t depth = (k + passes - 1) / passes / 2 * 2 + 2;
+        for (int64_t first = 0; first < k || first == 0; first += depth) {
+            const int64_t steps = std::min(depth, k - first);
+            Memory<uint32_t> left(static_cast<size_t>((steps / 32 + 1) * 16 * rows + 16)),
+                right(static_cast<size_t>((steps / 32 + 1) * 16 * columns + 16));
+            auto *const pack = function<PackPanel>(kBf16Parts->pack_panel_name);
+            pack(left.first, lhs.data() + first * lhs_step, m, steps, lhs_row, lhs_step, rows);
+            pack(right.first, rhs.data() + first * rhs_step, n, steps, rhs_column, rhs_step, columns);
+            const int64_t height = (m + 1) / 2 * 2;
+            function<MultiplyTile>(kBf16Parts->multiply_tile_name)({.lhs = left.first,
+                                                                    .rhs = right.first,
+                                                                    .sums = sums.first,
+                                                                    .steps = (steps + 1) / 2,
+                                                                    .lhs_row = 1,
+                                                                    .lhs_step = rows,
+                                                                    .lhs_last = m - 1,
+                                                                    .rhs_step = columns,
+                                                                    .sums_row = columns,
+                                                                    .sums_last = (height - 1) * columns,
+                                                                    .first = first == 0,
+                                                                    .width = n,
+                                                                    .rows = height,
+                                                                    .next = sums.first});
+        }
+        for (int64_t i = 0; i < m; ++i)
+            for (int64_t j = 0; j < n; ++j) {
+                float expected = 0;
+                for (int64_t p = 0; p < k; ++p)
+                    expected =
+                        std::fma(widened(lhs[static_cast<size_t>(i * lhs_row + p * lhs_step)]),
+                                 widened(rhs[static_cast<size_t>(j * rhs_column + p * rhs_step)]), expected);
+                const float got = sums.first[i * columns + j];
+                if (std::isnan(expected))
+                    EXPECT_TRUE(std::isnan(got));
+                else
+                    ASSERT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(expected))
+                        << got << " is not " << expected << ": row " << i << ", column " << j << " of " << m
+                        << " x " << n << " x " << k << " in " << passes << " passes, exponents from "
+                        << of_lhs.first << " and " << of_rhs.first;
+            }
+    }
+
+private:
+    static std::pair<int64_t, int64_t> strides(Lie lie, int64_t rows, int64_t k) {
+        return lie == Lie::RowsTogether ? std::pair(int64_t{1}, rows + 1)
+               : lie == Lie::RowsApart  ? std::pair(k + 1, int64_t{1})
+                                        : std::pair(int64_t{2}, 2 * rows + 1);
+    }
+    std::mt19937 random_{1};
+};
+
+TEST_F(Bf16Parts, AreAscendingMultiplyAddsOfAllSizes) {
+    for (const int64_t m : {1, 2, 7, 13, 14})
+        for (const int64_t n : {1, 15, 16, 17, 31, 32})
+            for (const int64_t k : {1, 2, 31, 32, 33, 95})
+                for (const Lie lie : kLies)
+                    multiplies(m, n, k, 1, lie, {110, 140}, {110, 140});
+}
+
+/// S66: what the instruction takes for zero counts, in operands, between the two steps of an instruction, in
+/// sums, and in what an earlier pass left; so do zeros, infinities and NaNs.
+TEST_F(Bf16Parts, SubnormalsCount) {
+    constexpr Range kRanges[] = {{0, 3},     {0, 255},   {40, 90},   {60, 75},   {64, 78},
+                                 {68, 72},   {70, 74},   {71, 71},   {71, 80},   {1, 20},
+                                 {120, 254}, {230, 254}, {140, 141}, {127, 127}, {0, 0}};
+    for (const Range lhs : kRanges)
+        for (const Range rhs : kRanges)
+            for (const int64_t k : {2, 33, 64})
+                for (const int64_t passes : {1, 3})
+                    multiplies(7, 17, k, passes, Lie::RowsTogether, lhs, rhs);
 }
 
 } // namespace

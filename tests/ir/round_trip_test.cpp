@@ -226,7 +226,6 @@ struct Fields {
                 visit(cpu->partials);
                 visit(cpu->mr);
                 visit(cpu->nr);
-                visit(cpu->amx);
                 visit(cpu->blocks);
                 visit(cpu->scratch);
             }

@@ -18,13 +18,16 @@ class ContractionEmitter {
 public:
     ContractionEmitter(PhaseEmitter &emitter, const EntryParams &params, const EmitOptions &options)
         : e_(emitter), b_(emitter.builder()), params_(params), c_(*emitter.phase().contraction),
-          form_(panel_form(emitter.phase(), options)), panel_bytes_(bytes_of(form_.panel)) {}
+          form_(panel_form(emitter.phase(), options)), panel_bytes_(bytes_of(form_.panel)),
+          result_(form_.parts ? plain_result() : nullptr) {}
 
     void emit() {
         const auto &grid = e_.phase().grid;
         m_ = e_.extent(c_.m);
         n_ = e_.extent(c_.n);
         k_ = e_.extent(c_.k);
+        if (form_.parts)
+            tile_ = b_.stack(Elem::I64, ir::kProductTileFields);
         const Value block_m = arg(ContractionArg::BlockM), block_n = arg(ContractionArg::BlockN);
         const Value items_m = ceil_div(m_, block_m), items_n = ceil_div(n_, block_n);
         scratch_ = e_.buffer(e_.phase().cpu().scratch);
@@ -48,6 +51,11 @@ public:
                 e_.bind_axis(axis, index);
             lhs_ = operand(c_.lhs, c_.m, row_, batch);
             rhs_ = operand(c_.rhs, c_.n, column_, batch);
+            if (result_) {
+                results_ = operand(*result_, c_.n, column_, batch);
+                results_.stride_k = stride(*result_, c_.m); // of rows: k is no axis of it
+                results_.base = b_.element(form_.sum, results_.base, b_.mul(row_, or_one(results_.stride_k)));
+            }
             emit_item();
             for (size_t i = batch.size(); i-- > 0;)
                 e_.unbind_axis(batch[i].first);
@@ -108,8 +116,14 @@ private:
         const Value block_k = arg(ContractionArg::BlockK), inner_m = arg(ContractionArg::InnerM);
         // Panels keep their places when the last block of k is shorter.
         const Value panel_steps = b_.udiv(block_k, b_.i64(form_.pair));
-        lhs_panel_bytes_ = b_.mul(panel_steps, b_.i64(form_.mr * panel_bytes_));
-        rhs_panel_bytes_ = b_.mul(panel_steps, b_.i64(form_.nr * panel_bytes_));
+        // Of pairs for the library's functions a word stands behind each: there is room, for the schedule
+        // counts an element where a pair takes as much.
+        const int64_t behind = form_.parts && form_.pair == 2 ? 64 : 0;
+        const auto panel_bytes = [&](int width) {
+            return b_.add(b_.mul(panel_steps, b_.i64(width * panel_bytes_)), b_.i64(behind));
+        };
+        lhs_panel_bytes_ = panel_bytes(form_.mr);
+        rhs_panel_bytes_ = panel_bytes(form_.nr);
         panels_ = ceil_div(columns_, form_.nr);
         tiles_ = b_.mul(ceil_div(rows_, inner_m), ceil_div(inner_m, form_.mr));
         one_inner_ = b_.compare(Pred::Sge, inner_m, rows_);
@@ -151,6 +165,7 @@ private:
 
     void rhs_panel(Value panel, Value pack_now) {
         const Value first = b_.mul(panel, b_.i64(form_.nr));
+        panel_first_ = first;
         panel_column_ = b_.add(column_, first);
         width_ = b_.smin(b_.i64(form_.nr), b_.sub(columns_, first));
         // Where all rows meet a panel before the next one, one slot, which stays in the cache, is enough.
@@ -203,25 +218,69 @@ private:
 
     void emit_tile(Value height, Value place) {
         const int64_t tile_bytes = int64_t{form_.mr} * form_.nr * bytes_of(form_.sum);
-        micro_.sums = b_.element(Elem::I8, scratch_,
-                                 b_.add(arg(ContractionArg::SumsOffset), b_.mul(place, b_.i64(tile_bytes))));
         micro_.steps = steps_;
         micro_.first = first_pass_;
-        micro_.next_sums = b_.element(Elem::I8, micro_.sums, b_.i64(tile_bytes));
         micro_.width = width_;
+        if (result_) { // sums lie where the result does
+            const Value sums_row = or_one(results_.stride_k);
+            const Value at =
+                b_.add(b_.mul(tile_row_, sums_row), b_.mul(panel_first_, or_one(results_.stride_i)));
+            micro_.sums = b_.element(form_.sum, results_.base, at);
+            micro_.next_sums = b_.element(form_.sum, micro_.sums, b_.mul(tile_rows_, sums_row));
+            call_tile(height, sums_row);
+            return;
+        }
+        micro_.sums = b_.element(Elem::I8, scratch_,
+                                 b_.add(arg(ContractionArg::SumsOffset), b_.mul(place, b_.i64(tile_bytes))));
+        micro_.next_sums = b_.element(Elem::I8, micro_.sums, b_.i64(tile_bytes));
         if (form_.parts)
-            call_tile(height);
+            call_tile(height, b_.i64(form_.nr));
         else
             choose_microkernel(height);
         b_.if_then(last_pass_, [&] { emit_epilogue(); });
     }
 
-    void call_tile(Value height) {
-        const Value operands[] = {
-            micro_.lhs,       micro_.rhs,      micro_.sums,     micro_.steps,
-            micro_.lhs_row,   micro_.lhs_step, micro_.rhs_step, b_.zext(micro_.first, Elem::I64),
-            micro_.next_sums, micro_.lhs_last, micro_.width,    b_.mul(height, b_.i64(form_.row_step))};
-        b_.call(form_.parts->multiply_tile_name, operands);
+    void call_tile(Value height, Value sums_row) {
+        const Value rows = b_.mul(height, b_.i64(form_.row_step));
+        // Of sums that lie in the scratch, all rows have a place.
+        const Value last = b_.sub(result_ ? tile_rows_ : rows, b_.i64(1));
+        const Value fields[] = {micro_.lhs,
+                                micro_.rhs,
+                                micro_.sums,
+                                micro_.steps,
+                                micro_.lhs_row,
+                                micro_.lhs_step,
+                                micro_.lhs_last,
+                                micro_.rhs_step,
+                                sums_row,
+                                b_.mul(last, sums_row),
+                                b_.zext(micro_.first, Elem::I64),
+                                micro_.width,
+                                rows,
+                                micro_.next_sums};
+        static_assert(std::size(fields) == ir::kProductTileFields);
+        for (size_t i = 0; i < std::size(fields); ++i)
+            b_.store(fields[i], b_.element(Elem::I64, tile_, b_.i64(static_cast<int64_t>(i))), 8);
+        b_.call(form_.parts->multiply_tile_name, std::array{tile_});
+    }
+    /// Where the products are stored if that is all that is done with them, as the sums they are, next to
+    /// each other along n and not past the caches: then the sums can lie there from the first pass on.
+    const ir::Access *plain_result() const {
+        const ir::Kernel &kernel = e_.kernel();
+        const ir::Region &body = e_.phase().body;
+        if (body.size() != 2 || body[0].kind != ir::Stmt::Instruction ||
+            body[1].kind != ir::Stmt::Instruction || e_.phase().cpu().stores != ir::StoreTier::Cached)
+            return nullptr;
+        const ir::Instr &product = kernel.instrs[body[0].id], &store = kernel.instrs[body[1].id];
+        if (product.op != ir::KOp::Product || product.dtype != c_.accumulate || store.op != ir::KOp::Store ||
+            store.operands[0] != body[0].id)
+            return nullptr;
+        const ir::Access &access = kernel.accesses[store.access];
+        const auto along_n = std::ranges::find(access.strides, c_.n, &ir::AxisStride::axis);
+        const bool plain = kernel.buffers[access.buffer].mode == ir::BufferMode::Out &&
+                           access.terms.empty() && access.predicate == ir::kNoValue &&
+                           along_n != access.strides.end() && along_n->cls == ir::StrideClass::Contiguous;
+        return plain ? &access : nullptr;
     }
     /// By the tile's height and the panel's width, which are known where the kernel runs.
     void choose_microkernel(Value height) {
@@ -282,18 +341,22 @@ private:
     const ir::Contraction &c_;
     PanelForm form_;
     int panel_bytes_;
+    const ir::Access *result_;
+    Value tile_ = nullptr; ///< an ir::ProductTile
     // of the kernel
     Value m_ = nullptr, n_ = nullptr, k_ = nullptr, scratch_ = nullptr;
     // of the item
     Value row_ = nullptr, rows_ = nullptr, column_ = nullptr, columns_ = nullptr, panels_ = nullptr,
           tiles_ = nullptr;
     Value lhs_panel_bytes_ = nullptr, rhs_panel_bytes_ = nullptr, one_pass_ = nullptr, one_inner_ = nullptr;
-    Operand lhs_ = {}, rhs_ = {};
+    Operand lhs_ = {}, rhs_ = {}, results_ = {}; ///< of results the other stride is that of rows
     // of the block of k
     Value k_first_ = nullptr, k_depth_ = nullptr, steps_ = nullptr, first_pass_ = nullptr,
           last_pass_ = nullptr;
-    // of the panel of rhs (its first column in the result) and the tile (its first row in the item)
-    Value panel_column_ = nullptr, width_ = nullptr, tile_row_ = nullptr, tile_rows_ = nullptr;
+    // of the panel of rhs (its first column in the item and in the result) and the tile (its first row in the
+    // item)
+    Value panel_first_ = nullptr, panel_column_ = nullptr, width_ = nullptr, tile_row_ = nullptr,
+          tile_rows_ = nullptr;
     MicroArgs micro_ = {};
 };
 

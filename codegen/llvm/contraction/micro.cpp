@@ -5,6 +5,7 @@
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,23 +13,24 @@ namespace lz::codegen {
 
 namespace {
 
-/// sum += x * y for registers of sums; x and y hold panel elements.
+/// sum += x * y for registers of sums.
 Value multiply_add(Builder &b, const PanelForm &form, Value x, Value y, Value sum) {
-    if (form.pair == 2) {
-        auto &ir = static_cast<llvm::IRBuilder<> &>(b.ir());
-        auto *pairs = llvm::FixedVectorType::get(ir.getBFloatTy(), static_cast<unsigned>(2 * form.lanes));
-        return ir.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, {},
-                                  {sum, ir.CreateBitCast(x, pairs), ir.CreateBitCast(y, pairs)});
-    }
     return form.fma ? b.fma(x, y, sum) : b.add(b.mul(x, y), sum);
+}
+
+/// Whether pairs of bf16 are multiplied by the processor's dot product, in tiles of that set.
+bool multiplies_pairs(const ir::Contraction &c, const ir::CpuIsa &isa, int mr) {
+    return c.dtype == ir::DType::BF16 && isa.avx512_bf16 && ir::kBf16Parts && ir::kAvx512Parts &&
+           isa.vector_bytes == ir::kAvx512Parts->vector_bytes && mr == ir::kAvx512Parts->rows;
 }
 
 /// What the process has for such tiles, or null.
 const ir::ProductParts *product_parts(const PanelForm &form, const ir::CpuIsa &isa) {
+    if (form.pair == 2 && !form.amx)
+        return ir::kBf16Parts;
     const ir::PartSet *const set = isa.avx512 ? ir::kAvx512Parts : ir::kAvxParts;
     const bool fits = set && isa.fma && isa.vector_bytes == set->vector_bytes && form.mr == set->rows &&
-                      form.row_step == set->row_step && form.nr == 2 * form.lanes && form.fma &&
-                      form.pair == 1 && !form.amx;
+                      form.row_step == set->row_step && form.nr == 2 * form.lanes && form.fma && !form.amx;
     return !fits ? nullptr : form.sum == Elem::F64 ? &set->f64 : &set->f32;
 }
 
@@ -41,13 +43,8 @@ PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options) {
     PanelForm form;
     form.dtype = c.dtype;
     form.sum = ssa_elem(c.accumulate);
-    // The ISA's dot product of bf16 pairs takes subnormal operands and sums for zero, whatever the
-    // environment says, and subnormals count (S66). It gains little: two products an instruction, but on Zen
-    // 4 and Zen 5 half as many of them a cycle as of f32's. Another machine may find more (`bench_matmul`,
-    // matmul_bf16, with and without LAZULI_FAST_MATH=1).
-    const bool pairs = phase.cpu().amx || (options.fast_math && !c.ascending && c.dtype == ir::DType::BF16 &&
-                                           isa.avx512_bf16 && isa.vector_bytes == 64);
-    form.amx = phase.cpu().amx;
+    form.amx = isa.multiplies_tiles(c.dtype, c.ascending);
+    const bool pairs = form.amx || multiplies_pairs(c, isa, mr);
     form.emulate_amx = options.emulate_amx;
     form.rounds_bf16 = form.amx && isa.avx512_bf16 && isa.vector_bytes == 64;
     form.panel = pairs ? Elem::I32 : form.sum;
@@ -59,6 +56,12 @@ PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options) {
     form.masks = isa.vector_bytes >= 32;
     form.fma = (isa.fma || c.ascending) && ir::is_float(c.accumulate);
     form.parts = product_parts(form, isa);
+    if (form.amx && (mr != 2 * ir::kAmxRows || nr != 2 * ir::kAmxColumns))
+        throw ir::Failure(
+            ir::ErrorKind::Compile,
+            "this processor makes products of " + std::string(ir::name(c.dtype)) +
+                " by tile registers, 32 x 32 at once, but the kernel's schedule has a microkernel of " +
+                std::to_string(mr) + " x " + std::to_string(nr) + ": it was made for another processor");
     LZ_CHECK(mr > 0 && nr > 0 && nr % form.column_step() == 0 && mr % form.row_step == 0,
              "a register tile of " + std::to_string(mr) + " x " + std::to_string(nr) +
                  " is not made of registers of " + std::to_string(form.lanes) + " lanes");

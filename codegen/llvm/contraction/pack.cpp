@@ -237,11 +237,15 @@ void outline_pack(Builder &b, const char *name, const PackArgs &a,
 }
 
 void emit_pack(Builder &b, const PanelForm &form, int width, const PackArgs &a) {
-    const bool rows = !a.stride_i, columns = !a.stride_k;
-    if (form.parts && form.in_place() && (rows || columns)) {
-        const Value stride = rows ? a.stride_k : a.stride_i;
-        const Value operands[] = {a.to, a.from, a.count, a.depth, stride ? stride : b.i64(1), b.i64(width)};
-        b.call(rows ? form.parts->pack_rows_name : form.parts->pack_columns_name, operands);
+    if (form.parts && (form.in_place() || form.pair == 2)) {
+        const Value operands[] = {a.to,
+                                  a.from,
+                                  a.count,
+                                  a.depth,
+                                  a.stride_i ? a.stride_i : b.i64(1),
+                                  a.stride_k ? a.stride_k : b.i64(1),
+                                  b.i64(width)};
+        b.call(form.parts->pack_panel_name, operands);
         return;
     }
     outline_pack(b, "pack", a, [&](const PackArgs &inside) { Packer(b, form, width, inside).emit(); });

@@ -5,6 +5,7 @@
 #include "contraction/support.h"
 #include "ir/host/amx.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -60,7 +61,7 @@ void expect_tile_order(bool emulated) {
     for (const Lie l : kLies)
         for (const Lie r : kLies) {
             const ProductKernel kernel(DType::BF16, l, r, tile_isa(), {}, DType::Bool, false, emulated);
-            EXPECT_TRUE(kernel.kernel().phases[0].cpu().amx);
+            EXPECT_EQ(kernel.mr(), 2 * ir::kAmxRows);
             for (const Sizes &s : kSizes) {
                 const auto lhs = random_halves(s.batches * s.m * s.k, 1);
                 const auto rhs = random_halves(s.batches * s.k * s.n, 2);
@@ -165,9 +166,11 @@ TEST(Amx, RoundingOfSumsIsThatOfEveryIsa) {
 TEST(Amx, ProductsInAscendingOrderUseNone) {
     const ProductKernel kernel(DType::BF16, Lie::RowsApart, Lie::RowsTogether, tile_isa(), {}, DType::Bool,
                                true);
-    EXPECT_FALSE(kernel.kernel().phases[0].cpu().amx);
+    EXPECT_FALSE(tile_isa().multiplies_tiles(DType::BF16, true));
+    EXPECT_NE(kernel.mr(), 2 * ir::kAmxRows);
     const ProductKernel f32(DType::F32, Lie::RowsApart, Lie::RowsTogether, tile_isa());
-    EXPECT_FALSE(f32.kernel().phases[0].cpu().amx);
+    EXPECT_FALSE(tile_isa().multiplies_tiles(DType::F32, false));
+    EXPECT_NE(f32.mr(), 2 * ir::kAmxRows);
 }
 
 /// Subnormals are taken for zero, so that an element is off by less than the smallest normal number for each
@@ -180,6 +183,15 @@ TEST(Semantics, S66_tile_registers_take_subnormals_of_bf16_for_zero) {
         one(static_cast<size_t>(s.k * s.n), ir::float_to_bfloat(1));
     for (const uint16_t got : kernel.run<uint16_t>(s, small, one))
         EXPECT_NEAR(static_cast<double>(ir::bfloat_to_float(got)), 33 * 0x1p-130, 33 * 0x1p-126);
+}
+
+/// A schedule changes no bit: made for a processor without tile registers, it is none for one that has them.
+TEST(Amx, TheSchedulesOfOtherMachinesAreRefused) {
+    ir::CpuIsa without = tile_isa();
+    without.amx_bf16 = false;
+    const ProductKernel kernel(DType::BF16, Lie::RowsApart, Lie::RowsTogether, without);
+    EXPECT_THAT([&] { (void)codegen::compile_cpu(kernel.kernel(), tile_isa(), {}, true); },
+                testing::ThrowsMessage<ir::Failure>(testing::HasSubstr("tile registers")));
 }
 
 TEST(Amx, KernelsOfOtherMachinesHaveOtherKeys) {

@@ -279,9 +279,6 @@ TEST(KernelVerify, NamesWhatIsWrong) {
     EXPECT_THAT(error(p, [](Kernel &k) { k.phases[0].contraction.reset(); }),
                 HasSubstr("a microkernel of 8 x 32"));
     EXPECT_THAT(error(p, [](Kernel &k) { k.phases[0].on_cpu().mr = 0; }), HasSubstr("microkernel is 0 x 32"));
-    EXPECT_THAT(error(p, [](Kernel &k) { k.phases[0].on_cpu().amx = true; }), HasSubstr("is 32 x 32, but"));
-    EXPECT_THAT(error(p, [](Kernel &k) { k.phases[0].on_cpu() = {.mr = 32, .nr = 32, .amx = true}; }),
-                HasSubstr("multiply bf16"));
     EXPECT_THAT(error(p, [](Kernel &k) { k.phases[0].on_cpu().blocks = 8; }), HasSubstr("block arguments"));
     // A region that holds itself ends.
     EXPECT_THAT(error(s, [](Kernel &k) { k.loops[0].body.push_back({Stmt::Loop, 0}); }),
