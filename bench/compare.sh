@@ -66,8 +66,10 @@ build_into() {
     local tree=$1 bin=$2 bench benches=()
     shift 2
     mkdir -p "$bin"
+    local there
+    there=$(cmake --build "$tree/build/release" --target help) # one that is no target would keep all others from it
     for bench in "$@"; do
-        [ -e "$bin/bench_$bench" ] || ! wanted "$bench" || benches+=("bench_$bench")
+        [ -e "$bin/bench_$bench" ] || ! wanted "$bench" || ! grep -q "^bench_$bench:" <<<"$there" || benches+=("bench_$bench")
     done
     [ ${#benches[@]} -gt 0 ] || return 0
     # A program of the other benches' sources may lie there still: where its build fails there is none.
