@@ -248,7 +248,6 @@ bool Engine::cpu_only(const Executable &executable) const {
 }
 
 ir::Launched Engine::run(const Executable &executable, const ir::Bindings &bindings, bool watch) {
-    const ir::FloatEnvironment environment;
     const Clock::time_point begin = impl_->options.log_run ? Clock::now() : Clock::time_point();
     ir::Launched launched = runtime::run(*executable.program, bindings, watch);
     impl_->launches.fetch_add(executable.program->launches(), std::memory_order_relaxed);

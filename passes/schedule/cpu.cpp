@@ -1,12 +1,10 @@
 #include "passes/schedule/cpu.h"
 
-#include "ir/math/expand.h"
 #include "passes/schedule/contraction_tile.h"
 #include "passes/schedule/split_reduction.h"
 #include "passes/schedule/step_scheduler.h"
 
 #include <algorithm>
-#include <functional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -78,14 +76,9 @@ constexpr int64_t kStreamedRun = 256;
 /// Bytes of a cache line.
 constexpr int64_t kLine = 64;
 /// Bytes of a row, from which on it is stored past the caches wherever it begins: the two lines at its ends,
-/// which are written in parts, are few beside the rest. Measure: a * b + c of
-/// [16384, 1025], whose rows have 4100 bytes.
-constexpr int64_t kLongRow = 4096;
-/// Operations for an element up to which a core waits for memory. Reckoned, not measured: in the time in
-/// which 8 bytes are read and written at 10 GB/s, a core with 16 lanes that does two operations a cycle does
-/// some 90 for each element; half of that, for narrower vectors. Measure: `tanh_chain` and `gelu_erf`, with
-/// stores past the caches and without (Modes::streaming_stores).
-constexpr int kStreamedOperations = 48;
+/// which are written in parts, are few beside the rest. Softmax of 16,000 rows of 4000 bytes takes 0.84 of
+/// the time so (Zen 5). Measure: `softmax` of bench_scaling, whose rows have 4000 bytes.
+constexpr int64_t kLongRow = 1024;
 /// The most bytes of a last-level cache in which one core finds its data again. Larger caches are made of
 /// slices that belong to groups of cores, and virtual machines report all slices (a Sapphire Rapids Xeon
 /// reports 480 MiB to a machine of two cores). Measure: `multiply_add` with 1 to 64 MiB of results, with
@@ -177,38 +170,15 @@ private:
         return whole_lines && bypasses_caches(target_, step_.device, stored_bytes());
     }
 
-    /// Stores go past the caches where the phase waits for memory. They do not where it computes for longer
-    /// than memory takes, nor where rows begin in the middle of a cache line: such a line would be written to
-    /// memory twice, once by each row.
+    /// Stores go past the caches, however much is computed: of long chains, too, few lines are asked for
+    /// ahead of what is computed (`pow` of 16 M elements takes 4.5 ms so on Zen 5, and 10.9 otherwise;
+    /// `sin` 2.5 and 3.5, `randn` 13 and 16). They do not where rows begin in the middle of a cache line:
+    /// such a line would be written to memory twice, once by each row.
     StoreTier store_tier(const Phase &phase) const {
-        return computes_long(phase) || !stores_whole_lines(phase) ? StoreTier::Cached : StoreTier::Streaming;
+        return stores_whole_lines(phase) ? StoreTier::Streaming : StoreTier::Cached;
     }
 
     // --- what a phase does
-
-    /// Whether more than kStreamedOperations are computed for each element that is stored, with math
-    /// functions expanded. Where a loop stores the elements, what is computed once a row does not count.
-    bool computes_long(const Phase &phase) const {
-        Kernel one = kernel_;
-        one.phases = {phase};
-        expand_math(one, PhiloxForm::Whole);
-        int in_loops = 0, outside = 0;
-        bool stores_outside = false;
-        const std::function<void(const Region &, bool)> count = [&](const Region &region, bool in_loop) {
-            for (const Stmt &stmt : region) {
-                if (stmt.kind == Stmt::Loop) {
-                    count(one.loops[stmt.id].body, true);
-                    continue;
-                }
-                const Instr &instr = one.instrs[stmt.id];
-                (in_loop ? in_loops : outside) +=
-                    instr.op == KOp::Philox ? info(Op::Philox).cost : info(instr.op).operands > 0;
-                stores_outside = stores_outside || (!in_loop && instr.op == KOp::Store);
-            }
-        };
-        count(one.phases[0].body, false);
-        return in_loops + (stores_outside ? outside : 0) > kStreamedOperations;
-    }
 
     /// Whether each row that is stored begins at a cache line (if the buffer does) or is long.
     bool stores_whole_lines(const Phase &phase) const {

@@ -240,6 +240,8 @@ VirtualBackend::Place VirtualBackend::find(const char *what, const void *address
 
 /// Device pointers become the bytes that they stand for.
 void VirtualBackend::translate(const char *what, std::span<void *> pointers) const {
+    if (machine_->spaces[index_]->translate(pointers))
+        return;
     for (void *&pointer : pointers) {
         if (!pointer)
             continue;
@@ -255,7 +257,7 @@ void VirtualBackend::translate(const char *what, std::span<void *> pointers) con
 }
 
 void VirtualBackend::check_fault(const char *what, const ir::Fault *fault) const {
-    if (fault && !machine_->pinned->holds(fault)) [[unlikely]]
+    if (fault && !machine_->pinned->reserves(fault)) [[unlikely]]
         refuse(ir::ErrorKind::Cuda,
                fmt::format("{} on {}: its faults are at the address {}, where {} cannot write them "
                            "(allocate_faults).",

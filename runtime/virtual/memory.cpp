@@ -115,8 +115,7 @@ void RangeBlocks::give_back(size_t offset, size_t bytes) noexcept {
     }
 }
 
-RangeBlocks::Found RangeBlocks::find(size_t offset) const {
-    const std::shared_lock lock(mutex_);
+RangeBlocks::Found RangeBlocks::find_locked(size_t offset) const {
     auto next = used_.upper_bound(offset);
     if (next == used_.begin())
         return {};
@@ -160,6 +159,15 @@ void *DeviceSpace::bytes_at(const void *address, size_t &left) const {
         return nullptr;
     left = found.offset + found.size - offset;
     return bytes_.begin() + offset;
+}
+
+bool DeviceSpace::translate(std::span<void *> pointers) const {
+    if (!std::ranges::all_of(pointers, [&](const void *p) { return holds(p); }) ||
+        !blocks_.holds_all(pointers.size(), [&](size_t i) { return offset_of(pointers[i]); }))
+        return false;
+    for (void *&pointer : pointers)
+        pointer = bytes_.begin() + offset_of(pointer);
+    return true;
 }
 
 // --- PinnedSpace

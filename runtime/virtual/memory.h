@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <shared_mutex>
+#include <span>
 #include <vector>
 
 namespace lz::runtime {
@@ -56,10 +57,23 @@ public:
         bool ok = false;
     };
     /// The block that an offset is in, or just behind (where an empty array at its end is).
-    Found find(size_t offset) const;
+    Found find(size_t offset) const {
+        const std::shared_lock lock(mutex_);
+        return find_locked(offset);
+    }
+    /// Whether each of `count` offsets, offset(i), is in a block.
+    template <class Offset>
+    bool holds_all(size_t count, Offset offset) const {
+        const std::shared_lock lock(mutex_);
+        for (size_t i = 0; i < count; ++i)
+            if (!find_locked(offset(i)).ok)
+                return false;
+        return true;
+    }
 
 private:
     static size_t place(size_t bytes);
+    Found find_locked(size_t offset) const;
 
     mutable std::shared_mutex mutex_;
     std::map<size_t, size_t> free_; ///< holes by offset
@@ -84,6 +98,9 @@ public:
     void *bytes_at(const void *address) const;
     /// Likewise; how many there are from there to the end of the block.
     void *bytes_at(const void *address, size_t &left) const;
+    /// Device pointers, none of them null, become where their bytes are. False, and nothing is changed, if
+    /// one is in no block of this device.
+    bool translate(std::span<void *> pointers) const;
 
 private:
     size_t offset_of(const void *address) const {
@@ -101,6 +118,8 @@ public:
     void *allocate(size_t bytes);
     void free(void *memory) noexcept;
     bool holds(const void *address) const;
+    /// Whether an address is in its range, in use or not.
+    bool reserves(const void *address) const { return range_.holds(address); }
 
 private:
     ReservedRange range_;
