@@ -180,8 +180,14 @@ Value PhaseEmitter::load_part(const Access &access, const Address &at, Elem e, i
         Value pointer = at.pointer;
         return mask ? guarded_scalar_load(mask, e, pointer) : b_.load(e, 1, pointer, align);
     }
-    if (at.form == Address::Contiguous)
-        return mask ? b_.masked_load(e, at.pointer, mask, align) : b_.load(e, width, at.pointer, align);
+    if (at.form == Address::Contiguous) {
+        Value pointer = at.pointer;
+        // Where no lane is read the address may be far from the buffer: a processor takes some 100 ns to find
+        // that nothing was asked of a page that is not there.
+        if (access.predicate != kNoValue && !is_varying(access.predicate))
+            pointer = b_.select(scalar(access.predicate), pointer, buffer(access.buffer));
+        return mask ? b_.masked_load(e, pointer, mask, align) : b_.load(e, width, pointer, align);
+    }
     if (at.form == Address::One) {
         // Only the predicate varies.
         Value one = guarded_scalar_load(b_.any(mask), e, at.pointer);

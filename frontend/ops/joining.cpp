@@ -3,6 +3,7 @@
 #include "lazuli/ops/views.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace lz {
 
@@ -286,13 +287,19 @@ Tensor roll(const Tensor &x, const Sizes &shifts, const Sizes &axes, Location lo
         throw ShapeError("roll: " + std::to_string(shifts.size()) + " shifts were given for " +
                              std::to_string(axes.size()) + " axes",
                          loc);
-    Tensor y = detail::fresh(x, loc);
+    std::vector<int64_t> shift_of(
+        static_cast<size_t>(type.shape.rank())); // of axes, which may be named twice
     for (size_t k = 0; k < axes.size(); ++k) {
         const int a = detail::normal_axis(axes[k], type.shape.rank(), "roll", type, loc);
-        const int64_t extent = type.shape[a];
-        if (extent == 0)
-            continue;
-        const int64_t shift = ((shifts[k] % extent) + extent) % extent;
+        if (const int64_t extent = type.shape[a]; extent > 0) {
+            int64_t &shift = shift_of[static_cast<size_t>(a)];
+            shift = ((shift + shifts[k] % extent) % extent + extent) % extent;
+        }
+    }
+    // The first axis last: what is joined along it are whole rows.
+    Tensor y = detail::fresh(x, loc);
+    for (int a = type.shape.rank(); a-- > 0;) {
+        const int64_t extent = type.shape[a], shift = shift_of[static_cast<size_t>(a)];
         if (shift == 0)
             continue;
         const Tensor parts[] = {detail::cut(y, a, extent - shift, shift, 1, loc),

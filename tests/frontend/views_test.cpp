@@ -117,6 +117,7 @@ TEST(Views, PaddingRollingAndCopies) {
     expect_tensor(lz::pad(x, {0, -1, 1, 0}), {3, 1}, lz::i64, {0, 0, 2});
     expect_tensor(counting({5}).roll(2), {5}, lz::i64, {3, 4, 0, 1, 2});
     expect_tensor(x.roll({1, -1}, {0, 1}), {2, 2}, lz::i64, {3, 2, 1, 0});
+    expect_tensor(x.roll({1, 1, -2}, {1, 0, 1}), {2, 2}, lz::i64, {3, 2, 1, 0}); // an axis twice
     expect_tensor(x.roll(1), {2, 2}, lz::i64, {3, 0, 1, 2});
     expect_tensor(x.repeat({2, 1}), {4, 2}, lz::i64, {0, 1, 2, 3, 0, 1, 2, 3});
     expect_tensor(lz::tensor({1, 2}).repeat({2, 2}), {2, 4}, lz::i64, {1, 2, 1, 2, 1, 2, 1, 2});
