@@ -299,6 +299,10 @@ ALL = {
     ("memory_bound", "transpose_add"): Workload(lambda o, a, b: a.T + b, array(SIDE, SIDE), array(SIDE, SIDE)),
     ("elementwise", "softmax_rows_of_100"): Workload(lambda o, a: o.softmax(a), array(N // 100, 100)),
     ("elementwise", "roll"): Workload(lambda o, a: o.roll(o.roll(a, 1, 0), 1, 1), array(SIDE, SIDE)),
+    ("products", "batched/f32/64/128/64/128"): Workload(lambda o, a, b: a @ b, array(64, 128, 64), array(64, 64, 128)),
+    ("products", "attention/8/512/64"): Workload(
+        lambda o, q, k, v: o.softmax(q @ o.permute(k, (0, 2, 1)) * 0.125) @ v, array(8, 512, 64, **signed),
+        array(8, 512, 64, **signed), array(8, 512, 64, **signed)),
     ("random", "rand"): Workload(lambda o: o.rand(N), exact=False, without=("jax", "torch.compile", "mlx")),
     ("random", "randn"): Workload(lambda o: o.randn(N), exact=False, without=("jax", "torch.compile", "mlx")),
     ("programs", "kmeans"): Workload(kmeans, array(65536, 8), array(16, 8)),

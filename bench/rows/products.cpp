@@ -14,6 +14,7 @@
 #include "bench/peers/torch/torch.h"
 #endif
 
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,6 +73,45 @@ BENCHMARK_CAPTURE(product, bf16, lz::bf16)->Apply(square_sizes);
 BENCHMARK_CAPTURE(product, bf16_wide, lz::bf16)->Apply(linear_sizes);
 BENCHMARK_CAPTURE(product, f64, lz::f64)->Args({512, 512, 512})->Iterations(kBursts)->UseManualTime();
 BENCHMARK_CAPTURE(product, f16, lz::f16)->Args({1024, 1024, 1024})->Iterations(kBursts)->UseManualTime();
+
+/// Arguments: batch, m, k, n.
+void batched(benchmark::State &state, lz::DType dtype) {
+    const int64_t batch = state.range(0), m = state.range(1), k = state.range(2), n = state.range(3);
+    const Tensor a = random(batch * m, k, dtype).reshape({batch, m, k}),
+                 b = random(batch * k, n, dtype).reshape({batch, k, n});
+    std::vector<Contender> contenders;
+    contenders.push_back({"lazuli", [&] { lz::matmul(a, b).eval(); }});
+#if LAZULI_BENCH_TORCH
+    namespace peer = lz::bench::torch;
+    peer::set_threads(lz::num_threads());
+    contenders.push_back(
+        {"torch", peer::batched(batch, m, k, n, dtype == lz::f64 ? peer::Number::F64 : peer::Number::F32)});
+#endif
+    using lz::bench::Numbers;
+    compete(state, std::move(contenders), 2.0 * static_cast<double>(batch * m * n * k), nullptr,
+            dtype == lz::f64 ? Numbers::F64 : Numbers::F32);
+}
+BENCHMARK_CAPTURE(batched, f32, lz::f32)->Args({64, 128, 64, 128})->Iterations(kBursts)->UseManualTime();
+BENCHMARK_CAPTURE(batched, f64, lz::f64)->Args({64, 128, 64, 128})->Iterations(kBursts)->UseManualTime();
+
+/// Written out, as a user would. Arguments: heads, length, width of a head. Flops are those of its products.
+void attention(benchmark::State &state) {
+    const int64_t heads = state.range(0), length = state.range(1), width = state.range(2);
+    const auto operand = [&] { return random(heads * length, width).reshape({heads, length, width}); };
+    const Tensor q = operand(), k = operand(), v = operand();
+    const double scale = 1 / std::sqrt(static_cast<double>(width));
+    std::vector<Contender> contenders;
+    contenders.push_back({"lazuli", [&] {
+                              const Tensor scores = lz::matmul(q, k.transpose(1, 2)) * scale;
+                              lz::matmul(lz::softmax(scores, -1), v).eval();
+                          }});
+#if LAZULI_BENCH_TORCH
+    lz::bench::torch::set_threads(lz::num_threads());
+    contenders.push_back({"torch", lz::bench::torch::attention(heads, length, width)});
+#endif
+    compete(state, std::move(contenders), 4.0 * static_cast<double>(heads * length * length * width));
+}
+BENCHMARK(attention)->Args({8, 512, 64})->Iterations(kBursts)->UseManualTime();
 
 /// Arguments: batch, length. Flops are those of its products.
 void gpt2_small(benchmark::State &state) {

@@ -58,14 +58,91 @@ std::vector<std::string> explain_steps(const Graph &graph, const Program &progra
     return notes;
 }
 
-/// Why neighbours are kernels of their own.
-std::vector<std::string> explain_fusion(const Graph &graph, const FusionNotes &fusion,
-                                        const Program &program) {
-    std::vector<std::string> notes;
+/// The step that each node is in, or kNone.
+std::vector<uint32_t> steps_of_nodes(const Graph &graph, const Program &program) {
     std::vector<uint32_t> step_of(graph.nodes().size(), kNone);
     for (uint32_t s = 0; s < program.draft.steps.size(); ++s)
         for (const NodeId n : program.draft.steps[s].nodes)
             step_of[n] = s;
+    return step_of;
+}
+
+/// " at a.cpp:3", if the line is known.
+std::string place_of(const Node &node) {
+    return node.loc.known() ? " at " + to_string(node.loc) : std::string();
+}
+
+/// Results that nothing recorded reads from memory: the kernel that computes them goes on with them, and they
+/// are stored because a handle may be read later.
+class HandleStores {
+public:
+    HandleStores(const Graph &graph, const Program &program)
+        : graph_(graph), program_(program), step_of_(steps_of_nodes(graph, program)),
+          readers_(graph.nodes().size()) {
+        for (NodeId n = 0; n < graph.nodes().size(); ++n)
+            for (const ValueId v : graph.operands(graph.node(n)))
+                if (graph.value(v).producer != kNone)
+                    readers_[graph.value(v).producer].push_back(n);
+    }
+
+    std::vector<std::string> notes() const {
+        std::vector<std::string> notes;
+        std::vector<bool> seen(graph_.nodes().size());
+        int64_t bytes = 0;
+        for (const ValueId v : graph_.results) {
+            const NodeId id = graph_.value(v).producer;
+            if (id == kNone || seen[id] || !only_its_own_step_reads(id))
+                continue;
+            seen[id] = true;
+            bytes += graph_.type(v).bytes();
+            if (notes.size() < kNamed)
+                notes.push_back(fmt::format(
+                    "{}{} is stored, {}, because a handle holds it: what reads it is in its own kernel.",
+                    name(graph_.node(id).op), place_of(graph_.node(id)), bytes_text(graph_.type(v).bytes())));
+        }
+        if (!notes.empty())
+            notes.push_back(fmt::format("Handles alone make kernels store {}: let go of those that are not "
+                                        "read again (a scope, a function, lz::compile).",
+                                        bytes_text(bytes)));
+        return notes;
+    }
+
+private:
+    static constexpr size_t kNamed = 8;
+
+    bool only_its_own_step_reads(NodeId id) const {
+        const uint32_t step = step_of_[id];
+        if (step == kNone || program_.steps[step].kind != StepKind::Launch || is_free(graph_.node(id).op))
+            return false;
+        bool read = false;
+        std::vector<NodeId> through{id};
+        while (!through.empty()) { // views of it
+            const NodeId n = through.back();
+            through.pop_back();
+            for (const NodeId reader : readers_[n]) {
+                if (is_free(graph_.node(reader).op)) {
+                    through.push_back(reader);
+                    continue;
+                }
+                if (step_of_[reader] != step)
+                    return false;
+                read = true;
+            }
+        }
+        return read;
+    }
+
+    const Graph &graph_;
+    const Program &program_;
+    const std::vector<uint32_t> step_of_;
+    std::vector<std::vector<NodeId>> readers_;
+};
+
+/// Why neighbours are kernels of their own.
+std::vector<std::string> explain_fusion(const Graph &graph, const FusionNotes &fusion,
+                                        const Program &program) {
+    std::vector<std::string> notes;
+    const std::vector<uint32_t> step_of = steps_of_nodes(graph, program);
     for (const FusionNote &note : fusion.kept_apart) {
         if (step_of[note.producer] == step_of[note.consumer] && step_of[note.producer] != kNone)
             continue; // phases of one kernel
@@ -73,11 +150,8 @@ std::vector<std::string> explain_fusion(const Graph &graph, const FusionNotes &f
         const Node &c = graph.node(note.consumer);
         if (p.op == Op::Transfer || c.op == Op::Transfer)
             continue; // no kernel to be in
-        const auto where = [](const Node &n) {
-            return n.loc.known() ? " at " + to_string(n.loc) : std::string();
-        };
-        notes.push_back(fmt::format("{}{} is not in one kernel with {}{}: {}.", name(p.op), where(p),
-                                    name(c.op), where(c), note.reason));
+        notes.push_back(fmt::format("{}{} is not in one kernel with {}{}: {}.", name(p.op), place_of(p),
+                                    name(c.op), place_of(c), note.reason));
     }
     return notes;
 }
@@ -132,6 +206,7 @@ void explain(const Graph &graph, const FusionNotes &fusion, Program &program) {
     std::vector<std::string> notes{summary(graph, program)};
     append(notes, explain_steps(graph, program));
     append(notes, explain_fusion(graph, fusion, program));
+    append(notes, HandleStores(graph, program).notes());
     append(notes, explain_schedule(graph, program));
     append(notes, explain_memory(program));
     program.notes = std::move(notes);

@@ -3,6 +3,8 @@
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
 
+#include <cmath>
+
 namespace lz::bench::torch {
 
 namespace {
@@ -136,12 +138,32 @@ Round small_operations() {
         return x;
     });
 }
+namespace {
+
+pt::Dtype dtype_of(Number number) {
+    constexpr pt::Dtype kDtypes[] = {pt::kFloat, pt::kDouble, pt::kBFloat16, pt::kHalf};
+    return kDtypes[static_cast<int>(number)];
+}
+
+} // namespace
+
 Round matmul(int64_t m, int64_t k, int64_t n, Number number) {
-    const pt::Dtype dtypes[] = {pt::kFloat, pt::kDouble, pt::kBFloat16, pt::kHalf};
-    const auto dtype = dtypes[static_cast<int>(number)];
+    const pt::Dtype dtype = dtype_of(number);
     return round_of([a = (pt::rand({m, k}) * 2 - 1).to(dtype), b = (pt::rand({k, n}) * 2 - 1).to(dtype)] {
         return pt::matmul(a, b);
     });
+}
+Round batched(int64_t batch, int64_t m, int64_t k, int64_t n, Number number) {
+    const pt::Dtype dtype = dtype_of(number);
+    return round_of([a = (pt::rand({batch, m, k}) * 2 - 1).to(dtype),
+                     b = (pt::rand({batch, k, n}) * 2 - 1).to(dtype)] { return pt::matmul(a, b); });
+}
+Round attention(int64_t heads, int64_t length, int64_t width) {
+    const auto operand = [&] { return pt::rand({heads, length, width}) * 2 - 1; };
+    return round_of(
+        [q = operand(), k = operand(), v = operand(), scale = 1 / std::sqrt(static_cast<double>(width))] {
+            return pt::matmul(pt::softmax(pt::matmul(q, k.transpose(1, 2)) * scale, -1), v);
+        });
 }
 Round linear(int64_t m, int64_t k, int64_t n) {
     return round_of(

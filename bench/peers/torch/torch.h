@@ -55,6 +55,10 @@ enum class Number { F32, F64, BF16, F16 };
 Round matmul(int64_t m, int64_t k, int64_t n, Number number = Number::F32);
 /// The same with the right operand transposed in memory, as the weight of a linear layer is.
 Round linear(int64_t m, int64_t k, int64_t n);
+/// So many m x k by k x n products.
+Round batched(int64_t batch, int64_t m, int64_t k, int64_t n, Number number);
+/// Of heads x length x width, written out.
+Round attention(int64_t heads, int64_t length, int64_t width);
 /// GPT-2-small with random weights (torch_gpt2.cpp), for batch x length tokens.
 Round gpt2(int64_t batch, int64_t length);
 
