@@ -91,6 +91,20 @@ def counted(rows):
     return lines
 
 
+def on_the_host(rows):
+    """What the driver without a GPU can time: the host's part. Its kernels are interpreted, and no part of a bar."""
+    lines = []
+    for row in rows:
+        if "limit" in row:
+            lines.append(f"| {row['row']} | {text_of(row['seconds'])} | {text_of(row['limit'])} | {verdict(row)} |")
+        elif "host" in row:
+            said = "yes" if row["host"] <= row["host_bar"] else "no"
+            lines += [f"| {row['row']}, launch | {text_of(row['host'])} | {text_of(row['host_bar'])} | {said} |",
+                      f"| {row['row']}, the same graph by hand | {text_of(row['host_ceiling'])} | | |",
+                      f"| {row['row']}, recording | {text_of(row['record'])} | | |"]
+    return ["| row | time | bar | reached |", "|---|---|---|---|", *lines] if lines else []
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
@@ -118,6 +132,13 @@ def main():
                   f"by {device.get('scale', 1)}: what a thread does once weighs more then than on a device. Registers, threads and "
                   "bytes under way are those of the whole sizes' kernels on sm_90 (`lz-opt --to=stats`). The bar is against an H200 "
                   f"whose copies reach {H200['bandwidth'] / 1e12} TB/s at {H200['clock'] / 1e9} GHz.", "", *counted(counts), ""]
+        host = on_the_host(counts)
+        if host:
+            lines += ["## Timed on this machine's CPU, on the driver without a GPU", "",
+                      "Medians, from the graph or the first use on until the result is there. That driver takes PTX, so only the first "
+                      "row has NVRTC's assembler in it; it reads the PTX and interprets the kernels, which a GPU's does not. Of a "
+                      "launch it is the processor's time of the thread that asks, in which it wakes that driver's threads.", "",
+                      *host, ""]
         speeds = [r["instructions_a_second"] for r in counts if "instructions_a_second" in r]
         if speeds:
             lines += [f"The interpreter of PTX ran {max(speeds) / 1e6:.0f} million instructions of threads a second here.", ""]

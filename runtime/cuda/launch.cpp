@@ -1,6 +1,8 @@
 #include "runtime/cuda/launch.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 namespace lz::runtime::cuda {
 
@@ -59,24 +61,27 @@ CUDA_KERNEL_NODE_PARAMS DriverLaunch::node() {
     return params;
 }
 
-void DriverLaunch::append_key(std::vector<std::byte> &key) const {
-    const auto append = [&](const void *bytes, size_t count) {
-        const auto *from = static_cast<const std::byte *>(bytes);
-        key.insert(key.end(), from, from + count);
-    };
-    append(&function_, sizeof(function_));
-    append(&blocks_, sizeof(blocks_));
-    if (phase_.record_bytes == 0) {
-        for (size_t p = 0; p < parameters_.size(); ++p)
-            append(parameters_[p], phase_.parameters[p].bytes);
-        return;
+bool append_key(const Backend::Launch &launch, std::vector<uint64_t> &key) {
+    const ir::CompiledPhase &phase = static_cast<const Entry *>(launch.entry)->phase;
+    const std::span frames(launch.frames, launch.segments);
+    const size_t at = key.size();
+    key.resize(at + frames.size() * (phase.parameters.size() + 1) + 1);
+    uint64_t *to = key.data() + at;
+    for (size_t s = 0; s < frames.size(); ++s) {
+        const ir::KernelFrame &frame = frames[s];
+        // Where values of each kind are, in the order of LaunchParameter::Kind.
+        const std::array<const void *, 5> values = {frame.buffers, frame.args, frame.scalars, &frame.fault,
+                                                    &launch.ends[s]};
+        for (const ir::LaunchParameter &p : phase.parameters) {
+            uint64_t value = 0;
+            std::memcpy(&value, static_cast<const std::byte *>(values[p.kind]) + p.index * sizeof(value),
+                        sizeof(value));
+            *to++ = p.bytes < sizeof(value) ? value & UINT32_MAX : value; // nobody wrote what lies above
+        }
+        *to++ = static_cast<uint64_t>(launch.ends[s]);
     }
-    if (table_bytes_ > 0) {
-        key.resize(key.size() + table_bytes_);
-        ir::pack_table(phase_, frames_, ends_, key.data() + (key.size() - table_bytes_));
-    }
-    append(table_.data(), table_.size());
-    append(&segments_, sizeof(segments_));
+    *to = ir::is_aligned(phase, frames) ? 1 : 0;
+    return phase.record_bytes == 0 || phase.table_bytes > 0;
 }
 
 } // namespace lz::runtime::cuda

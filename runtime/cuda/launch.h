@@ -29,8 +29,6 @@ public:
 
     CUresult put(const Driver &driver, CUstream stream);
     CUDA_KERNEL_NODE_PARAMS node();
-    /// Appends everything by which two launches of one step may differ.
-    void append_key(std::vector<std::byte> &key) const;
 
 private:
     const ir::CompiledPhase &phase_;
@@ -46,6 +44,10 @@ private:
     std::vector<std::byte> table_;
     std::vector<void *> parameters_;
 };
+
+/// Appends everything by which two runs of one launch may differ: the values of its parameters, which of its
+/// entries they are for, and the items of its segments. False where its segments are in a table in memory.
+bool append_key(const Backend::Launch &launch, std::vector<uint64_t> &key);
 
 /// Calls f(DriverLaunch &) for each call of the driver that a launch is: as many segments at a time as the
 /// entry takes, none without items. `over(uint32_t)`: so many segments are over.

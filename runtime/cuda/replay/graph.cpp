@@ -3,6 +3,7 @@
 #include "runtime/streams/threads.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace lz::runtime::cuda {
 
@@ -20,16 +21,18 @@ CUDA_MEMCPY3D copy_of(const Backend::Copy &copy) {
     return params;
 }
 
+void append(std::vector<uint64_t> &key, const void *words, size_t bytes) {
+    const size_t at = key.size();
+    key.resize(at + bytes / sizeof(uint64_t));
+    std::memcpy(key.data() + at, words, bytes);
+}
+
 /// Everything by which two calls of one step may differ.
-void append_key(std::vector<std::byte> &key, const LibraryArgs &args) {
-    const auto append = [&](const void *bytes, size_t count) {
-        const auto *from = static_cast<const std::byte *>(bytes);
-        key.insert(key.end(), from, from + count);
-    };
-    append(args.buffers.data(), args.buffers.size_bytes());
-    append(args.ints.data(), args.ints.size_bytes());
-    append(&args.fault, sizeof(args.fault));
-    append(&args.scratch, sizeof(args.scratch));
+void append_key(std::vector<uint64_t> &key, const LibraryArgs &args) {
+    append(key, args.buffers.data(), args.buffers.size_bytes());
+    append(key, args.ints.data(), args.ints.size_bytes());
+    key.insert(key.end(), {reinterpret_cast<uintptr_t>(args.fault),
+                           reinterpret_cast<uintptr_t>(args.scratch.data()), args.scratch.size()});
 }
 
 bool is_empty(const CudaDevice &device, const OwnedGraph &graph) {
@@ -108,19 +111,15 @@ bool GraphReplay::fill_key(const Backend::Replay &replay, StreamId stream) {
             append_key(key_, call.args);
         }
         if (step.kind == Kind::Launch)
-            for_each_driver_launch(device_, replay.launches[step.index], [&](DriverLaunch &launch) {
-                has_tables = has_tables || launch.table_bytes() > 0;
-                launch.append_key(key_);
-            });
+            has_tables = !append_key(replay.launches[step.index], key_) || has_tables;
         if (step.kind == Kind::Copy) {
-            const auto *bytes = reinterpret_cast<const std::byte *>(&replay.copies[step.index]);
-            key_.insert(key_.end(), bytes, bytes + sizeof(Backend::Copy));
+            const Backend::Copy &copy = replay.copies[step.index];
+            key_.insert(key_.end(), {reinterpret_cast<uintptr_t>(copy.to),
+                                     reinterpret_cast<uintptr_t>(copy.from), copy.bytes});
         }
     }
-    if (has_tables) { // they are free when that stream has come to the instance's end
-        const auto *bytes = reinterpret_cast<const std::byte *>(&stream);
-        key_.insert(key_.end(), bytes, bytes + sizeof(stream));
-    }
+    if (has_tables) // they are free when that stream has come to the instance's end
+        key_.push_back(static_cast<uint64_t>(stream));
     return true;
 }
 

@@ -42,7 +42,7 @@ private:
         std::vector<CUgraphNode>
             nodes;               ///< of the graph that it was made of; null: of a call that puts nothing
         CUgraph graph = nullptr; ///< stays, because updates name its nodes
-        std::vector<std::byte> key;
+        std::vector<uint64_t> key;
         size_t steps = 0; ///< that it was made of: all of the Program's, or those before one that is refused
         uint64_t used = 0;
         Tables tables; ///< that its launches read; of the stream that it is launched on
@@ -60,7 +60,7 @@ private:
     PinnedBlocks &pinned_;
     bool seen_ = false, never_ = false;
     uint64_t clock_ = 0;
-    std::vector<std::byte> key_;
+    std::vector<uint64_t> key_;
     std::vector<Instance> instances_;
 };
 
