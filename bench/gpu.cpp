@@ -186,9 +186,10 @@ public:
             file_.open(options.out, std::ios::app);
         if (const char *const driver = std::getenv("LAZULI_CUDA_DRIVER"))
             if (void *const library = ::dlopen(driver, RTLD_NOW))
-                instructions_ =
-                    reinterpret_cast<uint64_t (*)()>(::dlsym(library, "lazuli_fake_cuda_instructions"));
-        if (options.count && !instructions_)
+                for (const auto &[count, name] : {std::pair{&instructions_, "lazuli_fake_cuda_instructions"},
+                                                  {&issue_slots_, "lazuli_fake_cuda_issue_slots"}})
+                    *count = reinterpret_cast<uint64_t (*)()>(::dlsym(library, name));
+        if (options.count && !(instructions_ && issue_slots_))
             throw std::runtime_error("--count needs the driver without a GPU: LAZULI_CUDA_DRIVER names it.");
     }
 
@@ -220,7 +221,7 @@ public:
         lz::sync();
         Json out = {{"row", row.name}, {"bar", row.bar}, {"bytes", row.bytes}, {"elements", row.elements}};
         if (options_.count) {
-            const uint64_t before = instructions_();
+            const uint64_t before = instructions_(), slots_before = issue_slots_();
             const auto from = Clock::now();
             f().eval();
             lz::sync();
@@ -228,6 +229,8 @@ public:
             const auto ran = static_cast<double>(instructions_() - before);
             counted_ += ran;
             out["instructions"] = ran / static_cast<double>(row.elements);
+            out["slots"] =
+                static_cast<double>(issue_slots_() - slots_before) / static_cast<double>(row.elements);
             out["entries"] = entries(whole.prepare()());
             say(out);
             return;
@@ -394,7 +397,7 @@ private:
 
     const Options options_;
     std::ofstream file_;
-    uint64_t (*instructions_)() = nullptr;
+    uint64_t (*instructions_)() = nullptr, (*issue_slots_)() = nullptr;
     double counted_ = 0, counted_seconds_ = 0;
     lz::bench::GpuCeilings ceilings_;
 };

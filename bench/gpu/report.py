@@ -68,8 +68,8 @@ def measured(rows, peers):
 
 def counted(rows):
     """Without a device: what can be known, against what the bar needs on an H200."""
-    lines = ["| row | instructions an element | issue slots an element at the bar | registers | spilled | threads on an SM "
-             "| KiB in flight on an SM (40 are needed) | enough |", "|---|---|---|---|---|---|---|---|"]
+    lines = ["| row | instructions an element | issue slots that they take | that the bar leaves | registers | spilled "
+             "| threads on an SM | KiB in flight on an SM (40 are needed) | enough |", "|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
         if "instructions" not in row:
             continue
@@ -80,14 +80,14 @@ def counted(rows):
         entries = row.get("entries", [])
         entry = next((e for e in entries if e["entry"].endswith("_aligned")), entries[0] if entries else None)
         cells = ["", "", "", ""]
-        enough = row["instructions"] <= slots
+        enough = row["slots"] <= slots
         if entry:
             kib = entry["in_flight"] / 1024
             cells = [str(entry["registers"]), str(max(e["spilled"] for e in entries)),
                      f"{entry['resident']} of {H200['threads']}", f"{kib:.0f}"]
             enough = enough and entry["in_flight"] >= BYTES_IN_FLIGHT and not any(e["spilled"] for e in entries)
         limit, said = ("", "cuBLASLt's") if product else (f"{slots:.0f}", "yes" if enough else "no")
-        lines.append(f"| {row['row']} | {row['instructions']:.1f} | {limit} | " + " | ".join(cells) + f" | {said} |")
+        lines.append(f"| {row['row']} | {row['instructions']:.1f} | {row['slots']:.1f} | {limit} | " + " | ".join(cells) + f" | {said} |")
     return lines
 
 
@@ -129,8 +129,9 @@ def main():
     if counts:
         lines += ["## Counted, without a device", "",
                   "Instructions are those that the interpreter of PTX ran, all threads', divided by the elements, with sizes divided "
-                  f"by {device.get('scale', 1)}: what a thread does once weighs more then than on a device. Registers, threads and "
-                  "bytes under way are those of the whole sizes' kernels on sm_90 (`lz-opt --to=stats`). The bar is against an H200 "
+                  f"by {device.get('scale', 1)}: what a thread does once weighs more then than on a device. In machine code some are "
+                  "none (moves, signs) and some are several (branches 3, divisions 10): tests/support/cuda/ptx/issue_slots.h, by which "
+                  "`Emitted.FunctionsAreShort` counts, too. Registers, threads and bytes under way are those of the whole sizes' kernels on sm_90 (`lz-opt --to=stats`). The bar is against an H200 "
                   f"whose copies reach {H200['bandwidth'] / 1e12} TB/s at {H200['clock'] / 1e9} GHz.", "", *counted(counts), ""]
         host = on_the_host(counts)
         if host:

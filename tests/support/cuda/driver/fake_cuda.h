@@ -65,6 +65,8 @@ size_t lazuli_fake_cuda_message(char *text, size_t capacity);
 void lazuli_fake_cuda_live(uint64_t *handles, uint64_t *bytes);
 /// Instructions that threads of kernels have run.
 uint64_t lazuli_fake_cuda_instructions();
+/// Turns of an SM that they would take in machine code, of a thread each (ptx/issue_slots.h).
+uint64_t lazuli_fake_cuda_issue_slots();
 
 /// For libraries beside the driver: `run(data)` is called in the order of the stream (a CUstream), then
 /// `drop(data)`, also when it never ran. Captured like a kernel, then `run` may be called several times. What

@@ -5,6 +5,7 @@
 #include "tests/support/cuda/driver/modules/module.h"
 #include "tests/support/cuda/driver/settings.h"
 #include "tests/support/cuda/driver/streams/work.h"
+#include "tests/support/cuda/ptx/issue_slots.h"
 #include "tests/support/cuda/ptx/machine.h"
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@
 namespace lz::fake_cuda {
 namespace {
 
-std::atomic<uint64_t> instructions{0};
+std::atomic<uint64_t> instructions{0}, issue_slots{0};
 
 /// Threads that help those of streams. They are started when they are needed first, and never end.
 class Helpers {
@@ -131,7 +132,13 @@ CUresult run_kernel(const KernelWork &work, const Context &context, uint64_t see
         CUresult failed = CUDA_ERROR_LAUNCH_FAILED;
         std::string why;
         try {
-            instructions += ptx::run(*work.function->kernel, own).thread_instructions;
+            const ptx::Counts counts = ptx::run(*work.function->kernel, own);
+            instructions += counts.thread_instructions;
+            uint64_t slots = 0;
+            for (size_t i = 0; i < counts.by_name.size(); ++i)
+                slots += counts.by_name[i] *
+                         static_cast<uint64_t>(ptx::issue_slots(work.function->kernel->names[i]));
+            issue_slots += slots;
             return;
         } catch (const ptx::Fault &fault) {
             failed = error_of(fault);
@@ -159,4 +166,8 @@ CUresult run_kernel(const KernelWork &work, const Context &context, uint64_t see
 
 extern "C" __attribute__((visibility("default"))) uint64_t lazuli_fake_cuda_instructions() {
     return lz::fake_cuda::instructions;
+}
+
+extern "C" __attribute__((visibility("default"))) uint64_t lazuli_fake_cuda_issue_slots() {
+    return lz::fake_cuda::issue_slots;
 }
