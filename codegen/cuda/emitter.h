@@ -106,6 +106,7 @@ private:
     ir::KValue rounded(const ir::Instr &instr) const;
     /// Pairs of halves (halves.cpp).
     ir::KValue operation_of_half(ir::KValue half) const;
+    bool holds_half(ir::KValue x, ir::DType half, int depth = 6) const;
     void write_region(const ir::Region &region);
     void write_instr(ir::KValue v);
     void write_value(ir::KValue v, const std::string &expression);

@@ -51,6 +51,29 @@ bool half_bits(DType half, uint64_t f32_bits, uint16_t &bits) {
 
 } // namespace
 
+/// Whether an f32 is a half whatever its operands are, so that nothing is to be rounded.
+bool PhaseEmitter::holds_half(KValue x, DType half, int depth) const {
+    const Instr &instr = kernel_.instrs[x];
+    const auto operand = [&](int i) { return depth > 0 && holds_half(instr.operands[i], half, depth - 1); };
+    uint16_t bits = 0;
+    switch (instr.op) {
+    case KOp::Cast:
+        return kernel_.instrs[instr.operands[0]].dtype == half;
+    case KOp::Const:
+        return half_bits(half, instr.bits, bits);
+    case KOp::Abs:
+    case KOp::Neg:
+        return operand(0);
+    case KOp::Minimum:
+    case KOp::Maximum:
+        return operand(0) && operand(1);
+    case KOp::Select:
+        return operand(1) && operand(2);
+    default:
+        return false;
+    }
+}
+
 /// Of a half that is rounded from an f32 operation that pairs have: that operation.
 KValue PhaseEmitter::operation_of_half(KValue half) const {
     const Instr &instr = kernel_.instrs[half];

@@ -119,6 +119,10 @@ __device__ __forceinline__ double scale_by_power(double x, double y) {
     return bits;
 }
 )"},
+    // Of a number that a bfloat is.
+    {"upper_half",
+     R"(__device__ __forceinline__ unsigned short upper_half(float x) { return (unsigned short)(__float_as_uint(x) >> 16); }
+)"},
     // To the nearest half and back; the instruction for two makes the float that the upper one is.
     {"round_half", R"(__device__ __forceinline__ float round_half(float x) {
     float y;

@@ -120,9 +120,14 @@ void PhaseEmitter::write_instr(KValue v) {
     if (const KValue sum = power_sum(instr); sum != kNoValue)
         return write_value(v, fmt::format("scale_by_sum({}, {})", value(instr.operands[0]), value(sum)));
     if (const KValue wide = rounded(instr); wide != kNoValue && names_[instr.operands[0]].empty()) {
+        if (holds_half(wide, o.from))
+            return write_value(v, value(wide));
         const std::string_view round = o.from == DType::F16 ? "round_half" : "round_bfloat";
         return write_value(v, fmt::format("{}({})", round, value(wide)));
     }
+    if (instr.op == KOp::Cast && instr.dtype == DType::BF16 && o.from == DType::F32 &&
+        holds_half(instr.operands[0], DType::BF16))
+        return write_value(v, fmt::format("upper_half({})", value(instr.operands[0])));
     o.x = operand(0);
     o.y = operand(1);
     o.z = operand(2);

@@ -69,10 +69,13 @@ class Loads {
 public:
     int bytes() const { return bytes_; }
     void begin(std::vector<std::string_view> results, int bytes) {
-        loads_.push_back({std::move(results), bytes});
+        loads_.push_back({std::move(results), bytes, block_});
         bytes_ += bytes;
     }
-    /// Who uses a result waits for it; older ones have come by then.
+    /// Another block of the code begins.
+    void begin_block() { ++block_; }
+    /// Who uses a result waits for it; older ones of its block have come by then. Those of another may be of
+    /// another path: elements that are loaded one by one where a packet is not whole.
     void use(std::string_view name) {
         const auto loads = [&](const Load &l) {
             return std::ranges::find(l.results, name) != l.results.end();
@@ -80,18 +83,22 @@ public:
         const auto at = std::ranges::find_if(loads_, loads);
         if (at == loads_.end())
             return;
-        for (auto l = loads_.begin(); l <= at; ++l)
-            bytes_ -= l->bytes;
-        loads_.erase(loads_.begin(), at + 1);
+        std::vector<Load> left;
+        for (auto l = loads_.begin(); l != loads_.end(); ++l)
+            if (l <= at && l->block == at->block)
+                bytes_ -= l->bytes;
+            else
+                left.push_back(*l);
+        loads_ = std::move(left);
     }
 
 private:
     struct Load {
         std::vector<std::string_view> results;
-        int bytes;
+        int bytes, block;
     };
     std::vector<Load> loads_;
-    int bytes_ = 0;
+    int bytes_ = 0, block_ = 0;
 };
 
 } // namespace
@@ -114,6 +121,20 @@ std::map<std::string, Assembled, std::less<>> read_assembler_log(std::string_vie
     return found;
 }
 
+namespace {
+
+/// What an instruction reads: all but what it writes, which is its first operand. What another path writes to
+/// a register, where this one loads it, waits for no load.
+std::string_view sources(std::string_view operation, std::string_view operands) {
+    if (operation.starts_with("st.") || operation.starts_with("red."))
+        return operands;
+    const size_t brace = operands.find('{'), comma = operands.find(',');
+    const size_t end = brace < comma ? operands.find(',', operands.find('}')) : comma;
+    return operands.substr(std::min(end, operands.size()));
+}
+
+} // namespace
+
 PtxCounts count_ptx(std::string_view ptx, std::string_view entry) {
     PtxCounts counts;
     Loads loads;
@@ -125,6 +146,8 @@ PtxCounts count_ptx(std::string_view ptx, std::string_view entry) {
             inside = name.substr(0, name.find('(')) == entry;
             return;
         }
+        if (line.ends_with(':'))
+            loads.begin_block();
         const size_t first = line.find_first_not_of(" \t{}");
         if (!inside || first == std::string_view::npos || line.find(';') == std::string_view::npos)
             return;
@@ -137,7 +160,7 @@ PtxCounts count_ptx(std::string_view ptx, std::string_view entry) {
         const size_t space = std::min(line.find_first_of(" \t"), line.size());
         const std::string_view operation = line.substr(0, space), operands = line.substr(space);
         if (!operation.starts_with("ld.global")) {
-            for (const std::string_view name : registers_in(operands))
+            for (const std::string_view name : registers_in(sources(operation, operands)))
                 loads.use(name);
             return;
         }

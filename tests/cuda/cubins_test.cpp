@@ -403,5 +403,31 @@ $L__BB0_1:
     EXPECT_EQ(codegen::count_ptx(ptx, "phase").instructions, 0);
 }
 
+/// What loads elements of a packet one by one writes the same registers, and waits for loads of its own.
+TEST(CudaResources, LoadsOfAnotherPathAreUnderWay) {
+    constexpr std::string_view ptx = R"(
+.visible .entry phase0(
+	.param .u64 phase0_param_0
+)
+{
+	ld.global.v2.u32 	{%r1, %r2}, [%rd1];
+	bra.uni 	$L__BB0_2;
+$L__BB0_1:
+	ld.global.u16 	%rs1, [%rd1];
+	mov.b32 	%r1, {%rs1, %rs2};
+	cvt.u32.u16 	%r2, %rs2;
+$L__BB0_2:
+	ld.global.v2.u32 	{%r3, %r4}, [%rd1+128];
+	bra.uni 	$L__BB0_4;
+$L__BB0_3:
+	ld.global.u16 	%rs1, [%rd1+128];
+	mov.b32 	%r3, {%rs1, %rs2};
+$L__BB0_4:
+	add.u32 	%r5, %r1, %r3;
+}
+)";
+    EXPECT_EQ(codegen::count_ptx(ptx, "phase0").loaded_bytes, 18);
+}
+
 } // namespace
 } // namespace lz::test
