@@ -184,6 +184,7 @@ private:
     void declare_kept();
     void fold_in_chunks(uint32_t loop);
     void fold_across_groups(uint32_t loop);
+    bool join_by_shares(uint32_t loop);
     void fold_in_one_group(uint32_t loop);
     void store_each(uint32_t loop);
     void write_rounds(uint32_t loop, const std::string &from, int rounds, const std::string &end);

@@ -84,6 +84,51 @@ void PhaseEmitter::fold_in_one_group(uint32_t id) {
     }
 }
 
+/// Joins what many groups have of each lane, in order, by sharing it among threads: would each join the lanes
+/// of its own, that were 32 groups times four lanes for each of 512 threads, as many instructions as the 64
+/// elements of a thread take. So the threads of a lane join some groups each, and one of them the rest:
+///
+///     parts[share] = parts[share] .. parts[share + 3]    for 8 shares of a lane
+///     parts[0] = parts[0], parts[4] .. parts[28]         for each lane
+///
+/// False where groups are so few that this would be more work.
+bool PhaseEmitter::join_by_shares(uint32_t id) {
+    const Loop &loop = kernel_.loops[id];
+    const bool all = std::ranges::all_of(loop.reductions,
+                                         [&](const Reduction &r) { return groups() >= 2 * accumulators(r); });
+    if (!all)
+        return false;
+    for (const bool last : {false, true}) {
+        for (size_t r = 0; r < loop.reductions.size(); ++r) {
+            const Reduction &red = loop.reductions[r];
+            // As many groups share lanes as a thread has of them.
+            const int share = accumulators(red), lanes = kFoldThreads * share;
+            const std::string list = fmt::format("parts{}_{}", id, r);
+            const char *const owners = last ? "lane" : "share";
+            if (last)
+                w_.line("if (row_thread < {})", lanes);
+            w_.line("{{");
+            w_.indent();
+            w_.line("{} *const at = {} + row_thread % {}{};", reduce_type(red), list, lanes,
+                    last ? "" : fmt::format(" + row_thread / {0} * {1}", lanes, share * lanes));
+            w_.line("{} joined = at[0];", reduce_type(red));
+            const int count = last ? groups() / share : share;
+            if (count > kFoldUnroll)
+                w_.plain(fmt::format("#pragma unroll {}", kFoldUnroll));
+            w_.line("for (int g = 1; g < {}; ++g)", count);
+            w_.indent();
+            w_.line("joined = {}()(joined, at[g * {}]);", reduce_op(red), last ? share * lanes : lanes);
+            w_.outdent();
+            w_.line("at[0] = joined;");
+            w_.close();
+            barriers_.read({.name = list}, owners);
+            barriers_.write({.name = list}, owners);
+        }
+        sync_row(kExchange);
+    }
+    return true;
+}
+
 /// One chunk of reductions that may be cut where groups meet, but not reordered (of equal extremes -0 and 0
 /// the last one of a lane counts): each group folds a part of the row in lanes, and these are joined in
 /// order.
@@ -128,10 +173,14 @@ void PhaseEmitter::fold_across_groups(uint32_t id) {
         barriers_.write({fmt::format("parts{}_{}", id, r)}, "thread");
     }
     sync_row(kExchange);
+    const bool shared = join_by_shares(id);
     // Lane `mine` of each of `count` that lie one behind the other, in order.
     const auto join = [&](size_t r, const std::string &list, int count, bool of_cluster) {
         const int own = accumulators(loop.reductions[r]);
         w_.line("lanes{0}_{1}[i] = {2}[mine];", id, r, list);
+        barriers_.read({.name = list, .of_cluster = of_cluster});
+        if (count == 1)
+            return;
         if (count > kFoldUnroll)
             w_.plain(fmt::format("#pragma unroll {}", kFoldUnroll));
         w_.line("for (int g = 1; g < {}; ++g)", count);
@@ -139,7 +188,6 @@ void PhaseEmitter::fold_across_groups(uint32_t id) {
         w_.line("lanes{0}_{1}[i] = {2}()(lanes{0}_{1}[i], {3}[g * {4} + mine]);", id, r,
                 reduce_op(loop.reductions[r]), list, kFoldThreads * own);
         w_.outdent();
-        barriers_.read({.name = list, .of_cluster = of_cluster});
     };
     const auto each_lane = [&](size_t r, auto &&write) {
         const int own = accumulators(loop.reductions[r]);
@@ -151,7 +199,7 @@ void PhaseEmitter::fold_across_groups(uint32_t id) {
     };
     for (size_t r = 0; r < loop.reductions.size(); ++r) {
         each_lane(r, [&] {
-            join(r, fmt::format("parts{}_{}", id, r), groups(), false);
+            join(r, fmt::format("parts{}_{}", id, r), shared ? 1 : groups(), false);
             if (blocks == 1)
                 return;
             const std::string list = fmt::format("of_blocks{}_{}", id, r);
