@@ -136,9 +136,10 @@ def main():
         host = on_the_host(counts)
         if host:
             lines += ["## Timed on this machine's CPU, on the driver without a GPU", "",
-                      "Medians, from the graph or the first use on until the result is there. That driver takes PTX, so only the first "
-                      "row has NVRTC's assembler in it; it reads the PTX and interprets the kernels, which a GPU's does not. Of a "
-                      "launch it is the processor's time of the thread that asks, in which it wakes that driver's threads.", "",
+                      "Medians of the processor's time, so that it does not matter what else runs here: of compilation from the graph "
+                      "or the first use on until the result is there, of a launch that of the thread that asks, in which it wakes "
+                      "that driver's threads. That driver takes PTX, so only the first row has NVRTC's assembler in it; it reads the "
+                      "PTX and interprets the kernels, which a GPU's does not.", "",
                       *host, ""]
         speeds = [r["instructions_a_second"] for r in counts if "instructions_a_second" in r]
         if speeds:
