@@ -6,6 +6,7 @@
 #include "frontend/record/access.h"
 #include "frontend/record/execution/execution.h"
 #include "frontend/record/execution/failures.h"
+#include "frontend/record/execution/stopped.h"
 #include "frontend/record/hot_tls.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recording/key.h"
@@ -124,6 +125,8 @@ public:
         }
         make_values();
         give(results);
+        if (stopped_) [[unlikely]]
+            throw_stopped();
         return true;
     }
 
@@ -371,15 +374,85 @@ private:
         } catch (const std::bad_alloc &) {
             throw OutOfMemoryError(kNoMemoryToRun, {});
         }
-        if (!launched.report.failures.empty()) [[unlikely]]
-            fail(launched.report.failures.front().failure);
+        if (launched.stopped) [[unlikely]]
+            stop(std::move(launched.stopped));
+        else if (!launched.report.failures.empty()) [[unlikely]]
+            fail(launched.report);
     }
 
+    /// The call fails, but what it does is done at a later sync: tensors that it changes get their new
+    /// versions now, which nobody can read until then.
+    [[gnu::cold]] void stop(std::unique_ptr<ir::StoppedRun> run) {
+        std::vector<Node *> inputs;
+        for (const CompiledPlan::Input &input : plan_.inputs)
+            inputs.push_back(node_of_input(input, plan_, s_));
+        FailureRecord *const record = record_of(run->why(), kGoesOnLater);
+        try {
+            stopped_ = keep_stopped(std::move(run), record, inputs,
+                                    std::span(s_.storages.data(), plan_.results.size()));
+            for (const CompiledPlan::Operation &operation : plan_.operations) {
+                stopped_->lines.push_back(from_ir(operation.loc));
+                stopped_->ops.push_back(operation.op);
+            }
+        } catch (...) {
+            stopped_.reset();
+            lose_changed(record);
+            record->release();
+            throw;
+        }
+        record->release();
+    }
+    [[noreturn, gnu::cold]] void throw_stopped() {
+        FailureRecord *const record = stopped_->record;
+        record->told.store(true, std::memory_order_release);
+        const ir::Failure failure = record->failure;
+        const Location loc = record->loc;
+        hand_over(std::move(stopped_));
+        throw_public(failure, loc);
+    }
+
+    /// A reference. `more` comes after the message.
+    FailureRecord *record_of(const ir::Failure &failure, const char *more) const {
+        const ir::Failure told(failure.kind(), failure.message() + more, failure.loc(), failure.node());
+        if (failure.node() >= plan_.operations.size())
+            return new FailureRecord(told, {});
+        const CompiledPlan::Operation &operation = plan_.operations[failure.node()];
+        const Location loc = from_ir(operation.loc);
+        return new FailureRecord(of_operation(told, operation.op, loc), loc);
+    }
     [[noreturn, gnu::cold]] void fail(const ir::Failure &failure) const {
         if (failure.node() >= plan_.operations.size())
             throw_public(failure, {});
         const CompiledPlan::Operation &operation = plan_.operations[failure.node()];
         throw_public(of_operation(failure, operation.op, from_ir(operation.loc)), from_ir(operation.loc));
+    }
+    [[noreturn, gnu::cold]] void fail(const ir::RunReport &report) const {
+        std::vector<bool> as_before(plan_.results.size());
+        for (const ir::RunReport::Failed &failed : report.failures)
+            for (const uint32_t r : failed.results)
+                as_before[r] = true;
+        for (const uint32_t r : report.overwritten)
+            as_before[r] = false;
+        bool changed = false;
+        for (size_t r = 0; r < as_before.size(); ++r)
+            changed = changed || (plan_.results[r].donor >= 0 && !as_before[r]);
+        if (changed && report.refused) { // and on a device that is lost, or in place: it cannot be done later
+            FailureRecord *const record = record_of(report.failures.front().failure, "");
+            lose_changed(record);
+            record->release();
+        }
+        fail(report.failures.front().failure);
+    }
+    /// Tensors that the call changes have no value: some would be as before it and others as after it.
+    void lose_changed(FailureRecord *record) const {
+        record->told.store(true, std::memory_order_release);
+        for (const CompiledPlan::Result &result : plan_.results) {
+            if (result.donor < 0)
+                continue;
+            Node *const node = node_of_input(plan_.inputs[static_cast<size_t>(result.donor)], plan_, s_);
+            detail::fail(node, record);
+            node->state.store(State::Failed, std::memory_order_release);
+        }
     }
 
     /// A version of a tensor that the Program has written over, where it was: the tensor has its new value.
@@ -399,6 +472,8 @@ private:
         const CompiledPlan::Value &v = plan_.values[index];
         if (v.result != CompiledPlan::kNone) {
             made = make_ready(v.type, std::exchange(s_.storages[v.result], nullptr), from_ir(v.loc));
+            if (stopped_) [[unlikely]]
+                stop_result(*stopped_, v.result, Access::node(made));
         } else if (v.reshaped) {
             Storage *const storage = s_.nodes[v.source]->storage;
             storage->retain();
@@ -426,8 +501,11 @@ private:
         for (size_t i = 0; i < results.count; ++i)
             results.data()[i] = output(plan_.outputs[i], results);
         for (const CompiledPlan::Update &update : plan_.updates) {
-            if (is_in_place(update, plan_.values[update.value]) && !s_.values[update.value].defined())
+            if (is_in_place(update, plan_.values[update.value]) && !s_.values[update.value].defined()) {
+                if (stopped_) [[unlikely]]
+                    stop_result(*stopped_, plan_.values[update.value].result, s_.nodes[update.source]);
                 continue; // its node shows the memory that was written
+            }
             Cell *const cell = s_.cells[update.source];
             Node *const next = Access::node(s_.values[update.value]);
             add_use(next);
@@ -480,6 +558,7 @@ private:
     size_t bound_ = 0;  ///< results that have a storage
     size_t worked_ = 0; ///< so much of the host's work has been done
     std::span<const int64_t> words_;
+    StoppedPtr stopped_;
 };
 
 } // namespace

@@ -49,7 +49,12 @@ enum class State : uint8_t {
     Claimed, ///< a sync is computing it
     Ready,   ///< has storage
     Failed,  ///< has a failure
+    Stopped, ///< has a failure and storage, and becomes Ready or Failed: execution/stopped.h
 };
+/// No value now: who reads it is told why.
+inline bool has_failed(State state) {
+    return state >= State::Failed;
+}
 
 /// A word of a node with two lives. While the value can be reached it is the epoch of the sync that last
 /// looked at it; when nobody can reach it any more it links the nodes that are being destroyed, which no
@@ -85,8 +90,8 @@ struct Node {
     ir::Location loc;
     // What every walk of a sync needs, in a cache line of its own.
     std::atomic<uint64_t> refs;
-    Storage *storage = nullptr;       ///< Ready
-    FailureRecord *failure = nullptr; ///< Failed
+    Storage *storage = nullptr;       ///< Ready or Stopped
+    FailureRecord *failure = nullptr; ///< Failed or Stopped; of a Ready node it is over
     /// The version that an in-place form replaced by this one (a use), until this one is ready: where the
     /// handle goes back to should this one fail (S26).
     Node *fallback = nullptr;

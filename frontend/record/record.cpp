@@ -66,9 +66,7 @@ inline void note_operands(const Recorder &recorder, std::span<const Tensor *cons
 void check_devices(Node *n) {
     const auto operands = n->operands();
     const auto elsewhere = [&](const Node *o) { return o->type.device != operands[0]->type.device; };
-    const auto failed = [](const Node *o) {
-        return o->state.load(std::memory_order_acquire) == State::Failed;
-    };
+    const auto failed = [](const Node *o) { return has_failed(o->state.load(std::memory_order_acquire)); };
     if (std::ranges::any_of(operands, elsewhere) && std::ranges::none_of(operands, failed))
         engine::Engine::get().check_devices(pending_graph(n));
 }

@@ -4,6 +4,7 @@
 #include "frontend/engine/streams.h"
 #include "frontend/record/access.h"
 #include "frontend/record/execution/flights.h"
+#include "frontend/record/execution/stopped.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recording/recording.h"
 #include "frontend/record/sync/sync.h"
@@ -39,6 +40,7 @@ struct RecorderSlot {
         r->leave();
         r->reset();
         forget_failures(r);
+        forget_stopped(r);
         Recorder::current_ = nullptr;
         Idle &idle = Idle::get();
         const std::lock_guard lock(idle.mutex);

@@ -37,7 +37,7 @@ std::string dump(Location) {
 std::string explain(const Tensor &tensor, Location loc) {
     return detail::translated(loc, [&] {
         detail::Node *const node = detail::node_of(tensor, "explain", loc);
-        if (node->state.load(std::memory_order_acquire) == detail::State::Failed)
+        if (has_failed(node->state.load(std::memory_order_acquire)))
             return failed_text(*node->failure);
         const ir::Graph graph = detail::pending_graph(node);
         const std::string kept = detail::explain_kept(tensor);

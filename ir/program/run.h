@@ -39,7 +39,7 @@ struct Bindings {
     /// What Program::user_streams stand for in this run, each another stream of the same device; empty:
     /// themselves.
     std::span<const StreamRef> streams = {};
-    /// Null: each result stands alone.
+    /// Null: each result stands alone, and the run never stops.
     const FailureGroups *failure_groups = nullptr;
 };
 
@@ -55,8 +55,8 @@ struct RunReport {
         uint32_t result, input;
     };
     std::vector<Inherited> inherited;
-    /// Results that are lost after a part of them was written, or an intermediate value, where the donor was:
-    /// that is lost, too.
+    /// Where a call was refused: results of which all, a part, or an intermediate value was written where the
+    /// donor was. That is lost.
     std::vector<uint32_t> overwritten;
     /// A device refused a call for good: what is lost together goes back to what it was before the run.
     bool refused = false;
@@ -75,11 +75,29 @@ public:
     virtual RunReport finish(std::span<const uint32_t> lost_inputs) = 0;
 };
 
+/// A run of which a device refused a call for good after an earlier call had changed in place what the user
+/// can see. What was put is over; the calls from that one on wait for `resume`. It keeps what it runs, its
+/// arenas, and copies of all that it binds; the memory of inputs and results and its uses are the caller's to
+/// keep, and inputs are not to be written meanwhile.
+class StoppedRun {
+public:
+    virtual ~StoppedRun() = default;
+    /// By what it was refused last. node() as in RunReport.
+    virtual const Failure &why() const = 0;
+    /// Another place where the input's value is, from here on.
+    virtual void move_input(uint32_t input, void *data) = 0;
+    /// Goes on with the call that was refused, and waits until everything is over. False: it is refused
+    /// again, and nothing is known yet. True, once: `report` is what went wrong, as `Flight::finish` says it.
+    virtual bool resume(std::span<const uint32_t> lost_inputs, RunReport &report) = 0;
+};
+
 /// What a run left behind.
 struct Launched {
     RunReport report; ///< what is known already
     /// Not null when something may still show: an index out of range on a device, a lost input.
     std::unique_ptr<Flight> flight;
+    /// Not null when it stopped: then nothing else is known of it.
+    std::unique_ptr<StoppedRun> stopped;
 };
 
 } // namespace lz::ir

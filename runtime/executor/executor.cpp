@@ -34,9 +34,11 @@ public:
             throw;
         }
     }
+    Arenas(Arenas &&other) noexcept
+        : loaded_(other.loaded_), state_(other.state_), count_(std::exchange(other.count_, 0)),
+          on_streams_(other.on_streams_) {}
+    Arenas &operator=(Arenas &&) = delete;
     ~Arenas() { release(); }
-    Arenas(const Arenas &) = delete;
-    Arenas &operator=(const Arenas &) = delete;
 
 private:
     CachingAllocator &allocator(const ir::ArenaDesc &arena) const {
@@ -180,6 +182,75 @@ private:
     bool finished_ = false;
 };
 
+/// Between the call that was refused and the next try.
+class LoadedProgram::Stopped final : public ir::StoppedRun, ir::FailureGroups {
+public:
+    /// `flight` has the state, if there is one; else `taken` has.
+    Stopped(const LoadedProgram &loaded, State &state, const Bindings &bindings, Run::Stop stop,
+            bool on_streams, Arenas arenas, std::unique_ptr<Flight> flight, std::optional<Taken> taken)
+        : keep_(loaded.weak_from_this().lock()), loaded_(loaded), state_(state), stop_(std::move(stop)),
+          inputs_(bindings.inputs.begin(), bindings.inputs.end()),
+          results_(bindings.results.begin(), bindings.results.end()),
+          words_(bindings.words.begin(), bindings.words.end()),
+          input_uses_(bindings.input_uses.begin(), bindings.input_uses.end()),
+          result_uses_(bindings.result_uses.begin(), bindings.result_uses.end()),
+          streams_(bindings.streams.begin(), bindings.streams.end()), on_streams_(on_streams),
+          taken_(std::move(taken)), flight_(std::move(flight)), arenas_(std::move(arenas)) {}
+
+    const ir::Failure &why() const override { return stop_.why; }
+    void move_input(uint32_t input, void *data) override { inputs_[input] = data; }
+
+    bool resume(std::span<const uint32_t> lost_inputs, RunReport &report) override {
+        check_not_forked();
+        const ir::FloatEnvironment environment;
+        const Bindings bindings{.inputs = inputs_,
+                                .results = results_,
+                                .words = words_,
+                                .input_uses = input_uses_,
+                                .result_uses = result_uses_,
+                                .streams = streams_,
+                                .failure_groups = this};
+        state_.bind(loaded_.program_, *loaded_.layout_, bindings);
+        Run run(loaded_, state_, bindings, on_streams_);
+        report = run.go_on(stop_);
+        if (run.stop()) {
+            stop_ = std::move(*run.stop());
+            return false;
+        }
+        report.refused = run.gave_up();
+        if (flight_) {
+            flight_->issued(run.take_blame());
+            const RunReport later = flight_->finish(lost_inputs);
+            report.failures.insert(report.failures.end(), later.failures.begin(), later.failures.end());
+            report.inherited.insert(report.inherited.end(), later.inherited.begin(), later.inherited.end());
+        }
+        const auto &tracks = loaded_.layout_->tracks;
+        for (size_t t = 0; on_streams_ && t < tracks.size(); ++t)
+            try {
+                tracks[t].backend->synchronize(state_.tracks[t].stream, state_.end_ticks[t]);
+            } catch (const ir::Failure &) { // a lost device: who reads what was there will see
+            }
+        arenas_.reset();
+        return true;
+    }
+
+private:
+    void groups(std::span<uint32_t> group) const override { std::ranges::copy(stop_.groups, group.begin()); }
+
+    const std::shared_ptr<const LoadedProgram> keep_; // goes last
+    const LoadedProgram &loaded_;
+    State &state_;
+    Run::Stop stop_;
+    std::vector<void *> inputs_, results_;
+    std::vector<int64_t> words_;
+    std::vector<ir::MemoryUse *> input_uses_, result_uses_;
+    std::vector<ir::StreamRef> streams_;
+    const bool on_streams_;
+    std::optional<Taken> taken_;
+    std::unique_ptr<Flight> flight_;
+    std::optional<Arenas> arenas_; // go before the state
+};
+
 std::vector<ProgramKernel> kernels_of(const ir::Program &program) {
     std::vector<ProgramKernel> kernels;
     std::vector<std::vector<ir::Device>> devices(program.kernels.size()); // seen so far
@@ -279,6 +350,15 @@ Launched LoadedProgram::run(const Bindings &bindings, bool watch) const {
         state->bind(program_, *layout_, bindings);
         Run run(*this, *state, bindings, on_streams);
         launched.report = run.all();
+        if (run.stop()) [[unlikely]] {
+            std::optional<Taken> kept;
+            if (!flight)
+                kept.emplace(std::move(taken));
+            launched.stopped =
+                std::make_unique<Stopped>(*this, *state, bindings, std::move(*run.stop()), on_streams,
+                                          std::move(arenas), std::move(flight), std::move(kept));
+            return launched;
+        }
         if (flight)
             flight->issued(run.take_blame());
     }

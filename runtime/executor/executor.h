@@ -69,6 +69,7 @@ private:
     class Arenas;
     class Taken;
     class Flight;
+    class Stopped;
 
     bool pending(const Bindings &bindings) const;
     template <class F>
@@ -87,10 +88,11 @@ private:
 /// On the CPU alone, with nothing pending in the inputs, runs to the end on the calling thread; else puts
 /// everything on streams, in the order of the Program, and returns. A step that fails (an index out of range,
 /// a division by zero, a launch that the device refuses) takes down the steps that read what it should have
-/// written, and no other: the report, or later the flight, says which results are lost. `watch` asks for a
-/// flight although the Program itself cannot fail, because an input may turn out to be lost. Throws
-/// Failure(OutOfMemory) before the first launch when an arena cannot be had, and Failure(State) in a forked
-/// child (S65); nothing has run then.
+/// written, and no other: the report, or later the flight, says which results are lost. Where a device
+/// refuses a call after results of a group (Bindings::failure_groups) were written over their donors, the run
+/// stops instead (Launched::stopped). `watch` asks for a flight although the Program itself cannot fail,
+/// because an input may turn out to be lost. Throws Failure(OutOfMemory) before the first launch when an
+/// arena cannot be had, and Failure(State) in a forked child (S65); nothing has run then.
 Launched run(const LoadedProgram &program, const Bindings &bindings, bool watch = false);
 
 } // namespace lz::runtime

@@ -2,6 +2,7 @@
 
 #include "frontend/engine/engine.h"
 #include "frontend/engine/streams.h"
+#include "frontend/record/execution/stopped.h"
 #include "frontend/record/failure_record.h"
 #include "frontend/record/hot_tls.h"
 #include "frontend/record/record.h"
@@ -110,6 +111,8 @@ public:
         settle();
         if (watched_)
             hand_over(std::move(watched_));
+        if (stopped_) [[unlikely]]
+            hand_over(std::move(stopped_));
         return true;
     }
 
@@ -127,6 +130,7 @@ private:
         if (!executable)
             executable = engine.compile(key, hash, recording_.build_graph(), recording_.streams);
 
+        executable_ = executable.get();
         const bool watch = bind_inputs(!engine.cpu_only(*executable));
         bind_results(engine, *executable);
         std::vector<ir::Location> lines;
@@ -141,12 +145,19 @@ private:
                                                {inputs_, results_, recording_.words, lines, input_uses_,
                                                 result_uses_, nullptr, recording_.streams, this},
                                                watch);
+        if (launched.stopped) [[unlikely]] {
+            stop(engine, *executable, std::move(launched.stopped), thrown);
+            return;
+        }
         const std::string mixed = launched.report.failures.empty() ? "" : told_apart(launched.report);
         for (const auto &failed : launched.report.failures) {
             FailureRecord *const record = record_of(failed.failure, mixed);
             thrown.note(record);
             for (const uint32_t r : failed.results)
                 fail(result(r), record);
+            if (&failed == launched.report.failures.data())
+                for (const uint32_t r : launched.report.overwritten)
+                    lose_old_value(engine.donor(*executable, r), record);
             record->release();
             const uint32_t at = failed.failure.node();
             failed_nodes_.unknown |= at >= recording_.operations.size();
@@ -154,10 +165,37 @@ private:
                 failed_nodes_.add(recording_.operations[at].node);
         }
         failed_nodes_.unknown |= launched.report.refused;
-        for (const uint32_t r : launched.report.overwritten)
-            lose_old_value(engine.donor(*executable, r), result(r)->failure);
         if (launched.flight)
-            watched_ = watch_flight(recording_, std::move(launched.flight));
+            watched_ = watch_flight(recording_, std::move(launched.flight), lost_donors_);
+    }
+
+    /// A part of it is done, and the rest will be: until then nobody sees a result of it.
+    [[gnu::cold]] void stop(const engine::Engine &engine, const engine::Executable &executable,
+                            std::unique_ptr<ir::StoppedRun> run, PendingErrors &thrown) {
+        FailureRecord *const record = record_of(run->why(), kGoesOnLater);
+        try {
+            std::vector<Node *> inputs;
+            for (const Recording::Input &input : recording_.inputs)
+                inputs.push_back(input.node);
+            stopped_ = keep_stopped(std::move(run), record, inputs, storages_);
+            for (const Recording::Operation &o : recording_.operations) {
+                stopped_->lines.push_back(from_ir(o.node->loc));
+                stopped_->ops.push_back(o.node->op);
+            }
+            stopped_->streams.reserve(recording_.streams.size());
+            for (const ir::StreamRef stream : recording_.streams) {
+                engine::hold_stream(stream);
+                stopped_->streams.push_back(stream);
+            }
+        } catch (...) { // it cannot be kept: nobody sees the half of it
+            stopped_.reset();
+            for (uint32_t r = 0; r < recording_.wanted.size(); ++r)
+                lose_old_value(engine.donor(executable, r), record);
+            record->release();
+            throw;
+        }
+        thrown.note(record);
+        record->release();
     }
 
     /// Whether an input may turn out to be lost. `on_streams`: the Program uses streams, so every use is
@@ -211,6 +249,18 @@ private:
         for (uint32_t r = 0; r < group.size(); ++r)
             if (const Node *const node = result(r); node->fallback)
                 group[r] = number_of_line(lines, node->loc);
+        // A result that takes the memory of what another one goes back to belongs to that.
+        for (uint32_t r = 0; r < group.size(); ++r)
+            if (const int donor = engine::Engine::get().donor(*executable_, r);
+                donor >= 0 && group[r] == ir::kNone)
+                group[r] = group_that_goes_back_to(recording_.inputs[static_cast<size_t>(donor)].node, group);
+    }
+    uint32_t group_that_goes_back_to(const Node *value, std::span<const uint32_t> group) const {
+        for (uint32_t r = 0; r < group.size(); ++r)
+            for (const Node *version = result(r)->fallback; version; version = version->fallback)
+                if (version == value)
+                    return group[r];
+        return ir::kNone;
     }
     static uint32_t number_of_line(std::vector<ir::Location> &lines, const ir::Location &loc) {
         const auto known = std::ranges::find_if(
@@ -228,7 +278,7 @@ private:
             for (const uint32_t r : failed.results)
                 lost[r] = true;
         for (const uint32_t r : report.overwritten)
-            gone[r] = true;
+            gone[r] = lost[r];
         Tensors changed, unchanged, without;
         for (uint32_t r = 0; r < lost.size(); ++r)
             if (const Node *const node = result(r); node->fallback)
@@ -256,10 +306,11 @@ private:
         }
     };
 
-    /// What the handle would go back to was written over in part.
+    /// What a handle might go back to was written over, all or in part.
     void lose_old_value(int donor, FailureRecord *record) {
-        if (donor < 0 || !record)
+        if (donor < 0)
             return;
+        lost_donors_.push_back(static_cast<uint32_t>(donor));
         Node *const old = recording_.inputs[static_cast<size_t>(donor)].node;
         fail(old, record);
         old->state.store(State::Failed, std::memory_order_release);
@@ -331,7 +382,8 @@ private:
                     continue;
                 bool lost = i == failure.node() || (changes && o.node->fallback);
                 for (const Node *operand : o.node->operands())
-                    lost = lost || operand->failure;
+                    lost = lost || (operand->failure &&
+                                    operand->state.load(std::memory_order_acquire) != State::Ready);
                 if (!lost)
                     continue;
                 fail(o.node, record);
@@ -395,7 +447,10 @@ private:
         for (uint32_t r = 0; r < recording_.wanted.size(); ++r) {
             Node *const node = result(r);
             Storage *const storage = r < storages_.size() ? storages_[r] : nullptr;
-            if (node->failure) [[unlikely]] {
+            if (stopped_) [[unlikely]] {
+                node->storage = storage;
+                stop_result(*stopped_, r, node);
+            } else if (node->failure) [[unlikely]] {
                 if (storage)
                     storage->release();
                 failed_nodes_.add(node);
@@ -451,7 +506,10 @@ private:
     Location loc_;
     bool tracked_ = false, launched_ = false;
     FailedNodes failed_nodes_;
+    const engine::Executable *executable_ = nullptr;
     WatchedPtr watched_;
+    StoppedPtr stopped_;
+    std::vector<uint32_t> lost_donors_; ///< inputs that were written over, and are lost by that
     PerThread &thread_ = per_thread();
     std::vector<void *> &inputs_ = recording_.bound.inputs;
     std::vector<ir::MemoryUse *> &input_uses_ = recording_.bound.input_uses;

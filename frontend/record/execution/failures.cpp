@@ -144,7 +144,7 @@ bool FailedNodes::find_failed(Node *version) {
             continue;
         }
         const State state = n->state.load(std::memory_order_acquire);
-        bool lost = state == State::Failed, known = true;
+        bool lost = has_failed(state), known = true;
         if (state == State::Claimed)
             for (Node *const operand : n->operands()) {
                 if (const auto found = lost_.find(operand); found != lost_.end()) {
@@ -166,7 +166,7 @@ void keep_newest_fallback(Node *failed, FailedNodes &failed_nodes) noexcept {
     Node *version = failed->fallback;
     for (; version; version = version->fallback) {
         const State state = version->state.load(std::memory_order_acquire);
-        if (state == State::Ready || state == State::Pending)
+        if (state == State::Ready || state == State::Pending || state == State::Stopped)
             break;
         if (state == State::Claimed && !failed_nodes.depends_on_failed(version) && make_pending(version))
             break;

@@ -15,7 +15,7 @@ namespace lz::detail {
 struct Watched {
     std::unique_ptr<ir::Flight> flight;
     const Recorder *owner = nullptr;     ///< whose thread launched it; null: that has ended
-    std::vector<Node *> inputs, results; ///< a use of each
+    std::vector<Node *> inputs, results; ///< a use of each; an input that cannot be lost is null
     std::vector<Location> lines;         ///< by recorded index
     std::vector<ir::Op> ops;
     std::vector<const Node *> nodes; ///< to be compared with only
@@ -93,7 +93,7 @@ template <class F>
 void Watched::find_failures(FailedNodes &failed_nodes, F &&told) {
     std::vector<uint32_t> lost;
     for (uint32_t i = 0; i < inputs.size(); ++i)
-        if (inputs[i]->state.load(std::memory_order_acquire) == State::Failed)
+        if (inputs[i] && inputs[i]->state.load(std::memory_order_acquire) == State::Failed)
             lost.push_back(i);
     const ir::RunReport report = flight->finish(lost);
     for (const auto &failed : report.failures) {
@@ -142,14 +142,16 @@ void Watched::settle(F &&told) noexcept {
     for (Node *const node : results)
         drop_use(node);
     for (Node *const node : inputs)
-        drop_use(node);
+        if (node)
+            drop_use(node);
 }
 
 void tell_later(const Recorder *owner, FailureRecord *record) noexcept {
     Flights::get().tell_later(owner, record);
 }
 
-WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<ir::Flight> flight) {
+WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<ir::Flight> flight,
+                        std::span<const uint32_t> overwritten) {
     WatchedPtr watched(new Watched);
     watched->flight = std::move(flight);
     watched->owner = Recorder::current_or_null();
@@ -161,9 +163,11 @@ WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<ir::Flight> 
         watched->nodes.push_back(o.node);
     }
     // Nothing is thrown from here on.
-    for (const Recording::Input &input : recording.inputs) {
-        add_use(input.node);
-        watched->inputs.push_back(input.node);
+    for (uint32_t i = 0; i < recording.inputs.size(); ++i) {
+        const bool read_before = std::ranges::find(overwritten, i) != overwritten.end();
+        watched->inputs.push_back(read_before ? nullptr : recording.inputs[i].node);
+        if (!read_before)
+            add_use(recording.inputs[i].node);
     }
     for (const uint32_t w : recording.wanted) {
         Node *const node = recording.operations[w].node;

@@ -18,7 +18,9 @@ struct WatchedDeleter {
 };
 using WatchedPtr = std::unique_ptr<Watched, WatchedDeleter>;
 /// Called between the run and the moment when its results become ready: from here on they are in flight.
-WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<ir::Flight> flight);
+/// `overwritten`: inputs that are lost by the run itself, after it has read them.
+WatchedPtr watch_flight(const Recording &recording, std::unique_ptr<ir::Flight> flight,
+                        std::span<const uint32_t> overwritten);
 /// Called when they are ready.
 void hand_over(WatchedPtr watched) noexcept;
 

@@ -161,7 +161,7 @@ void Recording::add_operation(Node *n) {
     for (Node *operand : operands) {
         if (operand->mark == epoch_)
             continue;
-        if (operand->state.load(std::memory_order_acquire) == State::Failed) [[unlikely]] {
+        if (has_failed(operand->state.load(std::memory_order_acquire))) [[unlikely]] {
             make_room(spare, 1);
             if (Node *const last = fail_from(n, operand))
                 spare.push_back(last);

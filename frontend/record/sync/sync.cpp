@@ -6,6 +6,7 @@
 #include "frontend/record/access.h"
 #include "frontend/record/execution/execution.h"
 #include "frontend/record/execution/flights.h"
+#include "frontend/record/execution/stopped.h"
 #include "frontend/record/failure_record.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recording/recording.h"
@@ -138,6 +139,7 @@ void note_sync(Location loc) {
 template <class F>
 void claim_and_run(Location loc, PendingErrors &thrown, F &&claims) {
     note_sync(loc);
+    go_on_with_stopped(thrown);
     try {
         if (!try_to_run(loc, thrown, claims, false)) [[unlikely]]
             make_room_and_run(loc, thrown, claims);
@@ -163,6 +165,7 @@ void prepare_sync_of_thread() {
 void launch_all(Location loc) {
     PendingErrors thrown;
     claim_and_run(loc, thrown, [](Recording &r) { r.claim_list(Recorder::current(), nullptr); });
+    note_stopped(thrown);
     thrown.raise();
 }
 
@@ -180,6 +183,7 @@ void sync_all(Location loc) {
         }
     }
     settle_flights(Until::Landed, nullptr, thrown);
+    note_stopped(thrown);
     thrown.raise();
 }
 
@@ -225,6 +229,14 @@ Storage *materialize(Node *node, Location loc) {
             thrown.raise();
             throw_public(node->failure->failure, node->failure->loc);
         }
+        case State::Stopped: {
+            PendingErrors thrown;
+            go_on_with_stopped(thrown);
+            thrown.raise();
+            if (node->state.load(std::memory_order_acquire) == State::Stopped)
+                throw_public(node->failure->failure, node->failure->loc);
+            break;
+        }
         case State::Claimed:
             wait_while_claimed(node);
             break;
@@ -243,6 +255,8 @@ Storage *materialize(Node *node, Location loc) {
 
 Storage *materialize_now(Node *node, Location loc, bool writer) {
     Storage *const storage = materialize(node, loc);
+    if (writer)
+        check_not_needed(storage);
     translated(loc, [&] { engine::Engine::get().wait(storage->block, writer); });
     while (node->in_flight.load(std::memory_order_acquire)) {
         PendingErrors thrown;

@@ -24,6 +24,11 @@ bool is_work(ir::StepKind kind) {
     return kind == ir::StepKind::Launch || kind == ir::StepKind::Library || kind == ir::StepKind::Copy;
 }
 
+bool may_be_made_again(const ir::Failure &failure) {
+    return failure.kind() == ir::ErrorKind::Device || failure.kind() == ir::ErrorKind::Cuda ||
+           failure.kind() == ir::ErrorKind::OutOfMemory;
+}
+
 template <class T>
 T *pointed_at(int64_t word) {
     return reinterpret_cast<T *>(static_cast<intptr_t>(word)); // NOLINT(performance-no-int-to-ptr)
@@ -36,7 +41,7 @@ LoadedProgram::Run::Run(const LoadedProgram &loaded, State &state, const Binding
       bindings_(bindings), on_streams_(on_streams), profiling_(profiling()), listened_(nvtx_listens()),
       may_replay_(on_streams && !layout_.replay.empty() && !profiling_) {}
 
-RunReport LoadedProgram::Run::all() {
+RunReport LoadedProgram::Run::from(size_t next, uint32_t put) {
     std::optional<NvtxRange> range;
     if (listened_) [[unlikely]]
         range.emplace(program_.name);
@@ -52,15 +57,20 @@ RunReport LoadedProgram::Run::all() {
         Run &run;
         bool whole = false;
     } ending{*this};
-    RunReport report = issue();
+    RunReport report = issue(next, put);
     ending.whole = true;
     return report;
 }
 
-RunReport LoadedProgram::Run::issue() {
+RunReport LoadedProgram::Run::issue(size_t next, uint32_t put) {
     const auto &actions = layout_.actions;
-    for (size_t next = 0; next < actions.size();) {
+    may_replay_ = may_replay_ && !goes_on_;
+    while (next < actions.size()) {
         try {
+            if (put > 0) [[unlikely]] {
+                perform_rest(actions[next], std::exchange(put, 0));
+                ++next;
+            }
             if (std::exchange(may_replay_, false))
                 replay(next);
             // The steady path: nothing has failed.
@@ -83,6 +93,8 @@ RunReport LoadedProgram::Run::issue() {
                 perform_unharmed(actions[next]);
             }
         } catch (const ir::Failure &failure) {
+            if (stops(next, failure))
+                return {};
             fail(actions[next++], failure);
         } catch (const std::bad_alloc &) { // scratch of a library call
             fail(actions[next++],
@@ -191,7 +203,20 @@ void LoadedProgram::Run::wait_for_others(const Layout::Action &action) {
 void LoadedProgram::Run::wait_for(const Layout::Action &action, Backend &backend, ir::StreamRef stream,
                                   uint64_t tick) {
     if (stream != state_.tracks[action.track])
-        with_retry(action, [&] { action.backend->wait(stream_of(action), backend, stream.stream, tick); });
+        order_after(action, backend, stream.stream, tick);
+}
+
+/// The action's stream waits for a moment of another one. Where that is refused for good the host does:
+/// without the order, whoever waits for this stream would come too early as well.
+void LoadedProgram::Run::order_after(const Layout::Action &action, Backend &other, StreamId of,
+                                     uint64_t tick) {
+    try {
+        with_retry(action, [&] { action.backend->wait(stream_of(action), other, of, tick); });
+    } catch (const ir::Failure &failure) {
+        if (!may_be_made_again(failure))
+            throw;
+        other.synchronize(of, tick);
+    }
 }
 
 // --- calls that the device refuses
@@ -199,17 +224,19 @@ void LoadedProgram::Run::wait_for(const Layout::Action &action, Backend &backend
 /// What a driver refuses for lack of memory or of something else that work in flight has, it may take a
 /// little later. (A device that is lost refuses again; a profiled call may have been refused after its work.)
 bool LoadedProgram::Run::is_retryable(const ir::Failure &failure) const {
-    return !profiling_ && (failure.kind() == ir::ErrorKind::Device || failure.kind() == ir::ErrorKind::Cuda ||
-                           failure.kind() == ir::ErrorKind::OutOfMemory);
+    return !profiling_ && may_be_made_again(failure);
 }
 
-/// What was put on the stream is over, and memory that nobody uses is the driver's again.
-void LoadedProgram::Run::drain(const Layout::Action &action) noexcept {
+/// What was put on the stream is over, and memory that nobody uses is the driver's again. False: the device
+/// is lost, and refuses the call again.
+bool LoadedProgram::Run::drain(const Layout::Action &action) noexcept {
     try {
         if (on_streams_)
             action.backend->synchronize(stream_of(action), action.backend->record(stream_of(action)));
         loaded_.devices_[action.slot].allocator->empty_cache();
-    } catch (...) { // a lost device: the call is refused again, and says so
+        return true;
+    } catch (...) {
+        return false;
     }
 }
 
@@ -236,6 +263,13 @@ void LoadedProgram::Run::launch_rest(const Layout::Action &action, const Backend
         throw; // NOLINT: what is being handled
     const uint32_t put = std::min(state_.segments_put, whole.segments - 1);
     drain(action);
+    launch_from(action, whole, put);
+}
+
+/// All segments but the first `put`.
+void LoadedProgram::Run::launch_from(const Layout::Action &action, const Backend::Launch &whole,
+                                     uint32_t put) {
+    segments_put_ = put;
     std::vector<int64_t> ends(whole.ends + put, whole.ends + whole.segments);
     for (int64_t &end : ends)
         end -= put ? whole.ends[put - 1] : 0;
@@ -250,6 +284,7 @@ void LoadedProgram::Run::launch_rest(const Layout::Action &action, const Backend
         segments_put_ = put + state_.segments_put;
         throw;
     }
+    segments_put_ = 0;
 }
 
 /// As `with_retry`, but for a function that may have changed in part what it would read again.
@@ -263,8 +298,11 @@ void LoadedProgram::Run::call(const Layout::Action &action, OnDone done) {
             throw;
         for (size_t a = 0; a < call.uses.size(); ++a)
             for (size_t b = 0; b < call.uses.size(); ++b)
-                if (call.uses[a].writes && call.uses[b].reads && call.args.buffers[a] == call.args.buffers[b])
+                if (call.uses[a].writes && call.uses[b].reads &&
+                    call.args.buffers[a] == call.args.buffers[b]) {
+                    once_ = true;
                     throw;
+                }
     }
     drain(action);
     action.backend->call(call, stream_of(action));
@@ -389,18 +427,13 @@ void LoadedProgram::Run::wait_in_order(const Layout::Action &action) {
         if (!on_streams_)
             return;
         const uint32_t from = state_.event_tracks[action.index];
-        with_retry(action, [&] {
-            action.backend->wait(stream_of(action), *layout_.tracks[from].backend, state_.tracks[from].stream,
-                                 state_.event_ticks[action.index]);
-        });
+        order_after(action, *layout_.tracks[from].backend, state_.tracks[from].stream,
+                    state_.event_ticks[action.index]);
         return;
     }
     const UserEvent::Moment moment = pointed_at<UserEvent>(state_.args[action.index])->get();
     if (moment.backend) // an event that was never recorded has happened, as in CUDA
-        with_retry(action, [&] {
-            action.backend->wait(stream_of(action), *moment.backend, moment.point.stream.stream,
-                                 moment.point.tick);
-        });
+        order_after(action, *moment.backend, moment.point.stream.stream, moment.point.tick);
 }
 
 void LoadedProgram::Run::perform_shown(const Layout::Action &action) {
@@ -484,6 +517,7 @@ void LoadedProgram::Run::settle(const Layout::Action &action) {
 
 /// All segments of the action's step are lost but those that were put before it was refused.
 void LoadedProgram::Run::fail(const Layout::Action &action, const ir::Failure &failure) {
+    gave_up_ = goes_on_;
     uint32_t first = std::exchange(segments_put_, 0);
     if (first >= program_.steps[action.step].segments.size()) // something failed after all of it
         first = 0;
@@ -510,7 +544,7 @@ void LoadedProgram::Run::lose_by(const Layout::Action &action, uint32_t failure,
 
 /// As perform and check, once something has failed: leaves out what is of no use any more, segment by
 /// segment.
-void LoadedProgram::Run::perform_unharmed(const Layout::Action &action) {
+void LoadedProgram::Run::perform_unharmed(const Layout::Action &action, uint32_t first) {
     const ir::Step &step = program_.steps[action.step];
     const bool unordered = !unordered_.empty() && unordered_[action.track];
     if (unordered && (is_work(step.kind) || step.kind == ir::StepKind::HostCallback)) {
@@ -530,7 +564,7 @@ void LoadedProgram::Run::perform_unharmed(const Layout::Action &action) {
         return;
     }
     const Backend::Launch &whole = state_.launches[action.index];
-    for (uint32_t segment = 0; segment < whole.segments; ++segment) {
+    for (uint32_t segment = first; segment < whole.segments; ++segment) {
         if (blame_->harmed(action.step, segment))
             continue;
         int64_t items = whole.ends[segment] - (segment ? whole.ends[segment - 1] : 0);

@@ -13,26 +13,46 @@ public:
     /// `on_streams`: every action is put on its stream; else all are run here, on the CPU.
     Run(const LoadedProgram &loaded, State &state, const Bindings &bindings, bool on_streams);
 
+    /// Where the run stopped, for somebody to go on later.
+    struct Stop {
+        size_t action;
+        uint32_t put_segments; ///< of the action
+        ir::Failure why;
+        std::vector<uint32_t> groups; ///< by result (ir::FailureGroups)
+        // Of what had failed before, if something had.
+        std::optional<Blame> blame;
+        std::vector<bool> put;
+        std::vector<std::optional<uint32_t>> unordered;
+    };
+
     /// Runs or issues everything; then, on streams, notes the ends of the tracks in the state and in the uses
     /// of memory. Also when it throws (std::bad_alloc): what has been issued by then is noted before memory
     /// can be given back.
-    RunReport all();
+    RunReport all() { return from(0, 0); }
+    /// Likewise from where another run of the state stopped.
+    RunReport go_on(Stop &stop);
+    /// Whether it went on, and a call was refused by which it did not stop again.
+    bool gave_up() const { return gave_up_; }
+    /// After `all` or `go_on`, if it stopped: everything that was put is over, and nothing is lost.
+    std::optional<Stop> &stop() { return stop_; }
     /// After `all`: what is lost of it, for the flight; nothing if nothing failed.
     std::optional<Blame> take_blame() { return std::move(blame_); }
 
 private:
+    RunReport from(size_t next, uint32_t put);
     void start();
-    RunReport issue();
+    RunReport issue(size_t next, uint32_t put);
     void end() noexcept;
     void note_uses(uint32_t track, bool write);
     void wait_for_track(uint32_t track) noexcept;
     void wait_for_others(const Layout::Action &action);
     void wait_for(const Layout::Action &action, Backend &backend, ir::StreamRef stream, uint64_t tick);
+    void order_after(const Layout::Action &action, Backend &other, StreamId of, uint64_t tick);
     ir::MemoryUse *use_of(uint32_t memory) const;
 
     void replay(size_t &done);
     bool is_retryable(const ir::Failure &failure) const;
-    void drain(const Layout::Action &action) noexcept;
+    bool drain(const Layout::Action &action) noexcept;
     template <class F>
     void with_retry(const Layout::Action &action, F &&call);
     void launch(const Layout::Action &action, const Backend::Launch &whole) {
@@ -44,6 +64,7 @@ private:
     }
     [[gnu::cold]] void launch_rest(const Layout::Action &action, const Backend::Launch &whole,
                                    const ir::Failure &failure);
+    [[gnu::cold]] void launch_from(const Layout::Action &action, const Backend::Launch &whole, uint32_t put);
     void call(const Layout::Action &action, OnDone done);
     void perform(const Layout::Action &action, OnDone done = {});
     void perform_shown(const Layout::Action &action);
@@ -56,9 +77,15 @@ private:
     void check(const Layout::Action &action);
     void settle(const Layout::Action &action);
     void fail(const Layout::Action &action, const ir::Failure &failure);
-    void perform_unharmed(const Layout::Action &action);
+    void perform_unharmed(const Layout::Action &action, uint32_t first = 0);
     void lose_by(const Layout::Action &action, uint32_t failure, uint32_t first = 0);
     // failure_groups.cpp
+    void find_groups();
+    bool changed_before(const Layout::Action &action, uint32_t put) const;
+    bool loses_results(const Layout::Action &action, uint32_t put) const;
+    bool shows_user(const Layout::Action &action) const;
+    bool stops(size_t next, const ir::Failure &failure);
+    void perform_rest(const Layout::Action &action, uint32_t first);
     void keep_together(const Layout::Action &action, uint32_t first, uint32_t failure);
     void lose_together(uint32_t result, const Layout::Action &action, uint32_t failure);
     void note_put(const Layout::Action &action, uint32_t segment);
@@ -80,6 +107,10 @@ private:
     uint64_t first_arrow_ = 0;                  ///< number of event 0's arrow
     std::vector<std::vector<uint64_t>> arrows_; ///< by track: into its next action
     std::optional<Blame> blame_;
+    std::optional<Stop> stop_;
+    bool goes_on_ = false; ///< it stopped before
+    bool gave_up_ = false;
+    bool once_ = false;         ///< what was refused may have been done in part: it is not to be called again
     uint32_t segments_put_ = 0; ///< of the launch that is being told as failed
     bool ordering_ = false;     ///< what is going on is a wait, not work
     /// By track, once a wait failed: the failure by which the order of what comes on it is not known.
