@@ -57,7 +57,7 @@ torch=$(torch_of "$python" || true)
 [ -n "$torch" ] || skip "LibTorch is no peer: Python finds no module torch"
 
 # --- build
-cmake --preset release -B build/bench -DLAZULI_BUILD_BENCH=ON -DLAZULI_BUILD_TESTS=OFF -DLAZULI_BUILD_EXAMPLES=OFF \
+cmake --preset release -B build/bench -DLAZULI_BUILD_BENCH=ON -DLAZULI_BUILD_TESTS=OFF -DLAZULI_WERROR=ON -DLAZULI_BUILD_EXAMPLES=OFF \
     ${torch:+-DCMAKE_PREFIX_PATH="$torch"} | grep -E "peer|left out" || true
 benches=()
 for source in bench/rows/*.cpp bench/internals/*.cpp; do
