@@ -1,7 +1,7 @@
 #include "ir/host/functions.h"
 
 #include "ir/host/fold_levels.h"
-#include "ir/host/product_parts.h"
+#include "ir/host/product/parts.h"
 
 namespace lz::ir {
 

@@ -1,7 +1,7 @@
 // What emitted code of products calls, for each kind of registers: beside plain loops.
 
 #include "ir/host/functions.h"
-#include "ir/host/product_parts.h"
+#include "ir/host/product/parts.h"
 
 #include <gtest/gtest.h>
 

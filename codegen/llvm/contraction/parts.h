@@ -3,7 +3,7 @@
 
 #include "codegen/llvm/builder.h"
 #include "codegen/llvm/emitter.h"
-#include "ir/host/product_parts.h"
+#include "ir/host/product/parts.h"
 #include "ir/kernel/kernel.h"
 #include "ir/target.h"
 
@@ -25,7 +25,7 @@ struct PanelForm {
     int row_step = 1; ///< heights of microkernels are the multiples of it up to mr
     bool fma = false;
     bool masks = false; ///< masked loads cost no more than others
-    /// Functions of the process that are called (ir/host/product_parts.h); null: microkernels are emitted.
+    /// Functions of the process that are called (ir/host/product/parts.h); null: microkernels are emitted.
     const ir::ProductParts *parts = nullptr;
     /// Tile registers multiply. Panels of lhs are made of [mr][kAmxDepth] operands as they lie in memory, one
     /// for each kAmxDepth elements of k, those of rhs as with pairs; both are zero from `depth` on to a

@@ -1,11 +1,11 @@
 // Products of f32 and f64.
 
-#include "ir/host/product_parts.h"
+#include "ir/host/product/parts.h"
 
 #if defined(__x86_64__)
 
 #define LZ_AVX512_TARGET "avx512f"
-#include "ir/host/avx512_tiles.h"
+#include "ir/host/product/avx512_tiles.h"
 
 namespace lz::ir {
 namespace {

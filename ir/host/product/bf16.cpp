@@ -9,7 +9,7 @@
 // leaves the smallest exponent behind each panel (kExponentsEnd); tiles for which it is too small are
 // multiplied in f32.
 
-#include "ir/host/product_parts.h"
+#include "ir/host/product/parts.h"
 
 #if defined(__x86_64__)
 
@@ -18,7 +18,7 @@
 #endif
 
 #define LZ_AVX512_TARGET "avx512f,avx512bw,avx512vl,avx512bf16"
-#include "ir/host/avx512_tiles.h"
+#include "ir/host/product/avx512_tiles.h"
 
 #include <algorithm>
 #include <bit>
@@ -211,7 +211,7 @@ LZ_AVX512 Magnitudes pack_rows(float *to, const uint16_t *from, int64_t count, i
     return magnitudes;
 }
 
-/// The rows of one register, as in product_parts_avx512.cpp; 32 elements along k are 16 pairs.
+/// The rows of one register, as in avx512.cpp; 32 elements along k are 16 pairs.
 template <int Width, int Column>
 LZ_AVX512 void pack_square(float *to, const uint16_t *from, int64_t count, int64_t depth, int64_t stride,
                            Magnitudes &magnitudes) {

@@ -1,4 +1,4 @@
-#include "ir/host/product_parts.h"
+#include "ir/host/product/parts.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,5 +1,5 @@
 #pragma once
-/// What the parts of products that use AVX-512 share (product_parts.h): the microkernel and the ways into a
+/// What the parts of products that use AVX-512 share (parts.h): the microkernel and the ways into a
 /// panel. The file that includes this says in LZ_AVX512_TARGET which instructions its functions may use:
 /// the compiler may use them in these functions and in no other. A file of its own with -mavx512f would hand
 /// out what it shares with others, too.
@@ -7,7 +7,7 @@
 /// A type of lanes, L below, says what is in a register: L::T in memory, L::kCount of them in an L::Register,
 /// and what a step does with them.
 
-#include "ir/host/product_parts.h"
+#include "ir/host/product/parts.h"
 
 #include <immintrin.h>
 
