@@ -8,7 +8,8 @@ namespace lz::ptx {
 void Machine::touch(Warp &w, const Instr &x, uint32_t lane, Shadows &shadows, uint64_t at, uint32_t bytes,
                     Access kind, std::string_view memory, uint64_t address) {
     Shadows::Other other;
-    switch (shadows.touch(barriers_, at, bytes, kind, w, lane, other)) {
+    switch (shadows.touch(barriers_, at, bytes, kind == Access::Read ? x.used_bytes : UINT32_MAX, kind, w,
+                          lane, other)) {
     case Shadows::Wrong::Nothing:
         return;
     case Shadows::Wrong::Uninitialized:

@@ -141,6 +141,7 @@ void Decoder::add_table(std::string_view name, std::vector<std::string_view> tar
 void Decoder::add(const RawInstr &raw) {
     Instr x;
     x.line = raw.line;
+    x.used_bytes = raw.used_bytes;
     if (!raw.guard.empty()) {
         x.guarded = true;
         x.guard = value({.name = raw.guard, .negated = raw.guard_negated}, 0, raw.line);

@@ -25,6 +25,7 @@ struct RawInstr {
     bool guard_negated = false;
     std::vector<std::vector<RawOperand>> groups; ///< {a, b} is a group, and so are a|b and a lone operand
     uint32_t line = 0;
+    uint32_t used_bytes = UINT32_MAX; ///< of what it loads, a bit each: padding within a struct is not
 };
 
 /// Decodes the instructions of one kernel.

@@ -481,7 +481,7 @@ void Machine::wait_copies(Warp &w, const Instr &x, uint32_t mask) {
         SharedMemory &shared = shared_of(w);
         shared.shadows().set_in_flight(c.to, c.bytes, false);
         Shadows::Other other;
-        shared.shadows().touch(barriers_, c.to, c.bytes, Access::Write, w, c.lane, other);
+        shared.shadows().touch(barriers_, c.to, c.bytes, UINT32_MAX, Access::Write, w, c.lane, other);
         std::memcpy(shared.data() + c.to, c.from, c.bytes_read);
         std::memset(shared.data() + c.to + c.bytes_read, 0, c.bytes - c.bytes_read);
         return true;

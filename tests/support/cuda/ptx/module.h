@@ -136,8 +136,9 @@ struct Instr {
     uint8_t num_dst = 0, num_src = 0;
     bool guarded = false;
     Operand guard;
-    uint32_t line = 0;   ///< of the PTX
-    uint32_t target = 0; ///< of a branch; the table of a BranchTable
+    uint32_t line = 0;                ///< of the PTX
+    uint32_t target = 0;              ///< of a branch; the table of a BranchTable
+    uint32_t used_bytes = UINT32_MAX; ///< of what it loads, a bit each
     uint64_t constant = 0;
     std::array<Operand, 8> dst;
     std::array<Operand, 10> src;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <utility>
 
 namespace lz::ptx {
 namespace {
@@ -276,7 +277,9 @@ private:
                     const Declared d = take_declaration();
                     decoder.add_symbol(d.name, reserve(k.local_bytes, d));
                     expect(';');
-                } else if (word == ".pragma" || word == ".loc") {
+                } else if (word == ".pragma") {
+                    parse_pragma();
+                } else if (word == ".loc") {
                     skip_line();
                 } else {
                     fail(fmt::format("`{}` is not known in a kernel", word));
@@ -291,6 +294,16 @@ private:
                 parse_instruction(decoder);
             }
         }
+    }
+    /// Of the instruction behind it.
+    void parse_pragma() {
+        constexpr std::string_view kUsed = "\"used_bytes_mask ";
+        skip_space();
+        if (text_.substr(at_).starts_with(kUsed)) {
+            at_ += kUsed.size();
+            used_bytes_ = static_cast<uint32_t>(take_number());
+        }
+        skip_line();
     }
     void parse_registers(Decoder &decoder) {
         const std::string_view word = take_word();
@@ -317,6 +330,7 @@ private:
             raw.guard = take_word();
         }
         raw.line = (skip_space(), line_);
+        raw.used_bytes = std::exchange(used_bytes_, UINT32_MAX);
         raw.name = take_word();
         if (raw.guard.empty() && accept(':')) {
             if (peek() == '.' && text_.substr(at_).starts_with(".branchtargets")) {
@@ -401,6 +415,7 @@ private:
     std::string_view text_;
     size_t at_ = 0;
     uint32_t line_ = 1;
+    uint32_t used_bytes_ = UINT32_MAX; ///< of the next instruction
     void (*place_)(Variable &, void *);
     void *context_;
     Module module_;

@@ -71,9 +71,11 @@ void Shadows::note_read(const Barriers &barriers, Byte &b, const Warp &w, uint32
     b.read_time = w.time;
 }
 
-Shadows::Wrong Shadows::touch(const Barriers &barriers, uint64_t at, uint32_t bytes, Access access,
-                              const Warp &w, uint32_t lane, Other &other) {
+Shadows::Wrong Shadows::touch(const Barriers &barriers, uint64_t at, uint32_t bytes, uint32_t used,
+                              Access access, const Warp &w, uint32_t lane, Other &other) {
     for (uint64_t i = at; i < at + bytes; ++i) {
+        if (!(used >> (i - at) & 1))
+            continue;
         Byte &b = bytes_[i];
         const bool written = b.write_barrier >= barriers.begin;
         if (written && b.in_flight)

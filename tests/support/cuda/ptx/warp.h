@@ -162,9 +162,10 @@ public:
         bool is_known = false, is_of_these = true;
         uint32_t block = 0, thread = 0;
     };
-    /// Notes an access by a lane of a warp; what is wrong with it, and whom it races with.
-    Wrong touch(const Barriers &barriers, uint64_t at, uint32_t bytes, Access access, const Warp &w,
-                uint32_t lane, Other &other);
+    /// Notes an access by a lane of a warp; what is wrong with it, and whom it races with. `used` has a bit
+    /// for each byte, of at most 32: others are left out.
+    Wrong touch(const Barriers &barriers, uint64_t at, uint32_t bytes, uint32_t used, Access access,
+                const Warp &w, uint32_t lane, Other &other);
     /// An asynchronous copy into it has begun, or has ended.
     void set_in_flight(uint64_t at, uint32_t bytes, bool in_flight);
 
