@@ -87,6 +87,25 @@ std::vector<uint64_t> compute_f32(const std::string &code, const std::vector<uin
 using U = std::vector<uint64_t>;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
+/// Of a struct with padding the compiler says which bytes it uses; nobody wrote the others.
+TEST(PtxInstructions, LoadsMayTakeThePaddingOfAStructAlong) {
+    EXPECT_EQ(compute(R"(
+    .shared .align 16 .b8 structs[512];
+    mov.u32 %r4, structs;
+    shl.b32 %r5, %r0, 4;
+    add.s32 %r4, %r4, %r5;
+    st.shared.u32 [%r4], %r1;
+    st.shared.u64 [%r4+8], %b;
+    .pragma "used_bytes_mask 65295";
+    ld.shared.v4.u32 {%r6, %r7, %r8, %r9}, [%r4];
+    cvt.u64.u32 %d, %r6;
+    cvt.u64.u32 %rd9, %r8;
+    add.s64 %d, %d, %rd9;
+)",
+                      {1, 2}, {10, 20}),
+              (std::vector<uint64_t>{11, 22}));
+}
+
 TEST(PtxInstructions, IntegersWrapAndDivideAsTheHardwareDoes) {
     EXPECT_EQ(compute32("add.s32 %r4, %r1, %r2;", {0xffffffff, 5}, {1, 7}), (U{0, 12}));
     EXPECT_EQ(compute32("mul.lo.s32 %r4, %r1, %r2;", {low(-3), 0x10000}, {7, 0x10000}), (U{low(-21), 0}));
