@@ -91,7 +91,8 @@ public:
         int64_t bytes = 0;
         for (const ValueId v : graph_.results) {
             const NodeId id = graph_.value(v).producer;
-            if (id == kNone || seen[id] || !only_its_own_step_reads(id))
+            if (id == kNone || seen[id] || graph_.type(v).bytes() < kWorthSaying ||
+                !only_its_own_step_reads(id))
                 continue;
             seen[id] = true;
             bytes += graph_.type(v).bytes();
@@ -109,6 +110,7 @@ public:
 
 private:
     static constexpr size_t kNamed = 8;
+    static constexpr int64_t kWorthSaying = 4096; ///< bytes
 
     bool only_its_own_step_reads(NodeId id) const {
         const uint32_t step = step_of_[id];
