@@ -145,8 +145,10 @@ void program(benchmark::State &state, [[maybe_unused]] const std::string &name, 
     lz::bench::Round peer;
 #if LAZULI_BENCH_TORCH
     lz::bench::torch::Inputs theirs;
-    for (const Tensor &x : in)
-        theirs.push_back({{x.sizes().begin(), x.sizes().end()}, x.data<float>()});
+    for (const Tensor &x : in) {
+        const auto sizes = x.sizes();
+        theirs.push_back({{sizes.begin(), sizes.end()}, x.data<float>()});
+    }
     const lz::bench::torch::Program program = lz::bench::torch::program(name, theirs);
     if (!near(f(in).flatten().to_vector<float>(), program.result())) {
         state.SkipWithError("the result is not the peer's");
