@@ -130,7 +130,7 @@ LZ_AVX void multiply(const ProductTile &tile) {
     using L = Lanes<T>;
     constexpr int kLast = Columns - 1;
     const typename L::Mask mask = L::first(tile.width - kLast * L::kCount);
-    const bool whole = tile.sums_row == 2 * L::kCount || tile.width == Columns * L::kCount;
+    const bool whole = tile.width == Columns * L::kCount;
     typename L::Register sum[Rows][Columns];
     if (tile.first) {
 #pragma GCC unroll 6

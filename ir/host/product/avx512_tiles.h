@@ -83,7 +83,7 @@ LZ_AVX512 void multiply(const ProductTile &tile) {
     using Register = typename L::Register;
     constexpr int kLast = Columns - 1;
     const typename L::Mask mask = first_lanes<L>(tile.width - kLast * L::kCount);
-    const bool whole = tile.sums_row == 2 * L::kCount || tile.width == Columns * L::kCount;
+    const bool whole = tile.width == Columns * L::kCount;
     Register sum[Rows][Columns];
     if (tile.first) {
 #pragma GCC unroll 14

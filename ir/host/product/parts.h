@@ -24,7 +24,7 @@ struct ProductTile {
     int64_t steps;   ///< along k
     int64_t lhs_row, lhs_step, lhs_last;
     int64_t rhs_step;
-    int64_t sums_row; ///< of two registers: columns from `width` on are written too, with anything
+    int64_t sums_row;
     int64_t sums_last;
     int64_t first; ///< 1: sums hold nothing yet
     int64_t width, rows;
