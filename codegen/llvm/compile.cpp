@@ -14,7 +14,7 @@ namespace {
 
 ir::CompiledKernel compile(const ir::Kernel &kernel, const ir::CpuIsa &isa, const CompileOptions &options,
                            bool emulate_amx) {
-    const EmitOptions emit{isa, options.fast_math, emulate_amx};
+    const EmitOptions emit{isa, emulate_amx};
     // Not the kernel's name: equal kernels are equal bytes.
     Builder builder("kernel");
     if (options.fast_math)

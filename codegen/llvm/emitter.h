@@ -26,7 +26,6 @@ namespace lz::codegen {
 
 struct EmitOptions {
     ir::CpuIsa isa;
-    bool fast_math = false;
     bool emulate_amx = false;
 };
 

@@ -65,11 +65,10 @@ constexpr int64_t kSplitRows = 512;
 /// stored), which move 20 bytes an element, the exponentials being stored and read; a cluster moves 8. On an
 /// H200 (132 SMs, 4.3 of 4.8 TB/s reached, so 33 GB/s for an SM when all read):
 ///
-///     rows x length      a cluster each                                  in pieces
-///     64 x 200,000       8 SMs a row, 16 rows at once: 102 MB, 25 us     256 MB, 60 us + 5 launches
-///     16 x 200,000       128 SMs: 25.6 MB, 6 us                          64 MB, most of it in L2: 8 us + 5
-///     launches 1 x 200,000        8 SMs, 200 KB each: 6 us, less if alone         4 MB, in L2: 1 us + 5
-///     launches
+///     rows of 200,000   a cluster each                       in pieces, and five launches
+///     64                8 SMs a row: 102 MB, 25 us           256 MB, 60 us
+///     16                128 SMs: 25.6 MB, 6 us               64 MB, most of it in L2: 8 us
+///     1                 8 SMs, 200 KB each: 6 us or less     4 MB in L2: 1 us
 ///
 /// A launch in a graph costs its 1.5 us and as long again until its last block has ended, so five are some
 /// 10 us: no number of rows is better off in pieces. A row that no cluster holds is cut: 4 of 1,048,576

@@ -49,10 +49,10 @@ public:
             }
             for (const auto &[axis, index] : batch)
                 e_.bind_axis(axis, index);
-            lhs_ = operand(c_.lhs, c_.m, row_, batch);
-            rhs_ = operand(c_.rhs, c_.n, column_, batch);
+            lhs_ = operand(c_.lhs, c_.m, row_, batch, storage_elem(c_.dtype));
+            rhs_ = operand(c_.rhs, c_.n, column_, batch, storage_elem(c_.dtype));
             if (result_) {
-                results_ = operand(*result_, c_.n, column_, batch);
+                results_ = operand(*result_, c_.n, column_, batch, form_.sum);
                 results_.stride_k = stride(*result_, c_.m); // of rows: k is no axis of it
                 results_.base = b_.element(form_.sum, results_.base, b_.mul(row_, or_one(results_.stride_k)));
             }
@@ -89,14 +89,14 @@ private:
         return b_.i64(0);
     }
     Operand operand(const ir::Access &access, ir::AxisId axis, Value first,
-                    std::span<const std::pair<ir::AxisId, Value>> batch) {
+                    std::span<const std::pair<ir::AxisId, Value>> batch, Elem elem) {
         Operand o{nullptr, stride(access, axis), stride(access, c_.k)};
         Value offset = b_.mul(first, or_one(o.stride_i));
         if (access.offset != ir::kNoArg)
             offset = b_.add(offset, e_.arg(access.offset));
         for (const auto &[a, index] : batch)
             offset = b_.add(offset, b_.mul(index, or_one(stride(access, a))));
-        o.base = b_.element(storage_elem(c_.dtype), e_.buffer(access.buffer), offset);
+        o.base = b_.element(elem, e_.buffer(access.buffer), offset);
         return o;
     }
     /// Address of an operand's element (i, k) of the item.
@@ -223,8 +223,7 @@ private:
         micro_.width = width_;
         if (result_) { // sums lie where the result does
             const Value sums_row = or_one(results_.stride_k);
-            const Value at =
-                b_.add(b_.mul(tile_row_, sums_row), b_.mul(panel_first_, or_one(results_.stride_i)));
+            const Value at = b_.add(b_.mul(tile_row_, sums_row), panel_first_);
             micro_.sums = b_.element(form_.sum, results_.base, at);
             micro_.next_sums = b_.element(form_.sum, micro_.sums, b_.mul(tile_rows_, sums_row));
             call_tile(height, sums_row);

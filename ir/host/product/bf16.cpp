@@ -6,7 +6,7 @@
 // zero, and subnormals count (S66). Where none can arise it is the same: each product is a multiple of
 // 2^-14 of the product of its factors' powers of two, and so are sums of them. If that is at least
 // the smallest normal number for the smallest factors that there are, every sum is zero or normal. Packing
-// leaves the smallest exponent behind each panel (kExponentsEnd); tiles for which it is too small are
+// leaves the smallest exponent behind each panel (exponent_of); tiles for which it is too small are
 // multiplied in f32.
 
 #include "ir/host/product/parts.h"
@@ -127,7 +127,7 @@ LZ_AVX512 void multiply_widened(const ProductTile &tile) {
 }
 
 /// Whether this processor's instruction does what is said above, in that order and with two roundings, seen
-/// by three sums that others would make otherwise.
+/// by sums that others would make otherwise.
 LZ_AVX512 bool instruction_is_known() {
     const auto dot = [](float sum, uint32_t x, uint32_t y) LZ_AVX512 {
         const __m512 sums = PairLanes::add_product(

@@ -106,6 +106,40 @@ TEST(Contraction, BF16IsSummedInF32) {
     expect_half(DType::BF16, ir::bfloat_to_float, ir::float_to_bfloat, 0x1p-8);
 }
 
+/// Elements of operands are narrower than those of the result, in which the sums lie from the first pass on.
+TEST(Contraction, SumsOfBF16MayBeStoredAsTheyAre) {
+    for (const bool dots : {true, false}) {
+        ir::CpuIsa isa = codegen::host_isa();
+        isa.amx_bf16 = false;
+        isa.avx512_bf16 = isa.avx512_bf16 && dots;
+        const ProductKernel kernel(DType::BF16, Lie::RowsApart, Lie::RowsTogether, isa, {}, DType::F32);
+        for (const Sizes &s : {Sizes{1, 3, 5, 2}, Sizes{2, 30, 70, 33}, Sizes{1, 17, 40, 1100}}) {
+            std::vector<uint16_t> lhs, rhs;
+            for (const float x : random_values<float>(s.batches * s.m * s.k, 1))
+                lhs.push_back(ir::float_to_bfloat(x));
+            for (const float x : random_values<float>(s.batches * s.k * s.n, 2))
+                rhs.push_back(ir::float_to_bfloat(x));
+            const std::vector<float> got = kernel.run<uint16_t, float>(s, lhs, rhs);
+            for (int64_t b = 0; b < s.batches; ++b)
+                for (int64_t i = 0; i < s.m; ++i)
+                    for (int64_t j = 0; j < s.n; ++j) {
+                        double sum = 0, size = 0;
+                        for (int64_t p = 0; p < s.k; ++p) {
+                            const auto x = static_cast<double>(
+                                ir::bfloat_to_float(lhs[static_cast<size_t>((b * s.m + i) * s.k + p)]));
+                            const auto y = static_cast<double>(
+                                ir::bfloat_to_float(rhs[static_cast<size_t>((b * s.k + p) * s.n + j)]));
+                            sum += x * y;
+                            size += std::abs(x * y);
+                        }
+                        ASSERT_NEAR(got[static_cast<size_t>((b * s.m + i) * s.n + j)], sum,
+                                    size * static_cast<double>(s.k) * 0x1p-23);
+                    }
+        }
+        EXPECT_TRUE(kernel.scratch_kept());
+    }
+}
+
 TEST(Semantics, S66_subnormals_count_in_products_of_bf16) {
     const auto bits = [](float x) { return ir::float_to_bfloat(x); };
     const float small = 0x1p-130F; // a subnormal of bf16

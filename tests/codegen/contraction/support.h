@@ -43,7 +43,7 @@ public:
 
     ProductKernel(DType dtype, Lie lhs, Lie rhs, const ir::CpuIsa &isa, const Epilogue &epilogue = {},
                   DType out = DType::Bool, bool ascending = false, bool emulate_amx = false)
-        : dtype_(dtype), out_(epilogue ? out : dtype), lhs_(lhs), rhs_(rhs), ascending_(ascending),
+        : dtype_(dtype), out_(out == DType::Bool ? dtype : out), lhs_(lhs), rhs_(rhs), ascending_(ascending),
           isa_(isa) {
         KernelBuilder b("product");
         const ir::AxisId batch = b.axis(), m = b.axis(), n = b.axis(), k = b.axis();
@@ -69,7 +69,8 @@ public:
         c.accumulate = ir::info(dtype).accumulate;
         c.ascending = ascending;
         b.begin_phase({batch, m, n}, true).contraction = c;
-        const KValue product = b.product(dtype);
+        const bool sums = !epilogue && out == c.accumulate; // stored as they are
+        const KValue product = b.product(sums ? out : dtype);
         b.store(out_at, epilogue ? epilogue(b, product, vector, matrix) : product);
         b.end_phase();
         kernel_ = b.take();
