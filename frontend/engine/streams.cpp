@@ -102,6 +102,10 @@ void release_stream(ir::StreamRef stream) noexcept {
     let_go(stream, &Number::holds);
 }
 
+void check_not_forked() {
+    runtime::check_not_forked();
+}
+
 ir::Point record(ir::StreamRef stream) {
     return {stream, backend(stream.device).record(stream.stream)};
 }

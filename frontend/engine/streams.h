@@ -29,6 +29,10 @@ void close_stream(ir::StreamRef stream) noexcept;
 void hold_stream(ir::StreamRef stream) noexcept;
 void release_stream(ir::StreamRef stream) noexcept;
 
+/// Throws Failure(State) in a forked child, where nothing runs (S65): for before locks that another thread of
+/// the parent may have held.
+void check_not_forked();
+
 /// The moment after everything that is on the stream.
 ir::Point record(ir::StreamRef stream);
 bool reached(const ir::Point &point);

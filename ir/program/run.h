@@ -86,8 +86,8 @@ public:
     virtual const Failure &why() const = 0;
     /// Another place where the input's value is, from here on.
     virtual void move_input(uint32_t input, void *data) = 0;
-    /// Goes on with the call that was refused, and waits until everything is over. False: it is refused
-    /// again, and nothing is known yet. True, once: `report` is what went wrong, as `Flight::finish` says it.
+    /// Goes on to the end. False: refused again, or the host has no memory to begin. True, once: `report` as
+    /// of Flight::finish. Throws Failure(State) in a forked child, bad_alloc if nobody knows what was done.
     virtual bool resume(std::span<const uint32_t> lost_inputs, RunReport &report) = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -212,6 +213,11 @@ public:
                                 .failure_groups = this};
         state_.bind(loaded_.program_, *loaded_.layout_, bindings);
         Run run(loaded_, state_, bindings, on_streams_);
+        try {
+            run.take_over(stop_);
+        } catch (const std::bad_alloc &) {
+            return false;
+        }
         report = run.go_on(stop_);
         if (run.stop()) {
             stop_ = std::move(*run.stop());

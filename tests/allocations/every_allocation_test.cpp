@@ -4,15 +4,20 @@
 
 #include <lazuli/lazuli.h>
 
+#include "frontend/engine/devices.h"
 #include "frontend/engine/engine.h"
+#include "runtime/fault_injection.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace lz::test {
@@ -171,6 +176,106 @@ TEST_P(EveryAllocation, of_a_program_that_is_compiled) {
         return in;
     };
     fail_each(kPrograms[0], anew, ::getenv("LAZULI_TEST_LONG") ? 1 : 41);
+}
+
+/// Refuses calls when told to.
+runtime::FaultInjectingBackend *cpu = nullptr;
+[[maybe_unused]] const bool wrapped = [] {
+    engine::Devices::wrap_cpu() = [](runtime::Backend &backend) {
+        auto faulty = std::make_unique<runtime::FaultInjectingBackend>(backend);
+        cpu = faulty.get();
+        return faulty;
+    };
+    return true;
+}();
+
+constexpr int64_t kForEver = int64_t{1} << 40;
+
+void forget_errors() {
+    try {
+        lz::sync();
+    } catch (const Error &) {
+    }
+}
+
+/// Three tensors, changed in place by several launches.
+struct Changed {
+    Tensor first, second, sums;
+
+    /// The CPU refuses this call of them for good. Whether they stopped there.
+    bool stop_halfway(int64_t call) {
+        first = zeros({300});
+        second = zeros({300}, {.dtype = f64});
+        sums = zeros({300});
+        lz::sync();
+        cpu->fail_at(call, kForEver);
+        try {
+            sums.add_(1);
+            first.add_(2).mul_(first + 1);
+            second.add_(2).mul_(second + 1);
+            sums.copy_(cumsum(sums, 0));
+            lz::sync();
+        } catch (const Error &error) {
+            return std::string(error.what()).find("goes on") != std::string::npos;
+        }
+        return false;
+    }
+    /// The last number of each; nothing for one that has none.
+    std::vector<std::optional<double>> last_numbers() const {
+        std::vector<std::optional<double>> numbers;
+        for (const Tensor &t : {first, second, sums})
+            try {
+                numbers.emplace_back(t.to(f64).to_vector<double>().back());
+            } catch (const Error &) {
+                numbers.emplace_back();
+            }
+        return numbers;
+    }
+};
+
+/// A run that stopped goes on, is refused again, or is lost: no call of it is made twice, and no tensor is
+/// seen as before it beside another as after it.
+TEST(EveryAllocationOfARunThatStopped, LeavesItAsItIsOrEndsIt) {
+    if (!allocations_can_fail())
+        GTEST_SKIP() << "operator new is the sanitizer's in this build.";
+    lz::sync();
+    Changed changed;
+    const std::vector<std::optional<double>> after = {6, 6, 300}, none(3);
+    int64_t stops = 0, done = 0, lost = 0;
+    for (int64_t call = 1; call < 40; ++call)
+        for (int64_t again = 0; again < 4; ++again) { // how many calls go on before one is refused again
+            bool reached = true;
+            for (int64_t k = 0; reached; ++k) {
+                SCOPED_TRACE(testing::Message()
+                             << "call " << call << ", " << again << " more, allocation " << k);
+                cpu->fail_at(0);
+                forget_errors();
+                if (!changed.stop_halfway(call))
+                    break;
+                ++stops;
+                cpu->fail_at(again, kForEver);
+                fail_allocation_after(k);
+                try {
+                    lz::sync();
+                } catch (const Error &) {
+                } catch (const std::bad_alloc &) {
+                }
+                reached = stop_failing() != Outcome::NotReached;
+                cpu->fail_at(0);
+                forget_errors();
+                const auto numbers = changed.last_numbers();
+                ASSERT_TRUE(numbers == after || numbers == none)
+                    << numbers[0].value_or(-1) << ", " << numbers[1].value_or(-1) << ", "
+                    << numbers[2].value_or(-1);
+                ++(numbers == after ? done : lost);
+            }
+        }
+    cpu->fail_at(0);
+    forget_errors();
+    EXPECT_GT(stops, 10);
+    EXPECT_GT(done, stops / 2);
+    std::printf("%lld times stopped: %lld done, %lld lost\n", static_cast<long long>(stops),
+                static_cast<long long>(done), static_cast<long long>(lost));
 }
 
 INSTANTIATE_TEST_SUITE_P(On, EveryAllocation, testing::Values("cpu", "cuda:0"),

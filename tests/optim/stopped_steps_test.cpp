@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 namespace {
 
@@ -104,6 +106,72 @@ TEST_P(StoppedSteps, AreAllAsBeforeOrAllAsAfterHoweverOftenACallIsRefused) {
             }
     }
     EXPECT_GT(stopped, 10);
+}
+
+/// Each of two devices goes on refusing, memory too, until it is told to stop, one after the other.
+TEST_P(StoppedSteps, OfTwoDevicesThatBothRefuseAreAllAsBeforeOrAllAsAfter) {
+    PlainStep undisturbed(Kind::TwoDevices, device);
+    undisturbed.step();
+    undisturbed.step();
+    const Values before = undisturbed.all(false);
+    const auto backends = undisturbed.backends();
+    ASSERT_EQ(backends.size(), 2u);
+    undisturbed.step();
+    const Values after = undisturbed.all(), after_alone = undisturbed.all(false);
+    int64_t stopped = 0, stopped_again = 0;
+    for (const size_t first : {0u, 1u})
+        for (const int64_t m : {1, 2, 5}) {
+            bool refused = true; // until a step has no call of this number
+            for (int64_t n = 1; refused; ++n) {
+                SCOPED_TRACE(testing::Message() << "device " << first << " from call " << n
+                                                << ", the other from its call " << m << " after that");
+                PlainStep training(Kind::TwoDevices, device);
+                training.step();
+                training.step();
+                lz::cuda::empty_cache(); // so that the step asks for memory
+                bool threw = false;
+                backends[first]->fail_at(n, kForEver);
+                try {
+                    training.step();
+                } catch (const Error &error) {
+                    threw = true;
+                    EXPECT_TRUE(error.file()) << error.what();
+                }
+                refused = backends[first]->calls() >= n;
+                const auto expect_no_mixture = [&] {
+                    const Values seen = readable(training);
+                    EXPECT_TRUE(part_of(seen, before) || part_of(seen, after));
+                };
+                if (threw) {
+                    expect_no_mixture();
+                    backends[1 - first]->fail_at(m, kForEver);
+                    backends[first]->fail_at(0);
+                    try {
+                        lz::sync();
+                    } catch (const Error &error) {
+                        stopped_again += std::string(error.what()).find("goes on") != std::string::npos;
+                    }
+                    expect_no_mixture();
+                    backends[1 - first]->fail_at(0);
+                }
+                backends[first]->fail_at(0);
+                forget_errors();
+                forget_errors();
+                if (threw && training.all(false) == after_alone) {
+                    ++stopped;
+                } else if (threw) {
+                    EXPECT_EQ(training.all(false), before);
+                    training.step();
+                }
+                EXPECT_EQ(training.all(), after);
+                if (HasFailure()) {
+                    forget_errors();
+                    return;
+                }
+            }
+        }
+    EXPECT_GT(stopped, 5);
+    EXPECT_GT(stopped_again, 0) << "by the other device";
 }
 
 /// A replay is one run as well.
@@ -354,6 +422,42 @@ TEST_P(StoppedSteps, AreNotGoneOnWithOnADeviceThatIsLost) {
     for (const Tensor &changed : {step.first, step.second, step.sums})
         EXPECT_THROW(doubles(changed), Error) << "one may be as before and another as after it";
     EXPECT_NO_THROW(lz::sync());
+}
+
+/// What a forked child says: 42 for the error that is expected there.
+template <class F>
+int in_child(F &&f) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::alarm(20); // instead of hanging
+        int result = 1;
+        try {
+            f();
+        } catch (const StateError &error) {
+            const bool clear = std::string(error.what()).find("was forked") != std::string::npos;
+            result = clear && error.file() ? 42 : 3;
+        } catch (...) {
+            result = 2;
+        }
+        ::_exit(result);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST_P(StoppedSteps, AreAClearErrorInAForkedChild) { // S65
+    Refused step(device);
+    step.faulty.fail_at(0);
+    EXPECT_EQ(in_child([&] { lz::sync(); }), 42);
+    EXPECT_EQ(in_child([&] { (void)doubles(step.first); }), 42);
+    EXPECT_EQ(in_child([&] { (step.second + 1).eval(); }), 42);
+    EXPECT_EQ(in_child([&] {
+                  std::thread([] { (void)(lz::ones({2}) + 1); }).join(); // leaves nothing locked
+                  lz::sync();
+              }),
+              42);
+    step.expect_done();
 }
 
 TEST_P(StoppedSteps, MayBeLeftWhenTheProgramEnds) {

@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 #include <mutex>
+#include <new>
 #include <utility>
 
 namespace lz::detail {
@@ -64,10 +64,9 @@ void tell(const StoppedRecording &stopped, FailureRecord *record, PendingErrors 
     }
 }
 
-/// It is over. What failed keeps the failure by which it stopped, which other threads may be reading. Where a
-/// call was refused that is not made again (a device is lost), all results fail for good: some tensors would
-/// be as before the run and others as after it.
-void settle(const StoppedRecording &stopped, const ir::RunReport &report, PendingErrors &thrown) {
+/// Tells of what failed; by result, whether it is lost by that.
+std::vector<bool> tell_failures(const StoppedRecording &stopped, const ir::RunReport &report,
+                                PendingErrors &thrown) {
     std::vector<bool> failed(stopped.results.size());
     for (const auto &f : report.failures) {
         const uint32_t at = f.failure.node();
@@ -83,17 +82,38 @@ void settle(const StoppedRecording &stopped, const ir::RunReport &report, Pendin
     }
     for (const auto &inherited : report.inherited)
         failed[inherited.result] = true;
+    return failed;
+}
+
+/// It is over; `report` is null where nobody knows how, because the host had no memory to find out. What
+/// failed keeps the failure by which it stopped, which other threads may be reading. Where a call was refused
+/// that is not made again (a device is lost), and where nobody knows, all results fail for good: some tensors
+/// would be as before the run and others as after it.
+void settle(const StoppedRecording &stopped, const ir::RunReport *report, PendingErrors &thrown) noexcept {
+    std::vector<bool> failed;
+    try {
+        if (report && !report->ok())
+            failed = tell_failures(stopped, *report, thrown);
+    } catch (const std::bad_alloc &) {
+        report = nullptr;
+    }
+    if (!report) {
+        FailureRecord *const record = no_memory_record();
+        tell(stopped, record, thrown);
+        record->release();
+    }
     FailedNodes nobody_knows;
     nobody_knows.unknown = true;
-    for (size_t r = 0; r < failed.size(); ++r) {
+    const bool all_lost = !report || report->refused;
+    for (size_t r = 0; r < stopped.results.size(); ++r) {
         Node *const node = stopped.results[r];
         if (!node)
             continue;
-        if (failed[r] && !report.refused)
+        const bool lost = all_lost || (!failed.empty() && failed[r]);
+        if (lost && !all_lost)
             keep_newest_fallback(node, nobody_knows);
         else if (Node *const fallback = std::exchange(node->fallback, nullptr))
             drop_use(fallback);
-        const bool lost = failed[r] || report.refused;
         if (lost)
             std::exchange(node->storage, nullptr)->release();
         node->state.store(lost ? State::Failed : State::Ready, std::memory_order_release);
@@ -110,10 +130,10 @@ bool goes_on(StoppedRecording &stopped, PendingErrors &thrown) {
     try {
         if (!stopped.run->resume(lost, report))
             return false;
-    } catch (const std::exception &) { // in a forked child (S65)
-        return false;
+        settle(stopped, &report, thrown);
+    } catch (const std::bad_alloc &) { // calls that may have been made are not made a second time
+        settle(stopped, nullptr, thrown);
     }
-    settle(stopped, report, thrown);
     return true;
 }
 
@@ -183,9 +203,10 @@ void hand_over(StoppedPtr stopped) {
     any_stopped.store(true, std::memory_order_release);
 }
 
-void try_to_go_on(PendingErrors &thrown) {
+void try_to_go_on(PendingErrors &thrown, Location loc) {
     if (is_going_on)
         return;
+    translated(loc, [] { engine::check_not_forked(); });
     settle_flights(Until::Landed, nullptr, thrown); // how inputs ended
     std::vector<StoppedPtr>
         over; // what lets go of memory may call a deleter of the user's, and that may sync
@@ -195,9 +216,14 @@ void try_to_go_on(PendingErrors &thrown) {
     struct End {
         ~End() { is_going_on = false; }
     } const end;
-    for (StoppedRecording *const run : stopped_runs.all())
-        if (is_forgotten(*run) || goes_on(*run, thrown))
-            over.push_back(stopped_runs.take(run));
+    try {
+        const std::vector<StoppedRecording *> runs = stopped_runs.all();
+        over.reserve(runs.size());
+        for (StoppedRecording *const run : runs)
+            if (is_forgotten(*run) || goes_on(*run, thrown))
+                over.push_back(stopped_runs.take(run));
+    } catch (const std::bad_alloc &) { // before the next run began: it is tried again at the next sync
+    }
 }
 
 void note_stopped(PendingErrors &thrown) {
@@ -211,11 +237,11 @@ void note_stopped(PendingErrors &thrown) {
             thrown.note(run->record);
 }
 
-void check_not_needed(const Storage *storage) {
+void check_not_needed(const Storage *storage, Location loc) {
     if (!any_stopped.load(std::memory_order_acquire))
         return;
     PendingErrors thrown;
-    go_on_with_stopped(thrown);
+    go_on_with_stopped(thrown, loc);
     {
         StoppedRuns &stopped_runs = StoppedRuns::get();
         const std::lock_guard lock(stopped_runs.mutex);
@@ -230,6 +256,11 @@ void check_not_needed(const Storage *storage) {
 void forget_stopped(const Recorder *recorder) {
     if (!any_stopped.load(std::memory_order_acquire))
         return;
+    try {
+        engine::check_not_forked();
+    } catch (const ir::Failure &) { // nobody goes on with them here
+        return;
+    }
     StoppedRuns &stopped_runs = StoppedRuns::get();
     const std::lock_guard going_on(stopped_runs.going_on);
     const std::lock_guard lock(stopped_runs.mutex);

@@ -50,17 +50,18 @@ void stop_result(StoppedRecording &stopped, size_t result, Node *node);
 void hand_over(StoppedPtr stopped);
 
 inline std::atomic<bool> any_stopped{false};
-void try_to_go_on(PendingErrors &thrown);
+void try_to_go_on(PendingErrors &thrown, Location loc);
 /// Goes on with all that stopped, as far as devices let it: results become Ready, or Failed where going on is
-/// no use any more (a device is lost). Failures of that are for the threads that launched it.
-inline void go_on_with_stopped(PendingErrors &thrown) {
+/// no use any more (a device is lost). Failures of that are for the threads that launched it. `loc` is the
+/// line of a StateError in a forked child, in which nothing goes on (S65).
+inline void go_on_with_stopped(PendingErrors &thrown, Location loc) {
     if (any_stopped.load(std::memory_order_acquire)) [[unlikely]]
-        try_to_go_on(thrown);
+        try_to_go_on(thrown, loc);
 }
 /// Notes the failures of this thread's runs that are still stopped.
 void note_stopped(PendingErrors &thrown);
 /// Throws the failure of a stopped run that has this value as an input: nobody may write to it.
-void check_not_needed(const Storage *storage);
+void check_not_needed(const Storage *storage, Location loc);
 /// The thread of this recorder ends.
 void forget_stopped(const Recorder *recorder);
 

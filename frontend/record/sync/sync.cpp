@@ -139,7 +139,7 @@ void note_sync(Location loc) {
 template <class F>
 void claim_and_run(Location loc, PendingErrors &thrown, F &&claims) {
     note_sync(loc);
-    go_on_with_stopped(thrown);
+    go_on_with_stopped(thrown, loc);
     try {
         if (!try_to_run(loc, thrown, claims, false)) [[unlikely]]
             make_room_and_run(loc, thrown, claims);
@@ -231,7 +231,7 @@ Storage *materialize(Node *node, Location loc) {
         }
         case State::Stopped: {
             PendingErrors thrown;
-            go_on_with_stopped(thrown);
+            go_on_with_stopped(thrown, loc);
             thrown.raise();
             if (node->state.load(std::memory_order_acquire) == State::Stopped)
                 throw_public(node->failure->failure, node->failure->loc);
@@ -256,7 +256,7 @@ Storage *materialize(Node *node, Location loc) {
 Storage *materialize_now(Node *node, Location loc, bool writer) {
     Storage *const storage = materialize(node, loc);
     if (writer)
-        check_not_needed(storage);
+        check_not_needed(storage, loc);
     translated(loc, [&] { engine::Engine::get().wait(storage->block, writer); });
     while (node->in_flight.load(std::memory_order_acquire)) {
         PendingErrors thrown;

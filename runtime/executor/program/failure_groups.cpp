@@ -83,13 +83,13 @@ bool LoadedProgram::Run::shows_user(const Layout::Action &action) const {
         });
 }
 
-RunReport LoadedProgram::Run::go_on(Stop &stop) {
-    goes_on_ = true;
+void LoadedProgram::Run::take_over(Stop &stop) {
     groups_ = stop.groups;
+    goes_on_ = true;
+    gave_up_ = stop.gave_up;
     blame_ = std::move(stop.blame);
     put_ = std::move(stop.put);
     unordered_ = std::move(stop.unordered);
-    return from(stop.action, stop.put_segments);
 }
 
 /// The action from the segment on by which the run stopped.
@@ -129,7 +129,7 @@ bool LoadedProgram::Run::stops(size_t next, const ir::Failure &failure) {
     stop_.emplace(next, put,
                   ir::Failure(failure.kind(), failure.message(), failure.loc(),
                               recorded.empty() ? ir::Failure::kNoNode : recorded.back()),
-                  groups_, std::move(blame_), put_, unordered_);
+                  groups_, gave_up_, std::move(blame_), put_, unordered_);
     blame_.reset();
     ordering_ = false;
     segments_put_ = 0;

@@ -19,6 +19,7 @@ public:
         uint32_t put_segments; ///< of the action
         ir::Failure why;
         std::vector<uint32_t> groups; ///< by result (ir::FailureGroups)
+        bool gave_up;                 ///< as Run::gave_up, of this run or of one before
         // Of what had failed before, if something had.
         std::optional<Blame> blame;
         std::vector<bool> put;
@@ -29,8 +30,11 @@ public:
     /// of memory. Also when it throws (std::bad_alloc): what has been issued by then is noted before memory
     /// can be given back.
     RunReport all() { return from(0, 0); }
-    /// Likewise from where another run of the state stopped.
-    RunReport go_on(Stop &stop);
+    /// Before `go_on`: what the run that stopped there knew. Where the host has no memory for that, the stop
+    /// is as it was.
+    void take_over(Stop &stop);
+    /// As `all`, from where another run of the state stopped.
+    RunReport go_on(const Stop &stop) { return from(stop.action, stop.put_segments); }
     /// Whether it went on, and a call was refused by which it did not stop again.
     bool gave_up() const { return gave_up_; }
     /// After `all` or `go_on`, if it stopped: everything that was put is over, and nothing is lost.
