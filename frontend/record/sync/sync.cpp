@@ -16,13 +16,18 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <thread>
-#include <tuple>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 namespace lz::detail {
 namespace {
+
+bool same_line(const Node *a, const Node *b) {
+    return a->loc.line == b->loc.line && a->loc.file == b->loc.file;
+}
 
 /// Claims what `claims` says and runs it; again when another sync's node that it waited for did not come.
 /// False unless it is the `last` try: there is no memory for it, and it is pending as before.
@@ -65,39 +70,71 @@ public:
         return std::erase(nodes_, nullptr) != 0;
     }
     bool empty() const { return nodes_.empty(); }
-    /// What changes a tensor in place comes last, and of that what is largest first: if there is memory for
-    /// that, there is for the rest, and all tensors of a step are changed or none.
-    void put_changes_last() {
-        std::vector<std::tuple<int64_t, size_t, Node *>> order;
-        for (Node *const node : nodes_)
-            order.emplace_back(node->fallback ? -node->type.bytes() : INT64_MIN, order.size(), node);
-        std::ranges::sort(order);
-        for (size_t i = 0; i < nodes_.size(); ++i)
-            nodes_[i] = std::get<Node *>(order[i]);
-    }
+    std::span<Node *const> nodes() const { return nodes_; }
 
 private:
     std::vector<Node *> nodes_;
 };
 
+/// What a sync is to compute, in the order of recording.
+struct Parts {
+    Held before, changes, after; ///< of what is changed in place; that; and what is computed from it
+    /// `in_order`: there are effects, with which everything is ordered. Then all of it is `before`.
+    Parts(const Recording &recording, bool in_order) {
+        std::unordered_set<const Node *> changed; // and what is computed from it
+        for (const Recording::Operation &o : recording.operations) {
+            const bool follows =
+                std::ranges::any_of(o.node->operands(), [&](Node *x) { return changed.contains(x); });
+            const bool changes_tensor = o.wanted && o.node->fallback;
+            if (follows || changes_tensor)
+                changed.insert(o.node);
+            if (o.wanted)
+                (in_order ? before : changes_tensor ? changes : follows ? after : before).add(o.node);
+        }
+    }
+};
+
+/// What one line of the user changes in place, a step of an optimizer say, is changed as a whole or not at
+/// all: a Program has all its memory before its first launch. All lines at once, or line by line, as far as
+/// they fit.
+bool run_changes(Location loc, PendingErrors &thrown, std::span<Node *const> changes) {
+    const auto fit = [&](std::span<Node *const> some) {
+        return try_to_run(
+            loc, thrown,
+            [&](Recording &r) {
+                for (Node *const node : some)
+                    r.claim(node);
+            },
+            false);
+    };
+    if (changes.empty() || fit(changes))
+        return true;
+    std::vector<Node *> line;
+    for (size_t begin = 0; begin < changes.size(); begin += line.size()) {
+        line.clear();
+        for (size_t i = begin; i < changes.size() && same_line(changes[i], changes[begin]); ++i)
+            line.push_back(changes[i]);
+        if (!fit(line))
+            return false;
+    }
+    return true;
+}
+
 /// There is no memory for a Program that computes all that `claims` says. One value after the other, in the
 /// order of recording, may fit: what one reads and nobody else needs is given back before the next, as in a
-/// library that computes at once. False when one is left that does not fit.
+/// library that computes at once. False when something is left that does not fit.
 template <class F>
 bool run_apart(Location loc, PendingErrors &thrown, F &&claims) {
-    Held values;
+    Recorder &mine = Recorder::current();
+    std::optional<Parts> parts;
     {
         Recording recording;
         claims(recording);
         recording.finish();
-        for (const uint32_t i : recording.wanted)
-            values.add(recording.operations[i].node);
+        parts.emplace(recording, mine.has_effects());
         recording.release_lock();
         recording.unclaim();
     }
-    Recorder &mine = Recorder::current();
-    if (!mine.has_effects())
-        values.put_changes_last();
     const auto fits = [&](Node *value) {
         const auto up_to_value = [&](Recording &r) {
             // Effects are ordered with what was recorded before and after them.
@@ -108,10 +145,14 @@ bool run_apart(Location loc, PendingErrors &thrown, F &&claims) {
         };
         return try_to_run(loc, thrown, up_to_value, false);
     };
-    while (!values.empty())
-        if (!values.drop_if(fits))
-            return false;
-    return true;
+    const auto each_fits = [&](Held &values) {
+        while (!values.empty())
+            if (!values.drop_if(fits))
+                return false;
+        return true;
+    };
+    const bool all_before = each_fits(parts->before);
+    return run_changes(loc, thrown, parts->changes.nodes()) && each_fits(parts->after) && all_before;
 }
 
 /// S52: a Program's memory cannot be had. What runs still hold may come back, and what pending work holds
@@ -305,13 +346,10 @@ int64_t pending_count() {
 }
 
 void launch_prefix(Recorder &recorder, Location loc) {
-    const auto same = [](const Node *a, const Node *b) {
-        return a->loc.line == b->loc.line && a->loc.file == b->loc.file;
-    };
     const Node *const first = recorder.head();
     const Node *cut = nullptr;
     for (const Node *n = recorder.tail(); n != first; n = n->prev) {
-        if (same(n, first) && !same(n, n->prev)) {
+        if (same_line(n, first) && !same_line(n, n->prev)) {
             cut = n;
             break;
         }

@@ -112,6 +112,71 @@ TEST(Semantics, S52_of_values_that_do_not_fit_the_first_to_find_no_room_is_named
     EXPECT_THROW(second.max().item<double>(), lz::OutOfMemoryError);
 }
 
+double last(const Tensor &x) {
+    return x.slice(0, -1).item<double>();
+}
+
+/// What the user saw: a training step that found no memory had changed some of its parameters and not the
+/// others.
+TEST(Semantics, S52_what_one_line_changes_in_place_is_changed_as_a_whole_or_not_at_all) {
+    LZ_NEEDS_GPUS(4);
+    int done = 0, threw = 0;
+    for (const bool two_devices : {false, true})
+        for (const bool kept : {true, false}) // whether there are handles of what is added
+            for (const int64_t free_memory : {5, 15, 25, 65})
+                for (const int64_t free_there : {5, 35}) {
+                    if (!two_devices && free_there > 5)
+                        continue;
+                    SCOPED_TRACE(testing::Message() << two_devices << kept << ", " << free_memory
+                                                    << " MiB and " << free_there << " MiB are free");
+                    start();
+                    lz::empty_cache(kGpu2);
+                    std::vector<Tensor> parameters;
+                    for (const int64_t mebibytes : {10, 15, 20})
+                        parameters.push_back((counted(mebibytes) * 1e-6).eval());
+                    if (two_devices)
+                        parameters[1] = parameters[1].to(kGpu2).eval();
+                    lz::sync();
+                    lz::empty_cache(kGpu3);
+                    lz::empty_cache(kGpu2);
+                    const auto taken = [](int64_t mebibytes, const lz::Device &device) {
+                        return lz::zeros({mebibytes * kMiB / 4}, {.device = device}).eval();
+                    };
+                    std::vector<double> before, after;
+                    for (const Tensor &p : parameters) {
+                        const Tensor here = p.cpu();
+                        before.push_back(last(here));
+                        after.push_back(last(here + lz::cumsum(here, 0)));
+                    }
+                    lz::sync();
+                    std::optional<Tensor> rest = taken(256 - (two_devices ? 30 : 45) - free_memory, kGpu3);
+                    std::optional<Tensor> rest_there;
+                    if (two_devices)
+                        rest_there = taken(256 - 15 - free_there, kGpu2);
+                    std::vector<Tensor> sums;
+                    for (const Tensor &p : parameters)
+                        sums.push_back(lz::cumsum(p, 0));
+                    for (size_t i = 0; i < parameters.size(); ++i)
+                        parameters[i].add_(sums[i]);
+                    if (!kept)
+                        sums.clear();
+                    bool failed = false;
+                    try {
+                        lz::sync();
+                    } catch (const lz::OutOfMemoryError &error) {
+                        failed = true;
+                        EXPECT_TRUE(error.file()) << error.what();
+                    }
+                    ++(failed ? threw : done);
+                    rest.reset();
+                    rest_there.reset();
+                    for (size_t i = 0; i < parameters.size(); ++i)
+                        EXPECT_EQ(last(parameters[i].cpu()), failed ? before[i] : after[i]) << i;
+                }
+    EXPECT_GT(done, 3);
+    EXPECT_GT(threw, 3);
+}
+
 TEST(Semantics, S52_a_failed_value_keeps_no_operands) {
     LZ_NEEDS_GPUS(4);
     start();
