@@ -36,18 +36,18 @@ constexpr bool kKeepsFloats[] = {
 }
 
 /// The type of the result; null: the general way has to say what comes of it. `nodes`: the operands', and
-/// `history`: whether one of them has one.
+/// `histories`: not zero if one of them has one.
 template <size_t N>
 [[gnu::always_inline]] inline const ir::TensorType *type_of_floats(const Recorder &recorder, ir::Op op,
                                                                    const Tensor *const (&operands)[N],
-                                                                   Node *(&nodes)[N], bool &history) {
+                                                                   Node *(&nodes)[N], uintptr_t &histories) {
     if (!ir::is_elementwise_row(op) || !kKeepsFloats[static_cast<size_t>(op)] || recorder.looks_at_each())
         [[unlikely]]
         return nullptr;
     for (size_t i = 0; i < N; ++i) {
         if (!operands[i]->defined()) [[unlikely]]
             return nullptr;
-        history |= has_history(*operands[i]);
+        histories |= history_bits(*operands[i]);
         nodes[i] = Access::node(*operands[i]);
         if (nodes[i]->may_fail) [[unlikely]]
             return nullptr;
@@ -63,8 +63,8 @@ template <size_t N>
                                                       Location loc) {
     Recorder &recorder = Recorder::current();
     Node *nodes[N];
-    bool history = false;
-    const ir::TensorType *const type = type_of_floats(recorder, op, operands, nodes, history);
+    uintptr_t histories = 0;
+    const ir::TensorType *const type = type_of_floats(recorder, op, operands, nodes, histories);
     if (!type) [[unlikely]]
         return record(op, std::span(operands), {}, {}, loc);
     Node *const n = make_node(op, N, 0, 0, loc);
@@ -74,7 +74,7 @@ template <size_t N>
         if (nodes[i]->state.load(std::memory_order_acquire) == State::Ready && nodes[i]->storage)
             recorder.note_read(nodes[i]->storage->bytes);
     }
-    if (history && recorder.grad_mode()) [[unlikely]]
+    if (histories && recorder.grad_mode()) [[unlikely]]
         use_with_history(n, operands);
     else
         for (Node *const node : nodes)

@@ -59,6 +59,11 @@ void discard(Node *n) noexcept;
     return Access::wrap(&n->cell);
 }
 
+/// Zero where the tensor has no history: so that one test looks at all operands.
+inline uintptr_t history_bits(const Tensor &x) {
+    return reinterpret_cast<uintptr_t>(Access::cell(x)->history);
+}
+
 /// What S22 and S25 ask for after each operation.
 inline void after_record(Recorder &recorder, Location loc) {
     if (!recorder.is_within_limits()) [[unlikely]]

@@ -139,17 +139,25 @@ Node *newest_that_did_not_fail(Node *failed) {
 
 namespace {
 
-/// What only some cells have.
-[[gnu::cold]] void drop_history(Cell *cell) {
+// What only some cells have. Nothing comes after these calls, so that the others have nothing to save for
+// them.
+
+[[gnu::cold, gnu::noinline]] void drop_with_history(Cell *cell) {
     Step *const history = std::exchange(cell->history, nullptr);
     if (cell->keeps_grad)
         forget_grad(*history, cell->result);
     release(history);
+    drop_cell(cell);
 }
-[[gnu::cold]] void drop_alias(Cell *cell) {
+[[gnu::cold, gnu::noinline]] void drop_alias(Cell *cell) {
     drop_use(cell->current);
     cell->~Cell();
     free_node(cell, kAliasClass);
+}
+/// Its value is not that of the node that it lies in.
+[[gnu::noinline]] void drop_changed(Cell *cell) {
+    drop_use(cell->current);
+    drop_hold(home(cell));
 }
 
 } // namespace
@@ -178,17 +186,17 @@ Cell *make_alias_of_use(Node *node, Step *history, uint16_t result) {
 
 void drop_cell(Cell *cell) {
     cell->handles.store(0, std::memory_order_relaxed); // a warning of views may look at it
-    if (cell->history) [[unlikely]]
-        drop_history(cell);
+    if (cell->history) [[unlikely]] {
+        drop_with_history(cell);
+        return;
+    }
     if (cell->alone) [[unlikely]] {
         drop_alias(cell);
         return;
     }
     Node *const value = cell->current;
-    Node *const memory = home(cell);
-    if (value != memory) {
-        drop_use(value);
-        drop_hold(memory);
+    if (value != home(cell)) {
+        drop_changed(cell);
         return;
     }
     Recorder *const mine = Recorder::current_or_null();

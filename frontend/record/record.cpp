@@ -119,7 +119,8 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
     const ir::TensorType *inline_types[kInlineOperands];
     std::vector<const ir::TensorType *> many_types;
     const ir::TensorType **types = inline_types;
-    bool may_fail = false, history = false;
+    bool may_fail = false;
+    uintptr_t histories = 0;
     if (operands.size() > kInlineOperands) {
         many_types.resize(operands.size());
         types = many_types.data();
@@ -135,7 +136,7 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
             return record(op, operands, structural, runtime, loc);
         }
         Node *operand = Access::node(*operands[i]);
-        history |= has_history(*operands[i]);
+        histories |= history_bits(*operands[i]);
         n->operand_data()[i] = operand;
         types[i] = &operand->type;
         if (operand->state.load(std::memory_order_acquire) == State::Ready && operand->storage)
@@ -159,7 +160,7 @@ Tensor record(ir::Op op, std::span<const Tensor *const> operands, std::span<cons
     for (Node *operand : n->operands())
         add_use(operand);
     Tensor result = publish(n, recorder);
-    if (history && recorder.grad_mode()) [[unlikely]]
+    if (histories && recorder.grad_mode()) [[unlikely]]
         attach({&result, 1}, operands);
     if (recorder.looks_at_each()) [[unlikely]] {
         note_operands(recorder, operands);
