@@ -118,6 +118,33 @@ TEST(Semantics, S71_a_module_on_mixed_devices_names_both_and_the_line_of_the_lay
     EXPECT_TRUE(net.forward(x).isfinite().all().item<bool>());
 }
 
+TEST(Semantics, S06_parameters_were_made_where_the_user_made_their_layer) {
+    const auto expect_made_at = [](uint32_t line, const auto &layer) {
+        EXPECT_FALSE(layer->parameters().empty());
+        for (const auto &[name, parameter] : layer->named_parameters()) {
+            const Tensor elsewhere = lz::ones({1}, {.device = kGpu1});
+            const Caught error =
+                caught<lz::DeviceError>([&] { lz::add(parameter.detach(), elsewhere).eval(); });
+            EXPECT_TRUE(error.has("semantics_test.cpp:" + std::to_string(line) + ")"))
+                << layer->name() << ", " << name << ": " << error.what;
+            Tensor same = parameter;
+            const Caught changed = caught<lz::StateError>([&] { same.add_(1); });
+            EXPECT_TRUE(changed.has("(since semantics_test.cpp:" + std::to_string(line) + ")"))
+                << layer->name() << ", " << name << ": " << changed.what;
+        }
+    };
+    expect_made_at(__LINE__, nn::Linear(3, 2));
+    expect_made_at(__LINE__, nn::Embedding(nn::EmbeddingOptions(5, 3).padding_idx(1)));
+    expect_made_at(__LINE__, nn::EmbeddingBag(5, 3));
+    expect_made_at(__LINE__, nn::LayerNorm(nn::LayerNormOptions({3})));
+    expect_made_at(__LINE__, nn::GroupNorm(2, 4));
+    expect_made_at(__LINE__, nn::BatchNorm2d(3));
+    expect_made_at(__LINE__, nn::LSTM(3, 2));
+    expect_made_at(__LINE__, nn::GRUCell(3, 2));
+    expect_made_at(__LINE__, nn::MultiheadAttention(nn::MultiheadAttentionOptions(4, 2).add_bias_kv(true)));
+    expect_made_at(__LINE__, nn::TransformerEncoderLayer(4, 2));
+}
+
 TEST(Semantics, S72_layers_give_the_same_on_every_device) {
     const auto expect_same = [](auto holder, const Tensor &x) {
         SCOPED_TRACE(holder->name());

@@ -125,10 +125,12 @@ PReLUImpl::PReLUImpl(int64_t num_parameters, double init, Location loc)
     : PReLUImpl(PReLUOptions().num_parameters(num_parameters).init(init), loc) {}
 PReLUImpl::PReLUImpl(const PReLUOptions &given, Location loc) : options(given) {
     detail::check_extent(options.num_parameters(), "PReLU", "num_parameters", loc);
+    const detail::Constructing here(loc);
     PReLUImpl::reset();
 }
 void PReLUImpl::reset() {
-    weight = register_parameter("weight", full({options.num_parameters()}, options.init()));
+    weight = register_parameter(
+        "weight", full({options.num_parameters()}, options.init(), {}, detail::Constructing::line()));
 }
 Tensor PReLUImpl::forward(const Tensor &x, Location loc) {
     return functional::prelu(x, weight, loc);

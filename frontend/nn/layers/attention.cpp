@@ -70,6 +70,7 @@ MultiheadAttentionImpl::MultiheadAttentionImpl(const MultiheadAttentionOptions &
         throw ShapeError(fmt::format("MultiheadAttention: embed_dim, {}, is not divided by {} heads",
                                      options.embed_dim(), options.num_heads()),
                          loc);
+    const detail::Constructing here(loc);
     MultiheadAttentionImpl::reset();
 }
 
@@ -100,7 +101,8 @@ void MultiheadAttentionImpl::reset_parameters() {
     const NoGradGuard no_grad;
     for (Tensor *const bias : {&bias_k, &bias_v})
         if (bias->defined())
-            bias->normal_(0, std::sqrt(2.0 / static_cast<double>(1 + options.embed_dim())));
+            bias->normal_(0, std::sqrt(2.0 / static_cast<double>(1 + options.embed_dim())),
+                          detail::Constructing::line());
 }
 
 std::tuple<Tensor, Tensor> MultiheadAttentionImpl::forward(const Tensor &query, const Tensor &key,
@@ -202,6 +204,7 @@ TransformerEncoderLayerImpl::TransformerEncoderLayerImpl(const TransformerEncode
         throw StateError("TransformerEncoderLayer: there is no activation \"" + options.activation() +
                              "\"; there are \"relu\" and \"gelu\"",
                          loc);
+    const detail::Constructing here(loc);
     TransformerEncoderLayerImpl::reset();
 }
 

@@ -24,9 +24,10 @@ Tensor new_weight(int64_t count, int64_t extent) {
 
 void fill_normal(Tensor &weight, std::optional<int64_t> padding) {
     const NoGradGuard no_grad;
-    weight.normal_();
+    const Location line = detail::Constructing::line();
+    weight.normal_(0, 1, line);
     if (padding)
-        weight.at({*padding}).zero_();
+        weight.at({*padding}, line).zero_(line);
 }
 
 /// Shortens the vectors that are looked up.
@@ -157,6 +158,7 @@ EmbeddingImpl::EmbeddingImpl(const EmbeddingOptions &given, Location loc) : opti
     detail::check_extent(options.num_embeddings(), "Embedding", "num_embeddings", loc);
     detail::check_extent(options.embedding_dim(), "Embedding", "embedding_dim", loc);
     options.padding_idx(checked_padding(options.padding_idx(), options.num_embeddings(), "Embedding", loc));
+    const detail::Constructing here(loc);
     EmbeddingImpl::reset();
 }
 
@@ -209,6 +211,7 @@ EmbeddingBagImpl::EmbeddingBagImpl(const EmbeddingBagOptions &given, Location lo
     detail::check_extent(options.embedding_dim(), "EmbeddingBag", "embedding_dim", loc);
     options.padding_idx(
         checked_padding(options.padding_idx(), options.num_embeddings(), "EmbeddingBag", loc));
+    const detail::Constructing here(loc);
     EmbeddingBagImpl::reset();
 }
 

@@ -17,6 +17,7 @@ LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, bool bias, Loc
 LinearImpl::LinearImpl(const LinearOptions &given, Location loc) : options(given) {
     detail::check_extent(options.in_features(), "Linear", "in_features", loc);
     detail::check_extent(options.out_features(), "Linear", "out_features", loc);
+    const detail::Constructing here(loc);
     LinearImpl::reset();
 }
 
@@ -50,6 +51,7 @@ BilinearImpl::BilinearImpl(const BilinearOptions &given, Location loc) : options
     detail::check_extent(options.in1_features(), "Bilinear", "in1_features", loc);
     detail::check_extent(options.in2_features(), "Bilinear", "in2_features", loc);
     detail::check_extent(options.out_features(), "Bilinear", "out_features", loc);
+    const detail::Constructing here(loc);
     BilinearImpl::reset();
 }
 

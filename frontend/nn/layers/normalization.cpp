@@ -135,6 +135,7 @@ LayerNormImpl::LayerNormImpl(const Sizes &normalized_shape, double eps, bool ele
 
 LayerNormImpl::LayerNormImpl(const LayerNormOptions &given, Location loc) : options(given) {
     check_shape(options.normalized_shape(), "LayerNorm", loc);
+    const detail::Constructing here(loc);
     LayerNormImpl::reset();
 }
 
@@ -169,6 +170,7 @@ RMSNormImpl::RMSNormImpl(const Sizes &normalized_shape, std::optional<double> ep
 
 RMSNormImpl::RMSNormImpl(const RMSNormOptions &given, Location loc) : options(given) {
     check_shape(options.normalized_shape(), "RMSNorm", loc);
+    const detail::Constructing here(loc);
     RMSNormImpl::reset();
 }
 
@@ -205,6 +207,7 @@ GroupNormImpl::GroupNormImpl(const GroupNormOptions &given, Location loc) : opti
         throw ShapeError(fmt::format("GroupNorm: {} channels are not divided by {} groups",
                                      options.num_channels(), options.num_groups()),
                          loc);
+    const detail::Constructing here(loc);
     GroupNormImpl::reset();
 }
 
@@ -239,6 +242,7 @@ std::string GroupNormImpl::extra_repr() const {
 BatchNormBase::BatchNormBase(const BatchNormOptions &given, const char *layer, Location loc)
     : options(given) {
     detail::check_extent(options.num_features(), layer, "num_features", loc);
+    const detail::Constructing here(loc);
     register_all();
 }
 

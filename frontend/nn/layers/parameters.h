@@ -1,6 +1,7 @@
 #pragma once
 /// What layers share: checks of their options, new values, and how values are printed.
 
+#include "frontend/nn/module/constructing.h"
 #include "lazuli/lazuli.h"
 
 #include <cmath>
@@ -21,13 +22,13 @@ inline void fill_uniform(Tensor &tensor, double bound) {
     if (!tensor.defined())
         return;
     const NoGradGuard no_grad;
-    tensor.uniform_(-bound, bound);
+    tensor.uniform_(-bound, bound, Constructing::line());
 }
 inline void fill(Tensor &tensor, double value) {
     if (!tensor.defined())
         return;
     const NoGradGuard no_grad;
-    tensor.fill_(value);
+    tensor.fill_(value, Constructing::line());
 }
 
 /// 1 / sqrt(n), and 0 for 0.

@@ -57,6 +57,7 @@ RNNBase::RNNBase(const RecurrentOptions &given, Kind kind, Location loc) : optio
     if (!(options.dropout() >= 0 && options.dropout() <= 1))
         throw IndexError(fmt::format("{}: dropout is {}; it is out of [0, 1]", layer, options.dropout()),
                          loc);
+    const detail::Constructing here(loc);
     const int64_t gates = kind == Kind::Lstm ? 4 : kind == Kind::Gru ? 3 : 1;
     const int64_t hidden = options.hidden_size(), directions = options.bidirectional() ? 2 : 1;
     for (int64_t k = 0; k < options.num_layers(); ++k)
@@ -249,6 +250,7 @@ CellBase::CellBase(const CellOptions &given, int64_t gates, Location loc) : opti
     detail::check_extent(options.input_size(), "a cell", "input_size", loc);
     detail::check_extent(options.hidden_size(), "a cell", "hidden_size", loc);
     check_nonlinearity(options.nonlinearity(), "RNNCell", loc);
+    const detail::Constructing here(loc);
     const int64_t rows = gates * options.hidden_size();
     weight_ih = register_parameter("weight_ih", empty({rows, options.input_size()}));
     weight_hh = register_parameter("weight_hh", empty({rows, options.hidden_size()}));

@@ -1,5 +1,6 @@
 #include "lazuli/nn/module.h"
 
+#include "frontend/nn/module/constructing.h"
 #include "frontend/nn/module/hooks.h"
 #include "frontend/nn/module/type_name.h"
 #include "lazuli/compiled.h"
@@ -41,7 +42,7 @@ Tensor Module::register_parameter(std::string name, Tensor tensor, bool requires
                                  " was computed from tensors that require grad; a parameter is none of "
                                  "these, detach() gives one",
                              loc);
-        tensor.requires_grad_(requires_grad, loc);
+        tensor.requires_grad_(requires_grad, detail::Constructing::line(loc));
     }
     parameters_.insert(std::move(name), tensor, loc);
     return tensor;
