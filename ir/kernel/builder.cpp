@@ -283,9 +283,13 @@ KValue KernelBuilder::cast(KValue x, DType to) {
     return dtype(x) == to ? x : emit(KOp::Cast, to, x);
 }
 
-KValue build_elementwise(KernelBuilder &b, Op op, std::span<const KValue> operands) {
+KValue build_elementwise(KernelBuilder &b, Op op, std::span<const KValue> operands, DType result) {
     const auto operand = [&](size_t i) { return i < operands.size() ? operands[i] : kNoValue; };
     [[maybe_unused]] const KValue x = operand(0), y = operand(1), z = operand(2);
+#define LZ_MATH_HALF(E, f, function, half)                                                                   \
+    if (op == Op::function && result == DType::half)                                                         \
+        return b.emit(KOp::E, DType::F32, x);
+#include "ir/math/halves.def"
     switch (op) {
 #define LZ_ELEMENTWISE(E, text, arity, rule, cost, kernel, fref, iref)                                       \
     case Op::E:                                                                                              \

@@ -121,7 +121,8 @@ private:
     KValue guard_ = kNoValue;
 };
 
-/// Appends the elementwise row's Kernel IR for operands that already have the compute dtype.
-KValue build_elementwise(KernelBuilder &b, Op op, std::span<const KValue> operands);
+/// Appends the elementwise row's Kernel IR for operands that already have the compute dtype. `result` is the
+/// dtype that the value is rounded to at once: functions of a half type take fewer digits (halves.def).
+KValue build_elementwise(KernelBuilder &b, Op op, std::span<const KValue> operands, DType result);
 
 } // namespace lz::ir

@@ -19,6 +19,11 @@ namespace {
 /// Loops in loops; more axes than any kernel walks, and few enough for the stack.
 constexpr int kMaxDepth = 64;
 
+constexpr KOp kOperations[] = {
+#define LZ_KOP(E, text, operands, cls) KOp::E,
+#include "ir/kernel/ops.def"
+};
+
 class KernelParser {
 public:
     explicit KernelParser(TextScanner &scanner) : s_(scanner) {}
@@ -203,12 +208,10 @@ private:
         next_ = id + 1;
         const size_t at = s_.position();
         const std::string_view text = s_.word("an operation");
-        Instr instr{.op = KOp::Const, .dtype = DType::F32};
-        while (info(instr.op).name != text) {
-            if (instr.op == KOp::Product) // the last row
-                s_.fail_at(at, "`" + std::string(text) + "` is no operation of a kernel");
-            instr.op = static_cast<KOp>(static_cast<int>(instr.op) + 1);
-        }
+        const auto named = std::ranges::find_if(kOperations, [&](KOp op) { return info(op).name == text; });
+        if (named == std::end(kOperations))
+            s_.fail_at(at, "`" + std::string(text) + "` is no operation of a kernel");
+        Instr instr{.op = *named, .dtype = DType::F32};
         size_t constant_at = 0;
         std::string_view constant_text;
         switch (instr.op) {

@@ -312,6 +312,10 @@ double libm(KOp op, double x, double y) {
         return reference;
 #define LZ_MATH2(E, f, cost, reference) LZ_MATH1(E, f, cost, reference)
 #include "ir/math/math.def"
+#define LZ_MATH_HALF(E, f, function, half)                                                                   \
+    case KOp::E:                                                                                             \
+        return libm(KOp::function, x, y);
+#include "ir/math/halves.def"
     case KOp::Pow:
         return std::pow(x, y);
     case KOp::Fmod:

@@ -11,7 +11,7 @@ namespace lz::ir {
 namespace {
 
 /// Dtypes that an operation's result may have.
-enum class Domain : uint8_t { Any, Number, Real, Integral, Bits, Signed, Word };
+enum class Domain : uint8_t { Any, Number, Real, Single, Integral, Bits, Signed, Word };
 
 Domain domain(KOp op) {
     switch (op) {
@@ -47,6 +47,9 @@ Domain domain(KOp op) {
         return Domain::Bits;
     case KOp::MulHiU:
         return Domain::Word;
+#define LZ_MATH_HALF(E, ...) case KOp::E:
+#include "ir/math/halves.def"
+        return Domain::Single;
     default:
         return info(op).cls == KOpClass::Math ? Domain::Real : Domain::Any;
     }
@@ -60,6 +63,8 @@ bool admits(Domain domain, DType t) {
         return t != DType::Bool && !is_half(t);
     case Domain::Real:
         return is_float(t) && !is_half(t);
+    case Domain::Single:
+        return t == DType::F32;
     case Domain::Integral:
         return is_integer(t);
     case Domain::Bits:

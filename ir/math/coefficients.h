@@ -133,5 +133,29 @@ inline constexpr double kErfLargeF64[] = {
     0x1.8fa98e0f1e91ap-13,  0x1.06ba20fb6920ep-15,  -0x1.1aec373a08693p-15, 0x1.abae708d8eed6p-17,
     -0x1.a52161ce21628p-19, 0x1.2684b93dcaca4p-21,  -0x1.253cd64dc71b1p-24, 0x1.8e0d3b56e7c30p-28,
     -0x1.4b734321b973dp-32, 0x1.ffee8b59e9ac5p-38}; // error 2^-56.4
+inline constexpr double kExp2F16[] = {0x1.ffffe80000000p-1, 0x1.62e0ca0000000p-1, 0x1.ec05e20000000p-3,
+                                      0x1.ca1df00000000p-5, 0x1.39f9b00000000p-7}; // error 2^-18.5
+inline constexpr double kLogisticF16[] = {0x1.fffeda0000000p-1,  -0x1.ff8e4c0000000p-1, 0x1.f8863a0000000p-1,
+                                          -0x1.ce59f80000000p-1, 0x1.55e1a80000000p-1,  -0x1.4a68fe0000000p-2,
+                                          0x1.25b4d00000000p-4}; // error 2^-16.8
+inline constexpr double kTanhF16[] = {0x1.ba58260000000p-2,   -0x1.607b7a0000000p-3, 0x1.d8f4160000000p-5,
+                                      -0x1.bca76c0000000p-7,  0x1.8a26e60000000p-11, 0x1.e171720000000p-11,
+                                      -0x1.a3c2ec0000000p-11, 0x1.5a9fde0000000p-11, -0x1.a814ee0000000p-13,
+                                      -0x1.13f3c80000000p-14, 0x1.4d60ac0000000p-15, 0x1.130f180000000p-21,
+                                      -0x1.c355480000000p-20}; // error 2^-15.1
+inline constexpr double kErfF16[] = {-0x1.81154e0000000p-2,  0x1.cce92a0000000p-4,   -0x1.aff7b00000000p-6,
+                                     0x1.3bbdc60000000p-8,   -0x1.5bc09e0000000p-11, 0x1.0b44f80000000p-14,
+                                     -0x1.f55f300000000p-19, 0x1.a980680000000p-24}; // error 2^-17.7
+inline constexpr double kExp2Bf16[] = {0x1.fff68a0000000p-1, 0x1.62f32e0000000p-1, 0x1.f0e08a0000000p-3,
+                                       0x1.c3f4fe0000000p-5}; // error 2^-13.7
+inline constexpr double kLogisticBf16[] = {0x1.fff9520000000p-1, -0x1.fe180e0000000p-1,
+                                           0x1.e827ee0000000p-1, -0x1.8a8aee0000000p-1,
+                                           0x1.abfbfe0000000p-2, -0x1.abfcd60000000p-4}; // error 2^-14.3
+inline constexpr double kTanhBf16[] = {
+    0x1.ffecbc0000000p-1, 0x1.20b29a0000000p-8,  -0x1.68b1220000000p-2,
+    0x1.3890f40000000p-7, 0x1.9d970c0000000p-3,  -0x1.1c17a40000000p-3,
+    0x1.61fc0e0000000p-5, -0x1.b841bc0000000p-8, 0x1.bb1eaa0000000p-12}; // error 2^-12.7
+inline constexpr double kErfBf16[] = {-0x1.7f34d80000000p-2, 0x1.b7a5b80000000p-4, -0x1.5d6fee0000000p-6,
+                                      0x1.4c500a0000000p-9, -0x1.151ef40000000p-13}; // error 2^-12.3
 
 } // namespace lz::ir::math

@@ -24,6 +24,8 @@ constexpr Expansion kExpansions[] = {
 #define LZ_MATH1(E, f, ...) {.op = KOp::E, .unary = math::f},
 #define LZ_MATH2(E, f, ...) {.op = KOp::E, .binary = math::f},
 #include "ir/math/math.def"
+#define LZ_MATH_HALF(E, f, function, half) {.op = KOp::E, .unary = math::f},
+#include "ir/math/halves.def"
     {.op = KOp::Pow, .binary = math::pow},
     {.op = KOp::Fmod, .binary = math::fmod},
     {.op = KOp::IntPow, .binary = math::int_pow},

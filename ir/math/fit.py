@@ -167,6 +167,19 @@ for bits, tag in ((24, 'f32'), (53, 'f64')):
         row('erf_large_f64', bits, f=lambda x: -mp.log(mp.erfc(x)) / LN2, w=lambda x: 1 / mp.erfc(x), degree=17,
             lo='0.99', hi='5.95')
 
+# What is rounded to a half: f32 coefficients, few of them.
+half_range = mp.mpf('0.5005')
+for half, exp_degree, logistic_degree in (('f16', 4, 6), ('bf16', 3, 5)):
+    # 2^f, |f| <= 1/2, and 1 / (1 + e)
+    row(f'exp2_{half}', 24, f=lambda x: mp.mpf(2) ** x, degree=exp_degree, lo=-half_range, hi=half_range)
+    row(f'logistic_{half}', 24, f=lambda x: 1 / (1 + x), degree=logistic_degree, lo='0', hi='1')
+    # tanh(x) = x P(x - center); erf(x) = x (2 / sqrt(pi) + x^2 P(x^2))
+    center = mp.mpf('2.265625') if half == 'f16' else 0
+    row(f'tanh_{half}', 24, f=mp.tanh, b=lambda x: x, u=lambda x, center=center: x - center,
+        degree=12 if half == 'f16' else 8, lo='1e-6', hi='4.53125' if half == 'f16' else '3.5', points=800)
+    row(f'erf_{half}', 24, f=mp.erf, a=lambda x: 2 / sqrt(mp.pi) * x, b=lambda x: x ** 3, u=lambda x: x * x,
+        degree=7 if half == 'f16' else 4, lo='1e-6', hi='2.625' if half == 'f16' else '2.21875')
+
 if __name__ == '__main__':
     out = open('coefficients.h', 'w') if len(sys.argv) == 1 else None
     if out:

@@ -273,7 +273,7 @@ KValue KernelEmitter::emit_new(ExprId id) {
         const KValue guard = n == 3 || e.operands[2] == kNoExpr ? kNoValue : operand(2);
         from();
         b.set_guard(guard);
-        const KValue result = build_elementwise(b, e.op, {operands, n});
+        const KValue result = build_elementwise(b, e.op, {operands, n}, e.rounded);
         b.set_guard(kNoValue);
         return result;
     }

@@ -133,7 +133,7 @@ ExprId ClusterExprs::compute(ValueId v, const Node &node, MapId map, ExprId pred
             ExprId x = cast(pull(operands[0], map, predicate), info(from).compute);
             return cast(cast(x, info(result).compute), result);
         }
-        ExprNode e{.kind = ExprKind::Elementwise, .dtype = result, .op = node.op};
+        ExprNode e{.kind = ExprKind::Elementwise, .dtype = result, .op = node.op, .rounded = result};
         for (size_t i = 0; i < operands.size(); ++i) {
             const ExprId x = pull(operands[i], repeated(v, operands[i], map), predicate);
             e.operands[i] = cast(x, info(exprs_[x].dtype).compute);

@@ -55,6 +55,8 @@ struct ExprNode {
     ExprKind kind;
     ir::DType dtype;
     ir::Op op = ir::Op::Add;
+    ir::DType rounded =
+        ir::DType::F64; ///< Elementwise: the node's dtype, to which the value is rounded at once
     ExprOperands operands = {};
     uint32_t payload = 0;
     int64_t number = 0;

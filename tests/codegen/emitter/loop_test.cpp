@@ -124,6 +124,33 @@ TEST(EmitterOps, ExpandedFunctionsGiveTheInterpretersBits) {
         }
 }
 
+/// Element i has the bits of i, so that every number of the type is there.
+TEST(EmitterOps, FunctionsOfHalvesGiveTheInterpretersBitsOfEveryNumber) {
+    const struct {
+        KOp op;
+        DType half;
+    } functions[] = {
+#define LZ_MATH_HALF(E, f, function, half) {KOp::E, DType::half},
+#include "ir/math/halves.def"
+    };
+    for (const auto &[op, half] : functions) {
+        Launch l = elementwise({half}, 1 << 16, 128, [&](KernelBuilder &b, auto &) {
+            const KValue bits = b.cast(b.axis_index(0), DType::I16);
+            return b.cast(b.emit(op, DType::F32, b.cast(b.bitcast(bits, half), DType::F32)), half);
+        });
+        expand_math(l.kernel);
+        expect_equal(l, std::string(info(op).name));
+        // Of elements that are in memory, as most are.
+        for (const int64_t n : {1, 300}) {
+            Launch loaded = elementwise({half}, n, 128, [&](KernelBuilder &b, auto &x) {
+                return b.cast(b.emit(op, DType::F32, b.cast(x[0], DType::F32)), half);
+            });
+            expand_math(loaded.kernel);
+            expect_equal(loaded, std::string(info(op).name) + " of a buffer");
+        }
+    }
+}
+
 TEST(EmitterOps, WhatIsRarelyNeededGivesTheInterpretersBits) {
     // Beyond 2^17 are the corner values alone, some elements more, and nearly all of them.
     for (const double scale : {1e-3, 1.0, 1e5, 1e9})
