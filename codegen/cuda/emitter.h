@@ -95,6 +95,8 @@ private:
     bool note_alignment(const ir::Access &access, ir::AxisId axis);
 
     // --- what runs for each element (region.cpp)
+    /// Writes a loop over a packet's elements.
+    using ElementLoop = std::function<void(const std::function<void()> &)>;
     bool has_loop(const ir::Region &region) const;
     /// Whether the value changes along the axis. Everything in a loop does.
     bool varies(ir::KValue v, ir::AxisId axis) const;
@@ -119,8 +121,7 @@ private:
         bool or_nan;
     };
     Question question(const ir::Instr &choice) const;
-    std::set<ir::KValue> read_behind(const ir::Region &region, size_t first, size_t choice) const;
-    using ElementLoop = std::function<void(const std::function<void()> &)>;
+    std::set<ir::KValue> read_behind(const ir::Region &region, size_t first, size_t last) const;
     void write_choice(const ir::Region &region, size_t first, size_t choice, int width,
                       const ElementLoop &loop, const std::function<void()> &before);
     void write_loop(uint32_t loop);
@@ -154,6 +155,9 @@ private:
     using Reduce = std::function<void()>;
     void write_launch_values(const ir::Region &region);
     void write_pairs(const ir::Region &region, const Packet &packet);
+    bool begins_pairs(const ir::Region &region, size_t at) const;
+    void write_rounded(const ir::Region &region, size_t first, size_t at, const Packet &packet,
+                       const ElementLoop &loop, const std::function<void()> &before);
     /// `reduce` writes what becomes of an element's values; it may be empty.
     void write_packet(const ir::Region &region, const Packet &packet, const Reduce &reduce);
     /// Packets u < count, loaded before the first of them is computed. `place(early)` writes where packet u

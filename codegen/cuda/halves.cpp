@@ -169,6 +169,7 @@ void PhaseEmitter::write_pairs(const Region &region, const Packet &p) {
     for (const auto &[x, name] : same_for_all) {
         const bool f16 = kernel_.instrs[kernel_.instrs[x].operands[0]].dtype == DType::F16;
         w_.line("const unsigned {} = {}({}) * 0x10001u;", name, f16 ? "to_half" : "to_bfloat", value(x));
+        both_.emplace(x, f16 ? DType::F16 : DType::BF16);
     }
     for (const auto &[result, of] : pairs)
         if (of.packet == result)
@@ -235,6 +236,73 @@ void PhaseEmitter::write_pairs(const Region &region, const Packet &p) {
                 names_[x] = "unread";
         }
     }
+}
+
+/// Whether a half that an element rounds from an f32 is what pairs compute from, by more than signs: then two
+/// are rounded at once, and what follows is done two at a time.
+bool PhaseEmitter::begins_pairs(const Region &region, size_t at) const {
+    const KValue first = region[at].id;
+    const Instr &instr = kernel_.instrs[first];
+    if (instr.op != KOp::Cast || !is_half(instr.dtype) || !names_[first].empty() || rare_.only_for(first))
+        return false;
+    const Instr &wide = kernel_.instrs[instr.operands[0]];
+    if (wide.dtype != DType::F32 || info(wide.op).cls != KOpClass::Arith ||
+        !names_[instr.operands[0]].empty() || holds_half(instr.operands[0], instr.dtype))
+        return false;
+    std::set<KValue> halves = {first};
+    for (size_t i = at + 1; i < region.size(); ++i) {
+        const KValue operation = operation_of_half(region[i].id);
+        if (operation == kNoValue || kernel_.instrs[region[i].id].dtype != instr.dtype ||
+            !names_[region[i].id].empty())
+            continue;
+        bool all = true, from_first = false;
+        for (const KValue x : kernel_.instrs[operation].operands) {
+            if (x == kNoValue)
+                continue;
+            const Instr &operand = kernel_.instrs[x];
+            uint16_t bits = 0;
+            const bool is_cast = operand.op == KOp::Cast && operand.dtype == DType::F32;
+            const bool from = is_cast && halves.contains(operand.operands[0]);
+            const bool packed = is_cast && kernel_.instrs[operand.operands[0]].dtype == instr.dtype &&
+                                (names_[operand.operands[0]].ends_with(kElement) || !names_[x].empty());
+            from_first = from_first || from;
+            all = all && (from || packed ||
+                          (operand.op == KOp::Const && half_bits(instr.dtype, operand.bits, bits)));
+        }
+        if (!all || !from_first)
+            continue;
+        halves.insert(region[i].id);
+        const KOp op = kernel_.instrs[operation].op;
+        if (op != KOp::Neg && op != KOp::Abs)
+            return true;
+    }
+    return false;
+}
+
+/// Elements first ... at of a packet's region, the last of which is a half that begins pairs; then those
+/// pairs.
+void PhaseEmitter::write_rounded(const Region &region, size_t first, size_t at, const Packet &p,
+                                 const ElementLoop &loop, const std::function<void()> &before) {
+    const KValue half = region[at].id;
+    const Instr &instr = kernel_.instrs[half];
+    across_ = read_behind(region, first, at);
+    for (const KValue x : across_)
+        w_.line("{} v{}[{}];", value_type(x), x, p.width);
+    w_.line("float z{}[{}];", half, p.width);
+    loop([&] {
+        before();
+        w_.line("z{}[e] = {};", half, value(instr.operands[0]));
+    });
+    across_.clear();
+    w_.line("Packet<unsigned short, {}> halves{};", p.width, half);
+    w_.plain("#pragma unroll");
+    w_.line("for (int p = 0; p < {}; ++p)", p.width / 2);
+    w_.indent();
+    w_.line("halves{0}.w[p] = {1}(z{0}[2 * p], z{0}[2 * p + 1]);", half,
+            instr.dtype == DType::F16 ? "to_halves" : "to_bfloats");
+    w_.outdent();
+    names_[half] = fmt::format("halves{}{}", half, kElement);
+    write_pairs(region, p);
 }
 
 } // namespace lz::codegen::cuda

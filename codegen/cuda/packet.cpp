@@ -195,6 +195,11 @@ void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Red
         for (size_t i = 0; i < region.size(); ++i) {
             const KValue v = region[i].id;
             const Instr &instr = kernel_.instrs[v];
+            if (p.width % 2 == 0 && begins_pairs(region, i)) {
+                write_rounded(region, next, i, p, each, [&] { write_until(i); });
+                next = i + 1;
+                continue;
+            }
             if (instr.op != KOp::Rarely || !names_[v].empty() || is_dead(v) || rare_.only_for(v) ||
                 question(instr).x == kNoValue)
                 continue;

@@ -45,8 +45,9 @@ PhaseEmitter::Question PhaseEmitter::question(const Instr &choice) const {
     return q;
 }
 
-/// The values that elements first ... choice - 1 of a region compute and what stands behind them reads.
-std::set<KValue> PhaseEmitter::read_behind(const Region &region, size_t first, size_t choice) const {
+/// The values that elements first ... last - 1 of a region compute and what stands behind `last` reads, or a
+/// choice that stands there.
+std::set<KValue> PhaseEmitter::read_behind(const Region &region, size_t first, size_t last) const {
     std::set<KValue> read;
     const auto reads = [&](KValue v) {
         const Instr &instr = kernel_.instrs[v];
@@ -59,16 +60,15 @@ std::set<KValue> PhaseEmitter::read_behind(const Region &region, size_t first, s
             read.insert(t.index);
     };
     for (size_t i = 0; i < region.size(); ++i)
-        if (i > choice || rare_.only_for(region[i].id))
+        if (i > last || rare_.only_for(region[i].id))
             reads(region[i].id);
-    const Instr &asks = kernel_.instrs[region[choice].id];
-    const Question q = question(asks);
-    read.insert({asks.operands[1], q.x});
+    if (const Instr &asks = kernel_.instrs[region[last].id]; asks.op == KOp::Rarely)
+        read.insert({asks.operands[1], question(asks).x});
     for (const Loop &loop : kernel_.loops)
         for (const Reduction &r : loop.reductions)
             read.insert({r.value, r.index});
     std::set<KValue> across;
-    for (size_t i = first; i < choice; ++i) {
+    for (size_t i = first; i < last; ++i) {
         const KValue v = region[i].id;
         const KOpClass cls = info(kernel_.instrs[v].op).cls;
         if (read.contains(v) && names_[v].empty() && !is_dead(v) && !rare_.only_for(v) &&
