@@ -43,12 +43,14 @@ Collapsed collapse(const Domain &domain, std::span<const Index> addresses, bool 
         // contiguous.
         const bool looks_contiguous =
             std::any_of(addresses.begin(), addresses.end(), [&](const Index &i) { return i.axes[a] == 1; });
-        if (drop_units && !reduced && domain.extents[a] == 1 && (order.empty() ? a > 0 : looks_contiguous))
+        const bool parted = domain.parted >> a & 1;
+        if (drop_units && !parted && !reduced && domain.extents[a] == 1 &&
+            (order.empty() ? a > 0 : looks_contiguous))
             continue;
         int64_t extent = domain.extents[a];
         uint32_t mask = 1u << a;
         const size_t inner = a;
-        while (a > 0 && (domain.reduced >> (a - 1) & 1) == (reduced ? 1u : 0u)) {
+        while (a > 0 && !(domain.parted >> a & 1) && (domain.reduced >> (a - 1) & 1) == (reduced ? 1u : 0u)) {
             const bool together = std::all_of(addresses.begin(), addresses.end(), [&](const Index &i) {
                 return i.axes[a - 1] == i.axes[inner] * extent;
             });

@@ -149,6 +149,7 @@ bool EqualClusters::take(const ClusterView &view, LoweredStep &step) {
     step.rounds = same.rounds;
     step.joined_rows = same.joined_rows;
     step.joined_run = same.joined_run;
+    step.shortest_run = same.shortest_run;
     step.worker_bytes = same.worker_bytes;
     step.symbol = std::move(same.symbol);
     step.operands = std::move(same.operands);
@@ -209,10 +210,11 @@ void EqualClusters::renumber(LoweredStep &step, const Numbers &from, const Numbe
 }
 
 std::string EqualClusters::text(const LoweredStep &step) {
-    std::string out = fmt::format("{} {} {} {} {} {} {} {} {} {} {}\n", static_cast<int>(step.kind),
-                                  step.rounds, step.joined_rows, step.joined_run, step.worker_bytes,
-                                  step.symbol, step.cost, step.bytes_read, step.bytes_written, step.flops,
-                                  step.kind == StepKind::Launch ? cache_key(step.kernel) : std::string());
+    std::string out =
+        fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}\n", static_cast<int>(step.kind), step.rounds,
+                    step.joined_rows, step.joined_run, step.shortest_run, step.worker_bytes, step.symbol,
+                    step.cost, step.bytes_read, step.bytes_written, step.flops,
+                    step.kind == StepKind::Launch ? cache_key(step.kernel) : std::string());
     const auto buffers = [&](const std::vector<LoweredBuffer> &list) {
         for (const LoweredBuffer &b : list)
             out += fmt::format("b {} {} {} {}\n", static_cast<int>(b.mode), b.value, b.replaces, b.bytes);

@@ -86,6 +86,11 @@ ExprId ClusterExprs::pull_row(ValueId v) {
     return pull(v, intern(delinearize(domain_.rows, shape, domain_.extents, *this)), kNoExpr);
 }
 
+ExprId ClusterExprs::pull_at(ValueId v, IndexMap map) {
+    source_ = graph_.value(v).producer;
+    return pull(v, intern(std::move(map)), kNoExpr);
+}
+
 // --- the recursion
 
 ClusterExprs::MapId ClusterExprs::intern(IndexMap map) {

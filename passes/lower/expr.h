@@ -90,6 +90,9 @@ struct Domain {
     /// A part of the whole: where its point is in values of shape `shape`. Empty where the domain is all of
     /// it.
     IndexMap point;
+    /// Bit a: axis a stays apart from the one before it, and stays where it has one element, so that parts of
+    /// other extents have the same kernel.
+    uint32_t parted = 0;
     ir::Shape shape;
     ir::Shape row_shape;
 };
@@ -108,6 +111,8 @@ public:
     /// The value's element at the domain's point: values over all axes, or over the rows.
     ExprId pull_full(ir::ValueId v);
     ExprId pull_row(ir::ValueId v);
+    /// Its element elsewhere.
+    ExprId pull_at(ir::ValueId v, IndexMap map);
 
     std::span<const ExprNode> exprs() const { return exprs_; }
     const ExprNode &expr(ExprId e) const { return exprs_[e]; }

@@ -32,9 +32,10 @@ ExprId ClusterExprs::view(const Node &node, MapId map, ExprId predicate) {
         inner = through_broadcast(at, operand);
         break;
     case Op::Slice:
-        inner = through_slice(
-            at, node.runtime_begin + static_cast<uint32_t>(attrs.runtime_index(attr::kSliceStarts)),
-            attrs.ints(attr::kSliceSteps));
+        inner =
+            through_slice(at, graph_.type(graph_.result(node)).shape, operand,
+                          node.runtime_begin + static_cast<uint32_t>(attrs.runtime_index(attr::kSliceStarts)),
+                          attrs.ints(attr::kSliceSteps));
         break;
     case Op::Flip:
         inner = through_flip(at, attrs.ints(attr::kAxes), operand);
@@ -47,18 +48,28 @@ ExprId ClusterExprs::view(const Node &node, MapId map, ExprId predicate) {
     return pull(x, intern(std::move(inner)), predicate);
 }
 
+/// Where the domain lies within the operand, or outside of it, nothing is tested.
 ExprId ClusterExprs::pad(const Node &node, const IndexMap &map, ExprId predicate) {
     const AttrView attrs = graph_.attrs(node);
     const auto operands = graph_.operands(node);
     const Shape &shape = graph_.type(operands[0]).shape;
     const auto low = attrs.ints(attr::kPadLow), high = attrs.ints(attr::kPadHigh);
     IndexMap inner = map;
-    ExprId valid = kNoExpr;
+    std::vector<size_t> tested;
     for (size_t d = 0; d < map.size(); ++d) {
         inner[d].constant -= low[d];
-        if (low[d] != 0 || high[d] != 0)
-            valid = both(valid, in_range(inner[d], shape[static_cast<int>(d)]));
+        if (low[d] == 0 && high[d] == 0)
+            continue;
+        const int64_t extent = shape[static_cast<int>(d)];
+        const auto range = range_of(inner[d]);
+        if (range && (range->second < 0 || range->first >= extent))
+            return pull(operands[1], intern({}), predicate);
+        if (!range || range->first < 0 || range->second >= extent)
+            tested.push_back(d);
     }
+    ExprId valid = kNoExpr;
+    for (const size_t d : tested)
+        valid = both(valid, in_range(inner[d], shape[static_cast<int>(d)]));
     const ExprId x = pull(operands[0], intern(std::move(inner)), both(predicate, valid));
     if (valid == kNoExpr)
         return x;

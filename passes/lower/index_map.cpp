@@ -230,9 +230,14 @@ IndexMap through_broadcast(const IndexMap &map, const Shape &operand) {
     return out;
 }
 
-IndexMap through_slice(const IndexMap &map, uint32_t first_word, std::span<const int64_t> steps) {
+IndexMap through_slice(const IndexMap &map, const Shape &slice, const Shape &operand, uint32_t first_word,
+                       std::span<const int64_t> steps) {
     IndexMap out(map.size());
     for (size_t d = 0; d < map.size(); ++d) {
+        if (slice[static_cast<int>(d)] == operand[static_cast<int>(d)]) {
+            out[d] = map[d];
+            continue;
+        }
         out[d].words.push_back({first_word + static_cast<uint32_t>(d), 1});
         out[d].add(map[d], steps[d]);
     }

@@ -66,8 +66,10 @@ IndexMap through_reshape(const IndexMap &map, const ir::Shape &result, const ir:
                          std::span<const int64_t> extents, IndexValues &values);
 IndexMap through_permute(const IndexMap &map, std::span<const int64_t> axes);
 IndexMap through_broadcast(const IndexMap &map, const ir::Shape &operand);
-/// `first_word`: position in the graph's runtime words of the first start.
-IndexMap through_slice(const IndexMap &map, uint32_t first_word, std::span<const int64_t> steps);
+/// `first_word`: position in the graph's runtime words of the first start. A slice of a whole axis starts at
+/// 0, whatever the word will be.
+IndexMap through_slice(const IndexMap &map, const ir::Shape &slice, const ir::Shape &operand,
+                       uint32_t first_word, std::span<const int64_t> steps);
 IndexMap through_flip(const IndexMap &map, std::span<const int64_t> axes, const ir::Shape &operand);
 
 } // namespace lz::passes

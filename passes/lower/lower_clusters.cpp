@@ -425,7 +425,7 @@ private:
     void count(const ClusterView &view, LoweredStep &step) const {
         std::vector<ValueId> counted; // pieces of a value are one operand
         const auto bytes = [&](const LoweredBuffer &b) {
-            if (step.segments.size() > 1 && b.value != kNone) {
+            if (b.value != kNone) {
                 if (std::ranges::find(counted, b.value) != counted.end())
                     return;
                 counted.push_back(b.value);

@@ -47,8 +47,9 @@ struct LoweredStep {
     ir::Kernel kernel;
     std::vector<LoweredSegment> segments;
     int64_t rounds = 1; ///< as Step::rounds
-    /// Of a join in pieces: rows in which the segments alternate in memory, and bytes of a segment in a row.
-    int64_t joined_rows = 1, joined_run = 0;
+    /// Of an index space in pieces: rows in which the segments alternate in memory, and bytes of a segment in
+    /// a row, of all segments together on the average and of the narrowest.
+    int64_t joined_rows = 1, joined_run = 0, shortest_run = 0;
     int64_t worker_bytes = 0;
     // Library and Copy: buffers in the symbol's order (Copy: from, to), and last the call's scratch (Temp)
     std::string symbol;

@@ -3,8 +3,10 @@
 #include "ir/diagnostic.h"
 #include "ir/kernel/builder.h"
 #include "passes/lower/emit.h"
+#include "passes/lower/joins/boxes.h"
 #include "passes/lower/joins/concat.h"
 #include "passes/lower/joins/pieces.h"
+#include "passes/lower/joins/updates.h"
 #include "passes/lower/library.h"
 #include "passes/lower/nest_domain.h"
 #include "passes/operations.h"
@@ -259,14 +261,20 @@ LoweredPiece lower_piece(const ClusterView &cluster, const Piece &piece) {
     return lowering.run(name(cluster.kind));
 }
 
+LoweredPiece lower_domain(NestDomain &domain, ClusterKind kind) {
+    return NestLowering(domain).run(name(kind));
+}
+
 void lower_nest(const ClusterView &cluster, const Target &target, LoweredStep &step) {
     const DeviceInfo *const device = target.find(step.device);
     if (((!device || device->has_function(kConcat)) && lower_concat(cluster, step)) ||
-        lower_in_pieces(cluster, step))
+        lower_in_boxes(cluster, target, step) || lower_in_pieces(cluster, step))
         return;
     NestDomain domain(cluster);
     domain.choose();
-    LoweredPiece whole = NestLowering(domain).run(name(cluster.kind));
+    if (lower_update_apart(cluster, domain, target, step))
+        return;
+    LoweredPiece whole = lower_domain(domain, cluster.kind);
     step.kernel = std::move(whole.kernel);
     step.segments.push_back(std::move(whole.segment));
 }

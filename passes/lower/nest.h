@@ -29,6 +29,10 @@ struct LoweredPiece {
 /// The kernel has all offsets as arguments, zeros too, so that pieces share it.
 LoweredPiece lower_piece(const ClusterView &cluster, const Piece &piece);
 
+class NestDomain;
+/// The kernel of a domain that has been chosen.
+LoweredPiece lower_domain(NestDomain &domain, ir::ClusterKind kind);
+
 /// Fills kernel and segments; of a library call what `lower_library` fills.
 void lower_nest(const ClusterView &cluster, const ir::Target &target, LoweredStep &step);
 

@@ -11,7 +11,7 @@ using namespace ir;
 void NestDomain::choose() {
     find_reduction();
     if (updates_in_place())
-        choose_update();
+        choose_update(true);
     else
         choose_points(false);
     if (reduction_ && static_cast<int>(loops_.size()) != fold_.reduced_groups())
@@ -120,7 +120,7 @@ bool NestDomain::updates_in_place() const {
            !exprs_.inside(graph_.operands(*node)[0]);
 }
 
-void NestDomain::choose_update() {
+void NestDomain::choose_update(bool in_place) {
     const ValueId v = cluster_.stored.front();
     const Node &node = *graph_.producer(v);
     const AttrView attrs = graph_.attrs(node);
@@ -130,14 +130,61 @@ void NestDomain::choose_update() {
     IndexMap map;
     for (int d = 0; d < shapes[0].rank(); ++d)
         map.push_back(Index::axis(d));
-    map = through_slice(map,
+    map = through_slice(map, shapes[0], graph_.type(x).shape,
                         node.runtime_begin + static_cast<uint32_t>(attrs.runtime_index(attr::kUpdateStarts)),
                         attrs.ints(attr::kUpdateSteps));
     NestOutput &o = outputs_.emplace_back();
     o.value = v;
     o.expr = exprs_.pull_full(update);
-    o.replaces = x;
+    o.replaces = in_place ? x : kNone;
     o.address = linearize(map, graph_.type(x).shape, nullptr);
+    choose_axes();
+}
+
+bool NestDomain::reads_what_it_replaces() const {
+    if (outputs_.size() != 1 || outputs_[0].replaces == kNone)
+        return false;
+    return std::ranges::any_of(exprs_.exprs(), [&](const ExprNode &e) {
+        return e.kind == ExprKind::Load && e.value == outputs_[0].replaces &&
+               !(exprs_.addresses()[e.payload] == outputs_[0].address);
+    });
+}
+
+void NestDomain::choose_replaced() {
+    choose_update(false);
+}
+
+/// Both sides are one range of places that goes on at the beginning of the axis: how many they are is known
+/// before the run, though where they begin is not. The axis comes first, so that its place is that of a row.
+void NestDomain::choose_beside(int axis) {
+    const ValueId v = cluster_.stored.front();
+    const Node &node = *graph_.producer(v);
+    const ValueId x = graph_.operands(node)[0];
+    const Shape &whole = graph_.type(x).shape, &update = graph_.type(graph_.operands(node)[1]).shape;
+    const auto start =
+        node.runtime_begin + static_cast<uint32_t>(graph_.attrs(node).runtime_index(attr::kUpdateStarts));
+    Domain domain;
+    domain.extents.push_back(whole[axis] - update[axis]);
+    for (int d = 0; d < whole.rank(); ++d)
+        if (d != axis)
+            domain.extents.push_back(d < axis ? update[d] : whole[d]);
+    exprs_.reset(domain);
+    IndexMap map;
+    for (int d = 0; d < whole.rank(); ++d) {
+        Index &at = map.emplace_back(Index::axis(d == axis ? 0 : d < axis ? d + 1 : d));
+        if (d <= axis && update[d] != whole[d])
+            at.words.push_back({start + static_cast<uint32_t>(d), 1});
+        if (d == axis) {
+            at.constant = update[d];
+            Index beside;
+            beside.terms.push_back({exprs_.remainder(at, whole[d]), 1});
+            at = std::move(beside);
+        }
+    }
+    NestOutput &o = outputs_.emplace_back();
+    o.value = v;
+    o.address = linearize(map, whole, &exprs_);
+    o.expr = exprs_.pull_at(x, std::move(map));
     choose_axes();
 }
 

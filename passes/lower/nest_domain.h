@@ -28,9 +28,15 @@ public:
     void choose();
     /// Of a piece of a cluster without reductions.
     void choose(const Piece &piece);
+    /// Of an update that is made apart (joins/updates.h): the part that is replaced, or what lies on both
+    /// sides of it along `axis`, where it is within the replaced part along the axes before.
+    void choose_replaced();
+    void choose_beside(int axis);
 
     /// Holds after choose(), as all below do.
     bool has_reduction() const { return reduction_ != nullptr; }
+    /// It updates a value in place, of which it reads other elements than those that it writes.
+    bool reads_what_it_replaces() const;
     /// The vector axis is reduced.
     bool lanes() const { return fold_.lanes(); }
     ClusterExprs &exprs() { return exprs_; }
@@ -49,7 +55,7 @@ private:
     std::vector<bool> row_values() const;
     void choose_points(bool one_axis_a_group);
     bool updates_in_place() const;
-    void choose_update();
+    void choose_update(bool in_place);
     void choose_axes();
 
     const ClusterView &cluster_;

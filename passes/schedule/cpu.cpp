@@ -73,12 +73,18 @@ constexpr int64_t kLongRun = 1024;
 /// Bytes of a piece of a join in one row of the result, from which on it may be stored past the caches: most
 /// of its cache lines are written whole. Measure: `cat/64/1`, whose pieces have 256 bytes in a row.
 constexpr int64_t kStreamedRun = 256;
+/// Nanoseconds of a test of one point; and what a row that begins, a segment of a launch and a phase cost, as
+/// parts of what it takes to start a kernel. Measure: `heat_rolls` and `heat_slices` of bench_programs, with
+/// 64 to 1024 rows and columns.
+constexpr double kTestCost = 0.3, kRowPart = 0.008, kPiecePart = 0.1, kBodyPart = 2;
 /// Bytes of a cache line.
 constexpr int64_t kLine = 64;
 /// Bytes of a row, from which on it is stored past the caches wherever it begins: the two lines at its ends,
 /// which are written in parts, are few beside the rest. Softmax of 16,000 rows of 4000 bytes takes 0.84 of
 /// the time so (Zen 5). Measure: `softmax` of bench_scaling, whose rows have 4000 bytes.
 constexpr int64_t kLongRow = 1024;
+/// What part of the elements narrow pieces of a space may be that is stored past the caches all the same.
+constexpr int64_t kBorder = 64;
 /// The most bytes of a last-level cache in which one core finds its data again. Larger caches are made of
 /// slices that belong to groups of cores, and virtual machines report all slices (a Sapphire Rapids Xeon
 /// reports 480 MiB to a machine of two cores). Measure: `multiply_add` with 1 to 64 MiB of results, with
@@ -142,7 +148,7 @@ private:
     /// In how many rounds the pieces of a join are copied. In each round every piece copies some rows, so
     /// that the parts of one row are written while its cache lines are still in the cache.
     void choose_rounds() {
-        if (step_.joined_rows == 1 || step_.segments.size() < 2 || step_.joined_run >= kLongRun)
+        if (step_.joined_rows == 1 || step_.segments.size() < 2 || step_.shortest_run >= kLongRun)
             return;
         int64_t bytes = 0; // of the largest result
         for (const LoweredBuffer &b : step_.segments[0].buffers)
@@ -180,9 +186,11 @@ private:
 
     // --- what a phase does
 
-    /// Whether each row that is stored begins at a cache line (if the buffer does) or is long.
+    /// Whether each row that is stored begins at a cache line (if the buffer does) or is long; but for the
+    /// narrow pieces of a space that are its border.
     bool stores_whole_lines(const Phase &phase) const {
         bool whole = true;
+        const auto index = static_cast<size_t>(&phase - kernel_.phases.data());
         for_each_instr(phase.body, [&](const Instr &instr) {
             if (instr.op != KOp::Store)
                 return;
@@ -192,10 +200,20 @@ private:
                 std::ranges::find(access.strides, StrideClass::Contiguous, &AxisStride::cls);
             if (contiguous == access.strides.end())
                 return; // it stores one element a row
+            // Elements, of all rows and of those that fill lines in part.
+            int64_t all = 0, in_parts = 0;
             for (const LoweredSegment &segment : step_.segments) {
+                if (index < segment.absent.size() && segment.absent[index])
+                    continue;
+                int64_t elements = 1;
+                for (const AxisId axis : phase.grid)
+                    elements *= extent(segment, axis);
                 const int64_t row = extent(segment, contiguous->axis) * bytes;
-                whole = whole && (access.strides.size() == 1 || row % kLine == 0 || row >= kLongRow);
+                all += elements;
+                if (access.strides.size() > 1 && row % kLine != 0 && row < kLongRow)
+                    in_parts += elements;
             }
+            whole = whole && in_parts <= all / kBorder;
         });
         return whole;
     }
@@ -394,6 +412,12 @@ RowLimits cpu_row_limits() {
             .long_column = kSplitRows,
             .large_matrix = kLargeMatrix,
             .least_permuted = kLeastPermuted};
+}
+
+PieceCosts cpu_piece_costs(const DeviceRates &rates) {
+    const double start = 1e9 * rates.launch_seconds;
+    return {
+        .test = kTestCost, .row = kRowPart * start, .piece = kPiecePart * start, .body = kBodyPart * start};
 }
 
 } // namespace lz::passes

@@ -12,5 +12,6 @@ namespace lz::passes {
 void schedule_cpu(LoweredStep &step, const ir::Target &target);
 
 RowLimits cpu_row_limits();
+PieceCosts cpu_piece_costs(const ir::DeviceRates &rates);
 
 } // namespace lz::passes

@@ -10,5 +10,6 @@ namespace lz::passes {
 void schedule_cuda(LoweredStep &step, const ir::CudaLimits &limits);
 
 RowLimits cuda_row_limits(const ir::CudaLimits &limits);
+PieceCosts cuda_piece_costs();
 
 } // namespace lz::passes

@@ -21,4 +21,9 @@ RowLimits row_limits(const ir::Target &target, ir::Device device) {
     return info && info->runs_cuda() ? cuda_row_limits(info->cuda()) : cpu_row_limits();
 }
 
+PieceCosts piece_costs(const ir::Target &target, ir::Device device) {
+    const ir::DeviceInfo *info = target.find(device);
+    return info && info->runs_cuda() ? cuda_piece_costs() : cpu_piece_costs(info ? *info : ir::DeviceInfo{});
+}
+
 } // namespace lz::passes

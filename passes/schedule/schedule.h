@@ -45,4 +45,15 @@ struct RowLimits {
 };
 RowLimits row_limits(const ir::Target &target, ir::Device device);
 
+/// What an elementwise index space costs in pieces, in nanoseconds of one worker. Lowering asks, because it
+/// cuts an index space where testing each of its points costs more than further pieces do
+/// (lower/joins/boxes.h).
+struct PieceCosts {
+    double test = 0;  ///< one test of one point: 0 where memory is waited for in any case
+    double row = 0;   ///< to begin a row
+    double piece = 0; ///< a segment of a launch
+    double body = 0;  ///< a kernel more: a phase of the launch
+};
+PieceCosts piece_costs(const ir::Target &target, ir::Device device);
+
 } // namespace lz::passes

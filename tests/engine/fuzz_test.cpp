@@ -41,6 +41,13 @@ test::RandomGraphOptions options_of(uint64_t seed) {
         options.max_nodes = 6;
     }
     options.special_values = seed % 8 == 4;
+    if (seed % 16 == 10) { // large enough to be cut at their borders
+        options.max_extent = 300;
+        options.max_elements = 100000;
+        options.max_nodes = 8;
+    }
+    options.borders = seed % 4 == 2 ? 50 : 0;
+    options.updates = seed % 8 == 6 ? 30 : 0;
     return options;
 }
 

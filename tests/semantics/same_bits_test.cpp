@@ -109,6 +109,19 @@ const std::vector<Case> &corpus() {
              cut();
              return std::vector{y.reshape({53 * 2, 5}).t() + 1, lz::pad(y, {1, 2}, 0.5).sum(1)};
          }},
+        {"stencils",
+         [](const Cut &cut) {
+             const Tensor x = input({37, 3, 150}, 18);
+             const lz::Slice in(1, -1), low(0, -2), high(2, lz::None), all;
+             const Tensor u = x * 1.5;
+             Tensor v = x.clone();
+             cut();
+             v.at({in, all, in}) =
+                 0.25 * (v.at({low, all, in}) + v.at({high, all, in}) + v.at({in, all, low}));
+             return std::vector{
+                 u.roll({1}, {0}) + u.roll({-1}, {2}) * u.roll({1, 2}, {1, 2}),
+                 lz::pad(lz::exp(u.at({in, all, in})) + u.at({low, all, high}), {1, 1, 0, 0, 1, 1}, 2), v};
+         }},
     };
     return cases;
 }

@@ -1,11 +1,9 @@
 #include "passes/lower/joins/pieces.h"
 
 #include "ir/kernel/append.h"
-#include "ir/kernel/key.h"
+#include "passes/lower/joins/bodies.h"
 
 #include <algorithm>
-#include <map>
-#include <string>
 #include <utility>
 
 namespace lz::passes {
@@ -41,24 +39,16 @@ public:
                 ++k;
             } while (static_cast<int64_t>(piece.parts.size()) < together && k + 1 < cut.size() &&
                      cut[k + 1] - cut[k] == extent);
-            add(lower_piece(cluster_, piece));
+            bodies_.add(lower_piece(cluster_, piece));
         }
-        size_t axes = 0;
-        for (const Body &body : bodies_)
-            axes += body.kernel.axes.size();
-        if (axes > kMostAxes)
+        if (bodies_.axes() > kMostAxes)
             return false;
         note_rows(static_cast<int64_t>(cut.size()) - 1);
-        finish();
+        bodies_.finish(step_);
         return true;
     }
 
 private:
-    struct Body {
-        Kernel kernel;
-        std::vector<LoweredSegment> pieces;
-    };
-
     bool inside(ValueId v) const {
         const NodeId p = graph_.value(v).producer;
         return p >= cluster_.first && p < cluster_.end;
@@ -134,6 +124,7 @@ private:
         for (const ValueId v : cluster_.stored)
             bytes = std::max(bytes, graph_.type(v).bytes());
         step_.joined_run = bytes / step_.joined_rows / std::max<int64_t>(pieces, 1);
+        step_.shortest_run = step_.joined_run;
     }
 
     /// Neighbours whose runs share a line of memory are written by one body, row by row: a line is then
@@ -169,43 +160,13 @@ private:
         return domain;
     }
 
-    void add(LoweredPiece piece) {
-        const auto next = bodies_.size();
-        const size_t body = known_.try_emplace(cache_key(piece.kernel), next).first->second;
-        if (body == next)
-            bodies_.push_back({std::move(piece.kernel), {}});
-        bodies_[body].pieces.push_back(std::move(piece.segment));
-    }
-
-    void finish() {
-        Kernel kernel = std::move(bodies_[0].kernel);
-        for (size_t b = 1; b < bodies_.size(); ++b)
-            append(kernel, std::move(bodies_[b].kernel));
-        step_.kernel = std::move(kernel);
-        size_t segments = 0;
-        for (const Body &body : bodies_)
-            segments = std::max(segments, body.pieces.size());
-        for (size_t s = 0; s < segments; ++s) {
-            LoweredSegment &segment = step_.segments.emplace_back();
-            for (const Body &body : bodies_) {
-                const bool has = s < body.pieces.size();
-                const LoweredSegment &of = has ? body.pieces[s] : body.pieces.back();
-                segment.buffers.insert(segment.buffers.end(), of.buffers.begin(), of.buffers.end());
-                segment.args.insert(segment.args.end(), of.args.begin(), of.args.end());
-                segment.scalars.insert(segment.scalars.end(), of.scalars.begin(), of.scalars.end());
-                segment.absent.push_back(!has); // a body is one phase
-            }
-        }
-    }
-
     const ClusterView &cluster_;
     const Graph &graph_;
     LoweredStep &step_;
     std::vector<const Node *> joins_;
     Shape shape_;
     int axis_ = 0;
-    std::vector<Body> bodies_;
-    std::map<std::string, size_t> known_; // body by key
+    PieceBodies bodies_;
 };
 
 } // namespace

@@ -77,9 +77,10 @@ bool step_through(const Graph &graph, const Node &node, std::span<const int64_t>
         map = through_broadcast(map, operand);
         return true;
     case Op::Slice:
-        map = through_slice(
-            map, node.runtime_begin + static_cast<uint32_t>(attrs.runtime_index(attr::kSliceStarts)),
-            attrs.ints(attr::kSliceSteps));
+        map =
+            through_slice(map, graph.type(graph.result(node)).shape, operand,
+                          node.runtime_begin + static_cast<uint32_t>(attrs.runtime_index(attr::kSliceStarts)),
+                          attrs.ints(attr::kSliceSteps));
         return true;
     case Op::Flip:
         map = through_flip(map, attrs.ints(attr::kAxes), operand);

@@ -301,15 +301,20 @@ TEST(Fuse, RandomGraphsGiveTheBitsOfSingleOperations) {
     for (uint64_t seed = 1; seed <= 60; ++seed) {
         test::RandomGraphOptions options;
         options.max_nodes = 20;
+        options.borders = seed % 2 == 0 ? 30 : 0;
         const test::RandomGraph random = test::random_graph(seed, options);
         std::vector<HostTensor> inputs;
         for (const Param &p : random.graph.params)
             inputs.push_back(materialize_param(random.graph, p));
         const auto fused = test::run_lowered(random.graph, inputs, true);
+        const auto cut = test::run_lowered(random.graph, inputs, true, nullptr, true);
         const auto single = test::run_lowered(random.graph, inputs, false);
-        for (size_t i = 0; i < fused.size(); ++i)
+        for (size_t i = 0; i < fused.size(); ++i) {
             ASSERT_EQ(fused[i].bytes, single[i].bytes) << "seed " << seed << ", result " << i << "\n"
                                                        << print(random.graph);
+            ASSERT_EQ(cut[i].bytes, single[i].bytes) << "seed " << seed << ", cut, result " << i << "\n"
+                                                     << print(random.graph);
+        }
     }
 }
 

@@ -178,11 +178,14 @@ private:
     std::set<uint32_t> written_;                        // by the step at hand
 };
 
-/// Fuses (or not), lowers, verifies and runs.
+/// Fuses (or not), lowers, verifies and runs; with `cut` further kernels cost nothing, so that index
+/// spaces are cut at every border.
 inline std::vector<ir::HostTensor> run_lowered(const ir::Graph &graph, std::span<const ir::HostTensor> inputs,
-                                               bool fuse, int *launches = nullptr) {
+                                               bool fuse, int *launches = nullptr, bool cut = false) {
     ir::Target target = ir::test_target(8);
     target.modes.fuse = fuse;
+    for (ir::DeviceInfo &device : target.devices)
+        device.launch_seconds = cut ? 0 : device.launch_seconds;
     const ir::Graph fused = passes::fuse(graph, target);
     ir::verify(fused);
     const ir::Program program = passes::lower_clusters(fused, target);

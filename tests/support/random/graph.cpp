@@ -2,7 +2,7 @@
 
 #include "ir/graph/uses.h"
 #include "ir/graph/verify.h"
-#include "tests/support/random/elementwise.h"
+#include "tests/support/random/stencils.h"
 
 #include <array>
 
@@ -17,9 +17,9 @@ uint64_t Random::next() { // splitmix64
 
 namespace {
 
-class Generator : RandomElementwise {
+class Generator : RandomStencils {
 public:
-    Generator(uint64_t seed, const RandomGraphOptions &options) : RandomElementwise(seed, options) {
+    Generator(uint64_t seed, const RandomGraphOptions &options) : RandomStencils(seed, options) {
         for (int op = 0; op < num_ops(); ++op)
             if (o_.ops[static_cast<size_t>(op)])
                 ops_.push_back(static_cast<Op>(op));
@@ -36,6 +36,8 @@ public:
             draw(r_.pick(ops_));
             if (o_.updates > 0 && r_.chance(o_.updates))
                 draw(Op::UpdateSlice);
+            if (o_.borders > 0 && r_.chance(o_.borders))
+                draw_stencil();
             if (o_.effects > 0 && r_.chance(o_.effects))
                 draw(r_.pick(effects_));
         }
@@ -105,10 +107,6 @@ private:
         return find([&](const Item &x) { return shape_of(x).rank() >= min_rank; });
     }
 
-    Item same(Op op, const Item &x, const Words &structural, const Words &runtime = {}) {
-        return add(op, {x}, structural, runtime, x.low, x.high, x.error);
-    }
-
     void draw_Reshape(Op op) {
         const auto x = any();
         if (!x)
@@ -125,21 +123,6 @@ private:
                 to[static_cast<size_t>(r_.below(static_cast<int64_t>(to.size())))] *= f;
             }
         same(op, *x, counted(to));
-    }
-
-    Words shuffled_axes(int rank) {
-        Words axes;
-        for (int i = 0; i < rank; ++i)
-            axes.insert(axes.begin() + r_.below(i + 1), i);
-        return axes;
-    }
-
-    /// Some axes, sorted; at least one if `one` and there is one.
-    Words some_axes(int rank, bool one) {
-        Words axes = shuffled_axes(rank);
-        axes.resize(static_cast<size_t>(r_.between(one && rank > 0, rank)));
-        std::ranges::sort(axes);
-        return axes;
     }
 
     void draw_Permute(Op op) {
