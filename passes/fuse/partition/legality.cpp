@@ -6,13 +6,15 @@
 #include "passes/schedule/schedule.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace lz::passes {
 
 using namespace ir;
 
 namespace {
-/// Cheap operations that a cluster may repeat along a broadcast instead of reading their result.
+/// Cheap operations that a cluster may repeat along a broadcast, or for the neighbours of a point, instead of
+/// reading their result.
 constexpr int kMaxRepeatedOps = 8;
 } // namespace
 
@@ -71,10 +73,34 @@ Reason Legality::check(const ClusterUse &use, NodeId n, const Node &node) const 
     if (use.total() > 2 * numel) {
         if (is_expensive(node.op))
             return kTooOften;
-        if (c.repeated + fused_ops(graph_, node) > kMaxRepeatedOps)
+        if (c.repeated + repeated_ops(use, n, node) > kMaxRepeatedOps)
             return kTooOften;
     }
     return kFits;
+}
+
+/// The node's own; of one that a stencil reads at neighbours of each point, with all that is computed for it
+/// alone. To repeat a part of that and store the rest would be the worst of both: a step of a stencil would
+/// store each of the neighbours' values that the step before it reads.
+int Legality::repeated_ops(const ClusterUse &use, NodeId n, const Node &node) const {
+    if (!use.other() || 2 * graph_.type(graph_.result(node)).numel() < clusters_[use.cluster].numel)
+        return fused_ops(graph_, node);
+    int ops = 0;
+    std::vector<NodeId> open = {n};
+    while (!open.empty() && ops <= kMaxRepeatedOps) {
+        const Node &at = graph_.node(open.back());
+        open.pop_back();
+        ops += is_free(at.op) ? 0 : fused_ops(graph_, at);
+        for (const ValueId v : graph_.operands(at)) {
+            const NodeId producer = graph_.value(v).producer;
+            if (producer == kNone || uses_.count(v) != 1 || is_expensive(graph_.node(producer).op))
+                continue;
+            const OpFamily family = fused_family(graph_, graph_.node(producer));
+            if (family == OpFamily::Elementwise || family == OpFamily::View)
+                open.push_back(producer);
+        }
+    }
+    return ops;
 }
 
 int64_t Legality::memory_bytes(NodeId n) const {

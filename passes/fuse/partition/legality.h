@@ -2,6 +2,7 @@
 /// Whether a node may become part of a cluster that reads it: what both are, where they run, what the kernel
 /// would cost.
 
+#include "ir/graph/uses.h"
 #include "ir/target.h"
 #include "passes/fuse/clusters.h"
 #include "passes/fuse/partition/bodies.h"
@@ -16,7 +17,7 @@ public:
     Legality(const ir::Graph &graph, const ir::Target &target, const ClusterSet &clusters,
              const Demands &demands, const PartBodies &bodies, Folds &folds)
         : graph_(graph), target_(target), clusters_(clusters), demands_(demands), bodies_(bodies),
-          folds_(folds) {}
+          folds_(folds), uses_(graph) {}
 
     /// kFits, or why the node may not become part of the cluster whose use of it this is.
     Reason check(const ClusterUse &use, ir::NodeId n, const ir::Node &node) const;
@@ -27,6 +28,7 @@ public:
 
 private:
     bool has_room(const ClusterUse &use, const ir::Node &node) const;
+    int repeated_ops(const ClusterUse &use, ir::NodeId n, const ir::Node &node) const;
 
     const ir::Graph &graph_;
     const ir::Target &target_;
@@ -34,6 +36,7 @@ private:
     const Demands &demands_;
     const PartBodies &bodies_;
     Folds &folds_;
+    const ir::Uses uses_;
 };
 
 } // namespace lz::passes
