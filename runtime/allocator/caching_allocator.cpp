@@ -174,10 +174,7 @@ Block *CachingAllocator::Impl::ask_driver(size_t bytes, size_t size, StreamId st
         throw;
     }
     Block *block = segments_[memory] = blocks_.make();
-    block->memory = memory;
-    block->size = bytes;
-    block->stream = stream;
-    block->small = small;
+    *block = {.memory = memory, .size = bytes, .stream = stream, .small = small};
     reserved_ += bytes;
     ++stats_.num_device_alloc;
     add(stats_.segment, small, 1);
@@ -216,15 +213,15 @@ void CachingAllocator::Impl::hand_out(Block *block, size_t size, size_t requeste
 /// What lies behind the first `size` bytes becomes a block of its own. There is room for it.
 Block *CachingAllocator::Impl::cut_off(Block *block, size_t size) noexcept {
     Block *const rest = blocks_.make();
-    rest->memory = block->memory + size;
-    rest->size = block->size - size;
-    rest->stream = block->stream;
-    rest->small = block->small;
-    rest->mapped = block->mapped;
-    rest->expandable = block->expandable;
-    rest->freed_at = block->freed_at;
-    rest->before = block;
-    rest->after = block->after;
+    *rest = {.memory = block->memory + size,
+             .size = block->size - size,
+             .before = block,
+             .after = block->after,
+             .stream = block->stream,
+             .small = block->small,
+             .mapped = block->mapped,
+             .expandable = block->expandable,
+             .freed_at = block->freed_at};
     if (block->after)
         block->after->before = rest;
     block->after = rest;

@@ -74,12 +74,12 @@ Block *CachingAllocator::Impl::reserve_hole(StreamId stream, bool small) {
         throw;
     }
     Block *const hole = segments_[memory] = blocks_.make();
-    hole->memory = memory;
-    hole->size = expandable_->addresses();
-    hole->stream = stream;
-    hole->small = small;
-    hole->mapped = false;
-    hole->expandable = true;
+    *hole = {.memory = memory,
+             .size = expandable_->addresses(),
+             .stream = stream,
+             .small = small,
+             .mapped = false,
+             .expandable = true};
     insert_hole(hole);
     return hole;
 }

@@ -132,19 +132,4 @@ void BlockArena::grow() {
     recycle(&blocks_.emplace_back());
 }
 
-Block *BlockArena::make() noexcept {
-    Block *block = free_;
-    free_ = block->next;
-    --spare_;
-    block->next = nullptr;
-    return block;
-}
-
-void BlockArena::recycle(Block *block) noexcept {
-    *block = Block{};
-    block->next = free_;
-    free_ = block;
-    ++spare_;
-}
-
 } // namespace lz::runtime

@@ -115,9 +115,18 @@ public:
         while (spare_ < kMost) [[unlikely]]
             grow();
     }
-    /// There is room.
-    Block *make() noexcept;
-    void recycle(Block *block) noexcept;
+    /// A block whose fields say nothing yet: who takes it sets all of them. There is room.
+    Block *make() noexcept {
+        Block *const block = free_;
+        free_ = block->next;
+        --spare_;
+        return block;
+    }
+    void recycle(Block *block) noexcept {
+        block->next = free_;
+        free_ = block;
+        ++spare_;
+    }
 
 private:
     /// A new segment is a hole, the memory put there, and what a request leaves of that.
