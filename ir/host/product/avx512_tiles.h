@@ -53,21 +53,20 @@ LZ_AVX512_INLINE typename L::Mask first_lanes(int64_t count) {
 
 // --- the microkernel
 
-/// Row `row` of lhs. The addresses of rows 0, 3, 5 and 10 are carried: the others are 1, 2, 4 or 8 rows
-/// further, which an instruction adds by itself.
-template <class T>
-LZ_AVX512_INLINE const T *row_of(const T *const (&carried)[4], int row, int64_t lhs_row) {
+/// Row `row` of lhs, rows being `row_bytes` apart. The addresses of rows 0, 3, 5 and 10 are carried: the
+/// others are 1, 2, 4 or 8 rows further, which an instruction adds by itself where the distance is in bytes.
+LZ_AVX512_INLINE const char *row_of(const char *const (&carried)[4], int row, int64_t row_bytes) {
     switch (row) {
     case 0:
     case 1:
     case 2:
     case 8:
-        return carried[0] + row * lhs_row;
+        return carried[0] + row * row_bytes;
     case 3:
     case 4:
-        return carried[1] + (row - 3) * lhs_row;
+        return carried[1] + (row - 3) * row_bytes;
     default:
-        return row < 10 ? carried[2] + (row - 5) * lhs_row : carried[3] + (row - 10) * lhs_row;
+        return row < 10 ? carried[2] + (row - 5) * row_bytes : carried[3] + (row - 10) * row_bytes;
     }
 }
 
@@ -100,36 +99,41 @@ LZ_AVX512 void multiply(const ProductTile &tile) {
             sum[i][kLast] = L::load(from + kLast * L::kCount, mask);
         }
     }
-    const int64_t steps = tile.steps, lhs_step = tile.lhs_step, rhs_step = tile.rhs_step;
-    const int64_t row = steps > 0 ? tile.lhs_row : 0; // an operand without elements is nowhere
-    const T *const lhs = static_cast<const T *>(tile.lhs), *rhs = static_cast<const T *>(tile.rhs);
-    const T *carried[4] = {lhs, lhs + 3 * row, lhs + 5 * row, lhs + 10 * row};
-    const int64_t last = tile.lhs_last;
-    // A row of the next tile a step, again and again: the panels that stream through the cache would push
-    // them out.
-    const int64_t next_row = tile.sums_row * int64_t{sizeof(T)};
+    const int64_t steps = tile.steps;
+    const auto in_bytes = [](int64_t elements) { return elements * int64_t{sizeof(T)}; };
+    // The loop has just enough registers for what it needs of these.
+    int64_t row = steps > 0 ? in_bytes(tile.lhs_row) : 0; // an operand without elements is nowhere
+    const int64_t lhs_step = in_bytes(tile.lhs_step), last = in_bytes(tile.lhs_last);
+    const int64_t rhs_step = in_bytes(tile.rhs_step), rhs_ahead = kStepsAhead * rhs_step;
+    const char *const lhs = static_cast<const char *>(tile.lhs), *rhs = static_cast<const char *>(tile.rhs);
+    const char *carried[4] = {lhs, lhs + 3 * row, lhs + 5 * row, lhs + 10 * row};
+    const int64_t next_row = in_bytes(tile.sums_row);
     const char *const next = static_cast<const char *>(tile.next);
-    int64_t ahead = 0;
     for (int64_t step = 0; step < steps; ++step) {
-        _mm_prefetch(next + ahead, _MM_HINT_T0);
-        _mm_prefetch(next + ahead + kLine, _MM_HINT_T0);
-        ahead = step % 16 == 15 ? 0 : ahead + next_row;
+        asm("" : "+r"(row)); // so that 2, 4 and 8 rows are not kept in registers of their own
+        // A row of the next tile a step, again and again: the panels that stream through the cache would push
+        // them out.
+        const char *const ahead = next + step % 16 * next_row;
+        _mm_prefetch(ahead, _MM_HINT_T0);
+        _mm_prefetch(ahead + kLine, _MM_HINT_T0);
         Register y[Columns];
 #pragma GCC unroll 2
         for (int j = 0; j < Columns; ++j) {
-            const T *const column = rhs + j * L::kCount;
-            _mm_prefetch(reinterpret_cast<const char *>(column + kStepsAhead * rhs_step), _MM_HINT_T0);
-            y[j] = Columns == 1 ? L::load(column, mask) : L::load(column);
+            const char *const column = rhs + j * kLine;
+            _mm_prefetch(column + rhs_ahead, _MM_HINT_T0);
+            const auto *const from = reinterpret_cast<const T *>(column);
+            y[j] = Columns == 1 ? L::load(from, mask) : L::load(from);
         }
 #pragma GCC unroll 14
         for (int i = 0; i < Rows; ++i) {
-            const Register x = L::broadcast(i + 1 == Rows ? carried[0] + last : row_of<T>(carried, i, row));
+            const char *const at = i + 1 == Rows ? carried[0] + last : row_of(carried, i, row);
+            const Register x = L::broadcast(reinterpret_cast<const T *>(at));
 #pragma GCC unroll 2
             for (int j = 0; j < Columns; ++j)
                 sum[i][j] = L::add_product(sum[i][j], x, y[j]);
         }
 #pragma GCC unroll 4
-        for (const T *&from : carried)
+        for (const char *&from : carried)
             from += lhs_step;
         rhs += rhs_step;
     }
