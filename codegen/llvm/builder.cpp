@@ -332,5 +332,9 @@ Value Builder::splat(Value scalar, int lanes) {
 bool Builder::is_constant(Value v) const {
     return isa<Constant>(v);
 }
+bool Builder::is_false(Value condition) const {
+    const auto *constant = llvm::dyn_cast<llvm::Constant>(condition);
+    return constant && constant->isNullValue();
+}
 
 } // namespace lz::codegen

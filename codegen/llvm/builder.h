@@ -127,6 +127,7 @@ public:
     Value iota(Elem e, int lanes); ///< 0, 1, 2, ...
     Value splat(Value scalar, int lanes);
     bool is_constant(Value v) const;
+    bool is_false(Value condition) const; ///< a constant, in all lanes
 
     // --- arithmetic: integers wrap; floats round each by itself
     Value add(Value x, Value y);

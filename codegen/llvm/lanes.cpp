@@ -12,8 +12,9 @@ namespace {
 
 /// Bodies up to this cost are emitted once for each register of partial results; longer ones for fewer, and
 /// the registers take turns. The longest keep partial results in memory, with one body for all elements: two
-/// would gain them little, for a quarter more to compile.
-constexpr int kEachCost = 12, kTurnsCost = 48;
+/// would gain them little, for a quarter more to compile; the most where there are 16 registers, whose
+/// vectors are so short that memory takes longer than the body.
+constexpr int kEachCost = 12, kTurnsCost = 32, kTurnsCostOf16 = 48;
 constexpr int kMostRegisters = 8;
 constexpr int kTinyExtent = 16;
 
@@ -66,7 +67,8 @@ PhaseEmitter::Values PhaseEmitter::fold_chunk(const Loop &loop, Value begin, Val
     for (const Reduction &r : loop.reductions)
         registers = std::max(registers, lanes_of(r) / width_);
     const int cost = analysis_.cost(loop.body, loop.axis);
-    if (s_.partials || cost > kTurnsCost || Analysis::has_loop(loop.body) || registers > kMostRegisters)
+    const int turns_cost = options_.isa.vector_registers < 32 ? kTurnsCostOf16 : kTurnsCost;
+    if (s_.partials || cost > turns_cost || Analysis::has_loop(loop.body) || registers > kMostRegisters)
         return fold_in_memory(loop, begin, end);
     const bool light = cost <= kEachCost;
     return fold_in_registers(loop, begin, end, light ? registers : std::min(2, registers),

@@ -91,10 +91,11 @@ Value shift(Builder &b, KOp op, DType dtype, Value x, Value y) {
     Value last = b.constant(e, static_cast<uint64_t>(width - 1), n);
     if (arithmetic)
         return b.ashr(x, b.umin(y, last));
+    const auto shifted = [&](Value amount) { return op == KOp::Shl ? b.shl(x, amount) : b.lshr(x, amount); };
     Value past = b.compare(Pred::Ugt, y, last);
-    Value amount = b.umin(y, last);
-    Value shifted = op == KOp::Shl ? b.shl(x, amount) : b.lshr(x, amount);
-    return b.select(past, b.zero(e, n), shifted);
+    if (b.is_false(past)) // by a constant, as in exp
+        return shifted(y);
+    return b.select(past, b.zero(e, n), shifted(b.umin(y, last)));
 }
 
 Value mul_high(Builder &b, Value x, Value y) {

@@ -69,6 +69,28 @@ TEST(Loader, EqualKernelsAreEqualBytesWhateverTheirName) {
               codegen::compile_cpu(b.kernel, codegen::host_isa()).object);
 }
 
+/// A thread's pipeline of LLVM serves one kernel after the other: the first that a thread compiles is made by
+/// a new one.
+TEST(Loader, AKernelsBytesDoNotDependOnWhatItsThreadCompiledBefore) {
+    const Launch roots = elementwise({DType::F64, DType::F64}, 1000, 7, [](KernelBuilder &b, auto &x) {
+        return b.select(b.lt(x[0], x[1]), b.sqrt(x[0]), b.div(x[1], x[0]));
+    });
+    const auto made = [](const Launch &l) {
+        return codegen::compile_cpu(l.kernel, codegen::host_isa()).object;
+    };
+    const auto by_new_thread = [&](const Launch &l) {
+        std::vector<std::byte> object;
+        std::thread([&] { object = made(l); }).join();
+        return object;
+    };
+    const auto plain = by_new_thread(scaled(2)), other = by_new_thread(roots);
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(made(scaled(2)), plain);
+        EXPECT_EQ(made(roots), other);
+    }
+    EXPECT_NE(plain, other);
+}
+
 TEST(Loader, DamagedBytesAreATypedError) {
     CompiledKernel compiled = codegen::compile_cpu(scaled(2).kernel, codegen::host_isa());
     compiled.object.resize(10);

@@ -60,13 +60,24 @@ using CodegenMachine = llvm::TargetMachine;
 using CodegenMachine = llvm::LLVMTargetMachine;
 #endif
 
-using Machines = std::map<std::string, std::unique_ptr<llvm::TargetMachine>>;
+/// A pipeline of code generation with what it writes to. Building one takes a tenth of what a small kernel
+/// takes, and it serves one module after the other.
+struct Pipeline {
+    llvm::SmallString<0> out;
+    llvm::raw_svector_ostream stream{out};
+    llvm::legacy::PassManager passes;
+};
 
 /// Making one costs more than compiling a small kernel, and one may be used by a single thread at a time.
-llvm::TargetMachine &target_machine(const ir::CpuIsa &isa) {
-    auto &machine = ir::per_thread<Machines>()[isa.triple + isa.features];
-    if (machine)
-        return *machine;
+struct Machine {
+    std::unique_ptr<llvm::TargetMachine> target;
+    std::unique_ptr<Pipeline> objects; ///< of object files; null before the first
+};
+
+Machine &machine_for(const ir::CpuIsa &isa) {
+    Machine &machine = ir::per_thread<std::map<std::string, Machine>>()[isa.triple + isa.features];
+    if (machine.target)
+        return machine;
     initialize_llvm();
     std::string error;
     const llvm::Triple triple(isa.triple.empty() ? llvm::sys::getProcessTriple() : isa.triple);
@@ -77,11 +88,12 @@ llvm::TargetMachine &target_machine(const ir::CpuIsa &isa) {
     llvm::TargetOptions options;
     options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
     options.NoTrappingFPMath = true;
-    machine.reset(target->createTargetMachine(spelled(triple), "", isa.features, options, llvm::Reloc::PIC_,
-                                              llvm::CodeModel::Small, llvm::CodeGenOptLevel::Less, true));
-    if (!machine)
+    machine.target.reset(target->createTargetMachine(spelled(triple), "", isa.features, options,
+                                                     llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                                                     llvm::CodeGenOptLevel::Less, true));
+    if (!machine.target)
         throw ir::Failure(ir::ErrorKind::Compile, "LLVM cannot generate code for " + triple.str() + ".");
-    return *machine;
+    return machine;
 }
 
 void prepare(llvm::Module &module, llvm::TargetMachine &machine) {
@@ -125,18 +137,16 @@ bool add_codegen_passes(llvm::legacy::PassManager &passes, llvm::TargetMachine &
     return true;
 }
 
-std::string emit(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type) {
-    llvm::SmallString<0> out;
-    llvm::raw_svector_ostream stream(out);
-    llvm::legacy::PassManager passes;
+std::unique_ptr<Pipeline> pipeline(llvm::TargetMachine &machine, llvm::CodeGenFileType type) {
+    auto made = std::make_unique<Pipeline>();
     llvm::MCContext *context = nullptr;
-    if (!add_codegen_passes(passes, machine, &context) ||
-        static_cast<CodegenMachine &>(machine).addAsmPrinter(passes, stream, nullptr, type, *context))
+    if (!add_codegen_passes(made->passes, machine, &context) ||
+        static_cast<CodegenMachine &>(machine).addAsmPrinter(made->passes, made->stream, nullptr, type,
+                                                             *context))
         throw ir::Failure(ir::ErrorKind::Compile,
                           "LLVM cannot write code for " + machine.getTargetTriple().str() + ".");
-    passes.add(llvm::createFreeMachineFunctionPass());
-    passes.run(module);
-    return std::string(out);
+    made->passes.add(llvm::createFreeMachineFunctionPass());
+    return made;
 }
 
 void verify_module(llvm::Module &module) {
@@ -189,9 +199,9 @@ void instrument(llvm::Module &module) {
 } // namespace
 
 std::vector<std::byte> make_object(Builder &builder, const ir::CpuIsa &isa) {
-    llvm::TargetMachine &machine = target_machine(isa);
+    Machine &machine = machine_for(isa);
     std::unique_ptr<llvm::Module> module = builder.take_module();
-    prepare(*module, machine);
+    prepare(*module, *machine.target);
 #if !defined(NDEBUG) || LAZULI_SANITIZE_ADDRESS || LAZULI_SANITIZE_THREAD
     verify_module(*module);
 #else
@@ -200,9 +210,14 @@ std::vector<std::byte> make_object(Builder &builder, const ir::CpuIsa &isa) {
 #if LAZULI_SANITIZE_ADDRESS || LAZULI_SANITIZE_THREAD
     instrument(*module);
 #endif
-    const std::string bytes = emit(*module, machine, llvm::CodeGenFileType::ObjectFile);
-    const auto *data = reinterpret_cast<const std::byte *>(bytes.data());
-    return {data, data + bytes.size()};
+    if (!machine.objects)
+        machine.objects = pipeline(*machine.target, llvm::CodeGenFileType::ObjectFile);
+    Pipeline &objects = *machine.objects;
+    objects.passes.run(*module);
+    const auto *data = reinterpret_cast<const std::byte *>(objects.out.data());
+    std::vector<std::byte> bytes(data, data + objects.out.size());
+    objects.out.clear();
+    return bytes;
 }
 
 std::string module_text(Builder &builder) {
@@ -212,10 +227,12 @@ std::string module_text(Builder &builder) {
 }
 
 std::string module_assembly(Builder &builder, const ir::CpuIsa &isa) {
-    llvm::TargetMachine &machine = target_machine(isa);
+    llvm::TargetMachine &machine = *machine_for(isa).target;
     std::unique_ptr<llvm::Module> copy = llvm::CloneModule(builder.module());
     prepare(*copy, machine);
-    return emit(*copy, machine, llvm::CodeGenFileType::AssemblyFile);
+    const std::unique_ptr<Pipeline> text = pipeline(machine, llvm::CodeGenFileType::AssemblyFile);
+    text->passes.run(*copy);
+    return std::string(text->out);
 }
 
 ir::CpuIsa isa_by_llvm() {
