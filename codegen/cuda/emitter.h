@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -95,8 +94,6 @@ private:
     bool note_alignment(const ir::Access &access, ir::AxisId axis);
 
     // --- what runs for each element (region.cpp)
-    /// Writes a loop over a packet's elements.
-    using ElementLoop = std::function<void(const std::function<void()> &)>;
     bool has_loop(const ir::Region &region) const;
     /// Whether the value changes along the axis. Everything in a loop does.
     bool varies(ir::KValue v, ir::AxisId axis) const;
@@ -109,21 +106,11 @@ private:
     ir::KValue rounded(const ir::Instr &instr) const;
     /// Pairs of halves (halves.cpp).
     ir::KValue operation_of_half(ir::KValue half) const;
-    ir::KValue rounded_alone(ir::KValue half) const;
     bool holds_half(ir::KValue x, ir::DType half, int depth = 6) const;
     void write_region(const ir::Region &region);
     void write_instr(ir::KValue v);
     void write_value(ir::KValue v, const std::string &expression);
-    // Choices of what is rarely needed (rarely.cpp)
     void write_rarely(ir::KValue v);
-    struct Question {
-        ir::KValue comparison, x, limit;
-        bool or_nan;
-    };
-    Question question(const ir::Instr &choice) const;
-    std::set<ir::KValue> read_behind(const ir::Region &region, size_t first, size_t last) const;
-    void write_choice(const ir::Region &region, size_t first, size_t choice, int width,
-                      const ElementLoop &loop, const std::function<void()> &before);
     void write_loop(uint32_t loop);
     /// A loop whose iterations one thread does in order, or all threads of a row do together.
     void write_sequential(uint32_t loop);
@@ -153,11 +140,7 @@ private:
     bool draws(const ir::Region &region) const; ///< random words
     std::string packet_load(ir::KValue load, const Packet &packet);
     using Reduce = std::function<void()>;
-    void write_launch_values(const ir::Region &region);
     void write_pairs(const ir::Region &region, const Packet &packet);
-    bool begins_pairs(const ir::Region &region, size_t at) const;
-    void write_rounded(const ir::Region &region, size_t first, size_t at, const Packet &packet,
-                       const ElementLoop &loop, const std::function<void()> &before);
     /// `reduce` writes what becomes of an element's values; it may be empty.
     void write_packet(const ir::Region &region, const Packet &packet, const Reduce &reduce);
     /// Packets u < count, loaded before the first of them is computed. `place(early)` writes where packet u
@@ -254,14 +237,11 @@ private:
     bool alignable_ = true;
 
     bool in_rare_ = false;
-    std::set<ir::KValue> across_; // written in one loop over a packet's elements and read in a later one
     bool in_rows_ = false, in_row_loop_ = false, in_element_ = false; // where write_region is
     int row_width_ = 4; // neighbours that a thread of a row takes
     int loops_open_ = 0;
-    std::set<uint16_t> stored_;                 // buffers that the phase stores to
-    std::vector<KeptPackets> kept_;             // loaded before
-    std::map<ir::KValue, std::string> widened_; // f32 that are elements of pairs, and as what
-    std::map<ir::KValue, ir::DType> both_;      // f32 that are halves, of which `both3` is a word of two
+    std::set<uint16_t> stored_;     // buffers that the phase stores to
+    std::vector<KeptPackets> kept_; // loaded before
     std::string round_;       // index into those and into workers in registers, where a packet is written
     std::string begin_, end_; // of the row loop that is written
     int64_t shared_bytes_ = 0;

@@ -147,84 +147,39 @@ void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Red
                                     std::ranges::find(accesses.stores, stmt.id) == accesses.stores.end();
                          });
     const bool partial = !(entry_ == Entry::Aligned && p.whole) && p.width > 1;
-    const char *const empty = touches && partial ? " = {}" : "";
-    std::map<KValue, KValue> rounded_together; // stores of halves: what is rounded, two at a time
-    for (const KValue v : accesses.stores) {
-        w_.line("Packet<{}, {}> y{}{};", c_type(kernel_.instrs[v].dtype), p.width, v, empty);
-        const KValue half = kernel_.instrs[v].operands[0];
-        const KValue wide = p.width % 2 == 0 ? rounded_alone(half) : kNoValue;
-        if (wide == kNoValue)
-            continue;
-        rounded_together.emplace(v, wide);
-        names_[half] = "unread";
-        w_.line("float z{}[{}]{};", v, p.width, empty);
-    }
-    const bool indexed = reads_index(region, p.axis), guarded = touches && partial;
+    for (const KValue v : accesses.stores)
+        w_.line("Packet<{}, {}> y{}{};", c_type(kernel_.instrs[v].dtype), p.width, v,
+                touches && partial ? " = {}" : "");
+    w_.plain("#pragma unroll");
+    w_.open("for (int e = 0; e < {}; ++e)", p.width);
+    // NVRTC sees by the | which bits neighbours share, so that their random words come from one block.
+    if (reads_index(region, p.axis))
+        w_.line("const {} {} = {} {} e;", index_type(), axis(p.axis), p.first,
+                p.aligned && draws(region) ? "|" : "+");
     const std::string there = fmt::format("{} + e < {}", p.first, p.end);
-    const auto each = [&](const std::function<void()> &write) {
-        w_.plain("#pragma unroll");
-        w_.open("for (int e = 0; e < {}; ++e)", p.width);
-        // NVRTC sees by the | which bits neighbours share, so that their random words come from one block.
-        if (indexed)
-            w_.line("const {} {} = {} {} e;", index_type(), axis(p.axis), p.first,
-                    p.aligned && draws(region) ? "|" : "+");
+    if (touches && partial)
+        w_.open("if ({})", there);
+    const bool was = std::exchange(in_element_, true);
+    for (const Stmt &stmt : region) {
+        if (stmt.kind == Stmt::Loop)
+            write_loop(stmt.id);
+        else if (std::ranges::find(accesses.stores, stmt.id) != accesses.stores.end())
+            w_.line("y{}.set(e, {});", stmt.id, value(kernel_.instrs[stmt.id].operands[0]));
+        else
+            write_instr(stmt.id);
+    }
+    if (reduce) {
+        const bool guarded = partial && !touches;
         if (guarded)
-            w_.open("if ({})", there);
-        const bool was = std::exchange(in_element_, true);
-        write();
-        in_element_ = was;
-        if (guarded)
-            w_.close();
-        w_.close();
-    };
-    size_t next = 0; // statement
-    const auto write_until = [&](size_t end) {
-        for (; next < end; ++next) {
-            const Stmt &stmt = region[next];
-            if (stmt.kind == Stmt::Loop)
-                write_loop(stmt.id);
-            else if (const auto store = rounded_together.find(stmt.id); store != rounded_together.end())
-                w_.line("z{}[e] = {};", stmt.id, value(store->second));
-            else if (std::ranges::find(accesses.stores, stmt.id) != accesses.stores.end())
-                w_.line("y{}.set(e, {});", stmt.id, value(kernel_.instrs[stmt.id].operands[0]));
-            else
-                write_instr(stmt.id);
-        }
-    };
-    if (p.width > 1 && !guarded && !has_loop(region))
-        for (size_t i = 0; i < region.size(); ++i) {
-            const KValue v = region[i].id;
-            const Instr &instr = kernel_.instrs[v];
-            if (p.width % 2 == 0 && begins_pairs(region, i)) {
-                write_rounded(region, next, i, p, each, [&] { write_until(i); });
-                next = i + 1;
-                continue;
-            }
-            if (instr.op != KOp::Rarely || !names_[v].empty() || is_dead(v) || rare_.only_for(v) ||
-                question(instr).x == kNoValue)
-                continue;
-            write_choice(region, next, i, p.width, each, [&] { write_until(i); });
-            next = i + 1;
-        }
-    each([&] {
-        write_until(region.size());
-        if (!reduce)
-            return;
-        const bool counts = partial && !touches;
-        if (counts)
             w_.open("if ({})", there);
         reduce();
-        if (counts)
+        if (guarded)
             w_.close();
-    });
-    if (!rounded_together.empty()) {
-        w_.plain("#pragma unroll");
-        w_.open("for (int p = 0; p < {}; ++p)", p.width / 2);
-        for (const auto &[v, wide] : rounded_together)
-            w_.line("y{0}.w[p] = {1}(z{0}[2 * p], z{0}[2 * p + 1]);", v,
-                    kernel_.instrs[v].dtype == DType::F16 ? "to_halves" : "to_bfloats");
-        w_.close();
     }
+    in_element_ = was;
+    if (touches && partial)
+        w_.close();
+    w_.close();
     for (const KValue v : accesses.stores) {
         const Access &a = access_of(v);
         packets_ = true;
@@ -265,45 +220,8 @@ bool PhaseEmitter::reads_index(const Region &region, AxisId axis) const {
     return false;
 }
 
-/// What is the same for the whole launch, numbers beside tensors mostly, stands before a thread's packets; of
-/// halves the word that pairs take, too.
-void PhaseEmitter::write_launch_values(const Region &region) {
-    std::set<KValue> same;
-    const auto is_same = [&](KValue x) {
-        if (x == kNoValue || same.contains(x))
-            return true;
-        const KOp op = kernel_.instrs[x].op;
-        return op == KOp::Const || op == KOp::Scalar || op == KOp::Arg;
-    };
-    for (const Stmt &stmt : region) {
-        if (stmt.kind == Stmt::Loop)
-            continue;
-        const Instr &instr = kernel_.instrs[stmt.id];
-        const KOpClass cls = info(instr.op).cls;
-        if ((cls == KOpClass::Arith || cls == KOpClass::Convert || cls == KOpClass::Compare) &&
-            !is_choice(instr.op) && std::ranges::all_of(instr.operands, is_same)) {
-            same.insert(stmt.id);
-            write_instr(stmt.id);
-        }
-    }
-    for (const Stmt &stmt : region) {
-        const KValue wide = stmt.kind == Stmt::Loop ? kNoValue : operation_of_half(stmt.id);
-        if (wide == kNoValue)
-            continue;
-        const DType half = kernel_.instrs[stmt.id].dtype;
-        for (const KValue x : kernel_.instrs[wide].operands)
-            if (same.contains(x) && !both_.contains(x) && holds_half(x, half) && !names_[x].empty()) {
-                both_.emplace(x, half);
-                w_.line("const unsigned both{} = {}({}) * 0x10001u;", x,
-                        half == DType::F16 ? "to_half" : "to_bfloat", value(x));
-            }
-    }
-}
-
 void PhaseEmitter::write_packets(const Region &region, Packet packet, int count, const Place &place,
                                  const Reduce &reduce, const std::function<void()> &between) {
-    if (count > 1)
-        write_launch_values(region);
     std::vector<KValue> early;
     if (count > 1 && entry_ != Entry::Any)
         early = early_loads(region, packet.axis);

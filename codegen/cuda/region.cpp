@@ -49,11 +49,6 @@ bool PhaseEmitter::varies(KValue v, AxisId axis) const {
 }
 
 void PhaseEmitter::write_value(KValue v, const std::string &expression) {
-    if (across_.contains(v)) {
-        names_[v] = fmt::format("v{}[e]", v);
-        w_.line("{} = {};", names_[v], expression);
-        return;
-    }
     names_[v] = fmt::format("v{}", v);
     w_.line("const {} {} = {};", value_type(v), names_[v], expression);
 }
@@ -66,8 +61,6 @@ void PhaseEmitter::write_instr(KValue v) {
         return;
     if (instr.op == KOp::Rarely)
         return write_rarely(v);
-    if (const auto pair = widened_.find(v); pair != widened_.end())
-        return write_value(v, pair->second);
     switch (info(instr.op).cls) {
     case KOpClass::Leaf:
     case KOpClass::Control:
@@ -142,6 +135,20 @@ void PhaseEmitter::write_instr(KValue v) {
         o.y_is_small_const =
             kernel_.instrs[instr.operands[1]].bits < 8ULL * static_cast<uint64_t>(size_of(instr.dtype));
     write_value(v, is_index(v) ? index_expression(instr.op, o) : expression(instr.op, instr.dtype, o));
+}
+
+void PhaseEmitter::write_rarely(KValue v) {
+    const Instr &instr = kernel_.instrs[v];
+    const std::string name = fmt::format("v{}", v);
+    w_.line("{} {} = {};", value_type(v), name, value(instr.operands[2]));
+    w_.open("if ({})", value(instr.operands[0]));
+    const bool was = std::exchange(in_rare_, true);
+    for (const KValue x : rare_.of(v))
+        write_instr(x);
+    in_rare_ = was;
+    w_.line("{} = {};", name, value(instr.operands[1]));
+    w_.close();
+    names_[v] = name;
 }
 
 /// What one instruction does of `limit < x ? limit : x` and of extremes of two, where the limit is a constant
