@@ -12,8 +12,8 @@ namespace {
 
 /// Bodies up to this cost are emitted once for each register of partial results; longer ones for fewer, and
 /// the registers take turns. The longest keep partial results in memory, with one body for all elements: two
-/// would gain them little, for a quarter more to compile; the most where there are 16 registers, whose
-/// vectors are so short that memory takes longer than the body.
+/// would gain them little, for a quarter more to compile. With 16 registers those of up to 48, which work on
+/// two registers there (kLongChainCost in loops.cpp), keep them in registers, too.
 constexpr int kEachCost = 12, kTurnsCost = 32, kTurnsCostOf16 = 48;
 constexpr int kMostRegisters = 8;
 constexpr int kTinyExtent = 16;

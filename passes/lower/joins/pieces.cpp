@@ -2,6 +2,7 @@
 
 #include "ir/kernel/append.h"
 #include "passes/lower/joins/bodies.h"
+#include "passes/lower/joins/points.h"
 
 #include <algorithm>
 #include <utility>
@@ -56,29 +57,12 @@ private:
 
     /// Joins of one shape along one axis that the stored values read at every point.
     bool find_joins() {
-        std::vector<bool> seen(cluster_.end - cluster_.first);
-        std::vector<ValueId> open(cluster_.stored);
-        const int64_t numel = graph_.type(open[0]).numel();
-        while (!open.empty()) {
-            const ValueId v = open.back();
-            open.pop_back();
-            if (!inside(v) || graph_.type(v).numel() != numel)
-                continue;
-            const NodeId id = graph_.value(v).producer;
-            if (seen[id - cluster_.first])
-                continue;
-            seen[id - cluster_.first] = true;
-            const Node &node = graph_.node(id);
-            if (node.op == Op::Concat) {
+        const auto look = [&](ValueId, const Node &node) {
+            if (node.op == Op::Concat)
                 note(node);
-            } else if (node.op == Op::Reshape || info(node.op).family == OpFamily::Elementwise) {
-                for (const ValueId x : graph_.operands(node))
-                    open.push_back(x);
-            } else if (info(node.op).family == OpFamily::Update) {
-                return false; // a part of it is written in place
-            }
-        }
-        return !joins_.empty();
+            return true;
+        };
+        return visit_points(cluster_, look) && !joins_.empty();
     }
 
     /// The one of most parts first; others are kept if they lie alike.

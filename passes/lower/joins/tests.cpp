@@ -1,5 +1,7 @@
 #include "passes/lower/joins/tests.h"
 
+#include "passes/lower/joins/points.h"
+
 #include <algorithm>
 
 namespace lz::passes {
@@ -35,36 +37,20 @@ bool FindTests::inside(ValueId v) const {
 }
 
 void FindTests::find_shape() {
-    std::vector<bool> seen(cluster_.end - cluster_.first);
-    std::vector<ValueId> open(cluster_.stored), full;
-    const int64_t numel = graph_.type(open[0]).numel();
-    while (!open.empty()) {
-        const ValueId v = open.back();
-        open.pop_back();
-        if (!inside(v) || graph_.type(v).numel() != numel)
-            continue;
-        const NodeId id = graph_.value(v).producer;
-        if (seen[id - cluster_.first])
-            continue;
-        seen[id - cluster_.first] = true;
+    std::vector<ValueId> full;
+    const auto look = [&](ValueId v, const Node &node) {
         full.push_back(v);
-        const Node &node = graph_.node(id);
-        if (node.op == Op::Concat && node.operand_count > kMostParts) {
-            shape_.reset();
-            return;
-        }
+        if (node.op == Op::Concat && node.operand_count > kMostParts)
+            return false;
         if (node.op == Op::Concat || node.op == Op::Pad) {
             pads_ = pads_ || node.op == Op::Pad;
             if (!shape_)
                 shape_ = graph_.type(v).shape;
-        } else if (node.op == Op::Reshape || info(node.op).family == OpFamily::Elementwise) {
-            for (const ValueId x : graph_.operands(node))
-                open.push_back(x);
-        } else if (info(node.op).family == OpFamily::Update) {
-            shape_.reset(); // a part of it is written in place
-            return;
         }
-    }
+        return true;
+    };
+    if (!visit_points(cluster_, look))
+        shape_.reset();
     if (shape_)
         for (const ValueId v : full)
             if (graph_.type(v).shape == *shape_)
