@@ -2,13 +2,12 @@
 // changed in place: the step stops, nobody sees a part of it, and it goes on at the next sync (S26).
 #include "frontend/engine/engine.h"
 #include "refused_steps.h"
+#include "tests/support/forked.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 
 namespace {
 
@@ -422,28 +421,6 @@ TEST_P(StoppedSteps, AreNotGoneOnWithOnADeviceThatIsLost) {
     for (const Tensor &changed : {step.first, step.second, step.sums})
         EXPECT_THROW(doubles(changed), Error) << "one may be as before and another as after it";
     EXPECT_NO_THROW(lz::sync());
-}
-
-/// What a forked child says: 42 for the error that is expected there.
-template <class F>
-int in_child(F &&f) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-        ::alarm(20); // instead of hanging
-        int result = 1;
-        try {
-            f();
-        } catch (const StateError &error) {
-            const bool clear = std::string(error.what()).find("was forked") != std::string::npos;
-            result = clear && error.file() ? 42 : 3;
-        } catch (...) {
-            result = 2;
-        }
-        ::_exit(result);
-    }
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 TEST_P(StoppedSteps, AreAClearErrorInAForkedChild) { // S65

@@ -1,5 +1,6 @@
 // S60 to S68 on every kind of device.
 #include "support.h"
+#include "tests/support/forked.h"
 
 #include <chrono>
 #include <cmath>
@@ -8,9 +9,7 @@
 #include <cstdlib>
 #include <limits>
 #include <sstream>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 
 namespace {
 
@@ -102,27 +101,6 @@ TEST(Semantics, S64_printing_names_the_device_and_copies_once) {
     for (size_t at = trace.find("\"copy\""); at != std::string::npos; at = trace.find("\"copy\"", at + 1))
         ++copies;
     EXPECT_EQ(copies, 1u) << trace;
-}
-
-/// What a forked child says.
-template <class F>
-int in_child(F &&f) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-        ::alarm(20); // instead of hanging
-        int result = 1;
-        try {
-            f();
-        } catch (const lz::StateError &) {
-            result = 42;
-        } catch (...) {
-            result = 2;
-        }
-        ::_exit(result);
-    }
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 TEST(Child, DISABLED_Forks) {
