@@ -30,7 +30,7 @@ void derive(ir::CpuIsa &isa, bool avx512, bool avx2) {
     }
 #if LAZULI_SANITIZE_THREAD
     isa.vector_bytes = 16; // the widest access that ThreadSanitizer sees
-    isa.amx_bf16 = false;
+    isa.amx_bf16 = isa.amx_int8 = false;
 #endif
 }
 
@@ -47,7 +47,10 @@ ir::CpuIsa host_isa() {
     const bool avx512 = features.has("avx512f") && features.has("avx512vl") && features.has("avx512bw") &&
                         features.has("avx512dq");
     isa.avx512_bf16 = avx512 && features.has("avx512bf16");
-    isa.amx_bf16 = features.has("amx-bf16") && features.has("amx-tile") && ir::may_use_amx();
+    isa.avx512_vnni = avx512 && features.has("avx512vnni");
+    const bool tiles = features.has("amx-tile") && ir::may_use_amx();
+    isa.amx_bf16 = tiles && features.has("amx-bf16");
+    isa.amx_int8 = tiles && features.has("amx-int8");
     derive(isa, avx512, features.has("avx2"));
     return isa;
 }
@@ -62,12 +65,12 @@ ir::CpuIsa isa_of(ir::IsaLevel level) {
     if (level >= ir::IsaLevel::V4Bf16)
         isa.features += ",+avx512bf16";
     if (level >= ir::IsaLevel::V4Amx)
-        isa.features += ",+amx-bf16,+amx-tile";
+        isa.features += ",+amx-bf16,+amx-int8,+amx-tile";
     isa.features += ",+bmi,+bmi2,+cmov,+crc32,+cx16,+cx8,+f16c,+fma,+fxsr,+lzcnt,+mmx,+movbe,+popcnt,+sahf,"
                     "+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3,+x87,+xsave";
     isa.fma = true;
     isa.avx512_bf16 = level >= ir::IsaLevel::V4Bf16;
-    isa.amx_bf16 = level >= ir::IsaLevel::V4Amx;
+    isa.amx_bf16 = isa.amx_int8 = level >= ir::IsaLevel::V4Amx;
     derive(isa, level >= ir::IsaLevel::V4, true);
     return isa;
 }

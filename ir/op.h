@@ -142,7 +142,8 @@ inline constexpr int kAxis = 0;  // Concat, Arg*, Cum*, Gather, Scatter, Sort, T
 inline constexpr int kSliceStarts = 0, kSliceSizes = 1, kSliceSteps = 2;
 inline constexpr int kPadLow = 0, kPadHigh = 1;
 inline constexpr int kUpdateStarts = 0, kUpdateSteps = 1;
-inline constexpr int kDotLhsBatch = 0, kDotRhsBatch = 1, kDotLhsContract = 2, kDotRhsContract = 3;
+inline constexpr int kDotLhsBatch = 0, kDotRhsBatch = 1, kDotLhsContract = 2, kDotRhsContract = 3,
+                     kDotDType = 4;
 inline constexpr int kScatterReduce = 1;
 inline constexpr int kSortDescending = 1, kTopKCount = 2; // Sort, TopK
 inline constexpr int kTransferTo = 0;

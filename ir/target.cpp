@@ -89,7 +89,9 @@ void add(Fields &fields, const CpuLimits &cpu) {
     fields.number("fma", cpu.isa.fma);
     fields.number("avx512", cpu.isa.avx512);
     fields.number("avx512_bf16", cpu.isa.avx512_bf16);
+    fields.number("avx512_vnni", cpu.isa.avx512_vnni);
     fields.number("amx_bf16", cpu.isa.amx_bf16);
+    fields.number("amx_int8", cpu.isa.amx_int8);
     fields.number("threads", cpu.threads);
     fields.number("cache", cpu.cache_bytes);
     fields.number("l2", cpu.l2_bytes);

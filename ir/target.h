@@ -24,20 +24,27 @@ struct CpuIsa {
     bool fma = false;
     bool avx512 = false;
     bool avx512_bf16 = false;
+    bool avx512_vnni = false;
     bool amx_bf16 = false; ///< tile registers that multiply bf16
+    bool amx_int8 = false; ///< and i8 and u8
 
-    /// Whether tile registers make products of such operands. Their instruction sums in an order of its own
-    /// (ir::Contraction), so that it is the ISA's to say, and no schedule's; `ascending` as there.
-    bool multiplies_tiles(DType dtype, bool ascending) const {
-        return amx_bf16 && dtype == DType::BF16 && !ascending;
+    /// Whether tile registers make products of such operands. The instruction for bf16 sums in an order of
+    /// its own (ir::Contraction), so that it is the ISA's to say, and no schedule's; all as there.
+    bool multiplies_tiles(DType dtype, DType accumulate, bool ascending) const {
+        return dtype == DType::BF16
+                   ? amx_bf16 && !ascending
+                   : amx_int8 && (dtype == DType::I8 || dtype == DType::U8) && accumulate == DType::I32;
     }
 
     bool operator==(const CpuIsa &) const = default;
 };
 
-/// What one tile register holds, of bf16 operands and of sums in f32, and the elements of k that one
-/// instruction takes. A microkernel is two by two of them.
-inline constexpr int kAmxRows = 16, kAmxColumns = 16, kAmxDepth = 32;
+/// What one tile register holds of operands and of sums of 32 bits. A microkernel is two by two of them.
+inline constexpr int kAmxRows = 16, kAmxColumns = 16;
+/// Elements of k that one instruction takes: a row of a tile has 64 bytes.
+constexpr int amx_depth(DType operand) {
+    return 64 / size_of(operand);
+}
 
 /// What a device can do, for estimates only: they decide where work goes and what memory is worth, never what
 /// is computed.

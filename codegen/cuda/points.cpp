@@ -236,7 +236,8 @@ void PhaseEmitter::write_product() {
     w_.line("const {} {} = row + y + i * {}, {} = column + x + j * {};", type, axis(c.m), kSide, axis(c.n),
             kSide);
     w_.open("if ({} < {} && {} < {})", axis(c.m), extent(c.m), axis(c.n), extent(c.n));
-    const DType result = info(dtype).compute;
+    const auto instr = std::ranges::find(kernel_.instrs, KOp::Product, &Instr::op);
+    const DType result = instr == kernel_.instrs.end() ? sum : info(instr->dtype).compute;
     w_.line("const {} product = {};", c_type(result),
             expression(KOp::Cast, result, {.x = "sum[i][j]", .y = {}, .z = {}, .from = sum}));
     write_region(phase_.body);

@@ -4,6 +4,7 @@
 #include "frontend/ops/autocast/autocast.h"
 #include "frontend/ops/compose.h"
 #include "frontend/ops/contract.h"
+#include "frontend/record/convert.h"
 #include "lazuli/ops/elementwise.h"
 #include "lazuli/ops/reductions.h"
 #include "lazuli/ops/views.h"
@@ -19,8 +20,10 @@ namespace detail {
 
 Tensor contract(const Tensor &a, const Tensor &b, std::span<const int64_t> a_batch,
                 std::span<const int64_t> b_batch, std::span<const int64_t> a_sum,
-                std::span<const int64_t> b_sum, Location loc) {
-    return record(Op::Dot, {&a, &b}, Words().ints(a_batch).ints(b_batch).ints(a_sum).ints(b_sum), loc);
+                std::span<const int64_t> b_sum, Location loc, std::optional<ir::DType> dtype) {
+    const auto word = static_cast<int64_t>(dtype.value_or(type(a).dtype));
+    return record(Op::Dot, {&a, &b}, Words().ints(a_batch).ints(b_batch).ints(a_sum).ints(b_sum).word(word),
+                  loc);
 }
 
 } // namespace detail
@@ -55,15 +58,26 @@ void check_ranks(const char *function, const Tensor &a, int rank_a, const Tensor
                     "it takes " + std::to_string(rank_a) + " and " + std::to_string(rank_b) + " axes", loc);
 }
 
+/// Two batches of equally many matrices.
+void check_batches(const Tensor &a, const Tensor &b, Location loc) {
+    check_ranks("bmm", a, 3, b, 3, loc);
+    const ir::TensorType &x = detail::type(a), &y = detail::type(b);
+    if (x.shape[0] != y.shape[0])
+        fail_shapes("bmm", x, y,
+                    "the batches have " + std::to_string(x.shape[0]) + " and " + std::to_string(y.shape[0]) +
+                        " matrices",
+                    loc);
+}
+
 /// Operands of rank 2 and more with equal batch extents.
-Tensor batched(const Tensor &a, const Tensor &b, Location loc) {
+Tensor batched(const Tensor &a, const Tensor &b, std::optional<ir::DType> dtype, Location loc) {
     const int rank = detail::type(a).shape.rank();
     int64_t batch[ir::kMaxRank];
     for (int i = 0; i < rank - 2; ++i)
         batch[i] = i;
     const std::span<const int64_t> axes(batch, static_cast<size_t>(rank - 2));
     const int64_t a_sum[] = {rank - 1}, b_sum[] = {rank - 2};
-    return detail::contract(a, b, axes, axes, a_sum, b_sum, loc);
+    return detail::contract(a, b, axes, axes, a_sum, b_sum, loc, dtype);
 }
 
 /// x with the batch extents of `batch` before its last two.
@@ -75,9 +89,17 @@ Tensor with_batch(const Tensor &x, const Shape &batch, Location loc) {
     return detail::broadcast_to(x, full, loc);
 }
 
-Tensor product(const char *function, const Tensor &a, const Tensor &b, Location loc) {
+Tensor product(const char *function, const Tensor &a, const Tensor &b, Location loc,
+               std::optional<ir::DType> dtype = {}) {
     check_dtypes(function, a, b, loc);
     const ir::TensorType &x = detail::type(a), &y = detail::type(b);
+    if (dtype && !ir::can_hold_products(*dtype, x.dtype))
+        throw DTypeError(
+            std::string(function) + ": out_dtype is " + std::string(ir::name(*dtype)) +
+                " and the operands are " + detail::text(x) + " and " + detail::text(y) +
+                "; products are summed in the operands' dtype, integers in a wider one as well, and "
+                "f16 and bf16 in f32",
+            loc);
     const int rank_a = x.shape.rank(), rank_b = y.shape.rank();
     if (rank_a == 0 || rank_b == 0)
         fail_shapes(function, x, y, "a product takes at least one axis on both sides (use * for numbers)",
@@ -92,7 +114,7 @@ Tensor product(const char *function, const Tensor &a, const Tensor &b, Location 
     const int64_t a_sum[] = {a_last}, b_sum[] = {b_first};
     // A vector or a matrix on the right, a vector on the left: all other axes are free.
     if (rank_b <= 2 || rank_a == 1)
-        return detail::contract(a, b, {}, {}, a_sum, b_sum, loc);
+        return detail::contract(a, b, {}, {}, a_sum, b_sum, loc, dtype);
 
     const Shape a_batch(x.shape.extents().first(static_cast<size_t>(rank_a - 2)));
     const Shape b_batch(y.shape.extents().first(static_cast<size_t>(rank_b - 2)));
@@ -103,7 +125,7 @@ Tensor product(const char *function, const Tensor &a, const Tensor &b, Location 
                     "the batch extents " + ir::to_string(a_batch) + " and " + ir::to_string(b_batch) +
                         " do not broadcast",
                     loc);
-    return batched(with_batch(a, batch, loc), with_batch(b, batch, loc), loc);
+    return batched(with_batch(a, batch, loc), with_batch(b, batch, loc), dtype, loc);
 }
 
 } // namespace
@@ -115,6 +137,13 @@ Tensor matmul(const Tensor &a, const Tensor &b, Location loc) {
             loc, [&](const Tensor &x, const Tensor &y) { return matmul(x, y, loc); }, a, b);
     return product("matmul", a, b, loc);
 }
+Tensor matmul(const Tensor &a, const Tensor &b, DType out_dtype, Location loc) {
+    loc = detail::in<"matmul">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"matmul">(
+            loc, [&](const Tensor &x, const Tensor &y) { return matmul(x, y, out_dtype, loc); }, a, b);
+    return product("matmul", a, b, loc, detail::to_ir(out_dtype));
+}
 Tensor mm(const Tensor &a, const Tensor &b, Location loc) {
     loc = detail::in<"mm">(loc);
     if (detail::autocasting()) [[unlikely]]
@@ -122,6 +151,14 @@ Tensor mm(const Tensor &a, const Tensor &b, Location loc) {
             loc, [&](const Tensor &x, const Tensor &y) { return mm(x, y, loc); }, a, b);
     check_ranks("mm", a, 2, b, 2, loc);
     return product("mm", a, b, loc);
+}
+Tensor mm(const Tensor &a, const Tensor &b, DType out_dtype, Location loc) {
+    loc = detail::in<"mm">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"mm">(
+            loc, [&](const Tensor &x, const Tensor &y) { return mm(x, y, out_dtype, loc); }, a, b);
+    check_ranks("mm", a, 2, b, 2, loc);
+    return product("mm", a, b, loc, detail::to_ir(out_dtype));
 }
 Tensor mv(const Tensor &a, const Tensor &b, Location loc) {
     loc = detail::in<"mv">(loc);
@@ -151,14 +188,16 @@ Tensor bmm(const Tensor &a, const Tensor &b, Location loc) {
     if (detail::autocasting()) [[unlikely]]
         return detail::autocast<"bmm">(
             loc, [&](const Tensor &x, const Tensor &y) { return bmm(x, y, loc); }, a, b);
-    check_ranks("bmm", a, 3, b, 3, loc);
-    const ir::TensorType &x = detail::type(a), &y = detail::type(b);
-    if (x.shape[0] != y.shape[0])
-        fail_shapes("bmm", x, y,
-                    "the batches have " + std::to_string(x.shape[0]) + " and " + std::to_string(y.shape[0]) +
-                        " matrices",
-                    loc);
+    check_batches(a, b, loc);
     return product("bmm", a, b, loc);
+}
+Tensor bmm(const Tensor &a, const Tensor &b, DType out_dtype, Location loc) {
+    loc = detail::in<"bmm">(loc);
+    if (detail::autocasting()) [[unlikely]]
+        return detail::autocast<"bmm">(
+            loc, [&](const Tensor &x, const Tensor &y) { return bmm(x, y, out_dtype, loc); }, a, b);
+    check_batches(a, b, loc);
+    return product("bmm", a, b, loc, detail::to_ir(out_dtype));
 }
 
 Tensor linear(const Tensor &x, const Tensor &weight, const Tensor &bias, Location loc) {

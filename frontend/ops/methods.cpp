@@ -193,11 +193,14 @@ LZ_TEMPORARY(Tensor, mse_loss, (const Tensor &target, Reduction reduction, Locat
              (target, reduction, loc))
 // linalg.h
 LZ_METHOD(Tensor, matmul, (const Tensor &b, Location loc), (b, loc))
+LZ_METHOD(Tensor, matmul, (const Tensor &b, DType out_dtype, Location loc), (b, out_dtype, loc))
 LZ_METHOD(Tensor, mm, (const Tensor &b, Location loc), (b, loc))
+LZ_METHOD(Tensor, mm, (const Tensor &b, DType out_dtype, Location loc), (b, out_dtype, loc))
 LZ_METHOD(Tensor, mv, (const Tensor &b, Location loc), (b, loc))
 LZ_METHOD(Tensor, dot, (const Tensor &b, Location loc), (b, loc))
 LZ_METHOD(Tensor, outer, (const Tensor &b, Location loc), (b, loc))
 LZ_METHOD(Tensor, bmm, (const Tensor &b, Location loc), (b, loc))
+LZ_METHOD(Tensor, bmm, (const Tensor &b, DType out_dtype, Location loc), (b, out_dtype, loc))
 LZ_METHOD(Tensor, addmm,
           (const Tensor &a, const Tensor &b, const Scalar &beta, const Scalar &alpha, Location loc),
           (a, b, beta, alpha, loc))

@@ -261,7 +261,7 @@ ValueId GraphBuilder::reduce(Op op, ValueId a, std::span<const int64_t> axes, co
 }
 
 ValueId GraphBuilder::matmul(ValueId a, ValueId b, const Location &loc) {
-    return add(Op::Dot, {a, b}, {0, 0, 1, 1, 1, 0}, {}, loc);
+    return add(Op::Dot, {a, b}, {0, 0, 1, 1, 1, 0, static_cast<int64_t>(graph_.type(a).dtype)}, {}, loc);
 }
 
 } // namespace lz::ir

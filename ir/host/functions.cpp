@@ -13,9 +13,9 @@ void *address_of(F *function) {
 }
 
 void *find_part(const ProductParts &parts, std::string_view name) {
-    return name == parts.multiply_tile_name ? address_of(parts.multiply_tile)
-           : name == parts.pack_panel_name  ? address_of(parts.pack_panel)
-                                            : nullptr;
+    if (name == parts.multiply_tile_name)
+        return address_of(parts.multiply_tile);
+    return parts.pack_panel && name == parts.pack_panel_name ? address_of(parts.pack_panel) : nullptr;
 }
 
 } // namespace
@@ -30,8 +30,10 @@ void *find_host_function(std::string_view name) {
             for (const ProductParts *parts : {&set->f32, &set->f64})
                 if (void *const found = find_part(*parts, name))
                     return found;
-    if (kBf16Parts)
-        return find_part(*kBf16Parts, name);
+    for (const ProductParts *parts : {kBf16Parts, kI16PairParts, kInt8Parts})
+        if (parts)
+            if (void *const found = find_part(*parts, name))
+                return found;
     return nullptr;
 }
 

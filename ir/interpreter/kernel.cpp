@@ -198,7 +198,8 @@ private:
         case KOp::CheckNonzero:
             return check(instr);
         case KOp::Product:
-            std::copy_n(product_, lanes_, current_);
+            evaluate_lanes(KOp::Cast, instr.dtype, phase_->contraction->accumulate, product_, nullptr,
+                           nullptr, current_, lanes_);
             return;
         case KOp::LoopResult:
             for (int lane = 0; lane < lanes_; ++lane) {
@@ -357,10 +358,7 @@ private:
             }
             const uint64_t bits = is_float(c.dtype) ? std::bit_cast<uint64_t>(sum) : integer;
             const DType wide = is_float(c.dtype) ? DType::F64 : DType::I64;
-            uint64_t rounded = bits;
-            evaluate_lanes(KOp::Cast, c.accumulate, wide, &bits, nullptr, nullptr, &rounded, 1);
-            evaluate_lanes(KOp::Cast, info(c.dtype).compute, c.accumulate, &rounded, nullptr, nullptr,
-                           product_ + lane, 1);
+            evaluate_lanes(KOp::Cast, c.accumulate, wide, &bits, nullptr, nullptr, product_ + lane, 1);
         }
     }
 
@@ -379,7 +377,7 @@ private:
     std::vector<uint64_t> values_; // by instruction and batch lane
     std::vector<int64_t> axis_;    // by axis and batch lane
     std::vector<Partials> results_;
-    uint64_t product_[kBatch] = {};
+    uint64_t product_[kBatch] = {}; ///< of the dtype of the sums
     uint64_t *current_ = nullptr;
 };
 

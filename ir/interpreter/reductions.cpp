@@ -172,7 +172,7 @@ void interpret_CumProd(const RefNode &node) {
 }
 
 void interpret_Dot(const RefNode &node) {
-    const DType dtype = node.in().type.dtype;
+    const DType dtype = node.out().type.dtype;
     const Side l =
         arrange(node.in(0), node.attrs.ints(attr::kDotLhsBatch), node.attrs.ints(attr::kDotLhsContract));
     const Side r =

@@ -166,15 +166,16 @@ struct Loop {
 };
 
 /// A product lhs[b.., m, k] * rhs[b.., k, n] summed over k, tile by tile; the phase's body is the epilogue of
-/// one (b.., m, n) element, in which KOp::Product is the sum rounded to `dtype`. The phase's grid is (b.., m,
-/// n). Each element is summed in ascending k, with fused multiply-adds in `accumulate` where the ISA has
-/// them, so bits depend on k and the ISA only. bf16 is an exception where the ISA has tile registers for it
-/// (CpuIsa::multiplies_tiles): of each 32 elements of k, those of even and those of odd place are summed in
-/// ascending order, the two sums are added, and that to what was before, subnormals taken for zero.
+/// one (b.., m, n) element, in which KOp::Product is the sum rounded to the instruction's dtype. The phase's
+/// grid is (b.., m, n). Each element is summed in ascending k, with fused multiply-adds in `accumulate` where
+/// the ISA has them, so bits depend on k and the ISA only. bf16 is an exception where the ISA has tile
+/// registers for it (CpuIsa::multiplies_tiles): of each 32 elements of k, those of even and those of odd
+/// place are summed in ascending order, the two sums are added, and that to what was before, subnormals taken
+/// for zero.
 struct Contraction {
     AxisId m, n, k;
     DType dtype;      ///< of both operands
-    DType accumulate; ///< F32 or F64, I64 for integers
+    DType accumulate; ///< F32 or F64; of integers, which wrap, I32 where the product has no more bits, or I64
     Access lhs, rhs;  ///< affine, no terms, no predicate
     /// Of floats: the sum begins at +0, and each element of k, from the first on, is one fused multiply-add,
     /// on every target. Else a target may round otherwise, always in the same way.

@@ -18,10 +18,12 @@ std::string_view name(IsaLevel level) {
 
 namespace {
 
-/// CPUID leaf 7, EDX bit 22 (Intel SDM vol. 2A): the compiler's own names do not have it yet.
-bool has_amx_bf16() {
+/// CPUID leaf 7, EDX bits 22 (bf16) and 25 (bytes; Intel SDM vol. 2A): the compiler's own names do not have
+/// them yet.
+bool has_amx() {
+    constexpr unsigned kBoth = 1U << 22 | 1U << 25;
     unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 22 & 1U) != 0;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kBoth) == kBoth;
 }
 
 } // namespace
@@ -33,7 +35,7 @@ bool runs_here(IsaLevel level) {
         return false;
     if (level >= IsaLevel::V4Bf16 && __builtin_cpu_supports("avx512bf16") == 0)
         return false;
-    return level < IsaLevel::V4Amx || (has_amx_bf16() && may_use_amx());
+    return level < IsaLevel::V4Amx || (has_amx() && may_use_amx());
 }
 
 #else

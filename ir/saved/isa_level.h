@@ -11,7 +11,7 @@ enum class IsaLevel : uint8_t {
     V3,     ///< x86-64-v3: AVX2, FMA, F16C
     V4,     ///< x86-64-v4: AVX-512 F, BW, CD, DQ, VL
     V4Bf16, ///< and products of bf16 (AVX512_BF16)
-    V4Amx,  ///< and tiles of bf16 (AMX-TILE, AMX-BF16)
+    V4Amx,  ///< and tiles of bf16 and of bytes (AMX-TILE, AMX-BF16, AMX-INT8)
 };
 inline constexpr uint8_t kIsaLevels = 4;
 

@@ -53,6 +53,17 @@ constexpr bool is_signed(DType t) {
     return info(t).kind == DTypeKind::Signed || is_float(t);
 }
 
+/// Whether a product of matrices of `operand` may be summed into `result`: its own dtype, a wider integer of
+/// integers, f32 of f16 and bf16.
+constexpr bool can_hold_products(DType result, DType operand) {
+    return result == operand || (is_half(operand) && result == DType::F32) ||
+           (is_integer(operand) && is_integer(result) && size_of(result) > size_of(operand));
+}
+/// What such a product is summed in. Integers wrap, so that 32 bits are enough for a result that has no more.
+constexpr DType product_accumulation(DType operand, DType result) {
+    return is_integer(result) ? size_of(result) <= 4 ? DType::I32 : DType::I64 : info(operand).accumulate;
+}
+
 /// The dtype with this text name ("f32"), or nothing.
 std::optional<DType> dtype_from_name(std::string_view text);
 

@@ -65,6 +65,7 @@ void rewrite(const Graph &graph, Rewriter &rewriter, NodeId id) {
     append(words, batch[1]);
     append(words, contract[0]);
     append(words, contract[1]);
+    words.push_back(attrs.integer(attr::kDotDType));
     b.add(Op::Dot, operands, words, {}, dot.loc);
     b.set_stream(dot.stream);
     b.set_recorded(dot.recorded);
@@ -97,7 +98,7 @@ void sum_products(const Graph &graph, Rewriter &rewriter, NodeId id) {
     std::iota(order.begin(), order.end(), size_t{0});
     std::ranges::sort(order, {}, [&](size_t k) { return lc[k]; }); // as in dot_dims
 
-    const DType computed = info(type.dtype).accumulate;
+    const DType computed = product_accumulation(graph.type(graph.operands(dot)[0]).dtype, type.dtype);
     std::vector<int64_t> extents = dims.batch;
     const std::vector<int64_t> &own = matrix == 0 ? dims.m : dims.n;
     extents.insert(extents.end(), own.begin(), own.end());
@@ -146,7 +147,7 @@ std::optional<Graph> prepare_products(const Graph &graph, const Target &target) 
         // A sum of products has another order than a product.
         const bool in_order = target.modes.reproducible && is_float(type.dtype);
         if (is_vector_product(dot_dims(graph, node)) && type.numel() > 0 && type.dtype != DType::Bool &&
-            !in_order && !library_multiplies(target, type.device, type.dtype))
+            !in_order && !library_multiplies(graph, node, target, type.device))
             ways[n] = Way::Sum;
         else if (!strided(graph, node, 0) || !strided(graph, node, 1))
             ways[n] = Way::Permute;

@@ -30,7 +30,7 @@ constexpr int64_t kSerialWork = 96 * 96 * 96; ///< multiply-adds that are not wo
 // Of tile registers, on a Xeon of the Sapphire Rapids kind.
 // `bench_products`, bf16, 1024: a panel of rhs, 16 KiB, stays in the first-level cache, rows of lhs and the
 // sums of an item in the second.
-constexpr int64_t kAmxBlockK = 256;
+constexpr int64_t kAmxBlockBytes = 512; ///< of a row or column for one block of k
 constexpr int64_t kAmxInnerBytes = 128 << 10;
 constexpr int64_t kAmxItemRows = 512, kAmxItemColumns = 256;
 constexpr int64_t kAmxSerialWork = 192 * 192 * 192;
@@ -89,14 +89,15 @@ Items cut_items(const ContractionSizes &sizes, const ContractionTile &tile, int 
 
 } // namespace
 
-bool contraction_reads_in_place(ir::DType dtype) {
-    return ir::info(dtype).accumulate == dtype;
+bool contraction_reads_in_place(ir::DType dtype, ir::DType accumulate) {
+    return accumulate == dtype;
 }
 
-ContractionTile contraction_tile(ir::DType dtype, const ir::CpuIsa &isa, bool ascending) {
-    if (isa.multiplies_tiles(dtype, ascending))
+ContractionTile contraction_tile(ir::DType dtype, ir::DType accumulate, const ir::CpuIsa &isa,
+                                 bool ascending) {
+    if (isa.multiplies_tiles(dtype, accumulate, ascending))
         return {.mr = 2 * ir::kAmxRows, .nr = 2 * ir::kAmxColumns, .amx = true};
-    const int lanes = std::max(1, isa.vector_bytes / ir::size_of(ir::info(dtype).accumulate));
+    const int lanes = std::max(1, isa.vector_bytes / ir::size_of(accumulate));
     // Two registers of columns, one for an element of lhs, one spare, the rest for sums: 14 rows of 32
     // registers, 6 of 16.
     const int rows = (isa.vector_registers - 4) / 2;
@@ -105,18 +106,19 @@ ContractionTile contraction_tile(ir::DType dtype, const ir::CpuIsa &isa, bool as
 
 ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::CpuLimits &cpu) {
     const int threads = cpu.threads;
-    const ContractionTile tile = contraction_tile(sizes.dtype, cpu.isa, sizes.ascending);
+    const ContractionTile tile = contraction_tile(sizes.dtype, sizes.accumulate, cpu.isa, sizes.ascending);
     const auto [mr, nr, amx] = tile;
     const int64_t m = std::max<int64_t>(1, sizes.m), n = std::max<int64_t>(1, sizes.n);
     const int64_t k = std::max<int64_t>(1, sizes.k);
-    const int64_t sum_bytes = ir::size_of(ir::info(sizes.dtype).accumulate);
+    const int64_t sum_bytes = ir::size_of(sizes.accumulate);
     const int64_t bytes = amx ? ir::size_of(sizes.dtype) : sum_bytes; // of an element of a panel
 
-    const int64_t passes = ceil_div(k, amx ? kAmxBlockK : kBlockK);
-    const int64_t block_k = round_up(ceil_div(k, passes), 32);
+    const int64_t depth = ir::amx_depth(sizes.dtype); // of an instruction
+    const int64_t passes = ceil_div(k, amx ? kAmxBlockBytes / bytes : kBlockK);
+    const int64_t block_k = round_up(ceil_div(k, passes), amx ? depth : 32);
     // Tiles are loaded from rows as they lie, if all of them are whole.
-    const bool in_place = contraction_reads_in_place(sizes.dtype);
-    const bool amx_lhs = amx && sizes.lhs_k == 1 && k % ir::kAmxDepth == 0;
+    const bool in_place = contraction_reads_in_place(sizes.dtype, sizes.accumulate);
+    const bool amx_lhs = amx && sizes.lhs_k == 1 && k % depth == 0;
     const bool many = sizes.batches * m * n * k > (amx ? kAmxSerialWork : kSerialWork);
     const auto [block_m, block_n] = cut_items(sizes, tile, threads, many, amx_lhs && n >= 4 * nr * threads);
     // A large result that is finished at once is written in rows: panels of rhs stay in the second-level
@@ -156,7 +158,8 @@ ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::Cp
 void declare_contraction(ir::Kernel &kernel, size_t phase, const ir::CpuIsa &isa) {
     ir::Phase &p = kernel.phases[phase];
     ir::CpuSchedule &schedule = p.on_cpu();
-    const ContractionTile tile = contraction_tile(p.contraction->dtype, isa, p.contraction->ascending);
+    const ContractionTile tile =
+        contraction_tile(p.contraction->dtype, p.contraction->accumulate, isa, p.contraction->ascending);
     schedule.mr = tile.mr;
     schedule.nr = tile.nr;
     schedule.blocks = static_cast<ir::ArgId>(kernel.args.size());

@@ -30,15 +30,17 @@ struct ContractionTile {
     bool amx = false; ///< of tile registers
 };
 
-/// The register tile for operands of `dtype`: depends on dtype, order and ISA only, so that sizes share one
-/// kernel. `ascending` as in ir::Contraction.
-ContractionTile contraction_tile(ir::DType dtype, const ir::CpuIsa &isa, bool ascending = false);
+/// The register tile for operands of `dtype`: depends on dtypes, order and ISA only, so that sizes share one
+/// kernel. `accumulate` and `ascending` as in ir::Contraction.
+ContractionTile contraction_tile(ir::DType dtype, ir::DType accumulate, const ir::CpuIsa &isa,
+                                 bool ascending = false);
 
-/// Whether operands are multiplied as they are (f32, f64, i64). Others are converted while they are packed.
-bool contraction_reads_in_place(ir::DType dtype);
+/// Whether operands are multiplied as they are (f32, f64, i32 in i32, i64). Others are converted while they
+/// are packed.
+bool contraction_reads_in_place(ir::DType dtype, ir::DType accumulate);
 
 struct ContractionSizes {
-    ir::DType dtype = ir::DType::F32;
+    ir::DType dtype = ir::DType::F32, accumulate = ir::DType::F32;
     int64_t batches = 1; ///< product of the extents of all batch axes
     int64_t m = 0, n = 0, k = 0;
     /// Strides in elements: of lhs along m and k, of rhs along k and n.

@@ -365,6 +365,7 @@ private:
     ContractionSizes sizes(const LoweredSegment &segment, const Phase &phase) const {
         const Contraction &c = *phase.contraction;
         ContractionSizes sizes{.dtype = c.dtype,
+                               .accumulate = c.accumulate,
                                .m = extent(segment, c.m),
                                .n = extent(segment, c.n),
                                .k = extent(segment, c.k),

@@ -207,6 +207,34 @@ ValueId cast_cast(const Candidate &c) {
     return c.make(Op::Cast, {x}, {static_cast<int64_t>(to)});
 }
 
+/// What a cast is made from, if it makes v, below a permute too.
+struct Cast {
+    ValueId from = kNone;
+    const Node *permute = nullptr;
+};
+Cast cast_below(const Candidate &c, ValueId v) {
+    const Node *const permute = c.made_by(v, Op::Permute);
+    const Node *const cast = c.made_by(permute ? c.operand_of(*permute) : v, Op::Cast);
+    return {cast ? c.operand_of(*cast) : kNone, permute};
+}
+/// A product of integers that were made wider is one of the narrow ones, summed into the wide dtype.
+ValueId dot_casts(const Candidate &c) {
+    const Cast lhs = cast_below(c, c.operand(0)), rhs = cast_below(c, c.operand(1));
+    if (lhs.from == kNone || rhs.from == kNone)
+        return kNone;
+    const DType from = c.type_of(lhs.from).dtype, to = c.attrs.dtype(attr::kDotDType);
+    if (!is_integer(from) || c.type_of(rhs.from).dtype != from ||
+        !can_hold_products(c.operand_type().dtype, from) || !can_hold_products(to, from))
+        return kNone;
+    const auto narrow = [&](const Cast &cast) {
+        return cast.permute
+                   ? c.make(Op::Permute, std::span(&cast.from, 1), c.attrs_of(*cast.permute).structural)
+                   : cast.from;
+    };
+    const ValueId operands[] = {narrow(lhs), narrow(rhs)};
+    return c.make(Op::Dot, operands, c.attrs.structural);
+}
+
 // ---- views
 
 ValueId view_same(const Candidate &c) {
@@ -389,6 +417,8 @@ constexpr Rule kRules[] = {
     // casts
     {"cast-same", Op::Cast, cast_same},
     {"cast-cast", Op::Cast, cast_cast},
+    // products
+    {"dot-casts", Op::Dot, dot_casts}, // dot(i32 of i8, i32 of i8) -> dot(i8, i8), summed in i32
     // views
     {"reshape-same", Op::Reshape, view_same},
     {"reshape-reshape", Op::Reshape, reshape_reshape},

@@ -111,3 +111,29 @@ void lz_test_tile_dot_bf16(int64_t sum, int64_t x, int64_t y) {
         tile_dot_bf16(tiles.bytes[x], tiles.bytes[y], tiles.bytes[sum], tiles.rows[sum],
                       tiles.row_bytes[sum] / 4, tiles.row_bytes[x] / 4);
 }
+
+/// TDPBSSD and TDPBUUD: four bytes of a row against four of a column.
+template <class Byte>
+static void dot_bytes(int64_t sum, int64_t x, int64_t y) {
+    ++counts.dots;
+    if (!usable(sum) || !usable(x) || !usable(y))
+        return;
+    for (int m = 0; m < tiles.rows[sum]; ++m)
+        for (int n = 0; n < tiles.row_bytes[sum] / 4; ++n) {
+            uint32_t total = 0;
+            std::memcpy(&total, tiles.bytes[sum][m] + 4 * n, 4);
+            for (int k = 0; k < tiles.row_bytes[x]; ++k)
+                total +=
+                    static_cast<uint32_t>(int32_t{static_cast<Byte>(tiles.bytes[x][m][k])} *
+                                          int32_t{static_cast<Byte>(tiles.bytes[y][k / 4][4 * n + k % 4])});
+            std::memcpy(tiles.bytes[sum][m] + 4 * n, &total, 4);
+        }
+}
+
+void lz_test_tile_dot_i8(int64_t sum, int64_t x, int64_t y) {
+    dot_bytes<int8_t>(sum, x, y);
+}
+
+void lz_test_tile_dot_u8(int64_t sum, int64_t x, int64_t y) {
+    dot_bytes<uint8_t>(sum, x, y);
+}

@@ -1,6 +1,7 @@
 #pragma once
 /// Tile registers in memory: what code that is compiled with `emulate_amx` (codegen/cpu.h) calls. As in Intel
-/// 64 and IA-32 Architectures Software Developer's Manual, volume 2 (LDTILECFG, TILELOADD, TDPBF16PS).
+/// 64 and IA-32 Architectures Software Developer's Manual, volume 2 (LDTILECFG, TILELOADD, TDPBF16PS,
+/// TDPBSSD, TDPBUUD).
 
 #include <cstdint>
 
@@ -26,4 +27,6 @@ __attribute__((visibility("default"))) void lz_test_tile_load(int64_t tile, cons
                                                               int64_t row_bytes);
 __attribute__((visibility("default"))) void lz_test_tile_store(int64_t tile, void *to, int64_t row_bytes);
 __attribute__((visibility("default"))) void lz_test_tile_dot_bf16(int64_t sum, int64_t x, int64_t y);
+__attribute__((visibility("default"))) void lz_test_tile_dot_i8(int64_t sum, int64_t x, int64_t y);
+__attribute__((visibility("default"))) void lz_test_tile_dot_u8(int64_t sum, int64_t x, int64_t y);
 }

@@ -31,6 +31,8 @@ TEST(HostIsa, IsWhatLlvmSees) {
     EXPECT_EQ(ours.avx512, llvms.avx512);
     EXPECT_EQ(ours.avx512_bf16, llvms.avx512_bf16);
     EXPECT_EQ(ours.amx_bf16, llvms.amx_bf16);
+    EXPECT_EQ(ours.avx512_vnni, llvms.avx512_vnni);
+    EXPECT_EQ(ours.amx_int8, llvms.amx_int8);
     const auto says = [](const CpuIsa &isa, const std::string &sign, std::string_view name) {
         return ("," + isa.features + ",").find("," + sign + std::string(name) + ",") != std::string::npos;
     };

@@ -159,7 +159,8 @@ ValueId latin_square(GraphBuilder &b, int64_t extent) {
     return b.binary(Op::Remainder, sum, b.literal(DType::I64, static_cast<double>(extent)));
 }
 
-Graph graph_of(const Use &use, DType dtype) {
+/// `words` go behind those of the use.
+Graph graph_of(const Use &use, DType dtype, const Words &words = {}) {
     GraphBuilder b;
     std::vector<ValueId> operands;
     for (size_t i = 0; i < use.operands.size(); ++i) {
@@ -171,7 +172,9 @@ Graph graph_of(const Use &use, DType dtype) {
         b.graph().params.back().init = InitKind::Random;
         b.graph().params.back().seed = i + 1;
     }
-    b.add(use.op, operands, use.structural, use.runtime);
+    Words structural = use.structural;
+    structural.insert(structural.end(), words.begin(), words.end());
+    b.add(use.op, operands, structural, use.runtime);
     const Node &node = b.graph().node(b.last_node());
     for (uint32_t k = 0; k < static_cast<uint32_t>(info(use.op).results); ++k)
         b.graph().results.push_back(b.graph().result(node, k));
@@ -182,6 +185,14 @@ TEST(Ops, EveryOtherOpAtEveryDtype) {
     for (const Use &use : uses())
         for (int d = 0; d < kNumDTypes; ++d) {
             const auto dtype = static_cast<DType>(d);
+            if (use.op == Op::Dot) {
+                for (int to = 0; to < kNumDTypes; ++to)
+                    if (dtype == DType::Bool || !can_hold_products(static_cast<DType>(to), dtype))
+                        EXPECT_THROW(graph_of(use, dtype, {to}), Failure) << name(dtype) << " " << to;
+                    else
+                        EXPECT_EQ(check(graph_of(use, dtype, {to})), "") << name(dtype) << " " << to;
+                continue;
+            }
             if (dtype == DType::Bool && !use.takes_bool) {
                 EXPECT_THROW(graph_of(use, dtype), Failure) << name(use.op);
                 continue;

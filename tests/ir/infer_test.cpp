@@ -49,6 +49,7 @@ struct Case {
 };
 
 constexpr DType kF = DType::F32;
+constexpr auto kF32 = static_cast<int64_t>(kF); ///< as a word
 
 TEST(Infer, TypesOfResults) {
     const std::vector<Case> cases = {
@@ -73,8 +74,14 @@ TEST(Infer, TypesOfResults) {
         {Op::ReduceMax, {{DType::Bool, {0, 3}}}, {1, 1}, {}, "bool[0] @cpu"},
         {Op::ArgMin, {{kF, {2, 3}}}, {0}, {}, "i64[3] @cpu"},
         {Op::CumSum, {{kF, {2, 3}}}, {1}, {}, "f32[2,3] @cpu"},
-        {Op::Dot, {{kF, {8, 2, 3}}, {kF, {3, 8, 5}}}, {1, 0, 1, 1, 1, 2, 1, 0}, {}, "f32[8,2,5] @cpu"},
-        {Op::Dot, {{kF, {3}}, {kF, {3}}}, {0, 0, 1, 0, 1, 0}, {}, "f32[] @cpu"},
+        {Op::Dot, {{kF, {8, 2, 3}}, {kF, {3, 8, 5}}}, {1, 0, 1, 1, 1, 2, 1, 0, kF32}, {}, "f32[8,2,5] @cpu"},
+        {Op::Dot, {{kF, {3}}, {kF, {3}}}, {0, 0, 1, 0, 1, 0, kF32}, {}, "f32[] @cpu"},
+        {Op::Dot,
+         {{DType::I8, {2, 3}}, {DType::I8, {3, 5}}},
+         {0, 0, 1, 1, 1, 0, static_cast<int64_t>(DType::I32)},
+         {},
+         "i32[2,5] @cpu"},
+        {Op::Dot, {{DType::BF16, {3}}, {DType::BF16, {3}}}, {0, 0, 1, 0, 1, 0, kF32}, {}, "f32[] @cpu"},
         {Op::Gather, {{kF, {4, 3}}, {DType::I32, {9, 3}}}, {0}, {}, "f32[9,3] @cpu"},
         {Op::Scatter, {{kF, {4, 3}}, {DType::I64, {9, 3}}, {kF, {9, 3}}}, {0, 1}, {}, "f32[4,3] @cpu"},
         {Op::Sort, {{DType::U8, {4, 3}}}, {1, 0}, {}, "u8[4,3] @cpu"},
@@ -112,8 +119,8 @@ TEST(Infer, ResultsLiveWhereTheFirstOperandDoesThatIsNoCpuScalar) {
         {Op::ReduceSum, {gpu}, {1, 0}, {}, "f32[] @cuda:1"},
         {Op::ArgMax, {gpu}, {0}, {}, "i64[] @cuda:1"},
         {Op::CumSum, {gpu}, {0}, {}, "f32[4] @cuda:1"},
-        {Op::Dot, {scalar, gpu}, {0, 0, 0, 0}, {}, "f32[4] @cuda:1"},
-        {Op::Dot, {other, gpu}, {0, 0, 1, 0, 1, 0}, {}, "f32[] @cuda:2"},
+        {Op::Dot, {scalar, gpu}, {0, 0, 0, 0, kF32}, {}, "f32[4] @cuda:1"},
+        {Op::Dot, {other, gpu}, {0, 0, 1, 0, 1, 0, kF32}, {}, "f32[] @cuda:2"},
         {Op::Gather, {cpu, gpu_index}, {0}, {}, "f32[4] @cpu"},
         {Op::Gather, {gpu, index}, {0}, {}, "f32[4] @cuda:1"},
         {Op::Scatter, {gpu, index, cpu}, {0, 0}, {}, "f32[4] @cuda:1"},
@@ -267,9 +274,17 @@ TEST(Infer, MistakesOfTheUserAreWholeSentencesWithTheValues) {
         {ErrorKind::Shape,
          {Op::Dot,
           {{kF, {2, 3}}, {kF, {4, 5}}},
-          {0, 0, 1, 1, 1, 0},
+          {0, 0, 1, 1, 1, 0, kF32},
           {},
           "dot: shapes [2,3] and [4,5] do not match (contracted axis 1 has 3 elements against 4 of axis 0)"}},
+        {ErrorKind::DType,
+         {Op::Dot,
+          {{DType::I8, {3}}, {DType::I8, {3}}},
+          {0, 0, 1, 0, 1, 0, kF32},
+          {},
+          "dot: products of i8 cannot be summed into f32; the result has the operands' dtype, a wider "
+          "integer "
+          "for integers, or f32 for f16 and bf16"}},
         {ErrorKind::DType,
          {Op::Gather,
           {{kF, {4}}, {kF, {2}}},

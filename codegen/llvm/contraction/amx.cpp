@@ -1,6 +1,6 @@
-// Products of bf16 by tile registers: their instructions, the microkernel and the panels of lhs. Intel 64 and
-// IA-32 Architectures Software Developer's Manual, volume 2, TDPBF16PS; Optimization Reference Manual,
-// chapter 20.
+// Products of bf16, i8 and u8 by tile registers: their instructions, the microkernel and the panels of lhs.
+// Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, TDPBF16PS and TDPBSSD; Optimization
+// Reference Manual, chapter 20.
 #include "codegen/llvm/contraction/parts.h"
 
 #include <llvm/IR/IRBuilder.h>
@@ -51,8 +51,13 @@ void TileUnit::load(int tile, Value address, Value row_bytes) {
 void TileUnit::store(int tile, Value address, Value row_bytes) {
     emit(llvm::Intrinsic::x86_tilestored64, "lz_test_tile_store", {tile}, {address, row_bytes});
 }
-void TileUnit::dot(int sum, int x, int y) {
-    emit(llvm::Intrinsic::x86_tdpbf16ps, "lz_test_tile_dot_bf16", {sum, x, y});
+void TileUnit::dot(ir::DType dtype, int sum, int x, int y) {
+    if (dtype == ir::DType::BF16)
+        emit(llvm::Intrinsic::x86_tdpbf16ps, "lz_test_tile_dot_bf16", {sum, x, y});
+    else if (dtype == ir::DType::I8)
+        emit(llvm::Intrinsic::x86_tdpbssd, "lz_test_tile_dot_i8", {sum, x, y});
+    else
+        emit(llvm::Intrinsic::x86_tdpbuud, "lz_test_tile_dot_u8", {sum, x, y});
 }
 
 // --- the microkernel: tiles 0 to 3 are sums, 4 and 5 rows of lhs, 6 and 7 columns of rhs
@@ -61,9 +66,10 @@ void emit_amx_body(Builder &b, const PanelForm &form, int rows, int columns, con
     TileUnit tiles(b, form.emulate_amx);
     const int high = rows / ir::kAmxRows;
     const Value sum_row = b.i64(int64_t{form.nr} * bytes_of(form.sum));
-    const Value lhs_row = b.shl(args.lhs_row, b.i64(1)), lhs_step = b.shl(args.lhs_step, b.i64(1));
+    const Value element = b.i64(ir::size_of(form.dtype));
+    const Value lhs_row = b.mul(args.lhs_row, element), lhs_step = b.mul(args.lhs_step, element);
     const Value rhs_row = b.i64(int64_t{form.nr} * bytes_of(form.panel));
-    const Value rhs_step = b.i64(int64_t{form.nr} * bytes_of(form.panel) * ir::kAmxDepth / form.pair);
+    const Value rhs_step = b.i64(int64_t{form.nr} * bytes_of(form.panel) * form.depth_step() / form.pair);
     const Value lower = b.mul(lhs_row, b.i64(ir::kAmxRows));
     const auto bytes = [&](Value base, Value offset) { return b.element(Elem::I8, base, offset); };
     const auto for_sums = [&](const std::function<void(int tile, Value address)> &each) {
@@ -88,7 +94,7 @@ void emit_amx_body(Builder &b, const PanelForm &form, int rows, int columns, con
         for (int i = 0; i < high; ++i) {
             tiles.load(4 + i, i == 0 ? in[0] : bytes(in[0], lower), lhs_row);
             for (int j = 0; j < columns; ++j)
-                tiles.dot(2 * i + j, 4 + i, 6 + j);
+                tiles.dot(form.dtype, 2 * i + j, 4 + i, 6 + j);
         }
         return std::vector<Value>{bytes(in[0], lhs_step), bytes(in[1], rhs_step)};
     });
@@ -102,9 +108,8 @@ namespace {
 class Packer {
 public:
     Packer(Builder &b, const PanelForm &form, const PackArgs &args)
-        : b_(b), form_(form), args_(args),
-          depth_(b.mul(b.udiv(b.add(args.depth, b.i64(ir::kAmxDepth - 1)), b.i64(ir::kAmxDepth)),
-                       b.i64(ir::kAmxDepth))) {}
+        : b_(b), form_(form), args_(args), row_(form.depth_step()), bytes_(ir::size_of(form.dtype)),
+          depth_(b.mul(b.udiv(b.add(args.depth, b.i64(row_ - 1)), b.i64(row_)), b.i64(row_))) {}
 
     void emit() {
         if (!args_.stride_k)
@@ -125,43 +130,41 @@ private:
     }
     Value from(Value i, Value k) {
         const auto term = [&](Value x, Value stride) { return stride ? b_.mul(x, stride) : x; };
-        return b_.element(Elem::I16, args_.from, b_.add(term(i, args_.stride_i), term(k, args_.stride_k)));
+        return b_.element(form_.part(), args_.from, b_.add(term(i, args_.stride_i), term(k, args_.stride_k)));
     }
     Value to(Value i, Value k) {
-        const Value depth = b_.i64(ir::kAmxDepth);
-        const Value row = b_.add(b_.mul(b_.udiv(k, depth), b_.i64(form_.mr)), i);
-        return b_.element(Elem::I16, args_.to, b_.add(b_.mul(row, depth), b_.urem(k, depth)));
-    }
-    Value below(Value first, Value limit, int lanes) {
-        const Value index = b_.add(b_.splat(first, lanes), b_.iota(Elem::I64, lanes));
-        return b_.compare(Pred::Slt, index, b_.splat(limit, lanes));
+        const Value row = b_.add(b_.mul(b_.udiv(k, b_.i64(row_)), b_.i64(form_.mr)), i);
+        return b_.element(form_.part(), args_.to,
+                          b_.add(b_.mul(row, b_.i64(row_)), b_.urem(k, b_.i64(row_))));
     }
 
     /// Rows lie contiguous along k.
     void rows() {
-        const int lanes = std::min(2 * form_.lanes, ir::kAmxDepth);
+        const int lanes = std::min(form_.pair * form_.lanes, row_);
         loop(args_.count, 1, [&](Value i) {
             loop(depth_, lanes, [&](Value k) {
-                const Value mask = below(k, args_.depth, lanes);
-                b_.store(b_.masked_load(Elem::I16, from(i, k), mask, 2), to(i, k), 2 * lanes);
+                const Value mask = first_lanes(b_, b_.sub(args_.depth, k), lanes);
+                b_.store(b_.masked_load(form_.part(), from(i, k), mask, bytes_), to(i, k), bytes_ * lanes);
             });
         });
     }
-    /// Rows lie side by side: squares of pairs are transposed.
+    /// Rows lie side by side: squares of what one lane of 32 bits has are transposed.
     void squares() {
         const int lanes = form_.lanes;
         loop(args_.count, lanes, [&](Value i) {
-            const Value there = below(i, args_.count, lanes);
-            loop(depth_, 2 * lanes, [&](Value k) {
-                const auto half = [&](int64_t offset) {
-                    const Value at = b_.add(k, b_.i64(offset));
-                    const Value live = b_.splat(b_.compare(Pred::Slt, at, args_.depth), lanes);
-                    return b_.zext(b_.masked_load(Elem::I16, from(i, at), b_.bit_and(there, live), 2),
-                                   Elem::I32);
-                };
+            const Value there = first_lanes(b_, b_.sub(args_.count, i), lanes);
+            loop(depth_, form_.pair * lanes, [&](Value k) {
                 std::vector<Value> square;
-                for (int p = 0; p < lanes; ++p)
-                    square.push_back(b_.bit_or(half(2 * p), b_.shl(half(2 * p + 1), b_.i32(16, lanes))));
+                for (int l = 0; l < lanes; ++l) {
+                    std::vector<Value> parts;
+                    for (int p = 0; p < form_.pair; ++p) {
+                        const Value at = b_.add(k, b_.i64(l * form_.pair + p));
+                        const Value live = b_.splat(b_.compare(Pred::Slt, at, args_.depth), lanes);
+                        parts.push_back(
+                            b_.masked_load(form_.part(), from(i, at), b_.bit_and(there, live), bytes_));
+                    }
+                    square.push_back(join_parts(b_, parts));
+                }
                 transpose(b_, square);
                 for (int r = 0; r < lanes; ++r)
                     b_.store(square[static_cast<size_t>(r)], to(b_.add(i, b_.i64(r)), k), 4 * lanes);
@@ -173,8 +176,8 @@ private:
             const Value live = b_.compare(Pred::Slt, k, args_.depth);
             const Value there = b_.select(live, k, b_.i64(0));
             loop(args_.count, 1, [&](Value i) {
-                const Value x = b_.load(Elem::I16, 1, from(i, there), 2);
-                b_.store(b_.select(live, x, b_.zero(Elem::I16)), to(i, k), 2);
+                const Value x = b_.load(form_.part(), 1, from(i, there), bytes_);
+                b_.store(b_.select(live, x, b_.zero(form_.part())), to(i, k), bytes_);
             });
         });
     }
@@ -182,7 +185,8 @@ private:
     Builder &b_;
     const PanelForm &form_;
     PackArgs args_;
-    Value depth_; ///< rounded up
+    int row_, bytes_; ///< elements of k in a row of a tile; of one of them
+    Value depth_;     ///< rounded up
 };
 
 } // namespace

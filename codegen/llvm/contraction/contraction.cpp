@@ -116,9 +116,9 @@ private:
         const Value block_k = arg(ContractionArg::BlockK), inner_m = arg(ContractionArg::InnerM);
         // Panels keep their places when the last block of k is shorter.
         const Value panel_steps = b_.udiv(block_k, b_.i64(form_.pair));
-        // Of pairs for the library's functions a word stands behind each: there is room, for the schedule
-        // counts an element where a pair takes as much.
-        const int64_t behind = form_.parts && form_.pair == 2 ? 64 : 0;
+        // Of pairs for the library's functions a word stands behind each, of quads two registers: there is
+        // room, for the schedule counts an element where several take as much.
+        const int64_t behind = form_.parts && form_.pair > 1 ? 32 * form_.pair : 0;
         const auto panel_bytes = [&](int width) {
             return b_.add(b_.mul(panel_steps, b_.i64(width * panel_bytes_)), b_.i64(behind));
         };
@@ -202,12 +202,13 @@ private:
                 b_.bit_or(packed, b_.compare(Pred::Ne, b_.urem(tile_rows_, b_.i64(ir::kAmxRows)), b_.i64(0)));
         b_.if_then(b_.bit_and(pack_now, packed), [&] { pack(lhs_, slot, tile_row_, tile_rows_, form_.mr); });
         micro_.lhs = slot;
-        micro_.lhs_row = b_.i64(form_.amx ? ir::kAmxDepth : 1);
-        micro_.lhs_step = b_.i64(int64_t{form_.mr} * (form_.amx ? ir::kAmxDepth : 1));
+        const int depth = form_.amx ? form_.depth_step() : 1;
+        micro_.lhs_row = b_.i64(depth);
+        micro_.lhs_step = b_.i64(int64_t{form_.mr} * depth);
         if (form_.amx && may_stay) {
             micro_.lhs = b_.select(packed, slot, address(lhs_, tile_row_, k_first_));
             micro_.lhs_row = b_.select(packed, micro_.lhs_row, or_one(lhs_.stride_i));
-            micro_.lhs_step = b_.select(packed, micro_.lhs_step, b_.i64(ir::kAmxDepth));
+            micro_.lhs_step = b_.select(packed, micro_.lhs_step, b_.i64(depth));
         } else if (may_stay) {
             micro_.lhs = b_.select(packed, slot, address(lhs_, tile_row_, k_first_));
             micro_.lhs_row = b_.select(packed, micro_.lhs_row, or_one(lhs_.stride_i));

@@ -13,21 +13,55 @@ namespace lz::codegen {
 
 namespace {
 
+/// Whether the CPU has x86's products of pairs of i16.
+bool is_x86(const ir::CpuIsa &isa) {
+    return isa.triple.starts_with("x86_64");
+}
+
+/// Products of pairs of i16, each pair's sum in one lane of 32 bits, which wraps.
+Value multiply_pairs(Builder &b, Value x, Value y) {
+    auto &ir = static_cast<llvm::IRBuilder<> &>(b.ir());
+    const int lanes = b.lanes(x);
+    const auto halves = [&](Value v) { return ir.CreateBitCast(v, b.type(Elem::I16, 2 * lanes)); };
+    const llvm::Intrinsic::ID intrinsic = lanes == 16  ? llvm::Intrinsic::x86_avx512_pmaddw_d_512
+                                          : lanes == 8 ? llvm::Intrinsic::x86_avx2_pmadd_wd
+                                                       : llvm::Intrinsic::x86_sse2_pmadd_wd;
+    return ir.CreateIntrinsic(intrinsic, {}, {halves(x), halves(y)});
+}
+
 /// sum += x * y for registers of sums.
 Value multiply_add(Builder &b, const PanelForm &form, Value x, Value y, Value sum) {
+    if (form.pair == 2)
+        return b.add(multiply_pairs(b, x, y), sum);
     return form.fma ? b.fma(x, y, sum) : b.add(b.mul(x, y), sum);
 }
 
-/// Whether pairs of bf16 are multiplied by the processor's dot product, in tiles of that set.
-bool multiplies_pairs(const ir::Contraction &c, const ir::CpuIsa &isa, int mr) {
-    return c.dtype == ir::DType::BF16 && isa.avx512_bf16 && ir::kBf16Parts && ir::kAvx512Parts &&
-           isa.vector_bytes == ir::kAvx512Parts->vector_bytes && mr == ir::kAvx512Parts->rows;
+/// Whether the process has these functions for such tiles, which are those of AVX-512.
+bool has_parts(const ir::ProductParts *parts, const ir::CpuIsa &isa, int mr) {
+    const ir::PartSet *const set = ir::kAvx512Parts;
+    return parts && set && isa.vector_bytes == set->vector_bytes && mr == set->rows;
 }
 
-/// What the process has for such tiles, or null.
-const ir::ProductParts *product_parts(const PanelForm &form, const ir::CpuIsa &isa) {
-    if (form.pair == 2 && !form.amx)
-        return ir::kBf16Parts;
+/// Elements along k that are multiplied at once, and by whom; null: by emitted code.
+struct Several {
+    int count = 1;
+    const ir::ProductParts *parts = nullptr;
+};
+Several several(const ir::Contraction &c, const ir::CpuIsa &isa, int mr) {
+    const int bytes = ir::size_of(c.dtype);
+    if (isa.multiplies_tiles(c.dtype, c.accumulate, c.ascending))
+        return {4 / bytes, nullptr};
+    if (c.dtype == ir::DType::BF16 && isa.avx512_bf16 && has_parts(ir::kBf16Parts, isa, mr))
+        return {2, ir::kBf16Parts};
+    if (!is_x86(isa) || c.accumulate != ir::DType::I32 || bytes > 2)
+        return {};
+    if (c.dtype == ir::DType::I8 && isa.avx512_vnni && has_parts(ir::kInt8Parts, isa, mr))
+        return {4, ir::kInt8Parts};
+    return {2, isa.avx512 && has_parts(ir::kI16PairParts, isa, mr) ? ir::kI16PairParts : nullptr};
+}
+
+/// What the process has for such tiles of floats, or null.
+const ir::ProductParts *float_parts(const PanelForm &form, const ir::CpuIsa &isa) {
     const ir::PartSet *const set = isa.avx512 ? ir::kAvx512Parts : ir::kAvxParts;
     const bool fits = set && isa.fma && isa.vector_bytes == set->vector_bytes && form.mr == set->rows &&
                       form.row_step == set->row_step && form.nr == 2 * form.lanes && form.fma && !form.amx;
@@ -43,19 +77,19 @@ PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options) {
     PanelForm form;
     form.dtype = c.dtype;
     form.sum = ssa_elem(c.accumulate);
-    form.amx = isa.multiplies_tiles(c.dtype, c.ascending);
-    const bool pairs = form.amx || multiplies_pairs(c, isa, mr);
+    form.amx = isa.multiplies_tiles(c.dtype, c.accumulate, c.ascending);
+    const Several at_once = several(c, isa, mr);
+    form.pair = at_once.count;
     form.emulate_amx = options.emulate_amx;
     form.rounds_bf16 = form.amx && isa.avx512_bf16 && isa.vector_bytes == 64;
-    form.panel = pairs ? Elem::I32 : form.sum;
-    form.pair = pairs ? 2 : 1;
+    form.panel = form.pair > 1 ? Elem::I32 : form.sum;
     form.lanes = std::max(1, isa.vector_bytes / bytes_of(form.sum));
     form.mr = mr;
     form.nr = nr;
     form.row_step = form.amx ? ir::kAmxRows : mr > 8 ? 2 : 1;
     form.masks = isa.vector_bytes >= 32;
     form.fma = (isa.fma || c.ascending) && ir::is_float(c.accumulate);
-    form.parts = product_parts(form, isa);
+    form.parts = form.pair > 1 ? at_once.parts : float_parts(form, isa);
     if (form.amx && (mr != 2 * ir::kAmxRows || nr != 2 * ir::kAmxColumns))
         throw ir::Failure(
             ir::ErrorKind::Compile,
@@ -75,9 +109,26 @@ void fetch_ahead(Builder &b, Value address) {
                        {address, flag(0), flag(2), flag(1)}); // to read, second level, data
 }
 
-Value pairs_of(Builder &b, Value halves) {
-    return static_cast<llvm::IRBuilder<> &>(b.ir()).CreateBitCast(halves,
-                                                                  b.type(Elem::I32, b.lanes(halves) / 2));
+Value pairs_of(Builder &b, Value parts) {
+    const int lanes = b.lanes(parts) * bytes_of(b.elem(parts)) / 4;
+    return static_cast<llvm::IRBuilder<> &>(b.ir()).CreateBitCast(parts, b.type(Elem::I32, lanes));
+}
+
+Value join_parts(Builder &b, std::span<const Value> parts) {
+    const int bits = 32 / static_cast<int>(parts.size());
+    Value all = nullptr;
+    for (size_t p = 0; p < parts.size(); ++p) {
+        const Value wide = b.zext(parts[p], Elem::I32);
+        const Value part = p == 0 ? wide : b.shl(wide, b.i32(bits * static_cast<int>(p), b.lanes(wide)));
+        all = all ? b.bit_or(all, part) : part;
+    }
+    return all;
+}
+
+Value first_lanes(Builder &b, Value count, int lanes) {
+    // Few bits: a register compares more of them at once.
+    const Value there = b.smax(b.smin(count, b.i64(lanes)), b.i64(0));
+    return b.compare(Pred::Slt, b.iota(Elem::I8, lanes), b.splat(b.truncate(there, Elem::I8), lanes));
 }
 
 Value round_sum(Builder &b, const PanelForm &form, Value sum, ir::DType dtype) {

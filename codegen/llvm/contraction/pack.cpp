@@ -50,15 +50,17 @@ private:
             return b_.bitcast(b_.shl(b_.zext(stored, Elem::I32), b_.i32(16, b_.lanes(stored))), Elem::F32);
         case ir::DType::Bool:
         case ir::DType::U8:
-            return b_.zext(stored, Elem::I64);
+            return b_.zext(stored, form_.panel);
         default:
-            return ir::is_integer(form_.dtype) && form_.panel != storage_ ? b_.sext(stored, Elem::I64)
+            return ir::is_integer(form_.dtype) && form_.panel != storage_ ? b_.sext(stored, form_.panel)
                                                                           : stored;
         }
     }
-    Value join(Value low, Value high) const {
-        const int lanes = b_.lanes(low);
-        return b_.bit_or(b_.zext(low, Elem::I32), b_.shl(b_.zext(high, Elem::I32), b_.i32(16, lanes)));
+    /// A value as it lies in memory, as one of those that share an element of a panel.
+    Value part(Value stored) const {
+        if (storage_ == form_.part())
+            return stored;
+        return form_.dtype == ir::DType::U8 ? b_.zext(stored, form_.part()) : b_.sext(stored, form_.part());
     }
 
     /// A register that holds `rows` rows of a panel from `column` on.
@@ -73,17 +75,12 @@ private:
                             bytes_of(form_.panel));
     }
 
-    Value lane_mask(Value first, Value limit, int lanes) const {
-        const Value index = b_.add(b_.splat(first, lanes), b_.iota(Elem::I64, lanes));
-        return b_.compare(Pred::Slt, index, b_.splat(limit, lanes));
-    }
-
     /// The panel's rows lie side by side in memory.
     void along_rows() {
         const int lanes = form_.lanes;
         std::vector<Value> masks;
         for (int column = 0; column < width_; column += lanes)
-            masks.push_back(lane_mask(b_.i64(column), args_.count, lanes));
+            masks.push_back(first_lanes(b_, b_.sub(args_.count, b_.i64(column)), lanes));
         const Value full = b_.compare(Pred::Sge, args_.count, b_.i64(width_));
         const Value steps = steps_of(args_.depth);
         for (const bool masked : {false, true}) {
@@ -114,12 +111,16 @@ private:
     Value load_columns(Value step, int column, Value mask) {
         if (form_.pair == 1)
             return convert(load(b_.i64(column), step, mask, form_.lanes));
-        const Value k = b_.mul(step, b_.i64(2)), next = b_.add(k, b_.i64(1));
-        Value live = b_.splat(b_.compare(Pred::Slt, next, args_.depth), form_.lanes);
-        if (mask)
-            live = b_.bit_and(live, mask);
-        return join(load(b_.i64(column), k, mask, form_.lanes),
-                    load(b_.i64(column), next, live, form_.lanes));
+        const Value first = b_.mul(step, b_.i64(form_.pair));
+        std::vector<Value> parts = {part(load(b_.i64(column), first, mask, form_.lanes))};
+        for (int p = 1; p < form_.pair; ++p) {
+            const Value k = b_.add(first, b_.i64(p));
+            Value live = b_.splat(b_.compare(Pred::Slt, k, args_.depth), form_.lanes);
+            if (mask)
+                live = b_.bit_and(live, mask);
+            parts.push_back(part(load(b_.i64(column), k, live, form_.lanes)));
+        }
+        return join_parts(b_, parts);
     }
     Value load(Value i, Value k, Value mask, int lanes) const {
         const Value address = at(i, k);
@@ -147,14 +148,14 @@ private:
         for (int i = 0; i < rows; ++i) // rows past the end repeat the last one: nothing reads them
             offsets.push_back(b_.mul(b_.smin(b_.add(column, b_.i64(i)), last), args_.stride_i));
         b_.loop(b_.i64(0), depth_, b_.i64(depth), {}, [&](Value k, std::span<const Value>) {
-            const Value mask = lane_mask(k, args_.depth, depth);
+            const Value mask = first_lanes(b_, b_.sub(args_.depth, k), depth);
             std::vector<Value> square;
             const Value next_panel = b_.mul(args_.stride_i, b_.i64(width_));
             for (const Value offset : offsets) {
                 const Value address = b_.element(storage_, args_.from, b_.add(offset, k));
                 fetch_ahead(b_, b_.element(storage_, address, next_panel));
                 const Value v = b_.masked_load(storage_, address, mask, bytes_);
-                square.push_back(form_.pair == 1 ? convert(v) : pairs_of(b_, v));
+                square.push_back(form_.pair == 1 ? convert(v) : pairs_of(b_, part(v)));
             }
             square.resize(static_cast<size_t>(lanes), square.back());
             transpose(b_, square);
@@ -177,13 +178,14 @@ private:
         });
     }
     Value load_pair(Value i, Value step) {
-        const Value k = b_.mul(step, b_.i64(2));
-        const auto half = [&](Value at) {
-            const Value there = b_.compare(Pred::Slt, at, args_.depth);
-            const Value value = load(i, b_.select(there, at, b_.i64(0)), nullptr, 1);
-            return b_.select(there, value, b_.zero(Elem::I16));
-        };
-        return join(half(k), half(b_.add(k, b_.i64(1))));
+        std::vector<Value> parts;
+        for (int p = 0; p < form_.pair; ++p) {
+            const Value k = b_.add(b_.mul(step, b_.i64(form_.pair)), b_.i64(p));
+            const Value there = b_.compare(Pred::Slt, k, args_.depth);
+            const Value value = part(load(i, b_.select(there, k, b_.i64(0)), nullptr, 1));
+            parts.push_back(b_.select(there, value, b_.zero(form_.part())));
+        }
+        return join_parts(b_, parts);
     }
 
     Builder &b_;
@@ -237,7 +239,7 @@ void outline_pack(Builder &b, const char *name, const PackArgs &a,
 }
 
 void emit_pack(Builder &b, const PanelForm &form, int width, const PackArgs &a) {
-    if (form.parts && (form.in_place() || form.pair == 2)) {
+    if (form.parts && form.parts->pack_panel && (form.in_place() || form.pair > 1)) {
         const Value operands[] = {a.to,
                                   a.from,
                                   a.count,

@@ -17,9 +17,10 @@ namespace lz::codegen {
 /// How operands lie in packed panels, and what is summed.
 struct PanelForm {
     ir::DType dtype; ///< of the operands in memory
-    Elem panel;      ///< one element of a packed panel: I32 for a pair of bf16 along k
+    Elem panel;      ///< one element of a packed panel: I32 for several narrow ones along k
     Elem sum;        ///< of the accumulators
-    int pair = 1;    ///< elements along k in one element of a panel
+    int pair = 1;    ///< elements along k in one element of a panel: two of 16 bits, which integers of eight
+                     ///< bits become, or four of eight
     int lanes = 1;   ///< of one register of sums (and of panel elements)
     int mr = 0, nr = 0;
     int row_step = 1; ///< heights of microkernels are the multiples of it up to mr
@@ -27,9 +28,9 @@ struct PanelForm {
     bool masks = false; ///< masked loads cost no more than others
     /// Functions of the process that are called (ir/host/product/parts.h); null: microkernels are emitted.
     const ir::ProductParts *parts = nullptr;
-    /// Tile registers multiply. Panels of lhs are made of [mr][kAmxDepth] operands as they lie in memory, one
-    /// for each kAmxDepth elements of k, those of rhs as with pairs; both are zero from `depth` on to a
-    /// multiple of kAmxDepth.
+    /// Tile registers multiply. Panels of lhs are made of [mr][amx_depth] operands as they lie in memory, one
+    /// for each amx_depth elements of k, those of rhs as with pairs; both are zero from `depth` on to a
+    /// multiple of amx_depth.
     bool amx = false;
     bool emulate_amx = false;
     bool rounds_bf16 = false; ///< the ISA rounds to bf16; it takes subnormals for zero
@@ -39,7 +40,9 @@ struct PanelForm {
     /// Columns of half a microkernel, which a narrow panel has.
     int column_step() const { return amx ? ir::kAmxColumns : lanes; }
     /// Elements of k that a step of a microkernel takes.
-    int depth_step() const { return amx ? ir::kAmxDepth : pair; }
+    int depth_step() const { return amx ? ir::amx_depth(dtype) : pair; }
+    /// One of `pair` elements.
+    Elem part() const { return pair == 4 ? Elem::I8 : Elem::I16; }
 };
 PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options);
 
@@ -51,7 +54,7 @@ struct PackArgs {
     Value stride_i, stride_k; ///< i64, in elements; null when contiguous
 };
 void emit_pack(Builder &b, const PanelForm &form, int width, const PackArgs &args);
-/// Likewise a panel of lhs for tile registers: to[kk / kAmxDepth][i][kk % kAmxDepth], from `count` rows on
+/// Likewise a panel of lhs for tile registers: to[kk / amx_depth][i][kk % amx_depth], from `count` rows on
 /// whatever was there.
 void emit_pack_amx(Builder &b, const PanelForm &form, const PackArgs &args);
 /// Calls a function of its own, for operands like these, that `body` fills.
@@ -89,8 +92,8 @@ public:
     void zero(int tile);
     void load(int tile, Value address, Value row_bytes);
     void store(int tile, Value address, Value row_bytes);
-    /// sum += x * y, of pairs of bf16.
-    void dot(int sum, int x, int y);
+    /// sum += x * y, of pairs of bf16, or of four i8 or u8.
+    void dot(ir::DType dtype, int sum, int x, int y);
 
 private:
     void emit(unsigned intrinsic, const char *function, std::initializer_list<int> tiles,
@@ -103,8 +106,12 @@ private:
 /// Brings the line of an address, which need not be mapped, into the second-level cache.
 void fetch_ahead(Builder &b, Value address);
 
-/// Pairs of neighbouring 16-bit lanes as lanes of 32 bits.
-Value pairs_of(Builder &b, Value halves);
+/// Neighbouring lanes of 16 or eight bits as lanes of 32 bits.
+Value pairs_of(Builder &b, Value parts);
+/// `pair` elements along k, the first one lowest, as they lie in one element of a panel.
+Value join_parts(Builder &b, std::span<const Value> parts);
+/// The first `count` of so many lanes.
+Value first_lanes(Builder &b, Value count, int lanes);
 
 /// A register of sums rounded to `dtype`, in the form of SSA values.
 Value round_sum(Builder &b, const PanelForm &form, Value sum, ir::DType dtype);

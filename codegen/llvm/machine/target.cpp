@@ -251,7 +251,10 @@ ir::CpuIsa isa_by_llvm() {
     isa.fma = has("fma");
     isa.avx512 = has("avx512f") && has("avx512vl") && has("avx512bw") && has("avx512dq");
     isa.avx512_bf16 = isa.avx512 && has("avx512bf16");
-    isa.amx_bf16 = has("amx-bf16") && has("amx-tile") && ir::may_use_amx();
+    isa.avx512_vnni = isa.avx512 && has("avx512vnni");
+    const bool tiles = has("amx-tile") && ir::may_use_amx();
+    isa.amx_bf16 = tiles && has("amx-bf16");
+    isa.amx_int8 = tiles && has("amx-int8");
     if (isa.avx512) {
         isa.vector_bytes = 64;
         isa.vector_registers = 32;
@@ -260,7 +263,7 @@ ir::CpuIsa isa_by_llvm() {
     }
 #if LAZULI_SANITIZE_THREAD
     isa.vector_bytes = 16; // the widest access that ThreadSanitizer sees
-    isa.amx_bf16 = false;
+    isa.amx_bf16 = isa.amx_int8 = false;
 #endif
     const llvm::Triple triple(isa.triple);
     if (triple.isAArch64()) {

@@ -106,7 +106,8 @@ Value dot_of_lhs(const RuleCall &call, const Value &g, const Value &rhs) {
     const size_t batch = side.batch.size(),
                  own = static_cast<size_t>(side.rank) - batch - side.contracted.size();
     const size_t other = static_cast<size_t>(g.shape().rank()) - batch - own;
-    return dot_gradient(side, g, range(batch + own, other), rhs);
+    return cast(dot_gradient(side, g, range(batch + own, other), cast(rhs, g.type().dtype)),
+                call.type(0).dtype);
 }
 
 Value dot_of_rhs(const RuleCall &call, const Value &g, const Value &lhs) {
@@ -117,7 +118,7 @@ Value dot_of_rhs(const RuleCall &call, const Value &g, const Value &lhs) {
     const size_t batch = side.batch.size(),
                  own = static_cast<size_t>(side.rank) - batch - side.contracted.size();
     const size_t other = static_cast<size_t>(g.shape().rank()) - batch - own;
-    return dot_gradient(side, g, range(batch, other), lhs);
+    return cast(dot_gradient(side, g, range(batch, other), cast(lhs, g.type().dtype)), call.type(1).dtype);
 }
 
 Value scattered_into(const RuleCall &call, const Value &sum, const Value &index, const Value &g) {

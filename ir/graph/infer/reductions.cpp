@@ -86,9 +86,9 @@ void infer_CumProd(const InferCall &call) {
 
 void infer_Dot(const InferCall &call) {
     const TensorType &lhs = call.in(0), &rhs = call.in(1);
-    // Its attributes are four lists: read in one walk, because small products are recorded often.
+    // Its attributes are four lists and a dtype: read in one walk, because small products are recorded often.
     static_assert(attr::kDotLhsBatch == 0 && attr::kDotRhsBatch == 1 && attr::kDotLhsContract == 2 &&
-                  attr::kDotRhsContract == 3);
+                  attr::kDotRhsContract == 3 && attr::kDotDType == 4);
     std::span<const int64_t> words = call.attrs.structural;
     const auto next_list = [&words] {
         const auto list = words.subspan(1, static_cast<size_t>(words[0]));
@@ -97,8 +97,15 @@ void infer_Dot(const InferCall &call) {
     };
     const auto lhs_batch = next_list(), rhs_batch = next_list();
     const auto lhs_sum = next_list(), rhs_sum = next_list();
+    const auto dtype = static_cast<DType>(words[0]);
     check_not_bool(call);
     check_same_dtype(Op::Dot, lhs, rhs);
+    if (!can_hold_products(dtype, lhs.dtype))
+        fail_dtype(Op::Dot,
+                   "products of " + std::string(name(lhs.dtype)) + " cannot be summed into " +
+                       std::string(name(dtype)) +
+                       "; the result has the operands' dtype, a wider integer for integers, or f32 for "
+                       "f16 and bf16");
     const uint32_t lb = check_axes(Op::Dot, lhs_batch, lhs), rb = check_axes(Op::Dot, rhs_batch, rhs);
     const uint32_t lc = check_axes(Op::Dot, lhs_sum, lhs), rc = check_axes(Op::Dot, rhs_sum, rhs);
     if ((lb & lc) != 0 || (rb & rc) != 0)
@@ -123,7 +130,7 @@ void infer_Dot(const InferCall &call) {
     if (free_axes > kMaxRank)
         fail_shape(Op::Dot, "the result would have " + std::to_string(free_axes) + " axes; at most " +
                                 std::to_string(kMaxRank) + " are possible");
-    TensorType out = {lhs.dtype, {}, result_device(call.operands)};
+    TensorType out = {dtype, {}, result_device(call.operands)};
     for (int64_t axis : lhs_batch)
         out.shape.push_back(lhs.shape[static_cast<int>(axis)]);
     for (int i = 0; i < lhs.shape.rank(); ++i)

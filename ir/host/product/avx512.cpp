@@ -25,6 +25,8 @@ struct DoubleLanes {
     LZ_AVX512_INLINE Register add_product(Register sum, Register x, Register y) {
         return _mm512_fmadd_pd(x, y, sum);
     }
+    LZ_AVX512_INLINE Register start(const ProductTile &, int) { return zero(); }
+    LZ_AVX512_INLINE Register go_on(Register sum, Register) { return sum; }
     LZ_AVX512_INLINE void store(double *to, Register x) { _mm512_storeu_pd(to, x); }
     LZ_AVX512_INLINE void store(double *to, Register x, Mask mask) { _mm512_mask_storeu_pd(to, mask, x); }
     using Index = int64_t;

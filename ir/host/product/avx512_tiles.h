@@ -5,7 +5,7 @@
 /// out what it shares with others, too.
 ///
 /// A type of lanes, L below, says what is in a register: L::T in memory, L::kCount of them in an L::Register,
-/// and what a step does with them.
+/// what a step does with them, and what the sums of a register of columns begin with in each pass.
 
 #include "ir/host/product/parts.h"
 
@@ -35,6 +35,8 @@ struct FloatLanes {
     LZ_AVX512_INLINE Register add_product(Register sum, Register x, Register y) {
         return _mm512_fmadd_ps(x, y, sum);
     }
+    LZ_AVX512_INLINE Register start(const ProductTile &, int) { return zero(); }
+    LZ_AVX512_INLINE Register go_on(Register sum, Register) { return sum; }
     LZ_AVX512_INLINE void store(float *to, Register x) { _mm512_storeu_ps(to, x); }
     LZ_AVX512_INLINE void store(float *to, Register x, Mask mask) { _mm512_mask_storeu_ps(to, mask, x); }
     /// Lane l is lane from[l] of x or, from kCount on, of y.
@@ -83,20 +85,23 @@ LZ_AVX512 void multiply(const ProductTile &tile) {
     constexpr int kLast = Columns - 1;
     const typename L::Mask mask = first_lanes<L>(tile.width - kLast * L::kCount);
     const bool whole = tile.width == Columns * L::kCount;
-    Register sum[Rows][Columns];
+    Register sum[Rows][Columns], start[Columns];
+#pragma GCC unroll 2
+    for (int j = 0; j < Columns; ++j)
+        start[j] = L::start(tile, j);
     if (tile.first) {
 #pragma GCC unroll 14
         for (int i = 0; i < Rows; ++i)
 #pragma GCC unroll 2
             for (int j = 0; j < Columns; ++j)
-                sum[i][j] = L::zero();
+                sum[i][j] = start[j];
     } else {
 #pragma GCC unroll 14
         for (int i = 0; i < Rows; ++i) {
             const T *const from = sums_of<T, Rows>(tile, i);
             if constexpr (Columns == 2)
-                sum[i][0] = L::load(from);
-            sum[i][kLast] = L::load(from + kLast * L::kCount, mask);
+                sum[i][0] = L::go_on(L::load(from), start[0]);
+            sum[i][kLast] = L::go_on(L::load(from + kLast * L::kCount, mask), start[kLast]);
         }
     }
     const int64_t steps = tile.steps;

@@ -1,5 +1,5 @@
 #pragma once
-/// What emitted code of products calls on CPUs with AVX-512, or AVX and FMA, where sums are f32 or f64: the
+/// What emitted code of products calls on CPUs with AVX-512, or AVX and FMA: the
 /// microkernel and the packing of panels, which depend on nothing of a kernel. Emitted in each they would be
 /// two thirds of what there is to compile.
 ///
@@ -67,5 +67,11 @@ extern const PartSet *const kAvxParts;
 /// with a word about their numbers, in the room of the register behind them: tiles are of packed panels
 /// alone.
 extern const ProductParts *const kBf16Parts;
+/// Pairs of i16 with AVX-512 (BW), in the same tiles: sums are i32, which wrap. Panels are packed by emitted
+/// code; a last element without a neighbour has a zero beside it in one operand at least.
+extern const ProductParts *const kI16PairParts;
+/// i8 with AVX512-VNNI, likewise: an element of a panel is four neighbours along k. Behind a panel of rhs are
+/// two registers of what sums begin with: tiles are of packed panels alone, and as wide as a panel.
+extern const ProductParts *const kInt8Parts;
 
 } // namespace lz::ir

@@ -55,9 +55,8 @@ private:
         }
         demands_.gather(node, uses_);
         const ClusterKind kind = kind_alone(graph_, node);
-        const bool call =
-            kind == ClusterKind::Contraction &&
-            library_multiplies(target_, device_of(graph_, node), graph_.type(graph_.operands(node)[0]).dtype);
+        const bool call = kind == ClusterKind::Contraction &&
+                          library_multiplies(graph_, node, target_, device_of(graph_, node));
         const bool opaque = call || (kind != ClusterKind::Loop && kind != ClusterKind::Reduce &&
                                      kind != ClusterKind::Contraction);
         uint32_t home = call ? epilogue_of(n, node) : kNone;

@@ -237,7 +237,7 @@ private:
         const int64_t m = dims_.rows(), n = dims_.columns(), k = dims_.depth();
         const DType dtype = graph_.type(lhs_->base).dtype;
         const auto made = epilogue();
-        if (!library_multiplies(target_, step_.device, dtype) || !made || k == 0 ||
+        if (!library_multiplies(graph_, *dot_, target_, step_.device) || !made || k == 0 ||
             graph_.type(cluster_.stored[0]).numel() == 0 || !is_matrix(m, lhs_->free, k, lhs_->k) ||
             !is_matrix(k, rhs_->k, n, rhs_->free))
             return false;
@@ -343,7 +343,7 @@ private:
         c.dtype = graph_.type(lhs_->base).dtype;
         c.lhs = operand_access(e, *lhs_, c.m, k, false);
         c.rhs = operand_access(e, *rhs_, c.n, k, true);
-        c.accumulate = info(c.dtype).accumulate;
+        c.accumulate = product_accumulation(c.dtype, graph_.type(graph_.result(*dot_)).dtype);
         c.ascending = target_.modes.reproducible && is_float(c.dtype);
 
         std::vector<uint16_t> buffers;
@@ -377,9 +377,11 @@ private:
 
 } // namespace
 
-bool library_multiplies(const Target &target, Device device, DType dtype) {
+bool library_multiplies(const Graph &graph, const Node &dot, const Target &target, Device device) {
+    const DType dtype = graph.type(graph.operands(dot)[0]).dtype;
     const DeviceInfo *const info = target.find(device);
-    return !target.modes.reproducible && is_float(dtype) && info && info->library && info->has_function(kDot);
+    return !target.modes.reproducible && is_float(dtype) && graph.type(graph.result(dot)).dtype == dtype &&
+           info && info->library && info->has_function(kDot);
 }
 
 void lower_dot(const ClusterView &cluster, const Target &target, LoweredStep &step) {

@@ -37,9 +37,11 @@ std::optional<DotOperand> dot_operand(const ir::Graph &graph, const ir::Node &do
 /// The library's function for products: see `multiplies` and runtime/cuda/library/matmul.h for its arguments.
 inline constexpr std::string_view kDot = "dot";
 
-/// Whether the device's library multiplies matrices of this dtype. Then a product is a call of it, and what
-/// is done with the result a kernel of its own, unless the call can do all of it (epilogue.h).
-bool library_multiplies(const ir::Target &target, ir::Device device, ir::DType dtype);
+/// Whether the device's library makes such products: of floats, into their own dtype. Then a product is a
+/// call of it, and what is done with the result a kernel of its own, unless the call can do all of it
+/// (epilogue.h).
+bool library_multiplies(const ir::Graph &graph, const ir::Node &dot, const ir::Target &target,
+                        ir::Device device);
 
 /// Fills kernel and the one segment of a contraction cluster; where the library multiplies, and takes
 /// operands that lie like these, its call.

@@ -1,5 +1,5 @@
-/// Products of bf16 by tile registers: with the processor's where it has them, and everywhere with tiles in
-/// memory.
+/// Products of bf16 and of bytes by tile registers: with the processor's where it has them, and everywhere
+/// with tiles in memory.
 
 #include "amx_emulation.h"
 #include "contraction/support.h"
@@ -11,6 +11,7 @@
 #include <bit>
 #include <cmath>
 #include <string_view>
+#include <type_traits>
 
 namespace lz::test {
 namespace {
@@ -24,7 +25,7 @@ constexpr Sizes kSizes[] = {{1, 1, 1, 1},     {1, 16, 16, 32},  {1, 17, 33, 31},
 
 ir::CpuIsa tile_isa() {
     ir::CpuIsa isa = codegen::host_isa();
-    isa.amx_bf16 = true;
+    isa.amx_bf16 = isa.amx_int8 = true;
     return isa;
 }
 
@@ -85,6 +86,49 @@ TEST(Amx, TheProcessorsTilesSumInTheOrderThatIsDocumented) {
     if (!codegen::host_isa().amx_bf16)
         GTEST_SKIP() << "needs a processor with AMX, and a system that allows it";
     expect_tile_order(false);
+}
+
+/// Sums of bytes have no order.
+template <class T>
+void expect_bytes(DType dtype) {
+    tile_counts() = {};
+    for (const DType out : {dtype, DType::I32})
+        for (const Lie l : kLies)
+            for (const Lie r : kLies) {
+                const ProductKernel kernel(dtype, l, r, tile_isa(), {}, out, false, true);
+                EXPECT_EQ(kernel.mr(), 2 * ir::kAmxRows);
+                for (const Sizes &s : kSizes) {
+                    const auto lhs = random_values<T>(s.batches * s.m * s.k, 1),
+                               rhs = random_values<T>(s.batches * s.k * s.n, 2);
+                    std::vector<int32_t> sums;
+                    for (int64_t b = 0; b < s.batches; ++b)
+                        for (int64_t i = 0; i < s.m; ++i)
+                            for (int64_t j = 0; j < s.n; ++j) {
+                                int32_t sum = 0;
+                                for (int64_t p = 0; p < s.k; ++p)
+                                    sum += int32_t{lhs[static_cast<size_t>((b * s.m + i) * s.k + p)]} *
+                                           int32_t{rhs[static_cast<size_t>((b * s.k + p) * s.n + j)]};
+                                sums.push_back(sum);
+                            }
+                    const auto same = [&](const auto &got) {
+                        using Out = std::decay_t<decltype(got[0])>;
+                        const std::vector<Out> expected(sums.begin(), sums.end());
+                        ASSERT_EQ(got, expected) << s.batches << "x" << s.m << "x" << s.n << "x" << s.k
+                                                 << " lies " << static_cast<int>(l) << static_cast<int>(r);
+                    };
+                    if (out == DType::I32)
+                        same(kernel.run<T, int32_t>(s, lhs, rhs, {}, 2));
+                    else
+                        same(kernel.run<T>(s, lhs, rhs, {}, 2));
+                }
+                EXPECT_TRUE(kernel.scratch_kept());
+            }
+    EXPECT_GT(tile_counts().dots, 0);
+    EXPECT_EQ(tile_counts().mistakes, 0);
+}
+TEST(Amx, EmulatedTilesMultiplyBytes) {
+    expect_bytes<int8_t>(DType::I8);
+    expect_bytes<uint8_t>(DType::U8);
 }
 
 TEST(Amx, NothingFromOutsideOfAnOperandMeetsItsNumbers) {
@@ -166,10 +210,10 @@ TEST(Amx, RoundingOfSumsIsThatOfEveryIsa) {
 TEST(Amx, ProductsInAscendingOrderUseNone) {
     const ProductKernel kernel(DType::BF16, Lie::RowsApart, Lie::RowsTogether, tile_isa(), {}, DType::Bool,
                                true);
-    EXPECT_FALSE(tile_isa().multiplies_tiles(DType::BF16, true));
+    EXPECT_FALSE(tile_isa().multiplies_tiles(DType::BF16, DType::F32, true));
     EXPECT_NE(kernel.mr(), 2 * ir::kAmxRows);
     const ProductKernel f32(DType::F32, Lie::RowsApart, Lie::RowsTogether, tile_isa());
-    EXPECT_FALSE(tile_isa().multiplies_tiles(DType::F32, false));
+    EXPECT_FALSE(tile_isa().multiplies_tiles(DType::F32, DType::F32, false));
     EXPECT_NE(f32.mr(), 2 * ir::kAmxRows);
 }
 
@@ -197,7 +241,9 @@ TEST(Amx, TheSchedulesOfOtherMachinesAreRefused) {
 TEST(Amx, KernelsOfOtherMachinesHaveOtherKeys) {
     ir::CpuIsa without = tile_isa();
     without.amx_bf16 = false;
-    const auto schedule = [](const ir::CpuIsa &isa) { return passes::contraction_tile(DType::BF16, isa); };
+    const auto schedule = [](const ir::CpuIsa &isa) {
+        return passes::contraction_tile(DType::BF16, DType::F32, isa);
+    };
     EXPECT_TRUE(schedule(tile_isa()).amx);
     EXPECT_FALSE(schedule(without).amx);
     EXPECT_EQ(ir::may_use_amx(), ir::may_use_amx());

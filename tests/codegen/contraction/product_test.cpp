@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <vector>
 
 namespace lz::test {
 namespace {
@@ -16,21 +18,21 @@ constexpr Sizes kSizes[] = {{1, 1, 1, 1},      {1, 2, 3, 4},    {1, 17, 65, 33},
                             {3, 100, 33, 257}, {1, 1, 200, 77}, {1, 200, 1, 77}};
 
 /// The order that Contraction documents: ascending k, one rounding a step.
-template <class T>
-std::vector<T> in_order(const Sizes &s, const std::vector<T> &lhs, const std::vector<T> &rhs, bool fused) {
-    std::vector<T> out;
+template <class T, class Out = T>
+std::vector<Out> in_order(const Sizes &s, const std::vector<T> &lhs, const std::vector<T> &rhs, bool fused) {
+    std::vector<Out> out;
     for (int64_t b = 0; b < s.batches; ++b)
         for (int64_t i = 0; i < s.m; ++i)
             for (int64_t j = 0; j < s.n; ++j) {
-                T sum = 0;
+                Out sum = 0;
                 for (int64_t p = 0; p < s.k; ++p) {
                     const T x = lhs[static_cast<size_t>((b * s.m + i) * s.k + p)];
                     const T y = rhs[static_cast<size_t>((b * s.k + p) * s.n + j)];
                     if constexpr (std::is_floating_point_v<T>)
                         sum = fused ? std::fma(x, y, sum) : sum + x * y;
                     else
-                        sum = static_cast<T>(static_cast<uint64_t>(sum) +
-                                             static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
+                        sum = static_cast<Out>(static_cast<uint64_t>(sum) +
+                                               static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
                 }
                 out.push_back(sum);
             }
@@ -60,11 +62,77 @@ TEST(Contraction, F32IsSummedInOrderInEveryLayout) {
 TEST(Contraction, F64IsSummedInOrderInEveryLayout) {
     expect_in_order<double>(DType::F64);
 }
+/// The host's ISA, and less and less of it.
+std::vector<ir::CpuIsa> lesser_isas() {
+    std::vector<ir::CpuIsa> isas = {codegen::host_isa()};
+    const auto without = [&](auto change) {
+        isas.push_back(isas.back());
+        change(isas.back());
+    };
+    without([](ir::CpuIsa &isa) { isa.amx_int8 = isa.amx_bf16 = false; });
+    without([](ir::CpuIsa &isa) { isa.avx512_vnni = false; });
+    without([](ir::CpuIsa &isa) {
+        isa.avx512 = isa.avx512_bf16 = false;
+        isa.vector_bytes = std::min(isa.vector_bytes, 32);
+        isa.vector_registers = 16;
+    });
+    without([](ir::CpuIsa &isa) { isa.vector_bytes = std::min(isa.vector_bytes, 16); });
+    return isas;
+}
+
+template <class T, class Out = T>
+void expect_wrapping(DType dtype, DType out) {
+    for (const ir::CpuIsa &isa : lesser_isas())
+        for (const Lie l : kLies)
+            for (const Lie r : kLies) {
+                const ProductKernel kernel(dtype, l, r, isa, {}, out);
+                std::vector<Sizes> sizes(std::begin(kSizes), std::end(kSizes));
+                sizes.push_back({1, 18, 70, 1100}); // several blocks of k
+                for (const Sizes &s : sizes) {
+                    const auto lhs = random_values<T>(s.batches * s.m * s.k, 1);
+                    const auto rhs = random_values<T>(s.batches * s.k * s.n, 2);
+                    ASSERT_EQ((kernel.run<T, Out>(s, lhs, rhs)), (in_order<T, Out>(s, lhs, rhs, false)))
+                        << ir::name(dtype) << " in " << ir::name(out) << " " << s.batches << "x" << s.m << "x"
+                        << s.n << "x" << s.k << " lies " << static_cast<int>(l) << static_cast<int>(r)
+                        << ", registers of " << isa.vector_bytes << " bytes, vnni " << isa.avx512_vnni
+                        << ", amx " << isa.amx_int8;
+                }
+                EXPECT_TRUE(kernel.scratch_kept());
+            }
+}
+
 TEST(Contraction, IntegersWrapInEveryLayout) {
-    expect_in_order<int64_t>(DType::I64);
-    expect_in_order<int32_t>(DType::I32);
-    expect_in_order<int8_t>(DType::I8);
-    expect_in_order<uint8_t>(DType::U8);
+    expect_wrapping<int64_t>(DType::I64, DType::I64);
+    expect_wrapping<int32_t>(DType::I32, DType::I32);
+    expect_wrapping<int16_t>(DType::I16, DType::I16);
+    expect_wrapping<int8_t>(DType::I8, DType::I8);
+    expect_wrapping<uint8_t>(DType::U8, DType::U8);
+}
+TEST(Contraction, IntegersAreSummedInWiderOnes) {
+    expect_wrapping<int8_t, int32_t>(DType::I8, DType::I32);
+    expect_wrapping<uint8_t, int32_t>(DType::U8, DType::I32);
+    expect_wrapping<int16_t, int32_t>(DType::I16, DType::I32);
+    expect_wrapping<int8_t, int16_t>(DType::I8, DType::I16);
+    expect_wrapping<int8_t, int64_t>(DType::I8, DType::I64);
+    expect_wrapping<int32_t, int64_t>(DType::I32, DType::I64);
+}
+/// What the processor's instructions saturate or wrap at: all numbers are the largest that there are.
+TEST(Contraction, ProductsOfTheLargestIntegersAreExact) {
+    for (const ir::CpuIsa &isa : lesser_isas())
+        for (const int k : {1, 2, 3, 4, 64, 700}) {
+            const Sizes s{1, 15, 34, k};
+            const auto check = [&]<class T>(DType dtype, T x, T y) {
+                const std::vector<T> lhs(static_cast<size_t>(s.m * s.k), x),
+                    rhs(static_cast<size_t>(s.k * s.n), y);
+                const ProductKernel kernel(dtype, Lie::RowsApart, Lie::RowsTogether, isa, {}, DType::I32);
+                ASSERT_EQ((kernel.run<T, int32_t>(s, lhs, rhs)), (in_order<T, int32_t>(s, lhs, rhs, false)))
+                    << ir::name(dtype) << " " << k << " " << isa.vector_bytes;
+            };
+            check(DType::I8, int8_t{-128}, int8_t{-128});
+            check(DType::I8, int8_t{-128}, int8_t{127});
+            check(DType::U8, uint8_t{255}, uint8_t{255});
+            check(DType::I16, int16_t{-32768}, int16_t{-32768});
+        }
 }
 
 /// Halves are summed in f32: against a sum in f64, half a unit of the result's last place, and of f32 for

@@ -66,11 +66,11 @@ public:
         out_at.buffer = b.buffer(out_, ir::BufferMode::Out);
         vector.buffer = b.buffer(out_, ir::BufferMode::In);
         matrix.buffer = b.buffer(out_, ir::BufferMode::In);
-        c.accumulate = ir::info(dtype).accumulate;
+        accumulate_ = c.accumulate = ir::product_accumulation(dtype, out_);
         c.ascending = ascending;
         b.begin_phase({batch, m, n}, true).contraction = c;
         const bool sums = !epilogue && out == c.accumulate; // stored as they are
-        const KValue product = b.product(sums ? out : dtype);
+        const KValue product = b.product(sums || (!epilogue && ir::is_integer(dtype)) ? out_ : dtype);
         b.store(out_at, epilogue ? epilogue(b, product, vector, matrix) : product);
         b.end_phase();
         kernel_ = b.take();
@@ -96,9 +96,9 @@ public:
         int64_t l[3], r[3];
         std::vector<T> lhs_memory = lay(lhs, s.batches, s.m, s.k, s.k, 1, lhs_, l);
         std::vector<T> rhs_memory = lay(rhs, s.batches, s.n, s.k, 1, s.n, rhs_, r);
-        passes::ContractionBlocks blocks =
-            passes::contraction_blocks({dtype_, s.batches, s.m, s.n, s.k, l[1], l[2], r[2], r[1], ascending_},
-                                       {.isa = isa_, .threads = threads});
+        passes::ContractionBlocks blocks = passes::contraction_blocks(
+            {dtype_, accumulate_, s.batches, s.m, s.n, s.k, l[1], l[2], r[2], r[1], ascending_},
+            {.isa = isa_, .threads = threads});
         if (change)
             change(blocks);
         std::vector<int64_t> args = {s.batches, s.m,  s.n,  s.k,  l[0],      l[1],
@@ -184,7 +184,7 @@ private:
         return memory;
     }
 
-    DType dtype_, out_;
+    DType dtype_, out_, accumulate_;
     Lie lhs_, rhs_;
     bool ascending_;
     ir::CpuIsa isa_;

@@ -12,7 +12,7 @@ int64_t ceil_div(int64_t x, int64_t y) {
 }
 
 void expect_blocks(const ContractionSizes &sizes, const ir::CpuIsa &isa, int threads) {
-    const auto [mr, nr, amx] = contraction_tile(sizes.dtype, isa);
+    const auto [mr, nr, amx] = contraction_tile(sizes.dtype, sizes.accumulate, isa);
     const ContractionBlocks b = contraction_blocks(sizes, {.isa = isa, .threads = threads});
     const int64_t rows = b[ContractionArg::BlockM], columns = b[ContractionArg::BlockN];
     ASSERT_GT(rows, 0);
@@ -23,30 +23,34 @@ void expect_blocks(const ContractionSizes &sizes, const ir::CpuIsa &isa, int thr
     ASSERT_EQ(b[ContractionArg::RhsOffset] % 64, 0);
     ASSERT_EQ(b[ContractionArg::SumsOffset] % 64, 0);
     ASSERT_GT(b.scratch_bytes, b[ContractionArg::SumsOffset]);
-    if (!contraction_reads_in_place(sizes.dtype)) {
-        ASSERT_EQ(b[ContractionArg::PackLhs], !(amx && sizes.k > 0 && sizes.k % 32 == 0));
+    if (!contraction_reads_in_place(sizes.dtype, sizes.accumulate)) {
+        ASSERT_EQ(b[ContractionArg::PackLhs],
+                  !(amx && sizes.k > 0 && sizes.k % ir::amx_depth(sizes.dtype) == 0));
         ASSERT_EQ(b[ContractionArg::PackRhs], 1);
     }
     if (sizes.k > b[ContractionArg::BlockK]) { // room for every tile's sums
         const int64_t inner = b[ContractionArg::InnerM];
         const int64_t tiles = ceil_div(rows, inner) * ceil_div(inner, mr) * ceil_div(columns, nr);
         ASSERT_GE(b.scratch_bytes - b[ContractionArg::SumsOffset],
-                  tiles * mr * nr * ir::size_of(ir::info(sizes.dtype).accumulate));
+                  tiles * mr * nr * ir::size_of(sizes.accumulate));
     }
 }
 
 TEST(ContractionTile, BlocksAreWhatTheEmitterExpects) {
     ir::CpuIsa isa = ir::test_target().host().isa;
-    for (const bool amx_bf16 : {false, true})
-        for (const ir::DType dtype : {ir::DType::F32, ir::DType::F64, ir::DType::BF16, ir::DType::I8}) {
-            isa.amx_bf16 = amx_bf16;
-            const auto [mr, nr, amx] = contraction_tile(dtype, isa);
-            EXPECT_EQ(amx, amx_bf16 && dtype == ir::DType::BF16);
+    using enum ir::DType;
+    for (const bool tiles : {false, true})
+        for (const auto &[dtype, accumulate] :
+             {std::pair{F32, F32}, std::pair{F64, F64}, std::pair{BF16, F32}, std::pair{I8, I32},
+              std::pair{I32, I32}, std::pair{I8, I64}}) {
+            isa.amx_bf16 = isa.amx_int8 = tiles;
+            const auto [mr, nr, amx] = contraction_tile(dtype, accumulate, isa);
+            EXPECT_EQ(amx, tiles && (dtype == BF16 || (dtype == I8 && accumulate == I32)));
             for (const int64_t m : {0, 1, 13, 64, 1000, 5000})
                 for (const int64_t n : {1, 31, 64, 777, 4096})
                     for (const int64_t k : {0, 1, 33, 512, 513, 4096})
                         for (const int threads : {1, 2, 7, 64})
-                            expect_blocks({dtype, 3, m, n, k, k, 1, n, 1}, isa, threads);
+                            expect_blocks({dtype, accumulate, 3, m, n, k, k, 1, n, 1}, isa, threads);
         }
 }
 
@@ -54,7 +58,7 @@ TEST(ContractionTile, LargeProductsHaveAnItemForEachThread) {
     const ir::CpuIsa isa = ir::test_target().host().isa;
     for (const int threads : {2, 8, 64})
         for (const auto &[m, n] : {std::pair{1024, 1024}, std::pair{64, 4096}, std::pair{8192, 128}})
-            EXPECT_GE(contraction_blocks({ir::DType::F32, 1, m, n, 512, 512, 1, n, 1},
+            EXPECT_GE(contraction_blocks({ir::DType::F32, ir::DType::F32, 1, m, n, 512, 512, 1, n, 1},
                                          {.isa = isa, .threads = threads})
                           .items,
                       threads);
@@ -64,10 +68,11 @@ TEST(ContractionTile, RowsOfRhsThatShareSetsOfACacheArePacked) {
     const ir::CpuIsa isa = ir::test_target().host().isa;
     const auto packs = [&](int64_t m, int64_t k, int64_t n, int64_t l2_bytes) {
         const ir::CpuLimits cpu{.isa = isa, .threads = 1, .l2_bytes = l2_bytes};
-        return contraction_blocks({ir::DType::F32, 1, m, n, k, k, 1, n, 1}, cpu)[ContractionArg::PackRhs] !=
-               0;
+        return contraction_blocks({ir::DType::F32, ir::DType::F32, 1, m, n, k, k, 1, n, 1},
+                                  cpu)[ContractionArg::PackRhs] != 0;
     };
-    const int64_t mr = contraction_tile(ir::DType::F32, isa).mr, small = 512 << 10, large = 2 << 20;
+    const int64_t mr = contraction_tile(ir::DType::F32, ir::DType::F32, isa).mr, small = 512 << 10,
+                  large = 2 << 20;
     EXPECT_FALSE(packs(64, 64, 60, small));    // it stays in the first-level cache
     EXPECT_TRUE(packs(256, 256, 256, large));  // 1024 bytes apart: four sets of it for all rows
     EXPECT_FALSE(packs(mr, 768, 3072, small)); // each row is read once

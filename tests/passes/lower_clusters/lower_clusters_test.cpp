@@ -231,7 +231,7 @@ TEST(LowerClusters, ProductsReadTransposedAndStridedOperandsInPlace) {
     const int64_t ws[] = {0, 1}, wn[] = {4, 7}, wd[] = {1, 2};
     const ValueId lhs = b.slice(x, xs, xn, xd);
     const ValueId rhs = b.permute(b.slice(w, ws, wn, wd), std::array<int64_t, 2>{1, 0});
-    const ValueId y = b.add(Op::Dot, {lhs, rhs}, {0, 0, 1, 3, 1, 0});
+    const ValueId y = b.add(Op::Dot, {lhs, rhs}, {0, 0, 1, 3, 1, 0, static_cast<int64_t>(DType::F32)});
     const Graph graph = finish(b, {b.unary(Op::Tanh, y)});
     check(graph);
     EXPECT_LE(passes::lower_clusters(passes::fuse(graph, test_target()), test_target()).steps.size(), 2u);

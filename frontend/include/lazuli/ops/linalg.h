@@ -9,8 +9,14 @@ namespace lz {
 
 /// Vectors and matrices as in PyTorch; axes before the last two broadcast.
 LZ_FUNCTION(Tensor matmul, a, const Tensor &b, Location loc = Location::current());
+/// The same, summed in `out_dtype` and given in it: of integers in a wider one (i8 in i32, as quantized
+/// weights need it), of f16 and bf16 in f32, without rounding to the operands' dtype. Throws DTypeError for
+/// another that is not the operands' own. Of integers `matmul(a.to(i32), b.to(i32))` is the same work.
+LZ_FUNCTION(Tensor matmul, a, const Tensor &b, DType out_dtype, Location loc = Location::current());
 /// Two matrices.
 LZ_FUNCTION(Tensor mm, a, const Tensor &b, Location loc = Location::current());
+/// The same, summed in `out_dtype`: see matmul.
+LZ_FUNCTION(Tensor mm, a, const Tensor &b, DType out_dtype, Location loc = Location::current());
 /// Matrix and vector.
 LZ_FUNCTION(Tensor mv, a, const Tensor &b, Location loc = Location::current());
 /// Two vectors.
@@ -19,6 +25,8 @@ LZ_FUNCTION(Tensor dot, a, const Tensor &b, Location loc = Location::current());
 LZ_FUNCTION(Tensor outer, a, const Tensor &b, Location loc = Location::current());
 /// Two batches of matrices.
 LZ_FUNCTION(Tensor bmm, a, const Tensor &b, Location loc = Location::current());
+/// The same, summed in `out_dtype`: see matmul.
+LZ_FUNCTION(Tensor bmm, a, const Tensor &b, DType out_dtype, Location loc = Location::current());
 /// x W^T + b, with W of [out, in].
 LZ_FUNCTION(Tensor linear, x, const Tensor &weight, const Tensor &bias = {},
             Location loc = Location::current());
