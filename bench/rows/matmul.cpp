@@ -26,6 +26,7 @@ extern "C" void openblas_set_num_threads(int);
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -139,33 +140,79 @@ BENCHMARK(matmul_reproducible)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
-void matmul_bf16(benchmark::State &state) {
+#if LAZULI_BENCH_ONEDNN
+/// Products of square matrices of bytes that are alike, which are as fast as any others: of bf16 and f16 they
+/// are numbers between 0.1 and 1.
+std::function<void()> onednn_product(int64_t size, dnnl::memory::data_type operands,
+                                dnnl::memory::data_type result) {
+    using dnnl::memory;
+    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    const dnnl::stream stream(engine);
+    const memory::desc in({size, size}, operands, memory::format_tag::ab),
+        sums({size, size}, result, memory::format_tag::ab);
+    const memory x(in, engine), y(in, engine), out(sums, engine);
+    for (const memory &operand : {x, y})
+        std::fill_n(static_cast<uint8_t *>(operand.get_data_handle()), in.get_size(), uint8_t{0x3a});
+#if DNNL_VERSION_MAJOR < 3
+    const dnnl::matmul multiply(dnnl::matmul::primitive_desc(dnnl::matmul::desc(in, in, sums), engine));
+#else
+    const dnnl::matmul multiply(dnnl::matmul::primitive_desc(engine, in, in, sums));
+#endif
+    return [=]() mutable {
+        multiply.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, y}, {DNNL_ARG_DST, out}});
+        stream.wait();
+    };
+}
+#endif
+
+void matmul_halves(benchmark::State &state, lz::DType dtype) {
     const int64_t size = state.range(0);
-    const Tensor a = random(size, size, lz::bf16), b = random(size, size, lz::bf16);
+    const Tensor a = random(size, size, dtype), b = random(size, size, dtype);
     std::vector<Contender> contenders;
     contenders.push_back({"lazuli", [&] { lz::matmul(a, b).eval(); }});
     lz::matmul(a, b).eval();
 #if LAZULI_BENCH_ONEDNN
-    using dnnl::memory;
-    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-    dnnl::stream stream(engine);
-    const memory::desc desc({size, size}, memory::data_type::bf16, memory::format_tag::ab);
-    memory x(desc, engine), y(desc, engine), out(desc, engine);
-    for (memory *operand : {&x, &y}) // 0.5 and 1 are as fast as any other numbers
-        std::fill_n(static_cast<uint16_t *>(operand->get_data_handle()), size * size, uint16_t{0x3f00});
-#if DNNL_VERSION_MAJOR < 3
-    const dnnl::matmul multiply(dnnl::matmul::primitive_desc(dnnl::matmul::desc(desc, desc, desc), engine));
-#else
-    const dnnl::matmul multiply(dnnl::matmul::primitive_desc(engine, desc, desc, desc));
-#endif
-    contenders.push_back({"onednn", [&] {
-                              multiply.execute(
-                                  stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, y}, {DNNL_ARG_DST, out}});
-                              stream.wait();
-                          }});
+    const auto type = dtype == lz::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f16;
+    try {
+        contenders.push_back({"onednn", onednn_product(size, type, type)});
+    } catch (const dnnl::error &) { // it has none for this processor
+    }
 #endif
     compete(state, std::move(contenders), 2.0 * static_cast<double>(size * size * size), nullptr,
-            lz::bench::Numbers::BF16);
+            dtype == lz::bf16 ? lz::bench::Numbers::BF16 : lz::bench::Numbers::Other);
+}
+void matmul_bf16(benchmark::State &state) {
+    matmul_halves(state, lz::bf16);
+}
+void matmul_f16(benchmark::State &state) {
+    matmul_halves(state, lz::f16);
+}
+
+/// i8, summed in i32.
+void matmul_i8(benchmark::State &state) {
+    const int64_t size = state.range(0);
+    const auto numbers = [&] {
+        Tensor t = lz::randint(-128, 128, {size, size}).to(lz::i8);
+        t.eval();
+        return t;
+    };
+    const Tensor a = numbers(), b = numbers();
+    Tensor checked = lz::matmul(a, b, lz::i32);
+    int32_t first = 0;
+    for (int64_t p = 0; p < size; ++p)
+        first += int32_t{a.data<int8_t>()[p]} * int32_t{b.data<int8_t>()[p * size]};
+    if (checked.data<int32_t>()[0] != first) {
+        state.SkipWithError("the product is wrong");
+        return;
+    }
+    std::vector<Contender> contenders;
+    contenders.push_back({"lazuli", [&] { lz::matmul(a, b, lz::i32).eval(); }});
+#if LAZULI_BENCH_ONEDNN
+    using Type = dnnl::memory::data_type;
+    contenders.push_back({"onednn", onednn_product(size, Type::s8, Type::s32)});
+#endif
+    compete(state, std::move(contenders), 2.0 * static_cast<double>(size * size * size), nullptr,
+            lz::bench::Numbers::Other);
 }
 BENCHMARK(matmul_bf16)
     ->RangeMultiplier(2)
@@ -173,6 +220,14 @@ BENCHMARK(matmul_bf16)
     ->Iterations(kBursts)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
+BENCHMARK(matmul_f16)
+    ->RangeMultiplier(2)
+    ->Range(256, 1024)
+    ->Iterations(kBursts)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(matmul_i8)->RangeMultiplier(2)->Range(256, 2048)->Iterations(kBursts)->UseManualTime()->Unit(
+    benchmark::kMicrosecond);
 
 /// linear + bias + gelu as one kernel, against OpenBLAS's product alone.
 void linear_gelu(benchmark::State &state) {

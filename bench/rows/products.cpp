@@ -4,6 +4,7 @@
 //   bench_products
 //
 // Timed as bench_matmul is. LAZULI_THREADS=1 for one thread.
+#include "bench/support/ceilings.h"
 #include "bench/support/compete.h"
 #include "gpt2.h"
 
@@ -139,6 +140,40 @@ BENCHMARK(gpt2_small)
     ->Iterations(kBursts)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
+
+/// One token behind a cache of so many, as it is when text is generated: about all of it is reading the
+/// weights and the cache once. Counters: the bytes of both in a second, in units of 10^9, of each contender;
+/// and `of_read`, ours as a part of what all threads read in a sum, measured in turn.
+void gpt2_token(benchmark::State &state) {
+    const lz::NoGradGuard no_grad;
+    const gpt2::Config config;
+    gpt2::Gpt2 net(config);
+    net->eval();
+    const Tensor token = lz::randint(0, config.vocabulary, {1, 1});
+    gpt2::Cache cache(config, 1, state.range(0), {});
+    double bytes = 0;
+    for (const Tensor &weight : net->parameters())
+        bytes += static_cast<double>(weight.nbytes());
+    bytes -= static_cast<double>(net->wpe->weight.nbytes());
+    for (size_t i = 0; i < cache.keys.size(); ++i)
+        bytes += static_cast<double>(cache.keys[i].nbytes() + cache.values[i].nbytes());
+    std::vector<Contender> contenders;
+    contenders.push_back({"lazuli", [&] {
+                              cache.length = state.range(0) - 1;
+                              net->next(token, cache).eval();
+                          }});
+#if LAZULI_BENCH_TORCH
+    lz::bench::torch::set_threads(lz::num_threads());
+    contenders.push_back({"torch", lz::bench::torch::gpt2_token(state.range(0))});
+#endif
+    lz::bench::MemoryMeter meter(int64_t{256} << 20, lz::num_threads());
+    contenders.push_back({"read", [&] { meter.pass(lz::bench::Traffic::Read); }, false});
+    compete(state, std::move(contenders), bytes, nullptr, lz::bench::Numbers::Other);
+    // A pass of the meter reads 256 MiB.
+    state.counters["read"] = state.counters["read"] * static_cast<double>(int64_t{256} << 20) / bytes;
+    state.counters["of_read"] = state.counters["lazuli"] / state.counters["read"];
+}
+BENCHMARK(gpt2_token)->Arg(512)->Iterations(kBursts)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 } // namespace
 

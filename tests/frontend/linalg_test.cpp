@@ -54,6 +54,49 @@ TEST(Linalg, MatmulBroadcastsBatches) {
     expect_tensor(lz::matmul(a, v), {2, 3}, lz::f32, product(values(a), values(v), 1, 6, 4, 1));
 }
 
+TEST(Linalg, ProductsAreSummedInAWiderDtype) {
+    const Tensor a = lz::randint(-128, 128, {3, 5, 70}).to(lz::i8),
+                 b = lz::randint(-128, 128, {3, 70, 9}).to(lz::i8);
+    const Values sums = product(values(a), values(b), 3, 5, 70, 9);
+    expect_tensor(lz::bmm(a, b, lz::i32), {3, 5, 9}, lz::i32, sums);
+    expect_tensor(a.matmul(b, lz::i64), {3, 5, 9}, lz::i64, sums);
+    // The same, written with casts.
+    expect_tensor(lz::matmul(a.to(lz::i32), b.to(lz::i32)), {3, 5, 9}, lz::i32, sums);
+    const Tensor x = a[0], y = b[0], w = y.t().contiguous();
+    const Values first = product(values(x), values(y), 1, 5, 70, 9);
+    expect_tensor(lz::mm(x, y, lz::i32), {5, 9}, lz::i32, first);
+    expect_tensor(lz::mm(x.to(lz::i32), w.to(lz::i32).t()), {5, 9}, lz::i32, first);
+    expect_tensor(lz::mm(x, y), {5, 9}, lz::i8, values(lz::mm(x, y, lz::i32).to(lz::i8)));
+    expect_tensor(lz::matmul(x[0], y[0].expand({70, 9}), lz::i32), {9}, lz::i32,
+                  product(values(x[0]), values(y[0].expand({70, 9})), 1, 1, 70, 9));
+    const Tensor u = lz::randint(0, 256, {5, 7}).to(lz::u8), v = lz::randint(0, 256, {7, 2}).to(lz::u8);
+    expect_tensor(u.mm(v, lz::i32), {5, 2}, lz::i32, product(values(u), values(v), 1, 5, 7, 2));
+    // Numbers that f16 has, and sums that it has not.
+    const Tensor p = lz::randint(-40, 41, {4, 300}).to(lz::f16),
+                 q = lz::randint(-40, 41, {300, 3}).to(lz::f16);
+    expect_tensor(lz::mm(p, q, lz::f32), {4, 3}, lz::f32, product(values(p), values(q), 1, 4, 300, 3));
+    expect_tensor(lz::mm(p, q, lz::f16), {4, 3}, lz::f16, values(lz::mm(p, q)));
+}
+
+TEST(Linalg, SumsInF32HaveGradients) {
+    Tensor p = lz::randint(-4, 5, {4, 6}).to(lz::bf16).requires_grad_(),
+           q = lz::randint(-4, 5, {6, 3}).to(lz::bf16).requires_grad_();
+    const Tensor g = lz::randint(-4, 5, {4, 3}).to(lz::f32);
+    (lz::mm(p, q, lz::f32) * g).sum().backward();
+    expect_tensor(p.grad(), {4, 6}, lz::bf16, product(values(g), values(q.detach().t()), 1, 4, 3, 6));
+    expect_tensor(q.grad(), {6, 3}, lz::bf16, product(values(p.detach().t()), values(g), 1, 6, 4, 3));
+}
+
+TEST(Linalg, OtherDtypesOfSumsAreRefused) {
+    const Tensor a = lz::ones({2, 2}, lz::i32), f = lz::ones({2, 2});
+    expect_error<lz::DTypeError>([&] { lz::mm(a, a, lz::i8); }, {"mm", "out_dtype is i8", "i32[2,2]"});
+    expect_error<lz::DTypeError>([&] { lz::matmul(a, a, lz::f32); },
+                                 {"matmul", "out_dtype is f32", "i32[2,2]"});
+    expect_error<lz::DTypeError>([&] { lz::matmul(f, f, lz::f64); },
+                                 {"matmul", "out_dtype is f64", "f32[2,2]"});
+    expect_error<lz::ShapeError>([&] { lz::bmm(a, a, lz::i64); }, {"bmm", "3 and 3 axes"});
+}
+
 TEST(Linalg, Linear) {
     const Tensor x = small({2, 3, 4}), w = small({5, 4}), b = small({5});
     expect_values(lz::linear(x, w), product(values(x), values(w.t()), 1, 6, 4, 5));

@@ -61,5 +61,7 @@ Round batched(int64_t batch, int64_t m, int64_t k, int64_t n, Number number);
 Round attention(int64_t heads, int64_t length, int64_t width);
 /// GPT-2-small with random weights (torch_gpt2.cpp), for batch x length tokens.
 Round gpt2(int64_t batch, int64_t length);
+/// One token of it, the last of a cache of `room`.
+Round gpt2_token(int64_t room);
 
 } // namespace lz::bench::torch

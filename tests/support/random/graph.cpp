@@ -386,10 +386,17 @@ private:
         if (shape_elements(*x, y, batch, sum) > o_.max_elements)
             return;
         const double m = n * x->magnitude() * y.magnitude();
+        std::vector<DType> results;
+        for (int to = 0; to < kNumDTypes; ++to)
+            if (can_hold_products(static_cast<DType>(to), dtype))
+                results.push_back(static_cast<DType>(to));
+        const DType result =
+            r_.chance(70) ? dtype : results[static_cast<size_t>(r_.below(static_cast<int64_t>(results.size())))];
         const double error = n * (x->magnitude() * y.error + y.magnitude() * x->error + x->error * y.error) +
-                             2 * (n * unit(info(dtype).accumulate) + unit(dtype)) * m;
-        add(op, {*x, y}, joined({counted(batch), counted(place(batch)), counted(sum), counted(place(sum))}),
-            {}, -m, m, error);
+                             2 * (n * unit(info(dtype).accumulate) + unit(result)) * m;
+        Words words = joined({counted(batch), counted(place(batch)), counted(sum), counted(place(sum))});
+        words.push_back(static_cast<int64_t>(result));
+        add(op, {*x, y}, words, {}, -m, m, error);
     }
 
     int64_t shape_elements(const Item &x, const Item &y, const Words &batch, const Words &sum) const {
