@@ -13,6 +13,11 @@
 
 #include <cstdint>
 
+#if !defined(__clang__) // GCC 12 says so of its own intrinsics
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
 #define LZ_AVX512 __attribute__((target(LZ_AVX512_TARGET)))
 #define LZ_AVX512_INLINE __attribute__((target(LZ_AVX512_TARGET), always_inline)) static inline
 

@@ -13,10 +13,6 @@
 
 #if defined(__x86_64__)
 
-#if !defined(__clang__) // GCC 12 says so of its own intrinsics
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-
 #define LZ_AVX512_TARGET "avx512f,avx512bw,avx512vl,avx512bf16"
 #include "ir/host/product/avx512_tiles.h"
 
