@@ -28,6 +28,9 @@ struct CpuIsa {
     bool amx_bf16 = false; ///< tile registers that multiply bf16
     bool amx_int8 = false; ///< and i8 and u8
 
+    /// Whether an instruction scales registers of floats by powers of two (AVX-512's VSCALEFPS).
+    bool scales() const { return avx512 && vector_bytes >= 64; }
+
     /// Whether tile registers make products of such operands. The instruction for bf16 sums in an order of
     /// its own (ir::Contraction), so that it is the ISA's to say, and no schedule's; all as there.
     bool multiplies_tiles(DType dtype, DType accumulate, bool ascending) const {

@@ -234,7 +234,7 @@ OpTarget op_target(const CpuIsa &isa) {
     OpTarget t;
     t.hardware_half = has("+f16c") || has("+fullfp16");
     t.vector_i64_to_float = has("+avx512dq");
-    t.scale_512 = has("+avx512f") && isa.vector_bytes >= 64;
+    t.scale_512 = isa.scales();
     return t;
 }
 

@@ -31,25 +31,29 @@ constexpr Expansion kExpansions[] = {
     {.op = KOp::IntPow, .binary = math::int_pow},
 };
 
-KValue expansion(KernelBuilder &b, const Instr &instr, const std::function<KValue(KValue)> &value) {
+KValue expansion(KernelBuilder &b, const Instr &instr, const std::function<KValue(KValue)> &value,
+                 const MathForm &form) {
     const auto operand = [&](int i) { return Expr{&b, value(instr.operands[i])}; };
     if (instr.op == KOp::Philox)
         return math::philox(operand(0), operand(1), operand(2)).id;
+    if (instr.op == KOp::Exp && form.scales)
+        return math::exp_scaled(operand(0)).id;
     for (const Expansion &e : kExpansions)
         if (e.op == instr.op)
             return (e.unary ? e.unary(operand(0)) : e.binary(operand(0), operand(1))).id;
     internal_failure(__FILE__, __LINE__, std::string(info(instr.op).name) + " has no expansion");
 }
 
-bool is_expanded(const Instr &instr, PhiloxForm philox) {
+bool is_expanded(const Instr &instr, const MathForm &form) {
     return info(instr.op).cls == KOpClass::Math &&
-           (instr.op != KOp::Philox || philox == PhiloxForm::Arithmetic);
+           (instr.op != KOp::Philox || form.philox == PhiloxForm::Arithmetic);
 }
 
-Kernel expanded(const Kernel &from, PhiloxForm philox) {
+Kernel expanded(const Kernel &from, const MathForm &form) {
     KernelCopier copier(from, [&](const Instr &instr) {
-        return is_expanded(instr, philox)
-                   ? expansion(copier.builder(), instr, [&](KValue v) { return copier.value(v); })
+        return is_expanded(instr, form)
+                   ? expansion(
+                         copier.builder(), instr, [&](KValue v) { return copier.value(v); }, form)
                    : kNoValue;
     });
     for (const Phase &phase : from.phases) {
@@ -64,10 +68,10 @@ Kernel expanded(const Kernel &from, PhiloxForm philox) {
 
 } // namespace
 
-void expand_math(Kernel &kernel, PhiloxForm philox) {
+void expand_math(Kernel &kernel, const MathForm &form) {
     for (const Instr &instr : kernel.instrs)
-        if (is_expanded(instr, philox)) {
-            kernel = expanded(kernel, philox);
+        if (is_expanded(instr, form)) {
+            kernel = expanded(kernel, form);
             return;
         }
 }
