@@ -106,7 +106,7 @@ int main(int argc, char **argv) try {
         return 0;
     // One token after the other, which find the keys and values of all before them in the cache.
     const lz::Tensor &weight = net->wpe->weight;
-    gpt2::Cache cache(config, 1, std::min(config.context, tokens.size(1) + number("--generate")),
+    gpt2::Cache cache(config, 1, std::min<int64_t>(config.context, tokens.size(1) + number("--generate")),
                       {.dtype = weight.dtype(), .device = device});
     Tensor next = tokens.narrow(0, 0, 1);
     std::vector<double> times;

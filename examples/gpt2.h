@@ -31,8 +31,9 @@ struct Cache {
 
     /// Takes in what comes next in layer `i`.
     void put(size_t i, const Tensor &key, const Tensor &value) {
-        keys[i].narrow(2, length, key.size(2)).copy_(key);
-        values[i].narrow(2, length, value.size(2)).copy_(value);
+        const lz::Slice places(length, length + key.size(2));
+        keys[i].at({lz::Ellipsis, places, lz::Slice()}) = key;
+        values[i].at({lz::Ellipsis, places, lz::Slice()}) = value;
     }
     /// [tokens, room]: whether one of `tokens` that come next sees a place.
     Tensor seen(int64_t tokens) const {

@@ -144,10 +144,10 @@ BENCHMARK(matmul_reproducible)
 /// Products of square matrices of bytes that are alike, which are as fast as any others: of bf16 and f16 they
 /// are numbers between 0.1 and 1.
 std::function<void()> onednn_product(int64_t size, dnnl::memory::data_type operands,
-                                dnnl::memory::data_type result) {
+                                     dnnl::memory::data_type result) {
     using dnnl::memory;
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-    const dnnl::stream stream(engine);
+    dnnl::stream stream(engine);
     const memory::desc in({size, size}, operands, memory::format_tag::ab),
         sums({size, size}, result, memory::format_tag::ab);
     const memory x(in, engine), y(in, engine), out(sums, engine);

@@ -154,6 +154,8 @@ std::vector<std::vector<double>> run_in_f64(const Graph &from) {
         if (!schema.empty() && schema[0].type == AttrType::DType &&
             structural[0] == static_cast<int64_t>(DType::F32))
             structural[0] = static_cast<int64_t>(DType::F64);
+        if (n.op == Op::Dot)
+            structural.back() = static_cast<int64_t>(DType::F64);
         const ValueId first = b.add(n.op, operands, structural, attrs.runtime);
         for (uint32_t k = 0; k < n.result_count; ++k)
             map[from.result(n, k)] = first + k;

@@ -92,6 +92,14 @@ constexpr Case kCases[] = {
     {"cast-cast", "%0 = cast %x : f64[2,3] %1 = cast %0 : i16[2,3]", "cast"},
     {"cast-cast", "%0 = cast %i : i64[2,3] %1 = cast %0 : i16[2,3]", "cast"},
     {"cast-cast", "%0 = cast %c : f32[2,3] %1 = cast %0 : bool[2,3]", ""},
+    {"dot-casts",
+     "%0 = cast %s : i32[2,3] %1 = permute %0 {axes=[1,0]} : i32[3,2] "
+     "%2 = dot %0, %1 {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} : i32[2,2]",
+     "permute dot"},
+    {"dot-casts",
+     "%0 = cast %s : i32[2,3] %1 = cast %s : i32[2,3] "
+     "%2 = dot %0, %1 {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[1]} : i64[2,2]",
+     "dot"},
     {"reshape-same", "%0 = reshape %x : f32[2,3]", ""},
     {"reshape-reshape", "%0 = reshape %x : f32[6] %1 = reshape %0 : f32[3,2]", "reshape"},
     {"permute-identity", "%0 = permute %x {axes=[0,1]} : f32[2,3]", ""},
@@ -143,6 +151,10 @@ constexpr Case kRefused[] = {
     {"an integer that f32 rounds", "%0 = cast %i : f32[2,3] %1 = cast %0 : f64[2,3]", "cast cast"},
     {"a broadcast hidden in a multiplication by one",
      "%0 = literal {value=1} : f32[4,2,3] %1 = mul %x, %0 : f32[4,2,3]", "literal mul"},
+    {"a product of a narrow and a wide integer",
+     "%0 = cast %s : i32[2,3] "
+     "%1 = dot %0, %i {lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[1]} : i32[2,2]",
+     "cast dot"},
     {"abs of what wrapped", "%0 = cast %i : u8[2,3] %1 = neg %0 : u8[2,3] %2 = abs %1 : u8[2,3]",
      "cast neg abs"},
     {"a slice with a step", "%0 = slice %x {starts=[0,0], sizes=[1,2], steps=[1,2]} : f32[1,2]", "slice"},
