@@ -158,7 +158,7 @@ std::function<void()> onednn_product(int64_t size, dnnl::memory::data_type opera
 #else
     const dnnl::matmul multiply(dnnl::matmul::primitive_desc(engine, in, in, sums));
 #endif
-    return [=]() mutable {
+    return [=, kept = engine]() mutable { // the others do not hold it
         multiply.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, y}, {DNNL_ARG_DST, out}});
         stream.wait();
     };

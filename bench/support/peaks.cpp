@@ -102,10 +102,15 @@ struct alignas(64) TileConfiguration {
     uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
     uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
+[[gnu::target("amx-tile")]] void configure_tiles() {
+    const TileConfiguration configuration;
+    // GCC 12 takes eight bytes of it to be read, and would leave out what is stored into the others.
+    asm volatile("" : : "r"(&configuration) : "memory");
+    _tile_loadconfig(&configuration);
+}
 /// Four sums of two left and two right tiles, as a product has them.
 [[gnu::target("amx-tile,amx-bf16")]] double bf16_tiles(int64_t rounds) {
-    const TileConfiguration configuration;
-    _tile_loadconfig(&configuration);
+    configure_tiles();
     for (int64_t r = 0; r < 3 * rounds; ++r) {
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
@@ -117,8 +122,7 @@ struct alignas(64) TileConfiguration {
 }
 /// Six sums of one pair.
 [[gnu::target("amx-tile,amx-bf16")]] double bf16_tiles_again(int64_t rounds) {
-    const TileConfiguration configuration;
-    _tile_loadconfig(&configuration);
+    configure_tiles();
     for (int64_t r = 0; r < 2 * rounds; ++r)
         asm volatile("tdpbf16ps %tmm7, %tmm6, %tmm0\n\ttdpbf16ps %tmm7, %tmm6, %tmm1\n\t"
                      "tdpbf16ps %tmm7, %tmm6, %tmm2\n\ttdpbf16ps %tmm7, %tmm6, %tmm3\n\t"
