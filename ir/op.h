@@ -138,9 +138,10 @@ inline constexpr int kIotaAxis = 3, kIotaStart = 4, kIotaStep = 5;
 inline constexpr int kPhiloxShape = 0, kPhiloxDevice = 1, kPhiloxSeed = 2, kPhiloxOffset = 3;
 inline constexpr int kShape = 0; // Reshape, Broadcast
 inline constexpr int kAxes = 0;  // Permute, Flip, Reduce*
-inline constexpr int kAxis = 0;  // Concat, Arg*, Cum*, Gather, Scatter, Sort, TopK
+inline constexpr int kAxis = 0;  // Concat, Window, Arg*, Cum*, Gather, Scatter, Sort, TopK
 inline constexpr int kSliceStarts = 0, kSliceSizes = 1, kSliceSteps = 2;
 inline constexpr int kPadLow = 0, kPadHigh = 1;
+inline constexpr int kWindowBegin = 1, kWindowCount = 2, kWindowSize = 3, kWindowStep = 4; // and kAxis
 inline constexpr int kUpdateStarts = 0, kUpdateSteps = 1;
 inline constexpr int kDotLhsBatch = 0, kDotRhsBatch = 1, kDotLhsContract = 2, kDotRhsContract = 3,
                      kDotDType = 4;

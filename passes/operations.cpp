@@ -42,6 +42,7 @@ bool is_free(Op op) {
     case Op::Broadcast:
     case Op::Slice:
     case Op::Flip:
+    case Op::Window:
         return true;
     default:
         return false;

@@ -44,6 +44,8 @@ Value dot_of_lhs(const RuleCall &call, const Value &g, const Value &rhs);
 Value dot_of_rhs(const RuleCall &call, const Value &g, const Value &lhs);
 /// `sum` with g added where the Gather read.
 Value scattered_into(const RuleCall &call, const Value &sum, const Value &index, const Value &g);
+/// `sum` with g added where the parts of the Window lie.
+Value added_to_windows(const RuleCall &call, const Value &sum, const Value &g);
 /// g where nothing was put (Scatter "put"), or all of it ("add").
 Value without_scattered(const RuleCall &call, const Value &g, const Value &index);
 /// g where each element of the source went; 0 for one that a later one overwrote.

@@ -329,13 +329,7 @@ Tensor unfold(const Tensor &x, int64_t axis, int64_t size, int64_t step, Locatio
                 cat({windows_of, unsqueeze(detail::cut(x, a, whole * step, size, 1, loc), a, loc)}, a, loc);
         return movedim(windows_of, a + 1, -1, loc);
     }
-    const ir::TensorType positions = {ir::DType::I64, Shape({windows, size}), type.device};
-    const Tensor starts = detail::iota(positions, 0, 0, step, loc),
-                 within = detail::iota(positions, 1, 0, 1, loc);
-    const Tensor index =
-        detail::reshape_to(detail::binary(Op::Add, starts, within, loc), Shape({windows * size}), loc);
-    const Tensor picked = index_select(x, a, index, loc);
-    return movedim(unflatten(picked, a, {windows, size}, loc), a + 1, -1, loc);
+    return detail::record(Op::Window, {&x}, Words().word(a).word(0).word(windows).word(size).word(step), loc);
 }
 
 } // namespace lz

@@ -97,6 +97,16 @@ void interpret_Concat(const RefNode &node) {
     }
 }
 
+void interpret_Window(const RefNode &node) {
+    const auto axis = static_cast<size_t>(node.attrs.integer(attr::kAxis));
+    Affine walk{0, node.shape().dense_strides()};
+    const int64_t stride = walk.strides[axis];
+    walk.offset = node.attrs.integer(attr::kWindowBegin) * stride;
+    walk.strides[axis] = node.attrs.integer(attr::kWindowStep) * stride;
+    walk.strides[static_cast<size_t>(node.shape().rank())] = stride;
+    read_by(node, walk);
+}
+
 void interpret_UpdateSlice(const RefNode &node) {
     RefTensor &out = node.out();
     out.words = node.in().words;

@@ -254,7 +254,8 @@ private:
         if (copies_.for_need(x, to, need) == kNone && !is_maker(g_.producer(copies_.root(x)))) {
             const double there = target_.device(to).memory_bandwidth,
                          here = target_.device(device_of(copies_.source(old, to, need))).memory_bandwidth;
-            const bool free = view.op == Op::Reshape || view.op == Op::Broadcast;
+            const bool repeats = view.op == Op::Window && bytes(old) >= bytes(x);
+            const bool free = view.op == Op::Reshape || view.op == Op::Broadcast || repeats;
             const bool same_bytes = view.op == Op::Permute || view.op == Op::Flip;
             if (!free && !(same_bytes && there >= here))
                 return kNone;

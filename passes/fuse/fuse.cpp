@@ -4,14 +4,19 @@
 #include "passes/fuse/partition/partition.h"
 #include "passes/fuse/partition/single.h"
 #include "passes/fuse/products.h"
+#include "passes/fuse/short_axes.h"
 #include "passes/simplify/rewrite.h"
 
 namespace lz::passes {
 
 ir::Graph fuse(ir::Graph recorded, const ir::Target &target, FusionNotes *notes, ir::Graph *recycled) {
-    const std::optional<ir::Graph> prepared = prepare_products(recorded, target);
-    const std::optional<ir::Graph> ordered = order_effects(prepared ? *prepared : recorded);
-    const ir::Graph &graph = ordered ? *ordered : prepared ? *prepared : recorded;
+    const std::optional<ir::Graph> unrolled =
+        target.modes.fuse ? unroll_short_axes(recorded, target) : std::nullopt;
+    const ir::Graph &short_axes = unrolled ? *unrolled : recorded;
+    const std::optional<ir::Graph> prepared = prepare_products(short_axes, target);
+    const ir::Graph &products = prepared ? *prepared : short_axes;
+    const std::optional<ir::Graph> ordered = order_effects(products);
+    const ir::Graph &graph = ordered ? *ordered : products;
     const size_t known = notes ? notes->kept_apart.size() : 0;
     const Partition partition =
         target.modes.fuse ? partition_fused(graph, target, notes) : partition_single(graph);

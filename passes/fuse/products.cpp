@@ -2,6 +2,7 @@
 
 #include "ir/graph/builder.h"
 #include "passes/lower/products/dot.h"
+#include "passes/operations.h"
 #include "passes/simplify/rewrite.h"
 
 #include <algorithm>
@@ -17,12 +18,134 @@ bool strided(const Graph &graph, const Node &dot, int which) {
     return dot_operand(graph, dot, which, [](ValueId) { return false; }).has_value();
 }
 
+/// Whether the operand has to be written to memory of its own, where it would be a strided matrix.
+bool is_copied(const Graph &graph, const Node &dot, int which) {
+    const auto is_view = [&](ValueId v) {
+        const Node *const made = graph.producer(v);
+        return made && is_free(made->op);
+    };
+    return is_view(graph.operands(dot)[static_cast<size_t>(which)]) &&
+           !dot_operand(graph, dot, which, is_view);
+}
+
 void append(std::vector<int64_t> &words, std::span<const int64_t> list) {
     words.push_back(static_cast<int64_t>(list.size()));
     words.insert(words.end(), list.begin(), list.end());
 }
 
-/// The dot again, with operands in canonical order where they are not strided.
+/// An operand of a product in another order of its dimensions: [batch.., free.., contracted..], or [batch..,
+/// contracted.., free..] where that is copied in longer runs of what is in memory.
+class Reordered {
+public:
+    Reordered(const Graph &graph, ValueId operand, std::span<const int64_t> batch,
+              std::span<const int64_t> contracted)
+        : graph_(graph), operand_(operand), whole_(operand) {
+        const Shape &shape = graph.type(operand).shape;
+        std::vector<int64_t> free;
+        for (int64_t d = 0; d < shape.rank(); ++d)
+            if (std::ranges::find(batch, d) == batch.end() &&
+                std::ranges::find(contracted, d) == contracted.end())
+                free.push_back(d);
+        find_parts();
+        const std::vector<int64_t> free_first = joined(batch, free, contracted),
+                                   free_last = joined(batch, contracted, free);
+        contracted_first_ = run(free_last) > run(free_first);
+        axes_ = contracted_first_ ? free_last : free_first;
+        contracted_begin_ = static_cast<int64_t>(batch.size() + (contracted_first_ ? 0 : free.size()));
+    }
+
+    /// Whether the copy is made in longer runs than in the order that the operand has.
+    bool is_better() const {
+        std::vector<int64_t> own(static_cast<size_t>(graph_.type(operand_).shape.rank()));
+        std::iota(own.begin(), own.end(), 0);
+        return run(axes_) > run(own);
+    }
+
+    /// The first of the contracted dimensions.
+    int64_t contracted_begin() const { return contracted_begin_; }
+
+    ValueId make(Rewriter &rewriter, const Node &dot) const {
+        GraphBuilder &b = rewriter.builder();
+        const ValueId moved = b.permute(rewriter.value(whole_), parts_of(axes_), dot.loc);
+        b.set_stream(dot.stream);
+        if (whole_ == operand_)
+            return moved;
+        Shape shape;
+        for (const int64_t d : axes_)
+            shape.push_back(graph_.type(operand_).shape[static_cast<int>(d)]);
+        const ValueId made = b.reshape(moved, shape, dot.loc);
+        b.set_stream(dot.stream);
+        return made;
+    }
+
+private:
+    static std::vector<int64_t> joined(std::span<const int64_t> a, std::span<const int64_t> b,
+                                       std::span<const int64_t> c) {
+        std::vector<int64_t> all(a.begin(), a.end());
+        all.insert(all.end(), b.begin(), b.end());
+        all.insert(all.end(), c.begin(), c.end());
+        return all;
+    }
+
+    /// Where the operand is a value whose neighbouring dimensions became one, those of that value are moved:
+    /// what lies side by side in memory is seen there.
+    void find_parts() {
+        const Shape &shape = graph_.type(operand_).shape;
+        begins_.resize(static_cast<size_t>(shape.rank()) + 1);
+        std::iota(begins_.begin(), begins_.end(), 0);
+        const Node *const made = graph_.producer(operand_);
+        if (!made || made->op != Op::Reshape || shape.numel() == 0)
+            return;
+        const Shape &parts = graph_.type(graph_.operands(*made)[0]).shape;
+        std::vector<int> begins = {0};
+        for (int d = 0, p = 0; d < shape.rank(); ++d) {
+            int64_t extent = 1;
+            while (p < parts.rank() && (extent < shape[d] || (d + 1 == shape.rank() && parts[p] == 1)))
+                extent *= parts[p++];
+            if (extent != shape[d])
+                return;
+            begins.push_back(p);
+        }
+        if (begins.back() != parts.rank())
+            return;
+        begins_ = std::move(begins);
+        whole_ = graph_.operands(*made)[0];
+    }
+
+    std::vector<int64_t> parts_of(std::span<const int64_t> axes) const {
+        std::vector<int64_t> parts;
+        for (const int64_t d : axes)
+            for (int p = begins_[static_cast<size_t>(d)]; p < begins_[static_cast<size_t>(d) + 1]; ++p)
+                parts.push_back(p);
+        return parts;
+    }
+
+    /// Neighbours in memory that are neighbours in this order.
+    int64_t run(std::span<const int64_t> axes) const {
+        const auto strides = strides_through_views(graph_, whole_);
+        if (!strides)
+            return 0;
+        const Shape &shape = graph_.type(whole_).shape;
+        const std::vector<int64_t> parts = parts_of(axes);
+        int64_t length = 1;
+        for (size_t i = parts.size(); i-- > 0;) {
+            const int64_t extent = shape[static_cast<int>(parts[i])];
+            if (extent != 1 && (*strides)[static_cast<size_t>(parts[i])] != length)
+                break;
+            length *= extent;
+        }
+        return length;
+    }
+
+    const Graph &graph_;
+    ValueId operand_, whole_;
+    std::vector<int> begins_; ///< by dimension of the operand: its first one in `whole_`, and the end
+    std::vector<int64_t> axes_;
+    bool contracted_first_ = false;
+    int64_t contracted_begin_ = 0;
+};
+
+/// The dot again, with operands that are not strided in an order in which they are copied.
 void rewrite(const Graph &graph, Rewriter &rewriter, NodeId id) {
     const Node &dot = graph.node(id);
     const AttrView attrs = graph.attrs(dot);
@@ -44,19 +167,14 @@ void rewrite(const Graph &graph, Rewriter &rewriter, NodeId id) {
         batch[side].assign(old_batch.begin(), old_batch.end());
         for (const size_t k : order)
             contract[side].push_back(old_contract[k]);
-        if (!strided(graph, dot, i)) {
-            const int rank = graph.type(v).shape.rank();
-            std::vector<int64_t> axes = batch[side];
-            for (int64_t d = 0; d < rank; ++d)
-                if (std::find(old_batch.begin(), old_batch.end(), d) == old_batch.end() &&
-                    std::find(old_contract.begin(), old_contract.end(), d) == old_contract.end())
-                    axes.push_back(d);
-            axes.insert(axes.end(), contract[side].begin(), contract[side].end());
-            now = b.permute(now, axes, dot.loc);
-            b.set_stream(dot.stream);
-            std::iota(batch[side].begin(), batch[side].end(), int64_t{0});
-            std::iota(contract[side].begin(), contract[side].end(),
-                      rank - static_cast<int64_t>(contract[side].size()));
+        const bool is_strided = strided(graph, dot, i);
+        if (!is_strided || is_copied(graph, dot, i)) {
+            const Reordered reordered(graph, v, old_batch, contract[side]);
+            if (!is_strided || reordered.is_better()) {
+                now = reordered.make(rewriter, dot);
+                std::iota(batch[side].begin(), batch[side].end(), int64_t{0});
+                std::iota(contract[side].begin(), contract[side].end(), reordered.contracted_begin());
+            }
         }
         operands.push_back(now);
     }
@@ -149,7 +267,8 @@ std::optional<Graph> prepare_products(const Graph &graph, const Target &target) 
         if (is_vector_product(dot_dims(graph, node)) && type.numel() > 0 && type.dtype != DType::Bool &&
             !in_order && !library_multiplies(graph, node, target, type.device))
             ways[n] = Way::Sum;
-        else if (!strided(graph, node, 0) || !strided(graph, node, 1))
+        else if (!strided(graph, node, 0) || !strided(graph, node, 1) || is_copied(graph, node, 0) ||
+                 is_copied(graph, node, 1))
             ways[n] = Way::Permute;
         any = any || ways[n] != Way::Keep;
     }

@@ -90,7 +90,7 @@ Reading through_whole_view(const Graph &graph, const Node &view, Reading result,
 Reading through_view(const Graph &graph, const Node &view, Reading result, int64_t numel, Folds &folds) {
     Reading at = through_whole_view(graph, view, result, numel, folds);
     if (at.kind == Reading::Other)
-        at.partial = result.partial || view.op == ir::Op::Slice;
+        at.partial = result.partial || view.op == ir::Op::Slice || view.op == ir::Op::Window;
     return at;
 }
 

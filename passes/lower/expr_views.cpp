@@ -40,6 +40,9 @@ ExprId ClusterExprs::view(const Node &node, MapId map, ExprId predicate) {
     case Op::Flip:
         inner = through_flip(at, attrs.ints(attr::kAxes), operand);
         break;
+    case Op::Window:
+        inner = through_window(at, attrs);
+        break;
     case Op::Pad:
         return pad(node, at, predicate);
     default:

@@ -244,6 +244,17 @@ IndexMap through_slice(const IndexMap &map, const Shape &slice, const Shape &ope
     return out;
 }
 
+IndexMap through_window(const IndexMap &map, const ir::AttrView &window) {
+    IndexMap out(map.begin(), map.end() - 1);
+    Index &at = out[static_cast<size_t>(window.integer(ir::attr::kAxis))];
+    Index place;
+    place.constant = window.integer(ir::attr::kWindowBegin);
+    place.add(at, window.integer(ir::attr::kWindowStep));
+    place.add(map.back(), 1);
+    at = std::move(place);
+    return out;
+}
+
 IndexMap through_flip(const IndexMap &map, std::span<const int64_t> axes, const Shape &operand) {
     IndexMap out = map;
     for (const int64_t axis : axes) {

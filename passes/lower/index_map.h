@@ -70,6 +70,8 @@ IndexMap through_broadcast(const IndexMap &map, const ir::Shape &operand);
 /// 0, whatever the word will be.
 IndexMap through_slice(const IndexMap &map, const ir::Shape &slice, const ir::Shape &operand,
                        uint32_t first_word, std::span<const int64_t> steps);
+/// `window`: the node's attributes.
+IndexMap through_window(const IndexMap &map, const ir::AttrView &window);
 IndexMap through_flip(const IndexMap &map, std::span<const int64_t> axes, const ir::Shape &operand);
 
 } // namespace lz::passes

@@ -384,6 +384,7 @@ constexpr Rule kRules[] = {
     {"view-of-literal", Op::Broadcast, view_of_literal},
     {"view-of-literal", Op::Slice, view_of_literal},
     {"view-of-literal", Op::Flip, view_of_literal},
+    {"view-of-literal", Op::Window, view_of_literal},
     {"view-of-literal", Op::Transfer, view_of_literal},
     // arithmetic
     {"mul-one", Op::Mul, mul_one},                       // x * 1 -> x

@@ -125,6 +125,32 @@ Value scattered_into(const RuleCall &call, const Value &sum, const Value &index,
     return scatter(sum, index, g, call.attrs().integer(ir::attr::kAxis), true);
 }
 
+Value added_to_windows(const RuleCall &call, const Value &sum, const Value &g) {
+    const ir::AttrView attrs = call.attrs();
+    const int64_t axis = attrs.integer(ir::attr::kAxis), count = attrs.integer(ir::attr::kWindowCount),
+                  size = attrs.integer(ir::attr::kWindowSize);
+    const Location loc = g.loc();
+    const int last = g.shape().rank() - 1;
+    AxisList beside; // the elements of a part beside the parts
+    for (int64_t d = 0; d < last; ++d) {
+        beside.add(d);
+        if (d == axis)
+            beside.add(last);
+    }
+    Shape spread = sum.shape();
+    spread[static_cast<int>(axis)] = count * size;
+    const Value source = reshape({permute_to(g.tensor(), beside, loc), loc}, spread);
+    const ir::TensorType places{ir::DType::I64, Shape({count, size}), g.type().device};
+    const Value begins{
+        iota(places, 0, attrs.integer(ir::attr::kWindowBegin), attrs.integer(ir::attr::kWindowStep), loc),
+        loc},
+        within{iota(places, 1, 0, 1, loc), loc};
+    Shape along = spread;
+    for (int d = 0; d < along.rank(); ++d)
+        along[d] = d == axis ? count * size : 1;
+    return scatter(sum, broadcast(reshape(begins + within, along), spread), source, axis, true);
+}
+
 Value without_scattered(const RuleCall &call, const Value &g, const Value &index) {
     const ir::AttrView a = call.attrs();
     if (a.integer(ir::attr::kScatterReduce) != 0)

@@ -1,6 +1,8 @@
 // Type rules of views, update_slice, gather and scatter.
 #include "ir/graph/infer/rules.h"
 
+#include <vector>
+
 namespace lz::ir {
 
 namespace {
@@ -141,6 +143,28 @@ void infer_Concat(const InferCall &call) {
     }
     check_extents(Op::Concat, out.dtype, out.shape.extents());
     call.out() = out;
+}
+
+void infer_Window(const InferCall &call) {
+    const TensorType &x = call.in();
+    const int64_t axis = call.attrs.integer(attr::kAxis), begin = call.attrs.integer(attr::kWindowBegin),
+                  count = call.attrs.integer(attr::kWindowCount),
+                  size = call.attrs.integer(attr::kWindowSize), step = call.attrs.integer(attr::kWindowStep);
+    check_axis(Op::Window, axis, x);
+    const int at = static_cast<int>(axis);
+    check_range(Op::Window, at, begin, size, 1, x);
+    if (count < 0)
+        fail_shape(Op::Window, "the number of parts is " + number(count) + "; it must not be negative");
+    if (step < 1)
+        fail_index(Op::Window, "the step is " + number(step) + "; it must be 1 or more");
+    if (count > 0 && size > 0 && count - 1 > (x.shape[at] - begin - size) / step)
+        fail_index(Op::Window, number(count) + " parts of " + number(size) + " elements from " +
+                                   number(begin) + " in steps of " + number(step) + " leave axis " +
+                                   number(axis) + " of " + shaped(x));
+    std::vector<int64_t> extents(x.shape.begin(), x.shape.end());
+    extents[static_cast<size_t>(at)] = count;
+    extents.push_back(size);
+    call.out() = {x.dtype, checked_shape(Op::Window, x.dtype, extents), x.device};
 }
 
 void infer_UpdateSlice(const InferCall &call) {

@@ -114,6 +114,10 @@ void FindTests::visit(ValueId v, Dims dims, Walk &walk) const {
         for (const int64_t axis : attrs.ints(attr::kAxes))
             dims[static_cast<size_t>(axis)] = {};
         return visit(operands[0], std::move(dims), walk);
+    case Op::Window:
+        dims.pop_back();
+        dims[static_cast<size_t>(attrs.integer(attr::kAxis))] = {};
+        return visit(operands[0], std::move(dims), walk);
     default:
         if (info(node.op).family == OpFamily::Elementwise)
             for (const ValueId x : operands)

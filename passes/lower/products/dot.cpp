@@ -5,6 +5,7 @@
 #include "passes/lower/domain.h"
 #include "passes/lower/emit.h"
 #include "passes/lower/products/epilogue.h"
+#include "passes/operations.h"
 
 #include <algorithm>
 #include <numeric>
@@ -84,6 +85,9 @@ bool step_through(const Graph &graph, const Node &node, std::span<const int64_t>
         return true;
     case Op::Flip:
         map = through_flip(map, attrs.ints(attr::kAxes), operand);
+        return true;
+    case Op::Window:
+        map = through_window(map, attrs);
         return true;
     default:
         return false;
@@ -173,6 +177,23 @@ std::optional<DotOperand> dot_operand(const Graph &graph, const Node &dot, int w
     for (size_t i = 0; i < dims.batch.size(); ++i)
         operand.batch.push_back(operand.address.axes[i]);
     return operand;
+}
+
+std::optional<std::vector<int64_t>> strides_through_views(const Graph &graph, ValueId value) {
+    const Shape &shape = graph.type(value).shape;
+    const std::vector<int64_t> extents(shape.begin(), shape.end());
+    IndexMap map;
+    for (int d = 0; d < shape.rank(); ++d)
+        map.push_back(Index::axis(d));
+    AffineOnly values;
+    for (const Node *node = graph.producer(value); node && is_free(node->op) && node->operand_count > 0;
+         node = graph.producer(value)) {
+        if (!step_through(graph, *node, extents, map, values) || values.failed)
+            return std::nullopt;
+        value = graph.operands(*node)[0];
+    }
+    const Index address = linearize(map, graph.type(value).shape, nullptr);
+    return std::vector<int64_t>(address.axes.begin(), address.axes.begin() + shape.rank());
 }
 
 namespace {

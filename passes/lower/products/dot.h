@@ -34,6 +34,10 @@ struct DotOperand {
 std::optional<DotOperand> dot_operand(const ir::Graph &graph, const ir::Node &dot, int which,
                                       const std::function<bool(ir::ValueId)> &look_through);
 
+/// The strides of a value's dimensions in the memory of what it is a view of. Nothing if one has no single
+/// stride.
+std::optional<std::vector<int64_t>> strides_through_views(const ir::Graph &graph, ir::ValueId value);
+
 /// The library's function for products: see `multiplies` and runtime/cuda/library/matmul.h for its arguments.
 inline constexpr std::string_view kDot = "dot";
 

@@ -151,6 +151,10 @@ def views():
         case(f"flip_{dtype}", "flip", [x], np.flip(x, (0, 2)), "axes=[0,2]")
         case(f"slice_{dtype}", "slice", [x], x[1:3, 0:4:3, 2:3], "starts=[1,0,2], sizes=[2,2,1], steps=[1,3,1]")
         case(f"reshape_{dtype}", "reshape", [x], x.reshape(10, 6))
+        windows = np.lib.stride_tricks.sliding_window_view(x, 3, 2) # one for each place
+        case(f"window_{dtype}", "window", [x], windows[:, :, 1:3], "axis=2, begin=1, count=2, size=3, step=1")
+        case(f"window_apart_{dtype}", "window", [x], np.lib.stride_tricks.sliding_window_view(x, 2, 1)[:, 0:3:2],
+             "axis=1, begin=0, count=2, size=2, step=2")
         row = draw(dtype, (4, 1))
         case(f"broadcast_{dtype}", "broadcast", [row], np.broadcast_to(row, (2, 4, 3)))
         fill = draw(dtype, ())

@@ -302,6 +302,7 @@ TEST(Fuse, RandomGraphsGiveTheBitsOfSingleOperations) {
         test::RandomGraphOptions options;
         options.max_nodes = 20;
         options.borders = seed % 2 == 0 ? 30 : 0;
+        options.pairs = seed % 3 == 1 ? 30 : 0;
         const test::RandomGraph random = test::random_graph(seed, options);
         std::vector<HostTensor> inputs;
         for (const Param &p : random.graph.params)

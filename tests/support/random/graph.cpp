@@ -2,7 +2,7 @@
 
 #include "ir/graph/uses.h"
 #include "ir/graph/verify.h"
-#include "tests/support/random/stencils.h"
+#include "tests/support/random/pairs.h"
 
 #include <array>
 
@@ -17,9 +17,9 @@ uint64_t Random::next() { // splitmix64
 
 namespace {
 
-class Generator : RandomStencils {
+class Generator : RandomPairs {
 public:
-    Generator(uint64_t seed, const RandomGraphOptions &options) : RandomStencils(seed, options) {
+    Generator(uint64_t seed, const RandomGraphOptions &options) : RandomPairs(seed, options) {
         for (int op = 0; op < num_ops(); ++op)
             if (o_.ops[static_cast<size_t>(op)])
                 ops_.push_back(static_cast<Op>(op));
@@ -38,6 +38,8 @@ public:
                 draw(Op::UpdateSlice);
             if (o_.borders > 0 && r_.chance(o_.borders))
                 draw_stencil();
+            if (o_.pairs > 0 && r_.chance(o_.pairs))
+                draw_pairs();
             if (o_.effects > 0 && r_.chance(o_.effects))
                 draw(r_.pick(effects_));
         }
@@ -220,6 +222,21 @@ private:
         }
         note();
         keep(add_node(op, ids, Words{axis}, {}), out.low, out.high, out.error);
+    }
+
+    void draw_Window(Op op) {
+        const auto x = any(1);
+        if (!x || shape_of(*x).rank() >= o_.max_rank)
+            return;
+        const int64_t axis = r_.below(shape_of(*x).rank());
+        const int64_t extent = shape_of(*x)[static_cast<int>(axis)];
+        if (extent == 0)
+            return;
+        const int64_t begin = r_.below(extent), size = r_.between(1, extent - begin),
+                      step = r_.between(1, size);
+        const int64_t count = r_.between(1, (extent - begin - size) / step + 1);
+        if (shape_of(*x).numel() / extent * count * size <= o_.max_elements)
+            same(op, *x, {axis, begin, count, size, step});
     }
 
     void draw_UpdateSlice(Op op) {

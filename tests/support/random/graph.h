@@ -46,6 +46,7 @@ struct RandomGraphOptions {
     int effects = 0;          ///< percent of effects of the user's between nodes, besides those of `ops`
     int updates = 0;          ///< percent of update_slice besides those of `ops`
     int borders = 0;          ///< percent of stencils besides those of `ops`: sums of rolls, padded or not
+    int pairs = 0;            ///< percent of pairs of short vectors besides those of `ops`, and sums of them
     bool faults = false;      ///< integer divisors may be zero, indices out of range
     /// Some float parameters hold infinities, NaN, -0, subnormals and the greatest numbers. Tolerances then
     /// hold where the expected value is finite and no larger than 2 to the half of the dtype's greatest
