@@ -255,7 +255,7 @@ private:
         return (type.dtype == DType::F32 || type.dtype == DType::F64) && type.shape.rank() == 2 &&
                attrs.ints(attr::kDotLhsBatch).empty() && contracted.size() == 1 &&
                shape_of(operands[0])[static_cast<int>(contracted[0])] <= kMostTerms &&
-               !library_multiplies(target_of_steps_, type.device, type.dtype);
+               !library_multiplies(graph_, node, target_of_steps_, type.device);
     }
 
     /// Whether the value has about as many elements as what is picked from; others are stored before.
@@ -307,9 +307,11 @@ private:
         const auto contracted = [&](bool of_rhs) {
             return attrs.ints(of_rhs ? attr::kDotRhsContract : attr::kDotLhsContract)[0];
         };
-        return part(rewriter_.builder().add(
-            Op::Dot, sides, std::array<int64_t, 6>{0, 0, 1, contracted(turned), 1, contracted(!turned)}, {},
-            dot.loc));
+        return part(rewriter_.builder().add(Op::Dot, sides,
+                                            std::array<int64_t, 7>{0, 0, 1, contracted(turned), 1,
+                                                                   contracted(!turned),
+                                                                   attrs.integer(attr::kDotDType)},
+                                            {}, dot.loc));
     }
 
     // --- writing it out
