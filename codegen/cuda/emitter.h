@@ -2,8 +2,9 @@
 /// Emits one phase. For this folder alone.
 ///
 /// Values of the kernel become constants of the C++ text, `v12`; leaves, and what is written elsewhere (an
-/// element of a packet), are expressions that stand where they are used. Threads of a block take a phase's
-/// grid as its CudaShape says: points.cpp, rows/. What they share is here.
+/// element of a packet), are expressions that stand where they are used. Names end with the block of the text
+/// in which they were given (writer.h). Threads of a block take a phase's grid as its CudaShape says:
+/// points.cpp, rows/. What they share is here.
 
 #include "codegen/cuda/rows/barriers.h"
 #include "codegen/cuda/source.h"
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -63,6 +65,21 @@ public:
     static std::string arg_name(const ir::Kernel &kernel, ir::ArgId a);
 
 private:
+    /// A block of the text, and with it the names that are given in it.
+    template <class... Args>
+    void open(fmt::format_string<Args...> format, Args &&...args) {
+        w_.open(format, std::forward<Args>(args)...);
+        names_.open();
+    }
+    void open() {
+        w_.open();
+        names_.open();
+    }
+    void close() {
+        names_.close();
+        w_.close();
+    }
+
     // --- names (names.cpp)
     std::string buffer(uint16_t b);
     std::string arg(ir::ArgId a);
@@ -94,8 +111,10 @@ private:
     bool note_alignment(const ir::Access &access, ir::AxisId axis);
 
     // --- what runs for each element (region.cpp)
+    /// Writes a loop over a packet's elements.
+    using ElementLoop = std::function<void(const std::function<void()> &)>;
     bool has_loop(const ir::Region &region) const;
-    /// Whether the value changes along the axis. Everything in a loop does.
+    /// Whether the value changes along the axis, of whose packet this is written. Everything in a loop does.
     bool varies(ir::KValue v, ir::AxisId axis) const;
     struct Limited {
         std::string_view name; ///< of the function
@@ -106,11 +125,25 @@ private:
     ir::KValue rounded(const ir::Instr &instr) const;
     /// Pairs of halves (halves.cpp).
     ir::KValue operation_of_half(ir::KValue half) const;
+    ir::KValue rounded_alone(ir::KValue half) const;
     bool holds_half(ir::KValue x, ir::DType half, int depth = 6) const;
     void write_region(const ir::Region &region);
     void write_instr(ir::KValue v);
     void write_value(ir::KValue v, const std::string &expression);
+    // Choices of what is rarely needed (rarely.cpp)
     void write_rarely(ir::KValue v);
+    struct Question {
+        ir::KValue comparison, x, limit;
+        bool or_nan;
+    };
+    Question question(const ir::Instr &choice) const;
+    /// Calls f for what the text of an instruction reads, whose operands may have names by then.
+    void for_each_read(ir::KValue v, const std::function<void(ir::KValue)> &f) const;
+    std::set<ir::KValue> read_behind(const ir::Region &region, size_t first, size_t last) const;
+    void write_segment(const ir::Region &region, size_t first, size_t last, int width,
+                       const ElementLoop &loop, const std::function<void()> &element);
+    void write_choice(const ir::Region &region, size_t first, size_t choice, int width,
+                      const ElementLoop &loop, const std::function<void()> &before);
     void write_loop(uint32_t loop);
     /// A loop whose iterations one thread does in order, or all threads of a row do together.
     void write_sequential(uint32_t loop);
@@ -140,7 +173,13 @@ private:
     bool draws(const ir::Region &region) const; ///< random words
     std::string packet_load(ir::KValue load, const Packet &packet);
     using Reduce = std::function<void()>;
-    void write_pairs(const ir::Region &region, const Packet &packet);
+    void write_launch_values(const ir::Region &region);
+    std::string same_word(ir::KValue x, ir::DType half);
+    void write_pairs(const ir::Region &region, size_t first, const Packet &packet);
+    void leave_out_unread(const ir::Region &region, size_t first);
+    bool begins_pairs(const ir::Region &region, size_t at) const;
+    void write_rounded(const ir::Region &region, size_t first, size_t at, const Packet &packet,
+                       const ElementLoop &loop, const std::function<void()> &before);
     /// `reduce` writes what becomes of an element's values; it may be empty.
     void write_packet(const ir::Region &region, const Packet &packet, const Reduce &reduce);
     /// Packets u < count, loaded before the first of them is computed. `place(early)` writes where packet u
@@ -226,23 +265,25 @@ private:
     ir::CudaSchedule schedule_;
     const ir::RareParts rare_;
     Writer w_;
-    std::vector<std::string> names_; // by value; empty: not written yet
-    std::vector<uint32_t> uses_;     // by value
-    std::vector<bool> index_;        // by value
-    std::vector<uint32_t> loop_of_;  // by value: the innermost loop around it, or kNoValue
-    std::vector<uint32_t> around_;   // by loop: the loop around it
+    Names names_;
+    std::vector<uint32_t> uses_;    // by value
+    std::vector<bool> index_;       // by value
+    std::vector<uint32_t> loop_of_; // by value: the innermost loop around it, or kNoValue
+    std::vector<uint32_t> around_;  // by loop: the loop around it
     Used used_;
     bool packets_ = false;
     std::vector<ir::LaunchAlignment> alignments_;
     bool alignable_ = true;
 
     bool in_rare_ = false;
+    std::set<ir::KValue> across_; // written in one loop over a packet's elements and read in a later one
     bool in_rows_ = false, in_row_loop_ = false, in_element_ = false; // where write_region is
     int row_width_ = 4; // neighbours that a thread of a row takes
     int loops_open_ = 0;
     std::set<uint16_t> stored_;     // buffers that the phase stores to
     std::vector<KeptPackets> kept_; // loaded before
-    std::string round_;       // index into those and into workers in registers, where a packet is written
+    int words_ = 0;                 // of two equal halves, so far
+    std::string round_;       // index into kept_ and into workers in registers, where a packet is written
     std::string begin_, end_; // of the row loop that is written
     int64_t shared_bytes_ = 0;
     RowBarriers barriers_;

@@ -147,8 +147,8 @@ std::string PhaseEmitter::fault(KValue check) {
 }
 
 std::string PhaseEmitter::value(KValue v) {
-    if (!names_[v].empty())
-        return names_[v];
+    if (names_.can_read(v))
+        return names_[v].name;
     const Instr &instr = kernel_.instrs[v];
     switch (instr.op) {
     case KOp::Const:
@@ -168,7 +168,7 @@ std::string PhaseEmitter::value(KValue v) {
     }
     default:
         internal_failure(__FILE__, __LINE__,
-                         fmt::format("%{} of kernel {} is used before it is written", v, kernel_.name));
+                         fmt::format("%{} of kernel {} is read where it is not written", v, kernel_.name));
     }
 }
 

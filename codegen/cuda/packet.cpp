@@ -36,7 +36,7 @@ PhaseEmitter::PacketAccesses PhaseEmitter::packet_accesses(const Region &region,
         if (stmt.kind == Stmt::Loop)
             continue;
         const Instr &instr = kernel_.instrs[stmt.id];
-        if (instr.access == kNoValue || !names_[stmt.id].empty())
+        if (instr.access == kNoValue || names_.has(stmt.id))
             continue;
         const Access &a = kernel_.accesses[instr.access];
         if (instr.op == KOp::Store) {
@@ -69,7 +69,7 @@ std::vector<KValue> PhaseEmitter::early_loads(const Region &region, AxisId axis)
     std::vector<KValue> loads = packet_accesses(region, axis).loads;
     std::erase_if(loads, [&](KValue v) {
         const Access &a = kernel_.accesses[kernel_.instrs[v].access];
-        const auto here = [&](KValue x) { return x != kNoValue && names_[x].empty(); };
+        const auto here = [&](KValue x) { return x != kNoValue && !names_.has(x); };
         return here(a.predicate) ||
                std::ranges::any_of(a.terms, [&](const IndexTerm &t) { return here(t.index); });
     });
@@ -115,7 +115,7 @@ void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Red
     // What does not change along the axis is computed once.
     for (const Stmt &stmt : region)
         if (stmt.kind == Stmt::Instruction && kernel_.instrs[stmt.id].op != KOp::Store &&
-            names_[stmt.id].empty() && !is_dead(stmt.id) && !varies(stmt.id, p.axis))
+            !names_.has(stmt.id) && !is_dead(stmt.id) && !varies(stmt.id, p.axis))
             write_instr(stmt.id);
     const PacketAccesses accesses = packet_accesses(region, p.axis);
     const auto access_of = [&](KValue v) -> const Access & {
@@ -124,62 +124,113 @@ void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Red
     std::vector<std::pair<Access, std::string>> loaded;
     for (const KeptPackets &kept : kept_)
         loaded.emplace_back(kept.access, kept.packet(round_));
+    const auto name_elements = [&](KValue v, const std::string &packet) {
+        const DType t = kernel_.instrs[v].dtype;
+        names_.give(
+            v,
+            {.name = packet + ".at(e)", .packet = is_half(t) ? packet : "", .half = t, .of_element = true});
+    };
     for (const KValue v : accesses.loads) {
         const auto known =
             std::ranges::find_if(loaded, [&](const auto &k) { return same(k.first, access_of(v)); });
         if (known != loaded.end()) {
-            names_[v] = known->second + ".at(e)";
+            name_elements(v, known->second);
             continue;
         }
         const std::string name = fmt::format("x{}", v);
         w_.line("const Packet<{}, {}> {} = {};", c_type(kernel_.instrs[v].dtype), p.width, name,
                 packet_load(v, p));
-        names_[v] = name + ".at(e)";
+        name_elements(v, name);
         loaded.emplace_back(access_of(v), name);
     }
-    write_pairs(region, p);
+    write_pairs(region, 0, p);
     // Elements beyond the end are computed where that harms nobody.
     const bool touches = has_loop(region) || std::ranges::any_of(region, [&](const Stmt &stmt) {
-                             return stmt.kind == Stmt::Instruction && names_[stmt.id].empty() &&
+                             return stmt.kind == Stmt::Instruction && !names_.has(stmt.id) &&
                                     !is_dead(stmt.id) &&
                                     (info(kernel_.instrs[stmt.id].op).cls == KOpClass::Memory ||
                                      info(kernel_.instrs[stmt.id].op).cls == KOpClass::Check) &&
                                     std::ranges::find(accesses.stores, stmt.id) == accesses.stores.end();
                          });
     const bool partial = !(entry_ == Entry::Aligned && p.whole) && p.width > 1;
-    for (const KValue v : accesses.stores)
-        w_.line("Packet<{}, {}> y{}{};", c_type(kernel_.instrs[v].dtype), p.width, v,
-                touches && partial ? " = {}" : "");
-    w_.plain("#pragma unroll");
-    w_.open("for (int e = 0; e < {}; ++e)", p.width);
-    // NVRTC sees by the | which bits neighbours share, so that their random words come from one block.
-    if (reads_index(region, p.axis))
-        w_.line("const {} {} = {} {} e;", index_type(), axis(p.axis), p.first,
-                p.aligned && draws(region) ? "|" : "+");
+    const char *const empty = touches && partial ? " = {}" : "";
+    std::map<KValue, KValue> rounded_together; // stores of halves: what is rounded, two at a time
+    for (const KValue v : accesses.stores) {
+        w_.line("Packet<{}, {}> y{}{};", c_type(kernel_.instrs[v].dtype), p.width, v, empty);
+        const KValue half = kernel_.instrs[v].operands[0];
+        const KValue wide = p.width % 2 == 0 ? rounded_alone(half) : kNoValue;
+        if (wide == kNoValue)
+            continue;
+        rounded_together.emplace(v, wide);
+        names_.leave_unread(half);
+        w_.line("float z{}[{}]{};", v, p.width, empty);
+    }
+    const bool indexed = reads_index(region, p.axis), guarded = touches && partial;
     const std::string there = fmt::format("{} + e < {}", p.first, p.end);
-    if (touches && partial)
-        w_.open("if ({})", there);
-    const bool was = std::exchange(in_element_, true);
-    for (const Stmt &stmt : region) {
-        if (stmt.kind == Stmt::Loop)
-            write_loop(stmt.id);
-        else if (std::ranges::find(accesses.stores, stmt.id) != accesses.stores.end())
-            w_.line("y{}.set(e, {});", stmt.id, value(kernel_.instrs[stmt.id].operands[0]));
-        else
-            write_instr(stmt.id);
-    }
-    if (reduce) {
-        const bool guarded = partial && !touches;
+    const auto each = [&](const std::function<void()> &write) {
+        w_.plain("#pragma unroll");
+        open("for (int e = 0; e < {}; ++e)", p.width);
+        // NVRTC sees by the | which bits neighbours share, so that their random words come from one block.
+        if (indexed)
+            w_.line("const {} {} = {} {} e;", index_type(), axis(p.axis), p.first,
+                    p.aligned && draws(region) ? "|" : "+");
         if (guarded)
-            w_.open("if ({})", there);
+            open("if ({})", there);
+        const bool was = std::exchange(in_element_, true);
+        write();
+        in_element_ = was;
+        if (guarded)
+            close();
+        close();
+    };
+    size_t next = 0; // statement
+    const auto write_until = [&](size_t end) {
+        for (; next < end; ++next) {
+            const Stmt &stmt = region[next];
+            if (stmt.kind == Stmt::Loop)
+                write_loop(stmt.id);
+            else if (const auto store = rounded_together.find(stmt.id); store != rounded_together.end())
+                w_.line("z{}[e] = {};", stmt.id, value(store->second));
+            else if (std::ranges::find(accesses.stores, stmt.id) != accesses.stores.end())
+                w_.line("y{}.set(e, {});", stmt.id, value(kernel_.instrs[stmt.id].operands[0]));
+            else
+                write_instr(stmt.id);
+        }
+    };
+    if (p.width > 1 && !guarded && !has_loop(region))
+        for (size_t i = 0; i < region.size(); ++i) {
+            const KValue v = region[i].id;
+            const Instr &instr = kernel_.instrs[v];
+            if (p.width % 2 == 0 && begins_pairs(region, i)) {
+                write_rounded(region, next, i, p, each, [&] { write_until(i); });
+                next = i + 1;
+                continue;
+            }
+            if (instr.op != KOp::Rarely || names_.has(v) || is_dead(v) || rare_.only_for(v) ||
+                question(instr).x == kNoValue)
+                continue;
+            write_choice(region, next, i, p.width, each, [&] { write_until(i); });
+            next = i + 1;
+        }
+    each([&] {
+        write_until(region.size());
+        if (!reduce)
+            return;
+        const bool counts = partial && !touches;
+        if (counts)
+            open("if ({})", there);
         reduce();
-        if (guarded)
-            w_.close();
+        if (counts)
+            close();
+    });
+    if (!rounded_together.empty()) {
+        w_.plain("#pragma unroll");
+        open("for (int p = 0; p < {}; ++p)", p.width / 2);
+        for (const auto &[v, wide] : rounded_together)
+            w_.line("y{0}.w[p] = {1}(z{0}[2 * p], z{0}[2 * p + 1]);", v,
+                    kernel_.instrs[v].dtype == DType::F16 ? "to_halves" : "to_bfloats");
+        close();
     }
-    in_element_ = was;
-    if (touches && partial)
-        w_.close();
-    w_.close();
     for (const KValue v : accesses.stores) {
         const Access &a = access_of(v);
         packets_ = true;
@@ -203,7 +254,7 @@ bool PhaseEmitter::reads_index(const Region &region, AxisId axis) const {
         const Instr &instr = kernel_.instrs[stmt.id];
         if (instr.op == KOp::Axis && instr.index == axis && uses_[stmt.id] > 0)
             return true;
-        if (instr.access == kNoValue || !names_[stmt.id].empty())
+        if (instr.access == kNoValue || names_.has(stmt.id))
             continue;
         const Access &a = kernel_.accesses[instr.access];
         if (!moves_along(a, axis) || (kernel_.buffers[a.buffer].mode == BufferMode::Worker && in_registers()))
@@ -220,8 +271,42 @@ bool PhaseEmitter::reads_index(const Region &region, AxisId axis) const {
     return false;
 }
 
+/// What is the same for the whole launch, numbers beside tensors mostly, stands before a thread's packets; of
+/// halves the word that pairs take, too.
+void PhaseEmitter::write_launch_values(const Region &region) {
+    std::set<KValue> same;
+    const auto is_same = [&](KValue x) {
+        if (x == kNoValue || same.contains(x))
+            return true;
+        const KOp op = kernel_.instrs[x].op;
+        return op == KOp::Const || op == KOp::Scalar || op == KOp::Arg;
+    };
+    for (const Stmt &stmt : region) {
+        if (stmt.kind == Stmt::Loop)
+            continue;
+        const Instr &instr = kernel_.instrs[stmt.id];
+        const KOpClass cls = info(instr.op).cls;
+        if ((cls == KOpClass::Arith || cls == KOpClass::Convert || cls == KOpClass::Compare) &&
+            !is_choice(instr.op) && std::ranges::all_of(instr.operands, is_same)) {
+            same.insert(stmt.id);
+            write_instr(stmt.id);
+        }
+    }
+    for (const Stmt &stmt : region) {
+        const KValue wide = stmt.kind == Stmt::Loop ? kNoValue : operation_of_half(stmt.id);
+        if (wide == kNoValue)
+            continue;
+        const DType half = kernel_.instrs[stmt.id].dtype;
+        for (const KValue x : kernel_.instrs[wide].operands)
+            if (same.contains(x) && holds_half(x, half) && names_.can_read(x))
+                same_word(x, half);
+    }
+}
+
 void PhaseEmitter::write_packets(const Region &region, Packet packet, int count, const Place &place,
                                  const Reduce &reduce, const std::function<void()> &between) {
+    if (count > 1)
+        write_launch_values(region);
     std::vector<KValue> early;
     if (count > 1 && entry_ != Entry::Any)
         early = early_loads(region, packet.axis);
@@ -237,14 +322,14 @@ void PhaseEmitter::write_packets(const Region &region, Packet packet, int count,
     const int batch = std::clamp(kBatchBytes / std::max(bytes, 1), 1, most);
     if (batches) {
         w_.plain("#pragma unroll");
-        w_.open("for (int u0 = 0; u0 < {}; u0 += {})", count, batch);
+        open("for (int u0 = 0; u0 < {}; u0 += {})", count, batch);
     }
     const int at_once = batches ? batch : count;
     const std::string in_batch = batches ? "b" : count > 1 ? "u" : "0";
     const auto body = [&](bool loads, auto &&write) {
         if (count > 1) {
             w_.plain(entry_ == Entry::Any ? "#pragma unroll 1" : "#pragma unroll");
-            w_.open("for (int {0} = 0; {0} < {1}; ++{0})", in_batch, at_once);
+            open("for (int {0} = 0; {0} < {1}; ++{0})", in_batch, at_once);
             if (batches)
                 w_.line("const int u = u0 + b;");
         }
@@ -252,12 +337,12 @@ void PhaseEmitter::write_packets(const Region &region, Packet packet, int count,
         if (batches && count % batch != 0)
             there = there.empty() ? fmt::format("u < {}", count) : fmt::format("u < {} && {}", count, there);
         if (!there.empty())
-            w_.open("if ({})", there);
+            open("if ({})", there);
         write();
         if (!there.empty())
-            w_.close();
+            close();
         if (count > 1)
-            w_.close();
+            close();
     };
     const size_t kept = kept_.size();
     const std::string outer = std::exchange(round_, count > 1 ? "u" : "0");
@@ -278,7 +363,7 @@ void PhaseEmitter::write_packets(const Region &region, Packet packet, int count,
         between();
     body(false, [&] { write_packet(region, packet, reduce); });
     if (batches)
-        w_.close();
+        close();
     kept_.resize(kept);
     round_ = outer;
 }

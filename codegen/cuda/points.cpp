@@ -127,25 +127,25 @@ void PhaseEmitter::write_tiles() {
     const std::string down = rows == side ? "y" : fmt::format("y + u * {}", rows);
     if (!turned.empty()) {
         w_.plain("#pragma unroll");
-        w_.open("for (int u = 0; u < {}; ++u)", count);
+        open("for (int u = 0; u < {}; ++u)", count);
         w_.line("const {} {} = {};", type, axis(tile), within(tile, "row + x"));
         w_.line("const {} {} = {};", type, axis(last), within(last, "column + " + down));
         for (const KValue v : turned)
             w_.line("turned{}[u] = {};", v, element(kernel_.accesses[kernel_.instrs[v].access]));
-        w_.close();
+        close();
     }
     const auto turn = [&] {
         if (turned.empty())
             return;
         w_.plain("#pragma unroll");
-        w_.open("for (int u = 0; u < {}; ++u)", count);
+        open("for (int u = 0; u < {}; ++u)", count);
         for (const KValue v : turned)
             w_.line("tile{}[{}][x] = turned{}[u];", v, down, v);
-        w_.close();
+        close();
         w_.line("__syncthreads();");
     };
     for (const KValue v : turned)
-        names_[v] = fmt::format("tile{}[x][{}]", v, down);
+        names_.give(v, {.name = fmt::format("tile{}[x][{}]", v, down)});
     alignable_ = false;
     const auto place = [&](bool early) -> std::string {
         const std::string at = "row + " + down;
@@ -188,14 +188,14 @@ void PhaseEmitter::write_product() {
             schedule_.tile_n + 1);
     w_.line("{} sum[{}][{}] = {{}};", sum_type, m, n);
     const std::string depth = extent(c.k);
-    w_.open("for ({} k = 0; k < {}; k += {})", type, depth, kDepth);
+    open("for ({} k = 0; k < {}; k += {})", type, depth, kDepth);
     // Neighbours of a warp are neighbours along whichever axis is contiguous.
     const auto fetch = [&](const Access &a, AxisId free, const std::string &first, int extent_of_tile,
                            const char *to) {
         const auto along = std::ranges::find(a.strides, c.k, &AxisStride::axis);
         const bool k_inner = along != a.strides.end() && along->cls == StrideClass::Contiguous;
         w_.plain("#pragma unroll");
-        w_.open("for (int j = threadIdx.x; j < {}; j += {})", extent_of_tile * kDepth, schedule_.threads);
+        open("for (int j = threadIdx.x; j < {}; j += {})", extent_of_tile * kDepth, schedule_.threads);
         const std::string within =
             k_inner ? fmt::format("j / {}", kDepth) : fmt::format("j % {}", extent_of_tile);
         const std::string deep =
@@ -204,16 +204,16 @@ void PhaseEmitter::write_product() {
         w_.line("const {} {} = {} + f, {} = k + d;", type, axis(free), first, axis(c.k));
         w_.line("{}[d][f] = {} < {} && {} < {} ? {} : 0;", to, axis(free), extent(free), axis(c.k), depth,
                 widened(element(a)));
-        w_.close();
+        close();
     };
     fetch(c.lhs, c.m, "row", schedule_.tile_m, "lhs");
     fetch(c.rhs, c.n, "column", schedule_.tile_n, "rhs");
     w_.line("__syncthreads();");
     // No element beyond the depth is multiplied: 0 times infinity is NaN, and -0 + 0 is 0.
     w_.line("const int steps = {0} - k < {1} ? (int)({0} - k) : {1};", depth, kDepth);
-    w_.open("for (int d = 0; d < steps; ++d)");
+    open("for (int d = 0; d < steps; ++d)");
     w_.plain("#pragma unroll");
-    w_.open("for (int i = 0; i < {}; ++i)", m);
+    open("for (int i = 0; i < {}; ++i)", m);
     w_.plain("#pragma unroll");
     w_.line("for (int j = 0; j < {}; ++j)", n);
     w_.indent();
@@ -224,26 +224,26 @@ void PhaseEmitter::write_product() {
     else
         w_.line("sum[i][j] = add<{0}>(sum[i][j], multiply<{0}>({1}, {2}));", sum_type, a, b);
     w_.outdent();
-    w_.close();
-    w_.close();
+    close();
+    close();
     w_.line("__syncthreads();");
-    w_.close();
+    close();
 
     w_.plain("#pragma unroll");
-    w_.open("for (int i = 0; i < {}; ++i)", m);
+    open("for (int i = 0; i < {}; ++i)", m);
     w_.plain("#pragma unroll");
-    w_.open("for (int j = 0; j < {}; ++j)", n);
+    open("for (int j = 0; j < {}; ++j)", n);
     w_.line("const {} {} = row + y + i * {}, {} = column + x + j * {};", type, axis(c.m), kSide, axis(c.n),
             kSide);
-    w_.open("if ({} < {} && {} < {})", axis(c.m), extent(c.m), axis(c.n), extent(c.n));
+    open("if ({} < {} && {} < {})", axis(c.m), extent(c.m), axis(c.n), extent(c.n));
     const auto instr = std::ranges::find(kernel_.instrs, KOp::Product, &Instr::op);
     const DType result = instr == kernel_.instrs.end() ? sum : info(instr->dtype).compute;
     w_.line("const {} product = {};", c_type(result),
             expression(KOp::Cast, result, {.x = "sum[i][j]", .y = {}, .z = {}, .from = sum}));
     write_region(phase_.body);
-    w_.close();
-    w_.close();
-    w_.close();
+    close();
+    close();
+    close();
 }
 
 } // namespace lz::codegen::cuda

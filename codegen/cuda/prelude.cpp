@@ -119,6 +119,19 @@ __device__ __forceinline__ double scale_by_power(double x, double y) {
     return bits;
 }
 )"},
+    // Two halves, the first one below.
+    {"to_halves", R"(__device__ __forceinline__ unsigned to_halves(float low, float high) {
+    unsigned bits;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+}
+)"},
+    {"to_bfloats", R"(__device__ __forceinline__ unsigned to_bfloats(float low, float high) {
+    unsigned bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+}
+)"},
     // Of a number that a bfloat is.
     {"upper_half",
      R"(__device__ __forceinline__ unsigned short upper_half(float x) { return (unsigned short)(__float_as_uint(x) >> 16); }
@@ -134,6 +147,14 @@ __device__ __forceinline__ double scale_by_power(double x, double y) {
     unsigned bits;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(x), "f"(0.0f));
     return __uint_as_float(bits);
+}
+)"},
+    // x where the mask has ones, else y.
+    {"choose_bits",
+     R"(__device__ __forceinline__ unsigned choose_bits(unsigned mask, unsigned x, unsigned y) {
+    unsigned z;
+    asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(z) : "r"(mask), "r"(x), "r"(y));
+    return z;
 }
 )"},
     // Two halves at a time, each rounded once. A product and 1, -1 or -0 make sums and products of the one
@@ -160,14 +181,26 @@ __device__ __forceinline__ double scale_by_power(double x, double y) {
     unsigned z, equal;
     asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
     asm("set.eq.u32.f16x2 %0, %1, %2;" : "=r"(equal) : "r"(x), "r"(y));
-    return z & ~equal | y & equal;
+    return choose_bits(equal, y, z);
 }
 )"},
     {"minimum_halves", R"(__device__ __forceinline__ unsigned minimum_halves(unsigned x, unsigned y) {
     unsigned z, equal;
     asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
     asm("set.eq.u32.f16x2 %0, %1, %2;" : "=r"(equal) : "r"(x), "r"(y));
-    return z & ~equal | y & equal;
+    return choose_bits(equal, y, z);
+}
+)"},
+    {"at_most_halves", R"(__device__ __forceinline__ unsigned at_most_halves(unsigned x, unsigned limit) {
+    unsigned y;
+    asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(y) : "r"(x), "r"(limit));
+    return y;
+}
+)"},
+    {"at_least_halves", R"(__device__ __forceinline__ unsigned at_least_halves(unsigned x, unsigned limit) {
+    unsigned y;
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(y) : "r"(x), "r"(limit));
+    return y;
 }
 )"},
     {"negate_halves",
@@ -199,7 +232,7 @@ __device__ __forceinline__ double scale_by_power(double x, double y) {
     unsigned z, equal;
     asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
     asm("set.eq.u32.bf16x2 %0, %1, %2;" : "=r"(equal) : "r"(x), "r"(y));
-    return z & ~equal | y & equal;
+    return choose_bits(equal, y, z);
 #else
     const float low = maximum(__uint_as_float(x << 16), __uint_as_float(y << 16)),
                 high = maximum(__uint_as_float(x & 0xffff0000), __uint_as_float(y & 0xffff0000));
@@ -212,12 +245,24 @@ __device__ __forceinline__ double scale_by_power(double x, double y) {
     unsigned z, equal;
     asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
     asm("set.eq.u32.bf16x2 %0, %1, %2;" : "=r"(equal) : "r"(x), "r"(y));
-    return z & ~equal | y & equal;
+    return choose_bits(equal, y, z);
 #else
     const float low = minimum(__uint_as_float(x << 16), __uint_as_float(y << 16)),
                 high = minimum(__uint_as_float(x & 0xffff0000), __uint_as_float(y & 0xffff0000));
     return __float_as_uint(low) >> 16 | __float_as_uint(high) & 0xffff0000;
 #endif
+}
+)"},
+    {"at_most_bfloats", R"(__device__ __forceinline__ unsigned at_most_bfloats(unsigned x, unsigned limit) {
+    unsigned y;
+    asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(x), "r"(limit));
+    return y;
+}
+)"},
+    {"at_least_bfloats", R"(__device__ __forceinline__ unsigned at_least_bfloats(unsigned x, unsigned limit) {
+    unsigned y;
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(x), "r"(limit));
+    return y;
 }
 )"},
     {"negate_bfloats",

@@ -25,8 +25,8 @@ bool PhaseEmitter::has_effect(KValue v) const {
 }
 
 bool PhaseEmitter::varies(KValue v, AxisId axis) const {
-    if (!names_[v].empty())
-        return false;
+    if (names_.has(v))
+        return names_[v].of_element;
     const Instr &instr = kernel_.instrs[v];
     switch (instr.op) {
     case KOp::Axis:
@@ -49,18 +49,27 @@ bool PhaseEmitter::varies(KValue v, AxisId axis) const {
 }
 
 void PhaseEmitter::write_value(KValue v, const std::string &expression) {
-    names_[v] = fmt::format("v{}", v);
-    w_.line("const {} {} = {};", value_type(v), names_[v], expression);
+    const bool across = across_.contains(v);
+    const std::string name = fmt::format("v{}{}", v, across ? "[e]" : "");
+    w_.line("{}{} = {};", across ? "" : fmt::format("const {} ", value_type(v)), name, expression);
+    Written written = names_[v];
+    written.name = name;
+    written.of_element = in_element_;
+    names_.give(v, std::move(written));
 }
 
 void PhaseEmitter::write_instr(KValue v) {
     const Instr &instr = kernel_.instrs[v];
-    if (!names_[v].empty() || is_dead(v))
+    if (names_.has(v) || is_dead(v))
         return;
     if (rare_.only_for(v) && !in_rare_)
         return;
     if (instr.op == KOp::Rarely)
         return write_rarely(v);
+    if (const Written &pairs = names_[v]; !pairs.packet.empty())
+        return write_value(v,
+                           fmt::format("{}({}.at(e))", pairs.half == DType::F16 ? "from_half" : "from_bfloat",
+                                       pairs.packet));
     switch (info(instr.op).cls) {
     case KOpClass::Leaf:
     case KOpClass::Control:
@@ -119,7 +128,7 @@ void PhaseEmitter::write_instr(KValue v) {
         return write_value(v, fmt::format("{}({}, {})", name, value(x), value(limit)));
     if (const KValue sum = power_sum(instr); sum != kNoValue)
         return write_value(v, fmt::format("scale_by_sum({}, {})", value(instr.operands[0]), value(sum)));
-    if (const KValue wide = rounded(instr); wide != kNoValue && names_[instr.operands[0]].empty()) {
+    if (const KValue wide = rounded(instr); wide != kNoValue && !names_.can_read(instr.operands[0])) {
         if (holds_half(wide, o.from))
             return write_value(v, value(wide));
         const std::string_view round = o.from == DType::F16 ? "round_half" : "round_bfloat";
@@ -135,20 +144,6 @@ void PhaseEmitter::write_instr(KValue v) {
         o.y_is_small_const =
             kernel_.instrs[instr.operands[1]].bits < 8ULL * static_cast<uint64_t>(size_of(instr.dtype));
     write_value(v, is_index(v) ? index_expression(instr.op, o) : expression(instr.op, instr.dtype, o));
-}
-
-void PhaseEmitter::write_rarely(KValue v) {
-    const Instr &instr = kernel_.instrs[v];
-    const std::string name = fmt::format("v{}", v);
-    w_.line("{} {} = {};", value_type(v), name, value(instr.operands[2]));
-    w_.open("if ({})", value(instr.operands[0]));
-    const bool was = std::exchange(in_rare_, true);
-    for (const KValue x : rare_.of(v))
-        write_instr(x);
-    in_rare_ = was;
-    w_.line("{} = {};", name, value(instr.operands[1]));
-    w_.close();
-    names_[v] = name;
 }
 
 /// What one instruction does of `limit < x ? limit : x` and of extremes of two, where the limit is a constant
@@ -260,8 +255,8 @@ void PhaseEmitter::write_levels(const Loop &loop, uint32_t id, int level, const 
         for (int i = 0; i < l; ++i)
             size *= loop.chunk;
         const std::string at = fmt::format("from{}_{}", id, l), until = fmt::format("to{}_{}", id, l);
-        w_.open("for ({0} {1} = {2}; {1} < {3}; {1} += {4}{5})", index_type(), at, from, to, size,
-                schedule_.index32 ? "" : "ll");
+        open("for ({0} {1} = {2}; {1} < {3}; {1} += {4}{5})", index_type(), at, from, to, size,
+             schedule_.index32 ? "" : "ll");
         w_.line("const {} {} = {} < {} - {} ? {} + {} : {};", index_type(), until, size, to, at, at, size,
                 to);
         for (size_t r = 0; r < loop.reductions.size(); ++r)
@@ -279,14 +274,14 @@ void PhaseEmitter::write_levels(const Loop &loop, uint32_t id, int level, const 
     const std::string next = write_batches(loop, from, to, element);
     if (next == from && !has_loop(loop.body) && loop.body.size() <= 16)
         w_.plain("#pragma unroll 8");
-    w_.open("for ({0} {1} = {2}; {1} < {3}; ++{1})", index_type(), axis(loop.axis), next, to);
+    open("for ({0} {1} = {2}; {1} < {3}; ++{1})", index_type(), axis(loop.axis), next, to);
     element();
-    w_.close();
+    close();
     for (int l = 1; l <= top; ++l) {
         for (size_t r = 0; r < loop.reductions.size(); ++r)
             w_.line("{0} = {1}()({0}, {2});", name(r, depth_of(l)), reduce_op(loop.reductions[r]),
                     name(r, depth_of(l) + 1));
-        w_.close();
+        close();
     }
 }
 
@@ -300,7 +295,7 @@ std::string PhaseEmitter::write_batches(const Loop &loop, const std::string &fro
     int bytes = 0;
     for (const Stmt &stmt : loop.body) {
         const Instr &instr = kernel_.instrs[stmt.id];
-        if (instr.op != KOp::Load || is_dead(stmt.id) || !names_[stmt.id].empty())
+        if (instr.op != KOp::Load || is_dead(stmt.id) || names_.has(stmt.id))
             continue;
         const Access &a = kernel_.accesses[instr.access];
         const auto here = [&](KValue v) { return loop_of_[v] == loop_of_[stmt.id]; };
@@ -317,17 +312,16 @@ std::string PhaseEmitter::write_batches(const Loop &loop, const std::string &fro
     // Other loops over the axis have a name of their own.
     const std::string first = fmt::format("at{}_{}", axis(loop.axis), loads.front()),
                       wide = fmt::format("{} - {}", to, batch - 1);
-    const std::vector<std::string> names = names_;
     w_.line("{} {} = {};", index_type(), first, from);
-    w_.open("for (; {} < {}; {} += {})", first, wide, first, batch);
+    open("for (; {} < {}; {} += {})", first, wide, first, batch);
     for (const KValue v : loads)
         w_.line("{} x{}[{}];", c_type(kernel_.instrs[v].dtype), v, batch);
     const auto each = [&](auto &&write) {
         w_.plain("#pragma unroll");
-        w_.open("for (int b = 0; b < {}; ++b)", batch);
+        open("for (int b = 0; b < {}; ++b)", batch);
         w_.line("const {} {} = {} + b;", index_type(), axis(loop.axis), first);
         write();
-        w_.close();
+        close();
     };
     each([&] {
         for (const KValue v : loads)
@@ -335,10 +329,9 @@ std::string PhaseEmitter::write_batches(const Loop &loop, const std::string &fro
     });
     w_.line("{}", kAllBefore);
     for (const KValue v : loads)
-        names_[v] = fmt::format("x{}[b]", v);
+        names_.give(v, {.name = fmt::format("x{}[b]", v)});
     each(element);
-    w_.close();
-    names_ = names;
+    close();
     return first;
 }
 

@@ -1,11 +1,14 @@
 #pragma once
-/// Lines of C++ with their indentation.
+/// Lines of C++ with their indentation, and how they name values.
+
+#include "ir/kernel/kernel.h"
 
 #include <fmt/format.h>
 
 #include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace lz::codegen::cuda {
 
@@ -28,6 +31,10 @@ public:
         line("{} {{", fmt::format(format, std::forward<Args>(args)...));
         ++depth_;
     }
+    void open() {
+        line("{{");
+        ++depth_;
+    }
     void close(std::string_view after = "") {
         --depth_;
         line("}}{}", after);
@@ -44,6 +51,44 @@ public:
 private:
     std::string out_;
     int depth_ = 0;
+};
+
+/// How a value is read at the place that is being written.
+struct Written {
+    std::string name{};      ///< an expression that needs no parentheses; empty: it is not written yet
+    std::string packet{};    ///< the packet of halves whose elements are these numbers
+    std::string word{};      ///< two equal halves, where all elements of a packet have this number
+    ir::DType half{};        ///< of packet and word
+    bool of_element = false; ///< each element of a packet has another one
+};
+
+/// Names end with the block of the text in which they are given: what is declared there is not known behind
+/// it, and a block that stands there twice, as a batch and as what remains, names its values anew.
+class Names {
+public:
+    explicit Names(size_t values) : now_(values) {}
+    const Written &operator[](ir::KValue v) const { return now_[v]; }
+    /// Whether a value has a name, or needs none: nothing has to be written for it.
+    bool has(ir::KValue v) const { return !now_[v].name.empty(); }
+    /// Whether what is written next can read it by a name.
+    bool can_read(ir::KValue v) const { return has(v) && now_[v].name != kUnread; }
+    void give(ir::KValue v, Written written) {
+        before_.emplace_back(v, std::exchange(now_[v], std::move(written)));
+    }
+    /// Of a value that is not written because nothing reads it any more.
+    void leave_unread(ir::KValue v) { give(v, {.name = std::string(kUnread)}); }
+    void open() { blocks_.push_back(before_.size()); }
+    void close() {
+        for (; before_.size() > blocks_.back(); before_.pop_back())
+            now_[before_.back().first] = std::move(before_.back().second);
+        blocks_.pop_back();
+    }
+
+private:
+    static constexpr std::string_view kUnread = "(unread)";
+    std::vector<Written> now_;                           // by value
+    std::vector<std::pair<ir::KValue, Written>> before_; // what was so before a name was given, in order
+    std::vector<size_t> blocks_;                         // that are open: how long before_ was
 };
 
 } // namespace lz::codegen::cuda

@@ -1,7 +1,6 @@
 #include "runtime/cuda/launch.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 namespace lz::runtime::cuda {
@@ -61,27 +60,9 @@ CUDA_KERNEL_NODE_PARAMS DriverLaunch::node() {
     return params;
 }
 
-bool append_key(const Backend::Launch &launch, std::vector<uint64_t> &key) {
+bool has_table(const Backend::Launch &launch) {
     const ir::CompiledPhase &phase = static_cast<const Entry *>(launch.entry)->phase;
-    const std::span frames(launch.frames, launch.segments);
-    const size_t at = key.size();
-    key.resize(at + frames.size() * (phase.parameters.size() + 1) + 1);
-    uint64_t *to = key.data() + at;
-    for (size_t s = 0; s < frames.size(); ++s) {
-        const ir::KernelFrame &frame = frames[s];
-        // Where values of each kind are, in the order of LaunchParameter::Kind.
-        const std::array<const void *, 5> values = {frame.buffers, frame.args, frame.scalars, &frame.fault,
-                                                    &launch.ends[s]};
-        for (const ir::LaunchParameter &p : phase.parameters) {
-            uint64_t value = 0;
-            std::memcpy(&value, static_cast<const std::byte *>(values[p.kind]) + p.index * sizeof(value),
-                        sizeof(value));
-            *to++ = p.bytes < sizeof(value) ? value & UINT32_MAX : value; // nobody wrote what lies above
-        }
-        *to++ = static_cast<uint64_t>(launch.ends[s]);
-    }
-    *to = ir::is_aligned(phase, frames) ? 1 : 0;
-    return phase.record_bytes == 0 || phase.table_bytes > 0;
+    return phase.record_bytes > 0 && phase.table_bytes == 0;
 }
 
 } // namespace lz::runtime::cuda

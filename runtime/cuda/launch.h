@@ -45,9 +45,8 @@ private:
     std::vector<void *> parameters_;
 };
 
-/// Appends everything by which two runs of one launch may differ: the values of its parameters, which of its
-/// entries they are for, and the items of its segments. False where its segments are in a table in memory.
-bool append_key(const Backend::Launch &launch, std::vector<uint64_t> &key);
+/// Whether a launch's segments are in a table in memory.
+bool has_table(const Backend::Launch &launch);
 
 /// Calls f(DriverLaunch &) for each call of the driver that a launch is: as many segments at a time as the
 /// entry takes, none without items. `over(uint32_t)`: so many segments are over.

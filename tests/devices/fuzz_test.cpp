@@ -62,6 +62,10 @@ test::RandomGraphOptions options_of(uint64_t seed) {
         options.first_stream = ir::kFirstUserStream;
         options.effects = seed % 7 == 0 ? 0 : 15;
     }
+    if (seed % 8 == 5) { // as under autocast
+        options.dtypes = {ir::DType::F32, ir::DType::F16, ir::DType::BF16, ir::DType::I32, ir::DType::Bool};
+        options.casts = 40;
+    }
     if (seed % 16 == 3) {
         options.max_extent = 2000;
         options.max_elements = 200000;

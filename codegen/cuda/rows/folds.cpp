@@ -59,7 +59,7 @@ void PhaseEmitter::fold_in_one_group(uint32_t id) {
         }
         if (loops_open_ > 0)
             sync_row(kBeforeWrite);
-        w_.open("if (group == 0)");
+        open("if (group == 0)");
     }
     declare_lanes(id);
     w_.line("const {} from = {};", index_type(), begin_.empty() ? "0" : begin_);
@@ -76,7 +76,7 @@ void PhaseEmitter::fold_in_one_group(uint32_t id) {
         w_.outdent();
         barriers_.write({shared[r]}, "first group");
     }
-    w_.close();
+    close();
     sync_exchange();
     for (size_t r = 0; r < loop.reductions.size(); ++r) {
         w_.line("{} = *{};", result(id, r), shared[r]);
@@ -107,8 +107,7 @@ bool PhaseEmitter::join_by_shares(uint32_t id) {
             const char *const owners = last ? "lane" : "share";
             if (last)
                 w_.line("if (row_thread < {})", lanes);
-            w_.line("{{");
-            w_.indent();
+            open();
             w_.line("{} *const at = {} + row_thread % {}{};", reduce_type(red), list, lanes,
                     last ? "" : fmt::format(" + row_thread / {0} * {1}", lanes, share * lanes));
             w_.line("{} joined = at[0];", reduce_type(red));
@@ -120,7 +119,7 @@ bool PhaseEmitter::join_by_shares(uint32_t id) {
             w_.line("joined = {}()(joined, at[g * {}]);", reduce_op(red), last ? share * lanes : lanes);
             w_.outdent();
             w_.line("at[0] = joined;");
-            w_.close();
+            close();
             barriers_.read({.name = list}, owners);
             barriers_.write({.name = list}, owners);
         }
@@ -192,10 +191,10 @@ void PhaseEmitter::fold_across_groups(uint32_t id) {
     const auto each_lane = [&](size_t r, auto &&write) {
         const int own = accumulators(loop.reductions[r]);
         w_.plain("#pragma unroll");
-        w_.open("for (int i = 0; i < {}; ++i)", own);
+        open("for (int i = 0; i < {}; ++i)", own);
         w_.line("const int mine = row_thread % {} * {} + i;", kFoldThreads, own);
         write();
-        w_.close();
+        close();
     };
     for (size_t r = 0; r < loop.reductions.size(); ++r) {
         each_lane(r, [&] {
@@ -306,16 +305,16 @@ void PhaseEmitter::fold_in_chunks(uint32_t id) {
     w_.line("const {0} length = {1} - {2}, chunks = length > {3} ? (length + {4}) / {3} : 1;", index_type(),
             end_, first, kLaneChunk, kLaneChunk - 1);
     if (any_length) {
-        w_.open("for ({0} top = 0; top < chunks; top += {1})", index_type(), kLaneChunk);
+        open("for ({0} top = 0; top < chunks; top += {1})", index_type(), kLaneChunk);
         w_.line("const int count = chunks - top < {0} ? (int)(chunks - top) : {0};", kLaneChunk);
     } else {
         w_.line("const int count = (int)chunks;");
     }
     if (groups() > 1) {
         w_.line("const int share = (count + {}) / {};", groups() - 1, groups());
-        w_.open("for (int c = group * share; c < min(count, (group + 1) * share); ++c)");
+        open("for (int c = group * share; c < min(count, (group + 1) * share); ++c)");
     } else {
-        w_.open("for (int c = 0; c < count; ++c)");
+        open("for (int c = 0; c < count; ++c)");
     }
     declare_lanes(id);
     w_.line("const {0} from = {1} + ({2}c) * {3}ll;", index_type(), first, any_length ? "top + " : "",
@@ -327,7 +326,7 @@ void PhaseEmitter::fold_in_chunks(uint32_t id) {
     note_chunks();
     write_rounds(id, "from", rounds, end_);
     give_chunk(id, "c");
-    w_.close();
+    close();
     const size_t given = sync_exchange();
     const bool of_cluster = schedule_.cluster_blocks > 1;
     for (size_t r = 0; r < loop.reductions.size(); ++r)
@@ -335,7 +334,7 @@ void PhaseEmitter::fold_in_chunks(uint32_t id) {
     note("parts", false);
     if (!any_length)
         return;
-    w_.open("if (chunks > {})", kLaneChunk);
+    open("if (chunks > {})", kLaneChunk);
     for (size_t r = 0; r < loop.reductions.size(); ++r) {
         w_.line("if (row_thread == 0)");
         w_.indent();
@@ -353,15 +352,15 @@ void PhaseEmitter::fold_in_chunks(uint32_t id) {
     note("above", true, "thread 0");
     barriers_.repeat(listed);
     barriers_.close();
-    w_.close();
-    w_.close();
-    w_.open("if (chunks > {})", kLaneChunk);
+    close();
+    close();
+    open("if (chunks > {})", kLaneChunk);
     w_.line("const int count = (int)((chunks + {}) / {});", kLaneChunk - 1, kLaneChunk);
     for (size_t r = 0; r < loop.reductions.size(); ++r)
         w_.line("{} = {};", result(id, r), list("above", r, "count", true));
     note("above", false);
     barriers_.close();
-    w_.close();
+    close();
 }
 
 } // namespace lz::codegen::cuda

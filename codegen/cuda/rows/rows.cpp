@@ -273,13 +273,13 @@ void PhaseEmitter::declare_kept() {
                 rounds_kept());
     }
     w_.plain("#pragma unroll");
-    w_.open("for (int u = 0; u < {}; ++u)", rounds_kept());
+    open("for (int u = 0; u < {}; ++u)", rounds_kept());
     const AxisId a = kernel_.loops[loop_of_[kept[0]]].axis;
     w_.line("const {0} k = {1}{2}({0})u * {3} + lane;", index_type(),
             schedule_.cluster_blocks > 1 ? "part_begin + " : "",
             groups() > 1 ? fmt::format("group * {} + ", rounds_kept() * round_elements()) : "",
             round_elements());
-    w_.open("if (k < {})", extent(a));
+    open("if (k < {})", extent(a));
     for (const KValue v : kept) {
         need(kernel_.loops[loop_of_[v]].axis == a, "loops over several axes are kept in registers");
         const bool whole = note_alignments(kernel_.loops[loop_of_[v]].body, a, row_width_, true);
@@ -287,8 +287,8 @@ void PhaseEmitter::declare_kept() {
             "x{}[u] = {};", v,
             packet_load(v, {.axis = a, .width = row_width_, .first = "k", .end = extent(a), .whole = whole}));
     }
-    w_.close();
-    w_.close();
+    close();
+    close();
     kept_ = std::move(arrays);
 }
 
@@ -322,8 +322,8 @@ void PhaseEmitter::write_rounds(uint32_t id, const std::string &from, int rounds
     const bool one_batch = rounds > 0 && batch == rounds;
     if (!one_batch) {
         const std::string to = rounds > 0 ? fmt::format("{} + {}", from, rounds * round_elements()) : end;
-        w_.open("for ({0} k0 = {1}; k0 < {2}{3}; k0 += {4})", index_type(), from, to,
-                rounds > 0 ? fmt::format(" && k0 < {}", end) : "", batch * round_elements());
+        open("for ({0} k0 = {1}; k0 < {2}{3}; k0 += {4})", index_type(), from, to,
+             rounds > 0 ? fmt::format(" && k0 < {}", end) : "", batch * round_elements());
     }
     const auto place = [&](bool) -> std::string {
         w_.line("const {} k = {}{} + lane;", index_type(), one_batch ? from : "k0",
@@ -332,7 +332,7 @@ void PhaseEmitter::write_rounds(uint32_t id, const std::string &from, int rounds
     };
     write_packets(loop.body, packet, batch, place, loop.reductions.empty() ? Reduce{} : reduce);
     if (!one_batch)
-        w_.close();
+        close();
 }
 
 void PhaseEmitter::write_row_loop(uint32_t id) {
@@ -341,8 +341,7 @@ void PhaseEmitter::write_row_loop(uint32_t id) {
     need(!in_registers() || (whole_axis && loops_open_ == 0), "a part of a row is kept in registers");
     for (size_t r = 0; r < loop.reductions.size(); ++r)
         w_.line("{} {};", reduce_type(loop.reductions[r]), result(id, r));
-    w_.line("{{");
-    w_.indent();
+    open();
     begin_ = loop.begin == kNoValue ? "" : index(loop.begin);
     end_ = loop.end == kNoValue ? extent(loop.axis) : index(loop.end);
     if (schedule_.cluster_blocks > 1) {
@@ -360,7 +359,7 @@ void PhaseEmitter::write_row_loop(uint32_t id) {
         fold_across_groups(id);
     else
         fold_in_one_group(id);
-    w_.close();
+    close();
     in_row_loop_ = false;
     if (row_buffers_.empty())
         return;
@@ -384,11 +383,11 @@ void PhaseEmitter::store_each(uint32_t id) {
         note_rounds(id, "lanes");
         return write_rounds(id, "from", 0, end_);
     }
-    w_.open("for ({0} from = {1}group * {2}; from < {3}; from += {4})", index_type(), base,
-            kBatch * round_elements(), end_, groups() * kBatch * round_elements());
+    open("for ({0} from = {1}group * {2}; from < {3}; from += {4})", index_type(), base,
+         kBatch * round_elements(), end_, groups() * kBatch * round_elements());
     note_rounds(id, "turns");
     write_rounds(id, "from", kBatch, end_);
-    w_.close();
+    close();
 }
 
 /// Where a group's part of a row in registers begins.

@@ -22,6 +22,8 @@ CUDA_MEMCPY3D copy_of(const Backend::Copy &copy) {
 }
 
 void append(std::vector<uint64_t> &key, const void *words, size_t bytes) {
+    if (bytes == 0)
+        return;
     const size_t at = key.size();
     key.resize(at + bytes / sizeof(uint64_t));
     std::memcpy(key.data() + at, words, bytes);
@@ -33,6 +35,40 @@ void append_key(std::vector<uint64_t> &key, const LibraryArgs &args) {
     append(key, args.ints.data(), args.ints.size_bytes());
     key.insert(key.end(), {reinterpret_cast<uintptr_t>(args.fault),
                            reinterpret_cast<uintptr_t>(args.scratch.data()), args.scratch.size()});
+}
+
+/// Appends what `words_of(launch, frame)` of all frames are. Those of a run lie one behind the other, in the
+/// order of its launches, and are copied at once.
+template <class F>
+void append_frames(std::vector<uint64_t> &key, std::span<const Backend::Launch> launches, F words_of) {
+    const std::byte *begin = nullptr, *end = nullptr;
+    for (const Backend::Launch &launch : launches)
+        for (uint32_t s = 0; s < launch.segments; ++s) {
+            const std::span<const std::byte> words = std::as_bytes(words_of(launch, s));
+            if (words.data() != end) {
+                append(key, begin, static_cast<size_t>(end - begin));
+                begin = end = words.data();
+            }
+            end += words.size();
+        }
+    append(key, begin, static_cast<size_t>(end - begin));
+}
+
+/// Everything by which two runs of the launches may differ: which entries they take and how many blocks
+/// follows from it.
+void append_key(std::vector<uint64_t> &key, std::span<const Backend::Launch> launches) {
+    using Launch = Backend::Launch;
+    append_frames(key, launches,
+                  [](const Launch &l, uint32_t s) { return std::span(l.frames[s].buffers, l.buffers); });
+    append_frames(key, launches,
+                  [](const Launch &l, uint32_t s) { return std::span(l.frames[s].args, l.args); });
+    append_frames(key, launches,
+                  [](const Launch &l, uint32_t s) { return std::span(l.frames[s].scalars, l.scalars); });
+    append_frames(key, launches, [](const Launch &l, uint32_t s) { return std::span(l.ends + s, 1); });
+    for (const Launch &launch : launches)
+        for (uint32_t s = 0; s < launch.segments; ++s)
+            if (launch.frames[s].fault)
+                key.push_back(reinterpret_cast<uintptr_t>(launch.frames[s].fault));
 }
 
 bool is_empty(const CudaDevice &device, const OwnedGraph &graph) {
@@ -101,24 +137,19 @@ CUgraphExec GraphReplay::find_or_make(const Backend::Replay &replay, CudaStream 
 
 /// False where the steps cannot be a graph.
 bool GraphReplay::fill_key(const Backend::Replay &replay, StreamId stream) {
-    key_.clear();
-    bool has_tables = false;
-    for (const Backend::Replay::Step &step : replay.steps) {
-        if (step.kind == Kind::Call) {
-            const Backend::Call &call = replay.calls[step.index];
-            if (!call.function.is_repeatable())
-                return false;
-            append_key(key_, call.args);
-        }
-        if (step.kind == Kind::Launch)
-            has_tables = !append_key(replay.launches[step.index], key_) || has_tables;
-        if (step.kind == Kind::Copy) {
-            const Backend::Copy &copy = replay.copies[step.index];
-            key_.insert(key_.end(), {reinterpret_cast<uintptr_t>(copy.to),
-                                     reinterpret_cast<uintptr_t>(copy.from), copy.bytes});
-        }
+    key_.assign(1, replay.steps.size());
+    append_key(key_, replay.launches);
+    for (const Backend::Call &call : replay.calls) {
+        if (!call.function.is_repeatable())
+            return false;
+        append_key(key_, call.args);
     }
-    if (has_tables) // they are free when that stream has come to the instance's end
+    for (const Backend::Copy &copy : replay.copies)
+        key_.insert(key_.end(), {reinterpret_cast<uintptr_t>(copy.to), reinterpret_cast<uintptr_t>(copy.from),
+                                 copy.bytes});
+    if (!has_tables_)
+        has_tables_ = std::ranges::any_of(replay.launches, has_table);
+    if (*has_tables_) // they are free when that stream has come to the instance's end
         key_.push_back(static_cast<uint64_t>(stream));
     return true;
 }

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace lz::runtime::cuda {
@@ -59,6 +60,7 @@ private:
     CallCapture &capture_;
     PinnedBlocks &pinned_;
     bool seen_ = false, never_ = false;
+    std::optional<bool> has_tables_; ///< any launch has, in each run
     uint64_t clock_ = 0;
     std::vector<uint64_t> key_;
     std::vector<Instance> instances_;

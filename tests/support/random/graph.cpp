@@ -72,12 +72,7 @@ private:
             find([&](const Item &x) { return type(x).dtype != to && (is_float(to) || x.error == 0); });
         if (!found)
             return;
-        Item x = *found;
-        if (is_float(to) && is_float(type(x).dtype) && x.magnitude() > kFar)
-            x = clamp(x, -kFar, kFar);
-        const double far = is_float(to) ? x.magnitude() : std::numeric_limits<double>::infinity();
-        add(Op::Cast, {x}, {static_cast<int64_t>(to)}, {}, std::min(x.low, -far), std::max(x.high, far),
-            x.error == 0 ? 0 : x.error + 2 * unit(to) * far);
+        converted(*found, to);
     }
 
     void draw_Constant(Op op) { maker(op, r_.pick(dtypes_), shape()); }

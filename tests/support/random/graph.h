@@ -45,6 +45,7 @@ struct RandomGraphOptions {
     int32_t first_stream = 0; ///< the least of their numbers
     int effects = 0;          ///< percent of effects of the user's between nodes, besides those of `ops`
     int updates = 0;          ///< percent of update_slice besides those of `ops`
+    int casts = 0;            ///< percent of float operands that come from another float type (autocast)
     int borders = 0;          ///< percent of stencils besides those of `ops`: sums of rolls, padded or not
     int pairs = 0;            ///< percent of pairs of short vectors besides those of `ops`, and sums of them
     bool faults = false;      ///< integer divisors may be zero, indices out of range

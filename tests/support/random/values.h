@@ -159,7 +159,20 @@ protected:
         return some.empty() ? DType::Bool : r_.pick(some);
     }
 
+    Item converted(Item x, DType to) {
+        if (is_float(to) && is_float(type(x).dtype) && x.magnitude() > kFar)
+            x = clamp(x, -kFar, kFar);
+        const double far = is_float(to) ? x.magnitude() : std::numeric_limits<double>::infinity();
+        return add(Op::Cast, {x}, {static_cast<int64_t>(to)}, {}, std::min(x.low, -far),
+                   std::max(x.high, far), x.error == 0 ? 0 : x.error + 2 * unit(to) * far);
+    }
+
     Item value_of(DType dtype, bool exact) {
+        if (o_.casts > 0 && is_float(dtype) && r_.chance(o_.casts))
+            if (const auto other = find([&](const Item &x) {
+                    return is_float(type(x).dtype) && type(x).dtype != dtype && (!exact || x.error == 0);
+                }))
+                return converted(*other, dtype);
         const auto found =
             r_.chance(85)
                 ? find([&](const Item &x) { return type(x).dtype == dtype && (!exact || x.error == 0); })
