@@ -504,13 +504,10 @@ public:
                                  Location loc = Location::current()));
 
     LZ_METHOD(Tensor matmul(const Tensor &other, Location loc = Location::current()));
-    LZ_METHOD(Tensor matmul(const Tensor &other, DType out_dtype, Location loc = Location::current()));
     LZ_METHOD(Tensor mm(const Tensor &other, Location loc = Location::current()));
-    LZ_METHOD(Tensor mm(const Tensor &other, DType out_dtype, Location loc = Location::current()));
     LZ_METHOD(Tensor mv(const Tensor &other, Location loc = Location::current()));
     LZ_METHOD(Tensor dot(const Tensor &other, Location loc = Location::current()));
     LZ_METHOD(Tensor bmm(const Tensor &other, Location loc = Location::current()));
-    LZ_METHOD(Tensor bmm(const Tensor &other, DType out_dtype, Location loc = Location::current()));
 
 #include "lazuli/ops/libtorch_methods.def"
 
