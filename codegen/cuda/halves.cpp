@@ -223,8 +223,11 @@ void PhaseEmitter::leave_out_unread(const Region &region, size_t first) {
             const KOpClass cls = info(kernel_.instrs[stmt.id].op).cls;
             if (!names_.has(stmt.id) && cls != KOpClass::Leaf && cls != KOpClass::Control)
                 names_.leave_unread(stmt.id);
-        } else if (names_[stmt.id].packet.empty())
+        } else if (names_[stmt.id].packet.empty()) {
             for_each_read(stmt.id, mark);
+            if (rounded(kernel_.instrs[stmt.id]) != kNoValue) // pairs may begin with the half
+                mark(kernel_.instrs[stmt.id].operands[0]);
+        }
     }
 }
 
