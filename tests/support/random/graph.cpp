@@ -403,7 +403,8 @@ private:
             if (can_hold_products(static_cast<DType>(to), dtype))
                 results.push_back(static_cast<DType>(to));
         const DType result =
-            r_.chance(70) ? dtype : results[static_cast<size_t>(r_.below(static_cast<int64_t>(results.size())))];
+            r_.chance(70) ? dtype
+                          : results[static_cast<size_t>(r_.below(static_cast<int64_t>(results.size())))];
         const double error = n * (x->magnitude() * y.error + y.magnitude() * x->error + x->error * y.error) +
                              2 * (n * unit(info(dtype).accumulate) + unit(result)) * m;
         Words words = joined({counted(batch), counted(place(batch)), counted(sum), counted(place(sum))});
