@@ -495,9 +495,10 @@ private:
             order.push_back(d);
         const auto key = [&](int64_t d) {
             const auto i = static_cast<size_t>(d);
-            return i < place.size() && place[i] >= 0 ? place[i] : target_.rank(); // others have one element
+            const int64_t axis = i < place.size() && place[i] >= 0 ? place[i] : target_.rank();
+            return std::pair(axis, d); // those of no axis have one element, and keep their order
         };
-        std::ranges::stable_sort(order, {}, key);
+        std::ranges::sort(order, {}, key);
         if (!std::ranges::is_sorted(order))
             now = part(b.permute(now, order, loc));
         Shape shape;
