@@ -62,15 +62,17 @@ TEST(Contraction, F32IsSummedInOrderInEveryLayout) {
 TEST(Contraction, F64IsSummedInOrderInEveryLayout) {
     expect_in_order<double>(DType::F64);
 }
-/// The host's ISA, and less and less of it.
-std::vector<ir::CpuIsa> lesser_isas() {
+/// The host's ISA, and less and less of it: what other products of such numbers it has.
+std::vector<ir::CpuIsa> lesser_isas(DType dtype) {
     std::vector<ir::CpuIsa> isas = {codegen::host_isa()};
     const auto without = [&](auto change) {
         isas.push_back(isas.back());
         change(isas.back());
     };
-    without([](ir::CpuIsa &isa) { isa.amx_int8 = isa.amx_bf16 = false; });
-    without([](ir::CpuIsa &isa) { isa.avx512_vnni = false; });
+    if (ir::size_of(dtype) == 1) {
+        without([](ir::CpuIsa &isa) { isa.amx_int8 = isa.amx_bf16 = false; });
+        without([](ir::CpuIsa &isa) { isa.avx512_vnni = false; });
+    }
     without([](ir::CpuIsa &isa) {
         isa.avx512 = isa.avx512_bf16 = false;
         isa.vector_bytes = std::min(isa.vector_bytes, 32);
@@ -82,9 +84,11 @@ std::vector<ir::CpuIsa> lesser_isas() {
 
 template <class T, class Out = T>
 void expect_wrapping(DType dtype, DType out) {
-    for (const ir::CpuIsa &isa : lesser_isas())
+    for (const ir::CpuIsa &isa : lesser_isas(dtype))
         for (const Lie l : kLies)
             for (const Lie r : kLies) {
+                if (l != r && !(isa == codegen::host_isa()))
+                    continue; // kernels of many microkernels: two operands that lie alike say as much
                 const ProductKernel kernel(dtype, l, r, isa, {}, out);
                 std::vector<Sizes> sizes(std::begin(kSizes), std::end(kSizes));
                 sizes.push_back({1, 18, 70, 1100}); // several blocks of k
@@ -108,9 +112,11 @@ TEST(Contraction, IntegersWrapInEveryLayout) {
     expect_wrapping<int8_t>(DType::I8, DType::I8);
     expect_wrapping<uint8_t>(DType::U8, DType::U8);
 }
-TEST(Contraction, IntegersAreSummedInWiderOnes) {
+TEST(Contraction, BytesAreSummedIn32Bits) {
     expect_wrapping<int8_t, int32_t>(DType::I8, DType::I32);
     expect_wrapping<uint8_t, int32_t>(DType::U8, DType::I32);
+}
+TEST(Contraction, IntegersAreSummedInWiderOnes) {
     expect_wrapping<int16_t, int32_t>(DType::I16, DType::I32);
     expect_wrapping<int8_t, int16_t>(DType::I8, DType::I16);
     expect_wrapping<int8_t, int64_t>(DType::I8, DType::I64);
@@ -118,21 +124,22 @@ TEST(Contraction, IntegersAreSummedInWiderOnes) {
 }
 /// What the processor's instructions saturate or wrap at: all numbers are the largest that there are.
 TEST(Contraction, ProductsOfTheLargestIntegersAreExact) {
-    for (const ir::CpuIsa &isa : lesser_isas())
-        for (const int k : {1, 2, 3, 4, 64, 700}) {
-            const Sizes s{1, 15, 34, k};
-            const auto check = [&]<class T>(DType dtype, T x, T y) {
+    const auto check = []<class T>(DType dtype, T x, T y) {
+        for (const ir::CpuIsa &isa : lesser_isas(dtype)) {
+            const ProductKernel kernel(dtype, Lie::RowsApart, Lie::RowsTogether, isa, {}, DType::I32);
+            for (const int k : {1, 2, 3, 4, 64, 700}) {
+                const Sizes s{1, 15, 34, k};
                 const std::vector<T> lhs(static_cast<size_t>(s.m * s.k), x),
                     rhs(static_cast<size_t>(s.k * s.n), y);
-                const ProductKernel kernel(dtype, Lie::RowsApart, Lie::RowsTogether, isa, {}, DType::I32);
                 ASSERT_EQ((kernel.run<T, int32_t>(s, lhs, rhs)), (in_order<T, int32_t>(s, lhs, rhs, false)))
                     << ir::name(dtype) << " " << k << " " << isa.vector_bytes;
-            };
-            check(DType::I8, int8_t{-128}, int8_t{-128});
-            check(DType::I8, int8_t{-128}, int8_t{127});
-            check(DType::U8, uint8_t{255}, uint8_t{255});
-            check(DType::I16, int16_t{-32768}, int16_t{-32768});
+            }
         }
+    };
+    check(DType::I8, int8_t{-128}, int8_t{-128});
+    check(DType::I8, int8_t{-128}, int8_t{127});
+    check(DType::U8, uint8_t{255}, uint8_t{255});
+    check(DType::I16, int16_t{-32768}, int16_t{-32768});
 }
 
 /// Halves are summed in f32: against a sum in f64, half a unit of the result's last place, and of f32 for
