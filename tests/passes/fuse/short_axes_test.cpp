@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -58,10 +59,8 @@ int launches(const Graph &graph, bool special = false) {
 }
 
 size_t count(const Graph &graph, Op op) {
-    size_t n = 0;
-    for (const Node &node : passes::fuse(graph, test_target()).nodes())
-        n += node.op == op;
-    return n;
+    const Graph fused = passes::fuse(graph, test_target());
+    return static_cast<size_t>(std::ranges::count(fused.nodes(), op, &Node::op));
 }
 
 constexpr Op kFolds[] = {Op::ReduceSum, Op::ReduceProd, Op::ReduceMax, Op::ReduceMin};
