@@ -27,9 +27,9 @@ public:
     /// Everything but the kernel that the bytes depend on: the code target, options, versions of the compiler
     /// and of Lazuli. Equal keys and equal kernels are equal bytes, so that these may be cached.
     virtual const std::string &key() const = 0;
-    /// The form of functions that `compile` takes best; it takes the others as well.
-    virtual ir::MathForm math_form() const { return {}; }
-    /// Code of a verified kernel without Math instructions (`expand_math` has run, with `math_form`).
+    /// The form of KOp::Philox that `compile` takes best; it takes Arithmetic anyway.
+    virtual ir::PhiloxForm philox_form() const { return ir::PhiloxForm::Arithmetic; }
+    /// Code of a verified kernel without Math instructions (`expand_math` has run, with `philox_form`).
     /// Throws Failure(Compile) for a kernel or a target that it cannot do.
     virtual ir::CompiledKernel compile(const ir::Kernel &kernel) const = 0;
     /// Whether several kernels are made in less time together.

@@ -24,9 +24,7 @@ public:
     ir::CompiledKernel compile(const ir::Kernel &kernel) const override {
         return compile_cpu(kernel, isa_, options_);
     }
-    ir::MathForm math_form() const override {
-        return {.philox = ir::PhiloxForm::Whole, .scales = isa_.scales()};
-    }
+    ir::PhiloxForm philox_form() const override { return ir::PhiloxForm::Whole; }
     bool needs_llvm() const override { return true; }
 
 private:

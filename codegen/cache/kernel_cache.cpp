@@ -38,7 +38,7 @@ CachedKernelPtr KernelCache::Impl::get(const KernelRequest &request, const Calle
     return get({ir::cache_key(*request.kernel), request.compiler, request.backend,
                 [&](const Compiler &compiler) {
                     ir::Kernel expanded = *request.kernel;
-                    ir::expand_math(expanded, compiler.math_form());
+                    ir::expand_math(expanded, compiler.philox_form());
                     return compiler.compile(expanded);
                 }},
                called);

@@ -52,7 +52,7 @@ ir::SavedVariant SavedCode::variant_of(const Executable &executable, ir::IsaLeve
         for (int64_t m = begin; m < end; ++m) {
             const auto &[kernel, number] = missing[static_cast<size_t>(m)];
             ir::Kernel expanded = *kernel;
-            ir::expand_math(expanded, compiler->math_form());
+            ir::expand_math(expanded, compiler->philox_form());
             code_[number] = compiler->compile(expanded);
         }
     });

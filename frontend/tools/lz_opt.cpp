@@ -375,7 +375,7 @@ void print_program_as(const Program &program, const Target &target, const Option
         const std::unique_ptr<codegen::Compiler> compiler = codegen::make_llvm_compiler(
             target.host().isa, {.want_text = true, .want_assembly = options.to == "asm"});
         for (Kernel kernel : program.kernels) {
-            expand_math(kernel, compiler->math_form());
+            expand_math(kernel, compiler->philox_form());
             const CompiledKernel compiled = compiler->compile(kernel);
             std::cout << (options.to == "asm" ? compiled.assembly : compiled.text);
         }

@@ -28,7 +28,7 @@ Expr power_of_two(Expr sum) {
     return (sum.as_int() << Format(sum).mantissa()).as_float();
 }
 
-/// exp(x) * 2^plus on one path: x = r + k ln 2 with |r| <= ln(2) / 2, then e^r scaled by 2^k.
+/// exp(x) * 2^plus: x = r + k ln 2 with |r| <= ln(2) / 2, then e^r scaled by 2^k.
 Expr exp_scaled(Expr x, int plus) {
     const Format f(x);
     const Ln2 c = ln2(f);
@@ -107,10 +107,6 @@ Expm1Parts expm1_parts(Expr x, int plus) {
 }
 
 } // namespace
-
-Expr exp_scaled(Expr x) {
-    return exp_scaled(x, 0);
-}
 
 Expr exp(Expr x) {
     return x.wide() ? exp_scaled(x, 0) : exp_f32(x);

@@ -31,29 +31,25 @@ constexpr Expansion kExpansions[] = {
     {.op = KOp::IntPow, .binary = math::int_pow},
 };
 
-KValue expansion(KernelBuilder &b, const Instr &instr, const std::function<KValue(KValue)> &value,
-                 const MathForm &form) {
+KValue expansion(KernelBuilder &b, const Instr &instr, const std::function<KValue(KValue)> &value) {
     const auto operand = [&](int i) { return Expr{&b, value(instr.operands[i])}; };
     if (instr.op == KOp::Philox)
         return math::philox(operand(0), operand(1), operand(2)).id;
-    if (instr.op == KOp::Exp && form.scales)
-        return math::exp_scaled(operand(0)).id;
     for (const Expansion &e : kExpansions)
         if (e.op == instr.op)
             return (e.unary ? e.unary(operand(0)) : e.binary(operand(0), operand(1))).id;
     internal_failure(__FILE__, __LINE__, std::string(info(instr.op).name) + " has no expansion");
 }
 
-bool is_expanded(const Instr &instr, const MathForm &form) {
+bool is_expanded(const Instr &instr, PhiloxForm philox) {
     return info(instr.op).cls == KOpClass::Math &&
-           (instr.op != KOp::Philox || form.philox == PhiloxForm::Arithmetic);
+           (instr.op != KOp::Philox || philox == PhiloxForm::Arithmetic);
 }
 
-Kernel expanded(const Kernel &from, const MathForm &form) {
+Kernel expanded(const Kernel &from, PhiloxForm philox) {
     KernelCopier copier(from, [&](const Instr &instr) {
-        return is_expanded(instr, form)
-                   ? expansion(
-                         copier.builder(), instr, [&](KValue v) { return copier.value(v); }, form)
+        return is_expanded(instr, philox)
+                   ? expansion(copier.builder(), instr, [&](KValue v) { return copier.value(v); })
                    : kNoValue;
     });
     for (const Phase &phase : from.phases) {
@@ -68,10 +64,10 @@ Kernel expanded(const Kernel &from, const MathForm &form) {
 
 } // namespace
 
-void expand_math(Kernel &kernel, const MathForm &form) {
+void expand_math(Kernel &kernel, PhiloxForm philox) {
     for (const Instr &instr : kernel.instrs)
-        if (is_expanded(instr, form)) {
-            kernel = expanded(kernel, form);
+        if (is_expanded(instr, philox)) {
+            kernel = expanded(kernel, philox);
             return;
         }
 }

@@ -13,7 +13,6 @@ namespace lz::ir::math {
 #include "ir/math/math.def"
 #define LZ_MATH_HALF(E, f, function, half) Expr f(Expr x);
 #include "ir/math/halves.def"
-Expr exp_scaled(Expr x); ///< the bits of exp, on one path
 Expr pow(Expr x, Expr y);
 Expr fmod(Expr x, Expr y);    ///< exact
 Expr int_pow(Expr x, Expr y); ///< integers, wraps

@@ -28,7 +28,7 @@ template <class T>
 using Wide = std::conditional_t<sizeof(T) == 4, double, long double>;
 
 /// A kernel out[i] = op(x[i], y[i]), expanded.
-Kernel elementwise(KOp op, DType dtype, const MathForm &form = {}) {
+Kernel elementwise(KOp op, DType dtype) {
     KernelBuilder b(std::string(info(op).name));
     const AxisId i = b.axis();
     const auto access = [&](BufferMode mode) {
@@ -44,7 +44,7 @@ Kernel elementwise(KOp op, DType dtype, const MathForm &form = {}) {
     b.store(out, b.emit(op, dtype, v, w));
     b.end_phase();
     Kernel kernel = b.take();
-    expand_math(kernel, form);
+    expand_math(kernel);
     verify(kernel);
     for (const Instr &instr : kernel.instrs)
         EXPECT_NE(info(instr.op).cls, KOpClass::Math) << info(instr.op).name << " is left after expand_math";
@@ -296,30 +296,6 @@ TEST(MathAccuracy, F32FunctionsOfTwoAreWithinTwoUlp) {
 }
 TEST(MathAccuracy, F64FunctionsOfTwoAreWithinTwoUlp) {
     sweep_binary<double>(1 << 14);
-}
-
-/// Emitters that scale by an instruction get an exp on one path.
-template <class T>
-void expect_same_exp() {
-    constexpr DType dtype = kDType<T>;
-    std::vector<T> x = all_exponents<T>(100, 7);
-    const std::vector<T> odd = specials<T>();
-    x.insert(x.end(), odd.begin(), odd.end());
-    const T low = sizeof(T) == 4 ? -106 : -750, high = sizeof(T) == 4 ? 91 : 712;
-    for (T v = low; v < high; v += T{1} / 512)
-        x.push_back(v);
-    const Kernel one_path = elementwise(KOp::Exp, dtype, {.scales = true});
-    for (const Instr &instr : one_path.instrs)
-        EXPECT_NE(instr.op, KOp::Rarely);
-    const std::vector<T> expected = run<T>(elementwise(KOp::Exp, dtype), x, x), got = run<T>(one_path, x, x);
-    for (size_t i = 0; i < x.size(); ++i)
-        ASSERT_TRUE(std::bit_cast<Bits<T>>(got[i]) == std::bit_cast<Bits<T>>(expected[i]) ||
-                    (std::isnan(got[i]) && std::isnan(expected[i])))
-            << "exp(" << x[i] << ") is " << got[i] << " and " << expected[i];
-}
-TEST(MathAccuracy, ExpHasTheSameBitsOnOnePath) {
-    expect_same_exp<float>();
-    expect_same_exp<double>();
 }
 
 } // namespace
