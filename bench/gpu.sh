@@ -91,11 +91,6 @@ else
     LAZULI_FUSE=0 timeout "$(some 60)" "$bin/bench_gpu" --count --rows=replay --scale=1024 --out="$work/replay.json" &&
         grep '"replay' "$work/replay.json" >"$work/row" && { grep -v '"replay' "$work/counts.json" >"$work/others"; \
         cat "$work/others" "$work/row" >"$work/counts.json"; }
-    if command -v valgrind >/dev/null; then
-        mkdir "$work/valgrind" &&
-            LAZULI_FUSE=0 timeout "$(some 300)" python3 "$here/gpu/own_instructions.py" "$bin/bench_gpu" "$work/valgrind" \
-                >>"$work/counts.json"
-    fi
 fi
 [ -n "$name" ] || name=$(tr -cs 'a-z0-9\n' - <<<"${device,,}" | sed 's/^-*//; s/-*$//')
 version=$(cat "$here/../VERSION" 2>/dev/null || git -C "$root" describe --always --dirty 2>/dev/null)

@@ -103,8 +103,6 @@ def on_the_host(rows):
                       f"| {row['row']}, the same graph by hand | {text_of(row['host_ceiling'])} | | |",
                       f"| {row['row']}, the launch without that | {text_of(max(row['host'] - row['host_ceiling'], 0))} | | |",
                       f"| {row['row']}, recording | {text_of(row['record'])} | | |"]
-        elif "own_instructions" in row:
-            lines.append(f"| {row['row']} | {row['own_instructions'] / 1000:.1f} thousand instructions | | |")
     return ["| row | time | bar | reached |", "|---|---|---|---|", *lines] if lines else []
 
 
