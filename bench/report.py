@@ -225,7 +225,8 @@ def machine():
 def vectors():
     """What of the instruction sets a reader has to know: a processor's name may not say it."""
     flags = next((line for line in open("/proc/cpuinfo") if line.startswith("flags")), "").split()
-    return ", ".join(name for name in ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16") if name in flags)
+    return ", ".join(name for name in ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8")
+                     if name in flags)
 
 
 def versions(peers):
