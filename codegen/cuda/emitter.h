@@ -137,6 +137,7 @@ private:
         bool or_nan;
     };
     Question question(const ir::Instr &choice) const;
+    void write_rare(ir::KValue choice, const std::string &name);
     /// Calls f for what the text of an instruction reads, whose operands may have names by then.
     void for_each_read(ir::KValue v, const std::function<void(ir::KValue)> &f) const;
     std::set<ir::KValue> read_behind(const ir::Region &region, size_t first, size_t last) const;

@@ -13,17 +13,22 @@ using namespace ir;
 //         for e: if (!(x[e] <= 87.0f)) v7[e] = (the rare one);
 //     for e: ...
 
+/// The rare value of a choice, into what is named so, and what it alone needs.
+void PhaseEmitter::write_rare(KValue choice, const std::string &name) {
+    const bool was = std::exchange(in_rare_, true);
+    for (const KValue x : rare_.of(choice))
+        write_instr(x);
+    in_rare_ = was;
+    w_.line("{} = {};", name, value(kernel_.instrs[choice].operands[1]));
+}
+
 void PhaseEmitter::write_rarely(KValue v) {
     const Instr &instr = kernel_.instrs[v];
     const bool across = across_.contains(v);
     const std::string name = fmt::format("v{}{}", v, across ? "[e]" : "");
     w_.line("{}{} = {};", across ? "" : fmt::format("{} ", value_type(v)), name, value(instr.operands[2]));
     open("if ({})", value(instr.operands[0]));
-    const bool was = std::exchange(in_rare_, true);
-    for (const KValue x : rare_.of(v))
-        write_instr(x);
-    in_rare_ = was;
-    w_.line("{} = {};", name, value(instr.operands[1]));
+    write_rare(v, name);
     close();
     names_.give(v, {.name = name, .of_element = in_element_});
 }
@@ -128,11 +133,7 @@ void PhaseEmitter::write_choice(const Region &region, size_t first, size_t choic
     open(fmt::runtime(q.or_nan ? "if (!({} <= {}))" : "if ({} > {})"), most, value(q.limit));
     loop([&] {
         open(fmt::runtime(q.or_nan ? "if (!({} <= {}))" : "if ({} > {})"), value(q.x), value(q.limit));
-        const bool was = std::exchange(in_rare_, true);
-        for (const KValue x : rare_.of(v))
-            write_instr(x);
-        in_rare_ = was;
-        w_.line("{} = {};", name, value(instr.operands[1]));
+        write_rare(v, name);
         close();
     });
     close();

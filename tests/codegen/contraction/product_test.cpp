@@ -17,28 +17,6 @@ constexpr Sizes kSizes[] = {{1, 1, 1, 1},      {1, 2, 3, 4},    {1, 17, 65, 33},
                             {2, 64, 64, 64},   {1, 13, 31, 70}, {1, 29, 47, 130},
                             {3, 100, 33, 257}, {1, 1, 200, 77}, {1, 200, 1, 77}};
 
-/// The order that Contraction documents: ascending k, one rounding a step.
-template <class T, class Out = T>
-std::vector<Out> in_order(const Sizes &s, const std::vector<T> &lhs, const std::vector<T> &rhs, bool fused) {
-    std::vector<Out> out;
-    for (int64_t b = 0; b < s.batches; ++b)
-        for (int64_t i = 0; i < s.m; ++i)
-            for (int64_t j = 0; j < s.n; ++j) {
-                Out sum = 0;
-                for (int64_t p = 0; p < s.k; ++p) {
-                    const T x = lhs[static_cast<size_t>((b * s.m + i) * s.k + p)];
-                    const T y = rhs[static_cast<size_t>((b * s.k + p) * s.n + j)];
-                    if constexpr (std::is_floating_point_v<T>)
-                        sum = fused ? std::fma(x, y, sum) : sum + x * y;
-                    else
-                        sum = static_cast<Out>(static_cast<uint64_t>(sum) +
-                                               static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
-                }
-                out.push_back(sum);
-            }
-    return out;
-}
-
 template <class T>
 void expect_in_order(DType dtype) {
     const ir::CpuIsa isa = codegen::host_isa();

@@ -8,10 +8,12 @@
 #include "ir/math/expand.h"
 #include "passes/schedule/contraction_tile.h"
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 namespace lz::test {
@@ -206,6 +208,28 @@ std::vector<T> random_values(int64_t count, uint32_t seed) {
             v = static_cast<T>(random());
     }
     return values;
+}
+
+/// The order that Contraction documents: ascending k, one rounding a step.
+template <class T, class Out = T>
+std::vector<Out> in_order(const Sizes &s, const std::vector<T> &lhs, const std::vector<T> &rhs, bool fused) {
+    std::vector<Out> out;
+    for (int64_t b = 0; b < s.batches; ++b)
+        for (int64_t i = 0; i < s.m; ++i)
+            for (int64_t j = 0; j < s.n; ++j) {
+                Out sum = 0;
+                for (int64_t p = 0; p < s.k; ++p) {
+                    const T x = lhs[static_cast<size_t>((b * s.m + i) * s.k + p)];
+                    const T y = rhs[static_cast<size_t>((b * s.k + p) * s.n + j)];
+                    if constexpr (std::is_floating_point_v<T>)
+                        sum = fused ? std::fma(x, y, sum) : sum + x * y;
+                    else
+                        sum = static_cast<Out>(static_cast<uint64_t>(sum) +
+                                               static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
+                }
+                out.push_back(sum);
+            }
+    return out;
 }
 
 } // namespace lz::test
