@@ -233,7 +233,7 @@ TEST_F(EmittedHalves, RandomKernelsOfMixedTypesGiveTheInterpretersBits) {
 /// Only the text is made: whatever it reads is written in a block around it.
 TEST(EmittedNames, AreReadWhereTheyAreKnownInRandomKernelsOfMixedTypes) {
     int choices = 0, pairs = 0;
-    for (uint64_t seed = 1; seed <= 400; ++seed) {
+    for (uint64_t seed = 1; seed <= 1000; ++seed) {
         try {
             const std::string text = cuda_text(scheduled(MixedKernel(seed).make()));
             choices += text.find("float most") != std::string::npos;

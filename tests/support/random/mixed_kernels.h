@@ -76,10 +76,25 @@ private:
         return known_.wide[static_cast<size_t>(r_.chance(60) ? n - 1 - r_.below(std::min<int64_t>(n, 3))
                                                              : r_.below(n))];
     }
+    /// Two are drawn in this order: what is drawn in a call's arguments comes in the order of a compiler's choice,
+    /// and a seed should be the same kernel with all of them.
+    std::pair<KValue, KValue> two() {
+        const KValue x = wide(), y = wide();
+        return {x, y};
+    }
+    KValue sum_of_two() {
+        const auto [x, y] = two();
+        return b_.add(x, y);
+    }
+    KValue product_of_two() {
+        const auto [x, y] = two();
+        return b_.mul(x, y);
+    }
     KValue half() {
         if (!known_.halves.empty() && r_.chance(40))
             return r_.pick(known_.halves);
-        known_.halves.push_back(b_.cast(wide(), r_.chance(85) ? half_ : a_half()));
+        const KValue x = wide();
+        known_.halves.push_back(b_.cast(x, r_.chance(85) ? half_ : a_half()));
         return known_.halves.back();
     }
     KValue condition() {
@@ -106,7 +121,7 @@ private:
     KValue choice(int depth) {
         const KValue c = condition(), usual = wide();
         const Known outside = known_;
-        KValue rare = b_.mul(wide(), wide());
+        KValue rare = product_of_two();
         if (r_.chance(40))
             rare = b_.sqrt(b_.abs(rare));
         if (r_.chance(30))
@@ -148,26 +163,37 @@ private:
         switch (r_.below(12)) {
         case 0:
         case 1:
-            return b_.add(wide(), wide());
-        case 2:
-            return b_.sub(wide(), wide());
+            return sum_of_two();
+        case 2: {
+            const auto [x, y] = two();
+            return b_.sub(x, y);
+        }
         case 3:
         case 4:
-            return b_.mul(wide(), wide());
-        case 5:
-            return b_.minimum(wide(), wide());
-        case 6:
-            return b_.maximum(wide(), wide());
+            return product_of_two();
+        case 5: {
+            const auto [x, y] = two();
+            return b_.minimum(x, y);
+        }
+        case 6: {
+            const auto [x, y] = two();
+            return b_.maximum(x, y);
+        }
         case 7:
             return r_.chance(50) ? b_.neg(wide()) : b_.abs(wide());
         case 8: { // a limit, as clamp writes it
             const KValue x = wide(), limit = constant();
             return b_.select(r_.chance(50) ? b_.lt(limit, x) : b_.gt(limit, x), limit, x);
         }
-        case 9:
-            return b_.select(condition(), wide(), wide());
-        case 10:
-            return r_.chance(50) ? b_.fma(wide(), wide(), wide()) : b_.div(wide(), wide());
+        case 9: {
+            const KValue c = condition();
+            const auto [x, y] = two();
+            return b_.select(c, x, y);
+        }
+        case 10: {
+            const auto [x, y] = two();
+            return r_.chance(50) ? b_.fma(x, y, wide()) : b_.div(x, y);
+        }
         default:
             return function();
         }
@@ -254,14 +280,19 @@ private:
             const auto order = in_order ? ir::LoopOrder::Sequential : ir::LoopOrder::Lanes;
             const uint32_t loop = b_.begin_loop(column_, order, folds ? ir::chunk_of(order) : 0);
             add_loads();
-            if (keeps)
-                known_.wide.push_back(f32(b_.load(contiguous(kept, column_))));
+            KValue again = ir::kNoValue; // what an earlier loop kept
+            if (keeps) {
+                again = f32(b_.load(contiguous(kept, column_)));
+                known_.wide.push_back(again);
+            }
             statements(1, 10);
             uint32_t results = 0;
             if (!folds) {
+                if (again != ir::kNoValue) // what is kept is read by each later loop: no pass keeps anything for none
+                    b_.store(at(buffer(ir::DType::F32, ir::BufferMode::Out)), again);
                 stores();
             } else {
-                if (!keeps && !in_order && r_.chance(30)) {
+                if (!keeps && !in_order && k + 1 < loops && r_.chance(30)) {
                     keeps = true;
                     const KValue x = r_.chance(50) ? half() : wide();
                     kept = b_.buffer(b_.dtype(x), ir::BufferMode::Worker, place_);
@@ -269,8 +300,11 @@ private:
                     b_.store(contiguous(kept, column_), x);
                 }
                 constexpr ir::ReduceOp kOps[] = {ir::ReduceOp::Add, ir::ReduceOp::Max, ir::ReduceOp::Min};
-                for (int64_t n = r_.between(1, 2); n > 0; --n, ++results)
-                    b_.reduce(kOps[r_.below(std::size(kOps))], b_.add(wide(), wide()));
+                for (int64_t n = r_.between(1, 2); n > 0; --n, ++results) {
+                    const auto op = kOps[r_.below(std::size(kOps))];
+                    const auto [x, y] = two();
+                    b_.reduce(op, b_.add(again != ir::kNoValue && results == 0 ? again : x, y));
+                }
             }
             b_.end_loop();
             known_ = outside;
@@ -294,7 +328,8 @@ private:
         if (r_.chance(50))
             add_of_row();
         statements(1, 8);
-        b_.reduce(r_.chance(60) ? ir::ReduceOp::Add : ir::ReduceOp::Max, b_.add(wide(), wide()));
+        const auto op = r_.chance(60) ? ir::ReduceOp::Add : ir::ReduceOp::Max;
+        b_.reduce(op, sum_of_two());
         b_.end_loop();
         known_ = outside;
         known_.wide.push_back(b_.loop_result(loop, 0));
