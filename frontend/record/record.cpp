@@ -99,7 +99,8 @@ void launch_beyond_limits(Recorder &recorder, Location loc) {
         launch_prefix(recorder, loc);
     } else if (recorder.may_keep_much()) {
         static const int64_t limit = kept_limit();
-        const int64_t kept = kept_bytes(recorder);
+        // While all that they read is within the limit, nobody has to walk through them.
+        const int64_t kept = recorder.read_bytes() <= limit ? recorder.read_bytes() : kept_bytes(recorder);
         if (kept > limit)
             launch_prefix(recorder, loc);
         else

@@ -115,6 +115,7 @@ public:
 
     /// A pending operation reads a stored value of this size.
     void note_read(int64_t bytes) { read_bytes_ += bytes; }
+    int64_t read_bytes() const { return read_bytes_; }
     /// S22: whether the pending operations may keep more memory alive than they should. What they read is an
     /// upper bound of what they alone keep; the truth (kept_bytes) is looked for when that has grown enough.
     bool may_keep_much() const { return read_bytes_ >= next_look_ && recorded_ >= next_look_at_; }

@@ -71,12 +71,12 @@ void Recording::release_lock() {
     lock_.unlock();
 }
 
+/// Bytes of some nodes: those of a list lie one behind the other in memory, mostly.
+constexpr ptrdiff_t kSome = 2048;
+
 bool Recording::needs_visit(const Node *operand) const {
     return operand->mark != epoch_ && operand->pending();
 }
-
-/// Bytes of some nodes.
-constexpr ptrdiff_t kBehind = 2048;
 
 void Recording::visit(Node *root) {
     stack.push_back(root);
@@ -89,8 +89,8 @@ void Recording::visit(Node *root) {
         const size_t before = stack.size();
         // What was recorded before lies before it in memory, mostly: the way down a long chain is no chain of
         // misses then. On the way up the nodes are known.
-        __builtin_prefetch(reinterpret_cast<const char *>(n) - kBehind);
-        __builtin_prefetch(reinterpret_cast<const char *>(n) - kBehind + 64);
+        __builtin_prefetch(reinterpret_cast<const char *>(n) - kSome);
+        __builtin_prefetch(reinterpret_cast<const char *>(n) - kSome + 64);
         for (Node *operand : n->operands())
             if (needs_visit(operand))
                 stack.push_back(operand);
@@ -110,8 +110,7 @@ void Recording::claim_list(Recorder &recorder, const Node *stop) {
     recorder.forget_reads();
     for (Node *n = recorder.head(); n && n != stop;) {
         Node *const next = n->next;
-        if (next)
-            prefetch(next);
+        prefetch(reinterpret_cast<const Node *>(reinterpret_cast<const char *>(n) + kSome));
         const State state = n->state.load(std::memory_order_acquire);
         if (state == State::Pending) {
             if (try_add_use(n)) // else its last handle has just gone, on another thread
