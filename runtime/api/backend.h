@@ -221,10 +221,15 @@ public:
         };
         std::span<const Step> steps; ///< in an order in which they may be put on their streams
         std::span<const StreamId> streams;
+        /// What the run was given: with the same ReplayMemory, steps of equal keys are equal in everything
+        /// but their streams.
+        std::span<const uint64_t> key;
+        // Their number is known; what they are after `fill`, which who knows the key may save itself.
         std::span<const Launch> launches;
         std::span<const Call> calls;
         std::span<const Copy> copies;
         std::span<uint64_t> event_ticks; ///< by event: written when it is recorded
+        std::function<void()> fill;      ///< may be called more than once
     };
     /// What a backend keeps between replays of one Program, which come one at a time.
     class ReplayMemory {

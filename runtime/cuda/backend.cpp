@@ -488,6 +488,8 @@ void CudaBackend::replay(const Replay &replay, std::unique_ptr<ReplayMemory> &me
     if (!options_.graphs || done != 0)
         return;
     const Entered entered(device_, "a graph");
+    if (!replay.copies.empty())
+        replay.fill();
     for (const Copy &copy : replay.copies) // those are the work of a thread of the host
         if (copy.bytes > 0 && (is_pageable(copy.from) || is_pageable(copy.to)))
             return;

@@ -60,9 +60,4 @@ CUDA_KERNEL_NODE_PARAMS DriverLaunch::node() {
     return params;
 }
 
-bool has_table(const Backend::Launch &launch) {
-    const ir::CompiledPhase &phase = static_cast<const Entry *>(launch.entry)->phase;
-    return phase.record_bytes > 0 && phase.table_bytes == 0;
-}
-
 } // namespace lz::runtime::cuda

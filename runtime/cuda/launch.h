@@ -45,9 +45,6 @@ private:
     std::vector<void *> parameters_;
 };
 
-/// Whether a launch's segments are in a table in memory.
-bool has_table(const Backend::Launch &launch);
-
 /// Calls f(DriverLaunch &) for each call of the driver that a launch is: as many segments at a time as the
 /// entry takes, none without items. `over(uint32_t)`: so many segments are over.
 template <class F, class Over = void (*)(uint32_t)>

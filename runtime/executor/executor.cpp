@@ -211,7 +211,6 @@ public:
                                 .result_uses = result_uses_,
                                 .streams = streams_,
                                 .failure_groups = this};
-        state_.bind(loaded_.program_, *loaded_.layout_, bindings);
         Run run(loaded_, state_, bindings, on_streams_);
         try {
             run.take_over(stop_);
@@ -353,7 +352,6 @@ Launched LoadedProgram::run(const Bindings &bindings, bool watch) const {
     Launched launched;
     {
         Arenas arenas(*this, *state, on_streams);
-        state->bind(program_, *layout_, bindings);
         Run run(*this, *state, bindings, on_streams);
         launched.report = run.all();
         if (run.stop()) [[unlikely]] {

@@ -441,6 +441,7 @@ PackedHeader header_of(const Backend::Replay &replay, const Step &step) {
 void VirtualBackend::replay(const Replay &replay, std::unique_ptr<ReplayMemory> &, size_t &done) {
     if (clock())
         return;
+    replay.fill();
     while (done < replay.steps.size()) {
         const Step &first = replay.steps[done];
         const StreamId stream = replay.streams[first.stream];

@@ -63,7 +63,7 @@ public:
         return done;
     }
     void replay(Backend &backend, size_t &done) {
-        backend.replay({steps_, streams_, launches_, calls_, copies_, ticks_}, memory_, done);
+        backend.replay({steps_, streams_, {}, launches_, calls_, copies_, ticks_, [] {}}, memory_, done);
     }
     size_t size() const { return steps_.size(); }
 

@@ -3,7 +3,6 @@
 #include "runtime/streams/threads.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace lz::runtime::cuda {
 
@@ -19,56 +18,6 @@ CUDA_MEMCPY3D copy_of(const Backend::Copy &copy) {
     params.WidthInBytes = copy.bytes;
     params.Height = params.Depth = 1;
     return params;
-}
-
-void append(std::vector<uint64_t> &key, const void *words, size_t bytes) {
-    if (bytes == 0)
-        return;
-    const size_t at = key.size();
-    key.resize(at + bytes / sizeof(uint64_t));
-    std::memcpy(key.data() + at, words, bytes);
-}
-
-/// Everything by which two calls of one step may differ.
-void append_key(std::vector<uint64_t> &key, const LibraryArgs &args) {
-    append(key, args.buffers.data(), args.buffers.size_bytes());
-    append(key, args.ints.data(), args.ints.size_bytes());
-    key.insert(key.end(), {reinterpret_cast<uintptr_t>(args.fault),
-                           reinterpret_cast<uintptr_t>(args.scratch.data()), args.scratch.size()});
-}
-
-/// Appends what `words_of(launch, frame)` of all frames are. Those of a run lie one behind the other, in the
-/// order of its launches, and are copied at once.
-template <class F>
-void append_frames(std::vector<uint64_t> &key, std::span<const Backend::Launch> launches, F words_of) {
-    const std::byte *begin = nullptr, *end = nullptr;
-    for (const Backend::Launch &launch : launches)
-        for (uint32_t s = 0; s < launch.segments; ++s) {
-            const std::span<const std::byte> words = std::as_bytes(words_of(launch, s));
-            if (words.data() != end) {
-                append(key, begin, static_cast<size_t>(end - begin));
-                begin = end = words.data();
-            }
-            end += words.size();
-        }
-    append(key, begin, static_cast<size_t>(end - begin));
-}
-
-/// Everything by which two runs of the launches may differ: which entries they take and how many blocks
-/// follows from it.
-void append_key(std::vector<uint64_t> &key, std::span<const Backend::Launch> launches) {
-    using Launch = Backend::Launch;
-    append_frames(key, launches,
-                  [](const Launch &l, uint32_t s) { return std::span(l.frames[s].buffers, l.buffers); });
-    append_frames(key, launches,
-                  [](const Launch &l, uint32_t s) { return std::span(l.frames[s].args, l.args); });
-    append_frames(key, launches,
-                  [](const Launch &l, uint32_t s) { return std::span(l.frames[s].scalars, l.scalars); });
-    append_frames(key, launches, [](const Launch &l, uint32_t s) { return std::span(l.ends + s, 1); });
-    for (const Launch &launch : launches)
-        for (uint32_t s = 0; s < launch.segments; ++s)
-            if (launch.frames[s].fault)
-                key.push_back(reinterpret_cast<uintptr_t>(launch.frames[s].fault));
 }
 
 bool is_empty(const CudaDevice &device, const OwnedGraph &graph) {
@@ -97,12 +46,20 @@ void GraphReplay::destroy(Instance &instance) const noexcept {
 CUgraphExec GraphReplay::instance(const Backend::Replay &replay, CudaStream &stream) {
     if (never_ || !std::exchange(seen_, true))
         return nullptr;
-    if (!fill_key(replay, stream.number())) {
+    const auto found = std::ranges::find_if(
+        instances_, [&](const Instance &instance) { return holds(instance, replay, stream.number()); });
+    if (found != instances_.end()) {
+        found->used = ++clock_;
+        return found->exec;
+    }
+    replay.fill();
+    if (!std::ranges::all_of(replay.calls,
+                             [](const Backend::Call &call) { return call.function.is_repeatable(); })) {
         never_ = true;
         return nullptr;
     }
     try {
-        return find_or_make(replay, stream);
+        return make(replay, stream);
     } catch (const ir::Failure &) { // step by step it may work
         device_.group()->check();
         never_ = true;
@@ -110,48 +67,32 @@ CUgraphExec GraphReplay::instance(const Backend::Replay &replay, CudaStream &str
     }
 }
 
-CUgraphExec GraphReplay::find_or_make(const Backend::Replay &replay, CudaStream &stream) {
-    const auto found = std::ranges::find(instances_, key_, &Instance::key);
-    if (found != instances_.end()) {
-        found->used = ++clock_;
-        return found->exec;
-    }
-    if (instances_.size() < kInstances) {
-        instances_.reserve(kInstances);
-        instances_.push_back(build(replay, stream));
-        instances_.back().key = key_;
-        instances_.back().used = ++clock_;
-        return instances_.back().exec;
-    }
-    Instance &oldest = *std::ranges::min_element(instances_, {}, &Instance::used);
-    oldest.key.clear(); // until it is known what it holds
-    if (oldest.steps != replay.steps.size() || !update(oldest, replay, stream)) {
-        Instance made = build(replay, stream);
-        destroy(oldest);
-        oldest = std::move(made);
-    }
-    oldest.key = key_;
-    oldest.used = ++clock_;
-    return oldest.exec;
+bool GraphReplay::holds(const Instance &instance, const Backend::Replay &replay, StreamId stream) {
+    return instance.known && instance.steps == replay.steps.size() &&
+           std::ranges::equal(instance.key, replay.key) &&
+           (instance.tables.empty() || instance.stream == stream);
 }
 
-/// False where the steps cannot be a graph.
-bool GraphReplay::fill_key(const Backend::Replay &replay, StreamId stream) {
-    key_.assign(1, replay.steps.size());
-    append_key(key_, replay.launches);
-    for (const Backend::Call &call : replay.calls) {
-        if (!call.function.is_repeatable())
-            return false;
-        append_key(key_, call.args);
+/// A new instance, or the oldest one with what the run has now.
+CUgraphExec GraphReplay::make(const Backend::Replay &replay, CudaStream &stream) {
+    instances_.reserve(kInstances);
+    Instance *made = nullptr;
+    if (instances_.size() < kInstances) {
+        made = &instances_.emplace_back(build(replay, stream));
+    } else {
+        made = &*std::ranges::min_element(instances_, {}, &Instance::used);
+        made->known = false;
+        if (made->steps != replay.steps.size() || !update(*made, replay, stream)) {
+            Instance other = build(replay, stream);
+            destroy(*made);
+            *made = std::move(other);
+        }
+        made->known = true;
     }
-    for (const Backend::Copy &copy : replay.copies)
-        key_.insert(key_.end(), {reinterpret_cast<uintptr_t>(copy.to), reinterpret_cast<uintptr_t>(copy.from),
-                                 copy.bytes});
-    if (!has_tables_)
-        has_tables_ = std::ranges::any_of(replay.launches, has_table);
-    if (*has_tables_) // they are free when that stream has come to the instance's end
-        key_.push_back(static_cast<uint64_t>(stream));
-    return true;
+    made->key.assign(replay.key.begin(), replay.key.end());
+    made->stream = stream.number();
+    made->used = ++clock_;
+    return made->exec;
 }
 
 CUDA_KERNEL_NODE_PARAMS GraphReplay::node_of(DriverLaunch &launch, Tables &tables, CudaStream &stream) const {

@@ -20,7 +20,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 namespace lz::runtime::cuda {
@@ -32,7 +31,8 @@ public:
     ~GraphReplay() override;
 
     /// What the run would launch on `stream`: an instance with its addresses and numbers; null where this is
-    /// not to be a graph (the first run, library calls that are not repeatable). The context is current.
+    /// not to be a graph (the first run, library calls that are not repeatable). The context is current. The
+    /// run is filled in where there is none yet.
     CUgraphExec instance(const Backend::Replay &replay, CudaStream &stream);
 
 private:
@@ -41,16 +41,19 @@ private:
     struct Instance {
         CUgraphExec exec = nullptr;
         std::vector<CUgraphNode>
-            nodes;               ///< of the graph that it was made of; null: of a call that puts nothing
-        CUgraph graph = nullptr; ///< stays, because updates name its nodes
-        std::vector<uint64_t> key;
-        size_t steps = 0; ///< that it was made of: all of the Program's, or those before one that is refused
+            nodes;                 ///< of the graph that it was made of; null: of a call that puts nothing
+        CUgraph graph = nullptr;   ///< stays, because updates name its nodes
+        std::vector<uint64_t> key; ///< of the run whose addresses and numbers it has
+        size_t steps = 0;  ///< that it was made of: all of the Program's, or those before one that is refused
+        bool known = true; ///< false: an update of it has failed, and nobody knows what it holds
         uint64_t used = 0;
-        Tables tables; ///< that its launches read; of the stream that it is launched on
+        Tables tables; ///< that its launches read
+        StreamId stream =
+            0; ///< on which it is launched; with tables, which are free when it is past them, no other
     };
 
-    CUgraphExec find_or_make(const Backend::Replay &replay, CudaStream &stream);
-    bool fill_key(const Backend::Replay &replay, StreamId stream);
+    CUgraphExec make(const Backend::Replay &replay, CudaStream &stream);
+    static bool holds(const Instance &instance, const Backend::Replay &replay, StreamId stream);
     CUDA_KERNEL_NODE_PARAMS node_of(DriverLaunch &launch, Tables &tables, CudaStream &stream) const;
     Instance build(const Backend::Replay &replay, CudaStream &stream) const;
     bool update(Instance &instance, const Backend::Replay &replay, CudaStream &stream) const;
@@ -60,9 +63,7 @@ private:
     CallCapture &capture_;
     PinnedBlocks &pinned_;
     bool seen_ = false, never_ = false;
-    std::optional<bool> has_tables_; ///< any launch has, in each run
     uint64_t clock_ = 0;
-    std::vector<uint64_t> key_;
     std::vector<Instance> instances_;
 };
 

@@ -41,6 +41,10 @@ LoadedProgram::Layout::Layout(const ir::Program &program, const std::vector<Prog
         add_step(program, s, code, devices[slot].backend);
     }
     can_fault = std::ranges::any_of(actions, [](const Action &a) { return a.faults != a.end_faults; });
+    event_tracks.resize(program.num_events);
+    for (const Action &action : actions)
+        if (action.kind == ir::StepKind::RecordEvent && program.steps[action.step].event != ir::kNone)
+            event_tracks[action.index] = action.track;
     order(program, devices);
     find_guards(program);
     find_user_streams(program);
@@ -49,7 +53,6 @@ LoadedProgram::Layout::Layout(const ir::Program &program, const std::vector<Prog
 
 void LoadedProgram::Layout::find_replay(const ir::Program &program) {
     using Kind = Backend::Replay::Kind;
-    std::vector<uint32_t> recorded_on(program.num_events);
     uint32_t copies = 0;
     std::vector<Backend::Replay::Step> found;
     for (const Action &action : actions) {
@@ -67,18 +70,22 @@ void LoadedProgram::Layout::find_replay(const ir::Program &program) {
             found.push_back({Kind::Copy, action.track, copies++});
             break;
         case ir::StepKind::RecordEvent:
-            recorded_on[action.index] = action.track;
             found.push_back({Kind::Record, action.track, action.index});
             break;
         case ir::StepKind::WaitEvent:
-            found.push_back({Kind::Wait, action.track, action.index, recorded_on[action.index]});
+            found.push_back({Kind::Wait, action.track, action.index, event_tracks[action.index]});
             break;
         case ir::StepKind::HostCallback:
             return;
         }
     }
-    if (found.size() > 1) // one step is as well issued by itself
-        replay = std::move(found);
+    if (found.size() <= 1) // one step is as well issued by itself
+        return;
+    replay = std::move(found);
+    replay_copies = copies;
+    for (uint32_t a = 0; a < actions.size(); ++a)
+        if (actions[a].touches != actions[a].end_touches || actions[a].waits != actions[a].end_waits)
+            waiting.push_back(a);
 }
 
 uint32_t user_stream_index(const ir::Program &program, ir::StreamRef stream) {

@@ -91,6 +91,8 @@ struct LoadedProgram::Layout {
     /// The actions for Backend::replay, where all are work of one GPU and moments of the Program's: nobody
     /// else sees when one of them is done. Else empty.
     std::vector<Backend::Replay::Step> replay;
+    size_t replay_copies = 0;      ///< of them
+    std::vector<uint32_t> waiting; ///< the actions that wait for something outside of the run
 
     /// The streams that are used, as the Program names them.
     struct Track {
@@ -99,6 +101,7 @@ struct LoadedProgram::Layout {
         std::vector<Touch> uses; ///< memory that its steps use, noted when the run has been issued
     };
     std::vector<Track> tracks;
+    std::vector<uint32_t> event_tracks; ///< by event of the Program: the track that records it
     std::vector<Touch> touches;
     std::vector<uint32_t> home_waits; ///< indices of homes
     /// Streams in whose order arenas and results are taken, and on which somebody else waits for the start.

@@ -45,6 +45,8 @@ RunReport LoadedProgram::Run::from(size_t next, uint32_t put) {
     std::optional<NvtxRange> range;
     if (listened_) [[unlikely]]
         range.emplace(program_.name);
+    if (!may_replay_ || goes_on_)
+        bind();
     if (on_streams_)
         start();
     struct Ending {
@@ -62,6 +64,11 @@ RunReport LoadedProgram::Run::from(size_t next, uint32_t put) {
     return report;
 }
 
+void LoadedProgram::Run::bind() {
+    if (!std::exchange(bound_, true))
+        state_.bind(program_, layout_, bindings_);
+}
+
 RunReport LoadedProgram::Run::issue(size_t next, uint32_t put) {
     const auto &actions = layout_.actions;
     may_replay_ = may_replay_ && !goes_on_;
@@ -73,6 +80,8 @@ RunReport LoadedProgram::Run::issue(size_t next, uint32_t put) {
             }
             if (std::exchange(may_replay_, false))
                 replay(next);
+            if (next < actions.size())
+                bind();
             // The steady path: nothing has failed.
             for (; next < actions.size() && !blame_; ++next) {
                 const Layout::Action &action = actions[next];
@@ -308,48 +317,6 @@ void LoadedProgram::Run::call(const Layout::Action &action, OnDone done) {
     action.backend->call(call, stream_of(action));
 }
 
-/// All actions from `done` on at once, as far as the backend does that: their streams wait for what others do
-/// first, then comes the work, and its end is noted by `end`.
-void LoadedProgram::Run::replay(size_t &done) {
-    for (const Layout::Action &action : layout_.actions) {
-        try {
-            wait_for_others(action);
-        } catch (const ir::Failure &) { // what is lost by that is found out step by step
-            ordering_ = false;
-            return;
-        }
-    }
-    waited_ = true;
-    state_.replay_streams.clear();
-    for (const ir::StreamRef &track : state_.tracks)
-        state_.replay_streams.push_back(track.stream);
-    state_.replay_calls.resize(layout_.calls.size());
-    state_.replay_copies.clear();
-    for (const Layout::Action &action : layout_.actions) {
-        if (action.kind == ir::StepKind::Library)
-            state_.replay_calls[action.index] = call_of(action);
-        else if (action.kind == ir::StepKind::Copy)
-            state_.replay_copies.push_back(copy_of(action));
-        else if (action.kind == ir::StepKind::RecordEvent)
-            state_.event_tracks[action.index] = action.track;
-    }
-    try {
-        layout_.actions[0].backend->replay({.steps = layout_.replay,
-                                            .streams = state_.replay_streams,
-                                            .launches = state_.launches,
-                                            .calls = state_.replay_calls,
-                                            .copies = state_.replay_copies,
-                                            .event_ticks = state_.event_ticks},
-                                           state_.replay_memory, done);
-    } catch (const ir::Failure &failure) {
-        if (!is_retryable(failure)) {
-            ordering_ = layout_.replay[done].kind == Backend::Replay::Kind::Wait;
-            throw;
-        }
-        drain(layout_.actions[done]); // and go on step by step, with the one that was refused
-    }
-}
-
 void LoadedProgram::Run::perform(const Layout::Action &action, OnDone done) {
     switch (action.kind) {
     case ir::StepKind::Launch:
@@ -403,7 +370,6 @@ Backend::Copy LoadedProgram::Run::copy_of(const Layout::Action &action) const {
 void LoadedProgram::Run::record(const Layout::Action &action) {
     if (program_.steps[action.step].event != ir::kNone) {
         state_.event_ticks[action.index] = action.backend->record(stream_of(action));
-        state_.event_tracks[action.index] = action.track;
         return;
     }
     auto *const event = pointed_at<UserEvent>(state_.args[action.index]);
@@ -426,7 +392,7 @@ void LoadedProgram::Run::wait_in_order(const Layout::Action &action) {
     if (program_.steps[action.step].event != ir::kNone) {
         if (!on_streams_)
             return;
-        const uint32_t from = state_.event_tracks[action.index];
+        const uint32_t from = layout_.event_tracks[action.index];
         order_after(action, *layout_.tracks[from].backend, state_.tracks[from].stream,
                     state_.event_ticks[action.index]);
         return;

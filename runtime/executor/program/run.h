@@ -44,6 +44,7 @@ public:
 
 private:
     RunReport from(size_t next, uint32_t put);
+    void bind();
     void start();
     RunReport issue(size_t next, uint32_t put);
     void end() noexcept;
@@ -55,6 +56,8 @@ private:
     ir::MemoryUse *use_of(uint32_t memory) const;
 
     void replay(size_t &done);
+    void note_key();
+    void fill_replay();
     bool is_retryable(const ir::Failure &failure) const;
     bool drain(const Layout::Action &action) noexcept;
     template <class F>
@@ -107,6 +110,7 @@ private:
     const bool on_streams_;
     const bool profiling_, listened_; ///< by a profile; by a tool's NVTX
     bool may_replay_;
+    bool bound_ = false;                        ///< the state holds what the bindings say
     bool waited_ = false;                       ///< for all that others do: nothing waits again
     uint64_t first_arrow_ = 0;                  ///< number of event 0's arrow
     std::vector<std::vector<uint64_t>> arrows_; ///< by track: into its next action

@@ -45,9 +45,8 @@ static_assert(std::size(kToSlot) == ir::kNumDTypes && static_cast<int>(ir::DType
 LoadedProgram::State::State(const ir::Program &program, const Layout &layout)
     : memory(program.buffers.size() + 1), pointers(layout.pointer_buffers.size()),
       pointer_buffers(layout.pointer_buffers), args(layout.args), scalars(layout.scalars.size()),
-      event_ticks(program.num_events), event_tracks(program.num_events), arenas(program.arenas.size()),
-      home_ticks(layout.homes.size()), end_ticks(layout.tracks.size()),
-      noted(layout.num_params + program.results.size()) {
+      event_ticks(program.num_events), arenas(program.arenas.size()), home_ticks(layout.homes.size()),
+      end_ticks(layout.tracks.size()), noted(layout.num_params + program.results.size()) {
     for (const Layout::Faults &f : layout.faults)
         faults.emplace_back(f.backend, f.count);
     guards.reserve(layout.tracks.size());

@@ -43,21 +43,21 @@ struct LoadedProgram::State {
     std::vector<ir::FaultGuard> fault_guards; ///< as Layout::guards
     std::vector<ir::KernelFrame> frames;
     std::vector<Backend::Launch> launches;
-    uint32_t segments_put = 0;          ///< Launch::put of all of them
-    std::vector<uint64_t> event_ticks;  ///< of the Program's events, on their streams
-    std::vector<uint32_t> event_tracks; ///< by event: the track that records it
-    std::vector<void *> arenas;         ///< of the Program
-    std::vector<ir::StreamRef> tracks;  ///< the streams that the run is bound to, by Layout::Track
-    std::vector<ir::StreamRef> homes;   ///< by Layout::Home
-    std::vector<StreamId> arena_homes;  ///< by arena
-    std::vector<uint64_t> home_ticks;   ///< by Layout::Home: the start of the run
-    std::vector<uint64_t> end_ticks;    ///< by track
-    std::vector<ir::Point> earlier;     ///< ends of earlier runs on streams that this one is not bound to
-    std::vector<bool> noted;            ///< scratch, by memory (Layout::Touch)
-    std::vector<Guard> guards;          ///< scratch, with room for all tracks
-    std::vector<ir::Point> points;      ///< scratch
+    uint32_t segments_put = 0;         ///< Launch::put of all of them
+    std::vector<uint64_t> event_ticks; ///< of the Program's events, on their streams
+    std::vector<void *> arenas;        ///< of the Program
+    std::vector<ir::StreamRef> tracks; ///< the streams that the run is bound to, by Layout::Track
+    std::vector<ir::StreamRef> homes;  ///< by Layout::Home
+    std::vector<StreamId> arena_homes; ///< by arena
+    std::vector<uint64_t> home_ticks;  ///< by Layout::Home: the start of the run
+    std::vector<uint64_t> end_ticks;   ///< by track
+    std::vector<ir::Point> earlier;    ///< ends of earlier runs on streams that this one is not bound to
+    std::vector<bool> noted;           ///< scratch, by memory (Layout::Touch)
+    std::vector<Guard> guards;         ///< scratch, with room for all tracks
+    std::vector<ir::Point> points;     ///< scratch
     // Of replays; the last is the backend's own.
     std::vector<StreamId> replay_streams; ///< by track
+    std::vector<uint64_t> replay_key;
     std::vector<Backend::Call> replay_calls;
     std::vector<Backend::Copy> replay_copies;
     std::unique_ptr<Backend::ReplayMemory> replay_memory;

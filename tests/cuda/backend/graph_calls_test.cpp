@@ -131,7 +131,17 @@ protected:
             {Kind::Record, 1, 1}, {Kind::Wait, 0, 1, 1}, {Kind::Launch, 0, 1}};
         uint64_t ticks[2] = {};
         size_t done = 0;
-        gpu().replay({steps, streams_, launches, {&call, 1}, {}, ticks}, memory_, done);
+        // Its calls and launches are there when they are asked for, and not before.
+        Backend::Call filled_call{};
+        Backend::Launch filled[2] = {};
+        const auto fill = [&] {
+            ++fills_;
+            filled_call = call;
+            std::ranges::copy(launches, filled);
+        };
+        const uint64_t key[] = {reinterpret_cast<uintptr_t>(set.x), reinterpret_cast<uintptr_t>(set.y),
+                                reinterpret_cast<uintptr_t>(set.z), reinterpret_cast<uintptr_t>(set.w), by};
+        gpu().replay({steps, streams_, key, filled, {&filled_call, 1}, {}, ticks, fill}, memory_, done);
         const size_t replayed = done;
         for (; done < std::size(steps); ++done) {
             const Backend::Replay::Step &step = steps[done];
@@ -171,6 +181,7 @@ protected:
     Values values(const Set &set) { return {read(set.x, kCount), read(set.y, kCount), read(set.z, kCount)}; }
 
     static constexpr size_t kScratch = size_t{33} << 20;
+    int fills_ = 0;
     std::byte *scratch_ = nullptr;
     int64_t *ints_ = nullptr;
     std::shared_ptr<runtime::Module> module_;
@@ -190,6 +201,7 @@ TEST_F(CudaReplayOfCalls, AProductIsAPartOfTheGraph) {
     EXPECT_EQ(values(set), expected);
     EXPECT_EQ(calls("cuGraphLaunch") - launched, 11u);
     EXPECT_EQ(calls("cublasLtMatmul") - multiplied, 2u) << "the first run, and once for the graph";
+    EXPECT_EQ(fills_, 1) << "what is known by its key is not looked at";
 }
 
 /// Kernels of the library, of one launch and of many.

@@ -82,6 +82,7 @@ protected:
         return l;
     }
 
+    static uint64_t address(const void *p) { return reinterpret_cast<uintptr_t>(p); }
     /// How many steps were replayed; the rest goes step by step here.
     size_t run(const Set &set, uint32_t by, const void *copied = nullptr) {
         Frame frames[3];
@@ -94,7 +95,8 @@ protected:
             {Kind::Record, 1, 1}, {Kind::Wait, 0, 1, 1}, {Kind::Copy, 0, 0},    {Kind::Launch, 0, 2}};
         uint64_t ticks[2] = {};
         size_t done = 0;
-        gpu().replay({steps, streams_, launches, {}, copies, ticks}, memory_, done);
+        const uint64_t key[] = {address(set.x), address(set.y), address(set.z), address(copies[0].from), by};
+        gpu().replay({steps, streams_, key, launches, {}, copies, ticks, [] {}}, memory_, done);
         const size_t replayed = done;
         for (; done < std::size(steps); ++done) {
             const Backend::Replay::Step &step = steps[done];
@@ -241,7 +243,8 @@ TEST_F(CudaReplay, TablesInMemoryAreAPartOfTheGraph) {
         if (other_stream)
             gpu().wait(user_, gpu(), 0, gpu().record(0));
         size_t done = 0;
-        gpu().replay({steps, on, launches, {}, {}, {}}, memory, done);
+        const uint64_t key[] = {run};
+        gpu().replay({steps, on, key, launches, {}, {}, {}, [] {}}, memory, done);
         EXPECT_EQ(done, run == 0 ? 0U : 1U);
         if (done == 0)
             gpu().launch(l, on[0]);
