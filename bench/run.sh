@@ -19,8 +19,12 @@ for option in "$@"; do
     --no-install) install=0 ;;
     --name=*) name=${option#--name=} ;;
     --rounds=*) rounds=${option#--rounds=} ;;
+    --help)
+        sed -n '2,/^set/s/^# \?//p' "$0"
+        exit 0
+        ;;
     *)
-        echo "run.sh: unknown argument '$option'; it takes --quick, --rounds=N, --no-install and --name=NAME." >&2
+        echo "run.sh: unknown argument '$option'; it takes --quick, --rounds=N, --no-install, --name=NAME and --help." >&2
         exit 2
         ;;
     esac

@@ -76,6 +76,19 @@ class NumPyOps:
     def pow(self, x, y):
         return self.xp.power(x, y)
 
+    def to_index(self, x):
+        return x.astype(self.xp.int32)
+
+    def gelu(self, x):
+        return 0.5 * x * (1 + self.xp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+
+    def causal_attention(self, q, k, v):
+        """Of [batch, heads, length, width]."""
+        scores = q @ self.permute(k, (0, 1, 3, 2)) * (1 / math.sqrt(q.shape[-1]))
+        places = self.xp.arange(q.shape[2])
+        seen = places[None, :] <= places[:, None]
+        return self.softmax(self.where(seen, scores, self.xp.array(-np.inf, dtype=self.xp.float32))) @ v
+
     def rand(self, n):
         return np.random.default_rng(1).random(n, dtype=np.float32)
 
@@ -183,6 +196,15 @@ class TorchOps:
     def to_float(self, x):
         return x.to(self.xp.float32)
 
+    def to_index(self, x):
+        return x.to(self.xp.int64)
+
+    def gelu(self, x):
+        return self.xp.nn.functional.gelu(x, approximate="tanh")
+
+    def causal_attention(self, q, k, v):
+        return self.xp.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
 
 # --- programs
 
@@ -253,6 +275,41 @@ def black_scholes(o, spot, strike, years):
     return spot * cdf(d1) - discounted * cdf(d1 - deviation)
 
 
+GPT2_LAYERS, GPT2_WIDTH, GPT2_HEADS, GPT2_CONTEXT, GPT2_WORDS = 12, 768, 12, 1024, 50257
+
+
+def gpt2(o, tokens, words, places, norm_weight, norm_bias, *layers):
+    """GPT-2-small, as examples/gpt2.h has it: tokens to logits."""
+    batch, length = tokens.shape
+    x = words[o.to_index(tokens)] + places[:length]
+    for at in range(0, len(layers), 12):
+        (weight1, bias1, qkv, qkv_bias, out, out_bias, weight2, bias2, up, up_bias, down, down_bias) = layers[at:at + 12]
+        parts = (o.layer_norm(x, weight1, bias1) @ qkv + qkv_bias).reshape(
+            (batch, length, 3, GPT2_HEADS, GPT2_WIDTH // GPT2_HEADS))
+        parts = o.permute(parts, (2, 0, 3, 1, 4))
+        attended = o.permute(o.causal_attention(parts[0], parts[1], parts[2]), (0, 2, 1, 3))
+        x = x + attended.reshape((batch, length, GPT2_WIDTH)) @ out + out_bias
+        x = x + o.gelu(o.layer_norm(x, weight2, bias2) @ up + up_bias) @ down + down_bias
+    return o.layer_norm(x, norm_weight, norm_bias) @ words.T
+
+
+def gpt2_inputs(batch, length):
+    def weights(*shape):
+        return array(*shape, low=-0.03, high=0.03)
+
+    def norm():
+        return [array(GPT2_WIDTH, low=0.9, high=1.1), weights(GPT2_WIDTH)]
+
+    def linear(inner, outer):
+        return [weights(inner, outer), weights(outer)]
+    layers = []
+    for _ in range(GPT2_LAYERS):
+        layers += [*norm(), *linear(GPT2_WIDTH, 3 * GPT2_WIDTH), *linear(GPT2_WIDTH, GPT2_WIDTH),
+                   *norm(), *linear(GPT2_WIDTH, 4 * GPT2_WIDTH), *linear(4 * GPT2_WIDTH, GPT2_WIDTH)]
+    return [array(batch, length, high=GPT2_WORDS), weights(GPT2_WORDS, GPT2_WIDTH), weights(GPT2_CONTEXT, GPT2_WIDTH),
+            *norm(), *layers]
+
+
 def where_chain(o, x, y):
     return o.where(x > 0.5, x * y, o.where(x > 0, x + y, o.where(x > -0.5, x - y, y)))
 
@@ -319,6 +376,8 @@ ALL = {
                                             array(1 << 22, low=1, high=100), array(1 << 22, low=0.25, high=10),
                                             without=("numpy",)),
 }
+for batch, length in ((1, 1), (1, 16), (1, 128), (4, 256)):
+    ALL["products", f"gpt2_small/{batch}/{length}"] = Workload(gpt2, *gpt2_inputs(batch, length), without=("numpy",))
 for n in (1 << 16, 1 << 24):
     for name in ("exp", "log", "sin", "cos"):
         ALL["elementwise", f"{name}/{n}"] = Workload(lambda o, x, name=name: getattr(o.xp, name)(x),

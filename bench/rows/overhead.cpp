@@ -246,11 +246,15 @@ int load_from_disk(uint64_t round) {
     return 0;
 }
 
-/// A loop kernel that another process has compiled: read from the cache directory, checked and loaded.
+/// A loop kernel that another process has compiled: read from a cache directory of its own, checked and
+/// loaded.
 void compile_from_disk(benchmark::State &state) {
     const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
     const auto round = std::chrono::steady_clock::now().time_since_epoch().count();
-    const std::string command = "'" + program + "' --load-from-disk " + std::to_string(round);
+    const std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / ("lazuli-bench-" + std::to_string(round));
+    const std::string command = "LAZULI_CACHE_DIR='" + folder.string() + "' '" + program +
+                                "' --load-from-disk " + std::to_string(round);
     const auto run = [&](double &seconds) {
         int from_disk = 0;
         FILE *const output = popen(command.c_str(), "r");
@@ -264,11 +268,12 @@ void compile_from_disk(benchmark::State &state) {
     run(seconds); // compiles it
     for (auto _ : state) {
         if (!run(seconds)) {
-            state.SkipWithError("no kernel came from disk: LAZULI_CACHE_DIR must not be off");
+            state.SkipWithError("no kernel came from disk");
             break;
         }
         state.SetIterationTime(seconds);
     }
+    std::filesystem::remove_all(folder);
 }
 BENCHMARK(compile_from_disk)->UseManualTime()->Iterations(15)->Unit(benchmark::kMillisecond);
 

@@ -1,5 +1,5 @@
-// How time grows: a chain and softmax over sizes from 1,000 to 64 M elements, a graph over 10 to 100,000
-// operations, and both kernels over one to all threads. bench/plots.py draws them.
+// How time grows: a chain, softmax and a sum over sizes from 1,000 to 64 M elements, a graph over 10 to
+// 100,000 operations, and both kernels over one to all threads. bench/plots.py draws them.
 //
 //   bench_scaling
 #include <lazuli/lazuli.h>
@@ -42,6 +42,10 @@ void softmax(benchmark::State &state) {
     const Tensor x = random({n / 1000, 1000});
     measure(state, [&] { return lz::softmax(x, -1); }, n);
 }
+void sum(benchmark::State &state) {
+    const Tensor x = random({state.range(0)});
+    measure(state, [&] { return x.sum(); }, state.range(0));
+}
 void sizes(benchmark::internal::Benchmark *b) {
     for (const int64_t n :
          {1'000, 4'000, 16'000, 64'000, 256'000, 1'000'000, 4'000'000, 16'000'000, 64'000'000})
@@ -50,6 +54,7 @@ void sizes(benchmark::internal::Benchmark *b) {
 }
 BENCHMARK(chain)->Apply(sizes);
 BENCHMARK(softmax)->Apply(sizes);
+BENCHMARK(sum)->Apply(sizes);
 
 /// So many operations on eight elements, read at the end: recorded anew each time. What is longer than a
 /// thread may record (S22) runs in pieces.

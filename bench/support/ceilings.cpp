@@ -72,28 +72,28 @@ namespace {
     const __m256 high = _mm256_add_ps(_mm256_add_ps(s4, s5), _mm256_add_ps(s6, s7));
     return _mm256_cvtss_f32(_mm256_add_ps(low, high));
 }
-// The same with 16-byte accesses, from the end to the begin.
-void triad_again(float *a, const float *b, const float *c, float s, int64_t begin, int64_t i) {
-    const __m128 scale = _mm_set1_ps(s);
+// The same from the end to the begin, without the fused operation and with other chains.
+[[gnu::target("avx2")]] void triad_again(float *a, const float *b, const float *c, float s, int64_t begin,
+                                         int64_t i) {
+    const __m256 scale = _mm256_set1_ps(s);
     for (; i - 16 >= begin; i -= 16)
-        for (int64_t k = i - 4; k >= i - 16; k -= 4)
-            _mm_stream_ps(a + k, _mm_add_ps(_mm_mul_ps(scale, _mm_loadu_ps(c + k)), _mm_loadu_ps(b + k)));
+        for (int64_t k = i - 8; k >= i - 16; k -= 8)
+            _mm256_stream_ps(
+                a + k, _mm256_add_ps(_mm256_mul_ps(scale, _mm256_loadu_ps(c + k)), _mm256_loadu_ps(b + k)));
     _mm_sfence();
 }
-void copy_again(float *a, const float *b, int64_t begin, int64_t i) {
+[[gnu::target("avx2")]] void copy_again(float *a, const float *b, int64_t begin, int64_t i) {
     for (; i - 16 >= begin; i -= 16)
-        for (int64_t k = i - 4; k >= i - 16; k -= 4)
-            _mm_stream_ps(a + k, _mm_loadu_ps(b + k));
+        for (int64_t k = i - 8; k >= i - 16; k -= 8)
+            _mm256_stream_ps(a + k, _mm256_loadu_ps(b + k));
     _mm_sfence();
 }
-float sum_again(const float *a, int64_t begin, int64_t i) {
-    __m128 s[8] = {};
+[[gnu::target("avx2")]] float sum_again(const float *a, int64_t begin, int64_t i) {
+    __m256 s[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
     for (; i - 32 >= begin; i -= 32)
-        for (int k = 0; k < 8; ++k)
-            s[k] = _mm_add_ps(s[k], _mm_loadu_ps(a + i - 4 * (k + 1)));
-    for (int k = 1; k < 8; ++k)
-        s[0] = _mm_add_ps(s[0], s[k]);
-    return _mm_cvtss_f32(s[0]);
+        for (int k = 0; k < 4; ++k)
+            s[k] = _mm256_add_ps(s[k], _mm256_loadu_ps(a + i - 8 * (k + 1)));
+    return _mm256_cvtss_f32(_mm256_add_ps(_mm256_add_ps(s[0], s[1]), _mm256_add_ps(s[2], s[3])));
 }
 #else
 void triad(float *a, const float *b, const float *c, float s, int64_t i, int64_t end) {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <utility>
 
 namespace lz::bench {
@@ -21,18 +20,21 @@ double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Operations per second, 0 where it is not known. Measured once.
+/// Operations per second, 0 where it is not known.
 double peak_of(Numbers numbers) {
-    static std::map<Numbers, double> known;
-    const auto [entry, is_new] = known.try_emplace(numbers, 0);
-    if (!is_new)
-        return entry->second;
+    double peak = 0;
     for (const auto &[of, unit] :
          {std::pair{Numbers::F32, Unit::F32}, std::pair{Numbers::F64, Unit::F64},
           std::pair{Numbers::BF16, Unit::Bf16Pairs}, std::pair{Numbers::BF16, Unit::Bf16Tiles}})
         if (of == numbers && has(unit))
-            entry->second = std::max(entry->second, measure_flops(num_threads(), Way::First, unit));
-    return entry->second;
+            peak = std::max(peak, measure_flops(num_threads(), Way::First, unit));
+    return peak;
+}
+
+double median_of(std::vector<double> &values) {
+    const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
 }
 
 } // namespace
@@ -53,17 +55,16 @@ void Contender::burst() {
 }
 
 double Contender::median() {
-    std::nth_element(seconds.begin(), seconds.begin() + static_cast<int64_t>(seconds.size() / 2),
-                     seconds.end());
-    return seconds[seconds.size() / 2];
+    return median_of(seconds);
 }
 
 void compete(benchmark::State &state, std::vector<Contender> contenders, double flops,
              std::vector<double> *ratios, Numbers numbers) {
-    const double peak = peak_of(numbers);
+    std::vector<double> peaks; // of each turn: the processor's clock is not the same in all of them
     for (auto _ : state) {
         for (Contender &c : contenders)
             c.burst();
+        peaks.push_back(peak_of(numbers));
         state.SetIterationTime(contenders[0].seconds.back());
     }
     const double ours = contenders[0].median();
@@ -78,7 +79,7 @@ void compete(benchmark::State &state, std::vector<Contender> contenders, double 
         if (ratios)
             ratios->push_back(1 / ours / best_peer);
     }
-    if (peak > 0)
+    if (const double peak = median_of(peaks); peak > 0)
         state.counters["of_peak"] = flops / ours / peak;
 }
 

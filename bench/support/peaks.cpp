@@ -5,7 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <vector>
+#include <limits>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -205,17 +205,16 @@ double measure_flops(int threads, Way way, Unit unit) {
     const Ways ways = ways_of(unit);
     std::atomic<double> sink = 0;
     Team team(threads);
-    std::vector<double> times;
-    for (int repeat = 0; repeat < 6; ++repeat) {
+    double best = std::numeric_limits<double>::infinity();
+    for (int repeat = 0; repeat < 3; ++repeat) { // the first warms up
         const auto begin = std::chrono::steady_clock::now();
         team.run(64 * int64_t{threads}, [&](int64_t, int64_t) {
             sink = (way == Way::First ? ways.first : ways.second)(ways.rounds);
         });
-        times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+        best =
+            std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
-    times.erase(times.begin()); // warms up
-    std::ranges::sort(times);
-    return 12.0 * static_cast<double>(ways.rounds * ways.operations) * threads / times[times.size() / 2];
+    return 12.0 * static_cast<double>(ways.rounds * ways.operations) * threads / best;
 }
 
 } // namespace lz::bench

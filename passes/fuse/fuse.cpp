@@ -4,6 +4,7 @@
 #include "passes/fuse/partition/partition.h"
 #include "passes/fuse/partition/single.h"
 #include "passes/fuse/products.h"
+#include "passes/fuse/rebuild.h"
 #include "passes/fuse/short_axes.h"
 #include "passes/simplify/rewrite.h"
 

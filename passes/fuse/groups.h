@@ -1,8 +1,7 @@
 #pragma once
 /// Sideways merging: independent loop clusters with equal bodies share a launch.
 
-#include "ir/target.h"
-#include "passes/fuse/rebuild.h"
+#include "passes/fuse/partition/partition.h"
 
 #include <span>
 

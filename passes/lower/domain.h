@@ -1,13 +1,31 @@
 #pragma once
 /// Which axes a cluster's kernel has: found from the shapes of the values that it computes at every point.
 
-#include "passes/lower/expr.h"
+#include "passes/lower/index_map.h"
 
-#include <optional>
+#include <cstdint>
 #include <span>
 #include <vector>
 
 namespace lz::passes {
+
+/// The index space that a cluster's stored values are pulled at.
+struct Domain {
+    std::vector<int64_t> extents;
+    uint32_t reduced = 0; ///< bit a: axis a is walked by loops, not by the grid
+    Index full;           ///< element number of values over all axes
+    Index rows;           ///< element number of values over the axes that are not reduced
+    /// Shape that has one dimension an axis, empty if there is none: values of this shape need no arithmetic.
+    bool per_dimension = false;
+    /// A part of the whole: where its point is in values of shape `shape`. Empty where the domain is all of
+    /// it.
+    IndexMap point;
+    /// Bit a: axis a stays apart from the one before it, and stays where it has one element, so that parts of
+    /// other extents have the same kernel.
+    uint32_t parted = 0;
+    ir::Shape shape;
+    ir::Shape row_shape;
+};
 
 /// Runs of kept and of reduced dimensions, outermost first; kept dimensions of extent 1 do not count. Two
 /// reductions with equal folds walk the same elements in the same order, however their operands' dimensions

@@ -5,7 +5,7 @@
 
 #include "ir/graph/graph.h"
 #include "ir/kernel/kernel.h"
-#include "passes/lower/index_map.h"
+#include "passes/lower/domain.h"
 
 #include <array>
 #include <cstdint>
@@ -77,24 +77,6 @@ struct ReduceExpr {
     ExprId operand;  ///< in the accumulation dtype
     ir::DType dtype; ///< accumulation dtype
     uint8_t depth;   ///< 1: depends on no other reduction
-};
-
-/// The index space that a cluster's stored values are pulled at.
-struct Domain {
-    std::vector<int64_t> extents;
-    uint32_t reduced = 0; ///< bit a: axis a is walked by loops, not by the grid
-    Index full;           ///< element number of values over all axes
-    Index rows;           ///< element number of values over the axes that are not reduced
-    /// Shape that has one dimension an axis, empty if there is none: values of this shape need no arithmetic.
-    bool per_dimension = false;
-    /// A part of the whole: where its point is in values of shape `shape`. Empty where the domain is all of
-    /// it.
-    IndexMap point;
-    /// Bit a: axis a stays apart from the one before it, and stays where it has one element, so that parts of
-    /// other extents have the same kernel.
-    uint32_t parted = 0;
-    ir::Shape shape;
-    ir::Shape row_shape;
 };
 
 class ClusterExprs final : public IndexValues {

@@ -12,9 +12,9 @@ using detail::Words;
 
 namespace {
 
-class Planner {
+class PlanMaker {
 public:
-    Planner(const ir::TensorType &type, std::span<const Index> index, Location loc)
+    PlanMaker(const ir::TensorType &type, std::span<const Index> index, Location loc)
         : type_(type), index_(index), loc_(loc) {}
 
     Plan run() {
@@ -154,7 +154,7 @@ private:
 } // namespace
 
 Plan make_plan(const ir::TensorType &type, std::span<const Index> index, Location loc) {
-    return Planner(type, index, loc).run();
+    return PlanMaker(type, index, loc).run();
 }
 
 std::vector<int64_t> picked_shape(const Plan &plan) {

@@ -1,7 +1,7 @@
 #pragma once
 /// Every operation as a kernel of its own: what `fuse` makes when it may not fuse, and what it begins with.
 
-#include "passes/fuse/rebuild.h"
+#include "passes/fuse/partition/partition.h"
 
 #include <vector>
 
