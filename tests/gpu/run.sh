@@ -12,7 +12,7 @@ shift
 kernels='*' semantics='*' frontend='*' devices='DevicesFuzz.*' programs=300
 if [ "${1:-}" = --short ]; then
     shift
-    kernels='GpuDevice*:EmitterTile*:Emitted.Rows*:Emitted.Segments*'
+    kernels='GpuDevice*:EmitterTile*:Emitted.Rows*:Emitted.Segments*:Emitted.Functions*'
     semantics='Semantics.S0*:Semantics.S1*:Semantics.S3*:Semantics.S4*'
     frontend='Reductions.Sum*:Joining.Stored*:Semantics.S27*' devices='DevicesFuzz.RandomProgramsOn*' programs=4
 fi

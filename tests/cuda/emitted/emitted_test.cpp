@@ -72,6 +72,8 @@ TEST_F(Emitted, FunctionsAreShort) {
             sum += count * static_cast<uint64_t>(ptx::issue_slots(name));
         return static_cast<double>(sum) / kElements;
     };
+    if (instructions([](KernelBuilder &b, KValue x) { return b.neg(x); }) == 0)
+        GTEST_SKIP() << "A device does not count what it executes: the interpreter of PTX does.";
     const auto expect = [&](const char *what, double bar, const Function &f, DType dtype = DType::F32) {
         const double found =
             instructions(f, dtype) - instructions([](KernelBuilder &b, KValue x) { return b.neg(x); }, dtype);
