@@ -76,24 +76,28 @@ namespace {
 [[gnu::target("avx2")]] void triad_again(float *a, const float *b, const float *c, float s, int64_t begin,
                                          int64_t i) {
     const __m256 scale = _mm256_set1_ps(s);
-    for (; i - 16 >= begin; i -= 16)
-        for (int64_t k = i - 8; k >= i - 16; k -= 8)
-            _mm256_stream_ps(
-                a + k, _mm256_add_ps(_mm256_mul_ps(scale, _mm256_loadu_ps(c + k)), _mm256_loadu_ps(b + k)));
+    for (i -= 8; i >= begin; i -= 8)
+        _mm256_stream_ps(a + i,
+                         _mm256_add_ps(_mm256_mul_ps(scale, _mm256_loadu_ps(c + i)), _mm256_loadu_ps(b + i)));
     _mm_sfence();
 }
 [[gnu::target("avx2")]] void copy_again(float *a, const float *b, int64_t begin, int64_t i) {
-    for (; i - 16 >= begin; i -= 16)
-        for (int64_t k = i - 8; k >= i - 16; k -= 8)
-            _mm256_stream_ps(a + k, _mm256_loadu_ps(b + k));
+    for (i -= 8; i >= begin; i -= 8)
+        _mm256_stream_ps(a + i, _mm256_loadu_ps(b + i));
     _mm_sfence();
 }
 [[gnu::target("avx2")]] float sum_again(const float *a, int64_t begin, int64_t i) {
-    __m256 s[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
-    for (; i - 32 >= begin; i -= 32)
-        for (int k = 0; k < 4; ++k)
-            s[k] = _mm256_add_ps(s[k], _mm256_loadu_ps(a + i - 8 * (k + 1)));
-    return _mm256_cvtss_f32(_mm256_add_ps(_mm256_add_ps(s[0], s[1]), _mm256_add_ps(s[2], s[3])));
+    __m256 s0 = _mm256_setzero_ps(), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0;
+    for (; i - 48 >= begin; i -= 48) {
+        s0 = _mm256_add_ps(s0, _mm256_loadu_ps(a + i - 8));
+        s1 = _mm256_add_ps(s1, _mm256_loadu_ps(a + i - 16));
+        s2 = _mm256_add_ps(s2, _mm256_loadu_ps(a + i - 24));
+        s3 = _mm256_add_ps(s3, _mm256_loadu_ps(a + i - 32));
+        s4 = _mm256_add_ps(s4, _mm256_loadu_ps(a + i - 40));
+        s5 = _mm256_add_ps(s5, _mm256_loadu_ps(a + i - 48));
+    }
+    return _mm256_cvtss_f32(
+        _mm256_add_ps(_mm256_add_ps(_mm256_add_ps(s0, s1), _mm256_add_ps(s2, s3)), _mm256_add_ps(s4, s5)));
 }
 #else
 void triad(float *a, const float *b, const float *c, float s, int64_t i, int64_t end) {
