@@ -352,12 +352,17 @@ private:
         return thread_seconds() - used;
     }
 
-    /// What the kernels need of an H200, as `lz-opt --to=stats --arch=sm_90` says it.
+    /// What the kernels need of an H200, as `lz-opt --to=stats --arch=sm_90` says it, with the library that this
+    /// device has: its products are no kernels of ours.
     Json entries(const Tensor &result) const {
         constexpr int kSm = 90;
         Json all = Json::array();
         const ir::Graph graph = ir::parse_graph(lz::dump(result));
-        const ir::Program program = lz::passes::compile(graph, ir::cuda_test_target(1)).program;
+        ir::Target target = ir::cuda_test_target(1);
+        for (ir::DeviceInfo &info : target.devices)
+            if (const ir::DeviceInfo *const here = lz::engine::Engine::get().target().find(info.device))
+                info.library = here->library;
+        const ir::Program program = lz::passes::compile(graph, target).program;
         for (ir::Kernel kernel : program.kernels) {
             ir::expand_math(kernel);
             for (const auto &r :
