@@ -13,6 +13,7 @@ namespace {
 /// Bytes ahead that a stream is asked for. Nearer, the processor stops looking ahead by itself.
 constexpr int64_t kStreamAhead = 4096;
 constexpr int kLineBytes = 64;
+
 } // namespace
 
 Value PhaseEmitter::prefix(const Access &access, uint32_t id, size_t level) {

@@ -18,9 +18,8 @@ namespace {
 /// Rows ahead that are asked for where rows are walked down side by side: each lies in a page of its own,
 /// where the processor does not look ahead. Into the second-level cache: where rows are powers of two long,
 /// all that is walked falls into a few sets of the first one, which hold no more than a dozen rows beside the
-/// sums
-/// (`bench_products`, m = 1, on a Xeon of the Sapphire Rapids kind: 1x4096x4096 in 2.8 ms; 16 rows into the
-/// first-level cache 4.4).
+/// sums (`bench_products`, m = 1, on a Xeon of the Sapphire Rapids kind: 1x4096x4096 in 2.8 ms; 16 rows into
+/// the first-level cache 4.4).
 constexpr int64_t kRowsAhead = 48;
 
 } // namespace
