@@ -13,12 +13,6 @@ namespace {
 /// Bytes ahead that a stream is asked for. Nearer, the processor stops looking ahead by itself.
 constexpr int64_t kStreamAhead = 4096;
 constexpr int kLineBytes = 64;
-/// Rows ahead where rows are walked down side by side: each lies in a page of its own, where the processor
-/// does not look ahead. Into the second-level cache: where rows are powers of two long, all that is walked
-/// falls into a few sets of the first one, which hold no more than a dozen rows beside the sums
-/// (`bench_products`, m = 1, on a Xeon of the Sapphire Rapids kind: 1x4096x4096 in 2.8 ms; 16 rows into the
-/// first-level cache 4.4).
-constexpr int64_t kRowsAhead = 48;
 
 } // namespace
 
@@ -157,15 +151,18 @@ Emitted PhaseEmitter::load(const Instr &instr) {
 void PhaseEmitter::fetch_ahead(uint32_t id, Value pointer, int part) {
     const Access &access = k_.accesses[id];
     const Elem e = storage_elem(k_.buffers[access.buffer].dtype);
+    const bool line = part * ctx_.width * bytes_of(e) % kLineBytes == 0;
+    const auto further = std::ranges::find(ahead_, id, &std::pair<uint32_t, Value>::first);
     if (id == ctx_.stream) {
-        if (part * ctx_.width * bytes_of(e) % kLineBytes == 0)
+        if (line)
             b_.prefetch(b_.element(Elem::I8, pointer, b_.i64(kStreamAhead)));
-    } else if (std::ranges::find(ahead_, id) != ahead_.end()) {
-        b_.prefetch(b_.element(e, pointer, arg(stride_along(access, p_.grid.back())->stride)));
-    } else if (s_.across && !bound_.empty()) {
+    } else if (further != ahead_.end()) {
+        if (line)
+            b_.prefetch(b_.element(e, pointer, further->second));
+    } else if (walk_.axis != kNoAxis && bound_.back().first == walk_.axis) {
         const AxisStride *down = stride_along(access, bound_.back().first);
         if (down && down->cls == StrideClass::Strided)
-            b_.prefetch(b_.element(e, pointer, b_.mul(arg(down->stride), b_.i64(kRowsAhead))), false);
+            b_.prefetch(b_.element(e, pointer, rows_ahead(*down, id, part)), false);
     } else if (!turned_.empty()) {
         const AxisStride *down = stride_along(access, static_cast<AxisId>(s_.tile_axis));
         if (down && down->cls == StrideClass::Strided)

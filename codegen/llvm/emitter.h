@@ -211,6 +211,14 @@ private:
 
     // --- across.cpp: reductions in lanes that lie in memory, for neighbours along the vector at once
     struct LaneRows;
+    /// The rows that are walked down now.
+    struct Walk {
+        ir::AxisId axis = kNoAxis;
+        Value begin = nullptr, end = nullptr;
+        uint32_t access = ir::kNoValue; ///< of which `skip` is
+        Value skip = nullptr;           ///< elements to what is asked for ahead of this row
+    };
+    Value rows_ahead(const ir::AxisStride &down, uint32_t access, int part);
     void emit_across(const ir::Loop &loop, uint32_t id, Value begin, Value end);
     Value lane_row(const LaneRows &rows, Value memory, Value lane);
     void clear_lanes(const LaneRows &rows, Value memory, Value count);
@@ -243,6 +251,7 @@ private:
     void grid_rows();
     void grid_scalars();
     void plan_ahead();
+    Value further(const ir::Access &access, ir::AxisId axis);
     bool row_of_grid(const ir::Access &access, ir::AxisId axis) const;
     void grid_tiles();
     bool turned(const ir::Instr &instr) const;
@@ -277,10 +286,12 @@ private:
     std::vector<std::pair<ir::AxisId, Value>> bound_;
     std::vector<Value> args_, buffers_, scalars_;
     std::array<Value, 3> tables_{};
-    std::vector<uint32_t> ahead_; ///< accesses of loads that also ask for the next work item's element
+    /// Accesses of loads that also ask for what lies so many elements further.
+    std::vector<std::pair<uint32_t, Value>> ahead_;
     /// In a tile: loads whose values were transposed, and where those of the current row begin.
     std::vector<std::pair<ir::KValue, Value>> turned_;
     RowGroup group_;
+    Walk walk_;
     std::vector<std::vector<Emitted>> results_; ///< by loop: value and index of each reduction
 };
 

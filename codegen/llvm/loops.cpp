@@ -266,7 +266,8 @@ void PhaseEmitter::vector_range(const Region &region, AxisId axis, Value lo, Val
     if (!peel) {
         Value end = full(lo, parts);
         full_steps(region, axis, lo, end, parts, false);
-        masked_steps(region, axis, end, hi);
+        // A step of rows that are reduced side by side walks down all of them.
+        masked_steps(region, axis, end, hi, s_.across ? std::max(1, parts / 2) : 1);
         return forget(before);
     }
     // Two rounds of one code: masked up to the first aligned register, then full steps; masked to the end.

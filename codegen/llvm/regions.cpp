@@ -1,3 +1,4 @@
+#include "codegen/llvm/contraction/contraction.h"
 #include "codegen/llvm/emitter.h"
 
 #include "ir/diagnostic.h"
@@ -217,6 +218,11 @@ Emitted PhaseEmitter::compute(KValue v) {
         if (ctx_.axis == kNoAxis)
             return one(ctx_.products[0]);
         return vary([&](int part) { return ctx_.products[static_cast<size_t>(part)]; });
+    case KOp::Cast:
+        if (instr.dtype == DType::BF16 && k_.instrs[instr.operands[0]].op == KOp::Product && is_varying(v) &&
+            rounds_tile_sums(*p_.contraction, options_.isa))
+            return vary([&](int part) { return round_tile_sum(b_, operand(instr.operands[0], part)); });
+        break;
     case KOp::Rarely:
         return choose_rarely(v);
     default:

@@ -40,9 +40,10 @@ constexpr int64_t kFewRows = 16, kSplitLength = 32768;
 /// memory: they fill one or two vector registers. Measure: the sum of `sum_rows_of_transposed` with 8, 16 and
 /// 32 columns.
 constexpr int64_t kLeastAcross = 16;
-/// Rows of a work item that reduces rows side by side. Measure: `sum_rows_of_transposed`, and
-/// `matmul_f32/1/4096/4096` of bench_matmul.
-constexpr int64_t kAcrossBlock = 256;
+/// Rows of a work item that reduces rows side by side: at most the first, and as few as the second where more
+/// items are shared by threads more evenly. Measure: `sum_rows_of_transposed`, `matmul_f32/1/4096/4096` of
+/// bench_matmul, and `gpt2_token` of bench_products, whose products of 768 columns would be three items.
+constexpr int64_t kAcrossBlock = 256, kLeastAcrossBlock = 64;
 /// Such rows are cut into chunks where they are longer than this and there are fewer than kAcrossBlock of
 /// them for each thread. Measure: `matmul_f32/1/4096/4096` of bench_matmul with k from 2048 to 65536.
 constexpr int64_t kSplitAcross = 4096;
@@ -273,13 +274,14 @@ private:
     }
 
     /// The grid axis along which the rows of the phase lie side by side in memory, so that they can be
-    /// reduced one in each lane; -1: there is none. All loads that change along the reduced axis must be
-    /// contiguous along this one.
+    /// reduced one in each lane; -1: there is none. Each load that changes along the reduced axis must be
+    /// contiguous along this one, or the same for all of its rows.
     int across_axis(const Phase &phase) const {
         if (phase.vector_grid)
             return -1;
         int found = -1;
         bool fits = true;
+        std::vector<const Access *> shared; // by rows, so far
         for (const Stmt &stmt : phase.body) {
             if (stmt.kind != Stmt::Loop)
                 continue;
@@ -292,22 +294,35 @@ private:
                 if (instr.access == kNoValue)
                     return;
                 const Access &access = kernel_.accesses[instr.access];
-                const auto along = std::ranges::find(access.strides, loop.axis, &AxisStride::axis);
                 if (instr.op != KOp::Load || kernel_.buffers[access.buffer].mode == BufferMode::Worker) {
                     fits = false;
-                } else if (along != access.strides.end() && access.strides.size() > 1) {
-                    const auto near =
-                        std::ranges::find(access.strides, StrideClass::Contiguous, &AxisStride::cls);
-                    fits = fits && near != access.strides.end() && near->axis != loop.axis &&
-                           access.terms.empty() && (found < 0 || found == near->axis);
-                    found = near == access.strides.end() ? -1 : near->axis;
+                    return;
+                }
+                if (!strides_along(access, loop.axis) || access.strides.size() == 1)
+                    return;
+                const auto near =
+                    std::ranges::find(access.strides, StrideClass::Contiguous, &AxisStride::cls);
+                fits = fits && access.terms.empty();
+                if (near == access.strides.end() || near->axis == loop.axis) {
+                    shared.push_back(&access);
+                } else {
+                    fits = fits && (found < 0 || found == near->axis);
+                    found = near->axis;
                 }
             });
         }
+        if (!fits || found < 0)
+            return -1;
+        const auto axis = static_cast<AxisId>(found);
+        const auto is_shared = [&](const Access *access) { return !strides_along(*access, axis); };
         const auto wide = [&](const LoweredSegment &segment) {
-            return extent(segment, static_cast<AxisId>(found)) >= kLeastAcross;
+            return extent(segment, axis) >= kLeastAcross;
         };
-        return fits && found >= 0 && std::ranges::all_of(step_.segments, wide) ? found : -1;
+        return std::ranges::all_of(shared, is_shared) && std::ranges::all_of(step_.segments, wide) ? found
+                                                                                                   : -1;
+    }
+    static bool strides_along(const Access &access, AxisId axis) {
+        return std::ranges::find(access.strides, axis, &AxisStride::axis) != access.strides.end();
     }
 
     void schedule_phase(Phase &phase, bool bypass) {
@@ -334,7 +349,9 @@ private:
         const int64_t in_round = (step_.joined_rows + step_.rounds - 1) / step_.rounds;
         cpu.block = add_arg(ArgRole::Block, [&](const LoweredSegment &segment) {
             const int64_t inner = std::max<int64_t>(extent(segment, last), 1);
-            const int64_t most = cpu.across ? kAcrossBlock : folds ? column_block(phase) : elements;
+            const int64_t most = cpu.across ? across_block(segment, phase)
+                                 : folds    ? column_block(phase)
+                                            : elements;
             const int64_t block = tiled ? kTileColumns : std::min(inner, most);
             return step_.rounds > 1 && phase.grid.size() == 1 ? std::min(block, in_round) : block;
         });
@@ -342,6 +359,25 @@ private:
             cpu.tile_block = add_arg(ArgRole::Block, [](const LoweredSegment &) { return kTileRows; });
         if (phase.grid.size() > 1 && tiny_everywhere(last))
             cpu.inner = InnerTier::Tiny;
+    }
+
+    /// The largest block of those with which the busiest thread has least to do.
+    int64_t across_block(const LoweredSegment &segment, const Phase &phase) const {
+        const int64_t threads = target_.device(step_.device).cpu().threads;
+        int64_t best = kAcrossBlock, least = INT64_MAX;
+        for (int64_t block = kAcrossBlock; block >= kLeastAcrossBlock; block /= 2) {
+            int64_t items = 1;
+            for (const AxisId axis : phase.grid) {
+                const int64_t rows = extent(segment, axis);
+                items *= axis == phase.grid.back() ? (rows + block - 1) / block : rows;
+            }
+            const int64_t busiest = (items + threads - 1) / threads * block;
+            if (busiest < least) {
+                best = block;
+                least = busiest;
+            }
+        }
+        return best;
     }
 
     int64_t column_block(const Phase &phase) const {

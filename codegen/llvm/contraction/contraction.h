@@ -23,4 +23,10 @@ namespace lz::codegen {
 /// Emits the phase at the insertion point of an open entry: walks work items [begin, end) of `params`.
 void emit_contraction(PhaseEmitter &emitter, const EntryParams &params, const EmitOptions &options);
 
+/// Whether sums of tile registers are rounded to bf16 by one instruction. It takes subnormals for zero, which
+/// such sums never are, and makes of a NaN the same quiet one.
+bool rounds_tile_sums(const ir::Contraction &contraction, const ir::CpuIsa &isa);
+/// So many of them, a register of f32, rounded: bits of bf16.
+Value round_tile_sum(Builder &b, Value sums);
+
 } // namespace lz::codegen

@@ -1,3 +1,4 @@
+#include "codegen/llvm/contraction/contraction.h"
 #include "codegen/llvm/contraction/parts.h"
 #include "ir/diagnostic.h"
 
@@ -81,7 +82,7 @@ PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options) {
     const Several at_once = several(c, isa, mr);
     form.pair = at_once.count;
     form.emulate_amx = options.emulate_amx;
-    form.rounds_bf16 = form.amx && isa.avx512_bf16 && isa.vector_bytes == 64;
+    form.rounds_bf16 = rounds_tile_sums(c, isa);
     form.panel = form.pair > 1 ? Elem::I32 : form.sum;
     form.lanes = std::max(1, isa.vector_bytes / bytes_of(form.sum));
     form.mr = mr;
@@ -131,18 +132,24 @@ Value first_lanes(Builder &b, Value count, int lanes) {
     return b.compare(Pred::Slt, b.iota(Elem::I8, lanes), b.splat(b.truncate(there, Elem::I8), lanes));
 }
 
+bool rounds_tile_sums(const ir::Contraction &c, const ir::CpuIsa &isa) {
+    return c.dtype == ir::DType::BF16 && isa.multiplies_tiles(c.dtype, c.accumulate, c.ascending) &&
+           isa.avx512_bf16 && isa.vector_bytes == 64;
+}
+Value round_tile_sum(Builder &b, Value sums) {
+    auto &ir = static_cast<llvm::IRBuilder<> &>(b.ir());
+    return ir.CreateBitCast(ir.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {sums}),
+                            b.type(Elem::I16, b.lanes(sums)));
+}
+
 Value round_sum(Builder &b, const PanelForm &form, Value sum, ir::DType dtype) {
     const int lanes = b.lanes(sum);
     switch (dtype) {
     case ir::DType::F16:
         return b.f32_to_half(sum);
     case ir::DType::BF16: {
-        if (form.rounds_bf16) { // sums of tile registers are no subnormals, and a NaN is the same quiet one
-            auto &ir = static_cast<llvm::IRBuilder<> &>(b.ir());
-            return ir.CreateBitCast(
-                ir.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {sum}),
-                b.type(Elem::I16, lanes));
-        }
+        if (form.rounds_bf16)
+            return round_tile_sum(b, sum);
         const Value bits = b.bitcast(sum, Elem::I32);
         const Value odd = b.bit_and(b.lshr(bits, b.i32(16, lanes)), b.i32(1, lanes));
         const Value up = b.lshr(b.add(b.add(bits, b.i32(0x7fff, lanes)), odd), b.i32(16, lanes));

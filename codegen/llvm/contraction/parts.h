@@ -33,7 +33,7 @@ struct PanelForm {
     /// multiple of amx_depth.
     bool amx = false;
     bool emulate_amx = false;
-    bool rounds_bf16 = false; ///< the ISA rounds to bf16; it takes subnormals for zero
+    bool rounds_bf16 = false; ///< by round_tile_sum
 
     /// Whether operands can be read where they are. Of tile registers, those of lhs can be as well.
     bool in_place() const { return pair == 1 && storage_elem(dtype) == panel; }
