@@ -44,6 +44,7 @@ TEST_F(DevicesPrograms, GiveTheBitsOfTheFunctionInAnotherProcess) {
                                              h.sum() + in[1],
                                              there.cpu() * 2,
                                              in[0] + rand({9, 12}, {.device = first_}),
+                                             sorted,
                                              order,
                                              changed,
                                              in[0].index_select(1, in[2]),
