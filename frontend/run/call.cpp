@@ -26,14 +26,17 @@ void wait_quietly(std::span<const ir::Point> points) noexcept {
         }
 }
 
+const DeviceBlock &Call::new_block(ir::StreamRef home, int64_t bytes) {
+    return *blocks_.emplace_back(std::make_unique<const DeviceBlock>(home, bytes));
+}
+
 void Call::add_input(const void *elements, const ir::TensorType &type) {
     if (type.device == ir::kCpu) { // no Program of a file writes over its inputs
         add_input(const_cast<void *>(elements));
         return;
     }
-    const DeviceBlock &block =
-        blocks_.emplace_back(ir::StreamRef{type.device, ir::kDefaultStream}, type.bytes());
-    ir::MemoryUse &use = uses_.emplace_back();
+    const DeviceBlock &block = new_block({type.device, ir::kDefaultStream}, type.bytes());
+    ir::MemoryUse &use = *uses_.emplace_back(std::make_unique<ir::MemoryUse>());
     add_input(block.data());
     input_uses_.back() = &use;
     points_.push_back({block.home(), 0}); // before the copy may begin
@@ -51,7 +54,7 @@ void Call::add_result(void *to, const ir::TensorType &type) {
         results_.push_back(to);
         return;
     }
-    const DeviceBlock &block = blocks_.emplace_back(program_.result_home(results_.size()), type.bytes());
+    const DeviceBlock &block = new_block(program_.result_home(results_.size()), type.bytes());
     results_.push_back(block.data());
     copies_.push_back({to, type.bytes(), &block});
 }

@@ -6,7 +6,6 @@
 #include "ir/program/run.h"
 #include "runtime/executor/executor.h"
 
-#include <deque>
 #include <memory>
 #include <span>
 #include <utility>
@@ -62,14 +61,17 @@ public:
 private:
     void wait() const;
 
+    const DeviceBlock &new_block(ir::StreamRef home, int64_t bytes);
+
+    /// That is copied when all is over.
     struct Result {
         void *to;
         int64_t bytes;
-        const DeviceBlock *from; ///< null: it is written where it goes
+        const DeviceBlock *from;
     };
     const runtime::LoadedProgram &program_;
-    std::deque<DeviceBlock> blocks_;
-    std::deque<ir::MemoryUse> uses_;
+    std::vector<std::unique_ptr<const DeviceBlock>> blocks_; ///< where they are named by others
+    std::vector<std::unique_ptr<ir::MemoryUse>> uses_;
     std::vector<void *> inputs_, results_;
     std::vector<ir::MemoryUse *> input_uses_; ///< null: nothing is pending
     std::vector<Result> copies_;
