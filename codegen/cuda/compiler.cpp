@@ -20,22 +20,11 @@ class CudaCompiler final : public Compiler {
 public:
     CudaCompiler(const Nvrtc &nvrtc, int sm, const CompileOptions &options, CudaCode code)
         : nvrtc_(nvrtc), options_(options) {
-        int major = 0, minor = 0, count = 0;
+        int major = 0, minor = 0;
         check_nvrtc(nvrtc_, nvrtc_.version(&major, &minor), "its version");
-        check_nvrtc(nvrtc_, nvrtc_.num_archs(&count), "its architectures");
-        std::vector<int> archs(static_cast<size_t>(count));
-        check_nvrtc(nvrtc_, nvrtc_.archs(archs.data()), "its architectures");
+        const int arch = cuda_architecture(nvrtc_, sm);
         // A device runs what was made for an older one of its generation; newer ones finish PTX of any.
-        const auto known = std::ranges::find(archs, sm);
-        is_cubin_ = code == CudaCode::Fitting && known != archs.end();
-        int arch = 0;
-        for (const int a : archs)
-            arch = a <= sm ? std::max(arch, a) : arch;
-        if (arch == 0)
-            throw ir::Failure(
-                ir::ErrorKind::Compile,
-                fmt::format("NVRTC {}.{} has no architecture that sm_{} runs: the oldest is sm_{}.", major,
-                            minor, sm, *std::ranges::min_element(archs)));
+        is_cubin_ = code == CudaCode::Fitting && arch == sm;
         architecture_ = fmt::format("--gpu-architecture={}_{}", is_cubin_ ? "sm" : "compute", arch);
         key_ = fmt::format("CUDA C++, emitter {}, NVRTC {}.{}, {}, operations {}", kCudaEmitterVersion, major,
                            minor, architecture_, kEmitterVersion);
@@ -93,6 +82,23 @@ private:
 };
 
 } // namespace
+
+int cuda_architecture(const Nvrtc &nvrtc, int sm) {
+    int count = 0;
+    check_nvrtc(nvrtc, nvrtc.num_archs(&count), "its architectures");
+    std::vector<int> archs(static_cast<size_t>(count));
+    check_nvrtc(nvrtc, nvrtc.archs(archs.data()), "its architectures");
+    int architecture = 0;
+    for (const int a : archs)
+        architecture = a <= sm ? std::max(architecture, a) : architecture;
+    if (architecture > 0)
+        return architecture;
+    int major = 0, minor = 0;
+    check_nvrtc(nvrtc, nvrtc.version(&major, &minor), "its version");
+    throw ir::Failure(ir::ErrorKind::Compile,
+                      fmt::format("NVRTC {}.{} has no architecture that sm_{} runs: the oldest is sm_{}.",
+                                  major, minor, sm, archs.empty() ? 0 : *std::ranges::min_element(archs)));
+}
 
 std::unique_ptr<Compiler> make_cuda_compiler(const Nvrtc &nvrtc, int sm, CompileOptions options,
                                              CudaCode code) {

@@ -21,6 +21,9 @@ enum class CudaCode : uint8_t {
 std::unique_ptr<Compiler> make_cuda_compiler(const Nvrtc &nvrtc, int sm, CompileOptions options = {},
                                              CudaCode code = CudaCode::Fitting);
 
+/// The newest architecture that NVRTC knows and that devices of `sm` run. Throws as make_cuda_compiler.
+int cuda_architecture(const Nvrtc &nvrtc, int sm);
+
 /// Counts changes of what is emitted for equal kernels, as kEmitterVersion does for LLVM.
 inline constexpr int kCudaEmitterVersion = 20;
 

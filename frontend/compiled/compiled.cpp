@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
@@ -93,7 +94,7 @@ void CompiledCore::check(const CompiledEntry &entry, CompiledPlan &plan) const {
 
 /// The recording is a plan if another one agreed with it.
 void CompiledCore::keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan, Forgotten &forgotten) {
-    ++stats.recordings;
+    ++(plan->may_fail_later ? stats.uncompiled : stats.recordings);
     std::string why;
     const auto agrees = [&](const auto &other) { return learn(*plan, *other, why); };
     const auto could_be = [&](const auto &other) { return would_hold(*other, *plan); };
@@ -111,11 +112,21 @@ void CompiledCore::keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan
         entry.recordings.erase(entry.recordings.begin() + 1);
     }
     entry.recordings.push_back(plan);
+    if (plan->may_fail_later)
+        entry.why = stats.why =
+            fmt::format("it has an operation that may fail on a GPU while it runs (it can be saved), at {}",
+                        ir::to_string(plan->may_fail_at));
     if (!confirmed) {
         ++entry.tries;
         return;
     }
     entry.tries = 0;
+    if (plan->may_fail_later) { // a recording each time: the last one stands for those before
+        const auto rest = std::ranges::stable_partition(
+            entry.plans, [&](const auto &other) { return !would_hold(*other, *plan); });
+        std::ranges::move(rest, std::back_inserter(forgotten));
+        entry.plans.erase(rest.begin(), rest.end());
+    }
     entry.plans.insert(entry.plans.begin(), std::move(plan));
     if (entry.plans.size() > CompiledEntry::kPlans) {
         forgotten.push_back(std::move(entry.plans.back()));
@@ -152,6 +163,8 @@ bool CompiledFunction::replay(const CompiledArguments &arguments, CompiledResult
                 return false;
             plan = entry->plans[tried];
         }
+        if (plan->may_fail_later)
+            continue;
         if (detail::replay(plan, arguments, results)) {
             core.replays.fetch_add(1, std::memory_order_relaxed);
             return true;
@@ -326,7 +339,7 @@ void CompiledFunction::Recording::finish(std::span<Tensor *const> results,
     Forgotten forgotten;
     const std::lock_guard lock(core.mutex);
     CompiledEntry &entry = core.find_or_add(impl.arguments, impl.modes, forgotten);
-    if (impl.check && plan)
+    if (impl.check && plan && !plan->may_fail_later)
         core.check(entry, *plan);
     if (!plan) {
         core.note_failure(entry, trace.why(), trace.where());

@@ -4,7 +4,7 @@
 #include "frontend/compiled/plan.h"
 #include "frontend/compiled/replay.h"
 #include "frontend/compiled/signature.h"
-#include "frontend/engine/saved.h"
+#include "frontend/engine/saved/files.h"
 #include "frontend/record/access.h"
 #include "frontend/record/convert.h"
 #include "frontend/record/execution/failures.h"
@@ -32,7 +32,8 @@ using detail::CompiledPlan;
 ProgramTensor to_public(const ir::SavedTensor &tensor) {
     return {tensor.name,
             detail::from_ir(tensor.type.dtype),
-            {tensor.type.shape.begin(), tensor.type.shape.end()}};
+            {tensor.type.shape.begin(), tensor.type.shape.end()},
+            ir::to_string(tensor.type.device)};
 }
 
 ProgramSignature signature_of(const ir::SavedPlan &plan) {
@@ -46,12 +47,18 @@ ProgramSignature signature_of(const ir::SavedPlan &plan) {
     return signature;
 }
 
-Tensor constant_of(const ir::SavedConstant &saved) {
-    detail::Storage *const storage =
-        detail::Storage::allocate(saved.type.bytes(), {saved.type.device, ir::kDefaultStream});
+Tensor constant_of(const ir::SavedConstant &saved, Location loc) {
+    detail::Storage *const storage = detail::Storage::allocate(saved.type.bytes(), {});
     if (!saved.bytes.empty())
         std::memcpy(storage->data(), saved.bytes.data(), saved.bytes.size());
-    return detail::make_ready(saved.type, storage, {});
+    ir::TensorType on_host = saved.type;
+    on_host.device = ir::kCpu;
+    const Tensor constant = detail::make_ready(on_host, storage, {});
+    if (saved.type.device == ir::kCpu)
+        return constant;
+    Tensor there = constant.to(detail::from_ir(saved.type.device), loc);
+    detail::materialize_now(detail::Access::node(there), loc);
+    return there;
 }
 
 CompiledPlan::Word word_of(const ir::SavedWord &saved) {
@@ -61,9 +68,11 @@ CompiledPlan::Word word_of(const ir::SavedWord &saved) {
 }
 
 /// What a replay does, as `compile` would have found it.
-detail::CompiledPlanPtr plan_of(const ir::SavedPlan &saved, const ir::SavedProgram &program,
+detail::CompiledPlanPtr plan_of(const ir::SavedPlan &saved, engine::SavedLoader &loader,
                                 std::span<const Tensor> constants) {
     auto plan = std::make_shared<CompiledPlan>();
+    plan->executable = loader.load(saved);
+    plan->on_streams = plan->may_fail_later = !engine::Engine::get().cpu_only(*plan->executable);
     plan->number = detail::next_plan_number();
     plan->host_state = CompiledPlan::kAnyHostState;
     for (const ir::SavedNumber &number : saved.numbers) {
@@ -87,7 +96,7 @@ detail::CompiledPlanPtr plan_of(const ir::SavedPlan &saved, const ir::SavedProgr
     for (const ir::TensorType &type : saved.results) {
         CompiledPlan::Result &result = plan->results.emplace_back();
         result.type = type;
-        result.make_slot_if_small(false);
+        result.make_slot_if_small(plan->on_streams);
     }
     for (const ir::SavedValue &value : saved.values) {
         CompiledPlan::Value &added = plan->values.emplace_back();
@@ -113,7 +122,6 @@ detail::CompiledPlanPtr plan_of(const ir::SavedPlan &saved, const ir::SavedProgr
         plan->draws.push_back({words, 0, 0});
     for (const ir::SavedOperation &operation : saved.operations)
         plan->operations.push_back({*ir::op_from_name(operation.op), operation.loc});
-    plan->executable = engine::load_saved(saved, program);
     return plan;
 }
 
@@ -133,7 +141,8 @@ struct Program::Impl {
                                         std::span<const double> numbers) const;
     [[noreturn]] void refuse(std::span<const Tensor> inputs, std::span<const double> numbers,
                              Location loc) const;
-    [[noreturn]] void refuse(const ProgramTensor &expected, const ir::TensorType &given, Location loc) const;
+    [[noreturn]] void refuse(const std::string &input, const ir::TensorType &wanted,
+                             const ir::TensorType &given, Location loc) const;
     [[noreturn]] void refuse_numbers(std::span<const double> numbers, Location loc) const;
     std::string others() const;
 };
@@ -187,14 +196,15 @@ std::string Program::Impl::others() const {
                : fmt::format(", or what one of its {} signatures takes", signatures.size());
 }
 
-void Program::Impl::refuse(const ProgramTensor &expected, const ir::TensorType &given, Location loc) const {
-    const ir::TensorType wanted{detail::to_ir(expected.dtype), ir::Shape(expected.shape), ir::kCpu};
-    const std::string text = fmt::format(
-        "{}: its input `{}` is {}, and has to be {} on cpu{}", name, expected.name, ir::to_string(given),
-        ir::to_string(wanted).substr(0, ir::to_string(wanted).find(" @")), others());
-    if (detail::from_ir(given.dtype) != expected.dtype)
+void Program::Impl::refuse(const std::string &input, const ir::TensorType &wanted,
+                           const ir::TensorType &given, Location loc) const {
+    const std::string type = ir::to_string(wanted);
+    const std::string text =
+        fmt::format("{}: its input `{}` is {}, and has to be {} on {}{}", name, input, ir::to_string(given),
+                    type.substr(0, type.find(" @")), ir::to_string(wanted.device), others());
+    if (given.dtype != wanted.dtype)
         throw DTypeError(text, loc);
-    if (given.device != ir::kCpu)
+    if (given.device != wanted.device)
         throw DeviceError(text, loc);
     throw ShapeError(text, loc);
 }
@@ -233,7 +243,8 @@ void Program::Impl::refuse(std::span<const Tensor> inputs, std::span<const doubl
                                      inputs.size(), others()),
                          loc);
     const size_t misfit = fitting(*plans[best], inputs);
-    refuse(signature.inputs[misfit], detail::Access::node(inputs[misfit])->type, loc);
+    refuse(signature.inputs[misfit].name, plans[best]->sources[misfit].type,
+           detail::Access::node(inputs[misfit])->type, loc);
 }
 
 const Program::Impl &Program::impl() const {
@@ -279,6 +290,13 @@ std::vector<Tensor> Program::operator()(std::span<const Tensor> inputs, std::spa
     const detail::CompiledPlanPtr *const plan = program.find(inputs, numbers);
     if (!plan)
         program.refuse(inputs, numbers, loc);
+    if ((*plan)->on_streams)
+        try {
+            engine::check_peers(*(*plan)->executable);
+        } catch (const ir::Failure &failure) {
+            detail::throw_public(
+                ir::Failure(failure.kind(), fmt::format("{}: {}", program.name, failure.message())), loc);
+        }
     detail::CompiledResults results;
     if (!detail::replay(*plan, arguments, results)) {
         for (const Tensor &input : inputs) // one that failed says so; one that is on its way arrives
@@ -301,15 +319,13 @@ Program load_program(const std::string &path, const LoadProgramOptions &options,
         auto impl = std::make_shared<Program::Impl>();
         impl->name = saved.name;
         impl->description = ir::describe(saved);
+        engine::SavedLoader loader(saved);
         std::vector<Tensor> constants;
-        for (const ir::SavedConstant &constant : saved.constants) {
-            if (constant.type.device != ir::kCpu)
-                throw ir::Failure(ir::ErrorKind::Io, "is damaged: a constant is on no CPU");
-            constants.push_back(constant_of(constant));
-        }
+        for (const ir::SavedConstant &constant : saved.constants)
+            constants.push_back(constant_of(constant, loc));
         for (const ir::SavedPlan &plan : saved.plans) {
             impl->signatures.push_back(signature_of(plan));
-            impl->plans.push_back(plan_of(plan, saved, constants));
+            impl->plans.push_back(plan_of(plan, loader, constants));
         }
         Program program;
         program.impl_ = std::move(impl);

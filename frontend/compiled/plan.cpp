@@ -254,6 +254,12 @@ void PlanBuilder::add_inputs(const Recording &recording) {
     }
 }
 
+/// Whether the call leaves more behind than its results.
+bool PlanBuilder::changes_something() const {
+    return !plan_->work.empty() || std::ranges::any_of(plan_->sources, &CompiledPlan::Source::replaced) ||
+           std::ranges::any_of(plan_->gradients, &CompiledPlan::GradientChange::is_set);
+}
+
 /// Which of the words of what was recorded are others at each call.
 void PlanBuilder::add_operations(const Recording &recording) {
     plan_->words = recording.words;
@@ -277,8 +283,13 @@ void PlanBuilder::add_operations(const Recording &recording) {
             trace_.reject("needs work that was recorded before", from_ir(n->loc));
         if (n->pinned)
             trace_.reject("gives a tensor in pinned memory", from_ir(n->loc));
-        if (plan_->on_streams && has_checks(n))
-            trace_.reject("has an operation that may fail on a GPU while it runs", from_ir(n->loc));
+        if (plan_->on_streams && has_checks(n)) {
+            if (changes_something())
+                trace_.reject("changes tensors, and has an operation that may fail on a GPU while it runs",
+                              from_ir(n->loc));
+            if (!std::exchange(plan_->may_fail_later, true))
+                plan_->may_fail_at = n->loc;
+        }
         if (n->op == ir::Op::Philox)
             for (size_t d = 0; d < trace_.draws.size(); ++d)
                 if (plan_->words[at] == static_cast<int64_t>(trace_.draws[d].seed) &&

@@ -141,6 +141,10 @@ struct CompiledPlan {
 
     engine::ExecutablePtr executable; ///< null: there is nothing to compute
     bool on_streams = false;
+    /// An index out of range and the like shows when a GPU has run it. Such a plan changes nothing; it is
+    /// saved, and not replayed: a replay would have to wait for its end.
+    bool may_fail_later = false;
+    ir::Location may_fail_at; ///< where such an operation was recorded
     std::vector<Input> inputs;
     std::vector<Result> results;
     std::vector<Value> values;
@@ -172,6 +176,7 @@ private:
     void build(const Recording &recording, const engine::ExecutablePtr &executable);
     void add_inputs(const Recording &recording);
     void add_operations(const Recording &recording);
+    bool changes_something() const;
     void add_values(const Recording &recording);
 
     Trace &trace_;

@@ -374,6 +374,8 @@ private:
         } catch (const std::bad_alloc &) {
             throw OutOfMemoryError(kNoMemoryToRun, {});
         }
+        if (launched.flight && plan_.may_fail_later)
+            launched.report = launched.flight->finish({});
         if (launched.stopped) [[unlikely]]
             stop(std::move(launched.stopped));
         else if (!launched.report.failures.empty()) [[unlikely]]

@@ -2,7 +2,8 @@
 
 #include "frontend/compiled/core.h"
 #include "frontend/compiled/replay.h"
-#include "frontend/engine/saved.h"
+#include "frontend/engine/saved/files.h"
+#include "frontend/engine/saved/program_code.h"
 #include "frontend/record/access.h"
 #include "frontend/record/convert.h"
 #include "frontend/record/recording/key.h"
@@ -42,8 +43,8 @@ public:
         for (const Chosen &chosen : choose())
             for (const CompiledPlanPtr &plan : plans_of(chosen))
                 add(chosen.signature, *plan);
-        saved_.code = code_.take();
         saved_.made_by = fmt::format("Lazuli {}, {}", version(), engine::made_by());
+        code_.give(saved_);
         engine::write_file(path_, saved_);
     }
 
@@ -144,8 +145,6 @@ private:
             refuse("it asks the host for work or a number at each call");
         if (!plan.executable)
             refuse("it computes nothing");
-        if (plan.on_streams)
-            refuse("it runs on a GPU, and files are of the CPU alone");
         if (const std::string called = engine::called_function(*plan.executable); !called.empty())
             refuse(fmt::format("it calls {}, a function of this process", called));
         for (const CompiledPlan::Result &result : plan.results)
@@ -187,7 +186,7 @@ private:
         for (const CompiledPlan::Operation &operation : plan.operations)
             to.operations.push_back({std::string(ir::name(operation.op)), operation.loc});
         to.graph = engine::graph_text(*plan.executable);
-        to.variants = code_.variants_of(*plan.executable);
+        to.variants = code_.variants_of(*plan.executable, to.words);
     }
 
     ir::SavedInput input_of(const CompiledPlan &plan, const CompiledPlan::Input &input) {
@@ -208,8 +207,13 @@ private:
         if (!is_new && saved_.constants[known->second].type == type)
             return known->second;
         held_.push_back(tensor);
+        const Storage *on_host = storage;
+        if (type.device != ir::kCpu) {
+            held_.push_back(tensor.detach().cpu());
+            on_host = materialize_now(node_of(held_.back()), loc_);
+        }
         saved_.constants.push_back(
-            {type, {static_cast<const std::byte *>(storage->data()), static_cast<size_t>(type.bytes())}});
+            {type, {static_cast<const std::byte *>(on_host->data()), static_cast<size_t>(type.bytes())}});
         return static_cast<uint32_t>(saved_.constants.size() - 1);
     }
     static Node *node_of(const Tensor &tensor) { return Access::node(tensor); }
@@ -283,7 +287,7 @@ private:
     const SaveProgramOptions &options_;
     const Location loc_;
     ir::SavedProgram saved_;
-    engine::SavedCode code_;
+    engine::ProgramCode code_;
     std::unordered_map<const Storage *, uint32_t> constants_;
     std::vector<Tensor> held_; ///< whose memory the constants are
 };

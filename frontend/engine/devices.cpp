@@ -20,59 +20,10 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <mutex>
 #include <span>
 #include <unistd.h>
 
 namespace lz::engine {
-
-/// Page-locked memory as the first GPU gives it that is not lost; all of them can use it.
-class Devices::PinnedMemory final : public runtime::MemorySource {
-public:
-    PinnedMemory(std::span<const std::unique_ptr<runtime::Backend>> gpus, runtime::Backend &cpu)
-        : gpus_(gpus), cpu_(cpu) {}
-    ir::Device device() const override { return ir::kCpu; }
-    std::string name() const override { return "pinned"; }
-    void *allocate(size_t bytes) override {
-        for (size_t g = 0;; ++g)
-            try {
-                void *const memory = gpus_[g]->allocate_pinned(bytes);
-                note(memory, bytes, *gpus_[g]);
-                return memory;
-            } catch (const ir::Failure &failure) {
-                if (failure.kind() != ir::ErrorKind::Cuda || g + 1 == gpus_.size())
-                    throw;
-            }
-    }
-    void free(void *memory, size_t bytes) noexcept override { take_giver(memory).free_pinned(memory, bytes); }
-    bool free_waits() const override { return gpus_[0]->free_waits(); }
-    size_t total_memory() const override { return cpu_.total_memory(); }
-    size_t free_memory() const override { return cpu_.free_memory(); }
-
-private:
-    void note(void *memory, size_t bytes, runtime::Backend &giver) {
-        if (&giver == gpus_[0].get())
-            return;
-        try {
-            const std::lock_guard lock(mutex_);
-            from_others_.emplace(memory, &giver);
-        } catch (...) {
-            giver.free_pinned(memory, bytes);
-            throw;
-        }
-    }
-    runtime::Backend &take_giver(void *memory) noexcept {
-        const std::lock_guard lock(mutex_);
-        const auto found = from_others_.extract(memory);
-        return found.empty() ? *gpus_[0] : *found.mapped();
-    }
-
-    const std::span<const std::unique_ptr<runtime::Backend>> gpus_;
-    runtime::Backend &cpu_;
-    std::mutex mutex_;
-    std::map<void *, runtime::Backend *> from_others_; ///< what the first GPU did not give
-};
-
 namespace {
 
 /// Bytes of the last-level cache, from the system; 8 MiB where it does not say.
@@ -203,7 +154,7 @@ Devices::Devices(const Options &options, codegen::KernelCache *kernels)
     for (const auto &gpu : gpus_)
         allocators_.push_back(std::make_unique<runtime::CachingAllocator>(*gpu, allocation));
     if (!gpus_.empty()) {
-        pinned_memory_ = std::make_unique<PinnedMemory>(gpus_, cpu_);
+        pinned_memory_ = std::make_unique<runtime::PinnedMemory>(gpus_, cpu_);
         pinned_ = std::make_unique<runtime::CachingAllocator>(*pinned_memory_, allocation);
     }
     slots_.push_back({&host, allocators_[0].get(), pinned_.get()});
@@ -257,6 +208,8 @@ void Devices::find_cuda(const Options &options, codegen::KernelCache *kernels) {
     const auto load_source = [this,
                               kernels](const runtime::KernelSource &source,
                                        runtime::Backend &backend) -> std::shared_ptr<const runtime::Module> {
+        if (std::shared_ptr<const runtime::Module> saved = library_code_.load(source, backend))
+            return saved;
         const codegen::Compiler &compiler = *cuda_compiler(backend.device());
         if (kernels)
             return kernels->get_source(source, compiler, backend)->module;
@@ -274,9 +227,29 @@ void Devices::find_cuda(const Options &options, codegen::KernelCache *kernels) {
         found.availability = "The GPUs cannot be used: " + failure.message();
     }
     gpus_ = std::move(found.backends);
+    if (!gpus_.empty()) {
+        nvrtc_ = found.nvrtc.handle;
+        nvrtc_name_ = fmt::format("NVRTC {}.{}", found.nvrtc.major(), found.nvrtc.version % 1000 / 10);
+    }
     cuda_availability_ = std::move(found.availability);
     if (gpus_.empty())
         why_no_gpu_ = cuda_availability_ + " LAZULI_VIRTUAL_GPUS=2 makes virtual GPUs.";
+}
+
+std::vector<Devices::FileCompiler> Devices::file_compilers(ir::Device device) const {
+    const codegen::Nvrtc nvrtc = codegen::load_nvrtc(nvrtc_);
+    const int sm = backend(device).properties().cuda->sm;
+    const int architecture = codegen::cuda_architecture(nvrtc, sm);
+    std::vector<FileCompiler> compilers;
+    if (architecture == sm)
+        compilers.push_back({codegen::make_cuda_compiler(nvrtc, sm), static_cast<uint32_t>(sm)});
+    compilers.push_back({codegen::make_cuda_compiler(nvrtc, sm, {}, codegen::CudaCode::Ptx),
+                         static_cast<uint32_t>(architecture)});
+    return compilers;
+}
+
+runtime::LibrarySource Devices::library_source() const {
+    return nvrtc_ ? runtime::cuda::library_source : nullptr;
 }
 
 std::string Devices::cuda_availability() const {
@@ -285,6 +258,12 @@ std::string Devices::cuda_availability() const {
     return cuda_availability_ + " " + runtime::cuda::describe_products();
 }
 #else
+std::vector<Devices::FileCompiler> Devices::file_compilers(ir::Device) const {
+    return {};
+}
+runtime::LibrarySource Devices::library_source() const {
+    return nullptr;
+}
 std::string Devices::cuda_availability() const {
     return cuda_availability_;
 }

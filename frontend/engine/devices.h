@@ -5,10 +5,13 @@
 #include "frontend/engine/options.h"
 #include "ir/target.h"
 #include "runtime/allocator/caching_allocator.h"
+#include "runtime/allocator/pinned_memory.h"
 #include "runtime/api/persistent_store.h"
 #include "runtime/cpu/backend.h"
 #include "runtime/executor/executor.h"
+#include "runtime/saved/library_code.h"
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -60,24 +63,39 @@ public:
         return gpu < cuda_compilers_.size() ? cuda_compilers_[gpu].get() : nullptr;
     }
 
+    /// What makes code of kernels on a CUDA device for files, which other devices run, too: cubins for its
+    /// compute capability where NVRTC knows that, and PTX for the newest that NVRTC knows up to it.
+    struct FileCompiler {
+        std::unique_ptr<const codegen::Compiler> compiler;
+        uint32_t sm; ///< that it makes code for, 90 for 9.0
+    };
+    std::vector<FileCompiler> file_compilers(ir::Device device) const;
+    /// `NVRTC 13.0`; empty where there is no CUDA device.
+    const std::string &nvrtc_name() const { return nvrtc_name_; }
+    /// What the library's functions launch on CUDA devices; null where there is none.
+    runtime::LibrarySource library_source() const;
+    /// Such kernels from program files.
+    runtime::LibraryCode &library_code() { return library_code_; }
+
     /// devices[0] is the CPU; peers are empty.
     std::vector<ir::DeviceInfo> infos() const;
 
 private:
-    class PinnedMemory;
     class KernelStore;
 
     void find_cuda(const Options &options, codegen::KernelCache *kernels);
 
+    runtime::LibraryCode library_code_; ///< outlives the backends
     runtime::CpuBackend cpu_;
     std::unique_ptr<runtime::Backend> wrapped_cpu_;   ///< of tests
     std::unique_ptr<runtime::PersistentStore> store_; ///< of the GPUs
     std::vector<std::unique_ptr<runtime::Backend>> gpus_;
-    std::unique_ptr<PinnedMemory> pinned_memory_;
+    std::unique_ptr<runtime::PinnedMemory> pinned_memory_;
     std::vector<std::unique_ptr<runtime::CachingAllocator>> allocators_; ///< cpu, cuda:0, ...
     std::unique_ptr<runtime::CachingAllocator> pinned_;
     std::vector<runtime::DeviceSlot> slots_;
-    std::string why_no_gpu_, cuda_availability_;
+    std::string why_no_gpu_, cuda_availability_, nvrtc_name_;
+    void *nvrtc_ = nullptr;                                                ///< open
     std::vector<std::shared_ptr<const codegen::Compiler>> cuda_compilers_; ///< by GPU; one an architecture
 };
 

@@ -6,6 +6,7 @@
 #include "runtime/executor/executor.h"
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace lz::engine {
@@ -19,6 +20,8 @@ public:
     /// whose notes say it.
     std::shared_ptr<const ir::Target> target;
     int64_t number = 0; ///< of the Program, in the order of compiling
+    /// Of one of a file: GPUs of which the first has to have access to the memory of the second.
+    std::vector<std::pair<ir::Device, ir::Device>> peers = {};
 };
 
 } // namespace lz::engine

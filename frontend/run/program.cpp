@@ -1,13 +1,12 @@
 #include "lazuli/run.h"
 
+#include "frontend/run/call.h"
+#include "frontend/run/devices.h"
 #include "frontend/run/throw_kind.h"
 #include "ir/host/float_environment.h"
 #include "ir/op.h"
 #include "ir/saved/saved_program.h"
-#include "runtime/allocator/caching_allocator.h"
 #include "runtime/api/parallel.h"
-#include "runtime/cpu/backend.h"
-#include "runtime/cpu/object.h"
 #include "runtime/saved/load.h"
 #include "runtime/saved/program_file.h"
 
@@ -19,21 +18,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
 
 namespace lz::run {
 namespace {
-
-/// The CPU, with memory for intermediates. Never destroyed: programs in static storage may die later.
-struct Host {
-    runtime::CpuBackend cpu{runtime::load_object};
-    runtime::CachingAllocator allocator{cpu};
-    std::vector<runtime::DeviceSlot> slots{{&cpu, &allocator}};
-
-    static Host &get() {
-        static Host *const host = new Host;
-        return *host;
-    }
-};
 
 /// Public to internal and back (equal by static_assert in frontend/tensor/dtype.cpp).
 ir::DType to_ir(DType dtype) {
@@ -116,7 +104,10 @@ bool fits(const View &view, const ir::TensorType &type) {
 }
 
 ProgramTensor to_public(const ir::SavedTensor &tensor) {
-    return {tensor.name, from_ir(tensor.type.dtype), {tensor.type.shape.begin(), tensor.type.shape.end()}};
+    return {tensor.name,
+            from_ir(tensor.type.dtype),
+            {tensor.type.shape.begin(), tensor.type.shape.end()},
+            ir::to_string(tensor.type.device)};
 }
 
 } // namespace
@@ -124,6 +115,7 @@ ProgramTensor to_public(const ir::SavedTensor &tensor) {
 struct Program::Impl {
     std::vector<std::byte> file; ///< which constants are a part of
     ir::SavedProgram saved;
+    std::vector<std::optional<DeviceBlock>> constants; ///< on GPUs; nothing of those on the host
     std::vector<std::shared_ptr<const runtime::LoadedProgram>> programs; ///< one a plan
     std::vector<ProgramSignature> signatures;
     std::atomic<uint64_t> seed{67280421310721}; ///< as Generator::kDefaultSeed
@@ -135,6 +127,7 @@ struct Program::Impl {
                                   std::span<const double> numbers);
     std::vector<std::shared_ptr<void>> run(size_t plan, std::span<const View> inputs,
                                            std::span<const double> numbers);
+    void put_constants();
 };
 
 Program::Impl &Program::impl() const {
@@ -238,26 +231,48 @@ std::vector<int64_t> Program::Impl::words_of(const ir::SavedPlan &plan, std::spa
     return words;
 }
 
+/// Constants of GPUs, where they belong.
+void Program::Impl::put_constants() {
+    std::vector<ir::Point> points;
+    points.reserve(saved.constants.size());
+    try {
+        for (const ir::SavedConstant &constant : saved.constants) {
+            std::optional<DeviceBlock> &block = constants.emplace_back();
+            if (constant.type.device == ir::kCpu)
+                continue;
+            block.emplace(ir::StreamRef{constant.type.device, ir::kDefaultStream}, constant.type.bytes());
+            points.push_back(block->fill(constant.bytes.data(), constant.type.bytes()));
+        }
+    } catch (...) { // copies are on their way
+        wait_quietly(points);
+        throw;
+    }
+    for (const ir::Point &point : points)
+        RunDevices::get().slot(point.stream.device).backend->synchronize(point.stream.stream, point.tick);
+}
+
 /// The memory of the Program's results.
 std::vector<std::shared_ptr<void>> Program::Impl::run(size_t p, std::span<const View> inputs,
                                                       std::span<const double> numbers) {
     const ir::SavedPlan &plan = saved.plans[p];
-    std::vector<void *> bound, results;
+    Call call(*programs[p]);
     for (const ir::SavedInput &input : plan.inputs)
-        bound.push_back(const_cast<void *>( // the Program does not write over inputs: load_program has looked
-            input.argument != ir::kNothing
-                ? inputs[input.argument].data
-                : static_cast<const void *>(saved.constants[input.constant].bytes.data())));
+        if (input.argument != ir::kNothing)
+            call.add_input(inputs[input.argument].data, plan.arguments[input.argument].type);
+        else if (const auto &constant = constants[input.constant])
+            call.add_input(constant->data());
+        else
+            call.add_input(saved.constants[input.constant].bytes.data(),
+                           saved.constants[input.constant].type);
     std::vector<std::shared_ptr<void>> memory;
     for (const ir::TensorType &type : plan.results)
-        results.push_back(memory.emplace_back(new_memory(type.bytes())).get());
+        call.add_result(memory.emplace_back(new_memory(type.bytes())).get(), type);
     const std::vector<int64_t> words = words_of(plan, inputs, numbers);
     const ir::FloatEnvironment environment;
-    const ir::Launched launched =
-        runtime::run(*programs[p], {.inputs = bound, .results = results, .words = words}, false);
-    if (launched.report.failures.empty())
+    const ir::RunReport report = call.run(words);
+    if (report.failures.empty())
         return memory;
-    const ir::Failure &failure = launched.report.failures.front().failure;
+    const ir::Failure &failure = report.failures.front().failure;
     if (failure.node() >= plan.operations.size() || failure.kind() == ir::ErrorKind::Internal)
         throw failure;
     const ir::SavedOperation &operation = plan.operations[failure.node()];
@@ -310,8 +325,10 @@ Program load_program(const std::string &path, const LoadProgramOptions &options,
             auto impl = std::make_shared<Program::Impl>();
             impl->file = runtime::read_program_file(path, options.from_anybody);
             impl->saved = ir::read_saved(impl->file);
+            runtime::ProgramLoader loader(impl->saved, RunDevices::get().place_of(impl->saved));
+            impl->put_constants();
             for (const ir::SavedPlan &plan : impl->saved.plans) {
-                impl->programs.push_back(runtime::load_program(plan, impl->saved, Host::get().slots));
+                impl->programs.push_back(loader.load(plan));
                 ProgramSignature &signature = impl->signatures.emplace_back();
                 for (const ir::SavedTensor &argument : plan.arguments)
                     signature.inputs.push_back(to_public(argument));

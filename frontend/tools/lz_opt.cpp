@@ -6,7 +6,8 @@
 //   lz-opt in.lz --to=cuda --arch=sm_90 (CUDA C++ of the kernels of GPUs)
 //   lz-opt in.lz --to=stats --arch=sm_90 (registers, spills, shared memory, occupancy of their machine code)
 //   lz-opt in.lz --run=check           (compiled against the interpreter)
-//   lz-opt net.lzp                     (what a program file holds; --to=graph and --to=program: its texts)
+//   lz-opt net.lzp                     (what a program file holds; --to=graph, --to=program, --to=ptx: its
+//   texts)
 
 #include "ir/graph/verify.h"
 #include "ir/kernel/verify.h"
@@ -461,11 +462,11 @@ void check_options(const Options &options, std::string_view block) {
 /// A program file: what is in it, or the texts that it holds.
 void process_saved(const std::string &file, const Options &options) {
     if (!options.run.empty() || !options.passes.empty() ||
-        (!options.to.empty() && options.to != "graph" && options.to != "program"))
+        (!options.to.empty() && options.to != "graph" && options.to != "program" && options.to != "ptx"))
         throw Failure(
             ErrorKind::State,
-            fmt::format("{} is a program file, of which --to=graph and --to=program print the texts; "
-                        "they can be passes' and --run's input.",
+            fmt::format("{} is a program file, of which --to=graph and --to=program print the texts, and "
+                        "--to=ptx the code for CUDA devices; they can be passes' and --run's input.",
                         options.input));
     SavedProgram saved;
     try {
@@ -482,8 +483,16 @@ void process_saved(const std::string &file, const Options &options) {
             std::cout << plan.graph;
         for (const SavedVariant &variant : plan.variants)
             if (options.to == "program")
-                std::cout << "// for " << name(variant.level) << "\n" << variant.program;
+                std::cout << "// for " << (variant.any_processor ? "any processor" : name(variant.level))
+                          << "\n"
+                          << variant.program;
     }
+    for (const SavedCode &code : saved.code)
+        if (options.to == "ptx" && code.format == CodeFormat::Ptx)
+            std::cout << "// " << code.name << "\n"
+                      << std::string_view(reinterpret_cast<const char *>(code.object.data()),
+                                          code.object.size())
+                      << "\n";
 }
 
 void process(const Options &options) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace lz::ir {
 namespace {
@@ -37,6 +38,74 @@ std::string numbers_of(const SavedPlan &plan) {
     return text;
 }
 
+/// What of the code is of some kind, each once.
+class Amount {
+public:
+    explicit Amount(const SavedProgram &program) : program_(program), seen_(program.code.size(), false) {}
+    /// Counts it, unless it was counted or is of another kind.
+    void add(const std::vector<uint32_t> &code, CodeFormat format, uint32_t sm) {
+        for (const uint32_t c : code) {
+            const SavedCode &one = program_.code[c];
+            const bool wanted = is_cuda(one.format) ? one.format == format && one.sm == sm : !is_cuda(format);
+            if (!wanted || seen_[c])
+                continue;
+            seen_[c] = true;
+            ++kernels_;
+            bytes_ += one.object.size();
+        }
+    }
+    size_t kernels() const { return kernels_; }
+    size_t bytes() const { return bytes_; }
+
+private:
+    const SavedProgram &program_;
+    std::vector<bool> seen_;
+    size_t kernels_ = 0, bytes_ = 0;
+};
+
+std::string capability(uint32_t sm) {
+    return fmt::format("{}.{}", sm / 10, sm % 10);
+}
+
+/// `PTX of compute capability 9.0`, for each that there is, ascending.
+template <class F>
+void for_cuda_kinds(const SavedProgram &program, F &&f) {
+    std::vector<std::pair<uint32_t, CodeFormat>> kinds;
+    for (const SavedCode &code : program.code)
+        if (is_cuda(code.format))
+            kinds.emplace_back(code.sm, code.format);
+    std::ranges::sort(kinds);
+    const auto rest = std::ranges::unique(kinds);
+    kinds.erase(rest.begin(), rest.end());
+    for (const auto &[sm, format] : kinds)
+        f(fmt::format("{} of compute capability {}", format == CodeFormat::Cubin ? "cubins" : "PTX",
+                      capability(sm)),
+          format, sm);
+}
+
+std::string code_of(const SavedProgram &program, const SavedPlan &plan) {
+    std::string text;
+    const auto line = [&](std::string_view kind, const Amount &amount) {
+        text += fmt::format("  {}: {} kernels, {} bytes of code\n", kind, amount.kernels(), amount.bytes());
+    };
+    for (const SavedVariant &variant : plan.variants) {
+        Amount amount(program);
+        for (const std::vector<uint32_t> &of_kernel : variant.code)
+            amount.add(of_kernel, CodeFormat::Object, 0);
+        if (!variant.any_processor)
+            line(name(variant.level), amount);
+    }
+    for_cuda_kinds(program, [&](const std::string &kind, CodeFormat format, uint32_t sm) {
+        Amount amount(program);
+        for (const SavedVariant &variant : plan.variants)
+            for (const std::vector<uint32_t> &of_kernel : variant.code)
+                amount.add(of_kernel, format, sm);
+        if (amount.kernels() > 0)
+            line(kind, amount);
+    });
+    return text;
+}
+
 } // namespace
 
 std::string describe(const SavedProgram &program) {
@@ -52,18 +121,21 @@ std::string describe(const SavedProgram &program) {
         if (!plan.draws.empty())
             fmt::format_to(out, ", random numbers in {} places", plan.draws.size());
         text += '\n';
-        for (const SavedVariant &variant : plan.variants) {
-            size_t bytes = 0;
-            std::vector<uint32_t> seen;
-            for (const uint32_t code : variant.code)
-                if (code != kNothing && std::ranges::find(seen, code) == seen.end()) {
-                    seen.push_back(code);
-                    bytes += program.code[code].object.size();
-                }
-            fmt::format_to(out, "  {}: {} kernels, {} bytes of code\n", name(variant.level), seen.size(),
-                           bytes);
-        }
+        text += code_of(program, plan);
     }
+    for (const SavedDevice &device : program.devices)
+        fmt::format_to(out, "{}: {}\n", to_string(device.device),
+                       device.is_virtual ? "a virtual GPU"
+                                         : fmt::format("a CUDA device, saved on {} of compute capability {}",
+                                                       device.name, capability(device.sm)));
+    for (const SavedLibraryKernel &kernel : program.library)
+        for_cuda_kinds(program, [&](const std::string &kind, CodeFormat format, uint32_t sm) {
+            Amount amount(program);
+            amount.add(kernel.code, format, sm);
+            if (amount.kernels() > 0)
+                fmt::format_to(out, "kernel of the library, {}: {}, {} bytes of code\n", kernel.name, kind,
+                               amount.bytes());
+        });
     for (size_t c = 0; c < program.constants.size(); ++c)
         fmt::format_to(out, "constant {}: {}, {} bytes\n", c, to_string(program.constants[c].type),
                        program.constants[c].bytes.size());

@@ -38,6 +38,10 @@ void put(ByteWriter &to, const SavedTensor &tensor) {
     to.put(tensor.type);
 }
 
+void put(ByteWriter &to, const std::vector<uint32_t> &code) {
+    to.put_each(code, [&](uint32_t c) { to.put(c); });
+}
+
 void put(ByteWriter &to, const SavedPlan &plan, Sections &sections) {
     to.put_each(plan.arguments, [&](const SavedTensor &t) { put(to, t); });
     to.put_each(plan.numbers, [&](const SavedNumber &n) {
@@ -76,14 +80,16 @@ void put(ByteWriter &to, const SavedPlan &plan, Sections &sections) {
     to.put(sections.add(plan.graph));
     to.put_each(plan.variants, [&](const SavedVariant &v) {
         to.put(v.level);
+        to.put(v.any_processor);
         to.put(sections.add(v.program));
-        to.put_each(v.code, [&](uint32_t c) { to.put(c); });
+        to.put_each(v.code, [&](const std::vector<uint32_t> &of_kernel) { put(to, of_kernel); });
     });
 }
 
-void put(ByteWriter &to, const CompiledKernel &kernel, Sections &sections) {
+void put(ByteWriter &to, const SavedCode &kernel, Sections &sections) {
     to.put(kernel.name);
     to.put(kernel.format);
+    to.put(kernel.sm);
     to.put_each(kernel.phases, [&](const CompiledPhase &phase) {
         to.put_count(phase.alignments.size());
         to.put_count(phase.parameters.size());
@@ -104,7 +110,9 @@ public:
         from_.get(program.name);
         from_.get(program.made_by);
         from_.get_each(program.constants, 8, [&](SavedConstant &c) { get(c); });
-        from_.get_each(program.code, 13, [&](CompiledKernel &k) { get(k); });
+        from_.get_each(program.devices, 12, [&](SavedDevice &d) { get(d); });
+        from_.get_each(program.code, 17, [&](SavedCode &k) { get(k); });
+        from_.get_each(program.library, 16, [&](SavedLibraryKernel &k) { get(k); });
         from_.get_each(program.plans, 40, [&](SavedPlan &p) { get(p); });
         if (!from_.at_end())
             damaged("there is something behind its manifest");
@@ -113,6 +121,7 @@ public:
             damaged("it has a section that nothing refers to");
         if (program.plans.empty())
             damaged("it has no program");
+        check(program);
         for (const SavedPlan &plan : program.plans)
             check(plan, program);
         return program;
@@ -139,9 +148,28 @@ private:
                                 constant.bytes.size()));
     }
 
-    void get(CompiledKernel &kernel) {
+    void get(SavedDevice &device) {
+        device.device.kind = from_.get_enum<DeviceKind>(2);
+        from_.get(device.device.index);
+        from_.get(device.is_virtual);
+        from_.get(device.sm);
+        from_.get(device.name);
+    }
+
+    void get(std::vector<uint32_t> &code) {
+        from_.get_each(code, 4, [&](uint32_t &c) { from_.get(c); });
+    }
+
+    void get(SavedLibraryKernel &kernel) {
+        from_.get(kernel.name);
+        from_.get(kernel.source);
+        get(kernel.code);
+    }
+
+    void get(SavedCode &kernel) {
         from_.get(kernel.name);
         kernel.format = from_.get_enum<CodeFormat>(4);
+        from_.get(kernel.sm);
         from_.get_each(kernel.phases, 40, [&](CompiledPhase &phase) {
             phase.alignments.resize(from_.count(4));
             phase.parameters.resize(from_.count(8));
@@ -199,10 +227,11 @@ private:
             from_.get(o.loc);
         });
         plan.graph = text();
-        from_.get_each(plan.variants, 9, [&](SavedVariant &v) {
+        from_.get_each(plan.variants, 10, [&](SavedVariant &v) {
             v.level = from_.get_enum<IsaLevel>(kIsaLevels);
+            from_.get(v.any_processor);
             v.program = text();
-            from_.get_each(v.code, 4, [&](uint32_t &c) { from_.get(c); });
+            from_.get_each(v.code, 4, [&](std::vector<uint32_t> &of_kernel) { get(of_kernel); });
         });
     }
 
@@ -213,7 +242,37 @@ private:
             damaged(what);
     }
 
+    static void check(const SavedProgram &program) {
+        for (size_t d = 0; d < program.devices.size(); ++d) {
+            const SavedDevice &device = program.devices[d];
+            need(device.device.kind == DeviceKind::Cuda &&
+                     (d == 0 || program.devices[d - 1].device.index < device.device.index) &&
+                     device.is_virtual == (device.sm == 0) && device.sm < kNoSm,
+                 "a device is none that there can be");
+        }
+        for (const SavedCode &code : program.code)
+            need(is_cuda(code.format) == (code.sm != 0) && code.sm < kNoSm, "code is for no device");
+        for (const SavedLibraryKernel &kernel : program.library)
+            for (const uint32_t code : kernel.code)
+                need(code < program.code.size() && is_cuda(program.code[code].format),
+                     "a kernel of the library has no code");
+        for (const SavedConstant &constant : program.constants)
+            need_device(constant.type, program);
+    }
+
+    static constexpr uint32_t kNoSm = 10000;
+    /// The tensor is where a GPU of the file is, or on the host.
+    static void need_device(const TensorType &type, const SavedProgram &program) {
+        need(type.device == kCpu || std::ranges::find(program.devices, type.device, &SavedDevice::device) !=
+                                        program.devices.end(),
+             "a tensor is on a device that it does not name");
+    }
+
     static void check(const SavedPlan &plan, const SavedProgram &program) {
+        for (const SavedTensor &argument : plan.arguments)
+            need_device(argument.type, program);
+        for (const TensorType &result : plan.results)
+            need_device(result, program);
         for (const SavedInput &input : plan.inputs)
             need(input.argument != kNothing
                      ? input.constant == kNothing && input.argument < plan.arguments.size()
@@ -239,8 +298,12 @@ private:
             need(op_from_name(operation.op).has_value(), "an operation is unknown");
         need(!plan.variants.empty(), "a signature has no Program");
         for (const SavedVariant &variant : plan.variants)
-            for (const uint32_t code : variant.code)
-                need(code == kNothing || code < program.code.size(), "a kernel has no code");
+            for (const std::vector<uint32_t> &of_kernel : variant.code)
+                for (const uint32_t code : of_kernel) {
+                    need(code < program.code.size(), "a kernel has no code");
+                    need(!variant.any_processor || is_cuda(program.code[code].format),
+                         "a kernel is for a processor that its Program does not name");
+                }
     }
 
     static void check(const SavedOutput &output, size_t index, const SavedPlan &plan) {
@@ -287,7 +350,19 @@ std::vector<std::byte> write_saved(const SavedProgram &program) {
         manifest.put(c.type);
         manifest.put(sections.add(SectionKind::Constant, c.bytes));
     });
-    manifest.put_each(program.code, [&](const CompiledKernel &k) { put(manifest, k, sections); });
+    manifest.put_each(program.devices, [&](const SavedDevice &d) {
+        manifest.put(d.device.kind);
+        manifest.put(d.device.index);
+        manifest.put(d.is_virtual);
+        manifest.put(d.sm);
+        manifest.put(d.name);
+    });
+    manifest.put_each(program.code, [&](const SavedCode &k) { put(manifest, k, sections); });
+    manifest.put_each(program.library, [&](const SavedLibraryKernel &k) {
+        manifest.put(k.name);
+        manifest.put(k.source);
+        put(manifest, k.code);
+    });
     manifest.put_each(program.plans, [&](const SavedPlan &p) { put(manifest, p, sections); });
     const std::vector<std::byte> bytes = manifest.take();
     return sections.finish(bytes);
@@ -300,8 +375,22 @@ SavedProgram read_saved(std::span<const std::byte> file) {
 const SavedVariant *best_variant(const SavedPlan &plan) {
     const SavedVariant *best = nullptr;
     for (const SavedVariant &variant : plan.variants)
-        if ((!best || variant.level > best->level) && runs_here(variant.level))
+        if ((!best || variant.level > best->level) && (variant.any_processor || runs_here(variant.level)))
             best = &variant;
+    return best;
+}
+
+const SavedCode *best_code(std::span<const SavedCode *const> code, uint32_t sm) {
+    // A device runs machine code of its generation (9.0's of 9.x) up to its own, and finishes PTX of any
+    // older one.
+    const auto is_cubin = [](const SavedCode *c) { return c->format == CodeFormat::Cubin; };
+    const SavedCode *best = nullptr;
+    for (const SavedCode *const c : code) {
+        if (!is_cuda(c->format) || c->sm > sm || (is_cubin(c) && c->sm / 10 != sm / 10))
+            continue;
+        if (!best || is_cubin(c) > is_cubin(best) || (is_cubin(c) == is_cubin(best) && c->sm > best->sm))
+            best = c;
+    }
     return best;
 }
 

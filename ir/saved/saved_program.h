@@ -21,8 +21,9 @@
 namespace lz::ir {
 
 /// Another one for every change of this layout, of the text of Programs, of what machine code finds in its
-/// frame (KernelFrame) or calls, and of the arguments of library functions.
-inline constexpr uint32_t kProgramFileVersion = 3;
+/// frame (KernelFrame) or calls, of how CUDA devices launch it (CompiledPhase), of the arguments of library
+/// functions, and of what kernels of theirs are made of beside their texts (codegen/cuda/prelude.h).
+inline constexpr uint32_t kProgramFileVersion = 4;
 /// The first bytes of a file. The line ends show a file that was transferred as text.
 inline constexpr std::string_view kProgramFileMagic{"LZPROG\r\n", 8};
 
@@ -73,8 +74,11 @@ struct SavedOperation {
 /// A Program for one kind of processor.
 struct SavedVariant {
     IsaLevel level = IsaLevel::V3;
+    bool any_processor = false; ///< it has no code for the host, and `level` says nothing
     std::string program;        ///< text
-    std::vector<uint32_t> code; ///< by kernel of the Program: of SavedProgram::code; kNothing: it is not run
+    /// By kernel of the Program: code of it, of SavedProgram::code; none: it is not run. Of code for the host
+    /// there is one, of code for CUDA devices one for each kind of device.
+    std::vector<std::vector<uint32_t>> code;
 };
 
 /// What calls of one signature do.
@@ -93,6 +97,32 @@ struct SavedPlan {
     std::vector<SavedVariant> variants; ///< the most demanding first
 };
 
+/// Whether CUDA devices run it.
+inline bool is_cuda(CodeFormat format) {
+    return format == CodeFormat::Cubin || format == CodeFormat::Ptx;
+}
+
+/// A kernel for one kind of device.
+struct SavedCode : CompiledKernel {
+    uint32_t sm = 0; ///< Cubin, Ptx: the compute capability that it was made for, 90 for 9.0; else 0
+};
+
+/// A kernel that the library has as text, and launches on CUDA devices itself.
+struct SavedLibraryKernel {
+    std::string name;           ///< for people
+    uint64_t source = 0;        ///< a hash of the text
+    std::vector<uint32_t> code; ///< of SavedProgram::code, as of a kernel
+};
+
+/// A GPU that Programs of the file use, as it was where they were saved.
+struct SavedDevice {
+    Device device;
+    bool is_virtual = false; ///< threads of the host, which run its code
+    uint32_t sm = 0;         ///< compute capability, 90 for 9.0; 0: virtual
+    std::string name;        ///< for people: `NVIDIA H200`
+};
+
+/// Dense elements, on the host here; `type` says where they go.
 struct SavedConstant {
     TensorType type;
     std::span<const std::byte> bytes; ///< dense, row-major; of the file, or of whoever made this
@@ -102,7 +132,9 @@ struct SavedProgram {
     std::string name;
     std::string made_by; ///< versions, for people
     std::vector<SavedPlan> plans;
-    std::vector<CompiledKernel> code; ///< objects, shared by variants
+    std::vector<SavedDevice> devices; ///< ascending
+    std::vector<SavedCode> code;      ///< shared by variants
+    std::vector<SavedLibraryKernel> library;
     std::vector<SavedConstant> constants;
 };
 
@@ -112,10 +144,13 @@ std::vector<std::byte> write_saved(const SavedProgram &program);
 /// the file's name (`is damaged: ...`), for everything that `write_saved` would not have made.
 SavedProgram read_saved(std::span<const std::byte> file);
 
-/// What is in a file, for people: signatures, steps, code and constants, with their sizes.
+/// What is in a file, for people: signatures, devices, code and constants, with their sizes.
 std::string describe(const SavedProgram &program);
 
 /// The most demanding variant that this processor runs, or null.
 const SavedVariant *best_variant(const SavedPlan &plan);
+/// What of `code` a CUDA device of compute capability `sm` runs: a cubin of its generation, else PTX of no
+/// newer one; null: none.
+const SavedCode *best_code(std::span<const SavedCode *const> code, uint32_t sm);
 
 } // namespace lz::ir

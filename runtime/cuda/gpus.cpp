@@ -26,9 +26,9 @@ const Driver &keep(const Library &library) {
 Gpus open_gpus(const Search &search, GpuOptions options) {
     Gpus found;
     const Library library = open_driver(search);
-    if (library)
+    if (library && options.compiles)
         found.nvrtc = open_nvrtc(search, library);
-    found.availability = availability(library, found.nvrtc);
+    found.availability = options.compiles ? availability(library, found.nvrtc) : library.missing;
     if (!library || !found.nvrtc)
         return found;
     try {
@@ -48,6 +48,17 @@ Gpus open_gpus(const Search &search, GpuOptions options) {
         found.availability = "The GPUs cannot be used: " + failure.message();
     }
     return found;
+}
+
+std::string why_no_cublaslt() {
+    return cublaslt().missing;
+}
+
+std::optional<KernelSource> library_source(std::string_view symbol, std::span<const int64_t> ints) {
+    if (symbol == "dot")
+        return matmul_source(ints);
+    const CudaFunction *const function = find_cuda_function(symbol);
+    return function ? function->source(ints) : std::nullopt;
 }
 
 std::string describe_products() {

@@ -17,6 +17,17 @@ namespace {
 [[noreturn]] void damaged(const std::string &what) {
     throw ir::Failure(ir::ErrorKind::Io, "is damaged: " + what);
 }
+void need(bool good, const char *what) {
+    if (!good)
+        damaged(what);
+}
+[[noreturn]] void refuse(const std::string &what) {
+    throw ir::Failure(ir::ErrorKind::Device, what);
+}
+
+std::string capability(uint32_t sm) {
+    return fmt::format("{}.{}", sm / 10, sm % 10);
+}
 
 const ir::SavedVariant &variant_for_this(const ir::SavedPlan &plan) {
     if (const ir::SavedVariant *const best = ir::best_variant(plan))
@@ -36,12 +47,106 @@ ir::Program parse(const ir::SavedVariant &variant) {
     }
 }
 
-/// Memory that a run binds is as large as the Program takes it to be.
-void check(const ir::Program &program, const ir::SavedPlan &plan, const ir::SavedProgram &saved) {
-    const auto need = [](bool good, const char *what) {
-        if (!good)
-            damaged(what);
+/// Whether the phase finds its parameters in frames of the kernel.
+bool fits(const ir::CompiledPhase &phase, const ir::Kernel &kernel) {
+    const auto there = [&](const ir::LaunchParameter &p) {
+        const size_t count = p.kind == ir::LaunchParameter::Buffer   ? kernel.buffers.size()
+                             : p.kind == ir::LaunchParameter::Arg    ? kernel.args.size()
+                             : p.kind == ir::LaunchParameter::Scalar ? kernel.scalars.size()
+                                                                     : size_t{1};
+        return p.index < count && p.bytes <= 8 &&
+               (phase.record_bytes == 0 || uint64_t{p.at} + p.bytes <= phase.record_bytes);
     };
+    const auto aligned = [&](const ir::LaunchAlignment &a) {
+        return a.index < (a.kind == ir::LaunchAlignment::Buffer ? kernel.buffers.size() : kernel.args.size());
+    };
+    return std::ranges::all_of(phase.parameters, there) && std::ranges::all_of(phase.alignments, aligned) &&
+           phase.cluster_blocks > 0 && phase.threads > 0 &&
+           (phase.table_bytes == 0 || phase.record_bytes > 0);
+}
+
+/// Bytes of a launch's parameters, at the most.
+uint64_t parameter_bytes(const ir::CompiledPhase &phase) {
+    constexpr uint64_t kEach = 8;
+    if (phase.record_bytes == 0)
+        return kEach * phase.parameters.size();
+    return kEach + (phase.table_bytes > 0 ? phase.table_bytes : kEach);
+}
+
+template <class F>
+void for_buffers(const ir::Step &step, F &&f) {
+    for (const ir::Segment &segment : step.segments)
+        for (const uint32_t buffer : segment.buffers)
+            f(buffer);
+    for (const uint32_t buffer : step.operands)
+        f(buffer);
+    f(step.scratch);
+}
+
+} // namespace
+
+PeerPairs peers_of(const ir::Program &program) {
+    PeerPairs pairs;
+    for (const ir::Step &step : program.steps)
+        for_buffers(step, [&](uint32_t b) {
+            if (step.device == ir::kCpu || b >= program.buffers.size())
+                return;
+            const Device other = program.buffers[b].device;
+            const std::pair pair(step.device, other);
+            if (other != ir::kCpu && other != step.device && std::ranges::find(pairs, pair) == pairs.end())
+                pairs.push_back(pair);
+        });
+    return pairs;
+}
+
+ProgramLoader::ProgramLoader(const ir::SavedProgram &file, const LoadingPlace &place)
+    : file_(file), place_(place) {
+    for (const ir::SavedDevice &device : file.devices)
+        find_device(device);
+    if (place.library)
+        place.library->add(file);
+}
+
+const ir::SavedDevice *ProgramLoader::find(Device device) const {
+    const auto found = std::ranges::find(file_.devices, device, &ir::SavedDevice::device);
+    return found == file_.devices.end() ? nullptr : &*found;
+}
+
+bool ProgramLoader::is_cuda(Device device) const {
+    const ir::SavedDevice *const saved = find(device);
+    return saved && !saved->is_virtual;
+}
+
+/// `cuda:0 (NVIDIA H200)`.
+std::string ProgramLoader::called(Device device) const {
+    return fmt::format("{} ({})", ir::to_string(device), backend(device).properties().name);
+}
+
+void ProgramLoader::find_device(const ir::SavedDevice &wanted) const {
+    const std::string name = ir::to_string(wanted.device);
+    if (slot(wanted.device) >= place_.devices.size()) {
+        std::string there = "cpu";
+        for (size_t s = 1; s < place_.devices.size(); ++s)
+            there += fmt::format("{}cuda:{}", s + 1 == place_.devices.size() ? " and " : ", ", s - 1);
+        std::string why = place_.devices.size() > 1 || place_.no_gpu.empty() ? "" : ". " + place_.no_gpu;
+        if (!why.empty() && place_.compiles && !wanted.is_virtual)
+            why += " liblazuli-run.so runs program files without NVRTC.";
+        refuse(fmt::format("was saved for {}, {}, and there is none: {} {}{}", name,
+                           wanted.is_virtual ? "a virtual GPU" : "a CUDA device",
+                           place_.devices.size() == 1 ? "the only device is" : "the devices are", there,
+                           why));
+    }
+    const bool is_virtual = !backend(wanted.device).properties().cuda;
+    if (is_virtual != wanted.is_virtual)
+        refuse(fmt::format("was saved for {}, and {} is {}",
+                           wanted.is_virtual ? "virtual GPUs" : "CUDA devices", called(wanted.device),
+                           is_virtual ? "a virtual GPU" : "a CUDA device"));
+}
+
+/// Memory that a run binds is as large as the Program takes it to be, and where it takes it to be.
+void ProgramLoader::check(const ir::Program &program, const ir::SavedPlan &plan) const {
+    const auto known = [&](Device device) { return device == ir::kCpu || find(device); };
+    const auto common_stream = [](int32_t stream) { return stream >= 0 && stream < ir::kFirstUserStream; };
     need(program.stage == ir::Stage::Final, "its Program is not finished");
     need(program.num_runtime_words == plan.words.size(), "its Program has other words");
     need(program.user_streams.empty(), "its Program names streams");
@@ -51,24 +156,29 @@ void check(const ir::Program &program, const ir::SavedPlan &plan, const ir::Save
         need(buffer.kind == ir::BufferKind::Result && buffer.index == r, "a result has no memory of its own");
     }
     for (const ir::ArenaDesc &arena : program.arenas)
-        need(arena.device == ir::kCpu && !arena.pinned, "its Program runs on a GPU");
+        need(known(arena.device) && known(arena.home_device) && common_stream(arena.home) &&
+                 (!arena.pinned || arena.home_device != ir::kCpu),
+             "its Program has memory where there is no device");
     for (const ir::BufferDesc &buffer : program.buffers) {
-        need(buffer.device == ir::kCpu, "its Program runs on a GPU");
+        need(known(buffer.device), "its Program has memory where there is no device");
         need(buffer.donor < 0, "its Program writes over an input");
         if (buffer.kind == ir::BufferKind::Input) {
             need(buffer.index < plan.inputs.size(), "its Program has other inputs");
             const ir::SavedInput &input = plan.inputs[buffer.index];
             const ir::TensorType &type = input.argument != ir::kNothing
                                              ? plan.arguments[input.argument].type
-                                             : saved.constants[input.constant].type;
-            need(buffer.bytes <= type.bytes(), "an input is larger in its Program");
+                                             : file_.constants[input.constant].type;
+            need(buffer.bytes <= type.bytes() && buffer.device == type.device,
+                 "an input is larger in its Program, or elsewhere");
         }
         if (buffer.kind == ir::BufferKind::Result)
-            need(buffer.index < plan.results.size() && buffer.bytes <= plan.results[buffer.index].bytes(),
-                 "a result is larger in its Program");
+            need(buffer.index < plan.results.size() && buffer.bytes <= plan.results[buffer.index].bytes() &&
+                     buffer.device == plan.results[buffer.index].device,
+                 "a result is larger in its Program, or elsewhere");
     }
     for (const ir::Step &step : program.steps) {
-        need(step.device == ir::kCpu && !ir::has_effect(step), "a step is no work of the CPU");
+        need(known(step.device) && common_stream(step.stream), "a step is on no device");
+        need(!ir::has_effect(step), "a step does something that the program's writer sees");
         need(!step.symbol.starts_with(ir::kCallPrefix), "a step calls a function of another process");
         need(std::ranges::all_of(step.recorded,
                                  [&](uint32_t at) { return at == ir::kNone || at < plan.operations.size(); }),
@@ -76,27 +186,106 @@ void check(const ir::Program &program, const ir::SavedPlan &plan, const ir::Save
     }
 }
 
-} // namespace
+void ProgramLoader::check_peers(const ir::Program &program) const {
+    for (const auto &[who, whose] : peers_of(program))
+        if (!place_.may_access || !place_.may_access(who, whose))
+            refuse(fmt::format("was saved where {} had access to the memory of {}, and has none here",
+                               ir::to_string(who), ir::to_string(whose)));
+}
 
-std::shared_ptr<const LoadedProgram> load_program(const ir::SavedPlan &plan, const ir::SavedProgram &saved,
-                                                  const std::vector<DeviceSlot> &devices) {
+/// What of the library CUDA devices need beside the file's kernels.
+void ProgramLoader::check_library(const ir::Program &program, const ir::SavedPlan &plan) const {
+    for (const ir::Step &step : program.steps) {
+        if (step.kind != ir::StepKind::Library || !is_cuda(step.device))
+            continue;
+        if (!backend(step.device).find_library(step.symbol)) {
+            const std::string why =
+                step.symbol == "dot" && place_.why_no_cublaslt ? place_.why_no_cublaslt() : std::string();
+            refuse(why.empty()
+                       ? fmt::format("calls `{}`, which {} has not", step.symbol, called(step.device))
+                       : fmt::format("makes products on {} by cuBLASLt. {}", called(step.device), why));
+        }
+        const auto source =
+            place_.source ? place_.source(step.symbol, ints_of(step, plan.words)) : std::nullopt;
+        if (!source || place_.compiles)
+            continue;
+        const auto sm = static_cast<uint32_t>(backend(step.device).properties().cuda->sm);
+        if (!place_.library || !place_.library->has(*source, sm))
+            throw ir::Failure(
+                ir::ErrorKind::Compile,
+                fmt::format("has no code of the library's kernel `{}` for {}, of compute capability {}",
+                            source->name, called(step.device), capability(sm)));
+    }
+}
+
+/// A Program is scheduled for the device that it was saved on.
+void ProgramLoader::check_limits(const ir::CompiledPhase &phase, Device device) const {
+    const ir::CudaLimits limits = *backend(device).properties().cuda;
+    const auto within = [&](uint64_t taken, int64_t most, const char *what) {
+        if (taken > static_cast<uint64_t>(most))
+            refuse(fmt::format("was saved on {}: a kernel takes {} {}, and {} has {}", find(device)->name,
+                               taken, what, called(device), most));
+    };
+    within(phase.shared_bytes, limits.shared_per_block, "bytes of a block's shared memory");
+    within(phase.threads, limits.threads_per_block, "threads of a block");
+    within(phase.cluster_blocks, limits.cluster_blocks, "blocks of a cluster");
+    within(parameter_bytes(phase), limits.parameter_bytes, "bytes of parameters");
+}
+
+const ir::SavedCode &ProgramLoader::code_of(const ir::SavedVariant &variant, uint32_t kernel,
+                                            Device device) const {
+    std::vector<const ir::SavedCode *> code;
+    if (kernel < variant.code.size())
+        for (const uint32_t c : variant.code[kernel])
+            if (ir::is_cuda(file_.code[c].format) == is_cuda(device))
+                code.push_back(&file_.code[c]);
+    need(!code.empty(), "a kernel has no code");
+    if (!is_cuda(device))
+        return *code.front();
+    const auto sm = static_cast<uint32_t>(backend(device).properties().cuda->sm);
+    if (const ir::SavedCode *const best = ir::best_code(code, sm))
+        return *best;
+    const ir::SavedCode &oldest = **std::ranges::min_element(code, {}, &ir::SavedCode::sm);
+    refuse(fmt::format("has code for compute capability {} and newer, and {} has {}", capability(oldest.sm),
+                       called(device), capability(sm)));
+}
+
+std::shared_ptr<const Module> ProgramLoader::module_of(const ir::SavedCode &code, Device device) {
+    std::shared_ptr<const Module> &module = modules_[{&code, backend(device).module_key()}];
+    if (module)
+        return module;
+    try {
+        module = device == ir::kCpu ? load_object(code) : backend(device).load(code);
+    } catch (const ir::Failure &failure) {
+        if (device == ir::kCpu)
+            throw;
+        throw ir::Failure(failure.kind(), "cannot be loaded: " + failure.message());
+    }
+    return module;
+}
+
+std::shared_ptr<const LoadedProgram> ProgramLoader::load(const ir::SavedPlan &plan) {
     const ir::SavedVariant &variant = variant_for_this(plan);
     ir::Program program = parse(variant);
-    check(program, plan, saved);
+    check(program, plan);
     std::vector<ProgramKernel> kernels = kernels_of(program);
     for (ProgramKernel &kernel : kernels) {
-        const uint32_t code =
-            kernel.kernel < variant.code.size() ? variant.code[kernel.kernel] : ir::kNothing;
-        if (code == ir::kNothing)
-            damaged("a kernel has no code");
-        const ir::CompiledKernel &compiled = saved.code[code];
-        if (compiled.phases.size() != program.kernels[kernel.kernel].phases.size())
+        const ir::Kernel &wanted = program.kernels[kernel.kernel];
+        const ir::SavedCode &code = code_of(variant, kernel.kernel, kernel.device);
+        if (code.phases.size() != wanted.phases.size())
             damaged("the code of a kernel is another one's");
-        kernel.code = {load_object(compiled), compiled.phases};
-        for (const ir::CompiledPhase &phase : compiled.phases)
+        if (is_cuda(kernel.device))
+            for (const ir::CompiledPhase &phase : code.phases) {
+                need(fits(phase, wanted), "the code of a kernel is another one's");
+                check_limits(phase, kernel.device);
+            }
+        kernel.code = {module_of(code, kernel.device), code.phases};
+        for (const ir::CompiledPhase &phase : code.phases)
             static_cast<void>(kernel.code.module->entry(phase.symbol));
     }
-    return std::make_shared<const LoadedProgram>(std::move(program), std::move(kernels), devices);
+    check_peers(program);
+    check_library(program, plan);
+    return std::make_shared<const LoadedProgram>(std::move(program), std::move(kernels), place_.devices);
 }
 
 } // namespace lz::runtime

@@ -18,6 +18,13 @@ std::string sample_file() {
     return {reinterpret_cast<const char *>(file.data()), file.size()};
 }
 
+const SavedCode *best_of(const SavedProgram &program, const std::vector<uint32_t> &code, uint32_t sm) {
+    std::vector<const SavedCode *> pointers;
+    for (const uint32_t c : code)
+        pointers.push_back(&program.code[c]);
+    return best_code(pointers, sm);
+}
+
 /// Empty where it is read.
 std::string refusal_of(const std::string &bytes) {
     const std::vector<std::byte> copy = bytes_of(bytes); // ends where the bytes end
@@ -25,6 +32,8 @@ std::string refusal_of(const std::string &bytes) {
         const SavedProgram read = read_saved(copy);
         EXPECT_NE(describe(read), "");
         best_variant(read.plans.front());
+        for (const SavedLibraryKernel &kernel : read.library)
+            best_of(read, kernel.code, 90);
         return {};
     } catch (const Failure &failure) {
         EXPECT_EQ(failure.kind(), ErrorKind::Io) << failure.message();
@@ -48,12 +57,55 @@ TEST(SavedProgram, IsReadAsItWasWritten) {
     EXPECT_EQ(to_string(plan.operations[0].loc), "sample.cpp:31");
     EXPECT_EQ(function_name(plan.operations[0].loc.function), "gelu");
     EXPECT_EQ(plan.variants[1].level, IsaLevel::V3);
+    EXPECT_TRUE(plan.variants[2].any_processor);
+    EXPECT_EQ(plan.variants[0].code, (std::vector<std::vector<uint32_t>>{{0}, {1, 2}}));
     EXPECT_EQ(read.code[0].phases, saved_sample({}).code[0].phases);
+    EXPECT_EQ(read.code[1].format, CodeFormat::Ptx);
+    EXPECT_EQ(read.code[1].sm, 90u);
+    ASSERT_EQ(read.devices.size(), 2u);
+    EXPECT_EQ(read.devices[0].name, "a GPU");
+    EXPECT_TRUE(read.devices[1].is_virtual);
+    EXPECT_EQ(to_string(read.devices[1].device), "cuda:2");
+    EXPECT_EQ(read.library[0].source, 0x123456789abcdef0u);
+    EXPECT_EQ(to_string(read.constants[1].type), "f32[4] @cuda:2");
     EXPECT_EQ(std::memcmp(read.constants[0].bytes.data(), kElements.data(), sizeof kElements), 0);
     // Written again it is the same file.
     const std::vector<std::byte> again = write_saved(read);
     EXPECT_TRUE(std::ranges::equal(again, bytes));
     EXPECT_THAT(describe(read), testing::HasSubstr("x: f32[4] @cpu, n: f64[] @cpu"));
+    EXPECT_THAT(
+        describe(read),
+        testing::HasSubstr("  PTX of compute capability 9.0: 1 kernels, 6 bytes of code\n"
+                           "  cubins of compute capability 10.0: 1 kernels, 6 bytes of code\n"
+                           "cuda:0: a CUDA device, saved on a GPU of compute capability 9.0\n"
+                           "cuda:2: a virtual GPU\n"
+                           "kernel of the library, sort f32: PTX of compute capability 9.0, 6 bytes of "
+                           "code\n"));
+}
+
+/// Cubins are of one generation; PTX is finished by every newer device.
+TEST(SavedProgram, TheBestCodeForADeviceIsOfItsGeneration) {
+    SavedProgram program;
+    const auto add = [&](CodeFormat format, uint32_t sm) {
+        program.code.emplace_back().format = format;
+        program.code.back().sm = sm;
+    };
+    add(CodeFormat::Ptx, 80);
+    add(CodeFormat::Cubin, 80);
+    add(CodeFormat::Cubin, 86);
+    add(CodeFormat::Ptx, 90);
+    add(CodeFormat::Cubin, 90);
+    add(CodeFormat::Object, 0);
+    const auto best = [&](uint32_t sm) -> int64_t {
+        const SavedCode *const code = best_of(program, {0, 1, 2, 3, 4, 5}, sm);
+        return code ? code - program.code.data() : -1;
+    };
+    EXPECT_EQ(best(75), -1);
+    EXPECT_EQ(best(80), 1);
+    EXPECT_EQ(best(86), 2);
+    EXPECT_EQ(best(89), 2);
+    EXPECT_EQ(best(90), 4);
+    EXPECT_EQ(best(100), 3);
 }
 
 TEST(SavedProgram, IsNotReadWhereItRefersToWhatIsNotThere) {
@@ -65,7 +117,7 @@ TEST(SavedProgram, IsNotReadWhereItRefersToWhatIsNotThere) {
                     testing::HasSubstr(part));
     };
     refused([](auto &, SavedPlan &p) { p.inputs[0].argument = 2; }, "an input of a Program");
-    refused([](auto &, SavedPlan &p) { p.inputs[1].constant = 1; }, "an input of a Program");
+    refused([](auto &, SavedPlan &p) { p.inputs[1].constant = 2; }, "an input of a Program");
     refused([](auto &, SavedPlan &p) { p.values[0].result = 1; }, "a value is no result");
     refused([](auto &, SavedPlan &p) { p.values[1].argument = 1; }, "a value is no argument");
     refused([](auto &, SavedPlan &p) { p.outputs[0].value = 2; }, "a result of a call is no value");
@@ -75,7 +127,20 @@ TEST(SavedProgram, IsNotReadWhereItRefersToWhatIsNotThere) {
     refused([](auto &, SavedPlan &p) { p.again[3].of = 0; }, "an argument of several elements");
     refused([](auto &, SavedPlan &p) { p.draws.clear(); }, "a word of a Program is of nothing");
     refused([](auto &, SavedPlan &p) { p.operations[0].op = "subtract it"; }, "an operation is unknown");
-    refused([](auto &, SavedPlan &p) { p.variants[0].code[0] = 1; }, "a kernel has no code");
+    refused([](auto &, SavedPlan &p) { p.variants[0].code[0] = {3}; }, "a kernel has no code");
+    refused([](auto &, SavedPlan &p) { p.variants[2].code[0] = {0}; },
+            "a kernel is for a processor that its Program does not name");
+    refused([](SavedProgram &p, auto &) { p.code[0].sm = 90; }, "code is for no device");
+    refused([](SavedProgram &p, auto &) { p.code[1].sm = 0; }, "code is for no device");
+    refused([](SavedProgram &p, auto &) { p.library[0].code = {3}; }, "a kernel of the library has no code");
+    refused([](SavedProgram &p, auto &) { p.library[0].code = {0}; }, "a kernel of the library has no code");
+    refused([](SavedProgram &p, auto &) { p.devices[1].device.index = 0; }, "a device is none");
+    refused([](SavedProgram &p, auto &) { p.devices[1].device = kCpu; }, "a device is none");
+    refused([](SavedProgram &p, auto &) { p.devices[1].sm = 80; }, "a device is none");
+    refused([](SavedProgram &p, auto &) { p.devices.pop_back(); },
+            "a tensor is on a device that it does not name");
+    refused([](auto &, SavedPlan &p) { p.arguments[0].type.device = {DeviceKind::Cuda, 1}; },
+            "a tensor is on a device that it does not name");
     refused([](auto &, SavedPlan &p) { p.variants.clear(); }, "a signature has no Program");
     refused([](SavedProgram &p, auto &) { p.plans.clear(); }, "it has no program");
     refused([](SavedProgram &p, auto &) { p.constants[0].type.shape = {5}; },

@@ -41,7 +41,8 @@ class Compiled;
 struct CompiledStats {
     int64_t replays = 0;    ///< calls that bound and launched a Program
     int64_t recordings = 0; ///< calls that ran the function and kept what it recorded
-    int64_t uncompiled = 0; ///< calls that ran the function, whose recording could not be kept
+    /// Calls that ran the function, and whose recording could not be kept, or is no good for replays.
+    int64_t uncompiled = 0;
     int64_t signatures = 0; ///< that are known now
     /// Why the last of the uncompiled calls was one, with the line; empty if there was none.
     std::string why;

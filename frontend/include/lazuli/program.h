@@ -43,8 +43,9 @@ public:
     Program() = default;
 
     /// Computes: dtypes, shapes and devices have to be those of one of the signatures. Results are there when
-    /// it returns, with the bits that the compiled function gave; pending inputs are computed first. Random
-    /// numbers are drawn from this process's default generator. Results have no gradients.
+    /// it returns (those on GPUs are on their streams), with the bits that the compiled function gave;
+    /// pending inputs are computed first. Random numbers are drawn from this process's default generator.
+    /// Results have no gradients.
     ///
     /// Throws DTypeError, ShapeError or DeviceError with the name of the input that does not fit; StateError
     /// for another number of tensors or numbers, a number that is part of the program and another one here,
@@ -81,13 +82,13 @@ LZ_API void save_program(const std::string &path, const CompiledFunction &functi
 } // namespace detail
 
 /// Writes what a compiled function replays, of every signature that was recorded: Programs, machine code for
-/// this processor's level and for x86-64-v3, and the captured tensors as they are now. The file is written
-/// beside and renamed: whatever fails, what was there stays.
+/// this processor's level and for x86-64-v3, PTX and cubins of what runs on CUDA devices, and the captured
+/// tensors as they are now. The file is written beside and renamed: whatever fails, what was there stays.
 ///
 /// Throws StateError, which says why, for a function that has recorded nothing that can be replayed, changes
 /// tensors that it captured or is given, sets gradients, asks the host for numbers, calls functions of the
-/// process (`lz::call`), runs on a GPU, or takes values that a file does not tell apart; CompileError where
-/// there is no machine code (built without LLVM; another processor than x86-64); IoError where the file
+/// process (`lz::call`), or takes values that a file does not tell apart; CompileError where there is no
+/// machine code (built without LLVM; another processor than x86-64; NVRTC's errors); IoError where the file
 /// cannot be written.
 template <class F>
 void save_program(const std::string &path, const Compiled<F> &function,
@@ -97,7 +98,8 @@ void save_program(const std::string &path, const Compiled<F> &function,
 
 /// Reads a program. Its machine code is loaded, its constants are in memory on return. Throws IoError for a
 /// file that cannot be read, is no program file, is damaged, is of another version, or may have been written
-/// by somebody else; CompileError where it has no code that this processor runs.
+/// by somebody else; CompileError where it has no code that this processor runs; DeviceError where a GPU that
+/// it was saved for is not here, is of the other kind (virtual, CUDA), too old, or lacks what it needs.
 LZ_API Program load_program(const std::string &path, const LoadProgramOptions &options = {},
                             Location loc = Location::current());
 

@@ -18,11 +18,12 @@ struct LoadProgramOptions {
     bool from_anybody = false;
 };
 
-/// A tensor that a program takes or gives. It is on the CPU.
+/// A tensor that a program takes or gives.
 struct ProgramTensor {
     std::string name;           ///< as SaveProgramOptions gave it
     DType dtype = DType::F32;   ///< of its elements
     std::vector<int64_t> shape; ///< its extents
+    std::string device = "cpu"; ///< where it is: `cpu`, `cuda:0`
 };
 
 /// One of the calls that a program was recorded for.

@@ -1,8 +1,9 @@
 #pragma once
 /// Programs from files without the rest of Lazuli: what `lz::save_program` wrote runs on memory of the
 /// caller's. This header goes with liblazuli-run.so (CMake: lazuli::run), which has no compiler, no tensors,
-/// and needs no LLVM. Who links liblazuli.so has `lz::load_program` (program.h) instead; a program links one
-/// of the two.
+/// and needs neither LLVM nor NVRTC. Programs that use GPUs get copies of what they are given there, and what
+/// they give there is copied back; the CUDA driver is opened by the first file that needs it. Who links
+/// liblazuli.so has `lz::load_program` (program.h) instead; a program links one of the two.
 ///
 ///     const lz::run::Program p = lz::run::load_program("net.lzp");
 ///     std::vector<float> x(8 * 64);
@@ -88,12 +89,13 @@ public:
     /// No program: calling it throws StateError.
     Program() = default;
 
-    /// Computes on the CPU, on all threads. The bits are those of the function that was saved.
+    /// Computes on the CPU, on all threads, and on the GPUs that the program names. The bits are those of the
+    /// function that was saved.
     ///
     /// Throws DTypeError or ShapeError with the name of the input that does not fit (a ShapeError also where
     /// there are fewer bytes than the shape needs), StateError for another number of tensors or numbers and
-    /// for a number that is part of the program and another one here, OutOfMemoryError, and what fails while
-    /// it runs, with the line of the function that was saved.
+    /// for a number that is part of the program and another one here, OutOfMemoryError, CudaError where a GPU
+    /// is lost, and what fails while it runs, with the line of the function that was saved.
     std::vector<Array> operator()(std::span<const View> inputs, std::span<const double> numbers = {},
                                   Location loc = Location::current()) const;
     /// The same: `p({{x, {8, 64}}})`, `p({{x, {3}}}, {0.5})`.

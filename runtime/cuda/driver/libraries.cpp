@@ -238,15 +238,18 @@ Library open_nvrtc(const Search &search, const Library &driver) {
 }
 
 Library open_cublaslt(const Search &search, const Library &driver, const Library &nvrtc) {
-    return find(kCublasLt, search.cublaslt, candidates(kCublasLt, search, driver.major()),
-                [&](const Library &library) {
-                    if (library.major() == nvrtc.major())
-                        return std::string();
-                    return fmt::format(
-                        "The cuBLASLt at {} is of CUDA {} and the NVRTC at {} of CUDA {}: they have "
-                        "to be of one major version.",
-                        library.path, library.major(), nvrtc.path, nvrtc.major());
-                });
+    return find(
+        kCublasLt, search.cublaslt, candidates(kCublasLt, search, driver.major()),
+        [&](const Library &library) {
+            if (library.major() == nvrtc.major() || (nvrtc.version == 0 && library.major() <= driver.major()))
+                return std::string();
+            if (nvrtc.version == 0)
+                return fmt::format("The cuBLASLt at {} is of CUDA {}, newer than the driver, which is of {}.",
+                                   library.path, library.major(), text_of(driver.version));
+            return fmt::format("The cuBLASLt at {} is of CUDA {} and the NVRTC at {} of CUDA {}: they have "
+                               "to be of one major version.",
+                               library.path, library.major(), nvrtc.path, nvrtc.major());
+        });
 }
 
 std::string availability(const Library &driver, const Library &nvrtc) {

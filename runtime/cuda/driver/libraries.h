@@ -39,7 +39,8 @@ constexpr int kOldestLibrary = 12010;
 Library open_driver(const Search &search);
 /// A compiler whose output the driver takes: no newer major version than the driver's.
 Library open_nvrtc(const Search &search, const Library &driver);
-/// cuBLASLt of NVRTC's major version. Opening it can take a second: only where a product needs it.
+/// cuBLASLt of NVRTC's major version, or, where there is no NVRTC (its version is 0), of none newer than the
+/// driver's. Opening it can take a second: only where a product needs it.
 Library open_cublaslt(const Search &search, const Library &driver, const Library &nvrtc);
 
 /// "CUDA is available: driver 13.0 (libcuda.so.1), ..." or why it is not, one sentence.

@@ -15,9 +15,11 @@ void bound(const void *kernels, const LibraryArgs &args) {
 }
 
 constexpr CudaFunction kFunctions[] = {
-    {{"cumsum", scan_scratch}, bound<scan_sum>},    {{"cumprod", scan_scratch}, bound<scan_product>},
-    {{"scatter", scatter_scratch}, bound<scatter>}, {{"sort", sort_scratch}, bound<sort>},
-    {{"topk", sort_scratch}, bound<sort>},
+    {{"cumsum", scan_scratch}, bound<scan_sum>, scan_sum_source},
+    {{"cumprod", scan_scratch}, bound<scan_product>, scan_product_source},
+    {{"scatter", scatter_scratch}, bound<scatter>, scatter_source},
+    {{"sort", sort_scratch}, bound<sort>, sort_source},
+    {{"topk", sort_scratch}, bound<sort>, sort_source},
 };
 
 } // namespace

@@ -13,6 +13,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -100,6 +102,8 @@ private:
 struct CudaFunction : ir::LibraryRule {
     using Bound = void (*)(const void *kernels, const LibraryArgs &args);
     Bound run;
+    /// What it launches for a call with these integers; nothing where that is no kernel.
+    std::optional<KernelSource> (*source)(std::span<const int64_t> ints);
     LibraryFn bind(const LibraryKernels &kernels) const { return {run, &kernels}; }
 };
 /// Null where the library has no kernels for it.
@@ -109,11 +113,15 @@ const CudaFunction *find_cuda_function(std::string_view symbol);
 // take, and do not depend on which thread or block is when.
 void run_call(const LibraryKernels &kernels, const ir::CudaCall &call, const LibraryArgs &args);
 int64_t scan_scratch(std::span<const int64_t> ints, const ir::DeviceInfo &device);
+std::optional<KernelSource> scan_sum_source(std::span<const int64_t> ints);
+std::optional<KernelSource> scan_product_source(std::span<const int64_t> ints);
 void scan_sum(const LibraryKernels &kernels, const LibraryArgs &args);
 void scan_product(const LibraryKernels &kernels, const LibraryArgs &args);
 int64_t scatter_scratch(std::span<const int64_t> ints, const ir::DeviceInfo &device);
+std::optional<KernelSource> scatter_source(std::span<const int64_t> ints);
 void scatter(const LibraryKernels &kernels, const LibraryArgs &args);
 int64_t sort_scratch(std::span<const int64_t> ints, const ir::DeviceInfo &device);
+std::optional<KernelSource> sort_source(std::span<const int64_t> ints);
 void sort(const LibraryKernels &kernels, const LibraryArgs &args);
 
 } // namespace lz::runtime::cuda

@@ -159,6 +159,11 @@ cublasLtEpilogue_t epilogue_of(int64_t bits) {
     return ((bits & kProductBias) != 0 ? kWithBias : kAlone)[function];
 }
 
+/// Where the integers say what is done before the product is stored: behind the batch axes.
+size_t epilogue_at(std::span<const int64_t> ints) {
+    return 11 + 3 * static_cast<size_t>(ints[10]);
+}
+
 /// Of an address, as heuristics count it.
 uint32_t alignment_of(const void *address) {
     const auto bits = reinterpret_cast<uintptr_t>(address) | 256;
@@ -182,6 +187,10 @@ Library cublaslt() {
 int64_t matmul_workspace_bytes(const ir::DeviceInfo &device) {
     // What NVIDIA's guide to cuBLAS recommends: 32 MiB from Hopper on, else 4 MiB.
     return (int64_t{device.cuda().sm >= 90 ? 32 : 4} << 20) + kWorkspaceAlignment;
+}
+
+KernelSource matmul_source(std::span<const int64_t> ints) {
+    return product_source(static_cast<ir::DType>(ints[0]), ints[epilogue_at(ints)]);
 }
 
 /// cuBLASLt has matrices by columns; ours are by rows. So it computes the transposed product, rhs' * lhs'.
@@ -387,9 +396,9 @@ void Multiplier::run(const LibraryArgs &args) {
     const auto past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(workspace) % kWorkspaceAlignment);
     workspace += past ? kWorkspaceAlignment - past : 0;
     p.workspace = args.scratch.size() - kWorkspaceAlignment;
-    p.epilogue = ints[11 + 3 * axes];
+    p.epilogue = ints[epilogue_at(ints)];
     if (p.dtype == ir::DType::F32)
-        p.precision = static_cast<ir::MatmulPrecision>(ints[12 + 3 * axes]);
+        p.precision = static_cast<ir::MatmulPrecision>(ints[epilogue_at(ints) + 1]);
     const void *const bias = (p.epilogue & kProductBias) != 0 ? args.buffers[3] : nullptr;
 
     for (int64_t turn = 0; turn < turns; ++turn) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace lz::runtime::cuda {
@@ -22,6 +23,9 @@ Library cublaslt();
 /// What a product may use of the device's memory beside its operands: one size for all of a device, so that
 /// heuristics that were asked for once hold for all.
 int64_t matmul_workspace_bytes(const ir::DeviceInfo &device);
+
+/// The kernel for products with these integers (Multiplier) that cuBLASLt has no algorithm for.
+KernelSource matmul_source(std::span<const int64_t> ints);
 
 /// What a product may do before it stores, as bits: the library's RELU, BIAS and GELU (by tanh).
 inline constexpr int64_t kProductRelu = 1, kProductBias = 2, kProductGelu = 4;

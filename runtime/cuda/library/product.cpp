@@ -59,22 +59,28 @@ extern "C" __global__ void product(const Element *lhs, const Element *rhs, const
 }
 )";
 
+std::string name_of(ir::DType dtype, int64_t epilogue) {
+    const auto has = [&](int64_t bit) { return (epilogue & bit) != 0; };
+    return fmt::format("products of {}{}{}{}", ir::name(dtype), has(kProductBias) ? ", bias" : "",
+                       has(kProductRelu) ? ", relu" : "", has(kProductGelu) ? ", gelu" : "");
+}
+
 } // namespace
 
+KernelSource product_source(ir::DType dtype, int64_t epilogue) {
+    const auto has = [&](int64_t bit) { return (epilogue & bit) != 0; };
+    return {name_of(dtype, epilogue),
+            element_source(dtype) +
+                fmt::format("const bool kBias = {}, kRelu = {}, kGelu = {};\n", has(kProductBias),
+                            has(kProductRelu), has(kProductGelu)) +
+                std::string(kSource),
+            {"product"},
+            true};
+}
+
 void put_product(const LibraryKernels &kernels, const Product &p, void *stream) {
-    const auto has = [&](int64_t bit) { return (p.epilogue & bit) != 0; };
-    const std::string name =
-        fmt::format("products of {}{}{}{}", ir::name(p.dtype), has(kProductBias) ? ", bias" : "",
-                    has(kProductRelu) ? ", relu" : "", has(kProductGelu) ? ", gelu" : "");
-    const Module &code = kernels.find(name, [&] {
-        return KernelSource{name,
-                            element_source(p.dtype) +
-                                fmt::format("const bool kBias = {}, kRelu = {}, kGelu = {};\n",
-                                            has(kProductBias), has(kProductRelu), has(kProductGelu)) +
-                                std::string(kSource),
-                            {"product"},
-                            true};
-    });
+    const Module &code =
+        kernels.find(name_of(p.dtype, p.epilogue), [&] { return product_source(p.dtype, p.epilogue); });
     const KernelLauncher launch(kernels, code, stream);
     const Shape shape{p.m, p.n, p.k, p.lhs_m, p.lhs_k, p.rhs_k, p.rhs_n, p.batches, p.lhs_batch, p.rhs_batch};
     launch("product", (p.batches * p.m * p.n + kThreads - 1) / kThreads, kThreads, p.lhs, p.rhs, p.bias,

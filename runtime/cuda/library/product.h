@@ -19,6 +19,9 @@ struct Product {
     void *out = nullptr;
 };
 
+/// The kernel of products of a dtype, with what is done before they are stored.
+KernelSource product_source(ir::DType dtype, int64_t epilogue);
+
 /// Puts it on a stream. A sum is made in f32 (f64 for f64) by multiply-adds in ascending k, and rounded once.
 /// A thread makes an element and reads its row and column from memory: right for every shape, and slow.
 /// Throws Failure(Compile) where there is no compiler, and Failure(Cuda).

@@ -225,27 +225,48 @@ struct Scan {
     }
 };
 
-void scan(const LibraryKernels &kernels, const LibraryArgs &args, const char *name, const char *operation) {
+/// How running values are folded.
+struct Folding {
+    const char *name, *operation;
+};
+constexpr Folding kSum{"cumsum", "+"}, kProduct{"cumprod", "*"};
+
+std::string name_of(const Folding &folding, ir::DType dtype) {
+    return fmt::format("{} {}", folding.name, ir::info(dtype).name);
+}
+
+KernelSource source_of(const Folding &folding, ir::DType dtype) {
+    KernelSource source{name_of(folding, dtype),
+                        element_source(dtype),
+                        {"narrow_elements", "wide_elements", "narrow_totals", "wide_totals"},
+                        true};
+    source.text +=
+        fmt::format("__device__ __forceinline__ Running fold(Running x, Running y) {{ return x {} y; }}\n",
+                    folding.operation);
+    // Integers wrap: the order of theirs cannot be seen.
+    source.text +=
+        fmt::format("const bool kOrdered = {};\nconst int kChunk = {};\n", ir::is_float(dtype), kChunk);
+    source.text += kSource;
+    source.text += kOfTotals;
+    return source;
+}
+
+bool is_empty(std::span<const int64_t> ints) {
+    return ints[1] * ints[2] * ints[3] == 0;
+}
+
+std::optional<KernelSource> source_of(const Folding &folding, std::span<const int64_t> ints) {
+    if (is_empty(ints))
+        return std::nullopt;
+    return source_of(folding, static_cast<ir::DType>(ints[0]));
+}
+
+void scan(const LibraryKernels &kernels, const LibraryArgs &args, const Folding &folding) {
     const auto dtype = static_cast<ir::DType>(args.ints[0]);
     const int64_t outer = args.ints[1], extent = args.ints[2], inner = args.ints[3];
-    if (outer * extent * inner == 0)
+    if (is_empty(args.ints))
         return;
-    const std::string called = fmt::format("{} {}", name, ir::info(dtype).name);
-    const Module &code = kernels.find(called, [&] {
-        KernelSource source{called,
-                            element_source(dtype),
-                            {"narrow_elements", "wide_elements", "narrow_totals", "wide_totals"},
-                            true};
-        source.text += fmt::format(
-            "__device__ __forceinline__ Running fold(Running x, Running y) {{ return x {} y; }}\n",
-            operation);
-        // Integers wrap: the order of theirs cannot be seen.
-        source.text +=
-            fmt::format("const bool kOrdered = {};\nconst int kChunk = {};\n", ir::is_float(dtype), kChunk);
-        source.text += kSource;
-        source.text += kOfTotals;
-        return source;
-    });
+    const Module &code = kernels.find(name_of(folding, dtype), [&] { return source_of(folding, dtype); });
     Scan{{kernels, code, args.driver_stream}, DeviceScratch(args), outer, inner}.run(
         args.buffers[0], args.buffers[1], extent, false);
 }
@@ -256,12 +277,20 @@ int64_t scan_scratch(std::span<const int64_t> ints, const ir::DeviceInfo &) {
     return totals_bytes(ints[1], ints[2], ints[3]);
 }
 
+std::optional<KernelSource> scan_sum_source(std::span<const int64_t> ints) {
+    return source_of(kSum, ints);
+}
+
+std::optional<KernelSource> scan_product_source(std::span<const int64_t> ints) {
+    return source_of(kProduct, ints);
+}
+
 void scan_sum(const LibraryKernels &kernels, const LibraryArgs &args) {
-    scan(kernels, args, "cumsum", "+");
+    scan(kernels, args, kSum);
 }
 
 void scan_product(const LibraryKernels &kernels, const LibraryArgs &args) {
-    scan(kernels, args, "cumprod", "*");
+    scan(kernels, args, kProduct);
 }
 
 } // namespace lz::runtime::cuda

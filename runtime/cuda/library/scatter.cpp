@@ -137,18 +137,44 @@ std::string header(ir::DType dtype, ir::DType index) {
            std::string(kShape);
 }
 
-void put(const LibraryKernels &kernels, const LibraryArgs &args, const Shape &shape, ir::DType dtype,
-         ir::DType index) {
-    const std::string name =
-        fmt::format("scatter {} by {}{}", ir::name(dtype), ir::name(index), shape.is_long() ? " long" : "");
-    const Module &code = kernels.find(name, [&] {
-        return KernelSource{name,
-                            header(dtype, index) +
-                                fmt::format("using Position = {};\n", shape.is_long() ? "long long" : "int") +
-                                std::string(kPut),
-                            {"begin", "compare", "put"},
-                            true};
-    });
+/// What a call does, and with which types.
+struct Kind {
+    bool adds;
+    ir::DType dtype, index;
+
+    explicit Kind(std::span<const int64_t> ints)
+        : adds(ints[3] != 0), dtype(static_cast<ir::DType>(ints[0])), index(static_cast<ir::DType>(ints[1])) {
+    }
+};
+
+std::string name_of(const Shape &shape, const Kind &kind) {
+    return kind.adds ? fmt::format("scatter_add {} by {} {}", ir::name(kind.dtype), ir::name(kind.index),
+                                   shape.by_place().name())
+                     : fmt::format("scatter {} by {}{}", ir::name(kind.dtype), ir::name(kind.index),
+                                   shape.is_long() ? " long" : "");
+}
+
+KernelSource source_of(const Shape &shape, const Kind &kind) {
+    const std::string name = name_of(shape, kind);
+    if (!kind.adds)
+        return {name,
+                header(kind.dtype, kind.index) +
+                    fmt::format("using Position = {};\n", shape.is_long() ? "long long" : "int") +
+                    std::string(kPut),
+                {"begin", "compare", "put"},
+                true};
+    KernelSource source{name, "", {"begin", "add"}, true};
+    source.text =
+        shape.by_place().source(source.entries) + header(kind.dtype, kind.index) + std::string(kAdd);
+    return source;
+}
+
+const Module &find_code(const LibraryKernels &kernels, const Shape &shape, const Kind &kind) {
+    return kernels.find(name_of(shape, kind), [&] { return source_of(shape, kind); });
+}
+
+void put(const LibraryKernels &kernels, const LibraryArgs &args, const Shape &shape, const Kind &kind) {
+    const Module &code = find_code(kernels, shape, kind);
     const KernelLauncher launch(kernels, code, args.driver_stream);
     DeviceScratch scratch(args);
     void *const last = scratch.take_bytes(shape.places() * (shape.is_long() ? 8 : 4));
@@ -159,16 +185,9 @@ void put(const LibraryKernels &kernels, const LibraryArgs &args, const Shape &sh
            args.buffers[3], shape);
 }
 
-void add(const LibraryKernels &kernels, const LibraryArgs &args, const Shape &shape, ir::DType dtype,
-         ir::DType index) {
+void add(const LibraryKernels &kernels, const LibraryArgs &args, const Shape &shape, const Kind &kind) {
     const RadixSort by_place = shape.by_place();
-    const std::string name =
-        fmt::format("scatter_add {} by {} {}", ir::name(dtype), ir::name(index), by_place.name());
-    const Module &code = kernels.find(name, [&] {
-        KernelSource source{name, "", {"begin", "add"}, true};
-        source.text = by_place.source(source.entries) + header(dtype, index) + std::string(kAdd);
-        return source;
-    });
+    const Module &code = find_code(kernels, shape, kind);
     const KernelLauncher launch(kernels, code, args.driver_stream);
     DeviceScratch scratch(args);
     const RadixSort::Pairs pairs = by_place.take(scratch);
@@ -189,14 +208,21 @@ int64_t scatter_scratch(std::span<const int64_t> ints, const ir::DeviceInfo &) {
                         : DeviceScratch::rounded(shape.places() * (shape.is_long() ? 8 : 4));
 }
 
+std::optional<KernelSource> scatter_source(std::span<const int64_t> ints) {
+    const Shape shape(ints);
+    if (shape.empty())
+        return std::nullopt;
+    return source_of(shape, Kind(ints));
+}
+
 void scatter(const LibraryKernels &kernels, const LibraryArgs &args) {
     const Shape shape(args.ints);
-    const auto dtype = static_cast<ir::DType>(args.ints[0]), index = static_cast<ir::DType>(args.ints[1]);
-    const int64_t bytes = shape.outer * shape.extent * shape.inner * ir::size_of(dtype);
+    const Kind kind(args.ints);
+    const int64_t bytes = shape.outer * shape.extent * shape.inner * ir::size_of(kind.dtype);
     if (args.buffers[3] != args.buffers[0] && bytes > 0)
         kernels.copy(args.buffers[3], args.buffers[0], bytes, args.driver_stream);
     if (!shape.empty())
-        (args.ints[3] != 0 ? add : put)(kernels, args, shape, dtype, index);
+        (kind.adds ? add : put)(kernels, args, shape, kind);
 }
 
 } // namespace lz::runtime::cuda

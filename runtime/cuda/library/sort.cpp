@@ -299,15 +299,39 @@ std::string pair_types(ir::DType dtype, bool wide_places) {
                        type(wide_places));
 }
 
+/// What sorts such rows.
+std::string name_of(const Job &job, ir::DType dtype) {
+    if (job.is_short())
+        return fmt::format("sort {} of short rows", ir::name(dtype));
+    return job.is_first()
+               ? fmt::format("the first of {}{}", ir::name(dtype), job.wide_places() ? ", 64-bit places" : "")
+               : fmt::format("sort {} {}", ir::name(dtype), job.by_key(dtype).name());
+}
+
+KernelSource source_of(const Job &job, ir::DType dtype) {
+    const std::string name = name_of(job, dtype);
+    if (job.is_short())
+        return {name,
+                pair_types(dtype, false) + header(dtype) + std::string(kBitonic) + std::string(kShortRows),
+                {"sort_short"},
+                true};
+    if (job.is_first())
+        return {name,
+                pair_types(dtype, job.wide_places()) + header(dtype) + std::string(kBitonic) +
+                    std::string(kFirst),
+                {"first_begin", "first_count", "first_digit", "first_take", "first_sort"},
+                true};
+    KernelSource source{name, "", {"sort_begin", "sort_end"}, true};
+    source.text = job.by_key(dtype).source(source.entries) + header(dtype) + std::string(kLongRows);
+    return source;
+}
+
+const Module &find_code(const LibraryKernels &kernels, const Job &job, ir::DType dtype) {
+    return kernels.find(name_of(job, dtype), [&] { return source_of(job, dtype); });
+}
+
 void sort_short(const LibraryKernels &kernels, const LibraryArgs &args, const Job &job, ir::DType dtype) {
-    const std::string name = fmt::format("sort {} of short rows", ir::name(dtype));
-    const Module &code = kernels.find(name, [&] {
-        return KernelSource{name,
-                            pair_types(dtype, false) + header(dtype) + std::string(kBitonic) +
-                                std::string(kShortRows),
-                            {"sort_short"},
-                            true};
-    });
+    const Module &code = find_code(kernels, job, dtype);
     const auto slots = static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(job.extent)));
     const int64_t together = kShort / slots;
     const KernelLauncher launch(kernels, code, args.driver_stream);
@@ -317,12 +341,7 @@ void sort_short(const LibraryKernels &kernels, const LibraryArgs &args, const Jo
 
 void sort_long(const LibraryKernels &kernels, const LibraryArgs &args, const Job &job, ir::DType dtype) {
     const RadixSort by_key = job.by_key(dtype);
-    const std::string name = fmt::format("sort {} {}", ir::name(dtype), by_key.name());
-    const Module &code = kernels.find(name, [&] {
-        KernelSource source{name, "", {"sort_begin", "sort_end"}, true};
-        source.text = by_key.source(source.entries) + header(dtype) + std::string(kLongRows);
-        return source;
-    });
+    const Module &code = find_code(kernels, job, dtype);
     const KernelLauncher launch(kernels, code, args.driver_stream);
     DeviceScratch scratch(args);
     const RadixSort::Pairs pairs = by_key.take(scratch);
@@ -353,15 +372,7 @@ struct FirstArrays {
 };
 
 void sort_first(const LibraryKernels &kernels, const LibraryArgs &args, const Job &job, ir::DType dtype) {
-    const std::string name =
-        fmt::format("the first of {}{}", ir::name(dtype), job.wide_places() ? ", 64-bit places" : "");
-    const Module &code = kernels.find(name, [&] {
-        return KernelSource{name,
-                            pair_types(dtype, job.wide_places()) + header(dtype) + std::string(kBitonic) +
-                                std::string(kFirst),
-                            {"first_begin", "first_count", "first_digit", "first_take", "first_sort"},
-                            true};
-    });
+    const Module &code = find_code(kernels, job, dtype);
     const KernelLauncher launch(kernels, code, args.driver_stream);
     DeviceScratch scratch(args);
     const FirstArrays arrays(job, dtype);
@@ -395,6 +406,13 @@ int64_t sort_scratch(std::span<const int64_t> ints, const ir::DeviceInfo &) {
         return 0;
     const auto dtype = static_cast<ir::DType>(ints[0]);
     return job.is_first() ? FirstArrays(job, dtype).all() : job.by_key(dtype).scratch_bytes();
+}
+
+std::optional<KernelSource> sort_source(std::span<const int64_t> ints) {
+    const Job job(ints);
+    if (job.empty())
+        return std::nullopt;
+    return source_of(job, static_cast<ir::DType>(ints[0]));
 }
 
 void sort(const LibraryKernels &kernels, const LibraryArgs &args) {

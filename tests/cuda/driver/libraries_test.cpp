@@ -165,7 +165,12 @@ TEST_F(CudaLibraries, VersionsHaveToGoTogether) {
     const Library driver = open_driver(search);
     search.cublaslt = LAZULI_FAKE_CUBLASLT;
     EXPECT_TRUE(open_cublaslt(search, driver, compiler(13000)));
-    Library lt = open_cublaslt(search, driver, compiler(12040));
+    EXPECT_TRUE(open_cublaslt(search, driver, Library())) << "no compiler is asked for";
+    Library driver_of_12 = driver;
+    driver_of_12.version = 12080;
+    Library lt = open_cublaslt(search, driver_of_12, Library());
+    EXPECT_TRUE(has(lt, "is of CUDA 13, newer than the driver, which is of 12.8")) << lt.missing;
+    lt = open_cublaslt(search, driver, compiler(12040));
     EXPECT_TRUE(has(lt, "is of CUDA 13 and the NVRTC at libnvrtc of CUDA 12")) << lt.missing;
     setenv("LAZULI_FAKE_CUBLASLT_VERSION", "120003", 1);
     lt = open_cublaslt(search, driver, compiler(12040));

@@ -40,6 +40,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     describe(program);
+    std::vector<const SavedCode *> code;
+    for (const SavedCode &one : program.code)
+        code.push_back(&one);
+    best_code(code, 90);
     if (write_saved(read_saved(write_saved(program))) != write_saved(program))
         std::abort();
     for (const SavedPlan &plan : program.plans)

@@ -35,7 +35,16 @@ inline ir::SavedProgram saved_sample(std::span<const std::byte> elements) {
                              .alignments = {{LaunchAlignment::Arg, 4, 1}},
                              .parameters = {{LaunchParameter::Items, 8, 0, 16}},
                              .threads = 256});
-    program.code.push_back(kernel);
+    program.code.push_back({kernel, 0});
+    kernel.format = CodeFormat::Ptx;
+    kernel.object = bytes_of("no PTX");
+    program.code.push_back({kernel, 90});
+    kernel.format = CodeFormat::Cubin;
+    program.code.push_back({kernel, 100});
+    program.devices = {{{DeviceKind::Cuda, 0}, false, 90, "a GPU"},
+                       {{DeviceKind::Cuda, 2}, true, 0, "threads"}};
+    program.library = {{"sort f32", 0x123456789abcdef0, {1}}};
+    program.constants.push_back({{DType::F32, {4}, {DeviceKind::Cuda, 2}}, elements});
     SavedPlan plan;
     plan.arguments = {{"x", row}, {"n", one}};
     plan.numbers = {{0.5, false}, {2, true}};
@@ -55,8 +64,9 @@ inline ir::SavedProgram saved_sample(std::span<const std::byte> elements) {
     plan.draws = {4};
     plan.operations = {{"add", at}, {"mul", {}}};
     plan.graph = "lazuli 1\ngraph @main() {\n  return\n}\n";
-    plan.variants = {{IsaLevel::V4, "lazuli 1\nprogram @main {\n}\n", {0}},
-                     {IsaLevel::V3, "lazuli 1\nprogram @main {\n}\n", {kNothing, 0}}};
+    plan.variants = {{IsaLevel::V4, false, "lazuli 1\nprogram @main {\n}\n", {{0}, {1, 2}}},
+                     {IsaLevel::V3, false, "lazuli 1\nprogram @main {\n}\n", {{}, {0}}},
+                     {IsaLevel::V3, true, "lazuli 1\nprogram @main {\n}\n", {{2, 1}}}};
     program.plans.push_back(plan);
     return program;
 }

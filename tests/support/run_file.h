@@ -1,0 +1,100 @@
+#pragma once
+/// A program file in another process, which has liblazuli-run.so and nothing else (tests/project/run_file).
+
+#include <lazuli/lazuli.h>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <sys/wait.h>
+#include <vector>
+
+namespace lz::test {
+
+/// A folder that goes with this.
+class TestFolder {
+public:
+    TestFolder() {
+        std::string name = (std::filesystem::temp_directory_path() / "lazuli-run-XXXXXX").string();
+        path_ = ::mkdtemp(name.data());
+    }
+    TestFolder(const TestFolder &) = delete;
+    TestFolder &operator=(const TestFolder &) = delete;
+    ~TestFolder() { std::filesystem::remove_all(path_); }
+    std::string operator/(const std::string &name) const { return path_ + "/" + name; }
+
+private:
+    std::string path_;
+};
+
+inline std::string read_bytes(const std::string &path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// The elements of tensors, one behind the other.
+inline std::string elements_of(const std::vector<Tensor> &tensors) {
+    std::string bytes;
+    for (const Tensor &tensor : tensors) {
+        const Tensor here = tensor.cpu();
+        bytes.append(static_cast<const char *>(here.data<void>()),
+                     static_cast<size_t>(here.numel() * size_of(here.dtype())));
+    }
+    return bytes;
+}
+
+/// What such a process gave.
+struct RanFile {
+    std::string elements; ///< of all results
+    std::string error;    ///< `DeviceError: ...`; empty: none
+};
+
+/// `arguments` as run_file takes them behind the files; `environment`: more `VARIABLE=value`.
+inline RanFile run_file(const std::string &file, const std::vector<Tensor> &inputs,
+                        const std::string &arguments = "", const std::string &environment = "") {
+    const TestFolder folder;
+    std::ofstream(folder / "in", std::ios::binary) << elements_of(inputs);
+    const std::string command = "env " + environment + " LAZULI_NVRTC=/nonexistent/libnvrtc.so " +
+                                LAZULI_RUN_FILE + " " + file + " " + (folder / "in") + " " +
+                                (folder / "out") + " " + arguments + " 2>&1";
+    FILE *const pipe = ::popen(command.c_str(), "r");
+    std::string printed;
+    std::array<char, 4096> block;
+    while (const size_t got = std::fread(block.data(), 1, block.size(), pipe))
+        printed.append(block.data(), got);
+    const int status = ::pclose(pipe);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 3)
+        return {"", printed};
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << command << "\n" << status << printed;
+    return {read_bytes(folder / "out"), ""};
+}
+
+/// What every file says of its functions: `f` with these inputs, compiled and saved, gives what `f` gives,
+/// from the same seed of random numbers.
+template <class F>
+void expect_same_from_file(const std::string &file, const F &f, const std::vector<Tensor> &inputs) {
+    auto compiled = compile(f);
+    for (int call = 0; call < 3; ++call)
+        compiled(inputs);
+    save_program(file, compiled);
+    manual_seed(41);
+    const std::string expected = elements_of(f(inputs));
+    const RanFile ran = run_file(file, inputs, "--seed=41");
+    EXPECT_EQ(ran.error, "");
+    EXPECT_TRUE(ran.elements == expected) << ran.elements.size() << " bytes, and not " << expected.size();
+    const Program program = load_program(file);
+    reset_compile_stats();
+    manual_seed(41);
+    const std::vector<Tensor> given = program(inputs);
+    EXPECT_EQ(compile_stats().programs_compiled, 0);
+    EXPECT_EQ(compile_stats().kernels_compiled, 0);
+    EXPECT_TRUE(elements_of(given) == expected);
+}
+
+} // namespace lz::test
