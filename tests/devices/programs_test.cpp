@@ -34,23 +34,19 @@ protected:
 
 TEST_F(DevicesPrograms, GiveTheBitsOfTheFunctionInAnotherProcess) {
     const Tensor w = randn({12, 20}, {.device = first_}), b = randn({20}, {.device = second_});
-    expect_same_from_file(file_,
-                          [&](const Tensors &in) {
-                              const Tensor h = gelu(matmul(in[0], w)), there = h.to(second_) + b;
-                              const auto [sorted, order] = there.sort(1);
-                              Tensor changed = there.clone();
-                              changed.at({0}) *= 3;
-                              return Tensors{softmax(h, -1),
-                                             h.sum() + in[1],
-                                             there.cpu() * 2,
-                                             in[0] + rand({9, 12}, {.device = first_}),
-                                             sorted,
-                                             order,
-                                             changed,
-                                             in[0].index_select(1, in[2]),
-                                             in[2]};
-                          },
-                          {randn({9, 12}, {.device = first_}), full({}, 2.5), arange(5).to(first_) * 2});
+    expect_same_from_file(
+        file_,
+        [&](const Tensors &in) {
+            const Tensor h = gelu(matmul(in[0], w)), there = h.to(second_) + b;
+            const auto [sorted, order] = there.sort(1);
+            Tensor changed = there.clone();
+            changed.at({0}) *= 3;
+            return Tensors{
+                softmax(h, -1), h.sum() + in[1], there.cpu() * 2, in[0] + rand({9, 12}, {.device = first_}),
+                sorted,         order,           changed,         in[0].index_select(1, in[2]),
+                in[2]};
+        },
+        {randn({9, 12}, {.device = first_}), full({}, 2.5), arange(5).to(first_) * 2});
     const std::string bytes = read_bytes(file_);
     const std::string text = ir::describe(ir::read_saved(std::as_bytes(std::span(bytes))));
     EXPECT_THAT(text, HasSubstr("cuda:0: a virtual GPU\ncuda:1: a virtual GPU\n"));
