@@ -352,8 +352,8 @@ private:
         return thread_seconds() - used;
     }
 
-    /// What the kernels need of an H200, as `lz-opt --to=stats --arch=sm_90` says it, with the library that this
-    /// device has: its products are no kernels of ours.
+    /// What the kernels need of an H200, as `lz-opt --to=stats --arch=sm_90` says it, with the library that
+    /// this device has: its products are no kernels of ours.
     Json entries(const Tensor &result) const {
         constexpr int kSm = 90;
         Json all = Json::array();

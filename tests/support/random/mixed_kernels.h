@@ -76,8 +76,8 @@ private:
         return known_.wide[static_cast<size_t>(r_.chance(60) ? n - 1 - r_.below(std::min<int64_t>(n, 3))
                                                              : r_.below(n))];
     }
-    /// Two are drawn in this order: what is drawn in a call's arguments comes in the order of a compiler's choice,
-    /// and a seed should be the same kernel with all of them.
+    /// Two are drawn in this order: what is drawn in a call's arguments comes in the order of a compiler's
+    /// choice, and a seed should be the same kernel with all of them.
     std::pair<KValue, KValue> two() {
         const KValue x = wide(), y = wide();
         return {x, y};
@@ -288,7 +288,8 @@ private:
             statements(1, 10);
             uint32_t results = 0;
             if (!folds) {
-                if (again != ir::kNoValue) // what is kept is read by each later loop: no pass keeps anything for none
+                if (again !=
+                    ir::kNoValue) // what is kept is read by each later loop: no pass keeps anything for none
                     b_.store(at(buffer(ir::DType::F32, ir::BufferMode::Out)), again);
                 stores();
             } else {
