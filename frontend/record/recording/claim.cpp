@@ -132,9 +132,11 @@ void Recording::claim(Node *node) {
 void Recording::claim_held(Node *root) {
     held_ = root;
     visit(root);
-    if (held_) { // not claimed after all
-        spare.push_back(held_);
-        held_ = nullptr;
+    if (Node *const held = std::exchange(held_, nullptr)) {
+        if (is_claimed_here(held))
+            drop_use(held); // a projection: its node has claimed it, and holds it
+        else
+            spare.push_back(held); // not claimed after all
     }
 }
 
