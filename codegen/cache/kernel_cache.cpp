@@ -103,7 +103,8 @@ std::vector<KernelCache::Impl::Entries::node_type> KernelCache::Impl::forget_old
     return forgotten;
 }
 
-/// Null where it is not there, or of no use.
+/// Null where it is not there, or of no use: damaged, or code that the device does not take. That the process
+/// was forked or the device is lost says nothing of a file, and is thrown.
 CachedKernelPtr KernelCache::Impl::find_on_disk(std::string_view key, const std::string &called,
                                                 runtime::Backend &backend) {
     const auto bytes = disk.find(std::as_bytes(std::span(key)));
@@ -120,6 +121,8 @@ CachedKernelPtr KernelCache::Impl::find_on_disk(std::string_view key, const std:
         ++from_disk;
         return loaded;
     } catch (const ir::Failure &failure) {
+        if (failure.kind() != ir::ErrorKind::Compile && failure.kind() != ir::ErrorKind::Internal)
+            throw;
         if (options.log)
             options.log(
                 fmt::format("a cached kernel did not load ({}) and is compiled again", failure.message()));

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <iterator>
+#include <vector>
 
 namespace lz::codegen {
 
@@ -18,6 +18,18 @@ void check_nvrtc(const Nvrtc &nvrtc, int error, std::string_view what) {
 
 namespace cuda {
 
+namespace {
+
+/// Without the declarations that no kernel here uses, which take a while to read: an option that NVRTC has
+/// from 12.4 on, and refuses before.
+bool knows_minimal(const Nvrtc &nvrtc) {
+    int major = 0, minor = 0;
+    check_nvrtc(nvrtc, nvrtc.version(&major, &minor), "its version");
+    return major > 12 || (major == 12 && minor >= 4);
+}
+
+} // namespace
+
 Unit::Unit(const Nvrtc &nvrtc, const std::string &kernel, const std::string &source,
            const std::string &architecture)
     : nvrtc_(nvrtc) {
@@ -27,8 +39,10 @@ Unit::Unit(const Nvrtc &nvrtc, const std::string &kernel, const std::string &sou
             fmt::format("NVRTC cannot compile kernel {} any more: main has been left.", kernel));
     check_nvrtc(nvrtc_, nvrtc_.create(&program_, source.c_str(), "kernel.cu", 0, nullptr, nullptr),
                 "a program");
-    const char *const options[] = {architecture.c_str(), "--minimal", "--fmad=false", "--ptxas-options=-v"};
-    const int error = nvrtc_.compile(program_, static_cast<int>(std::size(options)), options);
+    std::vector<const char *> options{architecture.c_str(), "--fmad=false", "--ptxas-options=-v"};
+    if (knows_minimal(nvrtc_))
+        options.push_back("--minimal");
+    const int error = nvrtc_.compile(program_, static_cast<int>(options.size()), options.data());
     note_nvrtc_use();
     if (error == 0)
         return;

@@ -72,6 +72,46 @@ void expect_squares(const lz::codegen::CachedKernel &loaded) {
         EXPECT_EQ(out[i], static_cast<float>(i * i));
 }
 
+/// That code is not loaded because the process was forked, or the device is lost, says nothing of its file.
+TEST_F(KernelCacheTest, WhatIsWrongWithTheDeviceIsNotHeldAgainstAFile) {
+    if (!lz::codegen::cpu_jit_available())
+        GTEST_SKIP() << "this build has no CPU code generation";
+    using lz::ir::ErrorKind;
+    lz::codegen::KernelCacheOptions options;
+    options.directory = directory_.string();
+    std::vector<std::string> said;
+    options.log = [&](const std::string &what) { said.push_back(what); };
+    const lz::ir::Kernel kernel = square();
+    OneCache(options).get(kernel);
+    for (const ErrorKind kind :
+         {ErrorKind::State, ErrorKind::Cuda, ErrorKind::OutOfMemory, ErrorKind::Compile}) {
+        said.clear();
+        int loads = 0;
+        OneCache again(options, lz::codegen::make_llvm_compiler(lz::codegen::host_isa()),
+                       [&](const lz::ir::CompiledKernel &code) {
+                           if (++loads == 1)
+                               throw lz::ir::Failure(kind, "it does not load");
+                           return lz::codegen::host_loader(lz::runtime::load_object)(code);
+                       });
+        if (kind == ErrorKind::Compile) { // as of a file that is damaged: made again, and said
+            expect_squares(*again.get(kernel));
+            EXPECT_EQ(said.size(), 1u);
+            EXPECT_EQ(again.cache.stats().compiled, 1);
+            continue;
+        }
+        try {
+            again.get(kernel);
+            ADD_FAILURE() << "nothing was thrown";
+        } catch (const lz::ir::Failure &failure) {
+            EXPECT_EQ(failure.kind(), kind);
+        }
+        EXPECT_TRUE(said.empty());
+        EXPECT_EQ(again.cache.stats().compiled, 0);
+        expect_squares(*again.get(kernel)); // from the file
+        EXPECT_EQ(again.cache.stats().from_disk, 1);
+    }
+}
+
 TEST_F(KernelCacheTest, AKernelIsCompiledOnceAndThenComesFromMemoryAndFromDisk) {
     if (!lz::codegen::cpu_jit_available())
         GTEST_SKIP() << "this build has no CPU code generation";

@@ -106,6 +106,57 @@ TEST(PtxInstructions, LoadsMayTakeThePaddingOfAStructAlong) {
               (std::vector<uint64_t>{11, 22}));
 }
 
+/// A compiler may put a register together whose other half nobody uses: NVRTC 13.5 does.
+TEST(PtxInstructions, HalvesThatNobodyWroteAreAnErrorWhereTheyAreUsed) {
+    const std::vector<uint64_t> a{0x1111222233334444, 7};
+    const auto fault_of = [&](const std::string &code) -> std::string {
+        try {
+            compute(code, a);
+            return "";
+        } catch (const ptx::Fault &fault) {
+            EXPECT_EQ(fault.kind, ptx::Fault::Kind::Uninitialized);
+            return fault.what();
+        }
+    };
+    // The low half, through a copy of the whole.
+    EXPECT_EQ(compute("mov.b64 %rd9, {%r1, %r9}; mov.b64 %rd10, %rd9; mov.b64 {%r4, %r5}, %rd10;"
+                      "cvt.u64.u32 %d, %r4;",
+                      a),
+              (std::vector<uint64_t>{0x33334444, 7}));
+    // One that is written later, and 16 bits of 64.
+    EXPECT_EQ(compute("mov.b64 %rd9, {%r1, %r9}; mov.b64 %rd9, {%r1, %r2}; mov.b64 %d, %rd9;", a),
+              (std::vector<uint64_t>{0x33334444, 7}));
+    EXPECT_EQ(
+        compute("mov.b32 %r9, {%rs5, %rs1}; mov.b64 %rd9, {%r9, %r8}; mov.b64 {%rs2, %rs3, %rs4, %rs6}, "
+                "%rd9; cvt.u64.u16 %d, %rs3;",
+                a),
+        (std::vector<uint64_t>{0x4444, 7}));
+    const std::string half = "mov.b64 %rd9, {%r1, %r9}; mov.b64 {%r4, %r5}, %rd9;";
+    EXPECT_NE(fault_of(half + "cvt.u64.u32 %d, %r5;").find("register %r5 is read"), std::string::npos);
+    EXPECT_NE(fault_of(half + "add.u64 %d, %rd9, %rd9;").find("register %rd9 is read"), std::string::npos);
+    EXPECT_NE(fault_of(half + "mov.b64 %d, %rd9;").find("register %d is read"), std::string::npos);
+    EXPECT_NE(fault_of("mov.b64 %rd9, {%r1, %r2}; mov.b64 %rd9, {%r9, %r1}; st.local.b64 [%rd0], %rd9;")
+                  .find("register %rd9 is read"),
+              std::string::npos);
+    EXPECT_NE(fault_of("mov.b64 %d, {%r8, %r9};").find("register %r8 is read"), std::string::npos);
+    EXPECT_NE(fault_of("mov.b64 {%r4, %r5}, %rd20;").find("register %rd20 is read"), std::string::npos);
+    // Of lanes that took another way: the second one.
+    EXPECT_NE(
+        fault_of("setp.eq.u32 %p1, %r0, 0; @%p1 mov.u32 %r9, 5; mov.b64 %d, {%r1, %r9};").find("(1,0,0)"),
+        std::string::npos);
+}
+
+/// Of a generic address that of the cluster's shared memory, and back.
+TEST(PtxInstructions, AddressesOfTheSharedMemoryOfAClusterAreConverted) {
+    EXPECT_EQ(
+        compute(".shared .align 8 .b8 s[256]; mov.u64 %rd9, s; add.u64 %rd9, %rd9, %rd0;"
+                "cvta.shared.u64 %rd10, %rd9; st.u64 [%rd10], %a;"
+                "cvta.to.shared::cluster.u64 %rd11, %rd10; ld.shared::cluster.u64 %rd12, [%rd11];"
+                "cvta.shared::cluster.u64 %rd13, %rd11; ld.u64 %rd14, [%rd13]; add.u64 %d, %rd12, %rd14;",
+                {5, 70}),
+        (std::vector<uint64_t>{10, 140}));
+}
+
 TEST(PtxInstructions, IntegersWrapAndDivideAsTheHardwareDoes) {
     EXPECT_EQ(compute32("add.s32 %r4, %r1, %r2;", {0xffffffff, 5}, {1, 7}), (U{0, 12}));
     EXPECT_EQ(compute32("mul.lo.s32 %r4, %r1, %r2;", {low(-3), 0x10000}, {7, 0x10000}), (U{low(-21), 0}));

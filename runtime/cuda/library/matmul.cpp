@@ -11,7 +11,9 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -109,6 +111,8 @@ private:
 /// Algorithms need the workspace aligned to this.
 constexpr int64_t kWorkspaceAlignment = 256;
 constexpr size_t kMostBatchAxes = 8;
+/// Of a device. A program of shapes that change forgets those that it used longest ago.
+constexpr size_t kMostPlans = 1024;
 
 /// What a plan depends on.
 struct Problem {
@@ -200,7 +204,21 @@ struct Multiplier::Impl {
         cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
         bool has_algorithm = false; ///< else the library has none
         cublasLtMatmulAlgo_t algorithm{};
+        const CublasLt *functions;
+
+        explicit Plan(const CublasLt *of) : functions(of) {}
+        ~Plan() {
+            for (const cublasLtMatrixLayout_t layout : {a, b, d})
+                if (layout)
+                    functions->cublasLtMatrixLayoutDestroy(layout);
+            if (operation)
+                functions->cublasLtMatmulDescDestroy(operation);
+        }
+        Plan(const Plan &) = delete;
+        Plan &operator=(const Plan &) = delete;
     };
+    /// Whoever uses a plan keeps it, if others push it out meanwhile.
+    using PlanPtr = std::shared_ptr<const Plan>;
 
     Impl(const LibraryKernels &of, std::string model_, PersistentStore *kept)
         : kernels(of), device(of.device()), store(kept), model(std::move(model_)) {
@@ -209,8 +227,8 @@ struct Multiplier::Impl {
         check(functions->cublasLtCreate(&handle), "making cuBLASLt ready");
     }
     ~Impl() {
-        for (auto &[problem, plan] : plans)
-            destroy(plan);
+        plans.clear();
+        latest.clear();
         functions->cublasLtDestroy(handle);
     }
 
@@ -221,14 +239,6 @@ struct Multiplier::Impl {
                                                                : ir::ErrorKind::Cuda,
                           fmt::format("{}: {} failed: {}.", device.name(), what,
                                       functions->cublasLtGetStatusString(status)));
-    }
-
-    void destroy(Plan &plan) const {
-        for (const cublasLtMatrixLayout_t layout : {plan.a, plan.b, plan.d})
-            if (layout)
-                functions->cublasLtMatrixLayoutDestroy(layout);
-        if (plan.operation)
-            functions->cublasLtMatmulDescDestroy(plan.operation);
     }
 
     cublasLtMatrixLayout_t layout(const Problem &p, int64_t rows, int64_t columns, int64_t leading,
@@ -337,18 +347,20 @@ struct Multiplier::Impl {
     }
 
     /// Under the lock.
-    const Plan &plan(const Problem &problem, const void *bias) {
-        const auto found = plans.find(problem);
-        if (found != plans.end())
-            return found->second;
-        Plan made;
-        try {
-            make(made, problem, bias);
-        } catch (...) {
-            destroy(made);
-            throw;
+    PlanPtr plan(const Problem &problem, const void *bias) {
+        if (const auto found = plans.find(problem); found != plans.end()) {
+            latest.splice(latest.begin(), latest, found->second);
+            return latest.front().second;
         }
-        return plans.emplace(problem, made).first->second;
+        const auto made = std::make_shared<Plan>(functions);
+        make(*made, problem, bias);
+        latest.emplace_front(problem, made);
+        plans.emplace(problem, latest.begin());
+        if (latest.size() > kMostPlans) {
+            plans.erase(latest.back().first);
+            latest.pop_back();
+        }
+        return made;
     }
 
     const LibraryKernels &kernels;
@@ -358,7 +370,9 @@ struct Multiplier::Impl {
     const CublasLt *functions = nullptr;
     cublasLtHandle_t handle = nullptr;
     std::mutex mutex;
-    std::map<Problem, Plan> plans;
+    using Latest = std::list<std::pair<Problem, PlanPtr>>;
+    Latest latest; ///< the one that was used last first
+    std::map<Problem, Latest::iterator> plans;
 };
 
 Multiplier::Multiplier(const LibraryKernels &kernels, std::string model, PersistentStore *store)
@@ -417,8 +431,9 @@ void Multiplier::run(const LibraryArgs &args) {
         p.rhs_alignment = alignment_of(rhs);
         p.out_alignment = alignment_of(out);
         std::unique_lock lock(impl_->mutex);
-        const Impl::Plan &plan = impl_->plan(p, bias);
-        if (!plan.has_algorithm) {
+        // The library counts batches in 32 bits.
+        const Impl::PlanPtr kept = p.batches <= INT32_MAX ? impl_->plan(p, bias) : nullptr;
+        if (!kept || !kept->has_algorithm) {
             lock.unlock();
             put_product(impl_->kernels,
                         {p.dtype, p.m, p.n, p.k, p.lhs_m, p.lhs_k, p.rhs_k, p.rhs_n, p.batches, p.lhs_batch,
@@ -426,6 +441,7 @@ void Multiplier::run(const LibraryArgs &args) {
                         args.driver_stream);
             continue;
         }
+        const Impl::Plan &plan = *kept;
         if (bias) // a plan names one at a time
             impl_->set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
         else

@@ -316,5 +316,80 @@ TEST_F(CudaMatmul, WithoutAnAlgorithmAndACompilerTheErrorSaysWhatIsMissing) {
     }
 }
 
+/// Products of vectors of `k` numbers, each 2, in so many batches; all batches have the same operands.
+class ManyProducts {
+public:
+    ManyProducts(runtime::Backend &gpu, float *x, float *out, std::byte *scratch)
+        : gpu_(gpu), buffers_{x, x, out}, scratch_(scratch) {}
+    void operator()(int64_t k, int64_t batches = 1) {
+        const int64_t ints[] = {
+            static_cast<int64_t>(DType::F32), 1, 1, k, k, 1, 1, 1, 0, 0, 1, batches, 0, 0, 0, 0};
+        runtime::Backend::Call call{};
+        call.function = gpu_.find_library("dot");
+        call.args.buffers = buffers_;
+        call.args.ints = ints;
+        call.args.scratch = {scratch_, size_t{33} << 20};
+        call.args.stream = {gpu_.device(), 0};
+        gpu_.call(call, 0);
+    }
+
+private:
+    runtime::Backend &gpu_;
+    void *buffers_[3];
+    std::byte *scratch_;
+};
+
+/// A program whose shapes change has as many plans as are kept, and what it used lately.
+TEST_F(CudaMatmul, PlansThatWereUsedLongAgoAreForgotten) {
+    constexpr int64_t kKept = 1024, kAll = kKept + 100;
+    auto *const x = allocate<float>(kAll), *const out = allocate<float>(1);
+    write(x, std::vector<float>(kAll, 2));
+    ManyProducts product(gpu(), x, out, allocate<std::byte>(40 << 20));
+    const auto calls = [](const char *function) {
+        return static_cast<int64_t>(FAKE(lazuli_fake_cuda_calls)(function));
+    };
+    const auto alive = [&] { return calls("cublasLtMatmulDescCreate") - calls("cublasLtMatmulDescDestroy"); };
+    const auto layouts = [&] {
+        return calls("cublasLtMatrixLayoutCreate") - calls("cublasLtMatrixLayoutDestroy");
+    };
+    const auto made = [&] { return calls("cublasLtMatmulAlgoGetHeuristic"); };
+    const int64_t before = alive(), layouts_before = layouts(), made_before = made();
+    for (int64_t k = 1; k <= kAll; ++k) {
+        product(k);
+        product(7); // stays
+    }
+    EXPECT_EQ(read(out, 1)[0], 28);
+    EXPECT_EQ(alive() - before, kKept);
+    EXPECT_EQ(layouts() - layouts_before, 3 * kKept);
+    EXPECT_EQ(made() - made_before, kAll);
+    product(7);
+    product(kAll);
+    product(kAll - kKept + 2);
+    EXPECT_EQ(made() - made_before, kAll);
+    product(1);
+    EXPECT_EQ(read(out, 1)[0], 4);
+    EXPECT_EQ(made() - made_before, kAll + 1);
+    EXPECT_EQ(alive() - before, kKept);
+}
+
+/// More batches than the library's 32 bits count are the kernel's, which is stopped here before it begins.
+TEST_F(CudaMatmul, BatchesBeyondThirtyTwoBitsAreTheKernels) {
+    LZ_NEEDS_NVRTC();
+    auto *const x = allocate<float>(8), *const out = allocate<float>(8);
+    write(x, std::vector<float>(8, 2));
+    ManyProducts product(gpu(), x, out, allocate<std::byte>(40 << 20));
+    const auto calls = [](const char *function) { return FAKE(lazuli_fake_cuda_calls)(function); };
+    for (const int64_t batches : {int64_t{INT32_MAX} + 1, (int64_t{1} << 32) + 1}) {
+        const uint64_t by_library = calls("cublasLtMatmul"), by_kernel = calls("cuLaunchKernel");
+        FAKE(lazuli_fake_cuda_fail)("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+        EXPECT_THROW(product(8, batches), ir::Failure) << batches;
+        FAKE(lazuli_fake_cuda_fail)("cuLaunchKernel", 0, 0);
+        EXPECT_EQ(calls("cublasLtMatmul"), by_library) << batches;
+        EXPECT_EQ(calls("cuLaunchKernel"), by_kernel + 1) << batches;
+    }
+    product(8, 2);
+    EXPECT_EQ(read(out, 2), std::vector<float>(2, 32));
+}
+
 } // namespace
 } // namespace lz::test

@@ -154,8 +154,8 @@ TEST_F(CudaLibraries, ANewerCompilerThanTheDriversIsSaidWhereverItIs) {
     if (found) { // the loader has one that the driver takes: that is as good
         EXPECT_EQ(found.major(), 12) << found.path;
     } else {
-        EXPECT_TRUE(has(found, " is of CUDA 13.0, newer than the driver, which is of 12.8."))
-            << found.missing;
+        EXPECT_TRUE(has(found, " is of CUDA 13.")) << found.missing;
+        EXPECT_TRUE(has(found, ", newer than the driver, which is of 12.8.")) << found.missing;
     }
 }
 

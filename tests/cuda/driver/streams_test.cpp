@@ -55,8 +55,10 @@ TEST_F(CudaDriver, FunctionsAreFoundByNameAndVersion) {
     EXPECT_EQ(status, CU_GET_PROC_ADDRESS_SUCCESS);
     CU_OK(cuGetProcAddress, "cuEventElapsedTime", &f, 12000, 0, &status);
     EXPECT_EQ(f, dlsym(driver_library(), "cuEventElapsedTime"));
+#if CUDA_VERSION >= 12080
     CU_OK(cuGetProcAddress, "cuEventElapsedTime", &f, 13000, 0, &status);
     EXPECT_EQ(f, dlsym(driver_library(), "cuEventElapsedTime_v2"));
+#endif
     CU_OK(cuGetProcAddress, "cuGraphInstantiate", &f, 12000, 0, nullptr);
     EXPECT_EQ(f, dlsym(driver_library(), "cuGraphInstantiateWithFlags"));
     EXPECT_EQ(CU(cuGetProcAddress)("cuLibraryLoadData", &f, 11000, 0, &status), CUDA_ERROR_NOT_FOUND);

@@ -16,30 +16,40 @@ namespace lz::test {
 using namespace ir;
 
 Launch scheduled(const Launch &l, const CudaLimits &limits) {
+    return std::move(scheduled(std::span(&l, 1), limits)[0]);
+}
+
+std::vector<Launch> scheduled(std::span<const Launch> segments, const CudaLimits &limits) {
     passes::LoweredStep step;
-    Kernel kernel = l.kernel;
+    Kernel kernel = segments[0].kernel;
     for (Phase &phase : kernel.phases)
         phase.schedule = {};
     expand_math(kernel);
     step.kernel = std::move(kernel);
-    passes::LoweredSegment &segment = step.segments.emplace_back();
-    for (size_t b = 0; b < l.kernel.buffers.size(); ++b) {
-        const KBuffer &buffer = l.kernel.buffers[b];
-        segment.buffers.push_back({buffer.mode, kNone, kNone, l.elements[b] * size_of(buffer.dtype)});
+    for (const Launch &l : segments) {
+        passes::LoweredSegment &segment = step.segments.emplace_back();
+        for (size_t b = 0; b < l.kernel.buffers.size(); ++b) {
+            const KBuffer &buffer = l.kernel.buffers[b];
+            segment.buffers.push_back({buffer.mode, kNone, kNone, l.elements[b] * size_of(buffer.dtype)});
+        }
+        for (const int64_t a : l.args)
+            segment.args.push_back({a, {}});
     }
-    for (const int64_t a : l.args)
-        segment.args.push_back({a, {}});
     passes::schedule_cuda(step, limits);
-    Launch to{step.kernel, {}, l.scalars, {}, 0};
-    for (const ArgSpec &a : segment.args)
-        to.args.push_back(a.constant);
-    for (size_t b = 0; b < segment.buffers.size(); ++b) {
-        to.elements.push_back(segment.buffers[b].bytes / size_of(to.kernel.buffers[b].dtype));
-        if (to.kernel.buffers[b].mode == BufferMode::Worker)
-            to.worker_bytes += static_cast<size_t>(segment.buffers[b].bytes) + 512;
+    verify(step.kernel);
+    std::vector<Launch> all;
+    for (size_t s = 0; s < segments.size(); ++s) {
+        const passes::LoweredSegment &segment = step.segments[s];
+        Launch &to = all.emplace_back(Launch{step.kernel, {}, segments[s].scalars, {}, 0});
+        for (const ArgSpec &a : segment.args)
+            to.args.push_back(a.constant);
+        for (size_t b = 0; b < segment.buffers.size(); ++b) {
+            to.elements.push_back(segment.buffers[b].bytes / size_of(to.kernel.buffers[b].dtype));
+            if (to.kernel.buffers[b].mode == BufferMode::Worker)
+                to.worker_bytes += static_cast<size_t>(segment.buffers[b].bytes) + 512;
+        }
     }
-    verify(to.kernel);
-    return to;
+    return all;
 }
 
 Outcome run_cuda(const Launch &l, const CudaRun &run) {

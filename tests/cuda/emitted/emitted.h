@@ -15,6 +15,8 @@ namespace lz::test {
 
 /// The kernel with the schedule of such a device, and what that added: phases, arguments, buffers.
 Launch scheduled(const Launch &l, const ir::CudaLimits &limits = {});
+/// The same of segments, whose kernels are equal, of one step.
+std::vector<Launch> scheduled(std::span<const Launch> segments, const ir::CudaLimits &limits = {});
 
 struct CudaRun {
     int shift = 0;            ///< elements by which each buffer lies beside an aligned address

@@ -1,8 +1,8 @@
 #include "tests/support/cuda/nvrtc.h"
 
-#include <array>
 #include <cstdlib>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <dlfcn.h>
@@ -13,6 +13,7 @@ namespace {
 using Program = void *;
 
 struct Nvrtc {
+    int (*version)(int *, int *) = nullptr;
     int (*create)(Program *, const char *, const char *, int, const char *const *,
                   const char *const *) = nullptr;
     int (*compile)(Program, int, const char *const *) = nullptr;
@@ -50,6 +51,7 @@ struct Nvrtc {
             if (!to)
                 missing = std::string("NVRTC lacks ") + name + ".";
         };
+        find(version, "nvrtcVersion");
         find(create, "nvrtcCreateProgram");
         find(compile, "nvrtcCompileProgram");
         find(log_size, "nvrtcGetProgramLogSize");
@@ -82,7 +84,11 @@ std::string compile_to_ptx(std::string_view source) {
     Program program = nullptr;
     if (n.create(&program, std::string(source).c_str(), "kernel.cu", 0, nullptr, nullptr) != 0)
         throw std::runtime_error("NVRTC could not make a program.");
-    const std::array<const char *, 3> options{"--gpu-architecture=compute_90", "--minimal", "--fmad=false"};
+    int major = 0, minor = 0;
+    n.version(&major, &minor);
+    std::vector<const char *> options{"--gpu-architecture=compute_90", "--fmad=false"};
+    if (std::pair(major, minor) >= std::pair(12, 4)) // refused before
+        options.push_back("--minimal");
     const int failed = n.compile(program, static_cast<int>(options.size()), options.data());
     std::string text;
     size_t size = 0;

@@ -16,14 +16,15 @@
 /// | `LAZULI_FAKE_CUDA_MEMORY` | bytes of each, `512M`, `2G` | 4G |
 /// | `LAZULI_FAKE_CUDA_PEERS` | `0`: no device reaches another's memory | 1 |
 /// | `LAZULI_FAKE_CUDA_VMM` | `0`: no virtual memory management | 1 |
-/// | `LAZULI_FAKE_CUDA_CAPABILITY` | compute capability; `7.5,9.0`: of device 0, others | 99.0, which is new
-/// | | `LAZULI_FAKE_CUDA_VERSION` | what cuDriverGetVersion says, `12010` | that of the headers | |
-/// `LAZULI_FAKE_CUDA_SEED` | streams wait at random, graphs run in random order | 0: they do not wait | |
-/// `LAZULI_FAKE_CUDA_DELAY_US` | the longest such wait | 300 | | `LAZULI_FAKE_CUDA_THREADS` | host threads
-/// that run the blocks of a kernel | those of the machine | | `LAZULI_FAKE_CUDA_DEADLOCK_MS` | how long all
-/// may stand still before that is reported | 60000 | | `LAZULI_FAKE_CUDA_FAIL` | `cuMemAlloc_v2:3:2`: the
-/// third call fails with CUresult 2 | none | | `LAZULI_FAKE_CUDA_LOG` | `1`: the reason of each call that
-/// fails, on stderr | off | | `CUDA_VISIBLE_DEVICES` | as for the real driver | all |
+/// | `LAZULI_FAKE_CUDA_CAPABILITY` | compute capability; `7.5,9.0`: of device 0, others | 99.0: new |
+/// | `LAZULI_FAKE_CUDA_VERSION` | what cuDriverGetVersion says, `12010` | that of the headers, any PTX |
+/// | `LAZULI_FAKE_CUDA_SEED` | streams wait at random, graphs run in random order | 0: they do not wait |
+/// | `LAZULI_FAKE_CUDA_DELAY_US` | the longest such wait | 300 |
+/// | `LAZULI_FAKE_CUDA_THREADS` | host threads that run the blocks of a kernel | those of the machine |
+/// | `LAZULI_FAKE_CUDA_DEADLOCK_MS` | how long all may stand still before that is reported | 60000 |
+/// | `LAZULI_FAKE_CUDA_FAIL` | `cuMemAlloc_v2:3:2`: the third call fails with CUresult 2 | none |
+/// | `LAZULI_FAKE_CUDA_LOG` | `1`: the reason of each call that fails, on stderr | off |
+/// | `CUDA_VISIBLE_DEVICES` | as for the real driver | all |
 ///
 /// **What differs from a GPU**, all of it on purpose:
 /// - Memory of a device lies at addresses that the host cannot read, blocks apart from each other, and an

@@ -78,7 +78,10 @@ Settings read() {
     s.memory = bytes("LAZULI_FAKE_CUDA_MEMORY", s.memory);
     s.peers = number("LAZULI_FAKE_CUDA_PEERS", 1) != 0;
     s.vmm = number("LAZULI_FAKE_CUDA_VMM", 1) != 0;
-    s.version = static_cast<int>(number("LAZULI_FAKE_CUDA_VERSION", CUDA_VERSION));
+    s.version = static_cast<int>(number("LAZULI_FAKE_CUDA_VERSION", 0));
+    s.version_is_set = s.version != 0;
+    if (!s.version_is_set)
+        s.version = CUDA_VERSION;
     s.seed = number("LAZULI_FAKE_CUDA_SEED", 0);
     s.delay_us = static_cast<unsigned>(number("LAZULI_FAKE_CUDA_DELAY_US", s.delay_us));
     s.threads = static_cast<unsigned>(

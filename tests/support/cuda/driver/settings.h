@@ -16,6 +16,7 @@ struct Settings {
     bool peers = true;
     bool vmm = true; ///< virtual memory management
     int version = 0;
+    bool version_is_set = false; ///< else it reads whatever an NVRTC writes, newer ones too
     uint64_t seed = 0;
     unsigned delay_us = 300;
     unsigned threads = 1;

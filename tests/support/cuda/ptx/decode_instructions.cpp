@@ -25,6 +25,8 @@ void Decoder::decode_move(Instr &x, const RawInstr &raw, Name &name) {
         x.dst[x.num_dst++] = destination(to[0], register_bytes(x.type), raw.line);
         x.src[x.num_src++] = value(from[0], register_bytes(x.type), raw.line);
         x.run = find_arithmetic(Arith::Mov, x.type);
+        if (x.src[0].size == x.dst[0].size && size_of(x.type) >= 2)
+            x.flow = Flow::Move;
     } else if ((to.size() == 1) != (from.size() == 1)) {
         const size_t parts = std::max(to.size(), from.size());
         const auto part = static_cast<uint8_t>(size_of(x.type) / parts);
@@ -35,6 +37,7 @@ void Decoder::decode_move(Instr &x, const RawInstr &raw, Name &name) {
         for (const RawOperand &o : from)
             x.src.at(x.num_src++) = value(o, from.size() == 1 ? bytes(x.type) : part, raw.line);
         x.run = to.size() == 1 ? pack_lanes : unpack_lanes;
+        x.flow = Flow::Move;
     }
     if (!x.run)
         name.fail("the interpreter does not know it");
@@ -244,10 +247,10 @@ bool Decoder::decode_memory(Instr &x, const RawInstr &raw, Name &name) {
         const bool to = name.take("to");
         const Space space = take_space();
         x.type = name.take_type();
-        x.constant = space == Space::Shared  ? kSharedWindow
-                     : space == Space::Local ? kLocalWindow
-                     : space == Space::Param ? kParamWindow
-                                             : 0;
+        x.constant = space == Space::Shared || space == Space::SharedCluster ? kSharedWindow
+                     : space == Space::Local                                 ? kLocalWindow
+                     : space == Space::Param                                 ? kParamWindow
+                                                                             : 0;
         if (to)
             x.constant = -x.constant;
         x.dst[x.num_dst++] = destination(raw.groups.at(0).at(0), 8, raw.line);

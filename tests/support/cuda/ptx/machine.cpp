@@ -119,6 +119,7 @@ void Machine::begin_blocks(uint64_t cluster) {
                             first.z + b / size.x / size.y};
     for (Warp &w : warps_) {
         w.written.assign(kernel_.registers.size(), 0);
+        w.partly.clear();
         w.fragments.assign(1, {0, w.exist, Fragment::Wait::None, 0});
         w.copies.clear();
         w.groups.fill(0);
@@ -177,6 +178,51 @@ void Machine::check_sources(Warp &w, const Instr &x, uint32_t mask) {
         check(x.src[i]);
 }
 
+void Machine::note_move(Warp &w, const Instr &x, uint32_t mask) {
+    const auto whole = [&](const Operand &o) {
+        return o.reg == Operand::kNoRegister ? kAllLanes : w.written[o.reg];
+    };
+    const auto note_all = [&] {
+        for (uint32_t i = 0; i < x.num_dst; ++i)
+            if (x.dst[i].reg != Operand::kNoRegister)
+                w.written[x.dst[i].reg] |= mask;
+    };
+    uint32_t all = mask;
+    for (uint32_t i = 0; i < x.num_src; ++i)
+        all &= whole(x.src[i]);
+    if (all == mask) [[likely]]
+        return note_all();
+    // The 16 bits of all sources, side by side, are those of all results.
+    Warp::Parts parts{};
+    const uint32_t count = size_of(x.type) / 2;
+    uint32_t any = 0;
+    for (uint32_t p = 0; p < count; ++p) {
+        const uint32_t of_each = count / x.num_src;
+        const Operand &from = x.src[p / of_each];
+        parts[p] = whole(from);
+        if (const auto found = w.partly.find(from.reg); found != w.partly.end())
+            parts[p] |= found->second[p % of_each];
+        any |= parts[p];
+    }
+    if (const uint32_t never = mask & ~any)
+        fault(Fault::Kind::Uninitialized, w, x, static_cast<uint32_t>(std::countr_zero(never)),
+              fmt::format("register {} is read before it was written", kernel_.registers[x.src[0].reg]));
+    const uint32_t of_each = count / x.num_dst;
+    for (uint32_t i = 0; i < x.num_dst; ++i) {
+        if (x.dst[i].reg == Operand::kNoRegister)
+            continue;
+        Warp::Parts &to = w.partly[x.dst[i].reg];
+        uint32_t &written = w.written[x.dst[i].reg];
+        uint32_t whole_now = mask;
+        for (uint32_t p = 0; p < of_each; ++p) {
+            const uint32_t now = parts[i * of_each + p];
+            to[p] = (to[p] & ~mask) | (now & mask);
+            whole_now &= now;
+        }
+        written = (written & ~mask) | whole_now;
+    }
+}
+
 void Machine::run_fragment(Warp &w, size_t index) {
     Fragment now = w.fragments[index];
     w.fragments.erase(w.fragments.begin() + static_cast<ptrdiff_t>(index));
@@ -230,6 +276,13 @@ void Machine::run_fragment(Warp &w, size_t index) {
                 for (uint32_t i = 0; i < x.num_dst; ++i)
                     if (x.dst[i].reg != Operand::kNoRegister)
                         w.written[x.dst[i].reg] |= mask;
+            }
+            ++now.pc;
+            break;
+        case Flow::Move:
+            if (mask) {
+                note_move(w, x, mask);
+                x.run(*this, w, x, mask);
             }
             ++now.pc;
             break;

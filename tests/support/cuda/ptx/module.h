@@ -115,6 +115,7 @@ struct Operand {
 /// What the loop over instructions does by itself; all else is Plain and done by its handler.
 enum class Flow : uint8_t {
     Plain,
+    Move, ///< of registers that may be written in part, and are used where it goes
     Branch,
     BranchTable,
     Exit,

@@ -332,7 +332,8 @@ private:
         raw.line = (skip_space(), line_);
         raw.used_bytes = std::exchange(used_bytes_, UINT32_MAX);
         raw.name = take_word();
-        if (raw.guard.empty() && accept(':')) {
+        if (raw.guard.empty() && peek() == ':' && text_.substr(at_, 2) != "::") {
+            ++at_;
             if (peek() == '.' && text_.substr(at_).starts_with(".branchtargets")) {
                 take_word();
                 std::vector<std::string_view> targets;

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 namespace lz::ptx {
 
@@ -66,7 +67,11 @@ struct PendingCopy {
 struct Warp {
     unsigned char *frame = nullptr; ///< see Operand
     unsigned char *local = nullptr; ///< Kernel::local_bytes of each lane
-    std::vector<uint32_t> written;  ///< for each register, the lanes that have a value
+    std::vector<uint32_t> written;  ///< for each register, the lanes that have a value, a whole one
+    /// The lanes that have a value in each 16 bits of a register: where one was made of parts not all of
+    /// which had been written.
+    using Parts = std::array<uint32_t, 4>;
+    std::unordered_map<uint32_t, Parts> partly;
     std::vector<Fragment> fragments;
     std::vector<PendingCopy> copies;
     std::array<uint32_t, kWarpSize> groups{}; ///< of copies, that each lane has committed
@@ -258,6 +263,8 @@ private:
     void run_warp(Warp &w);
     void run_fragment(Warp &w, size_t fragment);
     void check_sources(Warp &w, const Instr &x, uint32_t mask);
+    /// Which parts of its results a move has written. Faults where there is nothing to be moved.
+    void note_move(Warp &w, const Instr &x, uint32_t mask);
     /// Lanes of `mask` that may pass a shuffle now; the others' fragment keeps waiting.
     uint32_t pass_warp_sync(Warp &w, const Instr &x, uint32_t mask, uint32_t &missing);
     /// Whether all of a block waited at one barrier, and goes on.

@@ -227,6 +227,7 @@ CUresult cuGraphAddEventWaitNode(CUgraphNode *node, CUgraph graph, const CUgraph
                [&](Lock &, Context &) -> Work { return WaitWork{nullptr, events().get(event)}; });
 }
 
+#if CUDA_VERSION >= 12030
 CUresult cuGraphAddDependencies_v2(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
                                    const CUgraphEdgeData *, size_t count) {
     return call(__func__, [&](Lock &) {
@@ -242,6 +243,7 @@ CUresult cuGraphAddDependencies_v2(CUgraph handle, const CUgraphNode *from, cons
         }
     });
 }
+#endif
 
 CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *to, size_t *count) {
     return call(__func__, [&](Lock &) { list_handles(graphs().get(graph)->nodes, to, count); });
@@ -262,6 +264,7 @@ CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type) {
     });
 }
 
+#if CUDA_VERSION >= 12030
 CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *to, CUgraphEdgeData *edges,
                                        size_t *count) {
     return call(__func__, [&](Lock &) {
@@ -270,6 +273,7 @@ CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *to, CUgrap
             std::fill_n(edges, *count, CUgraphEdgeData{});
     });
 }
+#endif
 
 CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode handle, const CUDA_KERNEL_NODE_PARAMS *params) {
     return call(__func__, [&](Lock &lock) {

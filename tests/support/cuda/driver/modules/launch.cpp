@@ -79,7 +79,9 @@ ptx::Dim check_attributes(const CUlaunchConfig &config) {
                 refuse(CUDA_ERROR_NOT_SUPPORTED, "blocks do not run side by side");
             break;
         case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+#if CUDA_VERSION >= 12030
         case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+#endif
             refuse(CUDA_ERROR_NOT_SUPPORTED, "events inside of a launch are not there");
         default: // hints
             break;

@@ -53,7 +53,7 @@ void check_target(const std::string &text, int device, std::string &log) {
         log = "ptxas fatal   : Missing .version directive at start of file";
         refuse(CUDA_ERROR_INVALID_PTX, log);
     }
-    if (version > newest_ptx(settings().version)) {
+    if (settings().version_is_set && version > newest_ptx(settings().version)) {
         log = fmt::format("ptxas fatal   : Unsupported .version {}.{}; this driver reads up to {}.{}",
                           version / 10, version % 10, newest_ptx(settings().version) / 10,
                           newest_ptx(settings().version) % 10);

@@ -126,9 +126,11 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end) {
     return call(__func__, [&](Lock &) { elapsed(milliseconds, begin, end); });
 }
 
+#if CUDA_VERSION >= 12080
 CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent begin, CUevent end) {
     return call(__func__, [&](Lock &) { elapsed(milliseconds, begin, end); });
 }
+#endif
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent handle, unsigned flags) {
     return call(__func__, [&](Lock &) {
