@@ -120,20 +120,21 @@ ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::Cp
     // Tiles are loaded from rows as they lie, if all of them are whole.
     const bool in_place = contraction_reads_in_place(sizes.dtype, sizes.accumulate);
     const bool amx_lhs = amx && sizes.lhs_k == 1 && k % depth == 0;
-    const bool many = sizes.batches * m * n * k > (amx ? kAmxSerialWork : kSerialWork);
-    const auto [block_m, block_n] = cut_items(sizes, tile, threads, many, amx_lhs && n >= 4 * nr * threads);
-    // A large result that is finished at once is written in rows: panels of rhs stay in the second-level
-    // cache instead.
-    const bool by_rows = k <= kShortK && m * n * sum_bytes >= kLargeResult;
-    const int64_t inner_bytes = std::min(amx ? kAmxInnerBytes : kInnerBytes, cpu.l2_bytes / 4);
-    const int64_t inner_m = by_rows ? mr : std::max<int64_t>(mr, inner_bytes / (block_k * bytes) / mr * mr);
-    const int64_t inner = std::min(inner_m, round_up(block_m, mr));
     // A panel of rhs is used once for each tile of rows, a panel of lhs once for each panel of columns.
     const int64_t rhs_row = sizes.rhs_k * bytes;
     const bool rhs_stays = k * n * bytes <= kPlainRhsBytes ? std::gcd(rhs_row, kWayBytes) <= kWayBytes / 16
                                                            : m <= 3 * mr && lines_of(rhs_row, cpu) >= block_k;
     const bool plain_rhs = in_place && sizes.rhs_n == 1 && (m <= mr || rhs_stays);
     const bool plain_lhs = amx_lhs || (in_place && (m * k * bytes <= kPlainLhsBytes || n <= 3 * nr));
+    const bool many = sizes.batches * m * n * k > (amx ? kAmxSerialWork : kSerialWork);
+    const bool columns_first = plain_lhs && !plain_rhs && n >= (amx ? 4 : 2) * nr * threads;
+    const auto [block_m, block_n] = cut_items(sizes, tile, threads, many, columns_first);
+    // A large result that is finished at once is written in rows: panels of rhs stay in the second-level
+    // cache instead.
+    const bool by_rows = k <= kShortK && m * n * sum_bytes >= kLargeResult;
+    const int64_t inner_bytes = std::min(amx ? kAmxInnerBytes : kInnerBytes, cpu.l2_bytes / 4);
+    const int64_t inner_m = by_rows ? mr : std::max<int64_t>(mr, inner_bytes / (block_k * bytes) / mr * mr);
+    const int64_t inner = std::min(inner_m, round_up(block_m, mr));
 
     ContractionBlocks blocks;
     const auto set = [&](ContractionArg which, int64_t value) {
