@@ -22,6 +22,6 @@ std::unique_ptr<Compiler> make_cuda_compiler(const Nvrtc &nvrtc, int sm, Compile
                                              CudaCode code = CudaCode::Fitting);
 
 /// Counts changes of what is emitted for equal kernels, as kEmitterVersion does for LLVM.
-inline constexpr int kCudaEmitterVersion = 20;
+inline constexpr int kCudaEmitterVersion = 21;
 
 } // namespace lz::codegen
