@@ -228,6 +228,7 @@ private:
     void fold_in_one_group(uint32_t loop);
     void store_each(uint32_t loop);
     void write_rounds(uint32_t loop, const std::string &from, int rounds, const std::string &end);
+    int single_rounds(int bytes, bool near) const;
     void declare_lanes(uint32_t loop);
     int accumulators(const ir::Reduction &r) const;
     std::string shared_array(const std::string &type, int64_t bytes, int64_t count, const std::string &name,
@@ -246,6 +247,11 @@ private:
     // Rows of a cluster.
     void open_cluster_row();
     bool in_registers() const { return schedule_.tier == ir::RowTier::Registers; }
+    /// Whether what the instruction loads or stores is kept in shared memory.
+    bool in_shared_memory(const ir::Instr &instr) const {
+        return schedule_.tier == ir::RowTier::Shared &&
+               kernel_.buffers[kernel_.accesses[instr.access].buffer].mode == ir::BufferMode::Worker;
+    }
     /// Whether a thread has all of a row.
     bool has_row_alone() const { return schedule_.row_threads == 1; }
     int fold_threads() const { return std::min(schedule_.row_threads, kFoldThreads); }
@@ -279,7 +285,7 @@ private:
     bool in_rare_ = false;
     std::set<ir::KValue> across_; // written in one loop over a packet's elements and read in a later one
     bool in_rows_ = false, in_row_loop_ = false, in_element_ = false; // where write_region is
-    int row_width_ = 4; // neighbours that a thread of a row takes
+    int row_width_ = 4; // neighbours that a thread of a row takes: a packet, or one
     int loops_open_ = 0;
     std::set<uint16_t> stored_;     // buffers that the phase stores to
     std::vector<KeptPackets> kept_; // loaded before
@@ -289,6 +295,7 @@ private:
     int64_t shared_bytes_ = 0;
     RowBarriers barriers_;
     std::vector<std::pair<size_t, size_t>> barrier_lines_; ///< where in the text each stands, and its bytes
+    std::set<uint16_t> row_loads_;                         ///< buffers that loops had packets of, so far
     std::set<uint16_t> row_buffers_;                       ///< in memory, stored to and loaded from
     int part_elements_ = 0;                                ///< of a row that a block of a cluster has
 };

@@ -52,6 +52,13 @@ PhaseEmitter::PhaseEmitter(const Kernel &kernel, size_t phase, Entry entry)
     walk(phase_.body, kNoValue);
     if (has_row_alone())
         row_width_ = schedule_.row_elements;
+    else if (entry == Entry::Any)
+        row_width_ = 1;
+    // Elements one by one, each beside its neighbour's, as many as the packets have. Neighbours share random
+    // words, and the coordinates of a row.
+    if (entry == Entry::Any && schedule_.shape == CudaShape::Points && phase_.grid.size() == 1 &&
+        !has_loop(phase_.body) && !draws(phase_.body))
+        schedule_.unroll *= std::exchange(schedule_.vector, 1);
     // What is only used by what nothing uses.
     for (const KValue v : written | std::views::reverse)
         if (is_dead(v))

@@ -308,9 +308,11 @@ void PhaseEmitter::write_packets(const Region &region, Packet packet, int count,
     if (count > 1)
         write_launch_values(region);
     std::vector<KValue> early;
-    if (count > 1 && entry_ != Entry::Any)
+    if (count > 1)
         early = early_loads(region, packet.axis);
     std::erase_if(early, [&](KValue v) {
+        if (entry_ == Entry::Any && in_rows_ && in_shared_memory(kernel_.instrs[v]))
+            return true;
         const Access &a = kernel_.accesses[kernel_.instrs[v].access];
         return std::ranges::any_of(kept_, [&](const KeptPackets &k) { return same(k.access, a); });
     });
@@ -318,7 +320,7 @@ void PhaseEmitter::write_packets(const Region &region, Packet packet, int count,
     for (const KValue v : early)
         bytes += packet.width * size_of(kernel_.instrs[v].dtype);
     const int most = in_registers() ? kBatch : kMostBatch;
-    const bool batches = !early.empty() && count > kBatch && !between;
+    const bool batches = !early.empty() && count > kBatch && !between && entry_ != Entry::Any;
     const int batch = std::clamp(kBatchBytes / std::max(bytes, 1), 1, most);
     if (batches) {
         w_.plain("#pragma unroll");
@@ -328,7 +330,7 @@ void PhaseEmitter::write_packets(const Region &region, Packet packet, int count,
     const std::string in_batch = batches ? "b" : count > 1 ? "u" : "0";
     const auto body = [&](bool loads, auto &&write) {
         if (count > 1) {
-            w_.plain(entry_ == Entry::Any ? "#pragma unroll 1" : "#pragma unroll");
+            w_.plain("#pragma unroll");
             open("for (int {0} = 0; {0} < {1}; ++{0})", in_batch, at_once);
             if (batches)
                 w_.line("const int u = u0 + b;");
@@ -357,7 +359,7 @@ void PhaseEmitter::write_packets(const Region &region, Packet packet, int count,
             for (const KValue v : early)
                 w_.line("x{}[{}] = {};", v, in_batch, packet_load(v, packet));
         });
-    if (!early.empty() && in_rows_ && !in_registers())
+    if (!early.empty() && (entry_ == Entry::Any || (in_rows_ && !in_registers())))
         w_.line("{}", kAllBefore);
     if (between)
         between();

@@ -110,7 +110,7 @@ struct CudaSchedule {
     // Rows alone.
     RowTier tier = RowTier::Memory;
     /// Of a grid point: 16 times a power of two, a divisor of `threads`; or fewer, which have their row in
-    /// registers: 4 or 8, with four elements each, or 1, with at most kThreadRow elements.
+    /// registers: 2, 4 or 8, with 4 to 16 elements each, or 1, with at most kThreadRow elements.
     int row_threads = 0;
     int row_elements = 0; ///< that a row has at most, 0: any number; a multiple of row_threads
     /// Memory: where blocks keep what is kept, and the bytes of each; else 0 and kNoArg.

@@ -385,8 +385,9 @@ private:
         check(!rows || !phase.vector_grid, "a grid with a vector axis is done as rows");
         const bool alone = cuda.row_threads == 1 && cuda.tier == RowTier::Registers &&
                            power_of_two(cuda.row_elements) && cuda.row_elements <= kThreadRow;
-        const bool few = (cuda.row_threads == 4 || cuda.row_threads == 8) &&
-                         cuda.tier == RowTier::Registers && cuda.row_elements == 4 * cuda.row_threads;
+        const bool few = cuda.row_threads >= 2 && cuda.row_threads <= 8 && cuda.tier == RowTier::Registers &&
+                         power_of_two(cuda.row_elements) && cuda.row_elements >= 4 * cuda.row_threads &&
+                         cuda.row_elements <= 16 * cuda.row_threads;
         check(rows ? (cuda.row_threads % 16 == 0 || alone || few) && power_of_two(cuda.row_threads) &&
                          cuda.threads % cuda.row_threads == 0 && cuda.row_elements >= 0 &&
                          cuda.row_elements <= 1 << 24 && cuda.row_elements % cuda.row_threads == 0

@@ -37,10 +37,9 @@ constexpr int64_t kRowChunk = kLaneChunk, kOwnElements = kRowChunk / kFoldThread
 /// Registers of a thread for what it keeps of a row that it has alone, and elements of such a row.
 constexpr int64_t kAloneRegisters = 48, kAloneRow = 8;
 static_assert(kAloneRow <= kThreadRow);
-/// Elements of a row that four threads have, and of one that eight have: instructions of a kernel with three
-/// loops over f32 rows, an element, are 177 in place of 815 at 9, 119 of 502 at 15, 214 of 451 at 17 and 87
-/// of 203 at 32.
-constexpr int64_t kFourThreadsRow = 16, kEightThreadsRow = 32;
+/// Elements of a row that a thread has which shares it with few others, at most, and lanes: NVRTC 13.0 has 16
+/// of these in local memory. Bytes of the neighbours that they read at a time: a sector of memory.
+constexpr int64_t kFewElements = 16, kFewLanes = 8, kSectorBytes = 32;
 /// Threads of a block that keeps its row in registers, and registers that each may keep. Of the first a
 /// thread has 128 registers, of the second 255: with two rows of f32 in 128 of them NVRTC 13.0 spills 464
 /// bytes of each of 512 threads, and 256 have 168 registers.
@@ -284,6 +283,7 @@ private:
         bool parts = false;         ///< some loop has bounds
         bool chunks = false;        ///< some loop has
         bool uncut = false;         ///< a sum in one chunk
+        int64_t first_bytes = 0;    ///< of an element, what the first loop loads of it
         int64_t worker_bytes = 0;   ///< of an element
         int64_t kept_registers = 0; ///< of a thread with kOwnElements, where most are kept at once
     };
@@ -350,7 +350,26 @@ private:
                 kept[static_cast<size_t>(loop)] += kOwnElements * bytes / 4;
         }
         f.kept_registers = *std::ranges::max_element(kept);
+        for (const Use &use : loads)
+            if (use.loop == 1)
+                f.first_bytes += size_of(kernel_.buffers[use.buffer].dtype);
         return f;
+    }
+
+    static int64_t power_of_two(int64_t n) {
+        return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
+    }
+
+    /// Threads that share a short row: as few as have kThreadBytes of it under way each, for whom there are
+    /// registers. kFoldThreads: the row is not a short one.
+    static int64_t threads_of_short_row(const RowFacts &f) {
+        const int64_t bytes = std::max<int64_t>(f.first_bytes, 1);
+        int64_t elements = std::clamp<int64_t>(kThreadBytes / bytes, 4, kFewElements);
+        while (elements > 4 && f.kept_registers * elements / kOwnElements > kAloneRegisters / 2)
+            elements /= 2;
+        const int64_t length = power_of_two(f.length), lanes = std::min(length, kLaneBytes / 4);
+        const int64_t least = std::max({kSectorBytes / 4 / bytes, lanes / kFewLanes, int64_t{2}});
+        return std::clamp<int64_t>(length / power_of_two(elements), least, kFoldThreads);
     }
 
     void schedule_rows(size_t p) {
@@ -372,8 +391,7 @@ private:
             keep_in_memory(p, cuda.row_threads, f);
         while (is_too_much() && cuda.tier != RowTier::Registers && cuda.row_threads > 32)
             cuda.threads = cuda.row_threads /= 2;
-        const auto listed = static_cast<int64_t>(
-            std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(f.length, 2 * kRowChunk))));
+        const int64_t listed = power_of_two(std::max(f.length, 2 * kRowChunk));
         if (is_too_much() && cuda.row_elements == 0 && listed <= kMostListed)
             cuda.row_elements = static_cast<int>(listed);
     }
@@ -383,8 +401,7 @@ private:
         cuda.shape = CudaShape::Rows;
         const int64_t chunks = std::max<int64_t>((f.length + kRowChunk - 1) / kRowChunk, 1);
         const auto threads_for = [&](int64_t most) {
-            return static_cast<int>(std::min<int64_t>(
-                kFoldThreads * static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(chunks))), most));
+            return static_cast<int>(std::min<int64_t>(kFoldThreads * power_of_two(chunks), most));
         };
         const auto share = [&](int row_threads) {
             cuda.row_threads = row_threads;
@@ -395,15 +412,14 @@ private:
             cuda.tier = RowTier::Registers;
             cuda.row_threads = 1;
             cuda.threads = 128;
-            cuda.row_elements = static_cast<int>(
-                std::max<uint64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(f.length, 1))), 4));
+            cuda.row_elements = static_cast<int>(std::max<int64_t>(power_of_two(f.length), 4));
             return;
         }
-        if (f.whole && f.loops > 0 && f.length <= kEightThreadsRow) {
+        if (const int64_t few = threads_of_short_row(f); f.whole && f.loops > 0 && few < kFoldThreads) {
             cuda.tier = RowTier::Registers;
-            cuda.row_threads = f.length <= kFourThreadsRow ? 4 : 8;
+            cuda.row_threads = static_cast<int>(few);
             cuda.threads = 128;
-            cuda.row_elements = 4 * cuda.row_threads;
+            cuda.row_elements = static_cast<int>(std::max(power_of_two(f.length), 4 * few));
             return;
         }
         const bool reads_again = f.loops > 1 && f.whole && !(f.uncut && chunks > 1);
@@ -412,11 +428,8 @@ private:
             cuda.tier = RowTier::Registers;
             share(threads_for(most));
             const int64_t least = 4 * kFoldThreads;
-            cuda.row_elements = static_cast<int>(
-                chunks > 1 ? cuda.row_threads * kOwnElements
-                           : std::max<int64_t>(static_cast<int64_t>(std::bit_ceil(
-                                                   static_cast<uint64_t>(std::max<int64_t>(f.length, 1)))),
-                                               least));
+            cuda.row_elements = static_cast<int>(chunks > 1 ? cuda.row_threads * kOwnElements
+                                                            : std::max(power_of_two(f.length), least));
             return;
         }
         if (reads_again && most > 0 && give_cluster(cuda, f.length, most * kOwnElements)) {
@@ -451,8 +464,7 @@ private:
         const int64_t room = limits_.shared_per_block - (16 << 10); // results of chunks have some, too
         const auto capacity = [&](int64_t row_threads) {
             const int64_t rows = row_threads > 32 ? 1 : 128 / row_threads;
-            int64_t elements = std::max<int64_t>(
-                kRowChunk, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(f.length))));
+            int64_t elements = std::max(kRowChunk, power_of_two(f.length));
             if (elements * f.worker_bytes * rows > room) {
                 const int64_t whole = std::max(row_threads * 16, kRowChunk); // packets of all threads, chunks
                 elements = room / (f.worker_bytes * rows * whole) * whole;

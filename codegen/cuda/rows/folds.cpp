@@ -91,11 +91,13 @@ void PhaseEmitter::fold_in_one_group(uint32_t id) {
 ///     parts[share] = parts[share] .. parts[share + 3]    for 8 shares of a lane
 ///     parts[0] = parts[0], parts[4] .. parts[28]         for each lane
 ///
-/// False where groups are so few that this would be more work.
+/// False where groups are so few, or a thread has so few lanes, that this would be more work.
 bool PhaseEmitter::join_by_shares(uint32_t id) {
     const Loop &loop = kernel_.loops[id];
-    const bool all = std::ranges::all_of(loop.reductions,
-                                         [&](const Reduction &r) { return groups() >= 2 * accumulators(r); });
+    const bool all = std::ranges::all_of(loop.reductions, [&](const Reduction &r) {
+        const int own = accumulators(r);
+        return own > 1 && groups() >= 2 * own;
+    });
     if (!all)
         return false;
     for (const bool last : {false, true}) {
@@ -245,15 +247,16 @@ void PhaseEmitter::give_chunk(uint32_t id, const std::string &chunk) {
 void PhaseEmitter::fold_in_chunks(uint32_t id) {
     const Loop &loop = kernel_.loops[id];
     need(loop.chunk == kLaneChunk, "a chunk of lanes has another number of elements");
-    const int rounds = static_cast<int>(kLaneChunk) / round_elements();
+    const bool one_chunk = schedule_.row_elements > 0 && schedule_.row_elements <= kLaneChunk;
+    const int rounds = (one_chunk ? schedule_.row_elements : static_cast<int>(kLaneChunk)) / round_elements();
     const std::string first = begin_.empty() ? "0" : begin_;
-    if (schedule_.row_elements > 0 && schedule_.row_elements <= kLaneChunk) {
+    if (one_chunk) {
         // Rows of one chunk, which one group has.
         need(groups() == 1, "several groups share a chunk");
         declare_lanes(id);
         w_.line("const {} from = {};", index_type(), first);
         note_rounds(id, in_registers() ? "kept" : "lanes");
-        write_rounds(id, "from", in_registers() ? rounds_kept() : rounds, end_);
+        write_rounds(id, "from", rounds, end_);
         for (size_t r = 0; r < loop.reductions.size(); ++r)
             w_.line("{} = {};", result(id, r), folded_lanes(id, r));
         return;

@@ -1,4 +1,5 @@
 #include "codegen/cuda/emitter.h"
+#include "ir/kernel/facts/row_memory.h"
 
 #include <algorithm>
 
@@ -12,10 +13,14 @@ using namespace ir;
 // and the chunks' results lie in shared memory, where every group folds them again, so that all threads have
 // the result.
 //
+// Where packets would not be aligned a round is one element of each thread (PhaseEmitter::row_width_), so
+// that the threads of a group still read and write neighbours at a time. A thread then has every sixteenth
+// lane, which folds in the same order.
+//
 // Short rows have fewer threads, so that few of these have nothing: a row of at most kThreadRow elements is
-// one packet of a thread that has it alone, with a lane for each, and one of at most 32 is a packet of each
-// of four or eight threads. Lanes that no element of such a row is in are left out: one more value of theirs
-// would change nothing.
+// one packet of a thread that has it alone, with a lane for each, and a longer one is some packets of each of
+// two, four or eight threads. Lanes that no element of such a row is in are left out: one more value of
+// theirs would change nothing.
 //
 // Rows that no block has room for are a cluster's: each of its blocks has a part of as many chunks, as it
 // would have a row, and what the groups and chunks of one give to a reduction it writes to all others' shared
@@ -32,6 +37,10 @@ namespace {
 
 /// Bytes of a thread's round, of which kMostBatch are loaded at a time.
 constexpr int kSmallRound = 8;
+/// Bytes that an SM needs under way, its shared memory, and threads that it has at least where nothing else
+/// is in their way: they have 48 registers each. With twice as much of each thread NVRTC 13.0 spills for sums
+/// on sm_80.
+constexpr int64_t kSmBytes = 40 << 10, kSharedOfSm = 228 << 10, kOwnThreads = 1280;
 
 } // namespace
 
@@ -156,11 +165,11 @@ void PhaseEmitter::write_rows() {
         w_.line("return;");
         w_.outdent();
     }
+    const std::string width = row_width_ == 1 ? "" : fmt::format(" * {}", row_width_);
     if (groups() > 1)
-        w_.line("const int group = row_thread / {0}, lane = row_thread % {0} * {1};", kFoldThreads,
-                row_width_);
+        w_.line("const int group = row_thread / {0}, lane = row_thread % {0}{1};", kFoldThreads, width);
     else
-        w_.line("const int lane = row_thread * {};", row_width_);
+        w_.line("const int lane = row_thread{};", width);
     if (!phase_.grid.empty())
         write_coordinates("row", phase_.grid.size());
     find_row_buffers();
@@ -292,6 +301,18 @@ void PhaseEmitter::declare_kept() {
     kept_ = std::move(arrays);
 }
 
+/// Rounds of single elements that are loaded before the first of them is used: as many as are 40 KiB of an
+/// SM's threads, of which some have no room beside the rows that blocks keep. What is near takes a quarter of
+/// the time: rows that a block keeps, which it read before, and what all rows read.
+int PhaseEmitter::single_rounds(int bytes, bool near) const {
+    const int64_t blocks = kSharedOfSm / (row_shared_bytes(kernel_, phase_) + (1 << 10));
+    const int64_t threads = std::clamp<int64_t>(blocks * schedule_.threads, schedule_.threads, kOwnThreads);
+    int rounds = kBatch;
+    while (bytes > 0 && threads * rounds * bytes < (near ? kSmBytes / 4 : kSmBytes))
+        rounds *= 2; // a chunk is some batches
+    return schedule_.row_elements > 0 ? std::min(rounds, schedule_.row_elements / round_elements()) : rounds;
+}
+
 /// Rounds of a group: those of the elements from `from` on, as many as `rounds` says, or until `end`.
 void PhaseEmitter::write_rounds(uint32_t id, const std::string &from, int rounds, const std::string &end) {
     const Loop &loop = kernel_.loops[id];
@@ -300,11 +321,20 @@ void PhaseEmitter::write_rounds(uint32_t id, const std::string &from, int rounds
     int turns = 1;
     for (const Reduction &r : loop.reductions)
         turns = std::max(turns, accumulators(r) / row_width_);
-    int bytes = 0; // of a round
-    for (const KValue v : early_loads(loop.body, loop.axis))
-        bytes += row_width_ * size_of(kernel_.instrs[v].dtype);
-    const int packets = bytes > 0 && bytes <= kSmallRound ? kMostBatch : kBatch;
-    const int most = entry_ == Entry::Any ? turns : std::max(packets, turns);
+    int bytes = 0;    // of a round
+    bool near = true; // it is in the device's cache
+    for (const KValue v : early_loads(loop.body, loop.axis)) {
+        const Instr &instr = kernel_.instrs[v];
+        if (entry_ == Entry::Any && in_shared_memory(instr))
+            continue;
+        const Access &a = kernel_.accesses[instr.access];
+        const bool again = !row_loads_.insert(a.buffer).second && phase_.cuda().tier == RowTier::Registers;
+        near = near && (again || (whole_axis && a.strides.size() == 1));
+        bytes += row_width_ * size_of(instr.dtype);
+    }
+    const int most = std::max(turns, entry_ == Entry::Any                ? single_rounds(bytes, near)
+                                     : bytes > 0 && bytes <= kSmallRound ? kMostBatch
+                                                                         : kBatch);
     const int batch = rounds > 0 && (in_registers() || rounds < most) ? rounds : most;
     Packet packet{.axis = loop.axis, .width = row_width_, .first = "k", .end = end};
     packet.whole = note_alignments(loop.body, loop.axis, row_width_, whole_axis);
@@ -312,9 +342,11 @@ void PhaseEmitter::write_rounds(uint32_t id, const std::string &from, int rounds
         for (size_t r = 0; r < loop.reductions.size(); ++r) {
             const Reduction &red = loop.reductions[r];
             const int own = accumulators(red) / row_width_;
-            const std::string lane = own == 1 ? fmt::format("lanes{}_{}[e]", id, r)
-                                              : fmt::format("lanes{}_{}[{} % {} * {} + e]", id, r,
-                                                            batch > 1 ? "u" : "0", own, row_width_);
+            const std::string turn = batch > 1 ? fmt::format("u % {}", own) : "0";
+            const std::string at = own == 1          ? "e"
+                                   : row_width_ == 1 ? turn
+                                                     : fmt::format("{} * {} + e", turn, row_width_);
+            const std::string lane = fmt::format("lanes{}_{}[{}]", id, r, at);
             w_.line("{0} = {1}()({0}, {2});", lane, reduce_op(red), reduce_element(red));
         }
     };
@@ -383,10 +415,11 @@ void PhaseEmitter::store_each(uint32_t id) {
         note_rounds(id, "lanes");
         return write_rounds(id, "from", 0, end_);
     }
+    const int rounds = entry_ == Entry::Any ? 4 * kBatch : kBatch;
     open("for ({0} from = {1}group * {2}; from < {3}; from += {4})", index_type(), base,
-         kBatch * round_elements(), end_, groups() * kBatch * round_elements());
+         rounds * round_elements(), end_, groups() * rounds * round_elements());
     note_rounds(id, "turns");
-    write_rounds(id, "from", kBatch, end_);
+    write_rounds(id, "from", rounds, end_);
     close();
 }
 

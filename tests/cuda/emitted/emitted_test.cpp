@@ -166,21 +166,26 @@ TEST_F(Emitted, ShortRowsAreOneThreadsEach) {
         }
 }
 
-/// Longer ones are four or eight threads', with four elements each.
+/// Longer ones are those of two to eight threads, which have 32 bytes of them each and neighbours of a
+/// sector.
 TEST_F(Emitted, RowsOfAWarpsPartHaveAsManyThreadsAsTheyFill) {
-    for (const auto &[t, accumulate] : {std::pair{DType::F32, DType::F32},
-                                        {DType::F16, DType::F32},
-                                        {DType::BF16, DType::F32},
-                                        {DType::F64, DType::F64},
-                                        {DType::F32, DType::F64},
-                                        {DType::I32, DType::I64},
-                                        {DType::U8, DType::I32}})
-        for (const auto &[n, threads] :
-             {std::pair{9, 4}, {15, 4}, {16, 4}, {17, 8}, {31, 8}, {32, 8}, {33, 16}}) {
+    struct Case {
+        DType t, accumulate;
+        int threads[4]; // of rows of 9 to 16, to 32, to 64, and of 65
+    };
+    for (const Case &c : {Case{DType::F32, DType::F32, {2, 4, 8, 16}},
+                          {DType::F16, DType::F32, {4, 4, 8, 8}},
+                          {DType::BF16, DType::F32, {4, 4, 8, 8}},
+                          {DType::F64, DType::F64, {4, 8, 16, 16}},
+                          {DType::F32, DType::F64, {2, 4, 8, 16}},
+                          {DType::I32, DType::I64, {2, 4, 8, 16}},
+                          {DType::U8, DType::I32, {8, 8, 8, 8}}})
+        for (const auto &[n, length] :
+             {std::pair{9, 0}, {15, 0}, {16, 0}, {17, 1}, {31, 1}, {32, 1}, {33, 2}, {64, 2}, {65, 3}}) {
             const Launch l =
-                scheduled(row_kernel(t, accumulate, 70, n, t == DType::U8 ? n + 1 : (n + 8) / 8 * 8));
-            EXPECT_EQ(l.kernel.phases[0].cuda().row_threads, threads);
-            expect_bits(l, std::string(name(t)) + " rows of " + std::to_string(n), {.most_blocks = 2});
+                scheduled(row_kernel(c.t, c.accumulate, 70, n, c.t == DType::U8 ? n + 1 : (n + 8) / 8 * 8));
+            EXPECT_EQ(l.kernel.phases[0].cuda().row_threads, c.threads[length]) << name(c.t) << " of " << n;
+            expect_bits(l, std::string(name(c.t)) + " rows of " + std::to_string(n), {.most_blocks = 2});
         }
 }
 
