@@ -121,12 +121,15 @@ void CompiledCore::keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan
         return;
     }
     entry.tries = 0;
-    if (plan->may_fail_later) { // a recording each time: the last one stands for those before
-        const auto rest = std::ranges::stable_partition(
-            entry.plans, [&](const auto &other) { return !would_hold(*other, *plan); });
-        std::ranges::move(rest, std::back_inserter(forgotten));
-        entry.plans.erase(rest.begin(), rest.end());
-    }
+    if (plan->may_fail_later) // a recording each time: the last one stands for those before
+        for (auto at = entry.plans.begin(); at != entry.plans.end();) {
+            if (would_hold(**at, *plan)) {
+                forgotten.push_back(std::move(*at));
+                at = entry.plans.erase(at);
+            } else {
+                ++at;
+            }
+        }
     entry.plans.insert(entry.plans.begin(), std::move(plan));
     if (entry.plans.size() > CompiledEntry::kPlans) {
         forgotten.push_back(std::move(entry.plans.back()));
