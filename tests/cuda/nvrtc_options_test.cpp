@@ -18,7 +18,7 @@ std::vector<std::string> was_given;          ///< its options
 constexpr char kPtx[] = ".version 8.0\n";    ///< what it makes of everything
 constexpr std::pair<int, int> kKnows{12, 4}; ///< the option, from this version on
 
-codegen::Nvrtc stub() {
+codegen::Nvrtc nvrtc_of_this_version() {
     codegen::Nvrtc n;
     n.version = [](int *major, int *minor) {
         *major = nvrtc_is.first;
@@ -49,7 +49,7 @@ codegen::Nvrtc stub() {
 TEST(NvrtcOptions, AreThoseThatItsVersionKnows) {
     for (const auto &version : {std::pair{12, 1}, {12, 3}, {12, 4}, {12, 9}, {13, 0}, {13, 5}}) {
         nvrtc_is = version;
-        const auto compiler = codegen::make_cuda_compiler(stub(), 90);
+        const auto compiler = codegen::make_cuda_compiler(nvrtc_of_this_version(), 90);
         const ir::CompiledKernel made =
             compiler->compile_source({"k", "extern \"C\" __global__ void k() {}", {"k"}});
         EXPECT_EQ(made.object.size(), sizeof kPtx);

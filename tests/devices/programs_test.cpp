@@ -68,17 +68,7 @@ TEST_F(DevicesPrograms, WithPeersCopiesGoStraight) {
 }
 
 TEST_F(DevicesPrograms, AnIndexOutOfRangeNamesTheLineOfTheFunction) {
-    const int line = __LINE__ + 1;
-    const auto f = [](const Tensors &in) { return Tensors{in[0].index_select(0, in[1]) * 2, in[0] + 1}; };
-    const Tensor x = randn({6, 3}, {.device = first_}), wrong = (arange(4) + 3).to(first_);
-    expect_same_from_file(file_, f, {x, arange(4).to(first_)});
-    const std::string place = "programs_test.cpp:" + std::to_string(line);
-    EXPECT_THAT(run_file(file_, {x, wrong}).error,
-                testing::AllOf(testing::StartsWith("IndexError: "), HasSubstr(place)));
-    const Program program = load_program(file_);
-    const Caught error = caught<IndexError>([&] { program({x, wrong}); });
-    EXPECT_TRUE(error.has(place)) << error.what;
-    EXPECT_EQ(elements_of(program({x, arange(4).to(first_)})), elements_of(f({x, arange(4).to(first_)})));
+    expect_index_error_from_file(file_, first_);
 }
 
 /// Such a function is recorded at each call: what is saved is what the last call had.

@@ -120,18 +120,7 @@ TEST_F(OnCudaPrograms, KernelsOfTheLibraryComeFromTheFile) {
 }
 
 TEST_F(OnCudaPrograms, AnIndexOutOfRangeNamesTheLineOfTheFunction) {
-    const int line = __LINE__ + 1;
-    const auto f = [](const Tensors &in) { return Tensors{in[0].index_select(0, in[1]) * 2}; };
-    const Tensor x = randn({6, 3}, {.device = kFirst});
-    expect_same_from_file(file_, f, {x, arange(4).to(kFirst)});
-    const Tensor wrong = (arange(4) + 3).to(kFirst);
-    const std::string place = "programs_test.cpp:" + std::to_string(line);
-    EXPECT_THAT(run_file(file_, {x, wrong}).error,
-                testing::AllOf(testing::StartsWith("IndexError: "), HasSubstr(place)));
-    const Program program = load_program(file_);
-    const Caught error = caught<IndexError>([&] { program({x, wrong}); });
-    EXPECT_TRUE(error.has(place)) << error.what;
-    EXPECT_EQ(elements_of(program({x, arange(4).to(kFirst)})), elements_of(f({x, arange(4).to(kFirst)})));
+    expect_index_error_from_file(file_, kFirst);
 }
 
 TEST_F(OnCudaPrograms, ACopyIsUpdatedInPlace) {

@@ -1,6 +1,8 @@
 #pragma once
 /// A program file in another process, which has liblazuli-run.so and nothing else (tests/project/run_file).
 
+#include "tests/support/caught.h"
+
 #include <lazuli/lazuli.h>
 
 #include <gtest/gtest.h>
@@ -95,6 +97,26 @@ void expect_same_from_file(const std::string &file, const F &f, const std::vecto
     EXPECT_EQ(compile_stats().programs_compiled, 0);
     EXPECT_EQ(compile_stats().kernels_compiled, 0);
     EXPECT_TRUE(elements_of(given) == expected);
+}
+
+/// A file of a function with indices that are tested on `device`: one out of range is an error that names its
+/// line, in another process and here, and leaves the next call right.
+inline void expect_index_error_from_file(const std::string &file, Device device) {
+    int line = 0;
+    const auto f = [&](const std::vector<Tensor> &in) {
+        line = __LINE__ + 1;
+        const Tensor picked = in[0].index_select(0, in[1]);
+        return std::vector{picked * 2, in[0] + 1};
+    };
+    const Tensor x = randn({6, 3}, {.device = device}), right = arange(4).to(device), wrong = right + 3;
+    expect_same_from_file(file, f, {x, right});
+    const std::string place = "run_file.h:" + std::to_string(line);
+    const std::string error = run_file(file, {x, wrong}).error;
+    EXPECT_TRUE(error.starts_with("IndexError: ") && error.find(place) != std::string::npos) << error;
+    const Program program = load_program(file);
+    const Caught here = caught<IndexError>([&] { program({x, wrong}); });
+    EXPECT_TRUE(here.has(place)) << here.what;
+    EXPECT_EQ(elements_of(program({x, right})), elements_of(f({x, right})));
 }
 
 } // namespace lz::test
