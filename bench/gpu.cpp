@@ -261,41 +261,53 @@ public:
             say({{"instructions_a_second", counted_ / counted_seconds_}});
     }
 
-    /// 80 kernels that run again and again: LAZULI_FUSE=0 keeps additions apart.
-    void replay() {
-        if (!wanted("replay"))
-            return;
-        constexpr int kKernels = 80;
+    static constexpr int kKernels = 80;
+    /// 80 kernels that run again and again, recorded each time and as a compiled function: LAZULI_FUSE=0
+    /// keeps additions apart.
+    void replays() {
         const int64_t elements = std::max<int64_t>((1 << 16) / options_.scale, 64);
-        const int rounds = options_.scale == 1 || options_.count ? 30 : 4, unmeasured = rounds / 4;
         const Tensor y = uniform({elements}, lz::f32);
-        Tensor x = uniform({elements}, lz::f32);
-        const auto step = [&] {
+        const auto additions = [y](const Tensor &x) {
+            Tensor z = x;
             for (int k = 0; k < kKernels; ++k)
-                x = x + y;
+                z = z + y;
+            return z;
         };
+        replay("replay of 80 kernels", elements, additions, Launched::AtEval);
+        const auto compiled = lz::compile(additions);
+        replay("replay of 80 kernels, compiled function", elements, compiled, Launched::AtCall);
+        if (wanted("replay") && compiled.stats().replays == 0)
+            throw std::runtime_error("the compiled function was not replayed: " + compiled.explain());
+    }
+    enum class Launched { AtCall, AtEval };
+    template <class F>
+    void replay(const std::string &row, int64_t elements, const F &additions, Launched when) {
+        if (!wanted(row))
+            return;
+        const int rounds = options_.scale == 1 || options_.count ? 200 : 8, unmeasured = rounds / 4;
+        Tensor x = uniform({elements}, lz::f32);
         std::vector<double> record, host, device, by_hand, by_hand_host;
         for (int round = 0; round < rounds; ++round) {
             auto from = Clock::now();
-            step();
-            const double recorded = since(from);
-            from = Clock::now();
             const double used = thread_seconds();
-            x.eval();
             // Threads of the driver without a GPU take turns with this one where processors are few.
-            const double launched = options_.count ? thread_seconds() - used : since(from);
+            const auto spent = [&] { return options_.count ? thread_seconds() - used : since(from); };
+            x = additions(x);
+            const double called = spent();
+            x.eval();
+            const double launched = spent();
             lz::sync();
             const double whole = since(from);
             const auto hand = ceilings_.additions(kKernels, elements);
             if (round < unmeasured)
                 continue;
-            record.push_back(recorded);
-            host.push_back(launched);
+            record.push_back(when == Launched::AtEval ? called : 0);
+            host.push_back(launched - record.back());
             device.push_back(whole);
             by_hand.push_back(hand.whole);
             by_hand_host.push_back(hand.host);
         }
-        say({{"row", "replay of 80 kernels"},
+        say({{"row", row},
              {"seconds", median(device)},
              {"host", median(host)},
              {"record", median(record)},
@@ -459,7 +471,7 @@ int main(int argc, char **argv) {
                 }
                 lz::empty_cache(lz::Device::cuda(0));
             }
-        bench.replay();
+        bench.replays();
         bench.compile();
         bench.interpreter();
     } catch (const std::exception &error) {

@@ -19,8 +19,6 @@ target_compile_options(lazuli_flags INTERFACE
     # GCC's -Wconversion leaves signedness alone in C++, clang's does not: the same rule for both.
     $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>
     $<$<BOOL:${LAZULI_WERROR}>:-Werror>)
-target_compile_definitions(lazuli_flags INTERFACE
-    LAZULI_CPU_JIT=$<BOOL:${LAZULI_CPU_JIT}>)
 
 # --- sanitizers: flags for the whole tree, and a macro by which code generation instruments its modules
 if(LAZULI_SANITIZE STREQUAL "address")

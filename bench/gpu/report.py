@@ -61,8 +61,9 @@ def measured(rows, peers):
                      + " | ".join(ratios + [best]) + " |")
     for row in rows:
         if "host" in row:
-            lines += ["", f"Replay: {text_of(row['host'])} of the host's time for the launch, {text_of(row['record'])} for "
-                      f"recording; by hand {text_of(row['host_ceiling'])}. The bar is {text_of(row['host_bar'])}."]
+            recording = f" {text_of(row['record'])} for recording;" if row["record"] else ""
+            lines += ["", f"The {row['row']}: {text_of(row['host'])} of the host's time for the launch;{recording} by hand "
+                      f"{text_of(row['host_ceiling'])}. The bar is {text_of(row['host_bar'])}."]
     return lines
 
 
@@ -102,7 +103,7 @@ def on_the_host(rows):
             lines += [f"| {row['row']}, launch | {text_of(row['host'])} | {text_of(row['host_bar'])} | {said} |",
                       f"| {row['row']}, the same graph by hand | {text_of(row['host_ceiling'])} | | |",
                       f"| {row['row']}, the launch without that | {text_of(max(row['host'] - row['host_ceiling'], 0))} | | |",
-                      f"| {row['row']}, recording | {text_of(row['record'])} | | |"]
+                      *([f"| {row['row']}, recording | {text_of(row['record'])} | | |"] if row["record"] else [])]
     return ["| row | time | bar | reached |", "|---|---|---|---|", *lines] if lines else []
 
 

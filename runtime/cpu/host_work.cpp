@@ -1,6 +1,7 @@
 #include "runtime/cpu/host_work.h"
 
 #include "ir/diagnostic.h"
+#include "ir/program/program.h"
 #include "runtime/api/parallel.h"
 
 #include <algorithm>
@@ -13,13 +14,9 @@ namespace lz::runtime {
 
 namespace {
 
-/// Units of Step::cost, of which a core does some 300 in a nanosecond. Handing a range to a thread that is
+/// Units of Step::cost. Handing a range to a thread that is
 /// awake costs about as much as this.
 constexpr int64_t kRangeCost = 64 << 10;
-/// To begin with several threads, and to wait for the last of them, takes half a microsecond to one: a launch
-/// below this is faster alone. (Sums of 16,384 elements took 2.9 us on two threads, and take 1.3; of
-/// 131,072, 3.9 either way.)
-constexpr int64_t kAlone = 1 << 20;
 /// A copy of this many bytes is shared between threads.
 constexpr size_t kCopyRange = size_t{1} << 20;
 
@@ -139,7 +136,7 @@ private:
 void run_launch(const Backend::Launch &launch) {
     const bool in_turns = launch.rounds > 1 && launch.segments > 1;
     const int64_t items = in_turns ? launch.rounds * launch.segments : launch.items();
-    if (launch.cost < kAlone || items == 1) {
+    if (launch.cost < ir::kAloneCost || items == 1) {
         if (items <= 0)
             return;
         if (launch.segments == 1 && launch.worker_bytes == 0) [[likely]]

@@ -145,7 +145,8 @@ TEST_P(EveryDevice, AStepOfWhichACallIsRefusedOnceIsDoneAndNoTensorIsBehindAnoth
             }
             faulty.fail_at(n);
             EXPECT_NO_THROW(training.step());
-            EXPECT_TRUE(cold || faulty.calls() >= n);
+            // The last call may be for memory that the first model had to get and this one finds.
+            EXPECT_TRUE(cold || faulty.calls() >= n || n == calls);
             faulty.fail_at(0);
             EXPECT_EQ(training.all(), after);
             training.step();
@@ -212,7 +213,7 @@ TEST_P(EveryDevice, AStepThatIsRefusedForGoodIsAsIfItHadNotBeenOrIsDone) {
     faulty.fail_at(0);
     undisturbed.step();
     const int64_t calls = faulty.calls();
-    const auto after = undisturbed.all();
+    const auto after = undisturbed.all(), done = undisturbed.all(false);
     undisturbed.step();
     const auto later = undisturbed.all();
     int64_t failed = 0;
@@ -240,7 +241,7 @@ TEST_P(EveryDevice, AStepThatIsRefusedForGoodIsAsIfItHadNotBeenOrIsDone) {
             forget_errors();
             faulty.fail_at(0);
             forget_errors();
-            if (threw) {
+            if (threw && training.all(false) != done) { // else it stopped, and went on at the next sync
                 EXPECT_EQ(training.all(false), before);
                 training.step();
             }

@@ -1,5 +1,7 @@
 #include "support.h"
 
+#include "codegen/host.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -28,13 +30,14 @@ public:
 };
 const testing::Environment *const needs_cuda = testing::AddGlobalTestEnvironment(new NeedsCuda);
 
-#if !LAZULI_CPU_JIT
 class NeedsDevices : public testing::Environment {
 public:
-    void SetUp() override { GTEST_SKIP() << "Virtual GPUs need the CPU's JIT, and this build has none."; }
+    void SetUp() override {
+        if (!lz::codegen::cpu_jit_available())
+            GTEST_SKIP() << "Virtual GPUs need the CPU's JIT, and this build has none.";
+    }
 };
 const testing::Environment *const needs_devices = testing::AddGlobalTestEnvironment(new NeedsDevices);
-#endif
 
 } // namespace
 

@@ -1,6 +1,8 @@
 // What a new process loads.
 #include <lazuli/lazuli.h>
 
+#include "tests/support/environment.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -39,9 +41,7 @@ std::string cache_folder() {
 }
 
 TEST(ColdStartDeathTest, AProcessWhoseKernelsAreOnDiskOpensNoLlvm) {
-#if !LAZULI_CPU_JIT
-    GTEST_SKIP() << "this build has no LLVM";
-#endif
+    LZ_NEEDS_JIT();
     if (std::getenv("LAZULI_TEST_DEVICE") || std::getenv("LAZULI_CODEGEN"))
         GTEST_SKIP() << "what is asked of every test opens the engine before this one can";
     GTEST_FLAG_SET(death_test_style, "threadsafe"); // each child is a process from the start
