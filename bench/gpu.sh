@@ -88,7 +88,7 @@ else
     timeout 1100 "$bin/bench_gpu" --count --scale="$([ "$scale" = 1 ] && echo 64 || echo "$scale")" --out="$work/counts.json" ||
         exit 1
     LAZULI_FAST_MATH=1 timeout "$(some 300)" "$bin/bench_gpu" --count --rows='fast math' --scale=256 --out="$work/counts.json"
-    LAZULI_FUSE=0 timeout "$(some 60)" "$bin/bench_gpu" --count --rows=replay --scale=1024 --out="$work/replay.json" &&
+    LAZULI_FAKE_CUDA_THREADS=1 LAZULI_FUSE=0 timeout "$(some 60)" "$bin/bench_gpu" --count --rows=replay --scale=1024 --out="$work/replay.json" &&
         grep '"replay' "$work/replay.json" >"$work/row" && { grep -v '"replay' "$work/counts.json" >"$work/others"; \
         cat "$work/others" "$work/row" >"$work/counts.json"; }
 fi

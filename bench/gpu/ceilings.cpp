@@ -200,13 +200,13 @@ double GpuCeilings::read(int64_t bytes) {
     return pass("read", bytes);
 }
 
-GpuCeilings::Graph GpuCeilings::additions(int kernels, int64_t elements) {
+std::vector<GpuCeilings::Graph> GpuCeilings::additions(int kernels, int64_t elements, int launches) {
     using Begin = decltype(&::cuStreamBeginCapture);
     using End = decltype(&::cuStreamEndCapture);
     const auto begin = reinterpret_cast<Begin>(library_.find("cuStreamBeginCapture_v2"));
     const auto end = reinterpret_cast<End>(library_.find("cuStreamEndCapture"));
     if (!begin || !end)
-        return {};
+        return std::vector<Graph>(static_cast<size_t>(launches));
     const auto bytes = static_cast<size_t>(elements) * 4;
     CUdeviceptr x = memory(2, bytes), y = memory(3, bytes), z = memory(4, bytes);
     void *there[] = {&x, &y, &z, &elements}, *back[] = {&z, &y, &x, &elements};
@@ -220,14 +220,17 @@ GpuCeilings::Graph GpuCeilings::additions(int kernels, int64_t elements) {
     CUgraphExec run = nullptr;
     check(end(stream_, &graph), "a graph");
     check(driver_.cuGraphInstantiateWithFlags(&run, graph, 0), "a graph");
-    Graph out;
+    std::vector<Graph> out;
     check(driver_.cuGraphLaunch(run, stream_), "a launch"); // the first one takes longer
     check(driver_.cuStreamSynchronize(stream_), "a launch");
-    const auto from = std::chrono::steady_clock::now();
-    check(driver_.cuGraphLaunch(run, stream_), "a launch");
-    out.host = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
-    check(driver_.cuStreamSynchronize(stream_), "a launch");
-    out.whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+    for (int launch = 0; launch < launches; ++launch) {
+        const auto from = std::chrono::steady_clock::now();
+        check(driver_.cuGraphLaunch(run, stream_), "a launch");
+        const double host = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+        check(driver_.cuStreamSynchronize(stream_), "a launch");
+        const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+        out.push_back({host, whole});
+    }
     driver_.cuGraphExecDestroy(run);
     driver_.cuGraphDestroy(graph);
     return out;

@@ -32,12 +32,12 @@ public:
     /// Of the product of two n x n matrices of bf16 by cuBLASLt, the fastest of its first proposals; 0 where
     /// there is no cuBLASLt.
     double product(int64_t n);
-    /// A graph made by hand, of so many additions of two f32 vectors one after the other: seconds of its
-    /// launch, and until it is done.
+    /// A graph made by hand, of so many additions of two f32 vectors one after the other: seconds of each of
+    /// its launches, and until it is done; 0 where the driver captures no streams.
     struct Graph {
         double host = 0, whole = 0;
     };
-    Graph additions(int kernels, int64_t elements);
+    std::vector<Graph> additions(int kernels, int64_t elements, int launches);
 
 private:
     using Put = std::function<void(CUstream)>;

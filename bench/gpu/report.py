@@ -138,9 +138,9 @@ def main():
         host = on_the_host(counts)
         if host:
             lines += ["## Timed on this machine's CPU, on the driver without a GPU", "",
-                      "Medians of the processor's time, so that it does not matter what else runs here: of compilation from the graph "
-                      "or the first use on until the result is there, of a launch that of the thread that asks, in which it wakes "
-                      "that driver's threads. That driver takes PTX, so only the first row has NVRTC's assembler in it; it reads the "
+                      "The processor's time, so that it does not matter what else runs here: of compilation from the graph or the "
+                      "first use on until the result is there, the median. Of launches, in which a thread of that driver is woken, "
+                      "the shortest of 230. That driver takes PTX, so only the first row has NVRTC's assembler in it; it reads the "
                       "PTX and interprets the kernels, which a GPU's does not.", "",
                       *host, ""]
         speeds = [r["instructions_a_second"] for r in counts if "instructions_a_second" in r]
