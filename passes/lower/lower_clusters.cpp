@@ -415,11 +415,11 @@ private:
             lower_library(view, step);
             break;
         }
+        count(view, step); // the schedule asks what the step costs
         if (group_of(graph_.node(view.first).cluster) < 0)
             schedule(step, target_);
         if (step.kind == StepKind::Library)
             add_scratch(graph_, target_, step);
-        count(view, step);
     }
 
     void count(const ClusterView &view, LoweredStep &step) const {
