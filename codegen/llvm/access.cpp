@@ -71,7 +71,7 @@ PhaseEmitter::Address PhaseEmitter::address(const Access &access, uint32_t id, i
             scattered = b_.add(scattered, lane_indices(part));
         else if (s)
             scattered = b_.add(scattered, b_.mul(lane_indices(part), b_.splat(arg(s->stride), ctx_.width)));
-        return {Address::Scattered, b_.element(e, pointer, scattered)};
+        return {Address::Scattered, b_.element(e, pointer, scattered), nullptr, pointer};
     }
     if (!s)
         return {Address::One, pointer};
@@ -143,6 +143,8 @@ Emitted PhaseEmitter::load(const Instr &instr) {
         const Address at = address(access, instr.access, part);
         if (at.form == Address::Contiguous)
             fetch_ahead(instr.access, at.pointer, part);
+        if (const IndexTerm *term = periodic_term(access))
+            return from_storage(load_periodic(access, *term, at, e, part));
         return from_storage(load_part(access, at, e, part));
     });
 }

@@ -16,6 +16,7 @@
 #include "ir/target.h"
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <span>
@@ -88,7 +89,7 @@ private:
     using Values = std::vector<Value>;
     /// What `forget` goes back to.
     struct Mark {
-        size_t defined, memos, splats;
+        size_t defined, memos, splats, turns;
     };
 
     // --- regions.cpp: values and where they are computed
@@ -105,7 +106,7 @@ private:
     /// Before a vector loop along `axis`: addresses and splats of scalars that it will use.
     void prepare(const ir::Region &region, ir::AxisId axis);
     bool is_varying(ir::KValue v) const { return ctx_.axis != kNoAxis && analysis_.depends(v, ctx_.axis); }
-    Mark mark() const { return {defined_.size(), memos_.size(), splats_.size()}; }
+    Mark mark() const { return {defined_.size(), memos_.size(), splats_.size(), turns_.size()}; }
     void forget(Mark mark);
     Value scalar(ir::KValue v);            ///< of a value that does not vary
     Value operand(ir::KValue v, int part); ///< in the form of the context
@@ -120,6 +121,7 @@ private:
         enum Form { One, Contiguous, Strided, Scattered } form;
         Value pointer; ///< of the element (One), of the first lane, or a vector of pointers (Scattered)
         Value stride = nullptr; ///< Strided: elements between lanes
+        Value common = nullptr; ///< Scattered: where the pointers of all lanes begin
     };
     Emitted load(const ir::Instr &instr);
     void fetch_ahead(uint32_t id, Value pointer, int part);
@@ -133,6 +135,27 @@ private:
     Value guarded_scalar_load(Value condition, Elem e, Value pointer);
     bool nontemporal_store(const ir::Access &access, Elem e) const;
     Value alignment_peel(const ir::Region &region, ir::AxisId axis, Value lo, Value hi, Value *aligned);
+
+    // --- periodic.cpp: indices that begin again
+    /// An extent by which the vector axis is divided. Values are of the entry block.
+    struct Period {
+        ir::ArgId extent;
+        Value length = nullptr;                      ///< at least 1
+        Value step = nullptr, step_turns = nullptr;  ///< the width by it: remainder, quotient
+        Value remainders = nullptr, turns = nullptr; ///< the numbers of lanes by it
+    };
+    struct Turns {
+        ir::ArgId extent;
+        Value first = nullptr;        ///< of the step
+        Values quotients, remainders; ///< by part, of its first lane
+    };
+    const Period &period(ir::ArgId extent);
+    const Turns &turns(const Period &p);
+    bool is_periodic(ir::KValue v) const;
+    Emitted periodic(ir::KValue v);
+    const ir::IndexTerm *periodic_term(const ir::Access &access) const;
+    Value load_periodic(const ir::Access &access, const ir::IndexTerm &term, const Address &at, Elem e,
+                        int part);
 
     // --- random.cpp
     Emitted random_words(const ir::Instr &instr, bool varying);
@@ -283,6 +306,8 @@ private:
     };
     static constexpr size_t kPointer = size_t{1} << 32;
     std::vector<Memo> memos_;
+    std::deque<Period> periods_; ///< by extent and width
+    std::deque<Turns> turns_;    ///< of the current step
     std::vector<std::pair<ir::AxisId, Value>> bound_;
     std::vector<Value> args_, buffers_, scalars_;
     std::array<Value, 3> tables_{};

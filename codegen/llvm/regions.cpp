@@ -81,6 +81,8 @@ void PhaseEmitter::forget(Mark mark) {
     defined_.resize(mark.defined);
     if (memos_.size() > mark.memos)
         memos_.resize(mark.memos);
+    while (turns_.size() > mark.turns)
+        turns_.pop_back();
     for (size_t i = mark.splats; i < splats_.size(); ++i)
         values_[splats_[i]].splat = nullptr;
     splats_.resize(mark.splats);
@@ -225,6 +227,11 @@ Emitted PhaseEmitter::compute(KValue v) {
         break;
     case KOp::Rarely:
         return choose_rarely(v);
+    case KOp::Div:
+    case KOp::Rem:
+        if (is_periodic(v))
+            return periodic(v);
+        break;
     default:
         break;
     }
