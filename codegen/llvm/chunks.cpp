@@ -107,9 +107,9 @@ PhaseEmitter::Levels PhaseEmitter::levels_of(const Loop &loop, const Partials &s
 
 /// `values`, or what `then` makes of them where the condition holds.
 PhaseEmitter::Values PhaseEmitter::when(Value condition, const Values &values,
-                                        const std::function<Values()> &then) {
+                                        const std::function<Values()> &then, int likely) {
     const CodeBlock before = b_.current(), yes = b_.block("yes"), after = b_.block("after");
-    b_.branch(condition, yes, after, -1);
+    b_.branch(condition, yes, after, likely);
     b_.set_block(yes);
     const Values made = then();
     const CodeBlock end = b_.current();
@@ -126,17 +126,21 @@ PhaseEmitter::Values PhaseEmitter::when(Value condition, const Values &values,
 PhaseEmitter::Partials PhaseEmitter::fold_chunks(const Loop &loop, Value begin, Value end,
                                                  const Partials &start, const ChunkBody &chunk,
                                                  const std::function<void()> &preheader) {
-    // Without chunks it is a loop of one iteration (where positions are counted: for each 2^30 elements): it
-    // guards what is hoisted, and gives the identity for no element.
+    // Where positions are counted there is a chunk for each 2^30 elements.
     const bool positions =
         std::ranges::any_of(loop.reductions, [&](const Reduction &r) { return counts_positions(loop, r); });
     const bool short_axis = s_.one_chunk && loop.chunk >= chunk_of(loop.order);
     const bool whole = (loop.chunk == 0 && !positions) || short_axis;
+    if (whole) {
+        const auto all = [&] {
+            preheader();
+            return flatten(chunk(begin, end));
+        };
+        return regroup(when(b_.compare(Pred::Slt, begin, end), flatten(start), all, 1), start);
+    }
     Value length = b_.smax(b_.sub(end, begin), b_.i64(1));
-    Value step = loop.chunk > 0 && !whole ? b_.i64(loop.chunk)
-                 : whole                  ? length
-                                          : b_.smin(length, b_.i64(kMostPositions));
-    const Levels levels = whole ? Levels{} : levels_of(loop, start);
+    Value step = loop.chunk > 0 ? b_.i64(loop.chunk) : b_.smin(length, b_.i64(kMostPositions));
+    const Levels levels = levels_of(loop, start);
     Partials state = start; // carried from chunk to chunk: totals, and level 1 where that is lanes
     for (size_t i = 0; levels.by_lanes && i < levels.items.size(); ++i)
         state.push_back(level_registers(levels, levels.items[i]));
@@ -159,8 +163,6 @@ PhaseEmitter::Partials PhaseEmitter::fold_chunks(const Loop &loop, Value begin, 
     };
     const auto one = [&](Value lo, std::span<const Value> carried) {
         const Partials part = chunk(lo, b_.smin(b_.add(lo, step), end));
-        if (whole)
-            return flatten(part);
         Partials next = regroup(carried, state);
         for (size_t i = 0; i < part.size(); ++i)
             if (levels.by_lanes && loop.chunk > 0 && has_order(loop.reductions[i]))

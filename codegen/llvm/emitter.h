@@ -262,7 +262,7 @@ private:
     Levels levels_of(const ir::Loop &loop, const Partials &start);
     void fold_above(const Levels &levels, Value index, Value last, std::span<const Value> registers);
     void add_to_registers(const ir::Reduction &r, Value index, Value value, Values &registers);
-    Values when(Value condition, const Values &values, const std::function<Values()> &then);
+    Values when(Value condition, const Values &values, const std::function<Values()> &then, int likely = -1);
     static Values flatten(const Partials &groups);
     static Partials regroup(std::span<const Value> flat, const Partials &like);
 

@@ -166,12 +166,11 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
             }
     if (!masked) {
         // At most once; chunks that are full, which most are, stay in registers.
-        const auto rest = [&](Value from, std::span<const Value> carried) {
-            set(carried);
-            fold_masked(loop, partials, begin, from, end);
+        const Partials whole_steps = partials;
+        set(when(b_.compare(Pred::Slt, last, end), flatten(whole_steps), [&] {
+            fold_masked(loop, partials, begin, last, end);
             return flatten(partials);
-        };
-        set(b_.loop(last, end, b_.sub(end, last), flatten(partials), rest));
+        }));
     }
     return halve(loop, std::move(partials));
 }
