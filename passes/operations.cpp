@@ -74,12 +74,14 @@ std::optional<ArgSpec> begin_of_run(const Graph &graph, const Node &node) {
     return begin;
 }
 
-ScatterIndex scatter_index(const Graph &graph, const Node &scatter) {
+ScatterIndex scatter_index(const Graph &graph, const Node &scatter, NodeId first) {
     const ValueId index = graph.operands(scatter)[1];
     const Shape &whole = graph.type(index).shape;
     const auto axis = static_cast<int>(graph.attrs(scatter).integer(attr::kAxis));
     const Node *producer = graph.producer(index);
-    const bool repeats = producer && producer->op == Op::Broadcast;
+    const bool repeats =
+        producer && producer->op == Op::Broadcast &&
+        (graph.value(index).producer >= first || !graph.producer(graph.operands(*producer)[0]));
     const ValueId from = repeats ? graph.operands(*producer)[0] : index;
     const Shape &shape = graph.type(from).shape;
     const int skipped = whole.rank() - shape.rank();

@@ -34,8 +34,9 @@ struct ScatterIndex {
     int64_t outer, along, inner;
 };
 /// Sees through a broadcast that repeats the index along all outer axes, the axis, or all inner axes, as
-/// `index_add` has it; other indices are where the node has them.
-ScatterIndex scatter_index(const ir::Graph &graph, const ir::Node &scatter);
+/// `index_add` has it; other indices are where the node has them. A broadcast before node `first` is in a
+/// cluster that stores it, and maybe nothing of what it repeats: behind it are inputs of the graph alone.
+ScatterIndex scatter_index(const ir::Graph &graph, const ir::Node &scatter, ir::NodeId first = 0);
 /// Whether the node is a reduction that reduces: one over no axes is a cast of its operand to its own dtype.
 bool reduces(const ir::Graph &graph, const ir::Node &node);
 /// The axes that a reduction reduces.

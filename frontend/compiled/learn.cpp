@@ -34,8 +34,8 @@ std::string first_difference(const CompiledPlan &now, const CompiledPlan &before
 bool same_sources(const CompiledPlan &a, const CompiledPlan &b) {
     return std::ranges::equal(a.sources, b.sources, [](const auto &x, const auto &y) {
         return x.argument == y.argument && x.gradient == y.gradient && x.replaced == y.replaced &&
-               x.tensor.same_tensor(y.tensor) && x.type == y.type && x.history.get() == y.history.get() &&
-               x.wants_gradient == y.wants_gradient;
+               x.tensor.get().same_tensor(y.tensor.get()) && x.type == y.type &&
+               x.history.get() == y.history.get() && x.wants_gradient == y.wants_gradient;
     });
 }
 

@@ -9,7 +9,10 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <memory>
+#include <mutex>
 #include <new>
+#include <unordered_map>
 #include <utility>
 
 namespace lz::detail {
@@ -17,6 +20,45 @@ namespace lz::detail {
 uint64_t next_plan_number() {
     static std::atomic<uint64_t> plans{0};
     return ++plans;
+}
+
+namespace {
+
+struct CapturedTensors {
+    std::mutex mutex;
+    std::unordered_map<const Cell *, std::weak_ptr<const Tensor>> shared;
+};
+
+CapturedTensors &captured_tensors() {
+    static auto *const all = new CapturedTensors; // plans may live longer than what is static
+    return *all;
+}
+
+void forget_captured(const Tensor *tensor) {
+    const std::unique_ptr<const Tensor> last(
+        tensor); // goes after the lock: whose memory this was may call anything
+    CapturedTensors &all = captured_tensors();
+    const std::lock_guard lock(all.mutex);
+    if (const auto found = all.shared.find(Access::cell(*tensor));
+        found != all.shared.end() && found->second.expired())
+        all.shared.erase(found);
+}
+
+} // namespace
+
+CapturedTensor::CapturedTensor(const Tensor &tensor) {
+    const std::shared_ptr<const Tensor> added(new Tensor(tensor), forget_captured);
+    CapturedTensors &all = captured_tensors();
+    const std::lock_guard lock(all.mutex);
+    std::weak_ptr<const Tensor> &known = all.shared[Access::cell(tensor)];
+    shared_ = known.lock();
+    if (!shared_)
+        known = shared_ = added;
+}
+
+const Tensor &CapturedTensor::get() const {
+    static const Tensor none;
+    return shared_ ? *shared_ : none;
 }
 
 namespace {
@@ -76,8 +118,8 @@ void PlanBuilder::add_sources() {
                 trace_.reject("reads a gradient of its own that was there before", from_ir(place.step->loc));
         }
         if (is_captured(source)) {
-            added.tensor = source.tensor;
-            if (cell->handles.load(std::memory_order_acquire) <= 2) // the trace's and the plan's
+            added.tensor = CapturedTensor(source.tensor);
+            if (cell->handles.load(std::memory_order_acquire) <= 2) // the trace's and the plans'
                 trace_.reject("reads a tensor from outside that nobody else keeps",
                               from_ir(source.node->loc));
             if (cell->history) {

@@ -1,7 +1,7 @@
 #pragma once
 /// What a replay does: made of one recording of the function, immutable once it can be found.
 ///
-/// A plan holds handles of the tensors that the function captures, and reads and writes what they show at the
+/// A plan holds the tensors that the function captures, and reads and writes what they show at the
 /// call. It is replayed when two recordings agreed: same operations, same tensors captured, same results.
 
 #include "frontend/autograd/step.h"
@@ -30,6 +30,20 @@ using ir::NumberForm;
 /// The number of the next plan that this process makes; the first plan has number 1.
 uint64_t next_plan_number();
 
+/// A tensor that plans capture. All plans of the process share one handle of it, so that a count of one
+/// handle says that nobody but plans has the tensor any more.
+class CapturedTensor {
+public:
+    /// None.
+    CapturedTensor() = default;
+    explicit CapturedTensor(const Tensor &tensor);
+    /// The tensor, or an empty one.
+    const Tensor &get() const;
+
+private:
+    std::shared_ptr<const Tensor> shared_;
+};
+
 struct CompiledPlan {
     static constexpr uint32_t kNone = UINT32_MAX;
 
@@ -54,7 +68,7 @@ struct CompiledPlan {
 
     /// A tensor from outside the function.
     struct Source {
-        Tensor tensor;                               ///< captured; else empty
+        CapturedTensor tensor;                       ///< captured; else empty
         uint32_t argument = kNone, gradient = kNone; ///< else which argument, or which of `gradients`
         const Cell *only = nullptr; ///< argument: the one tensor that every recording had here
         bool replaced = false;      ///< the call changes it in place

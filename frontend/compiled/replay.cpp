@@ -151,7 +151,7 @@ private:
         if (source.argument != CompiledPlan::kNone)
             return Access::cell(*arguments_.tensors.span()[source.argument]);
         if (source.gradient == CompiledPlan::kNone)
-            return Access::cell(source.tensor);
+            return Access::cell(source.tensor.get());
         const StepExtras::Kept *const k = kept(plan_.gradients[source.gradient]);
         return k && k->grad.defined() ? Access::cell(k->grad) : nullptr;
     }

@@ -195,7 +195,7 @@ private:
         const CompiledPlan::Source &source = plan.sources[input.source];
         if (source.argument != CompiledPlan::kNone)
             return {source.argument, ir::kNothing};
-        return {ir::kNothing, constant(source.tensor)};
+        return {ir::kNothing, constant(source.tensor.get())};
     }
 
     /// The number of a tensor among the constants, each of which is saved once.
@@ -268,7 +268,7 @@ private:
             case Kind::Element: {
                 const CompiledPlan::Source &source = plan.sources[word.of];
                 if (source.argument == CompiledPlan::kNone) { // a captured number is what it is now
-                    Node *const node = node_of(source.tensor);
+                    Node *const node = node_of(source.tensor.get());
                     to.words[word.at] =
                         word_of_element(materialize_now(node, loc_)->data(), node->type.dtype);
                     continue;

@@ -122,7 +122,7 @@ private:
     }
 
     void scatter(const AttrView &attrs) {
-        const ScatterIndex found = scatter_index(graph_, node_);
+        const ScatterIndex found = scatter_index(graph_, node_, first_);
         read(0);
         read_value(found.value);
         read(2);

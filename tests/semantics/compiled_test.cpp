@@ -245,6 +245,20 @@ TEST(Compiled, S91_a_variable_that_becomes_another_tensor_is_seen) {
     EXPECT_EQ(floats(sum_with(w)), std::vector<float>(2, 11));
 }
 
+TEST(Compiled, S91_a_variable_of_several_plans_that_becomes_another_tensor_is_seen) {
+    Tensor w = ones({2});
+    const auto times = compile([&](const Tensor &x) { return x * w; });
+    const auto plus = compile([&](const Tensor &x) { return x + w; });
+    for (int i = 0; i < 15; ++i) {
+        if (i == 6) // pending, and so recorded once more
+            w += 1;
+        else if (i % 3 == 0)
+            w = full({2}, i + 1.0);
+        expect_same(times(full({2}, 3.0)), 3 * w);
+        expect_same(plus(full({2}, 3.0)), 3 + w);
+    }
+}
+
 /// Two equal networks with equal optimizers.
 template <class Optimizer, class Options>
 void train(const Device &place, const Options &options, int64_t replays, bool zero_outside = false) {

@@ -94,7 +94,7 @@ Value gradient_of_cumprod(const RuleCall &call, const Value &g, const Value &x, 
     const Value first = zero && zeros_so_far == 1;
     const Value without = scan(Op::CumProd, where(first, 1, x), axis);
     return where(first, summed_from_end(g * without, axis),
-                 where(zero, 0, summed_from_end(g * out, axis) / x));
+                 where(zero, 0, summed_from_end(g * out, axis) / where(zero, 1, x)));
 }
 
 } // namespace lz::detail
