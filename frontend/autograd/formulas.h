@@ -11,6 +11,8 @@ namespace lz::detail {
 Value pow_of_base(const Value &g, const Value &x, const Value &y);
 /// out * log(x), and 0 where x is 0 and y is not negative.
 Value pow_of_exponent(const Value &g, const Value &x, const Value &y, const Value &out);
+/// a / (x * x + y * y), and 0 where x and y are.
+Value over_squares(const Value &a, const Value &x, const Value &y);
 
 // Views (formulas/views.cpp).
 Value permuted_back(const RuleCall &call, const Value &g);

@@ -132,6 +132,7 @@ TEST(Gradients, AtCornersTheyAreThoseOfPyTorch) {
     EXPECT_EQ(
         gradient([](const Inputs &i) { return lz::pow(i[0], lz::zeros({2}, {.dtype = lz::f64})); }, {0, 3}),
         (V{0, 0}));
+    EXPECT_EQ(gradient([](const Inputs &i) { return lz::atan2(i[0], i[0] * 0); }, {0, 2}), (V{0, 0}));
     EXPECT_EQ(gradient([](const Inputs &i) { return lz::where(i[0] > 0, i[0] * 3, 0.0); }, {-1, 0, 2}),
               (V{0, 0, 3}));
 }

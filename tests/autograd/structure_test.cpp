@@ -1,6 +1,8 @@
 // The rows of views, joins, reductions, products, lookups and orders beside central differences.
 #include "check.h"
 
+#include <cmath>
+
 namespace {
 
 using namespace lz::test;
@@ -127,9 +129,15 @@ TEST(Gradients, Reductions) {
         check_gradients([](const Inputs &i) { return i[0].prod(); }, {x});
         check_gradients([](const Inputs &i) { return i[0].cumprod(0); }, {x}, {.second = false});
     }
+    // The zeros of a relu: its second derivatives pass through a division by what is 0.
+    check_gradients([](const Inputs &i) { return (i[0] * (i[0] > 0)).cumprod(-1); },
+                    {lz::tensor<double>({0.5, -1, 2, 1.5})});
     Tensor tie = lz::tensor({1.0, 3.0, 3.0}, {.requires_grad = true});
     tie.amax().backward();
     EXPECT_EQ(tie.grad().to_vector<float>(), (std::vector<float>{0, 0.5, 0.5}));
+    Tensor nan = lz::tensor({1.0, std::nan(""), 3.0}, {.requires_grad = true});
+    nan.max().backward();
+    EXPECT_EQ(nan.grad().to_vector<float>(), (std::vector<float>{0, 1, 0}));
 }
 
 TEST(Gradients, Products) {

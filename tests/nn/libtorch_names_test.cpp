@@ -84,6 +84,8 @@ TEST(LibTorchModuleNames, EncodersByOptions) {
     EXPECT_FALSE(encoder->norm.is_empty());
     EXPECT_EQ(encoder(x).sizes(), x.sizes());
     torch::nn::TransformerEncoder of_options(layer, 3);
+    const Caught odd = caught<torch::Error>([] { torch::nn::TransformerEncoderLayer(5, 2); });
+    EXPECT_EQ(odd.line, __LINE__ - 1U) << odd.what;
     EXPECT_EQ(of_options->layers->size(), 3U);
     EXPECT_THROW(torch::nn::TransformerEncoder(
                      torch::nn::TransformerEncoderOptions(layer, 1).norm(torch::nn::Linear(8, 8))),

@@ -28,6 +28,11 @@ Value pow_of_base(const Value &g, const Value &x, const Value &y) {
     return where(y == 0, 0, g * (y * pow(x, y - 1)));
 }
 
+Value over_squares(const Value &a, const Value &x, const Value &y) {
+    const Value squares = x * x + y * y;
+    return where(squares == 0, 0, a / where(squares == 0, 1, squares));
+}
+
 Value pow_of_exponent(const Value &g, const Value &x, const Value &y, const Value &out) {
     return where(x == 0 && y >= 0, 0, g * (out * log(x)));
 }

@@ -77,7 +77,8 @@ Value gradient_of_prod(const RuleCall &call, size_t input, const Value &g, const
 
 Value gradient_of_extreme(const RuleCall &call, size_t input, const Value &g, const Value &x,
                           const Value &out) {
-    const Value extreme = cast(x == kept(call, input, out), x.type().dtype);
+    const Value equal = cast(x == kept(call, input, out), x.type().dtype);
+    const Value extreme = where(x == x, equal, 1); // where there is NaN, it is the extreme
     return extreme * (kept(call, input, g) / sum(extreme, call.attrs().ints(ir::attr::kAxes), true));
 }
 

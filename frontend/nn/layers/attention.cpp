@@ -210,20 +210,22 @@ TransformerEncoderLayerImpl::TransformerEncoderLayerImpl(const TransformerEncode
 
 void TransformerEncoderLayerImpl::reset() {
     const int64_t extent = options.d_model();
+    const Location line = detail::Constructing::line();
     const LayerNormOptions norm =
         LayerNormOptions({extent}).eps(options.layer_norm_eps()).bias(options.bias());
     self_attn =
         register_module("self_attn", MultiheadAttention(MultiheadAttentionOptions(extent, options.nhead())
                                                             .dropout(options.dropout())
                                                             .bias(options.bias())
-                                                            .batch_first(options.batch_first())));
-    linear1 = register_module("linear1", Linear(extent, options.dim_feedforward(), options.bias()));
-    dropout = register_module("dropout", Dropout(options.dropout()));
-    linear2 = register_module("linear2", Linear(options.dim_feedforward(), extent, options.bias()));
-    norm1 = register_module("norm1", LayerNorm(norm));
-    norm2 = register_module("norm2", LayerNorm(norm));
-    dropout1 = register_module("dropout1", Dropout(options.dropout()));
-    dropout2 = register_module("dropout2", Dropout(options.dropout()));
+                                                            .batch_first(options.batch_first()),
+                                                        line));
+    linear1 = register_module("linear1", Linear(extent, options.dim_feedforward(), options.bias(), line));
+    dropout = register_module("dropout", Dropout(options.dropout(), line));
+    linear2 = register_module("linear2", Linear(options.dim_feedforward(), extent, options.bias(), line));
+    norm1 = register_module("norm1", LayerNorm(norm, line));
+    norm2 = register_module("norm2", LayerNorm(norm, line));
+    dropout1 = register_module("dropout1", Dropout(options.dropout(), line));
+    dropout2 = register_module("dropout2", Dropout(options.dropout(), line));
 }
 
 Tensor TransformerEncoderLayerImpl::attended(const Tensor &x, const Tensor &mask, const Tensor &padding,

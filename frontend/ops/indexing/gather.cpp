@@ -270,6 +270,8 @@ Tensor one_hot(const Tensor &index, int64_t classes, Location loc) {
         if (type.numel() == 0)
             throw ShapeError("one_hot: the number of classes cannot be found from no index; name it", loc);
         classes = max(index, loc).item<int64_t>(loc) + 1;
+        if (classes < 1)
+            throw IndexError("one_hot: all classes are negative; the first one is 0", loc);
     }
     if (classes < 1)
         throw ShapeError(

@@ -38,6 +38,7 @@ TEST(Gather, OneHot) {
     expect_tensor(lz::one_hot(lz::tensor({1, 0}), 3), {2, 3}, lz::i64, {0, 1, 0, 1, 0, 0});
     expect_tensor(lz::one_hot(lz::tensor({2, 0})), {2, 3}, lz::i64, {0, 0, 1, 1, 0, 0});
     expect_error<lz::ShapeError>([] { lz::one_hot(lz::tensor({1}), 0); }, {"one_hot", "0"});
+    expect_error<lz::IndexError>([] { lz::one_hot(lz::tensor({-1})); }, {"one_hot", "negative"});
 }
 
 TEST(Gather, WhatDoesNotFitIsSaid) {
