@@ -7,6 +7,7 @@
 #include "frontend/engine/compile/driver.h"
 #include "frontend/engine/compile/failure.h"
 #include "frontend/engine/compile/reasons.h"
+#include "frontend/engine/compile/templates.h"
 #include "frontend/engine/debug/dump.h"
 #include "frontend/engine/debug/log.h"
 #include "frontend/engine/devices.h"
@@ -18,6 +19,9 @@
 #include "ir/text/sentences.h"
 #include "ir/text/text.h"
 #include "passes/devices/check_devices.h"
+#include "passes/traced/forms.h"
+#include "passes/verify/verify.h"
+#include "passes/verify/verify_schedule.h"
 #include "runtime/api/parallel.h"
 #include "runtime/before_exit.h"
 #include "runtime/executor/executor.h"
@@ -101,14 +105,21 @@ struct Engine::Impl {
         return {target, target_number.load(std::memory_order_relaxed)};
     }
 
-    ExecutablePtr build(ir::Graph graph, ir::Target snapshot, std::span<const ir::StreamRef> streams);
+    ExecutablePtr build(ir::Graph graph, ir::Target snapshot, uint32_t number,
+                        std::span<const ir::StreamRef> streams);
+    /// From what was compiled for other extents; null where nothing was that holds for these.
+    ExecutablePtr instantiate(const traced::GraphForm &form, ir::Graph &graph, const ir::Target &snapshot,
+                              uint32_t number);
+    void make_template(const traced::GraphForm &form, const Executable &executable, uint32_t number,
+                       std::vector<runtime::ProgramKernel> kernels);
     /// What makes code for a device: virtual GPUs run the CPU's.
     const codegen::Compiler &compiler(ir::Device device) const {
         const codegen::Compiler *const cuda = devices.cuda_compiler(device);
         return cuda ? *cuda : *cpu_compiler;
     }
-    void load_kernels(Executable &executable, const ir::Graph &graph, ir::Program program,
-                      const Dumper &dumper);
+    /// Returns them.
+    std::vector<runtime::ProgramKernel> load_kernels(Executable &executable, const ir::Graph &graph,
+                                                     ir::Program program, const Dumper &dumper);
     void log_memory(int64_t number);
 
     const Options options;
@@ -120,10 +131,11 @@ struct Engine::Impl {
     codegen::KernelCache kernels;
     std::unique_ptr<const codegen::Compiler> cpu_compiler;
     ProgramCache programs;
+    Templates templates;
     CompileReasons reasons;
 
     std::atomic<uint32_t> target_number{0}; ///< part of every key: Programs for another target are others
-    std::atomic<int64_t> compiled{0}, launches{0}, numbers{0};
+    std::atomic<int64_t> compiled{0}, instantiated{0}, launches{0}, numbers{0};
     std::atomic<double> pass_seconds{0}, codegen_seconds{0};
 };
 
@@ -166,15 +178,21 @@ ExecutablePtr Engine::compile(std::span<const uint64_t> key, uint64_t hash, ir::
     const runtime::BeforeExit before_exit;
     const ir::FloatEnvironment environment;
     auto [snapshot, number] = impl_->snapshot();
-    const auto build = [&, &target = snapshot] {
-        return impl_->build(std::move(graph), std::move(target), streams);
+    const auto build = [&, &target = snapshot, number = number] {
+        return impl_->build(std::move(graph), std::move(target), number, streams);
     };
     return impl_->programs.find_or_make(key, hash, number, build);
 }
 
-ExecutablePtr Engine::Impl::build(ir::Graph graph, ir::Target snapshot,
+ExecutablePtr Engine::Impl::build(ir::Graph graph, ir::Target snapshot, uint32_t number,
                                   std::span<const ir::StreamRef> streams) {
     const HostEvent event("compile", "compile: passes and kernels");
+    std::optional<traced::GraphForm> form;
+    if (!options.dump.any()) { // what is dumped has to be made
+        form = traced::write_graph(graph);
+        if (ExecutablePtr found = instantiate(*form, graph, snapshot, number))
+            return found;
+    }
     const Clock::time_point begin = Clock::now();
     auto executable = std::make_shared<Executable>();
     executable->number = ++numbers;
@@ -191,13 +209,67 @@ ExecutablePtr Engine::Impl::build(ir::Graph graph, ir::Target snapshot,
                                         reasons.why(graph), ir::plural(graph.nodes().size(), "operation"),
                                         ir::plural(result.program.kernels.size(), "kernel"),
                                         seconds_since(begin) * 1e3));
-    load_kernels(*executable, graph, std::move(result.program), dumper);
+    std::vector<runtime::ProgramKernel> loaded =
+        load_kernels(*executable, graph, std::move(result.program), dumper);
     executable->graph = std::move(graph);
+    if (form && templates.is_worth_it(*form, number))
+        make_template(*form, *executable, number, std::move(loaded));
     return executable;
 }
 
-void Engine::Impl::load_kernels(Executable &executable, const ir::Graph &graph, ir::Program program,
-                                const Dumper &dumper) {
+ExecutablePtr Engine::Impl::instantiate(const traced::GraphForm &form, ir::Graph &graph,
+                                        const ir::Target &snapshot, uint32_t number) {
+    const Clock::time_point begin = Clock::now();
+    std::optional<Templates::Instance> instance = templates.find(form, number);
+    if (!instance)
+        return nullptr;
+    if (snapshot.modes.verify) {
+        passes::verify_after("instantiate", instance->program);
+        passes::verify_schedule(instance->program);
+        const ir::Program made =
+            passes::compile(graph, snapshot, nullptr, passes::Explained::No).program;
+        LZ_CHECK(ir::print(made) == ir::print(instance->program),
+                 "the passes make another Program:\n" + ir::print(made) + ir::print(instance->program));
+    }
+    auto executable = std::make_shared<Executable>();
+    executable->number = ++numbers;
+    executable->target = std::make_shared<const ir::Target>(snapshot);
+    executable->donors = instance->made_of->donors;
+    executable->graph = std::move(graph);
+    executable->program = std::make_shared<const runtime::LoadedProgram>(
+        std::move(instance->program), instance->made_of->kernels, devices.slots());
+    ++instantiated;
+    if (options.log_compile)
+        log_line("compile", fmt::format("program {}: program {} with other sizes, {:.3f} ms",
+                                        executable->number, instance->made_of->number,
+                                        seconds_since(begin) * 1e3));
+    return executable;
+}
+
+void Engine::Impl::make_template(const traced::GraphForm &form, const Executable &executable, uint32_t number,
+                                 std::vector<runtime::ProgramKernel> kernels) {
+    const HostEvent event("compile", "compile: other sizes");
+    const Clock::time_point begin = Clock::now();
+    auto made = std::make_shared<Template>();
+    std::string why;
+    made->program =
+        traced::ProgramTemplate::make(form, *executable.target, executable.program->program(), &why);
+    if (made->program) {
+        made->kernels = std::move(kernels);
+        made->donors = executable.donors;
+        made->number = executable.number;
+        templates.add(form, number, std::move(made));
+    }
+    pass_seconds = pass_seconds + seconds_since(begin);
+    if (options.log_compile)
+        log_line("compile",
+                 fmt::format("program {}: {}, {:.2f} ms", executable.number,
+                             why.empty() ? "can be had with other sizes" : "for this size alone: " + why,
+                             seconds_since(begin) * 1e3));
+}
+
+std::vector<runtime::ProgramKernel> Engine::Impl::load_kernels(Executable &executable, const ir::Graph &graph,
+                                                               ir::Program program, const Dumper &dumper) {
     const HostEvent event("compile", "compile: kernels");
     const Clock::time_point begin = Clock::now();
     const codegen::KernelCacheStats before = kernels.stats();
@@ -230,8 +302,9 @@ void Engine::Impl::load_kernels(Executable &executable, const ir::Graph &graph, 
                              after.from_memory - before.from_memory, after.from_disk - before.from_disk,
                              took * 1e3));
     }
-    executable.program = std::make_shared<const runtime::LoadedProgram>(std::move(program), std::move(wanted),
-                                                                        devices.slots());
+    executable.program =
+        std::make_shared<const runtime::LoadedProgram>(std::move(program), wanted, devices.slots());
+    return wanted;
 }
 
 int Engine::donor(const Executable &executable, size_t result) const {
@@ -514,6 +587,7 @@ CompileStats Engine::stats() const {
     const codegen::KernelCacheStats kernels = impl_->kernels.stats();
     CompileStats stats;
     stats.programs_compiled = impl_->compiled;
+    stats.programs_resized = impl_->instantiated;
     stats.programs_reused = impl_->programs.hits();
     stats.kernels_compiled = kernels.compiled;
     stats.kernels_from_memory = kernels.from_memory;
@@ -525,7 +599,7 @@ CompileStats Engine::stats() const {
 }
 
 void Engine::reset_stats() {
-    impl_->compiled = impl_->launches = 0;
+    impl_->compiled = impl_->instantiated = impl_->launches = 0;
     impl_->programs.forget_hits();
     impl_->pass_seconds = impl_->codegen_seconds = 0;
     impl_->kernels.reset_stats();
@@ -533,6 +607,7 @@ void Engine::reset_stats() {
 
 void Engine::clear_caches() {
     impl_->programs.clear();
+    impl_->templates.clear();
     impl_->kernels.clear();
 }
 

@@ -11,6 +11,9 @@
 
 namespace lz::ir::math {
 
+template <class T>
+concept Number = std::is_arithmetic_v<T> || std::same_as<T, int64_t>;
+
 struct Expr {
     KernelBuilder *b;
     KValue id;
@@ -20,7 +23,7 @@ struct Expr {
     Expr with(KValue v) const { return {b, v}; }
     /// A constant of this dtype.
     template <class T>
-        requires std::is_arithmetic_v<T>
+        requires Number<T>
     Expr constant(T value) const {
         if constexpr (std::floating_point<T>)
             return with(b->constant(dtype(), value));
@@ -38,10 +41,10 @@ class Operand {
 public:
     Operand(Expr e) : expr_(e), is_expr_(true) {} // NOLINT: meant to convert
     template <class T>
-        requires std::is_arithmetic_v<T>
+        requires Number<T>
     Operand(T v)
-        : number_(static_cast<double>(v)), integer_(std::integral<T> ? static_cast<int64_t>(v) : 0), // NOLINT
-          is_integer_(std::integral<T>) {}
+        : number_(static_cast<double>(v)), integer_(std::floating_point<T> ? 0 : static_cast<int64_t>(v)), // NOLINT
+          is_integer_(!std::floating_point<T>) {}
 
     Expr beside(Expr e) const {
         return is_expr_ ? expr_ : is_integer_ ? e.constant(integer_) : e.constant(number_);
@@ -60,7 +63,7 @@ private:
         return x.with(x.b->method(x.id, y.beside(x).id));                                                    \
     }                                                                                                        \
     template <class T>                                                                                       \
-        requires std::is_arithmetic_v<T>                                                                     \
+        requires Number<T>                                                                                   \
     Expr operator symbol(T x, Expr y) {                                                                      \
         return y.with(y.b->method(y.constant(x).id, y.id));                                                  \
     }
@@ -125,7 +128,7 @@ inline Expr rarely(Expr c, Expr x, Expr y) {
     return x.with(x.b->rarely(c.id, x.id, y.id));
 }
 template <class T>
-    requires std::is_arithmetic_v<T>
+    requires Number<T>
 Expr select(Expr c, T x, Expr y) {
     return y.with(y.b->select(c.id, y.constant(x).id, y.id));
 }

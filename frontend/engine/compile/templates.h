@@ -1,0 +1,70 @@
+#pragma once
+/// Programs of new sizes without passes: by the structure of a graph, extents apart, what the passes made of
+/// it before.
+
+#include "ir/graph/graph.h"
+#include "ir/program/program.h"
+#include "ir/target.h"
+#include "passes/traced/portable.h"
+#include "passes/traced/program_template.h"
+#include "runtime/executor/executor.h"
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace lz::engine {
+
+/// A Program as it was compiled, with the code of its kernels: what does not depend on extents.
+struct Template {
+    std::unique_ptr<traced::ProgramTemplate> program;
+    std::vector<runtime::ProgramKernel> kernels;
+    std::vector<int> donors;
+    int64_t number = 0; ///< of the Program that it was made of
+};
+using TemplatePtr = std::shared_ptr<const Template>;
+
+/// Bounded, as the Program cache is. Any thread.
+class Templates {
+public:
+    /// A structure that is there for so many sizes for which the passes had to run is worth a template: one
+    /// takes the time of some runs of the passes.
+    static constexpr int kSizes = 2;
+    /// Templates of one structure. One with more regimes than that has as many as it has sizes.
+    static constexpr size_t kMost = 16;
+
+    struct Instance {
+        ir::Program program;
+        TemplatePtr made_of;
+    };
+    /// `target` is a number of the caller's, as for the Program cache.
+    std::optional<Instance> find(const traced::GraphForm &graph, uint32_t target);
+    /// The passes have run for this graph: whether a template is to be made of it.
+    bool is_worth_it(const traced::GraphForm &graph, uint32_t target);
+    void add(const traced::GraphForm &graph, uint32_t target, TemplatePtr made);
+    void clear();
+
+private:
+    struct Entry {
+        std::vector<int64_t> structure;
+        uint32_t target = 0;
+        std::vector<TemplatePtr> templates; ///< the one that was used last comes first
+        int sizes = 0;                      ///< that none of them is for, since the last one was made
+        size_t made = 0;                    ///< tries, also those that gave none
+        uint64_t used = 0;
+    };
+    static uint64_t hash_of(const traced::GraphForm &graph, uint32_t target);
+    Entry *locate(const traced::GraphForm &graph, uint32_t target);
+    void forget_oldest();
+
+    static constexpr size_t kLimit = 1024; ///< of structures
+
+    std::mutex mutex_;
+    std::unordered_multimap<uint64_t, Entry> entries_;
+    uint64_t clock_ = 0;
+};
+
+} // namespace lz::engine

@@ -1,0 +1,100 @@
+#pragma once
+/// A graph of its form, in either build.
+
+#include "ir/diagnostic.h"
+#include "ir/graph/builder.h"
+#include "passes/traced/portable.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace lz::traced {
+
+class GraphReader {
+public:
+    GraphReader(const lz_numbers::GraphForm &form, std::span<const int64_t> parameters)
+        : form_(form), builder_(form.name), parameters_(parameters) {}
+
+    ir::Graph read() {
+        const auto params = count();
+        for (size_t p = 0; p < params; ++p)
+            param(form_.names[p]);
+        const auto nodes = count();
+        for (size_t n = 0; n < nodes; ++n)
+            node();
+        const auto results = count();
+        for (size_t r = 0; r < results; ++r)
+            builder_.graph().results.push_back(id());
+        return builder_.take();
+    }
+
+private:
+    int64_t word() {
+        const auto w = form_.structure[at_++];
+        if (w != lz_numbers::kParameterMark)
+            return w;
+        const auto k = form_.structure[at_++];
+        return k == w ? int64_t(w) : parameters_[static_cast<size_t>(k)];
+    }
+    size_t count() { return static_cast<size_t>(word()); }
+    uint32_t id() { return static_cast<uint32_t>(word()); }
+    ir::Location line() {
+        const auto &l = form_.lines[line_++];
+        return {l.file, l.line, l.function, l.call};
+    }
+
+    void param(const std::string &name) {
+        ir::TensorType type;
+        type.dtype = static_cast<ir::DType>(word());
+        type.device = ir::device_from_word(word());
+        const auto rank = count();
+        for (size_t d = 0; d < rank; ++d)
+            type.shape.push_back(word());
+        builder_.param(type, name);
+        ir::Param &p = builder_.graph().params.back();
+        p.donated = static_cast<bool>(word());
+        p.donated_to = id();
+        p.kept = static_cast<bool>(word());
+        p.storage = static_cast<int32_t>(word());
+        p.loc = line();
+    }
+    void node() {
+        const auto op = static_cast<ir::Op>(word());
+        const auto cause = static_cast<ir::TransferCause>(word());
+        const auto stream = static_cast<int32_t>(word());
+        const uint32_t recorded = id();
+        std::vector<ir::ValueId> operands(count());
+        for (ir::ValueId &v : operands)
+            v = id();
+        std::vector<int64_t> structural(count());
+        for (int64_t &w : structural)
+            w = word();
+        std::vector<int64_t> runtime(count());
+        const size_t runtime_begin = count();
+        for (size_t w = 0; w < runtime.size(); ++w)
+            runtime[w] = form_.words[runtime_begin + w];
+        std::vector<ir::NodeId> order(count());
+        for (ir::NodeId &n : order)
+            n = id();
+        builder_.add(op, operands, structural, runtime, line());
+        builder_.set_cause(cause);
+        builder_.set_stream(stream);
+        builder_.set_recorded(recorded);
+        builder_.add_order(order);
+        LZ_CHECK(runtime.empty() || builder_.graph().nodes().back().runtime_begin == runtime_begin,
+                 "runtime words are not in the order of their nodes");
+    }
+
+    const lz_numbers::GraphForm &form_;
+    ir::GraphBuilder builder_;
+    std::span<const int64_t> parameters_;
+    size_t at_ = 0, line_ = 0;
+};
+
+/// The graph of this structure with these extents. Throws Failure where a type rule does not allow them.
+inline ir::Graph read_graph(const lz_numbers::GraphForm &form, std::span<const int64_t> parameters) {
+    return GraphReader(form, parameters).read();
+}
+
+} // namespace lz::traced

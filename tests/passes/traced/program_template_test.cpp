@@ -1,0 +1,133 @@
+#include "ir/diagnostic.h"
+#include "ir/text/text.h"
+#include "passes/pipeline.h"
+#include "passes/traced/forms.h"
+#include "passes/traced/program_template.h"
+#include "passes/traced/read_graph.h"
+#include "support/sized_graphs.h"
+#include "tests/support/random/graph.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace lz::traced {
+namespace {
+
+using namespace ir;
+
+Program compiled(Graph graph, const Target &target) {
+    return passes::compile(std::move(graph), target, nullptr, passes::Explained::No).program;
+}
+
+/// What the engine does with graphs of many sizes, with each instance compared with what the passes make.
+class Sizes {
+public:
+    explicit Sizes(const Target &target) : target_(target) {}
+
+    void add(const Graph &graph) {
+        const GraphForm form = write_graph(graph);
+        const Program program = compiled(graph, target_);
+        std::vector<std::unique_ptr<ProgramTemplate>> &known = known_[form.structure];
+        for (const std::unique_ptr<ProgramTemplate> &made : known)
+            if (const std::optional<Program> instance = made->instantiate(form.parameters)) {
+                ++instances;
+                EXPECT_EQ(print(*instance), print(program)) << print(graph);
+                return;
+            }
+        ++passes;
+        std::string why;
+        if (std::unique_ptr<ProgramTemplate> made = ProgramTemplate::make(form, target_, program, &why))
+            known.push_back(std::move(made));
+        else
+            ADD_FAILURE() << why << print(graph);
+    }
+
+    int instances = 0, passes = 0;
+
+private:
+    const Target &target_;
+    std::map<std::vector<int64_t>, std::vector<std::unique_ptr<ProgramTemplate>>> known_;
+};
+
+TEST(ProgramTemplate, TwoHundredAndFiftySixLengthsAreAFewPrograms) {
+    const Target target = test_target();
+    for (const test::SizedFamily &family : test::sized_families()) {
+        SCOPED_TRACE(family.name);
+        Sizes sizes(target);
+        for (int64_t n = 2; n < 258; ++n)
+            sizes.add(family.make(n));
+        EXPECT_EQ(sizes.instances + sizes.passes, 256);
+        EXPECT_LE(sizes.passes, family.most_programs);
+    }
+}
+
+TEST(ProgramTemplate, RandomGraphsOfOtherSizesAreWhatThePassesMake) {
+    int instances = 0, templates = 0;
+    for (uint64_t seed = 0; seed < 300; ++seed) {
+        SCOPED_TRACE(seed);
+        test::RandomGraphOptions options;
+        options.max_nodes = 16;
+        options.zero_size = seed % 4 == 0;
+        options.gpus = seed % 5 == 0 ? 2 : 0;
+        const Target target = test_target(options.gpus);
+        const Graph graph = test::random_graph(seed, options).graph;
+        const GraphForm form = write_graph(graph);
+        if (form.parameters.empty())
+            continue;
+        std::string why;
+        const auto made = ProgramTemplate::make(form, target, compiled(graph, target), &why);
+        ASSERT_TRUE(made) << why << print(graph);
+        ++templates;
+        test::Random random(seed);
+        for (int other = 0; other < 12; ++other) {
+            // Mostly all extents by one factor, so that what has to be equal stays equal.
+            std::vector<int64_t> extents = form.parameters;
+            const int64_t factor = random.between(1, 40);
+            for (int64_t &e : extents)
+                e = other % 3 == 0 ? e * factor : random.chance(40) ? random.between(2, 300) : e;
+            std::optional<Program> program;
+            try {
+                program = compiled(read_graph(form, extents), target);
+            } catch (const Failure &) { // no graph: extents that do not fit
+                continue;
+            }
+            if (const std::optional<Program> instance = made->instantiate(extents)) {
+                ++instances;
+                ASSERT_EQ(print(*instance), print(*program)) << print(graph);
+            }
+        }
+    }
+    EXPECT_GT(templates, 200);
+    EXPECT_GT(instances, 200);
+}
+
+TEST(ProgramTemplate, GraphsComeBackFromTheirForms) {
+    for (uint64_t seed = 0; seed < 100; ++seed) {
+        test::RandomGraphOptions options;
+        options.streams = seed % 3 == 0 ? 2 : 0;
+        const Graph graph = test::random_graph(seed, options).graph;
+        const GraphForm form = write_graph(graph);
+        EXPECT_EQ(write_graph(read_graph(form, form.parameters)).structure, form.structure);
+        EXPECT_EQ(print(compiled(read_graph(form, form.parameters), test_target())),
+                  print(compiled(graph, test_target())));
+    }
+}
+
+TEST(ProgramTemplate, EqualExtentsAreAStructureOfTheirOwn) {
+    const auto form = [](int64_t m, int64_t n) {
+        test::SizedGraph g;
+        return write_graph(g.take({g.op(Op::Exp, g.input({m, n}))}));
+    };
+    EXPECT_EQ(form(3, 4).structure, form(70, 9).structure);
+    EXPECT_NE(form(3, 4).structure, form(4, 4).structure);
+    EXPECT_NE(form(3, 4).structure, form(3, 1).structure);
+    EXPECT_NE(form(3, 4).structure, form(0, 4).structure);
+    EXPECT_EQ(form(3, 4).parameters, (std::vector<int64_t>{3, 4}));
+}
+
+} // namespace
+} // namespace lz::traced
