@@ -12,7 +12,9 @@
 namespace lz::ir::math {
 
 template <class T>
-concept Number = std::is_arithmetic_v<T> || std::same_as<T, int64_t>;
+concept Whole = std::integral<T> || std::same_as<T, int64_t>;
+template <class T>
+concept Number = Whole<T> || std::floating_point<T> || std::same_as<T, double>;
 
 struct Expr {
     KernelBuilder *b;
@@ -25,10 +27,10 @@ struct Expr {
     template <class T>
         requires Number<T>
     Expr constant(T value) const {
-        if constexpr (std::floating_point<T>)
-            return with(b->constant(dtype(), value));
-        else
+        if constexpr (Whole<T>)
             return with(b->constant_int(dtype(), static_cast<int64_t>(value)));
+        else
+            return with(b->constant(dtype(), value));
     }
     /// The same bits as an integer of the width, or as a float of the width.
     Expr as_int() const { return with(b->bitcast(id, wide() ? DType::I64 : DType::I32)); }
@@ -43,8 +45,8 @@ public:
     template <class T>
         requires Number<T>
     Operand(T v)
-        : number_(static_cast<double>(v)), integer_(std::floating_point<T> ? 0 : static_cast<int64_t>(v)), // NOLINT
-          is_integer_(!std::floating_point<T>) {}
+        : number_(static_cast<double>(v)), integer_(Whole<T> ? static_cast<int64_t>(v) : int64_t{0}), // NOLINT
+          is_integer_(Whole<T>) {}
 
     Expr beside(Expr e) const {
         return is_expr_ ? expr_ : is_integer_ ? e.constant(integer_) : e.constant(number_);

@@ -45,12 +45,12 @@ public:
         form_.name = graph_.name;
         const std::span<const int64_t> words = graph_.runtime_words();
         form_.words.assign(words.begin(), words.end());
-        number(graph_.params.size());
-        for (const Param &p : graph_.params)
-            param(p);
         number(graph_.nodes().size());
-        for (const Node &n : graph_.nodes())
+        for (const Node &n : graph_.nodes()) {
+            params_before(n.first_result);
             node(n);
+        }
+        params_before(kNone);
         number(graph_.results.size());
         for (const ValueId v : graph_.results)
             number(v);
@@ -80,7 +80,17 @@ private:
         form_.lines.push_back({loc.file, loc.line, loc.function, loc.call});
     }
 
+    /// Parameters and nodes in the order of their values, so that these have the same numbers.
+    void params_before(ValueId first) {
+        const size_t begin = params_;
+        while (params_ < graph_.params.size() && graph_.params[params_].value < first)
+            ++params_;
+        number(params_ - begin);
+        for (size_t p = begin; p < params_; ++p)
+            param(graph_.params[p]);
+    }
     void param(const Param &p) {
+        number(p.value);
         const TensorType &type = graph_.type(p.value);
         number(type.dtype);
         number(device_word(type.device));
@@ -95,6 +105,7 @@ private:
         form_.names.push_back(p.name);
     }
     void node(const Node &n) {
+        number(n.first_result);
         number(n.op);
         number(n.cause);
         number(n.stream);
@@ -141,6 +152,7 @@ private:
 
     const Graph &graph_;
     GraphForm form_;
+    size_t params_ = 0; ///< that are written
     std::unordered_map<int64_t, size_t> parameter_of_;
 };
 

@@ -34,6 +34,10 @@ public:
     /// As it is now, and nothing is noted: for printing and for who looks at the expression as well.
     constexpr int64_t value() const { return value_; }
     constexpr Expression expression() const { return expression_; }
+    /// The same word for equal expressions; no number that occurs for a constant.
+    constexpr uint64_t identity() const {
+        return expression_ == kConstant ? static_cast<uint64_t>(value_) : 0xa5c3'96e1'0000'0000u | expression_;
+    }
     /// Notes that the number is this one.
     constexpr int64_t pinned() const {
         if (expression_ != kConstant)

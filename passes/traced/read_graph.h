@@ -17,12 +17,12 @@ public:
         : form_(form), builder_(form.name), parameters_(parameters) {}
 
     ir::Graph read() {
-        const auto params = count();
-        for (size_t p = 0; p < params; ++p)
-            param(form_.names[p]);
         const auto nodes = count();
-        for (size_t n = 0; n < nodes; ++n)
+        for (size_t n = 0; n < nodes; ++n) {
+            params();
             node();
+        }
+        params();
         const auto results = count();
         for (size_t r = 0; r < results; ++r)
             builder_.graph().results.push_back(id());
@@ -44,14 +44,19 @@ private:
         return {l.file, l.line, l.function, l.call};
     }
 
+    void params() {
+        for (size_t left = count(); left > 0; --left)
+            param(form_.names[params_++]);
+    }
     void param(const std::string &name) {
+        const ir::ValueId expected = id();
         ir::TensorType type;
         type.dtype = static_cast<ir::DType>(word());
         type.device = ir::device_from_word(word());
         const auto rank = count();
         for (size_t d = 0; d < rank; ++d)
             type.shape.push_back(word());
-        builder_.param(type, name);
+        LZ_CHECK(builder_.param(type, name) == expected, "parameters are not in the order of their values");
         ir::Param &p = builder_.graph().params.back();
         p.donated = static_cast<bool>(word());
         p.donated_to = id();
@@ -60,6 +65,7 @@ private:
         p.loc = line();
     }
     void node() {
+        const ir::ValueId expected = id();
         const auto op = static_cast<ir::Op>(word());
         const auto cause = static_cast<ir::TransferCause>(word());
         const auto stream = static_cast<int32_t>(word());
@@ -77,7 +83,8 @@ private:
         std::vector<ir::NodeId> order(count());
         for (ir::NodeId &n : order)
             n = id();
-        builder_.add(op, operands, structural, runtime, line());
+        LZ_CHECK(builder_.add(op, operands, structural, runtime, line()) == expected,
+                 "nodes are not in the order of their values");
         builder_.set_cause(cause);
         builder_.set_stream(stream);
         builder_.set_recorded(recorded);
@@ -89,7 +96,7 @@ private:
     const lz_numbers::GraphForm &form_;
     ir::GraphBuilder builder_;
     std::span<const int64_t> parameters_;
-    size_t at_ = 0, line_ = 0;
+    size_t at_ = 0, line_ = 0, params_ = 0;
 };
 
 /// The graph of this structure with these extents. Throws Failure where a type rule does not allow them.

@@ -1,6 +1,6 @@
 #include "passes/traced/tape.h"
 
-#include "passes/traced/int.h"
+#include "passes/traced/real.h"
 
 #include <execinfo.h>
 
@@ -13,7 +13,8 @@ namespace {
 constexpr int kFrames = 12;
 
 constexpr std::string_view kSigns[] = {"",   "",  "+", "-", "*",   "/",   "%",   "<<", ">>",
-                                       "&",  "|", "^", "min", "max", "gcd", "==", "<"};
+                                       "&",  "|", "^", "min", "max", "gcd", "real", "int",
+                                       "+", "-", "*", "/", "min", "max", "==", "<", "==", "<"};
 
 bool is_condition(Operation operation) {
     return operation >= Operation::Equal;
@@ -66,7 +67,9 @@ Expression Tape::add(Operation operation, Expression a, int64_t a_value, Express
     if (a == b && (operation == Operation::Minimum || operation == Operation::Maximum))
         return a;
     Expression left = of(a, a_value), right = of(b, b_value);
-    if ((operation == Operation::Add || operation == Operation::Multiply) && left > right)
+    const bool commutes = operation == Operation::Add || operation == Operation::Multiply ||
+                          operation == Operation::RealAdd || operation == Operation::RealMultiply;
+    if (commutes && left > right)
         std::swap(left, right);
     return place({operation, left, right, 0});
 }
@@ -74,7 +77,7 @@ Expression Tape::add(Operation operation, Expression a, int64_t a_value, Express
 void Tape::note(Operation question, Expression a, int64_t a_value, Expression b, int64_t b_value,
                 bool answer) {
     Expression left = of(a, a_value), right = of(b, b_value);
-    if (question == Operation::Equal && left > right)
+    if ((question == Operation::Equal || question == Operation::RealEqual) && left > right)
         std::swap(left, right);
     const size_t before = entries_.size();
     const Expression condition = place({question, left, right, answer});
@@ -178,6 +181,32 @@ Int Int::written(Operation operation, Int a, Int b) {
 void Int::noted(Operation question, Int a, Int b, bool answer) {
     if (current_tape)
         current_tape->note(question, a.expression_, a.value_, b.expression_, b.value_, answer);
+}
+
+Real Real::converted(Int number) {
+    const auto value = static_cast<double>(number.value());
+    if (!current_tape)
+        return value;
+    return {value, current_tape->add(Operation::ToReal, number.expression(), number.value(), kConstant, 0)};
+}
+
+Int Real::rounded_down() const {
+    const auto value = static_cast<int64_t>(value_);
+    if (!current_tape)
+        return value;
+    return {value, current_tape->add(Operation::ToInt, expression_, bits(*this), kConstant, 0)};
+}
+
+Real Real::written(Operation operation, Real a, Real b) {
+    const double value = std::bit_cast<double>(apply(operation, bits(a), bits(b)));
+    if (!current_tape)
+        return value;
+    return {value, current_tape->add(operation, a.expression_, bits(a), b.expression_, bits(b))};
+}
+
+void Real::noted(Operation question, Real a, Real b, bool answer) {
+    if (current_tape)
+        current_tape->note(question, a.expression_, bits(a), b.expression_, bits(b), answer);
 }
 
 } // namespace lz::traced

@@ -5,6 +5,7 @@
 /// Whoever computes with `Int` (traced/int.h) writes one. Played back with other extents it says whether every
 /// comparison comes out as it did, and what every number is then.
 
+#include <bit>
 #include <cstdint>
 #include <numeric>
 #include <span>
@@ -35,14 +36,26 @@ enum class Operation : uint8_t {
     Minimum,
     Maximum,
     Gcd,
+    // Of doubles, as their bits
+    ToReal,
+    ToInt, ///< towards 0
+    RealAdd,
+    RealSubtract,
+    RealMultiply,
+    RealDivide,
+    RealMinimum,
+    RealMaximum,
     // Conditions: what is asked of two expressions, whose answer has to be `value`
     Equal,
     Less,
+    RealEqual,
+    RealLess,
 };
 
 /// What an operation gives for two numbers, as the processor does it: sums and products wrap. Division by 0
 /// gives 0: a Program divides by what it has compared with 0 before.
 constexpr int64_t apply(Operation operation, int64_t a, int64_t b) {
+    constexpr auto real = [](int64_t bits) { return std::bit_cast<double>(bits); };
     const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
     switch (operation) {
     case Operation::Add:
@@ -71,6 +84,26 @@ constexpr int64_t apply(Operation operation, int64_t a, int64_t b) {
         return a < b ? b : a;
     case Operation::Gcd:
         return std::gcd(a, b);
+    case Operation::ToReal:
+        return std::bit_cast<int64_t>(static_cast<double>(a));
+    case Operation::ToInt:
+        return static_cast<int64_t>(real(a));
+    case Operation::RealAdd:
+        return std::bit_cast<int64_t>(real(a) + real(b));
+    case Operation::RealSubtract:
+        return std::bit_cast<int64_t>(real(a) - real(b));
+    case Operation::RealMultiply:
+        return std::bit_cast<int64_t>(real(a) * real(b));
+    case Operation::RealDivide:
+        return std::bit_cast<int64_t>(real(a) / real(b));
+    case Operation::RealMinimum:
+        return real(b) < real(a) ? b : a;
+    case Operation::RealMaximum:
+        return real(a) < real(b) ? b : a;
+    case Operation::RealEqual:
+        return real(a) == real(b);
+    case Operation::RealLess:
+        return real(a) < real(b);
     case Operation::Equal:
         return a == b;
     case Operation::Less:
