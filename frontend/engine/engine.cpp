@@ -110,7 +110,8 @@ struct Engine::Impl {
     /// From what was compiled for other extents; null where nothing was that holds for these.
     ExecutablePtr instantiate(const traced::GraphForm &form, ir::Graph &graph, const ir::Target &snapshot,
                               uint32_t number);
-    void make_template(const traced::GraphForm &form, const Executable &executable, uint32_t number,
+    void make_template(const traced::GraphForm &form, traced::ExtentPattern pattern,
+                       const Executable &executable, uint32_t number,
                        std::vector<runtime::ProgramKernel> kernels);
     /// What makes code for a device: virtual GPUs run the CPU's.
     const codegen::Compiler &compiler(ir::Device device) const {
@@ -212,8 +213,9 @@ ExecutablePtr Engine::Impl::build(ir::Graph graph, ir::Target snapshot, uint32_t
     std::vector<runtime::ProgramKernel> loaded =
         load_kernels(*executable, graph, std::move(result.program), dumper);
     executable->graph = std::move(graph);
-    if (form && templates.is_worth_it(*form, number))
-        make_template(*form, *executable, number, std::move(loaded));
+    if (form)
+        if (std::optional<traced::ExtentPattern> pattern = templates.is_worth_it(*form, number))
+            make_template(*form, std::move(*pattern), *executable, number, std::move(loaded));
     return executable;
 }
 
@@ -246,14 +248,15 @@ ExecutablePtr Engine::Impl::instantiate(const traced::GraphForm &form, ir::Graph
     return executable;
 }
 
-void Engine::Impl::make_template(const traced::GraphForm &form, const Executable &executable, uint32_t number,
+void Engine::Impl::make_template(const traced::GraphForm &form, traced::ExtentPattern pattern,
+                                 const Executable &executable, uint32_t number,
                                  std::vector<runtime::ProgramKernel> kernels) {
     const HostEvent event("compile", "compile: other sizes");
     const Clock::time_point begin = Clock::now();
     auto made = std::make_shared<Template>();
     std::string why;
-    made->program =
-        traced::ProgramTemplate::make(form, *executable.target, executable.program->program(), &why);
+    made->program = traced::ProgramTemplate::make(form, std::move(pattern), *executable.target,
+                                                  executable.program->program(), &why);
     if (made->program) {
         made->kernels = std::move(kernels);
         made->donors = executable.donors;

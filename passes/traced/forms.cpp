@@ -3,7 +3,6 @@
 #include "passes/traced/fields.h"
 
 #include <type_traits>
-#include <unordered_map>
 
 namespace lz::traced {
 
@@ -62,19 +61,17 @@ private:
     void number(T value) {
         const auto n = static_cast<int64_t>(value);
         form_.structure.push_back(n);
-        if (n == kParameterMark)
+        if (n == kExtentMark)
             form_.structure.push_back(n);
     }
     void extent(int64_t value) {
-        if (value <= 1) {
+        if (value == 0 || value == 1) {
             number(value);
             return;
         }
-        const auto [at, is_new] = parameter_of_.try_emplace(value, form_.parameters.size());
-        if (is_new)
-            form_.parameters.push_back(value);
-        form_.structure.push_back(kParameterMark);
-        form_.structure.push_back(static_cast<int64_t>(at->second));
+        form_.structure.push_back(kExtentMark);
+        form_.structure.push_back(0);
+        form_.extents.push_back(value);
     }
     void line(const Location &loc) {
         form_.lines.push_back({loc.file, loc.line, loc.function, loc.call});
@@ -153,7 +150,6 @@ private:
     const Graph &graph_;
     GraphForm form_;
     size_t params_ = 0; ///< that are written
-    std::unordered_map<int64_t, size_t> parameter_of_;
 };
 
 } // namespace

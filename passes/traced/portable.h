@@ -13,14 +13,14 @@
 
 namespace lz::traced {
 
-/// A graph as words: what it is, and apart from it what it is for these extents.
+/// A graph as words: what it is, and apart from it for which extents.
 ///
-/// The *structure* has everything but extents: where one stands it has the number of a parameter. Extents that
-/// are equal are one parameter, numbered as they come; 0 and 1 are themselves. So for graphs of one structure
-/// extents and parameters are one to one, and which extents are equal, or are 1, is known.
+/// The *structure* has everything else, and extents of 0 and 1, which are common and mean something. In place of
+/// any other stands kExtentMark. Lengths that are given with extents (of windows, slices, padding) count as
+/// extents.
 struct GraphForm {
     std::vector<int64_t> structure;
-    std::vector<int64_t> parameters; ///< the extent of each
+    std::vector<int64_t> extents; ///< in the order of their marks
     /// Of nodes and parameters, no part of the structure: where they were recorded. Files are never freed.
     struct Line {
         const char *file;
@@ -32,9 +32,12 @@ struct GraphForm {
     std::vector<std::string> names; ///< of parameters
     std::vector<int64_t> words;     ///< runtime words: no part of the structure
 };
-/// In GraphForm::structure parameter k is these two words: this one and k. A number that is this one is
-/// followed by itself.
-inline constexpr int64_t kParameterMark = 0x6578'7465'6e74'7300;
+/// An extent in GraphForm::structure. A number that is the mark stands behind it; behind an extent's is a 0.
+inline constexpr int64_t kExtentMark = 0x6578'7465'6e74'7300;
+
+/// For each extent of a structure the number of its parameter, or kFixed: it is what it is.
+using ExtentPattern = std::vector<uint32_t>;
+inline constexpr uint32_t kFixed = UINT32_MAX;
 
 /// A Target as values: those of `for_each_field` (traced/fields.h) in order.
 struct TargetForm {
@@ -60,8 +63,10 @@ struct TracedProgram {
     std::string text;
 };
 
-/// Runs the passes of the second build and writes on `tape`. Throws std::exception where they throw.
-TracedProgram compile_traced(const GraphForm &graph, const TargetForm &target, Tape &tape);
+/// Runs the passes of the second build and writes on `tape`, on which parameters are those of the pattern.
+/// Throws std::exception where they throw.
+TracedProgram compile_traced(const GraphForm &graph, const ExtentPattern &pattern, const TargetForm &target,
+                             Tape &tape);
 
 // Of the first build, for the second: names of files and functions are interned once.
 std::string_view plain_function_name(uint16_t number);

@@ -13,8 +13,8 @@ namespace lz::traced {
 
 class GraphReader {
 public:
-    GraphReader(const lz_numbers::GraphForm &form, std::span<const int64_t> parameters)
-        : form_(form), builder_(form.name), parameters_(parameters) {}
+    GraphReader(const lz_numbers::GraphForm &form, std::span<const int64_t> extents)
+        : form_(form), builder_(form.name), extents_(extents) {}
 
     ir::Graph read() {
         const auto nodes = count();
@@ -32,10 +32,10 @@ public:
 private:
     int64_t word() {
         const auto w = form_.structure[at_++];
-        if (w != lz_numbers::kParameterMark)
+        if (w != lz_numbers::kExtentMark)
             return w;
-        const auto k = form_.structure[at_++];
-        return k == w ? int64_t(w) : parameters_[static_cast<size_t>(k)];
+        const bool is_extent = form_.structure[at_++] == 0;
+        return is_extent ? extents_[extent_++] : int64_t(w);
     }
     size_t count() { return static_cast<size_t>(word()); }
     uint32_t id() { return static_cast<uint32_t>(word()); }
@@ -95,13 +95,13 @@ private:
 
     const lz_numbers::GraphForm &form_;
     ir::GraphBuilder builder_;
-    std::span<const int64_t> parameters_;
-    size_t at_ = 0, line_ = 0, params_ = 0;
+    std::span<const int64_t> extents_;
+    size_t at_ = 0, line_ = 0, params_ = 0, extent_ = 0;
 };
 
 /// The graph of this structure with these extents. Throws Failure where a type rule does not allow them.
-inline ir::Graph read_graph(const lz_numbers::GraphForm &form, std::span<const int64_t> parameters) {
-    return GraphReader(form, parameters).read();
+inline ir::Graph read_graph(const lz_numbers::GraphForm &form, std::span<const int64_t> extents) {
+    return GraphReader(form, extents).read();
 }
 
 } // namespace lz::traced

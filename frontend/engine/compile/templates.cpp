@@ -29,7 +29,7 @@ std::optional<Templates::Instance> Templates::find(const traced::GraphForm &grap
         templates = entry->templates;
     }
     for (const TemplatePtr &made : templates)
-        if (std::optional<ir::Program> program = made->program->instantiate(graph.parameters)) {
+        if (std::optional<ir::Program> program = made->program->instantiate(graph.extents)) {
             if (made != templates.front()) {
                 const std::lock_guard lock(mutex_);
                 if (Entry *const entry = locate(graph, target))
@@ -42,22 +42,23 @@ std::optional<Templates::Instance> Templates::find(const traced::GraphForm &grap
     return std::nullopt;
 }
 
-bool Templates::is_worth_it(const traced::GraphForm &graph, uint32_t target) {
-    if (graph.parameters.empty())
-        return false;
+std::optional<traced::ExtentPattern> Templates::is_worth_it(const traced::GraphForm &graph, uint32_t target) {
+    if (graph.extents.empty())
+        return std::nullopt;
     const std::lock_guard lock(mutex_);
     Entry *entry = locate(graph, target);
     if (!entry) {
         if (entries_.size() >= kLimit)
             forget_oldest();
-        entry = &entries_.emplace(hash_of(graph, target), Entry{graph.structure, target, {}, 0, 0, 0})->second;
+        entry = &entries_.emplace(hash_of(graph, target), Entry{graph.structure, target, {}, {}, 0, 0, 0})->second;
     }
     entry->used = ++clock_;
+    entry->seen.add(graph.extents);
     if (++entry->sizes < kSizes || entry->made >= kMost)
-        return false;
-    entry->sizes = 0;
+        return std::nullopt;
+    entry->sizes = kSizes - 1; // from now on for each size that none of them is for
     ++entry->made;
-    return true;
+    return entry->seen.pattern();
 }
 
 void Templates::add(const traced::GraphForm &graph, uint32_t target, TemplatePtr made) {

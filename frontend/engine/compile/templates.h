@@ -42,8 +42,8 @@ public:
     };
     /// `target` is a number of the caller's, as for the Program cache.
     std::optional<Instance> find(const traced::GraphForm &graph, uint32_t target);
-    /// The passes have run for this graph: whether a template is to be made of it.
-    bool is_worth_it(const traced::GraphForm &graph, uint32_t target);
+    /// The passes have run for this graph: how a template is to be made of it, if it is worth it.
+    std::optional<traced::ExtentPattern> is_worth_it(const traced::GraphForm &graph, uint32_t target);
     void add(const traced::GraphForm &graph, uint32_t target, TemplatePtr made);
     void clear();
 
@@ -51,6 +51,7 @@ private:
     struct Entry {
         std::vector<int64_t> structure;
         uint32_t target = 0;
+        traced::SeenExtents seen;
         std::vector<TemplatePtr> templates; ///< the one that was used last comes first
         int sizes = 0;                      ///< that none of them is for, since the last one was made
         size_t made = 0;                    ///< tries, also those that gave none

@@ -135,8 +135,8 @@ bool fits_32_bits(const Kernel &, std::span<const int64_t>, const std::vector<bo
 
 namespace lz_numbers_inside = lz::traced;
 
-lz_numbers::TracedProgram lz_numbers::compile_traced(const GraphForm &graph, const TargetForm &target_form,
-                                                     Tape &tape) {
+lz_numbers::TracedProgram lz_numbers::compile_traced(const GraphForm &graph, const ExtentPattern &pattern,
+                                                     const TargetForm &target_form, Tape &tape) {
     using namespace lz_numbers_inside;
     lz_numbers_inside::target_form = &target_form;
     known_functions.clear();
@@ -149,8 +149,9 @@ lz_numbers::TracedProgram lz_numbers::compile_traced(const GraphForm &graph, con
     {
         const Writing writing(tape);
         std::vector<Int> extents;
-        for (size_t k = 0; k < graph.parameters.size(); ++k)
-            extents.emplace_back(graph.parameters[k], tape.parameter(static_cast<uint32_t>(k)));
+        for (size_t k = 0; k < graph.extents.size(); ++k)
+            extents.emplace_back(graph.extents[k],
+                                 pattern[k] == kFixed ? kConstant : tape.parameter(pattern[k]));
         auto read = lz_numbers_inside::read_graph(graph, extents);
         program = lz_traced::passes::compile(std::move(read), target, nullptr, lz_traced::passes::Explained::No)
                       .program;

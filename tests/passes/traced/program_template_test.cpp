@@ -31,17 +31,21 @@ public:
     void add(const Graph &graph) {
         const GraphForm form = write_graph(graph);
         const Program program = compiled(graph, target_);
-        std::vector<std::unique_ptr<ProgramTemplate>> &known = known_[form.structure];
-        for (const std::unique_ptr<ProgramTemplate> &made : known)
-            if (const std::optional<Program> instance = made->instantiate(form.parameters)) {
+        Structure &known = known_[form.structure];
+        for (const std::unique_ptr<ProgramTemplate> &made : known.templates)
+            if (const std::optional<Program> instance = made->instantiate(form.extents)) {
                 ++instances;
                 EXPECT_EQ(print(*instance), print(program)) << print(graph);
                 return;
             }
         ++passes;
+        known.seen.add(form.extents);
+        if (known.sizes++ == 0)
+            return;
         std::string why;
-        if (std::unique_ptr<ProgramTemplate> made = ProgramTemplate::make(form, target_, program, &why))
-            known.push_back(std::move(made));
+        if (std::unique_ptr<ProgramTemplate> made =
+                ProgramTemplate::make(form, known.seen.pattern(), target_, program, &why))
+            known.templates.push_back(std::move(made));
         else
             ADD_FAILURE() << why << print(graph);
     }
@@ -50,7 +54,12 @@ public:
 
 private:
     const Target &target_;
-    std::map<std::vector<int64_t>, std::vector<std::unique_ptr<ProgramTemplate>>> known_;
+    struct Structure {
+        SeenExtents seen;
+        int sizes = 0;
+        std::vector<std::unique_ptr<ProgramTemplate>> templates;
+    };
+    std::map<std::vector<int64_t>, Structure> known_;
 };
 
 TEST(ProgramTemplate, TwoHundredAndFiftySixLengthsAreAFewPrograms) {
@@ -76,19 +85,23 @@ TEST(ProgramTemplate, RandomGraphsOfOtherSizesAreWhatThePassesMake) {
         const Target target = test_target(options.gpus);
         const Graph graph = test::random_graph(seed, options).graph;
         const GraphForm form = write_graph(graph);
-        if (form.parameters.empty())
+        if (form.extents.empty())
             continue;
         std::string why;
-        const auto made = ProgramTemplate::make(form, target, compiled(graph, target), &why);
+        const auto made = ProgramTemplate::make(form, pattern_of_all(form.extents), target, compiled(graph, target), &why);
         ASSERT_TRUE(made) << why << print(graph);
         ++templates;
         test::Random random(seed);
         for (int other = 0; other < 12; ++other) {
             // Mostly all extents by one factor, so that what has to be equal stays equal.
-            std::vector<int64_t> extents = form.parameters;
             const int64_t factor = random.between(1, 40);
-            for (int64_t &e : extents)
-                e = other % 3 == 0 ? e * factor : random.chance(40) ? random.between(2, 300) : e;
+            std::map<int64_t, int64_t> now;
+            std::vector<int64_t> extents;
+            for (const int64_t e : form.extents)
+                extents.push_back(now.try_emplace(e, other % 3 == 0      ? e * factor
+                                                     : random.chance(40) ? random.between(2, 300)
+                                                                         : e)
+                                      .first->second);
             std::optional<Program> program;
             try {
                 program = compiled(read_graph(form, extents), target);
@@ -111,22 +124,53 @@ TEST(ProgramTemplate, GraphsComeBackFromTheirForms) {
         options.streams = seed % 3 == 0 ? 2 : 0;
         const Graph graph = test::random_graph(seed, options).graph;
         const GraphForm form = write_graph(graph);
-        EXPECT_EQ(write_graph(read_graph(form, form.parameters)).structure, form.structure);
-        EXPECT_EQ(print(compiled(read_graph(form, form.parameters), test_target())),
+        EXPECT_EQ(write_graph(read_graph(form, form.extents)).structure, form.structure);
+        EXPECT_EQ(print(compiled(read_graph(form, form.extents), test_target())),
                   print(compiled(graph, test_target())));
     }
 }
 
-TEST(ProgramTemplate, EqualExtentsAreAStructureOfTheirOwn) {
+TEST(ProgramTemplate, ExtentsThatWereAlwaysEqualAreOneParameter) {
+    const auto extents = [](int64_t m, int64_t n) {
+        test::SizedGraph g;
+        const auto x = g.input({m, n, 8});
+        return write_graph(g.take({g.op(Op::Add, x, g.input({m, n, 8}))})).extents;
+    };
+    SeenExtents seen;
+    seen.add(extents(3, 3));
+    seen.add(extents(4, 4));
+    EXPECT_EQ(seen.pattern(), (ExtentPattern{0, 0, kFixed, 0, 0, kFixed}));
+    seen.add(extents(8, 9));
+    EXPECT_EQ(seen.pattern(), (ExtentPattern{0, 1, kFixed, 0, 1, kFixed}));
+}
+
+TEST(ProgramTemplate, ExtentsOfOneAreAStructureOfTheirOwn) {
     const auto form = [](int64_t m, int64_t n) {
         test::SizedGraph g;
         return write_graph(g.take({g.op(Op::Exp, g.input({m, n}))}));
     };
     EXPECT_EQ(form(3, 4).structure, form(70, 9).structure);
-    EXPECT_NE(form(3, 4).structure, form(4, 4).structure);
+    EXPECT_EQ(form(3, 4).structure, form(4, 4).structure);
     EXPECT_NE(form(3, 4).structure, form(3, 1).structure);
     EXPECT_NE(form(3, 4).structure, form(0, 4).structure);
-    EXPECT_EQ(form(3, 4).parameters, (std::vector<int64_t>{3, 4}));
+    EXPECT_EQ(form(3, 4).extents, (std::vector<int64_t>{3, 4}));
+}
+
+TEST(ProgramTemplate, AnotherPatternIsNoInstance) {
+    const auto form = [](int64_t m, int64_t n) {
+        test::SizedGraph g;
+        const auto x = g.input({m});
+        return write_graph(g.take({g.op(Op::Exp, x), g.op(Op::Exp, g.input({n}))}));
+    };
+    const GraphForm equal = form(7, 7);
+    test::SizedGraph g;
+    const auto x = g.input({7});
+    const Graph graph = g.take({g.op(Op::Exp, x), g.op(Op::Exp, g.input({7}))});
+    const auto made =
+        ProgramTemplate::make(equal, pattern_of_all(equal.extents), test_target(), compiled(graph, test_target()));
+    ASSERT_TRUE(made);
+    EXPECT_TRUE(made->instantiate(form(9, 9).extents));
+    EXPECT_FALSE(made->instantiate(form(9, 8).extents));
 }
 
 } // namespace
