@@ -100,8 +100,8 @@ private:
 
 struct SizedFamily {
     std::string name;
+    int programs; ///< how often the passes run for lengths 2 to 257
     std::function<ir::Graph(int64_t n)> make;
-    int most_programs = 8; ///< that 256 lengths need
 };
 
 /// One layer of a decoder for one token, with `n` keys and values of `heads` heads behind it.
@@ -126,36 +126,36 @@ inline void decoder_layer(SizedGraph &g, SizedGraph::Value &x, int64_t n, std::v
 inline const std::vector<SizedFamily> &sized_families() {
     using ir::Op;
     static const std::vector<SizedFamily> families = {
-        {"chain and sum of [n,256]",
+        {"chain and sum of [n,256]", 5,
          [](int64_t n) {
              SizedGraph g;
              const auto x = g.input({n, 256}), y = g.input({n, 256});
              const auto z = g.op(Op::Exp, g.op(Op::Mul, g.op(Op::Add, x, y), g.scalar(0.5)));
              return g.take({z, g.reduce(Op::ReduceSum, g.reduce(Op::ReduceSum, z, 1), 0)});
          }},
-        {"columns of [n,256]",
+        {"columns of [n,256]", 5,
          [](int64_t n) {
              SizedGraph g;
              const auto x = g.input({n, 256});
              return g.take({g.reduce(Op::ReduceSum, g.op(Op::Mul, x, x), 0)});
          }},
-        {"vector of n",
+        {"vector of n", 3,
          [](int64_t n) {
              SizedGraph g;
              const auto x = g.input({n});
              return g.take({g.reduce(Op::ReduceSum, g.op(Op::Mul, x, x), 0), g.op(Op::Add, x, g.scalar(1))});
          }},
-        {"softmax of rows of [n,512]",
+        {"softmax of rows of [n,512]", 4,
          [](int64_t n) {
              SizedGraph g;
              return g.take({g.softmax(g.input({n, 512}))});
          }},
-        {"softmax of rows of [64,n]",
+        {"softmax of rows of [64,n]", 4,
          [](int64_t n) {
              SizedGraph g;
              return g.take({g.softmax(g.input({64, n}))});
          }},
-        {"MLP and its loss, batch n",
+        {"MLP and its loss, batch n", 10,
          [](int64_t n) {
              SizedGraph g;
              const auto x = g.input({n, 64});
@@ -167,7 +167,7 @@ inline const std::vector<SizedFamily> &sized_families() {
              const auto grad = g.matmul(g.permute(h, {1, 0}), off);
              return g.take({p, loss, grad});
          }},
-        {"decoder layer, n keys",
+        {"decoder layer, n keys", 13,
          [](int64_t n) {
              SizedGraph g;
              auto x = g.input({1, 64});
@@ -176,7 +176,7 @@ inline const std::vector<SizedFamily> &sized_families() {
              results.push_back(x);
              return g.take(results);
          }},
-        {"four decoder layers, n keys",
+        {"four decoder layers, n keys", 14,
          [](int64_t n) {
              SizedGraph g;
              auto x = g.input({1, 64});
@@ -186,7 +186,7 @@ inline const std::vector<SizedFamily> &sized_families() {
              results.push_back(x);
              return g.take(results);
          }},
-        {"attention over n tokens",
+        {"attention over n tokens", 12,
          [](int64_t n) {
              SizedGraph g;
              const auto heads = [&] {
@@ -196,21 +196,21 @@ inline const std::vector<SizedFamily> &sized_families() {
              const auto read = g.batched(g.softmax(g.batched(q, k, true)), v, false);
              return g.take({g.reshape(g.permute(read, {1, 0, 2}), {n, 64})});
          }},
-        {"convolution of n images by windows",
+        {"convolution of n images by windows", 10,
          [](int64_t n) {
              SizedGraph g;
              const auto w = g.window(g.window(g.input({n, 3, 18, 18}), 3, 3), 2, 3); // [n,3,16,16,3,3]
              const auto rows = g.reshape(g.permute(w, {0, 2, 3, 1, 4, 5}), {n * 256, 27});
              return g.take({g.op(Op::Maximum, g.matmul(rows, g.input({27, 8})), g.scalar(0))});
          }},
-        {"stencil on a torus of [n,48]",
+        {"stencil on a torus of [n,48]", 6,
          [](int64_t n) {
              SizedGraph g;
              const auto u = g.input({n, 48});
              const auto sum = g.op(Op::Add, g.op(Op::Add, g.roll(u, 0, 1), g.roll(u, 1, 1)), u);
              return g.take({g.op(Op::Mul, sum, g.scalar(0.3))});
          }},
-        {"padded, sliced [n,n]",
+        {"padded, sliced [n,n]", 9,
          [](int64_t n) {
              SizedGraph g;
              const auto u = g.pad(g.input({n, n}), 1);
