@@ -1,7 +1,7 @@
 #pragma once
-/// Numbers in keys, of which some may depend on the extents of the graph when the passes run with numbers that
-/// remember how they were computed (traced/int.h). Such a number may be looked at in a comparison, which is
-/// noted, and in no other way.
+/// Numbers in keys, of which some may depend on the extents of the graph when the passes run with numbers
+/// that remember how they were computed (traced/int.h). Such a number may be looked at in a comparison, which
+/// is noted, and in no other way.
 
 #include <concepts>
 #include <cstdint>

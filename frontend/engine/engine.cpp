@@ -20,8 +20,6 @@
 #include "ir/text/text.h"
 #include "passes/devices/check_devices.h"
 #include "passes/traced/forms.h"
-#include "passes/verify/verify.h"
-#include "passes/verify/verify_schedule.h"
 #include "runtime/api/parallel.h"
 #include "runtime/before_exit.h"
 #include "runtime/executor/executor.h"
@@ -110,9 +108,8 @@ struct Engine::Impl {
     /// From what was compiled for other extents; null where nothing was that holds for these.
     ExecutablePtr instantiate(const traced::GraphForm &form, ir::Graph &graph, const ir::Target &snapshot,
                               uint32_t number);
-    void make_template(const traced::GraphForm &form, traced::ExtentPattern pattern,
-                       const Executable &executable, uint32_t number,
-                       std::vector<runtime::ProgramKernel> kernels);
+    void learn(const traced::GraphForm &form, const Executable &executable, uint32_t number,
+               std::vector<runtime::ProgramKernel> kernels);
     /// What makes code for a device: virtual GPUs run the CPU's.
     const codegen::Compiler &compiler(ir::Device device) const {
         const codegen::Compiler *const cuda = devices.cuda_compiler(device);
@@ -214,8 +211,10 @@ ExecutablePtr Engine::Impl::build(ir::Graph graph, ir::Target snapshot, uint32_t
         load_kernels(*executable, graph, std::move(result.program), dumper);
     executable->graph = std::move(graph);
     if (form)
-        if (std::optional<traced::ExtentPattern> pattern = templates.is_worth_it(*form, number))
-            make_template(*form, std::move(*pattern), *executable, number, std::move(loaded));
+        try {
+            learn(*form, *executable, number, std::move(loaded));
+        } catch (const std::bad_alloc &) { // this size is there all the same
+        }
     return executable;
 }
 
@@ -225,14 +224,8 @@ ExecutablePtr Engine::Impl::instantiate(const traced::GraphForm &form, ir::Graph
     std::optional<Templates::Instance> instance = templates.find(form, number);
     if (!instance)
         return nullptr;
-    if (snapshot.modes.verify) {
-        passes::verify_after("instantiate", instance->program);
-        passes::verify_schedule(instance->program);
-        const ir::Program made =
-            passes::compile(graph, snapshot, nullptr, passes::Explained::No).program;
-        LZ_CHECK(ir::print(made) == ir::print(instance->program),
-                 "the passes make another Program:\n" + ir::print(made) + ir::print(instance->program));
-    }
+    if (snapshot.modes.verify)
+        verify_instance(instance->program, graph, snapshot);
     auto executable = std::make_shared<Executable>();
     executable->number = ++numbers;
     executable->target = std::make_shared<const ir::Target>(snapshot);
@@ -242,33 +235,21 @@ ExecutablePtr Engine::Impl::instantiate(const traced::GraphForm &form, ir::Graph
         std::move(instance->program), instance->made_of->kernels, devices.slots());
     ++instantiated;
     if (options.log_compile)
-        log_line("compile", fmt::format("program {}: program {} with other sizes, {:.3f} ms",
-                                        executable->number, instance->made_of->number,
-                                        seconds_since(begin) * 1e3));
+        log_line("compile",
+                 fmt::format("program {}: program {} with other sizes, {:.3f} ms", executable->number,
+                             instance->made_of->number, seconds_since(begin) * 1e3));
     return executable;
 }
 
-void Engine::Impl::make_template(const traced::GraphForm &form, traced::ExtentPattern pattern,
-                                 const Executable &executable, uint32_t number,
-                                 std::vector<runtime::ProgramKernel> kernels) {
+void Engine::Impl::learn(const traced::GraphForm &form, const Executable &executable, uint32_t number,
+                         std::vector<runtime::ProgramKernel> kernels) {
     const HostEvent event("compile", "compile: other sizes");
     const Clock::time_point begin = Clock::now();
-    auto made = std::make_shared<Template>();
-    std::string why;
-    made->program = traced::ProgramTemplate::make(form, std::move(pattern), *executable.target,
-                                                  executable.program->program(), &why);
-    if (made->program) {
-        made->kernels = std::move(kernels);
-        made->donors = executable.donors;
-        made->number = executable.number;
-        templates.add(form, number, std::move(made));
-    }
-    pass_seconds = pass_seconds + seconds_since(begin);
-    if (options.log_compile)
-        log_line("compile",
-                 fmt::format("program {}: {}, {:.2f} ms", executable.number,
-                             why.empty() ? "can be had with other sizes" : "for this size alone: " + why,
-                             seconds_since(begin) * 1e3));
+    const std::string outcome = templates.learn(form, number, executable, std::move(kernels));
+    const double took = seconds_since(begin);
+    pass_seconds = pass_seconds + took;
+    if (options.log_compile && !outcome.empty())
+        log_line("compile", fmt::format("program {}: {}, {:.2f} ms", executable.number, outcome, took * 1e3));
 }
 
 std::vector<runtime::ProgramKernel> Engine::Impl::load_kernels(Executable &executable, const ir::Graph &graph,
@@ -368,20 +349,7 @@ std::string Engine::verify_schedule(const ir::Graph &graph) {
     snapshot.modes.verify = true;
     const ir::Program program =
         compile_graph(graph, snapshot, Dumper(quiet, 0), passes::Explained::No).program;
-    std::vector<ir::StreamRef> streams;
-    size_t accesses = 0, waits = 0;
-    for (const ir::Step &step : program.steps) {
-        accesses += step.accesses.size();
-        waits += step.kind == ir::StepKind::WaitEvent;
-        const ir::StreamRef stream{step.device, step.stream};
-        if (std::ranges::find(streams, stream) == streams.end())
-            streams.push_back(stream);
-    }
-    using ir::plural;
-    return fmt::format("Every two conflicting accesses are ordered: {} on {}, {} to {}, {}.",
-                       plural(program.steps.size(), "step"), plural(streams.size(), "stream"),
-                       accesses == 1 ? "1 access" : fmt::format("{} accesses", accesses),
-                       plural(program.buffers.size(), "buffer"), plural(waits, "wait"));
+    return what_was_verified(program);
 }
 
 std::string Engine::explain(const ir::Graph &graph) {

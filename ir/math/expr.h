@@ -45,7 +45,8 @@ public:
     template <class T>
         requires Number<T>
     Operand(T v)
-        : number_(static_cast<double>(v)), integer_(Whole<T> ? static_cast<int64_t>(v) : int64_t{0}), // NOLINT
+        : number_(static_cast<double>(v)),
+          integer_(Whole<T> ? static_cast<int64_t>(v) : int64_t{0}), // NOLINT
           is_integer_(Whole<T>) {}
 
     Expr beside(Expr e) const {

@@ -73,9 +73,7 @@ private:
         form_.structure.push_back(0);
         form_.extents.push_back(value);
     }
-    void line(const Location &loc) {
-        form_.lines.push_back({loc.file, loc.line, loc.function, loc.call});
-    }
+    void line(const Location &loc) { form_.lines.push_back({loc.file, loc.line, loc.function, loc.call}); }
 
     /// Parameters and nodes in the order of their values, so that these have the same numbers.
     void params_before(ValueId first) {

@@ -19,7 +19,8 @@
 namespace lz::traced {
 
 template <class T>
-concept Convertible = (std::integral<T> || std::floating_point<T> || std::is_enum_v<T>) && !std::same_as<T, bool>;
+concept Convertible =
+    (std::integral<T> || std::floating_point<T> || std::is_enum_v<T>) && !std::same_as<T, bool>;
 
 class Int {
 public:
@@ -28,7 +29,8 @@ public:
     constexpr Int(T value) : value_(static_cast<int64_t>(value)) {}
     template <class T>
         requires(std::floating_point<T> || std::is_enum_v<T>)
-    explicit(!std::is_enum_v<T> || !std::is_convertible_v<T, int>) constexpr Int(T value) : value_(static_cast<int64_t>(value)) {}
+    explicit(!std::is_enum_v<T> || !std::is_convertible_v<T, int>) constexpr Int(T value)
+        : value_(static_cast<int64_t>(value)) {}
     constexpr Int(int64_t value, Expression expression) : value_(value), expression_(expression) {}
 
     /// As it is now, and nothing is noted: for printing and for who looks at the expression as well.
@@ -36,7 +38,8 @@ public:
     constexpr Expression expression() const { return expression_; }
     /// The same word for equal expressions; no number that occurs for a constant.
     constexpr uint64_t identity() const {
-        return expression_ == kConstant ? static_cast<uint64_t>(value_) : 0xa5c3'96e1'0000'0000u | expression_;
+        return expression_ == kConstant ? static_cast<uint64_t>(value_)
+                                        : 0xa5c3'96e1'0000'0000u | expression_;
     }
     /// Notes that the number is this one.
     constexpr int64_t pinned() const {

@@ -15,9 +15,9 @@ namespace lz::traced {
 
 /// A graph as words: what it is, and apart from it for which extents.
 ///
-/// The *structure* has everything else, and extents of 0 and 1, which are common and mean something. In place of
-/// any other stands kExtentMark. Lengths that are given with extents (of windows, slices, padding) count as
-/// extents.
+/// The *structure* has everything else, and extents of 0 and 1, which are common and mean something. In place
+/// of any other stands kExtentMark. Lengths that are given with extents (of windows, slices, padding) count
+/// as extents.
 struct GraphForm {
     std::vector<int64_t> structure;
     std::vector<int64_t> extents; ///< in the order of their marks

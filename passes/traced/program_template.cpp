@@ -18,8 +18,8 @@ void SeenExtents::add(std::span<const int64_t> extents) {
     }
     std::map<std::pair<uint32_t, int64_t>, uint32_t> classes;
     for (size_t k = 0; k < extents.size(); ++k) {
-        class_of_[k] =
-            classes.try_emplace({class_of_[k], extents[k]}, static_cast<uint32_t>(classes.size())).first->second;
+        class_of_[k] = classes.try_emplace({class_of_[k], extents[k]}, static_cast<uint32_t>(classes.size()))
+                           .first->second;
         differed_[k] = differed_[k] || extents[k] != last_[k];
         last_[k] = extents[k];
     }

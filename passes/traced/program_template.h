@@ -32,15 +32,16 @@ ExtentPattern pattern_of_all(std::span<const int64_t> extents);
 
 class ProgramTemplate {
 public:
-    /// Of a graph, as write_graph has it, and the Program that the passes made of it, without notes, for graphs
-    /// that differ in extents that `pattern` does not say are fixed. Runs the passes of the second build; null where these did not make the same Program, or threw: `why` then says
-    /// so, if it is not null. `with_origins` as of a Tape.
+    /// Of a graph, as write_graph has it, and the Program that the passes made of it, without notes, for
+    /// graphs that differ in extents that `pattern` does not say are fixed. Runs the passes of the second
+    /// build; null where these did not make the same Program, or threw: `why` then says so, if it is not
+    /// null. `with_origins` as of a Tape.
     static std::unique_ptr<ProgramTemplate> make(const GraphForm &graph, ExtentPattern pattern,
                                                  const ir::Target &target, const ir::Program &program,
                                                  std::string *why = nullptr, bool with_origins = false);
 
-    /// The Program for these extents (of a graph with the same structure), or nothing where the pattern or one
-    /// of the comparisons on which it depends is another. Any thread.
+    /// The Program for these extents (of a graph with the same structure), or nothing where the pattern or
+    /// one of the comparisons on which it depends is another. Any thread.
     std::optional<ir::Program> instantiate(std::span<const int64_t> extents) const;
     /// Why there is none for these: the condition, for people.
     std::string broken_condition(std::span<const int64_t> extents) const;

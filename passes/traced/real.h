@@ -51,7 +51,7 @@ public:
     friend constexpr Real operator symbol(T a, Real b) {                                                     \
         return make(operation, Real(a), b);                                                                  \
     }                                                                                                        \
-    constexpr Real &operator symbol##=(Real b) { return *this = make(operation, *this, b); }
+    constexpr Real &operator symbol## = (Real b) { return *this = make(operation, *this, b); }
     LZ_REAL_BINARY(+, Operation::RealAdd)
     LZ_REAL_BINARY(-, Operation::RealSubtract)
     LZ_REAL_BINARY(*, Operation::RealMultiply)

@@ -1,9 +1,9 @@
 #pragma once
-/// A tape of integer expressions: how the numbers of a Program are computed from the extents of its graph, and
-/// on which comparisons between them the rest of it depends.
+/// A tape of integer expressions: how the numbers of a Program are computed from the extents of its graph,
+/// and on which comparisons between them the rest of it depends.
 ///
-/// Whoever computes with `Int` (traced/int.h) writes one. Played back with other extents it says whether every
-/// comparison comes out as it did, and what every number is then.
+/// Whoever computes with `Int` (traced/int.h) writes one. Played back with other extents it says whether
+/// every comparison comes out as it did, and what every number is then.
 
 #include <bit>
 #include <cstdint>

@@ -1,5 +1,11 @@
 #include "frontend/engine/compile/templates.h"
 
+#include "ir/diagnostic.h"
+#include "ir/text/text.h"
+#include "passes/pipeline.h"
+#include "passes/verify/verify.h"
+#include "passes/verify/verify_schedule.h"
+
 #include <xxhash.h>
 
 #include <algorithm>
@@ -50,7 +56,8 @@ std::optional<traced::ExtentPattern> Templates::is_worth_it(const traced::GraphF
     if (!entry) {
         if (entries_.size() >= kLimit)
             forget_oldest();
-        entry = &entries_.emplace(hash_of(graph, target), Entry{graph.structure, target, {}, {}, 0, 0, 0})->second;
+        entry = &entries_.emplace(hash_of(graph, target), Entry{graph.structure, target, {}, {}, 0, 0, 0})
+                     ->second;
     }
     entry->used = ++clock_;
     entry->seen.add(graph.extents);
@@ -61,10 +68,28 @@ std::optional<traced::ExtentPattern> Templates::is_worth_it(const traced::GraphF
     return entry->seen.pattern();
 }
 
-void Templates::add(const traced::GraphForm &graph, uint32_t target, TemplatePtr made) {
+std::string Templates::learn(const traced::GraphForm &graph, uint32_t target, const Executable &executable,
+                             std::vector<runtime::ProgramKernel> kernels) {
+    std::optional<traced::ExtentPattern> pattern = is_worth_it(graph, target);
+    if (!pattern)
+        return {};
+    std::string why;
+    auto made = std::make_shared<Template>();
+    made->program = traced::ProgramTemplate::make(graph, std::move(*pattern), *executable.target,
+                                                  executable.program->program(), &why);
+    made->kernels = std::move(kernels);
+    made->donors = executable.donors;
+    made->number = executable.number;
     const std::lock_guard lock(mutex_);
-    if (Entry *const entry = locate(graph, target))
+    Entry *const entry = locate(graph, target);
+    if (!entry)
+        return {};
+    if (made->program)
         entry->templates.insert(entry->templates.begin(), std::move(made));
+    else
+        entry->made = kMost; // nor will there be one for another size
+    return why.empty() ? "can be had with other sizes"
+                       : "for this size alone: " + why.substr(0, why.find('\n'));
 }
 
 void Templates::clear() {
@@ -82,6 +107,14 @@ void Templates::forget_oldest() {
     std::ranges::nth_element(ages, cut);
     const uint64_t oldest_kept = *cut;
     std::erase_if(entries_, [&](const auto &item) { return item.second.used < oldest_kept; });
+}
+
+void verify_instance(const ir::Program &program, const ir::Graph &graph, const ir::Target &target) {
+    passes::verify_after("instantiate", program);
+    passes::verify_schedule(program);
+    const ir::Program made = passes::compile(graph, target, nullptr, passes::Explained::No).program;
+    LZ_CHECK(ir::print(made) == ir::print(program),
+             "the passes make another Program:\n" + ir::print(made) + "than\n" + ir::print(program));
 }
 
 } // namespace lz::engine

@@ -2,6 +2,7 @@
 /// Programs of new sizes without passes: by the structure of a graph, extents apart, what the passes made of
 /// it before.
 
+#include "frontend/engine/executable.h"
 #include "ir/graph/graph.h"
 #include "ir/program/program.h"
 #include "ir/target.h"
@@ -13,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -42,9 +44,11 @@ public:
     };
     /// `target` is a number of the caller's, as for the Program cache.
     std::optional<Instance> find(const traced::GraphForm &graph, uint32_t target);
-    /// The passes have run for this graph: how a template is to be made of it, if it is worth it.
-    std::optional<traced::ExtentPattern> is_worth_it(const traced::GraphForm &graph, uint32_t target);
-    void add(const traced::GraphForm &graph, uint32_t target, TemplatePtr made);
+    /// What the passes have made of this graph, for which there was no template, with the code of its
+    /// kernels. Makes a template of it if the structure has been there for other sizes. Returns what came of
+    /// it, as a clause, or nothing. Throws std::bad_alloc alone.
+    std::string learn(const traced::GraphForm &graph, uint32_t target, const Executable &executable,
+                      std::vector<runtime::ProgramKernel> kernels);
     void clear();
 
 private:
@@ -57,6 +61,8 @@ private:
         size_t made = 0;                    ///< tries, also those that gave none
         uint64_t used = 0;
     };
+    /// How a template is to be made, if it is worth it.
+    std::optional<traced::ExtentPattern> is_worth_it(const traced::GraphForm &graph, uint32_t target);
     static uint64_t hash_of(const traced::GraphForm &graph, uint32_t target);
     Entry *locate(const traced::GraphForm &graph, uint32_t target);
     void forget_oldest();
@@ -67,5 +73,8 @@ private:
     std::unordered_multimap<uint64_t, Entry> entries_;
     uint64_t clock_ = 0;
 };
+
+/// Verifies an instance, and that it is what the passes make of its graph. Throws Failure(Internal).
+void verify_instance(const ir::Program &program, const ir::Graph &graph, const ir::Target &target);
 
 } // namespace lz::engine

@@ -1,7 +1,7 @@
 /// The passes of the second build, for who is outside of it.
 
-#include "ir/text/text.h"
 #include "ir/kernel/facts/index_width.h"
+#include "ir/text/text.h"
 #include "passes/pipeline.h"
 #include "passes/traced/fields.h"
 #include "passes/traced/read_graph.h"
@@ -153,8 +153,9 @@ lz_numbers::TracedProgram lz_numbers::compile_traced(const GraphForm &graph, con
             extents.emplace_back(graph.extents[k],
                                  pattern[k] == kFixed ? kConstant : tape.parameter(pattern[k]));
         auto read = lz_numbers_inside::read_graph(graph, extents);
-        program = lz_traced::passes::compile(std::move(read), target, nullptr, lz_traced::passes::Explained::No)
-                      .program;
+        program =
+            lz_traced::passes::compile(std::move(read), target, nullptr, lz_traced::passes::Explained::No)
+                .program;
         for (auto &kernel : program.kernels)
             for (auto &loop : kernel.loops)
                 loop.chunk = loop.chunk.pinned();

@@ -111,13 +111,16 @@ inline void decoder_layer(SizedGraph &g, SizedGraph::Value &x, int64_t n, std::v
     const auto normed = g.layer_norm(x, g.input({kWidth}));
     const auto heads = [&](SizedGraph::Value v) { return g.reshape(v, {kHeads, 1, kHead}); };
     const auto q = heads(g.matmul(normed, g.input({kWidth, kWidth})));
-    const auto k = g.cat({}, 1, {g.input({kHeads, n, kHead}), heads(g.matmul(normed, g.input({kWidth, kWidth})))});
-    const auto v = g.cat({}, 1, {g.input({kHeads, n, kHead}), heads(g.matmul(normed, g.input({kWidth, kWidth})))});
+    const auto k =
+        g.cat({}, 1, {g.input({kHeads, n, kHead}), heads(g.matmul(normed, g.input({kWidth, kWidth})))});
+    const auto v =
+        g.cat({}, 1, {g.input({kHeads, n, kHead}), heads(g.matmul(normed, g.input({kWidth, kWidth})))});
     const auto weights = g.softmax(g.op(Op::Mul, g.batched(q, k, true), g.scalar(0.25)));
     const auto read = g.reshape(g.batched(weights, v, false), {1, kWidth});
     x = g.op(Op::Add, x, g.matmul(read, g.input({kWidth, kWidth})));
-    const auto wide = g.op(Op::Maximum, g.matmul(g.layer_norm(x, g.input({kWidth})), g.input({kWidth, 4 * kWidth})),
-                           g.scalar(0));
+    const auto wide =
+        g.op(Op::Maximum, g.matmul(g.layer_norm(x, g.input({kWidth})), g.input({kWidth, 4 * kWidth})),
+             g.scalar(0));
     x = g.op(Op::Add, x, g.matmul(wide, g.input({4 * kWidth, kWidth})));
     results.push_back(k);
     results.push_back(v);
@@ -163,7 +166,8 @@ inline const std::vector<SizedFamily> &sized_families() {
                                  g.scalar(0));
              const auto p = g.softmax(g.op(Op::Add, g.matmul(h, g.input({128, 10})), g.input({10})));
              const auto off = g.op(Op::Sub, p, g.input({n, 10}));
-             const auto loss = g.reduce(Op::ReduceSum, g.reduce(Op::ReduceSum, g.op(Op::Mul, off, off), 1), 0);
+             const auto loss =
+                 g.reduce(Op::ReduceSum, g.reduce(Op::ReduceSum, g.op(Op::Mul, off, off), 1), 0);
              const auto grad = g.matmul(g.permute(h, {1, 0}), off);
              return g.take({p, loss, grad});
          }},
@@ -190,7 +194,8 @@ inline const std::vector<SizedFamily> &sized_families() {
          [](int64_t n) {
              SizedGraph g;
              const auto heads = [&] {
-                 return g.permute(g.reshape(g.matmul(g.input({n, 64}), g.input({64, 64})), {n, 4, 16}), {1, 0, 2});
+                 return g.permute(g.reshape(g.matmul(g.input({n, 64}), g.input({64, 64})), {n, 4, 16}),
+                                  {1, 0, 2});
              };
              const auto q = heads(), k = heads(), v = heads();
              const auto read = g.batched(g.softmax(g.batched(q, k, true)), v, false);

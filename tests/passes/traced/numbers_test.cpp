@@ -14,9 +14,7 @@ protected:
     ~Numbers() override { current_tape = nullptr; }
 
     Int parameter(uint32_t k, int64_t value) { return {value, tape_.parameter(k)}; }
-    bool holds(std::vector<int64_t> parameters) {
-        return tape_.play(parameters, values_);
-    }
+    bool holds(std::vector<int64_t> parameters) { return tape_.play(parameters, values_); }
     int64_t at(Int number, std::vector<int64_t> parameters) {
         EXPECT_TRUE(holds(std::move(parameters)));
         return number.expression() == kConstant ? number.value() : values_[number.expression()];
@@ -29,8 +27,9 @@ protected:
 TEST_F(Numbers, ArithmeticIsTheSameForOtherParameters) {
     const Int n = parameter(0, 10), m = parameter(1, 3);
     const auto all = [](auto n, auto m) {
-        return std::vector<decltype(n)>{n + m,  n - m,  n * m,  n / m, n % m, n << 2, n >> 1,         n & m,
-                                        n | m,  n ^ m,  -n,     ~n,    n + 0, n * 1,  (n + 63) / 64 * 64};
+        return std::vector<decltype(n)>{n + m,  n - m,  n * m, n / m, n % m,
+                                        n << 2, n >> 1, n & m, n | m, n ^ m,
+                                        -n,     ~n,     n + 0, n * 1, (n + 63) / 64 * 64};
     };
     const std::vector<Int> traced = all(n, m);
     for (const int64_t other : {10, 77, 1000}) {

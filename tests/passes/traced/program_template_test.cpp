@@ -88,7 +88,8 @@ TEST(ProgramTemplate, RandomGraphsOfOtherSizesAreWhatThePassesMake) {
         if (form.extents.empty())
             continue;
         std::string why;
-        const auto made = ProgramTemplate::make(form, pattern_of_all(form.extents), target, compiled(graph, target), &why);
+        const auto made =
+            ProgramTemplate::make(form, pattern_of_all(form.extents), target, compiled(graph, target), &why);
         ASSERT_TRUE(made) << why << print(graph);
         ++templates;
         test::Random random(seed);
@@ -166,8 +167,8 @@ TEST(ProgramTemplate, AnotherPatternIsNoInstance) {
     test::SizedGraph g;
     const auto x = g.input({7});
     const Graph graph = g.take({g.op(Op::Exp, x), g.op(Op::Exp, g.input({7}))});
-    const auto made =
-        ProgramTemplate::make(equal, pattern_of_all(equal.extents), test_target(), compiled(graph, test_target()));
+    const auto made = ProgramTemplate::make(equal, pattern_of_all(equal.extents), test_target(),
+                                            compiled(graph, test_target()));
     ASSERT_TRUE(made);
     EXPECT_TRUE(made->instantiate(form(9, 9).extents));
     EXPECT_FALSE(made->instantiate(form(9, 8).extents));
