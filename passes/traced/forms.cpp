@@ -2,6 +2,7 @@
 
 #include "passes/traced/fields.h"
 
+#include <memory>
 #include <type_traits>
 
 namespace lz::traced {
@@ -172,17 +173,18 @@ TargetForm write_target(const Target &target) {
         copy, write, [&](const DeviceInfo &d) { write(std::string(d.library ? d.library->kind : "")); },
         [&](const DeviceInfo &d) { write(d.runs_cuda()); });
     form.fingerprint = target.fingerprint();
-    form.function = [&target](std::string_view kind,
-                              std::string_view symbol) -> std::optional<TargetForm::Scratch> {
-        for (const DeviceInfo &d : target.devices)
+    const auto kept = std::make_shared<const Target>(target); // by functions of tapes
+    form.function = [kept](std::string_view kind,
+                           std::string_view symbol) -> std::optional<TargetForm::Scratch> {
+        for (const DeviceInfo &d : kept->devices)
             if (d.library && d.library->kind == kind) {
                 const LibraryRule *const rule = d.library->find(symbol);
                 if (!rule)
                     return std::nullopt;
                 if (!rule->scratch_bytes)
                     return TargetForm::Scratch();
-                return [rule, &target](std::span<const int64_t> ints, size_t device) {
-                    return rule->scratch_bytes(ints, target.devices[device]);
+                return [rule, kept](std::span<const int64_t> ints, size_t device) {
+                    return rule->scratch_bytes(ints, kept->devices[device]);
                 };
             }
         return std::nullopt;

@@ -10,7 +10,6 @@ namespace lz::traced {
 /// A recording's graph. Its runtime words stand in the order of its nodes.
 GraphForm write_graph(const ir::Graph &graph);
 
-/// `target` has to outlive the form.
 TargetForm write_target(const ir::Target &target);
 
 } // namespace lz::traced

@@ -12,9 +12,9 @@ namespace {
 /// Frames that are kept of who asked: enough to come from a comparison inside the standard library to a pass.
 constexpr int kFrames = 12;
 
-constexpr std::string_view kSigns[] = {"",  "",  "+", "-",   "*",   "/",   "%",    "<<",  ">>",
-                                       "&", "|", "^", "min", "max", "gcd", "real", "int", "+",
-                                       "-", "*", "/", "min", "max", "==",  "<",    "==",  "<"};
+constexpr std::string_view kSigns[] = {"",  "",    "+",   "-",    "*",   "/",    "%",   "<<", ">>", "&",
+                                       "|", "^",   "min", "max",  "gcd", "real", "int", "+",  "-",  "*",
+                                       "/", "min", "max", "call", "==",  "<",    "==",  "<"};
 
 bool is_condition(Operation operation) {
     return operation >= Operation::Equal;
@@ -74,6 +74,14 @@ Expression Tape::add(Operation operation, Expression a, int64_t a_value, Express
     return place({operation, left, right, 0});
 }
 
+Expression Tape::call(Function function, std::span<const Argument> arguments) {
+    Called &called = calls_.emplace_back(std::move(function));
+    for (const Argument &a : arguments)
+        called.arguments.push_back(of(a.expression, a.value));
+    entries_.push_back({Operation::Call, static_cast<Expression>(calls_.size() - 1)});
+    return static_cast<Expression>(entries_.size() - 1);
+}
+
 void Tape::note(Operation question, Expression a, int64_t a_value, Expression b, int64_t b_value,
                 bool answer) {
     Expression left = of(a, a_value), right = of(b, b_value);
@@ -98,8 +106,13 @@ void Tape::finish(std::span<Expression *const> kept) {
     for (size_t e = entries_.size(); e-- > 1;) {
         const Entry &entry = entries_[e];
         needed[e] = needed[e] || is_condition(entry.operation);
-        if (needed[e] && entry.operation > Operation::Parameter)
+        if (!needed[e] || entry.operation <= Operation::Parameter)
+            continue;
+        if (entry.operation != Operation::Call)
             needed[entry.a] = needed[entry.b] = true;
+        else
+            for (const Expression a : calls_[entry.a].arguments)
+                needed[a] = true;
     }
     std::vector<Expression> now(entries_.size(), kConstant);
     std::vector<Entry> entries{entries_[0]};
@@ -109,8 +122,13 @@ void Tape::finish(std::span<Expression *const> kept) {
             continue;
         now[e] = static_cast<Expression>(entries.size());
         Entry &entry = entries.emplace_back(entries_[e]);
-        entry.a = now[entry.a];
-        entry.b = now[entry.b];
+        if (entry.operation == Operation::Call) {
+            for (Expression &a : calls_[entry.a].arguments)
+                a = now[a];
+        } else {
+            entry.a = now[entry.a];
+            entry.b = now[entry.b];
+        }
         if (const auto at = origins_.find(e); at != origins_.end())
             origins[now[e]] = std::move(at->second);
     }
@@ -133,6 +151,14 @@ bool Tape::play(std::span<const int64_t> parameters, std::vector<int64_t> &value
         case Operation::Parameter:
             values[e] = parameters[static_cast<size_t>(entry.value)];
             break;
+        case Operation::Call: {
+            const Called &called = calls_[entry.a];
+            std::vector<int64_t> arguments;
+            for (const Expression a : called.arguments)
+                arguments.push_back(values[a]);
+            values[e] = called.function(arguments);
+            break;
+        }
         default:
             values[e] = apply(entry.operation, values[entry.a], values[entry.b]);
             if (is_condition(entry.operation) && values[e] != entry.value)
@@ -148,7 +174,7 @@ std::string Tape::text(Expression e, std::span<const int64_t> values, int depth)
         return std::to_string(entry.value);
     if (entry.operation == Operation::Parameter)
         return fmt::format("p{}", entry.value);
-    if (depth == 0)
+    if (depth == 0 || entry.operation == Operation::Call)
         return fmt::format("[{}]", values[e]);
     return fmt::format("({} {} {})", text(entry.a, values, depth - 1),
                        kSigns[static_cast<size_t>(entry.operation)], text(entry.b, values, depth - 1));

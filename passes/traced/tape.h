@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <span>
 #include <string>
@@ -45,6 +46,7 @@ enum class Operation : uint8_t {
     RealDivide,
     RealMinimum,
     RealMaximum,
+    Call, ///< of function `a`
     // Conditions: what is asked of two expressions, whose answer has to be `value`
     Equal,
     Less,
@@ -110,6 +112,7 @@ constexpr int64_t apply(Operation operation, int64_t a, int64_t b) {
         return a < b;
     case Operation::Constant:
     case Operation::Parameter:
+    case Operation::Call:
         break;
     }
     return a;
@@ -123,6 +126,13 @@ public:
     Expression parameter(uint32_t number);
     /// Of two operands of which at least one is no constant; an operand that is one has its value alone.
     Expression add(Operation operation, Expression a, int64_t a_value, Expression b, int64_t b_value);
+    /// A function of numbers that nothing but the tape calls again: equal numbers give equal results.
+    using Function = std::function<int64_t(std::span<const int64_t>)>;
+    struct Argument {
+        Expression expression;
+        int64_t value;
+    };
+    Expression call(Function function, std::span<const Argument> arguments);
     /// Notes that the answer to Equal or Less is this one.
     void note(Operation question, Expression a, int64_t a_value, Expression b, int64_t b_value, bool answer);
 
@@ -154,11 +164,17 @@ private:
         size_t operator()(const Key &key) const;
     };
 
+    struct Called {
+        Function function;
+        std::vector<Expression> arguments;
+    };
+
     Expression place(const Key &key);
     Expression of(Expression e, int64_t value);
     std::string text(Expression e, std::span<const int64_t> values, int depth) const;
 
     std::vector<Entry> entries_;
+    std::vector<Called> calls_;
     std::unordered_map<Key, Expression, Hash> known_;
     size_t conditions_ = 0;
     bool with_origins_;

@@ -36,12 +36,11 @@ std::optional<Templates::Instance> Templates::find(const traced::GraphForm &grap
     }
     for (const TemplatePtr &made : templates)
         if (std::optional<ir::Program> program = made->program->instantiate(graph.extents)) {
-            if (made != templates.front()) {
-                const std::lock_guard lock(mutex_);
-                if (Entry *const entry = locate(graph, target))
-                    if (const auto at = std::ranges::find(entry->templates, made);
-                        at != entry->templates.end())
-                        std::rotate(entry->templates.begin(), at, at + 1);
+            const std::lock_guard lock(mutex_);
+            if (Entry *const entry = locate(graph, target)) {
+                ++entry->found;
+                if (const auto at = std::ranges::find(entry->templates, made); at != entry->templates.end())
+                    std::rotate(entry->templates.begin(), at, at + 1);
             }
             return Instance{std::move(*program), made};
         }
@@ -56,12 +55,13 @@ std::optional<traced::ExtentPattern> Templates::is_worth_it(const traced::GraphF
     if (!entry) {
         if (entries_.size() >= kLimit)
             forget_oldest();
-        entry = &entries_.emplace(hash_of(graph, target), Entry{graph.structure, target, {}, {}, 0, 0, 0})
+        entry = &entries_.emplace(hash_of(graph, target), Entry{graph.structure, target, {}, {}, 0, 0, 0, 0})
                      ->second;
     }
     entry->used = ++clock_;
     entry->seen.add(graph.extents);
-    if (++entry->sizes < kSizes || entry->made >= kMost)
+    const bool useless = entry->made >= kLeast && entry->found < entry->made;
+    if (++entry->sizes < kSizes || entry->made >= kMost || useless)
         return std::nullopt;
     entry->sizes = kSizes - 1; // from now on for each size that none of them is for
     ++entry->made;

@@ -37,6 +37,8 @@ public:
     static constexpr int kSizes = 2;
     /// Templates of one structure. One with more regimes than that has as many as it has sizes.
     static constexpr size_t kMost = 16;
+    /// So many, and no more while they serve fewer sizes than there are of them.
+    static constexpr size_t kLeast = 4;
 
     struct Instance {
         ir::Program program;
@@ -59,6 +61,7 @@ private:
         std::vector<TemplatePtr> templates; ///< the one that was used last comes first
         int sizes = 0;                      ///< that none of them is for, since the last one was made
         size_t made = 0;                    ///< tries, also those that gave none
+        size_t found = 0;                   ///< instances
         uint64_t used = 0;
     };
     /// How a template is to be made, if it is worth it.

@@ -43,11 +43,20 @@ thread_local const Target *compiled_for = nullptr;
 
 template <size_t K>
 int64_t scratch_bytes(std::span<const int64_t> ints, const DeviceInfo &device) {
-    std::vector<std::int_fast64_t> plain;
-    for (const int64_t i : ints)
-        plain.push_back(i.pinned());
+    std::vector<lz_numbers::Tape::Argument> arguments;
+    std::vector<int_fast64_t> plain;
+    bool same = true; // for all extents
+    for (const int64_t i : ints) {
+        arguments.push_back({i.expression(), i.value()});
+        plain.push_back(i.value());
+        same = same && i.expression() == lz_numbers::kConstant;
+    }
     const auto at = static_cast<size_t>(&device - compiled_for->devices.data());
-    return known_functions[K].scratch(plain, at);
+    const lz_numbers::TargetForm::Scratch &scratch = known_functions[K].scratch;
+    if (same)
+        return scratch(plain, at);
+    return {scratch(plain, at), lz_numbers::current_tape->call(
+                                    [scratch, at](auto given) { return scratch(given, at); }, arguments)};
 }
 template <size_t... K>
 constexpr auto scratch_functions(std::index_sequence<K...>) {

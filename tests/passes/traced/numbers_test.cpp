@@ -88,6 +88,17 @@ TEST_F(Numbers, EstimatesAreComparedAndNotPinned) {
     EXPECT_EQ(at(static_cast<Int>(seconds * 1e9), {50}), 400);
 }
 
+TEST_F(Numbers, FunctionsAreCalledAgain) {
+    const Int n = parameter(0, 10);
+    const Int twice = n * 2;
+    const Tape::Argument arguments[] = {{twice.expression(), twice.value()}, {kConstant, 3}};
+    Expression sum = tape_.call([](auto given) { return given[0] + given[1]; }, arguments);
+    EXPECT_EQ(at(Int(23, sum), {10}), 23);
+    Expression *kept[] = {&sum};
+    tape_.finish(kept);
+    EXPECT_EQ(at(Int(23, sum), {50}), 103);
+}
+
 TEST_F(Numbers, WhatIsNotNeededIsForgotten) {
     const Int n = parameter(0, 10);
     Int kept = n * 3, lost = n * 5 + 7;

@@ -119,6 +119,25 @@ TEST(ProgramTemplate, RandomGraphsOfOtherSizesAreWhatThePassesMake) {
     EXPECT_GT(instances, 200);
 }
 
+TEST(ProgramTemplate, ScratchOfLibraryFunctionsIsAskedForAgain) {
+    static constexpr LibraryRule kSort = {
+        "sort", [](std::span<const int64_t> ints, const DeviceInfo &) { return 16 * ints[2] + 8; }};
+    static constexpr LibraryRules kRules = {
+        "cpu", [](std::string_view symbol) { return symbol == kSort.symbol ? &kSort : nullptr; }};
+    Target target = test_target();
+    target.devices[0].library = &kRules;
+    Sizes sizes(target);
+    for (int64_t n = 20; n < 120; ++n) {
+        GraphBuilder b;
+        const ValueId x = b.param({DType::F32, {3, n}, kCpu}, "x");
+        const ValueId sorted = b.add(Op::Sort, {x}, {1, 0});
+        b.graph().results = {b.unary(Op::Exp, sorted)};
+        sizes.add(b.take());
+    }
+    EXPECT_EQ(sizes.instances + sizes.passes, 100);
+    EXPECT_LE(sizes.passes, 4);
+}
+
 TEST(ProgramTemplate, GraphsComeBackFromTheirForms) {
     for (uint64_t seed = 0; seed < 100; ++seed) {
         test::RandomGraphOptions options;
