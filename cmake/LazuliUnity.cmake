@@ -5,8 +5,9 @@
 option(LAZULI_UNITY "Compile several source files as one" OFF)
 option(LAZULI_UNITY_TESTS "Compile several source files of the tests as one" ${LAZULI_UNITY})
 
-if(LAZULI_UNITY OR LAZULI_UNITY_TESTS)
-    find_program(LAZULI_AWK NAMES awk mawk gawk REQUIRED)
+find_program(LAZULI_AWK NAMES awk mawk gawk)
+if((LAZULI_UNITY OR LAZULI_UNITY_TESTS) AND NOT LAZULI_AWK)
+    message(FATAL_ERROR "LAZULI_UNITY needs awk to group the sources.")
 endif()
 
 # lazuli_join_sources(OUT TARGET source...): files that include TARGET's sources, each a group in which no name is defined

@@ -7,6 +7,7 @@
 #include "frontend/engine/compile/driver.h"
 #include "frontend/engine/compile/failure.h"
 #include "frontend/engine/compile/reasons.h"
+#include "frontend/engine/compile/templates.h"
 #include "frontend/engine/debug/dump.h"
 #include "frontend/engine/debug/log.h"
 #include "frontend/engine/devices.h"
@@ -18,6 +19,7 @@
 #include "ir/text/sentences.h"
 #include "ir/text/text.h"
 #include "passes/devices/check_devices.h"
+#include "passes/traced/forms.h"
 #include "runtime/api/parallel.h"
 #include "runtime/before_exit.h"
 #include "runtime/executor/executor.h"
@@ -101,14 +103,21 @@ struct Engine::Impl {
         return {target, target_number.load(std::memory_order_relaxed)};
     }
 
-    ExecutablePtr build(ir::Graph graph, ir::Target snapshot, std::span<const ir::StreamRef> streams);
+    ExecutablePtr build(ir::Graph graph, ir::Target snapshot, uint32_t number,
+                        std::span<const ir::StreamRef> streams);
+    /// From what was compiled for other extents; null where nothing was that holds for these.
+    ExecutablePtr instantiate(const traced::GraphForm &form, ir::Graph &graph, const ir::Target &snapshot,
+                              uint32_t number);
+    void learn(const traced::GraphForm &form, const Executable &executable, uint32_t number,
+               std::vector<runtime::ProgramKernel> kernels);
     /// What makes code for a device: virtual GPUs run the CPU's.
     const codegen::Compiler &compiler(ir::Device device) const {
         const codegen::Compiler *const cuda = devices.cuda_compiler(device);
         return cuda ? *cuda : *cpu_compiler;
     }
-    void load_kernels(Executable &executable, const ir::Graph &graph, ir::Program program,
-                      const Dumper &dumper);
+    /// Returns them.
+    std::vector<runtime::ProgramKernel> load_kernels(Executable &executable, const ir::Graph &graph,
+                                                     ir::Program program, const Dumper &dumper);
     void log_memory(int64_t number);
 
     const Options options;
@@ -120,10 +129,11 @@ struct Engine::Impl {
     codegen::KernelCache kernels;
     std::unique_ptr<const codegen::Compiler> cpu_compiler;
     ProgramCache programs;
+    Templates templates;
     CompileReasons reasons;
 
     std::atomic<uint32_t> target_number{0}; ///< part of every key: Programs for another target are others
-    std::atomic<int64_t> compiled{0}, launches{0}, numbers{0};
+    std::atomic<int64_t> compiled{0}, instantiated{0}, launches{0}, numbers{0};
     std::atomic<double> pass_seconds{0}, codegen_seconds{0};
 };
 
@@ -166,15 +176,21 @@ ExecutablePtr Engine::compile(std::span<const uint64_t> key, uint64_t hash, ir::
     const runtime::BeforeExit before_exit;
     const ir::FloatEnvironment environment;
     auto [snapshot, number] = impl_->snapshot();
-    const auto build = [&, &target = snapshot] {
-        return impl_->build(std::move(graph), std::move(target), streams);
+    const auto build = [&, &target = snapshot, number = number] {
+        return impl_->build(std::move(graph), std::move(target), number, streams);
     };
     return impl_->programs.find_or_make(key, hash, number, build);
 }
 
-ExecutablePtr Engine::Impl::build(ir::Graph graph, ir::Target snapshot,
+ExecutablePtr Engine::Impl::build(ir::Graph graph, ir::Target snapshot, uint32_t number,
                                   std::span<const ir::StreamRef> streams) {
     const HostEvent event("compile", "compile: passes and kernels");
+    std::optional<traced::GraphForm> form;
+    if (!options.dump.any()) { // what is dumped has to be made
+        form = traced::write_graph(graph);
+        if (ExecutablePtr found = instantiate(*form, graph, snapshot, number))
+            return found;
+    }
     const Clock::time_point begin = Clock::now();
     auto executable = std::make_shared<Executable>();
     executable->number = ++numbers;
@@ -191,13 +207,53 @@ ExecutablePtr Engine::Impl::build(ir::Graph graph, ir::Target snapshot,
                                         reasons.why(graph), ir::plural(graph.nodes().size(), "operation"),
                                         ir::plural(result.program.kernels.size(), "kernel"),
                                         seconds_since(begin) * 1e3));
-    load_kernels(*executable, graph, std::move(result.program), dumper);
+    std::vector<runtime::ProgramKernel> loaded =
+        load_kernels(*executable, graph, std::move(result.program), dumper);
     executable->graph = std::move(graph);
+    if (form)
+        try {
+            learn(*form, *executable, number, std::move(loaded));
+        } catch (const std::bad_alloc &) { // this size is there all the same
+        }
     return executable;
 }
 
-void Engine::Impl::load_kernels(Executable &executable, const ir::Graph &graph, ir::Program program,
-                                const Dumper &dumper) {
+ExecutablePtr Engine::Impl::instantiate(const traced::GraphForm &form, ir::Graph &graph,
+                                        const ir::Target &snapshot, uint32_t number) {
+    const Clock::time_point begin = Clock::now();
+    std::optional<Templates::Instance> instance = templates.find(form, number);
+    if (!instance)
+        return nullptr;
+    if (snapshot.modes.verify)
+        verify_instance(instance->program, graph, snapshot);
+    auto executable = std::make_shared<Executable>();
+    executable->number = ++numbers;
+    executable->target = std::make_shared<const ir::Target>(snapshot);
+    executable->donors = instance->made_of->donors;
+    executable->graph = std::move(graph);
+    executable->program = std::make_shared<const runtime::LoadedProgram>(
+        std::move(instance->program), instance->made_of->kernels, devices.slots());
+    ++instantiated;
+    if (options.log_compile)
+        log_line("compile",
+                 fmt::format("program {}: program {} with other sizes, {:.3f} ms", executable->number,
+                             instance->made_of->number, seconds_since(begin) * 1e3));
+    return executable;
+}
+
+void Engine::Impl::learn(const traced::GraphForm &form, const Executable &executable, uint32_t number,
+                         std::vector<runtime::ProgramKernel> kernels) {
+    const HostEvent event("compile", "compile: other sizes");
+    const Clock::time_point begin = Clock::now();
+    const std::string outcome = templates.learn(form, number, executable, std::move(kernels));
+    const double took = seconds_since(begin);
+    pass_seconds = pass_seconds + took;
+    if (options.log_compile && !outcome.empty())
+        log_line("compile", fmt::format("program {}: {}, {:.2f} ms", executable.number, outcome, took * 1e3));
+}
+
+std::vector<runtime::ProgramKernel> Engine::Impl::load_kernels(Executable &executable, const ir::Graph &graph,
+                                                               ir::Program program, const Dumper &dumper) {
     const HostEvent event("compile", "compile: kernels");
     const Clock::time_point begin = Clock::now();
     const codegen::KernelCacheStats before = kernels.stats();
@@ -230,8 +286,9 @@ void Engine::Impl::load_kernels(Executable &executable, const ir::Graph &graph, 
                              after.from_memory - before.from_memory, after.from_disk - before.from_disk,
                              took * 1e3));
     }
-    executable.program = std::make_shared<const runtime::LoadedProgram>(std::move(program), std::move(wanted),
-                                                                        devices.slots());
+    executable.program =
+        std::make_shared<const runtime::LoadedProgram>(std::move(program), wanted, devices.slots());
+    return wanted;
 }
 
 int Engine::donor(const Executable &executable, size_t result) const {
@@ -292,20 +349,7 @@ std::string Engine::verify_schedule(const ir::Graph &graph) {
     snapshot.modes.verify = true;
     const ir::Program program =
         compile_graph(graph, snapshot, Dumper(quiet, 0), passes::Explained::No).program;
-    std::vector<ir::StreamRef> streams;
-    size_t accesses = 0, waits = 0;
-    for (const ir::Step &step : program.steps) {
-        accesses += step.accesses.size();
-        waits += step.kind == ir::StepKind::WaitEvent;
-        const ir::StreamRef stream{step.device, step.stream};
-        if (std::ranges::find(streams, stream) == streams.end())
-            streams.push_back(stream);
-    }
-    using ir::plural;
-    return fmt::format("Every two conflicting accesses are ordered: {} on {}, {} to {}, {}.",
-                       plural(program.steps.size(), "step"), plural(streams.size(), "stream"),
-                       accesses == 1 ? "1 access" : fmt::format("{} accesses", accesses),
-                       plural(program.buffers.size(), "buffer"), plural(waits, "wait"));
+    return what_was_verified(program);
 }
 
 std::string Engine::explain(const ir::Graph &graph) {
@@ -514,6 +558,7 @@ CompileStats Engine::stats() const {
     const codegen::KernelCacheStats kernels = impl_->kernels.stats();
     CompileStats stats;
     stats.programs_compiled = impl_->compiled;
+    stats.programs_resized = impl_->instantiated;
     stats.programs_reused = impl_->programs.hits();
     stats.kernels_compiled = kernels.compiled;
     stats.kernels_from_memory = kernels.from_memory;
@@ -525,7 +570,7 @@ CompileStats Engine::stats() const {
 }
 
 void Engine::reset_stats() {
-    impl_->compiled = impl_->launches = 0;
+    impl_->compiled = impl_->instantiated = impl_->launches = 0;
     impl_->programs.forget_hits();
     impl_->pass_seconds = impl_->codegen_seconds = 0;
     impl_->kernels.reset_stats();
@@ -533,6 +578,7 @@ void Engine::reset_stats() {
 
 void Engine::clear_caches() {
     impl_->programs.clear();
+    impl_->templates.clear();
     impl_->kernels.clear();
 }
 

@@ -35,6 +35,7 @@ using ExecutablePtr = std::shared_ptr<const Executable>;
 /// Counts since the start or the last reset (S27).
 struct CompileStats {
     int64_t programs_compiled = 0;   ///< misses of the Program cache: the passes ran
+    int64_t programs_resized = 0;    ///< misses without passes: a Program of other sizes was there
     int64_t programs_reused = 0;     ///< hits
     int64_t kernels_compiled = 0;    ///< LLVM ran
     int64_t kernels_from_memory = 0; ///< found in the kernel cache in memory while compiling a Program

@@ -75,6 +75,7 @@ std::string verify_schedule(Location loc) {
 CompileStats compile_stats() {
     const engine::CompileStats s = engine::Engine::get().stats();
     return {.programs_compiled = s.programs_compiled,
+            .programs_resized = s.programs_resized,
             .programs_reused = s.programs_reused,
             .kernels_compiled = s.kernels_compiled,
             .kernels_from_memory = s.kernels_from_memory,

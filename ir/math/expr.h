@@ -11,6 +11,11 @@
 
 namespace lz::ir::math {
 
+template <class T>
+concept Whole = std::integral<T> || std::same_as<T, int64_t>;
+template <class T>
+concept Number = Whole<T> || std::floating_point<T> || std::same_as<T, double>;
+
 struct Expr {
     KernelBuilder *b;
     KValue id;
@@ -20,12 +25,12 @@ struct Expr {
     Expr with(KValue v) const { return {b, v}; }
     /// A constant of this dtype.
     template <class T>
-        requires std::is_arithmetic_v<T>
+        requires Number<T>
     Expr constant(T value) const {
-        if constexpr (std::floating_point<T>)
-            return with(b->constant(dtype(), value));
-        else
+        if constexpr (Whole<T>)
             return with(b->constant_int(dtype(), static_cast<int64_t>(value)));
+        else
+            return with(b->constant(dtype(), value));
     }
     /// The same bits as an integer of the width, or as a float of the width.
     Expr as_int() const { return with(b->bitcast(id, wide() ? DType::I64 : DType::I32)); }
@@ -38,10 +43,11 @@ class Operand {
 public:
     Operand(Expr e) : expr_(e), is_expr_(true) {} // NOLINT: meant to convert
     template <class T>
-        requires std::is_arithmetic_v<T>
+        requires Number<T>
     Operand(T v)
-        : number_(static_cast<double>(v)), integer_(std::integral<T> ? static_cast<int64_t>(v) : 0), // NOLINT
-          is_integer_(std::integral<T>) {}
+        : number_(static_cast<double>(v)),
+          integer_(Whole<T> ? static_cast<int64_t>(v) : int64_t{0}), // NOLINT
+          is_integer_(Whole<T>) {}
 
     Expr beside(Expr e) const {
         return is_expr_ ? expr_ : is_integer_ ? e.constant(integer_) : e.constant(number_);
@@ -60,7 +66,7 @@ private:
         return x.with(x.b->method(x.id, y.beside(x).id));                                                    \
     }                                                                                                        \
     template <class T>                                                                                       \
-        requires std::is_arithmetic_v<T>                                                                     \
+        requires Number<T>                                                                                   \
     Expr operator symbol(T x, Expr y) {                                                                      \
         return y.with(y.b->method(y.constant(x).id, y.id));                                                  \
     }
@@ -125,7 +131,7 @@ inline Expr rarely(Expr c, Expr x, Expr y) {
     return x.with(x.b->rarely(c.id, x.id, y.id));
 }
 template <class T>
-    requires std::is_arithmetic_v<T>
+    requires Number<T>
 Expr select(Expr c, T x, Expr y) {
     return y.with(y.b->select(c.id, y.constant(x).id, y.id));
 }

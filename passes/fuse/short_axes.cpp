@@ -469,7 +469,7 @@ private:
         };
         const int64_t reduced = axis;
         if (fold_of(shape_of(x), std::span(&reduced, 1)).lanes()) {
-            for (size_t half = kMostUnrolled / 2; half > 0; half /= 2)
+            for (size_t half = static_cast<size_t>(kMostUnrolled) / 2; half > 0; half /= 2)
                 for (size_t i = 0; i < half && i + half < elements.size(); ++i)
                     join(i, i + half);
         } else {

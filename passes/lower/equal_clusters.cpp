@@ -2,6 +2,7 @@
 
 #include "ir/diagnostic.h"
 #include "ir/kernel/key.h"
+#include "passes/hashed.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -56,11 +57,11 @@ public:
         }
         for (const ValueId v : view_.stored)
             value(v);
-        return {reinterpret_cast<const char *>(form_.data()), form_.size() * sizeof(int64_t)};
+        return {reinterpret_cast<const char *>(form_.data()), form_.size() * sizeof(uint64_t)};
     }
 
 private:
-    void put(int64_t word) { form_.push_back(word); }
+    void put(int64_t word) { form_.push_back(identity(word)); }
 
     void node(const Node &n) {
         const AttrView attrs = graph_.attrs(n);
@@ -69,7 +70,8 @@ private:
         for (const ValueId v : graph_.operands(n))
             value(v);
         put(n.structural_count);
-        form_.insert(form_.end(), attrs.structural.begin(), attrs.structural.end());
+        for (const int64_t word : attrs.structural)
+            put(word);
         put(n.runtime_count);
         for (uint32_t w = 0; w < n.runtime_count && numbers_.words.size() <= kMostNumbers; ++w)
             put(place_in(numbers_.words, n.runtime_begin + w));
@@ -96,13 +98,14 @@ private:
         put(static_cast<int64_t>(type.dtype));
         put(device_word(type.device));
         put(type.shape.rank());
-        form_.insert(form_.end(), type.shape.begin(), type.shape.end());
+        for (const int64_t extent : type.shape)
+            put(extent);
     }
 
     const Graph &graph_;
     const ClusterView &view_;
     Numbers &numbers_;
-    std::vector<int64_t> form_;
+    std::vector<uint64_t> form_;
 };
 
 /// Equal for equal clusters, and cheap.
@@ -112,7 +115,7 @@ uint64_t EqualClusters::signature(ClusterKind kind, NodeId first, NodeId end) co
         const Node &node = graph_.node(n);
         h = (h ^ static_cast<uint64_t>(node.op) ^ uint64_t{node.operand_count} << 16) * 0xff51afd7ed558ccdull;
         if (node.result_count > 0)
-            h += static_cast<uint64_t>(graph_.type(graph_.result(node)).numel());
+            h += identity(graph_.type(graph_.result(node)).numel());
     }
     return h;
 }

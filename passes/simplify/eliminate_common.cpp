@@ -1,6 +1,7 @@
 #include "passes/simplify/eliminate_common.h"
 
 #include "passes/devices/places.h"
+#include "passes/hashed.h"
 #include "passes/simplify/rewrite.h"
 
 #include <algorithm>
@@ -40,7 +41,7 @@ private:
         const Node &n = graph_.node(id);
         uint64_t h = mix(static_cast<uint64_t>(n.op), places_.epoch(id));
         for (int64_t word : graph_.attrs(n).structural)
-            h = mix(h, static_cast<uint64_t>(word));
+            h = mix(h, hashed(word));
         for (ValueId v : graph_.operands(n))
             h = mix(h, value_of_[v]);
         return h ^ (h >> 32);

@@ -149,7 +149,7 @@ ValueId select_not(const Candidate &c) {
     return inner ? c.make(Op::Select, {c.operand_of(*inner), c.operand(2), c.operand(1)}) : kNone;
 }
 /// x == true and x != false are x.
-template <int64_t Truth>
+template <int Truth>
 ValueId compare_truth(const Candidate &c) {
     return other_operand(c,
                          [](const LiteralValue &l) { return l.dtype == DType::Bool && l.integer == Truth; });

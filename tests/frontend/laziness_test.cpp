@@ -19,8 +19,9 @@ using lz::Tensor;
 struct Stats {
     lz::CompileStats begin = lz::compile_stats();
     int64_t compiled() const { return lz::compile_stats().programs_compiled - begin.programs_compiled; }
+    int64_t resized() const { return lz::compile_stats().programs_resized - begin.programs_resized; }
     int64_t reused() const { return lz::compile_stats().programs_reused - begin.programs_reused; }
-    int64_t programs() const { return compiled() + reused(); }
+    int64_t programs() const { return compiled() + resized() + reused(); }
     int64_t kernels() const { return lz::compile_stats().kernels_compiled - begin.kernels_compiled; }
     int64_t launches() const { return lz::compile_stats().kernel_launches - begin.kernel_launches; }
 };

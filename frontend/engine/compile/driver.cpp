@@ -1,8 +1,11 @@
 #include "frontend/engine/compile/driver.h"
 
+#include "ir/text/sentences.h"
 #include "ir/text/text.h"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace lz::engine {
 namespace {
@@ -52,6 +55,23 @@ Compiled compile_graph(const ir::Graph &graph, const ir::Target &target, const D
         for (size_t k = 0; k < compiled.program.kernels.size(); ++k)
             dumper.write(fmt::format("kernel-{}", k), "lz", ir::print(compiled.program.kernels[k]));
     return compiled;
+}
+
+std::string what_was_verified(const ir::Program &program) {
+    std::vector<ir::StreamRef> streams;
+    size_t accesses = 0, waits = 0;
+    for (const ir::Step &step : program.steps) {
+        accesses += step.accesses.size();
+        waits += step.kind == ir::StepKind::WaitEvent;
+        const ir::StreamRef stream{step.device, step.stream};
+        if (std::ranges::find(streams, stream) == streams.end())
+            streams.push_back(stream);
+    }
+    using ir::plural;
+    return fmt::format("Every two conflicting accesses are ordered: {} on {}, {} to {}, {}.",
+                       plural(program.steps.size(), "step"), plural(streams.size(), "stream"),
+                       accesses == 1 ? "1 access" : fmt::format("{} accesses", accesses),
+                       plural(program.buffers.size(), "buffer"), plural(waits, "wait"));
 }
 
 } // namespace lz::engine

@@ -22,4 +22,7 @@ struct Compiled {
 Compiled compile_graph(const ir::Graph &graph, const ir::Target &target, const Dumper &dumper,
                        passes::Explained explained);
 
+/// A sentence about a Program that verify_schedule has passed.
+std::string what_was_verified(const ir::Program &program);
+
 } // namespace lz::engine

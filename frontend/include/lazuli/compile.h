@@ -41,6 +41,7 @@ LZ_API std::string verify_schedule(Location loc = Location::current());
 /// Counts of the process since its start or the last reset (S27).
 struct CompileStats {
     int64_t programs_compiled = 0;   ///< recordings that were new: the passes ran
+    int64_t programs_resized = 0;    ///< recordings of new sizes for which a Program was there
     int64_t programs_reused = 0;     ///< recordings whose Program was there
     int64_t kernels_compiled = 0;    ///< kernels for which code was generated
     int64_t kernels_from_memory = 0; ///< kernels of new programs that were there already

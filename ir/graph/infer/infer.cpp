@@ -155,9 +155,10 @@ uint32_t check_axes(Op op, std::span<const int64_t> axes, const TensorType &type
     uint32_t set = 0;
     for (int64_t axis : axes) {
         check_axis(op, axis, type);
-        if (set & (1u << axis))
+        const uint32_t bit = 1u << static_cast<uint32_t>(axis);
+        if (set & bit)
             fail_index(op, "axis " + std::to_string(axis) + " stands twice in " + list(axes));
-        set |= 1u << axis;
+        set |= bit;
     }
     return set;
 }

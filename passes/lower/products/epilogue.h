@@ -9,7 +9,7 @@
 namespace lz::passes {
 
 /// Bits of the last integer of the library's function `dot`.
-enum Epilogue : int64_t {
+enum Epilogue : int {
     kNoEpilogue = 0,
     kEpilogueRelu = 1, ///< the larger of the value and 0
     kEpilogueBias = 2, ///< plus a vector along the columns, before anything else

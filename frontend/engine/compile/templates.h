@@ -1,0 +1,83 @@
+#pragma once
+/// Programs of new sizes without passes: by the structure of a graph, extents apart, what the passes made of
+/// it before.
+
+#include "frontend/engine/executable.h"
+#include "ir/graph/graph.h"
+#include "ir/program/program.h"
+#include "ir/target.h"
+#include "passes/traced/portable.h"
+#include "passes/traced/program_template.h"
+#include "runtime/executor/executor.h"
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace lz::engine {
+
+/// A Program as it was compiled, with the code of its kernels: what does not depend on extents.
+struct Template {
+    std::unique_ptr<traced::ProgramTemplate> program;
+    std::vector<runtime::ProgramKernel> kernels;
+    std::vector<int> donors;
+    int64_t number = 0; ///< of the Program that it was made of
+};
+using TemplatePtr = std::shared_ptr<const Template>;
+
+/// Bounded, as the Program cache is. Any thread.
+class Templates {
+public:
+    /// A structure that is there for so many sizes for which the passes had to run is worth a template: one
+    /// takes the time of some runs of the passes.
+    static constexpr int kSizes = 2;
+    /// Templates of one structure. One with more regimes than that has as many as it has sizes.
+    static constexpr size_t kMost = 16;
+    /// So many, and no more while they serve fewer sizes than there are of them.
+    static constexpr size_t kLeast = 4;
+
+    struct Instance {
+        ir::Program program;
+        TemplatePtr made_of;
+    };
+    /// `target` is a number of the caller's, as for the Program cache.
+    std::optional<Instance> find(const traced::GraphForm &graph, uint32_t target);
+    /// What the passes have made of this graph, for which there was no template, with the code of its
+    /// kernels. Makes a template of it if the structure has been there for other sizes. Returns what came of
+    /// it, as a clause, or nothing. Throws std::bad_alloc alone.
+    std::string learn(const traced::GraphForm &graph, uint32_t target, const Executable &executable,
+                      std::vector<runtime::ProgramKernel> kernels);
+    void clear();
+
+private:
+    struct Entry {
+        std::vector<int64_t> structure;
+        uint32_t target = 0;
+        traced::SeenExtents seen;
+        std::vector<TemplatePtr> templates; ///< the one that was used last comes first
+        int sizes = 0;                      ///< that none of them is for, since the last one was made
+        size_t made = 0;                    ///< tries, also those that gave none
+        size_t found = 0;                   ///< instances
+        uint64_t used = 0;
+    };
+    /// How a template is to be made, if it is worth it.
+    std::optional<traced::ExtentPattern> is_worth_it(const traced::GraphForm &graph, uint32_t target);
+    static uint64_t hash_of(const traced::GraphForm &graph, uint32_t target);
+    Entry *locate(const traced::GraphForm &graph, uint32_t target);
+    void forget_oldest();
+
+    static constexpr size_t kLimit = 1024; ///< of structures
+
+    std::mutex mutex_;
+    std::unordered_multimap<uint64_t, Entry> entries_;
+    uint64_t clock_ = 0;
+};
+
+/// Verifies an instance, and that it is what the passes make of its graph. Throws Failure(Internal).
+void verify_instance(const ir::Program &program, const ir::Graph &graph, const ir::Target &target);
+
+} // namespace lz::engine
