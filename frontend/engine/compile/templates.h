@@ -70,7 +70,7 @@ private:
     Entry *locate(const traced::GraphForm &graph, uint32_t target);
     void forget_oldest();
 
-    static constexpr size_t kLimit = 1024; ///< of structures
+    static constexpr size_t kLimit = 256; ///< of structures
 
     std::mutex mutex_;
     std::unordered_multimap<uint64_t, Entry> entries_;
