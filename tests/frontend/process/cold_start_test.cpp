@@ -47,7 +47,8 @@ TEST(ColdStartDeathTest, AProcessWhoseKernelsAreOnDiskOpensNoLlvm) {
     const std::string cache = cache_folder();
     const char *const set = std::getenv("LAZULI_CACHE_DIR");
     const std::optional<std::string> before = set ? std::optional<std::string>(set) : std::nullopt;
-    ::setenv("LAZULI_CACHE_DIR", cache.c_str(), 1); // for the children: tensors before main open their engines
+    ::setenv("LAZULI_CACHE_DIR", cache.c_str(),
+             1); // for the children: tensors before main open their engines
     EXPECT_EXIT(compute(true), testing::ExitedWithCode(0), "") << "with nothing on disk";
     EXPECT_EXIT(compute(false), testing::ExitedWithCode(0), "") << "with all on disk";
     before ? ::setenv("LAZULI_CACHE_DIR", before->c_str(), 1) : ::unsetenv("LAZULI_CACHE_DIR");
