@@ -55,15 +55,18 @@ std::optional<traced::ExtentPattern> Templates::is_worth_it(const traced::GraphF
     if (!entry) {
         if (entries_.size() >= kLimit)
             forget_oldest();
-        entry = &entries_.emplace(hash_of(graph, target), Entry{graph.structure, target, {}, {}, 0, 0, 0, 0})
-                     ->second;
+        entry =
+            &entries_.emplace(hash_of(graph, target), Entry{graph.structure, target, {}, {}, 0, 0, 0, 0, 0})
+                 ->second;
     }
     entry->used = ++clock_;
     entry->seen.add(graph.extents);
-    const bool useless = entry->made >= kLeast && entry->found < entry->made;
-    if (++entry->sizes < kSizes || entry->made >= kMost || useless)
+    if (++entry->sizes < kSizes || entry->made >= kMost)
         return std::nullopt;
-    entry->sizes = kSizes - 1; // from now on for each size that none of them is for
+    const bool useful = entry->made < kTries || entry->found >= entry->made;
+    if (++entry->missed < (useful ? 1 : entry->made - entry->found))
+        return std::nullopt;
+    entry->missed = 0;
     ++entry->made;
     return entry->seen.pattern();
 }

@@ -34,11 +34,12 @@ class Templates {
 public:
     /// A structure that is there for so many sizes for which the passes had to run is worth a template: one
     /// takes the time of some runs of the passes.
-    static constexpr int kSizes = 2;
+    static constexpr size_t kSizes = 2;
     /// Templates of one structure. One with more regimes than that has as many as it has sizes.
     static constexpr size_t kMost = 16;
-    /// So many, and no more while they serve fewer sizes than there are of them.
-    static constexpr size_t kLeast = 4;
+    /// So many are made at once; more while they serve fewer sizes than there are of them, only after some
+    /// sizes for which none was.
+    static constexpr size_t kTries = 8;
 
     struct Instance {
         ir::Program program;
@@ -59,7 +60,8 @@ private:
         uint32_t target = 0;
         traced::SeenExtents seen;
         std::vector<TemplatePtr> templates; ///< the one that was used last comes first
-        int sizes = 0;                      ///< that none of them is for, since the last one was made
+        size_t sizes = 0;                   ///< for which the passes ran
+        size_t missed = 0;                  ///< of those since the last template was made
         size_t made = 0;                    ///< tries, also those that gave none
         size_t found = 0;                   ///< instances
         uint64_t used = 0;

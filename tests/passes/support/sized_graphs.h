@@ -42,6 +42,8 @@ public:
         return op(ir::Op::Mul, op(ir::Op::Mul, off, op(ir::Op::Rsqrt, op(ir::Op::Add, spread, scalar(1e-5)))),
                   weight);
     }
+    /// 0 to n - 1
+    Value numbers(int64_t n) { return b_.iota(ir::DType::I64, {n}, 0); }
     Value matmul(Value a, Value b) { return b_.matmul(a, b); }
     /// Products of [b,m,k] and [b,k,n], or [b,n,k] if `turned`.
     Value batched(Value a, Value b, bool turned) {
@@ -100,7 +102,7 @@ private:
 
 struct SizedFamily {
     std::string name;
-    int programs; ///< how often the passes run for lengths 2 to 257
+    int programs; ///< as often at most the passes run for lengths 2 to 257
     std::function<ir::Graph(int64_t n)> make;
 };
 
@@ -129,7 +131,7 @@ inline void decoder_layer(SizedGraph &g, SizedGraph::Value &x, int64_t n, std::v
 inline const std::vector<SizedFamily> &sized_families() {
     using ir::Op;
     static const std::vector<SizedFamily> families = {
-        {"chain and sum of [n,256]", 5,
+        {"chain and sum of [n,256]", 6,
          [](int64_t n) {
              SizedGraph g;
              const auto x = g.input({n, 256}), y = g.input({n, 256});
@@ -142,11 +144,17 @@ inline const std::vector<SizedFamily> &sized_families() {
              const auto x = g.input({n, 256});
              return g.take({g.reduce(Op::ReduceSum, g.op(Op::Mul, x, x), 0)});
          }},
-        {"vector of n", 3,
+        {"vector of n", 4,
          [](int64_t n) {
              SizedGraph g;
              const auto x = g.input({n});
              return g.take({g.reduce(Op::ReduceSum, g.op(Op::Mul, x, x), 0), g.op(Op::Add, x, g.scalar(1))});
+         }},
+        {"sum of numbers to n", 9,
+         [](int64_t n) {
+             SizedGraph g;
+             const auto x = g.numbers(n);
+             return g.take({g.reduce(Op::ReduceSum, g.op(Op::Add, x, x), 0)});
          }},
         {"softmax of rows of [n,512]", 4,
          [](int64_t n) {
@@ -158,7 +166,7 @@ inline const std::vector<SizedFamily> &sized_families() {
              SizedGraph g;
              return g.take({g.softmax(g.input({64, n}))});
          }},
-        {"MLP and its loss, batch n", 10,
+        {"MLP and its loss, batch n", 11,
          [](int64_t n) {
              SizedGraph g;
              const auto x = g.input({n, 64});

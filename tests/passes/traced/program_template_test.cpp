@@ -70,7 +70,7 @@ TEST(ProgramTemplate, TwoHundredAndFiftySixLengthsAreAFewPrograms) {
         for (int64_t n = 2; n < 258; ++n)
             sizes.add(family.make(n));
         EXPECT_EQ(sizes.instances + sizes.passes, 256);
-        EXPECT_EQ(sizes.passes, family.programs);
+        EXPECT_LE(sizes.passes, family.programs);
     }
 }
 
