@@ -277,7 +277,7 @@ public:
         const auto compiled = lz::compile(additions);
         replay("replay of 80 kernels, compiled function", elements, compiled, Launched::AtCall);
         if (wanted("replay") && compiled.stats().replays == 0)
-            throw std::runtime_error("the compiled function was not replayed: " + compiled.explain());
+            say({{"row", "replay of 80 kernels, compiled function"}, {"error", compiled.explain()}});
     }
     enum class Launched { AtCall, AtEval };
     template <class F>

@@ -188,6 +188,8 @@ Value PhaseEmitter::load_part(const Access &access, const Address &at, Elem e, i
         return mask ? b_.masked_load(e, pointer, mask, align) : b_.load(e, width, pointer, align);
     }
     if (at.form == Address::One) {
+        if (!mask)
+            return b_.splat(b_.load(e, 1, at.pointer, align), width);
         // Only the predicate varies.
         Value one = guarded_scalar_load(b_.any(mask), e, at.pointer);
         return b_.select(mask, b_.splat(one, width), b_.zero(e, width));

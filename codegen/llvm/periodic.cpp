@@ -98,33 +98,26 @@ Value PhaseEmitter::load_periodic(const Access &access, const IndexTerm &term, c
     const Period &p = period(static_cast<ArgId>(k_.instrs[index.operands[1]].index));
     const Turns &t = turns(p);
     const auto i = static_cast<size_t>(part);
-    Value mask = access_mask(access, part);
-    Value last = b_.add(t.remainders[i], b_.i64(ctx_.width));
+    Value end = b_.add(t.remainders[i], b_.i64(ctx_.width));
     CodeBlock near = b_.block("near"), apart = b_.block("apart"), after = b_.block("after");
-    b_.branch(b_.compare(Pred::Sle, last, p.length), near, apart);
+    b_.branch(b_.compare(Pred::Sle, end, p.length), near, apart);
     b_.set_block(near);
-    Value neighbours = nullptr;
-    const int align = bytes_of(e);
+    Value together = nullptr;
     if (index.op == KOp::Rem) {
-        Value from = b_.element(e, at.common, t.remainders[i]);
-        neighbours = mask ? b_.masked_load(e, from, mask, align) : b_.load(e, ctx_.width, from, align);
+        const Value first = b_.element(e, at.common, t.remainders[i]);
+        together = load_part(access, {Address::Contiguous, first}, e, part);
     } else {
         Value moved = term.stride == kNoArg ? t.quotients[i] : b_.mul(t.quotients[i], arg(term.stride));
-        Value from = b_.element(e, at.common, moved);
-        Value one = mask ? guarded_scalar_load(b_.any(mask), e, from) : b_.load(e, 1, from, align);
-        neighbours = b_.splat(one, ctx_.width);
-        if (mask)
-            neighbours = b_.select(mask, neighbours, b_.zero(e, ctx_.width));
+        together = load_part(access, {Address::One, b_.element(e, at.common, moved)}, e, part);
     }
     CodeBlock near_end = b_.current();
     b_.jump(after);
     b_.set_block(apart);
-    Value gathered =
-        b_.gather(e, lane_pointers(at, e, ctx_.width), mask ? mask : b_.i1(true, ctx_.width), align);
+    Value gathered = load_part(access, at, e, part);
     CodeBlock apart_end = b_.current();
     b_.jump(after);
     b_.set_block(after);
-    Value result = b_.phi(neighbours, neighbours, near_end);
+    Value result = b_.phi(together, together, near_end);
     b_.add_incoming(result, gathered, apart_end);
     return result;
 }

@@ -14,8 +14,7 @@ namespace lz::runtime {
 
 namespace {
 
-/// Units of Step::cost. Handing a range to a thread that is
-/// awake costs about as much as this.
+/// Units of Step::cost. Handing a range to a thread that is awake costs about as much as this.
 constexpr int64_t kRangeCost = 64 << 10;
 /// A copy of this many bytes is shared between threads.
 constexpr size_t kCopyRange = size_t{1} << 20;
