@@ -73,6 +73,7 @@ void destroy_values(Node *list, Recorder *const mine) {
         list = n->mark.next();
         __builtin_prefetch(reinterpret_cast<const char *>(n) - kBehind);
         __builtin_prefetch(reinterpret_cast<const char *>(n) - kBehind + 64);
+        __builtin_prefetch(reinterpret_cast<const char *>(n) - kBehind + 192);
         const auto let_go = [&list, mine](Node *held) {
             if (is_last_use(held, mine)) {
                 held->mark.link(list);

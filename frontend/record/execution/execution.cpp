@@ -470,10 +470,14 @@ private:
             go_back();
         Recorder *const mine = Recorder::current_or_null();
         const std::vector<Recording::Operation> &operations = recording_.operations;
-        // In their order: what a result lets go of, and nobody holds, has been here already when it goes.
+        // Those that nobody holds, which are neither results nor effects, go with the last that reads them
+        // and leave the list then. In their order: what a result lets go of, if it is a result itself, has
+        // been here already.
         for (size_t i = 0; i < operations.size(); ++i) {
-            prefetch_ahead(operations, i);
             const Recording::Operation &o = operations[i];
+            if (!o.held)
+                continue;
+            prefetch_ahead(operations, i);
             Node *const node = o.node;
             if (mine && node->owner == mine && node->linked)
                 mine->unlink(node);

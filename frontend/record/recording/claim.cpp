@@ -89,8 +89,8 @@ void Recording::visit(Node *root) {
         const size_t before = stack.size();
         // What was recorded before lies before it in memory, mostly: the way down a long chain is no chain of
         // misses then. On the way up the nodes are known.
-        __builtin_prefetch(reinterpret_cast<const char *>(n) - kSome);
         __builtin_prefetch(reinterpret_cast<const char *>(n) - kSome + 64);
+        __builtin_prefetch(reinterpret_cast<const char *>(n) - kSome + 192);
         for (Node *operand : n->operands())
             if (needs_visit(operand))
                 stack.push_back(operand);
