@@ -155,7 +155,7 @@ void PhaseEmitter::fetch_ahead(uint32_t id, Value pointer, int part) {
     const Elem e = storage_elem(k_.buffers[access.buffer].dtype);
     const bool line = part * ctx_.width * bytes_of(e) % kLineBytes == 0;
     const auto further = std::ranges::find(ahead_, id, &std::pair<uint32_t, Value>::first);
-    if (id == ctx_.stream) {
+    if (std::ranges::find(ctx_.streams, id) != ctx_.streams.end()) {
         if (line)
             b_.prefetch(b_.element(Elem::I8, pointer, b_.i64(kStreamAhead)));
     } else if (further != ahead_.end()) {

@@ -83,8 +83,8 @@ private:
         Value first = nullptr; ///< index of the first lane of the first part
         std::vector<Value> masks;
         std::vector<Value> products;
-        bool nontemporal = false;       ///< plain stores of results bypass the caches
-        uint32_t stream = ir::kNoValue; ///< access whose loads also ask for what follows
+        bool nontemporal = false;      ///< plain stores of results bypass the caches
+        std::vector<uint32_t> streams; ///< accesses whose loads also ask for what follows
     };
     using Values = std::vector<Value>;
     /// What `forget` goes back to.
@@ -188,7 +188,7 @@ private:
                     bool nontemporal);
     void points(const ir::Region &region, Context context, const std::function<void()> &then = {});
     int parts_for(const ir::Region &region, ir::AxisId axis) const;
-    uint32_t lone_stream(const ir::Region &region, ir::AxisId axis) const;
+    std::vector<uint32_t> streams_ahead(const ir::Region &region, ir::AxisId axis) const;
 
     // --- row_groups.cpp: columns that are folded to partial results
     /// The rows that are folded now, of a loop whose other rows have been or will be.

@@ -116,11 +116,12 @@ PhaseEmitter::Values PhaseEmitter::fold_in_registers(const Loop &loop, Value beg
     Value step = b_.i64(int64_t{parts} * width_);
     // A part of a whole tensor is one stream; of rows the next ones are asked for.
     const bool is_part = loop.chunk > 0 && loop.begin != kNoValue;
-    const uint32_t stream = is_part ? lone_stream(loop.body, loop.axis) : kNoValue;
+    const std::vector<uint32_t> streams =
+        is_part ? streams_ahead(loop.body, loop.axis) : std::vector<uint32_t>();
     flat = b_.loop(begin, last, step, flat, [&](Value index, std::span<const Value> carried) {
         set(carried);
         Context context = vector_context(loop.axis, index, width_, parts);
-        context.stream = stream;
+        context.streams = streams;
         if (masked)
             context.masks = lanes_below(b_.sub(end, index), parts);
         points(loop.body, std::move(context), [&] {
@@ -227,8 +228,13 @@ void PhaseEmitter::fold_masked(const Loop &loop, Partials &partials, Value origi
     Values memory;
     for (const Values &group : partials)
         memory.push_back(spill(group));
+    // Of a part of a whole tensor; where a row's is asked for, its loads know.
+    const std::vector<uint32_t> streams = origin == begin && loop.begin != kNoValue
+                                              ? streams_ahead(loop.body, loop.axis)
+                                              : std::vector<uint32_t>();
     b_.loop(begin, end, b_.i64(width_), {}, [&](Value index, std::span<const Value>) -> Values {
         Context context = vector_context(loop.axis, index, width_, 1);
+        context.streams = streams;
         context.masks = lanes_below(b_.sub(end, index), 1);
         Value element = b_.sub(index, origin);
         points(loop.body, std::move(context), [&] {
