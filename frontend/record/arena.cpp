@@ -3,9 +3,12 @@
 #include "frontend/record/hot_tls.h"
 
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <new>
 #include <utility>
+
+#include <sys/mman.h>
 
 namespace lz::detail {
 
@@ -14,6 +17,7 @@ LZ_HOT_TLS constinit thread_local ThreadLists *thread_lists = nullptr;
 namespace {
 
 constexpr size_t kSlabBytes = size_t{64} << 10;
+constexpr size_t kLargeSlabBytes = size_t{2} << 20;
 constexpr std::align_val_t kAlign{64};
 
 /// Lists of blocks that threads gave away. Never destroyed: nodes with static lifetime outlive everything
@@ -80,10 +84,17 @@ FreeBlock *take_from_exchange(size_t c) {
 }
 
 FreeBlock *carve_slab(size_t c) {
+    static std::atomic<size_t> carved{0};
     const size_t size = kSmallestNode << c;
-    char *slab = static_cast<char *>(::operator new(kSlabBytes, kAlign));
+    const bool large = carved.load(std::memory_order_relaxed) >= kLargeSlabBytes / 2;
+    const size_t bytes = large ? kLargeSlabBytes : kSlabBytes;
+    char *slab =
+        static_cast<char *>(::operator new(bytes, large ? std::align_val_t{kLargeSlabBytes} : kAlign));
+    if (large)
+        madvise(slab, bytes, MADV_HUGEPAGE); // refusal is fine
+    carved.fetch_add(bytes, std::memory_order_relaxed);
     FreeBlock *list = nullptr;
-    for (size_t at = kSlabBytes; at >= size; at -= size) {
+    for (size_t at = bytes; at >= size; at -= size) {
         auto *block = reinterpret_cast<FreeBlock *>(slab + at - size);
         block->next = list;
         list = block;

@@ -153,6 +153,9 @@ void Recording::finish(bool share) {
             o.wanted = true;
             key[o.key_at] |= kWantedBit;
             wanted.push_back(i);
+        } else if (o.held && o.node->inner_uses > 0) { // what reads it here keeps it
+            o.node->refs.fetch_sub(Node::kUse, std::memory_order_release);
+            o.held = false;
         }
     }
     if (may_fault_ && has_fallbacks_)
