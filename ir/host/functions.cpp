@@ -15,6 +15,8 @@ void *address_of(F *function) {
 void *find_part(const ProductParts &parts, std::string_view name) {
     if (name == parts.multiply_tile_name)
         return address_of(parts.multiply_tile);
+    if (parts.pack_gathered && name == parts.pack_gathered_name)
+        return address_of(parts.pack_gathered);
     return parts.pack_panel && name == parts.pack_panel_name ? address_of(parts.pack_panel) : nullptr;
 }
 
@@ -25,6 +27,12 @@ void *find_host_function(std::string_view name) {
         return address_of(fold_levels);
     if (name == kFoldResultsSymbol)
         return address_of(fold_results);
+    if (name == kFillPlacesSymbol)
+        return address_of(fill_places);
+    if (name == kPackGathered32Symbol)
+        return address_of(pack_gathered_32);
+    if (name == kPackGathered64Symbol)
+        return address_of(pack_gathered_64);
     for (const PartSet *set : {kAvx512Parts, kAvxParts})
         if (set)
             for (const ProductParts *parts : {&set->f32, &set->f64})

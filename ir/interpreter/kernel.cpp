@@ -328,8 +328,32 @@ private:
 
     // --- contraction
 
-    double as_double(const Access &a, int lane, DType dtype) {
-        const uint64_t bits = read(address(a, lane), size_of(dtype));
+    struct Operand {
+        const Access &access;
+        const std::vector<ContractionDigit> &digits;
+    };
+
+    uint64_t bits_of(const Operand &o, int lane) {
+        int64_t element = 0;
+        AxisId axis_now = 0;
+        int64_t rest = 0;
+        for (size_t i = o.digits.size(); i-- > 0;) { // the innermost first
+            const ContractionDigit &d = o.digits[i];
+            if (i + 1 == o.digits.size() || d.axis != axis_now) {
+                axis_now = d.axis;
+                rest = axis(d.axis)[lane];
+            }
+            const bool outermost = i == 0 || o.digits[i - 1].axis != d.axis;
+            const int64_t extent = argument(d.extent);
+            element += (outermost ? rest : rest % extent) * argument(d.stride);
+            rest = outermost ? 0 : rest / extent;
+        }
+        const int size = size_of(k_.buffers[o.access.buffer].dtype);
+        return read(address(o.access, lane) + element * size, size);
+    }
+
+    double as_double(const Operand &o, int lane, DType dtype) {
+        const uint64_t bits = bits_of(o, lane);
         uint64_t wide = 0;
         evaluate_lanes(KOp::Cast, DType::F64, dtype, &bits, nullptr, nullptr, &wide, 1);
         return std::bit_cast<double>(wide);
@@ -338,6 +362,7 @@ private:
     /// Floats are summed in double, one after another, and rounded once to the accumulation dtype: more exact
     /// than any order of a compiled product; unless the order is fixed. Integers wrap.
     void contract(const Contraction &c) {
+        const Operand lhs{c.lhs, c.lhs_digits}, rhs{c.rhs, c.rhs_digits};
         const int64_t n = extent(c.k);
         for (int lane = 0; lane < lanes_; ++lane) {
             double sum = 0;
@@ -345,15 +370,15 @@ private:
             for (int64_t k = 0; k < n; ++k) {
                 std::fill_n(axis(c.k), kBatch, k);
                 if (c.ascending) {
-                    const double x = as_double(c.lhs, lane, c.dtype), y = as_double(c.rhs, lane, c.dtype);
+                    const double x = as_double(lhs, lane, c.dtype), y = as_double(rhs, lane, c.dtype);
                     sum = c.accumulate == DType::F64 ? std::fma(x, y, sum)
                                                      : std::fma(static_cast<float>(x), static_cast<float>(y),
                                                                 static_cast<float>(sum));
                 } else if (is_float(c.dtype)) {
-                    sum += as_double(c.lhs, lane, c.dtype) * as_double(c.rhs, lane, c.dtype);
+                    sum += as_double(lhs, lane, c.dtype) * as_double(rhs, lane, c.dtype);
                 } else {
-                    integer += static_cast<uint64_t>(signed_at(c.lhs, lane, c.dtype)) *
-                               static_cast<uint64_t>(signed_at(c.rhs, lane, c.dtype));
+                    integer += static_cast<uint64_t>(signed_at(lhs, lane, c.dtype)) *
+                               static_cast<uint64_t>(signed_at(rhs, lane, c.dtype));
                 }
             }
             const uint64_t bits = is_float(c.dtype) ? std::bit_cast<uint64_t>(sum) : integer;
@@ -362,8 +387,8 @@ private:
         }
     }
 
-    int64_t signed_at(const Access &a, int lane, DType dtype) {
-        const uint64_t bits = read(address(a, lane), size_of(dtype));
+    int64_t signed_at(const Operand &o, int lane, DType dtype) {
+        const uint64_t bits = bits_of(o, lane);
         uint64_t wide = 0;
         evaluate_lanes(KOp::Cast, DType::I64, dtype, &bits, nullptr, nullptr, &wide, 1);
         return static_cast<int64_t>(wide);

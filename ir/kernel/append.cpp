@@ -115,6 +115,12 @@ private:
                 axis(*a);
             move_parts(p.contraction->lhs);
             move_parts(p.contraction->rhs);
+            for (auto *digits : {&p.contraction->lhs_digits, &p.contraction->rhs_digits})
+                for (ContractionDigit &d : *digits) {
+                    axis(d.axis);
+                    arg(d.extent);
+                    arg(d.stride);
+                }
         }
         if (auto *cpu = std::get_if<CpuSchedule>(&p.schedule)) {
             for (ArgId *a : {&cpu->block, &cpu->tile_block, &cpu->blocks})

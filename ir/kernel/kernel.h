@@ -165,6 +165,16 @@ struct Loop {
     std::vector<Reduction> reductions;
 };
 
+/// A part of where an operand of a product stands along an axis. The digits of an axis, the outermost first,
+/// are those of its index: the innermost one counts below its extent, the next one what that has gone
+/// through, and so on; the outermost one counts all that is left, which stays below its extent. The element
+/// stands at the sum of digit * stride.
+struct ContractionDigit {
+    AxisId axis;  ///< of the contraction: the operand's m or n, or k
+    ArgId extent; ///< the extents of an axis' digits make up its own
+    ArgId stride; ///< in elements; may be negative, or 0
+};
+
 /// A product lhs[b.., m, k] * rhs[b.., k, n] summed over k, tile by tile; the phase's body is the epilogue of
 /// one (b.., m, n) element, in which KOp::Product is the sum rounded to the instruction's dtype. The phase's
 /// grid is (b.., m, n). Each element is summed in ascending k, with fused multiply-adds in `accumulate` where
@@ -180,6 +190,10 @@ struct Contraction {
     /// Of floats: the sum begins at +0, and each element of k, from the first on, is one fused multiply-add,
     /// on every target. Else a target may round otherwise, always in the same way.
     bool ascending = false;
+    /// Of operands that no strides describe, as windows are: digits of m (of rhs: n), then those of k. An
+    /// axis with digits has no stride in the access. Such operands are gathered into panels, which only CPU
+    /// code does, of operands that are multiplied as they are.
+    std::vector<ContractionDigit> lhs_digits = {}, rhs_digits = {};
 };
 
 struct Phase {

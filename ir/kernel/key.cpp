@@ -59,6 +59,15 @@ private:
         value(a.predicate);
     }
 
+    void write(const std::vector<ContractionDigit> &digits) {
+        put(digits.size());
+        for (const ContractionDigit &d : digits) {
+            put(d.axis);
+            put(d.extent);
+            put(d.stride);
+        }
+    }
+
     void write_instr(KValue id) {
         const Instr &instr = kernel_.instrs[id];
         values_[id] = next_value_++;
@@ -134,6 +143,8 @@ private:
             put(c->ascending);
             write(c->lhs);
             write(c->rhs);
+            write(c->lhs_digits);
+            write(c->rhs_digits);
         }
         write(phase.body);
         put(phase.schedule.index());

@@ -322,9 +322,29 @@ private:
         c.k = axis();
         next("lhs");
         c.lhs = access();
+        c.lhs_digits = digits();
         next("rhs");
         c.rhs = access();
+        c.rhs_digits = digits();
         return c;
+    }
+
+    std::vector<ContractionDigit> digits() {
+        std::vector<ContractionDigit> all;
+        if (!s_.accept_word("digits"))
+            return all;
+        s_.expect('[');
+        do {
+            ContractionDigit digit{};
+            digit.axis = axis();
+            s_.expect_word("of");
+            digit.extent = arg();
+            s_.expect('*');
+            digit.stride = arg();
+            all.push_back(digit);
+        } while (s_.accept(','));
+        s_.expect(']');
+        return all;
     }
 
     CpuSchedule cpu_schedule() {

@@ -100,6 +100,14 @@ private:
         return text;
     }
 
+    static std::string digits_text(const std::vector<ContractionDigit> &digits) {
+        std::string all;
+        for (const ContractionDigit &d : digits)
+            all += fmt::format("{}i{} of {} * {}", all.empty() ? "" : ", ", d.axis, arg_text(d.extent),
+                               arg_text(d.stride));
+        return all.empty() ? "" : fmt::format(" digits [{}]", all);
+    }
+
     std::string operands_text(const Instr &instr) const {
         std::string text;
         for (int i = 0; i < info(instr.op).operands; ++i)
@@ -250,9 +258,10 @@ private:
         line("{} {{", head);
         depth_ += 2;
         if (const auto &c = phase.contraction) {
-            line("contraction {} to {}{}, m i{}, n i{}, k i{}, lhs {}, rhs {}", ir::name(c->dtype),
+            line("contraction {} to {}{}, m i{}, n i{}, k i{}, lhs {}{}, rhs {}{}", ir::name(c->dtype),
                  ir::name(c->accumulate), c->ascending ? " ascending" : "", c->m, c->n, c->k,
-                 access_text(c->lhs), access_text(c->rhs));
+                 access_text(c->lhs), digits_text(c->lhs_digits), access_text(c->rhs),
+                 digits_text(c->rhs_digits));
         }
         print(phase.body);
         depth_ -= 2;

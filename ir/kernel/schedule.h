@@ -29,8 +29,11 @@ enum class ContractionArg : uint8_t {
     PackRhs,    ///< 0: full panels of rhs are read where they are (only with n contiguous)
     RhsOffset,  ///< bytes from the scratch's begin (where lhs is packed) to the packed rhs
     SumsOffset, ///< bytes to the tiles of partial sums
+    /// Bytes to where the elements of operands with digits stand (i64): BlockK of them for lhs, BlockK for
+    /// rhs, and as many as a panel has rows or columns.
+    PlacesOffset,
 };
-inline constexpr int kContractionArgs = 8;
+inline constexpr int kContractionArgs = 9;
 
 /// Of devices that run CPU code. A phase is cut into work items, which workers take in any order.
 struct CpuSchedule {

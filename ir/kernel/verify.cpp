@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace lz::ir {
 
 namespace {
@@ -326,6 +328,24 @@ private:
             (stmt.kind == Stmt::Instruction ? value_ : loop_)[stmt.id] = State::Gone;
     }
 
+    void verify_digits(const Contraction &c, const Access &access,
+                       const std::vector<ContractionDigit> &digits, AxisId own) const {
+        for (size_t i = 0; i < digits.size(); ++i) {
+            const ContractionDigit &d = digits[i];
+            check(d.axis == own || d.axis == c.k, "an operand's digit {} is of axis i{}, not of i{} or i{}",
+                  i, d.axis, own, c.k);
+            check(i == 0 || d.axis == c.k || digits[i - 1].axis == own,
+                  "an operand's digit {} of axis i{} stands behind those of k", i, d.axis);
+            check(std::ranges::find(access.strides, d.axis, &AxisStride::axis) == access.strides.end(),
+                  "an operand has a stride along axis i{}, and digits of it", d.axis);
+            arg(d.extent, false, "the extent of a digit");
+            arg(d.stride, false, "the stride of a digit");
+        }
+        check(digits.empty() || size_of(c.accumulate) == size_of(c.dtype),
+              "an operand of {}, which is converted to {}, has digits", ir::name(c.dtype),
+              ir::name(c.accumulate));
+    }
+
     void verify_contraction(const Phase &phase, const Contraction &c) {
         check(c.m < k_.axes.size() && axis_[c.m] && c.n < k_.axes.size() && axis_[c.n] && c.m != c.n,
               "the contraction's m and n (i{}, i{}) have to be two axes of the grid", c.m, c.n);
@@ -339,6 +359,8 @@ private:
                   ir::name(k_.buffers[access->buffer].dtype), ir::name(c.dtype));
         }
         axis_[c.k] = false;
+        verify_digits(c, c.lhs, c.lhs_digits, c.m);
+        verify_digits(c, c.rhs, c.rhs_digits, c.n);
         check(phase.grid.size() >= 2 && phase.grid.back() == c.n && phase.grid[phase.grid.size() - 2] == c.m,
               "the grid of a contraction does not end in its m and n (i{}, i{})", c.m, c.n);
     }
@@ -415,6 +437,8 @@ private:
                     : cuda.tile_axis == -1,
               "the tile axis i{} is not an axis of the grid before the last", cuda.tile_axis);
         check(product == phase.contraction.has_value(), "a contraction is done exactly as a product");
+        check(!product || (phase.contraction->lhs_digits.empty() && phase.contraction->rhs_digits.empty()),
+              "an operand of a product on a CUDA device has digits: it has to be copied before");
         check(product ? cuda.tile_m > 0 && cuda.tile_m <= 1024 && cuda.tile_n > 0 && cuda.tile_n <= 1024
               : tiles ? (cuda.tile_m == 32 || cuda.tile_m == 64) && cuda.tile_n == cuda.tile_m &&
                             cuda.threads >= cuda.tile_m && cuda.threads % cuda.tile_m == 0

@@ -22,6 +22,7 @@ constexpr int64_t kLargeResult =
     1 << 20; ///< bytes; smaller ones stay in the cache, where their order is free
 constexpr int64_t kPlainRhsBytes = 256 << 10; ///< up to which an operand is as well read where it is
 constexpr int64_t kPlainLhsBytes = 1 << 20;
+constexpr int64_t kPlaceBytes = 8; ///< of where an element of an operand with digits stands
 constexpr int64_t kLine = 64;
 /// What one way of a first-level cache holds, on all x86-64 processors since 2008; and at least one of a
 /// second-level cache.
@@ -124,8 +125,9 @@ ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::Cp
     const int64_t rhs_row = sizes.rhs_k * bytes;
     const bool rhs_stays = k * n * bytes <= kPlainRhsBytes ? std::gcd(rhs_row, kWayBytes) <= kWayBytes / 16
                                                            : m <= 3 * mr && lines_of(rhs_row, cpu) >= block_k;
-    const bool plain_rhs = in_place && sizes.rhs_n == 1 && (m <= mr || rhs_stays);
-    const bool plain_lhs = amx_lhs || (in_place && (m * k * bytes <= kPlainLhsBytes || n <= 3 * nr));
+    const bool plain_rhs = in_place && !sizes.rhs_digits && sizes.rhs_n == 1 && (m <= mr || rhs_stays);
+    const bool plain_lhs =
+        amx_lhs || (in_place && !sizes.lhs_digits && (m * k * bytes <= kPlainLhsBytes || n <= 3 * nr));
     const bool many = sizes.batches * m * n * k > (amx ? kAmxSerialWork : kSerialWork);
     const bool columns_first = plain_lhs && !plain_rhs && n >= (amx ? 4 : 2) * nr * threads;
     const auto [block_m, block_n] = cut_items(sizes, tile, threads, many, columns_first);
@@ -152,8 +154,11 @@ ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::Cp
     set(ContractionArg::PackRhs, !plain_rhs);
     set(ContractionArg::RhsOffset, lhs_bytes);
     set(ContractionArg::SumsOffset, lhs_bytes + rhs_bytes);
+    const int64_t places = lhs_bytes + rhs_bytes + round_up(tiles * mr * nr * sum_bytes, 64);
+    set(ContractionArg::PlacesOffset, places);
     blocks.items = sizes.batches * ceil_div(sizes.m, block_m) * ceil_div(sizes.n, block_n);
-    blocks.scratch_bytes = lhs_bytes + rhs_bytes + tiles * mr * nr * sum_bytes;
+    const int64_t place_count = sizes.lhs_digits || sizes.rhs_digits ? 2 * block_k + std::max(mr, nr) : 0;
+    blocks.scratch_bytes = places + place_count * kPlaceBytes;
     return blocks;
 }
 

@@ -45,7 +45,8 @@ struct ContractionSizes {
     int64_t m = 0, n = 0, k = 0;
     /// Strides in elements: of lhs along m and k, of rhs along k and n.
     int64_t lhs_m = 0, lhs_k = 0, rhs_k = 0, rhs_n = 0;
-    bool ascending = false; ///< as in ir::Contraction
+    bool ascending = false;                      ///< as in ir::Contraction
+    bool lhs_digits = false, rhs_digits = false; ///< whether they have some: then their strides say nothing
 };
 
 struct ContractionBlocks {

@@ -409,7 +409,9 @@ private:
                                .lhs_k = stride(segment, c.lhs, c.k),
                                .rhs_k = stride(segment, c.rhs, c.k),
                                .rhs_n = stride(segment, c.rhs, c.n),
-                               .ascending = c.ascending};
+                               .ascending = c.ascending,
+                               .lhs_digits = !c.lhs_digits.empty(),
+                               .rhs_digits = !c.rhs_digits.empty()};
         for (size_t i = 0; i + 2 < phase.grid.size(); ++i)
             sizes.batches *= extent(segment, phase.grid[i]);
         return sizes;

@@ -266,7 +266,9 @@ private:
         int64_t batches = 1;
         for (size_t i = 0; i + 2 < phase.grid.size(); ++i)
             batches *= extent(phase.grid[i]);
-        const int64_t m = extent(phase.contraction->m), n = extent(phase.contraction->n);
+        const Contraction &c = *phase.contraction;
+        LZ_CHECK(c.lhs_digits.empty() && c.rhs_digits.empty(), "a product's operand was not copied");
+        const int64_t m = extent(c.m), n = extent(c.n);
         int tile = 64;
         while (tile > 16 &&
                batches * ((m + tile - 1) / tile) * ((n + tile - 1) / tile) < limits_.multiprocessors)

@@ -1,6 +1,8 @@
 #include "passes/verify/verify_schedule_accesses.h"
 
+#include <algorithm>
 #include <optional>
+#include <span>
 
 namespace lz::passes {
 
@@ -18,23 +20,31 @@ std::optional<int64_t> known(const Segment &segment, ArgId arg, int64_t absent) 
 
 /// The elements that an access can reach: the corners of its affine map, or the whole buffer where the map is
 /// not known before the run. Gathered indices are checked by the kernel itself, within the buffer.
-std::optional<Bytes> reach(const Kernel &kernel, const Segment &segment, const Access &access) {
+std::optional<Bytes> reach(const Kernel &kernel, const Segment &segment, const Access &access,
+                           std::span<const ContractionDigit> digits) {
     if (!access.terms.empty())
         return std::nullopt;
     const auto offset = known(segment, access.offset, 0);
     if (!offset)
         return std::nullopt;
     int64_t low = *offset, high = *offset;
-    for (const AxisStride &s : access.strides) {
-        const auto stride = known(segment, s.stride, 1),
-                   extent = known(segment, kernel.axes[s.axis].extent, 0);
-        if (!stride || !extent)
-            return std::nullopt;
-        if (*extent == 0)
-            return Bytes{};
+    bool all = true, empty = false;
+    const auto move = [&](std::optional<int64_t> stride, std::optional<int64_t> extent) {
+        all = all && stride && extent;
+        if (!all)
+            return;
+        empty = empty || *extent == 0;
         const int64_t span = *stride * (*extent - 1);
         (span < 0 ? low : high) += span;
-    }
+    };
+    for (const AxisStride &s : access.strides)
+        move(known(segment, s.stride, 1), known(segment, kernel.axes[s.axis].extent, 0));
+    for (const ContractionDigit &d : digits)
+        move(known(segment, d.stride, 1), known(segment, d.extent, 0));
+    if (!all)
+        return std::nullopt;
+    if (empty)
+        return Bytes{};
     const int64_t size = size_of(kernel.buffers[access.buffer].dtype);
     return Bytes{low * size, (high + 1) * size};
 }
@@ -43,7 +53,7 @@ std::optional<Bytes> reach(const Kernel &kernel, const Segment &segment, const A
 
 std::vector<Touched> touched_by(const Program &program, const Kernel &kernel, const Segment &segment) {
     std::vector<Touched> touched(kernel.buffers.size());
-    const auto add = [&](const Access &access, bool write) {
+    const auto add = [&](const Access &access, bool write, std::span<const ContractionDigit> digits) {
         const uint32_t buffer = segment.buffers[access.buffer];
         if (buffer == kNone)
             return;
@@ -51,7 +61,7 @@ std::vector<Touched> touched_by(const Program &program, const Kernel &kernel, co
         if (whole ==
             0) // an axis of extent 0 is walked, which an access that does not move along it cannot tell
             return;
-        Bytes bytes = reach(kernel, segment, access).value_or(Bytes{0, whole});
+        Bytes bytes = reach(kernel, segment, access, digits).value_or(Bytes{0, whole});
         if (bytes.empty())
             return;
         // With a predicate the corners may lie outside; the elements that are touched do not.
@@ -62,11 +72,11 @@ std::vector<Touched> touched_by(const Program &program, const Kernel &kernel, co
     };
     for (const Instr &instr : kernel.instrs)
         if (instr.op == KOp::Load || instr.op == KOp::Store)
-            add(kernel.accesses[instr.access], instr.op == KOp::Store);
+            add(kernel.accesses[instr.access], instr.op == KOp::Store, {});
     for (const Phase &phase : kernel.phases)
         if (phase.contraction) {
-            add(phase.contraction->lhs, false);
-            add(phase.contraction->rhs, false);
+            add(phase.contraction->lhs, false, phase.contraction->lhs_digits);
+            add(phase.contraction->rhs, false, phase.contraction->rhs_digits);
         }
     return touched;
 }

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <random>
+#include <sys/mman.h>
 #include <utility>
 #include <vector>
 
@@ -52,6 +54,27 @@ struct Memory {
     }
     std::vector<T> room;
     T *first;
+};
+
+/// Memory beside which nobody may read.
+class FencedMemory {
+public:
+    explicit FencedMemory(size_t bytes) : bytes_(bytes), room_((bytes + kPage - 1) / kPage * kPage) {
+        memory_ = mmap(nullptr, room_ + 2 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        EXPECT_NE(memory_, MAP_FAILED);
+        EXPECT_EQ(mprotect(first(), room_, PROT_READ | PROT_WRITE), 0);
+    }
+    ~FencedMemory() { munmap(memory_, room_ + 2 * kPage); }
+    FencedMemory(const FencedMemory &) = delete;
+    FencedMemory &operator=(const FencedMemory &) = delete;
+    /// So many bytes right behind a fence, and right before one.
+    std::byte *first() const { return static_cast<std::byte *>(memory_) + kPage; }
+    std::byte *last() const { return first() + room_ - bytes_; }
+
+private:
+    static constexpr size_t kPage = 1 << 16; // or smaller
+    size_t bytes_, room_;
+    void *memory_;
 };
 
 /// How an operand lies: its rows next to each other, or apart with their elements along k next to each other,
@@ -132,9 +155,41 @@ public:
         EXPECT_EQ(to.first[room], T{77});
     }
 
+    /// Rows and steps that stand at these places of an operand, which ends with the last of them.
+    void gathers(const std::vector<int64_t> &rows, const std::vector<int64_t> &depths, int64_t width) {
+        gathers(function<PackGathered>(functions_.pack_gathered_name), rows, depths, width);
+        gathers(sizeof(T) == 8 ? pack_gathered_64 : pack_gathered_32, rows, depths, width);
+    }
+
     int64_t lanes() const { return lanes_; }
 
 private:
+    void gathers(PackGathered *pack, const std::vector<int64_t> &rows, const std::vector<int64_t> &depths,
+                 int64_t width) {
+        const int64_t first = std::ranges::min(rows) + std::ranges::min(depths),
+                      size = std::ranges::max(rows) + std::ranges::max(depths) - first + 1;
+        const FencedMemory fenced(static_cast<size_t>(size) * sizeof(T));
+        for (auto *const begin : {fenced.first(), fenced.last()}) {
+            T *const from = reinterpret_cast<T *>(begin);
+            for (int64_t i = 0; i < size; ++i)
+                from[i] = std::uniform_real_distribution<T>(-1, 1)(random_);
+            gathers(pack, from - first, rows, depths, width);
+        }
+    }
+    void gathers(PackGathered *pack, const T *from, const std::vector<int64_t> &rows,
+                 const std::vector<int64_t> &depths, int64_t width) {
+        const auto count = static_cast<int64_t>(rows.size()), depth = static_cast<int64_t>(depths.size());
+        const int64_t room = (depth + 2 * lanes_ - 1) / (2 * lanes_) * 2 * lanes_ * width + lanes_;
+        Memory<T> to(static_cast<size_t>(room), T{77});
+        pack(to.first, from, rows.data(), depths.data(), count, depth, width);
+        for (int64_t k = 0; k < depth; ++k)
+            for (int64_t i = 0; i < count; ++i)
+                ASSERT_EQ(to.first[k * width + i],
+                          from[rows[static_cast<size_t>(i)] + depths[static_cast<size_t>(k)]])
+                    << "row " << i << ", k " << k << " of " << count << " x " << depth;
+        ASSERT_EQ(to.first[room], T{77});
+    }
+
     const PartSet &set_;
     const ProductParts &functions_;
     const int64_t lanes_, columns_;
@@ -179,6 +234,64 @@ TYPED_TEST(ProductPartsOf, PackPanelsOfAllSizes) {
             for (const int64_t depth : {1, 4, 8, 15, 16, 17, 40})
                 for (const Lie lie : kLies)
                     parts.packs(lie, std::min(count, width), depth, width);
+}
+
+/// Where the elements of such digits stand, worked out one by one.
+std::vector<int64_t> places(const std::vector<PlaceDigit> &digits, int64_t first, int64_t count) {
+    std::vector<int64_t> all;
+    for (int64_t i = first; i < first + count; ++i) {
+        int64_t place = 0, rest = i;
+        for (size_t d = digits.size(); d-- > 1; rest /= digits[d].extent)
+            place += rest % digits[d].extent * digits[d].stride;
+        all.push_back(place + rest * digits[0].stride);
+    }
+    return all;
+}
+
+/// Of rows: neighbours, in runs of several lengths, apart by two or more, from the last to the first, the
+/// same again and again; far away from each other, or within two registers.
+const std::vector<PlaceDigit> kRowDigits[] = {{{0, 1}},           {{0, 2}},
+                                              {{0, 3}},           {{0, 40}},
+                                              {{0, -1}},          {{0, 0}},
+                                              {{3, 0}, {2, 1}},   {{3, 9}, {7, 1}},
+                                              {{3, 900}, {7, 1}}, {{3, 900}, {5, 1}},
+                                              {{9, 70}, {3, 1}},  {{9, 70}, {2, 1}},
+                                              {{9, -70}, {3, 1}}, {{3, 400}, {3, 50}, {3, 1}}};
+/// Of k: neighbours all along, in long or short runs, apart, turned.
+const std::vector<PlaceDigit> kDepthDigits[] = {
+    {{0, 1}}, {{0, 64}}, {{0, 0}}, {{9, 100}, {31, 1}}, {{9, 100}, {3, 1}}, {{9, 100}, {40, -1}}};
+
+TYPED_TEST(ProductPartsOf, PackWhatStandsAnywhere) {
+    Parts<typename TypeParam::T> parts(*this->set_);
+    for (const int64_t width : {int64_t{this->set_->rows}, 2 * parts.lanes()})
+        for (const int64_t count : {int64_t{1}, int64_t{5}, width - 1, width})
+            for (const auto &rows : kRowDigits)
+                for (const auto &depths : kDepthDigits)
+                    for (const int64_t depth : {1, 7, 40, 93})
+                        for (const int64_t first : {0, 4})
+                            parts.gathers(places(rows, first, std::min(count, width)),
+                                          places(depths, first, depth), width);
+}
+
+TEST(ProductPlaces, AreThoseOfTheDigits) {
+    auto *const fill =
+        function<void(int64_t *, int64_t, int64_t, const PlaceDigit *, int64_t)>(kFillPlacesSymbol);
+    const auto check = [&](const std::vector<PlaceDigit> &digits) {
+        for (const int64_t first : {0, 1, 5, 17, 100})
+            for (const int64_t count : {0, 1, 3, 40}) {
+                std::vector<int64_t> all(static_cast<size_t>(count) + 1, -77);
+                fill(all.data(), first, count, digits.data(), static_cast<int64_t>(digits.size()));
+                EXPECT_EQ(all.back(), -77);
+                all.pop_back();
+                EXPECT_EQ(all, places(digits, first, count));
+            }
+    };
+    for (const auto &digits : kRowDigits)
+        check(digits);
+    check({{100, 7}, {1, 50}, {5, -3}, {2, 11}});
+    check({{100, 7}, {4, 0}, {1, 1}});
+    const PlaceDigit empty[] = {{3, 5}, {0, 1}}; // of an axis that nothing is on
+    fill(nullptr, 0, 0, empty, 2);
 }
 
 // --- bf16

@@ -215,6 +215,12 @@ struct Fields {
                 visit.choose(c->accumulate, kNumDTypes);
                 (*this)(c->lhs);
                 (*this)(c->rhs);
+                for (auto *digits : {&c->lhs_digits, &c->rhs_digits})
+                    for (ContractionDigit &d : *digits) {
+                        visit(d.axis);
+                        visit(d.extent);
+                        visit(d.stride);
+                    }
             }
             if (auto *cpu = std::get_if<CpuSchedule>(&p.schedule)) {
                 visit.choose(cpu->inner, 2);
@@ -544,8 +550,8 @@ TEST(RoundTrip, EveryValueOfEveryFieldOfAProgramAtEachStage) {
 }
 
 TEST(RoundTrip, EveryValueOfEveryFieldOfAKernel) {
-    for (const Kernel &kernel :
-         {test::softmax(), test::gather(), test::arg_max(), test::product(), test::constants()}) {
+    for (const Kernel &kernel : {test::softmax(), test::gather(), test::arg_max(), test::product(),
+                                 test::convolution(), test::constants()}) {
         SCOPED_TRACE(kernel.name);
         every_value_of_every_field(kernel);
     }

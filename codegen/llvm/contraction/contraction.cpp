@@ -28,6 +28,8 @@ public:
         k_ = e_.extent(c_.k);
         if (form_.parts)
             tile_ = b_.stack(Elem::I64, ir::kProductTileFields);
+        put_digits(c_.lhs, c_.lhs_digits, c_.m, lhs_digits_);
+        put_digits(c_.rhs, c_.rhs_digits, c_.n, rhs_digits_);
         const Value block_m = arg(ContractionArg::BlockM), block_n = arg(ContractionArg::BlockN);
         const Value items_m = ceil_div(m_, block_m), items_n = ceil_div(n_, block_n);
         scratch_ = e_.buffer(e_.phase().cpu().scratch);
@@ -49,10 +51,10 @@ public:
             }
             for (const auto &[axis, index] : batch)
                 e_.bind_axis(axis, index);
-            lhs_ = operand(c_.lhs, c_.m, row_, batch, storage_elem(c_.dtype));
-            rhs_ = operand(c_.rhs, c_.n, column_, batch, storage_elem(c_.dtype));
+            lhs_ = operand(c_.lhs, c_.m, row_, batch, storage_elem(c_.dtype), lhs_digits_);
+            rhs_ = operand(c_.rhs, c_.n, column_, batch, storage_elem(c_.dtype), rhs_digits_);
             if (result_) {
-                results_ = operand(*result_, c_.n, column_, batch, form_.sum);
+                results_ = operand(*result_, c_.n, column_, batch, form_.sum, no_digits_);
                 results_.stride_k = stride(*result_, c_.m); // of rows: k is no axis of it
                 results_.base = b_.element(form_.sum, results_.base, b_.mul(row_, or_one(results_.stride_k)));
             }
@@ -65,9 +67,21 @@ public:
     }
 
 private:
+    /// Digits of an operand, and where its elements stand.
+    struct Digits {
+        struct Axis {
+            Value table = nullptr; ///< ir::PlaceDigit
+            Value count = nullptr;
+        } own, depth;
+        Value places = nullptr; ///< of the block of k
+        Value first = nullptr;  ///< of the item's rows or columns
+    };
     struct Operand {
         Value base;               ///< address of its first row (or column) of the item, at k = 0
         Value stride_i, stride_k; ///< null when contiguous
+        /// Of an operand with digits, which is gathered: the base is where all digits are 0, strides say
+        /// nothing.
+        const Digits *digits = nullptr;
     };
 
     template <class Body>
@@ -89,9 +103,15 @@ private:
         return b_.i64(0);
     }
     Operand operand(const ir::Access &access, ir::AxisId axis, Value first,
-                    std::span<const std::pair<ir::AxisId, Value>> batch, Elem elem) {
+                    std::span<const std::pair<ir::AxisId, Value>> batch, Elem elem, Digits &digits) {
         Operand o{nullptr, stride(access, axis), stride(access, c_.k)};
-        Value offset = b_.mul(first, or_one(o.stride_i));
+        Value offset = b_.i64(0);
+        if (digits.own.table) {
+            digits.first = first;
+            o.digits = &digits;
+        } else {
+            offset = b_.mul(first, or_one(o.stride_i));
+        }
         if (access.offset != ir::kNoArg)
             offset = b_.add(offset, e_.arg(access.offset));
         for (const auto &[a, index] : batch)
@@ -104,7 +124,54 @@ private:
         const Value offset = b_.add(b_.mul(i, or_one(o.stride_i)), b_.mul(k, or_one(o.stride_k)));
         return b_.element(storage_elem(c_.dtype), o.base, offset);
     }
+    void put_digits(const ir::Access &access, const std::vector<ir::ContractionDigit> &digits, ir::AxisId own,
+                    Digits &to) {
+        if (digits.empty())
+            return;
+        LZ_CHECK(form_.in_place(), "an operand that is converted has digits");
+        for (const auto &[axis, at] : {std::pair{own, &to.own}, std::pair{c_.k, &to.depth}}) {
+            std::vector<std::pair<Value, Value>> fields; // an axis with a stride is one digit
+            for (const ir::ContractionDigit &d : digits)
+                if (d.axis == axis)
+                    fields.emplace_back(e_.arg(d.extent), e_.arg(d.stride));
+            if (fields.empty())
+                fields.emplace_back(e_.extent(axis), or_one(stride(access, axis)));
+            at->table = b_.stack(Elem::I64, 2 * static_cast<int64_t>(fields.size()));
+            at->count = b_.i64(static_cast<int64_t>(fields.size()));
+            for (size_t i = 0; i < fields.size(); ++i)
+                for (const auto &[value, place] :
+                     {std::pair{fields[i].first, 2 * i}, std::pair{fields[i].second, 2 * i + 1}})
+                    b_.store(value, b_.element(Elem::I64, at->table, b_.i64(static_cast<int64_t>(place))), 8);
+        }
+    }
+    void fill_places(Value to, Value first, Value count, const Digits::Axis &axis) {
+        b_.call(ir::kFillPlacesSymbol, std::array{to, first, count, axis.table, axis.count});
+    }
+    /// Number `index` of the places in the scratch.
+    Value places(Value index) {
+        const Value all = b_.element(Elem::I8, scratch_, arg(ContractionArg::PlacesOffset));
+        return b_.element(Elem::I64, all, index);
+    }
+    /// Where the elements of a block of k stand.
+    void fill_depth_places(Value block_k) {
+        Value first = b_.i64(0);
+        for (Digits *digits : {&lhs_digits_, &rhs_digits_}) {
+            if (digits->own.table) {
+                digits->places = places(first);
+                fill_places(digits->places, k_first_, k_depth_, digits->depth);
+            }
+            first = block_k;
+        }
+        own_places_ = places(b_.add(block_k, block_k));
+    }
+
     void pack(const Operand &o, Value to, Value i, Value count, int width) {
+        if (o.digits) {
+            fill_places(own_places_, b_.add(o.digits->first, i), count, o.digits->own);
+            b_.call(form_.pack_gathered_name,
+                    std::array{to, o.base, own_places_, o.digits->places, count, k_depth_, b_.i64(width)});
+            return;
+        }
         const PackArgs args{to, address(o, i, k_first_), count, k_depth_, o.stride_i, o.stride_k};
         if (form_.amx && &o == &lhs_)
             emit_pack_amx(b_, form_, args);
@@ -125,6 +192,7 @@ private:
         lhs_panel_bytes_ = panel_bytes(form_.mr);
         rhs_panel_bytes_ = panel_bytes(form_.nr);
         panels_ = ceil_div(columns_, form_.nr);
+        one_panel_ = b_.compare(Pred::Sle, panels_, b_.i64(1));
         tiles_ = b_.mul(ceil_div(rows_, inner_m), ceil_div(inner_m, form_.mr));
         one_inner_ = b_.compare(Pred::Sge, inner_m, rows_);
         one_pass_ = b_.compare(Pred::Sge, block_k, k_);
@@ -135,6 +203,8 @@ private:
             steps_ = ceil_div(k_depth_, form_.depth_step());
             first_pass_ = b_.compare(Pred::Eq, k, b_.i64(0));
             last_pass_ = b_.compare(Pred::Sge, b_.add(k, block_k), k_);
+            if (lhs_digits_.own.table || rhs_digits_.own.table)
+                fill_depth_places(block_k);
             loop(b_.i64(0), rows_, inner_m, [&](Value inner) { emit_rows(inner, inner_m); });
         });
     }
@@ -171,7 +241,7 @@ private:
         // Where all rows meet a panel before the next one, one slot, which stays in the cache, is enough.
         const Value place = b_.select(one_inner_, b_.i64(0), b_.mul(panel, rhs_panel_bytes_));
         const Value slot = b_.element(Elem::I8, scratch_, b_.add(arg(ContractionArg::RhsOffset), place));
-        const bool may_stay = form_.in_place() && !rhs_.stride_i;
+        const bool may_stay = form_.in_place() && !rhs_.stride_i && !rhs_.digits;
         Value packed = b_.i1(true);
         if (may_stay)
             packed = b_.bit_or(b_.compare(Pred::Ne, arg(ContractionArg::PackRhs), b_.i64(0)), ragged());
@@ -192,8 +262,10 @@ private:
     }
 
     void lhs_panel(Value tile, Value pack_now) {
-        const Value slot = b_.element(Elem::I8, scratch_, b_.mul(tile, lhs_panel_bytes_));
-        const bool may_stay = form_.amx ? !lhs_.stride_k : form_.in_place();
+        // Of one panel of rhs each tile is met once: one slot, which stays in the cache, is enough.
+        const Value place = b_.select(one_panel_, b_.i64(0), b_.mul(tile, lhs_panel_bytes_));
+        const Value slot = b_.element(Elem::I8, scratch_, place);
+        const bool may_stay = form_.amx ? !lhs_.stride_k : form_.in_place() && !lhs_.digits;
         Value packed = b_.i1(true);
         if (may_stay)
             packed = b_.compare(Pred::Ne, arg(ContractionArg::PackLhs), b_.i64(0));
@@ -348,7 +420,10 @@ private:
     // of the item
     Value row_ = nullptr, rows_ = nullptr, column_ = nullptr, columns_ = nullptr, panels_ = nullptr,
           tiles_ = nullptr;
-    Value lhs_panel_bytes_ = nullptr, rhs_panel_bytes_ = nullptr, one_pass_ = nullptr, one_inner_ = nullptr;
+    Value lhs_panel_bytes_ = nullptr, rhs_panel_bytes_ = nullptr, one_pass_ = nullptr, one_inner_ = nullptr,
+          one_panel_ = nullptr;
+    Digits lhs_digits_ = {}, rhs_digits_ = {}, no_digits_ = {};
+    Value own_places_ = nullptr;                 ///< of the rows or columns of a panel
     Operand lhs_ = {}, rhs_ = {}, results_ = {}; ///< of results the other stride is that of rows
     // of the block of k
     Value k_first_ = nullptr, k_depth_ = nullptr, steps_ = nullptr, first_pass_ = nullptr,

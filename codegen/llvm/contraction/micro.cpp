@@ -69,6 +69,18 @@ const ir::ProductParts *float_parts(const PanelForm &form, const ir::CpuIsa &isa
     return !fits ? nullptr : form.sum == Elem::F64 ? &set->f64 : &set->f32;
 }
 
+/// What packs elements of so many bytes from anywhere into panels of this form. Integers are moved as floats
+/// are.
+const char *pack_gathered(const PanelForm &form, const ir::CpuIsa &isa) {
+    const int bytes = bytes_of(form.panel);
+    for (const auto &[set, there] :
+         {std::pair{ir::kAvx512Parts, isa.avx512}, std::pair{ir::kAvxParts, isa.fma && !isa.avx512}})
+        if (set && there && isa.vector_bytes == set->vector_bytes && form.mr == set->rows &&
+            form.nr == 2 * set->vector_bytes / bytes)
+            return (bytes == 8 ? set->f64 : set->f32).pack_gathered_name;
+    return bytes == 8 ? ir::kPackGathered64Symbol : ir::kPackGathered32Symbol;
+}
+
 } // namespace
 
 PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options) {
@@ -91,6 +103,7 @@ PanelForm panel_form(const ir::Phase &phase, const EmitOptions &options) {
     form.masks = isa.vector_bytes >= 32;
     form.fma = (isa.fma || c.ascending) && ir::is_float(c.accumulate);
     form.parts = form.pair > 1 ? at_once.parts : float_parts(form, isa);
+    form.pack_gathered_name = form.in_place() ? pack_gathered(form, isa) : nullptr;
     if (form.amx && (mr != 2 * ir::kAmxRows || nr != 2 * ir::kAmxColumns))
         throw ir::Failure(
             ir::ErrorKind::Compile,

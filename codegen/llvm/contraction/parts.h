@@ -28,6 +28,9 @@ struct PanelForm {
     bool masks = false; ///< masked loads cost no more than others
     /// Functions of the process that are called (ir/host/product/parts.h); null: microkernels are emitted.
     const ir::ProductParts *parts = nullptr;
+    /// The function that packs operands with digits (ir::PackGathered), which are those that are multiplied
+    /// as they are.
+    const char *pack_gathered_name = nullptr;
     /// Tile registers multiply. Panels of lhs are made of [mr][amx_depth] operands as they lie in memory, one
     /// for each amx_depth elements of k, those of rhs as with pairs; both are zero from `depth` on to a
     /// multiple of amx_depth.

@@ -2,18 +2,22 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+
+// The compiler may use AVX and FMA in these functions and in no other: a file of its own with -mavx would
+// hand out what it shares with others, too.
+#define LZ_AVX __attribute__((target("avx,fma")))
+#define LZ_AVX_INLINE __attribute__((target("avx,fma"), always_inline)) static inline
+
+#define LZ_GATHERED LZ_AVX
+#define LZ_GATHERED_INLINE LZ_AVX_INLINE
+#include "ir/host/product/gathered.h"
 #endif
 
 namespace lz::ir {
 
 #if defined(__x86_64__)
 
-// The compiler may use AVX and FMA in these functions and in no other: a file of its own with -mavx would
-// hand out what it shares with others, too.
 namespace {
-
-#define LZ_AVX __attribute__((target("avx,fma")))
-#define LZ_AVX_INLINE __attribute__((target("avx,fma"), always_inline)) static inline
 
 constexpr int kTileRows = 6;
 
@@ -22,6 +26,7 @@ struct Lanes;
 
 template <>
 struct Lanes<float> {
+    using T = float;
     using Register = __m256;
     using Mask = __m256i;
     static constexpr int kCount = 8;
@@ -35,6 +40,10 @@ struct Lanes<float> {
     LZ_AVX_INLINE Register zero() { return _mm256_setzero_ps(); }
     LZ_AVX_INLINE Register load(const float *from) { return _mm256_loadu_ps(from); }
     LZ_AVX_INLINE Register load(const float *from, Mask mask) { return _mm256_maskload_ps(from, mask); }
+    /// x, of which the lanes in the mask are 0, with those loaded.
+    LZ_AVX_INLINE Register join(Register x, const float *from, Mask mask) {
+        return _mm256_or_ps(x, load(from, mask));
+    }
     LZ_AVX_INLINE Register broadcast(const float *from) { return _mm256_broadcast_ss(from); }
     LZ_AVX_INLINE Register add_product(Register sum, Register x, Register y) {
         return _mm256_fmadd_ps(x, y, sum);
@@ -67,6 +76,7 @@ struct Lanes<float> {
 
 template <>
 struct Lanes<double> {
+    using T = double;
     using Register = __m256d;
     using Mask = __m256i;
     static constexpr int kCount = 4;
@@ -79,6 +89,9 @@ struct Lanes<double> {
     LZ_AVX_INLINE Register zero() { return _mm256_setzero_pd(); }
     LZ_AVX_INLINE Register load(const double *from) { return _mm256_loadu_pd(from); }
     LZ_AVX_INLINE Register load(const double *from, Mask mask) { return _mm256_maskload_pd(from, mask); }
+    LZ_AVX_INLINE Register join(Register x, const double *from, Mask mask) {
+        return _mm256_or_pd(x, load(from, mask));
+    }
     LZ_AVX_INLINE Register broadcast(const double *from) { return _mm256_broadcast_sd(from); }
     LZ_AVX_INLINE Register add_product(Register sum, Register x, Register y) {
         return _mm256_fmadd_pd(x, y, sum);
@@ -276,12 +289,29 @@ void pack(void *to, const void *from, int64_t count, int64_t depth, int64_t stri
                                                                stride_i, stride_k);
 }
 
+/// As gathered.h wants them.
+template <class T>
+struct Gathered : Lanes<T> {
+    using L = Lanes<T>;
+    static constexpr bool kChooses = false;
+    LZ_AVX_INLINE typename L::Mask lanes(int begin, int end) {
+        return _mm256_castps_si256(
+            _mm256_andnot_ps(_mm256_castsi256_ps(L::first(begin)), _mm256_castsi256_ps(L::first(end))));
+    }
+    template <int Width, int Column>
+    LZ_AVX_INLINE void store_part(T *to, typename L::Register x) {
+        ir::store_part<T, Width>(to, Column, x);
+    }
+};
+
 constexpr PartSet kParts = {
     kTileRows,
     1,
     32,
-    {"lz_multiply_tile_avx_f32", "lz_pack_panel_avx_f32", multiply_tile<float>, pack<float>},
-    {"lz_multiply_tile_avx_f64", "lz_pack_panel_avx_f64", multiply_tile<double>, pack<double>},
+    {"lz_multiply_tile_avx_f32", "lz_pack_panel_avx_f32", multiply_tile<float>, pack<float>,
+     "lz_pack_gathered_avx_f32", pack_gathered<Gathered<float>, kTileRows>},
+    {"lz_multiply_tile_avx_f64", "lz_pack_panel_avx_f64", multiply_tile<double>, pack<double>,
+     "lz_pack_gathered_avx_f64", pack_gathered<Gathered<double>, kTileRows>},
 };
 
 } // namespace

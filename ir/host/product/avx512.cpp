@@ -6,6 +6,9 @@
 
 #define LZ_AVX512_TARGET "avx512f"
 #include "ir/host/product/avx512_tiles.h"
+#define LZ_GATHERED LZ_AVX512
+#define LZ_GATHERED_INLINE LZ_AVX512_INLINE
+#include "ir/host/product/gathered.h"
 
 namespace lz::ir {
 namespace {
@@ -20,6 +23,9 @@ struct DoubleLanes {
     LZ_AVX512_INLINE Register load(const double *from) { return _mm512_loadu_pd(from); }
     LZ_AVX512_INLINE Register load(const double *from, Mask mask) {
         return _mm512_maskz_loadu_pd(mask, from);
+    }
+    LZ_AVX512_INLINE Register join(Register x, const double *from, Mask mask) {
+        return _mm512_mask_loadu_pd(x, mask, from);
     }
     LZ_AVX512_INLINE Register broadcast(const double *from) { return _mm512_set1_pd(*from); }
     LZ_AVX512_INLINE Register add_product(Register sum, Register x, Register y) {
@@ -101,12 +107,28 @@ void pack(void *to, const void *from, int64_t count, int64_t depth, int64_t stri
                                                         count, depth, stride_i, stride_k);
 }
 
+/// As gathered.h wants them.
+template <class L>
+struct Gathered : L {
+    static constexpr bool kChooses = true;
+    LZ_AVX512_INLINE typename L::Mask lanes(int begin, int end) {
+        return static_cast<typename L::Mask>((1u << end) - (1u << begin));
+    }
+    LZ_AVX512_INLINE void transpose(typename L::Register (&square)[L::kCount]) { ir::transpose<L>(square); }
+    template <int Width, int Column>
+    LZ_AVX512_INLINE void store_part(typename L::T *to, typename L::Register x) {
+        ir::store_part<L, Width, Column>(to, x);
+    }
+};
+
 constexpr PartSet kParts = {
     kTileRows,
     kRowStep,
     int{kLine},
-    {"lz_multiply_tile_f32", "lz_pack_panel_f32", multiply_tile<FloatLanes>, pack<FloatLanes>},
-    {"lz_multiply_tile_f64", "lz_pack_panel_f64", multiply_tile<DoubleLanes>, pack<DoubleLanes>},
+    {"lz_multiply_tile_f32", "lz_pack_panel_f32", multiply_tile<FloatLanes>, pack<FloatLanes>,
+     "lz_pack_gathered_f32", pack_gathered<Gathered<FloatLanes>, kTileRows>},
+    {"lz_multiply_tile_f64", "lz_pack_panel_f64", multiply_tile<DoubleLanes>, pack<DoubleLanes>,
+     "lz_pack_gathered_f64", pack_gathered<Gathered<DoubleLanes>, kTileRows>},
 };
 
 } // namespace

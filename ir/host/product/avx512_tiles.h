@@ -36,6 +36,10 @@ struct FloatLanes {
     LZ_AVX512_INLINE Register zero() { return _mm512_setzero_ps(); }
     LZ_AVX512_INLINE Register load(const float *from) { return _mm512_loadu_ps(from); }
     LZ_AVX512_INLINE Register load(const float *from, Mask mask) { return _mm512_maskz_loadu_ps(mask, from); }
+    /// x with the lanes in the mask loaded.
+    LZ_AVX512_INLINE Register join(Register x, const float *from, Mask mask) {
+        return _mm512_mask_loadu_ps(x, mask, from);
+    }
     LZ_AVX512_INLINE Register broadcast(const float *from) { return _mm512_set1_ps(*from); }
     LZ_AVX512_INLINE Register add_product(Register sum, Register x, Register y) {
         return _mm512_fmadd_ps(x, y, sum);

@@ -40,11 +40,33 @@ using MultiplyTile = void(const ProductTile &tile);
 using PackPanel = void(void *to, const void *from, int64_t count, int64_t depth, int64_t stride_i,
                        int64_t stride_k, int64_t width);
 
+/// Packs `count` rows of an operand of which the elements stand anywhere: to[k * width + i] = from[rows[i] +
+/// depths[k]]. The rest as with PackPanel; what lies between two elements may be read.
+using PackGathered = void(void *to, const void *from, const int64_t *rows, const int64_t *depths,
+                          int64_t count, int64_t depth, int64_t width);
+
+/// A part of where elements stand along an axis (ir::ContractionDigit).
+struct PlaceDigit {
+    int64_t extent, stride;
+};
+/// Where the elements [first, first + count) of an axis with these digits, the outermost first, stand.
+void fill_places(int64_t *to, int64_t first, int64_t count, const PlaceDigit *digits, int64_t digit_count);
+inline constexpr const char *kFillPlacesSymbol = "lz_fill_places";
+/// What packs elements of four or eight bytes, on any processor.
+void pack_gathered_32(void *to, const void *from, const int64_t *rows, const int64_t *depths, int64_t count,
+                      int64_t depth, int64_t width);
+void pack_gathered_64(void *to, const void *from, const int64_t *rows, const int64_t *depths, int64_t count,
+                      int64_t depth, int64_t width);
+inline constexpr const char *kPackGathered32Symbol = "lz_pack_gathered_32";
+inline constexpr const char *kPackGathered64Symbol = "lz_pack_gathered_64";
+
 /// Functions for operands of one dtype, and their names for emitted code.
 struct ProductParts {
     const char *multiply_tile_name = nullptr, *pack_panel_name = nullptr;
     MultiplyTile *multiply_tile = nullptr;
     PackPanel *pack_panel = nullptr;
+    const char *pack_gathered_name = nullptr;
+    PackGathered *pack_gathered = nullptr;
 };
 
 /// What there is for one kind of registers.

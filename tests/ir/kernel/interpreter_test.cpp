@@ -95,12 +95,45 @@ TEST(KernelInterpreter, ArgMaxKeepsTheFirstOfEqualsAndFindsNaN) {
 TEST(KernelInterpreter, ProductsSumOverK) {
     std::vector<float> lhs = {1, 2, 3, 4, 5, 6}, rhs = {1, -1, 2, -2, 3, -3}, out(4);
     Buffers b{.pointers = {lhs.data(), rhs.data(), out.data(), nullptr},
-              .args = std::vector<int64_t>(12),
+              .args = std::vector<int64_t>(13),
               .scalars = {},
               .fault = {}};
     b.args[0] = 2, b.args[1] = 2, b.args[2] = 3;
     b.run(test::product());
     EXPECT_EQ(out, (std::vector<float>{14, 0, 32, 0}));
+}
+
+/// Windows of 2 x 3 of two images of 4 x 5, in a row of memory with a number before, and turns of them.
+TEST(KernelInterpreter, OperandsWithDigitsAreReadWhereTheyStand) {
+    const int64_t image = 4 * 5;
+    std::vector<float> x = random_floats(1 + 2 * image), w = random_floats(2 * 6 * 3), out(3 * 3 * 3);
+    Buffers b{.pointers = {x.data(), w.data(), out.data(), nullptr},
+              .args = {9, 3, 12},
+              .scalars = {},
+              .fault = {}};
+    b.args.resize(13);
+    // The image begins at 1; m is (y, x), k is (c, i, j), and of rhs (c, 5 - what is in the window).
+    for (const int64_t arg : {1, 3, 5, 3, 1, 2, 20, 2, 5, 3, 1, 2, 18, 6, -3})
+        b.args.push_back(arg);
+    Kernel kernel = test::convolution();
+    kernel.phases[0].contraction->rhs.offset = static_cast<ArgId>(kernel.args.size());
+    kernel.args.push_back({ArgRole::Offset});
+    b.args.push_back(15);
+    b.run(kernel);
+    for (int64_t y = 0; y < 3; ++y)
+        for (int64_t at = 0; at < 3; ++at)
+            for (int64_t n = 0; n < 3; ++n) {
+                double sum = 0;
+                for (int64_t c = 0; c < 2; ++c)
+                    for (int64_t i = 0; i < 2; ++i)
+                        for (int64_t j = 0; j < 3; ++j)
+                            sum +=
+                                static_cast<double>(
+                                    x[static_cast<size_t>(1 + c * image + (y + i) * 5 + at + j)]) *
+                                static_cast<double>(w[static_cast<size_t>((c * 6 + 5 - i * 3 - j) * 3 + n)]);
+                EXPECT_EQ(out[static_cast<size_t>((y * 3 + at) * 3 + n)],
+                          std::max(0.0F, static_cast<float>(sum)));
+            }
 }
 
 /// A kernel out[0] = sum of in, in one loop.

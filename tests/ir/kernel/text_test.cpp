@@ -17,8 +17,8 @@ namespace {
 using testing::HasSubstr;
 
 std::vector<Kernel> samples() {
-    std::vector<Kernel> all = {test::softmax(), test::gather(), test::arg_max(), test::product(),
-                               test::constants()};
+    std::vector<Kernel> all = {test::softmax(), test::gather(),      test::arg_max(),
+                               test::product(), test::convolution(), test::constants()};
     Kernel expanded = test::softmax();
     expand_math(expanded);
     all.push_back(expanded);
@@ -140,6 +140,26 @@ TEST(KernelText, NoTextCrashesTheParser) {
     for (int i = 0; i < 100000; ++i)
         deep += " loop l0 i0 lanes {";
     feed(deep);
+}
+
+TEST(KernelText, SaysWhereOperandsWithDigitsStand) {
+    const std::string text = print(test::convolution());
+    EXPECT_THAT(text,
+                HasSubstr("lhs b0[a13] digits [i0 of a14 * a15, i0 of a16 * a17, i2 of a18 * a19, i2 of a20 "
+                          "* a21, i2 of a22 * a23], rhs b1[i1] digits [i2 of a24 * a25, i2 of a26 * a27]\n"));
+}
+
+TEST(KernelKey, EveryDigitCounts) {
+    const auto differs = [](auto change) {
+        Kernel kernel = test::convolution();
+        change(*kernel.phases[0].contraction);
+        EXPECT_NE(cache_key(kernel), cache_key(test::convolution())) << print(kernel);
+    };
+    differs([](Contraction &c) { c.lhs_digits[1].axis = c.k; });
+    differs([](Contraction &c) { c.lhs_digits[4].extent = 0; });
+    differs([](Contraction &c) { c.rhs_digits[0].stride = 0; });
+    differs([](Contraction &c) { c.rhs_digits.pop_back(); });
+    differs([](Contraction &c) { std::swap(c.lhs_digits[0], c.lhs_digits[1]); });
 }
 
 TEST(KernelKey, NamesAndSourcesDoNotCount) {
@@ -280,6 +300,27 @@ TEST(KernelVerify, NamesWhatIsWrong) {
                 HasSubstr("a microkernel of 8 x 32"));
     EXPECT_THAT(error(p, [](Kernel &k) { k.phases[0].on_cpu().mr = 0; }), HasSubstr("microkernel is 0 x 32"));
     EXPECT_THAT(error(p, [](Kernel &k) { k.phases[0].on_cpu().blocks = 8; }), HasSubstr("block arguments"));
+    const auto of_digits = [&](auto change) {
+        return error(test::convolution(), [&](Kernel &k) { change(k, *k.phases[0].contraction); });
+    };
+    EXPECT_THAT(of_digits([](Kernel &, Contraction &c) { c.lhs_digits[1].axis = c.n; }),
+                HasSubstr("digit 1 is of axis i1, not of i0 or i2"));
+    EXPECT_THAT(of_digits([](Kernel &, Contraction &c) { std::swap(c.lhs_digits[0], c.lhs_digits[4]); }),
+                HasSubstr("digit 1 of axis i0 stands behind those of k"));
+    EXPECT_THAT(of_digits([](Kernel &, Contraction &c) { c.lhs.strides = {test::contiguous(c.m)}; }),
+                HasSubstr("a stride along axis i0, and digits of it"));
+    EXPECT_THAT(of_digits([](Kernel &, Contraction &c) { c.rhs_digits[0].extent = 77; }),
+                HasSubstr("the extent of a digit is argument a77"));
+    EXPECT_THAT(of_digits([](Kernel &, Contraction &c) { c.rhs_digits[0].stride = kNoArg; }),
+                HasSubstr("the stride of a digit is argument a"));
+    EXPECT_THAT(of_digits([](Kernel &k, Contraction &c) {
+                    c.dtype = k.buffers[0].dtype = k.buffers[1].dtype = DType::BF16;
+                }),
+                HasSubstr("of bf16, which is converted to f32, has digits"));
+    EXPECT_THAT(of_digits([](Kernel &k, Contraction &) {
+                    k.phases[0].schedule = test::cuda_samples()[3].phases[0].schedule;
+                }),
+                HasSubstr("it has to be copied before"));
     // A region that holds itself ends.
     EXPECT_THAT(error(s, [](Kernel &k) { k.loops[0].body.push_back({Stmt::Loop, 0}); }),
                 HasSubstr("or there twice"));

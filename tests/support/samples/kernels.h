@@ -121,6 +121,31 @@ inline Kernel product() {
     return b.take();
 }
 
+/// The product of the windows of an image [c,y,x], 3 x 3 of them, and rhs [k,n]: windows are rows, of which
+/// digits say where they stand; rhs has what is multiplied by turns of an image, from the last to the first.
+inline Kernel convolution() {
+    Kernel kernel = product();
+    Contraction &c = *kernel.phases[0].contraction;
+    const auto arg = [&](ArgRole role) {
+        kernel.args.push_back({role});
+        return static_cast<ArgId>(kernel.args.size() - 1);
+    };
+    const auto digits = [&](std::initializer_list<AxisId> axes) {
+        std::vector<ContractionDigit> all;
+        for (const AxisId axis : axes) {
+            const ArgId extent = arg(ArgRole::Extent);
+            all.push_back({axis, extent, arg(ArgRole::Stride)});
+        }
+        return all;
+    };
+    c.lhs.offset = arg(ArgRole::Offset);
+    c.lhs.strides.clear();
+    c.lhs_digits = digits({c.m, c.m, c.k, c.k, c.k});
+    std::erase_if(c.rhs.strides, [&](const AxisStride &s) { return s.axis == c.k; });
+    c.rhs_digits = digits({c.k, c.k});
+    return kernel;
+}
+
 /// Constants of every dtype, among them those whose text has to be exact.
 inline Kernel constants() {
     KernelBuilder b("constants");
