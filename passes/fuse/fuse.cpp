@@ -20,7 +20,7 @@ ir::Graph fuse(ir::Graph recorded, const ir::Target &target, FusionNotes *notes,
     const ir::Graph &graph = ordered ? *ordered : products;
     const size_t known = notes ? notes->kept_apart.size() : 0;
     const Partition partition =
-        target.modes.fuse ? partition_fused(graph, target, notes) : partition_single(graph);
+        target.modes.fuse ? partition_fused(graph, target, notes) : partition_single(graph, target);
     std::vector<ir::NodeId> node_of;
     ir::Graph fused = remade(recorded, recycled, [&](ir::Graph memory) {
         return rebuild(graph, partition, target, node_of, std::move(memory));

@@ -14,18 +14,19 @@ using namespace ir;
 
 namespace {
 
-bool strided(const Graph &graph, const Node &dot, int which) {
-    return dot_operand(graph, dot, which, [](ValueId) { return false; }).has_value();
+/// Whether the operand is read as it is where it is in memory.
+bool fits(const Graph &graph, const Node &dot, int which, bool gathers) {
+    return dot_operand(graph, dot, which, gathers, [](ValueId) { return false; }).has_value();
 }
 
 /// Whether the operand has to be written to memory of its own, where it would be a strided matrix.
-bool is_copied(const Graph &graph, const Node &dot, int which) {
+bool is_copied(const Graph &graph, const Node &dot, int which, bool gathers) {
     const auto is_view = [&](ValueId v) {
         const Node *const made = graph.producer(v);
         return made && is_free(made->op);
     };
     return is_view(graph.operands(dot)[static_cast<size_t>(which)]) &&
-           !dot_operand(graph, dot, which, is_view);
+           !dot_operand(graph, dot, which, gathers, is_view);
 }
 
 void append(std::vector<int64_t> &words, std::span<const int64_t> list) {
@@ -146,9 +147,10 @@ private:
 };
 
 /// The dot again, with operands that are not strided in an order in which they are copied.
-void rewrite(const Graph &graph, Rewriter &rewriter, NodeId id) {
+void rewrite(const Graph &graph, const Target &target, Rewriter &rewriter, NodeId id) {
     const Node &dot = graph.node(id);
     const AttrView attrs = graph.attrs(dot);
+    const bool gathers = gathers_operands(graph, dot, target);
     GraphBuilder &b = rewriter.builder();
     // As in dot_dims: contracted dimensions in the order of lhs.
     const auto lc = attrs.ints(attr::kDotLhsContract);
@@ -167,10 +169,10 @@ void rewrite(const Graph &graph, Rewriter &rewriter, NodeId id) {
         batch[side].assign(old_batch.begin(), old_batch.end());
         for (const size_t k : order)
             contract[side].push_back(old_contract[k]);
-        const bool is_strided = strided(graph, dot, i);
-        if (!is_strided || is_copied(graph, dot, i)) {
+        const bool stays = fits(graph, dot, i, gathers);
+        if (!stays || is_copied(graph, dot, i, gathers)) {
             const Reordered reordered(graph, v, old_batch, contract[side]);
-            if (!is_strided || reordered.is_better()) {
+            if (!stays || reordered.is_better()) {
                 now = reordered.make(rewriter, dot);
                 std::iota(batch[side].begin(), batch[side].end(), int64_t{0});
                 std::iota(contract[side].begin(), contract[side].end(), reordered.contracted_begin());
@@ -267,8 +269,9 @@ std::optional<Graph> prepare_products(const Graph &graph, const Target &target) 
         if (is_vector_product(dot_dims(graph, node)) && type.numel() > 0 && type.dtype != DType::Bool &&
             !in_order && !library_multiplies(graph, node, target, type.device))
             ways[n] = Way::Sum;
-        else if (!strided(graph, node, 0) || !strided(graph, node, 1) || is_copied(graph, node, 0) ||
-                 is_copied(graph, node, 1))
+        else if (const bool gathers = gathers_operands(graph, node, target);
+                 !fits(graph, node, 0, gathers) || !fits(graph, node, 1, gathers) ||
+                 is_copied(graph, node, 0, gathers) || is_copied(graph, node, 1, gathers))
             ways[n] = Way::Permute;
         any = any || ways[n] != Way::Keep;
     }
@@ -279,7 +282,7 @@ std::optional<Graph> prepare_products(const Graph &graph, const Target &target) 
         if (ways[n] == Way::Sum)
             sum_products(graph, rewriter, n);
         else if (ways[n] == Way::Permute)
-            rewrite(graph, rewriter, n);
+            rewrite(graph, target, rewriter, n);
         else
             rewriter.keep(n);
     }

@@ -164,6 +164,16 @@ Index linearize(const IndexMap &map, const Shape &shape, const IndexValues *valu
     return linear;
 }
 
+Index linearize(const IndexMap &map, const Shape &shape, int begin, int end) {
+    Index linear;
+    int64_t stride = 1;
+    for (int d = end - 1; d >= begin; --d) {
+        linear.add(map[static_cast<size_t>(d)], stride);
+        stride *= shape[d];
+    }
+    return linear;
+}
+
 IndexMap delinearize(const Index &linear, const Shape &shape, std::span<const int64_t> extents,
                      IndexValues &values) {
     IndexMap map(static_cast<size_t>(shape.rank()));
@@ -177,40 +187,16 @@ IndexMap through_reshape(const IndexMap &map, const Shape &result, const Shape &
     IndexMap out(static_cast<size_t>(operand.rank()));
     if (operand.numel() == 0)
         return out;
-    // Dimensions fall into groups of equal products; only groups of several on both sides are taken apart.
-    int r = 0, o = 0;
-    while (r < result.rank() || o < operand.rank()) {
-        const int r0 = r, o0 = o;
-        // Unit dimensions that have no partner stand alone.
-        if (r < result.rank() && result[r] == 1 && (o >= operand.rank() || operand[o] != 1)) {
-            ++r;
-            continue;
-        }
-        if (o < operand.rank() && operand[o] == 1 && (r >= result.rank() || result[r] != 1)) {
-            ++o;
-            continue;
-        }
-        int64_t rp = result[r++], op = operand[o++];
-        while (rp != op) {
-            if (rp < op)
-                rp *= result[r++];
-            else
-                op *= operand[o++];
-        }
+    each_reshape_group(result, operand, [&](int r0, int r, int o0, int o) {
         if (r - r0 == 1 && o - o0 == 1) {
             out[static_cast<size_t>(o0)] = map[static_cast<size_t>(r0)];
-            continue;
+            return;
         }
-        Index linear;
-        int64_t stride = 1;
-        for (int d = r - 1; d >= r0; --d) {
-            linear.add(map[static_cast<size_t>(d)], stride);
-            stride *= result[d];
-        }
+        Index linear = linearize(map, result, r0, r);
         if (linear.terms.size() > 1)
             join_quotients(linear, values);
         split(linear, operand, o0, o, extents, values, out);
-    }
+    });
     return out;
 }
 

@@ -57,9 +57,38 @@ public:
 /// Element number in a dense value of this shape. Quotients and remainders of one index are put together
 /// again.
 Index linearize(const IndexMap &map, const ir::Shape &shape, const IndexValues *values);
+/// Likewise among the dimensions [begin, end) of the shape alone, and nothing is put together.
+Index linearize(const IndexMap &map, const ir::Shape &shape, int begin, int end);
 /// Dimensions of a dense value from its element number; `extents` are those of the axes.
 IndexMap delinearize(const Index &linear, const ir::Shape &shape, std::span<const int64_t> extents,
                      IndexValues &values);
+
+/// Calls group(r, r_end, o, o_end) for the dimensions of a reshape's result and operand, which have elements,
+/// in groups of equal products; only groups of several are taken apart, or put together. Unit dimensions that
+/// have no partner stand alone, and are in none.
+template <class F>
+void each_reshape_group(const ir::Shape &result, const ir::Shape &operand, F group) {
+    int r = 0, o = 0;
+    while (r < result.rank() || o < operand.rank()) {
+        const int r0 = r, o0 = o;
+        if (r < result.rank() && result[r] == 1 && (o >= operand.rank() || operand[o] != 1)) {
+            ++r;
+            continue;
+        }
+        if (o < operand.rank() && operand[o] == 1 && (r >= result.rank() || result[r] != 1)) {
+            ++o;
+            continue;
+        }
+        int64_t rp = result[r++], op = operand[o++];
+        while (rp != op) {
+            if (rp < op)
+                rp *= result[r++];
+            else
+                op *= operand[o++];
+        }
+        group(r0, r, o0, o);
+    }
+}
 
 /// The operand's map for a reshape whose result has shape `result` and is read at `map`.
 IndexMap through_reshape(const IndexMap &map, const ir::Shape &result, const ir::Shape &operand,

@@ -21,7 +21,7 @@ namespace {
 class Partitioner {
 public:
     Partitioner(const Graph &graph, const Target &target, FusionNotes *notes)
-        : graph_(graph), target_(target), notes_(notes), stored_view_(stored_views(graph)),
+        : graph_(graph), target_(target), notes_(notes), stored_view_(stored_views(graph, target)),
           below_rows_(permutes_below_rows(graph, target)), clusters_(graph, target),
           demands_(graph, clusters_, folds_), bodies_(graph),
           legality_(graph, target, clusters_, demands_, bodies_, folds_),

@@ -30,7 +30,7 @@ ClusterKind kind_alone(const Graph &graph, const Node &node) {
     }
 }
 
-std::vector<bool> stored_views(const Graph &graph) {
+std::vector<bool> stored_views(const Graph &graph, const Target &target) {
     std::vector<bool> stored(graph.nodes().size(), false);
     const auto free_producer = [&](ValueId v) {
         const Node *p = graph.producer(v);
@@ -48,12 +48,14 @@ std::vector<bool> stored_views(const Graph &graph) {
         case ClusterKind::Loop:
         case ClusterKind::Reduce:
             break;
-        case ClusterKind::Contraction:
+        case ClusterKind::Contraction: {
+            const bool gathers = gathers_operands(graph, node, target);
             for (int i = 0; i < 2; ++i)
                 if (const ValueId v = operands[static_cast<size_t>(i)];
-                    free_producer(v) && !dot_operand(graph, node, i, free_producer))
+                    free_producer(v) && !dot_operand(graph, node, i, gathers, free_producer))
                     store(v);
             break;
+        }
         default:
             for (size_t k = 0; k < operands.size(); ++k) {
                 // A reshape of what is in memory is in memory, and so is one run of it for a copy.
@@ -72,9 +74,9 @@ std::vector<bool> stored_views(const Graph &graph) {
     return stored;
 }
 
-Partition partition_single(const Graph &graph) {
+Partition partition_single(const Graph &graph, const Target &target) {
     Partition p;
-    p.stored_view = stored_views(graph);
+    p.stored_view = stored_views(graph, target);
     p.cluster.assign(graph.nodes().size(), kInlined);
     for (NodeId n = 0; n < graph.nodes().size(); ++n) {
         const Op op = graph.node(n).op;

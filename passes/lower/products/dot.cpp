@@ -16,188 +16,6 @@ using namespace ir;
 
 namespace {
 
-int64_t product(std::span<const int64_t> extents) {
-    return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
-}
-
-/// Notes that a map stopped being affine.
-class AffineOnly final : public IndexValues {
-public:
-    bool failed = false;
-    ExprId quotient(const Index &, int64_t) override { return fail(); }
-    ExprId remainder(const Index &, int64_t) override { return fail(); }
-    const Index *divided(ExprId, int64_t, bool) const override { return nullptr; }
-
-private:
-    ExprId fail() {
-        failed = true;
-        return 0;
-    }
-};
-
-/// Stride of the axes [begin, end) taken as one, if they are one.
-std::optional<int64_t> joint_stride(const Index &address, std::span<const int64_t> extents, size_t begin,
-                                    size_t end) {
-    std::optional<int64_t> stride;
-    int64_t joint = 1;
-    for (size_t a = end; a-- > begin;) {
-        if (extents[a] == 1)
-            continue;
-        if (!stride)
-            stride = address.axes[a];
-        else if (address.axes[a] != *stride * joint)
-            return std::nullopt;
-        joint *= extents[a];
-    }
-    return stride.value_or(begin < end ? address.axes[end - 1] : 0);
-}
-
-/// Pairs of contracted dimensions in the order in which lhs has them in memory.
-std::vector<size_t> depth_order(std::span<const int64_t> lhs_contract) {
-    std::vector<size_t> order(lhs_contract.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::sort(order.begin(), order.end(),
-              [&](size_t a, size_t b) { return lhs_contract[a] < lhs_contract[b]; });
-    return order;
-}
-
-bool step_through(const Graph &graph, const Node &node, std::span<const int64_t> extents, IndexMap &map,
-                  IndexValues &values) {
-    if (node.operand_count == 0)
-        return false;
-    const AttrView attrs = graph.attrs(node);
-    const Shape &operand = graph.type(graph.operands(node)[0]).shape;
-    switch (node.op) {
-    case Op::Reshape:
-        map = through_reshape(map, graph.type(graph.result(node)).shape, operand, extents, values);
-        return true;
-    case Op::Permute:
-        map = through_permute(map, attrs.ints(attr::kAxes));
-        return true;
-    case Op::Broadcast:
-        map = through_broadcast(map, operand);
-        return true;
-    case Op::Slice:
-        map =
-            through_slice(map, graph.type(graph.result(node)).shape, operand,
-                          node.runtime_begin + static_cast<uint32_t>(attrs.runtime_index(attr::kSliceStarts)),
-                          attrs.ints(attr::kSliceSteps));
-        return true;
-    case Op::Flip:
-        map = through_flip(map, attrs.ints(attr::kAxes), operand);
-        return true;
-    case Op::Window:
-        map = through_window(map, attrs);
-        return true;
-    default:
-        return false;
-    }
-}
-
-} // namespace
-
-int64_t DotDims::rows() const {
-    return product(m);
-}
-int64_t DotDims::columns() const {
-    return product(n);
-}
-int64_t DotDims::depth() const {
-    return product(k);
-}
-
-DotDims dot_dims(const Graph &graph, const Node &dot) {
-    const AttrView attrs = graph.attrs(dot);
-    const Shape &lhs = graph.type(graph.operands(dot)[0]).shape,
-                &rhs = graph.type(graph.operands(dot)[1]).shape;
-    const auto has = [](std::span<const int64_t> list, int64_t x) {
-        return std::find(list.begin(), list.end(), x) != list.end();
-    };
-    DotDims dims;
-    const auto lb = attrs.ints(attr::kDotLhsBatch), lc = attrs.ints(attr::kDotLhsContract);
-    const auto rb = attrs.ints(attr::kDotRhsBatch), rc = attrs.ints(attr::kDotRhsContract);
-    for (const int64_t d : lb)
-        dims.batch.push_back(lhs[static_cast<int>(d)]);
-    for (const size_t i : depth_order(lc))
-        dims.k.push_back(lhs[static_cast<int>(lc[i])]);
-    for (int d = 0; d < lhs.rank(); ++d)
-        if (!has(lb, d) && !has(lc, d))
-            dims.m.push_back(lhs[d]);
-    for (int d = 0; d < rhs.rank(); ++d)
-        if (!has(rb, d) && !has(rc, d))
-            dims.n.push_back(rhs[d]);
-    return dims;
-}
-
-std::optional<DotOperand> dot_operand(const Graph &graph, const Node &dot, int which,
-                                      const std::function<bool(ValueId)> &look_through) {
-    const AttrView attrs = graph.attrs(dot);
-    const DotDims dims = dot_dims(graph, dot);
-    ValueId value = graph.operands(dot)[static_cast<size_t>(which)];
-    const auto &own = which == 0 ? dims.m : dims.n;
-    std::vector<int64_t> extents = dims.batch;
-    extents.insert(extents.end(), own.begin(), own.end());
-    extents.insert(extents.end(), dims.k.begin(), dims.k.end());
-    if (extents.size() > static_cast<size_t>(kMaxAxes))
-        return std::nullopt;
-
-    const auto batch = attrs.ints(which == 0 ? attr::kDotLhsBatch : attr::kDotRhsBatch);
-    const auto contract = attrs.ints(which == 0 ? attr::kDotLhsContract : attr::kDotRhsContract);
-    IndexMap map(static_cast<size_t>(graph.type(value).shape.rank()));
-    std::vector<bool> taken(map.size(), false);
-    const size_t free_begin = dims.batch.size(), k_begin = free_begin + own.size();
-    const auto set = [&](int64_t d, size_t axis) {
-        map[static_cast<size_t>(d)] = Index::axis(static_cast<int>(axis));
-        taken[static_cast<size_t>(d)] = true;
-    };
-    for (size_t i = 0; i < batch.size(); ++i)
-        set(batch[i], i);
-    const auto order = depth_order(attrs.ints(attr::kDotLhsContract));
-    for (size_t i = 0; i < contract.size(); ++i)
-        set(contract[order[i]], k_begin + i);
-    size_t next = free_begin;
-    for (size_t d = 0; d < map.size(); ++d)
-        if (!taken[d])
-            map[d] = Index::axis(static_cast<int>(next++));
-
-    AffineOnly values;
-    while (look_through(value)) {
-        const Node &node = *graph.producer(value);
-        if (!step_through(graph, node, extents, map, values) || values.failed)
-            return std::nullopt;
-        value = graph.operands(node)[0];
-    }
-    DotOperand operand{value, linearize(map, graph.type(value).shape, nullptr), {}, 0, 0};
-    const auto free = joint_stride(operand.address, extents, free_begin, k_begin);
-    const auto k = joint_stride(operand.address, extents, k_begin, extents.size());
-    if (!free || !k)
-        return std::nullopt;
-    operand.free = *free;
-    operand.k = *k;
-    for (size_t i = 0; i < dims.batch.size(); ++i)
-        operand.batch.push_back(operand.address.axes[i]);
-    return operand;
-}
-
-std::optional<std::vector<int64_t>> strides_through_views(const Graph &graph, ValueId value) {
-    const Shape &shape = graph.type(value).shape;
-    const std::vector<int64_t> extents(shape.begin(), shape.end());
-    IndexMap map;
-    for (int d = 0; d < shape.rank(); ++d)
-        map.push_back(Index::axis(d));
-    AffineOnly values;
-    for (const Node *node = graph.producer(value); node && is_free(node->op) && node->operand_count > 0;
-         node = graph.producer(value)) {
-        if (!step_through(graph, *node, extents, map, values) || values.failed)
-            return std::nullopt;
-        value = graph.operands(*node)[0];
-    }
-    const Index address = linearize(map, graph.type(value).shape, nullptr);
-    return std::vector<int64_t>(address.axes.begin(), address.axes.begin() + shape.rank());
-}
-
-namespace {
-
 class DotLowering {
 public:
     DotLowering(const ClusterView &cluster, const Target &target, LoweredStep &step)
@@ -212,8 +30,9 @@ public:
     void run() {
         dims_ = dot_dims(graph_, *dot_);
         const auto look_through = [&](ValueId v) { return exprs_.inside(v); };
-        lhs_ = dot_operand(graph_, *dot_, 0, look_through);
-        rhs_ = dot_operand(graph_, *dot_, 1, look_through);
+        const bool gathers = gathers_operands(graph_, *dot_, target_);
+        lhs_ = dot_operand(graph_, *dot_, 0, gathers, look_through);
+        rhs_ = dot_operand(graph_, *dot_, 1, gathers, look_through);
         LZ_CHECK(lhs_ && rhs_, "an operand of a product is not strided");
         fold_batch();
         if (call_library())
@@ -225,13 +44,26 @@ public:
 private:
     /// Batches that only lhs walks, as rows above its rows, are rows.
     void fold_batch() {
-        while (!dims_.batch.empty() && rhs_->batch.back() == 0 &&
-               (lhs_->batch.back() == lhs_->free * dims_.rows() || dims_.batch.back() == 1)) {
+        while (!dims_.batch.empty() && rhs_->batch.back() == 0 && lhs_batch_is_rows()) {
+            if (lhs_->gathered())
+                add_rows({dims_.batch.back(), lhs_->batch.back()}, lhs_->free_digits);
             dims_.m.insert(dims_.m.begin(), dims_.batch.back());
             dims_.batch.pop_back();
             lhs_->batch.pop_back();
             rhs_->batch.pop_back();
         }
+    }
+
+    bool lhs_batch_is_rows() const {
+        if (lhs_->gathered())
+            return lhs_->free_digits.size() + lhs_->k_digits.size() < kMostDotDigits;
+        return lhs_->batch.back() == lhs_->free * dims_.rows() || dims_.batch.back() == 1;
+    }
+    static void add_rows(DotDigit outer, std::vector<DotDigit> &digits) {
+        if (outer.stride == digits[0].stride * digits[0].extent)
+            digits[0].extent *= outer.extent;
+        else
+            digits.insert(digits.begin(), outer);
     }
 
     // --- as a call of the library
@@ -331,6 +163,8 @@ private:
         for (size_t i = 0; i < o.batch.size(); ++i)
             if (o.batch[i] != 0)
                 a.strides.push_back(e.stride(e.axis(static_cast<int>(i)), o.batch[i], false));
+        if (o.gathered())
+            return a;
         // An extent of 1 has whatever stride makes the usual class.
         const int64_t free_extent = free_first ? dims_.columns() : dims_.rows();
         const bool unit_free = o.free == 1 || (free_extent == 1 && o.k != 1);
@@ -351,6 +185,20 @@ private:
         return a;
     }
 
+    static std::vector<ContractionDigit> digits(KernelEmitter &e, const DotOperand &o, AxisId free,
+                                                AxisId k) {
+        std::vector<ContractionDigit> all;
+        const auto add = [&](AxisId axis, const std::vector<DotDigit> &digits) {
+            for (const DotDigit &d : digits) {
+                const ArgId extent = e.arg(ArgRole::Extent, d.extent);
+                all.push_back({axis, extent, e.arg(ArgRole::Stride, d.stride)});
+            }
+        };
+        add(free, o.free_digits);
+        add(k, o.k_digits);
+        return all;
+    }
+
     void emit() {
         KernelEmitter e(exprs_, axes_);
         KernelBuilder &b = e.builder();
@@ -364,6 +212,8 @@ private:
         c.dtype = graph_.type(lhs_->base).dtype;
         c.lhs = operand_access(e, *lhs_, c.m, k, false);
         c.rhs = operand_access(e, *rhs_, c.n, k, true);
+        c.lhs_digits = digits(e, *lhs_, c.m, k);
+        c.rhs_digits = digits(e, *rhs_, c.n, k);
         c.accumulate = product_accumulation(c.dtype, graph_.type(graph_.result(*dot_)).dtype);
         c.ascending = target_.modes.reproducible && is_float(c.dtype);
 

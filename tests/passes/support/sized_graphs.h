@@ -216,6 +216,14 @@ inline const std::vector<SizedFamily> &sized_families() {
              const auto rows = g.reshape(g.permute(w, {0, 2, 3, 1, 4, 5}), {n * 256, 27});
              return g.take({g.op(Op::Maximum, g.matmul(rows, g.input({27, 8})), g.scalar(0))});
          }},
+        {"convolution of images of n x n by windows, and the weights' gradient", 13,
+         [](int64_t n) {
+             SizedGraph g;
+             const auto w = g.window(g.window(g.input({2, 3, n + 2, n + 2}), 3, 3), 2, 3); // [2,3,n,n,3,3]
+             const auto rows = g.reshape(g.permute(w, {0, 2, 3, 1, 4, 5}), {2 * n * n, 27});
+             return g.take({g.matmul(rows, g.input({27, 8})),
+                            g.matmul(g.permute(rows, {1, 0}), g.input({2 * n * n, 8}))});
+         }},
         {"stencil on a torus of [n,48]", 6,
          [](int64_t n) {
              SizedGraph g;
