@@ -48,6 +48,7 @@ test::RandomGraphOptions options_of(uint64_t seed) {
     }
     options.borders = seed % 4 == 2 ? 50 : 0;
     options.pairs = seed % 4 == 1 ? 30 : 0;
+    options.products = seed % 8 == 5 ? 30 : 0;
     options.updates = seed % 8 == 6 ? 30 : 0;
     return options;
 }

@@ -303,6 +303,7 @@ TEST(Fuse, RandomGraphsGiveTheBitsOfSingleOperations) {
         options.max_nodes = 20;
         options.borders = seed % 2 == 0 ? 30 : 0;
         options.pairs = seed % 3 == 1 ? 30 : 0;
+        options.products = seed % 4 == 1 ? 30 : 0;
         const test::RandomGraph random = test::random_graph(seed, options);
         std::vector<HostTensor> inputs;
         for (const Param &p : random.graph.params)

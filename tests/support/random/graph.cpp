@@ -2,7 +2,7 @@
 
 #include "ir/graph/uses.h"
 #include "ir/graph/verify.h"
-#include "tests/support/random/pairs.h"
+#include "tests/support/random/products.h"
 
 #include <array>
 
@@ -17,9 +17,9 @@ uint64_t Random::next() { // splitmix64
 
 namespace {
 
-class Generator : RandomPairs {
+class Generator : RandomProducts {
 public:
-    Generator(uint64_t seed, const RandomGraphOptions &options) : RandomPairs(seed, options) {
+    Generator(uint64_t seed, const RandomGraphOptions &options) : RandomProducts(seed, options) {
         for (int op = 0; op < num_ops(); ++op)
             if (o_.ops[static_cast<size_t>(op)])
                 ops_.push_back(static_cast<Op>(op));
@@ -40,6 +40,8 @@ public:
                 draw_stencil();
             if (o_.pairs > 0 && r_.chance(o_.pairs))
                 draw_pairs();
+            if (o_.products > 0 && r_.chance(o_.products))
+                draw_product();
             if (o_.effects > 0 && r_.chance(o_.effects))
                 draw(r_.pick(effects_));
         }

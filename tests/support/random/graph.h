@@ -48,6 +48,7 @@ struct RandomGraphOptions {
     int casts = 0;            ///< percent of float operands that come from another float type (autocast)
     int borders = 0;          ///< percent of stencils besides those of `ops`: sums of rolls, padded or not
     int pairs = 0;            ///< percent of pairs of short vectors besides those of `ops`, and sums of them
+    int products = 0;         ///< percent of products of windows besides those of `ops`
     bool faults = false;      ///< integer divisors may be zero, indices out of range
     /// Some float parameters hold infinities, NaN, -0, subnormals and the greatest numbers. Tolerances then
     /// hold where the expected value is finite and no larger than 2 to the half of the dtype's greatest
