@@ -17,6 +17,8 @@ void *find_part(const ProductParts &parts, std::string_view name) {
         return address_of(parts.multiply_tile);
     if (parts.pack_gathered && name == parts.pack_gathered_name)
         return address_of(parts.pack_gathered);
+    if (parts.pack_panels && name == parts.pack_panels_name)
+        return address_of(parts.pack_panels);
     return parts.pack_panel && name == parts.pack_panel_name ? address_of(parts.pack_panel) : nullptr;
 }
 

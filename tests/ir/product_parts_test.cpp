@@ -155,6 +155,26 @@ public:
         EXPECT_EQ(to.first[room], T{77});
     }
 
+    /// From memory that ends with the last number of the operand.
+    void packs_panels(int64_t count, int64_t depth, int64_t distance) {
+        const int64_t size = (depth - 1) * distance + count;
+        const FencedMemory fenced(static_cast<size_t>(size) * sizeof(T));
+        T *const from = reinterpret_cast<T *>(fenced.last());
+        for (int64_t i = 0; i < size; ++i)
+            from[i] = std::uniform_real_distribution<T>(-1, 1)(random_);
+        const int64_t panel = depth * columns_ + 64, panels = (count + columns_ - 1) / columns_; // and a line
+        Memory<T> to(static_cast<size_t>(panel * panels), T{77});
+        function<PackPanels>(functions_.pack_panels_name)(to.first, from, count, depth, distance,
+                                                          panel * int64_t{sizeof(T)});
+        for (int64_t i = 0; i < panels * columns_; ++i)
+            for (int64_t k = 0; k < depth && i < count; ++k)
+                EXPECT_EQ(to.first[i / columns_ * panel + k * columns_ + i % columns_],
+                          from[k * distance + i])
+                    << "column " << i << ", k " << k << " of " << count << " x " << depth;
+        for (int64_t p = 0; p < panels; ++p)
+            EXPECT_EQ(to.first[(p + 1) * panel - 1], T{77}) << "behind panel " << p;
+    }
+
     /// Rows and steps that stand at these places of an operand, which ends with the last of them.
     void gathers(const std::vector<int64_t> &rows, const std::vector<int64_t> &depths, int64_t width) {
         gathers(function<PackGathered>(functions_.pack_gathered_name), rows, depths, width);
@@ -234,6 +254,15 @@ TYPED_TEST(ProductPartsOf, PackPanelsOfAllSizes) {
             for (const int64_t depth : {1, 4, 8, 15, 16, 17, 40})
                 for (const Lie lie : kLies)
                     parts.packs(lie, std::min(count, width), depth, width);
+}
+
+TYPED_TEST(ProductPartsOf, PackManyPanelsAtOnce) {
+    Parts<typename TypeParam::T> parts(*this->set_);
+    const int64_t columns = 2 * parts.lanes();
+    for (const int64_t count : {int64_t{1}, columns - 1, columns, columns + 1, 3 * columns, 5 * columns - 3})
+        for (const int64_t depth : {1, 2, 37})
+            for (const int64_t more : {0, 1, 100})
+                parts.packs_panels(count, depth, count + more);
 }
 
 /// Where the elements of such digits stand, worked out one by one.

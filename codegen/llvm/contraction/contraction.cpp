@@ -205,6 +205,13 @@ private:
             last_pass_ = b_.compare(Pred::Sge, b_.add(k, block_k), k_);
             if (lhs_digits_.own.table || rhs_digits_.own.table)
                 fill_depth_places(block_k);
+            if (packs_panels())
+                b_.if_then(b_.compare(Pred::Ne, arg(ContractionArg::PackRhs), b_.i64(0)), [&] {
+                    const Value to = b_.element(Elem::I8, scratch_, arg(ContractionArg::RhsOffset));
+                    b_.call(form_.parts->pack_panels_name,
+                            std::array{to, address(rhs_, b_.i64(0), k), columns_, k_depth_,
+                                       or_one(rhs_.stride_k), rhs_panel_bytes_});
+                });
             loop(b_.i64(0), rows_, inner_m, [&](Value inner) { emit_rows(inner, inner_m); });
         });
     }
@@ -238,13 +245,20 @@ private:
         panel_first_ = first;
         panel_column_ = b_.add(column_, first);
         width_ = b_.smin(b_.i64(form_.nr), b_.sub(columns_, first));
-        // Where all rows meet a panel before the next one, one slot, which stays in the cache, is enough.
-        const Value place = b_.select(one_inner_, b_.i64(0), b_.mul(panel, rhs_panel_bytes_));
+        // Where all rows meet a panel before the next one, one slot, which stays in the cache, is enough,
+        // unless panels are packed together.
+        Value place = b_.mul(panel, rhs_panel_bytes_);
+        if (!packs_panels())
+            place = b_.select(one_inner_, b_.i64(0), place);
         const Value slot = b_.element(Elem::I8, scratch_, b_.add(arg(ContractionArg::RhsOffset), place));
         const bool may_stay = form_.in_place() && !rhs_.stride_i && !rhs_.digits;
         Value packed = b_.i1(true);
-        if (may_stay)
-            packed = b_.bit_or(b_.compare(Pred::Ne, arg(ContractionArg::PackRhs), b_.i64(0)), ragged());
+        if (may_stay) {
+            const Value all = b_.compare(Pred::Ne, arg(ContractionArg::PackRhs), b_.i64(0));
+            if (packs_panels()) // all of them are packed already
+                pack_now = b_.bit_and(pack_now, b_.bit_not(all));
+            packed = b_.bit_or(all, ragged());
+        }
         b_.if_then(b_.bit_and(pack_now, packed), [&] { pack(rhs_, slot, first, width_, form_.nr); });
         micro_.rhs = slot;
         micro_.rhs_step = b_.i64(form_.nr);
@@ -252,6 +266,11 @@ private:
             micro_.rhs = b_.select(packed, slot, address(rhs_, first, k_first_));
             micro_.rhs_step = b_.select(packed, micro_.rhs_step, or_one(rhs_.stride_k));
         }
+    }
+
+    /// Whether panels of rhs are packed together, before the first rows of a block of k.
+    bool packs_panels() const {
+        return form_.parts && form_.parts->pack_panels && form_.in_place() && !rhs_.stride_i && !rhs_.digits;
     }
 
     /// Whether the panel's columns can only be read from a packed panel, which has all of them.
