@@ -1,8 +1,9 @@
 #include "codegen/x86_features.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
-#include <optional>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -96,40 +97,51 @@ constexpr Feature kFeatures[] = {
 static_assert(std::ranges::is_sorted(kFeatures, {},
                                      [](const Feature &f) { return std::string_view(f.name); }));
 
-/// XCR0: which registers the system saves.
-uint32_t saved_registers() {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    constexpr uint32_t kOsxsave = uint32_t{1} << 27;
-    if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kOsxsave) == 0)
-        return 0;
-    uint32_t low = 0, high = 0;
-    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return low;
-}
+/// What CPUID says. Each leaf is asked for once: in a virtual machine a question takes ten microseconds.
+class Leaves {
+public:
+    Leaves() {
+        read(1, 0, basic_);
+        read(7, 0, extended_[0]);
+        if (extended_[0][Eax] >= 1) // the number of the last subleaf
+            read(7, 1, extended_[1]);
+        read(kExtended, 0, high_);
+        constexpr uint32_t kOsxsave = uint32_t{1} << 27;
+        if ((basic_[Ecx] & kOsxsave) != 0) {
+            uint32_t rest = 0;
+            __asm__("xgetbv" : "=a"(saved_), "=d"(rest) : "c"(0));
+        }
+    }
 
-bool has(const Feature &feature, uint32_t saved) {
-    const auto needed = static_cast<uint32_t>(feature.saved);
-    if ((saved & needed) != needed)
-        return false;
-    unsigned registers[4] = {};
-    if (feature.subleaf > 0 && // the number of the last one is in the first
-        (__get_cpuid_count(feature.leaf, 0, &registers[Eax], &registers[Ebx], &registers[Ecx],
-                           &registers[Edx]) == 0 ||
-         registers[Eax] < feature.subleaf))
-        return false;
-    if (__get_cpuid_count(feature.leaf, feature.subleaf, &registers[Eax], &registers[Ebx], &registers[Ecx],
-                          &registers[Edx]) == 0)
-        return false;
-    return (registers[feature.reg] >> feature.bit & 1U) != 0;
-}
+    bool has(const Feature &feature) const {
+        const auto needed = static_cast<uint32_t>(feature.saved);
+        return (saved_ & needed) == needed && (of(feature)[feature.reg] >> feature.bit & 1U) != 0;
+    }
+
+private:
+    using Registers = std::array<uint32_t, 4>;
+
+    /// Of a leaf that the processor does not have there is nothing.
+    static void read(uint32_t leaf, uint32_t subleaf, Registers &into) {
+        Registers r{};
+        if (__get_cpuid_count(leaf, subleaf, &r[Eax], &r[Ebx], &r[Ecx], &r[Edx]) != 0)
+            into = r;
+    }
+    const Registers &of(const Feature &feature) const {
+        return feature.leaf == 1 ? basic_ : feature.leaf == 7 ? extended_[feature.subleaf] : high_;
+    }
+
+    Registers basic_{}, extended_[2]{}, high_{};
+    uint32_t saved_ = 0; ///< XCR0: registers that the system saves
+};
 
 } // namespace
 
 X86Features x86_features() {
-    const uint32_t saved = saved_registers();
+    const Leaves leaves;
     std::vector<std::string_view> names;
     for (const Feature &feature : kFeatures)
-        if (has(feature, saved))
+        if (leaves.has(feature))
             names.emplace_back(feature.name);
     return X86Features(std::move(names));
 }
