@@ -26,4 +26,9 @@ PieceCosts piece_costs(const ir::Target &target, ir::Device device) {
     return info && info->runs_cuda() ? cuda_piece_costs() : cpu_piece_costs(info ? *info : ir::DeviceInfo{});
 }
 
+bool gathers_operands(const ir::Target &target, ir::Device device) {
+    const ir::DeviceInfo *info = target.find(device);
+    return info && !info->runs_cuda();
+}
+
 } // namespace lz::passes

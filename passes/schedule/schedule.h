@@ -56,4 +56,8 @@ struct PieceCosts {
 };
 PieceCosts piece_costs(const ir::Target &target, ir::Device device);
 
+/// Whether products that the device's kernels make read operands whose rows or depth have no single stride
+/// (ir::ContractionDigit). Elsewhere such an operand is copied before.
+bool gathers_operands(const ir::Target &target, ir::Device device);
+
 } // namespace lz::passes

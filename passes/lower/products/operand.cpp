@@ -2,6 +2,7 @@
 
 #include "passes/lower/products/dot.h"
 #include "passes/operations.h"
+#include "passes/schedule/schedule.h"
 
 #include <algorithm>
 #include <numeric>
@@ -202,8 +203,7 @@ DotDims dot_dims(const Graph &graph, const Node &dot) {
 bool gathers_operands(const Graph &graph, const Node &dot, const Target &target) {
     const TensorType &type = graph.type(graph.result(dot));
     const DType dtype = graph.type(graph.operands(dot)[0]).dtype;
-    const DeviceInfo *const device = target.find(type.device);
-    return device && !device->runs_cuda() && product_accumulation(dtype, type.dtype) == dtype &&
+    return gathers_operands(target, type.device) && product_accumulation(dtype, type.dtype) == dtype &&
            !library_multiplies(graph, dot, target, type.device);
 }
 

@@ -163,8 +163,12 @@ public:
                             sum = static_cast<T>(static_cast<uint64_t>(sum) +
                                                  static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
                     }
-                    if (twice_)
-                        sum = static_cast<T>(sum + sum);
+                    if (twice_) {
+                        if constexpr (std::is_floating_point_v<T>)
+                            sum = sum + sum;
+                        else
+                            sum = static_cast<T>(2 * static_cast<uint64_t>(sum));
+                    }
                     ASSERT_EQ(out[static_cast<size_t>((b * m + i) * n + j)], sum)
                         << "batch " << b << ", " << i << ", " << j << " of " << m << " x " << n << " x " << k
                         << ", registers of " << isa_.vector_bytes << " bytes";
