@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <unistd.h>
 
@@ -44,6 +45,20 @@ TEST(Environment, DumpsGoToADirectory) {
     run_child("LAZULI_DUMP=graph,program LAZULI_DUMP_DIR=" + directory.string(), "Softmax");
     EXPECT_TRUE(std::filesystem::exists(directory / "p0001-graph.lz"));
     EXPECT_TRUE(std::filesystem::exists(directory / "p0001-program.lz"));
+    std::filesystem::remove_all(directory);
+}
+
+TEST(Environment, CodeSaysWhichLinesOfTheUsersItIs) {
+    const auto directory =
+        std::filesystem::temp_directory_path() / ("lazuli-dump-lines-" + std::to_string(::getpid()));
+    run_child("LAZULI_DUMP=kernel,llvm,asm LAZULI_DUMP_DIR=" + directory.string(), "Softmax");
+    ASSERT_FALSE(std::filesystem::is_empty(directory));
+    for (const auto &entry : std::filesystem::directory_iterator(directory)) {
+        std::ifstream file(entry.path());
+        std::string text;
+        std::getline(file, text);
+        EXPECT_NE(text.find("environment_test.cpp:"), std::string::npos) << entry.path() << ": " << text;
+    }
     std::filesystem::remove_all(directory);
 }
 

@@ -1,5 +1,6 @@
 #include "frontend/engine/compile/driver.h"
 
+#include "frontend/engine/compile/failure.h"
 #include "ir/text/sentences.h"
 #include "ir/text/text.h"
 
@@ -53,7 +54,9 @@ Compiled compile_graph(const ir::Graph &graph, const ir::Target &target, const D
         dumper.write("program", "lz", ir::print(compiled.program));
     if (wanted.kernel)
         for (size_t k = 0; k < compiled.program.kernels.size(); ++k)
-            dumper.write(fmt::format("kernel-{}", k), "lz", ir::print(compiled.program.kernels[k]));
+            dumper.write(fmt::format("kernel-{}", k), "lz",
+                         kernel_lines(graph, compiled.program, k, "//") +
+                             ir::print(compiled.program.kernels[k]));
     return compiled;
 }
 

@@ -46,7 +46,21 @@ std::string listed(const std::vector<std::string> &names) {
     return shown == names.size() ? text : fmt::format("{} and {} more", text, names.size() - shown);
 }
 
+/// `add (main.cpp:12)`
+std::string with_line(const ir::Node &node) {
+    return node.loc.known() ? fmt::format("{} ({})", ir::called(node.op, node.loc), to_string(node.loc))
+                            : std::string(ir::called(node.op, node.loc));
+}
+
 } // namespace
+
+std::string kernel_lines(const ir::Graph &graph, const ir::Program &program, size_t kernel,
+                         std::string_view comment) {
+    std::string text;
+    for (const ir::Node *node : operations_of(graph, program, kernel))
+        text += fmt::format("{} {}\n", comment, with_line(*node));
+    return text;
+}
 
 std::string kernel_called(const ir::Graph &graph, const ir::Program &program, size_t kernel) {
     std::vector<std::string> names;
@@ -63,9 +77,7 @@ ir::Failure compile_failure(const ir::Failure &failure, size_t kernel, const ir:
         return failure;
     std::vector<std::string> names;
     for (const ir::Node *node : nodes)
-        names.push_back(node->loc.known()
-                            ? fmt::format("{} ({})", ir::called(node->op, node->loc), to_string(node->loc))
-                            : std::string(ir::called(node->op, node->loc)));
+        names.push_back(with_line(*node));
     const ir::Node &last = *nodes.back();
     const auto id = static_cast<uint32_t>(&last - graph.nodes().data());
     return {failure.kind(),
