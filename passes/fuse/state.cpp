@@ -9,16 +9,32 @@ using ir::Graph;
 using ir::Node;
 using ir::Shape;
 
+namespace {
+
+uint64_t identity_of(const Fold &fold) {
+    uint64_t h = fold.groups.size();
+    for (const auto &[extent, reduced] : fold.groups)
+        h = (h * 0x9e3779b97f4a7c15u ^ identity(extent)) * 2 + (reduced ? 1 : 0);
+    return h;
+}
+
+bool identical(const Fold &a, const Fold &b) {
+    return std::ranges::equal(a.groups, b.groups, [](const Fold::Group &x, const Fold::Group &y) {
+        return identity(x.extent) == identity(y.extent) && x.reduced == y.reduced;
+    });
+}
+
+} // namespace
+
 FoldId Folds::intern(Fold fold) {
-    const int64_t size = fold.numel() * 31 + fold.rows();
-    const auto [begin, end] = by_size_.equal_range(size);
+    const uint64_t hash = identity_of(fold);
+    const auto [begin, end] = by_hash_.equal_range(hash);
     for (auto it = begin; it != end; ++it)
-        if (folds_[static_cast<size_t>(it->second)] == fold)
-            return it->second;
+        if (identical(*it->second, fold))
+            return FoldId(it->second);
     folds_.push_back(std::move(fold));
-    const auto id = static_cast<FoldId>(folds_.size() - 1);
-    by_size_.emplace(size, id);
-    return id;
+    by_hash_.emplace(hash, &folds_.back());
+    return FoldId(&folds_.back());
 }
 
 namespace {

@@ -36,6 +36,7 @@ public:
     /// As it is now, and nothing is noted: for printing and for who looks at the expression as well.
     constexpr int64_t value() const { return value_; }
     constexpr Expression expression() const { return expression_; }
+    constexpr bool is_constant() const { return expression_ == kConstant; }
     /// The same word for equal expressions; no number that occurs for a constant.
     constexpr uint64_t identity() const {
         return expression_ == kConstant ? static_cast<uint64_t>(value_)
