@@ -3,12 +3,14 @@
 #include "ir/graph/builder.h"
 #include "ir/graph/checks.h"
 #include "passes/devices/places.h"
+#include "passes/found_again.h"
 #include "passes/memory/live_order.h"
 #include "passes/operations.h"
 #include "passes/streams/estimates.h"
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -62,8 +64,9 @@ struct Plan {
 
 class Search {
 public:
-    Search(const Graph &graph, const Target &target)
-        : graph_(graph), device_(info_of(target, device_of(graph, graph.nodes().back()))) {
+    /// `types`: of the graph's values.
+    Search(const Graph &graph, std::span<const TensorType> types, const DeviceInfo &device)
+        : graph_(graph), types_(types), device_(device) {
         seen_.assign(graph.values().size(), 0);
         find_stored();
         find_units();
@@ -73,7 +76,7 @@ public:
             whole_ += seconds_of(n);
         for (ValueId v = 0; v < lives_.size(); ++v)
             if (stored_[v])
-                whole_ += static_cast<double>(graph.type(v).bytes()) *
+                whole_ += static_cast<double>(type(v).bytes()) *
                           static_cast<double>(1 + lives_[v].uses.size()) / device_.memory_bandwidth;
     }
 
@@ -114,6 +117,8 @@ public:
     }
 
 private:
+    const TensorType &type(ValueId v) const { return types_[v]; }
+
     void find_stored() {
         stored_.assign(graph_.values().size(), false);
         is_result_ = stored_;
@@ -143,7 +148,7 @@ private:
         const auto units = static_cast<uint32_t>(units_.size() - 1);
         Traffic traffic(graph_.values().size());
         for (ValueId v = 0; v < graph_.values().size(); ++v)
-            traffic.bytes[v] = stored_[v] && !is_result_[v] ? graph_.type(v).bytes() : 0;
+            traffic.bytes[v] = stored_[v] && !is_result_[v] ? type(v).bytes() : 0;
         std::vector<StepEdge> edges;
         std::vector<std::vector<uint32_t>> readers(graph_.values().size()); // kernels
         uint32_t now = kNone, failing = kNone;
@@ -190,7 +195,7 @@ private:
 
     bool may_fail(const Node &node) const {
         return !is_kernel(graph_.clusters[static_cast<size_t>(node.cluster)].kind) ||
-               (node.result_count > 0 && has_checks(node.op, graph_.type(graph_.result(node)).dtype));
+               (node.result_count > 0 && has_checks(node.op, type(graph_.result(node)).dtype));
     }
 
     uint32_t moment_of(NodeId n) const { return moment_[unit_of(graph_.node(n))]; }
@@ -207,7 +212,7 @@ private:
             life.uses.erase(std::ranges::unique(life.uses).begin(), life.uses.end());
             if (!stored_[v] || is_result_[v]) // that has a block of its own all the time
                 continue;
-            life.bytes = graph_.type(v).bytes();
+            life.bytes = type(v).bytes();
             life.made = moment_of(graph_.value(v).producer);
             life.last = life.uses.back();
         }
@@ -269,16 +274,16 @@ private:
         std::vector<NodeId> nodes{producer};
         std::vector<ValueId> reads;
         int products = 0, reductions = 0;
-        int64_t bytes = graph_.type(value).bytes(), reduced = 0;
+        int64_t bytes = type(value).bytes(), reduced = 0;
         for (size_t i = 0; i < nodes.size(); ++i) {
             const Node &node = graph_.node(nodes[i]);
-            if (node.result_count != 1 || has_checks(node.op, graph_.type(graph_.result(node)).dtype) ||
+            if (node.result_count != 1 || has_checks(node.op, type(graph_.result(node)).dtype) ||
                 node.op == Op::UpdateSlice || joins_many(node))
                 return false;
             products += info(node.op).family == OpFamily::Contraction;
             if (reduces_here(node)) {
                 ++reductions;
-                reduced = std::max(reduced, graph_.type(graph_.operands(node)[0]).numel());
+                reduced = std::max(reduced, type(graph_.operands(node)[0]).numel());
             }
             plan.seconds += seconds_of(nodes[i]);
             for (const ValueId v : graph_.operands(node)) {
@@ -287,7 +292,7 @@ private:
                 seen_[v] = looks_;
                 const NodeId p = graph_.value(v).producer;
                 if (p == kNone)
-                    bytes += graph_.type(v).bytes();
+                    bytes += type(v).bytes();
                 else if (graph_.node(p).cluster == last.cluster && !(stored_[v] && is_there(v, moment)))
                     nodes.push_back(p);
                 else
@@ -299,7 +304,7 @@ private:
         if (products > 0 && nodes.size() != size_of_cluster(last.cluster))
             return false;
         for (const ValueId v : reads) {
-            bytes += graph_.type(v).bytes();
+            bytes += type(v).bytes();
             if (is_there(v, moment))
                 plan.reads.emplace_back(v, moment);
             else if (lives_[v].is_cut ||
@@ -308,7 +313,7 @@ private:
                 return false;
         }
         plan.seconds += static_cast<double>(bytes) / device_.memory_bandwidth;
-        const bool full = reductions > 0 && graph_.type(value).numel() == reduced;
+        const bool full = reductions > 0 && type(value).numel() == reduced;
         const ClusterKind made = products > 0             ? ClusterKind::Contraction
                                  : reductions == 0        ? ClusterKind::Loop
                                  : reductions > 1 || full ? ClusterKind::Row
@@ -344,14 +349,14 @@ private:
             return 0;
         double operations = 0;
         if (node.op == Op::Dot) {
-            operations = 2 * static_cast<double>(graph_.type(graph_.result(node)).numel());
-            const TensorType &lhs = graph_.type(graph_.operands(node)[0]);
+            operations = 2 * static_cast<double>(type(graph_.result(node)).numel());
+            const TensorType &lhs = type(graph_.operands(node)[0]);
             for (const int64_t axis : graph_.attrs(node).ints(attr::kDotLhsContract))
                 operations *= static_cast<double>(lhs.shape[static_cast<int>(axis)]);
         } else {
-            const int64_t points = std::max(graph_.type(graph_.result(node)).numel(),
+            const int64_t points = std::max(type(graph_.result(node)).numel(),
                                             node.operand_count > 0 && reduces_here(node)
-                                                ? graph_.type(graph_.operands(node)[0]).numel()
+                                                ? type(graph_.operands(node)[0]).numel()
                                                 : 0);
             operations = static_cast<double>(points) * fused_ops(graph_, node);
         }
@@ -378,6 +383,7 @@ private:
     }
 
     const Graph &graph_;
+    const std::span<const TensorType> types_;
     const DeviceInfo &device_;
     std::vector<uint32_t> unit_;           // by cluster: its kernel
     std::vector<uint32_t> units_;          // by kernel: its first cluster, and at the end how many there are
@@ -479,19 +485,114 @@ bool is_plain(const Graph &graph) {
     });
 }
 
+/// Bytes of the largest value that lies in memory for a while between kernels.
+int64_t largest_kept(const Graph &graph) {
+    std::vector<bool> counted(graph.values().size(), false);
+    for (const ValueId r : graph.results)
+        counted[r] = true;
+    int64_t bytes = 0;
+    for (const Node &node : graph.nodes())
+        for (const ValueId v : graph.operands(node)) {
+            const Node *const made = graph.producer(v);
+            if (!made || made->cluster == node.cluster || counted[v])
+                continue;
+            counted[v] = true;
+            bytes = std::max(bytes, graph.type(v).bytes());
+        }
+    return bytes;
+}
+
+/// What a search has found, and in which order it has the kernels.
+struct Found {
+    std::vector<Again> all;
+    std::vector<std::pair<uint32_t, uint32_t>> kernels; ///< none where `all` is empty
+};
+Found search(const Graph &graph, std::span<const TensorType> types, const DeviceInfo &device) {
+    Search search(graph, types, device);
+    Found found{search.run(), {}};
+    if (!found.all.empty())
+        found.kernels = search.kernels();
+    return found;
+}
+
+std::vector<TensorType> types_of(const Graph &graph) {
+    std::vector<TensorType> types;
+    types.reserve(graph.values().size());
+    for (const Value &v : graph.values())
+        types.push_back(v.type);
+    return types;
+}
+
+std::vector<int64_t> as_numbers(const Found &found) {
+    std::vector<int64_t> numbers;
+    const auto add = [&](auto number) { numbers.push_back(static_cast<int64_t>(number)); };
+    add(found.all.size());
+    for (const Again &again : found.all) {
+        add(again.before);
+        add(again.value);
+        add(again.kind);
+        add(again.nodes.size());
+        numbers.insert(numbers.end(), again.nodes.begin(), again.nodes.end());
+    }
+    for (const auto &[first, end] : found.kernels) {
+        add(first);
+        add(end);
+    }
+    return numbers;
+}
+Found from_numbers(std::span<const int64_t> numbers) {
+    Found found;
+    size_t at = 0;
+    const auto next = [&] { return static_cast<uint32_t>(numbers[at++]); };
+    found.all.resize(next());
+    for (Again &again : found.all) {
+        again.before = next();
+        again.value = next();
+        again.kind = static_cast<ClusterKind>(next());
+        again.nodes.resize(next());
+        for (NodeId &node : again.nodes)
+            node = next();
+    }
+    while (at < numbers.size()) {
+        const uint32_t first = next();
+        found.kernels.emplace_back(first, next());
+    }
+    return found;
+}
+
+/// The search is a function of the extents of all values: what it finds is the same for many sizes, though
+/// what it compares is not.
+Found search_again(const Graph &graph, const DeviceInfo &device) {
+    struct Kept {
+        Graph graph;
+        DeviceInfo device;
+    };
+    std::vector<TensorType> types = types_of(graph);
+    std::vector<int64_t> extents;
+    for (const TensorType &type : types)
+        extents.insert(extents.end(), type.shape.begin(), type.shape.end());
+    const auto kept = std::make_shared<const Kept>(Kept{graph, device});
+    return from_numbers(found_again(extents, [kept, types = std::move(types)](const auto &given) {
+        std::vector<TensorType> now = types;
+        auto extent = given.begin();
+        for (TensorType &type : now)
+            for (int d = 0; d < type.shape.rank(); ++d)
+                type.shape[d] = *extent++;
+        return as_numbers(search(kept->graph, now, kept->device));
+    }));
+}
+
 } // namespace
 
 Graph recompute(Graph graph, const Target &target, FusionNotes *notes) {
-    int64_t bytes = 0;
-    for (const Value &v : graph.values())
-        bytes = std::max(bytes, v.type.bytes());
-    if (bytes < kLeastRecomputed || !target.modes.fuse || graph.clusters.empty() || !is_plain(graph))
+    if (!target.modes.fuse || graph.clusters.empty() || !is_plain(graph) ||
+        largest_kept(graph) < kLeastRecomputed)
         return graph;
-    Search search(graph, target);
-    const std::vector<Again> all = search.run();
-    if (all.empty())
+    const DeviceInfo &device = info_of(target, device_of(graph, graph.nodes().back()));
+    const Found found = kManySizes ? search_again(graph, device) : search(graph, types_of(graph), device);
+    if (found.all.empty())
         return graph;
-    return Writer(graph, all).run(search.kernels(), notes);
+    return Writer(graph, found.all).run(found.kernels, notes);
 }
 
 } // namespace lz::passes

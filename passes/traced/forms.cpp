@@ -1,6 +1,5 @@
 #include "passes/traced/forms.h"
 
-#include "passes/memory/arena_layout.h"
 #include "passes/traced/fields.h"
 
 #include <memory>
@@ -191,21 +190,6 @@ TargetForm write_target(const Target &target) {
         return std::nullopt;
     };
     return form;
-}
-
-void plain_arena_layout(std::span<const BlockLife> lives, std::span<const int64_t> bytes,
-                        std::span<int64_t> results) {
-    std::vector<passes::ArenaBlock> blocks(lives.size());
-    for (size_t k = 0; k < blocks.size(); ++k) {
-        blocks[k].bytes = bytes[k];
-        blocks[k].first = lives[k].first;
-        blocks[k].last = lives[k].last;
-    }
-    const passes::ArenaLayout layout = passes::layout_in_order(blocks);
-    for (size_t k = 0; k < blocks.size(); ++k)
-        results[k] = blocks[k].offset;
-    results[blocks.size()] = layout.bytes;
-    results[blocks.size() + 1] = layout.live_bytes;
 }
 
 std::string_view plain_function_name(uint16_t number) {

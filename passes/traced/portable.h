@@ -68,15 +68,6 @@ struct TracedProgram {
 TracedProgram compile_traced(const GraphForm &graph, const ExtentPattern &pattern, const TargetForm &target,
                              Tape &tape);
 
-/// Steps that touch a block of an arena first and last.
-struct BlockLife {
-    uint32_t first, last;
-};
-/// layout_arena (memory/arena_layout.h) of the first build for blocks on one stream: their offsets, then the
-/// arena's bytes and the bytes that are alive.
-void plain_arena_layout(std::span<const BlockLife> lives, std::span<const int64_t> bytes,
-                        std::span<int64_t> results);
-
 // Of the first build, for the second: names of files and functions are interned once.
 std::string_view plain_function_name(uint16_t number);
 std::string plain_line_text(const char *file, uint32_t line);

@@ -12,9 +12,9 @@ namespace {
 /// Frames that are kept of who asked: enough to come from a comparison inside the standard library to a pass.
 constexpr int kFrames = 12;
 
-constexpr std::string_view kSigns[] = {"",  "",    "+",   "-",    "*",   "/",    "%",   "<<", ">>", "&",
-                                       "|", "^",   "min", "max",  "gcd", "real", "int", "+",  "-",  "*",
-                                       "/", "min", "max", "call", "result", "==", "<",  "==",  "<", "<="};
+constexpr std::string_view kSigns[] = {"",  "",    "+",   "-",    "*",      "/",    "%",   "<<", ">>", "&",
+                                       "|", "^",   "min", "max",  "gcd",    "real", "int", "+",  "-",  "*",
+                                       "/", "min", "max", "call", "result", "==",   "<",   "==", "<",  "<="};
 
 bool is_condition(Operation operation) {
     return operation >= Operation::Equal;

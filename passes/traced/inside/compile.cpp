@@ -2,7 +2,6 @@
 
 #include "ir/kernel/facts/index_width.h"
 #include "ir/text/text.h"
-#include "passes/memory/arena_layout.h"
 #include "passes/pipeline.h"
 #include "passes/traced/fields.h"
 #include "passes/traced/read_graph.h"
@@ -143,36 +142,6 @@ bool fits_32_bits(const Kernel &, std::span<const int64_t>, const std::vector<bo
 }
 
 } // namespace lz::ir
-
-namespace lz::passes {
-
-// Where blocks lie changes nothing but numbers: found again for each size, without a condition.
-ArenaLayout layout_in_order(std::span<ArenaBlock> blocks) {
-    using namespace lz_numbers;
-    std::vector<BlockLife> lives;
-    std::vector<Tape::Argument> arguments;
-    std::vector<int_fast64_t> bytes, found(blocks.size() + 2);
-    bool same = true; // for all extents
-    for (const ArenaBlock &block : blocks) {
-        lives.push_back({block.first, block.last});
-        arguments.push_back({block.bytes.expression(), block.bytes.value()});
-        bytes.push_back(block.bytes.value());
-        same = same && block.bytes.is_constant();
-    }
-    plain_arena_layout(lives, bytes, found);
-    const Expression first =
-        same ? kConstant
-             : current_tape->call([lives](auto given, auto results) { plain_arena_layout(lives, given, results); },
-                                  arguments, static_cast<uint32_t>(found.size()));
-    const auto number = [&](size_t k) {
-        return Int(found[k], same ? kConstant : first + static_cast<Expression>(k));
-    };
-    for (size_t k = 0; k < blocks.size(); ++k)
-        blocks[k].offset = number(k);
-    return {number(blocks.size()), number(blocks.size() + 1)};
-}
-
-} // namespace lz::passes
 
 namespace lz_numbers_inside = lz::traced;
 
