@@ -1,5 +1,7 @@
 #include "passes/fuse/state.h"
 
+#include "passes/operations.h"
+
 #include <algorithm>
 #include <array>
 
@@ -36,23 +38,6 @@ FoldId Folds::intern(Fold fold) {
     by_hash_.emplace(hash, &folds_.back());
     return FoldId(&folds_.back());
 }
-
-namespace {
-
-/// Only dimensions of extent 1 move.
-bool keeps_order(const Shape &operand, std::span<const int64_t> axes) {
-    int64_t last = -1;
-    for (const int64_t a : axes) {
-        if (operand[static_cast<int>(a)] == 1)
-            continue;
-        if (a < last)
-            return false;
-        last = a;
-    }
-    return true;
-}
-
-} // namespace
 
 Reading through_broadcast(const Shape &result, const Shape &operand, Reading at, int64_t numel,
                           Folds &folds) {
@@ -91,9 +76,7 @@ Reading through_whole_view(const Graph &graph, const Node &view, Reading result,
     case ir::Op::Reshape:
         return result;
     case ir::Op::Permute:
-        return keeps_order(operand, graph.attrs(view).ints(ir::attr::kAxes))
-                   ? result
-                   : Reading{Reading::Other, kNoFold};
+        return keeps_order(graph, view) ? result : Reading{Reading::Other, kNoFold};
     case ir::Op::Broadcast:
         return through_broadcast(graph.type(graph.result(view)).shape, operand, result, numel, folds);
     default:

@@ -1,5 +1,6 @@
 #include "passes/lower/nest_domain.h"
 
+#include "passes/hashed.h"
 #include "passes/operations.h"
 
 #include <algorithm>
@@ -80,9 +81,9 @@ bool NestDomain::is_of_points_or_rows(const Shape &result, const Shape &operand)
     return count == 0 || (reduction_ && fold_of(result, {repeated.data(), count}) == fold_);
 }
 
-/// Nodes whose elements are those of the points, or of the rows. That there are as many does not say so: of
-/// the points [8, n, 32] a value [8, n] that is repeated along the last axis may have as many elements as
-/// there are rows.
+/// Nodes whose elements are those of the points, or of the rows, in their order. That there are as many does
+/// not say so: of the points [8, n, 32] a value [8, n] that is repeated along the last axis may have as many
+/// elements as there are rows.
 std::vector<bool> NestDomain::nodes_of_points_or_rows() const {
     std::vector<bool> found(cluster_.end - cluster_.first, false);
     const auto add = [&](ValueId v) {
@@ -96,12 +97,14 @@ std::vector<bool> NestDomain::nodes_of_points_or_rows() const {
             continue;
         const Node &node = graph_.node(n);
         const OpFamily family = info(node.op).family;
-        if (family == OpFamily::View && node.op != Op::Reshape && node.op != Op::Permute &&
-            node.op != Op::Broadcast)
-            continue; // of some of them
+        const bool in_order = node.op == Op::Reshape || node.op == Op::Flip || node.op == Op::Broadcast ||
+                              (node.op == Op::Permute && keeps_order(graph_, node));
+        if (family == OpFamily::View && !in_order)
+            continue; // of some of them, or in another order
         const bool repeats = node.op == Op::Broadcast || family == OpFamily::Elementwise;
         for (const ValueId v : graph_.operands(node))
-            if (!repeats || is_of_points_or_rows(graph_.type(graph_.result(node)).shape, graph_.type(v).shape))
+            if (!repeats ||
+                is_of_points_or_rows(graph_.type(graph_.result(node)).shape, graph_.type(v).shape))
                 add(v);
     }
     return found;
@@ -111,7 +114,10 @@ void NestDomain::choose_points(bool one_axis_a_group) {
     std::vector<Shape> full, rows;
     const auto classify = [&](const Shape &shape, bool row) {
         auto &list = row ? rows : full;
-        if (std::find(list.begin(), list.end(), shape) == list.end())
+        const auto is_same = [&](const Shape &other) {
+            return std::ranges::equal(shape, other, {}, identity<int64_t>, identity<int64_t>);
+        };
+        if (std::ranges::none_of(list, is_same))
             list.push_back(shape);
     };
     const int64_t numel = reduction_ ? fold_.numel() : graph_.type(cluster_.stored.front()).numel();

@@ -172,8 +172,8 @@ ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::Cp
     const std::vector<int64_t> found = found_again(numbers, [sizes, cpu](const auto &given) {
         ContractionSizes now = sizes;
         size_t at = 0;
-        for (int64_t *const size : {&now.batches, &now.m, &now.n, &now.k, &now.lhs_m, &now.lhs_k, &now.rhs_k,
-                                    &now.rhs_n})
+        for (int64_t *const size :
+             {&now.batches, &now.m, &now.n, &now.k, &now.lhs_m, &now.lhs_k, &now.rhs_k, &now.rhs_n})
             *size = given[at++];
         const ContractionBlocks blocks = find_blocks(now, cpu);
         std::vector<int64_t> all(blocks.args.begin(), blocks.args.end());

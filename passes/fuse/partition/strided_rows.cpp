@@ -61,8 +61,7 @@ private:
         const Node *const source = graph_.producer(graph_.operands(node)[0]);
         const int last = from.rank() - 1;
         return last >= 1 && graph_.attrs(node).ints(attr::kAxes).back() != last && from[last] > 1 &&
-               to.shape[last] > 1 &&
-               !(source && (source->op == Op::Broadcast || source->operand_count == 0));
+               to.shape[last] > 1 && !(source && (source->op == Op::Broadcast || source->operand_count == 0));
     }
     bool is_large(const Node &permute) const {
         const TensorType &to = graph_.type(graph_.result(permute));

@@ -4,7 +4,7 @@
 #include "passes/traced/forms.h"
 #include "passes/traced/program_template.h"
 #include "passes/traced/read_graph.h"
-#include "support/sized_graphs.h"
+#include "support/sized_programs.h"
 #include "tests/support/random/graph.h"
 
 #include <gtest/gtest.h>
