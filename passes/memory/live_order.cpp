@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <queue>
 
@@ -244,17 +245,23 @@ std::vector<uint32_t> search_order(const Traffic &traffic, std::span<const StepE
 std::vector<uint32_t> find_order(const Traffic &traffic, std::span<const StepEdge> edges) {
     if (!kManySizes)
         return search_order(traffic, edges);
+    struct Kept {
+        Traffic traffic;
+        std::vector<StepEdge> edges;
+    };
+    const auto kept = std::make_shared<const Kept>(Kept{traffic, {edges.begin(), edges.end()}});
     std::vector<int64_t> bytes = traffic.bytes;
     bytes.insert(bytes.end(), traffic.scratch.begin(), traffic.scratch.end());
-    const std::vector<int64_t> found =
-        found_again(bytes, [traffic, edges = std::vector(edges.begin(), edges.end())](const auto &given) {
-            Traffic now = traffic;
-            const auto scratch = given.begin() + static_cast<std::ptrdiff_t>(now.bytes.size());
-            std::copy(given.begin(), scratch, now.bytes.begin());
-            std::copy(scratch, given.end(), now.scratch.begin());
-            const std::vector<uint32_t> order = search_order(now, edges);
-            return std::vector<int64_t>(order.begin(), order.end());
-        });
+    const std::vector<int64_t> found = found_again(bytes, [kept](const auto &given) {
+        if (std::accumulate(given.begin(), given.end(), int64_t{0}) < kLeastOrdered)
+            return std::vector<int64_t>(); // nor is any peak as high
+        Traffic now = kept->traffic;
+        const auto scratch = given.begin() + static_cast<std::ptrdiff_t>(now.bytes.size());
+        std::copy(given.begin(), scratch, now.bytes.begin());
+        std::copy(scratch, given.end(), now.scratch.begin());
+        const std::vector<uint32_t> order = search_order(now, kept->edges);
+        return std::vector<int64_t>(order.begin(), order.end());
+    });
     std::vector<uint32_t> order;
     for (const int64_t step : found)
         order.push_back(static_cast<uint32_t>(step));

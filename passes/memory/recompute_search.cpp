@@ -404,10 +404,7 @@ std::vector<ValueId> kept_values(const Graph &graph) {
     return kept;
 }
 
-Recomputed search(const Graph &graph, std::span<const ValueId> kept, std::span<const TensorType> types,
-                  const DeviceInfo &device) {
-    if (std::ranges::none_of(kept, [&](ValueId v) { return types[v].bytes() >= kLeastRecomputed; }))
-        return {};
+Recomputed search(const Graph &graph, std::span<const TensorType> types, const DeviceInfo &device) {
     Search search(graph, types, device);
     Recomputed found{search.run(), {}};
     if (!found.all.empty())
@@ -466,21 +463,32 @@ Recomputed search_again(const Graph &graph, std::vector<ValueId> values, const D
     struct Kept {
         Graph graph;
         std::vector<ValueId> values;
+        std::vector<TensorType> types;
+        std::vector<size_t> extents; // by value: where they begin
         DeviceInfo device;
     };
-    std::vector<TensorType> types = types_of(graph);
+    Kept kept{graph, std::move(values), types_of(graph), {}, device};
     std::vector<int64_t> extents;
-    for (const TensorType &type : types)
+    for (const TensorType &type : kept.types) {
+        kept.extents.push_back(extents.size());
         extents.insert(extents.end(), type.shape.begin(), type.shape.end());
-    const auto kept = std::make_shared<const Kept>(Kept{graph, std::move(values), device});
-    return from_numbers(found_again(extents, [kept, types = std::move(types)](const auto &given) {
-        std::vector<TensorType> now = types;
-        auto extent = given.begin();
-        for (TensorType &type : now)
-            for (int d = 0; d < type.shape.rank(); ++d)
-                type.shape[d] = *extent++;
-        return as_numbers(search(kept->graph, kept->values, now, kept->device));
-    }));
+    }
+    return from_numbers(
+        found_again(extents, [kept = std::make_shared<const Kept>(std::move(kept))](const auto &given) {
+            const auto type_of = [&](ValueId v) {
+                TensorType type = kept->types[v];
+                for (int d = 0; d < type.shape.rank(); ++d)
+                    type.shape[d] = given[kept->extents[v] + static_cast<size_t>(d)];
+                return type;
+            };
+            if (std::ranges::none_of(kept->values,
+                                     [&](ValueId v) { return type_of(v).bytes() >= kLeastRecomputed; }))
+                return as_numbers({});
+            std::vector<TensorType> types;
+            for (ValueId v = 0; v < kept->types.size(); ++v)
+                types.push_back(type_of(v));
+            return as_numbers(search(kept->graph, types, kept->device));
+        }));
 }
 
 } // namespace
@@ -493,7 +501,7 @@ Recomputed find_recomputed(const Graph &graph, const DeviceInfo &device) {
         return search_again(graph, std::move(kept), device);
     const bool small =
         std::ranges::none_of(kept, [&](ValueId v) { return graph.type(v).bytes() >= kLeastRecomputed; });
-    return small ? Recomputed() : search(graph, kept, types_of(graph), device);
+    return small ? Recomputed() : search(graph, types_of(graph), device);
 }
 
 } // namespace lz::passes

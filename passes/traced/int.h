@@ -118,13 +118,13 @@ public:
     }
 
 private:
-    static constexpr Int make(Operation operation, Int a, Int b) {
+    [[gnu::always_inline]] static constexpr Int make(Operation operation, Int a, Int b) {
         const bool constant = a.expression_ == kConstant && b.expression_ == kConstant;
         if (constant)
             return apply(operation, a.value_, b.value_);
         return written(operation, a, b);
     }
-    static constexpr bool ask(Operation question, Int a, Int b) {
+    [[gnu::always_inline]] static constexpr bool ask(Operation question, Int a, Int b) {
         const bool answer = question == Operation::Equal ? a.value_ == b.value_ : a.value_ < b.value_;
         if (a.expression_ != b.expression_)
             noted(question, a, b, answer);

@@ -92,12 +92,12 @@ public:
     friend constexpr Real maximum(Real a, Real b) { return make(Operation::RealMaximum, a, b); }
 
 private:
-    static constexpr Real make(Operation operation, Real a, Real b) {
+    [[gnu::always_inline]] static constexpr Real make(Operation operation, Real a, Real b) {
         if (a.expression_ == kConstant && b.expression_ == kConstant)
             return std::bit_cast<double>(apply(operation, bits(a), bits(b)));
         return written(operation, a, b);
     }
-    static constexpr bool ask(Operation question, Real a, Real b) {
+    [[gnu::always_inline]] static constexpr bool ask(Operation question, Real a, Real b) {
         const bool answer = apply(question, bits(a), bits(b)) != 0;
         if (a.expression_ != kConstant || b.expression_ != kConstant)
             noted(question, a, b, answer);

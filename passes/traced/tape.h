@@ -57,8 +57,9 @@ enum class Operation : uint8_t {
 };
 
 /// What an operation gives for two numbers, as the processor does it: sums and products wrap. Division by 0
-/// gives 0: a Program divides by what it has compared with 0 before.
-constexpr int64_t apply(Operation operation, int64_t a, int64_t b) {
+/// gives 0: a Program divides by what it has compared with 0 before. Inline, so that of a known operation
+/// nothing is left but it.
+[[gnu::always_inline]] constexpr int64_t apply(Operation operation, int64_t a, int64_t b) {
     constexpr auto real = [](int64_t bits) { return std::bit_cast<double>(bits); };
     const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
     switch (operation) {
