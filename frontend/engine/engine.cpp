@@ -270,16 +270,7 @@ std::vector<runtime::ProgramKernel> Engine::Impl::load_kernels(Executable &execu
     }
     for (size_t r = 0; r < cached.size(); ++r) {
         wanted[r].code = *cached[r];
-        const codegen::Compiler::FileEndings endings = requests[r].compiler->endings();
-        const auto dump = [&](std::string_view ending, const std::string &text) {
-            const std::string_view comment = ending == "ll" ? ";" : ending == "s" ? "#" : "//";
-            dumper.write(fmt::format("kernel-{}", wanted[r].kernel), ending,
-                         kernel_lines(graph, program, wanted[r].kernel, comment) + text);
-        };
-        if (dumper.wanted().llvm)
-            dump(endings.text, cached[r]->text);
-        if (dumper.wanted().assembly)
-            dump(endings.assembly, cached[r]->assembly);
+        dump_code(dumper, graph, program, wanted[r].kernel, *cached[r], requests[r].compiler->endings());
     }
     const double took = seconds_since(begin);
     codegen_seconds = codegen_seconds + took;

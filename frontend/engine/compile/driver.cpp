@@ -60,6 +60,19 @@ Compiled compile_graph(const ir::Graph &graph, const ir::Target &target, const D
     return compiled;
 }
 
+void dump_code(const Dumper &dumper, const ir::Graph &graph, const ir::Program &program, size_t kernel,
+               const codegen::CachedKernel &code, const codegen::Compiler::FileEndings &endings) {
+    const auto dump = [&](std::string_view ending, const std::string &text) {
+        const std::string_view comment = ending == "ll" ? ";" : ending == "s" ? "#" : "//";
+        dumper.write(fmt::format("kernel-{}", kernel), ending,
+                     kernel_lines(graph, program, kernel, comment) + text);
+    };
+    if (dumper.wanted().llvm)
+        dump(endings.text, code.text);
+    if (dumper.wanted().assembly)
+        dump(endings.assembly, code.assembly);
+}
+
 std::string what_was_verified(const ir::Program &program) {
     std::vector<ir::StreamRef> streams;
     size_t accesses = 0, waits = 0;
