@@ -8,6 +8,9 @@
 
 namespace lz::passes {
 
+/// Whether this is the second build, whose Programs are for many sizes.
+inline constexpr bool kManySizes = !std::integral<int64_t>;
+
 /// Of a number, for a hash behind which comparisons stand. All numbers of the second build are alike.
 template <class T>
 constexpr uint64_t hashed(T number) {
@@ -25,6 +28,16 @@ constexpr uint64_t identity(T number) {
         return static_cast<uint64_t>(number);
     else
         return number.identity();
+}
+
+/// Whether two numbers differ, if that is known whatever the extents are; else false, and a comparison has to
+/// say. For what may be asked first, because it is cheap.
+template <class T>
+constexpr bool surely_differ(T a, T b) {
+    if constexpr (std::integral<T>)
+        return a != b;
+    else
+        return a.is_constant() && b.is_constant() && a.value() != b.value();
 }
 
 } // namespace lz::passes

@@ -112,6 +112,19 @@ bool reduces(const Graph &graph, const Node &node) {
     return node.op == Op::ArgMax || node.op == Op::ArgMin || !graph.attrs(node).ints(attr::kAxes).empty();
 }
 
+bool keeps_order(const Graph &graph, const Node &permute) {
+    const Shape &operand = graph.type(graph.operands(permute)[0]).shape;
+    int64_t last = -1;
+    for (const int64_t a : graph.attrs(permute).ints(attr::kAxes)) {
+        if (operand[static_cast<int>(a)] == 1)
+            continue;
+        if (a < last)
+            return false;
+        last = a;
+    }
+    return true;
+}
+
 std::vector<int64_t> reduced_axes(const Graph &graph, const Node &node) {
     const AttrView attrs = graph.attrs(node);
     if (node.op == Op::ArgMax || node.op == Op::ArgMin)

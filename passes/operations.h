@@ -39,6 +39,8 @@ struct ScatterIndex {
 ScatterIndex scatter_index(const ir::Graph &graph, const ir::Node &scatter, ir::NodeId first = 0);
 /// Whether the node is a reduction that reduces: one over no axes is a cast of its operand to its own dtype.
 bool reduces(const ir::Graph &graph, const ir::Node &node);
+/// Whether only dimensions of extent 1 move.
+bool keeps_order(const ir::Graph &graph, const ir::Node &permute);
 /// The axes that a reduction reduces.
 std::vector<int64_t> reduced_axes(const ir::Graph &graph, const ir::Node &node);
 /// `softmax row: max, sub, exp, sum, div` style names: the cluster kind and its operations in order.

@@ -197,6 +197,14 @@ ValueId GraphBuilder::clone(const Graph &from, const Node &node, std::span<const
     return result;
 }
 
+void GraphBuilder::set_words(uint32_t begin) {
+    Node &last = graph_.nodes_.back();
+    LZ_CHECK(size_t{begin} + last.runtime_count <= last.runtime_begin,
+             "node " + std::to_string(last_node()) + " has words that the graph has not");
+    graph_.runtime_.resize(last.runtime_begin);
+    last.runtime_begin = begin;
+}
+
 void GraphBuilder::add_order(std::span<const NodeId> before) {
     Node &last = graph_.nodes_.back();
     for (NodeId id : before)

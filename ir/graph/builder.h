@@ -50,6 +50,10 @@ public:
     void set_cluster(int32_t cluster) { graph_.nodes_.back().cluster = cluster; }
     void set_cause(TransferCause cause) { graph_.nodes_.back().cause = cause; }
     void set_location(const Location &loc) { graph_.nodes_.back().loc = loc; }
+    /// All runtime words of the graph, before it has nodes: each has its own where set_words says.
+    void begin_words(std::span<const int64_t> words) { graph_.runtime_.assign(words.begin(), words.end()); }
+    /// The words with which the node added last was added are those of begin_words from `begin` on.
+    void set_words(uint32_t begin);
     /// Orders the node added last after these earlier nodes.
     void add_order(std::span<const NodeId> before);
     NodeId last_node() const { return static_cast<NodeId>(graph_.nodes_.size() - 1); }

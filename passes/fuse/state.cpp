@@ -1,5 +1,7 @@
 #include "passes/fuse/state.h"
 
+#include "passes/operations.h"
+
 #include <algorithm>
 #include <array>
 
@@ -9,34 +11,33 @@ using ir::Graph;
 using ir::Node;
 using ir::Shape;
 
-FoldId Folds::intern(Fold fold) {
-    const int64_t size = fold.numel() * 31 + fold.rows();
-    const auto [begin, end] = by_size_.equal_range(size);
-    for (auto it = begin; it != end; ++it)
-        if (folds_[static_cast<size_t>(it->second)] == fold)
-            return it->second;
-    folds_.push_back(std::move(fold));
-    const auto id = static_cast<FoldId>(folds_.size() - 1);
-    by_size_.emplace(size, id);
-    return id;
-}
-
 namespace {
 
-/// Only dimensions of extent 1 move.
-bool keeps_order(const Shape &operand, std::span<const int64_t> axes) {
-    int64_t last = -1;
-    for (const int64_t a : axes) {
-        if (operand[static_cast<int>(a)] == 1)
-            continue;
-        if (a < last)
-            return false;
-        last = a;
-    }
-    return true;
+uint64_t identity_of(const Fold &fold) {
+    uint64_t h = fold.groups.size();
+    for (const auto &[extent, reduced] : fold.groups)
+        h = (h * 0x9e3779b97f4a7c15u ^ identity(extent)) * 2 + (reduced ? 1 : 0);
+    return h;
+}
+
+bool identical(const Fold &a, const Fold &b) {
+    return std::ranges::equal(a.groups, b.groups, [](const Fold::Group &x, const Fold::Group &y) {
+        return identity(x.extent) == identity(y.extent) && x.reduced == y.reduced;
+    });
 }
 
 } // namespace
+
+FoldId Folds::intern(Fold fold) {
+    const uint64_t hash = identity_of(fold);
+    const auto [begin, end] = by_hash_.equal_range(hash);
+    for (auto it = begin; it != end; ++it)
+        if (identical(*it->second, fold))
+            return FoldId(it->second);
+    folds_.push_back(std::move(fold));
+    by_hash_.emplace(hash, &folds_.back());
+    return FoldId(&folds_.back());
+}
 
 Reading through_broadcast(const Shape &result, const Shape &operand, Reading at, int64_t numel,
                           Folds &folds) {
@@ -75,9 +76,7 @@ Reading through_whole_view(const Graph &graph, const Node &view, Reading result,
     case ir::Op::Reshape:
         return result;
     case ir::Op::Permute:
-        return keeps_order(operand, graph.attrs(view).ints(ir::attr::kAxes))
-                   ? result
-                   : Reading{Reading::Other, kNoFold};
+        return keeps_order(graph, view) ? result : Reading{Reading::Other, kNoFold};
     case ir::Op::Broadcast:
         return through_broadcast(graph.type(graph.result(view)).shape, operand, result, numel, folds);
     default:

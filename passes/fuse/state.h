@@ -1,24 +1,43 @@
 #pragma once
 /// How a value stands to the index space of a cluster that reads it: the facts that `fuse` decides by.
 
+#include "passes/hashed.h"
 #include "passes/lower/domain.h"
 
+#include <deque>
 #include <unordered_map>
 
 namespace lz::passes {
 
-using FoldId = int32_t;
-inline constexpr FoldId kNoFold = -1;
+/// A fold of some Folds, or none. Two are compared where it matters whether they are equal, and not before:
+/// extents of values that have nothing to do with each other may be equal for some sizes.
+class FoldId {
+public:
+    constexpr FoldId() = default;
+    const Fold &fold() const { return *fold_; }
+    friend bool operator==(FoldId a, FoldId b) {
+        if (a.fold_ == b.fold_)
+            return true;
+        return kManySizes && a.fold_ && b.fold_ && *a.fold_ == *b.fold_;
+    }
 
-/// Distinct folds by number.
+private:
+    friend class Folds;
+    constexpr explicit FoldId(const Fold *fold) : fold_(fold) {}
+
+    const Fold *fold_ = nullptr;
+};
+inline constexpr FoldId kNoFold;
+
+/// Folds that are equal whatever the extents are have one id.
 class Folds {
 public:
     FoldId intern(Fold fold);
-    const Fold &operator[](FoldId id) const { return folds_[static_cast<size_t>(id)]; }
+    const Fold &operator[](FoldId id) const { return id.fold(); }
 
 private:
-    std::vector<Fold> folds_;
-    std::unordered_multimap<int64_t, FoldId> by_size_;
+    std::deque<Fold> folds_; // elements of a deque never move
+    std::unordered_multimap<uint64_t, const Fold *> by_hash_;
 };
 
 /// Where a cluster reads a value.

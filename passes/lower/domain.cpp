@@ -1,5 +1,7 @@
 #include "passes/lower/domain.h"
 
+#include "passes/hashed.h"
+
 #include <algorithm>
 
 namespace lz::passes {
@@ -115,6 +117,13 @@ int64_t Fold::reduced() const {
 int Fold::reduced_groups() const {
     return static_cast<int>(
         std::count_if(groups.begin(), groups.end(), [](const Group &g) { return g.reduced; }));
+}
+
+bool operator==(const Fold &a, const Fold &b) {
+    const auto similar = [](const Fold::Group &x, const Fold::Group &y) {
+        return x.reduced == y.reduced && !surely_differ(x.extent, y.extent);
+    };
+    return std::ranges::equal(a.groups, b.groups, similar) && a.groups == b.groups;
 }
 
 Fold fold_of(const Shape &shape, std::span<const int64_t> reduced_axes) {

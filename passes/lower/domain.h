@@ -44,7 +44,7 @@ struct Fold {
     int reduced_groups() const;
     /// The last group is reduced: the order of LoopOrder::Lanes along it.
     bool lanes() const { return !groups.empty() && groups.back().reduced; }
-    friend bool operator==(const Fold &, const Fold &) = default;
+    friend bool operator==(const Fold &a, const Fold &b);
 };
 Fold fold_of(const ir::Shape &shape, std::span<const int64_t> reduced_axes);
 

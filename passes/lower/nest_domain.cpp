@@ -1,8 +1,10 @@
 #include "passes/lower/nest_domain.h"
 
+#include "passes/hashed.h"
 #include "passes/operations.h"
 
 #include <algorithm>
+#include <array>
 
 namespace lz::passes {
 
@@ -67,16 +69,61 @@ std::vector<bool> NestDomain::row_values() const {
     return row;
 }
 
+/// Whether each element of an operand that is repeated by NumPy's rules is that of a row, or none is
+/// repeated.
+bool NestDomain::is_of_points_or_rows(const Shape &result, const Shape &operand) const {
+    std::array<int64_t, kMaxRank> repeated{};
+    size_t count = 0;
+    const int skipped = result.rank() - operand.rank();
+    for (int d = 0; d < result.rank(); ++d)
+        if ((d < skipped ? 1 : operand[d - skipped]) != result[d])
+            repeated[count++] = d;
+    return count == 0 || (reduction_ && fold_of(result, {repeated.data(), count}) == fold_);
+}
+
+/// Nodes whose elements are those of the points, or of the rows, in their order. That there are as many does
+/// not say so: of the points [8, n, 32] a value [8, n] that is repeated along the last axis may have as many
+/// elements as there are rows.
+std::vector<bool> NestDomain::nodes_of_points_or_rows() const {
+    std::vector<bool> found(cluster_.end - cluster_.first, false);
+    const auto add = [&](ValueId v) {
+        if (exprs_.inside(v))
+            found[graph_.value(v).producer - cluster_.first] = true;
+    };
+    for (const ValueId v : cluster_.stored)
+        add(v);
+    for (NodeId n = cluster_.end; n-- > cluster_.first;) {
+        if (!found[n - cluster_.first])
+            continue;
+        const Node &node = graph_.node(n);
+        const OpFamily family = info(node.op).family;
+        const bool in_order = node.op == Op::Reshape || node.op == Op::Flip || node.op == Op::Broadcast ||
+                              (node.op == Op::Permute && keeps_order(graph_, node));
+        if (family == OpFamily::View && !in_order)
+            continue; // of some of them, or in another order
+        const bool repeats = node.op == Op::Broadcast || family == OpFamily::Elementwise;
+        for (const ValueId v : graph_.operands(node))
+            if (!repeats ||
+                is_of_points_or_rows(graph_.type(graph_.result(node)).shape, graph_.type(v).shape))
+                add(v);
+    }
+    return found;
+}
+
 void NestDomain::choose_points(bool one_axis_a_group) {
     std::vector<Shape> full, rows;
     const auto classify = [&](const Shape &shape, bool row) {
         auto &list = row ? rows : full;
-        if (std::find(list.begin(), list.end(), shape) == list.end())
+        const auto is_same = [&](const Shape &other) {
+            return std::ranges::equal(shape, other, {}, identity<int64_t>, identity<int64_t>);
+        };
+        if (std::ranges::none_of(list, is_same))
             list.push_back(shape);
     };
     const int64_t numel = reduction_ ? fold_.numel() : graph_.type(cluster_.stored.front()).numel();
     const bool ambiguous = reduction_ && fold_.rows() == numel;
     const std::vector<bool> row = ambiguous ? row_values() : std::vector<bool>();
+    const std::vector<bool> counts = nodes_of_points_or_rows();
     outputs_.clear();
     for (const ValueId v : cluster_.stored) {
         const NodeId producer = graph_.value(v).producer;
@@ -91,7 +138,7 @@ void NestDomain::choose_points(bool one_axis_a_group) {
         const Node &node = graph_.node(n);
         if (reduces(graph_, node))
             classify(graph_.type(graph_.operands(node)[0]).shape, false);
-        if (node.op != Op::Reshape)
+        if (node.op != Op::Reshape || !counts[n - cluster_.first])
             continue;
         for (const ValueId v : {graph_.operands(node)[0], graph_.result(node)}) {
             const Shape &shape = graph_.type(v).shape;

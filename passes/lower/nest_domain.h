@@ -53,6 +53,8 @@ public:
 private:
     void find_reduction();
     std::vector<bool> row_values() const;
+    bool is_of_points_or_rows(const ir::Shape &result, const ir::Shape &operand) const;
+    std::vector<bool> nodes_of_points_or_rows() const;
     void choose_points(bool one_axis_a_group);
     bool updates_in_place() const;
     void choose_update(bool in_place);

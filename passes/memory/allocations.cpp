@@ -1,5 +1,6 @@
 #include "passes/memory/allocations.h"
 
+#include "passes/hashed.h"
 #include "passes/memory/plan_memory.h"
 #include "passes/memory/reuse/donors.h"
 
@@ -38,7 +39,7 @@ void lay_out_one(std::span<Allocation> allocations, std::span<const uint32_t> id
     IsOver is_over;
     if (clocks)
         is_over = [clocks](const ArenaBlock &b, StreamPosition p) { return clocks->over(b.first, p); };
-    const ArenaLayout layout = layout_arena(blocks, is_over);
+    const ArenaLayout layout = clocks ? layout_arena(blocks, is_over) : layout_in_order(blocks);
     for (size_t k = 0; k < blocks.size(); ++k) {
         allocations[ids[k]].arena = static_cast<uint32_t>(to.arenas.size());
         allocations[ids[k]].offset = blocks[k].offset;
@@ -78,7 +79,7 @@ Arenas lay_out(std::span<Allocation> allocations, const Program &program, const 
 }
 
 std::vector<Reuse> find_reuses(std::span<const Allocation> allocations, std::span<const Placed> placed,
-                               const Program &program) {
+                               const Program &program, bool one_stream) {
     std::vector<Reuse> reuses;
     std::vector<uint32_t> latest(allocations.size(), kNone), first(allocations.size(), kNone);
     for (const auto &[buffer, allocation] : placed) {
@@ -92,6 +93,8 @@ std::vector<Reuse> find_reuses(std::span<const Allocation> allocations, std::spa
         }
         latest[allocation] = buffer;
     }
+    if (kManySizes && one_stream) // whose steps are in order, whoever had which bytes
+        return reuses;
     // A walk in order of time over the owner of each range of bytes.
     struct Owner {
         int64_t end;

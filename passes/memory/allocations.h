@@ -50,8 +50,9 @@ struct Placed {
 
 /// All pairs of buffers where the second gets bytes that the first had before it, in one allocation or at the
 /// same place of an arena. `placed` is in the order in which buffers get their memory; inputs come first,
-/// input k with allocation k.
+/// input k with allocation k. Where all steps are on one stream nothing comes of those at the same place of
+/// an arena, and a Program of many sizes, whose places are found for each, is made without them.
 std::vector<ir::Reuse> find_reuses(std::span<const Allocation> allocations, std::span<const Placed> placed,
-                                   const ir::Program &program);
+                                   const ir::Program &program, bool one_stream);
 
 } // namespace lz::passes

@@ -1,5 +1,7 @@
 #include "passes/memory/arena_layout.h"
 
+#include "passes/found_again.h"
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -257,6 +259,28 @@ ArenaLayout layout_arena(std::span<ArenaBlock> blocks, const IsOver &is_over) {
         }
     }
     return layout;
+}
+
+ArenaLayout layout_in_order(std::span<ArenaBlock> blocks) {
+    if (!kManySizes)
+        return layout_arena(blocks);
+    std::vector<int64_t> bytes;
+    for (const ArenaBlock &block : blocks)
+        bytes.push_back(block.bytes);
+    const std::vector<int64_t> found =
+        found_again(bytes, [lives = std::vector(blocks.begin(), blocks.end())](const auto &given) {
+            std::vector<ArenaBlock> same = lives;
+            for (size_t k = 0; k < same.size(); ++k)
+                same[k].bytes = given[k];
+            const ArenaLayout layout = layout_arena(same);
+            std::vector<int64_t> numbers = {layout.bytes, layout.live_bytes};
+            for (const ArenaBlock &block : same)
+                numbers.push_back(block.offset);
+            return numbers;
+        });
+    for (size_t k = 0; k < blocks.size(); ++k)
+        blocks[k].offset = found[k + 2];
+    return {found[0], found[1]};
 }
 
 } // namespace lz::passes

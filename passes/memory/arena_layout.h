@@ -47,6 +47,9 @@ struct ArenaLayout {
 /// Memory Management for Deep Neural Net Inference", section 5.1) and keeps the smaller layout.
 ArenaLayout layout_arena(std::span<ArenaBlock> blocks, const IsOver &is_over = {});
 
+/// The same for blocks whose steps are all in order: a function of their bytes alone (found_again.h).
+ArenaLayout layout_in_order(std::span<ArenaBlock> blocks);
+
 inline constexpr size_t kGreedyBlocks = 512;
 
 } // namespace lz::passes

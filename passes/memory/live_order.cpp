@@ -1,7 +1,10 @@
 #include "passes/memory/live_order.h"
 
+#include "passes/found_again.h"
+
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <queue>
 
@@ -214,7 +217,9 @@ int64_t peak_of(const Traffic &traffic, std::span<const uint32_t> order) {
     return peak;
 }
 
-std::vector<uint32_t> find_order(const Traffic &traffic, std::span<const StepEdge> edges) {
+namespace {
+
+std::vector<uint32_t> search_order(const Traffic &traffic, std::span<const StepEdge> edges) {
     std::vector<uint32_t> recorded(traffic.steps());
     std::iota(recorded.begin(), recorded.end(), 0u);
     const int64_t before = peak_of(traffic, recorded);
@@ -233,6 +238,34 @@ std::vector<uint32_t> find_order(const Traffic &traffic, std::span<const StepEdg
     consider(recorded, false);
     consider(consider(recorded, true), false);
     return best;
+}
+
+} // namespace
+
+std::vector<uint32_t> find_order(const Traffic &traffic, std::span<const StepEdge> edges) {
+    if (!kManySizes)
+        return search_order(traffic, edges);
+    struct Kept {
+        Traffic traffic;
+        std::vector<StepEdge> edges;
+    };
+    const auto kept = std::make_shared<const Kept>(Kept{traffic, {edges.begin(), edges.end()}});
+    std::vector<int64_t> bytes = traffic.bytes;
+    bytes.insert(bytes.end(), traffic.scratch.begin(), traffic.scratch.end());
+    const std::vector<int64_t> found = found_again(bytes, [kept](const auto &given) {
+        if (std::accumulate(given.begin(), given.end(), int64_t{0}) < kLeastOrdered)
+            return std::vector<int64_t>(); // nor is any peak as high
+        Traffic now = kept->traffic;
+        const auto scratch = given.begin() + static_cast<std::ptrdiff_t>(now.bytes.size());
+        std::copy(given.begin(), scratch, now.bytes.begin());
+        std::copy(scratch, given.end(), now.scratch.begin());
+        const std::vector<uint32_t> order = search_order(now, kept->edges);
+        return std::vector<int64_t>(order.begin(), order.end());
+    });
+    std::vector<uint32_t> order;
+    for (const int64_t step : found)
+        order.push_back(static_cast<uint32_t>(step));
+    return order;
 }
 
 } // namespace lz::passes

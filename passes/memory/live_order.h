@@ -49,7 +49,7 @@ int64_t peak_of(const Traffic &traffic, std::span<const uint32_t> order);
 inline constexpr int64_t kLeastOrdered = int64_t{1} << 20;
 
 /// An order with a lower peak than that of the steps' numbers, by at least a 64th part of it; else nothing.
-/// O(n log n) in the number of operands and edges.
+/// O(n log n) in the number of operands and edges. It is looked for again for other sizes (found_again.h).
 std::vector<uint32_t> find_order(const Traffic &traffic, std::span<const StepEdge> edges);
 
 } // namespace lz::passes

@@ -34,7 +34,7 @@ public:
         Arenas arenas = lay_out(lives_.allocations, program_, lives_.clocks ? &*lives_.clocks : nullptr);
         plan_.arenas = std::move(arenas.arenas);
         plan_.live_bytes = std::move(arenas.live_bytes);
-        plan_.reuses = find_reuses(lives_.allocations, placed_, program_);
+        plan_.reuses = find_reuses(lives_.allocations, placed_, program_, !lives_.clocks);
         for (const auto &[buffer, allocation] : placed_)
             finish(buffer, lives_.allocations[allocation]);
         return std::move(plan_);

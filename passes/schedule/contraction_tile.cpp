@@ -1,7 +1,10 @@
 #include "passes/schedule/contraction_tile.h"
 
+#include "passes/found_again.h"
+
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
 namespace lz::passes {
 
@@ -106,7 +109,9 @@ ContractionTile contraction_tile(ir::DType dtype, ir::DType accumulate, const ir
     return {.mr = std::max(2, rows), .nr = 2 * lanes};
 }
 
-ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::CpuLimits &cpu) {
+namespace {
+
+ContractionBlocks find_blocks(const ContractionSizes &sizes, const ir::CpuLimits &cpu) {
     const int threads = cpu.threads;
     const ContractionTile tile = contraction_tile(sizes.dtype, sizes.accumulate, cpu.isa, sizes.ascending);
     const auto [mr, nr, amx] = tile;
@@ -159,6 +164,32 @@ ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::Cp
     blocks.items = sizes.batches * ceil_div(sizes.m, block_m) * ceil_div(sizes.n, block_n);
     const int64_t place_count = sizes.lhs_digits || sizes.rhs_digits ? 2 * block_k + std::max(mr, nr) : 0;
     blocks.scratch_bytes = places + place_count * kPlaceBytes;
+    return blocks;
+}
+
+} // namespace
+
+ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::CpuLimits &cpu) {
+    if (!kManySizes)
+        return find_blocks(sizes, cpu);
+    const std::vector<int64_t> numbers = {sizes.batches, sizes.m,     sizes.n,     sizes.k,
+                                          sizes.lhs_m,   sizes.lhs_k, sizes.rhs_k, sizes.rhs_n};
+    const std::vector<int64_t> found = found_again(numbers, [sizes, cpu](const auto &given) {
+        ContractionSizes now = sizes;
+        size_t at = 0;
+        for (int64_t *const size :
+             {&now.batches, &now.m, &now.n, &now.k, &now.lhs_m, &now.lhs_k, &now.rhs_k, &now.rhs_n})
+            *size = given[at++];
+        const ContractionBlocks blocks = find_blocks(now, cpu);
+        std::vector<int64_t> all(blocks.args.begin(), blocks.args.end());
+        all.push_back(blocks.items);
+        all.push_back(blocks.scratch_bytes);
+        return all;
+    });
+    ContractionBlocks blocks;
+    std::ranges::copy_n(found.begin(), ir::kContractionArgs, blocks.args.begin());
+    blocks.items = found[ir::kContractionArgs];
+    blocks.scratch_bytes = found[ir::kContractionArgs + 1];
     return blocks;
 }
 

@@ -57,6 +57,7 @@ struct ContractionBlocks {
 };
 
 /// Blocks for these sizes on such a CPU. Any blocks that honour ir::ContractionArg give the same bits.
+/// They are numbers and change no kernel: a function of the sizes alone (found_again.h).
 ContractionBlocks contraction_blocks(const ContractionSizes &sizes, const ir::CpuLimits &cpu);
 
 /// Fills in what the schedule of a product's phase has of its own, and adds the arguments and the Worker

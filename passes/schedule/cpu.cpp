@@ -120,7 +120,9 @@ public:
             place_workers([](const LoweredSegment &segment, size_t b) { // whole vectors end a row
                 return (segment.buffers[b].bytes + 2 * kLaneBytes - 1) / kLaneBytes * kLaneBytes;
             });
-        step_.worker_bytes = *std::ranges::max_element(scratch);
+        step_.worker_bytes = 0;
+        for (const int64_t bytes : scratch)
+            step_.worker_bytes = std::max(step_.worker_bytes, bytes);
         finish();
     }
 

@@ -39,7 +39,7 @@ struct RowLimits {
 
     /// `columns`: elements of a row, of `bytes` each, are no neighbours.
     bool fits(int64_t rows, int64_t length, int64_t bytes, bool columns) const {
-        return (rows >= few_rows || length <= long_row || length * std::max<int64_t>(bytes, 4) <= kept_row) &&
+        return (length <= long_row || rows >= few_rows || length * std::max<int64_t>(bytes, 4) <= kept_row) &&
                (!columns || length <= long_column || rows * length <= large_matrix);
     }
 };

@@ -8,13 +8,18 @@
 
 #include "passes/traced/tape.h"
 
+#include <algorithm>
 #include <compare>
 #include <concepts>
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <ranges>
+#include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace lz::traced {
 
@@ -36,6 +41,7 @@ public:
     /// As it is now, and nothing is noted: for printing and for who looks at the expression as well.
     constexpr int64_t value() const { return value_; }
     constexpr Expression expression() const { return expression_; }
+    constexpr bool is_constant() const { return expression_ == kConstant; }
     /// The same word for equal expressions; no number that occurs for a constant.
     constexpr uint64_t identity() const {
         return expression_ == kConstant ? static_cast<uint64_t>(value_)
@@ -112,13 +118,13 @@ public:
     }
 
 private:
-    static constexpr Int make(Operation operation, Int a, Int b) {
+    [[gnu::always_inline]] static constexpr Int make(Operation operation, Int a, Int b) {
         const bool constant = a.expression_ == kConstant && b.expression_ == kConstant;
         if (constant)
             return apply(operation, a.value_, b.value_);
         return written(operation, a, b);
     }
-    static constexpr bool ask(Operation question, Int a, Int b) {
+    [[gnu::always_inline]] static constexpr bool ask(Operation question, Int a, Int b) {
         const bool answer = question == Operation::Equal ? a.value_ == b.value_ : a.value_ < b.value_;
         if (a.expression_ != b.expression_)
             noted(question, a, b, answer);
@@ -131,5 +137,34 @@ private:
     int64_t value_ = 0;
     Expression expression_ = kConstant;
 };
+
+/// What f makes of the numbers: a call on the tape, and no condition but that it makes as many.
+template <class F>
+std::vector<Int> call_again(const std::vector<Int> &numbers, F f) {
+    std::vector<Int> plain;
+    std::vector<Tape::Argument> arguments;
+    bool same = !current_tape; // for all extents
+    if (!same)
+        same = std::ranges::all_of(numbers, &Int::is_constant);
+    for (const Int number : numbers) {
+        plain.emplace_back(number.value());
+        arguments.push_back({number.expression(), number.value()});
+    }
+    std::vector<Int> found = f(std::as_const(plain));
+    if (same)
+        return found;
+    const auto count = static_cast<uint32_t>(found.size());
+    const auto again = [f = std::move(f)](std::span<const int64_t> given, std::span<int64_t> results) {
+        const std::vector<Int> now = f(std::vector<Int>(given.begin(), given.end()));
+        results[0] = static_cast<int64_t>(now.size());
+        for (size_t k = 1; k < results.size() && k <= now.size(); ++k)
+            results[k] = now[k - 1].value();
+    };
+    const Expression first = current_tape->call(again, arguments, count + 1);
+    (void)Int(count, first).pinned();
+    for (uint32_t k = 0; k < count; ++k)
+        found[k] = Int(found[k].value(), first + 1 + k);
+    return found;
+}
 
 } // namespace lz::traced

@@ -17,6 +17,7 @@ public:
         : form_(form), builder_(form.name), extents_(extents) {}
 
     ir::Graph read() {
+        builder_.begin_words(std::vector<int64_t>(form_.words.begin(), form_.words.end()));
         const auto nodes = count();
         for (size_t n = 0; n < nodes; ++n) {
             params();
@@ -89,8 +90,8 @@ private:
         builder_.set_stream(stream);
         builder_.set_recorded(recorded);
         builder_.add_order(order);
-        LZ_CHECK(runtime.empty() || builder_.graph().nodes().back().runtime_begin == runtime_begin,
-                 "runtime words are not in the order of their nodes");
+        if (!runtime.empty())
+            builder_.set_words(static_cast<uint32_t>(runtime_begin));
     }
 
     const lz_numbers::GraphForm &form_;

@@ -78,8 +78,8 @@ public:
     LZ_REAL_COMPARE(!=, !ask(Operation::RealEqual, a, b))
     LZ_REAL_COMPARE(<, ask(Operation::RealLess, a, b))
     LZ_REAL_COMPARE(>, ask(Operation::RealLess, b, a))
-    LZ_REAL_COMPARE(<=, ask(Operation::RealLess, a, b) || ask(Operation::RealEqual, a, b))
-    LZ_REAL_COMPARE(>=, ask(Operation::RealLess, b, a) || ask(Operation::RealEqual, a, b))
+    LZ_REAL_COMPARE(<=, ask(Operation::RealLessEqual, a, b))
+    LZ_REAL_COMPARE(>=, ask(Operation::RealLessEqual, b, a))
 #undef LZ_REAL_COMPARE
     friend constexpr std::partial_ordering operator<=>(Real a, Real b) {
         return a < b    ? std::partial_ordering::less
@@ -92,13 +92,13 @@ public:
     friend constexpr Real maximum(Real a, Real b) { return make(Operation::RealMaximum, a, b); }
 
 private:
-    static constexpr Real make(Operation operation, Real a, Real b) {
+    [[gnu::always_inline]] static constexpr Real make(Operation operation, Real a, Real b) {
         if (a.expression_ == kConstant && b.expression_ == kConstant)
             return std::bit_cast<double>(apply(operation, bits(a), bits(b)));
         return written(operation, a, b);
     }
-    static constexpr bool ask(Operation question, Real a, Real b) {
-        const bool answer = question == Operation::RealEqual ? a.value_ == b.value_ : a.value_ < b.value_;
+    [[gnu::always_inline]] static constexpr bool ask(Operation question, Real a, Real b) {
+        const bool answer = apply(question, bits(a), bits(b)) != 0;
         if (a.expression_ != kConstant || b.expression_ != kConstant)
             noted(question, a, b, answer);
         return answer;

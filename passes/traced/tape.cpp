@@ -12,9 +12,9 @@ namespace {
 /// Frames that are kept of who asked: enough to come from a comparison inside the standard library to a pass.
 constexpr int kFrames = 12;
 
-constexpr std::string_view kSigns[] = {"",  "",    "+",   "-",    "*",   "/",    "%",   "<<", ">>", "&",
-                                       "|", "^",   "min", "max",  "gcd", "real", "int", "+",  "-",  "*",
-                                       "/", "min", "max", "call", "==",  "<",    "==",  "<"};
+constexpr std::string_view kSigns[] = {"",  "",    "+",   "-",    "*",      "/",    "%",   "<<", ">>", "&",
+                                       "|", "^",   "min", "max",  "gcd",    "real", "int", "+",  "-",  "*",
+                                       "/", "min", "max", "call", "result", "==",   "<",   "==", "<",  "<="};
 
 bool is_condition(Operation operation) {
     return operation >= Operation::Equal;
@@ -74,12 +74,16 @@ Expression Tape::add(Operation operation, Expression a, int64_t a_value, Express
     return place({operation, left, right, 0});
 }
 
-Expression Tape::call(Function function, std::span<const Argument> arguments) {
-    Called &called = calls_.emplace_back(std::move(function));
+Expression Tape::call(Function function, std::span<const Argument> arguments, uint32_t results) {
+    Called called{std::move(function), {}};
     for (const Argument &a : arguments)
         called.arguments.push_back(of(a.expression, a.value));
-    entries_.push_back({Operation::Call, static_cast<Expression>(calls_.size() - 1)});
-    return static_cast<Expression>(entries_.size() - 1);
+    const auto first = static_cast<Expression>(entries_.size());
+    entries_.push_back({Operation::Call, static_cast<Expression>(calls_.size()), 0, results});
+    calls_.push_back(std::move(called));
+    for (uint32_t r = 1; r < results; ++r)
+        entries_.push_back({Operation::Result, first});
+    return first;
 }
 
 void Tape::note(Operation question, Expression a, int64_t a_value, Expression b, int64_t b_value,
@@ -108,11 +112,14 @@ void Tape::finish(std::span<Expression *const> kept) {
         needed[e] = needed[e] || is_condition(entry.operation);
         if (!needed[e] || entry.operation <= Operation::Parameter)
             continue;
-        if (entry.operation != Operation::Call)
+        if (entry.operation != Operation::Call) {
             needed[entry.a] = needed[entry.b] = true;
-        else
-            for (const Expression a : calls_[entry.a].arguments)
-                needed[a] = true;
+            continue;
+        }
+        for (const Expression a : calls_[entry.a].arguments)
+            needed[a] = true;
+        for (size_t r = 1; r < static_cast<size_t>(entry.value); ++r)
+            needed[e + r] = true;
     }
     std::vector<Expression> now(entries_.size(), kConstant);
     std::vector<Entry> entries{entries_[0]};
@@ -156,9 +163,11 @@ bool Tape::play(std::span<const int64_t> parameters, std::vector<int64_t> &value
             std::vector<int64_t> arguments;
             for (const Expression a : called.arguments)
                 arguments.push_back(values[a]);
-            values[e] = called.function(arguments);
+            called.function(arguments, std::span(values).subspan(e, static_cast<size_t>(entry.value)));
             break;
         }
+        case Operation::Result:
+            break;
         default:
             values[e] = apply(entry.operation, values[entry.a], values[entry.b]);
             if (is_condition(entry.operation) && values[e] != entry.value)
@@ -174,7 +183,7 @@ std::string Tape::text(Expression e, std::span<const int64_t> values, int depth)
         return std::to_string(entry.value);
     if (entry.operation == Operation::Parameter)
         return fmt::format("p{}", entry.value);
-    if (depth == 0 || entry.operation == Operation::Call)
+    if (depth == 0 || entry.operation == Operation::Call || entry.operation == Operation::Result)
         return fmt::format("[{}]", values[e]);
     return fmt::format("({} {} {})", text(entry.a, values, depth - 1),
                        kSigns[static_cast<size_t>(entry.operation)], text(entry.b, values, depth - 1));

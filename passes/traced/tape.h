@@ -46,17 +46,20 @@ enum class Operation : uint8_t {
     RealDivide,
     RealMinimum,
     RealMaximum,
-    Call, ///< of function `a`
+    Call,   ///< of function `a`, which gives `value` numbers: this one, and those of the Results behind it
+    Result, ///< of the call at `a`
     // Conditions: what is asked of two expressions, whose answer has to be `value`
     Equal,
     Less,
     RealEqual,
     RealLess,
+    RealLessEqual,
 };
 
 /// What an operation gives for two numbers, as the processor does it: sums and products wrap. Division by 0
-/// gives 0: a Program divides by what it has compared with 0 before.
-constexpr int64_t apply(Operation operation, int64_t a, int64_t b) {
+/// gives 0: a Program divides by what it has compared with 0 before. Inline, so that of a known operation
+/// nothing is left but it.
+[[gnu::always_inline]] constexpr int64_t apply(Operation operation, int64_t a, int64_t b) {
     constexpr auto real = [](int64_t bits) { return std::bit_cast<double>(bits); };
     const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
     switch (operation) {
@@ -106,6 +109,8 @@ constexpr int64_t apply(Operation operation, int64_t a, int64_t b) {
         return real(a) == real(b);
     case Operation::RealLess:
         return real(a) < real(b);
+    case Operation::RealLessEqual:
+        return real(a) <= real(b);
     case Operation::Equal:
         return a == b;
     case Operation::Less:
@@ -113,6 +118,7 @@ constexpr int64_t apply(Operation operation, int64_t a, int64_t b) {
     case Operation::Constant:
     case Operation::Parameter:
     case Operation::Call:
+    case Operation::Result:
         break;
     }
     return a;
@@ -127,12 +133,13 @@ public:
     /// Of two operands of which at least one is no constant; an operand that is one has its value alone.
     Expression add(Operation operation, Expression a, int64_t a_value, Expression b, int64_t b_value);
     /// A function of numbers that nothing but the tape calls again: equal numbers give equal results.
-    using Function = std::function<int64_t(std::span<const int64_t>)>;
+    using Function = std::function<void(std::span<const int64_t> arguments, std::span<int64_t> results)>;
     struct Argument {
         Expression expression;
         int64_t value;
     };
-    Expression call(Function function, std::span<const Argument> arguments);
+    /// The first of its `results` expressions, which follow one another.
+    Expression call(Function function, std::span<const Argument> arguments, uint32_t results = 1);
     /// Notes that the answer to Equal or Less is this one.
     void note(Operation question, Expression a, int64_t a_value, Expression b, int64_t b_value, bool answer);
 

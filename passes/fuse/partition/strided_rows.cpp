@@ -23,9 +23,10 @@ public:
     std::vector<bool> run() {
         for (NodeId n = 0; n < graph_.nodes().size(); ++n)
             visit(n);
-        for (NodeId n = 0; n < stored_.size(); ++n)
-            stored_[n] = stored_[find(n)] && parts_elements(graph_.node(n));
-        return std::move(stored_);
+        std::vector<bool> stored(stored_.size());
+        for (NodeId n = 0; n < stored.size(); ++n)
+            stored[n] = stored_[find(n)] && parts_elements(graph_.node(n)) && is_large(graph_.node(n));
+        return stored;
     }
 
 private:
@@ -51,7 +52,7 @@ private:
         }
     }
 
-    /// Whether it is a permute of much whose innermost axis was another one.
+    /// Whether it is a permute whose innermost axis was another one.
     bool parts_elements(const Node &node) const {
         if (node.op != Op::Permute)
             return false;
@@ -60,9 +61,11 @@ private:
         const Node *const source = graph_.producer(graph_.operands(node)[0]);
         const int last = from.rank() - 1;
         return last >= 1 && graph_.attrs(node).ints(attr::kAxes).back() != last && from[last] > 1 &&
-               to.shape[last] > 1 &&
-               !(source && (source->op == Op::Broadcast || source->operand_count == 0)) &&
-               to.bytes() >= row_limits(target_, to.device).least_permuted;
+               to.shape[last] > 1 && !(source && (source->op == Op::Broadcast || source->operand_count == 0));
+    }
+    bool is_large(const Node &permute) const {
+        const TensorType &to = graph_.type(graph_.result(permute));
+        return to.bytes() >= row_limits(target_, to.device).least_permuted;
     }
 
     /// Elements beside elements stay elements of the rows; elements beside what their rows were reduced to
@@ -115,7 +118,7 @@ private:
     std::vector<NodeId>
         elements_of_;             ///< by value: the permute whose elements it has, or what was made of them
     std::vector<NodeId> rows_of_; ///< by value: the permute whose rows were reduced to it
-    std::vector<bool> stored_;    ///< by the first of a set, then by node
+    std::vector<bool> stored_;    ///< by the first of a set
 };
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "passes/memory/reuse/buffer_reuse.h"
 
+#include "passes/hashed.h"
 #include "passes/memory/can_fault.h"
 
 #include <algorithm>
@@ -107,9 +108,11 @@ uint32_t BufferReuse::find_dying(size_t out, uint32_t result) {
     for (size_t in = 0; in < segment_->buffers.size(); ++in) {
         const uint32_t buffer = segment_->buffers[in];
         if (kernel().buffers[in].mode != BufferMode::In || bytes == 0 ||
-            program_.buffers[buffer].bytes != bytes || allocation_of_dying(buffer, result) == kNone ||
+            surely_differ(program_.buffers[buffer].bytes, bytes) ||
+            allocation_of_dying(buffer, result) == kNone ||
             !lives_.is_over(lives_.allocation_of[buffer], step_) ||
-            !may_write_over(static_cast<uint16_t>(in), static_cast<uint16_t>(out)))
+            !may_write_over(static_cast<uint16_t>(in), static_cast<uint16_t>(out)) ||
+            program_.buffers[buffer].bytes != bytes)
             continue;
         reads_[buffer] = 0; // taken
         return buffer;

@@ -3,6 +3,7 @@
 
 #include "ir/program/program.h"
 #include "ir/target.h"
+#include "passes/hashed.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -56,8 +57,9 @@ public:
     uint32_t find_if(uint32_t result, uint32_t buffer, F &&f) const {
         const ir::BufferDesc &wanted = program_.buffers[buffer];
         const auto fits = [&](uint32_t k) {
-            return program_.buffers[k].bytes == wanted.bytes && program_.buffers[k].device == wanted.device &&
-                   f(k);
+            const ir::BufferDesc &input = program_.buffers[k];
+            return !surely_differ(input.bytes, wanted.bytes) && input.device == wanted.device && f(k) &&
+                   input.bytes == wanted.bytes;
         };
         if (left_to_[result] != ir::kNone && fits(left_to_[result]))
             return left_to_[result];

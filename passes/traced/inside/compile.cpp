@@ -55,8 +55,9 @@ int64_t scratch_bytes(std::span<const int64_t> ints, const DeviceInfo &device) {
     const lz_numbers::TargetForm::Scratch &scratch = known_functions[K].scratch;
     if (same)
         return scratch(plain, at);
-    return {scratch(plain, at), lz_numbers::current_tape->call(
-                                    [scratch, at](auto given) { return scratch(given, at); }, arguments)};
+    return {scratch(plain, at),
+            lz_numbers::current_tape->call(
+                [scratch, at](auto given, auto result) { result[0] = scratch(given, at); }, arguments)};
 }
 template <size_t... K>
 constexpr auto scratch_functions(std::index_sequence<K...>) {

@@ -1,11 +1,10 @@
 #pragma once
-/// Graphs of programs that people run with many sizes, by one extent.
+/// What graphs are made of that people run with many sizes.
 
 #include "ir/graph/builder.h"
 
 #include <array>
-#include <cmath>
-#include <functional>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,9 +19,21 @@ public:
     Value input(const ir::Shape &shape, ir::DType dtype = ir::DType::F32) {
         return b_.param({dtype, shape, ir::kCpu}, "p" + std::to_string(params_++));
     }
+    /// One that the Program may overwrite by its result of this number.
+    Value updated(const ir::Shape &shape, uint32_t result) {
+        const Value v = input(shape);
+        b_.graph().params.back().donated = true;
+        b_.graph().params.back().donated_to = result;
+        return v;
+    }
     Value scalar(double value) { return b_.constant(ir::DType::F32, value); }
     Value op(ir::Op op, Value x) { return b_.unary(op, x); }
     Value op(ir::Op op, Value x, Value y) { return b_.binary(op, like(x, y), like(y, x)); }
+    Value op(ir::Op op, Value x, Value y, Value z) {
+        ir::Shape shape = shape_of(y);
+        return b_.add(op, {x, y, b_.broadcast(z, shape)});
+    }
+    Value broadcast(Value x, const ir::Shape &shape) { return b_.broadcast(x, shape); }
     Value reduce(ir::Op op, Value x, int axis) { return b_.reduce(op, x, std::array{int64_t{axis}}); }
     Value keep(ir::Op op, Value x, int axis) {
         ir::Shape shape = shape_of(x);
@@ -50,6 +61,37 @@ public:
         return b_.add(ir::Op::Dot, {a, b},
                       {1, 0, 1, 0, 1, 2, 1, turned ? 2 : 1, static_cast<int64_t>(ir::DType::F32)});
     }
+    /// Of [..,m,k] and [k,n].
+    Value linear(Value x, Value weight) {
+        ir::Shape shape = shape_of(x);
+        const int last = shape.rank() - 1;
+        const Value rows = reshape(x, {shape.numel() / shape[last], shape[last]});
+        shape[last] = shape_of(weight)[1];
+        return reshape(matmul(rows, weight), shape);
+    }
+    Value gelu(Value x) {
+        const Value half = op(ir::Op::Mul, x, scalar(0.5));
+        const Value erf = op(ir::Op::Erf, op(ir::Op::Mul, x, scalar(0.7071)));
+        return op(ir::Op::Mul, half, op(ir::Op::Add, erf, scalar(1)));
+    }
+    /// 1 where a number of [n] is that of the column, of [n, classes].
+    Value one_hot(Value numbers, int64_t classes) {
+        const Value rows = reshape(numbers, {shape_of(numbers)[0], 1});
+        const Value columns = b_.iota(ir::DType::I64, {1, classes}, 1);
+        const ir::Shape shape{shape_of(numbers)[0], classes};
+        return b_.cast(op(ir::Op::Eq, b_.broadcast(rows, shape), b_.broadcast(columns, shape)),
+                       ir::DType::F32);
+    }
+    Value gather(Value x, Value index, int axis) {
+        return b_.add(ir::Op::Gather, {x, index}, {int64_t{axis}});
+    }
+    Value scatter_add(Value x, Value index, Value source, int axis) {
+        return b_.add(ir::Op::Scatter, {x, index, source}, {int64_t{axis}, 1});
+    }
+    Value cumsum(Value x, int axis) { return b_.add(ir::Op::CumSum, {x}, {int64_t{axis}}); }
+    Value argmin(Value x, int axis) { return b_.add(ir::Op::ArgMin, {x}, {int64_t{axis}}); }
+    /// Values, and behind them their indices.
+    Value sort(Value x, int axis) { return b_.add(ir::Op::Sort, {x}, {int64_t{axis}, 0}); }
     Value permute(Value x, const Sizes &axes) { return b_.permute(x, axes); }
     Value reshape(Value x, const ir::Shape &shape) { return b_.reshape(x, shape); }
     Value cat(const Sizes &, int axis, const std::vector<Value> &parts) {
@@ -99,147 +141,5 @@ private:
     ir::GraphBuilder b_;
     int params_ = 0;
 };
-
-struct SizedFamily {
-    std::string name;
-    int programs; ///< as often at most the passes run for lengths 2 to 257
-    std::function<ir::Graph(int64_t n)> make;
-};
-
-/// One layer of a decoder for one token, with `n` keys and values of `heads` heads behind it.
-inline void decoder_layer(SizedGraph &g, SizedGraph::Value &x, int64_t n, std::vector<ir::ValueId> &results) {
-    using ir::Op;
-    constexpr int64_t kWidth = 64, kHeads = 4, kHead = kWidth / kHeads;
-    const auto normed = g.layer_norm(x, g.input({kWidth}));
-    const auto heads = [&](SizedGraph::Value v) { return g.reshape(v, {kHeads, 1, kHead}); };
-    const auto q = heads(g.matmul(normed, g.input({kWidth, kWidth})));
-    const auto k =
-        g.cat({}, 1, {g.input({kHeads, n, kHead}), heads(g.matmul(normed, g.input({kWidth, kWidth})))});
-    const auto v =
-        g.cat({}, 1, {g.input({kHeads, n, kHead}), heads(g.matmul(normed, g.input({kWidth, kWidth})))});
-    const auto weights = g.softmax(g.op(Op::Mul, g.batched(q, k, true), g.scalar(0.25)));
-    const auto read = g.reshape(g.batched(weights, v, false), {1, kWidth});
-    x = g.op(Op::Add, x, g.matmul(read, g.input({kWidth, kWidth})));
-    const auto wide =
-        g.op(Op::Maximum, g.matmul(g.layer_norm(x, g.input({kWidth})), g.input({kWidth, 4 * kWidth})),
-             g.scalar(0));
-    x = g.op(Op::Add, x, g.matmul(wide, g.input({4 * kWidth, kWidth})));
-    results.push_back(k);
-    results.push_back(v);
-}
-
-inline const std::vector<SizedFamily> &sized_families() {
-    using ir::Op;
-    static const std::vector<SizedFamily> families = {
-        {"chain and sum of [n,256]", 6,
-         [](int64_t n) {
-             SizedGraph g;
-             const auto x = g.input({n, 256}), y = g.input({n, 256});
-             const auto z = g.op(Op::Exp, g.op(Op::Mul, g.op(Op::Add, x, y), g.scalar(0.5)));
-             return g.take({z, g.reduce(Op::ReduceSum, g.reduce(Op::ReduceSum, z, 1), 0)});
-         }},
-        {"columns of [n,256]", 5,
-         [](int64_t n) {
-             SizedGraph g;
-             const auto x = g.input({n, 256});
-             return g.take({g.reduce(Op::ReduceSum, g.op(Op::Mul, x, x), 0)});
-         }},
-        {"vector of n", 4,
-         [](int64_t n) {
-             SizedGraph g;
-             const auto x = g.input({n});
-             return g.take({g.reduce(Op::ReduceSum, g.op(Op::Mul, x, x), 0), g.op(Op::Add, x, g.scalar(1))});
-         }},
-        {"sum of numbers to n", 9,
-         [](int64_t n) {
-             SizedGraph g;
-             const auto x = g.numbers(n);
-             return g.take({g.reduce(Op::ReduceSum, g.op(Op::Add, x, x), 0)});
-         }},
-        {"softmax of rows of [n,512]", 4,
-         [](int64_t n) {
-             SizedGraph g;
-             return g.take({g.softmax(g.input({n, 512}))});
-         }},
-        {"softmax of rows of [64,n]", 4,
-         [](int64_t n) {
-             SizedGraph g;
-             return g.take({g.softmax(g.input({64, n}))});
-         }},
-        {"MLP and its loss, batch n", 11,
-         [](int64_t n) {
-             SizedGraph g;
-             const auto x = g.input({n, 64});
-             const auto h = g.op(Op::Maximum, g.op(Op::Add, g.matmul(x, g.input({64, 128})), g.input({128})),
-                                 g.scalar(0));
-             const auto p = g.softmax(g.op(Op::Add, g.matmul(h, g.input({128, 10})), g.input({10})));
-             const auto off = g.op(Op::Sub, p, g.input({n, 10}));
-             const auto loss =
-                 g.reduce(Op::ReduceSum, g.reduce(Op::ReduceSum, g.op(Op::Mul, off, off), 1), 0);
-             const auto grad = g.matmul(g.permute(h, {1, 0}), off);
-             return g.take({p, loss, grad});
-         }},
-        {"decoder layer, n keys", 13,
-         [](int64_t n) {
-             SizedGraph g;
-             auto x = g.input({1, 64});
-             std::vector<ir::ValueId> results;
-             decoder_layer(g, x, n, results);
-             results.push_back(x);
-             return g.take(results);
-         }},
-        {"four decoder layers, n keys", 14,
-         [](int64_t n) {
-             SizedGraph g;
-             auto x = g.input({1, 64});
-             std::vector<ir::ValueId> results;
-             for (int layer = 0; layer < 4; ++layer)
-                 decoder_layer(g, x, n, results);
-             results.push_back(x);
-             return g.take(results);
-         }},
-        {"attention over n tokens", 12,
-         [](int64_t n) {
-             SizedGraph g;
-             const auto heads = [&] {
-                 return g.permute(g.reshape(g.matmul(g.input({n, 64}), g.input({64, 64})), {n, 4, 16}),
-                                  {1, 0, 2});
-             };
-             const auto q = heads(), k = heads(), v = heads();
-             const auto read = g.batched(g.softmax(g.batched(q, k, true)), v, false);
-             return g.take({g.reshape(g.permute(read, {1, 0, 2}), {n, 64})});
-         }},
-        {"convolution of n images by windows", 10,
-         [](int64_t n) {
-             SizedGraph g;
-             const auto w = g.window(g.window(g.input({n, 3, 18, 18}), 3, 3), 2, 3); // [n,3,16,16,3,3]
-             const auto rows = g.reshape(g.permute(w, {0, 2, 3, 1, 4, 5}), {n * 256, 27});
-             return g.take({g.op(Op::Maximum, g.matmul(rows, g.input({27, 8})), g.scalar(0))});
-         }},
-        {"convolution of images of n x n by windows, and the weights' gradient", 13,
-         [](int64_t n) {
-             SizedGraph g;
-             const auto w = g.window(g.window(g.input({2, 3, n + 2, n + 2}), 3, 3), 2, 3); // [2,3,n,n,3,3]
-             const auto rows = g.reshape(g.permute(w, {0, 2, 3, 1, 4, 5}), {2 * n * n, 27});
-             return g.take({g.matmul(rows, g.input({27, 8})),
-                            g.matmul(g.permute(rows, {1, 0}), g.input({2 * n * n, 8}))});
-         }},
-        {"stencil on a torus of [n,48]", 6,
-         [](int64_t n) {
-             SizedGraph g;
-             const auto u = g.input({n, 48});
-             const auto sum = g.op(Op::Add, g.op(Op::Add, g.roll(u, 0, 1), g.roll(u, 1, 1)), u);
-             return g.take({g.op(Op::Mul, sum, g.scalar(0.3))});
-         }},
-        {"padded, sliced [n,n]", 9,
-         [](int64_t n) {
-             SizedGraph g;
-             const auto u = g.pad(g.input({n, n}), 1);
-             const auto up = g.slice(u, 0, 0, n), down = g.slice(u, 0, 2, n);
-             return g.take({g.op(Op::Add, up, down), g.slice(u, 1, 1, (n + 2) / 2, 2)});
-         }},
-    };
-    return families;
-}
 
 } // namespace lz::test

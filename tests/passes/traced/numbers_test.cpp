@@ -92,11 +92,43 @@ TEST_F(Numbers, FunctionsAreCalledAgain) {
     const Int n = parameter(0, 10);
     const Int twice = n * 2;
     const Tape::Argument arguments[] = {{twice.expression(), twice.value()}, {kConstant, 3}};
-    Expression sum = tape_.call([](auto given) { return given[0] + given[1]; }, arguments);
+    Expression sum = tape_.call([](auto given, auto result) { result[0] = given[0] + given[1]; }, arguments);
     EXPECT_EQ(at(Int(23, sum), {10}), 23);
     Expression *kept[] = {&sum};
     tape_.finish(kept);
     EXPECT_EQ(at(Int(23, sum), {50}), 103);
+}
+
+TEST_F(Numbers, FunctionsOfSeveralNumbersAreCalledOnce) {
+    const Int n = parameter(0, 10);
+    const Tape::Argument arguments[] = {{n.expression(), n.value()}};
+    int calls = 0;
+    const Expression first = tape_.call(
+        [&calls](auto given, auto results) {
+            ++calls;
+            results[0] = given[0] + 1;
+            results[1] = given[0] * 2;
+            results[2] = -given[0];
+        },
+        arguments, 3);
+    Int of_second = Int(20, first + 1) + n, third(-10, first + 2);
+    EXPECT_LT(third, n);
+    Expression name = of_second.expression();
+    Expression *kept[] = {&name};
+    tape_.finish(kept);
+    EXPECT_EQ(at(Int(0, name), {50}), 150);
+    EXPECT_EQ(calls, 1);
+    EXPECT_FALSE(holds({-50}));
+}
+
+TEST_F(Numbers, OneConditionSaysLessOrEqual) {
+    const Real seconds = static_cast<Real>(parameter(0, 10)) / 4;
+    EXPECT_TRUE(seconds <= 2.5);
+    EXPECT_TRUE(seconds >= 1.0);
+    EXPECT_TRUE(holds({4}));
+    EXPECT_TRUE(holds({9}));
+    EXPECT_FALSE(holds({3}));
+    EXPECT_FALSE(holds({11}));
 }
 
 TEST_F(Numbers, WhatIsNotNeededIsForgotten) {

@@ -1,10 +1,11 @@
 #include "ir/diagnostic.h"
+#include "ir/graph/share_words.h"
 #include "ir/text/text.h"
 #include "passes/pipeline.h"
 #include "passes/traced/forms.h"
 #include "passes/traced/program_template.h"
 #include "passes/traced/read_graph.h"
-#include "support/sized_graphs.h"
+#include "support/sized_programs.h"
 #include "tests/support/random/graph.h"
 
 #include <gtest/gtest.h>
@@ -71,6 +72,7 @@ TEST(ProgramTemplate, TwoHundredAndFiftySixLengthsAreAFewPrograms) {
             sizes.add(family.make(n));
         EXPECT_EQ(sizes.instances + sizes.passes, 256);
         EXPECT_LE(sizes.passes, family.programs);
+        EXPECT_LE(family.programs, 8) << "nor may more be asked for";
     }
 }
 
@@ -133,6 +135,28 @@ TEST(ProgramTemplate, ScratchOfLibraryFunctionsIsAskedForAgain) {
         const ValueId sorted = b.add(Op::Sort, {x}, {1, 0});
         b.graph().results = {b.unary(Op::Exp, sorted)};
         sizes.add(b.take());
+    }
+    EXPECT_EQ(sizes.instances + sizes.passes, 100);
+    EXPECT_LE(sizes.passes, 4);
+}
+
+TEST(ProgramTemplate, NodesMayHaveTheSameWords) {
+    const Target target = test_target();
+    Sizes sizes(target);
+    for (int64_t n = 20; n < 120; ++n) {
+        test::SizedGraph g;
+        const auto a = g.slice(g.input({n, 8}), 0, 3, n - 5), b = g.slice(g.input({n, 8}), 0, 3, n - 5);
+        const Graph apart = g.take({g.op(Op::Mul, a, b)});
+        std::vector<NodeId> slices;
+        for (NodeId id = 0; id < apart.nodes().size(); ++id)
+            if (apart.node(id).op == Op::Slice)
+                slices.push_back(id);
+        ASSERT_EQ(slices.size(), 2u);
+        const Graph graph = share_words(apart, std::vector<SharedWords>{{slices[1], slices[0]}});
+        ASSERT_EQ(graph.node(slices[0]).runtime_begin, graph.node(slices[1]).runtime_begin);
+        const GraphForm form = write_graph(graph);
+        ASSERT_EQ(write_graph(read_graph(form, form.extents)).structure, form.structure);
+        sizes.add(graph);
     }
     EXPECT_EQ(sizes.instances + sizes.passes, 100);
     EXPECT_LE(sizes.passes, 4);
