@@ -180,8 +180,10 @@ private:
         const Shape &shape = shape_of(whole);
         const int64_t times =
             shape[reduces_few ? short_axis(root) : shape.rank() - 1]; // that the value is written out
-        if (shape.numel() == 0 || shape.numel() == times || !looks_through(whole, root))
-            return false; // of one row there is nothing to be had
+        if (shape.numel() == 0 || !looks_through(whole, root))
+            return false;
+        if (shape.numel() == times && uses_.users(graph_.result(root)).empty())
+            return false; // one number, with which no kernel goes on
         struct Open {
             ValueId value;
             int64_t times; ///< that its operation is written out

@@ -7,7 +7,9 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 namespace lz::passes {
 
@@ -25,7 +27,8 @@ public:
     static bool by_time(const ArenaBlock &block, const LastUses &before) { return before.end <= block.begin; }
     /// Whether bytes of `before` may be those of `block`.
     bool operator()(const ArenaBlock &block, const ArenaBlock &before) const {
-        return before.last < block.first && (by_time(block, before.uses) || by_order(block, before.uses));
+        return before.last < block.first &&
+               (!is_over_ || by_time(block, before.uses) || by_order(block, before.uses));
     }
 
 private:
@@ -265,19 +268,23 @@ ArenaLayout layout_in_order(std::span<ArenaBlock> blocks) {
     if (!kManySizes)
         return layout_arena(blocks);
     std::vector<int64_t> bytes;
-    for (const ArenaBlock &block : blocks)
+    std::vector<std::pair<uint32_t, uint32_t>> steps;
+    for (const ArenaBlock &block : blocks) {
         bytes.push_back(block.bytes);
-    const std::vector<int64_t> found =
-        found_again(bytes, [lives = std::vector(blocks.begin(), blocks.end())](const auto &given) {
-            std::vector<ArenaBlock> same = lives;
-            for (size_t k = 0; k < same.size(); ++k)
-                same[k].bytes = given[k];
-            const ArenaLayout layout = layout_arena(same);
-            std::vector<int64_t> numbers = {layout.bytes, layout.live_bytes};
-            for (const ArenaBlock &block : same)
-                numbers.push_back(block.offset);
-            return numbers;
-        });
+        steps.emplace_back(block.first, block.last);
+    }
+    const std::vector<int64_t> found = found_again(bytes, [steps = std::move(steps)](const auto &given) {
+        std::vector<ArenaBlock> same(steps.size());
+        for (size_t k = 0; k < same.size(); ++k) {
+            same[k].bytes = given[k];
+            std::tie(same[k].first, same[k].last) = steps[k];
+        }
+        const ArenaLayout layout = layout_arena(same);
+        std::vector<int64_t> numbers = {layout.bytes, layout.live_bytes};
+        for (const ArenaBlock &block : same)
+            numbers.push_back(block.offset);
+        return numbers;
+    });
     for (size_t k = 0; k < blocks.size(); ++k)
         blocks[k].offset = found[k + 2];
     return {found[0], found[1]};

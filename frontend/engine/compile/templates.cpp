@@ -61,9 +61,10 @@ std::optional<traced::ExtentPattern> Templates::is_worth_it(const traced::GraphF
     }
     entry->used = ++clock_;
     entry->seen.add(graph.extents);
-    if (++entry->sizes < kSizes || entry->made >= kMost)
+    const bool serve = entry->found >= entry->made;
+    if (++entry->sizes < kSizes || (entry->made >= kMost && !serve))
         return std::nullopt;
-    const bool useful = entry->made < kTries || entry->found >= entry->made;
+    const bool useful = entry->made < kTries || serve;
     if (++entry->missed < (useful ? 1 : entry->made - entry->found))
         return std::nullopt;
     entry->missed = 0;
@@ -87,10 +88,14 @@ std::string Templates::learn(const traced::GraphForm &graph, uint32_t target, co
     Entry *const entry = locate(graph, target);
     if (!entry)
         return {};
-    if (made->program)
+    if (made->program) {
         entry->templates.insert(entry->templates.begin(), std::move(made));
-    else
-        entry->made = kMost; // nor will there be one for another size
+        if (entry->templates.size() > kMost)
+            entry->templates.pop_back();
+    } else { // nor will there be one for another size
+        entry->made = kMost;
+        entry->found = 0;
+    }
     return why.empty() ? "can be had with other sizes"
                        : "for this size alone: " + why.substr(0, why.find('\n'));
 }

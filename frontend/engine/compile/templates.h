@@ -35,7 +35,8 @@ public:
     /// A structure that is there for so many sizes for which the passes had to run is worth a template: one
     /// takes the time of some runs of the passes.
     static constexpr size_t kSizes = 2;
-    /// Templates of one structure. One with more regimes than that has as many as it has sizes.
+    /// Templates of one structure: beyond that the one that was not used for the longest time goes, while
+    /// they serve more sizes than there were of them; else there are as many regimes as sizes.
     static constexpr size_t kMost = 16;
     /// So many are made at once; more while they serve fewer sizes than there are of them, only after some
     /// sizes for which none was.

@@ -145,8 +145,8 @@ TEST(ProgramTemplate, NodesMayHaveTheSameWords) {
     Sizes sizes(target);
     for (int64_t n = 20; n < 120; ++n) {
         test::SizedGraph g;
-        const auto a = g.slice(g.input({n, 8}), 0, 3, n - 5), b = g.slice(g.input({n, 8}), 0, 3, n - 5);
-        const Graph apart = g.take({g.op(Op::Mul, a, b)});
+        const auto x = g.input({n, 8}), y = g.input({n, 8});
+        const Graph apart = g.take({g.op(Op::Mul, g.slice(x, 0, 3, n - 5), g.slice(y, 0, 3, n - 5))});
         std::vector<NodeId> slices;
         for (NodeId id = 0; id < apart.nodes().size(); ++id)
             if (apart.node(id).op == Op::Slice)
