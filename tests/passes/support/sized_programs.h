@@ -146,7 +146,7 @@ inline const std::vector<SizedFamily> &sized_families() {
              const auto rows = g.reshape(g.permute(w, {0, 2, 3, 1, 4, 5}), {n * 256, 27});
              return g.take({g.op(Op::Maximum, g.matmul(rows, g.input({27, 8})), g.scalar(0))});
          }},
-        {"convolution of images of n x n by windows, and the weights' gradient", 13,
+        {"convolution of images of n x n by windows, and the weights' gradient", 8,
          [](int64_t n) {
              SizedGraph g;
              const auto w = g.window(g.window(g.input({2, 3, n + 2, n + 2}), 3, 3), 2, 3); // [2,3,n,n,3,3]
