@@ -289,26 +289,6 @@ void pack(void *to, const void *from, int64_t count, int64_t depth, int64_t stri
                                                                stride_i, stride_k);
 }
 
-template <class T>
-LZ_AVX void pack_panels(void *to, const void *from, int64_t count, int64_t depth, int64_t stride_k,
-                        int64_t panel_bytes) {
-    using L = Lanes<T>;
-    constexpr int kWidth = 2 * L::kCount;
-    const int64_t whole = count / kWidth, distance = panel_bytes / int64_t{sizeof(T)};
-    const T *step = static_cast<const T *>(from);
-    T *panels = static_cast<T *>(to);
-    for (int64_t k = 0; k < depth; ++k, step += stride_k, panels += kWidth)
-        for (int64_t p = 0; p < whole; ++p) {
-            const T *const read = step + p * kWidth;
-            T *const written = panels + p * distance;
-            L::store(written, L::load(read));
-            L::store(written + L::kCount, L::load(read + L::kCount));
-        }
-    if (count % kWidth != 0)
-        pack_rows<T, kWidth>(static_cast<T *>(to) + whole * distance,
-                             static_cast<const T *>(from) + whole * kWidth, count % kWidth, depth, stride_k);
-}
-
 /// As gathered.h wants them.
 template <class T>
 struct Gathered : Lanes<T> {
@@ -330,10 +310,10 @@ constexpr PartSet kParts = {
     32,
     {"lz_multiply_tile_avx_f32", "lz_pack_panel_avx_f32", multiply_tile<float>, pack<float>,
      "lz_pack_gathered_avx_f32", pack_gathered<Gathered<float>, kTileRows>, "lz_pack_panels_avx_f32",
-     pack_panels<float>},
+     pack_panels<Gathered<float>>},
     {"lz_multiply_tile_avx_f64", "lz_pack_panel_avx_f64", multiply_tile<double>, pack<double>,
      "lz_pack_gathered_avx_f64", pack_gathered<Gathered<double>, kTileRows>, "lz_pack_panels_avx_f64",
-     pack_panels<double>},
+     pack_panels<Gathered<double>>},
 };
 
 } // namespace

@@ -107,26 +107,6 @@ void pack(void *to, const void *from, int64_t count, int64_t depth, int64_t stri
                                                         count, depth, stride_i, stride_k);
 }
 
-template <class L>
-LZ_AVX512 void pack_panels(void *to, const void *from, int64_t count, int64_t depth, int64_t stride_k,
-                           int64_t panel_bytes) {
-    using T = typename L::T;
-    constexpr int kWidth = 2 * L::kCount;
-    const int64_t whole = count / kWidth, distance = panel_bytes / int64_t{sizeof(T)};
-    const T *step = static_cast<const T *>(from);
-    T *panels = static_cast<T *>(to);
-    for (int64_t k = 0; k < depth; ++k, step += stride_k, panels += kWidth)
-        for (int64_t p = 0; p < whole; ++p) {
-            const T *const read = step + p * kWidth;
-            T *const written = panels + p * distance;
-            L::store(written, L::load(read));
-            L::store(written + L::kCount, L::load(read + L::kCount));
-        }
-    if (count % kWidth != 0)
-        pack_rows<L, kWidth>(static_cast<T *>(to) + whole * distance,
-                             static_cast<const T *>(from) + whole * kWidth, count % kWidth, depth, stride_k);
-}
-
 /// As gathered.h wants them.
 template <class L>
 struct Gathered : L {
@@ -147,10 +127,10 @@ constexpr PartSet kParts = {
     int{kLine},
     {"lz_multiply_tile_f32", "lz_pack_panel_f32", multiply_tile<FloatLanes>, pack<FloatLanes>,
      "lz_pack_gathered_f32", pack_gathered<Gathered<FloatLanes>, kTileRows>, "lz_pack_panels_f32",
-     pack_panels<FloatLanes>},
+     pack_panels<Gathered<FloatLanes>>},
     {"lz_multiply_tile_f64", "lz_pack_panel_f64", multiply_tile<DoubleLanes>, pack<DoubleLanes>,
      "lz_pack_gathered_f64", pack_gathered<Gathered<DoubleLanes>, kTileRows>, "lz_pack_panels_f64",
-     pack_panels<DoubleLanes>},
+     pack_panels<Gathered<DoubleLanes>>},
 };
 
 } // namespace

@@ -1,5 +1,6 @@
 #pragma once
-/// Panels of operands of which the elements stand anywhere (PackGathered), for registers of any kind. The
+/// Panels of operands of which the elements stand anywhere (PackGathered), and many panels of neighbours at
+/// once (PackPanels), for registers of any kind. The
 /// file that includes this says in LZ_GATHERED which instructions its functions may use, and in
 /// LZ_GATHERED_INLINE the same of those that are always inlined.
 ///
@@ -7,6 +8,7 @@
 ///     Mask lanes(begin, end)          lanes [begin, end) of a register, both from 0 to kCount
 ///     load(from), load(from, mask)    lanes out of the mask are 0, and their memory is not touched
 ///     join(x, from, mask)             x, of which lanes in the mask are 0, with them loaded
+///     store(to, x)
 ///     transpose(square)
 ///     store_part<Width, Column>(to, x)
 ///     kChooses                        whether there is choose(x, y, from), which takes lane from[l] of x, or
@@ -171,6 +173,32 @@ void pack_gathered(void *to, const void *from, const int64_t *rows, const int64_
     const auto pack = width == Rows ? pack_gathered_width<G, Rows> : pack_gathered_width<G, 2 * G::kCount>;
     if (depth > 0)
         pack(static_cast<T *>(to), static_cast<const T *>(from), rows, depths, count, depth);
+}
+
+template <class G>
+LZ_GATHERED void pack_panels(void *to, const void *from, int64_t count, int64_t depth, int64_t stride_k,
+                             int64_t panel_bytes) {
+    using T = typename G::T;
+    constexpr int kWidth = 2 * G::kCount;
+    const int64_t whole = count / kWidth, distance = panel_bytes / int64_t{sizeof(T)};
+    const int rest = static_cast<int>(count % kWidth), left = rest < G::kCount ? rest : G::kCount;
+    const typename G::Mask low = G::lanes(0, left), high = G::lanes(0, rest - left);
+    const T *step = static_cast<const T *>(from);
+    T *panels = static_cast<T *>(to);
+    for (int64_t k = 0; k < depth; ++k, step += stride_k, panels += kWidth) {
+        for (int64_t p = 0; p < whole; ++p) {
+            const T *const read = step + p * kWidth;
+            T *const written = panels + p * distance;
+            G::store(written, G::load(read));
+            G::store(written + G::kCount, G::load(read + G::kCount));
+        }
+        if (rest > 0) {
+            const T *const read = step + whole * kWidth;
+            T *const written = panels + whole * distance;
+            G::store(written, G::load(read, low));
+            G::store(written + G::kCount, G::load(read + G::kCount, high));
+        }
+    }
 }
 
 } // namespace
