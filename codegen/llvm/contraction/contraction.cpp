@@ -196,6 +196,16 @@ private:
         tiles_ = b_.mul(ceil_div(rows_, inner_m), ceil_div(inner_m, form_.mr));
         one_inner_ = b_.compare(Pred::Sge, inner_m, rows_);
         one_pass_ = b_.compare(Pred::Sge, block_k, k_);
+        lhs_packed_ = b_.i1(true);
+        if (lhs_may_stay())
+            lhs_packed_ = b_.compare(Pred::Ne, arg(ContractionArg::PackLhs), b_.i64(0));
+        if (!form_.amx)
+            lhs_steps(lhs_packed_, 1);
+        if (form_.parts) { // what is the same for all tiles of the item
+            put(&ir::ProductTile::lhs_row, micro_.lhs_row);
+            put(&ir::ProductTile::lhs_step, micro_.lhs_step);
+            put(&ir::ProductTile::sums_row, sums_row());
+        }
         // A product over nothing is 0: its epilogue runs as well.
         loop(b_.i64(0), b_.smax(k_, b_.i64(1)), block_k, [&](Value k) {
             k_first_ = k;
@@ -203,6 +213,10 @@ private:
             steps_ = ceil_div(k_depth_, form_.depth_step());
             first_pass_ = b_.compare(Pred::Eq, k, b_.i64(0));
             last_pass_ = b_.compare(Pred::Sge, b_.add(k, block_k), k_);
+            if (form_.parts) {
+                put(&ir::ProductTile::steps, steps_);
+                put(&ir::ProductTile::first, b_.zext(first_pass_, Elem::I64));
+            }
             if (lhs_digits_.own.table || rhs_digits_.own.table)
                 fill_depth_places(block_k);
             if (packs_panels())
@@ -266,6 +280,11 @@ private:
             micro_.rhs = b_.select(packed, slot, address(rhs_, first, k_first_));
             micro_.rhs_step = b_.select(packed, micro_.rhs_step, or_one(rhs_.stride_k));
         }
+        if (form_.parts) {
+            put(&ir::ProductTile::rhs, micro_.rhs);
+            put(&ir::ProductTile::rhs_step, micro_.rhs_step);
+            put(&ir::ProductTile::width, width_);
+        }
     }
 
     /// Whether panels of rhs are packed together, before the first rows of a block of k.
@@ -280,33 +299,39 @@ private:
                            : partial;
     }
 
+    bool lhs_may_stay() const { return form_.amx ? !lhs_.stride_k : form_.in_place() && !lhs_.digits; }
+
+    /// How far rows and steps of lhs lie apart, in a panel (of `depth` elements of k a step) or where they stay.
+    void lhs_steps(Value packed, int depth) {
+        micro_.lhs_row = b_.i64(depth);
+        micro_.lhs_step = b_.i64(int64_t{form_.mr} * depth);
+        if (lhs_may_stay()) {
+            micro_.lhs_row = b_.select(packed, micro_.lhs_row, or_one(lhs_.stride_i));
+            micro_.lhs_step =
+                b_.select(packed, micro_.lhs_step, form_.amx ? b_.i64(depth) : or_one(lhs_.stride_k));
+        }
+    }
+
     void lhs_panel(Value tile, Value pack_now) {
         // Of one panel of rhs each tile is met once: one slot, which stays in the cache, is enough.
         const Value place = b_.select(one_panel_, b_.i64(0), b_.mul(tile, lhs_panel_bytes_));
         const Value slot = b_.element(Elem::I8, scratch_, place);
-        const bool may_stay = form_.amx ? !lhs_.stride_k : form_.in_place() && !lhs_.digits;
-        Value packed = b_.i1(true);
-        if (may_stay)
-            packed = b_.compare(Pred::Ne, arg(ContractionArg::PackLhs), b_.i64(0));
-        if (form_.amx && may_stay) // tiles that are loaded have all their rows
-            packed =
-                b_.bit_or(packed, b_.compare(Pred::Ne, b_.urem(tile_rows_, b_.i64(ir::kAmxRows)), b_.i64(0)));
+        Value packed = lhs_packed_;
+        if (form_.amx) {
+            if (lhs_may_stay()) // tiles that are loaded have all their rows
+                packed = b_.bit_or(
+                    packed, b_.compare(Pred::Ne, b_.urem(tile_rows_, b_.i64(ir::kAmxRows)), b_.i64(0)));
+            lhs_steps(packed, form_.depth_step());
+        }
         b_.if_then(b_.bit_and(pack_now, packed), [&] { pack(lhs_, slot, tile_row_, tile_rows_, form_.mr); });
         micro_.lhs = slot;
-        const int depth = form_.amx ? form_.depth_step() : 1;
-        micro_.lhs_row = b_.i64(depth);
-        micro_.lhs_step = b_.i64(int64_t{form_.mr} * depth);
-        if (form_.amx && may_stay) {
+        if (lhs_may_stay())
             micro_.lhs = b_.select(packed, slot, address(lhs_, tile_row_, k_first_));
-            micro_.lhs_row = b_.select(packed, micro_.lhs_row, or_one(lhs_.stride_i));
-            micro_.lhs_step = b_.select(packed, micro_.lhs_step, b_.i64(depth));
-        } else if (may_stay) {
-            micro_.lhs = b_.select(packed, slot, address(lhs_, tile_row_, k_first_));
-            micro_.lhs_row = b_.select(packed, micro_.lhs_row, or_one(lhs_.stride_i));
-            micro_.lhs_step = b_.select(packed, micro_.lhs_step, or_one(lhs_.stride_k));
-        }
         micro_.lhs_last = b_.mul(micro_.lhs_row, b_.sub(tile_rows_, b_.i64(1)));
     }
+
+    /// How far rows of the sums lie apart.
+    Value sums_row() { return result_ ? or_one(results_.stride_k) : b_.i64(form_.nr); }
 
     void emit_tile(Value height, Value place) {
         const int64_t tile_bytes = int64_t{form_.mr} * form_.nr * bytes_of(form_.sum);
@@ -314,45 +339,40 @@ private:
         micro_.first = first_pass_;
         micro_.width = width_;
         if (result_) { // sums lie where the result does
-            const Value sums_row = or_one(results_.stride_k);
-            const Value at = b_.add(b_.mul(tile_row_, sums_row), panel_first_);
+            const Value at = b_.add(b_.mul(tile_row_, sums_row()), panel_first_);
             micro_.sums = b_.element(form_.sum, results_.base, at);
-            micro_.next_sums = b_.element(form_.sum, micro_.sums, b_.mul(tile_rows_, sums_row));
-            call_tile(height, sums_row);
+            micro_.next_sums = b_.element(form_.sum, micro_.sums, b_.mul(tile_rows_, sums_row()));
+            call_tile(height);
             return;
         }
         micro_.sums = b_.element(Elem::I8, scratch_,
                                  b_.add(arg(ContractionArg::SumsOffset), b_.mul(place, b_.i64(tile_bytes))));
         micro_.next_sums = b_.element(Elem::I8, micro_.sums, b_.i64(tile_bytes));
         if (form_.parts)
-            call_tile(height, b_.i64(form_.nr));
+            call_tile(height);
         else
             choose_microkernel(height);
         b_.if_then(last_pass_, [&] { emit_epilogue(); });
     }
 
-    void call_tile(Value height, Value sums_row) {
+    void call_tile(Value height) {
         const Value rows = b_.mul(height, b_.i64(form_.row_step));
         // Of sums that lie in the scratch, all rows have a place.
         const Value last = b_.sub(result_ ? tile_rows_ : rows, b_.i64(1));
-        const Value fields[] = {micro_.lhs,
-                                micro_.rhs,
-                                micro_.sums,
-                                micro_.steps,
-                                micro_.lhs_row,
-                                micro_.lhs_step,
-                                micro_.lhs_last,
-                                micro_.rhs_step,
-                                sums_row,
-                                b_.mul(last, sums_row),
-                                b_.zext(micro_.first, Elem::I64),
-                                micro_.width,
-                                rows,
-                                micro_.next_sums};
-        static_assert(std::size(fields) == ir::kProductTileFields);
-        for (size_t i = 0; i < std::size(fields); ++i)
-            b_.store(fields[i], b_.element(Elem::I64, tile_, b_.i64(static_cast<int64_t>(i))), 8);
+        put(&ir::ProductTile::lhs, micro_.lhs);
+        put(&ir::ProductTile::lhs_last, micro_.lhs_last);
+        put(&ir::ProductTile::sums, micro_.sums);
+        put(&ir::ProductTile::sums_last, b_.mul(last, sums_row()));
+        put(&ir::ProductTile::rows, rows);
+        put(&ir::ProductTile::next, micro_.next_sums);
         b_.call(form_.parts->multiply_tile_name, std::array{tile_});
+    }
+    /// Writes a field of the tile. Each is written where it changes, so that a tile of a small product costs little.
+    template <class T>
+    void put(T ir::ProductTile::*field, Value value) {
+        const ir::ProductTile none{};
+        const auto offset = reinterpret_cast<const char *>(&(none.*field)) - reinterpret_cast<const char *>(&none);
+        b_.store(value, b_.element(Elem::I8, tile_, b_.i64(offset)), 8);
     }
     /// Where the products are stored if that is all that is done with them, as the sums they are, next to
     /// each other along n and not past the caches: then the sums can lie there from the first pass on.
