@@ -301,6 +301,9 @@ Tensor &Tensor::clamp_(const std::optional<Scalar> &lower, const std::optional<S
                        Location loc) & {
     return detail::assign(*this, lz::clamp(*this, lower, upper, loc), "clamp_", loc);
 }
+Tensor &Tensor::clamp_(const Tensor &lower, const Tensor &upper, Location loc) & {
+    return detail::assign(*this, lz::clamp(*this, lower, upper, loc), "clamp_", loc);
+}
 Tensor &Tensor::masked_fill_(const Tensor &mask, Operand value, Location loc) & {
     loc = detail::in<"masked_fill_">(loc);
     return detail::assign(*this, lz::masked_fill(*this, mask, value, loc), "masked_fill_", loc);

@@ -460,7 +460,7 @@ private:
     Value row_ = nullptr, rows_ = nullptr, column_ = nullptr, columns_ = nullptr, panels_ = nullptr,
           tiles_ = nullptr;
     Value lhs_panel_bytes_ = nullptr, rhs_panel_bytes_ = nullptr, one_pass_ = nullptr, one_inner_ = nullptr,
-          one_panel_ = nullptr;
+          one_panel_ = nullptr, lhs_packed_ = nullptr;
     Digits lhs_digits_ = {}, rhs_digits_ = {}, no_digits_ = {};
     Value own_places_ = nullptr;                 ///< of the rows or columns of a panel
     Operand lhs_ = {}, rhs_ = {}, results_ = {}; ///< of results the other stride is that of rows

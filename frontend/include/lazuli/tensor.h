@@ -352,6 +352,7 @@ public:
     Tensor &lerp_(const Tensor &end, Operand weight, Location loc = Location::current()) &;
     Tensor &clamp_(const std::optional<Scalar> &lower, const std::optional<Scalar> &upper = std::nullopt,
                    Location loc = Location::current()) &;
+    Tensor &clamp_(const Tensor &lower, const Tensor &upper, Location loc = Location::current()) &;
     Tensor &masked_fill_(const Tensor &mask, Operand value, Location loc = Location::current()) &;
     Tensor &scatter_(int64_t axis, const Tensor &index, Operand source, Location loc = Location::current()) &;
     Tensor &scatter_add_(int64_t axis, const Tensor &index, const Tensor &source,

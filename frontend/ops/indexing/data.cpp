@@ -44,6 +44,7 @@ LZ_FORM(addcdiv_, (const Tensor &a, const Tensor &b, const Scalar &value, Locati
 LZ_FORM(lerp_, (const Tensor &end, const Operand &weight, Location loc), end, weight, loc)
 LZ_FORM(clamp_, (const std::optional<Scalar> &lower, const std::optional<Scalar> &upper, Location loc), lower,
         upper, loc)
+LZ_FORM(clamp_, (const Tensor &lower, const Tensor &upper, Location loc), lower, upper, loc)
 LZ_FORM(clamp_min_, (const Operand &lower, Location loc), lower, loc)
 LZ_FORM(clamp_max_, (const Operand &upper, Location loc), upper, loc)
 LZ_FORM(masked_fill_, (const Tensor &mask, const Operand &value, Location loc), mask, value, loc)

@@ -261,6 +261,20 @@ TEST(LibTorchFurtherNames, OneBoundInPlace) {
     EXPECT_EQ(shape.line, __LINE__ - 1U) << shape.what;
 }
 
+TEST(LibTorchFurtherNames, TwoBoundsInPlace) {
+    Tensor x = torch::tensor({-1.0, 0.5, 2.0});
+    const Tensor same = x;
+    x.clamp_(torch::tensor({-2.0, 0.75, 0.0}), torch::tensor({0.0, 1.0, 1.5})).clamp_(-0.5, 1.25);
+    expect_values(same, {-0.5, 0.75, 1.25});
+    x.clamp_(torch::zeros({3}), Tensor());
+    expect_values(same, {0, 0.75, 1.25});
+    x.data().clamp_(torch::ones({3}), torch::tensor(1.125));
+    expect_values(same, {1, 1, 1.125});
+    Tensor whole = torch::tensor({1, 2});
+    const Caught dtype = caught<lz::DTypeError>([&] { whole.clamp_(torch::zeros({2}), torch::ones({2})); });
+    EXPECT_EQ(dtype.line, __LINE__ - 1U) << dtype.what; // as in PyTorch, floats do not go into integers
+}
+
 TEST(LibTorchFurtherNames, OtherNamesOfFunctions) {
     const Tensor a = torch::tensor({4.0, -2.0, 0.0}), b = torch::tensor({2.0, -2.0, 1.0});
     expect_values(torch::subtract(a, b), {2, 0, -1});

@@ -237,6 +237,8 @@ public:
     const TensorData &clamp_(const std::optional<Scalar> &lower,
                              const std::optional<Scalar> &upper = std::nullopt,
                              Location loc = Location::current()) const;
+    const TensorData &clamp_(const Tensor &lower, const Tensor &upper,
+                             Location loc = Location::current()) const;
     const TensorData &clamp_min_(const Operand &lower, Location loc = Location::current()) const;
     const TensorData &clamp_max_(const Operand &upper, Location loc = Location::current()) const;
     const TensorData &masked_fill_(const Tensor &mask, const Operand &value,
