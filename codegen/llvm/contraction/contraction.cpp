@@ -301,7 +301,8 @@ private:
 
     bool lhs_may_stay() const { return form_.amx ? !lhs_.stride_k : form_.in_place() && !lhs_.digits; }
 
-    /// How far rows and steps of lhs lie apart, in a panel (of `depth` elements of k a step) or where they stay.
+    /// How far rows and steps of lhs lie apart, in a panel (of `depth` elements of k a step) or where they
+    /// stay.
     void lhs_steps(Value packed, int depth) {
         micro_.lhs_row = b_.i64(depth);
         micro_.lhs_step = b_.i64(int64_t{form_.mr} * depth);
@@ -367,11 +368,13 @@ private:
         put(&ir::ProductTile::next, micro_.next_sums);
         b_.call(form_.parts->multiply_tile_name, std::array{tile_});
     }
-    /// Writes a field of the tile. Each is written where it changes, so that a tile of a small product costs little.
+    /// Writes a field of the tile. Each is written where it changes, so that a tile of a small product costs
+    /// little.
     template <class T>
     void put(T ir::ProductTile::*field, Value value) {
         const ir::ProductTile none{};
-        const auto offset = reinterpret_cast<const char *>(&(none.*field)) - reinterpret_cast<const char *>(&none);
+        const auto offset =
+            reinterpret_cast<const char *>(&(none.*field)) - reinterpret_cast<const char *>(&none);
         b_.store(value, b_.element(Elem::I8, tile_, b_.i64(offset)), 8);
     }
     /// Where the products are stored if that is all that is done with them, as the sums they are, next to
