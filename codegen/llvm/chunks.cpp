@@ -5,7 +5,9 @@
 
 // Results of chunks are folded by the rule that made them (ir/kernel/kernel.h), level by level:
 //  - level 0, the elements of a chunk, in registers;
-//  - level 1, the results of chunks, in registers too; a loop of one chunk skips it;
+//  - level 1, the results of chunks: lanes of it in memory, for a chunk touches one of them; values that are
+//  folded side by
+//    side in registers. A loop of one chunk skips it;
 //  - level 2, the results of chunks of level 1, and so on: by a call of fold_levels, which few loops need.
 
 namespace lz::codegen {
@@ -47,37 +49,42 @@ struct PhaseEmitter::Levels {
     bool by_lanes = false; ///< level 1 is kLaneBytes of lanes; else one value
 };
 
-/// Level 1 of an item, all identities.
-PhaseEmitter::Values PhaseEmitter::level_registers(const Levels &levels, const LevelItem &item) {
-    const Reduction &r = *item.reduction;
-    const int n = levels.by_lanes ? lanes_of(r) / width_ : item.values;
-    return Values(static_cast<size_t>(n),
-                  emit_identity(b_, r.op, r.dtype, levels.by_lanes ? width_ : item.lanes));
-}
-
-/// Folds the result of chunk `index` into its lane.
-void PhaseEmitter::add_to_registers(const Reduction &r, Value index, Value value, Values &registers) {
-    Value lane = b_.splat(b_.truncate(b_.bit_and(index, b_.i64(lanes_of(r) - 1)), Elem::I32), width_);
-    Value every = b_.splat(value, width_);
-    for (size_t j = 0; j < registers.size(); ++j) {
-        Value first = b_.i32(static_cast<int32_t>(j) * width_, width_);
-        Value here = b_.compare(Pred::Eq, b_.add(b_.iota(Elem::I32, width_), first), lane);
-        registers[j] =
-            b_.select(here, emit_combine(b_, target_, r.op, r.dtype, registers[j], every), registers[j]);
+/// Lanes of level 1, all identities. Without lanes level 1 is what the loop carries.
+void PhaseEmitter::clear_lanes(const Levels &levels) {
+    for (const LevelItem &item : levels.items) {
+        Value identity = emit_identity(b_, item.reduction->op, item.reduction->dtype, width_);
+        for (int lane = 0; lane < lanes_of(*item.reduction); lane += width_)
+            b_.store(identity, b_.element(item.elem, item.level1, b_.i64(lane)), bytes_of(item.elem));
     }
 }
 
-/// Gives level 1, full or with the last chunk in it, to the levels above.
-void PhaseEmitter::fold_above(const Levels &levels, Value index, Value last,
-                              std::span<const Value> registers) {
+/// Folds the result of chunk `index` into its lane.
+void PhaseEmitter::add_to_lane(const LevelItem &item, Value index, Value value) {
+    const Reduction &r = *item.reduction;
+    Value lane = b_.element(item.elem, item.level1, b_.bit_and(index, b_.i64(lanes_of(r) - 1)));
+    Value before = b_.load(item.elem, 1, lane, bytes_of(item.elem));
+    b_.store(emit_combine(b_, target_, r.op, r.dtype, before, value), lane, bytes_of(item.elem));
+}
+
+/// Folds the lanes to one value.
+PhaseEmitter::Values PhaseEmitter::fold_lanes(const LevelItem &item) {
+    Values registers;
+    for (int lane = 0; lane < lanes_of(*item.reduction); lane += width_)
+        registers.push_back(b_.load(item.elem, width_, b_.element(item.elem, item.level1, b_.i64(lane)),
+                                    bytes_of(item.elem)));
+    return halve(*item.reduction, registers);
+}
+
+/// Gives level 1, full or with the last chunk in it, to the levels above. What the loop carries is in
+/// `values`.
+void PhaseEmitter::fold_above(const Levels &levels, Value index, Value last, std::span<const Value> values) {
     for (const LevelItem &item : levels.items) {
         const Reduction &r = *item.reduction;
-        const auto own = registers.first(level_registers(levels, item).size());
-        registers = registers.subspan(own.size());
-        for (size_t j = 0; j < own.size(); ++j)
-            b_.store(own[j],
-                     b_.element(item.elem, item.level1, b_.i64(static_cast<int64_t>(j) * b_.lanes(own[j]))),
+        for (int i = 0; !levels.by_lanes && i < item.values; ++i) {
+            b_.store(values[0], b_.element(item.elem, item.level1, b_.i64(int64_t{i} * item.lanes)),
                      bytes_of(item.elem));
+            values = values.subspan(1);
+        }
         const Value operands[] = {item.level1,
                                   item.above,
                                   index,
@@ -141,29 +148,30 @@ PhaseEmitter::Partials PhaseEmitter::fold_chunks(const Loop &loop, Value begin, 
     Value length = b_.smax(b_.sub(end, begin), b_.i64(1));
     Value step = loop.chunk > 0 ? b_.i64(loop.chunk) : b_.smin(length, b_.i64(kMostPositions));
     const Levels levels = levels_of(loop, start);
-    Partials state = start; // carried from chunk to chunk: totals, and level 1 where that is lanes
-    for (size_t i = 0; levels.by_lanes && i < levels.items.size(); ++i)
-        state.push_back(level_registers(levels, levels.items[i]));
     const int64_t reach = loop.chunk < kMostPositions ? loop.chunk * loop.chunk : INT64_MAX; // of level 1
     Value many = b_.compare(Pred::Sgt, b_.sub(end, begin), step);
     Value deep = b_.compare(Pred::Sgt, b_.sub(end, begin), b_.i64(reach));
 
-    /// Level 1 with the chunk that began at `lo` in it; empty again after it was given to the next level.
+    /// Level 1 with the chunk that began at `lo` in it, as far as it is carried; empty again after it was
+    /// given to the next level.
     const auto go_up = [&](Value lo, Value index, const Values &level) {
         Value last = b_.compare(Pred::Sge, b_.add(lo, step), end);
         Value full = b_.compare(Pred::Eq, b_.urem(index, b_.i64(loop.chunk)), b_.i64(loop.chunk - 1));
-        Values empty;
-        for (const LevelItem &item : levels.items)
-            for (Value v : level_registers(levels, item))
-                empty.push_back(v);
         return when(b_.bit_and(deep, b_.bit_or(full, last)), level, [&] {
             fold_above(levels, b_.udiv(index, b_.i64(loop.chunk)), last, level);
+            Values empty;
+            if (levels.by_lanes)
+                clear_lanes(levels);
+            else
+                for (const LevelItem &item : levels.items)
+                    empty.insert(empty.end(), static_cast<size_t>(item.values),
+                                 emit_identity(b_, item.reduction->op, item.reduction->dtype, item.lanes));
             return empty;
         });
     };
     const auto one = [&](Value lo, std::span<const Value> carried) {
         const Partials part = chunk(lo, b_.smin(b_.add(lo, step), end));
-        Partials next = regroup(carried, state);
+        Partials next = regroup(carried, start);
         for (size_t i = 0; i < part.size(); ++i)
             if (levels.by_lanes && loop.chunk > 0 && has_order(loop.reductions[i]))
                 next[i] = part[i];
@@ -173,16 +181,11 @@ PhaseEmitter::Partials PhaseEmitter::fold_chunks(const Loop &loop, Value begin, 
             return flatten(next);
         Value index = b_.udiv(b_.sub(lo, begin), step);
         if (levels.by_lanes) {
-            const Partials registers(next.begin() + static_cast<long>(start.size()), next.end());
-            const Values level = when(many, flatten(registers), [&] {
-                Partials added = registers;
-                for (size_t i = 0; i < added.size(); ++i) {
-                    const LevelItem &item = levels.items[i];
-                    add_to_registers(*item.reduction, index, part[item.index][0], added[i]);
-                }
-                return go_up(lo, index, flatten(added));
+            b_.if_then(many, [&] {
+                for (const LevelItem &item : levels.items)
+                    add_to_lane(item, index, part[item.index][0]);
+                go_up(lo, index, {});
             });
-            std::ranges::move(regroup(level, registers), next.begin() + static_cast<long>(start.size()));
         } else {
             Partials level;
             for (const LevelItem &item : levels.items)
@@ -193,7 +196,9 @@ PhaseEmitter::Partials PhaseEmitter::fold_chunks(const Loop &loop, Value begin, 
         }
         return flatten(next);
     };
-    Partials totals = regroup(b_.loop(begin, end, step, flatten(state), one, preheader), state);
+    if (levels.by_lanes && !levels.items.empty())
+        b_.if_then(many, [&] { clear_lanes(levels); });
+    Partials totals = regroup(b_.loop(begin, end, step, flatten(start), one, preheader), start);
     if (levels.items.empty())
         return totals;
     Partials ordered;
@@ -204,7 +209,7 @@ PhaseEmitter::Partials PhaseEmitter::fold_chunks(const Loop &loop, Value begin, 
         for (size_t i = 0; i < folded.size(); ++i) {
             const LevelItem &item = levels.items[i];
             if (levels.by_lanes)
-                folded[i] = halve(*item.reduction, totals[start.size() + i]);
+                folded[i] = fold_lanes(item);
             for (size_t v = 0; v < folded[i].size(); ++v) {
                 Value at = b_.element(item.elem, item.above, b_.i64(static_cast<int64_t>(v) * item.lanes));
                 Value above = b_.load(item.elem, item.lanes, at, bytes_of(item.elem));
@@ -217,7 +222,6 @@ PhaseEmitter::Partials PhaseEmitter::fold_chunks(const Loop &loop, Value begin, 
     ordered = regroup(folded, ordered);
     for (size_t i = 0; i < ordered.size(); ++i)
         totals[levels.items[i].index] = ordered[i];
-    totals.resize(start.size());
     return totals;
 }
 

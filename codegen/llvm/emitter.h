@@ -258,10 +258,11 @@ private:
     bool fold_partials(const ir::Loop &loop, uint32_t id, Value begin, Value end);
     struct LevelItem;
     struct Levels;
-    Values level_registers(const Levels &levels, const LevelItem &item);
+    void clear_lanes(const Levels &levels);
+    void add_to_lane(const LevelItem &item, Value index, Value value);
+    Values fold_lanes(const LevelItem &item);
     Levels levels_of(const ir::Loop &loop, const Partials &start);
-    void fold_above(const Levels &levels, Value index, Value last, std::span<const Value> registers);
-    void add_to_registers(const ir::Reduction &r, Value index, Value value, Values &registers);
+    void fold_above(const Levels &levels, Value index, Value last, std::span<const Value> values);
     Values when(Value condition, const Values &values, const std::function<Values()> &then, int likely = -1);
     static Values flatten(const Partials &groups);
     static Partials regroup(std::span<const Value> flat, const Partials &like);
