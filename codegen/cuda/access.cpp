@@ -11,6 +11,8 @@ std::string PhaseEmitter::address(const Access &access, AxisId of, const std::st
     const auto plus = [&](const std::string &term) { text += " + " + term; };
     for (const AxisStride &s : access.strides) {
         std::string at = s.axis == of ? first : axis(s.axis);
+        if (at == "0")
+            continue;
         if (s.cls == StrideClass::Contiguous) {
             plus(at);
             continue;
@@ -31,11 +33,15 @@ std::string PhaseEmitter::element(const Access &access) {
         need(in_element_ && access.strides.size() == 1 && access.strides[0].cls == StrideClass::Contiguous &&
                  access.terms.empty() && access.offset == kNoArg && access.predicate == kNoValue,
              "what is kept in registers is read in another place");
-        return fmt::format("{}[{}].at(e)", buffer(access.buffer), round_);
+        return kept_in(access.buffer) + (row_width_ == 1 ? "" : ".at(e)");
     }
-    const std::string at = address(access);
-    const size_t plus = at.find(" + ");
-    return plus == std::string::npos ? at + "[0]" : at.substr(0, plus) + "[" + at.substr(plus + 3) + "]";
+    return at_address(address(access));
+}
+
+std::string PhaseEmitter::at_address(const std::string &address) {
+    const size_t plus = address.find(" + ");
+    return plus == std::string::npos ? "*" + address
+                                     : address.substr(0, plus) + "[" + address.substr(plus + 3) + "]";
 }
 
 bool PhaseEmitter::moves_along(const Access &access, AxisId axis) const {

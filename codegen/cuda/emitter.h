@@ -58,6 +58,8 @@ public:
     bool has_aligned_packets() const { return packets_ && alignable_; }
     const std::vector<ir::LaunchAlignment> &alignments() const { return alignments_; }
     const std::string &body() const { return w_.text(); }
+    /// What the body calls the number of the item.
+    const std::string &item() const { return item_; }
     const Used &used() const { return used_; }
     uint32_t shared_bytes() const { return static_cast<uint32_t>(shared_bytes_); }
 
@@ -86,7 +88,11 @@ private:
     std::string extent(ir::AxisId axis) { return arg(kernel_.axes[axis].extent); }
     std::string scalar(const ir::Instr &instr);
     std::string fault(ir::KValue check);
-    std::string axis(ir::AxisId axis) const { return fmt::format("i{}", axis); }
+    /// The index on an axis.
+    std::string axis(ir::AxisId axis) const {
+        const auto known = axis_names_.find(axis);
+        return known == axis_names_.end() ? fmt::format("i{}", axis) : known->second;
+    }
     /// The type in which indices are computed.
     std::string_view index_type() const { return index_type_of(schedule_); }
     /// The value as an expression that needs no parentheses.
@@ -102,6 +108,14 @@ private:
     /// The address of an element: `in0 + i0 * stride2 + i1`; `first` stands for the index on an axis.
     std::string address(const ir::Access &access, ir::AxisId of = UINT8_MAX, const std::string &first = {});
     std::string element(const ir::Access &access);
+    /// What is at an address: `in0[i0 * stride2 + i1]`.
+    static std::string at_address(const std::string &address);
+    /// The same of a packet of one element: what is added to the pointer step by step leaves NVRTC that of a
+    /// row, which with one sum of 32 bits it does not keep, and spills (13.0, full sums on sm_90).
+    static std::string at_packet_address(const std::string &address) {
+        const bool one_step = address.find(" + ") == address.rfind(" + ");
+        return one_step ? at_address(address) : "*(" + address + ")";
+    }
     /// Whether neighbours along the axis are neighbours in memory, and all else of the address and its
     /// predicate is known before an element is.
     bool is_packet(const ir::Access &access, ir::AxisId axis) const;
@@ -162,7 +176,14 @@ private:
         std::string first, end; ///< index of the first element, and where the axis ends
         bool whole = false;     ///< all elements are there
         bool aligned = false;   ///< `first` is a multiple of `width`
+        /// Elements that are left from the first one on.
+        std::string left() const { return minus(end, first); }
     };
+    /// `float` where packets have one element, which is then written as itself.
+    static std::string packet_type(ir::DType dtype, int width) {
+        const std::string_view type = c_type(dtype);
+        return width == 1 ? std::string(type) : fmt::format("Packet<{}, {}>", type, width);
+    }
     /// The packet accesses of a region: loads and stores.
     struct PacketAccesses {
         std::vector<ir::KValue> loads, stores;
@@ -177,6 +198,7 @@ private:
     void write_launch_values(const ir::Region &region);
     std::string same_word(ir::KValue x, ir::DType half);
     void write_pairs(const ir::Region &region, size_t first, const Packet &packet);
+    void write_words(std::vector<std::string> lines, int width);
     void leave_out_unread(const ir::Region &region, size_t first);
     bool begins_pairs(const ir::Region &region, size_t at) const;
     void write_rounded(const ir::Region &region, size_t first, size_t at, const Packet &packet,
@@ -193,8 +215,9 @@ private:
     struct KeptPackets {
         ir::Access access;
         std::string array, round; ///< round: of the array; empty: round_
+        bool single = false;      ///< there is one, and no array
         std::string packet(const std::string &of_row) const {
-            return fmt::format("{}[{}]", array, round.empty() ? of_row : round);
+            return single ? array : fmt::format("{}[{}]", array, round.empty() ? of_row : round);
         }
     };
     /// Notes what has to be aligned. Whether then packets along the axis have all their elements.
@@ -205,6 +228,8 @@ private:
     std::string reduce_type(const ir::Reduction &r) const;
     std::string reduce_identity(const ir::Reduction &r) const;
     std::string reduce_element(const ir::Reduction &r);
+    /// A statement by which `into` takes one more value.
+    void write_reduced(const ir::Reduction &r, const std::string &into, const std::string &value);
     /// Whether its order matters: sums and products of floats.
     static bool is_ordered(const ir::Reduction &r);
     std::string result(uint32_t loop, size_t reduction) const {
@@ -214,7 +239,7 @@ private:
 
     // --- shapes
     void write_points();
-    void write_coordinates(const std::string &point, size_t axes);
+    void write_coordinates(const std::string &point, std::string_view name, size_t axes);
     void write_tiles();
     void write_product();
 
@@ -259,6 +284,24 @@ private:
     int round_elements() const { return fold_threads() * row_width_; }
     /// What makes one value of all lanes of a loop's reduction.
     std::string folded_lanes(uint32_t loop, size_t reduction) const;
+    /// The first element of a thread in a round.
+    std::string lane() const {
+        if (has_row_alone())
+            return "0";
+        return row_width_ == 1 && groups() == 1 ? "row_thread" : "lane";
+    }
+    /// What the thread keeps of a round in registers.
+    std::string kept_in(uint16_t worker) {
+        return rounds_kept() == 1 ? buffer(worker) : fmt::format("{}[{}]", buffer(worker), round_);
+    }
+    /// The name of an expression: `name`, which is declared, where it has none.
+    std::string named(const std::string &expression, std::string_view name);
+    std::string as_int(const std::string &expression) const {
+        return schedule_.index32 ? expression : fmt::format("(int)({})", expression);
+    }
+    std::string widened(const std::string &expression) const {
+        return schedule_.index32 ? expression : "(long long)" + expression;
+    }
     int rounds_kept() const {
         return schedule_.row_elements / (schedule_.row_threads * schedule_.cluster_blocks * row_width_);
     }
@@ -278,6 +321,9 @@ private:
     std::vector<uint32_t> loop_of_; // by value: the innermost loop around it, or kNoValue
     std::vector<uint32_t> around_;  // by loop: the loop around it
     Used used_;
+    std::map<ir::AxisId, std::string> axis_names_; // of those that are not called as their number
+    std::string item_ = "item";                    // the parameter
+    std::string product_ = "product";              // what KOp::Product reads
     bool packets_ = false;
     std::vector<ir::LaunchAlignment> alignments_;
     bool alignable_ = true;

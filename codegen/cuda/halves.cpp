@@ -189,12 +189,27 @@ void PhaseEmitter::write_pairs(const Region &region, size_t first, const Packet 
         return;
     for (const std::string &packet : packets)
         w_.line("Packet<unsigned short, {}> {};", p.width, packet);
-    w_.plain("#pragma unroll");
-    open("for (int p = 0; p < {}; ++p)", p.width / 2);
-    for (const std::string &line : lines)
-        w_.line("{}", line);
-    close();
+    write_words(lines, p.width);
     leave_out_unread(region, first);
+}
+
+/// Statements for each word p of a packet, in a loop where it has several.
+void PhaseEmitter::write_words(std::vector<std::string> lines, int width) {
+    if (lines.empty())
+        return;
+    if (width > 2) {
+        w_.plain("#pragma unroll");
+        open("for (int p = 0; p < {}; ++p)", width / 2);
+    }
+    for (std::string &line : lines) {
+        for (const auto &[index, first] :
+             {std::pair("[p]", "[0]"), {"[2 * p]", "[0]"}, {"[2 * p + 1]", "[1]"}})
+            for (size_t at = 0; width == 2 && (at = line.find(index, at)) != std::string::npos;)
+                line.replace(at, std::string_view(index).size(), first);
+        w_.line("{}", line);
+    }
+    if (width > 2)
+        close();
 }
 
 /// Whatever of a region, from statement `first` on, nothing reads any more is not written.
@@ -286,12 +301,9 @@ void PhaseEmitter::write_rounded(const Region &region, size_t first, size_t at, 
     });
     const std::string packet = fmt::format("halves{}", half);
     w_.line("Packet<unsigned short, {}> {};", p.width, packet);
-    w_.plain("#pragma unroll");
-    w_.line("for (int p = 0; p < {}; ++p)", p.width / 2);
-    w_.indent();
-    w_.line("{1}.w[p] = {2}(z{0}[2 * p], z{0}[2 * p + 1]);", half, packet,
-            instr.dtype == DType::F16 ? "to_halves" : "to_bfloats");
-    w_.outdent();
+    write_words({fmt::format("{1}.w[p] = {2}(z{0}[2 * p], z{0}[2 * p + 1]);", half, packet,
+                             instr.dtype == DType::F16 ? "to_halves" : "to_bfloats")},
+                p.width);
     names_.give(half, {.name = packet + ".at(e)", .packet = packet, .half = instr.dtype, .of_element = true});
     write_pairs(region, at + 1, p);
 }

@@ -102,7 +102,7 @@ std::string PhaseEmitter::buffer_name(const Kernel &kernel, uint16_t b) {
 }
 
 /// `extent_i1`, `in0_stride_i1`, `in0_offset`, with the argument's number behind it where an earlier one is
-/// called so, too.
+/// called so, too; by what it is of an index that is computed, `factor3`.
 std::string PhaseEmitter::arg_name(const Kernel &kernel, ArgId a) {
     std::vector<std::string> names(kernel.args.size());
     const auto call = [&](ArgId arg, const std::string &name) {
@@ -111,16 +111,24 @@ std::string PhaseEmitter::arg_name(const Kernel &kernel, ArgId a) {
     };
     for (size_t axis = 0; axis < kernel.axes.size(); ++axis)
         call(kernel.axes[axis].extent, fmt::format("extent_i{}", axis));
-    for (const Access &access : kernel.accesses) {
+    const auto call_strides = [&](const Access &access) {
         const std::string of = buffer_name(kernel, access.buffer);
         for (const AxisStride &s : access.strides)
             call(s.stride, fmt::format("{}_stride_i{}", of, s.axis));
         for (const IndexTerm &t : access.terms)
             call(t.stride, of + "_stride");
         call(access.offset, of + "_offset");
-    }
+    };
+    for (const Access &access : kernel.accesses)
+        call_strides(access);
+    for (const Phase &phase : kernel.phases)
+        if (phase.contraction) {
+            call_strides(phase.contraction->lhs);
+            call_strides(phase.contraction->rhs);
+        }
+    constexpr std::string_view kRoles[] = {"extent", "factor", "offset", "block", "number"};
     if (names[a].empty())
-        return fmt::format("arg{}", a);
+        return fmt::format("{}{}", kRoles[static_cast<size_t>(kernel.args[a].role)], a);
     const bool again = std::find(names.begin(), names.begin() + a, names[a]) != names.begin() + a;
     return again ? fmt::format("{}_{}", names[a], a) : names[a];
 }
@@ -150,7 +158,7 @@ std::string PhaseEmitter::fault(KValue check) {
     used_.faults = true;
     const auto number = std::count_if(kernel_.instrs.begin(), kernel_.instrs.begin() + check,
                                       [](const Instr &i) { return info(i.op).cls == KOpClass::Check; });
-    return fmt::format("faults + {}", number);
+    return number == 0 ? "faults" : fmt::format("faults + {}", number);
 }
 
 std::string PhaseEmitter::value(KValue v) {
@@ -167,7 +175,7 @@ std::string PhaseEmitter::value(KValue v) {
     case KOp::Axis:
         return axis(static_cast<AxisId>(instr.index));
     case KOp::Product:
-        return "product";
+        return product_;
     case KOp::LoopResult: {
         const Reduction &r = kernel_.loops[instr.index].reductions[instr.bits / 2];
         const std::string_view part = r.index == kNoValue ? "" : instr.bits % 2 == 1 ? ".index" : ".value";

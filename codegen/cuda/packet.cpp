@@ -1,6 +1,7 @@
 #include "codegen/cuda/emitter.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace lz::codegen::cuda {
 
@@ -80,16 +81,15 @@ std::string PhaseEmitter::packet_load(KValue load, const Packet &p) {
     const Access &a = kernel_.accesses[kernel_.instrs[load].access];
     packets_ = true;
     const std::string from = address(a, p.axis, p.first);
-    const std::string count = fmt::format("{} - {}", p.end, p.first);
-    const std::string packet = p.width == 1 ? fmt::format("load<1>({})", from)
+    const std::string packet = p.width == 1 ? at_packet_address(from)
                                : entry_ != Entry::Aligned
-                                   ? fmt::format("load_each<{}>({}, {})", p.width, from, count)
+                                   ? fmt::format("load_each<{}>({}, {})", p.width, from, p.left())
                                : p.whole ? fmt::format("load<{}>({})", p.width, from)
-                                         : fmt::format("load_some<{}>({}, {})", p.width, from, count);
+                                         : fmt::format("load_some<{}>({}, {})", p.width, from, p.left());
     if (a.predicate == kNoValue)
         return packet;
-    return fmt::format("{} ? {} : Packet<{}, {}>{{}}", value(a.predicate), packet,
-                       c_type(kernel_.instrs[load].dtype), p.width);
+    const std::string nothing = p.width == 1 ? "0" : packet_type(kernel_.instrs[load].dtype, p.width) + "{}";
+    return fmt::format("{} ? {} : {}", value(a.predicate), packet, nothing);
 }
 
 bool PhaseEmitter::note_alignments(const Region &region, AxisId axis, int width, bool whole_axis) {
@@ -124,11 +124,13 @@ void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Red
     std::vector<std::pair<Access, std::string>> loaded;
     for (const KeptPackets &kept : kept_)
         loaded.emplace_back(kept.access, kept.packet(round_));
+    const bool single = p.width == 1;
     const auto name_elements = [&](KValue v, const std::string &packet) {
         const DType t = kernel_.instrs[v].dtype;
-        names_.give(
-            v,
-            {.name = packet + ".at(e)", .packet = is_half(t) ? packet : "", .half = t, .of_element = true});
+        names_.give(v, {.name = single ? packet : packet + ".at(e)",
+                        .packet = is_half(t) && !single ? packet : "",
+                        .half = t,
+                        .of_element = true});
     };
     for (const KValue v : accesses.loads) {
         const auto known =
@@ -138,8 +140,7 @@ void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Red
             continue;
         }
         const std::string name = fmt::format("x{}", v);
-        w_.line("const Packet<{}, {}> {} = {};", c_type(kernel_.instrs[v].dtype), p.width, name,
-                packet_load(v, p));
+        w_.line("const {} {} = {};", packet_type(kernel_.instrs[v].dtype, p.width), name, packet_load(v, p));
         name_elements(v, name);
         loaded.emplace_back(access_of(v), name);
     }
@@ -155,9 +156,17 @@ void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Red
     const bool partial = !(entry_ == Entry::Aligned && p.whole) && p.width > 1;
     const char *const empty = touches && partial ? " = {}" : "";
     std::map<KValue, KValue> rounded_together; // stores of halves: what is rounded, two at a time
+    std::map<KValue, std::string> made;        // stores of packets that are there already
     for (const KValue v : accesses.stores) {
-        w_.line("Packet<{}, {}> y{}{};", c_type(kernel_.instrs[v].dtype), p.width, v, empty);
+        if (single)
+            break;
         const KValue half = kernel_.instrs[v].operands[0];
+        const DType dtype = kernel_.instrs[v].dtype;
+        if (const Written &packet = names_[half]; !packet.packet.empty() && packet.half == dtype) {
+            made.emplace(v, packet.packet);
+            continue;
+        }
+        w_.line("{} y{}{};", packet_type(dtype, p.width), v, empty);
         const KValue wide = p.width % 2 == 0 ? rounded_alone(half) : kNoValue;
         if (wide == kNoValue)
             continue;
@@ -166,22 +175,37 @@ void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Red
         w_.line("float z{}[{}]{};", v, p.width, empty);
     }
     const bool indexed = reads_index(region, p.axis), guarded = touches && partial;
-    const std::string there = fmt::format("{} + e < {}", p.first, p.end);
+    const std::string there = less(plus({p.first, "e"}), p.end);
     const auto each = [&](const std::function<void()> &write) {
+        const bool was = std::exchange(in_element_, true);
+        if (single) { // where the packet is, its one element is called as its axis
+            write();
+            in_element_ = was;
+            return;
+        }
+        const size_t from = w_.size();
         w_.plain("#pragma unroll");
         open("for (int e = 0; e < {}; ++e)", p.width);
+        const std::optional<std::string> name = p.first == "0" ? std::optional(axis(p.axis)) : std::nullopt;
         // NVRTC sees by the | which bits neighbours share, so that their random words come from one block.
-        if (indexed)
+        if (name)
+            axis_names_[p.axis] = "e";
+        else if (indexed)
             w_.line("const {} {} = {} {} e;", index_type(), axis(p.axis), p.first,
                     p.aligned && draws(region) ? "|" : "+");
         if (guarded)
             open("if ({})", there);
-        const bool was = std::exchange(in_element_, true);
+        const size_t inside = w_.size();
         write();
+        const bool nothing = w_.size() == inside;
         in_element_ = was;
+        if (name)
+            axis_names_.erase(p.axis);
         if (guarded)
             close();
         close();
+        if (nothing)
+            w_.erase(from, w_.size() - from);
     };
     size_t next = 0; // statement
     const auto write_until = [&](size_t end) {
@@ -191,10 +215,10 @@ void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Red
                 write_loop(stmt.id);
             else if (const auto store = rounded_together.find(stmt.id); store != rounded_together.end())
                 w_.line("z{}[e] = {};", stmt.id, value(store->second));
-            else if (std::ranges::find(accesses.stores, stmt.id) != accesses.stores.end())
-                w_.line("y{}.set(e, {});", stmt.id, value(kernel_.instrs[stmt.id].operands[0]));
-            else
+            else if (std::ranges::find(accesses.stores, stmt.id) == accesses.stores.end())
                 write_instr(stmt.id);
+            else if (!single && !made.contains(stmt.id))
+                w_.line("y{}.set(e, {});", stmt.id, bare(value(kernel_.instrs[stmt.id].operands[0])));
         }
     };
     if (p.width > 1 && !guarded && !has_loop(region))
@@ -223,26 +247,37 @@ void PhaseEmitter::write_packet(const Region &region, const Packet &p, const Red
         if (counts)
             close();
     });
-    if (!rounded_together.empty()) {
-        w_.plain("#pragma unroll");
-        open("for (int p = 0; p < {}; ++p)", p.width / 2);
-        for (const auto &[v, wide] : rounded_together)
-            w_.line("y{0}.w[p] = {1}(z{0}[2 * p], z{0}[2 * p + 1]);", v,
-                    kernel_.instrs[v].dtype == DType::F16 ? "to_halves" : "to_bfloats");
-        close();
-    }
+    std::vector<std::string> pairs;
+    for (const auto &[v, wide] : rounded_together)
+        pairs.push_back(fmt::format("y{0}.w[p] = {1}(z{0}[2 * p], z{0}[2 * p + 1]);", v,
+                                    kernel_.instrs[v].dtype == DType::F16 ? "to_halves" : "to_bfloats"));
+    write_words(pairs, p.width);
     for (const KValue v : accesses.stores) {
         const Access &a = access_of(v);
         packets_ = true;
-        const bool streaming = schedule_.stores == StoreTier::Streaming;
+        // What the launch reads again, a row that is kept or a temporary, stays near; and shared memory has
+        // no other store.
+        const BufferMode mode = kernel_.buffers[a.buffer].mode;
+        const bool streaming = schedule_.stores == StoreTier::Streaming &&
+                               (mode == BufferMode::Out || mode == BufferMode::InOut);
         const std::string to = address(a, p.axis, p.first);
-        const bool whole = p.width == 1 || (entry_ == Entry::Aligned && p.whole);
-        w_.line("{}store{}<{}>({}, y{}{});",
-                a.predicate == kNoValue ? "" : "if (" + value(a.predicate) + ") ",
+        const std::string when = a.predicate == kNoValue ? "" : "if (" + value(a.predicate) + ") ";
+        if (single) {
+            const std::string stored = value(kernel_.instrs[v].operands[0]);
+            if (streaming) // of a literal's type none could be made out
+                w_.line("{}store_past<{}>({}, {});", when, c_type(kernel_.instrs[v].dtype), to, bare(stored));
+            else
+                w_.line("{}{} = {};", when, at_packet_address(to), bare(stored));
+            continue;
+        }
+        const bool whole = entry_ == Entry::Aligned && p.whole;
+        const auto packet = made.find(v);
+        w_.line("{}store{}<{}>({}, {}{});", when,
                 whole                      ? ""
                 : entry_ != Entry::Aligned ? "_each"
                                            : "_some",
-                streaming, to, v, whole ? "" : fmt::format(", {} - {}", p.end, p.first));
+                streaming, to, packet == made.end() ? fmt::format("y{}", v) : packet->second,
+                whole ? "" : ", " + p.left());
     }
 }
 
@@ -320,8 +355,12 @@ void PhaseEmitter::write_packets(const Region &region, Packet packet, int count,
     for (const KValue v : early)
         bytes += packet.width * size_of(kernel_.instrs[v].dtype);
     const int most = in_registers() ? kBatch : kMostBatch;
-    const bool batches = !early.empty() && count > kBatch && !between && entry_ != Entry::Any;
     const int batch = std::clamp(kBatchBytes / std::max(bytes, 1), 1, most);
+    bool batches = !early.empty() && count > std::max(kBatch, batch) && !between && entry_ != Entry::Any;
+    if (batches && batch == 1) { // each is loaded where it is computed
+        early.clear();
+        batches = false;
+    }
     if (batches) {
         w_.plain("#pragma unroll");
         open("for (int u0 = 0; u0 < {}; u0 += {})", count, batch);
@@ -350,8 +389,7 @@ void PhaseEmitter::write_packets(const Region &region, Packet packet, int count,
     const std::string outer = std::exchange(round_, count > 1 ? "u" : "0");
     for (const KValue v : early) {
         const std::string name = fmt::format("x{}", v);
-        w_.line("Packet<{}, {}> {}[{}] = {{}};", c_type(kernel_.instrs[v].dtype), packet.width, name,
-                at_once);
+        w_.line("{} {}[{}] = {{}};", packet_type(kernel_.instrs[v].dtype, packet.width), name, at_once);
         kept_.push_back({kernel_.accesses[kernel_.instrs[v].access], name, in_batch});
     }
     if (!early.empty())

@@ -6,8 +6,16 @@ namespace lz::codegen::cuda {
 
 using namespace ir;
 
-/// Indices of the first `axes` axes of the grid, of a number that counts their points, the last innermost.
-void PhaseEmitter::write_coordinates(const std::string &point, size_t axes) {
+std::string PhaseEmitter::named(const std::string &expression, std::string_view name) {
+    if (expression == "0" || is_name(expression))
+        return expression;
+    w_.line("const {} {} = {};", index_type(), name, expression);
+    return std::string(name);
+}
+
+/// Indices of the first `axes` axes of the grid, of a number that counts their points, the last innermost;
+/// it is called `name` where more than one of them need it.
+void PhaseEmitter::write_coordinates(const std::string &point, std::string_view name, size_t axes) {
     std::string rest = point;
     for (size_t i = axes; i-- > 0;) {
         const AxisId a = phase_.grid[i];
@@ -15,10 +23,9 @@ void PhaseEmitter::write_coordinates(const std::string &point, size_t axes) {
             w_.line("const {} {} = {};", index_type(), axis(a), rest);
             break;
         }
+        rest = named(rest, i + 1 == axes ? std::string(name) : fmt::format("rest{}", i + 1));
         w_.line("const {} {} = {} % {};", index_type(), axis(a), rest, extent(a));
-        const std::string next = fmt::format("rest{}", i);
-        w_.line("const {} {} = {} / {};", index_type(), next, rest, extent(a));
-        rest = next;
+        rest = fmt::format("{} / {}", rest, extent(a));
     }
 }
 
@@ -26,42 +33,45 @@ void PhaseEmitter::write_coordinates(const std::string &point, size_t axes) {
 void PhaseEmitter::write_points() {
     const AxisId last = phase_.grid.back();
     const size_t outer = phase_.grid.size() - 1;
-    const int width = schedule_.vector;
-    const bool one_by_one = width == 1 && (schedule_.unroll == 1 || has_loop(phase_.body));
-    const std::string first = one_by_one ? axis(last) : "begin";
-    const std::string count = extent(last);
-    const std::string in_row = width == 1 ? count : fmt::format("({} + {}) / {}", count, width - 1, width);
+    const int width = schedule_.vector, unroll = schedule_.unroll;
+    const bool by_itself = width == 1 && (unroll == 1 || has_loop(phase_.body));
+    const std::string count = extent(last), first = width == 1 ? axis(last) : "begin";
+    const std::string point = width == 1 ? "point" : "packet", points = point + "s";
+    std::string in_row = width == 1 ? count : fmt::format("({} + {}) / {}", count, width - 1, width);
     if (outer > 0)
-        w_.line("const {} row_packets = {};", index_type(), in_row);
-    std::string packets = outer > 0 ? "row_packets" : in_row;
+        in_row = named(in_row, "row_packets");
+    std::string all = in_row;
     for (size_t i = outer; i-- > 0;)
-        packets = extent(phase_.grid[i]) + " * " + packets;
-    w_.line("const {} packets = {};", index_type(), packets);
-    w_.line("const {0} first = ({0})item * {1} + threadIdx.x;", index_type(),
-            schedule_.threads * schedule_.unroll);
+        all = extent(phase_.grid[i]) + " * " + all;
+    // With one axis and no packets a point is the index itself.
+    const bool is_index = outer == 0 && width == 1;
+    const std::string number = is_index ? axis(last) : point;
+    if (unroll > 1)
+        all = named(all, points);
+    const std::string of_item = fmt::format("item * {} + threadIdx.x", schedule_.threads * schedule_.unroll);
+    if (unroll > 1)
+        w_.line("const {} first = {};", index_type(), of_item);
 
     const auto place = [&](bool) -> std::string {
-        const std::string at =
-            schedule_.unroll > 1 ? fmt::format("first + u * {}", schedule_.threads) : "first";
-        w_.line("const {} packet = {};", index_type(), at);
-        if (schedule_.unroll == 1) {
-            w_.line("if (packet >= packets)");
+        if (unroll > 1) {
+            w_.line("const {} {} = first + u * {};", index_type(), number, schedule_.threads);
+        } else {
+            w_.line("const {} {} = {};", index_type(), number, of_item);
+            w_.line("if ({} >= {})", number, all);
             w_.indent();
             w_.line("return;");
             w_.outdent();
         }
-        const std::string scale = width == 1 ? "" : fmt::format(" * {}", width);
         if (outer > 0) {
-            w_.line("const {} {} = packet % row_packets{};", index_type(), first, scale);
-            w_.line("const {} row = packet / row_packets;", index_type());
-            write_coordinates("row", outer);
-        } else {
-            w_.line("const {} {} = packet{};", index_type(), first, scale);
+            w_.line("const {} {} = {};", index_type(), first, times(number + " % " + in_row, width));
+            write_coordinates(number + " / " + in_row, "row", outer);
+        } else if (!is_index) {
+            w_.line("const {} {} = {};", index_type(), first, times(number, width));
         }
-        return schedule_.unroll > 1 ? "packet < packets" : "";
+        return unroll > 1 ? fmt::format("{} < {}", number, all) : "";
     };
-    if (one_by_one) {
-        need(schedule_.unroll == 1, "points with loops are not unrolled");
+    if (by_itself) {
+        need(unroll == 1, "points with loops are not unrolled");
         place(false);
         return write_region(phase_.body);
     }
@@ -71,7 +81,7 @@ void PhaseEmitter::write_points() {
         packet.whole = note_alignments(phase_.body, last, width, true);
     else
         alignable_ = false;
-    write_packets(phase_.body, packet, schedule_.unroll, place, {});
+    write_packets(phase_.body, packet, unroll, place, {});
 }
 
 /// What lies turned is read along the tile axis, and from shared memory along the last one. A thread has its
@@ -84,7 +94,8 @@ void PhaseEmitter::write_tiles() {
     const int side = schedule_.tile_m, rows = schedule_.threads / side, count = side / rows;
     need(!has_loop(phase_.body), "tiles of points that have loops");
     w_.line("const {} columns = ({} + {}) / {};", type, extent(last), side - 1, side);
-    w_.line("const {} rows = ({} + {}) / {};", type, extent(tile), side - 1, side);
+    if (phase_.grid[0] != tile)
+        w_.line("const {} rows = ({} + {}) / {};", type, extent(tile), side - 1, side);
     // The tile axis may be any but the last: items count the axes in the order of the grid.
     w_.line("const {} column = item % columns * {};", type, side);
     std::string rest = "item / columns";
@@ -94,8 +105,7 @@ void PhaseEmitter::write_tiles() {
         const std::string to = a == tile ? "row" : axis(a),
                           scale = a == tile ? fmt::format(" * {}", side) : "";
         if (i == 0) {
-            w_.line("const {} {} = {}{};", type, to,
-                    a == tile && rest.find(' ') != std::string::npos ? "(" + rest + ")" : rest, scale);
+            w_.line("const {} {} = {}{};", type, to, rest, scale);
             break;
         }
         w_.line("const {} rest{} = {};", type, i, rest);
@@ -150,10 +160,11 @@ void PhaseEmitter::write_tiles() {
     const auto place = [&](bool early) -> std::string {
         const std::string at = "row + " + down;
         w_.line("const {} {} = {};", type, axis(tile), early ? within(tile, at) : at);
-        w_.line("const {} begin = {};", type, early ? within(last, "column + x") : "column + x");
-        return early ? "" : fmt::format("{} < {} && begin < {}", axis(tile), extent(tile), extent(last));
+        w_.line("const {} {} = {};", type, axis(last), early ? within(last, "column + x") : "column + x");
+        return early ? ""
+                     : fmt::format("{} < {} && {} < {}", axis(tile), extent(tile), axis(last), extent(last));
     };
-    write_packets(phase_.body, {.axis = last, .width = 1, .first = "begin", .end = extent(last)}, count,
+    write_packets(phase_.body, {.axis = last, .width = 1, .first = axis(last), .end = extent(last)}, count,
                   place, {}, turn);
     if (!turned.empty())
         w_.line("__syncthreads(); // the tiles are written again");
@@ -170,7 +181,7 @@ void PhaseEmitter::write_product() {
          "a tile of its product is not made of 16 x 16 threads");
     const DType sum = c.accumulate, dtype = c.dtype;
     const std::string_view sum_type = c_type(sum);
-    const auto widened = [&](const std::string &x) {
+    const auto in_sum_type = [&](const std::string &x) {
         return expression(KOp::Cast, sum, {.x = x, .y = {}, .z = {}, .from = dtype});
     };
 
@@ -179,14 +190,30 @@ void PhaseEmitter::write_product() {
     w_.line("const {} column = item % columns * {};", type, schedule_.tile_n);
     const size_t batches = phase_.grid.size() - 2;
     w_.line("const {} row = item / columns % rows * {};", type, schedule_.tile_m);
-    if (batches > 0) {
-        w_.line("const {} batch = item / columns / rows;", type);
-        write_coordinates("batch", batches);
-    }
+    if (batches > 0)
+        write_coordinates("item / columns / rows", "batch", batches);
     w_.line("const int x = threadIdx.x % {0}, y = threadIdx.x / {0};", kSide);
     w_.line("__shared__ {} lhs[{}][{}], rhs[{}][{}];", sum_type, kDepth, schedule_.tile_m + 1, kDepth,
             schedule_.tile_n + 1);
-    w_.line("{} sum[{}][{}] = {{}};", sum_type, m, n);
+    // A thread has one element of a small tile, and of a large one an array of them.
+    const bool one = m == 1 && n == 1;
+    const std::string element_sum = one ? "sum" : "sum[i][j]";
+    one ? w_.line("{} sum = 0;", sum_type) : w_.line("{} sum[{}][{}] = {{}};", sum_type, m, n);
+    const auto open_own = [&] {
+        for (const auto &[name, own] : {std::pair('i', m), {'j', n}}) {
+            if (one)
+                break;
+            w_.plain("#pragma unroll");
+            open("for (int {0} = 0; {0} < {1}; ++{0})", name, own);
+        }
+    };
+    const auto close_own = [&] {
+        for (int loops = one ? 0 : 2; loops > 0; --loops)
+            close();
+    };
+    const auto own = [&](const char *of, const char *name) {
+        return one ? std::string(of) : fmt::format("{} + {} * {}", of, name, kSide);
+    };
     const std::string depth = extent(c.k);
     open("for ({} k = 0; k < {}; k += {})", type, depth, kDepth);
     // Neighbours of a warp are neighbours along whichever axis is contiguous.
@@ -194,56 +221,56 @@ void PhaseEmitter::write_product() {
                            const char *to) {
         const auto along = std::ranges::find(a.strides, c.k, &AxisStride::axis);
         const bool k_inner = along != a.strides.end() && along->cls == StrideClass::Contiguous;
-        w_.plain("#pragma unroll");
-        open("for (int j = threadIdx.x; j < {}; j += {})", extent_of_tile * kDepth, schedule_.threads);
+        const int elements = extent_of_tile * kDepth;
+        const std::string j = elements == schedule_.threads ? "(int)threadIdx.x" : "j";
+        if (j == "j") {
+            w_.plain("#pragma unroll");
+            open("for (int j = threadIdx.x; j < {}; j += {})", elements, schedule_.threads);
+        } else {
+            open();
+        }
         const std::string within =
-            k_inner ? fmt::format("j / {}", kDepth) : fmt::format("j % {}", extent_of_tile);
+            k_inner ? fmt::format("{} / {}", j, kDepth) : fmt::format("{} % {}", j, extent_of_tile);
         const std::string deep =
-            k_inner ? fmt::format("j % {}", kDepth) : fmt::format("j / {}", extent_of_tile);
+            k_inner ? fmt::format("{} % {}", j, kDepth) : fmt::format("{} / {}", j, extent_of_tile);
         w_.line("const int f = {}, d = {};", within, deep);
         w_.line("const {} {} = {} + f, {} = k + d;", type, axis(free), first, axis(c.k));
         w_.line("{}[d][f] = {} < {} && {} < {} ? {} : 0;", to, axis(free), extent(free), axis(c.k), depth,
-                widened(element(a)));
+                in_sum_type(element(a)));
         close();
     };
     fetch(c.lhs, c.m, "row", schedule_.tile_m, "lhs");
     fetch(c.rhs, c.n, "column", schedule_.tile_n, "rhs");
     w_.line("__syncthreads();");
     // No element beyond the depth is multiplied: 0 times infinity is NaN, and -0 + 0 is 0.
-    w_.line("const int steps = {0} - k < {1} ? (int)({0} - k) : {1};", depth, kDepth);
+    w_.line("const int steps = {0} - k < {1} ? {2} : {1};", depth, kDepth, as_int(depth + " - k"));
     open("for (int d = 0; d < steps; ++d)");
-    w_.plain("#pragma unroll");
-    open("for (int i = 0; i < {}; ++i)", m);
-    w_.plain("#pragma unroll");
-    w_.line("for (int j = 0; j < {}; ++j)", n);
-    w_.indent();
-    const std::string a = fmt::format("lhs[d][y + i * {}]", kSide),
-                      b = fmt::format("rhs[d][x + j * {}]", kSide);
+    open_own();
+    const std::string a = fmt::format("lhs[d][{}]", own("y", "i")),
+                      b = fmt::format("rhs[d][{}]", own("x", "j"));
     if (is_float(sum))
-        w_.line("sum[i][j] = {}({}, {}, sum[i][j]);", sum == DType::F32 ? "__fmaf_rn" : "__fma_rn", a, b);
+        w_.line("{0} = {1}({2}, {3}, {0});", element_sum, sum == DType::F32 ? "__fmaf_rn" : "__fma_rn", a, b);
     else
-        w_.line("sum[i][j] = add<{0}>(sum[i][j], multiply<{0}>({1}, {2}));", sum_type, a, b);
-    w_.outdent();
-    close();
+        w_.line("{0} = add<{1}>({0}, multiply<{1}>({2}, {3}));", element_sum, sum_type, a, b);
+    close_own();
     close();
     w_.line("__syncthreads();");
     close();
 
-    w_.plain("#pragma unroll");
-    open("for (int i = 0; i < {}; ++i)", m);
-    w_.plain("#pragma unroll");
-    open("for (int j = 0; j < {}; ++j)", n);
-    w_.line("const {} {} = row + y + i * {}, {} = column + x + j * {};", type, axis(c.m), kSide, axis(c.n),
-            kSide);
+    open_own();
+    w_.line("const {} {} = row + {}, {} = column + {};", type, axis(c.m), own("y", "i"), axis(c.n),
+            own("x", "j"));
     open("if ({} < {} && {} < {})", axis(c.m), extent(c.m), axis(c.n), extent(c.n));
     const auto instr = std::ranges::find(kernel_.instrs, KOp::Product, &Instr::op);
     const DType result = instr == kernel_.instrs.end() ? sum : info(instr->dtype).compute;
-    w_.line("const {} product = {};", c_type(result),
-            expression(KOp::Cast, result, {.x = "sum[i][j]", .y = {}, .z = {}, .from = sum}));
+    if (result == sum)
+        product_ = element_sum;
+    else
+        w_.line("const {} product = {};", c_type(result),
+                expression(KOp::Cast, result, {.x = element_sum, .y = {}, .z = {}, .from = sum}));
     write_region(phase_.body);
     close();
-    close();
-    close();
+    close_own();
 }
 
 } // namespace lz::codegen::cuda

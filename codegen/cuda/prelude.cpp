@@ -298,7 +298,7 @@ __device__ __forceinline__ void report(Fault *fault, int code, unsigned source, 
 }
 )"},
     {"check_index",
-     R"(__device__ __forceinline__ long long check_index(Fault *fault, unsigned source, long long index, long long extent, bool counts) {
+     R"(__device__ __forceinline__ long long check_index(Fault *fault, unsigned source, long long index, long long extent, bool counts = true) {
     const bool good = (unsigned long long)index < (unsigned long long)extent;
     if (!good && counts)
         report(fault, 1, source, index, extent);
@@ -306,30 +306,18 @@ __device__ __forceinline__ void report(Fault *fault, int code, unsigned source, 
 }
 )"},
     {"check_nonzero",
-     R"(template <class T> __device__ __forceinline__ T check_nonzero(Fault *fault, unsigned source, T x, bool counts) {
+     R"(template <class T> __device__ __forceinline__ T check_nonzero(Fault *fault, unsigned source, T x, bool counts = true) {
     if (x == 0 && counts)
         report(fault, 2, source, 0, 0);
     return x == 0 ? (T)1 : x;
 }
 )"},
-    {"Packet", R"(// Neighbours in memory. Halves lie two in a register.
+    {"Packet", R"(// Neighbours in memory.
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) Packet {
     T v[n];
     __device__ __forceinline__ T at(int e) const { return v[e]; }
     __device__ __forceinline__ void set(int e, T x) { v[e] = x; }
 };
-template <int n> struct alignas(n < 8 ? 2 * n : 16) HalvesInWords {
-    unsigned w[n / 2];
-    __device__ __forceinline__ unsigned short at(int e) const { return (unsigned short)(w[e / 2] >> 16 * (e % 2)); }
-    // In the order of e.
-    __device__ __forceinline__ void set(int e, unsigned short x) {
-        w[e / 2] = e % 2 == 0 ? x : w[e / 2] & 0xffff | (unsigned)x << 16;
-    }
-};
-template <> struct Packet<unsigned short, 2> : HalvesInWords<2> {};
-template <> struct Packet<unsigned short, 4> : HalvesInWords<4> {};
-template <> struct Packet<unsigned short, 8> : HalvesInWords<8> {};
-template <> struct Packet<unsigned short, 16> : HalvesInWords<16> {};
 )"},
     {"Words", R"(template <int bytes> struct WordOf { using type = uint4; };
 template <> struct WordOf<8> { using type = uint2; };
@@ -341,6 +329,20 @@ template <class P> struct Words {
     using Word = typename WordOf<sizeof(P)>::type;
     static const int count = sizeof(P) / sizeof(Word);
 };
+)"},
+    // Of halves, which lie two in a register; and of i16, which may.
+    {"short", R"(template <int n> struct alignas(n < 8 ? 2 * n : 16) HalvesInWords {
+    unsigned w[n / 2];
+    __device__ __forceinline__ unsigned short at(int e) const { return (unsigned short)(w[e / 2] >> 16 * (e % 2)); }
+    // In the order of e.
+    __device__ __forceinline__ void set(int e, unsigned short x) {
+        w[e / 2] = e % 2 == 0 ? x : w[e / 2] & 0xffff | (unsigned)x << 16;
+    }
+};
+template <> struct Packet<unsigned short, 2> : HalvesInWords<2> {};
+template <> struct Packet<unsigned short, 4> : HalvesInWords<4> {};
+template <> struct Packet<unsigned short, 8> : HalvesInWords<8> {};
+template <> struct Packet<unsigned short, 16> : HalvesInWords<16> {};
 )"},
     {"load", R"(template <int n, class T> __device__ __forceinline__ Packet<T, n> load(const T *from) {
     using W = Words<Packet<T, n>>;
@@ -378,6 +380,9 @@ template <int n, class T, class Index> __device__ __forceinline__ Packet<T, n> l
     }
 }
 )"},
+    {"store_past", R"(// Past the cache.
+template <class T> __device__ __forceinline__ void store_past(T *to, T x) { store<true>(to, Packet<T, 1>{x}); }
+)"},
     {"store_each", R"(template <bool streaming, class T, int n, class Index>
 __device__ __forceinline__ void store_each(T *to, const Packet<T, n> &x, Index count) {
 #pragma unroll
@@ -412,21 +417,15 @@ template <class T> struct Found {
     template <class T> __device__ T operator()(T x, T y) const { return multiply(x, y); }
 };
 )"},
-    {"Largest", R"(struct Largest {
-    template <class T> __device__ T operator()(T x, T y) const { return maximum(x, y); }
-};
+    {"Largest",
+     R"(struct Largest { template <class T> __device__ T operator()(T x, T y) const { return maximum(x, y); } };
 )"},
-    {"Smallest", R"(struct Smallest {
-    template <class T> __device__ T operator()(T x, T y) const { return minimum(x, y); }
-};
+    {"Smallest",
+     R"(struct Smallest { template <class T> __device__ T operator()(T x, T y) const { return minimum(x, y); } };
 )"},
-    {"Any", R"(struct Any {
-    __device__ bool operator()(bool x, bool y) const { return x || y; }
-};
+    {"Any", R"(struct Any { __device__ bool operator()(bool x, bool y) const { return x || y; } };
 )"},
-    {"All", R"(struct All {
-    __device__ bool operator()(bool x, bool y) const { return x && y; }
-};
+    {"All", R"(struct All { __device__ bool operator()(bool x, bool y) const { return x && y; } };
 )"},
     // NaN is the extreme; of equals the first.
     {"first_of",
@@ -468,7 +467,7 @@ template <class T> __device__ __forceinline__ T *in_block(T *mine, int rank) {
         return __shfl_down_sync(neighbours<threads>(), x, by, threads);
 }
 )"},
-    {"from_right",
+    {"Found",
      R"(template <int threads, class T> __device__ __forceinline__ Found<T> from_right(Found<T> x, int by) {
     return {from_right<threads>(x.value, by), from_right<threads>(x.index, by)};
 }
@@ -480,7 +479,7 @@ template <class T> __device__ __forceinline__ T *in_block(T *mine, int rank) {
         return __shfl_sync(neighbours<threads>(), x, 0, threads);
 }
 )"},
-    {"from_first",
+    {"Found",
      R"(template <int threads, class T> __device__ __forceinline__ Found<T> from_first(Found<T> x) {
     return {from_first<threads>(x.value), from_first<threads>(x.index)};
 }
@@ -559,6 +558,8 @@ bool is_word(char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
+} // namespace
+
 bool uses(std::string_view text, std::string_view word) {
     for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
         const size_t end = at + word.size();
@@ -567,6 +568,8 @@ bool uses(std::string_view text, std::string_view word) {
     }
     return false;
 }
+
+namespace {
 
 bool uses_any(std::string_view text, std::string_view names) {
     while (!names.empty()) {

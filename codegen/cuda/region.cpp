@@ -1,5 +1,7 @@
 #include "codegen/cuda/emitter.h"
 
+#include "codegen/cuda/prelude.h"
+
 #include "ir/diagnostic.h"
 
 #include <algorithm>
@@ -50,8 +52,11 @@ bool PhaseEmitter::varies(KValue v, AxisId axis) const {
 
 void PhaseEmitter::write_value(KValue v, const std::string &expression) {
     const bool across = across_.contains(v);
-    const std::string name = fmt::format("v{}{}", v, across ? "[e]" : "");
-    w_.line("{}{} = {};", across ? "" : fmt::format("const {} ", value_type(v)), name, expression);
+    const bool is_other =
+        !across && is_name(expression) && info(kernel_.instrs[v].op).cls != KOpClass::Memory;
+    const std::string name = is_other ? expression : fmt::format("v{}{}", v, across ? "[e]" : "");
+    if (!is_other)
+        w_.line("{}{} = {};", across ? "" : fmt::format("const {} ", value_type(v)), name, bare(expression));
     Written written = names_[v];
     written.name = name;
     written.of_element = in_element_;
@@ -75,13 +80,13 @@ void PhaseEmitter::write_instr(KValue v) {
     case KOpClass::Control:
         return;
     case KOpClass::Check: {
-        const std::string guard = instr.guard() == kNoValue ? "true" : value(instr.guard());
-        const uint32_t source = instr.source == kNoValue ? 0xffffffff : instr.source;
+        const std::string guard = instr.guard() == kNoValue ? "" : ", " + value(instr.guard());
+        const std::string source = instr.source == kNoValue ? "0xffffffff" : fmt::format("{}", instr.source);
         if (instr.op == KOp::CheckIndex)
-            write_value(v, fmt::format("check_index({}, {}u, {}, {}, {})", fault(v), source,
+            write_value(v, fmt::format("check_index({}, {}, {}, {}{})", fault(v), source,
                                        value(instr.operands[0]), value(instr.operands[1]), guard));
         else
-            write_value(v, fmt::format("check_nonzero<{}>({}, {}u, {}, {})", c_type(instr.dtype), fault(v),
+            write_value(v, fmt::format("check_nonzero<{}>({}, {}, {}{})", c_type(instr.dtype), fault(v),
                                        source, value(instr.operands[0]), guard));
         return;
     }
@@ -96,7 +101,7 @@ void PhaseEmitter::write_instr(KValue v) {
             return;
         }
         std::string condition = predicate;
-        if (in_rows_ && !in_element_) {
+        if (in_rows_ && !in_element_ && !has_row_alone()) {
             const std::string_view first =
                 schedule_.cluster_blocks > 1 ? "rank == 0 && row_thread == 0" : "row_thread == 0";
             condition = condition.empty() ? std::string(first) : fmt::format("{} && {}", first, condition);
@@ -104,9 +109,10 @@ void PhaseEmitter::write_instr(KValue v) {
         const std::string stored = value(instr.operands[0]);
         const std::string when = condition.empty() ? "" : "if (" + condition + ") ";
         if (kernel_.buffers[a.buffer].mode == BufferMode::Worker && in_registers())
-            w_.line("{}{}[{}].set(e, {});", when, buffer(a.buffer), round_, stored);
+            row_width_ == 1 ? w_.line("{}{} = {};", when, kept_in(a.buffer), bare(stored))
+                            : w_.line("{}{}.set(e, {});", when, kept_in(a.buffer), bare(stored));
         else
-            w_.line("{}{} = {};", when, at, stored);
+            w_.line("{}{} = {};", when, at, bare(stored));
         return;
     }
     default:
@@ -125,7 +131,7 @@ void PhaseEmitter::write_instr(KValue v) {
         return plain ? value(x) : "(long long)" + value(x);
     };
     if (const auto [name, x, limit] = limited(instr); x != kNoValue)
-        return write_value(v, fmt::format("{}({}, {})", name, value(x), value(limit)));
+        return write_value(v, fmt::format("{}({}, {})", name, value(x), bare(value(limit))));
     if (const KValue sum = power_sum(instr); sum != kNoValue)
         return write_value(v, fmt::format("scale_by_sum({}, {})", value(instr.operands[0]), value(sum)));
     if (const KValue wide = rounded(instr); wide != kNoValue && !names_.can_read(instr.operands[0])) {
@@ -143,6 +149,14 @@ void PhaseEmitter::write_instr(KValue v) {
     if (instr.operands[1] != kNoValue && kernel_.instrs[instr.operands[1]].op == KOp::Const)
         o.y_is_small_const =
             kernel_.instrs[instr.operands[1]].bits < 8ULL * static_cast<uint64_t>(size_of(instr.dtype));
+    const bool whole = !is_index(v) && is_integer(instr.dtype) && o.from == instr.dtype;
+    if (const std::string known = whole ? known_result(instr.op, o) : ""; !known.empty()) {
+        Written written = names_[v];
+        written.name = known;
+        written.of_element = in_element_;
+        names_.give(v, std::move(written));
+        return;
+    }
     write_value(v, is_index(v) ? index_expression(instr.op, o) : expression(instr.op, instr.dtype, o));
 }
 
@@ -230,7 +244,7 @@ void PhaseEmitter::write_sequential(uint32_t id) {
     }
     for (size_t r = 0; r < loop.reductions.size(); ++r)
         w_.line("{} {} = {};", reduce_type(loop.reductions[r]), result(id, r),
-                reduce_identity(loop.reductions[r]));
+                bare(reduce_identity(loop.reductions[r])));
     const bool of_rows = in_rows_ && !in_element_ && !in_row_loop_;
     ++loops_open_;
     if (of_rows)
@@ -261,15 +275,14 @@ void PhaseEmitter::write_levels(const Loop &loop, uint32_t id, int level, const 
                 to);
         for (size_t r = 0; r < loop.reductions.size(); ++r)
             w_.line("{} {} = {};", reduce_type(loop.reductions[r]), name(r, depth_of(l) + 1),
-                    reduce_identity(loop.reductions[r]));
+                    bare(reduce_identity(loop.reductions[r])));
         from = at;
         to = until;
     }
     const auto element = [&] {
         write_region(loop.body);
         for (size_t r = 0; r < loop.reductions.size(); ++r)
-            w_.line("{0} = {1}()({0}, {2});", name(r, top), reduce_op(loop.reductions[r]),
-                    reduce_element(loop.reductions[r]));
+            write_reduced(loop.reductions[r], name(r, top), reduce_element(loop.reductions[r]));
     };
     const std::string next = write_batches(loop, from, to, element);
     if (next == from && !has_loop(loop.body) && loop.body.size() <= 16)
@@ -279,8 +292,7 @@ void PhaseEmitter::write_levels(const Loop &loop, uint32_t id, int level, const 
     close();
     for (int l = 1; l <= top; ++l) {
         for (size_t r = 0; r < loop.reductions.size(); ++r)
-            w_.line("{0} = {1}()({0}, {2});", name(r, depth_of(l)), reduce_op(loop.reductions[r]),
-                    name(r, depth_of(l) + 1));
+            write_reduced(loop.reductions[r], name(r, depth_of(l)), name(r, depth_of(l) + 1));
         close();
     }
 }
@@ -310,7 +322,7 @@ std::string PhaseEmitter::write_batches(const Loop &loop, const std::string &fro
         return from;
     const int batch = std::clamp(kLoopBytes / bytes, 4, 16);
     // Other loops over the axis have a name of their own.
-    const std::string first = fmt::format("at{}_{}", axis(loop.axis), loads.front()),
+    const std::string first = fmt::format("first_{}_{}", axis(loop.axis), loads.front()),
                       wide = fmt::format("{} - {}", to, batch - 1);
     w_.line("{} {} = {};", index_type(), first, from);
     open("for (; {} < {}; {} += {})", first, wide, first, batch);
@@ -319,8 +331,12 @@ std::string PhaseEmitter::write_batches(const Loop &loop, const std::string &fro
     const auto each = [&](auto &&write) {
         w_.plain("#pragma unroll");
         open("for (int b = 0; b < {}; ++b)", batch);
+        const size_t named = w_.size();
         w_.line("const {} {} = {} + b;", index_type(), axis(loop.axis), first);
+        const size_t from = w_.size();
         write();
+        if (!uses(std::string_view(w_.text()).substr(from), axis(loop.axis)))
+            w_.erase(named, from - named);
         close();
     };
     each([&] {
@@ -347,6 +363,13 @@ std::string PhaseEmitter::reduce_op(const Reduction &r) const {
     constexpr std::string_view kNames[] = {"Sum",      "Product",      "Largest",
                                            "Smallest", "FirstLargest", "FirstSmallest"};
     return std::string(kNames[static_cast<size_t>(r.op)]);
+}
+
+void PhaseEmitter::write_reduced(const Reduction &r, const std::string &into, const std::string &value) {
+    if (is_ordered(r))
+        w_.line("{} {} {};", into, r.op == ReduceOp::Add ? "+=" : "*=", bare(value));
+    else
+        w_.line("{0} = {1}()({0}, {2});", into, reduce_op(r), value);
 }
 
 std::string PhaseEmitter::reduce_type(const Reduction &r) const {

@@ -185,10 +185,16 @@ int resident_threads(int threads, int registers, int64_t shared_bytes, const ir:
 }
 
 std::vector<CudaResources> cuda_resources(const Nvrtc &nvrtc, int sm, const ir::Kernel &kernel,
-                                          const ir::CudaLimits &limits) {
+                                          const ir::CudaLimits &limits, std::string *warnings) {
     const cuda::Source source = cuda::make_source(kernel);
     const cuda::Unit unit(nvrtc, kernel.name, source.text, "--gpu-architecture=sm_" + std::to_string(sm));
-    const auto assembled = read_assembler_log(unit.log());
+    const std::string log = unit.log();
+    const auto assembled = read_assembler_log(log);
+    if (warnings)
+        for_each_line(log, [&](std::string_view line) {
+            if (line.find("warning #") != std::string_view::npos)
+                warnings->append(line) += '\n';
+        });
     const std::string ptx = unit.ptx_text();
     std::vector<CudaResources> all;
     const auto add = [&](const ir::CompiledPhase &phase, const std::string &entry) {

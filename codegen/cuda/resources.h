@@ -28,9 +28,10 @@ struct CudaResources {
 };
 
 /// Of all entries of a kernel as make_source takes it, compiled to machine code of `sm` (90 for sm_90), on
-/// SMs of these limits. Throws Failure(Compile).
+/// SMs of these limits. Throws Failure(Compile). `warnings` takes those of NVRTC about the source, a line
+/// each.
 std::vector<CudaResources> cuda_resources(const Nvrtc &nvrtc, int sm, const ir::Kernel &kernel,
-                                          const ir::CudaLimits &limits);
+                                          const ir::CudaLimits &limits, std::string *warnings = nullptr);
 
 /// Threads that an SM runs at once, of blocks of so many with these registers each and this shared memory:
 /// registers come by 8 for each thread, shared memory with 1 KiB for the system, and blocks are 32 at most

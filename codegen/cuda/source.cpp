@@ -59,9 +59,9 @@ public:
         for (const Parameter &p : parameters_)
             rules.parameters.push_back(p.rule);
         declare_table(rules);
-        write_function(rules.symbol, any.body(), rules);
+        write_function(rules.symbol, any, rules);
         if (both)
-            write_function(rules.aligned, aligned.body(), rules);
+            write_function(rules.aligned, aligned, rules);
         text += w_.take();
         return rules;
     }
@@ -143,16 +143,16 @@ private:
     }
 
     /// What takes one item, and the entry that walks those of a block.
-    void write_function(const std::string &symbol, const std::string &body, const CompiledPhase &rules) {
+    void write_function(const std::string &symbol, const PhaseEmitter &function, const CompiledPhase &rules) {
         std::vector<std::string> declared, item, arguments;
         for (const Parameter &p : parameters_) {
             const bool items = p.rule.kind == LaunchParameter::Items;
             declared.push_back(p.declared());
-            item.push_back(items ? std::string(index_type()) + " item" : p.declared());
+            item.push_back(items ? fmt::format("{} {}", index_type(), function.item()) : p.declared());
             arguments.push_back(items ? "item" : p.name);
         }
         w_.line("__device__ __forceinline__ void {}_item({}) {{", symbol, joined(item));
-        w_.plain(body + "}\n");
+        w_.plain(function.body() + "}\n");
         if (schedule_.segments != SegmentTier::One)
             return write_table_entry(symbol, rules);
         w_.open("extern \"C\" __global__ void {} {}({})", bounds(), symbol, joined(declared));

@@ -1,5 +1,7 @@
 #include "codegen/cuda/types.h"
 
+#include "codegen/cuda/writer.h"
+
 #include "ir/diagnostic.h"
 
 #include <fmt/format.h>
@@ -71,8 +73,8 @@ bool is_plain_float(DType t) {
 
 std::string cast(DType to, DType from, const std::string &x) {
     const auto widened = [&] {
-        return from == DType::F16    ? "from_half(" + x + ")"
-               : from == DType::BF16 ? "from_bfloat(" + x + ")"
+        return from == DType::F16    ? "from_half(" + bare(x) + ")"
+               : from == DType::BF16 ? "from_bfloat(" + bare(x) + ")"
                                      : x;
     };
     if (to == from)
@@ -80,7 +82,7 @@ std::string cast(DType to, DType from, const std::string &x) {
     if (is_half(from))
         return to == DType::F32 ? widened() : cast(to, DType::F32, widened());
     if (is_half(to)) {
-        const std::string f = from == DType::F32 ? x : "(float)" + x;
+        const std::string f = from == DType::F32 ? bare(x) : "(float)" + x;
         return (to == DType::F16 ? "to_half(" : "to_bfloat(") + f + ")";
     }
     if (to == DType::Bool)
@@ -88,15 +90,15 @@ std::string cast(DType to, DType from, const std::string &x) {
     if (is_plain_float(from) && !is_plain_float(to)) {
         switch (to) {
         case DType::I64:
-            return "to_long(" + x + ")";
+            return "to_long(" + bare(x) + ")";
         case DType::I32:
-            return "to_int(" + x + ")";
+            return "to_int(" + bare(x) + ")";
         case DType::I16:
-            return "(short)clamp(to_int(" + x + "), -32768, 32767)";
+            return "(short)clamp(to_int(" + bare(x) + "), -32768, 32767)";
         case DType::I8:
-            return "(signed char)clamp(to_int(" + x + "), -128, 127)";
+            return "(signed char)clamp(to_int(" + bare(x) + "), -128, 127)";
         default:
-            return "(unsigned char)clamp(to_int(" + x + "), 0, 255)";
+            return "(unsigned char)clamp(to_int(" + bare(x) + "), 0, 255)";
         }
     }
     return fmt::format("({}){}", c_type(to), x);
@@ -104,13 +106,13 @@ std::string cast(DType to, DType from, const std::string &x) {
 
 std::string bitcast(DType to, DType from, const std::string &x) {
     if (to == DType::F32)
-        return "__int_as_float(" + x + ")";
+        return "__int_as_float(" + bare(x) + ")";
     if (from == DType::F32)
-        return "__float_as_int(" + x + ")";
+        return "__float_as_int(" + bare(x) + ")";
     if (to == DType::F64)
-        return "__longlong_as_double(" + x + ")";
+        return "__longlong_as_double(" + bare(x) + ")";
     if (from == DType::F64)
-        return "__double_as_longlong(" + x + ")";
+        return "__double_as_longlong(" + bare(x) + ")";
     return fmt::format("({}){}", c_type(to), x);
 }
 
@@ -164,15 +166,15 @@ std::string real_expression(KOp op, DType dtype, const Operands &o) {
     case KOp::Div:
         return fmt::format("{} {} {}", o.x, infix(op), o.y);
     case KOp::Fma:
-        return fmt::format("{}({}, {}, {})", f32 ? "__fmaf_rn" : "__fma_rn", o.x, o.y, o.z);
+        return fmt::format("{}({}, {}, {})", f32 ? "__fmaf_rn" : "__fma_rn", bare(o.x), bare(o.y), bare(o.z));
     case KOp::Neg:
         return "-" + o.x;
     case KOp::Abs:
         return call("fabs");
     case KOp::Minimum:
-        return fmt::format("minimum({}, {})", o.x, o.y);
+        return fmt::format("minimum({}, {})", bare(o.x), bare(o.y));
     case KOp::Maximum:
-        return fmt::format("maximum({}, {})", o.x, o.y);
+        return fmt::format("maximum({}, {})", bare(o.x), bare(o.y));
     case KOp::Sqrt:
         return fmt::format("{}({})", f32 ? "__fsqrt_rn" : "__dsqrt_rn", o.x);
     case KOp::Floor:
@@ -190,9 +192,17 @@ std::string real_expression(KOp op, DType dtype, const Operands &o) {
     }
 }
 
+/// A negative number as the unsigned one with its bits.
+std::string as_unsigned(const std::string &x) {
+    const std::string number = bare(x);
+    return number.starts_with('-') && number.find(' ') == std::string::npos
+               ? fmt::format("{}u", static_cast<uint32_t>(std::stoll(number)))
+               : x;
+}
+
 std::string integer_expression(KOp op, DType dtype, const Operands &o) {
     const auto binary = [&](std::string_view f) {
-        return fmt::format("{}<{}>({}, {})", f, c_type(dtype), o.x, o.y);
+        return fmt::format("{}<{}>({}, {})", f, c_type(dtype), bare(o.x), bare(o.y));
     };
     const auto unary = [&](std::string_view f) { return fmt::format("{}<{}>({})", f, c_type(dtype), o.x); };
     const auto narrowed = [&](const std::string &e) {
@@ -236,7 +246,7 @@ std::string integer_expression(KOp op, DType dtype, const Operands &o) {
             return fmt::format("({0})((Unsigned<{0}>){1} >> {2})", c_type(dtype), o.x, o.y);
         return binary("shift_logical");
     case KOp::MulHiU:
-        return fmt::format("(int)__umulhi({}, {})", o.x, o.y);
+        return fmt::format("(int)__umulhi({}, {})", as_unsigned(o.x), as_unsigned(o.y));
     default:
         not_defined(op, dtype);
     }
@@ -278,7 +288,7 @@ std::string literal(DType dtype, uint64_t bits) {
         return fmt::format("0x{:x}", bits);
     case DType::F32:
         return real(std::bit_cast<float>(static_cast<uint32_t>(bits)), "f",
-                    fmt::format("__int_as_float(0x{:x})", bits));
+                    fmt::format("__uint_as_float(0x{:x})", bits));
     case DType::F64:
         return real(std::bit_cast<double>(bits), "", fmt::format("__longlong_as_double(0x{:x}ll)", bits));
     }
@@ -311,6 +321,24 @@ std::string index_expression(KOp op, const Operands &o) {
         return fmt::format("{} ? {} : {}", o.x, o.y, o.z);
     default:
         return fmt::format("{} {} {}", o.x, infix(op), o.y);
+    }
+}
+
+std::string known_result(KOp op, const Operands &o) {
+    const bool zero_x = o.x == "0", zero_y = o.y == "0";
+    if (!zero_x && !zero_y)
+        return "";
+    switch (op) {
+    case KOp::Add:
+    case KOp::Or:
+    case KOp::Xor:
+        return zero_x ? o.y : o.x;
+    case KOp::Mul:
+    case KOp::MulHiU:
+    case KOp::And:
+        return "0";
+    default:
+        return "";
     }
 }
 

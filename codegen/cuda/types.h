@@ -25,5 +25,7 @@ struct Operands {
 std::string expression(ir::KOp op, ir::DType dtype, const Operands &o);
 /// The same of indices, which do not overflow: plain operators.
 std::string index_expression(ir::KOp op, const Operands &o);
+/// What an operation of integers gives that has not to be computed: x of x ^ 0. Else empty.
+std::string known_result(ir::KOp op, const Operands &o);
 
 } // namespace lz::codegen::cuda

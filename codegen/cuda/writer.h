@@ -5,8 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <initializer_list>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -52,6 +55,39 @@ private:
     std::string out_;
     int depth_ = 0;
 };
+
+/// `a + b + c`; what is nothing, or 0, is left out.
+inline std::string plus(std::initializer_list<std::string> terms) {
+    std::string sum;
+    for (const std::string &term : terms)
+        if (!term.empty() && term != "0")
+            sum += (sum.empty() ? "" : " + ") + term;
+    return sum.empty() ? "0" : sum;
+}
+/// `a - b` of a name b.
+inline std::string minus(const std::string &a, const std::string &b) {
+    return b == "0" ? a : a + " - " + b;
+}
+/// `a < b`, where a is no more than that.
+inline std::string less(const std::string &a, const std::string &b) {
+    return a == "0" ? b + " > 0" : a + " < " + b;
+}
+/// `a * b`; 1 of b is left out.
+inline std::string times(const std::string &a, int64_t b) {
+    return b == 1 ? a : fmt::format("{} * {}", a, b);
+}
+/// Whether an expression is a name, and so needs no other one.
+inline bool is_name(std::string_view expression) {
+    return !expression.empty() && (expression[0] < '0' || expression[0] > '9') &&
+           expression.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
+               std::string_view::npos;
+}
+/// A number without the parentheses that it has as an operand.
+inline std::string bare(const std::string &number) {
+    return number.starts_with("(-") && number.find(')') + 1 == number.size()
+               ? number.substr(1, number.size() - 2)
+               : number;
+}
 
 /// How a value is read at the place that is being written.
 struct Written {

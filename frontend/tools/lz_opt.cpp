@@ -11,14 +11,11 @@
 
 #include "ir/graph/verify.h"
 #include "ir/kernel/verify.h"
-#include "ir/math/expand.h"
 #include "ir/program/verify.h"
+#include "lz_opt_code.h"
 #include "lz_opt_run.h"
 
 #include "codegen/cpu.h"
-#include "codegen/cuda/compiler.h"
-#include "codegen/cuda/resources.h"
-#include "codegen/cuda/source.h"
 #include "codegen/host.h"
 #include "ir/diagnostic.h"
 #include "ir/kernel/kernel.h"
@@ -30,7 +27,6 @@
 #include "passes/pipeline.h"
 #include "passes/verify/verify_schedule.h"
 #include "runtime/api/parallel.h"
-#include "runtime/cuda/driver/libraries.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -232,6 +228,8 @@ public:
     bool is_program() const { return program_.has_value(); }
     /// As passes over graphs left it.
     const Graph &graph() const { return *graph_; }
+    /// The same; null where a Program was read.
+    const Graph *read_graph() const { return graph_ ? &*graph_ : nullptr; }
 
     /// The Program as --passes left it; of a graph, by the passes that are left.
     const Program &program() {
@@ -307,79 +305,21 @@ private:
     passes::PipelineObserver observer_;
 };
 
-codegen::Nvrtc nvrtc_for(const Options &options) {
-    runtime::cuda::Library driver; // NVRTC of any version: nobody loads what it makes
-    driver.version = 13000;
-    const runtime::cuda::Library nvrtc =
-        runtime::cuda::open_nvrtc(runtime::cuda::Search::from_environment(), driver);
-    if (!nvrtc)
-        throw Failure(ErrorKind::Compile, fmt::format("--to={} needs NVRTC. {}", options.to, nvrtc.missing));
-    return codegen::load_nvrtc(nvrtc.handle);
-}
-
-/// A line for each entry of a kernel.
-void print_stats(const codegen::Nvrtc &nvrtc, const Kernel &kernel, const Target &target,
-                 const Options &options) {
-    CudaLimits limits;
-    for (const DeviceInfo &device : target.devices)
-        if (const auto *cuda = std::get_if<CudaLimits>(&device.limits))
-            limits = *cuda;
-    for (const codegen::CudaResources &r : codegen::cuda_resources(nvrtc, sm_of(options), kernel, limits))
-        std::cout << fmt::format(
-            "{} {}: {} registers, {} bytes spilled, {} bytes shared, {} of {} threads on an SM in blocks of "
-            "{}, {} bytes in flight, {} instructions\n",
-            kernel.name, r.entry, r.registers, r.spilled_bytes, r.shared_bytes, r.resident_threads,
-            limits.threads_per_sm, r.threads, r.bytes_in_flight(), r.instructions);
-}
-
-/// What runs on CUDA devices.
-void print_cuda(const Program &program, const Target &target, const Options &options) {
-    std::optional<codegen::Nvrtc> nvrtc;
-    std::unique_ptr<codegen::Compiler> compiler;
-    if (options.to != "cuda")
-        nvrtc = nvrtc_for(options);
-    if (options.to == "ptx")
-        compiler = codegen::make_cuda_compiler(*nvrtc, sm_of(options), {}, codegen::CudaCode::Ptx);
-    for (Kernel kernel : program.kernels) {
-        if (std::ranges::none_of(kernel.phases, [](const Phase &phase) {
-                return std::holds_alternative<CudaSchedule>(phase.schedule);
-            })) {
-            std::cout << "// kernel " << kernel.name << " does not run on a CUDA device\n";
-            continue;
-        }
-        expand_math(kernel);
-        if (options.to == "stats") {
-            print_stats(*nvrtc, kernel, target, options);
-            continue;
-        }
-        if (!compiler) {
-            std::cout << codegen::cuda::make_source(kernel).text;
-            continue;
-        }
-        const CompiledKernel compiled = compiler->compile(kernel);
-        std::cout << reinterpret_cast<const char *>(compiled.object.data()); // it ends in a zero
-    }
-}
-
-void print_program_as(const Program &program, const Target &target, const Options &options) {
+void print_program_as(const Graph *graph, const Program &program, const Target &target,
+                      const Options &options) {
     if (options.to == "program" || options.to.empty()) {
         std::cout << print(program, print_options(options));
     } else if (options.to == "explain") {
         for (const std::string &note : program.notes)
             std::cout << note << "\n";
-    } else if (options.to == "kernel") {
-        for (const Kernel &kernel : program.kernels)
-            std::cout << print(kernel, print_options(options));
-    } else if (options.to == "cuda" || options.to == "ptx" || options.to == "stats") {
-        print_cuda(program, target, options);
     } else {
-        const std::unique_ptr<codegen::Compiler> compiler = codegen::make_llvm_compiler(
-            target.host().isa, {.want_text = true, .want_assembly = options.to == "asm"});
-        for (Kernel kernel : program.kernels) {
-            expand_math(kernel, compiler->philox_form());
-            const CompiledKernel compiled = compiler->compile(kernel);
-            std::cout << (options.to == "asm" ? compiled.assembly : compiled.text);
-        }
+        const bool lines = graph && !options.no_locations &&
+                           std::ranges::any_of(graph->nodes(), [](const Node &n) { return n.loc.known(); });
+        print_kernels(program, target,
+                      {.form = options.to,
+                       .sm = sm_of(options),
+                       .locations = !options.no_locations,
+                       .lines_of = lines ? graph : nullptr});
     }
 }
 
@@ -392,7 +332,8 @@ void print_module(Module &module, const Target &target, const Options &options) 
     } else if (options.to == "graph") {
         throw Failure(ErrorKind::State, "--to=graph prints graphs, and this is a program by then.");
     } else if (!options.to.empty() || !printed) {
-        print_program_as(module.program(), target, options);
+        const Program &program = module.program();
+        print_program_as(module.read_graph(), program, target, options);
     }
 }
 
@@ -413,10 +354,19 @@ void run_graph(Module &module, const Target &target, const Options &options) {
     std::cout << "compiled and interpreted results agree\n";
 }
 
+/// Whether the form is made of a kernel alone.
+bool is_code(const std::string &form) {
+    return form == "llvm" || form == "asm" || form == "cuda" || form == "ptx" || form == "stats";
+}
+
 void process_graph(const std::string &text, const Options &options) {
     const Target target = make_target(options);
     Graph graph = parse_graph(text);
     verify(graph);
+    if (is_code(options.to) || options.to == "kernel") // steps name what they compute by these numbers
+        for (NodeId id = 0; id < graph.nodes().size(); ++id)
+            if (graph.node(id).recorded == kNone)
+                graph.set_recorded(id, id);
     Module module(graph, target, options);
     module.run_named_passes();
     if (!options.run.empty())
@@ -436,11 +386,6 @@ void process_program(const std::string &text, const Options &options) {
     Module module(std::move(program), target, options);
     module.run_named_passes();
     print_module(module, target, options);
-}
-
-/// Whether the form is made of a kernel alone.
-bool is_code(const std::string &form) {
-    return form == "llvm" || form == "asm" || form == "cuda" || form == "ptx" || form == "stats";
 }
 
 /// Kernels and Programs have no data to run on, kernels no passes, and not all of the other forms.
@@ -518,7 +463,7 @@ void process(const Options &options) {
         if (is_code(options.to)) {
             Program program;
             program.kernels.push_back(kernel);
-            print_program_as(program, make_target(options), options);
+            print_program_as(nullptr, program, make_target(options), options);
         } else {
             std::cout << print(kernel, print_options(options));
         }

@@ -39,7 +39,7 @@ void PhaseEmitter::declare_lanes(uint32_t id) {
         const Reduction &red = loop.reductions[r];
         std::string all;
         for (int i = 0; i < accumulators(red); ++i)
-            all += (i == 0 ? "" : ", ") + reduce_identity(red);
+            all += (i == 0 ? "" : ", ") + bare(reduce_identity(red));
         w_.line("{} lanes{}_{}[{}] = {{{}}};", reduce_type(red), id, r, accumulators(red), all);
     }
 }
@@ -62,9 +62,9 @@ void PhaseEmitter::fold_in_one_group(uint32_t id) {
         open("if (group == 0)");
     }
     declare_lanes(id);
-    w_.line("const {} from = {};", index_type(), begin_.empty() ? "0" : begin_);
+    const std::string from = named(begin_.empty() ? "0" : begin_, "from");
     note_rounds(id, several ? "first group" : in_registers() ? "kept" : "lanes");
-    write_rounds(id, "from", in_registers() ? rounds_kept() : 0, end_);
+    write_rounds(id, from, in_registers() ? rounds_kept() : 0, end_);
     for (size_t r = 0; r < loop.reductions.size(); ++r)
         w_.line("{} = {};", result(id, r), folded_lanes(id, r));
     if (!several)
@@ -118,7 +118,7 @@ bool PhaseEmitter::join_by_shares(uint32_t id) {
                 w_.plain(fmt::format("#pragma unroll {}", kFoldUnroll));
             w_.line("for (int g = 1; g < {}; ++g)", count);
             w_.indent();
-            w_.line("joined = {}()(joined, at[g * {}]);", reduce_op(red), last ? share * lanes : lanes);
+            write_reduced(red, "joined", fmt::format("at[g * {}]", last ? share * lanes : lanes));
             w_.outdent();
             w_.line("at[0] = joined;");
             close();
@@ -151,26 +151,31 @@ void PhaseEmitter::fold_across_groups(uint32_t id) {
         sync_row(kBeforeWrite);
     declare_lanes(id);
     if (in_registers()) {
-        w_.line("const {} from = {};", index_type(), first_kept());
+        const std::string from = named(first_kept(), "from");
         note_rounds(id, "kept");
-        write_rounds(id, "from", rounds_kept(), end_);
+        write_rounds(id, from, rounds_kept(), end_);
     } else {
         const std::string first = begin_.empty() ? "0" : begin_;
         const int unit = turns * round_elements();
-        w_.line("const {0} length = {1} - {2}, share = (length + {3}) / {4} * {5};", index_type(), end_,
-                first, groups() * unit - 1, groups() * unit, unit);
-        w_.line("const {0} from = {1} + group * share, to = from + share < {2} ? from + share : {2};",
-                index_type(), first, end_);
+        const std::string length = named(minus(end_, first), "length");
+        w_.line("const {} share = ({} + {}) / {} * {};", index_type(), length, groups() * unit - 1,
+                groups() * unit, unit);
+        w_.line("const {0} from = {1}, to = from + share < {2} ? from + share : {2};", index_type(),
+                plus({first, "group * share"}), end_);
         note_rounds(id, fmt::format("~shares of {}", unit));
         write_rounds(id, "from", 0, "to");
     }
     for (size_t r = 0; r < loop.reductions.size(); ++r) {
         const int own = accumulators(loop.reductions[r]);
-        w_.plain("#pragma unroll");
-        w_.line("for (int i = 0; i < {}; ++i)", own);
-        w_.indent();
-        w_.line("parts{0}_{1}[row_thread * {2} + i] = lanes{0}_{1}[i];", id, r, own);
-        w_.outdent();
+        if (own == 1) {
+            w_.line("parts{0}_{1}[row_thread] = lanes{0}_{1}[0];", id, r);
+        } else {
+            w_.plain("#pragma unroll");
+            w_.line("for (int i = 0; i < {}; ++i)", own);
+            w_.indent();
+            w_.line("parts{0}_{1}[row_thread * {2} + i] = lanes{0}_{1}[i];", id, r, own);
+            w_.outdent();
+        }
         barriers_.write({fmt::format("parts{}_{}", id, r)}, "thread");
     }
     sync_row(kExchange);
@@ -178,7 +183,8 @@ void PhaseEmitter::fold_across_groups(uint32_t id) {
     // Lane `mine` of each of `count` that lie one behind the other, in order.
     const auto join = [&](size_t r, const std::string &list, int count, bool of_cluster) {
         const int own = accumulators(loop.reductions[r]);
-        w_.line("lanes{0}_{1}[i] = {2}[mine];", id, r, list);
+        const std::string lane = fmt::format("lanes{}_{}[{}]", id, r, own == 1 ? "0" : "i");
+        w_.line("{} = {}[mine];", lane, list);
         barriers_.read({.name = list, .of_cluster = of_cluster});
         if (count == 1)
             return;
@@ -186,15 +192,19 @@ void PhaseEmitter::fold_across_groups(uint32_t id) {
             w_.plain(fmt::format("#pragma unroll {}", kFoldUnroll));
         w_.line("for (int g = 1; g < {}; ++g)", count);
         w_.indent();
-        w_.line("lanes{0}_{1}[i] = {2}()(lanes{0}_{1}[i], {3}[g * {4} + mine]);", id, r,
-                reduce_op(loop.reductions[r]), list, kFoldThreads * own);
+        write_reduced(loop.reductions[r], lane, fmt::format("{}[g * {} + mine]", list, kFoldThreads * own));
         w_.outdent();
     };
     const auto each_lane = [&](size_t r, auto &&write) {
         const int own = accumulators(loop.reductions[r]);
-        w_.plain("#pragma unroll");
-        open("for (int i = 0; i < {}; ++i)", own);
-        w_.line("const int mine = row_thread % {} * {} + i;", kFoldThreads, own);
+        if (own > 1) {
+            w_.plain("#pragma unroll");
+            open("for (int i = 0; i < {}; ++i)", own);
+            w_.line("const int mine = row_thread % {} * {} + i;", kFoldThreads, own);
+        } else {
+            open();
+            w_.line("const int mine = row_thread % {};", kFoldThreads);
+        }
         write();
         close();
     };
@@ -206,8 +216,9 @@ void PhaseEmitter::fold_across_groups(uint32_t id) {
             const std::string list = fmt::format("of_blocks{}_{}", id, r);
             w_.line("if (group < {})", blocks);
             w_.indent();
-            w_.line("*in_block({} + rank * {} + mine, group) = lanes{}_{}[i];", list,
-                    kFoldThreads * accumulators(loop.reductions[r]), id, r);
+            const int own = accumulators(loop.reductions[r]);
+            w_.line("*in_block({} + rank * {} + mine, group) = lanes{}_{}[{}];", list, kFoldThreads * own, id,
+                    r, own == 1 ? "0" : "i");
             w_.outdent();
             barriers_.write({.name = list, .of_cluster = true});
         });
@@ -233,7 +244,7 @@ void PhaseEmitter::give_chunk(uint32_t id, const std::string &chunk) {
         if (blocks > 1)
             w_.line("if (row_thread % {} < {})", kFoldThreads, blocks);
         else
-            w_.line("if (lane == 0)");
+            w_.line("if ({} == 0)", lane());
         w_.indent();
         if (blocks > 1)
             w_.line("*in_block({} + rank * {} + {}, row_thread % {}) = part{};", list,
@@ -254,9 +265,9 @@ void PhaseEmitter::fold_in_chunks(uint32_t id) {
         // Rows of one chunk, which one group has.
         need(groups() == 1, "several groups share a chunk");
         declare_lanes(id);
-        w_.line("const {} from = {};", index_type(), first);
+        const std::string from = named(first, "from");
         note_rounds(id, in_registers() ? "kept" : "lanes");
-        write_rounds(id, "from", rounds, end_);
+        write_rounds(id, from, rounds, end_);
         for (size_t r = 0; r < loop.reductions.size(); ++r)
             w_.line("{} = {};", result(id, r), folded_lanes(id, r));
         return;
@@ -275,7 +286,7 @@ void PhaseEmitter::fold_in_chunks(uint32_t id) {
     const auto list = [&](const char *which, size_t r, const std::string &count, bool is_long) {
         const Reduction &red = loop.reductions[r];
         return fmt::format("fold_{}list<{}, {}>({}{}_{}, {}, {})", is_long ? "long_" : "", reduce_op(red),
-                           accumulators(red), which, id, r, count, reduce_identity(red));
+                           accumulators(red), which, id, r, count, bare(reduce_identity(red)));
     };
     const auto note = [&](const char *which, bool writes, const char *owners = "") {
         for (size_t r = 0; r < loop.reductions.size(); ++r) {
@@ -287,14 +298,14 @@ void PhaseEmitter::fold_in_chunks(uint32_t id) {
                 barriers_.read(array, owners);
         }
     };
-    const std::string all_chunks =
-        fmt::format("max(1, (int)(({} + {}) / {}))", extent(loop.axis), kLaneChunk - 1, kLaneChunk);
+    const std::string all_chunks = fmt::format(
+        "max(1, {})", as_int(fmt::format("({} + {}) / {}", extent(loop.axis), kLaneChunk - 1, kLaneChunk)));
     if (in_registers()) {
         need(rounds_kept() == rounds, "a group of a row's threads has no whole chunk");
         declare_lanes(id);
-        w_.line("const {} from = {};", index_type(), first_kept());
+        const std::string from = named(first_kept(), "from");
         note_rounds(id, "kept");
-        write_rounds(id, "from", rounds, end_);
+        write_rounds(id, from, rounds, end_);
         give_chunk(id, "group");
         note("parts", true, "kept");
         sync_exchange();
@@ -305,13 +316,15 @@ void PhaseEmitter::fold_in_chunks(uint32_t id) {
         return;
     }
     // An empty row has one chunk without elements.
-    w_.line("const {0} length = {1} - {2}, chunks = length > {3} ? (length + {4}) / {3} : 1;", index_type(),
-            end_, first, kLaneChunk, kLaneChunk - 1);
+    const std::string length = named(minus(end_, first), "length");
+    const std::string chunks =
+        fmt::format("{0} > {1} ? ({0} + {2}) / {1} : 1", length, kLaneChunk, kLaneChunk - 1);
     if (any_length) {
+        w_.line("const {} chunks = {};", index_type(), chunks);
         open("for ({0} top = 0; top < chunks; top += {1})", index_type(), kLaneChunk);
-        w_.line("const int count = chunks - top < {0} ? (int)(chunks - top) : {0};", kLaneChunk);
+        w_.line("const int count = chunks - top < {0} ? {1} : {0};", kLaneChunk, as_int("chunks - top"));
     } else {
-        w_.line("const int count = (int)chunks;");
+        w_.line("const int count = {};", as_int(chunks));
     }
     if (groups() > 1) {
         w_.line("const int share = (count + {}) / {};", groups() - 1, groups());
@@ -320,8 +333,8 @@ void PhaseEmitter::fold_in_chunks(uint32_t id) {
         open("for (int c = 0; c < count; ++c)");
     }
     declare_lanes(id);
-    w_.line("const {0} from = {1} + ({2}c) * {3}ll;", index_type(), first, any_length ? "top + " : "",
-            kLaneChunk);
+    w_.line("const {} from = {};", index_type(),
+            plus({first, fmt::format("{} * {}", any_length ? "(top + c)" : widened("c"), kLaneChunk)}));
     const auto note_chunks = [&] {
         note_rounds(id, groups() == 1 ? "lanes" : "~chunks");
         note("parts", true);
@@ -358,7 +371,7 @@ void PhaseEmitter::fold_in_chunks(uint32_t id) {
     close();
     close();
     open("if (chunks > {})", kLaneChunk);
-    w_.line("const int count = (int)((chunks + {}) / {});", kLaneChunk - 1, kLaneChunk);
+    w_.line("const int count = {};", as_int(fmt::format("(chunks + {}) / {}", kLaneChunk - 1, kLaneChunk)));
     for (size_t r = 0; r < loop.reductions.size(); ++r)
         w_.line("{} = {};", result(id, r), list("above", r, "count", true));
     note("above", false);

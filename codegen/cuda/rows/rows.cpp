@@ -48,8 +48,10 @@ std::string PhaseEmitter::shared_array(const std::string &type, int64_t bytes, i
                                        const std::string &name, std::string_view from) {
     const int rows = schedule_.threads / schedule_.row_threads;
     shared_bytes_ = (shared_bytes_ + 15) / 16 * 16;
-    const std::string at = rows == 1 ? "" : fmt::format(" + row_of_block * {}", count);
-    w_.line("{0} *const {1} = ({0} *)(row_memory + {2}){3}{4};", type, name, shared_bytes_, at, from);
+    const std::string at = rows == 1 ? "" : " + " + times("row_of_block", count);
+    const std::string begin =
+        shared_bytes_ == 0 ? "row_memory" : fmt::format("(row_memory + {})", shared_bytes_);
+    w_.line("{0} *const {1} = ({0} *){2}{3}{4};", type, name, begin, at, from);
     shared_bytes_ += bytes * count * rows;
     return name;
 }
@@ -150,28 +152,32 @@ void PhaseEmitter::write_rows() {
     need(rows == 1 || schedule_.row_threads <= 32, "a block has several rows of more than a warp each");
     need(blocks == 1 || (rows == 1 && groups() >= blocks), "a cluster has rows of few threads");
     in_rows_ = true;
-    std::string points = "1";
+    const int threads = schedule_.row_threads;
+    std::string points;
     for (const AxisId a : phase_.grid)
-        points = points == "1" ? extent(a) : points + " * " + extent(a);
+        points = points.empty() ? extent(a) : points + " * " + extent(a);
+    if (phase_.grid.size() == 1) // the row is the index itself
+        axis_names_[phase_.grid[0]] = "row";
     if (rows == 1) {
-        w_.line("const {} row = item;", index_type());
+        item_ = phase_.grid.size() == 1 ? "row" : "item";
         w_.line("const int row_thread = threadIdx.x;");
     } else {
-        w_.line("const int row_of_block = threadIdx.x / {0}, row_thread = threadIdx.x % {0};",
-                schedule_.row_threads);
-        w_.line("const {0} row = ({0})item * {1} + row_of_block;", index_type(), rows);
-        w_.line("if (row >= {})", points);
+        const std::string of_block = has_row_alone() ? "threadIdx.x" : "row_of_block";
+        if (!has_row_alone())
+            w_.line("const int row_of_block = threadIdx.x / {0}, row_thread = threadIdx.x % {0};", threads);
+        w_.line("const {} row = item * {} + {};", index_type(), rows, of_block);
+        w_.line("if (row >= {})", points.empty() ? "1" : points);
         w_.indent();
         w_.line("return;");
         w_.outdent();
     }
-    const std::string width = row_width_ == 1 ? "" : fmt::format(" * {}", row_width_);
     if (groups() > 1)
-        w_.line("const int group = row_thread / {0}, lane = row_thread % {0}{1};", kFoldThreads, width);
-    else
-        w_.line("const int lane = row_thread{};", width);
-    if (!phase_.grid.empty())
-        write_coordinates("row", phase_.grid.size());
+        w_.line("const int group = row_thread / {0}, lane = {1};", kFoldThreads,
+                times(fmt::format("row_thread % {}", kFoldThreads), row_width_));
+    else if (lane() == "lane")
+        w_.line("const int lane = {};", times("row_thread", row_width_));
+    if (phase_.grid.size() > 1)
+        write_coordinates(rows == 1 ? "item" : "row", "row", phase_.grid.size());
     find_row_buffers();
     if (blocks > 1)
         open_cluster_row();
@@ -197,7 +203,7 @@ void PhaseEmitter::open_cluster_row() {
     part_elements_ = schedule_.row_elements / schedule_.cluster_blocks;
     w_.line("__cluster_barrier_arrive();");
     w_.line("const int rank = blockIdx.x % {};", schedule_.cluster_blocks);
-    w_.line("const {0} part_begin = ({0})rank * {1};", index_type(), part_elements_);
+    w_.line("const {} part_begin = {} * {};", index_type(), widened("rank"), part_elements_);
     if (in_registers())
         return;
     const std::string end = extent(kernel_.loops[loop->id].axis);
@@ -225,12 +231,14 @@ void PhaseEmitter::declare_kept() {
     };
     walk(phase_.body);
     const int rows = schedule_.threads / schedule_.row_threads;
+    const bool single = in_registers() && rounds_kept() == 1;
+    const std::string of_rounds = in_registers() && !single ? fmt::format("[{}]", rounds_kept()) : "";
     for (const uint16_t b : workers) {
         const KBuffer &worker = kernel_.buffers[b];
         const std::string type(c_type(worker.dtype));
         switch (schedule_.tier) {
         case RowTier::Registers:
-            w_.line("Packet<{}, {}> {}[{}] = {{}};", type, row_width_, buffer(b), rounds_kept());
+            w_.line("{} {}{} = {{}};", packet_type(worker.dtype, row_width_), buffer(b), of_rounds);
             break;
         case RowTier::Shared:
             shared_array(type, size_of(worker.dtype), schedule_.row_elements / schedule_.cluster_blocks,
@@ -277,27 +285,29 @@ void PhaseEmitter::declare_kept() {
     std::vector<KeptPackets> arrays;
     for (const KValue v : kept) {
         const Access &a = kernel_.accesses[kernel_.instrs[v].access];
-        arrays.push_back({a, fmt::format("x{}", v), ""});
-        w_.line("Packet<{}, {}> x{}[{}] = {{}};", c_type(kernel_.instrs[v].dtype), row_width_, v,
-                rounds_kept());
+        arrays.push_back({a, fmt::format("x{}", v), "", single});
+        w_.line("{} x{}{} = {{}};", packet_type(kernel_.instrs[v].dtype, row_width_), v, of_rounds);
     }
-    w_.plain("#pragma unroll");
-    open("for (int u = 0; u < {}; ++u)", rounds_kept());
+    if (!single) {
+        w_.plain("#pragma unroll");
+        open("for (int u = 0; u < {}; ++u)", rounds_kept());
+    }
     const AxisId a = kernel_.loops[loop_of_[kept[0]]].axis;
-    w_.line("const {0} k = {1}{2}({0})u * {3} + lane;", index_type(),
-            schedule_.cluster_blocks > 1 ? "part_begin + " : "",
-            groups() > 1 ? fmt::format("group * {} + ", rounds_kept() * round_elements()) : "",
-            round_elements());
-    open("if (k < {})", extent(a));
+    std::string k = plus({first_kept(), single ? "" : fmt::format("u * {}", round_elements()), lane()});
+    if (single && k != "0" && !is_name(k))
+        open();
+    k = named(k, "k");
+    open("if ({})", less(k, extent(a)));
     for (const KValue v : kept) {
         need(kernel_.loops[loop_of_[v]].axis == a, "loops over several axes are kept in registers");
         const bool whole = note_alignments(kernel_.loops[loop_of_[v]].body, a, row_width_, true);
         w_.line(
-            "x{}[u] = {};", v,
-            packet_load(v, {.axis = a, .width = row_width_, .first = "k", .end = extent(a), .whole = whole}));
+            "x{}{} = {};", v, single ? "" : "[u]",
+            packet_load(v, {.axis = a, .width = row_width_, .first = k, .end = extent(a), .whole = whole}));
     }
     close();
-    close();
+    if (!single || k == "k")
+        close();
     kept_ = std::move(arrays);
 }
 
@@ -336,33 +346,43 @@ void PhaseEmitter::write_rounds(uint32_t id, const std::string &from, int rounds
                                      : bytes > 0 && bytes <= kSmallRound ? kMostBatch
                                                                          : kBatch);
     const int batch = rounds > 0 && (in_registers() || rounds < most) ? rounds : most;
-    Packet packet{.axis = loop.axis, .width = row_width_, .first = "k", .end = end};
+    const bool one_batch = rounds > 0 && batch == rounds;
+    // Single elements are called as their axis.
+    std::string k = row_width_ == 1 ? axis(loop.axis) : "k";
+    const std::string of_batch =
+        plus({one_batch ? from : "k0", batch > 1 ? fmt::format("u * {}", round_elements()) : "", lane()});
+    const bool has_name = of_batch == "0" || is_name(of_batch);
+    if (has_name)
+        k = of_batch;
+    if (has_name && row_width_ == 1)
+        axis_names_[loop.axis] = k;
+    Packet packet{.axis = loop.axis, .width = row_width_, .first = k, .end = end};
     packet.whole = note_alignments(loop.body, loop.axis, row_width_, whole_axis);
     const Reduce reduce = [&] {
         for (size_t r = 0; r < loop.reductions.size(); ++r) {
             const Reduction &red = loop.reductions[r];
             const int own = accumulators(red) / row_width_;
-            const std::string turn = batch > 1 ? fmt::format("u % {}", own) : "0";
-            const std::string at = own == 1          ? "e"
-                                   : row_width_ == 1 ? turn
-                                                     : fmt::format("{} * {} + e", turn, row_width_);
-            const std::string lane = fmt::format("lanes{}_{}[{}]", id, r, at);
-            w_.line("{0} = {1}()({0}, {2});", lane, reduce_op(red), reduce_element(red));
+            const std::string turn = own == 1 || batch == 1 ? "0"
+                                     : batch <= own         ? "u"
+                                                            : fmt::format("u % {}", own);
+            const std::string at =
+                row_width_ == 1 ? turn : plus({turn == "0" ? "" : times(turn, row_width_), "e"});
+            write_reduced(red, fmt::format("lanes{}_{}[{}]", id, r, at), reduce_element(red));
         }
     };
     need(turns == 1 || batch % turns == 0, "its rounds do not take turns evenly");
-    const bool one_batch = rounds > 0 && batch == rounds;
     if (!one_batch) {
-        const std::string to = rounds > 0 ? fmt::format("{} + {}", from, rounds * round_elements()) : end;
+        const std::string to = rounds > 0 ? plus({from, std::to_string(rounds * round_elements())}) : end;
         open("for ({0} k0 = {1}; k0 < {2}{3}; k0 += {4})", index_type(), from, to,
              rounds > 0 ? fmt::format(" && k0 < {}", end) : "", batch * round_elements());
     }
     const auto place = [&](bool) -> std::string {
-        w_.line("const {} k = {}{} + lane;", index_type(), one_batch ? from : "k0",
-                batch > 1 ? fmt::format(" + u * {}", round_elements()) : "");
-        return "k < " + end;
+        if (!has_name)
+            w_.line("const {} {} = {};", index_type(), k, of_batch);
+        return less(k, end);
     };
     write_packets(loop.body, packet, batch, place, loop.reductions.empty() ? Reduce{} : reduce);
+    axis_names_.erase(loop.axis);
     if (!one_batch)
         close();
 }
@@ -406,14 +426,14 @@ void PhaseEmitter::write_row_loop(uint32_t id) {
 void PhaseEmitter::store_each(uint32_t id) {
     const std::string base = begin_.empty() ? "" : begin_ + " + ";
     if (in_registers()) {
-        w_.line("const {0} from = {1};", index_type(), first_kept());
+        const std::string from = named(first_kept(), "from");
         note_rounds(id, "kept");
-        return write_rounds(id, "from", rounds_kept(), end_);
+        return write_rounds(id, from, rounds_kept(), end_);
     }
     if (groups() == 1) {
-        w_.line("const {} from = {};", index_type(), begin_.empty() ? "0" : begin_);
+        const std::string from = named(begin_.empty() ? "0" : begin_, "from");
         note_rounds(id, "lanes");
-        return write_rounds(id, "from", 0, end_);
+        return write_rounds(id, from, 0, end_);
     }
     const int rounds = entry_ == Entry::Any ? 4 * kBatch : kBatch;
     open("for ({0} from = {1}group * {2}; from < {3}; from += {4})", index_type(), base,
@@ -425,9 +445,8 @@ void PhaseEmitter::store_each(uint32_t id) {
 
 /// Where a group's part of a row in registers begins.
 std::string PhaseEmitter::first_kept() const {
-    const std::string in_block =
-        groups() > 1 ? fmt::format("group * {}", rounds_kept() * round_elements()) : "0";
-    return schedule_.cluster_blocks > 1 ? "part_begin + " + in_block : in_block;
+    return plus({schedule_.cluster_blocks > 1 ? "part_begin" : "",
+                 groups() > 1 ? fmt::format("group * {}", rounds_kept() * round_elements()) : ""});
 }
 
 } // namespace lz::codegen::cuda

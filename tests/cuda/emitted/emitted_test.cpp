@@ -327,6 +327,23 @@ TEST_F(Emitted, TilesHaveNoBankConflicts) {
         }
 }
 
+/// Softmax of rows of 1001 f32, whose results are larger than the half of L2: their exponentials are kept in
+/// shared memory, and no store past the cache goes there.
+TEST_F(Emitted, KeptRowsStayWhereTheyAreWhereResultsGoPastTheCache) {
+    const CudaLimits limits{.cluster_blocks = 8};
+    for (const auto &[t, length] : {std::pair{DType::F32, 1001},
+                                    {DType::BF16, 1001},
+                                    {DType::F64, 30000},
+                                    {DType::F32, 100000},
+                                    {DType::F32, 300000}}) {
+        Launch l = scheduled(row_kernel(t, t == DType::F64 ? t : DType::F32, 3, length, length), limits);
+        for (Phase &phase : l.kernel.phases)
+            phase.on_cuda().stores = StoreTier::Streaming;
+        EXPECT_NE(cuda_text(l).find("store<true>"), std::string::npos);
+        expect_bits(l, fmt::format("{} {}", length, name(t)), {.corners = false});
+    }
+}
+
 TEST_F(Emitted, IndicesOf64BitsGiveTheSameBits) {
     std::vector<Launch> all = {
         scheduled(row_kernel(DType::F32, DType::F32, 5, 1500, 1600)),
@@ -505,18 +522,16 @@ TEST_F(Emitted, RowsTakeNoMoreSharedMemoryThanTheDeviceHas) {
             }
 }
 
-TEST_F(Emitted, KernelsOfTheCorpusBecomeCubinsForEveryArchitecture) {
-    // 9.0 has clusters of blocks first.
+/// What the compiler for devices makes; whether kernels of every kind compile is asked in cubins_test.cpp.
+TEST_F(Emitted, KernelsBecomeCubinsForEveryArchitecture) {
     const auto corpus = [](int sm) {
-        const CudaLimits limits{.sm = sm, .cluster_blocks = sm < 90 ? 1 : 8};
-        const auto rows = [&](DType t, DType accumulate, int64_t length) {
-            return scheduled(row_kernel(t, accumulate, 9, length, length), limits).kernel;
-        };
-        return std::vector<Kernel>{rows(DType::BF16, DType::F32, 1000),
-                                   rows(DType::F32, DType::F32, 100000),
-                                   rows(DType::BF16, DType::F32, 250000),
-                                   rows(DType::F64, DType::F64, 30000),
-                                   scheduled(product(DType::F16, 100, 100, 100, false), limits).kernel,
+        const CudaLimits limits{.sm = sm, .cluster_blocks = sm < 90 ? 1 : 8}; // 9.0 has clusters first
+        EXPECT_EQ(scheduled(row_kernel(DType::F32, DType::F32, 9, 100000, 100000), limits)
+                      .kernel.phases[0]
+                      .cuda()
+                      .cluster_blocks,
+                  sm < 90 ? 1 : 4);
+        return std::vector<Kernel>{scheduled(product(DType::F16, 100, 100, 100, false), limits).kernel,
                                    scheduled(elementwise({DType::BF16, DType::F32}, 4096, 64,
                                                          [](KernelBuilder &b, auto &x) {
                                                              return b.cast(
@@ -537,7 +552,6 @@ TEST_F(Emitted, KernelsOfTheCorpusBecomeCubinsForEveryArchitecture) {
             continue;
         }
         const auto compiler = codegen::make_cuda_compiler(nvrtc, sm);
-        EXPECT_EQ(corpus(sm)[1].phases[0].cuda().cluster_blocks, sm < 90 ? 1 : 4);
         for (const Kernel &kernel : corpus(sm)) {
             const CompiledKernel code = compiler->compile(kernel);
             EXPECT_EQ(code.format, CodeFormat::Cubin) << sm;
