@@ -11,6 +11,8 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <link.h>
+#include <mutex>
+#include <pthread.h>
 #include <vector>
 
 namespace lz::codegen {
@@ -75,7 +77,20 @@ void *find(std::string &why) {
                     why, LAZULI_LLVM_LIBRARY_NAME));
 }
 
+/// Held while the library is opened, and by who forks: opening takes locks of the system's loader, which a
+/// child would find taken for ever, in `exit` at the latest.
+std::mutex opening;
+
+void let_forks_wait() {
+    static std::once_flag once;
+    std::call_once(once, [] {
+        ::pthread_atfork([] { opening.lock(); }, [] { opening.unlock(); }, [] { opening.unlock(); });
+    });
+}
+
 const LlvmLibrary &open_library() {
+    let_forks_wait();
+    const std::lock_guard lock(opening);
     std::string why;
     void *const library = find(why);
     if (!library)

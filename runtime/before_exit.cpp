@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <pthread.h>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -63,6 +64,8 @@ const bool registered = [] {
         thread_local const MainThread main;
         (void)main;
     }
+    // A forked child has only the thread that forked: nobody waits for the others.
+    pthread_atfork(nullptr, nullptr, [] { inside.store(inside_here, std::memory_order_seq_cst); });
     return std::atexit(leave) == 0; // exit may be called by another thread
 }();
 
@@ -77,7 +80,28 @@ bool main_thread_is_gone() {
 
 } // namespace
 
-BeforeExit::BeforeExit() {
+BeforeExit::Announced::Announced() : counts_(true) {
+    inside.fetch_add(1, std::memory_order_seq_cst);
+    if (leaving.load(std::memory_order_seq_cst)) {
+        inside.fetch_sub(1, std::memory_order_seq_cst);
+        counts_ = false;
+    }
+}
+
+BeforeExit::Announced::~Announced() {
+    if (counts_)
+        inside.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+BeforeExit::BeforeExit(Announced work) : BeforeExit(std::exchange(work.counts_, false)) {}
+
+BeforeExit::BeforeExit() : BeforeExit(false) {}
+
+BeforeExit::BeforeExit(bool is_counted) {
+    if (is_counted) {
+        ++inside_here;
+        return;
+    }
     for (int turn = 0;; ++turn) {
         inside.fetch_add(1, std::memory_order_seq_cst);
         // Who is inside is waited for: it has to get on.

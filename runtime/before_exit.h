@@ -2,6 +2,8 @@
 /// Leaving `main` while other threads compute (S68). Libraries that we stand on (LLVM, oneTBB) have static
 /// objects, which are destroyed then, whoever is using them.
 
+#include <utility>
+
 namespace lz::runtime {
 
 /// While one exists on a thread, static objects of those libraries are there: `exit` waits for it as long as
@@ -11,10 +13,29 @@ namespace lz::runtime {
 /// already. Made before any lock is taken that others may wait for. Costs two atomic additions.
 class BeforeExit {
 public:
+    /// Work that another thread is going to begin: exit waits for it as if it had begun. When exit has begun
+    /// already it says nothing.
+    class Announced {
+    public:
+        Announced();
+        ~Announced();
+        Announced(Announced &&other) noexcept : counts_(std::exchange(other.counts_, false)) {}
+        Announced &operator=(Announced &&) = delete;
+
+    private:
+        friend class BeforeExit;
+        bool counts_;
+    };
+
     BeforeExit();
+    /// Of the thread that begins such work.
+    explicit BeforeExit(Announced work);
     ~BeforeExit();
     BeforeExit(const BeforeExit &) = delete;
     BeforeExit &operator=(const BeforeExit &) = delete;
+
+private:
+    explicit BeforeExit(bool is_counted);
 };
 
 } // namespace lz::runtime

@@ -1,5 +1,5 @@
-// The first call in a new process, from the begin of main to the result: from nothing, and with the kernels
-// that another process has left on disk.
+// The first call in a new process, from the begin of main to the result: from nothing, also with everything
+// compiled before it runs (LAZULI_QUICK=0), and with the kernels that another process has left on disk.
 //
 //   bench_cold_start
 //
@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -98,10 +99,13 @@ private:
     std::string path_;
 };
 
+enum class Start { FromNothing, FromNothingCompiled, FromDisk };
+
 /// Runs this program again with `folder` as its cache; false where it fails.
-bool run(const std::string &name, const std::string &folder, double &seconds) {
+bool run(const std::string &name, const std::string &folder, bool quick, double &seconds) {
     const std::string program = fs::read_symlink("/proc/self/exe").string();
-    const std::string command = "LAZULI_CACHE_DIR='" + folder + "' '" + program + "' --first " + name;
+    const std::string command = std::string(quick ? "" : "LAZULI_QUICK=0 ") + "LAZULI_CACHE_DIR='" + folder +
+                                "' '" + program + "' --first " + name;
     FILE *const output = popen(command.c_str(), "r");
     if (!output)
         return false;
@@ -109,14 +113,16 @@ bool run(const std::string &name, const std::string &folder, double &seconds) {
     return pclose(output) == 0 && read;
 }
 
-void cold_start(benchmark::State &state, const std::string &name, bool from_disk) {
+void cold_start(benchmark::State &state, const std::string &name, Start start) {
     const Folder kept;
+    const bool from_disk = start == Start::FromDisk;
     double seconds = 0, all = 0;
-    bool good = !from_disk || run(name, kept.path(), seconds);
+    bool good = !from_disk || run(name, kept.path(), false, seconds);
     for (auto _ : state) {
         const Folder fresh;
         const auto begin = Clock::now();
-        good = good && run(name, from_disk ? kept.path() : fresh.path(), seconds);
+        good = good && run(name, from_disk ? kept.path() : fresh.path(),
+                           start != Start::FromNothingCompiled, seconds);
         all += seconds_since(begin);
         state.SetIterationTime(seconds);
     }
@@ -132,10 +138,12 @@ int main(int argc, char **argv) {
     if (argc == 3 && std::string(argv[1]) == "--first")
         return first_call(argv[2], begin);
     for (const auto &[name, first] : firsts())
-        for (const bool from_disk : {false, true})
+        for (const auto &[start, called] : {std::pair{Start::FromNothing, "/from_nothing"},
+                                            {Start::FromNothingCompiled, "/from_nothing_compiled"},
+                                            {Start::FromDisk, "/from_disk"}})
             benchmark::RegisterBenchmark(
-                (name + (from_disk ? "/from_disk" : "/from_nothing")).c_str(),
-                [name = name, from_disk](benchmark::State &state) { cold_start(state, name, from_disk); })
+                (name + called).c_str(),
+                [name = name, start = start](benchmark::State &state) { cold_start(state, name, start); })
                 ->UseManualTime()
                 ->Iterations(5)
                 ->Unit(benchmark::kMillisecond);

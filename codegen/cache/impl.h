@@ -29,7 +29,7 @@ struct EntryKey {
 };
 EntryKey entry_key(std::string text, const Compiler &compiler, const runtime::Backend &backend);
 
-struct KernelCache::Impl final : runtime::PersistentStore {
+struct KernelCache::Impl final : runtime::PersistentStore, std::enable_shared_from_this<Impl> {
     explicit Impl(KernelCacheOptions options_)
         : options(std::move(options_)), disk(options.directory, options.max_bytes, options.log) {}
 
@@ -59,10 +59,12 @@ struct KernelCache::Impl final : runtime::PersistentStore {
         const Compiler *compiler;
         runtime::Backend *backend;
         std::function<ir::CompiledKernel(const Compiler &)> compile;
+        const ir::Kernel *quick = nullptr; ///< null: it is not
     };
     CachedKernelPtr get(const KernelRequest &request, const CalledThis &called);
     CachedKernelPtr get(const Wanted &wanted, const CalledThis &called);
     CachedKernelPtr make(const Wanted &wanted, std::string_view key, const std::string &called);
+    CachedKernelPtr make_quick(const Wanted &wanted, std::string_view key, const std::string &called);
     CachedKernelPtr find_on_disk(std::string_view key, const std::string &called, runtime::Backend &backend);
     std::vector<Entries::node_type> forget_oldest();
     void sweep();
@@ -87,7 +89,7 @@ struct KernelCache::Impl final : runtime::PersistentStore {
     Entries entries;
     uint64_t clock = 0;
     size_t sweep_at = options.max_in_memory; ///< of more entries than this the oldest are looked for
-    std::atomic<int64_t> compiled{0}, from_memory{0}, from_disk{0};
+    std::atomic<int64_t> compiled{0}, from_memory{0}, from_disk{0}, quick{0};
     std::mutex units_mutex;
     std::unordered_map<std::string, std::weak_ptr<const runtime::Module>> units; ///< those that are loaded
 };

@@ -3,6 +3,7 @@
 #include "codegen/cache/impl.h"
 #include "codegen/cache/stored_kernel.h"
 #include "codegen/process_end.h"
+#include "codegen/quick.h"
 #include "ir/diagnostic.h"
 #include "ir/kernel/key.h"
 #include "ir/math/expand.h"
@@ -34,14 +35,30 @@ EntryKey entry_key(std::string text, const Compiler &compiler, const runtime::Ba
     return {std::move(text), on_disk};
 }
 
+namespace {
+
+ir::Kernel expanded(ir::Kernel kernel, const Compiler &compiler) {
+    ir::expand_math(kernel, compiler.philox_form());
+    return kernel;
+}
+
+} // namespace
+
 CachedKernelPtr KernelCache::Impl::get(const KernelRequest &request, const CalledThis &called) {
-    return get({ir::cache_key(*request.kernel), request.compiler, request.backend,
-                [&](const Compiler &compiler) {
-                    ir::Kernel expanded = *request.kernel;
-                    ir::expand_math(expanded, compiler.philox_form());
-                    return compiler.compile(expanded);
-                }},
-               called);
+    const bool quick = request.quick && options.beside && request.compiler->needs_llvm() &&
+                       QuickKernel::can_be(*request.kernel);
+    CachedKernelPtr loaded =
+        get({ir::cache_key(*request.kernel), request.compiler, request.backend,
+             [&](const Compiler &compiler) { return compiler.compile(expanded(*request.kernel, compiler)); },
+             quick ? request.kernel : nullptr},
+            called);
+    if (!quick)
+        if (const QuickKernelPtr other = quick_kernel(loaded->module); other && !other->is_compiled()) {
+            other->compile();
+            if (const std::exception_ptr failure = other->failure())
+                std::rethrow_exception(failure);
+        }
+    return loaded;
 }
 
 CachedKernelPtr KernelCache::Impl::get(const Wanted &wanted, const CalledThis &called) {
@@ -135,6 +152,8 @@ CachedKernelPtr KernelCache::Impl::make(const Wanted &wanted, std::string_view k
     const bool late = wanted.compiler->needs_llvm() && llvm_is_gone();
     const Compiler &compiler = late ? *interpreter : *wanted.compiler;
     CachedKernelPtr loaded = late ? nullptr : find_on_disk(key, called, *wanted.backend);
+    if (!loaded && !late && wanted.quick)
+        return make_quick(wanted, key, called);
     if (!loaded) {
         ir::CompiledKernel result = wanted.compile(compiler);
         result.name = called;
@@ -149,7 +168,35 @@ CachedKernelPtr KernelCache::Impl::make(const Wanted &wanted, std::string_view k
     return loaded;
 }
 
-KernelCache::KernelCache(KernelCacheOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+/// One that is interpreted until another thread has made its code.
+CachedKernelPtr KernelCache::Impl::make_quick(const Wanted &wanted, std::string_view key,
+                                              const std::string &called) {
+    ir::Kernel interpreted = expanded(*wanted.quick, *interpreter);
+    interpreted.name = called;
+    const auto make = [kernel = *wanted.quick, compiler = wanted.compiler, backend = wanted.backend,
+                       key = std::string(key), called, cache = weak_from_this()] {
+        ir::CompiledKernel result = compiler->compile(expanded(kernel, *compiler));
+        result.name = called;
+        if (const auto kept = cache.lock())
+            kept->disk.store(std::as_bytes(std::span(key)), serialise(result));
+        runtime::LoadedKernel loaded{backend->load(result), result.phases};
+        note_llvm_use();
+        return loaded;
+    };
+    const auto module = std::make_shared<const QuickKernel>(std::move(interpreted), make, options.log);
+    ++compiled;
+    ++quick;
+    auto loaded = std::make_shared<CachedKernel>();
+    loaded->module = module;
+    loaded->phases = module->phases();
+    options.beside([weak = std::weak_ptr(module)] {
+        if (const QuickKernelPtr kernel = weak.lock())
+            kernel->compile();
+    });
+    return loaded;
+}
+
+KernelCache::KernelCache(KernelCacheOptions options) : impl_(std::make_shared<Impl>(std::move(options))) {}
 KernelCache::~KernelCache() = default;
 
 CachedKernelPtr KernelCache::get(const KernelRequest &request) {
@@ -203,11 +250,11 @@ runtime::PersistentStore &KernelCache::store() {
 }
 
 KernelCacheStats KernelCache::stats() const {
-    return {impl_->compiled, impl_->from_memory, impl_->from_disk};
+    return {impl_->compiled, impl_->quick, impl_->from_memory, impl_->from_disk};
 }
 
 void KernelCache::reset_stats() {
-    impl_->compiled = impl_->from_memory = impl_->from_disk = 0;
+    impl_->compiled = impl_->quick = impl_->from_memory = impl_->from_disk = 0;
 }
 
 size_t KernelCache::size() const {

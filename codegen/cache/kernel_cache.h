@@ -32,10 +32,13 @@ struct KernelCacheOptions {
     size_t max_in_memory = 4096; ///< kernels that no Program uses beyond this are forgotten
     /// Called with a whole sentence for what the user may want to know (log lines).
     std::function<void(const std::string &)> log;
+    /// Runs a function some time, on another thread; or never. Empty: no kernel is quick.
+    std::function<void(std::function<void()>)> beside;
 };
 
 struct KernelCacheStats {
-    int64_t compiled = 0;
+    int64_t compiled = 0; ///< also those that are, or will be, compiled beside
+    int64_t quick = 0;    ///< of these, those that could run before
     int64_t from_memory = 0;
     int64_t from_disk = 0;
 };
@@ -46,11 +49,15 @@ struct CachedKernel : runtime::LoadedKernel {
 };
 using CachedKernelPtr = std::shared_ptr<const CachedKernel>;
 
-/// What is asked for. All of it outlives the call.
+/// What is asked for. All of it outlives the call; of a quick request, compiler and device outlive the cache
+/// and what it gives out.
 struct KernelRequest {
     const ir::Kernel *kernel = nullptr;
     const Compiler *compiler = nullptr;
     runtime::Backend *backend = nullptr; ///< that loads the code
+    /// All launches are small, and each is done by one thread as a whole: it may be interpreted as long as
+    /// there is no code (quick.h), where that gives the same bits.
+    bool quick = false;
 };
 
 /// A kernel that could not be compiled or loaded: which of those that were asked for.
@@ -94,7 +101,7 @@ public:
 
 private:
     struct Impl;
-    std::unique_ptr<Impl> impl_;
+    std::shared_ptr<Impl> impl_; ///< what is compiled beside looks whether it is still there
 };
 
 } // namespace lz::codegen

@@ -1,11 +1,10 @@
 #include "frontend/engine/engine.h"
 
 #include "codegen/cache/kernel_cache.h"
-#include "codegen/cpu.h"
-#include "codegen/host.h"
-#include "codegen/interpreter.h"
 #include "frontend/engine/compile/driver.h"
 #include "frontend/engine/compile/failure.h"
+#include "frontend/engine/compile/generators.h"
+#include "frontend/engine/compile/quick_kernels.h"
 #include "frontend/engine/compile/reasons.h"
 #include "frontend/engine/compile/templates.h"
 #include "frontend/engine/debug/dump.h"
@@ -60,25 +59,6 @@ ir::Target host_target(const Options &options, const Devices &devices) {
     return target;
 }
 
-codegen::KernelCacheOptions cache_options(const Options &options) {
-    codegen::KernelCacheOptions cache;
-    cache.directory = options.cache_dir;
-    cache.max_bytes = options.cache_bytes;
-    if (options.dump.llvm || options.dump.assembly)
-        cache.directory.clear(); // what is dumped has to be made
-    cache.log = [](const std::string &sentence) { log_line("cache", sentence); };
-    return cache;
-}
-
-/// What makes code for the host's devices.
-std::unique_ptr<const codegen::Compiler> make_compiler(const Options &options, const ir::CpuIsa &isa) {
-    if (options.codegen == Codegen::Interpret || !codegen::cpu_jit_available())
-        return codegen::make_interpreter();
-    return codegen::make_llvm_compiler(isa, {.want_text = options.dump.llvm,
-                                             .want_assembly = options.dump.assembly,
-                                             .fast_math = options.fast_math});
-}
-
 /// The pool's size is settled before anything asks for it.
 Options read_options() {
     Options options = Options::from_environment();
@@ -92,7 +72,8 @@ Options read_options() {
 struct Engine::Impl {
     Impl()
         : options(read_options()), devices(options, &kernels), target(host_target(options, devices)),
-          kernels(cache_options(options)), cpu_compiler(make_compiler(options, target.host().isa)) {
+          kernels(kernel_cache_options(options, beside)),
+          cpu_compiler(make_host_compiler(options, target.host().isa)) {
         number_target();
     }
 
@@ -126,6 +107,7 @@ struct Engine::Impl {
     ir::Target target; ///< its modes, peers and threads may change, under the mutex
     /// Numbers of the targets so far, by fingerprint.
     std::unordered_map<std::string, uint32_t> target_numbers;
+    Beside beside;
     codegen::KernelCache kernels;
     std::unique_ptr<const codegen::Compiler> cpu_compiler;
     ProgramCache programs;
@@ -173,6 +155,7 @@ ExecutablePtr Engine::find(std::span<const uint64_t> key, uint64_t hash) {
 
 ExecutablePtr Engine::compile(std::span<const uint64_t> key, uint64_t hash, ir::Graph graph,
                               std::span<const ir::StreamRef> streams) {
+    runtime::check_not_forked(); // before locks that the thread beside may have held
     const runtime::BeforeExit before_exit;
     const ir::FloatEnvironment environment;
     auto [snapshot, number] = impl_->snapshot();
@@ -231,6 +214,14 @@ ExecutablePtr Engine::Impl::instantiate(const traced::GraphForm &form, ir::Graph
     executable->target = std::make_shared<const ir::Target>(snapshot);
     executable->donors = instance->made_of->donors;
     executable->graph = std::move(graph);
+    try {
+        compile_large(instance->program, instance->made_of->kernels, options.quick);
+    } catch (const codegen::KernelFailure &failure) {
+        throw compile_failure(failure, instance->made_of->kernels[failure.request()].kernel,
+                              executable->graph, instance->program);
+    }
+    if (options.quick == Quick::On)
+        executable->quick.watch(instance->made_of->kernels);
     executable->program = std::make_shared<const runtime::LoadedProgram>(
         std::move(instance->program), instance->made_of->kernels, devices.slots());
     ++instantiated;
@@ -259,10 +250,13 @@ std::vector<runtime::ProgramKernel> Engine::Impl::load_kernels(Executable &execu
     const codegen::KernelCacheStats before = kernels.stats();
     std::vector<runtime::ProgramKernel> wanted = runtime::kernels_of(program);
     std::vector<codegen::KernelRequest> requests;
+    const std::vector<bool> small = small_kernels(program, options.quick);
     for (const runtime::ProgramKernel &k : wanted)
-        requests.push_back({&program.kernels[k.kernel], &compiler(k.device), &devices.backend(k.device)});
+        requests.push_back(
+            {&program.kernels[k.kernel], &compiler(k.device), &devices.backend(k.device), small[k.kernel]});
     std::vector<codegen::CachedKernelPtr> cached;
     try {
+        const Beside::Pause pause(beside);
         cached = kernels.get_all(requests,
                                  [&](size_t r) { return kernel_called(graph, program, wanted[r].kernel); });
     } catch (const codegen::KernelFailure &failure) {
@@ -276,14 +270,18 @@ std::vector<runtime::ProgramKernel> Engine::Impl::load_kernels(Executable &execu
     codegen_seconds = codegen_seconds + took;
     if (options.log_compile) {
         const codegen::KernelCacheStats after = kernels.stats();
+        const int64_t quick = after.quick - before.quick;
         log_line("compile",
-                 fmt::format("program {}: kernels {} compiled, {} from memory, {} from disk, {:.2f} ms",
+                 fmt::format("program {}: kernels {}{} compiled, {} from memory, {} from disk, {:.2f} ms",
                              executable.number, after.compiled - before.compiled,
+                             quick > 0 ? fmt::format(" ({} beside)", quick) : "",
                              after.from_memory - before.from_memory, after.from_disk - before.from_disk,
                              took * 1e3));
     }
     executable.program =
         std::make_shared<const runtime::LoadedProgram>(std::move(program), wanted, devices.slots());
+    if (options.quick == Quick::On)
+        executable.quick.watch(wanted);
     return wanted;
 }
 
@@ -302,6 +300,7 @@ bool Engine::cpu_only(const Executable &executable) const {
 
 ir::Launched Engine::run(const Executable &executable, const ir::Bindings &bindings, bool watch) {
     const Clock::time_point begin = impl_->options.log_run ? Clock::now() : Clock::time_point();
+    executable.quick.before_run();
     ir::Launched launched = runtime::run(*executable.program, bindings, watch);
     impl_->launches.fetch_add(executable.program->launches(), std::memory_order_relaxed);
     if (impl_->options.log_run)

@@ -86,7 +86,7 @@ void read_words(const char *name, const std::array<Word, N> &words, Options &opt
     }
 }
 
-std::optional<bool> read_bool(const char *name) {
+std::optional<bool> read_bool(const char *name, const char *meaning = "0 or 1") {
     const auto value = variable(name);
     if (!value)
         return std::nullopt;
@@ -94,7 +94,7 @@ std::optional<bool> read_bool(const char *name) {
         return true;
     if (*value == "0" || *value == "false" || *value == "off")
         return false;
-    complain(name, *value, "0 or 1");
+    complain(name, *value, meaning);
     return std::nullopt;
 }
 
@@ -252,6 +252,12 @@ Options Options::from_environment() {
         options.codegen = *value == "interpret" ? Codegen::Interpret : Codegen::Llvm;
         if (options.codegen == Codegen::Llvm && *value != "llvm")
             complain("LAZULI_CODEGEN", *value, "llvm or interpret");
+    }
+    if (const auto value = variable("LAZULI_QUICK")) {
+        if (*value == "always")
+            options.quick = Quick::Always;
+        else if (const auto on = read_bool("LAZULI_QUICK", "0, 1 or always"))
+            options.quick = *on ? Quick::On : Quick::Off;
     }
 #ifndef NDEBUG
     options.warn_views = true;

@@ -26,6 +26,13 @@ struct Dumps {
 /// What makes code for the CPU and for virtual GPUs.
 enum class Codegen : uint8_t { Llvm, Interpret };
 
+/// Whether small kernels run before they are compiled (codegen/quick.h).
+enum class Quick : uint8_t {
+    Off,
+    On,
+    Always ///< and are not compiled as long as all launches are small: for tests
+};
+
 struct Options {
     Dumps dump;               ///< LAZULI_DUMP=graph,passes,kernel,llvm,asm,program,explain,dot
     std::string dump_dir;     ///< LAZULI_DUMP_DIR: files instead of stderr
@@ -63,6 +70,7 @@ struct Options {
         cache_dir; ///< LAZULI_CACHE_DIR, default $XDG_CACHE_HOME/lazuli or ~/.cache/lazuli; "" or "off": none
     int64_t cache_bytes = int64_t{512} << 20; ///< LAZULI_CACHE_SIZE (bytes, or with K, M, G)
     int threads = 0;                          ///< LAZULI_THREADS, 0: as many as the container allows
+    Quick quick = Quick::On;                  ///< LAZULI_QUICK=0|1|always
 
     /// Reads the environment; a value that means nothing is reported once on stderr as a whole sentence and
     /// ignored.

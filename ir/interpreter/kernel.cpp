@@ -10,12 +10,14 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 namespace lz::ir {
 
 namespace {
 
-/// Points of the last grid axis that run in step. A mere matter of speed: they do not see each other.
+/// Points of the last grid axis, or where that has none elements of a loop, that run in step. A mere matter
+/// of speed: they do not see each other. A multiple of the lanes of every fold.
 constexpr int kBatch = 256;
 
 uint64_t read(const std::byte *p, int bytes) {
@@ -59,7 +61,7 @@ public:
     Interpreter(const Kernel &kernel, const KernelFrame &frame, void *worker)
         : k_(kernel), frame_(frame), worker_(static_cast<std::byte *>(worker)),
           values_(kernel.instrs.size() * kBatch), axis_(kernel.axes.size() * kBatch),
-          results_(kernel.loops.size()) {}
+          results_(kernel.loops.size()), bodies_(kernel.loops.size()) {}
 
     void run(const Phase &phase) {
         phase_ = &phase;
@@ -146,15 +148,51 @@ private:
         }
     }
 
+    using Elements = std::array<uint64_t, kBatch>;
+
     void memory(const Instr &instr) {
         const Access &a = k_.accesses[instr.access];
-        const int bytes = size_of(k_.buffers[a.buffer].dtype);
+        Elements element; // without a sign, because indices that are not used may be anything
+        std::fill_n(element.begin(), lanes_, static_cast<uint64_t>(argument(a.offset)));
+        const auto add = [&](const auto *index, int64_t stride) {
+            for (int lane = 0; lane < lanes_; ++lane)
+                element[static_cast<size_t>(lane)] +=
+                    static_cast<uint64_t>(index[lane]) * static_cast<uint64_t>(stride);
+        };
+        for (const AxisStride &s : a.strides)
+            add(axis(s.axis), s.cls == StrideClass::Contiguous ? 1 : argument(s.stride));
+        for (const IndexTerm &t : a.terms)
+            add(value(t.index), t.stride == kNoArg ? 1 : argument(t.stride));
+        switch (size_of(k_.buffers[a.buffer].dtype)) {
+        case 1:
+            return move<uint8_t>(instr, a, element);
+        case 2:
+            return move<uint16_t>(instr, a, element);
+        case 4:
+            return move<uint32_t>(instr, a, element);
+        default:
+            return move<uint64_t>(instr, a, element);
+        }
+    }
+
+    /// Loads or stores these elements, of as many bytes as T has.
+    template <class T>
+    void move(const Instr &instr, const Access &a, const Elements &element) {
+        std::byte *const memory = base(a.buffer);
+        const uint64_t *const on = a.predicate == kNoValue ? nullptr : value(a.predicate);
+        const bool load = instr.op == KOp::Load;
         for (int lane = 0; lane < lanes_; ++lane) {
-            const bool on = a.predicate == kNoValue || value(a.predicate)[lane] != 0;
-            if (instr.op == KOp::Load)
-                current_[lane] = on ? read(address(a, lane), bytes) : 0;
-            else if (on)
-                std::memcpy(address(a, lane), value(instr.operands[0]) + lane, static_cast<size_t>(bytes));
+            if (on && on[lane] == 0) {
+                if (load)
+                    current_[lane] = 0;
+                continue;
+            }
+            std::byte *const at = memory + static_cast<int64_t>(element[static_cast<size_t>(lane)]) *
+                                               static_cast<int64_t>(sizeof(T));
+            if (load)
+                current_[lane] = read(at, sizeof(T));
+            else
+                std::memcpy(at, value(instr.operands[0]) + lane, sizeof(T));
         }
     }
 
@@ -228,14 +266,18 @@ private:
 
     // --- reductions
 
-    static Partial combine(const Reduction &r, Partial a, Partial b) {
+    static bool has_position(const Reduction &r) { return r.op >= ReduceOp::ArgMax; }
+    /// What combines two values, of a reduction without positions.
+    static KOp operation(const Reduction &r) {
         constexpr KOp kOps[] = {KOp::Add, KOp::Mul, KOp::Maximum, KOp::Minimum};
-        if (r.op < ReduceOp::ArgMax) {
-            KOp op = kOps[static_cast<size_t>(r.op)];
-            if (r.dtype == DType::Bool)
-                op = r.op == ReduceOp::Add || r.op == ReduceOp::Max ? KOp::Or : KOp::And;
-            return {evaluate(op, r.dtype, r.dtype, std::array{a.value, b.value}.data()), 0};
-        }
+        if (r.dtype == DType::Bool)
+            return r.op == ReduceOp::Add || r.op == ReduceOp::Max ? KOp::Or : KOp::And;
+        return kOps[static_cast<size_t>(r.op)];
+    }
+
+    static Partial combine(const Reduction &r, Partial a, Partial b) {
+        if (!has_position(r))
+            return {evaluate(operation(r), r.dtype, r.dtype, std::array{a.value, b.value}.data()), 0};
         // NaN is the extreme; of equals the first wins, wherever it was folded.
         const auto test = [&](KOp op, uint64_t x, uint64_t y) {
             return evaluate(op, DType::Bool, r.dtype, std::array{x, y}.data()) != 0;
@@ -267,9 +309,17 @@ private:
             for (size_t r = 0; r < loop.reductions.size(); ++r)
                 std::fill_n(results.begin() + static_cast<long>(r * kBatch), kBatch,
                             empty(loop.reductions[r]));
+        const bool in_step = lanes_ == 1 && runs_in_step(id);
+        if (in_step)
+            widen(id);
         std::vector<Partials> level;
-        for (int64_t from = 0; from < length; from += chunk)
-            level.push_back(fold(loop, std::min(chunk, length - from), [&](int64_t k) {
+        for (int64_t from = 0; from < length; from += chunk) {
+            const int64_t count = std::min(chunk, length - from);
+            if (in_step) {
+                level.push_back(fold_in_step(loop, begin + from, count));
+                continue;
+            }
+            level.push_back(fold(loop, count, [&](int64_t k) {
                 std::fill_n(axis(loop.axis), kBatch, begin + from + k);
                 run(loop.body);
                 Partials element(loop.reductions.size() * kBatch);
@@ -281,6 +331,7 @@ private:
                     }
                 return element;
             }));
+        }
         while (level.size() > 1) {
             std::vector<Partials> next;
             const auto results = static_cast<int64_t>(level.size());
@@ -293,6 +344,118 @@ private:
             results = std::move(level[0]);
     }
 
+    // --- a loop whose elements run in step, at a grid point that runs by itself
+
+    /// What is known of a loop's body.
+    struct Body {
+        bool known = false, in_step = false;
+        std::vector<KValue> outer; ///< what it reads of what is computed outside
+    };
+
+    /// Whether its elements do not see each other, and none of them has loops of its own.
+    bool runs_in_step(uint32_t id) {
+        Body &body = bodies_[id];
+        if (body.known)
+            return body.in_step;
+        const Loop &loop = k_.loops[id];
+        body.known = true;
+        std::vector<KValue> inside;
+        for (const Stmt &stmt : loop.body) {
+            if (stmt.kind != Stmt::Instruction ||
+                (k_.instrs[stmt.id].op == KOp::Store && loop.order != LoopOrder::Lanes))
+                return false;
+            inside.push_back(stmt.id);
+        }
+        const auto reads = [&](KValue v) {
+            if (v != kNoValue && std::ranges::find(inside, v) == inside.end() &&
+                std::ranges::find(body.outer, v) == body.outer.end())
+                body.outer.push_back(v);
+        };
+        for (const KValue v : inside) {
+            const Instr &instr = k_.instrs[v];
+            std::ranges::for_each(instr.operands, reads);
+            if (instr.access == kNoValue)
+                continue;
+            reads(k_.accesses[instr.access].predicate);
+            for (const IndexTerm &t : k_.accesses[instr.access].terms)
+                reads(t.index);
+        }
+        for (const Reduction &r : loop.reductions) {
+            reads(r.value);
+            reads(r.index);
+        }
+        return body.in_step = true;
+    }
+
+    /// What is one value outside the loop is the same one for each of its elements.
+    void widen(uint32_t id) {
+        for (const KValue v : bodies_[id].outer)
+            std::fill_n(value(v), kBatch, value(v)[0]);
+        for (AxisId a = 0; a < k_.axes.size(); ++a)
+            std::fill_n(axis(a), kBatch, axis(a)[0]);
+        for (const Stmt &stmt : k_.loops[id].body)
+            if (const Instr &instr = k_.instrs[stmt.id]; instr.op == KOp::LoopResult) {
+                Partial *const of = results_[instr.index].data() + instr.bits / 2 * kBatch;
+                std::fill_n(of, kBatch, of[0]);
+            }
+    }
+
+    /// One chunk of `count` elements from `first` on.
+    Partials fold_in_step(const Loop &loop, int64_t first, int64_t count) {
+        const size_t n = loop.reductions.size();
+        std::vector<Partials> partial(n);
+        for (size_t r = 0; r < n; ++r) {
+            const Reduction &red = loop.reductions[r];
+            partial[r].assign(loop.order == LoopOrder::Sequential
+                                  ? 1
+                                  : static_cast<size_t>(kLaneBytes / size_of(red.dtype)),
+                              empty(red));
+        }
+        for (int64_t k = 0; k < count; k += kBatch) {
+            lanes_ = static_cast<int>(std::min<int64_t>(kBatch, count - k));
+            std::iota(axis(loop.axis), axis(loop.axis) + lanes_, first + k);
+            run(loop.body);
+            for (size_t r = 0; r < n; ++r)
+                if (loop.order == LoopOrder::Lanes && !has_position(loop.reductions[r]))
+                    fold_lanes(loop.reductions[r], partial[r]);
+                else
+                    fold_each(loop, loop.reductions[r], k == 0, partial[r]);
+        }
+        lanes_ = 1;
+        Partials out(n * kBatch);
+        for (size_t r = 0; r < n; ++r)
+            out[r * kBatch] = halved(loop.reductions[r], partial[r].data(), partial[r].size());
+        return out;
+    }
+
+    void fold_each(const Loop &loop, const Reduction &r, bool begins, Partials &partial) {
+        for (int lane = 0; lane < lanes_; ++lane) {
+            Partial &p = partial[static_cast<size_t>(lane) % partial.size()];
+            const Partial x{value(r.value)[lane], r.index == kNoValue ? 0 : value(r.index)[lane]};
+            p = loop.order == LoopOrder::Sequential && begins && lane == 0 ? x : combine(r, p, x);
+        }
+    }
+
+    /// The same, all lanes of the fold at once.
+    void fold_lanes(const Reduction &r, Partials &partial) {
+        std::array<uint64_t, kBatch> lanes;
+        const auto width = static_cast<int>(partial.size());
+        std::ranges::transform(partial, lanes.begin(), &Partial::value);
+        for (int from = 0; from < lanes_; from += width)
+            evaluate_lanes(operation(r), r.dtype, r.dtype, lanes.data(), value(r.value) + from, nullptr,
+                           lanes.data(), std::min(width, lanes_ - from));
+        for (size_t lane = 0; lane < partial.size(); ++lane)
+            partial[lane].value = lanes[lane];
+    }
+
+    /// What so many lanes are folded to.
+    static Partial halved(const Reduction &r, Partial *p, size_t width) {
+        for (size_t h = width / 2; h != 0; h /= 2)
+            for (size_t i = 0; i < h; ++i)
+                p[i] = combine(r, p[i], p[i + h]);
+        return p[0];
+    }
+
     /// One chunk of `count` elements, which `element` makes.
     template <class F>
     Partials fold(const Loop &loop, int64_t count, F &&element) {
@@ -303,7 +466,7 @@ private:
         std::vector<Partials> partial(n);
         for (size_t r = 0; r < n; ++r) {
             width[r] = sequential ? 1 : static_cast<size_t>(kLaneBytes / size_of(loop.reductions[r].dtype));
-            partial[r].assign(kBatch * width[r], empty(loop.reductions[r]));
+            partial[r].assign(static_cast<size_t>(lanes_) * width[r], empty(loop.reductions[r]));
         }
         for (int64_t k = 0; k < count; ++k) {
             const Partials e = element(k);
@@ -316,13 +479,9 @@ private:
         }
         Partials out(n * kBatch);
         for (size_t r = 0; r < n; ++r)
-            for (size_t lane = 0; lane < static_cast<size_t>(lanes_); ++lane) {
-                Partial *p = partial[r].data() + lane * width[r];
-                for (size_t h = width[r] / 2; h != 0; h /= 2)
-                    for (size_t i = 0; i < h; ++i)
-                        p[i] = combine(loop.reductions[r], p[i], p[i + h]);
-                out[r * kBatch + lane] = p[0];
-            }
+            for (size_t lane = 0; lane < static_cast<size_t>(lanes_); ++lane)
+                out[r * kBatch + lane] =
+                    halved(loop.reductions[r], partial[r].data() + lane * width[r], width[r]);
         return out;
     }
 
@@ -402,6 +561,7 @@ private:
     std::vector<uint64_t> values_; // by instruction and batch lane
     std::vector<int64_t> axis_;    // by axis and batch lane
     std::vector<Partials> results_;
+    std::vector<Body> bodies_;      // by loop
     uint64_t product_[kBatch] = {}; ///< of the dtype of the sums
     uint64_t *current_ = nullptr;
 };

@@ -4,7 +4,6 @@
 #include "codegen/cpu.h"
 #include "codegen/host.h"
 #include "codegen/interpreter.h"
-#include "ir/kernel/builder.h"
 #include "runtime/cpu/backend.h"
 #include "runtime/cpu/object.h"
 #include "runtime/virtual/backend.h"
@@ -19,58 +18,9 @@ namespace {
 
 class KernelCacheTest : public lz::test::CacheDirectory {};
 
-/// out = in to the power of `products` + 1.
-lz::ir::Kernel square(int products = 1) {
-    lz::ir::KernelBuilder b("square");
-    const lz::ir::AxisId i = b.axis();
-    const uint16_t out = b.buffer(lz::ir::DType::F32, lz::ir::BufferMode::Out);
-    const uint16_t in = b.buffer(lz::ir::DType::F32, lz::ir::BufferMode::In);
-    lz::ir::Phase &phase = b.begin_phase({i}, true);
-    phase.on_cpu().block = b.arg(lz::ir::ArgRole::Block);
-    const auto access = [&](uint16_t buffer) {
-        lz::ir::Access a;
-        a.buffer = buffer;
-        a.strides = {{i, lz::ir::StrideClass::Contiguous, lz::ir::kNoArg}};
-        return a;
-    };
-    const lz::ir::KValue x = b.load(access(in));
-    lz::ir::KValue power = x;
-    for (int i = 0; i < products; ++i)
-        power = b.mul(power, x);
-    b.store(access(out), power);
-    b.end_phase();
-    return b.take();
-}
-
-/// A cache with one compiler and one device to load for.
-struct OneCache {
-    explicit OneCache(lz::codegen::KernelCacheOptions options,
-                      std::unique_ptr<lz::codegen::Compiler> with =
-                          lz::codegen::make_llvm_compiler(lz::codegen::host_isa()),
-                      lz::runtime::ModuleLoader loader = lz::codegen::host_loader(lz::runtime::load_object))
-        : compiler(std::move(with)), cpu(std::move(loader)), cache(std::move(options)) {}
-    lz::codegen::CachedKernelPtr get(const lz::ir::Kernel &kernel) {
-        return cache.get({&kernel, compiler.get(), &cpu});
-    }
-    std::unique_ptr<lz::codegen::Compiler> compiler;
-    lz::runtime::CpuBackend cpu;
-    lz::codegen::KernelCache cache;
-};
-
-/// The squares of 0 to 19, by code of `square`.
-void expect_squares(const lz::codegen::CachedKernel &loaded) {
-    const auto entry = reinterpret_cast<lz::ir::PhaseEntry>(loaded.module->entry(loaded.phases[0].symbol));
-    alignas(64) float in[20], out[20];
-    for (int i = 0; i < 20; ++i)
-        in[i] = static_cast<float>(i);
-    void *const buffers[] = {out, in};
-    const int64_t args[] = {20, 20};
-    lz::ir::Fault fault;
-    const lz::ir::KernelFrame frame{buffers, args, nullptr, &fault, loaded.module->code()};
-    entry(&frame, 0, 1, nullptr);
-    for (int i = 0; i < 20; ++i)
-        EXPECT_EQ(out[i], static_cast<float>(i * i));
-}
+using lz::test::expect_squares;
+using lz::test::OneCache;
+using lz::test::square;
 
 /// That code is not loaded because the process was forked, or the device is lost, says nothing of its file.
 TEST_F(KernelCacheTest, WhatIsWrongWithTheDeviceIsNotHeldAgainstAFile) {

@@ -82,10 +82,12 @@ TEST(Environment, LogsSayWhyACompileHappenedAndWhatRan) {
 
 TEST(Environment, ValuesThatMeanNothingAreNamedAndIgnored) {
     const std::string output =
-        run_child("LAZULI_DUMP=grahp LAZULI_THREADS=many LAZULI_VERIFY=maybe", "Softmax");
+        run_child("LAZULI_DUMP=grahp LAZULI_THREADS=many LAZULI_VERIFY=maybe LAZULI_QUICK=soon", "Softmax");
     EXPECT_NE(output.find("LAZULI_DUMP=grahp is ignored"), std::string::npos) << output;
     EXPECT_NE(output.find("LAZULI_THREADS=many is ignored"), std::string::npos) << output;
     EXPECT_NE(output.find("LAZULI_VERIFY=maybe is ignored"), std::string::npos) << output;
+    EXPECT_NE(output.find("LAZULI_QUICK=soon is ignored: expected 0, 1 or always"), std::string::npos)
+        << output;
 }
 
 TEST(Semantics, S25_launch_blocking_throws_at_the_failing_line) {

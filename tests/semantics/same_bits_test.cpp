@@ -1,18 +1,24 @@
 // S29: the same program gives the same bits however it is cut, fused and threaded.
 #include "frontend/engine/engine.h"
+#include "support.h"
+#include "tests/support/environment.h"
 
 #include <lazuli/lazuli.h>
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include <xxhash.h>
+
 namespace {
 
 using lz::Tensor;
+using lz::test::run_child;
 using Cut = std::function<void()>;
 
 struct Case {
@@ -180,5 +186,107 @@ TEST_P(SameBits, S29_on_one_thread_and_many) {
 
 INSTANTIATE_TEST_SUITE_P(Semantics, SameBits, testing::Range(size_t{0}, corpus().size()),
                          [](const auto &param) { return std::string(corpus()[param.param].name); });
+
+// --- whoever made the code: LLVM, or for small kernels the interpreter as long as LLVM has not
+
+/// Programs whose kernels are all small.
+const std::vector<Case> &small_programs() {
+    static const std::vector<Case> cases = {
+        {"rows",
+         [](const Cut &) {
+             const Tensor x = input({5, 100}, 1), y = input({7, 3}, 2, lz::f64);
+             return std::vector{lz::softmax(x, -1), lz::argmax(x, 1), lz::logsumexp(y, 1),
+                                x.max(1).values,    lz::argmin(y, 0), y.prod(1)};
+         }},
+        {"sums",
+         [](const Cut &) {
+             const Tensor x = input({1500}, 3), h = input({3, 257}, 4, lz::f16),
+                          b = input({9, 31}, 5, lz::bf16);
+             return std::vector{x.sum(), (x * x).mean(), h.sum(1), h.sum(0), b.sum(), b.max(0).values};
+         }},
+        {"integers",
+         [](const Cut &) {
+             const Tensor i = lz::arange(-50, 50), j = (i * 37 + 11).to(lz::i32), k = i.to(lz::i8) * 5;
+             return std::vector{i * i - 3,
+                                j % 7,
+                                lz::floor_divide(j, 3),
+                                k,
+                                k.sum(),
+                                (i > 3).to(lz::u8),
+                                lz::bitwise_xor(j, j * 3),
+                                (k < 0).sum()};
+         }},
+        {"random_numbers",
+         [](const Cut &) {
+             lz::manual_seed(7);
+             const Tensor u = lz::rand({3, 33}), n = lz::randn({65}, {.dtype = lz::f64});
+             return std::vector{u, n, lz::randint(0, 1000, {50}), lz::bernoulli(u)};
+         }},
+        {"functions",
+         [](const Cut &) {
+             const Tensor x = input({301}, 6) * 30, y = input({77}, 7, lz::f64) * 100;
+             return std::vector{lz::sin(x),  lz::pow(lz::abs(x), 1.7), lz::erf(x), lz::log1p(lz::abs(y)),
+                                lz::tanh(y), lz::atan2(x, x + 1),      lz::exp(y)};
+         }},
+        {"gathered",
+         [](const Cut &) {
+             const Tensor x = input({11, 13}, 8), i = lz::arange(0, 20) * 7 % 11;
+             return std::vector{lz::index_select(x, 0, i), lz::where(x > 0, x, x.flip({1})),
+                                lz::pad(x.t(), {1, 2}, 3.5), x.slice(1, 1, 12, 3) + 1};
+         }},
+    };
+    return cases;
+}
+
+/// What a process computes, one number a program.
+TEST(Child, DISABLED_PrintsHashesOfBits) {
+    for (const std::vector<Case> *cases : {&small_programs(), &corpus()})
+        for (const Case &c : *cases) {
+            const auto hash = [&] {
+                XXH64_hash_t all = 0;
+                for (const std::vector<std::byte> &bytes : bits(c, [] {}))
+                    all = XXH3_64bits_withSeed(bytes.data(), bytes.size(), all);
+                return all;
+            };
+            const XXH64_hash_t first = hash(), second = hash(), third = hash();
+            EXPECT_EQ(first, second) << c.name;
+            EXPECT_EQ(first, third) << c.name;
+            std::printf("bits of %s: %016llx\n", c.name, static_cast<unsigned long long>(first));
+        }
+}
+
+/// One structure, small and then large: the kernels of the first size are those of the others.
+TEST(Child, DISABLED_Grows) {
+    for (const int64_t n : {10, 20, 40, 80, 1000, 200'000, 30, 3'000'000}) {
+        const Tensor x = lz::full({n}, 0.5);
+        const Tensor y = x * 2 + 1, rows = lz::ones({n, 3}) + y.reshape({n, 1});
+        EXPECT_EQ(y.sum().item<double>(), 2.0 * static_cast<double>(n));
+        EXPECT_EQ(rows.max().item<double>(), 3);
+    }
+}
+TEST(Semantics, S27_other_sizes_may_be_too_large_for_what_interprets_small_ones) {
+    for (const char *variables : {"LAZULI_QUICK=always", "LAZULI_QUICK=1", "LAZULI_QUICK=1 LAZULI_THREADS=1"})
+        run_child(variables, "Grows");
+}
+
+/// The lines that begin so.
+std::string lines_of(const std::string &output, const std::string &begin) {
+    std::string lines;
+    for (size_t at = output.find(begin); at != std::string::npos; at = output.find(begin, at + 1))
+        lines += output.substr(at, output.find('\n', at) + 1 - at);
+    return lines;
+}
+
+TEST(Semantics, S29_bits_do_not_depend_on_who_was_first_to_make_the_code) {
+    LZ_NEEDS_JIT();
+    const std::string compiled = lines_of(run_child("LAZULI_QUICK=0", "PrintsHashesOfBits"), "bits of ");
+    EXPECT_GT(compiled.size(), 300U);
+    const std::string log = run_child("LAZULI_QUICK=always LAZULI_LOG=compile", "PrintsHashesOfBits");
+    EXPECT_NE(log.find(" (1 beside) compiled"), std::string::npos) << "nothing was interpreted:\n" << log;
+    EXPECT_EQ(lines_of(log, "bits of "), compiled) << "interpreted";
+    for (int turn = 0; turn < 2; ++turn)
+        EXPECT_EQ(lines_of(run_child("LAZULI_QUICK=1", "PrintsHashesOfBits"), "bits of "), compiled)
+            << "by both";
+}
 
 } // namespace
