@@ -121,8 +121,8 @@ void cold_start(benchmark::State &state, const std::string &name, Start start) {
     for (auto _ : state) {
         const Folder fresh;
         const auto begin = Clock::now();
-        good = good && run(name, from_disk ? kept.path() : fresh.path(),
-                           start != Start::FromNothingCompiled, seconds);
+        good = good && run(name, from_disk ? kept.path() : fresh.path(), start != Start::FromNothingCompiled,
+                           seconds);
         all += seconds_since(begin);
         state.SetIterationTime(seconds);
     }

@@ -341,8 +341,7 @@ public:
     /// As lz::equal. Sync point.
     bool equal(const Tensor &other, Location loc = Location::current()) const;
 
-    // In-place forms: every handle sees the change; dtype and shape stay. They do not compile on temporaries
-    // (S24).
+    // In-place forms: every handle sees the change; dtype and shape stay. Not of temporaries (S24).
     Tensor &add_(Operand other, const Scalar &alpha, Location loc = Location::current()) &;
     Tensor &sub_(Operand other, const Scalar &alpha, Location loc = Location::current()) &;
     Tensor &addcmul_(const Tensor &a, const Tensor &b, const Scalar &value = 1,
