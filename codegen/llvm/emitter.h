@@ -134,7 +134,9 @@ private:
     Value load_part(const ir::Access &access, const Address &at, Elem e, int part);
     Value guarded_scalar_load(Value condition, Elem e, Value pointer);
     bool nontemporal_store(const ir::Access &access, Elem e) const;
+    bool is_line_of_result(const ir::Stmt &stmt, ir::AxisId axis) const;
     Value alignment_peel(const ir::Region &region, ir::AxisId axis, Value lo, Value hi, Value *aligned);
+    Value stores_over_input(const ir::Region &region, ir::AxisId axis, Value lo);
 
     // --- periodic.cpp: indices that begin again
     /// An extent by which the vector axis is divided. Values are of the entry block.

@@ -281,12 +281,22 @@ void PhaseEmitter::vector_range(const Region &region, AxisId axis, Value lo, Val
         return forget(before);
     }
     // Two rounds of one code: masked up to the first aligned register, then full steps; masked to the end.
-    Value first = b_.add(lo, peel);
-    Value end = b_.select(aligned, full(first, parts), first);
+    Value first = b_.add(lo, peel), whole = full(first, parts);
+    Value past_end = b_.select(aligned, whole, first),
+          end = past_end;                             // of the steps that store past the caches
+    const bool plain = !masks_are_free(region, axis); // what must not go past the caches is not left to masks
+    if (plain) {
+        if (Value written_over = stores_over_input(region, axis, lo))
+            past_end = b_.select(written_over, first, past_end);
+        end = whole;
+    }
     b_.loop(b_.i64(0), b_.i64(2), b_.i64(1), {}, [&](Value round, std::span<const Value>) -> Values {
         Value leading = b_.compare(Pred::Eq, round, b_.i64(0));
         masked_steps(region, axis, b_.select(leading, lo, end), b_.select(leading, first, hi));
-        full_steps(region, axis, b_.select(leading, first, end), end, parts, true);
+        full_steps(region, axis, b_.select(leading, first, end), b_.select(leading, past_end, end), parts,
+                   true);
+        if (plain)
+            full_steps(region, axis, b_.select(leading, past_end, end), end, parts, false);
         return {};
     });
     forget(before);
