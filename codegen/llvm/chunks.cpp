@@ -5,9 +5,8 @@
 
 // Results of chunks are folded by the rule that made them (ir/kernel/kernel.h), level by level:
 //  - level 0, the elements of a chunk, in registers;
-//  - level 1, the results of chunks: lanes of it in memory, for a chunk touches one of them; values that are
-//  folded side by
-//    side in registers. A loop of one chunk skips it;
+//  - level 1, the results of chunks: lanes in memory, for a chunk adds to one of them; values that are folded
+//    side by side in registers. A loop of one chunk skips it;
 //  - level 2, the results of chunks of level 1, and so on: by a call of fold_levels, which few loops need.
 
 namespace lz::codegen {

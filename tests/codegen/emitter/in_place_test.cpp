@@ -84,5 +84,22 @@ TEST(EmitterInPlace, PlainStoresStandBesideThoseThatGoPastTheCaches) {
     EXPECT_EQ(stores_of(cached, isa), std::pair(false, true));
 }
 
+TEST(EmitterInPlace, TheCodeAsksWhetherAResultLiesOverAnInputOfItsWidth) {
+    const CpuIsa isa = without_masks(32);
+    const auto addresses = [&](DType from, DType to) { // that the code looks at
+        Launch l = elementwise({from}, 1000, 1000, [&](KernelBuilder &b, auto &x) {
+            return from == to ? b.add(x[0], x[0]) : b.cast(x[0], to);
+        });
+        l.kernel.phases[0].on_cpu().stores = StoreTier::Streaming;
+        const std::string text = codegen::compile_cpu(l.kernel, isa, {.want_text = true}).text;
+        int count = 0;
+        for (size_t at = 0; (at = text.find("ptrtoint", at)) != std::string::npos; ++at)
+            ++count;
+        return count;
+    };
+    EXPECT_GT(addresses(DType::F32, DType::F32), addresses(DType::F32, DType::F64));
+    EXPECT_GT(addresses(DType::F64, DType::F64), addresses(DType::F64, DType::F32));
+}
+
 } // namespace
 } // namespace lz::test
