@@ -157,9 +157,9 @@ void QuickKernel::compile() const noexcept {
         made = make_();
         for (const ir::CompiledPhase &phase : made.phases)
             entries.push_back(reinterpret_cast<ir::PhaseEntry>(made.module->entry(phase.symbol)));
-    } catch (const ir::Failure &why) {
+    } catch (const std::exception &why) {
         failure = std::current_exception();
-        say(why);
+        say(why.what());
     } catch (...) {
         failure = std::current_exception();
     }
@@ -177,11 +177,10 @@ void QuickKernel::compile() const noexcept {
     lock.unlock();
 }
 
-void QuickKernel::say(const ir::Failure &failure) const noexcept {
+void QuickKernel::say(std::string_view why) const noexcept {
     try {
         if (log_)
-            log_(fmt::format("kernel {} could not be compiled and is interpreted: {}", kernel_.name,
-                             failure.message()));
+            log_(fmt::format("kernel {} could not be compiled and is interpreted: {}", kernel_.name, why));
     } catch (...) { // without memory for the sentence
     }
 }

@@ -44,6 +44,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -95,7 +96,7 @@ private:
     static void run_phase(const ir::KernelFrame *frame, int64_t begin, int64_t end, void *worker);
     void interpret(size_t phase, const ir::KernelFrame &frame, int64_t begin, int64_t end,
                    void *worker) const;
-    void say(const ir::Failure &failure) const noexcept;
+    void say(std::string_view why) const noexcept;
 
     /// Of compiled code; null until it is there.
     mutable std::array<std::atomic<ir::PhaseEntry>, kMostPhases> compiled_{};

@@ -1,6 +1,9 @@
 #include "codegen/cuda/emitter.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <span>
 
 namespace lz::codegen::cuda {
 
@@ -13,17 +16,25 @@ std::string PhaseEmitter::named(const std::string &expression, std::string_view 
     return std::string(name);
 }
 
+/// What counts the points of the first axes of the grid together, the last innermost: i0_i1_i2.
+static std::string joined(std::span<const std::string> axes) {
+    return fmt::format("{}", fmt::join(axes, "_"));
+}
+
 /// Indices of the first `axes` axes of the grid, of a number that counts their points, the last innermost;
 /// it is called `name` where more than one of them need it.
 void PhaseEmitter::write_coordinates(const std::string &point, std::string_view name, size_t axes) {
     std::string rest = point;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < axes; ++i)
+        names.push_back(axis(phase_.grid[i]));
     for (size_t i = axes; i-- > 0;) {
         const AxisId a = phase_.grid[i];
         if (i == 0) {
             w_.line("const {} {} = {};", index_type(), axis(a), rest);
             break;
         }
-        rest = named(rest, i + 1 == axes ? std::string(name) : fmt::format("rest{}", i + 1));
+        rest = named(rest, i + 1 == axes ? std::string(name) : joined(std::span(names).first(i + 1)));
         w_.line("const {} {} = {} % {};", index_type(), axis(a), rest, extent(a));
         rest = fmt::format("{} / {}", rest, extent(a));
     }
@@ -99,18 +110,21 @@ void PhaseEmitter::write_tiles() {
     // The tile axis may be any but the last: items count the axes in the order of the grid.
     w_.line("const {} column = item % columns * {};", type, side);
     std::string rest = "item / columns";
-    for (size_t i = phase_.grid.size() - 1; i-- > 0;) {
+    std::vector<std::string> names;
+    for (size_t i = 0; i + 1 < phase_.grid.size(); ++i)
+        names.push_back(phase_.grid[i] == tile ? "row" : axis(phase_.grid[i]));
+    for (size_t i = names.size(); i-- > 0;) {
         const AxisId a = phase_.grid[i];
-        const std::string count = a == tile ? "rows" : extent(a);
-        const std::string to = a == tile ? "row" : axis(a),
+        const std::string count = a == tile ? "rows" : extent(a),
                           scale = a == tile ? fmt::format(" * {}", side) : "";
         if (i == 0) {
-            w_.line("const {} {} = {}{};", type, to, rest, scale);
+            w_.line("const {} {} = {}{};", type, names[i], rest, scale);
             break;
         }
-        w_.line("const {} rest{} = {};", type, i, rest);
-        w_.line("const {} {} = rest{} % {}{};", type, to, i, count, scale);
-        rest = fmt::format("rest{} / {}", i, count);
+        const std::string counts = joined(std::span(names).first(i + 1));
+        w_.line("const {} {} = {};", type, counts, rest);
+        w_.line("const {} {} = {} % {}{};", type, names[i], counts, count, scale);
+        rest = fmt::format("{} / {}", counts, count);
     }
     std::vector<KValue> turned;
     for (const Stmt &stmt : phase_.body) {

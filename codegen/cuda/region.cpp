@@ -83,11 +83,12 @@ void PhaseEmitter::write_instr(KValue v) {
         const std::string guard = instr.guard() == kNoValue ? "" : ", " + value(instr.guard());
         const std::string source = instr.source == kNoValue ? "0xffffffff" : fmt::format("{}", instr.source);
         if (instr.op == KOp::CheckIndex)
-            write_value(v, fmt::format("check_index({}, {}, {}, {}{})", fault(v), source,
-                                       value(instr.operands[0]), value(instr.operands[1]), guard));
+            write_value(v,
+                        fmt::format("check_index({}, {}, {}, {}{})", fault(v), source,
+                                    bare(value(instr.operands[0])), bare(value(instr.operands[1])), guard));
         else
             write_value(v, fmt::format("check_nonzero<{}>({}, {}, {}{})", c_type(instr.dtype), fault(v),
-                                       source, value(instr.operands[0]), guard));
+                                       source, bare(value(instr.operands[0])), guard));
         return;
     }
     case KOpClass::Memory: {
@@ -131,14 +132,14 @@ void PhaseEmitter::write_instr(KValue v) {
         return plain ? value(x) : "(long long)" + value(x);
     };
     if (const auto [name, x, limit] = limited(instr); x != kNoValue)
-        return write_value(v, fmt::format("{}({}, {})", name, value(x), bare(value(limit))));
+        return write_value(v, fmt::format("{}({}, {})", name, bare(value(x)), bare(value(limit))));
     if (const KValue sum = power_sum(instr); sum != kNoValue)
         return write_value(v, fmt::format("scale_by_sum({}, {})", value(instr.operands[0]), value(sum)));
     if (const KValue wide = rounded(instr); wide != kNoValue && !names_.can_read(instr.operands[0])) {
         if (holds_half(wide, o.from))
             return write_value(v, value(wide));
         const std::string_view round = o.from == DType::F16 ? "round_half" : "round_bfloat";
-        return write_value(v, fmt::format("{}({})", round, value(wide)));
+        return write_value(v, fmt::format("{}({})", round, bare(value(wide))));
     }
     if (instr.op == KOp::Cast && instr.dtype == DType::BF16 && o.from == DType::F32 &&
         holds_half(instr.operands[0], DType::BF16))

@@ -158,7 +158,9 @@ std::string_view infix(KOp op) {
 
 std::string real_expression(KOp op, DType dtype, const Operands &o) {
     const bool f32 = dtype == DType::F32;
-    const auto call = [&](std::string_view f) { return fmt::format("{}{}({})", f, f32 ? "f" : "", o.x); };
+    const auto call = [&](std::string_view f) {
+        return fmt::format("{}{}({})", f, f32 ? "f" : "", bare(o.x));
+    };
     switch (op) {
     case KOp::Add:
     case KOp::Sub:
@@ -176,7 +178,7 @@ std::string real_expression(KOp op, DType dtype, const Operands &o) {
     case KOp::Maximum:
         return fmt::format("maximum({}, {})", bare(o.x), bare(o.y));
     case KOp::Sqrt:
-        return fmt::format("{}({})", f32 ? "__fsqrt_rn" : "__dsqrt_rn", o.x);
+        return fmt::format("{}({})", f32 ? "__fsqrt_rn" : "__dsqrt_rn", bare(o.x));
     case KOp::Floor:
         return call("floor");
     case KOp::Ceil:
@@ -186,7 +188,7 @@ std::string real_expression(KOp op, DType dtype, const Operands &o) {
     case KOp::Rint:
         return call("rint");
     case KOp::Scalb:
-        return fmt::format("scale_by_power({}, {})", o.x, o.y);
+        return fmt::format("scale_by_power({}, {})", bare(o.x), bare(o.y));
     default:
         not_defined(op, dtype);
     }
@@ -204,7 +206,9 @@ std::string integer_expression(KOp op, DType dtype, const Operands &o) {
     const auto binary = [&](std::string_view f) {
         return fmt::format("{}<{}>({}, {})", f, c_type(dtype), bare(o.x), bare(o.y));
     };
-    const auto unary = [&](std::string_view f) { return fmt::format("{}<{}>({})", f, c_type(dtype), o.x); };
+    const auto unary = [&](std::string_view f) {
+        return fmt::format("{}<{}>({})", f, c_type(dtype), bare(o.x));
+    };
     const auto narrowed = [&](const std::string &e) {
         return size_of(dtype) < 4 ? fmt::format("({})({})", c_type(dtype), e) : e;
     };

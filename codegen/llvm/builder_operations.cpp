@@ -114,6 +114,8 @@ Value Builder::bit_xor(Value x, Value y) {
     return ir_->CreateXor(x, y);
 }
 Value Builder::bit_not(Value x) {
+    if (const auto *made = dyn_cast<CmpInst>(x)) // one instruction, which nothing has to combine
+        return ir_->CreateCmp(made->getInversePredicate(), made->getOperand(0), made->getOperand(1));
     return ir_->CreateNot(x);
 }
 Value Builder::shl(Value x, Value y) {

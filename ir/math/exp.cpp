@@ -76,23 +76,26 @@ Reduced reduced(Expr x, double magic) {
     return {t, k, fma(k, -c.low, fma(k, -c.high, x))};
 }
 
-/// Whether x is between the limits, or NaN.
-Expr within(Expr x, double low, double high) {
-    return !(abs(x - (low + high) / 2) > (high - low) / 2);
-}
-
-/// Adds k to the exponent where the result is a normal number. Rounding of subnormals, overflow and NaN are
-/// computed where somebody needs them.
+/// Adds k to the exponent where the result is a normal number. Elsewhere 2^64 of the power, or 2^-64, comes
+/// last: the product rounds a subnormal once, and overflows. Beyond 104 nothing is scaled: processors take a
+/// hundred times as long for what ends in a subnormal, and masked attention has such an x for every second
+/// element.
 Expr exp_f32(Expr x) {
     const Format f(x);
     const auto [t, k, r] = reduced(x, f.magic());
     const Expr p = fma(fma(poly(r, kExpF32), r, 1.0), r, 1.0);
-    const Expr usual = (p.as_int() + (t.as_int() << f.mantissa())).as_float();
-    // Beyond 104 nothing is scaled: processors take a hundred times as long for what ends in a subnormal, and
-    // masked attention has such an x for every second element.
+    const Expr bits = p.as_int() + (t.as_int() << f.mantissa());
+    const Expr usual = bits.as_float();
+
+    const int64_t most = int64_t{64} << f.mantissa();
     const Expr a = abs(x);
-    const Expr done = select(x > 0.0, HUGE_VAL, x.constant(0.0));
-    return rarely(!(a <= 87.0), rarely(within(a, 87, 104), scalb(p, k), done), usual);
+    const Expr grows = x > 0.0;
+    const Expr beyond = a > 104.0; // no NaN is
+    const Expr near = (bits + select(grows, bits.constant(-most), bits.constant(most))).as_float();
+    const Expr last = select(grows, x.constant(0x1p64), x.constant(0x1p-64));
+    const Expr scaled = fma(select(beyond, x.constant(1.0), near), last, x - x); // x - x is 0, or NaN for NaN
+    const Expr done = select(grows, x.constant(HUGE_VAL), x.constant(0.0));
+    return rarely(!(a <= 87.0), select(beyond, done, scaled), usual);
 }
 
 /// x = r + k ln 2 with |r| <= ln(2) / 2: e^r - 1, and 2^(k + plus). No clamps.
@@ -194,6 +197,11 @@ Expr sigmoid_scaled(Expr m, Expr power) {
 Expr sigmoid_f64(Expr x) {
     const auto [m, power] = expm1_parts(at_least(at_most(-x, 747.0), -40.0), kSigmoidDownF64);
     return sigmoid_scaled(m, power);
+}
+
+/// Whether x is between the limits, or NaN.
+Expr within(Expr x, double low, double high) {
+    return !(abs(x - (low + high) / 2) > (high - low) / 2);
 }
 
 /// e^-x is s + m s, where 1 + s is exact for moderate x.

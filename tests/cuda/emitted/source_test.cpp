@@ -111,9 +111,15 @@ TEST(Source, OfRandomGraphsIsWhatAPersonWouldWrite) {
     options.max_extent = 40;
     options.max_nodes = 14;
     size_t kernels = 0;
-    for (uint64_t seed = 0; seed < 100; ++seed)
+    const auto expect = [&](uint64_t seed) {
         expect_plain(passes::compile(random_graph(seed, options).graph, target).program,
                      fmt::format("seed {}", seed), kernels);
+    };
+    for (uint64_t seed = 0; seed < 100; ++seed)
+        expect(seed);
+    for (const uint64_t found :
+         {116, 797, 1743, 2140}) // four axes; tiles among three; checks and limits of negative numbers
+        expect(found);
     EXPECT_GT(kernels, 120U);
 }
 
