@@ -28,7 +28,7 @@ public:
     RandomGraph run() {
         device_ = r_.pick(o_.devices);
         for (int64_t n = r_.between(1, 3); n > 0; --n)
-            parameter(r_.pick(dtypes_), shape());
+            parameter_of_any();
         const auto nodes = static_cast<size_t>(r_.between(1, o_.max_nodes));
         for (int tries = 0; tries < 20 * o_.max_nodes && b_.graph().nodes().size() < nodes && !ops_.empty();
              ++tries) {
@@ -77,8 +77,16 @@ private:
         converted(*found, to);
     }
 
-    void draw_Constant(Op op) { maker(op, r_.pick(dtypes_), shape()); }
-    void draw_Literal(Op op) { maker(op, r_.pick(dtypes_), shape()); }
+    // One draw after the other: compilers differ in the order of arguments.
+    void parameter_of_any() {
+        const Shape s = shape();
+        parameter(r_.pick(dtypes_), s);
+    }
+    void draw_Constant(Op op) {
+        const Shape s = shape();
+        maker(op, r_.pick(dtypes_), s);
+    }
+    void draw_Literal(Op op) { draw_Constant(op); }
 
     void draw_Iota(Op) {
         const DType dtype = dtype_where([](DType t) { return t != DType::Bool; });
