@@ -18,6 +18,7 @@ struct CompileOptions {
     bool want_assembly = false; ///< fill CompiledKernel::assembly
     bool fast_math =
         false; ///< products and sums may contract (LAZULI_FAST_MATH); else every op rounds by itself
+    bool fast_compile = false; ///< NVRTC leaves out what takes it long, and makes slower code of equal bits
 };
 
 /// Makes code of kernels for one code target. May be used from many threads at once.

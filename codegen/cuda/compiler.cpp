@@ -28,6 +28,8 @@ public:
         architecture_ = fmt::format("--gpu-architecture={}_{}", is_cubin_ ? "sm" : "compute", arch);
         key_ = fmt::format("CUDA C++, emitter {}, NVRTC {}.{}, {}, operations {}", kCudaEmitterVersion, major,
                            minor, architecture_, kEmitterVersion);
+        if (options.fast_compile)
+            key_ += ", compiled fast";
     }
 
     const std::string &key() const override { return key_; }
@@ -67,7 +69,7 @@ private:
     /// With what NVRTC makes of the text, whose entries are there already.
     void fill(ir::CompiledKernel &compiled, std::string text) const {
         compiled.format = is_cubin_ ? ir::CodeFormat::Cubin : ir::CodeFormat::Ptx;
-        const cuda::Unit unit(nvrtc_, compiled.name, text, architecture_);
+        const cuda::Unit unit(nvrtc_, compiled.name, text, architecture_, options_.fast_compile);
         compiled.object = is_cubin_ ? unit.cubin() : unit.ptx();
         if (options_.want_assembly)
             compiled.assembly = unit.ptx_text();

@@ -17,9 +17,10 @@ namespace cuda {
 
 class Unit {
 public:
-    /// For an architecture, as `--gpu-architecture=sm_90`. Throws Failure(Compile) with NVRTC's log.
+    /// For an architecture, as `--gpu-architecture=sm_90`; `fast_compile` as CompileOptions says. Throws
+    /// Failure(Compile) with NVRTC's log.
     Unit(const Nvrtc &nvrtc, const std::string &kernel, const std::string &source,
-         const std::string &architecture);
+         const std::string &architecture, bool fast_compile = false);
     ~Unit() { nvrtc_.destroy(&program_); }
     Unit(const Unit &) = delete;
     Unit &operator=(const Unit &) = delete;

@@ -179,7 +179,8 @@ std::vector<std::shared_ptr<const codegen::Compiler>> make_compilers(const runti
             compiler = codegen::make_cuda_compiler(codegen::load_nvrtc(gpus.nvrtc.handle), sm,
                                                    {.want_text = options.dump.llvm,
                                                     .want_assembly = options.dump.assembly,
-                                                    .fast_math = options.fast_math});
+                                                    .fast_math = options.fast_math,
+                                                    .fast_compile = options.cuda_fast_compile});
         compilers.push_back(compiler);
     }
     return compilers;

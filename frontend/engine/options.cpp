@@ -45,6 +45,7 @@ constexpr std::array kFlags = {
     Flag{"LAZULI_REPRODUCIBLE", &Options::reproducible},
     Flag{"LAZULI_NO_MEMORY_CACHING", &Options::no_memory_caching},
     Flag{"LAZULI_CHECK_DEVICES", &Options::check_devices},
+    Flag{"LAZULI_CUDA_FAST_COMPILE", &Options::cuda_fast_compile},
 };
 
 std::optional<std::string_view> variable(const char *name) {

@@ -71,6 +71,7 @@ struct Options {
     int64_t cache_bytes = int64_t{512} << 20; ///< LAZULI_CACHE_SIZE (bytes, or with K, M, G)
     int threads = 0;                          ///< LAZULI_THREADS, 0: as many as the container allows
     Quick quick = Quick::On;                  ///< LAZULI_QUICK=0|1|always
+    bool cuda_fast_compile = false;           ///< LAZULI_CUDA_FAST_COMPILE=1: NVRTC makes slower code sooner
 
     /// Reads the environment; a value that means nothing is reported once on stderr as a whole sentence and
     /// ignored.

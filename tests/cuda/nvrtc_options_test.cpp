@@ -1,4 +1,5 @@
-// What NVRTC is asked for, by its version: `--minimal` is an option that 12.1 to 12.3 do not know and refuse.
+// What NVRTC is asked for, by its version: `--minimal` is an option that 12.1 to 12.3 do not know and refuse,
+// `--Ofast-compile` one of 12.9 and newer.
 #include "codegen/cuda/compiler.h"
 #include "ir/diagnostic.h"
 
@@ -16,7 +17,13 @@ namespace {
 std::pair<int, int> nvrtc_is;                ///< its version
 std::vector<std::string> was_given;          ///< its options
 constexpr char kPtx[] = ".version 8.0\n";    ///< what it makes of everything
-constexpr std::pair<int, int> kKnows{12, 4}; ///< the option, from this version on
+constexpr std::pair<int, int> kKnows{12, 4}; ///< `--minimal`, from this version on
+constexpr std::pair<int, int> kCompilesFast{12, 9};
+constexpr char kFast[] = "--Ofast-compile=mid";
+
+bool was_asked_for(const char *option) {
+    return std::ranges::find(was_given, option) != was_given.end();
+}
 
 codegen::Nvrtc nvrtc_of_this_version() {
     codegen::Nvrtc n;
@@ -34,8 +41,9 @@ codegen::Nvrtc nvrtc_of_this_version() {
     };
     n.compile = [](codegen::Nvrtc::Program, int count, const char *const *options) {
         was_given.assign(options, options + count);
-        const bool is_given = std::ranges::find(was_given, "--minimal") != was_given.end();
-        return is_given && nvrtc_is < kKnows ? 5 : 0; // NVRTC_ERROR_INVALID_OPTION
+        const bool is_refused = (was_asked_for("--minimal") && nvrtc_is < kKnows) ||
+                                (was_asked_for(kFast) && nvrtc_is < kCompilesFast);
+        return is_refused ? 5 : 0; // NVRTC_ERROR_INVALID_OPTION
     };
     n.log_size = [](codegen::Nvrtc::Program, size_t *size) { return *size = 0, 0; };
     n.log = [](codegen::Nvrtc::Program, char *) { return 0; };
@@ -49,15 +57,29 @@ codegen::Nvrtc nvrtc_of_this_version() {
 TEST(NvrtcOptions, AreThoseThatItsVersionKnows) {
     for (const auto &version : {std::pair{12, 1}, {12, 3}, {12, 4}, {12, 9}, {13, 0}, {13, 5}}) {
         nvrtc_is = version;
-        const auto compiler = codegen::make_cuda_compiler(nvrtc_of_this_version(), 90);
-        const ir::CompiledKernel made =
-            compiler->compile_source({"k", "extern \"C\" __global__ void k() {}", {"k"}});
-        EXPECT_EQ(made.object.size(), sizeof kPtx);
-        const auto has = [](const char *option) { return std::ranges::count(was_given, option) == 1; };
-        EXPECT_EQ(has("--minimal"), version >= kKnows) << version.first << "." << version.second;
-        EXPECT_TRUE(has("--gpu-architecture=compute_80"));
-        EXPECT_TRUE(has("--fmad=false")); // a product and a sum are rounded one by one
+        for (const bool fast : {false, true}) {
+            const auto compiler =
+                codegen::make_cuda_compiler(nvrtc_of_this_version(), 90, {.fast_compile = fast});
+            const ir::CompiledKernel made =
+                compiler->compile_source({"k", "extern \"C\" __global__ void k() {}", {"k"}});
+            EXPECT_EQ(made.object.size(), sizeof kPtx);
+            const auto has = [](const char *option) { return std::ranges::count(was_given, option) == 1; };
+            EXPECT_EQ(has("--minimal"), version >= kKnows) << version.first << "." << version.second;
+            EXPECT_EQ(has(kFast), fast && version >= kCompilesFast) << version.first << "." << version.second;
+            EXPECT_TRUE(has("--gpu-architecture=compute_80"));
+            EXPECT_TRUE(has("--fmad=false")); // a product and a sum are rounded one by one
+        }
     }
+}
+
+/// Kernels that are kept are found by it again.
+TEST(NvrtcOptions, FastCompilationIsInTheKeyOfKernels) {
+    nvrtc_is = {13, 0};
+    const auto key = [](bool fast) {
+        return codegen::make_cuda_compiler(nvrtc_of_this_version(), 90, {.fast_compile = fast})->key();
+    };
+    EXPECT_EQ(key(true), key(true));
+    EXPECT_NE(key(true), key(false));
 }
 
 } // namespace

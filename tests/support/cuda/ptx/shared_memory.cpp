@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <type_traits>
 
 namespace lz::ptx {
 
@@ -71,46 +73,64 @@ void Shadows::note_read(const Barriers &barriers, Byte &b, const Warp &w, uint32
     b.read_time = w.time;
 }
 
+Shadows::Wrong Shadows::touch(const Barriers &barriers, Byte &b, Access access, const Warp &w, uint32_t lane,
+                              Other &other) const {
+    const bool written = b.write_barrier >= barriers.begin;
+    if (written && b.in_flight)
+        return Wrong::InFlight;
+    if (is_shared_ && access != Access::Write && !written)
+        return Wrong::Uninitialized;
+    if (!(access == Access::Atomic && b.atomic) && !is_write_ordered(barriers, b, w, lane)) {
+        other = {.is_known = written,
+                 .is_of_these = written,
+                 .block = b.writer / kMostThreads,
+                 .thread = b.writer % kMostThreads};
+        return Wrong::Race;
+    }
+    const bool read_before = !is_shared_ && b.read_barrier != 0 && b.read_barrier < barriers.begin;
+    b.read_before = b.read_before || read_before;
+    const bool ordered = are_reads_ordered(barriers, b, w, lane);
+    if (access == Access::Read) {
+        note_read(barriers, b, w, lane, ordered);
+        return Wrong::Nothing;
+    }
+    if (!ordered || b.read_before) {
+        const bool one = !ordered && b.readers == Readers::Lanes && std::has_single_bit(b.read_lanes);
+        constexpr uint32_t kWarps = kMostThreads / kWarpSize;
+        other = {.is_known = one,
+                 .is_of_these = !ordered,
+                 .block = b.reader_warp / kWarps,
+                 .thread = b.reader_warp % kWarps * kWarpSize +
+                           static_cast<uint32_t>(std::countr_zero(b.read_lanes))};
+        return Wrong::Race;
+    }
+    b.write_barrier = barriers.block[w.block];
+    b.write_time = w.time;
+    b.writer = thread_number(w, lane);
+    b.atomic = access == Access::Atomic;
+    b.read_barrier = 0;
+    return Wrong::Nothing;
+}
+
 Shadows::Wrong Shadows::touch(const Barriers &barriers, uint64_t at, uint32_t bytes, uint32_t used,
                               Access access, const Warp &w, uint32_t lane, Other &other) {
+    // The bytes of a word mostly have one past, and then this access does to each what it does to the first.
+    static_assert(std::has_unique_object_representations_v<Byte>);
+    Byte before{}, after{};
+    bool has_before = false;
     for (uint64_t i = at; i < at + bytes; ++i) {
         if (!(used >> (i - at) & 1))
             continue;
         Byte &b = bytes_[i];
-        const bool written = b.write_barrier >= barriers.begin;
-        if (written && b.in_flight)
-            return Wrong::InFlight;
-        if (is_shared_ && access != Access::Write && !written)
-            return Wrong::Uninitialized;
-        if (!(access == Access::Atomic && b.atomic) && !is_write_ordered(barriers, b, w, lane)) {
-            other = {.is_known = written,
-                     .is_of_these = written,
-                     .block = b.writer / kMostThreads,
-                     .thread = b.writer % kMostThreads};
-            return Wrong::Race;
-        }
-        const bool read_before = !is_shared_ && b.read_barrier != 0 && b.read_barrier < barriers.begin;
-        b.read_before = b.read_before || read_before;
-        const bool ordered = are_reads_ordered(barriers, b, w, lane);
-        if (access == Access::Read) {
-            note_read(barriers, b, w, lane, ordered);
+        if (has_before && std::memcmp(&b, &before, sizeof b) == 0) {
+            b = after;
             continue;
         }
-        if (!ordered || b.read_before) {
-            const bool one = !ordered && b.readers == Readers::Lanes && std::has_single_bit(b.read_lanes);
-            constexpr uint32_t kWarps = kMostThreads / kWarpSize;
-            other = {.is_known = one,
-                     .is_of_these = !ordered,
-                     .block = b.reader_warp / kWarps,
-                     .thread = b.reader_warp % kWarps * kWarpSize +
-                               static_cast<uint32_t>(std::countr_zero(b.read_lanes))};
-            return Wrong::Race;
-        }
-        b.write_barrier = barriers.block[w.block];
-        b.write_time = w.time;
-        b.writer = thread_number(w, lane);
-        b.atomic = access == Access::Atomic;
-        b.read_barrier = 0;
+        before = b;
+        has_before = true;
+        if (const Wrong wrong = touch(barriers, b, access, w, lane, other); wrong != Wrong::Nothing)
+            return wrong;
+        after = b;
     }
     return Wrong::Nothing;
 }

@@ -196,6 +196,8 @@ private:
     bool is_write_ordered(const Barriers &barriers, const Byte &b, const Warp &w, uint32_t lane) const;
     bool are_reads_ordered(const Barriers &barriers, const Byte &b, const Warp &w, uint32_t lane) const;
     static void note_read(const Barriers &barriers, Byte &b, const Warp &w, uint32_t lane, bool ordered);
+    Wrong touch(const Barriers &barriers, Byte &b, Access access, const Warp &w, uint32_t lane,
+                Other &other) const;
 
     std::vector<Byte> bytes_;
     const bool is_shared_;

@@ -9,10 +9,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <vector>
 
 namespace lz::fake_cuda {
 namespace {
@@ -32,11 +32,9 @@ struct Physical {
         context_of_device(device).used -= bytes;
     }
 
-    /// Where the host has it; at `place`, or anywhere. Null: there is no memory.
-    unsigned char *map(void *place) const {
-        void *const at = ::mmap(place, bytes, PROT_READ | PROT_WRITE,
-                                place ? MAP_SHARED | MAP_FIXED : MAP_SHARED, file, 0);
-        return at == MAP_FAILED ? nullptr : static_cast<unsigned char *>(at);
+    /// Puts it at `place`, too. False: there is no memory.
+    bool map(void *place) const {
+        return ::mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
     }
 };
 
@@ -82,15 +80,20 @@ unsigned char *host_of(uint64_t begin, size_t bytes) {
     return begin + bytes <= at + reserved.bytes ? reserved.host + (begin - at) : nullptr;
 }
 
-/// As memory of cuMemAlloc: NaN, and no number that a test expects.
+/// As memory of cuMemAlloc: NaN, and no number that a test expects. It is written to the file and not to its
+/// pages: each of those would be cleared first, and be a fault of its own.
 bool fill(const Physical &physical) {
     constexpr size_t kFilled = size_t{64} << 20;
-    unsigned char *const memory = physical.map(nullptr);
-    if (memory) {
-        std::memset(memory, 0xff, std::min(physical.bytes, kFilled));
-        ::munmap(memory, physical.bytes);
+    static const std::vector<unsigned char> ones(size_t{1} << 20, 0xff);
+    const size_t end = std::min(physical.bytes, kFilled);
+    for (size_t at = 0; at < end;) {
+        const ssize_t written =
+            ::pwrite(physical.file, ones.data(), std::min(ones.size(), end - at), static_cast<off_t>(at));
+        if (written <= 0)
+            return false;
+        at += static_cast<size_t>(written);
     }
-    return memory;
+    return true;
 }
 
 /// The mapped blocks that make up a range exactly; refuses when they do not.
