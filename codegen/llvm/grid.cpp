@@ -14,9 +14,9 @@ namespace {
 /// rows that follow each other (a matrix of 50257 x 768 floats times a vector, on a Xeon of the Emerald
 /// Rapids kind: 17.4 GB/s, and 28.6 so).
 constexpr int64_t kRowAheadBytes = 4096;
-/// Processors with 16 registers ask for memory themselves where a row is at least as long, and what is asked for beside
-/// them is in their way: on a Zen 3 sums of rows of 256 to 4096 f32 beyond the caches, and matrices times vectors, take
-/// 0.72 to 0.9 of the time without; rows of 100 1.9 times as long.
+/// Processors with 16 registers ask for memory themselves where a row is at least as long, and what is asked
+/// for beside them is in their way: on a Zen 3 sums of rows of 256 to 4096 f32 beyond the caches, and
+/// matrices times vectors, take 0.72 to 0.9 of the time without; rows of 100 1.9 times as long.
 constexpr int64_t kLongRowBytes = 1024;
 
 } // namespace
