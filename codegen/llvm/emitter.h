@@ -210,7 +210,7 @@ private:
     Values fold_tiny(const ir::Loop &loop, Value begin, Value end);
     Values fold_in_registers(const ir::Loop &loop, Value begin, Value end, int parts, bool masked);
     bool counts_positions(const ir::Loop &loop, const ir::Reduction &r) const;
-    Values fold_in_memory(const ir::Loop &loop, Value begin, Value end);
+    Values fold_in_memory(const ir::Loop &loop, Value begin, Value end, int parts);
     /// Accumulators of one reduction: `registers` values, and as many indices behind them for arg reductions.
     using Partials = std::vector<Values>;
     Partials identities(const ir::Loop &loop, int lanes,
@@ -224,7 +224,11 @@ private:
     Value get_register(Elem e, Value place);
     Value spill(const Values &registers);
     Values reload(Value memory, const ir::Reduction &r);
-    void fold_masked(const ir::Loop &loop, Partials &partials, Value origin, Value begin, Value end);
+    void while_spilled(const ir::Loop &loop, Partials &partials,
+                       const std::function<void(const Values &)> &steps);
+    void fold_steps(const ir::Loop &loop, const Values &memory, Value origin, Value begin, Value end,
+                    int parts, bool masked);
+    void fold_register(const ir::Reduction &r, Value memory, Value element, int part);
     static int lanes_of(const ir::Reduction &r) {
         return static_cast<int>(ir::kLaneBytes / ir::size_of(r.dtype));
     }
