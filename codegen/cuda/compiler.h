@@ -25,6 +25,6 @@ std::unique_ptr<Compiler> make_cuda_compiler(const Nvrtc &nvrtc, int sm, Compile
 int cuda_architecture(const Nvrtc &nvrtc, int sm);
 
 /// Counts changes of what is emitted for equal kernels, as kEmitterVersion does for LLVM.
-inline constexpr int kCudaEmitterVersion = 22;
+inline constexpr int kCudaEmitterVersion = 23;
 
 } // namespace lz::codegen

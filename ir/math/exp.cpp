@@ -67,13 +67,13 @@ Expr quotient(Expr n, Expr w) {
 
 /// x = r + k ln 2 with |r| <= ln(2) / 2; `t` holds k in its low bits.
 struct Reduced {
-    Expr t, k, r;
+    Expr t, r;
 };
 Reduced reduced(Expr x, double magic) {
     const Ln2 c = ln2(Format(x));
     const Expr t = fma(x, std::numbers::log2e, magic);
     const Expr k = t - magic;
-    return {t, k, fma(k, -c.low, fma(k, -c.high, x))};
+    return {t, fma(k, -c.low, fma(k, -c.high, x))};
 }
 
 /// Adds k to the exponent where the result is a normal number. Elsewhere 2^64 of the power, or 2^-64, comes
@@ -82,16 +82,16 @@ Reduced reduced(Expr x, double magic) {
 /// element.
 Expr exp_f32(Expr x) {
     const Format f(x);
-    const auto [t, k, r] = reduced(x, f.magic());
+    const auto [t, r] = reduced(x, f.magic());
     const Expr p = fma(fma(poly(r, kExpF32), r, 1.0), r, 1.0);
     const Expr bits = p.as_int() + (t.as_int() << f.mantissa());
     const Expr usual = bits.as_float();
 
-    const int64_t most = int64_t{64} << f.mantissa();
+    const int64_t by_64 = int64_t{64} << f.mantissa(); // of the exponent
     const Expr a = abs(x);
     const Expr grows = x > 0.0;
     const Expr beyond = a > 104.0; // no NaN is
-    const Expr near = (bits + select(grows, bits.constant(-most), bits.constant(most))).as_float();
+    const Expr near = (bits + select(grows, bits.constant(-by_64), bits.constant(by_64))).as_float();
     const Expr last = select(grows, x.constant(0x1p64), x.constant(0x1p-64));
     const Expr scaled = fma(select(beyond, x.constant(1.0), near), last, x - x); // x - x is 0, or NaN for NaN
     const Expr done = select(grows, x.constant(HUGE_VAL), x.constant(0.0));
@@ -104,7 +104,7 @@ struct Expm1Parts {
 };
 Expm1Parts expm1_parts(Expr x, int plus) {
     const Format f(x);
-    const auto [t, k, r] = reduced(x, exponent_magic(f, plus));
+    const auto [t, r] = reduced(x, exponent_magic(f, plus));
     const Expr tail = poly(r, f.wide ? std::span<const double>(kExpm1F64) : kExpm1F32);
     return {fma(tail, r * r, r), power_of_two(t)};
 }
@@ -208,7 +208,7 @@ Expr within(Expr x, double low, double high) {
 Expr sigmoid_f32(Expr x) {
     const Format f(x);
     const Expr v = -x;
-    const auto [t, k, r] = reduced(v, exponent_magic(f));
+    const auto [t, r] = reduced(v, exponent_magic(f));
     const Expr m = fma(poly(r, kExpF32), r * r, r);
     const Expr s = power_of_two(t);
     const Expr usual = inverse(fma(m, s, s + 1.0));

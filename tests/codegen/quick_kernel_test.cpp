@@ -4,10 +4,13 @@
 #include "ir/diagnostic.h"
 #include "ir/interpreter/kernel.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -21,7 +24,7 @@ using test::OneCache;
 using test::square;
 
 /// Gives the host's machine code, or none, and counts.
-class Counting final : public codegen::Compiler {
+class Counting : public codegen::Compiler {
 public:
     explicit Counting(bool fails = false) : fails_(fails) {}
     const std::string &key() const override { return llvm_->key(); }
@@ -158,6 +161,20 @@ TEST_F(QuickKernelTest, WithoutCodeGoesOnAndSaysSoOnce) {
         EXPECT_EQ(failure.message(), "There is no code today.");
     }
     EXPECT_EQ(compiler.compiles, 2) << "it was tried again";
+}
+
+/// The host's own exceptions, too.
+TEST_F(QuickKernelTest, WithoutMemoryForCodeGoesOnAndSaysSo) {
+    struct WithoutMemory : Counting {
+        ir::CompiledKernel compile(const ir::Kernel &) const override { throw std::bad_alloc(); }
+    };
+    OneCache one(options_, std::make_unique<WithoutMemory>());
+    const auto loaded = one.cache.get({&kernel_, one.compiler.get(), &one.cpu, true});
+    work();
+    expect_squares(*loaded);
+    EXPECT_EQ(said_, std::vector{fmt::format("kernel square could not be compiled and is interpreted: {}",
+                                             std::bad_alloc().what())});
+    EXPECT_THROW(one.cache.get({&kernel_, one.compiler.get(), &one.cpu}), std::bad_alloc);
 }
 
 TEST_F(QuickKernelTest, ThreadsLaunchItWhileAnotherCompilesIt) {
