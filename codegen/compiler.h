@@ -50,8 +50,4 @@ public:
     virtual bool needs_llvm() const { return false; }
 };
 
-/// Counts changes of the emitter, and of the numbers of Kernel IR's operations: keys of kernels hold those,
-/// so that an entry made before such a change would be another kernel's.
-inline constexpr int kEmitterVersion = 36;
-
 } // namespace lz::codegen

@@ -1,5 +1,6 @@
 #include "codegen/interpreter.h"
 
+#include "codegen/emitter_id.h"
 #include "ir/diagnostic.h"
 #include "ir/interpreter/kernel.h"
 #include "ir/kernel/verify.h"
@@ -78,7 +79,7 @@ public:
     }
 
 private:
-    const std::string key_ = fmt::format("interpreter of Kernel IR, text 1, emitter {}", kEmitterVersion);
+    const std::string key_ = fmt::format("interpreter of Kernel IR, text 1, emitter {}", emitter_id());
 };
 
 } // namespace

@@ -4,6 +4,7 @@
 /// one whose kernels are all in the cache needs none of it.
 
 #include "codegen/compiler.h"
+#include "codegen/emitter_id.h"
 #include "ir/target.h"
 #include "runtime/api/backend.h"
 
@@ -15,7 +16,7 @@ namespace lz::codegen {
 /// Of which build code is: that of LLVM, and of the emitter. compiler_version() is that of who opens the
 /// library.
 inline std::string build_of(const char *llvm_version) {
-    return std::string("LLVM ") + llvm_version + ", emitter " + std::to_string(kEmitterVersion);
+    return std::string("LLVM ").append(llvm_version).append(", emitter ").append(emitter_id());
 }
 
 /// What liblazuli-llvm.so does. It shares classes with who opens it, so both are of one build.

@@ -3,6 +3,7 @@
 #include "codegen/cuda/prelude.h"
 #include "codegen/cuda/source.h"
 #include "codegen/cuda/unit.h"
+#include "codegen/emitter_id.h"
 #include "ir/diagnostic.h"
 
 #include <fmt/format.h>
@@ -26,8 +27,7 @@ public:
         // A device runs what was made for an older one of its generation; newer ones finish PTX of any.
         is_cubin_ = code == CudaCode::Fitting && arch == sm;
         architecture_ = fmt::format("--gpu-architecture={}_{}", is_cubin_ ? "sm" : "compute", arch);
-        key_ = fmt::format("CUDA C++, emitter {}, NVRTC {}.{}, {}, operations {}", kCudaEmitterVersion, major,
-                           minor, architecture_, kEmitterVersion);
+        key_ = fmt::format("CUDA C++, emitter {}, NVRTC {}.{}, {}", emitter_id(), major, minor, architecture_);
         if (options.fast_compile)
             key_ += ", compiled fast";
     }

@@ -24,7 +24,4 @@ std::unique_ptr<Compiler> make_cuda_compiler(const Nvrtc &nvrtc, int sm, Compile
 /// The newest architecture that NVRTC knows and that devices of `sm` run. Throws as make_cuda_compiler.
 int cuda_architecture(const Nvrtc &nvrtc, int sm);
 
-/// Counts changes of what is emitted for equal kernels, as kEmitterVersion does for LLVM.
-inline constexpr int kCudaEmitterVersion = 23;
-
 } // namespace lz::codegen
