@@ -27,7 +27,8 @@ public:
         // A device runs what was made for an older one of its generation; newer ones finish PTX of any.
         is_cubin_ = code == CudaCode::Fitting && arch == sm;
         architecture_ = fmt::format("--gpu-architecture={}_{}", is_cubin_ ? "sm" : "compute", arch);
-        key_ = fmt::format("CUDA C++, emitter {}, NVRTC {}.{}, {}", emitter_id(), major, minor, architecture_);
+        key_ =
+            fmt::format("CUDA C++, emitter {}, NVRTC {}.{}, {}", emitter_id(), major, minor, architecture_);
         if (options.fast_compile)
             key_ += ", compiled fast";
     }
