@@ -4,6 +4,9 @@
 
 #include "passes/hashed.h"
 
+#include <concepts>
+#include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -20,6 +23,16 @@ std::vector<T> found_again(const std::vector<T> &numbers, F f) {
         return f(numbers);
     else
         return call_again(numbers, std::move(f));
+}
+
+/// A pointer to `x` that f may hold: to x itself in the first build, which calls f at once, to a copy in the
+/// second.
+template <class T>
+auto pointer_for_again(const T &x) {
+    if constexpr (std::integral<int64_t>)
+        return &x;
+    else
+        return std::make_shared<const T>(x);
 }
 
 } // namespace lz::passes

@@ -1,12 +1,11 @@
 #include "passes/schedule/cuda.h"
 
-#include "ir/kernel/facts/index_width.h"
 #include "ir/kernel/facts/row_memory.h"
+#include "passes/schedule/narrow_indices.h"
 #include "passes/schedule/split_reduction.h"
 #include "passes/schedule/step_scheduler.h"
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -92,8 +91,8 @@ public:
             schedule_phase(p);
         }
         place_workers(worker_bytes); // in a part of a temporary, and where kernels are interpreted
-        const bool narrow =
-            std::ranges::all_of(step_.segments, [&](const LoweredSegment &s) { return fits(s); });
+        const bool narrow = std::ranges::all_of(
+            step_.segments, [&](const LoweredSegment &s) { return has_narrow_indices(kernel_, s); });
         for (Phase &phase : kernel_.phases)
             phase.on_cuda().index32 = narrow;
         choose_segment_tier();
@@ -359,7 +358,10 @@ private:
     }
 
     static int64_t power_of_two(int64_t n) {
-        return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
+        int64_t power = 1;
+        while (power < n)
+            power *= 2;
+        return power;
     }
 
     /// Threads that share a short row: as few as have kThreadBytes of it under way each, for whom there are
@@ -546,18 +548,6 @@ private:
 
     static int64_t worker_bytes(const LoweredSegment &segment, size_t b) {
         return (segment.buffers[b].bytes + kLaneBytes - 1) / kLaneBytes * kLaneBytes;
-    }
-
-    bool fits(const LoweredSegment &segment) const {
-        std::vector<int64_t> args, elements;
-        std::vector<bool> known;
-        for (const ArgSpec &a : segment.args) {
-            args.push_back(a.constant);
-            known.push_back(a.terms.empty());
-        }
-        for (size_t b = 0; b < kernel_.buffers.size(); ++b)
-            elements.push_back(segment.buffers[b].bytes / size_of(kernel_.buffers[b].dtype));
-        return fits_32_bits(kernel_, args, known, elements);
     }
 
     /// How a launch gets at its segments.

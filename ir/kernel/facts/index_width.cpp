@@ -29,8 +29,8 @@ int first_index(KOp op) {
     return op == KOp::Select ? 1 : 0;
 }
 
-/// Of everything beyond 2^62 this is the bound.
-constexpr int64_t kHuge = int64_t{1} << 62;
+/// Of everything beyond 2^61 this is the bound, so that two of them can be added.
+constexpr int64_t kHuge = int64_t{1} << 61;
 /// Half of what there is: blocks and chunks count beyond the last element.
 constexpr int64_t kMost = int64_t{1} << 30;
 
@@ -39,25 +39,28 @@ struct Interval {
     bool fits() const { return low >= -kMost && high <= kMost; }
 };
 
-using Wide = __int128;
+Interval interval(int64_t low, int64_t high) {
+    return {std::clamp(low, -kHuge, kHuge), std::clamp(high, -kHuge, kHuge)};
+}
 
-Interval interval(Wide low, Wide high) {
-    return {static_cast<int64_t>(std::clamp<Wide>(low, -kHuge, kHuge)),
-            static_cast<int64_t>(std::clamp<Wide>(high, -kHuge, kHuge))};
+int64_t product(int64_t x, int64_t y) {
+    const int64_t a = x < 0 ? -x : x, b = y < 0 ? -y : y;
+    const int64_t bounded = a == 0 || b <= kHuge / a ? a * b : kHuge;
+    return (x < 0) == (y < 0) ? bounded : -bounded;
 }
 
 Interval product(Interval x, Interval y) {
-    const Wide all[] = {Wide{x.low} * y.low, Wide{x.low} * y.high, Wide{x.high} * y.low,
-                        Wide{x.high} * y.high};
-    return interval(*std::ranges::min_element(all), *std::ranges::max_element(all));
+    const int64_t all[] = {product(x.low, y.low), product(x.low, y.high), product(x.high, y.low),
+                           product(x.high, y.high)};
+    return {*std::ranges::min_element(all), *std::ranges::max_element(all)};
 }
 
 Interval compute(KOp op, Interval x, Interval y) {
     switch (op) {
     case KOp::Add:
-        return interval(Wide{x.low} + y.low, Wide{x.high} + y.high);
+        return interval(x.low + y.low, x.high + y.high);
     case KOp::Sub:
-        return interval(Wide{x.low} - y.high, Wide{x.high} - y.low);
+        return interval(x.low - y.high, x.high - y.low);
     case KOp::Mul:
         return product(x, y);
     case KOp::Neg:
@@ -101,7 +104,7 @@ bool fits_32_bits(const Kernel &kernel, std::span<const int64_t> args, const std
                   std::span<const int64_t> elements) {
     if (std::ranges::any_of(elements, [](int64_t n) { return n > kMost; }))
         return false;
-    const auto argument = [&](ArgId a) { return known[a] ? Interval{args[a], args[a]} : Interval{}; };
+    const auto argument = [&](ArgId a) { return known[a] ? interval(args[a], args[a]) : Interval{}; };
     for (size_t a = 0; a < kernel.args.size(); ++a)
         if (known[a] && !argument(static_cast<ArgId>(a)).fits())
             return false;

@@ -1,6 +1,5 @@
 /// The passes of the second build, for who is outside of it.
 
-#include "ir/kernel/facts/index_width.h"
 #include "ir/text/text.h"
 #include "passes/pipeline.h"
 #include "passes/traced/fields.h"
@@ -130,15 +129,6 @@ std::string_view function_name(uint16_t number) {
 }
 std::string to_string(const Location &loc) {
     return lz_numbers::plain_line_text(loc.file, loc.line);
-}
-
-// Products of two whole numbers of 64 bits have no expression: CUDA devices have no templates.
-std::vector<bool> index_values(const Kernel &) {
-    throw Failure(ErrorKind::State, "the width of indices is found for one size at a time");
-}
-bool fits_32_bits(const Kernel &, std::span<const int64_t>, const std::vector<bool> &,
-                  std::span<const int64_t>) {
-    throw Failure(ErrorKind::State, "the width of indices is found for one size at a time");
 }
 
 } // namespace lz::ir

@@ -13,6 +13,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace lz::traced {
@@ -76,6 +78,27 @@ TEST(ProgramTemplate, TwoHundredAndFiftySixLengthsAreAFewPrograms) {
     }
 }
 
+/// The same graph on the first GPU.
+Graph on_gpu(const Graph &graph) {
+    constexpr std::string_view cpu = "@cpu", gpu = "@cuda:0";
+    std::string text = print(graph);
+    for (size_t at = 0; (at = text.find(cpu, at)) != std::string::npos; at += gpu.size())
+        text.replace(at, cpu.size(), gpu);
+    return parse_graph(text);
+}
+
+TEST(ProgramTemplate, TwoHundredAndFiftySixLengthsAreAFewProgramsOfCudaDevices) {
+    const Target target = cuda_test_target();
+    for (const test::SizedFamily &family : test::sized_families()) {
+        SCOPED_TRACE(family.name);
+        Sizes sizes(target);
+        for (int64_t n = 2; n < 258; ++n)
+            sizes.add(on_gpu(family.make(n)));
+        EXPECT_EQ(sizes.instances + sizes.passes, 256);
+        EXPECT_LE(sizes.passes, family.cuda_programs);
+    }
+}
+
 TEST(ProgramTemplate, RandomGraphsOfOtherSizesAreWhatThePassesMake) {
     int instances = 0, templates = 0;
     for (uint64_t seed = 0; seed < 300; ++seed) {
@@ -84,7 +107,7 @@ TEST(ProgramTemplate, RandomGraphsOfOtherSizesAreWhatThePassesMake) {
         options.max_nodes = 16;
         options.zero_size = seed % 4 == 0;
         options.gpus = seed % 5 == 0 ? 2 : 0;
-        const Target target = test_target(options.gpus);
+        const Target target = seed % 2 == 0 ? test_target(options.gpus) : cuda_test_target(options.gpus);
         const Graph graph = test::random_graph(seed, options).graph;
         const GraphForm form = write_graph(graph);
         if (form.extents.empty())
