@@ -92,7 +92,7 @@ inline const std::vector<SizedFamily> &sized_families() {
              SizedGraph g;
              return g.take({g.softmax(g.input({n, 512}))});
          }},
-        {"softmax of rows of [64,n]", 4, 9,
+        {"softmax of rows of [64,n]", 4, 16,
          [](int64_t n) {
              SizedGraph g;
              return g.take({g.softmax(g.input({64, n}))});
@@ -110,7 +110,7 @@ inline const std::vector<SizedFamily> &sized_families() {
              const auto grad = g.matmul(g.permute(h, {1, 0}), off);
              return g.take({p, loss, grad});
          }},
-        {"decoder layer, n keys", 5, 22,
+        {"decoder layer, n keys", 5, 27,
          [](int64_t n) {
              SizedGraph g;
              auto x = g.input({1, 64});
@@ -119,7 +119,7 @@ inline const std::vector<SizedFamily> &sized_families() {
              results.push_back(x);
              return g.take(results);
          }},
-        {"four decoder layers, n keys", 5, 22,
+        {"four decoder layers, n keys", 5, 27,
          [](int64_t n) {
              SizedGraph g;
              auto x = g.input({1, 64});
@@ -129,7 +129,7 @@ inline const std::vector<SizedFamily> &sized_families() {
              results.push_back(x);
              return g.take(results);
          }},
-        {"attention over n tokens", 4, 27,
+        {"attention over n tokens", 4, 33,
          [](int64_t n) {
              SizedGraph g;
              const auto heads = [&] {
@@ -203,7 +203,7 @@ inline const std::vector<SizedFamily> &sized_families() {
              const auto x = g.layer_norm(g.input({n, 64}), g.input({64}));
              return g.take({g.gelu(g.op(Op::Add, g.linear(x, g.input({64, 256})), g.input({256})))});
          }},
-        {"masked mean of [8,n,32] over n", 6, 10,
+        {"masked mean of [8,n,32] over n", 6, 17,
          [](int64_t n) {
              SizedGraph g;
              const auto x = g.input({8, n, 32}), mask = g.input({8, n});
