@@ -77,9 +77,9 @@ def counted(rows):
         product = row["row"].startswith("product")
         slots = (H200["multiprocessors"] * H200["clock"] * SLOTS_A_CLOCK * (row["bytes"] / row["elements"])
                  / (H200["bandwidth"] * row["bar"]))
-        # The entry that runs is the one for aligned operands where there is one; of several phases the first has the work.
+        # The first is for aligned operands where the kernel may be; of several phases the first has the work.
         entries = row.get("entries", [])
-        entry = next((e for e in entries if e["entry"].endswith("_aligned")), entries[0] if entries else None)
+        entry = entries[0] if entries else None
         cells = ["", "", "", ""]
         enough = row["slots"] <= slots
         if entry:

@@ -21,7 +21,8 @@
 namespace lz::codegen {
 
 /// A kernel whose code is in `module`.
-CachedKernelPtr cached(std::shared_ptr<const runtime::Module> module, const ir::CompiledKernel &compiled);
+std::shared_ptr<CachedKernel> cached(std::shared_ptr<const runtime::Module> module,
+                                     const ir::CompiledKernel &compiled);
 /// What entries are looked up by: on disk by the first `on_disk` bytes.
 struct EntryKey {
     std::string text;
@@ -59,13 +60,17 @@ struct KernelCache::Impl final : runtime::PersistentStore, std::enable_shared_fr
         const Compiler *compiler;
         runtime::Backend *backend;
         std::function<ir::CompiledKernel(const Compiler &)> compile;
-        const ir::Kernel *quick = nullptr; ///< null: it is not
+        const KernelRequest *request = nullptr; ///< null for what was written by hand
+        bool quick = false;
     };
     CachedKernelPtr get(const KernelRequest &request, const CalledThis &called);
     CachedKernelPtr get(const Wanted &wanted, const CalledThis &called);
     CachedKernelPtr make(const Wanted &wanted, std::string_view key, const std::string &called);
     CachedKernelPtr make_quick(const Wanted &wanted, std::string_view key, const std::string &called);
-    CachedKernelPtr find_on_disk(std::string_view key, const std::string &called, runtime::Backend &backend);
+    std::shared_ptr<CachedKernel> find_on_disk(std::string_view key, const std::string &called,
+                                               runtime::Backend &backend);
+    /// Has the kernel's code for unaligned launches come from here, too, when it is asked for.
+    void add_unaligned(CachedKernel &loaded, const KernelRequest &request, const std::string &called);
     std::vector<Entries::node_type> forget_oldest();
     void sweep();
 
@@ -76,7 +81,8 @@ struct KernelCache::Impl final : runtime::PersistentStore, std::enable_shared_fr
     void make_units(std::span<const KernelRequest> requests, const Called &called,
                     std::span<CachedKernelPtr> loaded);
     std::vector<Claim> claim_missing(std::span<const KernelRequest> requests);
-    void make_unit(std::span<Claim *const> claims, const Called &called, std::span<CachedKernelPtr> loaded);
+    void make_unit(std::span<Claim *const> claims, std::span<const KernelRequest> requests,
+                   const Called &called, std::span<CachedKernelPtr> loaded);
     void publish(Claim &claim, const CachedKernelPtr &made_now);
     void abandon(Claim &claim) noexcept;
     std::shared_ptr<const runtime::Module> find_unit(const std::string &key, runtime::Backend &backend);

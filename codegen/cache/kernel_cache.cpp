@@ -8,6 +8,7 @@
 #include "ir/kernel/key.h"
 #include "ir/math/expand.h"
 #include "runtime/api/parallel.h"
+#include "runtime/api/unaligned_kernel.h"
 
 #include <fmt/format.h>
 
@@ -19,7 +20,8 @@
 
 namespace lz::codegen {
 
-CachedKernelPtr cached(std::shared_ptr<const runtime::Module> module, const ir::CompiledKernel &compiled) {
+std::shared_ptr<CachedKernel> cached(std::shared_ptr<const runtime::Module> module,
+                                     const ir::CompiledKernel &compiled) {
     auto loaded = std::make_shared<CachedKernel>();
     loaded->module = std::move(module);
     loaded->phases = compiled.phases;
@@ -50,7 +52,7 @@ CachedKernelPtr KernelCache::Impl::get(const KernelRequest &request, const Calle
     CachedKernelPtr loaded =
         get({ir::cache_key(*request.kernel), request.compiler, request.backend,
              [&](const Compiler &compiler) { return compiler.compile(expanded(*request.kernel, compiler)); },
-             quick ? request.kernel : nullptr},
+             &request, quick},
             called);
     if (!quick)
         if (const QuickKernelPtr other = quick_kernel(loaded->module); other && !other->is_compiled()) {
@@ -122,8 +124,8 @@ std::vector<KernelCache::Impl::Entries::node_type> KernelCache::Impl::forget_old
 
 /// Null where it is not there, or of no use: damaged, or code that the device does not take. That the process
 /// was forked or the device is lost says nothing of a file, and is thrown.
-CachedKernelPtr KernelCache::Impl::find_on_disk(std::string_view key, const std::string &called,
-                                                runtime::Backend &backend) {
+std::shared_ptr<CachedKernel> KernelCache::Impl::find_on_disk(std::string_view key, const std::string &called,
+                                                              runtime::Backend &backend) {
     const auto bytes = disk.find(std::as_bytes(std::span(key)));
     if (!bytes)
         return nullptr;
@@ -134,7 +136,7 @@ CachedKernelPtr KernelCache::Impl::find_on_disk(std::string_view key, const std:
             module = backend.load(stored.kernel);
         else if (!(module = find_unit(stored.unit, backend)))
             return nullptr;
-        CachedKernelPtr loaded = cached(std::move(module), stored.kernel);
+        std::shared_ptr<CachedKernel> loaded = cached(std::move(module), stored.kernel);
         ++from_disk;
         return loaded;
     } catch (const ir::Failure &failure) {
@@ -151,7 +153,7 @@ CachedKernelPtr KernelCache::Impl::make(const Wanted &wanted, std::string_view k
                                         const std::string &called) {
     const bool late = wanted.compiler->needs_llvm() && llvm_is_gone();
     const Compiler &compiler = late ? *interpreter : *wanted.compiler;
-    CachedKernelPtr loaded = late ? nullptr : find_on_disk(key, called, *wanted.backend);
+    std::shared_ptr<CachedKernel> loaded = late ? nullptr : find_on_disk(key, called, *wanted.backend);
     if (!loaded && !late && wanted.quick)
         return make_quick(wanted, key, called);
     if (!loaded) {
@@ -163,18 +165,37 @@ CachedKernelPtr KernelCache::Impl::make(const Wanted &wanted, std::string_view k
         }
         loaded = cached(wanted.backend->load(result), result);
     }
+    if (wanted.request)
+        add_unaligned(*loaded, *wanted.request, called);
     if (compiler.needs_llvm())
         note_llvm_use();
     return loaded;
 }
 
+/// The cache may be gone by then, as the one of a test is: then the code is made without it.
+void KernelCache::Impl::add_unaligned(CachedKernel &loaded, const KernelRequest &request,
+                                      const std::string &called) {
+    if (!ir::needs_alignment(loaded.phases))
+        return;
+    loaded.unaligned = std::make_shared<const runtime::UnalignedKernel>(
+        [kernel = *request.kernel, compiler = request.compiler, backend = request.backend, called,
+         weak = weak_from_this()]() -> runtime::LoadedKernel {
+            const ir::Kernel unaligned = ir::any_address(kernel);
+            if (const auto cache = weak.lock())
+                return *cache->get({&unaligned, compiler, backend}, [&] { return called; });
+            const ir::CompiledKernel made = compiler->compile(expanded(unaligned, *compiler));
+            return {backend->load(made), made.phases};
+        });
+}
+
 /// One that is interpreted until another thread has made its code.
 CachedKernelPtr KernelCache::Impl::make_quick(const Wanted &wanted, std::string_view key,
                                               const std::string &called) {
-    ir::Kernel interpreted = expanded(*wanted.quick, *interpreter);
+    const ir::Kernel &kernel = *wanted.request->kernel;
+    ir::Kernel interpreted = expanded(kernel, *interpreter);
     interpreted.name = called;
-    const auto make = [kernel = *wanted.quick, compiler = wanted.compiler, backend = wanted.backend,
-                       key = std::string(key), called, cache = weak_from_this()] {
+    const auto make = [kernel, compiler = wanted.compiler, backend = wanted.backend, key = std::string(key),
+                       called, cache = weak_from_this()] {
         ir::CompiledKernel result = compiler->compile(expanded(kernel, *compiler));
         result.name = called;
         if (const auto kept = cache.lock())

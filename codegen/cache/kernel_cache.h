@@ -49,8 +49,9 @@ struct CachedKernel : runtime::LoadedKernel {
 };
 using CachedKernelPtr = std::shared_ptr<const CachedKernel>;
 
-/// What is asked for. All of it outlives the call; of a quick request, compiler and device outlive the cache
-/// and what it gives out.
+/// What is asked for. All of it outlives the call; of a quick request, and of a kernel whose code is for
+/// aligned launches (runtime/api/unaligned_kernel.h), compiler and device outlive the cache and what it gives
+/// out. That of other launches is a kernel like all others here, asked for by the first of them.
 struct KernelRequest {
     const ir::Kernel *kernel = nullptr;
     const Compiler *compiler = nullptr;

@@ -126,7 +126,8 @@ void KernelCache::Impl::make_units(std::span<const KernelRequest> requests, cons
         for (int64_t c = begin; c < end; ++c) {
             Claim &claim = claims[static_cast<size_t>(c)];
             const auto key = std::string_view(claim.key.text).substr(0, claim.key.on_disk);
-            if (CachedKernelPtr found = find_on_disk(key, name_of(claim), *claim.backend)) {
+            if (const auto found = find_on_disk(key, name_of(claim), *claim.backend)) {
+                add_unaligned(*found, requests[claim.request], name_of(claim));
                 loaded[claim.request] = found;
                 publish(claim, found);
                 continue;
@@ -162,14 +163,14 @@ void KernelCache::Impl::make_units(std::span<const KernelRequest> requests, cons
     }
     runtime::parallel_for(static_cast<int64_t>(units_of.size()), 1, [&](int64_t begin, int64_t end) {
         for (int64_t u = begin; u < end; ++u)
-            make_unit(units_of[static_cast<size_t>(u)], called, loaded);
+            make_unit(units_of[static_cast<size_t>(u)], requests, called, loaded);
     });
     sweep();
 }
 
 /// Where that fails each of them is made by itself, and whichever it was says so.
-void KernelCache::Impl::make_unit(std::span<Claim *const> claims, const Called &called,
-                                  std::span<CachedKernelPtr> loaded) {
+void KernelCache::Impl::make_unit(std::span<Claim *const> claims, std::span<const KernelRequest> requests,
+                                  const Called &called, std::span<CachedKernelPtr> loaded) {
     if (claims.size() < 2)
         return;
     const Compiler &compiler = *claims[0]->compiler;
@@ -197,7 +198,9 @@ void KernelCache::Impl::make_unit(std::span<Claim *const> claims, const Called &
             ++compiled;
             const auto on_disk = std::string_view(claim->key.text).substr(0, claim->key.on_disk);
             disk.store(std::as_bytes(std::span(on_disk)), serialise(part, key));
-            loaded[claim->request] = cached(std::make_shared<Part>(whole), part);
+            const auto made_now = cached(std::make_shared<Part>(whole), part);
+            add_unaligned(*made_now, requests[claim->request], part.name);
+            loaded[claim->request] = made_now;
             publish(*claim, loaded[claim->request]);
         }
     } catch (const ir::Failure &) { // what is still open is asked for one by one

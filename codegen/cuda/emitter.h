@@ -41,11 +41,11 @@ struct Used {
     bool faults = false;
 };
 
-/// Which of the two functions of a phase that take packets.
+/// Which of the two ways to write a phase that takes packets.
 enum class Entry : uint8_t {
-    Only,    ///< there is one function
+    Only,    ///< there is one way
     Aligned, ///< packets are accessed at once
-    Any,     ///< for the launches that the other one cannot have: short code before fast code
+    Any,     ///< element by element, at any address: short code before fast code
 };
 
 class PhaseEmitter {

@@ -184,9 +184,24 @@ int resident_threads(int threads, int registers, int64_t shared_bytes, const ir:
     return static_cast<int>(blocks) * threads;
 }
 
+namespace {
+
+/// One text for both kernels: NVRTC takes 20 ms before it begins with one.
+cuda::Source source_of(const ir::Kernel &kernel, Addresses addresses) {
+    cuda::Source source = cuda::make_source(kernel);
+    if (addresses == Addresses::Aligned || !ir::needs_alignment(source.phases))
+        return source;
+    const ir::Kernel unaligned = ir::any_address(kernel);
+    const ir::Kernel *const both[] = {&kernel, &unaligned};
+    return cuda::make_source(both);
+}
+
+} // namespace
+
 std::vector<CudaResources> cuda_resources(const Nvrtc &nvrtc, int sm, const ir::Kernel &kernel,
-                                          const ir::CudaLimits &limits, std::string *warnings) {
-    const cuda::Source source = cuda::make_source(kernel);
+                                          const ir::CudaLimits &limits, std::string *warnings,
+                                          Addresses addresses) {
+    const cuda::Source source = source_of(kernel, addresses);
     const cuda::Unit unit(nvrtc, kernel.name, source.text, "--gpu-architecture=sm_" + std::to_string(sm));
     const std::string log = unit.log();
     const auto assembled = read_assembler_log(log);
@@ -197,12 +212,13 @@ std::vector<CudaResources> cuda_resources(const Nvrtc &nvrtc, int sm, const ir::
         });
     const std::string ptx = unit.ptx_text();
     std::vector<CudaResources> all;
-    const auto add = [&](const ir::CompiledPhase &phase, const std::string &entry) {
+    for (const ir::CompiledPhase &phase : source.phases) {
+        const std::string &entry = phase.symbol;
         const auto found = assembled.find(entry);
-        if (entry.empty() || found == assembled.end())
-            return;
+        if (found == assembled.end())
+            continue;
         CudaResources r;
-        r.entry = entry;
+        r.entry = entry.substr(entry.find("phase")); // without the number of the kernel in the text
         r.registers = found->second.registers;
         r.spilled_bytes = found->second.spilled_bytes;
         r.shared_bytes = found->second.shared_bytes + static_cast<int>(phase.shared_bytes);
@@ -212,10 +228,6 @@ std::vector<CudaResources> cuda_resources(const Nvrtc &nvrtc, int sm, const ir::
         r.loaded_bytes = counts.loaded_bytes;
         r.resident_threads = resident_threads(r.threads, r.registers, r.shared_bytes, limits);
         all.push_back(std::move(r));
-    };
-    for (const ir::CompiledPhase &phase : source.phases) {
-        add(phase, phase.symbol);
-        add(phase, phase.aligned);
     }
     return all;
 }

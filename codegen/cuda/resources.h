@@ -6,6 +6,7 @@
 #include "ir/kernel/kernel.h"
 #include "ir/target.h"
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -16,7 +17,7 @@ namespace lz::codegen {
 
 /// Of one entry of a kernel.
 struct CudaResources {
-    std::string entry;        ///< `phase0_aligned`
+    std::string entry;        ///< `phase0`, `phase0_unaligned`
     int registers = 0;        ///< of a thread
     int spilled_bytes = 0;    ///< that a thread stores and loads again
     int shared_bytes = 0;     ///< of a block, what a launch asks for with it
@@ -27,11 +28,18 @@ struct CudaResources {
     int64_t bytes_in_flight() const { return int64_t{loaded_bytes} * resident_threads; } ///< of an SM
 };
 
+/// Whose code is asked about.
+enum class Addresses : uint8_t {
+    Aligned, ///< the kernel's
+    All,     ///< that of ir::any_address(kernel), too, where launches may need it
+};
+
 /// Of all entries of a kernel as make_source takes it, compiled to machine code of `sm` (90 for sm_90), on
 /// SMs of these limits. Throws Failure(Compile). `warnings` takes those of NVRTC about the source, a line
 /// each.
 std::vector<CudaResources> cuda_resources(const Nvrtc &nvrtc, int sm, const ir::Kernel &kernel,
-                                          const ir::CudaLimits &limits, std::string *warnings = nullptr);
+                                          const ir::CudaLimits &limits, std::string *warnings = nullptr,
+                                          Addresses addresses = Addresses::All);
 
 /// Threads that an SM runs at once, of blocks of so many with these registers each and this shared memory:
 /// registers come by 8 for each thread, shared memory with 1 KiB for the system, and blocks are 32 at most

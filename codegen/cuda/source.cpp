@@ -27,13 +27,15 @@ struct Parameter {
     std::string declared() const { return type + name; }
 };
 
-/// Writes the functions of a phase and their entries.
+/// Writes the function of a phase and its entry.
 class EntryWriter {
 public:
     EntryWriter(const Kernel &kernel, size_t phase, std::string prefix)
         : kernel_(kernel), number_(phase), prefix_(std::move(prefix)),
           schedule_(kernel.phases[phase].cuda()) {}
 
+    /// Both ways to access packets are written, though one becomes the text: what either of them uses is a
+    /// parameter of both, so that launches are described alike but for their shared memory.
     CompiledPhase run(std::string &text) {
         PhaseEmitter aligned(kernel_, number_, Entry::Aligned);
         aligned.write();
@@ -45,23 +47,20 @@ public:
             join(aligned.used());
         list_parameters();
 
+        const bool takes_aligned = both && schedule_.aligned;
+        const PhaseEmitter &function = takes_aligned ? aligned : any;
         CompiledPhase rules;
-        rules.symbol = fmt::format("{}phase{}", prefix_, number_);
+        rules.symbol = fmt::format("{}phase{}{}", prefix_, number_, schedule_.aligned ? "" : "_unaligned");
         rules.threads = static_cast<uint32_t>(schedule_.threads);
-        rules.shared_bytes = any.shared_bytes();
+        rules.shared_bytes = function.shared_bytes();
         rules.most_blocks = static_cast<uint32_t>(schedule_.most_blocks);
         rules.cluster_blocks = static_cast<uint32_t>(schedule_.cluster_blocks);
-        if (both) {
-            rules.aligned = rules.symbol + "_aligned";
+        if (takes_aligned)
             rules.alignments = aligned.alignments();
-            rules.shared_bytes = std::max(rules.shared_bytes, aligned.shared_bytes());
-        }
         for (const Parameter &p : parameters_)
             rules.parameters.push_back(p.rule);
         declare_table(rules);
-        write_function(rules.symbol, any, rules);
-        if (both)
-            write_function(rules.aligned, aligned, rules);
+        write_function(rules.symbol, function, rules);
         text += w_.take();
         return rules;
     }

@@ -1,5 +1,5 @@
 #pragma once
-/// CUDA C++ of a kernel: one __global__ function for each phase and alignment, and how it is launched.
+/// CUDA C++ of a kernel: one __global__ function for each phase, and how it is launched.
 ///
 /// The text includes nothing, so that NVRTC has only it to read. A work item is a function of its own; an
 /// entry walks the items of its block:
@@ -11,7 +11,8 @@
 ///             phase0_item(in0, out1, extent0, item);
 ///     }
 ///
-/// Where packets of 16 bytes are accessed there is another function for launches in which they are aligned.
+/// Where packets of 16 bytes are accessed, launches in which these are not aligned have another kernel, whose
+/// schedules say so (ir::any_address): its entries are called `phase0_unaligned`.
 ///
 /// Every operation rounds as the Kernel IR says, so the text has to be compiled without contraction
 /// (--fmad=false) and with IEEE division and square roots, NVRTC's defaults.

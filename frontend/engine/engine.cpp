@@ -4,6 +4,7 @@
 #include "frontend/engine/compile/driver.h"
 #include "frontend/engine/compile/failure.h"
 #include "frontend/engine/compile/generators.h"
+#include "frontend/engine/compile/open_alignment.h"
 #include "frontend/engine/compile/quick_kernels.h"
 #include "frontend/engine/compile/reasons.h"
 #include "frontend/engine/compile/templates.h"
@@ -254,17 +255,17 @@ std::vector<runtime::ProgramKernel> Engine::Impl::load_kernels(Executable &execu
     for (const runtime::ProgramKernel &k : wanted)
         requests.push_back(
             {&program.kernels[k.kernel], &compiler(k.device), &devices.backend(k.device), small[k.kernel]});
-    std::vector<codegen::CachedKernelPtr> cached;
     try {
         const Beside::Pause pause(beside);
-        cached = kernels.get_all(requests,
-                                 [&](size_t r) { return kernel_called(graph, program, wanted[r].kernel); });
+        const auto cached = kernels.get_all(
+            requests, [&](size_t r) { return kernel_called(graph, program, wanted[r].kernel); });
+        for (size_t r = 0; r < cached.size(); ++r) {
+            wanted[r].code = *cached[r];
+            dump_code(dumper, graph, program, wanted[r].kernel, *cached[r], requests[r].compiler->endings());
+        }
+        make_open_alignments(program, wanted);
     } catch (const codegen::KernelFailure &failure) {
         throw compile_failure(failure, wanted[failure.request()].kernel, graph, program);
-    }
-    for (size_t r = 0; r < cached.size(); ++r) {
-        wanted[r].code = *cached[r];
-        dump_code(dumper, graph, program, wanted[r].kernel, *cached[r], requests[r].compiler->endings());
     }
     const double took = seconds_since(begin);
     codegen_seconds = codegen_seconds + took;

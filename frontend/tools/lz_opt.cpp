@@ -3,7 +3,7 @@
 //   lz-opt in.lz --passes=check-devices,simplify,fuse --print-after-all
 //   lz-opt in.lz --passes=fuse,lower-clusters,assign-streams > p.lz; lz-opt p.lz --passes=plan-memory
 //   lz-opt in.lz --to=program          (the whole pipeline)
-//   lz-opt in.lz --to=cuda --arch=sm_90 (CUDA C++ of the kernels of GPUs)
+//   lz-opt in.lz --to=cuda --arch=sm_90 (CUDA C++ of the kernels of GPUs; --unaligned: for any address)
 //   lz-opt in.lz --to=stats --arch=sm_90 (registers, spills, shared memory, occupancy of their machine code)
 //   lz-opt in.lz --run=check           (compiled against the interpreter)
 //   lz-opt net.lzp                     (what a program file holds; --to=graph, --to=program, --to=ptx: its
@@ -58,6 +58,7 @@ struct Options {
     std::vector<std::string> peers;
     std::string transfer = "explicit";
     std::optional<uint64_t> delay;
+    bool unaligned = false;
     bool print_after_all = false;
     bool verify = false;
     bool no_fuse = false;
@@ -318,6 +319,7 @@ void print_program_as(const Graph *graph, const Program &program, const Target &
         print_kernels(program, target,
                       {.form = options.to,
                        .sm = sm_of(options),
+                       .unaligned = options.unaligned,
                        .locations = !options.no_locations,
                        .lines_of = lines ? graph : nullptr});
     }
@@ -503,6 +505,9 @@ int main(int argc, char **argv) {
     app.add_option(
         "--arch", options.arch,
         "GPUs are CUDA devices of this architecture, sm_90 if only --to=cuda, ptx or stats asks for them");
+    app.add_flag("--unaligned", options.unaligned,
+                 "--to=cuda and ptx: the kernels for launches with addresses that are no multiples of 16 "
+                 "bytes; --to=stats has both");
     app.add_option("--devices", options.devices, "the target's GPUs: cuda:4 for four, estimated as H200s");
     app.add_option("--peers", options.peers,
                    "GPUs with peer access, in pairs: 0-1 both ways, 2to3 of 2 to the memory of 3")

@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace lz::tools {
 namespace {
@@ -80,6 +81,8 @@ public:
         const bool for_cuda = to == "cuda" || to == "ptx" || to == "stats";
         if (for_cuda && !runs_on_cuda(kernel))
             return fmt::format("// kernel {} does not run on a CUDA device\n", kernel.name);
+        if (form_.unaligned)
+            kernel = any_address(std::move(kernel));
         expand_math(kernel, compiler_ ? compiler_->philox_form() : PhiloxForm::Arithmetic);
         if (to == "cuda")
             return codegen::cuda::make_source(kernel).text;

@@ -12,6 +12,8 @@ namespace lz::tools {
 struct KernelForm {
     std::string_view form; ///< of --to
     int sm = 0;            ///< of CUDA devices: 90 for sm_90
+    /// cuda, ptx: of the kernels for launches whose addresses are not aligned; stats has both.
+    bool unaligned = false;
     bool locations = true; ///< of Kernel IR
     /// What the Program was made of, where lines of the user's are wanted.
     const ir::Graph *lines_of = nullptr;

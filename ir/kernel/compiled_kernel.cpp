@@ -51,6 +51,10 @@ bool is_aligned(const CompiledPhase &phase, std::span<const KernelFrame> frames)
     });
 }
 
+bool needs_alignment(std::span<const CompiledPhase> phases) {
+    return std::ranges::any_of(phases, [](const CompiledPhase &phase) { return !phase.alignments.empty(); });
+}
+
 void point_parameters(const CompiledPhase &phase, const KernelFrame &frame, const int64_t &items,
                       std::span<void *> pointers) {
     LZ_CHECK(pointers.size() >= phase.parameters.size(), "a launch has too few places for its parameters");

@@ -102,8 +102,8 @@ struct LaunchAlignment {
 ///  - with a table in memory: its device address (8 bytes), then the number of segments (4 bytes)
 /// A record is `parameters`, each at its place `at`; its items are those of the segments up to it together.
 struct CompiledPhase {
-    std::string symbol;       ///< for any alignment
-    std::string aligned = {}; ///< where is_aligned says so; empty: there is no such entry
+    std::string symbol;
+    /// What holds of the launches that the code is for (is_aligned); empty: it is for all.
     std::vector<LaunchAlignment> alignments = {};
     std::vector<LaunchParameter> parameters = {};
     uint32_t record_bytes = 0;   ///< of a segment in a table; 0: there is no table
@@ -126,8 +126,10 @@ struct CompiledPhase {
     bool operator==(const CompiledPhase &) const = default;
 };
 
-/// Whether the entry `aligned` may be launched with all of these frames.
+/// Whether the code of the phase may be launched with all of these frames.
 bool is_aligned(const CompiledPhase &phase, std::span<const KernelFrame> frames);
+/// Whether there are launches that the code of some phase is not for, but that of any_address(kernel).
+bool needs_alignment(std::span<const CompiledPhase> phases);
 
 /// The addresses of the parameters of a phase without a table, as cuLaunchKernel takes them: in the frame's
 /// arrays, the frame itself, and `items`. They are good as long as those are.

@@ -135,6 +135,10 @@ int64_t work_items(const Kernel &kernel, const Phase &phase, std::span<const int
     return items;
 }
 
-// --- structure
+Kernel any_address(Kernel kernel) {
+    for (Phase &phase : kernel.phases)
+        phase.on_cuda().aligned = false;
+    return kernel;
+}
 
 } // namespace lz::ir

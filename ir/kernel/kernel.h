@@ -235,4 +235,7 @@ struct Kernel {
 ///   Product  batches x ceil(m / tile_m) x ceil(n / tile_n), the columns innermost
 int64_t work_items(const Kernel &kernel, const Phase &phase, std::span<const int64_t> args);
 
+/// The kernel for launches whose addresses are not aligned (CudaSchedule::aligned): the same body and grids.
+Kernel any_address(Kernel kernel);
+
 } // namespace lz::ir

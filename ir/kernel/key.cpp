@@ -174,6 +174,7 @@ private:
         put(cuda.segments);
         put(cuda.stores);
         put(cuda.index32);
+        put(cuda.aligned);
         put(cuda.threads);
         put(cuda.vector);
         put(cuda.unroll);

@@ -389,6 +389,7 @@ private:
         if (s_.accept_word("stores"))
             cuda.stores = choose<StoreTier>(kStoreTiers, "a tier of stores");
         cuda.index32 = s_.accept_word("index32");
+        cuda.aligned = !s_.accept_word("unaligned");
         if (s_.accept_word("vector"))
             cuda.vector = count("elements of a packet", 1, 64);
         if (s_.accept_word("unroll"))

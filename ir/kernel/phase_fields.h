@@ -9,7 +9,6 @@ namespace lz::ir {
 template <class Phase, class F>
 void for_stored_fields(Phase &phase, F &&f) {
     f(phase.symbol);
-    f(phase.aligned);
     f(phase.record_bytes);
     f(phase.table_bytes);
     f(phase.threads);

@@ -226,6 +226,8 @@ private:
             text += fmt::format(" stores {}", word(kStoreTiers, cuda.stores));
         if (cuda.index32)
             text += " index32";
+        if (!cuda.aligned)
+            text += " unaligned";
         if (cuda.vector != 1)
             text += fmt::format(" vector {}", cuda.vector);
         if (cuda.unroll != 1)

@@ -105,6 +105,9 @@ struct CudaSchedule {
     StoreTier stores = StoreTier::Cached;
     /// Arguments, indices and i64 values that no memory holds fit into 32 bits.
     bool index32 = false;
+    /// Packets of 16 bytes are accessed at once, and CompiledPhase::alignments says which launches may do so.
+    /// False: element by element, at any address; the code of the rest of the launches (any_address).
+    bool aligned = true;
     int threads = 256; ///< of a block
     /// Points: neighbours along the last axis that a thread takes at once, a packet. A thread takes `unroll`
     /// packets, `threads` packets apart.

@@ -52,6 +52,8 @@ public:
             seen_[c] = true;
             ++kernels_;
             bytes_ += one.object.size();
+            if (one.unaligned != kNothing)
+                bytes_ += program_.code[one.unaligned].object.size();
         }
     }
     size_t kernels() const { return kernels_; }

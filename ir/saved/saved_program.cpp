@@ -90,6 +90,7 @@ void put(ByteWriter &to, const SavedCode &kernel, Sections &sections) {
     to.put(kernel.name);
     to.put(kernel.format);
     to.put(kernel.sm);
+    to.put(kernel.unaligned);
     to.put_each(kernel.phases, [&](const CompiledPhase &phase) {
         to.put_count(phase.alignments.size());
         to.put_count(phase.parameters.size());
@@ -111,7 +112,7 @@ public:
         from_.get(program.made_by);
         from_.get_each(program.constants, 8, [&](SavedConstant &c) { get(c); });
         from_.get_each(program.devices, 12, [&](SavedDevice &d) { get(d); });
-        from_.get_each(program.code, 17, [&](SavedCode &k) { get(k); });
+        from_.get_each(program.code, 21, [&](SavedCode &k) { get(k); });
         from_.get_each(program.library, 16, [&](SavedLibraryKernel &k) { get(k); });
         from_.get_each(program.plans, 40, [&](SavedPlan &p) { get(p); });
         if (!from_.at_end())
@@ -170,7 +171,8 @@ private:
         from_.get(kernel.name);
         kernel.format = from_.get_enum<CodeFormat>(4);
         from_.get(kernel.sm);
-        from_.get_each(kernel.phases, 40, [&](CompiledPhase &phase) {
+        from_.get(kernel.unaligned);
+        from_.get_each(kernel.phases, 36, [&](CompiledPhase &phase) {
             phase.alignments.resize(from_.count(4));
             phase.parameters.resize(from_.count(8));
             for_stored_fields(phase, [&]<class T>(T &value) {
@@ -250,14 +252,32 @@ private:
                      device.is_virtual == (device.sm == 0) && device.sm < kNoSm,
                  "a device is none that there can be");
         }
-        for (const SavedCode &code : program.code)
+        for (const SavedCode &code : program.code) {
             need(is_cuda(code.format) == (code.sm != 0) && code.sm < kNoSm, "code is for no device");
+            need((code.unaligned != kNothing) == needs_alignment(code.phases),
+                 "code for aligned addresses alone is not what a device takes");
+            if (code.unaligned == kNothing)
+                continue;
+            need(code.unaligned < program.code.size(), "code for unaligned addresses is not there");
+            const SavedCode &other = program.code[code.unaligned];
+            need(other.format == code.format && other.sm == code.sm && other.unaligned == kNothing &&
+                     std::ranges::equal(other.phases, code.phases, {}, described, described),
+                 "code for unaligned addresses is of another kernel");
+        }
         for (const SavedLibraryKernel &kernel : program.library)
             for (const uint32_t code : kernel.code)
                 need(code < program.code.size() && is_cuda(program.code[code].format),
                      "a kernel of the library has no code");
         for (const SavedConstant &constant : program.constants)
             need_device(constant.type, program);
+    }
+
+    /// All of a phase's launch in which code for unaligned addresses does not differ.
+    static CompiledPhase described(CompiledPhase phase) {
+        phase.symbol.clear();
+        phase.alignments.clear();
+        phase.shared_bytes = 0;
+        return phase;
     }
 
     static constexpr uint32_t kNoSm = 10000;

@@ -23,7 +23,7 @@ namespace lz::ir {
 /// Another one for every change of this layout, of the text of Programs, of what machine code finds in its
 /// frame (KernelFrame) or calls, of how CUDA devices launch it (CompiledPhase), of the arguments of library
 /// functions, and of what kernels of theirs are made of beside their texts (codegen/cuda/prelude.h).
-inline constexpr uint32_t kProgramFileVersion = 4;
+inline constexpr uint32_t kProgramFileVersion = 5;
 /// The first bytes of a file. The line ends show a file that was transferred as text.
 inline constexpr std::string_view kProgramFileMagic{"LZPROG\r\n", 8};
 
@@ -105,6 +105,9 @@ inline bool is_cuda(CodeFormat format) {
 /// A kernel for one kind of device.
 struct SavedCode : CompiledKernel {
     uint32_t sm = 0; ///< Cubin, Ptx: the compute capability that it was made for, 90 for 9.0; else 0
+    /// Of SavedProgram::code: for the launches that this is not for, of the same format and capability;
+    /// kNothing where its phases have no alignments.
+    uint32_t unaligned = kNothing;
 };
 
 /// A kernel that the library has as text, and launches on CUDA devices itself.

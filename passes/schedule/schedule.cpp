@@ -2,6 +2,7 @@
 
 #include "passes/schedule/cpu.h"
 #include "passes/schedule/cuda.h"
+#include "passes/schedule/cuda_alignment.h"
 
 namespace lz::passes {
 
@@ -10,10 +11,12 @@ void schedule(LoweredStep &step, const ir::Target &target) {
     if (step.kind != ir::StepKind::Launch && !join)
         return;
     const ir::DeviceInfo &device = target.device(step.device);
-    if (!device.runs_cuda())
+    if (!device.runs_cuda()) {
         schedule_cpu(step, target);
-    else if (!join)
+    } else if (!join) {
         schedule_cuda(step, device.cuda());
+        note_unaligned(step);
+    }
 }
 
 RowLimits row_limits(const ir::Target &target, ir::Device device) {

@@ -36,10 +36,14 @@ public:
     virtual const void *code() const { return nullptr; }
 };
 
+class UnalignedKernel; // unaligned_kernel.h
+
 /// A loaded kernel, ready to be launched on devices that share its module.
 struct LoadedKernel {
     std::shared_ptr<const Module> module;
     std::vector<ir::CompiledPhase> phases; ///< as Kernel::phases
+    /// For launches that the phases are not for (ir::is_aligned); null where these are for all.
+    std::shared_ptr<const UnalignedKernel> unaligned = nullptr;
 };
 
 /// Turns bytes into code. Injected into the cpu and virtual backends by the engine (LLVM lives in codegen).
@@ -185,6 +189,9 @@ public:
         /// after the other writes it from 0 on, so that it is right when the launch throws half-way; others
         /// put all or none, and leave it.
         uint32_t *put = nullptr;
+        /// LoadedKernel::unaligned, and which of the kernel's phases this is.
+        const UnalignedKernel *unaligned = nullptr;
+        uint32_t phase = 0;
 
         int64_t items() const { return ends[segments - 1]; }
     };

@@ -1,5 +1,7 @@
 #include "runtime/cuda/launch.h"
 
+#include "runtime/api/unaligned_kernel.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -10,6 +12,14 @@ namespace {
 constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
 } // namespace
 
+const Entry &entry_for(const Backend::Launch &launch, std::span<const ir::KernelFrame> frames) {
+    const Entry &entry = *static_cast<const Entry *>(launch.entry);
+    if (ir::is_aligned(entry.phase, frames)) [[likely]]
+        return entry;
+    LZ_CHECK(launch.unaligned, "a launch whose addresses are not aligned is of a kernel for aligned ones");
+    return *static_cast<const Entry *>(launch.unaligned->entry(launch.phase));
+}
+
 DriverLaunch::DriverLaunch(const CudaDevice &device, const Entry &entry,
                            std::span<const ir::KernelFrame> frames, const int64_t *ends, int64_t before)
     : phase_(entry.phase), frames_(frames), ends_(ends), items_(ends[frames.size() - 1] - before),
@@ -17,7 +27,7 @@ DriverLaunch::DriverLaunch(const CudaDevice &device, const Entry &entry,
     if (items_ == 0)
         return;
     blocks_ = static_cast<unsigned>(phase_.blocks(items_, kMostBlocks));
-    function_ = entry.function(device, ir::is_aligned(phase_, frames_));
+    function_ = entry.function(device);
     if (phase_.record_bytes == 0) {
         parameters_.resize(phase_.parameters.size());
         ir::point_parameters(phase_, frames_[0], items_, parameters_);

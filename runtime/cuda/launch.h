@@ -45,19 +45,25 @@ private:
     std::vector<void *> parameters_;
 };
 
+/// The launch's entry, or that of its UnalignedKernel where these frames need it, which may have to be made:
+/// that takes a while, and may throw Failure(Compile).
+const Entry &entry_for(const Backend::Launch &launch, std::span<const ir::KernelFrame> frames);
+
 /// Calls f(DriverLaunch &) for each call of the driver that a launch is: as many segments at a time as the
 /// entry takes, none without items. `over(uint32_t)`: so many segments are over.
 template <class F, class Over = void (*)(uint32_t)>
 void for_each_driver_launch(
     const CudaDevice &device, const Backend::Launch &launch, F &&f, Over &&over = [](uint32_t) {}) {
-    const Entry &entry = *static_cast<const Entry *>(launch.entry);
+    const uint32_t most = static_cast<const Entry *>(launch.entry)->phase.most_segments();
     const std::span frames(launch.frames, launch.segments);
     for (uint32_t first = 0; first < launch.segments;) {
-        const uint32_t count = std::min(launch.segments - first, entry.phase.most_segments());
-        DriverLaunch one(device, entry, frames.subspan(first, count), launch.ends + first,
-                         first ? launch.ends[first - 1] : 0);
-        if (!one.empty())
+        const uint32_t count = std::min(launch.segments - first, most);
+        const int64_t before = first ? launch.ends[first - 1] : 0;
+        if (launch.ends[first + count - 1] > before) {
+            const auto some = frames.subspan(first, count);
+            DriverLaunch one(device, entry_for(launch, some), some, launch.ends + first, before);
             f(one);
+        }
         first += count;
         over(first);
     }

@@ -26,14 +26,12 @@ CUkernel find_kernel(const Driver &driver, CUlibrary library, const std::string 
 
 } // namespace
 
-CUfunction Entry::function(const CudaDevice &device, bool is_aligned) const {
-    const bool use_aligned = is_aligned && aligned;
-    std::atomic<CUfunction> &known = (use_aligned ? aligned_on : any_on)[static_cast<size_t>(device.index())];
+CUfunction Entry::function(const CudaDevice &device) const {
+    std::atomic<CUfunction> &known = on[static_cast<size_t>(device.index())];
     if (CUfunction found = known.load(std::memory_order_acquire)) [[likely]]
         return found;
     CUfunction found = nullptr;
-    device.check(device.driver().cuKernelGetFunction(&found, use_aligned ? aligned : any),
-                 "finding a kernel");
+    device.check(device.driver().cuKernelGetFunction(&found, kernel), "finding a kernel");
     if (phase.shared_bytes > kSharedWithoutOptIn)
         device.check(device.driver().cuFuncSetAttribute(found,
                                                         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -67,9 +65,7 @@ CudaModule::CudaModule(const CudaDevice &device, const ir::CompiledKernel &kerne
         for (const ir::CompiledPhase &phase : kernel.phases) {
             Entry &entry = entries_[phase.symbol];
             entry.phase = phase;
-            entry.any = find_kernel(driver_, library_, phase.symbol, name_);
-            if (!phase.aligned.empty())
-                entry.aligned = find_kernel(driver_, library_, phase.aligned, name_);
+            entry.kernel = find_kernel(driver_, library_, phase.symbol, name_);
         }
     } catch (...) {
         driver_.cuLibraryUnload(library_);

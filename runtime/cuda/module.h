@@ -17,11 +17,11 @@ inline constexpr int kMaxDevices = 16;
 /// What Backend::Launch::entry points to.
 struct Entry {
     ir::CompiledPhase phase;
-    CUkernel any = nullptr, aligned = nullptr; ///< `aligned` may be null
+    CUkernel kernel = nullptr;
     /// Of each device, found when it launches it first.
-    mutable std::array<std::atomic<CUfunction>, kMaxDevices> any_on{}, aligned_on{};
+    mutable std::array<std::atomic<CUfunction>, kMaxDevices> on{};
 
-    CUfunction function(const CudaDevice &device, bool is_aligned) const;
+    CUfunction function(const CudaDevice &device) const;
 };
 
 class CudaModule final : public Module {

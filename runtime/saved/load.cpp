@@ -4,6 +4,7 @@
 #include "ir/host/calls.h"
 #include "ir/program/program.h"
 #include "ir/text/text.h"
+#include "runtime/api/unaligned_kernel.h"
 #include "runtime/cpu/object.h"
 
 #include <fmt/format.h>
@@ -264,6 +265,28 @@ std::shared_ptr<const Module> ProgramLoader::module_of(const ir::SavedCode &code
     return module;
 }
 
+/// Loaded when a launch asks for it, most likely never: so it has a copy, which outlives the file.
+std::shared_ptr<const UnalignedKernel> ProgramLoader::unaligned_of(const ir::SavedCode &code, Device device) {
+    if (code.unaligned == ir::kNothing)
+        return nullptr;
+    std::shared_ptr<const UnalignedKernel> &known = unaligned_[{&code, backend(device).module_key()}];
+    if (!known)
+        known = std::make_shared<const UnalignedKernel>(
+            [other = file_.code[code.unaligned], &backend = backend(device)]() -> LoadedKernel {
+                return {backend.load(other), other.phases};
+            });
+    return known;
+}
+
+void ProgramLoader::check_phases(const ir::SavedCode &code, const ir::Kernel &kernel, Device device) const {
+    for (const ir::CompiledPhase &phase : code.phases) {
+        need(fits(phase, kernel), "the code of a kernel is another one's");
+        check_limits(phase, device);
+    }
+    if (code.unaligned != ir::kNothing)
+        check_phases(file_.code[code.unaligned], kernel, device);
+}
+
 std::shared_ptr<const LoadedProgram> ProgramLoader::load(const ir::SavedPlan &plan) {
     const ir::SavedVariant &variant = variant_for_this(plan);
     ir::Program program = parse(variant);
@@ -275,11 +298,8 @@ std::shared_ptr<const LoadedProgram> ProgramLoader::load(const ir::SavedPlan &pl
         if (code.phases.size() != wanted.phases.size())
             damaged("the code of a kernel is another one's");
         if (is_cuda(kernel.device))
-            for (const ir::CompiledPhase &phase : code.phases) {
-                need(fits(phase, wanted), "the code of a kernel is another one's");
-                check_limits(phase, kernel.device);
-            }
-        kernel.code = {module_of(code, kernel.device), code.phases};
+            check_phases(code, wanted, kernel.device);
+        kernel.code = {module_of(code, kernel.device), code.phases, unaligned_of(code, kernel.device)};
         for (const ir::CompiledPhase &phase : code.phases)
             static_cast<void>(kernel.code.module->entry(phase.symbol));
     }

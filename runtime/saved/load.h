@@ -57,10 +57,15 @@ private:
     void check_limits(const ir::CompiledPhase &phase, Device device) const;
     const ir::SavedCode &code_of(const ir::SavedVariant &variant, uint32_t kernel, Device device) const;
     std::shared_ptr<const Module> module_of(const ir::SavedCode &code, Device device);
+    std::shared_ptr<const UnalignedKernel> unaligned_of(const ir::SavedCode &code, Device device);
+    void check_phases(const ir::SavedCode &code, const ir::Kernel &kernel, Device device) const;
 
     const ir::SavedProgram &file_;
     const LoadingPlace &place_;
-    std::map<std::pair<const ir::SavedCode *, std::string>, std::shared_ptr<const Module>> modules_;
+    template <class T>
+    using ByCode = std::map<std::pair<const ir::SavedCode *, std::string>, std::shared_ptr<const T>>;
+    ByCode<Module> modules_;
+    ByCode<UnalignedKernel> unaligned_;
 };
 
 /// Between which GPUs a Program reads, writes or copies memory as peers do.

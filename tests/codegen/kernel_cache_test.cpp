@@ -130,8 +130,7 @@ public:
     }
     static lz::ir::CompiledPhase rules() {
         using lz::ir::LaunchParameter, lz::ir::LaunchAlignment;
-        return {.symbol = "any",
-                .aligned = "aligned",
+        return {.symbol = "phase0",
                 .alignments = {{LaunchAlignment::Arg, 2, 300}, {LaunchAlignment::Buffer, 1, 1}},
                 .parameters = {{LaunchParameter::Items, 4, 2, 70000}},
                 .record_bytes = 40,

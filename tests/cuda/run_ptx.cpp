@@ -2,6 +2,7 @@
 #include "emitted/emitted.h"
 
 #include "codegen/cuda/compiler.h"
+#include "codegen/cuda/source.h"
 #include "ir/kernel/key.h"
 #include "tests/support/cuda/device_memory.h"
 #include "tests/support/cuda/nvrtc.h"
@@ -19,9 +20,23 @@ namespace {
 /// Races in global memory are looked for in so much of it: each byte takes 28 more.
 constexpr size_t kMostChecked = 2 << 20;
 
-struct Compiled {
-    CompiledKernel kernel;
-    std::unique_ptr<PtxProgram> program;
+/// One that may never be run is not compiled: NVRTC takes the most of these tests' time.
+class Code {
+public:
+    explicit Code(Kernel kernel)
+        : phases(codegen::cuda::make_source(kernel).phases), kernel_(std::move(kernel)) {}
+    const std::vector<CompiledPhase> phases;
+
+    PtxProgram &program() {
+        if (!program_)
+            program_ = std::make_unique<PtxProgram>(ptx());
+        return *program_;
+    }
+    std::string ptx() const;
+
+private:
+    const Kernel kernel_;
+    std::unique_ptr<PtxProgram> program_;
 };
 
 const codegen::Compiler &compiler() {
@@ -30,18 +45,14 @@ const codegen::Compiler &compiler() {
     return *made;
 }
 
-std::string text_of(const CompiledKernel &kernel) {
-    return std::string(reinterpret_cast<const char *>(kernel.object.data()), kernel.object.size()).c_str();
+std::string Code::ptx() const {
+    const CompiledKernel made = compiler().compile(kernel_);
+    return std::string(reinterpret_cast<const char *>(made.object.data()), made.object.size()).c_str();
 }
 
-Compiled &compiled(const Kernel &kernel) {
-    static std::map<std::string, Compiled> known;
-    const std::string key = cache_key(kernel);
-    if (const auto at = known.find(key); at != known.end())
-        return at->second;
-    Compiled made{compiler().compile(kernel), nullptr};
-    made.program = std::make_unique<PtxProgram>(text_of(made.kernel));
-    return known.emplace(key, std::move(made)).first->second;
+Code &code_of(const Kernel &kernel) {
+    static std::map<std::string, Code> known; // those for unaligned launches are others
+    return known.try_emplace(cache_key(kernel), kernel).first->second;
 }
 
 /// A segment's memory on the device.
@@ -125,16 +136,15 @@ const std::string &why_not_run() {
 }
 
 std::string ptx_of(const Launch &l) {
-    return text_of(compiled(l.kernel).kernel);
+    return code_of(l.kernel).ptx();
 }
 
 std::vector<Outcome> run_cuda(std::span<const Launch> segments, const CudaRun &run) {
     const Kernel &kernel = segments[0].kernel;
-    Compiled &code = compiled(kernel);
+    Code &code = code_of(kernel);
     std::optional<PtxProgram> other;
     if (run.ptx)
         other.emplace(run.ptx);
-    PtxProgram &program = other ? *other : *code.program;
     DeviceMemory memory;
     std::vector<DeviceFrame> device;
     device.reserve(segments.size());
@@ -145,18 +155,19 @@ std::vector<Outcome> run_cuda(std::span<const Launch> segments, const CudaRun &r
         for (const auto &buffer : device.back().outcome.buffers)
             bytes += buffer.size();
     }
-    program.count_bank_conflicts = run.bank_conflicts != nullptr;
     uint64_t bank_conflicts = 0;
     for (size_t p = 0; p < kernel.phases.size(); ++p) {
-        const CompiledPhase &phase = code.kernel.phases[p];
         std::vector<int64_t> ends;
         int64_t items = 0;
         for (const Launch &l : segments)
             ends.push_back(items += work_items(kernel, kernel.phases[p], l.args));
         if (items == 0)
             continue;
-        const bool aligned = !phase.aligned.empty() && is_aligned(phase, frames);
-        const std::string &symbol = aligned ? phase.aligned : phase.symbol;
+        Code &used = is_aligned(code.phases[p], frames) ? code : code_of(any_address(kernel));
+        const CompiledPhase &phase = used.phases[p];
+        PtxProgram &program = other ? *other : used.program();
+        program.count_bank_conflicts = run.bank_conflicts != nullptr;
+        const std::string &symbol = phase.symbol;
         const ptx::Kernel &entry = program.module().kernels.at(symbol);
         const int64_t most = int64_t{run.most_blocks} * phase.cluster_blocks; // so many items at once
         program.seed = run.seed;

@@ -3,7 +3,7 @@
 
 #include "device.h"
 #include "ir/kernel/key.h"
-#include "runtime/api/backend.h"
+#include "runtime/api/unaligned_kernel.h"
 
 #include <algorithm>
 #include <map>
@@ -19,6 +19,7 @@ namespace {
 struct Loaded {
     CompiledKernel code;
     std::unique_ptr<runtime::Module> module;
+    std::unique_ptr<runtime::UnalignedKernel> unaligned;
 };
 
 const Loaded &loaded(const Kernel &kernel) {
@@ -26,8 +27,12 @@ const Loaded &loaded(const Kernel &kernel) {
     const std::string key = cache_key(kernel);
     if (const auto at = known->find(key); at != known->end())
         return at->second;
-    Loaded made{gpu()->compiler->compile(kernel), nullptr};
+    Loaded made{gpu()->compiler->compile(kernel), nullptr, nullptr};
     made.module = gpu()->backend->load(made.code);
+    made.unaligned = std::make_unique<runtime::UnalignedKernel>([kernel]() -> runtime::LoadedKernel {
+        const CompiledKernel other = gpu()->compiler->compile(any_address(kernel));
+        return {gpu()->backend->load(other), other.phases};
+    });
     return known->emplace(key, std::move(made)).first->second;
 }
 
@@ -142,6 +147,8 @@ std::vector<Outcome> run_cuda(std::span<const Launch> segments, const CudaRun &r
         launch.buffers = static_cast<uint32_t>(kernel.buffers.size());
         launch.args = static_cast<uint32_t>(kernel.args.size());
         launch.scalars = static_cast<uint32_t>(kernel.scalars.size());
+        launch.unaligned = code.unaligned.get();
+        launch.phase = static_cast<uint32_t>(p);
         gpu()->backend->launch(launch, 0);
     }
     gpu()->backend->synchronize(0, gpu()->backend->record(0));

@@ -59,7 +59,10 @@ TEST(SavedProgram, IsReadAsItWasWritten) {
     EXPECT_EQ(plan.variants[1].level, IsaLevel::V3);
     EXPECT_TRUE(plan.variants[2].any_processor);
     EXPECT_EQ(plan.variants[0].code, (std::vector<std::vector<uint32_t>>{{0}, {1, 2}}));
-    EXPECT_EQ(read.code[0].phases, saved_sample({}).code[0].phases);
+    for (size_t c = 0; c < 5; ++c)
+        EXPECT_EQ(read.code[c].phases, saved_sample({}).code[c].phases) << c;
+    EXPECT_EQ(read.code[1].unaligned, 3u);
+    EXPECT_EQ(read.code[3].unaligned, kNothing);
     EXPECT_EQ(read.code[1].format, CodeFormat::Ptx);
     EXPECT_EQ(read.code[1].sm, 90u);
     ASSERT_EQ(read.devices.size(), 2u);
@@ -75,8 +78,8 @@ TEST(SavedProgram, IsReadAsItWasWritten) {
     EXPECT_THAT(describe(read), testing::HasSubstr("x: f32[4] @cpu, n: f64[] @cpu"));
     EXPECT_THAT(
         describe(read),
-        testing::HasSubstr("  PTX of compute capability 9.0: 1 kernels, 6 bytes of code\n"
-                           "  cubins of compute capability 10.0: 1 kernels, 6 bytes of code\n"
+        testing::HasSubstr("  PTX of compute capability 9.0: 1 kernels, 12 bytes of code\n"
+                           "  cubins of compute capability 10.0: 1 kernels, 12 bytes of code\n"
                            "cuda:0: a CUDA device, saved on a GPU of compute capability 9.0\n"
                            "cuda:2: a virtual GPU\n"
                            "kernel of the library, sort f32: PTX of compute capability 9.0, 6 bytes of "
@@ -127,12 +130,20 @@ TEST(SavedProgram, IsNotReadWhereItRefersToWhatIsNotThere) {
     refused([](auto &, SavedPlan &p) { p.again[3].of = 0; }, "an argument of several elements");
     refused([](auto &, SavedPlan &p) { p.draws.clear(); }, "a word of a Program is of nothing");
     refused([](auto &, SavedPlan &p) { p.operations[0].op = "subtract it"; }, "an operation is unknown");
-    refused([](auto &, SavedPlan &p) { p.variants[0].code[0] = {3}; }, "a kernel has no code");
+    refused([](auto &, SavedPlan &p) { p.variants[0].code[0] = {5}; }, "a kernel has no code");
     refused([](auto &, SavedPlan &p) { p.variants[2].code[0] = {0}; },
             "a kernel is for a processor that its Program does not name");
     refused([](SavedProgram &p, auto &) { p.code[0].sm = 90; }, "code is for no device");
     refused([](SavedProgram &p, auto &) { p.code[1].sm = 0; }, "code is for no device");
-    refused([](SavedProgram &p, auto &) { p.library[0].code = {3}; }, "a kernel of the library has no code");
+    const char *const needs = "code for aligned addresses alone";
+    refused([](SavedProgram &p, auto &) { p.code[1].unaligned = kNothing; }, needs);
+    refused([](SavedProgram &p, auto &) { p.code[0].unaligned = 3; }, needs);
+    refused([](SavedProgram &p, auto &) { p.code[1].unaligned = 5; }, "addresses is not there");
+    refused([](SavedProgram &p, auto &) { p.code[1].unaligned = 4; }, "addresses is of another kernel");
+    refused([](SavedProgram &p, auto &) { p.code[1].unaligned = 1; }, "addresses is of another kernel");
+    refused([](SavedProgram &p, auto &) { p.code[3].phases[0].threads = 64; },
+            "addresses is of another kernel");
+    refused([](SavedProgram &p, auto &) { p.library[0].code = {5}; }, "a kernel of the library has no code");
     refused([](SavedProgram &p, auto &) { p.library[0].code = {0}; }, "a kernel of the library has no code");
     refused([](SavedProgram &p, auto &) { p.devices[1].device.index = 0; }, "a device is none");
     refused([](SavedProgram &p, auto &) { p.devices[1].device = kCpu; }, "a device is none");

@@ -257,11 +257,11 @@ TEST_F(OnCudaPrograms, ADamagedFileIsAnError) {
         caught<IoError>([&] { load_program(damaged); });
     }
     std::string older = bytes;
-    older[8] = 3;
+    older[8] = 4;
     std::ofstream(damaged, std::ios::binary | std::ios::trunc) << older;
     const Caught error = caught<IoError>([&] { load_program(damaged); });
     EXPECT_TRUE(
-        error.has("is a program file of version 3, and this library reads version 4: save the program again"))
+        error.has("is a program file of version 4, and this library reads version 5: save the program again"))
         << error.what;
 }
 

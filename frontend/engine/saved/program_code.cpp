@@ -100,6 +100,7 @@ uint32_t ProgramCode::Impl::number_of(const std::string &key, Missing wanted) {
 void ProgramCode::Impl::compile_missing() {
     const size_t first = code.size();
     code.resize(first + missing.size());
+    std::vector<ir::SavedCode> unaligned(missing.size()); // what runs the file may have no compiler
     runtime::parallel_for(static_cast<int64_t>(missing.size()), 1, [&](int64_t begin, int64_t end) {
         for (int64_t m = begin; m < end; ++m) {
             const auto &[maker, kernel, source] = missing[static_cast<size_t>(m)];
@@ -112,9 +113,20 @@ void ProgramCode::Impl::compile_missing() {
             ir::Kernel expanded = *kernel;
             ir::expand_math(expanded, maker.compiler->philox_form());
             static_cast<ir::CompiledKernel &>(made) = maker.compiler->compile(expanded);
+            if (!ir::needs_alignment(made.phases))
+                continue;
+            ir::SavedCode &other = unaligned[static_cast<size_t>(m)];
+            other.sm = maker.sm;
+            static_cast<ir::CompiledKernel &>(other) =
+                maker.compiler->compile(ir::any_address(std::move(expanded)));
         }
     });
     missing.clear();
+    for (size_t m = 0; m < unaligned.size(); ++m)
+        if (!unaligned[m].phases.empty()) {
+            code[first + m].unaligned = static_cast<uint32_t>(code.size());
+            code.push_back(std::move(unaligned[m]));
+        }
 }
 
 ir::SavedVariant ProgramCode::Impl::variant_of(const ir::Program &program, std::span<const int64_t> words,

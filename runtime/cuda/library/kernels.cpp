@@ -63,7 +63,7 @@ void KernelLauncher::launch(const std::string &entry, const Extents &blocks, con
     if (std::ranges::find(blocks, 0U) != blocks.end())
         return;
     const auto &found = *static_cast<const Entry *>(code_.entry(entry));
-    const CUfunction function = found.function(device_, false);
+    const CUfunction function = found.function(device_);
     device_.check(device_.driver().cuLaunchKernel(function, blocks[0], blocks[1], blocks[2], threads[0],
                                                   threads[1], threads[2], found.phase.shared_bytes,
                                                   static_cast<CUstream>(stream_), parameters, nullptr),

@@ -60,9 +60,10 @@ CUgraphExec GraphReplay::instance(const Backend::Replay &replay, CudaStream &str
     }
     try {
         return make(replay, stream);
-    } catch (const ir::Failure &) { // step by step it may work
+    } catch (const ir::Failure &failure) { // step by step it may work
         device_.group()->check();
-        never_ = true;
+        // A kernel that was not made (entry_for) is asked for again by its step, and by the next run.
+        never_ = failure.kind() != ir::ErrorKind::Compile;
         return nullptr;
     }
 }

@@ -200,7 +200,8 @@ void LoadedProgram::Layout::add_launch(const ir::Program &program, uint32_t s, c
             {code.module->entry(code.phases[p].symbol), first_frame, first_end,
              static_cast<uint32_t>(step.segments.size()), static_cast<uint32_t>(kernel.buffers.size()),
              static_cast<uint32_t>(kernel.args.size()), static_cast<uint32_t>(kernel.scalars.size()),
-             step.cost, static_cast<size_t>(step.worker_bytes), step.rounds, step.bytes, step.flops});
+             step.cost, static_cast<size_t>(step.worker_bytes), step.rounds, step.bytes, step.flops,
+             code.unaligned.get(), static_cast<uint32_t>(p)});
     }
     if (actions.size() == first_action)
         return;

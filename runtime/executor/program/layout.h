@@ -49,6 +49,8 @@ struct LoadedProgram::Layout {
         size_t worker_bytes;
         int64_t rounds;
         int64_t bytes, flops;
+        const UnalignedKernel *unaligned; ///< the LoadedKernel's
+        uint32_t phase;
     };
     std::vector<Launch> launches;
 

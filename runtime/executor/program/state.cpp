@@ -71,7 +71,7 @@ LoadedProgram::State::State(const ir::Program &program, const Layout &layout)
     for (const Layout::Launch &l : layout.launches)
         launches.push_back({l.entry, frames.data() + l.frames, layout.ends.data() + l.ends, l.segments,
                             l.buffers, l.args, l.scalars, l.cost, l.worker_bytes, l.rounds, l.bytes, l.flops,
-                            &segments_put});
+                            &segments_put, l.unaligned, l.phase});
 }
 
 void LoadedProgram::State::bind_streams(const ir::Program &program, const Layout &layout,

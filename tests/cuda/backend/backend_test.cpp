@@ -2,6 +2,7 @@
 
 #include "backend/gpus.h"
 
+#include "runtime/api/unaligned_kernel.h"
 #include "runtime/cpu/backend.h"
 #include "tests/support/failure_of.h"
 
@@ -320,7 +321,10 @@ extern "C" __global__ void phase0(const float *x, float *y, int n, float by, Fau
         }
     }
 }
-extern "C" __global__ void phase0_aligned(const float *x, float *y, int n, float by, Fault *fault, long long items) {
+)";
+const char *const kScaleAndAdd = R"(
+struct Fault { int code; unsigned source; long long value, limit; };
+extern "C" __global__ void phase0(const float *x, float *y, int n, float by, Fault *fault, long long items) {
     for (long long item = blockIdx.x; item < items; item += gridDim.x) {
         const int i = int(item) * 64 + threadIdx.x;
         if (i < n)
@@ -343,8 +347,9 @@ protected:
         p.threads = 64;
         return p;
     }
-    void launch(runtime::Module &module, const float *x, float *y, int64_t n, float by, ir::Fault *fault,
-                StreamId stream = 0, size_t i = 0) {
+    void launch(const runtime::Module &module, const float *x, float *y, int64_t n, float by,
+                ir::Fault *fault, StreamId stream = 0, size_t i = 0,
+                const runtime::UnalignedKernel *unaligned = nullptr) {
         void *const buffers[] = {const_cast<float *>(x), y};
         const int64_t args[] = {n}, ends[] = {(n + 64) / 64};
         const uint64_t scalars[] = {std::bit_cast<uint32_t>(by)};
@@ -356,6 +361,7 @@ protected:
         l.segments = 1;
         l.buffers = 2;
         l.args = l.scalars = 1;
+        l.unaligned = unaligned;
         gpu(i).launch(l, stream);
     }
 };
@@ -392,20 +398,72 @@ TEST_F(CudaLaunch, AModuleRunsOnEveryDeviceAndGridsMayBeCutOff) {
     }
 }
 
-TEST_F(CudaLaunch, TheAlignedEntryIsTakenWhereAddressesAllowIt) {
-    ir::CompiledPhase both = phase();
-    both.aligned = "phase0_aligned";
-    both.alignments = {{ir::LaunchAlignment::Buffer, 4, 0}, {ir::LaunchAlignment::Buffer, 4, 1}};
-    const auto module = load(kScale, both);
+/// It is made when the first launch needs it; a failure is that launch's, and the next one asks again.
+TEST_F(CudaLaunch, CodeForUnalignedAddressesIsMadeByTheFirstLaunchThatNeedsIt) {
+    ir::CompiledPhase aligned = phase();
+    aligned.alignments = {{ir::LaunchAlignment::Buffer, 1, 0}, {ir::LaunchAlignment::Buffer, 1, 1}};
+    const auto module = load(kScaleAndAdd, aligned);
     auto *const x = allocate<float>(104), *const y = allocate<float>(104);
     write(x, ascending<float>(104));
     write(y, std::vector<float>(104, -1));
     ir::Fault *const fault = gpu().allocate_faults(1);
-    launch(*module, x, y, 100, 1, fault);
+    int made = 0, refused = 0;
+    const runtime::UnalignedKernel unaligned([&]() -> runtime::LoadedKernel {
+        if (refused++ < 2)
+            throw ir::Failure(refused == 1 ? ir::ErrorKind::Compile : ir::ErrorKind::OutOfMemory, "No.");
+        ++made;
+        return {load(kScale, phase()), {phase()}};
+    });
+    const auto run = [&](const float *from) { launch(*module, from, y, 100, 1, fault, 0, 0, &unaligned); };
+    run(x);
     EXPECT_EQ(read(y, 104)[1], 1.5f);
-    launch(*module, x + 1, y, 100, 1, fault);
-    EXPECT_EQ(read(y, 104)[1], 2.0f);
+    EXPECT_EQ(refused, 0) << "nobody needs it";
+    const ir::Failure failure = failure_of([&] { run(x + 1); });
+    EXPECT_EQ(failure.kind(), ir::ErrorKind::Compile);
+    EXPECT_EQ(failure.message(),
+              "the kernel for addresses that are no multiples of 16 bytes could not be made: No.");
+    EXPECT_EQ(failure_of([&] { run(x + 1); }).kind(), ir::ErrorKind::OutOfMemory);
+    EXPECT_EQ(read(y, 104)[1], 1.5f) << "nothing was launched";
+    for (const size_t by : {size_t{1}, size_t{2}, size_t{0}}) {
+        run(x + by);
+        EXPECT_EQ(read(y, 104)[1], by == 0 ? 1.5f : static_cast<float>(1 + by));
+    }
+    EXPECT_EQ(made, 1);
     gpu().free_faults(fault, 1);
+}
+
+/// On both devices at once, and on two streams of each.
+TEST_F(CudaLaunch, ThreadsThatNeedCodeForUnalignedAddressesWaitForOneOfThem) {
+    ir::CompiledPhase aligned = phase();
+    aligned.alignments = {{ir::LaunchAlignment::Buffer, 1, 0}};
+    const auto module = load(kScaleAndAdd, aligned);
+    std::atomic<int> made = 0;
+    const runtime::UnalignedKernel unaligned([&]() -> runtime::LoadedKernel {
+        ++made;
+        return {load(kScale, phase()), {phase()}};
+    });
+    std::vector<float *> x, y;
+    std::vector<ir::Fault *> faults;
+    for (size_t t = 0; t < 4; ++t) {
+        x.push_back(allocate<float>(104, t / 2));
+        y.push_back(allocate<float>(104, t / 2));
+        write(x[t], ascending<float>(104), t / 2);
+        faults.push_back(gpu(t / 2).allocate_faults(1));
+    }
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < 4; ++t)
+        threads.emplace_back([&, t] {
+            const auto stream = static_cast<StreamId>(t % 2);
+            launch(*module, x[t] + 1, y[t], 100, 1, faults[t], stream, t / 2, &unaligned);
+            finish(stream, t / 2);
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    EXPECT_EQ(made, 1);
+    for (size_t t = 0; t < 4; ++t) {
+        EXPECT_EQ(read(y[t], 104, t / 2)[1], 2.0f);
+        gpu(t / 2).free_faults(faults[t], 1);
+    }
 }
 
 /// Several segments in a table, by value and in memory, more of them than it takes at once.

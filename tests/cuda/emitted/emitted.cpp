@@ -52,6 +52,11 @@ std::vector<Launch> scheduled(std::span<const Launch> segments, const CudaLimits
     return all;
 }
 
+Launch unaligned(Launch l) {
+    l.kernel = any_address(std::move(l.kernel));
+    return l;
+}
+
 Outcome run_cuda(const Launch &l, const CudaRun &run) {
     return std::move(run_cuda(std::span(&l, 1), run)[0]);
 }
@@ -73,12 +78,13 @@ std::string cuda_difference(const Launch &l, const Outcome &interpreted, const O
 
 void expect_bits(const Launch &l, const std::string &what, const CudaRun &run) {
     const Outcome oracle = run_interpreted(l, run.seed, run.corners);
+    const auto text = [&](const CudaRun &how) { return cuda_text(how.shift == 0 ? l : unaligned(l)); };
     const auto expect = [&](const CudaRun &how, const char *name) {
         try {
             const std::string found = cuda_difference(l, oracle, run_cuda(l, how));
-            EXPECT_EQ(found, "") << what << ", " << name << "\n" << (found.empty() ? "" : cuda_text(l));
+            EXPECT_EQ(found, "") << what << ", " << name << "\n" << (found.empty() ? "" : text(how));
         } catch (const ptx::Fault &fault) {
-            ADD_FAILURE() << what << ", " << name << ": " << fault.what() << "\n" << cuda_text(l);
+            ADD_FAILURE() << what << ", " << name << ": " << fault.what() << "\n" << text(how);
         }
     };
     expect(run, "aligned");

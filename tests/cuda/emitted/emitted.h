@@ -18,6 +18,9 @@ Launch scheduled(const Launch &l, const ir::CudaLimits &limits = {});
 /// The same of segments, whose kernels are equal, of one step.
 std::vector<Launch> scheduled(std::span<const Launch> segments, const ir::CudaLimits &limits = {});
 
+/// The same with the kernel that is run where addresses are not aligned.
+Launch unaligned(Launch l);
+
 struct CudaRun {
     int shift = 0;            ///< elements by which each buffer lies beside an aligned address
     uint32_t most_blocks = 5; ///< of a grid, so that blocks take several items; a device has its own
@@ -25,7 +28,8 @@ struct CudaRun {
     bool corners = true;
     std::map<std::string, uint64_t> *instructions = nullptr; ///< gets how many threads executed, by name
     uint64_t *bank_conflicts = nullptr; ///< gets ptx::Counts::bank_conflicts of the interpreter of PTX
-    const char *ptx = nullptr;          ///< for the interpreter of PTX: run instead of what NVRTC made of it
+    /// For the interpreter of PTX: run instead of what NVRTC made of the kernel, whose launches it is for.
+    const char *ptx = nullptr;
 };
 /// Why nothing can be run here; empty when it can.
 const std::string &why_not_run();

@@ -189,6 +189,7 @@ inline std::vector<Kernel> cuda_samples() {
     rows.row_elements = 1024;
     rows.tier = RowTier::Registers;
     rows.index32 = true;
+    rows.aligned = false;
     CudaSchedule &long_rows = all[2].phases[0].on_cuda();
     long_rows.shape = CudaShape::Rows;
     long_rows.threads = long_rows.row_threads = 512;

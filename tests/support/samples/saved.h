@@ -31,19 +31,24 @@ inline ir::SavedProgram saved_sample(std::span<const std::byte> elements) {
     CompiledKernel kernel;
     kernel.name = "k0";
     kernel.object = bytes_of("no code");
-    kernel.phases.push_back({.symbol = "phase0",
-                             .alignments = {{LaunchAlignment::Arg, 4, 1}},
-                             .parameters = {{LaunchParameter::Items, 8, 0, 16}},
-                             .threads = 256});
+    kernel.phases.push_back(
+        {.symbol = "phase0", .parameters = {{LaunchParameter::Items, 8, 0, 16}}, .threads = 256});
     program.code.push_back({kernel, 0});
-    kernel.format = CodeFormat::Ptx;
-    kernel.object = bytes_of("no PTX");
+    CompiledKernel aligned = kernel; // and what is run where addresses are not
+    aligned.phases[0].alignments = {{LaunchAlignment::Arg, 4, 1}};
+    kernel.phases[0].symbol = "phase0_unaligned";
+    kernel.phases[0].shared_bytes = 64;
+    aligned.format = kernel.format = CodeFormat::Ptx;
+    aligned.object = kernel.object = bytes_of("no PTX");
+    program.code.push_back({aligned, 90, 3});
+    aligned.format = CodeFormat::Cubin;
+    program.code.push_back({aligned, 100, 4});
     program.code.push_back({kernel, 90});
     kernel.format = CodeFormat::Cubin;
     program.code.push_back({kernel, 100});
     program.devices = {{{DeviceKind::Cuda, 0}, false, 90, "a GPU"},
                        {{DeviceKind::Cuda, 2}, true, 0, "threads"}};
-    program.library = {{"sort f32", 0x123456789abcdef0, {1}}};
+    program.library = {{"sort f32", 0x123456789abcdef0, {3}}};
     program.constants.push_back({{DType::F32, {4}, {DeviceKind::Cuda, 2}}, elements});
     SavedPlan plan;
     plan.arguments = {{"x", row}, {"n", one}};
