@@ -2,6 +2,7 @@
 #include "cache_support.h"
 #include "codegen/cache/kernel_cache.h"
 #include "codegen/cpu.h"
+#include "codegen/emitter_id.h"
 #include "codegen/host.h"
 #include "codegen/interpreter.h"
 #include "runtime/cpu/backend.h"
@@ -21,6 +22,17 @@ class KernelCacheTest : public lz::test::CacheDirectory {};
 using lz::test::expect_squares;
 using lz::test::OneCache;
 using lz::test::square;
+
+/// Else a kernel that an older emitter left on disk would be run for ever.
+TEST_F(KernelCacheTest, KeysHoldWhichEmitterItWas) {
+    const std::string id(lz::codegen::emitter_id());
+    EXPECT_EQ(id.size(), 16U);
+    EXPECT_EQ(id.find_first_not_of("0123456789abcdef"), std::string::npos) << id;
+    EXPECT_NE(lz::codegen::make_interpreter()->key().find(id), std::string::npos);
+    if (lz::codegen::cpu_jit_available()) {
+        EXPECT_NE(lz::codegen::compiler_version().find(id), std::string::npos);
+    }
+}
 
 /// That code is not loaded because the process was forked, or the device is lost, says nothing of its file.
 TEST_F(KernelCacheTest, WhatIsWrongWithTheDeviceIsNotHeldAgainstAFile) {
