@@ -69,6 +69,8 @@ struct KernelCache::Impl final : runtime::PersistentStore, std::enable_shared_fr
     CachedKernelPtr make_quick(const Wanted &wanted, std::string_view key, const std::string &called);
     std::shared_ptr<CachedKernel> find_on_disk(std::string_view key, const std::string &called,
                                                runtime::Backend &backend);
+    /// The same of ir::any_address(kernel), when a launch or a Program asks for it, with a line of the log.
+    CachedKernelPtr get_unaligned(const KernelRequest &request, const std::string &called);
     /// Has the kernel's code for unaligned launches come from here, too, when it is asked for.
     void add_unaligned(CachedKernel &loaded, const KernelRequest &request, const std::string &called);
     std::vector<Entries::node_type> forget_oldest();

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <mutex>
 #include <new>
@@ -182,10 +183,26 @@ void KernelCache::Impl::add_unaligned(CachedKernel &loaded, const KernelRequest 
          weak = weak_from_this()]() -> runtime::LoadedKernel {
             const ir::Kernel unaligned = ir::any_address(kernel);
             if (const auto cache = weak.lock())
-                return *cache->get({&unaligned, compiler, backend}, [&] { return called; });
+                return *cache->get_unaligned({&unaligned, compiler, backend}, called);
             const ir::CompiledKernel made = compiler->compile(expanded(unaligned, *compiler));
             return {backend->load(made), made.phases};
         });
+}
+
+CachedKernelPtr KernelCache::Impl::get_unaligned(const KernelRequest &request, const std::string &called) {
+    const auto begin = std::chrono::steady_clock::now();
+    const int64_t compiled_before = compiled, on_disk_before = from_disk;
+    CachedKernelPtr loaded = get(request, [&] { return called; });
+    if (options.log_compile) {
+        const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+        options.log_compile(
+            fmt::format("{}: its code for addresses that are no multiples of 16 bytes, {}, {:.2f} ms", called,
+                        compiled != compiled_before   ? "compiled"
+                        : from_disk != on_disk_before ? "from disk"
+                                                      : "from memory",
+                        took.count()));
+    }
+    return loaded;
 }
 
 /// One that is interpreted until another thread has made its code.

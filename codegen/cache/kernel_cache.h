@@ -32,6 +32,8 @@ struct KernelCacheOptions {
     size_t max_in_memory = 4096; ///< kernels that no Program uses beyond this are forgotten
     /// Called with a whole sentence for what the user may want to know (log lines).
     std::function<void(const std::string &)> log;
+    /// Called with what was made outside get_all: why, and how long it took. Empty: nobody wants to know.
+    std::function<void(const std::string &)> log_compile;
     /// Runs a function some time, on another thread; or never. Empty: no kernel is quick.
     std::function<void(std::function<void()>)> beside;
 };

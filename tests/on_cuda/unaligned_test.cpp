@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -195,19 +196,28 @@ TEST(OnCudaUnalignedChild, DISABLED_AnotherStartOfASliceCompilesNothing) {
 
 // --- the tests
 
+int count_of(std::string_view part, std::string_view text) {
+    int count = 0;
+    for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1))
+        ++count;
+    return count;
+}
+
 class OnCudaUnaligned : public testing::Test {
 protected:
     void SetUp() override {
         if (!why_no_nvrtc().empty())
             GTEST_SKIP() << why_no_nvrtc();
     }
-    void run(const std::string &test, const std::string &environment = "") const {
+    /// Gives what the child printed.
+    std::string run(const std::string &test, const std::string &environment = "") const {
         const std::string out = folder_ / "out";
         const std::string command = "env LAZULI_CACHE_DIR=" + (folder_ / "cache") + " " + environment + " " +
                                     std::filesystem::read_symlink("/proc/self/exe").string() +
                                     " --gtest_also_run_disabled_tests --gtest_filter=OnCudaUnalignedChild." +
                                     "DISABLED_" + test + " > " + out + " 2>&1";
         EXPECT_EQ(std::system(command.c_str()), 0) << read_bytes(out);
+        return read_bytes(out);
     }
     void forget() const { std::filesystem::remove_all(folder_ / "cache"); }
 
@@ -217,8 +227,15 @@ private:
 
 TEST_F(OnCudaUnaligned, AKernelIsMadeOnceForAllUnalignedLaunchesAndTheNextProcessFindsIt) {
     for (const char *graphs : {"", "LAZULI_CUDA_GRAPHS=0"}) {
-        run("AKernelIsMadeOnceForAllUnalignedLaunches", std::string("LAZULI_TEST_FIRST=1 ") + graphs);
-        run("AKernelIsMadeOnceForAllUnalignedLaunches", graphs);
+        const std::string first = run("AKernelIsMadeOnceForAllUnalignedLaunches",
+                                      std::string("LAZULI_TEST_FIRST=1 LAZULI_LOG=compile ") + graphs);
+        EXPECT_EQ(count_of("its code for addresses that are no multiples of 16 bytes, compiled", first), 1)
+            << first;
+        const std::string next =
+            run("AKernelIsMadeOnceForAllUnalignedLaunches", std::string("LAZULI_LOG=compile ") + graphs);
+        EXPECT_EQ(count_of("its code for addresses that are no multiples of 16 bytes, from disk", next), 1)
+            << next;
+        EXPECT_EQ(count_of(" bytes, compiled", next), 0) << next;
         forget();
     }
 }

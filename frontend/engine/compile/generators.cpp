@@ -26,6 +26,8 @@ codegen::KernelCacheOptions kernel_cache_options(const Options &options, Beside 
     if (dumps_code)
         cache.directory.clear(); // what is dumped has to be made
     cache.log = [](const std::string &sentence) { log_line("cache", sentence); };
+    if (options.log_compile)
+        cache.log_compile = [](const std::string &what) { log_line("compile", what); };
     if (dumps_code || options.fast_math) // and fast arithmetic has other bits than the interpreter
         return cache;
     if (options.quick == Quick::On)
