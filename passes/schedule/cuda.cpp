@@ -24,9 +24,8 @@ constexpr int kMostVector = 8;
 constexpr int64_t kThreadBytes = 32;
 constexpr int kMostUnroll = 4;
 /// Threads of a block whose points do not share anything. No measurement was kept; to measure:
-/// the `chain` rows of bench_gpu. Of a block where such blocks would leave SMs without work: one size,
-/// because each is a kernel of its own.
-constexpr int kThreads = 256, kFewThreads = 64;
+/// the `chain` rows of bench_gpu.
+constexpr int kThreads = 256;
 /// Sides of the tiles in which operands are turned. A thread has a 256th of a tile: four elements of each
 /// operand, or 16 of those of at most 2 bytes, 16 to 64 bytes under way. A tile is worth its barriers where
 /// both axes fill a half of it.
@@ -182,8 +181,10 @@ private:
 
     /// Few points: smaller blocks, on more SMs.
     void spread(const Phase &phase, CudaSchedule &cuda) const {
-        const bool few = points(phase) / cuda.vector < int64_t{kThreads} * limits_.multiprocessors;
-        cuda.threads = few ? kFewThreads : kThreads;
+        cuda.threads = kThreads;
+        while (cuda.threads > 32 &&
+               points(phase) / cuda.vector < int64_t{cuda.threads} * limits_.multiprocessors)
+            cuda.threads /= 2;
     }
 
     void schedule_points(const Phase &phase, CudaSchedule &cuda) const {

@@ -57,7 +57,8 @@ std::map<std::string, SavedProgram> samples(std::span<const std::byte> elements)
     std::erase_if(no_numbers.plans[0].again, [](const SavedWord &word) {
         return word.kind == SavedWord::Kind::Number || word.kind == SavedWord::Kind::Element;
     });
-    no_numbers.devices.resize(1);
+    no_numbers.devices.pop_back();
+    no_numbers.constants.pop_back();
     no_numbers.library.clear();
     SavedProgram &two_signatures = result["two_signatures"] = result["sample"];
     two_signatures.plans.push_back(two_signatures.plans[0]);
