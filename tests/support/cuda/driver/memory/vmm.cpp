@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,6 +20,40 @@ namespace {
 
 constexpr size_t kGranularity = size_t{2} << 20;
 
+/// Files of memory that was released: the host has pages for them, which take longer to get than to fill
+/// again. Under the driver's lock.
+class SpareFiles {
+public:
+    void put(size_t bytes, int file) {
+        if (held_ + bytes > kMost) {
+            ::close(file);
+            return;
+        }
+        held_ += bytes;
+        files_.emplace(bytes, file);
+    }
+    /// Of so many bytes; -1: there is none.
+    int take(size_t bytes) {
+        const auto found = files_.find(bytes);
+        if (found == files_.end())
+            return -1;
+        const int file = found->second;
+        files_.erase(found);
+        held_ -= bytes;
+        return file;
+    }
+
+private:
+    static constexpr size_t kMost = size_t{128} << 20;
+    std::multimap<size_t, int> files_;
+    size_t held_ = 0;
+};
+
+SpareFiles &spare_files() {
+    static auto *const files = new SpareFiles;
+    return *files;
+}
+
 /// A file that has no name, so that it can be at several addresses of the host, too.
 struct Physical {
     int device = 0;
@@ -28,7 +63,7 @@ struct Physical {
 
     ~Physical() {
         if (file >= 0)
-            ::close(file);
+            spare_files().put(bytes, file);
         context_of_device(device).used -= bytes;
     }
 
@@ -81,18 +116,30 @@ unsigned char *host_of(uint64_t begin, size_t bytes) {
 }
 
 /// As memory of cuMemAlloc: NaN, and no number that a test expects. It is written to the file and not to its
-/// pages: each of those would be cleared first, and be a fault of its own.
-bool fill(const Physical &physical) {
-    constexpr size_t kFilled = size_t{64} << 20;
+/// pages: each of those would be cleared first, and be a fault of its own. A file that was filled before is
+/// read, which is faster, and written where it has changed.
+bool fill(const Physical &physical, bool again) {
+    constexpr size_t kFilled = size_t{64} << 20, kPiece = size_t{64} << 10;
     static const std::vector<unsigned char> ones(size_t{1} << 20, 0xff);
     const size_t end = std::min(physical.bytes, kFilled);
-    for (size_t at = 0; at < end;) {
-        const ssize_t written =
-            ::pwrite(physical.file, ones.data(), std::min(ones.size(), end - at), static_cast<off_t>(at));
-        if (written <= 0)
+    const auto write = [&](size_t at, size_t bytes) {
+        return ::pwrite(physical.file, ones.data(), bytes, static_cast<off_t>(at)) ==
+               static_cast<ssize_t>(bytes);
+    };
+    if (again) {
+        void *const memory = ::mmap(nullptr, end, PROT_READ, MAP_SHARED, physical.file, 0);
+        if (memory == MAP_FAILED)
             return false;
-        at += static_cast<size_t>(written);
+        bool all = true;
+        for (size_t at = 0; at < end && all; at += kPiece)
+            if (std::memcmp(static_cast<const unsigned char *>(memory) + at, ones.data(), kPiece) != 0)
+                all = write(at, kPiece);
+        ::munmap(memory, end);
+        return all;
     }
+    for (size_t at = 0; at < end; at += ones.size())
+        if (!write(at, std::min(ones.size(), end - at)))
+            return false;
     return true;
 }
 
@@ -214,9 +261,12 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
         physical->device = properties->location.id;
         physical->bytes = bytes;
         physical->properties = *properties;
-        physical->file = ::memfd_create("lazuli_fake_cuda", MFD_CLOEXEC);
-        if (physical->file < 0 || ::ftruncate(physical->file, static_cast<off_t>(bytes)) != 0 ||
-            !fill(*physical))
+        physical->file = spare_files().take(bytes);
+        const bool again = physical->file >= 0;
+        if (!again)
+            physical->file = ::memfd_create("lazuli_fake_cuda", MFD_CLOEXEC);
+        if (physical->file < 0 || (!again && ::ftruncate(physical->file, static_cast<off_t>(bytes)) != 0) ||
+            !fill(*physical, again))
             refuse(CUDA_ERROR_OUT_OF_MEMORY, "the host has no such memory");
         *handle = state().handles.add(std::move(physical));
     });
