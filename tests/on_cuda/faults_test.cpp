@@ -159,7 +159,7 @@ std::vector<std::string> functions() {
 
 unsigned after(unsigned nth) {
     static const bool all = std::getenv("LAZULI_TEST_LONG") != nullptr;
-    return all || nth < 6 ? nth + 1 : 2 * nth;
+    return all || nth < 4 ? nth + 1 : 2 * nth;
 }
 
 // --- the child

@@ -2,6 +2,7 @@
 
 #include "tests/support/cuda/driver/fake_cuda.h"
 #include "tests/support/cuda/driver/graphs/capture.h"
+#include "tests/support/cuda/driver/memory/spare.h"
 #include "tests/support/cuda/driver/settings.h"
 #include "tests/support/cuda/driver/streams/stream.h"
 
@@ -9,6 +10,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
 
 namespace lz::fake_cuda {
 namespace {
@@ -17,6 +21,22 @@ constexpr size_t kAlign = 512, kFilled = size_t{64} << 20;
 
 size_t round_up(size_t bytes) {
     return (bytes + kAlign - 1) / kAlign * kAlign;
+}
+
+/// No address of the host is given away, so that nobody reads it when it is another's.
+std::shared_ptr<unsigned char> device_pages(size_t bytes) {
+    using Pages = std::shared_ptr<unsigned char>;
+    if (bytes < size_t{1} << 20)
+        return host_pages(bytes);
+    static auto *const spare = new Spare<Pages>;
+    std::optional<Pages> found = spare->take(bytes);
+    Pages pages = found ? std::move(*found) : host_pages(bytes);
+    unsigned char *const begin = pages.get();
+    if (!begin)
+        return nullptr;
+    return {begin, [bytes, pages = std::move(pages)](unsigned char *) mutable {
+                spare->put(bytes, std::move(pages));
+            }};
 }
 
 void allocate(CUdeviceptr *address, size_t bytes, Context &context, BlockKind kind) {
@@ -69,7 +89,7 @@ uint64_t allocate_device_block(Context &context, size_t bytes, BlockKind kind) {
         refuse(CUDA_ERROR_OUT_OF_MEMORY, "more than the device has");
     take_memory(context, round_up(bytes));
     Block block;
-    block.keep = host_pages(round_up(bytes));
+    block.keep = device_pages(round_up(bytes));
     block.begin = block.keep ? address_space().reserve(bytes, kAlign) : 0;
     if (block.begin == 0) {
         context.used -= round_up(bytes);

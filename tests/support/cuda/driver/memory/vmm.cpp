@@ -3,6 +3,7 @@
 
 #include "tests/support/cuda/driver/handles.h"
 #include "tests/support/cuda/driver/memory/memory.h"
+#include "tests/support/cuda/driver/memory/spare.h"
 #include "tests/support/cuda/driver/settings.h"
 #include "tests/support/cuda/driver/streams/stream.h"
 
@@ -11,8 +12,11 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <optional>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace lz::fake_cuda {
@@ -20,37 +24,20 @@ namespace {
 
 constexpr size_t kGranularity = size_t{2} << 20;
 
-/// Files of memory that was released: the host has pages for them, which take longer to get than to fill
-/// again. Under the driver's lock.
-class SpareFiles {
-public:
-    void put(size_t bytes, int file) {
-        if (held_ + bytes > kMost) {
-            ::close(file);
-            return;
-        }
-        held_ += bytes;
-        files_.emplace(bytes, file);
+struct File {
+    explicit File(int number_) : number(number_) {}
+    File(const File &) = delete;
+    File &operator=(const File &) = delete;
+    ~File() {
+        if (number >= 0)
+            ::close(number);
     }
-    /// Of so many bytes; -1: there is none.
-    int take(size_t bytes) {
-        const auto found = files_.find(bytes);
-        if (found == files_.end())
-            return -1;
-        const int file = found->second;
-        files_.erase(found);
-        held_ -= bytes;
-        return file;
-    }
-
-private:
-    static constexpr size_t kMost = size_t{128} << 20;
-    std::multimap<size_t, int> files_;
-    size_t held_ = 0;
+    const int number;
 };
+using FilePtr = std::unique_ptr<const File>;
 
-SpareFiles &spare_files() {
-    static auto *const files = new SpareFiles;
+Spare<FilePtr> &spare_files() {
+    static auto *const files = new Spare<FilePtr>;
     return *files;
 }
 
@@ -59,17 +46,18 @@ struct Physical {
     int device = 0;
     size_t bytes = 0;
     CUmemAllocationProp properties{};
-    int file = -1;
+    FilePtr file;
 
     ~Physical() {
-        if (file >= 0)
-            spare_files().put(bytes, file);
+        if (file)
+            spare_files().put(bytes, std::move(file));
         context_of_device(device).used -= bytes;
     }
 
     /// Puts it at `place`, too. False: there is no memory.
     bool map(void *place) const {
-        return ::mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
+        return ::mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file->number, 0) !=
+               MAP_FAILED;
     }
 };
 
@@ -123,11 +111,11 @@ bool fill(const Physical &physical, bool again) {
     static const std::vector<unsigned char> ones(size_t{1} << 20, 0xff);
     const size_t end = std::min(physical.bytes, kFilled);
     const auto write = [&](size_t at, size_t bytes) {
-        return ::pwrite(physical.file, ones.data(), bytes, static_cast<off_t>(at)) ==
+        return ::pwrite(physical.file->number, ones.data(), bytes, static_cast<off_t>(at)) ==
                static_cast<ssize_t>(bytes);
     };
     if (again) {
-        void *const memory = ::mmap(nullptr, end, PROT_READ, MAP_SHARED, physical.file, 0);
+        void *const memory = ::mmap(nullptr, end, PROT_READ, MAP_SHARED, physical.file->number, 0);
         if (memory == MAP_FAILED)
             return false;
         bool all = true;
@@ -261,13 +249,16 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
         physical->device = properties->location.id;
         physical->bytes = bytes;
         physical->properties = *properties;
-        physical->file = spare_files().take(bytes);
-        const bool again = physical->file >= 0;
-        if (!again)
-            physical->file = ::memfd_create("lazuli_fake_cuda", MFD_CLOEXEC);
-        if (physical->file < 0 || (!again && ::ftruncate(physical->file, static_cast<off_t>(bytes)) != 0) ||
-            !fill(*physical, again))
+        std::optional<FilePtr> spare = spare_files().take(bytes);
+        physical->file = spare
+                             ? std::move(*spare)
+                             : std::make_unique<const File>(::memfd_create("lazuli_fake_cuda", MFD_CLOEXEC));
+        const int file = physical->file->number;
+        if (file < 0 || (!spare && ::ftruncate(file, static_cast<off_t>(bytes)) != 0) ||
+            !fill(*physical, spare.has_value())) {
+            physical->file.reset();
             refuse(CUDA_ERROR_OUT_OF_MEMORY, "the host has no such memory");
+        }
         *handle = state().handles.add(std::move(physical));
     });
 }
