@@ -1,4 +1,5 @@
-// A check of values, made when the operation runs.
+// What functions that are made of public ones need: a check of values, made when the operation runs, and
+// their name.
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/functional.h"
 
@@ -19,6 +20,10 @@ Tensor detail::checked(const Tensor &value, const Tensor &holds, const char *sen
     const Tensor zeros = reshape_to(record(Op::Gather, {&one, &row}, {0}, {}, check), type.shape, check);
     const Tensor always = binary(Op::Eq, zeros, literal(zeros, 0, check), check);
     return select(always, value, literal(value, 0, loc), loc);
+}
+
+Location detail::in_function(const char *name, Location loc) {
+    return in(ir::intern_function(name), loc);
 }
 
 } // namespace lz

@@ -245,6 +245,35 @@ TEST(Losses, HaveGradientsOfGradients) {
     EXPECT_GE(differentiated, 25);
 }
 
+/// The loss is what the user called, and not what it is made of.
+TEST(Losses, AreNamedAndNotWhatTheyAreMadeOf) {
+    const Tensor x = lz::rand({4, 5}), y = lz::rand({3, 7}), v = lz::rand({4});
+    const std::vector<std::pair<std::string, std::function<Tensor()>>> calls = {
+        {"l1_loss", [&] { return F::l1_loss(x, y); }},
+        {"smooth_l1_loss", [&] { return F::smooth_l1_loss(x, y); }},
+        {"smooth_l1_loss", [&] { return F::smooth_l1_loss(x, y, Reduction::Mean, 0); }},
+        {"huber_loss", [&] { return F::huber_loss(x, y); }},
+        {"kl_div", [&] { return F::kl_div(x, y); }},
+        {"cosine_embedding_loss", [&] { return F::cosine_embedding_loss(x, y, v); }},
+        {"triplet_margin_loss", [&] { return F::triplet_margin_loss(x, y, x); }},
+        {"margin_ranking_loss", [&] { return F::margin_ranking_loss(x, y, x); }},
+        {"hinge_embedding_loss", [&] { return F::hinge_embedding_loss(x, y); }},
+        {"soft_margin_loss", [&] { return F::soft_margin_loss(x, y); }},
+        {"poisson_nll_loss", [&] { return F::poisson_nll_loss(x, y); }},
+        {"gaussian_nll_loss", [&] { return F::gaussian_nll_loss(x, y, x); }},
+        {"cosine_similarity", [&] { return F::cosine_similarity(x, y); }},
+        {"pairwise_distance", [&] { return F::pairwise_distance(x, y); }},
+        {"binary_cross_entropy", [&] { return F::binary_cross_entropy(x, x, y); }},
+        {"binary_cross_entropy_with_logits", [&] { return F::binary_cross_entropy_with_logits(x, x, y); }},
+    };
+    for (const auto &[name, call] : calls) {
+        const Caught error = caught<lz::ShapeError>(call);
+        EXPECT_TRUE(error.what.starts_with(name + ":") &&
+                    error.has("[4,5]") == (name != "cosine_embedding_loss"))
+            << name << " says: " << error.what;
+    }
+}
+
 TEST(Losses, RefuseWhatDoesNotFit) {
     const Tensor x = lz::randn({4, 3}), classes = lz::tensor({0, 1, 2, 1});
     const auto refuses = [](auto error, std::initializer_list<const char *> words, auto &&call) {
@@ -263,7 +292,7 @@ TEST(Losses, RefuseWhatDoesNotFit) {
             [&] { F::binary_cross_entropy(x, lz::ones({4})); });
     refuses(shape, {"binary_cross_entropy_with_logits", "[3,4]"},
             [&] { nn::BCEWithLogitsLoss()(x, lz::ones({3, 4})); });
-    refuses(shape, {"[4,3]", "[5]"}, [&] { F::l1_loss(x, lz::ones({5})); });
+    refuses(shape, {"l1_loss", "[4,3]", "[5]"}, [&] { F::l1_loss(x, lz::ones({5})); });
     refuses(shape, {"cosine_embedding_loss", "2 and 2 axes, the target 2"},
             [&] { F::cosine_embedding_loss(x, x, x); });
     refuses(shape, {"triplet_margin_loss", "2 and 1 axes"},

@@ -126,6 +126,7 @@ private:
 } // namespace
 
 Tensor cosine_similarity(const Tensor &a, const Tensor &b, int64_t dim, double eps, Location loc) {
+    loc = lz::detail::in_function("cosine_similarity", loc);
     const DType dtype = result_dtype({&a, &b}, "cosine_similarity", loc);
     const Tensor x = widened(a, loc), y = widened(b, loc);
     const auto length = [&](const Tensor &v) {
@@ -137,18 +138,21 @@ Tensor cosine_similarity(const Tensor &a, const Tensor &b, int64_t dim, double e
 }
 
 Tensor pairwise_distance(const Tensor &a, const Tensor &b, double p, double eps, bool keepdim, Location loc) {
+    loc = lz::detail::in_function("pairwise_distance", loc);
     const DType dtype = result_dtype({&a, &b}, "pairwise_distance", loc);
     const Tensor off = add(sub(widened(a, loc), widened(b, loc), loc), eps, loc);
     return norm(off, p, {-1}, keepdim, loc).to(dtype, loc);
 }
 
 Tensor l1_loss(const Tensor &x, const Tensor &target, Reduction reduction, Location loc) {
+    loc = lz::detail::in_function("l1_loss", loc);
     const DType dtype = result_dtype({&x, &target}, "l1_loss", loc);
     const Tensor off = sub(widened(x, loc), widened(target, loc), loc);
     return reduced(abs(off, loc), reduction, dtype, "l1_loss", loc);
 }
 
 Tensor smooth_l1_loss(const Tensor &x, const Tensor &target, Reduction reduction, double beta, Location loc) {
+    loc = lz::detail::in_function("smooth_l1_loss", loc);
     if (!(beta >= 0))
         throw StateError(fmt::format("smooth_l1_loss: beta is {}; it is 0 or more", beta), loc);
     if (beta == 0)
@@ -161,6 +165,7 @@ Tensor smooth_l1_loss(const Tensor &x, const Tensor &target, Reduction reduction
 }
 
 Tensor huber_loss(const Tensor &x, const Tensor &target, Reduction reduction, double delta, Location loc) {
+    loc = lz::detail::in_function("huber_loss", loc);
     if (!(delta > 0))
         throw StateError(fmt::format("huber_loss: delta is {}; it is above 0", delta), loc);
     const DType dtype = result_dtype({&x, &target}, "huber_loss", loc);
@@ -172,6 +177,7 @@ Tensor huber_loss(const Tensor &x, const Tensor &target, Reduction reduction, do
 
 Tensor binary_cross_entropy(const Tensor &x, const Tensor &target, const Tensor &weight, Reduction reduction,
                             Location loc) {
+    loc = lz::detail::in_function("binary_cross_entropy", loc);
     check_same_shape(x, target, "binary_cross_entropy", loc);
     const DType dtype = result_dtype({&x, &target, &weight}, "binary_cross_entropy", loc);
     Tensor losses = BinaryCrossEntropy::apply_at(loc, widened(x, loc), widened(target, loc), loc);
@@ -182,6 +188,7 @@ Tensor binary_cross_entropy(const Tensor &x, const Tensor &target, const Tensor 
 
 Tensor binary_cross_entropy_with_logits(const Tensor &x, const Tensor &target, const Tensor &weight,
                                         Reduction reduction, const Tensor &pos_weight, Location loc) {
+    loc = lz::detail::in_function("binary_cross_entropy_with_logits", loc);
     constexpr const char *name = "binary_cross_entropy_with_logits";
     check_same_shape(x, target, name, loc);
     const DType dtype = result_dtype({&x, &target, &weight, &pos_weight}, name, loc);
@@ -199,6 +206,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor &x, const Tensor &target, c
 }
 
 Tensor kl_div(const Tensor &x, const Tensor &target, Reduction reduction, bool log_target, Location loc) {
+    loc = lz::detail::in_function("kl_div", loc);
     const DType dtype = result_dtype({&x, &target}, "kl_div", loc);
     const Tensor v = widened(x, loc), goal = widened(target, loc);
     Tensor losses;
@@ -219,6 +227,7 @@ Tensor kl_div(const Tensor &x, const Tensor &target, Reduction reduction, bool l
 
 Tensor cosine_embedding_loss(const Tensor &x1, const Tensor &x2, const Tensor &target, double margin,
                              Reduction reduction, Location loc) {
+    loc = lz::detail::in_function("cosine_embedding_loss", loc);
     constexpr const char *name = "cosine_embedding_loss";
     const int64_t rank = x1.dim(loc);
     if (rank != x2.dim(loc) || rank != target.dim(loc) + 1 || rank > 2)
@@ -239,6 +248,7 @@ Tensor cosine_embedding_loss(const Tensor &x1, const Tensor &x2, const Tensor &t
 Tensor triplet_margin_loss(const Tensor &anchor, const Tensor &positive, const Tensor &negative,
                            double margin, double p, double eps, bool swap, Reduction reduction,
                            Location loc) {
+    loc = lz::detail::in_function("triplet_margin_loss", loc);
     constexpr const char *name = "triplet_margin_loss";
     if (!(margin >= 0))
         throw StateError(fmt::format("{}: the margin is {}; it is 0 or more", name, margin), loc);
@@ -254,6 +264,7 @@ Tensor triplet_margin_loss(const Tensor &anchor, const Tensor &positive, const T
 
 Tensor margin_ranking_loss(const Tensor &x1, const Tensor &x2, const Tensor &target, double margin,
                            Reduction reduction, Location loc) {
+    loc = lz::detail::in_function("margin_ranking_loss", loc);
     constexpr const char *name = "margin_ranking_loss";
     check_same_rank({&x1, &x2, &target}, name, loc);
     const DType dtype = result_dtype({&x1, &x2}, name, loc);
@@ -264,6 +275,7 @@ Tensor margin_ranking_loss(const Tensor &x1, const Tensor &x2, const Tensor &tar
 
 Tensor hinge_embedding_loss(const Tensor &x, const Tensor &target, double margin, Reduction reduction,
                             Location loc) {
+    loc = lz::detail::in_function("hinge_embedding_loss", loc);
     const DType dtype = result_dtype({&x}, "hinge_embedding_loss", loc);
     const Tensor v = widened(x, loc);
     const Tensor apart = where(ne(target, 1, loc), above_zero(sub(margin, v, loc), loc), 0, loc);
@@ -272,6 +284,7 @@ Tensor hinge_embedding_loss(const Tensor &x, const Tensor &target, double margin
 }
 
 Tensor soft_margin_loss(const Tensor &x, const Tensor &target, Reduction reduction, Location loc) {
+    loc = lz::detail::in_function("soft_margin_loss", loc);
     const DType dtype = result_dtype({&x}, "soft_margin_loss", loc);
     const Tensor against = neg(mul(widened(target, loc), widened(x, loc), loc), loc);
     return reduced(softplus(against, 1, kStraight, loc), reduction, dtype, "soft_margin_loss", loc);
@@ -279,6 +292,7 @@ Tensor soft_margin_loss(const Tensor &x, const Tensor &target, Reduction reducti
 
 Tensor poisson_nll_loss(const Tensor &x, const Tensor &target, bool log_input, bool full, double eps,
                         Reduction reduction, Location loc) {
+    loc = lz::detail::in_function("poisson_nll_loss", loc);
     const DType dtype = result_dtype({&x, &target}, "poisson_nll_loss", loc);
     const Tensor v = widened(x, loc), goal = widened(target, loc);
     Tensor losses = log_input ? sub(exp(v, loc), mul(goal, v, loc), loc)
@@ -297,6 +311,7 @@ Tensor poisson_nll_loss(const Tensor &x, const Tensor &target, bool log_input, b
 
 Tensor gaussian_nll_loss(const Tensor &x, const Tensor &target, const Tensor &variance, bool full, double eps,
                          Reduction reduction, Location loc) {
+    loc = lz::detail::in_function("gaussian_nll_loss", loc);
     constexpr const char *name = "gaussian_nll_loss";
     if (!(eps > 0))
         throw StateError(fmt::format("{}: eps is {}; it is above 0", name, eps), loc);

@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <future>
 #include <sstream>
 #include <stdexcept>
@@ -407,9 +408,11 @@ TEST(Semantics, S42_dependences_between_two_streams_and_devices_are_synchronised
 
 TEST(Semantics, S45_memory_used_on_several_streams_is_not_reused_too_early) {
     const lz::Stream s(kGpu0);
+    const int64_t length =
+        std::getenv("LAZULI_TEST_CUDA") ? 1 << 13 : 1 << 16; // a driver without a GPU interprets them
     std::vector<Tensor> sums;
     for (int i = 0; i < 30; ++i) {
-        Tensor x = lz::full({1 << 16}, i, {.dtype = lz::f32, .device = kGpu0});
+        Tensor x = lz::full({length}, i, {.dtype = lz::f32, .device = kGpu0});
         lz::eval({x});
         {
             const lz::StreamGuard guard(s);
@@ -422,7 +425,7 @@ TEST(Semantics, S45_memory_used_on_several_streams_is_not_reused_too_early) {
         // x is dropped here while the stream may still read it; the next round takes memory again.
     }
     for (size_t i = 0; i < sums.size(); ++i)
-        EXPECT_EQ(sums[i].item<double>(), static_cast<double>(i) * (1 << 16));
+        EXPECT_EQ(sums[i].item<double>(), static_cast<double>(i) * static_cast<double>(length));
 }
 
 TEST(Child, DISABLED_ManyDevices) {

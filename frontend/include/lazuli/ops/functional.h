@@ -55,6 +55,9 @@ namespace detail {
 /// name of the function in front) unless all of `holds` are true, which is bool and broadcasts to it. The
 /// sentence is kept for ever.
 LZ_API Tensor checked(const Tensor &value, const Tensor &holds, const char *sentence, Location loc);
+/// `loc` for all that a function of this name records, so that errors name it, and not what it is made of;
+/// within another function's call that function's.
+LZ_API Location in_function(const char *name, Location loc);
 } // namespace detail
 
 /// What cross_entropy and nll_loss may be told.
