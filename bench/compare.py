@@ -13,7 +13,7 @@ import re
 import statistics
 import sys
 
-import report
+import runs
 
 LIMIT = 1.03
 
@@ -25,8 +25,8 @@ def read(folder, rounds):
         bench, side, number = path.name.split(".")[:3]
         if rounds and int(number) > rounds:
             continue
-        for run in report.runs_of(path):
-            rows[bench, run["name"]][side].append(report.seconds_of(run))
+        for run in runs.runs_of(path):
+            rows[bench, run["name"]][side].append(runs.seconds_of(run))
     return {row: sides for row, sides in rows.items() if sides["old"] and sides["new"]}
 
 
@@ -56,21 +56,21 @@ def main():
     if not rows:
         print("compare.py: no row was run on both sides.", file=sys.stderr)
         return 2
-    model, cores, memory = report.machine()
+    model, cores, memory = runs.machine()
     print(f"# {options.new} beside {options.old}: {model}, {cores} cores, {memory} GiB\n\n    {options.command.strip()}\n")
     print("Time now as a part of what it was: under 1, faster. Rounds of both took turns.\n")
     print("| bench | row | was | is | best | median | rounds | |\n|---|---|---|---|---|---|---|---|")
     found = []
-    for (bench, name), sides in sorted(rows.items(), key=lambda row: report.sort_key(*row[0])):
+    for (bench, name), sides in sorted(rows.items(), key=lambda row: runs.sort_key(*row[0])):
         best, median = ratios(sides)
         if slower(sides):
             found.append(name)
-        print(f"| {bench.removeprefix('bench_')} | {report.row_name(name)} | {report.text_of(min(sides['old']))} | "
-              f"{report.text_of(min(sides['new']))} | {best:.3f} | {median:.3f} | {len(sides['new'])} | "
+        print(f"| {bench.removeprefix('bench_')} | {runs.row_name(name)} | {runs.text_of(min(sides['old']))} | "
+              f"{runs.text_of(min(sides['new']))} | {best:.3f} | {median:.3f} | {len(sides['new'])} | "
               f"{'slower' if slower(sides) else ''} |")
     mean = math.exp(statistics.fmean(math.log(ratios(sides)[0]) for sides in rows.values()))
     print(f"\n{len(rows)} rows, geometric mean of the best rounds {mean:.3f}; "
-          f"{len(found)} slower by more than 3 %{': ' + ', '.join(map(report.row_name, found)) if found else ''}.")
+          f"{len(found)} slower by more than 3 %{': ' + ', '.join(map(runs.row_name, found)) if found else ''}.")
     return 1 if found else 0
 
 

@@ -12,7 +12,7 @@ import pathlib
 import re
 import statistics
 
-import report
+from runs import row_name, runs_of, seconds_of
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 440, 320, 64, 48, 36, 90
 COLORS = ("#1b6ca8", "#c8553d", "#3a7d44", "#8f5aa8")
@@ -85,9 +85,9 @@ def read(folder):
     """name -> {number: median seconds of the rounds}."""
     seconds = collections.defaultdict(lambda: collections.defaultdict(list))
     for path in sorted(folder.glob("bench_scaling.*.json")):
-        for run in report.runs_of(path):
-            if match := re.fullmatch(r"(\w+)/(?:threads:)?(\d+)", report.row_name(run["name"])):
-                seconds[match[1]][int(match[2])].append(report.seconds_of(run))
+        for run in runs_of(path):
+            if match := re.fullmatch(r"(\w+)/(?:threads:)?(\d+)", row_name(run["name"])):
+                seconds[match[1]][int(match[2])].append(seconds_of(run))
     return {name: {n: statistics.median(values) for n, values in rows.items()} for name, rows in seconds.items()}
 
 

@@ -10,12 +10,13 @@ import collections
 import datetime
 import json
 import math
-import os
 import pathlib
-import platform
 import re
 import statistics
 import subprocess
+
+import plots
+from runs import machine, row_name, runs_of, seconds_of, sort_key, text_of
 
 # Rows of LibTorch that have another name than ours.
 SAME = {"gelu": "gelu_erf", "softmax": "softmax_rows", "sum_axis0": "sum_axis/0", "sum_axis1": "sum_axis/1",
@@ -26,7 +27,6 @@ OURS = ("reproducible", "lazuli")
 CONTENDERS = {"openblas": "openblas", "openblas_product": "openblas", "onednn": "onednn", "torch": "torch"}
 # Columns, in this order; one for each that was there.
 PEERS = ("torch", "torch.compile", "jax", "mlx", "numpy", "openblas", "onednn", "eigen")
-UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 FRACTIONS = ("of_ceiling", "of_peak")
 # What a row is counted with: the first that matches "bench/row".
 GROUPS = (("training", r"training/|optimizers/|compiled/training"),
@@ -39,29 +39,6 @@ GROUPS = (("training", r"training/|optimizers/|compiled/training"),
           ("reductions", r"/sum_|library/(argmax|amax)"),
           ("elementwise", r"memory_bound/|elementwise/"))
 NO_PEERS = ("devices", "exercises") # their ratios are of two ways of our own
-
-
-def row_name(name):
-    return re.sub(r"/(manual_time|real_time|process_time|iterations:\d+|min_warmup_time:[\d.]+|min_time:[\d.]+)", "",
-                  name)
-
-
-def sort_key(bench, name):
-    """Numbers by their size."""
-    return bench, [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name)]
-
-
-def runs_of(path):
-    """The rows of one round of one bench, those that failed left out."""
-    text = path.read_text()
-    if not text.strip():
-        return []
-    return [run for run in json.loads(text)["benchmarks"]
-            if run.get("run_type", "iteration") == "iteration" and not run.get("error_occurred")]
-
-
-def seconds_of(run):
-    return run["real_time"] * UNITS[run["time_unit"]]
 
 
 class Row:
@@ -114,13 +91,6 @@ def read(folder):
         if (bench, name, number) in ours:
             rows[bench, name].peers[peer].append(seconds / ours[bench, name, number])
     return {key: rows[key] for key in sorted(rows, key=lambda key: sort_key(*key))}
-
-
-def text_of(seconds):
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
 
 
 def group_of(bench, name):
@@ -215,13 +185,6 @@ def first_line(*command):
         return ""
 
 
-def machine():
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
-                 platform.machine())
-    memory = next((int(line.split()[1]) >> 20 for line in open("/proc/meminfo") if line.startswith("MemTotal")), 0)
-    return model, len(os.sched_getaffinity(0)), memory
-
-
 def vectors():
     """What of the instruction sets a reader has to know: a processor's name may not say it."""
     flags = next((line for line in open("/proc/cpuinfo") if line.startswith("flags")), "").split()
@@ -273,7 +236,6 @@ def main():
     name = options.name or f"{re.sub(r'[^a-z0-9]+', '-', model.lower()).strip('-')}-{cores}cores"
     path = pathlib.Path(__file__).parent / "results" / f"{datetime.date.today()}-{name}.md"
     if any(bench == "scaling" for bench, _ in rows):
-        import plots
         plots.draw(options.folder, path.with_suffix(".svg"))
         before = "## Ceilings" if ceilings else "## All rows"
         picture = f"![how time grows with size, graph and threads]({path.stem}.svg)"
