@@ -24,8 +24,12 @@ for option in "$@"; do
     --filter=*) filter=${option#--filter=} ;;
     --build-only) run=0 ;;
     --quick) rounds=1 min_time=0.01 ;;
+    --help)
+        sed -n '2,/^set/s/^# \?//p' "$0"
+        exit 0
+        ;;
     -*)
-        echo "compare.sh: unknown option '$option'; it takes --rounds=N, --only=BENCHES, --filter=REGEX, --build-only and --quick." >&2
+        echo "compare.sh: unknown option '$option'; it takes --rounds=N, --only=BENCHES, --filter=REGEX, --build-only, --quick and --help." >&2
         exit 2
         ;;
     *) commits+=("$option") ;;
