@@ -20,6 +20,18 @@ target_compile_options(lazuli_flags INTERFACE
     $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>
     $<$<BOOL:${LAZULI_WERROR}>:-Werror>)
 
+# lazuli_short_fills(TARGET...): for layers where a user's call is some hundred instructions. GCC 12 fills objects of about a
+# hundred bytes with `rep stos`, which begins slowly: by plain stores a call of a compiled function takes 5 % less.
+function(lazuli_short_fills)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+        foreach(target IN LISTS ARGN)
+            target_compile_options(${target} PRIVATE
+                -mmemset-strategy=unrolled_loop:256:noalign,libcall:-1:noalign
+                -mmemcpy-strategy=unrolled_loop:128:noalign,libcall:-1:noalign)
+        endforeach()
+    endif()
+endfunction()
+
 # --- sanitizers: flags for the whole tree, and a macro by which code generation instruments its modules
 if(LAZULI_SANITIZE STREQUAL "address")
     # No -fsanitize=function: it reads a signature in front of the callee, which code from the JIT does not have.

@@ -149,6 +149,29 @@ CompiledFunction::CompiledFunction(const CompiledOptions &options, Location loc)
     : core_(std::make_unique<CompiledCore>(options, loc)) {}
 CompiledFunction::~CompiledFunction() = default;
 
+namespace {
+
+/// Takes a replay back that did not come about.
+class CountedReplay {
+public:
+    explicit CountedReplay(CompiledCore &core) : core_(core) {}
+    ~CountedReplay() {
+        if (!holds_) [[unlikely]] {
+            const std::lock_guard lock(core_.mutex);
+            --core_.replays;
+        }
+    }
+    CountedReplay(const CountedReplay &) = delete;
+    CountedReplay &operator=(const CountedReplay &) = delete;
+    bool holds() { return holds_ = true; }
+
+private:
+    CompiledCore &core_;
+    bool holds_ = false;
+};
+
+} // namespace
+
 bool CompiledFunction::replay(const CompiledArguments &arguments, CompiledResults &results) {
     if (!is_plain(Recorder::current())) [[unlikely]]
         return false;
@@ -163,21 +186,21 @@ bool CompiledFunction::replay(const CompiledArguments &arguments, CompiledResult
                 return false;
             if (tried == 0 && core.until_check > 0 && --core.until_check == 0)
                 return false;
+            if (entry->plans[tried]->may_fail_later)
+                continue;
             plan = entry->plans[tried];
+            ++core.replays; // here, where the lock is held anyway
         }
-        if (plan->may_fail_later)
-            continue;
-        if (detail::replay(plan, arguments, results)) {
-            core.replays.fetch_add(1, std::memory_order_relaxed);
-            return true;
-        }
+        CountedReplay counted(core);
+        if (detail::replay(plan, arguments, results))
+            return counted.holds();
     }
 }
 
 CompiledStats CompiledFunction::stats() const {
     const std::lock_guard lock(core_->mutex);
     CompiledStats stats = core_->stats;
-    stats.replays = core_->replays.load(std::memory_order_relaxed);
+    stats.replays = core_->replays;
     stats.signatures = static_cast<int64_t>(core_->entries.size());
     return stats;
 }
@@ -185,8 +208,8 @@ CompiledStats CompiledFunction::stats() const {
 std::string CompiledFunction::explain() const {
     const std::lock_guard lock(core_->mutex);
     std::string out = fmt::format("{}, compiled at {}: {} replays, {} recordings, {} uncompiled calls\n",
-                                  core_->options.name, ir::to_string(to_ir(core_->loc)),
-                                  core_->replays.load(), core_->stats.recordings, core_->stats.uncompiled);
+                                  core_->options.name, ir::to_string(to_ir(core_->loc)), core_->replays,
+                                  core_->stats.recordings, core_->stats.uncompiled);
     for (const auto &entry : core_->entries) {
         out += fmt::format("{}: {} plans\n", entry->signature.text(), entry->plans.size());
         if (!entry->why.empty())

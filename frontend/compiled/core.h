@@ -56,7 +56,7 @@ struct CompiledCore {
     mutable std::mutex mutex;
     std::vector<std::unique_ptr<CompiledEntry>> entries; ///< the last used first
     CompiledStats stats;
-    std::atomic<int64_t> replays{0};
+    int64_t replays = 0; ///< also those that are under way
     int until_check = 0;
 };
 

@@ -350,6 +350,16 @@ private:
     /// All results stand or fall together.
     void groups(std::span<uint32_t> group) const override { std::ranges::fill(group, 0u); }
 
+    ir::Launched put(ir::Bindings &bindings) const {
+        try {
+            return run_on_account(*plan_.executable, bindings, false);
+        } catch (const ir::Failure &failure) {
+            fail(failure);
+        } catch (const std::bad_alloc &) {
+            throw OutOfMemoryError(kNoMemoryToRun, {});
+        }
+    }
+
     void launch() {
         s_.lines.clear();
         if (engine::Engine::profiling())
@@ -357,23 +367,16 @@ private:
                 s_.lines.push_back(operation.loc);
         const size_t tracked_inputs = tracked_ ? plan_.inputs.size() : 0,
                      tracked_results = tracked_ ? plan_.results.size() : 0;
-        const ir::Bindings bindings{std::span(s_.inputs.data(), plan_.inputs.size()),
-                                    std::span(s_.results.data(), plan_.results.size()),
-                                    words_,
-                                    s_.lines,
-                                    std::span(s_.input_uses.data(), tracked_inputs),
-                                    std::span(s_.result_uses.data(), tracked_results),
-                                    nullptr,
-                                    {},
-                                    this};
-        ir::Launched launched;
-        try {
-            launched = run_on_account(*plan_.executable, bindings, false);
-        } catch (const ir::Failure &failure) {
-            fail(failure);
-        } catch (const std::bad_alloc &) {
-            throw OutOfMemoryError(kNoMemoryToRun, {});
-        }
+        ir::Bindings bindings{std::span(s_.inputs.data(), plan_.inputs.size()),
+                              std::span(s_.results.data(), plan_.results.size()),
+                              words_,
+                              s_.lines,
+                              std::span(s_.input_uses.data(), tracked_inputs),
+                              std::span(s_.result_uses.data(), tracked_results),
+                              nullptr,
+                              {},
+                              this};
+        ir::Launched launched = put(bindings);
         if (launched.flight && plan_.may_fail_later)
             launched.report = launched.flight->finish({});
         if (launched.stopped) [[unlikely]]

@@ -349,24 +349,22 @@ Launched LoadedProgram::run(const Bindings &bindings, bool watch) const {
         std::ranges::fill(state->end_ticks, 0);
         flight = std::make_unique<Flight>(*this, std::move(taken));
     }
-    Launched launched;
-    {
-        Arenas arenas(*this, *state, on_streams);
-        Run run(*this, *state, bindings, on_streams);
-        launched.report = run.all();
-        if (run.stop()) [[unlikely]] {
-            std::optional<Taken> kept;
-            if (!flight)
-                kept.emplace(std::move(taken));
-            launched.stopped =
-                std::make_unique<Stopped>(*this, *state, bindings, std::move(*run.stop()), on_streams,
-                                          std::move(arenas), std::move(flight), std::move(kept));
-            return launched;
-        }
-        if (flight)
-            flight->issued(run.take_blame());
+    Arenas arenas(*this, *state, on_streams);
+    Run run(*this, *state, bindings, on_streams);
+    Launched launched{run.all(), nullptr, nullptr};
+    if (run.stop()) [[unlikely]] {
+        std::optional<Taken> kept;
+        if (!flight)
+            kept.emplace(std::move(taken));
+        launched.stopped =
+            std::make_unique<Stopped>(*this, *state, bindings, std::move(*run.stop()), on_streams,
+                                      std::move(arenas), std::move(flight), std::move(kept));
+        return launched;
     }
-    launched.flight = std::move(flight);
+    if (flight) {
+        flight->issued(run.take_blame());
+        launched.flight = std::move(flight);
+    }
     return launched;
 }
 

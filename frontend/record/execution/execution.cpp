@@ -141,10 +141,9 @@ private:
             recording_.observer->run(recording_, executable);
         thread_.issued.reserve(thread_.issued.size() + kUsualEnds);
         launched_ = true;
-        ir::Launched launched = run_on_account(*executable,
-                                               {inputs_, results_, recording_.words, lines, input_uses_,
-                                                result_uses_, nullptr, recording_.streams, this},
-                                               watch);
+        ir::Bindings bindings{inputs_,      results_, recording_.words,   lines, input_uses_,
+                              result_uses_, nullptr,  recording_.streams, this};
+        ir::Launched launched = run_on_account(*executable, bindings, watch);
         if (launched.stopped) [[unlikely]] {
             stop(engine, *executable, std::move(launched.stopped), thrown);
             return;
@@ -528,7 +527,7 @@ bool execute(Recording &recording, Location loc, PendingErrors &thrown, bool las
     return Execution(recording, loc).run(thrown, last);
 }
 
-ir::Launched run_on_account(const engine::Executable &executable, ir::Bindings bindings, bool watch) {
+ir::Launched run_on_account(const engine::Executable &executable, ir::Bindings &bindings, bool watch) {
     PerThread &thread = per_thread();
     const size_t ends_before = thread.issued.size();
     bindings.ends = &thread.issued;

@@ -16,8 +16,8 @@ namespace lz::detail {
 bool execute(Recording &recording, Location loc, PendingErrors &thrown, bool last);
 
 /// Runs a Program for this thread, whose account of what it has put on streams is kept; it waits where it is
-/// too many runs ahead of its devices. `bindings` without `ends`.
-ir::Launched run_on_account(const engine::Executable &executable, ir::Bindings bindings, bool watch);
+/// too many runs ahead of its devices. Sets `bindings.ends`.
+ir::Launched run_on_account(const engine::Executable &executable, ir::Bindings &bindings, bool watch);
 
 /// Where the thread's work on streams ends, the latest moment of each stream.
 std::vector<ir::Point> &issued_by_thread();
