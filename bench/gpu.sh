@@ -25,8 +25,10 @@ for option in "$@"; do
     esac
 done
 if [ -z "$bin" ]; then
-    (cd "$root" && cmake --preset release && cmake --build --preset release --target bench_gpu test_gpu test_frontend \
-        test_semantics test_devices test_calls lazuli_fake_cuda lazuli_fake_cublaslt) || exit 1
+    (cd "$root" && cmake --preset release && cmake --build --preset release --target bench_gpu test_gpu test_on_cuda \
+        test_frontend test_autograd test_nn test_optim test_semantics test_devices test_calls lazuli_run_file quickstart \
+        cuda_call agnostic regression hessian black_scholes digits char_gpt gpt2 lazuli_fake_cuda lazuli_fake_cublaslt) ||
+        exit 1
     bin=$root/build/release/bin
 fi
 export LAZULI_VIRTUAL_GPUS=''
@@ -58,7 +60,8 @@ if [ -n "$device" ]; then
     python3 "$here/gpu/peers.py" --out="$work/peers.json" --scale="$scale" --until="$(some 300)"
     if [ $tests = 1 ]; then
         limit=$(some 700 120) # test_frontend, the last of them, has a few hundred programs for NVRTC
-        LAZULI_FUZZ_PROGRAMS=100 timeout "$limit" bash "$here/../tests/gpu/run.sh" "$bin" >"$work/tests" 2>&1
+        LAZULI_FUZZ_PROGRAMS=100 timeout "$limit" bash "$here/../tests/gpu/run.sh" "$bin" kernels on_cuda semantics \
+            no_graphs devices calls training examples frontend >"$work/tests" 2>&1
         status=$?
         tail -n 40 "$work/tests"
         part=$(grep '^== ' "$work/tests" | tail -n 1 | cut -c4-)
@@ -70,8 +73,7 @@ if [ -n "$device" ]; then
         *) said="The tests on it ended with $status." ;;
         esac
         if command -v compute-sanitizer >/dev/null; then
-            LAZULI_TEST_CUDA=1 timeout "$(some 180)" compute-sanitizer --error-exitcode 9 "$bin/test_gpu" --gtest_brief=1 \
-                --gtest_filter='EmitterTile*:EmitterLoop*:Emitted.Rows*:Emitted.Segments*' >"$work/sanitizer" 2>&1
+            timeout "$(some 180)" bash "$here/../tests/gpu/run.sh" "$bin" sanitizer >"$work/sanitizer" 2>&1
             status=$?
             tail -n 5 "$work/sanitizer"
             [ $status = 0 ] && said+=' compute-sanitizer found nothing.' || said+=" compute-sanitizer ended with $status."

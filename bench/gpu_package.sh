@@ -18,23 +18,27 @@ fi
 max_mib=64
 build=build/release
 cmake --preset release
-programs="bench_gpu test_gpu test_frontend test_semantics test_devices test_calls"
+programs="bench_gpu test_gpu test_on_cuda test_frontend test_autograd test_nn test_optim test_semantics test_devices test_calls
+    lazuli_run_file quickstart cuda_call agnostic regression hessian black_scholes digits char_gpt gpt2"
 # shellcheck disable=SC2086 # several words
-cmake --build $build --target $programs lazuli lazuli_fake_cuda lazuli_fake_cublaslt
+cmake --build $build --target $programs lazuli lazuli-run lazuli_fake_cuda lazuli_fake_cublaslt
 
 to=build/gpu
 stage=$to/stage/lazuli-gpu
 rm -rf $to/stage
-mkdir -p $stage/bin $stage/lib $stage/bench/results $stage/tests/gpu
+mkdir -p $stage/bin $stage/lib $stage/bench/results $stage/tests/gpu $stage/examples
 for program in $programs; do
     cp $build/bin/"$program" $stage/bin/
 done
 cp $build/lib/liblazuli_fake_cuda.so $build/lib/liblazuli_fake_cublaslt.so $stage/lib/
-cp $build/lib/liblazuli.so.*.*.* $build/lib/liblazuli-llvm.so.?.? $stage/lib/
+cp $build/lib/liblazuli.so.?.? $build/lib/liblazuli-run.so.?.? $build/lib/liblazuli-llvm.so.?.? $stage/lib/
 cp -r bench/gpu.sh bench/gpu $stage/bench/
-cp tests/gpu/run.sh tests/gpu/not_on_cuda.txt $stage/tests/gpu/
-mkdir -p $stage/tests/frontend
-cp -r tests/frontend/inputs $stage/tests/frontend/
+cp tests/gpu/*.sh tests/gpu/*.txt $stage/tests/gpu/
+for folder in frontend autograd nn optim; do
+    mkdir -p $stage/tests/$folder
+    cp -r tests/$folder/inputs $stage/tests/$folder/
+done
+cp -r examples/expected examples/data $stage/examples/
 git describe --always --dirty >$stage/VERSION
 # What a bare system has not: everything but the C library's and the compiler's.
 for library in $(ldd $stage/bin/* $stage/lib/* | grep -o '=> /[^ ]*' | cut -c4- | sort -u); do

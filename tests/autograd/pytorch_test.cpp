@@ -1,4 +1,6 @@
 // Gradients beside those of PyTorch, which a script stored (inputs/make_pytorch_gradients.py).
+#include "tests/support/files/data.h"
+
 #include "check.h"
 
 #include <cmath>
@@ -170,7 +172,7 @@ struct Stored {
 };
 
 std::vector<Stored> stored() {
-    std::ifstream file(LAZULI_TEST_DATA "/inputs/pytorch_gradients.txt");
+    std::ifstream file(lz::test::test_data("/inputs/pytorch_gradients.txt"));
     std::vector<Stored> out;
     for (std::string text; std::getline(file, text);) {
         std::istringstream line(text);

@@ -10,8 +10,16 @@ namespace lz::test {
 struct CorpusEntry {
     std::string name, text;
     bool reproducible = false; ///< products are kernels of Lazuli's
+    int multiprocessors = 132; ///< of the device that it is for
 };
 
-std::vector<CorpusEntry> cuda_corpus();
+enum class CorpusExtents {
+    Users,
+    /// As few elements as an interpreter runs in no time, on devices with fewer multiprocessors where that
+    /// makes the kernels those of Users on an H200.
+    Few,
+};
+
+std::vector<CorpusEntry> cuda_corpus(CorpusExtents extents = CorpusExtents::Users);
 
 } // namespace lz::test

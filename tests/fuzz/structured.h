@@ -2,7 +2,7 @@
 /// What the fuzzers of readers share: changes of a file that leave its frame right, so that inputs get past
 /// the first check.
 
-#include "tests/support/memory_file.h"
+#include "tests/support/files/memory_file.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -45,6 +45,27 @@ TEST(GpuDevice, SaysThatItsMemoryIsUsedUpAndGoesOn) {
     EXPECT_EQ(lz::ones({1 << 20}, {.dtype = f32, .device = kGpu}).sum().item<float>(), 1 << 20);
 }
 
+/// Rows that no 32 bits count, and their last ones. (Without a GPU: tests/cuda/emitted/far_items_test.cpp.)
+TEST(GpuDevice, ComputesMoreThanTwoToThe31Rows) {
+    LZ_NEEDS_GPU();
+    constexpr int64_t rows = (int64_t{1} << 31) + 3, part = int64_t{1} << 20;
+    if (const auto total = static_cast<int64_t>(gpu()->backend->total_memory()); total < 8 * rows)
+        GTEST_SKIP()
+            << "A tensor of 2^31 + 3 bytes and what is computed of it need a device of 16 GiB; this has "
+            << (total >> 20) << " MiB.";
+    const Tensor x = lz::full({rows, 1}, 3, {.dtype = u8, .device = kGpu});
+    x.at({Slice(rows - part, rows)}) = (lz::arange(part) % 100).to(u8).view({part, 1}).to(kGpu);
+    x.eval();
+    const Tensor y = (x * 2 + 1).eval(), most = x.amax(1).eval();
+    for (const int64_t row :
+         {int64_t{0}, (int64_t{1} << 31) - 1 - part, (int64_t{1} << 31) - 1, int64_t{1} << 31, rows - 1}) {
+        const int value = row < rows - part ? 3 : static_cast<int>((row - (rows - part)) % 100);
+        EXPECT_EQ(y.select(0, row).item<int>(), 2 * value + 1) << row;
+        EXPECT_EQ(most.select(0, row).item<int>(), value) << row;
+    }
+    EXPECT_EQ((y == 7).sum().item<int64_t>(), rows - part + (part + 96) / 100);
+}
+
 /// Stores to the address that it gets.
 constexpr std::string_view kStore = R"(.version 7.0
 .target sm_80

@@ -2,8 +2,8 @@
 // how many.
 #include "files.h"
 #include "frontend/data/image_files.h"
-#include "tests/support/any_file.h"
-#include "tests/support/memory_file.h"
+#include "tests/support/files/any_file.h"
+#include "tests/support/files/memory_file.h"
 
 #include <lazuli/data/csv.h>
 #include <lazuli/data/images.h>

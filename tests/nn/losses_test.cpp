@@ -1,5 +1,7 @@
 // Losses beside those of PyTorch, which a script stored (inputs/make_pytorch_losses.py): values and
 // gradients; and what is refused.
+#include "tests/support/files/data.h"
+
 #include "stored.h"
 #include "support.h"
 
@@ -121,7 +123,7 @@ struct StoredLoss {
 };
 
 std::vector<StoredLoss> stored() {
-    std::ifstream file(LAZULI_TEST_DATA "/inputs/pytorch_losses.txt");
+    std::ifstream file(lz::test::test_data("/inputs/pytorch_losses.txt"));
     std::vector<StoredLoss> out;
     for (std::string text; std::getline(file, text);) {
         std::istringstream line(text);

@@ -1,5 +1,7 @@
 // Modules beside those of PyTorch, which a script stored (inputs/make_pytorch_modules.py): their printed
 // form, the names, order and shapes of their state dicts, results, gradients, and buffers afterwards.
+#include "tests/support/files/data.h"
+
 #include "stored.h"
 #include "support.h"
 
@@ -208,7 +210,7 @@ struct Stored {
 };
 
 std::vector<Stored> stored() {
-    std::ifstream file(LAZULI_TEST_DATA "/inputs/pytorch_modules.txt");
+    std::ifstream file(lz::test::test_data("/inputs/pytorch_modules.txt"));
     std::vector<Stored> out;
     for (std::string text; std::getline(file, text);) {
         std::istringstream line(text);
@@ -287,7 +289,7 @@ TEST(Modules, FilesThatPythonSavedGiveWhatPythonComputed) {
     std::map<std::string, Maker> makers_of_files = makers();
     makers_of_files.emplace("batch_norm_2d_affine", [] { return one(nn::BatchNorm2d(3)); });
     for (const char *format : {".pt", ".safetensors"}) {
-        const lz::StateDict all = lz::load(std::string(LAZULI_TEST_DATA "/inputs/pytorch_files") + format);
+        const lz::StateDict all = lz::load(lz::test::test_data("/inputs/pytorch_files") + format);
         std::vector<std::string> names;
         for (const auto &[name, value] : all)
             if (name.ends_with(".output"))
@@ -315,7 +317,7 @@ TEST(Modules, FilesThatPythonSavedGiveWhatPythonComputed) {
 }
 
 TEST(Modules, APartOfAFileIsLoadedIntoAModuleInside) {
-    const lz::StateDict all = lz::load(LAZULI_TEST_DATA "/inputs/pytorch_files.pt");
+    const lz::StateDict all = lz::load(lz::test::test_data("/inputs/pytorch_files.pt"));
     nn::Sequential net(nn::Linear(4, 3), nn::Linear(3, 2));
     net[0]->load_state_dict(all.part("linear.state"));
     expect_near(net->at<nn::Linear>(0).weight, all.at("linear.state.weight").to(lz::f64).to_vector<double>(),

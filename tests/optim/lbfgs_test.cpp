@@ -1,4 +1,6 @@
 // L-BFGS beside PyTorch's, which a script stored (inputs/make_pytorch_optim.py), and what it refuses.
+#include "tests/support/files/data.h"
+
 #include "support.h"
 
 #include <lazuli/io.h>
@@ -28,7 +30,7 @@ std::map<std::string, optim::LBFGSOptions> all_options() {
 
 /// The parameters that the script begins with.
 std::vector<Tensor> initial() {
-    std::ifstream file(LAZULI_TEST_DATA "/inputs/pytorch_optim.txt");
+    std::ifstream file(lz::test::test_data("/inputs/pytorch_optim.txt"));
     std::vector<Tensor> out;
     for (std::string text; out.size() < 2 && std::getline(file, text);) {
         std::istringstream line(text);
@@ -55,7 +57,7 @@ struct Case {
     int64_t evaluations = 0;
 };
 std::map<std::string, Case> stored() {
-    std::ifstream file(LAZULI_TEST_DATA "/inputs/pytorch_lbfgs.txt");
+    std::ifstream file(lz::test::test_data("/inputs/pytorch_lbfgs.txt"));
     std::map<std::string, Case> out;
     Case *now = nullptr;
     for (std::string text; std::getline(file, text);) {
@@ -147,7 +149,7 @@ TEST(LBFGS, GoesOnFromAState) {
             EXPECT_EQ(doubles(others[j]), doubles(parameters[j]));
     }
     // And what PyTorch saved after ten steps.
-    lz::load(other, LAZULI_TEST_DATA "/inputs/optimizers/lbfgs.pt");
+    lz::load(other, lz::test::test_data("/inputs/optimizers/lbfgs.pt"));
     EXPECT_EQ(other.state_dict().at("state.0.func_evals").item<int64_t>(),
               stored().at("lbfgs_wolfe").evaluations);
     EXPECT_TRUE(other.state_dict().contains("state.0.old_stps.1"));

@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include "tests/support/environment.h"
+#include "tests/support/files/data.h"
 
 #include <lazuli/io.h>
 #include <lazuli/io/pytorch.h>
@@ -184,7 +185,7 @@ TEST(Optimizers, AStateThatWasSavedGoesOnToTheSameBits) {
 
 TEST(Optimizers, StatesThatPyTorchSavedLoad) {
     const auto path = [](const std::string &name) {
-        return std::string(LAZULI_TEST_DATA "/inputs/optimizers/") + name + ".pt";
+        return lz::test::test_data("/inputs/optimizers/") + name + ".pt";
     };
     std::vector<Tensor> parameters = {parameter({3, 4}), parameter({5})};
     optim::AdamW adamw(parameters);

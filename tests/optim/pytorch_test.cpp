@@ -1,4 +1,6 @@
 // Ten steps of each optimizer beside those of PyTorch, which a script stored (inputs/make_pytorch_optim.py).
+#include "tests/support/files/data.h"
+
 #include "support.h"
 
 #include <lazuli/io.h>
@@ -111,7 +113,7 @@ lz::Sizes sizes_of(std::istringstream &line) { // [2,3]
 }
 
 File stored() {
-    std::ifstream file(LAZULI_TEST_DATA "/inputs/pytorch_optim.txt");
+    std::ifstream file(lz::test::test_data("/inputs/pytorch_optim.txt"));
     File out;
     for (std::string text; std::getline(file, text);) {
         std::istringstream line(text);
@@ -208,7 +210,7 @@ TEST(Optimizers, TenStepsAreThoseOfPyTorch) {
 // State dicts as torch.save wrote them after ten steps, of every optimizer that PyTorch has: the next step is
 // the one that PyTorch takes.
 TEST(Optimizers, GoOnFromTheFilesOfPyTorch) {
-    const lz::StateDict all = lz::load(LAZULI_TEST_DATA "/inputs/optimizers/continued.pt");
+    const lz::StateDict all = lz::load(lz::test::test_data("/inputs/optimizers/continued.pt"));
     std::vector<std::string> names;
     for (const auto &[name, value] : all)
         if (name.ends_with(".after.0"))

@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include "tests/support/environment.h"
+#include "tests/support/files/data.h"
 
 #include <lazuli/io.h>
 
@@ -125,7 +126,7 @@ struct Case {
 };
 
 std::map<std::string, Case> stored() {
-    std::ifstream file(LAZULI_TEST_DATA "/inputs/pytorch_lr.txt");
+    std::ifstream file(lz::test::test_data("/inputs/pytorch_lr.txt"));
     std::map<std::string, Case> out;
     Case *now = nullptr;
     for (std::string text; std::getline(file, text);) {
@@ -209,7 +210,7 @@ TEST(Schedules, StatesThatPyTorchSavedLoad) {
         const Schedule schedule = makers().at(name)(*optimizer), loaded = makers().at(name)(*other);
         for (size_t step = 0; step < 24; ++step)
             schedule.step(all.at(name).metrics[step]);
-        loaded.load(lz::load(LAZULI_TEST_DATA "/inputs/optimizers/schedule_" + name + ".pt"));
+        loaded.load(lz::load(lz::test::test_data("/inputs/optimizers/schedule_") + name + ".pt"));
         const lz::StateDict expected = schedule.save(), found = loaded.save();
         for (const auto &[key, value] : expected) {
             const std::vector<double> a = doubles(found.at(key)), b = doubles(value);

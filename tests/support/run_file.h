@@ -57,13 +57,19 @@ struct RanFile {
     std::string error;    ///< `DeviceError: ...`; empty: none
 };
 
+/// That of the build, or, in a bundle, what tests/gpu/run.sh says.
+inline std::string run_file_program() {
+    const char *const program = std::getenv("LAZULI_TEST_RUN_FILE");
+    return program ? program : LAZULI_RUN_FILE;
+}
+
 /// `arguments` as run_file takes them behind the files; `environment`: more `VARIABLE=value`.
 inline RanFile run_file(const std::string &file, const std::vector<Tensor> &inputs,
                         const std::string &arguments = "", const std::string &environment = "") {
     const TestFolder folder;
     std::ofstream(folder / "in", std::ios::binary) << elements_of(inputs);
     const std::string command = "env " + environment + " LAZULI_NVRTC=/nonexistent/libnvrtc.so " +
-                                LAZULI_RUN_FILE + " " + file + " " + (folder / "in") + " " +
+                                run_file_program() + " " + file + " " + (folder / "in") + " " +
                                 (folder / "out") + " " + arguments + " 2>&1";
     FILE *const pipe = ::popen(command.c_str(), "r");
     std::string printed;

@@ -140,6 +140,18 @@ TEST_F(CudaLibraries, WheelsAreThoseOfEveryPythonThatIsFound) {
     EXPECT_EQ(found, expected);
 }
 
+TEST_F(CudaLibraries, ToolkitsAreThoseOfTheEnvironmentThenTheSystems) {
+    const auto toolkits = [](const char *home, const char *path) {
+        const EnvironmentVariables environment{{"CUDA_HOME", home}, {"CUDA_PATH", path}};
+        return Search::from_environment().toolkits;
+    };
+    const std::string system = "/usr/local/cuda";
+    EXPECT_EQ(toolkits("/of/home", "/of/path"), (std::vector<std::string>{"/of/home", "/of/path", system}));
+    EXPECT_EQ(toolkits("", "/of/path"), (std::vector<std::string>{"/of/path", system}));
+    EXPECT_EQ(toolkits("/of/home", ""), (std::vector<std::string>{"/of/home", system}));
+    EXPECT_EQ(toolkits("", ""), std::vector<std::string>{system});
+}
+
 TEST_F(CudaLibraries, ANewerCompilerThanTheDriversIsSaidWhereverItIs) {
     Search search;
     search.driver = LAZULI_FAKE_CUDA;

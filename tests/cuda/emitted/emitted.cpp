@@ -8,6 +8,8 @@
 #include "passes/schedule/cuda.h"
 #include "tests/support/cuda/device_memory.h"
 
+#include <algorithm>
+#include <bit>
 #include <span>
 #include <utility>
 
@@ -104,6 +106,70 @@ void expect_equal(const Launch &l, const std::string &what) {
         // The language has one chunk for lanes, and one for what is folded in order.
         if (failure.message().find("another number of elements") == std::string::npos)
             ADD_FAILURE() << what << ": " << failure.message() << "\n" << print(on_cuda.kernel);
+    }
+}
+
+namespace {
+
+/// What a step launches, on buffers of its sizes.
+std::vector<Launch> launches_of(const Program &program, const Step &step, std::span<const int64_t> words) {
+    const Kernel &kernel = program.kernels[step.kernel];
+    std::vector<Launch> segments;
+    for (const Segment &from : step.segments) {
+        Launch l{kernel, {}, {}, {}, static_cast<size_t>(step.worker_bytes)};
+        for (const ArgSpec &a : from.args) {
+            int64_t value = a.constant;
+            for (const ArgSpec::Term &t : a.terms)
+                value += words[t.word] * t.coefficient;
+            l.args.push_back(value);
+        }
+        for (const ScalarSpec &s : from.scalars) {
+            const DType compute = info(s.dtype).compute;
+            const double value = std::bit_cast<double>(words[s.word]);
+            auto slot = static_cast<uint64_t>(words[s.word]);
+            if (compute == DType::F32)
+                slot = std::bit_cast<uint32_t>(static_cast<float>(value));
+            l.scalars.push_back(slot);
+        }
+        int64_t most = 0; // elements, of which a worker has a row at most
+        for (size_t b = 0; b < kernel.buffers.size(); ++b) {
+            const bool worker = kernel.buffers[b].mode == BufferMode::Worker;
+            const int64_t bytes = worker ? 0 : program.buffers[from.buffers[b]].bytes;
+            l.elements.push_back(bytes / size_of(kernel.buffers[b].dtype));
+            most = std::max(most, l.elements.back());
+        }
+        for (const KBuffer &buffer : kernel.buffers)
+            if (buffer.mode == BufferMode::Worker)
+                l.worker_bytes += static_cast<size_t>(most * size_of(buffer.dtype)) + 512;
+        expand_math(l.kernel);
+        segments.push_back(std::move(l));
+    }
+    return segments;
+}
+
+} // namespace
+
+void expect_program(const Program &program, std::span<const int64_t> words, const std::string &what,
+                    const CudaRun &run) {
+    for (const Step &step : program.steps) {
+        if (step.kind != StepKind::Launch || step.device.kind != DeviceKind::Cuda)
+            continue;
+        const Kernel &kernel = program.kernels[step.kernel];
+        if (std::ranges::any_of(kernel.phases, [](const Phase &p) {
+                return p.contraction && is_float(p.contraction->dtype) && !p.contraction->ascending;
+            }))
+            continue;
+        const std::vector<Launch> segments = launches_of(program, step, words);
+        try {
+            const auto found = run_cuda(segments, run);
+            for (size_t s = 0; s < segments.size(); ++s) {
+                const std::string difference = cuda_difference(
+                    segments[s], run_interpreted(segments[s], run.seed + s, run.corners), found[s]);
+                ASSERT_EQ(difference, "") << what << "\n" << print(kernel) << cuda_text(segments[0]);
+            }
+        } catch (const ptx::Fault &fault) {
+            FAIL() << what << ": " << fault.what() << "\n" << print(kernel) << cuda_text(segments[0]);
+        }
     }
 }
 

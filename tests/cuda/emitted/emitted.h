@@ -2,6 +2,7 @@
 /// Runs a kernel as CUDA: scheduled, emitted, compiled by NVRTC; in the interpreter of PTX
 /// (run_ptx.cpp), or on a device (tests/gpu). The interpreter of Kernel IR is the oracle.
 
+#include "ir/program/program.h"
 #include "ir/target.h"
 #include "tests/support/kernel_run.h"
 
@@ -50,5 +51,10 @@ std::string cuda_difference(const Launch &l, const Outcome &interpreted, const O
 
 /// Expects a scheduled kernel to give the interpreter's bits, on aligned and other addresses.
 void expect_bits(const Launch &l, const std::string &what, const CudaRun &run = {});
+
+/// The same of each launch on a CUDA device of a Program, step by step on random data, its checks included.
+/// `words`: Graph::runtime_words. Not run are products of floats whose order is the device's own.
+void expect_program(const ir::Program &program, std::span<const int64_t> words, const std::string &what,
+                    const CudaRun &run);
 
 } // namespace lz::test

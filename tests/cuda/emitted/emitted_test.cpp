@@ -370,56 +370,6 @@ TEST_F(Emitted, IndicesOf64BitsGiveTheSameBits) {
 
 // --- what comes of graphs
 
-/// Each launch of a Program for a CUDA device on random data, step by step.
-void expect_program(const Program &program, std::span<const int64_t> words, uint64_t seed,
-                    const std::string &what) {
-    for (const Step &step : program.steps) {
-        if (step.kind != StepKind::Launch || step.device.kind != DeviceKind::Cuda)
-            continue;
-        Kernel kernel = program.kernels[step.kernel];
-        const bool sums_floats = std::ranges::any_of(
-            kernel.phases, [](const Phase &p) { return p.contraction && is_float(p.contraction->dtype); });
-        if (sums_floats) // in another order than the interpreter, which is tested above
-            continue;
-        std::vector<Launch> segments;
-        for (const Segment &from : step.segments) {
-            Launch l{kernel, {}, {}, {}, static_cast<size_t>(step.worker_bytes)};
-            for (const ArgSpec &a : from.args) {
-                int64_t value = a.constant;
-                for (const ArgSpec::Term &t : a.terms)
-                    value += words[t.word] * t.coefficient;
-                l.args.push_back(value);
-            }
-            for (const ScalarSpec &s : from.scalars) {
-                const DType compute = info(s.dtype).compute;
-                const double value = std::bit_cast<double>(words[s.word]);
-                auto slot = static_cast<uint64_t>(words[s.word]);
-                if (compute == DType::F32)
-                    slot = std::bit_cast<uint32_t>(static_cast<float>(value));
-                l.scalars.push_back(slot);
-            }
-            for (size_t b = 0; b < kernel.buffers.size(); ++b) {
-                const bool worker = kernel.buffers[b].mode == BufferMode::Worker;
-                const int64_t bytes = worker ? 0 : program.buffers[from.buffers[b]].bytes;
-                l.elements.push_back(bytes / size_of(kernel.buffers[b].dtype));
-                l.worker_bytes += worker ? size_t{1} << 20 : 0;
-            }
-            expand_math(l.kernel);
-            segments.push_back(std::move(l));
-        }
-        try {
-            const auto found = run_cuda(segments, {.most_blocks = 7, .seed = seed, .corners = false});
-            for (size_t s = 0; s < segments.size(); ++s) {
-                const std::string difference =
-                    cuda_difference(segments[s], run_interpreted(segments[s], seed + s, false), found[s]);
-                ASSERT_EQ(difference, "") << what << "\n" << print(kernel) << cuda_text(segments[0]);
-            }
-        } catch (const ptx::Fault &fault) {
-            FAIL() << what << ": " << fault.what() << "\n" << print(kernel) << cuda_text(segments[0]);
-        }
-    }
-}
-
 TEST_F(Emitted, RandomGraphsGiveTheInterpretersBitsKernelByKernel) {
     Target target = cuda_test_target(1);
     target.modes.verify = true;
@@ -437,7 +387,8 @@ TEST_F(Emitted, RandomGraphsGiveTheInterpretersBitsKernelByKernel) {
         const RandomGraph random = random_graph(seed, options);
         const Program program = passes::compile(random.graph, target).program;
         kernels += program.kernels.size();
-        expect_program(program, random.graph.runtime_words(), seed, "seed " + std::to_string(seed));
+        expect_program(program, random.graph.runtime_words(), "seed " + std::to_string(seed),
+                       {.most_blocks = 7, .seed = seed, .corners = false});
         if (HasFatalFailure())
             return;
     }
@@ -467,7 +418,8 @@ TEST_F(Emitted, ASumOfWhatRowsGiveIsTheLastPhasesOfTheirKernel) {
             EXPECT_NE(std::ranges::find(program.kernels[0].buffers, BufferMode::Worker, &KBuffer::mode),
                       program.kernels[0].buffers.end())
                 << what;
-            expect_program(program, graph.runtime_words(), 3, what);
+            expect_program(program, graph.runtime_words(), what,
+                           {.most_blocks = 7, .seed = 3, .corners = false});
         }
 }
 

@@ -1,4 +1,5 @@
 // Functions beside those of PyTorch, whose results a script stored (inputs/make_pytorch_functions.py).
+#include "tests/support/files/data.h"
 #include "tests/support/tensor_values.h"
 
 #include <lazuli/nn.h>
@@ -224,9 +225,7 @@ void expect_same(const Tensor &found, const Tensor &expected) {
 }
 
 TEST(LibTorchFunctionsOfPyTorch, GiveWhatItGives) {
-    const char *const folder =
-        std::getenv("LAZULI_TEST_DATA"); // of a bundle, whose source folder is elsewhere
-    std::ifstream file(std::string(folder ? folder : LAZULI_TEST_DATA) + "/inputs/pytorch_functions.txt");
+    std::ifstream file(lz::test::test_data("/inputs/pytorch_functions.txt"));
     ASSERT_TRUE(file) << "inputs/pytorch_functions.txt is not there";
     struct Case {
         std::string name;

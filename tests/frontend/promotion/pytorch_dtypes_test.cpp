@@ -1,6 +1,7 @@
 // S62, completely: the result dtype (or refusal) of every function that takes tensors or numbers, for every
 // pair or triple of dtypes and kinds, against PyTorch's own (inputs/make_pytorch_dtypes.py, which tells the
 // format). Where Lazuli differs on purpose stands in `differences`, with the reason.
+#include "tests/support/files/data.h"
 #include "tests/support/tensor_values.h"
 
 #include <algorithm>
@@ -342,9 +343,7 @@ const std::vector<Difference> &differences() {
 
 /// The file: words by function; those of three operands have a line for each first one.
 std::map<std::string, std::vector<std::string>> reference() {
-    const char *const folder =
-        std::getenv("LAZULI_TEST_DATA"); // of a bundle, whose source folder is elsewhere
-    std::ifstream file(std::string(folder ? folder : LAZULI_TEST_DATA) + "/inputs/pytorch_dtypes.txt");
+    std::ifstream file(lz::test::test_data("/inputs/pytorch_dtypes.txt"));
     std::map<std::string, std::vector<std::string>> out;
     for (std::string line; std::getline(file, line);) {
         if (line.starts_with('#'))

@@ -1,7 +1,7 @@
 // libFuzzer: `load` of .npz files, stored and deflated. What it accepts, can be read.
 #include "archive.h"
 #include "npy.h"
-#include "tests/support/any_file.h"
+#include "tests/support/files/any_file.h"
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) {
     return lz::fuzz::mutate(data, size, max_size, seed,

@@ -1,7 +1,7 @@
 // libFuzzer: `load` of PyTorch's .pt files: an archive, and in it a pickle whose opcodes are changed one by
 // one. What it accepts, can be read.
 #include "archive.h"
-#include "tests/support/any_file.h"
+#include "tests/support/files/any_file.h"
 
 #include <string_view>
 

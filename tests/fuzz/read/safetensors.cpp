@@ -1,6 +1,6 @@
 // libFuzzer: `load` of safetensors and of their index. What it accepts, can be read.
 #include "structured.h"
-#include "tests/support/any_file.h"
+#include "tests/support/files/any_file.h"
 
 namespace {
 

@@ -65,6 +65,7 @@ public:
         launch.block = block;
         launch.parameters = parameters;
         launch.seed = seed;
+        launch.first = first;
         launch.max_instructions = max_instructions;
         launch.dynamic_shared = dynamic_shared;
         launch.count_bank_conflicts = count_bank_conflicts;
@@ -77,6 +78,7 @@ public:
     const ptx::Module &module() const { return module_; }
 
     uint64_t seed = 1;
+    uint64_t first = 0;                    ///< block that is run: ptx::Launch::first
     uint64_t max_instructions = 5'000'000; ///< of a warp
     uint32_t dynamic_shared = 0;
     bool count_bank_conflicts = false;

@@ -80,7 +80,8 @@ Machine::Machine(const Kernel &kernel, const Launch &launch)
 }
 
 Counts Machine::run() {
-    const uint64_t clusters = launch_.grid.count() / launch_.cluster.count();
+    const uint64_t all = launch_.grid.count() / launch_.cluster.count();
+    const uint64_t clusters = all - std::min(launch_.first, all);
     // A random order without a table of all of them: steps of a stride that has no divisor with their number.
     uint64_t stride = clusters > 2 ? 1 + rng_() % (clusters - 1) : 1;
     while (std::gcd(stride, clusters) != 1)
@@ -93,7 +94,7 @@ Counts Machine::run() {
     for (uint64_t i = launch_.part; i < clusters; i += launch_.parts) {
         if (launch_.stop && *launch_.stop)
             break;
-        begin_blocks(cluster);
+        begin_blocks(launch_.first + cluster);
         run_blocks();
         cluster = ahead(launch_.parts);
     }

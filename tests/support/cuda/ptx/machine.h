@@ -62,6 +62,7 @@ struct Launch {
     uint32_t shared_limit = 227 << 10;             ///< bytes of a block
     /// Run only every `parts`-th block (or cluster) of the order, from `part` on. All parts have one seed.
     unsigned part = 0, parts = 1;
+    uint64_t first = 0; ///< block (or cluster) along x: those before it are left out, as if they had been run
     const std::atomic<bool> *stop = nullptr; ///< when it is set, no other block is begun
     bool count_bank_conflicts = false;       ///< Counts::bank_conflicts is made
     /// Races in global memory are found, too, among threads of a block and among blocks; `parts` is 1. Every
