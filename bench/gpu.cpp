@@ -75,16 +75,18 @@ double median(std::vector<double> values) {
 }
 
 /// What bounds a row.
-enum class Bound { Copy, Read, Product, None };
+enum class Bound { Copy, Read, Product, ProductOfFloats, None };
 
 struct Row {
     std::string name;
-    double bar = 0; ///< the least fraction of the ceiling
+    double bar = 0; ///< the least fraction of the ceiling; 0: none is promised
     Bound bound = Bound::Copy;
-    int64_t bytes = 0;    ///< Copy: read and written together; Read: read; Product: the extent
+    int64_t bytes = 0;    ///< Copy: read and written together; Read: read; products: the extent
     int64_t elements = 0; ///< for instructions an element
     /// Makes the operands, and what computes the row on them.
     std::function<std::function<Tensor()>()> prepare;
+    bool reproducible = false; ///< with products of one order on every device
+    bool is_product() const { return bound == Bound::Product || bound == Bound::ProductOfFloats; }
 };
 
 /// What makes a row's operands.
@@ -179,8 +181,35 @@ std::vector<Row> rows(int64_t scale, Operand operand) {
                            return [x = x, y = y, bias] { return lz::gelu(lz::matmul(x, y) + bias); };
                        }});
     }
+    // The price of equal bits on every device.
+    if (const int64_t side = std::max<int64_t>(1024 / smaller, 64); !fast)
+        all.push_back({.name = "product of 1024, reproducible f32",
+                       .bound = Bound::ProductOfFloats,
+                       .bytes = side,
+                       .elements = side * side,
+                       .prepare =
+                           [=] {
+                               const Tensor x = operand({side, side}, lz::f32),
+                                            y = operand({side, side}, lz::f32);
+                               return [=] { return lz::matmul(x, y); };
+                           },
+                       .reproducible = true});
     return all;
 }
+
+/// While it lives products have one order, or as the process was told.
+class ReproducibleProducts {
+public:
+    explicit ReproducibleProducts(bool reproducible) : was_(lz::is_reproducible()) {
+        lz::set_reproducible(reproducible || was_);
+    }
+    ~ReproducibleProducts() { lz::set_reproducible(was_); }
+    ReproducibleProducts(const ReproducibleProducts &) = delete;
+    ReproducibleProducts &operator=(const ReproducibleProducts &) = delete;
+
+private:
+    const bool was_;
+};
 
 class Bench {
 public:
@@ -218,11 +247,18 @@ public:
 
     /// `whole`: the same row with sizes that are not divided.
     void run(const Row &row, const Row &whole) {
+        const ReproducibleProducts here(row.reproducible);
         const std::function<Tensor()> f = row.prepare();
         f().eval(); // compiles
         f().eval(); // makes a graph
         lz::sync();
-        Json out = {{"row", row.name}, {"bar", row.bar}, {"bytes", row.bytes}, {"elements", row.elements}};
+        Json out = {{"row", row.name}, {"bytes", row.bytes}, {"elements", row.elements}};
+        if (row.bar > 0)
+            out["bar"] = row.bar;
+        if (row.is_product()) {
+            out["extent"] = whole.bytes;
+            out["counted_extent"] = row.bytes;
+        }
         if (options_.count) {
             const uint64_t before = instructions_(), slots_before = issue_slots_();
             const auto from = Clock::now();
@@ -261,10 +297,16 @@ public:
             say({{"instructions_a_second", counted_ / counted_seconds_}});
     }
 
-    static constexpr int kKernels = 80, kLaunches = 10;
+    static constexpr int kKernels = 80;
     /// 80 kernels that run again and again, recorded each time and as a compiled function: LAZULI_FUSE=0
-    /// keeps additions apart.
+    /// keeps additions apart. In a loop that does nothing else; and, without a bar, a few at a time, when
+    /// other code has been in the caches.
     void replays() {
+        if (lz::engine::Engine::get().target().modes.fuse) {
+            if (!options_.rows.empty() && wanted("replay of 80 kernels"))
+                say({{"row", "replay of 80 kernels"}, {"error", "LAZULI_FUSE=0 keeps its kernels apart."}});
+            return;
+        }
         const int64_t elements = std::max<int64_t>((1 << 16) / options_.scale, 64);
         const Tensor y = uniform({elements}, lz::f32);
         const auto additions = [y](const Tensor &x) {
@@ -273,26 +315,37 @@ public:
                 z = z + y;
             return z;
         };
-        replay("replay of 80 kernels", elements, additions, Launched::AtEval);
         const auto compiled = lz::compile(additions);
-        replay("replay of 80 kernels, compiled function", elements, compiled, Launched::AtCall);
+        const bool quick = options_.scale != 1 && !options_.count;
+        const Turns loop = {.turns = 2, .launches = quick ? 20 : 1000},
+                    few = {.turns = quick ? 4 : 30, .launches = 10, .bar = false};
+        for (const auto &[turns, name] : {std::pair{loop, ""}, std::pair{few, ", a few at a time"}}) {
+            replay(fmt::format("replay of 80 kernels{}", name), elements, additions, Launched::AtEval, turns);
+            replay(fmt::format("replay of 80 kernels, compiled function{}", name), elements, compiled,
+                   Launched::AtCall, turns);
+        }
         if (wanted("replay") && compiled.stats().replays == 0)
             say({{"row", "replay of 80 kernels, compiled function"}, {"error", compiled.explain()}});
     }
     enum class Launched { AtCall, AtEval };
+    /// The graph by hand takes its turns with the row. The first quarter of the turns is not measured.
+    struct Turns {
+        int turns, launches; ///< launches: of each turn
+        bool bar = true;
+    };
     template <class F>
-    void replay(const std::string &row, int64_t elements, const F &additions, Launched when) {
+    void replay(const std::string &row, int64_t elements, const F &additions, Launched when,
+                const Turns &turns) {
         if (!wanted(row))
             return;
-        // Each way several times in turn, so that it finds its code and data in the caches.
-        const int rounds = options_.scale == 1 || options_.count ? 30 : 4, unmeasured = rounds / 4;
         Tensor x = uniform({elements}, lz::f32);
         std::vector<double> record, host, device, by_hand, by_hand_host;
-        for (int round = 0; round < rounds; ++round) {
-            if (round == unmeasured)
+        const int unmeasured = std::max(turns.turns / 4, 1);
+        for (int turn = 0; turn < turns.turns; ++turn) {
+            if (turn == unmeasured)
                 for (std::vector<double> *times : {&record, &host, &device, &by_hand, &by_hand_host})
                     times->clear();
-            for (int launch = 0; launch < kLaunches; ++launch) {
+            for (int launch = 0; launch < turns.launches; ++launch) {
                 const auto from = Clock::now();
                 x = additions(x);
                 const double called = since(from);
@@ -303,7 +356,7 @@ public:
                 record.push_back(when == Launched::AtEval ? called : 0);
                 host.push_back(launched - record.back());
             }
-            for (const auto &hand : ceilings_.additions(kKernels, elements, kLaunches)) {
+            for (const auto &hand : ceilings_.additions(kKernels, elements, turns.launches)) {
                 by_hand.push_back(hand.whole);
                 by_hand_host.push_back(hand.host);
             }
@@ -312,15 +365,19 @@ public:
         const auto typical = [&](const std::vector<double> &times) {
             return options_.count ? *std::ranges::min_element(times) : median(times);
         };
-        say({{"row", row},
-             {"seconds", median(device)},
-             {"host", typical(host)},
-             {"record", typical(record)},
-             {"ceiling", median(by_hand)},
-             {"host_ceiling", typical(by_hand_host)},
-             {"host_bar", 5e-6},
-             {"bar", 1 / 1.1},
-             {"fraction", median(by_hand) / median(device)}});
+        Json out = {{"row", row},
+                    {"seconds", median(device)},
+                    {"host", typical(host)},
+                    {"record", typical(record)},
+                    {"launches", host.size()},
+                    {"ceiling", median(by_hand)},
+                    {"host_ceiling", typical(by_hand_host)},
+                    {"fraction", median(by_hand) / median(device)}};
+        if (turns.bar) {
+            out["host_bar"] = 5e-6;
+            out["bar"] = 1 / 1.1;
+        }
+        say(out);
     }
 
     /// One loop kernel until its result is there, from its first use on: compiled by NVRTC, and from disk.
@@ -376,6 +433,7 @@ private:
         Json all = Json::array();
         const ir::Graph graph = ir::parse_graph(lz::dump(result));
         ir::Target target = ir::cuda_test_target(1);
+        target.modes = lz::engine::Engine::get().target().modes;
         for (ir::DeviceInfo &info : target.devices)
             if (const ir::DeviceInfo *const here = lz::engine::Engine::get().target().find(info.device))
                 info.library = here->library;
@@ -401,7 +459,9 @@ private:
         case Bound::Read:
             return ceilings_.read(row.bytes);
         case Bound::Product:
-            return ceilings_.product(row.bytes);
+            return ceilings_.product(row.bytes, lz::bench::GpuCeilings::Operands::Bfloats);
+        case Bound::ProductOfFloats:
+            return ceilings_.product(row.bytes, lz::bench::GpuCeilings::Operands::Floats);
         case Bound::None:
             break;
         }

@@ -236,7 +236,7 @@ std::vector<GpuCeilings::Graph> GpuCeilings::additions(int kernels, int64_t elem
     return out;
 }
 
-double GpuCeilings::product(int64_t n) {
+double GpuCeilings::product(int64_t n, Operands of) {
     const runtime::cuda::Library library =
         runtime::cuda::open_cublaslt(Search::from_environment(), library_, nvrtc_);
     if (!library)
@@ -260,7 +260,7 @@ double GpuCeilings::product(int64_t n) {
     };
     constexpr int kProposals = 8;
     constexpr size_t kWorkspace = size_t{32} << 20;
-    const auto bytes = static_cast<size_t>(2 * n * n);
+    const auto bytes = static_cast<size_t>((of == Operands::Floats ? 4 : 2) * n * n);
     const CUdeviceptr x = memory(2, bytes), y = memory(3, bytes), z = memory(4, bytes),
                       space = memory(5, kWorkspace);
     const auto pointer = [](CUdeviceptr at) { return reinterpret_cast<void *>(at); };
@@ -271,7 +271,8 @@ double GpuCeilings::product(int64_t n) {
     need(cublasLtCreate_(&handle));
     need(cublasLtMatmulDescCreate_(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     const auto extent = static_cast<uint64_t>(n);
-    need(cublasLtMatrixLayoutCreate_(&layout, CUDA_R_16BF, extent, extent, n));
+    need(cublasLtMatrixLayoutCreate_(&layout, of == Operands::Floats ? CUDA_R_32F : CUDA_R_16BF, extent,
+                                     extent, n));
     need(cublasLtMatmulPreferenceCreate_(&preference));
     need(cublasLtMatmulPreferenceSetAttribute_(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                &kWorkspace, sizeof kWorkspace));

@@ -29,9 +29,10 @@ public:
     /// Seconds in which the SMs copy so many bytes (as many are read as written) or read them.
     double copy(int64_t bytes);
     double read(int64_t bytes);
-    /// Of the product of two n x n matrices of bf16 by cuBLASLt, the fastest of its first proposals; 0 where
-    /// there is no cuBLASLt.
-    double product(int64_t n);
+    /// Of the product of two n x n matrices by cuBLASLt, the fastest of its first proposals; 0 where there is
+    /// no cuBLASLt. Floats are not rounded to TF32.
+    enum class Operands { Bfloats, Floats };
+    double product(int64_t n, Operands of);
     /// A graph made by hand, of so many additions of two f32 vectors one after the other: seconds of each of
     /// its launches, and until it is done; 0 where the driver captures no streams.
     struct Graph {

@@ -210,7 +210,8 @@ private:
     /// `between` writes what comes after all these loads.
     using Place = std::function<std::string(bool early)>;
     void write_packets(const ir::Region &region, Packet packet, int count, const Place &place,
-                       const Reduce &reduce, const std::function<void()> &between = {});
+                       const Reduce &reduce, const std::function<void()> &between = {},
+                       const std::string &all_there = {});
     /// Packets that were loaded before, all of one access, as an expression: `x3[u]`.
     struct KeptPackets {
         ir::Access access;

@@ -338,8 +338,12 @@ void PhaseEmitter::write_launch_values(const Region &region) {
     }
 }
 
+/// `all_there`: whether the thread has all elements of `count` packets. It asks once then, and has no branch
+/// between its loads; threads at the end take one packet after the other.
 void PhaseEmitter::write_packets(const Region &region, Packet packet, int count, const Place &place,
-                                 const Reduce &reduce, const std::function<void()> &between) {
+                                 const Reduce &reduce, const std::function<void()> &between,
+                                 const std::string &all_there) {
+    const bool whole = packet.whole;
     if (count > 1)
         write_launch_values(region);
     std::vector<KValue> early;
@@ -375,6 +379,8 @@ void PhaseEmitter::write_packets(const Region &region, Packet packet, int count,
                 w_.line("const int u = u0 + b;");
         }
         std::string there = place(loads);
+        if (packet.whole && !all_there.empty())
+            there.clear();
         if (batches && count % batch != 0)
             there = there.empty() ? fmt::format("u < {}", count) : fmt::format("u < {} && {}", count, there);
         if (!there.empty())
@@ -385,11 +391,16 @@ void PhaseEmitter::write_packets(const Region &region, Packet packet, int count,
         if (count > 1)
             close();
     };
+    if (!all_there.empty()) {
+        open("if ({})", all_there);
+        packet.whole = true;
+    }
     const size_t kept = kept_.size();
     const std::string outer = std::exchange(round_, count > 1 ? "u" : "0");
     for (const KValue v : early) {
         const std::string name = fmt::format("x{}", v);
-        w_.line("{} {}[{}] = {{}};", packet_type(kernel_.instrs[v].dtype, packet.width), name, at_once);
+        w_.line("{} {}[{}]{};", packet_type(kernel_.instrs[v].dtype, packet.width), name, at_once,
+                all_there.empty() ? " = {}" : "");
         kept_.push_back({kernel_.accesses[kernel_.instrs[v].access], name, in_batch});
     }
     if (!early.empty())
@@ -405,6 +416,18 @@ void PhaseEmitter::write_packets(const Region &region, Packet packet, int count,
     if (batches)
         close();
     kept_.resize(kept);
+    if (!all_there.empty()) {
+        close();
+        packet.whole = whole;
+        open("else");
+        w_.plain("#pragma unroll 1");
+        open("for (int u = 0; u < {}; ++u)", count);
+        open("if ({})", place(false));
+        write_packet(region, packet, reduce);
+        close();
+        close();
+        close();
+    }
     round_ = outer;
 }
 

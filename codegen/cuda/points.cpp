@@ -92,7 +92,14 @@ void PhaseEmitter::write_points() {
         packet.whole = note_alignments(phase_.body, last, width, true);
     else
         alignable_ = false;
-    write_packets(phase_.body, packet, unroll, place, {});
+    // Most threads have all elements of all their packets.
+    std::string all_there;
+    const std::string last_packet = fmt::format("first + {}", (unroll - 1) * schedule_.threads);
+    if (unroll > 1 && (packet.whole || width == 1))
+        all_there = less(last_packet, all);
+    else if (unroll > 1 && entry_ == Entry::Aligned && outer == 0)
+        all_there = fmt::format("{} < {} / {}", last_packet, count, width);
+    write_packets(phase_.body, packet, unroll, place, {}, {}, all_there);
 }
 
 /// What lies turned is read along the tile axis, and from shared memory along the last one. A thread has its

@@ -313,7 +313,8 @@ __device__ __forceinline__ void report(Fault *fault, int code, unsigned source, 
 }
 )"},
     {"Packet", R"(// Neighbours in memory.
-template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) Packet {
+template <class T, int n, bool words = (sizeof(T) < 4 && n * sizeof(T) % 4 == 0 && (T)1 != (T)2)>
+struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) Packet {
     T v[n];
     __device__ __forceinline__ T at(int e) const { return v[e]; }
     __device__ __forceinline__ void set(int e, T x) { v[e] = x; }
@@ -330,19 +331,18 @@ template <class P> struct Words {
     static const int count = sizeof(P) / sizeof(Word);
 };
 )"},
-    // Of halves, which lie two in a register; and of i16, which may.
-    {"short", R"(template <int n> struct alignas(n < 8 ? 2 * n : 16) HalvesInWords {
-    unsigned w[n / 2];
-    __device__ __forceinline__ unsigned short at(int e) const { return (unsigned short)(w[e / 2] >> 16 * (e % 2)); }
+    // Several lie in a register, until each is used: no packet is waited for before all are under way.
+    {"char short", R"(template <class T, int n>
+struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) Packet<T, n, true> {
+    static const int in_word = 4 / sizeof(T), bits = 8 * sizeof(T);
+    unsigned w[n / in_word];
+    __device__ __forceinline__ T at(int e) const { return (T)(w[e / in_word] >> bits * (e % in_word)); }
     // In the order of e.
-    __device__ __forceinline__ void set(int e, unsigned short x) {
-        w[e / 2] = e % 2 == 0 ? x : w[e / 2] & 0xffff | (unsigned)x << 16;
+    __device__ __forceinline__ void set(int e, T x) {
+        const unsigned all = w[e / in_word], own = (Unsigned<T>)x;
+        w[e / in_word] = e % in_word == 0 ? own : all & (1u << bits * (e % in_word)) - 1 | own << bits * (e % in_word);
     }
 };
-template <> struct Packet<unsigned short, 2> : HalvesInWords<2> {};
-template <> struct Packet<unsigned short, 4> : HalvesInWords<4> {};
-template <> struct Packet<unsigned short, 8> : HalvesInWords<8> {};
-template <> struct Packet<unsigned short, 16> : HalvesInWords<16> {};
 )"},
     {"load", R"(template <int n, class T> __device__ __forceinline__ Packet<T, n> load(const T *from) {
     using W = Words<Packet<T, n>>;

@@ -64,41 +64,40 @@ int bytes_of_load(std::string_view operation) {
     return count * bits / 8;
 }
 
-/// Loads under way, the oldest first.
+/// Loads under way on a path through the code, the oldest first.
 class Loads {
 public:
     int bytes() const { return bytes_; }
+    int loaded() const { return loaded_; } ///< with those that nobody waits for any more
     void begin(std::vector<std::string_view> results, int bytes) {
-        loads_.push_back({std::move(results), bytes, block_});
+        loads_.push_back({std::move(results), bytes});
         bytes_ += bytes;
+        loaded_ += bytes;
     }
-    /// Another block of the code begins.
-    void begin_block() { ++block_; }
-    /// Who uses a result waits for it; older ones of its block have come by then. Those of another may be of
-    /// another path: elements that are loaded one by one where a packet is not whole.
+    /// Who uses a result waits for it; older ones have come by then.
     void use(std::string_view name) {
-        const auto loads = [&](const Load &l) {
-            return std::ranges::find(l.results, name) != l.results.end();
-        };
-        const auto at = std::ranges::find_if(loads_, loads);
+        const auto at = std::ranges::find_if(
+            loads_, [&](const Load &l) { return std::ranges::find(l.results, name) != l.results.end(); });
         if (at == loads_.end())
             return;
-        std::vector<Load> left;
-        for (auto l = loads_.begin(); l != loads_.end(); ++l)
-            if (l <= at && l->block == at->block)
-                bytes_ -= l->bytes;
-            else
-                left.push_back(*l);
-        loads_ = std::move(left);
+        for (auto l = loads_.begin(); l <= at; ++l)
+            bytes_ -= l->bytes;
+        loads_.erase(loads_.begin(), at + 1);
     }
 
 private:
     struct Load {
         std::vector<std::string_view> results;
-        int bytes, block;
+        int bytes;
     };
     std::vector<Load> loads_;
-    int bytes_ = 0, block_ = 0;
+    int bytes_ = 0, loaded_ = 0;
+};
+
+/// Instructions that run one after the other, and where it goes on from there.
+struct Block {
+    std::vector<std::string_view> instructions, targets; ///< without predicates; labels
+    bool goes_on = true;                                 ///< with the block behind it
 };
 
 } // namespace
@@ -133,11 +132,10 @@ std::string_view sources(std::string_view operation, std::string_view operands) 
     return operands.substr(std::min(end, operands.size()));
 }
 
-} // namespace
-
-PtxCounts count_ptx(std::string_view ptx, std::string_view entry) {
-    PtxCounts counts;
-    Loads loads;
+/// The blocks of an entry.
+std::vector<Block> blocks_of(std::string_view ptx, std::string_view entry,
+                             std::map<std::string_view, size_t> &labels) {
+    std::vector<Block> blocks(1);
     bool inside = false;
     for_each_line(ptx, [&](std::string_view line) {
         constexpr std::string_view kEntry = ".entry ";
@@ -146,30 +144,91 @@ PtxCounts count_ptx(std::string_view ptx, std::string_view entry) {
             inside = name.substr(0, name.find('(')) == entry;
             return;
         }
-        if (line.ends_with(':'))
-            loads.begin_block();
+        if (inside && line.ends_with(':')) {
+            labels[line.substr(0, line.size() - 1)] = blocks.size();
+            blocks.emplace_back();
+        }
         const size_t first = line.find_first_not_of(" \t{}");
         if (!inside || first == std::string_view::npos || line.find(';') == std::string_view::npos)
             return;
         line.remove_prefix(first);
         if (line.starts_with('.')) // declares registers or shared memory
             return;
-        if (line.starts_with('@'))
+        const bool maybe = line.starts_with('@');
+        if (maybe)
             line.remove_prefix(std::min(line.find_first_of(" \t") + 1, line.size()));
-        ++counts.instructions;
+        Block &block = blocks.back();
+        block.instructions.push_back(line);
+        const bool ends = line.starts_with("ret") || line.starts_with("exit");
+        if (!ends && !line.starts_with("bra"))
+            return;
+        block.goes_on = maybe;
+        if (const size_t label = line.find('$'); !ends && label != std::string_view::npos)
+            block.targets.push_back(line.substr(label, line.find(';') - label));
+        blocks.emplace_back();
+    });
+    return blocks;
+}
+
+/// The most bytes under way while a block runs that begins with these loads under way.
+int run_block(const Block &block, Loads &loads) {
+    int most = 0;
+    for (const std::string_view line : block.instructions) {
         const size_t space = std::min(line.find_first_of(" \t"), line.size());
         const std::string_view operation = line.substr(0, space), operands = line.substr(space);
         if (!operation.starts_with("ld.global")) {
             for (const std::string_view name : registers_in(sources(operation, operands)))
                 loads.use(name);
-            return;
+            continue;
         }
         const size_t address = std::min(operands.find('['), operands.size());
         for (const std::string_view name : registers_in(operands.substr(address)))
             loads.use(name);
         loads.begin(registers_in(operands.substr(0, address)), bytes_of_load(operation));
-        counts.loaded_bytes = std::max(counts.loaded_bytes, loads.bytes());
-    });
+        most = std::max(most, loads.bytes());
+    }
+    return most;
+}
+
+} // namespace
+
+/// Of the paths that meet in a block the one that has loaded most goes on: packets that are whole, and not
+/// the elements of the last one. A loop is passed through once.
+PtxCounts count_ptx(std::string_view ptx, std::string_view entry) {
+    std::map<std::string_view, size_t> labels;
+    const std::vector<Block> blocks = blocks_of(ptx, entry, labels);
+    std::vector<std::vector<size_t>> next(blocks.size());
+    PtxCounts counts;
+    for (size_t b = 0; b < blocks.size(); ++b) {
+        counts.instructions += static_cast<int>(blocks[b].instructions.size());
+        if (blocks[b].goes_on && b + 1 < blocks.size())
+            next[b].push_back(b + 1);
+        for (const std::string_view target : blocks[b].targets)
+            if (const auto found = labels.find(target); found != labels.end())
+                next[b].push_back(found->second);
+    }
+    // Before a block stand all those from which it is reached, but by a loop's way back.
+    std::vector<size_t> order, open{0}, taken(blocks.size());
+    std::vector<bool> seen(blocks.size());
+    for (seen[0] = true; !open.empty();) {
+        const size_t b = open.back();
+        if (taken[b] == next[b].size()) {
+            order.push_back(b);
+            open.pop_back();
+        } else if (const size_t to = next[b][taken[b]++]; !seen[to]) {
+            seen[to] = true;
+            open.push_back(to);
+        }
+    }
+    std::ranges::reverse(order);
+    std::vector<Loads> before(blocks.size());
+    for (const size_t b : order) {
+        Loads loads = std::move(before[b]);
+        counts.loaded_bytes = std::max(counts.loaded_bytes, run_block(blocks[b], loads));
+        for (const size_t to : next[b])
+            if (std::pair(loads.loaded(), loads.bytes()) > std::pair(before[to].loaded(), before[to].bytes()))
+                before[to] = loads;
+    }
     return counts;
 }
 

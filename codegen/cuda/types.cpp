@@ -228,8 +228,12 @@ std::string integer_expression(KOp op, DType dtype, const Operands &o) {
     case KOp::Abs:
         return unary("absolute");
     case KOp::Minimum:
+        if (size_of(dtype) == 1) // by ?: NVRTC 13.0 computes two at a time, and spills
+            return fmt::format("({})min({}, {})", c_type(dtype), bare(o.x), bare(o.y));
         return fmt::format("{} < {} ? {} : {}", o.x, o.y, o.x, o.y);
     case KOp::Maximum:
+        if (size_of(dtype) == 1)
+            return fmt::format("({})max({}, {})", c_type(dtype), bare(o.x), bare(o.y));
         return fmt::format("{} > {} ? {} : {}", o.x, o.y, o.x, o.y);
     case KOp::And:
     case KOp::Or:

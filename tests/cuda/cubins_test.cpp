@@ -235,13 +235,15 @@ $L__BB0_1:
     EXPECT_EQ(codegen::count_ptx(ptx, "phase").instructions, 0);
 }
 
-/// What loads elements of a packet one by one writes the same registers, and waits for loads of its own.
-TEST(CudaResources, LoadsOfAnotherPathAreUnderWay) {
+/// Of the two ways to a packet, whole or element by element, a thread takes one: the loads of one only are
+/// under way together. Who moves a result waits for it.
+TEST(CudaResources, LoadsOfOnePathAreUnderWayTogether) {
     constexpr std::string_view ptx = R"(
 .visible .entry phase0(
 	.param .u64 phase0_param_0
 )
 {
+	@%p1 bra 	$L__BB0_1;
 	ld.global.v2.u32 	{%r1, %r2}, [%rd1];
 	bra.uni 	$L__BB0_2;
 $L__BB0_1:
@@ -249,6 +251,7 @@ $L__BB0_1:
 	mov.b32 	%r1, {%rs1, %rs2};
 	cvt.u32.u16 	%r2, %rs2;
 $L__BB0_2:
+	@%p2 bra 	$L__BB0_3;
 	ld.global.v2.u32 	{%r3, %r4}, [%rd1+128];
 	bra.uni 	$L__BB0_4;
 $L__BB0_3:
@@ -256,9 +259,25 @@ $L__BB0_3:
 	mov.b32 	%r3, {%rs1, %rs2};
 $L__BB0_4:
 	add.u32 	%r5, %r1, %r3;
+	ret;
+}
+.visible .entry moves(
+	.param .u64 moves_param_0
+)
+{
+	bra.uni 	$L__BB1_2;
+$L__BB1_1:
+	ld.global.v2.u32 	{%r3, %r4}, [%rd1+128];
+	add.u32 	%r5, %r9, %r3;
+	ret;
+$L__BB1_2:
+	ld.global.v2.u32 	{%r1, %r2}, [%rd1];
+	mov.u32 	%r9, %r1;
+	bra.uni 	$L__BB1_1;
 }
 )";
-    EXPECT_EQ(codegen::count_ptx(ptx, "phase0").loaded_bytes, 18);
+    EXPECT_EQ(codegen::count_ptx(ptx, "phase0").loaded_bytes, 16);
+    EXPECT_EQ(codegen::count_ptx(ptx, "moves").loaded_bytes, 8);
 }
 
 } // namespace
