@@ -3,6 +3,7 @@
 
 #include "emitted/emitted.h"
 #include "kernels.h"
+#include "tests/support/cuda/ptx/machine.h"
 #include "tests/support/environment.h"
 #include "tests/support/random/mixed_kernels.h"
 
