@@ -24,7 +24,8 @@ if [ "${1:-}" = --short ]; then
     short=--short
     kernels='GpuDevice*:EmitterTile.Transposed*:Emitted.RowsOfMore*:Emitted.Segments*:Emitted.Functions*:*EmittedCorpus*/1'
     on_cuda='CudaCalls.AKernel*:CudaCalls.AFunction*:OnCudaPrograms.Numbers*'
-    semantics='Semantics.S0*:Semantics.S1*:Semantics.S3*:Semantics.S4*' no_graphs='Semantics.S42_kernels*:Semantics.S22*'
+    semantics='Semantics.S0*:Semantics.S1*:Semantics.S3*:Semantics.S40*:Semantics.S41*:Semantics.S42*:Semantics.S43_events*'
+    no_graphs='Semantics.S42_kernels*:Semantics.S22*'
     frontend='Reductions.Sum*:Joining.Stored*:Semantics.S27*' devices='DevicesFuzz.RandomProgramsOn*' programs=4
     autograd='Backward.Leaves*' nn='ClipGradNorm.Scales*' optim='Optimizers.AStepOfFive*'
     memcheck='Emitted.Segments*' racecheck='Emitted.Segments*'
@@ -64,7 +65,7 @@ sanitize() { # TOOL FILTER
 
 # A test that needs more GPUs than there are skips itself (semantics), or uses those that there are (devices, calls).
 # GPUs that reach each other's memory cannot be told not to (S12).
-not_on_cuda=$(patterns not_on_cuda.txt):*S12_copies_without_peer*
+not_on_cuda="$(patterns not_on_cuda.txt):*S12_copies_without_peer*"
 [ -x "$bin/lazuli_run_file" ] && export LAZULI_TEST_RUN_FILE=$bin/lazuli_run_file
 status=0 skipped=0
 for part in "$@"; do
