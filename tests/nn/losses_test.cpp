@@ -270,8 +270,7 @@ TEST(Losses, AreNamedAndNotWhatTheyAreMadeOf) {
     };
     for (const auto &[name, call] : calls) {
         const Caught error = caught<lz::ShapeError>(call);
-        EXPECT_TRUE(error.what.starts_with(name + ":") &&
-                    error.has("[4,5]") == (name != "cosine_embedding_loss"))
+        EXPECT_TRUE(error.what.starts_with(name + ":") && error.has("do not broadcast"))
             << name << " says: " << error.what;
     }
 }
