@@ -3,6 +3,10 @@
 #include "frontend/ops/compose.h"
 #include "lazuli/ops/functional.h"
 
+#include <array>
+#include <cstdint>
+#include <string_view>
+
 namespace lz {
 
 using detail::Op;
@@ -22,8 +26,21 @@ Tensor detail::checked(const Tensor &value, const Tensor &holds, const char *sen
     return select(always, value, literal(value, 0, loc), loc);
 }
 
+/// Mostly a name that the thread has had before: then without the lock of all names.
 Location detail::in_function(const char *name, Location loc) {
-    return in(ir::intern_function(name), loc);
+    struct Known {
+        std::string_view name; ///< never freed
+        uint16_t number = 0;
+    };
+    static thread_local std::array<Known, 64> known;
+    if (loc.function != 0)
+        return loc;
+    Known &slot = known[reinterpret_cast<uintptr_t>(name) / 8 % known.size()];
+    if (slot.name != name) {
+        const uint16_t number = ir::intern_function(name);
+        slot = {ir::function_name(number), number};
+    }
+    return in(slot.number, loc);
 }
 
 } // namespace lz
