@@ -105,13 +105,14 @@ public:
 
     Kernel &kernel() { return kernel_; }
     const Kernel &kernel() const { return kernel_; }
+    /// Where the next instruction goes.
+    Region &open_region();
     Kernel take() { return std::move(kernel_); }
 
 private:
     KValue arith(KOp op, KValue x, KValue y = kNoValue) { return emit(op, dtype(x), x, y); }
 
     KValue append(const Instr &instr);
-    Region &open_region();
     uint32_t add_access(const Access &access);
 
     Kernel kernel_;

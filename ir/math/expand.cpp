@@ -6,6 +6,7 @@
 #include "ir/math/functions.h"
 
 #include <functional>
+#include <vector>
 
 namespace lz::ir {
 
@@ -41,6 +42,44 @@ KValue expansion(KernelBuilder &b, const Instr &instr, const std::function<KValu
     internal_failure(__FILE__, __LINE__, std::string(info(instr.op).name) + " has no expansion");
 }
 
+/// Puts straight-line arithmetic at the end of the open region in an order of its own: what an operand needs
+/// stands before it, the first operand's first. C++ leaves open which argument of a call is evaluated first, so
+/// that f(g(x), h(x)) would else be another text, another key of the cache and other registers with another
+/// compiler. Instructions that nothing needs are left out.
+class Ordering {
+public:
+    /// Of the instructions from `first` on.
+    Ordering(KernelBuilder &b, KValue first)
+        : kernel_(b.kernel()), region_(b.open_region()), first_(first),
+          made_(kernel_.instrs.begin() + first, kernel_.instrs.end()), placed_(made_.size(), kNoValue) {
+        kernel_.instrs.resize(first);
+        region_.resize(region_.size() - made_.size());
+    }
+
+    /// The value's new number.
+    KValue place(KValue value) {
+        if (value == kNoValue || value < first_)
+            return value;
+        KValue &placed = placed_[value - first_];
+        if (placed != kNoValue)
+            return placed;
+        Instr instr = made_[value - first_];
+        for (KValue &operand : instr.operands)
+            operand = place(operand);
+        placed = static_cast<KValue>(kernel_.instrs.size());
+        kernel_.instrs.push_back(instr);
+        region_.push_back({Stmt::Instruction, placed});
+        return placed;
+    }
+
+private:
+    Kernel &kernel_;
+    Region &region_;
+    KValue first_;
+    std::vector<Instr> made_;
+    std::vector<KValue> placed_;
+};
+
 bool is_expanded(const Instr &instr, PhiloxForm philox) {
     return info(instr.op).cls == KOpClass::Math &&
            (instr.op != KOp::Philox || philox == PhiloxForm::Arithmetic);
@@ -48,9 +87,12 @@ bool is_expanded(const Instr &instr, PhiloxForm philox) {
 
 Kernel expanded(const Kernel &from, PhiloxForm philox) {
     KernelCopier copier(from, [&](const Instr &instr) {
-        return is_expanded(instr, philox)
-                   ? expansion(copier.builder(), instr, [&](KValue v) { return copier.value(v); })
-                   : kNoValue;
+        if (!is_expanded(instr, philox))
+            return kNoValue;
+        KernelBuilder &b = copier.builder();
+        const auto first = static_cast<KValue>(b.kernel().instrs.size());
+        const KValue result = expansion(b, instr, [&](KValue v) { return copier.value(v); });
+        return Ordering(b, first).place(result);
     });
     for (const Phase &phase : from.phases) {
         Phase &to = copier.builder().begin_phase(phase.grid, phase.vector_grid);
