@@ -43,9 +43,9 @@ KValue expansion(KernelBuilder &b, const Instr &instr, const std::function<KValu
 }
 
 /// Puts straight-line arithmetic at the end of the open region in an order of its own: what an operand needs
-/// stands before it, the first operand's first. C++ leaves open which argument of a call is evaluated first, so
-/// that f(g(x), h(x)) would else be another text, another key of the cache and other registers with another
-/// compiler. Instructions that nothing needs are left out.
+/// stands before it, the first operand's first. C++ leaves open which argument of a call is evaluated first,
+/// so that f(g(x), h(x)) would else be another text, another key of the cache and other registers with
+/// another compiler. Instructions that nothing needs are left out.
 class Ordering {
 public:
     /// Of the instructions from `first` on.
