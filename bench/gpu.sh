@@ -1,29 +1,39 @@
 #!/usr/bin/env bash
 # The kernels of a GPU beside what it gives and beside PyTorch, torch.compile, JAX and CuPy where those can be imported;
-# tests on it, under compute-sanitizer too where that is there. Writes bench/results/<device>.md in 20 minutes at most.
+# tests on it, under compute-sanitizer too where that is there. Writes bench/results/<device>.md.
 # Without a GPU: what can be known, on the driver without a GPU, to bench/results/no-gpu.md.
 #
 #   bash bench/gpu.sh                builds what is needed, then all of it
 #   bash bench/gpu.sh --bin=FOLDER   with programs that are there: of a build, or of the bundle (bench/gpu_package.sh)
 #   bash bench/gpu.sh --scale=64     a try with sizes that are 64 times smaller: its numbers mean nothing
+#   bash bench/gpu.sh --minutes=9    in so many at most, of which each part gets its share; else 20
 #   bash bench/gpu.sh --no-tests     without the tests
 #   bash bench/gpu.sh --name=NAME    of the file
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$here/..
-bin='' scale=1 tests=1 name='' seconds=0.5
+bin='' scale=1 tests=1 name='' seconds=0.5 minutes=20
 for option in "$@"; do
     case "$option" in
     --bin=*) bin=$(realpath "${option#--bin=}") ;;
     --scale=*) scale=${option#--scale=} seconds=0.01 ;;
+    --minutes=*) minutes=${option#--minutes=} ;;
     --no-tests) tests=0 ;;
     --name=*) name=${option#--name=} ;;
+    --help)
+        sed -n '2,/^set/s/^# \?//p' "$0"
+        exit 0
+        ;;
     *)
-        echo "gpu.sh: unknown argument '$option'; it takes --bin=, --scale=, --no-tests and --name=." >&2
+        echo "gpu.sh: unknown argument '$option'; it takes --bin=, --scale=, --minutes=, --no-tests, --name= and --help." >&2
         exit 2
         ;;
     esac
 done
+if ! [[ $minutes =~ ^[1-9][0-9]?$ ]]; then
+    echo "gpu.sh: --minutes takes a whole number from 1 to 99, not '$minutes'." >&2
+    exit 2
+fi
 if [ -z "$bin" ]; then
     (cd "$root" && cmake --preset release && cmake --build --preset release --target bench_gpu test_gpu test_on_cuda \
         test_frontend test_autograd test_nn test_optim test_semantics test_devices test_calls lazuli_run_file quickstart \
@@ -35,11 +45,11 @@ export LAZULI_VIRTUAL_GPUS=''
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 begin=$SECONDS
-left() { echo $((1200 - (SECONDS - begin))); } # of 20 minutes
-some() { # seconds at most, of those that are left but for $2 that come after
-    local most=$(($(left) - 15 - ${2:-0}))
+left() { echo $((minutes * 60 - (SECONDS - begin))); }
+some() { # at most so many seconds of each 20 minutes, of those that are left but for $2 that come after
+    local share=$(($1 * minutes / 20)) most=$(($(left) - 15 - ${2:-0} * minutes / 20))
     [ "$most" -gt 5 ] || most=5
-    echo $((most < $1 ? most : $1))
+    echo $((most < share ? most : share))
 }
 
 export LAZULI_CACHE_DIR=$work/cache
