@@ -1,7 +1,7 @@
 #include "frontend/autograd/step.h"
 
 #include "frontend/record/arena.h"
-#include "frontend/record/hot_tls.h"
+#include "ir/host/hot_tls.h"
 
 #include <thread>
 #include <utility>

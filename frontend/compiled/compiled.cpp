@@ -50,22 +50,24 @@ int check_period() {
 
 } // namespace
 
-CompiledEntry *CompiledCore::find(const CompiledArguments &arguments, const RecordingModes &modes) {
+std::shared_ptr<CompiledEntry> CompiledCore::find(const CompiledArguments &arguments,
+                                                  const RecordingModes &modes) {
     for (size_t i = 0; i < entries.size(); ++i)
         if (entries[i]->signature.matches(arguments, modes)) {
             if (i > 0)
                 std::rotate(entries.begin(), entries.begin() + static_cast<ptrdiff_t>(i),
                             entries.begin() + static_cast<ptrdiff_t>(i + 1));
-            return entries.front().get();
+            return entries.front();
         }
     return nullptr;
 }
 
 CompiledEntry &CompiledCore::find_or_add(const CompiledArguments &arguments, const RecordingModes &modes,
                                          Forgotten &forgotten) {
-    if (CompiledEntry *const found = find(arguments, modes))
+    if (const auto found = find(arguments, modes))
         return *found;
-    entries.insert(entries.begin(), std::make_unique<CompiledEntry>(Signature(arguments, modes)));
+    generation.fetch_add(1, std::memory_order_relaxed);
+    entries.insert(entries.begin(), std::make_shared<CompiledEntry>(Signature(arguments, modes)));
     if (entries.size() > std::max<size_t>(options.signatures, 1)) {
         forgotten.emplace_back(std::move(entries.back()));
         entries.pop_back();
@@ -94,6 +96,7 @@ void CompiledCore::check(const CompiledEntry &entry, CompiledPlan &plan) const {
 /// The recording is a plan if another one agreed with it.
 void CompiledCore::keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan, Forgotten &forgotten) {
     ++(plan->may_fail_later ? stats.uncompiled : stats.recordings);
+    generation.fetch_add(1, std::memory_order_relaxed);
     std::string why;
     const auto agrees = [&](const auto &other) { return learn(*plan, *other, why); };
     const auto could_be = [&](const auto &other) { return would_hold(*other, *plan); };
@@ -129,6 +132,7 @@ void CompiledCore::keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan
                 ++at;
             }
         }
+    plan->note_simple();
     entry.plans.insert(entry.plans.begin(), std::move(plan));
     if (entry.plans.size() > CompiledEntry::kPlans) {
         forgotten.push_back(std::move(entry.plans.back()));
@@ -170,6 +174,39 @@ private:
     bool holds_ = false;
 };
 
+/// Has the plan of the last call, if no other call does. At the end it is given back, or let go if there is a
+/// new one meanwhile.
+class TakenPlan {
+public:
+    TakenPlan(LastPlan &last, const std::atomic<uint64_t> &generation)
+        : last_(last), generation_(generation), taken_(last.take()) {}
+    ~TakenPlan() {
+        if (!taken_)
+            return;
+        CompiledPlanPtr plan; // destroyed when others may have it
+        std::shared_ptr<const CompiledEntry> entry;
+        if (last_.generation != generation_.load(std::memory_order_relaxed)) [[unlikely]] {
+            plan.swap(last_.plan);
+            entry.swap(last_.entry);
+        }
+        last_.give_back();
+    }
+    TakenPlan(const TakenPlan &) = delete;
+    TakenPlan &operator=(const TakenPlan &) = delete;
+
+    bool taken() const { return taken_; }
+    /// Whether it is what a call finds first.
+    bool is_for(const CompiledArguments &arguments, const RecordingModes &modes) const {
+        return taken_ && last_.plan && last_.generation == generation_.load(std::memory_order_relaxed) &&
+               last_.entry->signature.matches(arguments, modes);
+    }
+
+private:
+    LastPlan &last_;
+    const std::atomic<uint64_t> &generation_;
+    const bool taken_;
+};
+
 } // namespace
 
 bool CompiledFunction::replay(const CompiledArguments &arguments, CompiledResults &results) {
@@ -177,11 +214,19 @@ bool CompiledFunction::replay(const CompiledArguments &arguments, CompiledResult
         return false;
     CompiledCore &core = *core_;
     const RecordingModes modes = modes_of_now();
+    const TakenPlan taken(core.last, core.generation);
+    if (taken.is_for(arguments, modes) && detail::replay(*core.last.plan, arguments, results)) [[likely]] {
+        core.last.count();
+        return true;
+    }
     for (size_t tried = 0;; ++tried) {
         CompiledPlanPtr plan;
+        std::shared_ptr<const CompiledEntry> entry;
+        uint64_t generation = 0;
+        bool keep = false;
         {
             const std::lock_guard lock(core.mutex);
-            CompiledEntry *const entry = core.find(arguments, modes);
+            entry = core.find(arguments, modes);
             if (!entry || tried >= entry->plans.size())
                 return false;
             if (tried == 0 && core.until_check > 0 && --core.until_check == 0)
@@ -190,9 +235,16 @@ bool CompiledFunction::replay(const CompiledArguments &arguments, CompiledResult
                 continue;
             plan = entry->plans[tried];
             ++core.replays; // here, where the lock is held anyway
+            keep = tried == 0 && taken.taken() && core.until_check == 0;
+            generation = core.generation.load(std::memory_order_relaxed);
+        }
+        if (keep) { // without the lock: what was there may be destroyed
+            core.last.plan = plan;
+            core.last.entry = std::move(entry);
+            core.last.generation = generation;
         }
         CountedReplay counted(core);
-        if (detail::replay(plan, arguments, results))
+        if (detail::replay(*plan, arguments, results))
             return counted.holds();
     }
 }
@@ -200,16 +252,17 @@ bool CompiledFunction::replay(const CompiledArguments &arguments, CompiledResult
 CompiledStats CompiledFunction::stats() const {
     const std::lock_guard lock(core_->mutex);
     CompiledStats stats = core_->stats;
-    stats.replays = core_->replays;
+    stats.replays = core_->replays + core_->last.replays();
     stats.signatures = static_cast<int64_t>(core_->entries.size());
     return stats;
 }
 
 std::string CompiledFunction::explain() const {
     const std::lock_guard lock(core_->mutex);
-    std::string out = fmt::format("{}, compiled at {}: {} replays, {} recordings, {} uncompiled calls\n",
-                                  core_->options.name, ir::to_string(to_ir(core_->loc)), core_->replays,
-                                  core_->stats.recordings, core_->stats.uncompiled);
+    std::string out =
+        fmt::format("{}, compiled at {}: {} replays, {} recordings, {} uncompiled calls\n",
+                    core_->options.name, ir::to_string(to_ir(core_->loc)),
+                    core_->replays + core_->last.replays(), core_->stats.recordings, core_->stats.uncompiled);
     for (const auto &entry : core_->entries) {
         out += fmt::format("{}: {} plans\n", entry->signature.text(), entry->plans.size());
         if (!entry->why.empty())
@@ -224,8 +277,10 @@ std::string CompiledFunction::explain() const {
 }
 
 void CompiledFunction::clear() {
-    std::vector<std::unique_ptr<CompiledEntry>> forgotten; // destroyed without the lock, as in keep
+    std::vector<std::shared_ptr<CompiledEntry>> forgotten; // destroyed without the lock, as in keep
+    const TakenPlan last(core_->last, core_->generation);  // a call that has it lets it go at its end
     const std::lock_guard lock(core_->mutex);
+    core_->generation.fetch_add(1, std::memory_order_relaxed);
     forgotten.swap(core_->entries);
 }
 
@@ -274,7 +329,7 @@ CompiledFunction::Recording::Recording(CompiledFunction &function, const Compile
     bool check = false;
     {
         const std::lock_guard lock(core.mutex);
-        if (const CompiledEntry *const entry = core.find(arguments, modes)) {
+        if (const auto entry = core.find(arguments, modes)) {
             if (entry->tries >= CompiledEntry::kTries) {
                 ++core.stats.uncompiled;
                 return;

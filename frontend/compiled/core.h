@@ -41,10 +41,34 @@ uint64_t host_state_now();
 /// captured, whose destructor may call anything.
 using Forgotten = std::vector<std::shared_ptr<const void>>;
 
+/// The plan that the last call replayed, for the next one to begin with: who takes it needs neither the lock
+/// nor a reference of its own. One call at a time has it; others look for theirs under the lock.
+class LastPlan {
+public:
+    /// False: another call has it.
+    bool take() {
+        return !taken_.load(std::memory_order_relaxed) && !taken_.exchange(true, std::memory_order_acquire);
+    }
+    void give_back() { taken_.store(false, std::memory_order_release); }
+
+    // Of the call that has it.
+    CompiledPlanPtr plan; ///< the first one of `entry`; null: none
+    std::shared_ptr<const CompiledEntry> entry;
+    uint64_t generation = 0; ///< of CompiledCore, when it was found
+
+    void count() { replays_.store(replays_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+    /// Of any thread.
+    int64_t replays() const { return replays_.load(std::memory_order_relaxed); }
+
+private:
+    std::atomic<bool> taken_ = false;
+    std::atomic<int64_t> replays_ = 0;
+};
+
 struct CompiledCore {
     CompiledCore(const CompiledOptions &o, Location l) : options(o), loc(l) {}
 
-    CompiledEntry *find(const CompiledArguments &arguments, const RecordingModes &modes);
+    std::shared_ptr<CompiledEntry> find(const CompiledArguments &arguments, const RecordingModes &modes);
     CompiledEntry &find_or_add(const CompiledArguments &arguments, const RecordingModes &modes,
                                Forgotten &forgotten);
     void check(const CompiledEntry &entry, CompiledPlan &plan) const;
@@ -54,9 +78,12 @@ struct CompiledCore {
     const CompiledOptions options;
     const Location loc;
     mutable std::mutex mutex;
-    std::vector<std::unique_ptr<CompiledEntry>> entries; ///< the last used first
+    std::vector<std::shared_ptr<CompiledEntry>> entries; ///< the last used first
+    /// Counts changes of which plan a call finds first, under the lock.
+    std::atomic<uint64_t> generation = 0;
+    LastPlan last;
     CompiledStats stats;
-    int64_t replays = 0; ///< also those that are under way
+    int64_t replays = 0; ///< without those of `last`; also those that are under way
     int until_check = 0;
 };
 

@@ -122,6 +122,7 @@ detail::CompiledPlanPtr plan_of(const ir::SavedPlan &saved, engine::SavedLoader 
         plan->draws.push_back({words, 0, 0});
     for (const ir::SavedOperation &operation : saved.operations)
         plan->operations.push_back({*ir::op_from_name(operation.op), operation.loc});
+    plan->note_simple();
     return plan;
 }
 
@@ -298,10 +299,10 @@ std::vector<Tensor> Program::operator()(std::span<const Tensor> inputs, std::spa
                 ir::Failure(failure.kind(), fmt::format("{}: {}", program.name, failure.message())), loc);
         }
     detail::CompiledResults results;
-    if (!detail::replay(*plan, arguments, results)) {
+    if (!detail::replay(**plan, arguments, results)) {
         for (const Tensor &input : inputs) // one that failed says so; one that is on its way arrives
             detail::materialize_now(detail::Access::node(input), loc);
-        if (!detail::replay(*plan, arguments, results))
+        if (!detail::replay(**plan, arguments, results))
             throw OutOfMemoryError(fmt::format("{}: {}", program.name, detail::kNoMemoryToRun), loc);
     }
     return {std::make_move_iterator(results.data()), std::make_move_iterator(results.data() + results.count)};

@@ -87,6 +87,12 @@ void CompiledPlan::Result::make_slot_if_small(bool on_streams) {
         slot.make();
 }
 
+void CompiledPlan::note_simple() {
+    simple = gradients.empty() && again.empty() && draws.empty() && work.empty() && updates.empty() &&
+             std::ranges::all_of(sources, [](const Source &s) { return s.argument != kNone; }) &&
+             std::ranges::all_of(values, [](const Value &v) { return v.source == kNone; });
+}
+
 PlanBuilder::PlanBuilder(Trace &trace, std::span<Tensor *const> results, std::span<const double> numbers)
     : trace_(trace) {
     plan_->number = next_plan_number();

@@ -165,6 +165,12 @@ struct CompiledPlan {
     std::vector<Output> outputs;
     std::vector<Update> updates;
     std::shared_ptr<const void> skeleton;
+
+    /// All that a call does is to compute new tensors of arguments and constants with the recorded words:
+    /// nothing is captured, changed, drawn or asked for again. Right once the plan is whole and note_simple()
+    /// was called.
+    bool simple = false;
+    void note_simple();
 };
 using CompiledPlanPtr = std::shared_ptr<const CompiledPlan>;
 

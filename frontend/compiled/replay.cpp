@@ -7,11 +7,11 @@
 #include "frontend/record/execution/execution.h"
 #include "frontend/record/execution/failures.h"
 #include "frontend/record/execution/stopped.h"
-#include "frontend/record/hot_tls.h"
 #include "frontend/record/record.h"
 #include "frontend/record/recording/key.h"
 #include "frontend/record/storage.h"
 #include "frontend/record/sync/sync.h"
+#include "ir/host/hot_tls.h"
 #include "lazuli/ops/random.h"
 
 #include <algorithm>
@@ -116,15 +116,18 @@ public:
         if (plan_.executable && !bind_results())
             return false;
         try {
-            bind_words();
+            const std::span<const int64_t> words = bind_words();
             if (plan_.executable)
-                launch();
+                launch(words);
         } catch (...) {
             undo_work();
             throw;
         }
-        make_values();
+        if (!plan_.simple)
+            make_values();
         give(results);
+        if (!plan_.simple)
+            change_tensors();
         if (stopped_) [[unlikely]]
             throw_stopped();
         return true;
@@ -188,7 +191,7 @@ private:
             s_.cells[at] = cell;
         }
         // No argument may be a tensor that is captured as well, unless it was so when it was recorded.
-        for (size_t i = 0; i < plan_.sources.size(); ++i) {
+        for (size_t i = 0; !plan_.simple && i < plan_.sources.size(); ++i) {
             if (plan_.sources[i].argument == CompiledPlan::kNone)
                 break; // arguments come first
             for (size_t k = i + 1; k < plan_.sources.size(); ++k)
@@ -208,6 +211,8 @@ private:
     }
 
     bool slots_hold() const {
+        if (plan_.simple)
+            return true;
         for (const CompiledPlan::GradientChange &gradient : plan_.gradients) {
             const StepExtras::Kept *const k = kept(gradient);
             if (!k || k->grad.defined() != gradient.defined)
@@ -241,18 +246,26 @@ private:
             s_.inputs[i] = node->storage->data();
             tracked = tracked || node->storage->block.use.load(std::memory_order_acquire);
         }
-        for (const CompiledPlan::Value &value : plan_.values)
-            if (value.source != CompiledPlan::kNone && !source_can_be_shared(value))
-                return false;
-        for (const CompiledPlan::Word &word : plan_.again)
-            if (word.kind == CompiledPlan::Word::Kind::Element && !is_there(s_.nodes[word.of]))
-                return false;
+        if (!plan_.simple && !(values_hold() && elements_are_there()))
+            return false;
         tracked_ = tracked;
         if (tracked)
             for (size_t i = 0; i < plan_.inputs.size(); ++i)
                 s_.input_uses[i] =
                     engine::Engine::track(node_of_input(plan_.inputs[i], plan_, s_)->storage->block);
         return true;
+    }
+
+    bool values_hold() const {
+        return std::ranges::all_of(plan_.values, [&](const CompiledPlan::Value &value) {
+            return value.source == CompiledPlan::kNone || source_can_be_shared(value);
+        });
+    }
+
+    bool elements_are_there() const {
+        return std::ranges::all_of(plan_.again, [&](const CompiledPlan::Word &word) {
+            return word.kind != CompiledPlan::Word::Kind::Element || is_there(s_.nodes[word.of]);
+        });
     }
 
     bool is_there(const Node *node) const {
@@ -303,13 +316,11 @@ private:
         return true;
     }
 
-    void bind_words() {
-        if (plan_.again.empty() && plan_.work.empty() && plan_.draws.empty()) {
-            words_ = plan_.words;
-            return;
+    std::span<const int64_t> bind_words() {
+        if (plan_.simple || (plan_.again.empty() && plan_.work.empty() && plan_.draws.empty())) {
+            return plan_.words;
         }
         s_.words.assign(plan_.words.begin(), plan_.words.end());
-        words_ = s_.words;
         Few<double, 8> again;
         size_t next = 0;
         for (const Trace::HostWork &work : plan_.work) {
@@ -338,6 +349,7 @@ private:
                 }
                 return int64_t{0};
             }();
+        return s_.words;
     }
 
     /// A replay that fails has changed nothing (S96).
@@ -360,7 +372,7 @@ private:
         }
     }
 
-    void launch() {
+    void launch(std::span<const int64_t> words) {
         s_.lines.clear();
         if (engine::Engine::profiling())
             for (const CompiledPlan::Operation &operation : plan_.operations)
@@ -369,7 +381,7 @@ private:
                      tracked_results = tracked_ ? plan_.results.size() : 0;
         ir::Bindings bindings{std::span(s_.inputs.data(), plan_.inputs.size()),
                               std::span(s_.results.data(), plan_.results.size()),
-                              words_,
+                              words,
                               s_.lines,
                               std::span(s_.input_uses.data(), tracked_inputs),
                               std::span(s_.result_uses.data(), tracked_results),
@@ -505,6 +517,10 @@ private:
             results.more.resize(results.count);
         for (size_t i = 0; i < results.count; ++i)
             results.data()[i] = output(plan_.outputs[i], results);
+        results.skeleton = plan_.skeleton;
+    }
+
+    void change_tensors() {
         for (const CompiledPlan::Update &update : plan_.updates) {
             if (is_in_place(update, plan_.values[update.value]) && !s_.values[update.value].defined()) {
                 if (stopped_) [[unlikely]]
@@ -519,7 +535,6 @@ private:
         for (const CompiledPlan::GradientChange &gradient : plan_.gradients)
             if (gradient.is_set)
                 set_gradient(gradient);
-        results.skeleton = plan_.skeleton;
     }
 
     void set_gradient(const CompiledPlan::GradientChange &gradient) {
@@ -562,15 +577,14 @@ private:
     bool tracked_ = false;
     size_t bound_ = 0;  ///< results that have a storage
     size_t worked_ = 0; ///< so much of the host's work has been done
-    std::span<const int64_t> words_;
     StoppedPtr stopped_;
 };
 
 } // namespace
 
-bool replay(const CompiledPlanPtr &plan, const CompiledArguments &arguments, CompiledResults &results) {
+bool replay(const CompiledPlan &plan, const CompiledArguments &arguments, CompiledResults &results) {
     const TakenScratch scratch;
-    return PlanReplay(*plan, arguments, *scratch).run(results);
+    return PlanReplay(plan, arguments, *scratch).run(results);
 }
 
 } // namespace lz::detail

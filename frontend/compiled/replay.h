@@ -9,6 +9,6 @@ namespace lz::detail {
 /// Binds what the plan reads to the tensors of this call and of now, launches it, and gives its values to
 /// where they belong. False, and nothing has changed: what has to hold for this plan does not.
 /// Throws what fails while it runs; nothing has changed then, either.
-bool replay(const CompiledPlanPtr &plan, const CompiledArguments &arguments, CompiledResults &results);
+bool replay(const CompiledPlan &plan, const CompiledArguments &arguments, CompiledResults &results);
 
 } // namespace lz::detail

@@ -13,6 +13,7 @@
 #include "frontend/engine/devices.h"
 #include "frontend/engine/executable.h"
 #include "frontend/engine/host_event.h"
+#include "frontend/engine/launch_count.h"
 #include "frontend/engine/program_cache.h"
 #include "ir/host/float_environment.h"
 #include "ir/program/memory_use.h"
@@ -116,7 +117,8 @@ struct Engine::Impl {
     CompileReasons reasons;
 
     std::atomic<uint32_t> target_number{0}; ///< part of every key: Programs for another target are others
-    std::atomic<int64_t> compiled{0}, instantiated{0}, launches{0}, numbers{0};
+    std::atomic<int64_t> compiled{0}, instantiated{0}, numbers{0};
+    std::atomic<int64_t> launches_before{0}; ///< of LaunchCount, when statistics were reset
     std::atomic<double> pass_seconds{0}, codegen_seconds{0};
 };
 
@@ -303,7 +305,7 @@ ir::Launched Engine::run(const Executable &executable, const ir::Bindings &bindi
     const Clock::time_point begin = impl_->options.log_run ? Clock::now() : Clock::time_point();
     executable.quick.before_run();
     ir::Launched launched = runtime::run(*executable.program, bindings, watch);
-    impl_->launches.fetch_add(executable.program->launches(), std::memory_order_relaxed);
+    LaunchCount::add(executable.program->launches());
     if (impl_->options.log_run)
         log_line("run", fmt::format("program {}: {} launches, {:.3f} ms{}", executable.number,
                                     executable.program->launches(), seconds_since(begin) * 1e3,
@@ -559,14 +561,15 @@ CompileStats Engine::stats() const {
     stats.kernels_compiled = kernels.compiled;
     stats.kernels_from_memory = kernels.from_memory;
     stats.kernels_from_disk = kernels.from_disk;
-    stats.kernel_launches = impl_->launches;
+    stats.kernel_launches = LaunchCount::total() - impl_->launches_before;
     stats.pass_seconds = impl_->pass_seconds;
     stats.codegen_seconds = impl_->codegen_seconds;
     return stats;
 }
 
 void Engine::reset_stats() {
-    impl_->compiled = impl_->instantiated = impl_->launches = 0;
+    impl_->compiled = impl_->instantiated = 0;
+    impl_->launches_before = LaunchCount::total();
     impl_->programs.forget_hits();
     impl_->pass_seconds = impl_->codegen_seconds = 0;
     impl_->kernels.reset_stats();

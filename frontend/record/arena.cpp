@@ -1,6 +1,6 @@
 #include "frontend/record/arena.h"
 
-#include "frontend/record/hot_tls.h"
+#include "ir/host/hot_tls.h"
 
 #include <array>
 #include <atomic>

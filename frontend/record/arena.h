@@ -1,7 +1,7 @@
 #pragma once
 /// Memory of nodes: free lists of a thread over slabs, no lock and no heap call on the steady path.
 
-#include "frontend/record/hot_tls.h"
+#include "ir/host/hot_tls.h"
 
 #include <array>
 #include <cstddef>

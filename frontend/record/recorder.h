@@ -7,8 +7,8 @@
 /// a node left the list. When a thread ends, what it told streams to do is launched, other pending values are
 /// left to whoever reads them, and its recorder is kept for the next thread that starts recording.
 
-#include "frontend/record/hot_tls.h"
 #include "frontend/record/node.h"
+#include "ir/host/hot_tls.h"
 #include "ir/stream.h"
 #include "lazuli/core/location.h"
 

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -56,6 +58,78 @@ TEST(Semantics, S28_results_of_a_compiled_function_may_be_dropped_while_it_is_de
         other.join();
     }
     EXPECT_EQ((lz::ones({4}) + 1).sum().item<float>(), 8);
+}
+
+/// What a plan holds goes when the plan is forgotten: at once, or at the end of the call that forgets it.
+TEST(Semantics, S91_what_a_plan_holds_goes_with_it) {
+    for (const bool inside : {false, true}) {
+        auto held = std::make_shared<int>(0);
+        const std::weak_ptr<int> seen = held;
+        bool forget = false;
+        std::function<void()> clear;
+        const auto f = lz::compile([&](const Tensor &x) {
+            lz::on_replay([&, held] {
+                if (forget)
+                    clear();
+            });
+            return x + 1;
+        });
+        clear = [&] { f.clear(); };
+        for (int i = 0; i < 5; ++i)
+            f(lz::ones({2}));
+        EXPECT_GT(f.stats().replays, 0);
+        held = nullptr;
+        EXPECT_FALSE(seen.expired());
+        forget = true;
+        if (inside)
+            EXPECT_EQ(f(lz::ones({2})).to_vector<float>(), (std::vector<float>{2, 2}));
+        else
+            clear();
+        EXPECT_TRUE(seen.expired()) << inside;
+    }
+}
+
+/// What is destroyed with a plan may call the function.
+TEST(Semantics, S91_a_plan_that_is_forgotten_may_call_its_function) {
+    std::function<void()> at_the_end = [] {};
+    struct Caller {
+        std::function<void()> *what;
+        ~Caller() { (*what)(); }
+    };
+    auto f = lz::compile([&](const Tensor &x) {
+        if (x.size(0) == 2)
+            lz::on_replay([caller = std::make_shared<Caller>(&at_the_end)] {});
+        return x * 2;
+    });
+    for (int i = 0; i < 5; ++i)
+        f(lz::ones({2}));
+    int calls = 0;
+    at_the_end = [&] {
+        EXPECT_EQ(f(lz::ones({3})).sum().item<float>(), 6);
+        ++calls;
+    };
+    f.clear();
+    EXPECT_GT(calls, 0);
+    at_the_end = [] {};
+}
+
+/// Two signatures by two threads: neither is given the other's plan.
+TEST(Semantics, S97_threads_call_one_compiled_function_with_two_signatures) {
+    const auto f = lz::compile([](const Tensor &x) { return x * 2 + 1; });
+    std::vector<std::thread> threads;
+    for (const int64_t size : {3, 5})
+        threads.emplace_back([&f, size] {
+            for (int i = 0; i < 200; ++i) {
+                const Tensor y = f(lz::full({size}, static_cast<float>(i)));
+                EXPECT_EQ(y.to_vector<float>(),
+                          std::vector<float>(static_cast<size_t>(size), static_cast<float>(i * 2 + 1)));
+            }
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    const lz::CompiledStats stats = f.stats();
+    EXPECT_EQ(stats.replays + stats.recordings + stats.uncompiled, 400);
+    EXPECT_GT(stats.replays, 300);
 }
 
 } // namespace

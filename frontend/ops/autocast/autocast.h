@@ -7,7 +7,7 @@
 /// which calls it again with operands that are cast and autocast off. Off, it costs the test of one byte.
 
 #include "frontend/ops/compose.h"
-#include "frontend/record/hot_tls.h"
+#include "ir/host/hot_tls.h"
 
 #include <array>
 #include <span>

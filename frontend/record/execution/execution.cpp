@@ -4,10 +4,10 @@
 #include "frontend/engine/streams.h"
 #include "frontend/record/execution/stopped.h"
 #include "frontend/record/failure_record.h"
-#include "frontend/record/hot_tls.h"
 #include "frontend/record/record.h"
 #include "frontend/record/storage.h"
 #include "frontend/record/sync/waiting.h"
+#include "ir/host/hot_tls.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

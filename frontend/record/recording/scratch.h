@@ -1,8 +1,8 @@
 #pragma once
 /// What the files of this folder share: the sync lock, and a thread's room for recordings.
 
-#include "frontend/record/hot_tls.h"
 #include "frontend/record/recording/recording.h"
+#include "ir/host/hot_tls.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -137,7 +137,7 @@ void LoadedProgram::State::bind(const ir::Program &program, const Layout &layout
 }
 
 LoadedProgram::StatePool::~StatePool() {
-    delete spare_.load();
+    delete first_.load();
     while (State *state = more_) {
         more_ = state->next;
         delete state;
@@ -145,8 +145,10 @@ LoadedProgram::StatePool::~StatePool() {
 }
 
 LoadedProgram::State *LoadedProgram::StatePool::take() {
-    if (State *state = spare_.exchange(nullptr, std::memory_order_acquire))
-        return state;
+    if (State *const first = first_.load(std::memory_order_acquire))
+        if (!first_taken_.load(std::memory_order_relaxed) &&
+            !first_taken_.exchange(true, std::memory_order_acquire))
+            return first;
     std::lock_guard lock(mutex_);
     State *state = more_;
     if (state)
@@ -155,10 +157,15 @@ LoadedProgram::State *LoadedProgram::StatePool::take() {
 }
 
 void LoadedProgram::StatePool::give_back(State *state) {
-    State *none = nullptr;
-    if (spare_.compare_exchange_strong(none, state, std::memory_order_release, std::memory_order_relaxed))
+    if (state == first_.load(std::memory_order_relaxed)) {
+        first_taken_.store(false, std::memory_order_release);
         return;
+    }
     std::lock_guard lock(mutex_);
+    if (!first_.load(std::memory_order_relaxed)) {
+        first_.store(state, std::memory_order_release);
+        return;
+    }
     state->next = more_;
     more_ = state;
 }

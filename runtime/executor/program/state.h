@@ -83,7 +83,8 @@ private:
     void note_earlier(const ir::Point &end);
 };
 
-/// States that no run has. Taking and giving back is one exchange unless two runs meet.
+/// States that no run has. The first one is taken by one exchange and given back by a store; others are for
+/// runs that meet.
 struct LoadedProgram::StatePool {
     ~StatePool();
     /// nullptr when all are taken.
@@ -92,14 +93,16 @@ struct LoadedProgram::StatePool {
     /// Calls f(state) for each that is not taken.
     template <class F>
     void for_each(F &&f) const {
-        if (const State *state = spare_.load(std::memory_order_acquire))
+        if (const State *state = first_.load(std::memory_order_acquire);
+            state && !first_taken_.load(std::memory_order_acquire))
             f(*state);
         for (const State *state = more_; state; state = state->next)
             f(*state);
     }
 
 private:
-    std::atomic<State *> spare_{nullptr};
+    std::atomic<State *> first_{nullptr}; ///< that was ever given back
+    std::atomic<bool> first_taken_{false};
     std::mutex mutex_;
     State *more_ = nullptr;
 };
