@@ -13,45 +13,64 @@ using detail::Words;
 
 namespace {
 
-Tensor joined(std::span<const Tensor> parts, int axis, Location loc) {
-    std::vector<const Tensor *> operands;
-    for (const Tensor &p : parts)
-        operands.push_back(&p);
-    return detail::record(Op::Concat, operands, Words().word(axis), {}, loc);
+using Pointers = std::vector<const Tensor *>;
+
+Pointers pointers_to(std::span<const Tensor> tensors) {
+    Pointers all;
+    all.reserve(tensors.size());
+    for (const Tensor &x : tensors)
+        all.push_back(&x);
+    return all;
 }
 
-/// All in the dtype in which they meet.
-std::vector<Tensor> one_dtype(std::span<const Tensor> tensors, const char *function, Location loc) {
+Tensor joined(std::span<const Tensor *const> parts, int axis, Location loc) {
+    return detail::record(Op::Concat, parts, Words().word(axis), {}, loc);
+}
+Tensor joined(std::span<const Tensor> parts, int axis, Location loc) {
+    return joined(pointers_to(parts), axis, loc);
+}
+
+/// The tensors on one device and in the dtype in which they meet; `made` holds those that had to be made.
+Pointers alike(std::span<const Tensor> tensors, std::vector<Tensor> &made, const char *function,
+               Location loc) {
     if (tensors.empty())
         throw StateError(std::string(function) + ": there is no tensor to join", loc);
-    ir::DType dtype = detail::checked_type(tensors[0], function, loc).dtype;
-    for (const Tensor &x : tensors)
-        dtype = ir::promote(dtype, detail::checked_type(x, function, loc).dtype);
-    std::vector<Tensor> out(tensors.begin(), tensors.end());
-    detail::bring_together(out, detail::home_of(out), loc);
-    for (Tensor &x : out)
+    const ir::TensorType &first = detail::checked_type(tensors[0], function, loc);
+    ir::DType dtype = first.dtype;
+    bool are_alike = true;
+    for (const Tensor &x : tensors) {
+        const ir::TensorType &type = detail::checked_type(x, function, loc);
+        are_alike = are_alike && type.dtype == first.dtype && type.device == first.device;
+        dtype = ir::promote(dtype, type.dtype);
+    }
+    if (are_alike) [[likely]]
+        return pointers_to(tensors);
+    made.assign(tensors.begin(), tensors.end());
+    detail::bring_together(made, detail::home_of(made), loc);
+    for (Tensor &x : made)
         x = detail::cast(x, dtype, loc);
-    return out;
+    return pointers_to(made);
 }
 
 } // namespace
 
 Tensor cat(std::span<const Tensor> tensors, int64_t axis, Location loc) {
     loc = detail::in<"cat">(loc);
-    std::vector<Tensor> parts = one_dtype(tensors, "cat", loc);
+    std::vector<Tensor> made;
+    Pointers parts = alike(tensors, made, "cat", loc);
     // PyTorch lets an empty row join anything.
-    const auto nothing = [](const Tensor &x) {
-        const Shape &s = detail::type(x).shape;
+    const auto nothing = [](const Tensor *x) {
+        const Shape &s = detail::type(*x).shape;
         return s.rank() == 1 && s[0] == 0;
     };
     if (!std::ranges::all_of(parts, nothing))
         std::erase_if(parts, nothing);
-    const ir::TensorType first = detail::type(parts[0]);
+    const ir::TensorType first = detail::type(*parts[0]);
     if (first.shape.rank() == 0)
         throw ShapeError("cat: numbers (tensors of rank 0) cannot be joined along an axis; use stack", loc);
     const int a = detail::normal_axis(axis, first.shape.rank(), "cat", first, loc);
     for (size_t k = 1; k < parts.size(); ++k) {
-        const ir::TensorType &type = detail::type(parts[k]);
+        const ir::TensorType &type = detail::type(*parts[k]);
         bool fits = type.shape.rank() == first.shape.rank();
         for (int i = 0; fits && i < type.shape.rank(); ++i)
             fits = i == a || type.shape[i] == first.shape[i];
@@ -75,19 +94,22 @@ Tensor concat(std::initializer_list<Tensor> tensors, int64_t axis, Location loc)
 
 Tensor stack(std::span<const Tensor> tensors, int64_t axis, Location loc) {
     loc = detail::in<"stack">(loc);
-    std::vector<Tensor> parts = one_dtype(tensors, "stack", loc);
-    const ir::TensorType first = detail::type(parts[0]);
+    std::vector<Tensor> made;
+    const Pointers parts = alike(tensors, made, "stack", loc);
+    const ir::TensorType first = detail::type(*parts[0]);
     const int rank = first.shape.rank(), a = detail::normal_axis(axis, rank + 1, "stack", first, loc);
     for (size_t k = 0; k < parts.size(); ++k)
-        if (!(detail::type(parts[k]).shape == first.shape))
+        if (!(detail::type(*parts[k]).shape == first.shape))
             throw ShapeError("stack: tensor " + std::to_string(k) + " has shape " +
-                                 ir::to_string(detail::type(parts[k]).shape) + "; it must equal " +
+                                 ir::to_string(detail::type(*parts[k]).shape) + "; it must equal " +
                                  ir::to_string(first.shape),
                              loc);
     if (a == rank) {
-        for (Tensor &x : parts)
-            x = unsqueeze(x, a, loc);
-        return joined(parts, a, loc);
+        std::vector<Tensor> columns;
+        columns.reserve(parts.size());
+        for (const Tensor *const x : parts)
+            columns.push_back(unsqueeze(*x, a, loc));
+        return joined(columns, a, loc);
     }
     // Two nodes for any number of parts: the same bytes are joined along the axis that is there.
     Shape shape;

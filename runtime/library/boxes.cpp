@@ -34,6 +34,17 @@ void copy_short_runs(const std::byte *from, int64_t row, int64_t bytes, int64_t 
     }
 }
 
+/// Runs from 64 bytes on: a function of the C library for each would take as long as what it copies.
+void copy_middle_runs(const std::byte *from, int64_t row, int64_t bytes, int64_t rows, std::byte *to,
+                      int64_t pitch) {
+    for (int64_t r = 0; r < rows; ++r, from += row, to += pitch) {
+        for (int64_t b = 0; b + kLine < bytes; b += kLine)
+            std::memcpy(to + b, from + b, static_cast<size_t>(kLine));
+        std::memcpy(to + bytes - kLine, from + bytes - kLine, static_cast<size_t>(kLine));
+    }
+}
+constexpr int64_t kMostMiddleRun = 512;
+
 // --- steps
 
 /// Elements of any bytes.
@@ -256,6 +267,10 @@ void copy_runs(const std::byte *from, int64_t row, int64_t bytes, int64_t rows, 
     const auto width = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(bytes))) - 1;
     if (width < std::size(kCopies)) {
         kCopies[width](from, row, bytes, rows, to, pitch);
+        return;
+    }
+    if (bytes <= kMostMiddleRun) {
+        copy_middle_runs(from, row, bytes, rows, to, pitch);
         return;
     }
     for (int64_t r = 0; r < rows; ++r)

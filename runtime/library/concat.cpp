@@ -16,6 +16,9 @@ namespace {
 /// if there are as many rows as the first number, and no more of them than the second. With fewer rows the
 /// table of parts costs more than it saves.
 constexpr int64_t kColumnRows = 128, kMostColumns = 4096;
+/// Bytes of a result up to which dense runs are copied one after the other: a table of parts, blocks and
+/// threads would take longer than the copies. Runs that are shorter are columns, unless there are few rows.
+constexpr int64_t kSmallJoin = 128 << 10, kShortRun = 32, kFewRows = 8;
 /// Of runs of more than two axes, planes from this on are joins of their own.
 constexpr int64_t kLeastPlane = 256 << 10;
 
@@ -121,7 +124,7 @@ class Concat {
 public:
     explicit Concat(const LibraryArgs &args)
         : request_(args.ints), buffers_(args.buffers), out_(static_cast<std::byte *>(args.buffers.back())),
-          parts_(Scratch(args.scratch).take<Part>(most_parts(request_))) {}
+          scratch_(args.scratch) {}
 
     /// As many parts as tables have.
     static int64_t most_parts(const Request &request) {
@@ -134,14 +137,48 @@ public:
     }
 
     void run() {
+        const int64_t small = pitch_if_small();
+        if (small == 0)
+            parts_ = Scratch(scratch_).take<Part>(most_parts(request_));
         int64_t slab[kMostBoxDims] = {};
         for (int64_t s = 0, all = Request::product(request_.slabs); s < all; ++s) {
-            out_ += run_slab(slab);
+            out_ += small > 0 ? run_small_slab(slab, small) : run_slab(slab);
             next(slab, request_.slabs);
         }
     }
 
 private:
+    /// Bytes of a row of a result that is small and stays in the caches, if all its runs are dense; else 0.
+    int64_t pitch_if_small() const {
+        if (request_.streams || Request::product(request_.unrolled) != 1)
+            return 0;
+        const int64_t rows = request_.rows;
+        int64_t pitch = 0;
+        bool dense = true;
+        request_.for_parts([&](const Request::Strided &part) {
+            const int64_t elements = elements_of(part.run), bytes = elements * request_.size;
+            dense = dense && (elements <= 1 || (part.run.size() == 2 && part.run[1] == 1)) &&
+                    (rows <= kFewRows || bytes > kShortRun || bytes == 0);
+            pitch += bytes;
+        });
+        return dense && pitch * rows * Request::product(request_.slabs) <= kSmallJoin ? pitch : 0;
+    }
+
+    /// Returns its bytes.
+    int64_t run_small_slab(const int64_t *slab, int64_t pitch) const {
+        std::byte *to = out_;
+        request_.for_parts([&](const Request::Strided &part) {
+            const int64_t bytes = elements_of(part.run) * request_.size;
+            if (bytes == 0)
+                return;
+            const auto *from = static_cast<const std::byte *>(buffers_[static_cast<size_t>(part.buffer)]);
+            copy_runs(from + (part.begin + offset(slab, part.slabs)) * request_.size,
+                      part.row * request_.size, bytes, request_.rows, to, pitch);
+            to += bytes;
+        });
+        return request_.rows * pitch;
+    }
+
     static void next(int64_t *index, Ints extents) {
         for (size_t d = extents.size(); d-- > 0;) {
             if (++index[d] < extents[d])
@@ -212,7 +249,8 @@ private:
     Request request_;
     std::span<void *const> buffers_;
     std::byte *out_;
-    Part *parts_;
+    std::span<std::byte> scratch_;
+    Part *parts_ = nullptr;
 };
 
 } // namespace

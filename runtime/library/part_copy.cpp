@@ -71,7 +71,7 @@ struct BoxWriter {
 };
 
 void copy_boxes(const Part &part, int64_t size, int64_t skip, int64_t bytes, int64_t row, int64_t rows,
-                RowsOut out, std::byte *stage) {
+                const RowsOut &out, std::byte *stage) {
     const int64_t stepped[2] = {part.bytes / size, part.step / size};
     const Ints dims = part.dims ? Ints(part.dims, static_cast<size_t>(2 * part.dim_count)) : Ints(stepped);
     const bool turned = part.row == size;
@@ -104,7 +104,7 @@ void store_run(std::byte *to, const std::byte *from, int64_t bytes) {
 }
 
 void copy_part(const Part &part, int64_t size, int64_t skip, int64_t bytes, int64_t row, int64_t rows,
-               RowsOut out, std::byte *stage) {
+               const RowsOut &out, std::byte *stage) {
     const auto [to, pitch, past_caches] = out;
     if (!part.is_dense(size) && part.even_step(size) != 0 && bytes == part.bytes && bytes <= kLongRun) {
         const int64_t most = std::max(kEvenStage / bytes, int64_t{1});

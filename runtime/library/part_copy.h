@@ -29,7 +29,7 @@ inline constexpr int64_t kStage = 64 << 10;
 /// Copies the bytes [skip, skip + bytes) of a part's runs in `rows` rows from `row` on; elements have `size`
 /// bytes. `stage` has kStage bytes.
 void copy_part(const Part &part, int64_t size, int64_t skip, int64_t bytes, int64_t row, int64_t rows,
-               RowsOut out, std::byte *stage);
+               const RowsOut &out, std::byte *stage);
 
 /// `bytes` to anywhere past the caches, but for what shares a line with others.
 void store_run(std::byte *to, const std::byte *from, int64_t bytes);
