@@ -342,7 +342,7 @@ public:
     CompiledStats stats() const { return shared_->compiled.stats(); }
     /// Its signatures, what each replays, and why calls were not replayed.
     std::string explain() const { return shared_->compiled.explain(); }
-    /// Forgets what was recorded.
+    /// Forgets what was recorded. What a call on another thread uses goes when that call ends, or the next one.
     void clear() const { shared_->compiled.clear(); }
 
 private:
