@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <mutex>
 #include <utility>
 
@@ -62,12 +63,15 @@ std::shared_ptr<CompiledEntry> CompiledCore::find(const CompiledArguments &argum
     return nullptr;
 }
 
-CompiledEntry &CompiledCore::find_or_add(const CompiledArguments &arguments, const RecordingModes &modes,
-                                         Forgotten &forgotten) {
-    if (const auto found = find(arguments, modes))
-        return *found;
+CompiledEntry &CompiledCore::find_or_add(const Signature &signature, Forgotten &forgotten) {
+    const auto found =
+        std::ranges::find_if(entries, [&](const auto &entry) { return entry->signature == signature; });
+    if (found != entries.end()) {
+        std::rotate(entries.begin(), found, found + 1);
+        return *entries.front();
+    }
     generation.fetch_add(1, std::memory_order_relaxed);
-    entries.insert(entries.begin(), std::make_shared<CompiledEntry>(Signature(arguments, modes)));
+    entries.insert(entries.begin(), std::make_shared<CompiledEntry>(signature));
     if (entries.size() > std::max<size_t>(options.signatures, 1)) {
         forgotten.emplace_back(std::move(entries.back()));
         entries.pop_back();
@@ -285,31 +289,43 @@ void CompiledFunction::clear() {
 }
 
 struct CompiledFunction::Recording::Impl {
-    Impl(CompiledCore &c, const CompiledArguments &a, const RecordingModes &m, bool is_check)
-        : core(c), arguments(a), modes(m), host_state(host_state_now()), check(is_check),
-          generator(default_generator().get_state()), trace(a.tensors.span()) {
-        for (const Tensor *const tensor : arguments.tensors.span())
-            argument_cells.push_back(tensor->defined() ? Access::cell(*tensor) : nullptr);
-        for (const Cell *const cell : argument_cells)
-            handles.push_back(cell ? cell->handles.load(std::memory_order_acquire) : 0);
+    Impl(CompiledCore &c, const CompiledArguments &a, const RecordingModes &modes, bool is_check)
+        : core(c), signature(a, modes), numbers(a.numbers.span().begin(), a.numbers.span().end()),
+          host_state(host_state_now()), check(is_check), generator(default_generator().get_state()),
+          given(given_by(a)), trace(a.tensors.span()) {}
+
+    /// A tensor that was given, and how many handles there were of it.
+    struct Given {
+        Cell *cell = nullptr;
+        uint32_t handles = 0;
+    };
+    static std::vector<Given> given_by(const CompiledArguments &arguments) {
+        std::vector<Given> all;
+        for (const Tensor *const tensor : arguments.tensors.span()) {
+            Given &one = all.emplace_back();
+            if (!tensor->defined())
+                continue;
+            one.cell = Access::cell(*tensor);
+            one.handles = one.cell->handles.load(std::memory_order_acquire);
+        }
+        return all;
     }
 
     void stop() noexcept {
         if (std::exchange(recording, false))
             Recorder::current().set_trace(nullptr);
     }
-    void check_arguments(std::span<Tensor *const> results);
+    void check_arguments(const CompiledArguments &after, std::span<Tensor *const> results);
     void check_draws();
 
     CompiledCore &core;
-    const CompiledArguments &arguments;
-    const RecordingModes modes;
+    const Signature signature;
+    const std::vector<double> numbers;
     const uint64_t host_state;
     const bool check; ///< there is a plan, which this has to agree with
     const Generator::State generator;
+    const std::vector<Given> given; ///< before the trace has handles, too
     Trace trace;
-    std::vector<Cell *> argument_cells;
-    std::vector<uint32_t> handles; ///< of these before the call
     bool recording = true;
 };
 
@@ -349,22 +365,32 @@ CompiledFunction::Recording::~Recording() {
 }
 
 /// An argument that the function assigned something else to, or that it keeps.
-void CompiledFunction::Recording::Impl::check_arguments(std::span<Tensor *const> results) {
-    const std::span<const Tensor *const> tensors = arguments.tensors.span();
+void CompiledFunction::Recording::Impl::check_arguments(const CompiledArguments &after,
+                                                        std::span<Tensor *const> results) {
+    const std::span<const Tensor *const> tensors = after.tensors.span();
+    const auto same_bits = [](double a, double b) {
+        return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+    };
+    if (tensors.size() != given.size() ||
+        !std::ranges::equal(after.structure.span(), signature.structure()) ||
+        !std::ranges::equal(after.numbers.span(), numbers, same_bits)) {
+        trace.reject("changes an argument that is not a tensor", {});
+        return;
+    }
     for (size_t i = 0; i < tensors.size(); ++i) {
-        Cell *const cell = argument_cells[i];
-        if (!cell)
-            continue;
-        if (tensors[i]->defined() && Access::cell(*tensors[i]) != cell) {
+        Cell *const cell = given[i].cell;
+        if ((tensors[i]->defined() ? Access::cell(*tensors[i]) : nullptr) != cell) {
             trace.reject("assigns to an argument", {});
             continue;
         }
-        uint32_t given = 0;
+        if (!cell)
+            continue;
+        uint32_t known = 0;
         for (const Tensor *const result : results)
-            given += result->defined() && Access::cell(*result) == cell;
+            known += result->defined() && Access::cell(*result) == cell;
         for (const Trace::Source &source : trace.sources)
-            given += Access::cell(source.tensor) == cell;
-        if (cell->handles.load(std::memory_order_acquire) > handles[i] + given)
+            known += Access::cell(source.tensor) == cell;
+        if (cell->handles.load(std::memory_order_acquire) > given[i].handles + known)
             trace.reject("keeps an argument in a variable outside", {});
     }
 }
@@ -381,17 +407,17 @@ void CompiledFunction::Recording::Impl::check_draws() {
         trace.reject("sets the state of the generator of random numbers", {});
 }
 
-void CompiledFunction::Recording::finish(std::span<Tensor *const> results,
-                                         std::shared_ptr<const void> skeleton, bool has_numbers) {
+void CompiledFunction::Recording::finish(const CompiledArguments &after, std::span<Tensor *const> results,
+                                         std::shared_ptr<const void> skeleton, bool has_others) {
     if (!impl_)
         return;
     Impl &impl = *impl_;
     impl.stop();
     Trace &trace = impl.trace;
     CompiledCore &core = impl.core;
-    if (has_numbers)
-        trace.reject("gives a number", {});
-    impl.check_arguments(results);
+    if (has_others)
+        trace.reject("gives something that is not a tensor", {});
+    impl.check_arguments(after, results);
     impl.check_draws();
     std::shared_ptr<CompiledPlan> plan;
     if (!trace.rejected()) {
@@ -402,7 +428,7 @@ void CompiledFunction::Recording::finish(std::span<Tensor *const> results,
                 before.push_back(source.node.get());
         if (!before.empty())
             eval_nodes(before, core.loc);
-        PlanBuilder builder(trace, results, impl.arguments.numbers.span());
+        PlanBuilder builder(trace, results, impl.numbers);
         if (!trace.rejected()) {
             eval_observed(builder.roots(), builder, core.loc);
             plan = builder.take();
@@ -418,7 +444,7 @@ void CompiledFunction::Recording::finish(std::span<Tensor *const> results,
         }
     Forgotten forgotten;
     const std::lock_guard lock(core.mutex);
-    CompiledEntry &entry = core.find_or_add(impl.arguments, impl.modes, forgotten);
+    CompiledEntry &entry = core.find_or_add(impl.signature, forgotten);
     if (impl.check && plan && !plan->may_fail_later)
         core.check(entry, *plan);
     if (!plan) {

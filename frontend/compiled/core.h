@@ -69,8 +69,7 @@ struct CompiledCore {
     CompiledCore(const CompiledOptions &o, Location l) : options(o), loc(l) {}
 
     std::shared_ptr<CompiledEntry> find(const CompiledArguments &arguments, const RecordingModes &modes);
-    CompiledEntry &find_or_add(const CompiledArguments &arguments, const RecordingModes &modes,
-                               Forgotten &forgotten);
+    CompiledEntry &find_or_add(const Signature &signature, Forgotten &forgotten);
     void check(const CompiledEntry &entry, CompiledPlan &plan) const;
     void keep(CompiledEntry &entry, std::shared_ptr<CompiledPlan> plan, Forgotten &forgotten);
     void note_failure(CompiledEntry &entry, const std::string &why, Location where);

@@ -83,19 +83,25 @@ bool is_another(double a, double b) {
     return std::abs(a - b) > 1e-6 * std::max(std::abs(a), std::abs(b));
 }
 
-/// The number of the call, of those that have changed, that this word is made of.
-bool find_number(const CompiledPlan &now, const CompiledPlan &before, uint32_t at,
-                 CompiledPlan::Word &found) {
+/// What functions such as squares and roots leave as it is says nothing of how a word is made.
+bool is_telling(double x) {
+    return x != 0 && x != 1 && x != -1;
+}
+
+/// The number of the call, of those that have changed, that this word is made of; how many it may be.
+int find_number(const CompiledPlan &now, const CompiledPlan &before, uint32_t at, CompiledPlan::Word &found) {
+    int candidates = 0;
     for (uint32_t k = 0; k < now.numbers.size(); ++k)
         for (const NumberForm form :
              {NumberForm::Itself, NumberForm::Negated, NumberForm::Inverse, NumberForm::FromOne})
             if (is_another(now.numbers[k], before.numbers[k]) &&
                 same_bits(in_form(now.numbers[k], form), std::bit_cast<double>(now.words[at])) &&
-                same_bits(in_form(before.numbers[k], form), std::bit_cast<double>(before.words[at]))) {
+                same_bits(in_form(before.numbers[k], form), std::bit_cast<double>(before.words[at])) &&
+                (is_telling(now.numbers[k]) || is_telling(before.numbers[k]))) {
                 found = {at, CompiledPlan::Word::Kind::Number, k, form};
-                return true;
+                ++candidates;
             }
-    return false;
+    return candidates;
 }
 
 } // namespace
@@ -160,8 +166,12 @@ bool learn(CompiledPlan &now, const CompiledPlan &before, std::string &why) {
             std::ranges::find(again, at, &CompiledPlan::Word::at) != again.end())
             continue;
         CompiledPlan::Word found;
-        if (!now.is_constant[at] || !find_number(now, before, at, found)) {
-            why = "a number that it computes with is another one";
+        const int candidates = now.is_constant[at] ? find_number(now, before, at, found) : 0;
+        if (candidates != 1) {
+            why = candidates == 0
+                      ? "a number that it computes with is another one"
+                      : "it computes with a number that may be two of the call's, which agreed each "
+                        "time";
             return false;
         }
         again.push_back(found);

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <new>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace lz::detail {
@@ -75,9 +76,24 @@ bool is_kept_outside(const Trace::GradientPlace &place) {
 /// A result up to this size goes back to the function that made it.
 constexpr int64_t kKeptBytes = 4096;
 
-/// A result may keep a history that backward has used up: asking it again is the same error.
-bool is_used_up(const Step *history) {
-    return history->consumed;
+/// A result may keep a history that backward has used up: asking it again is the same error. Of steps that
+/// saved nothing, as sums, backward uses up none; but from them, too, nothing may be reached but by steps
+/// that it did.
+bool is_used_up(Step *history) {
+    std::vector<Step *> open = {history};
+    std::unordered_set<const Step *> seen = {history};
+    while (!open.empty()) {
+        Step *const step = open.back();
+        open.pop_back();
+        if (step->consumed)
+            continue;
+        if (step->is_leaf() || step->num_saved > 0)
+            return false;
+        for (const Edge &edge : step->inputs())
+            if (edge.step && seen.insert(edge.step).second)
+                open.push_back(edge.step);
+    }
+    return true;
 }
 
 } // namespace

@@ -100,6 +100,11 @@ bool Signature::matches(const CompiledArguments &arguments, const RecordingModes
                tensors, [&](uint32_t i, uint32_t first) { return arguments_[i].same_as == first; });
 }
 
+bool Signature::operator==(const Signature &other) const {
+    return numbers_ == other.numbers_ && modes_ == other.modes_ && structure_ == other.structure_ &&
+           arguments_ == other.arguments_;
+}
+
 std::string Signature::text() const {
     std::string out;
     for (const Argument &argument : arguments_) {

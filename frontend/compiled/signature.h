@@ -40,6 +40,7 @@ class Signature {
 public:
     Signature(const CompiledArguments &arguments, const RecordingModes &modes);
     bool matches(const CompiledArguments &arguments, const RecordingModes &modes) const;
+    bool operator==(const Signature &other) const;
     /// `f32[8], i64[]`, with `grad` behind those that require it.
     std::string text() const;
 
@@ -48,6 +49,11 @@ public:
         bool wants_gradient = false, is_leaf = true;
         uint32_t same_as = 0; ///< the first argument that is the same tensor, itself as a rule
         ir::TensorType type;
+        bool operator==(const Argument &other) const {
+            return defined == other.defined && wants_gradient == other.wants_gradient &&
+                   is_leaf == other.is_leaf && same_as == other.same_as &&
+                   (!defined || same_type(type, other.type));
+        }
     };
     std::span<const Argument> arguments() const { return arguments_; }
     std::span<const uint64_t> structure() const { return structure_; }

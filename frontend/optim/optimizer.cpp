@@ -31,6 +31,38 @@ public:
     double *found = nullptr;
 };
 
+/// What the form of a step depends on: flags, counts, and which numbers are 0, but for the learning rate,
+/// which schedules begin at 0. Collects it, or compares it with what was collected.
+class Settings final : public OptionVisitor {
+public:
+    explicit Settings(std::vector<int64_t> &all, bool compare) : all_(all), compare_(compare) {}
+    void visit(const char *name, double &value) override {
+        if (std::strcmp(name, "lr") != 0)
+            see(value != 0);
+    }
+    void visit(const char *, bool &value) override { see(value); }
+    void visit(const char *, int64_t &value) override { see(value); }
+    void visit(const char *, Betas &value) override {
+        see(std::get<0>(value) != 0);
+        see(std::get<1>(value) != 0);
+    }
+    void visit(const char *, std::vector<double> &) override {}
+    bool differ() const { return differ_; }
+
+private:
+    void see(int64_t value) {
+        if (!compare_)
+            all_.push_back(value);
+        else
+            differ_ = differ_ || at_ == all_.size() || all_[at_] != value;
+        ++at_;
+    }
+
+    std::vector<int64_t> &all_;
+    bool compare_, differ_ = false;
+    size_t at_ = 0;
+};
+
 } // namespace
 
 double OptimizerOptions::get_lr() const {
@@ -296,6 +328,9 @@ std::shared_ptr<StepNumbers> Optimizer::prepare_replays(const std::vector<Change
     auto step = std::make_shared<StepNumbers>();
     for (const Change &change : all)
         step->parameters.push_back({change.group, change.index, change.is_new});
+    Settings settings(step->settings, false);
+    for (OptimizerParamGroup &group : groups_)
+        group.options().each(settings);
     on_replay([this, step] { replay(*step); }, [this, step] { take_back(*step); });
     return step;
 }
@@ -343,6 +378,17 @@ void Optimizer::take_back(const StepNumbers &step) {
 }
 
 void Optimizer::replay(StepNumbers &step) {
+    const auto refuse = [&] {
+        throw StateError(fmt::format("{}: its options were changed so that its step computes something else; "
+                                     "call host_state_changed() for compiled functions",
+                                     rule_.name),
+                         {});
+    };
+    Settings settings(step.settings, true);
+    for (OptimizerParamGroup &group : groups_)
+        group.options().each(settings);
+    if (settings.differ())
+        refuse();
     step.numbers.clear();
     counts_->before.clear(); // of what was recorded: a replay that fails throws at once
     Numbers numbers = Numbers::without_tensors(step);
@@ -367,10 +413,7 @@ void Optimizer::replay(StepNumbers &step) {
     }
     if (step.numbers.size() != step.count) {
         take_back(step);
-        throw StateError(fmt::format("{}: its options were changed so that its step computes something else; "
-                                     "call host_state_changed() for compiled functions",
-                                     rule_.name),
-                         {});
+        refuse();
     }
 }
 

@@ -67,6 +67,7 @@ struct StepNumbers {
         double number_before = 0;    ///< ParameterState::number, before the last replay
     };
     std::vector<Parameter> parameters; ///< that had a gradient
+    std::vector<int64_t> settings;     ///< of the options of all groups: what a formula's form depends on
     std::vector<double> numbers;
     size_t count = 0; ///< of `numbers`, once all formulas have asked
 };

@@ -157,7 +157,21 @@ struct IsOptional<std::optional<T>> : std::true_type {};
 template <class>
 inline constexpr bool kNoSuch = false;
 
-/// Calls v.tensor, v.number (floats), v.word (everything else) for what a value is made of, in order.
+template <class T, class V>
+void take_apart(T &value, V &v);
+
+/// For keys, which are a part of the form of what they lead to.
+template <class V>
+struct FormVisitor {
+    V &v;
+    void tensor(const Tensor &) const {}
+    void number(double) const {}
+    void word(uint64_t x) const { v.form(x); }
+    void form(uint64_t x) const { v.form(x); }
+};
+
+/// Calls v.tensor, v.number (floats), v.form (sizes, keys, whether there is something) and v.word (everything
+/// else) for what a value is made of, in order.
 template <class T, class V>
 void take_apart(T &value, V &v) {
     using Type = std::remove_cv_t<T>;
@@ -182,7 +196,7 @@ void take_apart(T &value, V &v) {
             v.word(word);
         }
     } else if constexpr (IsOptional<Type>::value) {
-        v.word(value.has_value());
+        v.form(value.has_value());
         if (value)
             take_apart(*value, v);
     } else if constexpr (HasMembers<T>) {
@@ -190,15 +204,20 @@ void take_apart(T &value, V &v) {
     } else if constexpr (HasMembersOutside<T>) {
         std::apply([&](auto &...members) { (take_apart(members, v), ...); }, lz_members(value));
     } else if constexpr (Keyed<T>) {
-        v.word(value.size());
+        v.form(value.size());
+        const FormVisitor<V> keys{v};
         for (auto &item : value) {
-            take_apart(std::as_const(item.first), v);
+            take_apart(std::as_const(item.first), keys);
             take_apart(item.second, v);
         }
     } else if constexpr (Listed<T>) {
-        v.word(value.size());
-        for (auto &item : value)
-            take_apart(item, v);
+        v.form(value.size());
+        if constexpr (std::is_same_v<Type, std::vector<bool>>)
+            for (const bool item : value)
+                take_apart(item, v);
+        else
+            for (auto &item : value)
+                take_apart(item, v);
     } else if constexpr (TupleLike<T>) {
         std::apply([&](auto &...members) { (take_apart(members, v), ...); }, value);
     } else {
@@ -218,15 +237,17 @@ struct ArgumentVisitor {
     void tensor(const Tensor &x) const { out.tensors.push_back(&x); }
     void number(double x) const { out.numbers.push_back(x); }
     void word(uint64_t x) const { out.structure.push_back(x); }
+    void form(uint64_t x) const { out.structure.push_back(x); }
 };
 
-/// A result's tensors; numbers among them are not replayed.
+/// A result's tensors; what else it gives is not replayed.
 struct ResultVisitor {
     Few<Tensor *, 8> &out;
-    bool *has_numbers;
+    bool *has_others;
     void tensor(Tensor &x) const { out.push_back(&x); }
-    void number(double) const { *has_numbers = true; }
-    void word(uint64_t) const {}
+    void number(double) const { *has_others = true; }
+    void word(uint64_t) const { *has_others = true; }
+    void form(uint64_t) const {}
 };
 
 struct CompiledPlan;
@@ -262,8 +283,11 @@ public:
         ~Recording();
         Recording(const Recording &) = delete;
         Recording &operator=(const Recording &) = delete;
-        /// Launches what was recorded. Throws what fails of it.
-        void finish(std::span<Tensor *const> results, std::shared_ptr<const void> skeleton, bool has_numbers);
+        /// Launches what was recorded. Throws what fails of it. `after`: the arguments, taken apart again:
+        /// those from before the call may point at what is no more. `has_others`: what the function gives is
+        /// not tensors alone.
+        void finish(const CompiledArguments &after, std::span<Tensor *const> results,
+                    std::shared_ptr<const void> skeleton, bool has_others);
 
     private:
         struct Impl;
@@ -278,6 +302,26 @@ private:
 
 template <class F>
 const CompiledFunction &function_of(const Compiled<F> &compiled);
+
+/// What the function that is recorded gets for an argument of type T &&: of a temporary a copy, so that what
+/// was given is still there to be looked at when the function has moved from it.
+template <class T>
+decltype(auto) given(std::remove_reference_t<T> &argument) {
+    using Type = std::remove_cvref_t<T>;
+    if constexpr (std::is_lvalue_reference_v<T>)
+        return static_cast<T &>(argument);
+    else if constexpr (std::is_copy_constructible_v<Type>)
+        return Type(std::as_const(argument));
+    else
+        return static_cast<T &&>(argument);
+}
+
+template <class... Args>
+void take_apart_arguments(CompiledArguments &to, Args &...args) {
+    [[maybe_unused]] const ArgumentVisitor visitor{to};
+    // Only looked at: members() need not be const.
+    (take_apart(const_cast<std::remove_cvref_t<Args> &>(args), visitor), ...);
+}
 
 } // namespace detail
 
@@ -298,11 +342,10 @@ public:
     auto operator()(Args &&...args) const {
         using Result = std::remove_cvref_t<std::invoke_result_t<F &, Args...>>;
         detail::CompiledArguments arguments;
-        const detail::ArgumentVisitor visitor{arguments};
         if constexpr (sizeof...(Args) > 0)
-            visitor.word(reinterpret_cast<uintptr_t>(&detail::kTypeTag<std::tuple<Args...>>));
-        // Only looked at: members() need not be const.
-        (detail::take_apart(const_cast<std::remove_cvref_t<Args> &>(args), visitor), ...);
+            arguments.structure.push_back(
+                reinterpret_cast<uintptr_t>(&detail::kTypeTag<std::tuple<Args...>>));
+        detail::take_apart_arguments(arguments, args...);
         detail::CompiledResults results;
         if (shared_->compiled.replay(arguments, results)) {
             if constexpr (std::is_void_v<Result>) {
@@ -317,14 +360,19 @@ public:
             }
         } else {
             detail::CompiledFunction::Recording recording(shared_->compiled, arguments);
+            detail::CompiledArguments after;
+            if constexpr (sizeof...(Args) > 0)
+                after.structure.push_back(arguments.structure.span()[0]);
             if constexpr (std::is_void_v<Result>) {
-                std::invoke(shared_->function, std::forward<Args>(args)...);
-                recording.finish({}, nullptr, false);
+                std::invoke(shared_->function, detail::given<Args>(args)...);
+                detail::take_apart_arguments(after, args...);
+                recording.finish(after, {}, nullptr, false);
             } else {
-                Result out = std::invoke(shared_->function, std::forward<Args>(args)...);
+                Result out = std::invoke(shared_->function, detail::given<Args>(args)...);
+                detail::take_apart_arguments(after, args...);
                 detail::Few<Tensor *, 8> tensors;
-                bool has_numbers = false;
-                const detail::ResultVisitor found{tensors, &has_numbers};
+                bool has_others = false;
+                const detail::ResultVisitor found{tensors, &has_others};
                 detail::take_apart(out, found);
                 std::shared_ptr<Result> skeleton;
                 if constexpr (!std::is_same_v<Result, Tensor>) {
@@ -332,7 +380,7 @@ public:
                     const Emptier emptier;
                     detail::take_apart(*skeleton, emptier);
                 }
-                recording.finish(tensors.span(), std::move(skeleton), has_numbers);
+                recording.finish(after, tensors.span(), std::move(skeleton), has_others);
                 return out;
             }
         }
@@ -342,7 +390,8 @@ public:
     CompiledStats stats() const { return shared_->compiled.stats(); }
     /// Its signatures, what each replays, and why calls were not replayed.
     std::string explain() const { return shared_->compiled.explain(); }
-    /// Forgets what was recorded. What a call on another thread uses goes when that call ends, or the next one.
+    /// Forgets what was recorded. What a call on another thread uses goes when that call ends, or the next
+    /// one.
     void clear() const { shared_->compiled.clear(); }
 
 private:
@@ -359,11 +408,13 @@ private:
         void tensor(Tensor &x) { x = std::move(*next++); }
         void number(double) {}
         void word(uint64_t) {}
+        void form(uint64_t) {}
     };
     struct Emptier {
         void tensor(Tensor &x) const { x = Tensor(); }
         void number(double) const {}
         void word(uint64_t) const {}
+        void form(uint64_t) const {}
     };
     std::shared_ptr<Shared> shared_;
 };
