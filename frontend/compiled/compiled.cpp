@@ -73,6 +73,7 @@ CompiledEntry &CompiledCore::find_or_add(const Signature &signature, Forgotten &
     generation.fetch_add(1, std::memory_order_relaxed);
     entries.insert(entries.begin(), std::make_shared<CompiledEntry>(signature));
     if (entries.size() > std::max<size_t>(options.signatures, 1)) {
+        dropped += !entries.back()->plans.empty();
         forgotten.emplace_back(std::move(entries.back()));
         entries.pop_back();
     }
@@ -286,6 +287,7 @@ void CompiledFunction::clear() {
     const std::lock_guard lock(core_->mutex);
     core_->generation.fetch_add(1, std::memory_order_relaxed);
     forgotten.swap(core_->entries);
+    core_->dropped = 0;
 }
 
 struct CompiledFunction::Recording::Impl {

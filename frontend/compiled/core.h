@@ -84,6 +84,7 @@ struct CompiledCore {
     CompiledStats stats;
     int64_t replays = 0; ///< without those of `last`; also those that are under way
     int until_check = 0;
+    int64_t dropped = 0; ///< signatures with plans that there was no room for (CompiledOptions::signatures)
 };
 
 } // namespace lz::detail

@@ -73,6 +73,11 @@ private:
             if (!plans.empty() && is_new(entry->signature, chosen))
                 chosen.push_back({entry->signature, std::move(plans)});
         }
+        if (core_.dropped > 0)
+            refuse(fmt::format(
+                "{} of the signatures that it was called with are forgotten, and {} are kept: let "
+                "CompiledOptions::signatures be more, or clear() what is not to be saved",
+                core_.dropped, core_.options.signatures));
         if (chosen.empty())
             refuse(fmt::format("two calls have to record the same before there is something to save, under "
                                "the modes of now{}{}",

@@ -285,11 +285,18 @@ std::vector<Array> Program::operator()(std::span<const View> inputs, std::span<c
     Impl &program = impl();
     const size_t p = program.find(inputs, numbers, loc);
     const ir::SavedPlan &plan = program.saved.plans[p];
-    for (size_t i = 0; i < inputs.size(); ++i)
-        if (inputs[i].bytes < static_cast<size_t>(plan.arguments[i].type.bytes()))
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        const ir::SavedTensor &argument = plan.arguments[i];
+        const auto needed = static_cast<size_t>(argument.type.bytes());
+        if (inputs[i].bytes < needed)
             throw ShapeError(fmt::format("{}: its input `{}` is {}, and has {} bytes", program.saved.name,
-                                         plan.arguments[i].name, text_of(inputs[i]), inputs[i].bytes),
+                                         argument.name, text_of(inputs[i]), inputs[i].bytes),
                              loc);
+        if (!inputs[i].data && needed > 0)
+            throw StateError(
+                fmt::format("{}: its input `{}` is at a null pointer", program.saved.name, argument.name),
+                loc);
+    }
     return translated(loc, [&] {
         const std::vector<std::shared_ptr<void>> memory = program.run(p, inputs, numbers);
         std::vector<Array> out;

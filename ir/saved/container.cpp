@@ -25,7 +25,7 @@ struct Header {
     XXH128_canonical_t checksum;         ///< XXH3-128 of the file with zeros here
     std::array<std::byte, 16> more_none; ///< 0
 };
-static_assert(sizeof(Header) == 64);
+static_assert(sizeof(Header) == kProgramFileHeader);
 
 struct Entry {
     uint32_t kind;
@@ -53,16 +53,27 @@ XXH128_canonical_t checksum_of(Header header, std::span<const std::byte> rest) {
     return sum;
 }
 
-/// What the header says of itself.
-void check_header(const Header &header, std::span<const std::byte> file) {
+/// What the header says of a file of so many bytes.
+Header header_of(std::span<const std::byte> begin, uint64_t file_bytes) {
+    Header header{};
+    if (begin.size() < kProgramFileMagic.size() ||
+        std::memcmp(begin.data(), kProgramFileMagic.data(), kProgramFileMagic.size()) != 0)
+        throw Failure(ErrorKind::Io, "is no program file: those that save_program writes begin otherwise");
+    if (begin.size() < sizeof header)
+        damaged("it ends in its header");
+    std::memcpy(&header, begin.data(), sizeof header);
     if (header.version != kProgramFileVersion)
         throw Failure(ErrorKind::Io,
                       fmt::format("is a program file of version {}, and this library reads version {}: {}",
                                   header.version, kProgramFileVersion,
                                   header.version > kProgramFileVersion ? "a newer library can load it"
                                                                        : "save the program again"));
-    if (header.file_bytes != file.size())
-        damaged(fmt::format("it has {} bytes and was {} bytes long", file.size(), header.file_bytes));
+    if (header.file_bytes != file_bytes)
+        damaged(fmt::format("it has {} bytes and was {} bytes long", file_bytes, header.file_bytes));
+    return header;
+}
+
+void check_sum(const Header &header, std::span<const std::byte> file) {
     const XXH128_canonical_t sum = checksum_of(header, file.subspan(sizeof(Header)));
     if (std::memcmp(&sum, &header.checksum, sizeof sum) != 0)
         damaged("its checksum is not that of its contents");
@@ -95,15 +106,13 @@ std::vector<std::byte> write_container(std::span<const Section> sections) {
     return file;
 }
 
+void check_program_file_begin(std::span<const std::byte> begin, uint64_t file_bytes) {
+    header_of(begin, file_bytes);
+}
+
 std::vector<Section> read_container(std::span<const std::byte> file) {
-    Header header{};
-    if (file.size() < kProgramFileMagic.size() ||
-        std::memcmp(file.data(), kProgramFileMagic.data(), kProgramFileMagic.size()) != 0)
-        throw Failure(ErrorKind::Io, "is no program file: those that save_program writes begin otherwise");
-    if (file.size() < sizeof header)
-        damaged("it ends in its header");
-    std::memcpy(&header, file.data(), sizeof header);
-    check_header(header, file);
+    const Header header = header_of(file, file.size());
+    check_sum(header, file);
     const size_t room = (file.size() - sizeof header) / sizeof(Entry);
     if (header.sections == 0 || header.sections > room)
         damaged(fmt::format("it says that it has {} sections", header.sections));

@@ -26,6 +26,11 @@ namespace lz::ir {
 inline constexpr uint32_t kProgramFileVersion = 5;
 /// The first bytes of a file. The line ends show a file that was transferred as text.
 inline constexpr std::string_view kProgramFileMagic{"LZPROG\r\n", 8};
+/// Bytes at the beginning of a file that say what it is.
+inline constexpr size_t kProgramFileHeader = 64;
+/// Throws Failure(Io) unless a file of so many bytes that begins so is a program file of this version: to be
+/// asked before the rest is read.
+void check_program_file_begin(std::span<const std::byte> begin, uint64_t file_bytes);
 
 inline constexpr uint32_t kNothing = UINT32_MAX;
 

@@ -1,9 +1,11 @@
 #include "runtime/saved/program_file.h"
 
 #include "ir/diagnostic.h"
+#include "ir/saved/saved_program.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <climits>
@@ -125,8 +127,13 @@ std::vector<std::byte> read_program_file(const std::string &path, bool from_anyb
     if (!from_anybody && (about.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         fail("may be written by others than its owner, and holds machine code: take that right away (chmod "
              "go-w), or say LoadProgramOptions::from_anybody");
-    std::vector<std::byte> content(static_cast<size_t>(about.st_size));
+    const auto bytes = static_cast<size_t>(about.st_size);
+    std::vector<std::byte> content(std::min(bytes, ir::kProgramFileHeader));
     read_all(file.get(), content);
+    ir::check_program_file_begin(content, bytes); // before there is room for all of what is something else
+    const size_t begin = content.size();
+    content.resize(bytes);
+    read_all(file.get(), std::span(content).subspan(begin));
     return content;
 }
 

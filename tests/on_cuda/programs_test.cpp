@@ -144,6 +144,8 @@ TEST_F(OnCudaPrograms, OtherExtentsAndDevicesAreRefused) {
     save_on_two(file_);
     EXPECT_THAT(run_file(file_, {ones({5})}, "--cut").error,
                 HasSubstr("ShapeError: two: its input `input0` is f32[4], and has to be f32[5]"));
+    EXPECT_THAT(run_file(file_, {ones({5})}, "--null").error,
+                HasSubstr("Error: two: its input `input0` is at a null pointer"));
     const Program program = load_program(file_);
     EXPECT_EQ(program.inputs()[0].device, "cuda:0");
     EXPECT_EQ(program.outputs()[0].device, "cuda:1");

@@ -1,11 +1,11 @@
 // Runs the first signature of a program file by liblazuli-run.so alone, for tests that saved it:
 //
-//   run_file FILE INPUTS OUTPUTS [--seed=N] [--cut] [number...]
+//   run_file FILE INPUTS OUTPUTS [--seed=N] [--cut] [--null] [number...]
 //
 // INPUTS holds the elements of all inputs, one behind the other, and OUTPUTS gets those of all results. It is
 // called four times, each time from the same seed, and ends with 4 where results differ. --cut: the first
-// extent of the first input is one less than the program's. Prints what an error is and says, and ends
-// with 3.
+// extent of the first input is one less than the program's. --null: inputs are at null pointers. Prints what
+// an error is and says, and ends with 3.
 #include <lazuli/run.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ int run(int argc, char **argv) {
     std::ifstream in(argv[2], std::ios::binary);
     const std::vector<char> given{std::istreambuf_iterator<char>(in), {}};
     std::vector<double> numbers;
-    bool cut = false;
+    bool cut = false, null = false;
     uint64_t seed = 0;
     for (int a = 4; a < argc; ++a) {
         const std::string word = argv[a];
@@ -48,6 +48,8 @@ int run(int argc, char **argv) {
             seed = std::strtoull(word.c_str() + 7, nullptr, 10);
         else if (word == "--cut")
             cut = true;
+        else if (word == "--null")
+            null = true;
         else
             numbers.push_back(std::strtod(word.c_str(), nullptr));
     }
@@ -64,7 +66,7 @@ int run(int argc, char **argv) {
         const auto begin = given.begin() + static_cast<std::ptrdiff_t>(std::min(at, given.size()));
         const auto count = std::min<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(bytes), given.end() - begin);
         inputs.emplace_back(begin, begin + count);
-        views.emplace_back(inputs.back().data(), inputs.back().size(), input.dtype, shape);
+        views.emplace_back(null ? nullptr : inputs.back().data(), inputs.back().size(), input.dtype, shape);
         at += bytes;
     }
     std::string elements;

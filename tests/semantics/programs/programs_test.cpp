@@ -412,6 +412,26 @@ TEST(Programs, S103_code_is_loaded_from_files_of_this_user_or_root_alone) {
     EXPECT_EQ(floats(load_program(path, {.from_anybody = true})({ones({3})})[0]), std::vector<float>(3, 2));
 }
 
+TEST(Programs, S101_signatures_that_were_forgotten_are_not_left_out_silently) {
+    LZ_NEEDS_JIT();
+    const Folder folder;
+    const auto f = compile([](const Tensor &x) { return x * 2; }, {.name = "twice", .signatures = 2});
+    const auto call_with = [&](int64_t n) {
+        for (int i = 0; i < 3; ++i)
+            f(ones({n}));
+    };
+    call_with(1);
+    call_with(2);
+    save_program(folder / "f.lzp", f);
+    call_with(3);
+    const Caught error = caught<StateError>([&] { save_program(folder / "f.lzp", f); });
+    EXPECT_TRUE(error.has("1 of the signatures") && error.has("CompiledOptions::signatures")) << error.what;
+    f.clear();
+    call_with(3);
+    save_program(folder / "f.lzp", f);
+    EXPECT_EQ(load_program(folder / "f.lzp").signatures().size(), 1U);
+}
+
 TEST(Programs, S103_damaged_foreign_and_newer_files_are_errors) {
     LZ_NEEDS_JIT();
     const Folder folder;
@@ -430,6 +450,13 @@ TEST(Programs, S103_damaged_foreign_and_newer_files_are_errors) {
     newer[8] = 77;
     refused(newer, "is a program file of version 77");
     refused(file + '\0', "is damaged");
+    // What is no program file is not read: there would be no room for this one.
+    write_text(damaged, "PK");
+    std::filesystem::resize_file(damaged, uint64_t{1} << 43);
+    EXPECT_TRUE(caught<IoError>([&] { load_program(damaged); }).has("is no program file"));
+    write_text(damaged, file);
+    std::filesystem::resize_file(damaged, uint64_t{1} << 43);
+    EXPECT_TRUE(caught<IoError>([&] { load_program(damaged); }).has("bytes long"));
     // Every region: each byte of the frame, and one in so many of the rest.
     for (size_t at = 8; at < file.size(); at += at < 400 ? 1 : 1 + file.size() / 300) {
         std::string changed = file;
