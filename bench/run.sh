@@ -71,6 +71,8 @@ cmake --build build/bench --target "${benches[@]}"
 
 # --- rounds: each bench once, then all again, so that an hour in which the machine is slow meets all of them
 export LAZULI_CACHE_DIR=off OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0 PYTHONDONTWRITEBYTECODE=1
+# OpenBLAS's threads would spin for 2^26 cycles behind each of its turns, on a core that whoever is next needs.
+export OPENBLAS_THREAD_TIMEOUT=4
 # Python's peers are one process, which is asked for the rows of each bench after our own: what they compile stays.
 coproc PYTHON { exec "$python" bench/peers/python.py --min-time="$min_time" 2>"$out/python.log"; }
 python_in=${PYTHON[1]} python_out=${PYTHON[0]}
