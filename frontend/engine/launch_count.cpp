@@ -1,5 +1,7 @@
 #include "frontend/engine/launch_count.h"
 
+#include <new>
+
 namespace lz::engine {
 
 constinit std::atomic<LaunchCount::Cell *> LaunchCount::all_ = nullptr;
@@ -11,13 +13,17 @@ LaunchCount::Owner::~Owner() {
     cell_ = nullptr;
 }
 
-LaunchCount::Cell &LaunchCount::take() {
+LaunchCount::Cell &LaunchCount::take() noexcept {
     thread_local const Owner owner;
     (void)owner;
     for (Cell *cell = all_.load(std::memory_order_acquire); cell; cell = cell->next)
         if (!cell->owned.exchange(true, std::memory_order_acquire))
             return *(cell_ = cell);
-    auto *const cell = new Cell;
+    auto *const cell = new (std::nothrow) Cell;
+    if (!cell) { // what is counted there is lost
+        static constinit Cell of_all;
+        return of_all;
+    }
     cell->next = all_.load(std::memory_order_relaxed);
     while (
         !all_.compare_exchange_weak(cell->next, cell, std::memory_order_release, std::memory_order_relaxed)) {

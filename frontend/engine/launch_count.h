@@ -29,7 +29,7 @@ private:
     struct Owner {
         ~Owner();
     };
-    [[gnu::cold]] static Cell &take();
+    [[gnu::cold]] static Cell &take() noexcept;
 
     static std::atomic<Cell *> all_;
     LZ_HOT_TLS static constinit thread_local Cell *cell_;
