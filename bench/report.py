@@ -27,7 +27,7 @@ OURS = ("reproducible", "lazuli")
 CONTENDERS = {"openblas": "openblas", "openblas_product": "openblas", "onednn": "onednn", "torch": "torch"}
 # Columns, in this order; one for each that was there.
 PEERS = ("torch", "torch.compile", "jax", "mlx", "numpy", "openblas", "onednn", "eigen")
-FRACTIONS = ("of_ceiling", "of_peak")
+FRACTIONS = ("of_read", "of_ceiling", "of_peak")
 # What a row is counted with: the first that matches "bench/row".
 GROUPS = (("training", r"training/|optimizers/|compiled/training"),
           ("products", r"matmul/|products/(?!gpt2)"),

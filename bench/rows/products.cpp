@@ -33,7 +33,23 @@ Tensor random(int64_t rows, int64_t columns, lz::DType dtype = lz::f32) {
     return t;
 }
 
-/// Arguments: m, k, n. `transposed`: the right operand lies as the weight of a linear layer does.
+/// Runs everything of ours and of the peer's on one thread, as long as it is there.
+class OneThread {
+public:
+    OneThread() : all_(lz::num_threads()) { lz::set_num_threads(1); }
+    ~OneThread() { lz::set_num_threads(all_); }
+    OneThread(const OneThread &) = delete;
+    OneThread &operator=(const OneThread &) = delete;
+
+private:
+    int all_;
+};
+
+/// Few rows are about as fast as the matrix is read.
+constexpr int64_t kFewRows = 8;
+
+/// Arguments: m, k, n. `transposed`: the right operand lies as the weight of a linear layer does. Of few rows
+/// `of_read` is the part of what the threads read in a sum of as many bytes as the matrix has, in turn.
 void product(benchmark::State &state, lz::DType dtype, bool transposed = false) {
     const int64_t m = state.range(0), k = state.range(1), n = state.range(2);
     const Tensor a = random(m, k, dtype);
@@ -50,11 +66,24 @@ void product(benchmark::State &state, lz::DType dtype, bool transposed = false) 
     contenders.push_back({"torch", transposed ? peer::linear(m, k, n) : peer::matmul(m, k, n, number)});
 #endif
     using lz::bench::Numbers;
+    const int64_t bytes = b.nbytes();
+    lz::bench::MemoryMeter meter(bytes, lz::num_threads());
+    if (m <= kFewRows)
+        contenders.push_back({"read", [&] { meter.pass(lz::bench::Traffic::Read); }, false});
     compete(state, std::move(contenders), 2.0 * static_cast<double>(m * n * k), nullptr,
-            dtype == lz::f32    ? Numbers::F32
+            m <= kFewRows       ? Numbers::Other
+            : dtype == lz::f32  ? Numbers::F32
             : dtype == lz::f64  ? Numbers::F64
             : dtype == lz::bf16 ? Numbers::BF16
                                 : Numbers::Other);
+    if (m <= kFewRows) {
+        state.counters["of_read"] = state.counters["lazuli"] / state.counters["read"];
+        state.counters.erase("read");
+    }
+}
+void product_on_one_thread(benchmark::State &state) {
+    const OneThread one;
+    product(state, lz::f32);
 }
 
 void square_sizes(benchmark::internal::Benchmark *b) {
@@ -70,6 +99,13 @@ void linear_sizes(benchmark::internal::Benchmark *b) {
 BENCHMARK_CAPTURE(product, f32, lz::f32)->Apply(square_sizes);
 BENCHMARK_CAPTURE(product, f32_wide, lz::f32)->Apply(linear_sizes);
 BENCHMARK_CAPTURE(product, f32_linear, lz::f32, true)->Apply(linear_sizes);
+BENCHMARK(product_on_one_thread)
+    ->Args({16, 768, 3072})
+    ->Args({256, 768, 3072})
+    ->Args({1024, 768, 3072})
+    ->Iterations(kBursts)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(product, bf16, lz::bf16)->Apply(square_sizes);
 BENCHMARK_CAPTURE(product, bf16_wide, lz::bf16)->Apply(linear_sizes);
 BENCHMARK_CAPTURE(product, f64, lz::f64)->Args({512, 512, 512})->Iterations(kBursts)->UseManualTime();
