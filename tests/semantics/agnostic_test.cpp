@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <limits>
 #include <sstream>
+#include <string>
 #include <thread>
 
 namespace {
@@ -254,11 +255,16 @@ TEST(Child, DISABLED_LeavesMainWhileThreadsCompute) {
     for (int t = 0; t < 2; ++t)
         std::thread([t] {
             const Device device = t == 0 ? Device::cpu() : Device(kGpu0);
-            for (int64_t i = 0;; ++i) {
-                const Tensor x = lz::rand({64 + i % 7, 64}, {.device = device});
-                const Tensor y = lz::matmul(x, lz::rand({64, 64}, {.device = device})).softmax(1) + i;
-                const auto [values, places] = lz::sort(y, 1);
-                (void)(values.sum() + places.sum()).item<float>();
+            try {
+                for (int64_t i = 0;; ++i) {
+                    const Tensor x = lz::rand({64 + i % 7, 64}, {.device = device});
+                    const Tensor y = lz::matmul(x, lz::rand({64, 64}, {.device = device})).softmax(1) + i;
+                    const auto [values, places] = lz::sort(y, 1);
+                    (void)(values.sum() + places.sum()).item<float>();
+                }
+            } catch (const lz::CompileError &error) { // NVRTC is gone, and nobody had compiled this kernel
+                if (std::string(error.what()).find("main has been left") == std::string::npos)
+                    throw;
             }
         }).detach();
     std::this_thread::sleep_for(std::chrono::microseconds(std::atoi(std::getenv("LAZULI_TEST_MOMENT"))));
