@@ -100,6 +100,7 @@ void select_pool(size_t threads) {
 }
 
 void run_on_pool(size_t slots, void (*work)(void *context, size_t slot), void *context) {
+    const ir::FloatEnvironment environment; // oneTBB leaves the caller without the flags that it came with
     // Isolated: while this thread waits it takes pieces of this loop only, never another kernel's, which
     // would use the same thread scratch, nor work that needs a lock held by our caller.
     Pools::get().current().arena.execute([&] {

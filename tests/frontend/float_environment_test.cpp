@@ -2,11 +2,13 @@
 /// printing run in one of their own, and leave the user's as it was.
 
 #include "lazuli/lazuli.h"
+#include "runtime/api/parallel.h"
 #include "tests/support/float_environments.h"
 
 #include <gtest/gtest.h>
 
 #include <cfenv>
+#include <chrono>
 #include <cmath>
 #include <sstream>
 #include <thread>
@@ -104,6 +106,25 @@ TEST(FloatEnvironment, IsTheCallersAgainWhenSomethingThrows) {
             const bool kept = as_it_is() == before;
             e.leave();
             EXPECT_TRUE(threw);
+            EXPECT_TRUE(kept) << e.name;
+        }).join();
+}
+
+/// Wherever a loop of the library's is shared with other threads, also while something is compiled.
+TEST(FloatEnvironment, TheCallersFlagsOutliveAParallelLoop) {
+    for (const Environment &e : environments())
+        std::thread([&] {
+            e.enter();
+            std::feraiseexcept(FE_INEXACT);
+#if defined(__x86_64__)
+            _mm_setcsr(_mm_getcsr() | _MM_EXCEPT_DENORM);
+#endif
+            const auto before = as_it_is();
+            runtime::parallel_for(64, 1, [](int64_t begin, int64_t end) {
+                std::this_thread::sleep_for(std::chrono::microseconds(10 * (end - begin)));
+            });
+            const bool kept = as_it_is() == before;
+            e.leave();
             EXPECT_TRUE(kept) << e.name;
         }).join();
 }
