@@ -51,7 +51,11 @@ void CachingAllocator::Impl::send_back(std::unique_lock<std::mutex> &lock) noexc
 }
 
 void CachingAllocator::Impl::forget(Block *segment) noexcept {
-    segments_.erase(segment->memory);
+    // While nobody had the lock the driver may have given the memory out again: then the segment is
+    // another's.
+    if (const auto found = segments_.find(segment->memory);
+        found != segments_.end() && found->second == segment)
+        segments_.erase(found);
     sub(stats_.segment, segment->small, 1);
     sub(stats_.reserved_bytes, segment->small, signed_bytes(segment->size));
     if (segment->size >= options_.max_split_size)

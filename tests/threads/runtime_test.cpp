@@ -9,9 +9,12 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <random>
+#include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace lz::runtime {
@@ -24,6 +27,43 @@ void on_threads(int n, F f) {
         threads.emplace_back([&f, t] { f(t); });
     for (std::thread &thread : threads)
         thread.join();
+}
+
+/// Gives the same memory out again as soon as it is back, while whoever brings it back is still there.
+class OneSegment : public MemorySource {
+public:
+    Device device() const override { return ir::kCpu; }
+    std::string name() const override { return "one segment"; }
+    void *allocate(size_t bytes) override { return bytes <= memory_.size() ? memory_.data() : nullptr; }
+    void free(void *, size_t) noexcept override {
+        if (const auto now = std::exchange(meanwhile, {}))
+            std::thread(now).join();
+    }
+    size_t total_memory() const override { return memory_.size(); }
+    size_t free_memory() const override { return memory_.size(); }
+
+    std::function<void()> meanwhile;
+
+private:
+    struct alignas(512) Page {
+        char bytes[512];
+    };
+    std::vector<Page> pages_ = std::vector<Page>((size_t{64} << 20) / sizeof(Page));
+    std::span<char> memory_{pages_.front().bytes, pages_.size() * sizeof(Page)};
+};
+
+TEST(AllocatorThreads, ASegmentIsFoundWhereOneThatIsGivenBackWas) {
+    OneSegment source;
+    CachingAllocator allocator(source);
+    allocator.free(allocator.allocate(size_t{3} << 20, 0));
+    void *again = nullptr;
+    source.meanwhile = [&] { again = allocator.allocate(size_t{3} << 20, 0); };
+    allocator.empty_cache();
+    ASSERT_NE(again, nullptr);
+    EXPECT_EQ(allocator.segments().size(), 1U);
+    EXPECT_EQ(allocator.check_invariants(), "");
+    allocator.free(again);
+    EXPECT_EQ(allocator.check_invariants(), "");
 }
 
 TEST(AllocatorThreads, BlocksOfThreadsNeverOverlapAndAllComeBack) {
