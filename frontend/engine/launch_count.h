@@ -1,5 +1,5 @@
 #pragma once
-/// A count that every thread adds to often and somebody asks for now and then.
+/// The count of kernels launched: every launch adds to it, and statistics read it.
 
 #include "ir/host/hot_tls.h"
 

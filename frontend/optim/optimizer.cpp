@@ -47,7 +47,7 @@ public:
         see(std::get<1>(value) != 0);
     }
     void visit(const char *, std::vector<double> &) override {}
-    bool differ() const { return differ_; }
+    bool differ() const { return differ_ || at_ != all_.size(); }
 
 private:
     void see(int64_t value) {
