@@ -97,7 +97,7 @@ else
     export LAZULI_CUDA_DRIVER=${LAZULI_CUDA_DRIVER:-$lib/liblazuli_fake_cuda.so}
     export LAZULI_CUBLASLT=${LAZULI_CUBLASLT:-$lib/liblazuli_fake_cublaslt.so}
     name=${name:-no-gpu}
-    timeout 1100 "$bin/bench_gpu" --count --scale="$([ "$scale" = 1 ] && echo 64 || echo "$scale")" --out="$work/counts.json" ||
+    timeout "$(some 1100)" "$bin/bench_gpu" --count --scale="$([ "$scale" = 1 ] && echo 64 || echo "$scale")" --out="$work/counts.json" ||
         exit 1
     LAZULI_FAST_MATH=1 timeout "$(some 300)" "$bin/bench_gpu" --count --rows='fast math' --scale=256 --out="$work/counts.json"
     LAZULI_FAKE_CUDA_THREADS=1 LAZULI_FUSE=0 timeout "$(some 60)" "$bin/bench_gpu" --count --rows=replay --scale=1024 --out="$work/replay.json" &&

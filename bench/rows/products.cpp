@@ -16,6 +16,7 @@
 #endif
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,10 +67,11 @@ void product(benchmark::State &state, lz::DType dtype, bool transposed = false) 
     contenders.push_back({"torch", transposed ? peer::linear(m, k, n) : peer::matmul(m, k, n, number)});
 #endif
     using lz::bench::Numbers;
-    const int64_t bytes = b.nbytes();
-    lz::bench::MemoryMeter meter(bytes, lz::num_threads());
-    if (m <= kFewRows)
-        contenders.push_back({"read", [&] { meter.pass(lz::bench::Traffic::Read); }, false});
+    std::optional<lz::bench::MemoryMeter> meter;
+    if (m <= kFewRows) {
+        meter.emplace(b.nbytes(), lz::num_threads());
+        contenders.push_back({"read", [&] { meter->pass(lz::bench::Traffic::Read); }, false});
+    }
     compete(state, std::move(contenders), 2.0 * static_cast<double>(m * n * k), nullptr,
             m <= kFewRows       ? Numbers::Other
             : dtype == lz::f32  ? Numbers::F32
