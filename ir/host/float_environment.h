@@ -13,10 +13,11 @@
 namespace lz::ir {
 
 /// While one lives, its thread computes in that environment. Afterwards the thread's own is as it was before,
-/// status flags too, also when an exception is on its way. They nest; each costs a few nanoseconds. One
-/// stands wherever a thread that the user may have set otherwise enters: a run, a compilation, a piece of a
-/// parallel loop (oneTBB starts workers with the environment of whoever happened to be first), an item of a
-/// stream. Around the user's own functions a further one undoes what they change.
+/// status flags too, also when an exception is on its way (but for the flags of the x87 unit, which
+/// arithmetic of long double alone raises: to keep them takes longer than all the rest). They nest; each
+/// costs a few nanoseconds. One stands wherever a thread that the user may have set otherwise enters: a run,
+/// a compilation, a piece of a parallel loop (oneTBB starts workers with the environment of whoever happened
+/// to be first), an item of a stream. Around the user's own functions a further one undoes what they change.
 class FloatEnvironment {
 public:
     FloatEnvironment(const FloatEnvironment &) = delete;
